@@ -1,0 +1,49 @@
+// Weight formats: one row of a table for each.
+//
+// A row says how a format's blocks are laid out in a file; the devices' kernels for it carry the
+// same name. A format that has no row is a load error that names it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace vesper {
+
+// Formats of numbers in files, in buffers and between commands. The values are stable: shaders and
+// command parameters hold them.
+enum class DType : uint32_t {
+  kF32 = 0,
+  kF16 = 1,
+  kBF16 = 2,
+  kI8 = 3,   // with one f32 scale per row beside it: value = i8 * scale
+  kQ4_0 = 4,
+  kQ4_1 = 5,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
+  kQ8_0 = 8,
+  kI16 = 9,
+  kI32 = 10,
+};
+
+// How a weight format is laid out: `block` consecutive elements of a row take `block_bytes`.
+struct DTypeDescriptor {
+  DType dtype;
+  const char* name;       // as the file formats spell it, lower case: "f16", "q5_1"
+  uint32_t block;         // elements a block
+  uint32_t block_bytes;   // bytes a block
+  int32_t ggml_type;      // its number in ggml files and GGUF, -1 if none
+  // Writes `n` elements (a multiple of `block`) that start at `source` as f32. `source` need not be
+  // aligned. Null for kI8, whose scale stands elsewhere, and for the integer types.
+  void (*to_f32)(const void* source, float* out, uint64_t n);
+};
+
+const DTypeDescriptor& dtype_descriptor(DType dtype);
+// The row with that ggml number or that name, or null.
+const DTypeDescriptor* find_ggml_dtype(int32_t ggml_type);
+const DTypeDescriptor* find_dtype(std::string_view name);
+
+// Bytes of `n` elements. Throws Error(kModel) if `n` is no multiple of the block, or on overflow.
+uint64_t dtype_bytes(DType dtype, uint64_t n);
+
+}  // namespace vesper
