@@ -1,0 +1,99 @@
+// Where tables run: the one virtual class of the engine.
+//
+// In come weights, buffers and a DispatchTable; a Device records the table once (everything that
+// can be decided is decided then) and replays it. Made by open_device, used by the model builders.
+// One thread uses a Device at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "llm/dispatch_table.h"
+#include "llm/weights/weight_provider.h"
+
+namespace vesper {
+
+struct DeviceInfo {
+  std::string kind;  // "cpu", "vulkan"
+  std::string name;  // as the hardware calls itself
+  bool is_hardware_gpu = false;
+  uint64_t memory_bytes = 0;  // what buffers may take in all, 0 if not known
+};
+
+// The format of products: of their inputs between commands, and of the multiplication itself.
+// Accumulation is f32 (i32 for int8) always.
+enum class Compute { kAuto, kF32, kF16, kBF16, kI8 };
+// Throws Error(kUsage) listing the names if `name` is none of auto, f32, f16, bf16, int8.
+Compute parse_compute(std::string_view name);
+
+// How a matrix will be used: a device chooses its storage by that.
+enum class WeightUse {
+  kManyRows,   // products with hundreds of rows at once: an encoder
+  kAnyRows,    // products with 1 to a few hundred rows: a decoder
+  kEmbedding,  // as kAnyRows, and its rows are gathered by `embed`
+};
+
+// A matrix as the files have it: the parts one above the other.
+struct MatrixSource {
+  std::vector<const TensorView*> parts;  // each [rows, cols], or [rows, channels, width] below
+  // The parts are convolution kernels [rows, channels, width], wanted as [rows, width * channels]
+  // with the channels of one tap together.
+  bool convolution = false;
+};
+
+// A matrix on a device.
+struct Weight {
+  Operand data;
+  Operand scale;        // f32 [n_out], absent where the format has none
+  uint32_t format = 0;  // the device's own name for its storage; goes into `weight_format`
+  uint32_t n_out = 0, n_in = 0;
+};
+
+using RecordingId = uint32_t;
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceInfo& info() const = 0;
+
+  // The format activations have between commands for this choice, and whether the device can do it:
+  // resolves kAuto to the fastest that keeps accuracy. Throws Error(kUsage) if the device cannot.
+  virtual Compute resolve(Compute wanted) const = 0;
+  // What norm, attention and matmul should write as the input of a product: by `use` and choice.
+  virtual DType activation_dtype(Compute resolved, WeightUse use) const = 0;
+
+  // A buffer of zeros, for the device's life. Throws Error(kDevice) saying how much was wanted and
+  // how much there is.
+  virtual Operand allocate(uint64_t bytes, std::string_view label) = 0;
+  // Stores a matrix as products with this choice want it. Throws Error(kModel) for a format that
+  // the device has no kernel for, naming tensor and format; Error(kDevice) if it does not fit.
+  virtual Weight upload(const MatrixSource& source, WeightUse use, Compute resolved) = 0;
+
+  // Copies between host and device memory, in order with runs. Neither allocates.
+  virtual void write(const Operand& to, const void* from) = 0;
+  virtual void read(const Operand& from, void* to) = 0;
+
+  // Prepares a table for replay. Throws Error(kInternal) naming the label of a command that the
+  // device cannot run.
+  virtual RecordingId record(const DispatchTable& table) = 0;
+  // Replays a recording `times` times. If `stop` is given (u32), replays after it became non-zero
+  // do nothing. May return before the work is done; reads wait for it.
+  virtual void run(RecordingId recording, uint32_t times = 1, const Operand& stop = {}) = 0;
+};
+
+struct DeviceOptions {
+  uint32_t n_threads = 0;      // for the CPU; 0: as many as there are cores to run on
+  bool full_barriers = false;  // a barrier after each command, to prove the derived ones
+  uint64_t shuffle_seed =
+      0;  // CPU: commands of a stage run in an order drawn from this; 0: as listed
+};
+
+// "cpu", "vulkan", "vulkan:N" or "auto": a hardware GPU if there is one, else the CPU; never a
+// software Vulkan device unless asked for by number or by "vulkan" where it is the only one.
+// Throws Error(kUsage) for another name, Error(kDevice) if there is no such device.
+std::unique_ptr<Device> open_device(std::string_view name, const DeviceOptions& options = {});
+
+}  // namespace vesper

@@ -1,0 +1,132 @@
+// A forward pass as a table of commands.
+//
+// Built once at load by the model builders, recorded once by a Device, replayed for every step.
+// A command names its kernel, its operands, which of them it writes, and its parameters; whatever
+// changes from step to step lies in device memory. Stages, that is where a barrier is needed, are
+// derived from the operands.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "shaders/kernel_params.h"
+
+namespace vesper {
+
+// Every kernel, by one name: that of its CPU function, its shader and its parameter struct.
+#define VESPER_KERNELS(X)                                               \
+  X(kEmbed, embed, EmbedParams)                                         \
+  X(kNorm, norm, NormParams)                                            \
+  X(kMatmul, matmul, MatmulParams)                                      \
+  X(kWriteKv, write_kv, WriteKvParams)                                  \
+  X(kPagedAttention, paged_attention, PagedAttentionParams)             \
+  X(kAttention, attention, AttentionParams)                             \
+  X(kRangeProbabilities, range_probabilities, RangeProbabilitiesParams) \
+  X(kTokenPartials, token_partials, TokenParams)                        \
+  X(kTokenChoose, token_choose, TokenParams)
+
+enum class Kernel : uint32_t {
+#define VESPER_KERNEL_ENUM(id, name, params) id,
+  VESPER_KERNELS(VESPER_KERNEL_ENUM)
+#undef VESPER_KERNEL_ENUM
+};
+#define VESPER_KERNEL_COUNT(id, name, params) +1
+inline constexpr uint32_t kKernelCount = 0 VESPER_KERNELS(VESPER_KERNEL_COUNT);
+#undef VESPER_KERNEL_COUNT
+const char* kernel_name(Kernel kernel);
+
+// A buffer of a device. 0 is no buffer.
+using BufferId = uint32_t;
+inline constexpr BufferId kNoBuffer = 0;
+
+// A range of a buffer.
+struct Operand {
+  BufferId buffer = kNoBuffer;
+  uint32_t reserved = 0;
+  uint64_t offset_bytes = 0;
+  uint64_t bytes = 0;
+  bool present() const { return buffer != kNoBuffer; }
+  // The part of this range that starts `from_bytes` in and has `length_bytes`.
+  Operand part(uint64_t from_bytes, uint64_t length_bytes) const {
+    return {buffer, 0, offset_bytes + from_bytes, length_bytes};
+  }
+  Operand from(uint64_t from_bytes) const { return part(from_bytes, bytes - from_bytes); }
+};
+
+inline constexpr uint32_t kMaxOperands = 8;
+inline constexpr uint32_t kMaxParamBytes = 64;
+
+struct Command {
+  Kernel kernel = Kernel::kEmbed;
+  uint32_t n_operands = 0;
+  uint32_t reads = 0;   // bit i: operand i is read
+  uint32_t writes = 0;  // bit i: operand i is written
+  std::array<Operand, kMaxOperands> operands{};
+  alignas(8) std::array<unsigned char, kMaxParamBytes> params{};
+
+  template <class Params>
+  const Params& params_as() const {
+    return *reinterpret_cast<const Params*>(params.data());
+  }
+};
+static_assert(std::is_trivially_copyable_v<Command>);
+
+class DispatchTable {
+ public:
+  // Appends a command. Operands that are absent are neither read nor written.
+  template <class Params>
+  void add(Kernel kernel, std::string label, std::initializer_list<Operand> operands,
+           uint32_t reads, uint32_t writes, const Params& params) {
+    static_assert(sizeof(Params) <= kMaxParamBytes && std::is_trivially_copyable_v<Params>);
+    Command command;
+    std::memcpy(command.params.data(), &params, sizeof(Params));
+    append(kernel, std::move(label), operands, reads, writes, command);
+  }
+  // Appends all commands of another table.
+  void add(const DispatchTable& other);
+
+  const std::vector<Command>& commands() const { return commands_; }
+  // One a command, for people: "decoder.3.attn.q".
+  const std::vector<std::string>& labels() const { return labels_; }
+
+  // For each command the number of its stage, from 0, never decreasing. A command starts a new
+  // stage if it touches what a command of the current stage writes, or writes what one reads:
+  // commands of one stage may run in any order, or at once. A barrier stands between stages.
+  std::vector<uint32_t> stages() const;
+
+ private:
+  void append(Kernel kernel, std::string label, std::initializer_list<Operand> operands,
+              uint32_t reads, uint32_t writes, Command& command);
+
+  std::vector<Command> commands_;
+  std::vector<std::string> labels_;
+};
+
+// Appenders, one a kernel: they know which operands are read and which written (the lists above the
+// parameter structs). Operands in the order of those lists.
+namespace emit {
+void embed(DispatchTable&, std::string label, const EmbedParams&, Operand out, Operand rows,
+           Operand embedding, Operand position, Operand weight_scale);
+void norm(DispatchTable&, std::string label, const NormParams&, Operand out, Operand in,
+          Operand gain, Operand bias, Operand index);
+void matmul(DispatchTable&, std::string label, const MatmulParams&, Operand out, Operand in,
+            Operand weight, Operand bias, Operand residual, Operand weight_scale);
+void write_kv(DispatchTable&, std::string label, const WriteKvParams&, Operand k_pages,
+              Operand v_pages, Operand k, Operand v, Operand rows, Operand page_table);
+void paged_attention(DispatchTable&, std::string label, const PagedAttentionParams&, Operand out,
+                     Operand q, Operand k_pages, Operand v_pages, Operand rows, Operand page_table);
+void attention(DispatchTable&, std::string label, const AttentionParams&, Operand out, Operand q,
+               Operand k, Operand v);
+void range_probabilities(DispatchTable&, std::string label, const RangeProbabilitiesParams&,
+                         Operand out, Operand logits);
+void token_partials(DispatchTable&, std::string label, const TokenParams&, Operand partials,
+                    Operand logits, Operand states, Operand suppressed);
+void token_choose(DispatchTable&, std::string label, const TokenParams&, Operand states,
+                  Operand rows, Operand tokens, Operand stop, Operand partials);
+}  // namespace emit
+
+}  // namespace vesper

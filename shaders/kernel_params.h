@@ -1,0 +1,167 @@
+// The parameters of every kernel, defined once for C++ and GLSL.
+//
+// A command carries one of these structs (at most 64 bytes) and up to eight operands; the operands'
+// order and shapes stand above each struct, with (w) written, (rw) read and written, (?) optional.
+// All sizes and strides are in elements unless a name says otherwise. `rows` is the row table that
+// says which token, sequence and position each row of a decoder pass is (struct Row).
+#ifndef VESPER_SHADERS_KERNEL_PARAMS_H_
+#define VESPER_SHADERS_KERNEL_PARAMS_H_
+
+#ifdef __cplusplus
+#include <cstdint>
+namespace vesper {
+using uint = uint32_t;
+#define VESPER_CONST(name, value) inline constexpr uint name = value
+#else
+#define VESPER_CONST(name, value) const uint name = value
+#endif
+
+// Number formats of buffers between commands: the first values of vesper::DType.
+VESPER_CONST(kDTypeF32, 0u);
+VESPER_CONST(kDTypeF16, 1u);
+VESPER_CONST(kDTypeBF16, 2u);
+VESPER_CONST(kDTypeI8, 3u);
+
+// One row of a decoder pass. `sequence` is -1 for a row of a bucket that holds nothing: kernels
+// that index by it skip the row, the others may compute anything there.
+struct Row {
+  int token;
+  int sequence;
+  int position;
+  int unused;
+};
+
+// What a sequence carries from token to token (array over sequences, in device memory).
+struct SequenceState {
+  uint finished;            // 1: end of text chosen, limit reached, or never started
+  uint n_sampled;           // tokens chosen so far in this window
+  uint max_sampled;         // the limit: n_text_ctx / 2 in the reference
+  uint last_was_timestamp;  // of the chosen tokens, as the reference's timestamp rules say
+  uint penultimate_was_timestamp;
+  uint last_timestamp;         // the latest timestamp token chosen, 0 if none
+  uint max_initial_timestamp;  // the highest token id a first timestamp may have
+  uint timestamps;             // 1: timestamp rules apply; 0: no timestamp is allowed
+  float sum_logprob;           // of the chosen tokens, end of text included
+  uint unused0, unused1, unused2;
+};
+
+// embed: out[r] = embedding[rows[r].token] * scale + position[rows[r].position]
+// operands: 0 out f32 [n_rows, d_model] (w)  1 rows [n_rows]  2 embedding weight [n_vocab, d_model]
+//           3 position f32 [n_ctx, d_model] (?)  4 weight scale f32 [n_vocab] (?)
+struct EmbedParams {
+  uint n_rows, d_model;
+  uint weight_format;  // what Device::upload answered
+  float scale;
+};
+
+// norm: layer norm or RMS norm of each row; with an index, row r reads in[index[r]].
+// operands: 0 out [n_rows, d] (w)  1 in f32 [*, d]  2 gain f32 [d]  3 bias f32 [d] (?)
+//           4 index u32 [n_rows] (?)
+VESPER_CONST(kNormLayer, 0u);
+VESPER_CONST(kNormRms, 1u);
+struct NormParams {
+  uint n_rows, d;
+  float epsilon;
+  uint kind;       // kNorm*
+  uint out_dtype;  // kDTypeF32, F16 or BF16
+};
+
+// matmul: out[r, o] = residual + activation(bias[o] + sum_i in[r, i] * weight[o, i])
+// Row r is row r % rows_per_batch of batch r / rows_per_batch; it starts, in its buffer, at
+// batch * batch_stride + row * row_stride. Rows may overlap: a convolution over a padded
+// [frames, channels] buffer is a product whose rows start stride * channels apart.
+// operands: 0 out (w)  1 in  2 weight  3 bias f32 [n_out] (?)  4 residual f32 (?)
+//           5 weight scale f32 [n_out] (?)
+VESPER_CONST(kMatmulGelu, 1u);           // exact GELU: x * (1 + erf(x / sqrt 2)) / 2
+VESPER_CONST(kMatmulResidualByRow, 2u);  // residual is [rows_per_batch, n_out], added to each
+                                         // batch; else it lies as out does, and may be out itself
+struct MatmulParams {
+  uint n_rows, n_out, n_in;
+  uint in_row_stride, out_row_stride;
+  uint rows_per_batch, in_batch_stride, out_batch_stride;
+  uint in_dtype, out_dtype;  // F32, F16 or BF16
+  uint weight_format;        // what Device::upload answered
+  uint flags;                // kMatmul*
+};
+
+// write_kv: copies the key and value parts of each row to the pages of its sequence.
+// A page is [n_kv_heads, page_rows, head_dim]; position p of sequence s lies in page
+// page_table[s * pages_per_sequence + p / page_rows], at row p % page_rows.
+// With rows_per_sequence != 0 there is no row table: row r is position r % rows_per_sequence of
+// sequence r / rows_per_sequence.
+// operands: 0 k pages (w)  1 v pages (w)  2 k in [n_rows] rows, in_row_stride apart  3 v in,
+// likewise
+//           4 rows (?)  5 page_table i32
+struct WriteKvParams {
+  uint n_rows, n_kv_heads, head_dim;
+  uint in_row_stride;
+  uint page_rows, pages_per_sequence;
+  uint rows_per_sequence;
+  uint in_dtype;
+  uint kv_dtype;  // F16, or F32
+};
+
+// paged_attention: each row attends to the positions of its own sequence: [0, position] if
+// kv_length is 0, else [0, kv_length).
+// operands: 0 out [n_rows, n_heads * head_dim] (w)  1 q  2 k pages  3 v pages  4 rows  5 page_table
+struct PagedAttentionParams {
+  uint n_rows, n_heads, n_kv_heads, head_dim;
+  uint q_row_stride, out_row_stride;
+  uint page_rows, pages_per_sequence;
+  uint kv_length;
+  float scale;  // on q . k, 1 / sqrt(head_dim) as a rule
+  uint q_dtype, kv_dtype, out_dtype;
+};
+
+// attention: every row attends to all rows of its own sequence, of rows_per_sequence rows each.
+// operands: 0 out (w)  1 q  2 k  3 v; heads lie side by side in a row
+struct AttentionParams {
+  uint n_sequences, rows_per_sequence;
+  uint n_heads, n_kv_heads, head_dim;
+  uint q_row_stride, k_row_stride, v_row_stride, out_row_stride;
+  float scale;
+  uint in_dtype, out_dtype;
+};
+
+// range_probabilities: out[r, j] = softmax over logits[r, softmax_first .. +softmax_count) at
+// out_first + j.
+// operands: 0 out f32 [n_rows, out_count] (w)  1 logits f32, row_stride apart
+struct RangeProbabilitiesParams {
+  uint n_rows, row_stride;
+  uint softmax_first, softmax_count;
+  uint out_first, out_count;
+};
+
+// What token_partials finds in one chunk of one sequence's logits: apart for text and timestamps.
+struct TokenPartial {
+  float text_max;    // -inf if no text token of the chunk is allowed
+  float text_sum;    // sum of exp(logit - text_max)
+  uint text_argmax;  // the lowest id that has the maximum
+  float timestamp_max;
+  float timestamp_sum;
+  uint timestamp_argmax;
+};
+
+// token_partials: applies the token rules to the logits of each sequence and reduces each chunk.
+// Rules (openai-whisper, decoding.py): ids in the suppressed bit mask never; at the first token no
+// blank and no end of text; with timestamps: they come in pairs, never decrease, a first token is
+// one and at most max_initial_timestamp; no_timestamps never.
+// operands: 0 partials [n_sequences, n_chunks] (w)  1 logits f32, row_stride apart
+//           2 states [n_sequences]  3 suppressed bit mask u32 [(n_vocab + 31) / 32]
+// token_choose: merges the partials, takes a timestamp if their probability together exceeds that
+// of the likeliest text token, else the likeliest token; adds its log-probability, notes it in
+// `tokens`, advances state and row (token, position + 1), and sets `stop` to 1 when every sequence
+// has finished. A finished sequence is left as it is.
+// operands: 0 states (rw)  1 rows (w) [n_sequences]  2 tokens i32 [n_sequences, max_tokens] (w)
+//           3 stop u32 (w)  4 partials
+struct TokenParams {
+  uint n_sequences, n_vocab, row_stride;
+  uint n_chunks, chunk;  // chunk = ids a chunk
+  uint end_of_text, timestamp_begin, no_timestamps, blank;
+  uint max_tokens;
+};
+
+#ifdef __cplusplus
+}  // namespace vesper
+#endif
+#endif  // VESPER_SHADERS_KERNEL_PARAMS_H_
