@@ -16,7 +16,7 @@ enum class DType : uint32_t {
   kF32 = 0,
   kF16 = 1,
   kBF16 = 2,
-  kI8 = 3,   // with one f32 scale per row beside it: value = i8 * scale
+  kI8 = 3,  // with one f32 scale per row beside it: value = i8 * scale
   kQ4_0 = 4,
   kQ4_1 = 5,
   kQ5_0 = 6,
@@ -29,10 +29,10 @@ enum class DType : uint32_t {
 // How a weight format is laid out: `block` consecutive elements of a row take `block_bytes`.
 struct DTypeDescriptor {
   DType dtype;
-  const char* name;       // as the file formats spell it, lower case: "f16", "q5_1"
-  uint32_t block;         // elements a block
-  uint32_t block_bytes;   // bytes a block
-  int32_t ggml_type;      // its number in ggml files and GGUF, -1 if none
+  const char* name;      // as the file formats spell it, lower case: "f16", "q5_1"
+  uint32_t block;        // elements a block
+  uint32_t block_bytes;  // bytes a block
+  int32_t ggml_type;     // its number in ggml files and GGUF, -1 if none
   // Writes `n` elements (a multiple of `block`) that start at `source` as f32. `source` need not be
   // aligned. Null for kI8, whose scale stands elsewhere, and for the integer types.
   void (*to_f32)(const void* source, float* out, uint64_t n);

@@ -1,0 +1,12 @@
+// Device on the processor's cores.
+#pragma once
+
+#include <memory>
+
+#include "llm/device.h"
+
+namespace vesper {
+
+std::unique_ptr<Device> open_cpu_device(const DeviceOptions& options);
+
+}  // namespace vesper

@@ -1,0 +1,38 @@
+#include "llm/device.h"
+
+#include "error/error.h"
+#include "llm/cpu/cpu_device.h"
+#ifdef VESPER_HAS_VULKAN
+#include "llm/vulkan/vulkan_device.h"
+#endif
+
+namespace vesper {
+
+Compute parse_compute(std::string_view name) {
+  if (name == "auto") return Compute::kAuto;
+  if (name == "f32") return Compute::kF32;
+  if (name == "f16") return Compute::kF16;
+  if (name == "bf16") return Compute::kBF16;
+  if (name == "int8") return Compute::kI8;
+  throw Error(ErrorKind::kUsage, "--compute: expected auto, f32, f16, bf16 or int8, found '" +
+                                     std::string(name) + "'");
+}
+
+std::unique_ptr<Device> open_device(std::string_view name, const DeviceOptions& options) {
+  if (name == "cpu") return open_cpu_device(options);
+  const bool is_vulkan = name == "vulkan" || name.starts_with("vulkan:");
+#ifdef VESPER_HAS_VULKAN
+  if (name == "auto" && !has_hardware_vulkan_device()) return open_cpu_device(options);
+  if (name == "auto" || is_vulkan) return open_vulkan_device(name, options);
+#else
+  if (name == "auto") return open_cpu_device(options);
+  if (is_vulkan) {
+    throw Error(ErrorKind::kDevice,
+                "--device: this program was built without Vulkan (VESPER_VULKAN=OFF)");
+  }
+#endif
+  throw Error(ErrorKind::kUsage, "--device: expected cpu, vulkan, vulkan:N or auto, found '" +
+                                     std::string(name) + "'");
+}
+
+}  // namespace vesper
