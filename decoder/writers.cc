@@ -1,0 +1,373 @@
+#include "decoder/writers.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<std::pair<TranscriptFormat, std::string_view>, 8> kFormats = {{
+    {TranscriptFormat::kTxt, "txt"},
+    {TranscriptFormat::kSrt, "srt"},
+    {TranscriptFormat::kVtt, "vtt"},
+    {TranscriptFormat::kTsv, "tsv"},
+    {TranscriptFormat::kCsv, "csv"},
+    {TranscriptFormat::kLrc, "lrc"},
+    {TranscriptFormat::kJson, "json"},
+    {TranscriptFormat::kJsonl, "jsonl"},
+}};
+
+// Times beyond this (11 days) are a mistake; it keeps the products below inside 64 bits.
+constexpr double kLatestTime = 1e6;
+
+// Rounded to the nearest unit, halves to even, as Python's round(). Not a number and times before
+// the start become 0.
+int64_t in_units(double seconds, double units_per_second) {
+  if (!(seconds > 0)) return 0;
+  return std::llrint(std::min(seconds, kLatestTime) * units_per_second);
+}
+
+struct Span {
+  int64_t start_ms, end_ms;  // start <= end
+};
+
+Span span_of(const Segment& segment) {
+  const int64_t start = in_units(segment.start_s, 1000);
+  return {start, std::max(start, in_units(segment.end_s, 1000))};
+}
+
+// HH:MM:SS.mmm with this decimal mark; without "HH:" in the first hour unless asked for.
+std::string clock_time(int64_t ms, char decimal_mark, bool always_hours) {
+  const int64_t hours = ms / 3'600'000;
+  const int minutes = static_cast<int>(ms / 60'000 % 60);
+  const int seconds = static_cast<int>(ms / 1000 % 60);
+  const int millis = static_cast<int>(ms % 1000);
+  std::array<char, 48> text{};
+  if (always_hours || hours > 0) {
+    std::snprintf(text.data(), text.size(), "%02lld:%02d:%02d%c%03d", static_cast<long long>(hours),
+                  minutes, seconds, decimal_mark, millis);
+  } else {
+    std::snprintf(text.data(), text.size(), "%02d:%02d%c%03d", minutes, seconds, decimal_mark,
+                  millis);
+  }
+  return text.data();
+}
+
+bool is_control(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte < 0x20 || byte == 0x7f;
+}
+
+std::string replace_all(std::string text, std::string_view from, std::string_view to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+// One line of valid UTF-8 without control characters, trimmed.
+std::string one_line(std::string_view raw) {
+  std::string text = valid_utf8(raw);
+  // The line separators of Unicode beyond ASCII break lines in some readers: U+0085, U+2028,
+  // U+2029.
+  for (std::string_view separator : {"\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\xA9"}) {
+    text = replace_all(std::move(text), separator, " ");
+  }
+  std::replace_if(text.begin(), text.end(), is_control, ' ');
+  const size_t first = text.find_first_not_of(' ');
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+// `-->` is what separates times in subtitles. Replacing can make a new arrow out of a longer one
+// ("--->"), so a run of dashes before '>' shrinks to one.
+std::string without_arrows(std::string text) {
+  for (size_t at = text.find("-->"); at != std::string::npos; at = text.find("-->", at)) {
+    text.erase(at, 1);
+    if (at > 0) --at;
+  }
+  return text;
+}
+
+// JSON has no infinities: null stands for a number that is not one.
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+// Milliseconds are what the times mean; more digits would only be noise of the sum start + offset.
+Json seconds_rounded(double seconds) {
+  return Json(static_cast<double>(in_units(seconds, 1000)) / 1000);
+}
+
+Json segment_object(const Segment& segment) {
+  Json object;
+  object["id"] = segment.id;
+  object["seek"] = segment.seek;
+  object["start"] = seconds_rounded(segment.start_s);
+  object["end"] = seconds_rounded(std::max(segment.start_s, segment.end_s));
+  object["text"] = valid_utf8(segment.text);
+  object["tokens"] = segment.tokens;
+  object["temperature"] = number(segment.temperature);
+  object["avg_logprob"] = number(segment.avg_logprob);
+  object["compression_ratio"] = number(segment.compression_ratio);
+  object["no_speech_prob"] = number(segment.no_speech_prob);
+  object["language"] = valid_utf8(segment.language);
+  if (!segment.words.empty()) {
+    Json words = Json::array();
+    for (const Word& word : segment.words) {
+      words.push_back(Json{{"word", valid_utf8(word.text)},
+                           {"start", seconds_rounded(word.start_s)},
+                           {"end", seconds_rounded(std::max(word.start_s, word.end_s))},
+                           {"probability", number(word.probability)}});
+    }
+    object["words"] = std::move(words);
+  }
+  return object;
+}
+
+// Formats whose segments are independent of each other: a header and one piece of text a segment.
+class LineWriter : public TranscriptWriter {
+ public:
+  explicit LineWriter(TextSink sink) : sink_(std::move(sink)) {}
+
+  void begin(const RecordingInfo& recording) override { put(header(recording)); }
+
+  // A segment without text has nothing to show: in subtitles it would even be an invalid cue.
+  void segment(const Segment& segment) override {
+    const std::string text = one_line(segment.text);
+    if (text.empty()) return;
+    put(line(segment, text));
+  }
+
+  void end(const Transcript&) override {}
+
+ protected:
+  virtual std::string header(const RecordingInfo&) { return ""; }
+  virtual std::string line(const Segment& segment, const std::string& text) = 0;
+
+ private:
+  void put(const std::string& text) {
+    if (!text.empty()) sink_(text);
+  }
+  TextSink sink_;
+};
+
+class TxtWriter : public LineWriter {
+  using LineWriter::LineWriter;
+  std::string line(const Segment&, const std::string& text) override { return text + "\n"; }
+};
+
+class SrtWriter : public LineWriter {
+  using LineWriter::LineWriter;
+  std::string line(const Segment& segment, const std::string& text) override {
+    const Span span = span_of(segment);
+    return std::to_string(++index_) + "\n" + clock_time(span.start_ms, ',', true) + " --> " +
+           clock_time(span.end_ms, ',', true) + "\n" + without_arrows(text) + "\n\n";
+  }
+  int64_t index_ = 0;  // of the last cue written; counts cues, not segments
+};
+
+class VttWriter : public LineWriter {
+  using LineWriter::LineWriter;
+  std::string header(const RecordingInfo&) override { return "WEBVTT\n\n"; }
+  // "&" and "<" begin an escape and a tag in cue text (WebVTT, section 4.2.2).
+  std::string line(const Segment& segment, const std::string& text) override {
+    const Span span = span_of(segment);
+    std::string cue = replace_all(without_arrows(text), "&", "&amp;");
+    cue = replace_all(std::move(cue), "<", "&lt;");
+    return clock_time(span.start_ms, '.', false) + " --> " + clock_time(span.end_ms, '.', false) +
+           "\n" + cue + "\n\n";
+  }
+};
+
+class TsvWriter : public LineWriter {
+  using LineWriter::LineWriter;
+  std::string header(const RecordingInfo&) override { return "start\tend\ttext\n"; }
+  std::string line(const Segment& segment, const std::string& text) override {
+    const Span span = span_of(segment);
+    return std::to_string(span.start_ms) + "\t" + std::to_string(span.end_ms) + "\t" + text + "\n";
+  }
+};
+
+class CsvWriter : public LineWriter {
+  using LineWriter::LineWriter;
+  std::string header(const RecordingInfo&) override { return "start,end,text\n"; }
+  std::string line(const Segment& segment, const std::string& text) override {
+    const Span span = span_of(segment);
+    return std::to_string(span.start_ms) + "," + std::to_string(span.end_ms) + ",\"" +
+           replace_all(text, "\"", "\"\"") + "\"\n";
+  }
+};
+
+class LrcWriter : public LineWriter {
+  using LineWriter::LineWriter;
+  // Minutes grow past 59: the format has no hours.
+  std::string line(const Segment& segment, const std::string& text) override {
+    const int64_t centis = in_units(segment.start_s, 100);
+    std::array<char, 48> time{};
+    std::snprintf(time.data(), time.size(), "[%02lld:%02d.%02d]",
+                  static_cast<long long>(centis / 6000), static_cast<int>(centis / 100 % 60),
+                  static_cast<int>(centis % 100));
+    return time.data() + text + "\n";
+  }
+};
+
+class JsonWriter : public TranscriptWriter {
+ public:
+  explicit JsonWriter(TextSink sink) : sink_(std::move(sink)) {}
+
+  void begin(const RecordingInfo& recording) override {
+    sink_("{\"file\": " + Json(valid_utf8(recording.file)).dump() +
+          ",\n \"model\": " + Json(valid_utf8(recording.model)).dump() + ",\n \"segments\": [\n");
+  }
+
+  // The comma goes before a segment: only end() knows that there is no next one.
+  void segment(const Segment& segment) override {
+    const char* separator = std::exchange(first_, false) ? "  " : "  ,";
+    sink_(separator + segment_object(segment).dump() + "\n");
+  }
+
+  void end(const Transcript& transcript) override {
+    std::string text;
+    for (const Segment& segment : transcript.segments) text += segment.text;
+    sink_(" ],\n \"text\": " + Json(valid_utf8(text)).dump() +
+          ",\n \"language\": " + Json(valid_utf8(transcript.language)).dump() +
+          ",\n \"language_probability\": " + number(transcript.language_probability).dump() +
+          ",\n \"duration\": " + seconds_rounded(transcript.duration_s).dump() + "}\n");
+  }
+
+ private:
+  TextSink sink_;
+  bool first_ = true;
+};
+
+class JsonlWriter : public TranscriptWriter {
+ public:
+  explicit JsonlWriter(TextSink sink) : sink_(std::move(sink)) {}
+
+  void begin(const RecordingInfo& recording) override { file_ = valid_utf8(recording.file); }
+
+  void segment(const Segment& segment) override {
+    Json object{{"file", file_}};
+    object.update(segment_object(segment));
+    sink_(object.dump() + "\n");
+  }
+
+  void end(const Transcript&) override {}
+
+ private:
+  TextSink sink_;
+  std::string file_;
+};
+
+std::string known_formats() {
+  std::string names;
+  for (const auto& [format, name] : kFormats) names += std::string(name) + ", ";
+  return names + "all";
+}
+
+}  // namespace
+
+std::string_view format_name(TranscriptFormat format) {
+  for (const auto& [candidate, name] : kFormats) {
+    if (candidate == format) return name;
+  }
+  throw Error(ErrorKind::kInternal, "a transcript format without a name");
+}
+
+std::vector<TranscriptFormat> parse_formats(std::string_view list) {
+  std::vector<TranscriptFormat> formats;
+  const auto add = [&](TranscriptFormat format) {
+    if (std::find(formats.begin(), formats.end(), format) == formats.end()) {
+      formats.push_back(format);
+    }
+  };
+  while (true) {
+    const size_t comma = list.find(',');
+    const std::string_view name = list.substr(0, comma);
+    const auto row = std::find_if(kFormats.begin(), kFormats.end(),
+                                  [&](const auto& known) { return known.second == name; });
+    if (name == "all") {
+      for (const auto& known : kFormats) add(known.first);
+    } else if (row != kFormats.end()) {
+      add(row->first);
+    } else {
+      throw Error(ErrorKind::kUsage, "--format: expected a list of " + known_formats() +
+                                         ", found \"" + valid_utf8(name) + "\"");
+    }
+    if (comma == std::string_view::npos) return formats;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+std::unique_ptr<TranscriptWriter> make_writer(TranscriptFormat format, TextSink sink) {
+  switch (format) {
+    case TranscriptFormat::kTxt:
+      return std::make_unique<TxtWriter>(std::move(sink));
+    case TranscriptFormat::kSrt:
+      return std::make_unique<SrtWriter>(std::move(sink));
+    case TranscriptFormat::kVtt:
+      return std::make_unique<VttWriter>(std::move(sink));
+    case TranscriptFormat::kTsv:
+      return std::make_unique<TsvWriter>(std::move(sink));
+    case TranscriptFormat::kCsv:
+      return std::make_unique<CsvWriter>(std::move(sink));
+    case TranscriptFormat::kLrc:
+      return std::make_unique<LrcWriter>(std::move(sink));
+    case TranscriptFormat::kJson:
+      return std::make_unique<JsonWriter>(std::move(sink));
+    case TranscriptFormat::kJsonl:
+      return std::make_unique<JsonlWriter>(std::move(sink));
+  }
+  throw Error(ErrorKind::kInternal, "a transcript format without a writer");
+}
+
+std::string valid_utf8(std::string_view text) {
+  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+  std::string out;
+  out.reserve(text.size());
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  for (size_t i = 0; i < text.size();) {
+    const unsigned lead = byte(i);
+    if (lead < 0x80) {
+      out += text[i++];
+      continue;
+    }
+    // Unicode standard, table 3-7: how many bytes follow, and the range of the first of them, which
+    // excludes overlong forms, surrogates and values past U+10FFFF.
+    size_t following = 0;
+    unsigned low = 0x80, high = 0xBF;
+    if (lead >= 0xC2 && lead <= 0xDF) {
+      following = 1;
+    } else if (lead >= 0xE0 && lead <= 0xEF) {
+      following = 2;
+      if (lead == 0xE0) low = 0xA0;
+      if (lead == 0xED) high = 0x9F;
+    } else if (lead >= 0xF0 && lead <= 0xF4) {
+      following = 3;
+      if (lead == 0xF0) low = 0x90;
+      if (lead == 0xF4) high = 0x8F;
+    }
+    size_t end = i + 1;
+    while (end < text.size() && end - i <= following && byte(end) >= low && byte(end) <= high) {
+      ++end;
+      low = 0x80;
+      high = 0xBF;
+    }
+    if (following > 0 && end - i == following + 1) {
+      out += text.substr(i, end - i);
+    } else {
+      out += kReplacement;
+    }
+    i = end;
+  }
+  return out;
+}
+
+}  // namespace vesper
