@@ -1,0 +1,77 @@
+// Matrix products with hundreds of rows: where an encoder spends its time on a CPU.
+//
+// In comes a weight as f32 (or int8 with its row scales), once, at load: it is rounded to the
+// chosen format and laid out as the product wants it. At record, prepare() says into how many
+// independent tasks a command falls and how much scratch a thread needs; at run, the device's
+// workers call run_task for each. Nothing is allocated after prepare, no thread is started, and a
+// task's result depends on neither the number of threads nor the order of tasks.
+//
+// bf16 and int8 on a CPU with AMX go through a kernel of ours (amx_matmul.h), all else through
+// single-threaded oneDNN primitives over blocks of rows, with one epilogue of ours for both (bias,
+// GELU, residual, conversion). Called by CpuDevice only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "llm/device.h"
+#include "shaders/kernel_params.h"
+
+namespace vesper {
+
+// Alignment of the scratch that a caller hands to run_task, in bytes.
+inline constexpr size_t kEncoderScratchAlignment = 64;
+
+// Where the operands of a matmul command lie. Null where MatmulParams says (?) and it is absent.
+struct MatmulOperands {
+  void* out = nullptr;              // params.out_dtype
+  const void* in = nullptr;         // params.in_dtype
+  const float* bias = nullptr;      // [n_out]
+  const float* residual = nullptr;  // may be `out` if out is f32 and residual lies as out does
+};
+
+// How a command falls into tasks. Tasks are independent of each other.
+struct MatmulTasks {
+  uint32_t n_tasks = 0;
+  uint32_t rows_per_task = 0;  // of params.n_rows, the last task may have fewer
+  size_t scratch_bytes = 0;    // a thread needs, aligned to kEncoderScratchAlignment
+};
+
+class PackedMatrix {
+ public:
+  // `weight` is f32 [n_out, n_in], not kept. `compute` is kF32, kBF16 or kI8; int8 weights get one
+  // symmetric scale a row. Throws Error(kInternal) for another choice or an empty matrix,
+  // Error(kDevice) if oneDNN cannot make the product.
+  PackedMatrix(const float* weight, uint32_t n_out, uint32_t n_in, Compute compute);
+  // int8 weights [n_out, n_in] with their scales [n_out] as the file has them:
+  // value = weight * scale. Compute is kI8.
+  PackedMatrix(const int8_t* weight, const float* scale, uint32_t n_out, uint32_t n_in);
+  ~PackedMatrix();
+  PackedMatrix(PackedMatrix&&) noexcept;
+  PackedMatrix& operator=(PackedMatrix&&) noexcept;
+
+  uint32_t n_out() const;
+  uint32_t n_in() const;
+  Compute compute() const;
+  uint64_t bytes() const;  // what the packed weight takes
+
+  // At record: makes what the command needs and says how it falls into tasks for that many threads.
+  // Results do not depend on n_threads. Throws Error(kInternal) if params do not fit the matrix.
+  MatmulTasks prepare(const MatmulParams& params, uint32_t n_threads);
+
+  // At run: computes rows [task * rows_per_task, ...) of the command as MatmulParams describes it.
+  // `tasks` is what prepare answered for these params, `scratch` of the calling thread only.
+  // In int8, each row of `in` is quantized with its own scale, max |in| / 127.
+  void run_task(const MatmulParams& params, const MatmulTasks& tasks,
+                const MatmulOperands& operands, uint32_t task, void* scratch) const;
+
+ private:
+  struct Storage;
+  std::unique_ptr<Storage> storage_;
+};
+
+// Whether products in this format are faster than in f32 on this CPU: what kAuto asks.
+bool encoder_compute_is_fast(Compute compute);
+
+}  // namespace vesper
