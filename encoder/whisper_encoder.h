@@ -1,0 +1,49 @@
+// Whisper's audio encoder: log-mel windows in, one row of d_model a 20 ms out.
+//
+// Two convolutions, positions, and a bidirectional stack of layers (arch "whisper.encoder"). The
+// convolutions are matrix products over overlapping rows of a zero-padded buffer. Used by
+// decoder/whisper_model, whose cross-attention reads `output`.
+#pragma once
+
+#include "llm/device.h"
+#include "llm/transformer.h"
+
+namespace vesper {
+
+class WhisperEncoder {
+ public:
+  // Uploads the encoder's weights and allocates buffers for `max_windows` windows at once. Throws
+  // Error(kModel, kDevice).
+  WhisperEncoder(Device& device, const WeightProvider& provider, Compute compute,
+                 uint32_t max_windows);
+
+  // Copies one window's scaled log-mel, [n_frames(), n_mels()], to place `window` of the next pass.
+  void write_window(uint32_t window, const float* log_mel);
+
+  // Appends the pass over the first `n_windows` windows.
+  void emit(DispatchTable& table, uint32_t n_windows) const;
+
+  // [max_windows * n_audio_ctx(), d_model] of output_dtype().
+  const Operand& output() const { return output_; }
+  DType output_dtype() const { return stack_.activation_dtype(); }
+
+  uint32_t n_mels() const { return n_mels_; }
+  uint32_t n_audio_ctx() const { return n_audio_ctx_; }
+  uint32_t n_frames() const { return 2 * n_audio_ctx_; }
+  uint32_t d_model() const { return stack_.shape().d_model; }
+
+ private:
+  uint64_t padded_frames() const { return n_frames() + 2; }
+
+  Device& device_;
+  uint32_t n_mels_, n_audio_ctx_;
+  LinearWeights conv1_, conv2_;
+  Operand position_;  // f32 [n_audio_ctx, d_model]
+  TransformerStack stack_;
+  Operand log_mel_;    // f32 [max_windows, padded_frames, n_mels]: a row of zeros before and after
+  Operand conv1_out_;  // [max_windows, padded_frames, d_model], padded likewise
+  Operand x_;          // f32 [max_windows * n_audio_ctx, d_model]
+  Operand output_;
+};
+
+}  // namespace vesper

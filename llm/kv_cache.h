@@ -1,0 +1,59 @@
+// Keys and values of a stack's layers, in pages.
+//
+// A page holds kPageRows positions of one layer: [n_kv_heads, kPageRows, head_dim]. A sequence's
+// positions lie in the pages that its row of the page table lists; which pages it has is the same
+// for every layer. Filled by write_kv, read by paged_attention; pages are handed out and taken back
+// on the host, between steps.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "llm/device.h"
+
+namespace vesper {
+
+class KvCache {
+ public:
+  static constexpr uint32_t kPageRows = 32;
+
+  struct Shape {
+    uint32_t n_layers = 0;
+    uint32_t n_kv_heads = 0;
+    uint32_t head_dim = 0;
+    uint32_t n_sequences = 0;
+    uint32_t n_positions = 0;  // the most that one sequence can hold
+    uint32_t page_rows = kPageRows;
+    DType dtype = DType::kF16;
+  };
+
+  // Allocates all pages: enough for every sequence to be full. Throws Error(kDevice).
+  KvCache(Device& device, const Shape& shape);
+
+  // Gives `sequence` the pages that `n_positions` positions need, keeping those it has, and writes
+  // its row of the page table. Throws Error(kInternal) if the arguments are beyond the shape.
+  void reserve(uint32_t sequence, uint32_t n_positions);
+  // Takes all pages of `sequence` back.
+  void release(uint32_t sequence);
+
+  const Shape& shape() const { return shape_; }
+  uint32_t pages_per_sequence() const { return pages_per_sequence_; }
+  uint32_t n_free_pages() const { return static_cast<uint32_t>(free_pages_.size()); }
+  // [n_pages, n_kv_heads, page_rows, head_dim] of that layer.
+  const Operand& keys(uint32_t layer) const { return keys_[layer]; }
+  const Operand& values(uint32_t layer) const { return values_[layer]; }
+  // i32 [n_sequences, pages_per_sequence]
+  const Operand& page_table() const { return page_table_; }
+
+ private:
+  Device& device_;
+  Shape shape_;
+  uint32_t pages_per_sequence_;
+  std::vector<Operand> keys_, values_;
+  Operand page_table_;
+  std::vector<int32_t> free_pages_;
+  std::vector<int32_t> table_;              // the host's copy of page_table
+  std::vector<uint32_t> n_sequence_pages_;  // pages held, by sequence
+};
+
+}  // namespace vesper

@@ -1,0 +1,283 @@
+#include "llm/transformer.h"
+
+#include <cmath>
+#include <utility>
+
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+uint32_t kernel_norm(NormKind kind) { return kind == NormKind::kLayer ? kNormLayer : kNormRms; }
+
+uint32_t activation_flag(Activation activation) {
+  switch (activation) {
+    case Activation::kGelu:
+      return kMatmulGelu;
+  }
+  return 0;
+}
+
+uint32_t code(DType dtype) { return static_cast<uint32_t>(dtype); }
+
+void require_elements(const WeightProvider& provider, const TensorView& tensor, uint64_t n) {
+  if (tensor.n_elements() == n) return;
+  throw Error(ErrorKind::kModel, provider.path().string() + ": tensor " + tensor.file_name +
+                                     ": expected " + std::to_string(n) + " elements, found " +
+                                     std::to_string(tensor.n_elements()));
+}
+
+}  // namespace
+
+Operand WeightUploader::store(const std::vector<float>& values, const std::string& name) const {
+  const Operand buffer = device_.allocate(values.size() * sizeof(float), name);
+  device_.write(buffer, values.data());
+  return buffer;
+}
+
+Operand WeightUploader::vector(const std::string& name, uint64_t n) const {
+  const TensorView& tensor = provider_.require(name);
+  require_elements(provider_, tensor, n);
+  return store(read_f32(tensor), name);
+}
+
+NormWeights WeightUploader::norm(const std::string& name, uint32_t d) const {
+  NormWeights weights;
+  weights.gain = vector(name + ".weight", d);
+  if (provider_.find(name + ".bias")) weights.bias = vector(name + ".bias", d);
+  return weights;
+}
+
+LinearWeights WeightUploader::linear(const std::string& prefix,
+                                     const std::vector<std::string>& parts,
+                                     const std::vector<uint32_t>& n_out, uint32_t n_in,
+                                     WeightUse use) const {
+  LinearWeights linear;
+  MatrixSource source;
+  std::vector<float> bias;
+  bool has_bias = false;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const TensorView& tensor = provider_.require(prefix + parts[i] + ".weight");
+    require_elements(provider_, tensor, uint64_t{n_out[i]} * n_in);
+    source.parts.push_back(&tensor);
+    if (const TensorView* part = provider_.find(prefix + parts[i] + ".bias")) {
+      require_elements(provider_, *part, n_out[i]);
+      const std::vector<float> values = read_f32(*part);
+      bias.insert(bias.end(), values.begin(), values.end());
+      has_bias = true;
+    } else {
+      bias.resize(bias.size() + n_out[i], 0.0f);
+    }
+  }
+  linear.weight = device_.upload(source, use, compute_);
+  if (has_bias) linear.bias = store(bias, prefix + parts[0] + ".bias");
+  return linear;
+}
+
+LinearWeights WeightUploader::convolution(const std::string& name, uint32_t n_out,
+                                          uint32_t channels, uint32_t width) const {
+  const TensorView& tensor = provider_.require(name + ".weight");
+  require_elements(provider_, tensor, uint64_t{n_out} * channels * width);
+  LinearWeights linear;
+  linear.weight = device_.upload({{&tensor}, true}, WeightUse::kManyRows, compute_);
+  linear.bias = vector(name + ".bias", n_out);
+  return linear;
+}
+
+TransformerStack::TransformerStack(Device& device, const WeightProvider& provider,
+                                   const ArchDescriptor& arch, const StackShape& shape,
+                                   Compute compute, WeightUse use, uint32_t max_rows)
+    : arch_(arch), shape_(shape), activation_(device.activation_dtype(compute, use)) {
+  const WeightUploader upload(device, provider, compute);
+  const uint32_t d = shape.d_model, q = shape.q_width(), kv = shape.kv_width();
+  const std::string stack(arch.prefix);
+  for (uint32_t i = 0; i < shape.n_layers; ++i) {
+    const std::string prefix = stack + ".layers." + std::to_string(i) + ".";
+    LayerWeights layer;
+    layer.attn_norm = upload.norm(prefix + "attn_norm", d);
+    layer.attn_qkv = upload.linear(prefix + "attn.", {"q", "k", "v"}, {q, kv, kv}, d, use);
+    layer.attn_out = upload.linear(prefix + "attn.", {"out"}, {d}, q, use);
+    if (arch.cross_attention) {
+      layer.cross_norm = upload.norm(prefix + "cross_norm", d);
+      layer.cross_q = upload.linear(prefix + "cross.", {"q"}, {q}, d, use);
+      layer.cross_kv =
+          upload.linear(prefix + "cross.", {"k", "v"}, {kv, kv}, d, WeightUse::kManyRows);
+      layer.cross_out = upload.linear(prefix + "cross.", {"out"}, {d}, q, use);
+    }
+    layer.ffn_norm = upload.norm(prefix + "ffn_norm", d);
+    layer.ffn_up = upload.linear(prefix + "ffn.", {"up"}, {shape.d_ffn}, d, use);
+    layer.ffn_down = upload.linear(prefix + "ffn.", {"down"}, {d}, shape.d_ffn, use);
+    layers_.push_back(layer);
+  }
+  final_norm_ = upload.norm(stack + ".norm", d);
+  const auto scratch = [&](uint64_t width, const char* label) {
+    return device.allocate(dtype_bytes(activation_, max_rows * width), stack + " " + label);
+  };
+  normed_ = scratch(d, "normed rows");
+  qkv_ = scratch(q + 2 * kv, "queries, keys, values");
+  attended_ = scratch(q, "attended rows");
+  hidden_ = scratch(shape.d_ffn, "hidden rows");
+}
+
+void emit_linear(DispatchTable& table, std::string label, const LinearWeights& linear,
+                 uint32_t n_rows, const Operand& out, DType out_dtype, const Operand& in,
+                 DType in_dtype, const Operand& residual, uint32_t flags) {
+  const Weight& weight = linear.weight;
+  MatmulParams params{};
+  params.n_rows = params.rows_per_batch = n_rows;
+  params.n_out = params.out_row_stride = weight.n_out;
+  params.n_in = params.in_row_stride = weight.n_in;
+  params.in_dtype = code(in_dtype);
+  params.out_dtype = code(out_dtype);
+  params.weight_format = weight.format;
+  params.flags = flags;
+  emit::matmul(table, std::move(label), params,
+               out.part(0, dtype_bytes(out_dtype, uint64_t{n_rows} * weight.n_out)),
+               in.part(0, dtype_bytes(in_dtype, uint64_t{n_rows} * weight.n_in)), weight.data,
+               linear.bias, residual, weight.scale);
+}
+
+void TransformerStack::emit_norm(DispatchTable& table, std::string label,
+                                 const NormWeights& weights, uint32_t n_rows,
+                                 const Operand& x) const {
+  const NormParams params{n_rows, shape_.d_model, arch_.norm_epsilon, kernel_norm(arch_.norm),
+                          code(activation_)};
+  emit::norm(table, std::move(label), params, normed_, x, weights.gain, weights.bias, {});
+}
+
+void TransformerStack::emit_ffn(DispatchTable& table, const std::string& label,
+                                const LayerWeights& layer, uint32_t n_rows,
+                                const Operand& x) const {
+  emit_norm(table, label + "ffn_norm", layer.ffn_norm, n_rows, x);
+  emit_linear(table, label + "ffn.up", layer.ffn_up, n_rows, hidden_, activation_, normed_,
+              activation_, {}, activation_flag(arch_.activation));
+  emit_linear(table, label + "ffn.down", layer.ffn_down, n_rows, x, DType::kF32, hidden_,
+              activation_, x);
+}
+
+void TransformerStack::emit_bidirectional(DispatchTable& table, uint32_t n_sequences,
+                                          uint32_t rows_per_sequence, const Operand& x) const {
+  const uint32_t n_rows = n_sequences * rows_per_sequence;
+  const uint32_t q = shape_.q_width(), kv = shape_.kv_width(), width = q + 2 * kv;
+  AttentionParams attention{};
+  attention.n_sequences = n_sequences;
+  attention.rows_per_sequence = rows_per_sequence;
+  attention.n_heads = shape_.n_heads;
+  attention.n_kv_heads = shape_.n_kv_heads;
+  attention.head_dim = shape_.head_dim;
+  attention.q_row_stride = attention.k_row_stride = attention.v_row_stride = width;
+  attention.out_row_stride = q;
+  attention.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
+  attention.in_dtype = attention.out_dtype = code(activation_);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const LayerWeights& layer = layers_[i];
+    const std::string label = std::string(arch_.prefix) + "." + std::to_string(i) + ".";
+    emit_norm(table, label + "attn_norm", layer.attn_norm, n_rows, x);
+    emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, activation_, normed_,
+                activation_);
+    emit::attention(table, label + "attn", attention, attended_, qkv_,
+                    qkv_.from(dtype_bytes(activation_, q)),
+                    qkv_.from(dtype_bytes(activation_, q + kv)));
+    emit_linear(table, label + "attn.out", layer.attn_out, n_rows, x, DType::kF32, attended_,
+                activation_, x);
+    emit_ffn(table, label, layer, n_rows, x);
+  }
+}
+
+void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const Operand& x,
+                                   const CausalContext& context) const {
+  const uint32_t q = shape_.q_width(), kv = shape_.kv_width(), width = q + 2 * kv;
+  const KvCache& self = *context.self;
+  WriteKvParams write{};
+  write.n_rows = n_rows;
+  write.n_kv_heads = shape_.n_kv_heads;
+  write.head_dim = shape_.head_dim;
+  write.in_row_stride = width;
+  write.page_rows = self.shape().page_rows;
+  write.pages_per_sequence = self.pages_per_sequence();
+  write.in_dtype = code(activation_);
+  write.kv_dtype = code(self.shape().dtype);
+
+  PagedAttentionParams attention{};
+  attention.n_rows = n_rows;
+  attention.n_heads = shape_.n_heads;
+  attention.n_kv_heads = shape_.n_kv_heads;
+  attention.head_dim = shape_.head_dim;
+  attention.q_row_stride = width;
+  attention.out_row_stride = q;
+  attention.page_rows = self.shape().page_rows;
+  attention.pages_per_sequence = self.pages_per_sequence();
+  attention.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
+  attention.q_dtype = attention.out_dtype = code(activation_);
+  attention.kv_dtype = code(self.shape().dtype);
+
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const LayerWeights& layer = layers_[i];
+    const uint32_t l = static_cast<uint32_t>(i);
+    const std::string label = std::string(arch_.prefix) + "." + std::to_string(i) + ".";
+    emit_norm(table, label + "attn_norm", layer.attn_norm, n_rows, x);
+    emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, activation_, normed_,
+                activation_);
+    emit::write_kv(table, label + "attn.write_kv", write, self.keys(l), self.values(l),
+                   qkv_.from(dtype_bytes(activation_, q)),
+                   qkv_.from(dtype_bytes(activation_, q + kv)), context.rows, self.page_table());
+    emit::paged_attention(table, label + "attn", attention, attended_, qkv_, self.keys(l),
+                          self.values(l), context.rows, self.page_table());
+    emit_linear(table, label + "attn.out", layer.attn_out, n_rows, x, DType::kF32, attended_,
+                activation_, x);
+    if (arch_.cross_attention) {
+      const KvCache& source = *context.cross;
+      PagedAttentionParams cross = attention;
+      cross.q_row_stride = q;
+      cross.page_rows = source.shape().page_rows;
+      cross.pages_per_sequence = source.pages_per_sequence();
+      cross.kv_length = source.shape().n_positions;
+      cross.kv_dtype = code(source.shape().dtype);
+      emit_norm(table, label + "cross_norm", layer.cross_norm, n_rows, x);
+      emit_linear(table, label + "cross.q", layer.cross_q, n_rows, qkv_, activation_, normed_,
+                  activation_);
+      emit::paged_attention(table, label + "cross", cross, attended_, qkv_, source.keys(l),
+                            source.values(l), context.rows, source.page_table());
+      emit_linear(table, label + "cross.out", layer.cross_out, n_rows, x, DType::kF32, attended_,
+                  activation_, x);
+    }
+    emit_ffn(table, label, layer, n_rows, x);
+  }
+}
+
+void TransformerStack::emit_final_norm(DispatchTable& table, uint32_t n_rows, const Operand& out,
+                                       DType out_dtype, const Operand& x,
+                                       const Operand& index) const {
+  const NormParams params{n_rows, shape_.d_model, arch_.norm_epsilon, kernel_norm(arch_.norm),
+                          code(out_dtype)};
+  emit::norm(table, std::string(arch_.prefix) + ".norm", params, out, x, final_norm_.gain,
+             final_norm_.bias, index);
+}
+
+void TransformerStack::emit_cross_kv(DispatchTable& table, uint32_t n_sequences,
+                                     uint32_t rows_per_sequence, const Operand& source,
+                                     DType source_dtype, const KvCache& cross,
+                                     const std::array<Operand, 2>& scratch) const {
+  const uint32_t n_rows = n_sequences * rows_per_sequence, kv = shape_.kv_width();
+  WriteKvParams write{};
+  write.n_rows = n_rows;
+  write.n_kv_heads = shape_.n_kv_heads;
+  write.head_dim = shape_.head_dim;
+  write.in_row_stride = 2 * kv;
+  write.page_rows = cross.shape().page_rows;
+  write.pages_per_sequence = cross.pages_per_sequence();
+  write.rows_per_sequence = rows_per_sequence;
+  write.in_dtype = kDTypeF32;
+  write.kv_dtype = code(cross.shape().dtype);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const uint32_t l = static_cast<uint32_t>(i);
+    const std::string label = std::string(arch_.prefix) + "." + std::to_string(i) + ".cross.";
+    const Operand& rows = scratch[i % 2];
+    emit_linear(table, label + "kv", layers_[i].cross_kv, n_rows, rows, DType::kF32, source,
+                source_dtype);
+    emit::write_kv(table, label + "write_kv", write, cross.keys(l), cross.values(l), rows,
+                   rows.from(dtype_bytes(DType::kF32, kv)), {}, cross.page_table());
+  }
+}
+
+}  // namespace vesper

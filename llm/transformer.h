@@ -1,0 +1,121 @@
+// Builds one stack of transformer layers: weights onto a device, then commands into a table.
+//
+// In come an ArchDescriptor row, the stack's sizes and a model's tensors; out go commands that turn
+// the residual stream `x` into itself, layer by layer. Used by the Whisper encoder and decoder;
+// what comes before the first layer and after the last is theirs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "llm/arch_descriptor.h"
+#include "llm/device.h"
+#include "llm/kv_cache.h"
+
+namespace vesper {
+
+// A norm's parameters on a device. `bias` is absent where the file has none.
+struct NormWeights {
+  Operand gain, bias;  // f32 [d]
+};
+
+// A matrix with its bias, f32 [n_out], absent where the file has none.
+struct LinearWeights {
+  Weight weight;
+  Operand bias;
+};
+
+struct LayerWeights {
+  NormWeights attn_norm;
+  LinearWeights attn_qkv;  // [q_width + 2 * kv_width, d_model]: queries, keys, values
+  LinearWeights attn_out;
+  NormWeights cross_norm;
+  LinearWeights cross_q, cross_out;
+  LinearWeights cross_kv;  // [2 * kv_width, d_model], multiplied with the other stack's output
+  NormWeights ffn_norm;
+  LinearWeights ffn_up, ffn_down;
+};
+
+// Uploads the parts of a model; the names are canonical (llm/weights/weight_provider.h).
+class WeightUploader {
+ public:
+  WeightUploader(Device& device, const WeightProvider& provider, Compute compute)
+      : device_(device), provider_(provider), compute_(compute) {}
+
+  // The tensor as f32. Throws Error(kModel) if it is absent or has not `n` elements.
+  Operand vector(const std::string& name, uint64_t n) const;
+  NormWeights norm(const std::string& name, uint32_t d) const;
+  // The matrices `prefix + part + ".weight"` one above the other, and their biases, zero for a part
+  // that has none; no bias at all if none has one. Each part is [n_out / parts, n_in].
+  LinearWeights linear(const std::string& prefix, const std::vector<std::string>& parts,
+                       const std::vector<uint32_t>& n_out, uint32_t n_in, WeightUse use) const;
+  // A convolution kernel [n_out, channels, width] as a product over overlapping rows.
+  LinearWeights convolution(const std::string& name, uint32_t n_out, uint32_t channels,
+                            uint32_t width) const;
+
+ private:
+  // f32 values to a new buffer.
+  Operand store(const std::vector<float>& values, const std::string& name) const;
+
+  Device& device_;
+  const WeightProvider& provider_;
+  Compute compute_;
+};
+
+class TransformerStack {
+ public:
+  // Uploads every layer. `use` says how many rows a pass has. Throws Error(kModel, kDevice).
+  TransformerStack(Device& device, const WeightProvider& provider, const ArchDescriptor& arch,
+                   const StackShape& shape, Compute compute, WeightUse use, uint32_t max_rows);
+
+  // Where a causal pass finds its rows and caches. `cross` may be null without cross-attention; of
+  // it each sequence has one page, all of whose positions are attended to.
+  struct CausalContext {
+    Operand rows;  // struct Row [n_rows]
+    const KvCache* self = nullptr;
+    const KvCache* cross = nullptr;
+  };
+
+  // Appends all layers for `n_rows` rows of x, f32 [n_rows, d_model].
+  void emit_causal(DispatchTable& table, uint32_t n_rows, const Operand& x,
+                   const CausalContext& context) const;
+  void emit_bidirectional(DispatchTable& table, uint32_t n_sequences, uint32_t rows_per_sequence,
+                          const Operand& x) const;
+  // Appends the norm after the last layer: out [n_rows, d_model] of `out_dtype`. With an index
+  // (u32 [n_rows]) row r takes x[index[r]].
+  void emit_final_norm(DispatchTable& table, uint32_t n_rows, const Operand& out, DType out_dtype,
+                       const Operand& x, const Operand& index) const;
+  // Appends what computes the cross-attention's keys and values of every layer from `source`, the
+  // other stack's output, [n_sequences * rows_per_sequence, d_model], and writes them to `cross`.
+  void emit_cross_kv(DispatchTable& table, uint32_t n_sequences, uint32_t rows_per_sequence,
+                     const Operand& source, DType source_dtype, const KvCache& cross,
+                     const std::array<Operand, 2>& scratch) const;
+
+  const StackShape& shape() const { return shape_; }
+  // The format in which the stack wants the inputs of its products.
+  DType activation_dtype() const { return activation_; }
+
+ private:
+  void emit_ffn(DispatchTable& table, const std::string& label, const LayerWeights& layer,
+                uint32_t n_rows, const Operand& x) const;
+  void emit_norm(DispatchTable& table, std::string label, const NormWeights& weights,
+                 uint32_t n_rows, const Operand& x) const;
+
+  const ArchDescriptor& arch_;
+  StackShape shape_;
+  DType activation_;
+  std::vector<LayerWeights> layers_;
+  NormWeights final_norm_;
+  // Scratch of one pass, for max_rows rows.
+  Operand normed_;    // [max_rows, d_model]
+  Operand qkv_;       // [max_rows, q_width + 2 * kv_width]
+  Operand attended_;  // [max_rows, q_width]
+  Operand hidden_;    // [max_rows, d_ffn]
+};
+
+// A plain product of rows that lie side by side.
+void emit_linear(DispatchTable& table, std::string label, const LinearWeights& linear,
+                 uint32_t n_rows, const Operand& out, DType out_dtype, const Operand& in,
+                 DType in_dtype, const Operand& residual = {}, uint32_t flags = 0);
+
+}  // namespace vesper
