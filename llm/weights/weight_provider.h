@@ -14,7 +14,11 @@
 //   decoder.output.weight                        only where it is not tied to decoder.embed
 //
 // Matrices are [out, in], row-major, the last dimension contiguous. A name the file does not have
-// is simply absent (Whisper's keys have no bias).
+// is simply absent (Whisper's keys have no bias). A tensor outside the set keeps the file's name.
+//
+// A Whisper model is checked when it is opened: of the names above each is there, in the shape that
+// the hyper-parameters demand, in a format that can be read as numbers, so that no later code needs
+// to look. Only the bias of attention keys and decoder.output may be absent.
 #pragma once
 
 #include <array>
@@ -24,66 +28,99 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "llm/dtype.h"
+#include "llm/weights/mapped_file.h"
 
 namespace vesper {
 
 // A tensor inside a mapped file: valid as long as its provider.
 struct TensorView {
-  std::string name;              // canonical
-  std::string file_name;         // as the file spells it
+  std::string name;       // canonical
+  std::string file_name;  // as the file spells it; parts of a fused tensor share it
   DType dtype = DType::kF32;
-  std::vector<uint64_t> shape;   // outermost first; empty for a scalar
-  const void* data = nullptr;    // unaligned
-  uint64_t bytes = 0;
+  std::vector<uint64_t> shape;  // outermost first; empty for a scalar
+  const void* data = nullptr;   // unaligned
+  uint64_t bytes = 0;           // dtype_bytes(dtype, n_elements())
   // For kI8: value = i8 * scale[row]; the reader has inverted what the file stores if need be.
-  std::vector<float> scale;      // [shape[0]], else empty
-  uint64_t n_elements() const;
+  // Empty for every other format, and for kI8 that are plain integers.
+  std::vector<float> scale;     // [shape[0]]
+  uint64_t n_elements() const;  // 1 for a scalar
 };
 
-// What a Whisper file says of its model. Absent facts are empty or nullopt, never guessed here.
+// What a Whisper file says of its model. Absent facts are empty, never guessed here.
 struct WhisperHyperparameters {
   uint32_t n_mels = 0, n_audio_ctx = 0, n_text_ctx = 0, n_vocab = 0;
-  uint32_t d_model = 0;                       // the width of encoder and decoder
-  uint32_t n_encoder_heads = 0, n_decoder_heads = 0;
+  uint32_t d_model = 0;                               // the width of encoder and decoder
+  uint32_t n_encoder_heads = 0, n_decoder_heads = 0;  // each divides d_model
   uint32_t n_encoder_layers = 0, n_decoder_layers = 0;
   uint32_t d_ffn = 0;
-  std::vector<float> mel_filters;             // [n_mels, 201], only where the file has them
-  std::vector<std::array<uint32_t, 2>> alignment_heads;  // [layer, head]
-  std::vector<int32_t> suppress_tokens;       // the file's own list; empty if it has none
+  std::vector<float> mel_filters;  // [n_mels, 201], only where the file has them
+  std::vector<std::array<uint32_t, 2>> alignment_heads;  // decoder's [layer, head], in range
+  std::vector<int32_t> suppress_tokens;  // the file's own list, ids in range; may be empty
   std::vector<int32_t> suppress_tokens_at_begin;
+};
+
+// A tensor in a number format that has no row in the table: an error once something needs it.
+struct UnreadableTensor {
+  std::string name;    // canonical
+  std::string format;  // as the file spells it
+};
+
+// What one of the readers found in a model's files.
+struct ModelContents {
+  std::string format;
+  std::string family;
+  std::vector<std::shared_ptr<const MappedFile>> files;  // that tensors point into
+  std::vector<TensorView> tensors;                       // in the order of the file
+  std::vector<UnreadableTensor> unreadable;
+  std::optional<WhisperHyperparameters> whisper;
+  std::vector<std::string> vocabulary;
 };
 
 class WeightProvider {
  public:
-  virtual ~WeightProvider() = default;
+  // Takes what a reader found (or a test made). Throws Error(kModel) if two tensors have one name.
+  WeightProvider(std::filesystem::path path, ModelContents contents);
+  WeightProvider(const WeightProvider&) = delete;
+  WeightProvider& operator=(const WeightProvider&) = delete;
 
   // "ggml", "ctranslate2", "safetensors".
-  virtual std::string_view format() const = 0;
-  // "whisper"; empty if the files do not tell.
-  virtual std::string_view family() const = 0;
+  std::string_view format() const { return contents_.format; }
+  // "whisper", or what else the files call it; empty if they do not tell.
+  std::string_view family() const { return contents_.family; }
   // Every tensor, in the order of the file. Fused tensors appear as their canonical parts.
-  virtual const std::vector<TensorView>& tensors() const = 0;
+  const std::vector<TensorView>& tensors() const { return contents_.tensors; }
   // The tensor of that canonical name, or null. Stable for the provider's life.
   const TensorView* find(std::string_view canonical_name) const;
   // The same, but throws Error(kModel) naming file and tensor if it is absent.
   const TensorView& require(std::string_view canonical_name) const;
-  // Throws Error(kModel) if this is not a Whisper model or its numbers contradict its tensors.
-  virtual const WhisperHyperparameters& whisper() const = 0;
+  // Throws Error(kModel) if this is not a Whisper model.
+  const WhisperHyperparameters& whisper() const;
   // The vocabulary as raw bytes by token id (byte-level spelling already undone). Special tokens
-  // that the file does not list are absent: the vector may be shorter than n_vocab.
-  virtual const std::vector<std::string>& vocabulary() const = 0;
+  // that the file does not list are absent: the vector may be shorter than n_vocab, never longer.
+  const std::vector<std::string>& vocabulary() const { return contents_.vocabulary; }
   const std::filesystem::path& path() const { return path_; }
 
- protected:
+  // Lets the system take back the memory under a tensor that has been copied elsewhere. It stays
+  // readable (the file is read again).
+  void release(const TensorView& tensor) const;
+
+ private:
   std::filesystem::path path_;
+  ModelContents contents_;
+  std::unordered_map<std::string_view, size_t> index_;  // canonical name -> place in tensors
 };
 
 // Opens a file, or a folder with `model.bin` or `*.safetensors`. Throws Error(kModel) naming the
 // file, the offset and what was expected; or what is wrong with the path.
 std::unique_ptr<WeightProvider> open_weights(const std::filesystem::path& path);
+// The same for a folder whose files may be in memory.
+std::unique_ptr<WeightProvider> open_weights(const ModelFiles& files);
+// The same for one file (of a format that is one file).
+std::unique_ptr<WeightProvider> open_weights(std::shared_ptr<const MappedFile> file);
 
 // All of a tensor's elements as f32, whatever its format. `out` has n_elements().
 void read_f32(const TensorView& tensor, float* out);
