@@ -142,7 +142,7 @@ void token_partials(DispatchTable& table, std::string label, const TokenParams& 
 void token_choose(DispatchTable& table, std::string label, const TokenParams& params,
                   Operand states, Operand rows, Operand tokens, Operand stop, Operand partials) {
   table.add(Kernel::kTokenChoose, std::move(label), {states, rows, tokens, stop, partials},
-            bits({0, 1, 4}), bits({0, 1, 2, 3}), params);
+            bits({0, 4}), bits({0, 1, 2, 3}), params);
 }
 
 }  // namespace emit

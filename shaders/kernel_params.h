@@ -42,7 +42,8 @@ struct SequenceState {
   uint max_initial_timestamp;  // the highest token id a first timestamp may have
   uint timestamps;             // 1: timestamp rules apply; 0: no timestamp is allowed
   float sum_logprob;           // of the chosen tokens, end of text included
-  uint unused0, unused1, unused2;
+  int position;                // of the next token to be chosen
+  uint unused0, unused1;
 };
 
 // embed: out[r] = embedding[rows[r].token] * scale + position[rows[r].position]
@@ -148,11 +149,13 @@ struct TokenPartial {
 // one and at most max_initial_timestamp; no_timestamps never.
 // operands: 0 partials [n_sequences, n_chunks] (w)  1 logits f32, row_stride apart
 //           2 states [n_sequences]  3 suppressed bit mask u32 [(n_vocab + 31) / 32]
-// token_choose: merges the partials, takes a timestamp if their probability together exceeds that
-// of the likeliest text token, else the likeliest token; adds its log-probability, notes it in
-// `tokens`, advances state and row (token, position + 1), and sets `stop` to 1 when every sequence
-// has finished. A finished sequence is left as it is.
-// operands: 0 states (rw)  1 rows (w) [n_sequences]  2 tokens i32 [n_sequences, max_tokens] (w)
+// token_choose: merges the partials, takes a timestamp if their probability together exceeds that of
+// the likeliest text token, else the likeliest token (the lowest id of equals); adds its
+// log-probability, notes it in tokens[s, n_sampled], advances the state, and writes the row of the
+// next step: {token, s, state.position, 0}, after which position counts one up. A sequence finishes
+// with end of text or its max_sampled'th token; its row becomes {0, -1, 0, 0}. One that had finished
+// before is left as it is. Sets `stop` to 1 when every sequence has finished.
+// operands: 0 states (rw)  1 rows [n_sequences] (w)  2 tokens i32 [n_sequences, max_tokens] (w)
 //           3 stop u32 (w)  4 partials
 struct TokenParams {
   uint n_sequences, n_vocab, row_stride;
