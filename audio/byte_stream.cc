@@ -1,0 +1,92 @@
+#include "audio/byte_stream.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "error/error.h"
+
+namespace vesper {
+
+size_t ByteStream::read(uint8_t* bytes, size_t n) {
+  size_t done = std::min(n, head_.size() - position_);
+  std::copy_n(head_.data() + position_, done, bytes);
+  position_ += done;
+  if (!keeps_head_ && position_ == head_.size()) {
+    head_.clear();
+    position_ = 0;
+  }
+  while (done < n) {
+    const size_t got = pull_(bytes + done, n - done);
+    if (got == 0) break;
+    if (keeps_head_) {
+      head_.insert(head_.end(), bytes + done, bytes + done + got);
+      position_ += got;
+    }
+    done += got;
+  }
+  return done;
+}
+
+void ByteStream::forget_head() {
+  keeps_head_ = false;
+  head_.erase(head_.begin(), head_.begin() + static_cast<std::ptrdiff_t>(position_));
+  position_ = 0;
+}
+
+ByteStream stream_of(std::span<const uint8_t> bytes) {
+  return ByteStream([bytes](uint8_t* to, size_t n) mutable {
+    n = std::min(n, bytes.size());
+    std::copy_n(bytes.data(), n, to);
+    bytes = bytes.subspan(n);
+    return n;
+  });
+}
+
+ByteStream stream_of(UniqueFd fd, const std::string& name) {
+  // std::function wants to be copyable, so the descriptor is shared.
+  auto shared = std::make_shared<UniqueFd>(std::move(fd));
+  return ByteStream([shared, name](uint8_t* bytes, size_t n) -> size_t {
+    while (true) {
+      const ssize_t got = ::read(shared->get(), bytes, n);
+      if (got >= 0) return static_cast<size_t>(got);
+      if (errno != EINTR) {
+        throw Error(ErrorKind::kInput, "cannot read " + name + ": " + std::strerror(errno));
+      }
+    }
+  });
+}
+
+UniqueFd spool_to_unlinked_file(ByteStream& stream, const std::string& name) {
+  const char* folder = std::getenv("TMPDIR");
+  if (folder == nullptr || *folder == '\0') folder = "/tmp";
+  const auto fail = [&](const char* doing) {
+    return Error(ErrorKind::kInput, "cannot keep " + name + " in a temporary file in '" + folder +
+                                        "' (" + doing + "): " + std::strerror(errno));
+  };
+  std::string path = std::string(folder) + "/vesper-XXXXXX";
+  UniqueFd file(::mkostemp(path.data(), O_CLOEXEC));
+  if (!file.is_open()) throw fail("create");
+  ::unlink(path.c_str());
+
+  std::vector<uint8_t> block(size_t{1} << 18);
+  while (true) {
+    const size_t got = stream.read(block.data(), block.size());
+    for (size_t done = 0; done < got;) {
+      const ssize_t written = ::write(file.get(), block.data() + done, got - done);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) throw fail("write");
+      done += static_cast<size_t>(written);
+    }
+    if (got < block.size()) break;
+  }
+  if (::lseek(file.get(), 0, SEEK_SET) != 0) throw fail("rewind");
+  return file;
+}
+
+}  // namespace vesper

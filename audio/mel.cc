@@ -1,0 +1,230 @@
+#include "audio/mel.h"
+
+#include <fftw3.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <numbers>
+#include <string>
+
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+constexpr size_t kHop = kMelHop;
+constexpr size_t kDftSize = 400;
+constexpr size_t kReflected = kDftSize / 2;
+constexpr size_t kBins = kSpectrumBins;
+constexpr size_t kBatch = 16;  // frames transformed at once: the innermost index, so SIMD lanes
+constexpr float kFloor = 1e-10f;
+constexpr float kLogFloor = -10.0f;
+constexpr float kDynamicRange = 8.0f;     // decades kept below the maximum
+constexpr size_t kFramesPerChunk = 3000;  // rows are kept in chunks, so that growing copies none
+
+// FFTW's planner is the one part of it that threads must not enter together.
+std::mutex& planner_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+struct FreeFftw {
+  void operator()(void* p) const { fftwf_free(p); }
+};
+
+// kBatch real DFTs of 400 points at once; FFTW_ESTIMATE because a measured plan, and with it the
+// last bit of the result, would depend on the moment.
+class BatchDft {
+ public:
+  BatchDft()
+      : input_(static_cast<float*>(fftwf_malloc(sizeof(float) * kDftSize * kBatch))),
+        output_(static_cast<fftwf_complex*>(fftwf_malloc(sizeof(fftwf_complex) * kBins * kBatch))) {
+    const int size = kDftSize, batch = kBatch;
+    const std::lock_guard lock(planner_mutex());
+    plan_ = fftwf_plan_many_dft_r2c(1, &size, batch, input_.get(), nullptr, batch, 1, output_.get(),
+                                    nullptr, batch, 1, FFTW_ESTIMATE | FFTW_DESTROY_INPUT);
+    if (plan_ == nullptr) throw Error(ErrorKind::kInternal, "FFTW made no plan");
+  }
+  ~BatchDft() {
+    const std::lock_guard lock(planner_mutex());
+    fftwf_destroy_plan(plan_);
+  }
+  BatchDft(const BatchDft&) = delete;
+  BatchDft& operator=(const BatchDft&) = delete;
+
+  float* input() { return input_.get(); }                        // [400, kBatch]
+  const fftwf_complex* output() const { return output_.get(); }  // [201, kBatch]
+  void run() { fftwf_execute(plan_); }
+
+ private:
+  std::unique_ptr<float[], FreeFftw> input_;
+  std::unique_ptr<fftwf_complex[], FreeFftw> output_;
+  fftwf_plan plan_;
+};
+
+}  // namespace
+
+struct MelSpectrogram::State {
+  State(int mels, std::span<const float> given)
+      : n_mels(static_cast<size_t>(std::max(mels, 0))),
+        filters(sparse_filters(
+            mels, given.empty() ? std::span<const float>(slaney_mel_filters(mels)) : given)) {
+    for (size_t i = 0; i < kDftSize; ++i) {
+      hann[i] = static_cast<float>(
+          0.5 - 0.5 * std::cos(2.0 * std::numbers::pi * static_cast<double>(i) / kDftSize));
+    }
+  }
+
+  float* row(size_t frame) {
+    return chunks[frame / kFramesPerChunk].get() + frame % kFramesPerChunk * n_mels;
+  }
+  const float* row(size_t frame) const { return const_cast<State*>(this)->row(frame); }
+
+  // Once 201 samples are there, the 200 after the first are put before it, in reverse.
+  void reflect_beginning() {
+    std::vector<float> reflected(pending.rend() - (kReflected + 1), pending.rend() - 1);
+    pending.insert(pending.begin(), reflected.begin(), reflected.end());
+    is_reflected = true;
+  }
+
+  void take(const float* samples, size_t n) {
+    pending.insert(pending.end(), samples, samples + n);
+    if (!is_reflected && pending.size() > kReflected) reflect_beginning();
+    if (!is_reflected) return;
+    constexpr size_t kBatchSamples = (kBatch - 1) * kHop + kDftSize;
+    size_t at = 0;
+    for (; pending.size() - at >= kBatchSamples; at += kBatch * kHop) {
+      compute_rows(pending.data() + at, kBatch);
+    }
+    pending.erase(pending.begin(), pending.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+
+  // Rows of `n` <= kBatch frames, the first of which begins at `samples`.
+  void compute_rows(const float* samples, size_t n) {
+    float* in = dft.input();
+    for (size_t i = 0; i < kDftSize; ++i) {
+      for (size_t b = 0; b < kBatch; ++b) {
+        in[i * kBatch + b] = b < n ? samples[b * kHop + i] * hann[i] : 0.0f;
+      }
+    }
+    dft.run();
+    const fftwf_complex* spectrum = dft.output();
+    for (size_t k = 0; k < kBins * kBatch; ++k) {
+      power[k] = spectrum[k][0] * spectrum[k][0] + spectrum[k][1] * spectrum[k][1];
+    }
+    while (chunks.size() * kFramesPerChunk < n_rows + n) {
+      chunks.push_back(std::make_unique_for_overwrite<float[]>(kFramesPerChunk * n_mels));
+    }
+    for (size_t m = 0; m < n_mels; ++m) {
+      const auto& band = filters.bands[m];
+      float energy[kBatch] = {};
+      for (size_t k = 0; k < band.n_bins; ++k) {
+        const float weight = filters.weights[band.first_weight + k];
+        const float* bin = &power[(band.first_bin + k) * kBatch];
+        for (size_t b = 0; b < kBatch; ++b) energy[b] += weight * bin[b];
+      }
+      for (size_t b = 0; b < n; ++b) {
+        const float value = std::log10(std::max(energy[b], kFloor));
+        row(n_rows + b)[m] = value;
+        maximum = std::max(maximum, value);
+      }
+    }
+    n_rows += n;
+  }
+
+  size_t n_mels;
+  SparseFilters filters;
+  float hann[kDftSize];
+  BatchDft dft;
+  float power[kBins * kBatch];  // [201, kBatch]
+
+  std::vector<float> pending;  // samples from the first one of the next frame on
+  bool is_reflected = false;
+  bool is_finished = false;
+  uint64_t n_samples = 0;
+
+  std::vector<std::unique_ptr<float[]>> chunks;  // each [kFramesPerChunk, n_mels]
+  size_t n_rows = 0;          // rows computed: the content's and, at the end, up to three after it
+  size_t content_frames = 0;  // once finished
+  float maximum = kLogFloor;
+};
+
+MelSpectrogram::MelSpectrogram(int n_mels, std::span<const float> filters)
+    : state_(std::make_unique<State>(n_mels, filters)) {}
+MelSpectrogram::MelSpectrogram(MelSpectrogram&&) noexcept = default;
+MelSpectrogram& MelSpectrogram::operator=(MelSpectrogram&&) noexcept = default;
+MelSpectrogram::~MelSpectrogram() = default;
+
+void MelSpectrogram::push(const float* samples, size_t n) {
+  State& s = *state_;
+  if (s.is_finished) throw Error(ErrorKind::kInternal, "mel: samples pushed after the end");
+  if (n > kMaxFrames * kHop - s.n_samples) {
+    throw Error(ErrorKind::kInput, "the recording is longer than 24 hours: cut it into parts");
+  }
+  s.n_samples += n;
+  // In blocks, so that one large push needs no second copy of itself.
+  constexpr size_t kBlock = size_t{1} << 16;
+  for (size_t done = 0; done < n; done += kBlock) {
+    s.take(samples + done, std::min(kBlock, n - done));
+  }
+}
+
+void MelSpectrogram::finish() {
+  State& s = *state_;
+  if (s.is_finished) return;
+  s.is_finished = true;
+  s.content_frames = s.n_samples / kHop;
+  // Frame t covers samples from 160 t - 200 on: from 160 t >= n + 200 on, it is silence alone,
+  // whose row is -10 throughout and is not stored.
+  if (s.n_samples == 0) return;
+  const size_t n_rows = (s.n_samples + kReflected + kHop - 1) / kHop;
+  if (!s.is_reflected) {
+    s.pending.resize(std::max(s.pending.size(), kReflected + 1));
+    s.reflect_beginning();
+  }
+  s.pending.resize((n_rows - s.n_rows - 1) * kHop + kDftSize);
+  for (size_t at = 0; s.n_rows < n_rows;) {
+    const size_t n = std::min(kBatch, n_rows - s.n_rows);
+    s.compute_rows(s.pending.data() + at, n);
+    at += n * kHop;
+  }
+  s.pending = {};
+}
+
+int MelSpectrogram::n_mels() const { return static_cast<int>(state_->n_mels); }
+
+size_t MelSpectrogram::content_frames() const {
+  return state_->is_finished ? state_->content_frames : state_->n_rows;
+}
+
+float MelSpectrogram::maximum() const { return state_->maximum; }
+
+const float* MelSpectrogram::log_mel(size_t frame) const { return state_->row(frame); }
+
+void MelSpectrogram::window(const MelWindow& window, float* out) const {
+  const State& s = *state_;
+  // Beyond the content there are a few rows in which its end still sounds.
+  const bool silence = window.beyond == MelWindow::Beyond::kSilence;
+  const size_t n_there = std::min(silence ? s.n_rows : content_frames(), window.end_frame);
+  const size_t n_rows = std::min(window.n_frames, n_there - std::min(n_there, window.first_frame));
+
+  float maximum = s.maximum;
+  if (window.maximum == MelWindow::Maximum::kWindow) {
+    maximum = kLogFloor;
+    for (size_t t = 0; t < n_rows; ++t) {
+      const float* row = s.row(window.first_frame + t);
+      maximum = std::max(maximum, *std::max_element(row, row + s.n_mels));
+    }
+  }
+  const float lowest = maximum - kDynamicRange;
+  const auto scale = [lowest](float x) { return (std::max(x, lowest) + 4.0f) / 4.0f; };
+  for (size_t t = 0; t < n_rows; ++t) {
+    const float* row = s.row(window.first_frame + t);
+    std::transform(row, row + s.n_mels, out + t * s.n_mels, scale);
+  }
+  std::fill(out + n_rows * s.n_mels, out + window.n_frames * s.n_mels,
+            silence ? scale(kLogFloor) : 0.0f);
+}
+
+}  // namespace vesper

@@ -1,0 +1,36 @@
+// Any rate in, 16 kHz out, as a stream: libsamplerate's best sinc converter.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace vesper {
+
+constexpr int kSampleRateHz = 16000;  // what everything after the resampler works at
+
+class Resampler {
+ public:
+  // `from_hz`: 1000 to 768000, as AudioReader gives. Throws Error(kInternal) for another one.
+  explicit Resampler(int from_hz);
+
+  // Appends to `out` what the samples so far, [n] more, decide. 16 kHz passes through untouched.
+  void push(const float* samples, size_t n, std::vector<float>& out);
+
+  // Appends the rest, so that the whole output has round(n_in * 16000 / from_hz) samples.
+  void finish(std::vector<float>& out);
+
+ private:
+  struct Close {
+    void operator()(void* converter) const;
+  };
+
+  void convert(const float* samples, size_t n, bool is_last, std::vector<float>& out);
+
+  int from_hz_;
+  std::unique_ptr<void, Close> converter_;  // SRC_STATE; null at 16 kHz
+  uint64_t n_in_ = 0, n_out_ = 0;
+};
+
+}  // namespace vesper

@@ -1,0 +1,27 @@
+// WAV from a stream that cannot seek: a pipe, or what ffmpeg writes. Samples come out as they
+// arrive, and the lengths in the header decide nothing that the bytes do not confirm.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "audio/byte_stream.h"
+#include "audio/sample_source.h"
+
+namespace vesper {
+
+// Reads the header of a RIFF or RF64 WAV from `stream`, up to the first sample. Returns null, with
+// the stream rewound, where it is another format or an encoding other than 8 to 32-bit integers
+// and 32 and 64-bit floats: libsndfile may know it. `stream` must outlive the source.
+//
+// The samples end where the data chunk says, so that chunks after it are not heard, or at the end
+// of the stream where that comes first. A size that writers use for "unknown" (0, or from
+// 0x7FFF0000 up) means the end of the stream.
+std::unique_ptr<SampleSource> open_wav_stream(ByteStream& stream);
+
+// The number of frames in such a header, unless it is one of the "unknown" ones.
+std::optional<uint64_t> frames_promised_by_wav_header(ByteStream stream);
+
+}  // namespace vesper
