@@ -66,11 +66,15 @@ bool is_control(char c) {
   return byte < 0x20 || byte == 0x7f;
 }
 
-std::string replace_all(std::string text, std::string_view from, std::string_view to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
+std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  for (size_t at = text.find(from); at != std::string_view::npos; at = text.find(from)) {
+    out += text.substr(0, at);
+    out += to;
+    text.remove_prefix(at + from.size());
   }
-  return text;
+  out += text;
+  return out;
 }
 
 // One line of valid UTF-8 without control characters, trimmed.
@@ -79,7 +83,7 @@ std::string one_line(std::string_view raw) {
   // The line separators of Unicode beyond ASCII break lines in some readers: U+0085, U+2028,
   // U+2029.
   for (std::string_view separator : {"\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\xA9"}) {
-    text = replace_all(std::move(text), separator, " ");
+    text = replace_all(text, separator, " ");
   }
   std::replace_if(text.begin(), text.end(), is_control, ' ');
   const size_t first = text.find_first_not_of(' ');
@@ -180,7 +184,7 @@ class VttWriter : public LineWriter {
   std::string line(const Segment& segment, const std::string& text) override {
     const Span span = span_of(segment);
     std::string cue = replace_all(without_arrows(text), "&", "&amp;");
-    cue = replace_all(std::move(cue), "<", "&lt;");
+    cue = replace_all(cue, "<", "&lt;");
     return clock_time(span.start_ms, '.', false) + " --> " + clock_time(span.end_ms, '.', false) +
            "\n" + cue + "\n\n";
   }

@@ -1,0 +1,59 @@
+// Where results go: standard output, or files that appear under their final name only when they
+// are complete.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/unfinished_files.h"
+#include "decoder/writers.h"
+
+namespace vesper {
+
+// Writes all of the text to standard output at once, so that a pipe sees it. Throws
+// OutputPipeClosed (cli/program.h) if nobody reads it any more, Error(kOutput) otherwise.
+void write_to_stdout(std::string_view text);
+
+// A file that replaces what is at `path` when it is committed, and leaves no trace otherwise. It
+// grows under a temporary name in the same folder. Where `path` is a symbolic link, the file that
+// it points to is replaced.
+class AtomicFile {
+ public:
+  // Throws Error(kOutput) if no file can be made there.
+  explicit AtomicFile(const std::filesystem::path& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  // Throw Error(kOutput).
+  void write(std::string_view text);
+  void commit();  // once; makes sure that the bytes are on the disk before the name is
+
+ private:
+  std::filesystem::path path_;       // the final one, links resolved
+  std::filesystem::path temporary_;  // empty once committed
+  std::unique_ptr<UnfinishedFile> unfinished_;
+  int descriptor_ = -1;
+};
+
+struct PlannedFile {
+  TranscriptFormat format;
+  std::filesystem::path path;
+};
+
+// The files that each input's transcript goes to: the input's name with the format as extension,
+// in `folder`, or beside the input if there is none; standard input ("-") is called "stdin" and
+// lies in the current folder. Returns [input][format]. Throws Error(kUsage) if two of them are the
+// same file, or if one is itself an input.
+std::vector<std::vector<PlannedFile>> plan_files(
+    const std::vector<std::string>& inputs, const std::vector<TranscriptFormat>& formats,
+    const std::optional<std::filesystem::path>& folder);
+
+// Makes the folder and those above it where they are missing. Throws Error(kOutput).
+void make_folder(const std::filesystem::path& folder);
+
+}  // namespace vesper

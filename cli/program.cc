@@ -1,0 +1,102 @@
+#include "cli/program.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <new>
+
+#include "cli/unfinished_files.h"
+#include "decoder/writers.h"
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+// A standard stream that the caller closed must not become the number of the next file opened:
+// results would be written into it.
+void occupy_standard_streams() {
+  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) != -1) continue;
+    // The lowest free number is given, which is `stream`. Reading from or writing to it fails, as
+    // with the closed one.
+    if (open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) == -1) return;
+  }
+}
+
+void remove_files_and_die(int signal_number) {
+  remove_unfinished_files();
+  std::signal(signal_number, SIG_DFL);
+  std::raise(signal_number);
+}
+
+void handle_signals() {
+  // Writing to a closed pipe is seen where it happens (cli/output), which cleans up first.
+  std::signal(SIGPIPE, SIG_IGN);
+  for (int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    // Left alone where the caller ignores it (nohup).
+    if (sigaction(signal_number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = remove_files_and_die;
+    sigemptyset(&action.sa_mask);
+    sigaction(signal_number, &action, nullptr);
+  }
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string out = valid_utf8(text);
+  for (char& c : out) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) c = '?';
+  }
+  return out;
+}
+
+void print_error(std::string_view program, std::string_view message) {
+  std::string line(message);
+  for (char& c : line) {
+    if (c == '\n') c = ' ';
+  }
+  line = printable(std::string(program) + ": " + line) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+void print_error(std::string_view program, std::string_view file, std::string_view message) {
+  std::string prefix = std::string(file) + ": ";
+  // Readers name the file themselves.
+  if (message.substr(0, prefix.size()) == prefix) prefix.clear();
+  print_error(program, prefix + std::string(message));
+}
+
+Failure failure_of(const std::exception& error) {
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) {
+    return {exit_status(ours->kind()), ours->what()};
+  }
+  if (dynamic_cast<const std::bad_alloc*>(&error)) {
+    return {exit_status(ErrorKind::kDevice), "out of memory"};
+  }
+  return {exit_status(ErrorKind::kInternal), std::string("internal error: ") + error.what()};
+}
+
+int run_program(std::string_view program, const std::function<int()>& body) {
+  occupy_standard_streams();
+  handle_signals();
+  try {
+    return body();
+  } catch (const OutputPipeClosed&) {
+    // The caller sees the end that any filter has whose reader went away.
+    std::signal(SIGPIPE, SIG_DFL);
+    std::raise(SIGPIPE);
+    return 128 + SIGPIPE;
+  } catch (const std::exception& error) {
+    const Failure failure = failure_of(error);
+    print_error(program, failure.message);
+    return failure.status;
+  }
+}
+
+}  // namespace vesper

@@ -1,0 +1,57 @@
+// A line on the terminal that says how far the work is. Shown on stderr, only if that is a terminal
+// that can rewrite a line (TERM is not "dumb"); without colour where NO_COLOR is set.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace vesper {
+
+// "0:07", "12:34", "1:02:03". Not a number and negative times are "0:00".
+std::string short_duration(double seconds);
+
+// "31.4 MB", in decimal units.
+std::string short_bytes(uint64_t bytes);
+
+// What a line of `columns` columns says: label, bar, percentage, and details that are dropped from
+// the right where there is no room. A fraction below 0 is unknown: no bar.
+std::string progress_text(std::string_view label, double fraction, std::string_view details,
+                          int columns, bool colour);
+
+class Progress {
+ public:
+  // Does nothing at all if `wanted` is false or stderr is no terminal.
+  explicit Progress(bool wanted);
+  ~Progress() { clear(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // Starts counting the time for another piece of work.
+  void start(std::string_view label);
+
+  // Seconds of a recording: shows the real-time factor and the time left. `total_s` is 0 if it is
+  // not known.
+  void show_audio(double done_s, double total_s);
+
+  // Bytes of a download, of which `before` were there when it started: shows the rate and the time
+  // left. `total` is 0 if it is not known.
+  void show_bytes(uint64_t done, uint64_t total, uint64_t before);
+
+  // Removes the line, so that something else may be printed. The next show draws it again.
+  void clear();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double elapsed_s() const;
+  bool due();
+  void draw(double fraction, const std::string& details);
+
+  bool enabled_, colour_;
+  bool visible_ = false;
+  std::string label_;
+  Clock::time_point started_{}, drawn_{};
+};
+
+}  // namespace vesper

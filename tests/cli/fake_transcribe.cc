@@ -1,0 +1,91 @@
+// `transcribe` with an engine that needs no model: what it "hears" is in the recording, as text.
+//
+// Each line of the input is a segment of a second, except lines that begin with a command:
+//   !input TEXT, !device TEXT, !internal TEXT  fail so
+//   !sleep MILLISECONDS                        wait
+//   !settings                                  a segment that shows the settings
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+#include "cli/transcribe_program.h"
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+std::string shown(const std::optional<double>& threshold) {
+  return threshold ? std::to_string(*threshold) : "none";
+}
+
+class FakeEngine : public TranscriptionEngine {
+ public:
+  explicit FakeEngine(EngineSettings settings) : settings_(std::move(settings)) {}
+
+  std::string description() const override { return "fake engine"; }
+
+  Transcript transcribe(const std::string& input, const DecodingSettings& decoding,
+                        const std::function<void(const Segment&)>& on_segment,
+                        const std::function<void(double, double)>& on_progress) override {
+    std::ifstream file;
+    if (input != "-") file.open(input);
+    std::istream& lines = input == "-" ? std::cin : file;
+    Transcript transcript{"en", 1, 0, {}};
+    for (std::string line; std::getline(lines, line);) {
+      const std::string command = line.substr(0, line.find(' '));
+      const std::string rest = line.size() > command.size() ? line.substr(command.size() + 1) : "";
+      if (command == "!input") throw Error(ErrorKind::kInput, rest);
+      if (command == "!device") throw Error(ErrorKind::kDevice, rest);
+      if (command == "!internal") throw std::logic_error(rest);
+      if (command == "!memory") throw std::bad_alloc();
+      if (command == "!sleep") {
+        std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(rest)));
+        continue;
+      }
+      Segment segment;
+      segment.id = static_cast<int>(transcript.segments.size());
+      segment.start_s = segment.id;
+      segment.end_s = segment.id + 1;
+      segment.language = "en";
+      segment.text = command == "!settings" ? described(decoding) : " " + line;
+      transcript.segments.push_back(segment);
+      on_segment(segment);
+      transcript.duration_s = segment.end_s;
+      on_progress(segment.end_s, 10);
+    }
+    return transcript;
+  }
+
+ private:
+  std::string described(const DecodingSettings& decoding) const {
+    std::ostringstream text;
+    text << "model=" << settings_.model.filename().string() << " device=" << settings_.device
+         << " compute=" << settings_.compute << " threads=" << settings_.threads
+         << " language=" << decoding.language << " translate=" << decoding.translate
+         << " previous=" << decoding.condition_on_previous_text << " temperatures=";
+    for (double t : decoding.temperatures) text << t << ";";
+    text << " no_speech=" << shown(decoding.no_speech_threshold)
+         << " logprob=" << shown(decoding.logprob_threshold)
+         << " compression=" << shown(decoding.compression_ratio_threshold)
+         << " prompt=" << decoding.initial_prompt << " initial=" << decoding.max_initial_timestamp_s
+         << " without_timestamps=" << decoding.without_timestamps
+         << " suppress_model=" << decoding.suppress_model_tokens << " suppress=";
+    for (int32_t token : decoding.suppress_tokens) text << token << ";";
+    return text.str();
+  }
+
+  EngineSettings settings_;
+};
+
+}  // namespace
+}  // namespace vesper
+
+int main(int argc, char** argv) {
+  return vesper::transcribe_main(argc, argv, [](const vesper::EngineSettings& settings) {
+    return std::make_unique<vesper::FakeEngine>(settings);
+  });
+}
