@@ -1,0 +1,144 @@
+#include "llm/tokenizer/whisper_tokens.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+constexpr WhisperLanguage kLanguages[] = {
+    {"en", "english"},        {"zh", "chinese"},     {"de", "german"},        {"es", "spanish"},
+    {"ru", "russian"},        {"ko", "korean"},      {"fr", "french"},        {"ja", "japanese"},
+    {"pt", "portuguese"},     {"tr", "turkish"},     {"pl", "polish"},        {"ca", "catalan"},
+    {"nl", "dutch"},          {"ar", "arabic"},      {"sv", "swedish"},       {"it", "italian"},
+    {"id", "indonesian"},     {"hi", "hindi"},       {"fi", "finnish"},       {"vi", "vietnamese"},
+    {"he", "hebrew"},         {"uk", "ukrainian"},   {"el", "greek"},         {"ms", "malay"},
+    {"cs", "czech"},          {"ro", "romanian"},    {"da", "danish"},        {"hu", "hungarian"},
+    {"ta", "tamil"},          {"no", "norwegian"},   {"th", "thai"},          {"ur", "urdu"},
+    {"hr", "croatian"},       {"bg", "bulgarian"},   {"lt", "lithuanian"},    {"la", "latin"},
+    {"mi", "maori"},          {"ml", "malayalam"},   {"cy", "welsh"},         {"sk", "slovak"},
+    {"te", "telugu"},         {"fa", "persian"},     {"lv", "latvian"},       {"bn", "bengali"},
+    {"sr", "serbian"},        {"az", "azerbaijani"}, {"sl", "slovenian"},     {"kn", "kannada"},
+    {"et", "estonian"},       {"mk", "macedonian"},  {"br", "breton"},        {"eu", "basque"},
+    {"is", "icelandic"},      {"hy", "armenian"},    {"ne", "nepali"},        {"mn", "mongolian"},
+    {"bs", "bosnian"},        {"kk", "kazakh"},      {"sq", "albanian"},      {"sw", "swahili"},
+    {"gl", "galician"},       {"mr", "marathi"},     {"pa", "punjabi"},       {"si", "sinhala"},
+    {"km", "khmer"},          {"sn", "shona"},       {"yo", "yoruba"},        {"so", "somali"},
+    {"af", "afrikaans"},      {"oc", "occitan"},     {"ka", "georgian"},      {"be", "belarusian"},
+    {"tg", "tajik"},          {"sd", "sindhi"},      {"gu", "gujarati"},      {"am", "amharic"},
+    {"yi", "yiddish"},        {"lo", "lao"},         {"uz", "uzbek"},         {"fo", "faroese"},
+    {"ht", "haitian creole"}, {"ps", "pashto"},      {"tk", "turkmen"},       {"nn", "nynorsk"},
+    {"mt", "maltese"},        {"sa", "sanskrit"},    {"lb", "luxembourgish"}, {"my", "myanmar"},
+    {"bo", "tibetan"},        {"tl", "tagalog"},     {"mg", "malagasy"},      {"as", "assamese"},
+    {"tt", "tatar"},          {"haw", "hawaiian"},   {"ln", "lingala"},       {"ha", "hausa"},
+    {"ba", "bashkir"},        {"jw", "javanese"},    {"su", "sundanese"},     {"yue", "cantonese"},
+};
+static_assert(std::size(kLanguages) == 100);
+
+// Other names of a language, and its code.
+constexpr WhisperLanguage kOtherNames[] = {
+    {"my", "burmese"},       {"ca", "valencian"}, {"nl", "flemish"},   {"ht", "haitian"},
+    {"lb", "letzeburgesch"}, {"ps", "pushto"},    {"pa", "panjabi"},   {"ro", "moldavian"},
+    {"ro", "moldovan"},      {"si", "sinhalese"}, {"es", "castilian"}, {"zh", "mandarin"},
+};
+
+constexpr uint32_t kEnglishVocabulary = 51864;
+
+// Signs suppressed where one token stands for them, alone or after a space.
+constexpr const char* kSigns[] = {"\"",  "#",  "(",   ")",  "*",  "+",  "/",   ":",  ";",  "<",
+                                  "=",   ">",  "@",   "[",  "\\", "]",  "^",   "_",  "`",  "{",
+                                  "|",   "}",  "~",   "「", "」", "『", "』",  "<<", ">>", "<<<",
+                                  ">>>", "--", "---", "-(", "-[", "('", "(\"", "((", "))", "(((",
+                                  ")))", "[[", "]]",  "{{", "}}", "♪♪", "♪♪♪"};
+// Signs of music, whose first token is suppressed whatever follows it.
+constexpr const char* kMusic[] = {"♩", "♪", "♫", "♬", "♭", "♮", "♯"};
+
+}  // namespace
+
+std::span<const WhisperLanguage> whisper_languages() { return kLanguages; }
+
+std::optional<uint32_t> find_whisper_language(std::string_view name) {
+  std::string wanted(name);
+  std::transform(wanted.begin(), wanted.end(), wanted.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  for (const WhisperLanguage& other : kOtherNames) {
+    if (wanted == other.name) wanted = other.code;
+  }
+  for (uint32_t place = 0; place < std::size(kLanguages); ++place) {
+    if (wanted == kLanguages[place].code || wanted == kLanguages[place].name) return place;
+  }
+  return std::nullopt;
+}
+
+WhisperTokens WhisperTokens::of_vocabulary_size(uint32_t n_vocab) {
+  if (n_vocab < kEnglishVocabulary || n_vocab > kEnglishVocabulary + 2) {
+    throw Error(ErrorKind::kModel,
+                "expected a Whisper vocabulary of 51864 (English), 51865 or 51866 tokens "
+                "(multilingual), found " +
+                    std::to_string(n_vocab));
+  }
+  WhisperTokens tokens;
+  tokens.n_vocab = n_vocab;
+  tokens.is_multilingual = n_vocab > kEnglishVocabulary;
+  tokens.n_languages = n_vocab == kEnglishVocabulary + 2 ? 100 : 99;
+  tokens.eot = tokens.is_multilingual ? 50257 : 50256;
+  // The rest follow one another.
+  int32_t next = tokens.eot + 1;
+  tokens.sot = next++;
+  tokens.first_language = next;
+  next += static_cast<int32_t>(tokens.n_languages);
+  tokens.translate = next++;
+  tokens.transcribe = next++;
+  tokens.solm = next++;
+  tokens.prev = next++;
+  tokens.nospeech = next++;
+  tokens.notimestamps = next++;
+  tokens.timestamp_begin = next;
+  return tokens;
+}
+
+std::optional<int32_t> WhisperTokens::language_token(uint32_t place) const {
+  if (place >= n_languages) return std::nullopt;
+  return first_language + static_cast<int32_t>(place);
+}
+
+std::optional<int32_t> WhisperTokens::language_token(std::string_view name) const {
+  const auto place = find_whisper_language(name);
+  return place ? language_token(*place) : std::nullopt;
+}
+
+const WhisperLanguage* WhisperTokens::language_of(int32_t token) const {
+  const int32_t place = token - first_language;
+  if (place < 0 || static_cast<uint32_t>(place) >= n_languages) return nullptr;
+  return &kLanguages[place];
+}
+
+std::array<int32_t, 6> WhisperTokens::suppressed_special() const {
+  return {translate, transcribe, sot, solm, prev, nospeech};
+}
+
+std::vector<int32_t> non_speech_tokens(const Tokenizer& tokenizer) {
+  std::set<int32_t> chosen;
+  // Dashes and apostrophes are part of words; after a space they open asides and quotations.
+  chosen.insert(tokenizer.encode(" -").front());
+  chosen.insert(tokenizer.encode(" '").front());
+  for (const std::string space : {"", " "}) {
+    for (const char* sign : kSigns) {
+      const auto ids = tokenizer.encode(space + sign);
+      if (ids.size() == 1) chosen.insert(ids.front());
+    }
+    for (const char* note : kMusic) chosen.insert(tokenizer.encode(space + note).front());
+  }
+  return {chosen.begin(), chosen.end()};
+}
+
+std::vector<int32_t> blank_tokens(const Tokenizer& tokenizer, const WhisperTokens& tokens) {
+  std::vector<int32_t> ids = tokenizer.encode(" ");
+  ids.push_back(tokens.eot);
+  return ids;
+}
+
+}  // namespace vesper

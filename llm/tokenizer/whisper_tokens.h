@@ -1,0 +1,69 @@
+// Whisper's special tokens, languages and suppressed tokens. All follow from the size of the
+// vocabulary and from the published reference (openai-whisper, whisper/tokenizer.py).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "llm/tokenizer/tokenizer.h"
+
+namespace vesper {
+
+struct WhisperLanguage {
+  const char* code;  // "en", "haw"
+  const char* name;  // in English, lower case: "english", "haitian creole"
+};
+
+// In the order of their tokens. The last, Cantonese, is known to large-v3 and its kin only.
+std::span<const WhisperLanguage> whisper_languages();
+
+// The place in whisper_languages() of a code, a name or another name in use ("castilian",
+// "mandarin"), in any case of letters; nullopt if there is none.
+std::optional<uint32_t> find_whisper_language(std::string_view name);
+
+// Special tokens by id. Text tokens are those below `eot`.
+struct WhisperTokens {
+  uint32_t n_vocab = 0;
+  bool is_multilingual = false;
+  int32_t eot = 0;             // end of text; also the number of text tokens
+  int32_t sot = 0;             // start of transcript
+  int32_t first_language = 0;  // the others follow in the order of whisper_languages()
+  uint32_t n_languages = 0;    // 99 or 100; English-only models have the tokens without a use
+  int32_t translate = 0, transcribe = 0;
+  int32_t solm = 0;  // start of a language model's text, never used
+  int32_t prev = 0;  // before the text of what came before
+  int32_t nospeech = 0;
+  int32_t notimestamps = 0;
+  int32_t timestamp_begin = 0;   // 0.00 s; each further one is 0.02 s later
+  uint32_t n_timestamps = 1501;  // up to 30.00 s
+
+  // Throws Error(kModel) if no Whisper model has a vocabulary of that size.
+  static WhisperTokens of_vocabulary_size(uint32_t n_vocab);
+
+  // The token of a language by its place in whisper_languages() or by its name; nullopt if this
+  // model does not know it.
+  std::optional<int32_t> language_token(uint32_t place) const;
+  std::optional<int32_t> language_token(std::string_view name) const;
+  // The language of a token, or null.
+  const WhisperLanguage* language_of(int32_t token) const;
+
+  bool is_timestamp(int32_t token) const { return token >= timestamp_begin; }
+  // Seconds from the start of the window.
+  double seconds_of(int32_t timestamp) const { return 0.02 * (timestamp - timestamp_begin); }
+
+  // Never to be chosen while sampling: translate, transcribe, sot, solm, prev, nospeech.
+  std::array<int32_t, 6> suppressed_special() const;
+};
+
+// Tokens that stand for no speech: brackets, music notes and other signs, ascending. What the
+// reference suppresses where a file has no list, besides suppressed_special().
+std::vector<int32_t> non_speech_tokens(const Tokenizer& tokenizer);
+
+// Tokens that may not be the first of a window: a lone space, and the end of text.
+std::vector<int32_t> blank_tokens(const Tokenizer& tokenizer, const WhisperTokens& tokens);
+
+}  // namespace vesper
