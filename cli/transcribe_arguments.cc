@@ -21,7 +21,7 @@ Turns speech into text. A RECORDING is an audio file, or - for standard input.
 
   -m, --model NAME|PATH  tiny, tiny.en, base (default), small, medium, large-v3,
                          turbo, ... (fetched when absent), or a file or folder
-  -f, --format LIST      txt (default), srt, vtt, tsv, csv, lrc, json, jsonl, all
+  -f, --format LIST      txt (default), srt, vtt, tsv, csv, lrc, json, jsonl; all
   -o, --output-dir DIR   write files there, not to standard output; with several
                          formats and no DIR they go beside each recording
   -l, --language NAME    spoken language: fr, french, auto (default: detected)

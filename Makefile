@@ -1,0 +1,52 @@
+# What one types. The work is done by CMake (CMakePresets.json) and the scripts in scripts/.
+#
+#   make          build everything in build/
+#   make demo     install what is missing, build, fetch a model, transcribe a recording
+#   make check    the same set-up, then every test, with warnings as errors
+#   make quick    the tests that take seconds
+#   make asan     the tests under the address and undefined-behaviour sanitizers, in build-asan/
+#   make bench    the benchmarks of the kernels
+#   make format   lay out the sources by .clang-format
+#   make clean    remove what was built
+
+JOBS ?= $(shell nproc)
+WERROR ?= ON
+
+.PHONY: build demo check quick asan bench format clean setup
+
+build:
+	cmake --preset release
+	cmake --build --preset release --parallel $(JOBS)
+
+setup:
+	scripts/setup.sh
+
+demo: setup
+	$(MAKE) build
+	scripts/fetch-models.sh tiny.en
+	scripts/demo.sh
+
+check: setup
+	cmake --preset release -DVESPER_WERROR=$(WERROR)
+	cmake --build --preset release --parallel $(JOBS)
+	scripts/fetch-models.sh
+	ctest --preset release --parallel $(JOBS)
+
+quick: build
+	ctest --preset release --parallel $(JOBS) --label-regex quick
+
+asan:
+	cmake --preset asan
+	cmake --build --preset asan --parallel $(JOBS)
+	ctest --preset asan --parallel $(JOBS)
+
+bench:
+	cmake --preset release -DVESPER_BENCH=ON
+	cmake --build --preset release --parallel $(JOBS)
+	for program in build/*_bench; do $$program || exit; done
+
+format:
+	git ls-files '*.cc' '*.h' | xargs clang-format -i
+
+clean:
+	rm -rf build build-debug build-asan demo

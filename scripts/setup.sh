@@ -1,0 +1,54 @@
+#!/bin/bash
+# Installs the Debian packages that Vesper is built and tested with, as far as they are missing.
+# Needs root, by itself or through sudo, only if there is something to install.
+set -euo pipefail
+
+packages=(
+  # the build
+  ca-certificates ccache cmake g++ make ninja-build pkg-config
+  # audio in: decoding, resampling, Fourier transform
+  libsndfile1-dev libsamplerate0-dev libfftw3-dev
+  # the engine: matrix products and SIMD on the CPU, Vulkan and its shader compiler
+  libdnnl-dev libhwy-dev libvulkan-dev glslang-tools spirv-tools
+  # tokenizers: Unicode tables and regular expressions; compression ratio of a text
+  libutf8proc-dev libpcre2-dev zlib1g-dev
+  # the programs: options, JSON, downloads and their digests
+  libcli11-dev nlohmann-json3-dev libcurl4-openssl-dev libssl-dev
+  # tests and benchmarks: frameworks, a Vulkan driver without a GPU, validation, recordings
+  libgtest-dev libgmock-dev libbenchmark-dev mesa-vulkan-drivers vulkan-validationlayers
+  pocketsphinx-testdata
+  # models by package
+  python3 python3-pip python3-venv
+)
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "setup: this is no Debian system; install what these packages hold: ${packages[*]}" >&2
+  exit 1
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$status" = installed ] || missing+=("$package")
+done
+
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "setup: all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "setup: missing packages, and neither root nor sudo to install them; as root, run:" >&2
+    echo "  apt-get install --no-install-recommends ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+echo "setup: installing ${missing[*]}"
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
+echo "setup: done"
