@@ -1,0 +1,249 @@
+#include "llm/cpu/encoder_matmul_amx.h"
+
+#include <algorithm>
+
+#include "error/error.h"
+#include "llm/cpu/amx.h"
+#include "llm/cpu/matmul_rows.h"
+
+// AMX comes with AVX-512, so of all instruction sets only that one is compiled.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "llm/cpu/encoder_matmul_amx.cc"
+#include "hwy/foreach_target.h"
+//
+#include "hwy/highway.h"
+#include "llm/cpu/encoder_rows-inl.h"
+
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 && !defined(VESPER_AMX_MATMUL_COMPILED)
+#define VESPER_AMX_MATMUL_COMPILED
+#include <immintrin.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace vesper {
+namespace HWY_NAMESPACE {
+
+#define VESPER_AMX __attribute__((target("amx-tile,amx-bf16,amx-int8")))
+
+constexpr size_t kTileBytes = 1024, kTileRows = 16, kTileRowBytes = 64;
+constexpr size_t kGroup = 32;  // rows, and outputs, that are accumulated together
+
+struct alignas(64) TileConfig {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+// sums [32][32] = a (one or two tiles of rows) times b (two tiles of outputs), over n_steps.
+template <bool kInt8>
+VESPER_AMX HWY_NOINLINE void multiply_tiles(const uint8_t* a, const uint8_t* b, size_t n_steps,
+                                            bool two_row_tiles, void* sums) {
+  uint8_t* out = static_cast<uint8_t*>(sums);
+  constexpr size_t kStride = kGroup * sizeof(float);
+  _tile_zero(0);
+  _tile_zero(1);
+  if (two_row_tiles) {
+    _tile_zero(2);
+    _tile_zero(3);
+    for (size_t step = 0; step < n_steps; ++step, a += 2 * kTileBytes, b += 2 * kTileBytes) {
+      _tile_loadd(4, a, kTileRowBytes);
+      _tile_loadd(6, b, kTileRowBytes);
+      _tile_loadd(7, b + kTileBytes, kTileRowBytes);
+      _tile_loadd(5, a + kTileBytes, kTileRowBytes);
+      if constexpr (kInt8) {
+        _tile_dpbssd(0, 4, 6);
+        _tile_dpbssd(1, 4, 7);
+        _tile_dpbssd(2, 5, 6);
+        _tile_dpbssd(3, 5, 7);
+      } else {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+      }
+    }
+    _tile_stored(2, out + kTileRows * kStride, kStride);
+    _tile_stored(3, out + kTileRows * kStride + kTileRowBytes, kStride);
+  } else {
+    for (size_t step = 0; step < n_steps; ++step, a += 2 * kTileBytes, b += 2 * kTileBytes) {
+      _tile_loadd(4, a, kTileRowBytes);
+      _tile_loadd(6, b, kTileRowBytes);
+      _tile_loadd(7, b + kTileBytes, kTileRowBytes);
+      if constexpr (kInt8) {
+        _tile_dpbssd(0, 4, 6);
+        _tile_dpbssd(1, 4, 7);
+      } else {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+      }
+    }
+  }
+  _tile_stored(0, out, kStride);
+  _tile_stored(1, out + kTileRowBytes, kStride);
+}
+
+// Lays out rows as tiles: row r of group g at tiles + g * n_steps * 2 KiB + (r / 16) KiB. What is
+// beyond n_in, and beyond the last row, is zero.
+template <class In, class Packed>
+void pack_rows(const MatmulParams& params, const In* in, uint32_t first_row, uint32_t n_rows,
+               size_t n_steps, uint8_t* tiles, float* row_scale) {
+  constexpr size_t kStep = kTileRowBytes / sizeof(Packed);
+  const size_t n_padded = (n_rows + kTileRows - 1) / kTileRows * kTileRows;
+  for (size_t r = 0; r < n_padded; ++r) {
+    uint8_t* to = tiles + (r / kGroup) * n_steps * 2 * kTileBytes +
+                  (r % kGroup / kTileRows) * kTileBytes + r % kTileRows * kTileRowBytes;
+    if (r >= n_rows) {
+      for (size_t step = 0; step < n_steps; ++step, to += 2 * kTileBytes) {
+        std::memset(to, 0, kTileRowBytes);
+      }
+      continue;
+    }
+    const In* from = in + matmul_in_offset(params, first_row + r);
+    if constexpr (std::is_same_v<Packed, int8_t>) row_scale[r] = row_scale_i8(from, params.n_in);
+    for (size_t k = 0; k < params.n_in; k += kStep, to += 2 * kTileBytes) {
+      const size_t n = std::min<size_t>(kStep, params.n_in - k);
+      if (n < kStep) std::memset(to, 0, kTileRowBytes);
+      if constexpr (std::is_same_v<Packed, int8_t>) {
+        quantize_row(from + k, n, row_scale[r], reinterpret_cast<int8_t*>(to));
+      } else {
+        convert_row(from + k, n, reinterpret_cast<Bf16Bits*>(to));
+      }
+    }
+  }
+}
+
+template <bool kInt8, class In, class Out>
+VESPER_AMX void multiply(const AmxWeight& weight, const MatmulParams& params,
+                         const MatmulOperands& operands, uint32_t first_row, uint32_t n_rows,
+                         uint8_t* scratch) {
+  using Packed = std::conditional_t<kInt8, int8_t, Bf16Bits>;
+  using Sum = std::conditional_t<kInt8, int32_t, float>;
+  const size_t n_steps = (weight.n_in * sizeof(Packed) + kTileRowBytes - 1) / kTileRowBytes;
+  const size_t group_bytes = n_steps * 2 * kTileBytes;
+  const size_t n_groups = (n_rows + kGroup - 1) / kGroup;
+  alignas(64) Sum sums[kGroup * kGroup];
+  uint8_t* tiles = scratch;
+  float* row_scale = reinterpret_cast<float*>(scratch + n_groups * group_bytes);
+
+  pack_rows<In, Packed>(params, static_cast<const In*>(operands.in), first_row, n_rows, n_steps,
+                        tiles, row_scale);
+  const TileConfig config;
+  _tile_loadconfig(&config);
+  for (size_t column = 0; column < weight.n_out; column += kGroup) {
+    const uint8_t* b = weight.tiles + column / kGroup * group_bytes;
+    const size_t n = std::min<size_t>(kGroup, weight.n_out - column);
+    for (size_t g = 0; g < n_groups; ++g) {
+      const size_t rows = std::min<size_t>(kGroup, n_rows - g * kGroup);
+      multiply_tiles<kInt8>(tiles + g * group_bytes, b, n_steps, rows > kTileRows, sums);
+      for (size_t r = 0; r < rows; ++r) {
+        const uint32_t row = first_row + g * kGroup + r;
+        finish_row(
+            sums + r * kGroup, n, kInt8 ? row_scale[g * kGroup + r] : 1.0f,
+            kInt8 ? weight.column_scale + column : nullptr,
+            operands.bias ? operands.bias + column : nullptr, (params.flags & kMatmulGelu) != 0,
+            operands.residual ? operands.residual + matmul_residual_offset(params, row) + column
+                              : nullptr,
+            static_cast<Out*>(operands.out) + matmul_out_offset(params, row) + column);
+      }
+    }
+  }
+  _tile_release();
+}
+
+template <bool kInt8, class In>
+void multiply_to(const AmxWeight& weight, const MatmulParams& params,
+                 const MatmulOperands& operands, uint32_t first_row, uint32_t n_rows,
+                 uint8_t* scratch) {
+  switch (params.out_dtype) {
+    case kDTypeF32:
+      return multiply<kInt8, In, float>(weight, params, operands, first_row, n_rows, scratch);
+    case kDTypeF16:
+      return multiply<kInt8, In, hwy::float16_t>(weight, params, operands, first_row, n_rows,
+                                                 scratch);
+    default:
+      return multiply<kInt8, In, Bf16Bits>(weight, params, operands, first_row, n_rows, scratch);
+  }
+}
+
+template <bool kInt8>
+void multiply_from(const AmxWeight& weight, const MatmulParams& params,
+                   const MatmulOperands& operands, uint32_t first_row, uint32_t n_rows,
+                   uint8_t* scratch) {
+  switch (params.in_dtype) {
+    case kDTypeF32:
+      return multiply_to<kInt8, float>(weight, params, operands, first_row, n_rows, scratch);
+    case kDTypeF16:
+      return multiply_to<kInt8, hwy::float16_t>(weight, params, operands, first_row, n_rows,
+                                                scratch);
+    default:
+      return multiply_to<kInt8, Bf16Bits>(weight, params, operands, first_row, n_rows, scratch);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+
+void amx_matmul(const AmxWeight& weight, const MatmulParams& params, const MatmulOperands& operands,
+                uint32_t first_row, uint32_t n_rows, void* scratch) {
+  uint8_t* bytes = static_cast<uint8_t*>(scratch);
+  if (weight.compute == Compute::kI8) {
+    HWY_NAMESPACE::multiply_from<true>(weight, params, operands, first_row, n_rows, bytes);
+  } else {
+    HWY_NAMESPACE::multiply_from<false>(weight, params, operands, first_row, n_rows, bytes);
+  }
+}
+
+}  // namespace vesper
+HWY_AFTER_NAMESPACE();
+#endif
+
+#if HWY_ONCE
+namespace vesper {
+namespace {
+
+// How many elements one step of the inner dimension takes, and how many are grouped together.
+template <class Element>
+constexpr size_t kStepElements = 64 / sizeof(Element);
+template <class Element>
+constexpr size_t kGrouped = 4 / sizeof(Element);
+
+template <class Element>
+void pack(const Element* weight, uint32_t n_out, uint32_t n_in, uint8_t* tiles) {
+  const size_t n_steps = (n_in + kStepElements<Element> - 1) / kStepElements<Element>;
+  for (size_t o = 0; o < n_out; ++o) {
+    for (size_t i = 0; i < n_in; ++i) {
+      const size_t tile = (o / 32 * n_steps + i / kStepElements<Element>)*2 + o % 32 / 16;
+      const size_t row = i % kStepElements<Element> / kGrouped<Element>;
+      const size_t column = o % 16 * kGrouped<Element> + i % kGrouped<Element>;
+      Element* to = reinterpret_cast<Element*>(tiles + tile * 1024 + row * 64);
+      to[column] = weight[o * n_in + i];
+    }
+  }
+}
+
+}  // namespace
+
+size_t amx_weight_bytes(uint32_t n_out, uint32_t n_in, Compute compute) {
+  const size_t element = compute == Compute::kI8 ? 1 : 2;
+  return (size_t{n_out} + 31) / 32 * ((size_t{n_in} * element + 63) / 64) * 2048;
+}
+
+void amx_pack_weight(const uint16_t* weight, uint32_t n_out, uint32_t n_in, uint8_t* tiles) {
+  pack(weight, n_out, n_in, tiles);
+}
+void amx_pack_weight(const int8_t* weight, uint32_t n_out, uint32_t n_in, uint8_t* tiles) {
+  pack(weight, n_out, n_in, tiles);
+}
+
+size_t amx_matmul_scratch_bytes(const AmxWeight& weight, uint32_t n_rows) {
+  const size_t groups = (size_t{n_rows} + 31) / 32;
+  return groups * amx_weight_bytes(32, weight.n_in, weight.compute) + groups * 32 * sizeof(float);
+}
+
+#ifndef VESPER_AMX_MATMUL_COMPILED
+void amx_matmul(const AmxWeight&, const MatmulParams&, const MatmulOperands&, uint32_t, uint32_t,
+                void*) {
+  throw Error(ErrorKind::kInternal, "AMX product called in a build without AMX");
+}
+#endif
+
+}  // namespace vesper
+#endif

@@ -1,0 +1,34 @@
+// The product of many rows with a packed weight on AMX tiles, bf16 or int8: the part of
+// PackedMatrix (encoder_matmul.h) for CPUs that have them. Only called where amx_usable().
+//
+// Both operands are laid out as tiles of 1 KiB, in the order in which the kernel meets them. A tile
+// of the weight holds 16 outputs and one step of the inner dimension (32 bf16 or 64 int8), grouped
+// by 2 or 4 as the instruction wants; a tile of activations 16 rows and the same step. 32 rows x 32
+// outputs are accumulated in four tiles over the whole inner dimension, then finished in registers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "llm/cpu/encoder_matmul.h"
+
+namespace vesper {
+
+struct AmxWeight {
+  Compute compute = Compute::kBF16;  // kBF16 or kI8
+  uint32_t n_out = 0, n_in = 0;
+  const uint8_t* tiles = nullptr;       // [ceil(n_out / 32)][n_steps][2][1024]
+  const float* column_scale = nullptr;  // [n_out], kI8 only
+};
+
+size_t amx_weight_bytes(uint32_t n_out, uint32_t n_in, Compute compute);
+// Lays out bf16 bits or int8 [n_out, n_in] as `tiles`, which are zeros before.
+void amx_pack_weight(const uint16_t* weight, uint32_t n_out, uint32_t n_in, uint8_t* tiles);
+void amx_pack_weight(const int8_t* weight, uint32_t n_out, uint32_t n_in, uint8_t* tiles);
+
+size_t amx_matmul_scratch_bytes(const AmxWeight& weight, uint32_t n_rows);
+// Rows [first_row, first_row + n_rows) of the command. `scratch` is aligned to 64 bytes.
+void amx_matmul(const AmxWeight& weight, const MatmulParams& params, const MatmulOperands& operands,
+                uint32_t first_row, uint32_t n_rows, void* scratch);
+
+}  // namespace vesper
