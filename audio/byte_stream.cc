@@ -12,6 +12,21 @@
 #include "error/error.h"
 
 namespace vesper {
+namespace {
+
+// Repeats `read_once`, a read(2) of some kind, while signals interrupt it.
+template <class ReadOnce>
+size_t checked_read(const std::string& name, const ReadOnce& read_once) {
+  while (true) {
+    const ssize_t got = read_once();
+    if (got >= 0) return static_cast<size_t>(got);
+    if (errno != EINTR) {
+      throw Error(ErrorKind::kInput, "cannot read " + name + ": " + std::strerror(errno));
+    }
+  }
+}
+
+}  // namespace
 
 size_t ByteStream::read(uint8_t* bytes, size_t n) {
   size_t done = std::min(n, head_.size() - position_);
@@ -50,15 +65,18 @@ ByteStream stream_of(std::span<const uint8_t> bytes) {
 
 ByteStream stream_of(UniqueFd fd, const std::string& name) {
   // std::function wants to be copyable, so the descriptor is shared.
-  auto shared = std::make_shared<UniqueFd>(std::move(fd));
-  return ByteStream([shared, name](uint8_t* bytes, size_t n) -> size_t {
-    while (true) {
-      const ssize_t got = ::read(shared->get(), bytes, n);
-      if (got >= 0) return static_cast<size_t>(got);
-      if (errno != EINTR) {
-        throw Error(ErrorKind::kInput, "cannot read " + name + ": " + std::strerror(errno));
-      }
-    }
+  return ByteStream(
+      [shared = std::make_shared<UniqueFd>(std::move(fd)), name](uint8_t* bytes, size_t n) {
+        return checked_read(name, [&] { return ::read(shared->get(), bytes, n); });
+      });
+}
+
+ByteStream stream_of_file(UniqueFd fd, const std::string& name) {
+  return ByteStream([shared = std::make_shared<UniqueFd>(std::move(fd)), name, at = off_t{0}](
+                        uint8_t* bytes, size_t n) mutable {
+    const size_t got = checked_read(name, [&] { return ::pread(shared->get(), bytes, n, at); });
+    at += static_cast<off_t>(got);
+    return got;
   });
 }
 

@@ -41,6 +41,10 @@ ByteStream stream_of(std::span<const uint8_t> bytes);
 // A ByteStream over `fd`, which it takes. `name` is for messages.
 ByteStream stream_of(UniqueFd fd, const std::string& name);
 
+// A ByteStream over the seekable file `fd`, which it takes, from its beginning; the position that
+// duplicates of the descriptor share is neither used nor moved.
+ByteStream stream_of_file(UniqueFd fd, const std::string& name);
+
 // Copies the rest of `stream` to a file that has no name, so that nothing is left behind however
 // the program ends, in $TMPDIR or /tmp; the position is its beginning. Throws Error(kInput) when
 // that folder cannot be written to or is full.

@@ -50,24 +50,30 @@ struct AudioReader::State {
     }
   }
 
-  // libsndfile fits the length of a WAV to the file, so what its header promised is asked apart.
-  void hold_to(std::optional<uint64_t> promised_frames) {
-    if (!promised_frames) return;
-    source->frames = promised_frames;
-    source->frames_are_promised = true;
+  // What libsndfile, which has opened the recording, does not tell of a WAV: `bytes` are the file.
+  void compare_with_wav_header(ByteStream bytes) {
+    auto header = std::make_unique<ByteStream>(std::move(bytes));
+    auto wav = open_wav_stream(*header);
+    if (!wav) return;
+    if (!source->frames) {
+      // A recorder that was killed leaves a length of 0, which libsndfile believes.
+      source = std::move(wav);
+      stream = std::move(header);
+    } else if (wav->frames_are_promised) {
+      // libsndfile fits the length to the file, so a cut-off one would look whole.
+      source->frames = wav->frames;
+      source->frames_are_promised = true;
+    }
   }
 
   void open_seekable_file() {
     struct stat info;
     if (::fstat(file.get(), &info) == 0 && info.st_size == 0) fail_unread("it is empty");
-    // One after the other, because duplicates of a descriptor share its position.
-    UniqueFd duplicate(::fcntl(file.get(), F_DUPFD_CLOEXEC, 3));
-    const auto promised = frames_promised_by_wav_header(stream_of(std::move(duplicate), name));
-    if (::lseek(file.get(), 0, SEEK_SET) != 0) fail_unread(std::strerror(errno));
     std::string why;
     source = open_with_sndfile(file.get(), name, why);
     if (!source) return open_with_ffmpeg_after(why, "");
-    hold_to(promised);
+    UniqueFd duplicate(::fcntl(file.get(), F_DUPFD_CLOEXEC, 3));
+    compare_with_wav_header(stream_of_file(std::move(duplicate), name));
   }
 
   void open_stream(UniqueFd fd) {
@@ -104,14 +110,14 @@ struct AudioReader::State {
     std::string why;
     source = open_with_sndfile(path, name, why);
     if (!source) return open_with_ffmpeg_after(why, path);
-    hold_to(frames_promised_by_wav_header(stream_of(std::move(fd), name)));
+    compare_with_wav_header(stream_of_file(std::move(fd), name));
   }
 
   void open_memory(std::span<const uint8_t> bytes) {
     if (bytes.empty()) fail_unread("it is empty");
     std::string why;
     source = open_with_sndfile(bytes, name, why);
-    if (source) return hold_to(frames_promised_by_wav_header(stream_of(bytes)));
+    if (source) return compare_with_wav_header(stream_of(bytes));
     if (options.use_ffmpeg && ffmpeg_is_on_path()) {
       ByteStream all = stream_of(bytes);
       file = spool_to_unlinked_file(all, name);
@@ -196,7 +202,7 @@ AudioReader::AudioReader(const std::string& path, ReaderOptions options)
     state_->name = "standard input";
     state_->open_fd(STDIN_FILENO);
   } else {
-    state_->name = "'" + path + "'";
+    state_->name = std::string("'") + path.c_str() + "'";
     state_->open_path(path);
   }
   state_->check_opened();

@@ -158,10 +158,4 @@ std::unique_ptr<SampleSource> open_wav_stream(ByteStream& stream) {
   return source;
 }
 
-std::optional<uint64_t> frames_promised_by_wav_header(ByteStream stream) {
-  const auto source = parse_header(stream);
-  if (!source || !source->frames_are_promised) return std::nullopt;
-  return source->frames;
-}
-
 }  // namespace vesper

@@ -2,9 +2,7 @@
 // arrive, and the lengths in the header decide nothing that the bytes do not confirm.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "audio/byte_stream.h"
@@ -20,8 +18,5 @@ namespace vesper {
 // of the stream where that comes first. A size that writers use for "unknown" (0, or from
 // 0x7FFF0000 up) means the end of the stream.
 std::unique_ptr<SampleSource> open_wav_stream(ByteStream& stream);
-
-// The number of frames in such a header, unless it is one of the "unknown" ones.
-std::optional<uint64_t> frames_promised_by_wav_header(ByteStream stream);
 
 }  // namespace vesper

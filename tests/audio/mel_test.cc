@@ -1,0 +1,324 @@
+#include "audio/mel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <complex>
+#include <filesystem>
+#include <numbers>
+
+#include "audio/recording.h"
+#include "error/error.h"
+#include "tests/audio/made_recordings.h"
+
+namespace vesper {
+namespace {
+
+constexpr int kPaddingSamples = 480000;  // 30 s at 16 kHz
+
+// log10 mel energies [n_frames, n_mels] of the first frames of `samples` and the 30 s of silence
+// after them, in double precision and by the definition of the DFT: no FFT, no sparse filters.
+std::vector<double> direct_log_mel(const std::vector<float>& samples, int n_mels, size_t n_frames) {
+  const auto n_padded = static_cast<long>(samples.size()) + kPaddingSamples;
+  const auto sample = [&](long i) -> double {
+    if (i < 0) i = -i;  // reflect padding
+    if (i >= n_padded) i = 2 * (n_padded - 1) - i;
+    return i < static_cast<long>(samples.size()) ? samples[static_cast<size_t>(i)] : 0.0;
+  };
+  std::array<std::complex<double>, 400> turn;
+  for (size_t i = 0; i < 400; ++i) {
+    turn[i] = std::polar(1.0, -2.0 * std::numbers::pi * static_cast<double>(i) / 400.0);
+  }
+  const std::vector<float> filters = slaney_mel_filters(n_mels);
+  std::vector<double> rows;
+  for (size_t t = 0; t < n_frames; ++t) {
+    std::array<double, 201> power;
+    for (size_t k = 0; k < 201; ++k) {
+      std::complex<double> sum = 0.0;
+      for (size_t i = 0; i < 400; ++i) {
+        const double hann =
+            0.5 - 0.5 * std::cos(2.0 * std::numbers::pi * static_cast<double>(i) / 400.0);
+        sum += hann * sample(static_cast<long>(t * 160 + i) - 200) * turn[k * i % 400];
+      }
+      power[k] = std::norm(sum);
+    }
+    for (size_t m = 0; m < static_cast<size_t>(n_mels); ++m) {
+      double energy = 0.0;
+      for (size_t k = 0; k < 201; ++k) energy += double{filters[m * 201 + k]} * power[k];
+      rows.push_back(std::log10(std::max(energy, 1e-10)));
+    }
+  }
+  return rows;
+}
+
+MelSpectrogram finished_mel(const std::vector<float>& samples, int n_mels = 80) {
+  MelSpectrogram mel(n_mels);
+  mel.push(samples.data(), samples.size());
+  mel.finish();
+  return mel;
+}
+
+// A chirp with some noise: all bands have something to say.
+std::vector<float> chirp(size_t n) {
+  std::vector<float> samples = noise(0.01f, n, 7);
+  for (size_t i = 0; i < n; ++i) {
+    const double t = static_cast<double>(i) / 16000.0;
+    samples[i] +=
+        static_cast<float>(0.4 * std::sin(2.0 * std::numbers::pi * (100.0 + 4000.0 * t) * t));
+  }
+  return samples;
+}
+
+TEST(Mel, EqualsADirectDftInDoublePrecision) {
+  for (const int n_mels : {80, 128}) {
+    for (const size_t n_samples : {16000u, 15999u, 6555u}) {
+      const std::vector<float> samples = chirp(n_samples);
+      const size_t n_frames = n_samples / 160 + 5;
+      const std::vector<double> expected = direct_log_mel(samples, n_mels, n_frames);
+      const double lowest = *std::max_element(expected.begin(), expected.end()) - 8.0;
+
+      const MelSpectrogram mel = finished_mel(samples, n_mels);
+      EXPECT_EQ(mel.content_frames(), n_samples / 160);
+      MelWindow window;
+      window.n_frames = n_frames;
+      window.beyond = MelWindow::Beyond::kSilence;
+      std::vector<float> rows(n_frames * static_cast<size_t>(n_mels), NAN);
+      mel.window(window, rows.data());
+      double worst = 0.0;
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const double scaled = (std::max(expected[i], lowest) + 4.0) / 4.0;
+        worst = std::max(worst, std::isnan(rows[i]) ? INFINITY : std::fabs(rows[i] - scaled));
+      }
+      EXPECT_LT(worst, 1e-4) << n_mels << " mels, " << n_samples << " samples";
+    }
+  }
+}
+
+TEST(Mel, OfARecordingShorterThanItsOwnReflectionIsThatOfThePaddedRecording) {
+  for (const size_t n_samples : {1u, 2u, 159u, 160u, 200u, 201u, 399u, 400u}) {
+    const std::vector<float> samples = chirp(n_samples);
+    const std::vector<double> expected = direct_log_mel(samples, 80, 4);
+    const double maximum = *std::max_element(expected.begin(), expected.end());
+    const MelSpectrogram mel = finished_mel(samples);
+    EXPECT_EQ(mel.content_frames(), n_samples / 160);
+    EXPECT_NEAR(mel.maximum(), maximum, 1e-4) << n_samples;
+    MelWindow window;
+    window.n_frames = 4;
+    window.beyond = MelWindow::Beyond::kSilence;
+    std::vector<float> rows(4 * 80);
+    mel.window(window, rows.data());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      ASSERT_NEAR(rows[i], (std::max(expected[i], maximum - 8.0) + 4.0) / 4.0, 1e-4)
+          << n_samples << " samples, value " << i;
+    }
+  }
+}
+
+TEST(Mel, OfAToneHasItsMaximumInTheBandOfThatTone) {
+  // Bands of openai-whisper's 80-band filters, from its definition (librosa, Slaney scale).
+  const std::pair<double, size_t> bands[] = {
+      {500, 13}, {1000, 26}, {2000, 44}, {4000, 62}, {6000, 72}};
+  for (const auto& [hz, band] : bands) {
+    const MelSpectrogram mel = finished_mel(tone(hz, 0.5, 16000, 16000));
+    const float* row = mel.log_mel(50);
+    EXPECT_EQ(static_cast<size_t>(std::max_element(row, row + 80) - row), band) << hz << " Hz";
+  }
+}
+
+// openai-whisper 20250625, log_mel_spectrogram(pad_or_trim(audio)) in f32 of
+// sense_and_sensibility_01_austen_64kb-0870.wav of Debian's pocketsphinx-testdata (7.1 s).
+TEST(Mel, OfARealRecordingEqualsTheReference) {
+  const std::string path =
+      "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-0870.wav";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "pocketsphinx-testdata is not installed";
+  struct Fact {
+    size_t frame, mel;
+    float value;
+  };
+  const Fact facts[] = {
+      {0, 0, 0.055343f},     {0, 19, -0.230835f},   {0, 46, -0.189432f},   {0, 79, -0.720116f},
+      {1, 0, 0.254975f},     {1, 19, -0.167991f},   {1, 46, -0.226308f},   {50, 0, 0.507462f},
+      {50, 19, -0.146869f},  {50, 46, 0.036713f},   {50, 79, -0.695307f},  {150, 0, 0.430549f},
+      {150, 19, 0.506009f},  {150, 46, 0.291854f},  {333, 0, 0.678820f},   {333, 19, 0.287508f},
+      {333, 46, 0.225318f},  {600, 0, 0.601797f},   {600, 19, 0.517364f},  {600, 46, -0.327629f},
+      {708, 0, 0.496984f},   {708, 19, -0.460604f}, {708, 46, -0.559009f}, {709, 0, 0.313014f},
+      {709, 19, -0.522809f}, {709, 46, -0.483452f}, {710, 0, 0.317361f},   {710, 19, -0.517944f},
+      {710, 46, -0.599694f}, {711, 0, -0.706440f},  {711, 19, -0.720116f}, {712, 0, -0.720116f},
+      {1000, 46, -0.720116f}};
+  const MelSpectrogram mel = read_log_mel(AudioReader(path), 80);
+  EXPECT_EQ(mel.content_frames(), 710u);
+  MelWindow window;
+  window.beyond = MelWindow::Beyond::kSilence;
+  std::vector<float> rows(3000 * 80);
+  mel.window(window, rows.data());
+  for (const Fact& fact : facts) {
+    EXPECT_NEAR(rows[fact.frame * 80 + fact.mel], fact.value, 1e-4)
+        << "frame " << fact.frame << ", band " << fact.mel;
+  }
+}
+
+TEST(Mel, DoesNotDependOnHowTheRecordingIsCut) {
+  const std::vector<float> samples = chirp(40000);
+  const MelSpectrogram whole = finished_mel(samples);
+  MelSpectrogram pieces(80);
+  uint32_t seed = 1;
+  for (size_t at = 0; at < samples.size();) {
+    seed = seed * 1664525u + 1013904223u;
+    const size_t n = std::min<size_t>(samples.size() - at, (seed >> 16) % 1000);
+    pieces.push(samples.data() + at, n);
+    at += n;
+  }
+  pieces.finish();
+  ASSERT_EQ(pieces.content_frames(), whole.content_frames());
+  EXPECT_EQ(pieces.maximum(), whole.maximum());
+  for (size_t t = 0; t < whole.content_frames(); ++t) {
+    ASSERT_TRUE(std::equal(whole.log_mel(t), whole.log_mel(t) + 80, pieces.log_mel(t)))
+        << "frame " << t;
+  }
+}
+
+TEST(MelWindow, ClampsByTheMaximumOfTheWholeRecordingOrOfItself) {
+  std::vector<float> samples = tone(1000, 0.9, 32000, 16000);
+  const std::vector<float> quiet = noise(1e-4f, 32000, 3);
+  samples.insert(samples.end(), quiet.begin(), quiet.end());
+  const MelSpectrogram mel = finished_mel(samples);
+
+  MelWindow window;
+  window.first_frame = 250;
+  window.n_frames = 100;
+  std::vector<float> by_whole(100 * 80), by_itself(100 * 80);
+  mel.window(window, by_whole.data());
+  window.maximum = MelWindow::Maximum::kWindow;
+  mel.window(window, by_itself.data());
+
+  const float lowest = (mel.maximum() - 8.0f + 4.0f) / 4.0f;
+  float own_maximum = -10.0f;
+  for (size_t t = 250; t < 350; ++t) {
+    own_maximum = std::max(own_maximum, *std::max_element(mel.log_mel(t), mel.log_mel(t) + 80));
+  }
+  EXPECT_LT(own_maximum, mel.maximum() - 3.0f);
+  EXPECT_FLOAT_EQ(*std::min_element(by_whole.begin(), by_whole.end()), lowest);
+  for (size_t i = 0; i < by_itself.size(); ++i) {
+    const float value = mel.log_mel(250 + i / 80)[i % 80];
+    ASSERT_FLOAT_EQ(by_whole[i], (std::max(value, mel.maximum() - 8.0f) + 4.0f) / 4.0f);
+    ASSERT_FLOAT_EQ(by_itself[i], (std::max(value, own_maximum - 8.0f) + 4.0f) / 4.0f);
+  }
+}
+
+TEST(MelWindow, IsZeroBeyondTheContentAsInTranscribe) {
+  const MelSpectrogram mel = finished_mel(chirp(16000 * 2 + 100));  // 200 frames
+  MelWindow window;
+  window.first_frame = 150;
+  std::vector<float> rows(3000 * 80, NAN);
+  mel.window(window, rows.data());
+  EXPECT_NE(rows[49 * 80], 0.0f);
+  EXPECT_TRUE(std::all_of(rows.begin() + 50 * 80, rows.end(), [](float x) { return x == 0.0f; }));
+
+  window.end_frame = 160;  // a clip that ends before the recording does
+  std::fill(rows.begin(), rows.end(), NAN);
+  mel.window(window, rows.data());
+  EXPECT_NE(rows[9 * 80], 0.0f);
+  EXPECT_TRUE(std::all_of(rows.begin() + 10 * 80, rows.end(), [](float x) { return x == 0.0f; }));
+
+  window.first_frame = 5000;
+  std::fill(rows.begin(), rows.end(), NAN);
+  mel.window(window, rows.data());
+  EXPECT_THAT(rows, testing::Each(0.0f));
+}
+
+TEST(MelWindow, IsSilenceBeyondTheContentWhenAskedFor) {
+  const MelSpectrogram mel = finished_mel(chirp(32000));
+  MelWindow window;
+  window.beyond = MelWindow::Beyond::kSilence;
+  std::vector<float> rows(3000 * 80, NAN);
+  mel.window(window, rows.data());
+  const float silence = (mel.maximum() - 8.0f + 4.0f) / 4.0f;
+  EXPECT_GT(rows[200 * 80], silence);  // half of this frame still lies in the content
+  for (size_t i = 202 * 80; i < rows.size(); ++i) ASSERT_FLOAT_EQ(rows[i], silence) << i;
+}
+
+TEST(Mel, OfSilenceIsTheFloorEverywhere) {
+  const MelSpectrogram mel = finished_mel(std::vector<float>(48000, 0.0f));
+  EXPECT_EQ(mel.maximum(), -10.0f);
+  std::vector<float> rows(300 * 80);
+  MelWindow window;
+  window.n_frames = 300;
+  mel.window(window, rows.data());
+  EXPECT_THAT(rows, testing::Each(-1.5f));
+}
+
+TEST(Mel, OfNothingHasNoFrames) {
+  const MelSpectrogram mel = finished_mel({});
+  EXPECT_EQ(mel.content_frames(), 0u);
+  EXPECT_EQ(mel.maximum(), -10.0f);
+}
+
+TEST(Mel, OfAStreamIsThereBeforeTheEnd) {
+  const std::vector<float> samples = chirp(32000);
+  const MelSpectrogram whole = finished_mel(samples);
+  MelSpectrogram live(80);
+  for (size_t at = 0; at < samples.size(); at += 1600) {
+    live.push(samples.data() + at, 1600);
+    EXPECT_GE(live.content_frames() + 20, (at + 1600) / 160);
+  }
+  ASSERT_LE(live.content_frames(), whole.content_frames());
+  for (size_t t = 0; t < live.content_frames(); ++t) {
+    ASSERT_TRUE(std::equal(live.log_mel(t), live.log_mel(t) + 80, whole.log_mel(t))) << t;
+  }
+}
+
+TEST(Mel, RefusesSamplesAfterItsEnd) {
+  MelSpectrogram mel = finished_mel(chirp(1000));
+  const float sample = 0.0f;
+  EXPECT_THROW(mel.push(&sample, 1), Error);
+}
+
+TEST(MelFilters, GivenByAModelAreUsedInsteadOfOurs) {
+  // Band 0 takes 1 kHz alone, band 1 nothing at all.
+  std::vector<float> filters(2 * 201, 0.0f);
+  filters[25] = 2.0f;
+  MelSpectrogram mel(2, filters);
+  const std::vector<float> samples = tone(1000, 0.5, 16000, 16000);
+  mel.push(samples.data(), samples.size());
+  mel.finish();
+  // A tone of amplitude a in the middle of a bin has power (a / 2 * sum of the window)^2.
+  EXPECT_NEAR(mel.log_mel(50)[0], std::log10(2.0 * 50.0 * 50.0), 1e-4);
+  EXPECT_EQ(mel.log_mel(50)[1], -10.0f);
+}
+
+TEST(MelFilters, OfAnotherShapeAreRefusedWithBothShapes) {
+  try {
+    const std::vector<float> filters(80 * 200, 0.0f);
+    MelSpectrogram mel(80, filters);
+    FAIL() << "accepted";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kModel);
+    EXPECT_THAT(e.what(), testing::HasSubstr("16080"));
+    EXPECT_THAT(e.what(), testing::HasSubstr("16000"));
+  }
+  EXPECT_THROW(MelSpectrogram(0), Error);
+  EXPECT_THROW(MelSpectrogram(-5), Error);
+  EXPECT_THROW(MelSpectrogram(100000), Error);
+  std::vector<float> broken(80 * 201, 0.0f);
+  broken[17] = NAN;
+  EXPECT_THROW(MelSpectrogram(80, broken), Error);
+}
+
+TEST(MelFilters, OfSlaneyAreTrianglesOfOneArea) {
+  for (const int n_mels : {80, 128}) {
+    const std::vector<float> filters = slaney_mel_filters(n_mels);
+    ASSERT_EQ(filters.size(), static_cast<size_t>(n_mels) * 201);
+    // Only wide bands are sampled by enough bins for the sum to be near the integral.
+    for (size_t m = static_cast<size_t>(n_mels) * 3 / 4; m < static_cast<size_t>(n_mels); ++m) {
+      double area = 0.0;
+      for (size_t k = 0; k < 201; ++k) area += 40.0 * filters[m * 201 + k];
+      EXPECT_NEAR(area, 1.0, 0.05) << "band " << m;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vesper

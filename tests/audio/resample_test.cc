@@ -1,0 +1,86 @@
+#include "audio/resample.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "error/error.h"
+#include "tests/audio/made_recordings.h"
+
+namespace vesper {
+namespace {
+
+std::vector<float> resampled(const std::vector<float>& samples, int rate_hz, size_t block) {
+  Resampler resampler(rate_hz);
+  std::vector<float> out;
+  for (size_t at = 0; at < samples.size(); at += block) {
+    resampler.push(samples.data() + at, std::min(block, samples.size() - at), out);
+  }
+  resampler.finish(out);
+  return out;
+}
+
+TEST(Resampler, LeavesSixteenKilohertzUntouched) {
+  const std::vector<float> samples = noise(1.0f, 12345, 5);
+  EXPECT_EQ(resampled(samples, 16000, 1000), samples);
+}
+
+TEST(Resampler, KeepsTheFrequencyAmplitudeAndPhaseOfATone) {
+  for (const int rate : {8000, 11025, 22050, 24000, 32000, 44100, 48000, 96000, 192000, 44056}) {
+    for (const double hz : {50.0, 440.0, 3500.0, 7000.0}) {
+      if (hz > 0.45 * rate) continue;
+      const std::vector<float> out =
+          resampled(tone(hz, 0.5, static_cast<size_t>(rate), rate), rate, 4096);
+      ASSERT_EQ(out.size(), 16000u);
+      const std::vector<float> expected = tone(hz, 0.5, 16000, 16000);
+      float worst = 0.0f;
+      for (size_t i = 2000; i < 14000; ++i)
+        worst = std::max(worst, std::fabs(out[i] - expected[i]));
+      EXPECT_LT(worst, 5e-5f) << hz << " Hz at " << rate;
+    }
+  }
+}
+
+TEST(Resampler, FoldsNothingAboveEightKilohertzBack) {
+  for (const int rate : {22050, 24000, 44100, 48000, 96000}) {
+    for (const double hz : {8500.0, 9000.0, 10000.0, 15000.0, 16100.0, 31900.0}) {
+      if (hz >= rate / 2) continue;
+      const std::vector<float> out =
+          resampled(tone(hz, 0.5, static_cast<size_t>(rate), rate), rate, 4096);
+      double power = 0.0;
+      for (size_t i = 2000; i < 14000; ++i) power += double{out[i]} * out[i];
+      const double rms = std::sqrt(power / 12000.0);
+      EXPECT_LT(20.0 * std::log10(rms / (0.5 / std::sqrt(2.0)) + 1e-30), -80.0)
+          << hz << " Hz at " << rate;
+    }
+  }
+}
+
+TEST(Resampler, GivesExactlyTheRoundedNumberOfSamples) {
+  for (const int rate : {1000, 8000, 11025, 22050, 44100, 48000, 44056, 768000}) {
+    for (const size_t n : {1u, 2u, 3u, 100u, 441u, 12345u, 50000u}) {
+      const auto expected = static_cast<size_t>(std::floor(double(n) * 16000.0 / rate + 0.5));
+      EXPECT_EQ(resampled(noise(0.5f, n, 9), rate, 777).size(), expected) << n << " at " << rate;
+    }
+  }
+}
+
+TEST(Resampler, DoesNotDependOnHowTheRecordingIsCut) {
+  const std::vector<float> samples = noise(0.5f, 30000, 11);
+  for (const int rate : {44100, 48000, 8000, 44056}) {
+    EXPECT_EQ(resampled(samples, rate, 30000), resampled(samples, rate, 313)) << rate;
+  }
+}
+
+TEST(Resampler, OfNothingGivesNothing) { EXPECT_TRUE(resampled({}, 44100, 1).empty()); }
+
+TEST(Resampler, RefusesRatesThatNoReaderGives) {
+  EXPECT_THROW(Resampler(0), Error);
+  EXPECT_THROW(Resampler(-44100), Error);
+  EXPECT_THROW(Resampler(999), Error);
+  EXPECT_THROW(Resampler(768001), Error);
+}
+
+}  // namespace
+}  // namespace vesper

@@ -1,0 +1,250 @@
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "audio/ffmpeg_source.h"
+#include "audio/reader.h"
+#include "audio/recording.h"
+#include "error/error.h"
+#include "tests/audio/made_recordings.h"
+
+namespace vesper {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+std::vector<float> expected_samples(const std::vector<int16_t>& samples) {
+  std::vector<float> expected;
+  for (const int16_t s : samples) expected.push_back(static_cast<float>(s) / 32768.0f);
+  return expected;
+}
+
+std::vector<int16_t> ramp(size_t n) {
+  std::vector<int16_t> samples(n);
+  for (size_t i = 0; i < n; ++i) samples[i] = static_cast<int16_t>(i * 7919 % 65536 - 32768);
+  return samples;
+}
+
+// Replaces standard input for the length of a scope.
+class ScopedStdin {
+ public:
+  explicit ScopedStdin(int fd) : saved_(::dup(STDIN_FILENO)) { ::dup2(fd, STDIN_FILENO); }
+  ~ScopedStdin() {
+    ::dup2(saved_, STDIN_FILENO);
+    ::close(saved_);
+  }
+
+ private:
+  int saved_;
+};
+
+TEST(StandardInput, StreamsAWavOfUnknownLength) {
+  const std::vector<int16_t> samples = ramp(100000);
+  const PipeOf pipe(wav_bytes(samples, 1, 16000, 0x7FFFFFFF), 777);
+  const ScopedStdin redirected(pipe.fd());
+  EXPECT_EQ(read_recording("-"), expected_samples(samples));
+}
+
+TEST(StandardInput, GivesSamplesBeforeTheWriterHasEnded) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const std::string wav = wav_bytes(ramp(2000), 1, 16000, 0xFFFFFFFF);
+  ASSERT_EQ(::write(ends[1], wav.data(), wav.size()), static_cast<ssize_t>(wav.size()));
+  AudioReader reader = AudioReader::from_stream(ends[0], "pipe");
+  std::vector<float> samples(1000);
+  EXPECT_EQ(reader.read(samples.data(), 1000), 1000u);  // would block if it waited for the end
+  ::close(ends[1]);
+  EXPECT_EQ(reader.read(samples.data(), 1000), 1000u);
+  EXPECT_EQ(reader.read(samples.data(), 1000), 0u);
+  ::close(ends[0]);
+}
+
+TEST(StandardInput, SpoolsFlacAndLeavesNothingBehind) {
+  const TemporaryFolder folder, spool;
+  const ScopedEnvironment tmpdir("TMPDIR", spool.path());
+  const std::string path = folder.file("a.flac");
+  write_with_sndfile(path, SF_FORMAT_FLAC | SF_FORMAT_PCM_16, 1, 16000, noise(0.5f, 50000, 4));
+  const PipeOf pipe(bytes_of(path), 1000);
+  const ScopedStdin redirected(pipe.fd());
+  AudioReader reader("-");
+  EXPECT_EQ(reader.name(), "standard input");
+  EXPECT_TRUE(std::filesystem::is_empty(spool.path()));
+  EXPECT_EQ(read_recording(std::move(reader)), read_recording(path));
+}
+
+TEST(StandardInput, ThatIsAFileIsReadInPlace) {
+  const TemporaryFolder folder;
+  const ScopedEnvironment tmpdir("TMPDIR", folder.file("absent"));  // spooling would fail
+  const std::string path = folder.file("a.flac");
+  write_with_sndfile(path, SF_FORMAT_FLAC | SF_FORMAT_PCM_16, 1, 16000, noise(0.5f, 50000, 4));
+  const int fd = ::open(path.c_str(), O_RDONLY);
+  const ScopedStdin redirected(fd);
+  EXPECT_EQ(read_recording("-"), read_recording(path));
+  ::close(fd);
+}
+
+TEST(StandardInput, SaysSoWhereThereIsNoRoomToSpool) {
+  const TemporaryFolder folder;
+  const ScopedEnvironment tmpdir("TMPDIR", folder.file("absent"));
+  const PipeOf pipe("fLaC and no more", 100);
+  try {
+    AudioReader::from_stream(pipe.fd(), "standard input");
+    FAIL() << "accepted";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("standard input"), HasSubstr("temporary file")));
+  }
+}
+
+TEST(StandardInput, ThatIsEmptyIsAnError) {
+  const PipeOf pipe("", 1);
+  try {
+    AudioReader::from_stream(pipe.fd(), "standard input");
+    FAIL() << "accepted";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("standard input: it is empty"));
+  }
+}
+
+TEST(NamedPipe, IsReadAsAStream) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("pipe");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const std::vector<int16_t> samples = ramp(50000);
+  std::thread writer([&] { write_bytes(path, wav_bytes(samples, 1, 16000, 0)); });
+  EXPECT_EQ(read_recording(path), expected_samples(samples));
+  writer.join();
+}
+
+// A folder with a program called ffmpeg that does what `script` says.
+class FakeFfmpeg {
+ public:
+  explicit FakeFfmpeg(const std::string& script) : path_("PATH", folder_.path()) {
+    write_bytes(folder_.file("ffmpeg"), "#!/bin/sh\n" + script);
+    ::chmod(folder_.file("ffmpeg").c_str(), 0700);
+    write_bytes(folder_.file("input.m4a"), "no format that libsndfile knows");
+  }
+  std::string file(const std::string& name) const { return folder_.file(name); }
+  std::string input() const { return file("input.m4a"); }
+
+ private:
+  TemporaryFolder folder_;
+  ScopedEnvironment path_;
+};
+
+std::string complaint_about(const std::string& path) {
+  try {
+    read_recording(path);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kInput);
+    EXPECT_THAT(e.what(), Not(HasSubstr("\n")));
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Ffmpeg, DecodesWhatLibsndfileDoesNotKnow) {
+  const std::vector<int16_t> samples = ramp(30000);
+  FakeFfmpeg fake("exec /bin/cat \"${0%/*}/decoded.wav\"\n");
+  write_bytes(fake.file("decoded.wav"), wav_bytes(samples, 1, 16000, 0xFFFFFFFF));
+  EXPECT_EQ(read_recording(fake.input()), expected_samples(samples));
+}
+
+TEST(Ffmpeg, GetsTheNameAsAFileNameWhateverItLooksLike) {
+  FakeFfmpeg fake("echo \"$@\" >\"${0%/*}/arguments\"; exec /bin/cat \"${0%/*}/decoded.wav\"\n");
+  write_bytes(fake.file("decoded.wav"), wav_bytes(ramp(100), 1, 16000));
+  std::filesystem::rename(fake.input(), fake.file("-i; rm 'x' .m4a"));
+  read_recording(fake.file("-i; rm 'x' .m4a"));
+  EXPECT_THAT(bytes_of(fake.file("arguments")),
+              AllOf(HasSubstr("-i file:"), HasSubstr("-i; rm 'x' .m4a ")));
+}
+
+TEST(Ffmpeg, ReadsASpooledPipeFromItsBeginning) {
+  FakeFfmpeg fake("/bin/cat /dev/fd/0 >\"${0%/*}/seen\"; exec /bin/cat \"${0%/*}/decoded.wav\"\n");
+  write_bytes(fake.file("decoded.wav"), wav_bytes(ramp(100), 1, 16000));
+  const std::string sent = "no format that anybody knows, " + std::string(100000, 'x');
+  const PipeOf pipe(sent, 1000);
+  AudioReader::from_stream(pipe.fd(), "pipe");
+  EXPECT_EQ(bytes_of(fake.file("seen")), sent);
+}
+
+TEST(Ffmpeg, ThatFailsIsQuotedAndSoIsWhatWasTriedBefore) {
+  FakeFfmpeg fake("echo first >&2; echo 'moov atom not found' >&2; exit 3\n");
+  EXPECT_THAT(complaint_about(fake.input()),
+              AllOf(HasSubstr("input.m4a"), HasSubstr("status 3: moov atom not found"),
+                    HasSubstr("libsndfile"), Not(HasSubstr("first"))));
+}
+
+TEST(Ffmpeg, ThatIsKilledHalfwayIsAnErrorAndNotAShortRecording) {
+  FakeFfmpeg fake("/bin/cat \"${0%/*}/decoded.wav\"; kill -9 $$\n");
+  write_bytes(fake.file("decoded.wav"), wav_bytes(ramp(30000), 1, 16000, 0xFFFFFFFF));
+  EXPECT_THAT(complaint_about(fake.input()), HasSubstr("ended by signal 9"));
+}
+
+TEST(Ffmpeg, ThatGivesSomethingElseIsAnError) {
+  FakeFfmpeg fake("echo this is no WAV at all and much longer than a header\n");
+  EXPECT_THAT(complaint_about(fake.input()), HasSubstr("ffmpeg gave no audio"));
+}
+
+TEST(Ffmpeg, ThatComplainsAtLengthDoesNotBlock) {
+  FakeFfmpeg fake(
+      "i=0; while [ $i -lt 5000 ]; do echo \"a line of complaint number $i\" >&2; i=$((i+1)); "
+      "done\n"
+      "exec /bin/cat \"${0%/*}/decoded.wav\"\n");
+  write_bytes(fake.file("decoded.wav"), wav_bytes(ramp(100), 1, 16000));
+  EXPECT_EQ(read_recording(fake.input()).size(), 100u);
+}
+
+TEST(Ffmpeg, IsEndedWhenTheReaderGoes) {
+  FakeFfmpeg fake(
+      "echo $$ >\"${0%/*}/pid\"; /bin/cat \"${0%/*}/decoded.wav\"; exec /bin/sleep 600\n");
+  write_bytes(fake.file("decoded.wav"), wav_bytes(ramp(30000), 1, 16000, 0xFFFFFFFF));
+  pid_t pid = 0;
+  {
+    AudioReader reader(fake.input());
+    pid = std::stoi(bytes_of(fake.file("pid")));
+    EXPECT_EQ(::kill(pid, 0), 0);
+  }
+  EXPECT_NE(::kill(pid, 0), 0);
+}
+
+TEST(Ffmpeg, ThatIsNotThereIsSaid) {
+  const TemporaryFolder folder;
+  const ScopedEnvironment path("PATH", folder.path());
+  write_bytes(folder.file("a.m4a"), "no format that libsndfile knows");
+  EXPECT_THAT(complaint_about(folder.file("a.m4a")),
+              AllOf(HasSubstr("libsndfile"), HasSubstr("ffmpeg"), HasSubstr("not on the PATH")));
+}
+
+TEST(Ffmpeg, ThatCannotBeStartedIsSaid) {
+  FakeFfmpeg fake("");
+  write_bytes(fake.file("ffmpeg"), "#!/absent/interpreter\n");
+  EXPECT_THAT(complaint_about(fake.input()), HasSubstr("cannot start ffmpeg"));
+}
+
+TEST(Ffmpeg, OfThisMachineDecodesM4a) {
+  if (!ffmpeg_is_on_path()) GTEST_SKIP() << "ffmpeg is not installed";
+  const TemporaryFolder folder;
+  write_with_sndfile(folder.file("a.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, 2, 44100,
+                     noise(0.3f, 2 * 44100, 6));
+  const std::string make =
+      "ffmpeg -nostdin -v quiet -i " + folder.file("a.wav") + " -c:a aac " + folder.file("a.m4a");
+  if (std::system(make.c_str()) != 0) GTEST_SKIP() << "this ffmpeg does not write m4a";
+  AudioReader reader(folder.file("a.m4a"));
+  EXPECT_EQ(reader.sample_rate_hz(), 44100);
+  EXPECT_EQ(reader.channels(), 2);
+  const std::vector<float> samples = read_recording(std::move(reader));
+  EXPECT_NEAR(static_cast<double>(samples.size()), 16000.0, 1500.0);
+  // m4a cannot be read without seeking, and comes from a pipe all the same.
+  const PipeOf pipe(bytes_of(folder.file("a.m4a")), 1000);
+  EXPECT_EQ(read_recording(AudioReader::from_stream(pipe.fd(), "pipe")), samples);
+}
+
+}  // namespace
+}  // namespace vesper
