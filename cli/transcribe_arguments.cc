@@ -21,7 +21,8 @@ Turns speech into text. A RECORDING is an audio file, or - for standard input.
 
   -m, --model NAME|PATH  tiny, tiny.en, base (default), small, medium, large-v3,
                          turbo, ... (fetched when absent), or a file or folder
-  -f, --format LIST      txt (default), srt, vtt, tsv, csv, lrc, json, jsonl; all
+  -f, --format LIST      one or more of txt (default), srt, vtt, tsv, csv,
+                         lrc, json, jsonl, with commas between; or all
   -o, --output-dir DIR   write files there, not to standard output; with several
                          formats and no DIR they go beside each recording
   -l, --language NAME    spoken language: fr, french, auto (default: detected)
@@ -43,7 +44,7 @@ Decoding, named as in openai-whisper; "none" switches a threshold off:
       --compression-ratio-threshold X     more than this is a failure (2.4)
       --logprob-threshold X               less than this is a failure (-1.0)
       --no-speech-threshold X             more than this is silence (0.6)
-      --suppress-tokens LIST              ids; -1 (default): the model's own list
+      --suppress-tokens LIST              ids; -1: the model's list (default)
 
 Models are looked for in $VESPER_MODELS and in ~/.cache/vesper/models.
 Exit status: 0 done, 2 usage, 3 input, 4 model, 5 device, 6 output.

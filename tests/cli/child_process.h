@@ -1,0 +1,65 @@
+// Runs a program as a user would, and gives what it printed and how it ended.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace vesper {
+
+// A folder of its own for each test, removed with all in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void write_file(const std::filesystem::path& path, const std::string& text);
+std::string read_file(const std::filesystem::path& path);
+
+// The names in a folder, sorted.
+std::vector<std::string> names_in(const std::filesystem::path& folder);
+
+struct ChildOptions {
+  std::filesystem::path folder;                    // to run in
+  std::map<std::string, std::string> environment;  // beside the inherited one; "" unsets
+  std::string standard_input;
+  std::string stdout_path;  // instead of being captured; "(closed)" for none at all
+  bool terminal = false;    // stderr is a terminal of 80 columns
+};
+
+struct ChildResult {
+  int status = -1;  // the exit status, or 128 + the signal
+  std::string out, err;
+};
+
+class Child {
+ public:
+  Child(const std::vector<std::string>& arguments, const ChildOptions& options);
+  ~Child();  // kills it if it still runs
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  void send(int signal_number) const;
+  ChildResult wait();
+
+ private:
+  TemporaryFolder captured_;
+  pid_t pid_ = -1;
+  int terminal_ = -1;  // our end
+};
+
+ChildResult run_child(const std::vector<std::string>& arguments, const ChildOptions& options);
+
+}  // namespace vesper

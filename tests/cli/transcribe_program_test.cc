@@ -1,0 +1,392 @@
+// The built program with the fake engine of fake_transcribe.cc.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "tests/cli/child_process.h"
+
+namespace vesper {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+class TranscribeProgram : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directory(folder_ / "models");
+    std::filesystem::create_directory(folder_ / "work");
+    write_file(folder_ / "models/small-one.bin", "");
+    write_file(folder_ / "work/a.wav", "first\nsecond\n");
+    write_file(folder_ / "work/b.flac", "third\n");
+    options_.folder = folder_ / "work";
+    options_.environment = {{"VESPER_MODELS", folder_ / "models"},
+                            {"XDG_CACHE_HOME", folder_ / "cache"},
+                            {"TERM", "xterm"},
+                            {"NO_COLOR", ""}};
+  }
+
+  ChildResult run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), FAKE_TRANSCRIBE);
+    return run_child(arguments, options_);
+  }
+  // With a model that is there.
+  ChildResult transcribe(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"-m", "small-one"});
+    return run(std::move(arguments));
+  }
+  std::vector<std::string> work() { return names_in(folder_ / "work"); }
+
+  TemporaryFolder folder_;
+  ChildOptions options_;
+};
+
+void expect_failure(const ChildResult& result, int status, const std::string& message) {
+  EXPECT_EQ(result.status, status) << result.err;
+  EXPECT_THAT(result.err, StartsWith("transcribe: "));
+  EXPECT_THAT(result.err, HasSubstr(message));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+}
+
+TEST_F(TranscribeProgram, WritesTextToStandardOutputInTheOrderOfTheInputs) {
+  const ChildResult result = transcribe({"b.flac", "a.wav", "b.flac"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.out, "third\nfirst\nsecond\nthird\n");
+  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(work(), ElementsAre("a.wav", "b.flac"));
+}
+
+TEST_F(TranscribeProgram, ReadsStandardInput) {
+  options_.standard_input = "piped\n";
+  EXPECT_EQ(transcribe({"-"}).out, "piped\n");
+  EXPECT_EQ(transcribe({"-f", "jsonl", "-"}).status, 0);
+  EXPECT_EQ(nlohmann::json::parse(transcribe({"-f", "jsonl", "-"}).out)["file"], "stdin");
+  expect_failure(transcribe({"-", "-"}), 2, "only once");
+}
+
+TEST_F(TranscribeProgram, WritesFilesBesideTheInputsForSeveralFormats) {
+  std::filesystem::create_directory(folder_ / "work/sub");
+  write_file(folder_ / "work/sub/c.tar.ogg", "fourth\n");
+  options_.standard_input = "piped\n";
+  const ChildResult result = transcribe({"-f", "txt,srt", "a.wav", "sub/c.tar.ogg", "-"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(work(),
+              ElementsAre("a.srt", "a.txt", "a.wav", "b.flac", "stdin.srt", "stdin.txt", "sub"));
+  EXPECT_EQ(read_file(folder_ / "work/sub/c.tar.txt"), "fourth\n");
+  EXPECT_EQ(
+      read_file(folder_ / "work/a.srt"),
+      "1\n00:00:00,000 --> 00:00:01,000\nfirst\n\n2\n00:00:01,000 --> 00:00:02,000\nsecond\n\n");
+}
+
+TEST_F(TranscribeProgram, WritesFilesToAFolderThatItMakes) {
+  EXPECT_EQ(transcribe({"-o", "out/deep", "a.wav", "b.flac"}).status, 0);
+  EXPECT_THAT(names_in(folder_ / "work/out/deep"), ElementsAre("a.txt", "b.txt"));
+  EXPECT_EQ(transcribe({"-f", "all", "-o", "out/all", "a.wav"}).status, 0);
+  EXPECT_THAT(names_in(folder_ / "work/out/all"), ElementsAre("a.csv", "a.json", "a.jsonl", "a.lrc",
+                                                              "a.srt", "a.tsv", "a.txt", "a.vtt"));
+  EXPECT_EQ(transcribe({"-o", "-", "b.flac"}).out, "third\n");
+  expect_failure(transcribe({"-o", "-", "-f", "txt,srt", "b.flac"}), 2, "one format");
+}
+
+TEST_F(TranscribeProgram, GivesFilesThePermissionsOfTheUsersMask) {
+  const mode_t mask = umask(0027);
+  const ChildResult result = transcribe({"-o", ".", "a.wav"});
+  umask(mask);
+  struct stat status {};
+  ASSERT_EQ(stat((folder_ / "work/a.txt").c_str(), &status), 0) << result.err;
+  EXPECT_EQ(status.st_mode & 0777, 0640u);
+}
+
+TEST_F(TranscribeProgram, RefusesTwoInputsForOneOutputBeforeAnyWork) {
+  std::filesystem::create_directory(folder_ / "work/sub");
+  write_file(folder_ / "work/sub/a.mp3", "x\n");
+  write_file(folder_ / "work/a.mp3", "x\n");
+  expect_failure(transcribe({"-f", "txt,srt", "b.flac", "a.wav", "a.mp3"}), 2,
+                 "a.wav and a.mp3 would both be a.txt");
+  expect_failure(transcribe({"-o", "out", "a.wav", "sub/a.mp3"}), 2, "would both be");
+  expect_failure(transcribe({"-o", "out", "a.wav", "./a.wav"}), 2, "would both be");
+  std::filesystem::create_directory_symlink(folder_ / "work", folder_ / "work/loop");
+  expect_failure(transcribe({"-f", "txt,srt", "a.wav", "loop/a.wav"}), 2, "would both be");
+  EXPECT_THAT(work(), ElementsAre("a.mp3", "a.wav", "b.flac", "loop", "sub"));
+  EXPECT_EQ(transcribe({"-f", "txt,srt", "a.wav", "sub/a.mp3"}).status, 0);
+}
+
+TEST_F(TranscribeProgram, NeverOverwritesAnInput) {
+  write_file(folder_ / "work/speech.txt", "x\n");
+  expect_failure(transcribe({"-o", ".", "a.wav", "speech.txt"}), 2, "overwrite the input");
+  expect_failure(transcribe({"-f", "srt,txt", "speech.txt"}), 2, "overwrite the input");
+  EXPECT_EQ(read_file(folder_ / "work/speech.txt"), "x\n");
+  EXPECT_THAT(work(), ElementsAre("a.wav", "b.flac", "speech.txt"));
+}
+
+TEST_F(TranscribeProgram, LeavesOldFilesAsTheyAreWhenItFails) {
+  write_file(folder_ / "work/bad.wav", "half\n!input damaged at byte 7\n");
+  write_file(folder_ / "work/bad.txt", "from before");
+  expect_failure(transcribe({"-f", "txt,srt", "bad.wav"}), 3, "bad.wav: damaged at byte 7");
+  EXPECT_EQ(read_file(folder_ / "work/bad.txt"), "from before");
+  EXPECT_THAT(work(), ElementsAre("a.wav", "b.flac", "bad.txt", "bad.wav"));
+}
+
+TEST_F(TranscribeProgram, ReplacesWhatALinkPointsTo) {
+  write_file(folder_ / "work/real", "old");
+  std::filesystem::create_symlink("real", folder_ / "work/a.txt");
+  EXPECT_EQ(transcribe({"-o", ".", "a.wav"}).status, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "work/a.txt"));
+  EXPECT_EQ(read_file(folder_ / "work/real"), "first\nsecond\n");
+}
+
+// Signals end it while files are open; none stays, finished or not.
+TEST_F(TranscribeProgram, RemovesUnfinishedFilesWhenASignalEndsIt) {
+  write_file(folder_ / "work/long.wav", "text\n!sleep 20000\n");
+  for (int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
+    Child child({FAKE_TRANSCRIBE, "-m", "small-one", "-f", "txt,vtt", "long.wav"}, options_);
+    for (int i = 0; i < 1000 && work().size() < 5; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_EQ(work().size(), 5u) << "the unfinished files should be here";
+    EXPECT_THAT(work(), Not(Contains("long.txt")));
+    child.send(signal_number);
+    EXPECT_EQ(child.wait().status, 128 + signal_number);
+    EXPECT_THAT(work(), ElementsAre("a.wav", "b.flac", "long.wav"));
+  }
+}
+
+TEST_F(TranscribeProgram, GoesOnAfterAFailureAndEndsWithTheFirstOnesStatus) {
+  write_file(folder_ / "work/bad.wav", "!input broken\n");
+  write_file(folder_ / "work/device.wav", "!device lost\n");
+  const ChildResult result = transcribe({"a.wav", "device.wav", "bad.wav", "b.flac"});
+  EXPECT_EQ(result.out, "first\nsecond\nthird\n");
+  EXPECT_EQ(result.err, "transcribe: device.wav: lost\ntranscribe: bad.wav: broken\n");
+  EXPECT_EQ(result.status, 5);
+  EXPECT_EQ(transcribe({"bad.wav", "device.wav", "b.flac"}).status, 3);
+  EXPECT_EQ(transcribe({"a.wav", "missing.wav", "b.flac"}).out, "first\nsecond\nthird\n");
+}
+
+TEST_F(TranscribeProgram, TellsKindsOfFailureApart) {
+  write_file(folder_ / "work/bug.wav", "!internal oops\n");
+  write_file(folder_ / "work/huge.wav", "!memory\n");
+  expect_failure(transcribe({"missing.wav"}), 3, "missing.wav: No such file or directory");
+  expect_failure(transcribe({"."}), 3, "is a folder");
+  expect_failure(transcribe({"bug.wav"}), 70, "bug.wav: internal error: oops");
+  expect_failure(transcribe({"huge.wav"}), 5, "huge.wav: out of memory");
+  expect_failure(run({"-m", "nonsense", "a.wav"}), 4, "nonsense");
+  expect_failure(run({"-m", "./nonsense", "a.wav"}), 4, "no such file or folder");
+  expect_failure(run({"--offline", "-m", "tiny", "a.wav"}), 4, "--offline");
+  expect_failure(transcribe({"-o", "a.wav/x", "b.flac"}), 6, "a.wav");
+  std::filesystem::create_directory(folder_ / "work/b.txt");
+  expect_failure(transcribe({"-o", ".", "b.flac"}), 6, "b.txt: Is a directory");
+}
+
+TEST_F(TranscribeProgram, ReportsStandardOutputThatCannotBeWritten) {
+  options_.stdout_path = "/dev/full";
+  expect_failure(transcribe({"a.wav", "b.flac"}), 6, "standard output: No space left on device");
+  options_.stdout_path = "(closed)";
+  expect_failure(transcribe({"a.wav"}), 6, "standard output: Bad file descriptor");
+}
+
+TEST_F(TranscribeProgram, EndsQuietlyWhenNobodyReads) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, 0), 0);
+  close(ends[0]);
+  options_.stdout_path = "/dev/fd/" + std::to_string(ends[1]);
+  const ChildResult result = transcribe({"a.wav", "b.flac"});
+  close(ends[1]);
+  EXPECT_EQ(result.status, 128 + SIGPIPE);
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(TranscribeProgram, ShowsTextWhileItIsStillAtWork) {
+  write_file(folder_ / "work/long.wav", "early\n!sleep 20000\n");
+  options_.stdout_path = folder_ / "out";
+  Child child({FAKE_TRANSCRIBE, "-m", "small-one", "long.wav"}, options_);
+  std::string seen;
+  for (int i = 0; i < 1000 && seen.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (std::filesystem::exists(folder_ / "out")) seen = read_file(folder_ / "out");
+  }
+  EXPECT_EQ(seen, "early\n");
+}
+
+TEST_F(TranscribeProgram, ShowsProgressOnATerminalOnly) {
+  write_file(folder_ / "work/slow.wav", "one\n!sleep 120\ntwo\n!sleep 120\nthree\n");
+  EXPECT_EQ(transcribe({"slow.wav"}).err, "");
+  options_.terminal = true;
+  const ChildResult shown = transcribe({"slow.wav"});
+  EXPECT_EQ(shown.out, "one\ntwo\nthree\n");
+  EXPECT_THAT(shown.err, testing::AllOf(HasSubstr("slow.wav"), HasSubstr("30%"),
+                                        HasSubstr("x real time"), HasSubstr("left"),
+                                        HasSubstr("\033[32m"), testing::EndsWith("\r\033[K")));
+  options_.environment["NO_COLOR"] = "1";
+  EXPECT_THAT(transcribe({"slow.wav"}).err,
+              testing::AllOf(HasSubstr("real time"), Not(HasSubstr("\033[32m"))));
+  EXPECT_EQ(transcribe({"--quiet", "slow.wav"}).err, "");
+  options_.environment["TERM"] = "dumb";
+  EXPECT_EQ(transcribe({"slow.wav"}).err, "");
+}
+
+TEST_F(TranscribeProgram, SaysWhatItUsesWhenVerbose) {
+  EXPECT_THAT(transcribe({"-v", "a.wav"}).err,
+              testing::AllOf(HasSubstr("transcribe: fake engine; loaded in"),
+                             HasSubstr("a.wav: 2.00 s of speech in \"en\"")));
+}
+
+// A name is data: it cannot command the terminal, nor break the one line of an error.
+TEST_F(TranscribeProgram, PrintsNamesSafely) {
+  expect_failure(transcribe({"evil\n\033[31m\xFF.wav"}), 3,
+                 "evil ?[31m\xEF\xBF\xBD.wav: No such file");
+}
+
+TEST_F(TranscribeProgram, FindsModelsByNameInTheFoldersAndByPath) {
+  const auto used = [&](const std::string& model) {
+    write_file(folder_ / "work/s.wav", "!settings\n");
+    const ChildResult result = run({"-m", model, "s.wav"});
+    return result.status == 0 ? result.out.substr(0, result.out.find(" device")) : result.err;
+  };
+  EXPECT_EQ(used("small-one"), "model=small-one.bin");
+  std::filesystem::create_directories(folder_ / "cache/vesper/models/tiny.en");
+  EXPECT_THAT(run({"--offline", "-m", "tiny.en", "a.wav"}).err, HasSubstr("--offline"));
+  write_file(folder_ / "cache/vesper/models/tiny.en/model.bin", "");
+  EXPECT_EQ(used("tiny.en"), "model=tiny.en");
+  write_file(folder_ / "models/ggml-tiny.en.bin", "");
+  EXPECT_EQ(used("tiny.en"), "model=ggml-tiny.en.bin");
+  write_file(folder_ / "models/ggml-large-v3-turbo.bin", "");
+  EXPECT_EQ(used("turbo"), "model=ggml-large-v3-turbo.bin");
+  EXPECT_EQ(used("../models/small-one.bin"), "model=small-one.bin");
+  std::filesystem::create_directories(folder_ / "models/mine");
+  write_file(folder_ / "models/mine/model-00001-of-00002.safetensors", "");
+  EXPECT_EQ(used("mine"), "model=mine");
+}
+
+TEST_F(TranscribeProgram, PassesEveryOptionOn) {
+  write_file(folder_ / "work/s.wav", "!settings\n");
+  EXPECT_EQ(transcribe({"s.wav"}).out,
+            "model=small-one.bin device=auto compute=auto threads=0 language=auto translate=0 "
+            "previous=1 temperatures=0; no_speech=0.600000 logprob=-1.000000 compression=2.400000 "
+            "prompt= initial=1 without_timestamps=0 suppress_model=1 suppress=\n");
+  EXPECT_EQ(transcribe({"--device",
+                        "vulkan:1",
+                        "--compute=bf16",
+                        "-t3",
+                        "-lFrench",
+                        "--task",
+                        "translate",
+                        "--condition-on-previous-text",
+                        "False",
+                        "--temperature",
+                        "0,0.2",
+                        "--no-speech-threshold",
+                        "none",
+                        "--logprob-threshold",
+                        "-0.5",
+                        "--compression-ratio-threshold",
+                        "3",
+                        "--initial-prompt",
+                        "Mr. X, Y",
+                        "--max-initial-timestamp",
+                        "0.5",
+                        "--without-timestamps",
+                        "--suppress-tokens",
+                        "5,-1,7",
+                        "s.wav"})
+                .out,
+            "model=small-one.bin device=vulkan:1 compute=bf16 threads=3 language=french "
+            "translate=1 previous=0 temperatures=0;0.2; no_speech=none logprob=-0.500000 "
+            "compression=3.000000 prompt=Mr. X, Y initial=0.5 without_timestamps=1 "
+            "suppress_model=1 suppress=5;7;\n");
+  EXPECT_THAT(transcribe({"--suppress-tokens", "", "s.wav"}).out, HasSubstr("suppress_model=0"));
+  EXPECT_THAT(transcribe({"--suppress-tokens", "-1", "s.wav"}).out, HasSubstr("suppress_model=1"));
+  EXPECT_THAT(transcribe({"-t", "2", "s.wav", "-t", "4"}).out, HasSubstr("threads=4"));
+}
+
+TEST_F(TranscribeProgram, TakesNamesThatLookLikeOptionsAfterTwoDashes) {
+  write_file(folder_ / "work/-x.wav", "dash\n");
+  EXPECT_EQ(transcribe({"--", "-x.wav"}).out, "dash\n");
+}
+
+TEST_F(TranscribeProgram, NamesTheOptionThatIsWrong) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "expected at least one recording"},
+      {{"--bogus", "a.wav"}, "--bogus"},
+      {{"a.wav", "-m"}, "--model"},
+      {{"-f", "docx", "a.wav"}, "docx"},
+      {{"-f", "", "a.wav"}, "--format"},
+      {{"-t", "0", "a.wav"}, "--threads"},
+      {{"-t", "2x", "a.wav"}, "2x"},
+      {{"-t", "99999999999999999999", "a.wav"}, "--threads"},
+      {{"--device", "gpu", "a.wav"}, "--device"},
+      {{"--device", "vulkan:N", "a.wav"}, "--device"},
+      {{"--device", "vulkan:-1", "a.wav"}, "--device"},
+      {{"--compute", "fp8", "a.wav"}, "--compute"},
+      {{"--task", "sing", "a.wav"}, "--task"},
+      {{"-l", "f2", "a.wav"}, "--language"},
+      {{"--temperature", "0,,1", "a.wav"}, "--temperature"},
+      {{"--temperature", "nan", "a.wav"}, "--temperature"},
+      {{"--logprob-threshold", "inf", "a.wav"}, "--logprob-threshold"},
+      {{"--condition-on-previous-text", "maybe", "a.wav"}, "--condition-on-previous-text"},
+      {{"--suppress-tokens", "-2", "a.wav"}, "--suppress-tokens"},
+      {{"--suppress-tokens", "4294967296", "a.wav"}, "--suppress-tokens"},
+      {{"--max-initial-timestamp", "31", "a.wav"}, "--max-initial-timestamp"},
+      {{"-o", "", "a.wav"}, "--output-dir"},
+      {{""}, "empty"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const ChildResult result = transcribe(arguments);
+    expect_failure(result, 2, message);
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+TEST_F(TranscribeProgram, HelpsOnOneScreen) {
+  const ChildResult help = run({"--help"});
+  EXPECT_EQ(help.status, 0);
+  EXPECT_EQ(help.out, run({"-h"}).out);
+  std::istringstream lines(help.out);
+  int n_lines = 0;
+  for (std::string line; std::getline(lines, line); ++n_lines) {
+    EXPECT_LE(line.size(), 80u) << line;
+  }
+  EXPECT_LE(n_lines, 40);
+  for (const char* option : {"--model",
+                             "--format",
+                             "--output-dir",
+                             "--language",
+                             "--task",
+                             "--device",
+                             "--compute",
+                             "--threads",
+                             "--offline",
+                             "--quiet",
+                             "--verbose",
+                             "--version",
+                             "--initial-prompt",
+                             "--condition-on-previous-text",
+                             "--without-timestamps",
+                             "--max-initial-timestamp",
+                             "--temperature",
+                             "--compression-ratio-threshold",
+                             "--logprob-threshold",
+                             "--no-speech-threshold",
+                             "--suppress-tokens"}) {
+    EXPECT_THAT(help.out, HasSubstr(option));
+  }
+}
+
+TEST_F(TranscribeProgram, TellsItsVersion) {
+  const ChildResult result = run({"--version"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.out, testing::MatchesRegex("transcribe [0-9]+\\.[0-9]+\\.[0-9]+ .Vesper.\n"));
+}
+
+}  // namespace
+}  // namespace vesper
