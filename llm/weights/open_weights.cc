@@ -2,53 +2,75 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstring>
 
 #include "error/error.h"
 #include "llm/weights/ctranslate2_reader.h"
+#include "llm/weights/ggml_reader.h"
+#include "llm/weights/hugging_face_reader.h"
 #include "llm/weights/weight_provider.h"
 
 namespace vesper {
 namespace {
 
-std::string hex_of_first_bytes(const MappedFile& file) {
+std::string first_bytes(const MappedFile& file) {
   std::string text;
   for (size_t i = 0; i < std::min<size_t>(file.bytes().size(), 8); ++i) {
-    char digits[4];
-    std::snprintf(digits, sizeof digits, i == 0 ? "%02x" : " %02x", file.bytes()[i]);
-    text += digits;
+    std::array<char, 4> digits{};
+    std::snprintf(digits.data(), digits.size(), "%02x", file.bytes()[i]);
+    text += (i == 0 ? "" : " ") + std::string(digits.data());
   }
   return text.empty() ? "an empty file" : "a file that begins " + text;
 }
 
+// `files`: where what belongs to `file` stands beside it.
 ModelContents read_contents(const ModelFiles& files, std::shared_ptr<const MappedFile> file) {
+  if (is_ggml(*file)) return read_ggml(std::move(file));
   if (is_ctranslate2(*file)) return read_ctranslate2(files, std::move(file));
-  throw Error(ErrorKind::kModel, file->name() +
-                                     ": expected a model in ggml, CTranslate2 or safetensors "
-                                     "format, found " +
-                                     hex_of_first_bytes(*file));
+  if (is_safetensors(*file)) {
+    Safetensors safetensors;
+    read_safetensors(std::move(file), safetensors);
+    return read_hugging_face(files, std::move(safetensors));
+  }
+  throw Error(ErrorKind::kModel,
+              file->name() +
+                  ": expected a model in ggml, CTranslate2 or safetensors format, found " +
+                  first_bytes(*file));
+}
+
+ModelContents read_folder(const ModelFiles& files) {
+  if (files.has("model.bin")) return read_contents(files, files.open("model.bin"));
+  if (!files.names_ending_with(".safetensors").empty()) {
+    return read_hugging_face(files, read_safetensors(files));
+  }
+  // A single ggml file has no fixed name.
+  const auto names = files.names_ending_with(".bin");
+  if (names.size() != 1) {
+    throw Error(ErrorKind::kModel, files.folder().string() +
+                                       ": expected model.bin, *.safetensors or one *.bin in this "
+                                       "folder, found " +
+                                       std::to_string(names.size()) + " *.bin");
+  }
+  return read_contents(files, files.open(names.front()));
 }
 
 }  // namespace
 
 std::unique_ptr<WeightProvider> open_weights(const ModelFiles& files) {
-  return std::make_unique<WeightProvider>(files.folder(),
-                                          read_contents(files, files.open("model.bin")));
+  return std::make_unique<WeightProvider>(files.folder(), read_folder(files));
 }
 
 std::unique_ptr<WeightProvider> open_weights(std::shared_ptr<const MappedFile> file) {
   const std::filesystem::path path = file->name();
-  return std::make_unique<WeightProvider>(
-      path, read_contents(ModelFiles(path.parent_path(), {}), std::move(file)));
+  const ModelFiles nothing_beside(path.parent_path(), {});
+  return std::make_unique<WeightProvider>(path, read_contents(nothing_beside, std::move(file)));
 }
 
 std::unique_ptr<WeightProvider> open_weights(const std::filesystem::path& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return open_weights(ModelFiles(path));
   auto file = std::make_shared<const MappedFile>(path);
-  // What belongs to a model of several files stands beside the one that was named.
-  return std::make_unique<WeightProvider>(
-      path, read_contents(ModelFiles(path.parent_path()), std::move(file)));
+  const ModelFiles beside(path.parent_path());
+  return std::make_unique<WeightProvider>(path, read_contents(beside, std::move(file)));
 }
 
 }  // namespace vesper

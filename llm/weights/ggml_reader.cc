@@ -1,0 +1,171 @@
+#include "llm/weights/ggml_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "llm/weights/byte_reader.h"
+#include "llm/weights/whisper_model.h"
+#include "llm/weights/whisper_names.h"
+
+namespace vesper {
+namespace {
+
+constexpr uint32_t kMagic = 0x67676d6c;  // "lmgg" in the file
+constexpr int32_t kFftBins = 201;
+constexpr int32_t kMaxRank = 4;
+
+// The file's ftype is the type of most tensors plus 1000 times the version of the block layouts.
+// Version 2 is the one that dtype.cc reads; the earlier ones had other blocks under the same types.
+constexpr int32_t kBlockVersionFactor = 1000;
+constexpr int32_t kBlockVersion = 2;
+
+class Reader {
+ public:
+  explicit Reader(std::shared_ptr<const MappedFile> file)
+      : file_(std::move(file)), reader_(*file_) {}
+
+  ModelContents read() {
+    contents_.format = "ggml";
+    contents_.family = "whisper";
+    contents_.files = {file_};
+    contents_.whisper.emplace();
+    read_hyperparameters();
+    read_mel_filters();
+    read_vocabulary();
+    while (reader_.remaining() > 0) read_tensor();
+    complete_whisper(file_->name(), contents_);
+    return std::move(contents_);
+  }
+
+ private:
+  // A count above zero.
+  uint32_t read_count(const char* what) {
+    const auto value = reader_.read<int32_t>(what);
+    if (value <= 0) {
+      reader_.fail(std::string("expected ") + what + " above 0, found " + std::to_string(value));
+    }
+    return static_cast<uint32_t>(value);
+  }
+
+  void read_hyperparameters() {
+    WhisperHyperparameters& facts = *contents_.whisper;
+    reader_.read<uint32_t>("ggml's magic number");
+    facts.n_vocab = read_count("n_vocab");
+    facts.n_audio_ctx = read_count("n_audio_ctx");
+    facts.d_model = read_count("n_audio_state");
+    facts.n_encoder_heads = read_count("n_audio_head");
+    facts.n_encoder_layers = read_count("n_audio_layer");
+    facts.n_text_ctx = read_count("n_text_ctx");
+    const uint32_t n_text_state = read_count("n_text_state");
+    if (n_text_state != facts.d_model) {
+      reader_.fail("expected n_text_state to be n_audio_state, " + std::to_string(facts.d_model) +
+                   ", found " + std::to_string(n_text_state));
+    }
+    facts.n_decoder_heads = read_count("n_text_head");
+    facts.n_decoder_layers = read_count("n_text_layer");
+    facts.n_mels = read_count("n_mels");
+    const auto ftype = reader_.read<int32_t>("ftype");
+    if (ftype < 0) reader_.fail("expected ftype of at least 0, found " + std::to_string(ftype));
+    block_version_ = ftype / kBlockVersionFactor;
+  }
+
+  void read_mel_filters() {
+    WhisperHyperparameters& facts = *contents_.whisper;
+    const uint32_t n_mels = read_count("the number of mel filters");
+    const uint32_t n_bins = read_count("the number of bins of a mel filter");
+    if (n_mels != facts.n_mels || n_bins != kFftBins) {
+      reader_.fail("expected mel filters of " + std::to_string(facts.n_mels) +
+                   " x 201 numbers, found " + std::to_string(n_mels) + " x " +
+                   std::to_string(n_bins));
+    }
+    const uint64_t n = uint64_t{n_mels} * n_bins;
+    const auto numbers = reader_.take(n * sizeof(float), "the mel filters");
+    facts.mel_filters.resize(n);
+    std::memcpy(facts.mel_filters.data(), numbers.data(), numbers.size());
+  }
+
+  void read_vocabulary() {
+    const uint32_t n = read_count("the number of tokens");
+    if (n > contents_.whisper->n_vocab) {
+      reader_.fail("expected at most " + std::to_string(contents_.whisper->n_vocab) +
+                   " tokens, found " + std::to_string(n));
+    }
+    for (uint32_t id = 0; id < n; ++id) {
+      const auto length = reader_.read<uint32_t>("a token's length");
+      contents_.vocabulary.push_back(reader_.read_string(length, "a token"));
+    }
+  }
+
+  void read_tensor() {
+    const uint64_t start = reader_.offset();
+    const auto rank = reader_.read<int32_t>("a tensor's number of dimensions");
+    const auto name_length = reader_.read<uint32_t>("the length of a tensor's name");
+    const auto type = reader_.read<int32_t>("a tensor's type");
+    if (rank < 1 || rank > kMaxRank) {
+      fail_at(file_->name(), start,
+              "expected a tensor of 1 to 4 dimensions, found " + std::to_string(rank));
+    }
+    TensorView tensor;
+    uint64_t n = 1;
+    for (int32_t axis = 0; axis < rank; ++axis) {
+      const uint32_t size = read_count("a tensor's dimension");
+      tensor.shape.push_back(size);
+      if (__builtin_mul_overflow(n, uint64_t{size}, &n)) {
+        fail_at(file_->name(), start, "the tensor's dimensions overflow 64 bits");
+      }
+    }
+    std::reverse(tensor.shape.begin(), tensor.shape.end());  // ggml begins with the innermost
+    tensor.file_name = reader_.read_string(name_length, "a tensor's name");
+    const std::string what = "tensor " + tensor.file_name;
+    const DTypeDescriptor* format = find_ggml_dtype(type);
+    if (format == nullptr) {
+      fail_at(file_->name(), start,
+              what + " is of ggml type " + std::to_string(type) + ", which has no reader");
+    }
+    if (format->block > 1 && block_version_ != kBlockVersion) {
+      fail_at(file_->name(), start,
+              what + " is quantized by version " + std::to_string(block_version_) +
+                  " of ggml's block layouts, expected version " + std::to_string(kBlockVersion));
+    }
+    if (tensor.shape.back() % format->block != 0) {
+      fail_at(file_->name(), start,
+              what + ": expected rows of a multiple of " + std::to_string(format->block) +
+                  " elements for format " + format->name + ", found " +
+                  std::to_string(tensor.shape.back()));
+    }
+    tensor.dtype = format->dtype;
+    tensor.bytes = dtype_bytes(format->dtype, n);
+    tensor.data = reader_.take(tensor.bytes, what).data();
+    name_and_keep(std::move(tensor));
+  }
+
+  void name_and_keep(TensorView tensor) {
+    auto names = canonical_whisper_names(kGgmlWhisperNaming, tensor.file_name);
+    tensor.name = names.empty() ? tensor.file_name : std::move(names.front());
+    // The biases of the convolutions are columns in the file.
+    const bool is_bias = tensor.name.ends_with(".bias");
+    if (is_bias && tensor.shape.size() == 2 && tensor.shape[1] == 1) tensor.shape.pop_back();
+    contents_.tensors.push_back(std::move(tensor));
+  }
+
+  std::shared_ptr<const MappedFile> file_;
+  ByteReader reader_;
+  ModelContents contents_;
+  int32_t block_version_ = 0;
+};
+
+}  // namespace
+
+bool is_ggml(const MappedFile& file) {
+  uint32_t magic = 0;
+  if (file.bytes().size() < sizeof magic) return false;
+  std::memcpy(&magic, file.bytes().data(), sizeof magic);
+  return magic == kMagic;
+}
+
+ModelContents read_ggml(std::shared_ptr<const MappedFile> file) {
+  return Reader(std::move(file)).read();
+}
+
+}  // namespace vesper
