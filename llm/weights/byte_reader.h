@@ -22,6 +22,14 @@ static_assert(std::endian::native == std::endian::little, "model files are read 
   throw Error(ErrorKind::kModel, file + ", offset " + std::to_string(offset) + ": " + message);
 }
 
+// Whether a name from a file may stand in a message and in a listing: printable ASCII, not empty.
+inline bool is_printable(std::string_view name) {
+  for (const char c : name) {
+    if (c < 0x20 || c > 0x7e) return false;
+  }
+  return !name.empty();
+}
+
 class ByteReader {
  public:
   explicit ByteReader(const MappedFile& file) : name_(file.name()), bytes_(file.bytes()) {}
@@ -51,6 +59,13 @@ class ByteReader {
   std::string read_string(uint64_t n, std::string_view what) {
     const auto text = take(n, what);
     return {reinterpret_cast<const char*>(text.data()), text.size()};
+  }
+
+  // A name: printable ASCII.
+  std::string read_name(uint64_t n, std::string_view what) {
+    std::string name = read_string(n, what);
+    if (!is_printable(name)) fail("expected " + std::string(what) + " of printable ASCII");
+    return name;
   }
 
   // An error at the present offset.

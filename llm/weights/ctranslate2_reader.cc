@@ -35,11 +35,11 @@ struct Variable {
 
 std::string read_name(ByteReader& reader, std::string_view what) {
   const auto length = reader.read<uint16_t>(what);
-  std::string name = reader.read_string(length, what);
-  if (name.empty() || name.back() != '\0') {
+  if (length == 0) reader.fail("expected " + std::string(what) + ", found no bytes of it");
+  std::string name = reader.read_name(length - 1u, what);
+  if (reader.read<char>(what) != '\0') {
     reader.fail("expected " + std::string(what) + " that ends with a NUL byte");
   }
-  name.pop_back();
   return name;
 }
 

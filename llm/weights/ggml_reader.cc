@@ -116,7 +116,7 @@ class Reader {
       }
     }
     std::reverse(tensor.shape.begin(), tensor.shape.end());  // ggml begins with the innermost
-    tensor.file_name = reader_.read_string(name_length, "a tensor's name");
+    tensor.file_name = reader_.read_name(name_length, "a tensor's name");
     const std::string what = "tensor " + tensor.file_name;
     const DTypeDescriptor* format = find_ggml_dtype(type);
     if (format == nullptr) {

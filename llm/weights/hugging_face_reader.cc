@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "error/error.h"
+#include "llm/weights/byte_reader.h"
 #include "llm/weights/json_file.h"
 #include "llm/weights/vocabulary_file.h"
 #include "llm/weights/whisper_model.h"
@@ -136,6 +137,7 @@ ModelContents read_hugging_face(const ModelFiles& files, Safetensors safetensors
   const json config = parse_json(*file);
   if (const json* type = find_member(config, "model_type"); type != nullptr && type->is_string()) {
     contents.family = type->get<std::string>();
+    if (!is_printable(contents.family)) fail(file->name(), "expected a printable model_type");
   }
   if (contents.family == "whisper") read_whisper(files, file->name(), config, contents);
   return contents;

@@ -13,13 +13,14 @@ namespace vesper {
 namespace {
 
 std::string first_bytes(const MappedFile& file) {
-  std::string text;
+  if (file.bytes().empty()) return "an empty file";
+  std::string text = "a file that begins";
   for (size_t i = 0; i < std::min<size_t>(file.bytes().size(), 8); ++i) {
     std::array<char, 4> digits{};
-    std::snprintf(digits.data(), digits.size(), "%02x", file.bytes()[i]);
-    text += (i == 0 ? "" : " ") + std::string(digits.data());
+    std::snprintf(digits.data(), digits.size(), " %02x", file.bytes()[i]);
+    text += digits.data();
   }
-  return text.empty() ? "an empty file" : "a file that begins " + text;
+  return text;
 }
 
 // `files`: where what belongs to `file` stands beside it.

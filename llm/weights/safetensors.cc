@@ -43,7 +43,9 @@ class FileReader {
     if (!header.is_object()) reader.fail("expected a header that is a JSON object");
     std::vector<Entry> entries;
     for (const auto& [name, value] : header.items()) {
-      if (name != "__metadata__") entries.push_back(entry_of(name, value));
+      if (name == "__metadata__") continue;
+      if (!is_printable(name)) reader.fail("expected tensor names of printable ASCII");
+      entries.push_back(entry_of(name, value));
     }
     std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
       return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
@@ -73,7 +75,10 @@ class FileReader {
     const json* shape = find_member(value, "shape");
     const json* offsets = find_member(value, "data_offsets");
     const auto is_size = [](const json& number) { return number.is_number_unsigned(); };
-    if (format == nullptr || !format->is_string()) fail(name, "expected a dtype");
+    if (format == nullptr || !format->is_string() ||
+        !is_printable(format->get_ref<const std::string&>())) {
+      fail(name, "expected a dtype");
+    }
     if (shape == nullptr || !shape->is_array() || shape->size() > kMaxRank ||
         !std::all_of(shape->begin(), shape->end(), is_size)) {
       fail(name, "expected a shape of at most 8 sizes");
@@ -131,10 +136,12 @@ std::map<std::string, std::vector<std::string>> read_index(const MappedFile& fil
   std::map<std::string, std::vector<std::string>> tensors_of_file;
   for (const auto& [tensor, name] : file_of_tensor->items()) {
     // A bare name: an index must not reach outside its folder.
-    if (!name.is_string() || !name.get_ref<const std::string&>().ends_with(".safetensors") ||
+    if (!is_printable(tensor) || !name.is_string() ||
+        !is_printable(name.get_ref<const std::string&>()) ||
+        !name.get_ref<const std::string&>().ends_with(".safetensors") ||
         name.get_ref<const std::string&>().find('/') != std::string::npos) {
       throw Error(ErrorKind::kModel, file.name() + ": expected the name of a safetensors file in " +
-                                         "this folder for tensor " + tensor);
+                                         "this folder for each tensor");
     }
     tensors_of_file[name.get<std::string>()].push_back(tensor);
   }

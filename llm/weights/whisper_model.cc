@@ -21,7 +21,8 @@ constexpr uint64_t kFftBins = 201;  // of the reference's 400-point transform
 std::string shape_text(const std::vector<uint64_t>& shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+    if (i > 0) text += ", ";
+    text += std::to_string(shape[i]);
   }
   return text + "]";
 }
