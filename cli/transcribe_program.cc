@@ -11,6 +11,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/model_lookup.h"
@@ -130,12 +131,16 @@ class Run {
   void transcribe(const std::string& input, const std::vector<PlannedFile>& plan) {
     std::vector<std::unique_ptr<AtomicFile>> files;
     std::vector<std::unique_ptr<TranscriptWriter>> writers;
+    // A JSON document is of no use in part, and would spoil those of other recordings after it.
+    const bool whole = arguments_.formats.front() == TranscriptFormat::kJson;
+    std::string held_back;
     if (arguments_.to_stdout) {
       writers.push_back(make_writer(arguments_.formats.front(), [&](std::string_view text) {
-        progress_.clear();
-        stdout_failed_ = true;  // unless the next line returns
-        write_to_stdout(text);
-        stdout_failed_ = false;
+        if (whole) {
+          held_back += text;
+        } else {
+          print(text);
+        }
       }));
     }
     for (const PlannedFile& planned : plan) {
@@ -146,14 +151,22 @@ class Run {
     }
     const auto start = Clock::now();
     progress_.start(name_of(input));
-    for (const auto& writer : writers) writer->begin({name_of(input), arguments_.model});
+    // Not before something is known of the recording: one that cannot be read leaves no header.
+    bool begun = false;
+    const auto begin = [&] {
+      if (std::exchange(begun, true)) return;
+      for (const auto& writer : writers) writer->begin({name_of(input), arguments_.model});
+    };
     const Transcript transcript = engine_->transcribe(
         input, arguments_.decoding,
         [&](const Segment& segment) {
+          begin();
           for (const auto& writer : writers) writer->segment(segment);
         },
         [&](double done_s, double total_s) { progress_.show_audio(done_s, total_s); });
+    begin();
     for (const auto& writer : writers) writer->end(transcript);
+    if (!held_back.empty()) print(held_back);
     for (const auto& file : files) file->commit();
     progress_.clear();
     if (arguments_.verbose) {
@@ -162,6 +175,13 @@ class Run {
            transcript.language + "\" transcribed in " + short_number(elapsed) + " s (" +
            short_number(transcript.duration_s / std::max(elapsed, 1e-3)) + "x real time)");
     }
+  }
+
+  void print(std::string_view text) {
+    progress_.clear();
+    stdout_failed_ = true;  // unless the next line returns
+    write_to_stdout(text);
+    stdout_failed_ = false;
   }
 
   static std::string short_number(double value) {

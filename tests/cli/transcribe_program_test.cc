@@ -173,6 +173,16 @@ TEST_F(TranscribeProgram, GoesOnAfterAFailureAndEndsWithTheFirstOnesStatus) {
   EXPECT_EQ(transcribe({"a.wav", "missing.wav", "b.flac"}).out, "first\nsecond\nthird\n");
 }
 
+TEST_F(TranscribeProgram, LeavesStandardOutputWellFormedWhenARecordingFails) {
+  write_file(folder_ / "work/bad.wav", "!input broken\n");
+  write_file(folder_ / "work/half.wav", "half\n!input broken\n");
+  EXPECT_EQ(transcribe({"-f", "tsv", "bad.wav", "b.flac"}).out,
+            "start\tend\ttext\n0\t1000\tthird\n");
+  const ChildResult result = transcribe({"-f", "json", "half.wav", "b.flac"});
+  EXPECT_EQ(result.status, 3);
+  EXPECT_EQ(nlohmann::json::parse(result.out)["text"], " third");
+}
+
 TEST_F(TranscribeProgram, TellsKindsOfFailureApart) {
   write_file(folder_ / "work/bug.wav", "!internal oops\n");
   write_file(folder_ / "work/huge.wav", "!memory\n");
