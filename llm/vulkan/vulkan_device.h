@@ -1,19 +1,55 @@
-// Device on a GPU through Vulkan.
+// The Device on Vulkan 1.3: tables become command buffers of compute dispatches.
+//
+// In come weights, buffers and tables (llm/device.h); every command becomes one pipeline, one push
+// constant block (the operands' addresses, then parameters) and one dispatch, with barriers only
+// between the table's stages. Runs on GPUs and, for tests, on Mesa's lavapipe. Made by open_device.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "llm/device.h"
 
 namespace vesper {
 
-// Whether some Vulkan device is hardware: what `auto` asks before it takes Vulkan. False where
-// there is no loader or no driver.
+// A physical device as the driver lists it; its number is its place in the list.
+struct VulkanListing {
+  std::string name;
+  std::string type;  // "discrete GPU", "integrated GPU", "virtual GPU", "CPU", "other"
+  bool is_hardware_gpu = false;
+  uint64_t memory_bytes = 0;  // of device-local memory
+  std::string unusable;       // why this device cannot run the engine; empty if it can
+};
+// All devices; empty if there is no driver.
+std::vector<VulkanListing> list_vulkan_devices();
+// Whether there is a usable one that is a GPU.
 bool has_hardware_vulkan_device();
 
-// `name` is "auto" (the first hardware GPU), "vulkan" (the same, else any) or "vulkan:N" (number N
-// of the loader's list). Throws Error(kDevice) if there is none, or it lacks a needed feature.
+// Opens "auto" (the first hardware GPU), "vulkan" (that, or else the first device of any kind) or
+// "vulkan:N". Throws Error(kUsage) for another name, Error(kDevice) if there is no such device, it
+// lacks something (named in the message), or there is no driver.
 std::unique_ptr<Device> open_vulkan_device(std::string_view name, const DeviceOptions& options);
+
+// What tests and measurements choose beyond DeviceOptions.
+struct VulkanOptions {
+  bool full_barriers = false;
+  bool cooperative_matrices = true;   // false: as if the device had none
+  bool conditional_rendering = true;  // likewise
+  bool host_visible = true;           // false: as if only staging memory could be mapped
+  // If set, the validation layers are loaded, with their GPU-assisted checks if `gpu_assisted`, and
+  // this is called with every warning and error. Error(kDevice) if the layers are not installed.
+  std::function<void(const std::string&)> on_message;
+  bool gpu_assisted = false;
+};
+std::unique_ptr<Device> open_vulkan_device(uint32_t index, const VulkanOptions& options);
+
+// Runs a recording of a Vulkan device once, each command alone, and returns the microseconds that
+// each took. Throws Error(kInternal) for another kind of device, Error(kDevice) if its queue has no
+// timestamps.
+std::vector<double> profile_us(Device& device, RecordingId recording);
 
 }  // namespace vesper

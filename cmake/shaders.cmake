@@ -1,0 +1,35 @@
+# vesper_add_shaders(TARGET name.comp...): compiles shaders/name.comp to SPIR-V, as a header name.spv.h
+# with one array name_spv, in the build folder.
+# Needs glslangValidator; -DVESPER_GLSLANG=path takes another than the one on the PATH.
+# Sets VESPER_GLSLANG_VERSION to its major version.
+find_program(VESPER_GLSLANG glslangValidator DOC "The GLSL compiler that makes SPIR-V of shaders/")
+if(NOT VESPER_GLSLANG)
+  message(FATAL_ERROR "glslangValidator was not found: install glslang-tools, name it with "
+                      "-DVESPER_GLSLANG=path, or build without Vulkan (-DVESPER_VULKAN=OFF)")
+endif()
+execute_process(COMMAND ${VESPER_GLSLANG} --version OUTPUT_VARIABLE glslang_banner)
+if(NOT glslang_banner MATCHES "Glslang Version: [0-9]+:([0-9]+)\\.")
+  message(FATAL_ERROR "${VESPER_GLSLANG} --version: expected \"Glslang Version: ...\", found "
+                      "\"${glslang_banner}\"")
+endif()
+set(VESPER_GLSLANG_VERSION ${CMAKE_MATCH_1})
+
+function(vesper_add_shaders target)
+  set(folder ${CMAKE_BINARY_DIR}/shaders)
+  file(MAKE_DIRECTORY ${folder})
+  file(GLOB included CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/shaders/*.glsl)
+  foreach(source ${ARGN})
+    string(REPLACE ".comp" "" name ${source})
+    set(header ${folder}/${name}.spv.h)
+    add_custom_command(
+      OUTPUT ${header}
+      COMMAND ${VESPER_GLSLANG} --quiet --target-env vulkan1.3 -I${CMAKE_SOURCE_DIR}/shaders -V
+              --vn ${name}_spv -o ${header} ${CMAKE_SOURCE_DIR}/shaders/${source}
+      DEPENDS ${CMAKE_SOURCE_DIR}/shaders/${source} ${included}
+              ${CMAKE_SOURCE_DIR}/shaders/kernel_params.h
+      COMMENT "SPIR-V of ${source}"
+      VERBATIM)
+    target_sources(${target} PRIVATE ${header})
+  endforeach()
+  target_include_directories(${target} PRIVATE ${folder})
+endfunction()

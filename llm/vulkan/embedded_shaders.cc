@@ -1,0 +1,39 @@
+// The SPIR-V that the build made of shaders/, as arrays.
+#include "llm/vulkan/pipelines.h"
+
+namespace vesper {
+namespace {
+
+#include "attention.spv.h"
+#include "embed.spv.h"
+#include "matmul_tiled.spv.h"
+#include "matmul_vector.spv.h"
+#include "norm.spv.h"
+#include "paged_attention.spv.h"
+#include "range_probabilities.spv.h"
+#include "token_choose.spv.h"
+#include "token_partials.spv.h"
+#include "write_kv.spv.h"
+#ifdef VESPER_COOPERATIVE_MATRIX
+#include "attention_cooperative.spv.h"
+#include "matmul_cooperative.spv.h"
+#endif
+
+}  // namespace
+
+std::span<const uint32_t> shader_code(Shader shader) {
+  switch (shader) {
+#define VESPER_SHADER_CODE(id, name) \
+  case Shader::id:                   \
+    return name##_spv;
+    VESPER_SHADERS(VESPER_SHADER_CODE)
+#ifdef VESPER_COOPERATIVE_MATRIX
+    VESPER_COOPERATIVE_SHADERS(VESPER_SHADER_CODE)
+#endif
+#undef VESPER_SHADER_CODE
+    default:
+      return {};
+  }
+}
+
+}  // namespace vesper

@@ -1,0 +1,237 @@
+#include "llm/vulkan/kernel_plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <initializer_list>
+
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+constexpr uint32_t kMaxVectorRows = 8;  // of matmul_vector
+
+uint32_t blocks(uint32_t n, uint32_t block) { return n / block + (n % block != 0); }
+
+class Planner {
+ public:
+  Planner(const Command& command, const std::string& label, const VulkanMemory& memory,
+          const VulkanCapabilities& capabilities)
+      : command_(command), label_(label), memory_(memory), capabilities_(capabilities) {}
+
+  KernelPlan plan() {
+    switch (command_.kernel) {
+#define VESPER_PLAN_KERNEL(id, name, params) \
+  case Kernel::id:                           \
+    name(command_.params_as<params>());      \
+    break;
+      VESPER_KERNELS(VESPER_PLAN_KERNEL)
+#undef VESPER_PLAN_KERNEL
+    }
+    for (uint32_t i = 0; i < 3; ++i) {
+      if (plan_.groups[i] > capabilities_.max_groups[i]) {
+        fail("needs " + std::to_string(plan_.groups[i]) + " workgroups, the device has " +
+             std::to_string(capabilities_.max_groups[i]));
+      }
+    }
+    return plan_;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(ErrorKind::kInternal, label_ + " (" + kernel_name(command_.kernel) + "): " + what);
+  }
+  void require(bool condition, const char* what) const {
+    if (!condition) fail(std::string("expected ") + what);
+  }
+
+  // Threads for a kernel without a shape of its own: 256, fewer where a subgroup is narrow, since
+  // each subgroup of a software device runs by itself.
+  uint32_t threads(uint32_t most = 256) const {
+    const uint32_t wanted = capabilities_.subgroup_size < 16 ? 64 : 256;
+    return std::min({wanted, most, capabilities_.max_workgroup_threads});
+  }
+
+  bool present(uint32_t operand) const { return command_.operands[operand].present(); }
+  uint64_t address(uint32_t operand) const {
+    return present(operand) ? memory_.address(command_.operands[operand]) : 0;
+  }
+
+  void shader(Shader shader, std::initializer_list<uint32_t> constants) {
+    plan_.pipeline.shader = shader;
+    std::copy(constants.begin(), constants.end(), plan_.pipeline.constants.begin());
+  }
+  void push(const void* data, size_t bytes) {
+    if (plan_.push_bytes + bytes > plan_.push.size()) fail("more to push than fits");
+    std::memcpy(plan_.push.data() + plan_.push_bytes, data, bytes);
+    plan_.push_bytes += static_cast<uint32_t>(bytes);
+  }
+  void push_addresses(uint32_t n) {
+    for (uint32_t i = 0; i < n; ++i) {
+      const uint64_t value = address(i);
+      push(&value, sizeof value);
+    }
+  }
+
+  void require_float(uint32_t dtype) const {
+    require(dtype == kDTypeF32 || dtype == kDTypeF16, "f32 or f16 between commands");
+  }
+  void require_weight(uint32_t format) const {
+    require(format == kDTypeF32 || format == kDTypeF16 || format == kDTypeI8,
+            "a weight of f32, f16 or int8");
+  }
+
+  void embed(const EmbedParams& p) {
+    require_weight(p.weight_format);
+    shader(Shader::kEmbed, {threads(), p.weight_format, present(3) * 1u + present(4) * 2u});
+    push_addresses(5);
+    push(&p, sizeof p);
+    plan_.groups = {blocks(p.d_model, threads()), p.n_rows, 1};
+  }
+
+  void norm(const NormParams& p) {
+    require_float(p.out_dtype);
+    shader(Shader::kNorm, {threads(), blocks(p.d, threads()), p.kind, p.out_dtype,
+                           present(3) * 1u + present(4) * 2u});
+    push_addresses(5);
+    push(&p, sizeof p);
+    plan_.groups = {p.n_rows, 1, 1};
+  }
+
+  void matmul(const MatmulParams& p) {
+    require_float(p.in_dtype);
+    require_float(p.out_dtype);
+    require_weight(p.weight_format);
+    require(p.rows_per_batch != 0 && p.n_in != 0 && p.n_out != 0, "sizes above 0");
+    const uint32_t has = present(3) * 1u + present(4) * 2u + present(5) * 4u;
+    if (p.n_rows <= kMaxVectorRows && p.rows_per_batch >= p.n_rows) return matmul_vector(p, has);
+    uint32_t tile = 64;
+    if (capabilities_.is_hardware_gpu && capabilities_.max_workgroup_threads >= 256 &&
+        uint64_t{blocks(p.n_rows, 128)} * blocks(p.n_out, 128) >= 128) {
+      tile = 128;
+    }
+    shader(Shader::kMatmulTiled, {tile / 8 * (tile / 8), tile, tile, p.in_dtype, p.out_dtype,
+                                  p.weight_format, p.flags, has, rows_aligned(p, 4)});
+    push_addresses(6);
+    push(&p, sizeof p);
+    plan_.groups = {blocks(p.n_out, tile), blocks(p.n_rows, tile), 1};
+  }
+
+  // Whether every row of `in` starts at a multiple of `n` elements, and ends at one.
+  bool rows_aligned(const MatmulParams& p, uint32_t n) const {
+    const uint64_t element = p.in_dtype == kDTypeF16 ? 2 : 4;
+    const bool batches = p.n_rows > p.rows_per_batch;
+    return p.n_in % n == 0 && p.in_row_stride % n == 0 &&
+           (!batches || p.in_batch_stride % n == 0) && address(1) % (n * element) == 0;
+  }
+
+  void matmul_vector(const MatmulParams& p, uint32_t has) {
+    const uint32_t subgroup = capabilities_.subgroup_size;
+    const uint32_t columns = blocks(p.n_in, 32) * 32;
+    // On a GPU as many subgroups on one output as each still has two loads to do; few outputs a
+    // subgroup, so that there are enough subgroups to keep the memory busy.
+    uint32_t split = 1, out_groups = 1, outs = 4;
+    if (capabilities_.is_hardware_gpu) {
+      outs = p.n_out >= 16384 ? 4 : 2;
+      while (split < 4 && columns >= split * 2 * subgroup * 8 * 2) split *= 2;
+      out_groups = 4 / split;
+    } else {
+      outs = 8;
+    }
+    if (p.n_rows > 4) outs = std::min(outs, 2u);
+    const uint32_t aligned = rows_aligned(p, 4);
+    shader(Shader::kMatmulVector,
+           {split * out_groups * subgroup, p.n_rows, outs, out_groups, split, p.in_dtype,
+            p.out_dtype, p.weight_format, p.flags, has, aligned});
+    push_addresses(6);
+    const uint32_t sizes[] = {p.n_out, p.n_in, p.in_row_stride, p.out_row_stride};
+    push(sizes, sizeof sizes);
+    plan_.groups = {blocks(p.n_out, out_groups * outs), 1, 1};
+  }
+
+  void write_kv(const WriteKvParams& p) {
+    require_float(p.in_dtype);
+    require_float(p.kv_dtype);
+    shader(Shader::kWriteKv, {threads(), p.in_dtype, p.kv_dtype});
+    push_addresses(6);
+    push(&p, sizeof p);
+    plan_.groups = {blocks(p.n_kv_heads * p.head_dim, threads()), p.n_rows, 1};
+  }
+
+  void paged_attention(const PagedAttentionParams& p) {
+    require_float(p.q_dtype);
+    require_float(p.kv_dtype);
+    require_float(p.out_dtype);
+    require(p.head_dim % 8 == 0 && p.head_dim <= 256, "a head_dim of a multiple of 8 up to 256");
+    require(p.n_kv_heads != 0 && p.n_heads % p.n_kv_heads == 0,
+            "heads in equal groups on the heads of keys");
+    require((address(2) | address(3)) % 16 == 0, "pages at multiples of 16 bytes");
+    const uint32_t lanes = p.head_dim / 8;
+    // Lanes that share a score must be a power of two within a subgroup.
+    const bool shared_scores = capabilities_.is_hardware_gpu && std::has_single_bit(lanes) &&
+                               lanes <= capabilities_.subgroup_size;
+    const uint32_t longest = p.kv_length != 0 ? p.kv_length : p.pages_per_sequence * p.page_rows;
+    uint32_t n_threads = threads();
+    if (capabilities_.is_hardware_gpu && p.kv_length > 1024 && p.n_rows <= 8) n_threads = 1024;
+    n_threads = std::min(n_threads, capabilities_.max_workgroup_threads);
+    const uint32_t chunk = std::min(1536u, blocks(longest, 32) * 32);
+    while (n_threads > 64 && 4 * (chunk + n_threads * 8 + 128) > capabilities_.shared_bytes) {
+      n_threads /= 2;
+    }
+    shader(Shader::kPagedAttention, {n_threads, n_threads, p.head_dim, p.q_dtype, p.kv_dtype,
+                                     p.out_dtype, shared_scores ? lanes : 1, chunk});
+    push_addresses(6);
+    push(&p, sizeof p);
+    plan_.groups = {p.n_heads, p.n_rows, 1};
+  }
+
+  void attention(const AttentionParams& p) {
+    require_float(p.in_dtype);
+    require_float(p.out_dtype);
+    require(p.head_dim % 8 == 0, "a head_dim of a multiple of 8");
+    require(p.n_kv_heads != 0 && p.n_heads % p.n_kv_heads == 0,
+            "heads in equal groups on the heads of keys");
+    require(4 * (64 * (p.head_dim + 1) + 32 * 33 + 64) <= capabilities_.shared_bytes,
+            "a head_dim whose tiles fit in shared memory");
+    shader(Shader::kAttention, {64, p.head_dim, p.in_dtype, p.out_dtype});
+    push_addresses(4);
+    push(&p, sizeof p);
+    plan_.groups = {blocks(p.rows_per_sequence, 32), p.n_heads, p.n_sequences};
+  }
+
+  void range_probabilities(const RangeProbabilitiesParams& p) {
+    shader(Shader::kRangeProbabilities, {threads()});
+    push_addresses(2);
+    push(&p, sizeof p);
+    plan_.groups = {p.n_rows, 1, 1};
+  }
+
+  void token_partials(const TokenParams& p) {
+    shader(Shader::kTokenPartials, {threads(), threads()});
+    push_addresses(4);
+    push(&p, sizeof p);
+    plan_.groups = {p.n_chunks, p.n_sequences, 1};
+  }
+
+  void token_choose(const TokenParams& p) {
+    shader(Shader::kTokenChoose, {threads(64)});
+    push_addresses(5);
+    push(&p, sizeof p);
+  }
+
+  const Command& command_;
+  const std::string& label_;
+  const VulkanMemory& memory_;
+  const VulkanCapabilities& capabilities_;
+  KernelPlan plan_;
+};
+
+}  // namespace
+
+KernelPlan plan_kernel(const Command& command, const std::string& label, const VulkanMemory& memory,
+                       const VulkanCapabilities& capabilities) {
+  return Planner(command, label, memory, capabilities).plan();
+}
+
+}  // namespace vesper

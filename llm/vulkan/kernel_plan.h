@@ -1,0 +1,27 @@
+// How a command runs on a Vulkan device: in comes a command, out go the pipeline, what is pushed
+// and the grid. Everything that depends on the device's measurements is decided here.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "llm/dispatch_table.h"
+#include "llm/vulkan/pipelines.h"
+#include "llm/vulkan/vulkan_memory.h"
+
+namespace vesper {
+
+struct KernelPlan {
+  PipelineKey pipeline;
+  alignas(8) std::array<std::byte, Pipelines::kPushBytes> push{};
+  uint32_t push_bytes = 0;
+  std::array<uint32_t, 3> groups{1, 1, 1};
+};
+
+// Throws Error(kInternal) naming `label` if no kernel can run the command.
+KernelPlan plan_kernel(const Command& command, const std::string& label, const VulkanMemory& memory,
+                       const VulkanCapabilities& capabilities);
+
+}  // namespace vesper

@@ -1,0 +1,238 @@
+#include "llm/vulkan/pipelines.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <thread>
+
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+constexpr char kMagic[8] = {'V', 'E', 'S', 'P', 'P', 'I', 'P', '1'};
+constexpr uint64_t kMaxCacheBytes = uint64_t{256} << 20;
+
+struct CacheHeader {
+  char magic[8];
+  uint64_t bytes;
+  uint64_t checksum;
+};
+
+// FNV-1a, 64 bits.
+uint64_t checksum(std::span<const std::byte> data) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const std::byte b : data) hash = (hash ^ static_cast<uint64_t>(b)) * 0x100000001b3u;
+  return hash;
+}
+
+// The folder for caches: VESPER_CACHE, or vesper/ in the user's (XDG base directory specification).
+std::filesystem::path cache_folder() {
+  if (const char* folder = std::getenv("VESPER_CACHE"); folder && *folder) return folder;
+  if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder && *folder == '/') {
+    return std::filesystem::path(folder) / "vesper";
+  }
+  if (const char* home = std::getenv("HOME"); home && *home == '/') {
+    return std::filesystem::path(home) / ".cache" / "vesper";
+  }
+  return {};
+}
+
+std::filesystem::path cache_file(const VkPhysicalDeviceProperties& device) {
+  const std::filesystem::path folder = cache_folder();
+  if (folder.empty()) return {};
+  std::string name = "pipelines-";
+  for (const uint8_t byte : device.pipelineCacheUUID) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    name += kDigits[byte >> 4];
+    name += kDigits[byte & 15];
+  }
+  return folder / (name + ".bin");
+}
+
+std::vector<std::byte> read_cache(const std::filesystem::path& path,
+                                  const VkPhysicalDeviceProperties& device) {
+  std::error_code error;
+  const uint64_t bytes = std::filesystem::file_size(path, error);
+  if (error || bytes > kMaxCacheBytes) return {};
+  std::vector<std::byte> file(bytes);
+  std::ifstream in(path, std::ios::binary);
+  if (!in.read(reinterpret_cast<char*>(file.data()), static_cast<std::streamsize>(bytes)))
+    return {};
+  return unwrap_pipeline_cache(file, device);
+}
+
+// A cache that cannot be kept is no error: the next start only takes longer.
+void write_cache(const std::filesystem::path& path, std::span<const std::byte> driver_data) {
+  std::error_code error;
+  std::filesystem::create_directories(path.parent_path(), error);
+  const std::vector<std::byte> file = wrap_pipeline_cache(driver_data);
+  std::filesystem::path temporary = path;
+  temporary += "." + std::to_string(getpid());
+  std::ofstream out(temporary, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
+  out.close();
+  if (out) {
+    std::filesystem::rename(temporary, path, error);
+  } else {
+    error = std::make_error_code(std::errc::io_error);
+  }
+  if (error) std::filesystem::remove(temporary, error);
+}
+
+}  // namespace
+
+std::vector<std::byte> wrap_pipeline_cache(std::span<const std::byte> driver_data) {
+  CacheHeader header{};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.bytes = driver_data.size();
+  header.checksum = checksum(driver_data);
+  const auto* start = reinterpret_cast<const std::byte*>(&header);
+  std::vector<std::byte> file(start, start + sizeof header);
+  file.insert(file.end(), driver_data.begin(), driver_data.end());
+  return file;
+}
+
+std::vector<std::byte> unwrap_pipeline_cache(std::span<const std::byte> file,
+                                             const VkPhysicalDeviceProperties& device) {
+  CacheHeader header;
+  VkPipelineCacheHeaderVersionOne driver;
+  if (file.size() < sizeof header + sizeof driver) return {};
+  std::memcpy(&header, file.data(), sizeof header);
+  const std::span<const std::byte> data = file.subspan(sizeof header);
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.bytes != data.size() ||
+      header.checksum != checksum(data)) {
+    return {};
+  }
+  std::memcpy(&driver, data.data(), sizeof driver);
+  if (driver.headerSize != sizeof driver ||
+      driver.headerVersion != VK_PIPELINE_CACHE_HEADER_VERSION_ONE ||
+      driver.vendorID != device.vendorID || driver.deviceID != device.deviceID ||
+      std::memcmp(driver.pipelineCacheUUID, device.pipelineCacheUUID, VK_UUID_SIZE) != 0) {
+    return {};
+  }
+  return {data.begin(), data.end()};
+}
+
+Pipelines::Pipelines(VulkanContext& context)
+    : context_(context), cache_path_(cache_file(context.properties())) {
+  VkPushConstantRange range{};
+  range.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
+  range.size = kPushBytes;
+  VkPipelineLayoutCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
+  info.pushConstantRangeCount = 1;
+  info.pPushConstantRanges = &range;
+  check_vulkan(vkCreatePipelineLayout(context.device(), &info, nullptr, &layout_),
+               "vkCreatePipelineLayout");
+  std::vector<std::byte> kept;
+  if (!cache_path_.empty()) kept = read_cache(cache_path_, context.properties());
+  VkPipelineCacheCreateInfo cache_info{};
+  cache_info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+  cache_info.initialDataSize = kept.size();
+  cache_info.pInitialData = kept.data();
+  check_vulkan(vkCreatePipelineCache(context.device(), &cache_info, nullptr, &cache_),
+               "vkCreatePipelineCache");
+}
+
+Pipelines::~Pipelines() {
+  for (const auto& [key, pipeline] : pipelines_) {
+    vkDestroyPipeline(context_.device(), pipeline, nullptr);
+  }
+  if (cache_) vkDestroyPipelineCache(context_.device(), cache_, nullptr);
+  if (layout_) vkDestroyPipelineLayout(context_.device(), layout_, nullptr);
+}
+
+VkPipeline Pipelines::make(const PipelineKey& key) const {
+  const std::span<const uint32_t> code = shader_code(key.shader);
+  if (code.empty()) throw Error(ErrorKind::kInternal, "a shader that this build left out");
+  VkShaderModuleCreateInfo module_info{};
+  module_info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
+  module_info.codeSize = code.size_bytes();
+  module_info.pCode = code.data();
+  VkShaderModule module = VK_NULL_HANDLE;
+  check_vulkan(vkCreateShaderModule(context_.device(), &module_info, nullptr, &module),
+               "vkCreateShaderModule");
+
+  std::array<VkSpecializationMapEntry, PipelineKey::kMaxConstants> entries;
+  for (uint32_t i = 0; i < entries.size(); ++i) entries[i] = {i, i * 4, 4};
+  const VkSpecializationInfo specialization{PipelineKey::kMaxConstants, entries.data(),
+                                            sizeof key.constants, key.constants.data()};
+  VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroups{};
+  subgroups.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
+  subgroups.requiredSubgroupSize = context_.capabilities().subgroup_size;
+  VkComputePipelineCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
+  info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+  info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+  info.stage.module = module;
+  info.stage.pName = "main";
+  info.stage.pSpecializationInfo = &specialization;
+  if (context_.capabilities().fixed_subgroups) {
+    info.stage.pNext = &subgroups;
+    info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+  }
+  info.layout = layout_;
+  VkPipeline pipeline = VK_NULL_HANDLE;
+  const VkResult result =
+      vkCreateComputePipelines(context_.device(), cache_, 1, &info, nullptr, &pipeline);
+  vkDestroyShaderModule(context_.device(), module, nullptr);
+  check_vulkan(result, "vkCreateComputePipelines");
+  return pipeline;
+}
+
+void Pipelines::prepare(const std::vector<PipelineKey>& keys) {
+  std::vector<PipelineKey> wanted;
+  for (const PipelineKey& key : keys) {
+    if (!pipelines_.contains(key)) wanted.push_back(key);
+  }
+  std::sort(wanted.begin(), wanted.end());
+  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  if (wanted.empty()) return;
+
+  std::vector<VkPipeline> made(wanted.size(), VK_NULL_HANDLE);
+  std::atomic<size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex failure_mutex;
+  const auto work = [&] {
+    try {
+      for (size_t i = next++; i < wanted.size(); i = next++) made[i] = make(wanted[i]);
+    } catch (...) {
+      const std::lock_guard lock(failure_mutex);
+      failure = std::current_exception();
+      next = wanted.size();
+    }
+  };
+  std::vector<std::thread> threads;
+  const size_t n_threads =
+      std::min<size_t>(wanted.size(), std::max(1u, std::thread::hardware_concurrency()));
+  for (size_t i = 1; i < n_threads; ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (made[i]) pipelines_.emplace(wanted[i], made[i]);
+  }
+  if (failure) std::rethrow_exception(failure);
+
+  if (cache_path_.empty()) return;
+  size_t bytes = 0;
+  if (vkGetPipelineCacheData(context_.device(), cache_, &bytes, nullptr) != VK_SUCCESS) return;
+  std::vector<std::byte> data(bytes);
+  if (vkGetPipelineCacheData(context_.device(), cache_, &bytes, data.data()) != VK_SUCCESS) return;
+  write_cache(cache_path_, std::span(data).first(bytes));
+}
+
+VkPipeline Pipelines::get(const PipelineKey& key) const {
+  const auto found = pipelines_.find(key);
+  if (found == pipelines_.end()) throw Error(ErrorKind::kInternal, "a pipeline not prepared");
+  return found->second;
+}
+
+}  // namespace vesper

@@ -1,0 +1,529 @@
+#include "llm/vulkan/vulkan_context.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "error/error.h"
+#include "llm/vulkan/cooperative_matrix_khr.h"
+
+namespace vesper {
+namespace {
+
+constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
+
+const char* result_name(VkResult result) {
+  switch (result) {
+    case VK_ERROR_OUT_OF_HOST_MEMORY:
+      return "out of host memory";
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
+      return "out of device memory";
+    case VK_ERROR_INITIALIZATION_FAILED:
+      return "initialization failed";
+    case VK_ERROR_DEVICE_LOST:
+      return "the device was lost";
+    case VK_ERROR_LAYER_NOT_PRESENT:
+      return "a layer is not installed";
+    case VK_ERROR_EXTENSION_NOT_PRESENT:
+      return "an extension is not present";
+    case VK_ERROR_FEATURE_NOT_PRESENT:
+      return "a feature is not present";
+    case VK_ERROR_INCOMPATIBLE_DRIVER:
+      return "no compatible driver";
+    default:
+      return "failed";
+  }
+}
+
+template <class T>
+T vulkan_struct(VkStructureType type) {
+  T value{};
+  value.sType = type;
+  return value;
+}
+
+// The features and properties asked of a device, chained.
+struct DeviceFeatures {
+  VkPhysicalDeviceFeatures2 core =
+      vulkan_struct<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
+  VkPhysicalDeviceVulkan11Features v11 = vulkan_struct<VkPhysicalDeviceVulkan11Features>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
+  VkPhysicalDeviceVulkan12Features v12 = vulkan_struct<VkPhysicalDeviceVulkan12Features>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
+  VkPhysicalDeviceVulkan13Features v13 = vulkan_struct<VkPhysicalDeviceVulkan13Features>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES);
+  VkPhysicalDeviceConditionalRenderingFeaturesEXT conditional =
+      vulkan_struct<VkPhysicalDeviceConditionalRenderingFeaturesEXT>(
+          VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_CONDITIONAL_RENDERING_FEATURES_EXT);
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix =
+      vulkan_struct<VkPhysicalDeviceCooperativeMatrixFeaturesKHR>(
+          VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
+
+  DeviceFeatures() {
+    core.pNext = &v11;
+    v11.pNext = &v12;
+    v12.pNext = &v13;
+    last_ = &v13.pNext;
+  }
+  DeviceFeatures(const DeviceFeatures&) = delete;
+  template <class T>
+  void chain(T& features) {
+    *last_ = &features;
+    last_ = &features.pNext;
+  }
+
+ private:
+  void** last_;
+};
+
+std::vector<std::string> device_extensions(VkPhysicalDevice physical) {
+  uint32_t n = 0;
+  check_vulkan(vkEnumerateDeviceExtensionProperties(physical, nullptr, &n, nullptr),
+               "vkEnumerateDeviceExtensionProperties");
+  std::vector<VkExtensionProperties> properties(n);
+  check_vulkan(vkEnumerateDeviceExtensionProperties(physical, nullptr, &n, properties.data()),
+               "vkEnumerateDeviceExtensionProperties");
+  std::vector<std::string> names;
+  for (const VkExtensionProperties& p : properties) names.emplace_back(p.extensionName);
+  return names;
+}
+
+bool contains(const std::vector<std::string>& names, const char* name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// The family to use: compute, preferably one that does nothing else; -1 if there is none.
+int compute_family(VkPhysicalDevice physical, VkQueueFamilyProperties* properties) {
+  uint32_t n = 0;
+  vkGetPhysicalDeviceQueueFamilyProperties(physical, &n, nullptr);
+  std::vector<VkQueueFamilyProperties> families(n);
+  vkGetPhysicalDeviceQueueFamilyProperties(physical, &n, families.data());
+  int best = -1;
+  for (uint32_t i = 0; i < n; ++i) {
+    if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) continue;
+    const bool compute_only = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT);
+    if (best < 0 || compute_only) {
+      best = static_cast<int>(i);
+      *properties = families[i];
+      if (compute_only) break;
+    }
+  }
+  return best;
+}
+
+// What of the necessary things the device lacks; empty if nothing.
+std::string missing(VkPhysicalDevice physical) {
+  VkPhysicalDeviceProperties properties;
+  vkGetPhysicalDeviceProperties(physical, &properties);
+  if (properties.apiVersion < VK_API_VERSION_1_3) {
+    return "Vulkan 1.3 (it has " + std::to_string(VK_API_VERSION_MAJOR(properties.apiVersion)) +
+           "." + std::to_string(VK_API_VERSION_MINOR(properties.apiVersion)) + ")";
+  }
+  DeviceFeatures features;
+  vkGetPhysicalDeviceFeatures2(physical, &features.core);
+  const std::pair<VkBool32, const char*> needed[] = {
+      {features.v12.bufferDeviceAddress, "bufferDeviceAddress"},
+      {features.v12.timelineSemaphore, "timelineSemaphore"},
+      {features.v11.storageBuffer16BitAccess, "storageBuffer16BitAccess"},
+      {features.v12.storageBuffer8BitAccess, "storageBuffer8BitAccess"},
+      {features.v13.synchronization2, "synchronization2"},
+      {features.v13.maintenance4, "maintenance4"},
+  };
+  for (const auto& [present, name] : needed) {
+    if (!present) return name;
+  }
+  auto subgroup = vulkan_struct<VkPhysicalDeviceSubgroupProperties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES);
+  auto properties2 =
+      vulkan_struct<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
+  properties2.pNext = &subgroup;
+  vkGetPhysicalDeviceProperties2(physical, &properties2);
+  constexpr VkSubgroupFeatureFlags kOperations = VK_SUBGROUP_FEATURE_BASIC_BIT |
+                                                 VK_SUBGROUP_FEATURE_ARITHMETIC_BIT |
+                                                 VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
+  if (!(subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) ||
+      (subgroup.supportedOperations & kOperations) != kOperations) {
+    return "subgroup arithmetic and shuffles in compute shaders";
+  }
+  VkQueueFamilyProperties family;
+  if (compute_family(physical, &family) < 0) return "a compute queue";
+  return {};
+}
+
+uint64_t largest_device_heap(VkPhysicalDevice physical) {
+  VkPhysicalDeviceMemoryProperties memory;
+  vkGetPhysicalDeviceMemoryProperties(physical, &memory);
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < memory.memoryHeapCount; ++i) {
+    if (memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) {
+      bytes = std::max<uint64_t>(bytes, memory.memoryHeaps[i].size);
+    }
+  }
+  return bytes;
+}
+
+bool is_gpu(VkPhysicalDeviceType type) {
+  return type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ||
+         type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ||
+         type == VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU;
+}
+
+const char* type_name(VkPhysicalDeviceType type) {
+  switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+      return "discrete GPU";
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+      return "integrated GPU";
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+      return "virtual GPU";
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+      return "CPU";
+    default:
+      return "other";
+  }
+}
+
+VkInstance create_instance(const VulkanOptions& options) {
+  auto application = vulkan_struct<VkApplicationInfo>(VK_STRUCTURE_TYPE_APPLICATION_INFO);
+  application.pApplicationName = "vesper";
+  application.apiVersion = VK_API_VERSION_1_3;
+  auto info = vulkan_struct<VkInstanceCreateInfo>(VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO);
+  info.pApplicationInfo = &application;
+  const char* extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
+  const VkValidationFeatureEnableEXT assisted = VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT;
+  auto validation =
+      vulkan_struct<VkValidationFeaturesEXT>(VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT);
+  if (options.on_message) {
+    info.enabledLayerCount = 1;
+    info.ppEnabledLayerNames = &kValidationLayer;
+    info.enabledExtensionCount = 1;
+    info.ppEnabledExtensionNames = &extension;
+    if (options.gpu_assisted) {
+      validation.enabledValidationFeatureCount = 1;
+      validation.pEnabledValidationFeatures = &assisted;
+      info.pNext = &validation;
+    }
+  }
+  VkInstance instance = VK_NULL_HANDLE;
+  check_vulkan(vkCreateInstance(&info, nullptr, &instance), "vkCreateInstance");
+  return instance;
+}
+
+std::vector<VkPhysicalDevice> physical_devices(VkInstance instance) {
+  uint32_t n = 0;
+  if (vkEnumeratePhysicalDevices(instance, &n, nullptr) != VK_SUCCESS) return {};
+  std::vector<VkPhysicalDevice> devices(n);
+  if (vkEnumeratePhysicalDevices(instance, &n, devices.data()) != VK_SUCCESS) return {};
+  return devices;
+}
+
+VKAPI_ATTR VkBool32 VKAPI_CALL on_debug_message(VkDebugUtilsMessageSeverityFlagBitsEXT,
+                                                VkDebugUtilsMessageTypeFlagsEXT,
+                                                const VkDebugUtilsMessengerCallbackDataEXT* data,
+                                                void* user) {
+  (*static_cast<std::function<void(const std::string&)>*>(user))(data->pMessage);
+  return VK_FALSE;
+}
+
+}  // namespace
+
+void check_vulkan(VkResult result, const char* call) {
+  if (result == VK_SUCCESS) return;
+  throw Error(ErrorKind::kDevice, std::string("Vulkan: ") + call + ": " + result_name(result) +
+                                      " (VkResult " + std::to_string(result) + ")");
+}
+
+std::vector<VulkanListing> list_vulkan_devices() {
+  VkInstance instance = VK_NULL_HANDLE;
+  try {
+    instance = create_instance({});
+  } catch (const Error&) {
+    return {};  // no driver
+  }
+  std::vector<VulkanListing> listings;
+  for (VkPhysicalDevice physical : physical_devices(instance)) {
+    VkPhysicalDeviceProperties properties;
+    vkGetPhysicalDeviceProperties(physical, &properties);
+    VulkanListing listing;
+    listing.name = properties.deviceName;
+    listing.type = type_name(properties.deviceType);
+    listing.is_hardware_gpu = is_gpu(properties.deviceType);
+    listing.memory_bytes = largest_device_heap(physical);
+    listing.unusable = missing(physical);
+    listings.push_back(std::move(listing));
+  }
+  vkDestroyInstance(instance, nullptr);
+  return listings;
+}
+
+VulkanContext::VulkanContext(uint32_t index, const VulkanOptions& options)
+    : on_message_(options.on_message) {
+  instance_ = create_instance(options);
+  try {
+    if (on_message_) {
+      auto info = vulkan_struct<VkDebugUtilsMessengerCreateInfoEXT>(
+          VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT);
+      info.messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
+                             VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+      info.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT |
+                         VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT;
+      info.pfnUserCallback = on_debug_message;
+      info.pUserData = &on_message_;
+      const auto create = reinterpret_cast<PFN_vkCreateDebugUtilsMessengerEXT>(
+          vkGetInstanceProcAddr(instance_, "vkCreateDebugUtilsMessengerEXT"));
+      check_vulkan(create(instance_, &info, nullptr, &messenger_),
+                   "vkCreateDebugUtilsMessengerEXT");
+    }
+    const std::vector<VkPhysicalDevice> devices = physical_devices(instance_);
+    if (index >= devices.size()) {
+      throw Error(ErrorKind::kDevice, "vulkan:" + std::to_string(index) + ": there are " +
+                                          std::to_string(devices.size()) + " Vulkan devices");
+    }
+    physical_ = devices[index];
+    vkGetPhysicalDeviceProperties(physical_, &properties_);
+    if (const std::string lacks = missing(physical_); !lacks.empty()) {
+      throw Error(ErrorKind::kDevice, "vulkan:" + std::to_string(index) + " (" +
+                                          properties_.deviceName + ") lacks " + lacks);
+    }
+    open_device(options);
+  } catch (...) {
+    destroy();
+    throw;
+  }
+}
+
+void VulkanContext::open_device(const VulkanOptions& options) {
+  const std::vector<std::string> present = device_extensions(physical_);
+#ifdef VESPER_COOPERATIVE_MATRIX
+  const bool has_matrix =
+      options.cooperative_matrices && contains(present, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+#else
+  const bool has_matrix = false;  // the shaders were left out of this build
+#endif
+  const bool has_conditional = options.conditional_rendering &&
+                               contains(present, VK_EXT_CONDITIONAL_RENDERING_EXTENSION_NAME);
+  DeviceFeatures offered;
+  if (has_matrix) offered.chain(offered.matrix);
+  if (has_conditional) offered.chain(offered.conditional);
+  vkGetPhysicalDeviceFeatures2(physical_, &offered.core);
+
+  auto v11 = vulkan_struct<VkPhysicalDeviceVulkan11Properties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
+  auto v13 = vulkan_struct<VkPhysicalDeviceVulkan13Properties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_PROPERTIES);
+  auto properties2 =
+      vulkan_struct<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
+  properties2.pNext = &v11;
+  v11.pNext = &v13;
+  vkGetPhysicalDeviceProperties2(physical_, &properties2);
+
+  VulkanCapabilities& c = capabilities_;
+  const VkPhysicalDeviceLimits& limits = properties_.limits;
+  c.name = properties_.deviceName;
+  c.is_hardware_gpu = is_gpu(properties_.deviceType);
+  c.memory_bytes = largest_device_heap(physical_);
+  c.subgroup_size = v11.subgroupSize;
+  c.fixed_subgroups = offered.v13.subgroupSizeControl && offered.v13.computeFullSubgroups &&
+                      (v13.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT);
+  c.max_workgroup_threads =
+      std::min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]);
+  if (c.fixed_subgroups) {
+    c.max_workgroup_threads = std::min<uint32_t>(
+        c.max_workgroup_threads, v13.maxComputeWorkgroupSubgroups * c.subgroup_size);
+  }
+  std::copy(std::begin(limits.maxComputeWorkGroupCount), std::end(limits.maxComputeWorkGroupCount),
+            c.max_groups);
+  c.shared_bytes = limits.maxComputeSharedMemorySize;
+  c.max_allocation_bytes = std::min<uint64_t>(v11.maxMemoryAllocationSize, v13.maxBufferSize);
+  c.memory_budget = contains(present, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+
+  DeviceFeatures wanted;
+  wanted.v11.storageBuffer16BitAccess = VK_TRUE;
+  wanted.v12.storageBuffer8BitAccess = VK_TRUE;
+  wanted.v12.bufferDeviceAddress = VK_TRUE;
+  wanted.v12.timelineSemaphore = VK_TRUE;
+  wanted.v13.synchronization2 = VK_TRUE;
+  wanted.v13.maintenance4 = VK_TRUE;
+  wanted.v13.subgroupSizeControl = c.fixed_subgroups;
+  wanted.v13.computeFullSubgroups = c.fixed_subgroups;
+  std::vector<const char*> extensions;
+  if (has_matrix && offered.matrix.cooperativeMatrix && offered.v12.shaderFloat16 &&
+      offered.v12.vulkanMemoryModel && c.fixed_subgroups) {
+    const auto query = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
+        vkGetInstanceProcAddr(instance_, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
+    uint32_t n = 0;
+    check_vulkan(query(physical_, &n, nullptr),
+                 "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    std::vector<VkCooperativeMatrixPropertiesKHR> shapes(
+        n, vulkan_struct<VkCooperativeMatrixPropertiesKHR>(
+               VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR));
+    check_vulkan(query(physical_, &n, shapes.data()),
+                 "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    for (const VkCooperativeMatrixPropertiesKHR& s : shapes) {
+      // The kernels' tiles are made of squares of 8 or 16; of several the largest.
+      if (s.AType == VK_COMPONENT_TYPE_FLOAT16_KHR && s.BType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
+          s.CType == VK_COMPONENT_TYPE_FLOAT32_KHR &&
+          s.ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR && s.scope == VK_SCOPE_SUBGROUP_KHR &&
+          s.MSize == s.NSize && s.MSize <= 16 && 16 % s.MSize == 0 && 16 % s.KSize == 0 &&
+          s.MSize * s.KSize > c.matrix_m * c.matrix_k) {
+        c.matrix_m = s.MSize;
+        c.matrix_n = s.NSize;
+        c.matrix_k = s.KSize;
+      }
+    }
+    if (c.has_cooperative_matrix()) {
+      wanted.matrix.cooperativeMatrix = VK_TRUE;
+      wanted.v12.shaderFloat16 = VK_TRUE;
+      wanted.v12.vulkanMemoryModel = VK_TRUE;
+      wanted.chain(wanted.matrix);
+      extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+    }
+  }
+  if (has_conditional && offered.conditional.conditionalRendering) {
+    c.conditional_rendering = true;
+    wanted.conditional.conditionalRendering = VK_TRUE;
+    wanted.chain(wanted.conditional);
+    extensions.push_back(VK_EXT_CONDITIONAL_RENDERING_EXTENSION_NAME);
+  }
+  if (c.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+
+  VkQueueFamilyProperties family{};
+  queue_family_ = static_cast<uint32_t>(compute_family(physical_, &family));
+  if (family.timestampValidBits != 0) c.timestamp_ns = limits.timestampPeriod;
+  const float priority = 1.0f;
+  auto queue_info =
+      vulkan_struct<VkDeviceQueueCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO);
+  queue_info.queueFamilyIndex = queue_family_;
+  queue_info.queueCount = 1;
+  queue_info.pQueuePriorities = &priority;
+  auto info = vulkan_struct<VkDeviceCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO);
+  info.pNext = &wanted.core;
+  info.queueCreateInfoCount = 1;
+  info.pQueueCreateInfos = &queue_info;
+  info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
+  info.ppEnabledExtensionNames = extensions.data();
+  check_vulkan(vkCreateDevice(physical_, &info, nullptr, &device_), "vkCreateDevice");
+  vkGetDeviceQueue(device_, queue_family_, 0, &queue_);
+  if (c.conditional_rendering) {
+    begin_conditional_ = reinterpret_cast<PFN_vkCmdBeginConditionalRenderingEXT>(
+        vkGetDeviceProcAddr(device_, "vkCmdBeginConditionalRenderingEXT"));
+    end_conditional_ = reinterpret_cast<PFN_vkCmdEndConditionalRenderingEXT>(
+        vkGetDeviceProcAddr(device_, "vkCmdEndConditionalRenderingEXT"));
+  }
+
+  auto pool_info =
+      vulkan_struct<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
+  pool_info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+  pool_info.queueFamilyIndex = queue_family_;
+  check_vulkan(vkCreateCommandPool(device_, &pool_info, nullptr, &pool_), "vkCreateCommandPool");
+  auto type_info =
+      vulkan_struct<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
+  type_info.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  auto semaphore_info =
+      vulkan_struct<VkSemaphoreCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
+  semaphore_info.pNext = &type_info;
+  check_vulkan(vkCreateSemaphore(device_, &semaphore_info, nullptr, &timeline_),
+               "vkCreateSemaphore");
+
+  // Ends every submission: what was written is made visible to the host.
+  host_barrier_ = allocate_command_buffer();
+  auto begin = vulkan_struct<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+  begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
+  check_vulkan(vkBeginCommandBuffer(host_barrier_, &begin), "vkBeginCommandBuffer");
+  auto barrier = vulkan_struct<VkMemoryBarrier2>(VK_STRUCTURE_TYPE_MEMORY_BARRIER_2);
+  barrier.srcStageMask = VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_TRANSFER_BIT;
+  barrier.srcAccessMask = VK_ACCESS_2_SHADER_WRITE_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT;
+  barrier.dstStageMask = VK_PIPELINE_STAGE_2_HOST_BIT;
+  barrier.dstAccessMask = VK_ACCESS_2_HOST_READ_BIT | VK_ACCESS_2_HOST_WRITE_BIT;
+  auto dependency = vulkan_struct<VkDependencyInfo>(VK_STRUCTURE_TYPE_DEPENDENCY_INFO);
+  dependency.memoryBarrierCount = 1;
+  dependency.pMemoryBarriers = &barrier;
+  vkCmdPipelineBarrier2(host_barrier_, &dependency);
+  check_vulkan(vkEndCommandBuffer(host_barrier_), "vkEndCommandBuffer");
+}
+
+VulkanContext::~VulkanContext() { destroy(); }
+
+void VulkanContext::destroy() {
+  if (device_) {
+    vkDeviceWaitIdle(device_);
+    if (timeline_) vkDestroySemaphore(device_, timeline_, nullptr);
+    if (pool_) vkDestroyCommandPool(device_, pool_, nullptr);
+    vkDestroyDevice(device_, nullptr);
+    device_ = VK_NULL_HANDLE;
+  }
+  if (messenger_) {
+    const auto destroy = reinterpret_cast<PFN_vkDestroyDebugUtilsMessengerEXT>(
+        vkGetInstanceProcAddr(instance_, "vkDestroyDebugUtilsMessengerEXT"));
+    destroy(instance_, messenger_, nullptr);
+    messenger_ = VK_NULL_HANDLE;
+  }
+  if (instance_) vkDestroyInstance(instance_, nullptr);
+  instance_ = VK_NULL_HANDLE;
+}
+
+VkCommandBuffer VulkanContext::allocate_command_buffer() {
+  auto info =
+      vulkan_struct<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
+  info.commandPool = pool_;
+  info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+  info.commandBufferCount = 1;
+  VkCommandBuffer buffer = VK_NULL_HANDLE;
+  check_vulkan(vkAllocateCommandBuffers(device_, &info, &buffer), "vkAllocateCommandBuffers");
+  return buffer;
+}
+
+uint64_t VulkanContext::submit(const VkCommandBuffer* buffers, uint32_t count) {
+  auto one = vulkan_struct<VkCommandBufferSubmitInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO);
+  if (submit_infos_.size() < count + 1) submit_infos_.resize(count + 1, one);
+  for (uint32_t i = 0; i < count; ++i) submit_infos_[i].commandBuffer = buffers[i];
+  submit_infos_[count].commandBuffer = host_barrier_;
+  auto signal = vulkan_struct<VkSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO);
+  signal.semaphore = timeline_;
+  signal.value = submitted_ + 1;
+  signal.stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT;
+  auto info = vulkan_struct<VkSubmitInfo2>(VK_STRUCTURE_TYPE_SUBMIT_INFO_2);
+  info.commandBufferInfoCount = count + 1;
+  info.pCommandBufferInfos = submit_infos_.data();
+  info.signalSemaphoreInfoCount = 1;
+  info.pSignalSemaphoreInfos = &signal;
+  check_vulkan(vkQueueSubmit2(queue_, 1, &info, VK_NULL_HANDLE), "vkQueueSubmit2");
+  return ++submitted_;
+}
+
+void VulkanContext::wait(uint64_t submission) {
+  if (waited_ >= submission) return;
+  // On an H200 polling returns 11 us after the end, waiting 32 us. A software device needs the
+  // core.
+  if (capabilities_.is_hardware_gpu) {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point until = Clock::now() + std::chrono::milliseconds(2);
+    uint64_t value = 0;
+    while (Clock::now() < until) {
+      check_vulkan(vkGetSemaphoreCounterValue(device_, timeline_, &value),
+                   "vkGetSemaphoreCounterValue");
+      if (value >= submission) break;
+    }
+  }
+  auto info = vulkan_struct<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
+  info.semaphoreCount = 1;
+  info.pSemaphores = &timeline_;
+  info.pValues = &submission;
+  check_vulkan(vkWaitSemaphores(device_, &info, UINT64_MAX), "vkWaitSemaphores");
+  waited_ = submission;
+}
+
+void VulkanContext::begin_conditional(VkCommandBuffer commands, VkBuffer buffer,
+                                      uint64_t offset_bytes) const {
+  auto info = vulkan_struct<VkConditionalRenderingBeginInfoEXT>(
+      VK_STRUCTURE_TYPE_CONDITIONAL_RENDERING_BEGIN_INFO_EXT);
+  info.buffer = buffer;
+  info.offset = offset_bytes;
+  info.flags = VK_CONDITIONAL_RENDERING_INVERTED_BIT_EXT;  // commands run while the word is zero
+  begin_conditional_(commands, &info);
+}
+
+void VulkanContext::end_conditional(VkCommandBuffer commands) const { end_conditional_(commands); }
+
+}  // namespace vesper

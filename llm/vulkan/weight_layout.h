@@ -1,0 +1,31 @@
+// How a VulkanDevice stores matrices: in comes a matrix as a file has it, out go rows in the form
+// that the shaders read (shaders/weights.glsl): row-major, padded with zeros to a multiple of 32
+// columns, in f32, f16 or int8 with a scale per row.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "llm/device.h"
+
+namespace vesper {
+
+struct WeightLayout {
+  DType format = DType::kF16;  // kF32, kF16 or kI8
+  uint32_t n_out = 0, n_in = 0;
+  uint64_t row_bytes = 0;  // padding included
+  uint64_t bytes() const { return row_bytes * n_out; }
+};
+
+// The form a matrix takes. f16 is what a matrix becomes whose numbers it holds exactly (f16 files),
+// and any other, rounded, if products are of f16 anyway or the file is quantized; else f32. An int8
+// file stays int8, and every file becomes it if `compute` is int8. Throws Error(kModel) naming the
+// tensor for parts that do not fit together or a format that is no number.
+WeightLayout weight_layout(const MatrixSource& source, Compute compute);
+
+// Writes rows [first, first + n) to `out`, and their scales to `scales` (int8; else unused).
+void write_rows(const MatrixSource& source, const WeightLayout& layout, uint32_t first, uint32_t n,
+                std::byte* out, float* scales);
+
+}  // namespace vesper

@@ -1,0 +1,117 @@
+// attention: flash attention with f32 arithmetic. A workgroup of 64 threads takes 32 rows of one
+// head of one sequence; keys and values pass through one tile of shared memory, 32 at a time.
+// A thread holds 4 x 4 scores, and 4 rows x head_dim / 8 of the output.
+// Grid: (blocks of rows, heads, sequences).
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "buffers.glsl"
+
+layout(local_size_x = 64) in;
+layout(constant_id = 1) const uint kHeadDim = 64;
+layout(constant_id = 2) const uint kInDtype = 0;
+layout(constant_id = 3) const uint kOutDtype = 0;
+
+layout(push_constant) uniform Push {
+  Address out_, q, k, v;
+  AttentionParams p;
+};
+
+const uint kTile = 32;
+const uint kPitch = kHeadDim + 1;
+const uint kScorePitch = kTile + 1;
+const uint kDims = kHeadDim / 8;  // of the output, a thread
+shared float q_tile[kTile * kPitch];
+shared float kv_tile[kTile * kPitch];
+shared float scores[kTile * kScorePitch];
+shared float row_correction[kTile];
+shared float row_total[kTile];
+
+void main() {
+  uint thread = gl_LocalInvocationID.x;
+  uint first_row = gl_WorkGroupID.x * kTile;
+  uint head = gl_WorkGroupID.y;
+  uint kv_head = head / (p.n_heads / p.n_kv_heads);
+  uint sequence_start = gl_WorkGroupID.z * p.rows_per_sequence;
+  uint n = p.rows_per_sequence;
+  uint y = thread / 8 * 4;  // first row of this thread
+  uint x = thread % 8;      // its columns: x, x + 8, ...
+
+  for (uint i = thread; i < kTile * kHeadDim; i += 64) {
+    uint row = min(first_row + i / kHeadDim, n - 1);
+    q_tile[i / kHeadDim * kPitch + i % kHeadDim] =
+        p.scale * load_float(q, (sequence_start + row) * p.q_row_stride + head * kHeadDim + i % kHeadDim,
+                             kInDtype);
+  }
+  float sums[4 * kDims];
+  for (uint i = 0; i < 4 * kDims; ++i) sums[i] = 0.0;
+  float greatest = kMinusInfinity, total = 0.0;  // of row `thread`, if it is below kTile
+
+  for (uint first = 0; first < n; first += kTile) {
+    uint count = min(kTile, n - first);
+    barrier();
+    for (uint i = thread; i < kTile * kHeadDim; i += 64) {
+      uint row = min(first + i / kHeadDim, n - 1);
+      kv_tile[i / kHeadDim * kPitch + i % kHeadDim] = load_float(
+          k, (sequence_start + row) * p.k_row_stride + kv_head * kHeadDim + i % kHeadDim, kInDtype);
+    }
+    barrier();
+    float s[16];
+    for (uint i = 0; i < 16; ++i) s[i] = 0.0;
+    for (uint d = 0; d < kHeadDim; ++d) {
+      float key[4];
+      for (uint j = 0; j < 4; ++j) key[j] = kv_tile[(x + j * 8) * kPitch + d];
+      for (uint i = 0; i < 4; ++i) {
+        float query = q_tile[(y + i) * kPitch + d];
+        for (uint j = 0; j < 4; ++j) s[i * 4 + j] = fma(query, key[j], s[i * 4 + j]);
+      }
+    }
+    for (uint i = 0; i < 4; ++i) {
+      for (uint j = 0; j < 4; ++j) scores[(y + i) * kScorePitch + x + j * 8] = s[i * 4 + j];
+    }
+    barrier();
+    for (uint i = thread; i < kTile * kHeadDim; i += 64) {
+      uint row = min(first + i / kHeadDim, n - 1);
+      kv_tile[i / kHeadDim * kPitch + i % kHeadDim] = load_float(
+          v, (sequence_start + row) * p.v_row_stride + kv_head * kHeadDim + i % kHeadDim, kInDtype);
+    }
+    if (thread < kTile) {
+      float new_greatest = greatest;
+      for (uint t = 0; t < count; ++t) new_greatest = max(new_greatest, scores[thread * kScorePitch + t]);
+      float correction = exp(greatest - new_greatest);
+      float sum = 0.0;
+      for (uint t = 0; t < kTile; ++t) {
+        float weight = t < count ? exp(scores[thread * kScorePitch + t] - new_greatest) : 0.0;
+        scores[thread * kScorePitch + t] = weight;
+        sum += weight;
+      }
+      total = total * correction + sum;
+      greatest = new_greatest;
+      row_correction[thread] = correction;
+    }
+    barrier();
+    for (uint i = 0; i < 4; ++i) {
+      float correction = row_correction[y + i];
+      for (uint j = 0; j < kDims; ++j) sums[i * kDims + j] *= correction;
+    }
+    for (uint t = 0; t < kTile; ++t) {
+      float weight[4];
+      for (uint i = 0; i < 4; ++i) weight[i] = scores[(y + i) * kScorePitch + t];
+      for (uint j = 0; j < kDims; ++j) {
+        float value = kv_tile[t * kPitch + x + j * 8];
+        for (uint i = 0; i < 4; ++i) sums[i * kDims + j] = fma(weight[i], value, sums[i * kDims + j]);
+      }
+    }
+  }
+  if (thread < kTile) row_total[thread] = total;
+  barrier();
+  for (uint i = 0; i < 4; ++i) {
+    uint row = first_row + y + i;
+    if (row < n) {
+      float scale = 1.0 / row_total[y + i];
+      for (uint j = 0; j < kDims; ++j) {
+        store_float(out_, (sequence_start + row) * p.out_row_stride + head * kHeadDim + x + j * 8,
+                    kOutDtype, sums[i * kDims + j] * scale);
+      }
+    }
+  }
+}

@@ -1,0 +1,69 @@
+// Device memory by address: typed views of one address, and loads that convert to f32.
+//
+// Push constants hold the operands' addresses as `Address`; a kernel casts them to the view it
+// needs. Absent operands are address 0 and are never read: a bit of kPresent, which is known when
+// the pipeline is made, says so.
+#ifndef VESPER_SHADERS_BUFFERS_GLSL_
+#define VESPER_SHADERS_BUFFERS_GLSL_
+
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_shader_8bit_storage : require
+
+#include "kernel_params.h"
+
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Address { uint v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer F32Buffer { float v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 2) buffer F16Buffer { float16_t v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 1) buffer I8Buffer { int8_t v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer I32Buffer { int v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer RowBuffer { Row v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer StateBuffer {
+  SequenceState v[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer PartialBuffer {
+  TokenPartial v[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer U32Buffer { uint v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer UVec2Buffer { uvec2 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer UVec4Buffer { uvec4 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer Vec4Buffer { vec4 v[]; };
+
+#define kMinusInfinity uintBitsToFloat(0xff800000u)
+
+// Element i of a buffer of f32 or f16.
+float load_float(Address address, uint i, uint dtype) {
+  if (dtype == kDTypeF16) return float(F16Buffer(address).v[i]);
+  return F32Buffer(address).v[i];
+}
+
+void store_float(Address address, uint i, uint dtype, float value) {
+  if (dtype == kDTypeF16) {
+    F16Buffer(address).v[i] = float16_t(value);
+  } else {
+    F32Buffer(address).v[i] = value;
+  }
+}
+
+vec4 unpack_half4(uvec2 bits) { return vec4(unpackHalf2x16(bits.x), unpackHalf2x16(bits.y)); }
+
+// Four signed bytes, lowest first.
+vec4 unpack_bytes(uint bits) {
+  int b = int(bits);
+  return vec4(bitfieldExtract(b, 0, 8), bitfieldExtract(b, 8, 8), bitfieldExtract(b, 16, 8),
+              bitfieldExtract(b, 24, 8));
+}
+
+// Elements i .. i + 3; i is a multiple of 4 and the address one of four elements.
+vec4 load_vec4(Address address, uint i, uint dtype) {
+  if (dtype == kDTypeF16) return unpack_half4(UVec2Buffer(address).v[i / 4]);
+  return Vec4Buffer(address).v[i / 4];
+}
+
+// The same for weights, which may be int8 as well (without their scale).
+vec4 load_weight4(Address address, uint i, uint format) {
+  if (format == kDTypeI8) return unpack_bytes(U32Buffer(address).v[i / 4]);
+  return load_vec4(address, i, format);
+}
+
+#endif

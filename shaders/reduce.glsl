@@ -1,0 +1,31 @@
+// Sums and maxima over a workgroup, for any subgroup size. The order of addition is fixed by the
+// workgroup's shape, so a result does not change from run to run.
+#ifndef VESPER_SHADERS_REDUCE_GLSL_
+#define VESPER_SHADERS_REDUCE_GLSL_
+
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+
+shared float reduce_slots[128];
+
+float workgroup_sum(float x) {
+  x = subgroupAdd(x);
+  if (subgroupElect()) reduce_slots[gl_SubgroupID] = x;
+  barrier();
+  float total = 0.0;
+  for (uint i = 0; i < gl_NumSubgroups; ++i) total += reduce_slots[i];
+  barrier();
+  return total;
+}
+
+float workgroup_max(float x) {
+  x = subgroupMax(x);
+  if (subgroupElect()) reduce_slots[gl_SubgroupID] = x;
+  barrier();
+  float greatest = reduce_slots[0];
+  for (uint i = 1; i < gl_NumSubgroups; ++i) greatest = max(greatest, reduce_slots[i]);
+  barrier();
+  return greatest;
+}
+
+#endif

@@ -1,0 +1,99 @@
+// token_partials: the token rules, and each chunk's maximum and sum. Grid: (chunks, sequences).
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "buffers.glsl"
+#include "reduce.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint kThreads = 64;
+
+layout(push_constant) uniform Push {
+  Address partials, logits, states, suppressed;
+  TokenParams p;
+};
+
+shared float best_value[kThreads];
+shared uint best_id[kThreads];
+
+// Whether the rules permit token `id` next (openai-whisper, decoding.py: SuppressTokens,
+// SuppressBlank, ApplyTimestampRules).
+bool allowed(uint id, SequenceState state) {
+  if ((U32Buffer(suppressed).v[id / 32] >> (id % 32) & 1u) != 0) return false;
+  if (id == p.no_timestamps) return false;
+  bool first = state.n_sampled == 0;
+  if (first && (id == p.blank || id == p.end_of_text)) return false;
+  bool timestamp = id >= p.timestamp_begin;
+  if (state.timestamps == 0) return !timestamp;
+  if (first) return timestamp && id <= state.max_initial_timestamp;
+  bool last = state.last_was_timestamp != 0;
+  bool pair_open = last && state.penultimate_was_timestamp == 0;
+  if (!timestamp) return !(pair_open && id < p.end_of_text);
+  if (last && !pair_open) return false;
+  if (state.last_timestamp == 0) return true;
+  return id >= (pair_open ? state.last_timestamp : state.last_timestamp + 1);
+}
+
+// The greatest value of the workgroup and the lowest id that has it.
+void best_of_workgroup(inout float value, inout uint id) {
+  uint thread = gl_LocalInvocationID.x;
+  best_value[thread] = value;
+  best_id[thread] = id;
+  barrier();
+  for (uint step = kThreads / 2; step > 0; step /= 2) {
+    if (thread < step) {
+      float other = best_value[thread + step];
+      uint other_id = best_id[thread + step];
+      if (other > best_value[thread] || (other == best_value[thread] && other_id < best_id[thread])) {
+        best_value[thread] = other;
+        best_id[thread] = other_id;
+      }
+    }
+    barrier();
+  }
+  value = best_value[0];
+  id = best_id[0];
+  barrier();
+}
+
+void main() {
+  uint thread = gl_LocalInvocationID.x;
+  uint chunk = gl_WorkGroupID.x;
+  uint sequence = gl_WorkGroupID.y;
+  SequenceState state = StateBuffer(states).v[sequence];
+  uint start = sequence * p.row_stride;
+  uint end = min((chunk + 1) * p.chunk, p.n_vocab);
+
+  float text_max = kMinusInfinity, timestamp_max = kMinusInfinity;
+  uint text_argmax = 0xffffffffu, timestamp_argmax = 0xffffffffu;
+  for (uint id = chunk * p.chunk + thread; id < end; id += kThreads) {
+    if (!allowed(id, state)) continue;
+    float logit = F32Buffer(logits).v[start + id];
+    if (id >= p.timestamp_begin) {
+      if (logit > timestamp_max) {
+        timestamp_max = logit;
+        timestamp_argmax = id;
+      }
+    } else if (logit > text_max) {
+      text_max = logit;
+      text_argmax = id;
+    }
+  }
+  best_of_workgroup(text_max, text_argmax);
+  best_of_workgroup(timestamp_max, timestamp_argmax);
+  float text_sum = 0.0, timestamp_sum = 0.0;
+  for (uint id = chunk * p.chunk + thread; id < end; id += kThreads) {
+    if (!allowed(id, state)) continue;
+    float logit = F32Buffer(logits).v[start + id];
+    if (id >= p.timestamp_begin) {
+      timestamp_sum += exp(logit - timestamp_max);
+    } else {
+      text_sum += exp(logit - text_max);
+    }
+  }
+  text_sum = workgroup_sum(text_sum);
+  timestamp_sum = workgroup_sum(timestamp_sum);
+  if (thread == 0) {
+    PartialBuffer(partials).v[sequence * p.n_chunks + chunk] =
+        TokenPartial(text_max, text_sum, text_argmax, timestamp_max, timestamp_sum, timestamp_argmax);
+  }
+}
