@@ -75,7 +75,8 @@ void write_cache(const std::filesystem::path& path, std::span<const std::byte> d
   std::filesystem::create_directories(path.parent_path(), error);
   const std::vector<std::byte> file = wrap_pipeline_cache(driver_data);
   std::filesystem::path temporary = path;
-  temporary += "." + std::to_string(getpid());
+  temporary += ".";
+  temporary += std::to_string(getpid());
   std::ofstream out(temporary, std::ios::binary);
   out.write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
   out.close();
@@ -94,9 +95,9 @@ std::vector<std::byte> wrap_pipeline_cache(std::span<const std::byte> driver_dat
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.bytes = driver_data.size();
   header.checksum = checksum(driver_data);
-  const auto* start = reinterpret_cast<const std::byte*>(&header);
-  std::vector<std::byte> file(start, start + sizeof header);
-  file.insert(file.end(), driver_data.begin(), driver_data.end());
+  std::vector<std::byte> file(sizeof header + driver_data.size());
+  std::memcpy(file.data(), &header, sizeof header);
+  std::copy(driver_data.begin(), driver_data.end(), file.begin() + sizeof header);
   return file;
 }
 

@@ -1,0 +1,192 @@
+#include <cmath>
+#include <string>
+
+#include "tests/llm/vulkan/device_fixture.h"
+
+namespace vesper {
+namespace {
+
+// softmax(q . k * scale) . v over `n` positions, and the sum of |weight * value| beside it.
+// q [head_dim], key(t) and value(t) point to head_dim numbers.
+template <class Key, class Value>
+void plain_attention(const float* q, uint32_t head_dim, uint32_t n, double scale, Key key,
+                     Value value, std::vector<double>& out, std::vector<double>& size) {
+  std::vector<double> scores(n);
+  double greatest = -1e300, total = 0;
+  for (uint32_t t = 0; t < n; ++t) {
+    double score = 0;
+    for (uint32_t d = 0; d < head_dim; ++d) score += double{q[d]} * key(t)[d];
+    scores[t] = score * scale;
+    greatest = std::max(greatest, scores[t]);
+  }
+  for (double& score : scores) total += score = std::exp(score - greatest);
+  out.assign(head_dim, 0);
+  size.assign(head_dim, 0);
+  for (uint32_t t = 0; t < n; ++t) {
+    for (uint32_t d = 0; d < head_dim; ++d) {
+      out[d] += scores[t] / total * value(t)[d];
+      size[d] += scores[t] / total * std::abs(value(t)[d]);
+    }
+  }
+}
+
+struct AttentionCase {
+  uint32_t n_sequences, rows, n_heads, n_kv_heads, head_dim;
+  DType dtype;
+};
+
+class Attention : public VulkanTest, public testing::WithParamInterface<AttentionCase> {};
+
+TEST_P(Attention, IsTheSoftmaxWeightedSumOfValues) {
+  const AttentionCase c = GetParam();
+  const uint32_t n_rows = c.n_sequences * c.rows, q_width = c.n_heads * c.head_dim;
+  const uint32_t kv_width = c.n_kv_heads * c.head_dim, width = q_width + 2 * kv_width;
+  std::vector<float> qkv = random(size_t{n_rows} * width);
+  const Operand qkv_buffer = store(qkv, c.dtype);
+  const uint64_t element = c.dtype == DType::kF16 ? 2 : 4;
+  const Operand out = poisoned(size_t{n_rows} * q_width, c.dtype);
+  AttentionParams p{};
+  p.n_sequences = c.n_sequences;
+  p.rows_per_sequence = c.rows;
+  p.n_heads = c.n_heads;
+  p.n_kv_heads = c.n_kv_heads;
+  p.head_dim = c.head_dim;
+  p.q_row_stride = p.k_row_stride = p.v_row_stride = width;
+  p.out_row_stride = q_width;
+  p.scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
+  p.in_dtype = p.out_dtype = static_cast<uint32_t>(c.dtype);
+  DispatchTable table;
+  emit::attention(table, "attention", p, out, qkv_buffer, qkv_buffer.from(q_width * element),
+                  qkv_buffer.from((q_width + kv_width) * element));
+  run(table);
+  const std::vector<float> found = load(out, c.dtype);
+  const double tolerance = c.dtype == DType::kF16 ? 2e-3 : 1e-5;
+  std::vector<double> wanted, size;
+  for (uint32_t r = 0; r<n_rows; r += c.rows> 100 ? 37 : 1) {
+    const uint32_t first = r / c.rows * c.rows;
+    for (uint32_t h = 0; h < c.n_heads; ++h) {
+      const uint32_t kv = h / (c.n_heads / c.n_kv_heads) * c.head_dim;
+      const auto row = [&](uint32_t t) { return &qkv[size_t{first + t} * width]; };
+      plain_attention(
+          &qkv[size_t{r} * width + h * c.head_dim], c.head_dim, c.rows, p.scale,
+          [&](uint32_t t) { return row(t) + q_width + kv; },
+          [&](uint32_t t) { return row(t) + q_width + kv_width + kv; }, wanted, size);
+      for (uint32_t d = 0; d < c.head_dim; ++d) {
+        ASSERT_LE(std::abs(found[size_t{r} * q_width + h * c.head_dim + d] - wanted[d]),
+                  tolerance * size[d] + 1e-7)
+            << "row " << r << ", head " << h << ", dimension " << d;
+      }
+    }
+  }
+  for (const float value : found) ASSERT_FALSE(std::isnan(value));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
+                         testing::Values(AttentionCase{1, 1500, 2, 2, 64, DType::kF32},
+                                         AttentionCase{1, 1500, 2, 2, 64, DType::kF16},
+                                         AttentionCase{3, 7, 4, 2, 32, DType::kF32},
+                                         AttentionCase{1, 1, 1, 1, 64, DType::kF16},
+                                         AttentionCase{2, 65, 3, 1, 64, DType::kF16},
+                                         AttentionCase{1, 70, 2, 2, 40, DType::kF32}),
+                         [](const auto& shape) { return "Case" + std::to_string(shape.index); });
+
+struct PagedCase {
+  uint32_t n_heads, n_kv_heads, head_dim, page_rows, n_positions;
+  DType in, kv;
+  uint32_t kv_length;
+};
+
+class PagedAttention : public VulkanTest, public testing::WithParamInterface<PagedCase> {};
+
+TEST_P(PagedAttention, ReadsWhatWriteKvWroteUpToThePosition) {
+  const PagedCase c = GetParam();
+  constexpr uint32_t kSequences = 3;
+  const uint32_t pages = (c.n_positions + c.page_rows - 1) / c.page_rows;
+  const uint32_t kv_width = c.n_kv_heads * c.head_dim, q_width = c.n_heads * c.head_dim;
+  const uint32_t width = q_width + 2 * kv_width;
+  // Pages in no order.
+  std::vector<int32_t> page_table(kSequences * pages);
+  for (size_t i = 0; i < page_table.size(); ++i) page_table[i] = static_cast<int32_t>(i);
+  std::shuffle(page_table.begin(), page_table.end(), engine_);
+  const size_t page_numbers = page_table.size() * c.n_kv_heads * c.page_rows * c.head_dim;
+  const Operand k_pages = poisoned(page_numbers, c.kv), v_pages = poisoned(page_numbers, c.kv);
+  const Operand table_buffer = store_structs(page_table);
+
+  // Every position of every sequence, written without a row table, in the layout of a fused
+  // product.
+  const uint32_t n_rows = kSequences * c.n_positions;
+  std::vector<float> qkv = random(size_t{n_rows} * width);
+  const Operand qkv_buffer = store(qkv, c.in);
+  const uint64_t element = c.in == DType::kF16 ? 2 : 4;
+  WriteKvParams write{};
+  write.n_rows = n_rows;
+  write.n_kv_heads = c.n_kv_heads;
+  write.head_dim = c.head_dim;
+  write.in_row_stride = width;
+  write.page_rows = c.page_rows;
+  write.pages_per_sequence = pages;
+  write.rows_per_sequence = c.n_positions;
+  write.in_dtype = static_cast<uint32_t>(c.in);
+  write.kv_dtype = static_cast<uint32_t>(c.kv);
+  DispatchTable table;
+  emit::write_kv(table, "write", write, k_pages, v_pages, qkv_buffer.from(q_width * element),
+                 qkv_buffer.from((q_width + kv_width) * element), {}, table_buffer);
+  // Four rows: three that attend, one that holds nothing.
+  const std::vector<Row> rows = {{0, 2, static_cast<int>(c.n_positions) - 1, 0},
+                                 {0, 0, 0, 0},
+                                 {0, -1, 0, 0},
+                                 {0, 1, static_cast<int>(c.n_positions) / 2, 0}};
+  const Operand out = poisoned(rows.size() * q_width, DType::kF32);
+  PagedAttentionParams p{};
+  p.n_rows = 4;
+  p.n_heads = c.n_heads;
+  p.n_kv_heads = c.n_kv_heads;
+  p.head_dim = c.head_dim;
+  p.q_row_stride = width;
+  p.out_row_stride = q_width;
+  p.page_rows = c.page_rows;
+  p.pages_per_sequence = pages;
+  p.kv_length = c.kv_length;
+  p.scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
+  p.q_dtype = static_cast<uint32_t>(c.in);
+  p.kv_dtype = static_cast<uint32_t>(c.kv);
+  p.out_dtype = kDTypeF32;
+  emit::paged_attention(table, "attend", p, out, qkv_buffer, k_pages, v_pages, store_structs(rows),
+                        table_buffer);
+  run(table);
+  const std::vector<float> found = load(out, DType::kF32);
+  const double tolerance = c.kv == DType::kF16 ? 2e-3 : 1e-5;
+  std::vector<double> wanted, size;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    if (rows[r].sequence < 0) continue;
+    const uint32_t first = static_cast<uint32_t>(rows[r].sequence) * c.n_positions;
+    const uint32_t n = c.kv_length ? c.kv_length : static_cast<uint32_t>(rows[r].position) + 1;
+    for (uint32_t h = 0; h < c.n_heads; ++h) {
+      const uint32_t kv = h / (c.n_heads / c.n_kv_heads) * c.head_dim;
+      const auto row = [&](uint32_t t) { return &qkv[size_t{first + t} * width]; };
+      plain_attention(
+          &qkv[r * width + h * c.head_dim], c.head_dim, n, p.scale,
+          [&](uint32_t t) { return row(t) + q_width + kv; },
+          [&](uint32_t t) { return row(t) + q_width + kv_width + kv; }, wanted, size);
+      for (uint32_t d = 0; d < c.head_dim; ++d) {
+        ASSERT_LE(std::abs(found[r * q_width + h * c.head_dim + d] - wanted[d]),
+                  tolerance * size[d] + 1e-7)
+            << "row " << r << ", head " << h << ", dimension " << d;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, PagedAttention,
+    testing::Values(PagedCase{6, 6, 64, 32, 448, DType::kF32, DType::kF16, 0},
+                    PagedCase{6, 6, 64, 32, 448, DType::kF32, DType::kF32, 0},
+                    PagedCase{2, 2, 64, 32, 1500, DType::kF32, DType::kF16, 1500},
+                    PagedCase{2, 2, 64, 1500, 1500, DType::kF16, DType::kF32, 1500},
+                    PagedCase{4, 2, 128, 16, 50, DType::kF16, DType::kF16, 0},
+                    PagedCase{4, 1, 40, 32, 77, DType::kF32, DType::kF32, 0},
+                    PagedCase{1, 1, 64, 32, 3333, DType::kF32, DType::kF16, 0}),
+    [](const auto& shape) { return "Case" + std::to_string(shape.index); });
+
+}  // namespace
+}  // namespace vesper

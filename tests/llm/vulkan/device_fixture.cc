@@ -1,0 +1,102 @@
+#include "tests/llm/vulkan/device_fixture.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include "error/error.h"
+
+namespace vesper {
+
+uint32_t test_device_index() {
+  if (const char* number = std::getenv("VESPER_TEST_VULKAN")) {
+    return static_cast<uint32_t>(std::strtoul(number, nullptr, 10));
+  }
+  const std::vector<VulkanListing> devices = list_vulkan_devices();
+  int found = -1;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (!devices[i].unusable.empty()) continue;
+    if (devices[i].is_hardware_gpu) return static_cast<uint32_t>(i);
+    if (found < 0) found = static_cast<int>(i);
+  }
+  if (found < 0)
+    throw Error(ErrorKind::kDevice, "the tests need a Vulkan device: install lavapipe");
+  return static_cast<uint32_t>(found);
+}
+
+std::unique_ptr<Device> VulkanTest::open(VulkanOptions options) {
+  if (!std::getenv("VESPER_TEST_NO_VALIDATION")) {
+    options.on_message = [](const std::string& message) { ADD_FAILURE() << message; };
+  }
+  return open_vulkan_device(test_device_index(), options);
+}
+
+Device& VulkanTest::device() {
+  static const std::unique_ptr<Device> device = open({});
+  return *device;
+}
+
+uint16_t half_bits(float value) { return std::bit_cast<uint16_t>(static_cast<_Float16>(value)); }
+float half_value(uint16_t bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
+
+Operand VulkanTest::store(std::vector<float>& values, DType dtype) {
+  if (dtype == DType::kF32) return store_structs(values);
+  std::vector<uint16_t> halves(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    halves[i] = half_bits(values[i]);
+    values[i] = half_value(halves[i]);
+  }
+  return store_structs(halves);
+}
+
+Operand VulkanTest::poisoned(size_t n, DType dtype) {
+  std::vector<float> values(n, std::numeric_limits<float>::quiet_NaN());
+  return store(values, dtype);
+}
+
+std::vector<float> VulkanTest::load(const Operand& operand, DType dtype) {
+  if (dtype == DType::kF32) return load_structs<float>(operand);
+  std::vector<float> values;
+  for (const uint16_t bits : load_structs<uint16_t>(operand)) values.push_back(half_value(bits));
+  return values;
+}
+
+Weight VulkanTest::upload(std::vector<float>& values, uint32_t n_out, uint32_t n_in, DType file,
+                          Compute compute) {
+  TensorView tensor;
+  tensor.name = tensor.file_name = "test.weight";
+  tensor.dtype = file;
+  tensor.shape = {n_out, n_in};
+  std::vector<uint16_t> halves;
+  std::vector<int8_t> integers;
+  if (file == DType::kF16) {
+    for (float& value : values) {
+      halves.push_back(half_bits(value));
+      value = half_value(halves.back());
+    }
+    tensor.data = halves.data();
+    tensor.bytes = halves.size() * 2;
+  } else if (file == DType::kI8) {
+    for (size_t row = 0; row < n_out; ++row) {
+      float greatest = 0.0f;
+      for (size_t k = 0; k < n_in; ++k)
+        greatest = std::max(greatest, std::abs(values[row * n_in + k]));
+      tensor.scale.push_back(greatest / 127.0f);
+      for (size_t k = 0; k < n_in; ++k) {
+        float& value = values[row * n_in + k];
+        integers.push_back(static_cast<int8_t>(std::lrint(value / tensor.scale.back())));
+        value = static_cast<float>(integers.back()) * tensor.scale.back();
+      }
+    }
+    tensor.data = integers.data();
+    tensor.bytes = integers.size();
+  } else {
+    tensor.data = values.data();
+    tensor.bytes = values.size() * 4;
+  }
+  return device().upload({{&tensor}, false}, WeightUse::kAnyRows, compute);
+}
+
+}  // namespace vesper

@@ -1,0 +1,65 @@
+// A Vulkan device under test, with the validation layers if they are installed, and random
+// operands.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "llm/device.h"
+#include "llm/vulkan/vulkan_device.h"
+
+namespace vesper {
+
+// The device the tests use: number VESPER_TEST_VULKAN, or the first that is usable, a GPU if there
+// is one. Fails the test if there is none.
+uint32_t test_device_index();
+
+// One device for all kernel tests of a program. A message of the validation layers fails the test
+// that is running.
+class VulkanTest : public testing::Test {
+ protected:
+  static Device& device();
+  // Another one. Messages fail the test too.
+  static std::unique_ptr<Device> open(VulkanOptions options);
+
+  std::vector<float> random(size_t n, float scale = 1.0f) {
+    std::normal_distribution<float> normal(0.0f, scale);
+    std::vector<float> values(n);
+    for (float& value : values) value = normal(engine_);
+    return values;
+  }
+
+  // A buffer with these numbers in f32 or f16; `values` become what it holds.
+  static Operand store(std::vector<float>& values, DType dtype);
+  // A buffer of n numbers, all NaN.
+  static Operand poisoned(size_t n, DType dtype);
+  static std::vector<float> load(const Operand& operand, DType dtype);
+  template <class T>
+  static Operand store_structs(const std::vector<T>& values) {
+    const Operand operand = device().allocate(values.size() * sizeof(T), "structs");
+    device().write(operand, values.data());
+    return operand;
+  }
+  template <class T>
+  static std::vector<T> load_structs(const Operand& operand) {
+    std::vector<T> values(operand.bytes / sizeof(T));
+    device().read(operand, values.data());
+    return values;
+  }
+  // Uploads a matrix as a file of that format would have it; `values` become what it holds.
+  static Weight upload(std::vector<float>& values, uint32_t n_out, uint32_t n_in, DType file,
+                       Compute compute);
+  static void run(const DispatchTable& table) { device().run(device().record(table)); }
+
+  std::mt19937 engine_{20261121};
+};
+
+uint16_t half_bits(float value);
+float half_value(uint16_t bits);
+
+}  // namespace vesper

@@ -1,0 +1,179 @@
+#include <cmath>
+#include <string>
+
+#include "tests/llm/vulkan/device_fixture.h"
+
+namespace vesper {
+namespace {
+
+struct MatmulCase {
+  uint32_t rows, n_out, n_in;
+  DType file, in, out;
+  uint32_t flags = 0;
+  bool bias = true, residual = false;
+  Compute compute = Compute::kF32;
+};
+
+std::string case_name(const testing::TestParamInfo<MatmulCase>& info) {
+  const MatmulCase& c = info.param;
+  const char* formats[] = {"f32", "f16", "bf16", "i8"};
+  return std::to_string(info.index) + "_" + std::to_string(c.rows) + "x" + std::to_string(c.n_out) +
+         "x" + std::to_string(c.n_in) + "_" + formats[static_cast<int>(c.file)] + "_" +
+         formats[static_cast<int>(c.in)] + "_" + formats[static_cast<int>(c.out)];
+}
+
+class Matmul : public VulkanTest, public testing::WithParamInterface<MatmulCase> {};
+
+TEST_P(Matmul, IsThePlainSumOfProducts) {
+  const MatmulCase c = GetParam();
+  engine_.seed(c.rows * 7919 + c.n_out * 31 + c.n_in);
+  std::vector<float> in = random(size_t{c.rows} * c.n_in);
+  std::vector<float> weight = random(size_t{c.n_out} * c.n_in);
+  std::vector<float> bias = random(c.n_out), residual = random(size_t{c.rows} * c.n_out);
+  const Weight uploaded = upload(weight, c.n_out, c.n_in, c.file, c.compute);
+  const Operand in_buffer = store(in, c.in);
+  const Operand out = poisoned(residual.size(), c.out);
+  MatmulParams p{};
+  p.n_rows = p.rows_per_batch = c.rows;
+  p.n_out = p.out_row_stride = c.n_out;
+  p.n_in = p.in_row_stride = c.n_in;
+  p.in_dtype = static_cast<uint32_t>(c.in);
+  p.out_dtype = static_cast<uint32_t>(c.out);
+  p.weight_format = uploaded.format;
+  p.flags = c.flags;
+  DispatchTable table;
+  emit::matmul(table, "product", p, out, in_buffer, uploaded.data,
+               c.bias ? store(bias, DType::kF32) : Operand{},
+               c.residual ? store(residual, DType::kF32) : Operand{}, uploaded.scale);
+  run(table);
+  const std::vector<float> found = load(out, c.out);
+
+  const bool halves = c.in == DType::kF16 || c.out == DType::kF16 || c.compute != Compute::kF32;
+  const double tolerance = halves ? 2e-3 : 1e-5;
+  for (uint32_t r = 0; r < c.rows; ++r) {
+    for (uint32_t o = 0; o < c.n_out; ++o) {
+      double sum = c.bias ? bias[o] : 0.0, size = std::abs(sum);
+      for (uint32_t k = 0; k < c.n_in; ++k) {
+        const double product = double{in[size_t{r} * c.n_in + k]} * weight[size_t{o} * c.n_in + k];
+        sum += product;
+        size += std::abs(product);
+      }
+      if (c.flags & kMatmulGelu) sum = sum * (1 + std::erf(sum / std::sqrt(2.0))) / 2;
+      const size_t at = size_t{r} * c.n_out + o;
+      if (c.residual) {
+        sum += residual[at];
+        size += std::abs(residual[at]);
+      }
+      ASSERT_LE(std::abs(found[at] - sum), tolerance * size) << "row " << r << ", output " << o;
+    }
+  }
+}
+
+constexpr DType f32 = DType::kF32, f16 = DType::kF16, i8 = DType::kI8;
+
+INSTANTIATE_TEST_SUITE_P(
+    OneToEightRows, Matmul,
+    testing::Values(MatmulCase{1, 7, 7, f32, f32, f32}, MatmulCase{1, 1, 1, f16, f32, f32},
+                    MatmulCase{1, 51865, 384, f16, f32, f32, 0, false},
+                    MatmulCase{1, 51865, 512, i8, f32, f32, 0, false},
+                    MatmulCase{1, 1536, 384, f16, f32, f32, kMatmulGelu},
+                    MatmulCase{1, 384, 1536, f16, f32, f32, 0, true, true},
+                    MatmulCase{7, 1500, 80, f16, f32, f16}, MatmulCase{8, 33, 1500, f16, f16, f32},
+                    MatmulCase{3, 129, 51, i8, f32, f32}, MatmulCase{5, 256, 512, i8, f16, f16},
+                    MatmulCase{2, 100, 5120, f32, f32, f32, kMatmulGelu, true, true}),
+    case_name);
+INSTANTIATE_TEST_SUITE_P(
+    ManyRows, Matmul,
+    testing::Values(MatmulCase{9, 7, 7, f32, f32, f32}, MatmulCase{1500, 384, 240, f16, f32, f32},
+                    MatmulCase{1500, 130, 384, f16, f16, f16, kMatmulGelu, true, true},
+                    MatmulCase{65, 1152, 384, f16, f32, f32, 0, true, true},
+                    MatmulCase{224, 51, 1500, f32, f32, f32},
+                    MatmulCase{100, 200, 300, i8, f32, f32, kMatmulGelu},
+                    MatmulCase{77, 512, 520, i8, f16, f16},
+                    MatmulCase{13, 51865, 64, f16, f32, f32},
+                    MatmulCase{300, 384, 384, f32, f16, f32, 0, true, true, Compute::kF16},
+                    MatmulCase{1500, 200, 72, f16, f16, f16, kMatmulGelu, false, false,
+                               Compute::kF16},
+                    MatmulCase{260, 384, 1536, f16, f32, f32, 0, true, true, Compute::kF16},
+                    MatmulCase{129, 257, 104, f16, f16, f32, 0, true, false, Compute::kF16}),
+    case_name);
+
+class MatmulLayout : public VulkanTest {};
+
+TEST_F(MatmulLayout, RowsMayOverlapAndLieInBatches) {
+  // A convolution of width 3 and stride 2 over two padded buffers of 6 channels.
+  constexpr uint32_t kChannels = 6, kFrames = 41, kOut = 10, kRows = (kFrames - 3) / 2 + 1;
+  for (const uint32_t gap : {0u, 5u}) {
+    const uint32_t in_batch = kFrames * kChannels + gap, out_batch = (kRows + 3) * (kOut + 2);
+    std::vector<float> in = random(size_t{2} * in_batch), weight = random(kOut * 3 * kChannels);
+    std::vector<float> position = random(kRows * kOut);
+    const Weight uploaded = upload(weight, kOut, 3 * kChannels, DType::kF32, Compute::kF32);
+    const Operand out = poisoned(size_t{2} * out_batch, DType::kF32);
+    MatmulParams p{};
+    p.n_rows = 2 * kRows;
+    p.rows_per_batch = kRows;
+    p.n_out = kOut;
+    p.n_in = 3 * kChannels;
+    p.in_row_stride = 2 * kChannels;
+    p.out_row_stride = kOut + 2;
+    p.in_batch_stride = in_batch;
+    p.out_batch_stride = out_batch;
+    p.weight_format = uploaded.format;
+    p.flags = kMatmulResidualByRow;
+    DispatchTable table;
+    emit::matmul(table, "convolution", p, out, store(in, DType::kF32), uploaded.data, {},
+                 store(position, DType::kF32), {});
+    run(table);
+    const std::vector<float> found = load(out, DType::kF32);
+    for (uint32_t b = 0; b < 2; ++b) {
+      for (uint32_t r = 0; r < kRows; ++r) {
+        for (uint32_t o = 0; o < kOut; ++o) {
+          double sum = position[r * kOut + o], size = std::abs(sum);
+          for (uint32_t k = 0; k < p.n_in; ++k) {
+            const double product =
+                double{in[b * in_batch + r * p.in_row_stride + k]} * weight[o * p.n_in + k];
+            sum += product;
+            size += std::abs(product);
+          }
+          ASSERT_LE(std::abs(found[b * out_batch + r * (kOut + 2) + o] - sum), 1e-5 * size);
+        }
+        ASSERT_TRUE(std::isnan(found[b * out_batch + r * (kOut + 2) + kOut]))
+            << "what lies between rows was written";
+      }
+    }
+  }
+}
+
+TEST_F(MatmulLayout, ConvolutionKernelsAreStoredTapByTap) {
+  constexpr uint32_t kChannels = 5, kOut = 3;
+  std::vector<float> kernel = random(kOut * kChannels * 3), in = random(3 * kChannels);
+  TensorView tensor;
+  tensor.name = tensor.file_name = "conv";
+  tensor.shape = {kOut, kChannels, 3};
+  tensor.data = kernel.data();
+  tensor.bytes = kernel.size() * 4;
+  const Weight weight = device().upload({{&tensor}, true}, WeightUse::kManyRows, Compute::kF32);
+  EXPECT_EQ(weight.n_in, 3 * kChannels);
+  MatmulParams p{};
+  p.n_rows = p.rows_per_batch = 1;
+  p.n_out = p.out_row_stride = kOut;
+  p.n_in = p.in_row_stride = 3 * kChannels;
+  p.weight_format = weight.format;
+  const Operand out = poisoned(kOut, DType::kF32);
+  DispatchTable table;
+  emit::matmul(table, "convolution", p, out, store(in, DType::kF32), weight.data, {}, {}, {});
+  run(table);
+  const std::vector<float> found = load(out, DType::kF32);
+  for (uint32_t o = 0; o < kOut; ++o) {
+    double sum = 0;
+    for (uint32_t c = 0; c < kChannels; ++c) {
+      for (uint32_t t = 0; t < 3; ++t) {
+        sum += double{in[t * kChannels + c]} * kernel[(o * kChannels + c) * 3 + t];
+      }
+    }
+    EXPECT_NEAR(found[o], sum, 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace vesper

@@ -1,0 +1,192 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tests/llm/vulkan/device_fixture.h"
+
+namespace vesper {
+namespace {
+
+constexpr double kNone = -std::numeric_limits<double>::infinity();
+
+// What the rules and the choice should do, by the plain definition over the whole vocabulary
+// (openai-whisper, decoding.py: SuppressTokens, SuppressBlank, ApplyTimestampRules, GreedyDecoder).
+struct Choice {
+  uint32_t token;
+  double logprob;
+};
+Choice plain_choice(std::vector<double> logits, const std::vector<uint32_t>& mask,
+                    const SequenceState& state, const TokenParams& p) {
+  const auto forbid = [&](uint32_t from, uint32_t to) {
+    for (uint32_t id = from; id < to; ++id) logits[id] = kNone;
+  };
+  for (uint32_t id = 0; id < p.n_vocab; ++id) {
+    if (mask[id / 32] >> (id % 32) & 1) logits[id] = kNone;
+  }
+  forbid(p.no_timestamps, p.no_timestamps + 1);
+  if (state.n_sampled == 0) {
+    forbid(p.blank, p.blank + 1);
+    forbid(p.end_of_text, p.end_of_text + 1);
+  }
+  if (!state.timestamps) {
+    forbid(p.timestamp_begin, p.n_vocab);
+  } else {
+    if (state.last_was_timestamp) {
+      if (state.penultimate_was_timestamp) {
+        forbid(p.timestamp_begin, p.n_vocab);
+      } else {
+        forbid(0, p.end_of_text);
+      }
+    }
+    if (state.last_timestamp) {
+      const bool open = state.last_was_timestamp && !state.penultimate_was_timestamp;
+      forbid(p.timestamp_begin, state.last_timestamp + (open ? 0 : 1));
+    }
+    if (state.n_sampled == 0) {
+      forbid(0, p.timestamp_begin);
+      forbid(state.max_initial_timestamp + 1, p.n_vocab);
+    }
+  }
+  const auto log_sum = [&](uint32_t from, uint32_t to) {
+    const double greatest = *std::max_element(logits.begin() + from, logits.begin() + to);
+    if (greatest == kNone) return kNone;
+    double sum = 0;
+    for (uint32_t id = from; id < to; ++id) sum += std::exp(logits[id] - greatest);
+    return greatest + std::log(sum);
+  };
+  const double text_max = *std::max_element(logits.begin(), logits.begin() + p.timestamp_begin);
+  if (log_sum(p.timestamp_begin, p.n_vocab) > text_max) forbid(0, p.timestamp_begin);
+  const auto best = std::max_element(logits.begin(), logits.end());
+  return {static_cast<uint32_t>(best - logits.begin()), *best - log_sum(0, p.n_vocab)};
+}
+
+class TokenKernels : public VulkanTest {};
+
+TEST_F(TokenKernels, ChooseWhatTheRulesAndThePlainDefinitionChoose) {
+  constexpr uint32_t kSequences = 40, kVocabulary = 51865, kChunk = 1024;
+  TokenParams p{};
+  p.n_sequences = kSequences;
+  p.n_vocab = kVocabulary;
+  p.row_stride = kVocabulary + 3;
+  p.chunk = kChunk;
+  p.n_chunks = (kVocabulary + kChunk - 1) / kChunk;
+  p.end_of_text = 50257;
+  p.timestamp_begin = 50364;
+  p.no_timestamps = 50363;
+  p.blank = 220;
+  p.max_tokens = 16;
+  std::vector<uint32_t> mask((kVocabulary + 31) / 32);
+  for (int i = 0; i < 2000; ++i) {
+    const uint32_t id = static_cast<uint32_t>(engine_() % kVocabulary);
+    mask[id / 32] |= 1u << (id % 32);
+  }
+  std::vector<float> logits = random(size_t{kSequences} * p.row_stride, 3.0f);
+  std::vector<SequenceState> states(kSequences);
+  std::vector<Row> rows(kSequences);
+  for (uint32_t s = 0; s < kSequences; ++s) {
+    SequenceState& state = states[s];
+    state.finished = s == 7;
+    state.max_sampled = s == 9 ? 4 : 12;
+    state.timestamps = s % 4 != 0;
+    state.max_initial_timestamp = p.timestamp_begin + 50;
+    state.n_sampled = s % 5 == 0 ? 0 : 3;
+    state.position = static_cast<int>(10 + s);
+    if (state.n_sampled) {
+      state.last_was_timestamp = s >> 1 & 1;
+      state.penultimate_was_timestamp = s >> 2 & 1;
+      state.last_timestamp = s % 3 ? p.timestamp_begin + 100 + s : 0;
+    }
+    state.sum_logprob = -0.5f * static_cast<float>(s);
+    rows[s] = {1, static_cast<int>(s), static_cast<int>(9 + s), 0};
+    float* row = &logits[size_t{s} * p.row_stride];
+    if (s % 6 == 1) row[p.end_of_text] = 40.0f;
+    if (s % 6 == 2) row[123] = row[45000] = 30.0f;  // equals: the lowest id
+    if (s % 6 == 3) row[p.timestamp_begin + 300] = 35.0f;
+  }
+  mask[123 / 32] &= ~(1u << (123 % 32));
+  const Operand state_buffer = store_structs(states), row_buffer = store_structs(rows);
+  const Operand tokens = store_structs(std::vector<int32_t>(kSequences * p.max_tokens, -7));
+  const Operand stop = store_structs(std::vector<uint32_t>{0});
+  const Operand partials =
+      device().allocate(kSequences * p.n_chunks * sizeof(TokenPartial), "partials");
+  DispatchTable table;
+  emit::token_partials(table, "partials", p, partials, store(logits, DType::kF32), state_buffer,
+                       store_structs(mask));
+  emit::token_choose(table, "choose", p, state_buffer, row_buffer, tokens, stop, partials);
+  run(table);
+
+  const auto new_states = load_structs<SequenceState>(state_buffer);
+  const auto new_rows = load_structs<Row>(row_buffer);
+  const auto found = load_structs<int32_t>(tokens);
+  uint32_t n_text = 0, n_timestamps = 0, n_ends = 0;
+  for (uint32_t s = 0; s < kSequences; ++s) {
+    SCOPED_TRACE("sequence " + std::to_string(s));
+    const SequenceState &before = states[s], &after = new_states[s];
+    if (before.finished) {
+      EXPECT_EQ(after.n_sampled, before.n_sampled);
+      EXPECT_EQ(after.sum_logprob, before.sum_logprob);
+      EXPECT_EQ(new_rows[s].position, rows[s].position);
+      continue;
+    }
+    const float* row = &logits[size_t{s} * p.row_stride];
+    const Choice wanted = plain_choice({row, row + kVocabulary}, mask, before, p);
+    const bool is_timestamp = wanted.token >= p.timestamp_begin;
+    n_text += wanted.token < p.end_of_text;
+    n_timestamps += is_timestamp;
+    n_ends += wanted.token == p.end_of_text;
+    EXPECT_EQ(found[s * p.max_tokens + before.n_sampled], static_cast<int32_t>(wanted.token));
+    EXPECT_EQ(after.n_sampled, before.n_sampled + 1);
+    EXPECT_NEAR(after.sum_logprob, before.sum_logprob + wanted.logprob, 2e-4);
+    EXPECT_EQ(after.last_was_timestamp, is_timestamp);
+    if (before.n_sampled == 0) {
+      EXPECT_EQ(after.penultimate_was_timestamp, 1u);
+    } else {
+      EXPECT_EQ(after.penultimate_was_timestamp, before.last_was_timestamp);
+    }
+    EXPECT_EQ(after.last_timestamp, is_timestamp ? wanted.token : before.last_timestamp);
+    const bool finished =
+        wanted.token == p.end_of_text || before.n_sampled + 1 == before.max_sampled;
+    EXPECT_EQ(after.finished, finished);
+    EXPECT_EQ(after.position, before.position + 1);
+    EXPECT_EQ(new_rows[s].sequence, finished ? -1 : static_cast<int>(s));
+    EXPECT_EQ(new_rows[s].token, finished ? 0 : static_cast<int>(wanted.token));
+    EXPECT_EQ(new_rows[s].position, finished ? 0 : before.position);
+  }
+  EXPECT_GT(n_text, 3u);
+  EXPECT_GT(n_timestamps, 3u);
+  EXPECT_GT(n_ends, 1u);
+  EXPECT_EQ(load_structs<uint32_t>(stop)[0], 0u);
+}
+
+TEST_F(TokenKernels, StopIsSetWhenEverySequenceHasFinished) {
+  TokenParams p{};
+  p.n_sequences = 3;
+  p.n_vocab = p.row_stride = 40;
+  p.chunk = 16;
+  p.n_chunks = 3;
+  p.end_of_text = 20;
+  p.timestamp_begin = 30;
+  p.no_timestamps = 29;
+  p.blank = 40;
+  p.max_tokens = 8;
+  std::vector<SequenceState> states(3);
+  for (SequenceState& state : states) state.max_sampled = 2;
+  states[1].finished = 1;
+  std::vector<float> logits = random(3 * 40);
+  const Operand stop = store_structs(std::vector<uint32_t>{0});
+  const Operand state_buffer = store_structs(states);
+  const Operand partials = device().allocate(9 * sizeof(TokenPartial), "partials");
+  DispatchTable table;
+  emit::token_partials(table, "partials", p, partials, store(logits, DType::kF32), state_buffer,
+                       store_structs(std::vector<uint32_t>{0, 0}));
+  emit::token_choose(table, "choose", p, state_buffer, store_structs(std::vector<Row>(3)),
+                     store_structs(std::vector<int32_t>(24)), stop, partials);
+  const RecordingId recording = device().record(table);
+  device().run(recording);
+  EXPECT_EQ(load_structs<uint32_t>(stop)[0], 0u);
+  device().run(recording);
+  EXPECT_EQ(load_structs<uint32_t>(stop)[0], 1u);
+}
+
+}  // namespace
+}  // namespace vesper

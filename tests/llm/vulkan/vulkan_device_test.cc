@@ -1,0 +1,263 @@
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "error/error.h"
+#include "tests/llm/vulkan/device_fixture.h"
+
+namespace vesper {
+namespace {
+
+class VulkanDeviceTest : public VulkanTest {};
+
+TEST_F(VulkanDeviceTest, ListsTheDeviceThatItOpens) {
+  const std::vector<VulkanListing> devices = list_vulkan_devices();
+  const uint32_t index = test_device_index();
+  ASSERT_LT(index, devices.size());
+  EXPECT_EQ(device().info().name, devices[index].name);
+  EXPECT_EQ(device().info().kind, "vulkan");
+  EXPECT_GT(device().info().memory_bytes, 0u);
+}
+
+TEST_F(VulkanDeviceTest, NamesThatAreNoDeviceAreErrors) {
+  const auto kind_of = [](const char* name) {
+    try {
+      open_vulkan_device(name, DeviceOptions{});
+    } catch (const Error& error) {
+      return error.kind();
+    }
+    return ErrorKind::kInternal;
+  };
+  EXPECT_EQ(kind_of("vulkan:99"), ErrorKind::kDevice);
+  EXPECT_EQ(kind_of("vulkan:"), ErrorKind::kUsage);
+  EXPECT_EQ(kind_of("vulkan:1x"), ErrorKind::kUsage);
+  EXPECT_EQ(kind_of("gpu"), ErrorKind::kUsage);
+}
+
+TEST_F(VulkanDeviceTest, NewBuffersAreZeroAndKeepWhatIsWritten) {
+  for (const bool host_visible : {true, false}) {
+    VulkanOptions options;
+    options.host_visible = host_visible;
+    const std::unique_ptr<Device> device = open(options);
+    const size_t n = 9'000'001;  // more than twice the staging memory, and odd
+    const Operand big = device->allocate(n * 4, "big"), small = device->allocate(12, "small");
+    std::vector<uint32_t> values(n, 1), back(n, 1);
+    device->read(big, back.data());
+    EXPECT_EQ(back, std::vector<uint32_t>(n, 0));
+    for (size_t i = 0; i < n; ++i) values[i] = static_cast<uint32_t>(i * 2654435761u);
+    device->write(big, values.data());
+    const uint32_t three[3] = {7, 8, 9};
+    device->write(small, three);
+    device->read(big, back.data());
+    EXPECT_EQ(back, values);
+    uint32_t two[2] = {};
+    device->read(small.from(4), two);
+    EXPECT_EQ(two[0], 8u);
+    EXPECT_EQ(two[1], 9u);
+    device->write(big.part(400, 8), three);
+    device->read(big.part(396, 16), back.data());
+    EXPECT_EQ(back[0], values[99]);
+    EXPECT_EQ(back[1], 7u);
+    EXPECT_EQ(back[2], 8u);
+    EXPECT_EQ(back[3], values[102]);
+  }
+}
+
+TEST_F(VulkanDeviceTest, MoreMemoryThanThereIsIsAnErrorThatSaysHowMuch) {
+  const std::unique_ptr<Device> device = open({});
+  try {
+    device->allocate(uint64_t{1} << 50, "the moon");
+    FAIL() << "a pebibyte was allocated";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kDevice);
+    EXPECT_THAT(error.what(), testing::HasSubstr("the moon"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("1073741824 MiB"));
+  }
+}
+
+// A chain whose every product reads what the one before wrote: x = x + W gelu(V norm(x)).
+struct Chain {
+  DispatchTable table;
+  Operand x;
+};
+Chain make_chain(Device& device, std::mt19937& engine, uint32_t n_rows, uint32_t d, int n_layers) {
+  std::normal_distribution<float> normal(0.0f, 0.05f);
+  const auto numbers = [&](size_t n) {
+    std::vector<float> values(n);
+    for (float& value : values) value = normal(engine);
+    return values;
+  };
+  Chain chain;
+  const auto store = [&](const std::vector<float>& values) {
+    const Operand buffer = device.allocate(values.size() * 4, "numbers");
+    device.write(buffer, values.data());
+    return buffer;
+  };
+  chain.x = store(numbers(size_t{n_rows} * d));
+  const Operand normed = device.allocate(size_t{n_rows} * d * 4, "normed");
+  const Operand hidden = device.allocate(size_t{n_rows} * 4 * d * 4, "hidden");
+  const Operand gain = store(std::vector<float>(d, 1.0f));
+  for (int layer = 0; layer < n_layers; ++layer) {
+    const auto upload = [&](uint32_t n_out, uint32_t n_in) {
+      const std::vector<float> values = numbers(size_t{n_out} * n_in);
+      TensorView tensor;
+      tensor.shape = {n_out, n_in};
+      tensor.data = values.data();
+      tensor.bytes = values.size() * 4;
+      return device.upload({{&tensor}, false}, WeightUse::kAnyRows, Compute::kF32);
+    };
+    const Weight up = upload(4 * d, d), down = upload(d, 4 * d);
+    emit::norm(chain.table, "norm", {n_rows, d, 1e-5f, kNormLayer, kDTypeF32}, normed, chain.x,
+               gain, {}, {});
+    MatmulParams p{};
+    p.n_rows = p.rows_per_batch = n_rows;
+    p.n_out = p.out_row_stride = 4 * d;
+    p.n_in = p.in_row_stride = d;
+    p.weight_format = up.format;
+    p.flags = kMatmulGelu;
+    emit::matmul(chain.table, "up", p, hidden, normed, up.data, {}, {}, up.scale);
+    p.n_out = p.out_row_stride = d;
+    p.n_in = p.in_row_stride = 4 * d;
+    p.weight_format = down.format;
+    p.flags = 0;
+    emit::matmul(chain.table, "down", p, chain.x, hidden, down.data, {}, chain.x, down.scale);
+  }
+  return chain;
+}
+
+TEST_F(VulkanDeviceTest, DerivedBarriersGiveTheBitsOfFullOnes) {
+  for (const uint32_t n_rows : {1u, 5u, 70u}) {
+    std::vector<std::vector<float>> results;
+    for (const bool full : {false, true}) {
+      VulkanOptions options;
+      options.full_barriers = full;
+      const std::unique_ptr<Device> device = open(options);
+      std::mt19937 engine(5);
+      const Chain chain = make_chain(*device, engine, n_rows, 96, 6);
+      const RecordingId recording = device->record(chain.table);
+      device->run(recording, 3);
+      std::vector<float>& result = results.emplace_back(size_t{n_rows} * 96);
+      device->read(chain.x, result.data());
+      for (const float value : result) ASSERT_TRUE(std::isfinite(value));
+    }
+    EXPECT_EQ(0, std::memcmp(results[0].data(), results[1].data(), results[0].size() * 4));
+  }
+}
+
+// token_choose over one sequence that ends after `max_sampled` tokens counts the replays.
+TEST_F(VulkanDeviceTest, ReplaysAfterTheStopDoNothing) {
+  for (const bool conditional : {true, false}) {
+    VulkanOptions options;
+    options.conditional_rendering = conditional;
+    const std::unique_ptr<Device> device = open(options);
+    std::mt19937 engine(5);
+    Chain chain = make_chain(*device, engine, 1, 64, 1);
+    TokenParams p{};
+    p.n_sequences = 1;
+    p.n_vocab = p.row_stride = 64;
+    p.chunk = 64;
+    p.n_chunks = 1;
+    p.end_of_text = p.timestamp_begin = p.no_timestamps = p.blank = 64;
+    p.max_tokens = 200;
+    SequenceState state{};
+    state.max_sampled = 5;
+    const Operand states = device->allocate(sizeof state, "states");
+    const Operand rows = device->allocate(sizeof(Row), "rows");
+    const Operand tokens = device->allocate(200 * 4, "tokens");
+    const Operand words = device->allocate(8, "words"), stop = words.from(4);
+    const Operand partials = device->allocate(sizeof(TokenPartial), "partials");
+    const Operand mask = device->allocate(8, "mask");
+    device->write(states, &state);
+    emit::token_partials(chain.table, "partials", p, partials, chain.x, states, mask);
+    emit::token_choose(chain.table, "choose", p, states, rows, tokens, stop, partials);
+    const RecordingId recording = device->record(chain.table);
+    const auto x = [&] {
+      std::vector<float> values(64);
+      device->read(chain.x, values.data());
+      return values;
+    };
+    device->run(recording, 5, stop);
+    uint32_t stopped = 0;
+    device->read(stop, &stopped);
+    EXPECT_EQ(stopped, 1u);
+    const std::vector<float> after_five = x();
+    device->run(recording, 100, stop);
+    EXPECT_EQ(x(), after_five);
+    device->read(states, &state);
+    EXPECT_EQ(state.n_sampled, 5u);
+    const uint32_t zero = 0;
+    device->write(stop, &zero);
+    device->run(recording, 1, stop);
+    EXPECT_NE(x(), after_five);
+  }
+}
+
+TEST_F(VulkanDeviceTest, ProfileTimesEveryCommand) {
+  const std::unique_ptr<Device> device = open({});
+  std::mt19937 engine(5);
+  const Chain chain = make_chain(*device, engine, 1, 64, 2);
+  const std::vector<double> us = profile_us(*device, device->record(chain.table));
+  ASSERT_EQ(us.size(), chain.table.commands().size());
+  for (const double time : us) EXPECT_GT(time, 0.0);
+}
+
+TEST_F(VulkanDeviceTest, ADamagedPipelineCacheIsReplacedByAGoodOne) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("vesper-cache-" + std::to_string(getpid()));
+  ASSERT_EQ(0, setenv("VESPER_CACHE", folder.c_str(), 1));
+  const auto run_once = [&] {
+    const std::unique_ptr<Device> device = open({});
+    std::mt19937 engine(5);
+    const Chain chain = make_chain(*device, engine, 1, 64, 1);
+    device->run(device->record(chain.table));
+    std::vector<float> result(64);
+    device->read(chain.x, result.data());
+    return result;
+  };
+  const std::vector<float> wanted = run_once();
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    files.push_back(entry.path());
+  ASSERT_EQ(files.size(), 1u);
+  const auto size = std::filesystem::file_size(files[0]);
+  const auto content = [&] {
+    std::ifstream in(files[0], std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const std::string good = content();
+  for (const size_t at : {size_t{3}, size_t{12}, size_t{30}, good.size() - 1}) {
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ 0x40);
+    std::ofstream(files[0], std::ios::binary) << bad;
+    EXPECT_EQ(run_once(), wanted);
+    EXPECT_NE(content(), bad);
+  }
+  std::filesystem::resize_file(files[0], size / 2);
+  EXPECT_EQ(run_once(), wanted);
+  EXPECT_EQ(run_once(), wanted);
+  ASSERT_EQ(0, unsetenv("VESPER_CACHE"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(VulkanDeviceTest, AWeightThatIsNoMatrixIsAModelErrorThatNamesIt) {
+  float number = 0;
+  TensorView tensor;
+  tensor.file_name = "decoder/odd";
+  tensor.shape = {1};
+  tensor.data = &number;
+  tensor.bytes = 4;
+  try {
+    device().upload({{&tensor}, false}, WeightUse::kAnyRows, Compute::kF32);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kModel);
+    EXPECT_THAT(error.what(), testing::HasSubstr("decoder/odd"));
+  }
+}
+
+}  // namespace
+}  // namespace vesper
