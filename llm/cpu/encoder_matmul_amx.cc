@@ -12,74 +12,15 @@
 #include "hwy/foreach_target.h"
 //
 #include "hwy/highway.h"
+#include "llm/cpu/amx_tiles-inl.h"
 #include "llm/cpu/encoder_rows-inl.h"
 
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 && !defined(VESPER_AMX_MATMUL_COMPILED)
+#if VESPER_AMX_TARGET && !defined(VESPER_AMX_MATMUL_COMPILED)
 #define VESPER_AMX_MATMUL_COMPILED
-#include <immintrin.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
-
-#define VESPER_AMX __attribute__((target("amx-tile,amx-bf16,amx-int8")))
-
-constexpr size_t kTileBytes = 1024, kTileRows = 16, kTileRowBytes = 64;
-constexpr size_t kGroup = 32;  // rows, and outputs, that are accumulated together
-
-struct alignas(64) TileConfig {
-  uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-
-// sums [32][32] = a (one or two tiles of rows) times b (two tiles of outputs), over n_steps.
-template <bool kInt8>
-VESPER_AMX HWY_NOINLINE void multiply_tiles(const uint8_t* a, const uint8_t* b, size_t n_steps,
-                                            bool two_row_tiles, void* sums) {
-  uint8_t* out = static_cast<uint8_t*>(sums);
-  constexpr size_t kStride = kGroup * sizeof(float);
-  _tile_zero(0);
-  _tile_zero(1);
-  if (two_row_tiles) {
-    _tile_zero(2);
-    _tile_zero(3);
-    for (size_t step = 0; step < n_steps; ++step, a += 2 * kTileBytes, b += 2 * kTileBytes) {
-      _tile_loadd(4, a, kTileRowBytes);
-      _tile_loadd(6, b, kTileRowBytes);
-      _tile_loadd(7, b + kTileBytes, kTileRowBytes);
-      _tile_loadd(5, a + kTileBytes, kTileRowBytes);
-      if constexpr (kInt8) {
-        _tile_dpbssd(0, 4, 6);
-        _tile_dpbssd(1, 4, 7);
-        _tile_dpbssd(2, 5, 6);
-        _tile_dpbssd(3, 5, 7);
-      } else {
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
-      }
-    }
-    _tile_stored(2, out + kTileRows * kStride, kStride);
-    _tile_stored(3, out + kTileRows * kStride + kTileRowBytes, kStride);
-  } else {
-    for (size_t step = 0; step < n_steps; ++step, a += 2 * kTileBytes, b += 2 * kTileBytes) {
-      _tile_loadd(4, a, kTileRowBytes);
-      _tile_loadd(6, b, kTileRowBytes);
-      _tile_loadd(7, b + kTileBytes, kTileRowBytes);
-      if constexpr (kInt8) {
-        _tile_dpbssd(0, 4, 6);
-        _tile_dpbssd(1, 4, 7);
-      } else {
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(1, 4, 7);
-      }
-    }
-  }
-  _tile_stored(0, out, kStride);
-  _tile_stored(1, out + kTileRowBytes, kStride);
-}
 
 // Lays out rows as tiles: row r of group g at tiles + g * n_steps * 2 KiB + (r / 16) KiB. What is
 // beyond n_in, and beyond the last row, is zero.
@@ -133,7 +74,7 @@ VESPER_AMX void multiply(const AmxWeight& weight, const MatmulParams& params,
     const size_t n = std::min<size_t>(kGroup, weight.n_out - column);
     for (size_t g = 0; g < n_groups; ++g) {
       const size_t rows = std::min<size_t>(kGroup, n_rows - g * kGroup);
-      multiply_tiles<kInt8>(tiles + g * group_bytes, b, n_steps, rows > kTileRows, sums);
+      multiply_tiles<kInt8, false>(tiles + g * group_bytes, b, n_steps, rows > kTileRows, sums);
       for (size_t r = 0; r < rows; ++r) {
         const uint32_t row = first_row + g * kGroup + r;
         finish_row(

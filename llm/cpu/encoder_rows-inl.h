@@ -44,7 +44,7 @@ HWY_INLINE void store_f32(DF d, V v, float* to) {
   hn::StoreU(v, d, to);
 }
 template <class DF, class V = hn::Vec<DF>>
-HWY_INLINE void store_f32(DF d, V v, hwy::float16_t* to) {
+HWY_INLINE void store_f32(DF /*d*/, V v, hwy::float16_t* to) {
   const hn::Rebind<hwy::float16_t, DF> dh;
   hn::StoreU(hn::DemoteTo(dh, v), dh, to);
 }

@@ -1,0 +1,272 @@
+#include "llm/cpu/encoder_attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "error/error.h"
+#include "llm/cpu/amx.h"
+#include "llm/cpu/attention_rows.h"
+#include "llm/cpu/encoder_attention_amx.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "llm/cpu/encoder_attention.cc"
+#include "hwy/foreach_target.h"
+//
+#include "hwy/highway.h"
+#include "llm/cpu/encoder_rows-inl.h"
+
+#ifndef VESPER_ATTENTION_KEY_BLOCK
+#define VESPER_ATTENTION_KEY_BLOCK
+namespace vesper {
+namespace {
+// Keys whose scores are computed before the running maximum is updated.
+constexpr size_t kKeyBlock = 128;
+// Query rows that go through together, on the widest vectors: two vectors of them.
+constexpr size_t kMaxQueries = 32;
+}  // namespace
+}  // namespace vesper
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace vesper {
+namespace HWY_NAMESPACE {
+
+using F32 = hn::CappedTag<float, kMaxQueries / 2>;
+using V = hn::Vec<F32>;
+
+// Rows of the other operand that are multiplied with two vectors at once: as many as registers
+// hold the sums of.
+#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
+constexpr size_t kUnroll = 8;
+#else
+constexpr size_t kUnroll = 4;
+#endif
+
+// 2^x for x <= 0, to 2e-8 of itself before rounding; the polynomial is fitted at Chebyshev nodes of
+// [-1/2, 1/2].
+HWY_INLINE V exp2_f32(F32 d, V x) {
+  const hn::RebindToSigned<F32> di;
+  x = hn::Max(x, hn::Set(d, -126.0f));
+  const auto n = hn::NearestInt(x);
+  const V f = hn::Sub(x, hn::ConvertTo(d, n));
+  V y = hn::MulAdd(f, hn::Set(d, 0.00015469731968f), hn::Set(d, 0.00134004332160f));
+  y = hn::MulAdd(y, f, hn::Set(d, 0.00961802560300f));
+  y = hn::MulAdd(y, f, hn::Set(d, 0.05550327214207f));
+  y = hn::MulAdd(y, f, hn::Set(d, 0.24022651213594f));
+  y = hn::MulAdd(y, f, hn::Set(d, 0.69314720671062f));
+  y = hn::MulAdd(y, f, hn::Set(d, 0.99999999995955f));
+  return hn::Mul(y, hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127)))));
+}
+
+// sums[r][2 vectors] = or += sum over i of rows[r * row_stride + i * step] * columns[i][2 vectors],
+// for kRows rows: the one product under both scores (rows are keys, columns transposed queries) and
+// weighted values (rows are dimensions of the values, columns probabilities).
+template <size_t kRows>
+HWY_INLINE void multiply_add(F32 d, const float* HWY_RESTRICT rows, size_t row_stride, size_t step,
+                             const float* HWY_RESTRICT columns, size_t n, bool accumulate,
+                             float* HWY_RESTRICT sums) {
+  const size_t lanes = hn::Lanes(d);
+  V s[kRows][2];
+  for (size_t r = 0; r < kRows; ++r) {
+    s[r][0] = accumulate ? hn::LoadU(d, sums + r * 2 * lanes) : hn::Zero(d);
+    s[r][1] = accumulate ? hn::LoadU(d, sums + r * 2 * lanes + lanes) : hn::Zero(d);
+  }
+  for (size_t i = 0; i < n; ++i) {
+    const V c0 = hn::LoadU(d, columns + i * 2 * lanes);
+    const V c1 = hn::LoadU(d, columns + i * 2 * lanes + lanes);
+    for (size_t r = 0; r < kRows; ++r) {
+      const V x = hn::Set(d, rows[r * row_stride + i * step]);
+      s[r][0] = hn::MulAdd(x, c0, s[r][0]);
+      s[r][1] = hn::MulAdd(x, c1, s[r][1]);
+    }
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    hn::StoreU(s[r][0], d, sums + r * 2 * lanes);
+    hn::StoreU(s[r][1], d, sums + r * 2 * lanes + lanes);
+  }
+}
+
+// One block of `n_queries` <= 2 vectors query rows against all keys. k and v are [n_keys, head_dim]
+// f32; q points to the first row, rows q_row_stride apart.
+template <class In, class Out>
+void attend_block(const AttentionParams& p, const In* q, size_t n_queries, const float* k,
+                  const float* v, float* scratch, Out* out) {
+  const F32 d;
+  const size_t lanes = hn::Lanes(d), width = 2 * lanes;
+  const size_t dims = p.head_dim;
+  float* queries = scratch;                  // [dims, width], scaled
+  float* scores = queries + dims * width;    // [kKeyBlock, width]
+  float* sums = scores + kKeyBlock * width;  // [dims, width]
+  float row[256];
+
+  const float factor = p.scale * 1.44269504f;  // to powers of 2
+  for (size_t i = 0; i < width; ++i) {
+    if (i < n_queries) convert_row(q + i * p.q_row_stride, dims, row);
+    for (size_t j = 0; j < dims; ++j) queries[j * width + i] = i < n_queries ? row[j] * factor : 0;
+  }
+  V largest[2], total[2];
+  for (size_t h = 0; h < 2; ++h) {
+    largest[h] = hn::Set(d, -HUGE_VALF);
+    total[h] = hn::Zero(d);
+  }
+  for (size_t key = 0; key < p.rows_per_sequence; key += kKeyBlock) {
+    const size_t n_keys = std::min<size_t>(kKeyBlock, p.rows_per_sequence - key);
+    size_t i = 0;
+    for (; i + kUnroll <= n_keys; i += kUnroll) {
+      multiply_add<kUnroll>(d, k + (key + i) * dims, dims, 1, queries, dims, false,
+                            scores + i * width);
+    }
+    for (; i < n_keys; ++i) {
+      multiply_add<1>(d, k + (key + i) * dims, dims, 1, queries, dims, false, scores + i * width);
+    }
+    for (size_t h = 0; h < 2; ++h) {
+      float* s = scores + h * lanes;
+      V m = largest[h];
+      for (i = 0; i < n_keys; ++i) m = hn::Max(m, hn::LoadU(d, s + i * width));
+      const V correction = exp2_f32(d, hn::Sub(largest[h], m));
+      largest[h] = m;
+      total[h] = hn::Mul(total[h], correction);
+      for (i = 0; i < n_keys; ++i) {
+        const V e = exp2_f32(d, hn::Sub(hn::LoadU(d, s + i * width), m));
+        total[h] = hn::Add(total[h], e);
+        hn::StoreU(e, d, s + i * width);
+      }
+      for (size_t j = 0; key != 0 && j < dims; ++j) {
+        float* sum = sums + j * width + h * lanes;
+        hn::StoreU(hn::Mul(hn::LoadU(d, sum), correction), d, sum);
+      }
+    }
+    for (size_t j = 0; j < dims; j += kUnroll) {  // head_dim is a multiple of 8
+      multiply_add<kUnroll>(d, v + key * dims + j, 1, dims, scores, n_keys, key != 0,
+                            sums + j * width);
+    }
+  }
+  for (size_t h = 0; h < 2; ++h) {
+    for (size_t j = 0; j < dims; ++j) {
+      float* sum = sums + j * width + h * lanes;
+      hn::StoreU(hn::Div(hn::LoadU(d, sum), total[h]), d, sum);
+    }
+  }
+  for (size_t i = 0; i < n_queries; ++i) {
+    for (size_t j = 0; j < dims; ++j) row[j] = sums[j * width + i];
+    convert_row(row, dims, out + i * p.out_row_stride);
+  }
+}
+
+template <class In, class Out>
+void attend(const AttentionParams& p, const AttentionOperands& operands, uint32_t sequence,
+            uint32_t head, uint32_t first_row, uint32_t n_rows, float* scratch) {
+  const In* k = static_cast<const In*>(operands.k) + attention_k_offset(p, sequence, head, 0);
+  const In* v = static_cast<const In*>(operands.v) + attention_v_offset(p, sequence, head, 0);
+  const size_t n = size_t{p.rows_per_sequence} * p.head_dim;
+  float* keys = scratch;
+  float* values = keys + n;
+  for (size_t i = 0; i < p.rows_per_sequence; ++i) {
+    convert_row(k + i * p.k_row_stride, p.head_dim, keys + i * p.head_dim);
+    convert_row(v + i * p.v_row_stride, p.head_dim, values + i * p.head_dim);
+  }
+  const uint32_t step = static_cast<uint32_t>(2 * hn::Lanes(F32()));
+  for (uint32_t row = first_row; row < first_row + n_rows; row += step) {
+    attend_block(p, static_cast<const In*>(operands.q) + attention_q_offset(p, sequence, head, row),
+                 std::min(step, first_row + n_rows - row), keys, values, values + n,
+                 static_cast<Out*>(operands.out) + attention_out_offset(p, sequence, head, row));
+  }
+}
+
+template <class In>
+void attend_to(const AttentionParams& p, const AttentionOperands& operands, uint32_t sequence,
+               uint32_t head, uint32_t first_row, uint32_t n_rows, float* scratch) {
+  switch (p.out_dtype) {
+    case kDTypeF32:
+      return attend<In, float>(p, operands, sequence, head, first_row, n_rows, scratch);
+    case kDTypeF16:
+      return attend<In, hwy::float16_t>(p, operands, sequence, head, first_row, n_rows, scratch);
+    default:
+      return attend<In, Bf16Bits>(p, operands, sequence, head, first_row, n_rows, scratch);
+  }
+}
+
+// Query rows [first_row, first_row + n_rows) of one head, in f32.
+void attention_f32(const AttentionParams& p, const AttentionOperands& operands, uint32_t sequence,
+                   uint32_t head, uint32_t first_row, uint32_t n_rows, float* scratch) {
+  switch (p.in_dtype) {
+    case kDTypeF32:
+      return attend_to<float>(p, operands, sequence, head, first_row, n_rows, scratch);
+    case kDTypeF16:
+      return attend_to<hwy::float16_t>(p, operands, sequence, head, first_row, n_rows, scratch);
+    default:
+      return attend_to<Bf16Bits>(p, operands, sequence, head, first_row, n_rows, scratch);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vesper
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vesper {
+
+HWY_EXPORT(attention_f32);
+
+namespace {
+
+[[noreturn]] void contract_broken(const std::string& what) {
+  throw Error(ErrorKind::kInternal, "encoder attention: " + what);
+}
+
+bool on_tiles(const AttentionParams& p) { return p.in_dtype == kDTypeBF16 && amx_usable(); }
+
+}  // namespace
+
+AttentionTasks prepare_attention(const AttentionParams& p, uint32_t n_threads) {
+  if (p.head_dim < 32 || p.head_dim > 256 || p.head_dim % 8 != 0) {
+    contract_broken("expected a head_dim that is a multiple of 8 in 32..256, found " +
+                    std::to_string(p.head_dim));
+  }
+  if (p.n_sequences == 0 || p.rows_per_sequence == 0) contract_broken("no rows");
+  if (p.n_heads == 0 || p.n_kv_heads == 0 || p.n_heads % p.n_kv_heads != 0) {
+    contract_broken("expected heads that are a multiple of key heads, found " +
+                    std::to_string(p.n_heads) + " and " + std::to_string(p.n_kv_heads));
+  }
+  if (p.in_dtype > kDTypeBF16 || p.out_dtype > kDTypeBF16) {
+    contract_broken("expected operands of f32, f16 or bf16");
+  }
+  if (!(p.scale > 0.0f)) {
+    contract_broken("expected a positive scale, found " + std::to_string(p.scale));
+  }
+  // Packing a head's keys and values costs about as much as 32 query rows, so a task should have
+  // many rows; and there should be several tasks a thread, so that the threads end together.
+  constexpr uint32_t kLeastRows = 128, kTasksPerThread = 8;
+  const uint64_t heads = uint64_t{p.n_sequences} * p.n_heads;
+  const uint64_t wanted = uint64_t{std::max(1u, n_threads)} * kTasksPerThread;
+  const uint32_t blocks = static_cast<uint32_t>(std::clamp<uint64_t>(
+      (wanted + heads - 1) / heads, 1, std::max(1u, p.rows_per_sequence / kLeastRows)));
+  AttentionTasks tasks;
+  const uint32_t rows = (p.rows_per_sequence + blocks - 1) / blocks;
+  tasks.rows_per_task = (rows + kMaxQueries - 1) / kMaxQueries * kMaxQueries;
+  tasks.tasks_per_head = (p.rows_per_sequence + tasks.rows_per_task - 1) / tasks.rows_per_task;
+  tasks.n_tasks = static_cast<uint32_t>(heads) * tasks.tasks_per_head;
+  tasks.scratch_bytes = on_tiles(p)
+                            ? amx_attention_scratch_bytes(p)
+                            : sizeof(float) * (2 * size_t{p.rows_per_sequence} * p.head_dim +
+                                               (2 * size_t{p.head_dim} + kKeyBlock) * kMaxQueries);
+  return tasks;
+}
+
+void run_attention_task(const AttentionParams& p, const AttentionTasks& tasks,
+                        const AttentionOperands& operands, uint32_t task, void* scratch) {
+  const uint32_t head_of_all = task / tasks.tasks_per_head;
+  const uint32_t first = task % tasks.tasks_per_head * tasks.rows_per_task;
+  const uint32_t rows = std::min(tasks.rows_per_task, p.rows_per_sequence - first);
+  const uint32_t sequence = head_of_all / p.n_heads, head = head_of_all % p.n_heads;
+  if (on_tiles(p)) {
+    amx_attention(p, operands, sequence, head, first, rows, scratch);
+  } else {
+    HWY_DYNAMIC_DISPATCH(attention_f32)
+    (p, operands, sequence, head, first, rows, static_cast<float*>(scratch));
+  }
+}
+
+}  // namespace vesper
+#endif

@@ -1,0 +1,19 @@
+// Attention of bf16 rows on AMX tiles: the part of encoder_attention.h for CPUs that have them.
+// Only called where amx_usable().
+//
+// Scores are computed transposed, keys down and queries across: then a lane of a vector is a query,
+// maxima and sums need no reduction within a vector, the probabilities of two keys laid side by
+// side are what the second product wants, and keys need no transposition.
+#pragma once
+
+#include "llm/cpu/encoder_attention.h"
+
+namespace vesper {
+
+size_t amx_attention_scratch_bytes(const AttentionParams& params);
+// Query rows [first_row, first_row + n_rows) of one head. `scratch` is aligned to 64 bytes.
+void amx_attention(const AttentionParams& params, const AttentionOperands& operands,
+                   uint32_t sequence, uint32_t head, uint32_t first_row, uint32_t n_rows,
+                   void* scratch);
+
+}  // namespace vesper

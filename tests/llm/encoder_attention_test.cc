@@ -1,0 +1,167 @@
+#include "llm/cpu/encoder_attention.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "error/error.h"
+#include "hwy/aligned_allocator.h"
+#include "tests/llm/encoder_operands.h"
+
+namespace vesper {
+namespace {
+
+struct Case {
+  AttentionParams params{};
+  Buffer q{kDTypeF32, 0}, k{kDTypeF32, 0}, v{kDTypeF32, 0}, out{kDTypeF32, 0};
+  AttentionOperands operands() {
+    return {out.bytes.data(), q.bytes.data(), k.bytes.data(), v.bytes.data()};
+  }
+};
+
+Case random_case(std::mt19937& random, uint32_t n_sequences, uint32_t rows, uint32_t n_kv_heads,
+                 uint32_t sharing, uint32_t head_dim, uint32_t in_dtype, uint32_t out_dtype,
+                 float spread = 1.0f) {
+  Case c;
+  AttentionParams& p = c.params;
+  p.n_sequences = n_sequences;
+  p.rows_per_sequence = rows;
+  p.n_kv_heads = n_kv_heads;
+  p.n_heads = n_kv_heads * sharing;
+  p.head_dim = head_dim;
+  p.q_row_stride = p.n_heads * head_dim + random() % 9;
+  p.k_row_stride = n_kv_heads * head_dim + random() % 9;
+  p.v_row_stride = n_kv_heads * head_dim + random() % 9;
+  p.out_row_stride = p.n_heads * head_dim + random() % 9;
+  p.scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
+  p.in_dtype = in_dtype;
+  p.out_dtype = out_dtype;
+  const size_t n_rows = size_t{n_sequences} * rows;
+  // Buffers end with the last row, not with its stride.
+  c.q = Buffer(in_dtype, (n_rows - 1) * p.q_row_stride + p.n_heads * head_dim);
+  c.k = Buffer(in_dtype, (n_rows - 1) * p.k_row_stride + n_kv_heads * head_dim);
+  c.v = Buffer(in_dtype, (n_rows - 1) * p.v_row_stride + n_kv_heads * head_dim);
+  c.out = Buffer(out_dtype, (n_rows - 1) * p.out_row_stride + p.n_heads * head_dim);
+  c.q.fill_random(random, spread);
+  c.k.fill_random(random);
+  c.v.fill_random(random);
+  c.out.fill_nan();
+  return c;
+}
+
+void run(Case& c, uint32_t n_threads, bool backwards = false) {
+  const AttentionTasks tasks = prepare_attention(c.params, n_threads);
+  auto scratch = hwy::AllocateAligned<uint8_t>(tasks.scratch_bytes);
+  std::memset(scratch.get(), 0xFF, tasks.scratch_bytes);
+  for (uint32_t t = 0; t < tasks.n_tasks; ++t) {
+    run_attention_task(c.params, tasks, c.operands(), backwards ? tasks.n_tasks - 1 - t : t,
+                       scratch.get());
+  }
+}
+
+void expect_right(const Case& c) {
+  const AttentionParams& p = c.params;
+  double compared = 0.0;
+  std::vector<double> probability(p.rows_per_sequence);
+  for (size_t s = 0; s < p.n_sequences; ++s) {
+    for (size_t h = 0; h < p.n_heads; ++h) {
+      for (size_t r = 0; r < p.rows_per_sequence; ++r) {
+        const size_t first = s * p.rows_per_sequence;
+        const size_t q = (first + r) * p.q_row_stride + h * p.head_dim;
+        const size_t kv_head = h / (p.n_heads / p.n_kv_heads) * p.head_dim;
+        double largest = -1e300, total = 0.0;
+        for (size_t j = 0; j < p.rows_per_sequence; ++j) {
+          double score = 0.0;
+          for (size_t i = 0; i < p.head_dim; ++i) {
+            score += c.q.at(q + i) * c.k.at((first + j) * p.k_row_stride + kv_head + i);
+          }
+          probability[j] = score * p.scale;
+          largest = std::max(largest, probability[j]);
+        }
+        for (double& e : probability) total += e = std::exp(e - largest);
+        for (size_t i = 0; i < p.head_dim; ++i) {
+          double sum = 0.0, magnitude = 0.0;
+          for (size_t j = 0; j < p.rows_per_sequence; ++j) {
+            const double v = c.v.at((first + j) * p.v_row_stride + kv_head + i);
+            sum += probability[j] / total * v;
+            magnitude += probability[j] / total * std::abs(v);
+          }
+          const double allowed = (p.in_dtype == kDTypeBF16 ? 2e-3 : 1e-5) * magnitude +
+                                 rounding_of(p.out_dtype) * std::abs(sum) + 1e-7;
+          const size_t at = (first + r) * p.out_row_stride + h * p.head_dim + i;
+          ASSERT_LE(std::abs(c.out.at(at) - sum), allowed)
+              << "sequence " << s << ", head " << h << ", row " << r << " of "
+              << p.rows_per_sequence << ", dimension " << i << " of " << p.head_dim << ", format "
+              << p.in_dtype << " to " << p.out_dtype;
+          compared += std::abs(sum);
+        }
+      }
+    }
+  }
+  EXPECT_GT(compared, 0.0);
+}
+
+TEST(EncoderAttention, OfRandomOddShapesIsThatOfADoublePrecisionLoop) {
+  std::mt19937 random(21);
+  const uint32_t rows[] = {1, 2, 7, 16, 31, 33, 64, 127, 129, 256, 257, 300};
+  const uint32_t dims[] = {32, 40, 64, 64, 72, 80, 96, 128, 200, 256};
+  for (int i = 0; i < 72; ++i) {
+    Case c = random_case(random, 1 + random() % 2, rows[i % 12], 1 + random() % 2, 1 + random() % 2,
+                         dims[random() % 10], i / 12 % 3, random() % 3);
+    run(c, 1 + random() % 4);
+    expect_right(c);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(EncoderAttention, HoldsForScoresThatAreFarApart) {
+  std::mt19937 random(22);
+  for (uint32_t dtype : {kDTypeF32, kDTypeBF16}) {
+    Case c = random_case(random, 1, 400, 1, 1, 64, dtype, kDTypeF32, 40.0f);
+    run(c, 2);
+    expect_right(c);
+  }
+}
+
+TEST(EncoderAttention, DoesNotDependOnThreadsNorOrder) {
+  std::mt19937 random(23);
+  for (uint32_t dtype : {kDTypeF32, kDTypeF16, kDTypeBF16}) {
+    Case c = random_case(random, 1, 1000, 3, 1, 64, dtype, dtype);
+    run(c, 1);
+    const std::vector<uint8_t> one = c.out.bytes;
+    for (uint32_t threads : {2u, 7u, 64u}) {
+      c.out.fill_nan();
+      run(c, threads, true);
+      EXPECT_EQ(one, c.out.bytes) << threads << " threads, format " << dtype;
+    }
+  }
+}
+
+TEST(EncoderAttention, WritesNothingBetweenRows) {
+  std::mt19937 random(24);
+  for (uint32_t dtype : {kDTypeF32, kDTypeBF16}) {
+    Case c = random_case(random, 1, 50, 1, 1, 40, dtype, dtype);
+    c.params.out_row_stride = 64;
+    c.out = Buffer(dtype, 50 * 64);
+    c.out.fill_nan();
+    run(c, 2);
+    for (size_t row = 0; row < 50; ++row) {
+      for (size_t i = 0; i < 64; ++i) {
+        EXPECT_EQ(std::isnan(c.out.at(row * 64 + i)), i >= 40)
+            << "row " << row << ", element " << i;
+      }
+    }
+  }
+}
+
+TEST(EncoderAttention, RefusesAHeadDimensionOutOfItsContract) {
+  std::mt19937 random(25);
+  Case c = random_case(random, 1, 4, 1, 1, 64, kDTypeF32, kDTypeF32);
+  for (uint32_t dim : {0u, 24u, 33u, 264u}) {
+    c.params.head_dim = dim;
+    EXPECT_THROW(prepare_attention(c.params, 1), Error) << dim;
+  }
+}
+
+}  // namespace
+}  // namespace vesper
