@@ -61,6 +61,10 @@ void run(Case& c, uint32_t n_threads, bool backwards = false) {
 
 void expect_right(const Case& c) {
   const AttentionParams& p = c.params;
+  const std::vector<double> q_values = c.q.values(), k_values = c.k.values(),
+                            v_values = c.v.values(), out_values = c.out.values();
+  // bf16 probabilities are off by 2^-8 of themselves, and by their polynomial.
+  const double part = p.in_dtype == kDTypeBF16 ? 1.0 / 256 + 3e-4 : 1e-5;
   double compared = 0.0;
   std::vector<double> probability(p.rows_per_sequence);
   for (size_t s = 0; s < p.n_sequences; ++s) {
@@ -69,12 +73,16 @@ void expect_right(const Case& c) {
         const size_t first = s * p.rows_per_sequence;
         const size_t q = (first + r) * p.q_row_stride + h * p.head_dim;
         const size_t kv_head = h / (p.n_heads / p.n_kv_heads) * p.head_dim;
-        double largest = -1e300, total = 0.0;
+        double largest = -1e300, total = 0.0, score_noise = 0.0;  // of scores added up in f32
         for (size_t j = 0; j < p.rows_per_sequence; ++j) {
-          double score = 0.0;
+          double score = 0.0, magnitude = 0.0;
           for (size_t i = 0; i < p.head_dim; ++i) {
-            score += c.q.at(q + i) * c.k.at((first + j) * p.k_row_stride + kv_head + i);
+            const double product =
+                q_values[q + i] * k_values[(first + j) * p.k_row_stride + kv_head + i];
+            score += product;
+            magnitude += std::abs(product);
           }
+          score_noise = std::max(score_noise, 2e-7 * magnitude * p.scale);
           probability[j] = score * p.scale;
           largest = std::max(largest, probability[j]);
         }
@@ -82,14 +90,14 @@ void expect_right(const Case& c) {
         for (size_t i = 0; i < p.head_dim; ++i) {
           double sum = 0.0, magnitude = 0.0;
           for (size_t j = 0; j < p.rows_per_sequence; ++j) {
-            const double v = c.v.at((first + j) * p.v_row_stride + kv_head + i);
+            const double v = v_values[(first + j) * p.v_row_stride + kv_head + i];
             sum += probability[j] / total * v;
             magnitude += probability[j] / total * std::abs(v);
           }
-          const double allowed = (p.in_dtype == kDTypeBF16 ? 2e-3 : 1e-5) * magnitude +
+          const double allowed = (part + 2 * score_noise) * magnitude +
                                  rounding_of(p.out_dtype) * std::abs(sum) + 1e-7;
           const size_t at = (first + r) * p.out_row_stride + h * p.head_dim + i;
-          ASSERT_LE(std::abs(c.out.at(at) - sum), allowed)
+          ASSERT_LE(std::abs(out_values[at] - sum), allowed)
               << "sequence " << s << ", head " << h << ", row " << r << " of "
               << p.rows_per_sequence << ", dimension " << i << " of " << p.head_dim << ", format "
               << p.in_dtype << " to " << p.out_dtype;
@@ -103,10 +111,10 @@ void expect_right(const Case& c) {
 
 TEST(EncoderAttention, OfRandomOddShapesIsThatOfADoublePrecisionLoop) {
   std::mt19937 random(21);
-  const uint32_t rows[] = {1, 2, 7, 16, 31, 33, 64, 127, 129, 256, 257, 300};
-  const uint32_t dims[] = {32, 40, 64, 64, 72, 80, 96, 128, 200, 256};
-  for (int i = 0; i < 72; ++i) {
-    Case c = random_case(random, 1 + random() % 2, rows[i % 12], 1 + random() % 2, 1 + random() % 2,
+  const uint32_t rows[] = {1, 2, 7, 16, 31, 33, 64, 127, 129, 192, 257, 270};
+  const uint32_t dims[] = {32, 40, 64, 48, 72, 80, 96, 128, 200, 256};
+  for (int i = 0; i < 36; ++i) {
+    Case c = random_case(random, 1 + i % 2, rows[i % 12], 1 + random() % 2, 1 + random() % 2,
                          dims[random() % 10], i / 12 % 3, random() % 3);
     run(c, 1 + random() % 4);
     expect_right(c);

@@ -46,6 +46,11 @@ struct Buffer {
     std::memcpy(&value, &bits, 4);
     return value;
   }
+  std::vector<double> values() const {
+    std::vector<double> all(size());
+    for (size_t i = 0; i < all.size(); ++i) all[i] = at(i);
+    return all;
+  }
   void set(size_t i, float value) {
     uint8_t* to = bytes.data() + i * dtype_size(dtype);
     if (dtype == kDTypeF16) {
