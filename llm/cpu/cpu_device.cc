@@ -1,0 +1,305 @@
+#include "llm/cpu/cpu_device.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "error/error.h"
+#include "llm/cpu/buffer_memory.h"
+#include "llm/cpu/cpu_features.h"
+#include "llm/cpu/encoder_matmul.h"
+#include "llm/cpu/prepared_command.h"
+#include "llm/cpu/thread_pool.h"
+#include "llm/cpu/weight_layout.h"
+
+namespace vesper {
+
+void CommandToPrepare::fail(const std::string& what) const {
+  throw Error(ErrorKind::kInternal,
+              "cpu: command " + label_ + " (" + kernel_name(command_.kernel) + "): " + what);
+}
+
+void CommandToPrepare::require_bytes(uint32_t index, uint64_t bytes, bool optional) const {
+  const Operand& operand = command_.operands[index];
+  if (index < command_.n_operands && operand.present()) {
+    if (operand.bytes >= bytes) return;
+    fail("operand " + std::to_string(index) + ": expected at least " + std::to_string(bytes) +
+         " bytes, found " + std::to_string(operand.bytes));
+  }
+  if (!optional) fail("operand " + std::to_string(index) + " is absent");
+}
+
+namespace {
+
+using PrepareKernel = void (*)(PreparedCommand&, const CommandToPrepare&);
+constexpr PrepareKernel kPrepareKernels[] = {
+#define VESPER_PREPARE_KERNEL(id, name, params) prepare_##name,
+    VESPER_KERNELS(VESPER_PREPARE_KERNEL)
+#undef VESPER_PREPARE_KERNEL
+};
+static_assert(std::size(kPrepareKernels) == kKernelCount);
+
+// A task of a stage: of which command, and which of its tasks.
+struct TaskOfStage {
+  uint32_t command, task;
+};
+
+struct Recording {
+  std::vector<PreparedCommand> commands;
+  std::vector<TaskOfStage> tasks;      // of all stages, one stage after another
+  std::vector<size_t> first_of_stage;  // in tasks
+  std::vector<uint32_t> n_tasks;       // of each stage
+  ThreadScratch* scratch = nullptr;    // [n_threads], the device's
+};
+
+void run_task_of_stage(const void* context, uint32_t stage, uint32_t task, uint32_t thread,
+                       uint32_t serial) {
+  const auto& recording = *static_cast<const Recording*>(context);
+  const TaskOfStage& at = recording.tasks[recording.first_of_stage[stage] + task];
+  const PreparedCommand& command = recording.commands[at.command];
+  ThreadScratch& scratch = recording.scratch[thread];
+  scratch.serial = serial;
+  command.run(command, at.task, scratch);
+}
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(const DeviceOptions& options)
+      : options_(options),
+        features_(cpu_features()),
+        pool_(options.n_threads != 0 ? options.n_threads : available_cores()),
+        scratch_(pool_.n_threads()) {
+    info_.kind = "cpu";
+    info_.name = cpu_name();
+    info_.memory_bytes = available_memory_bytes();
+    if (info_.memory_bytes == UINT64_MAX) info_.memory_bytes = 0;
+  }
+
+  const DeviceInfo& info() const override { return info_; }
+
+  Compute resolve(Compute wanted) const override {
+    switch (wanted) {
+      case Compute::kAuto:
+        return encoder_compute_is_fast(Compute::kBF16) ? Compute::kBF16 : Compute::kF32;
+      case Compute::kF16:
+        throw Error(ErrorKind::kUsage,
+                    "--compute: the CPU device has f32, bf16 and int8, found 'f16'");
+      case Compute::kBF16:
+        if (!encoder_compute_is_fast(Compute::kBF16)) {
+          throw Error(ErrorKind::kUsage,
+                      "--compute: bf16 needs a CPU with AVX512-BF16 or AMX; this one (" +
+                          info_.name + ") has f32 and int8");
+        }
+        return wanted;
+      default:
+        return wanted;
+    }
+  }
+
+  DType activation_dtype(Compute resolved, WeightUse use) const override {
+    return use == WeightUse::kManyRows && resolved == Compute::kBF16 ? DType::kBF16 : DType::kF32;
+  }
+
+  Operand allocate(uint64_t bytes, std::string_view label) override {
+    buffers_.emplace_back(bytes, std::string(label));
+    encoder_matrices_.push_back(nullptr);
+    return {static_cast<BufferId>(buffers_.size()), 0, 0, bytes};
+  }
+
+  Weight upload(const MatrixSource& source, WeightUse use, Compute resolved) override {
+    Weight weight = shape_of(source);
+    const std::string& label = source.parts.front()->file_name;
+    if (use == WeightUse::kManyRows) {
+      upload_encoder_matrix(source, resolved, weight);
+      return weight;
+    }
+    const CpuWeightFormat format = choose_weight_format(source, resolved);
+    const WeightLayout layout = weight_layout(format, weight.n_out, weight.n_in);
+    weight.format = static_cast<uint32_t>(format);
+    weight.data = allocate(layout.bytes(), label);
+    float* scale = nullptr;
+    if (layout.element == DType::kI8) {
+      weight.scale = allocate(uint64_t{weight.n_out} * sizeof(float), label + " scales");
+      scale = reinterpret_cast<float*>(data_of(weight.scale));
+    }
+    pack_weight(source, layout, data_of(weight.data), scale, pool_);
+    return weight;
+  }
+
+  void write(const Operand& to, const void* from) override {
+    std::memcpy(data_of(to), from, to.bytes);
+  }
+
+  void read(const Operand& from, void* to) override { std::memcpy(to, data_of(from), from.bytes); }
+
+  RecordingId record(const DispatchTable& table) override {
+    auto recording = std::make_unique<Recording>();
+    recording->scratch = scratch_.data();
+    const std::vector<Command>& commands = table.commands();
+    size_t scratch_bytes = 0;
+    for (size_t i = 0; i < commands.size(); ++i) {
+      recording->commands.push_back(prepare(commands[i], table.labels()[i]));
+      scratch_bytes = std::max(scratch_bytes, recording->commands.back().scratch_bytes);
+    }
+    reserve_scratch(scratch_bytes);
+    std::vector<uint32_t> stages = table.stages();
+    if (options_.full_barriers) std::iota(stages.begin(), stages.end(), 0u);
+    std::mt19937_64 random(options_.shuffle_seed);
+    for (size_t i = 0; i < commands.size();) {
+      const size_t first = recording->tasks.size();
+      const uint32_t stage = stages[i];
+      for (; i < commands.size() && stages[i] == stage; ++i) {
+        for (uint32_t task = 0; task < recording->commands[i].n_tasks; ++task) {
+          recording->tasks.push_back({static_cast<uint32_t>(i), task});
+        }
+      }
+      const size_t n = recording->tasks.size() - first;
+      if (n == 0) continue;
+      if (options_.shuffle_seed != 0) {
+        std::shuffle(recording->tasks.begin() + static_cast<std::ptrdiff_t>(first),
+                     recording->tasks.end(), random);
+      }
+      recording->first_of_stage.push_back(first);
+      recording->n_tasks.push_back(static_cast<uint32_t>(n));
+    }
+    recordings_.push_back(std::move(recording));
+    return static_cast<RecordingId>(recordings_.size() - 1);
+  }
+
+  void run(RecordingId id, uint32_t times, const Operand& stop) override {
+    if (id >= recordings_.size()) {
+      throw Error(ErrorKind::kInternal, "cpu: no recording " + std::to_string(id));
+    }
+    const Recording& recording = *recordings_[id];
+    Program program;
+    program.run_task = run_task_of_stage;
+    program.context = &recording;
+    program.n_tasks = recording.n_tasks.data();
+    program.n_stages = static_cast<uint32_t>(recording.n_tasks.size());
+    const auto* stop_word =
+        stop.present() ? reinterpret_cast<const uint32_t*>(data_of(stop)) : nullptr;
+    pool_.run(program, times, stop_word);
+#ifndef NDEBUG
+    for (const BufferMemory& buffer : buffers_) buffer.check_canaries();
+#endif
+  }
+
+ private:
+  // Checks that the parts are matrices of one width.
+  static Weight shape_of(const MatrixSource& source) {
+    Weight weight;
+    uint64_t n_out = 0;
+    for (const TensorView* part : source.parts) {
+      const std::vector<uint64_t>& shape = part->shape;
+      const size_t n_dims = source.convolution ? 3 : 2;
+      const uint64_t n_in =
+          shape.size() == n_dims ? shape[1] * (source.convolution ? shape[2] : 1) : 0;
+      if (n_in == 0 || n_in > UINT32_MAX / 2 || shape[0] == 0 ||
+          (weight.n_in != 0 && n_in != weight.n_in)) {
+        throw Error(ErrorKind::kModel,
+                    "tensor " + part->file_name + ": expected a matrix of " +
+                        std::to_string(n_dims) + " dimensions" +
+                        (weight.n_in != 0 ? ", " + std::to_string(weight.n_in) + " numbers a row"
+                                          : std::string()) +
+                        ", found " + std::to_string(shape.size()) + " dimensions, " +
+                        std::to_string(n_in));
+      }
+      weight.n_in = static_cast<uint32_t>(n_in);
+      n_out += shape[0];
+    }
+    if (n_out == 0 || n_out > UINT32_MAX / 2) {
+      throw Error(ErrorKind::kInternal,
+                  "cpu: a matrix of " + std::to_string(n_out) + " rows cannot be stored");
+    }
+    weight.n_out = static_cast<uint32_t>(n_out);
+    return weight;
+  }
+
+  void upload_encoder_matrix(const MatrixSource& source, Compute resolved, Weight& weight) {
+    require_readable(source);
+    std::vector<float> rows(size_t{weight.n_out} * weight.n_in);
+    constexpr uint32_t kRowsPerTask = 32;
+    std::vector<float> passing(size_t{weight.n_in} * pool_.n_threads());
+    pool_.for_each(
+        (weight.n_out + kRowsPerTask - 1) / kRowsPerTask, [&](uint32_t task, uint32_t thread) {
+          const uint32_t end = std::min((task + 1) * kRowsPerTask, weight.n_out);
+          for (uint32_t row = task * kRowsPerTask; row < end; ++row) {
+            read_source_row(source, row, weight.n_in, passing.data() + size_t{weight.n_in} * thread,
+                            rows.data() + size_t{row} * weight.n_in);
+          }
+        });
+    // The matrix keeps its own memory; the buffer is its name.
+    weight.data = allocate(1, source.parts.front()->file_name);
+    weight.format = static_cast<uint32_t>(CpuWeightFormat::kEncoder);
+    encoder_matrices_.back() =
+        std::make_unique<PackedMatrix>(rows.data(), weight.n_out, weight.n_in, resolved);
+  }
+
+  const BufferMemory& buffer_of(const Operand& operand) const {
+    if (operand.buffer == kNoBuffer || operand.buffer > buffers_.size()) {
+      throw Error(ErrorKind::kInternal, "cpu: no buffer " + std::to_string(operand.buffer));
+    }
+    return buffers_[operand.buffer - 1];
+  }
+
+  std::byte* data_of(const Operand& operand) const {
+    const BufferMemory& buffer = buffer_of(operand);
+    if (operand.offset_bytes > buffer.bytes() ||
+        operand.bytes > buffer.bytes() - operand.offset_bytes) {
+      throw Error(ErrorKind::kInternal,
+                  "cpu: buffer " + buffer.label() + " has " + std::to_string(buffer.bytes()) +
+                      " bytes, bytes " + std::to_string(operand.offset_bytes) + " to " +
+                      std::to_string(operand.offset_bytes + operand.bytes) + " were asked for");
+    }
+    return buffer.data() + operand.offset_bytes;
+  }
+
+  PreparedCommand prepare(const Command& command, const std::string& label) {
+    CommandToPrepare to_prepare(command, label, pool_.n_threads());
+    PreparedCommand prepared;
+    prepared.params = command.params;
+    for (uint32_t i = 0; i < command.n_operands; ++i) {
+      if (!command.operands[i].present()) continue;
+      prepared.operands[i] = data_of(command.operands[i]);
+      if (command.kernel == Kernel::kMatmul && i == 2) {
+        to_prepare.encoder_matrix = encoder_matrices_[command.operands[i].buffer - 1].get();
+      }
+    }
+    kPrepareKernels[static_cast<uint32_t>(command.kernel)](prepared, to_prepare);
+    return prepared;
+  }
+
+  // Gives every thread at least so much scratch, now rather than in a replay.
+  void reserve_scratch(size_t bytes) {
+    if (bytes <= scratch_bytes_) return;
+    scratch_memory_.clear();
+    for (ThreadScratch& scratch : scratch_) {
+      scratch_memory_.emplace_back(bytes, "scratch of a thread");
+      scratch.data = scratch_memory_.back().data();
+      scratch.kept_command = nullptr;
+    }
+    scratch_bytes_ = bytes;
+  }
+
+  DeviceOptions options_;
+  CpuFeatures features_;
+  DeviceInfo info_;
+  ThreadPool pool_;
+  std::vector<BufferMemory> buffers_;  // BufferId - 1
+  // The matrix that a buffer stands for, where it does; parallel to buffers_.
+  std::vector<std::unique_ptr<PackedMatrix>> encoder_matrices_;
+  std::vector<std::unique_ptr<Recording>> recordings_;
+  std::vector<ThreadScratch> scratch_;  // [n_threads]
+  std::vector<BufferMemory> scratch_memory_;
+  size_t scratch_bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> open_cpu_device(const DeviceOptions& options) {
+  return std::make_unique<CpuDevice>(options);
+}
+
+}  // namespace vesper

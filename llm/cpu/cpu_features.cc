@@ -1,0 +1,188 @@
+#include "llm/cpu/cpu_features.h"
+
+#include <hwy/highway.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <sstream>
+
+#if HWY_ARCH_X86
+#include <cpuid.h>
+#endif
+
+#include "error/error.h"
+#include "llm/cpu/amx.h"
+
+namespace vesper {
+namespace {
+
+// One row an accepted value of VESPER_CPU_TARGET, the older before the newer.
+struct Limit {
+  const char* name;
+  int64_t hwy_targets;   // that may be used
+  const char* dnnl_isa;  // oneDNN's name, for DNNL_MAX_CPU_ISA
+  CpuFeatures features;  // that may be used
+};
+
+#if HWY_ARCH_X86
+constexpr int64_t kSse4 = HWY_SSSE3 | HWY_SSE4 | HWY_SCALAR | HWY_EMU128;
+constexpr int64_t kAvx2 = kSse4 | HWY_AVX2;
+constexpr int64_t kAvx3 = kAvx2 | HWY_AVX3 | HWY_AVX3_DL;
+constexpr std::array<Limit, 7> kLimits{{
+    {"generic", HWY_SCALAR | HWY_EMU128, "SSE41", {}},
+    {"sse4", kSse4, "SSE41", {}},
+    {"avx2", kAvx2, "AVX2", {}},
+    {"avx512", kAvx3, "AVX512_CORE", {}},
+    {"avx512_vnni", kAvx3, "AVX512_CORE_VNNI", {true, false}},
+    {"avx512_bf16", kAvx3, "AVX512_CORE_BF16", {true, false}},
+    {"amx", kAvx3, "AVX512_CORE_AMX", {true, true}},
+}};
+
+CpuFeatures detect() {
+  CpuFeatures found;
+  if (!(hwy::SupportedTargets() & HWY_AVX3)) return found;
+  unsigned a, b, c, d;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return found;
+  found.avx512_vnni = c >> 11 & 1;
+  found.amx = amx_usable();
+  return found;
+}
+#else
+constexpr std::array<Limit, 1> kLimits{{{"generic", HWY_SCALAR | HWY_EMU128, "", {}}}};
+CpuFeatures detect() { return {}; }
+#endif
+
+CpuFeatures find_features() {
+  const char* wanted = std::getenv("VESPER_CPU_TARGET");
+  if (wanted == nullptr || *wanted == '\0') return detect();
+  std::string names;
+  for (const Limit& limit : kLimits) {
+    if (std::string_view(wanted) == limit.name) {
+      // Before oneDNN is first asked for anything: it reads its variable once.
+      hwy::DisableTargets(~limit.hwy_targets);
+      setenv("DNNL_MAX_CPU_ISA", limit.dnnl_isa, 1);
+      CpuFeatures features = detect();
+      features.avx512_vnni &= limit.features.avx512_vnni;
+      features.amx &= limit.features.amx;
+      return features;
+    }
+    if (!names.empty()) names += ", ";
+    names += limit.name;
+  }
+  throw Error(ErrorKind::kUsage,
+              "VESPER_CPU_TARGET: expected one of " + names + ", found '" + wanted + "'");
+}
+
+// The whole of a small text file of the system, empty if it cannot be read.
+std::string read_system_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  return text.str();
+}
+
+std::optional<int64_t> parse_number(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end == text.data()) return std::nullopt;
+  return value;
+}
+
+// The folders of this process's cgroup for a controller, innermost first: version 2's, or version
+// 1's hierarchy of that name.
+std::vector<std::filesystem::path> cgroup_folders(std::string_view controller) {
+  const std::filesystem::path root = "/sys/fs/cgroup";
+  std::vector<std::filesystem::path> folders;
+  std::istringstream lines(read_system_file("/proc/self/cgroup"));
+  for (std::string line; std::getline(lines, line);) {
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    // "N:controller,controller:/path", with no controllers for version 2.
+    std::istringstream controllers(line.substr(first + 1, second - first - 1));
+    const bool version_2 = second == first + 1;
+    bool found = version_2;
+    for (std::string name; std::getline(controllers, name, ',');) found |= name == controller;
+    if (!found) continue;
+    const std::filesystem::path top = version_2 ? root : root / controller;
+    std::filesystem::path inside = std::filesystem::path(line.substr(second + 1)).relative_path();
+    while (true) {
+      folders.push_back(top / inside);
+      if (inside.empty()) break;
+      inside = inside.parent_path();
+    }
+  }
+  return folders;
+}
+
+}  // namespace
+
+const CpuFeatures& cpu_features() {
+  static const CpuFeatures features = find_features();
+  return features;
+}
+
+uint32_t available_cores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  int64_t cores = sched_getaffinity(0, sizeof(mask), &mask) == 0 ? CPU_COUNT(&mask)
+                                                                 : sysconf(_SC_NPROCESSORS_ONLN);
+  for (const auto& folder : cgroup_folders("cpu")) {
+    // Version 2: "QUOTA PERIOD" or "max PERIOD"; version 1: a file each, -1 for no quota.
+    std::string quota_text = read_system_file(folder / "cpu.max"), period_text;
+    if (const size_t space = quota_text.find(' '); space != std::string::npos) {
+      period_text = quota_text.substr(space + 1);
+    } else {
+      quota_text = read_system_file(folder / "cpu.cfs_quota_us");
+      period_text = read_system_file(folder / "cpu.cfs_period_us");
+    }
+    const auto quota = parse_number(quota_text), period = parse_number(period_text);
+    if (quota && period && *quota > 0 && *period > 0) {
+      cores = std::min(cores, *quota / *period + (*quota % *period != 0));
+    }
+  }
+  return static_cast<uint32_t>(std::max<int64_t>(cores, 1));
+}
+
+std::string cpu_name() {
+  std::istringstream lines(read_system_file("/proc/cpuinfo"));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("model name")) continue;
+    const size_t colon = line.find(": ");
+    if (colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "CPU";
+}
+
+uint64_t available_memory_bytes() {
+  uint64_t available = std::numeric_limits<uint64_t>::max();
+  std::istringstream lines(read_system_file("/proc/meminfo"));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("MemAvailable:")) continue;
+    const size_t digits = line.find_first_of("0123456789");
+    if (digits == std::string::npos) continue;
+    if (const auto kib = parse_number(std::string_view(line).substr(digits))) {
+      available = static_cast<uint64_t>(*kib) * 1024;
+    }
+  }
+  for (const auto& folder : cgroup_folders("memory")) {
+    auto limit = parse_number(read_system_file(folder / "memory.max"));
+    auto used = parse_number(read_system_file(folder / "memory.current"));
+    if (!limit) limit = parse_number(read_system_file(folder / "memory.limit_in_bytes"));
+    if (!used) used = parse_number(read_system_file(folder / "memory.usage_in_bytes"));
+    if (limit && used) {
+      available = std::min(available, static_cast<uint64_t>(std::max<int64_t>(*limit - *used, 0)));
+    }
+  }
+  return available;
+}
+
+}  // namespace vesper

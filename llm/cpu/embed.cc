@@ -1,0 +1,73 @@
+// embed: gathers rows of a packed weight. A row's pairs lie 16 pairs apart in its panel.
+#include <algorithm>
+
+#include "llm/cpu/number_conversion.h"
+#include "llm/cpu/prepared_command.h"
+
+namespace vesper {
+namespace {
+
+float element(DType dtype, const std::byte* panel, uint32_t output, uint32_t i) {
+  const uint32_t at = (i / 2) * 2 * kPanelOutputs + output * 2 + i % 2;
+  switch (dtype) {
+    case DType::kF32:
+      return reinterpret_cast<const float*>(panel)[at];
+    case DType::kF16:
+      return f16_to_f32(reinterpret_cast<const uint16_t*>(panel)[at]);
+    case DType::kBF16:
+      return bf16_to_f32(reinterpret_cast<const uint16_t*>(panel)[at]);
+    default:
+      return reinterpret_cast<const int8_t*>(
+          panel)[(i / 4) * 4 * kPanelOutputs + output * 4 + i % 4];
+  }
+}
+
+void run_embed(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
+  const auto& params = command.params_as<EmbedParams>();
+  const auto& layout = *static_cast<const WeightLayout*>(command.plan.get());
+  const Row& row = command.operand<const Row>(1)[task];
+  float* const out = command.operand<float>(0) + size_t{task} * params.d_model;
+  const auto token = static_cast<uint32_t>(row.token);
+  // Rows that hold nothing may carry anything.
+  if (row.sequence < 0 || token >= layout.n_out) {
+    std::fill_n(out, params.d_model, 0.0f);
+    return;
+  }
+  const std::byte* panel =
+      command.operand<const std::byte>(2) + token / kPanelOutputs * layout.panel_bytes;
+  float scale = params.scale;
+  if (layout.element == DType::kI8) scale *= command.operand<const float>(4)[token];
+  const float* const positions = command.operand<const float>(3);
+  const float* position =
+      positions == nullptr ? nullptr
+                           : positions + size_t{static_cast<uint32_t>(row.position)} * layout.n_in;
+  for (uint32_t i = 0; i < params.d_model; ++i) {
+    const float value = element(layout.element, panel, token % kPanelOutputs, i) * scale;
+    out[i] = position == nullptr ? value : value + position[i];
+  }
+}
+
+}  // namespace
+
+void prepare_embed(PreparedCommand& prepared, const CommandToPrepare& command) {
+  const auto& params = command.command().params_as<EmbedParams>();
+  command.require(params.n_rows > 0 && params.d_model > 0, "a size is zero");
+  const auto format = static_cast<CpuWeightFormat>(params.weight_format);
+  // How many rows the weight has follows from its size: panels are never partly there.
+  WeightLayout layout = weight_layout(format, kPanelOutputs, params.d_model);
+  const Operand& weight = command.command().operands[2];
+  layout.n_panels = static_cast<uint32_t>(weight.bytes / layout.panel_bytes);
+  layout.n_out = layout.n_panels * kPanelOutputs;
+  command.require(layout.n_panels > 0, "the embedding is empty");
+  command.require_bytes(0, uint64_t{params.n_rows} * params.d_model * 4);
+  command.require_bytes(1, uint64_t{params.n_rows} * sizeof(Row));
+  if (layout.element == DType::kI8) {
+    command.require_bytes(4, 4);
+    layout.n_out = std::min<uint64_t>(layout.n_out, command.command().operands[4].bytes / 4);
+  }
+  prepared.plan = std::make_shared<WeightLayout>(layout);
+  prepared.run = run_embed;
+  prepared.n_tasks = params.n_rows;
+}
+
+}  // namespace vesper

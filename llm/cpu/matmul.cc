@@ -1,0 +1,320 @@
+// matmul on the panels of weight_layout.h: cuts the command into tasks, brings its rows into the
+// form the panel kernel reads, and finishes the sums (scale, bias, GELU, residual, format).
+#include <algorithm>
+
+#include "llm/cpu/encoder_matmul.h"
+#include "llm/cpu/panel_product.h"
+#include "llm/cpu/prepared_command.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "llm/cpu/matmul.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, as Highway demands.
+#include "hwy/highway.h"
+#include "llm/cpu/numbers-inl.h"
+
+#ifndef VESPER_LLM_CPU_MATMUL_PLAN_
+#define VESPER_LLM_CPU_MATMUL_PLAN_
+namespace vesper {
+
+// What prepare_matmul decided. The scratch of a thread is [sums][row scales][rows].
+struct MatmulPlan {
+  WeightLayout layout;
+  PanelKernel kernel;
+  bool rows_in_place = false;  // the kernel reads the operand itself
+  size_t scales_offset = 0, rows_offset = 0;
+};
+
+}  // namespace vesper
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace vesper {
+namespace HWY_NAMESPACE {
+
+// Where row r of an operand starts.
+HWY_INLINE size_t row_start(const MatmulParams& params, uint32_t row, uint32_t row_stride,
+                            uint32_t batch_stride) {
+  const uint32_t batch = row / params.rows_per_batch;
+  return size_t{batch} * batch_stride + size_t{row - batch * params.rows_per_batch} * row_stride;
+}
+
+// A row as f32 [n], zeros up to `padded`.
+HWY_INLINE void widen_row(uint32_t dtype, const void* in, size_t start, uint32_t n, uint32_t padded,
+                          float* out) {
+  with_type(dtype, in, [&](const auto* from) { convert(from + start, n, out); });
+  std::fill(out + n, out + padded, 0.0f);
+}
+
+// A row of f32 as whole numbers in -127..127, still f32; answers what one of them is worth.
+HWY_INLINE float quantize_row(float* row, uint32_t padded) {
+  const F32 d;
+  VF32 most = hn::Zero(d);
+  for (uint32_t i = 0; i < padded; i += kLanes) {
+    most = hn::Max(most, hn::Abs(hn::LoadU(d, row + i)));
+  }
+  const float largest = hn::GetLane(hn::MaxOfLanes(d, most));
+  const VF32 inverse = hn::Set(d, largest > 0.0f ? 127.0f / largest : 0.0f);
+  for (uint32_t i = 0; i < padded; i += kLanes) {
+    hn::StoreU(hn::Round(hn::Mul(hn::LoadU(d, row + i), inverse)), d, row + i);
+  }
+  return largest / 127.0f;
+}
+
+// Brings `n_rows` rows from `first` on into scratch as the kernel wants them.
+void convert_rows(const MatmulParams& params, const MatmulPlan& plan, const void* in,
+                  uint32_t first, uint32_t n_rows, std::byte* scratch) {
+  const uint32_t n_in = params.n_in, padded = plan.layout.padded_n_in;
+  const F32 d;
+  float* const scales = reinterpret_cast<float*>(scratch + plan.scales_offset);
+  std::byte* const rows = scratch + plan.rows_offset;
+  // Where the sums will be there is room for a row on its way.
+  float* const passing = reinterpret_cast<float*>(scratch);
+  for (uint32_t r = 0; r < n_rows; ++r) {
+    const size_t start = row_start(params, first + r, params.in_row_stride, params.in_batch_stride);
+    switch (plan.kernel.rows) {
+      case RowFormat::kF32: {
+        widen_row(params.in_dtype, in, start, n_in, padded,
+                  reinterpret_cast<float*>(rows) + size_t{r} * padded);
+        break;
+      }
+      case RowFormat::kI8Floats: {
+        float* row = reinterpret_cast<float*>(rows) + size_t{r} * padded;
+        widen_row(params.in_dtype, in, start, n_in, padded, row);
+        scales[r] = quantize_row(row, padded);
+        break;
+      }
+      case RowFormat::kI8Unsigned: {
+        widen_row(params.in_dtype, in, start, n_in, padded, passing);
+        scales[r] = quantize_row(passing, padded);
+        auto* row = reinterpret_cast<uint8_t*>(rows) + size_t{r} * padded;
+        const hn::Rebind<uint8_t, F32> d8;
+        const hn::Rebind<int32_t, F32> d32;
+        for (uint32_t i = 0; i < padded; i += kLanes) {
+          const auto whole = hn::NearestInt(hn::LoadU(d, passing + i));
+          hn::StoreU(hn::DemoteTo(d8, hn::Add(whole, hn::Set(d32, 128))), d8, row + i);
+        }
+        break;
+      }
+      case RowFormat::kBF16Split: {
+        widen_row(params.in_dtype, in, start, n_in, padded, passing);
+        BF16* high = reinterpret_cast<BF16*>(rows) + size_t{r} * padded;
+        BF16* low = high + size_t{n_rows} * padded;
+        for (uint32_t i = 0; i < padded; i += kLanes) {
+          const VF32 value = hn::LoadU(d, passing + i);
+          store_f32(value, high + i);
+          store_f32(hn::Sub(value, load_f32(high + i)), low + i);
+        }
+        break;
+      }
+    }
+  }
+}
+
+// Finishes 16 outputs of one row, or fewer at the right edge.
+template <class Out>
+HWY_INLINE void finish(const MatmulParams& params, const float* sums, uint32_t n_columns,
+                       float row_scale, const float* column_scale, const float* bias,
+                       const float* residual, Out* out) {
+  const F32 d;
+  const bool with_gelu = params.flags & kMatmulGelu;
+  const auto finish_vector = [&](const float* sum, const float* scale, const float* add,
+                                 const float* more) HWY_ATTR {
+    VF32 value = hn::LoadU(d, sum);
+    if (scale != nullptr) {
+      value = hn::Mul(value, hn::Mul(hn::LoadU(d, scale), hn::Set(d, row_scale)));
+    }
+    if (add != nullptr) value = hn::Add(value, hn::LoadU(d, add));
+    if (with_gelu) value = gelu(value);
+    if (more != nullptr) value = hn::Add(value, hn::LoadU(d, more));
+    return value;
+  };
+  const auto at = [](const float* p, uint32_t i) { return p == nullptr ? nullptr : p + i; };
+  uint32_t i = 0;
+  for (; i + kLanes <= n_columns; i += kLanes) {
+    store_f32(finish_vector(sums + i, at(column_scale, i), at(bias, i), at(residual, i)), out + i);
+  }
+  if (i < n_columns) {
+    float edge[3][kLanes] = {};
+    const auto copy = [&](const float* p, float* to) -> const float* {
+      if (p == nullptr) return nullptr;
+      std::copy(p + i, p + n_columns, to);
+      return to;
+    };
+    const VF32 value = finish_vector(sums + i, copy(column_scale, edge[0]), copy(bias, edge[1]),
+                                     copy(residual, edge[2]));
+    float values[kLanes];
+    hn::StoreU(value, d, values);
+    for (uint32_t j = 0; i + j < n_columns; ++j) put_f32(values[j], out + i + j);
+  }
+}
+
+void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) {
+  const auto& params = command.params_as<MatmulParams>();
+  const auto& plan = *static_cast<const MatmulPlan*>(command.plan.get());
+  const uint32_t row_block = task / command.tasks_per_row_block;
+  const uint32_t first_row = row_block * command.rows_per_task;
+  const uint32_t n_rows = std::min(command.rows_per_task, params.n_rows - first_row);
+  const uint32_t first_panel = (task % command.tasks_per_row_block) * command.columns_per_task;
+  const uint32_t end_panel = std::min(first_panel + command.columns_per_task, plan.layout.n_panels);
+
+  PanelProduct product;
+  product.layout = &plan.layout;
+  product.n_rows = n_rows;
+  product.sums = reinterpret_cast<float*>(scratch.data);
+  const float* row_scales = nullptr;
+  if (plan.rows_in_place) {
+    product.rows = command.operand<const float>(1) + size_t{first_row} * params.in_row_stride;
+    product.row_stride = params.in_row_stride;
+  } else {
+    if (!scratch.keep(command, row_block)) {
+      convert_rows(params, plan, command.operands[1], first_row, n_rows, scratch.data);
+    }
+    product.rows = scratch.data + plan.rows_offset;
+    product.row_stride = plan.layout.padded_n_in;
+    row_scales = reinterpret_cast<const float*>(scratch.data + plan.scales_offset);
+  }
+  const bool scaled = plan.layout.element == DType::kI8;
+  const float* const bias = command.operand<const float>(3);
+  const float* const residual = command.operand<const float>(4);
+  const float* const column_scales = scaled ? command.operand<const float>(5) : nullptr;
+
+  // Few rows: several panels at once, to have enough sums in flight; many: one stays in the cache
+  // while all rows pass.
+  const uint32_t at_once = n_rows <= 16 ? kMaxPanelsPerProduct : 2;
+  for (uint32_t panel = first_panel; panel < end_panel; panel += product.n_panels) {
+    product.n_panels = std::min(at_once, end_panel - panel);
+    product.panels = command.operand<const std::byte>(2) + panel * plan.layout.panel_bytes;
+    plan.kernel.multiply(product);
+    for (uint32_t r = 0; r < n_rows; ++r) {
+      const uint32_t row = first_row + r;
+      const size_t out_start =
+          row_start(params, row, params.out_row_stride, params.out_batch_stride);
+      const size_t residual_start = params.flags & kMatmulResidualByRow
+                                        ? size_t{row % params.rows_per_batch} * params.n_out
+                                        : out_start;
+      for (uint32_t p = 0; p < product.n_panels; ++p) {
+        const uint32_t column = (panel + p) * kPanelOutputs;
+        const uint32_t n_columns = std::min(kPanelOutputs, params.n_out - column);
+        const float* sums = product.sums + (size_t{p} * n_rows + r) * kPanelOutputs;
+        with_type(params.out_dtype, command.operands[0], [&](auto* out) {
+          finish(params, sums, n_columns, scaled ? row_scales[r] : 1.0f,
+                 scaled ? column_scales + column : nullptr,
+                 bias == nullptr ? nullptr : bias + column,
+                 residual == nullptr ? nullptr : residual + residual_start + column,
+                 out + out_start + column);
+        });
+      }
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vesper
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vesper {
+
+HWY_EXPORT(run_matmul);
+
+namespace {
+
+constexpr size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+// Elements from the first of the first row to the last of the last.
+uint64_t extent(const MatmulParams& params, uint64_t row_stride, uint64_t batch_stride,
+                uint64_t width) {
+  const uint64_t n_batches = (params.n_rows - 1) / params.rows_per_batch;
+  const uint64_t last = n_batches > 0 ? params.rows_per_batch - 1 : params.n_rows - 1;
+  const uint64_t last_row = (params.n_rows - 1) % params.rows_per_batch;
+  return std::max(n_batches * batch_stride + last_row * row_stride,
+                  (n_batches > 0 ? (n_batches - 1) * batch_stride : 0) + last * row_stride) +
+         width;
+}
+
+uint64_t dtype_size(uint32_t dtype) { return dtype == kDTypeF32 ? 4 : 2; }
+
+// An encoder's matrix has its own tasks.
+struct EncoderMatmulPlan {
+  const PackedMatrix* matrix;
+  MatmulTasks tasks;
+};
+
+void run_encoder_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) {
+  const auto& plan = *static_cast<const EncoderMatmulPlan*>(command.plan.get());
+  const MatmulOperands operands{command.operands[0], command.operands[1],
+                                command.operand<const float>(3), command.operand<const float>(4)};
+  plan.matrix->run_task(command.params_as<MatmulParams>(), plan.tasks, operands, task,
+                        scratch.data);
+}
+
+}  // namespace
+
+void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command) {
+  const auto& params = command.command().params_as<MatmulParams>();
+  command.require(params.n_rows > 0 && params.n_out > 0 && params.n_in > 0, "a size is zero");
+  command.require(params.rows_per_batch > 0, "rows_per_batch is zero");
+  command.require(params.in_dtype <= kDTypeBF16 && params.out_dtype <= kDTypeBF16,
+                  "in and out must be f32, f16 or bf16");
+  const bool by_row = params.flags & kMatmulResidualByRow;
+  const uint64_t out_extent =
+      extent(params, params.out_row_stride, params.out_batch_stride, params.n_out);
+  command.require_bytes(0, out_extent * dtype_size(params.out_dtype));
+  command.require_bytes(1,
+                        extent(params, params.in_row_stride, params.in_batch_stride, params.n_in) *
+                            dtype_size(params.in_dtype));
+  command.require_bytes(3, uint64_t{params.n_out} * 4, true);
+  command.require_bytes(
+      4,
+      (by_row ? uint64_t{std::min(params.rows_per_batch, params.n_rows)} * params.n_out
+              : out_extent) *
+          4,
+      true);
+
+  if (command.encoder_matrix != nullptr) {
+    const MatmulTasks tasks = command.encoder_matrix->prepare(params, command.n_threads());
+    prepared.run = run_encoder_matmul;
+    prepared.plan =
+        std::make_shared<EncoderMatmulPlan>(EncoderMatmulPlan{command.encoder_matrix, tasks});
+    prepared.n_tasks = tasks.n_tasks;
+    prepared.scratch_bytes = tasks.scratch_bytes;
+    return;
+  }
+
+  const auto format = static_cast<CpuWeightFormat>(params.weight_format);
+  auto plan = std::make_shared<MatmulPlan>();
+  plan->kernel = choose_panel_kernel(format);
+  command.require(plan->kernel.multiply != nullptr, "no kernel for this weight_format");
+  plan->layout = weight_layout(format, params.n_out, params.n_in);
+  command.require_bytes(2, plan->layout.bytes());
+  if (plan->layout.element == DType::kI8) command.require_bytes(5, uint64_t{params.n_out} * 4);
+
+  prepared.rows_per_task = std::min(params.n_rows, kMaxRowsPerProduct);
+  const uint32_t n_row_blocks =
+      (params.n_rows + prepared.rows_per_task - 1) / prepared.rows_per_task;
+  // Eight tasks a thread, so that one that is put aside by the system holds up little; but none
+  // below the panels that a product takes at once, nor so large that its memory is long in coming.
+  const uint32_t wanted = plan->layout.n_panels / (8 * command.n_threads());
+  prepared.columns_per_task = std::clamp(wanted / kMaxPanelsPerProduct * kMaxPanelsPerProduct,
+                                         kMaxPanelsPerProduct, 16 * kMaxPanelsPerProduct);
+  prepared.tasks_per_row_block =
+      (plan->layout.n_panels + prepared.columns_per_task - 1) / prepared.columns_per_task;
+  prepared.n_tasks = n_row_blocks * prepared.tasks_per_row_block;
+
+  plan->rows_in_place = plan->kernel.rows == RowFormat::kF32 && params.in_dtype == kDTypeF32 &&
+                        params.rows_per_batch >= params.n_rows;
+  const size_t padded = plan->layout.padded_n_in, rows = prepared.rows_per_task;
+  const size_t sums = sizeof(float) * kMaxPanelsPerProduct * kPanelOutputs * rows;
+  plan->scales_offset = round_up(std::max(sums, sizeof(float) * padded), 64);
+  plan->rows_offset = plan->scales_offset + round_up(sizeof(float) * rows, 64);
+  const bool bytes_only = plan->kernel.rows == RowFormat::kI8Unsigned;
+  prepared.scratch_bytes =
+      plan->rows_offset +
+      (plan->rows_in_place ? 0 : rows * padded * (bytes_only ? 1 : sizeof(float)));
+  prepared.plan = plan;
+  prepared.run = HWY_DYNAMIC_DISPATCH(run_matmul);
+}
+
+}  // namespace vesper
+#endif

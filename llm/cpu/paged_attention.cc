@@ -1,0 +1,317 @@
+// paged_attention: a task is one kv head of a block of rows. Consecutive rows of one sequence (and
+// the query heads that share the kv head) go through its pages together, a few at a time, each with
+// its own sums in the order of positions: a row's result does not depend on the rows beside it.
+// Scores of a few queries fit the first caches, so softmax is done over all of them at once.
+#include <algorithm>
+#include <cmath>
+
+#include "llm/cpu/prepared_command.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "llm/cpu/paged_attention.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, as Highway demands.
+#include "hwy/highway.h"
+#include "llm/cpu/numbers-inl.h"
+
+#ifndef VESPER_LLM_CPU_PAGED_ATTENTION_PLAN_
+#define VESPER_LLM_CPU_PAGED_ATTENTION_PLAN_
+namespace vesper {
+
+inline constexpr uint32_t kQueriesAtOnce = 4;
+
+// The scratch of a thread: [queries][partial sums][scores].
+struct PagedAttentionPlan {
+  uint32_t max_length = 0;  // positions a row may attend to, rounded up to whole vectors
+  size_t partial_offset = 0, scores_offset = 0;
+};
+
+}  // namespace vesper
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace vesper {
+namespace HWY_NAMESPACE {
+
+// The sum of each of kLanes vectors, in one: neighbours are added until one lane of each is left.
+HWY_INLINE VF32 sum_each(const float* vectors) {
+  const F32 d;
+  VF32 level[kLanes];
+  HWY_UNROLL(16)
+  for (uint32_t i = 0; i < kLanes; ++i) level[i] = hn::LoadU(d, vectors + i * kLanes);
+#if HWY_TARGET != HWY_SCALAR
+  HWY_UNROLL(4)
+  for (uint32_t n = kLanes / 2; n > 0; n /= 2) {
+    HWY_UNROLL(8)
+    for (uint32_t i = 0; i < n; ++i) {
+      level[i] = hn::Add(hn::ConcatEven(d, level[2 * i + 1], level[2 * i]),
+                         hn::ConcatOdd(d, level[2 * i + 1], level[2 * i]));
+    }
+  }
+#endif
+  return level[0];
+}
+
+// Queries that go through the pages together, and where they are to attend.
+struct Queries {
+  uint32_t n = 0;                        // kQueriesAtOnce at most
+  uint32_t length[kQueriesAtOnce] = {};  // positions
+  uint32_t longest = 0;
+  size_t out_start[kQueriesAtOnce] = {};
+  const int32_t* pages = nullptr;  // of the sequence
+};
+
+// Calls body(position, element where that position's vector starts) for positions in [first, end).
+template <class Body>
+HWY_INLINE void for_positions(const PagedAttentionParams& params, const int32_t* pages,
+                              uint32_t kv_head, uint32_t first, uint32_t end, const Body& body) {
+  uint32_t page = first / params.page_rows, row = first % params.page_rows;
+  for (uint32_t position = first; position < end;) {
+    const uint32_t stop = std::min(end, position + params.page_rows - row);
+    size_t at =
+        ((static_cast<size_t>(pages[page]) * params.n_kv_heads + kv_head) * params.page_rows +
+         row) *
+        params.head_dim;
+    for (; position < stop; ++position, at += params.head_dim) body(position, at);
+    ++page;
+    row = 0;
+  }
+}
+
+template <uint32_t kQueries, class KV>
+HWY_NOINLINE void score_keys(const PagedAttentionParams& params, const Queries& queries,
+                             uint32_t kv_head, const KV* keys, const float* q, float* partial,
+                             uint32_t max_length, float* scores) {
+  const F32 d;
+  const uint32_t head_dim = params.head_dim, whole = head_dim / kLanes * kLanes;
+  for (uint32_t first = 0; first < queries.longest; first += kLanes) {
+    const uint32_t end = std::min(first + kLanes, queries.longest);
+    for_positions(params, queries.pages, kv_head, first, end,
+                  [&](uint32_t position, size_t at) HWY_ATTR {
+                    const KV* key = keys + at;
+                    VF32 sum[kQueries];
+                    HWY_UNROLL(4)
+                    for (uint32_t j = 0; j < kQueries; ++j) sum[j] = hn::Zero(d);
+                    for (uint32_t i = 0; i < whole; i += kLanes) {
+                      const VF32 k = load_f32(key + i);
+                      HWY_UNROLL(4)
+                      for (uint32_t j = 0; j < kQueries; ++j) {
+                        sum[j] = hn::MulAdd(hn::LoadU(d, q + j * head_dim + i), k, sum[j]);
+                      }
+                    }
+                    HWY_UNROLL(4)
+                    for (uint32_t j = 0; j < kQueries; ++j) {
+                      float* to = partial + (j * kLanes + position - first) * kLanes;
+                      hn::StoreU(sum[j], d, to);
+                      for (uint32_t i = whole; i < head_dim; ++i) {
+                        to[0] += q[j * head_dim + i] * to_f32(key[i]);
+                      }
+                    }
+                  });
+    for (uint32_t j = 0; j < kQueries; ++j) {
+      // Lanes behind the last position hold sums of earlier ones: softmax does not look at them.
+      hn::StoreU(sum_each(partial + j * kLanes * kLanes), d, scores + j * max_length + first);
+    }
+  }
+}
+
+// Turns scores into exp(score - largest) over `length` positions, zeros up to `longest`; answers
+// their sum.
+HWY_INLINE float exponentials(float* scores, uint32_t length, uint32_t longest) {
+  const F32 d;
+  const uint32_t padded = (longest + kLanes - 1) / kLanes * kLanes;
+  std::fill(scores + length, scores + padded, -INFINITY);
+  VF32 most = hn::Set(d, -INFINITY);
+  for (uint32_t i = 0; i < padded; i += kLanes) most = hn::Max(most, hn::LoadU(d, scores + i));
+  const VF32 largest = hn::MaxOfLanes(d, most);
+  VF32 sum = hn::Zero(d);
+  // Below -100 nothing is left of the number, and exp stays clear of subnormals.
+  const VF32 least = hn::Set(d, -100.0f);
+  for (uint32_t i = 0; i < padded; i += kLanes) {
+    const VF32 off = hn::Sub(hn::LoadU(d, scores + i), largest);
+    const VF32 e = hn::IfThenElseZero(hn::Ge(off, least), hn::Exp(d, hn::Max(off, least)));
+    hn::StoreU(e, d, scores + i);
+    sum = hn::Add(sum, e);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+template <uint32_t kQueries, class KV, class Out>
+HWY_NOINLINE void mix_values(const PagedAttentionParams& params, const Queries& queries,
+                             uint32_t kv_head, const KV* values, const float* weights,
+                             uint32_t max_length, const float* inverse_sums, Out* out) {
+  const F32 d;
+  constexpr uint32_t kAtOnce = 4;
+  const uint32_t head_dim = params.head_dim;
+  uint32_t i = 0;
+  for (; i + kAtOnce * kLanes <= head_dim; i += kAtOnce * kLanes) {
+    VF32 sum[kQueries][kAtOnce];
+    HWY_UNROLL(4)
+    for (uint32_t j = 0; j < kQueries; ++j) {
+      HWY_UNROLL(4)
+      for (uint32_t v = 0; v < kAtOnce; ++v) sum[j][v] = hn::Zero(d);
+    }
+    for_positions(params, queries.pages, kv_head, 0, queries.longest,
+                  [&](uint32_t position, size_t at) HWY_ATTR {
+                    const KV* value = values + at + i;
+                    VF32 v[kAtOnce];
+                    HWY_UNROLL(4)
+                    for (uint32_t k = 0; k < kAtOnce; ++k) v[k] = load_f32(value + k * kLanes);
+                    HWY_UNROLL(4)
+                    for (uint32_t j = 0; j < kQueries; ++j) {
+                      const VF32 weight = hn::Set(d, weights[j * max_length + position]);
+                      HWY_UNROLL(4)
+                      for (uint32_t k = 0; k < kAtOnce; ++k) {
+                        sum[j][k] = hn::MulAdd(weight, v[k], sum[j][k]);
+                      }
+                    }
+                  });
+    HWY_UNROLL(4)
+    for (uint32_t j = 0; j < kQueries; ++j) {
+      const VF32 inverse = hn::Set(d, inverse_sums[j]);
+      HWY_UNROLL(4)
+      for (uint32_t k = 0; k < kAtOnce; ++k) {
+        store_f32(hn::Mul(sum[j][k], inverse), out + queries.out_start[j] + i + k * kLanes);
+      }
+    }
+  }
+  for (; i < head_dim; ++i) {
+    float sum[kQueries] = {};
+    for_positions(params, queries.pages, kv_head, 0, queries.longest,
+                  [&](uint32_t position, size_t at) {
+                    const float value = to_f32(values[at + i]);
+                    for (uint32_t j = 0; j < kQueries; ++j) {
+                      sum[j] += weights[j * max_length + position] * value;
+                    }
+                  });
+    for (uint32_t j = 0; j < kQueries; ++j) {
+      put_f32(sum[j] * inverse_sums[j], out + queries.out_start[j] + i);
+    }
+  }
+}
+
+template <uint32_t kQueries>
+void attend(const PreparedCommand& command, const Queries& queries, uint32_t kv_head,
+            std::byte* scratch) {
+  const auto& params = command.params_as<PagedAttentionParams>();
+  const auto& plan = *static_cast<const PagedAttentionPlan*>(command.plan.get());
+  const auto* q = reinterpret_cast<const float*>(scratch);
+  auto* const scores = reinterpret_cast<float*>(scratch + plan.scores_offset);
+  with_type(params.kv_dtype, static_cast<const void*>(command.operands[2]), [&](const auto* keys) {
+    score_keys<kQueries>(params, queries, kv_head, keys, q,
+                         reinterpret_cast<float*>(scratch + plan.partial_offset), plan.max_length,
+                         scores);
+  });
+  float inverse_sums[kQueries];
+  for (uint32_t j = 0; j < kQueries; ++j) {
+    inverse_sums[j] =
+        1.0f / exponentials(scores + j * plan.max_length, queries.length[j], queries.longest);
+  }
+  with_type(params.kv_dtype, static_cast<const void*>(command.operands[3]),
+            [&](const auto* values) {
+              with_type(params.out_dtype, command.operands[0], [&](auto* out) {
+                mix_values<kQueries>(params, queries, kv_head, values, scores, plan.max_length,
+                                     inverse_sums, out);
+              });
+            });
+}
+
+void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) {
+  const auto& params = command.params_as<PagedAttentionParams>();
+  const Row* rows = command.operand<const Row>(4);
+  const int32_t* page_table = command.operand<const int32_t>(5);
+  const uint32_t kv_head = task % params.n_kv_heads;
+  const uint32_t first = task / params.n_kv_heads * command.rows_per_task;
+  const uint32_t end = std::min(first + command.rows_per_task, params.n_rows);
+  const uint32_t group = params.n_heads / params.n_kv_heads;
+
+  Queries queries;
+  int sequence = -1;
+  const auto flush = [&] {
+    if (queries.n == 1) attend<1>(command, queries, kv_head, scratch.data);
+    if (queries.n == 2) attend<2>(command, queries, kv_head, scratch.data);
+    if (queries.n == 3) attend<3>(command, queries, kv_head, scratch.data);
+    if (queries.n == 4) attend<4>(command, queries, kv_head, scratch.data);
+    queries.n = queries.longest = 0;
+  };
+  for (uint32_t r = first; r < end; ++r) {
+    if (rows[r].sequence < 0) continue;
+    if (rows[r].sequence != sequence) {
+      flush();
+      sequence = rows[r].sequence;
+      queries.pages = page_table + static_cast<size_t>(sequence) * params.pages_per_sequence;
+    }
+    const uint32_t length =
+        params.kv_length != 0 ? params.kv_length : static_cast<uint32_t>(rows[r].position) + 1;
+    for (uint32_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
+      if (queries.n == kQueriesAtOnce) flush();
+      float* q = reinterpret_cast<float*>(scratch.data) + queries.n * params.head_dim;
+      with_type(params.q_dtype, static_cast<const void*>(command.operands[1]),
+                [&](const auto* from) {
+                  convert(from + size_t{r} * params.q_row_stride + size_t{h} * params.head_dim,
+                          params.head_dim, q);
+                });
+      for (uint32_t i = 0; i < params.head_dim; ++i) q[i] *= params.scale;
+      queries.length[queries.n] = length;
+      queries.longest = std::max(queries.longest, length);
+      queries.out_start[queries.n] =
+          size_t{r} * params.out_row_stride + size_t{h} * params.head_dim;
+      ++queries.n;
+    }
+  }
+  flush();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vesper
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vesper {
+
+HWY_EXPORT(run_paged_attention);
+
+void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& command) {
+  const auto& params = command.command().params_as<PagedAttentionParams>();
+  command.require(params.n_rows > 0 && params.n_heads > 0 && params.n_kv_heads > 0 &&
+                      params.head_dim > 0 && params.page_rows > 0 && params.pages_per_sequence > 0,
+                  "a size is zero");
+  command.require(params.n_heads % params.n_kv_heads == 0, "n_heads is no multiple of n_kv_heads");
+  command.require(params.q_dtype <= kDTypeBF16 && params.out_dtype <= kDTypeBF16,
+                  "q and out must be f32, f16 or bf16");
+  command.require(params.kv_dtype == kDTypeF32 || params.kv_dtype == kDTypeF16,
+                  "pages must be f32 or f16");
+  const uint64_t width = uint64_t{params.n_heads} * params.head_dim;
+  const auto bytes = [&](uint64_t stride, uint32_t dtype) {
+    return ((params.n_rows - 1) * stride + width) * (dtype == kDTypeF32 ? 4 : 2);
+  };
+  command.require_bytes(0, bytes(params.out_row_stride, params.out_dtype));
+  command.require_bytes(1, bytes(params.q_row_stride, params.q_dtype));
+  const uint64_t page_bytes = uint64_t{params.n_kv_heads} * params.page_rows * params.head_dim *
+                              (params.kv_dtype == kDTypeF32 ? 4 : 2);
+  command.require_bytes(2, page_bytes);
+  command.require_bytes(3, page_bytes);
+  command.require_bytes(4, uint64_t{params.n_rows} * sizeof(Row));
+  command.require_bytes(5, uint64_t{params.pages_per_sequence} * 4);
+  const uint64_t positions = uint64_t{params.page_rows} * params.pages_per_sequence;
+  command.require(params.kv_length <= positions, "kv_length is beyond the page table");
+
+  constexpr uint32_t kMostLanes = 16;
+  auto plan = std::make_shared<PagedAttentionPlan>();
+  const uint64_t length = params.kv_length != 0 ? params.kv_length : positions;
+  plan->max_length = static_cast<uint32_t>((length + kMostLanes - 1) / kMostLanes * kMostLanes);
+  const size_t query_bytes = sizeof(float) * kQueriesAtOnce * params.head_dim;
+  plan->partial_offset = (query_bytes + 63) / 64 * 64;
+  plan->scores_offset =
+      plan->partial_offset + sizeof(float) * kQueriesAtOnce * kMostLanes * kMostLanes;
+  prepared.scratch_bytes =
+      plan->scores_offset + sizeof(float) * kQueriesAtOnce * size_t{plan->max_length};
+  prepared.plan = plan;
+  prepared.run = HWY_DYNAMIC_DISPATCH(run_paged_attention);
+  prepared.rows_per_task = std::min(params.n_rows, 4 * kQueriesAtOnce);
+  prepared.n_tasks =
+      params.n_kv_heads * ((params.n_rows + prepared.rows_per_task - 1) / prepared.rows_per_task);
+}
+
+}  // namespace vesper
+#endif

@@ -1,0 +1,100 @@
+// A command of a table as the CPU device replays it: everything that can be decided is decided.
+//
+// Each kernel file has one prepare function, which checks a command's operands against its
+// parameters, cuts it into tasks and chooses the function that runs one.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "llm/cpu/weight_layout.h"
+#include "llm/dispatch_table.h"
+
+namespace vesper {
+
+struct PreparedCommand;
+
+// What a thread has to itself while it runs tasks. Kernels that convert a command's input before
+// they use it keep the result for the next task of the same command on the same thread.
+struct ThreadScratch {
+  std::byte* data = nullptr;  // aligned to 64 bytes; as much as the hungriest command asked for
+  uint32_t serial = 0;        // of the stage that runs: tells one replay from another
+  // Whose input lies in `data`.
+  const PreparedCommand* kept_command = nullptr;
+  uint32_t kept_serial = 0;
+  uint32_t kept_block = 0;
+
+  // Whether block `block` of the command's input lies in `data` already; notes that it will.
+  bool keep(const PreparedCommand& command, uint32_t block) {
+    const bool kept = kept_command == &command && kept_serial == serial && kept_block == block;
+    kept_command = &command;
+    kept_serial = serial;
+    kept_block = block;
+    return kept;
+  }
+};
+
+struct PreparedCommand {
+  void (*run)(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) = nullptr;
+  // Null where the operand is absent.
+  std::array<std::byte*, kMaxOperands> operands{};
+  alignas(8) std::array<unsigned char, kMaxParamBytes> params{};
+  uint32_t n_tasks = 0;
+  size_t scratch_bytes = 0;  // a thread needs
+  // How the command is cut: `rows_per_task` rows by `columns_per_task` columns (or heads, or
+  // chunks), the columns of a block of rows one task after another.
+  uint32_t rows_per_task = 1, columns_per_task = 1;
+  uint32_t tasks_per_row_block = 1;
+  // What the kernel found out at prepare that has no place above.
+  std::shared_ptr<const void> plan;
+
+  template <class Params>
+  const Params& params_as() const {
+    return *reinterpret_cast<const Params*>(params.data());
+  }
+  template <class T>
+  T* operand(uint32_t index) const {
+    return reinterpret_cast<T*>(operands[index]);
+  }
+};
+
+// What a prepare function may ask.
+class CommandToPrepare {
+ public:
+  CommandToPrepare(const Command& command, const std::string& label, uint32_t n_threads)
+      : command_(command), label_(label), n_threads_(n_threads) {}
+
+  const Command& command() const { return command_; }
+  uint32_t n_threads() const { return n_threads_; }
+  // The packed encoder matrix that is operand `index`, or null.
+  PackedMatrix* encoder_matrix = nullptr;
+
+  // Throws Error(kInternal) naming the command, saying `what`.
+  [[noreturn]] void fail(const std::string& what) const;
+  void require(bool condition, const char* what) const {
+    if (!condition) fail(what);
+  }
+  // Throws unless operand `index` is there and has at least so many bytes; `optional`: may be
+  // absent.
+  void require_bytes(uint32_t index, uint64_t bytes, bool optional = false) const;
+
+ private:
+  const Command& command_;
+  const std::string& label_;
+  uint32_t n_threads_;
+};
+
+void prepare_embed(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_norm(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_write_kv(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_attention(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_range_probabilities(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_token_partials(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_token_choose(PreparedCommand& prepared, const CommandToPrepare& command);
+
+}  // namespace vesper

@@ -1,0 +1,87 @@
+// The CPU device's workers.
+//
+// In comes a program: stages of tasks. The pool runs stage after stage, the tasks of one stage in
+// any order on any thread, the calling thread among them. One wake-up serves a whole program, and
+// all its repetitions: the thread that ends the last task of a stage opens the next one. Waiting
+// threads spin for at most 50 us, then sleep, so that programs that share cores do not fight. A
+// stage waits for its tasks only, never for a thread that holds none: a worker that the system has
+// put aside delays nothing.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace vesper {
+
+// What a pool runs. Nothing of it is copied: it lives as long as the run.
+struct Program {
+  // Runs one task, on thread `thread` of the pool (0: the caller of run). `serial` is another
+  // number for every stage that the pool runs. Must not throw.
+  void (*run_task)(const void* context, uint32_t stage, uint32_t task, uint32_t thread,
+                   uint32_t serial) = nullptr;
+  const void* context = nullptr;
+  const uint32_t* n_tasks = nullptr;  // [n_stages], each at least 1
+  uint32_t n_stages = 0;
+};
+
+class ThreadPool {
+ public:
+  // Starts n_threads - 1 workers, n_threads >= 1. Throws Error(kDevice) if the system refuses.
+  explicit ThreadPool(uint32_t n_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  uint32_t n_threads() const { return n_threads_; }
+
+  // Runs a program `times` times and returns when it is done. With `stop`, repetitions that would
+  // begin after *stop became non-zero are left out. Allocates nothing. One thread at a time.
+  void run(const Program& program, uint32_t times, const uint32_t* stop);
+
+  // Runs body(task, thread) for every task in [0, n_tasks), in any order.
+  template <class Body>
+  void for_each(uint32_t n_tasks, const Body& body) {
+    if (n_tasks == 0) return;
+    Program program;
+    program.run_task = [](const void* context, uint32_t, uint32_t task, uint32_t thread, uint32_t) {
+      (*static_cast<const Body*>(context))(task, thread);
+    };
+    program.context = &body;
+    program.n_tasks = &n_tasks;
+    program.n_stages = 1;
+    run(program, 1, nullptr);
+  }
+
+ private:
+  void work(uint32_t thread);
+  bool take_task(uint32_t thread);
+  void open_stage(uint32_t stage);
+  void end_stage();
+  void wake(std::atomic<uint32_t>& word, int how_many);
+  void sleep(bool caller);
+
+  uint32_t n_threads_;
+  std::vector<std::thread> workers_;
+
+  // The stage that is open: its serial above, how many of its tasks nobody has taken below.
+  alignas(64) std::atomic<uint64_t> open_{0};
+  // Tasks of the open stage that have not ended.
+  alignas(64) std::atomic<uint32_t> unfinished_{0};
+  alignas(64) std::atomic<uint32_t> sleeping_workers_{0};
+  std::atomic<uint32_t> worker_word_{0};  // what sleeping workers wait to see change
+  alignas(64) std::atomic<uint32_t> caller_sleeps_{0};
+  std::atomic<uint32_t> caller_word_{0};
+  std::atomic<bool> running_{false};
+  std::atomic<bool> shut_down_{false};
+
+  // Of the program that runs: written while no task is open, or by whoever ended the last one.
+  Program program_;
+  uint32_t stage_ = 0;
+  uint32_t repetitions_left_ = 0;
+  const uint32_t* stop_ = nullptr;
+};
+
+}  // namespace vesper

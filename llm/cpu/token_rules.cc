@@ -1,0 +1,265 @@
+// token_partials and token_choose: the reference's token rules (openai-whisper, decoding.py:
+// SuppressTokens, SuppressBlank, ApplyTimestampRules, GreedyDecoder) over device state.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "llm/cpu/prepared_command.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "llm/cpu/token_rules.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, as Highway demands.
+#include "hwy/highway.h"
+#include "llm/cpu/numbers-inl.h"
+
+#ifndef VESPER_LLM_CPU_TOKEN_RULES_RANGES_
+#define VESPER_LLM_CPU_TOKEN_RULES_RANGES_
+namespace vesper {
+
+// Ids [first, end).
+struct IdRange {
+  uint32_t first, end;
+};
+
+// The ids that the state of a sequence leaves: all other rules take single ids from these.
+struct AllowedIds {
+  IdRange text;       // below timestamp_begin
+  IdRange timestamp;  // from timestamp_begin on
+  bool at_beginning;  // neither blank nor end of text
+};
+
+inline AllowedIds allowed_ids(const TokenParams& params, const SequenceState& state) {
+  AllowedIds allowed{{0, std::min(params.timestamp_begin, params.n_vocab)},
+                     {params.timestamp_begin, params.n_vocab},
+                     state.n_sampled == 0};
+  if (!state.timestamps) {
+    allowed.timestamp = {0, 0};
+    return allowed;
+  }
+  const bool last = state.n_sampled >= 1 && state.last_was_timestamp;
+  const bool penultimate = state.n_sampled < 2 || state.penultimate_was_timestamp;
+  if (last && penultimate) {
+    allowed.timestamp = {0, 0};  // a pair is complete: text follows
+  } else if (last) {
+    allowed.text.first = params.end_of_text;  // half a pair: its other half, or the end
+  }
+  if (state.last_timestamp != 0) {
+    // The other half of a pair may repeat the time; else time goes on.
+    const uint32_t least = last && !penultimate ? state.last_timestamp : state.last_timestamp + 1;
+    allowed.timestamp.first = std::max(allowed.timestamp.first, least);
+  }
+  if (allowed.at_beginning) {
+    allowed.text = {0, 0};
+    allowed.timestamp.end = std::min(allowed.timestamp.end, state.max_initial_timestamp + 1);
+  }
+  return allowed;
+}
+
+}  // namespace vesper
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace vesper {
+namespace HWY_NAMESPACE {
+
+struct Reduced {
+  float max = -INFINITY, sum = 0.0f;
+  uint32_t argmax = std::numeric_limits<uint32_t>::max();
+};
+
+// Maximum, its lowest id and the sum of exponentials over ids [first, end), of which `suppressed`
+// and the two single ids are left out. `values` has room for them.
+HWY_INLINE Reduced reduce(const float* logits, IdRange ids, const uint32_t* suppressed,
+                          const uint32_t (&left_out)[3], float* values) {
+  Reduced result;
+  if (ids.first >= ids.end) return result;
+  const F32 d;
+  const uint32_t n = ids.end - ids.first, padded = (n + kLanes - 1) / kLanes * kLanes;
+  std::copy(logits + ids.first, logits + ids.end, values);
+  std::fill(values + n, values + padded, -INFINITY);
+  for (uint32_t word = ids.first / 32; word <= (ids.end - 1) / 32; ++word) {
+    for (uint32_t bits = suppressed[word]; bits != 0; bits &= bits - 1) {
+      const uint32_t id = word * 32 + static_cast<uint32_t>(std::countr_zero(bits));
+      if (id >= ids.first && id < ids.end) values[id - ids.first] = -INFINITY;
+    }
+  }
+  for (const uint32_t id : left_out) {
+    if (id >= ids.first && id < ids.end) values[id - ids.first] = -INFINITY;
+  }
+  VF32 most = hn::Set(d, -INFINITY);
+  for (uint32_t i = 0; i < padded; i += kLanes) most = hn::Max(most, hn::LoadU(d, values + i));
+  const VF32 largest = hn::MaxOfLanes(d, most);
+  result.max = hn::GetLane(largest);
+  if (!(result.max > -INFINITY)) return result;
+  VF32 sum = hn::Zero(d);
+  // Below -100 nothing is left of the number, and exp stays clear of subnormals.
+  const VF32 least = hn::Set(d, -100.0f);
+  for (uint32_t i = 0; i < padded; i += kLanes) {
+    const VF32 off = hn::Sub(hn::LoadU(d, values + i), largest);
+    const VF32 e = hn::Exp(d, hn::Max(off, least));
+    sum = hn::Add(sum, hn::IfThenElseZero(hn::Ge(off, least), e));
+  }
+  result.sum = hn::GetLane(hn::SumOfLanes(d, sum));
+  result.argmax =
+      ids.first + static_cast<uint32_t>(std::find(values, values + n, result.max) - values);
+  return result;
+}
+
+void run_token_partials(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) {
+  const auto& params = command.params_as<TokenParams>();
+  const uint32_t sequence = task / command.tasks_per_row_block;
+  const SequenceState& state = command.operand<const SequenceState>(2)[sequence];
+  if (state.finished) return;
+  const AllowedIds allowed = allowed_ids(params, state);
+  constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+  const uint32_t left_out[3] = {params.no_timestamps, allowed.at_beginning ? params.blank : kNone,
+                                allowed.at_beginning ? params.end_of_text : kNone};
+  const float* logits = command.operand<const float>(1) + size_t{sequence} * params.row_stride;
+  const auto* suppressed = command.operand<const uint32_t>(3);
+  auto* const values = reinterpret_cast<float*>(scratch.data);
+  const uint32_t first_chunk = task % command.tasks_per_row_block * command.columns_per_task;
+  const uint32_t end_chunk = std::min(first_chunk + command.columns_per_task, params.n_chunks);
+  for (uint32_t chunk = first_chunk; chunk < end_chunk; ++chunk) {
+    const uint32_t first = std::min(chunk * params.chunk, params.n_vocab);
+    const uint32_t end = std::min(first + params.chunk, params.n_vocab);
+    const auto within = [&](IdRange range) {
+      return IdRange{std::max(range.first, first), std::min(range.end, end)};
+    };
+    const Reduced text = reduce(logits, within(allowed.text), suppressed, left_out, values);
+    const Reduced timestamp =
+        reduce(logits, within(allowed.timestamp), suppressed, left_out, values);
+    command.operand<TokenPartial>(0)[size_t{sequence} * params.n_chunks + chunk] = {
+        text.max, text.sum, text.argmax, timestamp.max, timestamp.sum, timestamp.argmax};
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vesper
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vesper {
+
+HWY_EXPORT(run_token_partials);
+
+namespace {
+
+struct Merged {
+  float max = -INFINITY;
+  double sum = 0.0;  // of exp(logit - max)
+  uint32_t argmax = 0;
+
+  void add(float chunk_max, float chunk_sum, uint32_t chunk_argmax) {
+    if (!(chunk_max > -INFINITY)) return;
+    if (chunk_max > max) {
+      sum = sum * std::exp(static_cast<double>(max) - chunk_max) + chunk_sum;
+      max = chunk_max;
+      argmax = chunk_argmax;
+    } else {
+      sum += chunk_sum * std::exp(static_cast<double>(chunk_max) - max);
+    }
+  }
+  bool any() const { return max > -INFINITY; }
+  double log_sum() const { return any() ? max + std::log(sum) : -INFINITY; }
+};
+
+void choose(const PreparedCommand& command, uint32_t sequence) {
+  const auto& params = command.params_as<TokenParams>();
+  SequenceState& state = command.operand<SequenceState>(0)[sequence];
+  if (state.finished) return;
+  const TokenPartial* partials =
+      command.operand<const TokenPartial>(4) + size_t{sequence} * params.n_chunks;
+  Merged text, timestamp;
+  for (uint32_t c = 0; c < params.n_chunks; ++c) {
+    text.add(partials[c].text_max, partials[c].text_sum, partials[c].text_argmax);
+    timestamp.add(partials[c].timestamp_max, partials[c].timestamp_sum,
+                  partials[c].timestamp_argmax);
+  }
+  // With no id left, the window ends.
+  uint32_t token = params.end_of_text;
+  double logprob = 0.0;
+  const double text_log = text.log_sum(), timestamp_log = timestamp.log_sum();
+  if (timestamp.any() && timestamp_log > text.max) {
+    token = timestamp.argmax;  // and no text was possible any more
+    logprob = timestamp.max - timestamp_log;
+  } else if (text.any()) {
+    token = text.argmax;
+    const double larger = std::max(text_log, timestamp_log);
+    logprob = text.max -
+              (larger + std::log(std::exp(text_log - larger) + std::exp(timestamp_log - larger)));
+  }
+  state.sum_logprob += static_cast<float>(logprob);
+  if (state.n_sampled < params.max_tokens) {
+    command.operand<int32_t>(2)[size_t{sequence} * params.max_tokens + state.n_sampled] =
+        static_cast<int32_t>(token);
+  }
+  const bool is_timestamp = token >= params.timestamp_begin;
+  state.penultimate_was_timestamp = state.n_sampled < 1 || state.last_was_timestamp;
+  state.last_was_timestamp = is_timestamp;
+  if (is_timestamp) state.last_timestamp = token;
+  ++state.n_sampled;
+  Row& row = command.operand<Row>(1)[sequence];
+  if (token == params.end_of_text || state.n_sampled >= state.max_sampled) {
+    state.finished = 1;
+    row = {0, -1, 0, 0};
+  } else {
+    row = {static_cast<int>(token), static_cast<int>(sequence), state.position, 0};
+    ++state.position;
+  }
+}
+
+void run_token_choose(const PreparedCommand& command, uint32_t, ThreadScratch&) {
+  const auto& params = command.params_as<TokenParams>();
+  const auto* states = command.operand<const SequenceState>(0);
+  bool all_finished = true;
+  for (uint32_t s = 0; s < params.n_sequences; ++s) {
+    choose(command, s);
+    all_finished &= states[s].finished != 0;
+  }
+  if (all_finished) *command.operand<uint32_t>(3) = 1;
+}
+
+void require_token_params(const TokenParams& params, const CommandToPrepare& command) {
+  command.require(params.n_sequences > 0 && params.n_vocab > 0 && params.n_chunks > 0,
+                  "a size is zero");
+  command.require(uint64_t{params.n_chunks} * params.chunk >= params.n_vocab,
+                  "the chunks do not cover the vocabulary");
+}
+
+}  // namespace
+
+void prepare_token_partials(PreparedCommand& prepared, const CommandToPrepare& command) {
+  const auto& params = command.command().params_as<TokenParams>();
+  require_token_params(params, command);
+  command.require_bytes(0, uint64_t{params.n_sequences} * params.n_chunks * sizeof(TokenPartial));
+  command.require_bytes(
+      1, (uint64_t{params.n_sequences - 1} * params.row_stride + params.n_vocab) * 4);
+  command.require_bytes(2, uint64_t{params.n_sequences} * sizeof(SequenceState));
+  command.require_bytes(3, (uint64_t{params.n_vocab} + 31) / 32 * 4);
+  // A few thousand ids a task: about two microseconds.
+  prepared.columns_per_task = std::max(1u, 4096 / params.chunk);
+  prepared.tasks_per_row_block =
+      (params.n_chunks + prepared.columns_per_task - 1) / prepared.columns_per_task;
+  prepared.n_tasks = params.n_sequences * prepared.tasks_per_row_block;
+  constexpr size_t kMostLanes = 16;
+  prepared.scratch_bytes =
+      sizeof(float) * (size_t{std::min(params.chunk, params.n_vocab)} + kMostLanes);
+  prepared.run = HWY_DYNAMIC_DISPATCH(run_token_partials);
+}
+
+void prepare_token_choose(PreparedCommand& prepared, const CommandToPrepare& command) {
+  const auto& params = command.command().params_as<TokenParams>();
+  require_token_params(params, command);
+  command.require_bytes(0, uint64_t{params.n_sequences} * sizeof(SequenceState));
+  command.require_bytes(1, uint64_t{params.n_sequences} * sizeof(Row));
+  command.require_bytes(2, uint64_t{params.n_sequences} * params.max_tokens * 4);
+  command.require_bytes(3, 4);
+  command.require_bytes(4, uint64_t{params.n_sequences} * params.n_chunks * sizeof(TokenPartial));
+  prepared.n_tasks = 1;
+  prepared.run = run_token_choose;
+}
+
+}  // namespace vesper
+#endif

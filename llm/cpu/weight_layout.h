@@ -1,0 +1,69 @@
+// How the CPU device lays out the matrices of decoders and language models: one copy of a weight
+// that serves row gather (embed), matrix-vector and matrix-matrix products alike.
+//
+// 16 rows of the matrix (outputs of the product) make a panel. Inside a panel the elements go by
+// input, in pairs, so that one pass over consecutive memory feeds 16 outputs at once:
+//
+//   f32, f16, bf16   [n_panels][padded_n_in / 2][16][2]
+//   int8             [n_panels]{[padded_n_in / 4][16][4], then i32 [16]: the sum of each output's
+//                    weights}, with a f32 scale per output beside it
+//
+// Inputs are padded with zeros to a multiple of 32 (int8: 64), outputs to a multiple of 16: one AMX
+// tile of weights is 1 KiB of consecutive memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "llm/cpu/thread_pool.h"
+#include "llm/device.h"
+
+namespace vesper {
+
+class PackedMatrix;
+
+// The CPU device's names for its storage: what `weight_format` holds. The first four are laid out
+// as above and keep the numbers of DType.
+enum class CpuWeightFormat : uint32_t {
+  kF32 = kDTypeF32,
+  kF16 = kDTypeF16,
+  kBF16 = kDTypeBF16,
+  kI8 = kDTypeI8,
+  kF16Tiles = 16,   // laid out as kF16, multiplied by bf16 tiles
+  kBF16Tiles = 17,  // laid out as kBF16, multiplied by bf16 tiles
+  kEncoder = 32,    // a PackedMatrix
+};
+
+inline constexpr uint32_t kPanelOutputs = 16;
+
+struct WeightLayout {
+  DType element;  // kF32, kF16, kBF16 or kI8
+  uint32_t n_out, n_in;
+  uint32_t padded_n_in;
+  uint32_t n_panels;
+  uint64_t panel_bytes;
+
+  uint64_t bytes() const { return n_panels * panel_bytes; }
+};
+
+// Throws Error(kInternal) if the format is none of this layout.
+WeightLayout weight_layout(CpuWeightFormat format, uint32_t n_out, uint32_t n_in);
+
+// The format that suits a matrix of these files' elements and this choice of products.
+CpuWeightFormat choose_weight_format(const MatrixSource& source, Compute compute);
+
+// Throws Error(kModel) naming the tensor whose elements cannot be read as numbers, if there is one.
+void require_readable(const MatrixSource& source);
+
+// Packs the rows of `source` into `packed` (zeroed, layout.bytes()); for int8 also writes `scale`
+// [n_out], where each row that was no int8 gets max |w| / 127. Uses all threads of the pool.
+// Throws as require_readable.
+void pack_weight(const MatrixSource& source, const WeightLayout& layout, std::byte* packed,
+                 float* scale, ThreadPool& pool);
+
+// One row of a source as f32 [n_in]: of the matrix that lies `row` rows down all parts together.
+// With `convolution` the taps come outermost. `scratch` has n_in floats.
+void read_source_row(const MatrixSource& source, uint32_t row, uint32_t n_in, float* scratch,
+                     float* out);
+
+}  // namespace vesper
