@@ -6,13 +6,14 @@
 #   make quick    the tests that take seconds
 #   make asan     the tests under the address and undefined-behaviour sanitizers, in build-asan/
 #   make bench    the benchmarks of the kernels
+#   make compare  whole programs on the same weights: ours, whisper.cpp, faster-whisper
 #   make format   lay out the sources by .clang-format
 #   make clean    remove what was built
 
 JOBS ?= $(shell nproc)
 WERROR ?= ON
 
-.PHONY: build demo check quick asan bench format clean setup
+.PHONY: build demo check quick asan bench compare format clean setup
 
 build:
 	cmake --preset release
@@ -44,6 +45,12 @@ bench:
 	cmake --preset release -DVESPER_BENCH=ON
 	cmake --build --preset release --parallel $(JOBS)
 	for program in build/*_bench; do $$program || exit; done
+
+compare: build
+	scripts/fetch-models.sh
+	JOBS=$(JOBS) bench/compare_peers.sh
+	bench/compare.py
+	bench/compare_two_at_once.py
 
 format:
 	git ls-files '*.cc' '*.h' | xargs clang-format -i
