@@ -29,18 +29,22 @@ Resampler::Resampler(int from_hz) : from_hz_(from_hz) {
                                           std::to_string(from_hz));
   }
   if (from_hz == kSampleRateHz) return;
+  if (PolyphaseResampler::suits(from_hz, kSampleRateHz)) {
+    polyphase_ = std::make_unique<PolyphaseResampler>(from_hz, kSampleRateHz);
+    return;
+  }
   int code = 0;
   converter_.reset(src_new(SRC_SINC_BEST_QUALITY, 1, &code));
   if (!converter_) throw broken(code);
 }
 
 void Resampler::push(const float* samples, size_t n, std::vector<float>& out) {
-  n_in_ += n;
+  if (polyphase_) return polyphase_->push(samples, n, out);
   if (!converter_) {
     out.insert(out.end(), samples, samples + n);
-    n_out_ += n;
     return;
   }
+  n_in_ += n;
   for (size_t done = 0; done < n;) {
     const size_t block = std::min(kBlock, n - done);
     convert(samples + done, block, false, out);
@@ -49,6 +53,7 @@ void Resampler::push(const float* samples, size_t n, std::vector<float>& out) {
 }
 
 void Resampler::finish(std::vector<float>& out) {
+  if (polyphase_) return polyphase_->finish(out);
   if (!converter_) return;
   convert(nullptr, 0, true, out);
   // The converter counts in floating point and can end a sample early or late.

@@ -1,10 +1,14 @@
-// Any rate in, 16 kHz out, as a stream: libsamplerate's best sinc converter.
+// Any rate in, 16 kHz out, as a stream. Rates in a simple ratio to 16 kHz (44.1, 48, 22.05, 8 kHz,
+// ...) go through the tabulated filters of polyphase.h, all others through libsamplerate's best
+// sinc converter, which needs no table but 20 times as long.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
+
+#include "audio/polyphase.h"
 
 namespace vesper {
 
@@ -29,7 +33,8 @@ class Resampler {
   void convert(const float* samples, size_t n, bool is_last, std::vector<float>& out);
 
   int from_hz_;
-  std::unique_ptr<void, Close> converter_;  // SRC_STATE; null at 16 kHz
+  std::unique_ptr<PolyphaseResampler> polyphase_;  // for simple ratios
+  std::unique_ptr<void, Close> converter_;         // SRC_STATE, for the others; neither at 16 kHz
   uint64_t n_in_ = 0, n_out_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "audio/resample.h"
 
 #include <gtest/gtest.h>
+#include <samplerate.h>
 
 #include <algorithm>
 #include <cmath>
@@ -63,6 +64,31 @@ TEST(Resampler, GivesExactlyTheRoundedNumberOfSamples) {
       const auto expected = static_cast<size_t>(std::floor(double(n) * 16000.0 / rate + 0.5));
       EXPECT_EQ(resampled(noise(0.5f, n, 9), rate, 777).size(), expected) << n << " at " << rate;
     }
+  }
+}
+
+TEST(Resampler, OfSimpleRatiosAgreesWithLibsamplerate) {
+  for (const int rate : {8000, 11025, 22050, 32000, 44100, 48000, 96000}) {
+    // Noise that both pass bands keep: without what lies above 90 % of the Nyquist frequency.
+    std::vector<float> samples(static_cast<size_t>(rate));
+    const double highest = 0.9 * std::min(rate, 16000) / 2.0;
+    for (int i = 0; i < 40; ++i) {
+      const std::vector<float> part =
+          tone(highest * (i + 0.37 * (i % 3)) / 41.0, 0.02, samples.size(), rate);
+      for (size_t n = 0; n < samples.size(); ++n) samples[n] += part[n];
+    }
+    SRC_DATA data = {};
+    std::vector<float> expected(16000);
+    data.data_in = samples.data();
+    data.input_frames = rate;
+    data.data_out = expected.data();
+    data.output_frames = 16000;
+    data.src_ratio = 16000.0 / rate;
+    ASSERT_EQ(src_simple(&data, SRC_SINC_BEST_QUALITY, 1), 0);
+    const std::vector<float> out = resampled(samples, rate, 5000);
+    float worst = 0.0f;
+    for (size_t i = 1000; i < 15000; ++i) worst = std::max(worst, std::fabs(out[i] - expected[i]));
+    EXPECT_LT(worst, 5e-5f) << rate;
   }
 }
 
