@@ -8,14 +8,33 @@
 
 namespace vesper {
 
+namespace {
+
+struct ComputeName {
+  Compute compute;
+  std::string_view name;
+};
+constexpr ComputeName kComputeNames[] = {{Compute::kAuto, "auto"},
+                                         {Compute::kF32, "f32"},
+                                         {Compute::kF16, "f16"},
+                                         {Compute::kBF16, "bf16"},
+                                         {Compute::kI8, "int8"}};
+
+}  // namespace
+
 Compute parse_compute(std::string_view name) {
-  if (name == "auto") return Compute::kAuto;
-  if (name == "f32") return Compute::kF32;
-  if (name == "f16") return Compute::kF16;
-  if (name == "bf16") return Compute::kBF16;
-  if (name == "int8") return Compute::kI8;
+  for (const ComputeName& row : kComputeNames) {
+    if (row.name == name) return row.compute;
+  }
   throw Error(ErrorKind::kUsage, "--compute: expected auto, f32, f16, bf16 or int8, found '" +
                                      std::string(name) + "'");
+}
+
+std::string_view compute_name(Compute compute) {
+  for (const ComputeName& row : kComputeNames) {
+    if (row.compute == compute) return row.name;
+  }
+  return "unknown";
 }
 
 std::unique_ptr<Device> open_device(std::string_view name, const DeviceOptions& options) {

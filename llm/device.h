@@ -28,6 +28,7 @@ struct DeviceInfo {
 enum class Compute { kAuto, kF32, kF16, kBF16, kI8 };
 // Throws Error(kUsage) listing the names if `name` is none of auto, f32, f16, bf16, int8.
 Compute parse_compute(std::string_view name);
+std::string_view compute_name(Compute compute);
 
 // How a matrix will be used: a device chooses its storage by that.
 enum class WeightUse {

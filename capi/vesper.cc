@@ -1,0 +1,133 @@
+#include "vesper.h"
+
+#include <cmath>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "audio/recording.h"
+#include "decoder/transcriber.h"
+#include "decoder/whisper_model.h"
+#include "error/error.h"
+#include "llm/tokenizer/utf8_stream.h"
+
+struct vesper_whisper {
+  vesper_whisper(const char* path, const vesper_device_options& options)
+      : model(path,
+              vesper::open_device(options.device ? options.device : "auto",
+                                  vesper::DeviceOptions{.n_threads = options.threads}),
+              vesper::parse_compute(options.compute ? options.compute : "auto")),
+        transcriber(model) {}
+
+  vesper::WhisperModel model;
+  vesper::Transcriber transcriber;
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+// Thrown through the transcriber when a callback asks to stop.
+struct Stopped {};
+
+vesper_status fail(vesper_status status, const char* message) {
+  last_error = message;
+  return status;
+}
+
+// Runs `work` and turns whatever it throws into a status.
+template <class Work>
+vesper_status guarded(const Work& work) {
+  try {
+    work();
+    return VESPER_OK;
+  } catch (const Stopped&) {
+    return fail(VESPER_ERROR_STOPPED, "stopped by the caller");
+  } catch (const vesper::Error& error) {
+    return fail(static_cast<vesper_status>(vesper::exit_status(error.kind())), error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(VESPER_ERROR_DEVICE, "out of memory");
+  } catch (const std::exception& error) {
+    return fail(VESPER_ERROR_INTERNAL, error.what());
+  }
+}
+
+void transcribe(vesper_whisper& whisper, const vesper::MelSpectrogram& mel,
+                const vesper_transcribe_options* options, vesper_on_segment on_segment,
+                void* user) {
+  vesper::DecodingSettings settings;
+  if (options) {
+    if (options->language) settings.language = options->language;
+    if (options->initial_prompt) settings.initial_prompt = options->initial_prompt;
+    settings.translate = options->translate != 0;
+  }
+  whisper.transcriber.transcribe(mel, settings,
+                                 [&](const vesper::Segment& segment) {
+                                   const std::string text = vesper::valid_utf8(segment.text);
+                                   const vesper_segment view{
+                                       segment.start_s,     segment.end_s,
+                                       text.c_str(),        segment.language.c_str(),
+                                       segment.avg_logprob, segment.no_speech_prob};
+                                   if (on_segment && on_segment(&view, user) != 0) throw Stopped();
+                                 },
+                                 {});
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* vesper_version(void) { return VESPER_VERSION; }
+
+const char* vesper_last_error(void) { return last_error.c_str(); }
+
+vesper_status vesper_whisper_open(const char* path, const vesper_device_options* options,
+                                  vesper_whisper** whisper) {
+  if (!path || !whisper) return fail(VESPER_ERROR_USAGE, "vesper_whisper_open: NULL argument");
+  *whisper = nullptr;
+  return guarded(
+      [&] { *whisper = new vesper_whisper(path, options ? *options : vesper_device_options{}); });
+}
+
+void vesper_whisper_close(vesper_whisper* whisper) { delete whisper; }
+
+vesper_status vesper_whisper_transcribe_file(vesper_whisper* whisper, const char* audio_path,
+                                             const vesper_transcribe_options* options,
+                                             vesper_on_segment on_segment, void* user) {
+  if (!whisper || !audio_path) {
+    return fail(VESPER_ERROR_USAGE, "vesper_whisper_transcribe_file: NULL argument");
+  }
+  return guarded([&] {
+    transcribe(*whisper,
+               vesper::read_log_mel(vesper::AudioReader(audio_path),
+                                    static_cast<int>(whisper->model.n_mels()),
+                                    whisper->model.mel_filters()),
+               options, on_segment, user);
+  });
+}
+
+vesper_status vesper_whisper_transcribe_pcm(vesper_whisper* whisper, const float* samples,
+                                            size_t n_samples,
+                                            const vesper_transcribe_options* options,
+                                            vesper_on_segment on_segment, void* user) {
+  if (!whisper || (!samples && n_samples > 0)) {
+    return fail(VESPER_ERROR_USAGE, "vesper_whisper_transcribe_pcm: NULL argument");
+  }
+  return guarded([&] {
+    for (size_t i = 0; i < n_samples; ++i) {
+      if (!std::isfinite(samples[i])) {
+        throw vesper::Error(vesper::ErrorKind::kInput, "samples: expected finite numbers, found " +
+                                                           std::to_string(samples[i]) + " at " +
+                                                           std::to_string(i));
+      }
+    }
+    vesper::MelSpectrogram mel(static_cast<int>(whisper->model.n_mels()),
+                               whisper->model.mel_filters());
+    mel.push(samples, n_samples);
+    mel.finish();
+    transcribe(*whisper, mel, options, on_segment, user);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,45 @@
+// A recording's log-mel in, its segments out: the walk over 30 s windows of openai-whisper's
+// transcribe.py.
+//
+// Each window is decoded with the text before it as a prompt; its timestamps say which segments it
+// has and where the next window begins. Called by the programs; of what one window yields,
+// decoder/window_segments.h makes segments.
+#pragma once
+
+#include <functional>
+
+#include "audio/mel.h"
+#include "decoder/decoding_settings.h"
+#include "decoder/transcript.h"
+#include "decoder/whisper_model.h"
+
+namespace vesper {
+
+class Transcriber {
+ public:
+  explicit Transcriber(WhisperModel& model) : model_(model) {}
+
+  // `mel` is finished and has the model's number of mels. Calls on_segment for each segment as soon
+  // as it is final, in order, and on_progress with the seconds done and in total. Throws
+  // Error(kUsage) for settings that the model cannot follow (a language it does not know).
+  Transcript transcribe(const MelSpectrogram& mel, const DecodingSettings& settings,
+                        const std::function<void(const Segment&)>& on_segment,
+                        const std::function<void(double done_s, double total_s)>& on_progress);
+
+ private:
+  struct Language {
+    std::string code;
+    double probability;
+  };
+  // The language of the window that was encoded last.
+  Language detect_language();
+  // The code of a language by its code or name. Throws Error(kUsage) if the model knows it not.
+  std::string known_language(const std::string& name) const;
+  // Start of transcript, language and task, and no-timestamps if there are to be none.
+  std::vector<int32_t> start_sequence(const std::string& language,
+                                      const DecodingSettings& settings) const;
+
+  WhisperModel& model_;
+};
+
+}  // namespace vesper

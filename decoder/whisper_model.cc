@@ -1,0 +1,40 @@
+#include "decoder/whisper_model.h"
+
+#include <utility>
+
+#include "error/error.h"
+
+namespace vesper {
+
+WhisperModel::WhisperModel(const std::filesystem::path& path, std::unique_ptr<Device> device,
+                           Compute compute, uint32_t n_windows)
+    : device_(std::move(device)),
+      compute_(device_->resolve(compute)),
+      provider_(open_weights(path)),
+      tokens_(WhisperTokens::of_vocabulary_size(provider_->whisper().n_vocab)),
+      tokenizer_(provider_->vocabulary(), static_cast<uint32_t>(tokens_.eot)),
+      encoder_(std::make_unique<WhisperEncoder>(*device_, *provider_, compute_, n_windows)),
+      decoder_(std::make_unique<WhisperDecoder>(*device_, *provider_, compute_, tokens_,
+                                                tokenizer_.find(" "), n_windows)) {
+  for (uint32_t n = 1; n <= n_windows; ++n) {
+    DispatchTable table;
+    encoder_->emit(table, n);
+    decoder_->emit_cross_kv(table, n, *encoder_);
+    encode_.push_back(device_->record(table));
+  }
+  suppressed_ = provider_->whisper().suppress_tokens;
+  if (suppressed_.empty()) suppressed_ = non_speech_tokens(tokenizer_);
+  for (int32_t special : tokens_.suppressed_special()) suppressed_.push_back(special);
+}
+
+void WhisperModel::encode(std::span<const float* const> windows) {
+  if (windows.empty() || windows.size() > encode_.size()) {
+    throw Error(ErrorKind::kInternal, "encoder: " + std::to_string(windows.size()) +
+                                          " windows, but the model was loaded for 1 to " +
+                                          std::to_string(encode_.size()));
+  }
+  for (uint32_t i = 0; i < windows.size(); ++i) encoder_->write_window(i, windows[i]);
+  device_->run(encode_[windows.size() - 1]);
+}
+
+}  // namespace vesper

@@ -1,0 +1,59 @@
+// A loaded Whisper model on a device: encoder, decoder, vocabulary.
+//
+// Comes from a file or folder; gives what decoder/transcriber needs of it: windows encoded, prompts
+// decoded, tokens spelled.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "decoder/whisper_decoder.h"
+#include "encoder/whisper_encoder.h"
+#include "llm/device.h"
+#include "llm/tokenizer/tokenizer.h"
+#include "llm/tokenizer/whisper_tokens.h"
+
+namespace vesper {
+
+class WhisperModel {
+ public:
+  // Loads the model onto `device` for `n_windows` windows at once. Throws Error(kModel, kDevice,
+  // kUsage).
+  WhisperModel(const std::filesystem::path& path, std::unique_ptr<Device> device, Compute compute,
+               uint32_t n_windows = 1);
+
+  // Encodes windows, each [n_frames, n_mels] of scaled log-mel, to places 0 to n - 1 of the
+  // decoder.
+  void encode(std::span<const float* const> windows);
+
+  WhisperDecoder& decoder() { return *decoder_; }
+  const WhisperEncoder& encoder() const { return *encoder_; }
+  const Tokenizer& tokenizer() const { return tokenizer_; }
+  const WhisperTokens& tokens() const { return tokens_; }
+  const Device& device() const { return *device_; }
+  Device& device() { return *device_; }
+  Compute compute() const { return compute_; }
+  // Frames of log-mel in a window.
+  uint32_t n_frames() const { return encoder_->n_frames(); }
+  uint32_t n_mels() const { return encoder_->n_mels(); }
+  // [n_mels, 201], empty where the file has none.
+  const std::vector<float>& mel_filters() const { return provider_->whisper().mel_filters; }
+  // What the model should never say: its file's own list, else the reference's.
+  const std::vector<int32_t>& suppressed() const { return suppressed_; }
+
+ private:
+  std::unique_ptr<Device> device_;
+  Compute compute_;
+  std::unique_ptr<WeightProvider> provider_;
+  WhisperTokens tokens_;
+  Tokenizer tokenizer_;
+  std::unique_ptr<WhisperEncoder> encoder_;
+  std::unique_ptr<WhisperDecoder> decoder_;
+  std::vector<int32_t> suppressed_;
+  std::vector<RecordingId> encode_;  // [n_windows]: for 1, 2, ... windows
+};
+
+}  // namespace vesper

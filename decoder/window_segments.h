@@ -1,0 +1,27 @@
+// Cuts what was decoded in one window into segments, and says where the next window begins, as
+// openai-whisper's transcribe.py does.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace vesper {
+
+struct WindowSegment {
+  double start_s = 0, end_s = 0;  // from the start of the recording
+  std::vector<int32_t> tokens;    // timestamps included
+};
+
+struct WindowSegments {
+  std::vector<WindowSegment> segments;
+  uint32_t advance_frames = 0;  // from this window's first frame to the next one's, at least 1
+};
+
+// `tokens` are those of a window that begins at frame `seek` and has `n_content_frames` (at most a
+// whole window) of the recording. Segments end where two timestamps follow each other; a single
+// timestamp at the end says that no speech follows it in the window.
+WindowSegments cut_window(std::span<const int32_t> tokens, int32_t timestamp_begin, uint64_t seek,
+                          uint32_t n_content_frames);
+
+}  // namespace vesper

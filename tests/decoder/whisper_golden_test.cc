@@ -1,0 +1,160 @@
+// Real models on real speech against openai-whisper 20250625 (f32, CPU) on the same weights.
+//
+// The recordings are those of Debian's pocketsphinx-testdata, the models those that
+// scripts/fetch-models.sh gets.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "audio/recording.h"
+#include "cli/model_lookup.h"
+#include "decoder/transcriber.h"
+#include "decoder/whisper_model.h"
+
+namespace vesper {
+namespace {
+
+struct Logit {
+  int32_t id;
+  float value;
+};
+
+struct Golden {
+  const char* model;
+  // Of model.transcribe(clip, temperature=0, beam_size=None), by sentence; each is one segment from
+  // 0 to end_s.
+  struct Sentence {
+    const char* number;
+    const char* text;
+    double end_s;
+  };
+  std::vector<Sentence> sentences;
+  // For sentence 0870: the start sequence, and the ten highest logits after it.
+  std::vector<int32_t> start;
+  std::vector<Logit> top;
+};
+
+const Golden kTinyEn{
+    "tiny.en",
+    {{"0870",
+      " And Mr. John Dashwood had then leisure to consider how much there might be prudently in "
+      "his "
+      "power to do for them.",
+      7.0},
+     {"0880", " He was not an old-sposed young man.", 3.0},
+     {"0890", " Unless to be rather cold-hearted and rather selfish is to be ill-disposed.", 5.0},
+     {"0920",
+      " Had he married a more amiable woman, he might have been made still more respectable than "
+      "he "
+      "was.",
+      6.0},
+     {"0930", " He might even have been made amiable himself.", 3.0}},
+    {50257},
+    {{50362, 24.1819f},
+     {50363, 24.0084f},
+     {50361, 21.2916f},
+     {50367, 17.7965f},
+     {50371, 17.6374f},
+     {50373, 17.4459f},
+     {50375, 17.2734f},
+     {50368, 17.2529f},
+     {50369, 17.2282f},
+     {50374, 17.1209f}}};
+
+const Golden kBase{
+    "base",
+    {{"0870",
+      " And Mr. John Dashwood had then leisure to consider how much there might be prudently in "
+      "his "
+      "power to do for them.",
+      7.0},
+     {"0880", " He was not an ill-disposed young man.", 3.0},
+     {"0890", " Unless to be rather cold-hearted and rather selfish is to be ill-disposed.", 5.0},
+     {"0920",
+      " Had he married a more amiable woman he might have been made still more respectable than he "
+      "was?",
+      6.0},
+     {"0930", " He might even have been made amiable himself.", 3.0}},
+    {50258, 50259, 50359},
+    {{50363, 22.1534f},
+     {50364, 21.7522f},
+     {50372, 15.4917f},
+     {50374, 15.4489f},
+     {50368, 15.2707f},
+     {50370, 15.2292f},
+     {50366, 15.1884f},
+     {50376, 15.1726f},
+     {50369, 15.0999f},
+     {50375, 15.0210f}}};
+
+std::string recording_of(const std::string& sentence) {
+  return "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-" +
+         sentence + ".wav";
+}
+
+std::unique_ptr<WhisperModel> load(const std::string& name, const std::string& device,
+                                   Compute compute) {
+  ModelLookup lookup;
+  lookup.offline = true;
+  return std::make_unique<WhisperModel>(find_model(name, lookup), open_device(device),
+                                        compute);
+}
+
+MelSpectrogram log_mel(const WhisperModel& model, const std::string& sentence) {
+  return read_log_mel(AudioReader(recording_of(sentence)), static_cast<int>(model.n_mels()),
+                      model.mel_filters());
+}
+
+struct Case {
+  const Golden* golden;
+  const char* device;
+};
+
+class WhisperGolden : public testing::TestWithParam<Case> {};
+
+TEST_P(WhisperGolden, GreedyTextAndTimesAtF32AreThoseOfTheReference) {
+  const auto model = load(GetParam().golden->model, GetParam().device, Compute::kF32);
+  for (const Golden::Sentence& sentence : GetParam().golden->sentences) {
+    const Transcript transcript =
+        Transcriber(*model).transcribe(log_mel(*model, sentence.number), {}, {}, {});
+    EXPECT_EQ(transcript.language, "en");
+    ASSERT_EQ(transcript.segments.size(), 1u) << sentence.number;
+    EXPECT_EQ(transcript.segments[0].text, sentence.text);
+    EXPECT_NEAR(transcript.segments[0].start_s, 0, 0.021);
+    EXPECT_NEAR(transcript.segments[0].end_s, sentence.end_s, 0.021);
+  }
+}
+
+TEST_P(WhisperGolden, LogitsOfTheStartSequenceAtF32AreWithinAHundredth) {
+  const Golden& golden = *GetParam().golden;
+  const auto model = load(golden.model, GetParam().device, Compute::kF32);
+  const MelSpectrogram mel = log_mel(*model, "0870");
+  std::vector<float> window(size_t{model->n_frames()} * model->n_mels());
+  mel.window({.n_frames = model->n_frames(), .beyond = MelWindow::Beyond::kSilence}, window.data());
+  const float* const windows[] = {window.data()};
+  model->encode(windows);
+  const std::vector<float> logits = model->decoder().prompt_logits(golden.start);
+  const float* last = logits.data() + (golden.start.size() - 1) * model->decoder().n_vocab();
+  for (const Logit& logit : golden.top) EXPECT_NEAR(last[logit.id], logit.value, 1e-2) << logit.id;
+}
+
+std::string case_name(const testing::TestParamInfo<Case>& info) {
+  std::string name = std::string(info.param.golden->model) + "_" + info.param.device;
+  for (char& c : name) {
+    if (c == '.' || c == ':') c = '_';
+  }
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, WhisperGolden,
+                         testing::Values(Case{&kTinyEn, "cpu"}, Case{&kBase, "cpu"}), case_name);
+#ifdef VESPER_HAS_VULKAN
+INSTANTIATE_TEST_SUITE_P(Lavapipe, WhisperGolden, testing::Values(Case{&kTinyEn, "vulkan"}),
+                         case_name);
+#endif
+
+}  // namespace
+}  // namespace vesper
