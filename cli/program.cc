@@ -8,8 +8,8 @@
 #include <new>
 
 #include "cli/unfinished_files.h"
-#include "decoder/writers.h"
 #include "error/error.h"
+#include "llm/tokenizer/utf8_stream.h"
 
 namespace vesper {
 namespace {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "error/error.h"
+#include "llm/tokenizer/utf8_stream.h"
 
 namespace vesper {
 namespace {
@@ -330,48 +331,6 @@ std::unique_ptr<TranscriptWriter> make_writer(TranscriptFormat format, TextSink 
       return std::make_unique<JsonlWriter>(std::move(sink));
   }
   throw Error(ErrorKind::kInternal, "a transcript format without a writer");
-}
-
-std::string valid_utf8(std::string_view text) {
-  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-  std::string out;
-  out.reserve(text.size());
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  for (size_t i = 0; i < text.size();) {
-    const unsigned lead = byte(i);
-    if (lead < 0x80) {
-      out += text[i++];
-      continue;
-    }
-    // Unicode standard, table 3-7: how many bytes follow, and the range of the first of them, which
-    // excludes overlong forms, surrogates and values past U+10FFFF.
-    size_t following = 0;
-    unsigned low = 0x80, high = 0xBF;
-    if (lead >= 0xC2 && lead <= 0xDF) {
-      following = 1;
-    } else if (lead >= 0xE0 && lead <= 0xEF) {
-      following = 2;
-      if (lead == 0xE0) low = 0xA0;
-      if (lead == 0xED) high = 0x9F;
-    } else if (lead >= 0xF0 && lead <= 0xF4) {
-      following = 3;
-      if (lead == 0xF0) low = 0x90;
-      if (lead == 0xF4) high = 0x8F;
-    }
-    size_t end = i + 1;
-    while (end < text.size() && end - i <= following && byte(end) >= low && byte(end) <= high) {
-      ++end;
-      low = 0x80;
-      high = 0xBF;
-    }
-    if (following > 0 && end - i == following + 1) {
-      out += text.substr(i, end - i);
-    } else {
-      out += kReplacement;
-    }
-    i = end;
-  }
-  return out;
 }
 
 }  // namespace vesper

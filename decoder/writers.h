@@ -59,9 +59,4 @@ class TranscriptWriter {
 
 std::unique_ptr<TranscriptWriter> make_writer(TranscriptFormat format, TextSink sink);
 
-// The text with every byte that is not part of a valid UTF-8 sequence replaced: one U+FFFD for each
-// maximal prefix of a sequence, as the Unicode standard recommends (chapter 3, "U+FFFD Substitution
-// of Maximal Subparts") and Python's decoder does.
-std::string valid_utf8(std::string_view text);
-
 }  // namespace vesper
