@@ -9,6 +9,7 @@
 #include <random>
 
 #include "error/error.h"
+#include "llm/tokenizer/utf8_stream.h"
 
 namespace vesper {
 namespace {
