@@ -7,6 +7,8 @@
 #include <string>
 
 #include "error/error.h"
+#include "llm/half.h"
+#include "llm/k_quants.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -20,16 +22,6 @@ T load(const uint8_t* at) {
   T value;
   std::memcpy(&value, at, sizeof value);
   return value;
-}
-
-// IEEE 754 half to single without branches on the exponent: the exponent is moved by a
-// multiplication, which also normalises subnormals; infinities and NaN are patched in.
-float f16_bits_to_f32(uint16_t half) {
-  const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
-  const uint32_t magnitude = static_cast<uint32_t>(half & 0x7fffu) << 13;
-  uint32_t bits = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
-  if ((half & 0x7c00u) == 0x7c00u) bits |= 0x7f800000u;
-  return std::bit_cast<float>(bits | sign);
 }
 
 void f32_to_f32(const void* source, float* out, uint64_t n) {
@@ -131,7 +123,7 @@ void q8_0_to_f32(const void* source, float* out, uint64_t n) {
 }
 
 // In the order of DType, which indexes it.
-constexpr std::array<DTypeDescriptor, 11> kDTypes = {{
+constexpr std::array<DTypeDescriptor, 16> kDTypes = {{
     {DType::kF32, "f32", 1, 4, 0, f32_to_f32},
     {DType::kF16, "f16", 1, 2, 1, f16_to_f32},
     {DType::kBF16, "bf16", 1, 2, 30, bf16_to_f32},
@@ -143,6 +135,11 @@ constexpr std::array<DTypeDescriptor, 11> kDTypes = {{
     {DType::kQ8_0, "q8_0", 32, 34, 8, q8_0_to_f32},
     {DType::kI16, "i16", 1, 2, 25, nullptr},
     {DType::kI32, "i32", 1, 4, 26, nullptr},
+    {DType::kQ2_K, "q2_k", kKQuantBlock, 84, 10, q2_k_to_f32},
+    {DType::kQ3_K, "q3_k", kKQuantBlock, 110, 11, q3_k_to_f32},
+    {DType::kQ4_K, "q4_k", kKQuantBlock, 144, 12, q4_k_to_f32},
+    {DType::kQ5_K, "q5_k", kKQuantBlock, 176, 13, q5_k_to_f32},
+    {DType::kQ6_K, "q6_k", kKQuantBlock, 210, 14, q6_k_to_f32},
 }};
 
 }  // namespace

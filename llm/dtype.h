@@ -24,6 +24,11 @@ enum class DType : uint32_t {
   kQ8_0 = 8,
   kI16 = 9,
   kI32 = 10,
+  kQ2_K = 11,
+  kQ3_K = 12,
+  kQ4_K = 13,
+  kQ5_K = 14,
+  kQ6_K = 15,
 };
 
 // How a weight format is laid out: `block` consecutive elements of a row take `block_bytes`.

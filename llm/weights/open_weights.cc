@@ -6,6 +6,7 @@
 #include "error/error.h"
 #include "llm/weights/ctranslate2_reader.h"
 #include "llm/weights/ggml_reader.h"
+#include "llm/weights/gguf_reader.h"
 #include "llm/weights/hugging_face_reader.h"
 #include "llm/weights/weight_provider.h"
 
@@ -26,6 +27,7 @@ std::string first_bytes(const MappedFile& file) {
 // `files`: where what belongs to `file` stands beside it.
 ModelContents read_contents(const ModelFiles& files, std::shared_ptr<const MappedFile> file) {
   if (is_ggml(*file)) return read_ggml(std::move(file));
+  if (is_gguf(*file)) return read_gguf(files, std::move(file));
   if (is_ctranslate2(*file)) return read_ctranslate2(files, std::move(file));
   if (is_safetensors(*file)) {
     Safetensors safetensors;
@@ -34,7 +36,7 @@ ModelContents read_contents(const ModelFiles& files, std::shared_ptr<const Mappe
   }
   throw Error(ErrorKind::kModel,
               file->name() +
-                  ": expected a model in ggml, CTranslate2 or safetensors format, found " +
+                  ": expected a model in GGUF, ggml, CTranslate2 or safetensors format, found " +
                   first_bytes(*file));
 }
 
@@ -43,13 +45,17 @@ ModelContents read_folder(const ModelFiles& files) {
   if (!files.names_ending_with(".safetensors").empty()) {
     return read_hugging_face(files, read_safetensors(files));
   }
-  // A single ggml file has no fixed name.
-  const auto names = files.names_ending_with(".bin");
+  // Neither a GGUF nor a ggml file has a fixed name. The first of a split one leads to the others.
+  auto names = files.names_ending_with(".gguf");
+  if (!names.empty() && names.front().find("-00001-of-") != std::string::npos) names.resize(1);
+  const auto ggml_names = files.names_ending_with(".bin");
+  names.insert(names.end(), ggml_names.begin(), ggml_names.end());
   if (names.size() != 1) {
-    throw Error(ErrorKind::kModel, files.folder().string() +
-                                       ": expected model.bin, *.safetensors or one *.bin in this "
-                                       "folder, found " +
-                                       std::to_string(names.size()) + " *.bin");
+    throw Error(ErrorKind::kModel,
+                files.folder().string() +
+                    ": expected model.bin, *.safetensors, one *.gguf or one *.bin in this "
+                    "folder, found " +
+                    std::to_string(names.size()) + " of the last two");
   }
   return read_contents(files, files.open(names.front()));
 }

@@ -36,6 +36,8 @@
 
 namespace vesper {
 
+class Gguf;
+
 // A tensor inside a mapped file: valid as long as its provider.
 struct TensorView {
   std::string name;       // canonical
@@ -78,6 +80,7 @@ struct ModelContents {
   std::vector<UnreadableTensor> unreadable;
   std::optional<WhisperHyperparameters> whisper;
   std::vector<std::string> vocabulary;
+  std::shared_ptr<const Gguf> gguf;  // where the format is GGUF: its metadata
 };
 
 class WeightProvider {
@@ -87,7 +90,7 @@ class WeightProvider {
   WeightProvider(const WeightProvider&) = delete;
   WeightProvider& operator=(const WeightProvider&) = delete;
 
-  // "ggml", "ctranslate2", "safetensors".
+  // "ggml", "ctranslate2", "safetensors", "gguf".
   std::string_view format() const { return contents_.format; }
   // "whisper", or what else the files call it; empty if they do not tell.
   std::string_view family() const { return contents_.family; }
@@ -102,6 +105,8 @@ class WeightProvider {
   // The vocabulary as raw bytes by token id (byte-level spelling already undone). Special tokens
   // that the file does not list are absent: the vector may be shorter than n_vocab, never longer.
   const std::vector<std::string>& vocabulary() const { return contents_.vocabulary; }
+  // The container with its metadata (llm/weights/gguf_file.h), or null for any other format.
+  const Gguf* gguf() const { return contents_.gguf.get(); }
   const std::filesystem::path& path() const { return path_; }
 
   // Lets the system take back the memory under a tensor that has been copied elsewhere. It stays
@@ -114,8 +119,8 @@ class WeightProvider {
   std::unordered_map<std::string_view, size_t> index_;  // canonical name -> place in tensors
 };
 
-// Opens a file, or a folder with `model.bin` or `*.safetensors`. Throws Error(kModel) naming the
-// file, the offset and what was expected; or what is wrong with the path.
+// Opens a file, or a folder with `model.bin`, `*.safetensors` or one GGUF or ggml model. Throws
+// Error(kModel) naming the file, the offset and what was expected; or what is wrong with the path.
 std::unique_ptr<WeightProvider> open_weights(const std::filesystem::path& path);
 // The same for a folder whose files may be in memory.
 std::unique_ptr<WeightProvider> open_weights(const ModelFiles& files);

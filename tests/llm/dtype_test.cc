@@ -41,8 +41,8 @@ TEST(DType, RowsAreFoundByNumberAndByName) {
     }
   }
   EXPECT_EQ(find_ggml_dtype(-1), nullptr);
-  EXPECT_EQ(find_ggml_dtype(10), nullptr);  // q2_k
-  EXPECT_EQ(find_dtype("q2_k"), nullptr);
+  EXPECT_EQ(find_ggml_dtype(23), nullptr);  // iq4_xs
+  EXPECT_EQ(find_dtype("iq4_xs"), nullptr);
 }
 
 TEST(DType, BytesAreOfWholeBlocksAndDoNotOverflow) {

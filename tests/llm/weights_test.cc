@@ -207,8 +207,8 @@ TEST(Weights, ThatAreMissingAreNamed) {
 }
 
 TEST(Weights, OfNoKnownFormatAreAnErrorThatSaysWhatTheFileBeginsWith) {
-  EXPECT_THAT(error_of(with_text({}, "model.bin", "GGUF\x03")),
-              AllOf(HasSubstr("model.bin"), HasSubstr("47 47 55 46 03")));
+  EXPECT_THAT(error_of(with_text({}, "model.bin", "ONNX\x03")),
+              AllOf(HasSubstr("model.bin"), HasSubstr("4f 4e 4e 58 03")));
   EXPECT_THAT(error_of(with_text({}, "model.bin", "")), HasSubstr("an empty file"));
   EXPECT_THAT(error_of({}), HasSubstr("folder"));
 }
