@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <optional>
 
 #include "error/error.h"
+#include "llm/vulkan/weight_layout.h"
 
 namespace vesper {
 namespace {
@@ -13,6 +17,23 @@ namespace {
 constexpr uint32_t kMaxVectorRows = 8;  // of matmul_vector
 
 uint32_t blocks(uint32_t n, uint32_t block) { return n / block + (n % block != 0); }
+
+// How matmul_cooperative cuts a product: the tile of a workgroup, the columns that pass through
+// shared memory at once, the tile of a subgroup.
+struct MatmulTile {
+  uint32_t rows, outs, depth, subgroup_rows, subgroup_outs;
+};
+
+// VESPER_MATMUL_TILE=rows,outs,depth,subgroup_rows,subgroup_outs, for measurements.
+std::optional<MatmulTile> tile_from_environment() {
+  const char* text = std::getenv("VESPER_MATMUL_TILE");
+  MatmulTile tile{};
+  if (!text || std::sscanf(text, "%u,%u,%u,%u,%u", &tile.rows, &tile.outs, &tile.depth,
+                           &tile.subgroup_rows, &tile.subgroup_outs) != 5) {
+    return std::nullopt;
+  }
+  return tile;
+}
 
 class Planner {
  public:
@@ -77,14 +98,18 @@ class Planner {
   void require_float(uint32_t dtype) const {
     require(dtype == kDTypeF32 || dtype == kDTypeF16, "f32 or f16 between commands");
   }
-  void require_weight(uint32_t format) const {
+  // The DType of a weight's numbers.
+  static uint32_t storage(uint32_t weight_format) { return weight_format & ~kWeightHalfProducts; }
+  void require_weight(uint32_t weight_format) const {
+    const uint32_t format = storage(weight_format);
     require(format == kDTypeF32 || format == kDTypeF16 || format == kDTypeI8,
             "a weight of f32, f16 or int8");
   }
 
   void embed(const EmbedParams& p) {
     require_weight(p.weight_format);
-    shader(Shader::kEmbed, {threads(), p.weight_format, present(3) * 1u + present(4) * 2u});
+    shader(Shader::kEmbed,
+           {threads(), storage(p.weight_format), present(3) * 1u + present(4) * 2u});
     push_addresses(5);
     push(&p, sizeof p);
     plan_.groups = {blocks(p.d_model, threads()), p.n_rows, 1};
@@ -106,24 +131,61 @@ class Planner {
     require(p.rows_per_batch != 0 && p.n_in != 0 && p.n_out != 0, "sizes above 0");
     const uint32_t has = present(3) * 1u + present(4) * 2u + present(5) * 4u;
     if (p.n_rows <= kMaxVectorRows && p.rows_per_batch >= p.n_rows) return matmul_vector(p, has);
+    if ((p.weight_format & kWeightHalfProducts) && capabilities_.has_cooperative_matrix() &&
+        rows_aligned(p, 8)) {
+      return matmul_cooperative(p, has);
+    }
     uint32_t tile = 64;
     if (capabilities_.is_hardware_gpu && capabilities_.max_workgroup_threads >= 256 &&
         uint64_t{blocks(p.n_rows, 128)} * blocks(p.n_out, 128) >= 128) {
       tile = 128;
     }
     shader(Shader::kMatmulTiled, {tile / 8 * (tile / 8), tile, tile, p.in_dtype, p.out_dtype,
-                                  p.weight_format, p.flags, has, rows_aligned(p, 4)});
+                                  storage(p.weight_format), p.flags, has, rows_aligned(p, 4)});
     push_addresses(6);
     push(&p, sizeof p);
     plan_.groups = {blocks(p.n_out, tile), blocks(p.n_rows, tile), 1};
   }
 
-  // Whether every row of `in` starts at a multiple of `n` elements, and ends at one.
+  // Whether every row of `in` starts at a multiple of `n` elements (and of 16 bytes, or of n
+  // elements if they are fewer), and ends at one.
   bool rows_aligned(const MatmulParams& p, uint32_t n) const {
     const uint64_t element = p.in_dtype == kDTypeF16 ? 2 : 4;
     const bool batches = p.n_rows > p.rows_per_batch;
     return p.n_in % n == 0 && p.in_row_stride % n == 0 &&
-           (!batches || p.in_batch_stride % n == 0) && address(1) % (n * element) == 0;
+           (!batches || p.in_batch_stride % n == 0) &&
+           address(1) % std::min<uint64_t>(16, n * element) == 0;
+  }
+
+  void matmul_cooperative(const MatmulParams& p, uint32_t has) {
+    const MatmulTile tile = choose_tile(p);
+    const uint32_t threads = tile.rows / tile.subgroup_rows * (tile.outs / tile.subgroup_outs) *
+                             capabilities_.subgroup_size;
+    const bool batches = p.n_rows > p.rows_per_batch;
+    const bool aligned_out = p.n_out % 8 == 0 && p.out_row_stride % 8 == 0 &&
+                             (!batches || p.out_batch_stride % 8 == 0) &&
+                             (address(0) | address(3) | address(4) | address(5)) % 16 == 0;
+    shader(
+        Shader::kMatmulCooperative,
+        {threads, tile.rows, tile.outs, tile.depth, tile.subgroup_rows, tile.subgroup_outs,
+         capabilities_.matrix_m, capabilities_.matrix_k,
+         p.in_dtype | p.out_dtype << 4 | storage(p.weight_format) << 8, p.flags, has, aligned_out});
+    push_addresses(6);
+    push(&p, sizeof p);
+    plan_.groups = {blocks(p.n_out, tile.outs), blocks(p.n_rows, tile.rows), 1};
+  }
+
+  MatmulTile choose_tile(const MatmulParams& p) const {
+    if (const std::optional<MatmulTile> tile = tile_from_environment()) return *tile;
+    // A software device, and whatever has little shared memory.
+    if (capabilities_.subgroup_size < 16 || capabilities_.shared_bytes < 47 * 1024) {
+      return {64, 64, 32, 32, 32};
+    }
+    const auto groups = [&](uint32_t rows, uint32_t outs) {
+      return uint64_t{blocks(p.n_rows, rows)} * blocks(p.n_out, outs);
+    };
+    if (groups(128, 128) >= 100) return {128, 128, 64, 64, 32};
+    return {64, 64, 64, 32, 32};
   }
 
   void matmul_vector(const MatmulParams& p, uint32_t has) {
@@ -143,7 +205,7 @@ class Planner {
     const uint32_t aligned = rows_aligned(p, 4);
     shader(Shader::kMatmulVector,
            {split * out_groups * subgroup, p.n_rows, outs, out_groups, split, p.in_dtype,
-            p.out_dtype, p.weight_format, p.flags, has, aligned});
+            p.out_dtype, storage(p.weight_format), p.flags, has, aligned});
     push_addresses(6);
     const uint32_t sizes[] = {p.n_out, p.n_in, p.in_row_stride, p.out_row_stride};
     push(sizes, sizeof sizes);
@@ -192,12 +254,42 @@ class Planner {
     require(p.head_dim % 8 == 0, "a head_dim of a multiple of 8");
     require(p.n_kv_heads != 0 && p.n_heads % p.n_kv_heads == 0,
             "heads in equal groups on the heads of keys");
+    if (attention_cooperative(p)) return;
     require(4 * (64 * (p.head_dim + 1) + 32 * 33 + 64) <= capabilities_.shared_bytes,
             "a head_dim whose tiles fit in shared memory");
     shader(Shader::kAttention, {64, p.head_dim, p.in_dtype, p.out_dtype});
     push_addresses(4);
     push(&p, sizeof p);
     plan_.groups = {blocks(p.rows_per_sequence, 32), p.n_heads, p.n_sequences};
+  }
+
+  // Plans the kernel on the matrix units if that can run the command.
+  bool attention_cooperative(const AttentionParams& p) {
+    const uint32_t side = capabilities_.matrix_m, inner = capabilities_.matrix_k;
+    constexpr uint32_t kSubgroups = 4;
+    if (!capabilities_.has_cooperative_matrix() || p.in_dtype != kDTypeF16 ||
+        p.head_dim % std::max(side, inner) != 0 || p.head_dim % 8 != 0 ||
+        capabilities_.subgroup_size % side != 0 ||
+        kSubgroups * capabilities_.subgroup_size > capabilities_.max_workgroup_threads ||
+        (p.q_row_stride | p.k_row_stride | p.v_row_stride | p.out_row_stride) % 8 != 0 ||
+        (address(0) | address(1) | address(2) | address(3)) % 16 != 0) {
+      return false;
+    }
+    for (const uint32_t down : {2u, 1u}) {
+      const uint32_t rows = kSubgroups * down * side, keys = rows / 2;
+      const uint32_t bytes = 16 * 2 * keys * (p.head_dim / 8 + 1) +
+                             4 * kSubgroups * side * (keys + 8) +
+                             16 * kSubgroups * side * (keys / 8 + 1);
+      if (bytes > capabilities_.shared_bytes) continue;
+      shader(Shader::kAttentionCooperative,
+             {kSubgroups * capabilities_.subgroup_size, p.head_dim, kSubgroups, down, side, inner,
+              p.out_dtype, capabilities_.subgroup_size / side});
+      push_addresses(4);
+      push(&p, sizeof p);
+      plan_.groups = {blocks(p.rows_per_sequence, rows), p.n_heads, p.n_sequences};
+      return true;
+    }
+    return false;
   }
 
   void range_probabilities(const RangeProbabilitiesParams& p) {

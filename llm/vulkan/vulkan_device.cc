@@ -85,6 +85,7 @@ class VulkanDevice : public Device {
     const std::string& label = source.parts[0]->name;
     Weight weight;
     weight.format = static_cast<uint32_t>(layout.format);
+    if (resolved != Compute::kF32) weight.format |= kWeightHalfProducts;
     weight.n_out = layout.n_out;
     weight.n_in = layout.n_in;
     weight.data = memory_.allocate(layout.bytes(), label);

@@ -11,6 +11,10 @@
 
 namespace vesper {
 
+// In a Weight's format, beside the DType: products may be made of f16 (the matrix units), because
+// the choice of numbers permits it.
+inline constexpr uint32_t kWeightHalfProducts = 0x100;
+
 struct WeightLayout {
   DType format = DType::kF16;  // kF32, kF16 or kI8
   uint32_t n_out = 0, n_in = 0;

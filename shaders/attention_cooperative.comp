@@ -1,0 +1,201 @@
+// attention on the matrix units: flash attention over f16 queries, keys and values, sums in f32.
+//
+// A workgroup of kSubgroups subgroups takes kRows rows of one head of one sequence, each subgroup
+// kDown * kSide of them; keys and values pass through shared memory kKeys at a time. Scores go
+// through the subgroup's own piece of shared memory, where each row is exponentiated; the weights
+// come back as a matrix. A row's exponents are relative to a reference that follows its maximum
+// only when that has risen by more than kSlack, so that the sums are rarely rescaled.
+// Grid: (blocks of rows, heads, sequences).
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_vote : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#include "buffers.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint kHeadDim = 64;
+layout(constant_id = 2) const uint kSubgroups = 4;
+layout(constant_id = 3) const uint kDown = 2;
+layout(constant_id = 4) const uint kSide = 16;
+layout(constant_id = 5) const uint kInner = 16;
+layout(constant_id = 6) const uint kOutDtype = 0;
+layout(constant_id = 7) const uint kLanesPerRow = 2;  // subgroup size / kSide
+
+layout(push_constant) uniform Push {
+  Address out_, q, k, v;
+  AttentionParams p;
+};
+
+const float kSlack = 8.0;  // of exponents to base 2: weights stay below 2^8, far within f16
+const uint kRows = kSubgroups * kDown * kSide;
+const uint kKeys = kRows / 2;                // so that the queries fit where keys and values will be
+const uint kThreads = gl_WorkGroupSize.x;
+const uint kChunks = kHeadDim / 8;           // of 16 bytes in a row
+const uint kPitch = kChunks + 1;             // in those
+const uint kScorePitch = kKeys + 8;          // f32
+const uint kWeightPitch = kKeys / 8 + 1;     // 16 bytes
+const uint kKeySteps = kKeys / kSide;
+const uint kDimSteps = kHeadDim / kSide;
+const uint kLaneKeys = kKeys / kLanesPerRow;
+
+shared uvec4 kv_tile[2 * kKeys * kPitch];
+shared float scores[kSubgroups * kSide * kScorePitch];
+shared uvec4 weights[kSubgroups * kSide * kWeightPitch];
+
+void main() {
+  uint thread = gl_LocalInvocationID.x;
+  uint lane = gl_SubgroupInvocationID;
+  uint first_row = gl_WorkGroupID.x * kRows;
+  uint head = gl_WorkGroupID.y;
+  uint kv_head = head / (p.n_heads / p.n_kv_heads);
+  uint n = p.rows_per_sequence;
+  uint sequence_start = gl_WorkGroupID.z * n;
+
+  for (uint i = thread; i < kRows * kChunks; i += kThreads) {
+    uint row = sequence_start + min(first_row + i / kChunks, n - 1);
+    kv_tile[i / kChunks * kPitch + i % kChunks] =
+        UVec4Buffer(q).v[(row * p.q_row_stride + head * kHeadDim) / 8 + i % kChunks];
+  }
+  barrier();
+  coopmat<float16_t, gl_ScopeSubgroup, kSide, kInner, gl_MatrixUseA> query[kDown * (kHeadDim / kInner)];
+  for (uint i = 0; i < kDown; ++i) {
+    for (uint d = 0; d < kHeadDim / kInner; ++d) {
+      coopMatLoad(query[i * (kHeadDim / kInner) + d], kv_tile,
+                  (gl_SubgroupID * kDown + i) * kSide * kPitch + d * (kInner / 8), kPitch,
+                  gl_CooperativeMatrixLayoutRowMajor);
+    }
+  }
+  coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> sums[kDown * kDimSteps];
+  for (uint i = 0; i < kDown * kDimSteps; ++i) {
+    sums[i] = coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator>(0.0);
+  }
+  // A lane has, of row lane / kLanesPerRow, every kLanesPerRow-th group of four keys.
+  uint row = lane / kLanesPerRow, part = lane % kLanesPerRow;
+  uint score_start = gl_SubgroupID * kSide * kScorePitch;
+  uint weight_start = gl_SubgroupID * kSide * kWeightPitch;
+  float to_exponent = p.scale * 1.4426950408889634;  // exp(x) = exp2(x / ln 2)
+  float reference[kDown], total[kDown];
+  for (uint i = 0; i < kDown; ++i) {
+    reference[i] = kMinusInfinity;
+    total[i] = 0.0;
+  }
+
+  for (uint first = 0; first < n; first += kKeys) {
+    barrier();
+    for (uint i = thread; i < kKeys * kChunks; i += kThreads) {
+      uint t = first + i / kChunks;
+      uint key_row = sequence_start + min(t, n - 1);
+      kv_tile[i / kChunks * kPitch + i % kChunks] =
+          UVec4Buffer(k).v[(key_row * p.k_row_stride + kv_head * kHeadDim) / 8 + i % kChunks];
+      kv_tile[(kKeys + i / kChunks) * kPitch + i % kChunks] =
+          UVec4Buffer(v).v[(key_row * p.v_row_stride + kv_head * kHeadDim) / 8 + i % kChunks];
+    }
+    barrier();
+    for (uint i = 0; i < kDown; ++i) {
+      for (uint t = 0; t < kKeySteps; ++t) {
+        coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> score =
+            coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator>(0.0);
+        coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> key;
+        for (uint d = 0; d < kHeadDim / kInner; ++d) {
+          coopMatLoad(key, kv_tile, t * kSide * kPitch + d * (kInner / 8), kPitch,
+                      gl_CooperativeMatrixLayoutColumnMajor);
+          score = coopMatMulAdd(query[i * (kHeadDim / kInner) + d], key, score);
+        }
+        coopMatStore(score, scores, score_start + t * kSide, kScorePitch,
+                     gl_CooperativeMatrixLayoutRowMajor);
+      }
+      subgroupMemoryBarrierShared();
+      subgroupBarrier();
+
+      float mine[kLaneKeys];
+      float greatest = kMinusInfinity;
+      for (uint g = 0; g < kLaneKeys / 4; ++g) {
+        uint column = (g * kLanesPerRow + part) * 4;
+        for (uint e = 0; e < 4; ++e) {
+          float score = scores[score_start + row * kScorePitch + column + e] * to_exponent;
+          mine[g * 4 + e] = first + column + e < n ? score : kMinusInfinity;
+          greatest = max(greatest, mine[g * 4 + e]);
+        }
+      }
+      for (uint step = kLanesPerRow / 2; step > 0; step /= 2) {
+        greatest = max(greatest, subgroupShuffleXor(greatest, step));
+      }
+      bool risen = greatest > reference[i] + kSlack;
+      float correction = 1.0;
+      if (risen) {
+        correction = exp2(reference[i] - greatest);  // 0 at the first keys
+        reference[i] = greatest;
+        total[i] *= correction;
+      }
+      for (uint g = 0; g < kLaneKeys / 4; ++g) {
+        vec4 weight;
+        for (uint e = 0; e < 4; ++e) weight[e] = exp2(mine[g * 4 + e] - reference[i]);
+        total[i] += weight.x + weight.y + weight.z + weight.w;
+        uint group = g * kLanesPerRow + part;
+        uvec2 halves = uvec2(packHalf2x16(weight.xy), packHalf2x16(weight.zw));
+        uint at = weight_start + row * kWeightPitch + group / 2;
+        if (group % 2 == 0) {
+          weights[at].xy = halves;
+        } else {
+          weights[at].zw = halves;
+        }
+      }
+      if (subgroupAny(risen)) {
+        subgroupBarrier();  // every lane has read its scores: their place takes the corrections
+        for (uint c = part; c < kSide; c += kLanesPerRow) {
+          scores[score_start + row * kScorePitch + c] = correction;
+        }
+        subgroupMemoryBarrierShared();
+        subgroupBarrier();
+        coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> corrections;
+        coopMatLoad(corrections, scores, score_start, kScorePitch, gl_CooperativeMatrixLayoutRowMajor);
+        for (uint d = 0; d < kDimSteps; ++d) sums[i * kDimSteps + d] = sums[i * kDimSteps + d] * corrections;
+      }
+      subgroupMemoryBarrierShared();
+      subgroupBarrier();
+      for (uint t = 0; t < kKeys / kInner; ++t) {
+        coopmat<float16_t, gl_ScopeSubgroup, kSide, kInner, gl_MatrixUseA> weight;
+        coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> value;
+        coopMatLoad(weight, weights, weight_start + t * (kInner / 8), kWeightPitch,
+                    gl_CooperativeMatrixLayoutRowMajor);
+        for (uint d = 0; d < kDimSteps; ++d) {
+          coopMatLoad(value, kv_tile, (kKeys + t * kInner) * kPitch + d * (kSide / 8), kPitch,
+                      gl_CooperativeMatrixLayoutRowMajor);
+          sums[i * kDimSteps + d] = coopMatMulAdd(weight, value, sums[i * kDimSteps + d]);
+        }
+      }
+      subgroupBarrier();  // the weights have been read
+    }
+  }
+
+  for (uint i = 0; i < kDown; ++i) {
+    float sum = total[i];
+    for (uint step = kLanesPerRow / 2; step > 0; step /= 2) sum += subgroupShuffleXor(sum, step);
+    float scale = 1.0 / sum;
+    uint r = first_row + (gl_SubgroupID * kDown + i) * kSide + row;
+    uint start = (sequence_start + r) * p.out_row_stride + head * kHeadDim;
+    for (uint d = 0; d < kDimSteps; ++d) {
+      subgroupBarrier();
+      coopMatStore(sums[i * kDimSteps + d], scores, score_start, kScorePitch,
+                   gl_CooperativeMatrixLayoutRowMajor);
+      subgroupMemoryBarrierShared();
+      subgroupBarrier();
+      if (r < n) {
+        for (uint c = part * 4; c < kSide; c += kLanesPerRow * 4) {
+          uint from = score_start + row * kScorePitch + c;
+          vec4 value = vec4(scores[from], scores[from + 1], scores[from + 2], scores[from + 3]) * scale;
+          uint at = start + d * kSide + c;
+          if (kOutDtype == kDTypeF16) {
+            UVec2Buffer(out_).v[at / 4] = uvec2(packHalf2x16(value.xy), packHalf2x16(value.zw));
+          } else {
+            Vec4Buffer(out_).v[at / 4] = value;
+          }
+        }
+      }
+    }
+  }
+}

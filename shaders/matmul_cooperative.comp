@@ -1,0 +1,203 @@
+// matmul for many rows on the matrix units: f16 x f16, sums in f32.
+//
+// A workgroup makes a tile of kTileRows x kTileOuts, each of its subgroups kSubgroupRows x
+// kSubgroupOuts of it in cooperative matrices of kSide x kSide. Blocks of kDepth columns pass
+// through shared memory; the next block is fetched to registers while the matrix units work.
+// Rows in shared memory are 16 bytes longer than they need to be, so that the rows of a matrix lie
+// in different banks. `in` must start and advance by multiples of 8 elements.
+// Grid: (blocks of outputs, blocks of rows).
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#include "buffers.glsl"
+#include "matmul_epilogue.glsl"
+#include "weights.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint kTileRows = 64;
+layout(constant_id = 2) const uint kTileOuts = 64;
+layout(constant_id = 3) const uint kDepth = 32;
+layout(constant_id = 4) const uint kSubgroupRows = 32;
+layout(constant_id = 5) const uint kSubgroupOuts = 32;
+layout(constant_id = 6) const uint kSide = 16;
+layout(constant_id = 7) const uint kInner = 16;  // columns of one multiplication
+layout(constant_id = 8) const uint kDtypes = 0;  // of in, of out << 4, of the weight << 8
+layout(constant_id = 9) const uint kFlags = 0;
+layout(constant_id = 10) const uint kPresent = 0;
+layout(constant_id = 11) const uint kAlignedOut = 0;  // out, bias, residual: 8 outputs at a time
+
+layout(push_constant) uniform Push {
+  Address out_, in_, weight, bias, residual, scale;
+  MatmulParams p;
+};
+
+const uint kInDtype = kDtypes & 15u;
+const uint kOutDtype = kDtypes >> 4 & 15u;
+const uint kWeightFormat = kDtypes >> 8;
+const uint kThreads = gl_WorkGroupSize.x;
+const uint kChunks = kDepth / 8;  // of 8 halves, 16 bytes, in a row of a block
+const uint kPitch = kChunks + 1;
+const uint kStep = kThreads / kChunks;  // rows that the workgroup loads at once
+const uint kInLoads = kTileRows / kStep;
+const uint kWeightLoads = kTileOuts / kStep;
+const uint kDown = kSubgroupRows / kSide;
+const uint kAcross = kSubgroupOuts / kSide;
+const uint kSubgroupsAcross = kTileOuts / kSubgroupOuts;
+const uint kSubgroups = kTileRows / kSubgroupRows * kSubgroupsAcross;
+const uint kStagePitch = kSide + 4;
+
+shared uvec4 in_tile[kTileRows * kPitch];
+shared uvec4 weight_tile[kTileOuts * kPitch];
+shared float stage[kSubgroups * kSide * kStagePitch];
+
+uvec4 pack_halves(vec4 low, vec4 high) {
+  return uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw), packHalf2x16(high.xy),
+               packHalf2x16(high.zw));
+}
+
+// Eight elements from i, a multiple of 8, as halves.
+uvec4 load_halves(Address address, uint i, uint format) {
+  if (format == kDTypeF16) return UVec4Buffer(address).v[i / 8];
+  if (format == kDTypeI8) {
+    uvec2 bits = UVec2Buffer(address).v[i / 8];
+    return pack_halves(unpack_bytes(bits.x), unpack_bytes(bits.y));
+  }
+  return pack_halves(Vec4Buffer(address).v[i / 4], Vec4Buffer(address).v[i / 4 + 1]);
+}
+
+// Outputs o .. o + n of a row that starts at `start`; n is 4.
+vec4 finish(vec4 value, uint o, uint start, uint batch_row) {
+  if ((kPresent & kHasScale) != 0) value *= Vec4Buffer(scale).v[o / 4];
+  if ((kPresent & kHasBias) != 0) value += Vec4Buffer(bias).v[o / 4];
+  if ((kFlags & kMatmulGelu) != 0) {
+    value = vec4(gelu(value.x), gelu(value.y), gelu(value.z), gelu(value.w));
+  }
+  if ((kPresent & kHasResidual) != 0) {
+    uint from = (kFlags & kMatmulResidualByRow) != 0 ? batch_row * p.n_out : start;
+    value += Vec4Buffer(residual).v[(from + o) / 4];
+  }
+  return value;
+}
+
+void main() {
+  uint thread = gl_LocalInvocationID.x;
+  uint first_row = gl_WorkGroupID.y * kTileRows;
+  uint first_out = gl_WorkGroupID.x * kTileOuts;
+  uint columns = padded_columns(p.n_in);
+  uint chunk = thread % kChunks;
+  uint load_row = thread / kChunks;
+
+  uint in_start[kInLoads];
+  bool in_exists[kInLoads];
+  for (uint i = 0; i < kInLoads; ++i) {
+    uint r = first_row + load_row + i * kStep;
+    in_exists[i] = r < p.n_rows;
+    in_start[i] = r / p.rows_per_batch * p.in_batch_stride + r % p.rows_per_batch * p.in_row_stride +
+                  chunk * 8;
+  }
+  uint weight_start[kWeightLoads];
+  for (uint i = 0; i < kWeightLoads; ++i) {
+    weight_start[i] = min(first_out + load_row + i * kStep, p.n_out - 1) * columns + chunk * 8;
+  }
+
+  coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> sums[kDown * kAcross];
+  for (uint i = 0; i < kDown * kAcross; ++i) {
+    sums[i] = coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator>(0.0);
+  }
+  uint tile_row = gl_SubgroupID / kSubgroupsAcross * kSubgroupRows;
+  uint tile_out = gl_SubgroupID % kSubgroupsAcross * kSubgroupOuts;
+
+  uvec4 in_next[kInLoads], weight_next[kWeightLoads];
+  for (uint i = 0; i < kInLoads; ++i) {
+    in_next[i] = in_exists[i] && chunk * 8 < p.n_in ? load_halves(in_, in_start[i], kInDtype) : uvec4(0);
+  }
+  for (uint i = 0; i < kWeightLoads; ++i) {
+    weight_next[i] = chunk * 8 < columns ? load_halves(weight, weight_start[i], kWeightFormat) : uvec4(0);
+  }
+  for (uint k0 = 0; k0 < columns; k0 += kDepth) {
+    for (uint i = 0; i < kInLoads; ++i) in_tile[(load_row + i * kStep) * kPitch + chunk] = in_next[i];
+    for (uint i = 0; i < kWeightLoads; ++i) {
+      weight_tile[(load_row + i * kStep) * kPitch + chunk] = weight_next[i];
+    }
+    barrier();
+    uint next = k0 + kDepth;
+    if (next < columns) {
+      bool in_column = next + chunk * 8 < p.n_in;
+      for (uint i = 0; i < kInLoads; ++i) {
+        in_next[i] =
+            in_exists[i] && in_column ? load_halves(in_, in_start[i] + next, kInDtype) : uvec4(0);
+      }
+      bool weight_column = next + chunk * 8 < columns;
+      for (uint i = 0; i < kWeightLoads; ++i) {
+        weight_next[i] =
+            weight_column ? load_halves(weight, weight_start[i] + next, kWeightFormat) : uvec4(0);
+      }
+    }
+    for (uint k = 0; k < kDepth / kInner; ++k) {
+      coopmat<float16_t, gl_ScopeSubgroup, kSide, kInner, gl_MatrixUseA> a[kDown];
+      coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> b;
+      for (uint i = 0; i < kDown; ++i) {
+        coopMatLoad(a[i], in_tile, (tile_row + i * kSide) * kPitch + k * (kInner / 8), kPitch,
+                    gl_CooperativeMatrixLayoutRowMajor);
+      }
+      for (uint j = 0; j < kAcross; ++j) {
+        coopMatLoad(b, weight_tile, (tile_out + j * kSide) * kPitch + k * (kInner / 8), kPitch,
+                    gl_CooperativeMatrixLayoutColumnMajor);
+        for (uint i = 0; i < kDown; ++i) {
+          sums[i * kAcross + j] = coopMatMulAdd(a[i], b, sums[i * kAcross + j]);
+        }
+      }
+    }
+    barrier();
+  }
+
+  // Each matrix passes through the subgroup's own piece of shared memory; eight outputs of a row at
+  // a time are finished and written.
+  uint stage_start = gl_SubgroupID * kSide * kStagePitch;
+  for (uint i = 0; i < kDown; ++i) {
+    for (uint j = 0; j < kAcross; ++j) {
+      coopMatStore(sums[i * kAcross + j], stage, stage_start, kStagePitch,
+                   gl_CooperativeMatrixLayoutRowMajor);
+      subgroupMemoryBarrierShared();
+      subgroupBarrier();
+      for (uint c = gl_SubgroupInvocationID; c < kSide * kSide / 8; c += gl_SubgroupSize) {
+        uint row = c / (kSide / 8), column = c % (kSide / 8) * 8;
+        uint r = first_row + tile_row + i * kSide + row;
+        uint o = first_out + tile_out + j * kSide + column;
+        if (r >= p.n_rows || o >= p.n_out) continue;
+        uint from = stage_start + row * kStagePitch + column;
+        uint batch_row = r % p.rows_per_batch;
+        uint start = r / p.rows_per_batch * p.out_batch_stride + batch_row * p.out_row_stride;
+        if (kAlignedOut != 0) {
+          vec4 low = finish(vec4(stage[from], stage[from + 1], stage[from + 2], stage[from + 3]), o,
+                            start, batch_row);
+          vec4 high = finish(vec4(stage[from + 4], stage[from + 5], stage[from + 6], stage[from + 7]),
+                             o + 4, start, batch_row);
+          if (kOutDtype == kDTypeF16) {
+            UVec4Buffer(out_).v[(start + o) / 8] = pack_halves(low, high);
+          } else {
+            Vec4Buffer(out_).v[(start + o) / 4] = low;
+            Vec4Buffer(out_).v[(start + o) / 4 + 1] = high;
+          }
+        } else {
+          for (uint e = 0; e < 8 && o + e < p.n_out; ++e) {
+            float value = stage[from + e];
+            if ((kPresent & kHasScale) != 0) value *= F32Buffer(scale).v[o + e];
+            if ((kPresent & kHasBias) != 0) value += F32Buffer(bias).v[o + e];
+            if ((kFlags & kMatmulGelu) != 0) value = gelu(value);
+            if ((kPresent & kHasResidual) != 0) {
+              uint at = (kFlags & kMatmulResidualByRow) != 0 ? batch_row * p.n_out : start;
+              value += F32Buffer(residual).v[at + o + e];
+            }
+            store_float(out_, start + o + e, kOutDtype, value);
+          }
+        }
+      }
+      subgroupMemoryBarrierShared();
+      subgroupBarrier();
+    }
+  }
+}
