@@ -146,8 +146,8 @@ void pack_queries(const AttentionParams& p, const Layout& layout, const Bf16Bits
   }
 }
 
-// 2^x for x <= 0, to 1e-4 of itself: the result is rounded to bf16, that is to 4e-3. The polynomial is fitted at
-// Chebyshev nodes of [0, 1).
+// 2^x for x <= 0, to 1e-4 of itself: the result is rounded to bf16, that is to 4e-3. The polynomial
+// is fitted at Chebyshev nodes of [0, 1).
 HWY_INLINE __m512 exp2_for_bf16(__m512 x) {
   const __m512 f = _mm512_reduce_ps(x, 0x9);  // x - floor(x)
   __m512 y = _mm512_fmadd_ps(f, _mm512_set1_ps(0.0790857002f), _mm512_set1_ps(0.224516343f));

@@ -6,9 +6,9 @@
 // workers call run_task for each. Nothing is allocated after prepare, no thread is started, and a
 // task's result depends on neither the number of threads nor the order of tasks.
 //
-// bf16 and int8 on a CPU with AMX go through a kernel of ours (amx_matmul.h), all else through
-// single-threaded oneDNN primitives over blocks of rows, with one epilogue of ours for both (bias,
-// GELU, residual, conversion). Called by CpuDevice only.
+// bf16 and int8 on a CPU with AMX are multiplied on tiles (encoder_matmul_amx.h), all else on
+// vectors (encoder_matmul_vector.h); bias, GELU, residual and conversion follow while the sums are
+// in the first-level cache (encoder_rows-inl.h). Called by CpuDevice only.
 #pragma once
 
 #include <cstddef>
@@ -40,9 +40,9 @@ struct MatmulTasks {
 
 class PackedMatrix {
  public:
-  // `weight` is f32 [n_out, n_in], not kept. `compute` is kF32, kBF16 or kI8; int8 weights get one
+  // `weight` is f32 [n_out, n_in], not kept; `compute` is kF32, kBF16 or kI8; int8 weights get one
   // symmetric scale a row. Throws Error(kInternal) for another choice or an empty matrix,
-  // Error(kDevice) if oneDNN cannot make the product.
+  // Error(kDevice) if there is no memory.
   PackedMatrix(const float* weight, uint32_t n_out, uint32_t n_in, Compute compute);
   // int8 weights [n_out, n_in] with their scales [n_out] as the file has them:
   // value = weight * scale. Compute is kI8.

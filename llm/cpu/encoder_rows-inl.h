@@ -92,8 +92,8 @@ HWY_INLINE V gelu(DF d, V x) {
 }
 
 // out[i] = residual[i] + activation(bias[i] + acc[i] * row_scale * column_scale[i]) for n elements.
-// `acc` is readable up to the next multiple of a vector. Null pointers stand for absent operands;
-// int32 sums come with scales, float ones without. `residual` may be `out`.
+// `acc` is readable up to the next multiple of a vector. Null pointers stand for absent operands.
+// `residual` may be `out`.
 template <class Acc, class Out>
 HWY_INLINE void finish_row(const Acc* HWY_RESTRICT acc, size_t n, float row_scale,
                            const float* column_scale, const float* bias, bool with_gelu,
@@ -105,12 +105,12 @@ HWY_INLINE void finish_row(const Acc* HWY_RESTRICT acc, size_t n, float row_scal
                           HWY_ATTR {
                             hn::Vec<decltype(d)> x;
                             if constexpr (std::is_same_v<Acc, int32_t>) {
-                              const hn::RebindToSigned<decltype(d)> di;
-                              x = hn::Mul(hn::ConvertTo(d, hn::LoadU(di, a)),
-                                          hn::Mul(hn::Set(d, row_scale), hn::LoadU(d, scales)));
+                              x = hn::ConvertTo(d, hn::LoadU(hn::RebindToSigned<decltype(d)>(), a));
                             } else {
                               x = hn::LoadU(d, a);
                             }
+                            if (scales)
+                              x = hn::Mul(x, hn::Mul(hn::Set(d, row_scale), hn::LoadU(d, scales)));
                             if (b) x = hn::Add(x, hn::LoadU(d, b));
                             if (with_gelu) x = gelu<kPrecise>(d, x);
                             if (r) x = hn::Add(x, hn::LoadU(d, r));
@@ -128,7 +128,8 @@ HWY_INLINE void finish_row(const Acc* HWY_RESTRICT acc, size_t n, float row_scal
     if (sources[s]) std::memcpy(part[s], sources[s] + i, (n - i) * sizeof(float));
   }
   Out last[HWY_MAX_BYTES / sizeof(float)];
-  finish(acc + i, part[0], bias ? part[1] : nullptr, residual ? part[2] : nullptr, last);
+  finish(acc + i, column_scale ? part[0] : nullptr, bias ? part[1] : nullptr,
+         residual ? part[2] : nullptr, last);
   std::memcpy(out + i, last, (n - i) * sizeof(Out));
 }
 
