@@ -8,12 +8,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
 #include <random>
 #include <thread>
 #include <vector>
 
 #include "hwy/aligned_allocator.h"
-#include "llm/cpu/amx.h"
+#include "llm/cpu/cpu_features.h"
 #include "llm/cpu/encoder_attention.h"
 #include "llm/cpu/encoder_matmul.h"
 
@@ -45,7 +48,7 @@ struct alignas(64) TileConfig {
 };
 
 __attribute__((target("amx-tile,amx-bf16"))) void peak_amx_bf16(benchmark::State& state) {
-  if (!amx_usable()) return state.SkipWithError("no AMX");
+  if (!cpu_features().amx) return state.SkipWithError("no AMX");
   const TileConfig config;
   _tile_loadconfig(&config);
   for (auto _ : state) {
@@ -74,7 +77,8 @@ __attribute__((target("avx512f"))) void peak_avx512_f32(benchmark::State& state)
     }
   }
   for (int j = 1; j < 16; ++j) sums[0] = _mm512_add_ps(sums[0], sums[j]);
-  float result = _mm512_reduce_add_ps(sums[0]);
+  float result[16];
+  _mm512_storeu_ps(result, sums[0]);
   benchmark::DoNotOptimize(result);
   set_rate(state, 1000.0 * 16 * 16 * 2);
 }

@@ -16,10 +16,10 @@
 
 #if HWY_ARCH_X86
 #include <cpuid.h>
+#include <sys/syscall.h>
 #endif
 
 #include "error/error.h"
-#include "llm/cpu/amx.h"
 
 namespace vesper {
 namespace {
@@ -28,7 +28,6 @@ namespace {
 struct Limit {
   const char* name;
   int64_t hwy_targets;   // that may be used
-  const char* dnnl_isa;  // oneDNN's name, for DNNL_MAX_CPU_ISA
   CpuFeatures features;  // that may be used
 };
 
@@ -37,26 +36,37 @@ constexpr int64_t kSse4 = HWY_SSSE3 | HWY_SSE4 | HWY_SCALAR | HWY_EMU128;
 constexpr int64_t kAvx2 = kSse4 | HWY_AVX2;
 constexpr int64_t kAvx3 = kAvx2 | HWY_AVX3 | HWY_AVX3_DL;
 constexpr std::array<Limit, 7> kLimits{{
-    {"generic", HWY_SCALAR | HWY_EMU128, "SSE41", {}},
-    {"sse4", kSse4, "SSE41", {}},
-    {"avx2", kAvx2, "AVX2", {}},
-    {"avx512", kAvx3, "AVX512_CORE", {}},
-    {"avx512_vnni", kAvx3, "AVX512_CORE_VNNI", {true, false}},
-    {"avx512_bf16", kAvx3, "AVX512_CORE_BF16", {true, false}},
-    {"amx", kAvx3, "AVX512_CORE_AMX", {true, true}},
+    {"generic", HWY_SCALAR | HWY_EMU128, {}},
+    {"sse4", kSse4, {}},
+    {"avx2", kAvx2, {}},
+    {"avx2_vnni", kAvx2, {.avx_vnni = true}},
+    {"avx512", kAvx3, {}},
+    {"avx512_vnni", kAvx3, {.avx512_vnni = true}},
+    {"amx", kAvx3, {.avx512_vnni = true, .amx = true}},
 }};
+
+// Whether the kernel grants the tile registers to this process.
+bool ask_for_tiles() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
 
 CpuFeatures detect() {
   CpuFeatures found;
-  if (!(hwy::SupportedTargets() & HWY_AVX3)) return found;
-  unsigned a, b, c, d;
+  const int64_t targets = hwy::SupportedTargets();
+  unsigned a, b, c, d, a1, b1, c1, d1;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return found;
+  if (!__get_cpuid_count(7, 1, &a1, &b1, &c1, &d1)) return found;
+  found.avx_vnni = (targets & HWY_AVX2) != 0 && (a1 >> 4 & 1);
+  if ((targets & HWY_AVX3) == 0) return found;
   found.avx512_vnni = c >> 11 & 1;
-  found.amx = amx_usable();
+  const bool avx512_bf16 = a1 >> 5 & 1;
+  const bool tiles = (d >> 24 & 1) && (d >> 22 & 1) && (d >> 25 & 1);  // with bf16 and int8
+  found.amx = avx512_bf16 && tiles && ask_for_tiles();
   return found;
 }
 #else
-constexpr std::array<Limit, 1> kLimits{{{"generic", HWY_SCALAR | HWY_EMU128, "", {}}}};
+constexpr std::array<Limit, 1> kLimits{{{"generic", HWY_SCALAR | HWY_EMU128, {}}}};
 CpuFeatures detect() { return {}; }
 #endif
 
@@ -66,10 +76,9 @@ CpuFeatures find_features() {
   std::string names;
   for (const Limit& limit : kLimits) {
     if (std::string_view(wanted) == limit.name) {
-      // Before oneDNN is first asked for anything: it reads its variable once.
       hwy::DisableTargets(~limit.hwy_targets);
-      setenv("DNNL_MAX_CPU_ISA", limit.dnnl_isa, 1);
       CpuFeatures features = detect();
+      features.avx_vnni &= limit.features.avx_vnni;
       features.avx512_vnni &= limit.features.avx512_vnni;
       features.amx &= limit.features.amx;
       return features;

@@ -1,8 +1,8 @@
 // What this process may use of the processor: instruction sets and cores.
 //
-// The environment variable VESPER_CPU_TARGET limits the instruction sets, of our kernels and of
-// oneDNN, to those of an older CPU: generic, sse4, avx2, avx512, avx512_vnni, avx512_bf16 or amx.
-// It serves tests and experiments; unset, everything that the CPU has is used.
+// The environment variable VESPER_CPU_TARGET limits the instruction sets to those of an older CPU:
+// generic, sse4, avx2, avx2_vnni, avx512, avx512_vnni or amx. It serves tests and experiments;
+// unset, everything that the CPU has is used.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,13 @@
 namespace vesper {
 
 struct CpuFeatures {
+  bool avx_vnni = false;     // on 256-bit vectors, with AVX2
   bool avx512_vnni = false;  // with the AVX-512 foundation
   bool amx = false;          // bf16 and int8 tiles, with AVX512-BF16, granted to this process
 };
 
-// Found once, at the first call, which also applies VESPER_CPU_TARGET to Highway and to oneDNN (it
-// must therefore come before the first use of either) and asks the kernel for the tile registers.
+// Found once, at the first call, which also applies VESPER_CPU_TARGET to Highway (it must therefore
+// come before its first use) and asks the kernel for the tile registers.
 // Throws Error(kUsage) listing the names if the variable has another value.
 const CpuFeatures& cpu_features();
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "error/error.h"
-#include "llm/cpu/amx.h"
 #include "llm/cpu/attention_rows.h"
+#include "llm/cpu/cpu_features.h"
 #include "llm/cpu/encoder_attention_amx.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -215,7 +215,7 @@ namespace {
   throw Error(ErrorKind::kInternal, "encoder attention: " + what);
 }
 
-bool on_tiles(const AttentionParams& p) { return p.in_dtype == kDTypeBF16 && amx_usable(); }
+bool on_tiles(const AttentionParams& p) { return p.in_dtype == kDTypeBF16 && cpu_features().amx; }
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // Attention of bf16 rows on AMX tiles: the part of encoder_attention.h for CPUs that have them.
-// Only called where amx_usable().
+// Only called where cpu_features().amx.
 //
 // Scores are computed transposed, keys down and queries across: then a lane of a vector is a query,
 // maxima and sums need no reduction within a vector, the probabilities of two keys laid side by

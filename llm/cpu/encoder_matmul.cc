@@ -10,7 +10,7 @@
 
 #include "error/error.h"
 #include "hwy/aligned_allocator.h"
-#include "llm/cpu/amx.h"
+#include "llm/cpu/cpu_features.h"
 #include "llm/cpu/encoder_matmul_amx.h"
 #include "llm/cpu/encoder_matmul_vector.h"
 
@@ -53,7 +53,7 @@ struct PackedMatrix::Storage {
   template <class Element>
   void pack(const Element* weight) {
     const float* scale = column_scale.empty() ? nullptr : column_scale.data();
-    const bool on_tiles = compute != Compute::kF32 && amx_usable();
+    const bool on_tiles = compute != Compute::kF32 && cpu_features().amx;
     const VectorUnit unit = vector_unit(compute);
     bytes =
         on_tiles ? amx_weight_bytes(n_out, n_in, compute) : vector_weight_bytes(n_out, n_in, unit);
@@ -164,7 +164,7 @@ void PackedMatrix::run_task(const MatmulParams& params, const MatmulTasks& tasks
 }
 
 bool encoder_compute_is_fast(Compute compute) {
-  return amx_usable() || compute == Compute::kF32 || vector_unit(compute) != VectorUnit::kF32;
+  return cpu_features().amx || compute == Compute::kF32 || vector_unit(compute) != VectorUnit::kF32;
 }
 
 }  // namespace vesper

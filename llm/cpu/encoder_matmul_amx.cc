@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "error/error.h"
-#include "llm/cpu/amx.h"
 #include "llm/cpu/matmul_rows.h"
 
 // AMX comes with AVX-512, so of all instruction sets only that one is compiled.

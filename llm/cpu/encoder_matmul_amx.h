@@ -1,5 +1,5 @@
 // The product of many rows with a packed weight on AMX tiles, bf16 or int8: the part of
-// PackedMatrix (encoder_matmul.h) for CPUs that have them. Only called where amx_usable().
+// PackedMatrix (encoder_matmul.h) for CPUs that have them. Only called where cpu_features().amx.
 //
 // Both operands are laid out as tiles of 1 KiB, in the order in which the kernel meets them. A tile
 // of the weight holds 16 outputs and one step of the inner dimension (32 bf16 or 64 int8), grouped

@@ -1,9 +1,9 @@
 #include "llm/cpu/encoder_matmul_vector.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
+#include "llm/cpu/cpu_features.h"
 #include "llm/cpu/matmul_rows.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -236,12 +236,12 @@ void multiply(const VectorWeight& weight, const MatmulParams& params,
 
 // Whether the instruction set has products of int16 pairs.
 bool has_int16_pairs() { return !std::is_same_v<MultiplyInt16Pair, MultiplyF32>; }
-// Whether it can have those of int8 quads: an AVX-512 one and an AVX2 one, by the CPU.
+// Whether it has those of int8 quads.
 bool has_int8_quads() {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-  return __builtin_cpu_supports("avx512vnni");
+  return cpu_features().avx512_vnni;
 #elif HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
-  return __builtin_cpu_supports("avxvnni");
+  return cpu_features().avx_vnni;
 #else
   return false;
 #endif
@@ -290,20 +290,11 @@ void pack(const From* weight, uint32_t n_out, uint32_t n_in, VectorUnit unit, ui
   }
 }
 
-// VESPER_CPU_TARGET=avx512 or lower forbids what comes after it.
-bool vnni_forbidden() {
-  static const bool forbidden = [] {
-    const char* limit = std::getenv("VESPER_CPU_TARGET");
-    return limit && (std::strcmp(limit, "avx512") == 0 || std::strcmp(limit, "avx2") == 0);
-  }();
-  return forbidden;
-}
-
 }  // namespace
 
 VectorUnit vector_unit(Compute compute) {
   if (compute != Compute::kI8) return VectorUnit::kF32;
-  if (HWY_DYNAMIC_DISPATCH(has_int8_quads)() && !vnni_forbidden()) return VectorUnit::kInt8Quad;
+  if (HWY_DYNAMIC_DISPATCH(has_int8_quads)()) return VectorUnit::kInt8Quad;
   return HWY_DYNAMIC_DISPATCH(has_int16_pairs)() ? VectorUnit::kInt16Pair : VectorUnit::kF32;
 }
 
