@@ -2,7 +2,7 @@
 #
 #   make          build everything in build/
 #   make demo     install what is missing, build, fetch a model, transcribe a recording
-#   make check    the same set-up, then every test, with warnings as errors
+#   make check    the same set-up, then every test
 #   make quick    the tests that take seconds
 #   make asan     the tests under the address and undefined-behaviour sanitizers, in build-asan/
 #   make bench    the benchmarks of the kernels
@@ -11,12 +11,13 @@
 #   make clean    remove what was built
 
 JOBS ?= $(shell nproc)
-WERROR ?= ON
+# Warnings are errors where CI is set: whoever builds with a newer compiler need not mend its warnings.
+WERROR ?= $(if $(CI),ON,OFF)
 
 .PHONY: build demo check quick asan bench compare format clean setup
 
 build:
-	cmake --preset release
+	cmake --preset release -DVESPER_WERROR=$(WERROR)
 	cmake --build --preset release --parallel $(JOBS)
 
 setup:
