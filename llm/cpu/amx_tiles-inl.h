@@ -37,9 +37,9 @@ struct alignas(64) TileConfig {
 // are [n_steps][2][1024] bytes: for each step two tiles of 16 rows of a, and two of 16 columns of b
 // with 2 bf16 or 4 int8 of the inner dimension side by side. Without two_row_tiles only the first
 // tile of a is multiplied, and only rows 0..15 of the sums written.
-template <bool kInt8, bool kAccumulate>
-VESPER_AMX HWY_NOINLINE void multiply_tiles(const uint8_t* a, const uint8_t* b, size_t n_steps,
-                                            bool two_row_tiles, void* sums) {
+template <bool kInt8, bool kAccumulate, class Between>
+VESPER_AMX HWY_INLINE void multiply_tiles(const uint8_t* a, const uint8_t* b, size_t n_steps,
+                                          bool two_row_tiles, void* sums, const Between& between) {
   uint8_t* out = static_cast<uint8_t*>(sums);
   constexpr size_t kStride = kGroup * sizeof(float);
   if constexpr (kAccumulate) {
@@ -73,6 +73,7 @@ VESPER_AMX HWY_NOINLINE void multiply_tiles(const uint8_t* a, const uint8_t* b, 
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
       }
+      between(step);
     }
     _tile_stored(2, out + kTileRows * kStride, kStride);
     _tile_stored(3, out + kTileRows * kStride + kTileRowBytes, kStride);
@@ -88,6 +89,7 @@ VESPER_AMX HWY_NOINLINE void multiply_tiles(const uint8_t* a, const uint8_t* b, 
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
       }
+      between(step);
     }
   }
   _tile_stored(0, out, kStride);

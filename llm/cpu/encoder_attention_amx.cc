@@ -267,7 +267,8 @@ VESPER_AMX void attend(const AttentionParams& p, const AttentionOperands& operan
       for (size_t step = 0; step < n_steps; ++step) {
         multiply_tiles<false, false>(
             scratch + layout.keys + (key / 32 + step) * layout.n_dim_steps * kStepBytes,
-            scratch + layout.queries, layout.n_dim_steps, true, scores + step * 32 * kQueries);
+            scratch + layout.queries, layout.n_dim_steps, true, scores + step * 32 * kQueries,
+            [](size_t) {});
       }
       __m512 correction[2];
       for (size_t half = 0; half < 2; ++half) {
@@ -283,9 +284,9 @@ VESPER_AMX void attend(const AttentionParams& p, const AttentionOperands& operan
             scratch + layout.values + (step * layout.n_key_steps + key / 32) * kStepBytes;
         float* to = sums + step * 32 * kQueries;
         if (key == 0) {
-          multiply_tiles<false, false>(values, probabilities, n_steps, true, to);
+          multiply_tiles<false, false>(values, probabilities, n_steps, true, to, [](size_t) {});
         } else {
-          multiply_tiles<false, true>(values, probabilities, n_steps, true, to);
+          multiply_tiles<false, true>(values, probabilities, n_steps, true, to, [](size_t) {});
         }
       }
     }

@@ -21,11 +21,18 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
+// Where a row's results go, and what its int8 are worth.
+struct RowPlace {
+  size_t out, residual;  // elements
+  float scale;
+};
+static_assert(sizeof(RowPlace) == 3 * sizeof(size_t));
+
 // Lays out rows as tiles: row r of group g at tiles + g * n_steps * 2 KiB + (r / 16) KiB. What is
 // beyond n_in, and beyond the last row, is zero.
 template <class In, class Packed>
 void pack_rows(const MatmulParams& params, const In* in, uint32_t first_row, uint32_t n_rows,
-               size_t n_steps, uint8_t* tiles, float* row_scale) {
+               size_t n_steps, uint8_t* tiles, RowPlace* places) {
   constexpr size_t kStep = kTileRowBytes / sizeof(Packed);
   const size_t n_padded = (n_rows + kTileRows - 1) / kTileRows * kTileRows;
   for (size_t r = 0; r < n_padded; ++r) {
@@ -38,16 +45,41 @@ void pack_rows(const MatmulParams& params, const In* in, uint32_t first_row, uin
       continue;
     }
     const In* from = in + matmul_in_offset(params, first_row + r);
-    if constexpr (std::is_same_v<Packed, int8_t>) row_scale[r] = row_scale_i8(from, params.n_in);
+    if constexpr (std::is_same_v<Packed, int8_t>) places[r].scale = row_scale_i8(from, params.n_in);
     for (size_t k = 0; k < params.n_in; k += kStep, to += 2 * kTileBytes) {
       const size_t n = std::min<size_t>(kStep, params.n_in - k);
       if (n < kStep) std::memset(to, 0, kTileRowBytes);
       if constexpr (std::is_same_v<Packed, int8_t>) {
-        quantize_row(from + k, n, row_scale[r], reinterpret_cast<int8_t*>(to));
+        quantize_row(from + k, n, places[r].scale, reinterpret_cast<int8_t*>(to));
       } else {
         convert_row(from + k, n, reinterpret_cast<Bf16Bits*>(to));
       }
     }
+  }
+}
+
+// 32 x 32 sums that wait to be finished: those of one group of rows and one of columns.
+struct Unfinished {
+  const void* sums = nullptr;
+  const RowPlace* places = nullptr;  // of its rows
+  size_t n_rows = 0, n_done = 0;
+  size_t column = 0, n_columns = 0;
+};
+
+// Finishes rows of a group up to, but without, row `end`.
+template <bool kInt8, class Out>
+VESPER_AMX HWY_INLINE void finish_rows(const AmxWeight& weight, const MatmulParams& params,
+                                       const MatmulOperands& operands, Unfinished& group,
+                                       size_t end) {
+  using Sum = std::conditional_t<kInt8, int32_t, float>;
+  const size_t column = group.column;
+  for (; group.n_done < end; ++group.n_done) {
+    const RowPlace& place = group.places[group.n_done];
+    finish_row(static_cast<const Sum*>(group.sums) + group.n_done * kGroup, group.n_columns,
+               place.scale, kInt8 ? weight.column_scale + column : nullptr,
+               operands.bias ? operands.bias + column : nullptr, (params.flags & kMatmulGelu) != 0,
+               operands.residual ? operands.residual + place.residual + column : nullptr,
+               static_cast<Out*>(operands.out) + place.out + column);
   }
 }
 
@@ -56,36 +88,39 @@ VESPER_AMX void multiply(const AmxWeight& weight, const MatmulParams& params,
                          const MatmulOperands& operands, uint32_t first_row, uint32_t n_rows,
                          uint8_t* scratch) {
   using Packed = std::conditional_t<kInt8, int8_t, Bf16Bits>;
-  using Sum = std::conditional_t<kInt8, int32_t, float>;
   const size_t n_steps = (weight.n_in * sizeof(Packed) + kTileRowBytes - 1) / kTileRowBytes;
   const size_t group_bytes = n_steps * 2 * kTileBytes;
   const size_t n_groups = (n_rows + kGroup - 1) / kGroup;
-  alignas(64) Sum sums[kGroup * kGroup];
+  alignas(64) float sums[2][kGroup * kGroup];  // int32 for int8: one being made, one being finished
   uint8_t* tiles = scratch;
-  float* row_scale = reinterpret_cast<float*>(scratch + n_groups * group_bytes);
+  RowPlace* places = reinterpret_cast<RowPlace*>(scratch + n_groups * group_bytes);
 
+  for (uint32_t r = 0; r < n_rows; ++r) {
+    places[r] = {matmul_out_offset(params, first_row + r),
+                 matmul_residual_offset(params, first_row + r), 1.0f};
+  }
   pack_rows<In, Packed>(params, static_cast<const In*>(operands.in), first_row, n_rows, n_steps,
-                        tiles, row_scale);
+                        tiles, places);
   const TileConfig config;
   _tile_loadconfig(&config);
+  Unfinished last;
+  size_t turn = 0;
   for (size_t column = 0; column < weight.n_out; column += kGroup) {
     const uint8_t* b = weight.tiles + column / kGroup * group_bytes;
-    const size_t n = std::min<size_t>(kGroup, weight.n_out - column);
-    for (size_t g = 0; g < n_groups; ++g) {
+    for (size_t g = 0; g < n_groups; ++g, turn ^= 1) {
       const size_t rows = std::min<size_t>(kGroup, n_rows - g * kGroup);
-      multiply_tiles<kInt8, false>(tiles + g * group_bytes, b, n_steps, rows > kTileRows, sums);
-      for (size_t r = 0; r < rows; ++r) {
-        const uint32_t row = first_row + g * kGroup + r;
-        finish_row(
-            sums + r * kGroup, n, kInt8 ? row_scale[g * kGroup + r] : 1.0f,
-            kInt8 ? weight.column_scale + column : nullptr,
-            operands.bias ? operands.bias + column : nullptr, (params.flags & kMatmulGelu) != 0,
-            operands.residual ? operands.residual + matmul_residual_offset(params, row) + column
-                              : nullptr,
-            static_cast<Out*>(operands.out) + matmul_out_offset(params, row) + column);
-      }
+      // The group before is finished while this one is multiplied.
+      multiply_tiles<kInt8, false>(tiles + g * group_bytes, b, n_steps, rows > kTileRows,
+                                   sums[turn], [&](size_t step) VESPER_AMX {
+                                     finish_rows<kInt8, Out>(weight, params, operands, last,
+                                                             (step + 1) * last.n_rows / n_steps);
+                                   });
+      last = {sums[turn], places + g * kGroup,
+              rows,       0,
+              column,     std::min<size_t>(kGroup, weight.n_out - column)};
     }
   }
+  finish_rows<kInt8, Out>(weight, params, operands, last, last.n_rows);
   _tile_release();
 }
 
@@ -145,6 +180,9 @@ constexpr size_t kStepElements = 64 / sizeof(Element);
 template <class Element>
 constexpr size_t kGrouped = 4 / sizeof(Element);
 
+// What a row's place takes in scratch.
+constexpr size_t kPlaceBytes = 3 * sizeof(size_t);
+
 template <class Element>
 void pack(const Element* weight, uint32_t n_out, uint32_t n_in, uint8_t* tiles) {
   const size_t n_steps = (n_in + kStepElements<Element> - 1) / kStepElements<Element>;
@@ -175,7 +213,7 @@ void amx_pack_weight(const int8_t* weight, uint32_t n_out, uint32_t n_in, uint8_
 
 size_t amx_matmul_scratch_bytes(const AmxWeight& weight, uint32_t n_rows) {
   const size_t groups = (size_t{n_rows} + 31) / 32;
-  return groups * amx_weight_bytes(32, weight.n_in, weight.compute) + groups * 32 * sizeof(float);
+  return groups * amx_weight_bytes(32, weight.n_in, weight.compute) + groups * 32 * kPlaceBytes;
 }
 
 #ifndef VESPER_AMX_MATMUL_COMPILED

@@ -1,0 +1,107 @@
+// Counts calls of the allocator, of whatever library, while an encoder's kernels run.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+
+#include "hwy/aligned_allocator.h"
+#include "llm/cpu/encoder_attention.h"
+#include "llm/cpu/encoder_matmul.h"
+#include "tests/llm/encoder_operands.h"
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+namespace {
+std::atomic<uint64_t> allocations{0};
+}
+
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+
+void* malloc(size_t n) {
+  ++allocations;
+  return __libc_malloc(n);
+}
+void* calloc(size_t n, size_t size) {
+  ++allocations;
+  return __libc_calloc(n, size);
+}
+void* realloc(void* old, size_t n) {
+  ++allocations;
+  return __libc_realloc(old, n);
+}
+void* aligned_alloc(size_t alignment, size_t n) {
+  ++allocations;
+  return __libc_memalign(alignment, n);
+}
+int posix_memalign(void** to, size_t alignment, size_t n) {
+  ++allocations;
+  *to = __libc_memalign(alignment, n);
+  return *to ? 0 : ENOMEM;
+}
+}
+
+namespace vesper {
+namespace {
+
+TEST(EncoderAllocations, AreSeenByThisTest) {
+  const uint64_t before = allocations;
+  std::vector<int>* made = new std::vector<int>(100);
+  EXPECT_GE(allocations - before, 2u);
+  delete made;
+}
+
+TEST(EncoderAllocations, DoNotHappenInProducts) {
+  std::mt19937 random(31);
+  for (Compute compute : {Compute::kF32, Compute::kBF16, Compute::kI8}) {
+    for (uint32_t dtype : {kDTypeF32, kDTypeF16, kDTypeBF16}) {
+      MatmulParams params{};
+      params.n_rows = params.rows_per_batch = 203;
+      params.n_out = params.out_row_stride = 70;
+      params.n_in = params.in_row_stride = 90;
+      params.in_dtype = params.out_dtype = dtype;
+      params.flags = kMatmulGelu;
+      Buffer in(dtype, 203 * 90), out(dtype, 203 * 70);
+      in.fill_random(random);
+      PackedMatrix matrix(std::vector<float>(70 * 90, 0.1f).data(), 70, 90, compute);
+      const MatmulTasks tasks = matrix.prepare(params, 2);
+      auto scratch = hwy::AllocateAligned<uint8_t>(tasks.scratch_bytes);
+      const uint64_t before = allocations;
+      for (uint32_t t = 0; t < tasks.n_tasks; ++t) {
+        matrix.run_task(params, tasks, {out.bytes.data(), in.bytes.data()}, t, scratch.get());
+      }
+      EXPECT_EQ(allocations - before, 0u);
+    }
+  }
+}
+
+TEST(EncoderAllocations, DoNotHappenInAttention) {
+  std::mt19937 random(32);
+  for (uint32_t dtype : {kDTypeF32, kDTypeF16, kDTypeBF16}) {
+    AttentionParams params{};
+    params.n_sequences = 1;
+    params.rows_per_sequence = 203;
+    params.n_heads = params.n_kv_heads = 2;
+    params.head_dim = 64;
+    params.q_row_stride = params.k_row_stride = params.v_row_stride = params.out_row_stride = 128;
+    params.scale = 0.125f;
+    params.in_dtype = params.out_dtype = dtype;
+    Buffer in(dtype, 203 * 128), out(dtype, 203 * 128);
+    in.fill_random(random);
+    const AttentionTasks tasks = prepare_attention(params, 2);
+    auto scratch = hwy::AllocateAligned<uint8_t>(tasks.scratch_bytes);
+    const uint64_t before = allocations;
+    for (uint32_t t = 0; t < tasks.n_tasks; ++t) {
+      run_attention_task(params, tasks,
+                         {out.bytes.data(), in.bytes.data(), in.bytes.data(), in.bytes.data()}, t,
+                         scratch.get());
+    }
+    EXPECT_EQ(allocations - before, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace vesper
+#endif
