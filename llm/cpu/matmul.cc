@@ -17,12 +17,12 @@
 #define VESPER_LLM_CPU_MATMUL_PLAN_
 namespace vesper {
 
-// What prepare_matmul decided. The scratch of a thread is [sums][row scales][rows].
+// What prepare_matmul decided. The scratch of a thread is [sums][the kernel's][row scales][rows].
 struct MatmulPlan {
   WeightLayout layout;
   PanelKernel kernel;
   bool rows_in_place = false;  // the kernel reads the operand itself
-  size_t scales_offset = 0, rows_offset = 0;
+  size_t panels_offset = 0, scales_offset = 0, rows_offset = 0;
 };
 
 }  // namespace vesper
@@ -98,12 +98,14 @@ void convert_rows(const MatmulParams& params, const MatmulPlan& plan, const void
       }
       case RowFormat::kBF16Split: {
         widen_row(params.in_dtype, in, start, n_in, padded, passing);
-        BF16* high = reinterpret_cast<BF16*>(rows) + size_t{r} * padded;
-        BF16* low = high + size_t{n_rows} * padded;
+        constexpr uint32_t kWidth = 32, kTile = kTileRows * kWidth;
+        BF16* row = reinterpret_cast<BF16*>(rows) + size_t{r / kTileRows} * kTileRows * padded * 2 +
+                    r % kTileRows * kWidth;
         for (uint32_t i = 0; i < padded; i += kLanes) {
+          BF16* high = row + i / kWidth * 2 * kTile + i % kWidth;
           const VF32 value = hn::LoadU(d, passing + i);
-          store_f32(value, high + i);
-          store_f32(hn::Sub(value, load_f32(high + i)), low + i);
+          store_f32(value, high);
+          store_f32(hn::Sub(value, load_f32(high)), high + kTile);
         }
         break;
       }
@@ -149,6 +151,33 @@ HWY_INLINE void finish(const MatmulParams& params, const float* sums, uint32_t n
   }
 }
 
+// Finishes the sums of a product whose panels begin at `first_panel` of the weight.
+template <class Out>
+HWY_INLINE void finish_panels(const PreparedCommand& command, const PanelProduct& product,
+                              uint32_t first_row, uint32_t first_panel, const float* row_scales,
+                              Out* out) {
+  const auto& params = command.params_as<MatmulParams>();
+  const bool scaled = product.layout->element == DType::kI8;
+  const float* const bias = command.operand<const float>(3);
+  const float* const residual = command.operand<const float>(4);
+  const float* const column_scales = scaled ? command.operand<const float>(5) : nullptr;
+  for (uint32_t r = 0; r < product.n_rows; ++r) {
+    const uint32_t row = first_row + r;
+    const size_t out_start = row_start(params, row, params.out_row_stride, params.out_batch_stride);
+    const size_t residual_start = params.flags & kMatmulResidualByRow
+                                      ? size_t{row % params.rows_per_batch} * params.n_out
+                                      : out_start;
+    for (uint32_t p = 0; p < product.n_panels; ++p) {
+      const uint32_t column = (first_panel + p) * kPanelOutputs;
+      finish(params, product.sums + (size_t{p} * product.n_rows + r) * kPanelOutputs,
+             std::min(kPanelOutputs, params.n_out - column), scaled ? row_scales[r] : 1.0f,
+             scaled ? column_scales + column : nullptr, bias == nullptr ? nullptr : bias + column,
+             residual == nullptr ? nullptr : residual + residual_start + column,
+             out + out_start + column);
+    }
+  }
+}
+
 void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) {
   const auto& params = command.params_as<MatmulParams>();
   const auto& plan = *static_cast<const MatmulPlan*>(command.plan.get());
@@ -162,6 +191,7 @@ void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& sc
   product.layout = &plan.layout;
   product.n_rows = n_rows;
   product.sums = reinterpret_cast<float*>(scratch.data);
+  product.scratch = scratch.data + plan.panels_offset;
   const float* row_scales = nullptr;
   if (plan.rows_in_place) {
     product.rows = command.operand<const float>(1) + size_t{first_row} * params.in_row_stride;
@@ -174,38 +204,16 @@ void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& sc
     product.row_stride = plan.layout.padded_n_in;
     row_scales = reinterpret_cast<const float*>(scratch.data + plan.scales_offset);
   }
-  const bool scaled = plan.layout.element == DType::kI8;
-  const float* const bias = command.operand<const float>(3);
-  const float* const residual = command.operand<const float>(4);
-  const float* const column_scales = scaled ? command.operand<const float>(5) : nullptr;
-
   // Few rows: several panels at once, to have enough sums in flight; many: one stays in the cache
   // while all rows pass.
-  const uint32_t at_once = n_rows <= 16 ? kMaxPanelsPerProduct : 2;
+  const uint32_t at_once = n_rows <= kTileRows ? kMaxPanelsPerProduct : 2;
   for (uint32_t panel = first_panel; panel < end_panel; panel += product.n_panels) {
     product.n_panels = std::min(at_once, end_panel - panel);
     product.panels = command.operand<const std::byte>(2) + panel * plan.layout.panel_bytes;
     plan.kernel.multiply(product);
-    for (uint32_t r = 0; r < n_rows; ++r) {
-      const uint32_t row = first_row + r;
-      const size_t out_start =
-          row_start(params, row, params.out_row_stride, params.out_batch_stride);
-      const size_t residual_start = params.flags & kMatmulResidualByRow
-                                        ? size_t{row % params.rows_per_batch} * params.n_out
-                                        : out_start;
-      for (uint32_t p = 0; p < product.n_panels; ++p) {
-        const uint32_t column = (panel + p) * kPanelOutputs;
-        const uint32_t n_columns = std::min(kPanelOutputs, params.n_out - column);
-        const float* sums = product.sums + (size_t{p} * n_rows + r) * kPanelOutputs;
-        with_type(params.out_dtype, command.operands[0], [&](auto* out) {
-          finish(params, sums, n_columns, scaled ? row_scales[r] : 1.0f,
-                 scaled ? column_scales + column : nullptr,
-                 bias == nullptr ? nullptr : bias + column,
-                 residual == nullptr ? nullptr : residual + residual_start + column,
-                 out + out_start + column);
-        });
-      }
-    }
+    with_type(params.out_dtype, command.operands[0], [&](auto* out) {
+      finish_panels(command, product, first_row, panel, row_scales, out);
+    });
   }
 }
 
@@ -284,9 +292,9 @@ void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command) 
 
   const auto format = static_cast<CpuWeightFormat>(params.weight_format);
   auto plan = std::make_shared<MatmulPlan>();
-  plan->kernel = choose_panel_kernel(format);
-  command.require(plan->kernel.multiply != nullptr, "no kernel for this weight_format");
   plan->layout = weight_layout(format, params.n_out, params.n_in);
+  plan->kernel = choose_panel_kernel(format, plan->layout, params.n_rows);
+  command.require(plan->kernel.multiply != nullptr, "no kernel for this weight_format");
   command.require_bytes(2, plan->layout.bytes());
   if (plan->layout.element == DType::kI8) command.require_bytes(5, uint64_t{params.n_out} * 4);
 
@@ -306,12 +314,14 @@ void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command) 
                         params.rows_per_batch >= params.n_rows;
   const size_t padded = plan->layout.padded_n_in, rows = prepared.rows_per_task;
   const size_t sums = sizeof(float) * kMaxPanelsPerProduct * kPanelOutputs * rows;
-  plan->scales_offset = round_up(std::max(sums, sizeof(float) * padded), 64);
+  plan->panels_offset = round_up(std::max(sums, sizeof(float) * padded), 64);
+  plan->scales_offset = plan->panels_offset + round_up(plan->kernel.scratch_bytes, 64);
   plan->rows_offset = plan->scales_offset + round_up(sizeof(float) * rows, 64);
   const bool bytes_only = plan->kernel.rows == RowFormat::kI8Unsigned;
   prepared.scratch_bytes =
       plan->rows_offset +
-      (plan->rows_in_place ? 0 : rows * padded * (bytes_only ? 1 : sizeof(float)));
+      (plan->rows_in_place ? 0
+                           : round_up(rows, kTileRows) * padded * (bytes_only ? 1 : sizeof(float)));
   prepared.plan = plan;
   prepared.run = HWY_DYNAMIC_DISPATCH(run_matmul);
 }

@@ -285,21 +285,28 @@ MultiplyPanels float_panel_kernel(DType element) {
 }
 MultiplyPanels int8_panel_kernel() { return HWY_DYNAMIC_DISPATCH(int8_kernel)(); }
 
-PanelKernel choose_panel_kernel(CpuWeightFormat format) {
+PanelKernel choose_panel_kernel(CpuWeightFormat format, const WeightLayout& layout,
+                                uint32_t n_rows) {
   switch (format) {
-    case CpuWeightFormat::kF32:
-      return {float_panel_kernel(DType::kF32), RowFormat::kF32};
-    case CpuWeightFormat::kF16:
-      return {float_panel_kernel(DType::kF16), RowFormat::kF32};
-    case CpuWeightFormat::kBF16:
-      return {float_panel_kernel(DType::kBF16), RowFormat::kF32};
     case CpuWeightFormat::kI8:
+#if HWY_ARCH_X86
       if (cpu_features().avx512_vnni) return {multiply_panels_vnni, RowFormat::kI8Unsigned};
+#endif
       return {int8_panel_kernel(), RowFormat::kI8Floats};
     case CpuWeightFormat::kF16Tiles:
-      return {multiply_panels_f16_tiles, RowFormat::kBF16Split};
     case CpuWeightFormat::kBF16Tiles:
-      return {multiply_panels_bf16_tiles, RowFormat::kBF16Split};
+#if HWY_ARCH_X86
+      if (cpu_features().amx && n_rows > kTileRows) {
+        return {
+            layout.element == DType::kF16 ? multiply_panels_f16_tiles : multiply_panels_bf16_tiles,
+            RowFormat::kBF16Split, tiles_scratch_bytes(layout)};
+      }
+#endif
+      [[fallthrough]];
+    case CpuWeightFormat::kF32:
+    case CpuWeightFormat::kF16:
+    case CpuWeightFormat::kBF16:
+      return {float_panel_kernel(layout.element), RowFormat::kF32};
     case CpuWeightFormat::kEncoder:
       break;
   }

@@ -1,8 +1,8 @@
 // The inner part of a matrix product: a block of rows times a few panels of a packed weight
 // (weight_layout.h), sums only. matmul.cc feeds it and finishes its sums.
 //
-// Whatever the number of rows and panels, the sum of one row and one output is made in one order:
-// a row's result does not depend on the rows beside it.
+// Whatever the number of rows and panels, a kernel makes the sum of one row and one output in one
+// order: a row's result does not depend on the rows beside it.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,14 @@ enum class RowFormat {
   kF32,         // f32 [n_rows], row_stride floats apart, n_in each
   kI8Floats,    // whole numbers in -127..127 as f32 [n_rows, padded_n_in], zeros behind n_in
   kI8Unsigned,  // the same plus 128 as u8 [n_rows, padded_n_in]
-  kBF16Split,   // bf16 [2, n_rows, padded_n_in]: rounded values, then what rounding left, rounded
+  // bf16 [ceil(n_rows / 16), padded_n_in / 32, 2, 16, 32]: tiles of 16 rows by 32 inputs, of the
+  // rounded numbers and of what rounding left of them, rounded; anything in rows from n_rows on.
+  kBF16Split,
 };
+
+// Rows of an AMX tile. Up to so many rows, multiply-adds in f32 are as fast as tiles, or faster: a
+// step then reads its weights no slower than memory gives them.
+inline constexpr uint32_t kTileRows = 16;
 
 struct PanelProduct {
   const void* rows = nullptr;
@@ -28,20 +34,24 @@ struct PanelProduct {
   const std::byte* panels = nullptr;
   uint32_t n_panels = 0;  // at most kMaxPanelsPerProduct
   const WeightLayout* layout = nullptr;
-  float* sums = nullptr;  // [n_panels, n_rows, 16] (w)
+  float* sums = nullptr;         // [n_panels, n_rows, 16] (w)
+  std::byte* scratch = nullptr;  // aligned to 64 bytes, as much as the kernel asks for
 };
 using MultiplyPanels = void (*)(const PanelProduct&);
 
-inline constexpr uint32_t kMaxRowsPerProduct = 96;
+inline constexpr uint32_t kMaxRowsPerProduct = 256;
 inline constexpr uint32_t kMaxPanelsPerProduct = 4;
 
 struct PanelKernel {
   MultiplyPanels multiply = nullptr;
   RowFormat rows = RowFormat::kF32;
+  size_t scratch_bytes = 0;  // that multiply wants
 };
 
-// The fastest kernel for a format on this CPU. `multiply` is null if there is none.
-PanelKernel choose_panel_kernel(CpuWeightFormat format);
+// The fastest kernel for a weight and a command of `n_rows` rows on this CPU. `multiply` is null if
+// there is none.
+PanelKernel choose_panel_kernel(CpuWeightFormat format, const WeightLayout& layout,
+                                uint32_t n_rows);
 
 // Portable kernels, for the instruction set that Highway has chosen.
 MultiplyPanels float_panel_kernel(DType element);  // kF32, kF16 or kBF16
@@ -50,5 +60,6 @@ MultiplyPanels int8_panel_kernel();
 void multiply_panels_vnni(const PanelProduct& product);
 void multiply_panels_f16_tiles(const PanelProduct& product);
 void multiply_panels_bf16_tiles(const PanelProduct& product);
+size_t tiles_scratch_bytes(const WeightLayout& layout);
 
 }  // namespace vesper

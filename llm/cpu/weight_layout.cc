@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "error/error.h"
-#include "llm/cpu/cpu_features.h"
 #include "llm/cpu/number_conversion.h"
 
 namespace vesper {
@@ -175,14 +174,11 @@ CpuWeightFormat choose_weight_format(const MatrixSource& source, Compute compute
     any_bf16 |= part->dtype == DType::kBF16;
     any_other |= part->dtype != DType::kF32 && part->dtype != DType::kBF16;
   }
-  constexpr bool tiles = false;
-  const bool only_bf16 = any_bf16 && !any_f32 && !any_other;
+  // f32 and bf16 files may hold numbers beyond f16's range.
   if (compute == Compute::kBF16) {
-    // f32 and bf16 files may hold numbers beyond f16's range.
-    return tiles ? (any_f32 || any_bf16 ? CpuWeightFormat::kBF16Tiles : CpuWeightFormat::kF16Tiles)
-                 : (any_f32 || any_bf16 ? CpuWeightFormat::kBF16 : CpuWeightFormat::kF16);
+    return any_f32 || any_bf16 ? CpuWeightFormat::kBF16Tiles : CpuWeightFormat::kF16Tiles;
   }
-  if (only_bf16) return CpuWeightFormat::kBF16;
+  if (any_bf16 && !any_f32 && !any_other) return CpuWeightFormat::kBF16;
   return any_f32 || any_bf16 ? CpuWeightFormat::kF32 : CpuWeightFormat::kF16;
 }
 

@@ -29,8 +29,8 @@ enum class CpuWeightFormat : uint32_t {
   kF16 = kDTypeF16,
   kBF16 = kDTypeBF16,
   kI8 = kDTypeI8,
-  kF16Tiles = 16,   // laid out as kF16, multiplied by bf16 tiles
-  kBF16Tiles = 17,  // laid out as kBF16, multiplied by bf16 tiles
+  kF16Tiles = 16,   // laid out as kF16, where many rows may be multiplied by bf16 tiles
+  kBF16Tiles = 17,  // laid out as kBF16, likewise
   kEncoder = 32,    // a PackedMatrix
 };
 

@@ -1,5 +1,5 @@
-// Panel products on AVX-512 VNNI and on AMX tiles. This file is compiled with those instructions
-// whatever the build's target: nothing here may run before cpu_features() allows it.
+// Panel products on AVX-512 VNNI, compiled whatever the build's target: nothing here may run before
+// cpu_features() allows it.
 #include "llm/cpu/panel_product.h"
 
 #if defined(__x86_64__)
@@ -14,7 +14,7 @@
 namespace vesper {
 namespace {
 
-// Instruction sets of the functions below. Not of the file, so that no inline function of a header
+// Instruction set of the functions below. Not of the file, so that no inline function of a header
 // is compiled for them and then shared with the rest of the program.
 #define VESPER_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
 #define VESPER_AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
@@ -91,9 +91,6 @@ void multiply_panels_vnni(const PanelProduct& product) {
   }
   if (n - row >= 1) multiply_all_panels_vnni<1, 4>(product, row);
 }
-
-void multiply_panels_f16_tiles(const PanelProduct&) {}
-void multiply_panels_bf16_tiles(const PanelProduct&) {}
 
 }  // namespace vesper
 #endif
