@@ -1,5 +1,8 @@
 # Flags that every target of the project is compiled with.
 add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  add_compile_options(-Wno-restrict)  # false alarms on std::string, GCC bug 105651
+endif()
 if(VESPER_WERROR)
   add_compile_options(-Werror)
 endif()
