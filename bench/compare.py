@@ -39,6 +39,7 @@ class Run:
     wall_s: float         # the whole process
     cpu_s: float          # user and system time, of all threads
     peak_mb: float        # resident memory
+    niceness: int         # the process's, at its end
     text: str
     start_s: float = 0.0  # of wall_s: start of the interpreter and imports
     details: dict = field(default_factory=dict)  # what the program itself reports
@@ -50,8 +51,10 @@ def run_process(command):
         start = time.perf_counter()
         process = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL,
                                    stdout=stdout, stderr=stderr)
-        _, status, usage = os.wait4(process.pid, 0)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         wall_s = time.perf_counter() - start
+        niceness = os.getpriority(os.PRIO_PROCESS, process.pid)
+        _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         texts = []
         for file in (stdout, stderr):
@@ -60,7 +63,7 @@ def run_process(command):
     if process.returncode != 0:
         raise SystemExit(f"{' '.join(map(str, command))}\n"
                          f"exit status {process.returncode}\n{texts[1]}")
-    run = Run(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, "")
+    run = Run(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, niceness, "")
     return (*texts, run)
 
 
@@ -240,11 +243,22 @@ def check(arguments):
             raise SystemExit(f"{model} has no model.bin: run scripts/fetch-models.sh")
 
 
+def warn(everything, load_before):
+    """Says what makes the times worth less than they look."""
+    if load_before > 0.5:
+        print(f"\nNot for publication: the machine was busy before the start (load {load_before:.1f}).")
+    if len({run["niceness"] for run in everything}) > 1:
+        print("\nNot comparable: programs ran at different priorities, "
+              + ", ".join(sorted({f"{run['program']} at {run['niceness']}" for run in everything}))
+              + ".")
+
+
 def main():
     arguments = read_arguments()
     check(arguments)
     if arguments.cpus:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:arguments.cpus])
+    load_before = os.getloadavg()[0]
     everything, table, system = [], [HEADER], None
     for model in arguments.models:
         if "whisper.cpp" in arguments.programs:
@@ -268,6 +282,7 @@ def main():
             if arguments.json:
                 arguments.json.write_text(json.dumps(everything, indent=1))
     print("\n".join(table))
+    warn(everything, load_before)
     previous = "with" if arguments.previous_text else "without"
     print(f"\nMedians of {arguments.repetitions} runs in turn, {arguments.threads} threads, greedy, "
           f"{previous} the previous text as prompt, on {len(os.sched_getaffinity(0))} processors "
