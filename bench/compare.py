@@ -255,6 +255,7 @@ def warn(everything, load_before):
 
 def main():
     arguments = read_arguments()
+    arguments.program = arguments.program.resolve()
     check(arguments)
     if arguments.cpus:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:arguments.cpus])

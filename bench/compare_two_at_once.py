@@ -55,7 +55,7 @@ def main():
     os.sched_setaffinity(0, allowed[:2])
     recording = arguments.recording or make_recordings(ROOT / "build" / "bench-peers"
                                                        / "recordings")[1][0]
-    command = [str(arguments.program), "-m", arguments.model, "-t", str(arguments.threads),
+    command = [str(arguments.program.resolve()), "-m", arguments.model, "-t", str(arguments.threads),
                "--device", "cpu", "-q", str(recording)]
     ratios = []
     run_at_once(command, 1)  # fills the page cache
