@@ -99,8 +99,7 @@ std::unique_ptr<WhisperModel> load(const std::string& name, const std::string& d
                                    Compute compute) {
   ModelLookup lookup;
   lookup.offline = true;
-  return std::make_unique<WhisperModel>(find_model(name, lookup), open_device(device),
-                                        compute);
+  return std::make_unique<WhisperModel>(find_model(name, lookup), open_device(device), compute);
 }
 
 MelSpectrogram log_mel(const WhisperModel& model, const std::string& sentence) {
