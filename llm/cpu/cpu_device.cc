@@ -60,7 +60,7 @@ void run_task_of_stage(const void* context, uint32_t stage, uint32_t task, uint3
   const TaskOfStage& at = recording.tasks[recording.first_of_stage[stage] + task];
   const PreparedCommand& command = recording.commands[at.command];
   ThreadScratch& scratch = recording.scratch[thread];
-  scratch.serial = serial;
+  scratch.begin_task(command, serial);
   command.run(command, at.task, scratch);
 }
 
@@ -219,6 +219,24 @@ class CpuDevice final : public Device {
 
   void upload_encoder_matrix(const MatrixSource& source, Compute resolved, Weight& weight) {
     require_readable(source);
+    // The matrix keeps its own memory; the buffer is its name.
+    weight.data = allocate(1, source.parts.front()->file_name);
+    weight.format = static_cast<uint32_t>(CpuWeightFormat::kEncoder);
+    std::unique_ptr<PackedMatrix>& matrix = encoder_matrices_.back();
+    if (resolved == Compute::kI8 && is_int8(source)) {
+      std::vector<int8_t> rows;
+      std::vector<float> scales;
+      rows.reserve(size_t{weight.n_out} * weight.n_in);
+      for (const TensorView* part : source.parts) {
+        const auto* data = static_cast<const int8_t*>(part->data);
+        rows.insert(rows.end(), data, data + part->shape[0] * weight.n_in);
+        if (part->scale.empty()) scales.resize(scales.size() + part->shape[0], 1.0f);
+        scales.insert(scales.end(), part->scale.begin(), part->scale.end());
+      }
+      matrix =
+          std::make_unique<PackedMatrix>(rows.data(), scales.data(), weight.n_out, weight.n_in);
+      return;
+    }
     std::vector<float> rows(size_t{weight.n_out} * weight.n_in);
     constexpr uint32_t kRowsPerTask = 32;
     std::vector<float> passing(size_t{weight.n_in} * pool_.n_threads());
@@ -230,11 +248,14 @@ class CpuDevice final : public Device {
                             rows.data() + size_t{row} * weight.n_in);
           }
         });
-    // The matrix keeps its own memory; the buffer is its name.
-    weight.data = allocate(1, source.parts.front()->file_name);
-    weight.format = static_cast<uint32_t>(CpuWeightFormat::kEncoder);
-    encoder_matrices_.back() =
-        std::make_unique<PackedMatrix>(rows.data(), weight.n_out, weight.n_in, resolved);
+    matrix = std::make_unique<PackedMatrix>(rows.data(), weight.n_out, weight.n_in, resolved);
+  }
+
+  // Whether all parts are int8 with a scale a row, as the file has them.
+  static bool is_int8(const MatrixSource& source) {
+    return !source.convolution &&
+           std::all_of(source.parts.begin(), source.parts.end(),
+                       [](const TensorView* part) { return part->dtype == DType::kI8; });
   }
 
   const BufferMemory& buffer_of(const Operand& operand) const {
@@ -278,7 +299,6 @@ class CpuDevice final : public Device {
     for (ThreadScratch& scratch : scratch_) {
       scratch_memory_.emplace_back(bytes, "scratch of a thread");
       scratch.data = scratch_memory_.back().data();
-      scratch.kept_command = nullptr;
     }
     scratch_bytes_ = bytes;
   }

@@ -197,7 +197,7 @@ void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& sc
     product.rows = command.operand<const float>(1) + size_t{first_row} * params.in_row_stride;
     product.row_stride = params.in_row_stride;
   } else {
-    if (!scratch.keep(command, row_block)) {
+    if (!scratch.keep(row_block)) {
       convert_rows(params, plan, command.operands[1], first_row, n_rows, scratch.data);
     }
     product.rows = scratch.data + plan.rows_offset;
@@ -292,9 +292,9 @@ void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command) 
 
   const auto format = static_cast<CpuWeightFormat>(params.weight_format);
   auto plan = std::make_shared<MatmulPlan>();
+  command.require(is_in_panels(format), "no kernel for this weight_format");
   plan->layout = weight_layout(format, params.n_out, params.n_in);
   plan->kernel = choose_panel_kernel(format, plan->layout, params.n_rows);
-  command.require(plan->kernel.multiply != nullptr, "no kernel for this weight_format");
   command.require_bytes(2, plan->layout.bytes());
   if (plan->layout.element == DType::kI8) command.require_bytes(5, uint64_t{params.n_out} * 4);
 

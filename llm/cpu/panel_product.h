@@ -48,8 +48,7 @@ struct PanelKernel {
   size_t scratch_bytes = 0;  // that multiply wants
 };
 
-// The fastest kernel for a weight and a command of `n_rows` rows on this CPU. `multiply` is null if
-// there is none.
+// The fastest kernel for a weight in panels and a command of `n_rows` rows on this CPU.
 PanelKernel choose_panel_kernel(CpuWeightFormat format, const WeightLayout& layout,
                                 uint32_t n_rows);
 

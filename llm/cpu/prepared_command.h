@@ -19,22 +19,31 @@ struct PreparedCommand;
 
 // What a thread has to itself while it runs tasks. Kernels that convert a command's input before
 // they use it keep the result for the next task of the same command on the same thread.
-struct ThreadScratch {
+class ThreadScratch {
+ public:
   std::byte* data = nullptr;  // aligned to 64 bytes; as much as the hungriest command asked for
-  uint32_t serial = 0;        // of the stage that runs: tells one replay from another
-  // Whose input lies in `data`.
-  const PreparedCommand* kept_command = nullptr;
-  uint32_t kept_serial = 0;
-  uint32_t kept_block = 0;
 
-  // Whether block `block` of the command's input lies in `data` already; notes that it will.
-  bool keep(const PreparedCommand& command, uint32_t block) {
-    const bool kept = kept_command == &command && kept_serial == serial && kept_block == block;
-    kept_command = &command;
-    kept_serial = serial;
-    kept_block = block;
+  // Says whose task comes next. Another command's, or another stage's, leaves nothing in `data`
+  // that is of use.
+  void begin_task(const PreparedCommand& command, uint32_t serial) {
+    if (command_ == &command && serial_ == serial) return;
+    command_ = &command;
+    serial_ = serial;
+    kept_block_ = kNothing;
+  }
+  // Whether block `block` of the command's input lies in `data` since an earlier task; notes that
+  // it will.
+  bool keep(uint32_t block) {
+    const bool kept = kept_block_ == block;
+    kept_block_ = block;
     return kept;
   }
+
+ private:
+  static constexpr uint32_t kNothing = UINT32_MAX;
+  const PreparedCommand* command_ = nullptr;
+  uint32_t serial_ = 0;  // of the stage: tells one replay from another
+  uint32_t kept_block_ = kNothing;
 };
 
 struct PreparedCommand {

@@ -132,6 +132,21 @@ class Packer {
 
 }  // namespace
 
+bool is_in_panels(CpuWeightFormat format) {
+  switch (format) {
+    case CpuWeightFormat::kF32:
+    case CpuWeightFormat::kF16:
+    case CpuWeightFormat::kBF16:
+    case CpuWeightFormat::kI8:
+    case CpuWeightFormat::kF16Tiles:
+    case CpuWeightFormat::kBF16Tiles:
+      return true;
+    case CpuWeightFormat::kEncoder:
+      break;
+  }
+  return false;
+}
+
 WeightLayout weight_layout(CpuWeightFormat format, uint32_t n_out, uint32_t n_in) {
   WeightLayout layout{};
   layout.n_out = n_out;

@@ -46,7 +46,9 @@ struct WeightLayout {
   uint64_t bytes() const { return n_panels * panel_bytes; }
 };
 
-// Throws Error(kInternal) if the format is none of this layout.
+// Whether the format is laid out as above.
+bool is_in_panels(CpuWeightFormat format);
+// Throws Error(kInternal) if it is not.
 WeightLayout weight_layout(CpuWeightFormat format, uint32_t n_out, uint32_t n_in);
 
 // The format that suits a matrix of these files' elements and this choice of products.

@@ -281,6 +281,50 @@ TEST(CpuMatmul, StacksThePartsOfAMatrix) {
   EXPECT_EQ(fetch<float>(*device, out), (std::vector<float>{210, 430, 650}));
 }
 
+TEST(CpuMatmul, KeepsTheInt8OfAFile) {
+  const auto device = cpu();
+  const uint32_t n_out = 37, n_in = 96, n_rows = 5;
+  std::mt19937 random(3);
+  std::vector<int8_t> whole(n_out * n_in);
+  for (int8_t& w : whole) w = static_cast<int8_t>(random() % 255 - 127);
+  TensorView view;
+  view.file_name = "test.weight";
+  view.dtype = DType::kI8;
+  view.shape = {n_out, n_in};
+  view.data = whole.data();
+  view.bytes = whole.size();
+  for (uint32_t o = 0; o < n_out; ++o) view.scale.push_back(0.001f * static_cast<float>(o + 1));
+  // Whole rows of which one has 127: quantizing them changes nothing.
+  std::vector<float> rows(n_rows * n_in);
+  for (float& x : rows) x = static_cast<float>(static_cast<int>(random() % 255) - 127);
+  for (uint32_t r = 0; r < n_rows; ++r) rows[r * n_in] = 127;
+  for (const WeightUse use : {WeightUse::kAnyRows, WeightUse::kManyRows}) {
+    const Weight weight = device->upload({{&view, &view}, false}, use, Compute::kI8);
+    ASSERT_EQ(weight.n_out, 2 * n_out);
+    const Operand out = nan_buffer(*device, size_t{n_rows} * weight.n_out, DType::kF32);
+    MatmulParams params{};
+    params.n_rows = params.rows_per_batch = n_rows;
+    params.n_out = params.out_row_stride = weight.n_out;
+    params.n_in = params.in_row_stride = n_in;
+    params.weight_format = weight.format;
+    DispatchTable table;
+    emit::matmul(table, "test", params, out, store(*device, rows), weight.data, {}, {},
+                 weight.scale);
+    run_once(*device, table);
+    const std::vector<float> found = fetch<float>(*device, out);
+    for (uint32_t r = 0; r < n_rows; ++r) {
+      for (uint32_t o = 0; o < weight.n_out; ++o) {
+        double sum = 0;
+        for (uint32_t i = 0; i < n_in; ++i) {
+          sum += double{rows[r * n_in + i]} * whole[o % n_out * n_in + i];
+        }
+        sum *= view.scale[o % n_out];
+        EXPECT_NEAR(found[r * weight.n_out + o], sum, 1e-4 + std::abs(sum) * 1e-5);
+      }
+    }
+  }
+}
+
 TEST(CpuEmbed, GathersTheRowAndAddsItsPosition) {
   const auto device = cpu();
   for (const Compute compute : {Compute::kF32, Compute::kBF16, Compute::kI8}) {
