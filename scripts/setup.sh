@@ -9,7 +9,7 @@ packages=(
   # audio in: decoding, resampling, Fourier transform
   libsndfile1-dev libsamplerate0-dev libfftw3-dev
   # the engine: matrix products and SIMD on the CPU, Vulkan and its shader compiler
-  libdnnl-dev libhwy-dev libvulkan-dev glslang-tools
+  libhwy-dev libvulkan-dev glslang-tools
   # tokenizers: regular expressions with Unicode classes; compression ratio of a text
   libpcre2-dev zlib1g-dev
   # the programs: options, JSON, downloads and their digests
