@@ -4,6 +4,7 @@
 // Grid: (blocks of rows, heads, sequences).
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "buffers.glsl"
 
 layout(local_size_x = 64) in;
@@ -43,7 +44,7 @@ void main() {
                              kInDtype);
   }
   float sums[4 * kDims];
-  for (uint i = 0; i < 4 * kDims; ++i) sums[i] = 0.0;
+  [[unroll]] for (uint i = 0; i < 4 * kDims; ++i) sums[i] = 0.0;
   float greatest = kMinusInfinity, total = 0.0;  // of row `thread`, if it is below kTile
 
   for (uint first = 0; first < n; first += kTile) {
@@ -56,17 +57,17 @@ void main() {
     }
     barrier();
     float s[16];
-    for (uint i = 0; i < 16; ++i) s[i] = 0.0;
+    [[unroll]] for (uint i = 0; i < 16; ++i) s[i] = 0.0;
     for (uint d = 0; d < kHeadDim; ++d) {
       float key[4];
-      for (uint j = 0; j < 4; ++j) key[j] = kv_tile[(x + j * 8) * kPitch + d];
-      for (uint i = 0; i < 4; ++i) {
+      [[unroll]] for (uint j = 0; j < 4; ++j) key[j] = kv_tile[(x + j * 8) * kPitch + d];
+      [[unroll]] for (uint i = 0; i < 4; ++i) {
         float query = q_tile[(y + i) * kPitch + d];
-        for (uint j = 0; j < 4; ++j) s[i * 4 + j] = fma(query, key[j], s[i * 4 + j]);
+        [[unroll]] for (uint j = 0; j < 4; ++j) s[i * 4 + j] = fma(query, key[j], s[i * 4 + j]);
       }
     }
-    for (uint i = 0; i < 4; ++i) {
-      for (uint j = 0; j < 4; ++j) scores[(y + i) * kScorePitch + x + j * 8] = s[i * 4 + j];
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+      [[unroll]] for (uint j = 0; j < 4; ++j) scores[(y + i) * kScorePitch + x + j * 8] = s[i * 4 + j];
     }
     barrier();
     for (uint i = thread; i < kTile * kHeadDim; i += 64) {
@@ -89,26 +90,26 @@ void main() {
       row_correction[thread] = correction;
     }
     barrier();
-    for (uint i = 0; i < 4; ++i) {
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
       float correction = row_correction[y + i];
-      for (uint j = 0; j < kDims; ++j) sums[i * kDims + j] *= correction;
+      [[unroll]] for (uint j = 0; j < kDims; ++j) sums[i * kDims + j] *= correction;
     }
     for (uint t = 0; t < kTile; ++t) {
       float weight[4];
-      for (uint i = 0; i < 4; ++i) weight[i] = scores[(y + i) * kScorePitch + t];
-      for (uint j = 0; j < kDims; ++j) {
+      [[unroll]] for (uint i = 0; i < 4; ++i) weight[i] = scores[(y + i) * kScorePitch + t];
+      [[unroll]] for (uint j = 0; j < kDims; ++j) {
         float value = kv_tile[t * kPitch + x + j * 8];
-        for (uint i = 0; i < 4; ++i) sums[i * kDims + j] = fma(weight[i], value, sums[i * kDims + j]);
+        [[unroll]] for (uint i = 0; i < 4; ++i) sums[i * kDims + j] = fma(weight[i], value, sums[i * kDims + j]);
       }
     }
   }
   if (thread < kTile) row_total[thread] = total;
   barrier();
-  for (uint i = 0; i < 4; ++i) {
+  [[unroll]] for (uint i = 0; i < 4; ++i) {
     uint row = first_row + y + i;
     if (row < n) {
       float scale = 1.0 / row_total[y + i];
-      for (uint j = 0; j < kDims; ++j) {
+      [[unroll]] for (uint j = 0; j < kDims; ++j) {
         store_float(out_, (sequence_start + row) * p.out_row_stride + head * kHeadDim + x + j * 8,
                     kOutDtype, sums[i * kDims + j] * scale);
       }

@@ -8,6 +8,7 @@
 // Grid: (blocks of rows, heads, sequences).
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -62,15 +63,15 @@ void main() {
   }
   barrier();
   coopmat<float16_t, gl_ScopeSubgroup, kSide, kInner, gl_MatrixUseA> query[kDown * (kHeadDim / kInner)];
-  for (uint i = 0; i < kDown; ++i) {
-    for (uint d = 0; d < kHeadDim / kInner; ++d) {
+  [[unroll]] for (uint i = 0; i < kDown; ++i) {
+    [[unroll]] for (uint d = 0; d < kHeadDim / kInner; ++d) {
       coopMatLoad(query[i * (kHeadDim / kInner) + d], kv_tile,
                   (gl_SubgroupID * kDown + i) * kSide * kPitch + d * (kInner / 8), kPitch,
                   gl_CooperativeMatrixLayoutRowMajor);
     }
   }
   coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> sums[kDown * kDimSteps];
-  for (uint i = 0; i < kDown * kDimSteps; ++i) {
+  [[unroll]] for (uint i = 0; i < kDown * kDimSteps; ++i) {
     sums[i] = coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator>(0.0);
   }
   // A lane has, of row lane / kLanesPerRow, every kLanesPerRow-th group of four keys.
@@ -79,7 +80,7 @@ void main() {
   uint weight_start = gl_SubgroupID * kSide * kWeightPitch;
   float to_exponent = p.scale * 1.4426950408889634;  // exp(x) = exp2(x / ln 2)
   float reference[kDown], total[kDown];
-  for (uint i = 0; i < kDown; ++i) {
+  [[unroll]] for (uint i = 0; i < kDown; ++i) {
     reference[i] = kMinusInfinity;
     total[i] = 0.0;
   }
@@ -95,12 +96,12 @@ void main() {
           UVec4Buffer(v).v[(key_row * p.v_row_stride + kv_head * kHeadDim) / 8 + i % kChunks];
     }
     barrier();
-    for (uint i = 0; i < kDown; ++i) {
-      for (uint t = 0; t < kKeySteps; ++t) {
+    [[unroll]] for (uint i = 0; i < kDown; ++i) {
+      [[unroll]] for (uint t = 0; t < kKeySteps; ++t) {
         coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> score =
             coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator>(0.0);
         coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> key;
-        for (uint d = 0; d < kHeadDim / kInner; ++d) {
+        [[unroll]] for (uint d = 0; d < kHeadDim / kInner; ++d) {
           coopMatLoad(key, kv_tile, t * kSide * kPitch + d * (kInner / 8), kPitch,
                       gl_CooperativeMatrixLayoutColumnMajor);
           score = coopMatMulAdd(query[i * (kHeadDim / kInner) + d], key, score);
@@ -113,9 +114,9 @@ void main() {
 
       float mine[kLaneKeys];
       float greatest = kMinusInfinity;
-      for (uint g = 0; g < kLaneKeys / 4; ++g) {
+      [[unroll]] for (uint g = 0; g < kLaneKeys / 4; ++g) {
         uint column = (g * kLanesPerRow + part) * 4;
-        for (uint e = 0; e < 4; ++e) {
+        [[unroll]] for (uint e = 0; e < 4; ++e) {
           float score = scores[score_start + row * kScorePitch + column + e] * to_exponent;
           mine[g * 4 + e] = first + column + e < n ? score : kMinusInfinity;
           greatest = max(greatest, mine[g * 4 + e]);
@@ -131,9 +132,9 @@ void main() {
         reference[i] = greatest;
         total[i] *= correction;
       }
-      for (uint g = 0; g < kLaneKeys / 4; ++g) {
+      [[unroll]] for (uint g = 0; g < kLaneKeys / 4; ++g) {
         vec4 weight;
-        for (uint e = 0; e < 4; ++e) weight[e] = exp2(mine[g * 4 + e] - reference[i]);
+        [[unroll]] for (uint e = 0; e < 4; ++e) weight[e] = exp2(mine[g * 4 + e] - reference[i]);
         total[i] += weight.x + weight.y + weight.z + weight.w;
         uint group = g * kLanesPerRow + part;
         uvec2 halves = uvec2(packHalf2x16(weight.xy), packHalf2x16(weight.zw));
@@ -153,16 +154,16 @@ void main() {
         subgroupBarrier();
         coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> corrections;
         coopMatLoad(corrections, scores, score_start, kScorePitch, gl_CooperativeMatrixLayoutRowMajor);
-        for (uint d = 0; d < kDimSteps; ++d) sums[i * kDimSteps + d] = sums[i * kDimSteps + d] * corrections;
+        [[unroll]] for (uint d = 0; d < kDimSteps; ++d) sums[i * kDimSteps + d] = sums[i * kDimSteps + d] * corrections;
       }
       subgroupMemoryBarrierShared();
       subgroupBarrier();
-      for (uint t = 0; t < kKeys / kInner; ++t) {
+      [[unroll]] for (uint t = 0; t < kKeys / kInner; ++t) {
         coopmat<float16_t, gl_ScopeSubgroup, kSide, kInner, gl_MatrixUseA> weight;
         coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> value;
         coopMatLoad(weight, weights, weight_start + t * (kInner / 8), kWeightPitch,
                     gl_CooperativeMatrixLayoutRowMajor);
-        for (uint d = 0; d < kDimSteps; ++d) {
+        [[unroll]] for (uint d = 0; d < kDimSteps; ++d) {
           coopMatLoad(value, kv_tile, (kKeys + t * kInner) * kPitch + d * (kSide / 8), kPitch,
                       gl_CooperativeMatrixLayoutRowMajor);
           sums[i * kDimSteps + d] = coopMatMulAdd(weight, value, sums[i * kDimSteps + d]);
@@ -172,13 +173,13 @@ void main() {
     }
   }
 
-  for (uint i = 0; i < kDown; ++i) {
+  [[unroll]] for (uint i = 0; i < kDown; ++i) {
     float sum = total[i];
     for (uint step = kLanesPerRow / 2; step > 0; step /= 2) sum += subgroupShuffleXor(sum, step);
     float scale = 1.0 / sum;
     uint r = first_row + (gl_SubgroupID * kDown + i) * kSide + row;
     uint start = (sequence_start + r) * p.out_row_stride + head * kHeadDim;
-    for (uint d = 0; d < kDimSteps; ++d) {
+    [[unroll]] for (uint d = 0; d < kDimSteps; ++d) {
       subgroupBarrier();
       coopMatStore(sums[i * kDimSteps + d], scores, score_start, kScorePitch,
                    gl_CooperativeMatrixLayoutRowMajor);

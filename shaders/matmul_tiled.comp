@@ -3,6 +3,7 @@
 // Grid: (blocks of outputs, blocks of rows). Threads: kTileRows / 8 * kTileOuts / 8.
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "buffers.glsl"
 #include "matmul_epilogue.glsl"
 #include "weights.glsl"
@@ -33,7 +34,7 @@ vec4 load_in4(uint row_start, bool row_exists, uint k) {
   vec4 x = vec4(0.0);
   if (!row_exists) return x;
   if (kAligned != 0) return k < p.n_in ? load_vec4(in_, row_start + k, kInDtype) : x;
-  for (uint j = 0; j < 4; ++j) {
+  [[unroll]] for (uint j = 0; j < 4; ++j) {
     if (k + j < p.n_in) x[j] = load_float(in_, row_start + k + j, kInDtype);
   }
   return x;
@@ -48,39 +49,39 @@ void main() {
   uint columns = padded_columns(p.n_in);
 
   float sums[64];
-  for (uint i = 0; i < 64; ++i) sums[i] = 0.0;
+  [[unroll]] for (uint i = 0; i < 64; ++i) sums[i] = 0.0;
   for (uint k0 = 0; k0 < columns; k0 += kDepth) {
     for (uint i = thread; i < kTileRows * (kDepth / 4); i += gl_WorkGroupSize.x) {
       uint row = i / (kDepth / 4), k = i % (kDepth / 4) * 4;
       uint r = first_row + row;
       uint start = r / p.rows_per_batch * p.in_batch_stride + r % p.rows_per_batch * p.in_row_stride;
       vec4 x = load_in4(start, r < p.n_rows, k0 + k);
-      for (uint j = 0; j < 4; ++j) in_tile[(k + j) * kInPitch + row] = x[j];
+      [[unroll]] for (uint j = 0; j < 4; ++j) in_tile[(k + j) * kInPitch + row] = x[j];
     }
     for (uint i = thread; i < kTileOuts * (kDepth / 4); i += gl_WorkGroupSize.x) {
       uint row = i / (kDepth / 4), k = i % (kDepth / 4) * 4;
       uint o = min(first_out + row, p.n_out - 1);
       vec4 w = load_weight4(weight, o * columns + k0 + k, kWeightFormat);
-      for (uint j = 0; j < 4; ++j) weight_tile[(k + j) * kWeightPitch + row] = w[j];
+      [[unroll]] for (uint j = 0; j < 4; ++j) weight_tile[(k + j) * kWeightPitch + row] = w[j];
     }
     barrier();
     for (uint k = 0; k < kDepth; ++k) {
       float w[8];
-      for (uint j = 0; j < 8; ++j) w[j] = weight_tile[k * kWeightPitch + thread_out + j];
-      for (uint i = 0; i < 8; ++i) {
+      [[unroll]] for (uint j = 0; j < 8; ++j) w[j] = weight_tile[k * kWeightPitch + thread_out + j];
+      [[unroll]] for (uint i = 0; i < 8; ++i) {
         float x = in_tile[k * kInPitch + thread_row + i];
-        for (uint j = 0; j < 8; ++j) sums[i * 8 + j] = fma(x, w[j], sums[i * 8 + j]);
+        [[unroll]] for (uint j = 0; j < 8; ++j) sums[i * 8 + j] = fma(x, w[j], sums[i * 8 + j]);
       }
     }
     barrier();
   }
 
-  for (uint i = 0; i < 8; ++i) {
+  [[unroll]] for (uint i = 0; i < 8; ++i) {
     uint r = first_row + thread_row + i;
     if (r >= p.n_rows) break;
     uint batch_row = r % p.rows_per_batch;
     uint start = r / p.rows_per_batch * p.out_batch_stride + batch_row * p.out_row_stride;
-    for (uint j = 0; j < 8; ++j) {
+    [[unroll]] for (uint j = 0; j < 8; ++j) {
       uint o = first_out + thread_out + j;
       if (o < p.n_out) {
         float value = sums[i * 8 + j];

@@ -5,6 +5,7 @@
 // kOutGroups * kOuts outputs.
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #include "buffers.glsl"
@@ -47,11 +48,11 @@ void main() {
   uint columns = padded_columns(n_in);
 
   float sums[kOuts * kRows];
-  for (uint i = 0; i < kOuts * kRows; ++i) sums[i] = 0.0;
+  [[unroll]] for (uint i = 0; i < kOuts * kRows; ++i) sums[i] = 0.0;
   for (uint k = (part * gl_SubgroupSize + gl_SubgroupInvocationID) * 8; k < columns;
        k += kSplit * gl_SubgroupSize * 8) {
     vec4 w0[kOuts], w1[kOuts];
-    for (uint o = 0; o < kOuts; ++o) {
+    [[unroll]] for (uint o = 0; o < kOuts; ++o) {
       uint i = min(first + o, n_out - 1) * columns + k;
       if (kWeightFormat == kDTypeF16) {
         uvec4 bits = UVec4Buffer(weight).v[i / 8];
@@ -66,15 +67,15 @@ void main() {
         w1[o] = Vec4Buffer(weight).v[i / 4 + 1];
       }
     }
-    for (uint r = 0; r < kRows; ++r) {
+    [[unroll]] for (uint r = 0; r < kRows; ++r) {
       vec4 x0 = load_in4(r, k);
       vec4 x1 = load_in4(r, k + 4);
-      for (uint o = 0; o < kOuts; ++o) {
+      [[unroll]] for (uint o = 0; o < kOuts; ++o) {
         sums[o * kRows + r] += dot(x0, w0[o]) + dot(x1, w1[o]);
       }
     }
   }
-  for (uint i = 0; i < kOuts * kRows; ++i) {
+  [[unroll]] for (uint i = 0; i < kOuts * kRows; ++i) {
     float sum = subgroupAdd(sums[i]);
     if (gl_SubgroupInvocationID == 0) parts[gl_SubgroupID * kOuts * kRows + i] = sum;
   }

@@ -2,6 +2,7 @@
 // kPerThread = ceil(d / threads) values a thread.
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "buffers.glsl"
 #include "reduce.glsl"
 
@@ -21,20 +22,20 @@ void main() {
   uint source = (kPresent & 2u) != 0 ? U32Buffer(index).v[r] : r;
   float x[kPerThread];
   float sum = 0.0;
-  for (uint i = 0; i < kPerThread; ++i) {
+  [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
     uint column = i * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     x[i] = column < p.d ? F32Buffer(in_).v[source * p.d + column] : 0.0;
     sum += x[i];
   }
   float mean = kKind == kNormLayer ? workgroup_sum(sum) / float(p.d) : 0.0;
   float squares = 0.0;
-  for (uint i = 0; i < kPerThread; ++i) {
+  [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
     uint column = i * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     float centred = column < p.d ? x[i] - mean : 0.0;
     squares += centred * centred;
   }
   float scale = inversesqrt(workgroup_sum(squares) / float(p.d) + p.epsilon);
-  for (uint i = 0; i < kPerThread; ++i) {
+  [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
     uint column = i * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     if (column < p.d) {
       float value = (x[i] - mean) * scale * F32Buffer(gain).v[column];

@@ -4,6 +4,7 @@
 // Grid: (heads, rows). kLanes = head_dim / 8.
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "buffers.glsl"
 #include "reduce.glsl"
@@ -16,6 +17,8 @@ layout(constant_id = 4) const uint kKvDtype = 0;
 layout(constant_id = 5) const uint kOutDtype = 0;
 layout(constant_id = 6) const uint kKeyLanes = 1;  // threads that share one score
 layout(constant_id = 7) const uint kChunk = 1536;
+layout(constant_id = 8) const uint kOnePage = 0;  // a sequence has one page: the table is read once
+layout(constant_id = 9) const uint kAhead = 1;    // positions whose loads are under way at once
 
 layout(push_constant) uniform Push {
   Address out_, q, k_pages, v_pages, rows, page_table;
@@ -30,9 +33,13 @@ shared float scores[kChunk];
 shared float group_sums[kGroups * kHeadDim];
 
 // Where position t of the sequence lies, in elements; both k and v.
-uint position_start(uint table_start, uint head, uint t) {
-  uint page = uint(I32Buffer(page_table).v[table_start + t / p.page_rows]);
-  return ((page * p.n_kv_heads + head) * p.page_rows + t % p.page_rows) * kHeadDim;
+uint position_start(uint table_start, uint only_page, uint head, uint t) {
+  uint page = only_page, row = t;
+  if (kOnePage == 0) {
+    page = uint(I32Buffer(page_table).v[table_start + t / p.page_rows]);
+    row = t % p.page_rows;
+  }
+  return ((page * p.n_kv_heads + head) * p.page_rows + row) * kHeadDim;
 }
 
 // Eight elements from i, a multiple of 8.
@@ -47,6 +54,11 @@ void load8(Address address, uint i, out vec4 low, out vec4 high) {
   }
 }
 
+vec4 subgroup_xor(vec4 x, uint step) {
+  return vec4(subgroupShuffleXor(x.x, step), subgroupShuffleXor(x.y, step),
+              subgroupShuffleXor(x.z, step), subgroupShuffleXor(x.w, step));
+}
+
 void main() {
   uint thread = gl_LocalInvocationID.x;
   uint head = gl_WorkGroupID.x;
@@ -55,6 +67,7 @@ void main() {
   if (row.sequence < 0) return;
   uint kv_head = head / (p.n_heads / p.n_kv_heads);
   uint table_start = uint(row.sequence) * p.pages_per_sequence;
+  uint only_page = kOnePage != 0 ? uint(I32Buffer(page_table).v[table_start]) : 0;
   uint length = p.kv_length == 0 ? uint(row.position) + 1 : p.kv_length;
 
   vec4 query[kKeyPart / 4];
@@ -71,20 +84,28 @@ void main() {
   for (uint first = 0; first < length; first += kChunk) {
     uint count = min(kChunk, length - first);
     float chunk_greatest = kMinusInfinity;
-    uint rounds = (count + kKeyGroups - 1) / kKeyGroups;
-    for (uint i = 0; i < rounds; ++i) {
-      uint t = i * kKeyGroups + thread / kKeyLanes;
-      uint start = position_start(table_start, kv_head, first + min(t, count - 1)) + key_lane * kKeyPart;
-      float score = 0.0;
-      for (uint j = 0; j < kKeyPart / 8; ++j) {
-        vec4 low, high;
-        load8(k_pages, start + j * 8, low, high);
-        score += dot(low, query[j * 2]) + dot(high, query[j * 2 + 1]);
+    for (uint base = thread / kKeyLanes; base - thread / kKeyLanes < count;
+         base += kKeyGroups * kAhead) {
+      vec4 keys[kAhead * (kKeyPart / 4)];
+      [[unroll]] for (uint i = 0; i < kAhead; ++i) {
+        uint t = first + min(base + i * kKeyGroups, count - 1);
+        uint start = position_start(table_start, only_page, kv_head, t) + key_lane * kKeyPart;
+        [[unroll]] for (uint j = 0; j < kKeyPart / 8; ++j) {
+          uint at = i * (kKeyPart / 4) + j * 2;
+          load8(k_pages, start + j * 8, keys[at], keys[at + 1]);
+        }
       }
-      for (uint step = kKeyLanes / 2; step > 0; step /= 2) score += subgroupShuffleXor(score, step);
-      if (t < count) {
-        scores[t] = score;
-        chunk_greatest = max(chunk_greatest, score);
+      [[unroll]] for (uint i = 0; i < kAhead; ++i) {
+        float score = 0.0;
+        [[unroll]] for (uint j = 0; j < kKeyPart / 4; ++j) {
+          score += dot(keys[i * (kKeyPart / 4) + j], query[j]);
+        }
+        for (uint step = kKeyLanes / 2; step > 0; step /= 2) score += subgroupShuffleXor(score, step);
+        uint t = base + i * kKeyGroups;
+        if (t < count) {
+          scores[t] = score;
+          chunk_greatest = max(chunk_greatest, score);
+        }
       }
     }
     float new_greatest = max(greatest, workgroup_max(chunk_greatest));
@@ -100,25 +121,43 @@ void main() {
     high_sum *= correction;
     greatest = new_greatest;
     if (group < kGroups) {
-      for (uint t = group; t < count; t += kGroups) {
-        vec4 low, high;
-        load8(v_pages, position_start(table_start, kv_head, first + t) + lane * 8, low, high);
-        low_sum += scores[t] * low;
-        high_sum += scores[t] * high;
+      for (uint base = group; base < count; base += kGroups * kAhead) {
+        vec4 low[kAhead], high[kAhead];
+        [[unroll]] for (uint i = 0; i < kAhead; ++i) {
+          uint t = first + min(base + i * kGroups, count - 1);
+          load8(v_pages, position_start(table_start, only_page, kv_head, t) + lane * 8, low[i],
+                high[i]);
+        }
+        [[unroll]] for (uint i = 0; i < kAhead; ++i) {
+          uint t = base + i * kGroups;
+          float weight = t < count ? scores[t] : 0.0;
+          low_sum += weight * low[i];
+          high_sum += weight * high[i];
+        }
       }
     }
     barrier();
   }
-  if (group < kGroups) {
-    for (uint j = 0; j < 4; ++j) {
-      group_sums[group * kHeadDim + lane * 8 + j] = low_sum[j];
-      group_sums[group * kHeadDim + lane * 8 + 4 + j] = high_sum[j];
+  // Groups of one subgroup are added by shuffles, where scores are: kLanes divides it then.
+  uint n_sums = kGroups, sum_slot = group;
+  if (kKeyLanes > 1) {
+    for (uint step = gl_SubgroupSize / 2; step >= kLanes; step /= 2) {
+      low_sum += subgroup_xor(low_sum, step);
+      high_sum += subgroup_xor(high_sum, step);
+    }
+    n_sums = gl_NumSubgroups;
+    sum_slot = gl_SubgroupInvocationID < kLanes ? gl_SubgroupID : n_sums;
+  }
+  if (sum_slot < n_sums) {
+    [[unroll]] for (uint j = 0; j < 4; ++j) {
+      group_sums[sum_slot * kHeadDim + lane * 8 + j] = low_sum[j];
+      group_sums[sum_slot * kHeadDim + lane * 8 + 4 + j] = high_sum[j];
     }
   }
   barrier();
   for (uint d = thread; d < kHeadDim; d += kThreads) {
     float sum = 0.0;
-    for (uint g = 0; g < kGroups; ++g) sum += group_sums[g * kHeadDim + d];
+    for (uint g = 0; g < n_sums; ++g) sum += group_sums[g * kHeadDim + d];
     store_float(out_, r * p.out_row_stride + head * kHeadDim + d, kOutDtype, sum / total);
   }
 }

@@ -13,9 +13,11 @@ float workgroup_sum(float x) {
   if (subgroupElect()) reduce_slots[gl_SubgroupID] = x;
   barrier();
   float total = 0.0;
-  for (uint i = 0; i < gl_NumSubgroups; ++i) total += reduce_slots[i];
+  for (uint i = gl_SubgroupInvocationID; i < gl_NumSubgroups; i += gl_SubgroupSize) {
+    total += reduce_slots[i];
+  }
   barrier();
-  return total;
+  return subgroupAdd(total);
 }
 
 float workgroup_max(float x) {
@@ -23,9 +25,11 @@ float workgroup_max(float x) {
   if (subgroupElect()) reduce_slots[gl_SubgroupID] = x;
   barrier();
   float greatest = reduce_slots[0];
-  for (uint i = 1; i < gl_NumSubgroups; ++i) greatest = max(greatest, reduce_slots[i]);
+  for (uint i = gl_SubgroupInvocationID; i < gl_NumSubgroups; i += gl_SubgroupSize) {
+    greatest = max(greatest, reduce_slots[i]);
+  }
   barrier();
-  return greatest;
+  return subgroupMax(greatest);
 }
 
 #endif

@@ -1,7 +1,9 @@
-// token_choose: merges the partials of each sequence and advances it. One workgroup; a thread takes
-// every kThreads-th sequence.
+// token_choose: merges the partials of each sequence and advances it. One workgroup; each of its
+// subgroups takes every n-th sequence.
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
 #include "buffers.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -13,44 +15,63 @@ layout(push_constant) uniform Push {
 
 shared uint unfinished;
 
-void merge(inout float greatest, inout float sum, inout uint argmax, float value, float value_sum,
-           uint value_argmax) {
-  if (value == kMinusInfinity) return;
-  if (value > greatest) {
-    sum = (greatest == kMinusInfinity ? 0.0 : sum * exp(greatest - value)) + value_sum;
-    greatest = value;
-    argmax = value_argmax;
+// A maximum, the sum of exponentials relative to it, and the lowest id that has it.
+struct Best {
+  float greatest, sum;
+  uint argmax;
+};
+
+void merge(inout Best best, float greatest, float sum, uint argmax) {
+  if (greatest == kMinusInfinity) return;
+  if (greatest > best.greatest) {
+    best.sum = (best.greatest == kMinusInfinity ? 0.0 : best.sum * exp(best.greatest - greatest)) + sum;
+    best.greatest = greatest;
+    best.argmax = argmax;
   } else {
-    sum += value_sum * exp(value - greatest);
+    if (greatest == best.greatest) best.argmax = min(best.argmax, argmax);
+    best.sum += sum * exp(greatest - best.greatest);
   }
+}
+
+Best merge_subgroup(Best mine) {
+  Best best;
+  best.greatest = subgroupMax(mine.greatest);
+  best.argmax = subgroupMin(mine.greatest == best.greatest ? mine.argmax : 0xffffffffu);
+  best.sum = subgroupAdd(mine.greatest == kMinusInfinity
+                             ? 0.0
+                             : mine.sum * exp(mine.greatest - best.greatest));
+  return best;
 }
 
 void main() {
   if (gl_LocalInvocationID.x == 0) unfinished = 0;
   barrier();
-  for (uint s = gl_LocalInvocationID.x; s < p.n_sequences; s += gl_WorkGroupSize.x) {
+  for (uint s = gl_SubgroupID; s < p.n_sequences; s += gl_NumSubgroups) {
     SequenceState state = StateBuffer(states).v[s];
     if (state.finished != 0) continue;
-    float text_max = kMinusInfinity, timestamp_max = kMinusInfinity;
-    float text_sum = 0.0, timestamp_sum = 0.0;
-    uint text_argmax = p.end_of_text, timestamp_argmax = p.end_of_text;
-    for (uint c = 0; c < p.n_chunks; ++c) {
+    Best text = Best(kMinusInfinity, 0.0, p.end_of_text);
+    Best timestamps = text;
+    for (uint c = gl_SubgroupInvocationID; c < p.n_chunks; c += gl_SubgroupSize) {
       TokenPartial partial = PartialBuffer(partials).v[s * p.n_chunks + c];
-      merge(text_max, text_sum, text_argmax, partial.text_max, partial.text_sum,
-            partial.text_argmax);
-      merge(timestamp_max, timestamp_sum, timestamp_argmax, partial.timestamp_max,
-            partial.timestamp_sum, partial.timestamp_argmax);
+      merge(text, partial.text_max, partial.text_sum, partial.text_argmax);
+      merge(timestamps, partial.timestamp_max, partial.timestamp_sum, partial.timestamp_argmax);
     }
+    text = merge_subgroup(text);
+    timestamps = merge_subgroup(timestamps);
+    if (!subgroupElect()) continue;
     float timestamp_together =
-        timestamp_max == kMinusInfinity ? kMinusInfinity : timestamp_max + log(timestamp_sum);
-    bool timestamp = timestamp_together > text_max;
-    uint token = timestamp ? timestamp_argmax : text_argmax;
-    float chosen = timestamp ? timestamp_max : text_max;
+        timestamps.greatest == kMinusInfinity ? kMinusInfinity
+                                             : timestamps.greatest + log(timestamps.sum);
+    bool timestamp = timestamp_together > text.greatest;
+    uint token = timestamp ? timestamps.argmax : text.argmax;
+    float chosen = timestamp ? timestamps.greatest : text.greatest;
     float together = timestamp_together;
     if (!timestamp) {
-      float sum = text_sum;
-      if (timestamp_max != kMinusInfinity) sum += timestamp_sum * exp(timestamp_max - text_max);
-      together = text_max + log(sum);
+      float sum = text.sum;
+      if (timestamps.greatest != kMinusInfinity) {
+        sum += timestamps.sum * exp(timestamps.greatest - text.greatest);
+      }
+      together = text.greatest + log(sum);
     }
     if (chosen != kMinusInfinity) state.sum_logprob += chosen - together;
 

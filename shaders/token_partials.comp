@@ -5,15 +5,13 @@
 #include "reduce.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint kThreads = 64;
 
 layout(push_constant) uniform Push {
   Address partials, logits, states, suppressed;
   TokenParams p;
 };
 
-shared float best_value[kThreads];
-shared uint best_id[kThreads];
+shared uint best_ids[128];  // beside reduce_slots
 
 // Whether the rules permit token `id` next (openai-whisper, decoding.py: SuppressTokens,
 // SuppressBlank, ApplyTimestampRules).
@@ -35,23 +33,23 @@ bool allowed(uint id, SequenceState state) {
 
 // The greatest value of the workgroup and the lowest id that has it.
 void best_of_workgroup(inout float value, inout uint id) {
-  uint thread = gl_LocalInvocationID.x;
-  best_value[thread] = value;
-  best_id[thread] = id;
-  barrier();
-  for (uint step = kThreads / 2; step > 0; step /= 2) {
-    if (thread < step) {
-      float other = best_value[thread + step];
-      uint other_id = best_id[thread + step];
-      if (other > best_value[thread] || (other == best_value[thread] && other_id < best_id[thread])) {
-        best_value[thread] = other;
-        best_id[thread] = other_id;
-      }
-    }
-    barrier();
+  float greatest = subgroupMax(value);
+  uint lowest = subgroupMin(value == greatest ? id : 0xffffffffu);
+  if (subgroupElect()) {
+    reduce_slots[gl_SubgroupID] = greatest;
+    best_ids[gl_SubgroupID] = lowest;
   }
-  value = best_value[0];
-  id = best_id[0];
+  barrier();
+  value = reduce_slots[0];
+  id = best_ids[0];
+  for (uint i = 1; i < gl_NumSubgroups; ++i) {
+    float other = reduce_slots[i];
+    uint other_id = best_ids[i];
+    if (other > value || (other == value && other_id < id)) {
+      value = other;
+      id = other_id;
+    }
+  }
   barrier();
 }
 
@@ -65,7 +63,7 @@ void main() {
 
   float text_max = kMinusInfinity, timestamp_max = kMinusInfinity;
   uint text_argmax = 0xffffffffu, timestamp_argmax = 0xffffffffu;
-  for (uint id = chunk * p.chunk + thread; id < end; id += kThreads) {
+  for (uint id = chunk * p.chunk + thread; id < end; id += gl_WorkGroupSize.x) {
     if (!allowed(id, state)) continue;
     float logit = F32Buffer(logits).v[start + id];
     if (id >= p.timestamp_begin) {
@@ -81,7 +79,7 @@ void main() {
   best_of_workgroup(text_max, text_argmax);
   best_of_workgroup(timestamp_max, timestamp_argmax);
   float text_sum = 0.0, timestamp_sum = 0.0;
-  for (uint id = chunk * p.chunk + thread; id < end; id += kThreads) {
+  for (uint id = chunk * p.chunk + thread; id < end; id += gl_WorkGroupSize.x) {
     if (!allowed(id, state)) continue;
     float logit = F32Buffer(logits).v[start + id];
     if (id >= p.timestamp_begin) {

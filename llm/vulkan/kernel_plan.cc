@@ -241,8 +241,10 @@ class Planner {
     while (n_threads > 64 && 4 * (chunk + n_threads * 8 + 128) > capabilities_.shared_bytes) {
       n_threads /= 2;
     }
-    shader(Shader::kPagedAttention, {n_threads, n_threads, p.head_dim, p.q_dtype, p.kv_dtype,
-                                     p.out_dtype, shared_scores ? lanes : 1, chunk});
+    shader(Shader::kPagedAttention,
+           {n_threads, n_threads, p.head_dim, p.q_dtype, p.kv_dtype, p.out_dtype,
+            shared_scores ? lanes : 1, chunk, p.pages_per_sequence == 1,
+            capabilities_.is_hardware_gpu ? 4u : 1u});
     push_addresses(6);
     push(&p, sizeof p);
     plan_.groups = {p.n_heads, p.n_rows, 1};
@@ -300,14 +302,14 @@ class Planner {
   }
 
   void token_partials(const TokenParams& p) {
-    shader(Shader::kTokenPartials, {threads(), threads()});
+    shader(Shader::kTokenPartials, {threads()});
     push_addresses(4);
     push(&p, sizeof p);
     plan_.groups = {p.n_chunks, p.n_sequences, 1};
   }
 
   void token_choose(const TokenParams& p) {
-    shader(Shader::kTokenChoose, {threads(64)});
+    shader(Shader::kTokenChoose, {threads()});
     push_addresses(5);
     push(&p, sizeof p);
   }

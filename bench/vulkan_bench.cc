@@ -1,0 +1,386 @@
+// Times Whisper's passes on a Vulkan device with random weights in the shape of a real model: each
+// kind of command by timestamps, and whole passes replayed back to back.
+//
+//   vulkan_bench [--device vulkan:N] [--shape tiny|base|large-v3-turbo] [--compute
+//   auto|f32|f16|int8]
+//                [--windows N] [--sequences N] [--replays N] [--repeats N]
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "encoder/whisper_encoder.h"
+#include "error/error.h"
+#include "llm/kv_cache.h"
+#include "llm/transformer.h"
+#include "llm/vulkan/vulkan_device.h"
+
+namespace vesper {
+namespace {
+
+// A Whisper model of random f16 numbers; all tensors share one block of them.
+class RandomModel {
+ public:
+  explicit RandomModel(const WhisperHyperparameters& model) {
+    std::mt19937 engine(1);
+    block_.resize(size_t{model.n_vocab} * model.d_model + 4096);
+    for (uint16_t& half : block_) {
+      // A sign, an exponent from 2^-9 to 2^-6 and any mantissa: small enough to stay finite.
+      const uint32_t bits = engine();
+      half = static_cast<uint16_t>((bits & 0x83ffu) | ((6u + (bits >> 16 & 3u)) << 10));
+    }
+    const uint64_t d = model.d_model, ffn = model.d_ffn;
+    add("encoder.conv1.weight", {d, model.n_mels, 3});
+    add("encoder.conv1.bias", {d});
+    add("encoder.conv2.weight", {d, d, 3});
+    add("encoder.conv2.bias", {d});
+    add("encoder.position.weight", {model.n_audio_ctx, d});
+    const auto block = [&](const std::string& prefix, const char* name) {
+      add(prefix + name + "_norm.weight", {d});
+      add(prefix + name + "_norm.bias", {d});
+      for (const char* part : {"q", "k", "v", "out"}) {
+        add(prefix + name + "." + part + ".weight", {d, d});
+        if (*part != 'k') add(prefix + name + "." + part + ".bias", {d});
+      }
+    };
+    const auto stack = [&](const std::string& name, uint32_t n_layers, bool cross) {
+      for (uint32_t i = 0; i < n_layers; ++i) {
+        const std::string prefix = name + ".layers." + std::to_string(i) + ".";
+        block(prefix, "attn");
+        if (cross) block(prefix, "cross");
+        add(prefix + "ffn_norm.weight", {d});
+        add(prefix + "ffn_norm.bias", {d});
+        add(prefix + "ffn.up.weight", {ffn, d});
+        add(prefix + "ffn.up.bias", {ffn});
+        add(prefix + "ffn.down.weight", {d, ffn});
+        add(prefix + "ffn.down.bias", {d});
+      }
+      add(name + ".norm.weight", {d});
+      add(name + ".norm.bias", {d});
+    };
+    stack("encoder", model.n_encoder_layers, false);
+    stack("decoder", model.n_decoder_layers, true);
+    add("decoder.embed.weight", {model.n_vocab, d});
+    add("decoder.position.weight", {model.n_text_ctx, d});
+  }
+
+  // Valid as long as this.
+  ModelContents contents(const WhisperHyperparameters& model) const {
+    ModelContents contents;
+    contents.format = "random";
+    contents.family = "whisper";
+    contents.tensors = tensors_;
+    contents.whisper = model;
+    return contents;
+  }
+
+ private:
+  void add(std::string name, std::vector<uint64_t> shape) {
+    TensorView tensor;
+    tensor.name = tensor.file_name = std::move(name);
+    tensor.dtype = DType::kF16;
+    tensor.shape = std::move(shape);
+    tensor.data = block_.data() + tensors_.size() % 4096;
+    tensor.bytes = tensor.n_elements() * 2;
+    tensors_.push_back(std::move(tensor));
+  }
+
+  std::vector<uint16_t> block_;
+  std::vector<TensorView> tensors_;
+};
+
+WhisperHyperparameters shape_named(const std::string& name) {
+  WhisperHyperparameters model;
+  model.n_mels = 80;
+  model.n_audio_ctx = 1500;
+  model.n_text_ctx = 448;
+  model.n_vocab = 51865;
+  if (name == "tiny") {
+    model.d_model = 384;
+    model.n_encoder_heads = model.n_decoder_heads = 6;
+    model.n_encoder_layers = model.n_decoder_layers = 4;
+  } else if (name == "base") {
+    model.d_model = 512;
+    model.n_encoder_heads = model.n_decoder_heads = 8;
+    model.n_encoder_layers = model.n_decoder_layers = 6;
+  } else if (name == "large-v3-turbo") {
+    model.n_mels = 128;
+    model.n_vocab = 51866;
+    model.d_model = 1280;
+    model.n_encoder_heads = model.n_decoder_heads = 20;
+    model.n_encoder_layers = 32;
+    model.n_decoder_layers = 4;
+  } else {
+    throw Error(ErrorKind::kUsage,
+                "--shape: expected tiny, base or large-v3-turbo, found '" + name + "'");
+  }
+  model.d_ffn = 4 * model.d_model;
+  return model;
+}
+
+// (parse_compute would bring the CPU device and its libraries along.)
+Compute compute_named(const std::string& name) {
+  if (name == "auto") return Compute::kAuto;
+  if (name == "f32") return Compute::kF32;
+  if (name == "f16") return Compute::kF16;
+  if (name == "int8") return Compute::kI8;
+  throw Error(ErrorKind::kUsage,
+              "--compute: expected auto, f32, f16 or int8, found '" + name + "'");
+}
+
+// Floating-point operations and bytes of weights, keys and values that a command must touch.
+struct Work {
+  double flops = 0, bytes = 0;
+};
+Work work_of(const Command& command) {
+  Work work;
+  if (command.kernel == Kernel::kMatmul) {
+    const auto& p = command.params_as<MatmulParams>();
+    work.flops = 2.0 * p.n_rows * p.n_out * p.n_in;
+    work.bytes = static_cast<double>(command.operands[2].bytes);
+  } else if (command.kernel == Kernel::kAttention) {
+    const auto& p = command.params_as<AttentionParams>();
+    work.flops =
+        4.0 * p.n_sequences * p.rows_per_sequence * p.rows_per_sequence * p.n_heads * p.head_dim;
+  } else if (command.kernel == Kernel::kPagedAttention) {
+    const auto& p = command.params_as<PagedAttentionParams>();
+    if (p.kv_length) {
+      work.bytes = 2.0 * p.n_rows * p.kv_length * p.n_kv_heads * p.head_dim *
+                   (p.kv_dtype == kDTypeF16 ? 2 : 4);
+    }
+  }
+  return work;
+}
+
+// "decoder.3.attn.q" is "decoder.attn.q" of every layer.
+std::string without_layer(const std::string& label) {
+  std::string name;
+  for (size_t i = 0; i < label.size(); ++i) {
+    if (label[i] == '.' && i + 1 < label.size() && std::isdigit(label[i + 1])) {
+      while (i + 1 < label.size() && std::isdigit(label[i + 1])) ++i;
+    } else {
+      name += label[i];
+    }
+  }
+  return name;
+}
+
+// Times by timestamps, the best of `repeats` runs.
+void print_profile(Device& device, const DispatchTable& table, RecordingId recording,
+                   uint32_t repeats) {
+  struct Line {
+    std::string name;
+    double us = 0;
+    Work work;
+    int count = 0;
+  };
+  std::vector<double> best;
+  for (uint32_t i = 0; i < repeats; ++i) {
+    const std::vector<double> us = profile_us(device, recording);
+    if (best.empty()) best = us;
+    for (size_t c = 0; c < us.size(); ++c) best[c] = std::min(best[c], us[c]);
+  }
+  std::vector<Line> lines;
+  double total = 0;
+  for (size_t c = 0; c < best.size(); ++c) {
+    const std::string name = without_layer(table.labels()[c]);
+    auto line =
+        std::find_if(lines.begin(), lines.end(), [&](const Line& l) { return l.name == name; });
+    if (line == lines.end()) line = lines.insert(line, Line{name, 0, {}, 0});
+    const Work work = work_of(table.commands()[c]);
+    line->us += best[c];
+    line->work.flops += work.flops;
+    line->work.bytes += work.bytes;
+    ++line->count;
+    total += best[c];
+  }
+  std::printf("  %-26s %5s %9s %9s %9s %9s\n", "command", "times", "us each", "us", "TFLOP/s",
+              "GB/s");
+  for (const Line& line : lines) {
+    std::printf("  %-26s %5d %9.2f %9.1f %9.1f %9.0f\n", line.name.c_str(), line.count,
+                line.us / line.count, line.us, line.work.flops / line.us / 1e6,
+                line.work.bytes / line.us / 1e3);
+  }
+  std::printf("  %-26s %5zu %9s %9.1f\n", "sum", best.size(), "", total);
+}
+
+// Milliseconds a pass, of `replays` back to back; the best of `repeats` times.
+double pass_ms(Device& device, RecordingId recording, uint32_t replays, const Operand& result,
+               uint32_t repeats) {
+  double best = 1e300;
+  for (uint32_t i = 0; i < repeats; ++i) {
+    uint32_t word = 0;
+    device.read(result.part(0, 4), &word);
+    const auto start = std::chrono::steady_clock::now();
+    device.run(recording, replays);
+    device.read(result.part(0, 4), &word);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    best = std::min(best, took.count() / replays);
+  }
+  return best;
+}
+
+int run(const std::map<std::string, std::string>& options) {
+  const auto device = open_vulkan_device(options.at("--device"), DeviceOptions{});
+  const WhisperHyperparameters model = shape_named(options.at("--shape"));
+  const Compute compute = device->resolve(compute_named(options.at("--compute")));
+  const auto number = [&](const char* name) {
+    return static_cast<uint32_t>(std::stoul(options.at(name)));
+  };
+  const uint32_t n_windows = number("--windows"), n_sequences = number("--sequences");
+  const uint32_t replays = number("--replays"), repeats = number("--repeats");
+  std::printf("%s, %s, %s\n", device->info().name.c_str(), options.at("--shape").c_str(),
+              options.at("--compute").c_str());
+  auto start = std::chrono::steady_clock::now();
+  const auto elapsed_ms = [&] {
+    const auto now = std::chrono::steady_clock::now();
+    const double ms = std::chrono::duration<double, std::milli>(now - start).count();
+    start = now;
+    return ms;
+  };
+  const RandomModel numbers(model);
+  const WeightProvider weights("random", numbers.contents(model));
+  std::printf("random numbers %.0f ms\n", elapsed_ms());
+
+  WhisperEncoder encoder(*device, weights, compute, n_windows);
+  const uint32_t d = model.d_model;
+  const StackShape shape{.n_layers = model.n_decoder_layers,
+                         .d_model = d,
+                         .n_heads = model.n_decoder_heads,
+                         .n_kv_heads = model.n_decoder_heads,
+                         .head_dim = d / model.n_decoder_heads,
+                         .d_ffn = model.d_ffn};
+  TransformerStack decoder(*device, weights, arch_descriptor("whisper.decoder"), shape, compute,
+                           WeightUse::kAnyRows, n_sequences);
+  const Weight embedding = device->upload({{weights.find("decoder.embed.weight")}, false},
+                                          WeightUse::kEmbedding, compute);
+  const WeightUploader upload(*device, weights, compute);
+  const Operand position = upload.vector("decoder.position.weight", uint64_t{model.n_text_ctx} * d);
+  uint32_t word = 0;
+  device->read(position.part(0, 4), &word);
+  std::printf("upload %.0f ms\n", elapsed_ms());
+
+  KvCache self(*device,
+               {shape.n_layers, shape.n_kv_heads, shape.head_dim, n_sequences, model.n_text_ctx});
+  KvCache cross(*device, {shape.n_layers, shape.n_kv_heads, shape.head_dim,
+                          std::max(n_sequences, n_windows), model.n_audio_ctx, model.n_audio_ctx});
+  for (uint32_t s = 0; s < n_sequences; ++s) self.reserve(s, model.n_text_ctx);
+  for (uint32_t s = 0; s < std::max(n_sequences, n_windows); ++s)
+    cross.reserve(s, model.n_audio_ctx);
+  const auto buffer = [&](uint64_t bytes, const char* label) {
+    return device->allocate(bytes, label);
+  };
+  const std::array<Operand, 2> scratch = {
+      buffer(uint64_t{n_windows} * model.n_audio_ctx * 2 * d * 4, "cross keys and values"),
+      buffer(uint64_t{n_windows} * model.n_audio_ctx * 2 * d * 4, "cross keys and values")};
+
+  std::mt19937 engine(2);
+  std::normal_distribution<float> normal;
+  std::vector<float> log_mel(size_t{encoder.n_frames()} * model.n_mels);
+  for (float& value : log_mel) value = normal(engine);
+  for (uint32_t w = 0; w < n_windows; ++w) encoder.write_window(w, log_mel.data());
+  DispatchTable encode;
+  encoder.emit(encode, n_windows);
+  decoder.emit_cross_kv(encode, n_windows, model.n_audio_ctx, encoder.output(),
+                        encoder.output_dtype(), cross, scratch);
+
+  // A step in the middle of a text, every sequence at position 100.
+  TokenParams token{};
+  token.n_sequences = n_sequences;
+  token.n_vocab = token.row_stride = model.n_vocab;
+  token.chunk = 1024;
+  token.n_chunks = (model.n_vocab + token.chunk - 1) / token.chunk;
+  token.end_of_text = 50257;
+  token.timestamp_begin = 50364;
+  token.no_timestamps = 50363;
+  token.blank = 220;
+  token.max_tokens = model.n_text_ctx;
+  std::vector<SequenceState> states(n_sequences);
+  std::vector<Row> rows(n_sequences);
+  for (uint32_t s = 0; s < n_sequences; ++s) {
+    states[s].n_sampled = 1;
+    states[s].max_sampled = 1u << 30;
+    states[s].position = 101;
+    rows[s] = {1000, static_cast<int>(s), 100, 0};
+  }
+  const Operand state_buffer = buffer(states.size() * sizeof states[0], "states");
+  const Operand row_buffer = buffer(rows.size() * sizeof rows[0], "rows");
+  const Operand next_rows = buffer(rows.size() * sizeof rows[0], "next rows");
+  const Operand tokens = buffer(uint64_t{n_sequences} * token.max_tokens * 4, "tokens");
+  const Operand stop = buffer(4, "stop");
+  const Operand partials =
+      buffer(uint64_t{n_sequences} * token.n_chunks * sizeof(TokenPartial), "partials");
+  const Operand suppressed = buffer((model.n_vocab + 31) / 32 * 4, "suppressed tokens");
+  const Operand x = buffer(uint64_t{n_sequences} * d * 4, "x"),
+                normed = buffer(uint64_t{n_sequences} * d * 4, "normed");
+  const Operand logits = buffer(uint64_t{n_sequences} * model.n_vocab * 4, "logits");
+  device->write(state_buffer, states.data());
+  device->write(row_buffer, rows.data());
+  DispatchTable step;
+  emit::embed(step, "decoder.embed", {n_sequences, d, embedding.format, 1.0f}, x, row_buffer,
+              embedding.data, position, embedding.scale);
+  decoder.emit_causal(step, n_sequences, x, {row_buffer, &self, &cross});
+  decoder.emit_final_norm(step, n_sequences, normed, DType::kF32, x, {});
+  emit_linear(step, "decoder.logits", {embedding, {}}, n_sequences, logits, DType::kF32, normed,
+              DType::kF32);
+  emit::token_partials(step, "decoder.partials", token, partials, logits, state_buffer, suppressed);
+  // The rows stay where they are, so that every replay is the same step.
+  emit::token_choose(step, "decoder.choose", token, state_buffer, next_rows, tokens, stop,
+                     partials);
+
+  elapsed_ms();
+  const RecordingId encode_recording = device->record(encode);
+  const RecordingId step_recording = device->record(step);
+  std::printf("record %.0f ms\n", elapsed_ms());
+  std::printf(
+      "encode, %u windows: %.3f ms a pass\n", n_windows,
+      pass_ms(*device, encode_recording, std::max(1u, replays / 16), encoder.output(), repeats));
+  print_profile(*device, encode, encode_recording, repeats);
+  std::printf("decode, %u sequences: %.4f ms a step\n", n_sequences,
+              pass_ms(*device, step_recording, replays, logits, repeats));
+  const auto one = std::chrono::steady_clock::now();
+  for (uint32_t i = 0; i < replays; ++i) {
+    device->run(step_recording, 1, stop);
+    device->read(stop, &word);
+  }
+  std::printf(
+      "decode, host reads every step: %.4f ms a step\n",
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - one).count() /
+          replays);
+  print_profile(*device, step, step_recording, repeats);
+  std::vector<float> sample(8);
+  device->read(logits.part(0, 32), sample.data());
+  std::printf("logits begin %g %g %g\n", sample[0], sample[1], sample[2]);
+  return std::isfinite(sample[0]) ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace vesper
+
+int main(int argc, char** argv) {
+  std::map<std::string, std::string> options = {
+      {"--device", "vulkan"}, {"--shape", "large-v3-turbo"}, {"--compute", "auto"},
+      {"--windows", "1"},     {"--sequences", "1"},          {"--replays", "64"},
+      {"--repeats", "5"}};
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  try {
+    for (int i = 1; i < argc; i += 2) {
+      if (!options.contains(argv[i]) || i + 1 == argc) {
+        throw vesper::Error(vesper::ErrorKind::kUsage,
+                            std::string("expected an option with a value, found ") + argv[i]);
+      }
+      options[argv[i]] = argv[i + 1];
+    }
+    return vesper::run(options);
+  } catch (const vesper::Error& error) {
+    std::fprintf(stderr, "vulkan_bench: %s\n", error.what());
+    return vesper::exit_status(error.kind());
+  }
+}
