@@ -87,11 +87,32 @@ HWY_INLINE void multiply_add(F32 d, const float* HWY_RESTRICT rows, size_t row_s
   }
 }
 
+// n elements of a buffer, from its element `at` on, to f32.
+void read_row(uint32_t dtype, const void* in, size_t at, size_t n, float* out) {
+  switch (dtype) {
+    case kDTypeF32:
+      return convert_row(static_cast<const float*>(in) + at, n, out);
+    case kDTypeF16:
+      return convert_row(static_cast<const hwy::float16_t*>(in) + at, n, out);
+    default:
+      return convert_row(static_cast<const Bf16Bits*>(in) + at, n, out);
+  }
+}
+void write_row(uint32_t dtype, const float* in, size_t n, void* out, size_t at) {
+  switch (dtype) {
+    case kDTypeF32:
+      return convert_row(in, n, static_cast<float*>(out) + at);
+    case kDTypeF16:
+      return convert_row(in, n, static_cast<hwy::float16_t*>(out) + at);
+    default:
+      return convert_row(in, n, static_cast<Bf16Bits*>(out) + at);
+  }
+}
+
 // One block of `n_queries` <= 2 vectors query rows against all keys. k and v are [n_keys, head_dim]
-// f32; q points to the first row, rows q_row_stride apart.
-template <class In, class Out>
-void attend_block(const AttentionParams& p, const In* q, size_t n_queries, const float* k,
-                  const float* v, float* scratch, Out* out) {
+// f32; the rows' first elements are q_at and out_at.
+void attend_block(const AttentionParams& p, const void* q, size_t q_at, size_t n_queries,
+                  const float* k, const float* v, float* scratch, void* out, size_t out_at) {
   const F32 d;
   const size_t lanes = hn::Lanes(d), width = 2 * lanes;
   const size_t dims = p.head_dim;
@@ -102,7 +123,7 @@ void attend_block(const AttentionParams& p, const In* q, size_t n_queries, const
 
   const float factor = p.scale * 1.44269504f;  // to powers of 2
   for (size_t i = 0; i < width; ++i) {
-    if (i < n_queries) convert_row(q + i * p.q_row_stride, dims, row);
+    if (i < n_queries) read_row(p.in_dtype, q, q_at + i * p.q_row_stride, dims, row);
     for (size_t j = 0; j < dims; ++j) queries[j * width + i] = i < n_queries ? row[j] * factor : 0;
   }
   V largest[2], total[2];
@@ -150,53 +171,28 @@ void attend_block(const AttentionParams& p, const In* q, size_t n_queries, const
   }
   for (size_t i = 0; i < n_queries; ++i) {
     for (size_t j = 0; j < dims; ++j) row[j] = sums[j * width + i];
-    convert_row(row, dims, out + i * p.out_row_stride);
-  }
-}
-
-template <class In, class Out>
-void attend(const AttentionParams& p, const AttentionOperands& operands, uint32_t sequence,
-            uint32_t head, uint32_t first_row, uint32_t n_rows, float* scratch) {
-  const In* k = static_cast<const In*>(operands.k) + attention_k_offset(p, sequence, head, 0);
-  const In* v = static_cast<const In*>(operands.v) + attention_v_offset(p, sequence, head, 0);
-  const size_t n = size_t{p.rows_per_sequence} * p.head_dim;
-  float* keys = scratch;
-  float* values = keys + n;
-  for (size_t i = 0; i < p.rows_per_sequence; ++i) {
-    convert_row(k + i * p.k_row_stride, p.head_dim, keys + i * p.head_dim);
-    convert_row(v + i * p.v_row_stride, p.head_dim, values + i * p.head_dim);
-  }
-  const uint32_t step = static_cast<uint32_t>(2 * hn::Lanes(F32()));
-  for (uint32_t row = first_row; row < first_row + n_rows; row += step) {
-    attend_block(p, static_cast<const In*>(operands.q) + attention_q_offset(p, sequence, head, row),
-                 std::min(step, first_row + n_rows - row), keys, values, values + n,
-                 static_cast<Out*>(operands.out) + attention_out_offset(p, sequence, head, row));
-  }
-}
-
-template <class In>
-void attend_to(const AttentionParams& p, const AttentionOperands& operands, uint32_t sequence,
-               uint32_t head, uint32_t first_row, uint32_t n_rows, float* scratch) {
-  switch (p.out_dtype) {
-    case kDTypeF32:
-      return attend<In, float>(p, operands, sequence, head, first_row, n_rows, scratch);
-    case kDTypeF16:
-      return attend<In, hwy::float16_t>(p, operands, sequence, head, first_row, n_rows, scratch);
-    default:
-      return attend<In, Bf16Bits>(p, operands, sequence, head, first_row, n_rows, scratch);
+    write_row(p.out_dtype, row, dims, out, out_at + i * p.out_row_stride);
   }
 }
 
 // Query rows [first_row, first_row + n_rows) of one head, in f32.
 void attention_f32(const AttentionParams& p, const AttentionOperands& operands, uint32_t sequence,
                    uint32_t head, uint32_t first_row, uint32_t n_rows, float* scratch) {
-  switch (p.in_dtype) {
-    case kDTypeF32:
-      return attend_to<float>(p, operands, sequence, head, first_row, n_rows, scratch);
-    case kDTypeF16:
-      return attend_to<hwy::float16_t>(p, operands, sequence, head, first_row, n_rows, scratch);
-    default:
-      return attend_to<Bf16Bits>(p, operands, sequence, head, first_row, n_rows, scratch);
+  const size_t n = size_t{p.rows_per_sequence} * p.head_dim;
+  float* keys = scratch;
+  float* values = keys + n;
+  for (size_t i = 0; i < p.rows_per_sequence; ++i) {
+    const size_t at = i * p.head_dim;
+    read_row(p.in_dtype, operands.k, attention_k_offset(p, sequence, head, i), p.head_dim,
+             keys + at);
+    read_row(p.in_dtype, operands.v, attention_v_offset(p, sequence, head, i), p.head_dim,
+             values + at);
+  }
+  const uint32_t step = static_cast<uint32_t>(2 * hn::Lanes(F32()));
+  for (uint32_t row = first_row; row < first_row + n_rows; row += step) {
+    attend_block(p, operands.q, attention_q_offset(p, sequence, head, row),
+                 std::min(step, first_row + n_rows - row), keys, values, values + n, operands.out,
+                 attention_out_offset(p, sequence, head, row));
   }
 }
 

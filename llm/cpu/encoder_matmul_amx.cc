@@ -31,7 +31,7 @@ static_assert(sizeof(RowPlace) == 3 * sizeof(size_t));
 // Lays out rows as tiles: row r of group g at tiles + g * n_steps * 2 KiB + (r / 16) KiB. What is
 // beyond n_in, and beyond the last row, is zero.
 template <class In, class Packed>
-void pack_rows(const MatmulParams& params, const In* in, uint32_t first_row, uint32_t n_rows,
+void pack_rows(const MatmulParams& params, const void* in, uint32_t first_row, uint32_t n_rows,
                size_t n_steps, uint8_t* tiles, RowPlace* places) {
   constexpr size_t kStep = kTileRowBytes / sizeof(Packed);
   const size_t n_padded = (n_rows + kTileRows - 1) / kTileRows * kTileRows;
@@ -44,7 +44,7 @@ void pack_rows(const MatmulParams& params, const In* in, uint32_t first_row, uin
       }
       continue;
     }
-    const In* from = in + matmul_in_offset(params, first_row + r);
+    const In* from = static_cast<const In*>(in) + matmul_in_offset(params, first_row + r);
     if constexpr (std::is_same_v<Packed, int8_t>) places[r].scale = row_scale_i8(from, params.n_in);
     for (size_t k = 0; k < params.n_in; k += kStep, to += 2 * kTileBytes) {
       const size_t n = std::min<size_t>(kStep, params.n_in - k);
@@ -83,7 +83,7 @@ VESPER_AMX HWY_INLINE void finish_rows(const AmxWeight& weight, const MatmulPara
   }
 }
 
-template <bool kInt8, class In, class Out>
+template <bool kInt8, class Out>
 VESPER_AMX void multiply(const AmxWeight& weight, const MatmulParams& params,
                          const MatmulOperands& operands, uint32_t first_row, uint32_t n_rows,
                          uint8_t* scratch) {
@@ -99,8 +99,17 @@ VESPER_AMX void multiply(const AmxWeight& weight, const MatmulParams& params,
     places[r] = {matmul_out_offset(params, first_row + r),
                  matmul_residual_offset(params, first_row + r), 1.0f};
   }
-  pack_rows<In, Packed>(params, static_cast<const In*>(operands.in), first_row, n_rows, n_steps,
-                        tiles, places);
+  switch (params.in_dtype) {
+    case kDTypeF32:
+      pack_rows<float, Packed>(params, operands.in, first_row, n_rows, n_steps, tiles, places);
+      break;
+    case kDTypeF16:
+      pack_rows<hwy::float16_t, Packed>(params, operands.in, first_row, n_rows, n_steps, tiles,
+                                        places);
+      break;
+    default:
+      pack_rows<Bf16Bits, Packed>(params, operands.in, first_row, n_rows, n_steps, tiles, places);
+  }
   const TileConfig config;
   _tile_loadconfig(&config);
   Unfinished last;
@@ -124,33 +133,17 @@ VESPER_AMX void multiply(const AmxWeight& weight, const MatmulParams& params,
   _tile_release();
 }
 
-template <bool kInt8, class In>
+template <bool kInt8>
 void multiply_to(const AmxWeight& weight, const MatmulParams& params,
                  const MatmulOperands& operands, uint32_t first_row, uint32_t n_rows,
                  uint8_t* scratch) {
   switch (params.out_dtype) {
     case kDTypeF32:
-      return multiply<kInt8, In, float>(weight, params, operands, first_row, n_rows, scratch);
+      return multiply<kInt8, float>(weight, params, operands, first_row, n_rows, scratch);
     case kDTypeF16:
-      return multiply<kInt8, In, hwy::float16_t>(weight, params, operands, first_row, n_rows,
-                                                 scratch);
+      return multiply<kInt8, hwy::float16_t>(weight, params, operands, first_row, n_rows, scratch);
     default:
-      return multiply<kInt8, In, Bf16Bits>(weight, params, operands, first_row, n_rows, scratch);
-  }
-}
-
-template <bool kInt8>
-void multiply_from(const AmxWeight& weight, const MatmulParams& params,
-                   const MatmulOperands& operands, uint32_t first_row, uint32_t n_rows,
-                   uint8_t* scratch) {
-  switch (params.in_dtype) {
-    case kDTypeF32:
-      return multiply_to<kInt8, float>(weight, params, operands, first_row, n_rows, scratch);
-    case kDTypeF16:
-      return multiply_to<kInt8, hwy::float16_t>(weight, params, operands, first_row, n_rows,
-                                                scratch);
-    default:
-      return multiply_to<kInt8, Bf16Bits>(weight, params, operands, first_row, n_rows, scratch);
+      return multiply<kInt8, Bf16Bits>(weight, params, operands, first_row, n_rows, scratch);
   }
 }
 
@@ -160,9 +153,9 @@ void amx_matmul(const AmxWeight& weight, const MatmulParams& params, const Matmu
                 uint32_t first_row, uint32_t n_rows, void* scratch) {
   uint8_t* bytes = static_cast<uint8_t*>(scratch);
   if (weight.compute == Compute::kI8) {
-    HWY_NAMESPACE::multiply_from<true>(weight, params, operands, first_row, n_rows, bytes);
+    HWY_NAMESPACE::multiply_to<true>(weight, params, operands, first_row, n_rows, bytes);
   } else {
-    HWY_NAMESPACE::multiply_from<false>(weight, params, operands, first_row, n_rows, bytes);
+    HWY_NAMESPACE::multiply_to<false>(weight, params, operands, first_row, n_rows, bytes);
   }
 }
 

@@ -156,7 +156,32 @@ float convert_units(const In* in, const VectorWeight& weight, uint32_t* units) {
   return scale;
 }
 
-template <class Op, class Out>
+// Finishes `n` sums of row `row`, from output `column` on.
+template <class Sum>
+HWY_NOINLINE void finish_columns(const VectorWeight& weight, const MatmulParams& params,
+                                 const MatmulOperands& operands, uint32_t row, size_t column,
+                                 size_t n, const Sum* sums, float row_scale) {
+  const float* column_scale = weight.column_scale ? weight.column_scale + column : nullptr;
+  const float* bias = operands.bias ? operands.bias + column : nullptr;
+  const float* residual = operands.residual
+                              ? operands.residual + matmul_residual_offset(params, row) + column
+                              : nullptr;
+  const bool with_gelu = (params.flags & kMatmulGelu) != 0;
+  const size_t at = matmul_out_offset(params, row) + column;
+  switch (params.out_dtype) {
+    case kDTypeF32:
+      return finish_row(sums, n, row_scale, column_scale, bias, with_gelu, residual,
+                        static_cast<float*>(operands.out) + at);
+    case kDTypeF16:
+      return finish_row(sums, n, row_scale, column_scale, bias, with_gelu, residual,
+                        static_cast<hwy::float16_t*>(operands.out) + at);
+    default:
+      return finish_row(sums, n, row_scale, column_scale, bias, with_gelu, residual,
+                        static_cast<Bf16Bits*>(operands.out) + at);
+  }
+}
+
+template <class Op>
 void multiply_rows(const VectorWeight& weight, const MatmulParams& params,
                    const MatmulOperands& operands, uint32_t first_row, uint32_t n_rows,
                    uint32_t* scratch) {
@@ -193,31 +218,10 @@ void multiply_rows(const VectorWeight& weight, const MatmulParams& params,
     for (size_t first = 0; first < n_rows; first += kRowsAtOnce) {
       multiply_panel<Op>(rows + first * stride, stride, panel, n_units, sums);
       for (size_t r = first; r < std::min<size_t>(first + kRowsAtOnce, n_rows); ++r) {
-        const uint32_t row = first_row + r;
-        finish_row(
-            sums + (r - first) * width, n, row_scale[r],
-            weight.column_scale ? weight.column_scale + column : nullptr,
-            operands.bias ? operands.bias + column : nullptr, (params.flags & kMatmulGelu) != 0,
-            operands.residual ? operands.residual + matmul_residual_offset(params, row) + column
-                              : nullptr,
-            static_cast<Out*>(operands.out) + matmul_out_offset(params, row) + column);
+        finish_columns(weight, params, operands, static_cast<uint32_t>(first_row + r), column, n,
+                       sums + (r - first) * width, row_scale[r]);
       }
     }
-  }
-}
-
-template <class Op>
-void multiply_to(const VectorWeight& weight, const MatmulParams& params,
-                 const MatmulOperands& operands, uint32_t first_row, uint32_t n_rows,
-                 uint32_t* scratch) {
-  switch (params.out_dtype) {
-    case kDTypeF32:
-      return multiply_rows<Op, float>(weight, params, operands, first_row, n_rows, scratch);
-    case kDTypeF16:
-      return multiply_rows<Op, hwy::float16_t>(weight, params, operands, first_row, n_rows,
-                                               scratch);
-    default:
-      return multiply_rows<Op, Bf16Bits>(weight, params, operands, first_row, n_rows, scratch);
   }
 }
 
@@ -226,11 +230,11 @@ void multiply(const VectorWeight& weight, const MatmulParams& params,
               uint32_t* scratch) {
   switch (weight.unit) {
     case VectorUnit::kInt8Quad:
-      return multiply_to<MultiplyInt8Quad>(weight, params, operands, first_row, n_rows, scratch);
+      return multiply_rows<MultiplyInt8Quad>(weight, params, operands, first_row, n_rows, scratch);
     case VectorUnit::kInt16Pair:
-      return multiply_to<MultiplyInt16Pair>(weight, params, operands, first_row, n_rows, scratch);
+      return multiply_rows<MultiplyInt16Pair>(weight, params, operands, first_row, n_rows, scratch);
     default:
-      return multiply_to<MultiplyF32>(weight, params, operands, first_row, n_rows, scratch);
+      return multiply_rows<MultiplyF32>(weight, params, operands, first_row, n_rows, scratch);
   }
 }
 
