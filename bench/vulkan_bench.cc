@@ -326,7 +326,7 @@ int run(const std::map<std::string, std::string>& options) {
   DispatchTable step;
   emit::embed(step, "decoder.embed", {n_sequences, d, embedding.format, 1.0f}, x, row_buffer,
               embedding.data, position, embedding.scale);
-  decoder.emit_causal(step, n_sequences, x, {row_buffer, &self, &cross});
+  decoder.emit_causal(step, n_sequences, x, {row_buffer, &self, &cross, cross.page_table()});
   decoder.emit_final_norm(step, n_sequences, normed, DType::kF32, x, {});
   emit_linear(step, "decoder.logits", {embedding, {}}, n_sequences, logits, DType::kF32, normed,
               DType::kF32);

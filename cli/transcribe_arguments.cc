@@ -15,7 +15,7 @@
 namespace vesper {
 namespace {
 
-// At most 40 lines of 80 columns.
+// At most 40 lines of 80 columns, each.
 constexpr std::string_view kHelp = R"(Usage: transcribe [OPTION]... RECORDING...
 Turns speech into text. A RECORDING is an audio file, or - for standard input.
 
@@ -34,17 +34,7 @@ Turns speech into text. A RECORDING is an audio file, or - for standard input.
   -q, --quiet            no progress and no notes
   -v, --verbose          say what is used and how long it took
       --version, -h, --help
-
-Decoding, named as in openai-whisper; "none" switches a threshold off:
-      --initial-prompt TEXT               names and words to expect at the start
-      --condition-on-previous-text BOOL   prompt with the text so far (true)
-      --without-timestamps                one segment for each window
-      --max-initial-timestamp SECONDS     latest first time in a window (1.0)
-      --temperature LIST                  0 (default), or "0,0.2,0.4" in turn
-      --compression-ratio-threshold X     more than this is a failure (2.4)
-      --logprob-threshold X               less than this is a failure (-1.0)
-      --no-speech-threshold X             more than this is silence (0.6)
-      --suppress-tokens LIST              ids; -1: the model's list (default)
+      --help-decoding    the options of search, thresholds, prompts and clips
 
 Models are looked for in $VESPER_MODELS and in ~/.cache/vesper/models.
 Exit status: 0 done, 2 usage, 3 input, 4 model, 5 device, 6 output.
@@ -52,6 +42,34 @@ Exit status: 0 done, 2 usage, 3 input, 4 model, 5 device, 6 output.
   transcribe -m tiny.en talk.wav
   transcribe -m base -f srt,vtt,json talk.wav french.aiff *.flac -o subtitles/
   sox talk.wav -t wav - | transcribe -m tiny.en -
+)";
+
+constexpr std::string_view kDecodingHelp =
+    R"(Options of transcribe that say how speech is decoded, named as in
+openai-whisper or faster-whisper; "none" switches a threshold off.
+
+      --temperature T                     0 (default): likeliest; above: drawn
+      --temperature-increment-on-fallback X
+                                          after a failure try again this much
+                                          hotter, up to 1 (none); or name all:
+                                          --temperature 0,0.2,0.4
+      --best-of N                         drawn above 0, the best is kept (5)
+      --length-penalty X                  power of the length that scores are
+                                          divided by, 0 to 1 (none: their mean)
+      --seed N                            of what is drawn (0)
+      --compression-ratio-threshold X     more than this is a failure (2.4)
+      --logprob-threshold X               less than this is a failure (-1.0)
+      --no-speech-threshold X             more than this is silence (0.6)
+      --condition-on-previous-text BOOL   prompt with the text so far (true)
+      --initial-prompt TEXT               names and words to expect at the start
+      --carry-initial-prompt BOOL         and in every window (false)
+      --hotwords TEXT                     words to expect in every window
+      --prefix TEXT                       what the recording begins with
+      --clip-timestamps LIST              start,end,... in seconds: only these
+      --without-timestamps                one segment for each window
+      --max-initial-timestamp SECONDS     latest first time in a window (1.0)
+      --max-new-tokens N                  at most so many tokens a window (224)
+      --suppress-tokens LIST              ids; -1: the model's list (default)
 )";
 
 [[noreturn]] void throw_usage(const std::string& option, const std::string& expected,
@@ -163,6 +181,32 @@ void parse_suppressed(const std::string& list, DecodingSettings& decoding) {
   }
 }
 
+std::vector<double> parse_clips(const std::string& list) {
+  std::vector<double> seconds;
+  if (list.empty()) return seconds;
+  constexpr const char* kExpected = "rising seconds with commas between: start,end,start,end,...";
+  for (const std::string& part : split_at_commas(list)) {
+    const double least = seconds.empty() ? 0 : seconds.back();
+    seconds.push_back(parse_number("--clip-timestamps", part, least, 1e9, kExpected));
+  }
+  return seconds;
+}
+
+// The temperatures from the only one of `list` to 1.
+std::vector<double> rising_temperatures(const std::vector<double>& list, double increment) {
+  if (list.size() != 1) {
+    throw Error(ErrorKind::kUsage,
+                "--temperature-increment-on-fallback: expected a single --temperature, found " +
+                    std::to_string(list.size()));
+  }
+  constexpr double kHottest = 1.0 + 1e-6;
+  std::vector<double> temperatures = list;
+  for (int i = 1; list[0] + i * increment <= kHottest; ++i) {
+    temperatures.push_back(list[0] + i * increment);
+  }
+  return temperatures;
+}
+
 // CLI11 explains itself in up to two lines.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -175,8 +219,9 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
 
   CLI::App app;
   app.set_help_flag();
-  bool help = false, version = false;
+  bool help = false, help_decoding = false, version = false;
   app.add_flag("-h,--help", help);
+  app.add_flag("--help-decoding", help_decoding);
   app.add_flag("--version", version);
   app.add_flag("--offline", arguments.offline);
   app.add_flag("-q,--quiet", arguments.quiet);
@@ -219,6 +264,38 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   });
   option("--temperature",
          [&](const std::string& text) { decoding.temperatures = parse_temperatures(text); });
+  std::optional<double> increment;
+  option("--temperature-increment-on-fallback", [&](const std::string& text) {
+    increment = parse_threshold("--temperature-increment-on-fallback", text);
+    if (increment && !(*increment >= 0.01)) {
+      throw_usage("--temperature-increment-on-fallback", "0.01 or more, or none", text);
+    }
+  });
+  option("--best-of", [&](const std::string& text) {
+    decoding.best_of =
+        static_cast<uint32_t>(parse_integer("--best-of", text, 1, 64, "a number from 1 to 64"));
+  });
+  option("--length-penalty", [&](const std::string& text) {
+    decoding.length_penalty.reset();
+    if (text == "none" || text == "None") return;
+    decoding.length_penalty =
+        parse_number("--length-penalty", text, 0, 1, "a number from 0 to 1, or none");
+  });
+  option("--seed", [&](const std::string& text) {
+    decoding.seed = static_cast<uint32_t>(parse_integer(
+        "--seed", text, 0, std::numeric_limits<uint32_t>::max(), "a number from 0 to 4294967295"));
+  });
+  option("--max-new-tokens", [&](const std::string& text) {
+    decoding.max_new_tokens = static_cast<uint32_t>(
+        parse_integer("--max-new-tokens", text, 1, 448, "a number from 1 to 448"));
+  });
+  option("--carry-initial-prompt", [&](const std::string& text) {
+    decoding.carry_initial_prompt = parse_truth("--carry-initial-prompt", text);
+  });
+  option("--hotwords", [&](const std::string& text) { decoding.hotwords = text; });
+  option("--prefix", [&](const std::string& text) { decoding.prefix = text; });
+  option("--clip-timestamps",
+         [&](const std::string& text) { decoding.clip_timestamps = parse_clips(text); });
   option("--compression-ratio-threshold", [&](const std::string& text) {
     decoding.compression_ratio_threshold = parse_threshold("--compression-ratio-threshold", text);
   });
@@ -235,18 +312,20 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // An error of ours in a callback passes through; this is what CLI11 found itself.
-    if (!help && !version) {
+    if (!help && !help_decoding && !version) {
       throw Error(ErrorKind::kUsage, first_line(error.what()) + " (see transcribe --help)");
     }
   }
-  if (help) {
-    command.answer = kHelp;
+  if (help || help_decoding) {
+    command.answer = help ? kHelp : kDecodingHelp;
     return command;
   }
   if (version) {
     command.answer = "transcribe " + std::string(kVersion) + " (Vesper)\n";
     return command;
   }
+  if (increment) decoding.temperatures = rising_temperatures(decoding.temperatures, *increment);
+  arguments.engine.n_candidates = most_candidates(decoding);
   if (arguments.inputs.empty()) {
     throw Error(ErrorKind::kUsage, "expected at least one recording (see transcribe --help)");
   }

@@ -19,6 +19,7 @@ struct EngineSettings {
   std::string device = "auto";   // "auto", "cpu", "vulkan" or "vulkan:N"
   std::string compute = "auto";  // "auto", "f32", "f16", "bf16" or "int8"
   unsigned threads = 0;          // of the CPU device; 0 takes all cores
+  unsigned n_candidates = 1;     // sequences that a window may be decoded with at once
 };
 
 class TranscriptionEngine {

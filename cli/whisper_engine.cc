@@ -14,7 +14,7 @@ class WhisperEngine final : public TranscriptionEngine {
   explicit WhisperEngine(const EngineSettings& settings)
       : model_(settings.model,
                open_device(settings.device, DeviceOptions{.n_threads = settings.threads}),
-               parse_compute(settings.compute)),
+               parse_compute(settings.compute), 1, settings.n_candidates),
         transcriber_(model_) {}
 
   std::string description() const override {

@@ -1,6 +1,7 @@
 // How a recording is to be decoded.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,21 +9,44 @@
 
 namespace vesper {
 
-// What may differ from recording to recording. Names and defaults are openai-whisper's.
+// What may differ from recording to recording. Names are openai-whisper's where it has the setting,
+// else faster-whisper's.
 struct DecodingSettings {
   std::string language = "auto";  // a code or an English name, lower case; "auto" detects it
   bool translate = false;         // into English
-  bool condition_on_previous_text = true;
-  std::vector<double> temperatures = {0};  // tried in this order until a window passes
+
+  // Tried in this order until a window passes the thresholds.
+  std::vector<double> temperatures = {0};
+  uint32_t best_of = 5;  // sequences that are drawn at a temperature above 0
+  // Of several sequences the best has the greatest sum of log-probabilities over this power of
+  // (5 + length) / 6; over its length if absent.
+  std::optional<double> length_penalty;
+  uint32_t seed = 0;  // of what is drawn
   // A threshold that is absent is not applied.
   std::optional<double> no_speech_threshold = 0.6;          // probability, above it: silence
   std::optional<double> logprob_threshold = -1.0;           // mean log-probability, below: failed
   std::optional<double> compression_ratio_threshold = 2.4;  // above it: repetitive, failed
-  std::string initial_prompt;                               // text before the first window
+
+  bool condition_on_previous_text = true;
+  std::string initial_prompt;         // text before the first window
+  bool carry_initial_prompt = false;  // before every window
+  std::string hotwords;               // text before every window, before what was said
+  std::string prefix;                 // what the first window begins with, part of its text
+
   double max_initial_timestamp_s = 1.0;  // the first timestamp of a window is not later
   bool without_timestamps = false;
-  bool suppress_model_tokens = true;     // those that the model's file (or the reference) lists
-  std::vector<int32_t> suppress_tokens;  // and these
+  std::optional<uint32_t> max_new_tokens;  // a window has at most; absent: half the context
+  bool suppress_model_tokens = true;       // those that the model's file (or the reference) lists
+  std::vector<int32_t> suppress_tokens;    // and these
+  // Seconds: start, end, start, end, ... of the stretches to transcribe; the last end may be left
+  // out. Empty: all of it.
+  std::vector<double> clip_timestamps;
 };
+
+// The most sequences that a window is decoded with at once.
+inline uint32_t most_candidates(const DecodingSettings& settings) {
+  const auto is_drawn = [](double temperature) { return temperature > 0; };
+  return std::ranges::any_of(settings.temperatures, is_drawn) ? settings.best_of : 1;
+}
 
 }  // namespace vesper

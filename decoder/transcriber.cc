@@ -27,11 +27,26 @@ double compression_ratio(const std::string& text) {
   return static_cast<double>(text.size()) / static_cast<double>(n_deflated);
 }
 
-std::string trimmed(const std::string& text) {
-  constexpr const char* kSpace = " \t\n\r\f\v";
-  const size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+// Frames [begin, end).
+struct Clip {
+  uint64_t begin, end;
+};
+
+std::vector<Clip> clips_of(const std::vector<double>& seconds, uint64_t n_content) {
+  const auto frame = [&](size_t i) {
+    if (i >= seconds.size()) return i == 0 ? 0 : n_content;
+    const double at = std::nearbyint(std::max(0.0, seconds[i]) / kFrameSeconds);
+    return at < static_cast<double>(n_content) ? static_cast<uint64_t>(at) : n_content;
+  };
+  std::vector<Clip> clips;
+  for (size_t i = 0; i == 0 || i < seconds.size(); i += 2)
+    clips.push_back({frame(i), frame(i + 1)});
+  return clips;
+}
+
+// A window's place among the recording's, and the user's seed, in one number.
+uint32_t window_seed(uint32_t seed, uint64_t seek) {
+  return mix_bits(seed ^ mix_bits(static_cast<uint32_t>(seek)));
 }
 
 }  // namespace
@@ -66,14 +81,72 @@ std::vector<int32_t> Transcriber::start_sequence(const std::string& language,
   return sequence;
 }
 
+DecodeTask Transcriber::task_for(const PromptHistory& history, const std::string& language,
+                                 bool is_first, const DecodingSettings& settings) const {
+  const uint32_t n_text_ctx = model_.decoder().n_text_ctx(), most = n_text_ctx / 2;
+  DecodeTask task;
+  task.timestamps = !settings.without_timestamps;
+  task.max_initial_timestamp =
+      static_cast<uint32_t>(std::lround(settings.max_initial_timestamp_s / kTimestampSeconds));
+  task.prompt = history.before_next();
+  task.start_of_transcript = static_cast<uint32_t>(task.prompt.size());
+  const std::vector<int32_t> start = start_sequence(language, settings);
+  task.prompt.insert(task.prompt.end(), start.begin(), start.end());
+  task.max_tokens = std::min(settings.max_new_tokens.value_or(most), most);
+  if (is_first) {
+    std::vector<int32_t> given = tokens_of_phrase(model_.tokenizer(), settings.prefix);
+    if (!given.empty() && task.timestamps) {
+      given.insert(given.begin(), model_.tokens().timestamp_begin);
+    }
+    // At least one token is the model's own.
+    if (given.size() >= most) given.resize(most - 1);
+    task.n_given = static_cast<uint32_t>(given.size());
+    task.max_tokens = std::min(task.max_tokens + task.n_given, most);
+    task.prompt.insert(task.prompt.end(), given.begin(), given.end());
+  }
+  const auto n_prompt = static_cast<uint32_t>(task.prompt.size()) - task.n_given;
+  task.max_tokens = std::min(task.max_tokens, n_text_ctx - n_prompt + 1);
+  return task;
+}
+
+std::string Transcriber::text_of(const std::vector<int32_t>& ids) const {
+  std::vector<int32_t> spoken;
+  std::copy_if(ids.begin(), ids.end(), std::back_inserter(spoken),
+               [&](int32_t id) { return id < model_.tokens().eot; });
+  return model_.tokenizer().decode(spoken);
+}
+
+Transcriber::Decoded Transcriber::decode(DecodeTask task, const DecodingSettings& settings,
+                                         uint32_t seed) {
+  Decoded decoded;
+  for (size_t i = 0; i < settings.temperatures.size(); ++i) {
+    Search search;
+    search.temperature = decoded.temperature = settings.temperatures[i];
+    search.length_penalty = settings.length_penalty;
+    if (search.temperature > 0) search.n_candidates = settings.best_of;
+    task.seed = mix_bits(seed + static_cast<uint32_t>(i));
+    decoded.result = std::move(model_.decoder().decode({&task, 1}, search).front());
+    decoded.compression_ratio = compression_ratio(trimmed(text_of(decoded.result.tokens)));
+
+    const double avg_logprob = decoded.result.avg_logprob();
+    const bool repetitive = settings.compression_ratio_threshold &&
+                            decoded.compression_ratio > *settings.compression_ratio_threshold;
+    const bool improbable = settings.logprob_threshold && avg_logprob < *settings.logprob_threshold;
+    const bool silent = settings.no_speech_threshold && improbable &&
+                        decoded.result.no_speech_prob > *settings.no_speech_threshold;
+    if (silent || (!repetitive && !improbable)) break;
+  }
+  return decoded;
+}
+
 Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSettings& settings,
                                    const std::function<void(const Segment&)>& on_segment,
                                    const std::function<void(double, double)>& on_progress) {
   const WhisperTokens& tokens = model_.tokens();
-  const Tokenizer& tokenizer = model_.tokenizer();
-  const uint32_t n_text_ctx = model_.decoder().n_text_ctx();
   const uint64_t n_content = mel.content_frames();
   const double total_s = static_cast<double>(n_content) * kFrameSeconds;
+  // A prompt that came from a window decoded above this temperature does more harm than good.
+  constexpr double kTrustworthyTemperature = 0.5;
 
   std::vector<int32_t> suppressed = settings.suppress_tokens;
   if (settings.suppress_model_tokens) {
@@ -91,86 +164,64 @@ Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSett
     transcript.language_probability = 1;
   }
 
-  // Everything said so far, and where in it the next prompt may begin.
-  std::vector<int32_t> said;
-  if (const std::string prompt = trimmed(settings.initial_prompt); !prompt.empty()) {
-    said = tokenizer.encode(" " + prompt);
-  }
-  size_t prompt_begin = 0;
-
-  DecodeTask task;
-  task.timestamps = !settings.without_timestamps;
-  task.max_initial_timestamp =
-      static_cast<uint32_t>(std::lround(settings.max_initial_timestamp_s / kTimestampSeconds));
+  PromptHistory history(settings, model_.tokenizer(), tokens, model_.decoder().n_text_ctx());
   std::vector<float> window(size_t{model_.n_frames()} * model_.n_mels());
+  bool is_first = true;
+  for (const Clip& clip : clips_of(settings.clip_timestamps, n_content)) {
+    for (uint64_t seek = clip.begin; seek < clip.end;) {
+      if (on_progress) on_progress(static_cast<double>(seek) * kFrameSeconds, total_s);
+      const auto n_frames =
+          static_cast<uint32_t>(std::min<uint64_t>(model_.n_frames(), clip.end - seek));
+      MelWindow cut;
+      cut.first_frame = seek;
+      cut.n_frames = model_.n_frames();
+      cut.end_frame = clip.end;
+      mel.window(cut, window.data());
+      const float* const windows[] = {window.data()};
+      model_.encode(windows);
+      if (transcript.language.empty()) {
+        const Language detected = detect_language();
+        transcript.language = detected.code;
+        transcript.language_probability = detected.probability;
+      }
+      const DecodeTask task = task_for(history, transcript.language, is_first, settings);
+      is_first = false;
+      const Decoded decoded = decode(task, settings, window_seed(settings.seed, seek));
+      const DecodeResult& result = decoded.result;
 
-  for (uint64_t seek = 0; seek < n_content;) {
-    if (on_progress) on_progress(static_cast<double>(seek) * kFrameSeconds, total_s);
-    const auto n_frames =
-        static_cast<uint32_t>(std::min<uint64_t>(model_.n_frames(), n_content - seek));
-    MelWindow cut;
-    cut.first_frame = seek;
-    cut.n_frames = model_.n_frames();
-    mel.window(cut, window.data());
-    const float* const windows[] = {window.data()};
-    model_.encode(windows);
-    if (transcript.language.empty()) {
-      const Language detected = detect_language();
-      transcript.language = detected.code;
-      transcript.language_probability = detected.probability;
+      const bool is_silent =
+          settings.no_speech_threshold && result.no_speech_prob > *settings.no_speech_threshold &&
+          !(settings.logprob_threshold && result.avg_logprob() > *settings.logprob_threshold);
+      if (is_silent) {
+        seek += n_frames;
+        continue;
+      }
+      const WindowSegments cut_segments =
+          cut_window(result.tokens, tokens.timestamp_begin, seek, n_frames);
+      for (const WindowSegment& part : cut_segments.segments) {
+        Segment segment;
+        segment.text = text_of(part.tokens);
+        // Nothing said, or said in no time: neither shown nor part of the next prompt.
+        if (part.start_s == part.end_s || trimmed(segment.text).empty()) continue;
+        segment.id = static_cast<int>(transcript.segments.size());
+        segment.seek = static_cast<int64_t>(seek);
+        segment.start_s = part.start_s;
+        segment.end_s = part.end_s;
+        segment.tokens = part.tokens;
+        segment.avg_logprob = result.avg_logprob();
+        segment.no_speech_prob = result.no_speech_prob;
+        segment.compression_ratio = decoded.compression_ratio;
+        segment.temperature = decoded.temperature;
+        segment.language = transcript.language;
+        history.add(part.tokens);
+        if (on_segment) on_segment(segment);
+        transcript.segments.push_back(std::move(segment));
+      }
+      if (!settings.condition_on_previous_text || decoded.temperature > kTrustworthyTemperature) {
+        history.forget();
+      }
+      seek += cut_segments.advance_frames;
     }
-
-    const std::vector<int32_t> start = start_sequence(transcript.language, settings);
-    task.prompt.clear();
-    if (said.size() > prompt_begin) {
-      const size_t n_previous = std::min<size_t>(said.size() - prompt_begin, n_text_ctx / 2 - 1);
-      task.prompt.push_back(tokens.prev);
-      task.prompt.insert(task.prompt.end(), said.end() - static_cast<std::ptrdiff_t>(n_previous),
-                         said.end());
-    }
-    task.start_of_transcript = static_cast<uint32_t>(task.prompt.size());
-    task.prompt.insert(task.prompt.end(), start.begin(), start.end());
-    task.max_tokens =
-        std::min(n_text_ctx / 2, n_text_ctx - static_cast<uint32_t>(task.prompt.size()) + 1);
-    const DecodeResult result = model_.decoder().decode({&task, 1}).front();
-
-    const bool is_silent =
-        settings.no_speech_threshold && result.no_speech_prob > *settings.no_speech_threshold &&
-        !(settings.logprob_threshold && result.avg_logprob() > *settings.logprob_threshold);
-    if (is_silent) {
-      seek += n_frames;
-      continue;
-    }
-
-    const auto text_of = [&](const std::vector<int32_t>& ids) {
-      std::vector<int32_t> spoken;
-      std::copy_if(ids.begin(), ids.end(), std::back_inserter(spoken),
-                   [&](int32_t id) { return id < tokens.eot; });
-      return tokenizer.decode(spoken);
-    };
-    const double ratio = compression_ratio(trimmed(text_of(result.tokens)));
-    const WindowSegments cut_segments =
-        cut_window(result.tokens, tokens.timestamp_begin, seek, n_frames);
-    for (const WindowSegment& part : cut_segments.segments) {
-      Segment segment;
-      segment.text = text_of(part.tokens);
-      // Nothing said, or said in no time: neither shown nor part of the next prompt.
-      if (part.start_s == part.end_s || trimmed(segment.text).empty()) continue;
-      segment.id = static_cast<int>(transcript.segments.size());
-      segment.seek = static_cast<int64_t>(seek);
-      segment.start_s = part.start_s;
-      segment.end_s = part.end_s;
-      segment.tokens = part.tokens;
-      segment.avg_logprob = result.avg_logprob();
-      segment.no_speech_prob = result.no_speech_prob;
-      segment.compression_ratio = ratio;
-      segment.language = transcript.language;
-      said.insert(said.end(), part.tokens.begin(), part.tokens.end());
-      if (on_segment) on_segment(segment);
-      transcript.segments.push_back(std::move(segment));
-    }
-    if (!settings.condition_on_previous_text) prompt_begin = said.size();
-    seek += cut_segments.advance_frames;
   }
   if (on_progress) on_progress(total_s, total_s);
   return transcript;

@@ -7,9 +7,12 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "audio/mel.h"
 #include "decoder/decoding_settings.h"
+#include "decoder/prompt_history.h"
 #include "decoder/transcript.h"
 #include "decoder/whisper_model.h"
 
@@ -31,6 +34,13 @@ class Transcriber {
     std::string code;
     double probability;
   };
+  // What was found in a window.
+  struct Decoded {
+    DecodeResult result;
+    double temperature = 0;
+    double compression_ratio = 0;
+  };
+
   // The language of the window that was encoded last.
   Language detect_language();
   // The code of a language by its code or name. Throws Error(kUsage) if the model knows it not.
@@ -38,6 +48,14 @@ class Transcriber {
   // Start of transcript, language and task, and no-timestamps if there are to be none.
   std::vector<int32_t> start_sequence(const std::string& language,
                                       const DecodingSettings& settings) const;
+
+  // Prompt and limits of a window.
+  DecodeTask task_for(const PromptHistory& history, const std::string& language, bool is_first,
+                      const DecodingSettings& settings) const;
+  // Decodes the window that was encoded last, at one temperature after another until the result
+  // passes the thresholds. `seed` is the window's own.
+  Decoded decode(DecodeTask task, const DecodingSettings& settings, uint32_t seed);
+  std::string text_of(const std::vector<int32_t>& ids) const;
 
   WhisperModel& model_;
 };

@@ -1,7 +1,9 @@
 #include "decoder/whisper_decoder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
+#include <utility>
 
 #include "error/error.h"
 
@@ -24,8 +26,9 @@ StackShape decoder_shape(const WhisperHyperparameters& model) {
           .d_ffn = model.d_ffn};
 }
 
-uint32_t prompt_rows_limit(uint32_t n_text_ctx, uint32_t n_sequences) {
-  return n_text_ctx * n_sequences;
+// The most rows that a pass has: those of all prompts, or one a sequence.
+uint32_t most_rows(uint32_t n_text_ctx, uint32_t n_windows, uint32_t n_sequences) {
+  return std::max(n_text_ctx * n_windows, n_sequences);
 }
 
 KvCache::Shape cache_shape(const StackShape& stack, uint32_t n_sequences, uint32_t n_positions,
@@ -39,25 +42,34 @@ KvCache::Shape cache_shape(const StackShape& stack, uint32_t n_sequences, uint32
           .dtype = DType::kF16};
 }
 
+// openai-whisper, decoding.py: MaximumLikelihoodRanker.
+double rank(const DecodeResult& result, const Search& search) {
+  const double length = static_cast<double>(result.tokens.size());
+  if (!search.length_penalty) return result.sum_logprob / std::max(1.0, length);
+  return result.sum_logprob / std::pow((5 + length) / 6, *search.length_penalty);
+}
+
 uint32_t n_chunks(uint32_t n_vocab) { return (n_vocab + kIdsPerChunk - 1) / kIdsPerChunk; }
 
 }  // namespace
 
 WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, Compute compute,
-                               const WhisperTokens& tokens, int32_t blank, uint32_t n_sequences)
+                               const WhisperTokens& tokens, int32_t blank, uint32_t n_windows,
+                               uint32_t n_sequences)
     : device_(device),
       tokens_(tokens),
       blank_(blank),
       n_vocab_(provider.whisper().n_vocab),
       n_text_ctx_(provider.whisper().n_text_ctx),
+      n_windows_(n_windows),
       n_sequences_(n_sequences),
       stack_(device, provider, arch_descriptor("whisper.decoder"),
              decoder_shape(provider.whisper()), compute, WeightUse::kAnyRows,
-             prompt_rows_limit(n_text_ctx_, n_sequences)),
+             most_rows(n_text_ctx_, n_windows, n_sequences)),
       self_(device, cache_shape(stack_.shape(), n_sequences, n_text_ctx_, KvCache::kPageRows)),
-      cross_(device, cache_shape(stack_.shape(), n_sequences, provider.whisper().n_audio_ctx,
+      cross_(device, cache_shape(stack_.shape(), n_windows, provider.whisper().n_audio_ctx,
                                  provider.whisper().n_audio_ctx)),
-      max_rows_(prompt_rows_limit(n_text_ctx_, n_sequences)) {
+      max_rows_(most_rows(n_text_ctx_, n_windows, n_sequences)) {
   const uint32_t d = stack_.shape().d_model;
   embedding_ = device.upload({{&provider.require("decoder.embed.weight")}, false},
                              WeightUse::kEmbedding, compute);
@@ -66,17 +78,18 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
   position_ = WeightUploader(device, provider, compute)
                   .vector("decoder.position.weight", uint64_t{n_text_ctx_} * d);
 
-  const uint64_t n = n_sequences, n_logits = 2 * n;
+  const uint64_t n = n_sequences, n_logits = n + n_windows;
   const auto floats = [&](uint64_t count, const char* label) {
     return device.allocate(count * sizeof(float), label);
   };
+  cross_pages_ = device.allocate(n * sizeof(int32_t), "windows of the sequences");
   prompt_rows_ = device.allocate(max_rows_ * sizeof(Row), "prompt rows");
   step_rows_ = device.allocate(n * sizeof(Row), "step rows");
   logit_index_ = device.allocate(n_logits * sizeof(uint32_t), "rows that give logits");
   x_ = floats(uint64_t{max_rows_} * d, "decoder residual stream");
   normed_ = device.allocate(dtype_bytes(stack_.activation_dtype(), n_logits * d), "final norm");
   logits_ = floats(n_logits * n_vocab_, "logits");
-  no_speech_ = floats(n, "no-speech probabilities");
+  no_speech_ = floats(n_windows, "no-speech probabilities");
   languages_ = floats(std::max(1u, tokens.n_languages), "language probabilities");
   partials_ = device.allocate(n * n_chunks(n_vocab_) * sizeof(TokenPartial), "token partials");
   states_ = device.allocate(n * sizeof(SequenceState), "sequence states");
@@ -84,15 +97,20 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
   stop_ = device.allocate(sizeof(uint32_t), "stop");
   suppressed_ = device.allocate((n_vocab_ + 31) / 32 * sizeof(uint32_t), "suppressed tokens");
   for (Operand& scratch : cross_scratch_) {
-    scratch = floats(n * provider.whisper().n_audio_ctx * 2 * stack_.shape().kv_width(),
-                     "cross keys and values");
+    scratch =
+        floats(uint64_t{n_windows} * provider.whisper().n_audio_ctx * 2 * stack_.shape().kv_width(),
+               "cross keys and values");
   }
-  for (uint32_t s = 0; s < n_sequences; ++s) cross_.reserve(s, provider.whisper().n_audio_ctx);
+  for (uint32_t w = 0; w < n_windows; ++w) cross_.reserve(w, provider.whisper().n_audio_ctx);
   host_rows_.resize(max_rows_);
   host_index_.resize(n_logits);
   host_states_.resize(n);
   host_chosen_.resize(n * n_text_ctx_);
-  record();
+  host_pages_.resize(n * self_.pages_per_sequence());
+  host_cross_pages_.resize(n);
+  host_no_speech_.resize(n_windows);
+  record_prompts();
+  recordings_of({.n_tasks = 1, .n_candidates = 1});
 }
 
 void WhisperDecoder::emit_cross_kv(DispatchTable& table, uint32_t n_windows,
@@ -105,7 +123,7 @@ void WhisperDecoder::emit_rows(DispatchTable& table, uint32_t n_rows, const Oper
   const EmbedParams params{n_rows, stack_.shape().d_model, embedding_.format, 1.0f};
   emit::embed(table, "decoder.embed", params, x_, rows, embedding_.data, position_,
               embedding_.scale);
-  stack_.emit_causal(table, n_rows, x_, {rows, &self_, &cross_});
+  stack_.emit_causal(table, n_rows, x_, {rows, &self_, &cross_, cross_pages_});
 }
 
 void WhisperDecoder::emit_logits(DispatchTable& table, uint32_t n_rows,
@@ -115,9 +133,9 @@ void WhisperDecoder::emit_logits(DispatchTable& table, uint32_t n_rows,
   emit_linear(table, "decoder.logits", {output_, {}}, n_rows, logits_, DType::kF32, normed_, dtype);
 }
 
-void WhisperDecoder::emit_choice(DispatchTable& table) const {
+void WhisperDecoder::emit_choice(DispatchTable& table, const StepKind& kind) const {
   TokenParams params{};
-  params.n_sequences = n_sequences_;
+  params.n_sequences = kind.n_sequences();
   params.n_vocab = params.row_stride = n_vocab_;
   params.n_chunks = n_chunks(n_vocab_);
   params.chunk = kIdsPerChunk;
@@ -130,48 +148,65 @@ void WhisperDecoder::emit_choice(DispatchTable& table) const {
   emit::token_choose(table, "token_choose", params, states_, step_rows_, chosen_, stop_, partials_);
 }
 
-DispatchTable WhisperDecoder::prompt_table(uint32_t n_rows, After after) const {
-  DispatchTable table;
-  emit_rows(table, n_rows, prompt_rows_);
-  RangeProbabilitiesParams range{};
-  range.row_stride = n_vocab_;
-  if (after == After::kLanguages) {
-    emit_logits(table, 1, logit_index_);
-    range.n_rows = 1;
-    range.softmax_first = static_cast<uint32_t>(tokens_.first_language);
-    range.softmax_count = range.out_count = tokens_.n_languages;
-    range.out_first = range.softmax_first;
-    emit::range_probabilities(table, "language_probabilities", range, languages_, logits_);
-    return table;
+void WhisperDecoder::emit_copy_pages(DispatchTable& table, uint32_t n_sequences) const {
+  CopyPagesParams params{};
+  params.n_sequences = n_sequences;
+  params.n_kv_heads = self_.shape().n_kv_heads;
+  params.head_dim = self_.shape().head_dim;
+  params.page_rows = self_.shape().page_rows;
+  params.kv_dtype = static_cast<uint32_t>(self_.shape().dtype);
+  for (uint32_t layer = 0; layer < self_.shape().n_layers; ++layer) {
+    emit::copy_pages(table, "copy_pages." + std::to_string(layer), params, self_.keys(layer),
+                     self_.values(layer), states_);
   }
-  emit_logits(table, 2 * n_sequences_, logit_index_);
-  range.n_rows = n_sequences_;
+}
+
+void WhisperDecoder::record_prompts() {
+  const auto record = [&](uint32_t n_rows) {
+    DispatchTable table;
+    emit_rows(table, n_rows, prompt_rows_);
+    prompts_.push_back({n_rows, device_.record(table)});
+  };
+  for (uint32_t n_rows : kPromptRows) {
+    n_rows = std::min(n_rows * n_windows_, max_rows_);
+    if (!prompts_.empty() && prompts_.back().n_rows == n_rows) break;
+    record(n_rows);
+  }
+  if (prompts_.back().n_rows < max_rows_) record(max_rows_);
+  if (!tokens_.is_multilingual) return;
+  DispatchTable table;
+  emit_logits(table, 1, logit_index_);
+  RangeProbabilitiesParams range{};
+  range.n_rows = 1;
+  range.row_stride = n_vocab_;
+  range.softmax_first = range.out_first = static_cast<uint32_t>(tokens_.first_language);
+  range.softmax_count = range.out_count = tokens_.n_languages;
+  emit::range_probabilities(table, "language_probabilities", range, languages_, logits_);
+  language_choice_ = device_.record(table);
+}
+
+const WhisperDecoder::StepRecordings& WhisperDecoder::recordings_of(const StepKind& kind) {
+  const auto [place, is_new] = steps_.try_emplace(kind);
+  if (!is_new) return place->second;
+  const uint32_t n = kind.n_sequences();
+  DispatchTable first;
+  emit_logits(first, n + kind.n_tasks, logit_index_);
+  RangeProbabilitiesParams range{};
+  range.n_rows = kind.n_tasks;
+  range.row_stride = n_vocab_;
   range.softmax_count = n_vocab_;
   range.out_first = static_cast<uint32_t>(tokens_.nospeech);
   range.out_count = 1;
-  const uint64_t row_bytes = dtype_bytes(DType::kF32, n_vocab_);
-  emit::range_probabilities(table, "no_speech_probability", range, no_speech_,
-                            logits_.from(n_sequences_ * row_bytes));
-  emit_choice(table);
-  return table;
-}
-
-void WhisperDecoder::record() {
-  for (uint32_t n_rows : kPromptRows) {
-    n_rows = std::min(n_rows * n_sequences_, max_rows_);
-    if (!prompts_.empty() && prompts_.back().n_rows == n_rows) break;
-    const RecordingId choose = device_.record(prompt_table(n_rows, After::kChoose));
-    prompts_.push_back({n_rows, choose});
-  }
-  if (prompts_.back().n_rows < max_rows_) {
-    prompts_.push_back({max_rows_, device_.record(prompt_table(max_rows_, After::kChoose))});
-  }
-  if (tokens_.is_multilingual) languages_pass_ = device_.record(prompt_table(1, After::kLanguages));
+  emit::range_probabilities(first, "no_speech_probability", range, no_speech_,
+                            logits_.from(n * dtype_bytes(DType::kF32, n_vocab_)));
+  if (kind.n_candidates > 1) emit_copy_pages(first, n);
+  emit_choice(first, kind);
   DispatchTable step;
-  emit_rows(step, n_sequences_, step_rows_);
-  emit_logits(step, n_sequences_, {});
-  emit_choice(step);
-  step_ = device_.record(step);
+  emit_rows(step, n, step_rows_);
+  emit_logits(step, n, {});
+  emit_choice(step, kind);
+  place->second = {device_.record(first), device_.record(step)};
+  return place->second;
 }
 
 void WhisperDecoder::set_suppressed(std::span<const int32_t> ids) {
@@ -187,105 +222,151 @@ void WhisperDecoder::set_suppressed(std::span<const int32_t> ids) {
   device_.write(suppressed_, mask.data());
 }
 
-void WhisperDecoder::check(const DecodeTask& task) const {
+void WhisperDecoder::check(std::span<const DecodeTask> tasks, const Search& search) const {
+  if (tasks.size() > n_windows_ || search.n_candidates == 0 ||
+      search.n_candidates > n_sequences_ / std::max<size_t>(1, tasks.size())) {
+    throw Error(ErrorKind::kInternal, "decoder: " + std::to_string(tasks.size()) + " tasks of " +
+                                          std::to_string(search.n_candidates) +
+                                          " sequences each, but it has room for " +
+                                          std::to_string(n_windows_) + " and " +
+                                          std::to_string(n_sequences_) + " in all");
+  }
   const auto in_vocabulary = [&](int32_t id) {
     return id >= 0 && static_cast<uint32_t>(id) < n_vocab_;
   };
-  if (task.prompt.empty() || task.start_of_transcript >= task.prompt.size() ||
-      task.max_tokens == 0 || task.prompt.size() + task.max_tokens - 1 > n_text_ctx_ ||
-      !std::all_of(task.prompt.begin(), task.prompt.end(), in_vocabulary)) {
-    throw Error(ErrorKind::kInternal, "decoder: a prompt of " + std::to_string(task.prompt.size()) +
-                                          " tokens and " + std::to_string(task.max_tokens) +
-                                          " more do not fit a context of " +
-                                          std::to_string(n_text_ctx_) + " or a vocabulary of " +
-                                          std::to_string(n_vocab_));
+  for (const DecodeTask& task : tasks) {
+    if (!task.prompt.empty() && task.start_of_transcript < task.prompt.size() &&
+        task.n_given < task.prompt.size() - task.start_of_transcript &&
+        task.max_tokens > task.n_given &&
+        task.prompt.size() - task.n_given + task.max_tokens - 1 <= n_text_ctx_ &&
+        task.window < n_windows_ &&
+        std::all_of(task.prompt.begin(), task.prompt.end(), in_vocabulary)) {
+      continue;
+    }
+    throw Error(ErrorKind::kInternal,
+                "decoder: a prompt of " + std::to_string(task.prompt.size()) + " tokens and " +
+                    std::to_string(task.max_tokens) + " more for window " +
+                    std::to_string(task.window) + " do not fit a context of " +
+                    std::to_string(n_text_ctx_) + ", a vocabulary of " + std::to_string(n_vocab_) +
+                    " and " + std::to_string(n_windows_) + " windows");
   }
 }
 
-uint32_t WhisperDecoder::write_prompts(std::span<const DecodeTask> tasks) {
+void WhisperDecoder::write_sequences(std::span<const DecodeTask> tasks, const Search& search) {
+  const uint32_t n_pages = self_.pages_per_sequence(), page_rows = self_.shape().page_rows;
+  const auto own_page = [&](uint32_t sequence, uint32_t page) {
+    return static_cast<int32_t>(sequence * n_pages + page);
+  };
+  uint32_t s = 0;
+  for (const DecodeTask& task : tasks) {
+    const uint32_t first = s, n_prompt = static_cast<uint32_t>(task.prompt.size());
+    for (uint32_t i = 0; i < search.n_candidates; ++i, ++s) {
+      SequenceState& state = host_states_[s] = SequenceState{};
+      state.max_sampled = task.max_tokens;
+      state.timestamps = task.timestamps;
+      state.max_initial_timestamp =
+          static_cast<uint32_t>(tokens_.timestamp_begin) + task.max_initial_timestamp;
+      state.position = static_cast<int32_t>(n_prompt);
+      state.temperature = static_cast<float>(search.temperature);
+      state.seed = mix_bits(task.seed + i * kDrawStride);
+      for (uint32_t given = 0; given < task.n_given; ++given) {
+        const int32_t token = task.prompt[n_prompt - task.n_given + given];
+        host_chosen_[s * n_text_ctx_ + given] = token;
+        const bool is_timestamp = token >= tokens_.timestamp_begin;
+        state.penultimate_was_timestamp = given == 0 || state.last_was_timestamp;
+        state.last_was_timestamp = is_timestamp;
+        if (is_timestamp) state.last_timestamp = static_cast<uint32_t>(token);
+      }
+      state.n_sampled = task.n_given;
+      // The prompt's full pages are the first sequence's; of its last each has a copy.
+      const uint32_t n_full = n_prompt / page_rows;
+      for (uint32_t page = 0; page < n_pages; ++page) {
+        host_pages_[s * n_pages + page] = own_page(page < n_full ? first : s, page);
+      }
+      if (i > 0 && n_full < n_pages) {
+        state.copy_from = own_page(first, n_full);
+        state.copy_to = own_page(s, n_full);
+        state.copy_rows = n_prompt % page_rows;
+      }
+      host_cross_pages_[s] = static_cast<int32_t>(task.window);
+    }
+  }
+  device_.write(states_.part(0, s * sizeof(SequenceState)), host_states_.data());
+  device_.write(self_.page_table().part(0, uint64_t{s} * n_pages * sizeof(int32_t)),
+                host_pages_.data());
+  device_.write(chosen_.part(0, uint64_t{s} * n_text_ctx_ * sizeof(int32_t)), host_chosen_.data());
+  device_.write(cross_pages_.part(0, s * sizeof(int32_t)), host_cross_pages_.data());
+  const uint32_t go = 0;
+  device_.write(stop_, &go);
+}
+
+void WhisperDecoder::run_prompts(std::span<const DecodeTask> tasks, uint32_t n_candidates) {
+  const uint32_t n_tasks = static_cast<uint32_t>(tasks.size());
   uint32_t n_rows = 0;
-  std::vector<uint32_t>& index = host_index_;
-  std::fill(index.begin(), index.end(), 0);
-  for (uint32_t s = 0; s < tasks.size(); ++s) {
-    const DecodeTask& task = tasks[s];
-    self_.reserve(s, static_cast<uint32_t>(task.prompt.size()) + task.max_tokens - 1);
-    index[n_sequences_ + s] = n_rows + task.start_of_transcript;
+  for (uint32_t t = 0; t < n_tasks; ++t) {
+    const DecodeTask& task = tasks[t];
+    host_index_[n_tasks * n_candidates + t] = n_rows + task.start_of_transcript;
     int32_t position = 0;
     for (int32_t token : task.prompt) {
-      host_rows_[n_rows++] = {token, static_cast<int32_t>(s), position++, 0};
+      host_rows_[n_rows++] = {token, static_cast<int32_t>(t * n_candidates), position++, 0};
     }
-    index[s] = n_rows - 1;
+    std::fill_n(host_index_.begin() + t * n_candidates, n_candidates, n_rows - 1);
   }
-  device_.write(logit_index_, index.data());
-  return n_rows;
-}
-
-void WhisperDecoder::run_prompt(RecordingId recording, uint32_t n_rows, uint32_t n_recorded) {
-  std::fill(host_rows_.begin() + n_rows, host_rows_.begin() + n_recorded, Row{0, -1, 0, 0});
-  device_.write(prompt_rows_.part(0, n_recorded * sizeof(Row)), host_rows_.data());
-  device_.run(recording);
-}
-
-std::vector<DecodeResult> WhisperDecoder::decode(std::span<const DecodeTask> tasks) {
-  if (tasks.size() > n_sequences_) {
-    throw Error(ErrorKind::kInternal, "decoder: " + std::to_string(tasks.size()) + " tasks for " +
-                                          std::to_string(n_sequences_) + " sequences");
-  }
-  for (uint32_t s = 0; s < n_sequences_; ++s) {
-    SequenceState& state = host_states_[s] = SequenceState{};
-    state.finished = 1;
-    if (s >= tasks.size()) continue;
-    const DecodeTask& task = tasks[s];
-    check(task);
-    state.finished = 0;
-    state.max_sampled = task.max_tokens;
-    state.timestamps = task.timestamps;
-    state.max_initial_timestamp =
-        static_cast<uint32_t>(tokens_.timestamp_begin) + task.max_initial_timestamp;
-    state.position = static_cast<int32_t>(task.prompt.size());
-  }
-  const uint32_t go = 0;
-  device_.write(states_, host_states_.data());
-  device_.write(stop_, &go);
-  const uint32_t n_rows = write_prompts(tasks);
+  device_.write(logit_index_.part(0, n_tasks * (n_candidates + 1) * sizeof(uint32_t)),
+                host_index_.data());
   const auto prompt =
       std::find_if(prompts_.begin(), prompts_.end(),
                    [&](const PromptRecording& recording) { return recording.n_rows >= n_rows; });
-  run_prompt(prompt->recording, n_rows, prompt->n_rows);
+  std::fill(host_rows_.begin() + n_rows, host_rows_.begin() + prompt->n_rows, Row{0, -1, 0, 0});
+  device_.write(prompt_rows_.part(0, prompt->n_rows * sizeof(Row)), host_rows_.data());
+  device_.run(prompt->recording);
+}
 
+std::vector<DecodeResult> WhisperDecoder::decode(std::span<const DecodeTask> tasks,
+                                                 const Search& search) {
+  if (tasks.empty()) return {};
+  check(tasks, search);
+  const StepKind kind{static_cast<uint32_t>(tasks.size()), search.n_candidates};
+  const StepRecordings& recordings = recordings_of(kind);
+  write_sequences(tasks, search);
+  run_prompts(tasks, search.n_candidates);
+  device_.run(recordings.first_choice);
   uint32_t stopped = 0;
   device_.read(stop_, &stopped);
   while (!stopped) {
-    device_.run(step_, kChainSteps, stop_);
+    device_.run(recordings.step, kChainSteps, stop_);
     device_.read(stop_, &stopped);
   }
-  return read_results(tasks.size());
+  return read_results(kind, search);
 }
 
-std::vector<DecodeResult> WhisperDecoder::read_results(size_t n_tasks) {
-  std::vector<float> no_speech(n_sequences_);
-  device_.read(no_speech_, no_speech.data());
+std::vector<DecodeResult> WhisperDecoder::read_results(const StepKind& kind, const Search& search) {
+  device_.read(no_speech_, host_no_speech_.data());
   device_.read(states_, host_states_.data());
   device_.read(chosen_, host_chosen_.data());
-  std::vector<DecodeResult> results(n_tasks);
-  for (uint32_t s = 0; s < n_tasks; ++s) {
+  std::vector<DecodeResult> results(kind.n_tasks);
+  for (uint32_t s = 0; s < kind.n_sequences(); ++s) {
     const SequenceState& state = host_states_[s];
     const int32_t* chosen = host_chosen_.data() + size_t{s} * n_text_ctx_;
     const int32_t* end = std::find(chosen, chosen + state.n_sampled, tokens_.eot);
-    results[s] = {{chosen, end}, state.sum_logprob, no_speech[s]};
-    self_.release(s);
+    DecodeResult& best = results[s / kind.n_candidates];
+    DecodeResult candidate{{chosen, end}, state.sum_logprob, 0};
+    if (s % kind.n_candidates == 0 || rank(candidate, search) > rank(best, search)) {
+      best = std::move(candidate);
+    }
   }
+  for (uint32_t t = 0; t < kind.n_tasks; ++t) results[t].no_speech_prob = host_no_speech_[t];
   return results;
 }
 
 std::vector<float> WhisperDecoder::language_probabilities() {
   if (!tokens_.is_multilingual) return {};
   const DecodeTask task{.prompt = {tokens_.sot}, .max_tokens = 1};
-  const uint32_t n_rows = write_prompts({&task, 1});
-  run_prompt(languages_pass_, n_rows, 1);
+  write_sequences({&task, 1}, {});
+  run_prompts({&task, 1}, 1);
+  device_.run(language_choice_);
   std::vector<float> probabilities(tokens_.n_languages);
   device_.read(languages_, probabilities.data());
-  self_.release(0);
   return probabilities;
 }
 

@@ -2,11 +2,13 @@
 //
 // A pass over prompts and a step of one token a sequence are tables of commands, recorded once; the
 // choice of tokens is kernels over device memory, and the host reads nothing but what was chosen.
-// Several sequences decode side by side; sequence s attends to the window in place s. Used by
-// decoder/whisper_model.
+// Several sequences decode side by side: a window has a group of them that start from one prompt,
+// whose keys and values they share. Used by decoder/whisper_model.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,12 +22,25 @@ namespace vesper {
 
 // What one sequence starts from.
 struct DecodeTask {
-  std::vector<int32_t> prompt;       // previous text if any, then the start sequence
+  // Previous text if any, the start sequence, and what the answer has to begin with, if anything.
+  std::vector<int32_t> prompt;
+  uint32_t n_given = 0;              // tokens at the prompt's end that are part of the answer
   uint32_t start_of_transcript = 0;  // where in `prompt` that token is
-  uint32_t max_tokens = 0;           // end of text included
+  uint32_t max_tokens = 0;           // of the answer, end of text included
   bool timestamps = true;            // apply the timestamp rules; without, no timestamp is chosen
   // The latest first timestamp, in steps of 20 ms from the window's start.
   uint32_t max_initial_timestamp = 0;
+  uint32_t window = 0;  // whose place the sequence attends to
+  uint32_t seed = 0;    // of the draws
+};
+
+// How the tokens are looked for.
+struct Search {
+  double temperature = 0;     // 0: the likeliest; above: drawn from softmax(logits / temperature)
+  uint32_t n_candidates = 1;  // sequences that are drawn for each task, of which the best is kept
+  // The best has the greatest sum of log-probabilities over this power of (5 + length) / 6 (Wu et
+  // al. 2016), or over its length if absent.
+  std::optional<double> length_penalty;
 };
 
 struct DecodeResult {
@@ -38,10 +53,12 @@ struct DecodeResult {
 
 class WhisperDecoder {
  public:
-  // Uploads the decoder's weights and records its tables for `n_sequences` at once. `blank` is the
-  // token of a lone space. Throws Error(kModel, kDevice).
+  // Uploads the decoder's weights for `n_windows` prompts and windows and `n_sequences` sequences
+  // at once, and records what every search needs. `blank` is the token of a lone space. Throws
+  // Error(kModel, kDevice).
   WhisperDecoder(Device& device, const WeightProvider& provider, Compute compute,
-                 const WhisperTokens& tokens, int32_t blank, uint32_t n_sequences);
+                 const WhisperTokens& tokens, int32_t blank, uint32_t n_windows,
+                 uint32_t n_sequences);
 
   // Appends the computation of the cross-attention's keys and values from the encoder's output for
   // places 0 to n_windows - 1.
@@ -50,45 +67,56 @@ class WhisperDecoder {
   // The ids that are never chosen. Throws Error(kUsage) for an id beyond the vocabulary.
   void set_suppressed(std::span<const int32_t> ids);
 
-  // Greedy search, one task a sequence from sequence 0 on. Throws Error(kInternal) if a task is
-  // empty, too long for the context or has an id beyond the vocabulary.
-  std::vector<DecodeResult> decode(std::span<const DecodeTask> tasks);
+  // The best sequence that the search finds for each task. The first search of its kind and size
+  // records its tables. Throws Error(kInternal) if a task is empty, too long for the context or has
+  // an id beyond the vocabulary, or if there are more tasks or sequences than there is room for.
+  std::vector<DecodeResult> decode(std::span<const DecodeTask> tasks, const Search& search = {});
 
   // The probability of each language that the model knows, by index, for the window in place 0.
   std::vector<float> language_probabilities();
 
   uint32_t n_vocab() const { return n_vocab_; }
   uint32_t n_text_ctx() const { return n_text_ctx_; }
+  uint32_t n_windows() const { return n_windows_; }
   uint32_t n_sequences() const { return n_sequences_; }
 
   // For tests: the logits after each token of `prompt`, [prompt.size(), n_vocab].
   std::vector<float> prompt_logits(std::span<const int32_t> prompt);
 
  private:
-  // What follows a prompt's pass.
-  enum class After { kChoose, kLanguages };
+  // What a step's recordings depend on.
+  struct StepKind {
+    uint32_t n_tasks, n_candidates;  // the sequences of a task lie side by side
+    uint32_t n_sequences() const { return n_tasks * n_candidates; }
+    auto operator<=>(const StepKind&) const = default;
+  };
+  struct StepRecordings {
+    RecordingId first_choice;  // after the prompts
+    RecordingId step;
+  };
   struct PromptRecording {
     uint32_t n_rows;
     RecordingId recording;
   };
 
-  void record();
-  DispatchTable prompt_table(uint32_t n_rows, After after) const;
+  void record_prompts();
+  const StepRecordings& recordings_of(const StepKind& kind);
   void emit_rows(DispatchTable& table, uint32_t n_rows, const Operand& rows) const;
   void emit_logits(DispatchTable& table, uint32_t n_rows, const Operand& index) const;
-  void emit_choice(DispatchTable& table) const;
+  void emit_choice(DispatchTable& table, const StepKind& kind) const;
+  void emit_copy_pages(DispatchTable& table, uint32_t n_sequences) const;
 
-  void check(const DecodeTask& task) const;
-  // Fills host_rows_ and writes which rows give logits. Returns the number of rows.
-  uint32_t write_prompts(std::span<const DecodeTask> tasks);
-  // Runs a prompt's pass that was recorded for n_recorded rows, of which n_rows are in use.
-  void run_prompt(RecordingId recording, uint32_t n_rows, uint32_t n_recorded);
-  std::vector<DecodeResult> read_results(size_t n_tasks);
+  void check(std::span<const DecodeTask> tasks, const Search& search) const;
+  // Writes the first states of all sequences and the pages that they have.
+  void write_sequences(std::span<const DecodeTask> tasks, const Search& search);
+  // Runs the prompts of the tasks, whose sequences are n_candidates apart, up to the last layer.
+  void run_prompts(std::span<const DecodeTask> tasks, uint32_t n_candidates);
+  std::vector<DecodeResult> read_results(const StepKind& kind, const Search& search);
 
   Device& device_;
   WhisperTokens tokens_;
   int32_t blank_;
-  uint32_t n_vocab_, n_text_ctx_, n_sequences_;
+  uint32_t n_vocab_, n_text_ctx_, n_windows_, n_sequences_;
   TransformerStack stack_;
   Weight embedding_;  // [n_vocab, d_model], also the output projection unless there is another
   Weight output_;
@@ -96,28 +124,32 @@ class WhisperDecoder {
   KvCache self_, cross_;
 
   uint32_t max_rows_;    // of all prompts together
+  Operand cross_pages_;  // i32 [n_sequences]: the window of each
   Operand prompt_rows_;  // struct Row [max_rows]
   Operand step_rows_;    // struct Row [n_sequences]
-  Operand logit_index_;  // u32 [2 * n_sequences]: the last rows, then the start-of-transcript rows
-  Operand x_;            // f32 [max_rows, d_model]
-  Operand normed_;       // [2 * n_sequences, d_model]
-  Operand logits_;       // f32 [2 * n_sequences, n_vocab]
-  Operand no_speech_;    // f32 [n_sequences]
-  Operand languages_;    // f32 [n_languages]
-  Operand partials_;     // struct TokenPartial [n_sequences, n_chunks]
-  Operand states_;       // struct SequenceState [n_sequences]
-  Operand chosen_;       // i32 [n_sequences, n_text_ctx]
-  Operand stop_;         // u32
-  Operand suppressed_;   // u32 bit mask [(n_vocab + 31) / 32]
-  std::array<Operand, 2> cross_scratch_;  // f32 [n_sequences * n_audio_ctx, 2 * kv_width] each
+  Operand logit_index_;  // u32 [n_sequences + n_windows]: the row of each sequence's last token,
+                         // then of each task's start of transcript
+  Operand x_;                             // f32 [max_rows, d_model]
+  Operand normed_;                        // [n_sequences + n_windows, d_model]
+  Operand logits_;                        // f32 [n_sequences + n_windows, n_vocab]
+  Operand no_speech_;                     // f32 [n_windows]
+  Operand languages_;                     // f32 [n_languages]
+  Operand partials_;                      // struct TokenPartial [n_sequences, n_chunks]
+  Operand states_;                        // struct SequenceState [n_sequences]
+  Operand chosen_;                        // i32 [n_sequences, n_text_ctx]
+  Operand stop_;                          // u32
+  Operand suppressed_;                    // u32 bit mask [(n_vocab + 31) / 32]
+  std::array<Operand, 2> cross_scratch_;  // f32 [n_windows * n_audio_ctx, 2 * kv_width] each
   std::vector<PromptRecording> prompts_;  // by rising n_rows
-  RecordingId languages_pass_ = 0, step_ = 0;
+  RecordingId language_choice_ = 0;
+  std::map<StepKind, StepRecordings> steps_;
 
   // Reused on the host from call to call.
   std::vector<Row> host_rows_;
   std::vector<uint32_t> host_index_;
   std::vector<SequenceState> host_states_;
-  std::vector<int32_t> host_chosen_;
+  std::vector<int32_t> host_chosen_, host_pages_, host_cross_pages_;
+  std::vector<float> host_no_speech_;
 };
 
 }  // namespace vesper

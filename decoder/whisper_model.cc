@@ -7,7 +7,7 @@
 namespace vesper {
 
 WhisperModel::WhisperModel(const std::filesystem::path& path, std::unique_ptr<Device> device,
-                           Compute compute, uint32_t n_windows)
+                           Compute compute, uint32_t n_windows, uint32_t n_candidates)
     : device_(std::move(device)),
       compute_(device_->resolve(compute)),
       provider_(open_weights(path)),
@@ -15,7 +15,8 @@ WhisperModel::WhisperModel(const std::filesystem::path& path, std::unique_ptr<De
       tokenizer_(provider_->vocabulary(), static_cast<uint32_t>(tokens_.eot)),
       encoder_(std::make_unique<WhisperEncoder>(*device_, *provider_, compute_, n_windows)),
       decoder_(std::make_unique<WhisperDecoder>(*device_, *provider_, compute_, tokens_,
-                                                tokenizer_.find(" "), n_windows)) {
+                                                tokenizer_.find(" "), n_windows,
+                                                n_windows * n_candidates)) {
   for (uint32_t n = 1; n <= n_windows; ++n) {
     DispatchTable table;
     encoder_->emit(table, n);

@@ -20,10 +20,10 @@ namespace vesper {
 
 class WhisperModel {
  public:
-  // Loads the model onto `device` for `n_windows` windows at once. Throws Error(kModel, kDevice,
-  // kUsage).
+  // Loads the model onto `device` for `n_windows` windows at once, each with `n_candidates`
+  // sequences. Throws Error(kModel, kDevice, kUsage).
   WhisperModel(const std::filesystem::path& path, std::unique_ptr<Device> device, Compute compute,
-               uint32_t n_windows = 1);
+               uint32_t n_windows = 1, uint32_t n_candidates = 1);
 
   // Encodes windows, each [n_frames, n_mels] of scaled log-mel, to places 0 to n - 1 of the
   // decoder.

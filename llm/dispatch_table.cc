@@ -133,6 +133,12 @@ void range_probabilities(DispatchTable& table, std::string label,
             params);
 }
 
+void copy_pages(DispatchTable& table, std::string label, const CopyPagesParams& params,
+                Operand k_pages, Operand v_pages, Operand states) {
+  table.add(Kernel::kCopyPages, std::move(label), {k_pages, v_pages, states}, bits({0, 1, 2}),
+            bits({0, 1}), params);
+}
+
 void token_partials(DispatchTable& table, std::string label, const TokenParams& params,
                     Operand partials, Operand logits, Operand states, Operand suppressed) {
   table.add(Kernel::kTokenPartials, std::move(label), {partials, logits, states, suppressed},

@@ -26,6 +26,7 @@ namespace vesper {
   X(kPagedAttention, paged_attention, PagedAttentionParams)             \
   X(kAttention, attention, AttentionParams)                             \
   X(kRangeProbabilities, range_probabilities, RangeProbabilitiesParams) \
+  X(kCopyPages, copy_pages, CopyPagesParams)                            \
   X(kTokenPartials, token_partials, TokenParams)                        \
   X(kTokenChoose, token_choose, TokenParams)
 
@@ -123,6 +124,8 @@ void attention(DispatchTable&, std::string label, const AttentionParams&, Operan
                Operand k, Operand v);
 void range_probabilities(DispatchTable&, std::string label, const RangeProbabilitiesParams&,
                          Operand out, Operand logits);
+void copy_pages(DispatchTable&, std::string label, const CopyPagesParams&, Operand k_pages,
+                Operand v_pages, Operand states);
 void token_partials(DispatchTable&, std::string label, const TokenParams&, Operand partials,
                     Operand logits, Operand states, Operand suppressed);
 void token_choose(DispatchTable&, std::string label, const TokenParams&, Operand states,

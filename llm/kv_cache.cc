@@ -9,8 +9,8 @@ namespace vesper {
 KvCache::KvCache(Device& device, const Shape& shape) : device_(device), shape_(shape) {
   pages_per_sequence_ = (shape.n_positions + shape.page_rows - 1) / shape.page_rows;
   const uint64_t n_pages = uint64_t{pages_per_sequence_} * shape.n_sequences;
-  const uint64_t bytes =
-      n_pages * shape.n_kv_heads * shape.page_rows * dtype_bytes(shape.dtype, shape.head_dim);
+  const uint64_t bytes = (n_pages + shape.n_extra_pages) * shape.n_kv_heads * shape.page_rows *
+                         dtype_bytes(shape.dtype, shape.head_dim);
   for (uint32_t layer = 0; layer < shape.n_layers; ++layer) {
     keys_.push_back(device.allocate(bytes, "keys of layer " + std::to_string(layer)));
     values_.push_back(device.allocate(bytes, "values of layer " + std::to_string(layer)));

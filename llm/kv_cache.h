@@ -25,6 +25,8 @@ class KvCache {
     uint32_t n_positions = 0;  // the most that one sequence can hold
     uint32_t page_rows = kPageRows;
     DType dtype = DType::kF16;
+    // Pages that belong to no sequence, after the others; for who writes page tables by itself.
+    uint32_t n_extra_pages = 0;
   };
 
   // Allocates all pages: enough for every sequence to be full. Throws Error(kDevice).

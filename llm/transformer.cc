@@ -237,7 +237,7 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
       emit_linear(table, label + "cross.q", layer.cross_q, n_rows, qkv_, activation_, normed_,
                   activation_);
       emit::paged_attention(table, label + "cross", cross, attended_, qkv_, source.keys(l),
-                            source.values(l), context.rows, source.page_table());
+                            source.values(l), context.rows, context.cross_pages);
       emit_linear(table, label + "cross.out", layer.cross_out, n_rows, x, DType::kF32, attended_,
                   activation_, x);
     }

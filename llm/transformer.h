@@ -69,11 +69,12 @@ class TransformerStack {
                    const StackShape& shape, Compute compute, WeightUse use, uint32_t max_rows);
 
   // Where a causal pass finds its rows and caches. `cross` may be null without cross-attention; of
-  // it each sequence has one page, all of whose positions are attended to.
+  // it each sequence has one page, named in `cross_pages`, all of whose positions are attended to.
   struct CausalContext {
     Operand rows;  // struct Row [n_rows]
     const KvCache* self = nullptr;
     const KvCache* cross = nullptr;
+    Operand cross_pages;  // i32 [n_sequences of `self`]
   };
 
   // Appends all layers for `n_rows` rows of x, f32 [n_rows, d_model].

@@ -12,8 +12,10 @@
 namespace vesper {
 using uint = uint32_t;
 #define VESPER_CONST(name, value) inline constexpr uint name = value
+#define VESPER_FUNCTION constexpr
 #else
 #define VESPER_CONST(name, value) const uint name = value
+#define VESPER_FUNCTION
 #endif
 
 // Number formats of buffers between commands: the first values of vesper::DType.
@@ -43,8 +45,29 @@ struct SequenceState {
   uint timestamps;             // 1: timestamp rules apply; 0: no timestamp is allowed
   float sum_logprob;           // of the chosen tokens, end of text included
   int position;                // of the next token to be chosen
-  uint unused0, unused1;
+  float temperature;           // 0: the likeliest token; above: drawn from softmax(logits / it)
+  uint seed;                   // of the draws
+  // What copy_pages copies for this sequence: the first `copy_rows` rows of a page.
+  int copy_from, copy_to;
+  uint copy_rows;
+  // Beams only.
+  int spare_page;   // a page of this beam's own that no page table names
+  uint n_finished;  // sequences that have ended; counted in the first beam of a group
 };
+
+// A hash of 32 bits (Wellons' lowbias32): each bit of x counts in each bit of it.
+VESPER_FUNCTION uint mix_bits(uint x) {
+  x = (x ^ (x >> 16)) * 0x7feb352du;
+  x = (x ^ (x >> 15)) * 0x846ca68bu;
+  return x ^ (x >> 16);
+}
+// Draws by counter instead of a generator's state, so that a sequence's do not depend on what else
+// is decoded: that of token `id` is mix_bits(draw_base(seed, n_sampled) + id * kDrawStride), and
+// gives a uniform number ((draw >> 9) + 0.5) / 2^23.
+VESPER_CONST(kDrawStride, 0x9e3779b9u);
+VESPER_FUNCTION uint draw_base(uint seed, uint n_sampled) {
+  return mix_bits(seed ^ mix_bits(n_sampled + 1u));
+}
 
 // embed: out[r] = embedding[rows[r].token] * scale + position[rows[r].position]
 // operands: 0 out f32 [n_rows, d_model] (w)  1 rows [n_rows]  2 embedding weight [n_vocab, d_model]
@@ -133,14 +156,29 @@ struct RangeProbabilitiesParams {
   uint out_first, out_count;
 };
 
+// copy_pages: for each sequence, the first copy_rows rows of every head from page copy_from to page
+// copy_to, keys and values.
+// operands: 0 k pages (rw)  1 v pages (rw)  2 states [n_sequences]
+struct CopyPagesParams {
+  uint n_sequences, n_kv_heads, head_dim;
+  uint page_rows;
+  uint kv_dtype;  // F16, or F32
+};
+
 // What token_partials finds in one chunk of one sequence's logits: apart for text and timestamps.
+// The key of a token is its logit at temperature 0, else logit / temperature + Gumbel noise: the
+// token with the greatest key is a draw from softmax(logits / temperature).
 struct TokenPartial {
-  float text_max;    // -inf if no text token of the chunk is allowed
+  float text_max;    // the greatest logit, -inf if no text token of the chunk is allowed
   float text_sum;    // sum of exp(logit - text_max)
-  uint text_argmax;  // the lowest id that has the maximum
+  float text_key;    // the greatest key
+  float text_logit;  // of the token that has it
+  uint text_token;   // the lowest id that has it
   float timestamp_max;
   float timestamp_sum;
-  uint timestamp_argmax;
+  float timestamp_key;
+  float timestamp_logit;
+  uint timestamp_token;
 };
 
 // token_partials: applies the token rules to the logits of each sequence and reduces each chunk.
@@ -149,13 +187,14 @@ struct TokenPartial {
 // one and at most max_initial_timestamp; no_timestamps never.
 // operands: 0 partials [n_sequences, n_chunks] (w)  1 logits f32, row_stride apart
 //           2 states [n_sequences]  3 suppressed bit mask u32 [(n_vocab + 31) / 32]
-// token_choose: merges the partials, takes a timestamp if their probability together exceeds that of
-// the likeliest text token, else the likeliest token (the lowest id of equals); adds its
-// log-probability, notes it in tokens[s, n_sampled], advances the state, and writes the row of the
-// next step: {token, s, state.position, 0}, after which position counts one up. A sequence finishes
-// with end of text or its max_sampled'th token; its row becomes {0, -1, 0, 0}. One that had finished
-// before is left as it is. Sets `stop` to 1 when every sequence has finished.
-// operands: 0 states (rw)  1 rows [n_sequences] (w)  2 tokens i32 [n_sequences, max_tokens] (w)
+// token_choose: merges the partials, takes a timestamp if their probability together exceeds that
+// of the likeliest text token, else any token: the one with the greatest key (the lowest id of
+// equals); adds its log-probability (at temperature 1, as the reference has it), notes it in
+// tokens[s, n_sampled], advances the state, and writes the row of the next step: {token, s,
+// state.position, 0}, after which position counts one up. A sequence finishes with end of text or
+// its max_sampled'th token; its row becomes {0, -1, 0, 0}. One that had finished before is left as
+// it is. Sets `stop` to 1 when every sequence has finished. operands: 0 states (rw)  1 rows
+// [n_sequences] (w)  2 tokens i32 [n_sequences, max_tokens] (w)
 //           3 stop u32 (w)  4 partials
 struct TokenParams {
   uint n_sequences, n_vocab, row_stride;

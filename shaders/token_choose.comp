@@ -15,32 +15,39 @@ layout(push_constant) uniform Push {
 
 shared uint unfinished;
 
-// A maximum, the sum of exponentials relative to it, and the lowest id that has it.
-struct Best {
-  float greatest, sum;
-  uint argmax;
+// What the chunks of one kind of token come to.
+struct Merged {
+  float greatest, sum;  // of the logits; of exp(logit - greatest)
+  float key, logit;     // the greatest key, and its token's logit
+  uint token;           // the lowest id that has it
 };
 
-void merge(inout Best best, float greatest, float sum, uint argmax) {
+void merge(inout Merged all, float greatest, float sum, float key, float logit, uint token) {
   if (greatest == kMinusInfinity) return;
-  if (greatest > best.greatest) {
-    best.sum = (best.greatest == kMinusInfinity ? 0.0 : best.sum * exp(best.greatest - greatest)) + sum;
-    best.greatest = greatest;
-    best.argmax = argmax;
+  if (greatest > all.greatest) {
+    all.sum = (all.greatest == kMinusInfinity ? 0.0 : all.sum * exp(all.greatest - greatest)) + sum;
+    all.greatest = greatest;
   } else {
-    if (greatest == best.greatest) best.argmax = min(best.argmax, argmax);
-    best.sum += sum * exp(greatest - best.greatest);
+    all.sum += sum * exp(greatest - all.greatest);
+  }
+  if (key > all.key || (key == all.key && token < all.token)) {
+    all.key = key;
+    all.logit = logit;
+    all.token = token;
   }
 }
 
-Best merge_subgroup(Best mine) {
-  Best best;
-  best.greatest = subgroupMax(mine.greatest);
-  best.argmax = subgroupMin(mine.greatest == best.greatest ? mine.argmax : 0xffffffffu);
-  best.sum = subgroupAdd(mine.greatest == kMinusInfinity
-                             ? 0.0
-                             : mine.sum * exp(mine.greatest - best.greatest));
-  return best;
+Merged merge_subgroup(Merged mine) {
+  Merged all;
+  all.greatest = subgroupMax(mine.greatest);
+  all.sum = subgroupAdd(mine.greatest == kMinusInfinity
+                            ? 0.0
+                            : mine.sum * exp(mine.greatest - all.greatest));
+  all.key = subgroupMax(mine.key);
+  all.token = subgroupMin(mine.key == all.key ? mine.token : 0xffffffffu);
+  bool has_it = mine.key == all.key && mine.token == all.token;
+  all.logit = subgroupMax(has_it ? mine.logit : kMinusInfinity);
+  return all;
 }
 
 void main() {
@@ -49,30 +56,31 @@ void main() {
   for (uint s = gl_SubgroupID; s < p.n_sequences; s += gl_NumSubgroups) {
     SequenceState state = StateBuffer(states).v[s];
     if (state.finished != 0) continue;
-    Best text = Best(kMinusInfinity, 0.0, p.end_of_text);
-    Best timestamps = text;
+    Merged text = Merged(kMinusInfinity, 0.0, kMinusInfinity, kMinusInfinity, p.end_of_text);
+    Merged timestamp = text;
     for (uint c = gl_SubgroupInvocationID; c < p.n_chunks; c += gl_SubgroupSize) {
       TokenPartial partial = PartialBuffer(partials).v[s * p.n_chunks + c];
-      merge(text, partial.text_max, partial.text_sum, partial.text_argmax);
-      merge(timestamps, partial.timestamp_max, partial.timestamp_sum, partial.timestamp_argmax);
+      merge(text, partial.text_max, partial.text_sum, partial.text_key, partial.text_logit,
+            partial.text_token);
+      merge(timestamp, partial.timestamp_max, partial.timestamp_sum, partial.timestamp_key,
+            partial.timestamp_logit, partial.timestamp_token);
     }
     text = merge_subgroup(text);
-    timestamps = merge_subgroup(timestamps);
+    timestamp = merge_subgroup(timestamp);
     if (!subgroupElect()) continue;
+    bool any_timestamp = timestamp.greatest != kMinusInfinity;
     float timestamp_together =
-        timestamps.greatest == kMinusInfinity ? kMinusInfinity
-                                             : timestamps.greatest + log(timestamps.sum);
-    bool timestamp = timestamp_together > text.greatest;
-    uint token = timestamp ? timestamps.argmax : text.argmax;
-    float chosen = timestamp ? timestamps.greatest : text.greatest;
+        any_timestamp ? timestamp.greatest + log(timestamp.sum) : kMinusInfinity;
+    bool only_timestamps = timestamp_together > text.greatest;
     float together = timestamp_together;
-    if (!timestamp) {
+    if (!only_timestamps) {
       float sum = text.sum;
-      if (timestamps.greatest != kMinusInfinity) {
-        sum += timestamps.sum * exp(timestamps.greatest - text.greatest);
-      }
+      if (any_timestamp) sum += timestamp.sum * exp(timestamp.greatest - text.greatest);
       together = text.greatest + log(sum);
     }
+    bool take_timestamp = only_timestamps || timestamp.key > text.key;
+    uint token = take_timestamp ? timestamp.token : text.token;
+    float chosen = take_timestamp ? timestamp.logit : text.logit;
     if (chosen != kMinusInfinity) state.sum_logprob += chosen - together;
 
     if (state.n_sampled < p.max_tokens) {

@@ -53,6 +53,25 @@ void best_of_workgroup(inout float value, inout uint id) {
   barrier();
 }
 
+// The token of the chunk with the greatest key, among timestamps or among the others.
+void draw(uint chunk, uint start, uint end, SequenceState state, bool timestamps, out float key,
+          out float logit, out uint token) {
+  uint base = draw_base(state.seed, state.n_sampled);
+  key = kMinusInfinity;
+  token = 0xffffffffu;
+  for (uint id = chunk * p.chunk + gl_LocalInvocationID.x; id < end; id += gl_WorkGroupSize.x) {
+    if ((id >= p.timestamp_begin) != timestamps || !allowed(id, state)) continue;
+    float uniform_number = (float(mix_bits(base + id * kDrawStride) >> 9) + 0.5) / 8388608.0;
+    float id_key = F32Buffer(logits).v[start + id] / state.temperature - log(-log(uniform_number));
+    if (id_key > key) {
+      key = id_key;
+      token = id;
+    }
+  }
+  best_of_workgroup(key, token);
+  logit = token < end ? F32Buffer(logits).v[start + token] : kMinusInfinity;
+}
+
 void main() {
   uint thread = gl_LocalInvocationID.x;
   uint chunk = gl_WorkGroupID.x;
@@ -62,22 +81,22 @@ void main() {
   uint end = min((chunk + 1) * p.chunk, p.n_vocab);
 
   float text_max = kMinusInfinity, timestamp_max = kMinusInfinity;
-  uint text_argmax = 0xffffffffu, timestamp_argmax = 0xffffffffu;
+  uint text_token = 0xffffffffu, timestamp_token = 0xffffffffu;
   for (uint id = chunk * p.chunk + thread; id < end; id += gl_WorkGroupSize.x) {
     if (!allowed(id, state)) continue;
     float logit = F32Buffer(logits).v[start + id];
     if (id >= p.timestamp_begin) {
       if (logit > timestamp_max) {
         timestamp_max = logit;
-        timestamp_argmax = id;
+        timestamp_token = id;
       }
     } else if (logit > text_max) {
       text_max = logit;
-      text_argmax = id;
+      text_token = id;
     }
   }
-  best_of_workgroup(text_max, text_argmax);
-  best_of_workgroup(timestamp_max, timestamp_argmax);
+  best_of_workgroup(text_max, text_token);
+  best_of_workgroup(timestamp_max, timestamp_token);
   float text_sum = 0.0, timestamp_sum = 0.0;
   for (uint id = chunk * p.chunk + thread; id < end; id += gl_WorkGroupSize.x) {
     if (!allowed(id, state)) continue;
@@ -90,8 +109,15 @@ void main() {
   }
   text_sum = workgroup_sum(text_sum);
   timestamp_sum = workgroup_sum(timestamp_sum);
+  float text_key = text_max, text_logit = text_max;
+  float timestamp_key = timestamp_max, timestamp_logit = timestamp_max;
+  if (state.temperature > 0.0) {
+    draw(chunk, start, end, state, false, text_key, text_logit, text_token);
+    draw(chunk, start, end, state, true, timestamp_key, timestamp_logit, timestamp_token);
+  }
   if (thread == 0) {
     PartialBuffer(partials).v[sequence * p.n_chunks + chunk] =
-        TokenPartial(text_max, text_sum, text_argmax, timestamp_max, timestamp_sum, timestamp_argmax);
+        TokenPartial(text_max, text_sum, text_key, text_logit, text_token, timestamp_max,
+                     timestamp_sum, timestamp_key, timestamp_logit, timestamp_token);
   }
 }

@@ -103,6 +103,7 @@ void prepare_write_kv(PreparedCommand& prepared, const CommandToPrepare& command
 void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_attention(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_range_probabilities(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_copy_pages(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_token_partials(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_token_choose(PreparedCommand& prepared, const CommandToPrepare& command);
 

@@ -66,13 +66,59 @@ namespace HWY_NAMESPACE {
 
 struct Reduced {
   float max = -INFINITY, sum = 0.0f;
-  uint32_t argmax = std::numeric_limits<uint32_t>::max();
+  float key = -INFINITY, logit = -INFINITY;
+  uint32_t token = std::numeric_limits<uint32_t>::max();
 };
 
-// Maximum, its lowest id and the sum of exponentials over ids [first, end), of which `suppressed`
-// and the two single ids are left out. `values` has room for them.
-HWY_INLINE Reduced reduce(const float* logits, IdRange ids, const uint32_t* suppressed,
-                          const uint32_t (&left_out)[3], float* values) {
+// The greatest of values[i] / temperature + Gumbel noise, of ids from `first` on. `values` has
+// `padded` numbers, a multiple of the lanes.
+HWY_INLINE void draw(const SequenceState& state, uint32_t first, const float* values,
+                     uint32_t padded, Reduced& result) {
+  const F32 d;
+  const hn::RebindToUnsigned<F32> du;
+  const hn::RebindToSigned<F32> di;
+  const auto mix = [&](auto x) HWY_ATTR {
+    x = hn::Mul(hn::Xor(x, hn::ShiftRight<16>(x)), hn::Set(du, 0x7feb352du));
+    x = hn::Mul(hn::Xor(x, hn::ShiftRight<15>(x)), hn::Set(du, 0x846ca68bu));
+    return hn::Xor(x, hn::ShiftRight<16>(x));
+  };
+  const auto base = hn::Set(du, draw_base(state.seed, state.n_sampled));
+  const VF32 sharpness = hn::Set(d, 1.0f / state.temperature);
+  VF32 best = hn::Set(d, -INFINITY);
+  auto best_at = hn::Zero(du);
+  auto at = hn::Iota(du, 0);
+  for (uint32_t i = 0; i < padded; i += kLanes) {
+    const auto id = hn::Add(at, hn::Set(du, first));
+    const auto bits = mix(hn::Add(base, hn::Mul(id, hn::Set(du, kDrawStride))));
+    const VF32 uniform = hn::Mul(
+        hn::Add(hn::ConvertTo(d, hn::BitCast(di, hn::ShiftRight<9>(bits))), hn::Set(d, 0.5f)),
+        hn::Set(d, 1.0f / 8388608.0f));
+    const VF32 noise = hn::Neg(hn::Log(d, hn::Neg(hn::Log(d, uniform))));
+    const VF32 key = hn::MulAdd(hn::LoadU(d, values + i), sharpness, noise);
+    const auto better = hn::Gt(key, best);
+    best = hn::IfThenElse(better, key, best);
+    best_at = hn::IfThenElse(hn::RebindMask(du, better), at, best_at);
+    at = hn::Add(at, hn::Set(du, kLanes));
+  }
+  result.key = hn::GetLane(hn::MaxOfLanes(d, best));
+  if (!(result.key > -INFINITY)) return;
+  float keys[kLanes];
+  uint32_t places[kLanes];
+  hn::StoreU(best, d, keys);
+  hn::StoreU(best_at, du, places);
+  uint32_t place = std::numeric_limits<uint32_t>::max();
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    if (keys[lane] == result.key) place = std::min(place, places[lane]);
+  }
+  result.token = first + place;
+  result.logit = values[place];
+}
+
+// Maximum, sum of exponentials and token to choose of ids [first, end), of which `suppressed` and
+// the single ids are left out. `values` has room for them.
+HWY_INLINE Reduced reduce(const SequenceState& state, const float* logits, IdRange ids,
+                          const uint32_t* suppressed, const uint32_t (&left_out)[3],
+                          float* values) {
   Reduced result;
   if (ids.first >= ids.end) return result;
   const F32 d;
@@ -102,7 +148,12 @@ HWY_INLINE Reduced reduce(const float* logits, IdRange ids, const uint32_t* supp
     sum = hn::Add(sum, hn::IfThenElseZero(hn::Ge(off, least), e));
   }
   result.sum = hn::GetLane(hn::SumOfLanes(d, sum));
-  result.argmax =
+  if (state.temperature > 0.0f) {
+    draw(state, ids.first, values, padded, result);
+    return result;
+  }
+  result.key = result.logit = result.max;
+  result.token =
       ids.first + static_cast<uint32_t>(std::find(values, values + n, result.max) - values);
   return result;
 }
@@ -127,11 +178,12 @@ void run_token_partials(const PreparedCommand& command, uint32_t task, ThreadScr
     const auto within = [&](IdRange range) {
       return IdRange{std::max(range.first, first), std::min(range.end, end)};
     };
-    const Reduced text = reduce(logits, within(allowed.text), suppressed, left_out, values);
+    const Reduced text = reduce(state, logits, within(allowed.text), suppressed, left_out, values);
     const Reduced timestamp =
-        reduce(logits, within(allowed.timestamp), suppressed, left_out, values);
+        reduce(state, logits, within(allowed.timestamp), suppressed, left_out, values);
     command.operand<TokenPartial>(0)[size_t{sequence} * params.n_chunks + chunk] = {
-        text.max, text.sum, text.argmax, timestamp.max, timestamp.sum, timestamp.argmax};
+        text.max,      text.sum,      text.key,      text.logit,      text.token,
+        timestamp.max, timestamp.sum, timestamp.key, timestamp.logit, timestamp.token};
   }
 }
 
@@ -146,49 +198,69 @@ HWY_EXPORT(run_token_partials);
 
 namespace {
 
+// What the chunks of one kind of token come to.
 struct Merged {
   float max = -INFINITY;
   double sum = 0.0;  // of exp(logit - max)
-  uint32_t argmax = 0;
+  float key = -INFINITY, logit = -INFINITY;
+  uint32_t token = 0;
 
-  void add(float chunk_max, float chunk_sum, uint32_t chunk_argmax) {
+  void add(float chunk_max, float chunk_sum, float chunk_key, float chunk_logit,
+           uint32_t chunk_token) {
     if (!(chunk_max > -INFINITY)) return;
     if (chunk_max > max) {
       sum = sum * std::exp(static_cast<double>(max) - chunk_max) + chunk_sum;
       max = chunk_max;
-      argmax = chunk_argmax;
     } else {
       sum += chunk_sum * std::exp(static_cast<double>(chunk_max) - max);
+    }
+    if (chunk_key > key) {
+      key = chunk_key;
+      logit = chunk_logit;
+      token = chunk_token;
     }
   }
   bool any() const { return max > -INFINITY; }
   double log_sum() const { return any() ? max + std::log(sum) : -INFINITY; }
 };
 
+// The token rules' last step, and what the probabilities of the tokens it leaves refer to.
+struct MergedTokens {
+  Merged text, timestamp;
+  bool only_timestamps;  // together they are likelier than any other token
+  double together;       // log of the sum of exp(logit) over the tokens that are left
+
+  MergedTokens(const TokenPartial* partials, uint32_t n_chunks) {
+    for (uint32_t c = 0; c < n_chunks; ++c) {
+      const TokenPartial& p = partials[c];
+      text.add(p.text_max, p.text_sum, p.text_key, p.text_logit, p.text_token);
+      timestamp.add(p.timestamp_max, p.timestamp_sum, p.timestamp_key, p.timestamp_logit,
+                    p.timestamp_token);
+    }
+    const double text_log = text.log_sum(), timestamp_log = timestamp.log_sum();
+    only_timestamps = timestamp.any() && timestamp_log > text.max;
+    together = timestamp_log;
+    if (only_timestamps || !text.any()) return;
+    const double larger = std::max(text_log, timestamp_log);
+    together = larger + std::log(std::exp(text_log - larger) + std::exp(timestamp_log - larger));
+  }
+};
+
 void choose(const PreparedCommand& command, uint32_t sequence) {
   const auto& params = command.params_as<TokenParams>();
   SequenceState& state = command.operand<SequenceState>(0)[sequence];
   if (state.finished) return;
-  const TokenPartial* partials =
-      command.operand<const TokenPartial>(4) + size_t{sequence} * params.n_chunks;
-  Merged text, timestamp;
-  for (uint32_t c = 0; c < params.n_chunks; ++c) {
-    text.add(partials[c].text_max, partials[c].text_sum, partials[c].text_argmax);
-    timestamp.add(partials[c].timestamp_max, partials[c].timestamp_sum,
-                  partials[c].timestamp_argmax);
-  }
+  const MergedTokens merged(
+      command.operand<const TokenPartial>(4) + size_t{sequence} * params.n_chunks, params.n_chunks);
+  const Merged& chosen = merged.only_timestamps || merged.timestamp.key > merged.text.key
+                             ? merged.timestamp
+                             : merged.text;
   // With no id left, the window ends.
   uint32_t token = params.end_of_text;
   double logprob = 0.0;
-  const double text_log = text.log_sum(), timestamp_log = timestamp.log_sum();
-  if (timestamp.any() && timestamp_log > text.max) {
-    token = timestamp.argmax;  // and no text was possible any more
-    logprob = timestamp.max - timestamp_log;
-  } else if (text.any()) {
-    token = text.argmax;
-    const double larger = std::max(text_log, timestamp_log);
-    logprob = text.max -
-              (larger + std::log(std::exp(text_log - larger) + std::exp(timestamp_log - larger)));
+  if (chosen.any()) {
+    token = chosen.token;
+    logprob = chosen.logit - merged.together;
   }
   state.sum_logprob += static_cast<float>(logprob);
   if (state.n_sampled < params.max_tokens) {

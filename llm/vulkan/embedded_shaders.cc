@@ -5,6 +5,7 @@ namespace vesper {
 namespace {
 
 #include "attention.spv.h"
+#include "copy_pages.spv.h"
 #include "embed.spv.h"
 #include "matmul_tiled.spv.h"
 #include "matmul_vector.spv.h"

@@ -301,6 +301,14 @@ class Planner {
     plan_.groups = {p.n_rows, 1, 1};
   }
 
+  void copy_pages(const CopyPagesParams& p) {
+    require_float(p.kv_dtype);
+    shader(Shader::kCopyPages, {threads(), p.kv_dtype});
+    push_addresses(3);
+    push(&p, sizeof p);
+    plan_.groups = {blocks(p.n_kv_heads * p.page_rows * p.head_dim, threads()), p.n_sequences, 1};
+  }
+
   void token_partials(const TokenParams& p) {
     shader(Shader::kTokenPartials, {threads()});
     push_addresses(4);

@@ -27,6 +27,7 @@ namespace vesper {
   X(kPagedAttention, paged_attention)         \
   X(kAttention, attention)                    \
   X(kRangeProbabilities, range_probabilities) \
+  X(kCopyPages, copy_pages)                   \
   X(kTokenPartials, token_partials)           \
   X(kTokenChoose, token_choose)
 // Those that need a glslang with GL_KHR_cooperative_matrix (13 and later).

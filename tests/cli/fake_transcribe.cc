@@ -4,6 +4,7 @@
 //   !input TEXT, !device TEXT, !internal TEXT  fail so
 //   !sleep MILLISECONDS                        wait
 //   !settings                                  a segment that shows the settings
+//   !search                                    one that shows how it was asked to search
 #include <chrono>
 #include <fstream>
 #include <iostream>
@@ -51,7 +52,9 @@ class FakeEngine : public TranscriptionEngine {
       segment.start_s = segment.id;
       segment.end_s = segment.id + 1;
       segment.language = "en";
-      segment.text = command == "!settings" ? described(decoding) : " " + line;
+      segment.text = command == "!settings" ? described(decoding)
+                     : command == "!search" ? search_of(decoding)
+                                            : " " + line;
       transcript.segments.push_back(segment);
       on_segment(segment);
       transcript.duration_s = segment.end_s;
@@ -75,6 +78,18 @@ class FakeEngine : public TranscriptionEngine {
          << " without_timestamps=" << decoding.without_timestamps
          << " suppress_model=" << decoding.suppress_model_tokens << " suppress=";
     for (int32_t token : decoding.suppress_tokens) text << token << ";";
+    return text.str();
+  }
+
+  std::string search_of(const DecodingSettings& decoding) const {
+    std::ostringstream text;
+    text << "candidates=" << settings_.n_candidates << " temperatures=";
+    for (double t : decoding.temperatures) text << t << ";";
+    text << " best_of=" << decoding.best_of << " length_penalty=" << shown(decoding.length_penalty)
+         << " seed=" << decoding.seed << " carry=" << decoding.carry_initial_prompt
+         << " hotwords=" << decoding.hotwords << " prefix=" << decoding.prefix << " clips=";
+    for (double clip : decoding.clip_timestamps) text << clip << ";";
+    text << " max_new_tokens=" << decoding.max_new_tokens.value_or(0);
     return text.str();
   }
 

@@ -357,39 +357,43 @@ TEST_F(TranscribeProgram, NamesTheOptionThatIsWrong) {
   }
 }
 
-TEST_F(TranscribeProgram, HelpsOnOneScreen) {
-  const ChildResult help = run({"--help"});
-  EXPECT_EQ(help.status, 0);
-  EXPECT_EQ(help.out, run({"-h"}).out);
-  std::istringstream lines(help.out);
-  int n_lines = 0;
-  for (std::string line; std::getline(lines, line); ++n_lines) {
-    EXPECT_LE(line.size(), 80u) << line;
+TEST_F(TranscribeProgram, HelpsOnOneScreenForEachKindOfOption) {
+  EXPECT_EQ(run({"--help"}).out, run({"-h"}).out);
+  const std::pair<const char*, std::vector<const char*>> screens[] = {
+      {"--help",
+       {"--model", "--format", "--output-dir", "--language", "--task", "--device", "--compute",
+        "--threads", "--offline", "--quiet", "--verbose", "--version", "--help-decoding"}},
+      {"--help-decoding",
+       {"--temperature", "--temperature-increment-on-fallback", "--best-of", "--length-penalty",
+        "--seed", "--compression-ratio-threshold", "--logprob-threshold", "--no-speech-threshold",
+        "--condition-on-previous-text", "--initial-prompt", "--carry-initial-prompt", "--hotwords",
+        "--prefix", "--clip-timestamps", "--without-timestamps", "--max-initial-timestamp",
+        "--max-new-tokens", "--suppress-tokens"}}};
+  for (const auto& [screen, options] : screens) {
+    const ChildResult help = run({screen});
+    EXPECT_EQ(help.status, 0);
+    std::istringstream lines(help.out);
+    int n_lines = 0;
+    for (std::string line; std::getline(lines, line); ++n_lines) {
+      EXPECT_LE(line.size(), 80u) << line;
+    }
+    EXPECT_LE(n_lines, 40) << screen;
+    for (const char* option : options) EXPECT_THAT(help.out, HasSubstr(option));
   }
-  EXPECT_LE(n_lines, 40);
-  for (const char* option : {"--model",
-                             "--format",
-                             "--output-dir",
-                             "--language",
-                             "--task",
-                             "--device",
-                             "--compute",
-                             "--threads",
-                             "--offline",
-                             "--quiet",
-                             "--verbose",
-                             "--version",
-                             "--initial-prompt",
-                             "--condition-on-previous-text",
-                             "--without-timestamps",
-                             "--max-initial-timestamp",
-                             "--temperature",
-                             "--compression-ratio-threshold",
-                             "--logprob-threshold",
-                             "--no-speech-threshold",
-                             "--suppress-tokens"}) {
-    EXPECT_THAT(help.out, HasSubstr(option));
-  }
+}
+
+TEST_F(TranscribeProgram, PassesOnHowToSearchAndWhatToExpect) {
+  write_file(folder_ / "work/s.wav", "!search\n");
+  EXPECT_EQ(transcribe({"s.wav"}).out,
+            "candidates=1 temperatures=0; best_of=5 length_penalty=none seed=0 carry=0 hotwords= "
+            "prefix= clips= max_new_tokens=0\n");
+  EXPECT_EQ(transcribe({"--temperature=0.1", "--temperature-increment-on-fallback=0.3",
+                        "--best-of=7", "--length-penalty=0.5", "--seed=9",
+                        "--carry-initial-prompt=true", "--hotwords=red fox", "--prefix=Dear Sir",
+                        "--clip-timestamps=0,2.5,7", "--max-new-tokens=30", "s.wav"})
+                .out,
+            "candidates=7 temperatures=0.1;0.4;0.7;1; best_of=7 length_penalty=0.500000 seed=9 "
+            "carry=1 hotwords=red fox prefix=Dear Sir clips=0;2.5;7; max_new_tokens=30\n");
 }
 
 TEST_F(TranscribeProgram, TellsItsVersion) {

@@ -178,5 +178,128 @@ TEST_P(TokenRules, ChooseWhatTheReferenceChooses) {
 
 INSTANTIATE_TEST_SUITE_P(ChunksOf, TokenRules, ::testing::Values(1u, 7u, 64u, 1000u, 2048u));
 
+// Draws `n` times the first token of as many sequences, all with these logits; returns how often
+// each id came. Adds the log-probabilities to sum_logprob.
+std::vector<double> draw(const std::vector<float>& logits, uint32_t timestamp_begin,
+                         float temperature, uint32_t n, uint32_t seed, double& sum_logprob) {
+  const auto device = cpu();
+  const auto n_vocab = static_cast<uint32_t>(logits.size());
+  TokenParams params{};
+  params.n_sequences = n;
+  params.n_vocab = n_vocab;
+  params.row_stride = 0;  // all read the same row
+  params.chunk = 64;
+  params.n_chunks = (n_vocab + 63) / 64;
+  params.end_of_text = params.no_timestamps = params.blank = n_vocab;
+  params.timestamp_begin = timestamp_begin;
+  params.max_tokens = 4;
+  std::vector<SequenceState> states(n);
+  for (uint32_t s = 0; s < n; ++s) {
+    states[s] = {};
+    states[s].n_sampled = 1 + s % 3;
+    states[s].max_sampled = 9;
+    states[s].timestamps = timestamp_begin < n_vocab;
+    states[s].temperature = temperature;
+    states[s].seed = seed + s / 3;
+  }
+  const Operand partials =
+      device->allocate(uint64_t{n} * params.n_chunks * sizeof(TokenPartial), "partials");
+  const Operand state_buffer = store(*device, states);
+  const Operand tokens = store(*device, std::vector<int32_t>(uint64_t{n} * 4, -7));
+  DispatchTable table;
+  emit::token_partials(table, "partials", params, partials, store(*device, logits), state_buffer,
+                       store(*device, std::vector<uint32_t>((n_vocab + 31) / 32, 0)));
+  emit::token_choose(table, "choose", params, state_buffer, store(*device, std::vector<Row>(n)),
+                     tokens, device->allocate(4, "stop"), partials);
+  run_once(*device, table);
+  const auto found = fetch<int32_t>(*device, tokens);
+  std::vector<double> counts(n_vocab, 0);
+  for (uint32_t s = 0; s < n; ++s) ++counts[static_cast<size_t>(found[s * 4 + 1 + s % 3])];
+  for (const SequenceState& state : fetch<SequenceState>(*device, state_buffer)) {
+    sum_logprob += state.sum_logprob;
+  }
+  return counts;
+}
+
+TEST(Drawing, FollowsTheSoftmaxOfLogitsOverTemperature) {
+  constexpr uint32_t kDraws = 100'000, kIds = 150;
+  const std::vector<float> logits = random_numbers(kIds, 3, 2.0f);
+  for (const float temperature : {0.4f, 1.0f}) {
+    double sum_logprob = 0, expected_sum = 0;
+    const std::vector<double> counts = draw(logits, kIds, temperature, kDraws, 11, sum_logprob);
+    double sum = 0, untempered = 0, chi_square = 0;
+    for (const float logit : logits) sum += std::exp(logit / temperature);
+    for (const float logit : logits) untempered += std::exp(logit);
+    int n_bins = 0;
+    double rare_wanted = 0, rare_found = 0;
+    for (uint32_t id = 0; id < kIds; ++id) {
+      const double wanted = kDraws * std::exp(logits[id] / temperature) / sum;
+      expected_sum += counts[id] * (logits[id] - std::log(untempered));
+      if (wanted < 10) {
+        rare_wanted += wanted;
+        rare_found += counts[id];
+        continue;
+      }
+      chi_square += (counts[id] - wanted) * (counts[id] - wanted) / wanted;
+      ++n_bins;
+    }
+    EXPECT_NEAR(rare_found, rare_wanted, 6 * std::sqrt(rare_wanted + 1));
+    // Five standard deviations of a chi-square distribution.
+    EXPECT_LT(chi_square, n_bins + 5 * std::sqrt(2.0 * n_bins)) << "temperature " << temperature;
+    EXPECT_GT(chi_square, n_bins - 5 * std::sqrt(2.0 * n_bins)) << "temperature " << temperature;
+    // The log-probabilities are those of temperature 1.
+    EXPECT_NEAR(sum_logprob, expected_sum, 1e-6 * kDraws);
+  }
+}
+
+TEST(Drawing, TakesATimestampWheneverTheyAreTogetherLikelierThanAnyText) {
+  // Text: one token at logit 1. Timestamps: 40 at logit 0, together e^3.7.
+  std::vector<float> logits(41, 0.0f);
+  logits[0] = 1;
+  double sum_logprob = 0;
+  const std::vector<double> counts = draw(logits, 1, 1.0f, 4000, 5, sum_logprob);
+  EXPECT_EQ(counts[0], 0);
+  for (uint32_t id = 1; id < 41; ++id) EXPECT_NEAR(counts[id], 100, 60) << id;
+  EXPECT_NEAR(sum_logprob, -4000 * std::log(40.0), 0.01);
+}
+
+TEST(Drawing, DependsOnTheSeedAndNothingElse) {
+  const std::vector<float> logits(300, 0.0f);
+  double unused = 0;
+  const auto once = draw(logits, 300, 1.0f, 3000, 7, unused);
+  EXPECT_EQ(draw(logits, 300, 1.0f, 3000, 7, unused), once);
+  EXPECT_NE(draw(logits, 300, 1.0f, 3000, 8000, unused), once);
+}
+
+TEST(CopyPages, TakesTheFirstRowsOfEveryHeadAndLeavesTheRest) {
+  constexpr uint32_t kHeads = 3, kDim = 8, kRows = 32, kPages = 5;
+  constexpr size_t kHead = kRows * kDim, kPage = kHeads * kHead;
+  const auto device = cpu();
+  const std::vector<float> keys = random_numbers(kPages * kPage, 1),
+                           values = random_numbers(kPages * kPage, 2);
+  std::vector<SequenceState> states(3);
+  states[0] = {};
+  states[1] = {};
+  states[1].copy_from = 4;
+  states[1].copy_to = 1;
+  states[1].copy_rows = 7;
+  states[2] = states[1];
+  states[2].copy_to = 3;
+  states[2].copy_rows = 32;
+  const Operand k = store(*device, keys), v = store(*device, values);
+  DispatchTable table;
+  emit::copy_pages(table, "copy", {3, kHeads, kDim, kRows, kDTypeF32}, k, v,
+                   store(*device, states));
+  run_once(*device, table);
+  const auto found_k = fetch<float>(*device, k), found_v = fetch<float>(*device, v);
+  for (size_t i = 0; i < kPages * kPage; ++i) {
+    const size_t page = i / kPage, row = i % kHead / kDim;
+    const bool copied = (page == 1 && row < 7) || page == 3;
+    const size_t from = copied ? 4 * kPage + i % kPage : i;
+    ASSERT_EQ(found_k[i], keys[from]) << i;
+    ASSERT_EQ(found_v[i], values[from]) << i;
+  }
+}
+
 }  // namespace
 }  // namespace vesper::testing

@@ -188,5 +188,86 @@ TEST_F(TokenKernels, StopIsSetWhenEverySequenceHasFinished) {
   EXPECT_EQ(load_structs<uint32_t>(stop)[0], 1u);
 }
 
+// The kernels of this device and of the CPU draw from one hash; only the logarithms' last bits
+// differ.
+TEST_F(TokenKernels, DrawWhatThePlainDefinitionDraws) {
+  constexpr uint32_t kSequences = 200, kVocabulary = 700;
+  TokenParams p{};
+  p.n_sequences = kSequences;
+  p.n_vocab = p.row_stride = kVocabulary;
+  p.chunk = 256;
+  p.n_chunks = 3;
+  p.end_of_text = p.blank = p.no_timestamps = p.timestamp_begin = kVocabulary;
+  p.max_tokens = 4;
+  std::vector<float> logits = random(size_t{kSequences} * kVocabulary, 2.0f);
+  std::vector<SequenceState> states(kSequences);
+  for (uint32_t s = 0; s < kSequences; ++s) {
+    states[s] = {};
+    states[s].max_sampled = 9;
+    states[s].n_sampled = s % 3;
+    states[s].temperature = s % 2 ? 0.2f : 1.0f;
+    states[s].seed = static_cast<uint32_t>(engine_());
+  }
+  const Operand state_buffer = store_structs(states);
+  const Operand tokens = store_structs(std::vector<int32_t>(kSequences * p.max_tokens, -7));
+  const Operand partials =
+      device().allocate(kSequences * p.n_chunks * sizeof(TokenPartial), "partials");
+  DispatchTable table;
+  emit::token_partials(table, "partials", p, partials, store(logits, DType::kF32), state_buffer,
+                       store_structs(std::vector<uint32_t>((kVocabulary + 31) / 32)));
+  emit::token_choose(table, "choose", p, state_buffer, store_structs(std::vector<Row>(kSequences)),
+                     tokens, store_structs(std::vector<uint32_t>{0}), partials);
+  run(table);
+  const auto found = load_structs<int32_t>(tokens);
+  const auto new_states = load_structs<SequenceState>(state_buffer);
+  uint32_t n_greedy = 0;
+  for (uint32_t s = 0; s < kSequences; ++s) {
+    SCOPED_TRACE("sequence " + std::to_string(s));
+    const float* row = &logits[size_t{s} * kVocabulary];
+    const uint32_t base = draw_base(states[s].seed, states[s].n_sampled);
+    std::vector<double> keys(kVocabulary);
+    double sum = 0;
+    for (uint32_t id = 0; id < kVocabulary; ++id) {
+      const double uniform = ((mix_bits(base + id * kDrawStride) >> 9) + 0.5) / 8388608.0;
+      keys[id] = row[id] / double{states[s].temperature} - std::log(-std::log(uniform));
+      sum += std::exp(row[id]);
+    }
+    const auto wanted = std::max_element(keys.begin(), keys.end());
+    const auto token = static_cast<uint32_t>(found[s * p.max_tokens + states[s].n_sampled]);
+    ASSERT_LT(token, kVocabulary);
+    EXPECT_NEAR(keys[token], *wanted, 1e-4);
+    EXPECT_NEAR(new_states[s].sum_logprob, row[token] - std::log(sum), 1e-3);
+    n_greedy += std::max_element(row, row + kVocabulary) - row == token;
+  }
+  EXPECT_LT(n_greedy, kSequences / 2);
+}
+
+TEST_F(TokenKernels, CopyPagesTakesTheFirstRowsOfEveryHeadAndLeavesTheRest) {
+  constexpr uint32_t kHeads = 3, kDim = 8, kRows = 32, kPages = 5;
+  constexpr size_t kHead = kRows * kDim, kPage = kHeads * kHead;
+  for (const DType dtype : {DType::kF32, DType::kF16}) {
+    std::vector<float> keys = random(kPages * kPage), values = random(kPages * kPage);
+    std::vector<SequenceState> states(3);
+    states[1].copy_from = states[2].copy_from = 4;
+    states[1].copy_to = 1;
+    states[1].copy_rows = 7;
+    states[2].copy_to = 3;
+    states[2].copy_rows = 32;
+    const Operand k = store(keys, dtype), v = store(values, dtype);
+    DispatchTable table;
+    emit::copy_pages(table, "copy", {3, kHeads, kDim, kRows, static_cast<uint32_t>(dtype)}, k, v,
+                     store_structs(states));
+    run(table);
+    const std::vector<float> found_k = load(k, dtype), found_v = load(v, dtype);
+    for (size_t i = 0; i < kPages * kPage; ++i) {
+      const size_t page = i / kPage, row = i % kHead / kDim;
+      const bool copied = (page == 1 && row < 7) || page == 3;
+      const size_t from = copied ? 4 * kPage + i % kPage : i;
+      ASSERT_EQ(found_k[i], keys[from]) << i;
+      ASSERT_EQ(found_v[i], values[from]) << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace vesper
