@@ -40,7 +40,7 @@ struct Search {
   uint32_t n_candidates = 1;  // sequences that are drawn for each task, of which the best is kept
   // The best has the greatest sum of log-probabilities over this power of (5 + length) / 6 (Wu et
   // al. 2016), or over its length if absent.
-  std::optional<double> length_penalty;
+  std::optional<double> length_penalty = std::nullopt;
 };
 
 struct DecodeResult {
