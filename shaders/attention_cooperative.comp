@@ -25,6 +25,7 @@ layout(constant_id = 4) const uint kSide = 16;
 layout(constant_id = 5) const uint kInner = 16;
 layout(constant_id = 6) const uint kOutDtype = 0;
 layout(constant_id = 7) const uint kLanesPerRow = 2;  // subgroup size / kSide
+layout(constant_id = 8) const uint kKeys = 64;  // at least kRows / 2: the queries pass through their place
 
 layout(push_constant) uniform Push {
   Address out_, q, k, v;
@@ -33,7 +34,6 @@ layout(push_constant) uniform Push {
 
 const float kSlack = 8.0;  // of exponents to base 2: weights stay below 2^8, far within f16
 const uint kRows = kSubgroups * kDown * kSide;
-const uint kKeys = kRows / 2;                // so that the queries fit where keys and values will be
 const uint kThreads = gl_WorkGroupSize.x;
 const uint kChunks = kHeadDim / 8;           // of 16 bytes in a row
 const uint kPitch = kChunks + 1;             // in those
@@ -42,10 +42,18 @@ const uint kWeightPitch = kKeys / 8 + 1;     // 16 bytes
 const uint kKeySteps = kKeys / kSide;
 const uint kDimSteps = kHeadDim / kSide;
 const uint kLaneKeys = kKeys / kLanesPerRow;
+const uint kLoads = kKeys * kChunks / kThreads;  // of keys, and of values, a thread
 
 shared uvec4 kv_tile[2 * kKeys * kPitch];
 shared float scores[kSubgroups * kSide * kScorePitch];
 shared uvec4 weights[kSubgroups * kSide * kWeightPitch];
+
+// Row `thread / kChunks + i * (threads / kChunks)` of the keys or values from `first`.
+uvec4 load_chunk(Address address, uint sequence_start, uint kv_head, uint first, uint stride, uint i) {
+  uint at = gl_LocalInvocationID.x + i * kThreads;
+  uint row = sequence_start + min(first + at / kChunks, p.rows_per_sequence - 1);
+  return UVec4Buffer(address).v[(row * stride + kv_head * kHeadDim) / 8 + at % kChunks];
+}
 
 void main() {
   uint thread = gl_LocalInvocationID.x;
@@ -85,28 +93,44 @@ void main() {
     total[i] = 0.0;
   }
 
+  uvec4 next_keys[kLoads], next_values[kLoads];
+  [[unroll]] for (uint i = 0; i < kLoads; ++i) {
+    next_keys[i] = load_chunk(k, sequence_start, kv_head, 0, p.k_row_stride, i);
+    next_values[i] = load_chunk(v, sequence_start, kv_head, 0, p.v_row_stride, i);
+  }
   for (uint first = 0; first < n; first += kKeys) {
     barrier();
-    for (uint i = thread; i < kKeys * kChunks; i += kThreads) {
-      uint t = first + i / kChunks;
-      uint key_row = sequence_start + min(t, n - 1);
-      kv_tile[i / kChunks * kPitch + i % kChunks] =
-          UVec4Buffer(k).v[(key_row * p.k_row_stride + kv_head * kHeadDim) / 8 + i % kChunks];
-      kv_tile[(kKeys + i / kChunks) * kPitch + i % kChunks] =
-          UVec4Buffer(v).v[(key_row * p.v_row_stride + kv_head * kHeadDim) / 8 + i % kChunks];
+    [[unroll]] for (uint i = 0; i < kLoads; ++i) {
+      uint at = thread + i * kThreads;
+      kv_tile[at / kChunks * kPitch + at % kChunks] = next_keys[i];
+      kv_tile[(kKeys + at / kChunks) * kPitch + at % kChunks] = next_values[i];
     }
     barrier();
+    if (first + kKeys < n) {
+      [[unroll]] for (uint i = 0; i < kLoads; ++i) {
+        next_keys[i] = load_chunk(k, sequence_start, kv_head, first + kKeys, p.k_row_stride, i);
+        next_values[i] = load_chunk(v, sequence_start, kv_head, first + kKeys, p.v_row_stride, i);
+      }
+    }
+    coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> score[kDown * kKeySteps];
+    [[unroll]] for (uint t = 0; t < kKeySteps; ++t) {
+      [[unroll]] for (uint i = 0; i < kDown; ++i) {
+        score[i * kKeySteps + t] =
+            coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator>(0.0);
+      }
+      [[unroll]] for (uint d = 0; d < kHeadDim / kInner; ++d) {
+        coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> key;
+        coopMatLoad(key, kv_tile, t * kSide * kPitch + d * (kInner / 8), kPitch,
+                    gl_CooperativeMatrixLayoutColumnMajor);
+        [[unroll]] for (uint i = 0; i < kDown; ++i) {
+          score[i * kKeySteps + t] =
+              coopMatMulAdd(query[i * (kHeadDim / kInner) + d], key, score[i * kKeySteps + t]);
+        }
+      }
+    }
     [[unroll]] for (uint i = 0; i < kDown; ++i) {
       [[unroll]] for (uint t = 0; t < kKeySteps; ++t) {
-        coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> score =
-            coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator>(0.0);
-        coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> key;
-        [[unroll]] for (uint d = 0; d < kHeadDim / kInner; ++d) {
-          coopMatLoad(key, kv_tile, t * kSide * kPitch + d * (kInner / 8), kPitch,
-                      gl_CooperativeMatrixLayoutColumnMajor);
-          score = coopMatMulAdd(query[i * (kHeadDim / kInner) + d], key, score);
-        }
-        coopMatStore(score, scores, score_start + t * kSide, kScorePitch,
+        coopMatStore(score[i * kKeySteps + t], scores, score_start + t * kSide, kScorePitch,
                      gl_CooperativeMatrixLayoutRowMajor);
       }
       subgroupMemoryBarrierShared();

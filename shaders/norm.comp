@@ -1,5 +1,5 @@
 // norm: layer norm or RMS norm, one workgroup a row. The row is read once and kept in registers:
-// kPerThread = ceil(d / threads) values a thread.
+// kPerThread groups of four values a thread.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -11,36 +11,60 @@ layout(constant_id = 1) const uint kPerThread = 1;
 layout(constant_id = 2) const uint kKind = 0;
 layout(constant_id = 3) const uint kOutDtype = 0;
 layout(constant_id = 4) const uint kPresent = 0;  // 1: bias, 2: index
+layout(constant_id = 5) const uint kAligned = 0;  // every row can be read and written by fours
 
 layout(push_constant) uniform Push {
   Address out_, in_, gain, bias, index;
   NormParams p;
 };
 
+// Values column to column + 3 of the row that starts at `start`; zero past its end.
+vec4 load4(Address address, uint start, uint column) {
+  if (kAligned != 0) return Vec4Buffer(address).v[(start + column) / 4];
+  vec4 x = vec4(0.0);
+  for (uint j = 0; j < 4; ++j) {
+    if (column + j < p.d) x[j] = F32Buffer(address).v[start + column + j];
+  }
+  return x;
+}
+
 void main() {
   uint r = gl_WorkGroupID.x;
-  uint source = (kPresent & 2u) != 0 ? U32Buffer(index).v[r] : r;
-  float x[kPerThread];
+  uint source = ((kPresent & 2u) != 0 ? U32Buffer(index).v[r] : r) * p.d;
+  uint first = gl_LocalInvocationID.x * 4, stride = gl_WorkGroupSize.x * 4;
+  vec4 x[kPerThread];
   float sum = 0.0;
   [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
-    uint column = i * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-    x[i] = column < p.d ? F32Buffer(in_).v[source * p.d + column] : 0.0;
-    sum += x[i];
+    uint column = first + i * stride;
+    x[i] = column < p.d ? load4(in_, source, column) : vec4(0.0);
+    sum += x[i].x + x[i].y + x[i].z + x[i].w;
   }
   float mean = kKind == kNormLayer ? workgroup_sum(sum) / float(p.d) : 0.0;
   float squares = 0.0;
   [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
-    uint column = i * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-    float centred = column < p.d ? x[i] - mean : 0.0;
-    squares += centred * centred;
+    uint column = first + i * stride;
+    [[unroll]] for (uint j = 0; j < 4; ++j) {
+      x[i][j] = column + j < p.d ? x[i][j] - mean : 0.0;
+      squares += x[i][j] * x[i][j];
+    }
   }
   float scale = inversesqrt(workgroup_sum(squares) / float(p.d) + p.epsilon);
   [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
-    uint column = i * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-    if (column < p.d) {
-      float value = (x[i] - mean) * scale * F32Buffer(gain).v[column];
-      if ((kPresent & 1u) != 0) value += F32Buffer(bias).v[column];
-      store_float(out_, r * p.d + column, kOutDtype, value);
+    uint column = first + i * stride;
+    if (column >= p.d) continue;
+    vec4 value = x[i] * scale * load4(gain, 0, column);
+    if ((kPresent & 1u) != 0) value += load4(bias, 0, column);
+    uint at = r * p.d + column;
+    if (kAligned != 0) {
+      if (kOutDtype == kDTypeF16) {
+        UVec2Buffer(out_).v[at / 4] = uvec2(packHalf2x16(value.xy), packHalf2x16(value.zw));
+      } else {
+        Vec4Buffer(out_).v[at / 4] = value;
+      }
+    } else {
+      for (uint j = 0; j < 4; ++j) {
+        if (column + j < p.d) store_float(out_, at + j, kOutDtype, value[j]);
+      }
     }
   }
 }

@@ -35,6 +35,12 @@ std::optional<MatmulTile> tile_from_environment() {
   return tile;
 }
 
+// How attention_cooperative cuts its work: subgroups of a workgroup, matrices of rows of each, keys
+// at a time. VESPER_ATTENTION_TILE=subgroups,down,keys replaces the first choice, for measurements.
+struct AttentionTile {
+  uint32_t subgroups, down, keys;
+};
+
 class Planner {
  public:
   Planner(const Command& command, const std::string& label, const VulkanMemory& memory,
@@ -117,8 +123,15 @@ class Planner {
 
   void norm(const NormParams& p) {
     require_float(p.out_dtype);
-    shader(Shader::kNorm, {threads(), blocks(p.d, threads()), p.kind, p.out_dtype,
-                           present(3) * 1u + present(4) * 2u});
+    // Four numbers a thread at a time where rows begin at multiples of 16 bytes.
+    const bool aligned =
+        p.d % 4 == 0 && (address(0) | address(1) | address(2) | address(3)) % 16 == 0;
+    const uint32_t vectors = blocks(p.d, 4), subgroup = capabilities_.subgroup_size;
+    const uint32_t n_threads =
+        std::min(blocks(vectors, subgroup) * subgroup,
+                 std::min(2 * threads(), capabilities_.max_workgroup_threads));
+    shader(Shader::kNorm, {n_threads, blocks(vectors, n_threads), p.kind, p.out_dtype,
+                           present(3) * 1u + present(4) * 2u, aligned});
     push_addresses(5);
     push(&p, sizeof p);
     plan_.groups = {p.n_rows, 1, 1};
@@ -130,11 +143,13 @@ class Planner {
     require_weight(p.weight_format);
     require(p.rows_per_batch != 0 && p.n_in != 0 && p.n_out != 0, "sizes above 0");
     const uint32_t has = present(3) * 1u + present(4) * 2u + present(5) * 4u;
-    if (p.n_rows <= kMaxVectorRows && p.rows_per_batch >= p.n_rows) return matmul_vector(p, has);
-    if ((p.weight_format & kWeightHalfProducts) && capabilities_.has_cooperative_matrix() &&
-        rows_aligned(p, 8)) {
-      return matmul_cooperative(p, has);
+    const bool cooperative = (p.weight_format & kWeightHalfProducts) &&
+                             capabilities_.has_cooperative_matrix() && rows_aligned(p, 8);
+    if (p.n_rows <= (cooperative ? max_vector_rows(p) : kMaxVectorRows) &&
+        p.rows_per_batch >= p.n_rows) {
+      return matmul_vector(p, has);
     }
+    if (cooperative) return matmul_cooperative(p, has);
     uint32_t tile = 64;
     if (capabilities_.is_hardware_gpu && capabilities_.max_workgroup_threads >= 256 &&
         uint64_t{blocks(p.n_rows, 128)} * blocks(p.n_out, 128) >= 128) {
@@ -184,8 +199,29 @@ class Planner {
     const auto groups = [&](uint32_t rows, uint32_t outs) {
       return uint64_t{blocks(p.n_rows, rows)} * blocks(p.n_out, outs);
     };
-    if (groups(128, 128) >= 100) return {128, 128, 64, 64, 32};
-    return {64, 64, 64, 32, 32};
+    // Few rows: the weights come from memory, so many columns must be under way at once.
+    if (p.n_rows <= 16) return {16, 32, 256, 16, 16};
+    if (p.n_rows <= 32) return {32, 32, 256, 16, 16};
+    const uint64_t large = groups(128, 128);
+    if (large < 100) return {64, 64, 64, 32, 32};
+    // Subgroups of 64 x 64 are faster but fewer, and leave some processors without work in the last
+    // round; two workgroups of either kind fit on one. Measured on an H200: 235 TFLOP/s against 197
+    // where the last round is nine tenths full, 183 against 205 where it is a third full.
+    const uint64_t round = 2 * capabilities_.n_processors;
+    if (round != 0 && large * 20 >= (large + round - 1) / round * round * 17) {
+      return {128, 128, 64, 64, 64};
+    }
+    return {128, 128, 64, 64, 32};
+  }
+
+  // Up to how many rows matmul_vector is faster than matrix units. An H200, 8 rows: 10 us against
+  // 13 for 1280 x 1280, 11 against 21 for 5120 x 1280, but 26 against 16 for 1280 x 5120, where few
+  // workgroups each have a long way to go. VESPER_VECTOR_ROWS replaces it, for measurements.
+  static uint32_t max_vector_rows(const MatmulParams& p) {
+    if (const char* text = std::getenv("VESPER_VECTOR_ROWS")) {
+      return std::min<uint32_t>(kMaxVectorRows, std::strtoul(text, nullptr, 10));
+    }
+    return p.n_in >= 4096 ? kMaxVectorRows : 4;
   }
 
   void matmul_vector(const MatmulParams& p, uint32_t has) {
@@ -268,24 +304,31 @@ class Planner {
   // Plans the kernel on the matrix units if that can run the command.
   bool attention_cooperative(const AttentionParams& p) {
     const uint32_t side = capabilities_.matrix_m, inner = capabilities_.matrix_k;
-    constexpr uint32_t kSubgroups = 4;
     if (!capabilities_.has_cooperative_matrix() || p.in_dtype != kDTypeF16 ||
         p.head_dim % std::max(side, inner) != 0 || p.head_dim % 8 != 0 ||
         capabilities_.subgroup_size % side != 0 ||
-        kSubgroups * capabilities_.subgroup_size > capabilities_.max_workgroup_threads ||
         (p.q_row_stride | p.k_row_stride | p.v_row_stride | p.out_row_stride) % 8 != 0 ||
         (address(0) | address(1) | address(2) | address(3)) % 16 != 0) {
       return false;
     }
-    for (const uint32_t down : {2u, 1u}) {
-      const uint32_t rows = kSubgroups * down * side, keys = rows / 2;
+    AttentionTile tiles[] = {{4, 2, 64}, {4, 1, 32}};
+    if (const char* text = std::getenv("VESPER_ATTENTION_TILE")) {
+      std::sscanf(text, "%u,%u,%u", &tiles[0].subgroups, &tiles[0].down, &tiles[0].keys);
+    }
+    for (const auto& [subgroups, down, keys] : tiles) {
+      const uint32_t rows = subgroups * down * side,
+                     n_threads = subgroups * capabilities_.subgroup_size;
       const uint32_t bytes = 16 * 2 * keys * (p.head_dim / 8 + 1) +
-                             4 * kSubgroups * side * (keys + 8) +
-                             16 * kSubgroups * side * (keys / 8 + 1);
-      if (bytes > capabilities_.shared_bytes) continue;
+                             4 * subgroups * side * (keys + 8) +
+                             16 * subgroups * side * (keys / 8 + 1);
+      if (bytes > capabilities_.shared_bytes || rows > 2 * keys ||
+          n_threads > capabilities_.max_workgroup_threads ||
+          keys * (p.head_dim / 8) % n_threads != 0) {
+        continue;
+      }
       shader(Shader::kAttentionCooperative,
-             {kSubgroups * capabilities_.subgroup_size, p.head_dim, kSubgroups, down, side, inner,
-              p.out_dtype, capabilities_.subgroup_size / side});
+             {n_threads, p.head_dim, subgroups, down, side, inner, p.out_dtype,
+              capabilities_.subgroup_size / side, keys});
       push_addresses(4);
       push(&p, sizeof p);
       plan_.groups = {blocks(p.rows_per_sequence, rows), p.n_heads, p.n_sequences};

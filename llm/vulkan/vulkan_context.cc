@@ -316,6 +316,9 @@ void VulkanContext::open_device(const VulkanOptions& options) {
       vulkan_struct<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
   properties2.pNext = &v11;
   v11.pNext = &v13;
+  auto processors = vulkan_struct<VkPhysicalDeviceShaderSMBuiltinsPropertiesNV>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
+  if (contains(present, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) v13.pNext = &processors;
   vkGetPhysicalDeviceProperties2(physical_, &properties2);
 
   VulkanCapabilities& c = capabilities_;
@@ -334,6 +337,7 @@ void VulkanContext::open_device(const VulkanOptions& options) {
   }
   std::copy(std::begin(limits.maxComputeWorkGroupCount), std::end(limits.maxComputeWorkGroupCount),
             c.max_groups);
+  c.n_processors = processors.shaderSMCount;
   c.shared_bytes = limits.maxComputeSharedMemorySize;
   c.max_allocation_bytes = std::min<uint64_t>(v11.maxMemoryAllocationSize, v13.maxBufferSize);
   c.memory_budget = contains(present, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);

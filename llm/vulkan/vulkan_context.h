@@ -21,6 +21,7 @@ struct VulkanCapabilities {
   uint32_t max_workgroup_threads = 0;
   uint32_t max_groups[3] = {};
   uint32_t shared_bytes = 0;
+  uint32_t n_processors = 0;  // that run workgroups; 0 if the driver does not tell
   uint64_t max_allocation_bytes = 0;
   bool conditional_rendering = false;
   bool memory_budget = false;
