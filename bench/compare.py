@@ -71,6 +71,7 @@ def run_vesper(compute, model, recording, settings):
     stdout, stderr, run = run_process(
         [settings.program, "-m", model, "-t", settings.threads, "-l", "en", "--device", "cpu",
          "--compute", compute, "--temperature", "0", "--verbose",
+         "--temperature-increment-on-fallback", "none",
          "--condition-on-previous-text", "true" if settings.previous_text else "false", recording])
     run.text = stdout
     match = re.search(r"transcribed in ([\d.]+) s", stderr)

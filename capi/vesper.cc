@@ -12,12 +12,24 @@
 #include "error/error.h"
 #include "llm/tokenizer/utf8_stream.h"
 
+namespace {
+
+// As `transcribe` has them: a window that fails is decoded again at rising temperatures.
+vesper::DecodingSettings default_settings() {
+  vesper::DecodingSettings settings;
+  settings.temperatures = {0, 0.2, 0.4, 0.6, 0.8, 1};
+  return settings;
+}
+
+}  // namespace
+
 struct vesper_whisper {
   vesper_whisper(const char* path, const vesper_device_options& options)
       : model(path,
               vesper::open_device(options.device ? options.device : "auto",
                                   vesper::DeviceOptions{.n_threads = options.threads}),
-              vesper::parse_compute(options.compute ? options.compute : "auto")),
+              vesper::parse_compute(options.compute ? options.compute : "auto"), /*n_windows=*/1,
+              vesper::most_candidates(default_settings())),
         transcriber(model) {}
 
   vesper::WhisperModel model;
@@ -56,7 +68,7 @@ vesper_status guarded(const Work& work) {
 void transcribe(vesper_whisper& whisper, const vesper::MelSpectrogram& mel,
                 const vesper_transcribe_options* options, vesper_on_segment on_segment,
                 void* user) {
-  vesper::DecodingSettings settings;
+  vesper::DecodingSettings settings = default_settings();
   if (options) {
     if (options->language) settings.language = options->language;
     if (options->initial_prompt) settings.initial_prompt = options->initial_prompt;

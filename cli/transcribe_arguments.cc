@@ -51,7 +51,7 @@ openai-whisper or faster-whisper; "none" switches a threshold off.
       --temperature T                     0 (default): likeliest; above: drawn
       --temperature-increment-on-fallback X
                                           after a failure try again this much
-                                          hotter, up to 1 (none); or name all:
+                                          hotter, up to 1 (0.2); or name all:
                                           --temperature 0,0.2,0.4
       --best-of N                         drawn above 0, the best is kept (5)
       --length-penalty X                  power of the length that scores are
@@ -192,6 +192,9 @@ std::vector<double> parse_clips(const std::string& list) {
   return seconds;
 }
 
+// openai-whisper's default.
+constexpr double kFallbackIncrement = 0.2;
+
 // The temperatures from the only one of `list` to 1.
 std::vector<double> rising_temperatures(const std::vector<double>& list, double increment) {
   if (list.size() != 1) {
@@ -264,9 +267,11 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   });
   option("--temperature",
          [&](const std::string& text) { decoding.temperatures = parse_temperatures(text); });
-  std::optional<double> increment;
+  std::optional<double> increment = kFallbackIncrement;
+  bool increment_is_given = false;
   option("--temperature-increment-on-fallback", [&](const std::string& text) {
     increment = parse_threshold("--temperature-increment-on-fallback", text);
+    increment_is_given = true;
     if (increment && !(*increment >= 0.01)) {
       throw_usage("--temperature-increment-on-fallback", "0.01 or more, or none", text);
     }
@@ -324,7 +329,9 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
     command.answer = "transcribe " + std::string(kVersion) + " (Vesper)\n";
     return command;
   }
-  if (increment) decoding.temperatures = rising_temperatures(decoding.temperatures, *increment);
+  if (increment && (increment_is_given || decoding.temperatures.size() == 1)) {
+    decoding.temperatures = rising_temperatures(decoding.temperatures, *increment);
+  }
   arguments.engine.n_candidates = most_candidates(decoding);
   if (arguments.inputs.empty()) {
     throw Error(ErrorKind::kUsage, "expected at least one recording (see transcribe --help)");

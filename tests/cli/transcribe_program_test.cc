@@ -282,7 +282,8 @@ TEST_F(TranscribeProgram, PassesEveryOptionOn) {
   write_file(folder_ / "work/s.wav", "!settings\n");
   EXPECT_EQ(transcribe({"s.wav"}).out,
             "model=small-one.bin device=auto compute=auto threads=0 language=auto translate=0 "
-            "previous=1 temperatures=0; no_speech=0.600000 logprob=-1.000000 compression=2.400000 "
+            "previous=1 temperatures=0;0.2;0.4;0.6;0.8;1; no_speech=0.600000 logprob=-1.000000 "
+            "compression=2.400000 "
             "prompt= initial=1 without_timestamps=0 suppress_model=1 suppress=\n");
   EXPECT_EQ(transcribe({"--device",
                         "vulkan:1",
@@ -385,8 +386,10 @@ TEST_F(TranscribeProgram, HelpsOnOneScreenForEachKindOfOption) {
 TEST_F(TranscribeProgram, PassesOnHowToSearchAndWhatToExpect) {
   write_file(folder_ / "work/s.wav", "!search\n");
   EXPECT_EQ(transcribe({"s.wav"}).out,
-            "candidates=1 temperatures=0; best_of=5 length_penalty=none seed=0 carry=0 hotwords= "
-            "prefix= clips= max_new_tokens=0\n");
+            "candidates=5 temperatures=0;0.2;0.4;0.6;0.8;1; best_of=5 length_penalty=none seed=0 "
+            "carry=0 hotwords= prefix= clips= max_new_tokens=0\n");
+  EXPECT_THAT(transcribe({"--temperature-increment-on-fallback=none", "s.wav"}).out,
+              HasSubstr("candidates=1 temperatures=0; "));
   EXPECT_EQ(transcribe({"--temperature=0.1", "--temperature-increment-on-fallback=0.3",
                         "--best-of=7", "--length-penalty=0.5", "--seed=9",
                         "--carry-initial-prompt=true", "--hotwords=red fox", "--prefix=Dear Sir",
