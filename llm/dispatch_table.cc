@@ -151,5 +151,21 @@ void token_choose(DispatchTable& table, std::string label, const TokenParams& pa
             bits({0, 4}), bits({0, 1, 2, 3}), params);
 }
 
+void activation(DispatchTable& table, std::string label, const ActivationParams& params,
+                Operand out, Operand in) {
+  table.add(Kernel::kActivation, std::move(label), {out, in}, bits({1}), bits({0}), params);
+}
+
+void magnitude(DispatchTable& table, std::string label, const MagnitudeParams& params, Operand out,
+               Operand in) {
+  table.add(Kernel::kMagnitude, std::move(label), {out, in}, bits({1}), bits({0}), params);
+}
+
+void lstm(DispatchTable& table, std::string label, const LstmParams& params, Operand out,
+          Operand state, Operand in, Operand weight) {
+  table.add(Kernel::kLstm, std::move(label), {out, state, in, weight}, bits({1, 2, 3}),
+            bits({0, 1}), params);
+}
+
 }  // namespace emit
 }  // namespace vesper

@@ -28,7 +28,10 @@ namespace vesper {
   X(kRangeProbabilities, range_probabilities, RangeProbabilitiesParams) \
   X(kCopyPages, copy_pages, CopyPagesParams)                            \
   X(kTokenPartials, token_partials, TokenParams)                        \
-  X(kTokenChoose, token_choose, TokenParams)
+  X(kTokenChoose, token_choose, TokenParams)                            \
+  X(kActivation, activation, ActivationParams)                          \
+  X(kMagnitude, magnitude, MagnitudeParams)                             \
+  X(kLstm, lstm, LstmParams)
 
 enum class Kernel : uint32_t {
 #define VESPER_KERNEL_ENUM(id, name, params) id,
@@ -130,6 +133,11 @@ void token_partials(DispatchTable&, std::string label, const TokenParams&, Opera
                     Operand logits, Operand states, Operand suppressed);
 void token_choose(DispatchTable&, std::string label, const TokenParams&, Operand states,
                   Operand rows, Operand tokens, Operand stop, Operand partials);
+void activation(DispatchTable&, std::string label, const ActivationParams&, Operand out,
+                Operand in);
+void magnitude(DispatchTable&, std::string label, const MagnitudeParams&, Operand out, Operand in);
+void lstm(DispatchTable&, std::string label, const LstmParams&, Operand out, Operand state,
+          Operand in, Operand weight);
 }  // namespace emit
 
 }  // namespace vesper

@@ -203,6 +203,37 @@ struct TokenParams {
   uint max_tokens;
 };
 
+// activation: out[i] = f(in[i]); out may be in.
+// operands: 0 out f32 [n] (w)  1 in f32 [n]
+VESPER_CONST(kActivationRelu, 0u);
+VESPER_CONST(kActivationSigmoid, 1u);
+struct ActivationParams {
+  uint n;
+  uint kind;  // kActivation*
+};
+
+// magnitude: out[r, i] = sqrt(in[r, i]^2 + in[r, n_bins + i]^2), the real parts of a spectrum
+// beside the imaginary ones. Row r is row r % rows_per_batch of batch r / rows_per_batch, where out
+// has batches out_batch_stride apart. operands: 0 out f32 (w)  1 in f32 [n_rows, 2 * n_bins]
+struct MagnitudeParams {
+  uint n_rows, n_bins;
+  uint rows_per_batch, out_batch_stride;
+};
+
+// lstm: the recurrent half of a long short-term memory, n_steps of every sequence one after
+// another. With h and c the state and (i, f, g, o) = in[s, t] + weight h: c = sigmoid(f) c +
+// sigmoid(i) tanh(g), h = sigmoid(o) tanh(c), out[s, t] = h. The weight lies in panels of
+// kLstmPanel outputs: output j of input k is weight[(j / kLstmPanel * n_hidden + k) * kLstmPanel +
+// j % kLstmPanel]; outputs are i, f, g, o. operands: 0 out f32 [n_sequences, n_steps, n_hidden] (w)
+//           1 state f32 [n_sequences, 2, n_hidden] (rw): h, c
+//           2 in f32 [n_sequences, n_steps, 4 * n_hidden]: the products with the input, and biases
+//           3 weight f32 [4 * n_hidden / kLstmPanel, n_hidden, kLstmPanel]
+VESPER_CONST(kLstmPanel, 64u);
+struct LstmParams {
+  uint n_sequences, n_steps;
+  uint n_hidden;  // a multiple of 16
+};
+
 #ifdef __cplusplus
 }  // namespace vesper
 #endif

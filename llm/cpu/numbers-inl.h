@@ -117,6 +117,13 @@ HWY_INLINE VF32 gelu(VF32 x) {
   return hn::MulAdd(half, erf(hn::Mul(x, hn::Set(d, 0.70710678f))), half);
 }
 
+HWY_INLINE VF32 sigmoid(VF32 x) {
+  const F32 d;
+  // exp stays within f32.
+  const VF32 bounded = hn::Min(hn::Neg(x), hn::Set(d, 88.0f));
+  return hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), hn::Exp(d, bounded)));
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace vesper
 HWY_AFTER_NAMESPACE();

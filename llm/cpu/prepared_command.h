@@ -106,5 +106,8 @@ void prepare_range_probabilities(PreparedCommand& prepared, const CommandToPrepa
 void prepare_copy_pages(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_token_partials(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_token_choose(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_activation(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_magnitude(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_lstm(PreparedCommand& prepared, const CommandToPrepare& command);
 
 }  // namespace vesper

@@ -4,9 +4,12 @@
 namespace vesper {
 namespace {
 
+#include "activation.spv.h"
 #include "attention.spv.h"
 #include "copy_pages.spv.h"
 #include "embed.spv.h"
+#include "lstm.spv.h"
+#include "magnitude.spv.h"
 #include "matmul_tiled.spv.h"
 #include "matmul_vector.spv.h"
 #include "norm.spv.h"

@@ -365,6 +365,36 @@ class Planner {
     push(&p, sizeof p);
   }
 
+  void activation(const ActivationParams& p) {
+    shader(Shader::kActivation, {threads(), p.kind});
+    push_addresses(2);
+    push(&p, sizeof p);
+    plan_.groups = {blocks(p.n, threads()), 1, 1};
+  }
+
+  void magnitude(const MagnitudeParams& p) {
+    require(p.rows_per_batch != 0, "sizes above 0");
+    shader(Shader::kMagnitude, {threads()});
+    push_addresses(2);
+    push(&p, sizeof p);
+    plan_.groups = {blocks(p.n_bins, threads()), p.n_rows, 1};
+  }
+
+  void lstm(const LstmParams& p) {
+    require(p.n_hidden != 0 && p.n_hidden % 16 == 0, "n_hidden of a multiple of 16");
+    require(4 * 6 * uint64_t{p.n_hidden} <= capabilities_.shared_bytes,
+            "n_hidden whose state fits in shared memory");
+    // One workgroup a sequence: on a GPU as many threads as it may have, up to one a gate.
+    const uint32_t wanted =
+        capabilities_.is_hardware_gpu
+            ? std::min({4 * p.n_hidden, 512u, capabilities_.max_workgroup_threads})
+            : threads();
+    shader(Shader::kLstm, {wanted, p.n_hidden});
+    push_addresses(4);
+    push(&p, sizeof p);
+    plan_.groups = {p.n_sequences, 1, 1};
+  }
+
   const Command& command_;
   const std::string& label_;
   const VulkanMemory& memory_;

@@ -29,7 +29,10 @@ namespace vesper {
   X(kRangeProbabilities, range_probabilities) \
   X(kCopyPages, copy_pages)                   \
   X(kTokenPartials, token_partials)           \
-  X(kTokenChoose, token_choose)
+  X(kTokenChoose, token_choose)               \
+  X(kActivation, activation)                  \
+  X(kMagnitude, magnitude)                    \
+  X(kLstm, lstm)
 // Those that need a glslang with GL_KHR_cooperative_matrix (13 and later).
 #define VESPER_COOPERATIVE_SHADERS(X)       \
   X(kMatmulCooperative, matmul_cooperative) \

@@ -1,0 +1,58 @@
+// activation: a function of each number by itself.
+#include <algorithm>
+#include <cmath>
+
+#include "llm/cpu/prepared_command.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "llm/cpu/activation.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, as Highway demands.
+#include "hwy/highway.h"
+#include "llm/cpu/numbers-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vesper {
+namespace HWY_NAMESPACE {
+
+void run_activation(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
+  const auto& params = command.params_as<ActivationParams>();
+  const F32 d;
+  const bool is_relu = params.kind == kActivationRelu;
+  const auto activate = [&](VF32 x)
+                            HWY_ATTR { return is_relu ? hn::Max(x, hn::Zero(d)) : sigmoid(x); };
+  float* out = command.operand<float>(0);
+  const float* in = command.operand<const float>(1);
+  size_t i = size_t{task} * command.columns_per_task;
+  const size_t end = std::min<size_t>(i + command.columns_per_task, params.n);
+  for (; i + kLanes <= end; i += kLanes) {
+    hn::StoreU(activate(hn::LoadU(d, in + i)), d, out + i);
+  }
+  for (; i < end; ++i) {
+    out[i] = is_relu ? std::max(in[i], 0.0f) : 1.0f / (1.0f + std::exp(-in[i]));
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vesper
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vesper {
+
+HWY_EXPORT(run_activation);
+
+void prepare_activation(PreparedCommand& prepared, const CommandToPrepare& command) {
+  const auto& params = command.command().params_as<ActivationParams>();
+  command.require(params.n > 0, "a size is zero");
+  command.require(params.kind <= kActivationSigmoid, "unknown kind of activation");
+  command.require_bytes(0, uint64_t{params.n} * sizeof(float));
+  command.require_bytes(1, uint64_t{params.n} * sizeof(float));
+  prepared.run = HWY_DYNAMIC_DISPATCH(run_activation);
+  prepared.columns_per_task = 16384;
+  prepared.n_tasks =
+      params.n / prepared.columns_per_task + (params.n % prepared.columns_per_task != 0 ? 1 : 0);
+}
+
+}  // namespace vesper
+#endif

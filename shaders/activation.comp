@@ -1,0 +1,19 @@
+// activation: a function of each number by itself, one a thread.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "buffers.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint kKind = 0;
+
+layout(push_constant) uniform Push {
+  Address out_, in_;
+  ActivationParams p;
+};
+
+void main() {
+  uint i = gl_GlobalInvocationID.x;
+  if (i >= p.n) return;
+  float x = F32Buffer(in_).v[i];
+  F32Buffer(out_).v[i] = kKind == kActivationRelu ? max(x, 0.0) : 1.0 / (1.0 + exp(-x));
+}
