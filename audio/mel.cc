@@ -192,6 +192,28 @@ void MelSpectrogram::finish() {
   s.pending = {};
 }
 
+void MelSpectrogram::keep(std::span<const std::pair<size_t, size_t>> stretches) {
+  State& s = *state_;
+  size_t n_kept = 0, last_end = 0;
+  float maximum = kLogFloor;
+  for (const auto& [begin, end] : stretches) {
+    if (!s.is_finished || begin < last_end || end < begin || end > s.content_frames) {
+      throw Error(ErrorKind::kInternal, "mel: frames " + std::to_string(begin) + " to " +
+                                            std::to_string(end) + " cannot be kept");
+    }
+    last_end = end;
+    // Rows move towards the beginning only, so none is overwritten before it has moved.
+    for (size_t frame = begin; frame < end; ++frame, ++n_kept) {
+      const float* from = s.row(frame);
+      maximum = std::max(maximum, *std::max_element(from, from + s.n_mels));
+      if (frame != n_kept) std::copy_n(from, s.n_mels, s.row(n_kept));
+    }
+  }
+  s.n_rows = s.content_frames = n_kept;
+  s.chunks.resize((n_kept + kFramesPerChunk - 1) / kFramesPerChunk);
+  s.maximum = maximum;
+}
+
 int MelSpectrogram::n_mels() const { return static_cast<int>(state_->n_mels); }
 
 size_t MelSpectrogram::content_frames() const {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "audio/mel_filters.h"
@@ -58,6 +59,12 @@ class MelSpectrogram {
 
   // The recording has ended: computes the rows that reach into the silence after it.
   void finish();
+
+  // Leaves only these stretches of the content, one behind the other: rising, none overlapping,
+  // within content_frames(). Each has its first frame and the one beyond its last. The maximum
+  // becomes that of what is left, and nothing of it sounds beyond its end. After `finish`; else
+  // throws Error(kInternal).
+  void keep(std::span<const std::pair<size_t, size_t>> stretches);
 
   int n_mels() const;
 

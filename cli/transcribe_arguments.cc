@@ -36,6 +36,13 @@ Turns speech into text. A RECORDING is an audio file, or - for standard input.
       --version, -h, --help
       --help-decoding    the options of search, thresholds, prompts and clips
 
+Only what is speech (model silero-vad, from scripts/fetch-models.sh):
+      --vad                         leave out silence, noise and music
+      --vad-threshold X             probability from which on it is speech (0.5)
+      --vad-min-speech-ms N         shorter is no speech (250)
+      --vad-min-silence-ms N        shorter does not end it (2000)
+      --vad-pad-ms N                added before and after (400)
+
 Models are looked for in $VESPER_MODELS and in ~/.cache/vesper/models.
 Exit status: 0 done, 2 usage, 3 input, 4 model, 5 device, 6 output.
 
@@ -311,6 +318,24 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
     decoding.no_speech_threshold = parse_threshold("--no-speech-threshold", text);
   });
   option("--suppress-tokens", [&](const std::string& text) { parse_suppressed(text, decoding); });
+  bool vad = false;
+  std::string vad_detail;  // an option that is of no use without --vad
+  SpeechSettings speech;
+  app.add_flag("--vad", vad);
+  const auto vad_option = [&](const std::string& name, double& setting, double low, double high,
+                              const char* expected) {
+    option(name.c_str(), [&, name, low, high, expected](const std::string& text) {
+      setting = parse_number(name, text, low, high, expected);
+      vad_detail = name;
+    });
+  };
+  constexpr double kHourMs = 3600e3;
+  vad_option("--vad-threshold", speech.threshold, 0.01, 0.99, "a number from 0.01 to 0.99");
+  vad_option("--vad-min-speech-ms", speech.min_speech_duration_ms, 0, kHourMs,
+             "milliseconds from 0 to 3600000");
+  vad_option("--vad-min-silence-ms", speech.min_silence_duration_ms, 0, kHourMs,
+             "milliseconds from 0 to 3600000");
+  vad_option("--vad-pad-ms", speech.speech_pad_ms, 0, kHourMs, "milliseconds from 0 to 3600000");
   app.add_option("recordings", arguments.inputs);
 
   try {
@@ -333,6 +358,11 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
     decoding.temperatures = rising_temperatures(decoding.temperatures, *increment);
   }
   arguments.engine.n_candidates = most_candidates(decoding);
+  if (vad) {
+    arguments.engine.vad = speech;
+  } else if (!vad_detail.empty()) {
+    throw Error(ErrorKind::kUsage, vad_detail + ": expected together with --vad");
+  }
   if (arguments.inputs.empty()) {
     throw Error(ErrorKind::kUsage, "expected at least one recording (see transcribe --help)");
   }

@@ -49,6 +49,20 @@ void check_input(const std::string& input) {
   if (S_ISDIR(status.st_mode)) throw Error(ErrorKind::kInput, "is a folder, expected a recording");
 }
 
+// The model of --vad. It has no address to fetch it from by itself: it comes in a Python package.
+fs::path find_vad_model(const ModelLookup& lookup) {
+  constexpr const char* kName = "silero-vad";
+  try {
+    return find_model(kName, lookup);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kModel,
+                std::string("--vad: model \"") + kName +
+                    "\" is not there: scripts/fetch-models.sh silero-vad fetches "
+                    "it (" +
+                    error.what() + ")");
+  }
+}
+
 // One run of the program.
 class Run {
  public:
@@ -120,6 +134,7 @@ class Run {
     };
     EngineSettings settings = arguments_.engine;
     settings.model = find_model(arguments_.model, lookup);
+    if (settings.vad) settings.vad_model = find_vad_model(lookup);
     progress_.clear();
     const auto start = Clock::now();
     engine_ = load(settings);

@@ -6,10 +6,12 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "decoder/decoding_settings.h"
 #include "decoder/transcript.h"
+#include "vad/speech_spans.h"
 
 namespace vesper {
 
@@ -20,6 +22,9 @@ struct EngineSettings {
   std::string compute = "auto";  // "auto", "f32", "f16", "bf16" or "int8"
   unsigned threads = 0;          // of the CPU device; 0 takes all cores
   unsigned n_candidates = 1;     // sequences that a window may be decoded with at once
+  // Only speech is transcribed: what counts as speech, and the model that finds it.
+  std::optional<SpeechSettings> vad;
+  std::filesystem::path vad_model;  // an existing file or folder, if `vad` is given
 };
 
 class TranscriptionEngine {

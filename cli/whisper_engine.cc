@@ -1,13 +1,52 @@
 #include "cli/whisper_engine.h"
 
+#include <algorithm>
+#include <cmath>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "audio/recording.h"
 #include "decoder/transcriber.h"
 #include "decoder/whisper_model.h"
+#include "vad/silero_vad.h"
 
 namespace vesper {
 namespace {
+
+// What of the stretches lies within the clips (start, end, start, ... in seconds; no clips: all).
+std::vector<FrameSpan> within_clips(const std::vector<FrameSpan>& spans,
+                                    const std::vector<double>& clips_s, uint64_t n_frames) {
+  if (clips_s.empty()) return spans;
+  constexpr double kFramesPerSecond = 100;
+  const auto frame = [&](size_t i) {
+    if (i >= clips_s.size()) return n_frames;
+    const double at = std::min(clips_s[i] * kFramesPerSecond, static_cast<double>(n_frames));
+    return static_cast<uint64_t>(std::llround(at));
+  };
+  std::vector<FrameSpan> cut;
+  for (size_t clip = 0; clip < clips_s.size(); clip += 2) {
+    for (const FrameSpan& span : spans) {
+      const FrameSpan part{std::max(span.begin, frame(clip)), std::min(span.end, frame(clip + 1))};
+      if (part.begin < part.end) cut.push_back(part);
+    }
+  }
+  return cut;
+}
+
+// From times within the kept stretches to times of the recording.
+Segment in_recording(Segment segment, const SpeechTimeline& timeline) {
+  constexpr double kFramesPerSecond = 100;
+  segment.seek = std::lround(
+      timeline.start_s(static_cast<double>(segment.seek) / kFramesPerSecond) * kFramesPerSecond);
+  segment.start_s = timeline.start_s(segment.start_s);
+  segment.end_s = timeline.end_s(segment.end_s);
+  for (Word& word : segment.words) {
+    word.start_s = timeline.start_s(word.start_s);
+    word.end_s = timeline.end_s(word.end_s);
+  }
+  return segment;
+}
 
 class WhisperEngine final : public TranscriptionEngine {
  public:
@@ -15,7 +54,11 @@ class WhisperEngine final : public TranscriptionEngine {
       : model_(settings.model,
                open_device(settings.device, DeviceOptions{.n_threads = settings.threads}),
                parse_compute(settings.compute), 1, settings.n_candidates),
-        transcriber_(model_) {}
+        transcriber_(model_) {
+    if (!settings.vad) return;
+    speech_settings_ = *settings.vad;
+    vad_.emplace(model_.device(), settings.vad_model);
+  }
 
   std::string description() const override {
     const DeviceInfo& device = model_.device().info();
@@ -25,14 +68,57 @@ class WhisperEngine final : public TranscriptionEngine {
   Transcript transcribe(const std::string& input, const DecodingSettings& settings,
                         const std::function<void(const Segment&)>& on_segment,
                         const std::function<void(double, double)>& on_progress) override {
+    if (vad_) return transcribe_speech(input, settings, on_segment, on_progress);
     const MelSpectrogram mel =
         read_log_mel(AudioReader(input), static_cast<int>(model_.n_mels()), model_.mel_filters());
     return transcriber_.transcribe(mel, settings, on_segment, on_progress);
   }
 
  private:
+  // The same of the stretches of speech alone, put one behind the other.
+  Transcript transcribe_speech(const std::string& input, const DecodingSettings& settings,
+                               const std::function<void(const Segment&)>& on_segment,
+                               const std::function<void(double, double)>& on_progress) {
+    RecordingReader recording((AudioReader(input)));
+    MelSpectrogram mel(static_cast<int>(model_.n_mels()), model_.mel_filters());
+    std::vector<float> block(size_t{1} << 14);
+    uint64_t n_samples = 0;
+    for (size_t got = block.size(); got == block.size(); n_samples += got) {
+      got = recording.read(block.data(), block.size());
+      mel.push(block.data(), got);
+      vad_->push(block.data(), got);
+    }
+    mel.finish();
+    constexpr double kFramesPerSecond = 100;
+    const double duration_s = static_cast<double>(mel.content_frames()) / kFramesPerSecond;
+    const std::vector<FrameSpan> speech = within_clips(
+        frames_of(find_speech(vad_->finish(), n_samples, speech_settings_), mel.content_frames()),
+        settings.clip_timestamps, mel.content_frames());
+    DecodingSettings of_speech = settings;
+    of_speech.clip_timestamps.clear();
+    std::vector<std::pair<size_t, size_t>> kept;
+    for (const FrameSpan& span : speech) kept.emplace_back(span.begin, span.end);
+    mel.keep(kept);
+
+    const SpeechTimeline timeline(speech);
+    Transcript transcript = transcriber_.transcribe(
+        mel, of_speech,
+        [&](const Segment& segment) {
+          if (on_segment) on_segment(in_recording(segment, timeline));
+        },
+        [&](double done_s, double total_s) {
+          if (!on_progress) return;
+          on_progress(done_s < total_s ? timeline.start_s(done_s) : duration_s, duration_s);
+        });
+    transcript.duration_s = duration_s;
+    for (Segment& segment : transcript.segments) segment = in_recording(segment, timeline);
+    return transcript;
+  }
+
   WhisperModel model_;
   Transcriber transcriber_;
+  std::optional<SileroVad> vad_;
+  SpeechSettings speech_settings_;
 };
 
 }  // namespace

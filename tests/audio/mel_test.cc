@@ -9,6 +9,7 @@
 #include <complex>
 #include <filesystem>
 #include <numbers>
+#include <random>
 
 #include "audio/recording.h"
 #include "error/error.h"
@@ -318,6 +319,41 @@ TEST(MelFilters, OfSlaneyAreTrianglesOfOneArea) {
       EXPECT_NEAR(area, 1.0, 0.05) << "band " << m;
     }
   }
+}
+
+TEST(MelKeep, LeavesTheStretchesOneBehindTheOther) {
+  std::vector<float> samples(16000 * 90);
+  std::mt19937 random(7);
+  std::normal_distribution<float> noise(0.0f, 0.1f);
+  for (float& sample : samples) sample = noise(random);
+  samples[16000] = 30.0f;  // a click that is not kept
+  const auto whole_and_kept = [&] {
+    MelSpectrogram mel(80);
+    mel.push(samples.data(), samples.size());
+    mel.finish();
+    return mel;
+  };
+  const MelSpectrogram whole = whole_and_kept();
+  MelSpectrogram kept = whole_and_kept();
+  const std::vector<std::pair<size_t, size_t>> stretches = {{10, 20}, {2990, 6010}, {8999, 9000}};
+  kept.keep(stretches);
+  ASSERT_EQ(kept.content_frames(), 10u + 3020u + 1u);
+  size_t at = 0;
+  float maximum = -10;
+  for (const auto& [begin, end] : stretches) {
+    for (size_t frame = begin; frame < end; ++frame, ++at) {
+      for (size_t m = 0; m < 80; ++m) {
+        ASSERT_EQ(kept.log_mel(at)[m], whole.log_mel(frame)[m]) << frame;
+        maximum = std::max(maximum, kept.log_mel(at)[m]);
+      }
+    }
+  }
+  EXPECT_EQ(kept.maximum(), maximum);
+  EXPECT_LT(maximum, whole.maximum());
+  kept.keep({});
+  EXPECT_EQ(kept.content_frames(), 0u);
+  const std::vector<std::pair<size_t, size_t>> beyond = {{0, 1}};
+  EXPECT_THROW(kept.keep(beyond), Error);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 //   !sleep MILLISECONDS                        wait
 //   !settings                                  a segment that shows the settings
 //   !search                                    one that shows how it was asked to search
+//   !vad                                       a segment that shows those of voice activity
 #include <chrono>
 #include <fstream>
 #include <iostream>
@@ -55,6 +56,7 @@ class FakeEngine : public TranscriptionEngine {
       segment.text = command == "!settings" ? described(decoding)
                      : command == "!search" ? search_of(decoding)
                                             : " " + line;
+      if (command == "!vad") segment.text = described_vad();
       transcript.segments.push_back(segment);
       on_segment(segment);
       transcript.duration_s = segment.end_s;
@@ -90,6 +92,17 @@ class FakeEngine : public TranscriptionEngine {
          << " hotwords=" << decoding.hotwords << " prefix=" << decoding.prefix << " clips=";
     for (double clip : decoding.clip_timestamps) text << clip << ";";
     text << " max_new_tokens=" << decoding.max_new_tokens.value_or(0);
+    return text.str();
+  }
+
+  std::string described_vad() const {
+    if (!settings_.vad) return "none";
+    std::ostringstream text;
+    text << "model=" << settings_.vad_model.filename().string()
+         << " threshold=" << settings_.vad->threshold
+         << " min_speech=" << settings_.vad->min_speech_duration_ms
+         << " min_silence=" << settings_.vad->min_silence_duration_ms
+         << " pad=" << settings_.vad->speech_pad_ms;
     return text.str();
   }
 

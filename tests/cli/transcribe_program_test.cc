@@ -363,7 +363,8 @@ TEST_F(TranscribeProgram, HelpsOnOneScreenForEachKindOfOption) {
   const std::pair<const char*, std::vector<const char*>> screens[] = {
       {"--help",
        {"--model", "--format", "--output-dir", "--language", "--task", "--device", "--compute",
-        "--threads", "--offline", "--quiet", "--verbose", "--version", "--help-decoding"}},
+        "--threads", "--offline", "--quiet", "--verbose", "--version", "--help-decoding", "--vad",
+        "--vad-threshold", "--vad-min-speech-ms", "--vad-min-silence-ms", "--vad-pad-ms"}},
       {"--help-decoding",
        {"--temperature", "--temperature-increment-on-fallback", "--best-of", "--length-penalty",
         "--seed", "--compression-ratio-threshold", "--logprob-threshold", "--no-speech-threshold",
@@ -397,6 +398,26 @@ TEST_F(TranscribeProgram, PassesOnHowToSearchAndWhatToExpect) {
                 .out,
             "candidates=7 temperatures=0.1;0.4;0.7;1; best_of=7 length_penalty=0.500000 seed=9 "
             "carry=1 hotwords=red fox prefix=Dear Sir clips=0;2.5;7; max_new_tokens=30\n");
+}
+
+TEST_F(TranscribeProgram, PassesVoiceActivityOnWithItsModel) {
+  write_file(folder_ / "work/s.wav", "!vad\n");
+  EXPECT_EQ(transcribe({"s.wav"}).out, "none\n");
+  const ChildResult missing = transcribe({"--vad", "s.wav"});
+  expect_failure(missing, 4, "--vad: model \"silero-vad\" is not there");
+  EXPECT_THAT(missing.err, HasSubstr("scripts/fetch-models.sh silero-vad"));
+  std::filesystem::create_directories(folder_ / "models/silero-vad");
+  write_file(folder_ / "models/silero-vad/silero_vad_16k.safetensors", "");
+  EXPECT_EQ(transcribe({"--vad", "s.wav"}).out,
+            "model=silero-vad threshold=0.5 min_speech=250 min_silence=2000 pad=400\n");
+  EXPECT_EQ(transcribe({"--vad", "--vad-threshold", "0.6", "--vad-min-speech-ms", "100",
+                        "--vad-min-silence-ms=500", "--vad-pad-ms", "30", "s.wav"})
+                .out,
+            "model=silero-vad threshold=0.6 min_speech=100 min_silence=500 pad=30\n");
+  expect_failure(transcribe({"--vad-pad-ms", "30", "s.wav"}), 2,
+                 "--vad-pad-ms: expected together with --vad");
+  expect_failure(transcribe({"--vad", "--vad-threshold", "2", "s.wav"}), 2,
+                 "--vad-threshold: expected a number from 0.01 to 0.99, found \"2\"");
 }
 
 TEST_F(TranscribeProgram, TellsItsVersion) {
