@@ -124,7 +124,6 @@ std::string missing(VkPhysicalDevice physical) {
   vkGetPhysicalDeviceFeatures2(physical, &features.core);
   const std::pair<VkBool32, const char*> needed[] = {
       {features.v12.bufferDeviceAddress, "bufferDeviceAddress"},
-      {features.v12.timelineSemaphore, "timelineSemaphore"},
       {features.v11.storageBuffer16BitAccess, "storageBuffer16BitAccess"},
       {features.v12.storageBuffer8BitAccess, "storageBuffer8BitAccess"},
       {features.v13.synchronization2, "synchronization2"},
@@ -346,7 +345,8 @@ void VulkanContext::open_device(const VulkanOptions& options) {
   wanted.v11.storageBuffer16BitAccess = VK_TRUE;
   wanted.v12.storageBuffer8BitAccess = VK_TRUE;
   wanted.v12.bufferDeviceAddress = VK_TRUE;
-  wanted.v12.timelineSemaphore = VK_TRUE;
+  // The layers need it to check addresses.
+  wanted.core.features.shaderInt64 = options.gpu_assisted && offered.core.features.shaderInt64;
   wanted.v13.synchronization2 = VK_TRUE;
   wanted.v13.maintenance4 = VK_TRUE;
   wanted.v13.subgroupSizeControl = c.fixed_subgroups;
@@ -421,14 +421,10 @@ void VulkanContext::open_device(const VulkanOptions& options) {
   pool_info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
   pool_info.queueFamilyIndex = queue_family_;
   check_vulkan(vkCreateCommandPool(device_, &pool_info, nullptr, &pool_), "vkCreateCommandPool");
-  auto type_info =
-      vulkan_struct<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
-  type_info.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
-  auto semaphore_info =
-      vulkan_struct<VkSemaphoreCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
-  semaphore_info.pNext = &type_info;
-  check_vulkan(vkCreateSemaphore(device_, &semaphore_info, nullptr, &timeline_),
-               "vkCreateSemaphore");
+  const auto fence_info = vulkan_struct<VkFenceCreateInfo>(VK_STRUCTURE_TYPE_FENCE_CREATE_INFO);
+  for (VkFence& fence : fences_) {
+    check_vulkan(vkCreateFence(device_, &fence_info, nullptr, &fence), "vkCreateFence");
+  }
 
   // Ends every submission: what was written is made visible to the host.
   host_barrier_ = allocate_command_buffer();
@@ -452,7 +448,7 @@ VulkanContext::~VulkanContext() { destroy(); }
 void VulkanContext::destroy() {
   if (device_) {
     vkDeviceWaitIdle(device_);
-    if (timeline_) vkDestroySemaphore(device_, timeline_, nullptr);
+    for (VkFence fence : fences_) vkDestroyFence(device_, fence, nullptr);
     if (pool_) vkDestroyCommandPool(device_, pool_, nullptr);
     vkDestroyDevice(device_, nullptr);
     device_ = VK_NULL_HANDLE;
@@ -483,38 +479,30 @@ uint64_t VulkanContext::submit(const VkCommandBuffer* buffers, uint32_t count) {
   if (submit_infos_.size() < count + 1) submit_infos_.resize(count + 1, one);
   for (uint32_t i = 0; i < count; ++i) submit_infos_[i].commandBuffer = buffers[i];
   submit_infos_[count].commandBuffer = host_barrier_;
-  auto signal = vulkan_struct<VkSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO);
-  signal.semaphore = timeline_;
-  signal.value = submitted_ + 1;
-  signal.stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT;
   auto info = vulkan_struct<VkSubmitInfo2>(VK_STRUCTURE_TYPE_SUBMIT_INFO_2);
   info.commandBufferInfoCount = count + 1;
   info.pCommandBufferInfos = submit_infos_.data();
-  info.signalSemaphoreInfoCount = 1;
-  info.pSignalSemaphoreInfos = &signal;
-  check_vulkan(vkQueueSubmit2(queue_, 1, &info, VK_NULL_HANDLE), "vkQueueSubmit2");
-  return ++submitted_;
+  const uint64_t number = submitted_ + 1;
+  if (number > kMaxInFlight) wait(number - kMaxInFlight);
+  const VkFence fence = fences_[number % kMaxInFlight];
+  check_vulkan(vkResetFences(device_, 1, &fence), "vkResetFences");
+  check_vulkan(vkQueueSubmit2(queue_, 1, &info, fence), "vkQueueSubmit2");
+  return submitted_ = number;
 }
 
 void VulkanContext::wait(uint64_t submission) {
   if (waited_ >= submission) return;
+  // Submissions end in order, and those up to submitted_ - kMaxInFlight have been waited for.
+  const VkFence fence = fences_[submission % kMaxInFlight];
   // On an H200 polling returns 11 us after the end, waiting 32 us. A software device needs the
   // core.
   if (capabilities_.is_hardware_gpu) {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point until = Clock::now() + std::chrono::milliseconds(2);
-    uint64_t value = 0;
-    while (Clock::now() < until) {
-      check_vulkan(vkGetSemaphoreCounterValue(device_, timeline_, &value),
-                   "vkGetSemaphoreCounterValue");
-      if (value >= submission) break;
+    while (Clock::now() < until && vkGetFenceStatus(device_, fence) == VK_NOT_READY) {
     }
   }
-  auto info = vulkan_struct<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
-  info.semaphoreCount = 1;
-  info.pSemaphores = &timeline_;
-  info.pValues = &submission;
-  check_vulkan(vkWaitSemaphores(device_, &info, UINT64_MAX), "vkWaitSemaphores");
+  check_vulkan(vkWaitForFences(device_, 1, &fence, VK_TRUE, UINT64_MAX), "vkWaitForFences");
   waited_ = submission;
 }
 

@@ -3,6 +3,7 @@
 
 #include <vulkan/vulkan.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -73,9 +74,11 @@ class VulkanContext {
   uint32_t queue_family_ = 0;
   VkQueue queue_ = VK_NULL_HANDLE;
   VkCommandPool pool_ = VK_NULL_HANDLE;
-  VkSemaphore timeline_ = VK_NULL_HANDLE;
-  uint64_t submitted_ = 0;  // the timeline's value when all is done
-  uint64_t waited_ = 0;     // the value last waited for
+  // Submission n signals fences_[n % kMaxInFlight].
+  static constexpr uint32_t kMaxInFlight = 16;
+  std::array<VkFence, kMaxInFlight> fences_{};
+  uint64_t submitted_ = 0;  // the number of the last submission
+  uint64_t waited_ = 0;     // the last one known to have run
   VkCommandBuffer host_barrier_ = VK_NULL_HANDLE;
   std::vector<VkCommandBufferSubmitInfo> submit_infos_;
   PFN_vkCmdBeginConditionalRenderingEXT begin_conditional_ = nullptr;
