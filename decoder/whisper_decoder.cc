@@ -111,6 +111,7 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
   host_no_speech_.resize(n_windows);
   record_prompts();
   recordings_of({.n_tasks = 1, .n_candidates = 1});
+  recordings_of({.n_tasks = 1, .n_candidates = n_sequences / n_windows});
 }
 
 void WhisperDecoder::emit_cross_kv(DispatchTable& table, uint32_t n_windows,
