@@ -3,7 +3,8 @@ add_compile_options(-Wall -Wextra -Wshadow
                     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
                     $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)  # false alarms on std::string, GCC bug 105651
+  # False alarms of GCC 12 on std::string (bug 105651) and std::optional (bug 105562).
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict> -Wno-maybe-uninitialized)
 endif()
 if(VESPER_WERROR)
   add_compile_options(-Werror)
