@@ -62,11 +62,18 @@ uvec4 pack_halves(vec4 low, vec4 high) {
 // Eight elements from i, a multiple of 8, as halves.
 uvec4 load_halves(Address address, uint i, uint format) {
   if (format == kDTypeF16) return UVec4Buffer(address).v[i / 8];
-  if (format == kDTypeI8) {
-    uvec2 bits = UVec2Buffer(address).v[i / 8];
-    return pack_halves(unpack_bytes(bits.x), unpack_bytes(bits.y));
-  }
   return pack_halves(Vec4Buffer(address).v[i / 4], Vec4Buffer(address).v[i / 4 + 1]);
+}
+
+// The same of the weight; int8 stays as it is in the first two words until it is needed, since
+// converting it at once would wait for the load.
+uvec4 load_weight_bits(uint i) {
+  if (kWeightFormat == kDTypeI8) return uvec4(UVec2Buffer(weight).v[i / 8], 0, 0);
+  return load_halves(weight, i, kWeightFormat);
+}
+uvec4 weight_halves(uvec4 bits) {
+  if (kWeightFormat != kDTypeI8) return bits;
+  return pack_halves(unpack_bytes(bits.x), unpack_bytes(bits.y));
 }
 
 // Outputs o .. o + n of a row that starts at `start`; n is 4.
@@ -146,12 +153,12 @@ void main() {
     in_next[i] = in_exists[i] && chunk * 8 < p.n_in ? load_halves(in_, in_start[i], kInDtype) : uvec4(0);
   }
   [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
-    weight_next[i] = chunk * 8 < columns ? load_halves(weight, weight_start[i], kWeightFormat) : uvec4(0);
+    weight_next[i] = chunk * 8 < columns ? load_weight_bits(weight_start[i]) : uvec4(0);
   }
   for (uint k0 = 0; k0 < columns; k0 += kDepth) {
     [[unroll]] for (uint i = 0; i < kInLoads; ++i) in_tile[(load_row + i * kStep) * kPitch + chunk] = in_next[i];
     [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
-      weight_tile[(load_row + i * kStep) * kPitch + chunk] = weight_next[i];
+      weight_tile[(load_row + i * kStep) * kPitch + chunk] = weight_halves(weight_next[i]);
     }
     barrier();
     uint next = k0 + kDepth;
@@ -164,7 +171,7 @@ void main() {
       bool weight_column = next + chunk * 8 < columns;
       [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
         weight_next[i] =
-            weight_column ? load_halves(weight, weight_start[i] + next, kWeightFormat) : uvec4(0);
+            weight_column ? load_weight_bits(weight_start[i] + next) : uvec4(0);
       }
     }
     [[unroll]] for (uint k = 0; k < kDepth / kInner; ++k) {
