@@ -71,12 +71,12 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
                                  provider.whisper().n_audio_ctx)),
       max_rows_(most_rows(n_text_ctx_, n_windows, n_sequences)) {
   const uint32_t d = stack_.shape().d_model;
-  embedding_ = device.upload({{&provider.require("decoder.embed.weight")}, false},
-                             WeightUse::kEmbedding, compute);
+  const WeightUploader upload(device, provider, compute);
+  embedding_ =
+      upload.matrix({{&provider.require("decoder.embed.weight")}, false}, WeightUse::kEmbedding);
   const TensorView* untied = provider.find("decoder.output.weight");
-  output_ = untied ? device.upload({{untied}, false}, WeightUse::kAnyRows, compute) : embedding_;
-  position_ = WeightUploader(device, provider, compute)
-                  .vector("decoder.position.weight", uint64_t{n_text_ctx_} * d);
+  output_ = untied ? upload.matrix({{untied}, false}, WeightUse::kAnyRows) : embedding_;
+  position_ = upload.vector("decoder.position.weight", uint64_t{n_text_ctx_} * d);
 
   const uint64_t n = n_sequences, n_logits = n + n_windows;
   const auto floats = [&](uint64_t count, const char* label) {

@@ -29,6 +29,12 @@ void require_elements(const WeightProvider& provider, const TensorView& tensor, 
 
 }  // namespace
 
+Weight WeightUploader::matrix(const MatrixSource& source, WeightUse use) const {
+  const Weight weight = device_.upload(source, use, compute_);
+  for (const TensorView* part : source.parts) provider_.release(*part);
+  return weight;
+}
+
 Operand WeightUploader::store(const std::vector<float>& values, const std::string& name) const {
   const Operand buffer = device_.allocate(values.size() * sizeof(float), name);
   device_.write(buffer, values.data());
@@ -69,7 +75,7 @@ LinearWeights WeightUploader::linear(const std::string& prefix,
       bias.resize(bias.size() + n_out[i], 0.0f);
     }
   }
-  linear.weight = device_.upload(source, use, compute_);
+  linear.weight = matrix(source, use);
   if (has_bias) linear.bias = store(bias, prefix + parts[0] + ".bias");
   return linear;
 }
@@ -79,7 +85,7 @@ LinearWeights WeightUploader::convolution(const std::string& name, uint32_t n_ou
   const TensorView& tensor = provider_.require(name + ".weight");
   require_elements(provider_, tensor, uint64_t{n_out} * channels * width);
   LinearWeights linear;
-  linear.weight = device_.upload({{&tensor}, true}, WeightUse::kManyRows, compute_);
+  linear.weight = matrix({{&tensor}, true}, WeightUse::kManyRows);
   linear.bias = vector(name + ".bias", n_out);
   return linear;
 }

@@ -44,6 +44,8 @@ class WeightUploader {
 
   // The tensor as f32. Throws Error(kModel) if it is absent or has not `n` elements.
   Operand vector(const std::string& name, uint64_t n) const;
+  // The matrix; the memory under its file is given back. Throws what Device::upload does.
+  Weight matrix(const MatrixSource& source, WeightUse use) const;
   NormWeights norm(const std::string& name, uint32_t d) const;
   // The matrices `prefix + part + ".weight"` one above the other, and their biases, zero for a part
   // that has none; no bias at all if none has one. Each part is [n_out / parts, n_in].
