@@ -183,7 +183,7 @@ void print_profile(Device& device, const DispatchTable& table, RecordingId recor
   };
   std::vector<double> best;
   for (uint32_t i = 0; i < repeats; ++i) {
-    const std::vector<double> us = profile_us(device, recording);
+    const std::vector<double> us = device.profile_us(recording);
     if (best.empty()) best = us;
     for (size_t c = 0; c < us.size(); ++c) best[c] = std::min(best[c], us[c]);
   }

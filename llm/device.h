@@ -83,6 +83,13 @@ class Device {
   // Replays a recording `times` times. If `stop` is given (u32), replays after it became non-zero
   // do nothing. May return before the work is done; reads wait for it.
   virtual void run(RecordingId recording, uint32_t times = 1, const Operand& stop = {}) = 0;
+  // Replays a recording once, each command alone in the order of the table, and returns the
+  // microseconds that each took. Throws Error(kDevice) if the device has no clock for that.
+  virtual std::vector<double> profile_us(RecordingId recording) = 0;
+
+  // The bytes that upload() of this would take, scales and padding included.
+  virtual uint64_t stored_bytes(const MatrixSource& source, WeightUse use,
+                                Compute resolved) const = 0;
 };
 
 struct DeviceOptions {

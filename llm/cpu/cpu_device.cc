@@ -1,6 +1,7 @@
 #include "llm/cpu/cpu_device.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -64,6 +65,20 @@ void run_task_of_stage(const void* context, uint32_t stage, uint32_t task, uint3
   command.run(command, at.task, scratch);
 }
 
+// One command by itself, as profile_us runs it.
+struct SingleCommand {
+  const PreparedCommand* command;
+  ThreadScratch* scratch;  // [n_threads]
+};
+
+void run_task_of_command(const void* context, uint32_t, uint32_t task, uint32_t thread,
+                         uint32_t serial) {
+  const auto& single = *static_cast<const SingleCommand*>(context);
+  ThreadScratch& scratch = single.scratch[thread];
+  scratch.begin_task(*single.command, serial);
+  single.command->run(*single.command, task, scratch);
+}
+
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(const DeviceOptions& options)
@@ -106,6 +121,18 @@ class CpuDevice final : public Device {
     buffers_.emplace_back(bytes, std::string(label));
     encoder_matrices_.push_back(nullptr);
     return {static_cast<BufferId>(buffers_.size()), 0, 0, bytes};
+  }
+
+  uint64_t stored_bytes(const MatrixSource& source, WeightUse use,
+                        Compute resolved) const override {
+    const Weight weight = shape_of(source);
+    if (use == WeightUse::kManyRows) {
+      return PackedMatrix::packed_bytes(weight.n_out, weight.n_in, resolved);
+    }
+    const WeightLayout layout =
+        weight_layout(choose_weight_format(source, resolved), weight.n_out, weight.n_in);
+    const uint64_t scales = layout.element == DType::kI8 ? weight.n_out * sizeof(float) : 0;
+    return layout.bytes() + scales;
   }
 
   Weight upload(const MatrixSource& source, WeightUse use, Compute resolved) override {
@@ -184,6 +211,26 @@ class CpuDevice final : public Device {
 #ifndef NDEBUG
     for (const BufferMemory& buffer : buffers_) buffer.check_canaries();
 #endif
+  }
+
+  std::vector<double> profile_us(RecordingId id) override {
+    if (id >= recordings_.size()) {
+      throw Error(ErrorKind::kInternal, "cpu: no recording " + std::to_string(id));
+    }
+    using Clock = std::chrono::steady_clock;
+    std::vector<double> us;
+    for (const PreparedCommand& command : recordings_[id]->commands) {
+      const SingleCommand single{&command, scratch_.data()};
+      Program program;
+      program.run_task = run_task_of_command;
+      program.context = &single;
+      program.n_tasks = &command.n_tasks;
+      program.n_stages = command.n_tasks == 0 ? 0 : 1;
+      const auto start = Clock::now();
+      pool_.run(program, 1, nullptr);
+      us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+    }
+    return us;
   }
 
  private:

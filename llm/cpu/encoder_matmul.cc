@@ -55,8 +55,7 @@ struct PackedMatrix::Storage {
     const float* scale = column_scale.empty() ? nullptr : column_scale.data();
     const bool on_tiles = compute != Compute::kF32 && cpu_features().amx;
     const VectorUnit unit = vector_unit(compute);
-    bytes =
-        on_tiles ? amx_weight_bytes(n_out, n_in, compute) : vector_weight_bytes(n_out, n_in, unit);
+    bytes = packed_bytes(n_out, n_in, compute) - column_scale.size() * sizeof(float);
     packed = hwy::AllocateAligned<uint8_t>(bytes);
     if (!packed) {
       throw Error(ErrorKind::kDevice,
@@ -116,6 +115,12 @@ PackedMatrix& PackedMatrix::operator=(PackedMatrix&&) noexcept = default;
 uint32_t PackedMatrix::n_out() const { return storage_->n_out; }
 uint32_t PackedMatrix::n_in() const { return storage_->n_in; }
 Compute PackedMatrix::compute() const { return storage_->compute; }
+uint64_t PackedMatrix::packed_bytes(uint32_t n_out, uint32_t n_in, Compute compute) {
+  const bool on_tiles = compute != Compute::kF32 && cpu_features().amx;
+  const uint64_t bytes = on_tiles ? amx_weight_bytes(n_out, n_in, compute)
+                                  : vector_weight_bytes(n_out, n_in, vector_unit(compute));
+  return bytes + (compute == Compute::kI8 ? n_out * sizeof(float) : 0);
+}
 uint64_t PackedMatrix::bytes() const {
   return storage_->bytes + storage_->column_scale.size() * sizeof(float);
 }

@@ -55,6 +55,8 @@ class PackedMatrix {
   uint32_t n_in() const;
   Compute compute() const;
   uint64_t bytes() const;  // what the packed weight takes
+  // The same for a matrix that is not made yet.
+  static uint64_t packed_bytes(uint32_t n_out, uint32_t n_in, Compute compute);
 
   // At record: makes what the command needs and says how it falls into tasks for that many threads.
   // Results do not depend on n_threads. Throws Error(kInternal) if params do not fit the matrix.

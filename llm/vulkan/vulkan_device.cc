@@ -80,6 +80,12 @@ class VulkanDevice : public Device {
     return memory_.allocate(bytes, label);
   }
 
+  uint64_t stored_bytes(const MatrixSource& source, WeightUse, Compute resolved) const override {
+    const WeightLayout layout = weight_layout(source, resolved);
+    const uint64_t scales = layout.format == DType::kI8 ? layout.n_out * sizeof(float) : 0;
+    return layout.bytes() + scales;
+  }
+
   Weight upload(const MatrixSource& source, WeightUse, Compute resolved) override {
     const WeightLayout layout = weight_layout(source, resolved);
     const std::string& label = source.parts[0]->name;
@@ -138,7 +144,7 @@ class VulkanDevice : public Device {
     }
   }
 
-  std::vector<double> profile_us(RecordingId id);
+  std::vector<double> profile_us(RecordingId id) override;
 
  private:
   void submit(VkCommandBuffer commands, uint32_t times) {
@@ -250,12 +256,6 @@ std::vector<double> VulkanDevice::profile_us(RecordingId id) {
 }
 
 }  // namespace
-
-std::vector<double> profile_us(Device& device, RecordingId recording) {
-  auto* vulkan = dynamic_cast<VulkanDevice*>(&device);
-  if (!vulkan) throw Error(ErrorKind::kInternal, "profile_us: not a Vulkan device");
-  return vulkan->profile_us(recording);
-}
 
 bool has_hardware_vulkan_device() {
   const std::vector<VulkanListing> devices = list_vulkan_devices();

@@ -47,9 +47,4 @@ struct VulkanOptions {
 };
 std::unique_ptr<Device> open_vulkan_device(uint32_t index, const VulkanOptions& options);
 
-// Runs a recording of a Vulkan device once, each command alone, and returns the microseconds that
-// each took. Throws Error(kInternal) for another kind of device, Error(kDevice) if its queue has no
-// timestamps.
-std::vector<double> profile_us(Device& device, RecordingId recording);
-
 }  // namespace vesper

@@ -213,7 +213,7 @@ TEST_F(VulkanDeviceTest, ProfileTimesEveryCommand) {
   const std::unique_ptr<Device> device = open({});
   std::mt19937 engine(5);
   const Chain chain = make_chain(*device, engine, 1, 64, 2);
-  const std::vector<double> us = profile_us(*device, device->record(chain.table));
+  const std::vector<double> us = device->profile_us(device->record(chain.table));
   ASSERT_EQ(us.size(), chain.table.commands().size());
   for (const double time : us) EXPECT_GT(time, 0.0);
 }
