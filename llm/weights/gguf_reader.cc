@@ -75,7 +75,8 @@ ModelContents read_gguf(const ModelFiles& files, std::shared_ptr<const MappedFil
   for (const GgufTensor& from : gguf->tensors) {
     const DTypeDescriptor* format = find_dtype(from.format);
     if (format == nullptr) {
-      contents.unreadable.push_back({from.name, from.format});
+      contents.unreadable.push_back(
+          {from.name, from.format, from.shape, from.data.data(), from.bytes});
       continue;
     }
     TensorView tensor;

@@ -99,7 +99,9 @@ class FileReader {
     });
     const DTypeDescriptor* format = find_dtype(lower);
     if (format == nullptr || format->block > 1) {
-      into_.unreadable.push_back({std::move(entry.name), std::move(entry.format)});
+      const auto bytes = data.subspan(entry.begin, entry.end - entry.begin);
+      into_.unreadable.push_back({std::move(entry.name), std::move(entry.format),
+                                  std::move(entry.shape), bytes.data(), bytes.size()});
       return;
     }
     uint64_t n = 1;

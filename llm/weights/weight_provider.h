@@ -69,6 +69,9 @@ struct WhisperHyperparameters {
 struct UnreadableTensor {
   std::string name;    // canonical
   std::string format;  // as the file spells it
+  std::vector<uint64_t> shape = {};
+  const void* data = nullptr;  // null if the file's reader cannot tell where it is
+  uint64_t bytes = 0;
 };
 
 // What one of the readers found in a model's files.
@@ -96,6 +99,12 @@ class WeightProvider {
   std::string_view family() const { return contents_.family; }
   // Every tensor, in the order of the file. Fused tensors appear as their canonical parts.
   const std::vector<TensorView>& tensors() const { return contents_.tensors; }
+  // Those in formats without a row in the table, in the order of the file.
+  const std::vector<UnreadableTensor>& unreadable() const { return contents_.unreadable; }
+  // The files that the tensors lie in.
+  const std::vector<std::shared_ptr<const MappedFile>>& files() const { return contents_.files; }
+  // Whether whisper() has an answer.
+  bool is_whisper() const { return contents_.whisper.has_value(); }
   // The tensor of that canonical name, or null. Stable for the provider's life.
   const TensorView* find(std::string_view canonical_name) const;
   // The same, but throws Error(kModel) naming file and tensor if it is absent.

@@ -1,0 +1,48 @@
+// The command line of `inspect`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vesper {
+
+enum class InspectMode {
+  kSummary,
+  kMetadata,
+  kTensors,
+  kTokenizer,
+  kChecksum,
+  kVerify,
+  kDiff,
+  kDevices,
+  kTable,
+  kProfile,
+};
+
+struct InspectArguments {
+  InspectMode mode = InspectMode::kSummary;
+  std::vector<std::string> models;   // names or paths: one; two for kDiff, none for kDevices
+  std::string recording;             // that kProfile transcribes; empty: noise
+  std::vector<std::string> filters;  // globs over names of tensors and keys; empty: everything
+  std::string text;                  // what kTokenizer splits
+  std::string device = "auto";       // for what is run, or asked what it would run
+  std::string compute = "auto";
+  std::string trace, csv;   // files that kProfile writes, where asked to
+  bool statistics = false;  // of the numbers in tensors
+  bool json = false;
+  bool offline = false;
+  uint32_t threads = 0;  // 0: as many as there are cores
+};
+
+struct InspectCommand {
+  // Help or the version, if that is what was asked for: print it and end.
+  std::optional<std::string> answer;
+  InspectArguments arguments;
+};
+
+// Throws Error(kUsage) naming the option, what it expects and what was given.
+InspectCommand parse_inspect_arguments(int argc, const char* const* argv);
+
+}  // namespace vesper

@@ -1,0 +1,316 @@
+#include "cli/inspect_program.h"
+
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/digest.h"
+#include "cli/inspect_arguments.h"
+#include "cli/inspect_report.h"
+#include "cli/inspect_run.h"
+#include "cli/model_lookup.h"
+#include "cli/output.h"
+#include "cli/program.h"
+#include "cli/terminal_text.h"
+#include "error/error.h"
+#include "llm/arch_descriptor.h"
+#include "llm/cpu/cpu_device.h"
+#include "llm/tokenizer/tokenizer.h"
+#include "llm/tokenizer/whisper_tokens.h"
+#ifdef VESPER_HAS_VULKAN
+#include "llm/vulkan/vulkan_device.h"
+#endif
+
+namespace vesper {
+namespace {
+
+constexpr int kModelsDiffer = 1;
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+class Run {
+ public:
+  explicit Run(InspectArguments arguments) : arguments_(std::move(arguments)) {}
+
+  int run() {
+    switch (arguments_.mode) {
+      case InspectMode::kSummary:
+        return summary();
+      case InspectMode::kMetadata: {
+        const ModelDescription model = described(0);
+        print([&] { return metadata_text(model, arguments_.filters); },
+              [&] { return metadata_json(model, arguments_.filters); });
+        return 0;
+      }
+      case InspectMode::kTensors:
+        return tensors();
+      case InspectMode::kTokenizer:
+        return tokenizer();
+      case InspectMode::kChecksum:
+        return checksum();
+      case InspectMode::kVerify:
+        return verify();
+      case InspectMode::kDiff: {
+        const ModelDescription a = described(0), b = described(1);
+        const ModelDifference difference = model_difference(a, b, arguments_.threads);
+        print([&] { return difference_text(difference); },
+              [&] { return difference_json(difference); });
+        return difference.empty() ? 0 : kModelsDiffer;
+      }
+      case InspectMode::kDevices:
+        return devices();
+      case InspectMode::kTable: {
+        std::string text;
+        const ReportJson json = model_table(path_of(0), arguments_.device, arguments_.compute,
+                                            arguments_.json ? nullptr : &text);
+        print([&] { return text; }, [&] { return json; });
+        return 0;
+      }
+      case InspectMode::kProfile:
+        return profile();
+    }
+    return 0;
+  }
+
+ private:
+  template <class Text, class Json>
+  void print(const Text& text, const Json& json) {
+    write_to_stdout(arguments_.json ? dump(json()) : text());
+  }
+
+  std::filesystem::path path_of(size_t place) const {
+    ModelLookup lookup;
+    lookup.offline = arguments_.offline;
+    lookup.on_fetch = [](const std::string& name, const std::string& url, const auto&) {
+      print_error("inspect", "fetching " + name + " from " + url);
+    };
+    return find_model(arguments_.models[place], lookup);
+  }
+  ModelDescription described(size_t place) const { return describe_model(path_of(place)); }
+
+  int summary() {
+    const ModelDescription model = described(0);
+    Summary summary{model, why_not(model), kv_bytes_per_1000(model), {}};
+    if (model.provider && model.provider->is_whisper() && model.unknown.empty()) {
+      summary.memory.push_back(plan_memory(model.path, arguments_.device, arguments_.compute));
+    }
+    print([&] { return summary_text(summary); }, [&] { return summary_json(summary); });
+    return 0;
+  }
+
+  // "yes", or what is in the way of running it.
+  static std::string why_not(const ModelDescription& model) {
+    if (!model.problems.empty()) return "no: the files are damaged";
+    if (!model.unknown.empty()) return "no: the engine does not know all of it";
+    if (!model.provider || !model.provider->is_whisper()) {
+      if (model.family.empty()) return "no: nothing says of what family it is";
+      try {
+        arch_descriptor(model.family);
+      } catch (const Error&) {
+        return "no: the engine does not know family " + model.family;
+      }
+    }
+    for (const DescribedTensor& tensor : model.tensors) {
+      if (tensor.has_reader) continue;
+      return "no: tensor " + tensor.view.name + " is in format " + tensor.format +
+             ", which the engine has no kernels for";
+    }
+    return "yes";
+  }
+
+  static uint64_t kv_bytes_per_1000(const ModelDescription& model) {
+    constexpr uint64_t kKeyAndValue = 2, kF16 = 2, kTokens = 1000;
+    const uint64_t n_layers = std::max(model.count("n_layers"), model.count("n_decoder_layers"));
+    const uint64_t n_heads =
+        model.count("n_kv_heads") != 0 ? model.count("n_kv_heads") : model.count("n_heads");
+    // An encoder keeps nothing from token to token.
+    if (model.family == "bert" || model.family == "nomic-bert") return 0;
+    uint64_t bytes = kKeyAndValue * kF16 * kTokens;
+    for (const uint64_t factor : {n_layers, n_heads, model.count("head_dim")}) {
+      if (__builtin_mul_overflow(bytes, factor, &bytes)) return 0;
+    }
+    return bytes;
+  }
+
+  int tensors() {
+    const ModelDescription model = described(0);
+    TensorList list;
+    std::vector<const TensorView*> views;
+    for (const DescribedTensor& tensor : model.tensors) {
+      if (!matches(arguments_.filters, tensor.view.name)) continue;
+      list.tensors.push_back(&tensor);
+      views.push_back(&tensor.view);
+    }
+    if (arguments_.statistics) list.statistics = tensor_statistics(views, arguments_.threads);
+    print([&] { return tensors_text(list); }, [&] { return tensors_json(list); });
+    return 0;
+  }
+
+  int tokenizer() {
+    const ModelDescription model = described(0);
+    if (!model.provider || !model.provider->is_whisper()) {
+      throw Error(ErrorKind::kModel, model.path.string() +
+                                         ": expected a model whose tokenizer is known, found one "
+                                         "of family \"" +
+                                         model.family + "\"");
+    }
+    const auto tokens = WhisperTokens::of_vocabulary_size(model.provider->whisper().n_vocab);
+    const Tokenizer tokenizer(model.provider->vocabulary(), static_cast<uint32_t>(tokens.eot));
+    TextTable table(0b1);
+    ReportJson json = ReportJson::array();
+    table.add({"id", "token", "bytes"});
+    for (const int32_t id : tokenizer.encode(arguments_.text)) {
+      const std::string_view bytes = tokenizer.bytes_of(id);
+      std::string hex;
+      for (const char c : bytes) {
+        static constexpr std::string_view kDigits = "0123456789abcdef";
+        if (!hex.empty()) hex += ' ';
+        hex += kDigits[static_cast<unsigned char>(c) >> 4];
+        hex += kDigits[static_cast<unsigned char>(c) & 15];
+      }
+      table.add({std::to_string(id), "\"" + escaped(bytes) + "\"", hex});
+      json.push_back({{"id", id}, {"text", std::string(bytes)}, {"bytes", hex}});
+    }
+    print([&] { return table.text(); }, [&] { return ReportJson{{"tokens", json}}; });
+    return 0;
+  }
+
+  int checksum() {
+    const std::filesystem::path path = path_of(0);
+    std::vector<std::filesystem::path> files = {path};
+    if (std::filesystem::is_directory(path)) {
+      files.clear();
+      for (const auto& entry : std::filesystem::directory_iterator(path)) {
+        if (entry.is_regular_file()) files.push_back(entry.path());
+      }
+      std::sort(files.begin(), files.end());
+    }
+    std::string text;
+    ReportJson json = ReportJson::array();
+    for (const auto& file : files) {
+      const std::string hex = digest_of_file(file, DigestAlgorithm::kSha256).hex;
+      text += hex + "  " + escaped(file.string()) + "\n";
+      json.push_back({{"file", file.string()}, {"sha256", hex}});
+    }
+    print([&] { return text; }, [&] { return ReportJson{{"files", json}}; });
+    return 0;
+  }
+
+  int verify() {
+    const std::filesystem::path path = path_of(0);
+    std::vector<std::string> problems;
+    size_t n_tensors = 0;
+    uint64_t n_numbers = 0;
+    try {
+      const ModelDescription model = describe_model(path);
+      problems = model.problems;
+      for (const std::string& part : model.unknown) problems.push_back("not known: " + part);
+      std::vector<const TensorView*> views;
+      for (const DescribedTensor& tensor : model.tensors) {
+        views.push_back(&tensor.view);
+        if (!tensor.has_reader) {
+          problems.push_back("tensor " + tensor.view.name + ": format " + tensor.format +
+                             " has no reader, its numbers were not looked at");
+        }
+      }
+      const auto statistics = tensor_statistics(views, arguments_.threads);
+      for (size_t i = 0; i < views.size(); ++i) {
+        n_numbers += statistics[i].n;
+        if (statistics[i].n_nan + statistics[i].n_infinite == 0) continue;
+        problems.push_back("tensor " + views[i]->name + ": " + grouped(statistics[i].n_nan) +
+                           " NaN and " + grouped(statistics[i].n_infinite) + " infinite of " +
+                           grouped(statistics[i].n) + " numbers");
+      }
+      n_tensors = model.tensors.size();
+    } catch (const Error& error) {
+      problems.push_back(first_line(error.what()));
+    }
+    print(
+        [&] {
+          std::string text;
+          for (const std::string& problem : problems) text += escaped(problem) + "\n";
+          return text + (problems.empty() ? "sound: " + grouped(n_tensors) + " tensors, " +
+                                                grouped(n_numbers) + " numbers read\n"
+                                          : grouped(problems.size()) + " problems\n");
+        },
+        [&] {
+          return ReportJson{{"sound", problems.empty()},
+                            {"n_tensors", n_tensors},
+                            {"n_numbers", n_numbers},
+                            {"problems", problems}};
+        });
+    return problems.empty() ? 0 : exit_status(ErrorKind::kModel);
+  }
+
+  int profile() {
+    const Profile profile = profile_model({path_of(0), arguments_.recording, arguments_.device,
+                                           arguments_.compute, arguments_.threads});
+    const auto write = [](const std::string& path, const std::string& text) {
+      if (path.empty()) return;
+      AtomicFile file(path);
+      file.write(text);
+      file.commit();
+    };
+    write(arguments_.trace, profile_trace(profile));
+    write(arguments_.csv, profile_csv(profile));
+    print([&] { return profile_text(profile); }, [&] { return profile_json(profile); });
+    return 0;
+  }
+
+  int devices() {
+    ReportJson json = ReportJson::array();
+    TextTable table(0b100);
+    table.add({"device", "name", "memory", "kind", "note"});
+    const auto cpu = open_cpu_device({});
+    table.add({"cpu", escaped(cpu->info().name), bytes_text(cpu->info().memory_bytes), "CPU",
+               "products in " + std::string(compute_name(cpu->resolve(Compute::kAuto)))});
+    json.push_back({{"device", "cpu"},
+                    {"name", cpu->info().name},
+                    {"memory_bytes", cpu->info().memory_bytes},
+                    {"compute", compute_name(cpu->resolve(Compute::kAuto))}});
+#ifdef VESPER_HAS_VULKAN
+    uint32_t number = 0;
+    for (const VulkanListing& listing : list_vulkan_devices()) {
+      const std::string name = "vulkan:" + std::to_string(number++);
+      std::string note = listing.unusable;
+      ReportJson row = {{"device", name},
+                        {"name", listing.name},
+                        {"memory_bytes", listing.memory_bytes},
+                        {"type", listing.type},
+                        {"is_hardware_gpu", listing.is_hardware_gpu}};
+      if (note.empty()) {
+        const auto device = open_vulkan_device(name, {});
+        const std::string compute(compute_name(device->resolve(Compute::kAuto)));
+        note = "products in " + compute;
+        row["compute"] = compute;
+      } else {
+        row["unusable"] = note;
+      }
+      table.add({name, escaped(listing.name), bytes_text(listing.memory_bytes), listing.type,
+                 escaped(note)});
+      json.push_back(std::move(row));
+    }
+#endif
+    print([&] { return table.text(); }, [&] { return ReportJson{{"devices", json}}; });
+    return 0;
+  }
+
+  InspectArguments arguments_;
+};
+
+}  // namespace
+
+int inspect_main(int argc, const char* const* argv) {
+  return run_program("inspect", [&] {
+    InspectCommand command = parse_inspect_arguments(argc, argv);
+    if (command.answer) {
+      write_to_stdout(*command.answer);
+      return 0;
+    }
+    return Run(std::move(command.arguments)).run();
+  });
+}
+
+}  // namespace vesper

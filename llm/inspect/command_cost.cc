@@ -1,0 +1,146 @@
+#include "llm/inspect/command_cost.h"
+
+#include "llm/dtype.h"
+
+namespace vesper {
+namespace {
+
+double element_bytes(uint32_t dtype) {
+  return dtype_descriptor(static_cast<DType>(dtype)).block_bytes;
+}
+
+std::string dtype_name(uint32_t dtype) { return dtype_descriptor(static_cast<DType>(dtype)).name; }
+
+std::string text(uint32_t number) { return std::to_string(number); }
+
+CommandCost cost(const MatmulParams& p, double weight_bytes, bool has_residual) {
+  const double rows = p.n_rows, out = p.n_out, in = p.n_in;
+  return {2 * rows * out * in, rows * in * element_bytes(p.in_dtype) + weight_bytes +
+                                   rows * out * (element_bytes(p.out_dtype) + 4.0 * has_residual)};
+}
+
+CommandCost cost(const AttentionParams& p) {
+  const double rows = static_cast<double>(p.n_sequences) * p.rows_per_sequence;
+  const double width = static_cast<double>(p.n_heads) * p.head_dim;
+  const double kv_width = static_cast<double>(p.n_kv_heads) * p.head_dim;
+  return {4 * rows * p.rows_per_sequence * width,
+          rows * ((width + 2 * kv_width) * element_bytes(p.in_dtype) +
+                  width * element_bytes(p.out_dtype))};
+}
+
+CommandCost cost(const PagedAttentionParams& p, double n_positions) {
+  const double positions = p.kv_length != 0 ? p.kv_length : n_positions;
+  const double rows = p.n_rows, width = static_cast<double>(p.n_heads) * p.head_dim;
+  const double kv_width = static_cast<double>(p.n_kv_heads) * p.head_dim;
+  return {4 * rows * positions * width,
+          rows * (width * (element_bytes(p.q_dtype) + element_bytes(p.out_dtype)) +
+                  2 * positions * kv_width * element_bytes(p.kv_dtype))};
+}
+
+}  // namespace
+
+CommandCost command_cost(const Command& command, double weight_bytes, double n_positions) {
+  switch (command.kernel) {
+    case Kernel::kEmbed: {
+      const auto& p = command.params_as<EmbedParams>();
+      return {0, static_cast<double>(p.n_rows) * p.d_model * 3 * sizeof(float)};
+    }
+    case Kernel::kNorm: {
+      const auto& p = command.params_as<NormParams>();
+      return {0, static_cast<double>(p.n_rows) * p.d * (4 + element_bytes(p.out_dtype))};
+    }
+    case Kernel::kMatmul:
+      return cost(command.params_as<MatmulParams>(), weight_bytes, command.operands[4].present());
+    case Kernel::kWriteKv: {
+      const auto& p = command.params_as<WriteKvParams>();
+      const double width = static_cast<double>(p.n_kv_heads) * p.head_dim;
+      return {0, 2 * width * p.n_rows * (element_bytes(p.in_dtype) + element_bytes(p.kv_dtype))};
+    }
+    case Kernel::kPagedAttention:
+      return cost(command.params_as<PagedAttentionParams>(), n_positions);
+    case Kernel::kAttention:
+      return cost(command.params_as<AttentionParams>());
+    case Kernel::kRangeProbabilities: {
+      const auto& p = command.params_as<RangeProbabilitiesParams>();
+      return {0, static_cast<double>(p.n_rows) * p.softmax_count * sizeof(float)};
+    }
+    case Kernel::kCopyPages: {
+      // At most: how many rows are copied, if any, the states say.
+      const auto& p = command.params_as<CopyPagesParams>();
+      const double page = static_cast<double>(p.n_kv_heads) * p.page_rows * p.head_dim;
+      return {0, 4 * page * p.n_sequences * element_bytes(p.kv_dtype)};
+    }
+    case Kernel::kTokenPartials: {
+      const auto& p = command.params_as<TokenParams>();
+      return {0, static_cast<double>(p.n_sequences) * p.n_vocab * sizeof(float)};
+    }
+    case Kernel::kTokenChoose: {
+      const auto& p = command.params_as<TokenParams>();
+      return {0, static_cast<double>(p.n_sequences) * p.n_chunks * sizeof(TokenPartial)};
+    }
+    default:
+      break;
+  }
+  // A kernel that this table does not know better: every operand once.
+  double bytes = 0;
+  for (uint32_t i = 0; i < command.n_operands; ++i) {
+    bytes += static_cast<double>(command.operands[i].bytes);
+  }
+  return {0, bytes};
+}
+
+std::string command_text(const Command& command) {
+  switch (command.kernel) {
+    case Kernel::kEmbed: {
+      const auto& p = command.params_as<EmbedParams>();
+      return text(p.n_rows) + " rows of " + text(p.d_model);
+    }
+    case Kernel::kNorm: {
+      const auto& p = command.params_as<NormParams>();
+      return text(p.n_rows) + " rows of " + text(p.d) +
+             (p.kind == kNormRms ? ", RMS, " : ", layer, ") + dtype_name(p.out_dtype);
+    }
+    case Kernel::kMatmul: {
+      const auto& p = command.params_as<MatmulParams>();
+      return text(p.n_rows) + " rows, " + text(p.n_in) + " -> " + text(p.n_out) + ", " +
+             dtype_name(p.in_dtype) + " -> " + dtype_name(p.out_dtype) + ", weights " +
+             text(p.weight_format) + ((p.flags & kMatmulGelu) != 0 ? ", gelu" : "") +
+             (command.operands[4].present() ? ", residual" : "");
+    }
+    case Kernel::kWriteKv: {
+      const auto& p = command.params_as<WriteKvParams>();
+      return text(p.n_rows) + " rows, " + text(p.n_kv_heads) + " heads of " + text(p.head_dim) +
+             ", " + dtype_name(p.in_dtype) + " -> " + dtype_name(p.kv_dtype);
+    }
+    case Kernel::kPagedAttention: {
+      const auto& p = command.params_as<PagedAttentionParams>();
+      return text(p.n_rows) + " rows, " + text(p.n_heads) + "/" + text(p.n_kv_heads) +
+             " heads of " + text(p.head_dim) + ", " +
+             (p.kv_length == 0 ? "causal" : text(p.kv_length) + " positions");
+    }
+    case Kernel::kAttention: {
+      const auto& p = command.params_as<AttentionParams>();
+      return text(p.n_sequences) + " x " + text(p.rows_per_sequence) + " rows, " + text(p.n_heads) +
+             "/" + text(p.n_kv_heads) + " heads of " + text(p.head_dim);
+    }
+    case Kernel::kRangeProbabilities: {
+      const auto& p = command.params_as<RangeProbabilitiesParams>();
+      return text(p.n_rows) + " rows, " + text(p.out_count) + " of " + text(p.softmax_count);
+    }
+    case Kernel::kCopyPages: {
+      const auto& p = command.params_as<CopyPagesParams>();
+      return text(p.n_sequences) + " sequences, " + text(p.n_kv_heads) + " heads of " +
+             text(p.head_dim) + ", pages of " + text(p.page_rows);
+    }
+    case Kernel::kTokenPartials:
+    case Kernel::kTokenChoose: {
+      const auto& p = command.params_as<TokenParams>();
+      return text(p.n_sequences) + " sequences, " + text(p.n_vocab) + " tokens in " +
+             text(p.n_chunks) + " chunks";
+    }
+    default:
+      return {};
+  }
+}
+
+}  // namespace vesper

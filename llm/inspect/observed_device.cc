@@ -1,0 +1,112 @@
+#include "llm/inspect/observed_device.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "error/error.h"
+
+namespace vesper {
+
+ObservedDevice::ObservedDevice(std::unique_ptr<Device> device, Mode mode)
+    : device_(std::move(device)), mode_(mode) {}
+
+void ObservedDevice::note(const Operand& operand, std::string_view label, uint64_t bytes,
+                          bool is_weight, uint64_t passing_bytes) {
+  if (!operand.present()) return;
+  // Devices number their buffers upwards; one may have some of its own between.
+  if (buffers_.size() < operand.buffer) buffers_.resize(operand.buffer);
+  buffers_[operand.buffer - 1] = {std::string(label), bytes, is_weight};
+  allocated_bytes_ += bytes;
+  peak_shared_bytes_ = std::max(peak_shared_bytes_, allocated_bytes_ + passing_bytes);
+}
+
+const ObservedDevice::Buffer* ObservedDevice::buffer_of(const Operand& operand) const {
+  if (!operand.present() || operand.buffer > buffers_.size()) return nullptr;
+  return &buffers_[operand.buffer - 1];
+}
+
+void ObservedDevice::reset_runs() {
+  for (Recorded& recording : recordings_) {
+    recording.n_runs = 0;
+    recording.us.clear();
+  }
+}
+
+uint64_t ObservedDevice::weight_bytes() const {
+  uint64_t bytes = 0;
+  for (const Buffer& buffer : buffers_) bytes += buffer.is_weight ? buffer.bytes : 0;
+  return bytes;
+}
+
+uint64_t ObservedDevice::other_bytes() const {
+  uint64_t bytes = 0;
+  for (const Buffer& buffer : buffers_) bytes += buffer.is_weight ? 0 : buffer.bytes;
+  return bytes;
+}
+
+Operand ObservedDevice::allocate(uint64_t bytes, std::string_view label) {
+  Operand operand{static_cast<BufferId>(buffers_.size() + 1), 0, 0, bytes};
+  if (mode_ != Mode::kPlan) operand = device_->allocate(bytes, label);
+  note(operand, label, bytes, false);
+  return operand;
+}
+
+Weight ObservedDevice::upload(const MatrixSource& source, WeightUse use, Compute resolved) {
+  const uint64_t bytes = device_->stored_bytes(source, use, resolved);
+  const std::string& label = source.parts.front()->name;
+  Weight weight;
+  if (mode_ == Mode::kPlan) {
+    weight.data = {static_cast<BufferId>(buffers_.size() + 1), 0, 0, bytes};
+  } else {
+    weight = device_->upload(source, use, resolved);
+  }
+  uint64_t source_bytes = 0;
+  for (const TensorView* part : source.parts) source_bytes += part->bytes;
+  note(weight.data, label, bytes, true, source_bytes);
+  note(weight.scale, label + " scales", 0, true);  // counted with the matrix
+  return weight;
+}
+
+void ObservedDevice::write(const Operand& to, const void* from) {
+  if (mode_ != Mode::kPlan) device_->write(to, from);
+}
+
+void ObservedDevice::read(const Operand& from, void* to) {
+  if (mode_ == Mode::kPlan) {
+    std::memset(to, 0, from.bytes);
+  } else {
+    device_->read(from, to);
+  }
+}
+
+RecordingId ObservedDevice::record(const DispatchTable& table) {
+  auto id = static_cast<RecordingId>(recordings_.size());
+  if (mode_ != Mode::kPlan) id = device_->record(table);
+  if (recordings_.size() <= id) recordings_.resize(id + 1);
+  recordings_[id].table = table;
+  return id;
+}
+
+void ObservedDevice::run(RecordingId id, uint32_t times, const Operand& stop) {
+  if (mode_ == Mode::kPlan) return;
+  Recorded& recording = recordings_.at(id);
+  if (mode_ == Mode::kRun) {
+    recording.n_runs += times;
+    return device_->run(id, times, stop);
+  }
+  for (uint32_t i = 0; i < times; ++i) {
+    uint32_t stopped = 0;
+    if (stop.present()) device_->read(stop.part(0, sizeof stopped), &stopped);
+    if (stopped != 0) return;
+    const std::vector<double> us = device_->profile_us(id);
+    recording.us.resize(us.size());
+    for (size_t command = 0; command < us.size(); ++command) recording.us[command] += us[command];
+    ++recording.n_runs;
+  }
+}
+
+std::vector<double> ObservedDevice::profile_us(RecordingId recording) {
+  return device_->profile_us(recording);
+}
+
+}  // namespace vesper

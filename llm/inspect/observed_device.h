@@ -1,0 +1,77 @@
+// A Device that notes what a model does with another one: what it allocates and uploads, which
+// tables it records, how often they run and how long each command takes. In goes any device; models
+// are built on it as on any other. Used by `inspect`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "llm/device.h"
+
+namespace vesper {
+
+class ObservedDevice final : public Device {
+ public:
+  enum class Mode {
+    kRun,      // everything is passed on
+    kProfile,  // likewise, but replays are timed command by command
+    kPlan,     // nothing is passed on that takes memory or time: a model is built, not loaded
+  };
+  ObservedDevice(std::unique_ptr<Device> device, Mode mode);
+
+  struct Buffer {
+    std::string label;
+    uint64_t bytes = 0;
+    bool is_weight = false;  // a matrix, as the device stores it
+  };
+  struct Recorded {
+    DispatchTable table;
+    uint64_t n_runs = 0;
+    std::vector<double> us;  // [commands], of all runs together; empty unless they were timed
+  };
+  // All of them, by BufferId - 1 and by RecordingId.
+  const std::vector<Buffer>& buffers() const { return buffers_; }
+  const std::vector<Recorded>& recordings() const { return recordings_; }
+  // The buffer that an operand lies in; null if it is absent.
+  const Buffer* buffer_of(const Operand& operand) const;
+  // Forgets the runs so far.
+  void reset_runs();
+
+  uint64_t weight_bytes() const;
+  uint64_t other_bytes() const;  // caches, states and scratch
+  // The most that was taken at once so far, if host and device share memory: while a matrix is
+  // stored, the part of the file that it comes from is there too.
+  uint64_t peak_shared_bytes() const { return peak_shared_bytes_; }
+
+  const DeviceInfo& info() const override { return device_->info(); }
+  Compute resolve(Compute wanted) const override { return device_->resolve(wanted); }
+  DType activation_dtype(Compute resolved, WeightUse use) const override {
+    return device_->activation_dtype(resolved, use);
+  }
+  uint64_t stored_bytes(const MatrixSource& source, WeightUse use,
+                        Compute resolved) const override {
+    return device_->stored_bytes(source, use, resolved);
+  }
+  Operand allocate(uint64_t bytes, std::string_view label) override;
+  Weight upload(const MatrixSource& source, WeightUse use, Compute resolved) override;
+  void write(const Operand& to, const void* from) override;
+  void read(const Operand& from, void* to) override;
+  RecordingId record(const DispatchTable& table) override;
+  void run(RecordingId recording, uint32_t times, const Operand& stop) override;
+  std::vector<double> profile_us(RecordingId recording) override;
+
+ private:
+  // `passing_bytes`: that are needed beside it while it is made.
+  void note(const Operand& operand, std::string_view label, uint64_t bytes, bool is_weight,
+            uint64_t passing_bytes = 0);
+
+  std::unique_ptr<Device> device_;
+  Mode mode_;
+  std::vector<Buffer> buffers_;
+  uint64_t allocated_bytes_ = 0, peak_shared_bytes_ = 0;
+  std::vector<Recorded> recordings_;
+};
+
+}  // namespace vesper

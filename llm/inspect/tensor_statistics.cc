@@ -1,0 +1,167 @@
+#include "llm/inspect/tensor_statistics.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <thread>
+
+namespace vesper {
+namespace {
+
+constexpr uint64_t kChunk = 1u << 17;  // elements that a thread takes at once
+
+struct Chunk {
+  size_t tensor;
+  uint64_t begin, n;
+};
+
+std::vector<Chunk> chunks_of(const std::vector<const TensorView*>& tensors) {
+  std::vector<Chunk> chunks;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const uint64_t n = tensors[i]->data == nullptr ? 0 : tensors[i]->n_elements();
+    for (uint64_t begin = 0; begin < n; begin += kChunk) {
+      chunks.push_back({i, begin, std::min(kChunk, n - begin)});
+    }
+  }
+  return chunks;
+}
+
+// Calls work(number of the chunk) for all of them, each once.
+void in_parallel(size_t n_chunks, uint32_t n_threads, const std::function<void(size_t)>& work) {
+  if (n_threads == 0) n_threads = std::max(1u, std::thread::hardware_concurrency());
+  std::atomic<size_t> next = 0;
+  const auto take = [&] {
+    for (size_t i = next++; i < n_chunks; i = next++) work(i);
+  };
+  std::vector<std::thread> threads;
+  const size_t n_more = std::min<size_t>(n_threads, n_chunks) - (n_chunks == 0 ? 0 : 1);
+  for (size_t i = 0; i < n_more; ++i) threads.emplace_back(take);
+  take();
+  for (std::thread& thread : threads) thread.join();
+}
+
+struct Sums {
+  uint64_t n_nan = 0, n_infinite = 0, n_zero = 0;
+  double min = std::numeric_limits<double>::infinity();
+  double max = -std::numeric_limits<double>::infinity();
+  double sum = 0, sum_of_squares = 0;
+};
+
+Sums sums_of(const std::vector<float>& values, uint64_t n) {
+  Sums sums;
+  for (uint64_t i = 0; i < n; ++i) {
+    const double value = values[i];
+    if (std::isnan(value)) {
+      ++sums.n_nan;
+    } else if (std::isinf(value)) {
+      ++sums.n_infinite;
+    } else {
+      sums.n_zero += value == 0;
+      sums.min = std::min(sums.min, value);
+      sums.max = std::max(sums.max, value);
+      sums.sum += value;
+      sums.sum_of_squares += value * value;
+    }
+  }
+  return sums;
+}
+
+template <typename T>
+void integers_to_f32(const void* source, uint64_t begin, uint64_t n, float* out) {
+  const auto* from = static_cast<const uint8_t*>(source) + begin * sizeof(T);
+  for (uint64_t i = 0; i < n; ++i) {
+    T value;
+    std::copy_n(from + i * sizeof(T), sizeof(T), reinterpret_cast<uint8_t*>(&value));
+    out[i] = static_cast<float>(value);
+  }
+}
+
+}  // namespace
+
+void read_range_f32(const TensorView& tensor, uint64_t begin, uint64_t n, float* out) {
+  const DTypeDescriptor& row = dtype_descriptor(tensor.dtype);
+  if (row.to_f32 != nullptr) {
+    const auto* from = static_cast<const uint8_t*>(tensor.data);
+    row.to_f32(from + begin / row.block * row.block_bytes, out, n);
+  } else if (tensor.dtype == DType::kI8) {
+    integers_to_f32<int8_t>(tensor.data, begin, n, out);
+    if (tensor.scale.empty()) return;
+    const uint64_t row_size = tensor.n_elements() / tensor.scale.size();
+    for (uint64_t i = 0; i < n; ++i) out[i] *= tensor.scale[(begin + i) / row_size];
+  } else if (tensor.dtype == DType::kI16) {
+    integers_to_f32<int16_t>(tensor.data, begin, n, out);
+  } else {
+    integers_to_f32<int32_t>(tensor.data, begin, n, out);
+  }
+}
+
+std::vector<TensorStatistics> tensor_statistics(const std::vector<const TensorView*>& tensors,
+                                                uint32_t n_threads) {
+  const std::vector<Chunk> chunks = chunks_of(tensors);
+  std::vector<Sums> sums(chunks.size());
+  in_parallel(chunks.size(), n_threads, [&](size_t i) {
+    thread_local std::vector<float> values(kChunk);
+    const Chunk& chunk = chunks[i];
+    read_range_f32(*tensors[chunk.tensor], chunk.begin, chunk.n, values.data());
+    sums[i] = sums_of(values, chunk.n);
+  });
+  std::vector<Sums> totals(tensors.size());
+  std::vector<TensorStatistics> result(tensors.size());
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    Sums& total = totals[chunks[i].tensor];
+    result[chunks[i].tensor].n += chunks[i].n;
+    total.n_nan += sums[i].n_nan;
+    total.n_infinite += sums[i].n_infinite;
+    total.n_zero += sums[i].n_zero;
+    total.min = std::min(total.min, sums[i].min);
+    total.max = std::max(total.max, sums[i].max);
+    total.sum += sums[i].sum;
+    total.sum_of_squares += sums[i].sum_of_squares;
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    TensorStatistics& row = result[i];
+    row.n_nan = totals[i].n_nan;
+    row.n_infinite = totals[i].n_infinite;
+    row.n_zero = totals[i].n_zero;
+    const uint64_t n_finite = row.n - row.n_nan - row.n_infinite;
+    if (n_finite == 0) continue;
+    row.min = totals[i].min;
+    row.max = totals[i].max;
+    row.mean = totals[i].sum / static_cast<double>(n_finite);
+    const double variance =
+        totals[i].sum_of_squares / static_cast<double>(n_finite) - row.mean * row.mean;
+    row.standard_deviation = std::sqrt(std::max(variance, 0.0));
+  }
+  return result;
+}
+
+std::vector<double> largest_differences(const std::vector<TensorPair>& pairs, uint32_t n_threads) {
+  std::vector<const TensorView*> first;
+  for (const TensorPair& pair : pairs) first.push_back(pair.a);
+  const std::vector<Chunk> chunks = chunks_of(first);
+  std::vector<double> of_chunk(chunks.size(), 0.0);
+  in_parallel(chunks.size(), n_threads, [&](size_t i) {
+    thread_local std::vector<float> a(kChunk), b(kChunk);
+    const Chunk& chunk = chunks[i];
+    read_range_f32(*pairs[chunk.tensor].a, chunk.begin, chunk.n, a.data());
+    read_range_f32(*pairs[chunk.tensor].b, chunk.begin, chunk.n, b.data());
+    double largest = 0;
+    for (uint64_t j = 0; j < chunk.n; ++j) {
+      if (a[j] == b[j] || (std::isnan(a[j]) && std::isnan(b[j]))) continue;
+      const double difference = std::abs(static_cast<double>(a[j]) - static_cast<double>(b[j]));
+      if (!(difference <= largest)) largest = difference;  // NaN, too, and it stays
+      if (std::isnan(largest)) break;
+    }
+    of_chunk[i] = largest;
+  });
+  std::vector<double> result(pairs.size(), 0.0);
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    double& largest = result[chunks[i].tensor];
+    if (!std::isnan(largest) && !(of_chunk[i] <= largest)) largest = of_chunk[i];
+  }
+  return result;
+}
+
+}  // namespace vesper

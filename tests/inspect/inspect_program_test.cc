@@ -1,0 +1,188 @@
+// The program as users run it: what it prints and how it ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/inspect_arguments.h"
+#include "cli/inspect_report.h"
+#include "cli/terminal_text.h"
+#include "error/error.h"
+#include "tests/llm/gguf_bytes.h"
+#include "tests/llm/tiny_whisper_files.h"
+
+namespace vesper {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+struct Result {
+  int status = 0;
+  std::string out;
+};
+
+Result run(const std::string& arguments) {
+  const std::string command = std::string(INSPECT_PROGRAM) + " " + arguments + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  Result result;
+  std::array<char, 4096> part{};
+  while (const size_t n = std::fread(part.data(), 1, part.size(), pipe)) {
+    result.out.append(part.data(), n);
+  }
+  result.status = WEXITSTATUS(pclose(pipe));
+  return result;
+}
+
+std::string write(const std::string& name, const std::vector<uint8_t>& bytes) {
+  const fs::path path = fs::path(testing::TempDir()) / ("vesper_inspect_program_" + name);
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  return path.string();
+}
+
+GgufBytes sample() {
+  return GgufBytes()
+      .string("general.architecture", "llama")
+      .string("general.name", "red \x1b[31m text\x07 and \xff")
+      .tensor("blk.0.attn_q.weight", {2}, 0, {0, 0, 128, 63, 0, 0, 0, 64})
+      .tensor("output_norm.weight", {1}, 0, {0, 0, 192, 255});  // NaN
+}
+
+TEST(TerminalText, ShowsWhatWouldActOnTheTerminalEscaped) {
+  EXPECT_EQ(escaped("plain \xc3\xa9"), "plain \xc3\xa9");
+  EXPECT_EQ(escaped("\x1b[2J\n\t\x7f"), "\\x1b[2J\\n\\t\\x7f");
+  EXPECT_EQ(escaped("\xc2\x9b"), "\\x9b");         // CSI as one character
+  EXPECT_EQ(escaped("\xe2\x80\xae"), "\\u202e");   // writing direction
+  EXPECT_EQ(escaped("a\xff\xc3"), "a\\xff\\xc3");  // no UTF-8
+  EXPECT_EQ(escaped("abcdef", 3), "abc\xe2\x80\xa6");
+}
+
+TEST(TerminalText, WritesSizesAndNumbers) {
+  EXPECT_EQ(bytes_text(999), "999 bytes");
+  EXPECT_EQ(bytes_text(75'537'502), "75.5 MB");
+  EXPECT_EQ(bytes_text(999'950), "1.0 MB");
+  EXPECT_EQ(grouped(134515008), "134,515,008");
+  EXPECT_EQ(grouped(12), "12");
+}
+
+TEST(InspectArguments, AreRefusedWhereTheyDoNotGoTogether) {
+  const auto parse = [](std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "inspect");
+    return parse_inspect_arguments(static_cast<int>(arguments.size()), arguments.data());
+  };
+  EXPECT_EQ(parse({"--tensors", "--stats", "m"}).arguments.mode, InspectMode::kTensors);
+  EXPECT_EQ(parse({"--diff", "a", "b"}).arguments.models.size(), 2u);
+  EXPECT_EQ(parse({"m", "--filter", "a*", "--filter", "b*"}).arguments.filters.size(), 2u);
+  EXPECT_TRUE(parse({"--help"}).answer.has_value());
+  EXPECT_THROW(parse({}), Error);
+  EXPECT_THROW(parse({"a", "b"}), Error);
+  EXPECT_THROW(parse({"--diff", "a"}), Error);
+  EXPECT_THROW(parse({"--tensors", "--verify", "a"}), Error);
+  EXPECT_THROW(parse({"--stats", "a"}), Error);
+  EXPECT_THROW(parse({"--threads", "0", "a"}), Error);
+  EXPECT_THROW(parse({"--no-such", "a"}), Error);
+}
+
+TEST(Inspect, NeverPassesEscapesOfAFileToTheTerminal) {
+  const std::string path = write("escapes.gguf", sample().bytes());
+  for (const char* mode : {"", "--metadata ", "--tensors ", "--metadata --json ", "--json "}) {
+    const Result result = run(mode + path);
+    EXPECT_EQ(result.status, 0) << result.out;
+    EXPECT_THAT(result.out, Not(HasSubstr("\x1b"))) << mode;
+    EXPECT_THAT(result.out, Not(HasSubstr("\x07"))) << mode;
+  }
+  EXPECT_THAT(run("--metadata " + path).out, HasSubstr("red \\x1b[31m text\\x07 and \\xff"));
+}
+
+TEST(Inspect, ListsTensorsWithStatisticsAsJson) {
+  const std::string path = write("tensors.gguf", sample().bytes());
+  const Result result = run("--tensors --stats --json --filter 'blk.*' " + path);
+  ASSERT_EQ(result.status, 0) << result.out;
+  const auto json = nlohmann::json::parse(result.out);
+  ASSERT_EQ(json["tensors"].size(), 1u);
+  EXPECT_EQ(json["tensors"][0]["name"], "blk.0.attn_q.weight");
+  EXPECT_EQ(json["tensors"][0]["min"], 1.0);
+  EXPECT_EQ(json["tensors"][0]["max"], 2.0);
+  EXPECT_EQ(json["tensors"][0]["class"], "attention");
+}
+
+TEST(Inspect, VerifiesAndSaysByItsStatusWhatItFound) {
+  const Result nan = run("--verify " + write("nan.gguf", sample().bytes()));
+  EXPECT_EQ(nan.status, 4);
+  EXPECT_THAT(nan.out, HasSubstr("output_norm.weight: 1 NaN"));
+  const auto sound = GgufBytes()
+                         .string("general.architecture", "llama")
+                         .tensor("a", {2}, 0, std::vector<uint8_t>(8))
+                         .bytes();
+  EXPECT_EQ(run("--verify " + write("sound.gguf", sound)).status, 0);
+  auto cut = sound;
+  cut.pop_back();
+  const Result truncated = run("--verify " + write("cut.gguf", cut));
+  EXPECT_EQ(truncated.status, 4);
+  EXPECT_THAT(truncated.out, HasSubstr("expected 8 bytes, found 7"));
+  cut.resize(30);
+  EXPECT_EQ(run("--verify " + write("header.gguf", cut)).status, 4);
+  GgufBytes unknown;
+  unknown.entry("strange", {1}, 57, 0);
+  EXPECT_THAT(run("--verify " + write("unknown.gguf", unknown.bytes())).out,
+              HasSubstr("format type 57 has no reader"));
+}
+
+TEST(Inspect, SaysWhetherAModelRunsHere) {
+  const test::TinyWhisper whisper;
+  const fs::path folder = fs::path(testing::TempDir()) / "vesper_inspect_program_whisper";
+  test::write_files(whisper.ctranslate2(DType::kF16), folder);
+  const auto json = nlohmann::json::parse(run("--json " + folder.string()).out);
+  EXPECT_EQ(json["runs"], true);
+  EXPECT_EQ(json["n_mels"], 80);
+  EXPECT_EQ(json["kv_bytes_per_1000_tokens"], 2 * 2 * 1000 * 2 * 64);  // 2 layers, 2 heads of 32
+  GgufBytes strange;
+  strange.string("general.architecture", "martian");
+  EXPECT_THAT(run(write("strange.gguf", strange.bytes())).out,
+              HasSubstr("does not know family martian"));
+  EXPECT_EQ(run("/no/such/model").status, 4);
+  fs::remove_all(folder);
+}
+
+TEST(Inspect, ShowsTheTokensOfAText) {
+  const test::TinyWhisper whisper;
+  const fs::path folder = fs::path(testing::TempDir()) / "vesper_inspect_program_tokens";
+  test::write_files(whisper.ctranslate2(DType::kF16), folder);
+  const Result result = run("--json --tokenizer ' ' " + folder.string());
+  ASSERT_EQ(result.status, 0) << result.out;
+  const auto json = nlohmann::json::parse(result.out);
+  ASSERT_EQ(json["tokens"].size(), 1u);
+  EXPECT_EQ(json["tokens"][0]["id"], 220);
+  EXPECT_EQ(json["tokens"][0]["bytes"], "20");
+  fs::remove_all(folder);
+}
+
+TEST(Inspect, GivesTheChecksumThatSha256sumGives) {
+  // printf abc | sha256sum, GNU coreutils
+  const std::string path = write("abc", {'a', 'b', 'c'});
+  EXPECT_THAT(run("--checksum " + path).out,
+              HasSubstr("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
+}
+
+TEST(Inspect, EndsWithOneIfModelsDifferAndWithZeroIfNot) {
+  const std::string a = write("a.gguf", sample().bytes());
+  const std::string b = write("b.gguf", GgufBytes().string("general.architecture", "b").bytes());
+  EXPECT_EQ(run("--diff " + a + " " + a).status, 0);
+  EXPECT_EQ(run("--diff " + a + " " + b).status, 1);
+}
+
+TEST(Inspect, ListsTheCpuAmongTheDevices) {
+  const auto json = nlohmann::json::parse(run("--devices --json").out);
+  EXPECT_EQ(json["devices"][0]["device"], "cpu");
+}
+
+}  // namespace
+}  // namespace vesper
