@@ -40,14 +40,14 @@ HWY_INLINE size_t row_start(const MatmulParams& params, uint32_t row, uint32_t r
 }
 
 // A row as f32 [n], zeros up to `padded`.
-HWY_INLINE void widen_row(uint32_t dtype, const void* in, size_t start, uint32_t n, uint32_t padded,
-                          float* out) {
+HWY_NOINLINE void widen_row(uint32_t dtype, const void* in, size_t start, uint32_t n,
+                            uint32_t padded, float* out) {
   with_type(dtype, in, [&](const auto* from) { convert(from + start, n, out); });
   std::fill(out + n, out + padded, 0.0f);
 }
 
 // A row of f32 as whole numbers in -127..127, still f32; answers what one of them is worth.
-HWY_INLINE float quantize_row(float* row, uint32_t padded) {
+HWY_NOINLINE float quantize_row(float* row, uint32_t padded) {
   const F32 d;
   VF32 most = hn::Zero(d);
   for (uint32_t i = 0; i < padded; i += kLanes) {
@@ -70,40 +70,37 @@ void convert_rows(const MatmulParams& params, const MatmulPlan& plan, const void
   std::byte* const rows = scratch + plan.rows_offset;
   // Where the sums will be there is room for a row on its way.
   float* const passing = reinterpret_cast<float*>(scratch);
+  const bool stays_f32 =
+      plan.kernel.rows == RowFormat::kF32 || plan.kernel.rows == RowFormat::kI8Floats;
   for (uint32_t r = 0; r < n_rows; ++r) {
-    const size_t start = row_start(params, first + r, params.in_row_stride, params.in_batch_stride);
+    float* const row = stays_f32 ? reinterpret_cast<float*>(rows) + size_t{r} * padded : passing;
+    widen_row(params.in_dtype, in,
+              row_start(params, first + r, params.in_row_stride, params.in_batch_stride), n_in,
+              padded, row);
     switch (plan.kernel.rows) {
-      case RowFormat::kF32: {
-        widen_row(params.in_dtype, in, start, n_in, padded,
-                  reinterpret_cast<float*>(rows) + size_t{r} * padded);
+      case RowFormat::kF32:
         break;
-      }
-      case RowFormat::kI8Floats: {
-        float* row = reinterpret_cast<float*>(rows) + size_t{r} * padded;
-        widen_row(params.in_dtype, in, start, n_in, padded, row);
+      case RowFormat::kI8Floats:
         scales[r] = quantize_row(row, padded);
         break;
-      }
       case RowFormat::kI8Unsigned: {
-        widen_row(params.in_dtype, in, start, n_in, padded, passing);
-        scales[r] = quantize_row(passing, padded);
-        auto* row = reinterpret_cast<uint8_t*>(rows) + size_t{r} * padded;
+        scales[r] = quantize_row(row, padded);
+        auto* bytes = reinterpret_cast<uint8_t*>(rows) + size_t{r} * padded;
         const hn::Rebind<uint8_t, F32> d8;
         const hn::Rebind<int32_t, F32> d32;
         for (uint32_t i = 0; i < padded; i += kLanes) {
-          const auto whole = hn::NearestInt(hn::LoadU(d, passing + i));
-          hn::StoreU(hn::DemoteTo(d8, hn::Add(whole, hn::Set(d32, 128))), d8, row + i);
+          const auto whole = hn::NearestInt(hn::LoadU(d, row + i));
+          hn::StoreU(hn::DemoteTo(d8, hn::Add(whole, hn::Set(d32, 128))), d8, bytes + i);
         }
         break;
       }
       case RowFormat::kBF16Split: {
-        widen_row(params.in_dtype, in, start, n_in, padded, passing);
         constexpr uint32_t kWidth = 32, kTile = kTileRows * kWidth;
-        BF16* row = reinterpret_cast<BF16*>(rows) + size_t{r / kTileRows} * kTileRows * padded * 2 +
-                    r % kTileRows * kWidth;
+        BF16* tiles = reinterpret_cast<BF16*>(rows) +
+                      size_t{r / kTileRows} * kTileRows * padded * 2 + r % kTileRows * kWidth;
         for (uint32_t i = 0; i < padded; i += kLanes) {
-          BF16* high = row + i / kWidth * 2 * kTile + i % kWidth;
-          const VF32 value = hn::LoadU(d, passing + i);
+          BF16* high = tiles + i / kWidth * 2 * kTile + i % kWidth;
+          const VF32 value = hn::LoadU(d, row + i);
           store_f32(value, high);
           store_f32(hn::Sub(value, load_f32(high)), high + kTile);
         }
@@ -113,41 +110,37 @@ void convert_rows(const MatmulParams& params, const MatmulPlan& plan, const void
   }
 }
 
-// Finishes 16 outputs of one row, or fewer at the right edge.
-template <class Out>
-HWY_INLINE void finish(const MatmulParams& params, const float* sums, uint32_t n_columns,
-                       float row_scale, const float* column_scale, const float* bias,
-                       const float* residual, Out* out) {
+// What is done to a row's sums of one panel: pointers to what belongs to its first output, or null.
+struct Finish {
+  bool gelu;
+  float row_scale;
+  const float* column_scale;
+  const float* bias;
+  const float* residual;
+};
+
+// Finishes 16 sums in place, of which `n_columns` are there (fewer at the right edge).
+HWY_NOINLINE void finish_sums(const Finish& how, uint32_t n_columns, float* sums) {
   const F32 d;
-  const bool with_gelu = params.flags & kMatmulGelu;
-  const auto finish_vector = [&](const float* sum, const float* scale, const float* add,
-                                 const float* more) HWY_ATTR {
-    VF32 value = hn::LoadU(d, sum);
-    if (scale != nullptr) {
-      value = hn::Mul(value, hn::Mul(hn::LoadU(d, scale), hn::Set(d, row_scale)));
+  float edge[3][kPanelOutputs];
+  const float* operands[3] = {how.column_scale, how.bias, how.residual};
+  if (n_columns < kPanelOutputs) {
+    for (uint32_t k = 0; k < 3; ++k) {
+      if (operands[k] == nullptr) continue;
+      std::copy_n(operands[k], n_columns, edge[k]);
+      std::fill(edge[k] + n_columns, edge[k] + kPanelOutputs, 0.0f);
+      operands[k] = edge[k];
     }
-    if (add != nullptr) value = hn::Add(value, hn::LoadU(d, add));
-    if (with_gelu) value = gelu(value);
-    if (more != nullptr) value = hn::Add(value, hn::LoadU(d, more));
-    return value;
-  };
-  const auto at = [](const float* p, uint32_t i) { return p == nullptr ? nullptr : p + i; };
-  uint32_t i = 0;
-  for (; i + kLanes <= n_columns; i += kLanes) {
-    store_f32(finish_vector(sums + i, at(column_scale, i), at(bias, i), at(residual, i)), out + i);
   }
-  if (i < n_columns) {
-    float edge[3][kLanes] = {};
-    const auto copy = [&](const float* p, float* to) -> const float* {
-      if (p == nullptr) return nullptr;
-      std::copy(p + i, p + n_columns, to);
-      return to;
-    };
-    const VF32 value = finish_vector(sums + i, copy(column_scale, edge[0]), copy(bias, edge[1]),
-                                     copy(residual, edge[2]));
-    float values[kLanes];
-    hn::StoreU(value, d, values);
-    for (uint32_t j = 0; i + j < n_columns; ++j) put_f32(values[j], out + i + j);
+  for (uint32_t i = 0; i < kPanelOutputs; i += kLanes) {
+    VF32 value = hn::LoadU(d, sums + i);
+    if (operands[0] != nullptr) {
+      value = hn::Mul(value, hn::Mul(hn::LoadU(d, operands[0] + i), hn::Set(d, how.row_scale)));
+    }
+    if (operands[1] != nullptr) value = hn::Add(value, hn::LoadU(d, operands[1] + i));
+    if (how.gelu) value = gelu(value);
+    if (operands[2] != nullptr) value = hn::Add(value, hn::LoadU(d, operands[2] + i));
+    hn::StoreU(value, d, sums + i);
   }
 }
 
@@ -169,11 +162,14 @@ HWY_INLINE void finish_panels(const PreparedCommand& command, const PanelProduct
                                       : out_start;
     for (uint32_t p = 0; p < product.n_panels; ++p) {
       const uint32_t column = (first_panel + p) * kPanelOutputs;
-      finish(params, product.sums + (size_t{p} * product.n_rows + r) * kPanelOutputs,
-             std::min(kPanelOutputs, params.n_out - column), scaled ? row_scales[r] : 1.0f,
-             scaled ? column_scales + column : nullptr, bias == nullptr ? nullptr : bias + column,
-             residual == nullptr ? nullptr : residual + residual_start + column,
-             out + out_start + column);
+      const uint32_t n_columns = std::min(kPanelOutputs, params.n_out - column);
+      float* sums = product.sums + (size_t{p} * product.n_rows + r) * kPanelOutputs;
+      const Finish how{(params.flags & kMatmulGelu) != 0, scaled ? row_scales[r] : 1.0f,
+                       scaled ? column_scales + column : nullptr,
+                       bias == nullptr ? nullptr : bias + column,
+                       residual == nullptr ? nullptr : residual + residual_start + column};
+      finish_sums(how, n_columns, sums);
+      convert(sums, n_columns, out + out_start + column);
     }
   }
 }

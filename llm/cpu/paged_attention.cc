@@ -117,7 +117,7 @@ HWY_NOINLINE void score_keys(const PagedAttentionParams& params, const Queries& 
 
 // Turns scores into exp(score - largest) over `length` positions, zeros up to `longest`; answers
 // their sum.
-HWY_INLINE float exponentials(float* scores, uint32_t length, uint32_t longest) {
+HWY_NOINLINE float exponentials(float* scores, uint32_t length, uint32_t longest) {
   const F32 d;
   const uint32_t padded = (longest + kLanes - 1) / kLanes * kLanes;
   std::fill(scores + length, scores + padded, -INFINITY);
@@ -136,10 +136,11 @@ HWY_INLINE float exponentials(float* scores, uint32_t length, uint32_t longest) 
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-template <uint32_t kQueries, class KV, class Out>
+// mixed [kQueries, head_dim] = the values, each by its weight.
+template <uint32_t kQueries, class KV>
 HWY_NOINLINE void mix_values(const PagedAttentionParams& params, const Queries& queries,
                              uint32_t kv_head, const KV* values, const float* weights,
-                             uint32_t max_length, const float* inverse_sums, Out* out) {
+                             uint32_t max_length, const float* inverse_sums, float* mixed) {
   const F32 d;
   constexpr uint32_t kAtOnce = 4;
   const uint32_t head_dim = params.head_dim;
@@ -171,7 +172,7 @@ HWY_NOINLINE void mix_values(const PagedAttentionParams& params, const Queries& 
       const VF32 inverse = hn::Set(d, inverse_sums[j]);
       HWY_UNROLL(4)
       for (uint32_t k = 0; k < kAtOnce; ++k) {
-        store_f32(hn::Mul(sum[j][k], inverse), out + queries.out_start[j] + i + k * kLanes);
+        hn::StoreU(hn::Mul(sum[j][k], inverse), d, mixed + j * head_dim + i + k * kLanes);
       }
     }
   }
@@ -185,35 +186,43 @@ HWY_NOINLINE void mix_values(const PagedAttentionParams& params, const Queries& 
                     }
                   });
     for (uint32_t j = 0; j < kQueries; ++j) {
-      put_f32(sum[j] * inverse_sums[j], out + queries.out_start[j] + i);
+      mixed[j * head_dim + i] = sum[j] * inverse_sums[j];
     }
   }
 }
 
-template <uint32_t kQueries>
-void attend(const PreparedCommand& command, const Queries& queries, uint32_t kv_head,
-            std::byte* scratch) {
+template <uint32_t kQueries, class KV>
+HWY_INLINE void attend(const PreparedCommand& command, const Queries& queries, uint32_t kv_head,
+                       std::byte* scratch) {
   const auto& params = command.params_as<PagedAttentionParams>();
   const auto& plan = *static_cast<const PagedAttentionPlan*>(command.plan.get());
-  const auto* q = reinterpret_cast<const float*>(scratch);
+  auto* const q = reinterpret_cast<float*>(scratch);
   auto* const scores = reinterpret_cast<float*>(scratch + plan.scores_offset);
-  with_type(params.kv_dtype, static_cast<const void*>(command.operands[2]), [&](const auto* keys) {
-    score_keys<kQueries>(params, queries, kv_head, keys, q,
-                         reinterpret_cast<float*>(scratch + plan.partial_offset), plan.max_length,
-                         scores);
-  });
+  score_keys<kQueries>(params, queries, kv_head, command.operand<const KV>(2), q,
+                       reinterpret_cast<float*>(scratch + plan.partial_offset), plan.max_length,
+                       scores);
   float inverse_sums[kQueries];
   for (uint32_t j = 0; j < kQueries; ++j) {
     inverse_sums[j] =
         1.0f / exponentials(scores + j * plan.max_length, queries.length[j], queries.longest);
   }
-  with_type(params.kv_dtype, static_cast<const void*>(command.operands[3]),
-            [&](const auto* values) {
-              with_type(params.out_dtype, command.operands[0], [&](auto* out) {
-                mix_values<kQueries>(params, queries, kv_head, values, scores, plan.max_length,
-                                     inverse_sums, out);
-              });
-            });
+  // The queries have done their work: their place takes the results.
+  mix_values<kQueries>(params, queries, kv_head, command.operand<const KV>(3), scores,
+                       plan.max_length, inverse_sums, q);
+  with_type(params.out_dtype, command.operands[0], [&](auto* out) {
+    for (uint32_t j = 0; j < kQueries; ++j) {
+      convert(q + j * params.head_dim, params.head_dim, out + queries.out_start[j]);
+    }
+  });
+}
+
+template <class KV>
+void attend(const PreparedCommand& command, const Queries& queries, uint32_t kv_head,
+            std::byte* scratch) {
+  if (queries.n == 1) attend<1, KV>(command, queries, kv_head, scratch);
+  if (queries.n == 2) attend<2, KV>(command, queries, kv_head, scratch);
+  if (queries.n == 3) attend<3, KV>(command, queries, kv_head, scratch);
+  if (queries.n == 4) attend<4, KV>(command, queries, kv_head, scratch);
 }
 
 void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) {
@@ -228,10 +237,11 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
   Queries queries;
   int sequence = -1;
   const auto flush = [&] {
-    if (queries.n == 1) attend<1>(command, queries, kv_head, scratch.data);
-    if (queries.n == 2) attend<2>(command, queries, kv_head, scratch.data);
-    if (queries.n == 3) attend<3>(command, queries, kv_head, scratch.data);
-    if (queries.n == 4) attend<4>(command, queries, kv_head, scratch.data);
+    if (params.kv_dtype == kDTypeF16) {
+      attend<F16>(command, queries, kv_head, scratch.data);
+    } else {
+      attend<float>(command, queries, kv_head, scratch.data);
+    }
     queries.n = queries.longest = 0;
   };
   for (uint32_t r = first; r < end; ++r) {

@@ -163,51 +163,13 @@ void multiply_panels(const PanelProduct& product) {
   const uint32_t n = product.n_rows;
   uint32_t row = 0;
   if constexpr (kManyRegisters) {
-    constexpr uint32_t kMost = 12;
-    while (row < n) {
-      // Tiles of even height, as 13 rows would otherwise leave a tile of one.
-      const uint32_t n_tiles = (n - row + kMost - 1) / kMost;
-      const uint32_t height = (n - row + n_tiles - 1) / n_tiles;
-      switch (height) {
-        case 1:
-          multiply_all_panels<1, 4, T>(product, row);
-          break;
-        case 2:
-          multiply_all_panels<2, 4, T>(product, row);
-          break;
-        case 3:
-          multiply_all_panels<3, 4, T>(product, row);
-          break;
-        case 4:
-          multiply_all_panels<4, 2, T>(product, row);
-          break;
-        case 5:
-          multiply_all_panels<5, 2, T>(product, row);
-          break;
-        case 6:
-          multiply_all_panels<6, 2, T>(product, row);
-          break;
-        case 7:
-          multiply_all_panels<7, 1, T>(product, row);
-          break;
-        case 8:
-          multiply_all_panels<8, 1, T>(product, row);
-          break;
-        case 9:
-          multiply_all_panels<9, 1, T>(product, row);
-          break;
-        case 10:
-          multiply_all_panels<10, 1, T>(product, row);
-          break;
-        case 11:
-          multiply_all_panels<11, 1, T>(product, row);
-          break;
-        default:
-          multiply_all_panels<12, 1, T>(product, row);
-          break;
-      }
-      row += height;
-    }
+    for (; row + 12 <= n; row += 12) multiply_all_panels<12, 1, T>(product, row);
+    if (n - row >= 8) multiply_all_panels<8, 1, T>(product, row), row += 8;
+    if (n - row >= 6) multiply_all_panels<6, 2, T>(product, row), row += 6;
+    if (n - row >= 4) multiply_all_panels<4, 2, T>(product, row), row += 4;
+    if (n - row == 3) multiply_all_panels<3, 4, T>(product, row);
+    if (n - row == 2) multiply_all_panels<2, 4, T>(product, row);
+    if (n - row == 1) multiply_all_panels<1, 4, T>(product, row);
   } else if constexpr (kVectorsPerPanel <= 4) {
     for (; row + 3 <= n; row += 3) multiply_all_panels<3, 1, T>(product, row);
     if (n - row == 2) multiply_all_panels<2, 1, T>(product, row);
