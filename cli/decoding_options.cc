@@ -1,0 +1,172 @@
+#include "cli/decoding_options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+#include "cli/option_values.h"
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+// Which languages there are is the model's matter.
+std::string parse_language(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  const bool plausible = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || c == ' ' || c == '-';
+  });
+  if (!plausible)
+    throw_usage("--language", "a code such as fr, a name such as french, or auto", text);
+  return text;
+}
+
+std::vector<double> parse_temperatures(const std::string& list) {
+  std::vector<double> temperatures;
+  for (const std::string& part : split_at_commas(list)) {
+    temperatures.push_back(
+        parse_number("--temperature", part, 0, 10, "numbers from 0 to 10 with commas between"));
+  }
+  return temperatures;
+}
+
+void parse_suppressed(const std::string& list, DecodingSettings& decoding) {
+  decoding.suppress_model_tokens = false;
+  decoding.suppress_tokens.clear();
+  if (list.empty() || list == "none") return;
+  for (const std::string& part : split_at_commas(list)) {
+    const int64_t token =
+        parse_integer("--suppress-tokens", part, -1, std::numeric_limits<int32_t>::max(),
+                      "token ids with commas between, -1 for the model's, or none");
+    if (token == -1) {
+      decoding.suppress_model_tokens = true;
+    } else {
+      decoding.suppress_tokens.push_back(static_cast<int32_t>(token));
+    }
+  }
+}
+
+std::vector<double> parse_clips(const std::string& list) {
+  std::vector<double> seconds;
+  if (list.empty()) return seconds;
+  constexpr const char* kExpected = "rising seconds with commas between: start,end,start,end,...";
+  for (const std::string& part : split_at_commas(list)) {
+    const double least = seconds.empty() ? 0 : seconds.back();
+    seconds.push_back(parse_number("--clip-timestamps", part, least, 1e9, kExpected));
+  }
+  return seconds;
+}
+
+// openai-whisper's default.
+constexpr double kFallbackIncrement = 0.2;
+
+// The temperatures from the only one of `list` to 1.
+std::vector<double> rising_temperatures(const std::vector<double>& list, double increment) {
+  if (list.size() != 1) {
+    throw Error(ErrorKind::kUsage,
+                "--temperature-increment-on-fallback: expected a single --temperature, found " +
+                    std::to_string(list.size()));
+  }
+  constexpr double kHottest = 1.0 + 1e-6;
+  std::vector<double> temperatures = list;
+  for (int i = 1; list[0] + i * increment <= kHottest; ++i) {
+    temperatures.push_back(list[0] + i * increment);
+  }
+  return temperatures;
+}
+
+}  // namespace
+
+DecodingOptions::DecodingOptions(CLI::App& app, DecodingSettings& decoding)
+    : decoding_(decoding), increment_(kFallbackIncrement) {
+  add_language(app);
+  add_search(app);
+  add_thresholds(app);
+  add_prompts(app);
+  add_times(app);
+}
+
+void DecodingOptions::add_language(CLI::App& app) {
+  add_value(app, "-l,--language",
+            [this](const std::string& text) { decoding_.language = parse_language(text); });
+  add_value(app, "--task", [this](const std::string& text) {
+    decoding_.translate = parse_choice("--task", text, {"transcribe", "translate"}) == "translate";
+  });
+}
+
+void DecodingOptions::add_search(CLI::App& app) {
+  add_value(app, "--temperature",
+            [this](const std::string& text) { decoding_.temperatures = parse_temperatures(text); });
+  add_value(app, "--temperature-increment-on-fallback", [this](const std::string& text) {
+    increment_ = parse_threshold("--temperature-increment-on-fallback", text);
+    increment_is_given_ = true;
+    if (increment_ && !(*increment_ >= 0.01)) {
+      throw_usage("--temperature-increment-on-fallback", "0.01 or more, or none", text);
+    }
+  });
+  add_value(app, "--best-of", [this](const std::string& text) {
+    decoding_.best_of = static_cast<uint32_t>(parse_integer("--best-of", text, 1, 64));
+  });
+  add_value(app, "--length-penalty", [this](const std::string& text) {
+    decoding_.length_penalty.reset();
+    if (text == "none" || text == "None") return;
+    decoding_.length_penalty =
+        parse_number("--length-penalty", text, 0, 1, "a number from 0 to 1, or none");
+  });
+  add_value(app, "--seed", [this](const std::string& text) {
+    decoding_.seed = static_cast<uint32_t>(
+        parse_integer("--seed", text, 0, std::numeric_limits<uint32_t>::max()));
+  });
+}
+
+void DecodingOptions::add_thresholds(CLI::App& app) {
+  add_value(app, "--compression-ratio-threshold", [this](const std::string& text) {
+    decoding_.compression_ratio_threshold = parse_threshold("--compression-ratio-threshold", text);
+  });
+  add_value(app, "--logprob-threshold", [this](const std::string& text) {
+    decoding_.logprob_threshold = parse_threshold("--logprob-threshold", text);
+  });
+  add_value(app, "--no-speech-threshold", [this](const std::string& text) {
+    decoding_.no_speech_threshold = parse_threshold("--no-speech-threshold", text);
+  });
+}
+
+void DecodingOptions::add_prompts(CLI::App& app) {
+  add_value(app, "--condition-on-previous-text", [this](const std::string& text) {
+    decoding_.condition_on_previous_text = parse_truth("--condition-on-previous-text", text);
+  });
+  add_value(app, "--initial-prompt",
+            [this](const std::string& text) { decoding_.initial_prompt = text; });
+  add_value(app, "--carry-initial-prompt", [this](const std::string& text) {
+    decoding_.carry_initial_prompt = parse_truth("--carry-initial-prompt", text);
+  });
+  add_value(app, "--hotwords", [this](const std::string& text) { decoding_.hotwords = text; });
+  add_value(app, "--prefix", [this](const std::string& text) { decoding_.prefix = text; });
+  add_value(app, "--suppress-tokens",
+            [this](const std::string& text) { parse_suppressed(text, decoding_); });
+}
+
+void DecodingOptions::add_times(CLI::App& app) {
+  app.add_flag("--without-timestamps", decoding_.without_timestamps);
+  add_value(app, "--clip-timestamps",
+            [this](const std::string& text) { decoding_.clip_timestamps = parse_clips(text); });
+  add_value(app, "--max-initial-timestamp", [this](const std::string& text) {
+    decoding_.max_initial_timestamp_s =
+        parse_number("--max-initial-timestamp", text, 0, 30, "seconds from 0 to 30");
+  });
+  add_value(app, "--max-new-tokens", [this](const std::string& text) {
+    decoding_.max_new_tokens =
+        static_cast<uint32_t>(parse_integer("--max-new-tokens", text, 1, 448));
+  });
+}
+
+void DecodingOptions::finish() {
+  if (increment_ && (increment_is_given_ || decoding_.temperatures.size() == 1)) {
+    decoding_.temperatures = rising_temperatures(decoding_.temperatures, *increment_);
+  }
+}
+
+}  // namespace vesper

@@ -1,0 +1,32 @@
+// The options of voice activity: --vad and its details.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "vad/speech_spans.h"
+
+namespace CLI {
+class App;
+}
+
+namespace vesper {
+
+class SpeechOptions {
+ public:
+  // Adds them to `app`, which does not outlive this.
+  explicit SpeechOptions(CLI::App& app);
+  SpeechOptions(const SpeechOptions&) = delete;
+  SpeechOptions& operator=(const SpeechOptions&) = delete;
+
+  // Once all are read: what counts as speech, if only that is to be transcribed. Throws
+  // Error(kUsage) for a detail without --vad.
+  std::optional<SpeechSettings> finish() const;
+
+ private:
+  bool wanted_ = false;
+  std::string detail_;  // an option that is of no use without --vad
+  SpeechSettings settings_;
+};
+
+}  // namespace vesper

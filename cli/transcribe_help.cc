@@ -1,0 +1,95 @@
+#include "cli/transcribe_help.h"
+
+#include <string_view>
+
+namespace vesper {
+namespace {
+
+// Lines of at most 80 columns, all of them. The screen of --help has at most 40.
+constexpr std::string_view kScreen = R"(Usage: transcribe [OPTION]... RECORDING...
+Turns speech into text. A RECORDING is an audio file, or - for standard input.
+
+  -m, --model NAME|PATH  tiny, tiny.en, base (default), small, medium, large-v3,
+                         turbo, ... (fetched when absent), or a file or folder
+  -f, --format LIST      one or more of txt (default), srt, vtt, tsv, csv,
+                         lrc, json, jsonl, with commas between; or all
+  -o, --output-dir DIR   write files there, not to standard output; with several
+                         formats and no DIR they go beside each recording
+  -l, --language NAME    spoken language: fr, french, auto (default: detected)
+      --task TASK        transcribe (default), or translate into English
+      --device DEVICE    auto (default), cpu, vulkan, vulkan:N
+      --compute TYPE     auto (default), f32, f16, bf16, int8
+  -t, --threads N        of the CPU (default: as many as it has cores)
+      --offline          never fetch a model
+  -q, --quiet            no progress and no notes
+  -v, --verbose          say what is used and how long it took
+      --vad              leave out what is not speech (model silero-vad)
+      --version, -h, --help
+      --help-all         these and all others: how speech is decoded, ...
+
+Models are looked for in $VESPER_MODELS and in ~/.cache/vesper/models.
+Exit status: 0 done, 2 usage, 3 input, 4 model, 5 device, 6 output.
+
+  transcribe -m tiny.en talk.wav
+  transcribe -m base -f srt,vtt,json talk.wav french.aiff *.flac -o subtitles/
+  sox talk.wav -t wav - | transcribe -m tiny.en -
+)";
+
+constexpr std::string_view kSearch =
+    R"(How speech is decoded, named as in openai-whisper or faster-whisper; "none"
+switches a threshold off:
+      --temperature T                     0 (default): likeliest; above: drawn
+      --temperature-increment-on-fallback X
+                                          after a failure try again this much
+                                          hotter, up to 1 (0.2); or name all:
+                                          --temperature 0,0.2,0.4
+      --best-of N                         drawn above 0, the best is kept (5)
+      --length-penalty X                  power of the length that scores are
+                                          divided by, 0 to 1 (none: their mean)
+      --seed N                            of what is drawn (0)
+      --compression-ratio-threshold X     more than this is a failure (2.4)
+      --logprob-threshold X               less than this is a failure (-1.0)
+      --no-speech-threshold X             more than this is silence (0.6)
+)";
+
+constexpr std::string_view kPrompts =
+    R"(What the model is told before, and what it may not say:
+      --condition-on-previous-text BOOL   prompt with the text so far (true)
+      --initial-prompt TEXT               names and words to expect at the start
+      --carry-initial-prompt BOOL         and in every window (false)
+      --hotwords TEXT                     words to expect in every window
+      --prefix TEXT                       what the recording begins with
+      --suppress-tokens LIST              ids; -1: the model's list (default)
+)";
+
+constexpr std::string_view kTimes =
+    R"(Which part of a recording, and its times:
+      --clip-timestamps LIST              start,end,... in seconds: only these
+      --without-timestamps                one segment for each window
+      --max-initial-timestamp SECONDS     latest first time in a window (1.0)
+      --max-new-tokens N                  at most so many tokens a window (224)
+)";
+
+constexpr std::string_view kSpeech =
+    R"(Only what is speech (model silero-vad, from scripts/fetch-models.sh):
+      --vad                         leave out silence, noise and music
+      --vad-threshold X             probability from which on it is speech (0.5)
+      --vad-min-speech-ms N         shorter is no speech (250)
+      --vad-min-silence-ms N        shorter does not end it (2000)
+      --vad-pad-ms N                added before and after (400)
+)";
+
+// What --help-all shows after the screen.
+constexpr std::string_view kSections[] = {kSearch, kPrompts, kTimes, kSpeech};
+
+}  // namespace
+
+std::string transcribe_help() { return std::string(kScreen); }
+
+std::string transcribe_help_all() {
+  std::string text(kScreen);
+  for (std::string_view section : kSections) text.append("\n").append(section);
+  return text;
+}
+
+}  // namespace vesper
