@@ -97,6 +97,8 @@ struct DeviceOptions {
   bool full_barriers = false;  // a barrier after each command, to prove the derived ones
   uint64_t shuffle_seed =
       0;  // CPU: commands of a stage run in an order drawn from this; 0: as listed
+  // CPU, for tests, slow: fail at a command that touches memory which it does not declare.
+  bool check_declarations = false;
 };
 
 // "cpu", "vulkan", "vulkan:N" or "auto": a hardware GPU if there is one, else the CPU; never a

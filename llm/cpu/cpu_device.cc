@@ -10,6 +10,7 @@
 #include "error/error.h"
 #include "llm/cpu/buffer_memory.h"
 #include "llm/cpu/cpu_features.h"
+#include "llm/cpu/declaration_check.h"
 #include "llm/cpu/encoder_matmul.h"
 #include "llm/cpu/prepared_command.h"
 #include "llm/cpu/thread_pool.h"
@@ -48,6 +49,7 @@ struct TaskOfStage {
 };
 
 struct Recording {
+  DispatchTable table;  // empty unless its commands are checked against it
   std::vector<PreparedCommand> commands;
   std::vector<TaskOfStage> tasks;      // of all stages, one stage after another
   std::vector<size_t> first_of_stage;  // in tasks
@@ -65,7 +67,7 @@ void run_task_of_stage(const void* context, uint32_t stage, uint32_t task, uint3
   command.run(command, at.task, scratch);
 }
 
-// One command by itself, as profile_us runs it.
+// One command by itself, as profile_us and the check of declarations run it.
 struct SingleCommand {
   const PreparedCommand* command;
   ThreadScratch* scratch;  // [n_threads]
@@ -164,6 +166,7 @@ class CpuDevice final : public Device {
   RecordingId record(const DispatchTable& table) override {
     auto recording = std::make_unique<Recording>();
     recording->scratch = scratch_.data();
+    if (options_.check_declarations) recording->table = table;
     const std::vector<Command>& commands = table.commands();
     size_t scratch_bytes = 0;
     for (size_t i = 0; i < commands.size(); ++i) {
@@ -196,17 +199,20 @@ class CpuDevice final : public Device {
   }
 
   void run(RecordingId id, uint32_t times, const Operand& stop) override {
-    if (id >= recordings_.size()) {
-      throw Error(ErrorKind::kInternal, "cpu: no recording " + std::to_string(id));
+    const Recording& recording = recording_of(id);
+    const auto* stop_word =
+        stop.present() ? reinterpret_cast<const uint32_t*>(data_of(stop)) : nullptr;
+    if (options_.check_declarations) {
+      for (; times > 0 && (stop_word == nullptr || *stop_word == 0); --times) {
+        run_checked(recording);
+      }
+      return;
     }
-    const Recording& recording = *recordings_[id];
     Program program;
     program.run_task = run_task_of_stage;
     program.context = &recording;
     program.n_tasks = recording.n_tasks.data();
     program.n_stages = static_cast<uint32_t>(recording.n_tasks.size());
-    const auto* stop_word =
-        stop.present() ? reinterpret_cast<const uint32_t*>(data_of(stop)) : nullptr;
     pool_.run(program, times, stop_word);
 #ifndef NDEBUG
     for (const BufferMemory& buffer : buffers_) buffer.check_canaries();
@@ -214,26 +220,41 @@ class CpuDevice final : public Device {
   }
 
   std::vector<double> profile_us(RecordingId id) override {
-    if (id >= recordings_.size()) {
-      throw Error(ErrorKind::kInternal, "cpu: no recording " + std::to_string(id));
-    }
     using Clock = std::chrono::steady_clock;
     std::vector<double> us;
-    for (const PreparedCommand& command : recordings_[id]->commands) {
-      const SingleCommand single{&command, scratch_.data()};
-      Program program;
-      program.run_task = run_task_of_command;
-      program.context = &single;
-      program.n_tasks = &command.n_tasks;
-      program.n_stages = command.n_tasks == 0 ? 0 : 1;
+    for (const PreparedCommand& command : recording_of(id).commands) {
       const auto start = Clock::now();
-      pool_.run(program, 1, nullptr);
+      run_alone(command);
       us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
     }
     return us;
   }
 
  private:
+  const Recording& recording_of(RecordingId id) const {
+    if (id >= recordings_.size()) {
+      throw Error(ErrorKind::kInternal, "cpu: no recording " + std::to_string(id));
+    }
+    return *recordings_[id];
+  }
+
+  void run_alone(const PreparedCommand& command) {
+    const SingleCommand single{&command, scratch_.data()};
+    Program program;
+    program.run_task = run_task_of_command;
+    program.context = &single;
+    program.n_tasks = &command.n_tasks;
+    program.n_stages = command.n_tasks == 0 ? 0 : 1;
+    pool_.run(program, 1, nullptr);
+  }
+
+  void run_checked(const Recording& recording) {
+    for (size_t i = 0; i < recording.commands.size(); ++i) {
+      declaration_check_.run(recording.table.commands()[i], recording.table.labels()[i],
+                             [&] { run_alone(recording.commands[i]); });
+    }
+  }
+
   // Checks that the parts are matrices of one width.
   static Weight shape_of(const MatrixSource& source) {
     Weight weight;
@@ -361,6 +382,7 @@ class CpuDevice final : public Device {
   std::vector<ThreadScratch> scratch_;  // [n_threads]
   std::vector<BufferMemory> scratch_memory_;
   size_t scratch_bytes_ = 0;
+  DeclarationCheck declaration_check_{buffers_};
 };
 
 }  // namespace

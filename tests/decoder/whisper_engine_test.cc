@@ -71,10 +71,10 @@ void encode_noise(WhisperModel& model) {
 }
 
 Heard hear(const fs::path& path, const std::string& device, const DeviceOptions& options,
-           Compute compute = Compute::kF32) {
+           Compute compute = Compute::kF32, uint32_t n_tokens = 40) {
   WhisperModel model(path, open_device(device, options), compute);
   encode_noise(model);
-  const DecodeTask task = task_of(model, 40);
+  const DecodeTask task = task_of(model, n_tokens);
   Heard heard;
   heard.logits = model.decoder().prompt_logits(task.prompt);
   const std::vector<int32_t> never{model.tokens().eot};
@@ -144,6 +144,16 @@ TEST_F(WhisperEngine, BitsDoNotDependOnTheOrderWithinStages) {
     const Heard heard = hear(folder_.path(), "cpu", {.n_threads = 2, .shuffle_seed = seed});
     EXPECT_EQ(heard.logits, expected.logits) << seed;
     EXPECT_EQ(heard.tokens, expected.tokens) << seed;
+  }
+}
+
+TEST_F(WhisperEngine, CommandsTouchOnlyWhatTheyDeclare) {
+  for (const Compute compute : {Compute::kF32, Compute::kI8}) {
+    const Heard expected = hear(folder_.path(), "cpu", {.n_threads = 2}, compute, 4);
+    const Heard heard =
+        hear(folder_.path(), "cpu", {.n_threads = 2, .check_declarations = true}, compute, 4);
+    EXPECT_EQ(heard.logits, expected.logits);
+    EXPECT_EQ(heard.tokens, expected.tokens);
   }
 }
 
