@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/input_files.h"
 #include "cli/unfinished_files.h"
 #include "decoder/writers.h"
 
@@ -19,8 +20,9 @@ namespace vesper {
 void write_to_stdout(std::string_view text);
 
 // A file that replaces what is at `path` when it is committed, and leaves no trace otherwise. It
-// grows under a temporary name in the same folder. Where `path` is a symbolic link, the file that
-// it points to is replaced.
+// grows under a temporary name in the same folder, locked, so that what a killed run has left there
+// can be told from what another one is writing. Where `path` is a symbolic link, the file that it
+// points to is replaced.
 class AtomicFile {
  public:
   // Throws Error(kOutput) if no file can be made there.
@@ -46,12 +48,20 @@ struct PlannedFile {
 };
 
 // The files that each input's transcript goes to: the input's name with the format as extension,
-// in `folder`, or beside the input if there is none; standard input ("-") is called "stdin" and
-// lies in the current folder. Returns [input][format]. Throws Error(kUsage) if two of them are the
-// same file, or if one is itself an input.
+// at its place below `folder`, or beside the input if there is none; standard input ("-") is called
+// "stdin" and lies in the current folder. Returns [input][format]. Throws Error(kUsage) if two of
+// them are the same file, or if one is itself an input.
 std::vector<std::vector<PlannedFile>> plan_files(
-    const std::vector<std::string>& inputs, const std::vector<TranscriptFormat>& formats,
+    const std::vector<InputFile>& inputs, const std::vector<TranscriptFormat>& formats,
     const std::optional<std::filesystem::path>& folder);
+
+// Whether all of the files are there and none is older than the input. As files appear only when
+// they are complete, such an input needs no work.
+bool is_up_to_date(const InputFile& input, const std::vector<PlannedFile>& files);
+
+// Removes the temporary files that killed runs have left in the folders of these files. Those of a
+// run that is still at work stay.
+void remove_abandoned_files(const std::vector<std::vector<PlannedFile>>& plan);
 
 // Makes the folder and those above it where they are missing. Throws Error(kOutput).
 void make_folder(const std::filesystem::path& folder);

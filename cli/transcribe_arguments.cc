@@ -28,6 +28,37 @@ std::string parse_device(const std::string& text) {
 // CLI11 explains itself in up to two lines.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+void check_inputs(const InputSelection& inputs) {
+  if (inputs.named.empty() && !inputs.files_from) {
+    throw Error(ErrorKind::kUsage, "expected at least one recording (see transcribe --help)");
+  }
+  if (inputs.null_separated && !inputs.files_from) {
+    throw Error(ErrorKind::kUsage, "--null: expected together with --files-from");
+  }
+  const auto n_stdin = std::ranges::count(inputs.named, "-") + (inputs.files_from == "-");
+  if (n_stdin > 1) throw Error(ErrorKind::kUsage, "standard input (-) can be read only once");
+  if (std::ranges::count(inputs.named, "") > 0) {
+    throw Error(ErrorKind::kUsage, "a recording's name is empty");
+  }
+}
+
+// Whether results go to standard output, or to files and where. Who transcribes folders and lists
+// wants files; else a single format goes to standard output unless there is a folder.
+void settle_output(const std::string& folder, TranscribeArguments& arguments) {
+  const bool many = arguments.inputs.recursive || arguments.inputs.files_from || arguments.resume;
+  arguments.to_stdout = folder == "-" || (folder.empty() && arguments.formats.size() == 1 && !many);
+  if (!arguments.to_stdout) {
+    if (!folder.empty()) arguments.output_folder = folder;
+    return;
+  }
+  if (arguments.formats.size() > 1) {
+    throw Error(ErrorKind::kUsage, "--output-dir: standard output (-) takes one format");
+  }
+  if (arguments.resume) {
+    throw Error(ErrorKind::kUsage, "--resume: expected files to look for, found --output-dir -");
+  }
+}
+
 }  // namespace
 
 TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) {
@@ -40,6 +71,10 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   app.add_flag("-h,--help", help);
   app.add_flag("--help-all", help_all);
   app.add_flag("--version", version);
+  app.add_flag("-r,--recursive", arguments.inputs.recursive);
+  app.add_flag("-0,--null", arguments.inputs.null_separated);
+  app.add_flag("--resume", arguments.resume);
+  app.add_flag("--jobs-json", arguments.jobs_json);
   app.add_flag("--offline", arguments.offline);
   app.add_flag("-q,--quiet", arguments.quiet);
   app.add_flag("-v,--verbose", arguments.verbose);
@@ -53,6 +88,10 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
     if (text.empty()) throw_usage("--output-dir", "a folder", text);
     output_folder = text;
   });
+  option("--files-from", [&](const std::string& text) {
+    if (text.empty()) throw_usage("--files-from", "a file, or -", text);
+    arguments.inputs.files_from = text;
+  });
   option("--device",
          [&](const std::string& text) { arguments.engine.device = parse_device(text); });
   option("--compute", [&](const std::string& text) {
@@ -64,7 +103,7 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   });
   DecodingOptions decoding(app, arguments.decoding);
   SpeechOptions speech(app);
-  app.add_option("recordings", arguments.inputs);
+  app.add_option("recordings", arguments.inputs.named);
 
   try {
     app.parse(argc, argv);
@@ -85,23 +124,8 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   decoding.finish();
   arguments.engine.n_candidates = most_candidates(arguments.decoding);
   arguments.engine.vad = speech.finish();
-  if (arguments.inputs.empty()) {
-    throw Error(ErrorKind::kUsage, "expected at least one recording (see transcribe --help)");
-  }
-  if (std::count(arguments.inputs.begin(), arguments.inputs.end(), "-") > 1) {
-    throw Error(ErrorKind::kUsage, "standard input (-) can be read only once");
-  }
-  for (const std::string& input : arguments.inputs) {
-    if (input.empty()) throw Error(ErrorKind::kUsage, "a recording's name is empty");
-  }
-  if (output_folder == "-") {
-    if (arguments.formats.size() > 1) {
-      throw Error(ErrorKind::kUsage, "--output-dir: standard output (-) takes one format");
-    }
-  } else if (!output_folder.empty()) {
-    arguments.output_folder = output_folder;
-  }
-  arguments.to_stdout = arguments.formats.size() == 1 && !arguments.output_folder;
+  check_inputs(arguments.inputs);
+  settle_output(output_folder, arguments);
   return command;
 }
 

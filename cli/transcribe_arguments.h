@@ -6,20 +6,23 @@
 #include <string>
 #include <vector>
 
+#include "cli/input_files.h"
 #include "cli/transcription_engine.h"
 #include "decoder/writers.h"
 
 namespace vesper {
 
 struct TranscribeArguments {
-  std::vector<std::string> inputs;  // paths; "-" is standard input
-  std::string model = "base";       // a name or a path
+  InputSelection inputs;
+  std::string model = "base";  // a name or a path
   std::vector<TranscriptFormat> formats = {TranscriptFormat::kTxt};
-  // Where files go; absent: beside the input, or standard output for a single format.
+  // Where files go; absent: beside each input.
   std::optional<std::filesystem::path> output_folder;
   bool to_stdout = true;  // rather than to files
   EngineSettings engine;  // without the model's path
   DecodingSettings decoding;
+  bool resume = false;     // pass over what is complete
+  bool jobs_json = false;  // progress as JSON lines on stderr
   bool offline = false, quiet = false, verbose = false;
 };
 

@@ -13,8 +13,12 @@ Turns speech into text. A RECORDING is an audio file, or - for standard input.
                          turbo, ... (fetched when absent), or a file or folder
   -f, --format LIST      one or more of txt (default), srt, vtt, tsv, csv,
                          lrc, json, jsonl, with commas between; or all
-  -o, --output-dir DIR   write files there, not to standard output; with several
-                         formats and no DIR they go beside each recording
+  -o, --output-dir DIR   write files there (-: to standard output); without DIR
+                         one format goes to standard output, several go to
+                         files beside each recording
+  -r, --recursive        take the recordings in folders; files beside them, or
+                         below DIR in the same folders
+      --resume           pass over recordings whose files are complete
   -l, --language NAME    spoken language: fr, french, auto (default: detected)
       --task TASK        transcribe (default), or translate into English
       --device DEVICE    auto (default), cpu, vulkan, vulkan:N
@@ -32,7 +36,31 @@ Exit status: 0 done, 2 usage, 3 input, 4 model, 5 device, 6 output.
 
   transcribe -m tiny.en talk.wav
   transcribe -m base -f srt,vtt,json talk.wav french.aiff *.flac -o subtitles/
+  transcribe -m base -f srt -r --resume lectures/ -o subtitles/
   sox talk.wav -t wav - | transcribe -m tiny.en -
+)";
+
+constexpr std::string_view kManyFiles =
+    R"(Many recordings; what is not in a folder by its extension is passed over:
+      --files-from FILE   a path a line from FILE, or - for standard input; what
+                          is written lies beside the recordings, or below DIR in
+                          the same folders where paths are relative
+  -0, --null              paths there end with a zero byte (find -print0)
+      --jobs-json         progress on standard error as JSON, an object a line:
+          {"event": "loaded", engine, elapsed_s}
+          {"event": "start", file, index, count}
+          {"event": "progress", file, index, count, done_s, total_s}
+          {"event": "segment", file, id, start_s, end_s, text}
+          {"event": "done", file, index, count, outputs, language, duration_s,
+                            elapsed_s, speed}
+          {"event": "skipped", file, index, count, outputs}
+          {"event": "error", file, status, message}
+          {"event": "summary", recordings, done, skipped, failed, audio_s,
+                               elapsed_s, speed, status}
+          {"event": "fetching", model, done_bytes, total_bytes}
+          {"event": "note", message}
+        Times are in seconds, index counts from 0, speed is audio_s / elapsed_s;
+        file is null in an error that ends the whole run.
 )";
 
 constexpr std::string_view kSearch =
@@ -80,7 +108,7 @@ constexpr std::string_view kSpeech =
 )";
 
 // What --help-all shows after the screen.
-constexpr std::string_view kSections[] = {kSearch, kPrompts, kTimes, kSpeech};
+constexpr std::string_view kSections[] = {kManyFiles, kSearch, kPrompts, kTimes, kSpeech};
 
 }  // namespace
 

@@ -3,21 +3,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
-#include <optional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cli/input_files.h"
+#include "cli/job_report.h"
 #include "cli/model_lookup.h"
 #include "cli/output.h"
 #include "cli/program.h"
-#include "cli/progress.h"
 #include "cli/transcribe_arguments.h"
 #include "error/error.h"
 
@@ -46,7 +44,8 @@ void check_input(const std::string& input) {
   if (stat(input.c_str(), &status) != 0 || access(input.c_str(), R_OK) != 0) {
     throw Error(ErrorKind::kInput, std::strerror(errno));
   }
-  if (S_ISDIR(status.st_mode)) throw Error(ErrorKind::kInput, "is a folder, expected a recording");
+  if (S_ISDIR(status.st_mode))
+    throw Error(ErrorKind::kInput, "is a folder, expected a recording (or --recursive)");
 }
 
 // The model of --vad. It has no address to fetch it from by itself: it comes in a Python package.
@@ -63,87 +62,123 @@ fs::path find_vad_model(const ModelLookup& lookup) {
   }
 }
 
+std::unique_ptr<JobReport> make_report(const TranscribeArguments& arguments) {
+  if (arguments.jobs_json) return make_json_report();
+  return make_text_report(std::string(kProgram), arguments.quiet, arguments.verbose);
+}
+
 // One run of the program.
 class Run {
  public:
   explicit Run(TranscribeArguments arguments)
-      : arguments_(std::move(arguments)), progress_(!arguments_.quiet) {}
+      : arguments_(std::move(arguments)), report_(make_report(arguments_)) {}
 
   int run(const EngineLoader& load) {
-    std::vector<std::vector<PlannedFile>> plan(arguments_.inputs.size());
-    if (!arguments_.to_stdout) {
-      plan = plan_files(arguments_.inputs, arguments_.formats, arguments_.output_folder);
-      if (arguments_.output_folder) make_folder(*arguments_.output_folder);
+    try {
+      transcribe_all(load);
+    } catch (const std::exception& error) {
+      const Failure failure = failure_of(error);
+      report_->failed(failure);
+      return failure.status;
     }
-    // Before the model, which may take long to fetch and load.
-    std::vector<bool> readable(arguments_.inputs.size(), false);
-    bool any = false;
-    for (size_t i = 0; i < arguments_.inputs.size(); ++i) {
-      readable[i] = attempt(arguments_.inputs[i], [&] { check_input(arguments_.inputs[i]); });
-      any = any || readable[i];
-    }
-    if (!any) return status_;
-
-    load_engine(load);
-    for (size_t i = 0; i < arguments_.inputs.size(); ++i) {
-      if (readable[i]) {
-        attempt(arguments_.inputs[i], [&] { transcribe(arguments_.inputs[i], plan[i]); });
-      }
-    }
+    report_->finished(totals_, status_);
     return status_;
   }
 
  private:
+  void transcribe_all(const EngineLoader& load) {
+    inputs_ = find_inputs(arguments_.inputs, [&](const std::string& path, const std::string& why) {
+      ++totals_.recordings;
+      count_failure(path, {exit_status(ErrorKind::kInput), why});
+    });
+    totals_.recordings += inputs_.size();
+    plan_.resize(inputs_.size());
+    if (!arguments_.to_stdout) {
+      plan_ = plan_files(inputs_, arguments_.formats, arguments_.output_folder);
+      if (arguments_.output_folder) make_folder(*arguments_.output_folder);
+      remove_abandoned_files(plan_);
+    }
+    const std::vector<size_t> wanted = inputs_to_transcribe();
+    if (wanted.empty()) return;
+
+    load_engine(load);
+    const auto start = Clock::now();
+    for (size_t i : wanted) attempt(inputs_[i], [&] { transcribe(i); });
+    totals_.elapsed_s = seconds_since(start);
+  }
+
+  // Those that are not complete and can be read as far as that is clear before the model is there,
+  // which may take long to fetch and load.
+  std::vector<size_t> inputs_to_transcribe() {
+    std::vector<size_t> wanted;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (arguments_.resume && is_up_to_date(inputs_[i], plan_[i])) {
+        ++totals_.skipped;
+        report_->skipped(job(i), outputs(i));
+      } else if (attempt(inputs_[i], [&] { check_input(inputs_[i].path); })) {
+        wanted.push_back(i);
+      }
+    }
+    return wanted;
+  }
+
   // Runs the body. If it fails, says so, keeps the status and returns false. Where standard output
   // fails there is nothing to go on for: that is thrown on.
   template <typename Body>
-  bool attempt(const std::string& input, const Body& body) {
+  bool attempt(const InputFile& input, const Body& body) {
     try {
       body();
       return true;
     } catch (const std::exception& error) {
-      progress_.clear();
       if (stdout_failed_) throw;
-      const Failure failure = failure_of(error);
-      print_error(kProgram, name_of(input), failure.message);
-      if (status_ == 0) status_ = failure.status;
+      count_failure(name_of(input), failure_of(error));
       return false;
     }
   }
 
-  static std::string name_of(const std::string& input) { return input == "-" ? "stdin" : input; }
+  void count_failure(const std::string& file, const Failure& failure) {
+    report_->failed(file, failure);
+    ++totals_.failed;
+    if (status_ == 0) status_ = failure.status;
+  }
 
-  void note(const std::string& text) {
-    if (arguments_.quiet) return;
-    progress_.clear();
-    print_error(kProgram, text);
+  static std::string name_of(const InputFile& input) {
+    return input.path == "-" ? "stdin" : input.path;
+  }
+
+  Job job(size_t i) const { return {name_of(inputs_[i]), i, inputs_.size()}; }
+
+  std::vector<fs::path> outputs(size_t i) const {
+    std::vector<fs::path> paths;
+    for (const PlannedFile& file : plan_[i]) paths.push_back(file.path);
+    return paths;
   }
 
   void load_engine(const EngineLoader& load) {
     ModelLookup lookup;
     lookup.offline = arguments_.offline;
+    std::string fetched;
     lookup.on_fetch = [&](const std::string& name, const std::string& url, const fs::path& target) {
-      note("fetching model " + name + " from " + url + " to " + target.string());
-      progress_.start(name);
+      report_->note("fetching model " + name + " from " + url + " to " + target.string());
+      fetched = name;
     };
     lookup.download.on_progress = [&](uint64_t done, uint64_t total, uint64_t before) {
-      progress_.show_bytes(done, total, before);
+      report_->fetching(fetched, done, total, before);
     };
     lookup.download.on_wait = [&] {
-      note("another process is fetching this model: waiting for it");
+      report_->note("another process is fetching this model: waiting for it");
     };
     EngineSettings settings = arguments_.engine;
     settings.model = find_model(arguments_.model, lookup);
     if (settings.vad) settings.vad_model = find_vad_model(lookup);
-    progress_.clear();
+    report_->make_room();
     const auto start = Clock::now();
     engine_ = load(settings);
-    if (arguments_.verbose) {
-      note(engine_->description() + "; loaded in " + short_number(seconds_since(start)) + " s");
-    }
+    report_->loaded(engine_->description(), seconds_since(start));
   }
 
-  void transcribe(const std::string& input, const std::vector<PlannedFile>& plan) {
+  void transcribe(size_t i) {
+    const Job job = this->job(i);
     std::vector<std::unique_ptr<AtomicFile>> files;
     std::vector<std::unique_ptr<TranscriptWriter>> writers;
     // A JSON document is of no use in part, and would spoil those of other recordings after it.
@@ -158,56 +193,51 @@ class Run {
         }
       }));
     }
-    for (const PlannedFile& planned : plan) {
+    for (const PlannedFile& planned : plan_[i]) {
+      if (planned.path.has_parent_path()) make_folder(planned.path.parent_path());
       files.push_back(std::make_unique<AtomicFile>(planned.path));
       writers.push_back(
           make_writer(planned.format,
                       [file = files.back().get()](std::string_view text) { file->write(text); }));
     }
     const auto start = Clock::now();
-    progress_.start(name_of(input));
+    report_->started(job);
     // Not before something is known of the recording: one that cannot be read leaves no header.
     bool begun = false;
     const auto begin = [&] {
       if (std::exchange(begun, true)) return;
-      for (const auto& writer : writers) writer->begin({name_of(input), arguments_.model});
+      for (const auto& writer : writers) writer->begin({job.file, arguments_.model});
     };
     const Transcript transcript = engine_->transcribe(
-        input, arguments_.decoding,
+        inputs_[i].path, arguments_.decoding,
         [&](const Segment& segment) {
           begin();
           for (const auto& writer : writers) writer->segment(segment);
+          report_->segment(job, segment);
         },
-        [&](double done_s, double total_s) { progress_.show_audio(done_s, total_s); });
+        [&](double done_s, double total_s) { report_->progress(job, done_s, total_s); });
     begin();
     for (const auto& writer : writers) writer->end(transcript);
     if (!held_back.empty()) print(held_back);
     for (const auto& file : files) file->commit();
-    progress_.clear();
-    if (arguments_.verbose) {
-      const double elapsed = seconds_since(start);
-      note(name_of(input) + ": " + short_number(transcript.duration_s) + " s of speech in \"" +
-           transcript.language + "\" transcribed in " + short_number(elapsed) + " s (" +
-           short_number(transcript.duration_s / std::max(elapsed, 1e-3)) + "x real time)");
-    }
+    ++totals_.done;
+    totals_.audio_s += transcript.duration_s;
+    report_->done(job, transcript, outputs(i), seconds_since(start));
   }
 
   void print(std::string_view text) {
-    progress_.clear();
+    report_->make_room();
     stdout_failed_ = true;  // unless the next line returns
     write_to_stdout(text);
     stdout_failed_ = false;
   }
 
-  static std::string short_number(double value) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.2f", value);
-    return text.data();
-  }
-
   TranscribeArguments arguments_;
-  Progress progress_;
+  std::unique_ptr<JobReport> report_;
+  std::vector<InputFile> inputs_;
+  std::vector<std::vector<PlannedFile>> plan_;  // [input][format], empty for standard output
   std::unique_ptr<TranscriptionEngine> engine_;
+  JobTotals totals_;
   bool stdout_failed_ = false;
   int status_ = 0;  // of the first failure
 };

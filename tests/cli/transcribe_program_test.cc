@@ -59,7 +59,7 @@ void expect_failure(const ChildResult& result, int status, const std::string& me
 }
 
 TEST_F(TranscribeProgram, WritesTextToStandardOutputInTheOrderOfTheInputs) {
-  const ChildResult result = transcribe({"b.flac", "a.wav", "b.flac"});
+  const ChildResult result = transcribe({"-q", "b.flac", "a.wav", "b.flac"});
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.out, "third\nfirst\nsecond\nthird\n");
   EXPECT_EQ(result.err, "");
@@ -165,7 +165,7 @@ TEST_F(TranscribeProgram, RemovesUnfinishedFilesWhenASignalEndsIt) {
 TEST_F(TranscribeProgram, GoesOnAfterAFailureAndEndsWithTheFirstOnesStatus) {
   write_file(folder_ / "work/bad.wav", "!input broken\n");
   write_file(folder_ / "work/device.wav", "!device lost\n");
-  const ChildResult result = transcribe({"a.wav", "device.wav", "bad.wav", "b.flac"});
+  const ChildResult result = transcribe({"-q", "a.wav", "device.wav", "bad.wav", "b.flac"});
   EXPECT_EQ(result.out, "first\nsecond\nthird\n");
   EXPECT_EQ(result.err, "transcribe: device.wav: lost\ntranscribe: bad.wav: broken\n");
   EXPECT_EQ(result.status, 5);
@@ -364,7 +364,10 @@ TEST_F(TranscribeProgram, HelpsOnOneScreenAndWithEveryOptionOnRequest) {
       "--model",   "--format",  "--output-dir", "--language", "--task",
       "--device",  "--compute", "--threads",    "--offline",  "--quiet",
       "--verbose", "--version", "--vad",        "--help-all"};
-  const std::vector<const char*> others = {"--vad-threshold",
+  const std::vector<const char*> others = {"--files-from",
+                                           "--null",
+                                           "--jobs-json",
+                                           "--vad-threshold",
                                            "--vad-min-speech-ms",
                                            "--vad-min-silence-ms",
                                            "--vad-pad-ms",
