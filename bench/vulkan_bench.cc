@@ -330,7 +330,8 @@ int run(const std::map<std::string, std::string>& options) {
   decoder.emit_final_norm(step, n_sequences, normed, DType::kF32, x, {});
   emit_linear(step, "decoder.logits", {embedding, {}}, n_sequences, logits, DType::kF32, normed,
               DType::kF32);
-  emit::token_partials(step, "decoder.partials", token, partials, logits, state_buffer, suppressed);
+  emit::token_partials(step, "decoder.partials", token, partials, logits, state_buffer, suppressed,
+                       {});
   // The rows stay where they are, so that every replay is the same step.
   emit::token_choose(step, "decoder.choose", token, state_buffer, next_rows, tokens, stop,
                      partials);

@@ -110,6 +110,23 @@ void DecodingOptions::add_search(CLI::App& app) {
   add_value(app, "--best-of", [this](const std::string& text) {
     decoding_.best_of = static_cast<uint32_t>(parse_integer("--best-of", text, 1, 64));
   });
+  add_value(app, "--beam-size", [this](const std::string& text) {
+    decoding_.beam_size =
+        static_cast<uint32_t>(parse_integer("--beam-size", text, 1, kMostBeamSize));
+  });
+  add_value(app, "--patience", [this](const std::string& text) {
+    decoding_.patience = parse_number("--patience", text, 0.01, kMostPatience,
+                                      "a number from 0.01 to 8: texts for each beam");
+    patience_is_given_ = true;
+  });
+  add_value(app, "--repetition-penalty", [this](const std::string& text) {
+    decoding_.repetition_penalty =
+        parse_number("--repetition-penalty", text, 0.01, 100, "a number from 0.01 to 100");
+  });
+  add_value(app, "--no-repeat-ngram-size", [this](const std::string& text) {
+    decoding_.no_repeat_ngram_size =
+        static_cast<uint32_t>(parse_integer("--no-repeat-ngram-size", text, 0, 448));
+  });
   add_value(app, "--length-penalty", [this](const std::string& text) {
     decoding_.length_penalty.reset();
     if (text == "none" || text == "None") return;
@@ -147,6 +164,9 @@ void DecodingOptions::add_prompts(CLI::App& app) {
   add_value(app, "--prefix", [this](const std::string& text) { decoding_.prefix = text; });
   add_value(app, "--suppress-tokens",
             [this](const std::string& text) { parse_suppressed(text, decoding_); });
+  add_value(app, "--suppress-regex",
+            [this](const std::string& text) { decoding_.suppress_regex = text; });
+  app.add_flag("--suppress-numerals", decoding_.suppress_numerals);
 }
 
 void DecodingOptions::add_times(CLI::App& app) {
@@ -166,6 +186,13 @@ void DecodingOptions::add_times(CLI::App& app) {
 void DecodingOptions::finish() {
   if (increment_ && (increment_is_given_ || decoding_.temperatures.size() == 1)) {
     decoding_.temperatures = rising_temperatures(decoding_.temperatures, *increment_);
+  }
+  if (patience_is_given_ && decoding_.beam_size == 1) {
+    throw Error(ErrorKind::kUsage, "--patience: expected together with a --beam-size above 1");
+  }
+  if (most_finished(decoding_) == 0) {
+    throw Error(ErrorKind::kUsage, "--patience: with " + std::to_string(decoding_.beam_size) +
+                                       " beams no text would ever end the search");
   }
 }
 

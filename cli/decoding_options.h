@@ -30,7 +30,7 @@ class DecodingOptions {
 
   DecodingSettings& decoding_;
   std::optional<double> increment_;  // of the temperature, from try to try
-  bool increment_is_given_ = false;
+  bool increment_is_given_ = false, patience_is_given_ = false;
 };
 
 }  // namespace vesper

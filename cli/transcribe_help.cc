@@ -71,9 +71,13 @@ switches a threshold off:
                                           after a failure try again this much
                                           hotter, up to 1 (0.2); or name all:
                                           --temperature 0,0.2,0.4
+      --beam-size N                       beams of the search at 0 (1)
+      --patience X                        it ends with X texts a beam (1)
       --best-of N                         drawn above 0, the best is kept (5)
       --length-penalty X                  power of the length that scores are
                                           divided by, 0 to 1 (none: their mean)
+      --repetition-penalty X              above 1: repeats become unlikely (1)
+      --no-repeat-ngram-size N            no N tokens in a row come twice (0)
       --seed N                            of what is drawn (0)
       --compression-ratio-threshold X     more than this is a failure (2.4)
       --logprob-threshold X               less than this is a failure (-1.0)
@@ -88,6 +92,8 @@ constexpr std::string_view kPrompts =
       --hotwords TEXT                     words to expect in every window
       --prefix TEXT                       what the recording begins with
       --suppress-tokens LIST              ids; -1: the model's list (default)
+      --suppress-regex PATTERN            and tokens that it matches as a whole
+      --suppress-numerals                 and tokens with digits, %, $ or £
 )";
 
 constexpr std::string_view kTimes =

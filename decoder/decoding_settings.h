@@ -2,12 +2,16 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace vesper {
+
+// The most beams of a window, and texts that may end for each.
+inline constexpr uint32_t kMostBeamSize = 16, kMostPatience = 8;
 
 // What may differ from recording to recording. Names are openai-whisper's where it has the setting,
 // else faster-whisper's.
@@ -17,10 +21,15 @@ struct DecodingSettings {
 
   // Tried in this order until a window passes the thresholds.
   std::vector<double> temperatures = {0};
-  uint32_t best_of = 5;  // sequences that are drawn at a temperature above 0
+  uint32_t beam_size = 1;  // beams of the search at temperature 0; 1: the likeliest token each time
+  double patience = 1;     // a search ends when so many texts for each beam have ended
+  uint32_t best_of = 5;    // sequences that are drawn at a temperature above 0
   // Of several sequences the best has the greatest sum of log-probabilities over this power of
   // (5 + length) / 6; over its length if absent.
   std::optional<double> length_penalty;
+  double repetition_penalty = 1;  // above 1, tokens that have been chosen become less likely
+  uint32_t no_repeat_ngram_size =
+      0;              // no run of so many tokens comes twice in a window; 0: any may
   uint32_t seed = 0;  // of what is drawn
   // A threshold that is absent is not applied.
   std::optional<double> no_speech_threshold = 0.6;          // probability, above it: silence
@@ -38,15 +47,25 @@ struct DecodingSettings {
   std::optional<uint32_t> max_new_tokens;  // a window has at most; absent: half the context
   bool suppress_model_tokens = true;       // those that the model's file (or the reference) lists
   std::vector<int32_t> suppress_tokens;    // and these
+  std::string suppress_regex;              // and those whose whole text it matches, if not empty
+  bool suppress_numerals = false;          // and those with digits or signs of money and percent
   // Seconds: start, end, start, end, ... of the stretches to transcribe; the last end may be left
   // out. Empty: all of it.
   std::vector<double> clip_timestamps;
 };
 
+// The texts that end a search with these settings (openai-whisper, BeamSearchDecoder).
+inline uint32_t most_finished(const DecodingSettings& settings) {
+  return static_cast<uint32_t>(std::nearbyint(settings.beam_size * settings.patience));
+}
+
 // The most sequences that a window is decoded with at once.
 inline uint32_t most_candidates(const DecodingSettings& settings) {
-  const auto is_drawn = [](double temperature) { return temperature > 0; };
-  return std::ranges::any_of(settings.temperatures, is_drawn) ? settings.best_of : 1;
+  uint32_t most = 1;
+  for (const double temperature : settings.temperatures) {
+    most = std::max(most, temperature > 0 ? settings.best_of : settings.beam_size);
+  }
+  return most;
 }
 
 }  // namespace vesper

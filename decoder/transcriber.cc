@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "decoder/suppressed_tokens.h"
 #include "decoder/window_segments.h"
 #include "error/error.h"
 
@@ -123,7 +124,14 @@ Transcriber::Decoded Transcriber::decode(DecodeTask task, const DecodingSettings
     Search search;
     search.temperature = decoded.temperature = settings.temperatures[i];
     search.length_penalty = settings.length_penalty;
-    if (search.temperature > 0) search.n_candidates = settings.best_of;
+    search.repetition_penalty = settings.repetition_penalty;
+    search.no_repeat_ngram_size = settings.no_repeat_ngram_size;
+    if (search.temperature > 0) {
+      search.n_candidates = settings.best_of;
+    } else if (settings.beam_size > 1) {
+      search.n_candidates = settings.beam_size;
+      search.max_finished = most_finished(settings);
+    }
     task.seed = mix_bits(seed + static_cast<uint32_t>(i));
     decoded.result = std::move(model_.decoder().decode({&task, 1}, search).front());
     decoded.compression_ratio = compression_ratio(trimmed(text_of(decoded.result.tokens)));
@@ -148,11 +156,8 @@ Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSett
   // A prompt that came from a window decoded above this temperature does more harm than good.
   constexpr double kTrustworthyTemperature = 0.5;
 
-  std::vector<int32_t> suppressed = settings.suppress_tokens;
-  if (settings.suppress_model_tokens) {
-    suppressed.insert(suppressed.end(), model_.suppressed().begin(), model_.suppressed().end());
-  }
-  model_.decoder().set_suppressed(suppressed);
+  model_.decoder().set_suppressed(
+      suppressed_tokens(settings, model_.tokenizer(), tokens.eot, model_.suppressed()));
 
   Transcript transcript;
   transcript.duration_s = total_s;

@@ -16,6 +16,7 @@ constexpr uint32_t kPromptRows[] = {1, 4, 8, 16, 32, 64, 96, 128, 160, 192, 224,
 constexpr uint32_t kChainSteps = 16;
 // Token ids that one task of token_partials reduces.
 constexpr uint32_t kIdsPerChunk = 1024;
+static_assert(kMostBeamSize == kMostBeams);
 
 StackShape decoder_shape(const WhisperHyperparameters& model) {
   return {.n_layers = model.n_decoder_layers,
@@ -32,14 +33,15 @@ uint32_t most_rows(uint32_t n_text_ctx, uint32_t n_windows, uint32_t n_sequences
 }
 
 KvCache::Shape cache_shape(const StackShape& stack, uint32_t n_sequences, uint32_t n_positions,
-                           uint32_t page_rows) {
+                           uint32_t page_rows, uint32_t n_extra_pages = 0) {
   return {.n_layers = stack.n_layers,
           .n_kv_heads = stack.n_kv_heads,
           .head_dim = stack.head_dim,
           .n_sequences = n_sequences,
           .n_positions = n_positions,
           .page_rows = page_rows,
-          .dtype = DType::kF16};
+          .dtype = DType::kF16,
+          .n_extra_pages = n_extra_pages};
 }
 
 // openai-whisper, decoding.py: MaximumLikelihoodRanker.
@@ -66,7 +68,8 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
       stack_(device, provider, arch_descriptor("whisper.decoder"),
              decoder_shape(provider.whisper()), compute, WeightUse::kAnyRows,
              most_rows(n_text_ctx_, n_windows, n_sequences)),
-      self_(device, cache_shape(stack_.shape(), n_sequences, n_text_ctx_, KvCache::kPageRows)),
+      self_(device,
+            cache_shape(stack_.shape(), n_sequences, n_text_ctx_, KvCache::kPageRows, n_sequences)),
       cross_(device, cache_shape(stack_.shape(), n_windows, provider.whisper().n_audio_ctx,
                                  provider.whisper().n_audio_ctx)),
       max_rows_(most_rows(n_text_ctx_, n_windows, n_sequences)) {
@@ -94,6 +97,13 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
   partials_ = device.allocate(n * n_chunks(n_vocab_) * sizeof(TokenPartial), "token partials");
   states_ = device.allocate(n * sizeof(SequenceState), "sequence states");
   chosen_ = device.allocate(n * n_text_ctx_ * sizeof(int32_t), "chosen tokens");
+  candidates_ =
+      device.allocate(n * n_chunks(n_vocab_) * 2 * (most_beams() + 1) * sizeof(TokenCandidate),
+                      "candidates of beams");
+  const uint64_t n_finished = n * kMostPatience;
+  finished_ = device.allocate(n_finished * sizeof(FinishedText), "finished texts");
+  finished_tokens_ =
+      device.allocate(n_finished * n_text_ctx_ * sizeof(int32_t), "tokens of finished texts");
   stop_ = device.allocate(sizeof(uint32_t), "stop");
   suppressed_ = device.allocate((n_vocab_ + 31) / 32 * sizeof(uint32_t), "suppressed tokens");
   for (Operand& scratch : cross_scratch_) {
@@ -106,13 +116,16 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
   host_index_.resize(n_logits);
   host_states_.resize(n);
   host_chosen_.resize(n * n_text_ctx_);
+  host_finished_.resize(n_finished);
+  host_finished_tokens_.resize(n_finished * n_text_ctx_);
   host_pages_.resize(n * self_.pages_per_sequence());
   host_cross_pages_.resize(n);
   host_no_speech_.resize(n_windows);
   record_prompts();
-  recordings_of({.n_tasks = 1, .n_candidates = 1});
-  recordings_of({.n_tasks = 1, .n_candidates = n_sequences / n_windows});
+  recordings_of({1, 1, false, false});
 }
+
+uint32_t WhisperDecoder::most_beams() const { return std::min(n_sequences_, kMostBeams); }
 
 void WhisperDecoder::emit_cross_kv(DispatchTable& table, uint32_t n_windows,
                                    const WhisperEncoder& encoder) const {
@@ -145,8 +158,29 @@ void WhisperDecoder::emit_choice(DispatchTable& table, const StepKind& kind) con
   params.no_timestamps = static_cast<uint32_t>(tokens_.notimestamps);
   params.blank = static_cast<uint32_t>(blank_);
   params.max_tokens = n_text_ctx_;
-  emit::token_partials(table, "token_partials", params, partials_, logits_, states_, suppressed_);
+  params.n_candidates = kind.has_beams ? kind.n_candidates + 1 : 0;
+  if (kind.has_penalties) {
+    const PenaltyParams penalties{params.n_sequences, n_vocab_, n_vocab_, n_text_ctx_};
+    emit::token_penalties(table, "token_penalties", penalties, logits_, states_, chosen_);
+  }
+  emit::token_partials(table, "token_partials", params, partials_, logits_, states_, suppressed_,
+                       kind.has_beams ? candidates_ : Operand{});
+  if (kind.has_beams) {
+    BeamParams beams{};
+    beams.n_groups = kind.n_tasks;
+    beams.beam_size = kind.n_candidates;
+    beams.most_finished = kind.n_candidates * kMostPatience;
+    beams.n_chunks = params.n_chunks;
+    beams.end_of_text = params.end_of_text;
+    beams.timestamp_begin = params.timestamp_begin;
+    beams.max_tokens = n_text_ctx_;
+    beams.page_rows = self_.shape().page_rows;
+    beams.pages_per_sequence = self_.pages_per_sequence();
+    emit::beam_choose(table, "beam_choose", beams, states_, step_rows_, chosen_, finished_,
+                      finished_tokens_, partials_, candidates_, self_.page_table());
+  }
   emit::token_choose(table, "token_choose", params, states_, step_rows_, chosen_, stop_, partials_);
+  if (kind.has_beams) emit_copy_pages(table, params.n_sequences);
 }
 
 void WhisperDecoder::emit_copy_pages(DispatchTable& table, uint32_t n_sequences) const {
@@ -200,7 +234,8 @@ const WhisperDecoder::StepRecordings& WhisperDecoder::recordings_of(const StepKi
   range.out_count = 1;
   emit::range_probabilities(first, "no_speech_probability", range, no_speech_,
                             logits_.from(n * dtype_bytes(DType::kF32, n_vocab_)));
-  if (kind.n_candidates > 1) emit_copy_pages(first, n);
+  // What is drawn starts from a copy of the prompt's last page; beams copy when they part.
+  if (kind.n_candidates > 1 && !kind.has_beams) emit_copy_pages(first, n);
   emit_choice(first, kind);
   DispatchTable step;
   emit_rows(step, n, step_rows_);
@@ -231,6 +266,15 @@ void WhisperDecoder::check(std::span<const DecodeTask> tasks, const Search& sear
                                           " sequences each, but it has room for " +
                                           std::to_string(n_windows_) + " and " +
                                           std::to_string(n_sequences_) + " in all");
+  }
+  if (search.max_finished > search.n_candidates * kMostPatience ||
+      (search.max_finished > 0 && (search.n_candidates > kMostBeams || search.temperature > 0))) {
+    throw Error(ErrorKind::kInternal,
+                "decoder: expected beam search at temperature 0 with up to " +
+                    std::to_string(kMostBeams) + " beams and " + std::to_string(kMostPatience) +
+                    " texts for each, found temperature " + std::to_string(search.temperature) +
+                    ", " + std::to_string(search.n_candidates) + " and " +
+                    std::to_string(search.max_finished) + " in all");
   }
   const auto in_vocabulary = [&](int32_t id) {
     return id >= 0 && static_cast<uint32_t>(id) < n_vocab_;
@@ -270,6 +314,8 @@ void WhisperDecoder::write_sequences(std::span<const DecodeTask> tasks, const Se
       state.position = static_cast<int32_t>(n_prompt);
       state.temperature = static_cast<float>(search.temperature);
       state.seed = mix_bits(task.seed + i * kDrawStride);
+      state.repetition_penalty = static_cast<float>(search.repetition_penalty);
+      state.no_repeat_ngram_size = search.no_repeat_ngram_size;
       for (uint32_t given = 0; given < task.n_given; ++given) {
         const int32_t token = task.prompt[n_prompt - task.n_given + given];
         host_chosen_[s * n_text_ctx_ + given] = token;
@@ -284,7 +330,14 @@ void WhisperDecoder::write_sequences(std::span<const DecodeTask> tasks, const Se
       for (uint32_t page = 0; page < n_pages; ++page) {
         host_pages_[s * n_pages + page] = own_page(page < n_full ? first : s, page);
       }
-      if (i > 0 && n_full < n_pages) {
+      if (search.max_finished > 0) {
+        state.is_beam = 1;
+        state.spare_page = static_cast<int32_t>(n_sequences_ * n_pages + s);
+        state.max_finished = search.max_finished;
+        // The others come from the first.
+        state.finished = i > 0;
+        if (i > 0) state.sum_logprob = -INFINITY;
+      } else if (i > 0 && n_full < n_pages) {
         state.copy_from = own_page(first, n_full);
         state.copy_to = own_page(s, n_full);
         state.copy_rows = n_prompt % page_rows;
@@ -327,7 +380,9 @@ std::vector<DecodeResult> WhisperDecoder::decode(std::span<const DecodeTask> tas
                                                  const Search& search) {
   if (tasks.empty()) return {};
   check(tasks, search);
-  const StepKind kind{static_cast<uint32_t>(tasks.size()), search.n_candidates};
+  const StepKind kind{static_cast<uint32_t>(tasks.size()), search.n_candidates,
+                      search.max_finished > 0,
+                      search.repetition_penalty != 1 || search.no_repeat_ngram_size > 0};
   const StepRecordings& recordings = recordings_of(kind);
   write_sequences(tasks, search);
   run_prompts(tasks, search.n_candidates);
@@ -345,19 +400,53 @@ std::vector<DecodeResult> WhisperDecoder::read_results(const StepKind& kind, con
   device_.read(no_speech_, host_no_speech_.data());
   device_.read(states_, host_states_.data());
   device_.read(chosen_, host_chosen_.data());
-  std::vector<DecodeResult> results(kind.n_tasks);
-  for (uint32_t s = 0; s < kind.n_sequences(); ++s) {
-    const SequenceState& state = host_states_[s];
-    const int32_t* chosen = host_chosen_.data() + size_t{s} * n_text_ctx_;
-    const int32_t* end = std::find(chosen, chosen + state.n_sampled, tokens_.eot);
-    DecodeResult& best = results[s / kind.n_candidates];
-    DecodeResult candidate{{chosen, end}, state.sum_logprob, 0};
-    if (s % kind.n_candidates == 0 || rank(candidate, search) > rank(best, search)) {
-      best = std::move(candidate);
-    }
+  if (kind.has_beams) {
+    device_.read(finished_, host_finished_.data());
+    device_.read(finished_tokens_, host_finished_tokens_.data());
   }
-  for (uint32_t t = 0; t < kind.n_tasks; ++t) results[t].no_speech_prob = host_no_speech_[t];
+  std::vector<DecodeResult> results(kind.n_tasks);
+  for (uint32_t t = 0; t < kind.n_tasks; ++t) {
+    std::vector<DecodeResult> found;
+    if (kind.has_beams) {
+      found = finished_texts(t, kind.n_candidates);
+    } else {
+      for (uint32_t i = 0; i < kind.n_candidates; ++i) {
+        found.push_back(text_of(t * kind.n_candidates + i));
+      }
+    }
+    const auto is_worse = [&](const DecodeResult& a, const DecodeResult& b) {
+      return rank(a, search) < rank(b, search);
+    };
+    // The first of equals.
+    results[t] = std::move(*std::max_element(found.begin(), found.end(), is_worse));
+    results[t].no_speech_prob = host_no_speech_[t];
+  }
   return results;
+}
+
+DecodeResult WhisperDecoder::text_of(uint32_t s) const {
+  const SequenceState& state = host_states_[s];
+  const int32_t* chosen = host_chosen_.data() + size_t{s} * n_text_ctx_;
+  return {{chosen, std::find(chosen, chosen + state.n_sampled, tokens_.eot)}, state.sum_logprob, 0};
+}
+
+// openai-whisper, decoding.py: BeamSearchDecoder.finalize. Where too few texts have ended, the best
+// of those under way count as well.
+std::vector<DecodeResult> WhisperDecoder::finished_texts(uint32_t g, uint32_t n_beams) const {
+  std::vector<DecodeResult> found;
+  const size_t first_finished = size_t{g} * n_beams * kMostPatience;
+  for (size_t f = first_finished; f < first_finished + host_states_[g * n_beams].n_finished; ++f) {
+    const int32_t* tokens = host_finished_tokens_.data() + f * n_text_ctx_;
+    found.push_back(
+        {{tokens, tokens + host_finished_[f].n_tokens}, host_finished_[f].sum_logprob, 0});
+  }
+  // Beams are in falling order.
+  for (uint32_t s = g * n_beams; s < (g + 1) * n_beams && found.size() < n_beams; ++s) {
+    if (host_states_[s].sum_logprob > -INFINITY) found.push_back(text_of(s));
+  }
+  // Not even one token could be chosen.
+  if (found.empty()) found.emplace_back();
+  return found;
 }
 
 std::vector<float> WhisperDecoder::language_probabilities() {

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "decoder/decoding_settings.h"
 #include "encoder/whisper_encoder.h"
 #include "llm/device.h"
 #include "llm/kv_cache.h"
@@ -37,10 +38,16 @@ struct DecodeTask {
 // How the tokens are looked for.
 struct Search {
   double temperature = 0;     // 0: the likeliest; above: drawn from softmax(logits / temperature)
-  uint32_t n_candidates = 1;  // sequences that are drawn for each task, of which the best is kept
+  uint32_t n_candidates = 1;  // sequences for each task: drawn, of which the best is kept, or beams
+  // Above 0: beam search, at temperature 0, that ends when so many texts have ended (beam_choose in
+  // shaders/kernel_params.h). At most kMostPatience for each beam.
+  uint32_t max_finished = 0;
   // The best has the greatest sum of log-probabilities over this power of (5 + length) / 6 (Wu et
   // al. 2016), or over its length if absent.
   std::optional<double> length_penalty = std::nullopt;
+  // Against repetition, as CTranslate2 has them (token_penalties in shaders/kernel_params.h).
+  double repetition_penalty = 1;
+  uint32_t no_repeat_ngram_size = 0;
 };
 
 struct DecodeResult {
@@ -87,6 +94,7 @@ class WhisperDecoder {
   // What a step's recordings depend on.
   struct StepKind {
     uint32_t n_tasks, n_candidates;  // the sequences of a task lie side by side
+    bool has_beams, has_penalties;
     uint32_t n_sequences() const { return n_tasks * n_candidates; }
     auto operator<=>(const StepKind&) const = default;
   };
@@ -105,6 +113,8 @@ class WhisperDecoder {
   void emit_logits(DispatchTable& table, uint32_t n_rows, const Operand& index) const;
   void emit_choice(DispatchTable& table, const StepKind& kind) const;
   void emit_copy_pages(DispatchTable& table, uint32_t n_sequences) const;
+  // Sequences that a task may be searched with as beams.
+  uint32_t most_beams() const;
 
   void check(std::span<const DecodeTask> tasks, const Search& search) const;
   // Writes the first states of all sequences and the pages that they have.
@@ -112,6 +122,9 @@ class WhisperDecoder {
   // Runs the prompts of the tasks, whose sequences are n_candidates apart, up to the last layer.
   void run_prompts(std::span<const DecodeTask> tasks, uint32_t n_candidates);
   std::vector<DecodeResult> read_results(const StepKind& kind, const Search& search);
+  // What sequence s holds, and the texts that ended in group g of n_beams beams.
+  DecodeResult text_of(uint32_t s) const;
+  std::vector<DecodeResult> finished_texts(uint32_t g, uint32_t n_beams) const;
 
   Device& device_;
   WhisperTokens tokens_;
@@ -129,14 +142,18 @@ class WhisperDecoder {
   Operand step_rows_;    // struct Row [n_sequences]
   Operand logit_index_;  // u32 [n_sequences + n_windows]: the row of each sequence's last token,
                          // then of each task's start of transcript
-  Operand x_;                             // f32 [max_rows, d_model]
-  Operand normed_;                        // [n_sequences + n_windows, d_model]
-  Operand logits_;                        // f32 [n_sequences + n_windows, n_vocab]
-  Operand no_speech_;                     // f32 [n_windows]
-  Operand languages_;                     // f32 [n_languages]
-  Operand partials_;                      // struct TokenPartial [n_sequences, n_chunks]
-  Operand states_;                        // struct SequenceState [n_sequences]
-  Operand chosen_;                        // i32 [n_sequences, n_text_ctx]
+  Operand x_;            // f32 [max_rows, d_model]
+  Operand normed_;       // [n_sequences + n_windows, d_model]
+  Operand logits_;       // f32 [n_sequences + n_windows, n_vocab]
+  Operand no_speech_;    // f32 [n_windows]
+  Operand languages_;    // f32 [n_languages]
+  Operand partials_;     // struct TokenPartial [n_sequences, n_chunks]
+  Operand states_;       // struct SequenceState [n_sequences]
+  Operand chosen_;       // i32 [n_sequences, n_text_ctx]
+  Operand candidates_;   // struct TokenCandidate [n_sequences, n_chunks, 2,
+                         // the most beams of a task + 1]
+  Operand finished_;     // struct FinishedText [n_sequences * kMostPatience]
+  Operand finished_tokens_;               // i32 [n_sequences * kMostPatience, n_text_ctx]
   Operand stop_;                          // u32
   Operand suppressed_;                    // u32 bit mask [(n_vocab + 31) / 32]
   std::array<Operand, 2> cross_scratch_;  // f32 [n_windows * n_audio_ctx, 2 * kv_width] each
@@ -149,6 +166,8 @@ class WhisperDecoder {
   std::vector<uint32_t> host_index_;
   std::vector<SequenceState> host_states_;
   std::vector<int32_t> host_chosen_, host_pages_, host_cross_pages_;
+  std::vector<FinishedText> host_finished_;
+  std::vector<int32_t> host_finished_tokens_;
   std::vector<float> host_no_speech_;
 };
 

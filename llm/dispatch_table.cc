@@ -139,16 +139,32 @@ void copy_pages(DispatchTable& table, std::string label, const CopyPagesParams& 
             bits({0, 1}), params);
 }
 
+void token_penalties(DispatchTable& table, std::string label, const PenaltyParams& params,
+                     Operand logits, Operand states, Operand tokens) {
+  table.add(Kernel::kTokenPenalties, std::move(label), {logits, states, tokens}, bits({0, 1, 2}),
+            bits({0}), params);
+}
+
 void token_partials(DispatchTable& table, std::string label, const TokenParams& params,
-                    Operand partials, Operand logits, Operand states, Operand suppressed) {
-  table.add(Kernel::kTokenPartials, std::move(label), {partials, logits, states, suppressed},
-            bits({1, 2, 3}), bits({0}), params);
+                    Operand partials, Operand logits, Operand states, Operand suppressed,
+                    Operand candidates) {
+  table.add(Kernel::kTokenPartials, std::move(label),
+            {partials, logits, states, suppressed, candidates}, bits({1, 2, 3}), bits({0, 4}),
+            params);
 }
 
 void token_choose(DispatchTable& table, std::string label, const TokenParams& params,
                   Operand states, Operand rows, Operand tokens, Operand stop, Operand partials) {
   table.add(Kernel::kTokenChoose, std::move(label), {states, rows, tokens, stop, partials},
             bits({0, 4}), bits({0, 1, 2, 3}), params);
+}
+
+void beam_choose(DispatchTable& table, std::string label, const BeamParams& params, Operand states,
+                 Operand rows, Operand tokens, Operand finished, Operand finished_tokens,
+                 Operand partials, Operand candidates, Operand page_table) {
+  table.add(Kernel::kBeamChoose, std::move(label),
+            {states, rows, tokens, finished, finished_tokens, partials, candidates, page_table},
+            bits({0, 2, 5, 6, 7}), bits({0, 1, 2, 3, 4, 7}), params);
 }
 
 void activation(DispatchTable& table, std::string label, const ActivationParams& params,

@@ -27,8 +27,10 @@ namespace vesper {
   X(kAttention, attention, AttentionParams)                             \
   X(kRangeProbabilities, range_probabilities, RangeProbabilitiesParams) \
   X(kCopyPages, copy_pages, CopyPagesParams)                            \
+  X(kTokenPenalties, token_penalties, PenaltyParams)                    \
   X(kTokenPartials, token_partials, TokenParams)                        \
   X(kTokenChoose, token_choose, TokenParams)                            \
+  X(kBeamChoose, beam_choose, BeamParams)                               \
   X(kActivation, activation, ActivationParams)                          \
   X(kMagnitude, magnitude, MagnitudeParams)                             \
   X(kLstm, lstm, LstmParams)
@@ -129,10 +131,15 @@ void range_probabilities(DispatchTable&, std::string label, const RangeProbabili
                          Operand out, Operand logits);
 void copy_pages(DispatchTable&, std::string label, const CopyPagesParams&, Operand k_pages,
                 Operand v_pages, Operand states);
+void token_penalties(DispatchTable&, std::string label, const PenaltyParams&, Operand logits,
+                     Operand states, Operand tokens);
 void token_partials(DispatchTable&, std::string label, const TokenParams&, Operand partials,
-                    Operand logits, Operand states, Operand suppressed);
+                    Operand logits, Operand states, Operand suppressed, Operand candidates);
 void token_choose(DispatchTable&, std::string label, const TokenParams&, Operand states,
                   Operand rows, Operand tokens, Operand stop, Operand partials);
+void beam_choose(DispatchTable&, std::string label, const BeamParams&, Operand states, Operand rows,
+                 Operand tokens, Operand finished, Operand finished_tokens, Operand partials,
+                 Operand candidates, Operand page_table);
 void activation(DispatchTable&, std::string label, const ActivationParams&, Operand out,
                 Operand in);
 void magnitude(DispatchTable&, std::string label, const MagnitudeParams&, Operand out, Operand in);

@@ -47,12 +47,19 @@ struct SequenceState {
   int position;                // of the next token to be chosen
   float temperature;           // 0: the likeliest token; above: drawn from softmax(logits / it)
   uint seed;                   // of the draws
+  // What token_penalties does to its logits.
+  float repetition_penalty;   // 1: nothing
+  uint no_repeat_ngram_size;  // 0: nothing
   // What copy_pages copies for this sequence: the first `copy_rows` rows of a page.
   int copy_from, copy_to;
   uint copy_rows;
-  // Beams only.
-  int spare_page;   // a page of this beam's own that no page table names
-  uint n_finished;  // sequences that have ended; counted in the first beam of a group
+  // A beam is chosen by beam_choose, together with the others of its group, else token_choose does
+  // it. `finished` says of a beam that nothing is to be computed for it: it holds no text, or its
+  // whole group has ended. Its sum_logprob is -inf if it holds no text.
+  uint is_beam;
+  int spare_page;     // a page of the group's own that no page table names
+  uint n_finished;    // texts of the group that have ended
+  uint max_finished;  // the group ends with so many
 };
 
 // A hash of 32 bits (Wellons' lowbias32): each bit of x counts in each bit of it.
@@ -181,26 +188,76 @@ struct TokenPartial {
   uint timestamp_token;
 };
 
+// A token that may be chosen; those of a list are in falling order, of equals the lowest id first.
+struct TokenCandidate {
+  float logit;  // -inf: none, nor any after it
+  uint token;
+};
+
+// token_penalties: against repetition, as CTranslate2 does it, of the tokens chosen so far. The
+// logit of each is divided by repetition_penalty if it is above 0, else multiplied by it; then
+// what would end a run of no_repeat_ngram_size tokens that has been before gets -inf.
+// operands: 0 logits f32, row_stride apart (rw)  1 states [n_sequences]
+//           2 tokens i32 [n_sequences, max_tokens]
+struct PenaltyParams {
+  uint n_sequences, n_vocab, row_stride;
+  uint max_tokens;
+};
+
 // token_partials: applies the token rules to the logits of each sequence and reduces each chunk.
 // Rules (openai-whisper, decoding.py): ids in the suppressed bit mask never; at the first token no
 // blank and no end of text; with timestamps: they come in pairs, never decrease, a first token is
 // one and at most max_initial_timestamp; no_timestamps never.
 // operands: 0 partials [n_sequences, n_chunks] (w)  1 logits f32, row_stride apart
 //           2 states [n_sequences]  3 suppressed bit mask u32 [(n_vocab + 31) / 32]
+//           4 candidates [n_sequences, n_chunks, 2, n_candidates] (w) (?): of beams only, the
+//           tokens of the chunk with the greatest logits, text before timestamps
 // token_choose: merges the partials, takes a timestamp if their probability together exceeds that
 // of the likeliest text token, else any token: the one with the greatest key (the lowest id of
 // equals); adds its log-probability (at temperature 1, as the reference has it), notes it in
 // tokens[s, n_sampled], advances the state, and writes the row of the next step: {token, s,
 // state.position, 0}, after which position counts one up. A sequence finishes with end of text or
 // its max_sampled'th token; its row becomes {0, -1, 0, 0}. One that had finished before is left as
-// it is. Sets `stop` to 1 when every sequence has finished. operands: 0 states (rw)  1 rows
-// [n_sequences] (w)  2 tokens i32 [n_sequences, max_tokens] (w)
+// it is, and so are beams. Sets `stop` to 1 when every sequence has finished.
+// operands: 0 states (rw)  1 rows [n_sequences] (w)  2 tokens i32 [n_sequences, max_tokens] (w)
 //           3 stop u32 (w)  4 partials
 struct TokenParams {
   uint n_sequences, n_vocab, row_stride;
   uint n_chunks, chunk;  // chunk = ids a chunk
   uint end_of_text, timestamp_begin, no_timestamps, blank;
   uint max_tokens;
+  uint n_candidates;  // of token_partials, 1 to kMostBeams + 1; 0 without that operand
+};
+
+// A text that has ended; its tokens, without end of text, lie in a buffer of their own.
+struct FinishedText {
+  float sum_logprob;  // of its tokens and end of text
+  uint n_tokens;
+};
+
+// beam_choose: one step of openai-whisper's BeamSearchDecoder (decoding.py) for each group of
+// beam_size sequences that lie side by side. The beam_size + 1 likeliest continuations of each beam
+// (as token_choose sees them) compete by their sums of log-probabilities, of equals those of the
+// lower beam and the lower id first: those with end of text finish, up to max_finished in all,
+// until beam_size others are found, which are the next beams. The group ends with max_finished
+// texts, at max_sampled tokens, or when no beam is left. Each beam takes over the tokens, the state
+// and the pages of the one that it continues. Pages that are full are shared; of the one under way
+// the first beam takes it over, the others a spare page into which copy_pages, which has to follow,
+// copies it. At the start one beam holds text.
+// operands: 0 states (rw)  1 rows [n_sequences] (w)  2 tokens i32 [n_sequences, max_tokens] (rw)
+//           3 finished [n_groups, most_finished] (w)
+//           4 finished tokens i32 [n_groups, most_finished, max_tokens] (w)
+//           5 partials [n_sequences, n_chunks]
+//           6 candidates [n_sequences, n_chunks, 2, beam_size + 1]
+//           7 page_table i32 [n_sequences, pages_per_sequence] (rw)
+VESPER_CONST(kMostBeams, 16u);
+struct BeamParams {
+  uint n_groups, beam_size;
+  uint most_finished;  // that there is room for, at least every group's max_finished
+  uint n_chunks;
+  uint end_of_text, timestamp_begin;
+  uint max_tokens;
+  uint page_rows, pages_per_sequence;
 };
 
 // activation: out[i] = f(in[i]); out may be in.

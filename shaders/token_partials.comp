@@ -5,9 +5,10 @@
 #include "reduce.glsl"
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const bool kCandidates = false;  // there is that operand
 
 layout(push_constant) uniform Push {
-  Address partials, logits, states, suppressed;
+  Address partials, logits, states, suppressed, candidates;
   TokenParams p;
 };
 
@@ -72,6 +73,34 @@ void draw(uint chunk, uint start, uint end, SequenceState state, bool timestamps
   logit = token < end ? F32Buffer(logits).v[start + token] : kMinusInfinity;
 }
 
+// Writes the list of the chunk's candidates among timestamps or among the others, of which the
+// first is known.
+void list_candidates(uint chunk, uint start, uint end, SequenceState state, bool timestamps,
+                     float logit, uint token) {
+  uint list = ((gl_WorkGroupID.y * p.n_chunks + chunk) * 2 + (timestamps ? 1 : 0)) * p.n_candidates;
+  for (uint k = 0; k < p.n_candidates; ++k) {
+    if (gl_LocalInvocationID.x == 0) {
+      CandidateBuffer(candidates).v[list + k] = TokenCandidate(logit, token);
+    }
+    if (logit == kMinusInfinity) return;
+    float next = kMinusInfinity;
+    uint next_token = 0xffffffffu;
+    for (uint id = chunk * p.chunk + gl_LocalInvocationID.x; id < end; id += gl_WorkGroupSize.x) {
+      if ((id >= p.timestamp_begin) != timestamps || !allowed(id, state)) continue;
+      float value = F32Buffer(logits).v[start + id];
+      if (value < logit || (value == logit && id > token)) {
+        if (value > next) {
+          next = value;
+          next_token = id;
+        }
+      }
+    }
+    best_of_workgroup(next, next_token);
+    logit = next;
+    token = next_token;
+  }
+}
+
 void main() {
   uint thread = gl_LocalInvocationID.x;
   uint chunk = gl_WorkGroupID.x;
@@ -114,6 +143,10 @@ void main() {
   if (state.temperature > 0.0) {
     draw(chunk, start, end, state, false, text_key, text_logit, text_token);
     draw(chunk, start, end, state, true, timestamp_key, timestamp_logit, timestamp_token);
+  }
+  if (kCandidates && state.is_beam != 0) {
+    list_candidates(chunk, start, end, state, false, text_max, text_token);
+    list_candidates(chunk, start, end, state, true, timestamp_max, timestamp_token);
   }
   if (thread == 0) {
     PartialBuffer(partials).v[sequence * p.n_chunks + chunk] =

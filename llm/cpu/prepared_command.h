@@ -104,8 +104,10 @@ void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& 
 void prepare_attention(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_range_probabilities(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_copy_pages(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_token_penalties(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_token_partials(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_token_choose(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_beam_choose(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_activation(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_magnitude(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_lstm(PreparedCommand& prepared, const CommandToPrepare& command);

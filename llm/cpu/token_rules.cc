@@ -4,7 +4,9 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <span>
 
+#include "llm/cpu/merged_tokens.h"
 #include "llm/cpu/prepared_command.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -114,12 +116,27 @@ HWY_INLINE void draw(const SequenceState& state, uint32_t first, const float* va
   result.logit = values[place];
 }
 
+// The greatest of values[i], of ids from `first` on; `values` has `padded` numbers.
+HWY_INLINE void find_candidates(uint32_t first, const float* values, uint32_t padded,
+                                std::span<TokenCandidate> candidates) {
+  const F32 d;
+  TokenCandidate& least = candidates.back();
+  for (uint32_t block = 0; block < padded; block += kLanes) {
+    if (hn::AllFalse(d, hn::Gt(hn::LoadU(d, values + block), hn::Set(d, least.logit)))) continue;
+    for (uint32_t i = block; i < block + kLanes; ++i) {
+      // Ids rise, so of equals the lowest stays in front.
+      if (values[i] > least.logit) insert_candidate(candidates, {values[i], first + i});
+    }
+  }
+}
+
 // Maximum, sum of exponentials and token to choose of ids [first, end), of which `suppressed` and
-// the single ids are left out. `values` has room for them.
+// the single ids are left out. `values` has room for them. `candidates` is empty unless wanted.
 HWY_INLINE Reduced reduce(const SequenceState& state, const float* logits, IdRange ids,
-                          const uint32_t* suppressed, const uint32_t (&left_out)[3],
-                          float* values) {
+                          const uint32_t* suppressed, const uint32_t (&left_out)[3], float* values,
+                          std::span<TokenCandidate> candidates) {
   Reduced result;
+  std::fill(candidates.begin(), candidates.end(), kNoCandidate);
   if (ids.first >= ids.end) return result;
   const F32 d;
   const uint32_t n = ids.end - ids.first, padded = (n + kLanes - 1) / kLanes * kLanes;
@@ -148,6 +165,7 @@ HWY_INLINE Reduced reduce(const SequenceState& state, const float* logits, IdRan
     sum = hn::Add(sum, hn::IfThenElseZero(hn::Ge(off, least), e));
   }
   result.sum = hn::GetLane(hn::SumOfLanes(d, sum));
+  if (!candidates.empty()) find_candidates(ids.first, values, padded, candidates);
   if (state.temperature > 0.0f) {
     draw(state, ids.first, values, padded, result);
     return result;
@@ -169,6 +187,7 @@ void run_token_partials(const PreparedCommand& command, uint32_t task, ThreadScr
                                 allowed.at_beginning ? params.end_of_text : kNone};
   const float* logits = command.operand<const float>(1) + size_t{sequence} * params.row_stride;
   const auto* suppressed = command.operand<const uint32_t>(3);
+  auto* const candidate_lists = command.operand<TokenCandidate>(4);
   auto* const values = reinterpret_cast<float*>(scratch.data);
   const uint32_t first_chunk = task % command.tasks_per_row_block * command.columns_per_task;
   const uint32_t end_chunk = std::min(first_chunk + command.columns_per_task, params.n_chunks);
@@ -178,9 +197,18 @@ void run_token_partials(const PreparedCommand& command, uint32_t task, ThreadScr
     const auto within = [&](IdRange range) {
       return IdRange{std::max(range.first, first), std::min(range.end, end)};
     };
-    const Reduced text = reduce(state, logits, within(allowed.text), suppressed, left_out, values);
-    const Reduced timestamp =
-        reduce(state, logits, within(allowed.timestamp), suppressed, left_out, values);
+    std::span<TokenCandidate> candidates[2];
+    if (candidate_lists && state.is_beam) {
+      const size_t list = (size_t{sequence} * params.n_chunks + chunk) * 2;
+      for (size_t kind = 0; kind < 2; ++kind) {
+        candidates[kind] = {candidate_lists + (list + kind) * params.n_candidates,
+                            params.n_candidates};
+      }
+    }
+    const Reduced text =
+        reduce(state, logits, within(allowed.text), suppressed, left_out, values, candidates[0]);
+    const Reduced timestamp = reduce(state, logits, within(allowed.timestamp), suppressed, left_out,
+                                     values, candidates[1]);
     command.operand<TokenPartial>(0)[size_t{sequence} * params.n_chunks + chunk] = {
         text.max,      text.sum,      text.key,      text.logit,      text.token,
         timestamp.max, timestamp.sum, timestamp.key, timestamp.logit, timestamp.token};
@@ -198,58 +226,10 @@ HWY_EXPORT(run_token_partials);
 
 namespace {
 
-// What the chunks of one kind of token come to.
-struct Merged {
-  float max = -INFINITY;
-  double sum = 0.0;  // of exp(logit - max)
-  float key = -INFINITY, logit = -INFINITY;
-  uint32_t token = 0;
-
-  void add(float chunk_max, float chunk_sum, float chunk_key, float chunk_logit,
-           uint32_t chunk_token) {
-    if (!(chunk_max > -INFINITY)) return;
-    if (chunk_max > max) {
-      sum = sum * std::exp(static_cast<double>(max) - chunk_max) + chunk_sum;
-      max = chunk_max;
-    } else {
-      sum += chunk_sum * std::exp(static_cast<double>(chunk_max) - max);
-    }
-    if (chunk_key > key) {
-      key = chunk_key;
-      logit = chunk_logit;
-      token = chunk_token;
-    }
-  }
-  bool any() const { return max > -INFINITY; }
-  double log_sum() const { return any() ? max + std::log(sum) : -INFINITY; }
-};
-
-// The token rules' last step, and what the probabilities of the tokens it leaves refer to.
-struct MergedTokens {
-  Merged text, timestamp;
-  bool only_timestamps;  // together they are likelier than any other token
-  double together;       // log of the sum of exp(logit) over the tokens that are left
-
-  MergedTokens(const TokenPartial* partials, uint32_t n_chunks) {
-    for (uint32_t c = 0; c < n_chunks; ++c) {
-      const TokenPartial& p = partials[c];
-      text.add(p.text_max, p.text_sum, p.text_key, p.text_logit, p.text_token);
-      timestamp.add(p.timestamp_max, p.timestamp_sum, p.timestamp_key, p.timestamp_logit,
-                    p.timestamp_token);
-    }
-    const double text_log = text.log_sum(), timestamp_log = timestamp.log_sum();
-    only_timestamps = timestamp.any() && timestamp_log > text.max;
-    together = timestamp_log;
-    if (only_timestamps || !text.any()) return;
-    const double larger = std::max(text_log, timestamp_log);
-    together = larger + std::log(std::exp(text_log - larger) + std::exp(timestamp_log - larger));
-  }
-};
-
 void choose(const PreparedCommand& command, uint32_t sequence) {
   const auto& params = command.params_as<TokenParams>();
   SequenceState& state = command.operand<SequenceState>(0)[sequence];
-  if (state.finished) return;
+  if (state.finished || state.is_beam) return;
   const MergedTokens merged(
       command.operand<const TokenPartial>(4) + size_t{sequence} * params.n_chunks, params.n_chunks);
   const Merged& chosen = merged.only_timestamps || merged.timestamp.key > merged.text.key
@@ -272,6 +252,7 @@ void choose(const PreparedCommand& command, uint32_t sequence) {
   state.last_was_timestamp = is_timestamp;
   if (is_timestamp) state.last_timestamp = token;
   ++state.n_sampled;
+  state.copy_rows = 0;
   Row& row = command.operand<Row>(1)[sequence];
   if (token == params.end_of_text || state.n_sampled >= state.max_sampled) {
     state.finished = 1;
@@ -310,6 +291,11 @@ void prepare_token_partials(PreparedCommand& prepared, const CommandToPrepare& c
       1, (uint64_t{params.n_sequences - 1} * params.row_stride + params.n_vocab) * 4);
   command.require_bytes(2, uint64_t{params.n_sequences} * sizeof(SequenceState));
   command.require_bytes(3, (uint64_t{params.n_vocab} + 31) / 32 * 4);
+  command.require(params.n_candidates <= kMostBeams + 1, "too many candidates");
+  command.require_bytes(4,
+                        uint64_t{params.n_sequences} * params.n_chunks * 2 * params.n_candidates *
+                            sizeof(TokenCandidate),
+                        params.n_candidates == 0);
   // A few thousand ids a task: about two microseconds.
   prepared.columns_per_task = std::max(1u, 4096 / params.chunk);
   prepared.tasks_per_row_block =

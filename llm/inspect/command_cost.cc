@@ -78,6 +78,12 @@ CommandCost command_cost(const Command& command, double weight_bytes, double n_p
       const auto& p = command.params_as<TokenParams>();
       return {0, static_cast<double>(p.n_sequences) * p.n_chunks * sizeof(TokenPartial)};
     }
+    case Kernel::kBeamChoose: {
+      const auto& p = command.params_as<BeamParams>();
+      const double lists = 2.0 * (p.beam_size + 1) * sizeof(TokenCandidate);
+      return {0, static_cast<double>(p.n_groups) * p.beam_size * p.n_chunks *
+                     (sizeof(TokenPartial) + lists)};
+    }
     default:
       break;
   }
@@ -137,6 +143,11 @@ std::string command_text(const Command& command) {
       const auto& p = command.params_as<TokenParams>();
       return text(p.n_sequences) + " sequences, " + text(p.n_vocab) + " tokens in " +
              text(p.n_chunks) + " chunks";
+    }
+    case Kernel::kBeamChoose: {
+      const auto& p = command.params_as<BeamParams>();
+      return text(p.n_groups) + " groups of " + text(p.beam_size) + " beams, " + text(p.n_chunks) +
+             " chunks";
     }
     default:
       return {};

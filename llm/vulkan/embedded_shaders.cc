@@ -6,6 +6,7 @@ namespace {
 
 #include "activation.spv.h"
 #include "attention.spv.h"
+#include "beam_choose.spv.h"
 #include "copy_pages.spv.h"
 #include "embed.spv.h"
 #include "lstm.spv.h"
@@ -17,6 +18,7 @@ namespace {
 #include "range_probabilities.spv.h"
 #include "token_choose.spv.h"
 #include "token_partials.spv.h"
+#include "token_penalties.spv.h"
 #include "write_kv.spv.h"
 #ifdef VESPER_COOPERATIVE_MATRIX
 #include "attention_cooperative.spv.h"

@@ -352,9 +352,17 @@ class Planner {
     plan_.groups = {blocks(p.n_kv_heads * p.page_rows * p.head_dim, threads()), p.n_sequences, 1};
   }
 
+  void token_penalties(const PenaltyParams& p) {
+    shader(Shader::kTokenPenalties, {threads()});
+    push_addresses(3);
+    push(&p, sizeof p);
+    plan_.groups = {p.n_sequences, 1, 1};
+  }
+
   void token_partials(const TokenParams& p) {
-    shader(Shader::kTokenPartials, {threads()});
-    push_addresses(4);
+    require(p.n_candidates <= kMostBeams + 1, "17 candidates at most");
+    shader(Shader::kTokenPartials, {threads(), present(4)});
+    push_addresses(5);
     push(&p, sizeof p);
     plan_.groups = {p.n_chunks, p.n_sequences, 1};
   }
@@ -363,6 +371,14 @@ class Planner {
     shader(Shader::kTokenChoose, {threads()});
     push_addresses(5);
     push(&p, sizeof p);
+  }
+
+  void beam_choose(const BeamParams& p) {
+    require(p.beam_size >= 1 && p.beam_size <= kMostBeams, "1 to 16 beams");
+    shader(Shader::kBeamChoose, {threads()});
+    push_addresses(8);
+    push(&p, sizeof p);
+    plan_.groups = {p.n_groups, 1, 1};
   }
 
   void activation(const ActivationParams& p) {

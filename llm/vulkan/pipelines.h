@@ -28,8 +28,10 @@ namespace vesper {
   X(kAttention, attention)                    \
   X(kRangeProbabilities, range_probabilities) \
   X(kCopyPages, copy_pages)                   \
+  X(kTokenPenalties, token_penalties)         \
   X(kTokenPartials, token_partials)           \
   X(kTokenChoose, token_choose)               \
+  X(kBeamChoose, beam_choose)                 \
   X(kActivation, activation)                  \
   X(kMagnitude, magnitude)                    \
   X(kLstm, lstm)

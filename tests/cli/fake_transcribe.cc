@@ -88,7 +88,10 @@ class FakeEngine : public TranscriptionEngine {
     text << "candidates=" << settings_.n_candidates << " temperatures=";
     for (double t : decoding.temperatures) text << t << ";";
     text << " best_of=" << decoding.best_of << " length_penalty=" << shown(decoding.length_penalty)
-         << " seed=" << decoding.seed << " carry=" << decoding.carry_initial_prompt
+         << " seed=" << decoding.seed << " beams=" << decoding.beam_size
+         << " patience=" << decoding.patience << " repetition=" << decoding.repetition_penalty
+         << " ngram=" << decoding.no_repeat_ngram_size << " regex=" << decoding.suppress_regex
+         << " numerals=" << decoding.suppress_numerals << " carry=" << decoding.carry_initial_prompt
          << " hotwords=" << decoding.hotwords << " prefix=" << decoding.prefix << " clips=";
     for (double clip : decoding.clip_timestamps) text << clip << ";";
     text << " max_new_tokens=" << decoding.max_new_tokens.value_or(0);

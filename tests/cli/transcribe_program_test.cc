@@ -348,6 +348,12 @@ TEST_F(TranscribeProgram, NamesTheOptionThatIsWrong) {
       {{"--suppress-tokens", "-2", "a.wav"}, "--suppress-tokens"},
       {{"--suppress-tokens", "4294967296", "a.wav"}, "--suppress-tokens"},
       {{"--max-initial-timestamp", "31", "a.wav"}, "--max-initial-timestamp"},
+      {{"--beam-size", "17", "a.wav"}, "--beam-size: expected a number from 1 to 16"},
+      {{"--patience", "2", "--beam-size", "1", "a.wav"}, "--patience: expected together with"},
+      {{"--patience", "0.1", "--beam-size", "2", "a.wav"}, "--patience: with 2 beams"},
+      {{"--patience", "9", "--beam-size", "2", "a.wav"}, "--patience: expected a number from 0.01"},
+      {{"--repetition-penalty", "0", "a.wav"}, "--repetition-penalty"},
+      {{"--no-repeat-ngram-size", "-1", "a.wav"}, "--no-repeat-ngram-size"},
       {{"-o", "", "a.wav"}, "--output-dir"},
       {{""}, "empty"},
   };
@@ -374,6 +380,12 @@ TEST_F(TranscribeProgram, HelpsOnOneScreenAndWithEveryOptionOnRequest) {
                                            "--temperature",
                                            "--temperature-increment-on-fallback",
                                            "--best-of",
+                                           "--beam-size",
+                                           "--patience",
+                                           "--repetition-penalty",
+                                           "--no-repeat-ngram-size",
+                                           "--suppress-regex",
+                                           "--suppress-numerals",
                                            "--length-penalty",
                                            "--seed",
                                            "--compression-ratio-threshold",
@@ -408,18 +420,24 @@ TEST_F(TranscribeProgram, HelpsOnOneScreenAndWithEveryOptionOnRequest) {
 
 TEST_F(TranscribeProgram, PassesOnHowToSearchAndWhatToExpect) {
   write_file(folder_ / "work/s.wav", "!search\n");
-  EXPECT_EQ(transcribe({"s.wav"}).out,
-            "candidates=5 temperatures=0;0.2;0.4;0.6;0.8;1; best_of=5 length_penalty=none seed=0 "
-            "carry=0 hotwords= prefix= clips= max_new_tokens=0\n");
+  EXPECT_EQ(
+      transcribe({"s.wav"}).out,
+      "candidates=5 temperatures=0;0.2;0.4;0.6;0.8;1; best_of=5 length_penalty=none seed=0 "
+      "beams=1 patience=1 repetition=1 ngram=0 regex= numerals=0 carry=0 hotwords= prefix= clips= "
+      "max_new_tokens=0\n");
   EXPECT_THAT(transcribe({"--temperature-increment-on-fallback=none", "s.wav"}).out,
               HasSubstr("candidates=1 temperatures=0; "));
-  EXPECT_EQ(transcribe({"--temperature=0.1", "--temperature-increment-on-fallback=0.3",
-                        "--best-of=7", "--length-penalty=0.5", "--seed=9",
-                        "--carry-initial-prompt=true", "--hotwords=red fox", "--prefix=Dear Sir",
-                        "--clip-timestamps=0,2.5,7", "--max-new-tokens=30", "s.wav"})
-                .out,
-            "candidates=7 temperatures=0.1;0.4;0.7;1; best_of=7 length_penalty=0.500000 seed=9 "
-            "carry=1 hotwords=red fox prefix=Dear Sir clips=0;2.5;7; max_new_tokens=30\n");
+  EXPECT_EQ(
+      transcribe({"--temperature=0.1", "--temperature-increment-on-fallback=0.3", "--best-of=7",
+                  "--length-penalty=0.5", "--seed=9", "--beam-size=3", "--patience=2",
+                  "--repetition-penalty=1.2", "--no-repeat-ngram-size=4", "--suppress-regex=.*a",
+                  "--suppress-numerals", "--carry-initial-prompt=true", "--hotwords=red fox",
+                  "--prefix=Dear Sir", "--clip-timestamps=0,2.5,7", "--max-new-tokens=30", "s.wav"})
+          .out,
+      "candidates=7 temperatures=0.1;0.4;0.7;1; best_of=7 length_penalty=0.500000 seed=9 "
+      "beams=3 patience=2 repetition=1.2 ngram=4 regex=.*a numerals=1 carry=1 hotwords=red fox "
+      "prefix=Dear Sir "
+      "clips=0;2.5;7; max_new_tokens=30\n");
 }
 
 TEST_F(TranscribeProgram, PassesVoiceActivityOnWithItsModel) {

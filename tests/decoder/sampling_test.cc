@@ -1,11 +1,14 @@
 // Drawing several sequences of a window at once, with a tiny Whisper of random weights.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -91,6 +94,154 @@ TEST_F(Sampling, NearTemperatureZeroIsTheLikeliestSequence) {
   EXPECT_NE(decode(one, {.temperature = 1, .n_candidates = 3}).tokens, greedy.tokens);
 }
 
+// Beam search as openai-whisper has it, of whole texts, each computed from its first token on.
+class PlainBeamSearch {
+ public:
+  PlainBeamSearch(WhisperDecoder& decoder, const DecodeTask& task, std::vector<int32_t> allowed,
+                  int32_t end_of_text)
+      : decoder_(decoder), task_(task), allowed_(std::move(allowed)), end_of_text_(end_of_text) {}
+
+  DecodeResult best(const Search& search) {
+    std::vector<DecodeResult> live(1), ended;
+    for (uint32_t step = 0; step < task_.max_tokens && ended.size() < search.max_finished; ++step) {
+      std::vector<DecodeResult> longer;
+      for (const DecodeResult& text : live) extend(text, longer);
+      std::stable_sort(longer.begin(), longer.end(),
+                       [](const auto& a, const auto& b) { return a.sum_logprob > b.sum_logprob; });
+      live.clear();
+      for (DecodeResult& text : longer) {
+        if (live.size() == search.n_candidates) break;
+        if (text.tokens.back() != end_of_text_) {
+          live.push_back(std::move(text));
+        } else if (ended.size() < search.max_finished) {
+          text.tokens.pop_back();
+          ended.push_back(std::move(text));
+        }
+      }
+    }
+    n_ended_ += ended.size();
+    for (size_t i = 0; i < live.size() && ended.size() < search.n_candidates; ++i) {
+      ended.push_back(live[i]);
+    }
+    const auto mean = [](const DecodeResult& text) {
+      return text.sum_logprob / static_cast<double>(text.tokens.size());
+    };
+    return *std::max_element(ended.begin(), ended.end(),
+                             [&](const auto& a, const auto& b) { return mean(a) < mean(b); });
+  }
+  size_t n_ended() const { return n_ended_; }
+
+ private:
+  void extend(const DecodeResult& text, std::vector<DecodeResult>& longer) {
+    std::vector<int32_t> prompt = task_.prompt;
+    prompt.insert(prompt.end(), text.tokens.begin(), text.tokens.end());
+    const std::vector<float> all = decoder_.prompt_logits(prompt);
+    const float* logits = all.data() + (prompt.size() - 1) * decoder_.n_vocab();
+    const auto is_left = [&](int32_t id) { return id != end_of_text_ || !text.tokens.empty(); };
+    double sum = 0;
+    for (const int32_t id : allowed_) sum += is_left(id) ? std::exp(logits[id]) : 0;
+    for (const int32_t id : allowed_) {
+      if (!is_left(id)) continue;
+      DecodeResult next = text;
+      next.tokens.push_back(id);
+      next.sum_logprob += logits[id] - std::log(sum);
+      longer.push_back(std::move(next));
+    }
+  }
+
+  WhisperDecoder& decoder_;
+  DecodeTask task_;
+  std::vector<int32_t> allowed_;
+  int32_t end_of_text_;
+  size_t n_ended_ = 0;
+};
+
+// Prompts that end just before the end of a page and just after it.
+TEST_F(Sampling, BeamsFindWhatASearchOfWholeTextsFinds) {
+  // Of all ids, those that are on the whole a little less likely than the end of the text.
+  const int32_t end = model_->tokens().eot;
+  const uint32_t n_vocab = model_->decoder().n_vocab();
+  const std::vector<float> logits = model_->decoder().prompt_logits(task(33).prompt);
+  std::vector<double> behind(n_vocab, 0);
+  for (size_t i = 0; i < logits.size(); ++i) {
+    behind[i % n_vocab] += logits[i - i % n_vocab + static_cast<size_t>(end)] - logits[i];
+  }
+  std::vector<int32_t> suppressed(static_cast<size_t>(end));
+  std::iota(suppressed.begin(), suppressed.end(), 0);
+  std::sort(suppressed.begin(), suppressed.end(), [&](int32_t x, int32_t y) {
+    const double a = behind[static_cast<size_t>(x)], b = behind[static_cast<size_t>(y)];
+    return (a > 0) != (b > 0) ? b > 0 : a > b;
+  });
+  std::vector<int32_t> allowed{end};
+  for (int i = 0; i < 8; ++i) {
+    allowed.push_back(suppressed.back());
+    suppressed.pop_back();
+  }
+  std::sort(allowed.begin(), allowed.end());
+  for (auto id = static_cast<uint32_t>(end) + 1; id < n_vocab; ++id) {
+    suppressed.push_back(static_cast<int32_t>(id));
+  }
+  model_->decoder().set_suppressed(suppressed);
+  size_t n_ended = 0;
+  const std::pair<uint32_t, Search> cases[] = {{5, {.n_candidates = 3, .max_finished = 3}},
+                                               {29, {.n_candidates = 4, .max_finished = 2}},
+                                               {33, {.n_candidates = 2, .max_finished = 8}}};
+  for (const auto& [n_prompt, search] : cases) {
+    SCOPED_TRACE("prompt of " + std::to_string(n_prompt) + ", " +
+                 std::to_string(search.n_candidates) + " beams");
+    DecodeTask one = task(n_prompt);
+    one.timestamps = false;
+    one.max_tokens = 6;
+    PlainBeamSearch plain(model_->decoder(), one, allowed, end);
+    const DecodeResult wanted = plain.best(search);
+    n_ended += plain.n_ended();
+    const DecodeResult found = decode(one, search);
+    EXPECT_EQ(found.tokens, wanted.tokens);
+    EXPECT_NEAR(found.sum_logprob, wanted.sum_logprob, 1e-3);
+  }
+  EXPECT_GT(n_ended, 0u);
+}
+
+TEST_F(Sampling, NoRunOfTokensComesTwiceIfItMayNot) {
+  const auto repeats = [](const std::vector<int32_t>& tokens, size_t n) {
+    std::set<std::vector<int32_t>> runs;
+    size_t n_runs = 0;
+    for (auto first = tokens.begin(); first + n <= tokens.end(); ++first, ++n_runs) {
+      runs.emplace(first, first + n);
+    }
+    return n_runs - runs.size();
+  };
+  std::vector<int32_t> suppressed{model_->tokens().eot};
+  for (int32_t id = 12; id < static_cast<int32_t>(model_->decoder().n_vocab()); ++id) {
+    suppressed.push_back(id);
+  }
+  model_->decoder().set_suppressed(suppressed);
+  DecodeTask one = task(6);
+  one.timestamps = false;
+  for (const uint32_t n_beams : {0u, 4u}) {
+    Search search{.n_candidates = std::max(1u, n_beams), .max_finished = n_beams};
+    EXPECT_GT(repeats(decode(one, search).tokens, 2), 0u);
+    search.no_repeat_ngram_size = 2;
+    EXPECT_EQ(repeats(decode(one, search).tokens, 2), 0u);
+  }
+}
+
+TEST_F(Sampling, PenaltyOnRepetitionMakesTokensComeLessOften) {
+  DecodeTask one = task(6);
+  one.timestamps = false;
+  std::vector<int32_t> suppressed{model_->tokens().eot};
+  for (int32_t id = 60; id < static_cast<int32_t>(model_->decoder().n_vocab()); ++id) {
+    suppressed.push_back(id);
+  }
+  model_->decoder().set_suppressed(suppressed);
+  const auto n_different = [&](double penalty) {
+    const std::vector<int32_t> tokens = decode(one, {.repetition_penalty = penalty}).tokens;
+    return std::set<int32_t>(tokens.begin(), tokens.end()).size();
+  };
+  EXPECT_LT(n_different(1), 40u);
+  EXPECT_GT(n_different(50), n_different(1) + 3);
+}
+
 TEST_F(Sampling, GivenTokensBeginTheAnswer) {
   DecodeTask one = task(20);
   const std::vector<int32_t> given{model_->tokens().timestamp_begin, 400, 401};
@@ -101,6 +252,9 @@ TEST_F(Sampling, GivenTokensBeginTheAnswer) {
     ASSERT_EQ(found.tokens.size(), 40u);
     EXPECT_EQ(std::vector<int32_t>(found.tokens.begin(), found.tokens.begin() + 3), given);
   }
+  const DecodeResult found = decode(one, {.n_candidates = 4, .max_finished = 4});
+  ASSERT_EQ(found.tokens.size(), 40u);
+  EXPECT_EQ(std::vector<int32_t>(found.tokens.begin(), found.tokens.begin() + 3), given);
 }
 
 }  // namespace

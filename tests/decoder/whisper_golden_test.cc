@@ -25,11 +25,14 @@ struct Logit {
 struct Golden {
   const char* model;
   // Of model.transcribe(clip, temperature=0, beam_size=None), by sentence; each is one segment from
-  // 0 to end_s.
+  // 0 to end_s. With beam_size=5 segment and text are the same but for the mean log-probability,
+  // and, where there is a beam_text, the text.
   struct Sentence {
     const char* number;
     const char* text;
     double end_s;
+    double beam_logprob;
+    const char* beam_text = nullptr;
   };
   std::vector<Sentence> sentences;
   // For sentence 0870: the start sequence, and the ten highest logits after it.
@@ -43,15 +46,16 @@ const Golden kTinyEn{
       " And Mr. John Dashwood had then leisure to consider how much there might be prudently in "
       "his "
       "power to do for them.",
-      7.0},
-     {"0880", " He was not an old-sposed young man.", 3.0},
-     {"0890", " Unless to be rather cold-hearted and rather selfish is to be ill-disposed.", 5.0},
+      7.0, -0.2229},
+     {"0880", " He was not an old-sposed young man.", 3.0, -0.4007},
+     {"0890", " Unless to be rather cold-hearted and rather selfish is to be ill-disposed.", 5.0,
+      -0.3396},
      {"0920",
       " Had he married a more amiable woman, he might have been made still more respectable than "
       "he "
       "was.",
-      6.0},
-     {"0930", " He might even have been made amiable himself.", 3.0}},
+      6.0, -0.1786},
+     {"0930", " He might even have been made amiable himself.", 3.0, -0.2801}},
     {50257},
     {{50362, 24.1819f},
      {50363, 24.0084f},
@@ -70,14 +74,18 @@ const Golden kBase{
       " And Mr. John Dashwood had then leisure to consider how much there might be prudently in "
       "his "
       "power to do for them.",
-      7.0},
-     {"0880", " He was not an ill-disposed young man.", 3.0},
-     {"0890", " Unless to be rather cold-hearted and rather selfish is to be ill-disposed.", 5.0},
+      7.0, -0.1420},
+     {"0880", " He was not an ill-disposed young man.", 3.0, -0.3303},
+     {"0890", " Unless to be rather cold-hearted and rather selfish is to be ill-disposed.", 5.0,
+      -0.2875},
      {"0920",
       " Had he married a more amiable woman he might have been made still more respectable than he "
       "was?",
-      6.0},
-     {"0930", " He might even have been made amiable himself.", 3.0}},
+      6.0, -0.2008,
+      " Had he married a more amiable woman, he might have been made still more respectable than "
+      "he "
+      "was."},
+     {"0930", " He might even have been made amiable himself.", 3.0, -0.3594}},
     {50258, 50259, 50359},
     {{50363, 22.1534f},
      {50364, 21.7522f},
@@ -96,10 +104,11 @@ std::string recording_of(const std::string& sentence) {
 }
 
 std::unique_ptr<WhisperModel> load(const std::string& name, const std::string& device,
-                                   Compute compute) {
+                                   Compute compute, uint32_t n_candidates = 1) {
   ModelLookup lookup;
   lookup.offline = true;
-  return std::make_unique<WhisperModel>(find_model(name, lookup), open_device(device), compute);
+  return std::make_unique<WhisperModel>(find_model(name, lookup), open_device(device), compute, 1,
+                                        n_candidates);
 }
 
 MelSpectrogram log_mel(const WhisperModel& model, const std::string& sentence) {
@@ -122,6 +131,24 @@ TEST_P(WhisperGolden, GreedyTextAndTimesAtF32AreThoseOfTheReference) {
     EXPECT_EQ(transcript.language, "en");
     ASSERT_EQ(transcript.segments.size(), 1u) << sentence.number;
     EXPECT_EQ(transcript.segments[0].text, sentence.text);
+    EXPECT_NEAR(transcript.segments[0].start_s, 0, 0.021);
+    EXPECT_NEAR(transcript.segments[0].end_s, sentence.end_s, 0.021);
+  }
+}
+
+TEST_P(WhisperGolden, TextProbabilityAndTimesOfFiveBeamsAtF32AreThoseOfTheReference) {
+  const auto model = load(GetParam().golden->model, GetParam().device, Compute::kF32, 5);
+  DecodingSettings settings;
+  settings.beam_size = 5;
+  std::vector<Golden::Sentence> sentences = GetParam().golden->sentences;
+  // Where the kernels run on a CPU by a detour, one says enough.
+  if (std::string(GetParam().device) != "cpu") sentences.resize(1);
+  for (const Golden::Sentence& sentence : sentences) {
+    const Transcript transcript =
+        Transcriber(*model).transcribe(log_mel(*model, sentence.number), settings, {}, {});
+    ASSERT_EQ(transcript.segments.size(), 1u) << sentence.number;
+    EXPECT_EQ(transcript.segments[0].text, sentence.beam_text ? sentence.beam_text : sentence.text);
+    EXPECT_NEAR(transcript.segments[0].avg_logprob, sentence.beam_logprob, 5e-3);
     EXPECT_NEAR(transcript.segments[0].start_s, 0, 0.021);
     EXPECT_NEAR(transcript.segments[0].end_s, sentence.end_s, 0.021);
   }

@@ -143,7 +143,7 @@ class SmallDecoder {
     std::vector<uint32_t> suppressed((n_vocab + 31) / 32, 0);
     suppressed[250 / 32] |= 1u << 250 % 32;
     emit::token_partials(table_, "partials", tokens, partials, logits, states_,
-                         store(*device_, suppressed));
+                         store(*device_, suppressed), {});
     emit::token_choose(table_, "choose", tokens, states_, rows_, tokens_, stop_, partials);
     recording_ = device_->record(table_);
     outputs_ = {x, logits, keys, values, mixed, states_, tokens_};

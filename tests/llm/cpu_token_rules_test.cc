@@ -125,7 +125,7 @@ TEST_P(TokenRules, ChooseWhatTheReferenceChooses) {
     const Operand tokens = store(*device, std::vector<int32_t>(n_sequences * kMaxTokens, -7));
     DispatchTable table;
     emit::token_partials(table, "partials", params, partials, logits, state_buffer,
-                         store(*device, mask));
+                         store(*device, mask), {});
     emit::token_choose(table, "choose", params, state_buffer, row_buffer, tokens, stop, partials);
     const RecordingId recording = device->record(table);
 
@@ -208,7 +208,7 @@ std::vector<double> draw(const std::vector<float>& logits, uint32_t timestamp_be
   const Operand tokens = store(*device, std::vector<int32_t>(uint64_t{n} * 4, -7));
   DispatchTable table;
   emit::token_partials(table, "partials", params, partials, store(*device, logits), state_buffer,
-                       store(*device, std::vector<uint32_t>((n_vocab + 31) / 32, 0)));
+                       store(*device, std::vector<uint32_t>((n_vocab + 31) / 32, 0)), {});
   emit::token_choose(table, "choose", params, state_buffer, store(*device, std::vector<Row>(n)),
                      tokens, device->allocate(4, "stop"), partials);
   run_once(*device, table);

@@ -111,7 +111,7 @@ TEST_F(TokenKernels, ChooseWhatTheRulesAndThePlainDefinitionChoose) {
       device().allocate(kSequences * p.n_chunks * sizeof(TokenPartial), "partials");
   DispatchTable table;
   emit::token_partials(table, "partials", p, partials, store(logits, DType::kF32), state_buffer,
-                       store_structs(mask));
+                       store_structs(mask), {});
   emit::token_choose(table, "choose", p, state_buffer, row_buffer, tokens, stop, partials);
   run(table);
 
@@ -178,7 +178,7 @@ TEST_F(TokenKernels, StopIsSetWhenEverySequenceHasFinished) {
   const Operand partials = device().allocate(9 * sizeof(TokenPartial), "partials");
   DispatchTable table;
   emit::token_partials(table, "partials", p, partials, store(logits, DType::kF32), state_buffer,
-                       store_structs(std::vector<uint32_t>{0, 0}));
+                       store_structs(std::vector<uint32_t>{0, 0}), {});
   emit::token_choose(table, "choose", p, state_buffer, store_structs(std::vector<Row>(3)),
                      store_structs(std::vector<int32_t>(24)), stop, partials);
   const RecordingId recording = device().record(table);
@@ -214,7 +214,7 @@ TEST_F(TokenKernels, DrawWhatThePlainDefinitionDraws) {
       device().allocate(kSequences * p.n_chunks * sizeof(TokenPartial), "partials");
   DispatchTable table;
   emit::token_partials(table, "partials", p, partials, store(logits, DType::kF32), state_buffer,
-                       store_structs(std::vector<uint32_t>((kVocabulary + 31) / 32)));
+                       store_structs(std::vector<uint32_t>((kVocabulary + 31) / 32)), {});
   emit::token_choose(table, "choose", p, state_buffer, store_structs(std::vector<Row>(kSequences)),
                      tokens, store_structs(std::vector<uint32_t>{0}), partials);
   run(table);

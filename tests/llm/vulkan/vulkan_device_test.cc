@@ -172,7 +172,7 @@ TEST_F(VulkanDeviceTest, ReplaysAfterTheStopDoNothing) {
     const Operand partials = device->allocate(sizeof(TokenPartial), "partials");
     const Operand mask = device->allocate(8, "mask");
     device->write(states, &state);
-    emit::token_partials(chain.table, "partials", p, partials, chain.x, states, mask);
+    emit::token_partials(chain.table, "partials", p, partials, chain.x, states, mask, {});
     emit::token_choose(chain.table, "choose", p, states, rows, tokens, stop, partials);
     const RecordingId recording = device->record(chain.table);
     const auto x = [&] {

@@ -1,0 +1,221 @@
+// beam_choose: the next beams of a group out of the continuations of those it has. A workgroup a
+// group; each of its subgroups takes every n-th beam.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "buffers.glsl"
+#include "merged_tokens.glsl"
+
+layout(local_size_x_id = 0) in;
+
+layout(push_constant) uniform Push {
+  Address states, rows, tokens, finished, finished_tokens, partials, candidates, page_table;
+  BeamParams p;
+};
+
+// The likeliest continuations of each beam, in falling order; -inf: no more.
+const uint kMostCandidates = kMostBeams + 1;
+shared float scores[kMostBeams * kMostCandidates];
+shared uint ids[kMostBeams * kMostCandidates];
+
+// What the first thread decides for the others.
+shared uint n_live, n_finished, n_finished_before;
+shared uint parents[kMostBeams], live_tokens[kMostBeams];
+shared float live_scores[kMostBeams];
+shared uint ended_parents[kMostBeams];  // a beam ends at most once a step
+shared bool has_ended;
+shared int current_pages[kMostBeams], next_pages[kMostBeams], spare_pages[kMostBeams];
+shared int copy_sources[kMostBeams];
+shared uint copy_rows[kMostBeams];
+
+void find_continuations(uint first, uint beam) {
+  uint n_candidates = p.beam_size + 1;
+  float sum_logprob = StateBuffer(states).v[first + beam].sum_logprob;
+  bool is_dead = StateBuffer(states).v[first + beam].finished != 0;
+  uint chunk = (first + beam) * p.n_chunks;
+  MergedTokens merged = merged_tokens(partials, chunk, p.n_chunks, p.end_of_text);
+  float last = uintBitsToFloat(0x7f800000u);  // the candidate before this one
+  uint last_token = 0;
+  for (uint k = 0; k < n_candidates; ++k) {
+    float best = kMinusInfinity;
+    uint token = 0xffffffffu;
+    for (uint list = gl_SubgroupInvocationID; list < 2 * p.n_chunks && !is_dead;
+         list += gl_SubgroupSize) {
+      if (merged.only_timestamps && list % 2 == 0) continue;
+      for (uint i = 0; i < n_candidates; ++i) {
+        TokenCandidate candidate =
+            CandidateBuffer(candidates).v[(2 * chunk + list) * n_candidates + i];
+        if (candidate.logit == kMinusInfinity) break;
+        bool is_next = k == 0 || candidate.logit < last ||
+                       (candidate.logit == last && candidate.token > last_token);
+        if (!is_next) continue;
+        if (candidate.logit > best || (candidate.logit == best && candidate.token < token)) {
+          best = candidate.logit;
+          token = candidate.token;
+        }
+        break;
+      }
+    }
+    last = subgroupMax(best);
+    last_token = subgroupMin(best == last ? token : 0xffffffffu);
+    if (subgroupElect()) {
+      bool is_one = last != kMinusInfinity;
+      scores[beam * kMostCandidates + k] =
+          is_one ? sum_logprob + (last - merged.together) : kMinusInfinity;
+      ids[beam * kMostCandidates + k] = last_token;
+    }
+  }
+}
+
+// The next beams, and the texts that end.
+void select(SequenceState state) {
+  uint next[kMostBeams];
+  for (uint b = 0; b < p.beam_size; ++b) next[b] = 0;
+  n_finished_before = n_finished = state.n_finished;
+  n_live = 0;
+  while (n_live < p.beam_size) {
+    float best = kMinusInfinity;
+    uint parent = kMostBeams;
+    for (uint b = 0; b < p.beam_size; ++b) {
+      if (next[b] > p.beam_size) continue;
+      float score = scores[b * kMostCandidates + next[b]];
+      if (score > best) {
+        best = score;
+        parent = b;
+      }
+    }
+    if (parent == kMostBeams) break;
+    uint token = ids[parent * kMostCandidates + next[parent]];
+    ++next[parent];
+    if (token != p.end_of_text) {
+      parents[n_live] = parent;
+      live_tokens[n_live] = token;
+      live_scores[n_live] = best;
+      ++n_live;
+    } else if (n_finished < state.max_finished) {
+      FinishedBuffer(finished).v[gl_WorkGroupID.x * p.most_finished + n_finished] =
+          FinishedText(best, min(state.n_sampled, p.max_tokens));
+      ended_parents[n_finished - n_finished_before] = parent;
+      ++n_finished;
+    }
+  }
+  has_ended =
+      n_finished >= state.max_finished || n_live == 0 || state.n_sampled + 1 >= state.max_sampled;
+}
+
+// Of 2 * beam_size pages at the current place, each beam has one in its page table and one to
+// spare. What copy_pages reads is in no beam's spare page, so that it does not write what it reads.
+void move_pages(uint first, uint page, uint n_rows) {
+  int left[2 * kMostBeams];
+  uint n_left = 0;
+  uint taken = 0;
+  for (uint b = 0; b < p.beam_size; ++b) {
+    current_pages[b] = I32Buffer(page_table).v[(first + b) * p.pages_per_sequence + page];
+    left[n_left++] = spare_pages[b];
+  }
+  for (uint b = 0; b < n_live; ++b) {
+    uint parent = parents[b];
+    if ((taken >> parent & 1u) != 0) {
+      next_pages[b] = left[--n_left];
+      copy_sources[b] = current_pages[parent];
+      copy_rows[b] = n_rows;
+    } else {
+      next_pages[b] = current_pages[parent];
+      taken |= 1u << parent;
+    }
+  }
+  for (uint b = 0; b < p.beam_size; ++b) {
+    if ((taken >> b & 1u) == 0) left[n_left++] = current_pages[b];
+  }
+  for (uint b = n_live; b < p.beam_size; ++b) next_pages[b] = left[--n_left];
+  for (uint b = 0; b < p.beam_size; ++b) spare_pages[b] = left[--n_left];
+}
+
+void main() {
+  uint thread = gl_LocalInvocationID.x;
+  uint first = gl_WorkGroupID.x * p.beam_size;
+  SequenceState group = StateBuffer(states).v[first];
+  bool is_live = false;
+  for (uint b = 0; b < p.beam_size; ++b) {
+    is_live = is_live || StateBuffer(states).v[first + b].finished == 0;
+  }
+  if (group.is_beam == 0 || !is_live) return;
+
+  for (uint b = gl_SubgroupID; b < p.beam_size; b += gl_NumSubgroups) find_continuations(first, b);
+  barrier();
+  uint page = uint(group.position) / p.page_rows, n_rows = uint(group.position) % p.page_rows;
+  if (thread < p.beam_size) {
+    spare_pages[thread] = StateBuffer(states).v[first + thread].spare_page;
+    copy_rows[thread] = 0;
+    copy_sources[thread] = 0;
+    next_pages[thread] = 0;
+  }
+  barrier();
+  if (thread == 0) {
+    select(group);
+    if (!has_ended && n_rows != 0) move_pages(first, page, n_rows);
+  }
+  barrier();
+
+  // Every column of the tables below is one thread's.
+  uint n = min(group.n_sampled, p.max_tokens);
+  int before[kMostBeams];
+  for (uint i = thread; i < n; i += gl_WorkGroupSize.x) {
+    for (uint b = 0; b < p.beam_size; ++b) {
+      before[b] = I32Buffer(tokens).v[(first + b) * p.max_tokens + i];
+    }
+    for (uint f = n_finished_before; f < n_finished; ++f) {
+      uint text = gl_WorkGroupID.x * p.most_finished + f;
+      I32Buffer(finished_tokens).v[text * p.max_tokens + i] =
+          before[ended_parents[f - n_finished_before]];
+    }
+    for (uint b = 0; b < n_live; ++b) {
+      I32Buffer(tokens).v[(first + b) * p.max_tokens + i] = before[parents[b]];
+    }
+  }
+  if (!has_ended) {
+    for (uint i = thread; i < page; i += gl_WorkGroupSize.x) {
+      for (uint b = 0; b < p.beam_size; ++b) {
+        before[b] = I32Buffer(page_table).v[(first + b) * p.pages_per_sequence + i];
+      }
+      for (uint b = 0; b < n_live; ++b) {
+        I32Buffer(page_table).v[(first + b) * p.pages_per_sequence + i] = before[parents[b]];
+      }
+    }
+  }
+
+  bool has_text = thread < n_live;
+  SequenceState state;
+  if (thread < p.beam_size) {
+    state = StateBuffer(states).v[first + (has_text ? parents[thread] : thread)];
+  }
+  barrier();  // every state has been read
+  if (thread >= p.beam_size) return;
+  uint s = first + thread;
+  if (has_text) {
+    uint token = live_tokens[thread];
+    if (n < p.max_tokens) I32Buffer(tokens).v[s * p.max_tokens + n] = int(token);
+    state.penultimate_was_timestamp = state.n_sampled == 0 ? 1 : state.last_was_timestamp;
+    state.last_was_timestamp = token >= p.timestamp_begin ? 1 : 0;
+    if (token >= p.timestamp_begin) state.last_timestamp = token;
+    state.sum_logprob = live_scores[thread];
+    state.n_sampled += 1;
+  } else {
+    state.sum_logprob = kMinusInfinity;
+  }
+  state.n_finished = n_finished;
+  state.finished = has_ended || !has_text ? 1 : 0;
+  state.spare_page = spare_pages[thread];
+  state.copy_from = copy_sources[thread];
+  state.copy_to = next_pages[thread];
+  state.copy_rows = copy_rows[thread];
+  Row row = Row(0, -1, 0, 0);
+  if (state.finished == 0) {
+    row = Row(int(live_tokens[thread]), int(s), state.position, 0);
+    state.position += 1;
+  }
+  StateBuffer(states).v[s] = state;
+  RowBuffer(rows).v[s] = row;
+  if (!has_ended && n_rows != 0) {
+    I32Buffer(page_table).v[s * p.pages_per_sequence + page] = next_pages[thread];
+  }
+}
