@@ -25,7 +25,8 @@ T load(const uint8_t* at) {
 }
 
 void f32_to_f32(const void* source, float* out, uint64_t n) {
-  std::memcpy(out, source, n * sizeof(float));
+  // A tensor without elements has no memory, which memcpy does not allow.
+  if (n != 0) std::memcpy(out, source, n * sizeof(float));
 }
 
 #if defined(__x86_64__)
