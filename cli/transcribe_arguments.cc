@@ -10,6 +10,7 @@
 #include "cli/speech_options.h"
 #include "cli/transcribe_help.h"
 #include "cli/version.h"
+#include "cli/word_options.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -103,6 +104,7 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   });
   DecodingOptions decoding(app, arguments.decoding);
   SpeechOptions speech(app);
+  WordOptions words(app);
   app.add_option("recordings", arguments.inputs.named);
 
   try {
@@ -126,6 +128,7 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   arguments.engine.vad = speech.finish();
   check_inputs(arguments.inputs);
   settle_output(output_folder, arguments);
+  words.finish(arguments.formats, arguments.to_stdout, arguments.decoding, arguments.writers);
   return command;
 }
 

@@ -21,6 +21,7 @@ struct TranscribeArguments {
   bool to_stdout = true;  // rather than to files
   EngineSettings engine;  // without the model's path
   DecodingSettings decoding;
+  WriterOptions writers;
   bool resume = false;     // pass over what is complete
   bool jobs_json = false;  // progress as JSON lines on stderr
   bool offline = false, quiet = false, verbose = false;

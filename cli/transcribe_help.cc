@@ -27,6 +27,7 @@ Turns speech into text. A RECORDING is an audio file, or - for standard input.
       --offline          never fetch a model
   -q, --quiet            no progress and no notes
   -v, --verbose          say what is used and how long it took
+      --word-timestamps  find out when each word is said: json, jsonl, lrc
       --vad              leave out what is not speech (model silero-vad)
       --version, -h, --help
       --help-all         these and all others: how speech is decoded, ...
@@ -113,8 +114,32 @@ constexpr std::string_view kSpeech =
       --vad-pad-ms N                added before and after (400)
 )";
 
+constexpr std::string_view kWords =
+    R"(Times of words and the layout of subtitles, named as in openai-whisper or
+whisper.cpp; those below the first turn it on where they need it:
+      --word-timestamps           when each word is said: json, jsonl, lrc;
+                                  segments begin and end with their words
+      --highlight-words           srt, vtt: underline the word being said
+      --max-words-per-line N      srt, vtt: words of a cue
+      --max-line-width N          srt, vtt: characters of a line
+      --max-line-count N          srt, vtt: lines of a cue, with a width;
+                                  cues go on from segment to segment then
+      --max-segment-length N      all formats: characters of a segment
+      --split-on-word             such segments end between words only
+      --color WHEN                txt: words from red (improbable) to green;
+                                  never (default), always, or auto: on a
+                                  terminal, if NO_COLOR is not set
+      --hallucination-silence-threshold SECONDS
+                                  leave out improbable text between longer
+                                  silences
+      --prepend-punctuations CHARS
+                                  marks that join the word after them
+      --append-punctuations CHARS
+                                  marks that join the word before them
+)";
+
 // What --help-all shows after the screen.
-constexpr std::string_view kSections[] = {kManyFiles, kSearch, kPrompts, kTimes, kSpeech};
+constexpr std::string_view kSections[] = {kManyFiles, kSearch, kPrompts, kTimes, kWords, kSpeech};
 
 }  // namespace
 

@@ -185,20 +185,23 @@ class Run {
     const bool whole = arguments_.formats.front() == TranscriptFormat::kJson;
     std::string held_back;
     if (arguments_.to_stdout) {
-      writers.push_back(make_writer(arguments_.formats.front(), [&](std::string_view text) {
-        if (whole) {
-          held_back += text;
-        } else {
-          print(text);
-        }
-      }));
+      writers.push_back(make_writer(
+          arguments_.formats.front(),
+          [&](std::string_view text) {
+            if (whole) {
+              held_back += text;
+            } else {
+              print(text);
+            }
+          },
+          arguments_.writers));
     }
     for (const PlannedFile& planned : plan_[i]) {
       if (planned.path.has_parent_path()) make_folder(planned.path.parent_path());
       files.push_back(std::make_unique<AtomicFile>(planned.path));
-      writers.push_back(
-          make_writer(planned.format,
-                      [file = files.back().get()](std::string_view text) { file->write(text); }));
+      writers.push_back(make_writer(
+          planned.format, [file = files.back().get()](std::string_view text) { file->write(text); },
+          arguments_.writers));
     }
     const auto start = Clock::now();
     report_->started(job);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -39,12 +40,16 @@ Segment in_recording(Segment segment, const SpeechTimeline& timeline) {
   constexpr double kFramesPerSecond = 100;
   segment.seek = std::lround(
       timeline.start_s(static_cast<double>(segment.seek) / kFramesPerSecond) * kFramesPerSecond);
+  // A segment that ends with its words still does.
+  const bool from_first = !segment.words.empty() && segment.start_s == segment.words[0].start_s;
+  const bool to_last = !segment.words.empty() && segment.end_s == segment.words.back().end_s;
   segment.start_s = timeline.start_s(segment.start_s);
   segment.end_s = timeline.end_s(segment.end_s);
   for (Word& word : segment.words) {
-    word.start_s = timeline.start_s(word.start_s);
-    word.end_s = timeline.end_s(word.end_s);
+    std::tie(word.start_s, word.end_s) = timeline.within_one(word.start_s, word.end_s);
   }
+  if (from_first) segment.start_s = segment.words.front().start_s;
+  if (to_last) segment.end_s = segment.words.back().end_s;
   return segment;
 }
 

@@ -13,6 +13,12 @@ namespace vesper {
 // The most beams of a window, and texts that may end for each.
 inline constexpr uint32_t kMostBeamSize = 16, kMostPatience = 8;
 
+// Punctuation that belongs to the word after it, and to the word before it.
+struct Punctuation {
+  std::string prepended = "\"'“¿([{-";
+  std::string appended = "\"'.。,，!！?？:：”)]}、";
+};
+
 // What may differ from recording to recording. Names are openai-whisper's where it has the setting,
 // else faster-whisper's.
 struct DecodingSettings {
@@ -49,6 +55,14 @@ struct DecodingSettings {
   std::vector<int32_t> suppress_tokens;    // and these
   std::string suppress_regex;              // and those whose whole text it matches, if not empty
   bool suppress_numerals = false;          // and those with digits or signs of money and percent
+  bool word_timestamps = false;  // fill Segment::words, and let them say where segments end
+  Punctuation punctuation;       // that is part of a word
+  // Seconds: improbable text between longer silences is left out. Needs word_timestamps.
+  std::optional<double> hallucination_silence_threshold_s;
+  // Characters: longer segments are cut, between words or, unless split_on_word, wherever the limit
+  // falls. Needs word_timestamps.
+  std::optional<uint32_t> max_segment_length;
+  bool split_on_word = false;
   // Seconds: start, end, start, end, ... of the stretches to transcribe; the last end may be left
   // out. Empty: all of it.
   std::vector<double> clip_timestamps;

@@ -6,14 +6,16 @@
 #include <cmath>
 #include <utility>
 
+#include "decoder/segment_cutting.h"
 #include "decoder/suppressed_tokens.h"
 #include "decoder/window_segments.h"
+#include "decoder/word_times.h"
 #include "error/error.h"
 
 namespace vesper {
 namespace {
 
-constexpr double kFrameSeconds = 0.01;
+constexpr double kFrameSeconds = 0.01, kFramesPerSecond = 100;
 constexpr double kTimestampSeconds = 0.02;
 
 // How repetitive a text is: its bytes over its deflated bytes, as the reference measures it.
@@ -147,6 +149,58 @@ Transcriber::Decoded Transcriber::decode(DecodeTask task, const DecodingSettings
   return decoded;
 }
 
+void Transcriber::add_word_times(std::vector<Segment>& segments, const WindowPlace& window,
+                                 const DecodingSettings& settings) {
+  constexpr uint32_t kFramesPerPosition = 2;
+  const std::string& language = segments.front().language;
+  AlignmentTask task;
+  task.start = start_sequence(language, settings);
+  if (task.start.back() == model_.tokens().notimestamps) task.start.pop_back();
+  task.n_positions = window.n_frames / kFramesPerPosition;
+  std::vector<std::string_view> spelled;
+  for (const Segment& segment : segments) {
+    for (int32_t token : segment.tokens) {
+      if (token >= model_.tokens().eot) continue;
+      task.text.push_back(token);
+      spelled.push_back(model_.tokenizer().bytes_of(token));
+    }
+  }
+  if (task.text.empty() || task.n_positions == 0) return;
+  const TokenAlignment found = std::move(model_.aligner().align({&task, 1}).front());
+  add_words(segments,
+            time_words(split_words(spelled, is_written_without_spaces(language)), found.positions,
+                       found.probabilities),
+            model_.tokens().eot, static_cast<double>(window.seek) / kFramesPerSecond,
+            window.last_speech_s, settings.punctuation);
+}
+
+std::vector<Segment> Transcriber::pieces_of(Segment segment,
+                                            const DecodingSettings& settings) const {
+  std::vector<Segment> pieces;
+  if (settings.max_segment_length) {
+    pieces = cut_segment(segment, *settings.max_segment_length, settings.split_on_word,
+                         model_.tokens().eot);
+  } else {
+    pieces.push_back(std::move(segment));
+  }
+  return pieces;
+}
+
+AfterWindow Transcriber::time_window(std::vector<Segment>& segments, const WindowPlace& window,
+                                     uint64_t seek, bool to_the_end,
+                                     const DecodingSettings& settings) {
+  add_word_times(segments, window, settings);
+  if (settings.hallucination_silence_threshold_s) {
+    return skip_hallucinations(segments, window, seek, to_the_end,
+                               *settings.hallucination_silence_threshold_s);
+  }
+  const double end_s = end_of_speech_s(segments);
+  if (!to_the_end && end_s > static_cast<double>(window.seek) / kFramesPerSecond) {
+    seek = static_cast<uint64_t>(std::llrint(end_s * kFramesPerSecond));
+  }
+  return {seek, false};
+}
+
 Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSettings& settings,
                                    const std::function<void(const Segment&)>& on_segment,
                                    const std::function<void(double, double)>& on_progress) {
@@ -172,6 +226,7 @@ Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSett
   PromptHistory history(settings, model_.tokenizer(), tokens, model_.decoder().n_text_ctx());
   std::vector<float> window(size_t{model_.n_frames()} * model_.n_mels());
   bool is_first = true;
+  double last_speech_s = 0;
   for (const Clip& clip : clips_of(settings.clip_timestamps, n_content)) {
     for (uint64_t seek = clip.begin; seek < clip.end;) {
       if (on_progress) on_progress(static_cast<double>(seek) * kFrameSeconds, total_s);
@@ -203,29 +258,46 @@ Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSett
       }
       const WindowSegments cut_segments =
           cut_window(result.tokens, tokens.timestamp_begin, seek, n_frames);
+      std::vector<Segment> segments;
       for (const WindowSegment& part : cut_segments.segments) {
-        Segment segment;
-        segment.text = text_of(part.tokens);
-        // Nothing said, or said in no time: neither shown nor part of the next prompt.
-        if (part.start_s == part.end_s || trimmed(segment.text).empty()) continue;
-        segment.id = static_cast<int>(transcript.segments.size());
+        Segment& segment = segments.emplace_back();
         segment.seek = static_cast<int64_t>(seek);
         segment.start_s = part.start_s;
         segment.end_s = part.end_s;
+        segment.text = text_of(part.tokens);
         segment.tokens = part.tokens;
         segment.avg_logprob = result.avg_logprob();
         segment.no_speech_prob = result.no_speech_prob;
         segment.compression_ratio = decoded.compression_ratio;
         segment.temperature = decoded.temperature;
         segment.language = transcript.language;
-        history.add(part.tokens);
-        if (on_segment) on_segment(segment);
-        transcript.segments.push_back(std::move(segment));
+      }
+      uint64_t next_seek = seek + cut_segments.advance_frames;
+      if (settings.word_timestamps) {
+        const WindowPlace place{seek, n_frames, model_.n_frames(), n_content, last_speech_s};
+        const AfterWindow after =
+            time_window(segments, place, next_seek, cut_segments.to_the_end, settings);
+        next_seek = std::max(after.seek, seek + 1);
+        if (after.again) {
+          seek = next_seek;
+          continue;
+        }
+        if (!segments.empty()) last_speech_s = end_of_speech_s(segments);
+      }
+      for (Segment& segment : segments) {
+        // Nothing said, or said in no time: neither shown nor part of the next prompt.
+        if (segment.start_s == segment.end_s || trimmed(segment.text).empty()) continue;
+        history.add(segment.tokens);
+        for (Segment& piece : pieces_of(std::move(segment), settings)) {
+          piece.id = static_cast<int>(transcript.segments.size());
+          if (on_segment) on_segment(piece);
+          transcript.segments.push_back(std::move(piece));
+        }
       }
       if (!settings.condition_on_previous_text || decoded.temperature > kTrustworthyTemperature) {
         history.forget();
       }
-      seek += cut_segments.advance_frames;
+      seek = next_seek;
     }
   }
   if (on_progress) on_progress(total_s, total_s);

@@ -12,6 +12,7 @@
 
 #include "audio/mel.h"
 #include "decoder/decoding_settings.h"
+#include "decoder/hallucinations.h"
 #include "decoder/prompt_history.h"
 #include "decoder/transcript.h"
 #include "decoder/whisper_model.h"
@@ -56,6 +57,15 @@ class Transcriber {
   // passes the thresholds. `seed` is the window's own.
   Decoded decode(DecodeTask task, const DecodingSettings& settings, uint32_t seed);
   std::string text_of(const std::vector<int32_t>& ids) const;
+  // Gives the words to the segments of the window that was encoded last.
+  void add_word_times(std::vector<Segment>& segments, const WindowPlace& window,
+                      const DecodingSettings& settings);
+  // Does that, and takes out what was made up if that is wanted. `seek` is where the next window
+  // begins as far as timestamps tell.
+  AfterWindow time_window(std::vector<Segment>& segments, const WindowPlace& window, uint64_t seek,
+                          bool to_the_end, const DecodingSettings& settings);
+  // The segment, cut up if that is wanted.
+  std::vector<Segment> pieces_of(Segment segment, const DecodingSettings& settings) const;
 
   WhisperModel& model_;
 };

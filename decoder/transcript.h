@@ -15,6 +15,7 @@ struct Word {
   double start_s = 0, end_s = 0;
   std::string text;        // with its leading space and trailing punctuation
   double probability = 0;  // mean over the word's tokens, 0 to 1
+  uint32_t n_tokens = 0;   // of the segment's text tokens, in their order
 };
 
 // A stretch of speech between two timestamps.

@@ -91,6 +91,8 @@ class WhisperDecoder {
   std::vector<float> prompt_logits(std::span<const int32_t> prompt);
 
  private:
+  friend class WhisperAligner;  // another pass with the same weights over the same windows
+
   // What a step's recordings depend on.
   struct StepKind {
     uint32_t n_tasks, n_candidates;  // the sequences of a task lie side by side

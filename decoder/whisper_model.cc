@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "decoder/alignment_heads.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -36,6 +37,14 @@ void WhisperModel::encode(std::span<const float* const> windows) {
   }
   for (uint32_t i = 0; i < windows.size(); ++i) encoder_->write_window(i, windows[i]);
   device_->run(encode_[windows.size() - 1]);
+}
+
+WhisperAligner& WhisperModel::aligner() {
+  if (!aligner_) {
+    aligner_ = std::make_unique<WhisperAligner>(*device_, *decoder_, tokens_,
+                                                alignment_heads(provider_->whisper()));
+  }
+  return *aligner_;
 }
 
 }  // namespace vesper

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "decoder/whisper_aligner.h"
 #include "decoder/whisper_decoder.h"
 #include "encoder/whisper_encoder.h"
 #include "llm/device.h"
@@ -30,6 +31,8 @@ class WhisperModel {
   void encode(std::span<const float* const> windows);
 
   WhisperDecoder& decoder() { return *decoder_; }
+  // Made when it is first wanted. Throws Error(kDevice) if it does not fit.
+  WhisperAligner& aligner();
   const WhisperEncoder& encoder() const { return *encoder_; }
   const Tokenizer& tokenizer() const { return tokenizer_; }
   const WhisperTokens& tokens() const { return tokens_; }
@@ -52,6 +55,7 @@ class WhisperModel {
   Tokenizer tokenizer_;
   std::unique_ptr<WhisperEncoder> encoder_;
   std::unique_ptr<WhisperDecoder> decoder_;
+  std::unique_ptr<WhisperAligner> aligner_;
   std::vector<int32_t> suppressed_;
   std::vector<RecordingId> encode_;  // [n_windows]: for 1, 2, ... windows
 };

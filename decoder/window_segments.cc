@@ -20,6 +20,7 @@ WindowSegments cut_window(std::span<const int32_t> tokens, int32_t timestamp_beg
   const bool single_timestamp_ending = n >= 2 && !is_timestamp(n - 2) && is_timestamp(n - 1);
 
   WindowSegments result;
+  result.to_the_end = single_timestamp_ending;
   std::vector<size_t> ends;  // a segment ends before each
   for (size_t i = 1; i < n; ++i) {
     if (is_timestamp(i - 1) && is_timestamp(i)) ends.push_back(i);

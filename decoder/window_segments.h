@@ -16,6 +16,7 @@ struct WindowSegment {
 struct WindowSegments {
   std::vector<WindowSegment> segments;
   uint32_t advance_frames = 0;  // from this window's first frame to the next one's, at least 1
+  bool to_the_end = false;      // a single timestamp ends the window: no speech follows it
 };
 
 // `tokens` are those of a window that begins at frame `seek` and has `n_content_frames` (at most a

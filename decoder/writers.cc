@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "decoder/text_lines.h"
 #include "error/error.h"
 #include "llm/tokenizer/utf8_stream.h"
 
@@ -26,25 +27,6 @@ constexpr std::array<std::pair<TranscriptFormat, std::string_view>, 8> kFormats 
     {TranscriptFormat::kJsonl, "jsonl"},
 }};
 
-// Times beyond this (11 days) are a mistake; it keeps the products below inside 64 bits.
-constexpr double kLatestTime = 1e6;
-
-// Rounded to the nearest unit, halves to even, as Python's round(). Not a number and times before
-// the start become 0.
-int64_t in_units(double seconds, double units_per_second) {
-  if (!(seconds > 0)) return 0;
-  return std::llrint(std::min(seconds, kLatestTime) * units_per_second);
-}
-
-struct Span {
-  int64_t start_ms, end_ms;  // start <= end
-};
-
-Span span_of(const Segment& segment) {
-  const int64_t start = in_units(segment.start_s, 1000);
-  return {start, std::max(start, in_units(segment.end_s, 1000))};
-}
-
 // HH:MM:SS.mmm with this decimal mark; without "HH:" in the first hour unless asked for.
 std::string clock_time(int64_t ms, char decimal_mark, bool always_hours) {
   const int64_t hours = ms / 3'600'000;
@@ -60,36 +42,6 @@ std::string clock_time(int64_t ms, char decimal_mark, bool always_hours) {
                   millis);
   }
   return text.data();
-}
-
-bool is_control(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return byte < 0x20 || byte == 0x7f;
-}
-
-std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
-  std::string out;
-  for (size_t at = text.find(from); at != std::string_view::npos; at = text.find(from)) {
-    out += text.substr(0, at);
-    out += to;
-    text.remove_prefix(at + from.size());
-  }
-  out += text;
-  return out;
-}
-
-// One line of valid UTF-8 without control characters, trimmed.
-std::string one_line(std::string_view raw) {
-  std::string text = valid_utf8(raw);
-  // The line separators of Unicode beyond ASCII break lines in some readers: U+0085, U+2028,
-  // U+2029.
-  for (std::string_view separator : {"\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\xA9"}) {
-    text = replace_all(text, separator, " ");
-  }
-  std::replace_if(text.begin(), text.end(), is_control, ' ');
-  const size_t first = text.find_first_not_of(' ');
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
 // `-->` is what separates times in subtitles. Replacing can make a new arrow out of a longer one
@@ -164,30 +116,106 @@ class LineWriter : public TranscriptWriter {
 };
 
 class TxtWriter : public LineWriter {
-  using LineWriter::LineWriter;
-  std::string line(const Segment&, const std::string& text) override { return text + "\n"; }
-};
+ public:
+  TxtWriter(bool colors, TextSink sink) : LineWriter(std::move(sink)), colors_(colors) {}
 
-class SrtWriter : public LineWriter {
-  using LineWriter::LineWriter;
+ private:
   std::string line(const Segment& segment, const std::string& text) override {
-    const Span span = span_of(segment);
-    return std::to_string(++index_) + "\n" + clock_time(span.start_ms, ',', true) + " --> " +
-           clock_time(span.end_ms, ',', true) + "\n" + without_arrows(text) + "\n\n";
+    if (!colors_ || segment.words.empty()) return text + "\n";
+    std::string colored;
+    for (const Word& word : segment.words) {
+      const std::string said = plain_text(word.text);
+      // The spaces before the word, of which a line begins with none, are not colored.
+      const size_t begin = std::min(said.find_first_not_of(' '), said.size());
+      if (!colored.empty()) colored += said.substr(0, begin);
+      if (begin == said.size()) continue;
+      colored += color_of(word.probability) + said.substr(begin) + "\x1b[0m";
+    }
+    return colored + "\n";
   }
-  int64_t index_ = 0;  // of the last cue written; counts cues, not segments
+
+  // From red to green, in the terminal's 256 colors.
+  static std::string color_of(double probability) {
+    constexpr std::array<int, 8> kColors = {196, 202, 208, 214, 220, 190, 154, 118};
+    // Most words are near 1: the cube spreads them.
+    const double p = std::clamp(probability, 0.0, 1.0);
+    const auto place = static_cast<size_t>(p * p * p * kColors.size());
+    return "\x1b[38;5;" + std::to_string(kColors[std::min(place, kColors.size() - 1)]) + "m";
+  }
+
+  bool colors_;
 };
 
-class VttWriter : public LineWriter {
-  using LineWriter::LineWriter;
-  std::string header(const RecordingInfo&) override { return "WEBVTT\n\n"; }
-  // "&" and "<" begin an escape and a tag in cue text (WebVTT, section 4.2.2).
-  std::string line(const Segment& segment, const std::string& text) override {
-    const Span span = span_of(segment);
-    std::string cue = replace_all(without_arrows(text), "&", "&amp;");
-    cue = replace_all(cue, "<", "&lt;");
-    return clock_time(span.start_ms, '.', false) + " --> " + clock_time(span.end_ms, '.', false) +
-           "\n" + cue + "\n\n";
+// Subtitles: cues, of which a segment may give several, or one with the segments before it.
+class CueWriter : public TranscriptWriter {
+ public:
+  CueWriter(const SubtitleLayout& layout, TextSink sink)
+      : sink_(std::move(sink)), cues_(layout, [this](const Cue& cue) { text_ += lines(cue); }) {}
+
+  void begin(const RecordingInfo&) override {
+    text_ = header();
+    put();
+  }
+  void segment(const Segment& segment) override {
+    cues_.push(segment);
+    put();
+  }
+  void end(const Transcript&) override {
+    cues_.finish();
+    put();
+  }
+
+ protected:
+  virtual std::string header() { return ""; }
+  virtual std::string lines(const Cue& cue) = 0;
+
+  // The cue's words, each escaped, the highlighted one underlined.
+  template <class Escape>
+  static std::string text_of(const Cue& cue, const Escape& escape) {
+    std::string text;
+    for (size_t i = 0; i < cue.words.size(); ++i) {
+      const std::string word = escape(cue.words[i]);
+      if (i != cue.highlighted) {
+        text += word;
+        continue;
+      }
+      const size_t begin = std::min(word.find_first_not_of(" \n"), word.size());
+      text += word.substr(0, begin) + "<u>" + word.substr(begin) + "</u>";
+    }
+    return without_arrows(text);
+  }
+
+ private:
+  void put() {
+    if (!text_.empty()) sink_(text_);
+    text_.clear();
+  }
+
+  TextSink sink_;
+  std::string text_;  // not yet passed on
+  CueMaker cues_;
+};
+
+class SrtWriter : public CueWriter {
+  using CueWriter::CueWriter;
+  std::string lines(const Cue& cue) override {
+    return std::to_string(++index_) + "\n" + clock_time(cue.start_ms, ',', true) + " --> " +
+           clock_time(cue.end_ms, ',', true) + "\n" +
+           text_of(cue, [](const std::string& word) { return word; }) + "\n\n";
+  }
+  int64_t index_ = 0;  // of the last cue
+};
+
+class VttWriter : public CueWriter {
+  using CueWriter::CueWriter;
+  std::string header() override { return "WEBVTT\n\n"; }
+  std::string lines(const Cue& cue) override {
+    // "&" and "<" begin an escape and a tag in cue text (WebVTT, section 4.2.2).
+    const auto escape = [](const std::string& word) {
+      return replace_all(replace_all(word, "&", "&amp;"), "<", "&lt;");
+    };
+    return clock_time(cue.start_ms, '.', false) + " --> " + clock_time(cue.end_ms, '.', false) +
+           "\n" + text_of(cue, escape) + "\n\n";
   }
 };
 
@@ -195,8 +223,8 @@ class TsvWriter : public LineWriter {
   using LineWriter::LineWriter;
   std::string header(const RecordingInfo&) override { return "start\tend\ttext\n"; }
   std::string line(const Segment& segment, const std::string& text) override {
-    const Span span = span_of(segment);
-    return std::to_string(span.start_ms) + "\t" + std::to_string(span.end_ms) + "\t" + text + "\n";
+    const TimeSpan span = milliseconds(segment.start_s, segment.end_s);
+    return std::to_string(span.start) + "\t" + std::to_string(span.end) + "\t" + text + "\n";
   }
 };
 
@@ -204,22 +232,35 @@ class CsvWriter : public LineWriter {
   using LineWriter::LineWriter;
   std::string header(const RecordingInfo&) override { return "start,end,text\n"; }
   std::string line(const Segment& segment, const std::string& text) override {
-    const Span span = span_of(segment);
-    return std::to_string(span.start_ms) + "," + std::to_string(span.end_ms) + ",\"" +
+    const TimeSpan span = milliseconds(segment.start_s, segment.end_s);
+    return std::to_string(span.start) + "," + std::to_string(span.end) + ",\"" +
            replace_all(text, "\"", "\"\"") + "\"\n";
   }
 };
 
 class LrcWriter : public LineWriter {
   using LineWriter::LineWriter;
-  // Minutes grow past 59: the format has no hours.
   std::string line(const Segment& segment, const std::string& text) override {
-    const int64_t centis = in_units(segment.start_s, 100);
+    const std::string start = time_of(segment.start_s);
+    if (segment.words.empty()) return "[" + start + "]" + text + "\n";
+    std::string stamped;
+    for (const Word& word : segment.words) {
+      const std::string said = one_line(word.text);
+      if (said.empty()) continue;
+      // A space stands before the stamp and after it, where one stands before the word.
+      const char* space = plain_text(word.text).starts_with(' ') ? " " : "";
+      stamped += space + ("<" + time_of(word.start_s) + ">") + space + said;
+    }
+    return "[" + start + "]" + stamped + "\n";
+  }
+  // mm:ss.xx; minutes grow past 59: the format has no hours.
+  static std::string time_of(double seconds) {
+    const int64_t centis = in_units(seconds, 100);
     std::array<char, 48> time{};
-    std::snprintf(time.data(), time.size(), "[%02lld:%02d.%02d]",
+    std::snprintf(time.data(), time.size(), "%02lld:%02d.%02d",
                   static_cast<long long>(centis / 6000), static_cast<int>(centis / 100 % 60),
                   static_cast<int>(centis % 100));
-    return time.data() + text + "\n";
+    return time.data();
   }
 };
 
@@ -311,14 +352,15 @@ std::vector<TranscriptFormat> parse_formats(std::string_view list) {
   }
 }
 
-std::unique_ptr<TranscriptWriter> make_writer(TranscriptFormat format, TextSink sink) {
+std::unique_ptr<TranscriptWriter> make_writer(TranscriptFormat format, TextSink sink,
+                                              const WriterOptions& options) {
   switch (format) {
     case TranscriptFormat::kTxt:
-      return std::make_unique<TxtWriter>(std::move(sink));
+      return std::make_unique<TxtWriter>(options.colors, std::move(sink));
     case TranscriptFormat::kSrt:
-      return std::make_unique<SrtWriter>(std::move(sink));
+      return std::make_unique<SrtWriter>(options.subtitles, std::move(sink));
     case TranscriptFormat::kVtt:
-      return std::make_unique<VttWriter>(std::move(sink));
+      return std::make_unique<VttWriter>(options.subtitles, std::move(sink));
     case TranscriptFormat::kTsv:
       return std::make_unique<TsvWriter>(std::move(sink));
     case TranscriptFormat::kCsv:

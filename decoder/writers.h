@@ -9,7 +9,7 @@
 //   vtt    WebVTT, [HH:]MM:SS.mmm
 //   tsv    header, then start and end in whole milliseconds and the text
 //   csv    the same with commas, the text quoted (RFC 4180)
-//   lrc    lyrics, [mm:ss.xx]text
+//   lrc    lyrics, [mm:ss.xx]text; with word times <mm:ss.xx> stands before each word
 //   json   one object: text, segments, language; beside openai-whisper's keys: file, model,
 //          duration, language_probability, and each segment's language
 //   jsonl  an object a line for each segment, with the file's name in it
@@ -25,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "decoder/subtitles.h"
 #include "decoder/transcript.h"
 
 namespace vesper {
@@ -57,6 +58,12 @@ class TranscriptWriter {
   virtual void end(const Transcript& transcript) = 0;
 };
 
-std::unique_ptr<TranscriptWriter> make_writer(TranscriptFormat format, TextSink sink);
+struct WriterOptions {
+  SubtitleLayout subtitles = {};  // srt, vtt
+  bool colors = false;  // txt: words in colors that tell how probable they are (ANSI codes)
+};
+
+std::unique_ptr<TranscriptWriter> make_writer(TranscriptFormat format, TextSink sink,
+                                              const WriterOptions& options = {});
 
 }  // namespace vesper

@@ -121,6 +121,15 @@ void paged_attention(DispatchTable& table, std::string label, const PagedAttenti
             bits({1, 2, 3, 4, 5}), bits({0}), params);
 }
 
+void attention_weights(DispatchTable& table, std::string label,
+                       const AttentionWeightsParams& params, Operand out, Operand q,
+                       Operand k_pages, Operand rows, Operand page_table, Operand heads,
+                       Operand lengths) {
+  table.add(Kernel::kAttentionWeights, std::move(label),
+            {out, q, k_pages, rows, page_table, heads, lengths}, bits({1, 2, 3, 4, 5, 6}),
+            bits({0}), params);
+}
+
 void attention(DispatchTable& table, std::string label, const AttentionParams& params, Operand out,
                Operand q, Operand k, Operand v) {
   table.add(Kernel::kAttention, std::move(label), {out, q, k, v}, bits({1, 2, 3}), bits({0}),
@@ -128,9 +137,10 @@ void attention(DispatchTable& table, std::string label, const AttentionParams& p
 }
 
 void range_probabilities(DispatchTable& table, std::string label,
-                         const RangeProbabilitiesParams& params, Operand out, Operand logits) {
-  table.add(Kernel::kRangeProbabilities, std::move(label), {out, logits}, bits({1}), bits({0}),
-            params);
+                         const RangeProbabilitiesParams& params, Operand out, Operand logits,
+                         Operand ids) {
+  table.add(Kernel::kRangeProbabilities, std::move(label), {out, logits, ids}, bits({1, 2}),
+            bits({0}), params);
 }
 
 void copy_pages(DispatchTable& table, std::string label, const CopyPagesParams& params,

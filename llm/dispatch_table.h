@@ -24,6 +24,7 @@ namespace vesper {
   X(kMatmul, matmul, MatmulParams)                                      \
   X(kWriteKv, write_kv, WriteKvParams)                                  \
   X(kPagedAttention, paged_attention, PagedAttentionParams)             \
+  X(kAttentionWeights, attention_weights, AttentionWeightsParams)       \
   X(kAttention, attention, AttentionParams)                             \
   X(kRangeProbabilities, range_probabilities, RangeProbabilitiesParams) \
   X(kCopyPages, copy_pages, CopyPagesParams)                            \
@@ -125,10 +126,13 @@ void write_kv(DispatchTable&, std::string label, const WriteKvParams&, Operand k
               Operand v_pages, Operand k, Operand v, Operand rows, Operand page_table);
 void paged_attention(DispatchTable&, std::string label, const PagedAttentionParams&, Operand out,
                      Operand q, Operand k_pages, Operand v_pages, Operand rows, Operand page_table);
+void attention_weights(DispatchTable&, std::string label, const AttentionWeightsParams&,
+                       Operand out, Operand q, Operand k_pages, Operand rows, Operand page_table,
+                       Operand heads, Operand lengths);
 void attention(DispatchTable&, std::string label, const AttentionParams&, Operand out, Operand q,
                Operand k, Operand v);
 void range_probabilities(DispatchTable&, std::string label, const RangeProbabilitiesParams&,
-                         Operand out, Operand logits);
+                         Operand out, Operand logits, Operand ids = {});
 void copy_pages(DispatchTable&, std::string label, const CopyPagesParams&, Operand k_pages,
                 Operand v_pages, Operand states);
 void token_penalties(DispatchTable&, std::string label, const PenaltyParams&, Operand logits,

@@ -242,6 +242,7 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
       emit_norm(table, label + "cross_norm", layer.cross_norm, n_rows, x);
       emit_linear(table, label + "cross.q", layer.cross_q, n_rows, qkv_, activation_, normed_,
                   activation_);
+      if (context.weights) emit_cross_weights(table, label, l, cross, context);
       emit::paged_attention(table, label + "cross", cross, attended_, qkv_, source.keys(l),
                             source.values(l), context.rows, context.cross_pages);
       emit_linear(table, label + "cross.out", layer.cross_out, n_rows, x, DType::kF32, attended_,
@@ -249,6 +250,35 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
     }
     emit_ffn(table, label, layer, n_rows, x);
   }
+}
+
+void TransformerStack::emit_cross_weights(DispatchTable& table, const std::string& label,
+                                          uint32_t layer, const PagedAttentionParams& cross,
+                                          const CausalContext& context) const {
+  const std::vector<Operand>& heads = context.weights->heads;
+  if (!heads[layer].present()) return;
+  const auto n_heads = [&](uint32_t l) { return heads[l].bytes / sizeof(uint32_t); };
+  uint64_t n_before = 0;
+  for (uint32_t l = 0; l < layer; ++l) n_before += n_heads(l);
+  AttentionWeightsParams params{};
+  params.n_rows = cross.n_rows;
+  params.n_selected = static_cast<uint32_t>(n_heads(layer));
+  params.n_heads = cross.n_heads;
+  params.n_kv_heads = cross.n_kv_heads;
+  params.head_dim = cross.head_dim;
+  params.q_row_stride = cross.q_row_stride;
+  params.page_rows = cross.page_rows;
+  params.pages_per_sequence = cross.pages_per_sequence;
+  params.kv_length = cross.kv_length;
+  params.scale = cross.scale;
+  params.q_dtype = cross.q_dtype;
+  params.kv_dtype = cross.kv_dtype;
+  const uint64_t head_bytes = sizeof(float) * uint64_t{cross.n_rows} * cross.kv_length;
+  emit::attention_weights(
+      table, label + "cross.weights", params,
+      context.weights->out.part(n_before * head_bytes, params.n_selected * head_bytes), qkv_,
+      context.cross->keys(layer), context.rows, context.cross_pages, heads[layer],
+      context.weights->lengths);
 }
 
 void TransformerStack::emit_final_norm(DispatchTable& table, uint32_t n_rows, const Operand& out,

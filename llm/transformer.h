@@ -70,13 +70,21 @@ class TransformerStack {
   TransformerStack(Device& device, const WeightProvider& provider, const ArchDescriptor& arch,
                    const StackShape& shape, Compute compute, WeightUse use, uint32_t max_rows);
 
+  // Where the weights of some heads of the cross-attention go.
+  struct CrossWeights {
+    Operand out;                 // f32 [heads of all layers, n_rows, positions of `cross`]
+    std::vector<Operand> heads;  // [n_layers]: u32, the layer's heads; absent where there are none
+    Operand lengths;             // u32 [n_sequences]: positions of `cross` that count
+  };
+
   // Where a causal pass finds its rows and caches. `cross` may be null without cross-attention; of
   // it each sequence has one page, named in `cross_pages`, all of whose positions are attended to.
   struct CausalContext {
     Operand rows;  // struct Row [n_rows]
     const KvCache* self = nullptr;
     const KvCache* cross = nullptr;
-    Operand cross_pages;  // i32 [n_sequences of `self`]
+    Operand cross_pages;                    // i32 [n_sequences of `self`]
+    const CrossWeights* weights = nullptr;  // null: they are not wanted
   };
 
   // Appends all layers for `n_rows` rows of x, f32 [n_rows, d_model].
@@ -101,6 +109,9 @@ class TransformerStack {
  private:
   void emit_ffn(DispatchTable& table, const std::string& label, const LayerWeights& layer,
                 uint32_t n_rows, const Operand& x) const;
+  // The weights of the layer's wanted heads, from the queries in qkv_.
+  void emit_cross_weights(DispatchTable& table, const std::string& label, uint32_t layer,
+                          const PagedAttentionParams& cross, const CausalContext& context) const;
   void emit_norm(DispatchTable& table, std::string label, const NormWeights& weights,
                  uint32_t n_rows, const Operand& x) const;
 

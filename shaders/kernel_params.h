@@ -144,6 +144,20 @@ struct PagedAttentionParams {
   uint q_dtype, kv_dtype, out_dtype;
 };
 
+// attention_weights: where some heads look: out[i, r, t] = softmax over t of scale * q . k, of head
+// heads[i], for t in [0, lengths[sequence of row r]); what lies behind is left as it was.
+// operands: 0 out f32 [n_selected, n_rows, kv_length] (w)  1 q  2 k pages  3 rows  4 page_table
+//           5 heads u32 [n_selected]  6 lengths u32 [n_sequences], each from 1 to kv_length
+struct AttentionWeightsParams {
+  uint n_rows, n_selected;
+  uint n_heads, n_kv_heads, head_dim;
+  uint q_row_stride;
+  uint page_rows, pages_per_sequence;
+  uint kv_length;
+  float scale;
+  uint q_dtype, kv_dtype;
+};
+
 // attention: every row attends to all rows of its own sequence, of rows_per_sequence rows each.
 // operands: 0 out (w)  1 q  2 k  3 v; heads lie side by side in a row
 struct AttentionParams {
@@ -155,8 +169,8 @@ struct AttentionParams {
 };
 
 // range_probabilities: out[r, j] = softmax over logits[r, softmax_first .. +softmax_count) at
-// out_first + j.
-// operands: 0 out f32 [n_rows, out_count] (w)  1 logits f32, row_stride apart
+// out_first + j; with ids, at ids[r] + j.
+// operands: 0 out f32 [n_rows, out_count] (w)  1 logits f32, row_stride apart  2 ids u32 [n_rows] (?)
 struct RangeProbabilitiesParams {
   uint n_rows, row_stride;
   uint softmax_first, softmax_count;

@@ -6,9 +6,10 @@
 #include "reduce.glsl"
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint kHasIds = 0;
 
 layout(push_constant) uniform Push {
-  Address out_, logits;
+  Address out_, logits, ids;
   RangeProbabilitiesParams p;
 };
 
@@ -25,8 +26,9 @@ void main() {
     sum += exp(F32Buffer(logits).v[start + p.softmax_first + i] - greatest);
   }
   sum = workgroup_sum(sum);
+  uint first = kHasIds != 0 ? U32Buffer(ids).v[gl_WorkGroupID.x] : p.out_first;
   for (uint j = thread; j < p.out_count; j += gl_WorkGroupSize.x) {
     F32Buffer(out_).v[gl_WorkGroupID.x * p.out_count + j] =
-        exp(F32Buffer(logits).v[start + p.out_first + j] - greatest) / sum;
+        exp(F32Buffer(logits).v[start + first + j] - greatest) / sum;
   }
 }

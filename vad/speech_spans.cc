@@ -166,4 +166,21 @@ double SpeechTimeline::map(double time_s, bool is_start) const {
   return mapped_s;
 }
 
+std::pair<double, double> SpeechTimeline::within_one(double from_s, double to_s) const {
+  double before_s = 0, most_s = 0;
+  std::pair<double, double> within{start_s(from_s), start_s(from_s)};
+  for (const FrameSpan& span : kept_) {
+    const double begin_s = static_cast<double>(span.begin) / kFramesPerSecond;
+    const double length_s = static_cast<double>(span.end - span.begin) / kFramesPerSecond;
+    const double first_s = std::clamp(from_s - before_s, 0.0, length_s);
+    const double last_s = std::clamp(to_s - before_s, 0.0, length_s);
+    if (last_s - first_s > most_s) {
+      most_s = last_s - first_s;
+      within = {begin_s + first_s, begin_s + last_s};
+    }
+    before_s += length_s;
+  }
+  return within;
+}
+
 }  // namespace vesper

@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace vesper {
@@ -53,6 +54,9 @@ class SpeechTimeline {
   // start belongs to the later one and an end to the earlier one. Without stretches: 0.
   double start_s(double time_s) const { return map(time_s, true); }
   double end_s(double time_s) const { return map(time_s, false); }
+  // Start and end of what cannot go on over a silence, a word: of one that reaches into several
+  // kept stretches, the part in the one that has most of it.
+  std::pair<double, double> within_one(double from_s, double to_s) const;
 
  private:
   double map(double time_s, bool is_start) const;

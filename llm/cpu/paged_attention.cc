@@ -2,6 +2,8 @@
 // the query heads that share the kv head) go through its pages together, a few at a time, each with
 // its own sums in the order of positions: a row's result does not depend on the rows beside it.
 // Scores of a few queries fit the first caches, so softmax is done over all of them at once.
+//
+// attention_weights: the first half of that for some heads, its softmax kept.
 #include <algorithm>
 #include <cmath>
 
@@ -24,7 +26,21 @@ inline constexpr uint32_t kQueriesAtOnce = 4;
 struct PagedAttentionPlan {
   uint32_t max_length = 0;  // positions a row may attend to, rounded up to whole vectors
   size_t partial_offset = 0, scores_offset = 0;
+  size_t scratch_bytes = 0;
 };
+
+inline PagedAttentionPlan plan_paged_attention(uint64_t longest, uint32_t head_dim) {
+  constexpr uint32_t kMostLanes = 16;
+  PagedAttentionPlan plan;
+  plan.max_length = static_cast<uint32_t>((longest + kMostLanes - 1) / kMostLanes * kMostLanes);
+  const size_t query_bytes = sizeof(float) * kQueriesAtOnce * head_dim;
+  plan.partial_offset = (query_bytes + 63) / 64 * 64;
+  plan.scores_offset =
+      plan.partial_offset + sizeof(float) * kQueriesAtOnce * kMostLanes * kMostLanes;
+  plan.scratch_bytes =
+      plan.scores_offset + sizeof(float) * kQueriesAtOnce * size_t{plan.max_length};
+  return plan;
+}
 
 }  // namespace vesper
 #endif
@@ -52,6 +68,11 @@ HWY_INLINE VF32 sum_each(const float* vectors) {
   return level[0];
 }
 
+// A page is [n_kv_heads, page_rows, head_dim].
+struct PageShape {
+  uint32_t n_kv_heads, page_rows, head_dim;
+};
+
 // Queries that go through the pages together, and where they are to attend.
 struct Queries {
   uint32_t n = 0;                        // kQueriesAtOnce at most
@@ -63,30 +84,29 @@ struct Queries {
 
 // Calls body(position, element where that position's vector starts) for positions in [first, end).
 template <class Body>
-HWY_INLINE void for_positions(const PagedAttentionParams& params, const int32_t* pages,
-                              uint32_t kv_head, uint32_t first, uint32_t end, const Body& body) {
-  uint32_t page = first / params.page_rows, row = first % params.page_rows;
+HWY_INLINE void for_positions(const PageShape& shape, const int32_t* pages, uint32_t kv_head,
+                              uint32_t first, uint32_t end, const Body& body) {
+  uint32_t page = first / shape.page_rows, row = first % shape.page_rows;
   for (uint32_t position = first; position < end;) {
-    const uint32_t stop = std::min(end, position + params.page_rows - row);
+    const uint32_t stop = std::min(end, position + shape.page_rows - row);
     size_t at =
-        ((static_cast<size_t>(pages[page]) * params.n_kv_heads + kv_head) * params.page_rows +
-         row) *
-        params.head_dim;
-    for (; position < stop; ++position, at += params.head_dim) body(position, at);
+        ((static_cast<size_t>(pages[page]) * shape.n_kv_heads + kv_head) * shape.page_rows + row) *
+        shape.head_dim;
+    for (; position < stop; ++position, at += shape.head_dim) body(position, at);
     ++page;
     row = 0;
   }
 }
 
 template <uint32_t kQueries, class KV>
-HWY_NOINLINE void score_keys(const PagedAttentionParams& params, const Queries& queries,
-                             uint32_t kv_head, const KV* keys, const float* q, float* partial,
-                             uint32_t max_length, float* scores) {
+HWY_NOINLINE void score_keys(const PageShape& shape, const Queries& queries, uint32_t kv_head,
+                             const KV* keys, const float* q, float* partial, uint32_t max_length,
+                             float* scores) {
   const F32 d;
-  const uint32_t head_dim = params.head_dim, whole = head_dim / kLanes * kLanes;
+  const uint32_t head_dim = shape.head_dim, whole = head_dim / kLanes * kLanes;
   for (uint32_t first = 0; first < queries.longest; first += kLanes) {
     const uint32_t end = std::min(first + kLanes, queries.longest);
-    for_positions(params, queries.pages, kv_head, first, end,
+    for_positions(shape, queries.pages, kv_head, first, end,
                   [&](uint32_t position, size_t at) HWY_ATTR {
                     const KV* key = keys + at;
                     VF32 sum[kQueries];
@@ -138,12 +158,12 @@ HWY_NOINLINE float exponentials(float* scores, uint32_t length, uint32_t longest
 
 // mixed [kQueries, head_dim] = the values, each by its weight.
 template <uint32_t kQueries, class KV>
-HWY_NOINLINE void mix_values(const PagedAttentionParams& params, const Queries& queries,
-                             uint32_t kv_head, const KV* values, const float* weights,
-                             uint32_t max_length, const float* inverse_sums, float* mixed) {
+HWY_NOINLINE void mix_values(const PageShape& shape, const Queries& queries, uint32_t kv_head,
+                             const KV* values, const float* weights, uint32_t max_length,
+                             const float* inverse_sums, float* mixed) {
   const F32 d;
   constexpr uint32_t kAtOnce = 4;
-  const uint32_t head_dim = params.head_dim;
+  const uint32_t head_dim = shape.head_dim;
   uint32_t i = 0;
   for (; i + kAtOnce * kLanes <= head_dim; i += kAtOnce * kLanes) {
     VF32 sum[kQueries][kAtOnce];
@@ -152,7 +172,7 @@ HWY_NOINLINE void mix_values(const PagedAttentionParams& params, const Queries& 
       HWY_UNROLL(4)
       for (uint32_t v = 0; v < kAtOnce; ++v) sum[j][v] = hn::Zero(d);
     }
-    for_positions(params, queries.pages, kv_head, 0, queries.longest,
+    for_positions(shape, queries.pages, kv_head, 0, queries.longest,
                   [&](uint32_t position, size_t at) HWY_ATTR {
                     const KV* value = values + at + i;
                     VF32 v[kAtOnce];
@@ -178,7 +198,7 @@ HWY_NOINLINE void mix_values(const PagedAttentionParams& params, const Queries& 
   }
   for (; i < head_dim; ++i) {
     float sum[kQueries] = {};
-    for_positions(params, queries.pages, kv_head, 0, queries.longest,
+    for_positions(shape, queries.pages, kv_head, 0, queries.longest,
                   [&](uint32_t position, size_t at) {
                     const float value = to_f32(values[at + i]);
                     for (uint32_t j = 0; j < kQueries; ++j) {
@@ -198,7 +218,8 @@ HWY_INLINE void attend(const PreparedCommand& command, const Queries& queries, u
   const auto& plan = *static_cast<const PagedAttentionPlan*>(command.plan.get());
   auto* const q = reinterpret_cast<float*>(scratch);
   auto* const scores = reinterpret_cast<float*>(scratch + plan.scores_offset);
-  score_keys<kQueries>(params, queries, kv_head, command.operand<const KV>(2), q,
+  const PageShape shape{params.n_kv_heads, params.page_rows, params.head_dim};
+  score_keys<kQueries>(shape, queries, kv_head, command.operand<const KV>(2), q,
                        reinterpret_cast<float*>(scratch + plan.partial_offset), plan.max_length,
                        scores);
   float inverse_sums[kQueries];
@@ -207,7 +228,7 @@ HWY_INLINE void attend(const PreparedCommand& command, const Queries& queries, u
         1.0f / exponentials(scores + j * plan.max_length, queries.length[j], queries.longest);
   }
   // The queries have done their work: their place takes the results.
-  mix_values<kQueries>(params, queries, kv_head, command.operand<const KV>(3), scores,
+  mix_values<kQueries>(shape, queries, kv_head, command.operand<const KV>(3), scores,
                        plan.max_length, inverse_sums, q);
   with_type(params.out_dtype, command.operands[0], [&](auto* out) {
     for (uint32_t j = 0; j < kQueries; ++j) {
@@ -272,6 +293,71 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
   flush();
 }
 
+// Writes the weights of the queries, whose out_start are rows of the output, and of which the
+// scratch begins with the numbers.
+template <class KV>
+void weigh(const PreparedCommand& command, const Queries& queries, uint32_t kv_head,
+           std::byte* scratch) {
+  const auto& params = command.params_as<AttentionWeightsParams>();
+  const auto& plan = *static_cast<const PagedAttentionPlan*>(command.plan.get());
+  const PageShape shape{params.n_kv_heads, params.page_rows, params.head_dim};
+  const KV* keys = command.operand<const KV>(2);
+  auto* const q = reinterpret_cast<const float*>(scratch);
+  auto* const partial = reinterpret_cast<float*>(scratch + plan.partial_offset);
+  auto* const scores = reinterpret_cast<float*>(scratch + plan.scores_offset);
+  const uint32_t n = plan.max_length;
+  if (queries.n == 1) score_keys<1>(shape, queries, kv_head, keys, q, partial, n, scores);
+  if (queries.n == 2) score_keys<2>(shape, queries, kv_head, keys, q, partial, n, scores);
+  if (queries.n == 3) score_keys<3>(shape, queries, kv_head, keys, q, partial, n, scores);
+  if (queries.n == 4) score_keys<4>(shape, queries, kv_head, keys, q, partial, n, scores);
+  for (uint32_t j = 0; j < queries.n; ++j) {
+    float* weights = scores + j * n;
+    const float inverse = 1.0f / exponentials(weights, queries.length[j], queries.longest);
+    float* out = command.operand<float>(0) + queries.out_start[j];
+    for (uint32_t t = 0; t < queries.length[j]; ++t) out[t] = weights[t] * inverse;
+  }
+}
+
+void run_attention_weights(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) {
+  const auto& params = command.params_as<AttentionWeightsParams>();
+  const Row* rows = command.operand<const Row>(3);
+  const uint32_t* lengths = command.operand<const uint32_t>(6);
+  const uint32_t selected = task % params.n_selected;
+  const uint32_t head = command.operand<const uint32_t>(5)[selected];
+  const uint32_t kv_head = head / (params.n_heads / params.n_kv_heads);
+  const uint32_t first = task / params.n_selected * command.rows_per_task;
+  const uint32_t end = std::min(first + command.rows_per_task, params.n_rows);
+
+  Queries queries;
+  int sequence = -1;
+  const auto flush = [&] {
+    if (params.kv_dtype == kDTypeF16) {
+      weigh<F16>(command, queries, kv_head, scratch.data);
+    } else {
+      weigh<float>(command, queries, kv_head, scratch.data);
+    }
+    queries.n = queries.longest = 0;
+  };
+  for (uint32_t r = first; r < end; ++r) {
+    if (rows[r].sequence < 0) continue;
+    if (rows[r].sequence != sequence || queries.n == kQueriesAtOnce) flush();
+    sequence = rows[r].sequence;
+    queries.pages = command.operand<const int32_t>(4) +
+                    static_cast<size_t>(sequence) * params.pages_per_sequence;
+    float* q = reinterpret_cast<float*>(scratch.data) + queries.n * params.head_dim;
+    with_type(params.q_dtype, static_cast<const void*>(command.operands[1]), [&](const auto* from) {
+      convert(from + size_t{r} * params.q_row_stride + size_t{head} * params.head_dim,
+              params.head_dim, q);
+    });
+    for (uint32_t i = 0; i < params.head_dim; ++i) q[i] *= params.scale;
+    queries.length[queries.n] = std::min(lengths[sequence], params.kv_length);
+    queries.longest = std::max(queries.longest, queries.length[queries.n]);
+    queries.out_start[queries.n] = (size_t{selected} * params.n_rows + r) * params.kv_length;
+    ++queries.n;
+  }
+  flush();
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace vesper
 HWY_AFTER_NAMESPACE();
@@ -280,6 +366,7 @@ HWY_AFTER_NAMESPACE();
 namespace vesper {
 
 HWY_EXPORT(run_paged_attention);
+HWY_EXPORT(run_attention_weights);
 
 void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& command) {
   const auto& params = command.command().params_as<PagedAttentionParams>();
@@ -306,21 +393,46 @@ void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& 
   const uint64_t positions = uint64_t{params.page_rows} * params.pages_per_sequence;
   command.require(params.kv_length <= positions, "kv_length is beyond the page table");
 
-  constexpr uint32_t kMostLanes = 16;
-  auto plan = std::make_shared<PagedAttentionPlan>();
   const uint64_t length = params.kv_length != 0 ? params.kv_length : positions;
-  plan->max_length = static_cast<uint32_t>((length + kMostLanes - 1) / kMostLanes * kMostLanes);
-  const size_t query_bytes = sizeof(float) * kQueriesAtOnce * params.head_dim;
-  plan->partial_offset = (query_bytes + 63) / 64 * 64;
-  plan->scores_offset =
-      plan->partial_offset + sizeof(float) * kQueriesAtOnce * kMostLanes * kMostLanes;
-  prepared.scratch_bytes =
-      plan->scores_offset + sizeof(float) * kQueriesAtOnce * size_t{plan->max_length};
+  auto plan = std::make_shared<PagedAttentionPlan>(plan_paged_attention(length, params.head_dim));
+  prepared.scratch_bytes = plan->scratch_bytes;
   prepared.plan = plan;
   prepared.run = HWY_DYNAMIC_DISPATCH(run_paged_attention);
   prepared.rows_per_task = std::min(params.n_rows, 4 * kQueriesAtOnce);
   prepared.n_tasks =
       params.n_kv_heads * ((params.n_rows + prepared.rows_per_task - 1) / prepared.rows_per_task);
+}
+
+void prepare_attention_weights(PreparedCommand& prepared, const CommandToPrepare& command) {
+  const auto& params = command.command().params_as<AttentionWeightsParams>();
+  command.require(params.n_rows > 0 && params.n_selected > 0 && params.n_heads > 0 &&
+                      params.n_kv_heads > 0 && params.head_dim > 0 && params.page_rows > 0 &&
+                      params.pages_per_sequence > 0 && params.kv_length > 0,
+                  "a size is zero");
+  command.require(params.n_heads % params.n_kv_heads == 0, "n_heads is no multiple of n_kv_heads");
+  command.require(params.q_dtype <= kDTypeBF16, "q must be f32, f16 or bf16");
+  command.require(params.kv_dtype == kDTypeF32 || params.kv_dtype == kDTypeF16,
+                  "pages must be f32 or f16");
+  command.require(params.kv_length <= uint64_t{params.page_rows} * params.pages_per_sequence,
+                  "kv_length is beyond the page table");
+  command.require_bytes(0, uint64_t{params.n_selected} * params.n_rows * params.kv_length * 4);
+  command.require_bytes(1, ((params.n_rows - 1) * uint64_t{params.q_row_stride} +
+                            uint64_t{params.n_heads} * params.head_dim) *
+                               (params.q_dtype == kDTypeF32 ? 4 : 2));
+  command.require_bytes(2, uint64_t{params.n_kv_heads} * params.page_rows * params.head_dim *
+                               (params.kv_dtype == kDTypeF32 ? 4 : 2));
+  command.require_bytes(3, uint64_t{params.n_rows} * sizeof(Row));
+  command.require_bytes(4, uint64_t{params.pages_per_sequence} * 4);
+  command.require_bytes(5, uint64_t{params.n_selected} * 4);
+  command.require_bytes(6, 4);
+  auto plan =
+      std::make_shared<PagedAttentionPlan>(plan_paged_attention(params.kv_length, params.head_dim));
+  prepared.scratch_bytes = plan->scratch_bytes;
+  prepared.plan = plan;
+  prepared.run = HWY_DYNAMIC_DISPATCH(run_attention_weights);
+  prepared.rows_per_task = std::min(params.n_rows, 4 * kQueriesAtOnce);
+  prepared.n_tasks =
+      params.n_selected * ((params.n_rows + prepared.rows_per_task - 1) / prepared.rows_per_task);
 }
 
 }  // namespace vesper

@@ -101,6 +101,7 @@ void prepare_norm(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_write_kv(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_attention_weights(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_attention(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_range_probabilities(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_copy_pages(PreparedCommand& prepared, const CommandToPrepare& command);

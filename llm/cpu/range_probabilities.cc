@@ -16,8 +16,10 @@ void run_range_probabilities(const PreparedCommand& command, uint32_t task, Thre
   double sum = 0.0;
   for (const float* logit = first; logit != end; ++logit) sum += std::exp(*logit - largest);
   float* out = command.operand<float>(0) + size_t{task} * params.out_count;
+  const uint32_t* ids = command.operand<const uint32_t>(2);
+  const float* wanted = logits + (ids ? ids[task] : params.out_first);
   for (uint32_t i = 0; i < params.out_count; ++i) {
-    out[i] = static_cast<float>(std::exp(logits[params.out_first + i] - largest) / sum);
+    out[i] = static_cast<float>(std::exp(wanted[i] - largest) / sum);
   }
 }
 
@@ -30,6 +32,7 @@ void prepare_range_probabilities(PreparedCommand& prepared, const CommandToPrepa
   const uint64_t width = std::max(uint64_t{params.softmax_first} + params.softmax_count,
                                   uint64_t{params.out_first} + params.out_count);
   command.require_bytes(1, (uint64_t{params.n_rows - 1} * params.row_stride + width) * 4);
+  command.require_bytes(2, uint64_t{params.n_rows} * 4, true);
   prepared.run = run_range_probabilities;
   prepared.n_tasks = params.n_rows;
 }

@@ -37,6 +37,13 @@ CommandCost cost(const PagedAttentionParams& p, double n_positions) {
                   2 * positions * kv_width * element_bytes(p.kv_dtype))};
 }
 
+CommandCost cost(const AttentionWeightsParams& p) {
+  const double positions = static_cast<double>(p.n_rows) * p.kv_length;
+  const double width = static_cast<double>(p.n_selected) * p.head_dim;
+  return {2 * positions * width, positions * (width * element_bytes(p.kv_dtype) +
+                                              sizeof(float) * static_cast<double>(p.n_selected))};
+}
+
 }  // namespace
 
 CommandCost command_cost(const Command& command, double weight_bytes, double n_positions) {
@@ -58,6 +65,8 @@ CommandCost command_cost(const Command& command, double weight_bytes, double n_p
     }
     case Kernel::kPagedAttention:
       return cost(command.params_as<PagedAttentionParams>(), n_positions);
+    case Kernel::kAttentionWeights:
+      return cost(command.params_as<AttentionWeightsParams>());
     case Kernel::kAttention:
       return cost(command.params_as<AttentionParams>());
     case Kernel::kRangeProbabilities: {
@@ -123,6 +132,11 @@ std::string command_text(const Command& command) {
       return text(p.n_rows) + " rows, " + text(p.n_heads) + "/" + text(p.n_kv_heads) +
              " heads of " + text(p.head_dim) + ", " +
              (p.kv_length == 0 ? "causal" : text(p.kv_length) + " positions");
+    }
+    case Kernel::kAttentionWeights: {
+      const auto& p = command.params_as<AttentionWeightsParams>();
+      return text(p.n_rows) + " rows, " + text(p.n_selected) + " of " + text(p.n_heads) +
+             " heads of " + text(p.head_dim) + ", " + text(p.kv_length) + " positions";
     }
     case Kernel::kAttention: {
       const auto& p = command.params_as<AttentionParams>();

@@ -7,6 +7,7 @@ namespace {
 #include "activation.spv.h"
 #include "attention.spv.h"
 #include "beam_choose.spv.h"
+#include "attention_weights.spv.h"
 #include "copy_pages.spv.h"
 #include "embed.spv.h"
 #include "lstm.spv.h"

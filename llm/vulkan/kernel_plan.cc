@@ -286,6 +286,19 @@ class Planner {
     plan_.groups = {p.n_heads, p.n_rows, 1};
   }
 
+  void attention_weights(const AttentionWeightsParams& p) {
+    require_float(p.q_dtype);
+    require_float(p.kv_dtype);
+    require(p.head_dim % 8 == 0 && p.head_dim <= 256, "a head_dim of a multiple of 8 up to 256");
+    require(p.n_kv_heads != 0 && p.n_heads % p.n_kv_heads == 0,
+            "heads in equal groups on the heads of keys");
+    require(address(2) % 16 == 0, "pages at multiples of 16 bytes");
+    shader(Shader::kAttentionWeights, {threads(), p.head_dim, p.q_dtype, p.kv_dtype});
+    push_addresses(7);
+    push(&p, sizeof p);
+    plan_.groups = {p.n_selected, p.n_rows, 1};
+  }
+
   void attention(const AttentionParams& p) {
     require_float(p.in_dtype);
     require_float(p.out_dtype);
@@ -338,8 +351,8 @@ class Planner {
   }
 
   void range_probabilities(const RangeProbabilitiesParams& p) {
-    shader(Shader::kRangeProbabilities, {threads()});
-    push_addresses(2);
+    shader(Shader::kRangeProbabilities, {threads(), present(2)});
+    push_addresses(3);
     push(&p, sizeof p);
     plan_.groups = {p.n_rows, 1, 1};
   }

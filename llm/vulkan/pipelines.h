@@ -25,6 +25,7 @@ namespace vesper {
   X(kMatmulTiled, matmul_tiled)               \
   X(kWriteKv, write_kv)                       \
   X(kPagedAttention, paged_attention)         \
+  X(kAttentionWeights, attention_weights)     \
   X(kAttention, attention)                    \
   X(kRangeProbabilities, range_probabilities) \
   X(kCopyPages, copy_pages)                   \

@@ -5,6 +5,7 @@
 //   !sleep MILLISECONDS                        wait
 //   !settings                                  a segment that shows the settings
 //   !search                                    one that shows how it was asked to search
+//   !words                                     one that shows what it was asked about words
 //   !vad                                       a segment that shows those of voice activity
 #include <chrono>
 #include <fstream>
@@ -56,6 +57,7 @@ class FakeEngine : public TranscriptionEngine {
       segment.text = command == "!settings" ? described(decoding)
                      : command == "!search" ? search_of(decoding)
                                             : " " + line;
+      if (command == "!words") segment.text = words_of(decoding);
       if (command == "!vad") segment.text = described_vad();
       transcript.segments.push_back(segment);
       on_segment(segment);
@@ -95,6 +97,17 @@ class FakeEngine : public TranscriptionEngine {
          << " hotwords=" << decoding.hotwords << " prefix=" << decoding.prefix << " clips=";
     for (double clip : decoding.clip_timestamps) text << clip << ";";
     text << " max_new_tokens=" << decoding.max_new_tokens.value_or(0);
+    return text.str();
+  }
+
+  static std::string words_of(const DecodingSettings& decoding) {
+    std::ostringstream text;
+    text << "words=" << decoding.word_timestamps
+         << " silence=" << shown(decoding.hallucination_silence_threshold_s)
+         << " length=" << decoding.max_segment_length.value_or(0)
+         << " split_on_word=" << decoding.split_on_word
+         << " prepended=" << decoding.punctuation.prepended
+         << " appended=" << decoding.punctuation.appended;
     return text.str();
   }
 

@@ -369,7 +369,7 @@ TEST_F(TranscribeProgram, HelpsOnOneScreenAndWithEveryOptionOnRequest) {
   const std::vector<const char*> on_the_screen = {
       "--model",   "--format",  "--output-dir", "--language", "--task",
       "--device",  "--compute", "--threads",    "--offline",  "--quiet",
-      "--verbose", "--version", "--vad",        "--help-all"};
+      "--verbose", "--version", "--vad",        "--help-all", "--word-timestamps"};
   const std::vector<const char*> others = {"--files-from",
                                            "--null",
                                            "--jobs-json",
@@ -400,7 +400,17 @@ TEST_F(TranscribeProgram, HelpsOnOneScreenAndWithEveryOptionOnRequest) {
                                            "--without-timestamps",
                                            "--max-initial-timestamp",
                                            "--max-new-tokens",
-                                           "--suppress-tokens"};
+                                           "--suppress-tokens",
+                                           "--highlight-words",
+                                           "--max-words-per-line",
+                                           "--max-line-width",
+                                           "--max-line-count",
+                                           "--max-segment-length",
+                                           "--split-on-word",
+                                           "--color",
+                                           "--hallucination-silence-threshold",
+                                           "--prepend-punctuations",
+                                           "--append-punctuations"};
   for (const char* screen : {"--help", "--help-all"}) {
     const ChildResult help = run({screen});
     EXPECT_EQ(help.status, 0);
@@ -438,6 +448,61 @@ TEST_F(TranscribeProgram, PassesOnHowToSearchAndWhatToExpect) {
       "beams=3 patience=2 repetition=1.2 ngram=4 regex=.*a numerals=1 carry=1 hotwords=red fox "
       "prefix=Dear Sir "
       "clips=0;2.5;7; max_new_tokens=30\n");
+}
+
+TEST_F(TranscribeProgram, PassesOnWhatIsWantedOfWords) {
+  write_file(folder_ / "work/s.wav", "!words\n");
+  const std::string marks = " prepended=\"'“¿([{- appended=\"'.。,，!！?？:：”)]}、\n";
+  EXPECT_EQ(transcribe({"s.wav"}).out, "words=0 silence=none length=0 split_on_word=0" + marks);
+  EXPECT_EQ(transcribe({"--word-timestamps", "s.wav"}).out,
+            "words=1 silence=none length=0 split_on_word=0" + marks);
+  EXPECT_EQ(transcribe({"--prepend-punctuations=#", "--append-punctuations=~", "s.wav"}).out,
+            "words=0 silence=none length=0 split_on_word=0 prepended=# appended=~\n");
+  // What needs word times turns them on.
+  EXPECT_THAT(transcribe({"--hallucination-silence-threshold=2", "s.wav"}).out,
+              HasSubstr("words=1 silence=2.000000"));
+  EXPECT_THAT(transcribe({"--max-segment-length=999", "s.wav"}).out,
+              HasSubstr("words=1 silence=none length=999 split_on_word=0"));
+  EXPECT_THAT(transcribe({"--max-segment-length=999", "--split-on-word", "s.wav"}).out,
+              HasSubstr("length=999 split_on_word=1"));
+  for (const char* option :
+       {"--highlight-words", "--max-words-per-line=50", "--max-line-width=500"}) {
+    EXPECT_THAT(transcribe({"-f", "srt", option, "s.wav"}).out, HasSubstr("words=1")) << option;
+  }
+  EXPECT_THAT(transcribe({"--color=always", "s.wav"}).out, HasSubstr("words=1"));
+  // Not on a terminal.
+  EXPECT_THAT(transcribe({"--color=auto", "s.wav"}).out, HasSubstr("words=0"));
+}
+
+TEST_F(TranscribeProgram, PassesTheLayoutOfSubtitlesOn) {
+  write_file(folder_ / "work/s.wav", "one two three\n");
+  const auto srt = [&](std::vector<std::string> options) {
+    options.insert(options.end(), {"-f", "srt", "s.wav"});
+    return transcribe(options).out;
+  };
+  EXPECT_THAT(srt({}), HasSubstr("\none two three\n"));
+  EXPECT_THAT(srt({"--max-words-per-line=2"}), HasSubstr("\none two\n\n2\n"));
+  EXPECT_THAT(srt({"--max-line-width=7"}), HasSubstr("\none two\nthree\n"));
+  EXPECT_THAT(srt({"--max-line-width=7", "--max-line-count=1"}), HasSubstr("\none two\n\n2\n"));
+  EXPECT_THAT(srt({"--highlight-words"}), HasSubstr("\none <u>two</u> three\n"));
+  // In files as on standard output.
+  ASSERT_EQ(transcribe({"--max-words-per-line=2", "-f", "srt,vtt", "s.wav"}).status, 0);
+  EXPECT_THAT(read_file(folder_ / "work/s.srt"), HasSubstr("\none two\n\n2\n"));
+  EXPECT_THAT(read_file(folder_ / "work/s.vtt"), HasSubstr("\none two\n\n"));
+}
+
+TEST_F(TranscribeProgram, RefusesWordOptionsThatAreOfNoUse) {
+  expect_failure(transcribe({"--highlight-words", "a.wav"}), 2,
+                 "--highlight-words: expected srt or vtt");
+  expect_failure(transcribe({"-f", "srt", "--max-line-count", "2", "a.wav"}), 2,
+                 "--max-line-count: expected together with --max-line-width");
+  expect_failure(transcribe({"--split-on-word", "a.wav"}), 2,
+                 "--split-on-word: expected together with --max-segment-length");
+  expect_failure(transcribe({"--color", "red", "a.wav"}), 2, "--color: expected one of");
+  expect_failure(transcribe({"-f", "srt", "--max-line-width", "0", "a.wav"}), 2,
+                 "--max-line-width: expected a number from 1 to 1000");
+  expect_failure(transcribe({"--hallucination-silence-threshold", "x", "a.wav"}), 2,
+                 "--hallucination-silence-threshold: expected seconds");
 }
 
 TEST_F(TranscribeProgram, PassesVoiceActivityOnWithItsModel) {

@@ -38,6 +38,8 @@ struct Golden {
   // For sentence 0870: the start sequence, and the ten highest logits after it.
   std::vector<int32_t> start;
   std::vector<Logit> top;
+  // For sentence 0920, of the same call with word_timestamps=True.
+  std::vector<Word> words;
 };
 
 const Golden kTinyEn{
@@ -66,7 +68,25 @@ const Golden kTinyEn{
      {50375, 17.2734f},
      {50368, 17.2529f},
      {50369, 17.2282f},
-     {50374, 17.1209f}}};
+     {50374, 17.1209f}},
+    {{0, 0.5, " Had", 0.631},
+     {0.5, 0.74, " he", 0.975},
+     {0.74, 0.98, " married", 0.983},
+     {0.98, 1.38, " a", 0.996},
+     {1.38, 1.6, " more", 0.998},
+     {1.6, 2.12, " amiable", 0.935},
+     {2.12, 2.5, " woman,", 0.999},
+     {2.74, 2.86, " he", 0.991},
+     {2.86, 3.1, " might", 0.994},
+     {3.1, 3.3, " have", 0.991},
+     {3.3, 3.52, " been", 0.992},
+     {3.52, 3.9, " made", 0.992},
+     {3.9, 4.18, " still", 0.98},
+     {4.18, 4.48, " more", 0.998},
+     {4.48, 4.92, " respectable", 0.991},
+     {4.92, 5.24, " than", 0.995},
+     {5.24, 5.42, " he", 0.994},
+     {5.42, 5.74, " was.", 0.998}}};
 
 const Golden kBase{
     "base",
@@ -96,7 +116,25 @@ const Golden kBase{
      {50366, 15.1884f},
      {50376, 15.1726f},
      {50369, 15.0999f},
-     {50375, 15.0210f}}};
+     {50375, 15.0210f}},
+    {{0, 0.44, " Had", 0.904},
+     {0.44, 0.54, " he", 0.977},
+     {0.54, 0.84, " married", 0.939},
+     {0.84, 1.06, " a", 0.993},
+     {1.06, 1.32, " more", 0.998},
+     {1.32, 1.92, " amiable", 0.897},
+     {1.92, 2.32, " woman", 0.996},
+     {2.32, 2.68, " he", 0.417},
+     {2.68, 2.92, " might", 0.977},
+     {2.92, 3.18, " have", 0.983},
+     {3.18, 3.32, " been", 0.972},
+     {3.32, 3.6, " made", 0.978},
+     {3.6, 4, " still", 0.948},
+     {4, 4.22, " more", 0.992},
+     {4.22, 4.78, " respectable", 0.956},
+     {4.78, 5.14, " than", 0.987},
+     {5.14, 5.22, " he", 0.989},
+     {5.22, 5.58, " was?", 0.996}}};
 
 std::string recording_of(const std::string& sentence) {
   return "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-" +
@@ -167,6 +205,29 @@ TEST_P(WhisperGolden, LogitsOfTheStartSequenceAtF32AreWithinAHundredth) {
   for (const Logit& logit : golden.top) EXPECT_NEAR(last[logit.id], logit.value, 1e-2) << logit.id;
 }
 
+class WhisperWords : public testing::TestWithParam<Case> {};
+
+TEST_P(WhisperWords, AtF32HaveTheTimesAndProbabilitiesOfTheReference) {
+  const Golden& golden = *GetParam().golden;
+  const auto model = load(golden.model, GetParam().device, Compute::kF32);
+  DecodingSettings settings;
+  settings.word_timestamps = true;
+  const Transcript transcript =
+      Transcriber(*model).transcribe(log_mel(*model, "0920"), settings, {}, {});
+  ASSERT_EQ(transcript.segments.size(), 1u);
+  const Segment& segment = transcript.segments[0];
+  ASSERT_EQ(segment.words.size(), golden.words.size());
+  for (size_t i = 0; i < golden.words.size(); ++i) {
+    const Word &found = segment.words[i], &wanted = golden.words[i];
+    EXPECT_EQ(found.text, wanted.text);
+    EXPECT_NEAR(found.start_s, wanted.start_s, 0.021) << found.text;
+    EXPECT_NEAR(found.end_s, wanted.end_s, 0.021) << found.text;
+    EXPECT_NEAR(found.probability, wanted.probability, 0.005) << found.text;
+  }
+  EXPECT_EQ(segment.start_s, segment.words.front().start_s);
+  EXPECT_EQ(segment.end_s, segment.words.back().end_s);
+}
+
 std::string case_name(const testing::TestParamInfo<Case>& info) {
   std::string name = std::string(info.param.golden->model) + "_" + info.param.device;
   for (char& c : name) {
@@ -176,6 +237,8 @@ std::string case_name(const testing::TestParamInfo<Case>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, WhisperGolden,
+                         testing::Values(Case{&kTinyEn, "cpu"}, Case{&kBase, "cpu"}), case_name);
+INSTANTIATE_TEST_SUITE_P(Cpu, WhisperWords,
                          testing::Values(Case{&kTinyEn, "cpu"}, Case{&kBase, "cpu"}), case_name);
 #ifdef VESPER_HAS_VULKAN
 INSTANTIATE_TEST_SUITE_P(Lavapipe, WhisperGolden, testing::Values(Case{&kTinyEn, "vulkan"}),

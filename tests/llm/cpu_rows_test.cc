@@ -250,6 +250,101 @@ TEST(CpuPagedAttention, EqualsThePlainLoopForCausalRowsOfSeveralSequences) {
   }
 }
 
+TEST(CpuAttentionWeights, AreTheSoftmaxOfTheChosenHeadsOverThePositionsThatCount) {
+  const auto device = cpu();
+  struct Case {
+    uint32_t n_heads, n_kv_heads, head_dim, page_rows, kv_length, n_rows;
+    std::vector<uint32_t> heads;
+    DType kv, in;
+  };
+  const Case cases[] = {{6, 6, 64, 1500, 1500, 23, {0, 2, 5}, DType::kF16, DType::kF32},
+                        {4, 2, 7, 5, 37, 1, {3}, DType::kF32, DType::kF32},
+                        {8, 8, 80, 32, 100, 70, {7, 1}, DType::kF16, DType::kBF16},
+                        {2, 1, 32, 9, 27, 5, {0, 1}, DType::kF32, DType::kF16}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE("head_dim " + std::to_string(c.head_dim));
+    const uint32_t n_sequences = 3;
+    const Pages pages(c.n_kv_heads, c.head_dim, c.page_rows,
+                      (c.kv_length + c.page_rows - 1) / c.page_rows, n_sequences);
+    const std::vector<uint32_t> lengths = {c.kv_length, 1, c.kv_length - 3};
+    std::vector<Row> rows(c.n_rows);
+    for (uint32_t r = 0; r < c.n_rows; ++r) {
+      rows[r] = {0, static_cast<int>(r * n_sequences / c.n_rows), static_cast<int>(r), 0};
+    }
+    if (c.n_rows > 2) rows[1].sequence = -1;
+    const std::vector<float> k = random_numbers(pages.n_elements(), 3);
+    const uint32_t q_stride = c.n_heads * c.head_dim + 3;
+    const std::vector<float> q = random_numbers(size_t{c.n_rows} * q_stride, 8, 3.0f);
+    const auto n_selected = static_cast<uint32_t>(c.heads.size());
+    const Operand out =
+        nan_buffer(*device, size_t{n_selected} * c.n_rows * c.kv_length, DType::kF32);
+    AttentionWeightsParams params{};
+    params.n_rows = c.n_rows;
+    params.n_selected = n_selected;
+    params.n_heads = c.n_heads;
+    params.n_kv_heads = c.n_kv_heads;
+    params.head_dim = c.head_dim;
+    params.q_row_stride = q_stride;
+    params.page_rows = c.page_rows;
+    params.pages_per_sequence = pages.pages_per_sequence;
+    params.kv_length = c.kv_length;
+    params.scale = 1 / std::sqrt(static_cast<float>(c.head_dim));
+    params.q_dtype = code(c.in);
+    params.kv_dtype = code(c.kv);
+    DispatchTable table;
+    emit::attention_weights(table, "weights", params, out, store(*device, encode(q, c.in)),
+                            store(*device, encode(k, c.kv)), store(*device, rows),
+                            store(*device, pages.table), store(*device, c.heads),
+                            store(*device, lengths));
+    run_once(*device, table);
+    const std::vector<float> found = fetch<float>(*device, out);
+    const std::vector<float> q_in = rounded(q, c.in), k_in = rounded(k, c.kv);
+    for (uint32_t i = 0; i < n_selected; ++i) {
+      const uint32_t kv_head = c.heads[i] / (c.n_heads / c.n_kv_heads);
+      for (uint32_t r = 0; r < c.n_rows; ++r) {
+        const float* row = &found[(size_t{i} * c.n_rows + r) * c.kv_length];
+        const auto s = static_cast<uint32_t>(rows[r].sequence);
+        const uint32_t length = rows[r].sequence < 0 ? 0 : lengths[s];
+        std::vector<double> weights(length);
+        double largest = -INFINITY, sum = 0;
+        for (uint32_t p = 0; p < length; ++p) {
+          for (uint32_t d = 0; d < c.head_dim; ++d) {
+            weights[p] += double{q_in[r * q_stride + c.heads[i] * c.head_dim + d]} *
+                          k_in[pages.at(s, p, kv_head) + d] * params.scale;
+          }
+          largest = std::max(largest, weights[p]);
+        }
+        for (double& weight : weights) sum += weight = std::exp(weight - largest);
+        for (uint32_t p = 0; p < length; ++p) {
+          ASSERT_NEAR(row[p], weights[p] / sum, 2e-5 * weights[p] / sum + 1e-9) << p;
+        }
+        // What does not count is not written.
+        for (uint32_t p = length; p < c.kv_length; ++p) ASSERT_TRUE(std::isnan(row[p])) << p;
+      }
+    }
+  }
+}
+
+TEST(CpuRangeProbabilities, AreThoseOfTheIdsWhereThereAreAny) {
+  const auto device = cpu();
+  const uint32_t n_rows = 5, stride = 1000;
+  const std::vector<float> logits = random_numbers(size_t{n_rows} * stride, 6, 5.0f);
+  const std::vector<uint32_t> ids = {0, 7, 899, 3, 500};
+  const RangeProbabilitiesParams params{n_rows, stride, 0, 900, 77, 1};
+  const Operand out = nan_buffer(*device, n_rows, DType::kF32);
+  DispatchTable table;
+  emit::range_probabilities(table, "probabilities", params, out, store(*device, logits),
+                            store(*device, ids));
+  run_once(*device, table);
+  const std::vector<float> found = fetch<float>(*device, out);
+  for (uint32_t r = 0; r < n_rows; ++r) {
+    double sum = 0;
+    for (uint32_t i = 0; i < 900; ++i) sum += std::exp(double{logits[r * stride + i]});
+    const double wanted = std::exp(double{logits[r * stride + ids[r]]}) / sum;
+    EXPECT_NEAR(found[r], wanted, 1e-5 * wanted);
+  }
+}
+
 TEST(CpuRangeProbabilities, IsTheSoftmaxOverItsRange) {
   const auto device = cpu();
   const uint32_t n_rows = 3, stride = 51870;

@@ -135,5 +135,14 @@ TEST(SpeechTimeline, MapsTimesOfTheSpeechToTimesOfTheRecording) {
   EXPECT_DOUBLE_EQ(SpeechTimeline({}).start_s(5), 0);
 }
 
+TEST(SpeechTimeline, KeepsAWordOnTheSideOfASilenceWhereMostOfItIs) {
+  const SpeechTimeline timeline({{100, 300}, {1000, 1100}});  // 1 to 3 s, 10 to 11 s
+  const auto within = [&](double from_s, double to_s) { return timeline.within_one(from_s, to_s); };
+  EXPECT_THAT(within(0.5, 1), testing::Pair(testing::DoubleEq(1.5), testing::DoubleEq(2)));
+  EXPECT_THAT(within(1.5, 2.25), testing::Pair(testing::DoubleEq(2.5), testing::DoubleEq(3)));
+  EXPECT_THAT(within(1.75, 2.5), testing::Pair(testing::DoubleEq(10), testing::DoubleEq(10.5)));
+  EXPECT_THAT(within(2, 2), testing::Pair(testing::DoubleEq(10), testing::DoubleEq(10)));
+}
+
 }  // namespace
 }  // namespace vesper

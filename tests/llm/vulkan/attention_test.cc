@@ -188,5 +188,82 @@ INSTANTIATE_TEST_SUITE_P(
                     PagedCase{1, 1, 64, 32, 3333, DType::kF32, DType::kF16, 0}),
     [](const auto& shape) { return "Case" + std::to_string(shape.index); });
 
+struct WeightsCase {
+  uint32_t n_heads, n_kv_heads, head_dim, page_rows, kv_length;
+  std::vector<uint32_t> heads;
+  DType in, kv;
+};
+
+class AttentionWeights : public VulkanTest, public testing::WithParamInterface<WeightsCase> {};
+
+TEST_P(AttentionWeights, AreTheSoftmaxOfTheChosenHeadsOverThePositionsThatCount) {
+  const WeightsCase& c = GetParam();
+  constexpr uint32_t kSequences = 3;
+  const uint32_t pages = (c.kv_length + c.page_rows - 1) / c.page_rows;
+  std::vector<int32_t> page_table(kSequences * pages);
+  for (size_t i = 0; i < page_table.size(); ++i) page_table[i] = static_cast<int32_t>(i);
+  std::shuffle(page_table.begin(), page_table.end(), engine_);
+  std::vector<float> keys = random(page_table.size() * c.n_kv_heads * c.page_rows * c.head_dim);
+  const std::vector<uint32_t> lengths = {c.kv_length, 1, c.kv_length - 3};
+  const std::vector<Row> rows = {{0, 2, 5, 0}, {0, -1, 0, 0}, {0, 0, 0, 0}, {0, 1, 3, 0}};
+  const auto n_rows = static_cast<uint32_t>(rows.size());
+  const auto n_selected = static_cast<uint32_t>(c.heads.size());
+  const uint32_t q_stride = c.n_heads * c.head_dim + 3;
+  std::vector<float> q = random(size_t{n_rows} * q_stride, 2.0f);
+  const Operand out = poisoned(size_t{n_selected} * n_rows * c.kv_length, DType::kF32);
+  AttentionWeightsParams p{};
+  p.n_rows = n_rows;
+  p.n_selected = n_selected;
+  p.n_heads = c.n_heads;
+  p.n_kv_heads = c.n_kv_heads;
+  p.head_dim = c.head_dim;
+  p.q_row_stride = q_stride;
+  p.page_rows = c.page_rows;
+  p.pages_per_sequence = pages;
+  p.kv_length = c.kv_length;
+  p.scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
+  p.q_dtype = static_cast<uint32_t>(c.in);
+  p.kv_dtype = static_cast<uint32_t>(c.kv);
+  DispatchTable table;
+  emit::attention_weights(table, "weights", p, out, store(q, c.in), store(keys, c.kv),
+                          store_structs(rows), store_structs(page_table), store_structs(c.heads),
+                          store_structs(lengths));
+  run(table);
+  const std::vector<float> found = load(out, DType::kF32);
+  for (uint32_t i = 0; i < n_selected; ++i) {
+    const uint32_t kv_head = c.heads[i] / (c.n_heads / c.n_kv_heads);
+    for (uint32_t r = 0; r < n_rows; ++r) {
+      const float* row = &found[(size_t{i} * n_rows + r) * c.kv_length];
+      const auto s = static_cast<uint32_t>(rows[r].sequence);
+      const uint32_t length = rows[r].sequence < 0 ? 0 : lengths[s];
+      std::vector<double> weights(length);
+      double greatest = -1e300, sum = 0;
+      for (uint32_t t = 0; t < length; ++t) {
+        const auto page = static_cast<uint32_t>(page_table[s * pages + t / c.page_rows]);
+        const float* key =
+            &keys[((size_t{page} * c.n_kv_heads + kv_head) * c.page_rows + t % c.page_rows) *
+                  c.head_dim];
+        for (uint32_t d = 0; d < c.head_dim; ++d) {
+          weights[t] += double{q[r * q_stride + c.heads[i] * c.head_dim + d]} * key[d] * p.scale;
+        }
+        greatest = std::max(greatest, weights[t]);
+      }
+      for (double& weight : weights) sum += weight = std::exp(weight - greatest);
+      for (uint32_t t = 0; t < length; ++t) {
+        ASSERT_NEAR(row[t], weights[t] / sum, 2e-5 * weights[t] / sum + 1e-9) << t;
+      }
+      // What does not count is not written.
+      for (uint32_t t = length; t < c.kv_length; ++t) ASSERT_TRUE(std::isnan(row[t])) << t;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, AttentionWeights,
+    testing::Values(WeightsCase{6, 6, 64, 1500, 1500, {0, 2, 5}, DType::kF32, DType::kF16},
+                    WeightsCase{4, 2, 40, 32, 77, {3}, DType::kF16, DType::kF32},
+                    WeightsCase{2, 1, 128, 9, 27, {0, 1}, DType::kF32, DType::kF32}),
+    [](const auto& shape) { return "Case" + std::to_string(shape.index); });
+
 }  // namespace
 }  // namespace vesper

@@ -94,5 +94,23 @@ TEST_F(RowKernels, RangeProbabilitiesAreASoftmaxOverTheRange) {
   }
 }
 
+TEST_F(RowKernels, RangeProbabilitiesAreThoseOfTheIdsWhereThereAreAny) {
+  constexpr uint32_t kRows = 4, kStride = 1000, kCount = 900;
+  std::vector<float> logits = random(size_t{kRows} * kStride, 4.0f);
+  const std::vector<uint32_t> ids = {0, 899, 7, 300};
+  const Operand out = poisoned(kRows, DType::kF32);
+  DispatchTable table;
+  emit::range_probabilities(table, "tokens", {kRows, kStride, 0, kCount, 77, 1}, out,
+                            store(logits, DType::kF32), store_structs(ids));
+  run(table);
+  const std::vector<float> found = load(out, DType::kF32);
+  for (uint32_t r = 0; r < kRows; ++r) {
+    double sum = 0;
+    for (uint32_t i = 0; i < kCount; ++i) sum += std::exp(double{logits[r * kStride + i]});
+    const double wanted = std::exp(double{logits[r * kStride + ids[r]]}) / sum;
+    EXPECT_NEAR(found[r], wanted, 1e-5 * wanted + 1e-12);
+  }
+}
+
 }  // namespace
 }  // namespace vesper
