@@ -181,7 +181,7 @@ class AttentionStep : public Step {
     params_.out_row_stride = n_heads * head_dim;
     params_.scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
     params_.in_dtype = params_.out_dtype = static_cast<uint32_t>(dtype);
-    tasks_ = prepare_attention(params_, n_threads);
+    tasks_ = prepare_attention(params_, false, n_threads);
   }
   uint32_t n_tasks() const override { return tasks_.n_tasks; }
   size_t scratch_bytes() const override { return tasks_.scratch_bytes; }

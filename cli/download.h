@@ -15,8 +15,10 @@ struct DownloadRequest {
   std::string url;               // https; http only if the user named such a server
   std::filesystem::path target;  // its folder exists
   // Of the whole file. If absent, the server must give a SHA-256 itself, in the header
-  // `x-linked-etag` as Hugging Face does for large files.
+  // `x-linked-etag` as Hugging Face does for large files; unless nobody gives one, as for its small
+  // files: then the connection's word is taken.
   std::optional<Digest> digest;
+  bool has_digest = true;
 };
 
 struct DownloadEvents {

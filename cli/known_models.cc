@@ -11,6 +11,9 @@ namespace {
 constexpr std::string_view kHub = "https://huggingface.co";
 constexpr std::string_view kGgml = "ggerganov/whisper.cpp";
 
+constexpr std::string_view kWeights = "model.safetensors";
+constexpr ModelKind kText = ModelKind::kTextEncoder;
+
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kOtherNames = {{
     {"turbo", "large-v3-turbo"},
     {"large", "large-v3"},
@@ -65,6 +68,15 @@ const std::vector<KnownModel>& known_models() {
       {"large-v3-turbo-q8_0", kGgml, "ggml-large-v3-turbo-q8_0.bin",
        "01bf15bedffe9f39d65c1b6ff9b687ea91f59e0e"},
       {"distil-large-v3", "distil-whisper/distil-large-v3-ggml", "ggml-distil-large-v3.bin", ""},
+      {"all-minilm-l6-v2", "sentence-transformers/all-MiniLM-L6-v2", kWeights, "", kText},
+      {"all-minilm-l12-v2", "sentence-transformers/all-MiniLM-L12-v2", kWeights, "", kText},
+      {"bge-small-en-v1.5", "BAAI/bge-small-en-v1.5", kWeights, "", kText},
+      {"bge-base-en-v1.5", "BAAI/bge-base-en-v1.5", kWeights, "", kText},
+      {"bge-large-en-v1.5", "BAAI/bge-large-en-v1.5", kWeights, "", kText},
+      {"e5-small-v2", "intfloat/e5-small-v2", kWeights, "", kText},
+      {"e5-base-v2", "intfloat/e5-base-v2", kWeights, "", kText},
+      {"gte-small", "thenlper/gte-small", kWeights, "", kText},
+      {"gte-base", "thenlper/gte-base", kWeights, "", kText},
   };
   return models;
 }
@@ -79,11 +91,18 @@ const KnownModel* find_known_model(std::string_view name) {
   return found == models.end() ? nullptr : &*found;
 }
 
-std::string download_url(const KnownModel& model) {
+const std::vector<std::string_view>& files_beside_text_encoder() {
+  static const std::vector<std::string_view> files = {
+      "config.json",  "tokenizer.json",        "tokenizer_config.json",
+      "modules.json", "1_Pooling/config.json", "sentence_bert_config.json"};
+  return files;
+}
+
+std::string download_url(const KnownModel& model, std::string_view file) {
   const char* mirror = std::getenv("HF_ENDPOINT");
   std::string url(mirror && *mirror ? std::string_view(mirror) : kHub);
   while (!url.empty() && url.back() == '/') url.pop_back();
-  return url + "/" + std::string(model.repository) + "/resolve/main/" + std::string(model.file);
+  return url + "/" + std::string(model.repository) + "/resolve/main/" + std::string(file);
 }
 
 std::optional<Digest> published_digest(const KnownModel& model) {

@@ -57,14 +57,28 @@ std::string list_of(const std::vector<fs::path>& folders) {
   return text;
 }
 
-std::string names_of_known_models() {
+std::string names_of_known_models(ModelKind kind) {
   std::string text;
   for (const KnownModel& model : known_models()) {
+    if (model.kind != kind) continue;
     // Quantized variants follow the pattern NAME-q5_1; the plain names say enough.
     if (model.name.find("-q") != std::string_view::npos) continue;
     text += (text.empty() ? "" : ", ") + std::string(model.name);
   }
   return text;
+}
+
+// The weights come last: a folder without them is no model yet.
+void fetch_small_files(const KnownModel& model, const fs::path& folder, const ModelLookup& lookup) {
+  for (const std::string_view file : files_beside_text_encoder()) {
+    const fs::path target = folder / file;
+    std::error_code error;
+    if (fs::exists(target, error)) continue;
+    fs::create_directories(target.parent_path(), error);
+    DownloadEvents events;
+    events.on_wait = lookup.download.on_wait;
+    download({download_url(model, file), target, std::nullopt, false}, events);
+  }
 }
 
 }  // namespace
@@ -97,22 +111,26 @@ fs::path find_model(const std::string& name_or_path, const ModelLookup& lookup) 
   }
   if (!known) {
     throw Error(ErrorKind::kModel, "model \"" + name_or_path + "\": expected a path, a model in " +
-                                       list_of(folders) + ", or one of " + names_of_known_models());
+                                       list_of(folders) + ", or one of " +
+                                       names_of_known_models(lookup.kind));
   }
   if (lookup.offline) {
     throw Error(ErrorKind::kModel, "model \"" + name_or_path + "\" is not in " + list_of(folders) +
                                        ", and --offline forbids fetching it");
   }
-  const fs::path target = folders.front() / known->file;
-  fs::create_directories(folders.front(), error);
+  const fs::path folder =
+      known->is_folder() ? folders.front() / std::string(known->name) : folders.front();
+  fs::create_directories(folder, error);
   if (error) {
     throw Error(ErrorKind::kModel, "no place for model \"" + name_or_path +
-                                       "\": " + folders.front().string() + ": " + error.message());
+                                       "\": " + folder.string() + ": " + error.message());
   }
-  const std::string url = download_url(*known);
+  const fs::path target = folder / known->file;
+  const std::string url = download_url(*known, known->file);
   if (lookup.on_fetch) lookup.on_fetch(std::string(known->name), url, target);
+  if (known->is_folder()) fetch_small_files(*known, folder, lookup);
   download({url, target, published_digest(*known)}, lookup.download);
-  return target;
+  return known->is_folder() ? folder : target;
 }
 
 }  // namespace vesper

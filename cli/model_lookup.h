@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "cli/download.h"
+#include "cli/known_models.h"
 
 namespace vesper {
 
 struct ModelLookup {
-  bool offline = false;  // never fetch
+  ModelKind kind = ModelKind::kSpeech;  // which known names a message lists
+  bool offline = false;                 // never fetch
   // Called before a model is fetched, with its name, the address and the file it will be.
   std::function<void(const std::string& name, const std::string& url,
                      const std::filesystem::path& target)>

@@ -16,6 +16,7 @@ constexpr std::array kArchitectures{
                    .attention = AttentionKind::kBidirectional,
                    .cross_attention = false,
                    .norm = NormKind::kLayer,
+                   .norm_placement = NormPlacement::kBefore,
                    .norm_epsilon = 1e-5f,
                    .activation = Activation::kGelu},
     ArchDescriptor{.name = "whisper.decoder",
@@ -23,7 +24,17 @@ constexpr std::array kArchitectures{
                    .attention = AttentionKind::kCausal,
                    .cross_attention = true,
                    .norm = NormKind::kLayer,
+                   .norm_placement = NormPlacement::kBefore,
                    .norm_epsilon = 1e-5f,
+                   .activation = Activation::kGelu},
+    // Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers" (2018).
+    ArchDescriptor{.name = "bert",
+                   .prefix = "encoder",
+                   .attention = AttentionKind::kBidirectional,
+                   .cross_attention = false,
+                   .norm = NormKind::kLayer,
+                   .norm_placement = NormPlacement::kAfter,
+                   .norm_epsilon = 1e-12f,
                    .activation = Activation::kGelu},
 };
 

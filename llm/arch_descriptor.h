@@ -12,6 +12,10 @@ namespace vesper {
 enum class NormKind : uint32_t { kLayer, kRms };
 enum class Activation : uint32_t { kGelu };  // exact, with erf
 
+// Where the norms of a layer stand: before each block, and one after the last layer; or after each
+// block and its residual, whose sum they replace.
+enum class NormPlacement : uint32_t { kBefore, kAfter };
+
 // Where a row looks: at every row of its own sequence, or at the positions up to its own.
 enum class AttentionKind : uint32_t { kBidirectional, kCausal };
 
@@ -20,8 +24,9 @@ struct ArchDescriptor {
   std::string_view prefix;  // its canonical tensor names start with it: "encoder"
   AttentionKind attention;
   bool cross_attention;  // a second attention, to what another stack gave, in each layer
-  NormKind norm;         // before each block and after the last layer
-  float norm_epsilon;
+  NormKind norm;
+  NormPlacement norm_placement;
+  float norm_epsilon;  // where the file states none
   Activation activation;
 };
 
@@ -36,6 +41,7 @@ struct StackShape {
   uint32_t n_kv_heads = 0;
   uint32_t head_dim = 0;
   uint32_t d_ffn = 0;
+  float norm_epsilon = 0;  // that the file states; 0: the family's
   uint32_t kv_width() const { return n_kv_heads * head_dim; }
   uint32_t q_width() const { return n_heads * head_dim; }
 };

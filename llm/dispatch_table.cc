@@ -131,9 +131,14 @@ void attention_weights(DispatchTable& table, std::string label,
 }
 
 void attention(DispatchTable& table, std::string label, const AttentionParams& params, Operand out,
-               Operand q, Operand k, Operand v) {
-  table.add(Kernel::kAttention, std::move(label), {out, q, k, v}, bits({1, 2, 3}), bits({0}),
-            params);
+               Operand q, Operand k, Operand v, Operand starts) {
+  table.add(Kernel::kAttention, std::move(label), {out, q, k, v, starts}, bits({1, 2, 3, 4}),
+            bits({0}), params);
+}
+
+void pool(DispatchTable& table, std::string label, const PoolParams& params, Operand out,
+          Operand in, Operand starts) {
+  table.add(Kernel::kPool, std::move(label), {out, in, starts}, bits({1, 2}), bits({0}), params);
 }
 
 void range_probabilities(DispatchTable& table, std::string label,

@@ -34,7 +34,8 @@ namespace vesper {
   X(kBeamChoose, beam_choose, BeamParams)                               \
   X(kActivation, activation, ActivationParams)                          \
   X(kMagnitude, magnitude, MagnitudeParams)                             \
-  X(kLstm, lstm, LstmParams)
+  X(kLstm, lstm, LstmParams)                                            \
+  X(kPool, pool, PoolParams)
 
 enum class Kernel : uint32_t {
 #define VESPER_KERNEL_ENUM(id, name, params) id,
@@ -130,7 +131,9 @@ void attention_weights(DispatchTable&, std::string label, const AttentionWeights
                        Operand out, Operand q, Operand k_pages, Operand rows, Operand page_table,
                        Operand heads, Operand lengths);
 void attention(DispatchTable&, std::string label, const AttentionParams&, Operand out, Operand q,
-               Operand k, Operand v);
+               Operand k, Operand v, Operand starts = {});
+void pool(DispatchTable&, std::string label, const PoolParams&, Operand out, Operand in,
+          Operand starts);
 void range_probabilities(DispatchTable&, std::string label, const RangeProbabilitiesParams&,
                          Operand out, Operand logits, Operand ids = {});
 void copy_pages(DispatchTable&, std::string label, const CopyPagesParams&, Operand k_pages,

@@ -93,7 +93,10 @@ LinearWeights WeightUploader::convolution(const std::string& name, uint32_t n_ou
 TransformerStack::TransformerStack(Device& device, const WeightProvider& provider,
                                    const ArchDescriptor& arch, const StackShape& shape,
                                    Compute compute, WeightUse use, uint32_t max_rows)
-    : arch_(arch), shape_(shape), activation_(device.activation_dtype(compute, use)) {
+    : arch_(arch),
+      shape_(shape),
+      norm_epsilon_(shape.norm_epsilon > 0 ? shape.norm_epsilon : arch.norm_epsilon),
+      activation_(device.activation_dtype(compute, use)) {
   const WeightUploader upload(device, provider, compute);
   const uint32_t d = shape.d_model, q = shape.q_width(), kv = shape.kv_width();
   const std::string stack(arch.prefix);
@@ -115,11 +118,11 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
     layer.ffn_down = upload.linear(prefix + "ffn.", {"down"}, {d}, shape.d_ffn, use);
     layers_.push_back(layer);
   }
-  final_norm_ = upload.norm(stack + ".norm", d);
+  if (arch.norm_placement == NormPlacement::kBefore) final_norm_ = upload.norm(stack + ".norm", d);
   const auto scratch = [&](uint64_t width, const char* label) {
     return device.allocate(dtype_bytes(activation_, max_rows * width), stack + " " + label);
   };
-  normed_ = scratch(d, "normed rows");
+  if (arch.norm_placement == NormPlacement::kBefore) normed_ = scratch(d, "normed rows");
   qkv_ = scratch(q + 2 * kv, "queries, keys, values");
   attended_ = scratch(q, "attended rows");
   hidden_ = scratch(shape.d_ffn, "hidden rows");
@@ -144,30 +147,62 @@ void emit_linear(DispatchTable& table, std::string label, const LinearWeights& l
 }
 
 void TransformerStack::emit_norm(DispatchTable& table, std::string label,
-                                 const NormWeights& weights, uint32_t n_rows,
-                                 const Operand& x) const {
-  const NormParams params{n_rows, shape_.d_model, arch_.norm_epsilon, kernel_norm(arch_.norm),
-                          code(activation_)};
-  emit::norm(table, std::move(label), params, normed_, x, weights.gain, weights.bias, {});
+                                 const NormWeights& weights, uint32_t n_rows, const Operand& out,
+                                 DType out_dtype, const Operand& x, const Operand& index) const {
+  const NormParams params{n_rows, shape_.d_model, norm_epsilon_, kernel_norm(arch_.norm),
+                          code(out_dtype)};
+  emit::norm(table, std::move(label), params, out, x, weights.gain, weights.bias, index);
+}
+
+TransformerStack::BlockInput TransformerStack::emit_norm_before(DispatchTable& table,
+                                                                std::string label,
+                                                                const NormWeights& weights,
+                                                                uint32_t n_rows,
+                                                                const Operand& x) const {
+  if (arch_.norm_placement != NormPlacement::kBefore) return {x, DType::kF32};
+  emit_norm(table, std::move(label), weights, n_rows, normed_, activation_, x);
+  return {normed_, activation_};
+}
+
+void TransformerStack::emit_norm_after(DispatchTable& table, std::string label,
+                                       const NormWeights& weights, uint32_t n_rows,
+                                       const Operand& x) const {
+  if (arch_.norm_placement != NormPlacement::kAfter) return;
+  emit_norm(table, std::move(label), weights, n_rows, x, DType::kF32, x);
 }
 
 void TransformerStack::emit_ffn(DispatchTable& table, const std::string& label,
                                 const LayerWeights& layer, uint32_t n_rows,
                                 const Operand& x) const {
-  emit_norm(table, label + "ffn_norm", layer.ffn_norm, n_rows, x);
-  emit_linear(table, label + "ffn.up", layer.ffn_up, n_rows, hidden_, activation_, normed_,
-              activation_, {}, activation_flag(arch_.activation));
+  const BlockInput in = emit_norm_before(table, label + "ffn_norm", layer.ffn_norm, n_rows, x);
+  emit_linear(table, label + "ffn.up", layer.ffn_up, n_rows, hidden_, activation_, in.rows,
+              in.dtype, {}, activation_flag(arch_.activation));
   emit_linear(table, label + "ffn.down", layer.ffn_down, n_rows, x, DType::kF32, hidden_,
               activation_, x);
+  emit_norm_after(table, label + "ffn_norm", layer.ffn_norm, n_rows, x);
 }
 
 void TransformerStack::emit_bidirectional(DispatchTable& table, uint32_t n_sequences,
                                           uint32_t rows_per_sequence, const Operand& x) const {
-  const uint32_t n_rows = n_sequences * rows_per_sequence;
+  AttentionParams sequences{};
+  sequences.n_sequences = n_sequences;
+  sequences.rows_per_sequence = rows_per_sequence;
+  emit_bidirectional_layers(table, sequences, n_sequences * rows_per_sequence, {}, x);
+}
+
+void TransformerStack::emit_packed(DispatchTable& table, uint32_t n_rows, uint32_t n_sequences,
+                                   const Operand& starts, const Operand& x) const {
+  AttentionParams sequences{};
+  sequences.n_sequences = n_sequences;
+  sequences.rows_per_sequence = n_rows;
+  emit_bidirectional_layers(table, sequences, n_rows, starts, x);
+}
+
+void TransformerStack::emit_bidirectional_layers(DispatchTable& table,
+                                                 const AttentionParams& sequences, uint32_t n_rows,
+                                                 const Operand& starts, const Operand& x) const {
   const uint32_t q = shape_.q_width(), kv = shape_.kv_width(), width = q + 2 * kv;
-  AttentionParams attention{};
-  attention.n_sequences = n_sequences;
-  attention.rows_per_sequence = rows_per_sequence;
+  AttentionParams attention = sequences;
   attention.n_heads = shape_.n_heads;
   attention.n_kv_heads = shape_.n_kv_heads;
   attention.head_dim = shape_.head_dim;
@@ -178,14 +213,15 @@ void TransformerStack::emit_bidirectional(DispatchTable& table, uint32_t n_seque
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerWeights& layer = layers_[i];
     const std::string label = std::string(arch_.prefix) + "." + std::to_string(i) + ".";
-    emit_norm(table, label + "attn_norm", layer.attn_norm, n_rows, x);
-    emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, activation_, normed_,
-                activation_);
+    const BlockInput in = emit_norm_before(table, label + "attn_norm", layer.attn_norm, n_rows, x);
+    emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, activation_, in.rows,
+                in.dtype);
     emit::attention(table, label + "attn", attention, attended_, qkv_,
                     qkv_.from(dtype_bytes(activation_, q)),
-                    qkv_.from(dtype_bytes(activation_, q + kv)));
+                    qkv_.from(dtype_bytes(activation_, q + kv)), starts);
     emit_linear(table, label + "attn.out", layer.attn_out, n_rows, x, DType::kF32, attended_,
                 activation_, x);
+    emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);
     emit_ffn(table, label, layer, n_rows, x);
   }
 }
@@ -221,9 +257,9 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
     const LayerWeights& layer = layers_[i];
     const uint32_t l = static_cast<uint32_t>(i);
     const std::string label = std::string(arch_.prefix) + "." + std::to_string(i) + ".";
-    emit_norm(table, label + "attn_norm", layer.attn_norm, n_rows, x);
-    emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, activation_, normed_,
-                activation_);
+    BlockInput in = emit_norm_before(table, label + "attn_norm", layer.attn_norm, n_rows, x);
+    emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, activation_, in.rows,
+                in.dtype);
     emit::write_kv(table, label + "attn.write_kv", write, self.keys(l), self.values(l),
                    qkv_.from(dtype_bytes(activation_, q)),
                    qkv_.from(dtype_bytes(activation_, q + kv)), context.rows, self.page_table());
@@ -231,6 +267,7 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
                           self.values(l), context.rows, self.page_table());
     emit_linear(table, label + "attn.out", layer.attn_out, n_rows, x, DType::kF32, attended_,
                 activation_, x);
+    emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);
     if (arch_.cross_attention) {
       const KvCache& source = *context.cross;
       PagedAttentionParams cross = attention;
@@ -239,14 +276,15 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
       cross.pages_per_sequence = source.pages_per_sequence();
       cross.kv_length = source.shape().n_positions;
       cross.kv_dtype = code(source.shape().dtype);
-      emit_norm(table, label + "cross_norm", layer.cross_norm, n_rows, x);
-      emit_linear(table, label + "cross.q", layer.cross_q, n_rows, qkv_, activation_, normed_,
-                  activation_);
+      in = emit_norm_before(table, label + "cross_norm", layer.cross_norm, n_rows, x);
+      emit_linear(table, label + "cross.q", layer.cross_q, n_rows, qkv_, activation_, in.rows,
+                  in.dtype);
       if (context.weights) emit_cross_weights(table, label, l, cross, context);
       emit::paged_attention(table, label + "cross", cross, attended_, qkv_, source.keys(l),
                             source.values(l), context.rows, context.cross_pages);
       emit_linear(table, label + "cross.out", layer.cross_out, n_rows, x, DType::kF32, attended_,
                   activation_, x);
+      emit_norm_after(table, label + "cross_norm", layer.cross_norm, n_rows, x);
     }
     emit_ffn(table, label, layer, n_rows, x);
   }
@@ -284,10 +322,8 @@ void TransformerStack::emit_cross_weights(DispatchTable& table, const std::strin
 void TransformerStack::emit_final_norm(DispatchTable& table, uint32_t n_rows, const Operand& out,
                                        DType out_dtype, const Operand& x,
                                        const Operand& index) const {
-  const NormParams params{n_rows, shape_.d_model, arch_.norm_epsilon, kernel_norm(arch_.norm),
-                          code(out_dtype)};
-  emit::norm(table, std::string(arch_.prefix) + ".norm", params, out, x, final_norm_.gain,
-             final_norm_.bias, index);
+  emit_norm(table, std::string(arch_.prefix) + ".norm", final_norm_, n_rows, out, out_dtype, x,
+            index);
 }
 
 void TransformerStack::emit_cross_kv(DispatchTable& table, uint32_t n_sequences,

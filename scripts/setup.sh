@@ -10,8 +10,8 @@ packages=(
   libsndfile1-dev libsamplerate0-dev libfftw3-dev
   # the engine: matrix products and SIMD on the CPU, Vulkan and its shader compiler
   libhwy-dev libvulkan-dev glslang-tools
-  # tokenizers: regular expressions with Unicode classes; compression ratio of a text
-  libpcre2-dev zlib1g-dev
+  # tokenizers: regular expressions with Unicode classes, Unicode itself; compression ratio of a text
+  libpcre2-dev libutf8proc-dev zlib1g-dev
   # the programs: options, JSON, downloads and their digests
   libcli11-dev nlohmann-json3-dev libcurl4-openssl-dev libssl-dev
   # tests and benchmarks: frameworks, a Vulkan driver without a GPU, validation, recordings

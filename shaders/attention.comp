@@ -1,19 +1,22 @@
 // attention: flash attention with f32 arithmetic. A workgroup of 64 threads takes 32 rows of one
 // head of one sequence; keys and values pass through one tile of shared memory, 32 at a time.
 // A thread holds 4 x 4 scores, and 4 rows x head_dim / 8 of the output.
-// Grid: (blocks of rows, heads, sequences).
+// Grid: (blocks of rows, heads, sequences); of packed sequences (blocks, heads, 1).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "buffers.glsl"
+#include "attention_rows.glsl"
 
 layout(local_size_x = 64) in;
 layout(constant_id = 1) const uint kHeadDim = 64;
 layout(constant_id = 2) const uint kInDtype = 0;
 layout(constant_id = 3) const uint kOutDtype = 0;
+layout(constant_id = 4) const uint kPacked = 0;
+layout(constant_id = 5) const uint kMasked = 0;  // rows do not see all rows
 
 layout(push_constant) uniform Push {
-  Address out_, q, k, v;
+  Address out_, q, k, v, starts;
   AttentionParams p;
 };
 
@@ -34,6 +37,21 @@ void main() {
   uint kv_head = head / (p.n_heads / p.n_kv_heads);
   uint sequence_start = gl_WorkGroupID.z * p.rows_per_sequence;
   uint n = p.rows_per_sequence;
+  if (kPacked != 0) {
+    AttentionBlock block = packed_block(starts, p.n_sequences, gl_WorkGroupID.x, kTile);
+    if (block.n == 0) return;
+    sequence_start = block.sequence_start;
+    n = block.n;
+    first_row = block.first_row;
+  }
+  // Keys that some row of the block sees, and those that row `thread` sees.
+  uint first_key = 0, end_key = n;
+  uvec2 visible = uvec2(0, n);
+  if (kMasked != 0) {
+    first_key = visible_rows(first_row, n, p.causal, p.window).x / kTile * kTile;
+    end_key = visible_rows(min(first_row + kTile, n) - 1, n, p.causal, p.window).y;
+    visible = visible_rows(min(first_row + thread, n - 1), n, p.causal, p.window);
+  }
   uint y = thread / 8 * 4;  // first row of this thread
   uint x = thread % 8;      // its columns: x, x + 8, ...
 
@@ -45,10 +63,11 @@ void main() {
   }
   float sums[4 * kDims];
   [[unroll]] for (uint i = 0; i < 4 * kDims; ++i) sums[i] = 0.0;
-  float greatest = kMinusInfinity, total = 0.0;  // of row `thread`, if it is below kTile
+  // Below every score; a number, because a row may see none of the first keys.
+  float greatest = -1e30, total = 0.0;  // of row `thread`, if it is below kTile
 
-  for (uint first = 0; first < n; first += kTile) {
-    uint count = min(kTile, n - first);
+  for (uint first = first_key; first < end_key; first += kTile) {
+    uint count = min(kTile, end_key - first);
     barrier();
     for (uint i = thread; i < kTile * kHeadDim; i += 64) {
       uint row = min(first + i / kHeadDim, n - 1);
@@ -77,11 +96,16 @@ void main() {
     }
     if (thread < kTile) {
       float new_greatest = greatest;
-      for (uint t = 0; t < count; ++t) new_greatest = max(new_greatest, scores[thread * kScorePitch + t]);
+      uint begin = 0, end = count;
+      if (kMasked != 0) {
+        begin = max(visible.x, first) - first;
+        end = min(max(visible.y, first) - first, count);
+      }
+      for (uint t = begin; t < end; ++t) new_greatest = max(new_greatest, scores[thread * kScorePitch + t]);
       float correction = exp(greatest - new_greatest);
       float sum = 0.0;
       for (uint t = 0; t < kTile; ++t) {
-        float weight = t < count ? exp(scores[thread * kScorePitch + t] - new_greatest) : 0.0;
+        float weight = t >= begin && t < end ? exp(scores[thread * kScorePitch + t] - new_greatest) : 0.0;
         scores[thread * kScorePitch + t] = weight;
         sum += weight;
       }

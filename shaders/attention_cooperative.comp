@@ -5,7 +5,7 @@
 // through the subgroup's own piece of shared memory, where each row is exponentiated; the weights
 // come back as a matrix. A row's exponents are relative to a reference that follows its maximum
 // only when that has risen by more than kSlack, so that the sums are rarely rescaled.
-// Grid: (blocks of rows, heads, sequences).
+// Grid: (blocks of rows, heads, sequences); of packed sequences (blocks, heads, 1).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -16,6 +16,7 @@
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "buffers.glsl"
+#include "attention_rows.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint kHeadDim = 64;
@@ -26,9 +27,11 @@ layout(constant_id = 5) const uint kInner = 16;
 layout(constant_id = 6) const uint kOutDtype = 0;
 layout(constant_id = 7) const uint kLanesPerRow = 2;  // subgroup size / kSide
 layout(constant_id = 8) const uint kKeys = 64;  // at least kRows / 2: the queries pass through their place
+layout(constant_id = 9) const uint kPacked = 0;
+layout(constant_id = 10) const uint kMasked = 0;  // rows do not see all rows
 
 layout(push_constant) uniform Push {
-  Address out_, q, k, v;
+  Address out_, q, k, v, starts;
   AttentionParams p;
 };
 
@@ -49,9 +52,9 @@ shared float scores[kSubgroups * kSide * kScorePitch];
 shared uvec4 weights[kSubgroups * kSide * kWeightPitch];
 
 // Row `thread / kChunks + i * (threads / kChunks)` of the keys or values from `first`.
-uvec4 load_chunk(Address address, uint sequence_start, uint kv_head, uint first, uint stride, uint i) {
+uvec4 load_chunk(Address address, uint sequence_start, uint n, uint kv_head, uint first, uint stride, uint i) {
   uint at = gl_LocalInvocationID.x + i * kThreads;
-  uint row = sequence_start + min(first + at / kChunks, p.rows_per_sequence - 1);
+  uint row = sequence_start + min(first + at / kChunks, n - 1);
   return UVec4Buffer(address).v[(row * stride + kv_head * kHeadDim) / 8 + at % kChunks];
 }
 
@@ -63,6 +66,19 @@ void main() {
   uint kv_head = head / (p.n_heads / p.n_kv_heads);
   uint n = p.rows_per_sequence;
   uint sequence_start = gl_WorkGroupID.z * n;
+  if (kPacked != 0) {
+    AttentionBlock block = packed_block(starts, p.n_sequences, gl_WorkGroupID.x, kRows);
+    if (block.n == 0) return;
+    sequence_start = block.sequence_start;
+    n = block.n;
+    first_row = block.first_row;
+  }
+  // Keys that some row of the block sees.
+  uint first_key = 0, end_key = n;
+  if (kMasked != 0) {
+    first_key = visible_rows(first_row, n, p.causal, p.window).x / kKeys * kKeys;
+    end_key = visible_rows(min(first_row + kRows, n) - 1, n, p.causal, p.window).y;
+  }
 
   for (uint i = thread; i < kRows * kChunks; i += kThreads) {
     uint row = sequence_start + min(first_row + i / kChunks, n - 1);
@@ -89,16 +105,17 @@ void main() {
   float to_exponent = p.scale * 1.4426950408889634;  // exp(x) = exp2(x / ln 2)
   float reference[kDown], total[kDown];
   [[unroll]] for (uint i = 0; i < kDown; ++i) {
-    reference[i] = kMinusInfinity;
+    // Below every score; a number, because a row may see none of the first keys.
+    reference[i] = -1e30;
     total[i] = 0.0;
   }
 
   uvec4 next_keys[kLoads], next_values[kLoads];
   [[unroll]] for (uint i = 0; i < kLoads; ++i) {
-    next_keys[i] = load_chunk(k, sequence_start, kv_head, 0, p.k_row_stride, i);
-    next_values[i] = load_chunk(v, sequence_start, kv_head, 0, p.v_row_stride, i);
+    next_keys[i] = load_chunk(k, sequence_start, n, kv_head, first_key, p.k_row_stride, i);
+    next_values[i] = load_chunk(v, sequence_start, n, kv_head, first_key, p.v_row_stride, i);
   }
-  for (uint first = 0; first < n; first += kKeys) {
+  for (uint first = first_key; first < end_key; first += kKeys) {
     barrier();
     [[unroll]] for (uint i = 0; i < kLoads; ++i) {
       uint at = thread + i * kThreads;
@@ -106,10 +123,10 @@ void main() {
       kv_tile[(kKeys + at / kChunks) * kPitch + at % kChunks] = next_values[i];
     }
     barrier();
-    if (first + kKeys < n) {
+    if (first + kKeys < end_key) {
       [[unroll]] for (uint i = 0; i < kLoads; ++i) {
-        next_keys[i] = load_chunk(k, sequence_start, kv_head, first + kKeys, p.k_row_stride, i);
-        next_values[i] = load_chunk(v, sequence_start, kv_head, first + kKeys, p.v_row_stride, i);
+        next_keys[i] = load_chunk(k, sequence_start, n, kv_head, first + kKeys, p.k_row_stride, i);
+        next_values[i] = load_chunk(v, sequence_start, n, kv_head, first + kKeys, p.v_row_stride, i);
       }
     }
     coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> score[kDown * kKeySteps];
@@ -138,11 +155,17 @@ void main() {
 
       float mine[kLaneKeys];
       float greatest = kMinusInfinity;
+      uvec2 visible = uvec2(0, n);
+      if (kMasked != 0) {
+        uint at = first_row + (gl_SubgroupID * kDown + i) * kSide + row;
+        visible = visible_rows(min(at, n - 1), n, p.causal, p.window);
+      }
       [[unroll]] for (uint g = 0; g < kLaneKeys / 4; ++g) {
         uint column = (g * kLanesPerRow + part) * 4;
         [[unroll]] for (uint e = 0; e < 4; ++e) {
           float score = scores[score_start + row * kScorePitch + column + e] * to_exponent;
-          mine[g * 4 + e] = first + column + e < n ? score : kMinusInfinity;
+          uint key = first + column + e;
+          mine[g * 4 + e] = key >= visible.x && key < visible.y ? score : kMinusInfinity;
           greatest = max(greatest, mine[g * 4 + e]);
         }
       }

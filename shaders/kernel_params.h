@@ -85,7 +85,8 @@ struct EmbedParams {
   float scale;
 };
 
-// norm: layer norm or RMS norm of each row; with an index, row r reads in[index[r]].
+// norm: layer norm or RMS norm of each row; with an index, row r reads in[index[r]]. Without one, out
+// may be in, in f32.
 // operands: 0 out [n_rows, d] (w)  1 in f32 [*, d]  2 gain f32 [d]  3 bias f32 [d] (?)
 //           4 index u32 [n_rows] (?)
 VESPER_CONST(kNormLayer, 0u);
@@ -158,14 +159,39 @@ struct AttentionWeightsParams {
   uint q_dtype, kv_dtype;
 };
 
-// attention: every row attends to all rows of its own sequence, of rows_per_sequence rows each.
+// attention: every row attends to the rows of its own sequence: all of them, or those that `causal`
+// and `window` leave. Sequences have rows_per_sequence rows each; with `starts` they are packed
+// instead, of any lengths: sequence s has rows starts[s] .. starts[s + 1] - 1 (none if these are
+// equal), and rows_per_sequence is the number of rows of the whole. Packed rows after the last
+// sequence may become anything.
 // operands: 0 out (w)  1 q  2 k  3 v; heads lie side by side in a row
+//           4 starts u32 [n_sequences + 1], ascending, at most rows_per_sequence (?)
 struct AttentionParams {
   uint n_sequences, rows_per_sequence;
   uint n_heads, n_kv_heads, head_dim;
   uint q_row_stride, k_row_stride, v_row_stride, out_row_stride;
   float scale;
   uint in_dtype, out_dtype;
+  uint causal;  // 1: a row does not see those after it
+  uint window;  // not 0: a row sees those at most so many rows away
+};
+
+// pool: one vector a packed sequence (see attention), from its rows: their mean, the first or the
+// last; of it the first n_out numbers, with `normalize` divided by the root of their sum of squares.
+// A sequence without rows gives zeros.
+// operands: 0 out f32 [n_sequences, n_out] (w)  1 in f32 [*, d]  2 starts u32 [n_sequences + 1]
+VESPER_CONST(kPoolMean, 0u);
+VESPER_CONST(kPoolFirst, 1u);
+VESPER_CONST(kPoolLast, 2u);
+#ifdef __cplusplus
+inline constexpr float kPoolLeastLength = 1e-12f;  // what a vector is divided by at least
+#else
+const float kPoolLeastLength = 1e-12;
+#endif
+struct PoolParams {
+  uint n_sequences, d, n_out;
+  uint kind;  // kPool*
+  uint normalize;
 };
 
 // range_probabilities: out[r, j] = softmax over logits[r, softmax_first .. +softmax_count) at

@@ -1,29 +1,50 @@
-// Where a head of a row of an attention command lies, in elements from the start of each operand.
+// Where a head of a row of an attention command lies, in elements from the start of each operand,
+// and which rows it sees.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "shaders/kernel_params.h"
 
 namespace vesper {
 
-inline size_t attention_q_offset(const AttentionParams& p, size_t sequence, size_t head,
-                                 size_t row) {
-  return (sequence * p.rows_per_sequence + row) * p.q_row_stride + head * p.head_dim;
+// The rows of one sequence: where they start among all rows, and how many they are.
+struct AttentionSequence {
+  size_t first = 0;
+  size_t n_rows = 0;
+};
+
+inline size_t attention_q_offset(const AttentionParams& p, const AttentionSequence& sequence,
+                                 size_t head, size_t row) {
+  return (sequence.first + row) * p.q_row_stride + head * p.head_dim;
 }
-inline size_t attention_k_offset(const AttentionParams& p, size_t sequence, size_t head,
-                                 size_t row) {
-  return (sequence * p.rows_per_sequence + row) * p.k_row_stride +
-         head / (p.n_heads / p.n_kv_heads) * p.head_dim;
+inline size_t attention_k_offset(const AttentionParams& p, const AttentionSequence& sequence,
+                                 size_t head, size_t row) {
+  return (sequence.first + row) * p.k_row_stride + head / (p.n_heads / p.n_kv_heads) * p.head_dim;
 }
-inline size_t attention_v_offset(const AttentionParams& p, size_t sequence, size_t head,
-                                 size_t row) {
-  return (sequence * p.rows_per_sequence + row) * p.v_row_stride +
-         head / (p.n_heads / p.n_kv_heads) * p.head_dim;
+inline size_t attention_v_offset(const AttentionParams& p, const AttentionSequence& sequence,
+                                 size_t head, size_t row) {
+  return (sequence.first + row) * p.v_row_stride + head / (p.n_heads / p.n_kv_heads) * p.head_dim;
 }
-inline size_t attention_out_offset(const AttentionParams& p, size_t sequence, size_t head,
-                                   size_t row) {
-  return (sequence * p.rows_per_sequence + row) * p.out_row_stride + head * p.head_dim;
+inline size_t attention_out_offset(const AttentionParams& p, const AttentionSequence& sequence,
+                                   size_t head, size_t row) {
+  return (sequence.first + row) * p.out_row_stride + head * p.head_dim;
 }
+
+// The rows that `row` of a sequence sees: [begin, end).
+struct VisibleRows {
+  size_t begin, end;
+};
+inline VisibleRows visible_rows(const AttentionParams& p, size_t n_rows, size_t row) {
+  VisibleRows rows{0, n_rows};
+  if (p.window != 0) {
+    rows.begin = row > p.window ? row - p.window : 0;
+    rows.end = std::min<size_t>(n_rows, row + p.window + 1);
+  }
+  if (p.causal != 0) rows.end = std::min<size_t>(rows.end, row + 1);
+  return rows;
+}
+inline bool sees_all_rows(const AttentionParams& p) { return p.causal == 0 && p.window == 0; }
 
 }  // namespace vesper

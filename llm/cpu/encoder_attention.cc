@@ -109,10 +109,28 @@ void write_row(uint32_t dtype, const float* in, size_t n, void* out, size_t at) 
   }
 }
 
-// One block of `n_queries` <= 2 vectors query rows against all keys. k and v are [n_keys, head_dim]
-// f32; the rows' first elements are q_at and out_at.
-void attend_block(const AttentionParams& p, const void* q, size_t q_at, size_t n_queries,
-                  const float* k, const float* v, float* scratch, void* out, size_t out_at) {
+// Scores of keys that a query does not see become minus infinity: [n_keys, 2 vectors of queries],
+// the first those of `key` and `row`.
+HWY_NOINLINE void hide_scores(const AttentionParams& p, size_t n_rows, size_t row, size_t key,
+                              size_t n_keys, size_t width, float* scores) {
+  for (size_t i = 0; i < width; ++i) {
+    const VisibleRows visible = visible_rows(p, n_rows, row + i);
+    for (size_t j = 0; j < n_keys; ++j) {
+      if (key + j < visible.begin || key + j >= visible.end) scores[j * width + i] = -HUGE_VALF;
+    }
+  }
+}
+
+// Below every score and above minus infinity, so that differences stay numbers where a query sees
+// none of a block's keys.
+constexpr float kNoScore = -1e30f;
+
+// One block of `n_queries` <= 2 vectors query rows, the first of which is `first_query` of
+// `n_rows`, against the keys that they see. k and v are [n_rows, head_dim] f32; the rows' first
+// elements are q_at and out_at.
+void attend_block(const AttentionParams& p, size_t n_rows, size_t first_query, const void* q,
+                  size_t q_at, size_t n_queries, const float* k, const float* v, float* scratch,
+                  void* out, size_t out_at) {
   const F32 d;
   const size_t lanes = hn::Lanes(d), width = 2 * lanes;
   const size_t dims = p.head_dim;
@@ -128,11 +146,13 @@ void attend_block(const AttentionParams& p, const void* q, size_t q_at, size_t n
   }
   V largest[2], total[2];
   for (size_t h = 0; h < 2; ++h) {
-    largest[h] = hn::Set(d, -HUGE_VALF);
+    largest[h] = hn::Set(d, kNoScore);
     total[h] = hn::Zero(d);
   }
-  for (size_t key = 0; key < p.rows_per_sequence; key += kKeyBlock) {
-    const size_t n_keys = std::min<size_t>(kKeyBlock, p.rows_per_sequence - key);
+  const size_t first_key = visible_rows(p, n_rows, first_query).begin;
+  const size_t end_key = visible_rows(p, n_rows, first_query + n_queries - 1).end;
+  for (size_t key = first_key; key < end_key; key += kKeyBlock) {
+    const size_t n_keys = std::min<size_t>(kKeyBlock, end_key - key);
     size_t i = 0;
     for (; i + kUnroll <= n_keys; i += kUnroll) {
       multiply_add<kUnroll>(d, k + (key + i) * dims, dims, 1, queries, dims, false,
@@ -141,6 +161,7 @@ void attend_block(const AttentionParams& p, const void* q, size_t q_at, size_t n
     for (; i < n_keys; ++i) {
       multiply_add<1>(d, k + (key + i) * dims, dims, 1, queries, dims, false, scores + i * width);
     }
+    if (!sees_all_rows(p)) hide_scores(p, n_rows, first_query, key, n_keys, width, scores);
     for (size_t h = 0; h < 2; ++h) {
       float* s = scores + h * lanes;
       V m = largest[h];
@@ -153,13 +174,13 @@ void attend_block(const AttentionParams& p, const void* q, size_t q_at, size_t n
         total[h] = hn::Add(total[h], e);
         hn::StoreU(e, d, s + i * width);
       }
-      for (size_t j = 0; key != 0 && j < dims; ++j) {
+      for (size_t j = 0; key != first_key && j < dims; ++j) {
         float* sum = sums + j * width + h * lanes;
         hn::StoreU(hn::Mul(hn::LoadU(d, sum), correction), d, sum);
       }
     }
     for (size_t j = 0; j < dims; j += kUnroll) {  // head_dim is a multiple of 8
-      multiply_add<kUnroll>(d, v + key * dims + j, 1, dims, scores, n_keys, key != 0,
+      multiply_add<kUnroll>(d, v + key * dims + j, 1, dims, scores, n_keys, key != first_key,
                             sums + j * width);
     }
   }
@@ -176,21 +197,22 @@ void attend_block(const AttentionParams& p, const void* q, size_t q_at, size_t n
 }
 
 // Query rows [first_row, first_row + n_rows) of one head, in f32.
-void attention_f32(const AttentionParams& p, const AttentionOperands& operands, uint32_t sequence,
-                   uint32_t head, uint32_t first_row, uint32_t n_rows, float* scratch) {
-  const size_t n = size_t{p.rows_per_sequence} * p.head_dim;
+void attention_f32(const AttentionParams& p, const AttentionOperands& operands,
+                   const AttentionSequence& sequence, size_t head, size_t first_row, size_t n_rows,
+                   float* scratch) {
+  const size_t n = sequence.n_rows * p.head_dim;
   float* keys = scratch;
   float* values = keys + n;
-  for (size_t i = 0; i < p.rows_per_sequence; ++i) {
+  for (size_t i = 0; i < sequence.n_rows; ++i) {
     const size_t at = i * p.head_dim;
     read_row(p.in_dtype, operands.k, attention_k_offset(p, sequence, head, i), p.head_dim,
              keys + at);
     read_row(p.in_dtype, operands.v, attention_v_offset(p, sequence, head, i), p.head_dim,
              values + at);
   }
-  const uint32_t step = static_cast<uint32_t>(2 * hn::Lanes(F32()));
-  for (uint32_t row = first_row; row < first_row + n_rows; row += step) {
-    attend_block(p, operands.q, attention_q_offset(p, sequence, head, row),
+  const size_t step = 2 * hn::Lanes(F32());
+  for (size_t row = first_row; row < first_row + n_rows; row += step) {
+    attend_block(p, sequence.n_rows, row, operands.q, attention_q_offset(p, sequence, head, row),
                  std::min(step, first_row + n_rows - row), keys, values, values + n, operands.out,
                  attention_out_offset(p, sequence, head, row));
   }
@@ -211,11 +233,13 @@ namespace {
   throw Error(ErrorKind::kInternal, "encoder attention: " + what);
 }
 
+size_t round_up_to_group(size_t n) { return (n + kMaxQueries - 1) / kMaxQueries * kMaxQueries; }
+
 bool on_tiles(const AttentionParams& p) { return p.in_dtype == kDTypeBF16 && cpu_features().amx; }
 
 }  // namespace
 
-AttentionTasks prepare_attention(const AttentionParams& p, uint32_t n_threads) {
+AttentionTasks prepare_attention(const AttentionParams& p, bool packed, uint32_t n_threads) {
   if (p.head_dim < 32 || p.head_dim > 256 || p.head_dim % 8 != 0) {
     contract_broken("expected a head_dim that is a multiple of 8 in 32..256, found " +
                     std::to_string(p.head_dim));
@@ -234,7 +258,7 @@ AttentionTasks prepare_attention(const AttentionParams& p, uint32_t n_threads) {
   // Packing a head's keys and values costs about as much as 32 query rows, so a task should have
   // many rows; and there should be several tasks a thread, so that the threads end together.
   constexpr uint32_t kLeastRows = 128, kTasksPerThread = 8;
-  const uint64_t heads = uint64_t{p.n_sequences} * p.n_heads;
+  const uint64_t heads = uint64_t{packed ? 1 : p.n_sequences} * p.n_heads;
   const uint64_t wanted = uint64_t{std::max(1u, n_threads)} * kTasksPerThread;
   const uint32_t blocks = static_cast<uint32_t>(std::clamp<uint64_t>(
       (wanted + heads - 1) / heads, 1, std::max(1u, p.rows_per_sequence / kLeastRows)));
@@ -255,12 +279,31 @@ void run_attention_task(const AttentionParams& p, const AttentionTasks& tasks,
   const uint32_t head_of_all = task / tasks.tasks_per_head;
   const uint32_t first = task % tasks.tasks_per_head * tasks.rows_per_task;
   const uint32_t rows = std::min(tasks.rows_per_task, p.rows_per_sequence - first);
-  const uint32_t sequence = head_of_all / p.n_heads, head = head_of_all % p.n_heads;
-  if (on_tiles(p)) {
-    amx_attention(p, operands, sequence, head, first, rows, scratch);
-  } else {
-    HWY_DYNAMIC_DISPATCH(attention_f32)
-    (p, operands, sequence, head, first, rows, static_cast<float*>(scratch));
+  const uint32_t head = head_of_all % p.n_heads;
+  const auto attend = [&](const AttentionSequence& sequence, size_t first_row, size_t n_rows) {
+    if (on_tiles(p)) {
+      amx_attention(p, operands, sequence, head, first_row, n_rows, scratch);
+    } else {
+      HWY_DYNAMIC_DISPATCH(attention_f32)
+      (p, operands, sequence, head, first_row, n_rows, static_cast<float*>(scratch));
+    }
+  };
+  if (operands.starts == nullptr) {
+    attend({size_t{head_of_all / p.n_heads} * p.rows_per_sequence, p.rows_per_sequence}, first,
+           rows);
+    return;
+  }
+  const uint32_t* starts = operands.starts;
+  // The last sequence that starts at or before the first row; empty ones before it have none.
+  size_t s =
+      static_cast<size_t>(std::upper_bound(starts, starts + p.n_sequences + 1, first) - starts);
+  for (s = s == 0 ? 0 : s - 1; s < p.n_sequences && starts[s] < first + rows; ++s) {
+    // Rows go through in groups that are counted from the start of their sequence, so that a result
+    // does not depend on where it lies; a group belongs to the task that its first row belongs to.
+    const size_t start = starts[s], n = starts[s + 1] - start;
+    const size_t from = first > start ? round_up_to_group(first - start) : 0;
+    const size_t to = std::min(n, round_up_to_group(first + rows - start));
+    if (from < to) attend({start, n}, from, to - from);
   }
 }
 

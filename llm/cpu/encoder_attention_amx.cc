@@ -32,8 +32,8 @@ struct Layout {
   size_t n_key_steps, n_dim_steps;  // of 32
   size_t keys, values, queries, scores, probabilities, sums, total;
 
-  explicit Layout(const AttentionParams& p)
-      : n_key_steps(groups_of_32(p.rows_per_sequence)), n_dim_steps(groups_of_32(p.head_dim)) {
+  Layout(const AttentionParams& p, size_t n_rows)
+      : n_key_steps(groups_of_32(n_rows)), n_dim_steps(groups_of_32(p.head_dim)) {
     keys = 0;                                                       // [key step][dim step]
     values = keys + n_key_steps * n_dim_steps * kStepBytes;         // [dim step][key step]
     queries = values + n_key_steps * n_dim_steps * kStepBytes;      // [dim step]
@@ -90,11 +90,12 @@ HWY_INLINE __m512i load_32(const Bf16Bits* from, ptrdiff_t n) {
 }
 
 // Keys as tiles of 16 keys by 32 dimensions.
-void pack_keys(const AttentionParams& p, const Layout& layout, const Bf16Bits* k, uint8_t* tiles) {
+void pack_keys(const AttentionParams& p, const Layout& layout, const Bf16Bits* k, size_t n_rows,
+               uint8_t* tiles) {
   for (size_t key = 0; key < layout.n_key_steps * 32; ++key) {
     uint8_t* to = tiles + key / 32 * layout.n_dim_steps * kStepBytes +
                   key % 32 / kTileRows * kTileBytes + key % kTileRows * kTileRowBytes;
-    const bool present = key < p.rows_per_sequence;
+    const bool present = key < n_rows;
     for (size_t step = 0; step < layout.n_dim_steps; ++step, to += kStepBytes) {
       const ptrdiff_t left = static_cast<ptrdiff_t>(p.head_dim) - static_cast<ptrdiff_t>(step * 32);
       _mm512_store_si512(to, load_32(k + key * p.k_row_stride + step * 32, present ? left : 0));
@@ -103,7 +104,7 @@ void pack_keys(const AttentionParams& p, const Layout& layout, const Bf16Bits* k
 }
 
 // Values transposed, as tiles of 16 dimensions by 32 keys.
-void pack_values(const AttentionParams& p, const Layout& layout, const Bf16Bits* v,
+void pack_values(const AttentionParams& p, const Layout& layout, const Bf16Bits* v, size_t n_rows,
                  uint8_t* tiles) {
   for (size_t key_step = 0; key_step < layout.n_key_steps; ++key_step) {
     for (size_t dim = 0; dim < layout.n_dim_steps * 32; dim += 16) {
@@ -114,7 +115,7 @@ void pack_values(const AttentionParams& p, const Layout& layout, const Bf16Bits*
         __m512i halves[2];
         for (size_t i = 0; i < 2; ++i) {
           const size_t key = key_step * 32 + pair * 2 + i;
-          const bool present = key < p.rows_per_sequence;
+          const bool present = key < n_rows;
           halves[i] = _mm512_cvtepu16_epi32(
               _mm512_castsi512_si256(load_32(v + key * p.v_row_stride + dim, present ? left : 0)));
         }
@@ -156,9 +157,13 @@ HWY_INLINE __m512 exp2_for_bf16(__m512 x) {
   return _mm512_scalef_ps(y, x);
 }
 
+// Below every score and above minus infinity, so that differences stay numbers where a query sees
+// none of a block's keys.
+constexpr float kNoScore = -1e30f;
+
 // What the online softmax carries for 16 queries from key block to key block.
 struct Running {
-  __m512 largest;  // score so far, unscaled; minus infinity at first
+  __m512 largest;  // score so far, unscaled; kNoScore at first
   __m512 sum;      // of 2^(factor * (score - largest)); 0 at first
 };
 
@@ -205,6 +210,29 @@ VESPER_AMX HWY_INLINE __m512 soften(const float* scores, size_t n_keys, float fa
   return correction;
 }
 
+// Scores [n_keys, kQueries] of keys from `key` on that a query from `row` on does not see become
+// minus infinity.
+VESPER_AMX void hide_scores(const AttentionParams& p, size_t n_rows, size_t row, size_t key,
+                            size_t n_keys, float* scores) {
+  alignas(64) int32_t begin[kQueries], end[kQueries];
+  for (size_t i = 0; i < kQueries; ++i) {
+    const VisibleRows visible = visible_rows(p, n_rows, row + i);
+    begin[i] = static_cast<int32_t>(visible.begin);
+    end[i] = static_cast<int32_t>(visible.end);
+  }
+  const __m512 hidden = _mm512_set1_ps(-HUGE_VALF);
+  for (size_t half = 0; half < kQueries; half += 16) {
+    const __m512i first = _mm512_load_si512(begin + half), last = _mm512_load_si512(end + half);
+    for (size_t j = 0; j < n_keys; ++j) {
+      float* at = scores + j * kQueries + half;
+      const __m512i number = _mm512_set1_epi32(static_cast<int32_t>(key + j));
+      const __mmask16 seen =
+          _mm512_cmpge_epi32_mask(number, first) & _mm512_cmplt_epi32_mask(number, last);
+      _mm512_store_ps(at, _mm512_mask_blend_ps(seen, hidden, _mm512_load_ps(at)));
+    }
+  }
+}
+
 // Divides the sums [dims, kQueries] by each query's own and stores them as rows of `out`.
 template <class Out>
 void store_rows(const AttentionParams& p, const float* sums, const Running* running, size_t n,
@@ -235,15 +263,15 @@ void store_rows(const AttentionParams& p, const float* sums, const Running* runn
 }
 
 VESPER_AMX void attend(const AttentionParams& p, const AttentionOperands& operands,
-                       uint32_t sequence, uint32_t head, uint32_t first_row, uint32_t n_rows,
-                       uint8_t* scratch) {
-  const Layout layout(p);
+                       const AttentionSequence& sequence, size_t head, size_t first_row,
+                       size_t n_rows, uint8_t* scratch) {
+  const Layout layout(p, sequence.n_rows);
   pack_keys(p, layout,
             static_cast<const Bf16Bits*>(operands.k) + attention_k_offset(p, sequence, head, 0),
-            scratch + layout.keys);
+            sequence.n_rows, scratch + layout.keys);
   pack_values(p, layout,
               static_cast<const Bf16Bits*>(operands.v) + attention_v_offset(p, sequence, head, 0),
-              scratch + layout.values);
+              sequence.n_rows, scratch + layout.values);
   float* scores = reinterpret_cast<float*>(scratch + layout.scores);
   uint8_t* probabilities = scratch + layout.probabilities;
   float* sums = reinterpret_cast<float*>(scratch + layout.sums);
@@ -258,11 +286,14 @@ VESPER_AMX void attend(const AttentionParams& p, const AttentionOperands& operan
         scratch + layout.queries);
     Running running[2];
     for (Running& r : running) {
-      r.largest = _mm512_set1_ps(-HUGE_VALF);
+      r.largest = _mm512_set1_ps(kNoScore);
       r.sum = _mm512_setzero_ps();
     }
-    for (size_t key = 0; key < p.rows_per_sequence; key += kKeyBlock) {
-      const size_t n_keys = std::min<size_t>(kKeyBlock, p.rows_per_sequence - key);
+    // Tiles of keys begin at multiples of 32.
+    const size_t first_key = visible_rows(p, sequence.n_rows, row).begin / 32 * 32;
+    const size_t end_key = visible_rows(p, sequence.n_rows, row + n - 1).end;
+    for (size_t key = first_key; key < end_key; key += kKeyBlock) {
+      const size_t n_keys = std::min<size_t>(kKeyBlock, end_key - key);
       const size_t n_steps = groups_of_32(n_keys);
       for (size_t step = 0; step < n_steps; ++step) {
         multiply_tiles<false, false>(
@@ -270,12 +301,13 @@ VESPER_AMX void attend(const AttentionParams& p, const AttentionOperands& operan
             scratch + layout.queries, layout.n_dim_steps, true, scores + step * 32 * kQueries,
             [](size_t) {});
       }
+      if (!sees_all_rows(p)) hide_scores(p, sequence.n_rows, row, key, n_keys, scores);
       __m512 correction[2];
       for (size_t half = 0; half < 2; ++half) {
         correction[half] = soften(scores + half * 16, n_keys, factor, running[half],
                                   probabilities + half * kTileBytes);
       }
-      for (size_t i = 0; key != 0 && i < layout.n_dim_steps * 32 * kQueries; i += 32) {
+      for (size_t i = 0; key != first_key && i < layout.n_dim_steps * 32 * kQueries; i += 32) {
         _mm512_store_ps(sums + i, _mm512_mul_ps(_mm512_load_ps(sums + i), correction[0]));
         _mm512_store_ps(sums + i + 16, _mm512_mul_ps(_mm512_load_ps(sums + i + 16), correction[1]));
       }
@@ -283,7 +315,7 @@ VESPER_AMX void attend(const AttentionParams& p, const AttentionOperands& operan
         const uint8_t* values =
             scratch + layout.values + (step * layout.n_key_steps + key / 32) * kStepBytes;
         float* to = sums + step * 32 * kQueries;
-        if (key == 0) {
+        if (key == first_key) {
           multiply_tiles<false, false>(values, probabilities, n_steps, true, to, [](size_t) {});
         } else {
           multiply_tiles<false, true>(values, probabilities, n_steps, true, to, [](size_t) {});
@@ -308,7 +340,7 @@ VESPER_AMX void attend(const AttentionParams& p, const AttentionOperands& operan
 }  // namespace HWY_NAMESPACE
 
 void amx_attention(const AttentionParams& params, const AttentionOperands& operands,
-                   uint32_t sequence, uint32_t head, uint32_t first_row, uint32_t n_rows,
+                   const AttentionSequence& sequence, size_t head, size_t first_row, size_t n_rows,
                    void* scratch) {
   HWY_NAMESPACE::attend(params, operands, sequence, head, first_row, n_rows,
                         static_cast<uint8_t*>(scratch));
@@ -321,11 +353,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace vesper {
 
-size_t amx_attention_scratch_bytes(const AttentionParams& params) { return Layout(params).total; }
+size_t amx_attention_scratch_bytes(const AttentionParams& params) {
+  return Layout(params, params.rows_per_sequence).total;
+}
 
 #ifndef VESPER_AMX_ATTENTION_COMPILED
-void amx_attention(const AttentionParams&, const AttentionOperands&, uint32_t, uint32_t, uint32_t,
-                   uint32_t, void*) {
+void amx_attention(const AttentionParams&, const AttentionOperands&, const AttentionSequence&,
+                   size_t, size_t, size_t, void*) {
   throw Error(ErrorKind::kInternal, "AMX attention called in a build without AMX");
 }
 #endif

@@ -6,6 +6,7 @@
 // side are what the second product wants, and keys need no transposition.
 #pragma once
 
+#include "llm/cpu/attention_rows.h"
 #include "llm/cpu/encoder_attention.h"
 
 namespace vesper {
@@ -13,7 +14,7 @@ namespace vesper {
 size_t amx_attention_scratch_bytes(const AttentionParams& params);
 // Query rows [first_row, first_row + n_rows) of one head. `scratch` is aligned to 64 bytes.
 void amx_attention(const AttentionParams& params, const AttentionOperands& operands,
-                   uint32_t sequence, uint32_t head, uint32_t first_row, uint32_t n_rows,
+                   const AttentionSequence& sequence, size_t head, size_t first_row, size_t n_rows,
                    void* scratch);
 
 }  // namespace vesper

@@ -112,5 +112,6 @@ void prepare_beam_choose(PreparedCommand& prepared, const CommandToPrepare& comm
 void prepare_activation(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_magnitude(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_lstm(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_pool(PreparedCommand& prepared, const CommandToPrepare& command);
 
 }  // namespace vesper

@@ -16,6 +16,7 @@ namespace {
 #include "matmul_vector.spv.h"
 #include "norm.spv.h"
 #include "paged_attention.spv.h"
+#include "pool.spv.h"
 #include "range_probabilities.spv.h"
 #include "token_choose.spv.h"
 #include "token_partials.spv.h"

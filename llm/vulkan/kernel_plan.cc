@@ -308,10 +308,18 @@ class Planner {
     if (attention_cooperative(p)) return;
     require(4 * (64 * (p.head_dim + 1) + 32 * 33 + 64) <= capabilities_.shared_bytes,
             "a head_dim whose tiles fit in shared memory");
-    shader(Shader::kAttention, {64, p.head_dim, p.in_dtype, p.out_dtype});
-    push_addresses(4);
+    shader(Shader::kAttention,
+           {64, p.head_dim, p.in_dtype, p.out_dtype, present(4), p.causal != 0 || p.window != 0});
+    push_addresses(5);
     push(&p, sizeof p);
-    plan_.groups = {blocks(p.rows_per_sequence, 32), p.n_heads, p.n_sequences};
+    plan_.groups = attention_groups(p, 32);
+  }
+
+  // Workgroups of so many rows each; how packed sequences fall into them stands in
+  // shaders/attention_rows.glsl.
+  std::array<uint32_t, 3> attention_groups(const AttentionParams& p, uint32_t rows) const {
+    if (present(4)) return {p.rows_per_sequence / rows + p.n_sequences, p.n_heads, 1};
+    return {blocks(p.rows_per_sequence, rows), p.n_heads, p.n_sequences};
   }
 
   // Plans the kernel on the matrix units if that can run the command.
@@ -339,15 +347,22 @@ class Planner {
           keys * (p.head_dim / 8) % n_threads != 0) {
         continue;
       }
-      shader(Shader::kAttentionCooperative,
-             {n_threads, p.head_dim, subgroups, down, side, inner, p.out_dtype,
-              capabilities_.subgroup_size / side, keys});
-      push_addresses(4);
+      shader(Shader::kAttentionCooperative, {n_threads, p.head_dim, subgroups, down, side, inner,
+                                             p.out_dtype, capabilities_.subgroup_size / side, keys,
+                                             present(4), p.causal != 0 || p.window != 0});
+      push_addresses(5);
       push(&p, sizeof p);
-      plan_.groups = {blocks(p.rows_per_sequence, rows), p.n_heads, p.n_sequences};
+      plan_.groups = attention_groups(p, rows);
       return true;
     }
     return false;
+  }
+
+  void pool(const PoolParams& p) {
+    shader(Shader::kPool, {threads(), p.kind, p.normalize});
+    push_addresses(3);
+    push(&p, sizeof p);
+    plan_.groups = {p.n_sequences, 1, 1};
   }
 
   void range_probabilities(const RangeProbabilitiesParams& p) {

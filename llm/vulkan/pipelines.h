@@ -35,7 +35,8 @@ namespace vesper {
   X(kBeamChoose, beam_choose)                 \
   X(kActivation, activation)                  \
   X(kMagnitude, magnitude)                    \
-  X(kLstm, lstm)
+  X(kLstm, lstm)                              \
+  X(kPool, pool)
 // Those that need a glslang with GL_KHR_cooperative_matrix (13 and later).
 #define VESPER_COOPERATIVE_SHADERS(X)       \
   X(kMatmulCooperative, matmul_cooperative) \

@@ -216,7 +216,7 @@ class Reader {
   }
 
   void add_tensors(const Variable& variable) {
-    const auto names = canonical_whisper_names(kCTranslate2WhisperNaming, variable.name);
+    const auto names = canonical_names(kCTranslate2WhisperNaming, variable.name);
     const uint64_t n_parts = std::max<size_t>(names.size(), 1);
     if (n_parts > 1 && (variable.shape.empty() || variable.shape[0] % n_parts != 0)) {
       fail(variable, "expected rows for " + std::to_string(n_parts) + " equal parts");

@@ -141,7 +141,7 @@ class Reader {
   }
 
   void name_and_keep(TensorView tensor) {
-    auto names = canonical_whisper_names(kGgmlWhisperNaming, tensor.file_name);
+    auto names = canonical_names(kGgmlWhisperNaming, tensor.file_name);
     tensor.name = names.empty() ? tensor.file_name : std::move(names.front());
     // The biases of the convolutions are columns in the file.
     const bool is_bias = tensor.name.ends_with(".bias");

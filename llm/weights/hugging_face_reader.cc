@@ -5,6 +5,7 @@
 #include "error/error.h"
 #include "llm/weights/byte_reader.h"
 #include "llm/weights/json_file.h"
+#include "llm/weights/text_encoder_model.h"
 #include "llm/weights/vocabulary_file.h"
 #include "llm/weights/whisper_model.h"
 #include "llm/weights/whisper_names.h"
@@ -95,7 +96,7 @@ void read_preprocessor_config(const std::string& name, const json& config,
 }
 
 std::string canonical_name(const std::string& file_name) {
-  auto names = canonical_whisper_names(kHuggingFaceWhisperNaming, file_name);
+  auto names = canonical_names(kHuggingFaceWhisperNaming, file_name);
   return names.empty() ? file_name : std::move(names.front());
 }
 
@@ -140,6 +141,7 @@ ModelContents read_hugging_face(const ModelFiles& files, Safetensors safetensors
     if (!is_printable(contents.family)) fail(file->name(), "expected a printable model_type");
   }
   if (contents.family == "whisper") read_whisper(files, file->name(), config, contents);
+  read_hugging_face_text_encoder(file->name(), config, contents);
   return contents;
 }
 

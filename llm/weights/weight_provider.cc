@@ -84,6 +84,15 @@ const WhisperHyperparameters& WeightProvider::whisper() const {
   return *contents_.whisper;
 }
 
+const TextEncoderHyperparameters& WeightProvider::text_encoder() const {
+  if (!contents_.text_encoder) {
+    throw Error(ErrorKind::kModel, path_.string() + ": expected a model that encodes text, found " +
+                                       (contents_.family.empty() ? "a model of unstated family"
+                                                                 : "family " + contents_.family));
+  }
+  return *contents_.text_encoder;
+}
+
 void WeightProvider::release(const TensorView& tensor) const {
   for (const auto& file : contents_.files) file->release(tensor.data, tensor.bytes);
 }

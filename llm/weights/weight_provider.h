@@ -13,12 +13,18 @@
 //   decoder.embed.weight [n_vocab, d], decoder.position.weight [n_text_ctx, d]
 //   decoder.output.weight                        only where it is not tied to decoder.embed
 //
+// and for an encoder of text, besides its layers:
+//
+//   encoder.embed.weight [n_vocab, d], encoder.position.weight [n_positions, d],
+//   encoder.token_type.weight [n_types, d], encoder.embed_norm.{weight,bias}
+//
 // Matrices are [out, in], row-major, the last dimension contiguous. A name the file does not have
 // is simply absent (Whisper's keys have no bias). A tensor outside the set keeps the file's name.
 //
 // A Whisper model is checked when it is opened: of the names above each is there, in the shape that
 // the hyper-parameters demand, in a format that can be read as numbers, so that no later code needs
-// to look. Only the bias of attention keys and decoder.output may be absent.
+// to look. Only the bias of attention keys and decoder.output may be absent. A text encoder is
+// checked when it is built (check_text_encoder).
 #pragma once
 
 #include <array>
@@ -65,6 +71,17 @@ struct WhisperHyperparameters {
   std::vector<int32_t> suppress_tokens_at_begin;
 };
 
+// What the files say of a model that encodes text (BERT and its kin).
+struct TextEncoderHyperparameters {
+  std::string arch;  // the row of llm/arch_descriptor that describes it
+  uint32_t n_vocab = 0, d_model = 0, n_layers = 0, d_ffn = 0;
+  uint32_t n_heads = 0, n_kv_heads = 0, head_dim = 0;
+  uint32_t n_positions = 0;     // the most tokens that a sequence can have
+  uint32_t first_position = 0;  // the row of encoder.position that the first token takes
+  float norm_epsilon = 0;       // 0 if it is not stated
+  std::string problem;          // what of it the engine does not know; empty if nothing
+};
+
 // A tensor in a number format that has no row in the table: an error once something needs it.
 struct UnreadableTensor {
   std::string name;    // canonical
@@ -82,6 +99,7 @@ struct ModelContents {
   std::vector<TensorView> tensors;                       // in the order of the file
   std::vector<UnreadableTensor> unreadable;
   std::optional<WhisperHyperparameters> whisper;
+  std::optional<TextEncoderHyperparameters> text_encoder;
   std::vector<std::string> vocabulary;
   std::shared_ptr<const Gguf> gguf;  // where the format is GGUF: its metadata
 };
@@ -111,6 +129,9 @@ class WeightProvider {
   const TensorView& require(std::string_view canonical_name) const;
   // Throws Error(kModel) if this is not a Whisper model.
   const WhisperHyperparameters& whisper() const;
+  bool is_text_encoder() const { return contents_.text_encoder.has_value(); }
+  // Throws Error(kModel) if this is no model that encodes text.
+  const TextEncoderHyperparameters& text_encoder() const;
   // The vocabulary as raw bytes by token id (byte-level spelling already undone). Special tokens
   // that the file does not list are absent: the vector may be shorter than n_vocab, never longer.
   const std::vector<std::string>& vocabulary() const { return contents_.vocabulary; }

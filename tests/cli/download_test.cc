@@ -35,7 +35,9 @@ TEST(KnownModels, AreWellFormed) {
     EXPECT_EQ(find_known_model(model.name), &model);
     EXPECT_TRUE(model.sha1.empty() || model.sha1.size() == 40) << model.name;
     EXPECT_EQ(model.sha1.find_first_not_of("0123456789abcdef"), std::string_view::npos);
-    EXPECT_EQ(model.file, "ggml-" + std::string(model.name) + ".bin");
+    EXPECT_EQ(model.file, model.kind == ModelKind::kSpeech
+                              ? "ggml-" + std::string(model.name) + ".bin"
+                              : "model.safetensors");
   }
   EXPECT_EQ(find_known_model("turbo")->name, "large-v3-turbo");
   EXPECT_EQ(find_known_model("nonsense"), nullptr);

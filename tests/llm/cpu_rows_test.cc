@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tests/llm/cpu_fixture.h"
+#include "tests/llm/plain_pool.h"
 
 namespace vesper::testing {
 namespace {
@@ -43,6 +44,42 @@ TEST(CpuNorm, EqualsThePlainFormulaForEveryWidthKindAndFormat) {
             }
           }
         }
+      }
+    }
+  }
+}
+
+TEST(CpuNorm, MayReplaceItsInput) {
+  const auto device = cpu();
+  const uint32_t d = 37, n_rows = 300;
+  const std::vector<float> in = random_numbers(n_rows * d, 5);
+  const Operand gain = store(*device, random_numbers(d, 6)), x = store(*device, in);
+  const Operand out = nan_buffer(*device, n_rows * d, DType::kF32);
+  const NormParams params{n_rows, d, 1e-12f, kNormLayer, kDTypeF32};
+  DispatchTable table;
+  emit::norm(table, "norm", params, out, x, gain, {}, {});
+  emit::norm(table, "in place", params, x, x, gain, {}, {});
+  run_once(*device, table);
+  EXPECT_EQ(fetch<float>(*device, x), fetch<float>(*device, out));
+}
+
+TEST(CpuPool, MakesOneVectorOfTheRowsOfEachSequence) {
+  const auto device = cpu();
+  const std::vector<uint32_t> starts = {0, 3, 3, 4, 60, 61};
+  const uint32_t n_sequences = 5, d = 39;
+  const std::vector<float> in = random_numbers(70 * d, 7);
+  for (const uint32_t kind : {kPoolMean, kPoolFirst, kPoolLast}) {
+    for (const uint32_t normalize : {0u, 1u}) {
+      for (const uint32_t n_out : {d, 16u, 1u}) {
+        const Operand out = nan_buffer(*device, n_sequences * n_out, DType::kF32);
+        DispatchTable table;
+        emit::pool(table, "pool", {n_sequences, d, n_out, kind, normalize}, out,
+                   store(*device, in), store(*device, starts));
+        run_once(*device, table);
+        const std::vector<float> found = fetch<float>(*device, out);
+        const std::vector<double> wanted =
+            plain_pool(in, starts, d, n_out, kind, normalize != 0);
+        for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], wanted[i], 1e-6) << i;
       }
     }
   }

@@ -90,7 +90,7 @@ TEST(EncoderAllocations, DoNotHappenInAttention) {
     params.in_dtype = params.out_dtype = dtype;
     Buffer in(dtype, 203 * 128), out(dtype, 203 * 128);
     in.fill_random(random);
-    const AttentionTasks tasks = prepare_attention(params, 2);
+    const AttentionTasks tasks = prepare_attention(params, false, 2);
     auto scratch = hwy::AllocateAligned<uint8_t>(tasks.scratch_bytes);
     const uint64_t before = allocations;
     for (uint32_t t = 0; t < tasks.n_tasks; ++t) {

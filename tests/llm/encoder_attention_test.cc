@@ -14,8 +14,22 @@ namespace {
 struct Case {
   AttentionParams params{};
   Buffer q{kDTypeF32, 0}, k{kDTypeF32, 0}, v{kDTypeF32, 0}, out{kDTypeF32, 0};
+  std::vector<uint32_t> starts;  // of packed sequences; empty if they are of one length
   AttentionOperands operands() {
-    return {out.bytes.data(), q.bytes.data(), k.bytes.data(), v.bytes.data()};
+    return {out.bytes.data(), q.bytes.data(), k.bytes.data(), v.bytes.data(),
+            starts.empty() ? nullptr : starts.data()};
+  }
+  // Row and number of rows of each sequence.
+  std::vector<std::pair<size_t, size_t>> sequences() const {
+    std::vector<std::pair<size_t, size_t>> found;
+    for (size_t s = 0; s < params.n_sequences; ++s) {
+      if (starts.empty()) {
+        found.emplace_back(s * params.rows_per_sequence, params.rows_per_sequence);
+      } else {
+        found.emplace_back(starts[s], starts[s + 1] - starts[s]);
+      }
+    }
+    return found;
   }
 };
 
@@ -50,7 +64,7 @@ Case random_case(std::mt19937& random, uint32_t n_sequences, uint32_t rows, uint
 }
 
 void run(Case& c, uint32_t n_threads, bool backwards = false) {
-  const AttentionTasks tasks = prepare_attention(c.params, n_threads);
+  const AttentionTasks tasks = prepare_attention(c.params, !c.starts.empty(), n_threads);
   auto scratch = hwy::AllocateAligned<uint8_t>(tasks.scratch_bytes);
   std::memset(scratch.get(), 0xFF, tasks.scratch_bytes);
   for (uint32_t t = 0; t < tasks.n_tasks; ++t) {
@@ -66,15 +80,22 @@ void expect_right(const Case& c) {
   // bf16 probabilities are off by 2^-8 of themselves, and by their polynomial.
   const double part = p.in_dtype == kDTypeBF16 ? 1.0 / 256 + 3e-4 : 1e-5;
   double compared = 0.0;
-  std::vector<double> probability(p.rows_per_sequence);
-  for (size_t s = 0; s < p.n_sequences; ++s) {
+  std::vector<double> probability;
+  size_t s = 0;
+  for (const auto& [first, n_rows] : c.sequences()) {
+    ++s;
     for (size_t h = 0; h < p.n_heads; ++h) {
-      for (size_t r = 0; r < p.rows_per_sequence; ++r) {
-        const size_t first = s * p.rows_per_sequence;
+      for (size_t r = 0; r < n_rows; ++r) {
+        const auto sees = [&, n = n_rows](size_t j) {
+          return j < n && !(p.causal != 0 && j > r) &&
+                 !(p.window != 0 && std::max(j, r) - std::min(j, r) > p.window);
+        };
+        probability.assign(n_rows, 0.0);
         const size_t q = (first + r) * p.q_row_stride + h * p.head_dim;
         const size_t kv_head = h / (p.n_heads / p.n_kv_heads) * p.head_dim;
         double largest = -1e300, total = 0.0, score_noise = 0.0;  // of scores added up in f32
-        for (size_t j = 0; j < p.rows_per_sequence; ++j) {
+        for (size_t j = 0; j < n_rows; ++j) {
+          if (!sees(j)) continue;
           double score = 0.0, magnitude = 0.0;
           for (size_t i = 0; i < p.head_dim; ++i) {
             const double product =
@@ -86,10 +107,12 @@ void expect_right(const Case& c) {
           probability[j] = score * p.scale;
           largest = std::max(largest, probability[j]);
         }
-        for (double& e : probability) total += e = std::exp(e - largest);
+        for (size_t j = 0; j < n_rows; ++j) {
+          if (sees(j)) total += probability[j] = std::exp(probability[j] - largest);
+        }
         for (size_t i = 0; i < p.head_dim; ++i) {
           double sum = 0.0, magnitude = 0.0;
-          for (size_t j = 0; j < p.rows_per_sequence; ++j) {
+          for (size_t j = 0; j < n_rows; ++j) {
             const double v = v_values[(first + j) * p.v_row_stride + kv_head + i];
             sum += probability[j] / total * v;
             magnitude += probability[j] / total * std::abs(v);
@@ -98,9 +121,9 @@ void expect_right(const Case& c) {
                                  rounding_of(p.out_dtype) * std::abs(sum) + 1e-7;
           const size_t at = (first + r) * p.out_row_stride + h * p.head_dim + i;
           ASSERT_LE(std::abs(out_values[at] - sum), allowed)
-              << "sequence " << s << ", head " << h << ", row " << r << " of "
-              << p.rows_per_sequence << ", dimension " << i << " of " << p.head_dim << ", format "
-              << p.in_dtype << " to " << p.out_dtype;
+              << "sequence " << s << ", head " << h << ", row " << r << " of " << n_rows
+              << ", dimension " << i << " of " << p.head_dim << ", format " << p.in_dtype << " to "
+              << p.out_dtype;
           compared += std::abs(sum);
         }
       }
@@ -145,6 +168,80 @@ TEST(EncoderAttention, DoesNotDependOnThreadsNorOrder) {
   }
 }
 
+// Random lengths, some of them zero, with rows behind the last.
+Case packed_case(std::mt19937& random, uint32_t n_sequences, uint32_t longest, uint32_t head_dim,
+                 uint32_t dtype) {
+  std::vector<uint32_t> starts = {0};
+  for (uint32_t s = 0; s < n_sequences; ++s) starts.push_back(starts[s] + random() % (longest + 1));
+  Case c = random_case(random, 1, starts.back() + 5, 1, 2, head_dim, dtype, dtype);
+  c.params.n_sequences = n_sequences;
+  c.starts = std::move(starts);
+  return c;
+}
+
+TEST(EncoderAttention, OfPackedSequencesIsThatOfEachByItself) {
+  std::mt19937 random(26);
+  for (uint32_t dtype : {kDTypeF32, kDTypeF16, kDTypeBF16}) {
+    for (uint32_t longest : {3u, 40u, 270u}) {
+      for (uint32_t threads : {1u, 16u}) {
+        Case c = packed_case(random, 5, longest, 32, dtype);
+        run(c, threads);
+        expect_right(c);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(EncoderAttention, SeesNoFurtherThanItsWindowAndNothingAheadWhereItIsCausal) {
+  std::mt19937 random(27);
+  for (uint32_t dtype : {kDTypeF32, kDTypeBF16}) {
+    for (const auto& [causal, window] : {std::pair(0u, 1u), {0u, 64u}, {1u, 0u}, {1u, 20u}}) {
+      for (bool packed : {false, true}) {
+        Case c = packed ? packed_case(random, 3, 300, 32, dtype)
+                        : random_case(random, 2, 290, 1, 1, 32, dtype, dtype);
+        c.params.causal = causal;
+        c.params.window = window;
+        run(c, 3);
+        expect_right(c);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(EncoderAttention, OfAPackedSequenceDoesNotDependOnWhatLiesBeforeIt) {
+  std::mt19937 random(28);
+  for (uint32_t dtype : {kDTypeF32, kDTypeBF16}) {
+    for (const auto& [causal, window] : {std::pair(0u, 0u), {0u, 30u}, {1u, 0u}}) {
+      // The same rows twice, alone and behind 77 others.
+      constexpr uint32_t kRows = 1000, kBefore = 77;
+      Case behind = random_case(random, 1, kRows + kBefore, 2, 2, 40, dtype, dtype);
+      behind.params.causal = causal;
+      behind.params.window = window;
+      behind.params.n_sequences = 2;
+      behind.starts = {0, kBefore, kRows + kBefore};
+      Case alone = behind;
+      alone.params.n_sequences = 1;
+      alone.params.rows_per_sequence = kRows;
+      alone.starts = {0, kRows};
+      const size_t element = dtype == kDTypeF32 ? 4 : 2;
+      const auto cut = [&](Buffer& buffer, uint32_t stride) {
+        buffer.bytes.erase(buffer.bytes.begin(),
+                           buffer.bytes.begin() + std::ptrdiff_t(kBefore * stride * element));
+      };
+      cut(alone.q, alone.params.q_row_stride);
+      cut(alone.k, alone.params.k_row_stride);
+      cut(alone.v, alone.params.v_row_stride);
+      cut(alone.out, alone.params.out_row_stride);
+      run(alone, 1);
+      run(behind, 16);
+      cut(behind.out, behind.params.out_row_stride);
+      EXPECT_EQ(alone.out.bytes, behind.out.bytes) << "format " << dtype << ", window " << window;
+    }
+  }
+}
+
 TEST(EncoderAttention, WritesNothingBetweenRows) {
   std::mt19937 random(24);
   for (uint32_t dtype : {kDTypeF32, kDTypeBF16}) {
@@ -167,7 +264,7 @@ TEST(EncoderAttention, RefusesAHeadDimensionOutOfItsContract) {
   Case c = random_case(random, 1, 4, 1, 1, 64, kDTypeF32, kDTypeF32);
   for (uint32_t dim : {0u, 24u, 33u, 264u}) {
     c.params.head_dim = dim;
-    EXPECT_THROW(prepare_attention(c.params, 1), Error) << dim;
+    EXPECT_THROW(prepare_attention(c.params, false, 1), Error) << dim;
   }
 }
 

@@ -90,6 +90,79 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
                                          AttentionCase{1, 70, 2, 2, 40, DType::kF32}),
                          [](const auto& shape) { return "Case" + std::to_string(shape.index); });
 
+struct PackedCase {
+  std::vector<uint32_t> lengths;
+  uint32_t n_heads, n_kv_heads, head_dim;
+  DType dtype;
+  uint32_t causal, window;
+};
+
+class PackedAttention : public VulkanTest, public testing::WithParamInterface<PackedCase> {};
+
+TEST_P(PackedAttention, OfEachSequenceIsOverTheRowsThatItSees) {
+  const PackedCase c = GetParam();
+  std::vector<uint32_t> starts = {0};
+  for (const uint32_t length : c.lengths) starts.push_back(starts.back() + length);
+  const uint32_t n_rows = starts.back() + 3;  // the last three belong to no sequence
+  const uint32_t q_width = c.n_heads * c.head_dim, kv_width = c.n_kv_heads * c.head_dim;
+  const uint32_t width = q_width + 2 * kv_width;
+  std::vector<float> qkv = random(size_t{n_rows} * width);
+  const Operand qkv_buffer = store(qkv, c.dtype);
+  const uint64_t element = c.dtype == DType::kF16 ? 2 : 4;
+  const Operand out = poisoned(size_t{n_rows} * q_width, c.dtype);
+  AttentionParams p{};
+  p.n_sequences = static_cast<uint32_t>(c.lengths.size());
+  p.rows_per_sequence = n_rows;
+  p.n_heads = c.n_heads;
+  p.n_kv_heads = c.n_kv_heads;
+  p.head_dim = c.head_dim;
+  p.q_row_stride = p.k_row_stride = p.v_row_stride = width;
+  p.out_row_stride = q_width;
+  p.scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
+  p.in_dtype = p.out_dtype = static_cast<uint32_t>(c.dtype);
+  p.causal = c.causal;
+  p.window = c.window;
+  DispatchTable table;
+  emit::attention(table, "attention", p, out, qkv_buffer, qkv_buffer.from(q_width * element),
+                  qkv_buffer.from((q_width + kv_width) * element), store_structs(starts));
+  run(table);
+  const std::vector<float> found = load(out, c.dtype);
+  const double tolerance = c.dtype == DType::kF16 ? 2e-3 : 1e-5;
+  std::vector<double> wanted, size;
+  for (size_t s = 0; s < c.lengths.size(); ++s) {
+    for (uint32_t r = 0; r < c.lengths[s]; ++r) {
+      const uint32_t begin = c.window != 0 && r > c.window ? r - c.window : 0;
+      uint32_t end = c.window != 0 ? std::min(c.lengths[s], r + c.window + 1) : c.lengths[s];
+      if (c.causal != 0) end = r + 1;
+      const size_t at = starts[s] + r;
+      for (uint32_t h = 0; h < c.n_heads; ++h) {
+        const uint32_t kv = h / (c.n_heads / c.n_kv_heads) * c.head_dim;
+        const auto row = [&](uint32_t t) { return &qkv[(starts[s] + begin + t) * width]; };
+        plain_attention(
+            &qkv[at * width + h * c.head_dim], c.head_dim, end - begin, p.scale,
+            [&](uint32_t t) { return row(t) + q_width + kv; },
+            [&](uint32_t t) { return row(t) + q_width + kv_width + kv; }, wanted, size);
+        for (uint32_t d = 0; d < c.head_dim; ++d) {
+          ASSERT_LE(std::abs(found[at * q_width + h * c.head_dim + d] - wanted[d]),
+                    tolerance * size[d] + 1e-7)
+              << "sequence " << s << ", row " << r << ", head " << h << ", dimension " << d;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, PackedAttention,
+    testing::Values(PackedCase{{5, 0, 64, 1, 33, 100, 0}, 3, 3, 32, DType::kF32, 0, 0},
+                    PackedCase{{5, 0, 64, 1, 33, 100, 0}, 4, 2, 64, DType::kF16, 0, 0},
+                    PackedCase{{1}, 1, 1, 64, DType::kF16, 0, 0},
+                    PackedCase{{40, 200, 31, 32}, 2, 2, 64, DType::kF32, 0, 30},
+                    PackedCase{{40, 200, 31, 32}, 2, 2, 64, DType::kF16, 0, 70},
+                    PackedCase{{40, 130, 31, 32}, 2, 1, 64, DType::kF32, 1, 0},
+                    PackedCase{{40, 130, 31, 32}, 2, 1, 64, DType::kF16, 1, 0}),
+    [](const auto& shape) { return "Case" + std::to_string(shape.index); });
+
 struct PagedCase {
   uint32_t n_heads, n_kv_heads, head_dim, page_rows, n_positions;
   DType in, kv;

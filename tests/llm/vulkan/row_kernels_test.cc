@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "tests/llm/plain_pool.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
 namespace vesper {
@@ -67,6 +68,42 @@ TEST_F(RowKernels, NormCentresAndScalesEachRow) {
             }
           }
         }
+      }
+    }
+  }
+}
+
+TEST_F(RowKernels, NormMayReplaceItsInput) {
+  for (const uint32_t d : {7u, 384u}) {
+    constexpr uint32_t kRows = 40;
+    std::vector<float> in = random(kRows * d), gain = random(d);
+    const Operand weights = store(gain, DType::kF32), x = store(in, DType::kF32);
+    const Operand out = poisoned(kRows * d, DType::kF32);
+    const NormParams params{kRows, d, 1e-12f, kNormLayer, kDTypeF32};
+    DispatchTable table;
+    emit::norm(table, "norm", params, out, x, weights, {}, {});
+    emit::norm(table, "in place", params, x, x, weights, {}, {});
+    run(table);
+    EXPECT_EQ(load(x, DType::kF32), load(out, DType::kF32));
+  }
+}
+
+TEST_F(RowKernels, PoolMakesOneVectorOfTheRowsOfEachSequence) {
+  const std::vector<uint32_t> starts = {0, 3, 3, 4, 60, 61};
+  const uint32_t n_sequences = 5, d = 300;
+  std::vector<float> in = random(70 * d);
+  const Operand rows = store(in, DType::kF32);
+  for (const uint32_t kind : {kPoolMean, kPoolFirst, kPoolLast}) {
+    for (const uint32_t normalize : {0u, 1u}) {
+      for (const uint32_t n_out : {d, 16u}) {
+        const Operand out = poisoned(n_sequences * n_out, DType::kF32);
+        DispatchTable table;
+        emit::pool(table, "pool", {n_sequences, d, n_out, kind, normalize}, out, rows,
+                   store_structs(starts));
+        run(table);
+        const std::vector<float> found = load(out, DType::kF32);
+        const std::vector<double> wanted = plain_pool(in, starts, d, n_out, kind, normalize != 0);
+        for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], wanted[i], 1e-5) << i;
       }
     }
   }

@@ -1,0 +1,220 @@
+#include "cli/embed_arguments.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "cli/version.h"
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+// At most 40 lines of 80 columns.
+constexpr std::string_view kHelp = R"(Usage: embed [OPTION]... [TEXT]...
+Turns texts into vectors. Without TEXT and --input, each line of standard input
+is a text.
+
+  -m, --model NAME|PATH  a folder of Hugging Face, or a name: all-minilm-l6-v2
+                         (default), bge-small-en-v1.5, e5-small-v2, gte-small...
+      --input FILE       a text a line (.txt), or JSON a line (.jsonl), or -
+      --key NAME         lines are JSON: of each, the member of that name (text)
+      --input-ids        texts are token ids, as in "101 7592 102"
+  -f, --format FORMAT    json (default: an array a text), jsonl (an object a
+                         text), npy, f32 (raw), base64 (of f32, a line a text)
+  -o, --output FILE      write there, not to standard output
+      --search QUERY     print the texts most like QUERY, the best first
+      --similarity       print the pairs of texts that are most alike
+      --top N            with these two: at most N lines (10)
+      --prefix TEXT      put before each text, for models that were trained so:
+                         "passage: ", or the name of one of the model's prompts
+      --query-prefix TEXT   the same for QUERY: "query: "
+      --pooling KIND     mean, cls, last (default: as the model's files say)
+      --no-normalize     leave vectors as they are; --normalize: to length 1
+      --dimensions N     only the first N numbers (of Matryoshka models)
+      --max-tokens N     of a text; what is cut off is reported
+      --batch-tokens N   at once
+      --device DEVICE    auto (default), cpu, vulkan, vulkan:N
+      --compute TYPE     auto (default), f32, f16, bf16, int8
+  -t, --threads N        of the CPU (default: as many as it has cores)
+      --offline, -v, --verbose, --version, -h, --help
+
+Exit status: 0 done, 2 usage, 3 input, 4 model, 5 device, 6 output.
+
+  embed "a sentence" "another"
+  embed --input notes.txt -f npy -o notes.npy
+  transcribe talk.wav | embed --search "budget for next year" --top 5
+)";
+
+[[noreturn]] void throw_usage(const std::string& option, const std::string& expected,
+                              const std::string& found) {
+  throw Error(ErrorKind::kUsage, option + ": expected " + expected + ", found \"" + found + "\"");
+}
+
+uint32_t parse_count(const std::string& option, const std::string& text, uint32_t most) {
+  uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > most) {
+    throw_usage(option, "a number from 1 to " + std::to_string(most), text);
+  }
+  return value;
+}
+
+EmbedFormat parse_format(const std::string& text) {
+  constexpr std::array<std::pair<std::string_view, EmbedFormat>, 5> kFormats = {
+      {{"json", EmbedFormat::kJson},
+       {"jsonl", EmbedFormat::kJsonl},
+       {"npy", EmbedFormat::kNpy},
+       {"f32", EmbedFormat::kF32},
+       {"base64", EmbedFormat::kBase64}}};
+  for (const auto& [name, format] : kFormats) {
+    if (text == name) return format;
+  }
+  throw_usage("--format", "json, jsonl, npy, f32 or base64", text);
+}
+
+// CLI11 takes a value in brackets for a list and cuts it at its commas; a text in brackets is a
+// text. So what begins with a bracket goes through it behind this character, which no text has.
+constexpr char kGuard = '\x01';
+std::string guarded(std::string argument) {
+  const size_t value = argument.starts_with("--") ? argument.find('=') + 1 : 0;
+  if (value < argument.size() && argument[value] == '[') argument.insert(value, 1, kGuard);
+  return argument;
+}
+std::string unguarded(std::string text) {
+  if (!text.empty() && text.front() == kGuard) text.erase(0, 1);
+  return text;
+}
+
+// CLI11 explains itself in up to two lines.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+void check(const EmbedArguments& arguments, bool top_is_given) {
+  if (!arguments.texts.empty() && !arguments.inputs.empty()) {
+    throw Error(ErrorKind::kUsage, "expected texts as arguments or by --input, found both");
+  }
+  if (std::count(arguments.inputs.begin(), arguments.inputs.end(), "-") > 1) {
+    throw Error(ErrorKind::kUsage, "standard input (-) can be read only once");
+  }
+  if (arguments.mode == EmbedMode::kVectors) {
+    if (top_is_given) {
+      throw Error(ErrorKind::kUsage, "--top: expected together with --search or --similarity");
+    }
+    if (arguments.query_prefix) {
+      throw Error(ErrorKind::kUsage, "--query-prefix: expected together with --search");
+    }
+    return;
+  }
+  if (arguments.format_is_given && arguments.format != EmbedFormat::kJsonl &&
+      arguments.format != EmbedFormat::kJson) {
+    throw Error(ErrorKind::kUsage,
+                "--format: ranked lines can be text (default), json or jsonl only");
+  }
+  if (arguments.mode == EmbedMode::kSearch && arguments.input_ids) {
+    throw Error(ErrorKind::kUsage, "--search takes texts, not --input-ids");
+  }
+}
+
+}  // namespace
+
+EmbedCommand parse_embed_arguments(int argc, const char* const* argv) {
+  EmbedCommand command;
+  EmbedArguments& arguments = command.arguments;
+  CLI::App app;
+  app.set_help_flag();
+  bool help = false, version = false, similarity = false, top_is_given = false;
+  bool normalize = false, no_normalize = false;
+  app.add_flag("-h,--help", help);
+  app.add_flag("--version", version);
+  app.add_flag("--offline", arguments.offline);
+  app.add_flag("-v,--verbose", arguments.verbose);
+  app.add_flag("--input-ids", arguments.input_ids);
+  app.add_flag("--similarity", similarity);
+  app.add_flag("--normalize", normalize);
+  app.add_flag("--no-normalize", no_normalize);
+  // A repeated option counts as it stands last.
+  const auto option = [&](const char* names, std::function<void(const std::string&)> take) {
+    app.add_option_function<std::string>(names,
+                                         [take](const std::string& text) { take(unguarded(text)); })
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  };
+  option("-m,--model", [&](const std::string& text) { arguments.model = text; });
+  app.add_option("--input", arguments.inputs)->allow_extra_args(false);
+  option("--key", [&](const std::string& text) {
+    if (text.empty()) throw_usage("--key", "the name of a member", text);
+    arguments.key = text;
+  });
+  option("-f,--format", [&](const std::string& text) {
+    arguments.format = parse_format(text);
+    arguments.format_is_given = true;
+  });
+  option("-o,--output", [&](const std::string& text) {
+    if (text.empty()) throw_usage("--output", "a file", text);
+    arguments.output = text == "-" ? "" : text;
+  });
+  option("--search", [&](const std::string& text) {
+    arguments.mode = EmbedMode::kSearch;
+    arguments.query = text;
+  });
+  constexpr uint32_t kAny = std::numeric_limits<int32_t>::max();
+  option("--top", [&](const std::string& text) {
+    arguments.top = parse_count("--top", text, kAny);
+    top_is_given = true;
+  });
+  option("--prefix", [&](const std::string& text) { arguments.prefix = text; });
+  option("--query-prefix", [&](const std::string& text) { arguments.query_prefix = text; });
+  option("--pooling",
+         [&](const std::string& text) { arguments.options.pooling = parse_pooling(text); });
+  option("--dimensions", [&](const std::string& text) {
+    arguments.options.dimensions = parse_count("--dimensions", text, kAny);
+  });
+  option("--max-tokens", [&](const std::string& text) {
+    arguments.options.max_tokens = parse_count("--max-tokens", text, kAny);
+  });
+  option("--batch-tokens", [&](const std::string& text) {
+    arguments.options.batch_tokens = parse_count("--batch-tokens", text, 1u << 20);
+  });
+  option("--device", [&](const std::string& text) { arguments.device = text; });
+  option("--compute", [&](const std::string& text) { arguments.compute = text; });
+  option("-t,--threads", [&](const std::string& text) {
+    arguments.threads = parse_count("--threads", text, 1024);
+  });
+  app.add_option("texts", arguments.texts);
+  try {
+    std::vector<std::string> given;  // CLI11 takes them from the back
+    for (int i = argc - 1; i > 0; --i) given.push_back(guarded(argv[i]));
+    app.parse(std::move(given));
+  } catch (const CLI::ParseError& error) {
+    if (!help && !version) {
+      throw Error(ErrorKind::kUsage, first_line(error.what()) + " (see embed --help)");
+    }
+  }
+  for (std::string& text : arguments.texts) text = unguarded(std::move(text));
+  for (std::string& file : arguments.inputs) file = unguarded(std::move(file));
+  if (help) {
+    command.answer = kHelp;
+    return command;
+  }
+  if (version) {
+    command.answer = "embed " + std::string(kVersion) + " (Vesper)\n";
+    return command;
+  }
+  if (normalize && no_normalize) {
+    throw Error(ErrorKind::kUsage, "expected one of --normalize and --no-normalize, found both");
+  }
+  if (normalize || no_normalize) arguments.options.normalize = normalize;
+  if (similarity && arguments.mode == EmbedMode::kSearch) {
+    throw Error(ErrorKind::kUsage, "expected one of --search and --similarity, found both");
+  }
+  if (similarity) arguments.mode = EmbedMode::kSimilarity;
+  parse_compute(arguments.compute);  // before a model is fetched for nothing
+  check(arguments, top_is_given);
+  return command;
+}
+
+}  // namespace vesper

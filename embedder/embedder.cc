@@ -1,0 +1,124 @@
+#include "embedder/embedder.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+// Tokens of a batch: enough to keep every core or processor busy, few enough that what a layer
+// writes is still in a CPU's caches when the next one reads it.
+constexpr uint32_t kCpuBatchTokens = 2048;
+constexpr uint32_t kGpuBatchTokens = 16384;
+// Texts of a batch: more are of use only if they have less than 8 tokens each.
+constexpr uint32_t kTokensPerText = 8;
+
+uint32_t kernel_kind(Pooling pooling) {
+  switch (pooling) {
+    case Pooling::kMean:
+      return kPoolMean;
+    case Pooling::kFirst:
+      return kPoolFirst;
+    case Pooling::kLast:
+      return kPoolLast;
+  }
+  return kPoolMean;
+}
+
+// The rows of the recording for so many tokens: steps of a sixteenth, so that a batch has few rows
+// that hold nothing and there are few recordings.
+uint32_t rows_for(uint32_t n_tokens, uint32_t max_rows) {
+  uint32_t step = 8;
+  while (step * 16 < n_tokens) step *= 2;
+  return std::min(max_rows, (n_tokens + step - 1) / step * step);
+}
+
+}  // namespace
+
+Embedder::Embedder(const std::filesystem::path& path, std::unique_ptr<Device> device,
+                   Compute compute, const EmbedderOptions& options)
+    : device_(std::move(device)), compute_(device_->resolve(compute)) {
+  const auto provider = open_weights(path);
+  const TextEncoderHyperparameters& model = provider->text_encoder();
+  std::error_code error;
+  const bool is_folder = std::filesystem::is_directory(path, error);
+  settings_ = read_embedding_settings(ModelFiles(is_folder ? path : path.parent_path()));
+  if (options.pooling) settings_.pooling = *options.pooling;
+  if (options.normalize) settings_.normalize = *options.normalize;
+  if (settings_.max_tokens == 0) settings_.max_tokens = model.n_positions;
+  settings_.max_tokens = std::min(settings_.max_tokens, model.n_positions);
+  if (options.max_tokens > model.n_positions) {
+    throw Error(ErrorKind::kUsage,
+                "--max-tokens: expected at most " + std::to_string(model.n_positions) +
+                    ", what this model can take, found " + std::to_string(options.max_tokens));
+  }
+  if (options.max_tokens != 0) settings_.max_tokens = options.max_tokens;
+  if (options.dimensions > model.d_model) {
+    throw Error(ErrorKind::kUsage, "--dimensions: expected at most " +
+                                       std::to_string(model.d_model) +
+                                       ", what this model's vectors have, found " +
+                                       std::to_string(options.dimensions));
+  }
+  dimensions_ = options.dimensions != 0 ? options.dimensions : model.d_model;
+  uint32_t batch_tokens = options.batch_tokens;
+  if (batch_tokens == 0) {
+    batch_tokens = device_->info().is_hardware_gpu ? kGpuBatchTokens : kCpuBatchTokens;
+  }
+  batch_tokens = std::max(batch_tokens, settings_.max_tokens);
+  const uint32_t batch_texts = (batch_tokens + kTokensPerText - 1) / kTokensPerText;
+  encoder_ =
+      std::make_unique<TextEncoder>(*device_, *provider, compute_, batch_tokens, batch_texts);
+  vectors_ = device_->allocate(uint64_t{batch_texts} * dimensions_ * sizeof(float), "vectors");
+}
+
+RecordingId Embedder::recording(uint32_t n_rows) {
+  const auto found = recordings_.find(n_rows);
+  if (found != recordings_.end()) return found->second;
+  DispatchTable table;
+  encoder_->emit(table, n_rows);
+  const PoolParams pool{encoder_->max_sequences(), encoder_->d_model(), dimensions_,
+                        kernel_kind(settings_.pooling), settings_.normalize ? 1u : 0u};
+  emit::pool(table, "pool", pool, vectors_, encoder_->output(), encoder_->starts());
+  return recordings_.emplace(n_rows, device_->record(table)).first->second;
+}
+
+void Embedder::run_batch(std::span<const std::span<const int32_t>> texts, uint32_t n_tokens,
+                         float* out) {
+  const uint32_t n_rows = rows_for(n_tokens, encoder_->max_rows());
+  const RecordingId id = recording(n_rows);
+  encoder_->write(texts, n_rows);
+  device_->run(id);
+  device_->read(vectors_.part(0, texts.size() * dimensions_ * sizeof(float)), out);
+}
+
+void Embedder::embed(std::span<const std::span<const int32_t>> texts, float* out) {
+  for (size_t t = 0; t < texts.size(); ++t) {
+    const auto fail = [&](const std::string& what) {
+      throw Error(ErrorKind::kInput, "text " + std::to_string(t + 1) + ": " + what);
+    };
+    if (texts[t].empty() || texts[t].size() > max_tokens()) {
+      fail("expected 1 to " + std::to_string(max_tokens()) + " tokens, found " +
+           std::to_string(texts[t].size()));
+    }
+    for (const int32_t id : texts[t]) {
+      if (id < 0 || static_cast<uint32_t>(id) >= n_vocab()) {
+        fail("expected token ids below " + std::to_string(n_vocab()) + ", found " +
+             std::to_string(id));
+      }
+    }
+  }
+  for (size_t begin = 0, end = 0; begin < texts.size(); begin = end) {
+    size_t n_tokens = 0;
+    while (end < texts.size() && end - begin < batch_texts() &&
+           n_tokens + texts[end].size() <= batch_tokens()) {
+      n_tokens += texts[end++].size();
+    }
+    run_batch(texts.subspan(begin, end - begin), static_cast<uint32_t>(n_tokens),
+              out + begin * dimensions_);
+  }
+}
+
+}  // namespace vesper

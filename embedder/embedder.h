@@ -1,0 +1,64 @@
+// Texts to vectors: what `embed` is built on.
+//
+// In come token ids of texts, out comes one vector a text. Texts are packed one after another into
+// batches of so many tokens, in their order: nothing is spent on padding, whatever their lengths,
+// and a text's vector does not depend on what is in the batch with it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "embedder/embedding_settings.h"
+#include "encoder/text_encoder.h"
+#include "llm/device.h"
+
+namespace vesper {
+
+struct EmbedderOptions {
+  std::optional<Pooling> pooling;  // absent: as the model's files say
+  std::optional<bool> normalize;   // likewise
+  uint32_t dimensions = 0;         // of the vectors, the first ones; 0: all
+  uint32_t max_tokens = 0;         // of a text; 0: as the model's files say
+  uint32_t batch_tokens = 0;       // at once; 0: what suits the device
+};
+
+class Embedder {
+ public:
+  // Loads the model onto `device`. Throws Error(kModel, kDevice, kUsage).
+  Embedder(const std::filesystem::path& path, std::unique_ptr<Device> device, Compute compute,
+           const EmbedderOptions& options = {});
+
+  // Writes the vectors of texts to `out`, [texts.size(), dimensions()]. A text has 1 to
+  // max_tokens() ids below n_vocab(); throws Error(kInput) naming the first that has not. The first
+  // batch of a size prepares it, later ones allocate nothing.
+  void embed(std::span<const std::span<const int32_t>> texts, float* out);
+
+  const EmbeddingSettings& settings() const { return settings_; }  // with the options applied
+  uint32_t dimensions() const { return dimensions_; }
+  uint32_t max_tokens() const { return settings_.max_tokens; }
+  uint32_t n_vocab() const { return encoder_->n_vocab(); }
+  uint32_t batch_tokens() const { return encoder_->max_rows(); }
+  uint32_t batch_texts() const { return encoder_->max_sequences(); }
+  const Device& device() const { return *device_; }
+  Compute compute() const { return compute_; }
+
+ private:
+  void run_batch(std::span<const std::span<const int32_t>> texts, uint32_t n_tokens, float* out);
+  RecordingId recording(uint32_t n_rows);
+
+  std::unique_ptr<Device> device_;
+  Compute compute_;
+  EmbeddingSettings settings_;
+  std::unique_ptr<TextEncoder> encoder_;
+  uint32_t dimensions_;
+  Operand vectors_;                             // f32 [max_sequences, dimensions]
+  std::map<uint32_t, RecordingId> recordings_;  // by number of rows
+};
+
+}  // namespace vesper

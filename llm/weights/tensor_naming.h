@@ -1,0 +1,30 @@
+// How file formats spell a family's tensors, as tables: from a file's name to the canonical names
+// of weight_provider.h.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace vesper {
+
+struct TensorNaming {
+  using Row = std::pair<std::string_view, std::string_view>;  // file's spelling -> canonical
+
+  char separator;                    // before a name's last component
+  std::string_view optional_prefix;  // that some files put before every name; may be empty
+  std::vector<Row> whole;            // names that follow no pattern
+  std::vector<Row> stems;            // names outside layers, without their last component
+  std::vector<Row> layer_prefixes;   // what stands before a layer's number
+  // Names inside layers, without their last component. A canonical side of several names joined
+  // by '|' is a fused tensor: equal parts of its rows, in that order.
+  std::vector<Row> layer_stems;
+  std::vector<Row> leaves;  // the last component
+};
+
+// The canonical names of a file's tensor: one; several if it is fused; none if the table does not
+// have it.
+std::vector<std::string> canonical_names(const TensorNaming& naming, std::string_view file_name);
+
+}  // namespace vesper

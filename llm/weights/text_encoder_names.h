@@ -1,0 +1,10 @@
+// How file formats spell the tensors of models that encode text.
+#pragma once
+
+#include "llm/weights/tensor_naming.h"
+
+namespace vesper {
+
+extern const TensorNaming kHuggingFaceBertNaming;
+
+}  // namespace vesper

@@ -1,0 +1,239 @@
+// The embedder and its tokenizer on a tiny BERT, against plain loops.
+#include "embedder/embedder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "embedder/sentence_tokenizer.h"
+#include "error/error.h"
+#include "tests/cli/child_process.h"
+#include "tests/embedder/tiny_bert.h"
+
+namespace vesper {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using Ids = std::vector<int32_t>;
+
+std::unique_ptr<Device> cpu(uint32_t n_threads = 2) {
+  return open_device("cpu", DeviceOptions{.n_threads = n_threads});
+}
+
+std::vector<Ids> random_texts(std::initializer_list<size_t> lengths) {
+  std::mt19937 random(3);
+  std::vector<Ids> texts;
+  for (const size_t n : lengths) {
+    Ids& ids = texts.emplace_back(n);
+    for (int32_t& id : ids) id = static_cast<int32_t>(random() % 60);
+  }
+  return texts;
+}
+
+std::vector<float> embed(Embedder& embedder, const std::vector<Ids>& texts) {
+  std::vector<std::span<const int32_t>> spans(texts.begin(), texts.end());
+  std::vector<float> vectors(texts.size() * embedder.dimensions());
+  embedder.embed(spans, vectors.data());
+  return vectors;
+}
+
+std::vector<double> pooled(const TinyBert& bert, const Ids& ids, Pooling pooling, bool normalize) {
+  constexpr size_t kWidth = TinyBert::kWidth;
+  const std::vector<double> rows = bert.rows(ids);
+  std::vector<double> vector(kWidth);
+  double squares = 0;
+  for (size_t i = 0; i < kWidth; ++i) {
+    if (pooling == Pooling::kFirst) vector[i] = rows[i];
+    if (pooling == Pooling::kLast) vector[i] = rows[(ids.size() - 1) * kWidth + i];
+    if (pooling == Pooling::kMean) {
+      for (size_t r = 0; r < ids.size(); ++r) {
+        vector[i] += rows[r * kWidth + i] / static_cast<double>(ids.size());
+      }
+    }
+    squares += vector[i] * vector[i];
+  }
+  if (normalize) {
+    for (double& value : vector) value /= std::sqrt(squares);
+  }
+  return vector;
+}
+
+TEST(Embedder, GivesWhatPlainLoopsDoForPackedTextsOfAnyLengths) {
+  const TinyBert bert;
+  const std::vector<Ids> texts = random_texts({5, 1, 40, 17, 33, 2, 40, 8});
+  for (const auto& [mode, pooling] : {std::pair("mean_tokens", Pooling::kMean),
+                                      {"cls_token", Pooling::kFirst},
+                                      {"lasttoken", Pooling::kLast}}) {
+    for (const bool normalize : {true, false}) {
+      const TemporaryFolder folder;
+      bert.write(folder.path(), mode);
+      EmbedderOptions options;
+      if (!normalize) options.normalize = false;
+      options.batch_tokens = 64;
+      Embedder embedder(folder.path(), cpu(), Compute::kF32, options);
+      EXPECT_EQ(embedder.settings().pooling, pooling);
+      const std::vector<float> found = embed(embedder, texts);
+      for (size_t t = 0; t < texts.size(); ++t) {
+        const std::vector<double> wanted = pooled(bert, texts[t], pooling, normalize);
+        for (size_t i = 0; i < wanted.size(); ++i) {
+          ASSERT_NEAR(found[t * wanted.size() + i], wanted[i], 2e-5)
+              << mode << ", text " << t << ", number " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(Embedder, OfATextDoesNotDependOnItsBatchNorOnThreads) {
+  const TemporaryFolder folder;
+  TinyBert().write(folder.path());
+  const std::vector<Ids> texts = random_texts({5, 1, 40, 17, 33, 2, 40, 8});
+  for (const Compute compute : {Compute::kF32, Compute::kI8, Compute::kAuto}) {
+    Embedder together(folder.path(), cpu(3), compute);
+    Embedder alone(folder.path(), cpu(1), compute);
+    const std::vector<float> found = embed(together, texts);
+    for (size_t t = 0; t < texts.size(); ++t) {
+      const std::vector<float> one = embed(alone, {texts[t]});
+      for (size_t i = 0; i < one.size(); ++i) {
+        ASSERT_EQ(found[t * one.size() + i], one[i])
+            << compute_name(compute) << ", text " << t << ", number " << i;
+      }
+    }
+  }
+}
+
+TEST(Embedder, CutsMatryoshkaVectorsBeforeItNormalizesThem) {
+  const TinyBert bert;
+  const TemporaryFolder folder;
+  bert.write(folder.path());
+  EmbedderOptions options;
+  options.dimensions = 10;
+  Embedder embedder(folder.path(), cpu(), Compute::kF32, options);
+  const std::vector<Ids> texts = random_texts({9});
+  const std::vector<float> found = embed(embedder, texts);
+  ASSERT_EQ(found.size(), 10u);
+  const std::vector<double> whole = pooled(bert, texts[0], Pooling::kMean, false);
+  double squares = 0;
+  for (size_t i = 0; i < 10; ++i) squares += whole[i] * whole[i];
+  for (size_t i = 0; i < 10; ++i) EXPECT_NEAR(found[i], whole[i] / std::sqrt(squares), 2e-5);
+}
+
+TEST(Embedder, RefusesIdsAndLengthsThatTheModelDoesNotHave) {
+  const TemporaryFolder folder;
+  TinyBert().write(folder.path());
+  Embedder embedder(folder.path(), cpu(), Compute::kF32);
+  EXPECT_THROW(embed(embedder, {{2, 68, 3}}), Error);
+  EXPECT_THROW(embed(embedder, {{2, -1, 3}}), Error);
+  EXPECT_THROW(embed(embedder, {{}}), Error);
+  EXPECT_THROW(embed(embedder, {Ids(41, 5)}), Error);
+  EXPECT_NO_THROW(embed(embedder, {Ids(40, 67)}));
+  EmbedderOptions options;
+  options.dimensions = 65;
+  EXPECT_THROW(Embedder(folder.path(), cpu(), Compute::kF32, options), Error);
+  options = {};
+  options.max_tokens = 41;
+  EXPECT_THROW(Embedder(folder.path(), cpu(), Compute::kF32, options), Error);
+}
+
+std::string failure_of_loading(const TinyBert& bert,
+                               const std::map<std::string, std::string>& files) {
+  const TemporaryFolder folder;
+  bert.write(folder.path());
+  for (const auto& [name, text] : files) write_file(folder / name, text);
+  try {
+    Embedder embedder(folder.path(), cpu(), Compute::kF32);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kModel);
+    return error.what();
+  }
+  return "loaded";
+}
+
+TEST(Embedder, SaysWhatItDoesNotKnowOfAModel) {
+  const TinyBert bert;
+  EXPECT_EQ(failure_of_loading(bert, {}), "loaded");
+  EXPECT_THAT(failure_of_loading(
+                  bert, {{"modules.json", R"([{"type": "sentence_transformers.models.Dense"}])"}}),
+              HasSubstr("models.Dense"));
+  EXPECT_THAT(
+      failure_of_loading(bert, {{"1_Pooling/config.json", R"({"pooling_mode_max_tokens": true})"}}),
+      HasSubstr("pooling_mode_max_tokens"));
+  EXPECT_THAT(failure_of_loading(bert, {{"1_Pooling/config.json",
+                                         R"({"pooling_mode_mean_tokens": true,
+                                             "pooling_mode_cls_token": true})"}}),
+              HasSubstr("expected one pooling"));
+  const std::string sizes = R"("vocab_size": 68, "hidden_size": 64, "num_hidden_layers": 2,
+      "num_attention_heads": 2, "intermediate_size": 96, "max_position_embeddings": 40)";
+  EXPECT_EQ(failure_of_loading(bert, {{"config.json", R"({"model_type": "bert", )" + sizes + "}"}}),
+            "loaded");
+  EXPECT_THAT(
+      failure_of_loading(bert, {{"config.json", R"({"model_type": "bert", "hidden_act": "relu", )" +
+                                                    sizes + "}"}}),
+      HasSubstr("expected hidden_act \"gelu\", found \"relu\""));
+  EXPECT_THAT(failure_of_loading(bert, {{"config.json", R"({"model_type": "gpt2"})"}}),
+              HasSubstr("family gpt2"));
+}
+
+TEST(Embedder, ComparesEveryTensorWithWhatTheConfigurationSays) {
+  TinyBert bert;
+  bert.shapes["encoder.layer.1.output.dense.weight"] = {96, 64};
+  EXPECT_THAT(failure_of_loading(bert, {}),
+              HasSubstr("encoder.layer.1.output.dense.weight of shape [64, 96], found [96, 64]"));
+  bert = TinyBert();
+  bert.tensors.erase("encoder.layer.0.attention.self.key.weight");
+  bert.shapes.erase("encoder.layer.0.attention.self.key.weight");
+  EXPECT_THAT(failure_of_loading(bert, {}), HasSubstr("expected a tensor encoder.layers.0.attn.k"));
+}
+
+TEST(SentenceTokenizer, PutsSpecialTokensAroundATextAndCutsTheTextNotThem) {
+  const TemporaryFolder folder;
+  TinyBert().write(folder.path());
+  const SentenceTokenizer tokenizer{ModelFiles(folder.path())};
+  EXPECT_THAT(tokenizer.encode("The budgets, next year.", 40).ids,
+              ElementsAre(2, 4, 5, 11, 12, 9, 8, 13, 3));
+  const TokenizedText cut = tokenizer.encode("The budgets, next year.", 5);
+  EXPECT_THAT(cut.ids, ElementsAre(2, 4, 5, 11, 3));
+  EXPECT_EQ(cut.n_tokens, 9u);
+  EXPECT_THAT(tokenizer.encode("", 40).ids, ElementsAre(2, 3));
+  EXPECT_EQ(tokenizer.least_tokens(), 3u);
+}
+
+TEST(SentenceTokenizer, TakesTheSpellingOfASpecialTokenForIt) {
+  const TemporaryFolder folder;
+  TinyBert().write(folder.path());
+  const SentenceTokenizer tokenizer{ModelFiles(folder.path())};
+  EXPECT_THAT(tokenizer.encode("cat[SEP]cat [PAD]", 40).ids, ElementsAre(2, 6, 3, 6, 0, 3));
+}
+
+TEST(SentenceTokenizer, ReadsTokenizerJsonBeforeVocabTxt) {
+  const TemporaryFolder folder;
+  TinyBert().write(folder.path());
+  const std::string head = R"({"model": {"type": "WordPiece", "unk_token": "<u>",
+      "vocab": {"<u>": 0, "<s>": 1, "</s>": 2, "Cat": 3, "cat": 4}},
+      "added_tokens": [{"id": 1, "content": "<s>"}], )";
+  const std::string cased = R"("normalizer": {"type": "BertNormalizer", "lowercase": false}, )";
+  write_file(folder / "tokenizer.json", head + cased +
+                                            R"("post_processor": {"type": "BertProcessing",
+      "cls": ["<s>", 1], "sep": ["</s>", 2]}})");
+  EXPECT_THAT(SentenceTokenizer(ModelFiles(folder.path())).encode("Cat cat", 9).ids,
+              ElementsAre(1, 3, 4, 2));
+  write_file(folder / "tokenizer.json",
+             head + cased + R"("post_processor": {"type": "TemplateProcessing",
+      "single": [{"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "e"}}],
+      "special_tokens": {"e": {"ids": [2, 2]}}}})");
+  EXPECT_THAT(SentenceTokenizer(ModelFiles(folder.path())).encode("Cat dog", 9).ids,
+              ElementsAre(3, 0, 2, 2));
+  for (const char* wrong : {"{}", R"({"model": {"type": "Nonsense"}})", "[]",
+                            R"({"model": {"type": "WordPiece", "vocab": {"[UNK]": -1}}})"}) {
+    write_file(folder / "tokenizer.json", wrong);
+    EXPECT_THROW(SentenceTokenizer{ModelFiles(folder.path())}, Error) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace vesper

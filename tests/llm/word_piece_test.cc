@@ -1,0 +1,87 @@
+// BERT's normalizer and WordPiece, on a vocabulary of a few tokens.
+#include "llm/tokenizer/word_piece.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<std::string> words_of(std::string_view text, const BertNormalization& how = {}) {
+  std::vector<std::string> words;
+  split_bert_words(text, how, [&](std::string_view word) { words.emplace_back(word); });
+  return words;
+}
+
+TEST(BertWords, AreCutAtWhiteSpaceAndAroundEachPunctuationMark) {
+  EXPECT_THAT(words_of(" one\ttwo\u3000three\nfour "), ElementsAre("one", "two", "three", "four"));
+  EXPECT_THAT(words_of("don't $5.99—ok?!"),
+              ElementsAre("don", "'", "t", "$", "5", ".", "99", "—", "ok", "?", "!"));
+  EXPECT_THAT(words_of(""), ElementsAre());
+}
+
+TEST(BertWords, LoseAccentsAndCase) {
+  EXPECT_THAT(words_of("Café NAÏVE Ångström İstanbul"),
+              ElementsAre("cafe", "naive", "angstrom", "istanbul"));
+  // Hangul decomposes as well.
+  EXPECT_THAT(words_of("\uac01"), ElementsAre("\u1100\u1161\u11a8"));
+}
+
+TEST(BertWords, KeepAccentsAndCaseWhereTheModelDoes) {
+  BertNormalization cased;
+  cased.lower_case = cased.strip_accents = false;
+  EXPECT_THAT(words_of("Café", cased), ElementsAre("Café"));
+  BertNormalization accents;
+  accents.strip_accents = false;
+  EXPECT_THAT(words_of("Café İ", accents), ElementsAre("café", "i\u0307"));
+}
+
+TEST(BertWords, AreSingleChineseCharacters) {
+  EXPECT_THAT(words_of("a東京b"), ElementsAre("a", "東", "京", "b"));
+  BertNormalization together;
+  together.space_chinese_characters = false;
+  EXPECT_THAT(words_of("a東京b", together), ElementsAre("a東京b"));
+}
+
+TEST(BertWords, LoseControlCharactersAndWhatIsNoUtf8) {
+  EXPECT_THAT(words_of(std::string_view("a\0b\x07" "c\u200dd\ufeff\xff" "e\x0b" "f", 18)),
+              ElementsAre("abcdef"));
+}
+
+const WordPiece& small() {
+  static const WordPiece words({"[UNK]", "un", "##aff", "##able", "##a", "able", "東", "a", "##東"},
+                               {});
+  return words;
+}
+
+std::vector<int32_t> ids_of(std::string_view text) {
+  std::vector<int32_t> ids;
+  small().encode(text, ids);
+  return ids;
+}
+
+TEST(WordPiece, TakesTheLongestTokenEachTime) {
+  EXPECT_THAT(ids_of("Unaffable able"), ElementsAre(1, 2, 3, 5));
+  EXPECT_THAT(ids_of("a東 東"), ElementsAre(7, 6, 6));
+}
+
+TEST(WordPiece, HasOneUnknownTokenForAWordThatCannotBePutTogether) {
+  EXPECT_THAT(ids_of("unaffx a"), ElementsAre(0, 7));
+  EXPECT_THAT(ids_of("!a"), ElementsAre(0, 7));
+}
+
+TEST(WordPiece, TakesWordsOfUpToAHundredCharacters) {
+  EXPECT_EQ(ids_of(std::string(100, 'a')).size(), 100u);
+  EXPECT_THAT(ids_of(std::string(101, 'a')), ElementsAre(0));
+}
+
+TEST(WordPiece, NeedsATokenForUnknownWords) {
+  EXPECT_THROW(WordPiece({"a", "b"}, {}), Error);
+}
+
+}  // namespace
+}  // namespace vesper
