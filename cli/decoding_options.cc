@@ -170,6 +170,7 @@ void DecodingOptions::add_prompts(CLI::App& app) {
 }
 
 void DecodingOptions::add_times(CLI::App& app) {
+  app.add_flag("--reference", decoding_.reference);
   app.add_flag("--without-timestamps", decoding_.without_timestamps);
   add_value(app, "--clip-timestamps",
             [this](const std::string& text) { decoding_.clip_timestamps = parse_clips(text); });

@@ -22,6 +22,14 @@ std::string short_number(double value) {
   return text.data();
 }
 
+// As much of a text as fits a line.
+std::string beginning_of(const std::string& text) {
+  constexpr size_t kLongest = 60;
+  return text.size() <= kLongest
+             ? text
+             : text.substr(0, valid_utf8_prefix({text.data(), kLongest})) + "...";
+}
+
 class TextReport final : public JobReport {
  public:
   TextReport(const std::string& program, bool quiet, bool verbose)
@@ -64,8 +72,15 @@ class TextReport final : public JobReport {
             double elapsed_s) override {
     progress_.clear();
     if (!verbose_) return;
-    note(job.file + ": " + short_number(transcript.duration_s) + " s of speech in \"" +
-         transcript.language + "\" transcribed in " + short_number(elapsed_s) + " s (" +
+    for (const DroppedSpan& span : transcript.dropped) {
+      note(job.file + ": " + short_number(span.start_s) + " to " + short_number(span.end_s) +
+           " s left out (" + span.reason + "): \"" + beginning_of(span.text) + "\"");
+    }
+    const std::string language = transcript.language.empty()
+                                     ? " s without speech"
+                                     : " s of speech in \"" + transcript.language + "\"";
+    note(job.file + ": " + short_number(transcript.duration_s) + language + " transcribed in " +
+         short_number(elapsed_s) + " s (" +
          short_number(speed_of(transcript.duration_s, elapsed_s)) + "x real time)");
   }
 

@@ -83,6 +83,9 @@ switches a threshold off:
       --compression-ratio-threshold X     more than this is a failure (2.4)
       --logprob-threshold X               less than this is a failure (-1.0)
       --no-speech-threshold X             more than this is silence (0.6)
+      --reference                         these thresholds alone, as openai-
+                                          whisper: no rules of our own against
+                                          what was never said, and loops
 )";
 
 constexpr std::string_view kPrompts =

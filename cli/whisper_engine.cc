@@ -117,6 +117,10 @@ class WhisperEngine final : public TranscriptionEngine {
         });
     transcript.duration_s = duration_s;
     for (Segment& segment : transcript.segments) segment = in_recording(segment, timeline);
+    for (DroppedSpan& span : transcript.dropped) {
+      span.start_s = timeline.start_s(span.start_s);
+      span.end_s = timeline.end_s(span.end_s);
+    }
     return transcript;
   }
 

@@ -42,6 +42,10 @@ struct DecodingSettings {
   std::optional<double> logprob_threshold = -1.0;           // mean log-probability, below: failed
   std::optional<double> compression_ratio_threshold = 2.4;  // above it: repetitive, failed
 
+  // openai-whisper's rules alone: without ours against what was not said
+  // (decoder/speech_evidence.h) and against loops (decoder/repetition.h).
+  bool reference = false;
+
   bool condition_on_previous_text = true;
   std::string initial_prompt;         // text before the first window
   bool carry_initial_prompt = false;  // before every window

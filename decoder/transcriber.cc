@@ -1,12 +1,13 @@
 #include "decoder/transcriber.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
+#include "decoder/repetition.h"
 #include "decoder/segment_cutting.h"
+#include "decoder/speech_evidence.h"
 #include "decoder/suppressed_tokens.h"
 #include "decoder/window_segments.h"
 #include "decoder/word_times.h"
@@ -18,16 +19,28 @@ namespace {
 constexpr double kFrameSeconds = 0.01, kFramesPerSecond = 100;
 constexpr double kTimestampSeconds = 0.02;
 
-// How repetitive a text is: its bytes over its deflated bytes, as the reference measures it.
-double compression_ratio(const std::string& text) {
-  if (text.empty()) return 0;
-  uLongf n_deflated = compressBound(text.size());
-  std::vector<Bytef> deflated(n_deflated);
-  if (compress(deflated.data(), &n_deflated, reinterpret_cast<const Bytef*>(text.data()),
-               text.size()) != Z_OK) {
-    throw Error(ErrorKind::kInternal, "zlib could not deflate a window's text");
-  }
-  return static_cast<double>(text.size()) / static_cast<double>(n_deflated);
+// The reasons in Transcript::dropped.
+constexpr const char* kNoSpeech = "no speech";
+constexpr const char* kLoop = "loop";
+
+// Silence beside the loudest of the recording: nothing for a model to hear.
+bool is_uniform(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [&](float x) { return x == values.front(); });
+}
+
+// The loudest log10 mel energy that speech close to a microphone has, about (-0.7 to 1.9 in the
+// recordings that the tests use), and what is faint beside it.
+constexpr float kUsualLoudest = 1.0f, kFaint = 0.0f;
+
+// A scaled window of log-mel as loud as speech usually is, if it is faint: the model knows faint
+// speech less well from silence. Whether it was.
+bool raise_if_faint(std::span<float> values) {
+  const auto scaled = [](float log_mel) { return (log_mel + 4) / 4; };
+  const float loudest = *std::max_element(values.begin(), values.end());
+  if (loudest >= scaled(kFaint)) return false;
+  const float gain = scaled(kUsualLoudest) - loudest;
+  for (float& value : values) value += gain;
+  return true;
 }
 
 // Frames [begin, end).
@@ -45,6 +58,12 @@ std::vector<Clip> clips_of(const std::vector<double>& seconds, uint64_t n_conten
   for (size_t i = 0; i == 0 || i < seconds.size(); i += 2)
     clips.push_back({frame(i), frame(i + 1)});
   return clips;
+}
+
+DecodeTask without_previous(DecodeTask task) {
+  task.prompt.erase(task.prompt.begin(), task.prompt.begin() + task.start_of_transcript);
+  task.start_of_transcript = 0;
+  return task;
 }
 
 // A window's place among the recording's, and the user's seed, in one number.
@@ -112,41 +131,95 @@ DecodeTask Transcriber::task_for(const PromptHistory& history, const std::string
   return task;
 }
 
-std::string Transcriber::text_of(const std::vector<int32_t>& ids) const {
+std::vector<int32_t> Transcriber::spoken(const std::vector<int32_t>& ids) const {
   std::vector<int32_t> spoken;
   std::copy_if(ids.begin(), ids.end(), std::back_inserter(spoken),
                [&](int32_t id) { return id < model_.tokens().eot; });
-  return model_.tokenizer().decode(spoken);
+  return spoken;
+}
+
+std::string Transcriber::text_of(const std::vector<int32_t>& ids) const {
+  return model_.tokenizer().decode(spoken(ids));
+}
+
+Transcriber::Decoded Transcriber::attempt(const DecodeTask& task, double temperature,
+                                          const DecodingSettings& settings) {
+  Search search;
+  search.temperature = temperature;
+  search.length_penalty = settings.length_penalty;
+  search.repetition_penalty = settings.repetition_penalty;
+  search.no_repeat_ngram_size = settings.no_repeat_ngram_size;
+  if (search.temperature > 0) {
+    search.n_candidates = settings.best_of;
+  } else if (settings.beam_size > 1) {
+    search.n_candidates = settings.beam_size;
+    search.max_finished = most_finished(settings);
+  }
+  Decoded decoded;
+  decoded.temperature = temperature;
+  decoded.result = std::move(model_.decoder().decode({&task, 1}, search).front());
+  const std::string text = trimmed(text_of(decoded.result.tokens));
+  decoded.evidence.no_speech_prob = decoded.result.no_speech_prob;
+  decoded.evidence.avg_logprob = decoded.result.avg_logprob();
+  decoded.evidence.compression_ratio = compression_ratio(text);
+  const std::vector<int32_t> words = spoken(decoded.result.tokens);
+  decoded.evidence.loops = find_loop(words).has_value();
+  decoded.evidence.is_one_loop = is_one_loop(words);
+  decoded.evidence.has_words = has_words(text);
+  decoded.is_silent = is_silent(decoded.evidence, settings);
+  return decoded;
 }
 
 Transcriber::Decoded Transcriber::decode(DecodeTask task, const DecodingSettings& settings,
                                          uint32_t seed) {
-  Decoded decoded;
-  for (size_t i = 0; i < settings.temperatures.size(); ++i) {
-    Search search;
-    search.temperature = decoded.temperature = settings.temperatures[i];
-    search.length_penalty = settings.length_penalty;
-    search.repetition_penalty = settings.repetition_penalty;
-    search.no_repeat_ngram_size = settings.no_repeat_ngram_size;
-    if (search.temperature > 0) {
-      search.n_candidates = settings.best_of;
-    } else if (settings.beam_size > 1) {
-      search.n_candidates = settings.beam_size;
-      search.max_finished = most_finished(settings);
-    }
+  std::optional<Decoded> best;
+  bool is_alone = task.start_of_transcript == 0;  // without the text before it
+  bool always_loops = true, is_drawn = false;
+  for (size_t i = 0; i < settings.temperatures.size();) {
     task.seed = mix_bits(seed + static_cast<uint32_t>(i));
-    decoded.result = std::move(model_.decoder().decode({&task, 1}, search).front());
-    decoded.compression_ratio = compression_ratio(trimmed(text_of(decoded.result.tokens)));
-
-    const double avg_logprob = decoded.result.avg_logprob();
-    const bool repetitive = settings.compression_ratio_threshold &&
-                            decoded.compression_ratio > *settings.compression_ratio_threshold;
-    const bool improbable = settings.logprob_threshold && avg_logprob < *settings.logprob_threshold;
-    const bool silent = settings.no_speech_threshold && improbable &&
-                        decoded.result.no_speech_prob > *settings.no_speech_threshold;
-    if (silent || (!repetitive && !improbable)) break;
+    Decoded decoded = attempt(task, settings.temperatures[i], settings);
+    decoded.is_alone = is_alone;
+    always_loops = always_loops && decoded.evidence.loops;
+    is_drawn = is_drawn || decoded.temperature > 0;
+    const bool is_silent =
+        decoded.is_silent &&
+        (is_alone || settings.reference || is_silent_by_reference(decoded.evidence, settings));
+    if (is_silent || !(decoded.is_silent || has_failed(decoded.evidence, settings))) return decoded;
+    if (!best || settings.reference || is_better(decoded.evidence, best->evidence, settings)) {
+      best = std::move(decoded);
+    }
+    // What went before is what a window most often fails by.
+    if (!settings.reference && !is_alone) {
+      task = without_previous(std::move(task));
+      is_alone = true;
+    } else {
+      ++i;
+    }
   }
-  return decoded;
+  best->is_chant = always_loops && is_drawn && best->result.tokens.size() + 1 < task.max_tokens;
+  return *std::move(best);
+}
+
+void Transcriber::drop_loop(WindowSegments& window, uint64_t seek, Transcript& transcript) const {
+  const std::vector<WindowSegment> looped = take_loop(window.segments, model_.tokens().eot);
+  if (looped.empty()) return;
+  // What follows the text before the loop is worth a window of its own, if that text is not so
+  // short that it would be much the same window again.
+  constexpr double kWorthAnotherS = 5;
+  const double start_s = static_cast<double>(seek) * kFrameSeconds;
+  if (!window.segments.empty()) {
+    const double kept_end_s = window.segments.back().end_s;
+    if (kept_end_s >= start_s + kWorthAnotherS && kept_end_s <= looped.front().start_s) {
+      window.advance_frames =
+          static_cast<uint32_t>(std::lround((kept_end_s - start_s) / kFrameSeconds));
+      window.to_the_end = false;
+      return;
+    }
+  }
+  window.to_the_end = true;
+  std::string text;
+  for (const WindowSegment& segment : looped) text += text_of(segment.tokens);
+  transcript.dropped.push_back({looped.front().start_s, looped.back().end_s, kLoop, trimmed(text)});
 }
 
 void Transcriber::add_word_times(std::vector<Segment>& segments, const WindowPlace& window,
@@ -227,6 +300,7 @@ Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSett
   std::vector<float> window(size_t{model_.n_frames()} * model_.n_mels());
   bool is_first = true;
   double last_speech_s = 0;
+  bool language_is_found = !transcript.language.empty();
   for (const Clip& clip : clips_of(settings.clip_timestamps, n_content)) {
     for (uint64_t seek = clip.begin; seek < clip.end;) {
       if (on_progress) on_progress(static_cast<double>(seek) * kFrameSeconds, total_s);
@@ -237,27 +311,48 @@ Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSett
       cut.n_frames = model_.n_frames();
       cut.end_frame = clip.end;
       mel.window(cut, window.data());
-      const float* const windows[] = {window.data()};
-      model_.encode(windows);
-      if (transcript.language.empty()) {
-        const Language detected = detect_language();
-        transcript.language = detected.code;
-        transcript.language_probability = detected.probability;
-      }
-      const DecodeTask task = task_for(history, transcript.language, is_first, settings);
-      is_first = false;
-      const Decoded decoded = decode(task, settings, window_seed(settings.seed, seek));
-      const DecodeResult& result = decoded.result;
-
-      const bool is_silent =
-          settings.no_speech_threshold && result.no_speech_prob > *settings.no_speech_threshold &&
-          !(settings.logprob_threshold && result.avg_logprob() > *settings.logprob_threshold);
-      if (is_silent) {
+      if (!settings.reference && is_uniform({window.data(), size_t{n_frames} * model_.n_mels()})) {
         seek += n_frames;
         continue;
       }
-      const WindowSegments cut_segments =
+      const float* const windows[] = {window.data()};
+      model_.encode(windows);
+      const auto window_task = [&] {
+        if (!language_is_found) {
+          const Language detected = detect_language();
+          transcript.language = detected.code;
+          transcript.language_probability = detected.probability;
+        }
+        return task_for(history, transcript.language, is_first, settings);
+      };
+      const DecodeTask task = window_task();
+      Decoded decoded = decode(task, settings, window_seed(settings.seed, seek));
+      if (decoded.is_silent && !settings.reference &&
+          raise_if_faint({window.data(), size_t{n_frames} * model_.n_mels()})) {
+        model_.encode(windows);
+        Decoded raised =
+            attempt(without_previous(window_task()), settings.temperatures.front(), settings);
+        if (is_surely_speech(raised.evidence, settings)) decoded = std::move(raised);
+      }
+      is_first = false;
+      const DecodeResult& result = decoded.result;
+
+      if (decoded.is_silent) {
+        if (!is_silent_by_reference(decoded.evidence, settings)) {
+          const double start_s = static_cast<double>(seek) * kFrameSeconds;
+          transcript.dropped.push_back({start_s, start_s + n_frames * kFrameSeconds, kNoSpeech,
+                                        trimmed(text_of(result.tokens))});
+        }
+        seek += n_frames;
+        continue;
+      }
+      language_is_found = true;
+      if (decoded.is_alone && !task.prompt.empty()) history.forget();
+      WindowSegments cut_segments =
           cut_window(result.tokens, tokens.timestamp_begin, seek, n_frames);
+      if (decoded.evidence.loops && !decoded.is_chant && !settings.reference) {
+        drop_loop(cut_segments, seek, transcript);
+      }
       std::vector<Segment> segments;
       for (const WindowSegment& part : cut_segments.segments) {
         Segment& segment = segments.emplace_back();
@@ -268,12 +363,12 @@ Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSett
         segment.tokens = part.tokens;
         segment.avg_logprob = result.avg_logprob();
         segment.no_speech_prob = result.no_speech_prob;
-        segment.compression_ratio = decoded.compression_ratio;
+        segment.compression_ratio = decoded.evidence.compression_ratio;
         segment.temperature = decoded.temperature;
         segment.language = transcript.language;
       }
       uint64_t next_seek = seek + cut_segments.advance_frames;
-      if (settings.word_timestamps) {
+      if (settings.word_timestamps && !segments.empty()) {
         const WindowPlace place{seek, n_frames, model_.n_frames(), n_content, last_speech_s};
         const AfterWindow after =
             time_window(segments, place, next_seek, cut_segments.to_the_end, settings);
@@ -299,6 +394,10 @@ Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSett
       }
       seek = next_seek;
     }
+  }
+  if (!language_is_found && !settings.reference) {
+    transcript.language.clear();
+    transcript.language_probability = 0;
   }
   if (on_progress) on_progress(total_s, total_s);
   return transcript;

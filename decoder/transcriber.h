@@ -1,5 +1,5 @@
 // A recording's log-mel in, its segments out: the walk over 30 s windows of openai-whisper's
-// transcribe.py.
+// transcribe.py, which says nothing where nothing was said.
 //
 // Each window is decoded with the text before it as a prompt; its timestamps say which segments it
 // has and where the next window begins. Called by the programs; of what one window yields,
@@ -14,8 +14,10 @@
 #include "decoder/decoding_settings.h"
 #include "decoder/hallucinations.h"
 #include "decoder/prompt_history.h"
+#include "decoder/speech_evidence.h"
 #include "decoder/transcript.h"
 #include "decoder/whisper_model.h"
+#include "decoder/window_segments.h"
 
 namespace vesper {
 
@@ -39,7 +41,10 @@ class Transcriber {
   struct Decoded {
     DecodeResult result;
     double temperature = 0;
-    double compression_ratio = 0;
+    WindowEvidence evidence;
+    bool is_silent = false;  // by is_silent of decoder/speech_evidence.h
+    bool is_alone = false;   // decoded without the text before the window
+    bool is_chant = false;   // it loops however it is decoded: somebody does say it many times
   };
 
   // The language of the window that was encoded last.
@@ -54,8 +59,15 @@ class Transcriber {
   DecodeTask task_for(const PromptHistory& history, const std::string& language, bool is_first,
                       const DecodingSettings& settings) const;
   // Decodes the window that was encoded last, at one temperature after another until the result
-  // passes the thresholds. `seed` is the window's own.
+  // passes the thresholds; after the first without the text before it. If none passes, the result
+  // is the best of all (in the reference the last). `seed` is the window's own.
   Decoded decode(DecodeTask task, const DecodingSettings& settings, uint32_t seed);
+  Decoded attempt(const DecodeTask& task, double temperature, const DecodingSettings& settings);
+  // Takes from a window's segments what only goes round: its rest becomes the next window's, or is
+  // noted as dropped.
+  void drop_loop(WindowSegments& window, uint64_t seek, Transcript& transcript) const;
+  // The tokens that are text.
+  std::vector<int32_t> spoken(const std::vector<int32_t>& ids) const;
   std::string text_of(const std::vector<int32_t>& ids) const;
   // Gives the words to the segments of the window that was encoded last.
   void add_word_times(std::vector<Segment>& segments, const WindowPlace& window,

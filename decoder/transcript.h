@@ -33,11 +33,21 @@ struct Segment {
   std::vector<Word> words;       // empty unless word times were asked for
 };
 
+// What the model made of a stretch of sound and the transcript leaves out.
+struct DroppedSpan {
+  double start_s = 0, end_s = 0;
+  std::string reason;  // "no speech", or "loop" for what went round and round
+  std::string text;    // trimmed
+};
+
 struct Transcript {
-  std::string language;             // of the recording: given, or detected in its first window
+  // Of the recording: given, or detected in its first window with speech. Empty if nothing could be
+  // heard at all.
+  std::string language;
   double language_probability = 0;  // 1 if the language was given or the model knows only one
   double duration_s = 0;            // of the recording
   std::vector<Segment> segments;
+  std::vector<DroppedSpan> dropped;  // in order; what openai-whisper leaves out too is not noted
 };
 
 }  // namespace vesper

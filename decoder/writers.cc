@@ -282,8 +282,17 @@ class JsonWriter : public TranscriptWriter {
   void end(const Transcript& transcript) override {
     std::string text;
     for (const Segment& segment : transcript.segments) text += segment.text;
+    Json dropped = Json::array();
+    for (const DroppedSpan& span : transcript.dropped) {
+      dropped.push_back(Json{{"start", seconds_rounded(span.start_s)},
+                             {"end", seconds_rounded(std::max(span.start_s, span.end_s))},
+                             {"reason", span.reason},
+                             {"text", valid_utf8(span.text)}});
+    }
+    const Json language =
+        transcript.language.empty() ? Json(nullptr) : Json(valid_utf8(transcript.language));
     sink_(" ],\n \"text\": " + Json(valid_utf8(text)).dump() +
-          ",\n \"language\": " + Json(valid_utf8(transcript.language)).dump() +
+          ",\n \"dropped\": " + dropped.dump() + ",\n \"language\": " + language.dump() +
           ",\n \"language_probability\": " + number(transcript.language_probability).dump() +
           ",\n \"duration\": " + seconds_rounded(transcript.duration_s).dump() + "}\n");
   }

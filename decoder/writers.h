@@ -11,7 +11,8 @@
 //   csv    the same with commas, the text quoted (RFC 4180)
 //   lrc    lyrics, [mm:ss.xx]text; with word times <mm:ss.xx> stands before each word
 //   json   one object: text, segments, language; beside openai-whisper's keys: file, model,
-//          duration, language_probability, and each segment's language
+//          duration, language_probability (null where nothing was heard), each segment's
+//          language, and as `dropped` what was left out: start, end, reason, text
 //   jsonl  an object a line for each segment, with the file's name in it
 //
 // Whatever bytes a segment holds, the output is valid UTF-8 and cannot be taken for markup: an

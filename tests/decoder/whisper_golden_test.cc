@@ -164,8 +164,10 @@ class WhisperGolden : public testing::TestWithParam<Case> {};
 TEST_P(WhisperGolden, GreedyTextAndTimesAtF32AreThoseOfTheReference) {
   const auto model = load(GetParam().golden->model, GetParam().device, Compute::kF32);
   for (const Golden::Sentence& sentence : GetParam().golden->sentences) {
+    DecodingSettings reference;
+    reference.reference = true;
     const Transcript transcript =
-        Transcriber(*model).transcribe(log_mel(*model, sentence.number), {}, {}, {});
+        Transcriber(*model).transcribe(log_mel(*model, sentence.number), reference, {}, {});
     EXPECT_EQ(transcript.language, "en");
     ASSERT_EQ(transcript.segments.size(), 1u) << sentence.number;
     EXPECT_EQ(transcript.segments[0].text, sentence.text);

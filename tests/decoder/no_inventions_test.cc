@@ -1,0 +1,178 @@
+// Real models on sound without a word in it, and on speech that is hard to hear: nothing is
+// invented, and nothing that was said is lost.
+//
+// The recordings are those of Debian's pocketsphinx-testdata, the models those that
+// scripts/fetch-models.sh gets.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sndfile.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "audio/recording.h"
+#include "cli/model_lookup.h"
+#include "cli/whisper_engine.h"
+#include "tests/audio/made_recordings.h"
+#include "tests/decoder/made_sounds.h"
+
+namespace vesper {
+namespace {
+
+using Samples = std::vector<float>;
+constexpr size_t kSecond = 16000;
+
+Samples silence(size_t n) { return Samples(n, 0.0f); }
+
+Samples scaled(Samples samples, double decibels) {
+  const auto gain = static_cast<float>(std::pow(10, decibels / 20));
+  for (float& x : samples) x *= gain;
+  return samples;
+}
+
+Samples joined(Samples a, const Samples& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// `speech` with `sound` as much less powerful.
+Samples mixed(Samples speech, const Samples& sound, double decibels) {
+  double p = 0, q = 0;
+  for (size_t i = 0; i < speech.size(); ++i) {
+    p += speech[i] * speech[i];
+    q += sound[i] * sound[i];
+  }
+  const auto gain = static_cast<float>(std::sqrt(p / q * std::pow(10, -decibels / 10)));
+  for (size_t i = 0; i < speech.size(); ++i) speech[i] += gain * sound[i];
+  return speech;
+}
+
+Samples sentence(const std::string& number) {
+  RecordingReader reader(AudioReader(
+      "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-" + number +
+      ".wav"));
+  Samples samples(10 * kSecond);
+  samples.resize(reader.read(samples.data(), samples.size()));
+  return samples;
+}
+
+std::vector<std::string> words(const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream stream(text);
+  for (std::string word; stream >> word;) {
+    std::erase_if(word, [](char c) { return std::ispunct(static_cast<unsigned char>(c)); });
+    for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (!word.empty()) words.push_back(word);
+  }
+  return words;
+}
+
+// Words to insert, delete or replace.
+size_t word_differences(const std::string& a, const std::string& b) {
+  const std::vector<std::string> from = words(a), to = words(b);
+  std::vector<size_t> row(to.size() + 1);
+  for (size_t j = 0; j <= to.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= from.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= to.size(); ++j) {
+      const size_t replaced = diagonal + (from[i - 1] != to[j - 1]);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row.back();
+}
+
+class NoInventions : public testing::TestWithParam<const char*> {
+ protected:
+  Transcript transcribe(const Samples& samples, DecodingSettings settings = {}) {
+    const std::string path = folder_.file("sound.wav");
+    write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 16000, samples);
+    settings.temperatures = {0, 0.2, 0.4, 0.6, 0.8, 1};
+    settings.language = "en";
+    return engine_->transcribe(path, settings, {}, {});
+  }
+  static std::string text(const Transcript& transcript) {
+    std::string text;
+    for (const Segment& segment : transcript.segments) text += segment.text;
+    return text;
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<TranscriptionEngine> engine_ = [] {
+    ModelLookup lookup;
+    lookup.offline = true;
+    EngineSettings settings;
+    settings.model = find_model(GetParam(), lookup);
+    settings.device = "cpu";
+    settings.n_candidates = 5;
+    return load_whisper_engine(settings);
+  }();
+};
+
+TEST_P(NoInventions, SaysNothingInSilence) {
+  EXPECT_EQ(text(transcribe(silence(35 * kSecond))), "");
+  EXPECT_EQ(text(transcribe(noise(0.01f, 31 * kSecond, 1))), "");
+  // As quiet as 16 bits have it.
+  EXPECT_EQ(text(transcribe(noise(0.00005f, 5 * kSecond, 2))), "");
+}
+
+TEST_P(NoInventions, SaysNothingInSoundsAndNotesWhatItLeavesOut) {
+  size_t n_noted = 0;
+  for (const MadeSound& sound : made_sounds()) {
+    const Transcript transcript = transcribe(scaled(sound.make(15 * kSecond, 1), -9));
+    EXPECT_EQ(text(transcript), "") << sound.name;
+    for (const DroppedSpan& span : transcript.dropped) {
+      EXPECT_EQ(span.reason, "no speech") << sound.name;
+      EXPECT_NE(span.text, "") << sound.name;
+      EXPECT_EQ(span.start_s, 0) << sound.name;
+      EXPECT_NEAR(span.end_s, 15, 0.011) << sound.name;
+      ++n_noted;
+    }
+  }
+  EXPECT_GT(n_noted, 0u);  // what openai-whisper would have shown
+}
+
+TEST_P(NoInventions, KeepsWhatWasSaidSoftly) {
+  const Samples loud = sentence("0920");
+  const std::string said = text(transcribe(loud));
+  EXPECT_EQ(words(said).size(), 18u);
+  EXPECT_LE(word_differences(text(transcribe(scaled(loud, -30))), said), 1u);
+  EXPECT_LE(word_differences(text(transcribe(scaled(loud, -62))), said), 1u);
+}
+
+TEST_P(NoInventions, KeepsWhatWasSaidInNoise) {
+  const Samples speech = sentence("0920");
+  const std::string said = text(transcribe(speech));
+  EXPECT_LE(word_differences(text(transcribe(mixed(speech, noise(1, speech.size(), 3), 10))), said),
+            1u);
+}
+
+TEST_P(NoInventions, SaysNothingMoreAfterSpeech) {
+  const Samples speech = sentence("0890");
+  const std::string said = text(transcribe(speech));
+  EXPECT_EQ(words(said).size(), 12u);
+  const Samples after = scaled(made_sounds()[7].make(40 * kSecond, 1), -12);
+  EXPECT_LE(word_differences(text(transcribe(joined(speech, after))), said), 1u);
+}
+
+TEST_P(NoInventions, HasNoSuchRulesInTheReference) {
+  DecodingSettings reference;
+  reference.reference = true;
+  reference.logprob_threshold = std::nullopt;
+  reference.no_speech_threshold = std::nullopt;
+  const Transcript transcript = transcribe(noise(0.01f, 5 * kSecond, 1), reference);
+  EXPECT_TRUE(transcript.dropped.empty());
+  EXPECT_FALSE(transcript.segments.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, NoInventions, testing::Values("tiny.en", "base"),
+                         [](const testing::TestParamInfo<const char*>& info) {
+                           return info.index == 0 ? "tiny_en" : "base";
+                         });
+
+}  // namespace
+}  // namespace vesper
