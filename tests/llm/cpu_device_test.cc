@@ -4,7 +4,6 @@
 
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <numeric>
@@ -14,42 +13,8 @@
 #include "llm/cpu/buffer_memory.h"
 #include "llm/cpu/cpu_features.h"
 #include "llm/cpu/thread_pool.h"
+#include "tests/llm/counted_allocations.h"
 #include "tests/llm/cpu_fixture.h"
-
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
-#define VESPER_COUNTS_ALLOCATIONS 1
-namespace {
-std::atomic<uint64_t> allocations{0};
-}
-extern "C" {
-void* __libc_malloc(size_t);
-void* __libc_calloc(size_t, size_t);
-void* __libc_realloc(void*, size_t);
-void* __libc_memalign(size_t, size_t);
-
-void* malloc(size_t n) {
-  ++allocations;
-  return __libc_malloc(n);
-}
-void* calloc(size_t n, size_t size) {
-  ++allocations;
-  return __libc_calloc(n, size);
-}
-void* realloc(void* old, size_t n) {
-  ++allocations;
-  return __libc_realloc(old, n);
-}
-void* aligned_alloc(size_t alignment, size_t n) {
-  ++allocations;
-  return __libc_memalign(alignment, n);
-}
-int posix_memalign(void** to, size_t alignment, size_t n) {
-  ++allocations;
-  *to = __libc_memalign(alignment, n);
-  return *to != nullptr ? 0 : ENOMEM;
-}
-}
-#endif
 
 namespace vesper::testing {
 namespace {
@@ -231,19 +196,18 @@ TEST(CpuDevice, StopsReplayingOnceTheStopIsSet) {
   EXPECT_TRUE(after == decoder.everything());
 }
 
-#ifdef VESPER_COUNTS_ALLOCATIONS
 TEST(CpuDevice, AllocatesNothingInAHundredReplays) {
+  if (!kAllocationsAreCounted) GTEST_SKIP() << "sanitizers bring an allocator of their own";
   for (const Compute compute : computes()) {
     SmallDecoder decoder({3, false, 0}, compute);
-    const uint64_t before = allocations;
+    const uint64_t before = n_allocations();
     for (int i = 0; i < 100; ++i) decoder.run(1);
-    EXPECT_EQ(allocations, before) << "compute " << static_cast<int>(compute);
+    EXPECT_EQ(n_allocations(), before) << "compute " << static_cast<int>(compute);
     // That this test sees allocations at all.
     decoder.everything();
-    EXPECT_GT(allocations, before);
+    EXPECT_GT(n_allocations(), before);
   }
 }
-#endif
 
 template <class Body>
 std::string message_of(const Body& body, ErrorKind kind) {
