@@ -22,6 +22,8 @@ SpeechOptions::SpeechOptions(CLI::App& app) {
          "milliseconds from 0 to 3600000");
   number("--vad-min-silence-ms", settings_.min_silence_duration_ms, 0, kHourMs,
          "milliseconds from 0 to 3600000");
+  number("--vad-max-speech-s", settings_.max_speech_duration_s, 1, kHourMs,
+         "seconds from 1 to 3600000");
   number("--vad-pad-ms", settings_.speech_pad_ms, 0, kHourMs, "milliseconds from 0 to 3600000");
 }
 

@@ -114,6 +114,7 @@ constexpr std::string_view kSpeech =
       --vad-threshold X             probability from which on it is speech (0.5)
       --vad-min-speech-ms N         shorter is no speech (250)
       --vad-min-silence-ms N        shorter does not end it (2000)
+      --vad-max-speech-s X          longer is cut, at a silence (no limit)
       --vad-pad-ms N                added before and after (400)
 )";
 

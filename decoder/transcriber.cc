@@ -379,9 +379,11 @@ Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSett
         }
         if (!segments.empty()) last_speech_s = end_of_speech_s(segments);
       }
+      bool is_said = false;
       for (Segment& segment : segments) {
         // Nothing said, or said in no time: neither shown nor part of the next prompt.
         if (segment.start_s == segment.end_s || trimmed(segment.text).empty()) continue;
+        is_said = true;
         history.add(segment.tokens);
         for (Segment& piece : pieces_of(std::move(segment), settings)) {
           piece.id = static_cast<int>(transcript.segments.size());
@@ -392,6 +394,9 @@ Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSett
       if (!settings.condition_on_previous_text || decoded.temperature > kTrustworthyTemperature) {
         history.forget();
       }
+      // A window that says nothing, and that the next begins where it does, would go on for ever.
+      constexpr uint64_t kLeastAdvance = 100;
+      if (!is_said && !settings.reference) next_seek = std::max(next_seek, seek + kLeastAdvance);
       seek = next_seek;
     }
   }

@@ -126,12 +126,17 @@ std::vector<SpeechSpan> find_speech(std::span<const float> probabilities, uint64
               settings.speech_pad_ms >= 0 && std::isfinite(settings.speech_pad_ms),
           "expected durations of 0 or more");
   require(settings.max_speech_duration_s > 0, "expected a longest stretch above 0");
+  require(!settings.neg_threshold || (*settings.neg_threshold >= 0 && *settings.neg_threshold <= 1),
+          "expected a threshold of silence from 0 to 1");
   SpeechFinder finder(settings, n_samples);
   for (size_t i = 0; i < probabilities.size(); ++i) {
     finder.take(i * kChunk, static_cast<double>(probabilities[i]));
   }
   std::vector<SpeechSpan> spans = finder.finish();
-  pad(spans, static_cast<uint64_t>(samples_of_ms(settings.speech_pad_ms)), n_samples);
+  // No more than there is to add: a number of samples that fits.
+  const double padding =
+      std::min(samples_of_ms(settings.speech_pad_ms), static_cast<double>(n_samples));
+  pad(spans, static_cast<uint64_t>(padding), n_samples);
   return spans;
 }
 

@@ -376,6 +376,7 @@ TEST_F(TranscribeProgram, HelpsOnOneScreenAndWithEveryOptionOnRequest) {
                                            "--vad-threshold",
                                            "--vad-min-speech-ms",
                                            "--vad-min-silence-ms",
+                                           "--vad-max-speech-s",
                                            "--vad-pad-ms",
                                            "--temperature",
                                            "--temperature-increment-on-fallback",
@@ -514,11 +515,11 @@ TEST_F(TranscribeProgram, PassesVoiceActivityOnWithItsModel) {
   std::filesystem::create_directories(folder_ / "models/silero-vad");
   write_file(folder_ / "models/silero-vad/silero_vad_16k.safetensors", "");
   EXPECT_EQ(transcribe({"--vad", "s.wav"}).out,
-            "model=silero-vad threshold=0.5 min_speech=250 min_silence=2000 pad=400\n");
+            "model=silero-vad threshold=0.5 min_speech=250 min_silence=2000 max_speech=inf pad=400\n");
   EXPECT_EQ(transcribe({"--vad", "--vad-threshold", "0.6", "--vad-min-speech-ms", "100",
-                        "--vad-min-silence-ms=500", "--vad-pad-ms", "30", "s.wav"})
+                        "--vad-min-silence-ms=500", "--vad-max-speech-s=20", "--vad-pad-ms", "30", "s.wav"})
                 .out,
-            "model=silero-vad threshold=0.6 min_speech=100 min_silence=500 pad=30\n");
+            "model=silero-vad threshold=0.6 min_speech=100 min_silence=500 max_speech=20 pad=30\n");
   expect_failure(transcribe({"--vad-pad-ms", "30", "s.wav"}), 2,
                  "--vad-pad-ms: expected together with --vad");
   expect_failure(transcribe({"--vad", "--vad-threshold", "2", "s.wav"}), 2,

@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "audio/recording.h"
@@ -91,7 +93,7 @@ class NoInventions : public testing::TestWithParam<const char*> {
   Transcript transcribe(const Samples& samples, DecodingSettings settings = {}) {
     const std::string path = folder_.file("sound.wav");
     write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 16000, samples);
-    settings.temperatures = {0, 0.2, 0.4, 0.6, 0.8, 1};
+    if (settings.temperatures.size() == 1) settings.temperatures = {0, 0.2, 0.4, 0.6, 0.8, 1};
     settings.language = "en";
     return engine_->transcribe(path, settings, {}, {});
   }
@@ -159,14 +161,43 @@ TEST_P(NoInventions, SaysNothingMoreAfterSpeech) {
   EXPECT_LE(word_differences(text(transcribe(joined(speech, after))), said), 1u);
 }
 
-TEST_P(NoInventions, HasNoSuchRulesInTheReference) {
-  DecodingSettings reference;
-  reference.reference = true;
-  reference.logprob_threshold = std::nullopt;
-  reference.no_speech_threshold = std::nullopt;
-  const Transcript transcript = transcribe(noise(0.01f, 5 * kSecond, 1), reference);
-  EXPECT_TRUE(transcript.dropped.empty());
-  EXPECT_FALSE(transcript.segments.empty());
+// The loop over the temperatures, by the reference's rules: what is never good enough is decoded at
+// the last one.
+TEST_P(NoInventions, GoesOnToTheNextTemperatureWhereAThresholdSaysSo) {
+  const Samples speech = sentence("0930");
+  DecodingSettings settings;
+  settings.reference = true;
+  settings.temperatures = {0, 0.1};
+  const auto temperature = [&](const DecodingSettings& chosen) {
+    const Transcript transcript = transcribe(speech, chosen);
+    return transcript.segments.empty() ? -1 : transcript.segments[0].temperature;
+  };
+  EXPECT_EQ(temperature(settings), 0);
+  settings.logprob_threshold = 0;  // no text is as probable
+  EXPECT_EQ(temperature(settings), 0.1);
+  settings.logprob_threshold = std::nullopt;
+  EXPECT_EQ(temperature(settings), 0);
+  settings.compression_ratio_threshold = 0.1;  // every text deflates as well
+  EXPECT_EQ(temperature(settings), 0.1);
+  settings.compression_ratio_threshold = std::nullopt;
+  EXPECT_EQ(temperature(settings), 0);
+  // Without the reference's rules the best of all attempts counts, which is the likeliest.
+  settings.reference = false;
+  settings.logprob_threshold = 0;
+  EXPECT_EQ(temperature(settings), 0);
+}
+
+TEST_P(NoInventions, TakesAWindowForSilentFromTheNoSpeechThresholdOn) {
+  const Samples sound = noise(0.01f, 5 * kSecond, 1);
+  DecodingSettings settings;
+  settings.reference = true;
+  settings.temperatures = {0, 0.1};
+  settings.logprob_threshold = std::nullopt;
+  EXPECT_EQ(text(transcribe(sound, settings)), "");
+  settings.no_speech_threshold = 0.9999;
+  EXPECT_NE(text(transcribe(sound, settings)), "");
+  settings.no_speech_threshold = std::nullopt;
+  EXPECT_NE(text(transcribe(sound, settings)), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, NoInventions, testing::Values("tiny.en", "base"),

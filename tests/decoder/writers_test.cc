@@ -110,6 +110,22 @@ TEST(Writers, JsonHasTheKeysOfTheReferenceAndThenSome) {
   EXPECT_FALSE(document["segments"][1].contains("words"));
 }
 
+TEST(Writers, JsonNotesWhatWasLeftOut) {
+  std::string out;
+  const auto writer =
+      make_writer(TranscriptFormat::kJson, [&](std::string_view text) { out += text; });
+  Transcript transcript;
+  transcript.dropped = {{1.5, 31.5, "loop", "again again"}, {40, 39, "no speech", "you"}};
+  writer->begin({"talk.wav", "tiny.en"});
+  writer->end(transcript);
+  const json document = json::parse(out);
+  EXPECT_EQ(document["dropped"], json::parse(R"([
+      {"start": 1.5, "end": 31.5, "reason": "loop", "text": "again again"},
+      {"start": 40.0, "end": 40.0, "reason": "no speech", "text": "you"}])"));
+  EXPECT_EQ(document["language"], nullptr);
+  EXPECT_EQ(json::parse(written(TranscriptFormat::kJson, kTalk))["dropped"], json::array());
+}
+
 TEST(Writers, JsonlIsAnObjectALineThatNamesItsFile) {
   const std::string text = written(TranscriptFormat::kJsonl, kTalk);
   const size_t newline = text.find('\n');

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 
 #include "error/error.h"
@@ -116,6 +117,48 @@ TEST(FindSpeech, RefusesSettingsThatMakeNoSense) {
   settings = {};
   settings.max_speech_duration_s = 0;
   EXPECT_THROW(find("S", settings), Error);
+}
+
+TEST(FindSpeech, RefusesWhatIsNoNumberAndNegativeOnes) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double wrong : {nan, -1.0}) {
+    for (double SpeechSettings::*field :
+         {&SpeechSettings::threshold, &SpeechSettings::min_speech_duration_ms,
+          &SpeechSettings::min_silence_duration_ms, &SpeechSettings::speech_pad_ms,
+          &SpeechSettings::max_speech_duration_s}) {
+      SpeechSettings settings;
+      settings.*field = wrong;
+      EXPECT_THROW(find("SSS", settings), Error) << wrong;
+    }
+    SpeechSettings settings;
+    settings.neg_threshold = wrong;
+    EXPECT_THROW(find("SSS", settings), Error) << wrong;
+  }
+}
+
+TEST(FindSpeech, EndsWithAnySettingsThatMakeSense) {
+  const std::string talk = "..SS..SSSSS.SS......SSSSSSSSSSSSS...mmmSS";
+  const double huge = 1e300, infinite = std::numeric_limits<double>::infinity();
+  for (const double silence_ms : {0.0, 1.0, 500.0, huge, infinite}) {
+    for (const double speech_ms : {0.0, 250.0, huge}) {
+      for (const double pad_ms : {0.0, 30.0, huge}) {
+        for (const double most_s : {1e-9, 0.1, huge}) {
+          SpeechSettings settings;
+          settings.min_silence_duration_ms = silence_ms;
+          settings.min_speech_duration_ms = speech_ms;
+          settings.speech_pad_ms = pad_ms;
+          settings.max_speech_duration_s = most_s;
+          uint64_t end = 0;
+          for (const SpeechSpan& span : find(talk, settings)) {
+            EXPECT_GE(span.begin, end);
+            EXPECT_GT(span.end, span.begin);
+            EXPECT_LE(span.end, talk.size() * kChunk);
+            end = span.end;
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(FramesOf, TakesEveryFrameThatSpeechReachesIntoAndJoinsWhatMeets) {
