@@ -76,6 +76,113 @@ BertNormalization bert_normalization(const std::string& name, const json* normal
   return normalization;
 }
 
+std::string bytes_of_base64(const std::string& name, const std::string& text) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  uint32_t bits = 0, n_bits = 0;
+  for (const char c : text) {
+    if (c == '=') break;
+    const size_t digit = kDigits.find(c);
+    if (digit == std::string_view::npos) fail(name, "expected precompiled_charsmap in base64");
+    bits = bits << 6 | static_cast<uint32_t>(digit);
+    n_bits += 6;
+    if (n_bits >= 8) {
+      n_bits -= 8;
+      bytes += static_cast<char>(bits >> n_bits & 255);
+    }
+  }
+  return bytes;
+}
+
+// The steps of a member that is one step, or a sequence of them under `list`.
+std::vector<const json*> steps_of(const std::string& name, const json& root, const char* key,
+                                  const char* list) {
+  const json* step = find_member(root, key);
+  if (step == nullptr) return {};
+  if (text_member(name, *step, "type", "") != "Sequence") return {step};
+  std::vector<const json*> steps;
+  const json* parts = find_member(*step, list);
+  if (parts == nullptr || !parts->is_array()) fail(name, std::string("expected ") + list);
+  for (const json& part : *parts) steps.push_back(&part);
+  return steps;
+}
+
+// Of the normalizers and pre-tokenizers that stand beside unigram models.
+Unigram::Settings unigram_settings(const std::string& name, const json& root) {
+  Unigram::Settings settings;
+  settings.joins_spaces = settings.splits_white_space = settings.prefixes_words = false;
+  for (const json* step : steps_of(name, root, "normalizer", "normalizers")) {
+    const std::string type = text_member(name, *step, "type", "none");
+    if (type == "Precompiled") {
+      settings.charsmap =
+          bytes_of_base64(name, text_member(name, *step, "precompiled_charsmap", ""));
+    } else if (type == "Strip") {
+      settings.strips_start = truth_member(name, *step, "strip_left", true);
+      settings.strips_end = truth_member(name, *step, "strip_right", true);
+    } else if (type == "Replace") {
+      const json* pattern = find_member(*step, "pattern");
+      if (pattern == nullptr || text_member(name, *pattern, "Regex", "") != " {2,}") {
+        fail(name, "expected a normalizer that joins spaces, found " + shown(step));
+      }
+      settings.joins_spaces = true;
+    } else {
+      fail(name, "expected a normalizer of SentencePiece, found " + type);
+    }
+  }
+  for (const json* step : steps_of(name, root, "pre_tokenizer", "pretokenizers")) {
+    const std::string type = text_member(name, *step, "type", "none");
+    if (type == "WhitespaceSplit") {
+      settings.splits_white_space = true;
+    } else if (type == "Metaspace" && truth_member(name, *step, "split", true) &&
+               text_member(name, *step, "replacement", "\u2581") == "\u2581") {
+      settings.prefixes_words = text_member(name, *step, "prepend_scheme", "always") != "never" &&
+                                truth_member(name, *step, "add_prefix_space", true);
+    } else {
+      fail(name, "expected a pre-tokenizer of SentencePiece, found " + shown(step));
+    }
+  }
+  return settings;
+}
+
+std::unique_ptr<Unigram> read_unigram(const std::string& name, const json& root,
+                                      const json& model) {
+  if (truth_member(name, model, "byte_fallback", false)) {
+    fail(name, "expected a unigram model without byte_fallback");
+  }
+  const json* vocabulary = find_member(model, "vocab");
+  const json* unknown = find_member(model, "unk_id");
+  if (vocabulary == nullptr || !vocabulary->is_array() || vocabulary->size() > kMaxVocabulary ||
+      unknown == nullptr) {
+    fail(name, "expected a unigram model with vocab and unk_id");
+  }
+  std::vector<Unigram::Piece> pieces;
+  pieces.reserve(vocabulary->size());
+  for (const json& piece : *vocabulary) {
+    if (!piece.is_array() || piece.size() != 2 || !piece[0].is_string() || !piece[1].is_number()) {
+      fail(name, "expected pieces with their scores, found " + shown(&piece));
+    }
+    pieces.push_back({piece[0].get<std::string>(), piece[1].get<double>()});
+  }
+  return std::make_unique<Unigram>(std::move(pieces), token_id(name, *unknown),
+                                   unigram_settings(name, root));
+}
+
+std::unique_ptr<WordPiece> read_word_piece(const std::string& name, const json& root,
+                                           const json& model) {
+  WordPiece::Settings settings;
+  settings.normalization = bert_normalization(name, find_member(root, "normalizer"));
+  settings.unknown = text_member(name, model, "unk_token", settings.unknown);
+  settings.continuation =
+      text_member(name, model, "continuing_subword_prefix", settings.continuation);
+  if (const uint32_t most = count_member(name, model, "max_input_chars_per_word"); most != 0) {
+    settings.max_word_characters = most;
+  }
+  const json* vocabulary = find_member(model, "vocab");
+  return std::make_unique<WordPiece>(
+      vocabulary_of(name, vocabulary == nullptr ? json() : *vocabulary), settings);
+}
+
 // The special tokens around a text, as a post-processor states them.
 struct Surroundings {
   std::vector<int32_t> before, after;
@@ -145,18 +252,13 @@ void SentenceTokenizer::read_tokenizer_json(const MappedFile& file) {
   const json root = parse_json(file);
   const json* model = find_member(root, "model");
   const std::string type = model == nullptr ? "none" : text_member(name, *model, "type", "none");
-  if (type != "WordPiece") fail(name, "expected a tokenizer of type WordPiece, found " + type);
-  WordPiece::Settings settings;
-  settings.normalization = bert_normalization(name, find_member(root, "normalizer"));
-  settings.unknown = text_member(name, *model, "unk_token", settings.unknown);
-  settings.continuation =
-      text_member(name, *model, "continuing_subword_prefix", settings.continuation);
-  if (const uint32_t most = count_member(name, *model, "max_input_chars_per_word"); most != 0) {
-    settings.max_word_characters = most;
+  if (type == "WordPiece") {
+    words_ = read_word_piece(name, root, *model);
+  } else if (type == "Unigram") {
+    unigram_ = read_unigram(name, root, *model);
+  } else {
+    fail(name, "expected a tokenizer of type WordPiece or Unigram, found " + type);
   }
-  const json* vocabulary = find_member(*model, "vocab");
-  words_ = std::make_unique<WordPiece>(
-      vocabulary_of(name, vocabulary == nullptr ? json() : *vocabulary), settings);
   if (const json* added = find_member(root, "added_tokens"); added != nullptr) {
     if (!added->is_array()) fail(name, "expected added_tokens to be a list");
     for (const json& token : *added) {
@@ -217,6 +319,18 @@ void SentenceTokenizer::read_vocabulary_text(const ModelFiles& files) {
   }
 }
 
+uint32_t SentenceTokenizer::n_vocab() const {
+  return static_cast<uint32_t>(words_ ? words_->vocabulary().size() : unigram_->n_pieces());
+}
+
+void SentenceTokenizer::encode_part(std::string_view text, std::vector<int32_t>& ids) const {
+  if (words_) {
+    words_->encode(text, ids);
+  } else {
+    unigram_->encode(text, ids);
+  }
+}
+
 TokenizedText SentenceTokenizer::encode(std::string_view text, uint32_t max_tokens) const {
   TokenizedText result;
   std::vector<int32_t>& ids = result.ids;
@@ -231,7 +345,7 @@ TokenizedText SentenceTokenizer::encode(std::string_view text, uint32_t max_toke
       begin = at;
       next = &token;
     }
-    words_->encode(text.substr(0, begin), ids);
+    encode_part(text.substr(0, begin), ids);
     text.remove_prefix(begin);
     if (next == nullptr) break;
     ids.push_back(next->id);

@@ -1,5 +1,5 @@
 // Texts to the token ids that an encoder of text takes, special tokens included: a model's
-// tokenizer.json, or BERT's vocab.txt, in the folder of its weights.
+// tokenizer.json (WordPiece or unigram), or BERT's vocab.txt, in the folder of its weights.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "llm/tokenizer/unigram.h"
 #include "llm/tokenizer/word_piece.h"
 #include "llm/weights/mapped_file.h"
 
@@ -31,7 +32,7 @@ class SentenceTokenizer {
   uint32_t least_tokens() const {
     return static_cast<uint32_t>(before_.size() + after_.size()) + 1;
   }
-  uint32_t n_vocab() const { return static_cast<uint32_t>(words_->vocabulary().size()); }
+  uint32_t n_vocab() const;
 
  private:
   void read_tokenizer_json(const MappedFile& file);
@@ -43,7 +44,11 @@ class SentenceTokenizer {
     int32_t id;
   };
 
+  void encode_part(std::string_view text, std::vector<int32_t>& ids) const;
+
+  // One of the two.
   std::unique_ptr<WordPiece> words_;
+  std::unique_ptr<Unigram> unigram_;
   std::vector<AddedToken> added_;
   std::vector<int32_t> before_, after_;  // what the model has around a text
 };

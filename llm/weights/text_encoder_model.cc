@@ -24,9 +24,14 @@ struct Family {
   const char* model_type;
   const char* arch;
   const TensorNaming* naming;
+  // Positions are counted from pad_token_id + 1 on, so that many fewer are of use.
+  bool positions_follow_padding;
 };
 constexpr Family kFamilies[] = {
-    {"bert", "bert", &kHuggingFaceBertNaming},
+    {"bert", "bert", &kHuggingFaceBertNaming, false},
+    {"roberta", "bert", &kHuggingFaceRobertaNaming, true},
+    {"xlm-roberta", "bert", &kHuggingFaceRobertaNaming, true},
+    {"camembert", "bert", &kHuggingFaceRobertaNaming, true},
 };
 
 std::string shown(const json& value) { return value.dump(-1, ' ', true).substr(0, 60); }
@@ -74,6 +79,18 @@ TextEncoderHyperparameters read_facts(const std::string& name, const json& confi
   facts.norm_epsilon = number_member(name, config, "layer_norm_eps");
   facts.problem = find_problem(config);
   return facts;
+}
+
+void skip_positions(const std::string& name, const json& config,
+                    TextEncoderHyperparameters& facts) {
+  const json* padding = find_member(config, "pad_token_id");
+  constexpr uint32_t kUsual = 1;
+  if (padding != nullptr && (!padding->is_number_unsigned() || *padding >= kMaxPositions)) {
+    throw Error(ErrorKind::kModel,
+                name + ": expected pad_token_id to be a token id, found " + shown(*padding));
+  }
+  facts.first_position = (padding == nullptr ? kUsual : padding->get<uint32_t>()) + 1;
+  facts.n_positions -= std::min(facts.n_positions, facts.first_position);
 }
 
 std::string shape_text(const std::vector<uint64_t>& shape) {
@@ -179,6 +196,7 @@ void read_hugging_face_text_encoder(const std::string& name, const json& config,
   for (UnreadableTensor& tensor : contents.unreadable) rename(tensor.name, tensor.name);
   contents.text_encoder = read_facts(name, config);
   contents.text_encoder->arch = family->arch;
+  if (family->positions_follow_padding) skip_positions(name, config, *contents.text_encoder);
 }
 
 void check_text_encoder(const WeightProvider& provider) { Checker(provider).run(); }

@@ -6,5 +6,6 @@
 namespace vesper {
 
 extern const TensorNaming kHuggingFaceBertNaming;
+extern const TensorNaming kHuggingFaceRobertaNaming;  // RoBERTa, XLM-R
 
 }  // namespace vesper

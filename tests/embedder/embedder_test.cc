@@ -89,6 +89,22 @@ TEST(Embedder, GivesWhatPlainLoopsDoForPackedTextsOfAnyLengths) {
   }
 }
 
+TEST(Embedder, CountsThePositionsOfXlmRFromBehindThePadding) {
+  const TinyBert roberta(true);
+  const TemporaryFolder folder;
+  roberta.write(folder.path());
+  Embedder embedder(folder.path(), cpu(), Compute::kF32);
+  EXPECT_EQ(embedder.max_tokens(), TinyBert::kPositions - TinyBert::kRobertaFirstPosition);
+  const std::vector<Ids> texts = random_texts({38, 3, 20});
+  const std::vector<float> found = embed(embedder, texts);
+  for (size_t t = 0; t < texts.size(); ++t) {
+    const std::vector<double> wanted = pooled(roberta, texts[t], Pooling::kMean, true);
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      ASSERT_NEAR(found[t * wanted.size() + i], wanted[i], 2e-5) << "text " << t;
+    }
+  }
+}
+
 TEST(Embedder, OfATextDoesNotDependOnItsBatchNorOnThreads) {
   const TemporaryFolder folder;
   TinyBert().write(folder.path());
@@ -208,6 +224,61 @@ TEST(SentenceTokenizer, TakesTheSpellingOfASpecialTokenForIt) {
   TinyBert().write(folder.path());
   const SentenceTokenizer tokenizer{ModelFiles(folder.path())};
   EXPECT_THAT(tokenizer.encode("cat[SEP]cat [PAD]", 40).ids, ElementsAre(2, 6, 3, 6, 0, 3));
+}
+
+// Ids are those of Hugging Face's tokenizers 0.23.3, printed by
+// tests/reference/make_unigram_fixture.py, which made the file.
+TEST(SentenceTokenizer, ReadsAUnigramModelOfSentencePiece) {
+  const SentenceTokenizer tokenizer{ModelFiles(UNIGRAM_FOLDER)};
+  const auto ids = [&](const char* text) { return tokenizer.encode(text, 100).ids; };
+  EXPECT_THAT(ids("the next budget"), ElementsAre(0, 5, 4, 9, 7, 25, 10, 17, 2));
+  EXPECT_THAT(ids("Budgets\u3000 for \ufb01ve years!"),
+              ElementsAre(0, 17, 6, 18, 20, 21, 18, 12, 24, 7, 13, 6, 3, 2));
+  EXPECT_THAT(ids("  two  spaces "), ElementsAre(0, 27, 35, 20, 4, 6, 15, 44, 36, 19, 2));
+  EXPECT_THAT(ids("x東京y"), ElementsAre(0, 4, 25, 3, 34, 2));
+  EXPECT_THAT(ids("\u2460"), ElementsAre(0, 4, 3, 2));
+  EXPECT_THAT(ids("e\u0301"), ElementsAre(0, 4, 3, 2));
+  EXPECT_THAT(ids(""), ElementsAre(0, 2));
+  EXPECT_THAT(ids("the</s>year"), ElementsAre(0, 5, 2, 13, 2));
+}
+
+TEST(SentenceTokenizer, RefusesADamagedUnigramModel) {
+  const std::string sound = read_file(std::filesystem::path(UNIGRAM_FOLDER) / "tokenizer.json");
+  const TemporaryFolder folder;
+  const auto loads = [&](const std::string& from, const std::string& to) {
+    std::string damaged = sound;
+    const size_t at = damaged.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    damaged.replace(at, from.size(), to);
+    write_file(folder / "tokenizer.json", damaged);
+    try {
+      SentenceTokenizer{ModelFiles(folder.path())}.encode("the next \ufb01ve e\u0301", 100);
+    } catch (const Error&) {
+      return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(loads("Unigram", "Unigram"));
+  EXPECT_FALSE(loads("\"unk_id\":3", "\"unk_id\":46"));
+  EXPECT_FALSE(loads("\"byte_fallback\":false", "\"byte_fallback\":true"));
+  EXPECT_FALSE(loads("\"precompiled_charsmap\":\"", "\"precompiled_charsmap\":\"////"));
+  EXPECT_FALSE(loads("\"precompiled_charsmap\":\"", "\"precompiled_charsmap\":\"!"));
+  EXPECT_FALSE(loads("Metaspace", "Nonsense"));
+  // A trie whose numbers lead out of it gives no replacements, and no crash.
+  const size_t table = sound.find("\"precompiled_charsmap\":\"") + 24;
+  const size_t table_end = sound.find('"', table);
+  std::mt19937 random(5);
+  for (int i = 0; i < 200; ++i) {
+    std::string damaged = sound;
+    for (int n = 0; n < 5; ++n) {
+      damaged[table + 8 + random() % (table_end - table - 16)] = "Azb09/+Q"[random() % 8];
+    }
+    write_file(folder / "tokenizer.json", damaged);
+    const SentenceTokenizer tokenizer{ModelFiles(folder.path())};
+    for (const char* text : {"the next \ufb01ve e\u0301 \u2460 B\u3000x", "東京", "abc"}) {
+      EXPECT_GE(tokenizer.encode(text, 100).ids.size(), 3u);
+    }
+  }
 }
 
 TEST(SentenceTokenizer, ReadsTokenizerJsonBeforeVocabTxt) {

@@ -17,7 +17,7 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
 
 }  // namespace
 
-TinyBert::TinyBert() {
+TinyBert::TinyBert(bool as_xlm_roberta) : xlm_roberta(as_xlm_roberta) {
   vocabulary = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "budget", "cat",   "sat",
                 "year",  "next",  "for",   "##s",   ",",   ".",      "money", "plan"};
   for (char letter = 'a'; letter <= 'z'; ++letter) {
@@ -61,7 +61,8 @@ TinyBert::TinyBert() {
 }
 
 void TinyBert::write(const std::filesystem::path& folder, const std::string& mode) const {
-  write_text(folder / "config.json", json{{"model_type", "bert"},
+  write_text(folder / "config.json", json{{"model_type", xlm_roberta ? "xlm-roberta" : "bert"},
+                                          {"pad_token_id", kRobertaFirstPosition - 1},
                                           {"vocab_size", vocabulary.size()},
                                           {"hidden_size", kWidth},
                                           {"num_hidden_layers", kLayers},
@@ -85,7 +86,7 @@ void TinyBert::write(const std::filesystem::path& folder, const std::string& mod
   for (const auto& [name, values] : tensors) {
     const size_t begin = data.size();
     data.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
-    header[name] = {
+    header[(xlm_roberta ? "roberta." : "") + name] = {
         {"dtype", "F32"}, {"shape", shapes.at(name)}, {"data_offsets", {begin, data.size()}}};
   }
   const std::string text = header.dump();
@@ -131,11 +132,12 @@ std::vector<double> TinyBert::rows(const std::vector<int32_t>& ids) const {
   const std::vector<float>& words = tensors.at("embeddings.word_embeddings.weight");
   const std::vector<float>& positions = tensors.at("embeddings.position_embeddings.weight");
   const std::vector<float>& types = tensors.at("embeddings.token_type_embeddings.weight");
+  const size_t first = xlm_roberta ? kRobertaFirstPosition : 0;
   Rows x;
   for (size_t r = 0; r < n; ++r) {
     for (size_t i = 0; i < kWidth; ++i) {
-      x.push_back(words[static_cast<size_t>(ids[r]) * kWidth + i] + positions[r * kWidth + i] +
-                  types[i]);
+      x.push_back(words[static_cast<size_t>(ids[r]) * kWidth + i] +
+                  positions[(r + first) * kWidth + i] + types[i]);
     }
   }
   norm("embeddings.LayerNorm", x);
