@@ -129,7 +129,7 @@ whisper.cpp; those below the first turn it on where they need it:
       --max-line-count N          srt, vtt: lines of a cue, with a width;
                                   cues go on from segment to segment then
       --max-segment-length N      all formats: characters of a segment
-      --split-on-word             such segments end between words only
+      --split-on-word             such segments end between words, not tokens
       --color WHEN                txt: words from red (improbable) to green;
                                   never (default), always, or auto: on a
                                   terminal, if NO_COLOR is not set

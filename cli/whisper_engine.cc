@@ -36,7 +36,7 @@ std::vector<FrameSpan> within_clips(const std::vector<FrameSpan>& spans,
 }
 
 // From times within the kept stretches to times of the recording.
-Segment in_recording(Segment segment, const SpeechTimeline& timeline) {
+Segment in_recording(Segment segment, const SpeechTimeline& timeline, double pad_s) {
   constexpr double kFramesPerSecond = 100;
   segment.seek = std::lround(
       timeline.start_s(static_cast<double>(segment.seek) / kFramesPerSecond) * kFramesPerSecond);
@@ -46,7 +46,7 @@ Segment in_recording(Segment segment, const SpeechTimeline& timeline) {
   segment.start_s = timeline.start_s(segment.start_s);
   segment.end_s = timeline.end_s(segment.end_s);
   for (Word& word : segment.words) {
-    std::tie(word.start_s, word.end_s) = timeline.within_one(word.start_s, word.end_s);
+    std::tie(word.start_s, word.end_s) = timeline.within_one(word.start_s, word.end_s, pad_s);
   }
   if (from_first) segment.start_s = segment.words.front().start_s;
   if (to_last) segment.end_s = segment.words.back().end_s;
@@ -106,17 +106,18 @@ class WhisperEngine final : public TranscriptionEngine {
     mel.keep(kept);
 
     const SpeechTimeline timeline(speech);
+    const double pad_s = speech_settings_.speech_pad_ms / 1000;
     Transcript transcript = transcriber_.transcribe(
         mel, of_speech,
         [&](const Segment& segment) {
-          if (on_segment) on_segment(in_recording(segment, timeline));
+          if (on_segment) on_segment(in_recording(segment, timeline, pad_s));
         },
         [&](double done_s, double total_s) {
           if (!on_progress) return;
           on_progress(done_s < total_s ? timeline.start_s(done_s) : duration_s, duration_s);
         });
     transcript.duration_s = duration_s;
-    for (Segment& segment : transcript.segments) segment = in_recording(segment, timeline);
+    for (Segment& segment : transcript.segments) segment = in_recording(segment, timeline, pad_s);
     for (DroppedSpan& span : transcript.dropped) {
       span.start_s = timeline.start_s(span.start_s);
       span.end_s = timeline.end_s(span.end_s);

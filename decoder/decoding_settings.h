@@ -63,8 +63,8 @@ struct DecodingSettings {
   Punctuation punctuation;       // that is part of a word
   // Seconds: improbable text between longer silences is left out. Needs word_timestamps.
   std::optional<double> hallucination_silence_threshold_s;
-  // Characters: longer segments are cut, between words or, unless split_on_word, wherever the limit
-  // falls. Needs word_timestamps.
+  // Characters: longer segments are cut, between tokens or, with split_on_word, between words.
+  // Needs word_timestamps.
   std::optional<uint32_t> max_segment_length;
   bool split_on_word = false;
   // Seconds: start, end, start, end, ... of the stretches to transcribe; the last end may be left

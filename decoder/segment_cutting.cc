@@ -8,30 +8,8 @@ namespace {
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-// Where the first n characters of the text end.
-size_t end_of_characters(std::string_view text, size_t n) {
-  size_t end = 0;
-  for (; n > 0 && end < text.size(); --n) {
-    ++end;
-    while (end < text.size() && continues_character(text[end])) ++end;
-  }
-  return end;
-}
-
 std::string_view without_leading_space(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(' '), text.size()));
-}
-
-// Takes the first n characters off a word, with their share of its time and all its tokens.
-Word take_characters(Word& word, size_t n) {
-  const double share = static_cast<double>(n) / static_cast<double>(count_characters(word.text));
-  const size_t end = end_of_characters(word.text, n);
-  Word taken = word;
-  taken.text.resize(end);
-  taken.end_s = word.start_s = word.start_s + share * (word.end_s - word.start_s);
-  word.text.erase(0, end);
-  word.n_tokens = 0;
-  return taken;
 }
 
 // The segment's tokens, handed out piece by piece, timestamps with the text before them.
@@ -82,18 +60,13 @@ std::vector<Word> words_of(const Segment& segment) {
   return words;
 }
 
-std::vector<Segment> cut_segment(const Segment& segment, uint32_t max_length, bool split_on_word,
-                                 int32_t end_of_text) {
+std::vector<Segment> cut_segment(const Segment& segment, std::vector<Word> parts,
+                                 uint32_t max_length, int32_t end_of_text) {
   std::vector<Segment> pieces;
   Segment piece = segment;
   piece.words.clear();
   TokenShares tokens(segment.tokens, end_of_text);
   size_t length = 0;  // of the piece
-  const auto add = [&](Word word) {
-    length += count_characters(length == 0 ? without_leading_space(word.text)
-                                           : std::string_view(word.text));
-    piece.words.push_back(std::move(word));
-  };
   const auto finish = [&] {
     if (piece.words.empty()) return;
     piece.text.clear();
@@ -106,21 +79,11 @@ std::vector<Segment> cut_segment(const Segment& segment, uint32_t max_length, bo
     piece.words.clear();
     length = 0;
   };
-  for (Word& word : words_of(segment)) {
-    while (true) {
-      // Spaces before the first word do not count.
-      const size_t n_space =
-          length == 0 ? word.text.size() - without_leading_space(word.text).size() : 0;
-      const size_t room = max_length - std::min<size_t>(length, max_length) + n_space;
-      if (count_characters(word.text) <= room) break;
-      if (split_on_word) {
-        if (length == 0) break;
-      } else if (length == 0 || !without_leading_space(word.text.substr(0, room)).empty()) {
-        add(take_characters(word, room));
-      }
-      finish();
-    }
-    if (!word.text.empty()) add(std::move(word));
+  for (Word& part : parts) {
+    if (length > 0 && length + count_characters(part.text) > max_length) finish();
+    length += count_characters(length > 0 ? std::string_view(part.text)
+                                          : without_leading_space(part.text));
+    piece.words.push_back(std::move(part));
   }
   finish();
   if (!pieces.empty()) pieces.back().end_s = segment.end_s;

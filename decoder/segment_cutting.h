@@ -18,10 +18,9 @@ size_t count_characters(std::string_view text);
 std::vector<Word> words_of(const Segment& segment);
 
 // Segments of at most `max_length` characters (spaces at their ends not counted), above 0, that say
-// the same. They end between words, where a word that is longer stands alone; unless split_on_word,
-// they end where the limit falls and share out a word's duration by characters. `end_of_text`: text
-// tokens are below it. Ids are left to the caller.
-std::vector<Segment> cut_segment(const Segment& segment, uint32_t max_length, bool split_on_word,
-                                 int32_t end_of_text);
+// the same. They end between `parts`, the segment's words or parts of them, one of which stands
+// alone if it is longer. `end_of_text`: text tokens are below it. Ids are left to the caller.
+std::vector<Segment> cut_segment(const Segment& segment, std::vector<Word> parts,
+                                 uint32_t max_length, int32_t end_of_text);
 
 }  // namespace vesper

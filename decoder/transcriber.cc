@@ -222,6 +222,14 @@ void Transcriber::drop_loop(WindowSegments& window, uint64_t seek, Transcript& t
   transcript.dropped.push_back({looped.front().start_s, looped.back().end_s, kLoop, trimmed(text)});
 }
 
+std::vector<std::string_view> Transcriber::spelled(const std::vector<int32_t>& ids) const {
+  std::vector<std::string_view> bytes;
+  for (int32_t id : ids) {
+    if (id < model_.tokens().eot) bytes.push_back(model_.tokenizer().bytes_of(id));
+  }
+  return bytes;
+}
+
 void Transcriber::add_word_times(std::vector<Segment>& segments, const WindowPlace& window,
                                  const DecodingSettings& settings) {
   constexpr uint32_t kFramesPerPosition = 2;
@@ -230,19 +238,15 @@ void Transcriber::add_word_times(std::vector<Segment>& segments, const WindowPla
   task.start = start_sequence(language, settings);
   if (task.start.back() == model_.tokens().notimestamps) task.start.pop_back();
   task.n_positions = window.n_frames / kFramesPerPosition;
-  std::vector<std::string_view> spelled;
   for (const Segment& segment : segments) {
-    for (int32_t token : segment.tokens) {
-      if (token >= model_.tokens().eot) continue;
-      task.text.push_back(token);
-      spelled.push_back(model_.tokenizer().bytes_of(token));
-    }
+    std::ranges::copy_if(segment.tokens, std::back_inserter(task.text),
+                         [&](int32_t token) { return token < model_.tokens().eot; });
   }
   if (task.text.empty() || task.n_positions == 0) return;
   const TokenAlignment found = std::move(model_.aligner().align({&task, 1}).front());
   add_words(segments,
-            time_words(split_words(spelled, is_written_without_spaces(language)), found.positions,
-                       found.probabilities),
+            time_words(split_words(spelled(task.text), is_written_without_spaces(language)),
+                       found.positions, found.probabilities),
             model_.tokens().eot, static_cast<double>(window.seek) / kFramesPerSecond,
             window.last_speech_s, settings.punctuation);
 }
@@ -251,8 +255,10 @@ std::vector<Segment> Transcriber::pieces_of(Segment segment,
                                             const DecodingSettings& settings) const {
   std::vector<Segment> pieces;
   if (settings.max_segment_length) {
-    pieces = cut_segment(segment, *settings.max_segment_length, settings.split_on_word,
-                         model_.tokens().eot);
+    std::vector<Word> parts = words_of(segment);
+    if (!settings.split_on_word) parts = split_at_tokens(parts, spelled(segment.tokens));
+    pieces =
+        cut_segment(segment, std::move(parts), *settings.max_segment_length, model_.tokens().eot);
   } else {
     pieces.push_back(std::move(segment));
   }

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "audio/mel.h"
@@ -69,6 +70,8 @@ class Transcriber {
   // The tokens that are text.
   std::vector<int32_t> spoken(const std::vector<int32_t>& ids) const;
   std::string text_of(const std::vector<int32_t>& ids) const;
+  // The bytes of each text token.
+  std::vector<std::string_view> spelled(const std::vector<int32_t>& ids) const;
   // Gives the words to the segments of the window that was encoded last.
   void add_word_times(std::vector<Segment>& segments, const WindowPlace& window,
                       const DecodingSettings& settings);

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "decoder/prompt_history.h"
+#include "decoder/segment_cutting.h"
 #include "llm/tokenizer/utf8_stream.h"
 
 namespace vesper {
@@ -344,6 +345,34 @@ void add_words(std::vector<Segment>& segments, std::vector<WordTiming> words, in
     fit_to_segment(segment, last_speech_s, usual);
     last_speech_s = segment.end_s;
   }
+}
+
+std::vector<Word> split_at_tokens(const std::vector<Word>& words,
+                                  std::span<const std::string_view> tokens) {
+  std::vector<Word> parts;
+  for (const Word& word : words) {
+    const std::span<const std::string_view> own =
+        tokens.first(std::min<size_t>(word.n_tokens, tokens.size()));
+    tokens = tokens.subspan(own.size());
+    std::string spelled;
+    for (std::string_view token : own) spelled += token;
+    if (spelled != word.text) {
+      parts.push_back(word);
+      continue;
+    }
+    const double per_character_s =
+        (word.end_s - word.start_s) /
+        static_cast<double>(std::max<size_t>(1, count_characters(spelled)));
+    double start_s = word.start_s;
+    for (TokenWord& piece : split_characters(own)) {
+      const double end_s =
+          start_s + per_character_s * static_cast<double>(count_characters(piece.text));
+      parts.push_back({start_s, end_s, std::move(piece.text), word.probability, piece.n_tokens});
+      start_s = end_s;
+    }
+    if (!own.empty()) parts.back().end_s = word.end_s;
+  }
+  return parts;
 }
 
 double end_of_speech_s(const std::vector<Segment>& segments) {

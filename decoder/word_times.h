@@ -75,6 +75,12 @@ void merge_punctuation(std::vector<WordTiming>& words, const Punctuation& punctu
 void add_words(std::vector<Segment>& segments, std::vector<WordTiming> words, int32_t end_of_text,
                double offset_s, double last_speech_s, const Punctuation& punctuation);
 
+// The words cut between their tokens, where characters are whole; each part has its share of its
+// word's time, by characters. `tokens` are the bytes of those that the words are of. A word that
+// they do not spell stays as it is.
+std::vector<Word> split_at_tokens(const std::vector<Word>& words,
+                                  std::span<const std::string_view> tokens);
+
 // The end of the last word; of the last segment if there are no words. `segments` is not empty.
 double end_of_speech_s(const std::vector<Segment>& segments);
 

@@ -55,8 +55,9 @@ class SpeechTimeline {
   double start_s(double time_s) const { return map(time_s, true); }
   double end_s(double time_s) const { return map(time_s, false); }
   // Start and end of what cannot go on over a silence, a word: of one that reaches into several
-  // kept stretches, the part in the one that has most of it.
-  std::pair<double, double> within_one(double from_s, double to_s) const;
+  // kept stretches, the part in the one that has most of it. What lies within `pad_s` of a
+  // stretch's ends was padded and decides only where there is nothing else.
+  std::pair<double, double> within_one(double from_s, double to_s, double pad_s) const;
 
  private:
   double map(double time_s, bool is_start) const;

@@ -32,9 +32,13 @@ std::vector<std::string> texts(const std::vector<Segment>& segments) {
   return out;
 }
 
-TEST(CutSegment, EndsBetweenWordsIfAsked) {
-  const std::vector<Segment> pieces = cut_segment(
-      spoken({" One", " two", " three,", " extraordinary", " six"}), 9, true, kEndOfText);
+std::vector<Segment> cut(const Segment& segment, uint32_t max_length) {
+  return cut_segment(segment, words_of(segment), max_length, kEndOfText);
+}
+
+TEST(CutSegment, EndsBetweenWordsAndLetsALongOneStandAlone) {
+  const std::vector<Segment> pieces =
+      cut(spoken({" One", " two", " three,", " extraordinary", " six"}), 9);
   EXPECT_THAT(texts(pieces), ElementsAre(" One two", " three,", " extraordinary", " six"));
   EXPECT_DOUBLE_EQ(pieces[0].start_s, 10);
   EXPECT_DOUBLE_EQ(pieces[0].end_s, 12);
@@ -43,26 +47,12 @@ TEST(CutSegment, EndsBetweenWordsIfAsked) {
   EXPECT_EQ(pieces[0].words.size(), 2u);
 }
 
-TEST(CutSegment, EndsWhereTheLimitFallsOtherwise) {
-  const std::vector<Segment> pieces =
-      cut_segment(spoken({" One", " two", " three"}), 6, false, kEndOfText);
-  EXPECT_THAT(texts(pieces), ElementsAre(" One tw", "o thre", "e"));
-  // "two" with its space lasts a second: three of its four characters take 0.75 s.
-  EXPECT_DOUBLE_EQ(pieces[0].end_s, 11.75);
-  EXPECT_DOUBLE_EQ(pieces[1].start_s, 11.75);
-  EXPECT_DOUBLE_EQ(pieces[2].end_s, 13);
-}
-
-TEST(CutSegment, CountsAndCutsWholeCharacters) {
-  EXPECT_THAT(texts(cut_segment(spoken({" ééé", " üü"}), 2, false, kEndOfText)),
-              ElementsAre(" éé", "é", " üü"));
-  EXPECT_THAT(texts(cut_segment(spoken({"砸", "自己", "的", "脚"}), 3, true, kEndOfText)),
-              ElementsAre("砸自己", "的脚"));
+TEST(CutSegment, CountsWholeCharacters) {
+  EXPECT_THAT(texts(cut(spoken({"砸", "自己", "的", "脚"}), 3)), ElementsAre("砸自己", "的脚"));
 }
 
 TEST(CutSegment, SharesOutTheTokens) {
-  const std::vector<Segment> pieces =
-      cut_segment(spoken({" One", " two", " three"}), 7, true, kEndOfText);
+  const std::vector<Segment> pieces = cut(spoken({" One", " two", " three"}), 7);
   ASSERT_EQ(pieces.size(), 2u);
   EXPECT_THAT(pieces[0].tokens, ElementsAre(kTimestamp, 1, 2));
   EXPECT_THAT(pieces[1].tokens, ElementsAre(3, kTimestamp + 1));
@@ -70,7 +60,7 @@ TEST(CutSegment, SharesOutTheTokens) {
 
 TEST(CutSegment, LeavesAShortOneAsItIs) {
   const Segment segment = spoken({" One", " two"});
-  const std::vector<Segment> pieces = cut_segment(segment, 7, false, kEndOfText);
+  const std::vector<Segment> pieces = cut(segment, 7);
   ASSERT_EQ(pieces.size(), 1u);
   EXPECT_EQ(pieces[0].text, segment.text);
   EXPECT_EQ(pieces[0].tokens, segment.tokens);
@@ -81,7 +71,7 @@ TEST(CutSegment, SharesOutTheTimeWhereWordsHaveNone) {
   segment.text = " abcd efgh";
   segment.start_s = 0;
   segment.end_s = 10;
-  const std::vector<Segment> pieces = cut_segment(segment, 5, true, kEndOfText);
+  const std::vector<Segment> pieces = cut(segment, 5);
   ASSERT_THAT(texts(pieces), ElementsAre(" abcd", " efgh"));
   EXPECT_DOUBLE_EQ(pieces[0].end_s, 5);
   EXPECT_DOUBLE_EQ(pieces[1].start_s, 5);
@@ -100,25 +90,24 @@ TEST(WordsOf, KeepsEveryCharacter) {
 }
 
 TEST(CutSegment, NeverLosesOrInventsAByteOrAnInstant) {
+  const Segment segment = spoken({" I", " am", ", a", " héllo", " wörldly", "one", "!"});
   for (uint32_t length = 1; length < 20; ++length) {
-    for (const bool whole_words : {false, true}) {
-      const Segment segment = spoken({" I", " am", ", a", " héllo", "  ", " wörldly", "one", "!"});
-      std::string joined;
-      double last_s = segment.start_s;
-      for (const Segment& piece : cut_segment(segment, length, whole_words, kEndOfText)) {
-        joined += piece.text;
-        EXPECT_GE(piece.start_s, last_s - 1e-9);
-        EXPECT_GE(piece.end_s, piece.start_s);
-        last_s = piece.end_s;
-        if (!whole_words) {
-          const size_t first = piece.text.find_first_not_of(' ');
-          if (first == std::string::npos) continue;
-          EXPECT_LE(count_characters(piece.text.substr(first)), length) << piece.text;
-        }
+    std::string joined;
+    std::vector<int32_t> tokens;
+    double last_s = segment.start_s;
+    for (const Segment& piece : cut(segment, length)) {
+      joined += piece.text;
+      tokens.insert(tokens.end(), piece.tokens.begin(), piece.tokens.end());
+      EXPECT_DOUBLE_EQ(piece.start_s, last_s);
+      EXPECT_GE(piece.end_s, piece.start_s);
+      last_s = piece.end_s;
+      if (piece.words.size() > 1) {
+        EXPECT_LE(count_characters(piece.text.substr(piece.text.find_first_not_of(' '))), length);
       }
-      EXPECT_EQ(joined, segment.text);
-      EXPECT_DOUBLE_EQ(last_s, segment.end_s);
     }
+    EXPECT_EQ(joined, segment.text);
+    EXPECT_EQ(tokens, segment.tokens);
+    EXPECT_DOUBLE_EQ(last_s, segment.end_s);
   }
 }
 

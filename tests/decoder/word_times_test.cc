@@ -281,6 +281,21 @@ TEST(AddWords, PrefersTheSegmentsTimesWhereAnOuterWordIsTooLong) {
   EXPECT_DOUBLE_EQ(segments[0].end_s, 2.0);
 }
 
+TEST(SplitAtTokens, GivesEachTokenItsShareOfTheWord) {
+  const std::vector<Word> words = {
+      {1, 2, " abcd", 0.5, 2}, {2, 3, " \xE7\xA0\xB8", 0.5, 3}, {3, 4, " other", 0.5, 1}};
+  const std::vector<std::string_view> tokens = {" a", "bcd", " ", "\xE7", "\xA0\xB8", " else"};
+  const std::vector<Word> parts = split_at_tokens(words, tokens);
+  std::vector<std::string> found;
+  for (const Word& part : parts) found.push_back(part.text + "/" + std::to_string(part.n_tokens));
+  EXPECT_THAT(found, ElementsAre(" a/1", "bcd/1", " /1", "\xE7\xA0\xB8/2", " other/1"));
+  EXPECT_DOUBLE_EQ(parts[0].end_s, 1.4);
+  EXPECT_DOUBLE_EQ(parts[1].start_s, 1.4);
+  EXPECT_DOUBLE_EQ(parts[1].end_s, 2);
+  EXPECT_DOUBLE_EQ(parts[3].end_s, 3);
+  EXPECT_EQ(split_at_tokens(words, {}).size(), 3u);
+}
+
 TEST(EndOfSpeech, IsTheSegmentsEndWhereThereAreNoWords) {
   EXPECT_DOUBLE_EQ(end_of_speech_s({segment_of(1, 2.5, 0)}), 2.5);
 }
