@@ -173,18 +173,19 @@ double SpeechTimeline::map(double time_s, bool is_start) const {
 
 std::pair<double, double> SpeechTimeline::within_one(double from_s, double to_s,
                                                      double pad_s) const {
-  double before_s = 0;
-  std::pair<double, double> most{0, 0};  // seconds within a stretch without and with its padding
+  constexpr double kReachS = 0.05;
+  double before_s = 0, most_s = 0;
+  bool is_in_speech = false;
   std::pair<double, double> within{start_s(from_s), start_s(from_s)};
   for (const FrameSpan& span : kept_) {
     const double begin_s = static_cast<double>(span.begin) / kFramesPerSecond;
     const double length_s = static_cast<double>(span.end - span.begin) / kFramesPerSecond;
     const double first_s = std::clamp(from_s - before_s, 0.0, length_s);
     const double last_s = std::clamp(to_s - before_s, 0.0, length_s);
-    const double spoken_s = std::min(last_s, length_s - pad_s) - std::max(first_s, pad_s);
-    const std::pair<double, double> here{std::max(0.0, spoken_s), last_s - first_s};
-    if (here > most) {
-      most = here;
+    const bool reaches = std::min(last_s, length_s - pad_s) - std::max(first_s, pad_s) > kReachS;
+    if (reaches || (!is_in_speech && last_s - first_s > most_s)) {
+      is_in_speech = reaches;
+      most_s = last_s - first_s;
       within = {begin_s + first_s, begin_s + last_s};
     }
     before_s += length_s;

@@ -54,9 +54,10 @@ class SpeechTimeline {
   // start belongs to the later one and an end to the earlier one. Without stretches: 0.
   double start_s(double time_s) const { return map(time_s, true); }
   double end_s(double time_s) const { return map(time_s, false); }
-  // Start and end of what cannot go on over a silence, a word: of one that reaches into several
-  // kept stretches, the part in the one that has most of it. What lies within `pad_s` of a
-  // stretch's ends was padded and decides only where there is nothing else.
+  // Start and end of what cannot go on over a silence, a word. One that seems to has the silence
+  // before it as its beginning: of several kept stretches it is in the last into whose speech it
+  // reaches, which begins and ends `pad_s` within the stretch; if it reaches into none, in the one
+  // that has most of it.
   std::pair<double, double> within_one(double from_s, double to_s, double pad_s) const;
 
  private:

@@ -178,21 +178,23 @@ TEST(SpeechTimeline, MapsTimesOfTheSpeechToTimesOfTheRecording) {
   EXPECT_DOUBLE_EQ(SpeechTimeline({}).start_s(5), 0);
 }
 
-TEST(SpeechTimeline, KeepsAWordOnTheSideOfASilenceWhereMostOfItIs) {
+TEST(SpeechTimeline, PutsAWordBehindTheSilenceThatItSeemsToBeginWith) {
   const SpeechTimeline timeline({{100, 300}, {1000, 1100}});  // 1 to 3 s, 10 to 11 s
-  const auto within = [&](double from_s, double to_s, double pad_s = 0) {
+  const auto within = [&](double from_s, double to_s, double pad_s) {
     return timeline.within_one(from_s, to_s, pad_s);
   };
-  EXPECT_THAT(within(0.5, 1), testing::Pair(testing::DoubleEq(1.5), testing::DoubleEq(2)));
-  EXPECT_THAT(within(1.5, 2.25), testing::Pair(testing::DoubleEq(2.5), testing::DoubleEq(3)));
-  EXPECT_THAT(within(1.75, 2.5), testing::Pair(testing::DoubleEq(10), testing::DoubleEq(10.5)));
-  // Without what was padded there is more of it after the silence.
-  EXPECT_THAT(within(1.5, 2.375, 0.3), testing::Pair(testing::DoubleEq(2.5), testing::DoubleEq(3)));
-  EXPECT_THAT(within(1.6, 2.375, 0.3), testing::Pair(testing::DoubleEq(2.6), testing::DoubleEq(3)));
-  EXPECT_THAT(within(1.65, 2.375, 0.3),
-              testing::Pair(testing::DoubleEq(10), testing::DoubleEq(10.375)));
-  EXPECT_THAT(within(1.8, 2.1, 0.3), testing::Pair(testing::DoubleEq(2.8), testing::DoubleEq(3)));
-  EXPECT_THAT(within(2, 2), testing::Pair(testing::DoubleEq(10), testing::DoubleEq(10)));
+  const auto span = [](double from_s, double to_s) {
+    return testing::Pair(testing::DoubleNear(from_s, 1e-9), testing::DoubleNear(to_s, 1e-9));
+  };
+  EXPECT_THAT(within(0.5, 1, 0.3), span(1.5, 2));
+  EXPECT_THAT(within(1.5, 2.5, 0.3), span(10, 10.5));
+  // It ends before the speech that follows begins.
+  EXPECT_THAT(within(1.5, 2.3, 0.3), span(2.5, 3));
+  EXPECT_THAT(within(1.5, 2.3, 0.1), span(10, 10.3));
+  // In nothing but padding.
+  EXPECT_THAT(within(1.9, 2.05, 0.3), span(2.9, 3));
+  EXPECT_THAT(within(1.95, 2.1, 0.3), span(10, 10.1));
+  EXPECT_THAT(within(2, 2, 0), span(10, 10));
 }
 
 }  // namespace
