@@ -15,6 +15,8 @@ constexpr double kDoubtfulShare = 0.5;
 // Shares of the log-probability threshold below which a text is not believed where speech is
 // doubtful, and where it is above the no-speech threshold.
 constexpr double kDoubtfulLogprobShare = 0.9, kUnlikelyLogprobShare = 0.3;
+// And where speech is doubtful and another attempt at the window only went round.
+constexpr double kConvincingLogprobShare = 0.5;
 
 bool is_repetitive(const WindowEvidence& evidence, const DecodingSettings& settings) {
   if (!settings.compression_ratio_threshold) return false;
@@ -69,6 +71,18 @@ bool is_silent(const WindowEvidence& evidence, const DecodingSettings& settings)
   const bool is_unlikely = evidence.no_speech_prob > *settings.no_speech_threshold;
   return evidence.avg_logprob < *settings.logprob_threshold *
                                     (is_unlikely ? kUnlikelyLogprobShare : kDoubtfulLogprobShare);
+}
+
+bool is_doubtful_loop(const WindowEvidence& evidence, const DecodingSettings& settings) {
+  return !settings.reference && settings.no_speech_threshold &&
+         evidence.no_speech_prob <= *settings.no_speech_threshold &&
+         evidence.no_speech_prob > kDoubtfulShare * *settings.no_speech_threshold &&
+         evidence.has_words && (evidence.is_one_loop || is_repetitive(evidence, settings));
+}
+
+bool is_convincing(const WindowEvidence& evidence, const DecodingSettings& settings) {
+  return !settings.logprob_threshold ||
+         evidence.avg_logprob >= kConvincingLogprobShare * *settings.logprob_threshold;
 }
 
 bool is_surely_speech(const WindowEvidence& evidence, const DecodingSettings& settings) {

@@ -3,7 +3,7 @@
 // A model made for speech finds words in anything. openai-whisper takes a window for silent only if
 // the model both sees no speech and is unsure of its text; what it repeats for ever it is very sure
 // of. The rules here use the same evidence to the full; how they were found and what they are worth
-// is in docs/decisions/0024. Called by decoder/transcriber for each attempt at a window.
+// is in docs/decisions/0025. Called by decoder/transcriber for each attempt at a window.
 #pragma once
 
 #include <string_view>
@@ -27,6 +27,11 @@ bool is_silent_by_reference(const WindowEvidence& evidence, const DecodingSettin
 
 // Nothing was said. `settings.reference` leaves openai-whisper's rule alone.
 bool is_silent(const WindowEvidence& evidence, const DecodingSettings& settings);
+
+// Speech is doubtful, but not unlikely, and the text repeats itself: silence, unless another
+// attempt at the window is convincing.
+bool is_doubtful_loop(const WindowEvidence& evidence, const DecodingSettings& settings);
+bool is_convincing(const WindowEvidence& evidence, const DecodingSettings& settings);
 
 // Something was said, and the text is good.
 bool is_surely_speech(const WindowEvidence& evidence, const DecodingSettings& settings);

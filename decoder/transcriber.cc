@@ -174,15 +174,21 @@ Transcriber::Decoded Transcriber::decode(DecodeTask task, const DecodingSettings
                                          uint32_t seed) {
   std::optional<Decoded> best;
   bool is_alone = task.start_of_transcript == 0;  // without the text before it
-  bool always_loops = true, is_drawn = false;
+  bool always_loops = true, is_drawn = false, loops_in_doubt = false;
   for (size_t i = 0; i < settings.temperatures.size();) {
     task.seed = mix_bits(seed + static_cast<uint32_t>(i));
     Decoded decoded = attempt(task, settings.temperatures[i], settings);
     decoded.is_alone = is_alone;
     always_loops = always_loops && decoded.evidence.loops;
     is_drawn = is_drawn || decoded.temperature > 0;
+    // Speech that was only decoded badly goes round too: another temperature tells.
+    if (is_doubtful_loop(decoded.evidence, settings)) {
+      loops_in_doubt = loops_in_doubt || is_alone;
+    } else if (loops_in_doubt) {
+      decoded.is_silent = decoded.is_silent || !is_convincing(decoded.evidence, settings);
+    }
     const bool is_silent =
-        decoded.is_silent &&
+        decoded.is_silent && !is_doubtful_loop(decoded.evidence, settings) && !loops_in_doubt &&
         (is_alone || settings.reference || is_silent_by_reference(decoded.evidence, settings));
     if (is_silent || !(decoded.is_silent || has_failed(decoded.evidence, settings))) return decoded;
     if (!best || settings.reference || is_better(decoded.evidence, best->evidence, settings)) {

@@ -1,4 +1,4 @@
-// What the windows of real speech and of sounds gave, with tiny.en and base (docs/decisions/0024):
+// What the windows of real speech and of sounds gave, with tiny.en and base (docs/decisions/0025):
 // the rules have to tell them apart.
 #include "decoder/speech_evidence.h"
 
@@ -105,6 +105,16 @@ TEST(HasFailed, TakesALoopForAFailureExceptInTheReference) {
   looping.loops = true;
   EXPECT_TRUE(has_failed(looping, {}));
   EXPECT_FALSE(has_failed(looping, reference()));
+}
+
+TEST(IsDoubtfulLoop, IsBetweenHalfTheThresholdAndTheThreshold) {
+  EXPECT_TRUE(is_doubtful_loop(window(0.5, -0.2, 3), {}));
+  EXPECT_FALSE(is_doubtful_loop(window(0.5, -0.2, 2), {}));
+  EXPECT_FALSE(is_doubtful_loop(window(0.7, -0.2, 3), {}));
+  EXPECT_FALSE(is_doubtful_loop(window(0.2, -0.2, 3), {}));
+  EXPECT_FALSE(is_doubtful_loop(window(0.5, -0.2, 3), reference()));
+  EXPECT_TRUE(is_convincing(window(0.5, -0.4), {}));
+  EXPECT_FALSE(is_convincing(window(0.5, -0.6), {}));
 }
 
 TEST(IsSurelySpeech, AsksForWordsWithoutFaultAndALowProbabilityOfNone) {
