@@ -15,6 +15,28 @@ std::string_view trimmed_view(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \n") - first + 1);
 }
 
+// Whether the text goes on in the middle of what is written as one word: "'est" after "c",
+// "-hearted" after "cold".
+bool continues_word(std::string_view text) {
+  return text.size() > 1 && (text[0] == '-' || text[0] == '\'') && text[1] != ' ' &&
+         text[1] != text[0];
+}
+
+// The segment's words as they are written. By openai-whisper's rules a hyphen or an apostrophe
+// begins a word, where no cue or line should end.
+std::vector<Word> written_words(const Segment& segment) {
+  std::vector<Word> words;
+  for (Word& word : words_of(segment)) {
+    if (words.empty() || words.back().text.ends_with(' ') || !continues_word(word.text)) {
+      words.push_back(std::move(word));
+      continue;
+    }
+    words.back().text += word.text;
+    words.back().end_s = word.end_s;
+  }
+  return words;
+}
+
 }  // namespace
 
 void CueMaker::push(const Segment& segment) {
@@ -26,7 +48,7 @@ void CueMaker::push(const Segment& segment) {
     return;
   }
   uint32_t n_on_line = 0;
-  for (const Word& word : words_of(segment)) {
+  for (const Word& word : written_words(segment)) {
     if (trimmed_view(plain_text(word.text)).empty()) continue;
     if (keeps_segments() && layout_.max_words_per_line &&
         n_on_line++ == *layout_.max_words_per_line) {

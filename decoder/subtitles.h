@@ -1,5 +1,6 @@
 // From segments to the cues of subtitles: which words stand together, on how many lines, from when
-// to when. The layout is that of openai-whisper's SubtitlesWriter; times are made fit for players.
+// to when. The layout is that of openai-whisper's SubtitlesWriter, but that no line ends
+// within what is written as one word; times are made fit for players.
 //
 // In come segments, one by one; out go cues as soon as they are complete, none of no length and
 // none before the end of the one before it. Used by decoder/writers.

@@ -105,6 +105,19 @@ TEST(Subtitles, WordsWithoutADurationShareThatOfTheNext) {
             "3\n00:00:02,000 --> 00:00:02,100\nc\n\n");
 }
 
+TEST(Subtitles, WhatIsWrittenAsOneWordStaysTogether) {
+  const Segment segment = spoken({word(0, 1, " c"), word(1, 2, "'est"), word(2, 3, " cold"),
+                                  word(3, 4, "-hearted."), word(4, 5, " -"), word(5, 6, " ok")});
+  EXPECT_EQ(srt({segment}, {.max_words_per_line = 1}),
+            "1\n00:00:00,000 --> 00:00:02,000\nc'est\n\n"
+            "2\n00:00:02,000 --> 00:00:04,000\ncold-hearted.\n\n"
+            "3\n00:00:04,000 --> 00:00:05,000\n-\n\n"
+            "4\n00:00:05,000 --> 00:00:06,000\nok\n\n");
+  EXPECT_EQ(srt({spoken({word(0, 1, "砸"), word(1, 2, "自己")})}, {.max_words_per_line = 1}),
+            "1\n00:00:00,000 --> 00:00:01,000\n砸\n\n"
+            "2\n00:00:01,000 --> 00:00:02,000\n自己\n\n");
+}
+
 TEST(Subtitles, ACueBeginsAfterTheOneBeforeItHasEnded) {
   EXPECT_EQ(
       srt({spoken({word(1, 2, " a")}), spoken({word(1.5, 3, " b")})}, {.max_words_per_line = 1}),
