@@ -2,6 +2,7 @@
 """Embeddings per second: ours and ONNX Runtime's, the same weights and token ids, taking turns.
 
     bench/compare_embed.py [--threads 2] [--runs 7] [--build build] [--model FOLDER]
+                           [--batch-tokens N]
 
 Prints a table for the README. Two loads: 32 texts of 128 tokens, and 256 texts of 8 to 256 tokens,
 which ONNX Runtime gets sorted by length in padded batches of 32. Medians; vectors are compared.
@@ -20,10 +21,10 @@ import onnxruntime
 
 
 class Ours:
-    def __init__(self, build, model, compute, threads, ids_file):
+    def __init__(self, build, model, compute, threads, ids_file, batch_tokens):
         self.vectors_file = ids_file + ".f32"
         self.process = subprocess.Popen(
-            [f"{build}/embedding_bench", model, compute, str(threads), ids_file],
+            [f"{build}/embedding_bench", model, compute, str(threads), ids_file, *batch_tokens],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         answer = self.process.stdout.readline().split()
         if not answer or answer[0] != "ready":
@@ -73,6 +74,8 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--build", default="build")
+    parser.add_argument("--batch-tokens", action="append", default=[],
+                        help="of ours, at once (default: what embed takes)")
     parser.add_argument("--model", default=str(
         pathlib.Path.home() / ".cache/vesper/models/all-minilm-l6-v2"))
     options = parser.parse_args()
@@ -96,7 +99,7 @@ def main():
                 pathlib.Path(ids_file).write_text(
                     "".join(" ".join(map(str, text)) + "\n" for text in texts))
                 engines[compute] = Ours(options.build, options.model, compute, options.threads,
-                                        ids_file)
+                                        ids_file, options.batch_tokens)
             seconds = {engine: [] for engine in engines}
             for _ in range(options.runs):
                 for engine, runner in engines.items():

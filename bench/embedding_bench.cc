@@ -1,6 +1,6 @@
 // Times the embedder on given token ids, for bench/compare_embed.py.
 //
-//   embedding_bench MODEL COMPUTE THREADS IDS
+//   embedding_bench MODEL COMPUTE THREADS IDS [BATCH_TOKENS]
 //
 // IDS has a text's token ids a line. After loading and one run it prints "ready DIMENSIONS"; then
 // for each line on standard input it embeds all texts and prints the seconds that took. At the end
@@ -30,13 +30,18 @@ std::vector<std::vector<int32_t>> read_ids(const std::string& path) {
 }
 
 int run(const std::vector<std::string>& arguments) {
-  if (arguments.size() != 4) {
-    std::cerr << "usage: embedding_bench MODEL COMPUTE THREADS IDS\n";
+  if (arguments.size() != 4 && arguments.size() != 5) {
+    std::cerr << "usage: embedding_bench MODEL COMPUTE THREADS IDS [BATCH_TOKENS]\n";
     return 2;
   }
   DeviceOptions options;
   options.n_threads = static_cast<uint32_t>(std::stoul(arguments[2]));
-  Embedder embedder(arguments[0], open_device("cpu", options), parse_compute(arguments[1]));
+  EmbedderOptions embedding;
+  if (arguments.size() == 5) {
+    embedding.batch_tokens = static_cast<uint32_t>(std::stoul(arguments[4]));
+  }
+  Embedder embedder(arguments[0], open_device("cpu", options), parse_compute(arguments[1]),
+                    embedding);
   const auto texts = read_ids(arguments[3]);
   const std::vector<std::span<const int32_t>> spans(texts.begin(), texts.end());
   std::vector<float> vectors(texts.size() * embedder.dimensions());

@@ -11,7 +11,7 @@ namespace {
 
 // Tokens of a batch: enough to keep every core or processor busy, few enough that what a layer
 // writes is still in a CPU's caches when the next one reads it.
-constexpr uint32_t kCpuBatchTokens = 2048;
+constexpr uint32_t kCpuBatchTokens = 512;
 constexpr uint32_t kGpuBatchTokens = 16384;
 // Texts of a batch: more are of use only if they have less than 8 tokens each.
 constexpr uint32_t kTokensPerText = 8;
