@@ -62,9 +62,9 @@ class Run {
     finish();
     if (arguments_.verbose) {
       const double s = std::max(std::chrono::duration<double>(Clock::now() - start).count(), 1e-6);
-      note(std::to_string(n_texts_) + " texts of " + std::to_string(n_tokens_) + " tokens in " +
-           short_number(s) + " s (" + short_number(static_cast<double>(n_tokens_) / s) +
-           " tokens/s)");
+      note(std::to_string(n_texts_) + (n_texts_ == 1 ? " text of " : " texts of ") +
+           std::to_string(n_tokens_) + " tokens in " + short_number(s) + " s (" +
+           short_number(static_cast<double>(n_tokens_) / s) + " tokens/s)");
     }
     return 0;
   }

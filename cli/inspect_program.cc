@@ -19,6 +19,7 @@
 #include "llm/cpu/cpu_device.h"
 #include "llm/tokenizer/tokenizer.h"
 #include "llm/tokenizer/whisper_tokens.h"
+#include "llm/weights/text_encoder_model.h"
 #ifdef VESPER_HAS_VULKAN
 #include "llm/vulkan/vulkan_device.h"
 #endif
@@ -104,6 +105,15 @@ class Run {
   static std::string why_not(const ModelDescription& model) {
     if (!model.problems.empty()) return "no: the files are damaged";
     if (!model.unknown.empty()) return "no: the engine does not know all of it";
+    // Files may hold tensors that nothing needs, in formats of their own.
+    if (model.provider && model.provider->is_text_encoder()) {
+      try {
+        check_text_encoder(*model.provider);
+        return "yes";
+      } catch (const Error& error) {
+        return std::string("no: ") + error.what();
+      }
+    }
     if (!model.provider || !model.provider->is_whisper()) {
       if (model.family.empty()) return "no: nothing says of what family it is";
       try {
