@@ -71,7 +71,7 @@ std::vector<double> rising_temperatures(const std::vector<double>& list, double 
                     std::to_string(list.size()));
   }
   constexpr double kHottest = 1.0 + 1e-6;
-  std::vector<double> temperatures = list;
+  std::vector<double> temperatures{list.front()};
   for (int i = 1; list[0] + i * increment <= kHottest; ++i) {
     temperatures.push_back(list[0] + i * increment);
   }

@@ -2,9 +2,13 @@
 add_compile_options(-Wall -Wextra -Wshadow
                     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
                     $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual>)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # False alarms of GCC 12 on std::string (bug 105651) and std::optional (bug 105562).
+# False alarms: of GCC 12 on std::string (bug 105651), of all so far on std::optional (bug 105562), and
+# of GCC 13 and later on functions that take a temporary and return a reference to something else.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict> -Wno-maybe-uninitialized)
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-reference>)
+  endif()
 endif()
 if(VESPER_WERROR)
   add_compile_options(-Werror)

@@ -221,7 +221,11 @@ VKAPI_ATTR VkBool32 VKAPI_CALL on_debug_message(VkDebugUtilsMessageSeverityFlagB
                                                 VkDebugUtilsMessageTypeFlagsEXT,
                                                 const VkDebugUtilsMessengerCallbackDataEXT* data,
                                                 void* user) {
-  (*static_cast<std::function<void(const std::string&)>*>(user))(data->pMessage);
+  const std::string message = data->pMessage;
+  // Newer layers say so what they set for themselves, which is no fault of the program.
+  if (message.find("Internal Warning: ") == std::string::npos) {
+    (*static_cast<std::function<void(const std::string&)>*>(user))(message);
+  }
   return VK_FALSE;
 }
 
