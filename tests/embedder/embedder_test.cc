@@ -12,6 +12,7 @@
 #include "error/error.h"
 #include "tests/cli/child_process.h"
 #include "tests/embedder/tiny_bert.h"
+#include "tests/llm/counted_allocations.h"
 
 namespace vesper {
 namespace {
@@ -121,6 +122,23 @@ TEST(Embedder, OfATextDoesNotDependOnItsBatchNorOnThreads) {
       }
     }
   }
+}
+
+TEST(Embedder, AllocatesNothingForABatchOfASizeThatItHasSeen) {
+  if (!kAllocationsAreCounted) GTEST_SKIP() << "sanitizers bring an allocator of their own";
+  const TemporaryFolder folder;
+  TinyBert().write(folder.path());
+  Embedder embedder(folder.path(), cpu(), Compute::kF32);
+  const std::vector<Ids> texts = random_texts({20, 11, 33}), others = random_texts({31, 32, 1});
+  const std::vector<std::span<const int32_t>> first(texts.begin(), texts.end());
+  const std::vector<std::span<const int32_t>> second(others.begin(), others.end());
+  std::vector<float> vectors(3 * embedder.dimensions());
+  const uint64_t at_first = n_allocations();
+  embedder.embed(first, vectors.data());
+  EXPECT_GT(n_allocations(), at_first);
+  const uint64_t before = n_allocations();
+  embedder.embed(second, vectors.data());
+  EXPECT_EQ(n_allocations(), before);
 }
 
 TEST(Embedder, CutsMatryoshkaVectorsBeforeItNormalizesThem) {

@@ -13,6 +13,7 @@
 #include "cli/inspect_report.h"
 #include "cli/terminal_text.h"
 #include "error/error.h"
+#include "tests/embedder/tiny_bert.h"
 #include "tests/llm/gguf_bytes.h"
 #include "tests/llm/tiny_whisper_files.h"
 
@@ -54,6 +55,19 @@ GgufBytes sample() {
       .string("general.name", "red \x1b[31m text\x07 and \xff")
       .tensor("blk.0.attn_q.weight", {2}, 0, {0, 0, 128, 63, 0, 0, 0, 64})
       .tensor("output_norm.weight", {1}, 0, {0, 0, 192, 255});  // NaN
+}
+
+TEST(Inspect, SaysOfATextEncoderWhetherItRuns) {
+  const fs::path folder = fs::path(testing::TempDir()) / "vesper_inspect_program_bert";
+  TinyBert bert;
+  bert.write(folder);
+  const Result sound = run(folder.string());
+  EXPECT_THAT(sound.out, HasSubstr("family              bert\n"));
+  EXPECT_THAT(sound.out, HasSubstr("runs here           yes\n"));
+  bert.tensors.erase("embeddings.word_embeddings.weight");
+  bert.shapes.erase("embeddings.word_embeddings.weight");
+  bert.write(folder);
+  EXPECT_THAT(run(folder.string()).out, HasSubstr("expected a tensor encoder.embed.weight"));
 }
 
 TEST(TerminalText, ShowsWhatWouldActOnTheTerminalEscaped) {
