@@ -239,7 +239,7 @@ void MelSpectrogram::window(const MelWindow& window, float* out) const {
       maximum = std::max(maximum, *std::max_element(row, row + s.n_mels));
     }
   }
-  const float lowest = maximum - kDynamicRange;
+  const float lowest = std::max(maximum, window.least_maximum) - kDynamicRange;
   const auto scale = [lowest](float x) { return (std::max(x, lowest) + 4.0f) / 4.0f; };
   for (size_t t = 0; t < n_rows; ++t) {
     const float* row = s.row(window.first_frame + t);

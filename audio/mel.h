@@ -38,6 +38,7 @@ struct MelWindow {
   size_t n_frames = kMelWindowFrames;
   size_t end_frame = SIZE_MAX;  // content from here on is left out, for windows that end early
   Maximum maximum = Maximum::kRecording;
+  float least_maximum = -10;  // that maximum is taken to be at least this, say of the stream before
   Beyond beyond = Beyond::kZero;
 };
 

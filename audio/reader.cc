@@ -26,8 +26,8 @@ struct AudioReader::State {
   std::unique_ptr<ByteStream> stream;    // what a WAV stream reads from
   std::unique_ptr<SampleSource> source;  // last, so that it goes before what it reads from
   std::vector<float> interleaved;        // [frames of a block, channels]
-  std::vector<float> first;              // samples read while opening and not handed out yet
-  size_t n_first_taken = 0;
+  std::vector<float> first;              // [frames read while opening, channels]
+  size_t n_first_taken = 0;              // frames of it that have been handed out
   uint64_t n_frames_read = 0;
 
   Error error(const std::string& what) const { return Error(ErrorKind::kInput, what); }
@@ -69,6 +69,7 @@ struct AudioReader::State {
   void open_seekable_file() {
     struct stat info;
     if (::fstat(file.get(), &info) == 0 && info.st_size == 0) fail_unread("it is empty");
+    if (options.raw) return open_raw(stream_of_file(std::move(file), name));
     std::string why;
     source = open_with_sndfile(file.get(), name, why);
     if (!source) return open_with_ffmpeg_after(why, "");
@@ -76,7 +77,13 @@ struct AudioReader::State {
     compare_with_wav_header(stream_of_file(std::move(duplicate), name));
   }
 
+  void open_raw(ByteStream bytes) {
+    stream = std::make_unique<ByteStream>(std::move(bytes));
+    source = open_raw_stream(*stream, *options.raw);
+  }
+
   void open_stream(UniqueFd fd) {
+    if (options.raw) return open_raw(stream_of(std::move(fd), name));
     stream = std::make_unique<ByteStream>(stream_of(std::move(fd), name));
     source = open_wav_stream(*stream);
     if (source) return;
@@ -106,6 +113,7 @@ struct AudioReader::State {
     if (!fd.is_open() || ::fstat(fd.get(), &info) != 0) fail_unread(std::strerror(errno));
     if (!S_ISREG(info.st_mode)) return open_fd(fd.get());
     if (info.st_size == 0) fail_unread("it is empty");
+    if (options.raw) return open_raw(stream_of_file(std::move(fd), name));
     // By its name and not by `fd`: libsndfile knows formats without a header by their ending.
     std::string why;
     source = open_with_sndfile(path, name, why);
@@ -115,6 +123,7 @@ struct AudioReader::State {
 
   void open_memory(std::span<const uint8_t> bytes) {
     if (bytes.empty()) fail_unread("it is empty");
+    if (options.raw) return open_raw(stream_of(bytes));
     std::string why;
     source = open_with_sndfile(bytes, name, why);
     if (source) return compare_with_wav_header(stream_of(bytes));
@@ -136,28 +145,35 @@ struct AudioReader::State {
                   " samples a second, expected " + std::to_string(kMinSampleRateHz) + " to " +
                   std::to_string(kMaxSampleRateHz));
     }
+    if (options.channel && (*options.channel < 0 || *options.channel >= source->channels)) {
+      throw error(name + " has " + std::to_string(source->channels) +
+                  (source->channels == 1 ? " channel" : " channels") + ", expected channel " +
+                  std::to_string(*options.channel + 1));
+    }
     constexpr size_t kFirstFrames = 64;
-    first.resize(kFirstFrames);
-    first.resize(decode(first.data(), kFirstFrames));
+    first.resize(kFirstFrames * n_channels());
+    first.resize(decode(first.data(), kFirstFrames) * n_channels());
     if (first.empty()) throw error(name + " has no audio sample");
   }
 
-  size_t decode(float* mono, size_t n) {
-    constexpr size_t kBlockFrames = 4096;
-    const size_t n_channels = static_cast<size_t>(source->channels);
-    size_t done = 0;
-    while (done < n) {
-      const size_t wanted = std::min(n - done, kBlockFrames);
-      interleaved.resize(wanted * n_channels);
-      const size_t got = source->read(interleaved.data(), wanted);
-      downmix(mono + done, got, n_channels);
-      done += got;
-      if (got < wanted) {
-        check_end();
-        break;
-      }
-    }
-    return done;
+  size_t n_channels() const { return static_cast<size_t>(source->channels); }
+
+  // Writes the next frames, [n, channels]; fewer only at the end, which is then checked.
+  size_t decode(float* frames, size_t n) {
+    const size_t got = source->read(frames, n);
+    check_samples(frames, got);
+    n_frames_read += got;
+    if (got < n) check_end();
+    return got;
+  }
+
+  // The same, those read while opening first.
+  size_t read_frames(float* frames, size_t n) {
+    const size_t n_first = std::min(n, first.size() / n_channels() - n_first_taken);
+    std::copy_n(first.data() + n_first_taken * n_channels(), n_first * n_channels(), frames);
+    n_first_taken += n_first;
+    if (n_first == n) return n;
+    return n_first + decode(frames + n_first * n_channels(), n - n_first);
   }
 
   void check_end() const {
@@ -168,26 +184,30 @@ struct AudioReader::State {
                 std::to_string(static_cast<double>(n_frames_read) / rate) + " s are there");
   }
 
-  void downmix(float* mono, size_t n, size_t n_channels) {
+  void check_samples(const float* frames, size_t n) const {
     constexpr float kMaxSample = 1e6f;
-    const float scale = 1.0f / static_cast<float>(n_channels);
+    for (size_t i = 0; i < n * n_channels(); ++i) {
+      if (std::fabs(frames[i]) <= kMaxSample) continue;  // not so for a NaN either
+      throw error(name + " has a sample that is not a number or beyond +-1e6, at " +
+                  std::to_string(static_cast<double>(n_frames_read + i / n_channels()) /
+                                 static_cast<double>(source->sample_rate_hz)) +
+                  " s");
+    }
+  }
+
+  void downmix(float* mono, size_t n) const {
+    const size_t stride = n_channels();
+    if (options.channel) {
+      const float* sample = &interleaved[static_cast<size_t>(*options.channel)];
+      for (size_t i = 0; i < n; ++i) mono[i] = sample[i * stride];
+      return;
+    }
+    const float scale = 1.0f / static_cast<float>(stride);
     for (size_t i = 0; i < n; ++i) {
-      const float* frame = &interleaved[i * n_channels];
       float sum = 0.0f;
-      bool sound = true;
-      for (size_t c = 0; c < n_channels; ++c) {
-        sum += frame[c];
-        sound &= std::fabs(frame[c]) <= kMaxSample;  // false for a NaN as well
-      }
-      if (!sound) {
-        throw error(name + " has a sample that is not a number or beyond +-1e6, at " +
-                    std::to_string(static_cast<double>(n_frames_read + i) /
-                                   static_cast<double>(source->sample_rate_hz)) +
-                    " s");
-      }
+      for (size_t c = 0; c < stride; ++c) sum += interleaved[i * stride + c];
       mono[i] = sum * scale;
     }
-    n_frames_read += n;
   }
 };
 
@@ -230,11 +250,22 @@ AudioReader& AudioReader::operator=(AudioReader&&) noexcept = default;
 AudioReader::~AudioReader() = default;
 
 size_t AudioReader::read(float* mono, size_t n) {
+  constexpr size_t kBlockFrames = 4096;
   State& s = *state_;
-  const size_t n_first = std::min(n, s.first.size() - s.n_first_taken);
-  std::copy_n(s.first.data() + s.n_first_taken, n_first, mono);
-  s.n_first_taken += n_first;
-  return n_first + s.decode(mono + n_first, n - n_first);
+  size_t done = 0;
+  while (done < n) {
+    const size_t wanted = std::min(n - done, kBlockFrames);
+    s.interleaved.resize(wanted * s.n_channels());
+    const size_t got = s.read_frames(s.interleaved.data(), wanted);
+    s.downmix(mono + done, got);
+    done += got;
+    if (got < wanted) break;
+  }
+  return done;
+}
+
+size_t AudioReader::read_interleaved(float* frames, size_t n) {
+  return state_->read_frames(frames, n);
 }
 
 int AudioReader::sample_rate_hz() const { return static_cast<int>(state_->source->sample_rate_hz); }

@@ -17,8 +17,20 @@ namespace vesper {
 
 class SampleSource;
 
+// Samples without a header, interleaved, as sound cards and other programs give them.
+struct RawPcm {
+  enum class Encoding { kS16Le, kF32Le };
+  Encoding encoding = Encoding::kS16Le;
+  uint32_t sample_rate_hz = 16000;
+  uint32_t channels = 1;
+};
+
 struct ReaderOptions {
   bool use_ffmpeg = true;  // start ffmpeg, if it is on $PATH, for what libsndfile cannot read
+  // Only this channel, counted from 0, instead of the mean of all. A recording that does not have
+  // it is an Error(kInput).
+  std::optional<int> channel;
+  std::optional<RawPcm> raw;  // what the recording is, which then has no header
 };
 
 // One recording, read from its beginning to its end once.
@@ -53,11 +65,14 @@ class AudioReader {
   AudioReader& operator=(AudioReader&&) noexcept;
   ~AudioReader();
 
-  // Writes the next samples, [n], the mean of all channels, full scale +-1; returns how many, fewer
-  // than `n` only at the end. Throws Error(kInput) where decoding fails in the middle, and at a
-  // sample that is not a number, infinite or beyond +-1e6: whatever wrote it has failed, and a text
-  // made from the rest would not show it.
+  // Writes the next samples, [n], the mean of all channels (or the one asked for), full scale +-1;
+  // returns how many, fewer than `n` only at the end. Throws Error(kInput) where decoding fails in
+  // the middle, and at a sample that is not a number, infinite or beyond +-1e6: whatever wrote it
+  // has failed, and a text made from the rest would not show it.
   size_t read(float* mono, size_t n);
+
+  // The same with all channels, [n, channels()], whatever channel was asked for.
+  size_t read_interleaved(float* frames, size_t n);
 
   int sample_rate_hz() const;
   int channels() const;  // of the recording, before the downmix

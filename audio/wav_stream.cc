@@ -158,4 +158,14 @@ std::unique_ptr<SampleSource> open_wav_stream(ByteStream& stream) {
   return source;
 }
 
+std::unique_ptr<SampleSource> open_raw_stream(ByteStream& stream, const RawPcm& raw) {
+  WavFormat format;
+  format.is_float = raw.encoding == RawPcm::Encoding::kF32Le;
+  format.bytes_per_sample = format.is_float ? 4 : 2;
+  format.channels = raw.channels;
+  format.sample_rate_hz = raw.sample_rate_hz;
+  stream.forget_head();
+  return std::make_unique<WavStream>(stream, format, kUnlimited);
+}
+
 }  // namespace vesper

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "audio/byte_stream.h"
+#include "audio/reader.h"
 #include "audio/sample_source.h"
 
 namespace vesper {
@@ -18,5 +19,8 @@ namespace vesper {
 // of the stream where that comes first. A size that writers use for "unknown" (0, or from
 // 0x7FFF0000 up) means the end of the stream.
 std::unique_ptr<SampleSource> open_wav_stream(ByteStream& stream);
+
+// Samples without a header, to the end of `stream`, which must outlive the source.
+std::unique_ptr<SampleSource> open_raw_stream(ByteStream& stream, const RawPcm& raw);
 
 }  // namespace vesper

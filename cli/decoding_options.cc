@@ -95,6 +95,15 @@ void DecodingOptions::add_language(CLI::App& app) {
   add_value(app, "--task", [this](const std::string& text) {
     decoding_.translate = parse_choice("--task", text, {"transcribe", "translate"}) == "translate";
   });
+  app.add_flag("--multilingual", decoding_.multilingual);
+  add_value(app, "--language-detection-segments", [this](const std::string& text) {
+    decoding_.language_detection_segments =
+        static_cast<uint32_t>(parse_integer("--language-detection-segments", text, 1, 1000));
+  });
+  add_value(app, "--language-detection-threshold", [this](const std::string& text) {
+    decoding_.language_detection_threshold =
+        parse_number("--language-detection-threshold", text, 0, 1, "a number from 0 to 1");
+  });
 }
 
 void DecodingOptions::add_search(CLI::App& app) {
@@ -185,6 +194,9 @@ void DecodingOptions::add_times(CLI::App& app) {
 }
 
 void DecodingOptions::finish() {
+  if (decoding_.multilingual && decoding_.language != "auto") {
+    throw Error(ErrorKind::kUsage, "--multilingual: expected without --language");
+  }
   if (increment_ && (increment_is_given_ || decoding_.temperatures.size() == 1)) {
     decoding_.temperatures = rising_temperatures(decoding_.temperatures, *increment_);
   }

@@ -1,7 +1,6 @@
 #include "cli/job_report.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -15,12 +14,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 double speed_of(double audio_s, double elapsed_s) { return audio_s / std::max(elapsed_s, 1e-3); }
-
-std::string short_number(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.2f", value);
-  return text.data();
-}
 
 // As much of a text as fits a line.
 std::string beginning_of(const std::string& text) {
@@ -104,7 +97,7 @@ class TextReport final : public JobReport {
                          " recordings: " + std::to_string(totals.done) + " transcribed";
     if (totals.skipped > 0) counts += ", " + std::to_string(totals.skipped) + " skipped";
     if (totals.failed > 0) counts += ", " + std::to_string(totals.failed) + " failed";
-    if (totals.done > 0) {
+    if (totals.audio_s > 0) {
       counts += "; " + short_duration(totals.audio_s) + " of audio in " +
                 short_duration(totals.elapsed_s) + " (" +
                 short_number(speed_of(totals.audio_s, totals.elapsed_s)) + "x real time)";

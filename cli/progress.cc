@@ -17,21 +17,6 @@ namespace {
 constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
 constexpr int kBarWidth = 20;  // columns
 
-bool can_rewrite_lines() {
-  const char* terminal = std::getenv("TERM");
-  return isatty(STDERR_FILENO) && terminal && std::string_view(terminal) != "dumb";
-}
-
-bool wants_colour() {
-  const char* no_color = std::getenv("NO_COLOR");  // no-color.org: if set and not empty
-  return !no_color || !*no_color;
-}
-
-int terminal_columns() {
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
 // The last `columns` characters, "..." first if some were cut: a path's end tells more.
 std::string shortened(const std::string& text, size_t columns) {
   const auto starts_character = [](char c) {
@@ -57,6 +42,18 @@ std::string formatted(const char* format, double value) {
 
 }  // namespace
 
+int terminal_columns(int stream) {
+  const char* terminal = std::getenv("TERM");
+  if (!isatty(stream) || !terminal || std::string_view(terminal) == "dumb") return 0;
+  winsize size{};
+  return ioctl(stream, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+bool wants_colour() {
+  const char* no_color = std::getenv("NO_COLOR");  // no-color.org: if set and not empty
+  return !no_color || !*no_color;
+}
+
 std::string short_duration(double seconds) {
   const long long total = seconds > 0 ? std::llround(std::min(seconds, 3.6e8)) : 0;
   std::array<char, 64> text{};
@@ -68,6 +65,8 @@ std::string short_duration(double seconds) {
   }
   return text.data();
 }
+
+std::string short_number(double value) { return formatted("%.2f", value); }
 
 std::string short_bytes(uint64_t bytes) {
   const auto value = static_cast<double>(bytes);
@@ -111,7 +110,7 @@ std::string progress_text(std::string_view label, double fraction, std::string_v
 }
 
 Progress::Progress(bool wanted)
-    : enabled_(wanted && can_rewrite_lines()), colour_(wants_colour()) {}
+    : enabled_(wanted && terminal_columns(STDERR_FILENO) > 0), colour_(wants_colour()) {}
 
 void Progress::start(std::string_view label) {
   clear();
@@ -162,8 +161,8 @@ void Progress::show_bytes(uint64_t done, uint64_t total, uint64_t before) {
 }
 
 void Progress::draw(double fraction, const std::string& details) {
-  const std::string line =
-      "\r\033[K" + progress_text(label_, fraction, details, terminal_columns(), colour_);
+  const std::string line = "\r\033[K" + progress_text(label_, fraction, details,
+                                                      terminal_columns(STDERR_FILENO), colour_);
   std::fwrite(line.data(), 1, line.size(), stderr);
   drawn_ = Clock::now();
   visible_ = true;

@@ -9,8 +9,17 @@
 
 namespace vesper {
 
+// Columns of the terminal that a standard stream is; 0 if it is none that can rewrite a line.
+int terminal_columns(int stream);
+
+// Whether colours are wanted: unless NO_COLOR is set.
+bool wants_colour();
+
 // "0:07", "12:34", "1:02:03". Not a number and negative times are "0:00".
 std::string short_duration(double seconds);
+
+// "12.34"
+std::string short_number(double value);
 
 // "31.4 MB", in decimal units.
 std::string short_bytes(uint64_t bytes);

@@ -7,6 +7,7 @@
 
 #include "cli/decoding_options.h"
 #include "cli/option_values.h"
+#include "cli/sound_options.h"
 #include "cli/speech_options.h"
 #include "cli/transcribe_help.h"
 #include "cli/version.h"
@@ -43,6 +44,41 @@ void check_inputs(const InputSelection& inputs) {
   }
 }
 
+void check_detection(const TranscribeArguments& arguments) {
+  constexpr const char* kOption = "--detect-language: ";
+  if (arguments.decoding.language != "auto") {
+    throw Error(ErrorKind::kUsage, std::string(kOption) + "expected without --language");
+  }
+  if (arguments.sound.split_channels || arguments.sound.label_speakers) {
+    throw Error(ErrorKind::kUsage,
+                std::string(kOption) + "expected without --channels split and --diarize");
+  }
+  for (TranscriptFormat format : arguments.formats) {
+    if (format != TranscriptFormat::kTxt && format != TranscriptFormat::kJson &&
+        format != TranscriptFormat::kJsonl) {
+      throw_usage("--detect-language", "--format txt, json or jsonl",
+                  std::string(format_name(format)));
+    }
+  }
+}
+
+void check_stream(const TranscribeArguments& arguments) {
+  const auto refuse = [](bool found, const char* what) {
+    if (found) throw Error(ErrorKind::kUsage, std::string("--stream: expected ") + what);
+  };
+  const InputSelection& inputs = arguments.inputs;
+  refuse(inputs.named.size() != 1 || inputs.recursive || inputs.files_from,
+         "one recording, or - for standard input");
+  refuse(arguments.resume, "without --resume");
+  refuse(arguments.detect_language, "without --detect-language");
+  refuse(arguments.engine.vad.has_value(), "without --vad");
+  refuse(arguments.sound.split_channels || arguments.sound.label_speakers,
+         "without --channels split and --diarize");
+  refuse(!arguments.decoding.clip_timestamps.empty(), "without --clip-timestamps");
+  refuse(arguments.decoding.word_timestamps, "without --word-timestamps and what needs it");
+  refuse(arguments.decoding.max_segment_length.has_value(), "without --max-segment-length");
+}
+
 // Whether results go to standard output, or to files and where. Who transcribes folders and lists
 // wants files; else a single format goes to standard output unless there is a folder.
 void settle_output(const std::string& folder, TranscribeArguments& arguments) {
@@ -74,6 +110,10 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   app.add_flag("--version", version);
   app.add_flag("-r,--recursive", arguments.inputs.recursive);
   app.add_flag("-0,--null", arguments.inputs.null_separated);
+  bool stream = false;
+  double stream_step_s = 1;
+  app.add_flag("--stream", stream);
+  app.add_flag("--detect-language", arguments.detect_language);
   app.add_flag("--resume", arguments.resume);
   app.add_flag("--jobs-json", arguments.jobs_json);
   app.add_flag("--offline", arguments.offline);
@@ -93,6 +133,11 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
     if (text.empty()) throw_usage("--files-from", "a file, or -", text);
     arguments.inputs.files_from = text;
   });
+  bool step_is_given = false;
+  option("--stream-step", [&](const std::string& text) {
+    step_is_given = true;
+    stream_step_s = parse_number("--stream-step", text, 0.2, 20, "seconds from 0.2 to 20");
+  });
   option("--device",
          [&](const std::string& text) { arguments.engine.device = parse_device(text); });
   option("--compute", [&](const std::string& text) {
@@ -105,6 +150,7 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   DecodingOptions decoding(app, arguments.decoding);
   SpeechOptions speech(app);
   WordOptions words(app);
+  SoundOptions sound(app);
   app.add_option("recordings", arguments.inputs.named);
 
   try {
@@ -126,9 +172,17 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   decoding.finish();
   arguments.engine.n_candidates = most_candidates(arguments.decoding);
   arguments.engine.vad = speech.finish();
+  arguments.sound = sound.finish();
   check_inputs(arguments.inputs);
+  if (arguments.detect_language) check_detection(arguments);
   settle_output(output_folder, arguments);
   words.finish(arguments.formats, arguments.to_stdout, arguments.decoding, arguments.writers);
+  if (stream) {
+    arguments.stream_step_s = stream_step_s;
+    check_stream(arguments);
+  } else if (step_is_given) {
+    throw Error(ErrorKind::kUsage, "--stream-step: expected together with --stream");
+  }
   return command;
 }
 

@@ -14,6 +14,7 @@ namespace vesper {
 
 struct TranscribeArguments {
   InputSelection inputs;
+  AudioInput sound;            // how to read each of them, without its path
   std::string model = "base";  // a name or a path
   std::vector<TranscriptFormat> formats = {TranscriptFormat::kTxt};
   // Where files go; absent: beside each input.
@@ -22,6 +23,9 @@ struct TranscribeArguments {
   EngineSettings engine;  // without the model's path
   DecodingSettings decoding;
   WriterOptions writers;
+  bool detect_language = false;  // and nothing else
+  // Live captions of the only input, with so many seconds from guess to guess.
+  std::optional<double> stream_step_s;
   bool resume = false;     // pass over what is complete
   bool jobs_json = false;  // progress as JSON lines on stderr
   bool offline = false, quiet = false, verbose = false;

@@ -13,11 +13,11 @@ Turns speech into text. A RECORDING is an audio file, or - for standard input.
                          turbo, ... (fetched when absent), or a file or folder
   -f, --format LIST      one or more of txt (default), srt, vtt, tsv, csv,
                          lrc, json, jsonl, with commas between; or all
-  -o, --output-dir DIR   write files there (-: to standard output); without DIR
-                         one format goes to standard output, several go to
-                         files beside each recording
-  -r, --recursive        take the recordings in folders; files beside them, or
-                         below DIR in the same folders
+  -o, --output-dir DIR   write files there; without DIR one format goes to
+                         standard output (-), several go beside each recording
+      --stream           live captions of what comes from standard input
+  -r, --recursive        all recordings in folders; what is written lies beside
+                         them, or in the same folders below DIR
       --resume           pass over recordings whose files are complete
   -l, --language NAME    spoken language: fr, french, auto (default: detected)
       --task TASK        transcribe (default), or translate into English
@@ -62,6 +62,40 @@ constexpr std::string_view kManyFiles =
           {"event": "note", message}
         Times are in seconds, index counts from 0, speed is audio_s / elapsed_s;
         file is null in an error that ends the whole run.
+)";
+
+constexpr std::string_view kSound =
+    R"(Channels and raw sound:
+      --channels WHICH    mix (default); split: each by itself, [left], [right]
+                          or [channel N] before its text; left, right or a
+                          number from 1: that one alone
+      --diarize stereo    who speaks by the louder of two channels: (speaker 0),
+                          (speaker 1), or (speaker ?)
+      --pcm ENCODING      samples without a header: s16le or f32le, interleaved
+      --pcm-rate HZ       of them (16000)
+      --pcm-channels N    in them (1)
+)";
+
+constexpr std::string_view kStream =
+    R"(Live captions, of standard input or a named pipe:
+      --stream            words as soon as two looks at the sound agree on them;
+                          with -f jsonl events: "partial" (may still change),
+                          "final", "segment", "end"; see also --pcm
+      --stream-step S     look every S seconds (1); later if the machine is slow
+  arecord -q -f S16_LE -r 16000 | transcribe -m base --stream -
+  ffmpeg -i URL -f s16le -ar 16000 -ac 1 - | transcribe --stream --pcm s16le -
+)";
+
+constexpr std::string_view kLanguages =
+    R"(Languages:
+      --detect-language   only say which it is: code, probability and name, the
+                          likeliest first; with -f json all of them
+      --language-detection-segments N
+                          look at up to N windows of 30 s (1), until
+      --language-detection-threshold X
+                          one gives a language more than X (0.5); else their
+                          mean counts
+      --multilingual      detect it in every window, for mixed recordings
 )";
 
 constexpr std::string_view kSearch =
@@ -143,7 +177,8 @@ whisper.cpp; those below the first turn it on where they need it:
 )";
 
 // What --help-all shows after the screen.
-constexpr std::string_view kSections[] = {kManyFiles, kSearch, kPrompts, kTimes, kWords, kSpeech};
+constexpr std::string_view kSections[] = {kManyFiles, kSound, kStream, kLanguages, kSearch,
+                                          kPrompts,   kTimes, kWords,  kSpeech};
 
 }  // namespace
 

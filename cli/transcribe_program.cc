@@ -11,11 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "cli/caption_printer.h"
 #include "cli/input_files.h"
 #include "cli/job_report.h"
+#include "cli/language_report.h"
 #include "cli/model_lookup.h"
 #include "cli/output.h"
 #include "cli/program.h"
+#include "cli/progress.h"
 #include "cli/transcribe_arguments.h"
 #include "error/error.h"
 
@@ -103,7 +106,13 @@ class Run {
 
     load_engine(load);
     const auto start = Clock::now();
-    for (size_t i : wanted) attempt(inputs_[i], [&] { transcribe(i); });
+    for (size_t i : wanted) {
+      attempt(inputs_[i], [&] {
+        if (arguments_.detect_language) return detect_languages(i);
+        if (arguments_.stream_step_s) return caption(i);
+        transcribe(i);
+      });
+    }
     totals_.elapsed_s = seconds_since(start);
   }
 
@@ -177,6 +186,95 @@ class Run {
     report_->loaded(engine_->description(), seconds_since(start));
   }
 
+  AudioInput audio_input(size_t i) const {
+    AudioInput input = arguments_.sound;
+    input.path = inputs_[i].path;
+    return input;
+  }
+
+  void detect_languages(size_t i) {
+    const Job job = this->job(i);
+    std::vector<std::unique_ptr<AtomicFile>> files;
+    for (const PlannedFile& planned : plan_[i]) files.push_back(open_file(planned));
+    const auto start = Clock::now();
+    report_->started(job);
+    const std::vector<LanguageProbability> languages =
+        engine_->detect_languages(audio_input(i), arguments_.decoding);
+    const auto report = [&](TranscriptFormat format) {
+      return language_report(format, {job.file, arguments_.model}, inputs_.size() > 1, languages);
+    };
+    if (arguments_.to_stdout) print(report(arguments_.formats.front()));
+    for (size_t f = 0; f < files.size(); ++f) {
+      files[f]->write(report(plan_[i][f].format));
+      files[f]->commit();
+    }
+    ++totals_.done;
+    Transcript transcript;
+    transcript.language = languages.front().language;
+    transcript.language_probability = languages.front().probability;
+    report_->done(job, transcript, outputs(i), seconds_since(start));
+  }
+
+  static std::unique_ptr<AtomicFile> open_file(const PlannedFile& planned) {
+    if (planned.path.has_parent_path()) make_folder(planned.path.parent_path());
+    return std::make_unique<AtomicFile>(planned.path);
+  }
+
+  void caption(size_t i) {
+    const Job job = this->job(i);
+    const RecordingInfo recording{job.file, arguments_.model};
+    std::vector<std::unique_ptr<AtomicFile>> files;
+    std::vector<std::unique_ptr<TranscriptWriter>> writers;
+    for (const PlannedFile& planned : plan_[i]) {
+      files.push_back(open_file(planned));
+      writers.push_back(make_writer(
+          planned.format, [file = files.back().get()](std::string_view text) { file->write(text); },
+          arguments_.writers));
+      writers.back()->begin(recording);
+    }
+    // On a terminal the words that may change say enough of the progress.
+    const int columns = terminal_columns(STDOUT_FILENO);
+    std::unique_ptr<CaptionPrinter> printer;
+    if (arguments_.to_stdout) {
+      printer = make_caption_printer(
+          arguments_.formats.front(), recording, [&](std::string_view text) { print(text); },
+          columns, wants_colour());
+    }
+    LiveEvents events;
+    events.on_final = [&](std::span<const CaptionWord> words, double received_s) {
+      if (printer) printer->final(words, received_s);
+    };
+    events.on_partial = [&](std::span<const CaptionWord> words, double received_s) {
+      if (printer) printer->partial(words, received_s);
+      if (columns == 0) report_->progress(job, received_s, 0);
+    };
+    events.on_segment = [&](const Segment& segment) {
+      if (printer) printer->segment(segment);
+      for (const auto& writer : writers) writer->segment(segment);
+      report_->segment(job, segment);
+    };
+    double said_s = *arguments_.stream_step_s;
+    const auto on_slow = [&](double pass_s, double behind_s) {
+      constexpr double kWorthSaying = 1.5;
+      if (pass_s < kWorthSaying * said_s) return;
+      said_s = pass_s;
+      report_->note("this machine takes " + short_number(pass_s) +
+                    " s to look at what is new: words come every " + short_number(pass_s) +
+                    " s, not every " + short_number(*arguments_.stream_step_s) + " s (" +
+                    short_number(behind_s) + " s of sound are waiting)");
+    };
+    const auto start = Clock::now();
+    report_->started(job);
+    const Transcript transcript = engine_->caption(audio_input(i), arguments_.decoding,
+                                                   *arguments_.stream_step_s, events, on_slow);
+    if (printer) printer->end(transcript);
+    for (const auto& writer : writers) writer->end(transcript);
+    for (const auto& file : files) file->commit();
+    ++totals_.done;
+    totals_.audio_s += transcript.duration_s;
+    report_->done(job, transcript, outputs(i), seconds_since(start));
+  }
+
   void transcribe(size_t i) {
     const Job job = this->job(i);
     std::vector<std::unique_ptr<AtomicFile>> files;
@@ -197,8 +295,7 @@ class Run {
           arguments_.writers));
     }
     for (const PlannedFile& planned : plan_[i]) {
-      if (planned.path.has_parent_path()) make_folder(planned.path.parent_path());
-      files.push_back(std::make_unique<AtomicFile>(planned.path));
+      files.push_back(open_file(planned));
       writers.push_back(make_writer(
           planned.format, [file = files.back().get()](std::string_view text) { file->write(text); },
           arguments_.writers));
@@ -212,7 +309,7 @@ class Run {
       for (const auto& writer : writers) writer->begin({job.file, arguments_.model});
     };
     const Transcript transcript = engine_->transcribe(
-        inputs_[i].path, arguments_.decoding,
+        audio_input(i), arguments_.decoding,
         [&](const Segment& segment) {
           begin();
           for (const auto& writer : writers) writer->segment(segment);

@@ -7,9 +7,14 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "cli/channel_transcription.h"
 #include "decoder/decoding_settings.h"
+#include "decoder/language_detection.h"
+#include "decoder/live_captions.h"
 #include "decoder/transcript.h"
 #include "vad/speech_spans.h"
 
@@ -34,14 +39,26 @@ class TranscriptionEngine {
   // One line for --verbose: model, device, precision, threads.
   virtual std::string description() const = 0;
 
-  // Transcribes the file at `input`, or standard input if it is "-". Calls on_segment for each
+  // Transcribes a recording. Calls on_segment for each
   // segment as soon as it is final, in order, and on_progress with the seconds done and in total
   // (0 if not known yet). Both are called on the calling thread and may throw, which ends the
   // transcription. Throws Error of any kind.
   virtual Transcript transcribe(
-      const std::string& input, const DecodingSettings& settings,
+      const AudioInput& input, const DecodingSettings& settings,
       const std::function<void(const Segment& segment)>& on_segment,
       const std::function<void(double done_s, double total_s)>& on_progress) = 0;
+
+  // Transcribes a stream while it comes: every `step_s` what is new. Calls on_slow after a pass
+  // over what is not final that took longer than that, so that the next one comes later; `behind_s`
+  // of sound are waiting then. Throws Error of any kind.
+  virtual Transcript caption(
+      const AudioInput& input, const DecodingSettings& settings, double step_s,
+      const LiveEvents& events,
+      const std::function<void(double pass_s, double behind_s)>& on_slow) = 0;
+
+  // The languages that it may be in, likeliest first. Throws Error of any kind.
+  virtual std::vector<LanguageProbability> detect_languages(const AudioInput& input,
+                                                            const DecodingSettings& settings) = 0;
 };
 
 // Loads a model. Throws Error(kModel or kDevice).

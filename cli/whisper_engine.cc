@@ -1,13 +1,17 @@
 #include "cli/whisper_engine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "audio/recording.h"
+#include "cli/live_source.h"
+#include "decoder/live_transcriber.h"
 #include "decoder/transcriber.h"
 #include "decoder/whisper_model.h"
 #include "vad/silero_vad.h"
@@ -70,21 +74,68 @@ class WhisperEngine final : public TranscriptionEngine {
     return device.kind + " (" + device.name + "), " + std::string(compute_name(model_.compute()));
   }
 
-  Transcript transcribe(const std::string& input, const DecodingSettings& settings,
-                        const std::function<void(const Segment&)>& on_segment,
-                        const std::function<void(double, double)>& on_progress) override {
-    if (vad_) return transcribe_speech(input, settings, on_segment, on_progress);
+  Transcript transcribe(const AudioInput& input, const DecodingSettings& settings,
+                        const OnSegment& on_segment, const OnProgress& on_progress) override {
+    const auto one = [&](AudioReader reader, const OnSegment& to, const OnProgress& progress) {
+      return transcribe_reader(std::move(reader), settings, to, progress);
+    };
+    return transcribe_channels(input, one, on_segment, on_progress);
+  }
+
+  Transcript caption(const AudioInput& input, const DecodingSettings& settings, double step_s,
+                     const LiveEvents& events,
+                     const std::function<void(double, double)>& on_slow) override {
+    LiveTranscriber transcriber(model_, transcriber_, settings, events);
+    LiveSource source(AudioReader(input.path, input.reader));
+    const auto step = static_cast<size_t>(step_s * kSampleRateHz);
+    while (true) {
+      const std::vector<float> samples = source.take(step);
+      if (samples.empty()) break;
+      transcriber.push(samples.data(), samples.size());
+      transcriber.transcribe_whole_windows();
+      // More has come already: what is not recent needs no guess.
+      if (source.waiting() >= step) continue;
+      const auto start = std::chrono::steady_clock::now();
+      transcriber.transcribe_beginning();
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      if (took.count() > step_s) {
+        on_slow(took.count(), static_cast<double>(source.waiting()) / kSampleRateHz);
+      }
+    }
+    return transcriber.finish();
+  }
+
+  std::vector<LanguageProbability> detect_languages(const AudioInput& input,
+                                                    const DecodingSettings& settings) override {
+    AudioReader reader(input.path, input.reader);
+    if (vad_) {
+      DecodingSettings of_speech = settings;
+      of_speech.clip_timestamps.clear();
+      return transcriber_.detect_languages(
+          read_speech(std::move(reader), settings.clip_timestamps).mel, of_speech);
+    }
     const MelSpectrogram mel =
-        read_log_mel(AudioReader(input), static_cast<int>(model_.n_mels()), model_.mel_filters());
-    return transcriber_.transcribe(mel, settings, on_segment, on_progress);
+        read_log_mel(std::move(reader), static_cast<int>(model_.n_mels()), model_.mel_filters());
+    return transcriber_.detect_languages(mel, settings);
   }
 
  private:
-  // The same of the stretches of speech alone, put one behind the other.
-  Transcript transcribe_speech(const std::string& input, const DecodingSettings& settings,
-                               const std::function<void(const Segment&)>& on_segment,
-                               const std::function<void(double, double)>& on_progress) {
-    RecordingReader recording((AudioReader(input)));
+  Transcript transcribe_reader(AudioReader reader, const DecodingSettings& settings,
+                               const OnSegment& on_segment, const OnProgress& on_progress) {
+    if (vad_) return transcribe_speech(std::move(reader), settings, on_segment, on_progress);
+    const MelSpectrogram mel =
+        read_log_mel(std::move(reader), static_cast<int>(model_.n_mels()), model_.mel_filters());
+    return transcriber_.transcribe(mel, settings, on_segment, on_progress);
+  }
+
+  // The stretches of speech within the clips, and their rows of the spectrogram.
+  struct Speech {
+    MelSpectrogram mel;
+    std::vector<FrameSpan> spans;
+    double duration_s;  // of the recording
+  };
+  Speech read_speech(AudioReader reader, const std::vector<double>& clips_s) {
+    RecordingReader recording(std::move(reader));
     MelSpectrogram mel(static_cast<int>(model_.n_mels()), model_.mel_filters());
     std::vector<float> block(size_t{1} << 14);
     uint64_t n_samples = 0;
@@ -96,19 +147,26 @@ class WhisperEngine final : public TranscriptionEngine {
     mel.finish();
     constexpr double kFramesPerSecond = 100;
     const double duration_s = static_cast<double>(mel.content_frames()) / kFramesPerSecond;
-    const std::vector<FrameSpan> speech = within_clips(
+    std::vector<FrameSpan> speech = within_clips(
         frames_of(find_speech(vad_->finish(), n_samples, speech_settings_), mel.content_frames()),
-        settings.clip_timestamps, mel.content_frames());
-    DecodingSettings of_speech = settings;
-    of_speech.clip_timestamps.clear();
+        clips_s, mel.content_frames());
     std::vector<std::pair<size_t, size_t>> kept;
     for (const FrameSpan& span : speech) kept.emplace_back(span.begin, span.end);
     mel.keep(kept);
+    return {std::move(mel), std::move(speech), duration_s};
+  }
 
-    const SpeechTimeline timeline(speech);
+  // The same of the stretches of speech alone, put one behind the other.
+  Transcript transcribe_speech(AudioReader reader, const DecodingSettings& settings,
+                               const OnSegment& on_segment, const OnProgress& on_progress) {
+    Speech kept = read_speech(std::move(reader), settings.clip_timestamps);
+    DecodingSettings of_speech = settings;
+    of_speech.clip_timestamps.clear();
+    const double duration_s = kept.duration_s;
+    const SpeechTimeline timeline(kept.spans);
     const double pad_s = speech_settings_.speech_pad_ms / 1000;
     Transcript transcript = transcriber_.transcribe(
-        mel, of_speech,
+        kept.mel, of_speech,
         [&](const Segment& segment) {
           if (on_segment) on_segment(in_recording(segment, timeline, pad_s));
         },

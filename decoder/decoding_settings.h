@@ -24,6 +24,12 @@ struct Punctuation {
 struct DecodingSettings {
   std::string language = "auto";  // a code or an English name, lower case; "auto" detects it
   bool translate = false;         // into English
+  // Detection looks at up to so many windows, until one gives a language more than the threshold.
+  uint32_t language_detection_segments = 1;
+  double language_detection_threshold = 0.5;  // probability
+  // Detect the language of every window; one that is less likely than the threshold changes
+  // nothing.
+  bool multilingual = false;
 
   // Tried in this order until a window passes the thresholds.
   std::vector<double> temperatures = {0};

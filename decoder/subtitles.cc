@@ -44,12 +44,18 @@ void CueMaker::push(const Segment& segment) {
     const std::string text = one_line(segment.text);
     if (text.empty()) return;
     const TimeSpan span = milliseconds(segment.start_s, segment.end_s);
-    settle({span.start, span.end, {text}, {}});
-    return;
+    Cue cue{span.start, span.end, {speaker_label(segment) + text}, {}};
+    // What is said in two channels is said at the same time.
+    if (segment.channel > 0) return on_cue_(cue);
+    return settle(std::move(cue));
   }
   uint32_t n_on_line = 0;
-  for (const Word& word : written_words(segment)) {
+  std::string label = speaker_label(segment);
+  for (Word word : written_words(segment)) {
     if (trimmed_view(plain_text(word.text)).empty()) continue;
+    if (!label.empty()) {
+      word.text = " " + std::exchange(label, {}) + std::string(trimmed_view(word.text));
+    }
     if (keeps_segments() && layout_.max_words_per_line &&
         n_on_line++ == *layout_.max_words_per_line) {
       close_cue();

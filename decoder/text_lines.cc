@@ -57,4 +57,12 @@ TimeSpan milliseconds(double start_s, double end_s) {
   return {start, std::max(start, in_units(end_s, 1000))};
 }
 
+std::string speaker_label(const Segment& segment) {
+  if (segment.channel > 0) {
+    const std::string number = "channel " + std::to_string(segment.channel);
+    return "[" + (segment.speaker.empty() ? number : one_line(segment.speaker)) + "] ";
+  }
+  return segment.speaker.empty() ? "" : "(speaker " + one_line(segment.speaker) + ") ";
+}
+
 }  // namespace vesper

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "decoder/transcript.h"
+
 namespace vesper {
 
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to);
@@ -23,5 +25,9 @@ struct TimeSpan {
   int64_t start, end;
 };
 TimeSpan milliseconds(double start_s, double end_s);
+
+// What tells in text who speaks, with a space behind it: "[left] ", "[channel 3] ", or as in
+// whisper.cpp "(speaker 0) "; empty if a segment does not say.
+std::string speaker_label(const Segment& segment);
 
 }  // namespace vesper

@@ -66,11 +66,6 @@ DecodeTask without_previous(DecodeTask task) {
   return task;
 }
 
-// A window's place among the recording's, and the user's seed, in one number.
-uint32_t window_seed(uint32_t seed, uint64_t seek) {
-  return mix_bits(seed ^ mix_bits(static_cast<uint32_t>(seek)));
-}
-
 }  // namespace
 
 Transcriber::Language Transcriber::detect_language() {
@@ -78,6 +73,29 @@ Transcriber::Language Transcriber::detect_language() {
   const auto best = std::max_element(probabilities.begin(), probabilities.end());
   const auto index = static_cast<size_t>(best - probabilities.begin());
   return {whisper_languages()[index].code, *best};
+}
+
+std::vector<LanguageProbability> Transcriber::detect_languages(const MelSpectrogram& mel,
+                                                               const DecodingSettings& settings) {
+  if (!model_.tokens().is_multilingual) {
+    throw Error(ErrorKind::kUsage, "the model knows English only: there is no language to detect");
+  }
+  const Clip clip = clips_of(settings.clip_timestamps, mel.content_frames()).front();
+  LanguageVote vote(settings.language_detection_threshold);
+  std::vector<float> window(size_t{model_.n_frames()} * model_.n_mels());
+  MelWindow cut;
+  cut.first_frame = clip.begin;
+  cut.n_frames = model_.n_frames();
+  cut.end_frame = clip.end;
+  for (uint32_t i = 0; i < settings.language_detection_segments; ++i) {
+    mel.window(cut, window.data());
+    const float* const windows[] = {window.data()};
+    model_.encode(windows);
+    if (vote.add(model_.decoder().language_probabilities())) break;
+    cut.first_frame += model_.n_frames();
+    if (cut.first_frame >= clip.end) break;
+  }
+  return ranked_languages(vote.result());
 }
 
 std::string Transcriber::known_language(const std::string& name) const {
@@ -286,18 +304,35 @@ AfterWindow Transcriber::time_window(std::vector<Segment>& segments, const Windo
   return {seek, false};
 }
 
+void Transcriber::suppress(const DecodingSettings& settings) {
+  model_.decoder().set_suppressed(
+      suppressed_tokens(settings, model_.tokenizer(), model_.tokens().eot, model_.suppressed()));
+}
+
+uint32_t Transcriber::window_seed(const DecodingSettings& settings, uint64_t seek) {
+  return mix_bits(settings.seed ^ mix_bits(static_cast<uint32_t>(seek)));
+}
+
+Segment Transcriber::segment_of(const WindowSegment& part, const Decoded& decoded) const {
+  Segment segment;
+  segment.text = text_of(part.tokens);
+  segment.start_s = part.start_s;
+  segment.end_s = part.end_s;
+  segment.tokens = part.tokens;
+  segment.avg_logprob = decoded.result.avg_logprob();
+  segment.no_speech_prob = decoded.result.no_speech_prob;
+  segment.compression_ratio = decoded.evidence.compression_ratio;
+  segment.temperature = decoded.temperature;
+  return segment;
+}
+
 Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSettings& settings,
                                    const std::function<void(const Segment&)>& on_segment,
                                    const std::function<void(double, double)>& on_progress) {
   const WhisperTokens& tokens = model_.tokens();
   const uint64_t n_content = mel.content_frames();
   const double total_s = static_cast<double>(n_content) * kFrameSeconds;
-  // A prompt that came from a window decoded above this temperature does more harm than good.
-  constexpr double kTrustworthyTemperature = 0.5;
-
-  model_.decoder().set_suppressed(
-      suppressed_tokens(settings, model_.tokenizer(), tokens.eot, model_.suppressed()));
-
+  suppress(settings);
   Transcript transcript;
   transcript.duration_s = total_s;
   if (settings.language != "auto") {
@@ -307,6 +342,15 @@ Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSett
     transcript.language = "en";
     transcript.language_probability = 1;
   }
+
+  if (transcript.language.empty() && settings.language_detection_segments > 1) {
+    const LanguageProbability detected = detect_languages(mel, settings).front();
+    transcript.language = detected.language;
+    transcript.language_probability = detected.probability;
+  }
+  const bool is_mixed =
+      settings.multilingual && tokens.is_multilingual && settings.language == "auto";
+  std::string language = transcript.language;  // of the window
 
   PromptHistory history(settings, model_.tokenizer(), tokens, model_.decoder().n_text_ctx());
   std::vector<float> window(size_t{model_.n_frames()} * model_.n_mels());
@@ -332,13 +376,20 @@ Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSett
       const auto window_task = [&] {
         if (!language_is_found) {
           const Language detected = detect_language();
-          transcript.language = detected.code;
+          transcript.language = language = detected.code;
           transcript.language_probability = detected.probability;
+        } else if (is_mixed) {
+          const Language detected = detect_language();
+          if (detected.code != language &&
+              detected.probability >= settings.language_detection_threshold) {
+            language = detected.code;
+            history.forget();  // a prompt in another language makes the model go on in that one
+          }
         }
-        return task_for(history, transcript.language, is_first, settings);
+        return task_for(history, language, is_first, settings);
       };
       const DecodeTask task = window_task();
-      Decoded decoded = decode(task, settings, window_seed(settings.seed, seek));
+      Decoded decoded = decode(task, settings, window_seed(settings, seek));
       if (decoded.is_silent && !settings.reference &&
           raise_if_faint({window.data(), size_t{n_frames} * model_.n_mels()})) {
         model_.encode(windows);
@@ -367,17 +418,9 @@ Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSett
       }
       std::vector<Segment> segments;
       for (const WindowSegment& part : cut_segments.segments) {
-        Segment& segment = segments.emplace_back();
+        Segment& segment = segments.emplace_back(segment_of(part, decoded));
         segment.seek = static_cast<int64_t>(seek);
-        segment.start_s = part.start_s;
-        segment.end_s = part.end_s;
-        segment.text = text_of(part.tokens);
-        segment.tokens = part.tokens;
-        segment.avg_logprob = result.avg_logprob();
-        segment.no_speech_prob = result.no_speech_prob;
-        segment.compression_ratio = decoded.evidence.compression_ratio;
-        segment.temperature = decoded.temperature;
-        segment.language = transcript.language;
+        segment.language = language;
       }
       uint64_t next_seek = seek + cut_segments.advance_frames;
       if (settings.word_timestamps && !segments.empty()) {

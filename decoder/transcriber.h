@@ -14,6 +14,7 @@
 #include "audio/mel.h"
 #include "decoder/decoding_settings.h"
 #include "decoder/hallucinations.h"
+#include "decoder/language_detection.h"
 #include "decoder/prompt_history.h"
 #include "decoder/speech_evidence.h"
 #include "decoder/transcript.h"
@@ -33,7 +34,19 @@ class Transcriber {
                         const std::function<void(const Segment&)>& on_segment,
                         const std::function<void(double done_s, double total_s)>& on_progress);
 
+  // The languages that the recording may be in, likeliest first, by up to
+  // settings.language_detection_segments windows from its beginning or its first clip's on. Throws
+  // Error(kUsage) if the model knows English only.
+  std::vector<LanguageProbability> detect_languages(const MelSpectrogram& mel,
+                                                    const DecodingSettings& settings);
+
  private:
+  // The same walk over a recording that has not come yet.
+  friend class LiveTranscriber;
+
+  // A prompt that came from a window decoded above this temperature does more harm than good.
+  static constexpr double kTrustworthyTemperature = 0.5;
+
   struct Language {
     std::string code;
     double probability;
@@ -69,6 +82,12 @@ class Transcriber {
   void drop_loop(WindowSegments& window, uint64_t seek, Transcript& transcript) const;
   // The tokens that are text.
   std::vector<int32_t> spoken(const std::vector<int32_t>& ids) const;
+  // Tells the decoder which tokens it may not choose.
+  void suppress(const DecodingSettings& settings);
+  // A window's place among the recording's, and the user's seed, in one number.
+  static uint32_t window_seed(const DecodingSettings& settings, uint64_t seek);
+  // A part of a window as a segment, without what the window knows of itself: id, seek, language.
+  Segment segment_of(const WindowSegment& part, const Decoded& decoded) const;
   std::string text_of(const std::vector<int32_t>& ids) const;
   // The bytes of each text token.
   std::vector<std::string_view> spelled(const std::vector<int32_t>& ids) const;

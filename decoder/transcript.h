@@ -16,6 +16,7 @@ struct Word {
   std::string text;        // with its leading space and trailing punctuation
   double probability = 0;  // mean over the word's tokens, 0 to 1
   uint32_t n_tokens = 0;   // of the segment's text tokens, in their order
+  std::string speaker;     // as of the segment
 };
 
 // A stretch of speech between two timestamps.
@@ -31,6 +32,10 @@ struct Segment {
   double temperature = 0;        // that the window was decoded with
   std::string language;          // ISO 639-1 code, as Whisper has it
   std::vector<Word> words;       // empty unless word times were asked for
+  int channel = 0;               // of the recording, from 1; 0: not transcribed by channel
+  // "left" or "right" of two channels transcribed by themselves; "0", "1" or "?" where the louder
+  // channel says who speaks; else empty.
+  std::string speaker;
 };
 
 // What the model made of a stretch of sound and the transcript leaves out.

@@ -75,6 +75,8 @@ Json segment_object(const Segment& segment) {
   object["compression_ratio"] = number(segment.compression_ratio);
   object["no_speech_prob"] = number(segment.no_speech_prob);
   object["language"] = valid_utf8(segment.language);
+  if (segment.channel > 0) object["channel"] = segment.channel;
+  if (!segment.speaker.empty()) object["speaker"] = valid_utf8(segment.speaker);
   if (!segment.words.empty()) {
     Json words = Json::array();
     for (const Word& word : segment.words) {
@@ -82,6 +84,7 @@ Json segment_object(const Segment& segment) {
                            {"start", seconds_rounded(word.start_s)},
                            {"end", seconds_rounded(std::max(word.start_s, word.end_s))},
                            {"probability", number(word.probability)}});
+      if (!word.speaker.empty()) words.back()["speaker"] = valid_utf8(word.speaker);
     }
     object["words"] = std::move(words);
   }
@@ -99,7 +102,7 @@ class LineWriter : public TranscriptWriter {
   void segment(const Segment& segment) override {
     const std::string text = one_line(segment.text);
     if (text.empty()) return;
-    put(line(segment, text));
+    put(line(segment, speaker_label(segment) + text));
   }
 
   void end(const Transcript&) override {}
@@ -122,12 +125,13 @@ class TxtWriter : public LineWriter {
  private:
   std::string line(const Segment& segment, const std::string& text) override {
     if (!colors_ || segment.words.empty()) return text + "\n";
-    std::string colored;
+    const std::string label = speaker_label(segment);
+    std::string colored = label;
     for (const Word& word : segment.words) {
       const std::string said = plain_text(word.text);
       // The spaces before the word, of which a line begins with none, are not colored.
       const size_t begin = std::min(said.find_first_not_of(' '), said.size());
-      if (!colored.empty()) colored += said.substr(0, begin);
+      if (colored.size() > label.size()) colored += said.substr(0, begin);
       if (begin == said.size()) continue;
       colored += color_of(word.probability) + said.substr(begin) + "\x1b[0m";
     }
@@ -251,7 +255,7 @@ class LrcWriter : public LineWriter {
       const char* space = plain_text(word.text).starts_with(' ') ? " " : "";
       stamped += space + ("<" + time_of(word.start_s) + ">") + space + said;
     }
-    return "[" + start + "]" + stamped + "\n";
+    return "[" + start + "]" + speaker_label(segment) + stamped + "\n";
   }
   // mm:ss.xx; minutes grow past 59: the format has no hours.
   static std::string time_of(double seconds) {

@@ -15,6 +15,9 @@
 //          language, and as `dropped` what was left out: start, end, reason, text
 //   jsonl  an object a line for each segment, with the file's name in it
 //
+// Where segments have a channel or a speaker, the text of the first six begins with it: "[left]",
+// "[channel 3]", "(speaker 0)"; JSON has `channel` and `speaker`.
+//
 // Whatever bytes a segment holds, the output is valid UTF-8 and cannot be taken for markup: an
 // invalid sequence becomes U+FFFD, line breaks and other control characters become a space (except
 // in JSON, which escapes them), `-->` becomes `->` in subtitles.

@@ -6,6 +6,8 @@
 //   !settings                                  a segment that shows the settings
 //   !search                                    one that shows how it was asked to search
 //   !words                                     one that shows what it was asked about words
+//   !sound                                     one that shows how to read the recording
+//   !languages                                 one that shows how to find the language
 //   !vad                                       a segment that shows those of voice activity
 #include <chrono>
 #include <fstream>
@@ -31,9 +33,51 @@ class FakeEngine : public TranscriptionEngine {
 
   std::string description() const override { return "fake engine"; }
 
-  Transcript transcribe(const std::string& input, const DecodingSettings& decoding,
+  // Each line is final after it has been partial; "!slow" says that it takes long.
+  Transcript caption(const AudioInput& audio, const DecodingSettings&, double step_s,
+                     const LiveEvents& events,
+                     const std::function<void(double, double)>& on_slow) override {
+    std::ifstream file;
+    if (audio.path != "-") file.open(audio.path);
+    std::istream& lines = audio.path == "-" ? std::cin : file;
+    Transcript transcript{"en", 1, 0, {}};
+    for (std::string line; std::getline(lines, line);) {
+      if (line == "!slow") {
+        on_slow(2 * step_s, 0.5);
+        continue;
+      }
+      const double at_s = transcript.duration_s++;
+      const std::vector<CaptionWord> words = {{" " + line, 1, at_s, at_s + 0.5, true},
+                                              {" again", 2, at_s + 0.5, at_s + 1, false}};
+      events.on_partial(words, at_s + step_s);
+      events.on_final(std::span(words).first(1), at_s + 1.5);
+      events.on_partial(std::span(words).last(1), at_s + 1.5);
+      events.on_final(std::span(words).last(1), at_s + 2);
+      events.on_partial({}, at_s + 2);
+      Segment segment;
+      segment.id = static_cast<int>(transcript.segments.size());
+      segment.start_s = at_s;
+      segment.end_s = at_s + 1;
+      segment.text = words[0].text + words[1].text;
+      transcript.segments.push_back(segment);
+      events.on_segment(segment);
+    }
+    return transcript;
+  }
+
+  // The recording's first line, then two others.
+  std::vector<LanguageProbability> detect_languages(const AudioInput& input,
+                                                    const DecodingSettings& decoding) override {
+    std::ifstream file(input.path);
+    std::string first;
+    std::getline(file, first);
+    return {{first, decoding.language_detection_threshold}, {"de", 0.015}, {"fr", 0.001}};
+  }
+
+  Transcript transcribe(const AudioInput& audio, const DecodingSettings& decoding,
                         const std::function<void(const Segment&)>& on_segment,
                         const std::function<void(double, double)>& on_progress) override {
+    const std::string& input = audio.path;
     std::ifstream file;
     if (input != "-") file.open(input);
     std::istream& lines = input == "-" ? std::cin : file;
@@ -59,6 +103,8 @@ class FakeEngine : public TranscriptionEngine {
                                             : " " + line;
       if (command == "!words") segment.text = words_of(decoding);
       if (command == "!vad") segment.text = described_vad();
+      if (command == "!sound") segment.text = described_sound(audio);
+      if (command == "!languages") segment.text = described_languages(decoding);
       transcript.segments.push_back(segment);
       on_segment(segment);
       transcript.duration_s = segment.end_s;
@@ -108,6 +154,26 @@ class FakeEngine : public TranscriptionEngine {
          << " split_on_word=" << decoding.split_on_word
          << " prepended=" << decoding.punctuation.prepended
          << " appended=" << decoding.punctuation.appended;
+    return text.str();
+  }
+
+  static std::string described_sound(const AudioInput& audio) {
+    std::ostringstream text;
+    text << "split=" << audio.split_channels << " label=" << audio.label_speakers
+         << " channel=" << audio.reader.channel.value_or(-1);
+    if (audio.reader.raw) {
+      const RawPcm& raw = *audio.reader.raw;
+      text << " raw=" << (raw.encoding == RawPcm::Encoding::kS16Le ? "s16le" : "f32le") << ","
+           << raw.sample_rate_hz << "," << raw.channels;
+    }
+    return text.str();
+  }
+
+  static std::string described_languages(const DecodingSettings& decoding) {
+    std::ostringstream text;
+    text << "multilingual=" << decoding.multilingual
+         << " segments=" << decoding.language_detection_segments
+         << " threshold=" << decoding.language_detection_threshold;
     return text.str();
   }
 

@@ -367,10 +367,20 @@ TEST_F(TranscribeProgram, NamesTheOptionThatIsWrong) {
 TEST_F(TranscribeProgram, HelpsOnOneScreenAndWithEveryOptionOnRequest) {
   EXPECT_EQ(run({"--help"}).out, run({"-h"}).out);
   const std::vector<const char*> on_the_screen = {
-      "--model",   "--format",  "--output-dir", "--language", "--task",
-      "--device",  "--compute", "--threads",    "--offline",  "--quiet",
-      "--verbose", "--version", "--vad",        "--help-all", "--word-timestamps"};
-  const std::vector<const char*> others = {"--files-from",
+      "--model",   "--format",   "--output-dir", "--language", "--task",    "--device",
+      "--compute", "--threads",  "--offline",    "--quiet",    "--verbose", "--version",
+      "--vad",     "--help-all", "--recursive",  "--resume",   "--stream",  "--word-timestamps"};
+  const std::vector<const char*> others = {"--stream-step",
+                                           "--files-from",
+                                           "--channels",
+                                           "--diarize",
+                                           "--pcm",
+                                           "--pcm-rate",
+                                           "--pcm-channels",
+                                           "--detect-language",
+                                           "--language-detection-segments",
+                                           "--language-detection-threshold",
+                                           "--multilingual",
                                            "--null",
                                            "--jobs-json",
                                            "--vad-threshold",
@@ -514,16 +524,101 @@ TEST_F(TranscribeProgram, PassesVoiceActivityOnWithItsModel) {
   EXPECT_THAT(missing.err, HasSubstr("scripts/fetch-models.sh silero-vad"));
   std::filesystem::create_directories(folder_ / "models/silero-vad");
   write_file(folder_ / "models/silero-vad/silero_vad_16k.safetensors", "");
-  EXPECT_EQ(transcribe({"--vad", "s.wav"}).out,
-            "model=silero-vad threshold=0.5 min_speech=250 min_silence=2000 max_speech=inf pad=400\n");
+  EXPECT_EQ(
+      transcribe({"--vad", "s.wav"}).out,
+      "model=silero-vad threshold=0.5 min_speech=250 min_silence=2000 max_speech=inf pad=400\n");
   EXPECT_EQ(transcribe({"--vad", "--vad-threshold", "0.6", "--vad-min-speech-ms", "100",
-                        "--vad-min-silence-ms=500", "--vad-max-speech-s=20", "--vad-pad-ms", "30", "s.wav"})
+                        "--vad-min-silence-ms=500", "--vad-max-speech-s=20", "--vad-pad-ms", "30",
+                        "s.wav"})
                 .out,
             "model=silero-vad threshold=0.6 min_speech=100 min_silence=500 max_speech=20 pad=30\n");
   expect_failure(transcribe({"--vad-pad-ms", "30", "s.wav"}), 2,
                  "--vad-pad-ms: expected together with --vad");
   expect_failure(transcribe({"--vad", "--vad-threshold", "2", "s.wav"}), 2,
                  "--vad-threshold: expected a number from 0.01 to 0.99, found \"2\"");
+}
+
+TEST_F(TranscribeProgram, PassesOnHowToReadTheSound) {
+  write_file(folder_ / "work/s.wav", "!sound\n");
+  EXPECT_EQ(transcribe({"s.wav"}).out, "split=0 label=0 channel=-1\n");
+  EXPECT_EQ(transcribe({"--channels", "split", "s.wav"}).out, "split=1 label=0 channel=-1\n");
+  EXPECT_EQ(transcribe({"--channels", "2", "s.wav"}).out, "split=0 label=0 channel=1\n");
+  EXPECT_EQ(transcribe({"--channels", "left", "s.wav"}).out, "split=0 label=0 channel=0\n");
+  EXPECT_EQ(transcribe({"--channels=split", "--channels=mix", "s.wav"}).out,
+            "split=0 label=0 channel=-1\n");
+  EXPECT_EQ(transcribe({"--diarize", "stereo", "s.wav"}).out, "split=0 label=1 channel=-1\n");
+  EXPECT_EQ(transcribe({"--pcm", "s16le", "s.wav"}).out,
+            "split=0 label=0 channel=-1 raw=s16le,16000,1\n");
+  EXPECT_EQ(transcribe({"--pcm", "f32le", "--pcm-rate=48000", "--pcm-channels", "2", "s.wav"}).out,
+            "split=0 label=0 channel=-1 raw=f32le,48000,2\n");
+  expect_failure(transcribe({"--channels", "0", "s.wav"}), 2, "--channels: expected");
+  expect_failure(transcribe({"--diarize", "mono", "s.wav"}), 2, "--diarize");
+  expect_failure(transcribe({"--diarize", "stereo", "--channels", "1", "s.wav"}), 2,
+                 "--diarize: expected without --channels");
+  expect_failure(transcribe({"--pcm", "mp3", "s.wav"}), 2, "--pcm");
+  expect_failure(transcribe({"--pcm-rate", "8000", "s.wav"}), 2, "together with --pcm");
+}
+
+TEST_F(TranscribeProgram, SaysWhichLanguageItIsAndTranscribesNothing) {
+  write_file(folder_ / "work/s.wav", "fr\nbonjour\n");
+  write_file(folder_ / "work/t.wav", "en\nhello\n");
+  EXPECT_EQ(transcribe({"--detect-language", "--language-detection-threshold=0.75", "s.wav"}).out,
+            "fr\t0.7500\tfrench\nde\t0.0150\tgerman\n");
+  EXPECT_EQ(transcribe({"--detect-language", "s.wav", "t.wav"}).out,
+            "s.wav\tfr\t0.5000\tfrench\ns.wav\tde\t0.0150\tgerman\n"
+            "t.wav\ten\t0.5000\tenglish\nt.wav\tde\t0.0150\tgerman\n");
+  const auto json =
+      nlohmann::json::parse(transcribe({"--detect-language", "-f", "json", "t.wav"}).out);
+  EXPECT_EQ(json["language"], "en");
+  EXPECT_EQ(json["language_probability"], 0.5);
+  EXPECT_EQ(json["probabilities"].size(), 3u);
+  EXPECT_EQ(json["file"], "t.wav");
+  EXPECT_EQ(transcribe({"--detect-language", "-o", "out", "s.wav"}).status, 0);
+  EXPECT_EQ(read_file(folder_ / "work/out/s.txt"), "fr\t0.5000\tfrench\nde\t0.0150\tgerman\n");
+  expect_failure(transcribe({"--detect-language", "-l", "fr", "s.wav"}), 2, "without --language");
+  expect_failure(transcribe({"--detect-language", "-f", "srt", "s.wav"}), 2, "json or jsonl");
+}
+
+TEST_F(TranscribeProgram, PassesOnHowToFindTheLanguage) {
+  write_file(folder_ / "work/s.wav", "!languages\n");
+  EXPECT_EQ(transcribe({"s.wav"}).out, "multilingual=0 segments=1 threshold=0.5\n");
+  EXPECT_EQ(transcribe({"--multilingual", "--language-detection-segments", "4",
+                        "--language-detection-threshold", "0.7", "s.wav"})
+                .out,
+            "multilingual=1 segments=4 threshold=0.7\n");
+  expect_failure(transcribe({"--multilingual", "-l", "fr", "s.wav"}), 2, "--multilingual");
+  expect_failure(transcribe({"--language-detection-segments", "0", "s.wav"}), 2,
+                 "--language-detection-segments");
+}
+
+TEST_F(TranscribeProgram, CaptionsAStreamWhileItComes) {
+  options_.standard_input = "one\n!slow\ntwo\n";
+  const ChildResult text = transcribe({"--stream", "-"});
+  EXPECT_EQ(text.out, "one again\ntwo again\n");
+  EXPECT_THAT(text.err, HasSubstr("words come every 2.00 s, not every 1.00 s (0.50 s of sound"));
+  std::vector<std::string> kinds;
+  std::istringstream lines(transcribe({"--stream", "-f", "jsonl", "--stream-step=0.5", "-"}).out);
+  for (std::string line; std::getline(lines, line);) {
+    const auto event = nlohmann::json::parse(line);
+    kinds.push_back(event["event"]);
+    if (kinds.size() == 1) {
+      EXPECT_EQ(event["received"], 0.5);
+    }
+  }
+  EXPECT_THAT(kinds,
+              ElementsAre("partial", "final", "partial", "final", "partial", "segment", "partial",
+                          "final", "partial", "final", "partial", "segment", "end"));
+  EXPECT_EQ(transcribe({"--stream", "-f", "srt,txt", "-o", "out", "-"}).out, "");
+  EXPECT_EQ(read_file(folder_ / "work/out/stdin.txt"), "one again\ntwo again\n");
+  EXPECT_EQ(transcribe({"--stream", "-q", "-"}).err, "");
+}
+
+TEST_F(TranscribeProgram, CaptionsNothingThatIsNotAStream) {
+  expect_failure(transcribe({"--stream", "a.wav", "b.flac"}), 2, "--stream: expected one");
+  expect_failure(transcribe({"--stream", "--vad", "-"}), 2, "--stream: expected without --vad");
+  expect_failure(transcribe({"--stream", "--channels", "split", "-"}), 2, "--channels split");
+  expect_failure(transcribe({"--stream-step", "2", "-"}), 2, "together with --stream");
+  expect_failure(transcribe({"--stream", "--stream-step", "0", "-"}), 2, "--stream-step");
 }
 
 TEST_F(TranscribeProgram, TellsItsVersion) {

@@ -95,7 +95,7 @@ class NoInventions : public testing::TestWithParam<const char*> {
     write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 16000, samples);
     if (settings.temperatures.size() == 1) settings.temperatures = {0, 0.2, 0.4, 0.6, 0.8, 1};
     settings.language = "en";
-    return engine_->transcribe(path, settings, {}, {});
+    return engine_->transcribe({.path = path}, settings, {}, {});
   }
   static std::string text(const Transcript& transcript) {
     std::string text;

@@ -89,7 +89,7 @@ TEST(Writers, JsonHasTheKeysOfTheReferenceAndThenSome) {
   segment.avg_logprob = -0.25;
   segment.compression_ratio = 1.5;
   segment.no_speech_prob = 0.125;
-  segment.words = {{0.1, 0.5, " Hello", 0.75}};
+  segment.words = {{0.1, 0.5, " Hello", 0.75, 1, ""}};
   const json document =
       json::parse(written(TranscriptFormat::kJson, {segment, said(3, 4, " you")}));
   EXPECT_EQ(document["text"], " Hello you");
@@ -134,6 +134,33 @@ TEST(Writers, JsonlIsAnObjectALineThatNamesItsFile) {
   EXPECT_EQ(first["file"], "talk.wav");
   EXPECT_EQ(first["text"], " Hello there.");
   EXPECT_EQ(json::parse(text.substr(newline + 1))["start"], 2.5);
+}
+
+TEST(Writers, SayWhichChannelOrSpeakerItIs) {
+  Segment left = said(0, 1, " Hello");
+  left.channel = 1;
+  left.speaker = "left";
+  Segment third = said(1, 2, " there");
+  third.channel = 3;
+  Segment unsure = said(2, 3, " you");
+  unsure.speaker = "?";
+  unsure.words = {{2, 3, " you", 0.5, 1, "1"}};
+  EXPECT_EQ(written(TranscriptFormat::kTxt, {left, third, unsure}),
+            "[left] Hello\n[channel 3] there\n(speaker ?) you\n");
+  EXPECT_THAT(written(TranscriptFormat::kSrt, {left}), HasSubstr("\n[left] Hello\n"));
+  EXPECT_THAT(written(TranscriptFormat::kVtt, {unsure}), HasSubstr("\n(speaker ?) you\n"));
+  EXPECT_THAT(written(TranscriptFormat::kTsv, {third}), HasSubstr("1000\t2000\t[channel 3] there"));
+  EXPECT_THAT(written(TranscriptFormat::kCsv, {left}), HasSubstr("\"[left] Hello\""));
+  EXPECT_THAT(written(TranscriptFormat::kLrc, {left}), HasSubstr("][left] Hello"));
+  const json object = json::parse(written(TranscriptFormat::kJson, {left, third, unsure}));
+  EXPECT_EQ(object["segments"][0]["channel"], 1);
+  EXPECT_EQ(object["segments"][0]["speaker"], "left");
+  EXPECT_EQ(object["segments"][0]["text"], " Hello");
+  EXPECT_EQ(object["segments"][1]["channel"], 3);
+  EXPECT_FALSE(object["segments"][1].contains("speaker"));
+  EXPECT_FALSE(object["segments"][2].contains("channel"));
+  EXPECT_EQ(object["segments"][2]["speaker"], "?");
+  EXPECT_EQ(object["segments"][2]["words"][0]["speaker"], "1");
 }
 
 TEST(Writers, OfNoSegmentsWriteHeadersOnly) {

@@ -1,0 +1,84 @@
+#include "cli/live_source.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "audio/resample.h"
+
+namespace vesper {
+namespace {
+
+constexpr size_t kMostAhead = size_t{60} * kSampleRateHz;
+constexpr int kBlocksPerSecond = 20;
+
+}  // namespace
+
+struct LiveSource::State {
+  explicit State(AudioReader source) : reader(std::move(source)) {}
+
+  AudioReader reader;  // the thread's alone
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<float> samples;
+  bool has_ended = false;     // nothing more will come
+  bool is_abandoned = false;  // nobody takes any more
+  std::exception_ptr error;
+
+  void read_to_the_end() {
+    Resampler resampler(reader.sample_rate_hz());
+    std::vector<float> block(static_cast<size_t>(reader.sample_rate_hz() / kBlocksPerSecond));
+    std::vector<float> resampled;
+    for (size_t got = block.size(); got == block.size();) {
+      got = reader.read(block.data(), block.size());
+      resampled.clear();
+      resampler.push(block.data(), got, resampled);
+      if (got < block.size()) resampler.finish(resampled);
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return samples.size() < kMostAhead || is_abandoned; });
+      if (is_abandoned) return;
+      samples.insert(samples.end(), resampled.begin(), resampled.end());
+      changed.notify_all();
+    }
+  }
+};
+
+LiveSource::LiveSource(AudioReader reader) : state_(std::make_shared<State>(std::move(reader))) {
+  std::thread([state = state_] {
+    std::exception_ptr error;
+    try {
+      state->read_to_the_end();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    const std::lock_guard lock(state->mutex);
+    state->error = error;
+    state->has_ended = true;
+    state->changed.notify_all();
+  }).detach();
+}
+
+LiveSource::~LiveSource() {
+  const std::lock_guard lock(state_->mutex);
+  state_->is_abandoned = true;
+  state_->changed.notify_all();
+}
+
+std::vector<float> LiveSource::take(size_t n) {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(
+      lock, [&] { return state_->samples.size() >= std::min(n, kMostAhead) || state_->has_ended; });
+  if (state_->samples.empty() && state_->error) std::rethrow_exception(state_->error);
+  state_->changed.notify_all();
+  return std::exchange(state_->samples, {});
+}
+
+size_t LiveSource::waiting() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->samples.size();
+}
+
+}  // namespace vesper

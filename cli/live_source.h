@@ -1,0 +1,34 @@
+// A stream read ahead by a thread of its own, so that sound keeps coming in while the engine works.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "audio/reader.h"
+
+namespace vesper {
+
+class LiveSource {
+ public:
+  // Begins to read. The thread waits when it is a minute ahead; it ends with the stream, or with
+  // the process: a read that blocks cannot be called off.
+  explicit LiveSource(AudioReader reader);
+  ~LiveSource();
+  LiveSource(const LiveSource&) = delete;
+  LiveSource& operator=(const LiveSource&) = delete;
+
+  // Waits for at least `n` samples (16 kHz mono) or the stream's end, and takes all that are there;
+  // none once the stream has ended and everything was taken. Throws what reading threw, after the
+  // samples before.
+  std::vector<float> take(size_t n);
+
+  // Samples that are there to be taken.
+  size_t waiting() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace vesper

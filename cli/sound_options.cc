@@ -1,0 +1,55 @@
+#include "cli/sound_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "cli/option_values.h"
+#include "error/error.h"
+
+namespace vesper {
+
+SoundOptions::SoundOptions(CLI::App& app) {
+  add_value(app, "--channels", [this](const std::string& text) {
+    input_.split_channels = text == "split";
+    input_.reader.channel.reset();
+    if (text == "split" || text == "mix") return;
+    const bool is_named = text == "left" || text == "right";
+    input_.reader.channel =
+        is_named ? text == "right"
+                 : static_cast<int>(parse_integer("--channels", text, 1, AudioReader::kMaxChannels,
+                                                  "mix, split, left, right, or a number from 1")) -
+                       1;
+  });
+  add_value(app, "--diarize", [this](const std::string& text) {
+    input_.label_speakers = parse_choice("--diarize", text, {"stereo", "none"}) == "stereo";
+  });
+  add_value(app, "--pcm", [this](const std::string& text) {
+    is_raw_ = true;
+    raw_.encoding = parse_choice("--pcm", text, {"s16le", "f32le"}) == "s16le"
+                        ? RawPcm::Encoding::kS16Le
+                        : RawPcm::Encoding::kF32Le;
+  });
+  add_value(app, "--pcm-rate", [this](const std::string& text) {
+    raw_detail_ = "--pcm-rate";
+    raw_.sample_rate_hz = static_cast<uint32_t>(parse_integer(
+        raw_detail_, text, AudioReader::kMinSampleRateHz, AudioReader::kMaxSampleRateHz));
+  });
+  add_value(app, "--pcm-channels", [this](const std::string& text) {
+    raw_detail_ = "--pcm-channels";
+    raw_.channels =
+        static_cast<uint32_t>(parse_integer(raw_detail_, text, 1, AudioReader::kMaxChannels));
+  });
+}
+
+AudioInput SoundOptions::finish() const {
+  AudioInput input = input_;
+  if (input.label_speakers && (input.split_channels || input.reader.channel)) {
+    throw Error(ErrorKind::kUsage, "--diarize: expected without --channels");
+  }
+  if (!is_raw_ && !raw_detail_.empty()) {
+    throw Error(ErrorKind::kUsage, raw_detail_ + ": expected together with --pcm");
+  }
+  if (is_raw_) input.reader.raw = raw_;
+  return input;
+}
+
+}  // namespace vesper

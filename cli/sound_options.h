@@ -1,0 +1,32 @@
+// The options that say what sound comes in: raw samples, and what becomes of the channels.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/channel_transcription.h"
+
+namespace CLI {
+class App;
+}
+
+namespace vesper {
+
+class SoundOptions {
+ public:
+  // Adds them to `app`, which does not outlive this.
+  explicit SoundOptions(CLI::App& app);
+  SoundOptions(const SoundOptions&) = delete;
+  SoundOptions& operator=(const SoundOptions&) = delete;
+
+  // Once all are read: how to read every recording, without its path. Throws Error(kUsage).
+  AudioInput finish() const;
+
+ private:
+  AudioInput input_;
+  RawPcm raw_;
+  bool is_raw_ = false;
+  std::string raw_detail_;  // an option that is of no use without --pcm
+};
+
+}  // namespace vesper

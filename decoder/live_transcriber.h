@@ -1,0 +1,76 @@
+// Sound in as it comes, words out as soon as they are certain: captions of a live stream.
+//
+// The walk over windows is that of decoder/transcriber: a window that is full is decoded and cut as
+// there, so that the text of a stream is that of the recording. Before it is full, its beginning is
+// decoded again and again, and what successive guesses agree on is final (decoder/live_captions):
+// later guesses have to begin with it. Called by the engine of cli/, which has the clock.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "decoder/decoding_settings.h"
+#include "decoder/live_captions.h"
+#include "decoder/prompt_history.h"
+#include "decoder/transcriber.h"
+#include "decoder/transcript.h"
+#include "decoder/whisper_model.h"
+
+namespace vesper {
+
+class LiveTranscriber {
+ public:
+  // Throws Error(kUsage) for settings that the model cannot follow.
+  LiveTranscriber(WhisperModel& model, Transcriber& transcriber, const DecodingSettings& settings,
+                  LiveEvents events);
+
+  // Takes the next samples, [n], 16 kHz.
+  void push(const float* samples, size_t n);
+  // Decodes the windows that are full.
+  void transcribe_whole_windows();
+  // Decodes the beginning of the next one, if it is long enough to say anything.
+  void transcribe_beginning();
+  // The stream has ended: decodes the rest. Call once.
+  Transcript finish();
+
+  // Seconds that were pushed.
+  double received_s() const;
+
+ private:
+  uint64_t frames_received() const;
+  // Encodes the window that begins at seek_ with `n_frames` of sound.
+  void encode(uint32_t n_frames);
+  // While nothing is final in the window, its language may still change. Returns whether it is
+  // clear.
+  bool find_language(uint32_t n_frames);
+  DecodeTask task() const;
+  void transcribe_window(uint32_t n_frames);
+  std::vector<CaptionWord> words_of(std::span<const int32_t> guess, uint32_t n_frames) const;
+  // Says those after the first n_final_ tokens' words.
+  void say_partial(std::span<const CaptionWord> words);
+
+  WhisperModel& model_;
+  Transcriber& transcriber_;
+  DecodingSettings settings_;
+  LiveEvents events_;
+  PromptHistory history_;
+  LocalAgreement agreement_;
+  Transcript transcript_;
+  std::string language_;  // of the window
+  bool language_is_given_ = false;
+
+  std::vector<float> samples_;   // from first_sample_ on
+  uint64_t first_sample_ = 0;    // a whole number of frames
+  uint64_t n_received_ = 0;      // samples
+  uint64_t seek_ = 0;            // frame that the window begins with
+  uint64_t decoded_frames_ = 0;  // of the stream, when its beginning was decoded last
+  float maximum_;                // of all log-mel values so far
+  std::vector<int32_t> final_;   // tokens that the window's guesses begin with
+  std::vector<float> window_;    // [n_frames, n_mels]
+  bool has_partial_ = false;     // something was said that may change
+};
+
+}  // namespace vesper

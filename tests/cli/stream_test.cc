@@ -1,0 +1,158 @@
+// Live captions: the built program with the engine of fake_transcribe.cc, and what it prints on a
+// terminal.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "cli/caption_printer.h"
+#include "cli/live_source.h"
+#include "error/error.h"
+#include "tests/audio/made_recordings.h"
+
+namespace vesper {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+CaptionWord word(const char* text, bool opens_segment = false) {
+  return {text, 1, 0.25, 0.5, opens_segment};
+}
+
+struct Printed {
+  std::vector<std::string> puts;
+  std::unique_ptr<CaptionPrinter> printer;
+};
+
+std::unique_ptr<Printed> printing(TranscriptFormat format, int columns = 0, bool colour = false) {
+  auto printed = std::make_unique<Printed>();
+  printed->printer = make_caption_printer(
+      format, {"it", "base"},
+      [puts = &printed->puts](std::string_view text) { puts->emplace_back(text); }, columns,
+      colour);
+  return printed;
+}
+
+TEST(TextCaptions, AreFinalWordsOnlyWhereThereIsNoTerminal) {
+  const auto printed = printing(TranscriptFormat::kTxt);
+  printed->printer->partial(std::vector{word(" And", true)}, 1);
+  printed->printer->final(std::vector{word(" And", true), word(" so")}, 2);
+  printed->printer->final(std::vector{word(" my."), word(" Ask", true), word(" not\n\x1b[2J")}, 3);
+  printed->printer->end({});
+  EXPECT_THAT(printed->puts, ElementsAre("And so", " my.\nAsk not??[2J", "\n"));
+}
+
+TEST(TextCaptions, DrawWhatMayChangeBehindTheCursorOfATerminal) {
+  const auto printed = printing(TranscriptFormat::kTxt, 20, true);
+  printed->printer->partial(std::vector{word(" And", true), word(" so")}, 1);
+  printed->printer->final(std::vector{word(" And", true)}, 2);
+  printed->printer->partial(std::vector{word(" sew"), word(" my"), word(" fellows"), word(" x")},
+                            2);
+  printed->printer->partial({}, 3);
+  EXPECT_THAT(printed->puts, ElementsAre("\0337\033[2mAnd so\033[0m\0338", "\033[KAnd",
+                                         "\0337\033[2m sew my fellows\033[0m\0338", "\033[K"))
+      << "as many whole words as the line has room for";
+  printed->printer->final(std::vector{word(" sew"), word(" your"), word(" fellows")}, 4);
+  EXPECT_EQ(printed->puts.back(), " sew your\nfellows");
+}
+
+TEST(JsonCaptions, AreEventsWithTimes) {
+  const auto printed = printing(TranscriptFormat::kJsonl);
+  printed->printer->partial(std::vector{word(" And")}, 1.5);
+  printed->printer->final(std::vector{word(" And", true), word(" so"), word(" Ask", true)}, 2);
+  Segment segment;
+  segment.text = " And so";
+  printed->printer->segment(segment);
+  Transcript transcript;
+  transcript.duration_s = 3;
+  transcript.language = "en";
+  printed->printer->end(transcript);
+  std::vector<nlohmann::json> events;
+  for (const std::string& line : printed->puts) events.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(events.size(), 5u);
+  EXPECT_EQ(events[0], nlohmann::json::parse(R"({"event":"partial","start":0.25,"end":0.5,
+                                                 "text":" And","received":1.5})"));
+  EXPECT_EQ(events[1]["event"], "final");
+  EXPECT_EQ(events[1]["text"], " And so");
+  EXPECT_EQ(events[1]["opens_segment"], true);
+  EXPECT_EQ(events[1]["words"][1],
+            nlohmann::json::parse(R"({"word":" so","start":0.25,"end":0.5})"));
+  EXPECT_EQ(events[2]["text"], " Ask") << "an event is of one segment";
+  EXPECT_EQ(events[3]["event"], "segment");
+  EXPECT_EQ(events[3]["text"], " And so");
+  EXPECT_EQ(events[3]["file"], "it");
+  EXPECT_EQ(events[4], nlohmann::json::parse(R"({"event":"end","duration":3.0,"language":"en"})"));
+}
+
+TEST(SubtitleCaptions, AreSegments) {
+  const auto printed = printing(TranscriptFormat::kSrt);
+  printed->printer->final(std::vector{word(" And", true)}, 2);
+  EXPECT_TRUE(printed->puts.empty());
+  Segment segment;
+  segment.end_s = 1;
+  segment.text = " And so";
+  printed->printer->segment(segment);
+  EXPECT_THAT(printed->puts, ElementsAre("1\n00:00:00,000 --> 00:00:01,000\nAnd so\n\n"));
+}
+
+ReaderOptions raw_at(uint32_t rate) {
+  ReaderOptions options;
+  options.raw = RawPcm{RawPcm::Encoding::kS16Le, rate, 1};
+  return options;
+}
+
+TEST(LiveSource, GivesSoundBeforeTheStreamHasEnded) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const std::vector<int16_t> second(8000, 8192);
+  const size_t n_bytes = second.size() * 2;
+  ASSERT_EQ(write(ends[1], second.data(), n_bytes), static_cast<ssize_t>(n_bytes));
+  LiveSource source(AudioReader::from_stream(ends[0], "pipe", raw_at(8000)));
+  // The resampler holds back a little, and blocks are of a twentieth of a second.
+  const std::vector<float> first = source.take(14000);
+  EXPECT_GE(first.size(), 14000u);
+  EXPECT_NEAR(first[8000], 0.25, 0.01);
+  close(ends[1]);
+  size_t total = first.size();
+  for (size_t n = 1; n > 0; total += n) n = source.take(16000).size();
+  EXPECT_EQ(total, 16000u);
+  EXPECT_EQ(source.waiting(), 0u);
+  close(ends[0]);
+}
+
+TEST(LiveSource, GivesWhatCameBeforeAnErrorAndThenTheError) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("samples");
+  std::string bytes(4 * 16000, '\0');
+  bytes += "\xff\xff\xff\xff";  // not a number
+  write_bytes(path, bytes);
+  ReaderOptions options;
+  options.raw = RawPcm{RawPcm::Encoding::kF32Le, 16000, 1};
+  LiveSource source(AudioReader(path, options));
+  size_t total = 0;
+  EXPECT_THROW(
+      {
+        while (true) total += source.take(32000).size();
+      },
+      Error);
+  EXPECT_GE(total, 15000u);
+}
+
+TEST(LiveSource, CanBeLeftWhileAReadBlocks) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const std::vector<int16_t> samples(1000, 1);
+  ASSERT_EQ(write(ends[1], samples.data(), 2000), 2000);
+  { LiveSource source(AudioReader::from_stream(ends[0], "pipe", raw_at(16000))); }
+  close(ends[1]);
+  close(ends[0]);
+}
+
+}  // namespace
+}  // namespace vesper
