@@ -3,12 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <functional>
 #include <limits>
 #include <string_view>
 #include <utility>
 
+#include "cli/option_values.h"
 #include "cli/version.h"
 #include "error/error.h"
 
@@ -51,18 +51,8 @@ Exit status: 0 done, 2 usage, 3 input, 4 model, 5 device, 6 output.
   transcribe talk.wav | embed --search "budget for next year" --top 5
 )";
 
-[[noreturn]] void throw_usage(const std::string& option, const std::string& expected,
-                              const std::string& found) {
-  throw Error(ErrorKind::kUsage, option + ": expected " + expected + ", found \"" + found + "\"");
-}
-
 uint32_t parse_count(const std::string& option, const std::string& text, uint32_t most) {
-  uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > most) {
-    throw_usage(option, "a number from 1 to " + std::to_string(most), text);
-  }
-  return value;
+  return static_cast<uint32_t>(parse_integer(option, text, 1, most));
 }
 
 EmbedFormat parse_format(const std::string& text) {
@@ -76,19 +66,6 @@ EmbedFormat parse_format(const std::string& text) {
     if (text == name) return format;
   }
   throw_usage("--format", "json, jsonl, npy, f32 or base64", text);
-}
-
-// CLI11 takes a value in brackets for a list and cuts it at its commas; a text in brackets is a
-// text. So what begins with a bracket goes through it behind this character, which no text has.
-constexpr char kGuard = '\x01';
-std::string guarded(std::string argument) {
-  const size_t value = argument.starts_with("--") ? argument.find('=') + 1 : 0;
-  if (value < argument.size() && argument[value] == '[') argument.insert(value, 1, kGuard);
-  return argument;
-}
-std::string unguarded(std::string text) {
-  if (!text.empty() && text.front() == kGuard) text.erase(0, 1);
-  return text;
 }
 
 // CLI11 explains itself in up to two lines.
@@ -137,14 +114,11 @@ EmbedCommand parse_embed_arguments(int argc, const char* const* argv) {
   app.add_flag("--similarity", similarity);
   app.add_flag("--normalize", normalize);
   app.add_flag("--no-normalize", no_normalize);
-  // A repeated option counts as it stands last.
   const auto option = [&](const char* names, std::function<void(const std::string&)> take) {
-    app.add_option_function<std::string>(names,
-                                         [take](const std::string& text) { take(unguarded(text)); })
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    add_value(app, names, take);
   };
   option("-m,--model", [&](const std::string& text) { arguments.model = text; });
-  app.add_option("--input", arguments.inputs)->allow_extra_args(false);
+  add_repeated(app, "--input", arguments.inputs);
   option("--key", [&](const std::string& text) {
     if (text.empty()) throw_usage("--key", "the name of a member", text);
     arguments.key = text;
@@ -184,18 +158,14 @@ EmbedCommand parse_embed_arguments(int argc, const char* const* argv) {
   option("-t,--threads", [&](const std::string& text) {
     arguments.threads = parse_count("--threads", text, 1024);
   });
-  app.add_option("texts", arguments.texts);
+  add_texts(app, "texts", arguments.texts);
   try {
-    std::vector<std::string> given;  // CLI11 takes them from the back
-    for (int i = argc - 1; i > 0; --i) given.push_back(guarded(argv[i]));
-    app.parse(std::move(given));
+    parse_command_line(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     if (!help && !version) {
       throw Error(ErrorKind::kUsage, first_line(error.what()) + " (see embed --help)");
     }
   }
-  for (std::string& text : arguments.texts) text = unguarded(std::move(text));
-  for (std::string& file : arguments.inputs) file = unguarded(std::move(file));
   if (help) {
     command.answer = kHelp;
     return command;

@@ -151,10 +151,10 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   SpeechOptions speech(app);
   WordOptions words(app);
   SoundOptions sound(app);
-  app.add_option("recordings", arguments.inputs.named);
+  add_texts(app, "recordings", arguments.inputs.named);
 
   try {
-    app.parse(argc, argv);
+    parse_command_line(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     // An error of ours in a callback passes through; this is what CLI11 found itself.
     if (!help && !help_all && !version) {

@@ -81,7 +81,9 @@ class FakeEngine : public TranscriptionEngine {
     std::ifstream file;
     if (input != "-") file.open(input);
     std::istream& lines = input == "-" ? std::cin : file;
-    Transcript transcript{"en", 1, 0, {}};
+    Transcript transcript;
+    transcript.language = "en";
+    transcript.language_probability = 1;
     for (std::string line; std::getline(lines, line);) {
       const std::string command = line.substr(0, line.find(' '));
       const std::string rest = line.size() > command.size() ? line.substr(command.size() + 1) : "";

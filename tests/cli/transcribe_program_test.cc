@@ -66,6 +66,12 @@ TEST_F(TranscribeProgram, WritesTextToStandardOutputInTheOrderOfTheInputs) {
   EXPECT_THAT(work(), ElementsAre("a.wav", "b.flac"));
 }
 
+TEST_F(TranscribeProgram, TakesNamesInBracketsAsTheyAre) {
+  write_file(folder_ / "work/[a, b].wav", "fourth\n");
+  write_file(folder_ / "work/[c,d]", "fifth\n");
+  EXPECT_EQ(transcribe({"[a, b].wav", "[c,d]"}).out, "fourth\nfifth\n");
+}
+
 TEST_F(TranscribeProgram, ReadsStandardInput) {
   options_.standard_input = "piped\n";
   EXPECT_EQ(transcribe({"-"}).out, "piped\n");

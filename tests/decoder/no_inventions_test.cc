@@ -201,8 +201,8 @@ TEST_P(NoInventions, TakesAWindowForSilentFromTheNoSpeechThresholdOn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, NoInventions, testing::Values("tiny.en", "base"),
-                         [](const testing::TestParamInfo<const char*>& info) {
-                           return info.index == 0 ? "tiny_en" : "base";
+                         [](const testing::TestParamInfo<const char*>& model) {
+                           return model.index == 0 ? "tiny_en" : "base";
                          });
 
 }  // namespace
