@@ -29,8 +29,9 @@ struct ReaderOptions {
   bool use_ffmpeg = true;  // start ffmpeg, if it is on $PATH, for what libsndfile cannot read
   // Only this channel, counted from 0, instead of the mean of all. A recording that does not have
   // it is an Error(kInput).
-  std::optional<int> channel;
-  std::optional<RawPcm> raw;  // what the recording is, which then has no header
+  std::optional<int> channel = std::nullopt;
+  // What the recording is, which then has no header.
+  std::optional<RawPcm> raw = std::nullopt;
 };
 
 // One recording, read from its beginning to its end once.

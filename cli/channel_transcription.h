@@ -13,7 +13,7 @@ namespace vesper {
 // What to transcribe.
 struct AudioInput {
   std::string path;             // "-" is standard input
-  ReaderOptions reader;         // one channel of it, if asked for
+  ReaderOptions reader = {};    // one channel of it, if asked for
   bool split_channels = false;  // each channel by itself
   bool label_speakers = false;  // the louder of two channels says who speaks
 };

@@ -13,10 +13,10 @@ namespace vesper {
 
 struct Word {
   double start_s = 0, end_s = 0;
-  std::string text;        // with its leading space and trailing punctuation
-  double probability = 0;  // mean over the word's tokens, 0 to 1
-  uint32_t n_tokens = 0;   // of the segment's text tokens, in their order
-  std::string speaker;     // as of the segment
+  std::string text;          // with its leading space and trailing punctuation
+  double probability = 0;    // mean over the word's tokens, 0 to 1
+  uint32_t n_tokens = 0;     // of the segment's text tokens, in their order
+  std::string speaker = {};  // as of the segment
 };
 
 // A stretch of speech between two timestamps.
@@ -52,7 +52,8 @@ struct Transcript {
   double language_probability = 0;  // 1 if the language was given or the model knows only one
   double duration_s = 0;            // of the recording
   std::vector<Segment> segments;
-  std::vector<DroppedSpan> dropped;  // in order; what openai-whisper leaves out too is not noted
+  // In order; what openai-whisper leaves out too is not noted.
+  std::vector<DroppedSpan> dropped = {};
 };
 
 }  // namespace vesper
