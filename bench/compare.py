@@ -70,7 +70,7 @@ def run_process(command):
 def run_vesper(compute, model, recording, settings):
     stdout, stderr, run = run_process(
         [settings.program, "-m", model, "-t", settings.threads, "-l", "en", "--device", "cpu",
-         "--compute", compute, "--temperature", "0", "--verbose",
+         "--compute", compute, "--temperature", "0", "--beam-size", "1", "--verbose",
          "--temperature-increment-on-fallback", "none",
          "--condition-on-previous-text", "true" if settings.previous_text else "false", recording])
     run.text = stdout

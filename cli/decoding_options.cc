@@ -62,6 +62,8 @@ std::vector<double> parse_clips(const std::string& list) {
 
 // openai-whisper's default.
 constexpr double kFallbackIncrement = 0.2;
+// openai-whisper's default too.
+constexpr uint32_t kDefaultBeams = 5;
 
 // The temperatures from the only one of `list` to 1.
 std::vector<double> rising_temperatures(const std::vector<double>& list, double increment) {
@@ -82,6 +84,7 @@ std::vector<double> rising_temperatures(const std::vector<double>& list, double 
 
 DecodingOptions::DecodingOptions(CLI::App& app, DecodingSettings& decoding)
     : decoding_(decoding), increment_(kFallbackIncrement) {
+  decoding_.beam_size = kDefaultBeams;
   add_language(app);
   add_search(app);
   add_thresholds(app);
@@ -122,6 +125,7 @@ void DecodingOptions::add_search(CLI::App& app) {
   add_value(app, "--beam-size", [this](const std::string& text) {
     decoding_.beam_size =
         static_cast<uint32_t>(parse_integer("--beam-size", text, 1, kMostBeamSize));
+    beam_size_is_given_ = true;
   });
   add_value(app, "--patience", [this](const std::string& text) {
     decoding_.patience = parse_number("--patience", text, 0.01, kMostPatience,
@@ -193,7 +197,9 @@ void DecodingOptions::add_times(CLI::App& app) {
   });
 }
 
-void DecodingOptions::finish() {
+void DecodingOptions::finish(bool is_live) {
+  // Who listens along waits for every step.
+  if (is_live && !beam_size_is_given_) decoding_.beam_size = 1;
   if (decoding_.multilingual && decoding_.language != "auto") {
     throw Error(ErrorKind::kUsage, "--multilingual: expected without --language");
   }

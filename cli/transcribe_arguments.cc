@@ -169,7 +169,7 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
     command.answer = "transcribe " + std::string(kVersion) + " (Vesper)\n";
     return command;
   }
-  decoding.finish();
+  decoding.finish(stream);
   arguments.engine.n_candidates = most_candidates(arguments.decoding);
   arguments.engine.vad = speech.finish();
   arguments.sound = sound.finish();

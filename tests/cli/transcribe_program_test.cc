@@ -450,10 +450,10 @@ TEST_F(TranscribeProgram, PassesOnHowToSearchAndWhatToExpect) {
   EXPECT_EQ(
       transcribe({"s.wav"}).out,
       "candidates=5 temperatures=0;0.2;0.4;0.6;0.8;1; best_of=5 length_penalty=none seed=0 "
-      "beams=1 patience=1 repetition=1 ngram=0 regex= numerals=0 carry=0 hotwords= prefix= clips= "
+      "beams=5 patience=1 repetition=1 ngram=0 regex= numerals=0 carry=0 hotwords= prefix= clips= "
       "max_new_tokens=0\n");
   EXPECT_THAT(transcribe({"--temperature-increment-on-fallback=none", "s.wav"}).out,
-              HasSubstr("candidates=1 temperatures=0; "));
+              HasSubstr("candidates=5 temperatures=0; "));
   EXPECT_EQ(
       transcribe({"--temperature=0.1", "--temperature-increment-on-fallback=0.3", "--best-of=7",
                   "--length-penalty=0.5", "--seed=9", "--beam-size=3", "--patience=2",
