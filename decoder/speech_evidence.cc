@@ -9,8 +9,8 @@ namespace vesper {
 namespace {
 
 // Speech is doubtful from this share of the no-speech threshold on. Measured: speech has up to 0.25
-// (0.30 where it is faint), sounds that the model takes for words have 0.33 and more; half of the
-// threshold's default is 0.3.
+// (0.30 where it is faint; windows of a long recording without the text before it, up to 0.51),
+// sounds that the model takes for words have 0.33 and more; half of the threshold's default is 0.3.
 constexpr double kDoubtfulShare = 0.5;
 // Shares of the log-probability threshold below which a text is not believed where speech is
 // doubtful, and where it is above the no-speech threshold.
