@@ -147,6 +147,9 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   option("-t,--threads", [&](const std::string& text) {
     arguments.engine.threads = static_cast<unsigned>(parse_integer("--threads", text, 1, 1024));
   });
+  option("--batch-size", [&](const std::string& text) {
+    arguments.engine.batch_size = static_cast<unsigned>(parse_integer("--batch-size", text, 1, 64));
+  });
   DecodingOptions decoding(app, arguments.decoding);
   SpeechOptions speech(app);
   WordOptions words(app);
@@ -173,6 +176,10 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   arguments.engine.n_candidates = most_candidates(arguments.decoding);
   arguments.engine.vad = speech.finish();
   arguments.sound = sound.finish();
+  if (arguments.engine.batch_size > 1 && !arguments.engine.vad) {
+    throw Error(ErrorKind::kUsage,
+                "--batch-size: expected together with --vad, which finds the silences to cut at");
+  }
   check_inputs(arguments.inputs);
   if (arguments.detect_language) check_detection(arguments);
   settle_output(output_folder, arguments);

@@ -151,6 +151,8 @@ constexpr std::string_view kSpeech =
       --vad-min-silence-ms N        shorter does not end it (2000)
       --vad-max-speech-s X          longer is cut, at a silence (no limit)
       --vad-pad-ms N                added before and after (400)
+      --batch-size N                cut what is speech at silences and decode N
+                                    parts at once, each by itself (1)
 )";
 
 constexpr std::string_view kWords =

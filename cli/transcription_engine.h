@@ -27,6 +27,7 @@ struct EngineSettings {
   std::string compute = "auto";  // "auto", "f32", "f16", "bf16" or "int8"
   unsigned threads = 0;          // of the CPU device; 0 takes all cores
   unsigned n_candidates = 1;     // sequences that a window may be decoded with at once
+  unsigned batch_size = 1;       // stretches that are decoded at once; above 1 `vad` cuts them
   // Only speech is transcribed: what counts as speech, and the model that finds it.
   std::optional<SpeechSettings> vad;
   std::filesystem::path vad_model;  // an existing file or folder, if `vad` is given

@@ -15,6 +15,7 @@
 #include "decoder/transcriber.h"
 #include "decoder/whisper_model.h"
 #include "vad/silero_vad.h"
+#include "vad/speech_stretches.h"
 
 namespace vesper {
 namespace {
@@ -62,8 +63,9 @@ class WhisperEngine final : public TranscriptionEngine {
   explicit WhisperEngine(const EngineSettings& settings)
       : model_(settings.model,
                open_device(settings.device, DeviceOptions{.n_threads = settings.threads}),
-               parse_compute(settings.compute), 1, settings.n_candidates),
-        transcriber_(model_) {
+               parse_compute(settings.compute), settings.batch_size, settings.n_candidates),
+        transcriber_(model_),
+        batch_size_(settings.batch_size) {
     if (!settings.vad) return;
     speech_settings_ = *settings.vad;
     vad_.emplace(model_.device(), settings.vad_model);
@@ -132,7 +134,8 @@ class WhisperEngine final : public TranscriptionEngine {
   struct Speech {
     MelSpectrogram mel;
     std::vector<FrameSpan> spans;
-    double duration_s;  // of the recording
+    double duration_s;                 // of the recording
+    std::vector<float> probabilities;  // of speech, of the whole recording (SileroVad)
   };
   Speech read_speech(AudioReader reader, const std::vector<double>& clips_s) {
     RecordingReader recording(std::move(reader));
@@ -147,13 +150,14 @@ class WhisperEngine final : public TranscriptionEngine {
     mel.finish();
     constexpr double kFramesPerSecond = 100;
     const double duration_s = static_cast<double>(mel.content_frames()) / kFramesPerSecond;
+    std::vector<float> probabilities = vad_->finish();
     std::vector<FrameSpan> speech = within_clips(
-        frames_of(find_speech(vad_->finish(), n_samples, speech_settings_), mel.content_frames()),
+        frames_of(find_speech(probabilities, n_samples, speech_settings_), mel.content_frames()),
         clips_s, mel.content_frames());
     std::vector<std::pair<size_t, size_t>> kept;
     for (const FrameSpan& span : speech) kept.emplace_back(span.begin, span.end);
     mel.keep(kept);
-    return {std::move(mel), std::move(speech), duration_s};
+    return {std::move(mel), std::move(speech), duration_s, std::move(probabilities)};
   }
 
   // The same of the stretches of speech alone, put one behind the other.
@@ -165,15 +169,28 @@ class WhisperEngine final : public TranscriptionEngine {
     const double duration_s = kept.duration_s;
     const SpeechTimeline timeline(kept.spans);
     const double pad_s = speech_settings_.speech_pad_ms / 1000;
-    Transcript transcript = transcriber_.transcribe(
-        kept.mel, of_speech,
-        [&](const Segment& segment) {
-          if (on_segment) on_segment(in_recording(segment, timeline, pad_s));
-        },
-        [&](double done_s, double total_s) {
-          if (!on_progress) return;
-          on_progress(done_s < total_s ? timeline.start_s(done_s) : duration_s, duration_s);
-        });
+    const auto take_segment = [&](const Segment& segment) {
+      if (on_segment) on_segment(in_recording(segment, timeline, pad_s));
+    };
+    const auto take_progress = [&](double done_s, double total_s) {
+      if (!on_progress) return;
+      on_progress(done_s < total_s ? timeline.start_s(done_s) : duration_s, duration_s);
+    };
+    Transcript transcript;
+    if (batch_size_ > 1) {
+      // Long ones wait for each other's places, and none makes the text wait for more than a few
+      // minutes of the recording.
+      constexpr uint64_t kMostFrames = 300 * 100;
+      const uint64_t n = std::max<uint64_t>(batch_size_, kept.mel.content_frames() / kMostFrames);
+      std::vector<MelSpan> stretches;
+      for (const FrameSpan& part : cut_at_silences(kept.probabilities, kept.spans, n)) {
+        stretches.push_back({part.begin, part.end});
+      }
+      transcript = transcriber_.transcribe_stretches(kept.mel, stretches, of_speech, take_segment,
+                                                     take_progress);
+    } else {
+      transcript = transcriber_.transcribe(kept.mel, of_speech, take_segment, take_progress);
+    }
     transcript.duration_s = duration_s;
     for (Segment& segment : transcript.segments) segment = in_recording(segment, timeline, pad_s);
     for (DroppedSpan& span : transcript.dropped) {
@@ -185,6 +202,7 @@ class WhisperEngine final : public TranscriptionEngine {
 
   WhisperModel model_;
   Transcriber transcriber_;
+  unsigned batch_size_;  // above 1: so many stretches are transcribed together
   std::optional<SileroVad> vad_;
   SpeechSettings speech_settings_;
 };

@@ -68,6 +68,25 @@ DecodeTask without_previous(DecodeTask task) {
 
 }  // namespace
 
+Search search_of(const DecodingSettings& settings, double temperature) {
+  Search search;
+  search.temperature = temperature;
+  search.length_penalty = settings.length_penalty;
+  search.repetition_penalty = settings.repetition_penalty;
+  search.no_repeat_ngram_size = settings.no_repeat_ngram_size;
+  if (search.temperature > 0) {
+    search.n_candidates = settings.best_of;
+  } else if (settings.beam_size > 1) {
+    search.n_candidates = settings.beam_size;
+    search.max_finished = most_finished(settings);
+  }
+  return search;
+}
+
+uint32_t attempt_seed(uint32_t window_seed, size_t attempt) {
+  return mix_bits(window_seed + static_cast<uint32_t>(attempt));
+}
+
 Transcriber::Language Transcriber::detect_language() {
   const std::vector<float> probabilities = model_.decoder().language_probabilities();
   const auto best = std::max_element(probabilities.begin(), probabilities.end());
@@ -162,20 +181,16 @@ std::string Transcriber::text_of(const std::vector<int32_t>& ids) const {
 
 Transcriber::Decoded Transcriber::attempt(const DecodeTask& task, double temperature,
                                           const DecodingSettings& settings) {
-  Search search;
-  search.temperature = temperature;
-  search.length_penalty = settings.length_penalty;
-  search.repetition_penalty = settings.repetition_penalty;
-  search.no_repeat_ngram_size = settings.no_repeat_ngram_size;
-  if (search.temperature > 0) {
-    search.n_candidates = settings.best_of;
-  } else if (settings.beam_size > 1) {
-    search.n_candidates = settings.beam_size;
-    search.max_finished = most_finished(settings);
-  }
+  return judge(
+      std::move(model_.decoder().decode({&task, 1}, search_of(settings, temperature)).front()),
+      temperature, settings);
+}
+
+Transcriber::Decoded Transcriber::judge(DecodeResult result, double temperature,
+                                        const DecodingSettings& settings) const {
   Decoded decoded;
   decoded.temperature = temperature;
-  decoded.result = std::move(model_.decoder().decode({&task, 1}, search).front());
+  decoded.result = std::move(result);
   const std::string text = trimmed(text_of(decoded.result.tokens));
   decoded.evidence.no_speech_prob = decoded.result.no_speech_prob;
   decoded.evidence.avg_logprob = decoded.result.avg_logprob();
@@ -194,7 +209,7 @@ Transcriber::Decoded Transcriber::decode(DecodeTask task, const DecodingSettings
   bool is_alone = task.start_of_transcript == 0;  // without the text before it
   bool always_loops = true, is_drawn = false, loops_in_doubt = false;
   for (size_t i = 0; i < settings.temperatures.size();) {
-    task.seed = mix_bits(seed + static_cast<uint32_t>(i));
+    task.seed = attempt_seed(seed, i);
     Decoded decoded = attempt(task, settings.temperatures[i], settings);
     decoded.is_alone = is_alone;
     always_loops = always_loops && decoded.evidence.loops;
@@ -255,13 +270,14 @@ std::vector<std::string_view> Transcriber::spelled(const std::vector<int32_t>& i
 }
 
 void Transcriber::add_word_times(std::vector<Segment>& segments, const WindowPlace& window,
-                                 const DecodingSettings& settings) {
+                                 uint32_t place, const DecodingSettings& settings) {
   constexpr uint32_t kFramesPerPosition = 2;
   const std::string& language = segments.front().language;
   AlignmentTask task;
   task.start = start_sequence(language, settings);
   if (task.start.back() == model_.tokens().notimestamps) task.start.pop_back();
   task.n_positions = window.n_frames / kFramesPerPosition;
+  task.window = place;
   for (const Segment& segment : segments) {
     std::ranges::copy_if(segment.tokens, std::back_inserter(task.text),
                          [&](int32_t token) { return token < model_.tokens().eot; });
@@ -290,9 +306,9 @@ std::vector<Segment> Transcriber::pieces_of(Segment segment,
 }
 
 AfterWindow Transcriber::time_window(std::vector<Segment>& segments, const WindowPlace& window,
-                                     uint64_t seek, bool to_the_end,
+                                     uint32_t place, uint64_t seek, bool to_the_end,
                                      const DecodingSettings& settings) {
-  add_word_times(segments, window, settings);
+  add_word_times(segments, window, place, settings);
   if (settings.hallucination_silence_threshold_s) {
     return skip_hallucinations(segments, window, seek, to_the_end,
                                *settings.hallucination_silence_threshold_s);
@@ -326,15 +342,13 @@ Segment Transcriber::segment_of(const WindowSegment& part, const Decoded& decode
   return segment;
 }
 
-Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSettings& settings,
-                                   const std::function<void(const Segment&)>& on_segment,
-                                   const std::function<void(double, double)>& on_progress) {
+Transcriber::Recording Transcriber::begin(const MelSpectrogram& mel,
+                                          const DecodingSettings& settings) {
   const WhisperTokens& tokens = model_.tokens();
-  const uint64_t n_content = mel.content_frames();
-  const double total_s = static_cast<double>(n_content) * kFrameSeconds;
   suppress(settings);
-  Transcript transcript;
-  transcript.duration_s = total_s;
+  Recording recording{mel, settings, {}};
+  Transcript& transcript = recording.transcript;
+  transcript.duration_s = static_cast<double>(mel.content_frames()) * kFrameSeconds;
   if (settings.language != "auto") {
     transcript.language = known_language(settings.language);
     transcript.language_probability = 1;
@@ -342,125 +356,178 @@ Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSett
     transcript.language = "en";
     transcript.language_probability = 1;
   }
-
   if (transcript.language.empty() && settings.language_detection_segments > 1) {
     const LanguageProbability detected = detect_languages(mel, settings).front();
     transcript.language = detected.language;
     transcript.language_probability = detected.probability;
   }
-  const bool is_mixed =
+  recording.is_mixed =
       settings.multilingual && tokens.is_multilingual && settings.language == "auto";
-  std::string language = transcript.language;  // of the window
+  recording.language_is_found = !transcript.language.empty();
+  recording.window.resize(size_t{model_.n_frames()} * model_.n_mels());
+  return recording;
+}
 
-  PromptHistory history(settings, model_.tokenizer(), tokens, model_.decoder().n_text_ctx());
-  std::vector<float> window(size_t{model_.n_frames()} * model_.n_mels());
-  bool is_first = true;
-  double last_speech_s = 0;
-  bool language_is_found = !transcript.language.empty();
-  for (const Clip& clip : clips_of(settings.clip_timestamps, n_content)) {
-    for (uint64_t seek = clip.begin; seek < clip.end;) {
-      if (on_progress) on_progress(static_cast<double>(seek) * kFrameSeconds, total_s);
-      const auto n_frames =
-          static_cast<uint32_t>(std::min<uint64_t>(model_.n_frames(), clip.end - seek));
-      MelWindow cut;
-      cut.first_frame = seek;
-      cut.n_frames = model_.n_frames();
-      cut.end_frame = clip.end;
-      mel.window(cut, window.data());
-      if (!settings.reference && is_uniform({window.data(), size_t{n_frames} * model_.n_mels()})) {
-        seek += n_frames;
-        continue;
-      }
-      const float* const windows[] = {window.data()};
-      model_.encode(windows);
-      const auto window_task = [&] {
-        if (!language_is_found) {
-          const Language detected = detect_language();
-          transcript.language = language = detected.code;
-          transcript.language_probability = detected.probability;
-        } else if (is_mixed) {
-          const Language detected = detect_language();
-          if (detected.code != language &&
-              detected.probability >= settings.language_detection_threshold) {
-            language = detected.code;
-            history.forget();  // a prompt in another language makes the model go on in that one
-          }
-        }
-        return task_for(history, language, is_first, settings);
-      };
-      const DecodeTask task = window_task();
-      Decoded decoded = decode(task, settings, window_seed(settings, seek));
-      if (decoded.is_silent && !settings.reference &&
-          raise_if_faint({window.data(), size_t{n_frames} * model_.n_mels()})) {
-        model_.encode(windows);
-        Decoded raised =
-            attempt(without_previous(window_task()), settings.temperatures.front(), settings);
-        if (is_surely_speech(raised.evidence, settings)) decoded = std::move(raised);
-      }
-      is_first = false;
-      const DecodeResult& result = decoded.result;
+Transcriber::Walk Transcriber::walk_of(const Recording& recording, uint64_t begin, uint64_t end,
+                                       bool is_first) const {
+  return {begin,
+          end,
+          PromptHistory(recording.settings, model_.tokenizer(), model_.tokens(),
+                        model_.decoder().n_text_ctx()),
+          recording.transcript.language,
+          0,
+          is_first};
+}
 
-      if (decoded.is_silent) {
-        if (!is_silent_by_reference(decoded.evidence, settings)) {
-          const double start_s = static_cast<double>(seek) * kFrameSeconds;
-          transcript.dropped.push_back({start_s, start_s + n_frames * kFrameSeconds, kNoSpeech,
-                                        trimmed(text_of(result.tokens))});
-        }
-        seek += n_frames;
-        continue;
-      }
-      language_is_found = true;
-      if (decoded.is_alone && !task.prompt.empty()) history.forget();
-      WindowSegments cut_segments =
-          cut_window(result.tokens, tokens.timestamp_begin, seek, n_frames);
-      if (decoded.evidence.loops && !decoded.is_chant && !settings.reference) {
-        drop_loop(cut_segments, seek, transcript);
-      }
-      std::vector<Segment> segments;
-      for (const WindowSegment& part : cut_segments.segments) {
-        Segment& segment = segments.emplace_back(segment_of(part, decoded));
-        segment.seek = static_cast<int64_t>(seek);
-        segment.language = language;
-      }
-      uint64_t next_seek = seek + cut_segments.advance_frames;
-      if (settings.word_timestamps && !segments.empty()) {
-        const WindowPlace place{seek, n_frames, model_.n_frames(), n_content, last_speech_s};
-        const AfterWindow after =
-            time_window(segments, place, next_seek, cut_segments.to_the_end, settings);
-        next_seek = std::max(after.seek, seek + 1);
-        if (after.again) {
-          seek = next_seek;
-          continue;
-        }
-        if (!segments.empty()) last_speech_s = end_of_speech_s(segments);
-      }
-      bool is_said = false;
-      for (Segment& segment : segments) {
-        // Nothing said, or said in no time: neither shown nor part of the next prompt.
-        if (segment.start_s == segment.end_s || trimmed(segment.text).empty()) continue;
-        is_said = true;
-        history.add(segment.tokens);
-        for (Segment& piece : pieces_of(std::move(segment), settings)) {
-          piece.id = static_cast<int>(transcript.segments.size());
-          if (on_segment) on_segment(piece);
-          transcript.segments.push_back(std::move(piece));
-        }
-      }
-      if (!settings.condition_on_previous_text || decoded.temperature > kTrustworthyTemperature) {
-        history.forget();
-      }
-      // A window that says nothing, and that the next begins where it does, would go on for ever.
-      constexpr uint64_t kLeastAdvance = 100;
-      if (!is_said && !settings.reference) next_seek = std::max(next_seek, seek + kLeastAdvance);
-      seek = next_seek;
+uint32_t Transcriber::n_frames(const Walk& walk) const {
+  return static_cast<uint32_t>(std::min<uint64_t>(model_.n_frames(), walk.end - walk.seek));
+}
+
+bool Transcriber::encode_window(Recording& recording, Walk& walk, uint32_t place) {
+  MelWindow cut;
+  cut.first_frame = walk.seek;
+  cut.n_frames = model_.n_frames();
+  cut.end_frame = walk.end;
+  recording.mel.window(cut, recording.window.data());
+  if (!recording.settings.reference &&
+      is_uniform({recording.window.data(), size_t{n_frames(walk)} * model_.n_mels()})) {
+    walk.seek += n_frames(walk);
+    return false;
+  }
+  const float* const windows[] = {recording.window.data()};
+  model_.encode(windows, place);
+  return true;
+}
+
+DecodeTask Transcriber::task_of_window(Recording& recording, Walk& walk) {
+  Transcript& transcript = recording.transcript;
+  if (!recording.language_is_found) {
+    const Language detected = detect_language();
+    transcript.language = walk.language = detected.code;
+    transcript.language_probability = detected.probability;
+  } else if (recording.is_mixed) {
+    const Language detected = detect_language();
+    if (detected.code != walk.language &&
+        detected.probability >= recording.settings.language_detection_threshold) {
+      walk.language = detected.code;
+      walk.history.forget();  // a prompt in another language makes the model go on in that one
     }
   }
-  if (!language_is_found && !settings.reference) {
+  return task_for(walk.history, walk.language, walk.is_first, recording.settings);
+}
+
+Transcriber::Decoded Transcriber::decode_window(Recording& recording, Walk& walk,
+                                                const DecodeTask& task) {
+  const DecodingSettings& settings = recording.settings;
+  Decoded decoded = decode(task, settings, window_seed(settings, walk.seek));
+  if (decoded.is_silent && !settings.reference &&
+      raise_if_faint({recording.window.data(), size_t{n_frames(walk)} * model_.n_mels()})) {
+    const float* const windows[] = {recording.window.data()};
+    model_.encode(windows);
+    Decoded raised = attempt(without_previous(task_of_window(recording, walk)),
+                             settings.temperatures.front(), settings);
+    if (is_surely_speech(raised.evidence, settings)) decoded = std::move(raised);
+  }
+  return decoded;
+}
+
+void Transcriber::skip_window(Recording& recording, Walk& walk, const Decoded& decoded) const {
+  if (!is_silent_by_reference(decoded.evidence, recording.settings)) {
+    const double start_s = static_cast<double>(walk.seek) * kFrameSeconds;
+    recording.transcript.dropped.push_back({start_s, start_s + n_frames(walk) * kFrameSeconds,
+                                            kNoSpeech, trimmed(text_of(decoded.result.tokens))});
+  }
+  walk.is_first = false;
+  walk.seek += n_frames(walk);
+}
+
+std::vector<Segment> Transcriber::finish_window(Recording& recording, Walk& walk,
+                                                const Decoded& decoded, uint32_t place) {
+  const DecodingSettings& settings = recording.settings;
+  std::vector<Segment> segments;
+  if (decoded.is_silent) {
+    skip_window(recording, walk, decoded);
+    return segments;
+  }
+  walk.is_first = false;
+  recording.language_is_found = true;
+  if (decoded.is_alone) walk.history.forget();
+  WindowSegments cut =
+      cut_window(decoded.result.tokens, model_.tokens().timestamp_begin, walk.seek, n_frames(walk));
+  if (decoded.evidence.loops && !decoded.is_chant && !settings.reference) {
+    drop_loop(cut, walk.seek, recording.transcript);
+  }
+  for (const WindowSegment& part : cut.segments) {
+    Segment& segment = segments.emplace_back(segment_of(part, decoded));
+    segment.seek = static_cast<int64_t>(walk.seek);
+    segment.language = walk.language;
+  }
+  uint64_t next_seek = walk.seek + cut.advance_frames;
+  if (settings.word_timestamps && !segments.empty()) {
+    const WindowPlace window{walk.seek, n_frames(walk), model_.n_frames(),
+                             recording.mel.content_frames(), walk.last_speech_s};
+    const AfterWindow after =
+        time_window(segments, window, place, next_seek, cut.to_the_end, settings);
+    next_seek = std::max(after.seek, walk.seek + 1);
+    if (after.again) {
+      walk.seek = next_seek;
+      return {};
+    }
+    if (!segments.empty()) walk.last_speech_s = end_of_speech_s(segments);
+  }
+  // Nothing said, or said in no time: neither shown nor part of the next prompt.
+  std::erase_if(segments, [](const Segment& segment) {
+    return segment.start_s == segment.end_s || trimmed(segment.text).empty();
+  });
+  for (const Segment& segment : segments) walk.history.add(segment.tokens);
+  if (!settings.condition_on_previous_text || decoded.temperature > kTrustworthyTemperature) {
+    walk.history.forget();
+  }
+  // A window that says nothing, and that the next begins where it does, would go on for ever.
+  constexpr uint64_t kLeastAdvance = 100;
+  if (segments.empty() && !settings.reference) {
+    next_seek = std::max(next_seek, walk.seek + kLeastAdvance);
+  }
+  walk.seek = next_seek;
+  return segments;
+}
+
+void Transcriber::hand_on(Recording& recording, Segment segment,
+                          const std::function<void(const Segment&)>& on_segment) const {
+  std::vector<Segment>& all = recording.transcript.segments;
+  for (Segment& piece : pieces_of(std::move(segment), recording.settings)) {
+    piece.id = static_cast<int>(all.size());
+    if (on_segment) on_segment(piece);
+    all.push_back(std::move(piece));
+  }
+}
+
+Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSettings& settings,
+                                   const std::function<void(const Segment&)>& on_segment,
+                                   const std::function<void(double, double)>& on_progress) {
+  Recording recording = begin(mel, settings);
+  Transcript& transcript = recording.transcript;
+  const double total_s = transcript.duration_s;
+  Walk walk = walk_of(recording, 0, 0, true);
+  for (const Clip& clip : clips_of(settings.clip_timestamps, mel.content_frames())) {
+    walk.seek = clip.begin;
+    walk.end = clip.end;
+    while (walk.seek < walk.end) {
+      if (on_progress) on_progress(static_cast<double>(walk.seek) * kFrameSeconds, total_s);
+      if (!encode_window(recording, walk, 0)) continue;
+      const DecodeTask task = task_of_window(recording, walk);
+      const Decoded decoded = decode_window(recording, walk, task);
+      for (Segment& segment : finish_window(recording, walk, decoded, 0)) {
+        hand_on(recording, std::move(segment), on_segment);
+      }
+    }
+  }
+  if (!recording.language_is_found && !settings.reference) {
     transcript.language.clear();
     transcript.language_probability = 0;
   }
   if (on_progress) on_progress(total_s, total_s);
-  return transcript;
+  return std::move(transcript);
 }
 
 }  // namespace vesper

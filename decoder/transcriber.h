@@ -6,7 +6,9 @@
 // decoder/window_segments.h makes segments.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +25,18 @@
 
 namespace vesper {
 
+// Frames of a log-mel spectrogram, begin < end.
+struct MelSpan {
+  uint64_t begin = 0, end = 0;
+};
+
+// What a window is searched with at that temperature.
+Search search_of(const DecodingSettings& settings, double temperature);
+// Of the draws: by the user's seed and the window's place among the recording's, and by the
+// attempt.
+uint32_t window_seed(uint32_t seed, uint64_t seek);
+uint32_t attempt_seed(uint32_t window_seed, size_t attempt);
+
 class Transcriber {
  public:
   explicit Transcriber(WhisperModel& model) : model_(model) {}
@@ -34,6 +48,15 @@ class Transcriber {
                         const std::function<void(const Segment&)>& on_segment,
                         const std::function<void(double done_s, double total_s)>& on_progress);
 
+  // The same of stretches that do not know of one another, as many at once as the model has room
+  // for: each is transcribed as if it were all there is, with its own text before each window, so
+  // that its segments do not depend on the others. They rise and do not overlap; segments are
+  // handed on in order.
+  Transcript transcribe_stretches(
+      const MelSpectrogram& mel, std::span<const MelSpan> stretches,
+      const DecodingSettings& settings, const std::function<void(const Segment&)>& on_segment,
+      const std::function<void(double done_s, double total_s)>& on_progress);
+
   // The languages that the recording may be in, likeliest first, by up to
   // settings.language_detection_segments windows from its beginning or its first clip's on. Throws
   // Error(kUsage) if the model knows English only.
@@ -43,6 +66,7 @@ class Transcriber {
  private:
   // The same walk over a recording that has not come yet.
   friend class LiveTranscriber;
+  class Batch;
 
   // A prompt that came from a window decoded above this temperature does more harm than good.
   static constexpr double kTrustworthyTemperature = 0.5;
@@ -61,7 +85,45 @@ class Transcriber {
     bool is_chant = false;   // it loops however it is decoded: somebody does say it many times
   };
 
-  // The language of the window that was encoded last.
+  // What is transcribed, and what is known of it.
+  struct Recording {
+    const MelSpectrogram& mel;
+    const DecodingSettings& settings;
+    Transcript transcript;
+    bool language_is_found = false;
+    bool is_mixed = false;           // every window is asked for its language
+    std::vector<float> window = {};  // [n_frames, n_mels], as it was encoded last
+  };
+  // Where the walk over a stretch of it is.
+  struct Walk {
+    uint64_t seek, end;  // frames: of the next window, of the stretch
+    PromptHistory history;
+    std::string language;
+    double last_speech_s = 0;  // where the speech before ended, if words are timed
+    bool is_first = false;     // nothing of the recording was decoded yet
+  };
+
+  // Throws Error(kUsage) for a language that the model does not know.
+  Recording begin(const MelSpectrogram& mel, const DecodingSettings& settings);
+  Walk walk_of(const Recording& recording, uint64_t begin, uint64_t end, bool is_first) const;
+  uint32_t n_frames(const Walk& walk) const;
+  // Encodes the walk's next window to `place`. False if there was nothing in it: the walk has gone
+  // on, past it.
+  bool encode_window(Recording& recording, Walk& walk, uint32_t place);
+  // The task of the window that was encoded last, whose language is detected if none is found.
+  DecodeTask task_of_window(Recording& recording, Walk& walk);
+  // Decodes the window that was encoded last, to place 0, with every means.
+  Decoded decode_window(Recording& recording, Walk& walk, const DecodeTask& task);
+  // What a decoded window says. The walk goes on behind it.
+  std::vector<Segment> finish_window(Recording& recording, Walk& walk, const Decoded& decoded,
+                                     uint32_t place);
+  // Says that nothing is found in a window; the walk goes on behind it.
+  void skip_window(Recording& recording, Walk& walk, const Decoded& decoded) const;
+  // Hands a segment on, in pieces if that is wanted.
+  void hand_on(Recording& recording, Segment segment,
+               const std::function<void(const Segment&)>& on_segment) const;
+
+  // The language of the window in place 0.
   Language detect_language();
   // The code of a language by its code or name. Throws Error(kUsage) if the model knows it not.
   std::string known_language(const std::string& name) const;
@@ -77,6 +139,8 @@ class Transcriber {
   // is the best of all (in the reference the last). `seed` is the window's own.
   Decoded decode(DecodeTask task, const DecodingSettings& settings, uint32_t seed);
   Decoded attempt(const DecodeTask& task, double temperature, const DecodingSettings& settings);
+  // Judges what a search at that temperature has found.
+  Decoded judge(DecodeResult result, double temperature, const DecodingSettings& settings) const;
   // Takes from a window's segments what only goes round: its rest becomes the next window's, or is
   // noted as dropped.
   void drop_loop(WindowSegments& window, uint64_t seek, Transcript& transcript) const;
@@ -91,13 +155,13 @@ class Transcriber {
   std::string text_of(const std::vector<int32_t>& ids) const;
   // The bytes of each text token.
   std::vector<std::string_view> spelled(const std::vector<int32_t>& ids) const;
-  // Gives the words to the segments of the window that was encoded last.
-  void add_word_times(std::vector<Segment>& segments, const WindowPlace& window,
+  // Gives the words to the segments of the window in that place.
+  void add_word_times(std::vector<Segment>& segments, const WindowPlace& window, uint32_t place,
                       const DecodingSettings& settings);
   // Does that, and takes out what was made up if that is wanted. `seek` is where the next window
   // begins as far as timestamps tell.
-  AfterWindow time_window(std::vector<Segment>& segments, const WindowPlace& window, uint64_t seek,
-                          bool to_the_end, const DecodingSettings& settings);
+  AfterWindow time_window(std::vector<Segment>& segments, const WindowPlace& window, uint32_t place,
+                          uint64_t seek, bool to_the_end, const DecodingSettings& settings);
   // The segment, cut up if that is wanted.
   std::vector<Segment> pieces_of(Segment segment, const DecodingSettings& settings) const;
 

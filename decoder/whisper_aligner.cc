@@ -27,7 +27,7 @@ WhisperAligner::WhisperAligner(Device& device, const WhisperDecoder& decoder,
       n_heads_(static_cast<uint32_t>(heads.size())),
       n_positions_(decoder.cross_.shape().n_positions),
       max_task_rows_(std::min(decoder.n_text_ctx(), decoder.n_text_ctx() / 2 + kFrame)),
-      max_rows_(max_task_rows_ * decoder.n_windows()),
+      max_rows_(std::min(max_task_rows_ * decoder.n_windows(), decoder.max_rows_)),
       self_(device, [&] {
         KvCache::Shape shape = decoder.self_.shape();
         shape.n_sequences = decoder.n_windows();
@@ -103,6 +103,13 @@ void WhisperAligner::check(std::span<const AlignmentTask> tasks) const {
   const auto in_vocabulary = [&](int32_t id) {
     return id >= 0 && static_cast<uint32_t>(id) < decoder_.n_vocab();
   };
+  size_t n_rows = 0;
+  for (const AlignmentTask& task : tasks) n_rows += task.start.size() + task.text.size() + 2;
+  if (n_rows > max_rows_) {
+    throw Error(ErrorKind::kInternal, "alignment: " + std::to_string(n_rows) +
+                                          " tokens, but there is room for " +
+                                          std::to_string(max_rows_));
+  }
   for (const AlignmentTask& task : tasks) {
     if (task.start.size() + task.text.size() + 2 <= max_task_rows_ && task.n_positions > 0 &&
         task.n_positions <= n_positions_ && task.window < decoder_.n_windows() &&

@@ -27,11 +27,6 @@ StackShape decoder_shape(const WhisperHyperparameters& model) {
           .d_ffn = model.d_ffn};
 }
 
-// The most rows that a pass has: those of all prompts, or one a sequence.
-uint32_t most_rows(uint32_t n_text_ctx, uint32_t n_windows, uint32_t n_sequences) {
-  return std::max(n_text_ctx * n_windows, n_sequences);
-}
-
 KvCache::Shape cache_shape(const StackShape& stack, uint32_t n_sequences, uint32_t n_positions,
                            uint32_t page_rows, uint32_t n_extra_pages = 0) {
   return {.n_layers = stack.n_layers,
@@ -57,7 +52,7 @@ uint32_t n_chunks(uint32_t n_vocab) { return (n_vocab + kIdsPerChunk - 1) / kIds
 
 WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, Compute compute,
                                const WhisperTokens& tokens, int32_t blank, uint32_t n_windows,
-                               uint32_t n_sequences)
+                               uint32_t n_encoded, uint32_t n_sequences)
     : device_(device),
       tokens_(tokens),
       blank_(blank),
@@ -67,12 +62,13 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
       n_sequences_(n_sequences),
       stack_(device, provider, arch_descriptor("whisper.decoder"),
              decoder_shape(provider.whisper()), compute, WeightUse::kAnyRows,
-             most_rows(n_text_ctx_, n_windows, n_sequences)),
+             std::max(n_text_ctx_, n_sequences)),
       self_(device,
             cache_shape(stack_.shape(), n_sequences, n_text_ctx_, KvCache::kPageRows, n_sequences)),
       cross_(device, cache_shape(stack_.shape(), n_windows, provider.whisper().n_audio_ctx,
                                  provider.whisper().n_audio_ctx)),
-      max_rows_(most_rows(n_text_ctx_, n_windows, n_sequences)) {
+      max_rows_(std::max(n_text_ctx_, n_sequences)),
+      n_encoded_(n_encoded) {
   const uint32_t d = stack_.shape().d_model;
   const WeightUploader upload(device, provider, compute);
   embedding_ =
@@ -81,17 +77,17 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
   output_ = untied ? upload.matrix({{untied}, false}, WeightUse::kAnyRows) : embedding_;
   position_ = upload.vector("decoder.position.weight", uint64_t{n_text_ctx_} * d);
 
-  const uint64_t n = n_sequences, n_logits = n + n_windows;
+  const uint64_t n = n_sequences;
   const auto floats = [&](uint64_t count, const char* label) {
     return device.allocate(count * sizeof(float), label);
   };
   cross_pages_ = device.allocate(n * sizeof(int32_t), "windows of the sequences");
   prompt_rows_ = device.allocate(max_rows_ * sizeof(Row), "prompt rows");
   step_rows_ = device.allocate(n * sizeof(Row), "step rows");
-  logit_index_ = device.allocate(n_logits * sizeof(uint32_t), "rows that give logits");
+  logit_index_ = device.allocate(sizeof(uint32_t), "row that gives logits");
   x_ = floats(uint64_t{max_rows_} * d, "decoder residual stream");
-  normed_ = device.allocate(dtype_bytes(stack_.activation_dtype(), n_logits * d), "final norm");
-  logits_ = floats(n_logits * n_vocab_, "logits");
+  normed_ = device.allocate(dtype_bytes(stack_.activation_dtype(), n * d), "final norm");
+  logits_ = floats(n * n_vocab_, "logits");
   no_speech_ = floats(n_windows, "no-speech probabilities");
   languages_ = floats(std::max(1u, tokens.n_languages), "language probabilities");
   partials_ = device.allocate(n * n_chunks(n_vocab_) * sizeof(TokenPartial), "token partials");
@@ -108,12 +104,11 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
   suppressed_ = device.allocate((n_vocab_ + 31) / 32 * sizeof(uint32_t), "suppressed tokens");
   for (Operand& scratch : cross_scratch_) {
     scratch =
-        floats(uint64_t{n_windows} * provider.whisper().n_audio_ctx * 2 * stack_.shape().kv_width(),
+        floats(uint64_t{n_encoded} * provider.whisper().n_audio_ctx * 2 * stack_.shape().kv_width(),
                "cross keys and values");
   }
   for (uint32_t w = 0; w < n_windows; ++w) cross_.reserve(w, provider.whisper().n_audio_ctx);
   host_rows_.resize(max_rows_);
-  host_index_.resize(n_logits);
   host_states_.resize(n);
   host_chosen_.resize(n * n_text_ctx_);
   host_finished_.resize(n_finished);
@@ -122,7 +117,7 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
   host_cross_pages_.resize(n);
   host_no_speech_.resize(n_windows);
   record_prompts();
-  recordings_of({1, 1, false, false});
+  begin({});
 }
 
 uint32_t WhisperDecoder::most_beams() const { return std::min(n_sequences_, kMostBeams); }
@@ -131,6 +126,21 @@ void WhisperDecoder::emit_cross_kv(DispatchTable& table, uint32_t n_windows,
                                    const WhisperEncoder& encoder) const {
   stack_.emit_cross_kv(table, n_windows, encoder.n_audio_ctx(), encoder.output(),
                        encoder.output_dtype(), cross_, cross_scratch_);
+}
+
+void WhisperDecoder::set_first_encoded(uint32_t window) {
+  if (window == first_encoded_) return;
+  if (window >= n_windows_) {
+    throw Error(ErrorKind::kInternal, "decoder: window " + std::to_string(window) +
+                                          ", but there is room for " + std::to_string(n_windows_));
+  }
+  first_encoded_ = window;
+  // A window's keys and values are a page; this table is read by what writes them alone.
+  std::vector<int32_t> pages(std::min(n_encoded_, n_windows_));
+  for (uint32_t i = 0; i < pages.size(); ++i) {
+    pages[i] = static_cast<int32_t>(std::min(window + i, n_windows_ - 1));
+  }
+  device_.write(cross_.page_table().part(0, pages.size() * sizeof(int32_t)), pages.data());
 }
 
 void WhisperDecoder::emit_rows(DispatchTable& table, uint32_t n_rows, const Operand& rows) const {
@@ -147,9 +157,9 @@ void WhisperDecoder::emit_logits(DispatchTable& table, uint32_t n_rows,
   emit_linear(table, "decoder.logits", {output_, {}}, n_rows, logits_, DType::kF32, normed_, dtype);
 }
 
-void WhisperDecoder::emit_choice(DispatchTable& table, const StepKind& kind) const {
+void WhisperDecoder::emit_choice(DispatchTable& table, const BatchShape& shape) const {
   TokenParams params{};
-  params.n_sequences = kind.n_sequences();
+  params.n_sequences = shape.n_sequences();
   params.n_vocab = params.row_stride = n_vocab_;
   params.n_chunks = n_chunks(n_vocab_);
   params.chunk = kIdsPerChunk;
@@ -158,18 +168,19 @@ void WhisperDecoder::emit_choice(DispatchTable& table, const StepKind& kind) con
   params.no_timestamps = static_cast<uint32_t>(tokens_.notimestamps);
   params.blank = static_cast<uint32_t>(blank_);
   params.max_tokens = n_text_ctx_;
-  params.n_candidates = kind.has_beams ? kind.n_candidates + 1 : 0;
-  if (kind.has_penalties) {
+  params.n_candidates = shape.beam_size > 0 ? shape.beam_size + 1 : 0;
+  if (shape.has_penalties) {
     const PenaltyParams penalties{params.n_sequences, n_vocab_, n_vocab_, n_text_ctx_};
     emit::token_penalties(table, "token_penalties", penalties, logits_, states_, chosen_);
   }
   emit::token_partials(table, "token_partials", params, partials_, logits_, states_, suppressed_,
-                       kind.has_beams ? candidates_ : Operand{});
-  if (kind.has_beams) {
+                       shape.beam_size > 0 ? candidates_ : Operand{});
+  if (shape.beam_size > 0) {
     BeamParams beams{};
-    beams.n_groups = kind.n_tasks;
-    beams.beam_size = kind.n_candidates;
-    beams.most_finished = kind.n_candidates * kMostPatience;
+    beams.n_groups = shape.n_places;
+    beams.beam_size = shape.beam_size;
+    beams.group_sequences = shape.n_candidates;
+    beams.most_finished = shape.beam_size * kMostPatience;
     beams.n_chunks = params.n_chunks;
     beams.end_of_text = params.end_of_text;
     beams.timestamp_begin = params.timestamp_begin;
@@ -180,7 +191,7 @@ void WhisperDecoder::emit_choice(DispatchTable& table, const StepKind& kind) con
                       finished_tokens_, partials_, candidates_, self_.page_table());
   }
   emit::token_choose(table, "token_choose", params, states_, step_rows_, chosen_, stop_, partials_);
-  if (kind.has_beams) emit_copy_pages(table, params.n_sequences);
+  if (shape.beam_size > 0) emit_copy_pages(table, params.n_sequences);
 }
 
 void WhisperDecoder::emit_copy_pages(DispatchTable& table, uint32_t n_sequences) const {
@@ -203,45 +214,42 @@ void WhisperDecoder::record_prompts() {
     prompts_.push_back({n_rows, device_.record(table)});
   };
   for (uint32_t n_rows : kPromptRows) {
-    n_rows = std::min(n_rows * n_windows_, max_rows_);
-    if (!prompts_.empty() && prompts_.back().n_rows == n_rows) break;
-    record(n_rows);
+    if (n_rows < n_text_ctx_) record(n_rows);
   }
-  if (prompts_.back().n_rows < max_rows_) record(max_rows_);
-  if (!tokens_.is_multilingual) return;
-  DispatchTable table;
-  emit_logits(table, 1, logit_index_);
+  record(n_text_ctx_);
   RangeProbabilitiesParams range{};
   range.n_rows = 1;
   range.row_stride = n_vocab_;
+  range.softmax_count = n_vocab_;
+  range.out_first = static_cast<uint32_t>(tokens_.nospeech);
+  range.out_count = 1;
+  for (uint32_t place = 0; place < n_windows_; ++place) {
+    DispatchTable table;
+    emit_logits(table, 1, logit_index_);
+    emit::range_probabilities(table, "no_speech_probability", range,
+                              no_speech_.part(place * sizeof(float), sizeof(float)), logits_);
+    no_speech_choices_.push_back(device_.record(table));
+  }
+  if (!tokens_.is_multilingual) return;
+  DispatchTable table;
+  emit_logits(table, 1, logit_index_);
   range.softmax_first = range.out_first = static_cast<uint32_t>(tokens_.first_language);
   range.softmax_count = range.out_count = tokens_.n_languages;
   emit::range_probabilities(table, "language_probabilities", range, languages_, logits_);
   language_choice_ = device_.record(table);
 }
 
-const WhisperDecoder::StepRecordings& WhisperDecoder::recordings_of(const StepKind& kind) {
-  const auto [place, is_new] = steps_.try_emplace(kind);
+const WhisperDecoder::StepRecordings& WhisperDecoder::recordings_of(const BatchShape& shape) {
+  const auto [place, is_new] = steps_.try_emplace(shape);
   if (!is_new) return place->second;
-  const uint32_t n = kind.n_sequences();
-  DispatchTable first;
-  emit_logits(first, n + kind.n_tasks, logit_index_);
-  RangeProbabilitiesParams range{};
-  range.n_rows = kind.n_tasks;
-  range.row_stride = n_vocab_;
-  range.softmax_count = n_vocab_;
-  range.out_first = static_cast<uint32_t>(tokens_.nospeech);
-  range.out_count = 1;
-  emit::range_probabilities(first, "no_speech_probability", range, no_speech_,
-                            logits_.from(n * dtype_bytes(DType::kF32, n_vocab_)));
-  // What is drawn starts from a copy of the prompt's last page; beams copy when they part.
-  if (kind.n_candidates > 1 && !kind.has_beams) emit_copy_pages(first, n);
-  emit_choice(first, kind);
+  const uint32_t n = shape.n_sequences();
   DispatchTable step;
   emit_rows(step, n, step_rows_);
   emit_logits(step, n, {});
-  emit_choice(step, kind);
-  place->second = {device_.record(first), device_.record(step)};
+  emit_choice(step, shape);
+  DispatchTable copies;
+  emit_copy_pages(copies, n);
+  place->second = {device_.record(step), device_.record(copies)};
   return place->second;
 }
 
@@ -258,116 +266,147 @@ void WhisperDecoder::set_suppressed(std::span<const int32_t> ids) {
   device_.write(suppressed_, mask.data());
 }
 
-void WhisperDecoder::check(std::span<const DecodeTask> tasks, const Search& search) const {
-  if (tasks.size() > n_windows_ || search.n_candidates == 0 ||
-      search.n_candidates > n_sequences_ / std::max<size_t>(1, tasks.size())) {
-    throw Error(ErrorKind::kInternal, "decoder: " + std::to_string(tasks.size()) + " tasks of " +
-                                          std::to_string(search.n_candidates) +
-                                          " sequences each, but it has room for " +
-                                          std::to_string(n_windows_) + " and " +
-                                          std::to_string(n_sequences_) + " in all");
-  }
-  if (search.max_finished > search.n_candidates * kMostPatience ||
-      (search.max_finished > 0 && (search.n_candidates > kMostBeams || search.temperature > 0))) {
+void WhisperDecoder::check(const DecodeTask& task, const Search& search) const {
+  if (search.n_candidates == 0 || search.n_candidates > shape_.n_candidates ||
+      (search.max_finished > 0 &&
+       (search.n_candidates != shape_.beam_size || search.temperature > 0 ||
+        search.max_finished > search.n_candidates * kMostPatience))) {
     throw Error(ErrorKind::kInternal,
-                "decoder: expected beam search at temperature 0 with up to " +
-                    std::to_string(kMostBeams) + " beams and " + std::to_string(kMostPatience) +
-                    " texts for each, found temperature " + std::to_string(search.temperature) +
-                    ", " + std::to_string(search.n_candidates) + " and " +
-                    std::to_string(search.max_finished) + " in all");
+                "decoder: a batch for " + std::to_string(shape_.n_candidates) + " sequences or " +
+                    std::to_string(shape_.beam_size) + " beams a task, found a task of " +
+                    std::to_string(search.n_candidates) + " at temperature " +
+                    std::to_string(search.temperature) + " that ends with " +
+                    std::to_string(search.max_finished) + " texts");
   }
   const auto in_vocabulary = [&](int32_t id) {
     return id >= 0 && static_cast<uint32_t>(id) < n_vocab_;
   };
-  for (const DecodeTask& task : tasks) {
-    if (!task.prompt.empty() && task.start_of_transcript < task.prompt.size() &&
-        task.n_given < task.prompt.size() - task.start_of_transcript &&
-        task.max_tokens > task.n_given &&
-        task.prompt.size() - task.n_given + task.max_tokens - 1 <= n_text_ctx_ &&
-        task.window < n_windows_ &&
-        std::all_of(task.prompt.begin(), task.prompt.end(), in_vocabulary)) {
-      continue;
-    }
-    throw Error(ErrorKind::kInternal,
-                "decoder: a prompt of " + std::to_string(task.prompt.size()) + " tokens and " +
-                    std::to_string(task.max_tokens) + " more for window " +
-                    std::to_string(task.window) + " do not fit a context of " +
-                    std::to_string(n_text_ctx_) + ", a vocabulary of " + std::to_string(n_vocab_) +
-                    " and " + std::to_string(n_windows_) + " windows");
+  if (!task.prompt.empty() && task.start_of_transcript < task.prompt.size() &&
+      task.n_given < task.prompt.size() - task.start_of_transcript &&
+      task.max_tokens > task.n_given &&
+      task.prompt.size() - task.n_given + task.max_tokens - 1 <= n_text_ctx_ &&
+      task.window < n_windows_ &&
+      std::all_of(task.prompt.begin(), task.prompt.end(), in_vocabulary)) {
+    return;
   }
+  throw Error(ErrorKind::kInternal, "decoder: a prompt of " + std::to_string(task.prompt.size()) +
+                                        " tokens and " + std::to_string(task.max_tokens) +
+                                        " more for window " + std::to_string(task.window) +
+                                        " do not fit a context of " + std::to_string(n_text_ctx_) +
+                                        ", a vocabulary of " + std::to_string(n_vocab_) + " and " +
+                                        std::to_string(n_windows_) + " windows");
 }
 
-void WhisperDecoder::write_sequences(std::span<const DecodeTask> tasks, const Search& search) {
+void WhisperDecoder::begin(const BatchShape& shape) {
+  if (shape.n_places == 0 || shape.n_places > n_windows_ || shape.n_candidates == 0 ||
+      shape.n_candidates > n_sequences_ / shape.n_places ||
+      shape.beam_size > std::min(shape.n_candidates, kMostBeams)) {
+    throw Error(ErrorKind::kInternal,
+                "decoder: " + std::to_string(shape.n_places) + " tasks of " +
+                    std::to_string(shape.n_candidates) + " sequences each, of which " +
+                    std::to_string(shape.beam_size) + " are beams, but it has room for " +
+                    std::to_string(n_windows_) + " and " + std::to_string(n_sequences_) +
+                    " in all");
+  }
+  shape_ = shape;
+  recordings_ = &recordings_of(shape);
+  places_.assign(shape.n_places, {});
+  const uint32_t n = shape.n_sequences();
+  SequenceState idle{};
+  idle.finished = 1;
+  std::fill_n(host_states_.begin(), n, idle);
+  std::fill_n(host_rows_.begin(), n, Row{0, -1, 0, 0});
+  device_.write(states_.part(0, n * sizeof(SequenceState)), host_states_.data());
+  device_.write(step_rows_.part(0, n * sizeof(Row)), host_rows_.data());
+}
+
+SequenceState WhisperDecoder::first_state(const DecodeTask& task, const Search& search,
+                                          uint32_t i) const {
+  const auto n_prompt = static_cast<uint32_t>(task.prompt.size());
+  SequenceState state{};
+  state.max_sampled = task.max_tokens;
+  state.timestamps = task.timestamps;
+  state.max_initial_timestamp =
+      static_cast<uint32_t>(tokens_.timestamp_begin) + task.max_initial_timestamp;
+  state.position = static_cast<int32_t>(n_prompt);
+  state.temperature = static_cast<float>(search.temperature);
+  state.seed = mix_bits(task.seed + i * kDrawStride);
+  state.repetition_penalty = static_cast<float>(search.repetition_penalty);
+  state.no_repeat_ngram_size = search.no_repeat_ngram_size;
+  for (uint32_t given = 0; given < task.n_given; ++given) {
+    const int32_t token = task.prompt[n_prompt - task.n_given + given];
+    const bool is_timestamp = token >= tokens_.timestamp_begin;
+    state.penultimate_was_timestamp = given == 0 || state.last_was_timestamp;
+    state.last_was_timestamp = is_timestamp;
+    if (is_timestamp) state.last_timestamp = static_cast<uint32_t>(token);
+  }
+  state.n_sampled = task.n_given;
+  if (search.max_finished > 0) {
+    state.is_beam = 1;
+    state.max_finished = search.max_finished;
+  }
+  // Beams come from the first; what a place has beyond the search's sequences is not used.
+  if (i >= (search.max_finished > 0 ? 1 : search.n_candidates)) {
+    state.finished = 1;
+    state.sum_logprob = -INFINITY;
+  }
+  return state;
+}
+
+void WhisperDecoder::write_sequences(uint32_t place, const DecodeTask& task, const Search& search) {
   const uint32_t n_pages = self_.pages_per_sequence(), page_rows = self_.shape().page_rows;
+  const uint32_t first = place * shape_.n_candidates, n = shape_.n_candidates;
+  // Those that are filled first lie together, so that memory that is never used is never touched.
   const auto own_page = [&](uint32_t sequence, uint32_t page) {
-    return static_cast<int32_t>(sequence * n_pages + page);
+    return static_cast<int32_t>(page * n_sequences_ + sequence);
   };
-  uint32_t s = 0;
-  for (const DecodeTask& task : tasks) {
-    const uint32_t first = s, n_prompt = static_cast<uint32_t>(task.prompt.size());
-    for (uint32_t i = 0; i < search.n_candidates; ++i, ++s) {
-      SequenceState& state = host_states_[s] = SequenceState{};
-      state.max_sampled = task.max_tokens;
-      state.timestamps = task.timestamps;
-      state.max_initial_timestamp =
-          static_cast<uint32_t>(tokens_.timestamp_begin) + task.max_initial_timestamp;
-      state.position = static_cast<int32_t>(n_prompt);
-      state.temperature = static_cast<float>(search.temperature);
-      state.seed = mix_bits(task.seed + i * kDrawStride);
-      state.repetition_penalty = static_cast<float>(search.repetition_penalty);
-      state.no_repeat_ngram_size = search.no_repeat_ngram_size;
-      for (uint32_t given = 0; given < task.n_given; ++given) {
-        const int32_t token = task.prompt[n_prompt - task.n_given + given];
-        host_chosen_[s * n_text_ctx_ + given] = token;
-        const bool is_timestamp = token >= tokens_.timestamp_begin;
-        state.penultimate_was_timestamp = given == 0 || state.last_was_timestamp;
-        state.last_was_timestamp = is_timestamp;
-        if (is_timestamp) state.last_timestamp = static_cast<uint32_t>(token);
-      }
-      state.n_sampled = task.n_given;
-      // The prompt's full pages are the first sequence's; of its last each has a copy.
-      const uint32_t n_full = n_prompt / page_rows;
-      for (uint32_t page = 0; page < n_pages; ++page) {
-        host_pages_[s * n_pages + page] = own_page(page < n_full ? first : s, page);
-      }
-      if (search.max_finished > 0) {
-        state.is_beam = 1;
-        state.spare_page = static_cast<int32_t>(n_sequences_ * n_pages + s);
-        state.max_finished = search.max_finished;
-        // The others come from the first.
-        state.finished = i > 0;
-        if (i > 0) state.sum_logprob = -INFINITY;
-      } else if (i > 0 && n_full < n_pages) {
-        state.copy_from = own_page(first, n_full);
-        state.copy_to = own_page(s, n_full);
-        state.copy_rows = n_prompt % page_rows;
-      }
-      host_cross_pages_[s] = static_cast<int32_t>(task.window);
+  // The first step takes the prompt's last token. The full pages before it are the first
+  // sequence's; of the page that it is in, each has a copy.
+  const auto last = static_cast<uint32_t>(task.prompt.size()) - 1;
+  const uint32_t n_full = last / page_rows;
+  for (uint32_t i = 0; i < n; ++i) {
+    const uint32_t s = first + i;
+    SequenceState& state = host_states_[s] = first_state(task, search, i);
+    state.spare_page = own_page(s, n_pages);
+    if (i > 0 && !state.finished) {
+      state.copy_from = own_page(first, n_full);
+      state.copy_to = own_page(s, n_full);
+      state.copy_rows = last % page_rows;
+    }
+    for (uint32_t page = 0; page < n_pages; ++page) {
+      host_pages_[s * n_pages + page] = own_page(page < n_full ? first : s, page);
+    }
+    std::copy_n(task.prompt.end() - task.n_given, task.n_given,
+                host_chosen_.begin() + size_t{s} * n_text_ctx_);
+    host_cross_pages_[s] = static_cast<int32_t>(task.window);
+    host_rows_[s] = Row{0, -1, 0, 0};
+    if (!state.finished) {
+      host_rows_[s] = {task.prompt.back(), static_cast<int32_t>(s), static_cast<int32_t>(last), 0};
     }
   }
-  device_.write(states_.part(0, s * sizeof(SequenceState)), host_states_.data());
-  device_.write(self_.page_table().part(0, uint64_t{s} * n_pages * sizeof(int32_t)),
-                host_pages_.data());
-  device_.write(chosen_.part(0, uint64_t{s} * n_text_ctx_ * sizeof(int32_t)), host_chosen_.data());
-  device_.write(cross_pages_.part(0, s * sizeof(int32_t)), host_cross_pages_.data());
+  const auto write = [&](const Operand& to, uint64_t element_bytes, const auto& from,
+                         uint64_t per_sequence) {
+    device_.write(to.part(first * per_sequence * element_bytes, n * per_sequence * element_bytes),
+                  from.data() + first * per_sequence);
+  };
+  write(states_, sizeof(SequenceState), host_states_, 1);
+  write(self_.page_table(), sizeof(int32_t), host_pages_, n_pages);
+  write(chosen_, sizeof(int32_t), host_chosen_, n_text_ctx_);
+  write(cross_pages_, sizeof(int32_t), host_cross_pages_, 1);
+  write(step_rows_, sizeof(Row), host_rows_, 1);
   const uint32_t go = 0;
   device_.write(stop_, &go);
 }
 
-void WhisperDecoder::run_prompts(std::span<const DecodeTask> tasks, uint32_t n_candidates) {
-  const uint32_t n_tasks = static_cast<uint32_t>(tasks.size());
-  uint32_t n_rows = 0;
-  for (uint32_t t = 0; t < n_tasks; ++t) {
-    const DecodeTask& task = tasks[t];
-    host_index_[n_tasks * n_candidates + t] = n_rows + task.start_of_transcript;
-    int32_t position = 0;
-    for (int32_t token : task.prompt) {
-      host_rows_[n_rows++] = {token, static_cast<int32_t>(t * n_candidates), position++, 0};
-    }
-    std::fill_n(host_index_.begin() + t * n_candidates, n_candidates, n_rows - 1);
+void WhisperDecoder::run_prompt(uint32_t place, const DecodeTask& task) {
+  const auto sequence = static_cast<int32_t>(place * shape_.n_candidates);
+  // All but the last token, which the first step takes, unless its own logits are wanted.
+  const auto n_prompt = static_cast<uint32_t>(task.prompt.size());
+  const uint32_t n_rows = std::max(n_prompt - 1, task.start_of_transcript + 1);
+  for (uint32_t i = 0; i < n_rows; ++i) {
+    host_rows_[i] = {task.prompt[i], sequence, static_cast<int32_t>(i), 0};
   }
-  device_.write(logit_index_.part(0, n_tasks * (n_candidates + 1) * sizeof(uint32_t)),
-                host_index_.data());
+  device_.write(logit_index_, &task.start_of_transcript);
   const auto prompt =
       std::find_if(prompts_.begin(), prompts_.end(),
                    [&](const PromptRecording& recording) { return recording.n_rows >= n_rows; });
@@ -376,50 +415,91 @@ void WhisperDecoder::run_prompts(std::span<const DecodeTask> tasks, uint32_t n_c
   device_.run(prompt->recording);
 }
 
+void WhisperDecoder::start(uint32_t place, const DecodeTask& task, const Search& search) {
+  if (place >= places_.size() || places_[place].is_running) {
+    throw Error(ErrorKind::kInternal, "decoder: place " + std::to_string(place) +
+                                          " of a batch of " + std::to_string(places_.size()) +
+                                          " is not free");
+  }
+  check(task, search);
+  write_sequences(place, task, search);
+  run_prompt(place, task);
+  device_.run(no_speech_choices_[place]);
+  // Beams copy pages when they part.
+  if (search.n_candidates > 1 && search.max_finished == 0) device_.run(recordings_->copies);
+  places_[place] = {true, search};
+}
+
+std::vector<uint32_t> WhisperDecoder::advance(uint32_t n_steps) {
+  std::vector<uint32_t> ended;
+  const auto is_running = [](const Place& place) { return place.is_running; };
+  if (std::none_of(places_.begin(), places_.end(), is_running)) return ended;
+  device_.run(recordings_->step, n_steps, stop_);
+  if (places_.size() == 1) {
+    uint32_t stopped = 0;
+    device_.read(stop_, &stopped);
+    if (!stopped) return ended;
+  }
+  const uint32_t n = shape_.n_candidates;
+  device_.read(states_.part(0, shape_.n_sequences() * sizeof(SequenceState)), host_states_.data());
+  for (uint32_t place = 0; place < places_.size(); ++place) {
+    const auto first = host_states_.begin() + place * n;
+    if (places_[place].is_running && std::all_of(first, first + n, [](const SequenceState& state) {
+          return state.finished != 0;
+        })) {
+      places_[place].is_running = false;
+      ended.push_back(place);
+    }
+  }
+  return ended;
+}
+
+DecodeResult WhisperDecoder::result(uint32_t place) {
+  const Search& search = places_[place].search;
+  const uint32_t n = shape_.n_candidates, first = place * n;
+  const auto read = [&](const Operand& from, auto& to, uint64_t first_element,
+                        uint64_t n_elements) {
+    const uint64_t bytes = sizeof(to[0]);
+    device_.read(from.part(first_element * bytes, n_elements * bytes), to.data() + first_element);
+  };
+  read(no_speech_, host_no_speech_, place, 1);
+  read(chosen_, host_chosen_, uint64_t{first} * n_text_ctx_, uint64_t{n} * n_text_ctx_);
+  std::vector<DecodeResult> found;
+  if (search.max_finished > 0) {
+    const uint64_t n_finished = host_states_[first].n_finished,
+                   first_finished = uint64_t{place} * shape_.beam_size * kMostPatience;
+    if (n_finished > 0) {
+      read(finished_, host_finished_, first_finished, n_finished);
+      read(finished_tokens_, host_finished_tokens_, first_finished * n_text_ctx_,
+           n_finished * n_text_ctx_);
+    }
+    found = finished_texts(place, search.n_candidates);
+  } else {
+    for (uint32_t i = 0; i < search.n_candidates; ++i) found.push_back(text_of(first + i));
+  }
+  // The first of equals.
+  DecodeResult best = std::move(*std::max_element(
+      found.begin(), found.end(), [&](const DecodeResult& a, const DecodeResult& b) {
+        return rank(a, search) < rank(b, search);
+      }));
+  best.no_speech_prob = host_no_speech_[place];
+  return best;
+}
+
 std::vector<DecodeResult> WhisperDecoder::decode(std::span<const DecodeTask> tasks,
                                                  const Search& search) {
   if (tasks.empty()) return {};
-  check(tasks, search);
-  const StepKind kind{static_cast<uint32_t>(tasks.size()), search.n_candidates,
-                      search.max_finished > 0,
-                      search.repetition_penalty != 1 || search.no_repeat_ngram_size > 0};
-  const StepRecordings& recordings = recordings_of(kind);
-  write_sequences(tasks, search);
-  run_prompts(tasks, search.n_candidates);
-  device_.run(recordings.first_choice);
-  uint32_t stopped = 0;
-  device_.read(stop_, &stopped);
-  while (!stopped) {
-    device_.run(recordings.step, kChainSteps, stop_);
-    device_.read(stop_, &stopped);
-  }
-  return read_results(kind, search);
-}
-
-std::vector<DecodeResult> WhisperDecoder::read_results(const StepKind& kind, const Search& search) {
-  device_.read(no_speech_, host_no_speech_.data());
-  device_.read(states_, host_states_.data());
-  device_.read(chosen_, host_chosen_.data());
-  if (kind.has_beams) {
-    device_.read(finished_, host_finished_.data());
-    device_.read(finished_tokens_, host_finished_tokens_.data());
-  }
-  std::vector<DecodeResult> results(kind.n_tasks);
-  for (uint32_t t = 0; t < kind.n_tasks; ++t) {
-    std::vector<DecodeResult> found;
-    if (kind.has_beams) {
-      found = finished_texts(t, kind.n_candidates);
-    } else {
-      for (uint32_t i = 0; i < kind.n_candidates; ++i) {
-        found.push_back(text_of(t * kind.n_candidates + i));
-      }
+  begin({.n_places = static_cast<uint32_t>(tasks.size()),
+         .n_candidates = search.n_candidates,
+         .beam_size = search.max_finished > 0 ? search.n_candidates : 0,
+         .has_penalties = search.repetition_penalty != 1 || search.no_repeat_ngram_size > 0});
+  for (uint32_t place = 0; place < tasks.size(); ++place) start(place, tasks[place], search);
+  std::vector<DecodeResult> results(tasks.size());
+  for (size_t n_running = tasks.size(); n_running > 0;) {
+    for (const uint32_t place : advance(kChainSteps)) {
+      results[place] = result(place);
+      --n_running;
     }
-    const auto is_worse = [&](const DecodeResult& a, const DecodeResult& b) {
-      return rank(a, search) < rank(b, search);
-    };
-    // The first of equals.
-    results[t] = std::move(*std::max_element(found.begin(), found.end(), is_worse));
-    results[t].no_speech_prob = host_no_speech_[t];
   }
   return results;
 }
@@ -432,16 +512,17 @@ DecodeResult WhisperDecoder::text_of(uint32_t s) const {
 
 // openai-whisper, decoding.py: BeamSearchDecoder.finalize. Where too few texts have ended, the best
 // of those under way count as well.
-std::vector<DecodeResult> WhisperDecoder::finished_texts(uint32_t g, uint32_t n_beams) const {
+std::vector<DecodeResult> WhisperDecoder::finished_texts(uint32_t place, uint32_t n_beams) const {
   std::vector<DecodeResult> found;
-  const size_t first_finished = size_t{g} * n_beams * kMostPatience;
-  for (size_t f = first_finished; f < first_finished + host_states_[g * n_beams].n_finished; ++f) {
+  const uint32_t first = place * shape_.n_candidates;
+  const size_t first_finished = size_t{place} * n_beams * kMostPatience;
+  for (size_t f = first_finished; f < first_finished + host_states_[first].n_finished; ++f) {
     const int32_t* tokens = host_finished_tokens_.data() + f * n_text_ctx_;
     found.push_back(
         {{tokens, tokens + host_finished_[f].n_tokens}, host_finished_[f].sum_logprob, 0});
   }
   // Beams are in falling order.
-  for (uint32_t s = g * n_beams; s < (g + 1) * n_beams && found.size() < n_beams; ++s) {
+  for (uint32_t s = first; s < first + n_beams && found.size() < n_beams; ++s) {
     if (host_states_[s].sum_logprob > -INFINITY) found.push_back(text_of(s));
   }
   // Not even one token could be chosen.
@@ -452,8 +533,9 @@ std::vector<DecodeResult> WhisperDecoder::finished_texts(uint32_t g, uint32_t n_
 std::vector<float> WhisperDecoder::language_probabilities() {
   if (!tokens_.is_multilingual) return {};
   const DecodeTask task{.prompt = {tokens_.sot}, .max_tokens = 1};
-  write_sequences({&task, 1}, {});
-  run_prompts({&task, 1}, 1);
+  begin({});
+  write_sequences(0, task, {});
+  run_prompt(0, task);
   device_.run(language_choice_);
   std::vector<float> probabilities(tokens_.n_languages);
   device_.read(languages_, probabilities.data());

@@ -2,8 +2,9 @@
 //
 // A pass over prompts and a step of one token a sequence are tables of commands, recorded once; the
 // choice of tokens is kernels over device memory, and the host reads nothing but what was chosen.
-// Several sequences decode side by side: a window has a group of them that start from one prompt,
-// whose keys and values they share. Used by decoder/whisper_model.
+// Several sequences decode side by side: a task has a group of them that start from one prompt,
+// whose keys and values they share, and there is a place for each of several tasks. When a task has
+// ended, another may start in its place while the others go on. Used by decoder/whisper_model.
 #pragma once
 
 #include <cstdint>
@@ -58,18 +59,31 @@ struct DecodeResult {
   double avg_logprob() const { return sum_logprob / static_cast<double>(tokens.size() + 1); }
 };
 
+// What is computed in each step of a batch, whatever tasks there are: so the result of one does not
+// depend on the others.
+struct BatchShape {
+  uint32_t n_places = 1;      // for a task each
+  uint32_t n_candidates = 1;  // sequences of each place, side by side
+  uint32_t beam_size = 0;     // of tasks that are searched with beams, if there may be any
+  bool has_penalties = false;
+  uint32_t n_sequences() const { return n_places * n_candidates; }
+  auto operator<=>(const BatchShape&) const = default;
+};
+
 class WhisperDecoder {
  public:
-  // Uploads the decoder's weights for `n_windows` prompts and windows and `n_sequences` sequences
-  // at once, and records what every search needs. `blank` is the token of a lone space. Throws
-  // Error(kModel, kDevice).
+  // Uploads the decoder's weights for `n_windows` windows, of which up to `n_encoded` are encoded
+  // at once, and `n_sequences` sequences, and records what every search needs. `blank` is the token
+  // of a lone space. Throws Error(kModel, kDevice).
   WhisperDecoder(Device& device, const WeightProvider& provider, Compute compute,
-                 const WhisperTokens& tokens, int32_t blank, uint32_t n_windows,
+                 const WhisperTokens& tokens, int32_t blank, uint32_t n_windows, uint32_t n_encoded,
                  uint32_t n_sequences);
 
-  // Appends the computation of the cross-attention's keys and values from the encoder's output for
-  // places 0 to n_windows - 1.
+  // Appends the computation of the cross-attention's keys and values from the encoder's output,
+  // for `n_windows` windows from the first encoded one on.
   void emit_cross_kv(DispatchTable& table, uint32_t n_windows, const WhisperEncoder& encoder) const;
+  // Where the windows that are encoded next go: this one and those after it.
+  void set_first_encoded(uint32_t window);
 
   // The ids that are never chosen. Throws Error(kUsage) for an id beyond the vocabulary.
   void set_suppressed(std::span<const int32_t> ids);
@@ -78,6 +92,17 @@ class WhisperDecoder {
   // records its tables. Throws Error(kInternal) if a task is empty, too long for the context or has
   // an id beyond the vocabulary, or if there are more tasks or sequences than there is room for.
   std::vector<DecodeResult> decode(std::span<const DecodeTask> tasks, const Search& search = {});
+
+  // The same for tasks that come and go. Begins a batch without tasks; the first of its shape
+  // records its tables. Throws Error(kInternal) if there is no room for it.
+  void begin(const BatchShape& shape);
+  // Starts a task in a place whose task, if any, has ended. Throws as decode() does, and if the
+  // batch's shape does not allow for the search.
+  void start(uint32_t place, const DecodeTask& task, const Search& search);
+  // Takes up to n_steps steps of all tasks; the places whose tasks have ended in them, in order.
+  std::vector<uint32_t> advance(uint32_t n_steps);
+  // What the task that has ended in that place found.
+  DecodeResult result(uint32_t place);
 
   // The probability of each language that the model knows, by index, for the window in place 0.
   std::vector<float> language_probabilities();
@@ -93,40 +118,37 @@ class WhisperDecoder {
  private:
   friend class WhisperAligner;  // another pass with the same weights over the same windows
 
-  // What a step's recordings depend on.
-  struct StepKind {
-    uint32_t n_tasks, n_candidates;  // the sequences of a task lie side by side
-    bool has_beams, has_penalties;
-    uint32_t n_sequences() const { return n_tasks * n_candidates; }
-    auto operator<=>(const StepKind&) const = default;
-  };
   struct StepRecordings {
-    RecordingId first_choice;  // after the prompts
     RecordingId step;
+    RecordingId copies;  // of pages of the prompt
   };
   struct PromptRecording {
     uint32_t n_rows;
     RecordingId recording;
   };
+  struct Place {
+    bool is_running = false;
+    Search search;
+  };
 
   void record_prompts();
-  const StepRecordings& recordings_of(const StepKind& kind);
+  const StepRecordings& recordings_of(const BatchShape& shape);
   void emit_rows(DispatchTable& table, uint32_t n_rows, const Operand& rows) const;
   void emit_logits(DispatchTable& table, uint32_t n_rows, const Operand& index) const;
-  void emit_choice(DispatchTable& table, const StepKind& kind) const;
+  void emit_choice(DispatchTable& table, const BatchShape& shape) const;
   void emit_copy_pages(DispatchTable& table, uint32_t n_sequences) const;
   // Sequences that a task may be searched with as beams.
   uint32_t most_beams() const;
 
-  void check(std::span<const DecodeTask> tasks, const Search& search) const;
-  // Writes the first states of all sequences and the pages that they have.
-  void write_sequences(std::span<const DecodeTask> tasks, const Search& search);
-  // Runs the prompts of the tasks, whose sequences are n_candidates apart, up to the last layer.
-  void run_prompts(std::span<const DecodeTask> tasks, uint32_t n_candidates);
-  std::vector<DecodeResult> read_results(const StepKind& kind, const Search& search);
-  // What sequence s holds, and the texts that ended in group g of n_beams beams.
+  void check(const DecodeTask& task, const Search& search) const;
+  SequenceState first_state(const DecodeTask& task, const Search& search, uint32_t i) const;
+  // Writes the first states of a place's sequences, their pages and rows.
+  void write_sequences(uint32_t place, const DecodeTask& task, const Search& search);
+  // Runs the task's prompt, as the first sequence of its place, up to the last layer.
+  void run_prompt(uint32_t place, const DecodeTask& task);
+  // What sequence s holds, and the texts that ended in a place's beams.
   DecodeResult text_of(uint32_t s) const;
-  std::vector<DecodeResult> finished_texts(uint32_t g, uint32_t n_beams) const;
+  std::vector<DecodeResult> finished_texts(uint32_t place, uint32_t n_beams) const;
 
   Device& device_;
   WhisperTokens tokens_;
@@ -138,7 +160,7 @@ class WhisperDecoder {
   Operand position_;  // f32 [n_text_ctx, d_model]
   KvCache self_, cross_;
 
-  uint32_t max_rows_;    // of all prompts together
+  uint32_t max_rows_;    // of a prompt, or of a step
   Operand cross_pages_;  // i32 [n_sequences]: the window of each
   Operand prompt_rows_;  // struct Row [max_rows]
   Operand step_rows_;    // struct Row [n_sequences]
@@ -158,14 +180,19 @@ class WhisperDecoder {
   Operand finished_tokens_;               // i32 [n_sequences * kMostPatience, n_text_ctx]
   Operand stop_;                          // u32
   Operand suppressed_;                    // u32 bit mask [(n_vocab + 31) / 32]
-  std::array<Operand, 2> cross_scratch_;  // f32 [n_windows * n_audio_ctx, 2 * kv_width] each
+  std::array<Operand, 2> cross_scratch_;  // f32 [n_encoded * n_audio_ctx, 2 * kv_width] each
   std::vector<PromptRecording> prompts_;  // by rising n_rows
   RecordingId language_choice_ = 0;
-  std::map<StepKind, StepRecordings> steps_;
+  std::vector<RecordingId> no_speech_choices_;  // [n_windows], after a prompt
+  std::map<BatchShape, StepRecordings> steps_;
+
+  BatchShape shape_;
+  const StepRecordings* recordings_ = nullptr;
+  std::vector<Place> places_;
+  uint32_t first_encoded_ = 0, n_encoded_;
 
   // Reused on the host from call to call.
   std::vector<Row> host_rows_;
-  std::vector<uint32_t> host_index_;
   std::vector<SequenceState> host_states_;
   std::vector<int32_t> host_chosen_, host_pages_, host_cross_pages_;
   std::vector<FinishedText> host_finished_;

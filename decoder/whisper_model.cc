@@ -8,17 +8,18 @@
 namespace vesper {
 
 WhisperModel::WhisperModel(const std::filesystem::path& path, std::unique_ptr<Device> device,
-                           Compute compute, uint32_t n_windows, uint32_t n_candidates)
+                           Compute compute, uint32_t n_windows, uint32_t n_candidates,
+                           uint32_t n_encoded)
     : device_(std::move(device)),
       compute_(device_->resolve(compute)),
       provider_(open_weights(path)),
       tokens_(WhisperTokens::of_vocabulary_size(provider_->whisper().n_vocab)),
       tokenizer_(provider_->vocabulary(), static_cast<uint32_t>(tokens_.eot)),
-      encoder_(std::make_unique<WhisperEncoder>(*device_, *provider_, compute_, n_windows)),
+      encoder_(std::make_unique<WhisperEncoder>(*device_, *provider_, compute_, n_encoded)),
       decoder_(std::make_unique<WhisperDecoder>(*device_, *provider_, compute_, tokens_,
-                                                tokenizer_.find(" "), n_windows,
+                                                tokenizer_.find(" "), n_windows, n_encoded,
                                                 n_windows * n_candidates)) {
-  for (uint32_t n = 1; n <= n_windows; ++n) {
+  for (uint32_t n = 1; n <= n_encoded; ++n) {
     DispatchTable table;
     encoder_->emit(table, n);
     decoder_->emit_cross_kv(table, n, *encoder_);
@@ -29,12 +30,19 @@ WhisperModel::WhisperModel(const std::filesystem::path& path, std::unique_ptr<De
   for (int32_t special : tokens_.suppressed_special()) suppressed_.push_back(special);
 }
 
-void WhisperModel::encode(std::span<const float* const> windows) {
+void WhisperModel::encode(std::span<const float* const> windows, uint32_t first_place) {
   if (windows.empty() || windows.size() > encode_.size()) {
     throw Error(ErrorKind::kInternal, "encoder: " + std::to_string(windows.size()) +
                                           " windows, but the model was loaded for 1 to " +
                                           std::to_string(encode_.size()));
   }
+  if (windows.size() + first_place > decoder_->n_windows()) {
+    throw Error(ErrorKind::kInternal, "encoder: " + std::to_string(windows.size()) +
+                                          " windows from place " + std::to_string(first_place) +
+                                          " on, but there are " +
+                                          std::to_string(decoder_->n_windows()) + " places");
+  }
+  decoder_->set_first_encoded(first_place);
   for (uint32_t i = 0; i < windows.size(); ++i) encoder_->write_window(i, windows[i]);
   device_->run(encode_[windows.size() - 1]);
 }

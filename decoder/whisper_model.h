@@ -21,14 +21,15 @@ namespace vesper {
 
 class WhisperModel {
  public:
-  // Loads the model onto `device` for `n_windows` windows at once, each with `n_candidates`
-  // sequences. Throws Error(kModel, kDevice, kUsage).
+  // Loads the model onto `device` for `n_windows` windows that are decoded at once, each with
+  // `n_candidates` sequences, and up to `n_encoded` that are encoded at once. Throws Error(kModel,
+  // kDevice, kUsage).
   WhisperModel(const std::filesystem::path& path, std::unique_ptr<Device> device, Compute compute,
-               uint32_t n_windows = 1, uint32_t n_candidates = 1);
+               uint32_t n_windows = 1, uint32_t n_candidates = 1, uint32_t n_encoded = 1);
 
-  // Encodes windows, each [n_frames, n_mels] of scaled log-mel, to places 0 to n - 1 of the
-  // decoder.
-  void encode(std::span<const float* const> windows);
+  // Encodes up to n_encoded windows, each [n_frames, n_mels] of scaled log-mel, to places
+  // `first_place`, first_place + 1, ... of the decoder.
+  void encode(std::span<const float* const> windows, uint32_t first_place = 0);
 
   WhisperDecoder& decoder() { return *decoder_; }
   // Made when it is first wanted. Throws Error(kDevice) if it does not fit.
@@ -57,7 +58,7 @@ class WhisperModel {
   std::unique_ptr<WhisperDecoder> decoder_;
   std::unique_ptr<WhisperAligner> aligner_;
   std::vector<int32_t> suppressed_;
-  std::vector<RecordingId> encode_;  // [n_windows]: for 1, 2, ... windows
+  std::vector<RecordingId> encode_;  // [n_encoded]: for 1, 2, ... windows
 };
 
 }  // namespace vesper

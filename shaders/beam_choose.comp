@@ -132,7 +132,7 @@ void move_pages(uint first, uint page, uint n_rows) {
 
 void main() {
   uint thread = gl_LocalInvocationID.x;
-  uint first = gl_WorkGroupID.x * p.beam_size;
+  uint first = gl_WorkGroupID.x * p.group_sequences;
   SequenceState group = StateBuffer(states).v[first];
   bool is_live = false;
   for (uint b = 0; b < p.beam_size; ++b) {

@@ -276,14 +276,14 @@ struct FinishedText {
 };
 
 // beam_choose: one step of openai-whisper's BeamSearchDecoder (decoding.py) for each group of
-// beam_size sequences that lie side by side. The beam_size + 1 likeliest continuations of each beam
-// (as token_choose sees them) compete by their sums of log-probabilities, of equals those of the
-// lower beam and the lower id first: those with end of text finish, up to max_finished in all,
-// until beam_size others are found, which are the next beams. The group ends with max_finished
-// texts, at max_sampled tokens, or when no beam is left. Each beam takes over the tokens, the state
-// and the pages of the one that it continues. Pages that are full are shared; of the one under way
-// the first beam takes it over, the others a spare page into which copy_pages, which has to follow,
-// copies it. At the start one beam holds text.
+// beam_size sequences that lie side by side, the groups group_sequences apart. The beam_size + 1
+// likeliest continuations of each beam (as token_choose sees them) compete by their sums of
+// log-probabilities, of equals those of the lower beam and the lower id first: those with end of
+// text finish, up to max_finished in all, until beam_size others are found, which are the next
+// beams. The group ends with max_finished texts, at max_sampled tokens, or when no beam is left.
+// Each beam takes over the tokens, the state and the pages of the one that it continues. Pages that
+// are full are shared; of the one under way the first beam takes it over, the others a spare page
+// into which copy_pages, which has to follow, copies it. At the start one beam holds text.
 // operands: 0 states (rw)  1 rows [n_sequences] (w)  2 tokens i32 [n_sequences, max_tokens] (rw)
 //           3 finished [n_groups, most_finished] (w)
 //           4 finished tokens i32 [n_groups, most_finished, max_tokens] (w)
@@ -292,7 +292,7 @@ struct FinishedText {
 //           7 page_table i32 [n_sequences, pages_per_sequence] (rw)
 VESPER_CONST(kMostBeams, 16u);
 struct BeamParams {
-  uint n_groups, beam_size;
+  uint n_groups, group_sequences, beam_size;
   uint most_finished;  // that there is room for, at least every group's max_finished
   uint n_chunks;
   uint end_of_text, timestamp_begin;

@@ -29,7 +29,7 @@ class Group {
  public:
   Group(const PreparedCommand& command, uint32_t group)
       : params_(command.params_as<BeamParams>()),
-        first_(group * params_.beam_size),
+        first_(group * params_.group_sequences),
         states_(command.operand<SequenceState>(0) + first_),
         rows_(command.operand<Row>(1) + first_),
         tokens_(command.operand<int32_t>(2) + size_t{first_} * params_.max_tokens),
@@ -229,7 +229,8 @@ void prepare_beam_choose(PreparedCommand& prepared, const CommandToPrepare& comm
                   "a size is zero");
   command.require(params.beam_size > 0 && params.beam_size <= kMostBeams,
                   "the number of beams is beyond 1 to 16");
-  const uint64_t n = uint64_t{params.n_groups} * params.beam_size,
+  command.require(params.beam_size <= params.group_sequences, "a group has fewer than its beams");
+  const uint64_t n = uint64_t{params.n_groups} * params.group_sequences,
                  n_finished = uint64_t{params.n_groups} * params.most_finished;
   command.require_bytes(0, n * sizeof(SequenceState));
   command.require_bytes(1, n * sizeof(Row));

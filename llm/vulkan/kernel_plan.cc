@@ -403,6 +403,7 @@ class Planner {
 
   void beam_choose(const BeamParams& p) {
     require(p.beam_size >= 1 && p.beam_size <= kMostBeams, "1 to 16 beams");
+    require(p.beam_size <= p.group_sequences, "a group of as many sequences as beams");
     shader(Shader::kBeamChoose, {threads()});
     push_addresses(8);
     push(&p, sizeof p);

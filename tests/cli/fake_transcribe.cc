@@ -187,7 +187,7 @@ class FakeEngine : public TranscriptionEngine {
          << " min_speech=" << settings_.vad->min_speech_duration_ms
          << " min_silence=" << settings_.vad->min_silence_duration_ms
          << " max_speech=" << settings_.vad->max_speech_duration_s
-         << " pad=" << settings_.vad->speech_pad_ms;
+         << " pad=" << settings_.vad->speech_pad_ms << " batch=" << settings_.batch_size;
     return text.str();
   }
 

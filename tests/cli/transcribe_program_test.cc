@@ -397,6 +397,7 @@ TEST_F(TranscribeProgram, HelpsOnOneScreenAndWithEveryOptionOnRequest) {
                                            "--temperature",
                                            "--temperature-increment-on-fallback",
                                            "--best-of",
+                                           "--batch-size",
                                            "--beam-size",
                                            "--patience",
                                            "--repetition-penalty",
@@ -530,14 +531,17 @@ TEST_F(TranscribeProgram, PassesVoiceActivityOnWithItsModel) {
   EXPECT_THAT(missing.err, HasSubstr("scripts/fetch-models.sh silero-vad"));
   std::filesystem::create_directories(folder_ / "models/silero-vad");
   write_file(folder_ / "models/silero-vad/silero_vad_16k.safetensors", "");
-  EXPECT_EQ(
-      transcribe({"--vad", "s.wav"}).out,
-      "model=silero-vad threshold=0.5 min_speech=250 min_silence=2000 max_speech=inf pad=400\n");
+  EXPECT_EQ(transcribe({"--vad", "s.wav"}).out,
+            "model=silero-vad threshold=0.5 min_speech=250 min_silence=2000 max_speech=inf pad=400 "
+            "batch=1\n");
   EXPECT_EQ(transcribe({"--vad", "--vad-threshold", "0.6", "--vad-min-speech-ms", "100",
                         "--vad-min-silence-ms=500", "--vad-max-speech-s=20", "--vad-pad-ms", "30",
-                        "s.wav"})
+                        "--batch-size", "8", "s.wav"})
                 .out,
-            "model=silero-vad threshold=0.6 min_speech=100 min_silence=500 max_speech=20 pad=30\n");
+            "model=silero-vad threshold=0.6 min_speech=100 min_silence=500 max_speech=20 pad=30 "
+            "batch=8\n");
+  expect_failure(transcribe({"--batch-size", "2", "s.wav"}), 2,
+                 "--batch-size: expected together with --vad");
   expect_failure(transcribe({"--vad-pad-ms", "30", "s.wav"}), 2,
                  "--vad-pad-ms: expected together with --vad");
   expect_failure(transcribe({"--vad", "--vad-threshold", "2", "s.wav"}), 2,

@@ -37,7 +37,8 @@ class WhisperAlignerTest : public testing::Test {
   std::unique_ptr<WhisperModel> model(const std::string& device = "cpu",
                                       const DeviceOptions& options = {.n_threads = 2},
                                       Compute compute = Compute::kF32) const {
-    auto model = std::make_unique<WhisperModel>(folder_, open_device(device, options), compute, 2);
+    auto model =
+        std::make_unique<WhisperModel>(folder_, open_device(device, options), compute, 2, 1, 2);
     std::mt19937 random(7);
     std::normal_distribution<float> noise(0.0f, 0.5f);
     std::vector<float> numbers(2 * size_t{model->n_frames()} * model->n_mels());

@@ -20,6 +20,7 @@ namespace vesper::test {
 
 struct BeamCase {
   uint32_t n_groups = 2, beam_size = 5, max_finished = 5;
+  uint32_t n_unused = 0;  // sequences of a group beyond its beams
   uint32_t max_sampled = 40;
   uint32_t n_prompt = 6;
   uint32_t chunk = 64;
@@ -76,7 +77,8 @@ class BeamSearchCheck {
     double score;
   };
 
-  uint32_t n_sequences() const { return case_.n_groups * case_.beam_size; }
+  uint32_t group_sequences() const { return case_.beam_size + case_.n_unused; }
+  uint32_t n_sequences() const { return case_.n_groups * group_sequences(); }
   bool all_ended() const {
     return std::all_of(groups_.begin(), groups_.end(), [](const Group& g) { return g.has_ended; });
   }
@@ -109,7 +111,7 @@ class BeamSearchCheck {
     std::vector<SequenceState> states(n);
     std::vector<int32_t> table(n * kPages);
     for (uint32_t s = 0; s < n; ++s) {
-      const uint32_t first = s / case_.beam_size * case_.beam_size;
+      const uint32_t first = s / group_sequences() * group_sequences();
       SequenceState& state = states[s] = {};
       state.is_beam = 1;
       state.timestamps = 1;
@@ -130,8 +132,8 @@ class BeamSearchCheck {
     past_ = std::vector<float>((size_t{n} * kPages + n) * kPageRows, nan);
     for (uint32_t g = 0; g < case_.n_groups; ++g) {
       for (uint32_t i = 0; i < case_.n_prompt; ++i) {
-        past_[(size_t{g} * case_.beam_size * kPages + i / kPageRows) * kPageRows + i % kPageRows] =
-            prompt_number(i);
+        past_[(size_t{g} * group_sequences() * kPages + i / kPageRows) * kPageRows +
+              i % kPageRows] = prompt_number(i);
       }
     }
     keys_ = store(past_);
@@ -161,6 +163,7 @@ class BeamSearchCheck {
     params.n_candidates = case_.beam_size + 1;
     BeamParams beams{};
     beams.n_groups = case_.n_groups;
+    beams.group_sequences = group_sequences();
     beams.beam_size = case_.beam_size;
     beams.most_finished = static_cast<uint32_t>(most_finished);
     beams.n_chunks = n_chunks;
@@ -193,7 +196,7 @@ class BeamSearchCheck {
       if (chance(random_) < case_.p_end) row[kEndOfText] = 7;
       // Equals within a row, and rows that are equal to the one before.
       if (random_() % 3 == 0) row[random_() % 200] = row[random_() % 200] = 5;
-      if (random_() % 4 == 0 && s % case_.beam_size > 0) std::copy_n(row - kVocab, kVocab, row);
+      if (random_() % 4 == 0 && s % group_sequences() > 0) std::copy_n(row - kVocab, kVocab, row);
     }
     return logits;
   }
@@ -243,7 +246,7 @@ class BeamSearchCheck {
       if (group.has_ended) continue;
       std::vector<Extended> extended;
       for (uint32_t b = 0; b < group.live.size(); ++b) {
-        const float* row = &logits[(size_t{g} * case_.beam_size + b) * kVocab];
+        const float* row = &logits[(size_t{g} * group_sequences() + b) * kVocab];
         const std::vector<double> logprobs = log_probabilities(group.live[b].tokens, row);
         std::vector<uint32_t> ids(kVocab);
         for (uint32_t id = 0; id < kVocab; ++id) ids[id] = id;
@@ -292,7 +295,7 @@ class BeamSearchCheck {
       const Group& group = groups_[g];
       for (uint32_t b = 0; b < case_.beam_size; ++b) {
         SCOPED_TRACE("group " + std::to_string(g) + ", beam " + std::to_string(b));
-        const uint32_t s = g * case_.beam_size + b;
+        const uint32_t s = g * group_sequences() + b;
         const bool has_text = b < group.live.size();
         ASSERT_EQ(states[s].finished, !has_text || group.has_ended);
         ASSERT_EQ(states[s].n_finished, group.ended.size());
@@ -337,7 +340,7 @@ class BeamSearchCheck {
         std::vector<int32_t> written;
         for (uint32_t b = 0; b < groups_[g].live.size(); ++b) {
           SCOPED_TRACE("past of group " + std::to_string(g) + ", beam " + std::to_string(b));
-          const uint32_t s = g * case_.beam_size + b;
+          const uint32_t s = g * group_sequences() + b;
           const std::vector<uint32_t>& tokens = groups_[g].live[b].tokens;
           const uint32_t next = case_.n_prompt + static_cast<uint32_t>(tokens.size()) - 1;
           for (uint32_t i = 0; i < next; ++i) {

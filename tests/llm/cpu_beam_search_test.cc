@@ -55,6 +55,10 @@ TEST_F(BeamSearch, LivesWithFewerContinuationsThanBeams) {
   }
 }
 
+TEST_F(BeamSearch, LeavesAloneWhatAGroupHasBeyondItsBeams) {
+  check({.beam_size = 3, .max_finished = 3, .n_unused = 2});
+}
+
 TEST_F(BeamSearch, DoesNotDependOnTheChunks) {
   for (const uint32_t chunk : {7u, 128u, 1024u}) check({.chunk = chunk}, 3);
 }

@@ -34,6 +34,7 @@ TEST_F(BeamSearch, LivesWithFewerContinuationsThanBeamsAndAnyPromptAndChunk) {
   for (const uint32_t n_allowed : {1u, 4u}) {
     check({.max_finished = 10, .p_end = 0.2, .n_allowed = n_allowed}, 5);
   }
+  check({.beam_size = 3, .max_finished = 3, .n_unused = 2}, 7);
   for (const uint32_t n_prompt : {4u, 7u}) check({.n_prompt = n_prompt, .chunk = 1024}, 6);
 }
 

@@ -1,0 +1,160 @@
+// Stretches of a recording decoded together, with a tiny Whisper of random weights.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "decoder/transcriber.h"
+#include "tests/llm/tiny_whisper_files.h"
+
+namespace vesper {
+namespace {
+
+class TranscriberBatch : public testing::Test {
+ protected:
+  TranscriberBatch() {
+    test::TinyWhisperOptions options;
+    options.n_audio_ctx = 50;  // a window is a second
+    options.n_text_ctx = 160;
+    folder_ = (std::filesystem::temp_directory_path() / "vesper-batch-XXXXXX").string();
+    if (!mkdtemp(folder_.data())) throw std::runtime_error("no temporary folder");
+    test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), folder_);
+    std::mt19937 random(3);
+    std::normal_distribution<float> noise(0.0f, 0.2f);
+    std::vector<float> samples(16000 * 9);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      samples[i] = noise(random) * static_cast<float>(1 + i / 16000 % 3);
+    }
+    mel_.push(samples.data(), samples.size());
+    mel_.finish();
+    settings_.language = "en";
+    settings_.max_new_tokens = 25;
+    settings_.no_speech_threshold.reset();
+    settings_.logprob_threshold.reset();
+    settings_.compression_ratio_threshold.reset();
+  }
+  ~TranscriberBatch() override { std::filesystem::remove_all(folder_); }
+
+  WhisperModel load(uint32_t n_places, Compute compute = Compute::kF32) const {
+    return {folder_, open_device("cpu", {.n_threads = 2}), compute, n_places,
+            most_candidates(settings_)};
+  }
+  // Segments that begin within the stretch.
+  static std::vector<Segment> within(const Transcript& transcript, const MelSpan& span) {
+    std::vector<Segment> segments;
+    for (const Segment& segment : transcript.segments) {
+      const auto seek = static_cast<uint64_t>(segment.seek);
+      if (seek >= span.begin && seek < span.end) segments.push_back(segment);
+    }
+    return segments;
+  }
+  // To the last bit of their probabilities.
+  static void expect_equal(const std::vector<Segment>& found, const std::vector<Segment>& wanted) {
+    ASSERT_EQ(found.size(), wanted.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].tokens, wanted[i].tokens);
+      EXPECT_EQ(found[i].seek, wanted[i].seek);
+      EXPECT_EQ(found[i].start_s, wanted[i].start_s);
+      EXPECT_EQ(found[i].avg_logprob, wanted[i].avg_logprob);
+      EXPECT_EQ(found[i].temperature, wanted[i].temperature);
+    }
+  }
+  Transcript transcribe(WhisperModel& model, const std::vector<MelSpan>& stretches) const {
+    return Transcriber(model).transcribe_stretches(mel_, stretches, settings_, {}, {});
+  }
+  // That each stretch alone gives what it gives together with the others.
+  void expect_independent(Compute compute) const {
+    WhisperModel model = load(3, compute);
+    const Transcript together = transcribe(model, stretches_);
+    for (const MelSpan& span : stretches_) {
+      SCOPED_TRACE("stretch from frame " + std::to_string(span.begin));
+      const Transcript alone = transcribe(model, {span});
+      ASSERT_FALSE(alone.segments.empty());
+      expect_equal(within(together, span), alone.segments);
+    }
+  }
+
+  std::string folder_;
+  MelSpectrogram mel_{80};
+  DecodingSettings settings_;
+  // More than places, of one and of several windows.
+  const std::vector<MelSpan> stretches_ = {
+      {0, 250}, {250, 320}, {330, 500}, {500, 780}, {780, 900}};
+};
+
+TEST_F(TranscriberBatch, AStretchIsTheSameWhateverIsBesideIt) {
+  expect_independent(Compute::kF32);
+  expect_independent(Compute::kAuto);
+}
+
+TEST_F(TranscriberBatch, AStretchIsTheSameWithBeams) {
+  settings_.beam_size = 3;
+  expect_independent(Compute::kAuto);
+}
+
+TEST_F(TranscriberBatch, AStretchThatIsDrawnIsTheSame) {
+  settings_.temperatures = {0.8};
+  settings_.best_of = 2;
+  settings_.seed = 5;
+  expect_independent(Compute::kF32);
+  WhisperModel model = load(3);
+  const Transcript once = transcribe(model, stretches_);
+  settings_.seed = 6;
+  EXPECT_NE(transcribe(model, stretches_).segments[0].tokens, once.segments[0].tokens);
+}
+
+TEST_F(TranscriberBatch, AFailureIsTriedAgainHotterByItself) {
+  settings_.reference = true;       // which keeps the last attempt
+  settings_.logprob_threshold = 0;  // nothing passes
+  settings_.temperatures = {0, 0.5, 1};
+  settings_.best_of = 2;
+  expect_independent(Compute::kF32);
+  WhisperModel model = load(3);
+  for (const Segment& segment : transcribe(model, stretches_).segments) {
+    EXPECT_EQ(segment.temperature, 1);
+  }
+}
+
+TEST_F(TranscriberBatch, AStretchIsWhatTheRecordingAloneWouldBe) {
+  WhisperModel batch = load(3), sequential = load(1);
+  const Transcript together = transcribe(batch, stretches_);
+  for (const MelSpan& span : stretches_) {
+    DecodingSettings clip = settings_;
+    clip.clip_timestamps = {static_cast<double>(span.begin) / 100,
+                            static_cast<double>(span.end) / 100};
+    const Transcript alone = Transcriber(sequential).transcribe(mel_, clip, {}, {});
+    const std::vector<Segment> found = within(together, span);
+    ASSERT_EQ(found.size(), alone.segments.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].tokens, alone.segments[i].tokens);
+    }
+  }
+}
+
+TEST_F(TranscriberBatch, SegmentsComeInOrderWithRisingIds) {
+  WhisperModel model = load(2);
+  std::vector<Segment> handed_on;
+  double last_done_s = 0;
+  const Transcript transcript = Transcriber(model).transcribe_stretches(
+      mel_, stretches_, settings_, [&](const Segment& segment) { handed_on.push_back(segment); },
+      [&](double done_s, double total_s) {
+        EXPECT_GE(done_s, last_done_s);
+        EXPECT_LE(done_s, total_s);
+        last_done_s = done_s;
+      });
+  EXPECT_EQ(last_done_s, transcript.duration_s);
+  ASSERT_EQ(handed_on.size(), transcript.segments.size());
+  for (size_t i = 0; i < handed_on.size(); ++i) {
+    EXPECT_EQ(handed_on[i].id, static_cast<int>(i));
+    if (i > 0) {
+      EXPECT_GE(handed_on[i].seek, handed_on[i - 1].seek);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vesper
