@@ -110,6 +110,18 @@ TEST_F(LiveTranscription, OfSoundThatIsThereAlreadyIsThatOfTheRecording) {
   EXPECT_DOUBLE_EQ(streamed.transcript.duration_s, 13.3);
 }
 
+TEST_F(LiveTranscription, TakesNothingBackThatIsFinal) {
+  settings_.language = "en";
+  const Streamed streamed = stream(0.4, true);
+  std::string text;
+  for (const Segment& segment : streamed.transcript.segments) text += segment.text;
+  EXPECT_FALSE(text.empty());
+  EXPECT_GT(streamed.n_early, 0u) << "words come before the window is full";
+  EXPECT_EQ(streamed.final, text);
+  EXPECT_EQ(streamed.segments, text);
+  EXPECT_FALSE(streamed.is_partial) << "nothing is left open at the end";
+}
+
 TEST_F(LiveTranscription, KnowsTheLanguageThatItIsTold) {
   settings_.language = "german";
   EXPECT_EQ(stream(6, true).transcript.language, "de");
