@@ -91,6 +91,11 @@ bool is_surely_speech(const WindowEvidence& evidence, const DecodingSettings& se
           evidence.no_speech_prob <= kDoubtfulShare * *settings.no_speech_threshold);
 }
 
+bool is_only_doubted(const WindowEvidence& evidence, const DecodingSettings& settings) {
+  return evidence.has_words && !evidence.is_one_loop && !has_failed(evidence, settings) &&
+         !is_silent_by_reference(evidence, settings);
+}
+
 bool has_failed(const WindowEvidence& evidence, const DecodingSettings& settings) {
   return is_repetitive(evidence, settings) ||
          (settings.logprob_threshold && evidence.avg_logprob < *settings.logprob_threshold);

@@ -35,6 +35,8 @@ bool is_convincing(const WindowEvidence& evidence, const DecodingSettings& setti
 
 // Something was said, and the text is good.
 bool is_surely_speech(const WindowEvidence& evidence, const DecodingSettings& settings);
+// Whether the text is one that speech could have, and only the no-speech probability is against it.
+bool is_only_doubted(const WindowEvidence& evidence, const DecodingSettings& settings);
 
 // The text is worth another attempt: it repeats itself or is improbable.
 bool has_failed(const WindowEvidence& evidence, const DecodingSettings& settings);

@@ -223,7 +223,15 @@ Transcriber::Decoded Transcriber::decode(DecodeTask task, const DecodingSettings
     const bool is_silent =
         decoded.is_silent && !is_doubtful_loop(decoded.evidence, settings) && !loops_in_doubt &&
         (is_alone || settings.reference || is_silent_by_reference(decoded.evidence, settings));
-    if (is_silent || !(decoded.is_silent || has_failed(decoded.evidence, settings))) return decoded;
+    if (is_silent || !(decoded.is_silent || has_failed(decoded.evidence, settings))) {
+      // If it is speech after all, nothing speaks against what was only doubted to be speech.
+      if (best && is_surely_speech(decoded.evidence, settings) &&
+          is_only_doubted(best->evidence, settings)) {
+        best->is_silent = false;
+        return *std::move(best);
+      }
+      return decoded;
+    }
     if (!best || settings.reference || is_better(decoded.evidence, best->evidence, settings)) {
       best = std::move(decoded);
     }

@@ -36,6 +36,17 @@ TEST(IsSilent, KeepsSpeech) {
   EXPECT_FALSE(is_silent(window(0.7, -0.2), {}));
 }
 
+TEST(IsOnlyDoubted, IsATextThatSpeechCouldHave) {
+  // The end of a sentence behind 22 s of others, of which a second attempt says that it is speech.
+  EXPECT_TRUE(is_silent(window(0.74, -0.447), {}));
+  EXPECT_TRUE(is_only_doubted(window(0.74, -0.447), {}));
+  EXPECT_FALSE(is_only_doubted(window(0.74, -1.2), {}));
+  EXPECT_FALSE(is_only_doubted(window(0.74, -0.447, 3.5), {}));
+  WindowEvidence dots = window(0.74, -0.447);
+  dots.has_words = false;
+  EXPECT_FALSE(is_only_doubted(dots, {}));
+}
+
 TEST(IsSilent, DropsWhatTheModelIsUnsureOf) {
   EXPECT_TRUE(is_silent(window(0.948, -0.701, 0.27), {}));  // digital silence: "you"
   EXPECT_TRUE(is_silent(window(0.910, -0.606, 0.11), {}));  // a siren: "."
