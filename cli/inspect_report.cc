@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "cli/terminal_text.h"
+#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 namespace {

@@ -43,12 +43,6 @@ uint32_t out_rows(size_t index) {
 
 uint64_t float_bytes(uint64_t n) { return n * sizeof(float); }
 
-std::string shape_text(const std::vector<uint64_t>& shape) {
-  std::string text = "[";
-  for (const uint64_t n : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
-  return text + "]";
-}
-
 std::unique_ptr<WeightProvider> open_silero(const std::filesystem::path& path) {
   Safetensors file;
   std::error_code error;

@@ -49,16 +49,6 @@ bool can_read(const DescribedTensor& tensor) {
 
 }  // namespace
 
-std::string shape_text(const std::vector<uint64_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (i > 0) text += ", ";
-    text += std::to_string(shape[i]);
-  }
-  text += ']';
-  return text;
-}
-
 std::string shape_and_format(const DescribedTensor& tensor) {
   return tensor.format + " " + shape_text(tensor.view.shape);
 }

@@ -32,6 +32,5 @@ ModelDifference model_difference(const ModelDescription& a, const ModelDescripti
 
 // "f16 [384, 80, 3]"
 std::string shape_and_format(const DescribedTensor& tensor);
-std::string shape_text(const std::vector<uint64_t>& shape);
 
 }  // namespace vesper

@@ -93,14 +93,6 @@ void skip_positions(const std::string& name, const json& config,
   facts.n_positions -= std::min(facts.n_positions, facts.first_position);
 }
 
-std::string shape_text(const std::vector<uint64_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
-  }
-  return text + "]";
-}
-
 class Checker {
  public:
   explicit Checker(const WeightProvider& provider)
@@ -149,21 +141,7 @@ class Checker {
   }
 
   void check(const std::string& name, const std::vector<uint64_t>& shape) const {
-    const TensorView& found = provider_.require(name);
-    if (found.shape != shape) {
-      fail("expected tensor " + found.file_name + " of shape " + shape_text(shape) + ", found " +
-           shape_text(found.shape));
-    }
-    const DTypeDescriptor& format = dtype_descriptor(found.dtype);
-    if (format.to_f32 == nullptr && found.scale.size() != shape[0]) {
-      fail("expected tensor " + found.file_name + " to hold fractions, found plain integers (" +
-           format.name + " without scales)");
-    }
-    if (shape.back() % format.block != 0) {
-      fail("expected the rows of tensor " + found.file_name + " to be a multiple of " +
-           std::to_string(format.block) + " long for format " + format.name + ", found " +
-           std::to_string(shape.back()));
-    }
+    check_tensor(provider_.path().string(), provider_.require(name), shape);
   }
 
   void check_linear(const std::string& stem, uint64_t out, uint64_t in) const {

@@ -41,6 +41,36 @@ uint64_t TensorView::n_elements() const {
   return n;
 }
 
+std::string shape_text(const std::vector<uint64_t>& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+void check_tensor(const std::string& where, const TensorView& tensor,
+                  const std::vector<uint64_t>& shape) {
+  const auto fail = [&](const std::string& message) {
+    throw Error(ErrorKind::kModel, where + ": expected " + message);
+  };
+  if (tensor.shape != shape) {
+    fail("tensor " + tensor.file_name + " of shape " + shape_text(shape) + ", found " +
+         shape_text(tensor.shape));
+  }
+  const DTypeDescriptor& format = dtype_descriptor(tensor.dtype);
+  if (format.to_f32 == nullptr && tensor.scale.size() != shape[0]) {
+    fail("tensor " + tensor.file_name + " to hold fractions, found plain integers (" + format.name +
+         " without scales)");
+  }
+  if (shape.back() % format.block != 0) {
+    fail("the rows of tensor " + tensor.file_name + " to be a multiple of " +
+         std::to_string(format.block) + " long for format " + format.name + ", found " +
+         std::to_string(shape.back()));
+  }
+}
+
 WeightProvider::WeightProvider(std::filesystem::path path, ModelContents contents)
     : path_(std::move(path)), contents_(std::move(contents)) {
   index_.reserve(contents_.tensors.size());

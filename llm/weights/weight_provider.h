@@ -82,6 +82,13 @@ struct TextEncoderHyperparameters {
   std::string problem;          // what of it the engine does not know; empty if nothing
 };
 
+// "[384, 80, 3]"
+std::string shape_text(const std::vector<uint64_t>& shape);
+// Throws Error(kModel), beginning with `where`, unless the tensor has that shape and its rows can
+// be read as f32.
+void check_tensor(const std::string& where, const TensorView& tensor,
+                  const std::vector<uint64_t>& shape);
+
 // A tensor in a number format that has no row in the table: an error once something needs it.
 struct UnreadableTensor {
   std::string name;    // canonical

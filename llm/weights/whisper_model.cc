@@ -18,15 +18,6 @@ constexpr uint64_t kMaxFfn = 131072;
 constexpr uint64_t kMaxLayers = 256;
 constexpr uint64_t kFftBins = 201;  // of the reference's 400-point transform
 
-std::string shape_text(const std::vector<uint64_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (i > 0) text += ", ";
-    text += std::to_string(shape[i]);
-  }
-  return text + "]";
-}
-
 class Checker {
  public:
   Checker(const std::string& where, ModelContents& contents)
@@ -111,21 +102,7 @@ class Checker {
   }
 
   void check(const std::string& name, const std::vector<uint64_t>& shape) const {
-    const TensorView& found = tensor(name);
-    if (found.shape != shape) {
-      fail("expected tensor " + found.file_name + " of shape " + shape_text(shape) + ", found " +
-           shape_text(found.shape));
-    }
-    const DTypeDescriptor& format = dtype_descriptor(found.dtype);
-    if (format.to_f32 == nullptr && found.scale.size() != shape[0]) {
-      fail("expected tensor " + found.file_name + " to hold fractions, found plain integers (" +
-           format.name + " without scales)");
-    }
-    if (shape.back() % format.block != 0) {
-      fail("expected the rows of tensor " + found.file_name + " to be a multiple of " +
-           std::to_string(format.block) + " long for format " + format.name + ", found " +
-           std::to_string(shape.back()));
-    }
+    check_tensor(where_, tensor(name), shape);
   }
 
   void check_linear(const std::string& stem, uint64_t out, uint64_t in, bool needs_bias) const {
