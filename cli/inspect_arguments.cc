@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kHelp = R"(Usage: inspect [OPTION]... MODEL
        inspect --diff MODEL OTHER
-       inspect --profile MODEL [RECORDING]
+       inspect --profile MODEL [INPUT]
        inspect --devices
 Says what a model is, how large, and whether it will run here. A MODEL is a
 file or folder (GGUF, safetensors, CTranslate2, ggml), or a name that the
@@ -25,12 +25,14 @@ other programs know.
       --tokenizer TEXT  the tokens of a text
       --checksum        SHA-256 of each file
       --verify          read everything; damage is reported, exit status 4
-      --diff            what differs between two models; exit status 1 if anything
-      --devices         the devices of this machine
-      --table           the commands that a Whisper model runs, stage by stage
-      --profile         run it on a recording (or noise) and time each command
-      --trace FILE      with --profile: events for Perfetto and chrome://tracing
-      --csv FILE        with --profile: one line a command
+      --diff            what differs between two models; exit status 1 if so
+      --devices         what each device can do, and the kernels it chooses
+      --table           the commands that a model runs, stage by stage
+      --profile         run it on a recording, lines of text or noise, with a
+                        clock at each barrier; set against the device's peak
+      --per-command     with --profile: a clock after each command
+      --trace FILE      with --profile: events for Perfetto
+      --csv FILE        with --profile: one line a stage
       --filter GLOB     only tensors and keys that match; may be repeated
       --json            the same as JSON
       --device DEVICE   auto (default), cpu, vulkan, vulkan:N
@@ -89,6 +91,7 @@ InspectCommand parse_inspect_arguments(int argc, const char* const* argv) {
     arguments.mode = InspectMode::kTokenizer;
     arguments.text = text;
   });
+  app.add_flag("--per-command", arguments.per_command);
   app.add_flag("--stats", arguments.statistics);
   app.add_flag("--json", arguments.json);
   app.add_flag("--offline", arguments.offline);
@@ -123,8 +126,8 @@ InspectCommand parse_inspect_arguments(int argc, const char* const* argv) {
     arguments.recording = arguments.models.back();
     arguments.models.pop_back();
   } else if (arguments.mode != InspectMode::kProfile &&
-             !(arguments.trace.empty() && arguments.csv.empty())) {
-    throw Error(ErrorKind::kUsage, "--trace and --csv go with --profile");
+             (arguments.per_command || !arguments.trace.empty() || !arguments.csv.empty())) {
+    throw Error(ErrorKind::kUsage, "--per-command, --trace and --csv go with --profile");
   }
   const size_t n_models = arguments.mode == InspectMode::kDevices ? 0
                           : arguments.mode == InspectMode::kDiff  ? 2

@@ -29,8 +29,9 @@ struct InspectArguments {
   std::string text;                  // what kTokenizer splits
   std::string device = "auto";       // for what is run, or asked what it would run
   std::string compute = "auto";
-  std::string trace, csv;   // files that kProfile writes, where asked to
-  bool statistics = false;  // of the numbers in tensors
+  std::string trace, csv;    // files that kProfile writes, where asked to
+  bool per_command = false;  // kProfile: a clock after each command, not only at barriers
+  bool statistics = false;   // of the numbers in tensors
   bool json = false;
   bool offline = false;
   uint32_t threads = 0;  // 0: as many as there are cores

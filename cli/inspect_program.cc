@@ -8,15 +8,19 @@
 
 #include "cli/digest.h"
 #include "cli/inspect_arguments.h"
+#include "cli/inspect_model.h"
+#include "cli/inspect_profile.h"
 #include "cli/inspect_report.h"
 #include "cli/inspect_run.h"
 #include "cli/model_lookup.h"
 #include "cli/output.h"
 #include "cli/program.h"
 #include "cli/terminal_text.h"
+#include "embedder/sentence_tokenizer.h"
 #include "error/error.h"
 #include "llm/arch_descriptor.h"
 #include "llm/cpu/cpu_device.h"
+#include "llm/cpu/cpu_features.h"
 #include "llm/tokenizer/tokenizer.h"
 #include "llm/tokenizer/whisper_tokens.h"
 #include "llm/weights/text_encoder_model.h"
@@ -94,11 +98,66 @@ class Run {
   int summary() {
     const ModelDescription model = described(0);
     Summary summary{model, why_not(model), kv_bytes_per_1000(model), {}};
-    if (model.provider && model.provider->is_whisper() && model.unknown.empty()) {
-      summary.memory.push_back(plan_memory(model.path, arguments_.device, arguments_.compute));
+    if (!model.tensors.empty()) {
+      for (const PresentDevice& device : present_devices()) {
+        summary.memory.push_back(memory_on(device, summary));
+      }
     }
     print([&] { return summary_text(summary); }, [&] { return summary_json(summary); });
     return 0;
+  }
+
+  // A device of this machine that can run the engine.
+  struct PresentDevice {
+    std::string name;
+    uint64_t memory_bytes;  // 0 if not known
+  };
+  // Those that --device leaves.
+  std::vector<PresentDevice> present_devices() const {
+    std::vector<PresentDevice> devices;
+    const bool all = arguments_.device == "auto";
+    if (all || arguments_.device == "cpu") {
+      const uint64_t memory_bytes = available_memory_bytes();
+      devices.push_back({"cpu", memory_bytes == UINT64_MAX ? 0 : memory_bytes});
+    }
+#ifdef VESPER_HAS_VULKAN
+    if (arguments_.device == "cpu") return devices;
+    uint32_t number = 0;
+    for (const VulkanListing& listing : list_vulkan_devices()) {
+      const std::string name = "vulkan:" + std::to_string(number++);
+      if (all && listing.unusable.empty()) devices.push_back({name, listing.memory_bytes});
+      if (name == arguments_.device) devices.push_back({name, listing.memory_bytes});
+    }
+#endif
+    if (devices.empty()) devices.push_back({arguments_.device, 0});
+    return devices;
+  }
+
+  MemoryNeed memory_on(const PresentDevice& device, const Summary& summary) const {
+    const ModelDescription& model = summary.model;
+    MemoryNeed need;
+    need.device = device.name;
+    need.available = device.memory_bytes;
+    if (runs_as(model) != RunnableKind::kNone && model.unknown.empty()) {
+      try {
+        return plan_memory(model.path, device.name, arguments_.compute);
+      } catch (const Error& error) {
+        need.problem = first_line(error.what());
+        return need;
+      }
+    }
+    need.at_least = true;
+    for (const TensorClass& row : tensor_classes(model)) need.weights += row.bytes;
+    // For the whole context, where both are known.
+    if (__builtin_mul_overflow(summary.kv_bytes_per_1000 / 1000, model.count("n_ctx"),
+                               &need.kv_cache)) {
+      need.kv_cache = 0;
+    }
+    return need;
+  }
+
+  static RunnableKind runs_as(const ModelDescription& model) {
+    return model.provider ? kind_of(*model.provider) : RunnableKind::kNone;
   }
 
   // "yes", or what is in the way of running it.
@@ -114,7 +173,7 @@ class Run {
         return std::string("no: ") + error.what();
       }
     }
-    if (!model.provider || !model.provider->is_whisper()) {
+    if (runs_as(model) == RunnableKind::kNone) {
       if (model.family.empty()) return "no: nothing says of what family it is";
       try {
         arch_descriptor(model.family);
@@ -122,6 +181,8 @@ class Run {
         return "no: the engine does not know family " + model.family;
       }
     }
+    // Of a model that the engine knows, what it needs was looked for when it was opened.
+    if (runs_as(model) != RunnableKind::kNone) return "yes";
     for (const DescribedTensor& tensor : model.tensors) {
       if (tensor.has_reader) continue;
       return "no: tensor " + tensor.view.name + " is in format " + tensor.format +
@@ -136,6 +197,7 @@ class Run {
     const uint64_t n_heads =
         model.count("n_kv_heads") != 0 ? model.count("n_kv_heads") : model.count("n_heads");
     // An encoder keeps nothing from token to token.
+    if (runs_as(model) == RunnableKind::kTextEncoder) return 0;
     if (model.family == "bert" || model.family == "nomic-bert") return 0;
     uint64_t bytes = kKeyAndValue * kF16 * kTokens;
     for (const uint64_t factor : {n_layers, n_heads, model.count("head_dim")}) {
@@ -158,21 +220,40 @@ class Run {
     return 0;
   }
 
-  int tokenizer() {
-    const ModelDescription model = described(0);
-    if (!model.provider || !model.provider->is_whisper()) {
-      throw Error(ErrorKind::kModel, model.path.string() +
-                                         ": expected a model whose tokenizer is known, found one "
-                                         "of family \"" +
-                                         model.family + "\"");
+  // Ids with the bytes that they stand for, or are spelled with.
+  static std::vector<std::pair<int32_t, std::string>> tokens_of(const ModelDescription& model,
+                                                                const std::string& text) {
+    std::vector<std::pair<int32_t, std::string>> tokens;
+    switch (runs_as(model)) {
+      case RunnableKind::kWhisper: {
+        const auto special = WhisperTokens::of_vocabulary_size(model.provider->whisper().n_vocab);
+        const Tokenizer tokenizer(model.provider->vocabulary(), static_cast<uint32_t>(special.eot));
+        for (const int32_t id : tokenizer.encode(text)) {
+          tokens.emplace_back(id, tokenizer.bytes_of(id));
+        }
+        return tokens;
+      }
+      case RunnableKind::kTextEncoder: {
+        const SentenceTokenizer tokenizer{ModelFiles(
+            std::filesystem::is_directory(model.path) ? model.path : model.path.parent_path())};
+        for (const int32_t id : tokenizer.encode(text, UINT32_MAX).ids) {
+          tokens.emplace_back(id, tokenizer.spelling(id));
+        }
+        return tokens;
+      }
+      default:
+        throw Error(ErrorKind::kModel, model.path.string() +
+                                           ": expected a model whose tokenizer the engine knows "
+                                           "(Whisper, an encoder of text), found one of family \"" +
+                                           model.family + "\"");
     }
-    const auto tokens = WhisperTokens::of_vocabulary_size(model.provider->whisper().n_vocab);
-    const Tokenizer tokenizer(model.provider->vocabulary(), static_cast<uint32_t>(tokens.eot));
+  }
+
+  int tokenizer() {
     TextTable table(0b1);
     ReportJson json = ReportJson::array();
     table.add({"id", "token", "bytes"});
-    for (const int32_t id : tokenizer.encode(arguments_.text)) {
-      const std::string_view bytes = tokenizer.bytes_of(id);
+    for (const auto& [id, bytes] : tokens_of(described(0), arguments_.text)) {
       std::string hex;
       for (const char c : bytes) {
         static constexpr std::string_view kDigits = "0123456789abcdef";
@@ -255,8 +336,9 @@ class Run {
   }
 
   int profile() {
-    const Profile profile = profile_model({path_of(0), arguments_.recording, arguments_.device,
-                                           arguments_.compute, arguments_.threads});
+    const Profile profile =
+        profile_model({path_of(0), arguments_.recording, arguments_.device, arguments_.compute,
+                       arguments_.threads, arguments_.per_command});
     const auto write = [](const std::string& path, const std::string& text) {
       if (path.empty()) return;
       AtomicFile file(path);
@@ -269,41 +351,64 @@ class Run {
     return 0;
   }
 
+  // What the device itself says, in text and JSON.
+  static void add_device(const std::string& name, const char* type, const Device& device,
+                         std::string& text, ReportJson& json) {
+    const DeviceInfo& info = device.info();
+    std::string computes;
+    ReportJson list = ReportJson::array(), abilities = ReportJson::object();
+    for (const Compute compute : {Compute::kF32, Compute::kF16, Compute::kBF16, Compute::kI8}) {
+      try {
+        device.resolve(compute);
+      } catch (const Error&) {
+        continue;
+      }
+      computes += (computes.empty() ? "" : ", ") + std::string(compute_name(compute));
+      list.push_back(compute_name(compute));
+    }
+    const std::string chosen(compute_name(device.resolve(Compute::kAuto)));
+    TextTable table;
+    table.add({"memory", info.memory_bytes == 0 ? "not known" : bytes_text(info.memory_bytes)});
+    table.add({"computes in", computes + "; by itself in " + chosen});
+    for (const DeviceInfo::Ability& ability : info.abilities) {
+      table.add({ability.name, ability.what});
+      abilities[ability.name] = ability.what;
+    }
+    text += (text.empty() ? "" : "\n") + name + ": " + escaped(info.name) + ", " + type + "\n" +
+            table.text("  ");
+    json.push_back({{"device", name},
+                    {"name", info.name},
+                    {"type", type},
+                    {"is_hardware_gpu", info.is_hardware_gpu},
+                    {"memory_bytes", info.memory_bytes},
+                    {"computes", std::move(list)},
+                    {"compute", chosen},
+                    {"abilities", std::move(abilities)}});
+  }
+
   int devices() {
     ReportJson json = ReportJson::array();
-    TextTable table(0b100);
-    table.add({"device", "name", "memory", "kind", "note"});
-    const auto cpu = open_cpu_device({});
-    table.add({"cpu", escaped(cpu->info().name), bytes_text(cpu->info().memory_bytes), "CPU",
-               "products in " + std::string(compute_name(cpu->resolve(Compute::kAuto)))});
-    json.push_back({{"device", "cpu"},
-                    {"name", cpu->info().name},
-                    {"memory_bytes", cpu->info().memory_bytes},
-                    {"compute", compute_name(cpu->resolve(Compute::kAuto))}});
+    std::string text;
+    add_device("cpu", "CPU", *open_cpu_device({}), text, json);
 #ifdef VESPER_HAS_VULKAN
     uint32_t number = 0;
     for (const VulkanListing& listing : list_vulkan_devices()) {
       const std::string name = "vulkan:" + std::to_string(number++);
-      std::string note = listing.unusable;
-      ReportJson row = {{"device", name},
-                        {"name", listing.name},
-                        {"memory_bytes", listing.memory_bytes},
-                        {"type", listing.type},
-                        {"is_hardware_gpu", listing.is_hardware_gpu}};
-      if (note.empty()) {
-        const auto device = open_vulkan_device(name, {});
-        const std::string compute(compute_name(device->resolve(Compute::kAuto)));
-        note = "products in " + compute;
-        row["compute"] = compute;
-      } else {
-        row["unusable"] = note;
+      if (listing.unusable.empty()) {
+        add_device(name, listing.type.c_str(), *open_vulkan_device(name, {}), text, json);
+        continue;
       }
-      table.add({name, escaped(listing.name), bytes_text(listing.memory_bytes), listing.type,
-                 escaped(note)});
-      json.push_back(std::move(row));
+      text += "\n" + name + ": " + escaped(listing.name) + ", " + listing.type +
+              "\n  not usable: " + escaped(listing.unusable) + "\n";
+      json.push_back({{"device", name},
+                      {"name", listing.name},
+                      {"type", listing.type},
+                      {"is_hardware_gpu", listing.is_hardware_gpu},
+                      {"memory_bytes", listing.memory_bytes},
+                      {"unusable", listing.unusable}});
     }
 #endif
-    print([&] { return table.text(); }, [&] { return ReportJson{{"devices", json}}; });
+    print([&] { return text; }, [&] { return ReportJson{{"devices", json}}; });
     return 0;
   }
 

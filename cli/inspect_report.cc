@@ -64,6 +64,24 @@ double bits_per_weight(const ModelDescription& model, uint64_t* bytes) {
   return n == 0 ? 0.0 : 8.0 * static_cast<double>(*bytes) / static_cast<double>(n);
 }
 
+std::string memory_text(const MemoryNeed& need) {
+  if (!need.problem.empty()) return escaped(need.problem);
+  std::string parts;
+  const auto add = [&](const char* name, uint64_t bytes) {
+    if (bytes != 0) parts += (parts.empty() ? "" : ", ") + std::string(name) + bytes_text(bytes);
+  };
+  add("weights ", need.weights);
+  add("KV cache ", need.kv_cache);
+  add("scratch ", need.scratch);
+  add("program ", need.program);
+  add("loading ", need.loading);
+  std::string text = (need.at_least ? "at least " : "") + bytes_text(need.total()) +
+                     (need.compute.empty() ? "" : " at " + need.compute) + " (" + parts + ")";
+  if (need.available == 0) return text;
+  const std::string limit = bytes_text(need.available) + " available";
+  return text + (need.total() <= need.available ? ": fits, " : ": does not fit, ") + limit;
+}
+
 ReportJson json_of(const nlohmann::json& value) { return ReportJson(value); }
 
 }  // namespace
@@ -102,16 +120,7 @@ std::string summary_text(const Summary& summary) {
     facts.add({"KV cache", bytes_text(summary.kv_bytes_per_1000) + " for 1,000 tokens in f16"});
   }
   for (const MemoryNeed& need : summary.memory) {
-    const bool fits = need.available == 0 || need.total() <= need.available;
-    facts.add({"memory, " + need.device,
-               bytes_text(need.total()) + " at " + need.compute + " (weights " +
-                   bytes_text(need.weights) + ", KV cache " + bytes_text(need.kv_cache) +
-                   ", scratch " + bytes_text(need.scratch) +
-                   (need.program == 0 ? std::string() : ", program " + bytes_text(need.program)) +
-                   (need.loading == 0 ? std::string() : ", loading " + bytes_text(need.loading)) +
-                   "): " + (fits ? "fits" : "does not fit") +
-                   (need.available == 0 ? std::string()
-                                        : ", " + bytes_text(need.available) + " are free")});
+    facts.add({"memory, " + need.device, memory_text(need)});
   }
   facts.add({"runs here", escaped(summary.runs)});
   for (const std::string& part : model.unknown) facts.add({"not known", escaped(part)});
@@ -160,6 +169,10 @@ ReportJson summary_json(const Summary& summary) {
   json["kv_bytes_per_1000_tokens"] = summary.kv_bytes_per_1000;
   json["memory"] = ReportJson::array();
   for (const MemoryNeed& need : summary.memory) {
+    if (!need.problem.empty()) {
+      json["memory"].push_back({{"device", need.device}, {"problem", need.problem}});
+      continue;
+    }
     json["memory"].push_back({{"device", need.device},
                               {"compute", need.compute},
                               {"weights", need.weights},
@@ -168,7 +181,9 @@ ReportJson summary_json(const Summary& summary) {
                               {"program", need.program},
                               {"loading", need.loading},
                               {"total", need.total()},
-                              {"available", need.available}});
+                              {"at_least", need.at_least},
+                              {"available", need.available},
+                              {"fits", need.available == 0 || need.total() <= need.available}});
   }
   json["runs"] = summary.runs == "yes";
   if (summary.runs != "yes") json["why_not"] = summary.runs;

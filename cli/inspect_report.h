@@ -18,10 +18,14 @@ struct MemoryNeed {
   std::string device;  // "cpu"
   std::string compute;
   uint64_t weights = 0, kv_cache = 0, scratch = 0;
-  // Where programs and the device share memory: the program itself with its vocabulary, and the
-  // file's part of a matrix while it is stored, so far as that is the moment when most is needed.
+  // Where programs and the device share memory: the program itself with its vocabulary, and what
+  // storing the weights takes beyond what running takes: a matrix and the file's part that it comes
+  // from are there at once.
   uint64_t program = 0, loading = 0;
   uint64_t available = 0;
+  // Not planned, but added up from the files: what the engine needs to hold them at the very least.
+  bool at_least = false;
+  std::string problem;  // why this device cannot run it; empty if it can
   uint64_t total() const { return weights + kv_cache + scratch + program + loading; }
 };
 
@@ -29,7 +33,7 @@ struct Summary {
   const ModelDescription& model;
   std::string runs;                // "yes", or why not
   uint64_t kv_bytes_per_1000 = 0;  // tokens, f16; 0 if not known
-  std::vector<MemoryNeed> memory;
+  std::vector<MemoryNeed> memory;  // one a device
 };
 std::string summary_text(const Summary& summary);
 ReportJson summary_json(const Summary& summary);

@@ -323,6 +323,14 @@ uint32_t SentenceTokenizer::n_vocab() const {
   return static_cast<uint32_t>(words_ ? words_->vocabulary().size() : unigram_->n_pieces());
 }
 
+std::string SentenceTokenizer::spelling(int32_t id) const {
+  const auto added = std::find_if(added_.begin(), added_.end(),
+                                  [&](const AddedToken& token) { return token.id == id; });
+  if (added != added_.end()) return added->spelling;
+  if (id < 0 || static_cast<uint32_t>(id) >= n_vocab()) return {};
+  return words_ ? words_->vocabulary()[static_cast<size_t>(id)] : unigram_->piece(id);
+}
+
 void SentenceTokenizer::encode_part(std::string_view text, std::vector<int32_t>& ids) const {
   if (words_) {
     words_->encode(text, ids);

@@ -33,6 +33,8 @@ class SentenceTokenizer {
     return static_cast<uint32_t>(before_.size() + after_.size()) + 1;
   }
   uint32_t n_vocab() const;
+  // How the vocabulary spells a token that encode() gave: "##ing".
+  std::string spelling(int32_t id) const;
 
  private:
   void read_tokenizer_json(const MappedFile& file);

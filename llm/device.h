@@ -5,6 +5,7 @@
 // One thread uses a Device at a time.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -21,6 +22,11 @@ struct DeviceInfo {
   std::string name;  // as the hardware calls itself
   bool is_hardware_gpu = false;
   uint64_t memory_bytes = 0;  // what buffers may take in all, 0 if not known
+  // For people: what it has, and which variants of kernels that leads to.
+  struct Ability {
+    std::string name, what;  // "int8 products", "AMX tiles"
+  };
+  std::vector<Ability> abilities;
 };
 
 // The format of products: of their inputs between commands, and of the multiplication itself.
@@ -55,6 +61,24 @@ struct Weight {
 
 using RecordingId = uint32_t;
 
+// How a device runs a command.
+struct CommandForm {
+  std::string variant;             // of the kernel: a shader, or instructions; empty: there is one
+  std::array<uint32_t, 3> grid{};  // workgroups; on the CPU tasks for its threads
+};
+
+// At which points of a replay the device reads its clock.
+enum class Clock {
+  kOff,
+  kPerStage,    // at the barriers that are there anyway
+  kPerCommand,  // after each command, with a barrier there
+};
+// What the clock found out about the replays of one recording.
+struct ReplayTimes {
+  uint64_t n_runs = 0;     // but for those that a stop word left out
+  std::vector<double> us;  // [stages] or [commands] of the table, of all these runs together
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -80,12 +104,17 @@ class Device {
   // Prepares a table for replay. Throws Error(kInternal) naming the label of a command that the
   // device cannot run.
   virtual RecordingId record(const DispatchTable& table) = 0;
+  // Of each command.
+  virtual std::vector<CommandForm> forms(RecordingId recording) const = 0;
   // Replays a recording `times` times. If `stop` is given (u32), replays after it became non-zero
   // do nothing. May return before the work is done; reads wait for it.
   virtual void run(RecordingId recording, uint32_t times = 1, const Operand& stop = {}) = 0;
-  // Replays a recording once, each command alone in the order of the table, and returns the
-  // microseconds that each took. Throws Error(kDevice) if the device has no clock for that.
-  virtual std::vector<double> profile_us(RecordingId recording) = 0;
+
+  // From here on replays are clocked so, in the same command buffers as ever; times so far are
+  // forgotten. Throws Error(kDevice) if the device has no clock.
+  virtual void set_clock(Clock clock) = 0;
+  // Waits for the replays. Nothing if the recording did not run since set_clock.
+  virtual ReplayTimes replay_times(RecordingId recording) = 0;
 
   // The bytes that upload() of this would take, scales and padding included.
   virtual uint64_t stored_bytes(const MatrixSource& source, WeightUse use,

@@ -1,7 +1,6 @@
 #include "llm/cpu/cpu_device.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -11,7 +10,9 @@
 #include "llm/cpu/buffer_memory.h"
 #include "llm/cpu/cpu_features.h"
 #include "llm/cpu/declaration_check.h"
+#include "llm/cpu/encoder_attention.h"
 #include "llm/cpu/encoder_matmul.h"
+#include "llm/cpu/panel_product.h"
 #include "llm/cpu/prepared_command.h"
 #include "llm/cpu/thread_pool.h"
 #include "llm/cpu/weight_layout.h"
@@ -48,26 +49,38 @@ struct TaskOfStage {
   uint32_t command, task;
 };
 
+// The tasks of a recording's commands, cut into the stages of a program. A stage of the table
+// without any task is none of the program.
+struct StagedTasks {
+  const PreparedCommand* commands = nullptr;
+  ThreadScratch* scratch = nullptr;       // [n_threads], the device's
+  std::vector<TaskOfStage> tasks;         // of all stages, one stage after another
+  std::vector<size_t> first_of_stage;     // in tasks
+  std::vector<uint32_t> n_tasks;          // of each stage
+  std::vector<uint32_t> number_in_table;  // of each stage
+  uint32_t n_table_stages = 0;
+  StageClock clock;
+};
+
 struct Recording {
   DispatchTable table;  // empty unless its commands are checked against it
   std::vector<PreparedCommand> commands;
-  std::vector<TaskOfStage> tasks;      // of all stages, one stage after another
-  std::vector<size_t> first_of_stage;  // in tasks
-  std::vector<uint32_t> n_tasks;       // of each stage
-  ThreadScratch* scratch = nullptr;    // [n_threads], the device's
+  std::vector<const char*> variants;  // of their kernels; empty where there is one
+  StagedTasks by_stage;
+  StagedTasks by_command;  // empty until they are clocked so
 };
 
 void run_task_of_stage(const void* context, uint32_t stage, uint32_t task, uint32_t thread,
                        uint32_t serial) {
-  const auto& recording = *static_cast<const Recording*>(context);
-  const TaskOfStage& at = recording.tasks[recording.first_of_stage[stage] + task];
-  const PreparedCommand& command = recording.commands[at.command];
-  ThreadScratch& scratch = recording.scratch[thread];
+  const auto& staged = *static_cast<const StagedTasks*>(context);
+  const TaskOfStage& at = staged.tasks[staged.first_of_stage[stage] + task];
+  const PreparedCommand& command = staged.commands[at.command];
+  ThreadScratch& scratch = staged.scratch[thread];
   scratch.begin_task(command, serial);
   command.run(command, at.task, scratch);
 }
 
-// One command by itself, as profile_us and the check of declarations run it.
+// One command by itself, as the check of declarations runs it.
 struct SingleCommand {
   const PreparedCommand* command;
   ThreadScratch* scratch;  // [n_threads]
@@ -92,6 +105,7 @@ class CpuDevice final : public Device {
     info_.name = cpu_name();
     info_.memory_bytes = available_memory_bytes();
     if (info_.memory_bytes == UINT64_MAX) info_.memory_bytes = 0;
+    describe_abilities();
   }
 
   const DeviceInfo& info() const override { return info_; }
@@ -165,41 +179,24 @@ class CpuDevice final : public Device {
 
   RecordingId record(const DispatchTable& table) override {
     auto recording = std::make_unique<Recording>();
-    recording->scratch = scratch_.data();
     if (options_.check_declarations) recording->table = table;
     const std::vector<Command>& commands = table.commands();
     size_t scratch_bytes = 0;
     for (size_t i = 0; i < commands.size(); ++i) {
       recording->commands.push_back(prepare(commands[i], table.labels()[i]));
+      recording->variants.push_back(variant_of(commands[i]));
       scratch_bytes = std::max(scratch_bytes, recording->commands.back().scratch_bytes);
     }
     reserve_scratch(scratch_bytes);
     std::vector<uint32_t> stages = table.stages();
     if (options_.full_barriers) std::iota(stages.begin(), stages.end(), 0u);
-    std::mt19937_64 random(options_.shuffle_seed);
-    for (size_t i = 0; i < commands.size();) {
-      const size_t first = recording->tasks.size();
-      const uint32_t stage = stages[i];
-      for (; i < commands.size() && stages[i] == stage; ++i) {
-        for (uint32_t task = 0; task < recording->commands[i].n_tasks; ++task) {
-          recording->tasks.push_back({static_cast<uint32_t>(i), task});
-        }
-      }
-      const size_t n = recording->tasks.size() - first;
-      if (n == 0) continue;
-      if (options_.shuffle_seed != 0) {
-        std::shuffle(recording->tasks.begin() + static_cast<std::ptrdiff_t>(first),
-                     recording->tasks.end(), random);
-      }
-      recording->first_of_stage.push_back(first);
-      recording->n_tasks.push_back(static_cast<uint32_t>(n));
-    }
+    recording->by_stage = cut(recording->commands, stages);
     recordings_.push_back(std::move(recording));
     return static_cast<RecordingId>(recordings_.size() - 1);
   }
 
   void run(RecordingId id, uint32_t times, const Operand& stop) override {
-    const Recording& recording = recording_of(id);
+    Recording& recording = recording_of(id);
     const auto* stop_word =
         stop.present() ? reinterpret_cast<const uint32_t*>(data_of(stop)) : nullptr;
     if (options_.check_declarations) {
@@ -208,30 +205,104 @@ class CpuDevice final : public Device {
       }
       return;
     }
+    if (clock_ == Clock::kPerCommand && recording.by_command.commands == nullptr) {
+      std::vector<uint32_t> stages(recording.commands.size());
+      std::iota(stages.begin(), stages.end(), 0u);
+      recording.by_command = cut(recording.commands, stages);
+    }
+    StagedTasks& staged = clock_ == Clock::kPerCommand ? recording.by_command : recording.by_stage;
     Program program;
     program.run_task = run_task_of_stage;
-    program.context = &recording;
-    program.n_tasks = recording.n_tasks.data();
-    program.n_stages = static_cast<uint32_t>(recording.n_tasks.size());
+    program.context = &staged;
+    program.n_tasks = staged.n_tasks.data();
+    program.n_stages = static_cast<uint32_t>(staged.n_tasks.size());
+    if (clock_ != Clock::kOff) program.clock = &staged.clock;
     pool_.run(program, times, stop_word);
 #ifndef NDEBUG
     for (const BufferMemory& buffer : buffers_) buffer.check_canaries();
 #endif
   }
 
-  std::vector<double> profile_us(RecordingId id) override {
-    using Clock = std::chrono::steady_clock;
-    std::vector<double> us;
-    for (const PreparedCommand& command : recording_of(id).commands) {
-      const auto start = Clock::now();
-      run_alone(command);
-      us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+  std::vector<CommandForm> forms(RecordingId id) const override {
+    const Recording& recording = *recordings_.at(id);
+    std::vector<CommandForm> forms;
+    for (size_t i = 0; i < recording.commands.size(); ++i) {
+      forms.push_back({recording.variants[i], {recording.commands[i].n_tasks, 1, 1}});
     }
-    return us;
+    return forms;
+  }
+
+  void set_clock(Clock clock) override {
+    clock_ = clock;
+    for (const auto& recording : recordings_) {
+      for (StagedTasks* staged : {&recording->by_stage, &recording->by_command}) {
+        staged->clock.n_runs = 0;
+        std::fill(staged->clock.ns.begin(), staged->clock.ns.end(), 0);
+      }
+    }
+  }
+
+  ReplayTimes replay_times(RecordingId id) override {
+    const Recording& recording = recording_of(id);
+    const StagedTasks& staged =
+        clock_ == Clock::kPerCommand ? recording.by_command : recording.by_stage;
+    ReplayTimes times;
+    if (staged.clock.n_runs == 0) return times;
+    times.n_runs = staged.clock.n_runs;
+    times.us.resize(staged.n_table_stages);
+    for (size_t i = 0; i < staged.n_tasks.size(); ++i) {
+      times.us[staged.number_in_table[i]] = static_cast<double>(staged.clock.ns[i]) / 1000;
+    }
+    return times;
   }
 
  private:
-  const Recording& recording_of(RecordingId id) const {
+  void describe_abilities() {
+    info_.abilities = {{"threads", std::to_string(pool_.n_threads())},
+                       {"vectors", vector_target_name()}};
+    info_.abilities.push_back({"encoder products, f32", encoder_product_name(Compute::kF32)});
+    info_.abilities.push_back({"encoder products, bf16", encoder_product_name(Compute::kBF16)});
+    info_.abilities.push_back({"encoder products, int8", encoder_product_name(Compute::kI8)});
+    info_.abilities.push_back({"encoder attention, bf16", features_.amx ? "AMX tiles" : "vectors"});
+    info_.abilities.push_back(
+        {"decoder products, f16",
+         features_.amx ? "vectors to " + std::to_string(kTileRows) + " rows, AMX tiles above"
+                       : "vectors"});
+    info_.abilities.push_back(
+        {"decoder products, int8", features_.avx512_vnni ? "VNNI" : "vectors"});
+  }
+
+  // `stages`: of each command, never decreasing.
+  StagedTasks cut(const std::vector<PreparedCommand>& commands,
+                  const std::vector<uint32_t>& stages) {
+    StagedTasks staged;
+    staged.commands = commands.data();
+    staged.scratch = scratch_.data();
+    staged.n_table_stages = stages.empty() ? 0 : stages.back() + 1;
+    std::mt19937_64 random(options_.shuffle_seed);
+    for (size_t i = 0; i < commands.size();) {
+      const size_t first = staged.tasks.size();
+      const uint32_t stage = stages[i];
+      for (; i < commands.size() && stages[i] == stage; ++i) {
+        for (uint32_t task = 0; task < commands[i].n_tasks; ++task) {
+          staged.tasks.push_back({static_cast<uint32_t>(i), task});
+        }
+      }
+      const size_t n = staged.tasks.size() - first;
+      if (n == 0) continue;
+      if (options_.shuffle_seed != 0) {
+        std::shuffle(staged.tasks.begin() + static_cast<std::ptrdiff_t>(first), staged.tasks.end(),
+                     random);
+      }
+      staged.first_of_stage.push_back(first);
+      staged.n_tasks.push_back(static_cast<uint32_t>(n));
+      staged.number_in_table.push_back(stage);
+    }
+    staged.clock.ns.resize(staged.n_tasks.size());
+    return staged;
+  }
+
+  Recording& recording_of(RecordingId id) const {
     if (id >= recordings_.size()) {
       throw Error(ErrorKind::kInternal, "cpu: no recording " + std::to_string(id));
     }
@@ -360,6 +431,18 @@ class CpuDevice final : public Device {
     return prepared;
   }
 
+  const char* variant_of(const Command& command) const {
+    if (command.kernel == Kernel::kAttention) {
+      return attention_variant(command.params_as<AttentionParams>());
+    }
+    if (command.kernel != Kernel::kMatmul) return "";
+    const PackedMatrix* matrix = encoder_matrices_[command.operands[2].buffer - 1].get();
+    if (matrix != nullptr) return encoder_product_name(matrix->compute());
+    const auto& p = command.params_as<MatmulParams>();
+    const auto format = static_cast<CpuWeightFormat>(p.weight_format);
+    return choose_panel_kernel(format, weight_layout(format, p.n_out, p.n_in), p.n_rows).name;
+  }
+
   // Gives every thread at least so much scratch, now rather than in a replay.
   void reserve_scratch(size_t bytes) {
     if (bytes <= scratch_bytes_) return;
@@ -372,6 +455,7 @@ class CpuDevice final : public Device {
   }
 
   DeviceOptions options_;
+  Clock clock_ = Clock::kOff;
   CpuFeatures features_;
   DeviceInfo info_;
   ThreadPool pool_;

@@ -161,6 +161,13 @@ uint32_t available_cores() {
   return static_cast<uint32_t>(std::max<int64_t>(cores, 1));
 }
 
+std::string vector_target_name() {
+  cpu_features();
+  // The lower the bit, the better the target.
+  const int64_t usable = hwy::SupportedTargets() & HWY_TARGETS;
+  return hwy::TargetName(usable & -usable);
+}
+
 std::string cpu_name() {
   std::istringstream lines(read_system_file("/proc/cpuinfo"));
   for (std::string line; std::getline(lines, line);) {

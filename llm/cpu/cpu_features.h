@@ -25,6 +25,9 @@ const CpuFeatures& cpu_features();
 // where that is lower. At least 1.
 uint32_t available_cores();
 
+// The instruction set that Highway's kernels use here, as Highway names it: "AVX3_DL".
+std::string vector_target_name();
+
 // The processor as it calls itself ("Intel(R) Xeon(R) Processor"), or "CPU".
 std::string cpu_name();
 

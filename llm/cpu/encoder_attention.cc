@@ -239,6 +239,10 @@ bool on_tiles(const AttentionParams& p) { return p.in_dtype == kDTypeBF16 && cpu
 
 }  // namespace
 
+const char* attention_variant(const AttentionParams& p) {
+  return on_tiles(p) ? "AMX tiles" : "vectors";
+}
+
 AttentionTasks prepare_attention(const AttentionParams& p, bool packed, uint32_t n_threads) {
   if (p.head_dim < 32 || p.head_dim > 256 || p.head_dim % 8 != 0) {
     contract_broken("expected a head_dim that is a multiple of 8 in 32..256, found " +

@@ -30,13 +30,16 @@ struct AttentionTasks {
   uint32_t rows_per_task = 0;   // of params.rows_per_sequence, the last of a head may have fewer
   uint32_t tasks_per_head = 0;  // task = (sequence * n_heads + head) * tasks_per_head + block;
                                 // packed sequences count as one
-  size_t scratch_bytes = 0;  // a thread needs, aligned to kEncoderScratchAlignment
+  size_t scratch_bytes = 0;     // a thread needs, aligned to kEncoderScratchAlignment
 };
 
 // At record. Results do not depend on n_threads. Throws Error(kInternal) for params that are out of
 // the contract: head_dim must be a multiple of 8 in 32..256, n_heads a multiple of n_kv_heads,
 // in_dtype and out_dtype F32, F16 or BF16.
 AttentionTasks prepare_attention(const AttentionParams& params, bool packed, uint32_t n_threads);
+
+// What multiplies, for people: "AMX tiles" or "vectors".
+const char* attention_variant(const AttentionParams& params);
 
 // At run: one task, allocating nothing. `scratch` is of the calling thread only.
 void run_attention_task(const AttentionParams& params, const AttentionTasks& tasks,

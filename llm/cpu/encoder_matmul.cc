@@ -168,6 +168,19 @@ void PackedMatrix::run_task(const MatmulParams& params, const MatmulTasks& tasks
   }
 }
 
+const char* encoder_product_name(Compute compute) {
+  if (compute != Compute::kF32 && cpu_features().amx) return "AMX tiles";
+  switch (vector_unit(compute)) {
+    case VectorUnit::kInt8Quad:
+      return "VNNI";
+    case VectorUnit::kInt16Pair:
+      return "vectors of int16";
+    case VectorUnit::kF32:
+      break;
+  }
+  return "vectors";
+}
+
 bool encoder_compute_is_fast(Compute compute) {
   return cpu_features().amx || compute == Compute::kF32 || vector_unit(compute) != VectorUnit::kF32;
 }

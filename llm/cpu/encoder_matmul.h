@@ -73,6 +73,8 @@ class PackedMatrix {
   std::unique_ptr<Storage> storage_;
 };
 
+// What multiplies in this format here, for people: "AMX tiles", "VNNI", "vectors".
+const char* encoder_product_name(Compute compute);
 // Whether products in this format are faster than in f32 on this CPU: what kAuto asks.
 bool encoder_compute_is_fast(Compute compute);
 

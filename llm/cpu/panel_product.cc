@@ -252,7 +252,8 @@ PanelKernel choose_panel_kernel(CpuWeightFormat format, const WeightLayout& layo
   switch (format) {
     case CpuWeightFormat::kI8:
 #if HWY_ARCH_X86
-      if (cpu_features().avx512_vnni) return {multiply_panels_vnni, RowFormat::kI8Unsigned};
+      if (cpu_features().avx512_vnni)
+        return {multiply_panels_vnni, RowFormat::kI8Unsigned, 0, "VNNI"};
 #endif
       return {int8_panel_kernel(), RowFormat::kI8Floats};
     case CpuWeightFormat::kF16Tiles:
@@ -261,7 +262,7 @@ PanelKernel choose_panel_kernel(CpuWeightFormat format, const WeightLayout& layo
       if (cpu_features().amx && n_rows > kTileRows) {
         return {
             layout.element == DType::kF16 ? multiply_panels_f16_tiles : multiply_panels_bf16_tiles,
-            RowFormat::kBF16Split, tiles_scratch_bytes(layout)};
+            RowFormat::kBF16Split, tiles_scratch_bytes(layout), "AMX tiles"};
       }
 #endif
       [[fallthrough]];

@@ -45,7 +45,8 @@ inline constexpr uint32_t kMaxPanelsPerProduct = 4;
 struct PanelKernel {
   MultiplyPanels multiply = nullptr;
   RowFormat rows = RowFormat::kF32;
-  size_t scratch_bytes = 0;  // that multiply wants
+  size_t scratch_bytes = 0;      // that multiply wants
+  const char* name = "vectors";  // for people
 };
 
 // The fastest kernel for a weight in panels and a command of `n_rows` rows on this CPU.

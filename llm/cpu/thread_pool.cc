@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <climits>
 #include <string>
 #include <system_error>
@@ -97,7 +96,17 @@ void ThreadPool::open_stage(uint32_t stage) {
   }
 }
 
+void ThreadPool::clock_stage() {
+  const auto now = std::chrono::steady_clock::now();
+  StageClock& clock = *program_.clock;
+  clock.ns[stage_] += static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now - stage_began_).count());
+  clock.n_runs += stage_ + 1 == program_.n_stages;
+  stage_began_ = now;
+}
+
 void ThreadPool::end_stage() {
+  if (program_.clock != nullptr) clock_stage();
   if (stage_ + 1 < program_.n_stages) return open_stage(stage_ + 1);
   if (--repetitions_left_ > 0 && (stop_ == nullptr || *stop_ == 0)) return open_stage(0);
   running_.store(false);
@@ -141,6 +150,7 @@ void ThreadPool::run(const Program& program, uint32_t times, const uint32_t* sto
   program_ = program;
   repetitions_left_ = times;
   stop_ = stop;
+  if (program.clock != nullptr) stage_began_ = std::chrono::steady_clock::now();
   running_.store(true);
   open_stage(0);
   work(0);

@@ -9,12 +9,19 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <thread>
 #include <type_traits>
 #include <vector>
 
 namespace vesper {
+
+// Where a pool notes how long the stages of a program take: added up over repetitions and runs.
+struct StageClock {
+  std::vector<uint64_t> ns;  // [n_stages]
+  uint64_t n_runs = 0;
+};
 
 // What a pool runs. Nothing of it is copied: it lives as long as the run.
 struct Program {
@@ -25,6 +32,7 @@ struct Program {
   const void* context = nullptr;
   const uint32_t* n_tasks = nullptr;  // [n_stages], each at least 1
   uint32_t n_stages = 0;
+  StageClock* clock = nullptr;  // null: nobody asks
 };
 
 class ThreadPool {
@@ -60,6 +68,7 @@ class ThreadPool {
   bool take_task(uint32_t thread);
   void open_stage(uint32_t stage);
   void end_stage();
+  void clock_stage();
   void wake(std::atomic<uint32_t>& word, int how_many);
   void sleep(bool caller);
 
@@ -82,6 +91,7 @@ class ThreadPool {
   uint32_t stage_ = 0;
   uint32_t repetitions_left_ = 0;
   const uint32_t* stop_ = nullptr;
+  std::chrono::steady_clock::time_point stage_began_;  // if the program has a clock
 };
 
 }  // namespace vesper

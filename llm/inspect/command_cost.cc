@@ -19,13 +19,14 @@ CommandCost cost(const MatmulParams& p, double weight_bytes, bool has_residual) 
                                    rows * out * (element_bytes(p.out_dtype) + 4.0 * has_residual)};
 }
 
-CommandCost cost(const AttentionParams& p) {
-  const double rows = static_cast<double>(p.n_sequences) * p.rows_per_sequence;
+CommandCost cost(const AttentionParams& p, bool packed, double n_positions) {
+  // Packed, rows_per_sequence counts the rows of all, and how long each sequence is, memory tells.
+  const double rows = (packed ? 1.0 : p.n_sequences) * p.rows_per_sequence;
+  const double seen = packed ? n_positions : p.rows_per_sequence;
   const double width = static_cast<double>(p.n_heads) * p.head_dim;
   const double kv_width = static_cast<double>(p.n_kv_heads) * p.head_dim;
-  return {4 * rows * p.rows_per_sequence * width,
-          rows * ((width + 2 * kv_width) * element_bytes(p.in_dtype) +
-                  width * element_bytes(p.out_dtype))};
+  return {4 * rows * seen * width, rows * ((width + 2 * kv_width) * element_bytes(p.in_dtype) +
+                                           width * element_bytes(p.out_dtype))};
 }
 
 CommandCost cost(const PagedAttentionParams& p, double n_positions) {
@@ -68,7 +69,7 @@ CommandCost command_cost(const Command& command, double weight_bytes, double n_p
     case Kernel::kAttentionWeights:
       return cost(command.params_as<AttentionWeightsParams>());
     case Kernel::kAttention:
-      return cost(command.params_as<AttentionParams>());
+      return cost(command.params_as<AttentionParams>(), command.operands[4].present(), n_positions);
     case Kernel::kRangeProbabilities: {
       const auto& p = command.params_as<RangeProbabilitiesParams>();
       return {0, static_cast<double>(p.n_rows) * p.softmax_count * sizeof(float)};
@@ -92,6 +93,16 @@ CommandCost command_cost(const Command& command, double weight_bytes, double n_p
       const double lists = 2.0 * (p.beam_size + 1) * sizeof(TokenCandidate);
       return {0, static_cast<double>(p.n_groups) * p.beam_size * p.n_chunks *
                      (sizeof(TokenPartial) + lists)};
+    }
+    case Kernel::kLstm: {
+      const auto& p = command.params_as<LstmParams>();
+      const double steps = static_cast<double>(p.n_sequences) * p.n_steps, n = p.n_hidden;
+      return {2 * steps * 4 * n * n, sizeof(float) * (4 * n * n + steps * 5 * n)};
+    }
+    case Kernel::kPool: {
+      // At most: how many rows there are, memory tells.
+      const double in = static_cast<double>(command.operands[1].bytes);
+      return {0, in + static_cast<double>(command.operands[0].bytes)};
     }
     default:
       break;

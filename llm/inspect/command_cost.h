@@ -12,7 +12,7 @@ struct CommandCost {
   double flop = 0;   // multiplications and additions, of products and attention
   double bytes = 0;  // read and written once each; `weight_bytes` is the matrix of a product
 };
-// How far attention over pages looks is not in the command: `n_positions` each.
+// How far attention over pages or packed sequences looks is not in the command: `n_positions` each.
 CommandCost command_cost(const Command& command, double weight_bytes, double n_positions);
 
 // The parameters for people: "1500 rows, 384 -> 1536, gelu, f32".

@@ -240,6 +240,9 @@ void describe_files(const std::filesystem::path& path, ModelDescription& descrip
   }
   add_tensors(provider, description);
   if (provider.is_whisper()) add_whisper(provider, description);
+  if (provider.is_text_encoder() && !provider.text_encoder().problem.empty()) {
+    description.unknown.push_back(provider.text_encoder().problem);
+  }
   // A ggml file is whole by itself: what stands beside it belongs to others.
   if (provider.format() == "ggml") return;
   const json config = read_beside(files, "config.json", description);

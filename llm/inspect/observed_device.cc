@@ -16,20 +16,14 @@ void ObservedDevice::note(const Operand& operand, std::string_view label, uint64
   // Devices number their buffers upwards; one may have some of its own between.
   if (buffers_.size() < operand.buffer) buffers_.resize(operand.buffer);
   buffers_[operand.buffer - 1] = {std::string(label), bytes, is_weight};
-  allocated_bytes_ += bytes;
-  peak_shared_bytes_ = std::max(peak_shared_bytes_, allocated_bytes_ + passing_bytes);
+  if (!is_weight) return;
+  stored_bytes_ += bytes;
+  peak_loading_bytes_ = std::max(peak_loading_bytes_, stored_bytes_ + passing_bytes);
 }
 
 const ObservedDevice::Buffer* ObservedDevice::buffer_of(const Operand& operand) const {
   if (!operand.present() || operand.buffer > buffers_.size()) return nullptr;
   return &buffers_[operand.buffer - 1];
-}
-
-void ObservedDevice::reset_runs() {
-  for (Recorded& recording : recordings_) {
-    recording.n_runs = 0;
-    recording.us.clear();
-  }
 }
 
 uint64_t ObservedDevice::weight_bytes() const {
@@ -83,30 +77,20 @@ RecordingId ObservedDevice::record(const DispatchTable& table) {
   auto id = static_cast<RecordingId>(recordings_.size());
   if (mode_ != Mode::kPlan) id = device_->record(table);
   if (recordings_.size() <= id) recordings_.resize(id + 1);
-  recordings_[id].table = table;
+  recordings_[id] = table;
   return id;
 }
 
-void ObservedDevice::run(RecordingId id, uint32_t times, const Operand& stop) {
-  if (mode_ == Mode::kPlan) return;
-  Recorded& recording = recordings_.at(id);
-  if (mode_ == Mode::kRun) {
-    recording.n_runs += times;
-    return device_->run(id, times, stop);
-  }
-  for (uint32_t i = 0; i < times; ++i) {
-    uint32_t stopped = 0;
-    if (stop.present()) device_->read(stop.part(0, sizeof stopped), &stopped);
-    if (stopped != 0) return;
-    const std::vector<double> us = device_->profile_us(id);
-    recording.us.resize(us.size());
-    for (size_t command = 0; command < us.size(); ++command) recording.us[command] += us[command];
-    ++recording.n_runs;
-  }
+std::vector<CommandForm> ObservedDevice::forms(RecordingId id) const {
+  return mode_ == Mode::kPlan ? std::vector<CommandForm>() : device_->forms(id);
 }
 
-std::vector<double> ObservedDevice::profile_us(RecordingId recording) {
-  return device_->profile_us(recording);
+void ObservedDevice::run(RecordingId id, uint32_t times, const Operand& stop) {
+  if (mode_ != Mode::kPlan) device_->run(id, times, stop);
+}
+
+ReplayTimes ObservedDevice::replay_times(RecordingId id) {
+  return mode_ == Mode::kPlan ? ReplayTimes() : device_->replay_times(id);
 }
 
 }  // namespace vesper

@@ -1,5 +1,5 @@
 // A Device that notes what a model does with another one: what it allocates and uploads, which
-// tables it records, how often they run and how long each command takes. In goes any device; models
+// tables it records. In goes any device; models
 // are built on it as on any other. Used by `inspect`.
 #pragma once
 
@@ -15,9 +15,8 @@ namespace vesper {
 class ObservedDevice final : public Device {
  public:
   enum class Mode {
-    kRun,      // everything is passed on
-    kProfile,  // likewise, but replays are timed command by command
-    kPlan,     // nothing is passed on that takes memory or time: a model is built, not loaded
+    kRun,   // everything is passed on
+    kPlan,  // nothing is passed on that takes memory or time: a model is built, not loaded
   };
   ObservedDevice(std::unique_ptr<Device> device, Mode mode);
 
@@ -26,24 +25,18 @@ class ObservedDevice final : public Device {
     uint64_t bytes = 0;
     bool is_weight = false;  // a matrix, as the device stores it
   };
-  struct Recorded {
-    DispatchTable table;
-    uint64_t n_runs = 0;
-    std::vector<double> us;  // [commands], of all runs together; empty unless they were timed
-  };
   // All of them, by BufferId - 1 and by RecordingId.
   const std::vector<Buffer>& buffers() const { return buffers_; }
-  const std::vector<Recorded>& recordings() const { return recordings_; }
+  const std::vector<DispatchTable>& recordings() const { return recordings_; }
   // The buffer that an operand lies in; null if it is absent.
   const Buffer* buffer_of(const Operand& operand) const;
-  // Forgets the runs so far.
-  void reset_runs();
 
   uint64_t weight_bytes() const;
   uint64_t other_bytes() const;  // caches, states and scratch
-  // The most that was taken at once so far, if host and device share memory: while a matrix is
-  // stored, the part of the file that it comes from is there too.
-  uint64_t peak_shared_bytes() const { return peak_shared_bytes_; }
+  // The most that matrices took at once so far, if host and device share memory: while one is
+  // stored, the part of the file that it comes from is there too. Other buffers take memory when
+  // they are first used.
+  uint64_t peak_loading_bytes() const { return peak_loading_bytes_; }
 
   const DeviceInfo& info() const override { return device_->info(); }
   Compute resolve(Compute wanted) const override { return device_->resolve(wanted); }
@@ -59,8 +52,10 @@ class ObservedDevice final : public Device {
   void write(const Operand& to, const void* from) override;
   void read(const Operand& from, void* to) override;
   RecordingId record(const DispatchTable& table) override;
+  std::vector<CommandForm> forms(RecordingId recording) const override;
   void run(RecordingId recording, uint32_t times, const Operand& stop) override;
-  std::vector<double> profile_us(RecordingId recording) override;
+  void set_clock(Clock clock) override { device_->set_clock(clock); }
+  ReplayTimes replay_times(RecordingId recording) override;
 
  private:
   // `passing_bytes`: that are needed beside it while it is made.
@@ -70,8 +65,8 @@ class ObservedDevice final : public Device {
   std::unique_ptr<Device> device_;
   Mode mode_;
   std::vector<Buffer> buffers_;
-  uint64_t allocated_bytes_ = 0, peak_shared_bytes_ = 0;
-  std::vector<Recorded> recordings_;
+  uint64_t stored_bytes_ = 0, peak_loading_bytes_ = 0;
+  std::vector<DispatchTable> recordings_;
 };
 
 }  // namespace vesper

@@ -35,6 +35,7 @@ class Unigram {
   void encode(std::string_view text, std::vector<int32_t>& ids) const;
 
   size_t n_pieces() const { return pieces_.size(); }
+  const std::string& piece(int32_t id) const { return pieces_[static_cast<size_t>(id)].text; }
 
  private:
   void encode_word(std::string_view word, std::vector<int32_t>& ids) const;

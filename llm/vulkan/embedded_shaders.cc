@@ -6,8 +6,8 @@ namespace {
 
 #include "activation.spv.h"
 #include "attention.spv.h"
-#include "beam_choose.spv.h"
 #include "attention_weights.spv.h"
+#include "beam_choose.spv.h"
 #include "copy_pages.spv.h"
 #include "embed.spv.h"
 #include "lstm.spv.h"
@@ -42,6 +42,18 @@ std::span<const uint32_t> shader_code(Shader shader) {
     default:
       return {};
   }
+}
+
+const char* shader_name(Shader shader) {
+  switch (shader) {
+#define VESPER_SHADER_NAME(id, name) \
+  case Shader::id:                   \
+    return #name;
+    VESPER_SHADERS(VESPER_SHADER_NAME)
+    VESPER_COOPERATIVE_SHADERS(VESPER_SHADER_NAME)
+#undef VESPER_SHADER_NAME
+  }
+  return "";
 }
 
 }  // namespace vesper

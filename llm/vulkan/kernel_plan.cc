@@ -14,8 +14,6 @@
 namespace vesper {
 namespace {
 
-constexpr uint32_t kMaxVectorRows = 8;  // of matmul_vector
-
 uint32_t blocks(uint32_t n, uint32_t block) { return n / block + (n % block != 0); }
 
 // How matmul_cooperative cuts a product: the tile of a workgroup, the columns that pass through

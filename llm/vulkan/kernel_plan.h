@@ -13,6 +13,8 @@
 
 namespace vesper {
 
+inline constexpr uint32_t kMaxVectorRows = 8;  // of matmul_vector
+
 struct KernelPlan {
   PipelineKey pipeline;
   alignas(8) std::array<std::byte, Pipelines::kPushBytes> push{};

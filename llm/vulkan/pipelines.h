@@ -49,6 +49,7 @@ enum class Shader : uint32_t {
 };
 // SPIR-V words; empty for a shader that this build left out.
 std::span<const uint32_t> shader_code(Shader shader);
+const char* shader_name(Shader shader);
 
 // A pipeline: constant_id i has constants[i] (constant 0 is the workgroup's threads).
 struct PipelineKey {

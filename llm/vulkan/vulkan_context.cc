@@ -501,9 +501,9 @@ void VulkanContext::wait(uint64_t submission) {
   // On an H200 polling returns 11 us after the end, waiting 32 us. A software device needs the
   // core.
   if (capabilities_.is_hardware_gpu) {
-    using Clock = std::chrono::steady_clock;
-    const Clock::time_point until = Clock::now() + std::chrono::milliseconds(2);
-    while (Clock::now() < until && vkGetFenceStatus(device_, fence) == VK_NOT_READY) {
+    using Steady = std::chrono::steady_clock;
+    const Steady::time_point until = Steady::now() + std::chrono::milliseconds(2);
+    while (Steady::now() < until && vkGetFenceStatus(device_, fence) == VK_NOT_READY) {
     }
   }
   check_vulkan(vkWaitForFences(device_, 1, &fence, VK_TRUE, UINT64_MAX), "vkWaitForFences");

@@ -1,14 +1,18 @@
 #include "llm/vulkan/vulkan_device.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
+#include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "error/error.h"
 #include "llm/vulkan/kernel_plan.h"
 #include "llm/vulkan/pipelines.h"
+#include "llm/vulkan/replay_clock.h"
 #include "llm/vulkan/vulkan_context.h"
 #include "llm/vulkan/vulkan_memory.h"
 #include "llm/vulkan/weight_layout.h"
@@ -19,18 +23,27 @@ namespace {
 // Command buffers handed to the driver at once.
 constexpr uint32_t kMaxSubmit = 64;
 
+// Command buffers of a recording with a clock in them, one a slot.
+struct ClockedCommands {
+  std::unique_ptr<ReplayClock> clock;
+  std::array<VkCommandBuffer, ReplayClock::kSlots> commands{};
+};
+
 struct Recording {
   std::vector<KernelPlan> kernels;
   std::vector<uint32_t> stages;
   VkCommandBuffer commands = VK_NULL_HANDLE;
   // The same, skipped while a stop word is not zero; by the word's place.
   std::map<std::pair<BufferId, uint64_t>, VkCommandBuffer> conditional;
+  // By what is clocked and the word's place, if there is one.
+  std::map<std::tuple<Clock, BufferId, uint64_t>, ClockedCommands> clocked;
 };
 
-void compute_barrier(VkCommandBuffer commands) {
+// `before`: stages that end before it, besides what shaders write.
+void compute_barrier(VkCommandBuffer commands, VkPipelineStageFlags2 before = 0) {
   VkMemoryBarrier2 barrier{};
   barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER_2;
-  barrier.srcStageMask = VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT;
+  barrier.srcStageMask = VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | before;
   barrier.srcAccessMask = VK_ACCESS_2_SHADER_WRITE_BIT;
   barrier.dstStageMask = VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT;
   barrier.dstAccessMask = VK_ACCESS_2_SHADER_READ_BIT | VK_ACCESS_2_SHADER_WRITE_BIT;
@@ -41,6 +54,23 @@ void compute_barrier(VkCommandBuffer commands) {
   vkCmdPipelineBarrier2(commands, &dependency);
 }
 
+std::vector<DeviceInfo::Ability> abilities_of(const VulkanCapabilities& c) {
+  const auto number = [](uint64_t n) { return std::to_string(n); };
+  const std::string matrices =
+      number(c.matrix_m) + "x" + number(c.matrix_n) + "x" + number(c.matrix_k);
+  const bool tiles = c.has_cooperative_matrix() && !shader_code(Shader::kMatmulCooperative).empty();
+  const std::string large = tiles ? "matmul_cooperative" : "matmul_tiled";
+  return {{"subgroups", number(c.subgroup_size) + (c.fixed_subgroups ? ", fixed" : "")},
+          {"processors", c.n_processors == 0 ? "not told" : number(c.n_processors)},
+          {"shared memory", number(c.shared_bytes / 1024) + " KiB"},
+          {"matrix units", c.has_cooperative_matrix() ? matrices + " of f16" : "none"},
+          {"products", "matmul_vector to " + number(kMaxVectorRows) + " rows, " + large + " above"},
+          {"attention", tiles ? "attention_cooperative where f16" : "attention"},
+          {"after a stop", c.conditional_rendering ? "the rest of a chain is skipped"
+                                                   : "the host looks before each step"},
+          {"clock", c.timestamp_ns == 0 ? "none" : "timestamps"}};
+}
+
 class VulkanDevice : public Device {
  public:
   VulkanDevice(uint32_t index, const VulkanOptions& options)
@@ -49,7 +79,7 @@ class VulkanDevice : public Device {
         memory_(context_, options.host_visible),
         pipelines_(context_) {
     const VulkanCapabilities& c = context_.capabilities();
-    info_ = {"vulkan", c.name, c.is_hardware_gpu, c.memory_bytes};
+    info_ = {"vulkan", c.name, c.is_hardware_gpu, c.memory_bytes, abilities_of(c)};
   }
 
   const DeviceInfo& info() const override { return info_; }
@@ -123,28 +153,50 @@ class VulkanDevice : public Device {
       keys.push_back(recording.kernels.back().pipeline);
     }
     pipelines_.prepare(keys);
-    recording.commands = write_commands(recording, std::nullopt);
+    recording.commands = write_commands(recording, std::nullopt, {});
     recordings_.push_back(std::move(recording));
     return static_cast<RecordingId>(recordings_.size() - 1);
   }
 
   void run(RecordingId id, uint32_t times, const Operand& stop) override {
     Recording& recording = recordings_.at(id);
+    if (clock_ != Clock::kOff) return run_clocked(recording, times, stop);
     if (!stop.present()) return submit(recording.commands, times);
     if (context_.capabilities().conditional_rendering) {
       VkCommandBuffer& commands = recording.conditional[{stop.buffer, stop.offset_bytes}];
-      if (!commands) commands = write_commands(recording, memory_.place(stop));
+      if (!commands) commands = write_commands(recording, memory_.place(stop), {});
       return submit(commands, times);
     }
-    for (uint32_t i = 0; i < times; ++i) {
-      uint32_t stopped = 0;
-      memory_.read(stop.part(0, sizeof stopped), &stopped);
-      if (stopped) return;
-      submit(recording.commands, 1);
+    for (uint32_t i = 0; i < times && !is_stopped(stop); ++i) submit(recording.commands, 1);
+  }
+
+  std::vector<CommandForm> forms(RecordingId id) const override {
+    std::vector<CommandForm> forms;
+    for (const KernelPlan& kernel : recordings_.at(id).kernels) {
+      forms.push_back({shader_name(kernel.pipeline.shader), kernel.groups});
+    }
+    return forms;
+  }
+
+  void set_clock(Clock clock) override {
+    clock_ = clock;
+    for (Recording& recording : recordings_) {
+      for (auto& [key, clocked] : recording.clocked) clocked.clock->forget();
     }
   }
 
-  std::vector<double> profile_us(RecordingId id) override;
+  ReplayTimes replay_times(RecordingId id) override {
+    ReplayTimes times;
+    for (auto& [key, clocked] : recordings_.at(id).clocked) {
+      if (std::get<Clock>(key) != clock_) continue;
+      clocked.clock->collect();
+      const ReplayTimes& more = clocked.clock->times();
+      times.n_runs += more.n_runs;
+      times.us.resize(std::max(times.us.size(), more.us.size()));
+      for (size_t i = 0; i < more.us.size(); ++i) times.us[i] += more.us[i];
+    }
+    return times;
+  }
 
  private:
   void submit(VkCommandBuffer commands, uint32_t times) {
@@ -160,7 +212,43 @@ class VulkanDevice : public Device {
     }
   }
 
-  void begin(VkCommandBuffer commands, bool conditional) const {
+  bool is_stopped(const Operand& stop) {
+    uint32_t stopped = 0;
+    memory_.read(stop.part(0, sizeof stopped), &stopped);
+    return stopped != 0;
+  }
+
+  void run_clocked(Recording& recording, uint32_t times, const Operand& stop) {
+    const bool conditional = stop.present() && context_.capabilities().conditional_rendering;
+    const Operand word = conditional ? stop : Operand();
+    ClockedCommands& clocked = recording.clocked[{clock_, word.buffer, word.offset_bytes}];
+    if (!clocked.clock) {
+      const size_t n_commands = recording.stages.size();
+      const uint32_t n_stages = clock_ == Clock::kPerCommand ? static_cast<uint32_t>(n_commands)
+                                : n_commands == 0            ? 0
+                                                             : recording.stages.back() + 1;
+      clocked.clock = std::make_unique<ReplayClock>(context_, memory_, n_stages);
+    }
+    while (times > 0) {
+      uint32_t n = std::min(times, ReplayClock::kSlots);
+      if (stop.present() && !conditional) {
+        if (is_stopped(stop)) return;
+        n = 1;
+      }
+      std::optional<VulkanMemory::Place> place;
+      if (conditional) place = memory_.place(stop);
+      for (uint32_t slot = 0; slot < n; ++slot) {
+        VkCommandBuffer& commands = clocked.commands[slot];
+        if (!commands) commands = write_commands(recording, place, {clocked.clock.get(), slot});
+      }
+      clocked.clock->collect();
+      context_.submit(clocked.commands.data(), n);
+      clocked.clock->submitted(n);
+      times -= n;
+    }
+  }
+
+  void begin(VkCommandBuffer commands, bool conditional, bool clocked) const {
     VkCommandBufferBeginInfo info{};
     info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
     info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
@@ -176,6 +264,10 @@ class VulkanDevice : public Device {
     if (conditional) {
       barrier.dstStageMask |= VK_PIPELINE_STAGE_2_CONDITIONAL_RENDERING_BIT_EXT;
       barrier.dstAccessMask |= VK_ACCESS_2_CONDITIONAL_RENDERING_READ_BIT_EXT;
+    }
+    if (clocked) {
+      barrier.dstStageMask |= VK_PIPELINE_STAGE_2_TRANSFER_BIT;
+      barrier.dstAccessMask |= VK_ACCESS_2_TRANSFER_READ_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT;
     }
     VkDependencyInfo dependency{};
     dependency.sType = VK_STRUCTURE_TYPE_DEPENDENCY_INFO;
@@ -193,18 +285,33 @@ class VulkanDevice : public Device {
     vkCmdDispatch(commands, kernel.groups[0], kernel.groups[1], kernel.groups[2]);
   }
 
+  // The clock that a command buffer is written with, and which of its slots; none by default.
+  struct ClockSlot {
+    ReplayClock* clock = nullptr;
+    uint32_t slot = 0;
+  };
+
   VkCommandBuffer write_commands(const Recording& recording,
-                                 std::optional<VulkanMemory::Place> stop) {
+                                 std::optional<VulkanMemory::Place> stop, ClockSlot at) {
     VkCommandBuffer commands = context_.allocate_command_buffer();
-    begin(commands, stop.has_value());
+    begin(commands, stop.has_value(), at.clock != nullptr);
+    if (at.clock) at.clock->begin(commands, at.slot, stop);
     if (stop) context_.begin_conditional(commands, stop->buffer, stop->offset_bytes);
     VkPipeline bound = VK_NULL_HANDLE;
+    const bool each = at.clock != nullptr && clock_ == Clock::kPerCommand;
+    uint32_t stage = 0;
     for (size_t i = 0; i < recording.kernels.size(); ++i) {
-      if (i > 0 && (full_barriers_ || recording.stages[i] != recording.stages[i - 1])) {
-        compute_barrier(commands);
+      const bool new_stage = i > 0 && recording.stages[i] != recording.stages[i - 1];
+      if (at.clock && i > 0 && (each || new_stage)) {
+        at.clock->end_stage(commands, at.slot, stage++);
+      }
+      if (i > 0 && (full_barriers_ || each || new_stage)) {
+        // The stop word is copied before a later stage writes it.
+        compute_barrier(commands, at.clock ? VK_PIPELINE_STAGE_2_TRANSFER_BIT : 0);
       }
       dispatch(commands, recording.kernels[i], bound);
     }
+    if (at.clock && !recording.kernels.empty()) at.clock->end_stage(commands, at.slot, stage);
     if (stop) context_.end_conditional(commands);
     check_vulkan(vkEndCommandBuffer(commands), "vkEndCommandBuffer");
     return commands;
@@ -215,45 +322,9 @@ class VulkanDevice : public Device {
   VulkanMemory memory_;
   Pipelines pipelines_;
   DeviceInfo info_;
+  Clock clock_ = Clock::kOff;
   std::vector<Recording> recordings_;
 };
-
-std::vector<double> VulkanDevice::profile_us(RecordingId id) {
-  const Recording& recording = recordings_.at(id);
-  const double tick_ns = context_.capabilities().timestamp_ns;
-  if (tick_ns == 0) throw Error(ErrorKind::kDevice, info_.name + ": its queue has no timestamps");
-  const uint32_t n = static_cast<uint32_t>(recording.kernels.size());
-  VkQueryPoolCreateInfo pool_info{};
-  pool_info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
-  pool_info.queryType = VK_QUERY_TYPE_TIMESTAMP;
-  pool_info.queryCount = n + 1;
-  VkQueryPool queries = VK_NULL_HANDLE;
-  check_vulkan(vkCreateQueryPool(context_.device(), &pool_info, nullptr, &queries),
-               "vkCreateQueryPool");
-  VkCommandBuffer commands = context_.allocate_command_buffer();
-  begin(commands, false);
-  vkCmdResetQueryPool(commands, queries, 0, n + 1);
-  VkPipeline bound = VK_NULL_HANDLE;
-  vkCmdWriteTimestamp2(commands, VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT, queries, 0);
-  for (uint32_t i = 0; i < n; ++i) {
-    if (i > 0) compute_barrier(commands);
-    dispatch(commands, recording.kernels[i], bound);
-    vkCmdWriteTimestamp2(commands, VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT, queries, i + 1);
-  }
-  check_vulkan(vkEndCommandBuffer(commands), "vkEndCommandBuffer");
-  context_.submit(&commands, 1);
-  context_.wait();
-  std::vector<uint64_t> ticks(n + 1);
-  const VkResult result = vkGetQueryPoolResults(
-      context_.device(), queries, 0, n + 1, ticks.size() * sizeof(uint64_t), ticks.data(),
-      sizeof(uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
-  vkDestroyQueryPool(context_.device(), queries, nullptr);
-  check_vulkan(result, "vkGetQueryPoolResults");
-  std::vector<double> us(n);
-  for (uint32_t i = 0; i < n; ++i)
-    us[i] = static_cast<double>(ticks[i + 1] - ticks[i]) * tick_ns / 1000;
-  return us;
-}
 
 }  // namespace
 

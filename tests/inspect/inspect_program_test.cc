@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/inspect_arguments.h"
 #include "cli/inspect_report.h"
@@ -29,8 +30,8 @@ struct Result {
   std::string out;
 };
 
-Result run(const std::string& arguments) {
-  const std::string command = std::string(INSPECT_PROGRAM) + " " + arguments + " 2>&1";
+Result run_with(const std::string& environment, const std::string& arguments) {
+  const std::string command = environment + " " + INSPECT_PROGRAM + " " + arguments + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
   Result result;
   std::array<char, 4096> part{};
@@ -40,6 +41,8 @@ Result run(const std::string& arguments) {
   result.status = WEXITSTATUS(pclose(pipe));
   return result;
 }
+
+Result run(const std::string& arguments) { return run_with("", arguments); }
 
 std::string write(const std::string& name, const std::vector<uint8_t>& bytes) {
   const fs::path path = fs::path(testing::TempDir()) / ("vesper_inspect_program_" + name);
@@ -101,6 +104,8 @@ TEST(InspectArguments, AreRefusedWhereTheyDoNotGoTogether) {
   EXPECT_THROW(parse({"--diff", "a"}), Error);
   EXPECT_THROW(parse({"--tensors", "--verify", "a"}), Error);
   EXPECT_THROW(parse({"--stats", "a"}), Error);
+  EXPECT_THROW(parse({"--per-command", "a"}), Error);
+  EXPECT_TRUE(parse({"--profile", "--per-command", "a"}).arguments.per_command);
   EXPECT_THROW(parse({"--threads", "0", "a"}), Error);
   EXPECT_THROW(parse({"--no-such", "a"}), Error);
 }
@@ -193,9 +198,64 @@ TEST(Inspect, EndsWithOneIfModelsDifferAndWithZeroIfNot) {
   EXPECT_EQ(run("--diff " + a + " " + b).status, 1);
 }
 
-TEST(Inspect, ListsTheCpuAmongTheDevices) {
+TEST(Inspect, SaysWhatEachDeviceCanDoAndWhichVariantsItTakes) {
   const auto json = nlohmann::json::parse(run("--devices --json").out);
-  EXPECT_EQ(json["devices"][0]["device"], "cpu");
+  const auto& cpu = json["devices"][0];
+  EXPECT_EQ(cpu["device"], "cpu");
+  EXPECT_THAT(cpu["computes"].dump(), HasSubstr("f32"));
+  EXPECT_GT(cpu["abilities"].size(), 4u);
+  EXPECT_FALSE(cpu["abilities"]["encoder products, f32"].get<std::string>().empty());
+  for (const auto& device : json["devices"]) {
+    EXPECT_TRUE(device.contains("unusable") || !device["abilities"].empty()) << device;
+  }
+  // Another instruction set, another variant.
+  const auto old =
+      nlohmann::json::parse(run_with("VESPER_CPU_TARGET=sse4", "--devices --json").out);
+  EXPECT_EQ(old["devices"][0]["abilities"]["encoder products, bf16"], "vectors");
+}
+
+TEST(Inspect, PlansAnEncoderOfTextAndSplitsItsTexts) {
+  const fs::path folder = fs::path(testing::TempDir()) / "vesper_inspect_program_bert";
+  fs::create_directories(folder);
+  TinyBert().write(folder);
+  const auto json = nlohmann::json::parse(run("--json --device cpu " + folder.string()).out);
+  EXPECT_EQ(json["runs"], true) << json;
+  EXPECT_EQ(json["kv_bytes_per_1000_tokens"], 0);
+  EXPECT_GT(json["memory"][0]["weights"].get<uint64_t>(), 10'000u);
+  EXPECT_EQ(json["memory"][0]["fits"], true);
+  const Result tokens = run("--json --tokenizer 'a' " + folder.string());
+  ASSERT_EQ(tokens.status, 0) << tokens.out;
+  const auto list = nlohmann::json::parse(tokens.out)["tokens"];
+  EXPECT_EQ(list.front()["text"], "[CLS]");
+  EXPECT_EQ(list.back()["text"], "[SEP]");
+  const Result table = run("--table --json --device cpu " + folder.string());
+  ASSERT_EQ(table.status, 0) << table.out;
+  EXPECT_THAT(table.out, HasSubstr("\"pool\""));
+  fs::remove_all(folder);
+}
+
+TEST(Inspect, AddsUpWhatAModelNeedsThatItCannotRun) {
+  auto bytes = GgufBytes()
+                   .string("general.architecture", "martian")
+                   .scalar<uint32_t>("martian.block_count", 4, 2)
+                   .scalar<uint32_t>("martian.embedding_length", 4, 64)
+                   .scalar<uint32_t>("martian.attention.head_count", 4, 2)
+                   .scalar<uint32_t>("martian.context_length", 4, 1000)
+                   .tensor("a", {2}, 0, std::vector<uint8_t>(8))
+                   .bytes();
+  const std::string path = write("martian.gguf", bytes);
+  const auto json = nlohmann::json::parse(run("--json --device cpu " + path).out);
+  EXPECT_EQ(json["runs"], false);
+  EXPECT_EQ(json["memory"][0]["at_least"], true);
+  EXPECT_EQ(json["memory"][0]["weights"], 8);
+  EXPECT_EQ(json["memory"][0]["kv_cache"], 2 * 2 * 1000 * 2 * 64);
+}
+
+TEST(Inspect, HelpFitsOnOneScreen) {
+  const std::string help = run("--help").out;
+  EXPECT_LE(std::count(help.begin(), help.end(), '\n'), 40);
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/inspect_model.h"
+#include "cli/inspect_profile.h"
 #include "decoder/whisper_model.h"
 #include "tests/llm/tiny_whisper_files.h"
 
@@ -49,7 +51,7 @@ TEST_F(InspectRun, PlansTheSameTablesAsItRuns) {
     const WhisperModel model(folder_, std::move(device), Compute::kF32);
     std::vector<std::string> labels;
     for (const auto& recording : observed.recordings()) {
-      labels.insert(labels.end(), recording.table.labels().begin(), recording.table.labels().end());
+      labels.insert(labels.end(), recording.labels().begin(), recording.labels().end());
     }
     return labels;
   };
@@ -68,6 +70,7 @@ TEST_F(InspectRun, ListsEveryCommandWithItsStageAndOperands) {
       EXPECT_GE(command["stage"].get<uint32_t>(), stage);
       EXPECT_LE(command["stage"].get<uint32_t>(), stage + 1) << "stages have no gaps";
       stage = command["stage"].get<uint32_t>();
+      for (const auto& n : command["grid"]) EXPECT_GT(n.get<uint32_t>(), 0u) << command["label"];
       bool writes = false;
       for (const auto& operand : command["operands"]) {
         writes = writes || (operand.is_object() && operand["written"] == true);
@@ -78,34 +81,76 @@ TEST_F(InspectRun, ListsEveryCommandWithItsStageAndOperands) {
   EXPECT_TRUE(has_step);
 }
 
-TEST_F(InspectRun, TimesEachCommandAndCountsItsWork) {
+TEST_F(InspectRun, TimesEachStageOrEachCommandAndCountsItsWork) {
   ProfileOptions options;
   options.model = folder_;
   options.device = "cpu";
   options.compute = "f32";
-  const Profile profile = profile_model(options);
-  EXPECT_EQ(profile.audio_s, 30.0);
-  double us = 0, encoder_flop = 0;
-  for (const ProfiledCommand& command : profile.commands) {
-    EXPECT_GT(command.n_runs, 0u);
-    EXPECT_GE(command.us, 0.0);
-    us += command.us;
-    if (command.pass == "encode" && command.kernel == "matmul") encoder_flop += command.flop;
+  options.enough_s = 0;
+  size_t n_commands = 0;
+  for (const bool per_command : {true, false}) {
+    options.per_command = per_command;
+    const Profile profile = profile_model(options);
+    EXPECT_EQ(profile.work, "30.0 s of sound");
+    double us = 0, encoder_flop = 0;
+    size_t n_labels = 0;
+    for (const ProfiledStage& stage : profile.stages) {
+      EXPECT_GT(stage.n_runs, 0u);
+      EXPECT_GE(stage.us, 0.0);
+      EXPECT_FALSE(stage.kernel.empty());
+      us += stage.us;
+      n_labels += stage.labels.size();
+      if (stage.pass == "encode") encoder_flop += stage.flop;
+    }
+    EXPECT_GT(us * 1e-6, 0.2 * profile.elapsed_s) << "a tiny model is mostly on the device";
+    EXPECT_LT(us * 1e-6, profile.elapsed_s) << "stages run one after another";
+    EXPECT_GT(profile.plain_s, 0.0);
+    // Convolutions, two layers of products and attention, and the cross-attention's keys and values
+    // for two layers.
+    const double d = 64, ffn = 256, rows = 1500;
+    const double expected =
+        2 * (2 * rows * d * 80 * 3 + rows * d * d * 3 + 2 * rows * (4 * d * d + 2 * d * ffn) +
+             2 * rows * 2 * d * d + 2 * 2 * rows * rows * d);
+    EXPECT_NEAR(encoder_flop, expected, 1e-6 * expected);
+    EXPECT_GT(profile.peak_flop_per_s, 0.0);
+    EXPECT_GT(profile.peak_bytes_per_s, 0.0);
+    if (per_command) {
+      n_commands = profile.stages.size();
+      EXPECT_EQ(n_labels, n_commands);
+    } else {
+      EXPECT_EQ(n_labels, n_commands) << "no command is lost in a stage";
+      EXPECT_LT(profile.stages.size(), n_commands);
+    }
+    const auto trace = nlohmann::json::parse(profile_trace(profile));
+    EXPECT_GT(trace["traceEvents"].size(), profile.stages.size());
+    const std::string csv = profile_csv(profile);
+    EXPECT_EQ(static_cast<size_t>(std::count(csv.begin(), csv.end(), '\n')),
+              profile.stages.size() + 1);
   }
-  EXPECT_GT(us, 0.0);
-  EXPECT_LT(us * 1e-6, profile.elapsed_s) << "commands run one after another";
-  // Convolutions, two layers, and the cross-attention's keys and values for two layers.
-  const double d = 64, ffn = 256, rows = 1500;
-  const double expected = 2 * (2 * rows * d * 80 * 3 + rows * d * d * 3 +
-                               2 * rows * (4 * d * d + 2 * d * ffn) + 2 * rows * 2 * d * d);
-  EXPECT_NEAR(encoder_flop, expected, 1e-6 * expected);
-  EXPECT_GT(profile.peak_flop_per_s, 0.0);
-  EXPECT_GT(profile.peak_bytes_per_s, 0.0);
-  const auto trace = nlohmann::json::parse(profile_trace(profile));
-  EXPECT_GT(trace["traceEvents"].size(), profile.commands.size());
-  const std::string csv = profile_csv(profile);
-  EXPECT_EQ(static_cast<size_t>(std::count(csv.begin(), csv.end(), '\n')),
-            profile.commands.size() + 1);
+}
+
+TEST_F(InspectRun, CountsTheReplaysOfAChainUpToItsStop) {
+  // The same number of steps, whether chains stop in the middle or each step is waited for.
+  const auto steps = [](Clock clock) {
+    ObservedModel observed(folder_, "cpu", "f32", Mode::kRun);
+    DecodeTask task;
+    task.prompt = {observed.whisper().tokens().sot};
+    task.max_tokens = 21;
+    observed.whisper().decoder().decode({&task, 1});  // what is recorded when it is first wanted
+    observed.device().set_clock(clock);
+    observed.whisper().decoder().decode({&task, 1});
+    uint64_t n = 0;
+    for (RecordingId id = 0; id < observed.device().recordings().size(); ++id) {
+      if (pass_name(observed.device().recordings()[id]) != "step") continue;
+      n += observed.device().replay_times(id).n_runs;
+    }
+    return n;
+  };
+  EXPECT_EQ(steps(Clock::kOff), 0u);
+  const uint64_t n = steps(Clock::kPerStage);
+  EXPECT_GT(n, 0u);
+  EXPECT_LE(n, 20u) << "the first token is chosen after the prompt";
+  EXPECT_EQ(steps(Clock::kPerCommand), n);
 }
 
 }  // namespace

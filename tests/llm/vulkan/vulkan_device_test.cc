@@ -193,6 +193,18 @@ TEST_F(VulkanDeviceTest, ReplaysAfterTheStopDoNothing) {
     device->write(stop, &zero);
     device->run(recording, 1, stop);
     EXPECT_NE(x(), after_five);
+    // A clock leaves them out of its count, too.
+    for (const Clock clock : {Clock::kPerStage, Clock::kPerCommand}) {
+      SequenceState again{};
+      again.max_sampled = 5;
+      device->write(states, &again);
+      device->write(stop, &zero);
+      device->set_clock(clock);
+      device->run(recording, 40, stop);
+      EXPECT_EQ(device->replay_times(recording).n_runs, 5u);
+      device->run(recording, 3, stop);
+      EXPECT_EQ(device->replay_times(recording).n_runs, 5u);
+    }
   }
 }
 
@@ -209,13 +221,24 @@ TEST_F(VulkanDeviceTest, IsCleanUnderGpuAssistedChecks) {
   for (const float value : result) EXPECT_TRUE(std::isfinite(value));
 }
 
-TEST_F(VulkanDeviceTest, ProfileTimesEveryCommand) {
+TEST_F(VulkanDeviceTest, ClocksEveryStageOrEveryCommandOfReplays) {
   const std::unique_ptr<Device> device = open({});
   std::mt19937 engine(5);
   const Chain chain = make_chain(*device, engine, 1, 64, 2);
-  const std::vector<double> us = device->profile_us(device->record(chain.table));
-  ASSERT_EQ(us.size(), chain.table.commands().size());
-  for (const double time : us) EXPECT_GT(time, 0.0);
+  const RecordingId recording = device->record(chain.table);
+  const std::vector<uint32_t> stages = chain.table.stages();
+  for (const Clock clock : {Clock::kPerStage, Clock::kPerCommand}) {
+    device->set_clock(clock);
+    device->run(recording, 20);  // more than there are slots
+    const ReplayTimes times = device->replay_times(recording);
+    EXPECT_EQ(times.n_runs, 20u);
+    ASSERT_EQ(times.us.size(),
+              clock == Clock::kPerStage ? stages.back() + 1 : chain.table.commands().size());
+    for (const double us : times.us) EXPECT_GT(us, 0.0);
+  }
+  device->set_clock(Clock::kOff);
+  device->run(recording);
+  EXPECT_EQ(device->replay_times(recording).n_runs, 0u);
 }
 
 TEST_F(VulkanDeviceTest, ADamagedPipelineCacheIsReplacedByAGoodOne) {

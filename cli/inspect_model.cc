@@ -1,0 +1,182 @@
+#include "cli/inspect_model.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <random>
+#include <span>
+
+#include "audio/recording.h"
+#include "cli/terminal_text.h"
+#include "decoder/transcriber.h"
+#include "embedder/sentence_tokenizer.h"
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+constexpr size_t kSampleRate = 16000;
+
+std::vector<float> noise() {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal(0.0f, 0.1f);
+  std::vector<float> samples(30 * kSampleRate);
+  for (float& sample : samples) sample = normal(random);
+  return samples;
+}
+
+std::vector<std::vector<int32_t>> random_texts(uint32_t n_vocab, uint32_t max_tokens) {
+  constexpr uint32_t kTexts = 32, kTokens = 128;
+  std::mt19937 random(1);
+  std::vector<std::vector<int32_t>> texts(kTexts);
+  for (auto& text : texts) {
+    text.resize(std::min(kTokens, max_tokens));
+    for (int32_t& id : text) id = static_cast<int32_t>(random() % n_vocab);
+  }
+  return texts;
+}
+
+std::vector<std::vector<int32_t>> read_texts(const std::string& name,
+                                             const std::filesystem::path& model,
+                                             uint32_t max_tokens) {
+  const SentenceTokenizer tokenizer{ModelFiles(model)};
+  std::ifstream file(name);
+  std::vector<std::vector<int32_t>> texts;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty()) texts.push_back(tokenizer.encode(line, max_tokens).ids);
+  }
+  if (texts.empty()) throw Error(ErrorKind::kInput, name + ": expected lines of text, found none");
+  return texts;
+}
+
+}  // namespace
+
+RunnableKind kind_of(const WeightProvider& provider) {
+  if (provider.is_whisper()) return RunnableKind::kWhisper;
+  if (provider.is_text_encoder()) return RunnableKind::kTextEncoder;
+  const bool is_silero = provider.find("stft_conv.weight") != nullptr &&
+                         provider.find("lstm_cell.weight_ih") != nullptr;
+  return is_silero ? RunnableKind::kVoiceActivity : RunnableKind::kNone;
+}
+
+ObservedModel::ObservedModel(const std::filesystem::path& model, const std::string& device,
+                             const std::string& compute, ObservedDevice::Mode mode,
+                             uint32_t threads)
+    : path_(model) {
+  const RunnableKind kind = kind_of(*open_weights(model));
+  owned_ = std::make_unique<ObservedDevice>(
+      open_device(device, DeviceOptions{.n_threads = threads}), mode);
+  device_ = owned_.get();
+  const Compute wanted = parse_compute(compute);
+  switch (kind) {
+    case RunnableKind::kWhisper:
+      whisper_ = std::make_unique<WhisperModel>(model, std::move(owned_), wanted);
+      break;
+    case RunnableKind::kTextEncoder:
+      embedder_ = std::make_unique<Embedder>(model, std::move(owned_), wanted);
+      break;
+    case RunnableKind::kVoiceActivity:
+      vad_ = std::make_unique<SileroVad>(*owned_, model);
+      break;
+    case RunnableKind::kNone:
+      throw Error(ErrorKind::kModel, model.string() +
+                                         ": expected a model that the engine runs (Whisper, an "
+                                         "encoder of text, Silero VAD), found another");
+  }
+}
+
+ObservedModel::~ObservedModel() = default;
+
+Compute ObservedModel::compute() const {
+  if (whisper_) return whisper_->compute();
+  return embedder_ ? embedder_->compute() : Compute::kF32;
+}
+
+double ObservedModel::n_positions() const {
+  if (whisper_) return static_cast<double>(whisper_->decoder().n_text_ctx()) / 4;
+  size_t n_tokens = 0;
+  for (const auto& text : texts_) n_tokens += text.size();
+  return texts_.empty() ? 0.0 : static_cast<double>(n_tokens) / static_cast<double>(texts_.size());
+}
+
+void ObservedModel::read_input(const std::string& name) {
+  if (embedder_) {
+    texts_ = name.empty() ? random_texts(embedder_->n_vocab(), embedder_->max_tokens())
+                          : read_texts(name, path_, embedder_->max_tokens());
+    return;
+  }
+  if (whisper_) {
+    const int n_mels = static_cast<int>(whisper_->n_mels());
+    if (!name.empty()) {
+      mel_ = read_log_mel(AudioReader(name), n_mels, whisper_->mel_filters());
+      return;
+    }
+    samples_ = noise();
+    mel_.emplace(n_mels, whisper_->mel_filters());
+    mel_->push(samples_.data(), samples_.size());
+    mel_->finish();
+    return;
+  }
+  samples_ = name.empty() ? noise() : read_recording(name);
+}
+
+void ObservedModel::run() {
+  if (whisper_) {
+    audio_s_ = Transcriber(*whisper_).transcribe(*mel_, {}, [](const Segment&) {}, {}).duration_s;
+  } else if (embedder_) {
+    const std::vector<std::span<const int32_t>> texts(texts_.begin(), texts_.end());
+    std::vector<float> vectors(texts.size() * embedder_->dimensions());
+    embedder_->embed(texts, vectors.data());
+  } else {
+    vad_->push(samples_.data(), samples_.size());
+    vad_->finish();
+    audio_s_ = static_cast<double>(samples_.size()) / kSampleRate;
+  }
+}
+
+std::string ObservedModel::work() const {
+  if (embedder_) {
+    size_t n_tokens = 0;
+    for (const auto& text : texts_) n_tokens += text.size();
+    return grouped(texts_.size()) + " texts of " + grouped(n_tokens) + " tokens";
+  }
+  std::array<char, 48> text{};
+  std::snprintf(text.data(), text.size(), "%.1f s of sound", audio_s_);
+  return text.data();
+}
+
+void ObservedModel::record_all() {
+  if (whisper_) {
+    DecodeTask task;
+    task.prompt = {whisper_->tokens().sot};
+    task.max_tokens = 1;
+    whisper_->decoder().decode({&task, 1});
+  } else if (embedder_) {
+    read_input("");
+    run();
+  }
+}
+
+std::string pass_name(const DispatchTable& table) {
+  const auto& commands = table.commands();
+  const auto has = [&](Kernel kernel) {
+    return std::any_of(commands.begin(), commands.end(),
+                       [&](const Command& command) { return command.kernel == kernel; });
+  };
+  const auto rows = [&] {
+    for (const Command& command : commands) {
+      if (command.kernel == Kernel::kEmbed) return command.params_as<EmbedParams>().n_rows;
+    }
+    return 0u;
+  };
+  if (has(Kernel::kPool)) return "encode " + std::to_string(rows()) + " tokens";
+  if (has(Kernel::kLstm)) return "voice activity";
+  if (has(Kernel::kEmbed)) {
+    return has(Kernel::kTokenChoose) ? "step" : "prompt of " + std::to_string(rows());
+  }
+  if (has(Kernel::kTokenChoose)) return "first token";
+  return has(Kernel::kRangeProbabilities) ? "language" : "encode";
+}
+
+}  // namespace vesper

@@ -1,0 +1,64 @@
+// Any model that the engine runs, built on a device that is watched, with something to do: what the
+// parts of `inspect` that build a model share.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "audio/mel.h"
+#include "decoder/whisper_model.h"
+#include "embedder/embedder.h"
+#include "llm/inspect/observed_device.h"
+#include "vad/silero_vad.h"
+
+namespace vesper {
+
+// What the engine does with a model.
+enum class RunnableKind { kNone, kWhisper, kTextEncoder, kVoiceActivity };
+RunnableKind kind_of(const WeightProvider& provider);
+
+class ObservedModel {
+ public:
+  // `threads`: for the CPU; 0: as many as there are cores. Throws Error(kModel, kDevice, kUsage).
+  ObservedModel(const std::filesystem::path& model, const std::string& device,
+                const std::string& compute, ObservedDevice::Mode mode, uint32_t threads = 0);
+  ~ObservedModel();
+
+  ObservedDevice& device() { return *device_; }
+  const ObservedDevice& device() const { return *device_; }
+  Compute compute() const;
+  WhisperModel& whisper() { return *whisper_; }  // if it is of that kind
+
+  // What run() is to work on: a recording or, for an encoder of text, a file of lines. Noise, if
+  // there is no name. Throws Error(kInput).
+  void read_input(const std::string& name);
+  void run();
+  // That run() did: "30.0 s of sound", "32 texts of 4,096 tokens".
+  std::string work() const;
+  // What is recorded when it is first wanted, with as little work as there can be.
+  void record_all();
+  // How far attention looks where its command does not say, on average.
+  double n_positions() const;
+
+ private:
+  std::unique_ptr<ObservedDevice> owned_;  // before what is built on it; null where a model owns it
+  ObservedDevice* device_ = nullptr;
+  // One of these.
+  std::unique_ptr<WhisperModel> whisper_;
+  std::unique_ptr<Embedder> embedder_;
+  std::unique_ptr<SileroVad> vad_;
+
+  std::filesystem::path path_;
+  std::optional<MelSpectrogram> mel_;
+  std::vector<float> samples_;  // 16 kHz mono
+  double audio_s_ = 0;
+  std::vector<std::vector<int32_t>> texts_;  // token ids
+};
+
+// What a recording of a model does, told by its kernels: "encode", "step", ...
+std::string pass_name(const DispatchTable& table);
+
+}  // namespace vesper
