@@ -3,8 +3,9 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <string_view>
+
+#include "llm/tokenizer/pattern.h"
 
 namespace vesper {
 
@@ -18,17 +19,13 @@ class PreTokenizer {
  public:
   // A PCRE2 pattern over Unicode text. Throws Error(kModel) if it is none.
   explicit PreTokenizer(std::string_view pattern);
-  ~PreTokenizer();
-  PreTokenizer(PreTokenizer&&) noexcept;
-  PreTokenizer& operator=(PreTokenizer&&) noexcept;
 
   // Calls `piece` for each piece in order; together they are the text. What the pattern does not
   // match, and each run of bytes that are not UTF-8, is a piece by itself.
   void split(std::string_view text, const std::function<void(std::string_view)>& piece) const;
 
  private:
-  struct Pattern;
-  std::unique_ptr<Pattern> pattern_;
+  Pattern pattern_;
 };
 
 }  // namespace vesper

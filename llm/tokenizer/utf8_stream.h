@@ -12,6 +12,13 @@ namespace vesper {
 // How many bytes at the start of `text` are whole, valid UTF-8 characters.
 size_t valid_utf8_prefix(std::string_view text);
 
+// How many bytes the character at `at` has, by its first byte; at least 1, at most what is left.
+inline size_t character_bytes(std::string_view text, size_t at) {
+  const auto first = static_cast<uint8_t>(text[at]);
+  const size_t n = first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  return n < text.size() - at ? n : text.size() - at;
+}
+
 // Takes bytes in any portions and gives back whole characters. Bytes that are no UTF-8 become
 // U+FFFD, one for each longest run that could have begun a character (the rule of the Unicode
 // standard, section 3.9, which web browsers and Python's "replace" follow).

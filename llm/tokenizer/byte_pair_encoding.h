@@ -1,0 +1,53 @@
+// Byte-pair encoding (Sennrich et al., "Neural Machine Translation of Rare Words with Subword
+// Units", 2016): a piece of text is cut into characters, and neighbours are merged, always the pair
+// whose merge was learnt first. In comes a piece as the pre-tokenizer left it (in byte-level
+// spelling where the vocabulary has that), out go token ids.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace vesper {
+
+// Token ids by spelling, into spellings that live elsewhere.
+using TokenIndex = std::unordered_map<std::string_view, int32_t>;
+
+// Safe to use from several threads at once.
+class BytePairEncoding {
+ public:
+  struct Settings {
+    bool ignore_merges = false;      // a piece that is a token becomes that token at once
+    bool byte_fallback = false;      // a character without a token becomes <0x00> tokens
+    bool fuses_unknown = false;      // unknown characters side by side are one token
+    int32_t unknown = -1;            // -1: what has no token is left out
+    std::string continuing_prefix;   // of every character of a piece but its first
+    std::string end_of_word_suffix;  // of a piece's last character
+  };
+  // Pairs of spellings, first learnt first. Throws Error(kModel) if one or what it makes is no
+  // token. `index` must outlive this.
+  BytePairEncoding(const TokenIndex& index,
+                   const std::vector<std::pair<std::string, std::string>>& merges,
+                   const Settings& settings);
+
+  // Appends the tokens of a piece of UTF-8. Time grows as n log n.
+  void encode(std::string_view piece, std::vector<int32_t>& ids) const;
+
+ private:
+  struct Product {
+    int32_t rank, id;
+  };
+  static uint64_t pair_key(int32_t left, int32_t right) {
+    return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
+  }
+
+  const TokenIndex* index_;
+  Settings settings_;
+  std::unordered_map<uint64_t, Product> products_;  // by pair_key
+  std::vector<int32_t> byte_tokens_;                // of <0x00> to <0xFF>; empty if one is missing
+};
+
+}  // namespace vesper

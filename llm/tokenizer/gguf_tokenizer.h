@@ -1,0 +1,13 @@
+// Tokenizers from GGUF metadata (tokenizer.ggml.*), as llama.cpp's converter writes it.
+#pragma once
+
+#include "llm/tokenizer/text_tokenizer.h"
+#include "llm/weights/gguf_file.h"
+
+namespace vesper {
+
+// Throws Error(kModel), beginning with `name`, if there is none, it is damaged, or its kind or its
+// pre-tokenizer is not known.
+TokenizerParts read_gguf_tokenizer(const std::string& name, const Gguf& gguf);
+
+}  // namespace vesper

@@ -1,0 +1,106 @@
+#include "llm/tokenizer/text_splitters.h"
+
+#include "llm/tokenizer/byte_level.h"
+#include "llm/tokenizer/pattern.h"
+
+namespace vesper {
+namespace {
+
+struct Part {
+  size_t begin, end;
+  bool is_separator;
+};
+
+// Merges the parts of a text as `behavior` says and appends them.
+void append_parts(const TextPiece& piece, std::vector<Part> parts, SplitBehavior behavior,
+                  std::vector<TextPiece>& out) {
+  std::vector<Part> merged;
+  switch (behavior) {
+    case SplitBehavior::kIsolated:
+      merged = std::move(parts);
+      break;
+    case SplitBehavior::kRemoved:
+      for (const Part& part : parts) {
+        if (!part.is_separator) merged.push_back(part);
+      }
+      break;
+    case SplitBehavior::kContiguous:
+      for (const Part& part : parts) {
+        if (!merged.empty() && merged.back().is_separator == part.is_separator) {
+          merged.back().end = part.end;
+        } else {
+          merged.push_back(part);
+        }
+      }
+      break;
+    case SplitBehavior::kMergedWithPrevious: {
+      bool after_separator = false;
+      for (const Part& part : parts) {
+        if (part.is_separator && !after_separator && !merged.empty()) {
+          merged.back().end = part.end;
+        } else {
+          merged.push_back(part);
+        }
+        after_separator = part.is_separator;
+      }
+      break;
+    }
+    case SplitBehavior::kMergedWithNext: {
+      bool before_separator = false;
+      for (size_t i = parts.size(); i-- > 0;) {
+        const Part& part = parts[i];
+        if (part.is_separator && !before_separator && !merged.empty()) {
+          merged.back().begin = part.begin;
+        } else {
+          merged.push_back(part);
+        }
+        before_separator = part.is_separator;
+      }
+      merged = {merged.rbegin(), merged.rend()};
+      break;
+    }
+  }
+  for (const Part& part : merged) {
+    out.push_back(
+        {piece.text.substr(part.begin, part.end - part.begin), piece.at_start && part.begin == 0});
+  }
+}
+
+}  // namespace
+
+PieceSplitter split_by_pattern(std::string_view pattern, SplitBehavior behavior, bool invert) {
+  return [compiled = std::make_shared<const Pattern>(pattern, "the pattern to split text by"),
+          behavior, invert](const TextPiece& piece, std::vector<TextPiece>& out) {
+    const std::string_view text = piece.text;
+    std::vector<Part> parts;
+    const auto add = [&](size_t begin, size_t end, bool matches) {
+      if (end > begin) parts.push_back({begin, end, matches != invert});
+    };
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t valid_end = begin + valid_utf8_prefix(text.substr(begin));
+      PatternSearch search(*compiled, text.substr(begin, valid_end - begin));
+      size_t done = begin;
+      while (done < valid_end) {
+        const auto match = search.next(done - begin);
+        if (!match) break;
+        add(done, begin + match->begin, false);
+        add(begin + match->begin, begin + match->end, true);
+        done = begin + match->end;
+      }
+      add(done, valid_end, false);
+      begin = valid_end;
+      while (begin < text.size() && valid_utf8_prefix(text.substr(begin, 4)) == 0) ++begin;
+      add(valid_end, begin, !invert);
+    }
+    append_parts(piece, std::move(parts), behavior, out);
+  };
+}
+
+PieceSplitter spell_bytes(bool add_prefix_space) {
+  return [add_prefix_space](const TextPiece& piece, std::vector<TextPiece>& out) {
+    const bool prefixed = add_prefix_space && !piece.text.starts_with(' ');
+    out.push_back({byte_level_of_bytes(prefixed ? " " + piece.text : piece.text), piece.at_start});
+  };
+}
+
+}  // namespace vesper

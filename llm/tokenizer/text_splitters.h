@@ -1,0 +1,39 @@
+// What cuts normalized text into the pieces within which a model looks for tokens (pre-tokenizers),
+// as Hugging Face's tokenizers define them. Each is a function for TokenizerParts::splitters.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "llm/tokenizer/text_tokenizer.h"
+
+namespace vesper {
+
+// What becomes of the separators that a pattern finds.
+enum class SplitBehavior {
+  kIsolated,            // each a piece by itself
+  kRemoved,             // left out
+  kMergedWithPrevious,  // the end of the piece before
+  kMergedWithNext,      // the start of the piece behind
+  kContiguous,          // neighbours of one kind (separators, or not) are one piece
+};
+
+// Separators are what the pattern matches, or with `invert` what lies between its matches. Bytes
+// that are no UTF-8 are pieces by themselves. Throws Error(kModel) if it is no pattern.
+PieceSplitter split_by_pattern(std::string_view pattern, SplitBehavior behavior, bool invert);
+
+// Writes each byte as its character of the byte-level spelling (llm/tokenizer/byte_level.h).
+PieceSplitter spell_bytes(bool add_prefix_space);
+
+// The patterns by which the families' own tokenizers cut text, one after the other, by the name
+// that GGUF files give them (tokenizer.ggml.pre: "gpt2", "llama-bpe", "qwen2").
+struct PreTokenizerRow {
+  std::vector<std::string_view> names;
+  std::vector<std::string_view> patterns;
+  bool ignore_merges = false;
+};
+// Null if the name has no row.
+const PreTokenizerRow* find_pre_tokenizer(std::string_view name);
+
+}  // namespace vesper

@@ -1,0 +1,139 @@
+#include "llm/tokenizer/text_tokenizer.h"
+
+#include <algorithm>
+
+#include "error/error.h"
+
+namespace vesper {
+
+TextTokenizer::TextTokenizer(TokenizerParts parts) : parts_(std::move(parts)) {
+  const size_t n = parts_.spellings.size();
+  parts_.bytes.resize(n);
+  const auto check = [&](int32_t id, const std::string& what) {
+    if (id < 0 || static_cast<size_t>(id) >= n) {
+      throw Error(ErrorKind::kModel, "expected " + what + " among " + std::to_string(n) +
+                                         " tokens, found token " + std::to_string(id));
+    }
+  };
+  is_special_.resize(n);
+  for (const AddedToken& token : parts_.added) {
+    check(token.id, "the added token \"" + token.spelling + "\"");
+    if (token.special) is_special_[static_cast<size_t>(token.id)] = true;
+  }
+  for (const int32_t id : parts_.before) check(id, "what is before a text");
+  for (const int32_t id : parts_.after) check(id, "what is behind a text");
+  for (int32_t* id : {&parts_.bos, &parts_.eos, &parts_.pad, &parts_.unknown}) {
+    if (*id != -1) check(*id, "a special token");
+  }
+  std::vector<int32_t>& ends = parts_.ends;
+  if (parts_.eos >= 0) ends.push_back(parts_.eos);
+  for (const int32_t id : ends) check(id, "what ends an answer");
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+
+  id_of_.reserve(n);
+  for (size_t id = 0; id < n; ++id) {
+    if (!parts_.spellings[id].empty()) {
+      id_of_.emplace(parts_.spellings[id], static_cast<int32_t>(id));
+    }
+  }
+  std::vector<AddedToken> raw, normalized;
+  for (const AddedToken& token : parts_.added) {
+    (token.normalized ? normalized : raw).push_back(token);
+  }
+  raw_added_ = AddedTokens(std::move(raw));
+  normalized_added_ = AddedTokens(std::move(normalized));
+}
+
+void TextTokenizer::encode_text(std::string_view text, bool at_start,
+                                std::vector<int32_t>& ids) const {
+  std::vector<TextPiece> pieces = {{std::string(text), at_start}};
+  std::vector<TextPiece> parts;
+  for (const PieceSplitter& split : parts_.splitters) {
+    parts.clear();
+    for (const TextPiece& piece : pieces) split(piece, parts);
+    std::swap(pieces, parts);
+  }
+  for (const TextPiece& piece : pieces) {
+    if (!piece.text.empty()) parts_.encode_piece(piece.text, ids);
+  }
+}
+
+std::vector<int32_t> TextTokenizer::encode(std::string_view text, bool parse_special,
+                                           bool add_special) const {
+  if (text.size() >= UINT32_MAX / 4) {
+    throw Error(ErrorKind::kInput, "expected less than 1 GiB of text, found " +
+                                       std::to_string(text.size()) + " bytes");
+  }
+  std::vector<int32_t> ids;
+  if (add_special) ids = parts_.before;
+  raw_added_.split(text, parse_special, [&](std::string_view part, const AddedToken* token) {
+    if (token != nullptr) {
+      ids.push_back(token->id);
+      return;
+    }
+    bool at_start = part.data() == text.data();
+    std::string normal(part);
+    for (const Normalization& normalize : parts_.normalizations) normal = normalize(normal);
+    normalized_added_.split(normal, parse_special,
+                            [&](std::string_view inner, const AddedToken* added) {
+                              if (added != nullptr) {
+                                ids.push_back(added->id);
+                              } else {
+                                encode_text(inner, at_start, ids);
+                              }
+                              at_start = false;
+                            });
+  });
+  if (add_special) ids.insert(ids.end(), parts_.after.begin(), parts_.after.end());
+  return ids;
+}
+
+std::string_view TextTokenizer::bytes_of(int32_t id) const {
+  if (id < 0 || static_cast<size_t>(id) >= parts_.bytes.size()) return {};
+  return parts_.bytes[static_cast<size_t>(id)];
+}
+
+std::string_view TextTokenizer::spelling_of(int32_t id) const {
+  if (id < 0 || static_cast<size_t>(id) >= parts_.spellings.size()) return {};
+  return parts_.spellings[static_cast<size_t>(id)];
+}
+
+bool TextTokenizer::is_special(int32_t id) const {
+  return id >= 0 && static_cast<size_t>(id) < is_special_.size() &&
+         is_special_[static_cast<size_t>(id)];
+}
+
+bool TextTokenizer::is_end(int32_t id) const {
+  return std::binary_search(parts_.ends.begin(), parts_.ends.end(), id);
+}
+
+int32_t TextTokenizer::find(std::string_view spelling) const {
+  const auto found = id_of_.find(spelling);
+  return found == id_of_.end() ? -1 : found->second;
+}
+
+std::string TextTokenizer::decode(std::span<const int32_t> ids, bool with_special) const {
+  TextStream stream(*this, with_special);
+  std::string text;
+  for (const int32_t id : ids) text += stream.push(id);
+  return text + stream.finish();
+}
+
+std::string TextStream::push(int32_t id) {
+  const bool is_special = tokenizer_->is_special(id);
+  if (is_special && !with_special_) return "";
+  std::string_view bytes = tokenizer_->bytes_of(id);
+  if (at_start_ && tokenizer_->drops_first_space() && !is_special && bytes.starts_with(' ')) {
+    bytes.remove_prefix(1);
+  }
+  at_start_ = false;
+  return stream_.push(bytes);
+}
+
+std::string TextStream::finish() {
+  at_start_ = true;
+  return stream_.finish();
+}
+
+}  // namespace vesper

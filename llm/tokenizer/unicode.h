@@ -1,0 +1,30 @@
+// Unicode's classes of characters, as tokenizers ask for them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace vesper {
+
+// The character at `at` of valid UTF-8, which is moved behind it. A byte that is no UTF-8 is
+// U+FFFD.
+char32_t next_character(std::string_view text, size_t& at);
+void append_character(char32_t character, std::string& text);
+
+bool is_white_space(char32_t c);     // the property White_Space
+bool is_number(char32_t c);          // general category N
+bool is_letter(char32_t c);          // general category L
+bool is_mark(char32_t c);            // general category M
+bool is_punctuation(char32_t c);     // general category P
+bool is_word_character(char32_t c);  // \w: letters, marks, decimal digits, connectors, joiners
+
+// Bytes of white space at either end.
+size_t white_space_at_start(std::string_view text);
+size_t white_space_at_end(std::string_view text);
+// Whether the first or last character is_word_character().
+bool starts_with_word(std::string_view text);
+bool ends_with_word(std::string_view text);
+
+}  // namespace vesper
