@@ -97,9 +97,9 @@ void embed(DispatchTable& table, std::string label, const EmbedParams& params, O
 }
 
 void norm(DispatchTable& table, std::string label, const NormParams& params, Operand out,
-          Operand in, Operand gain, Operand bias, Operand index) {
-  table.add(Kernel::kNorm, std::move(label), {out, in, gain, bias, index}, bits({1, 2, 3, 4}),
-            bits({0}), params);
+          Operand in, Operand gain, Operand bias, Operand index, Operand residual) {
+  table.add(Kernel::kNorm, std::move(label), {out, in, gain, bias, index, residual},
+            bits({1, 2, 3, 4, 5}), bits({0}), params);
 }
 
 void matmul(DispatchTable& table, std::string label, const MatmulParams& params, Operand out,
@@ -112,6 +112,19 @@ void write_kv(DispatchTable& table, std::string label, const WriteKvParams& para
               Operand v_pages, Operand k, Operand v, Operand rows, Operand page_table) {
   table.add(Kernel::kWriteKv, std::move(label), {k_pages, v_pages, k, v, rows, page_table},
             bits({2, 3, 4, 5}), bits({0, 1}), params);
+}
+
+void rope(DispatchTable& table, std::string label, const RopeParams& params, Operand qkv,
+          Operand rows, Operand angles, Operand q_gain, Operand k_gain, Operand k_pages,
+          Operand v_pages, Operand page_table) {
+  table.add(Kernel::kRope, std::move(label),
+            {qkv, rows, angles, q_gain, k_gain, k_pages, v_pages, page_table},
+            bits({0, 1, 2, 3, 4, 7}), bits({0, 5, 6}), params);
+}
+
+void gated_activation(DispatchTable& table, std::string label, const GatedActivationParams& params,
+                      Operand out, Operand in) {
+  table.add(Kernel::kGatedActivation, std::move(label), {out, in}, bits({1}), bits({0}), params);
 }
 
 void paged_attention(DispatchTable& table, std::string label, const PagedAttentionParams& params,

@@ -23,6 +23,8 @@ namespace vesper {
   X(kNorm, norm, NormParams)                                            \
   X(kMatmul, matmul, MatmulParams)                                      \
   X(kWriteKv, write_kv, WriteKvParams)                                  \
+  X(kRope, rope, RopeParams)                                            \
+  X(kGatedActivation, gated_activation, GatedActivationParams)          \
   X(kPagedAttention, paged_attention, PagedAttentionParams)             \
   X(kAttentionWeights, attention_weights, AttentionWeightsParams)       \
   X(kAttention, attention, AttentionParams)                             \
@@ -120,11 +122,16 @@ namespace emit {
 void embed(DispatchTable&, std::string label, const EmbedParams&, Operand out, Operand rows,
            Operand embedding, Operand position, Operand weight_scale);
 void norm(DispatchTable&, std::string label, const NormParams&, Operand out, Operand in,
-          Operand gain, Operand bias, Operand index);
+          Operand gain, Operand bias, Operand index, Operand residual = {});
 void matmul(DispatchTable&, std::string label, const MatmulParams&, Operand out, Operand in,
             Operand weight, Operand bias, Operand residual, Operand weight_scale);
 void write_kv(DispatchTable&, std::string label, const WriteKvParams&, Operand k_pages,
               Operand v_pages, Operand k, Operand v, Operand rows, Operand page_table);
+void rope(DispatchTable&, std::string label, const RopeParams&, Operand qkv, Operand rows,
+          Operand angles, Operand q_gain, Operand k_gain, Operand k_pages = {},
+          Operand v_pages = {}, Operand page_table = {});
+void gated_activation(DispatchTable&, std::string label, const GatedActivationParams&, Operand out,
+                      Operand in);
 void paged_attention(DispatchTable&, std::string label, const PagedAttentionParams&, Operand out,
                      Operand q, Operand k_pages, Operand v_pages, Operand rows, Operand page_table);
 void attention_weights(DispatchTable&, std::string label, const AttentionWeightsParams&,

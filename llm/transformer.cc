@@ -10,12 +10,16 @@ namespace {
 
 uint32_t kernel_norm(NormKind kind) { return kind == NormKind::kLayer ? kNormLayer : kNormRms; }
 
-uint32_t activation_flag(Activation activation) {
+uint32_t gate_kind(Activation activation) {
   switch (activation) {
     case Activation::kGelu:
-      return kMatmulGelu;
+      return kGateGelu;
+    case Activation::kGeluTanh:
+      return kGateGeluTanh;
+    case Activation::kSilu:
+      return kGateSilu;
   }
-  return 0;
+  return kGateGelu;
 }
 
 uint32_t code(DType dtype) { return static_cast<uint32_t>(dtype); }
@@ -49,9 +53,17 @@ Operand WeightUploader::vector(const std::string& name, uint64_t n) const {
 
 NormWeights WeightUploader::norm(const std::string& name, uint32_t d) const {
   NormWeights weights;
-  weights.gain = vector(name + ".weight", d);
+  const TensorView& gain = provider_.require(name + ".weight");
+  require_elements(provider_, gain, d);
+  std::vector<float> values = read_f32(gain);
+  for (float& value : values) value += norm_gain_offset_;
+  weights.gain = store(values, name);
   if (provider_.find(name + ".bias")) weights.bias = vector(name + ".bias", d);
   return weights;
+}
+
+Operand WeightUploader::optional_gain(const std::string& name, uint32_t d) const {
+  return provider_.find(name + ".weight") ? norm(name, d).gain : Operand{};
 }
 
 LinearWeights WeightUploader::linear(const std::string& prefix,
@@ -97,14 +109,18 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
       shape_(shape),
       norm_epsilon_(shape.norm_epsilon > 0 ? shape.norm_epsilon : arch.norm_epsilon),
       activation_(device.activation_dtype(compute, use)) {
-  const WeightUploader upload(device, provider, compute);
+  const WeightUploader upload(device, provider, compute, shape.norm_gain_offset);
   const uint32_t d = shape.d_model, q = shape.q_width(), kv = shape.kv_width();
   const std::string stack(arch.prefix);
+  bool is_gated = false, has_post_norms = false;
   for (uint32_t i = 0; i < shape.n_layers; ++i) {
     const std::string prefix = stack + ".layers." + std::to_string(i) + ".";
     LayerWeights layer;
     layer.attn_norm = upload.norm(prefix + "attn_norm", d);
     layer.attn_qkv = upload.linear(prefix + "attn.", {"q", "k", "v"}, {q, kv, kv}, d, use);
+    layer.attn_q_norm = upload.optional_gain(prefix + "attn.q_norm", shape.head_dim);
+    layer.attn_k_norm = upload.optional_gain(prefix + "attn.k_norm", shape.head_dim);
+    has_head_norms_ |= layer.attn_q_norm.present() || layer.attn_k_norm.present();
     layer.attn_out = upload.linear(prefix + "attn.", {"out"}, {d}, q, use);
     if (arch.cross_attention) {
       layer.cross_norm = upload.norm(prefix + "cross_norm", d);
@@ -114,9 +130,26 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
       layer.cross_out = upload.linear(prefix + "cross.", {"out"}, {d}, q, use);
     }
     layer.ffn_norm = upload.norm(prefix + "ffn_norm", d);
-    layer.ffn_up = upload.linear(prefix + "ffn.", {"up"}, {shape.d_ffn}, d, use);
+    if (provider.find(prefix + "ffn.gate.weight")) {
+      layer.ffn_up =
+          upload.linear(prefix + "ffn.", {"gate", "up"}, {shape.d_ffn, shape.d_ffn}, d, use);
+      is_gated = true;
+    } else {
+      layer.ffn_up = upload.linear(prefix + "ffn.", {"up"}, {shape.d_ffn}, d, use);
+    }
     layer.ffn_down = upload.linear(prefix + "ffn.", {"down"}, {d}, shape.d_ffn, use);
+    if (provider.find(prefix + "attn_post_norm.weight")) {
+      layer.attn_post_norm = upload.norm(prefix + "attn_post_norm", d);
+      has_post_norms = true;
+    }
+    if (provider.find(prefix + "ffn_post_norm.weight")) {
+      layer.ffn_post_norm = upload.norm(prefix + "ffn_post_norm", d);
+      has_post_norms = true;
+    }
     layers_.push_back(layer);
+  }
+  for (const RopeSettings& rope : shape.ropes) {
+    rope_angles_.push_back(upload.store(rope_angles(rope, shape.n_positions), "rotary angles"));
   }
   if (arch.norm_placement == NormPlacement::kBefore) final_norm_ = upload.norm(stack + ".norm", d);
   const auto scratch = [&](uint64_t width, const char* label) {
@@ -126,6 +159,11 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
   qkv_ = scratch(q + 2 * kv, "queries, keys, values");
   attended_ = scratch(q, "attended rows");
   hidden_ = scratch(shape.d_ffn, "hidden rows");
+  if (is_gated) gate_up_ = scratch(2 * uint64_t{shape.d_ffn}, "gates and rows");
+  if (has_post_norms) {
+    block_out_ = device.allocate(dtype_bytes(DType::kF32, uint64_t{max_rows} * d),
+                                 stack + " rows of a block");
+  }
 }
 
 void emit_linear(DispatchTable& table, std::string label, const LinearWeights& linear,
@@ -175,11 +213,68 @@ void TransformerStack::emit_ffn(DispatchTable& table, const std::string& label,
                                 const LayerWeights& layer, uint32_t n_rows,
                                 const Operand& x) const {
   const BlockInput in = emit_norm_before(table, label + "ffn_norm", layer.ffn_norm, n_rows, x);
-  emit_linear(table, label + "ffn.up", layer.ffn_up, n_rows, hidden_, activation_, in.rows,
-              in.dtype, {}, activation_flag(arch_.activation));
-  emit_linear(table, label + "ffn.down", layer.ffn_down, n_rows, x, DType::kF32, hidden_,
-              activation_, x);
+  if (layer.ffn_up.weight.n_out == shape_.d_ffn) {
+    emit_linear(table, label + "ffn.up", layer.ffn_up, n_rows, hidden_, activation_, in.rows,
+                in.dtype, {}, kMatmulGelu);
+  } else {
+    emit_linear(table, label + "ffn.gate_up", layer.ffn_up, n_rows, gate_up_, activation_, in.rows,
+                in.dtype);
+    const GatedActivationParams gate{n_rows, shape_.d_ffn, gate_kind(arch_.activation),
+                                     code(activation_), code(activation_)};
+    emit::gated_activation(table, label + "ffn.activation", gate, hidden_, gate_up_);
+  }
+  emit_block_end(table, label + "ffn.down", layer.ffn_down, layer.ffn_post_norm, n_rows, hidden_,
+                 x);
   emit_norm_after(table, label + "ffn_norm", layer.ffn_norm, n_rows, x);
+}
+
+void TransformerStack::emit_block_end(DispatchTable& table, const std::string& label,
+                                      const LinearWeights& linear, const NormWeights& post_norm,
+                                      uint32_t n_rows, const Operand& in, const Operand& x) const {
+  if (!post_norm.gain.present()) {
+    emit_linear(table, label, linear, n_rows, x, DType::kF32, in, activation_, x);
+    return;
+  }
+  emit_linear(table, label, linear, n_rows, block_out_, DType::kF32, in, activation_);
+  const NormParams norm{n_rows, shape_.d_model, norm_epsilon_, kernel_norm(arch_.norm),
+                        code(DType::kF32)};
+  emit::norm(table, label + ".norm", norm, x, block_out_, post_norm.gain, post_norm.bias, {}, x);
+}
+
+LayerShape TransformerStack::layer_shape(uint32_t layer) const {
+  if (!shape_.layers.empty()) return shape_.layers[layer];
+  LayerShape all_alike;
+  if (!shape_.ropes.empty()) all_alike.rope = 0;
+  return all_alike;
+}
+
+float TransformerStack::attention_scale() const {
+  return shape_.attention_scale > 0 ? shape_.attention_scale
+                                    : 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
+}
+
+void TransformerStack::emit_rope(DispatchTable& table, const std::string& label, uint32_t layer,
+                                 uint32_t n_rows, const Operand& rows, const KvCache* cache) const {
+  const LayerWeights& weights = layers_[layer];
+  const std::optional<uint32_t> rope = layer_shape(layer).rope;
+  RopeParams params{};
+  params.n_rows = n_rows;
+  params.n_heads = shape_.n_heads;
+  params.n_kv_heads = shape_.n_kv_heads;
+  params.head_dim = shape_.head_dim;
+  params.row_stride = shape_.q_width() + 2 * shape_.kv_width();
+  params.n_pairs = rope ? shape_.ropes[*rope].n_pairs : 0;
+  params.interleaved = shape_.interleaved_rope;
+  params.norm_epsilon = norm_epsilon_;
+  params.dtype = code(activation_);
+  if (cache) {
+    params.kv_dtype = code(cache->shape().dtype);
+    params.page_rows = cache->shape().page_rows;
+    params.pages_per_sequence = cache->pages_per_sequence();
+  }
+  emit::rope(table, label + "attn.rope", params, qkv_, rows, rope ? rope_angles_[*rope] : Operand{},
+             weights.attn_q_norm, weights.attn_k_norm, cache ? cache->keys(layer) : Operand{},
+             cache ? cache->values(layer) : Operand{}, cache ? cache->page_table() : Operand{});
 }
 
 void TransformerStack::emit_bidirectional(DispatchTable& table, uint32_t n_sequences,
@@ -187,20 +282,22 @@ void TransformerStack::emit_bidirectional(DispatchTable& table, uint32_t n_seque
   AttentionParams sequences{};
   sequences.n_sequences = n_sequences;
   sequences.rows_per_sequence = rows_per_sequence;
-  emit_bidirectional_layers(table, sequences, n_sequences * rows_per_sequence, {}, x);
+  emit_bidirectional_layers(table, sequences, n_sequences * rows_per_sequence, {}, {}, x);
 }
 
 void TransformerStack::emit_packed(DispatchTable& table, uint32_t n_rows, uint32_t n_sequences,
-                                   const Operand& starts, const Operand& x) const {
+                                   const Operand& starts, const Operand& x,
+                                   const Operand& rows) const {
   AttentionParams sequences{};
   sequences.n_sequences = n_sequences;
   sequences.rows_per_sequence = n_rows;
-  emit_bidirectional_layers(table, sequences, n_rows, starts, x);
+  emit_bidirectional_layers(table, sequences, n_rows, starts, rows, x);
 }
 
 void TransformerStack::emit_bidirectional_layers(DispatchTable& table,
                                                  const AttentionParams& sequences, uint32_t n_rows,
-                                                 const Operand& starts, const Operand& x) const {
+                                                 const Operand& starts, const Operand& rows,
+                                                 const Operand& x) const {
   const uint32_t q = shape_.q_width(), kv = shape_.kv_width(), width = q + 2 * kv;
   AttentionParams attention = sequences;
   attention.n_heads = shape_.n_heads;
@@ -208,7 +305,8 @@ void TransformerStack::emit_bidirectional_layers(DispatchTable& table,
   attention.head_dim = shape_.head_dim;
   attention.q_row_stride = attention.k_row_stride = attention.v_row_stride = width;
   attention.out_row_stride = q;
-  attention.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
+  attention.scale = attention_scale();
+  attention.causal = arch_.attention == AttentionKind::kCausal;
   attention.in_dtype = attention.out_dtype = code(activation_);
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerWeights& layer = layers_[i];
@@ -216,11 +314,14 @@ void TransformerStack::emit_bidirectional_layers(DispatchTable& table,
     const BlockInput in = emit_norm_before(table, label + "attn_norm", layer.attn_norm, n_rows, x);
     emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, activation_, in.rows,
                 in.dtype);
+    const uint32_t l = static_cast<uint32_t>(i), window = layer_shape(l).window;
+    if (prepares_heads()) emit_rope(table, label, l, n_rows, rows, nullptr);
+    attention.window = window > 0 ? window - 1 : 0;
     emit::attention(table, label + "attn", attention, attended_, qkv_,
                     qkv_.from(dtype_bytes(activation_, q)),
                     qkv_.from(dtype_bytes(activation_, q + kv)), starts);
-    emit_linear(table, label + "attn.out", layer.attn_out, n_rows, x, DType::kF32, attended_,
-                activation_, x);
+    emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm, n_rows,
+                   attended_, x);
     emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);
     emit_ffn(table, label, layer, n_rows, x);
   }
@@ -249,7 +350,8 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
   attention.out_row_stride = q;
   attention.page_rows = self.shape().page_rows;
   attention.pages_per_sequence = self.pages_per_sequence();
-  attention.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
+  attention.scale = attention_scale();
+  attention.soft_cap = shape_.attention_soft_cap;
   attention.q_dtype = attention.out_dtype = code(activation_);
   attention.kv_dtype = code(self.shape().dtype);
 
@@ -260,13 +362,18 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
     BlockInput in = emit_norm_before(table, label + "attn_norm", layer.attn_norm, n_rows, x);
     emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, activation_, in.rows,
                 in.dtype);
-    emit::write_kv(table, label + "attn.write_kv", write, self.keys(l), self.values(l),
-                   qkv_.from(dtype_bytes(activation_, q)),
-                   qkv_.from(dtype_bytes(activation_, q + kv)), context.rows, self.page_table());
+    if (prepares_heads()) {
+      emit_rope(table, label, l, n_rows, context.rows, &self);
+    } else {
+      emit::write_kv(table, label + "attn.write_kv", write, self.keys(l), self.values(l),
+                     qkv_.from(dtype_bytes(activation_, q)),
+                     qkv_.from(dtype_bytes(activation_, q + kv)), context.rows, self.page_table());
+    }
+    attention.window = layer_shape(l).window;
     emit::paged_attention(table, label + "attn", attention, attended_, qkv_, self.keys(l),
                           self.values(l), context.rows, self.page_table());
-    emit_linear(table, label + "attn.out", layer.attn_out, n_rows, x, DType::kF32, attended_,
-                activation_, x);
+    emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm, n_rows,
+                   attended_, x);
     emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);
     if (arch_.cross_attention) {
       const KvCache& source = *context.cross;
@@ -275,6 +382,7 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
       cross.page_rows = source.shape().page_rows;
       cross.pages_per_sequence = source.pages_per_sequence();
       cross.kv_length = source.shape().n_positions;
+      cross.window = 0;
       cross.kv_dtype = code(source.shape().dtype);
       in = emit_norm_before(table, label + "cross_norm", layer.cross_norm, n_rows, x);
       emit_linear(table, label + "cross.q", layer.cross_q, n_rows, qkv_, activation_, in.rows,

@@ -1,8 +1,8 @@
 // Builds one stack of transformer layers: weights onto a device, then commands into a table.
 //
 // In come an ArchDescriptor row, the stack's sizes and a model's tensors; out go commands that turn
-// the residual stream `x` into itself, layer by layer. Used by the Whisper encoder and decoder;
-// what comes before the first layer and after the last is theirs.
+// the residual stream `x` into itself, layer by layer. Used by the encoders and decoders and by
+// language models; what comes before the first layer and after the last is theirs.
 #pragma once
 
 #include <string>
@@ -27,26 +27,36 @@ struct LinearWeights {
 
 struct LayerWeights {
   NormWeights attn_norm;
-  LinearWeights attn_qkv;  // [q_width + 2 * kv_width, d_model]: queries, keys, values
+  LinearWeights attn_qkv;            // [q_width + 2 * kv_width, d_model]: queries, keys, values
+  Operand attn_q_norm, attn_k_norm;  // gains of a norm of each head, f32 [head_dim] (?)
   LinearWeights attn_out;
+  NormWeights attn_post_norm;  // of what the block gives, before it is added (?)
   NormWeights cross_norm;
   LinearWeights cross_q, cross_out;
   LinearWeights cross_kv;  // [2 * kv_width, d_model], multiplied with the other stack's output
   NormWeights ffn_norm;
-  LinearWeights ffn_up, ffn_down;
+  LinearWeights ffn_up;  // [d_ffn, d_model]; with a gate, the gate above it: [2 * d_ffn, d_model]
+  LinearWeights ffn_down;
+  NormWeights ffn_post_norm;  // as attn_post_norm
 };
 
 // Uploads the parts of a model; the names are canonical (llm/weights/weight_provider.h).
 class WeightUploader {
  public:
-  WeightUploader(Device& device, const WeightProvider& provider, Compute compute)
-      : device_(device), provider_(provider), compute_(compute) {}
+  WeightUploader(Device& device, const WeightProvider& provider, Compute compute,
+                 float norm_gain_offset = 0)
+      : device_(device),
+        provider_(provider),
+        compute_(compute),
+        norm_gain_offset_(norm_gain_offset) {}
 
   // The tensor as f32. Throws Error(kModel) if it is absent or has not `n` elements.
   Operand vector(const std::string& name, uint64_t n) const;
   // The matrix; the memory under its file is given back. Throws what Device::upload does.
   Weight matrix(const MatrixSource& source, WeightUse use) const;
   NormWeights norm(const std::string& name, uint32_t d) const;
+  // The gain of a norm that the file may have, or none.
+  Operand optional_gain(const std::string& name, uint32_t d) const;
   // The matrices `prefix + part + ".weight"` one above the other, and their biases, zero for a part
   // that has none; no bias at all if none has one. Each part is [n_out / parts, n_in].
   LinearWeights linear(const std::string& prefix, const std::vector<std::string>& parts,
@@ -61,6 +71,7 @@ class WeightUploader {
   Device& device_;
   const WeightProvider& provider_;
   Compute compute_;
+  float norm_gain_offset_;
 };
 
 class TransformerStack {
@@ -92,9 +103,10 @@ class TransformerStack {
   void emit_bidirectional(DispatchTable& table, uint32_t n_sequences, uint32_t rows_per_sequence,
                           const Operand& x) const;
   // The same for sequences of any lengths, packed into `n_rows` rows: `starts` as in
-  // AttentionParams, u32 [n_sequences + 1].
+  // AttentionParams, u32 [n_sequences + 1]. `rows`, struct Row [n_rows], is needed where heads are
+  // turned or have norms: it says the position of each.
   void emit_packed(DispatchTable& table, uint32_t n_rows, uint32_t n_sequences,
-                   const Operand& starts, const Operand& x) const;
+                   const Operand& starts, const Operand& x, const Operand& rows = {}) const;
   // Appends a norm of the stack's kind: out [n_rows, d_model] of `out_dtype`, with an index as
   // below. In f32 and without an index, out may be x.
   void emit_norm(DispatchTable& table, std::string label, const NormWeights& weights,
@@ -127,23 +139,38 @@ class TransformerStack {
                        uint32_t n_rows, const Operand& x) const;
   void emit_ffn(DispatchTable& table, const std::string& label, const LayerWeights& layer,
                 uint32_t n_rows, const Operand& x) const;
+  // Adds the last product of a block, of `in` in the stack's format, to x.
+  void emit_block_end(DispatchTable& table, const std::string& label, const LinearWeights& linear,
+                      const NormWeights& post_norm, uint32_t n_rows, const Operand& in,
+                      const Operand& x) const;
+  // Norms and turns the heads in qkv_; with a cache, keys and values go there.
+  void emit_rope(DispatchTable& table, const std::string& label, uint32_t layer, uint32_t n_rows,
+                 const Operand& rows, const KvCache* cache) const;
+  bool prepares_heads() const { return !rope_angles_.empty() || has_head_norms_; }
+  LayerShape layer_shape(uint32_t layer) const;
+  float attention_scale() const;
   // The weights of the layer's wanted heads, from the queries in qkv_.
   void emit_cross_weights(DispatchTable& table, const std::string& label, uint32_t layer,
                           const PagedAttentionParams& cross, const CausalContext& context) const;
   void emit_bidirectional_layers(DispatchTable& table, const AttentionParams& sequences,
-                                 uint32_t n_rows, const Operand& starts, const Operand& x) const;
+                                 uint32_t n_rows, const Operand& starts, const Operand& rows,
+                                 const Operand& x) const;
 
   const ArchDescriptor& arch_;
   StackShape shape_;
   float norm_epsilon_;
   DType activation_;
   std::vector<LayerWeights> layers_;
-  NormWeights final_norm_;  // where norms stand before blocks
+  NormWeights final_norm_;            // where norms stand before blocks
+  std::vector<Operand> rope_angles_;  // f32 [n_positions, n_pairs, 2], for each of shape.ropes
+  bool has_head_norms_ = false;
   // Scratch of one pass, for max_rows rows.
-  Operand normed_;    // [max_rows, d_model]
-  Operand qkv_;       // [max_rows, q_width + 2 * kv_width]
-  Operand attended_;  // [max_rows, q_width]
-  Operand hidden_;    // [max_rows, d_ffn]
+  Operand normed_;     // [max_rows, d_model]
+  Operand qkv_;        // [max_rows, q_width + 2 * kv_width]
+  Operand attended_;   // [max_rows, q_width]
+  Operand hidden_;     // [max_rows, d_ffn]
+  Operand gate_up_;    // [max_rows, 2 * d_ffn], where there is a gate
+  Operand block_out_;  // f32 [max_rows, d_model], where it has a norm of its own
 };
 
 // A plain product of rows that lie side by side.

@@ -15,5 +15,10 @@ void main() {
   uint i = gl_GlobalInvocationID.x;
   if (i >= p.n) return;
   float x = F32Buffer(in_).v[i];
-  F32Buffer(out_).v[i] = kKind == kActivationRelu ? max(x, 0.0) : 1.0 / (1.0 + exp(-x));
+  float y = x;
+  if (kKind == kActivationRelu) y = max(x, 0.0);
+  if (kKind == kActivationSigmoid) y = 1.0 / (1.0 + exp(-x));
+  // Beyond 10 tanh is 1 to every bit; drivers may compute it by powers of e.
+  if (kKind == kActivationSoftCap) y = p.limit * tanh(clamp(x / p.limit, -10.0, 10.0));
+  F32Buffer(out_).v[i] = y;
 }

@@ -86,9 +86,9 @@ struct EmbedParams {
 };
 
 // norm: layer norm or RMS norm of each row; with an index, row r reads in[index[r]]. Without one, out
-// may be in, in f32.
+// may be in, in f32. With a residual, that is added to the result; it may be out.
 // operands: 0 out [n_rows, d] (w)  1 in f32 [*, d]  2 gain f32 [d]  3 bias f32 [d] (?)
-//           4 index u32 [n_rows] (?)
+//           4 index u32 [n_rows] (?)  5 residual f32 [n_rows, d] (?)
 VESPER_CONST(kNormLayer, 0u);
 VESPER_CONST(kNormRms, 1u);
 struct NormParams {
@@ -133,8 +133,39 @@ struct WriteKvParams {
   uint kv_dtype;  // F16, or F32
 };
 
+// rope: prepares the heads of each row, which lies in `qkv` as queries, keys, values: an RMS norm of
+// every head of queries and keys where there are gains, then a rotation (Su et al., "RoFormer",
+// 2021) of the first 2 * n_pairs numbers of each by the angles of the row's position. Queries stay
+// in place; keys and values go to the pages of the row's sequence (see write_kv), or stay in place
+// without pages. Rows without a sequence are left as they are.
+// operands: 0 qkv (rw): rows row_stride apart  1 rows
+//           2 angles f32 [n_positions, n_pairs, 2]: cosine and sine (?)
+//           3 gain of queries f32 [head_dim] (?)  4 gain of keys f32 [head_dim] (?)
+//           5 k pages (w) (?)  6 v pages (w) (?)  7 page_table i32 (?)
+struct RopeParams {
+  uint n_rows, n_heads, n_kv_heads, head_dim;
+  uint row_stride;
+  uint n_pairs;      // 0: nothing is rotated
+  uint interleaved;  // 1: pair i is numbers 2 i and 2 i + 1; 0: numbers i and i + n_pairs
+  float norm_epsilon;
+  uint dtype;     // of qkv: F32, F16 or BF16
+  uint kv_dtype;  // of pages: F16, or F32
+  uint page_rows, pages_per_sequence;
+};
+
+// gated_activation: out[r, i] = f(in[r, i]) * in[r, d + i]
+// operands: 0 out [n_rows, d] (w)  1 in [n_rows, 2 * d]
+VESPER_CONST(kGateSilu, 0u);      // x / (1 + exp(-x))
+VESPER_CONST(kGateGelu, 1u);      // exact, as kMatmulGelu
+VESPER_CONST(kGateGeluTanh, 2u);  // x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2
+struct GatedActivationParams {
+  uint n_rows, d;
+  uint kind;                 // kGate*
+  uint in_dtype, out_dtype;  // F32, F16 or BF16
+};
+
 // paged_attention: each row attends to the positions of its own sequence: [0, position] if
-// kv_length is 0, else [0, kv_length).
+// kv_length is 0, else [0, kv_length). With a window, to the last `window` of them.
 // operands: 0 out [n_rows, n_heads * head_dim] (w)  1 q  2 k pages  3 v pages  4 rows  5 page_table
 struct PagedAttentionParams {
   uint n_rows, n_heads, n_kv_heads, head_dim;
@@ -143,6 +174,8 @@ struct PagedAttentionParams {
   uint kv_length;
   float scale;  // on q . k, 1 / sqrt(head_dim) as a rule
   uint q_dtype, kv_dtype, out_dtype;
+  uint window;     // 0: all positions
+  float soft_cap;  // not 0: a score s becomes soft_cap * tanh(s / soft_cap)
 };
 
 // attention_weights: where some heads look: out[i, r, t] = softmax over t of scale * q . k, of head
@@ -304,9 +337,11 @@ struct BeamParams {
 // operands: 0 out f32 [n] (w)  1 in f32 [n]
 VESPER_CONST(kActivationRelu, 0u);
 VESPER_CONST(kActivationSigmoid, 1u);
+VESPER_CONST(kActivationSoftCap, 2u);  // limit * tanh(x / limit)
 struct ActivationParams {
   uint n;
-  uint kind;  // kActivation*
+  uint kind;    // kActivation*
+  float limit;  // of the soft cap
 };
 
 // magnitude: out[r, i] = sqrt(in[r, i]^2 + in[r, n_bins + i]^2), the real parts of a spectrum

@@ -10,11 +10,11 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint kPerThread = 1;
 layout(constant_id = 2) const uint kKind = 0;
 layout(constant_id = 3) const uint kOutDtype = 0;
-layout(constant_id = 4) const uint kPresent = 0;  // 1: bias, 2: index
+layout(constant_id = 4) const uint kPresent = 0;  // 1: bias, 2: index, 4: residual
 layout(constant_id = 5) const uint kAligned = 0;  // every row can be read and written by fours
 
 layout(push_constant) uniform Push {
-  Address out_, in_, gain, bias, index;
+  Address out_, in_, gain, bias, index, residual;
   NormParams p;
 };
 
@@ -54,6 +54,7 @@ void main() {
     if (column >= p.d) continue;
     vec4 value = x[i] * scale * load4(gain, 0, column);
     if ((kPresent & 1u) != 0) value += load4(bias, 0, column);
+    if ((kPresent & 4u) != 0) value += load4(residual, r * p.d, column);
     uint at = r * p.d + column;
     if (kAligned != 0) {
       if (kOutDtype == kDTypeF16) {

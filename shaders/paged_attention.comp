@@ -69,6 +69,7 @@ void main() {
   uint table_start = uint(row.sequence) * p.pages_per_sequence;
   uint only_page = kOnePage != 0 ? uint(I32Buffer(page_table).v[table_start]) : 0;
   uint length = p.kv_length == 0 ? uint(row.position) + 1 : p.kv_length;
+  uint begin = p.window != 0 && p.window < length ? length - p.window : 0;
 
   vec4 query[kKeyPart / 4];
   uint key_lane = thread % kKeyLanes;
@@ -81,7 +82,7 @@ void main() {
   uint lane = thread % kLanes;
   vec4 low_sum = vec4(0.0), high_sum = vec4(0.0);
   float greatest = kMinusInfinity, total = 0.0;
-  for (uint first = 0; first < length; first += kChunk) {
+  for (uint first = begin; first < length; first += kChunk) {
     uint count = min(kChunk, length - first);
     float chunk_greatest = kMinusInfinity;
     for (uint base = thread / kKeyLanes; base - thread / kKeyLanes < count;
@@ -101,6 +102,8 @@ void main() {
           score += dot(keys[i * (kKeyPart / 4) + j], query[j]);
         }
         for (uint step = kKeyLanes / 2; step > 0; step /= 2) score += subgroupShuffleXor(score, step);
+        // Beyond 10 tanh is 1 to every bit; drivers may compute it by powers of e.
+        if (p.soft_cap != 0.0) score = p.soft_cap * tanh(clamp(score / p.soft_cap, -10.0, 10.0));
         uint t = base + i * kKeyGroups;
         if (t < count) {
           scores[t] = score;

@@ -175,7 +175,7 @@ void SileroVad::emit(DispatchTable& table, uint32_t n_chunks) const {
                  convolution.weights.weight.scale);
     // The padding passes through too, and stays zero.
     emit::activation(table, label + ".relu",
-                     {n_chunks * out_rows(i) * shape.n_out, kActivationRelu}, convolution.out,
+                     {n_chunks * out_rows(i) * shape.n_out, kActivationRelu, 0}, convolution.out,
                      convolution.out);
     in = convolution.out;
   }
@@ -183,10 +183,11 @@ void SileroVad::emit(DispatchTable& table, uint32_t n_chunks) const {
   emit_linear(table, "vad.gates", {input_weight_, gate_bias_}, n_chunks, gates_, DType::kF32, in,
               DType::kF32);
   emit::lstm(table, "vad.lstm", {1, n_chunks, kHidden}, hidden_, state_, gates_, recurrent_weight_);
-  emit::activation(table, "vad.lstm.relu", {n_chunks * kHidden, kActivationRelu}, hidden_, hidden_);
+  emit::activation(table, "vad.lstm.relu", {n_chunks * kHidden, kActivationRelu, 0}, hidden_,
+                   hidden_);
   emit_linear(table, "vad.output", output_, n_chunks, probabilities_, DType::kF32, hidden_,
               DType::kF32);
-  emit::activation(table, "vad.sigmoid", {n_chunks, kActivationSigmoid}, probabilities_,
+  emit::activation(table, "vad.sigmoid", {n_chunks, kActivationSigmoid, 0}, probabilities_,
                    probabilities_);
 }
 

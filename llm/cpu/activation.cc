@@ -18,9 +18,12 @@ namespace HWY_NAMESPACE {
 void run_activation(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
   const auto& params = command.params_as<ActivationParams>();
   const F32 d;
-  const bool is_relu = params.kind == kActivationRelu;
-  const auto activate = [&](VF32 x)
-                            HWY_ATTR { return is_relu ? hn::Max(x, hn::Zero(d)) : sigmoid(x); };
+  const auto activate = [&](VF32 x) HWY_ATTR {
+    if (params.kind == kActivationRelu) return hn::Max(x, hn::Zero(d));
+    if (params.kind == kActivationSigmoid) return sigmoid(x);
+    const VF32 limit = hn::Set(d, params.limit);
+    return hn::Mul(limit, hn::Tanh(d, hn::Div(x, limit)));
+  };
   float* out = command.operand<float>(0);
   const float* in = command.operand<const float>(1);
   size_t i = size_t{task} * command.columns_per_task;
@@ -28,9 +31,7 @@ void run_activation(const PreparedCommand& command, uint32_t task, ThreadScratch
   for (; i + kLanes <= end; i += kLanes) {
     hn::StoreU(activate(hn::LoadU(d, in + i)), d, out + i);
   }
-  for (; i < end; ++i) {
-    out[i] = is_relu ? std::max(in[i], 0.0f) : 1.0f / (1.0f + std::exp(-in[i]));
-  }
+  for (; i < end; ++i) out[i] = hn::GetLane(activate(hn::Set(d, in[i])));
 }
 
 }  // namespace HWY_NAMESPACE
@@ -45,7 +46,8 @@ HWY_EXPORT(run_activation);
 void prepare_activation(PreparedCommand& prepared, const CommandToPrepare& command) {
   const auto& params = command.command().params_as<ActivationParams>();
   command.require(params.n > 0, "a size is zero");
-  command.require(params.kind <= kActivationSigmoid, "unknown kind of activation");
+  command.require(params.kind <= kActivationSoftCap, "unknown kind of activation");
+  command.require(params.kind != kActivationSoftCap || params.limit > 0, "a limit above 0");
   command.require_bytes(0, uint64_t{params.n} * sizeof(float));
   command.require_bytes(1, uint64_t{params.n} * sizeof(float));
   prepared.run = HWY_DYNAMIC_DISPATCH(run_activation);

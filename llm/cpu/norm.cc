@@ -30,7 +30,7 @@ HWY_INLINE float sum_terms(uint32_t n, const Term& term, const Tail& tail) {
 
 template <class Out>
 HWY_INLINE void norm_row(const NormParams& params, const float* in, const float* gain,
-                         const float* bias, Out* out) {
+                         const float* bias, const float* residual, Out* out) {
   const F32 d;
   const uint32_t n = params.d;
   float mean = 0.0f;
@@ -57,11 +57,13 @@ HWY_INLINE void norm_row(const NormParams& params, const float* in, const float*
     VF32 value = hn::Mul(hn::Sub(hn::LoadU(d, in + i), means), factors);
     value = hn::Mul(value, hn::LoadU(d, gain + i));
     if (bias != nullptr) value = hn::Add(value, hn::LoadU(d, bias + i));
+    if (residual != nullptr) value = hn::Add(value, hn::LoadU(d, residual + i));
     store_f32(value, out + i);
   }
   for (; i < n; ++i) {
     float value = (in[i] - mean) * factor * gain[i];
     if (bias != nullptr) value += bias[i];
+    if (residual != nullptr) value += residual[i];
     put_f32(value, out + i);
   }
 }
@@ -71,11 +73,13 @@ void run_norm(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
   const uint32_t first = task * command.rows_per_task;
   const uint32_t end = std::min(first + command.rows_per_task, params.n_rows);
   const uint32_t* index = command.operand<const uint32_t>(4);
+  const float* residual = command.operand<const float>(5);
   for (uint32_t r = first; r < end; ++r) {
     const size_t from = index == nullptr ? r : index[r];
     with_type(params.out_dtype, command.operands[0], [&](auto* out) {
       norm_row(params, command.operand<const float>(1) + from * params.d,
                command.operand<const float>(2), command.operand<const float>(3),
+               residual == nullptr ? nullptr : residual + size_t{r} * params.d,
                out + size_t{r} * params.d);
     });
   }
@@ -102,6 +106,7 @@ void prepare_norm(PreparedCommand& prepared, const CommandToPrepare& command) {
   command.require_bytes(2, uint64_t{params.d} * 4);
   command.require_bytes(3, uint64_t{params.d} * 4, true);
   command.require_bytes(4, uint64_t{params.n_rows} * 4, true);
+  command.require_bytes(5, n * 4, true);
   prepared.run = HWY_DYNAMIC_DISPATCH(run_norm);
   // Rows of a few microseconds together: a task costs about a tenth of one.
   prepared.rows_per_task = std::max(1u, 16384 / params.d);

@@ -76,8 +76,21 @@ struct PageShape {
 // Queries that go through the pages together, and where they are to attend.
 struct Queries {
   uint32_t n = 0;                        // kQueriesAtOnce at most
-  uint32_t length[kQueriesAtOnce] = {};  // positions
-  uint32_t longest = 0;
+  uint32_t begin[kQueriesAtOnce] = {};   // the first position of each
+  uint32_t length[kQueriesAtOnce] = {};  // the end of its positions
+  uint32_t earliest = 0, longest = 0;    // of all
+
+  void add(uint32_t first, uint32_t end, size_t out) {
+    begin[n] = first;
+    length[n] = end;
+    out_start[n] = out;
+    earliest = n == 0 ? first : std::min(earliest, first);
+    longest = std::max(longest, end);
+    ++n;
+  }
+  void clear() { n = longest = 0; }
+  // Where scores begin: a multiple of any number of lanes.
+  uint32_t first_score() const { return earliest / 16 * 16; }
   size_t out_start[kQueriesAtOnce] = {};
   const int32_t* pages = nullptr;  // of the sequence
 };
@@ -104,9 +117,9 @@ HWY_NOINLINE void score_keys(const PageShape& shape, const Queries& queries, uin
                              float* scores) {
   const F32 d;
   const uint32_t head_dim = shape.head_dim, whole = head_dim / kLanes * kLanes;
-  for (uint32_t first = 0; first < queries.longest; first += kLanes) {
+  for (uint32_t first = queries.first_score(); first < queries.longest; first += kLanes) {
     const uint32_t end = std::min(first + kLanes, queries.longest);
-    for_positions(shape, queries.pages, kv_head, first, end,
+    for_positions(shape, queries.pages, kv_head, std::max(first, queries.earliest), end,
                   [&](uint32_t position, size_t at) HWY_ATTR {
                     const KV* key = keys + at;
                     VF32 sum[kQueries];
@@ -129,18 +142,29 @@ HWY_NOINLINE void score_keys(const PageShape& shape, const Queries& queries, uin
                     }
                   });
     for (uint32_t j = 0; j < kQueries; ++j) {
-      // Lanes behind the last position hold sums of earlier ones: softmax does not look at them.
+      // Lanes outside the positions hold sums of earlier ones: softmax does not look at them.
       hn::StoreU(sum_each(partial + j * kLanes * kLanes), d, scores + j * max_length + first);
     }
   }
 }
 
-// Turns scores into exp(score - largest) over `length` positions, zeros up to `longest`; answers
-// their sum.
-HWY_NOINLINE float exponentials(float* scores, uint32_t length, uint32_t longest) {
+// Turns the scores of query j into exp(score - largest), with zeros at the positions of the others;
+// answers their sum.
+HWY_NOINLINE float exponentials(float* scores_of_query, const Queries& queries, uint32_t j,
+                                float soft_cap) {
   const F32 d;
-  const uint32_t padded = (longest + kLanes - 1) / kLanes * kLanes;
-  std::fill(scores + length, scores + padded, -INFINITY);
+  const uint32_t from = queries.first_score();
+  float* const scores = scores_of_query + from;
+  const uint32_t padded = (queries.longest - from + kLanes - 1) / kLanes * kLanes;
+  if (soft_cap > 0) {
+    const VF32 cap = hn::Set(d, soft_cap), inverse = hn::Set(d, 1 / soft_cap);
+    for (uint32_t i = 0; i < padded; i += kLanes) {
+      const VF32 capped = hn::Tanh(d, hn::Mul(hn::LoadU(d, scores + i), inverse));
+      hn::StoreU(hn::Mul(cap, capped), d, scores + i);
+    }
+  }
+  std::fill(scores, scores + queries.begin[j] - from, -INFINITY);
+  std::fill(scores + queries.length[j] - from, scores + padded, -INFINITY);
   VF32 most = hn::Set(d, -INFINITY);
   for (uint32_t i = 0; i < padded; i += kLanes) most = hn::Max(most, hn::LoadU(d, scores + i));
   const VF32 largest = hn::MaxOfLanes(d, most);
@@ -172,7 +196,7 @@ HWY_NOINLINE void mix_values(const PageShape& shape, const Queries& queries, uin
       HWY_UNROLL(4)
       for (uint32_t v = 0; v < kAtOnce; ++v) sum[j][v] = hn::Zero(d);
     }
-    for_positions(shape, queries.pages, kv_head, 0, queries.longest,
+    for_positions(shape, queries.pages, kv_head, queries.earliest, queries.longest,
                   [&](uint32_t position, size_t at) HWY_ATTR {
                     const KV* value = values + at + i;
                     VF32 v[kAtOnce];
@@ -198,7 +222,7 @@ HWY_NOINLINE void mix_values(const PageShape& shape, const Queries& queries, uin
   }
   for (; i < head_dim; ++i) {
     float sum[kQueries] = {};
-    for_positions(shape, queries.pages, kv_head, 0, queries.longest,
+    for_positions(shape, queries.pages, kv_head, queries.earliest, queries.longest,
                   [&](uint32_t position, size_t at) {
                     const float value = to_f32(values[at + i]);
                     for (uint32_t j = 0; j < kQueries; ++j) {
@@ -225,7 +249,7 @@ HWY_INLINE void attend(const PreparedCommand& command, const Queries& queries, u
   float inverse_sums[kQueries];
   for (uint32_t j = 0; j < kQueries; ++j) {
     inverse_sums[j] =
-        1.0f / exponentials(scores + j * plan.max_length, queries.length[j], queries.longest);
+        1.0f / exponentials(scores + j * plan.max_length, queries, j, params.soft_cap);
   }
   // The queries have done their work: their place takes the results.
   mix_values<kQueries>(shape, queries, kv_head, command.operand<const KV>(3), scores,
@@ -263,7 +287,7 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
     } else {
       attend<float>(command, queries, kv_head, scratch.data);
     }
-    queries.n = queries.longest = 0;
+    queries.clear();
   };
   for (uint32_t r = first; r < end; ++r) {
     if (rows[r].sequence < 0) continue;
@@ -274,6 +298,8 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
     }
     const uint32_t length =
         params.kv_length != 0 ? params.kv_length : static_cast<uint32_t>(rows[r].position) + 1;
+    const uint32_t begin =
+        params.window != 0 && params.window < length ? length - params.window : 0;
     for (uint32_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
       if (queries.n == kQueriesAtOnce) flush();
       float* q = reinterpret_cast<float*>(scratch.data) + queries.n * params.head_dim;
@@ -283,11 +309,7 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
                           params.head_dim, q);
                 });
       for (uint32_t i = 0; i < params.head_dim; ++i) q[i] *= params.scale;
-      queries.length[queries.n] = length;
-      queries.longest = std::max(queries.longest, length);
-      queries.out_start[queries.n] =
-          size_t{r} * params.out_row_stride + size_t{h} * params.head_dim;
-      ++queries.n;
+      queries.add(begin, length, size_t{r} * params.out_row_stride + size_t{h} * params.head_dim);
     }
   }
   flush();
@@ -312,7 +334,7 @@ void weigh(const PreparedCommand& command, const Queries& queries, uint32_t kv_h
   if (queries.n == 4) score_keys<4>(shape, queries, kv_head, keys, q, partial, n, scores);
   for (uint32_t j = 0; j < queries.n; ++j) {
     float* weights = scores + j * n;
-    const float inverse = 1.0f / exponentials(weights, queries.length[j], queries.longest);
+    const float inverse = 1.0f / exponentials(weights, queries, j, 0.0f);
     float* out = command.operand<float>(0) + queries.out_start[j];
     for (uint32_t t = 0; t < queries.length[j]; ++t) out[t] = weights[t] * inverse;
   }
@@ -336,7 +358,7 @@ void run_attention_weights(const PreparedCommand& command, uint32_t task, Thread
     } else {
       weigh<float>(command, queries, kv_head, scratch.data);
     }
-    queries.n = queries.longest = 0;
+    queries.clear();
   };
   for (uint32_t r = first; r < end; ++r) {
     if (rows[r].sequence < 0) continue;
@@ -350,10 +372,8 @@ void run_attention_weights(const PreparedCommand& command, uint32_t task, Thread
               params.head_dim, q);
     });
     for (uint32_t i = 0; i < params.head_dim; ++i) q[i] *= params.scale;
-    queries.length[queries.n] = std::min(lengths[sequence], params.kv_length);
-    queries.longest = std::max(queries.longest, queries.length[queries.n]);
-    queries.out_start[queries.n] = (size_t{selected} * params.n_rows + r) * params.kv_length;
-    ++queries.n;
+    queries.add(0, std::min(lengths[sequence], params.kv_length),
+                (size_t{selected} * params.n_rows + r) * params.kv_length);
   }
   flush();
 }

@@ -100,6 +100,8 @@ void prepare_embed(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_norm(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_write_kv(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_rope(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_gated_activation(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_attention_weights(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_attention(PreparedCommand& prepared, const CommandToPrepare& command);

@@ -123,14 +123,14 @@ class Planner {
     require_float(p.out_dtype);
     // Four numbers a thread at a time where rows begin at multiples of 16 bytes.
     const bool aligned =
-        p.d % 4 == 0 && (address(0) | address(1) | address(2) | address(3)) % 16 == 0;
+        p.d % 4 == 0 && (address(0) | address(1) | address(2) | address(3) | address(5)) % 16 == 0;
     const uint32_t vectors = blocks(p.d, 4), subgroup = capabilities_.subgroup_size;
     const uint32_t n_threads =
         std::min(blocks(vectors, subgroup) * subgroup,
                  std::min(2 * threads(), capabilities_.max_workgroup_threads));
     shader(Shader::kNorm, {n_threads, blocks(vectors, n_threads), p.kind, p.out_dtype,
-                           present(3) * 1u + present(4) * 2u, aligned});
-    push_addresses(5);
+                           present(3) * 1u + present(4) * 2u + present(5) * 4u, aligned});
+    push_addresses(6);
     push(&p, sizeof p);
     plan_.groups = {p.n_rows, 1, 1};
   }
@@ -253,6 +253,29 @@ class Planner {
     push_addresses(6);
     push(&p, sizeof p);
     plan_.groups = {blocks(p.n_kv_heads * p.head_dim, threads()), p.n_rows, 1};
+  }
+
+  void rope(const RopeParams& p) {
+    require_float(p.dtype);
+    require_float(p.kv_dtype);
+    require(p.n_heads != 0 && p.n_kv_heads != 0 && p.head_dim != 0, "sizes above 0");
+    require(2 * uint64_t{p.n_pairs} <= p.head_dim, "no more pairs than a head has");
+    require(4 * uint64_t{p.head_dim} + 512 <= capabilities_.shared_bytes,
+            "a head_dim that fits in shared memory");
+    shader(Shader::kRope, {threads(blocks(p.head_dim, 32) * 32), p.head_dim, p.dtype, p.kv_dtype,
+                           present(2) * 1u + present(3) * 2u + present(4) * 4u + present(7) * 8u});
+    push_addresses(8);
+    push(&p, sizeof p);
+    plan_.groups = {p.n_heads + p.n_kv_heads * (present(7) ? 2 : 1), p.n_rows, 1};
+  }
+
+  void gated_activation(const GatedActivationParams& p) {
+    require_float(p.in_dtype);
+    require_float(p.out_dtype);
+    shader(Shader::kGatedActivation, {threads(), p.kind, p.in_dtype, p.out_dtype});
+    push_addresses(2);
+    push(&p, sizeof p);
+    plan_.groups = {blocks(p.d, threads()), p.n_rows, 1};
   }
 
   void paged_attention(const PagedAttentionParams& p) {

@@ -24,6 +24,8 @@ namespace vesper {
   X(kMatmulVector, matmul_vector)             \
   X(kMatmulTiled, matmul_tiled)               \
   X(kWriteKv, write_kv)                       \
+  X(kRope, rope)                              \
+  X(kGatedActivation, gated_activation)       \
   X(kPagedAttention, paged_attention)         \
   X(kAttentionWeights, attention_weights)     \
   X(kAttention, attention)                    \

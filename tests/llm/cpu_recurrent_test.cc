@@ -15,8 +15,8 @@ TEST(CpuActivation, IsTheFunctionOfEachNumberInPlaceToo) {
       const Operand data = store(*device, in);
       const Operand out = nan_buffer(*device, n, DType::kF32);
       DispatchTable table;
-      emit::activation(table, "activation", {n, kind}, out, data);
-      emit::activation(table, "in place", {n, kind}, data, data);
+      emit::activation(table, "activation", {n, kind, 0}, out, data);
+      emit::activation(table, "in place", {n, kind, 0}, data, data);
       run_once(*device, table);
       const std::vector<float> found = fetch<float>(*device, out);
       for (uint32_t i = 0; i < n; ++i) {

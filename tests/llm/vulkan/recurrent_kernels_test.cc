@@ -16,8 +16,8 @@ TEST_F(RecurrentKernels, ActivationIsTheFunctionOfEachNumber) {
     const auto n = static_cast<uint32_t>(in.size());
     const Operand data = store(in, DType::kF32), out = poisoned(n, DType::kF32);
     DispatchTable table;
-    emit::activation(table, "activation", {n, kind}, out, data);
-    emit::activation(table, "in place", {n, kind}, data, data);
+    emit::activation(table, "activation", {n, kind, 0}, out, data);
+    emit::activation(table, "in place", {n, kind, 0}, data, data);
     run(table);
     const std::vector<float> found = load(out, DType::kF32);
     for (uint32_t i = 0; i < n; ++i) {

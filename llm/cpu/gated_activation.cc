@@ -1,0 +1,84 @@
+// gated_activation: each number by itself; a task is a few rows, or a part of a long one.
+#include <algorithm>
+
+#include "llm/cpu/prepared_command.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "llm/cpu/gated_activation.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, as Highway demands.
+#include "hwy/highway.h"
+#include "llm/cpu/numbers-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vesper {
+namespace HWY_NAMESPACE {
+
+HWY_INLINE VF32 activate(uint32_t kind, VF32 x) {
+  const F32 d;
+  if (kind == kGateGelu) return gelu(x);
+  if (kind == kGateSilu) return hn::Mul(x, sigmoid(x));
+  // (1 + tanh(y)) / 2 = sigmoid(2 y)
+  const VF32 cubic = hn::MulAdd(hn::Mul(hn::Set(d, 0.044715f), hn::Mul(x, x)), x, x);
+  return hn::Mul(x, sigmoid(hn::Mul(hn::Set(d, 2 * 0.7978845608f), cubic)));
+}
+
+template <class In, class Out>
+HWY_NOINLINE void gate_numbers(uint32_t kind, const In* gate, const In* up, uint32_t n, Out* out) {
+  uint32_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    store_f32(hn::Mul(activate(kind, load_f32(gate + i)), load_f32(up + i)), out + i);
+  }
+  for (; i < n; ++i) {
+    const VF32 gated = activate(kind, hn::Set(F32(), to_f32(gate[i])));
+    put_f32(hn::GetLane(gated) * to_f32(up[i]), out + i);
+  }
+}
+
+void run_gated_activation(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
+  const auto& params = command.params_as<GatedActivationParams>();
+  const uint32_t first_row = task / command.tasks_per_row_block * command.rows_per_task;
+  const uint32_t end_row = std::min(first_row + command.rows_per_task, params.n_rows);
+  const uint32_t first = task % command.tasks_per_row_block * command.columns_per_task;
+  const uint32_t n = std::min(command.columns_per_task, params.d - first);
+  for (uint32_t r = first_row; r < end_row; ++r) {
+    const size_t from = size_t{r} * params.d * 2 + first;
+    with_type(params.in_dtype, static_cast<const void*>(command.operands[1]), [&](const auto* in) {
+      with_type(params.out_dtype, command.operands[0], [&](auto* out) {
+        gate_numbers(params.kind, in + from, in + from + params.d, n,
+                     out + size_t{r} * params.d + first);
+      });
+    });
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vesper
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vesper {
+
+HWY_EXPORT(run_gated_activation);
+
+void prepare_gated_activation(PreparedCommand& prepared, const CommandToPrepare& command) {
+  const auto& params = command.command().params_as<GatedActivationParams>();
+  command.require(params.n_rows > 0 && params.d > 0, "a size is zero");
+  command.require(params.kind <= kGateGeluTanh, "unknown kind of activation");
+  command.require(params.in_dtype <= kDTypeBF16 && params.out_dtype <= kDTypeBF16,
+                  "in and out must be f32, f16 or bf16");
+  const uint64_t n = uint64_t{params.n_rows} * params.d;
+  command.require_bytes(0, n * (params.out_dtype == kDTypeF32 ? 4 : 2));
+  command.require_bytes(1, 2 * n * (params.in_dtype == kDTypeF32 ? 4 : 2));
+  prepared.run = HWY_DYNAMIC_DISPATCH(run_gated_activation);
+  constexpr uint32_t kNumbersPerTask = 2048;
+  prepared.columns_per_task = std::min(params.d, kNumbersPerTask);
+  prepared.tasks_per_row_block =
+      (params.d + prepared.columns_per_task - 1) / prepared.columns_per_task;
+  prepared.rows_per_task = std::max(1u, kNumbersPerTask / params.d);
+  prepared.n_tasks = (params.n_rows + prepared.rows_per_task - 1) / prepared.rows_per_task *
+                     prepared.tasks_per_row_block;
+}
+
+}  // namespace vesper
+#endif

@@ -1,0 +1,26 @@
+#include "tests/llm/cpu_fixture.h"
+#include "tests/llm/language_kernels_check.h"
+
+namespace vesper::testing {
+namespace {
+
+TEST(CpuRope, NormsAndTurnsHeadsInPlace) {
+  test::LanguageKernelsCheck(*cpu()).rope_without_pages();
+}
+TEST(CpuRope, PutsKeysAndValuesIntoPages) { test::LanguageKernelsCheck(*cpu()).rope_into_pages(); }
+TEST(CpuGatedActivation, EqualsThePlainFormulas) {
+  test::LanguageKernelsCheck(*cpu()).gated_activation();
+}
+TEST(CpuNorm, AddsAResidualToItsResult) { test::LanguageKernelsCheck(*cpu()).norm_with_residual(); }
+TEST(CpuActivation, CapsSoftly) { test::LanguageKernelsCheck(*cpu()).soft_cap(); }
+TEST(CpuPagedAttention, SeesNothingBeforeItsWindowAndCapsScores) {
+  const auto device = cpu();
+  for (const uint32_t window : {0u, 1u, 5u, 17u, 200u}) {
+    for (const float soft_cap : {0.0f, 2.0f}) {
+      test::LanguageKernelsCheck(*device).attention_with_window(window, soft_cap);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vesper::testing

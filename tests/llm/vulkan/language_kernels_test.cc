@@ -1,0 +1,31 @@
+#include "tests/llm/language_kernels_check.h"
+#include "tests/llm/vulkan/device_fixture.h"
+
+namespace vesper {
+namespace {
+
+class LanguageKernels : public VulkanTest {};
+
+TEST_F(LanguageKernels, RopeNormsAndTurnsHeadsInPlace) {
+  test::LanguageKernelsCheck(device()).rope_without_pages();
+}
+TEST_F(LanguageKernels, RopePutsKeysAndValuesIntoPages) {
+  test::LanguageKernelsCheck(device()).rope_into_pages();
+}
+TEST_F(LanguageKernels, GatedActivationEqualsThePlainFormulas) {
+  test::LanguageKernelsCheck(device()).gated_activation();
+}
+TEST_F(LanguageKernels, NormAddsAResidualToItsResult) {
+  test::LanguageKernelsCheck(device()).norm_with_residual();
+}
+TEST_F(LanguageKernels, ActivationCapsSoftly) { test::LanguageKernelsCheck(device()).soft_cap(); }
+TEST_F(LanguageKernels, AttentionSeesNothingBeforeItsWindowAndCapsScores) {
+  for (const uint32_t window : {0u, 1u, 5u, 17u, 200u}) {
+    for (const float soft_cap : {0.0f, 2.0f}) {
+      test::LanguageKernelsCheck(device()).attention_with_window(window, soft_cap);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vesper
