@@ -67,6 +67,23 @@ bool is_punctuation(char32_t c) {
   return lies_between(category_of(c), UTF8PROC_CATEGORY_PC, UTF8PROC_CATEGORY_PO);
 }
 
+bool is_decimal_digit(char32_t c) { return category_of(c) == UTF8PROC_CATEGORY_ND; }
+
+char32_t upper_case(char32_t c) {
+  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
+}
+
+char32_t lower_case(char32_t c) {
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+}
+
+bool is_printable(char32_t c) {
+  if (c < 0x7f) return c >= 0x20;
+  const utf8proc_category_t category = category_of(c);
+  return category != UTF8PROC_CATEGORY_CN &&
+         !lies_between(category, UTF8PROC_CATEGORY_ZS, UTF8PROC_CATEGORY_CO);
+}
+
 bool is_word_character(char32_t c) {
   if (is_letter(c) || is_mark(c)) return true;
   const utf8proc_category_t category = category_of(c);

@@ -18,7 +18,13 @@ bool is_number(char32_t c);          // general category N
 bool is_letter(char32_t c);          // general category L
 bool is_mark(char32_t c);            // general category M
 bool is_punctuation(char32_t c);     // general category P
+bool is_decimal_digit(char32_t c);   // general category Nd
+bool is_printable(char32_t c);       // as Python's repr() has it
 bool is_word_character(char32_t c);  // \w: letters, marks, decimal digits, connectors, joiners
+
+// Of one character, without conditions or expansion.
+char32_t upper_case(char32_t c);
+char32_t lower_case(char32_t c);
 
 // Bytes of white space at either end.
 size_t white_space_at_start(std::string_view text);

@@ -1,6 +1,6 @@
 // The tokenizer of SmolLM2-135M-Instruct (as scripts/fetch-models.sh gets it) against llama.cpp
 // (Debian sid, 0.7.0+dfsg-2) on the same file: llama-server's /tokenize with and without
-// parse_special.
+// parse_special, and its /apply-template.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -9,6 +9,7 @@
 
 #include "cli/model_lookup.h"
 #include "error/error.h"
+#include "llm/chat/chat_template.h"
 #include "llm/tokenizer/text_tokenizer.h"
 #include "llm/weights/weight_provider.h"
 
@@ -84,10 +85,13 @@ class SmolLm2Tokenizer : public testing::Test {
     } catch (const Error& error) {
       GTEST_SKIP() << error.what();
     }
-    tokenizer = open_text_tokenizer(*open_weights(path));
+    const auto weights = open_weights(path);
+    tokenizer = open_text_tokenizer(*weights);
+    chat_template = chat_template_source(*weights);
   }
 
   std::unique_ptr<TextTokenizer> tokenizer;
+  std::optional<std::string> chat_template;
 };
 
 TEST_F(SmolLm2Tokenizer, GivesTheIdsOfLlamaCpp) {
@@ -113,6 +117,26 @@ TEST_F(SmolLm2Tokenizer, KnowsItsSpecialTokens) {
   EXPECT_EQ(tokenizer->find("<|im_start|>"), 1);
   EXPECT_EQ(tokenizer->bytes_of(504), "The");
   EXPECT_EQ(tokenizer->bytes_of(3575), " capital");
+}
+
+TEST_F(SmolLm2Tokenizer, ComesWithAChatTemplateThatRendersAsInLlamaCpp) {
+  ASSERT_TRUE(chat_template.has_value());
+  const ChatTemplate chat(*chat_template);
+  std::vector<ChatMessage> messages = {{"user", "Hi, who are you?"},
+                                       {"assistant", "I am a helper."},
+                                       {"user", "What is the capital of Italy?"}};
+  const std::string conversation =
+      "<|im_start|>user\nHi, who are you?<|im_end|>\n"
+      "<|im_start|>assistant\nI am a helper.<|im_end|>\n"
+      "<|im_start|>user\nWhat is the capital of Italy?<|im_end|>\n"
+      "<|im_start|>assistant\n";
+  EXPECT_EQ(chat.render(messages, true, tokenizer.get()),
+            "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging "
+            "Face<|im_end|>\n" +
+                conversation);
+  messages.insert(messages.begin(), {"system", "Be terse."});
+  EXPECT_EQ(chat.render(messages, true, tokenizer.get()),
+            "<|im_start|>system\nBe terse.<|im_end|>\n" + conversation);
 }
 
 }  // namespace
