@@ -24,6 +24,14 @@
 namespace vesper {
 namespace {
 
+// What Highway may use, and does from now on: in version 1.0 a question for the supported targets
+// chooses from all that the CPU has, whatever was disabled.
+int64_t usable_targets() {
+  const int64_t targets = hwy::SupportedTargets();
+  hwy::GetChosenTarget().Update(targets);
+  return targets;
+}
+
 // One row an accepted value of VESPER_CPU_TARGET, the older before the newer.
 struct Limit {
   const char* name;
@@ -32,12 +40,11 @@ struct Limit {
 };
 
 #if HWY_ARCH_X86
-constexpr int64_t kSse4 = HWY_SSSE3 | HWY_SSE4 | HWY_SCALAR | HWY_EMU128;
-constexpr int64_t kAvx2 = kSse4 | HWY_AVX2;
+constexpr int64_t kGeneric = HWY_STATIC_TARGET | HWY_SCALAR | HWY_EMU128;
+constexpr int64_t kAvx2 = kGeneric | HWY_AVX2;
 constexpr int64_t kAvx3 = kAvx2 | HWY_AVX3 | HWY_AVX3_DL;
-constexpr std::array<Limit, 7> kLimits{{
-    {"generic", HWY_SCALAR | HWY_EMU128, {}},
-    {"sse4", kSse4, {}},
+constexpr std::array<Limit, 6> kLimits{{
+    {"generic", kGeneric, {}},
     {"avx2", kAvx2, {}},
     {"avx2_vnni", kAvx2, {.avx_vnni = true}},
     {"avx512", kAvx3, {}},
@@ -51,9 +58,13 @@ bool ask_for_tiles() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
+// Throws Error(kDevice) on a CPU that even the oldest kernels here are too new for.
 CpuFeatures detect() {
+  if (!__builtin_cpu_supports("sse4.2")) {
+    throw Error(ErrorKind::kDevice, "cpu: expected a processor with SSE4.2, found " + cpu_name());
+  }
   CpuFeatures found;
-  const int64_t targets = hwy::SupportedTargets();
+  const int64_t targets = usable_targets();
   unsigned a, b, c, d, a1, b1, c1, d1;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return found;
   if (!__get_cpuid_count(7, 1, &a1, &b1, &c1, &d1)) return found;
@@ -66,7 +77,8 @@ CpuFeatures detect() {
   return found;
 }
 #else
-constexpr std::array<Limit, 1> kLimits{{{"generic", HWY_SCALAR | HWY_EMU128, {}}}};
+constexpr int64_t kGeneric = HWY_STATIC_TARGET | HWY_SCALAR | HWY_EMU128;
+constexpr std::array<Limit, 1> kLimits{{{"generic", kGeneric, {}}}};
 CpuFeatures detect() { return {}; }
 #endif
 
@@ -159,13 +171,6 @@ uint32_t available_cores() {
     }
   }
   return static_cast<uint32_t>(std::max<int64_t>(cores, 1));
-}
-
-std::string vector_target_name() {
-  cpu_features();
-  // The lower the bit, the better the target.
-  const int64_t usable = hwy::SupportedTargets() & HWY_TARGETS;
-  return hwy::TargetName(usable & -usable);
 }
 
 std::string cpu_name() {

@@ -1,7 +1,7 @@
 // What this process may use of the processor: instruction sets and cores.
 //
 // The environment variable VESPER_CPU_TARGET limits the instruction sets to those of an older CPU:
-// generic, sse4, avx2, avx2_vnni, avx512, avx512_vnni or amx. It serves tests and experiments;
+// generic, avx2, avx2_vnni, avx512, avx512_vnni or amx. It serves tests and experiments;
 // unset, everything that the CPU has is used.
 #pragma once
 

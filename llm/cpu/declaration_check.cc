@@ -8,13 +8,13 @@
 namespace vesper {
 namespace {
 
-// Differ in every bit, and are harmless numbers as f32 (-6328.7, 7.1e-4).
-constexpr std::byte kPatterns[] = {std::byte{0xc5}, std::byte{0x3a}};
-
-// Whether bytes [begin, end) are all `value`.
-bool is_filled(const std::vector<std::byte>& bytes, size_t begin, size_t end, std::byte value) {
-  return bytes[begin] == value &&
-         std::memcmp(bytes.data() + begin, bytes.data() + begin + 1, end - begin - 1) == 0;
+// A byte of undeclared memory: the two patterns differ in every bit, are harmless numbers as f32
+// (about -6000 and 7e-4) and as f16, and from one number to the next they change, as a mean of
+// equal numbers would tell nothing.
+std::byte pattern_byte(size_t at, size_t pattern) {
+  const uint32_t number = static_cast<uint32_t>(at / 4) * 0x9e3779b1u;
+  const uint32_t mantissa = at % 4 == 3 ? 0 : number >> (8 * (at % 4)) & 0x1f;
+  return static_cast<std::byte>((pattern == 0 ? 0xc5 : 0x3a) ^ mantissa);
 }
 
 }  // namespace
@@ -64,14 +64,14 @@ void DeclarationCheck::settle(const Stretch& stretch, const Command& command,
             before.begin() + static_cast<std::ptrdiff_t>(end), buffers_[b].data() + begin);
   if (is_read ? std::memcmp(&before[begin], &first[begin], end - begin) == 0 &&
                     std::memcmp(&before[begin], &second[begin], end - begin) == 0
-              : is_filled(first, begin, end, kPatterns[0]) &&
-                    is_filled(second, begin, end, kPatterns[1])) {
+              : std::memcmp(&patterns_[0][begin], &first[begin], end - begin) == 0 &&
+                    std::memcmp(&patterns_[1][begin], &second[begin], end - begin) == 0) {
     return;
   }
   for (size_t at = begin; at < end; ++at) {
     // Untouched memory has what was put there, which differs unless the command may read it.
     if (is_read ? first[at] == before[at] && second[at] == before[at]
-                : first[at] == kPatterns[0] && second[at] == kPatterns[1]) {
+                : first[at] == patterns_[0][at] && second[at] == patterns_[1][at]) {
       continue;
     }
     if (!is_written || first[at] != second[at]) {
@@ -89,6 +89,13 @@ void DeclarationCheck::run(const Command& command, const std::string& label,
                            const std::function<void()>& run) {
   const std::vector<Stretch> stretches = stretches_of(command);
   copy_to(before_);
+  for (const BufferMemory& buffer : buffers_) {
+    for (size_t i = 0; i < 2; ++i) {
+      for (size_t at = patterns_[i].size(); at < buffer.bytes(); ++at) {
+        patterns_[i].push_back(pattern_byte(at, i));
+      }
+    }
+  }
   for (size_t i = 0; i < 2; ++i) {
     for (const Stretch& stretch : stretches) {
       std::byte* const data = buffers_[stretch.buffer].data();
@@ -96,7 +103,8 @@ void DeclarationCheck::run(const Command& command, const std::string& label,
         std::copy_n(before_[stretch.buffer].data() + stretch.begin, stretch.end - stretch.begin,
                     data + stretch.begin);
       } else {
-        std::fill(data + stretch.begin, data + stretch.end, kPatterns[i]);
+        std::copy_n(patterns_[i].data() + stretch.begin, stretch.end - stretch.begin,
+                    data + stretch.begin);
       }
     }
     run();

@@ -39,6 +39,7 @@ class DeclarationCheck {
 
   std::vector<BufferMemory>& buffers_;
   Memory before_, after_[2];
+  std::vector<std::byte> patterns_[2];  // as long as the longest buffer
 };
 
 }  // namespace vesper

@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "hwy/highway.h"
+#include "llm/cpu/f16_store-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vesper {
@@ -44,9 +45,8 @@ HWY_INLINE void store_f32(DF d, V v, float* to) {
   hn::StoreU(v, d, to);
 }
 template <class DF, class V = hn::Vec<DF>>
-HWY_INLINE void store_f32(DF /*d*/, V v, hwy::float16_t* to) {
-  const hn::Rebind<hwy::float16_t, DF> dh;
-  hn::StoreU(hn::DemoteTo(dh, v), dh, to);
+HWY_INLINE void store_f32(DF d, V v, hwy::float16_t* to) {
+  store_f16(d, v, &to->bits);
 }
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE void store_f32(DF /*d*/, V v, Bf16Bits* to) {  // to nearest, ties to even

@@ -20,9 +20,14 @@ namespace HWY_NAMESPACE {
 template <class Term, class Tail>
 HWY_INLINE float sum_terms(uint32_t n, const Term& term, const Tail& tail) {
   const F32 d;
-  VF32 sum = hn::Zero(d);
+  // Four sums, so that each is short: their rounding errors grow with their length.
+  VF32 sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
   uint32_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) sum = hn::Add(sum, term(i));
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    for (uint32_t j = 0; j < 4; ++j) sums[j] = hn::Add(sums[j], term(i + j * kLanes));
+  }
+  for (; i + kLanes <= n; i += kLanes) sums[0] = hn::Add(sums[0], term(i));
+  const VF32 sum = hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]));
   float rest = 0.0f;
   for (; i < n; ++i) rest += tail(i);
   return hn::GetLane(hn::SumOfLanes(d, sum)) + rest;

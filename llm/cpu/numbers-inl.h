@@ -12,6 +12,7 @@
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
+#include "llm/cpu/f16_store-inl.h"
 #include "llm/cpu/number_conversion.h"
 #include "shaders/kernel_params.h"
 
@@ -45,17 +46,7 @@ HWY_INLINE VF32 load_f32(const BF16* from) {
 }
 
 HWY_INLINE void store_f32(VF32 value, float* to) { hn::StoreU(value, F32(), to); }
-// To nearest, ties to even, as number_conversion.h; what Highway 1.0 has without F16C truncates.
-HWY_INLINE void store_f32(VF32 value, F16* to) {
-#if HWY_TARGET <= HWY_AVX2
-  const hn::Rebind<hwy::float16_t, F32> d16;
-  hn::StoreU(hn::DemoteTo(d16, value), d16, reinterpret_cast<hwy::float16_t*>(to));
-#else
-  float values[kLanes];
-  hn::StoreU(value, F32(), values);
-  for (uint32_t i = 0; i < kLanes; ++i) to[i].bits = f32_to_f16(values[i]);
-#endif
-}
+HWY_INLINE void store_f32(VF32 value, F16* to) { store_f16(F32(), value, &to->bits); }
 // NaN stays NaN as long as its upper 16 bits say so, which every NaN that arithmetic makes does.
 HWY_INLINE void store_f32(VF32 value, BF16* to) {
   const hn::Rebind<uint16_t, F32> d16;
