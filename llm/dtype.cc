@@ -124,7 +124,7 @@ void q8_0_to_f32(const void* source, float* out, uint64_t n) {
 }
 
 // In the order of DType, which indexes it.
-constexpr std::array<DTypeDescriptor, 16> kDTypes = {{
+constexpr std::array<DTypeDescriptor, 22> kDTypes = {{
     {DType::kF32, "f32", 1, 4, 0, f32_to_f32},
     {DType::kF16, "f16", 1, 2, 1, f16_to_f32},
     {DType::kBF16, "bf16", 1, 2, 30, bf16_to_f32},
@@ -141,6 +141,12 @@ constexpr std::array<DTypeDescriptor, 16> kDTypes = {{
     {DType::kQ4_K, "q4_k", kKQuantBlock, 144, 12, q4_k_to_f32},
     {DType::kQ5_K, "q5_k", kKQuantBlock, 176, 13, q5_k_to_f32},
     {DType::kQ6_K, "q6_k", kKQuantBlock, 210, 14, q6_k_to_f32},
+    {DType::kAffine2, "affine2", 32, 8, -1, nullptr},
+    {DType::kAffine3, "affine3", 32, 12, -1, nullptr},
+    {DType::kAffine4, "affine4", 32, 16, -1, nullptr},
+    {DType::kAffine5, "affine5", 32, 20, -1, nullptr},
+    {DType::kAffine6, "affine6", 32, 24, -1, nullptr},
+    {DType::kAffine8, "affine8", 32, 32, -1, nullptr},
 }};
 
 }  // namespace

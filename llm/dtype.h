@@ -29,6 +29,14 @@ enum class DType : uint32_t {
   kQ4_K = 13,
   kQ5_K = 14,
   kQ6_K = 15,
+  // MLX's: codes of 2 to 8 bits in one stream, the lowest bits first, with a scale and a bias
+  // beside it for every 32, 64 or 128 of a row: value = scale * code + bias.
+  kAffine2 = 16,
+  kAffine3 = 17,
+  kAffine4 = 18,
+  kAffine5 = 19,
+  kAffine6 = 20,
+  kAffine8 = 21,
 };
 
 // How a weight format is laid out: `block` consecutive elements of a row take `block_bytes`.
@@ -39,7 +47,7 @@ struct DTypeDescriptor {
   uint32_t block_bytes;  // bytes a block
   int32_t ggml_type;     // its number in ggml files and GGUF, -1 if none
   // Writes `n` elements (a multiple of `block`) that start at `source` as f32. `source` need not be
-  // aligned. Null for kI8, whose scale stands elsewhere, and for the integer types.
+  // aligned. Null for kI8 and kAffine*, whose scales stand elsewhere, and for the integer types.
   void (*to_f32)(const void* source, float* out, uint64_t n);
 };
 

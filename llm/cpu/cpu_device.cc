@@ -147,7 +147,7 @@ class CpuDevice final : public Device {
     }
     const WeightLayout layout =
         weight_layout(choose_weight_format(source, resolved), weight.n_out, weight.n_in);
-    const uint64_t scales = layout.element == DType::kI8 ? weight.n_out * sizeof(float) : 0;
+    const uint64_t scales = layout.has_row_scales() ? weight.n_out * sizeof(float) : 0;
     return layout.bytes() + scales;
   }
 
@@ -158,12 +158,13 @@ class CpuDevice final : public Device {
       upload_encoder_matrix(source, resolved, weight);
       return weight;
     }
+    require_readable(source);
     const CpuWeightFormat format = choose_weight_format(source, resolved);
     const WeightLayout layout = weight_layout(format, weight.n_out, weight.n_in);
     weight.format = static_cast<uint32_t>(format);
     weight.data = allocate(layout.bytes(), label);
     float* scale = nullptr;
-    if (layout.element == DType::kI8) {
+    if (layout.has_row_scales()) {
       weight.scale = allocate(uint64_t{weight.n_out} * sizeof(float), label + " scales");
       scale = reinterpret_cast<float*>(data_of(weight.scale));
     }

@@ -1,6 +1,7 @@
 // embed: gathers rows of a packed weight. A row's pairs lie 16 pairs apart in its panel.
 #include <algorithm>
 
+#include "llm/cpu/block_layout.h"
 #include "llm/cpu/number_conversion.h"
 #include "llm/cpu/prepared_command.h"
 
@@ -35,12 +36,21 @@ void run_embed(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
   }
   const std::byte* panel =
       command.operand<const std::byte>(2) + token / kPanelOutputs * layout.panel_bytes;
-  float scale = params.scale;
-  if (layout.element == DType::kI8) scale *= command.operand<const float>(4)[token];
   const float* const positions = command.operand<const float>(3);
   const float* position =
       positions == nullptr ? nullptr
                            : positions + size_t{static_cast<uint32_t>(row.position)} * layout.n_in;
+  float scale = params.scale;
+  if (layout.blocks.bits != 0) {
+    for (uint32_t i = 0; i < params.d_model; i += kBlockInputs) {
+      read_block(layout, panel, token % kPanelOutputs, i, out + i);
+      for (uint32_t j = i; j < i + kBlockInputs; ++j) {
+        out[j] = out[j] * scale + (position == nullptr ? 0.0f : position[j]);
+      }
+    }
+    return;
+  }
+  if (layout.has_row_scales()) scale *= command.operand<const float>(4)[token];
   for (uint32_t i = 0; i < params.d_model; ++i) {
     const float value = element(layout.element, panel, token % kPanelOutputs, i) * scale;
     out[i] = position == nullptr ? value : value + position[i];
@@ -62,7 +72,10 @@ void prepare_embed(PreparedCommand& prepared, const CommandToPrepare& command) {
   command.require(layout.n_panels > 0, "the embedding is empty");
   command.require_bytes(0, uint64_t{params.n_rows} * params.d_model * 4);
   command.require_bytes(1, uint64_t{params.n_rows} * sizeof(Row));
-  if (layout.element == DType::kI8) {
+  if (layout.blocks.bits != 0) {
+    command.require(params.d_model % kBlockInputs == 0,
+                    "rows of a quantized weight are whole blocks of 32");
+  } else if (layout.has_row_scales()) {
     command.require_bytes(4, 4);
     layout.n_out = std::min<uint64_t>(layout.n_out, command.command().operands[4].bytes / 4);
   }

@@ -2,6 +2,7 @@
 // form the panel kernel reads, and finishes the sums (scale, bias, GELU, residual, format).
 #include <algorithm>
 
+#include "llm/cpu/block_product.h"
 #include "llm/cpu/encoder_matmul.h"
 #include "llm/cpu/panel_product.h"
 #include "llm/cpu/prepared_command.h"
@@ -22,6 +23,7 @@ struct MatmulPlan {
   WeightLayout layout;
   PanelKernel kernel;
   bool rows_in_place = false;  // the kernel reads the operand itself
+  size_t row_bytes = 0;        // that a converted row takes
   size_t panels_offset = 0, scales_offset = 0, rows_offset = 0;
 };
 
@@ -61,6 +63,41 @@ HWY_NOINLINE float quantize_row(float* row, uint32_t padded) {
   return largest / 127.0f;
 }
 
+// A row of f32 as int8 by blocks of 32 (Int8BlockRow).
+HWY_NOINLINE void quantize_blocks(const float* row, const WeightLayout& layout, std::byte* to) {
+  const F32 d;
+  const hn::Rebind<int32_t, F32> d32;
+  const hn::Rebind<int8_t, F32> d8;
+  const Int8BlockRow at(layout);
+  auto* const codes = reinterpret_cast<int8_t*>(to);
+  auto* const scales = reinterpret_cast<float*>(to + at.scales);
+  auto* const starts = reinterpret_cast<int32_t*>(to + at.starts);
+  auto* const sums = reinterpret_cast<float*>(to + at.sums);
+  const uint32_t group = expanded_group(layout.blocks);
+  const auto zero = static_cast<int32_t>(layout.blocks.zero);
+  for (uint32_t i = 0; i < layout.n_in; i += kBlockInputs) {
+    VF32 most = hn::Zero(d);
+    for (uint32_t j = i; j < i + kBlockInputs; j += kLanes) {
+      most = hn::Max(most, hn::Abs(hn::LoadU(d, row + j)));
+    }
+    const float largest = hn::GetLane(hn::MaxOfLanes(d, most));
+    const VF32 inverse = hn::Set(d, largest > 0.0f ? 127.0f / largest : 0.0f);
+    const float scale = largest / 127.0f;
+    scales[i / kBlockInputs] = scale;
+    for (uint32_t g = i; g < i + kBlockInputs; g += group) {
+      auto sum = hn::Zero(d32);
+      for (uint32_t j = g; j < g + group; j += kLanes) {
+        const auto whole = hn::NearestInt(hn::Mul(hn::LoadU(d, row + j), inverse));
+        hn::StoreU(hn::DemoteTo(d8, whole), d8, codes + j);
+        sum = hn::Add(sum, whole);
+      }
+      const int32_t total = hn::GetLane(hn::SumOfLanes(d32, sum));
+      starts[g / group] = -zero * total;
+      sums[g / group] = static_cast<float>(total) * scale;
+    }
+  }
+}
+
 // Brings `n_rows` rows from `first` on into scratch as the kernel wants them.
 void convert_rows(const MatmulParams& params, const MatmulPlan& plan, const void* in,
                   uint32_t first, uint32_t n_rows, std::byte* scratch) {
@@ -91,6 +128,18 @@ void convert_rows(const MatmulParams& params, const MatmulPlan& plan, const void
         for (uint32_t i = 0; i < padded; i += kLanes) {
           const auto whole = hn::NearestInt(hn::LoadU(d, row + i));
           hn::StoreU(hn::DemoteTo(d8, hn::Add(whole, hn::Set(d32, 128))), d8, bytes + i);
+        }
+        break;
+      }
+      case RowFormat::kI8Blocks:
+        quantize_blocks(row, plan.layout, rows + size_t{r} * plan.row_bytes);
+        break;
+      case RowFormat::kBF16Tiles: {
+        constexpr uint32_t kWidth = 32, kTile = kTileRows * kWidth;
+        BF16* tiles = reinterpret_cast<BF16*>(rows) + size_t{r / kTileRows} * kTileRows * padded +
+                      r % kTileRows * kWidth;
+        for (uint32_t i = 0; i < padded; i += kLanes) {
+          store_f32(hn::LoadU(d, row + i), tiles + size_t{i / kWidth} * kTile + i % kWidth);
         }
         break;
       }
@@ -150,7 +199,7 @@ HWY_INLINE void finish_panels(const PreparedCommand& command, const PanelProduct
                               uint32_t first_row, uint32_t first_panel, const float* row_scales,
                               Out* out) {
   const auto& params = command.params_as<MatmulParams>();
-  const bool scaled = product.layout->element == DType::kI8;
+  const bool scaled = product.layout->has_row_scales();
   const float* const bias = command.operand<const float>(3);
   const float* const residual = command.operand<const float>(4);
   const float* const column_scales = scaled ? command.operand<const float>(5) : nullptr;
@@ -292,7 +341,12 @@ void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command) 
   plan->layout = weight_layout(format, params.n_out, params.n_in);
   plan->kernel = choose_panel_kernel(format, plan->layout, params.n_rows);
   command.require_bytes(2, plan->layout.bytes());
-  if (plan->layout.element == DType::kI8) command.require_bytes(5, uint64_t{params.n_out} * 4);
+  if (plan->layout.has_row_scales()) {
+    command.require_bytes(5, uint64_t{params.n_out} * 4);
+  } else {
+    command.require(plan->layout.n_in % kBlockInputs == 0 || plan->layout.blocks.bits == 0,
+                    "rows of a quantized weight are whole blocks of 32");
+  }
 
   prepared.rows_per_task = std::min(params.n_rows, kMaxRowsPerProduct);
   const uint32_t n_row_blocks =
@@ -313,11 +367,21 @@ void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command) 
   plan->panels_offset = round_up(std::max(sums, sizeof(float) * padded), 64);
   plan->scales_offset = plan->panels_offset + round_up(plan->kernel.scratch_bytes, 64);
   plan->rows_offset = plan->scales_offset + round_up(sizeof(float) * rows, 64);
-  const bool bytes_only = plan->kernel.rows == RowFormat::kI8Unsigned;
+  switch (plan->kernel.rows) {
+    case RowFormat::kI8Unsigned:
+      plan->row_bytes = padded;
+      break;
+    case RowFormat::kI8Blocks:
+      plan->row_bytes = Int8BlockRow(plan->layout).bytes;
+      break;
+    case RowFormat::kBF16Tiles:
+      plan->row_bytes = sizeof(uint16_t) * padded;
+      break;
+    default:
+      plan->row_bytes = sizeof(float) * padded;
+  }
   prepared.scratch_bytes =
-      plan->rows_offset +
-      (plan->rows_in_place ? 0
-                           : round_up(rows, kTileRows) * padded * (bytes_only ? 1 : sizeof(float)));
+      plan->rows_offset + (plan->rows_in_place ? 0 : round_up(rows, kTileRows) * plan->row_bytes);
   prepared.plan = plan;
   prepared.run = HWY_DYNAMIC_DISPATCH(run_matmul);
 }

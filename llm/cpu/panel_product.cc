@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "llm/cpu/block_product.h"
 #include "llm/cpu/cpu_features.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -247,8 +248,26 @@ MultiplyPanels float_panel_kernel(DType element) {
 }
 MultiplyPanels int8_panel_kernel() { return HWY_DYNAMIC_DISPATCH(int8_kernel)(); }
 
+namespace {
+
+PanelKernel choose_block_kernel(BlockProducts products, const WeightLayout& layout,
+                                [[maybe_unused]] uint32_t n_rows) {
+#if HWY_ARCH_X86
+  if (products == BlockProducts::kTiles && cpu_features().amx && n_rows > kTileRows) {
+    return {multiply_blocks_tiles, RowFormat::kBF16Tiles, blocks_tiles_scratch_bytes(layout)};
+  }
+  if (products != BlockProducts::kF32 && cpu_features().avx512_vnni) {
+    return {multiply_blocks_vnni, RowFormat::kI8Blocks, expanded_scale_bytes(layout)};
+  }
+#endif
+  return {multiply_blocks_f32, RowFormat::kF32, blocks_f32_scratch_bytes(layout)};
+}
+
+}  // namespace
+
 PanelKernel choose_panel_kernel(CpuWeightFormat format, const WeightLayout& layout,
                                 uint32_t n_rows) {
+  if (is_in_blocks(format)) return choose_block_kernel(block_products(format), layout, n_rows);
   switch (format) {
     case CpuWeightFormat::kI8:
 #if HWY_ARCH_X86

@@ -21,6 +21,8 @@ enum class RowFormat {
   // bf16 [ceil(n_rows / 16), padded_n_in / 32, 2, 16, 32]: tiles of 16 rows by 32 inputs, of the
   // rounded numbers and of what rounding left of them, rounded; anything in rows from n_rows on.
   kBF16Split,
+  kI8Blocks,   // int8 with a scale for every 32 (Int8BlockRow of block_product.h)
+  kBF16Tiles,  // bf16 [ceil(n_rows / 16), n_in / 32, 16, 32]: rounded, in tiles as above
 };
 
 // Rows of an AMX tile. Up to so many rows, multiply-adds in f32 are as fast as tiles, or faster: a

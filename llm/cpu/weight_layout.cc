@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "error/error.h"
+#include "llm/cpu/block_layout.h"
 #include "llm/cpu/number_conversion.h"
 
 namespace vesper {
@@ -63,11 +64,18 @@ class Packer {
     for (const TensorView* part : source.parts) same_element_ &= part->dtype == layout.element;
   }
 
-  // `scratch` has 2 * n_in floats.
-  void pack_panel(uint32_t panel, float* scratch) const {
+  // `scratch` has 2 * n_in floats, `rows` 16 rows.
+  void pack_panel(uint32_t panel, float* scratch, QuantizedRow* rows) const {
     std::byte* to = packed_ + panel * layout_.panel_bytes;
     const uint32_t first = panel * kPanelOutputs;
     const uint32_t n = std::min(kPanelOutputs, layout_.n_out - first);
+    if (layout_.blocks.bits != 0) {
+      for (uint32_t o = 0; o < n; ++o) {
+        const SourceRow at = find_row(source_, first + o, layout_.n_in);
+        read_quantized_row(*at.part, at.row_of_part, layout_.blocks, rows[o]);
+      }
+      return pack_block_panel(layout_, rows, n, to);
+    }
     if (same_element_) return pack_same(first, n, to);
     for (uint32_t o = 0; o < n; ++o) {
       if (layout_.element == DType::kI8) {
@@ -133,6 +141,7 @@ class Packer {
 }  // namespace
 
 bool is_in_panels(CpuWeightFormat format) {
+  if (is_in_blocks(format)) return true;
   switch (format) {
     case CpuWeightFormat::kF32:
     case CpuWeightFormat::kF16:
@@ -152,6 +161,11 @@ WeightLayout weight_layout(CpuWeightFormat format, uint32_t n_out, uint32_t n_in
   layout.n_out = n_out;
   layout.n_in = n_in;
   layout.n_panels = round_up(n_out, kPanelOutputs) / kPanelOutputs;
+  if (is_in_blocks(format)) {
+    layout.blocks = block_format(format);
+    lay_out_blocks(layout);
+    return layout;
+  }
   switch (format) {
     case CpuWeightFormat::kF32:
       layout.element = DType::kF32;
@@ -181,6 +195,11 @@ WeightLayout weight_layout(CpuWeightFormat format, uint32_t n_out, uint32_t n_in
 }
 
 CpuWeightFormat choose_weight_format(const MatrixSource& source, Compute compute) {
+  if (const std::optional<BlockFormat> blocks = block_format(source)) {
+    return name_blocks(*blocks, compute == Compute::kI8     ? BlockProducts::kI8
+                                : compute == Compute::kBF16 ? BlockProducts::kTiles
+                                                            : BlockProducts::kF32);
+  }
   if (compute == Compute::kI8) return CpuWeightFormat::kI8;
   // The widest of what the parts have. Quantized files fit in f16: 8 bits times an f16 scale.
   bool any_f32 = false, any_bf16 = false, any_other = false;
@@ -206,6 +225,8 @@ void read_source_row(const MatrixSource& source, uint32_t row, uint32_t n_in, fl
     for (uint32_t i = 0; i < n_in; ++i) {
       to[i] = static_cast<float>(static_cast<int8_t>(at.data[i])) * scale;
     }
+  } else if (is_affine(at.part->dtype)) {
+    read_affine_row(*at.part, at.row_of_part, to);
   } else {
     dtype_descriptor(at.part->dtype).to_f32(at.data, to, n_in);
   }
@@ -220,9 +241,17 @@ void read_source_row(const MatrixSource& source, uint32_t row, uint32_t n_in, fl
 void require_readable(const MatrixSource& source) {
   for (const TensorView* part : source.parts) {
     const DTypeDescriptor& descriptor = dtype_descriptor(part->dtype);
-    if (part->dtype != DType::kI8 && descriptor.to_f32 == nullptr) {
+    if (part->dtype != DType::kI8 && !is_affine(part->dtype) && descriptor.to_f32 == nullptr) {
       throw Error(ErrorKind::kModel, "tensor " + part->file_name + ": no product reads format " +
                                          std::string(descriptor.name));
+    }
+    uint64_t n_in = 1;
+    for (size_t i = 1; i < part->shape.size(); ++i) n_in *= part->shape[i];
+    const uint64_t block = is_affine(part->dtype) ? part->groups.group : descriptor.block;
+    if (n_in % block != 0) {
+      throw Error(ErrorKind::kModel,
+                  "tensor " + part->file_name + ": expected rows of whole blocks of " +
+                      std::to_string(block) + " numbers, found rows of " + std::to_string(n_in));
     }
   }
 }
@@ -232,6 +261,7 @@ void pack_weight(const MatrixSource& source, const WeightLayout& layout, std::by
   require_readable(source);
   const Packer packer(source, layout, packed, scale);
   std::vector<float> scratch(size_t{2} * layout.n_in * pool.n_threads());
+  std::vector<QuantizedRow> rows(size_t{kPanelOutputs} * pool.n_threads());
   // A few panels a task: a panel of a narrow matrix is packed in less than a microsecond.
   constexpr uint32_t kPanelsPerTask = 8;
   pool.for_each((layout.n_panels + kPanelsPerTask - 1) / kPanelsPerTask,
@@ -239,7 +269,8 @@ void pack_weight(const MatrixSource& source, const WeightLayout& layout, std::by
                   const uint32_t first = task * kPanelsPerTask;
                   const uint32_t end = std::min(first + kPanelsPerTask, layout.n_panels);
                   for (uint32_t panel = first; panel < end; ++panel) {
-                    packer.pack_panel(panel, scratch.data() + size_t{2} * layout.n_in * thread);
+                    packer.pack_panel(panel, scratch.data() + size_t{2} * layout.n_in * thread,
+                                      rows.data() + size_t{kPanelOutputs} * thread);
                   }
                 });
 }

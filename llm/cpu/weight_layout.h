@@ -9,7 +9,8 @@
 //                    weights}, with a f32 scale per output beside it
 //
 // Inputs are padded with zeros to a multiple of 32 (int8: 64), outputs to a multiple of 16: one AMX
-// tile of weights is 1 KiB of consecutive memory.
+// tile of weights is 1 KiB of consecutive memory. Quantized matrices stay as they are, in panels of
+// their own kind (block_layout.h).
 #pragma once
 
 #include <cstddef>
@@ -17,6 +18,7 @@
 
 #include "llm/cpu/thread_pool.h"
 #include "llm/device.h"
+#include "llm/quantized_row.h"
 
 namespace vesper {
 
@@ -32,18 +34,23 @@ enum class CpuWeightFormat : uint32_t {
   kF16Tiles = 16,   // laid out as kF16, where many rows may be multiplied by bf16 tiles
   kBF16Tiles = 17,  // laid out as kBF16, likewise
   kEncoder = 32,    // a PackedMatrix
+  // From 2^31 on: quantized blocks (block_layout.h).
 };
 
 inline constexpr uint32_t kPanelOutputs = 16;
 
 struct WeightLayout {
-  DType element;  // kF32, kF16, kBF16 or kI8
+  DType element;       // kF32, kF16, kBF16 or kI8; no matter where `blocks` has bits
+  BlockFormat blocks;  // of a quantized matrix, else of 0 bits
   uint32_t n_out, n_in;
   uint32_t padded_n_in;
   uint32_t n_panels;
   uint64_t panel_bytes;
+  uint32_t parts_offset, codes_offset;  // within a panel of blocks
 
   uint64_t bytes() const { return n_panels * panel_bytes; }
+  // Whether a f32 scale a row stands beside it.
+  bool has_row_scales() const { return blocks.bits == 0 && element == DType::kI8; }
 };
 
 // Whether the format is laid out as above.
@@ -51,10 +58,12 @@ bool is_in_panels(CpuWeightFormat format);
 // Throws Error(kInternal) if it is not.
 WeightLayout weight_layout(CpuWeightFormat format, uint32_t n_out, uint32_t n_in);
 
-// The format that suits a matrix of these files' elements and this choice of products.
+// The format that suits a matrix of these files' elements and this choice of products: what is
+// quantized in the file stays so.
 CpuWeightFormat choose_weight_format(const MatrixSource& source, Compute compute);
 
-// Throws Error(kModel) naming the tensor whose elements cannot be read as numbers, if there is one.
+// Throws Error(kModel) naming the tensor whose elements cannot be read as numbers, or whose rows
+// are no whole blocks, if there is one.
 void require_readable(const MatrixSource& source);
 
 // Packs the rows of `source` into `packed` (zeroed, layout.bytes()); for int8 also writes `scale`

@@ -54,7 +54,16 @@ struct TensorView {
   uint64_t bytes = 0;           // dtype_bytes(dtype, n_elements())
   // For kI8: value = i8 * scale[row]; the reader has inverted what the file stores if need be.
   // Empty for every other format, and for kI8 that are plain integers.
-  std::vector<float> scale;     // [shape[0]]
+  std::vector<float> scale;  // [shape[0]]
+  // For kAffine*: a scale and a bias for every `group` numbers of a row, [shape[0], shape[1] /
+  // group] of `dtype` (f32, f16 or bf16), unaligned.
+  struct Groups {
+    uint32_t group = 0;  // 32, 64 or 128
+    DType dtype = DType::kF16;
+    const void* scales = nullptr;
+    const void* biases = nullptr;
+  };
+  Groups groups = {};
   uint64_t n_elements() const;  // 1 for a scalar
 };
 

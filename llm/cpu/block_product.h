@@ -1,0 +1,49 @@
+// The inner part of products with quantized matrices (block_layout.h), beside panel_product.h,
+// which chooses among these kernels and says what they are given.
+//
+// Scales are brought to f32 for a whole panel first, so that the kernels that meet the codes know
+// only two kinds: one for 16 inputs or one for 32.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "llm/cpu/block_layout.h"
+#include "llm/cpu/panel_product.h"
+
+namespace vesper {
+
+// How many inputs a scale of an expanded panel serves: 16 or 32.
+inline uint32_t expanded_group(const BlockFormat& format) { return format.group == 16 ? 16 : 32; }
+
+// A row of RowFormat::kI8Blocks: whole numbers in -127..127 by blocks of 32, each with its scale,
+// the largest magnitude / 127; then what every group of expanded_group() inputs needs for the zero
+// code or the minimum. Offsets in bytes from the row's start; rows lie `bytes` apart.
+struct Int8BlockRow {
+  explicit Int8BlockRow(const WeightLayout& layout);
+  uint32_t scales;  // f32 [n_in / 32]
+  uint32_t starts;  // i32 [n_groups]: -zero * the sum of the group's whole numbers
+  uint32_t sums;    // f32 [n_groups]: the sum of the group's whole numbers * scale
+  uint32_t bytes;
+};
+
+// Scales and minimums of a panel as f32 [n_in / expanded_group][16]. `minimums` is written where
+// the format has minimums, and for any other if `zero_as_minimum`: -zero * scale. Returns whether
+// it was.
+bool expand_scales(const WeightLayout& layout, const std::byte* panel, bool zero_as_minimum,
+                   float* scales, float* minimums);
+// Bytes that both take.
+size_t expanded_scale_bytes(const WeightLayout& layout);
+
+// Rows in f32: the panel as f32, then the product of f32 panels. On any CPU.
+void multiply_blocks_f32(const PanelProduct& product);
+size_t blocks_f32_scratch_bytes(const WeightLayout& layout);
+
+// Rows of kI8Blocks, by AVX-512 VNNI.
+void multiply_blocks_vnni(const PanelProduct& product);
+
+// Rows of kBF16Tiles: the panel as bf16, then tiles of AMX.
+void multiply_blocks_tiles(const PanelProduct& product);
+size_t blocks_tiles_scratch_bytes(const WeightLayout& layout);
+
+}  // namespace vesper
