@@ -1,10 +1,10 @@
 #include "cli/decoding_options.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
 #include <limits>
 
+#include "cli/command_line.h"
 #include "cli/option_values.h"
 #include "error/error.h"
 
@@ -82,116 +82,118 @@ std::vector<double> rising_temperatures(const std::vector<double>& list, double 
 
 }  // namespace
 
-DecodingOptions::DecodingOptions(CLI::App& app, DecodingSettings& decoding)
+DecodingOptions::DecodingOptions(CommandLine& line, DecodingSettings& decoding)
     : decoding_(decoding), increment_(kFallbackIncrement) {
   decoding_.beam_size = kDefaultBeams;
-  add_language(app);
-  add_search(app);
-  add_thresholds(app);
-  add_prompts(app);
-  add_times(app);
+  add_language(line);
+  add_search(line);
+  add_thresholds(line);
+  add_prompts(line);
+  add_times(line);
 }
 
-void DecodingOptions::add_language(CLI::App& app) {
-  add_value(app, "-l,--language",
-            [this](const std::string& text) { decoding_.language = parse_language(text); });
-  add_value(app, "--task", [this](const std::string& text) {
+void DecodingOptions::add_language(CommandLine& line) {
+  line.add_value("-l,--language",
+                 [this](const std::string& text) { decoding_.language = parse_language(text); });
+  line.add_value("--task", [this](const std::string& text) {
     decoding_.translate = parse_choice("--task", text, {"transcribe", "translate"}) == "translate";
   });
-  app.add_flag("--multilingual", decoding_.multilingual);
-  add_value(app, "--language-detection-segments", [this](const std::string& text) {
+  line.add_flag("--multilingual", decoding_.multilingual);
+  line.add_value("--language-detection-segments", [this](const std::string& text) {
     decoding_.language_detection_segments =
         static_cast<uint32_t>(parse_integer("--language-detection-segments", text, 1, 1000));
   });
-  add_value(app, "--language-detection-threshold", [this](const std::string& text) {
+  line.add_value("--language-detection-threshold", [this](const std::string& text) {
     decoding_.language_detection_threshold =
         parse_number("--language-detection-threshold", text, 0, 1, "a number from 0 to 1");
   });
 }
 
-void DecodingOptions::add_search(CLI::App& app) {
-  add_value(app, "--temperature",
-            [this](const std::string& text) { decoding_.temperatures = parse_temperatures(text); });
-  add_value(app, "--temperature-increment-on-fallback", [this](const std::string& text) {
+void DecodingOptions::add_search(CommandLine& line) {
+  line.add_value("--temperature", [this](const std::string& text) {
+    decoding_.temperatures = parse_temperatures(text);
+  });
+  line.add_value("--temperature-increment-on-fallback", [this](const std::string& text) {
     increment_ = parse_threshold("--temperature-increment-on-fallback", text);
     increment_is_given_ = true;
     if (increment_ && !(*increment_ >= 0.01)) {
       throw_usage("--temperature-increment-on-fallback", "0.01 or more, or none", text);
     }
   });
-  add_value(app, "--best-of", [this](const std::string& text) {
+  line.add_value("--best-of", [this](const std::string& text) {
     decoding_.best_of = static_cast<uint32_t>(parse_integer("--best-of", text, 1, 64));
   });
-  add_value(app, "--beam-size", [this](const std::string& text) {
+  line.add_value("--beam-size", [this](const std::string& text) {
     decoding_.beam_size =
         static_cast<uint32_t>(parse_integer("--beam-size", text, 1, kMostBeamSize));
     beam_size_is_given_ = true;
   });
-  add_value(app, "--patience", [this](const std::string& text) {
+  line.add_value("--patience", [this](const std::string& text) {
     decoding_.patience = parse_number("--patience", text, 0.01, kMostPatience,
                                       "a number from 0.01 to 8: texts for each beam");
     patience_is_given_ = true;
   });
-  add_value(app, "--repetition-penalty", [this](const std::string& text) {
+  line.add_value("--repetition-penalty", [this](const std::string& text) {
     decoding_.repetition_penalty =
         parse_number("--repetition-penalty", text, 0.01, 100, "a number from 0.01 to 100");
   });
-  add_value(app, "--no-repeat-ngram-size", [this](const std::string& text) {
+  line.add_value("--no-repeat-ngram-size", [this](const std::string& text) {
     decoding_.no_repeat_ngram_size =
         static_cast<uint32_t>(parse_integer("--no-repeat-ngram-size", text, 0, 448));
   });
-  add_value(app, "--length-penalty", [this](const std::string& text) {
+  line.add_value("--length-penalty", [this](const std::string& text) {
     decoding_.length_penalty.reset();
     if (text == "none" || text == "None") return;
     decoding_.length_penalty =
         parse_number("--length-penalty", text, 0, 1, "a number from 0 to 1, or none");
   });
-  add_value(app, "--seed", [this](const std::string& text) {
+  line.add_value("--seed", [this](const std::string& text) {
     decoding_.seed = static_cast<uint32_t>(
         parse_integer("--seed", text, 0, std::numeric_limits<uint32_t>::max()));
   });
 }
 
-void DecodingOptions::add_thresholds(CLI::App& app) {
-  add_value(app, "--compression-ratio-threshold", [this](const std::string& text) {
+void DecodingOptions::add_thresholds(CommandLine& line) {
+  line.add_value("--compression-ratio-threshold", [this](const std::string& text) {
     decoding_.compression_ratio_threshold = parse_threshold("--compression-ratio-threshold", text);
   });
-  add_value(app, "--logprob-threshold", [this](const std::string& text) {
+  line.add_value("--logprob-threshold", [this](const std::string& text) {
     decoding_.logprob_threshold = parse_threshold("--logprob-threshold", text);
   });
-  add_value(app, "--no-speech-threshold", [this](const std::string& text) {
+  line.add_value("--no-speech-threshold", [this](const std::string& text) {
     decoding_.no_speech_threshold = parse_threshold("--no-speech-threshold", text);
   });
 }
 
-void DecodingOptions::add_prompts(CLI::App& app) {
-  add_value(app, "--condition-on-previous-text", [this](const std::string& text) {
+void DecodingOptions::add_prompts(CommandLine& line) {
+  line.add_value("--condition-on-previous-text", [this](const std::string& text) {
     decoding_.condition_on_previous_text = parse_truth("--condition-on-previous-text", text);
   });
-  add_value(app, "--initial-prompt",
-            [this](const std::string& text) { decoding_.initial_prompt = text; });
-  add_value(app, "--carry-initial-prompt", [this](const std::string& text) {
+  line.add_value("--initial-prompt",
+                 [this](const std::string& text) { decoding_.initial_prompt = text; });
+  line.add_value("--carry-initial-prompt", [this](const std::string& text) {
     decoding_.carry_initial_prompt = parse_truth("--carry-initial-prompt", text);
   });
-  add_value(app, "--hotwords", [this](const std::string& text) { decoding_.hotwords = text; });
-  add_value(app, "--prefix", [this](const std::string& text) { decoding_.prefix = text; });
-  add_value(app, "--suppress-tokens",
-            [this](const std::string& text) { parse_suppressed(text, decoding_); });
-  add_value(app, "--suppress-regex",
-            [this](const std::string& text) { decoding_.suppress_regex = text; });
-  app.add_flag("--suppress-numerals", decoding_.suppress_numerals);
+  line.add_value("--hotwords", [this](const std::string& text) { decoding_.hotwords = text; });
+  line.add_value("--prefix", [this](const std::string& text) { decoding_.prefix = text; });
+  line.add_value("--suppress-tokens",
+                 [this](const std::string& text) { parse_suppressed(text, decoding_); });
+  line.add_value("--suppress-regex",
+                 [this](const std::string& text) { decoding_.suppress_regex = text; });
+  line.add_flag("--suppress-numerals", decoding_.suppress_numerals);
 }
 
-void DecodingOptions::add_times(CLI::App& app) {
-  app.add_flag("--reference", decoding_.reference);
-  app.add_flag("--without-timestamps", decoding_.without_timestamps);
-  add_value(app, "--clip-timestamps",
-            [this](const std::string& text) { decoding_.clip_timestamps = parse_clips(text); });
-  add_value(app, "--max-initial-timestamp", [this](const std::string& text) {
+void DecodingOptions::add_times(CommandLine& line) {
+  line.add_flag("--reference", decoding_.reference);
+  line.add_flag("--without-timestamps", decoding_.without_timestamps);
+  line.add_value("--clip-timestamps", [this](const std::string& text) {
+    decoding_.clip_timestamps = parse_clips(text);
+  });
+  line.add_value("--max-initial-timestamp", [this](const std::string& text) {
     decoding_.max_initial_timestamp_s =
         parse_number("--max-initial-timestamp", text, 0, 30, "seconds from 0 to 30");
   });
-  add_value(app, "--max-new-tokens", [this](const std::string& text) {
+  line.add_value("--max-new-tokens", [this](const std::string& text) {
     decoding_.max_new_tokens =
         static_cast<uint32_t>(parse_integer("--max-new-tokens", text, 1, 448));
   });

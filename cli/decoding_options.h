@@ -5,16 +5,14 @@
 
 #include "decoder/decoding_settings.h"
 
-namespace CLI {
-class App;
-}
-
 namespace vesper {
+
+class CommandLine;
 
 class DecodingOptions {
  public:
-  // Adds them to `app`; what is given changes `decoding`. Both outlive this.
-  DecodingOptions(CLI::App& app, DecodingSettings& decoding);
+  // Adds them to `line`; what is given changes `decoding`. Both outlive this.
+  DecodingOptions(CommandLine& line, DecodingSettings& decoding);
   DecodingOptions(const DecodingOptions&) = delete;
   DecodingOptions& operator=(const DecodingOptions&) = delete;
 
@@ -23,11 +21,11 @@ class DecodingOptions {
   void finish(bool is_live);
 
  private:
-  void add_language(CLI::App& app);
-  void add_search(CLI::App& app);
-  void add_thresholds(CLI::App& app);
-  void add_prompts(CLI::App& app);
-  void add_times(CLI::App& app);
+  void add_language(CommandLine& line);
+  void add_search(CommandLine& line);
+  void add_thresholds(CommandLine& line);
+  void add_prompts(CommandLine& line);
+  void add_times(CommandLine& line);
 
   DecodingSettings& decoding_;
   std::optional<double> increment_;  // of the temperature, from try to try

@@ -1,6 +1,5 @@
 #include "cli/embed_arguments.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -8,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/command_line.h"
 #include "cli/option_values.h"
 #include "cli/version.h"
 #include "error/error.h"
@@ -68,9 +68,6 @@ EmbedFormat parse_format(const std::string& text) {
   throw_usage("--format", "json, jsonl, npy, f32 or base64", text);
 }
 
-// CLI11 explains itself in up to two lines.
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 void check(const EmbedArguments& arguments, bool top_is_given) {
   if (!arguments.texts.empty() && !arguments.inputs.empty()) {
     throw Error(ErrorKind::kUsage, "expected texts as arguments or by --input, found both");
@@ -102,23 +99,22 @@ void check(const EmbedArguments& arguments, bool top_is_given) {
 EmbedCommand parse_embed_arguments(int argc, const char* const* argv) {
   EmbedCommand command;
   EmbedArguments& arguments = command.arguments;
-  CLI::App app;
-  app.set_help_flag();
+  CommandLine line("embed");
   bool help = false, version = false, similarity = false, top_is_given = false;
   bool normalize = false, no_normalize = false;
-  app.add_flag("-h,--help", help);
-  app.add_flag("--version", version);
-  app.add_flag("--offline", arguments.offline);
-  app.add_flag("-v,--verbose", arguments.verbose);
-  app.add_flag("--input-ids", arguments.input_ids);
-  app.add_flag("--similarity", similarity);
-  app.add_flag("--normalize", normalize);
-  app.add_flag("--no-normalize", no_normalize);
+  line.add_question("-h,--help", help);
+  line.add_question("--version", version);
+  line.add_flag("--offline", arguments.offline);
+  line.add_flag("-v,--verbose", arguments.verbose);
+  line.add_flag("--input-ids", arguments.input_ids);
+  line.add_flag("--similarity", similarity);
+  line.add_flag("--normalize", normalize);
+  line.add_flag("--no-normalize", no_normalize);
   const auto option = [&](const char* names, std::function<void(const std::string&)> take) {
-    add_value(app, names, take);
+    line.add_value(names, take);
   };
   option("-m,--model", [&](const std::string& text) { arguments.model = text; });
-  add_repeated(app, "--input", arguments.inputs);
+  line.add_repeated("--input", arguments.inputs);
   option("--key", [&](const std::string& text) {
     if (text.empty()) throw_usage("--key", "the name of a member", text);
     arguments.key = text;
@@ -158,14 +154,8 @@ EmbedCommand parse_embed_arguments(int argc, const char* const* argv) {
   option("-t,--threads", [&](const std::string& text) {
     arguments.threads = parse_count("--threads", text, 1024);
   });
-  add_texts(app, "texts", arguments.texts);
-  try {
-    parse_command_line(app, argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (!help && !version) {
-      throw Error(ErrorKind::kUsage, first_line(error.what()) + " (see embed --help)");
-    }
-  }
+  line.add_texts("texts", arguments.texts);
+  line.parse(argc, argv);
   if (help) {
     command.answer = kHelp;
     return command;

@@ -1,10 +1,10 @@
 #include "cli/inspect_arguments.h"
 
-#include <CLI/CLI.hpp>
-#include <charconv>
 #include <string_view>
 #include <utility>
 
+#include "cli/command_line.h"
+#include "cli/option_values.h"
 #include "cli/version.h"
 #include "error/error.h"
 
@@ -48,32 +48,18 @@ Exit status: 0 done, 1 models differ, 2 usage, 4 model, 5 device, 6 output.
   inspect --diff tiny.en my-copy/
 )";
 
-// CLI11 explains itself in up to two lines.
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-uint32_t parse_threads(const std::string& text) {
-  uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > 1024) {
-    throw Error(ErrorKind::kUsage,
-                "--threads: expected a number from 1 to 1024, found \"" + text + "\"");
-  }
-  return value;
-}
-
 }  // namespace
 
 InspectCommand parse_inspect_arguments(int argc, const char* const* argv) {
   InspectCommand command;
   InspectArguments& arguments = command.arguments;
-  CLI::App app;
-  app.set_help_flag();
+  CommandLine line("inspect");
   bool help = false, version = false;
-  app.add_flag("-h,--help", help);
-  app.add_flag("--version", version);
+  line.add_question("-h,--help", help);
+  line.add_question("--version", version);
   std::vector<std::string> modes;  // as given
   const auto mode = [&](const char* name, InspectMode value) {
-    app.add_flag_callback(name, [&, name, value] {
+    line.add_flag(name, [&, name, value] {
       modes.emplace_back(name);
       arguments.mode = value;
     });
@@ -86,30 +72,25 @@ InspectCommand parse_inspect_arguments(int argc, const char* const* argv) {
   mode("--devices", InspectMode::kDevices);
   mode("--table", InspectMode::kTable);
   mode("--profile", InspectMode::kProfile);
-  app.add_option_function<std::string>("--tokenizer", [&](const std::string& text) {
+  line.add_value("--tokenizer", [&](const std::string& text) {
     modes.emplace_back("--tokenizer");
     arguments.mode = InspectMode::kTokenizer;
     arguments.text = text;
   });
-  app.add_flag("--per-command", arguments.per_command);
-  app.add_flag("--stats", arguments.statistics);
-  app.add_flag("--json", arguments.json);
-  app.add_flag("--offline", arguments.offline);
-  app.add_option("--filter", arguments.filters)->allow_extra_args(false);
-  app.add_option("--device", arguments.device);
-  app.add_option("--compute", arguments.compute);
-  app.add_option("--trace", arguments.trace);
-  app.add_option("--csv", arguments.csv);
-  app.add_option_function<std::string>(
-      "-t,--threads", [&](const std::string& text) { arguments.threads = parse_threads(text); });
-  app.add_option("models", arguments.models);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (!help && !version) {
-      throw Error(ErrorKind::kUsage, first_line(error.what()) + " (see inspect --help)");
-    }
-  }
+  line.add_flag("--per-command", arguments.per_command);
+  line.add_flag("--stats", arguments.statistics);
+  line.add_flag("--json", arguments.json);
+  line.add_flag("--offline", arguments.offline);
+  line.add_repeated("--filter", arguments.filters);
+  line.add_value("--device", arguments.device);
+  line.add_value("--compute", arguments.compute);
+  line.add_value("--trace", arguments.trace);
+  line.add_value("--csv", arguments.csv);
+  line.add_value("-t,--threads", [&](const std::string& text) {
+    arguments.threads = static_cast<uint32_t>(parse_integer("--threads", text, 1, 1024));
+  });
+  line.add_texts("models", arguments.models);
+  line.parse(argc, argv);
   if (help) {
     command.answer = kHelp;
     return command;

@@ -28,7 +28,7 @@ std::string layer_of(const std::string& label) {
   return label.substr(0, label.find('.', digit));
 }
 
-std::string formatted(const char* format, double value) {
+std::string decimal_text(const char* format, double value) {
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), format, value);
   return text.data();
@@ -127,12 +127,12 @@ std::string totals_text(const Profile& profile, const char* title,
   table.add({title, "runs", "ms", "share", "GFLOP/s", "of peak", "GB/s", "of peak"});
   for (const auto& [name, total] : rows) {
     const double seconds = total.us * 1e-6;
-    table.add({escaped(name), grouped(total.n_runs), formatted("%.2f", total.us / 1000),
-               formatted("%.1f%%", 100 * total.us / all_us),
-               formatted("%.1f", total.flop / seconds / 1e9),
-               formatted("%.0f%%", 100 * total.flop / seconds / profile.peak_flop_per_s),
-               formatted("%.1f", total.bytes / seconds / 1e9),
-               formatted("%.0f%%", 100 * total.bytes / seconds / profile.peak_bytes_per_s)});
+    table.add({escaped(name), grouped(total.n_runs), decimal_text("%.2f", total.us / 1000),
+               decimal_text("%.1f%%", 100 * total.us / all_us),
+               decimal_text("%.1f", total.flop / seconds / 1e9),
+               decimal_text("%.0f%%", 100 * total.flop / seconds / profile.peak_flop_per_s),
+               decimal_text("%.1f", total.bytes / seconds / 1e9),
+               decimal_text("%.0f%%", 100 * total.bytes / seconds / profile.peak_bytes_per_s)});
   }
   return table.text();
 }
@@ -217,14 +217,14 @@ std::string profile_text(const Profile& profile) {
   double us = 0;
   for (const ProfiledStage& stage : profile.stages) us += stage.us;
   facts.add({"device", escaped(profile.device) + ", " + profile.compute});
-  facts.add({"peak", formatted("%.0f GFLOP/s, ", profile.peak_flop_per_s / 1e9) +
-                         formatted("%.1f GB/s", profile.peak_bytes_per_s / 1e9) +
+  facts.add({"peak", decimal_text("%.0f GFLOP/s, ", profile.peak_flop_per_s / 1e9) +
+                         decimal_text("%.1f GB/s", profile.peak_bytes_per_s / 1e9) +
                          ", measured with products of this format"});
   facts.add({"work", profile.work});
-  facts.add({"took", formatted("%.1f ms", profile.elapsed_s * 1000) +
-                         formatted(", %.1f ms without the clock", profile.plain_s * 1000) +
-                         formatted(" (%+.1f%%)", 100 * profile.overhead())});
-  facts.add({"on the device", formatted("%.1f ms, by a clock ", us / 1000) +
+  facts.add({"took", decimal_text("%.1f ms", profile.elapsed_s * 1000) +
+                         decimal_text(", %.1f ms without the clock", profile.plain_s * 1000) +
+                         decimal_text(" (%+.1f%%)", 100 * profile.overhead())});
+  facts.add({"on the device", decimal_text("%.1f ms, by a clock ", us / 1000) +
                                   (profile.per_command ? "after each command, with a barrier there"
                                                        : "at the barriers")});
   std::string text = facts.text() + "\n";
@@ -264,9 +264,9 @@ std::string profile_csv(const Profile& profile) {
   std::string text = "pass,label,kernel,runs,us_total,us_mean,flop,bytes\n";
   for (const ProfiledStage& stage : profile.stages) {
     text += stage.pass + "," + stage.label() + "," + stage.kernel + "," +
-            std::to_string(stage.n_runs) + formatted(",%.3f", stage.us) +
-            formatted(",%.3f", stage.us / static_cast<double>(stage.n_runs)) +
-            formatted(",%.0f", stage.flop) + formatted(",%.0f", stage.bytes) + "\n";
+            std::to_string(stage.n_runs) + decimal_text(",%.3f", stage.us) +
+            decimal_text(",%.3f", stage.us / static_cast<double>(stage.n_runs)) +
+            decimal_text(",%.0f", stage.flop) + decimal_text(",%.0f", stage.bytes) + "\n";
   }
   return text;
 }

@@ -1,14 +1,13 @@
 #include "cli/sound_options.h"
 
-#include <CLI/CLI.hpp>
-
+#include "cli/command_line.h"
 #include "cli/option_values.h"
 #include "error/error.h"
 
 namespace vesper {
 
-SoundOptions::SoundOptions(CLI::App& app) {
-  add_value(app, "--channels", [this](const std::string& text) {
+SoundOptions::SoundOptions(CommandLine& line) {
+  line.add_value("--channels", [this](const std::string& text) {
     input_.split_channels = text == "split";
     input_.reader.channel.reset();
     if (text == "split" || text == "mix") return;
@@ -19,21 +18,21 @@ SoundOptions::SoundOptions(CLI::App& app) {
                                                   "mix, split, left, right, or a number from 1")) -
                        1;
   });
-  add_value(app, "--diarize", [this](const std::string& text) {
+  line.add_value("--diarize", [this](const std::string& text) {
     input_.label_speakers = parse_choice("--diarize", text, {"stereo", "none"}) == "stereo";
   });
-  add_value(app, "--pcm", [this](const std::string& text) {
+  line.add_value("--pcm", [this](const std::string& text) {
     is_raw_ = true;
     raw_.encoding = parse_choice("--pcm", text, {"s16le", "f32le"}) == "s16le"
                         ? RawPcm::Encoding::kS16Le
                         : RawPcm::Encoding::kF32Le;
   });
-  add_value(app, "--pcm-rate", [this](const std::string& text) {
+  line.add_value("--pcm-rate", [this](const std::string& text) {
     raw_detail_ = "--pcm-rate";
     raw_.sample_rate_hz = static_cast<uint32_t>(parse_integer(
         raw_detail_, text, AudioReader::kMinSampleRateHz, AudioReader::kMaxSampleRateHz));
   });
-  add_value(app, "--pcm-channels", [this](const std::string& text) {
+  line.add_value("--pcm-channels", [this](const std::string& text) {
     raw_detail_ = "--pcm-channels";
     raw_.channels =
         static_cast<uint32_t>(parse_integer(raw_detail_, text, 1, AudioReader::kMaxChannels));

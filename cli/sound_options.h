@@ -6,16 +6,14 @@
 
 #include "cli/channel_transcription.h"
 
-namespace CLI {
-class App;
-}
-
 namespace vesper {
+
+class CommandLine;
 
 class SoundOptions {
  public:
-  // Adds them to `app`, which does not outlive this.
-  explicit SoundOptions(CLI::App& app);
+  // Adds them to `line`, which does not outlive this.
+  explicit SoundOptions(CommandLine& line);
   SoundOptions(const SoundOptions&) = delete;
   SoundOptions& operator=(const SoundOptions&) = delete;
 

@@ -1,17 +1,16 @@
 #include "cli/speech_options.h"
 
-#include <CLI/CLI.hpp>
-
+#include "cli/command_line.h"
 #include "cli/option_values.h"
 #include "error/error.h"
 
 namespace vesper {
 
-SpeechOptions::SpeechOptions(CLI::App& app) {
-  app.add_flag("--vad", wanted_);
+SpeechOptions::SpeechOptions(CommandLine& line) {
+  line.add_flag("--vad", wanted_);
   const auto number = [&](const std::string& name, double& setting, double low, double high,
                           const char* expected) {
-    add_value(app, name, [this, &setting, name, low, high, expected](const std::string& text) {
+    line.add_value(name, [this, &setting, name, low, high, expected](const std::string& text) {
       setting = parse_number(name, text, low, high, expected);
       detail_ = name;
     });

@@ -6,16 +6,14 @@
 
 #include "vad/speech_spans.h"
 
-namespace CLI {
-class App;
-}
-
 namespace vesper {
+
+class CommandLine;
 
 class SpeechOptions {
  public:
-  // Adds them to `app`, which does not outlive this.
-  explicit SpeechOptions(CLI::App& app);
+  // Adds them to `line`, which does not outlive this.
+  explicit SpeechOptions(CommandLine& line);
   SpeechOptions(const SpeechOptions&) = delete;
   SpeechOptions& operator=(const SpeechOptions&) = delete;
 

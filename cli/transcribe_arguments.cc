@@ -1,10 +1,10 @@
 #include "cli/transcribe_arguments.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
 #include <string_view>
 
+#include "cli/command_line.h"
 #include "cli/decoding_options.h"
 #include "cli/option_values.h"
 #include "cli/sound_options.h"
@@ -26,9 +26,6 @@ std::string parse_device(const std::string& text) {
   }
   return parse_choice("--device", text, {"auto", "cpu", "vulkan", "vulkan:N"});
 }
-
-// CLI11 explains itself in up to two lines.
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 void check_inputs(const InputSelection& inputs) {
   if (inputs.named.empty() && !inputs.files_from) {
@@ -102,25 +99,24 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   TranscribeCommand command;
   TranscribeArguments& arguments = command.arguments;
 
-  CLI::App app;
-  app.set_help_flag();
+  CommandLine line("transcribe");
   bool help = false, help_all = false, version = false;
-  app.add_flag("-h,--help", help);
-  app.add_flag("--help-all", help_all);
-  app.add_flag("--version", version);
-  app.add_flag("-r,--recursive", arguments.inputs.recursive);
-  app.add_flag("-0,--null", arguments.inputs.null_separated);
+  line.add_question("-h,--help", help);
+  line.add_question("--help-all", help_all);
+  line.add_question("--version", version);
+  line.add_flag("-r,--recursive", arguments.inputs.recursive);
+  line.add_flag("-0,--null", arguments.inputs.null_separated);
   bool stream = false;
   double stream_step_s = 1;
-  app.add_flag("--stream", stream);
-  app.add_flag("--detect-language", arguments.detect_language);
-  app.add_flag("--resume", arguments.resume);
-  app.add_flag("--jobs-json", arguments.jobs_json);
-  app.add_flag("--offline", arguments.offline);
-  app.add_flag("-q,--quiet", arguments.quiet);
-  app.add_flag("-v,--verbose", arguments.verbose);
+  line.add_flag("--stream", stream);
+  line.add_flag("--detect-language", arguments.detect_language);
+  line.add_flag("--resume", arguments.resume);
+  line.add_flag("--jobs-json", arguments.jobs_json);
+  line.add_flag("--offline", arguments.offline);
+  line.add_flag("-q,--quiet", arguments.quiet);
+  line.add_flag("-v,--verbose", arguments.verbose);
   const auto option = [&](const char* names, std::function<void(const std::string&)> take) {
-    add_value(app, names, take);
+    line.add_value(names, take);
   };
   std::string output_folder;
   option("-m,--model", [&](const std::string& text) { arguments.model = text; });
@@ -150,20 +146,13 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   option("--batch-size", [&](const std::string& text) {
     arguments.engine.batch_size = static_cast<unsigned>(parse_integer("--batch-size", text, 1, 64));
   });
-  DecodingOptions decoding(app, arguments.decoding);
-  SpeechOptions speech(app);
-  WordOptions words(app);
-  SoundOptions sound(app);
-  add_texts(app, "recordings", arguments.inputs.named);
+  DecodingOptions decoding(line, arguments.decoding);
+  SpeechOptions speech(line);
+  WordOptions words(line);
+  SoundOptions sound(line);
+  line.add_texts("recordings", arguments.inputs.named);
 
-  try {
-    parse_command_line(app, argc, argv);
-  } catch (const CLI::ParseError& error) {
-    // An error of ours in a callback passes through; this is what CLI11 found itself.
-    if (!help && !help_all && !version) {
-      throw Error(ErrorKind::kUsage, first_line(error.what()) + " (see transcribe --help)");
-    }
-  }
+  line.parse(argc, argv);
   if (help || help_all) {
     command.answer = help_all ? transcribe_help_all() : transcribe_help();
     return command;

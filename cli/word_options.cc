@@ -2,10 +2,10 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 
+#include "cli/command_line.h"
 #include "cli/option_values.h"
 #include "error/error.h"
 
@@ -21,12 +21,12 @@ bool wants_colors(const std::string& when) {
 
 }  // namespace
 
-WordOptions::WordOptions(CLI::App& app) {
-  app.add_flag("--word-timestamps", word_timestamps_);
-  app.add_flag("--highlight-words", subtitles_.highlight_words);
-  app.add_flag("--split-on-word", split_on_word_);
+WordOptions::WordOptions(CommandLine& line) {
+  line.add_flag("--word-timestamps", word_timestamps_);
+  line.add_flag("--highlight-words", subtitles_.highlight_words);
+  line.add_flag("--split-on-word", split_on_word_);
   const auto count = [&](const std::string& name, std::optional<uint32_t>& value) {
-    add_value(app, name, [&value, name](const std::string& text) {
+    line.add_value(name, [&value, name](const std::string& text) {
       value = static_cast<uint32_t>(parse_integer(name, text, 1, 1000));
     });
   };
@@ -34,17 +34,17 @@ WordOptions::WordOptions(CLI::App& app) {
   count("--max-line-count", subtitles_.max_line_count);
   count("--max-words-per-line", subtitles_.max_words_per_line);
   count("--max-segment-length", max_segment_length_);
-  add_value(app, "--hallucination-silence-threshold", [this](const std::string& text) {
+  line.add_value("--hallucination-silence-threshold", [this](const std::string& text) {
     hallucination_silence_threshold_s_.reset();
     if (text == "none" || text == "None") return;
     hallucination_silence_threshold_s_ = parse_number("--hallucination-silence-threshold", text, 0,
                                                       3600, "seconds from 0 to 3600, or none");
   });
-  add_value(app, "--prepend-punctuations",
-            [this](const std::string& text) { punctuation_.prepended = text; });
-  add_value(app, "--append-punctuations",
-            [this](const std::string& text) { punctuation_.appended = text; });
-  add_value(app, "--color", [this](const std::string& text) {
+  line.add_value("--prepend-punctuations",
+                 [this](const std::string& text) { punctuation_.prepended = text; });
+  line.add_value("--append-punctuations",
+                 [this](const std::string& text) { punctuation_.appended = text; });
+  line.add_value("--color", [this](const std::string& text) {
     color_ = parse_choice("--color", text, {"auto", "always", "never"});
   });
 }

@@ -9,16 +9,14 @@
 #include "decoder/decoding_settings.h"
 #include "decoder/writers.h"
 
-namespace CLI {
-class App;
-}
-
 namespace vesper {
+
+class CommandLine;
 
 class WordOptions {
  public:
-  // Adds them to `app`, which does not outlive this.
-  explicit WordOptions(CLI::App& app);
+  // Adds them to `line`, which does not outlive this.
+  explicit WordOptions(CommandLine& line);
   WordOptions(const WordOptions&) = delete;
   WordOptions& operator=(const WordOptions&) = delete;
 

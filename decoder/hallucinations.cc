@@ -4,12 +4,11 @@
 #include <cmath>
 #include <string_view>
 
+#include "decoder/window_segments.h"
 #include "decoder/word_times.h"
 
 namespace vesper {
 namespace {
-
-constexpr double kFramesPerSecond = 100;
 
 uint64_t frame_of(double seconds) {
   return static_cast<uint64_t>(std::max(0.0, std::nearbyint(seconds * kFramesPerSecond)));

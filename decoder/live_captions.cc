@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "decoder/window_segments.h"
+
 namespace vesper {
 namespace {
-
-constexpr double kTimestampSeconds = 0.02;
 
 // Whether the text ends inside a UTF-8 character.
 bool ends_in_the_middle(std::string_view text) {

@@ -11,8 +11,6 @@
 namespace vesper {
 namespace {
 
-constexpr double kFrameSeconds = 0.01;
-constexpr uint32_t kFramesPerTimestamp = 2;
 constexpr uint64_t kHop = kMelHop;
 // Sound before the window, so that its first rows are those of the whole recording.
 constexpr uint64_t kFramesBefore = 10;

@@ -16,9 +16,6 @@
 namespace vesper {
 namespace {
 
-constexpr double kFrameSeconds = 0.01, kFramesPerSecond = 100;
-constexpr double kTimestampSeconds = 0.02;
-
 // The reasons in Transcript::dropped.
 constexpr const char* kNoSpeech = "no speech";
 constexpr const char* kLoop = "loop";

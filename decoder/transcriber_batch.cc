@@ -4,11 +4,11 @@
 
 #include "decoder/speech_evidence.h"
 #include "decoder/transcriber.h"
+#include "decoder/window_segments.h"
 
 namespace vesper {
 namespace {
 
-constexpr double kFrameSeconds = 0.01;
 // Steps until the places are looked at again: far fewer than a window has tokens, so that few are
 // taken for a place that waits.
 constexpr uint32_t kStepsAtOnce = 4;

@@ -3,13 +3,7 @@
 #include <algorithm>
 
 namespace vesper {
-namespace {
-
-constexpr double kFrameSeconds = 0.01;      // 160 samples at 16 kHz
-constexpr double kTimestampSeconds = 0.02;  // a timestamp token is two frames
-constexpr uint32_t kFramesPerTimestamp = 2;
-
-}  // namespace
+namespace {}  // namespace
 
 WindowSegments cut_window(std::span<const int32_t> tokens, int32_t timestamp_begin, uint64_t seek,
                           uint32_t n_content_frames) {

@@ -8,6 +8,11 @@
 
 namespace vesper {
 
+inline constexpr double kFrameSeconds = 0.01;  // a frame of the log-mel: 160 samples at 16 kHz
+inline constexpr double kFramesPerSecond = 100;
+inline constexpr double kTimestampSeconds = 0.02;  // a timestamp token counts two frames
+inline constexpr uint32_t kFramesPerTimestamp = 2;
+
 struct WindowSegment {
   double start_s = 0, end_s = 0;  // from the start of the recording
   std::vector<int32_t> tokens;    // timestamps included

@@ -17,12 +17,12 @@ using nlohmann::json;
 
 // The model's sizes as config.json names them; of several names for one the first that is there
 // counts.
-struct NamedFact {
+struct ConfigFact {
   const char* config_key;
   const char* key;
   const char* label;
 };
-constexpr std::array<NamedFact, 17> kFacts = {{
+constexpr std::array<ConfigFact, 17> kConfigFacts = {{
     {"num_hidden_layers", "n_layers", "layers"},
     {"n_layer", "n_layers", "layers"},
     {"hidden_size", "d_model", "width"},
@@ -48,7 +48,7 @@ bool has_fact(const ModelDescription& description, std::string_view key) {
 }
 
 void add_config(const json& config, ModelDescription& description) {
-  for (const NamedFact& fact : kFacts) {
+  for (const ConfigFact& fact : kConfigFacts) {
     const json* value = find_member(config, fact.config_key);
     if (value == nullptr || has_fact(description, fact.key)) continue;
     if (value->is_number() || value->is_string()) description.add(fact.key, fact.label, *value);

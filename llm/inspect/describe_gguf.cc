@@ -26,12 +26,12 @@ json json_of(const GgufValue& value, uint64_t limit, uint32_t depth) {
 }
 
 // A fact that stands in the metadata under ARCHITECTURE.key, or under key itself.
-struct NamedFact {
+struct MetadataFact {
   const char* metadata_key;
   const char* key;
   const char* label;
 };
-constexpr std::array<NamedFact, 13> kFacts = {{
+constexpr std::array<MetadataFact, 13> kMetadataFacts = {{
     {"block_count", "n_layers", "layers"},
     {"embedding_length", "d_model", "width"},
     {"attention.head_count", "n_heads", "heads"},
@@ -68,7 +68,7 @@ void add_facts(const Gguf& gguf, ModelDescription& description) {
   if (const auto name = gguf.find_string("general.name")) {
     description.add("name", "name", std::string(*name));
   }
-  for (const NamedFact& fact : kFacts) {
+  for (const MetadataFact& fact : kMetadataFacts) {
     const GgufValue* value = gguf.find(description.family + "." + fact.metadata_key);
     if (value == nullptr) continue;
     json shown = json_of(*value, 8, 0);
