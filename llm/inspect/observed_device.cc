@@ -51,6 +51,11 @@ Weight ObservedDevice::upload(const MatrixSource& source, WeightUse use, Compute
   Weight weight;
   if (mode_ == Mode::kPlan) {
     weight.data = {static_cast<BufferId>(buffers_.size() + 1), 0, 0, bytes};
+    for (const TensorView* part : source.parts) {
+      const auto rows = static_cast<uint32_t>(part->shape.front());
+      weight.n_out += rows;
+      weight.n_in = static_cast<uint32_t>(part->n_elements() / std::max(rows, 1u));
+    }
   } else {
     weight = device_->upload(source, use, resolved);
   }
