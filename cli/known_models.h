@@ -10,7 +10,7 @@
 
 namespace vesper {
 
-enum class ModelKind { kSpeech, kTextEncoder };
+enum class ModelKind { kSpeech, kTextEncoder, kLanguage };
 
 struct KnownModel {
   std::string_view name;        // as users say it, "tiny.en"

@@ -38,13 +38,14 @@ bool is_model_folder(const fs::path& path) {
   if (fs::exists(path / "model.bin", error)) return true;
   fs::directory_iterator entries(path, error);
   return !error && std::any_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
-    return entry.path().extension() == ".safetensors";
+    const fs::path extension = entry.path().extension();
+    return extension == ".safetensors" || extension == ".gguf";
   });
 }
 
 std::optional<fs::path> find_in(const fs::path& folder, const std::string& name) {
   if (is_model_folder(folder / name)) return folder / name;
-  for (const std::string& file : {name, name + ".bin", "ggml-" + name + ".bin"}) {
+  for (const std::string& file : {name, name + ".bin", "ggml-" + name + ".bin", name + ".gguf"}) {
     std::error_code error;
     if (fs::is_regular_file(folder / file, error)) return folder / file;
   }
@@ -108,6 +109,10 @@ fs::path find_model(const std::string& name_or_path, const ModelLookup& lookup) 
     if (const auto found = find_in(folder, name_or_path)) return *found;
     if (!known) continue;
     if (const auto found = find_in(folder, std::string(known->name))) return *found;
+    // Language models are kept under the names that their publishers gave them.
+    if (!known->is_folder() && fs::is_regular_file(folder / known->file, error)) {
+      return folder / known->file;
+    }
   }
   if (!known) {
     throw Error(ErrorKind::kModel, "model \"" + name_or_path + "\": expected a path, a model in " +

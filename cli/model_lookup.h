@@ -27,8 +27,10 @@ struct ModelLookup {
 std::vector<std::filesystem::path> model_folders();
 
 // An existing path as it is; else a name, which in each of the model folders stands for a folder
-// NAME with model.bin or *.safetensors in it, or a file NAME, NAME.bin or ggml-NAME.bin; else a
-// known model (cli/known_models.h), which is fetched. Throws Error(kModel) saying where it looked.
+// NAME with model.bin, *.safetensors or *.gguf in it, or a file NAME, NAME.bin, ggml-NAME.bin or
+// NAME.gguf;
+// else a known model (cli/known_models.h), which is fetched. Throws Error(kModel) saying where it
+// looked.
 std::filesystem::path find_model(const std::string& name_or_path, const ModelLookup& lookup);
 
 }  // namespace vesper

@@ -195,6 +195,32 @@ void beam_choose(DispatchTable& table, std::string label, const BeamParams& para
             bits({0, 2, 5, 6, 7}), bits({0, 1, 2, 3, 4, 7}), params);
 }
 
+void adjust_logits(DispatchTable& table, std::string label, const DrawParams& params,
+                   Operand logits, Operand states, Operand counts, Operand bias) {
+  table.add(Kernel::kAdjustLogits, std::move(label), {logits, states, counts, bias},
+            bits({0, 1, 2, 3}), bits({0}), params);
+}
+
+void logit_bounds(DispatchTable& table, std::string label, const DrawParams& params,
+                  Operand states, Operand logits) {
+  table.add(Kernel::kLogitBounds, std::move(label), {states, logits}, bits({0, 1}), bits({0}),
+            params);
+}
+
+void draw_partials(DispatchTable& table, std::string label, const DrawParams& params,
+                   Operand partials, Operand logits, Operand states) {
+  table.add(Kernel::kDrawPartials, std::move(label), {partials, logits, states}, bits({1, 2}),
+            bits({0}), params);
+}
+
+void draw_token(DispatchTable& table, std::string label, const DrawParams& params, Operand states,
+                Operand rows, Operand tokens, Operand logprobs, Operand stop, Operand partials,
+                Operand ends, Operand counts) {
+  table.add(Kernel::kDrawToken, std::move(label),
+            {states, rows, tokens, logprobs, stop, partials, ends, counts}, bits({0, 2, 5, 6, 7}),
+            bits({0, 1, 2, 3, 4, 7}), params);
+}
+
 void activation(DispatchTable& table, std::string label, const ActivationParams& params,
                 Operand out, Operand in) {
   table.add(Kernel::kActivation, std::move(label), {out, in}, bits({1}), bits({0}), params);

@@ -34,6 +34,10 @@ namespace vesper {
   X(kTokenPartials, token_partials, TokenParams)                        \
   X(kTokenChoose, token_choose, TokenParams)                            \
   X(kBeamChoose, beam_choose, BeamParams)                               \
+  X(kAdjustLogits, adjust_logits, DrawParams)                           \
+  X(kLogitBounds, logit_bounds, DrawParams)                             \
+  X(kDrawPartials, draw_partials, DrawParams)                           \
+  X(kDrawToken, draw_token, DrawParams)                                 \
   X(kActivation, activation, ActivationParams)                          \
   X(kMagnitude, magnitude, MagnitudeParams)                             \
   X(kLstm, lstm, LstmParams)                                            \
@@ -154,6 +158,15 @@ void token_choose(DispatchTable&, std::string label, const TokenParams&, Operand
 void beam_choose(DispatchTable&, std::string label, const BeamParams&, Operand states, Operand rows,
                  Operand tokens, Operand finished, Operand finished_tokens, Operand partials,
                  Operand candidates, Operand page_table);
+void adjust_logits(DispatchTable&, std::string label, const DrawParams&, Operand logits,
+                   Operand states, Operand counts, Operand bias);
+void logit_bounds(DispatchTable&, std::string label, const DrawParams&, Operand states,
+                  Operand logits);
+void draw_partials(DispatchTable&, std::string label, const DrawParams&, Operand partials,
+                   Operand logits, Operand states);
+void draw_token(DispatchTable&, std::string label, const DrawParams&, Operand states, Operand rows,
+                Operand tokens, Operand logprobs, Operand stop, Operand partials, Operand ends,
+                Operand counts);
 void activation(DispatchTable&, std::string label, const ActivationParams&, Operand out,
                 Operand in);
 void magnitude(DispatchTable&, std::string label, const MagnitudeParams&, Operand out, Operand in);

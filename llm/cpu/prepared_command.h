@@ -111,6 +111,10 @@ void prepare_token_penalties(PreparedCommand& prepared, const CommandToPrepare& 
 void prepare_token_partials(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_token_choose(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_beam_choose(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_adjust_logits(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_logit_bounds(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_draw_partials(PreparedCommand& prepared, const CommandToPrepare& command);
+void prepare_draw_token(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_activation(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_magnitude(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_lstm(PreparedCommand& prepared, const CommandToPrepare& command);

@@ -431,6 +431,34 @@ class Planner {
     plan_.groups = {p.n_groups, 1, 1};
   }
 
+  void adjust_logits(const DrawParams& p) {
+    shader(Shader::kAdjustLogits, {threads(), present(2) * 1u + present(3) * 2u});
+    push_addresses(4);
+    push(&p, sizeof p);
+    plan_.groups = {blocks(p.n_vocab, threads()), p.n_sequences, 1};
+  }
+
+  void logit_bounds(const DrawParams& p) {
+    const uint32_t wanted = capabilities_.is_hardware_gpu ? 1024 : threads();
+    shader(Shader::kLogitBounds, {std::min(wanted, capabilities_.max_workgroup_threads)});
+    push_addresses(2);
+    push(&p, sizeof p);
+    plan_.groups = {p.n_sequences, 1, 1};
+  }
+
+  void draw_partials(const DrawParams& p) {
+    shader(Shader::kDrawPartials, {threads()});
+    push_addresses(3);
+    push(&p, sizeof p);
+    plan_.groups = {p.n_chunks, p.n_sequences, 1};
+  }
+
+  void draw_token(const DrawParams& p) {
+    shader(Shader::kDrawToken, {threads(64), present(7)});
+    push_addresses(8);
+    push(&p, sizeof p);
+  }
+
   void activation(const ActivationParams& p) {
     shader(Shader::kActivation, {threads(), p.kind});
     push_addresses(2);

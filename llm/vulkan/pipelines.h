@@ -35,6 +35,10 @@ namespace vesper {
   X(kTokenPartials, token_partials)           \
   X(kTokenChoose, token_choose)               \
   X(kBeamChoose, beam_choose)                 \
+  X(kAdjustLogits, adjust_logits)             \
+  X(kLogitBounds, logit_bounds)               \
+  X(kDrawPartials, draw_partials)             \
+  X(kDrawToken, draw_token)                   \
   X(kActivation, activation)                  \
   X(kMagnitude, magnitude)                    \
   X(kLstm, lstm)                              \

@@ -4,6 +4,7 @@
 
 #include "error/error.h"
 #include "llm/tokenizer/byte_level.h"
+#include "llm/weights/language_model_files.h"
 
 namespace vesper {
 namespace {
@@ -88,6 +89,7 @@ ModelContents read_gguf(const ModelFiles& files, std::shared_ptr<const MappedFil
     tensor.bytes = from.bytes;
     contents.tensors.push_back(std::move(tensor));
   }
+  read_gguf_language_model(contents.files.front()->name(), *gguf, contents);
   contents.vocabulary = gguf_vocabulary(*gguf);
   contents.gguf = std::move(gguf);
   return contents;

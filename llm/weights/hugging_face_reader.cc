@@ -5,6 +5,7 @@
 #include "error/error.h"
 #include "llm/weights/byte_reader.h"
 #include "llm/weights/json_file.h"
+#include "llm/weights/language_model_files.h"
 #include "llm/weights/text_encoder_model.h"
 #include "llm/weights/vocabulary_file.h"
 #include "llm/weights/whisper_model.h"
@@ -142,6 +143,7 @@ ModelContents read_hugging_face(const ModelFiles& files, Safetensors safetensors
   }
   if (contents.family == "whisper") read_whisper(files, file->name(), config, contents);
   read_hugging_face_text_encoder(file->name(), config, contents);
+  read_hugging_face_language_model(file->name(), config, contents);
   return contents;
 }
 

@@ -123,6 +123,16 @@ const TextEncoderHyperparameters& WeightProvider::text_encoder() const {
   return *contents_.text_encoder;
 }
 
+const LanguageModelFacts& WeightProvider::language_model() const {
+  if (!contents_.language_model) {
+    throw Error(ErrorKind::kModel, path_.string() +
+                                       ": expected a language model of a known family, found " +
+                                       (contents_.family.empty() ? "a model of unstated family"
+                                                                 : "family " + contents_.family));
+  }
+  return *contents_.language_model;
+}
+
 void WeightProvider::release(const TensorView& tensor) const {
   for (const auto& file : contents_.files) file->release(tensor.data, tensor.bytes);
 }

@@ -18,13 +18,18 @@
 //   encoder.embed.weight [n_vocab, d], encoder.position.weight [n_positions, d],
 //   encoder.token_type.weight [n_types, d], encoder.embed_norm.{weight,bias}
 //
+// and for a language model, besides its layers:
+//
+//   decoder.layers.N.attn.{q,k}_norm.weight [head_dim], ....ffn.gate.weight,
+//   decoder.layers.N.{attn,ffn}_post_norm.weight
+//
 // Matrices are [out, in], row-major, the last dimension contiguous. A name the file does not have
 // is simply absent (Whisper's keys have no bias). A tensor outside the set keeps the file's name.
 //
 // A Whisper model is checked when it is opened: of the names above each is there, in the shape that
 // the hyper-parameters demand, in a format that can be read as numbers, so that no later code needs
 // to look. Only the bias of attention keys and decoder.output may be absent. A text encoder is
-// checked when it is built (check_text_encoder).
+// checked when it is built (check_text_encoder), and so is a language model (check_language_model).
 #pragma once
 
 #include <array>
@@ -38,6 +43,7 @@
 #include <vector>
 
 #include "llm/dtype.h"
+#include "llm/weights/language_model_facts.h"
 #include "llm/weights/mapped_file.h"
 
 namespace vesper {
@@ -116,6 +122,7 @@ struct ModelContents {
   std::vector<UnreadableTensor> unreadable;
   std::optional<WhisperHyperparameters> whisper;
   std::optional<TextEncoderHyperparameters> text_encoder;
+  std::optional<LanguageModelFacts> language_model;
   std::vector<std::string> vocabulary;
   std::shared_ptr<const Gguf> gguf;  // where the format is GGUF: its metadata
 };
@@ -148,6 +155,9 @@ class WeightProvider {
   bool is_text_encoder() const { return contents_.text_encoder.has_value(); }
   // Throws Error(kModel) if this is no model that encodes text.
   const TextEncoderHyperparameters& text_encoder() const;
+  bool is_language_model() const { return contents_.language_model.has_value(); }
+  // Throws Error(kModel) if this is no language model of a known family.
+  const LanguageModelFacts& language_model() const;
   // The vocabulary as raw bytes by token id (byte-level spelling already undone). Special tokens
   // that the file does not list are absent: the vector may be shorter than n_vocab, never longer.
   const std::vector<std::string>& vocabulary() const { return contents_.vocabulary; }

@@ -1,0 +1,228 @@
+#include "cli/generate_arguments.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <string_view>
+
+#include "cli/embed_input.h"
+#include "cli/option_values.h"
+#include "cli/version.h"
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+// At most 40 lines of 80 columns.
+constexpr std::string_view kHelp = R"(Usage: generate [OPTION]... [PROMPT]
+Answers PROMPT with a language model. Text on standard input is what the prompt
+is about, or the prompt itself where there is none.
+
+  -m, --model NAME|PATH  a GGUF file, a folder of Hugging Face, or a name:
+                         smollm2-135m (default), qwen3-0.6b, llama-3.2-1b...
+  -n, --max-tokens N     tokens of the answer (default: until it ends)
+      --ctx N            tokens of prompt and answer (default: what they need)
+      --system TEXT      what the model is told before the prompt
+      --no-chat          continue PROMPT instead of answering it
+      --long map-reduce  a text too long for the context goes through in parts
+      --input FILE       a prompt a line (.txt), or JSON a line (.jsonl): answers
+                         are lines of JSON; --batch N: so many at once
+  -o, --output FILE      write there, not to standard output
+Choice of tokens:
+      --temp T           0 (default): the likeliest; above: drawn, and --seed N
+      --top-k N, --top-p P, --min-p P, --typical P    leave out the unlikely
+      --repeat-penalty X, --frequency-penalty X, --presence-penalty X
+                         against repetition within --repeat-last-n N (64) tokens
+      --logit-bias ID+X  add X to the logit of a token (ID-X; may be repeated)
+      --stop TEXT        end before this text (may be repeated)
+      --ignore-eos       go on where the model would end; --context-shift: for ever
+In and out:
+      --stats            times and tokens per second on standard error
+      --logprobs N       a line of JSON a token, with N alternatives (0: none)
+      --prompt-ids LIST, --print-ids    token ids instead of text: 1,2,3
+      --dump-logits FILE.npy            the logits after each token of the prompt
+      --perplexity FILE  how well the model foresees a text, by contexts of 512
+      --prompt-cache FILE   keep what was computed of the prompt for next time
+      --chat-template FILE  one that is not the model's own
+      --kv-type f16|f32, --compute TYPE, --device NAME, -t/--threads N
+      --offline          never fetch a model
+  -v, --verbose          say what is used;  --version;  -h, --help
+
+  generate "Write one sentence about rivers."
+  transcribe talk.wav | generate "Summarise this in three points."
+)";
+
+uint32_t parse_count(const std::string& option, const std::string& text, uint32_t least,
+                     uint32_t most) {
+  return static_cast<uint32_t>(parse_integer(option, text, least, most));
+}
+
+float parse_part(const std::string& option, const std::string& text) {
+  return static_cast<float>(parse_number(option, text, 0, 1, "a number from 0 to 1"));
+}
+
+// "15043+1", "15043-0.5", "15043-inf"
+std::pair<int32_t, float> parse_bias(const std::string& text) {
+  const std::string option = "--logit-bias", expected = "ID+BIAS or ID-BIAS";
+  const size_t sign = text.find_first_of("+-");
+  if (sign == std::string::npos || sign == 0) throw_usage(option, expected, text);
+  const int64_t id =
+      parse_integer(option, text.substr(0, sign), 0, std::numeric_limits<int32_t>::max(), expected);
+  if (text.substr(sign) == "-inf") {
+    return {static_cast<int32_t>(id), -std::numeric_limits<float>::infinity()};
+  }
+  const double bias = parse_number(option, text.substr(sign + 1), 0, 1e6, expected);
+  return {static_cast<int32_t>(id), static_cast<float>(text[sign] == '-' ? -bias : bias)};
+}
+
+// CLI11 explains itself in up to two lines.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+void check(GenerateArguments& arguments) {
+  const auto fail = [](const std::string& message) { throw Error(ErrorKind::kUsage, message); };
+  if (arguments.texts.size() > 1) {
+    fail("expected one prompt, found " + std::to_string(arguments.texts.size()) +
+         " (put it in quotation marks)");
+  }
+  const bool has_prompt = !arguments.texts.empty() || !arguments.prompt_ids.empty();
+  if (arguments.mode != GenerateMode::kAnswer && has_prompt) {
+    fail("expected no prompt together with --input or --perplexity");
+  }
+  if (!arguments.prompt_ids.empty() && !arguments.texts.empty()) {
+    fail("expected a prompt or --prompt-ids, found both");
+  }
+  if (arguments.system && (arguments.no_chat || !arguments.prompt_ids.empty())) {
+    fail("--system is a part of a chat: expected without --no-chat and --prompt-ids");
+  }
+  if (arguments.batch > 1 && arguments.mode != GenerateMode::kBatch) {
+    fail("--batch: expected together with --input");
+  }
+  if (arguments.n_logprobs && arguments.print_ids) {
+    fail("expected one of --logprobs and --print-ids, found both");
+  }
+  if (arguments.map_reduce && arguments.mode != GenerateMode::kAnswer) {
+    fail("--long: expected with a prompt, not with --input or --perplexity");
+  }
+}
+
+}  // namespace
+
+GenerateCommand parse_generate_arguments(int argc, const char* const* argv) {
+  GenerateCommand command;
+  GenerateArguments& arguments = command.arguments;
+  Sampling& sampling = arguments.sampling;
+  CLI::App app;
+  app.set_help_flag();
+  bool help = false, version = false;
+  std::vector<std::string> biases;
+  app.add_flag("-h,--help", help);
+  app.add_flag("--version", version);
+  app.add_flag("--offline", arguments.offline);
+  app.add_flag("-v,--verbose", arguments.verbose);
+  app.add_flag("--no-chat", arguments.no_chat);
+  app.add_flag("--ignore-eos", arguments.ignore_end);
+  app.add_flag("--context-shift", arguments.context_shift);
+  app.add_flag("--print-ids", arguments.print_ids);
+  app.add_flag("--stats", arguments.stats);
+  constexpr uint32_t kAny = std::numeric_limits<int32_t>::max();
+  const auto option = [&](const char* names, std::function<void(const std::string&)> take) {
+    add_value(app, names, take);
+  };
+  const auto count = [&](const char* names, const char* name, uint32_t least, uint32_t most,
+                         auto& to) {
+    option(names, [=, &to](const std::string& text) { to = parse_count(name, text, least, most); });
+  };
+  const auto text_of = [&](const char* names, const char* name, std::string& to) {
+    option(names, [=, &to](const std::string& text) {
+      if (text.empty()) throw_usage(name, "a file", text);
+      to = text;
+    });
+  };
+  const auto number = [&](const char* name, double low, double high, const char* expected,
+                          float& to) {
+    option(name, [=, &to](const std::string& text) {
+      to = static_cast<float>(parse_number(name, text, low, high, expected));
+    });
+  };
+  option("-m,--model", [&](const std::string& text) { arguments.model = text; });
+  count("-n,--max-tokens", "--max-tokens", 1, kAny, arguments.max_new);
+  count("--ctx", "--ctx", 2, 1u << 24, arguments.n_ctx);
+  count("--batch", "--batch", 1, 1024, arguments.batch);
+  option("--system", [&](const std::string& text) { arguments.system = text; });
+  text_of("--chat-template", "--chat-template", arguments.chat_template);
+  text_of("--dump-logits", "--dump-logits", arguments.logits_file);
+  text_of("--prompt-cache", "--prompt-cache", arguments.prompt_cache);
+  option("-o,--output", [&](const std::string& text) {
+    if (text.empty()) throw_usage("--output", "a file", text);
+    arguments.output = text == "-" ? "" : text;
+  });
+  option("--input", [&](const std::string& text) {
+    arguments.input = text;
+    arguments.mode = GenerateMode::kBatch;
+  });
+  option("--perplexity", [&](const std::string& text) {
+    arguments.perplexity_file = text;
+    arguments.mode = GenerateMode::kPerplexity;
+  });
+  option("--prompt-ids", [&](const std::string& text) {
+    try {
+      arguments.prompt_ids = parse_token_ids(text);
+    } catch (const Error&) {
+      arguments.prompt_ids.clear();
+    }
+    if (arguments.prompt_ids.empty()) throw_usage("--prompt-ids", "token ids such as 1,2,3", text);
+  });
+  option("--long", [&](const std::string& text) {
+    parse_choice("--long", text, {"map-reduce"});
+    arguments.map_reduce = true;
+  });
+  number("--temp", 0, 100, "a number from 0 to 100", sampling.temperature);
+  count("--top-k", "--top-k", 0, kAny, sampling.top_k);
+  for (const auto& [name, to] : {std::pair("--top-p", &sampling.top_p),
+                                 {"--min-p", &sampling.min_p},
+                                 {"--typical", &sampling.typical_p}}) {
+    option(name, [name = name, to = to](const std::string& text) { *to = parse_part(name, text); });
+  }
+  number("--repeat-penalty", 0.01, 100, "a number from 0.01 to 100", sampling.repetition_penalty);
+  number("--frequency-penalty", -100, 100, "a number from -100 to 100", sampling.frequency_penalty);
+  number("--presence-penalty", -100, 100, "a number from -100 to 100", sampling.presence_penalty);
+  count("--repeat-last-n", "--repeat-last-n", 0, kAny, sampling.penalty_window);
+  option("--seed", [&](const std::string& text) {
+    sampling.seed = static_cast<uint32_t>(
+        parse_integer("--seed", text, 0, std::numeric_limits<uint32_t>::max()));
+  });
+  add_repeated(app, "--logit-bias", biases);
+  add_repeated(app, "--stop", arguments.stops);
+  count("--logprobs", "--logprobs", 0, 1000, arguments.n_logprobs);
+  option("--kv-type", [&](const std::string& text) {
+    arguments.kv_dtype =
+        parse_choice("--kv-type", text, {"f16", "f32"}) == "f32" ? DType::kF32 : DType::kF16;
+  });
+  option("--device", [&](const std::string& text) { arguments.device = text; });
+  option("--compute", [&](const std::string& text) { arguments.compute = text; });
+  count("-t,--threads", "--threads", 1, 1024, arguments.threads);
+  add_texts(app, "texts", arguments.texts);
+  try {
+    parse_command_line(app, argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (!help && !version) {
+      throw Error(ErrorKind::kUsage, first_line(error.what()) + " (see generate --help)");
+    }
+  }
+  if (help) {
+    command.answer = kHelp;
+    return command;
+  }
+  if (version) {
+    command.answer = "generate " + std::string(kVersion) + " (Vesper)\n";
+    return command;
+  }
+  for (const std::string& bias : biases) arguments.bias.push_back(parse_bias(bias));
+  std::erase(arguments.stops, "");
+  parse_compute(arguments.compute);  // before a model is fetched for nothing
+  check(arguments);
+  return command;
+}
+
+}  // namespace vesper

@@ -1,0 +1,245 @@
+#include "cli/generate_program.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <optional>
+
+#include "cli/generate_arguments.h"
+#include "cli/generate_run.h"
+#include "cli/model_lookup.h"
+#include "cli/output.h"
+#include "cli/program.h"
+#include "cli/progress.h"
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+namespace fs = std::filesystem;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr std::string_view kProgram = "generate";
+// Without --ctx: what is kept free for an answer without -n, and the steps in which it grows.
+constexpr uint32_t kUsualAnswer = 2048, kCtxStep = 1024;
+
+double seconds_since(SteadyClock::time_point start) {
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
+class Run {
+ public:
+  explicit Run(GenerateArguments arguments) : arguments_(std::move(arguments)) {}
+
+  int run() {
+    if (!arguments_.output.empty()) file_ = std::make_unique<AtomicFile>(arguments_.output);
+    // What cannot be read is found before a model is fetched and loaded.
+    if (arguments_.mode == GenerateMode::kAnswer) read_prompt();
+    const auto start = SteadyClock::now();
+    open();
+    AnswerTimes times;
+    if (arguments_.mode == GenerateMode::kPerplexity) {
+      load(arguments_.n_ctx != 0 ? arguments_.n_ctx : kPerplexityCtx, start);
+      run_perplexity(*model_, arguments_, writer());
+    } else if (arguments_.mode == GenerateMode::kBatch) {
+      load(arguments_.n_ctx != 0 ? arguments_.n_ctx : batch_ctx(), start);
+      times = run_batch(*model_, arguments_, writer());
+    } else {
+      times = answer(start);
+    }
+    if (file_) file_->commit();
+    if (arguments_.stats) print_stats(times);
+    return 0;
+  }
+
+ private:
+  void read_prompt() {
+    if (!arguments_.texts.empty()) instruction_ = arguments_.texts[0];
+    if (arguments_.prompt_ids.empty() && !isatty(STDIN_FILENO)) {
+      text_.assign(std::istreambuf_iterator<char>(std::cin), {});
+      while (text_.ends_with('\n') || text_.ends_with('\r')) text_.pop_back();
+    }
+    if (instruction_.empty() && text_.empty() && arguments_.prompt_ids.empty()) {
+      throw Error(ErrorKind::kUsage, "expected a prompt (see generate --help)");
+    }
+  }
+
+  void open() {
+    Progress progress(true);
+    ModelLookup lookup;
+    lookup.kind = ModelKind::kLanguage;
+    lookup.offline = arguments_.offline;
+    lookup.on_fetch = [&](const std::string& name, const std::string& url, const fs::path& target) {
+      progress.clear();
+      note("fetching model " + name + " from " + url + " to " + target.string());
+      progress.start(name);
+    };
+    lookup.download.on_progress = [&](uint64_t done, uint64_t total, uint64_t before) {
+      progress.show_bytes(done, total, before);
+    };
+    lookup.download.on_wait = [&] {
+      note("another process is fetching this model: waiting for it");
+    };
+    const fs::path path = find_model(arguments_.model, lookup);
+    progress.clear();
+    TextModelOptions options;
+    options.device = arguments_.device;
+    options.compute = arguments_.compute;
+    options.threads = arguments_.threads;
+    options.chat_template = arguments_.chat_template;
+    options.needs_text = arguments_.prompt_ids.empty() ||
+                         !(arguments_.print_ids || arguments_.n_logprobs) ||
+                         !arguments_.stops.empty();
+    model_.emplace(path, options);
+  }
+
+  // A context that the text and its answer fit in, not longer than the model is made for.
+  uint32_t ctx_for(uint64_t n_prompt) const {
+    const uint64_t wanted = n_prompt + arguments_.max_new.value_or(kUsualAnswer);
+    const uint64_t rounded = (wanted + kCtxStep - 1) / kCtxStep * kCtxStep;
+    return static_cast<uint32_t>(std::min<uint64_t>(rounded, model_->most_ctx()));
+  }
+
+  // Standard input can be read once only.
+  uint32_t batch_ctx() const {
+    if (arguments_.input == "-") return std::min(2 * kUsualAnswer, model_->most_ctx());
+    return std::min((longest_of_batch(*model_, arguments_) / kCtxStep + 1) * kCtxStep,
+                    model_->most_ctx());
+  }
+
+  void load(uint32_t n_ctx, SteadyClock::time_point start) {
+    GeneratorOptions options;
+    options.n_ctx = n_ctx;
+    options.n_places = arguments_.batch;
+    options.kv_dtype = arguments_.kv_dtype;
+    options.has_filters = arguments_.sampling.has_filters();
+    options.has_penalties = arguments_.sampling.has_penalties();
+    model_->load(options);
+    Generator& generator = model_->generator();
+    std::vector<std::pair<int32_t, float>> bias = arguments_.bias;
+    if (const TextTokenizer* tokenizer = model_->tokenizer()) {
+      if (!arguments_.ignore_end) generator.set_ends(tokenizer->ends());
+      for (const int32_t id : tokenizer->ends()) {
+        if (arguments_.ignore_end) bias.emplace_back(id, -std::numeric_limits<float>::infinity());
+      }
+    }
+    generator.set_bias(bias);
+    load_s_ = seconds_since(start);
+    if (arguments_.verbose) {
+      const DeviceInfo& device = model_->device().info();
+      note(device.kind + " (" + device.name + "), " + std::string(compute_name(model_->compute())) +
+           ", context of " + std::to_string(n_ctx) + "; loaded in " + short_number(load_s_) + " s");
+    }
+  }
+
+  AnswerTimes answer(SteadyClock::time_point start) {
+    std::vector<int32_t> ids = arguments_.prompt_ids;
+    if (ids.empty()) ids = prompt_ids(*model_, arguments_, instruction_, text_);
+    const uint32_t n_ctx = arguments_.n_ctx != 0 ? arguments_.n_ctx : ctx_for(ids.size());
+    load(n_ctx, start);
+    if (!arguments_.logits_file.empty()) {
+      dump_logits(*model_, arguments_, ids);
+      if (!arguments_.max_new) return {};
+    }
+    const uint64_t n_new = arguments_.max_new.value_or(1);
+    const bool is_long = ids.size() >= n_ctx || ids.size() + n_new > n_ctx;
+    if (arguments_.map_reduce && is_long && !text_.empty()) {
+      return finish(run_map_reduce(*model_, arguments_, instruction_, text_, writer()));
+    }
+    restore_cache();
+    const Answer found = run_answer(*model_, arguments_, ids, writer());
+    save_cache();
+    return finish(found);
+  }
+
+  AnswerTimes finish(const Answer& answer) {
+    const bool ends_line =
+        arguments_.n_logprobs || (answer.text.ends_with('\n') && !arguments_.print_ids);
+    if (!ends_line) write("\n");
+    if (answer.end == "context" && !arguments_.context_shift) {
+      note("the context of " + std::to_string(model_->generator().n_ctx()) +
+           " tokens is full: the answer was cut (--ctx N, --context-shift)");
+    }
+    return answer.times;
+  }
+
+  void restore_cache() {
+    if (arguments_.prompt_cache.empty() || !fs::exists(arguments_.prompt_cache)) return;
+    std::ifstream file(arguments_.prompt_cache, std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+    try {
+      model_->generator().restore(0, std::as_bytes(std::span(bytes)));
+    } catch (const Error& error) {
+      throw Error(error.kind(), arguments_.prompt_cache + ": " + error.what());
+    }
+  }
+
+  void save_cache() {
+    if (arguments_.prompt_cache.empty()) return;
+    const std::vector<std::byte> bytes = model_->generator().save(0);
+    AtomicFile file(arguments_.prompt_cache);
+    file.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    file.commit();
+  }
+
+  // As llama.cpp prints them.
+  void print_stats(const AnswerTimes& times) const {
+    const auto line = [&](const char* what, double s, uint64_t n, const char* unit) {
+      std::array<char, 160> text{};
+      const double count = static_cast<double>(std::max<uint64_t>(n, 1));
+      std::snprintf(text.data(), text.size(),
+                    "%16s = %10.2f ms / %5llu %s (%8.2f ms per token, %8.2f tokens per second)",
+                    what, s * 1e3, static_cast<unsigned long long>(n), unit, s * 1e3 / count,
+                    s > 0 ? static_cast<double>(n) / s : 0.0);
+      note(text.data());
+    };
+    std::array<char, 80> load{};
+    std::snprintf(load.data(), load.size(), "%16s = %10.2f ms", "load time", load_s_ * 1e3);
+    note(load.data());
+    line("prompt eval time", times.prompt_s, times.n_prompt - times.n_reused, "tokens");
+    // The first token of one answer comes with its prompt.
+    const uint64_t n_first = arguments_.mode == GenerateMode::kBatch ? 0 : 1;
+    line("eval time", times.answer_s, times.n_answer - std::min(times.n_answer, n_first), "runs  ");
+    line("total time", times.prompt_s + times.answer_s, times.n_prompt + times.n_answer, "tokens");
+    if (times.n_reused > 0) note(std::to_string(times.n_reused) + " tokens were in the cache");
+  }
+
+  void note(const std::string& text) const { print_error(kProgram, text); }
+
+  void write(std::string_view text) {
+    if (file_) {
+      file_->write(text);
+    } else {
+      write_to_stdout(text);
+    }
+  }
+  WriteText writer() {
+    return [this](std::string_view text) { write(text); };
+  }
+
+  GenerateArguments arguments_;
+  std::string instruction_, text_;  // the prompt, and what it is about
+  std::unique_ptr<AtomicFile> file_;
+  std::optional<TextModel> model_;
+  double load_s_ = 0;
+};
+
+}  // namespace
+
+int generate_main(int argc, const char* const* argv) {
+  return run_program(kProgram, [&] {
+    GenerateCommand command = parse_generate_arguments(argc, argv);
+    if (command.answer) {
+      write_to_stdout(*command.answer);
+      return 0;
+    }
+    return Run(std::move(command.arguments)).run();
+  });
+}
+
+}  // namespace vesper

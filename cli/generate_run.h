@@ -1,0 +1,60 @@
+// What `generate` does with a loaded model: one answer, many, or a text's perplexity.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/generate_arguments.h"
+#include "cli/text_model.h"
+
+namespace vesper {
+
+// What an answer took.
+struct AnswerTimes {
+  double prompt_s = 0, answer_s = 0;
+  uint64_t n_prompt = 0, n_reused = 0, n_answer = 0;
+};
+
+struct Answer {
+  std::vector<int32_t> ids;  // the token that ended it included
+  std::vector<float> logprobs;
+  std::string text;
+  std::string end;  // "end", "stop", "limit" or "context"
+  AnswerTimes times;
+};
+
+using WriteText = std::function<void(std::string_view)>;
+
+// Answers the prompt in place 0, handing over the output as it comes (text, or what --print-ids and
+// --logprobs make of the tokens). Throws Error(kInput) if the prompt has no room.
+Answer run_answer(TextModel& model, const GenerateArguments& arguments,
+                  std::span<const int32_t> prompt, const WriteText& write);
+
+// Answers the prompts of --input, of which some run side by side; writes a line of JSON each, in
+// their order. Throws Error(kInput) naming the line.
+AnswerTimes run_batch(TextModel& model, const GenerateArguments& arguments, const WriteText& write);
+// The longest of --input's prompts, in tokens, and the greatest number of tokens wanted after one.
+uint32_t longest_of_batch(const TextModel& model, const GenerateArguments& arguments);
+
+// Perplexity as llama.cpp's llama-perplexity has it: the text in pieces of --ctx tokens (512), of
+// each of which the second half is scored.
+void run_perplexity(TextModel& model, const GenerateArguments& arguments, const WriteText& write);
+constexpr uint32_t kPerplexityCtx = 512;
+
+// Writes the logits after each token of the prompt as a NumPy file, f32 [n, n_vocab].
+void dump_logits(TextModel& model, const GenerateArguments& arguments,
+                 std::span<const int32_t> prompt);
+
+// Applies the instruction to each part of a text that is too long for the context, then to the
+// answers together, until one is left. `n_ctx`: of the loaded model. Writes the last answer.
+Answer run_map_reduce(TextModel& model, const GenerateArguments& arguments,
+                      const std::string& instruction, const std::string& text,
+                      const WriteText& write);
+
+// The ids of a prompt: `instruction` and the text that it is about, either of which may be empty.
+std::vector<int32_t> prompt_ids(const TextModel& model, const GenerateArguments& arguments,
+                                const std::string& instruction, const std::string& text);
+
+}  // namespace vesper

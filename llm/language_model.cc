@@ -1,0 +1,127 @@
+#include "llm/language_model.h"
+
+#include <cmath>
+
+#include "llm/weights/language_model_files.h"
+
+namespace vesper {
+namespace {
+
+LanguageModel::Options completed(const WeightProvider& provider, LanguageModel::Options options) {
+  check_language_model(provider);
+  if (options.n_ctx == 0) options.n_ctx = provider.language_model().n_positions;
+  return options;
+}
+
+KvCache::Shape cache_shape(const StackShape& stack, const LanguageModel::Options& options) {
+  KvCache::Shape shape;
+  shape.n_layers = stack.n_layers;
+  shape.n_kv_heads = stack.n_kv_heads;
+  shape.head_dim = stack.head_dim;
+  shape.n_sequences = options.n_sequences;
+  shape.n_positions = options.n_ctx;
+  shape.dtype = options.kv_dtype;
+  return shape;
+}
+
+bool last_of_period(uint32_t layer, uint32_t period) {
+  return period != 0 && layer % period == period - 1;
+}
+
+}  // namespace
+
+StackShape language_model_shape(const LanguageModelFacts& facts, const ArchDescriptor& arch,
+                                uint32_t n_ctx) {
+  StackShape shape;
+  shape.n_layers = facts.n_layers;
+  shape.d_model = facts.d_model;
+  shape.n_heads = facts.n_heads;
+  shape.n_kv_heads = facts.n_kv_heads;
+  shape.head_dim = facts.head_dim;
+  shape.d_ffn = facts.d_ffn;
+  shape.norm_epsilon = facts.norm_epsilon;
+  shape.interleaved_rope = facts.interleaved_rope;
+  shape.n_positions = n_ctx;
+  shape.attention_scale = facts.attention_scale;
+  shape.attention_soft_cap = facts.attention_soft_cap;
+  shape.norm_gain_offset = facts.norm_gain_offset;
+
+  RopeSettings rope = facts.rope;
+  const bool is_long = n_ctx > rope.original_positions;
+  const std::vector<float>& divisors = is_long ? facts.long_divisors : facts.short_divisors;
+  if (!divisors.empty()) rope.divisors = divisors;
+  shape.ropes.push_back(rope);
+  const float window_theta =
+      facts.window_rope_theta > 0 ? facts.window_rope_theta : arch.window_rope_theta;
+  if (window_theta > 0) {
+    RopeSettings plain;
+    plain.theta = window_theta;
+    plain.n_pairs = rope.n_pairs;
+    shape.ropes.push_back(plain);
+  }
+
+  for (uint32_t i = 0; i < facts.n_layers; ++i) {
+    LayerShape layer;
+    // With a period of 1 every layer has the window.
+    const bool has_window =
+        !facts.layer_has_window.empty()
+            ? facts.layer_has_window[i]
+            : arch.window_period == 1 ||
+                  (arch.window_period > 1 && !last_of_period(i, arch.window_period));
+    if (has_window) layer.window = facts.window;
+    const bool has_rope = !facts.layer_has_rope.empty() ? facts.layer_has_rope[i]
+                                                        : !last_of_period(i, arch.rope_free_period);
+    if (has_rope) layer.rope = has_window && window_theta > 0 ? 1 : 0;
+    shape.layers.push_back(layer);
+  }
+  return shape;
+}
+
+LanguageModel::LanguageModel(Device& device, const WeightProvider& provider, Compute compute,
+                             const Options& options)
+    : LanguageModel(device, provider, arch_descriptor(provider.language_model().arch), compute,
+                    completed(provider, options)) {}
+
+LanguageModel::LanguageModel(Device& device, const WeightProvider& provider,
+                             const ArchDescriptor& arch, Compute compute, const Options& options)
+    : options_(options),
+      n_vocab_(provider.language_model().n_vocab),
+      embedding_scale_(arch.scales_embedding
+                           ? std::sqrt(static_cast<float>(provider.language_model().d_model))
+                           : 1.0f),
+      logit_soft_cap_(provider.language_model().logit_soft_cap),
+      stack_(device, provider, arch,
+             language_model_shape(provider.language_model(), arch, options.n_ctx), compute,
+             WeightUse::kAnyRows, options.max_rows),
+      cache_(device, cache_shape(stack_.shape(), options)) {
+  const uint32_t d = stack_.shape().d_model;
+  const WeightUploader upload(device, provider, compute);
+  embedding_ = upload.matrix({{&provider.require("decoder.embed.weight")}}, WeightUse::kEmbedding);
+  const TensorView* untied = provider.find("decoder.output.weight");
+  output_ = untied ? upload.matrix({{untied}}, WeightUse::kAnyRows) : embedding_;
+  x_ = device.allocate(dtype_bytes(DType::kF32, uint64_t{options.max_rows} * d), "residual stream");
+  normed_ = device.allocate(
+      dtype_bytes(stack_.activation_dtype(), uint64_t{options.max_logit_rows} * d), "final norm");
+}
+
+void LanguageModel::emit_rows(DispatchTable& table, uint32_t n_rows, const Operand& rows) const {
+  const EmbedParams embed{n_rows, stack_.shape().d_model, embedding_.format, embedding_scale_};
+  emit::embed(table, "decoder.embed", embed, x_, rows, embedding_.data, {}, embedding_.scale);
+  TransformerStack::CausalContext context;
+  context.rows = rows;
+  context.self = &cache_;
+  stack_.emit_causal(table, n_rows, x_, context);
+}
+
+void LanguageModel::emit_logits(DispatchTable& table, uint32_t n_rows, const Operand& index,
+                                const Operand& out) const {
+  stack_.emit_final_norm(table, n_rows, normed_, stack_.activation_dtype(), x_, index);
+  emit_linear(table, "decoder.output", {output_, {}}, n_rows, out, DType::kF32, normed_,
+              stack_.activation_dtype());
+  if (logit_soft_cap_ > 0) {
+    emit::activation(table, "decoder.output.cap",
+                     {n_rows * n_vocab_, kActivationSoftCap, logit_soft_cap_}, out, out);
+  }
+}
+
+}  // namespace vesper

@@ -1,0 +1,145 @@
+// logit_bounds: one workgroup a sequence. A filter takes the tokens with the greatest values until
+// they are so many, or have so much probability: the value of the last is found by its bits, eight
+// at a time, from how much falls to each of 256 bins. Probabilities are added as whole numbers, in
+// three parts, so that their sum does not depend on the order.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "buffers.glsl"
+#include "reduce.glsl"
+
+layout(local_size_x_id = 0) in;
+
+layout(push_constant) uniform Push {
+  Address states, logits;
+  DrawParams p;
+};
+
+shared uint bins[3 * 256];
+
+uint start;              // of the sequence's logits
+float lowest, highest;   // logits that are left
+float greatest;          // of these
+float log_sum, entropy;  // of exp(logit - greatest), and of the distribution that it makes
+
+// Greater numbers have greater keys.
+uint key_of(float x) {
+  uint bits = floatBitsToUint(x);
+  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+}
+float value_of(uint key) {
+  return uintBitsToFloat((key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key);
+}
+
+bool is_left(float logit) {
+  return logit >= lowest && logit <= highest && logit > kMinusInfinity;
+}
+
+// Minus how far the surprise of a token is from the mean.
+float typicality(float logit) { return -abs(log_sum - (logit - greatest) - entropy); }
+
+float amount(uint bin, bool by_count) {
+  if (by_count) return float(bins[bin]);
+  return float(bins[bin]) / 8192.0 + float(bins[256 + bin]) / 134217728.0 +
+         float(bins[512 + bin]) / 2199023255552.0;
+}
+
+// The least value of those taken: `wanted` tokens, or that part of the probability.
+float select(bool by_count, bool by_typicality, float wanted) {
+  uint prefix = 0;
+  float taken = 0.0, target = wanted;
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    for (uint i = gl_LocalInvocationID.x; i < 3 * 256; i += gl_WorkGroupSize.x) bins[i] = 0;
+    barrier();
+    for (uint id = gl_LocalInvocationID.x; id < p.n_vocab; id += gl_WorkGroupSize.x) {
+      float logit = F32Buffer(logits).v[start + id];
+      if (!is_left(logit)) continue;
+      uint key = key_of(by_typicality ? typicality(logit) : logit);
+      if (shift < 24 && key >> (shift + 8) != prefix) continue;
+      uint bin = key >> shift & 255u;
+      if (by_count) {
+        atomicAdd(bins[bin], 1);
+      } else {
+        float part = exp(logit - greatest) * 8192.0;
+        atomicAdd(bins[bin], uint(part));
+        part = fract(part) * 16384.0;
+        if (uint(part) != 0) atomicAdd(bins[256 + bin], uint(part));
+        part = fract(part) * 16384.0;
+        if (uint(part) != 0) atomicAdd(bins[512 + bin], uint(part));
+      }
+    }
+    barrier();
+    if (shift == 24 && !by_count) {
+      float all = 0.0;
+      for (uint bin = 0; bin < 256; ++bin) all += amount(bin, by_count);
+      target = wanted * all;
+    }
+    uint last = 0;
+    for (uint bin = 255; bin > 0; --bin) {
+      float next = taken + amount(bin, by_count);
+      if (next >= target) {
+        last = bin;
+        break;
+      }
+      taken = next;
+    }
+    prefix = prefix << 8 | last;
+    barrier();
+  }
+  return value_of(prefix);
+}
+
+void find_greatest() {
+  float mine = kMinusInfinity;
+  for (uint id = gl_LocalInvocationID.x; id < p.n_vocab; id += gl_WorkGroupSize.x) {
+    float logit = F32Buffer(logits).v[start + id];
+    if (is_left(logit)) mine = max(mine, logit);
+  }
+  greatest = workgroup_max(mine);
+}
+
+void keep_typical(float wanted) {
+  float sum = 0.0, weighted = 0.0;
+  for (uint id = gl_LocalInvocationID.x; id < p.n_vocab; id += gl_WorkGroupSize.x) {
+    float logit = F32Buffer(logits).v[start + id];
+    if (!is_left(logit)) continue;
+    float weight = exp(logit - greatest);
+    sum += weight;
+    weighted += weight * (logit - greatest);
+  }
+  sum = workgroup_sum(sum);
+  log_sum = log(sum);
+  entropy = log_sum - workgroup_sum(weighted) / sum;
+  float least = select(false, true, wanted);
+  float least_logit = -kMinusInfinity, most_logit = kMinusInfinity;
+  for (uint id = gl_LocalInvocationID.x; id < p.n_vocab; id += gl_WorkGroupSize.x) {
+    float logit = F32Buffer(logits).v[start + id];
+    if (!is_left(logit) || typicality(logit) < least) continue;
+    least_logit = min(least_logit, logit);
+    most_logit = max(most_logit, logit);
+  }
+  lowest = -workgroup_max(-least_logit);
+  highest = workgroup_max(most_logit);
+  greatest = highest;
+}
+
+void main() {
+  uint s = gl_WorkGroupID.x;
+  GenerationState state = GenerationBuffer(states).v[s];
+  if (state.finished != 0) return;
+  start = s * p.n_vocab;
+  lowest = kMinusInfinity;
+  highest = -kMinusInfinity;
+  if (state.temperature > 0.0) {
+    find_greatest();
+    if (state.top_k > 0 && state.top_k < p.n_vocab) {
+      lowest = select(true, false, float(state.top_k));
+    }
+    if (state.typical_p < 1.0) keep_typical(state.typical_p);
+    if (state.top_p < 1.0) lowest = max(lowest, select(false, false, state.top_p));
+    if (state.min_p > 0.0) lowest = max(lowest, greatest + log(state.min_p));
+  }
+  if (gl_LocalInvocationID.x == 0) {
+    GenerationBuffer(states).v[s].lowest = lowest;
+    GenerationBuffer(states).v[s].highest = highest;
+  }
+}

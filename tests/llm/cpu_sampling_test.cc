@@ -1,0 +1,25 @@
+#include "tests/llm/cpu_fixture.h"
+#include "tests/llm/sampling_check.h"
+
+namespace vesper::testing {
+namespace {
+
+TEST(CpuSampling, DrawsAsEachSamplerIsDefined) {
+  const auto device = cpu();
+  // 2000 * 50 draws of each of 14 samplers.
+  test::SamplingCheck check(*device, 2000, 50);
+  test::check_every_sampler(check);
+}
+
+TEST(CpuSampling, TakesTheLikeliestAtTemperatureZero) {
+  const auto device = cpu();
+  test::SamplingCheck(*device, 10, 1).greedy();
+}
+
+TEST(CpuSampling, NotesTokensProbabilitiesAndEnds) {
+  const auto device = cpu();
+  test::SamplingCheck(*device, 500, 1).advances();
+}
+
+}  // namespace
+}  // namespace vesper::testing

@@ -1,0 +1,23 @@
+#include "tests/llm/sampling_check.h"
+#include "tests/llm/vulkan/device_fixture.h"
+
+namespace vesper {
+namespace {
+
+class Sampling : public VulkanTest {};
+
+TEST_F(Sampling, DrawsAsEachSamplerIsDefined) {
+  test::SamplingCheck check(device(), 500, 4);
+  test::check_every_sampler(check);
+}
+
+TEST_F(Sampling, TakesTheLikeliestAtTemperatureZero) {
+  test::SamplingCheck(device(), 10, 1).greedy();
+}
+
+TEST_F(Sampling, NotesTokensProbabilitiesAndEnds) {
+  test::SamplingCheck(device(), 500, 1).advances();
+}
+
+}  // namespace
+}  // namespace vesper
