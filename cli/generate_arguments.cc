@@ -1,11 +1,11 @@
 #include "cli/generate_arguments.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
 #include <limits>
 #include <string_view>
 
+#include "cli/command_line.h"
 #include "cli/embed_input.h"
 #include "cli/option_values.h"
 #include "cli/version.h"
@@ -76,9 +76,6 @@ std::pair<int32_t, float> parse_bias(const std::string& text) {
   return {static_cast<int32_t>(id), static_cast<float>(text[sign] == '-' ? -bias : bias)};
 }
 
-// CLI11 explains itself in up to two lines.
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 void check(GenerateArguments& arguments) {
   const auto fail = [](const std::string& message) { throw Error(ErrorKind::kUsage, message); };
   if (arguments.texts.size() > 1) {
@@ -112,22 +109,21 @@ GenerateCommand parse_generate_arguments(int argc, const char* const* argv) {
   GenerateCommand command;
   GenerateArguments& arguments = command.arguments;
   Sampling& sampling = arguments.sampling;
-  CLI::App app;
-  app.set_help_flag();
+  CommandLine line("generate");
   bool help = false, version = false;
   std::vector<std::string> biases;
-  app.add_flag("-h,--help", help);
-  app.add_flag("--version", version);
-  app.add_flag("--offline", arguments.offline);
-  app.add_flag("-v,--verbose", arguments.verbose);
-  app.add_flag("--no-chat", arguments.no_chat);
-  app.add_flag("--ignore-eos", arguments.ignore_end);
-  app.add_flag("--context-shift", arguments.context_shift);
-  app.add_flag("--print-ids", arguments.print_ids);
-  app.add_flag("--stats", arguments.stats);
+  line.add_question("-h,--help", help);
+  line.add_question("--version", version);
+  line.add_flag("--offline", arguments.offline);
+  line.add_flag("-v,--verbose", arguments.verbose);
+  line.add_flag("--no-chat", arguments.no_chat);
+  line.add_flag("--ignore-eos", arguments.ignore_end);
+  line.add_flag("--context-shift", arguments.context_shift);
+  line.add_flag("--print-ids", arguments.print_ids);
+  line.add_flag("--stats", arguments.stats);
   constexpr uint32_t kAny = std::numeric_limits<int32_t>::max();
   const auto option = [&](const char* names, std::function<void(const std::string&)> take) {
-    add_value(app, names, take);
+    line.add_value(names, take);
   };
   const auto count = [&](const char* names, const char* name, uint32_t least, uint32_t most,
                          auto& to) {
@@ -192,8 +188,8 @@ GenerateCommand parse_generate_arguments(int argc, const char* const* argv) {
     sampling.seed = static_cast<uint32_t>(
         parse_integer("--seed", text, 0, std::numeric_limits<uint32_t>::max()));
   });
-  add_repeated(app, "--logit-bias", biases);
-  add_repeated(app, "--stop", arguments.stops);
+  line.add_repeated("--logit-bias", biases);
+  line.add_repeated("--stop", arguments.stops);
   count("--logprobs", "--logprobs", 0, 1000, arguments.n_logprobs);
   option("--kv-type", [&](const std::string& text) {
     arguments.kv_dtype =
@@ -202,14 +198,8 @@ GenerateCommand parse_generate_arguments(int argc, const char* const* argv) {
   option("--device", [&](const std::string& text) { arguments.device = text; });
   option("--compute", [&](const std::string& text) { arguments.compute = text; });
   count("-t,--threads", "--threads", 1, 1024, arguments.threads);
-  add_texts(app, "texts", arguments.texts);
-  try {
-    parse_command_line(app, argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (!help && !version) {
-      throw Error(ErrorKind::kUsage, first_line(error.what()) + " (see generate --help)");
-    }
-  }
+  line.add_texts("texts", arguments.texts);
+  line.parse(argc, argv);
   if (help) {
     command.answer = kHelp;
     return command;
