@@ -16,11 +16,11 @@
 #include "cli/output.h"
 #include "cli/program.h"
 #include "cli/terminal_text.h"
-#include "embedder/sentence_tokenizer.h"
 #include "error/error.h"
 #include "llm/arch_descriptor.h"
 #include "llm/cpu/cpu_device.h"
 #include "llm/cpu/cpu_features.h"
+#include "llm/tokenizer/text_tokenizer.h"
 #include "llm/tokenizer/tokenizer.h"
 #include "llm/tokenizer/whisper_tokens.h"
 #include "llm/weights/text_encoder_model.h"
@@ -220,40 +220,40 @@ class Run {
     return 0;
   }
 
-  // Ids with the bytes that they stand for, or are spelled with.
+  // Ids with the bytes that they stand for. `kind`: of the tokenizer, in words.
   static std::vector<std::pair<int32_t, std::string>> tokens_of(const ModelDescription& model,
-                                                                const std::string& text) {
+                                                                const std::string& text,
+                                                                std::string& kind) {
     std::vector<std::pair<int32_t, std::string>> tokens;
-    switch (runs_as(model)) {
-      case RunnableKind::kWhisper: {
-        const auto special = WhisperTokens::of_vocabulary_size(model.provider->whisper().n_vocab);
-        const Tokenizer tokenizer(model.provider->vocabulary(), static_cast<uint32_t>(special.eot));
-        for (const int32_t id : tokenizer.encode(text)) {
-          tokens.emplace_back(id, tokenizer.bytes_of(id));
-        }
-        return tokens;
+    if (runs_as(model) == RunnableKind::kWhisper) {
+      const auto special = WhisperTokens::of_vocabulary_size(model.provider->whisper().n_vocab);
+      const Tokenizer tokenizer(model.provider->vocabulary(), static_cast<uint32_t>(special.eot));
+      for (const int32_t id : tokenizer.encode(text)) {
+        tokens.emplace_back(id, tokenizer.bytes_of(id));
       }
-      case RunnableKind::kTextEncoder: {
-        const SentenceTokenizer tokenizer{ModelFiles(
-            std::filesystem::is_directory(model.path) ? model.path : model.path.parent_path())};
-        for (const int32_t id : tokenizer.encode(text, UINT32_MAX).ids) {
-          tokens.emplace_back(id, tokenizer.spelling(id));
-        }
-        return tokens;
-      }
-      default:
-        throw Error(ErrorKind::kModel, model.path.string() +
-                                           ": expected a model whose tokenizer the engine knows "
-                                           "(Whisper, an encoder of text), found one of family \"" +
-                                           model.family + "\"");
+      kind = "byte-level BPE, Whisper";
+      return tokens;
     }
+    // A tokenizer can be looked at without weights that the engine reads.
+    const auto tokenizer =
+        model.provider != nullptr
+            ? open_text_tokenizer(*model.provider)
+            : open_text_tokenizer(ModelFiles(std::filesystem::is_directory(model.path)
+                                                 ? model.path
+                                                 : model.path.parent_path()));
+    for (const int32_t id : tokenizer->encode(text, true, true)) {
+      tokens.emplace_back(id, tokenizer->bytes_of(id));
+    }
+    kind = tokenizer->kind();
+    return tokens;
   }
 
   int tokenizer() {
     TextTable table(0b1);
     ReportJson json = ReportJson::array();
     table.add({"id", "token", "bytes"});
-    for (const auto& [id, bytes] : tokens_of(described(0), arguments_.text)) {
+    std::string kind;
+    for (const auto& [id, bytes] : tokens_of(described(0), arguments_.text, kind)) {
       std::string hex;
       for (const char c : bytes) {
         static constexpr std::string_view kDigits = "0123456789abcdef";
@@ -264,7 +264,10 @@ class Run {
       table.add({std::to_string(id), "\"" + escaped(bytes) + "\"", hex});
       json.push_back({{"id", id}, {"text", std::string(bytes)}, {"bytes", hex}});
     }
-    print([&] { return table.text(); }, [&] { return ReportJson{{"tokens", json}}; });
+    print([&] { return table.text(); },
+          [&] {
+            return ReportJson{{"tokenizer", kind}, {"tokens", json}};
+          });
     return 0;
   }
 

@@ -1,16 +1,13 @@
-// Texts to the token ids that an encoder of text takes, special tokens included: a model's
-// tokenizer.json (WordPiece or unigram), or BERT's vocab.txt, in the folder of its weights.
+// Texts to the token ids that an encoder of text takes, special tokens included, cut to what it has
+// room for.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "llm/tokenizer/unigram.h"
-#include "llm/tokenizer/word_piece.h"
-#include "llm/weights/mapped_file.h"
+#include "llm/tokenizer/text_tokenizer.h"
 
 namespace vesper {
 
@@ -22,37 +19,23 @@ struct TokenizedText {
 
 class SentenceTokenizer {
  public:
-  // Throws Error(kModel) if the folder has neither file, or one that the engine does not know.
-  explicit SentenceTokenizer(const ModelFiles& files);
+  // Of the files in the folder of a model's weights, or of an open model. Throws Error(kModel) if
+  // there is no tokenizer, or one that the engine does not know.
+  explicit SentenceTokenizer(const ModelFiles& files) : tokenizer_(open_text_tokenizer(files)) {}
+  explicit SentenceTokenizer(const WeightProvider& weights)
+      : tokenizer_(open_text_tokenizer(weights)) {}
 
   // At most `max_tokens` tokens, the special ones among them: the text's last ones are left out.
   TokenizedText encode(std::string_view text, uint32_t max_tokens) const;
 
   // The least max_tokens that leaves room for a token of the text.
   uint32_t least_tokens() const {
-    return static_cast<uint32_t>(before_.size() + after_.size()) + 1;
+    return static_cast<uint32_t>(tokenizer_->before().size() + tokenizer_->after().size()) + 1;
   }
-  uint32_t n_vocab() const;
-  // How the vocabulary spells a token that encode() gave: "##ing".
-  std::string spelling(int32_t id) const;
+  uint32_t n_vocab() const { return tokenizer_->n_vocab(); }
 
  private:
-  void read_tokenizer_json(const MappedFile& file);
-  void read_vocabulary_text(const ModelFiles& files);
-
-  // A token that stands for itself wherever a text has its spelling.
-  struct AddedToken {
-    std::string spelling;
-    int32_t id;
-  };
-
-  void encode_part(std::string_view text, std::vector<int32_t>& ids) const;
-
-  // One of the two.
-  std::unique_ptr<WordPiece> words_;
-  std::unique_ptr<Unigram> unigram_;
-  std::vector<AddedToken> added_;
-  std::vector<int32_t> before_, after_;  // what the model has around a text
+  std::unique_ptr<TextTokenizer> tokenizer_;
 };
 
 }  // namespace vesper

@@ -1,9 +1,7 @@
 #include "llm/tokenizer/byte_pair_encoding.h"
 
-#include <array>
-#include <cstdio>
-
 #include "error/error.h"
+#include "llm/tokenizer/byte_tokens.h"
 #include "llm/tokenizer/merge_neighbours.h"
 #include "llm/tokenizer/utf8_stream.h"
 
@@ -31,13 +29,7 @@ BytePairEncoding::BytePairEncoding(const TokenIndex& index,
     products_[pair_key(id_of(left), id_of(right))] = {static_cast<int32_t>(rank),
                                                       id_of(left + right.substr(prefix))};
   }
-  if (!settings.byte_fallback) return;
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    std::array<char, 8> spelling{};
-    std::snprintf(spelling.data(), spelling.size(), "<0x%02X>", byte);
-    const auto found = index.find(spelling.data());
-    byte_tokens_.push_back(found == index.end() ? -1 : found->second);
-  }
+  if (settings.byte_fallback) byte_tokens_ = byte_tokens_of(index);
 }
 
 void BytePairEncoding::encode(std::string_view piece, std::vector<int32_t>& ids) const {
@@ -69,11 +61,7 @@ void BytePairEncoding::encode(std::string_view piece, std::vector<int32_t>& ids)
       after_unknown = false;
       continue;
     }
-    bool has_bytes = !byte_tokens_.empty();
-    if (has_bytes) {
-      for (const char c : character) has_bytes &= byte_tokens_[static_cast<uint8_t>(c)] >= 0;
-    }
-    if (has_bytes) {
+    if (!byte_tokens_.empty()) {
       // The bytes of the character as its spelling has them: with a prefix there are more of them
       // than in the piece, and each must take a place there to count as a symbol.
       for (const char c : character) {

@@ -1,16 +1,22 @@
 #include "llm/tokenizer/gguf_tokenizer.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 
 #include "error/error.h"
 #include "llm/tokenizer/byte_level.h"
 #include "llm/tokenizer/byte_pair_encoding.h"
 #include "llm/tokenizer/end_tokens.h"
+#include "llm/tokenizer/normalizations.h"
+#include "llm/tokenizer/sentence_piece_model.h"
 #include "llm/tokenizer/text_splitters.h"
+#include "llm/tokenizer/tokenizer_json.h"
+#include "llm/tokenizer/word_piece.h"
 
 namespace vesper {
 namespace {
+
+constexpr std::string_view kSpace = "\u2581";
 
 // tokenizer.ggml.token_type: what kind of token one is.
 enum TokenType : int64_t {
@@ -22,8 +28,6 @@ enum TokenType : int64_t {
   kByte = 6,
 };
 
-constexpr size_t kMaxVocabulary = 4'000'000;
-
 class Reader {
  public:
   Reader(const std::string& name, const Gguf& gguf) : name_(name), gguf_(gguf) {}
@@ -33,9 +37,14 @@ class Reader {
     read_tokens();
     if (model == "gpt2") {
       read_byte_level();
+    } else if (model == "llama" || model == "gemma" || model == "t5") {
+      read_sentence_piece(model == "t5");
+    } else if (model == "bert") {
+      read_word_piece();
     } else {
       fail(model.empty() ? "expected a tokenizer in the metadata (tokenizer.ggml.model), found none"
-                         : "expected a tokenizer of kind gpt2, found \"" + model + "\"");
+                         : "expected a tokenizer of kind gpt2, llama, gemma, t5 or bert, found \"" +
+                               model + "\"");
     }
     read_special_ids();
     return std::move(parts_);
@@ -79,19 +88,6 @@ class Reader {
     }
   }
 
-  std::shared_ptr<const TokenIndex> index_of_spellings(
-      std::shared_ptr<const std::vector<std::string>> spellings) const {
-    auto index = std::shared_ptr<TokenIndex>(
-        new TokenIndex, [spellings](const TokenIndex* of_spellings) { delete of_spellings; });
-    index->reserve(spellings->size());
-    for (size_t id = 0; id < spellings->size(); ++id) {
-      if (!(*spellings)[id].empty()) {
-        index->insert_or_assign((*spellings)[id], static_cast<int32_t>(id));
-      }
-    }
-    return index;
-  }
-
   void read_byte_level() {
     const std::string pre(gguf_.find_string("tokenizer.ggml.pre").value_or(""));
     const PreTokenizerRow* row = find_pre_tokenizer(pre);
@@ -102,7 +98,7 @@ class Reader {
     for (const std::string_view pattern : row->patterns) {
       parts_.splitters.push_back(split_by_pattern(pattern, SplitBehavior::kIsolated, false));
     }
-    parts_.splitters.push_back(spell_bytes(truth("tokenizer.ggml.add_space_prefix", false)));
+    parts_.splitters.push_back(spell_bytes());
     for (size_t id = 0; id < parts_.spellings.size(); ++id) {
       parts_.bytes.push_back(types_[id] == kNormal ? bytes_of_byte_level(parts_.spellings[id])
                                                    : parts_.spellings[id]);
@@ -126,11 +122,78 @@ class Reader {
     }
     BytePairEncoding::Settings settings;
     settings.ignore_merges = row->ignore_merges;
-    const auto index =
-        index_of_spellings(std::make_shared<const std::vector<std::string>>(parts_.spellings));
+    const auto index = index_of_spellings(parts_.spellings);
     parts_.encode_piece =
         [index, model = std::make_shared<const BytePairEncoding>(*index, pairs, settings)](
             std::string_view piece, std::vector<int32_t>& ids) { model->encode(piece, ids); };
+  }
+
+  void read_sentence_piece(bool is_unigram) {
+    SentencePieceModel model;
+    const GgufValue* scores = gguf_.find("tokenizer.ggml.scores");
+    if (scores == nullptr || scores->n_elements != parts_.spellings.size()) {
+      fail("expected tokenizer.ggml.scores with " + std::to_string(parts_.spellings.size()) +
+           " scores");
+    }
+    GgufElements next(*scores);
+    GgufValue score;
+    for (size_t id = 0; next.next(score); ++id) {
+      SentencePiece piece;
+      piece.text = parts_.spellings[id];
+      piece.score = static_cast<float>(score.as_number().value_or(0));
+      if (!std::isfinite(piece.score)) fail("expected finite scores in tokenizer.ggml.scores");
+      if (types_[id] >= kNormal && types_[id] <= kByte) {
+        piece.type = static_cast<SentencePiece::Type>(types_[id]);
+      }
+      model.byte_fallback |= types_[id] == kByte;
+      model.pieces.push_back(std::move(piece));
+    }
+    model.is_bpe = !is_unigram;
+    model.unknown = special_id("unknown");
+    model.bos = model.eos = -1;
+    model.add_dummy_prefix = truth("tokenizer.ggml.add_space_prefix", true);
+    // llama.cpp takes the spaces of a BPE model's text as they are.
+    model.remove_extra_whitespaces =
+        is_unigram && truth("tokenizer.ggml.remove_extra_whitespaces", true);
+    if (const GgufValue* charsmap = gguf_.find("tokenizer.ggml.precompiled_charsmap")) {
+      if (charsmap->element_type != GgufType::kU8 && charsmap->element_type != GgufType::kI8) {
+        fail("expected tokenizer.ggml.precompiled_charsmap to be bytes");
+      }
+      model.charsmap.assign(charsmap->bytes.begin(), charsmap->bytes.end());
+    }
+    parts_ = tokenizer_of_sentence_piece(model);
+    adds_bos_ = !is_unigram;
+    adds_eos_ = is_unigram;
+  }
+
+  // Words begin with U+2581 and what goes on with a word has no sign; BERT's own files have them
+  // the other way about.
+  void read_word_piece() {
+    std::vector<std::string> vocabulary = parts_.spellings;
+    const bool has_signs = std::any_of(vocabulary.begin(), vocabulary.end(),
+                                       [](const auto& text) { return text.starts_with(kSpace); });
+    for (size_t id = 0; id < vocabulary.size(); ++id) {
+      std::string& text = vocabulary[id];
+      const bool begins_word = text.starts_with(kSpace);
+      if (begins_word) {
+        text.erase(0, kSpace.size());
+      } else if (has_signs && types_[id] == kNormal && !text.empty()) {
+        text.insert(0, "##");
+      }
+      const bool goes_on = text.starts_with("##");
+      parts_.bytes.push_back(types_[id] != kNormal ? text : goes_on ? text.substr(2) : " " + text);
+    }
+    const int32_t unknown = special_id("unknown");
+    WordPiece::Settings settings;
+    if (unknown >= 0) settings.unknown = vocabulary[static_cast<size_t>(unknown)];
+    parts_.kind = "WordPiece";
+    parts_.normalizations = {normalize_as_bert({})};
+    parts_.splitters = {split_at_white_space(), split_at_punctuation(SplitBehavior::kIsolated)};
+    parts_.drops_first_space = true;
+    parts_.encode_piece =
+        [words = std::make_shared<const WordPiece>(std::move(vocabulary), settings)](
+            std::string_view piece, std::vector<int32_t>& ids) { words->encode(piece, ids); };
+    is_bert_ = true;
   }
 
   bool truth(std::string_view key, bool otherwise) const {
@@ -160,18 +223,24 @@ class Reader {
     for (const AddedToken& token : parts_.added) {
       if (ends_an_answer(token.spelling)) parts_.ends.push_back(token.id);
     }
-    if (truth("tokenizer.ggml.add_bos_token", false) && parts_.bos >= 0) {
-      parts_.before.push_back(parts_.bos);
+    // BERT's begin and end have keys of their own in newer files.
+    const int32_t begin = is_bert_ && special_id("cls") >= 0 ? special_id("cls") : parts_.bos;
+    const int32_t end = is_bert_ ? special_id("seperator") : parts_.eos;  // [sic]
+    if (truth("tokenizer.ggml.add_bos_token", adds_bos_ || is_bert_) && begin >= 0) {
+      parts_.before.push_back(begin);
     }
-    if (truth("tokenizer.ggml.add_eos_token", false) && parts_.eos >= 0) {
-      parts_.after.push_back(parts_.eos);
+    if (truth(is_bert_ ? "tokenizer.ggml.add_sep_token" : "tokenizer.ggml.add_eos_token",
+              adds_eos_ || is_bert_) &&
+        end >= 0) {
+      parts_.after.push_back(end);
     }
   }
 
   const std::string& name_;
   const Gguf& gguf_;
   TokenizerParts parts_;
-  std::vector<int64_t> types_;  // by id
+  std::vector<int64_t> types_;                                  // by id
+  bool adds_bos_ = false, adds_eos_ = false, is_bert_ = false;  // where the file does not say
 };
 
 }  // namespace

@@ -1,25 +1,197 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include "error/error.h"
+#include "llm/tokenizer/end_tokens.h"
 #include "llm/tokenizer/gguf_tokenizer.h"
+#include "llm/tokenizer/normalizations.h"
+#include "llm/tokenizer/sentence_piece_model.h"
+#include "llm/tokenizer/text_splitters.h"
 #include "llm/tokenizer/text_tokenizer.h"
+#include "llm/tokenizer/tokenizer_json.h"
+#include "llm/tokenizer/word_piece.h"
+#include "llm/weights/json_file.h"
 #include "llm/weights/weight_provider.h"
 
 namespace vesper {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void fail(const std::string& name, const std::string& message) {
+  throw Error(ErrorKind::kModel, name + ": " + message);
+}
+
+// BERT's list of tokens, one a line. `config`: tokenizer_config.json, or null.
+TokenizerParts read_vocabulary_text(const MappedFile& file, const json& config) {
+  const std::string& name = file.name();
+  TokenizerParts parts;
+  std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  while (!text.empty()) {  // the last line's end may be missing
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    parts.spellings.emplace_back(line);
+    if (parts.spellings.size() > kMaxVocabulary) {
+      fail(name, "expected at most " + std::to_string(kMaxVocabulary) + " tokens");
+    }
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  BertNormalization normalization;
+  normalization.lower_case = truth_member(name, config, "do_lower_case", true);
+  normalization.strip_accents =
+      truth_member(name, config, "strip_accents", normalization.lower_case);
+  normalization.space_chinese_characters =
+      truth_member(name, config, "tokenize_chinese_chars", true);
+  parts.kind = "WordPiece";
+  parts.normalizations = {normalize_as_bert(normalization)};
+  parts.splitters = {split_at_white_space(), split_at_punctuation(SplitBehavior::kIsolated)};
+  const auto words = std::make_shared<const WordPiece>(parts.spellings, WordPiece::Settings{});
+  for (const char* spelling : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}) {
+    AddedToken token;
+    token.spelling = spelling;
+    token.id = words->find(spelling);
+    token.special = true;
+    if (token.id >= 0) parts.added.push_back(std::move(token));
+  }
+  for (const auto& [spelling, place] :
+       {std::pair("[CLS]", &parts.before), {"[SEP]", &parts.after}}) {
+    const int32_t id = words->find(spelling);
+    if (id < 0) fail(name, std::string("expected a token ") + spelling + ", found none");
+    place->push_back(id);
+  }
+  parts.encode_piece = [words](std::string_view piece, std::vector<int32_t>& ids) {
+    words->encode(piece, ids);
+  };
+  const json decoder = {{"type", "WordPiece"}};
+  read_json_decoder(name, &decoder, parts);
+  return parts;
+}
+
+// What tokenizer_config.json, config.json and generation_config.json say of special tokens.
+class SpecialTokens {
+ public:
+  SpecialTokens(const ModelFiles& files, TokenizerParts& parts) : files_(files), parts_(parts) {}
+
+  void read(const json& config) {
+    const std::string name = (files_.folder() / "tokenizer_config.json").string();
+    // Without a tokenizer.json, added tokens stand here.
+    const json* decoder = find_member(config, "added_tokens_decoder");
+    if (parts_.added.empty() && decoder != nullptr && decoder->is_object()) {
+      for (const auto& [id, entry] : decoder->items()) add_token(name, id, entry);
+    }
+    take_named(name, config, "bos_token", parts_.bos);
+    take_named(name, config, "eos_token", parts_.eos);
+    take_named(name, config, "pad_token", parts_.pad);
+    for (const char* file_name : {"generation_config.json", "config.json"}) {
+      if (!files_.has(file_name)) continue;
+      const auto file = files_.open(file_name);
+      const json root = parse_json(*file);
+      if (const json* eos = find_member(root, "eos_token_id")) {
+        for (const json& id : eos->is_array() ? *eos : json::array({*eos})) {
+          const int32_t end = json_token_id(file->name(), id);
+          // A model may have more rows than its tokenizer has tokens.
+          if (static_cast<size_t>(end) < parts_.spellings.size()) parts_.ends.push_back(end);
+        }
+      }
+    }
+    for (const AddedToken& token : parts_.added) {
+      if (ends_an_answer(token.spelling)) parts_.ends.push_back(token.id);
+    }
+  }
+
+ private:
+  void add_token(const std::string& name, const std::string& id, const json& entry) {
+    AddedToken token;
+    token.spelling = text_member(name, entry, "content", "");
+    token.special = truth_member(name, entry, "special", false);
+    token.takes_before = truth_member(name, entry, "lstrip", false);
+    token.takes_after = truth_member(name, entry, "rstrip", false);
+    token.single_word = truth_member(name, entry, "single_word", false);
+    int64_t number = -1;
+    if (id.size() < 8 && id.find_first_not_of("0123456789") == std::string::npos && !id.empty()) {
+      number = std::stoll(id);
+    }
+    if (number < 0 || number >= static_cast<int64_t>(kMaxVocabulary) || token.spelling.empty()) {
+      fail(name, "expected added tokens by id, with their content; found " + shown_json(&entry));
+    }
+    token.id = static_cast<int32_t>(number);
+    const auto place = static_cast<size_t>(number);
+    if (place >= parts_.spellings.size()) {
+      parts_.spellings.resize(place + 1);
+      parts_.bytes.resize(place + 1);
+    }
+    parts_.spellings[place] = parts_.bytes[place] = token.spelling;
+    parts_.added.push_back(std::move(token));
+  }
+
+  // A token that is named by its spelling, or by an object that has it.
+  void take_named(const std::string& name, const json& config, const char* key, int32_t& id) {
+    const json* member = find_member(config, key);
+    if (member == nullptr) return;
+    const std::string spelling = member->is_object() ? text_member(name, *member, "content", "")
+                                                     : text_member(name, config, key, "");
+    const auto found = std::find(parts_.spellings.begin(), parts_.spellings.end(), spelling);
+    if (found != parts_.spellings.end() && !spelling.empty()) {
+      id = static_cast<int32_t>(found - parts_.spellings.begin());
+    }
+  }
+
+  const ModelFiles& files_;
+  TokenizerParts& parts_;
+};
+
+// Errors of the tokenizer's own parts do not know the file.
+template <typename Make>
+std::unique_ptr<TextTokenizer> named(const std::string& name, const Make& make) try {
+  return std::make_unique<TextTokenizer>(make());
+} catch (const Error& error) {
+  const std::string message = error.what();
+  if (message.starts_with(name)) throw;
+  throw Error(error.kind(), name + ": " + message);
+}
+
+}  // namespace
+
+std::unique_ptr<TextTokenizer> open_text_tokenizer(const ModelFiles& files) {
+  const std::string folder = files.folder().string();
+  const json config = files.has("tokenizer_config.json")
+                          ? parse_json(*files.open("tokenizer_config.json"))
+                          : json::object();
+  return named(folder, [&] {
+    TokenizerParts parts;
+    if (files.has("tokenizer.json")) {
+      const auto file = files.open("tokenizer.json");
+      parts = read_tokenizer_json(file->name(), parse_json(*file));
+    } else if (files.has("tokenizer.model")) {
+      const auto file = files.open("tokenizer.model");
+      parts = tokenizer_of_sentence_piece(read_sentence_piece_model(file->name(), file->bytes()));
+      if (truth_member(folder, config, "add_bos_token", true) && parts.bos >= 0) {
+        parts.before.push_back(parts.bos);
+      }
+      if (truth_member(folder, config, "add_eos_token", false) && parts.eos >= 0) {
+        parts.after.push_back(parts.eos);
+      }
+    } else if (files.has("vocab.txt")) {
+      parts = read_vocabulary_text(*files.open("vocab.txt"), config);
+    } else {
+      fail(folder,
+           "expected tokenizer.json, tokenizer.model or vocab.txt beside the weights, found none "
+           "(token ids can be given instead of text)");
+    }
+    SpecialTokens(files, parts).read(config);
+    return parts;
+  });
+}
 
 std::unique_ptr<TextTokenizer> open_text_tokenizer(const WeightProvider& weights) {
   const std::string name = weights.path().string();
-  if (weights.gguf() == nullptr) {
-    throw Error(ErrorKind::kModel, name +
-                                       ": expected a tokenizer in GGUF metadata, found a model "
-                                       "in format " +
-                                       std::string(weights.format()));
+  if (weights.gguf() != nullptr) {
+    return named(name, [&] { return read_gguf_tokenizer(name, *weights.gguf()); });
   }
-  try {
-    return std::make_unique<TextTokenizer>(read_gguf_tokenizer(name, *weights.gguf()));
-  } catch (const Error& error) {
-    const std::string message = error.what();
-    if (message.starts_with(name)) throw;
-    throw Error(error.kind(), name + ": " + message);
-  }
+  std::error_code error;
+  const bool is_folder = std::filesystem::is_directory(weights.path(), error);
+  return open_text_tokenizer(ModelFiles(is_folder ? weights.path() : weights.path().parent_path()));
 }
 
 }  // namespace vesper

@@ -18,12 +18,31 @@ std::string message_of(int code) {
   return reinterpret_cast<const char*>(text);
 }
 
-// \s and \S spelt as Unicode's property, inside character classes too.
-std::string with_unicode_white_space(std::string_view pattern) {
+// \s, \S and \w spelt as Unicode's properties, inside character classes too: those of PCRE2 differ
+// from the ones that tokenizers are trained with. A class in a class, which Oniguruma has and PCRE2
+// does not, is made one with it.
+std::string with_unicode_classes(std::string_view pattern) {
+  constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
   std::string out;
+  size_t n_classes = 0;  // around this place
   for (size_t i = 0; i < pattern.size(); ++i) {
+    const bool in_class = n_classes > 0;
     if (pattern[i] != '\\' || i + 1 == pattern.size()) {
-      out += pattern[i];
+      const bool opens = pattern[i] == '[' && (!in_class || i + 1 == pattern.size() ||
+                                               (pattern[i + 1] != ':' && pattern[i + 1] != '^'));
+      const bool closes = pattern[i] == ']' && in_class;
+      if (opens) ++n_classes;
+      if (closes) --n_classes;
+      // A class in a class is one with it.
+      const bool is_inner = (opens && in_class) || (closes && n_classes > 0);
+      if (!is_inner) out += pattern[i];
+      // A bracket in first place closes nothing.
+      if (opens && !in_class) {
+        while (i + 1 < pattern.size() && (pattern[i + 1] == '^' || pattern[i + 1] == ']')) {
+          out += pattern[++i];
+          if (pattern[i] == ']') break;
+        }
+      }
       continue;
     }
     const char escaped = pattern[++i];
@@ -31,6 +50,10 @@ std::string with_unicode_white_space(std::string_view pattern) {
       out += "\\p{White_Space}";
     } else if (escaped == 'S') {
       out += "\\P{White_Space}";
+    } else if (escaped == 'w') {
+      out += in_class ? std::string(kWord) : "[" + std::string(kWord) + "]";
+    } else if (escaped == 'W' && !in_class) {
+      out += "[^" + std::string(kWord) + "]";
     } else {
       out += '\\';
       out += escaped;
@@ -83,7 +106,7 @@ Pattern::Pattern(std::string_view pattern, const std::string& where, ErrorKind k
   compiled_->kind = kind;
   int error = 0;
   PCRE2_SIZE offset = 0;
-  const std::string spelt = with_unicode_white_space(pattern);
+  const std::string spelt = with_unicode_classes(pattern);
   compiled_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(spelt.data()), spelt.size(),
                                   PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
                                   &error, &offset, nullptr);

@@ -12,8 +12,8 @@
 namespace vesper {
 
 // Unicode's classes (\p{L}, \d, \w) throughout. \s is Unicode's White_Space, as in the regular
-// expressions that tokenizers are trained with (PCRE2's own has U+180E too), and `^` and `$` match
-// at every line, as in Oniguruma. Safe to use from several threads at once.
+// expressions that tokenizers are trained with (PCRE2's own has U+180E too), \w has marks as well,
+// and `^` and `$` match at every line, as in Oniguruma. Safe to use from several threads at once.
 class Pattern {
  public:
   // Throws Error(kind), beginning with `where`, if it is no pattern of PCRE2.

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "error/error.h"
+#include "llm/tokenizer/utf8_stream.h"
 
 namespace vesper {
 namespace {
@@ -58,6 +59,37 @@ bool PrecompiledNormalizer::replace(std::string_view part, std::string& out) con
     return true;
   }
   return false;
+}
+
+std::string PrecompiledNormalizer::normalize_longest(std::string_view text) const {
+  if (units_.empty()) return std::string(text);
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    size_t n_taken = 0, text_at = 0;
+    size_t node = offset_of(units_[0]);
+    for (size_t i = 0; i < text.size(); ++i) {
+      const auto byte = static_cast<unsigned char>(text[i]);
+      node ^= byte;
+      if (byte == 0 || node >= units_.size()) break;
+      const uint32_t unit = units_[node];
+      if (label_of(unit) != byte) break;
+      node ^= offset_of(unit);
+      if (!has_leaf(unit)) continue;
+      const uint32_t at = node < units_.size() ? value_of(units_[node]) : UINT32_MAX;
+      if (at >= texts_.size()) break;
+      n_taken = i + 1;
+      text_at = at;
+    }
+    if (n_taken > 0) {
+      out += texts_.c_str() + text_at;
+    } else {
+      n_taken = character_bytes(text, 0);
+      out += text.substr(0, n_taken);
+    }
+    text.remove_prefix(n_taken);
+  }
+  return out;
 }
 
 std::string PrecompiledNormalizer::normalize(std::string_view text) const {

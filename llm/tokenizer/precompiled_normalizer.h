@@ -19,6 +19,10 @@ class PrecompiledNormalizer {
   // where the table has it, else each of its code points, as Hugging Face's tokenizers do.
   std::string normalize(std::string_view text) const;
 
+  // The same as SentencePiece itself does it: at each place the longest text that the table has, or
+  // a character as it is.
+  std::string normalize_longest(std::string_view text) const;
+
  private:
   // Appends what stands for `part`; false if the table has nothing for it.
   bool replace(std::string_view part, std::string& out) const;

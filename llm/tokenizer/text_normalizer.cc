@@ -6,22 +6,12 @@
 #include <cstdint>
 
 #include "error/error.h"
+#include "llm/tokenizer/unicode.h"
+#include "llm/tokenizer/unicode_versions.h"
 #include "llm/tokenizer/utf8_stream.h"
 
 namespace vesper {
 namespace {
-
-bool is_white_space(utf8proc_int32_t c) {
-  if (c == ' ' || c == '\t' || c == '\n' || c == '\r') return true;
-  switch (utf8proc_category(c)) {
-    case UTF8PROC_CATEGORY_ZS:
-    case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
-      return true;
-    default:
-      return c == 0x85 || c == 0x0b || c == 0x0c;
-  }
-}
 
 // Characters of general category C (control, format, private use) but unassigned ones, which newer
 // versions of Unicode may have assigned, and but those
@@ -39,13 +29,9 @@ bool is_control(utf8proc_int32_t c) {
   }
 }
 
-bool is_punctuation(utf8proc_int32_t c) {
-  if (c < 128) {
-    return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) ||
-           (c >= 123 && c <= 126);
-  }
-  const utf8proc_category_t category = utf8proc_category(c);
-  return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
+bool is_newer_mark(utf8proc_int32_t c) {
+  const auto character = static_cast<char32_t>(c);
+  return is_mark_of_unicode_9(character) || is_mark_since_unicode_10(character);
 }
 
 // The blocks of CJK ideographs, as BERT's code has them.
@@ -64,42 +50,20 @@ bool is_chinese(utf8proc_int32_t c) {
   return false;
 }
 
-class Words {
- public:
-  explicit Words(const std::function<void(std::string_view)>& word) : word_(word) {}
-
-  void add(utf8proc_int32_t c) {
-    if (is_white_space(c)) return end();
-    const bool alone = is_punctuation(c);
-    if (alone) end();
-    std::array<utf8proc_uint8_t, 4> bytes{};
-    const utf8proc_ssize_t n = utf8proc_encode_char(c, bytes.data());
-    text_.append(reinterpret_cast<const char*>(bytes.data()), static_cast<size_t>(n));
-    if (alone) end();
-  }
-  void end() {
-    if (!text_.empty()) word_(text_);
-    text_.clear();
-  }
-
- private:
-  const std::function<void(std::string_view)>& word_;
-  std::string text_;
-};
-
 }  // namespace
 
-void split_bert_words(std::string_view text, const BertNormalization& normalization,
-                      const std::function<void(std::string_view)>& word) {
-  Words words(word);
+std::string bert_normalized(std::string_view text, const BertNormalization& normalization) {
+  std::string out;
+  out.reserve(text.size());
+  const auto add = [&](utf8proc_int32_t c) { append_character(static_cast<char32_t>(c), out); };
   const auto lower = [&](utf8proc_int32_t c) {
-    if (!normalization.lower_case) return words.add(c);
+    if (!normalization.lower_case) return add(c);
     // Full lower case, whose only longer one this is.
     if (c == 0x130) {
-      words.add('i');
-      return words.add(0x307);
+      add('i');
+      return add(0x307);
     }
-    words.add(utf8proc_tolower(c));
+    add(utf8proc_tolower(c));
   };
   const auto decompose = [&](utf8proc_int32_t c) {
     if (!normalization.strip_accents || c < 128) return lower(c);
@@ -109,24 +73,23 @@ void split_bert_words(std::string_view text, const BertNormalization& normalizat
         c, parts.data(), parts.size(),
         static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_STABLE), nullptr);
     for (utf8proc_ssize_t i = 0; i < n && i < static_cast<utf8proc_ssize_t>(parts.size()); ++i) {
-      if (utf8proc_category(parts[static_cast<size_t>(i)]) != UTF8PROC_CATEGORY_MN) {
-        lower(parts[static_cast<size_t>(i)]);
-      }
+      const utf8proc_int32_t part = parts[static_cast<size_t>(i)];
+      if (utf8proc_category(part) != UTF8PROC_CATEGORY_MN || is_newer_mark(part)) lower(part);
     }
   };
   const auto take = [&](utf8proc_int32_t c) {
     if (c < 128) {  // the common case, in short
-      if (c >= 'a' && c <= 'z') return words.add(c);
-      if (c >= 'A' && c <= 'Z') return words.add(normalization.lower_case ? c + 'a' - 'A' : c);
+      if (c >= 'a' && c <= 'z') return add(c);
+      if (c >= 'A' && c <= 'Z') return add(normalization.lower_case ? c + 'a' - 'A' : c);
     }
     if (normalization.clean_text) {
       if (c == 0 || c == 0xfffd || is_control(c)) return;
-      if (is_white_space(c)) return words.add(' ');
+      if (is_white_space(static_cast<char32_t>(c))) return add(' ');
     }
     if (normalization.space_chinese_characters && is_chinese(c)) {
-      words.add(' ');
+      add(' ');
       decompose(c);
-      return words.add(' ');
+      return add(' ');
     }
     decompose(c);
   };
@@ -147,7 +110,7 @@ void split_bert_words(std::string_view text, const BertNormalization& normalizat
   } else {
     each_character(valid_utf8(text));
   }
-  words.end();
+  return out;
 }
 
 }  // namespace vesper

@@ -1,8 +1,6 @@
-// What a tokenizer does to a text before it cuts it into words: BERT's normalizer and
-// pre-tokenizer. In comes UTF-8, out go words of normalized UTF-8.
+// BERT's normalization of a text.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 
@@ -16,10 +14,7 @@ struct BertNormalization {
   bool lower_case = true;
 };
 
-// Calls `word` for each word: runs between white space, in which every punctuation mark (Unicode's,
-// and each ASCII sign that is no letter or digit) is a word by itself. Bytes that are no UTF-8
-// count as U+FFFD, which cleaning removes.
-void split_bert_words(std::string_view text, const BertNormalization& normalization,
-                      const std::function<void(std::string_view)>& word);
+// Bytes that are no UTF-8 count as U+FFFD, which cleaning removes.
+std::string bert_normalized(std::string_view text, const BertNormalization& normalization);
 
 }  // namespace vesper

@@ -2,6 +2,8 @@
 
 #include "llm/tokenizer/byte_level.h"
 #include "llm/tokenizer/pattern.h"
+#include "llm/tokenizer/unicode.h"
+#include "llm/tokenizer/unicode_versions.h"
 
 namespace vesper {
 namespace {
@@ -96,10 +98,73 @@ PieceSplitter split_by_pattern(std::string_view pattern, SplitBehavior behavior,
   };
 }
 
-PieceSplitter spell_bytes(bool add_prefix_space) {
-  return [add_prefix_space](const TextPiece& piece, std::vector<TextPiece>& out) {
-    const bool prefixed = add_prefix_space && !piece.text.starts_with(' ');
-    out.push_back({byte_level_of_bytes(prefixed ? " " + piece.text : piece.text), piece.at_start});
+namespace {
+
+// Characters for which `separates` says so are separators, each by itself.
+template <typename Separates>
+std::vector<Part> parts_by_character(std::string_view text, const Separates& separates) {
+  std::vector<Part> parts;
+  size_t begin = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t from = at;
+    if (!separates(next_character(text, at))) continue;
+    if (from > begin) parts.push_back({begin, from, false});
+    parts.push_back({from, at, true});
+    begin = at;
+  }
+  if (begin < text.size()) parts.push_back({begin, text.size(), false});
+  return parts;
+}
+
+}  // namespace
+
+PieceSplitter split_at_spaces(std::string replacement, SpacePrefix prefix, bool split) {
+  return [replacement = std::move(replacement), prefix, split](const TextPiece& piece,
+                                                               std::vector<TextPiece>& out) {
+    if (piece.text.empty()) return;
+    TextPiece replaced{"", piece.at_start};
+    for (const char c : piece.text) {
+      if (c == ' ') {
+        replaced.text += replacement;
+      } else {
+        replaced.text += c;
+      }
+    }
+    const bool prefixes =
+        prefix == SpacePrefix::kAlways || (prefix == SpacePrefix::kFirst && piece.at_start);
+    if (prefixes && !replaced.text.starts_with(replacement)) replaced.text.insert(0, replacement);
+    if (!split) {
+      out.push_back(std::move(replaced));
+      return;
+    }
+    size_t at = 0;
+    const char32_t sign = next_character(replacement, at);
+    append_parts(replaced, parts_by_character(replaced.text, [&](char32_t c) { return c == sign; }),
+                 SplitBehavior::kMergedWithNext, out);
+  };
+}
+
+PieceSplitter split_at_white_space() {
+  return [](const TextPiece& piece, std::vector<TextPiece>& out) {
+    append_parts(piece, parts_by_character(piece.text, is_white_space), SplitBehavior::kRemoved,
+                 out);
+  };
+}
+
+PieceSplitter split_at_punctuation(SplitBehavior behavior) {
+  return [behavior](const TextPiece& piece, std::vector<TextPiece>& out) {
+    const auto is_sign = [](char32_t c) {
+      const bool is_ascii = (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) ||
+                            (c >= 123 && c <= 126);
+      return is_ascii || (is_punctuation(c) && !is_punctuation_since_unicode_9(c));
+    };
+    append_parts(piece, parts_by_character(piece.text, is_sign), behavior, out);
+  };
+}
+
+PieceSplitter spell_bytes() {
+  return [](const TextPiece& piece, std::vector<TextPiece>& out) {
+    out.push_back({byte_level_of_bytes(piece.text), piece.at_start});
   };
 }
 

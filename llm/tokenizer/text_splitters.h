@@ -23,8 +23,16 @@ enum class SplitBehavior {
 // that are no UTF-8 are pieces by themselves. Throws Error(kModel) if it is no pattern.
 PieceSplitter split_by_pattern(std::string_view pattern, SplitBehavior behavior, bool invert);
 
+// SentencePiece's words: U+2581 (or another sign) in place of every space, and before the text.
+enum class SpacePrefix { kAlways, kFirst, kNever };  // of every piece, of the whole text's start
+PieceSplitter split_at_spaces(std::string replacement, SpacePrefix prefix, bool split);
+// At white space, which is left out.
+PieceSplitter split_at_white_space();
+// Around each sign of punctuation: Unicode's, and ASCII's that are no letter or digit.
+PieceSplitter split_at_punctuation(SplitBehavior behavior);
+
 // Writes each byte as its character of the byte-level spelling (llm/tokenizer/byte_level.h).
-PieceSplitter spell_bytes(bool add_prefix_space);
+PieceSplitter spell_bytes();
 
 // The patterns by which the families' own tokenizers cut text, one after the other, by the name
 // that GGUF files give them (tokenizer.ggml.pre: "gpt2", "llama-bpe", "qwen2").

@@ -46,6 +46,7 @@ struct TokenizerParts {
   std::vector<int32_t> before, after;  // special tokens around a text
   int32_t bos = -1, eos = -1, pad = -1, unknown = -1;
   std::vector<int32_t> ends;  // what ends an answer besides eos
+  bool knows_bytes = false;   // any bytes can be encoded, without a normalization that needs UTF-8
   // A text's first token loses the space that its spelling begins with when it is decoded.
   bool drops_first_space = false;
 };
@@ -120,5 +121,8 @@ class TextStream {
 // The tokenizer of an open model: from its GGUF metadata, or from the files beside its weights.
 // Throws Error(kModel) if there is none, or one that the engine does not know.
 std::unique_ptr<TextTokenizer> open_text_tokenizer(const WeightProvider& weights);
+// The same for a folder of files: tokenizer.json, tokenizer.model or vocab.txt, and what
+// tokenizer_config.json and generation_config.json say of special tokens.
+std::unique_ptr<TextTokenizer> open_text_tokenizer(const ModelFiles& files);
 
 }  // namespace vesper

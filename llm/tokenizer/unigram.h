@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "llm/tokenizer/precompiled_normalizer.h"
+#include "llm/tokenizer/sentence_piece.h"
 
 namespace vesper {
 
@@ -18,35 +18,32 @@ class Unigram {
   struct Piece {
     std::string text;
     double score = 0;  // logarithm of its probability
+    // Only normal and user-defined ones are found in a text. A tokenizer.json knows no types.
+    SentencePiece::Type type = SentencePiece::Type::kNormal;
   };
-  struct Settings {
-    std::string charsmap;                           // see PrecompiledNormalizer
-    bool strips_start = false, strips_end = false;  // of white space
-    bool joins_spaces = true;                       // runs of spaces count as one
-    bool splits_white_space = true;  // words are cut at white space of any kind, else at spaces
-    bool prefixes_words = true;      // a text's first word gets the sign of a space too
-  };
-  // `pieces` by token id; `unknown` is the id of what no piece has. Throws Error(kModel).
-  Unigram(std::vector<Piece> pieces, int32_t unknown, const Settings& settings);
+  // `pieces` by token id; `unknown` is the id of what no piece has, -1 if that is left out.
+  // `byte_fallback`: what no piece has becomes <0x00> pieces, if all are there. Throws
+  // Error(kModel).
+  Unigram(std::vector<Piece> pieces, int32_t unknown, bool byte_fallback);
   Unigram(const Unigram&) = delete;  // the index points into the pieces
   Unigram& operator=(const Unigram&) = delete;
 
-  // Appends the tokens of a text, without the special ones that a model puts around it.
-  void encode(std::string_view text, std::vector<int32_t>& ids) const;
+  // Appends the tokens of a normalized piece of text, U+2581 for its spaces. Valid UTF-8.
+  void encode(std::string_view word, std::vector<int32_t>& ids) const;
 
   size_t n_pieces() const { return pieces_.size(); }
   const std::string& piece(int32_t id) const { return pieces_[static_cast<size_t>(id)].text; }
 
  private:
-  void encode_word(std::string_view word, std::vector<int32_t>& ids) const;
+  // Appends what stands for characters that no piece has.
+  void encode_unknown(std::string_view characters, std::vector<int32_t>& ids) const;
 
   std::vector<Piece> pieces_;
   int32_t unknown_;
-  Settings settings_;
-  PrecompiledNormalizer normalizer_;
   std::unordered_map<std::string_view, int32_t> id_of_;
   size_t longest_ = 0;  // bytes of the longest piece
   double unknown_score_ = 0;
+  std::vector<int32_t> byte_pieces_;  // of <0x00> to <0xFF>; empty if one is missing
 };
 
 }  // namespace vesper

@@ -35,7 +35,7 @@ int32_t WordPiece::find(std::string_view spelling) const {
   return found == id_of_.end() ? -1 : found->second;
 }
 
-void WordPiece::encode_word(std::string_view word, std::vector<int32_t>& ids) const {
+void WordPiece::encode(std::string_view word, std::vector<int32_t>& ids) const {
   const auto n_characters = std::count_if(word.begin(), word.end(), is_character_start);
   if (n_characters > static_cast<std::ptrdiff_t>(settings_.max_word_characters)) {
     ids.push_back(unknown_);
@@ -59,11 +59,6 @@ void WordPiece::encode_word(std::string_view word, std::vector<int32_t>& ids) co
     ids.push_back(found->second);
     at = end;
   }
-}
-
-void WordPiece::encode(std::string_view text, std::vector<int32_t>& ids) const {
-  split_bert_words(text, settings_.normalization,
-                   [&](std::string_view word) { encode_word(word, ids); });
 }
 
 }  // namespace vesper

@@ -9,14 +9,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "llm/tokenizer/text_normalizer.h"
-
 namespace vesper {
 
 class WordPiece {
  public:
   struct Settings {
-    BertNormalization normalization;
     std::string continuation = "##";     // what continuations begin with in the vocabulary
     std::string unknown = "[UNK]";       // the token of a word that cannot be put together
     uint32_t max_word_characters = 100;  // longer words are unknown
@@ -26,16 +23,14 @@ class WordPiece {
   WordPiece(const WordPiece&) = delete;  // the indexes point into the vocabulary
   WordPiece& operator=(const WordPiece&) = delete;
 
-  // Appends the tokens of a text, without the special ones that a model puts around it.
-  void encode(std::string_view text, std::vector<int32_t>& ids) const;
+  // Appends the tokens of a word of UTF-8.
+  void encode(std::string_view word, std::vector<int32_t>& ids) const;
 
   // The token of exactly this spelling, or -1.
   int32_t find(std::string_view spelling) const;
   const std::vector<std::string>& vocabulary() const { return vocabulary_; }
 
  private:
-  void encode_word(std::string_view word, std::vector<int32_t>& ids) const;
-
   Settings settings_;
   std::vector<std::string> vocabulary_;
   std::unordered_map<std::string_view, int32_t> id_of_;

@@ -39,18 +39,37 @@ bool is_too_deep(std::span<const uint8_t> text) {
   throw Error(ErrorKind::kModel, name + ": " + message);
 }
 
-// A value in a message: short, and ASCII whatever the file holds.
-std::string shown(const json& value) {
-  const std::string text = value.dump(-1, ' ', true);
-  return text.size() <= 60 ? text : text.substr(0, 60) + "...";
-}
-
 bool is_count(const json& value) {
   return value.is_number_unsigned() &&
          value.get<uint64_t>() <= std::numeric_limits<uint32_t>::max();
 }
 
 }  // namespace
+
+std::string shown_json(const json* value) {
+  if (value == nullptr) return "none";
+  const std::string text = value->dump(-1, ' ', true, json::error_handler_t::replace);
+  return text.size() <= 60 ? text : text.substr(0, 60) + "...";
+}
+
+std::string text_member(const std::string& name, const json& object, const char* key,
+                        const std::string& otherwise) {
+  const json* value = find_member(object, key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_string()) {
+    fail(name, std::string("expected ") + key + " to be a text, found " + shown_json(value));
+  }
+  return value->get<std::string>();
+}
+
+bool truth_member(const std::string& name, const json& object, const char* key, bool otherwise) {
+  const json* value = find_member(object, key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_boolean()) {
+    fail(name, std::string("expected ") + key + " to be true or false, found " + shown_json(value));
+  }
+  return value->get<bool>();
+}
 
 json parse_json(const std::string& name, std::span<const uint8_t> text) {
   if (is_too_deep(text)) {
@@ -82,7 +101,7 @@ std::vector<int32_t> id_list(const std::string& name, const json& object, const 
   ids.reserve(list->size());
   for (const json& value : *list) {
     if (!is_count(value) || value.get<uint64_t>() > std::numeric_limits<int32_t>::max()) {
-      fail(name, std::string("expected a token id in ") + key + ", found " + shown(value));
+      fail(name, std::string("expected a token id in ") + key + ", found " + shown_json(&value));
     }
     ids.push_back(value.get<int32_t>());
   }
@@ -98,7 +117,7 @@ std::vector<std::array<uint32_t, 2>> pair_list(const std::string& name, const js
   pairs.reserve(list->size());
   for (const json& value : *list) {
     if (!value.is_array() || value.size() != 2 || !is_count(value[0]) || !is_count(value[1])) {
-      fail(name, std::string("expected a pair of counts in ") + key + ", found " + shown(value));
+      fail(name, std::string("expected a pair of counts in ") + key + ", found " + shown_json(&value));
     }
     pairs.push_back({value[0].get<uint32_t>(), value[1].get<uint32_t>()});
   }
@@ -109,7 +128,7 @@ uint32_t count_member(const std::string& name, const json& object, const char* k
   const json* value = find_member(object, key);
   if (value == nullptr) return 0;
   if (!is_count(*value) || value->get<uint32_t>() == 0) {
-    fail(name, std::string("expected ") + key + " to be a positive count, found " + shown(*value));
+    fail(name, std::string("expected ") + key + " to be a positive count, found " + shown_json(value));
   }
   return value->get<uint32_t>();
 }

@@ -20,6 +20,15 @@ nlohmann::json parse_json(const MappedFile& file);
 // The member `key` of an object, or null if it is absent or its value is null.
 const nlohmann::json* find_member(const nlohmann::json& object, const char* key);
 
+// A member that is a text, true or false, or `otherwise` if it is absent. Throws Error(kModel) if it
+// is of another type.
+std::string text_member(const std::string& name, const nlohmann::json& object, const char* key,
+                        const std::string& otherwise);
+bool truth_member(const std::string& name, const nlohmann::json& object, const char* key,
+                  bool otherwise);
+// A value in a message: short, and ASCII whatever the file holds. "none" for null.
+std::string shown_json(const nlohmann::json* value);
+
 // A member that is a list of token ids; empty if absent. Throws Error(kModel) if it is not.
 std::vector<int32_t> id_list(const std::string& name, const nlohmann::json& object,
                              const char* key);

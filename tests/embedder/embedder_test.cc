@@ -278,7 +278,7 @@ TEST(SentenceTokenizer, RefusesADamagedUnigramModel) {
   };
   EXPECT_TRUE(loads("Unigram", "Unigram"));
   EXPECT_FALSE(loads("\"unk_id\":3", "\"unk_id\":46"));
-  EXPECT_FALSE(loads("\"byte_fallback\":false", "\"byte_fallback\":true"));
+  EXPECT_FALSE(loads("\"byte_fallback\":false", "\"byte_fallback\":7"));
   EXPECT_FALSE(loads("\"precompiled_charsmap\":\"", "\"precompiled_charsmap\":\"////"));
   EXPECT_FALSE(loads("\"precompiled_charsmap\":\"", "\"precompiled_charsmap\":\"!"));
   EXPECT_FALSE(loads("Metaspace", "Nonsense"));
@@ -305,7 +305,8 @@ TEST(SentenceTokenizer, ReadsTokenizerJsonBeforeVocabTxt) {
   const std::string head = R"({"model": {"type": "WordPiece", "unk_token": "<u>",
       "vocab": {"<u>": 0, "<s>": 1, "</s>": 2, "Cat": 3, "cat": 4}},
       "added_tokens": [{"id": 1, "content": "<s>"}], )";
-  const std::string cased = R"("normalizer": {"type": "BertNormalizer", "lowercase": false}, )";
+  const std::string cased = R"("normalizer": {"type": "BertNormalizer", "lowercase": false},
+      "pre_tokenizer": {"type": "BertPreTokenizer"}, )";
   write_file(folder / "tokenizer.json", head + cased +
                                             R"("post_processor": {"type": "BertProcessing",
       "cls": ["<s>", 1], "sep": ["</s>", 2]}})");

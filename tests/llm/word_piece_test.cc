@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "error/error.h"
+#include "llm/tokenizer/text_normalizer.h"
+#include "llm/tokenizer/text_splitters.h"
 
 namespace vesper {
 namespace {
@@ -12,9 +14,15 @@ namespace {
 using testing::ElementsAre;
 
 std::vector<std::string> words_of(std::string_view text, const BertNormalization& how = {}) {
-  std::vector<std::string> words;
-  split_bert_words(text, how, [&](std::string_view word) { words.emplace_back(word); });
-  return words;
+  std::vector<TextPiece> words;
+  std::vector<TextPiece> parts;
+  split_at_white_space()({bert_normalized(text, how), true}, words);
+  for (const TextPiece& word : words) {
+    split_at_punctuation(SplitBehavior::kIsolated)(word, parts);
+  }
+  std::vector<std::string> texts;
+  for (const TextPiece& part : parts) texts.push_back(part.text);
+  return texts;
 }
 
 TEST(BertWords, AreCutAtWhiteSpaceAndAroundEachPunctuationMark) {
@@ -48,7 +56,11 @@ TEST(BertWords, AreSingleChineseCharacters) {
 }
 
 TEST(BertWords, LoseControlCharactersAndWhatIsNoUtf8) {
-  EXPECT_THAT(words_of(std::string_view("a\0b\x07" "c\u200dd\ufeff\xff" "e\x0b" "f", 18)),
+  EXPECT_THAT(words_of(std::string_view("a\0b\x07"
+                                        "c\u200dd\ufeff\xff"
+                                        "e\x0b"
+                                        "f",
+                                        18)),
               ElementsAre("abcdef"));
 }
 
@@ -60,7 +72,7 @@ const WordPiece& small() {
 
 std::vector<int32_t> ids_of(std::string_view text) {
   std::vector<int32_t> ids;
-  small().encode(text, ids);
+  for (const std::string& word : words_of(text)) small().encode(word, ids);
   return ids;
 }
 
@@ -79,9 +91,7 @@ TEST(WordPiece, TakesWordsOfUpToAHundredCharacters) {
   EXPECT_THAT(ids_of(std::string(101, 'a')), ElementsAre(0));
 }
 
-TEST(WordPiece, NeedsATokenForUnknownWords) {
-  EXPECT_THROW(WordPiece({"a", "b"}, {}), Error);
-}
+TEST(WordPiece, NeedsATokenForUnknownWords) { EXPECT_THROW(WordPiece({"a", "b"}, {}), Error); }
 
 }  // namespace
 }  // namespace vesper

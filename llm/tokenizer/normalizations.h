@@ -1,0 +1,33 @@
+// What changes a text before it is cut into pieces (normalizers), as Hugging Face's tokenizers
+// define them. Each is a function for TokenizerParts::normalizations, of valid UTF-8.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "llm/tokenizer/text_normalizer.h"
+#include "llm/tokenizer/text_tokenizer.h"
+
+namespace vesper {
+
+enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
+Normalization normalize_unicode(UnicodeForm form);
+// As Unicode maps single characters, without conditions.
+Normalization make_lower_case();
+Normalization strip_white_space(bool left, bool right);
+// Removes all marks.
+Normalization strip_accents();
+// Nothing where the text is empty.
+Normalization prepend_text(std::string prefix);
+Normalization replace_text(std::string from, std::string to);
+// Throws Error(kModel) if it is no pattern. `to` is taken as it is.
+Normalization replace_pattern(std::string_view pattern, std::string to);
+// `charsmap`: see PrecompiledNormalizer. Throws Error(kModel) if it is none.
+Normalization normalize_by_charsmap(std::string_view charsmap);
+Normalization normalize_as_bert(const BertNormalization& settings);
+// Removes control characters and makes spaces of other white space (NMT's rules).
+Normalization normalize_as_nmt();
+// What is no UTF-8 becomes U+FFFD: for models that know no bytes.
+Normalization make_valid_utf8();
+
+}  // namespace vesper

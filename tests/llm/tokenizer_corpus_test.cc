@@ -1,0 +1,88 @@
+// Tokenizers of every kind that tokenizer.json files describe, against Hugging Face's tokenizers
+// 0.23.3: for each line of a corpus, the ids (their hash, to keep the files small). The tokenizers
+// have the steps of the families' own and vocabularies trained on the corpus;
+// tests/reference/make_tokenizer_fixtures.py made all files, and makes larger ones for
+// VESPER_TOKENIZER_CORPUS.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "error/error.h"
+#include "llm/tokenizer/text_tokenizer.h"
+#include "llm/tokenizer/utf8_stream.h"
+#include "llm/weights/json_file.h"
+#include "llm/weights/mapped_file.h"
+
+namespace vesper {
+namespace {
+
+std::filesystem::path folder() {
+  const char* given = std::getenv("VESPER_TOKENIZER_CORPUS");
+  return given == nullptr ? TOKENIZER_FOLDER : given;
+}
+
+nlohmann::json read_json(const std::filesystem::path& path) { return parse_json(MappedFile(path)); }
+
+// FNV-1a over the ids, 4 bytes each, the lowest first.
+uint32_t hash_of(const std::vector<int32_t>& ids) {
+  uint32_t value = 0x811c9dc5u;
+  for (const int32_t id : ids) {
+    for (int shift = 0; shift < 32; shift += 8) {
+      value = (value ^ (static_cast<uint32_t>(id) >> shift & 255)) * 0x01000193u;
+    }
+  }
+  return value;
+}
+
+class TokenizerCorpus : public testing::TestWithParam<const char*> {
+ protected:
+  const std::filesystem::path path_ = folder() / GetParam();
+};
+
+TEST_P(TokenizerCorpus, GivesTheIdsOfHuggingFacesTokenizers) {
+  const auto tokenizer = open_text_tokenizer(ModelFiles(path_));
+  const auto lines = read_json(folder() / "corpus.json");
+  const auto expected = read_json(path_ / "expected.json");
+  ASSERT_EQ(lines.size(), expected.size());
+  ASSERT_GE(lines.size(), 300u);
+  size_t n_wrong = 0;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const auto ids = tokenizer->encode(lines[i].get<std::string>(), true, true);
+    if (hash_of(ids) == expected[i].get<uint32_t>()) continue;
+    if (++n_wrong <= 5) ADD_FAILURE() << "line " << i << ": " << lines[i].dump();
+  }
+  EXPECT_EQ(n_wrong, 0u) << "of " << lines.size();
+}
+
+TEST_P(TokenizerCorpus, StreamsValidTextThatIsTheSameHoweverItComes) {
+  const auto tokenizer = open_text_tokenizer(ModelFiles(path_));
+  for (const auto& line : read_json(folder() / "corpus.json")) {
+    const auto ids = tokenizer->encode(line.get<std::string>(), true, false);
+    TextStream stream(*tokenizer, true);
+    std::string text;
+    for (const int32_t id : ids) {
+      const std::string part = stream.push(id);
+      ASSERT_EQ(valid_utf8_prefix(part), part.size()) << line.dump();
+      text += part;
+    }
+    text += stream.finish();
+    ASSERT_EQ(text, tokenizer->decode(ids, true));
+    // Vocabularies of bytes, without a normalizer, give the text back.
+    const std::string name = GetParam();
+    if (name == "gpt2" || name == "llama3" || name == "smollm" || name == "deepseek3") {
+      ASSERT_EQ(text, line.get<std::string>());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TokenizerCorpus,
+                         testing::Values("gpt2", "roberta", "llama3", "qwen2", "smollm", "tekken",
+                                         "deepseek3", "deepseek_coder", "bloom", "llama2",
+                                         "mistral", "gemma", "clip", "continuing", "odd", "bert",
+                                         "bert_cased", "xlmr", "t5", "unigram_bytes", "words"),
+                         [](const auto& of) { return of.param; });
+
+}  // namespace
+}  // namespace vesper
