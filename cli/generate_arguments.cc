@@ -26,8 +26,8 @@ is about, or the prompt itself where there is none.
       --system TEXT      what the model is told before the prompt
       --no-chat          continue PROMPT instead of answering it
       --long map-reduce  a text too long for the context goes through in parts
-      --input FILE       a prompt a line (.txt), or JSON a line (.jsonl): answers
-                         are lines of JSON; --batch N: so many at once
+      --input FILE       a prompt a line (.txt), or JSON a line (.jsonl); so
+                         are answers; --batch N: so many at once
   -o, --output FILE      write there, not to standard output
 Choice of tokens:
       --temp T           0 (default): the likeliest; above: drawn, and --seed N
@@ -36,12 +36,12 @@ Choice of tokens:
                          against repetition within --repeat-last-n N (64) tokens
       --logit-bias ID+X  add X to the logit of a token (ID-X; may be repeated)
       --stop TEXT        end before this text (may be repeated)
-      --ignore-eos       go on where the model would end; --context-shift: for ever
+      --ignore-eos       go on where it would end; --context-shift: for ever
 In and out:
       --stats            times and tokens per second on standard error
       --logprobs N       a line of JSON a token, with N alternatives (0: none)
       --prompt-ids LIST, --print-ids    token ids instead of text: 1,2,3
-      --dump-logits FILE.npy            the logits after each token of the prompt
+      --dump-logits FILE.npy            the logits after each of the prompt
       --perplexity FILE  how well the model foresees a text, by contexts of 512
       --prompt-cache FILE   keep what was computed of the prompt for next time
       --chat-template FILE  one that is not the model's own

@@ -159,8 +159,15 @@ AnswerTimes run_batch(TextModel& model, const GenerateArguments& arguments,
     running.writer = AnswerWriter(model.tokenizer(), arguments.stops);
     lines.emplace_back();
     const auto prompt_start = SteadyClock::now();
+    // Passes over other numbers of rows round differently: what a text becomes must not depend on
+    // which one was in this place before.
+    generator.forget(place);
+    Sampling sampling = arguments.sampling;
+    if (running.index > 0) {
+      sampling.seed = mix_bits(sampling.seed + static_cast<uint32_t>(running.index) * kDrawStride);
+    }
     try {
-      generator.start(place, prompt->ids, prompt->max_new, arguments.sampling);
+      generator.start(place, prompt->ids, prompt->max_new, sampling);
     } catch (const Error& error) {
       throw Error(error.kind(), prompt->place + ": " + error.what());
     }

@@ -92,9 +92,10 @@ class Run {
     options.compute = arguments_.compute;
     options.threads = arguments_.threads;
     options.chat_template = arguments_.chat_template;
-    options.needs_text = arguments_.prompt_ids.empty() ||
-                         !(arguments_.print_ids || arguments_.n_logprobs) ||
-                         !arguments_.stops.empty();
+    const bool takes_ids =
+        !arguments_.prompt_ids.empty() || arguments_.mode == GenerateMode::kBatch;
+    const bool gives_ids = arguments_.print_ids || arguments_.n_logprobs;
+    options.needs_text = !takes_ids || !gives_ids || !arguments_.stops.empty();
     model_.emplace(path, options);
   }
 

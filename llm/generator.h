@@ -71,6 +71,8 @@ class Generator {
   // The tokens that were chosen, an end included; and the logarithm of the probability of each.
   std::span<const int32_t> chosen(uint32_t place) const;
   std::span<const float> logprobs(uint32_t place) const;
+  // Lets go of what the place's cache holds, so that its next text is computed whole.
+  void forget(uint32_t place) { places_[place].held.clear(); }
   // Ends a text before its time.
   void stop(uint32_t place);
   // Tokens of the latest prompt in this place that its cache held already.

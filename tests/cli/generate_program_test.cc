@@ -1,0 +1,239 @@
+// The built `generate`, with a tiny model that has no tokenizer, and with SmolLM2 where
+// scripts/fetch-models.sh has put it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "tests/cli/child_process.h"
+
+namespace vesper {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+class GenerateProgram : public testing::Test {
+ protected:
+  void SetUp() override {
+    options_.folder = folder_.path();
+    options_.environment = {{"HF_ENDPOINT", "http://127.0.0.1:1"}};
+  }
+
+  ChildResult run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), GENERATE);
+    return run_child(arguments, options_);
+  }
+  // With a tiny model that knows token ids only.
+  ChildResult tiny(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"-m", std::string(LANGUAGE_MODELS) + "/qwen3", "--device",
+                                         "cpu", "--compute", "f32", "--kv-type", "f32"});
+    return run(std::move(arguments));
+  }
+  std::string ids(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--prompt-ids", "1,2,3", "--print-ids"});
+    const ChildResult result = tiny(std::move(arguments));
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.out;
+  }
+  void expect_failure(const ChildResult& result, int status, const std::string& what) {
+    EXPECT_EQ(result.status, status) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(what));
+    EXPECT_THAT(result.out, IsEmpty());
+    EXPECT_EQ(lines_of(result.err).size(), 1u) << result.err;
+  }
+
+  TemporaryFolder folder_;
+  ChildOptions options_;
+};
+
+TEST_F(GenerateProgram, ExplainsItselfOnOneScreen) {
+  const ChildResult result = run({"--help"});
+  EXPECT_EQ(result.status, 0);
+  const auto lines = lines_of(result.out);
+  EXPECT_LE(lines.size(), 40u);
+  for (const std::string& line : lines) EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_THAT(run({"--version"}).out, StartsWith("generate "));
+}
+
+TEST_F(GenerateProgram, SaysWhatIsWrong) {
+  expect_failure(run({}), 2, "expected a prompt");
+  expect_failure(run({"a", "b"}), 2, "expected one prompt, found 2");
+  expect_failure(run({"--temp", "hot", "a"}), 2, "--temp");
+  expect_failure(run({"--top-p", "1.5", "a"}), 2, "--top-p");
+  expect_failure(run({"--long", "squeeze", "a"}), 2, "map-reduce");
+  expect_failure(run({"--logit-bias", "7", "a"}), 2, "--logit-bias");
+  expect_failure(run({"--batch", "2", "a"}), 2, "--input");
+  expect_failure(run({"-m", "absent", "a"}), 4, "smollm2-135m");
+  expect_failure(tiny({"a"}), 4, "tokenizer");
+  expect_failure(tiny({"--prompt-ids", "64", "--print-ids"}), 3, "below 64");
+  expect_failure(tiny({"--prompt-ids", "1,2,3,4,5,6", "--print-ids", "--ctx", "4"}), 3,
+                 "3 too many");
+}
+
+TEST_F(GenerateProgram, TakesAndPrintsTokenIds) {
+  const std::string plain = ids({"-n", "20"});
+  EXPECT_EQ(plain, ids({"-n", "20"}));
+  EXPECT_EQ(std::count(plain.begin(), plain.end(), ','), 19);
+  EXPECT_EQ(ids({"-n", "5"}).substr(0, 5), plain.substr(0, 5));
+}
+
+// Each option changes what is chosen, in the way that it should.
+TEST_F(GenerateProgram, ChoosesTokensAsAskedFor) {
+  const std::string greedy = ids({"-n", "20"});
+  const std::string drawn = ids({"-n", "20", "--temp", "2", "--seed", "1"});
+  EXPECT_NE(drawn, greedy);
+  EXPECT_EQ(drawn, ids({"-n", "20", "--temp", "2", "--seed", "1"}));
+  EXPECT_NE(drawn, ids({"-n", "20", "--temp", "2", "--seed", "2"}));
+  const std::vector<std::vector<std::string>> single = {
+      {"--top-k", "1"}, {"--top-p", "0.001"}, {"--min-p", "1"}};
+  for (const auto& only_likeliest : single) {
+    std::vector<std::string> arguments = {"-n", "20", "--temp", "2"};
+    arguments.insert(arguments.end(), only_likeliest.begin(), only_likeliest.end());
+    EXPECT_EQ(ids(arguments), greedy) << only_likeliest[0];
+  }
+  EXPECT_NE(ids({"-n", "20", "--temp", "2", "--seed", "1", "--typical", "0.2"}), drawn);
+  const std::string first = greedy.substr(0, greedy.find(','));
+  EXPECT_THAT(ids({"-n", "20", "--logit-bias", first + "-inf"}),
+              testing::Not(HasSubstr(first + ",")));
+  EXPECT_EQ(ids({"-n", "3", "--logit-bias", "7+1000"}), "7,7,7\n");
+  // With a strong penalty nothing comes twice.
+  for (const char* penalty : {"--presence-penalty", "--frequency-penalty"}) {
+    std::set<std::string> seen;
+    std::istringstream tokens(ids({"-n", "20", penalty, "100"}));
+    for (std::string id; std::getline(tokens, id, ',');) seen.insert(std::to_string(std::stoi(id)));
+    EXPECT_EQ(seen.size(), 20u) << penalty;
+  }
+  EXPECT_NE(ids({"-n", "20", "--repeat-penalty", "5"}), greedy);
+  EXPECT_EQ(ids({"-n", "20", "--repeat-penalty", "5", "--repeat-last-n", "0"}), greedy);
+}
+
+TEST_F(GenerateProgram, GoesOnPastItsContextByShifting) {
+  const std::vector<std::string> arguments = {"--ctx", "16", "-n", "40"};
+  const std::string cut = ids(arguments);
+  EXPECT_EQ(std::count(cut.begin(), cut.end(), ','), 12);
+  std::vector<std::string> shifting = arguments;
+  shifting.push_back("--context-shift");
+  const std::string whole = ids(shifting);
+  EXPECT_EQ(std::count(whole.begin(), whole.end(), ','), 39);
+  EXPECT_THAT(whole, StartsWith(cut.substr(0, cut.size() - 1)));
+}
+
+TEST_F(GenerateProgram, DumpsLogitsForNumPy) {
+  const ChildResult result =
+      tiny({"--prompt-ids", "1,2,3", "--print-ids", "--dump-logits", "logits.npy"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  const std::string file = read_file(folder_ / "logits.npy");
+  EXPECT_THAT(file, HasSubstr("'shape': (3, 64)"));
+  EXPECT_EQ(file.size() % 64, 0u);
+  EXPECT_GE(file.size(), 3 * 64 * sizeof(float) + 64);
+}
+
+TEST_F(GenerateProgram, KeepsAPromptForTheNextTime) {
+  const auto again = [&] {
+    return tiny({"--prompt-ids", "1,2,3,4,5,6,7,8", "--print-ids", "-n", "8", "--stats",
+                 "--prompt-cache", "kept"});
+  };
+  const ChildResult first = again(), second = again();
+  EXPECT_EQ(first.out, second.out);
+  EXPECT_THAT(first.err, testing::Not(HasSubstr("in the cache")));
+  EXPECT_THAT(second.err, HasSubstr("7 tokens were in the cache"));
+  write_file(folder_ / "kept", "something else");
+  expect_failure(again(), 3, "kept");
+}
+
+TEST_F(GenerateProgram, AnswersManyPromptsInTheirOrder) {
+  std::string prompts;
+  for (int i = 1; i <= 9; ++i) {
+    prompts += json{{"prompt_ids", {i, 2 * i, 3}}, {"max_tokens", 3 * (i % 3) + 2}}.dump() + "\n";
+  }
+  write_file(folder_ / "prompts.jsonl", prompts);
+  const auto answers = [&](const char* batch) {
+    const ChildResult result = tiny(
+        {"--input", "prompts.jsonl", "--batch", batch, "--print-ids", "--stats", "--temp", "1"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.out;
+  };
+  const std::string one = answers("1");
+  EXPECT_EQ(answers("4"), one);
+  const auto lines = lines_of(one);
+  ASSERT_EQ(lines.size(), 9u);
+  for (size_t i = 0; i < 9; ++i) {
+    const json line = json::parse(lines[i]);
+    EXPECT_EQ(line["index"], i);
+    EXPECT_EQ(line["tokens"], 3 * ((i + 1) % 3) + 2);
+    EXPECT_EQ(line["stop"], "limit");
+  }
+  write_file(folder_ / "prompts.jsonl", "{\"prompt_ids\": [1]}\n{\"prompt\": 7}\n");
+  const ChildResult wrong = tiny({"--input", "prompts.jsonl", "--print-ids", "-n", "2"});
+  EXPECT_EQ(wrong.status, 3);
+  EXPECT_THAT(wrong.err, HasSubstr("line 2"));
+}
+
+class GenerateText : public GenerateProgram {
+ protected:
+  void SetUp() override {
+    GenerateProgram::SetUp();
+    const ChildResult result = run({"--offline", "-n", "1", "Hi"});
+    if (result.status != 0) GTEST_SKIP() << result.err;
+  }
+};
+
+TEST_F(GenerateText, AnswersAPromptAboutStandardInput) {
+  const std::string alone = run({"-n", "12", "--no-chat", "The capital of France is"}).out;
+  EXPECT_THAT(alone, HasSubstr("Paris"));
+  options_.standard_input = "The merchant Anna Krull sold apples in Lisbon for forty years.\n";
+  const std::string about = run({"-n", "30", "Repeat the following text word for word."}).out;
+  EXPECT_THAT(about, HasSubstr("Lisbon"));
+}
+
+TEST_F(GenerateText, EndsBeforeAStopText) {
+  const std::string whole = run({"-n", "30", "--no-chat", "One, two, three, four,"}).out;
+  EXPECT_THAT(whole, HasSubstr("six"));
+  const std::string cut =
+      run({"-n", "30", "--no-chat", "--stop", "six", "One, two, three, four,"}).out;
+  EXPECT_EQ(cut, whole.substr(0, whole.find("six")) + "\n");
+}
+
+TEST_F(GenerateText, SaysByHowMuchATextIsTooLongOrGoesThroughInParts) {
+  for (int i = 0; i < 60; ++i) {
+    options_.standard_input += "On day " + std::to_string(i) + " the merchant sold apples.\n";
+  }
+  const std::vector<std::string> arguments = {"--ctx", "384", "-n", "24",
+                                              "Summarise this in one sentence."};
+  const ChildResult too_long = run(arguments);
+  expect_failure(too_long, 3, "too many");
+  std::vector<std::string> in_parts = arguments;
+  in_parts.insert(in_parts.end(), {"--long", "map-reduce"});
+  const ChildResult result = run(in_parts);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("apples"));
+}
+
+TEST_F(GenerateText, SeparatesProbabilitiesFromText) {
+  const ChildResult result = run({"-n", "3", "--logprobs", "2", "--no-chat", "One two three"});
+  const auto lines = lines_of(result.out);
+  ASSERT_EQ(lines.size(), 3u);
+  for (const std::string& line : lines) {
+    const json token = json::parse(line);
+    EXPECT_LE(token["logprob"], 0);
+    ASSERT_EQ(token["top"].size(), 2u);
+    EXPECT_EQ(token["top"][0]["id"], token["id"]);
+    EXPECT_NEAR(token["top"][0]["logprob"], token["logprob"], 1e-3);
+  }
+}
+
+}  // namespace
+}  // namespace vesper

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Makes the tiny language models of tests/llm/language_models/, and what Hugging Face's transformers
+says of them: for each family a random model in f32 with its config.json, and reference.safetensors
+with `ids` (a prompt of 12 tokens and 32 that were chosen greedily after it) and `logits`, those
+after each of the ids, [44, n_vocab].
+
+    python3 -m venv venv && venv/bin/pip install torch transformers safetensors
+    venv/bin/python tests/reference/make_language_models.py tests/llm/language_models [FAMILY...]
+
+The fixtures in the repository were made with torch 2.15.0 and transformers 5.23.0, on a CPU.
+"""
+import pathlib
+import sys
+
+import torch
+import transformers
+from safetensors.torch import save_file
+
+N_PROMPT, N_NEW = 12, 32
+COMMON = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
+              num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128,
+              pad_token_id=None, bos_token_id=None, eos_token_id=None, attn_implementation="eager")
+ROPE = dict(rope_type="default", rope_theta=10000.0)
+WINDOWS = ["sliding_attention", "full_attention", "sliding_attention"]
+
+
+def rope(**settings):
+    return dict(rope_parameters={**ROPE, **settings})
+
+
+FAMILIES = {
+    "llama": lambda t: t.LlamaConfig(**COMMON, **rope()),
+    "llama3": lambda t: t.LlamaConfig(**COMMON, tie_word_embeddings=True, **rope(
+        rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0,
+        high_freq_factor=4.0, original_max_position_embeddings=16)),
+    "llama-yarn": lambda t: t.LlamaConfig(**COMMON, head_dim=16, **rope(
+        rope_type="yarn", factor=4.0, original_max_position_embeddings=32)),
+    "mistral": lambda t: t.MistralConfig(**COMMON, head_dim=8, sliding_window=9, **rope()),
+    "qwen2": lambda t: t.Qwen2Config(**COMMON, **rope(rope_theta=1000000.0)),
+    "qwen3": lambda t: t.Qwen3Config(**COMMON, head_dim=16, **rope(rope_theta=1000000.0)),
+    "gemma": lambda t: t.GemmaConfig(**COMMON, head_dim=16, **rope()),
+    "gemma2": lambda t: t.Gemma2Config(**COMMON, head_dim=16, sliding_window=9,
+                                       layer_types=WINDOWS, query_pre_attn_scalar=24,
+                                       attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
+                                       **rope()),
+    "gemma3": lambda t: t.Gemma3TextConfig(
+        **COMMON, head_dim=16, sliding_window=9, layer_types=WINDOWS, query_pre_attn_scalar=24,
+        rope_parameters={
+            "full_attention": {**ROPE, "rope_theta": 1000000.0, "rope_type": "linear",
+                               "factor": 8.0},
+            "sliding_attention": ROPE}),
+    "phi3": lambda t: t.Phi3Config(**COMMON, sliding_window=9, **rope()),
+    "phi3-long": lambda t: t.Phi3Config(
+        **COMMON, original_max_position_embeddings=8, **rope(
+            rope_type="longrope", original_max_position_embeddings=8,
+            short_factor=[1.0, 1.1, 1.2, 1.3], long_factor=[1.0, 2.0, 3.5, 6.0])),
+    "smollm3": lambda t: t.SmolLM3Config(**{**COMMON, "num_hidden_layers": 4},
+                                         no_rope_layer_interval=4, **rope()),
+}
+
+
+def make(name, folder):
+    torch.manual_seed(sum(map(ord, name)))
+    config = FAMILIES[name](transformers)
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager",
+                                                          dtype=torch.float32).eval()
+    with torch.no_grad():
+        for key, weight in model.named_parameters():
+            # Norms of other size than one, so that their place matters.
+            spread, mean = (0.3, 0.7) if "norm" in key else (0.25, 0.0)
+            weight.copy_(torch.randn_like(weight) * spread + mean)
+        ids = torch.randint(0, config.vocab_size, (1, N_PROMPT))
+        for _ in range(N_NEW):
+            logits = model(ids, use_cache=False).logits
+            ids = torch.cat([ids, logits[:, -1:].argmax(-1)], 1)
+        logits = model(ids, use_cache=False).logits[0].contiguous()
+    folder.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    save_file({"ids": ids[0].to(torch.int32), "logits": logits}, folder / "reference.safetensors")
+    print(name, [round(x, 2) for x in logits[-1].topk(3).values.tolist()])
+
+
+def main():
+    target = pathlib.Path(sys.argv[1])
+    for name in sys.argv[2:] or FAMILIES:
+        make(name, target / name)
+
+
+if __name__ == "__main__":
+    main()
