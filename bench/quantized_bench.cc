@@ -2,16 +2,17 @@
 // rows, GFLOP/s for many, in the shapes of one language model (SmolLM2-135M by default), against
 // what the machine reads and multiplies (cpu_bench says that).
 //
-//   quantized_bench [threads]
+//   quantized_bench [threads [format]]
 //
-// Whole steps are timed, all layers one after another as a step runs them, so that weights come from
-// where a step finds them. The best of several runs counts: others use the machine too.
+// Whole steps are timed, all layers one after another as a step runs them, so that weights come
+// from where a step finds them. The best of several runs counts: others use the machine too.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "llm/cpu/cpu_device.h"
@@ -80,8 +81,7 @@ Result measure(Device& device, DType dtype, Compute compute, uint32_t n_rows,
   for (int run = 0; run < 4 || now() < end; ++run) {
     const auto start = now();
     device.run(recording);
-    result.seconds =
-        std::min(result.seconds, std::chrono::duration<double>(now() - start).count());
+    result.seconds = std::min(result.seconds, std::chrono::duration<double>(now() - start).count());
   }
   return result;
 }
@@ -96,15 +96,16 @@ std::vector<Shape> layers(uint32_t n_layers) {
   return shapes;
 }
 
-int run(uint32_t n_threads) {
+int run(uint32_t n_threads, const std::string& only) {
   DeviceOptions options;
   options.n_threads = n_threads;
-  const DType dtypes[] = {DType::kF16,  DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
-                          DType::kQ8_0, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K,
-                          DType::kQ6_K};
+  const DType dtypes[] = {DType::kF16,  DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
+                          DType::kQ5_1, DType::kQ8_0, DType::kQ2_K, DType::kQ3_K,
+                          DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
   std::printf("%-6s %-8s %6s %10s %10s %10s\n", "format", "compute", "rows", "ms", "GB/s",
               "GFLOP/s");
   for (const DType dtype : dtypes) {
+    if (!only.empty() && only != dtype_descriptor(dtype).name) continue;
     // Rows of K-quants are multiples of 256: a wider model of the same size.
     const bool wide = dtype_descriptor(dtype).block == 256;
     for (const Compute compute : {Compute::kF32, Compute::kI8, Compute::kBF16}) {
@@ -129,5 +130,6 @@ int run(uint32_t n_threads) {
 }  // namespace vesper
 
 int main(int argc, char** argv) {
-  return vesper::run(argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : 0);
+  return vesper::run(argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : 0,
+                     argc > 2 ? argv[2] : "");
 }

@@ -25,10 +25,12 @@ layout(constant_id = 4) const uint kSubgroupRows = 32;
 layout(constant_id = 5) const uint kSubgroupOuts = 32;
 layout(constant_id = 6) const uint kSide = 16;
 layout(constant_id = 7) const uint kInner = 16;  // columns of one multiplication
-layout(constant_id = 8) const uint kDtypes = 0;  // of in, of out << 4, of the weight << 8
+layout(constant_id = 8) const uint kDtypes = 0;  // of in, of out << 4
 layout(constant_id = 9) const uint kFlags = 0;
 layout(constant_id = 10) const uint kPresent = 0;
 layout(constant_id = 11) const uint kAlignedOut = 0;  // out, bias, residual: 8 outputs at a time
+layout(constant_id = 12) const uint kWeightFormat = 0;
+#include "quantized.glsl"
 
 layout(push_constant) uniform Push {
   Address out_, in_, weight, bias, residual, scale;
@@ -37,7 +39,6 @@ layout(push_constant) uniform Push {
 
 const uint kInDtype = kDtypes & 15u;
 const uint kOutDtype = kDtypes >> 4 & 15u;
-const uint kWeightFormat = kDtypes >> 8;
 const uint kThreads = gl_WorkGroupSize.x;
 const uint kChunks = kDepth / 8;  // of 8 halves, 16 bytes, in a row of a block
 const uint kPitch = kChunks + 1;
@@ -65,13 +66,24 @@ uvec4 load_halves(Address address, uint i, uint format) {
   return pack_halves(Vec4Buffer(address).v[i / 4], Vec4Buffer(address).v[i / 4 + 1]);
 }
 
-// The same of the weight; int8 stays as it is in the first two words until it is needed, since
-// converting it at once would wait for the load.
-uvec4 load_weight_bits(uint i) {
+// The same of output o's weights from column k on; int8 and codes stay as they are in the first two
+// words (their scale and minimum in the others) until they are needed, since converting them at once
+// would wait for the load.
+uvec4 load_weight_bits(uint o, uint k, uint columns) {
+  if (kInBlocks) {
+    return uvec4(load_codes(weight, o, p.n_in, k),
+                 floatBitsToUint(load_group_scale(scale, o, p.n_in, k)));
+  }
+  uint i = o * columns + k;
   if (kWeightFormat == kDTypeI8) return uvec4(UVec2Buffer(weight).v[i / 8], 0, 0);
   return load_halves(weight, i, kWeightFormat);
 }
 uvec4 weight_halves(uvec4 bits) {
+  if (kInBlocks) {
+    vec2 group = uintBitsToFloat(bits.zw);
+    return pack_halves(code_values(bits.x) * group.x + group.y,
+                       code_values(bits.y) * group.x + group.y);
+  }
   if (kWeightFormat != kDTypeI8) return bits;
   return pack_halves(unpack_bytes(bits.x), unpack_bytes(bits.y));
 }
@@ -136,9 +148,9 @@ void main() {
     in_start[i] = r / p.rows_per_batch * p.in_batch_stride + r % p.rows_per_batch * p.in_row_stride +
                   chunk * 8;
   }
-  uint weight_start[kWeightLoads];
+  uint weight_out[kWeightLoads];
   [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
-    weight_start[i] = min(first_out + load_row + i * kStep, p.n_out - 1) * columns + chunk * 8;
+    weight_out[i] = min(first_out + load_row + i * kStep, p.n_out - 1);
   }
 
   coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> sums[kDown * kAcross];
@@ -153,7 +165,7 @@ void main() {
     in_next[i] = in_exists[i] && chunk * 8 < p.n_in ? load_halves(in_, in_start[i], kInDtype) : uvec4(0);
   }
   [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
-    weight_next[i] = chunk * 8 < columns ? load_weight_bits(weight_start[i]) : uvec4(0);
+    weight_next[i] = chunk * 8 < columns ? load_weight_bits(weight_out[i], chunk * 8, columns) : uvec4(0);
   }
   for (uint k0 = 0; k0 < columns; k0 += kDepth) {
     [[unroll]] for (uint i = 0; i < kInLoads; ++i) in_tile[(load_row + i * kStep) * kPitch + chunk] = in_next[i];
@@ -171,7 +183,7 @@ void main() {
       bool weight_column = next + chunk * 8 < columns;
       [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
         weight_next[i] =
-            weight_column ? load_weight_bits(weight_start[i] + next) : uvec4(0);
+            weight_column ? load_weight_bits(weight_out[i], next + chunk * 8, columns) : uvec4(0);
       }
     }
     [[unroll]] for (uint k = 0; k < kDepth / kInner; ++k) {

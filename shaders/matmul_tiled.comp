@@ -17,6 +17,7 @@ layout(constant_id = 5) const uint kWeightFormat = 0;
 layout(constant_id = 6) const uint kFlags = 0;
 layout(constant_id = 7) const uint kPresent = 0;
 layout(constant_id = 8) const uint kAligned = 1;  // rows of `in` can be read four at a time
+#include "quantized.glsl"
 
 layout(push_constant) uniform Push {
   Address out_, in_, weight, bias, residual, scale;
@@ -61,7 +62,14 @@ void main() {
     for (uint i = thread; i < kTileOuts * (kDepth / 4); i += gl_WorkGroupSize.x) {
       uint row = i / (kDepth / 4), k = i % (kDepth / 4) * 4;
       uint o = min(first_out + row, p.n_out - 1);
-      vec4 w = load_weight4(weight, o * columns + k0 + k, kWeightFormat);
+      vec4 w;
+      if (kInBlocks) {
+        uvec2 codes = load_codes(weight, o, p.n_in, (k0 + k) & ~7u);
+        vec2 group = load_group_scale(scale, o, p.n_in, k0 + k);
+        w = code_values((k & 4u) != 0u ? codes.y : codes.x) * group.x + group.y;
+      } else {
+        w = load_weight4(weight, o * columns + k0 + k, kWeightFormat);
+      }
       [[unroll]] for (uint j = 0; j < 4; ++j) weight_tile[(k + j) * kWeightPitch + row] = w[j];
     }
     barrier();

@@ -23,6 +23,7 @@ layout(constant_id = 7) const uint kWeightFormat = 0;
 layout(constant_id = 8) const uint kFlags = 0;
 layout(constant_id = 9) const uint kPresent = 0;
 layout(constant_id = 10) const uint kAligned = 1;  // rows of `in` can be read four at a time
+#include "quantized.glsl"
 
 layout(push_constant) uniform Push {
   Address out_, in_, weight, bias, residual, scale;
@@ -53,8 +54,13 @@ void main() {
        k += kSplit * gl_SubgroupSize * 8) {
     vec4 w0[kOuts], w1[kOuts];
     [[unroll]] for (uint o = 0; o < kOuts; ++o) {
-      uint i = min(first + o, n_out - 1) * columns + k;
-      if (kWeightFormat == kDTypeF16) {
+      uint row = min(first + o, n_out - 1), i = row * columns + k;
+      if (kInBlocks) {
+        uvec2 codes = load_codes(weight, row, n_in, k);
+        vec2 group = load_group_scale(scale, row, n_in, k);
+        w0[o] = code_values(codes.x) * group.x + group.y;
+        w1[o] = code_values(codes.y) * group.x + group.y;
+      } else if (kWeightFormat == kDTypeF16) {
         uvec4 bits = UVec4Buffer(weight).v[i / 8];
         w0[o] = unpack_half4(bits.xy);
         w1[o] = unpack_half4(bits.zw);

@@ -57,6 +57,10 @@ VESPER_VNNI_INLINE __m512i load_quad(const std::byte* block) {
   }
 }
 
+// So far ahead weights are asked for, across panels: the processor's own prefetching stops at the
+// end of a page. Past the last panel nothing comes of it.
+constexpr size_t kPrefetchBytes = 8192;
+
 template <int kRows>
 struct Sums {
   __m512i of_row[kRows];
@@ -93,6 +97,8 @@ VESPER_VNNI void multiply_rows(const PanelProduct& product, const Int8BlockRow& 
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) total[r] = _mm512_setzero_ps();
   for (uint32_t b = 0; b < n_blocks; ++b) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kBits; ++i) _mm_prefetch(block + kPrefetchBytes + 64 * i, _MM_HINT_T0);
     Sums<kRows> low, high;
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {

@@ -7,6 +7,8 @@
 #include <limits>
 #include <thread>
 
+#include "llm/quantized_row.h"
+
 namespace vesper {
 namespace {
 
@@ -90,6 +92,16 @@ void read_range_f32(const TensorView& tensor, uint64_t begin, uint64_t n, float*
     if (tensor.scale.empty()) return;
     const uint64_t row_size = tensor.n_elements() / tensor.scale.size();
     for (uint64_t i = 0; i < n; ++i) out[i] *= tensor.scale[(begin + i) / row_size];
+  } else if (is_affine(tensor.dtype)) {
+    // A range begins and ends anywhere in a row.
+    std::vector<float> row_values(tensor.shape[1]);
+    for (uint64_t i = begin; i < begin + n;) {
+      const uint64_t row_index = i / tensor.shape[1], at = i % tensor.shape[1];
+      const uint64_t here = std::min(begin + n - i, tensor.shape[1] - at);
+      read_affine_row(tensor, row_index, row_values.data());
+      std::copy_n(row_values.data() + at, here, out + (i - begin));
+      i += here;
+    }
   } else if (tensor.dtype == DType::kI16) {
     integers_to_f32<int16_t>(tensor.data, begin, n, out);
   } else {

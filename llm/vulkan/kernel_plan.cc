@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "error/error.h"
+#include "llm/vulkan/block_layout.h"
 #include "llm/vulkan/weight_layout.h"
 
 namespace vesper {
@@ -104,16 +105,22 @@ class Planner {
   }
   // The DType of a weight's numbers.
   static uint32_t storage(uint32_t weight_format) { return weight_format & ~kWeightHalfProducts; }
+  static bool in_blocks(uint32_t weight_format) {
+    return (weight_format & kWeightKindMask) == kWeightBlocks;
+  }
   void require_weight(uint32_t weight_format) const {
     const uint32_t format = storage(weight_format);
-    require(format == kDTypeF32 || format == kDTypeF16 || format == kDTypeI8,
-            "a weight of f32, f16 or int8");
+    require(format == kDTypeF32 || format == kDTypeF16 || format == kDTypeI8 || in_blocks(format),
+            "a weight of f32, f16, int8 or quantized blocks");
   }
 
   void embed(const EmbedParams& p) {
     require_weight(p.weight_format);
-    shader(Shader::kEmbed,
-           {threads(), storage(p.weight_format), present(3) * 1u + present(4) * 2u});
+    const bool blocks_of_codes = in_blocks(p.weight_format);
+    require(!blocks_of_codes || (present(4) && p.d_model % 32 == 0),
+            "scales beside a quantized weight of whole blocks");
+    const uint32_t has_scale = !blocks_of_codes && present(4);
+    shader(Shader::kEmbed, {threads(), storage(p.weight_format), present(3) * 1u + has_scale * 2u});
     push_addresses(5);
     push(&p, sizeof p);
     plan_.groups = {blocks(p.d_model, threads()), p.n_rows, 1};
@@ -140,7 +147,11 @@ class Planner {
     require_float(p.out_dtype);
     require_weight(p.weight_format);
     require(p.rows_per_batch != 0 && p.n_in != 0 && p.n_out != 0, "sizes above 0");
-    const uint32_t has = present(3) * 1u + present(4) * 2u + present(5) * 4u;
+    const bool blocks_of_codes = in_blocks(p.weight_format);
+    require(!blocks_of_codes || (present(5) && p.n_in % 32 == 0),
+            "scales beside a quantized weight of whole blocks");
+    const uint32_t has_scale = !blocks_of_codes && present(5);
+    const uint32_t has = present(3) * 1u + present(4) * 2u + has_scale * 4u;
     const bool cooperative = (p.weight_format & kWeightHalfProducts) &&
                              capabilities_.has_cooperative_matrix() && rows_aligned(p, 8);
     if (p.n_rows <= (cooperative ? max_vector_rows(p) : kMaxVectorRows) &&
@@ -178,11 +189,10 @@ class Planner {
     const bool aligned_out = p.n_out % 8 == 0 && p.out_row_stride % 8 == 0 &&
                              (!batches || p.out_batch_stride % 8 == 0) &&
                              (address(0) | address(3) | address(4) | address(5)) % 16 == 0;
-    shader(
-        Shader::kMatmulCooperative,
-        {threads, tile.rows, tile.outs, tile.depth, tile.subgroup_rows, tile.subgroup_outs,
-         capabilities_.matrix_m, capabilities_.matrix_k,
-         p.in_dtype | p.out_dtype << 4 | storage(p.weight_format) << 8, p.flags, has, aligned_out});
+    shader(Shader::kMatmulCooperative,
+           {threads, tile.rows, tile.outs, tile.depth, tile.subgroup_rows, tile.subgroup_outs,
+            capabilities_.matrix_m, capabilities_.matrix_k, p.in_dtype | p.out_dtype << 4, p.flags,
+            has, aligned_out, storage(p.weight_format)});
     push_addresses(6);
     push(&p, sizeof p);
     plan_.groups = {blocks(p.n_out, tile.outs), blocks(p.n_rows, tile.rows), 1};

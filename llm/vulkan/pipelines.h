@@ -59,7 +59,7 @@ const char* shader_name(Shader shader);
 
 // A pipeline: constant_id i has constants[i] (constant 0 is the workgroup's threads).
 struct PipelineKey {
-  static constexpr uint32_t kMaxConstants = 12;
+  static constexpr uint32_t kMaxConstants = 13;
   Shader shader{};
   std::array<uint32_t, kMaxConstants> constants{};
   auto operator<=>(const PipelineKey&) const = default;

@@ -110,31 +110,31 @@ class VulkanDevice : public Device {
     return memory_.allocate(bytes, label);
   }
 
-  uint64_t stored_bytes(const MatrixSource& source, WeightUse, Compute resolved) const override {
-    const WeightLayout layout = weight_layout(source, resolved);
-    const uint64_t scales = layout.format == DType::kI8 ? layout.n_out * sizeof(float) : 0;
-    return layout.bytes() + scales;
+  uint64_t stored_bytes(const MatrixSource& source, WeightUse use,
+                        Compute resolved) const override {
+    const WeightLayout layout = weight_layout(source, use, resolved);
+    return layout.bytes() + layout.all_scale_bytes();
   }
 
-  Weight upload(const MatrixSource& source, WeightUse, Compute resolved) override {
-    const WeightLayout layout = weight_layout(source, resolved);
+  Weight upload(const MatrixSource& source, WeightUse use, Compute resolved) override {
+    const WeightLayout layout = weight_layout(source, use, resolved);
     const std::string& label = source.parts[0]->name;
     Weight weight;
-    weight.format = static_cast<uint32_t>(layout.format);
+    weight.format = layout.weight_format();
     if (resolved != Compute::kF32) weight.format |= kWeightHalfProducts;
     weight.n_out = layout.n_out;
     weight.n_in = layout.n_in;
     weight.data = memory_.allocate(layout.bytes(), label);
-    std::vector<float> scales;
-    if (layout.format == DType::kI8) scales.resize(layout.n_out);
+    // Of operator new's alignment, that of any number.
+    std::vector<std::byte> scales(layout.all_scale_bytes());
     memory_.fill(
         weight.data, layout.row_bytes, [&](uint64_t offset, uint64_t bytes, std::byte* out) {
           const uint32_t first = static_cast<uint32_t>(offset / layout.row_bytes);
           write_rows(source, layout, first, static_cast<uint32_t>(bytes / layout.row_bytes), out,
-                     scales.empty() ? nullptr : scales.data() + first);
+                     scales.data() + first * layout.scale_bytes);
         });
     if (!scales.empty()) {
-      weight.scale = memory_.allocate(scales.size() * sizeof(float), label);
+      weight.scale = memory_.allocate(scales.size(), label);
       memory_.write(weight.scale, scales.data());
     }
     return weight;

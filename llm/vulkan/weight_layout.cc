@@ -8,6 +8,7 @@
 #include <string>
 
 #include "error/error.h"
+#include "llm/vulkan/block_layout.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -76,7 +77,11 @@ void transpose_taps(const T* in, T* out, uint64_t channels, uint64_t width) {
 
 }  // namespace
 
-WeightLayout weight_layout(const MatrixSource& source, Compute compute) {
+uint32_t WeightLayout::weight_format() const {
+  return blocks.bits != 0 ? name_blocks(blocks) : static_cast<uint32_t>(format);
+}
+
+WeightLayout weight_layout(const MatrixSource& source, WeightUse use, Compute compute) {
   if (source.parts.empty()) throw Error(ErrorKind::kInternal, "a matrix of no parts");
   WeightLayout layout;
   uint64_t n_out = 0, n_in = 0;
@@ -92,7 +97,7 @@ WeightLayout weight_layout(const MatrixSource& source, Compute compute) {
     }
     const DTypeDescriptor& dtype = dtype_descriptor(part->dtype);
     const bool is_i8 = part->dtype == DType::kI8;
-    if (!is_i8 && !dtype.to_f32) {
+    if (!is_i8 && !dtype.to_f32 && !is_affine(part->dtype)) {
       throw fail(std::string("format ") + dtype.name + " has no kernel on a Vulkan device");
     }
     constexpr uint64_t kMost = std::numeric_limits<uint32_t>::max() - kColumnUnit;
@@ -108,9 +113,10 @@ WeightLayout weight_layout(const MatrixSource& source, Compute compute) {
     n_in = columns;
     if (part->shape[0] == 0 || part->shape[0] > kMost - n_out) throw fail("its shape overflows");
     n_out += part->shape[0];
-    if (columns % dtype.block != 0) {
+    const uint32_t block = is_affine(part->dtype) ? part->groups.group : dtype.block;
+    if (columns % block != 0) {
       throw fail("rows of " + std::to_string(columns) + " elements are no multiple of the " +
-                 std::to_string(dtype.block) + " of a block of " + dtype.name);
+                 std::to_string(block) + " of a block of " + dtype.name);
     }
     // The products n_out * n_in stay below 2^40 or so in any model; 2^48 keeps bytes below 2^50.
     if (part->shape[0] > (uint64_t{1} << 48) / columns ||
@@ -127,6 +133,14 @@ WeightLayout weight_layout(const MatrixSource& source, Compute compute) {
   }
   layout.n_out = static_cast<uint32_t>(n_out);
   layout.n_in = static_cast<uint32_t>(n_in);
+  if (use != WeightUse::kManyRows) {
+    if (const std::optional<BlockFormat> blocks = block_format(source)) {
+      layout.blocks = *blocks;
+      layout.row_bytes = code_row_bytes(*blocks, layout.n_in);
+      layout.scale_bytes = scale_row_bytes(*blocks, layout.n_in);
+      return layout;
+    }
+  }
   if (all_i8 || (compute == Compute::kI8 && !source.convolution)) {
     layout.format = DType::kI8;
   } else if (compute == Compute::kF32 && (any_f32 || any_i8)) {
@@ -136,12 +150,25 @@ WeightLayout weight_layout(const MatrixSource& source, Compute compute) {
   }
   layout.row_bytes =
       (n_in + kColumnUnit - 1) / kColumnUnit * kColumnUnit * format_bytes(layout.format);
+  layout.scale_bytes = layout.format == DType::kI8 ? sizeof(float) : 0;
   return layout;
 }
 
 void write_rows(const MatrixSource& source, const WeightLayout& layout, uint32_t first, uint32_t n,
-                std::byte* out, float* scales) {
+                std::byte* out, std::byte* row_scales) {
   const uint64_t n_in = layout.n_in;
+  if (layout.blocks.bits != 0) {
+    QuantizedRow codes;
+    for (uint32_t i = 0; i < n; ++i) {
+      uint32_t row = first + i;
+      const TensorView& part = part_of(source, row);
+      read_quantized_row(part, row, layout.blocks, codes);
+      write_block_row(layout.blocks, codes, out + i * layout.row_bytes,
+                      row_scales + i * layout.scale_bytes);
+    }
+    return;
+  }
+  auto* const scales = reinterpret_cast<float*>(row_scales);
   const uint64_t row_bytes = n_in * format_bytes(layout.format);
   std::vector<float> values(n_in), reordered(source.convolution ? n_in : 0);
   std::vector<int8_t> bytes(n_in);
@@ -162,6 +189,8 @@ void write_rows(const MatrixSource& source, const WeightLayout& layout, uint32_t
       const auto* integers = reinterpret_cast<const int8_t*>(from);
       const float scale = same ? 1.0f : part.scale[row];
       for (uint64_t k = 0; k < n_in; ++k) values[k] = static_cast<float>(integers[k]) * scale;
+    } else if (is_affine(part.dtype)) {
+      read_affine_row(part, row, values.data());
     } else {
       dtype.to_f32(from, values.data(), n_in);
     }

@@ -6,6 +6,7 @@
 #include "llm/weights/byte_reader.h"
 #include "llm/weights/json_file.h"
 #include "llm/weights/language_model_files.h"
+#include "llm/weights/mlx_quantization.h"
 #include "llm/weights/text_encoder_model.h"
 #include "llm/weights/vocabulary_file.h"
 #include "llm/weights/whisper_model.h"
@@ -141,6 +142,7 @@ ModelContents read_hugging_face(const ModelFiles& files, Safetensors safetensors
     contents.family = type->get<std::string>();
     if (!is_printable(contents.family)) fail(file->name(), "expected a printable model_type");
   }
+  join_mlx_tensors(file->name(), config, contents);
   if (contents.family == "whisper") read_whisper(files, file->name(), config, contents);
   read_hugging_face_text_encoder(file->name(), config, contents);
   read_hugging_face_language_model(file->name(), config, contents);

@@ -91,7 +91,8 @@ class Joiner {
 
   const TensorView& find(const UnreadableTensor& words, const std::string& name) const {
     const auto at = tensors_.find(name);
-    if (at == tensors_.end()) fail(words.name, "expected a tensor " + name + " beside it, found none");
+    if (at == tensors_.end())
+      fail(words.name, "expected a tensor " + name + " beside it, found none");
     return *at->second;
   }
 
@@ -103,8 +104,8 @@ class Joiner {
     }
     const uint64_t bits = words.shape[1] * 32;
     if (bits % is.bits != 0 || bits / is.bits % is.group != 0) {
-      fail(words.name, "expected rows of whole groups of " + std::to_string(is.group) + " codes of " +
-                           std::to_string(is.bits) + " bits, found rows of " +
+      fail(words.name, "expected rows of whole groups of " + std::to_string(is.group) +
+                           " codes of " + std::to_string(is.bits) + " bits, found rows of " +
                            std::to_string(words.shape[1]) + " words");
     }
     TensorView tensor;
@@ -140,8 +141,7 @@ class Joiner {
 
 }  // namespace
 
-void join_mlx_tensors(const std::string& config_name, const json& config,
-                      ModelContents& contents) {
+void join_mlx_tensors(const std::string& config_name, const json& config, ModelContents& contents) {
   const json* quantization = find_member(config, "quantization");
   if (quantization == nullptr || !quantization->is_object() ||
       find_member(*quantization, "group_size") == nullptr || contents.files.empty()) {

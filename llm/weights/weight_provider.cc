@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "error/error.h"
+#include "llm/quantized_row.h"
 #include "llm/weights/ctranslate2_reader.h"
 
 namespace vesper {
@@ -60,7 +61,7 @@ void check_tensor(const std::string& where, const TensorView& tensor,
          shape_text(tensor.shape));
   }
   const DTypeDescriptor& format = dtype_descriptor(tensor.dtype);
-  if (format.to_f32 == nullptr && tensor.scale.size() != shape[0]) {
+  if (format.to_f32 == nullptr && !is_affine(tensor.dtype) && tensor.scale.size() != shape[0]) {
     fail("tensor " + tensor.file_name + " to hold fractions, found plain integers (" + format.name +
          " without scales)");
   }
@@ -146,6 +147,10 @@ void read_f32(const TensorView& tensor, float* out) {
     scaled_i8_to_f32(tensor, out);
   } else if (tensor.dtype == DType::kI8) {
     integers_to_f32<int8_t>(tensor.data, out, n);
+  } else if (is_affine(tensor.dtype)) {
+    for (uint64_t r = 0; r < tensor.shape[0]; ++r) {
+      read_affine_row(tensor, r, out + r * tensor.shape[1]);
+    }
   } else if (tensor.dtype == DType::kI16) {
     integers_to_f32<int16_t>(tensor.data, out, n);
   } else {

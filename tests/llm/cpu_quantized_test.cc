@@ -140,8 +140,7 @@ TEST(CpuQuantized, AFormatTakesNoMoreMemoryThanItsFileButForRoundedScales) {
     const uint64_t file = matrix.bytes.size() + matrix.scales.size() + matrix.biases.size();
     const uint64_t stored =
         device->stored_bytes(matrix.source(), WeightUse::kAnyRows, Compute::kBF16);
-    const Weight weight =
-        device->upload(matrix.source(), WeightUse::kAnyRows, Compute::kBF16);
+    const Weight weight = device->upload(matrix.source(), WeightUse::kAnyRows, Compute::kBF16);
     EXPECT_EQ(weight.data.bytes, stored) << format.name();
     EXPECT_FALSE(weight.scale.present()) << format.name();
     // 2-bit files pack their scales in 4 bits, which become bytes.

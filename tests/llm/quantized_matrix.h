@@ -10,7 +10,7 @@
 #include "llm/device.h"
 #include "llm/dtype.h"
 
-namespace vesper::testing {
+namespace vesper {
 
 // A format of a file; `group` and `scale` are of MLX's only.
 struct QuantizedFormat {
@@ -19,9 +19,9 @@ struct QuantizedFormat {
   DType scale = DType::kF16;
   std::string name() const {
     return std::string(dtype_descriptor(dtype).name) +
-           (group == 0 ? ""
-                       : ", groups of " + std::to_string(group) + " in " +
-                             dtype_descriptor(scale).name);
+           (group == 0
+                ? ""
+                : ", groups of " + std::to_string(group) + " in " + dtype_descriptor(scale).name);
   }
   // Numbers that a row must have a multiple of.
   uint32_t unit() const { return group == 0 ? dtype_descriptor(dtype).block : group; }
@@ -82,11 +82,11 @@ class QuantizedMatrix {
       std::vector<uint32_t> offsets;
       float most;
     };
-    const Place places[] = {{DType::kQ4_0, {0}, 0.1f},       {DType::kQ4_1, {0, 2}, 0.1f},
-                            {DType::kQ5_0, {0}, 0.05f},      {DType::kQ5_1, {0, 2}, 0.05f},
-                            {DType::kQ8_0, {0}, 0.01f},      {DType::kQ2_K, {80, 82}, 0.02f},
-                            {DType::kQ3_K, {108}, 0.01f},    {DType::kQ4_K, {0, 2}, 0.002f},
-                            {DType::kQ5_K, {0, 2}, 0.001f},  {DType::kQ6_K, {208}, 0.0003f}};
+    const Place places[] = {{DType::kQ4_0, {0}, 0.1f},      {DType::kQ4_1, {0, 2}, 0.1f},
+                            {DType::kQ5_0, {0}, 0.05f},     {DType::kQ5_1, {0, 2}, 0.05f},
+                            {DType::kQ8_0, {0}, 0.01f},     {DType::kQ2_K, {80, 82}, 0.02f},
+                            {DType::kQ3_K, {108}, 0.01f},   {DType::kQ4_K, {0, 2}, 0.002f},
+                            {DType::kQ5_K, {0, 2}, 0.001f}, {DType::kQ6_K, {208}, 0.0003f}};
     const uint32_t block_bytes = dtype_descriptor(view.dtype).block_bytes;
     for (const Place& place : places) {
       if (place.dtype != view.dtype) continue;
@@ -131,4 +131,4 @@ class QuantizedMatrix {
   }
 };
 
-}  // namespace vesper::testing
+}  // namespace vesper
