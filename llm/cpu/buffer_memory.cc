@@ -13,6 +13,8 @@ namespace {
 
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kHugePage = 2 << 20;
+constexpr uint64_t kPage = 4 << 10;
+constexpr uint64_t kArenaBytes = 32 << 20;
 // From here on it is worth asking how much memory there is: below, a failing mapping tells.
 constexpr uint64_t kLarge = 64 << 20;
 #ifdef NDEBUG
@@ -32,13 +34,47 @@ constexpr std::byte kCanary{0xc5};
 
 }  // namespace
 
-BufferMemory::BufferMemory(uint64_t bytes, std::string label)
+BufferArena::~BufferArena() {
+  for (const Mapping& mapping : mappings_) munmap(mapping.start, mapping.bytes);
+}
+
+std::byte* BufferArena::cut(uint64_t bytes) {
+  bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  if (bytes > kArenaBytes) return nullptr;
+  if (bytes > left_) {
+    constexpr uint64_t kMapped = kArenaBytes + kHugePage;
+    void* const start =
+        mmap(nullptr, kMapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED) return nullptr;
+    mappings_.push_back({start, kMapped});
+    const uintptr_t aligned =
+        (reinterpret_cast<uintptr_t>(start) + kHugePage - 1) / kHugePage * kHugePage;
+    next_ = reinterpret_cast<std::byte*>(aligned);
+    left_ = kArenaBytes;
+    // Where the system refuses, small pages do as well.
+    (void)madvise(next_, kArenaBytes, MADV_HUGEPAGE);
+  }
+  std::byte* const found = next_;
+  next_ += bytes;
+  left_ -= bytes;
+  return found;
+}
+
+BufferMemory::BufferMemory(uint64_t bytes, std::string label, BufferArena* arena)
     : bytes_(bytes), label_(std::move(label)) {
   if (bytes > UINT64_MAX / 2 || (bytes >= kLarge && bytes > available_memory_bytes())) {
     fail(label_, bytes);
   }
   const uint64_t wanted = kCanaryBytes + (bytes + kAlignment - 1) / kAlignment * kAlignment +
                           std::max(kCanaryBytes, kAlignment);
+  if (arena != nullptr && bytes >= kPage && wanted < kHugePage) {
+    if (std::byte* const start = arena->cut(wanted)) {
+      data_ = start + kCanaryBytes;
+      std::fill_n(start, kCanaryBytes, kCanary);
+      std::fill_n(data_ + bytes_, kCanaryBytes, kCanary);
+      return;
+    }
+  }
   // Room to begin at a huge page: mappings begin at any small one.
   mapping_bytes_ = wanted >= kHugePage ? wanted + kHugePage : wanted;
   mapping_ =

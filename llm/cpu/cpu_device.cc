@@ -134,7 +134,7 @@ class CpuDevice final : public Device {
   }
 
   Operand allocate(uint64_t bytes, std::string_view label) override {
-    buffers_.emplace_back(bytes, std::string(label));
+    buffers_.emplace_back(bytes, std::string(label), &arena_);
     encoder_matrices_.push_back(nullptr);
     return {static_cast<BufferId>(buffers_.size()), 0, 0, bytes};
   }
@@ -460,6 +460,7 @@ class CpuDevice final : public Device {
   CpuFeatures features_;
   DeviceInfo info_;
   ThreadPool pool_;
+  BufferArena arena_;                  // of buffers_
   std::vector<BufferMemory> buffers_;  // BufferId - 1
   // The matrix that a buffer stands for, where it does; parallel to buffers_.
   std::vector<std::unique_ptr<PackedMatrix>> encoder_matrices_;

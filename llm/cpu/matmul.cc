@@ -37,6 +37,7 @@ namespace HWY_NAMESPACE {
 // Where row r of an operand starts.
 HWY_INLINE size_t row_start(const MatmulParams& params, uint32_t row, uint32_t row_stride,
                             uint32_t batch_stride) {
+  if (row < params.rows_per_batch) return size_t{row} * row_stride;
   const uint32_t batch = row / params.rows_per_batch;
   return size_t{batch} * batch_stride + size_t{row - batch * params.rows_per_batch} * row_stride;
 }
@@ -193,6 +194,17 @@ HWY_NOINLINE void finish_sums(const Finish& how, uint32_t n_columns, float* sums
   }
 }
 
+// The same where nothing but the residual is added and all outputs are there: what most products of
+// a language model do, hundreds of rows at a time.
+template <class Out>
+HWY_INLINE void finish_plain_sums(const float* sums, const float* residual, Out* out) {
+  for (uint32_t i = 0; i < kPanelOutputs; i += kLanes) {
+    VF32 value = load_f32(sums + i);
+    if (residual != nullptr) value = hn::Add(value, load_f32(residual + i));
+    store_f32(value, out + i);
+  }
+}
+
 // Finishes the sums of a product whose panels begin at `first_panel` of the weight.
 template <class Out>
 HWY_INLINE void finish_panels(const PreparedCommand& command, const PanelProduct& product,
@@ -203,6 +215,7 @@ HWY_INLINE void finish_panels(const PreparedCommand& command, const PanelProduct
   const float* const bias = command.operand<const float>(3);
   const float* const residual = command.operand<const float>(4);
   const float* const column_scales = scaled ? command.operand<const float>(5) : nullptr;
+  const bool plain = !scaled && bias == nullptr && (params.flags & kMatmulGelu) == 0;
   for (uint32_t r = 0; r < product.n_rows; ++r) {
     const uint32_t row = first_row + r;
     const size_t out_start = row_start(params, row, params.out_row_stride, params.out_batch_stride);
@@ -213,6 +226,11 @@ HWY_INLINE void finish_panels(const PreparedCommand& command, const PanelProduct
       const uint32_t column = (first_panel + p) * kPanelOutputs;
       const uint32_t n_columns = std::min(kPanelOutputs, params.n_out - column);
       float* sums = product.sums + (size_t{p} * product.n_rows + r) * kPanelOutputs;
+      if (plain && n_columns == kPanelOutputs) {
+        finish_plain_sums(sums, residual == nullptr ? nullptr : residual + residual_start + column,
+                          out + out_start + column);
+        continue;
+      }
       const Finish how{(params.flags & kMatmulGelu) != 0, scaled ? row_scales[r] : 1.0f,
                        scaled ? column_scales + column : nullptr,
                        bias == nullptr ? nullptr : bias + column,
