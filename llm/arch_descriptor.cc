@@ -116,6 +116,16 @@ constexpr std::array kArchitectures{
                    .norm_epsilon = 1e-5f,
                    .activation = Activation::kSilu,
                    .window_period = 1},
+    // Bakouch et al., "SmolLM3: smol, multilingual, long-context reasoner" (2025).
+    ArchDescriptor{.name = "smollm3",
+                   .prefix = "decoder",
+                   .attention = AttentionKind::kCausal,
+                   .cross_attention = false,
+                   .norm = NormKind::kRms,
+                   .norm_placement = NormPlacement::kBefore,
+                   .norm_epsilon = 1e-6f,
+                   .activation = Activation::kSilu,
+                   .rope_free_period = 4},
 };
 
 }  // namespace

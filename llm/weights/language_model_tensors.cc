@@ -12,6 +12,7 @@ constexpr LanguageFamily kFamilies[] = {
     {"gemma", "gemma", "gemma", false, true},         {"gemma2", "gemma2", "gemma2", false, true},
     {"gemma3_text", "gemma3", "gemma3", false, true}, {"gemma3", "", "gemma3", false, true},
     {"phi3", "phi3", "phi3", false, false},
+    {"smollm3", "smollm3", "smollm3", true, false},
 };
 
 const LanguageFamily* find(const char* LanguageFamily::*key, std::string_view value) {

@@ -111,7 +111,8 @@ TEST_P(LanguageModels, GiveTheLogitsOfTransformersOnVulkan) {
 
 INSTANTIATE_TEST_SUITE_P(Families, LanguageModels,
                          testing::Values("llama", "llama3", "llama-yarn", "mistral", "qwen2",
-                                         "qwen3", "gemma", "gemma2", "gemma3", "phi3", "phi3-long"),
+                                         "qwen3", "gemma", "gemma2", "gemma3", "phi3", "phi3-long",
+                                         "smollm3"),
                          [](const testing::TestParamInfo<const char*>& family) {
                            std::string name = family.param;
                            std::erase(name, '-');
