@@ -235,12 +235,7 @@ class Run {
       return tokens;
     }
     // A tokenizer can be looked at without weights that the engine reads.
-    const auto tokenizer =
-        model.provider != nullptr
-            ? open_text_tokenizer(*model.provider)
-            : open_text_tokenizer(ModelFiles(std::filesystem::is_directory(model.path)
-                                                 ? model.path
-                                                 : model.path.parent_path()));
+    const auto tokenizer = open_text_tokenizer(model.path);
     for (const int32_t id : tokenizer->encode(text, true, true)) {
       tokens.emplace_back(id, tokenizer->bytes_of(id));
     }

@@ -152,9 +152,7 @@ class Reader {
     model.unknown = special_id("unknown");
     model.bos = model.eos = -1;
     model.add_dummy_prefix = truth("tokenizer.ggml.add_space_prefix", true);
-    // llama.cpp takes the spaces of a BPE model's text as they are.
-    model.remove_extra_whitespaces =
-        is_unigram && truth("tokenizer.ggml.remove_extra_whitespaces", true);
+    model.remove_extra_whitespaces = truth("tokenizer.ggml.remove_extra_whitespaces", is_unigram);
     if (const GgufValue* charsmap = gguf_.find("tokenizer.ggml.precompiled_charsmap")) {
       if (charsmap->element_type != GgufType::kU8 && charsmap->element_type != GgufType::kI8) {
         fail("expected tokenizer.ggml.precompiled_charsmap to be bytes");

@@ -151,6 +151,12 @@ std::unique_ptr<TextTokenizer> named(const std::string& name, const Make& make) 
   throw Error(error.kind(), name + ": " + message);
 }
 
+// A folder itself, or the one that a file is in.
+ModelFiles folder_of(const std::filesystem::path& path) {
+  std::error_code error;
+  return ModelFiles(std::filesystem::is_directory(path, error) ? path : path.parent_path());
+}
+
 }  // namespace
 
 std::unique_ptr<TextTokenizer> open_text_tokenizer(const ModelFiles& files) {
@@ -189,9 +195,22 @@ std::unique_ptr<TextTokenizer> open_text_tokenizer(const WeightProvider& weights
   if (weights.gguf() != nullptr) {
     return named(name, [&] { return read_gguf_tokenizer(name, *weights.gguf()); });
   }
-  std::error_code error;
-  const bool is_folder = std::filesystem::is_directory(weights.path(), error);
-  return open_text_tokenizer(ModelFiles(is_folder ? weights.path() : weights.path().parent_path()));
+  return open_text_tokenizer(folder_of(weights.path()));
+}
+
+std::unique_ptr<TextTokenizer> open_text_tokenizer(const std::filesystem::path& path) {
+  const ModelFiles files = folder_of(path);
+  std::shared_ptr<const MappedFile> file;
+  if (path == files.folder()) {
+    const auto names = files.names_ending_with(".gguf");
+    const bool is_split = !names.empty() && names.front().find("-00001-of-") != std::string::npos;
+    if (names.size() == 1 || is_split) file = files.open(names.front());
+  } else {
+    file = std::make_shared<const MappedFile>(path);
+  }
+  if (file == nullptr || !is_gguf(*file)) return open_text_tokenizer(files);
+  return named(path.string(),
+               [&] { return read_gguf_tokenizer(path.string(), read_gguf_files(files, file)); });
 }
 
 }  // namespace vesper

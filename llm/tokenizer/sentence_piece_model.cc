@@ -188,6 +188,8 @@ Normalization normalization_of(const SentencePieceModel& model) {
       }
       before = c;
     }
+    // Spaces that the text itself spells so count too.
+    while (joins && out.ends_with(kSpace)) out.resize(out.size() - kSpace.size());
     return out;
   };
 }
@@ -232,7 +234,9 @@ TokenizerParts tokenizer_of_sentence_piece(const SentencePieceModel& model) {
     parts.spellings.push_back(piece.text);
     const bool is_control = piece.type == SentencePiece::Type::kControl;
     const auto byte = byte_of_token(piece.text);
-    if (is_control || piece.type == SentencePiece::Type::kUnknown) {
+    if (piece.type == SentencePiece::Type::kUnknown) {
+      parts.bytes.emplace_back(" \u2047 ");  // SentencePiece's sign for what it does not know
+    } else if (is_control) {
       parts.bytes.push_back(piece.text);
     } else if (piece.type == SentencePiece::Type::kByte && byte) {
       parts.bytes.push_back({*byte});
@@ -258,7 +262,7 @@ TokenizerParts tokenizer_of_sentence_piece(const SentencePieceModel& model) {
     };
   } else {
     parts.encode_piece = [unigram = std::make_shared<const Unigram>(
-                              std::move(scored), parts.unknown, model.byte_fallback)](
+                              std::move(scored), parts.unknown, model.byte_fallback, true)](
                              std::string_view text, std::vector<int32_t>& ids) {
       unigram->encode(text, ids);
     };

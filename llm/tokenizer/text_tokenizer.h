@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -124,5 +125,7 @@ std::unique_ptr<TextTokenizer> open_text_tokenizer(const WeightProvider& weights
 // The same for a folder of files: tokenizer.json, tokenizer.model or vocab.txt, and what
 // tokenizer_config.json and generation_config.json say of special tokens.
 std::unique_ptr<TextTokenizer> open_text_tokenizer(const ModelFiles& files);
+// The same for a path to either, whose weights need not be readable.
+std::unique_ptr<TextTokenizer> open_text_tokenizer(const std::filesystem::path& path);
 
 }  // namespace vesper

@@ -1,5 +1,5 @@
-// Characters that came to Unicode after the tables of Hugging Face's tokenizers were made (version 8
-// for BERT's categories, 9 for normal forms, in release 0.23): to them they are no marks and no
+// Characters that came to Unicode after the tables of Hugging Face's tokenizers were made (version
+// 8 for BERT's categories, 9 for normal forms, in release 0.23): to them they are no marks and no
 // punctuation. Models were trained with those ids, so newer characters stay what they were then.
 // The lists are where tokenizers 0.23.3 and Unicode 14 differ, and the additions of 15 and 16.
 #pragma once

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "error/error.h"
 #include "llm/tokenizer/byte_tokens.h"
@@ -16,13 +17,15 @@ constexpr int32_t kUnknownCharacter = -2;
 
 }  // namespace
 
-Unigram::Unigram(std::vector<Piece> pieces, int32_t unknown, bool byte_fallback)
-    : pieces_(std::move(pieces)), unknown_(unknown) {
+Unigram::Unigram(std::vector<Piece> pieces, int32_t unknown, bool byte_fallback,
+                 bool single_precision)
+    : pieces_(std::move(pieces)), unknown_(unknown), single_precision_(single_precision) {
   if (unknown != -1 && (unknown < 0 || static_cast<size_t>(unknown) >= pieces_.size())) {
     throw Error(ErrorKind::kModel, "expected an unk_id among " + std::to_string(pieces_.size()) +
                                        " pieces, found " + std::to_string(unknown));
   }
-  double least = 0, most = 0;
+  double least = 0;
+  double most = std::numeric_limits<float>::min();  // SentencePiece's, and so not below 0
   size_t n_normal = 0;
   std::unordered_map<std::string_view, int32_t> all;
   id_of_.reserve(pieces_.size());
@@ -35,7 +38,7 @@ Unigram::Unigram(std::vector<Piece> pieces, int32_t unknown, bool byte_fallback)
     if (!piece.text.empty()) all.emplace(piece.text, static_cast<int32_t>(id));
     const bool is_normal = piece.type == SentencePiece::Type::kNormal;
     if (is_normal) {
-      most = n_normal == 0 ? piece.score : std::max(most, piece.score);
+      most = std::max(most, piece.score);
       least = n_normal == 0 ? piece.score : std::min(least, piece.score);
       ++n_normal;
     }
@@ -69,7 +72,8 @@ void Unigram::encode(std::string_view word, std::vector<int32_t>& ids) const {
     bool has_character = false;
     const auto propose = [&](size_t end, double score, int32_t id) {
       Step& step = best[end];
-      const double sum = best[begin].score + score;
+      double sum = best[begin].score + score;
+      if (single_precision_) sum = static_cast<float>(sum);
       if (step.from == SIZE_MAX || sum > step.score) step = {sum, begin, id};
     };
     for (size_t end = first_end; end <= word.size() && end - begin <= longest_;) {

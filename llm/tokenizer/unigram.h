@@ -22,9 +22,11 @@ class Unigram {
     SentencePiece::Type type = SentencePiece::Type::kNormal;
   };
   // `pieces` by token id; `unknown` is the id of what no piece has, -1 if that is left out.
-  // `byte_fallback`: what no piece has becomes <0x00> pieces, if all are there. Throws
-  // Error(kModel).
-  Unigram(std::vector<Piece> pieces, int32_t unknown, bool byte_fallback);
+  // `byte_fallback`: what no piece has becomes <0x00> pieces, if all are there.
+  // `single_precision`: sums are kept in f32, as SentencePiece does and Hugging Face's tokenizers
+  // do not; it decides between ways that are as likely. Throws Error(kModel).
+  Unigram(std::vector<Piece> pieces, int32_t unknown, bool byte_fallback,
+          bool single_precision = false);
   Unigram(const Unigram&) = delete;  // the index points into the pieces
   Unigram& operator=(const Unigram&) = delete;
 
@@ -43,6 +45,7 @@ class Unigram {
   std::unordered_map<std::string_view, int32_t> id_of_;
   size_t longest_ = 0;  // bytes of the longest piece
   double unknown_score_ = 0;
+  bool single_precision_;
   std::vector<int32_t> byte_pieces_;  // of <0x00> to <0xFF>; empty if one is missing
 };
 

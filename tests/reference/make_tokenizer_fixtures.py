@@ -4,6 +4,7 @@ Face's tokenizers make of a corpus, for tests/llm/tokenizer_corpus_test.cc:
 
     FOLDER/corpus.json            the lines
     FOLDER/NAME/tokenizer.json    a tokenizer, with the steps of a family's own and a vocabulary trained here
+    FOLDER/NAME/tokenizer.model   or a SentencePiece model, of which sentencepiece 0.2.3 is the reference
     FOLDER/NAME/expected.json     for each line a hash (FNV-1a, 32 bits) of its ids, special tokens included
 
 The fixtures in tests/llm/tokenizers are those of `make_tokenizer_fixtures.py tests/llm/tokenizers 300 300`;
@@ -235,6 +236,37 @@ def fnv(ids):
     return value
 
 
+SENTENCE_PIECE = {
+    "spm_llama": dict(model_type="bpe", byte_fallback=True, normalization_rule_name="identity",
+                      remove_extra_whitespaces=False, split_digits=True),
+    "spm_gemma": dict(model_type="bpe", byte_fallback=True, normalization_rule_name="identity", add_dummy_prefix=False,
+                      remove_extra_whitespaces=False, user_defined_symbols=["▁▁", "▁▁▁", "\n", "<html>"]),
+    "spm_t5": dict(model_type="unigram"),
+}
+
+
+def sentence_pieces(folder, lines, size):
+    import sentencepiece
+    plain = [" ".join(line.split()) for line in lines if line.strip() and max(line) < "\u0400"]
+    for name, how in SENTENCE_PIECE.items():
+        (folder / name).mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory() as scratch:
+            (pathlib.Path(scratch) / "corpus").write_text("\n".join(plain))
+            (pathlib.Path(scratch) / "rules").write_text("".join(
+                " ".join(f"{ord(c):X}" for c in a) + "\t" + " ".join(f"{ord(c):X}" for c in b) + "\n" for a, b in RULES.items()))
+            if "normalization_rule_name" not in how and size <= 1000:
+                how = {**how, "normalization_rule_tsv": scratch + "/rules"}
+            sentencepiece.SentencePieceTrainer.train(input=scratch + "/corpus", model_prefix=scratch + "/m", num_threads=1,
+                                                     vocab_size=size + 300, hard_vocab_limit=False, minloglevel=2, **how)
+            (folder / name / "tokenizer.model").write_bytes((pathlib.Path(scratch) / "m.model").read_bytes())
+        (folder / name / "tokenizer_config.json").write_text('{"add_bos_token": false}')
+        model = sentencepiece.SentencePieceProcessor(model_file=str(folder / name / "tokenizer.model"))
+        # SentencePiece takes the spellings of special tokens for text: such lines are no comparison (0).
+        expected = [0 if "<s>" in line or "</s>" in line or "\0" in line else fnv(model.encode(line)) for line in lines]
+        (folder / name / "expected.json").write_text(json.dumps(expected, separators=(",", ":")))
+        print(name, model.get_piece_size(), (folder / name / "tokenizer.model").stat().st_size)
+
+
 def main():
     folder, n_lines, size = pathlib.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     lines = corpus(n_lines)
@@ -249,6 +281,7 @@ def main():
         ids = [encoding.ids for encoding in tokenizer.encode_batch(lines)]
         (folder / name / "expected.json").write_text(json.dumps([fnv(of_line) for of_line in ids], separators=(",", ":")))
         print(name, tokenizer.get_vocab_size(), (folder / name / "tokenizer.json").stat().st_size)
+    sentence_pieces(folder, lines, size)
 
 
 if __name__ == "__main__":
