@@ -200,16 +200,11 @@ Evaluator::Flow Evaluator::run_for(const Statement& statement) {
   list.items = std::move(items);
   const Value shared(std::move(list));
   auto seen = std::make_shared<std::vector<Value>>();
-  struct Depth {
-    uint32_t& depth;
-    ~Depth() { --depth; }
-  } const depth{++loop_depth_};
   for (size_t i = 0; i < shared.items().size(); ++i) {
     NewScope scope(*this, scope_);
     auto turn = std::make_shared<LoopTurn>();
     turn->items = shared.share_list();
     turn->index = i;
-    turn->depth = loop_depth_;
     turn->seen = seen;
     scope->variables["loop"] = Value(std::shared_ptr<const LoopTurn>(std::move(turn)));
     assign(statement.target, shared.items()[i]);

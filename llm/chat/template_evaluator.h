@@ -93,7 +93,6 @@ class Evaluator {
   std::string* out_ = nullptr;
   size_t n_left_;  // of the allowance
   uint32_t depth_ = 0;
-  uint32_t loop_depth_ = 0;
 };
 
 // The arguments of a call by the names of its parameters, in this order; what is not given is

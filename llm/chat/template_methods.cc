@@ -56,11 +56,11 @@ Value split(Evaluator& evaluator, const Value& self, const Arguments& arguments)
   evaluator.pay(text.size(), 8);
   if (!separator) {
     if (!from_right || most < 0) return list_of(words_of(text, most));
-    // The last words by themselves; what is before them stays as it is.
+    // The last words by themselves; what is before them keeps its spaces.
     std::vector<std::string> words;
     while (text.remove_suffix(white_space_at_end(text)), !text.empty()) {
       if (words.size() == static_cast<size_t>(most)) {
-        words.emplace_back(text.substr(white_space_at_start(text)));
+        words.emplace_back(text);
         break;
       }
       size_t begin = 0;

@@ -154,8 +154,8 @@ Value loop_member(const LoopTurn& turn, const std::string& name) {
   if (name == "first") return at == 0;
   if (name == "last") return at + 1 == n;
   if (name == "length") return n;
-  if (name == "depth") return static_cast<int64_t>(turn.depth);
-  if (name == "depth0") return static_cast<int64_t>(turn.depth) - 1;
+  if (name == "depth") return int64_t{1};  // of loops that call themselves
+  if (name == "depth0") return int64_t{0};
   if (name == "previtem") {
     return at == 0 ? Value::undefined("there is no previous item")
                    : turn.items->items[turn.index - 1];

@@ -49,7 +49,6 @@ struct Callable {
 struct LoopTurn {
   std::shared_ptr<const List> items;
   size_t index = 0;
-  uint32_t depth = 1;                        // 1 for a loop that is in no other
   std::shared_ptr<std::vector<Value>> seen;  // what loop.changed() was last called with
 };
 
