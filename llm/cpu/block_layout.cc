@@ -51,6 +51,40 @@ void for_each_plane(uint32_t bits, uint32_t k, const Visit& visit) {
   }
 }
 
+// Packs a block's codes of one output, whose words begin at `to`: four codes at a time.
+void pack_output(uint32_t bits, const uint8_t* codes, std::byte* to) {
+  uint32_t quads[8];
+  std::memcpy(quads, codes, sizeof quads);
+  const auto put = [&](uint32_t word) {
+    std::memcpy(to, &word, sizeof word);
+    to += 64;
+  };
+  if (bits == 8) {
+    for (const uint32_t quad : quads) put(quad);
+    return;
+  }
+  uint32_t low = 0;
+  if (bits >= 4) {
+    for (uint32_t k = 0; k < 4; ++k) {
+      put((quads[k] & 0x0f0f0f0f) | (quads[k + 4] & 0x0f0f0f0f) << 4);
+    }
+    low = 4;
+  }
+  if (bits - low >= 2) {
+    for (uint32_t k = 0; k < 8; k += 4) {
+      uint32_t word = 0;
+      for (uint32_t f = 0; f < 4; ++f) word |= (quads[k + f] >> low & 0x03030303) << 2 * f;
+      put(word);
+    }
+    low += 2;
+  }
+  if (bits - low == 1) {
+    uint32_t word = 0;
+    for (uint32_t k = 0; k < 8; ++k) word |= (quads[k] >> low & 0x01010101) << k;
+    put(word);
+  }
+}
+
 void store_scale(ScaleKind kind, uint32_t bits, std::byte* to) {
   std::memcpy(to, &bits, scale_bytes(kind));
 }
@@ -123,16 +157,9 @@ void pack_block_panel(const WeightLayout& layout, const QuantizedRow* rows, uint
       parts[place(g, 0, o)] = static_cast<std::byte>(row.part_scales[g]);
       if (kinds == 2) parts[place(g, 1, o)] = static_cast<std::byte>(row.part_minimums[g]);
     }
-    std::byte* block = panel + layout.codes_offset;
+    std::byte* block = panel + layout.codes_offset + sizeof(uint32_t) * o;
     for (uint32_t i = 0; i < layout.n_in; i += kBlockInputs, block += 64 * format.bits) {
-      for (uint32_t k = 0; k < 8; ++k) {
-        for_each_plane(format.bits, k, [&](Plane plane, uint32_t width, uint32_t low) {
-          for (uint32_t j = 0; j < 4; ++j) {
-            const uint32_t part = row.codes[i + 4 * k + j] >> low & ((1u << width) - 1);
-            block[plane.at + 4 * o + j] |= static_cast<std::byte>(part << plane.shift);
-          }
-        });
-      }
+      pack_output(format.bits, row.codes.data() + i, block);
     }
   }
 }

@@ -58,7 +58,7 @@ VESPER_VNNI_INLINE __m512i load_quad(const std::byte* block) {
 }
 
 // So far ahead weights are asked for, across panels: the processor's own prefetching stops at the
-// end of a page. Past the last panel nothing comes of it.
+// end of a page.
 constexpr size_t kPrefetchBytes = 8192;
 
 template <int kRows>
@@ -96,9 +96,16 @@ VESPER_VNNI void multiply_rows(const PanelProduct& product, const Int8BlockRow& 
   __m512 total[kRows];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) total[r] = _mm512_setzero_ps();
+  // A panel's bytes, scales included, are asked for evenly over its blocks.
+  const size_t bytes_a_block = layout.panel_bytes / n_blocks;
+  size_t ahead = kPrefetchBytes;
+  const auto left = static_cast<size_t>(product.end_of_task - panel);
   for (uint32_t b = 0; b < n_blocks; ++b) {
-#pragma GCC unroll 8
-    for (int i = 0; i < kBits; ++i) _mm_prefetch(block + kPrefetchBytes + 64 * i, _MM_HINT_T0);
+    if (ahead < left) {
+#pragma GCC unroll 16
+      for (int i = 0; i <= kBits; ++i) _mm_prefetch(panel + ahead + 64 * i, _MM_HINT_T0);
+      ahead += bytes_a_block;
+    }
     Sums<kRows> low, high;
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {

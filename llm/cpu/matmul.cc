@@ -255,6 +255,7 @@ void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& sc
   product.n_rows = n_rows;
   product.sums = reinterpret_cast<float*>(scratch.data);
   product.scratch = scratch.data + plan.panels_offset;
+  product.end_of_task = command.operand<const std::byte>(2) + end_panel * plan.layout.panel_bytes;
   const float* row_scales = nullptr;
   if (plan.rows_in_place) {
     product.rows = command.operand<const float>(1) + size_t{first_row} * params.in_row_stride;
@@ -374,6 +375,15 @@ void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command) 
   const uint32_t wanted = plan->layout.n_panels / (8 * command.n_threads());
   prepared.columns_per_task = std::clamp(wanted / kMaxPanelsPerProduct * kMaxPanelsPerProduct,
                                          kMaxPanelsPerProduct, 16 * kMaxPanelsPerProduct);
+  if (plan->layout.blocks.bits != 0 && params.n_rows <= kTileRows) {
+    // Bound by memory, which is asked ahead for what the task has: few, long, equal tasks.
+    uint32_t tasks = 4 * command.n_threads();
+    while (tasks > 2 * command.n_threads() && plan->layout.n_panels % tasks != 0) {
+      tasks -= command.n_threads();
+    }
+    if (plan->layout.n_panels % tasks != 0) tasks = 4 * command.n_threads();
+    prepared.columns_per_task = (plan->layout.n_panels + tasks - 1) / tasks;
+  }
   prepared.tasks_per_row_block =
       (plan->layout.n_panels + prepared.columns_per_task - 1) / prepared.columns_per_task;
   prepared.n_tasks = n_row_blocks * prepared.tasks_per_row_block;

@@ -35,6 +35,8 @@ struct PanelProduct {
   uint32_t n_rows = 0;    // at most kMaxRowsPerProduct
   const std::byte* panels = nullptr;
   uint32_t n_panels = 0;  // at most kMaxPanelsPerProduct
+  // Up to here the same thread goes on to multiply: worth asking the memory for.
+  const std::byte* end_of_task = nullptr;
   const WeightLayout* layout = nullptr;
   float* sums = nullptr;         // [n_panels, n_rows, 16] (w)
   std::byte* scratch = nullptr;  // aligned to 64 bytes, as much as the kernel asks for
