@@ -123,8 +123,20 @@ void q8_0_to_f32(const void* source, float* out, uint64_t n) {
   }
 }
 
+// Nibbles as q4_0 has them, each standing for one of kIq4Values.
+void iq4_nl_to_f32(const void* source, float* out, uint64_t n) {
+  const auto* block = static_cast<const uint8_t*>(source);  // d f16, 16 nibble bytes
+  for (uint64_t i = 0; i < n; i += kBlock, block += 18, out += kBlock) {
+    const float d = f16_bits_to_f32(load<uint16_t>(block));
+    for (int j = 0; j < 16; ++j) {
+      out[j] = d * static_cast<float>(kIq4Values[block[2 + j] & 15]);
+      out[j + 16] = d * static_cast<float>(kIq4Values[block[2 + j] >> 4]);
+    }
+  }
+}
+
 // In the order of DType, which indexes it.
-constexpr std::array<DTypeDescriptor, 22> kDTypes = {{
+constexpr std::array<DTypeDescriptor, 23> kDTypes = {{
     {DType::kF32, "f32", 1, 4, 0, f32_to_f32},
     {DType::kF16, "f16", 1, 2, 1, f16_to_f32},
     {DType::kBF16, "bf16", 1, 2, 30, bf16_to_f32},
@@ -147,6 +159,7 @@ constexpr std::array<DTypeDescriptor, 22> kDTypes = {{
     {DType::kAffine5, "affine5", 32, 20, -1, nullptr},
     {DType::kAffine6, "affine6", 32, 24, -1, nullptr},
     {DType::kAffine8, "affine8", 32, 32, -1, nullptr},
+    {DType::kIQ4_NL, "iq4_nl", 32, 18, 20, iq4_nl_to_f32},
 }};
 
 }  // namespace

@@ -37,6 +37,7 @@ enum class DType : uint32_t {
   kAffine5 = 19,
   kAffine6 = 20,
   kAffine8 = 21,
+  kIQ4_NL = 22,  // codes of 4 bits that stand for 16 unevenly spaced values
 };
 
 // How a weight format is laid out: `block` consecutive elements of a row take `block_bytes`.

@@ -20,6 +20,10 @@ namespace vesper {
 
 inline constexpr uint32_t kKQuantBlock = 256;  // elements
 
+// What the codes of iq4_nl stand for (a fact of the format: ggml-common.h, kvalues_iq4nl).
+inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                          1,    13,   25,  38,  53,  69,  89,  113};
+
 void q2_k_to_f32(const void* source, float* out, uint64_t n);
 void q3_k_to_f32(const void* source, float* out, uint64_t n);
 void q4_k_to_f32(const void* source, float* out, uint64_t n);

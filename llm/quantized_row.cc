@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "llm/half.h"
+#include "llm/k_quants.h"
 
 namespace vesper {
 namespace {
@@ -64,6 +65,9 @@ void read_simple(DType dtype, const uint8_t* block, uint64_t n, QuantizedRow& ou
       at += sizeof high;
     }
     read_nibbles(at, high, codes);
+    if (dtype == DType::kIQ4_NL) {
+      for (uint32_t j = 0; j < 32; ++j) codes[j] = static_cast<uint8_t>(kIq4Values[codes[j]] + 128);
+    }
   }
 }
 
@@ -222,6 +226,8 @@ std::optional<BlockFormat> block_format(const TensorView& tensor) {
     case DType::kQ5_1:
       return BlockFormat{5, ScaleKind::kF16, 32, true, 0};
     case DType::kQ8_0:
+      return BlockFormat{8, ScaleKind::kF16, 32, false, 128};
+    case DType::kIQ4_NL:  // the values themselves, which have no even steps
       return BlockFormat{8, ScaleKind::kF16, 32, false, 128};
     case DType::kQ2_K:
       return BlockFormat{2, ScaleKind::kParts, 16, true, 0};

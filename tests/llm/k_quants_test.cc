@@ -137,6 +137,16 @@ std::vector<double> plain_q8_0(const Block& b) {
   return out;
 }
 
+std::vector<double> plain_iq4_nl(const Block& b) {
+  const std::array<int, 16> values = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                      1,    13,   25,  38,  53,  69,  89,  113};
+  std::vector<double> out;
+  for (size_t i = 0; i < 32; ++i) {
+    out.push_back(half(b, 0) * values.at(i < 16 ? b[2 + i] & 15 : b[2 + i - 16] >> 4));
+  }
+  return out;
+}
+
 struct Format {
   DType dtype;
   std::vector<size_t> halves;  // where a block holds f16 numbers
@@ -155,6 +165,7 @@ const std::vector<Format>& formats() {
       {DType::kQ5_0, {0}, [](const Block& b) { return plain_nibbles(b, false, true, 16); }},
       {DType::kQ5_1, {0, 2}, [](const Block& b) { return plain_nibbles(b, true, true, 0); }},
       {DType::kQ8_0, {0}, plain_q8_0},
+      {DType::kIQ4_NL, {0}, plain_iq4_nl},
   };
   return all;
 }
@@ -194,7 +205,7 @@ TEST(BlockFormats, HaveTheirNumberInGgmlAndTheirSize) {
       {2, DType::kQ4_0, 32, 18},    {3, DType::kQ4_1, 32, 20},    {6, DType::kQ5_0, 32, 22},
       {7, DType::kQ5_1, 32, 24},    {8, DType::kQ8_0, 32, 34},    {10, DType::kQ2_K, 256, 84},
       {11, DType::kQ3_K, 256, 110}, {12, DType::kQ4_K, 256, 144}, {13, DType::kQ5_K, 256, 176},
-      {14, DType::kQ6_K, 256, 210}, {30, DType::kBF16, 1, 2}};
+      {14, DType::kQ6_K, 256, 210}, {20, DType::kIQ4_NL, 32, 18}, {30, DType::kBF16, 1, 2}};
   for (const auto& [number, dtype, block, bytes] : facts) {
     const DTypeDescriptor* row = find_ggml_dtype(number);
     ASSERT_NE(row, nullptr) << number;

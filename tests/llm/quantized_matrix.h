@@ -29,8 +29,9 @@ struct QuantizedFormat {
 
 inline std::vector<QuantizedFormat> quantized_formats() {
   std::vector<QuantizedFormat> formats;
-  for (const DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
-                            DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K}) {
+  for (const DType dtype :
+       {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kQ2_K,
+        DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kIQ4_NL}) {
     formats.push_back({dtype});
   }
   formats.push_back({DType::kAffine2, 64, DType::kF16});
@@ -86,7 +87,8 @@ class QuantizedMatrix {
                             {DType::kQ5_0, {0}, 0.05f},     {DType::kQ5_1, {0, 2}, 0.05f},
                             {DType::kQ8_0, {0}, 0.01f},     {DType::kQ2_K, {80, 82}, 0.02f},
                             {DType::kQ3_K, {108}, 0.01f},   {DType::kQ4_K, {0, 2}, 0.002f},
-                            {DType::kQ5_K, {0, 2}, 0.001f}, {DType::kQ6_K, {208}, 0.0003f}};
+                            {DType::kQ5_K, {0, 2}, 0.001f}, {DType::kQ6_K, {208}, 0.0003f},
+                            {DType::kIQ4_NL, {0}, 0.01f}};
     const uint32_t block_bytes = dtype_descriptor(view.dtype).block_bytes;
     for (const Place& place : places) {
       if (place.dtype != view.dtype) continue;

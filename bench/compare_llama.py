@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Language models by ours and llama.cpp, the same GGUF file, taking turns: llama-bench's table.
+
+    bench/compare_llama.py MODEL.gguf [--build build] [--threads 2] [--runs 3] [--batch 16]
+                           [--tests pp16,pp512,pp4000,tg128,batch] [--llama-bench COMMAND]
+                           [--device cpu]
+
+Tests: ppN, a prompt of N tokens (its tokens per second, and the time to the first token); tg128, 128
+tokens one after another; tg64@bB, 64 tokens of B texts at once. Mean and deviation of the runs.
+llama.cpp is left out where it is not there. Debian's does without being installed: unpack the
+packages of llama.cpp's tools, ggml and the C library into a folder, and give
+
+    --llama-bench 'FOLDER/lib64/ld-linux-x86-64.so.2 --library-path FOLDERS FOLDER/bin/llama-bench'
+
+with GGML_BACKEND_PATH naming the library of the backend that fits the processor.
+"""
+import argparse
+import json
+import os
+import random
+import re
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+TIMING = re.compile(r"(prompt eval|eval) time =\s*([\d.]+) ms /\s*(\d+) (?:tokens|runs)")
+
+
+class Ours:
+    name = "vesper"
+
+    def __init__(self, options):
+        self.command = [f"{options.build}/generate", "-m", options.model, "--device",
+                        options.device, "-t", str(options.threads), "--stats", "--ignore-eos"]
+        self.batch = options.batch
+
+    def run(self, *arguments):
+        """The times that --stats prints: {"prompt eval": (ms, tokens), "eval": ...}."""
+        result = subprocess.run([*self.command, *arguments], stdin=subprocess.DEVNULL,
+                                capture_output=True, text=True)
+        times = {kind: (float(ms), int(n)) for kind, ms, n in TIMING.findall(result.stderr)}
+        if result.returncode != 0 or len(times) < 2:
+            sys.exit(f"compare_llama: generate failed: {result.stderr.strip()}")
+        return times
+
+    def prompt(self, n):
+        generator = random.Random(n)
+        # Ids that every vocabulary has and that are no special tokens in any that we know.
+        ids = ",".join(str(generator.randrange(300, 30000)) for _ in range(n))
+        return self.run("--prompt-ids", ids, "-n", "2")["prompt eval"]
+
+    def text(self, n):
+        return self.run("--no-chat", "-n", str(n + 1), "Rivers")["eval"]
+
+    def texts(self, n):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as prompts:
+            for i in range(self.batch):
+                prompts.write(f"Rivers of country {i}\n")
+            prompts.flush()
+            return self.run("--no-chat", "-n", str(n), "--input", prompts.name, "--batch",
+                            str(self.batch))["eval"]
+
+
+class LlamaBench:
+    name = "llama.cpp"
+
+    def __init__(self, options):
+        self.command = [*shlex.split(options.llama_bench), "-m", options.model, "-t",
+                        str(options.threads), "-r", "1", "-o", "json"]
+
+    def run(self, n_prompt, n_text):
+        output = subprocess.run([*self.command, "-p", str(n_prompt), "-n", str(n_text)],
+                                capture_output=True, text=True, check=True).stdout
+        test = json.loads(output[output.index("["):])[0]
+        return test["avg_ns"] / 1e6, n_prompt or n_text
+
+    def prompt(self, n):
+        return self.run(n, 0)
+
+    def text(self, n):
+        return self.run(0, n)
+
+    def texts(self, n):
+        return None
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model")
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--tests", default="pp16,pp512,pp4000,tg128,batch")
+    parser.add_argument("--llama-bench", default="llama-bench")
+    options = parser.parse_args()
+
+    programs = [Ours(options)]
+    if shutil.which(shlex.split(options.llama_bench)[0]):
+        programs.append(LlamaBench(options))
+    tests = []
+    for test in options.tests.split(","):
+        if test == "batch":
+            tests.append((f"tg64@b{options.batch}", lambda program: program.texts(64)))
+        elif test[:2] in ("pp", "tg") and test[2:].isdigit():
+            of = Ours.prompt if test[:2] == "pp" else Ours.text
+            tests.append((test, lambda program, name=of.__name__, n=int(test[2:]):
+                          getattr(program, name)(n)))
+        else:
+            parser.error(f"--tests: expected ppN, tgN or batch, found '{test}'")
+    size = f"{os.path.getsize(options.model) / 2**20:.1f} MiB"
+    model = os.path.basename(options.model).removesuffix(".gguf")
+    print(f"| {'model':<32} | {'size':>10} | {'program':<9} | {'threads':>7} | {'test':>9} "
+          f"| {'ms':>9} | {'t/s':>18} |")
+    print(f"| {'-' * 32} | {'-' * 9}: | {'-' * 9} | {'-' * 6}: | {'-' * 8}: | {'-' * 8}: "
+          f"| {'-' * 17}: |")
+    for name, measure in tests:
+        found = {program.name: [] for program in programs}
+        for _ in range(options.runs):
+            for program in programs:
+                times = measure(program)
+                if times is not None:
+                    found[program.name].append(times)
+        for program, times in found.items():
+            if not times:
+                continue
+            rates = [1e3 * n / ms for ms, n in times]
+            spread = statistics.stdev(rates) if len(rates) > 1 else 0.0
+            rate = f"{statistics.mean(rates):.2f} ± {spread:.2f}"
+            print(f"| {model:<32} | {size:>10} | {program:<9} | {options.threads:>7} | {name:>9} "
+                  f"| {statistics.mean(ms for ms, _ in times):>9.1f} | {rate:>18} |", flush=True)
+
+
+main()
