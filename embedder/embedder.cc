@@ -13,6 +13,9 @@ namespace {
 // writes is still in a CPU's caches when the next one reads it.
 constexpr uint32_t kCpuBatchTokens = 512;
 constexpr uint32_t kGpuBatchTokens = 16384;
+// Tokens of a text where the model's files name no limit but that of its positions: memory for a
+// language model's whole context would be of use to few.
+constexpr uint32_t kUsualMaxTokens = 8192;
 // Texts of a batch: more are of use only if they have less than 8 tokens each.
 constexpr uint32_t kTokensPerText = 8;
 
@@ -42,13 +45,17 @@ Embedder::Embedder(const std::filesystem::path& path, std::unique_ptr<Device> de
                    Compute compute, const EmbedderOptions& options)
     : device_(std::move(device)), compute_(device_->resolve(compute)) {
   const auto provider = open_weights(path);
-  const TextEncoderHyperparameters& model = provider->text_encoder();
+  const TextEncoderLimits model = text_encoder_limits(*provider);
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(path, error);
   settings_ = read_embedding_settings(ModelFiles(is_folder ? path : path.parent_path()));
+  if (const Gguf* gguf = provider->gguf()) {
+    const auto pooling = read_gguf_pooling(path.string(), *gguf);
+    settings_.pooling = pooling.value_or(settings_.pooling);
+  }
   if (options.pooling) settings_.pooling = *options.pooling;
   if (options.normalize) settings_.normalize = *options.normalize;
-  if (settings_.max_tokens == 0) settings_.max_tokens = model.n_positions;
+  if (settings_.max_tokens == 0) settings_.max_tokens = kUsualMaxTokens;
   settings_.max_tokens = std::min(settings_.max_tokens, model.n_positions);
   if (options.max_tokens > model.n_positions) {
     throw Error(ErrorKind::kUsage,

@@ -125,4 +125,21 @@ EmbeddingSettings read_embedding_settings(const ModelFiles& files) {
   return settings;
 }
 
+std::optional<Pooling> read_gguf_pooling(const std::string& name, const Gguf& gguf) {
+  const std::string architecture(gguf.find_string("general.architecture").value_or(""));
+  const GgufValue* kind = gguf.find(architecture + ".pooling_type");
+  if (kind == nullptr) return std::nullopt;
+  // As llama.cpp numbers them.
+  switch (kind->as_unsigned().value_or(0)) {
+    case 1:
+      return Pooling::kMean;
+    case 2:
+      return Pooling::kFirst;
+    case 3:
+      return Pooling::kLast;
+    default:
+      fail(name, "expected " + architecture + ".pooling_type 1 (mean), 2 (cls) or 3 (last)");
+  }
+}
+
 }  // namespace vesper

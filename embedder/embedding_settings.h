@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "llm/weights/gguf_file.h"
 #include "llm/weights/mapped_file.h"
 
 namespace vesper {
@@ -27,5 +29,9 @@ struct EmbeddingSettings {
 // config_sentence_transformers.json and tokenizer_config.json, each where there is one. Throws
 // Error(kModel), also for a module that the engine does not know, naming it.
 EmbeddingSettings read_embedding_settings(const ModelFiles& files);
+
+// What GGUF metadata say of pooling, if they do. Throws Error(kModel) for a kind that the engine
+// does not know.
+std::optional<Pooling> read_gguf_pooling(const std::string& name, const Gguf& gguf);
 
 }  // namespace vesper

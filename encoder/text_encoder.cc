@@ -1,55 +1,111 @@
 #include "encoder/text_encoder.h"
 
+#include <cmath>
+#include <string>
+
+#include "error/error.h"
+#include "llm/language_model.h"
+#include "llm/weights/language_model_files.h"
 #include "llm/weights/text_encoder_model.h"
 
 namespace vesper {
 namespace {
 
-// Checked before anything is uploaded.
-const TextEncoderHyperparameters& checked(const WeightProvider& provider) {
-  check_text_encoder(provider);
-  return provider.text_encoder();
+// The layers of a model made to encode text.
+StackShape encoder_shape(const TextEncoderHyperparameters& model) {
+  StackShape shape;
+  shape.n_layers = model.n_layers;
+  shape.d_model = model.d_model;
+  shape.n_heads = model.n_heads;
+  shape.n_kv_heads = model.n_kv_heads;
+  shape.head_dim = model.head_dim;
+  shape.d_ffn = model.d_ffn;
+  shape.norm_epsilon = model.norm_epsilon;
+  if (model.rope.n_pairs == 0) return shape;
+  shape.n_positions = model.n_positions;
+  shape.ropes.push_back(model.rope);
+  if (model.window_rope_theta > 0) {
+    shape.ropes.push_back(model.rope);
+    shape.ropes.back().theta = model.window_rope_theta;
+  }
+  for (const bool has_window : model.layer_has_window) {
+    const uint32_t rope = has_window && model.window_rope_theta > 0 ? 1 : 0;
+    shape.layers.push_back({.window = has_window ? model.window : 0, .rope = rope});
+  }
+  return shape;
 }
 
-StackShape stack_shape(const TextEncoderHyperparameters& model) {
-  return {.n_layers = model.n_layers,
-          .d_model = model.d_model,
-          .n_heads = model.n_heads,
-          .n_kv_heads = model.n_kv_heads,
-          .head_dim = model.head_dim,
-          .d_ffn = model.d_ffn,
-          .norm_epsilon = model.norm_epsilon};
+// Checks the model before anything of it is uploaded.
+StackShape checked_shape(const WeightProvider& provider) {
+  if (!provider.is_language_model()) {
+    check_text_encoder(provider);
+    return encoder_shape(provider.text_encoder());
+  }
+  check_language_model(provider);
+  const LanguageModelFacts& facts = provider.language_model();
+  if (facts.attention_soft_cap > 0) {
+    throw Error(ErrorKind::kModel, provider.path().string() +
+                                       ": expected a model whose attention is not capped, as whole "
+                                       "texts at once are, found a cap of " +
+                                       std::to_string(facts.attention_soft_cap));
+  }
+  return language_model_shape(facts, arch_descriptor(facts.arch), facts.n_positions);
 }
 
-// Positions with the vector of token type 0, which every token has, added to each.
-std::vector<float> positions_with_type(const WeightProvider& provider, uint32_t d) {
-  std::vector<float> positions = read_f32(provider.require("encoder.position.weight"));
+const ArchDescriptor& arch_of(const WeightProvider& provider) {
+  return arch_descriptor(provider.is_language_model() ? provider.language_model().arch
+                                                      : provider.text_encoder().arch);
+}
+
+// What each position adds to its token's vector: its own where positions have vectors, and that of
+// token type 0, which every token has. [first_position + n_positions, d], empty if there is
+// neither.
+std::vector<float> vectors_of_positions(const WeightProvider& provider, uint32_t d) {
+  std::vector<float> vectors;
+  if (const TensorView* positions = provider.find("encoder.position.weight")) {
+    vectors = read_f32(*positions);
+  }
   const TensorView* types = provider.find("encoder.token_type.weight");
-  if (types == nullptr) return positions;
+  if (types == nullptr) return vectors;
   const std::vector<float> type = read_f32(*types);
-  for (size_t i = 0; i < positions.size(); ++i) positions[i] += type[i % d];
-  return positions;
+  if (vectors.empty()) vectors.resize(size_t{text_encoder_limits(provider).n_positions} * d);
+  for (size_t i = 0; i < vectors.size(); ++i) vectors[i] += type[i % d];
+  return vectors;
 }
 
 }  // namespace
 
+TextEncoderLimits text_encoder_limits(const WeightProvider& provider) {
+  if (provider.is_language_model()) {
+    const LanguageModelFacts& facts = provider.language_model();
+    return {facts.n_vocab, facts.d_model, facts.n_positions};
+  }
+  const TextEncoderHyperparameters& facts = provider.text_encoder();
+  return {facts.n_vocab, facts.d_model, facts.n_positions};
+}
+
 TextEncoder::TextEncoder(Device& device, const WeightProvider& provider, Compute compute,
                          uint32_t max_rows, uint32_t max_sequences)
     : device_(device),
-      n_vocab_(checked(provider).n_vocab),
-      n_positions_(provider.text_encoder().n_positions),
-      first_position_(provider.text_encoder().first_position),
+      limits_(text_encoder_limits(provider)),
+      first_position_(provider.is_text_encoder() ? provider.text_encoder().first_position : 0),
       max_rows_(max_rows),
       max_sequences_(max_sequences),
-      stack_(device, provider, arch_descriptor(provider.text_encoder().arch),
-             stack_shape(provider.text_encoder()), compute, WeightUse::kManyRows, max_rows),
+      arch_(arch_of(provider)),
+      stack_(device, provider, arch_, checked_shape(provider), compute, WeightUse::kManyRows,
+             max_rows),
       host_rows_(max_rows),
       host_starts_(size_t{max_sequences} + 1) {
   const WeightUploader upload(device, provider, compute);
   const uint32_t d = d_model();
-  embedding_ = upload.matrix({{&provider.require("encoder.embed.weight")}}, WeightUse::kEmbedding);
-  position_ = upload.store(positions_with_type(provider, d), "encoder.position.weight");
-  embed_norm_ = upload.norm("encoder.embed_norm", d);
+  const std::string stack(arch_.prefix);
+  embedding_ = upload.matrix({{&provider.require(stack + ".embed.weight")}}, WeightUse::kEmbedding);
+  embedding_scale_ = arch_.scales_embedding ? std::sqrt(static_cast<float>(d)) : 1.0f;
+  const std::vector<float> positions = vectors_of_positions(provider, d);
+  if (!positions.empty()) position_ = upload.store(positions, "encoder.position.weight");
+  if (provider.find(stack + ".embed_norm.weight")) {
+    embed_norm_ = upload.norm(stack + ".embed_norm", d);
+  }
   rows_ = device.allocate(uint64_t{max_rows} * sizeof(Row), "tokens of the rows");
   starts_ = device.allocate((uint64_t{max_sequences} + 1) * sizeof(uint32_t), "sequence starts");
   x_ = device.allocate(dtype_bytes(DType::kF32, uint64_t{max_rows} * d), "encoder residual stream");
@@ -71,12 +127,17 @@ void TextEncoder::write(std::span<const std::span<const int32_t>> sequences, uin
 }
 
 void TextEncoder::emit(DispatchTable& table, uint32_t n_rows) const {
-  const uint32_t d = d_model();
-  const EmbedParams embed{n_rows, d, embedding_.format, 1.0f};
-  emit::embed(table, "encoder.embed", embed, x_, rows_, embedding_.data, position_,
+  const std::string stack(arch_.prefix);
+  const EmbedParams embed{n_rows, d_model(), embedding_.format, embedding_scale_};
+  emit::embed(table, stack + ".embed", embed, x_, rows_, embedding_.data, position_,
               embedding_.scale);
-  stack_.emit_norm(table, "encoder.embed_norm", embed_norm_, n_rows, x_, DType::kF32, x_);
-  stack_.emit_packed(table, n_rows, max_sequences_, starts_, x_);
+  if (embed_norm_.gain.present()) {
+    stack_.emit_norm(table, stack + ".embed_norm", embed_norm_, n_rows, x_, DType::kF32, x_);
+  }
+  stack_.emit_packed(table, n_rows, max_sequences_, starts_, x_, rows_);
+  if (arch_.norm_placement == NormPlacement::kBefore) {
+    stack_.emit_final_norm(table, n_rows, x_, DType::kF32, x_, {});
+  }
 }
 
 }  // namespace vesper

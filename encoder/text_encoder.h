@@ -1,7 +1,8 @@
 // An encoder of text: token ids in, one row of d_model a token out.
 //
-// Token, position and type vectors, their norm, and a bidirectional stack of layers, whose row of
-// llm/arch_descriptor the model's files name. Sequences of any lengths go through together, packed
+// Token, position and type vectors, their norm, and a stack of layers, whose row of
+// llm/arch_descriptor the model's files name: BERT and its kin, which look to both sides, or a
+// language model that was trained to embed. Sequences of any lengths go through together, packed
 // one after another without padding. Used by embedder/embedder, which pools the rows.
 #pragma once
 
@@ -13,6 +14,14 @@
 #include "llm/transformer.h"
 
 namespace vesper {
+
+struct TextEncoderLimits {
+  uint32_t n_vocab = 0, d_model = 0;
+  uint32_t n_positions = 0;  // the most tokens that a text can have
+};
+// Of a model that encodes text, or of a language model used so. Throws Error(kModel) if the files
+// hold neither.
+TextEncoderLimits text_encoder_limits(const WeightProvider& provider);
 
 class TextEncoder {
  public:
@@ -35,21 +44,24 @@ class TextEncoder {
   const Operand& starts() const { return starts_; }
 
   uint32_t d_model() const { return stack_.shape().d_model; }
-  uint32_t n_vocab() const { return n_vocab_; }
-  uint32_t n_positions() const { return n_positions_; }
+  uint32_t n_vocab() const { return limits_.n_vocab; }
+  uint32_t n_positions() const { return limits_.n_positions; }
   uint32_t max_rows() const { return max_rows_; }
   uint32_t max_sequences() const { return max_sequences_; }
 
  private:
   Device& device_;
-  uint32_t n_vocab_, n_positions_, first_position_, max_rows_, max_sequences_;
-  float norm_epsilon_;
-  Weight embedding_;  // [n_vocab, d_model]
-  Operand
-      position_;  // f32 [first_position + n_positions, d_model], with the vector of type 0 in it
-  NormWeights embed_norm_;
+  TextEncoderLimits limits_;
+  uint32_t first_position_, max_rows_, max_sequences_;
+  const ArchDescriptor& arch_;
   TransformerStack stack_;
-  Operand rows_;  // struct Row [max_rows]
+  Weight embedding_;  // [n_vocab, d_model]
+  float embedding_scale_ = 1;
+  // f32 [first_position + n_positions, d_model], absent where positions turn queries and keys and
+  // there are no token types.
+  Operand position_;
+  NormWeights embed_norm_;  // absent where there is none
+  Operand rows_;            // struct Row [max_rows]
   Operand starts_;
   Operand x_;                          // the residual stream
   std::vector<Row> host_rows_;         // [max_rows]

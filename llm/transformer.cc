@@ -116,7 +116,10 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
   for (uint32_t i = 0; i < shape.n_layers; ++i) {
     const std::string prefix = stack + ".layers." + std::to_string(i) + ".";
     LayerWeights layer;
-    layer.attn_norm = upload.norm(prefix + "attn_norm", d);
+    // Absent where a block follows another norm at once, as ModernBERT's first does.
+    if (provider.find(prefix + "attn_norm.weight")) {
+      layer.attn_norm = upload.norm(prefix + "attn_norm", d);
+    }
     layer.attn_qkv = upload.linear(prefix + "attn.", {"q", "k", "v"}, {q, kv, kv}, d, use);
     layer.attn_q_norm = upload.optional_gain(prefix + "attn.q_norm", shape.head_dim);
     layer.attn_k_norm = upload.optional_gain(prefix + "attn.k_norm", shape.head_dim);
@@ -197,7 +200,9 @@ TransformerStack::BlockInput TransformerStack::emit_norm_before(DispatchTable& t
                                                                 const NormWeights& weights,
                                                                 uint32_t n_rows,
                                                                 const Operand& x) const {
-  if (arch_.norm_placement != NormPlacement::kBefore) return {x, DType::kF32};
+  if (arch_.norm_placement != NormPlacement::kBefore || !weights.gain.present()) {
+    return {x, DType::kF32};
+  }
   emit_norm(table, std::move(label), weights, n_rows, normed_, activation_, x);
   return {normed_, activation_};
 }

@@ -1,8 +1,7 @@
 // Language models in GGUF: facts from the metadata, as ggml's documentation of GGUF names them.
 #include <cmath>
 
-#include "error/error.h"
-#include "llm/weights/gguf_file.h"
+#include "llm/weights/gguf_metadata.h"
 #include "llm/weights/language_model_files.h"
 #include "llm/weights/language_model_names.h"
 #include "llm/weights/language_model_tensors.h"
@@ -10,49 +9,7 @@
 namespace vesper {
 namespace {
 
-// The metadata of one architecture.
-class Metadata {
- public:
-  Metadata(const std::string& name, const Gguf& gguf, std::string prefix)
-      : name_(name), gguf_(gguf), prefix_(std::move(prefix)) {}
-
-  // A count; 0 if it is absent. Throws Error(kModel) if it is none, or differs from layer to layer.
-  uint32_t count(const char* key) const {
-    const GgufValue* value = gguf_.find(prefix_ + key);
-    if (value == nullptr) return 0;
-    std::optional<uint64_t> count = value->as_unsigned();
-    GgufElements elements(*value);
-    GgufValue element;
-    for (bool first = true; elements.next(element); first = false) {
-      const std::optional<uint64_t> next = element.as_unsigned();
-      if (!first && next != count) fail(key, "the same count for each layer");
-      count = next;
-    }
-    if (!count || *count > UINT32_MAX) fail(key, "a count");
-    return static_cast<uint32_t>(*count);
-  }
-  float number(const char* key) const {
-    const GgufValue* value = gguf_.find(prefix_ + key);
-    if (value == nullptr) return 0;
-    const std::optional<double> number = value->as_number();
-    if (!number || !(*number >= 0) || *number > 1e9) fail(key, "a number of at least 0");
-    return static_cast<float>(*number);
-  }
-  std::string text(const char* key) const {
-    return std::string(gguf_.find_string(prefix_ + key).value_or(""));
-  }
-
- private:
-  [[noreturn]] void fail(const char* key, const char* what) const {
-    throw Error(ErrorKind::kModel, name_ + ": expected " + prefix_ + key + " to be " + what);
-  }
-
-  const std::string& name_;
-  const Gguf& gguf_;
-  std::string prefix_;
-};
-
-void read_rope(const Metadata& metadata, LanguageModelFacts& facts) {
+void read_rope(const GgufMetadata& metadata, LanguageModelFacts& facts) {
   RopeSettings& rope = facts.rope;
   if (const float theta = metadata.number("rope.freq_base"); theta > 0) rope.theta = theta;
   const uint32_t turned = metadata.count("rope.dimension_count");
@@ -76,7 +33,7 @@ void read_rope(const Metadata& metadata, LanguageModelFacts& facts) {
   }
 }
 
-LanguageModelFacts read_facts(const Metadata& metadata) {
+LanguageModelFacts read_facts(const GgufMetadata& metadata) {
   LanguageModelFacts facts;
   facts.n_vocab = metadata.count("vocab_size");
   facts.d_model = metadata.count("embedding_length");
@@ -108,7 +65,7 @@ std::vector<float> take_divisors(const ModelContents& contents, const char* name
 void read_gguf_language_model(const std::string& name, const Gguf& gguf, ModelContents& contents) {
   const LanguageFamily* family = find_language_family_by_architecture(contents.family);
   if (family == nullptr) return;
-  const Metadata metadata(name, gguf, contents.family + ".");
+  const GgufMetadata metadata(name, gguf, contents.family + ".");
   LanguageModelFacts& facts = contents.language_model.emplace(read_facts(metadata));
   facts.arch = family->arch;
   facts.interleaved_rope = family->gguf_is_interleaved;

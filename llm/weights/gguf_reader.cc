@@ -5,6 +5,7 @@
 #include "error/error.h"
 #include "llm/tokenizer/byte_level.h"
 #include "llm/weights/language_model_files.h"
+#include "llm/weights/text_encoder_model.h"
 
 namespace vesper {
 namespace {
@@ -89,6 +90,7 @@ ModelContents read_gguf(const ModelFiles& files, std::shared_ptr<const MappedFil
     tensor.bytes = from.bytes;
     contents.tensors.push_back(std::move(tensor));
   }
+  read_gguf_text_encoder(contents.files.front()->name(), *gguf, contents);
   read_gguf_language_model(contents.files.front()->name(), *gguf, contents);
   contents.vocabulary = gguf_vocabulary(*gguf);
   contents.gguf = std::move(gguf);

@@ -34,9 +34,10 @@ std::vector<uint64_t> rows_of_parts(const TensorView& tensor, size_t n_parts,
   return q + 2 * kv == rows ? std::vector<uint64_t>{q, kv, kv} : std::vector<uint64_t>{};
 }
 
-// `tensor` cut into parts of so many rows, or nothing if a row is not a whole number of bytes.
-std::vector<TensorView> cut(const TensorView& tensor, const std::vector<std::string>& names,
-                            const std::vector<uint64_t>& rows) {
+}  // namespace
+
+std::vector<TensorView> cut_tensor(const TensorView& tensor, const std::vector<std::string>& names,
+                                   const std::vector<uint64_t>& rows) {
   std::vector<TensorView> parts;
   const uint64_t n_rows = tensor.shape[0];
   const uint64_t row_elements = n_rows == 0 ? 0 : tensor.n_elements() / n_rows;
@@ -58,8 +59,6 @@ std::vector<TensorView> cut(const TensorView& tensor, const std::vector<std::str
   }
   return parts;
 }
-
-}  // namespace
 
 const LanguageFamily* find_language_family_by_type(std::string_view model_type) {
   return find(&LanguageFamily::model_type, model_type);
@@ -83,7 +82,7 @@ void name_language_tensors(const TensorNaming& naming, ModelContents& contents) 
     if (names.size() > 1) {
       const std::vector<uint64_t> rows = rows_of_parts(tensor, names.size(), facts);
       std::vector<TensorView> parts;
-      if (!rows.empty()) parts = cut(tensor, names, rows);
+      if (!rows.empty()) parts = cut_tensor(tensor, names, rows);
       for (TensorView& part : parts) named.push_back(std::move(part));
       if (!parts.empty()) continue;
     } else if (names.size() == 1) {

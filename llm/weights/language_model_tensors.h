@@ -23,4 +23,9 @@ const LanguageFamily* find_language_family_by_architecture(std::string_view arch
 // does not fit the facts, keeps its name.
 void name_language_tensors(const TensorNaming& naming, ModelContents& contents);
 
+// `tensor` cut into parts of so many rows, which the names are for; nothing if a row is not a whole
+// number of bytes.
+std::vector<TensorView> cut_tensor(const TensorView& tensor, const std::vector<std::string>& names,
+                                   const std::vector<uint64_t>& rows);
+
 }  // namespace vesper

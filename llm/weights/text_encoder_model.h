@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "llm/weights/tensor_naming.h"
 #include "llm/weights/weight_provider.h"
 
 namespace vesper {
@@ -15,6 +16,13 @@ namespace vesper {
 // the wrong type.
 void read_hugging_face_text_encoder(const std::string& name, const nlohmann::json& config,
                                     ModelContents& contents);
+
+// The same for GGUF, whose tensors have ggml's names and whose metadata hold the facts, if
+// general.architecture is one of a text encoder.
+void read_gguf_text_encoder(const std::string& name, const Gguf& gguf, ModelContents& contents);
+
+// Gives the tensors their canonical names and cuts fused ones into equal parts.
+void name_text_encoder_tensors(const TensorNaming& naming, ModelContents& contents);
 
 // Checks the facts against each other, against the limits that later code relies on and against
 // every tensor that the model needs. Throws Error(kModel).

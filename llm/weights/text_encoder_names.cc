@@ -33,4 +33,72 @@ TensorNaming bert_naming(std::string_view prefix) {
 const TensorNaming kHuggingFaceBertNaming = bert_naming("bert.");
 const TensorNaming kHuggingFaceRobertaNaming = bert_naming("roberta.");
 
+// As its authors published it, and as transformers has it since.
+const TensorNaming kHuggingFaceNomicBertNaming = {
+    '.',
+    "bert.",
+    {},
+    {{"embeddings.word_embeddings", "encoder.embed"},
+     {"embeddings.token_type_embeddings", "encoder.token_type"},
+     {"emb_ln", "encoder.embed_norm"},
+     {"embeddings.LayerNorm", "encoder.embed_norm"}},
+    {{"encoder.layers.", "encoder.layers."}, {"layers.", "encoder.layers."}},
+    {{"attn.Wqkv", "attn.q|attn.k|attn.v"},
+     {"attn.out_proj", "attn.out"},
+     {"norm1", "attn_norm"},
+     {"mlp.fc11", "ffn.up"},
+     {"mlp.fc12", "ffn.gate"},
+     {"mlp.fc2", "ffn.down"},
+     {"norm2", "ffn_norm"},
+     {"self_attn.q_proj", "attn.q"},
+     {"self_attn.k_proj", "attn.k"},
+     {"self_attn.v_proj", "attn.v"},
+     {"self_attn.o_proj", "attn.out"},
+     {"post_attention_layernorm", "attn_norm"},
+     {"mlp.up_proj", "ffn.up"},
+     {"mlp.gate_proj", "ffn.gate"},
+     {"mlp.down_proj", "ffn.down"},
+     {"post_mlp_layernorm", "ffn_norm"}},
+    {{"weight", "weight"}, {"bias", "bias"}},
+};
+
+const TensorNaming kHuggingFaceModernBertNaming = {
+    '.',
+    "model.",
+    {},
+    {{"embeddings.tok_embeddings", "encoder.embed"},
+     {"embeddings.norm", "encoder.embed_norm"},
+     {"final_norm", "encoder.norm"}},
+    {{"layers.", "encoder.layers."}},
+    {{"attn_norm", "attn_norm"},
+     {"attn.Wqkv", "attn.q|attn.k|attn.v"},
+     {"attn.Wo", "attn.out"},
+     {"mlp_norm", "ffn_norm"},
+     {"mlp.Wi", "ffn.gate|ffn.up"},
+     {"mlp.Wo", "ffn.down"}},
+    {{"weight", "weight"}, {"bias", "bias"}},
+};
+
+const TensorNaming kGgufTextEncoderNaming = {
+    '.',
+    "",
+    {},
+    {{"token_embd", "encoder.embed"},
+     {"position_embd", "encoder.position"},
+     {"token_types", "encoder.token_type"},
+     {"token_embd_norm", "encoder.embed_norm"}},
+    {{"blk.", "encoder.layers."}},
+    {{"attn_q", "attn.q"},
+     {"attn_k", "attn.k"},
+     {"attn_v", "attn.v"},
+     {"attn_qkv", "attn.q|attn.k|attn.v"},
+     {"attn_output", "attn.out"},
+     {"attn_output_norm", "attn_norm"},
+     {"ffn_gate", "ffn.gate"},
+     {"ffn_up", "ffn.up"},
+     {"ffn_down", "ffn.down"},
+     {"layer_output_norm", "ffn_norm"}},
+    {{"weight", "weight"}, {"bias", "bias"}},
+};
+
 }  // namespace vesper

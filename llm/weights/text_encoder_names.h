@@ -7,5 +7,8 @@ namespace vesper {
 
 extern const TensorNaming kHuggingFaceBertNaming;
 extern const TensorNaming kHuggingFaceRobertaNaming;  // RoBERTa, XLM-R
+extern const TensorNaming kHuggingFaceNomicBertNaming;
+extern const TensorNaming kHuggingFaceModernBertNaming;
+extern const TensorNaming kGgufTextEncoderNaming;
 
 }  // namespace vesper

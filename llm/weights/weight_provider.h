@@ -43,6 +43,7 @@
 #include <vector>
 
 #include "llm/dtype.h"
+#include "llm/rope.h"
 #include "llm/weights/language_model_facts.h"
 #include "llm/weights/mapped_file.h"
 
@@ -94,7 +95,13 @@ struct TextEncoderHyperparameters {
   uint32_t n_positions = 0;     // the most tokens that a sequence can have
   uint32_t first_position = 0;  // the row of encoder.position that the first token takes
   float norm_epsilon = 0;       // 0 if it is not stated
-  std::string problem;          // what of it the engine does not know; empty if nothing
+  // Where positions turn queries and keys instead of having vectors: n_pairs is not 0.
+  RopeSettings rope{};
+  float window_rope_theta = 0;  // of layers with a window, where it differs
+  // So many positions to both sides, its own among them, does a row of a layer with a window see.
+  uint32_t window = 0;
+  std::vector<bool> layer_has_window = {};  // [n_layers]; empty: none has
+  std::string problem = {};                 // what of it the engine does not know; empty if nothing
 };
 
 // "[384, 80, 3]"

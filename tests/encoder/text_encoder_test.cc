@@ -1,0 +1,169 @@
+// Every family of text encoders against Hugging Face's transformers: tiny random models and their
+// reference rows, made by tests/reference/make_text_encoders.py.
+#include "encoder/text_encoder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "error/error.h"
+#include "llm/weights/safetensors.h"
+#include "tests/llm/gguf_bytes.h"
+
+namespace vesper {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint32_t kFirstText = 5, kSecondText = 23, kAllRows = kFirstText + kSecondText;
+
+struct Reference {
+  std::vector<int32_t> ids;  // [kAllRows]
+  std::vector<float> rows;   // [kAllRows, d_model]
+};
+
+fs::path folder_of(const std::string& name) {
+  return fs::path(VESPER_TEST_DATA) / "text_encoders" / name;
+}
+
+Reference reference_of(const std::string& name) {
+  Safetensors tensors;
+  read_safetensors(std::make_shared<MappedFile>(folder_of(name) / "reference.safetensors"),
+                   tensors);
+  Reference reference;
+  for (const TensorView& tensor : tensors.tensors) {
+    if (tensor.name == "ids") {
+      reference.ids.resize(tensor.n_elements());
+      std::memcpy(reference.ids.data(), tensor.data, tensor.bytes);
+    } else {
+      reference.rows = read_f32(tensor);
+    }
+  }
+  return reference;
+}
+
+// The rows of the texts, packed in that order.
+std::vector<float> rows_of(const fs::path& model, const std::string& device_name,
+                           std::span<const std::span<const int32_t>> texts) {
+  const auto provider = open_weights(model);
+  const auto device = open_device(device_name, {});
+  TextEncoder encoder(*device, *provider, device->resolve(Compute::kF32), 40, 3);
+  encoder.write(texts, 32);
+  DispatchTable table;
+  encoder.emit(table, 32);
+  device->run(device->record(table));
+  std::vector<float> rows(size_t{kAllRows} * encoder.d_model());
+  device->read(encoder.output().part(0, rows.size() * sizeof(float)), rows.data());
+  return rows;
+}
+
+double greatest_difference(std::span<const float> found, std::span<const float> wanted) {
+  double worst = found.size() == wanted.size() ? 0 : INFINITY;
+  for (size_t i = 0; i < std::min(found.size(), wanted.size()); ++i) {
+    const double off = std::abs(double{found[i]} - wanted[i]);
+    worst = std::isnan(off) ? INFINITY : std::max(worst, off);
+  }
+  return worst;
+}
+
+void check_family(const std::string& name, const std::string& device) {
+  const Reference reference = reference_of(name);
+  ASSERT_EQ(reference.ids.size(), kAllRows);
+  const size_t d = reference.rows.size() / kAllRows;
+  const std::span<const int32_t> ids(reference.ids);
+  const std::span<const float> wanted(reference.rows);
+  const std::span<const int32_t> texts[] = {ids.first(kFirstText), ids.last(kSecondText)};
+  EXPECT_LT(greatest_difference(rows_of(folder_of(name), device, texts), wanted), 1e-4);
+  // A text's rows do not depend on what it lies beside.
+  const std::span<const int32_t> swapped[] = {texts[1], texts[0]};
+  const std::vector<float> found = rows_of(folder_of(name), device, swapped);
+  EXPECT_LT(
+      greatest_difference(std::span(found).first(kSecondText * d), wanted.last(kSecondText * d)),
+      1e-4);
+}
+
+class TextEncoders : public testing::TestWithParam<const char*> {};
+
+TEST_P(TextEncoders, GiveTheRowsOfTransformersOnTheCpu) { check_family(GetParam(), "cpu"); }
+
+#ifdef VESPER_HAS_VULKAN
+TEST_P(TextEncoders, GiveTheRowsOfTransformersOnVulkan) { check_family(GetParam(), "vulkan"); }
+#endif
+
+INSTANTIATE_TEST_SUITE_P(Families, TextEncoders,
+                         testing::Values("bert", "roberta", "nomic-bert", "modernbert", "qwen3",
+                                         "mistral"),
+                         [](const auto& family) {
+                           std::string name = family.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+// A tensor's name in GGUF, by its canonical one.
+std::string gguf_name(std::string name) {
+  const std::pair<const char*, const char*> parts[] = {
+      {"encoder.layers.", "blk."},
+      {"encoder.embed_norm", "token_embd_norm"},
+      {"encoder.embed", "token_embd"},
+      {"encoder.token_type", "token_types"},
+      {"encoder.position", "position_embd"},
+      {"attn.out", "attn_output"},
+      {"attn.", "attn_"},
+      {"attn_norm", "attn_output_norm"},
+      {"ffn_norm", "layer_output_norm"},
+      {"ffn.", "ffn_"},
+  };
+  for (const auto& [from, to] : parts) {
+    if (const size_t at = name.find(from); at != std::string::npos) {
+      name.replace(at, std::strlen(from), to);
+    }
+  }
+  return name;
+}
+
+class TextEncodersInGguf : public testing::TestWithParam<const char*> {};
+
+TEST_P(TextEncodersInGguf, AreTheSameModels) {
+  const std::string name = GetParam();
+  const auto provider = open_weights(folder_of(name));
+  const TextEncoderHyperparameters& facts = provider->text_encoder();
+  GgufBytes gguf;
+  const auto count = [&](const char* key, uint32_t value) {
+    gguf.scalar<uint32_t>(name + "." + key, 4, value);
+  };
+  gguf.string("general.architecture", name);
+  count("block_count", facts.n_layers);
+  count("embedding_length", facts.d_model);
+  count("feed_forward_length", facts.d_ffn);
+  count("attention.head_count", facts.n_heads);
+  count("context_length", facts.n_positions);
+  gguf.scalar<float>(name + ".attention.layer_norm_epsilon", 6, facts.norm_epsilon);
+  for (const TensorView& tensor : provider->tensors()) {
+    const auto* bytes = static_cast<const uint8_t*>(tensor.data);
+    gguf.tensor(gguf_name(tensor.name), {tensor.shape.rbegin(), tensor.shape.rend()}, 0,
+                {bytes, bytes + tensor.bytes});
+  }
+  const fs::path file = fs::path(testing::TempDir()) / ("vesper-" + name + ".gguf");
+  const std::vector<uint8_t> bytes = gguf.bytes();
+  std::ofstream(file, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  const Reference reference = reference_of(name);
+  const std::span<const int32_t> ids(reference.ids);
+  const std::span<const int32_t> texts[] = {ids.first(kFirstText), ids.last(kSecondText)};
+  EXPECT_LT(greatest_difference(rows_of(file, "cpu", texts), reference.rows), 1e-4);
+  fs::remove(file);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, TextEncodersInGguf, testing::Values("bert", "nomic-bert"),
+                         [](const auto& family) {
+                           return std::string(family.param) == "bert" ? "bert" : "nomicbert";
+                         });
+
+}  // namespace
+}  // namespace vesper
