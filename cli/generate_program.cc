@@ -130,6 +130,7 @@ class Run {
       }
     }
     generator.set_bias(bias);
+    generator.prepare();
     load_s_ = seconds_since(start);
     if (arguments_.verbose) {
       const DeviceInfo& device = model_->device().info();

@@ -57,6 +57,9 @@ class Generator {
   // Error(kUsage) for an id beyond the vocabulary.
   void set_bias(std::span<const std::pair<int32_t, float>> bias);
 
+  // Records the step, which the first start() does otherwise; after set_bias.
+  void prepare() { record_step(); }
+
   // Starts a text in a place: after `prompt`, up to `max_new` tokens, at most as many as the
   // context has room for. What the place's cache holds of the prompt's beginning is not computed
   // again. Throws Error(kInput) if the prompt is empty, has an id beyond the vocabulary, or leaves

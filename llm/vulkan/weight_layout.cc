@@ -159,12 +159,14 @@ void write_rows(const MatrixSource& source, const WeightLayout& layout, uint32_t
   const uint64_t n_in = layout.n_in;
   if (layout.blocks.bits != 0) {
     QuantizedRow codes;
+    // `out` may be memory that is written past the caches, from which reads are very slow.
+    std::vector<std::byte> packed(layout.row_bytes);
     for (uint32_t i = 0; i < n; ++i) {
       uint32_t row = first + i;
       const TensorView& part = part_of(source, row);
       read_quantized_row(part, row, layout.blocks, codes);
-      write_block_row(layout.blocks, codes, out + i * layout.row_bytes,
-                      row_scales + i * layout.scale_bytes);
+      write_block_row(layout.blocks, codes, packed.data(), row_scales + i * layout.scale_bytes);
+      std::memcpy(out + i * layout.row_bytes, packed.data(), layout.row_bytes);
     }
     return;
   }
