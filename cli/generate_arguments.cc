@@ -17,14 +17,16 @@ namespace {
 // At most 40 lines of 80 columns.
 constexpr std::string_view kHelp = R"(Usage: generate [OPTION]... [PROMPT]
 Answers PROMPT with a language model. Text on standard input is what the prompt
-is about, or the prompt itself where there is none.
+is about, or the prompt itself where there is none. Without any, on a terminal:
+a chat (type /help in it).
 
   -m, --model NAME|PATH  a GGUF file, a folder of Hugging Face, or a name:
                          smollm2-135m (default), qwen3-0.6b, llama-3.2-1b...
   -n, --max-tokens N     tokens of the answer (default: until it ends)
       --ctx N            tokens of prompt and answer (default: what they need)
       --system TEXT      what the model is told before the prompt
-      --no-chat          continue PROMPT instead of answering it
+      --no-chat          continue PROMPT instead of answering it; --no-think:
+                         leave out what a model thinks before it answers
       --long map-reduce  a text too long for the context goes through in parts
       --input FILE       a prompt a line (.txt), or JSON a line (.jsonl); so
                          are answers; --batch N: so many at once
@@ -49,7 +51,6 @@ In and out:
       --offline          never fetch a model
   -v, --verbose          say what is used;  --version;  -h, --help
 
-  generate "Write one sentence about rivers."
   transcribe talk.wav | generate "Summarise this in three points."
 )";
 
@@ -117,6 +118,7 @@ GenerateCommand parse_generate_arguments(int argc, const char* const* argv) {
   line.add_flag("--offline", arguments.offline);
   line.add_flag("-v,--verbose", arguments.verbose);
   line.add_flag("--no-chat", arguments.no_chat);
+  line.add_flag("--no-think", arguments.no_think);
   line.add_flag("--ignore-eos", arguments.ignore_end);
   line.add_flag("--context-shift", arguments.context_shift);
   line.add_flag("--print-ids", arguments.print_ids);

@@ -12,7 +12,7 @@
 namespace vesper {
 
 // What is done with the model.
-enum class GenerateMode { kAnswer, kBatch, kPerplexity };
+enum class GenerateMode { kAnswer, kBatch, kPerplexity };  // kAnswer without a prompt: a chat
 
 struct GenerateArguments {
   std::string model = "smollm2-135m";
@@ -24,6 +24,7 @@ struct GenerateArguments {
   std::vector<std::string> texts;     // given as arguments
   std::optional<std::string> system;  // the system message
   bool no_chat = false;               // the text is to be continued
+  bool no_think = false;              // what a model thinks before it answers is not shown
   std::string chat_template;          // a file with one; empty: the model's own
   std::vector<int32_t> prompt_ids;    // instead of text
   std::string input;                  // kBatch: prompts a line

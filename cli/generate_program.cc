@@ -11,11 +11,13 @@
 #include <optional>
 
 #include "cli/generate_arguments.h"
+#include "cli/generate_chat.h"
 #include "cli/generate_run.h"
 #include "cli/model_lookup.h"
 #include "cli/output.h"
 #include "cli/program.h"
 #include "cli/progress.h"
+#include "cli/thinking_text.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -27,6 +29,7 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr std::string_view kProgram = "generate";
 // Without --ctx: what is kept free for an answer without -n, and the steps in which it grows.
 constexpr uint32_t kUsualAnswer = 2048, kCtxStep = 1024;
+constexpr uint32_t kChatCtx = 4096;  // of a chat
 
 double seconds_since(SteadyClock::time_point start) {
   return std::chrono::duration<double>(SteadyClock::now() - start).count();
@@ -39,10 +42,17 @@ class Run {
   int run() {
     if (!arguments_.output.empty()) file_ = std::make_unique<AtomicFile>(arguments_.output);
     // What cannot be read is found before a model is fetched and loaded.
-    if (arguments_.mode == GenerateMode::kAnswer) read_prompt();
+    const bool is_chat = chats();
+    if (arguments_.mode == GenerateMode::kAnswer && !is_chat) read_prompt();
     const auto start = SteadyClock::now();
     open();
     AnswerTimes times;
+    if (is_chat) {
+      load(arguments_.n_ctx != 0 ? arguments_.n_ctx : std::min(kChatCtx, model_->most_ctx()),
+           start);
+      run_chat(*model_, arguments_);
+      return 0;
+    }
     if (arguments_.mode == GenerateMode::kPerplexity) {
       load(arguments_.n_ctx != 0 ? arguments_.n_ctx : kPerplexityCtx, start);
       run_perplexity(*model_, arguments_, writer());
@@ -58,6 +68,14 @@ class Run {
   }
 
  private:
+  // Whether somebody sits there and has not said yet what is wanted.
+  bool chats() const {
+    return arguments_.mode == GenerateMode::kAnswer && arguments_.texts.empty() &&
+           arguments_.prompt_ids.empty() && !arguments_.no_chat && arguments_.output.empty() &&
+           !arguments_.print_ids && !arguments_.n_logprobs && isatty(STDIN_FILENO) &&
+           isatty(STDOUT_FILENO);
+  }
+
   void read_prompt() {
     if (!arguments_.texts.empty()) instruction_ = arguments_.texts[0];
     if (arguments_.prompt_ids.empty() && !isatty(STDIN_FILENO)) {
@@ -154,7 +172,8 @@ class Run {
       return finish(run_map_reduce(*model_, arguments_, instruction_, text_, writer()));
     }
     restore_cache();
-    const Answer found = run_answer(*model_, arguments_, ids, writer());
+    const Answer found = run_answer(*model_, arguments_, ids, answer_writer());
+    finish_thinking();
     save_cache();
     return finish(found);
   }
@@ -223,11 +242,23 @@ class Run {
   WriteText writer() {
     return [this](std::string_view text) { write(text); };
   }
+  // The same for an answer, of which --no-think leaves out what was thought.
+  WriteText answer_writer() {
+    if (!arguments_.no_think || arguments_.print_ids || arguments_.n_logprobs) return writer();
+    return [this](std::string_view text) { write_answer(thinking_.push(text)); };
+  }
+  void write_answer(const std::vector<AnswerPart>& parts) {
+    for (const AnswerPart& part : parts) {
+      if (!part.is_thinking) write(part.text);
+    }
+  }
+  void finish_thinking() { write_answer(thinking_.finish()); }
 
   GenerateArguments arguments_;
   std::string instruction_, text_;  // the prompt, and what it is about
   std::unique_ptr<AtomicFile> file_;
   std::optional<TextModel> model_;
+  ThinkingText thinking_;
   double load_s_ = 0;
 };
 

@@ -100,7 +100,8 @@ std::vector<int32_t> prompt_ids(const TextModel& model, const GenerateArguments&
 }
 
 Answer run_answer(TextModel& model, const GenerateArguments& arguments,
-                  std::span<const int32_t> prompt, const WriteText& write) {
+                  std::span<const int32_t> prompt, const WriteText& write,
+                  const std::function<bool()>& is_interrupted) {
   Generator& generator = model.generator();
   AnswerWriter writer(model.tokenizer(), arguments.stops);
   Answer answer;
@@ -116,7 +117,8 @@ Answer run_answer(TextModel& model, const GenerateArguments& arguments,
   uint32_t chain = 1;
   bool runs = true;
   auto answer_start = start;
-  while (runs && !writer.is_stopped()) {
+  bool interrupted = false;
+  while (runs && !writer.is_stopped() && !interrupted) {
     const auto chain_start = SteadyClock::now();
     runs = generator.advance(logits.empty() ? chain : 1);
     const double chain_s = seconds_since(chain_start);
@@ -147,6 +149,7 @@ Answer run_answer(TextModel& model, const GenerateArguments& arguments,
       }
     }
     if (!out.empty()) write(out);
+    interrupted = is_interrupted && is_interrupted();
     const bool is_full = context.size() + n_taken >= generator.n_ctx();
     const bool ended = model.tokenizer() && !arguments.ignore_end && !answer.ids.empty() &&
                        model.tokenizer()->is_end(answer.ids.back());
@@ -168,7 +171,9 @@ Answer run_answer(TextModel& model, const GenerateArguments& arguments,
   if (!arguments.print_ids && !arguments.n_logprobs && !rest.empty()) write(rest);
   answer.times.n_answer = answer.ids.size();
   answer.times.answer_s = seconds_since(answer_start);
-  if (writer.is_stopped()) {
+  if (interrupted && runs) {
+    answer.end = "interrupted";
+  } else if (writer.is_stopped()) {
     answer.end = "stop";
   } else if (model.tokenizer() && !answer.ids.empty() &&
              model.tokenizer()->is_end(answer.ids.back())) {

@@ -21,16 +21,18 @@ struct Answer {
   std::vector<int32_t> ids;  // the token that ended it included
   std::vector<float> logprobs;
   std::string text;
-  std::string end;  // "end", "stop", "limit" or "context"
+  std::string end;  // "end", "stop", "limit", "context" or "interrupted"
   AnswerTimes times;
 };
 
 using WriteText = std::function<void(std::string_view)>;
 
 // Answers the prompt in place 0, handing over the output as it comes (text, or what --print-ids and
-// --logprobs make of the tokens). Throws Error(kInput) if the prompt has no room.
+// --logprobs make of the tokens), until `is_interrupted` says so if it is given. Throws
+// Error(kInput) if the prompt has no room.
 Answer run_answer(TextModel& model, const GenerateArguments& arguments,
-                  std::span<const int32_t> prompt, const WriteText& write);
+                  std::span<const int32_t> prompt, const WriteText& write,
+                  const std::function<bool()>& is_interrupted = nullptr);
 
 // Answers the prompts of --input, of which some run side by side; writes a line of JSON each, in
 // their order. Throws Error(kInput) naming the line.

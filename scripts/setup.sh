@@ -12,8 +12,8 @@ packages=(
   libhwy-dev libvulkan-dev glslang-tools
   # tokenizers: regular expressions with Unicode classes, Unicode itself; compression ratio of a text
   libpcre2-dev libutf8proc-dev zlib1g-dev
-  # the programs: options, JSON, downloads and their digests
-  libcli11-dev nlohmann-json3-dev libcurl4-openssl-dev libssl-dev
+  # the programs: options, JSON, editing of lines, downloads and their digests
+  libcli11-dev libedit-dev nlohmann-json3-dev libcurl4-openssl-dev libssl-dev
   # tests and benchmarks: frameworks, a Vulkan driver without a GPU, validation, recordings
   libgtest-dev libgmock-dev libbenchmark-dev mesa-vulkan-drivers vulkan-validationlayers
   pocketsphinx-testdata

@@ -1,0 +1,189 @@
+// The chat of the built `generate`, through a pseudo terminal, with SmolLM2 where
+// scripts/fetch-models.sh has put it; and what it is made of.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/model_lookup.h"
+#include "cli/thinking_text.h"
+#include "error/error.h"
+#include "tests/cli/child_process.h"
+
+namespace vesper {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// A program on a terminal, and somebody who types and reads there.
+class Terminal {
+ public:
+  explicit Terminal(const std::vector<std::string>& arguments) {
+    pid_ = forkpty(&descriptor_, nullptr, nullptr, nullptr);
+    if (pid_ != 0) return;
+    std::vector<char*> words;
+    for (const std::string& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    setenv("TERM", "xterm", 1);
+    execv(words[0], words.data());
+    _exit(127);
+  }
+  ~Terminal() {
+    if (pid_ > 0 && !ended_) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    close(descriptor_);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  void type(const std::string& keys) {
+    // A prompt is written shortly before the terminal hands over single keys.
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    ASSERT_EQ(write(descriptor_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+  }
+  // What the screen has shown since the last call, up to `mark` and with it.
+  std::string read_until(const std::string& mark) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    for (;;) {
+      if (const size_t at = held_.find(mark); at != std::string::npos) {
+        const std::string text = held_.substr(0, at + mark.size());
+        held_.erase(0, at + mark.size());
+        return text;
+      }
+      pollfd waiting{descriptor_, POLLIN, 0};
+      if (std::chrono::steady_clock::now() > deadline || poll(&waiting, 1, 1000) < 0) break;
+      char bytes[4096];
+      if (waiting.revents == 0) continue;
+      const ssize_t n = read(descriptor_, bytes, sizeof bytes);
+      if (n <= 0) break;
+      held_.append(bytes, static_cast<size_t>(n));
+    }
+    ADD_FAILURE() << "expected \"" << mark << "\", found: " << held_;
+    return std::exchange(held_, "");
+  }
+  int wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    ended_ = true;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int descriptor_ = -1;
+  bool ended_ = false;
+  std::string held_;
+};
+
+class GenerateChat : public testing::Test {
+ protected:
+  void SetUp() override {
+    ModelLookup lookup;
+    lookup.offline = true;
+    try {
+      model_ = find_model("smollm2-135m", lookup).string();
+    } catch (const Error& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+  std::vector<std::string> command(const std::vector<std::string>& options) const {
+    std::vector<std::string> words = {GENERATE, "-m", model_, "--device", "cpu"};
+    words.insert(words.end(), options.begin(), options.end());
+    return words;
+  }
+
+  std::string model_;
+  TemporaryFolder folder_;
+};
+
+TEST_F(GenerateChat, AnswersRemembersAndSaves) {
+  Terminal terminal(command({"-n", "12"}));
+  terminal.read_until("/help.\r\n> ");
+  const std::string question = "What is the capital of France? Answer in one word.";
+  terminal.type(question + "\n");
+  EXPECT_THAT(terminal.read_until("\r\n> "), HasSubstr("word.\r\nThe capital of France is Paris"));
+  terminal.type("/stats\n");
+  const std::string stats = terminal.read_until("tokens/s)\r\n");
+  EXPECT_THAT(stats, HasSubstr("of them new"));
+  terminal.read_until("> ");
+  const std::string file = (folder_ / "chat.json").string();
+  terminal.type("/save " + file + "\n");
+  terminal.read_until("Saved 2 messages.\r\n> ");
+  const auto saved = nlohmann::json::parse(read_file(file));
+  EXPECT_EQ(saved["messages"][0]["content"], question);
+  EXPECT_THAT(saved["messages"][1]["content"].get<std::string>(), HasSubstr("Paris"));
+  terminal.type("/reset\n");
+  terminal.read_until("forgotten.\r\n> ");
+  terminal.type("/regenerate\n");
+  terminal.read_until("no message");
+  terminal.type("/load " + file + "\n");
+  terminal.read_until("Loaded 2 messages.\r\n> ");
+  terminal.type("/load " + (folder_ / "none").string() + "\n");
+  terminal.read_until("cannot be read\r\n> ");
+  // The second answer reads what is new of the conversation only.
+  terminal.type("And \\\nof Spain?\n");
+  terminal.read_until("\r\n> ");
+  terminal.type("\x04");
+  terminal.read_until("\r\n");
+  EXPECT_EQ(terminal.wait(), 0);
+}
+
+TEST_F(GenerateChat, LetsCtrlCStopAnAnswerAndDropALine) {
+  Terminal terminal(command({"--ignore-eos"}));
+  terminal.read_until("> ");
+  terminal.type("half a li\x03");
+  EXPECT_THAT(terminal.read_until("^C\r\n> "), Not(HasSubstr("(stopped)")));
+  terminal.type("Tell me a story.\n");
+  terminal.read_until("story.\r\n");
+  terminal.read_until(" ");  // of the answer, which would not end by itself
+  terminal.type("\x03");
+  terminal.read_until("(stopped)\r\n> ");
+  terminal.type("/exit\n");
+  terminal.read_until("/exit\r\n");
+  EXPECT_EQ(terminal.wait(), 0);
+}
+
+std::string marked(const std::vector<AnswerPart>& parts) {
+  std::string text;
+  for (const AnswerPart& part : parts) {
+    text += part.is_thinking ? "[" + part.text + "]" : part.text;
+  }
+  return text;
+}
+
+TEST(ThinkingText, IsToldFromTheAnswerHoweverItIsCut) {
+  const std::string answer = "<think>\nhm < 3\n</think>\n\nYes, a < b.";
+  for (size_t step = 1; step <= answer.size(); ++step) {
+    ThinkingText thinking;
+    std::string inside, outside;
+    const auto take = [&](const std::vector<AnswerPart>& parts) {
+      for (const AnswerPart& part : parts) (part.is_thinking ? inside : outside) += part.text;
+    };
+    for (size_t at = 0; at < answer.size(); at += step)
+      take(thinking.push(answer.substr(at, step)));
+    take(thinking.finish());
+    EXPECT_EQ(inside, "hm < 3\n");
+    EXPECT_EQ(outside, "Yes, a < b.");
+  }
+}
+
+TEST(ThinkingText, MayHaveBegunInThePrompt) {
+  EXPECT_EQ(without_thinking("so.\n</think>\n\nIt is.", true), "It is.");
+  EXPECT_EQ(without_thinking("It is <thin", false), "It is <thin");
+  ThinkingText cut;
+  EXPECT_EQ(marked(cut.push("<think>and so")) + marked(cut.finish()), "[and so]");
+}
+
+}  // namespace
+}  // namespace vesper
