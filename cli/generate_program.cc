@@ -63,7 +63,7 @@ class Run {
       times = answer(start);
     }
     if (file_) file_->commit();
-    if (arguments_.stats) print_stats(times);
+    if (arguments_.stats && arguments_.mode != GenerateMode::kPerplexity) print_stats(times);
     return 0;
   }
 
