@@ -131,6 +131,8 @@ using KeyedItems = std::vector<std::pair<Value, Value>>;  // key and item
 
 void sort_by_key(Evaluator& evaluator, KeyedItems& items, bool reverse) {
   std::stable_sort(items.begin(), items.end(), [&](const auto& a, const auto& b) {
+    // What is equal need not have an order.
+    if (evaluator.equal(a.first, b.first)) return false;
     return evaluator.compare("<", reverse ? b.first : a.first, reverse ? a.first : b.first);
   });
 }

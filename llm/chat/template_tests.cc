@@ -56,7 +56,8 @@ const std::unordered_map<std::string_view, Test>& tests() {
          return of.is_string() || of.is_list() || of.is_undefined() || of.is_loop() ||
                 (of.is_dict() && !of.as_dict().is_namespace);
        }},
-      {"callable", [](E&, V& of, A&) { return of.is_callable(); }},
+      // Jinja's undefined values can be called, to say what they are.
+      {"callable", [](E&, V& of, A&) { return of.is_callable() || of.is_undefined(); }},
       {"escaped", [](E&, V&, A&) { return false; }},
       {"lower",
        [](E& e, V& of, A&) {

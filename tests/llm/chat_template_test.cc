@@ -9,12 +9,23 @@
 #include <nlohmann/json.hpp>
 
 #include "error/error.h"
+#include "llm/weights/mapped_file.h"
 
 namespace vesper {
 namespace {
 
 using testing::HasSubstr;
 using Json = nlohmann::ordered_json;
+
+// Times are UTC, as where the reference ran.
+class Utc : public testing::Environment {
+ public:
+  void SetUp() override {
+    setenv("TZ", "UTC", 1);
+    tzset();
+  }
+};
+const auto* const kUtc = testing::AddGlobalTestEnvironment(new Utc);
 
 std::string rendered(const std::string& source, const Json& variables = Json::object()) {
   return ChatTemplate(source).render(variables, std::time_t{1'700'000'000});
@@ -27,6 +38,34 @@ std::string error_of(const std::string& source, const Json& variables = Json::ob
     return error.what();
   }
   return "no error";
+}
+
+TEST(ChatTemplate, RendersAsPythonsJinja2Does) {
+  const std::vector<uint8_t> bytes = [] {
+    const MappedFile file(CHAT_TEMPLATES);
+    return std::vector<uint8_t>(file.bytes().begin(), file.bytes().end());
+  }();
+  const Json golden = Json::parse(bytes);
+  size_t n_refused = 0;
+  for (const Json& entry : golden["cases"]) {
+    const auto source = entry["template"].get<std::string>();
+    const Json& variables = entry.contains("variables") ? entry["variables"] : golden["variables"];
+    const std::time_t now = golden["now"].get<std::time_t>();
+    if (entry["text"].is_null()) {
+      EXPECT_THROW(ChatTemplate(source).render(variables, now), Error) << source;
+      ++n_refused;
+      continue;
+    }
+    try {
+      EXPECT_EQ(ChatTemplate(source).render(variables, now), entry["text"].get<std::string>())
+          << source << "\n"
+          << variables.dump();
+    } catch (const Error& error) {
+      ADD_FAILURE() << source << ": " << error.what();
+    }
+  }
+  EXPECT_GE(golden["cases"].size(), 130u);
+  EXPECT_GE(n_refused, 20u);
 }
 
 TEST(ChatTemplate, StripsTheLineOfATagAndTheLineBreakBehindIt) {
