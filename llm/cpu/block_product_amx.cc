@@ -132,11 +132,11 @@ ExpandPanel expand_panel_of(uint32_t bits) {
 }
 
 // Two tiles of rows times two panels: tiles 0 to 3 hold the sums, 4 and 5 the rows, 6 and 7 the
-// weights. kRowTiles and kPanels say how many of two there are; the sums of a panel are 16 floats a
-// row, those of the second `panel_sums` floats further.
+// weights. kRowTiles and kPanels say how many of two there are; rows of sums lie `stride` floats
+// apart, those of the second panel `panel_sums` floats further.
 template <int kRowTiles, int kPanels>
 VESPER_AMX void multiply_block(const std::byte* rows, const std::byte* weights, uint32_t n_steps,
-                               float* sums, size_t panel_sums) {
+                               float* sums, size_t stride, size_t panel_sums) {
   const std::byte* second = weights + n_steps * kTileBytes;
   const std::byte* next_rows = rows + n_steps * kTileBytes;
   _tile_zero(0);
@@ -157,12 +157,13 @@ VESPER_AMX void multiply_block(const std::byte* rows, const std::byte* weights, 
       if constexpr (kPanels == 2) _tile_dpbf16ps(3, 5, 7);
     }
   }
-  _tile_stored(0, sums, kTileRowBytes);
-  if constexpr (kPanels == 2) _tile_stored(1, sums + panel_sums, kTileRowBytes);
+  const size_t stride_bytes = stride * sizeof(float);
+  _tile_stored(0, sums, stride_bytes);
+  if constexpr (kPanels == 2) _tile_stored(1, sums + panel_sums, stride_bytes);
   if constexpr (kRowTiles == 2) {
-    _tile_stored(2, sums + kTileRows * kPanelOutputs, kTileRowBytes);
+    _tile_stored(2, sums + kTileRows * stride, stride_bytes);
     if constexpr (kPanels == 2) {
-      _tile_stored(3, sums + panel_sums + kTileRows * kPanelOutputs, kTileRowBytes);
+      _tile_stored(3, sums + panel_sums + kTileRows * stride, stride_bytes);
     }
   }
 }
@@ -177,7 +178,9 @@ VESPER_AMX void multiply_blocks_tiles(const PanelProduct& product) {
   float* const minimums = scales + expanded_scale_bytes(layout) / sizeof(float) / 2;
   std::byte* const weights = product.scratch + expanded_scale_bytes(layout);
   const auto* const rows = static_cast<const std::byte*>(product.rows);
-  const size_t panel_sums = size_t{product.n_rows} * kPanelOutputs;
+  const bool direct = product.out != nullptr;
+  const size_t stride = direct ? product.out_stride : kPanelOutputs;
+  const size_t panel_sums = direct ? kPanelOutputs : size_t{product.n_rows} * kPanelOutputs;
   const TileConfig config;
   _tile_loadconfig(&config);
   for (uint32_t panel = 0; panel < product.n_panels; panel += kPanelsAtOnce) {
@@ -187,7 +190,7 @@ VESPER_AMX void multiply_blocks_tiles(const PanelProduct& product) {
       expand_scales(layout, from, true, scales, minimums);
       expand(layout, from, scales, minimums, weights + p * n_steps * kTileBytes);
     }
-    float* const sums = product.sums + panel * panel_sums;
+    float* const sums = (direct ? product.out : product.sums) + panel * panel_sums;
     for (uint32_t row = 0; row < product.n_rows; row += 2 * kTileRows) {
       const std::byte* from = rows + size_t{row / kTileRows} * n_steps * kTileBytes;
       const uint32_t n = std::min(2 * kTileRows, product.n_rows - row);
@@ -195,20 +198,23 @@ VESPER_AMX void multiply_blocks_tiles(const PanelProduct& product) {
       // Whole tiles go where they belong, others through a copy.
       alignas(64) float copy[2][2 * kTileRows * kPanelOutputs];
       const bool whole = n % kTileRows == 0;
-      float* const to = whole ? sums + size_t{row} * kPanelOutputs : copy[0];
+      float* const to = whole ? sums + row * stride : copy[0];
+      const size_t rows_apart = whole ? stride : kPanelOutputs;
       const size_t apart = whole ? panel_sums : 2 * kTileRows * kPanelOutputs;
       if (two_tiles && two_panels) {
-        multiply_block<2, 2>(from, weights, n_steps, to, apart);
+        multiply_block<2, 2>(from, weights, n_steps, to, rows_apart, apart);
       } else if (two_tiles) {
-        multiply_block<2, 1>(from, weights, n_steps, to, apart);
+        multiply_block<2, 1>(from, weights, n_steps, to, rows_apart, apart);
       } else if (two_panels) {
-        multiply_block<1, 2>(from, weights, n_steps, to, apart);
+        multiply_block<1, 2>(from, weights, n_steps, to, rows_apart, apart);
       } else {
-        multiply_block<1, 1>(from, weights, n_steps, to, apart);
+        multiply_block<1, 1>(from, weights, n_steps, to, rows_apart, apart);
       }
       for (uint32_t p = 0; !whole && p < 1u + two_panels; ++p) {
-        std::memcpy(sums + p * panel_sums + size_t{row} * kPanelOutputs, copy[p],
-                    n * sizeof(float) * kPanelOutputs);
+        for (uint32_t r = 0; r < n; ++r) {
+          std::memcpy(sums + p * panel_sums + (row + r) * stride, copy[p] + r * kPanelOutputs,
+                      sizeof(float) * kPanelOutputs);
+        }
       }
     }
   }

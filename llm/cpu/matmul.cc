@@ -268,12 +268,24 @@ void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& sc
     product.row_stride = plan.layout.padded_n_in;
     row_scales = reinterpret_cast<const float*>(scratch.data + plan.scales_offset);
   }
+  // Where nothing is done to the sums, tiles are stored as the result.
+  const bool direct = plan.kernel.rows == RowFormat::kBF16Tiles && params.out_dtype == kDTypeF32 &&
+                      params.flags == 0 && params.rows_per_batch >= params.n_rows &&
+                      command.operands[3] == nullptr && command.operands[4] == nullptr;
   // Few rows: several panels at once, to have enough sums in flight; many: one stays in the cache
   // while all rows pass.
   const uint32_t at_once = n_rows <= kTileRows ? kMaxPanelsPerProduct : 2;
   for (uint32_t panel = first_panel; panel < end_panel; panel += product.n_panels) {
     product.n_panels = std::min(at_once, end_panel - panel);
     product.panels = command.operand<const std::byte>(2) + panel * plan.layout.panel_bytes;
+    if (direct && (panel + product.n_panels) * kPanelOutputs <= params.n_out) {
+      product.out_stride = params.out_row_stride;
+      product.out = command.operand<float>(0) + first_row * product.out_stride +
+                    size_t{panel} * kPanelOutputs;
+      plan.kernel.multiply(product);
+      continue;
+    }
+    product.out = nullptr;
     plan.kernel.multiply(product);
     with_type(params.out_dtype, command.operands[0], [&](auto* out) {
       finish_panels(command, product, first_row, panel, row_scales, out);

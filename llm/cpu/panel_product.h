@@ -38,7 +38,11 @@ struct PanelProduct {
   // Up to here the same thread goes on to multiply: worth asking the memory for.
   const std::byte* end_of_task = nullptr;
   const WeightLayout* layout = nullptr;
-  float* sums = nullptr;         // [n_panels, n_rows, 16] (w)
+  float* sums = nullptr;  // [n_panels, n_rows, 16] (w)
+  // Where the sums are the result, rows `out_stride` floats apart: then they are written here. Only
+  // for kernels of kBF16Tiles.
+  float* out = nullptr;
+  size_t out_stride = 0;
   std::byte* scratch = nullptr;  // aligned to 64 bytes, as much as the kernel asks for
 };
 using MultiplyPanels = void (*)(const PanelProduct&);

@@ -180,6 +180,54 @@ TEST(CpuQuantized, GivesARowTheSameBitsWhateverLiesBesideIt) {
   }
 }
 
+TEST(CpuQuantized, AddsBiasAndResidualAsAskedAndWritesNothingBetweenRows) {
+  const auto device = cpu();
+  const uint32_t n_out = 50, n_in = 256, stride = 53;
+  const QuantizedMatrix matrix({DType::kQ4_1}, n_out, n_in, 5);
+  const std::vector<float> bias = random_numbers(n_out, 6);
+  for (const uint32_t n_rows : {1u, 32u, 40u}) {
+    const std::vector<float> rows = random_numbers(size_t{n_rows} * n_in, 7);
+    const std::vector<float> residual = random_numbers(size_t{n_rows} * stride, 8);
+    for (const bool with_bias : {false, true}) {
+      for (const bool with_residual : {false, true}) {
+        const Weight weight = device->upload(matrix.source(), WeightUse::kAnyRows, Compute::kBF16);
+        const Operand out = nan_buffer(*device, size_t{n_rows} * stride, DType::kF32);
+        MatmulParams params{};
+        params.n_rows = params.rows_per_batch = n_rows;
+        params.n_out = n_out;
+        params.out_row_stride = stride;
+        params.n_in = params.in_row_stride = n_in;
+        params.weight_format = weight.format;
+        DispatchTable table;
+        emit::matmul(table, "test", params, out, store(*device, rows), weight.data,
+                     with_bias ? store(*device, bias) : Operand{},
+                     with_residual ? store(*device, residual) : Operand{}, weight.scale);
+        run_once(*device, table);
+        const std::vector<float> found = fetch<float>(*device, out);
+        for (uint32_t r = 0; r < n_rows; ++r) {
+          for (uint32_t o = 0; o < stride; ++o) {
+            const float value = found[size_t{r} * stride + o];
+            if (o >= n_out) {
+              ASSERT_TRUE(std::isnan(value)) << "written behind row " << r;
+              continue;
+            }
+            double sum = (with_bias ? bias[o] : 0.0f) +
+                         (with_residual ? residual[size_t{r} * stride + o] : 0.0f);
+            double size = 1;
+            for (uint32_t i = 0; i < n_in; ++i) {
+              const double one = double{rows[size_t{r} * n_in + i]} * matrix.numbers[o * n_in + i];
+              sum += one;
+              size += std::abs(one);
+            }
+            // bf16 rounds by one part in 256 at most, int8 rows by one in 254 of the largest.
+            ASSERT_LE(std::abs(value - sum), 3e-3 * size) << "row " << r << ", output " << o;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(CpuQuantized, StacksPartsOfOneFormatAndOfSeveral) {
   const auto device = cpu();
   const uint32_t n_in = 512;
