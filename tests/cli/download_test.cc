@@ -35,6 +35,10 @@ TEST(KnownModels, AreWellFormed) {
     EXPECT_EQ(find_known_model(model.name), &model);
     EXPECT_TRUE(model.sha1.empty() || model.sha1.size() == 40) << model.name;
     EXPECT_EQ(model.sha1.find_first_not_of("0123456789abcdef"), std::string_view::npos);
+    if (model.kind == ModelKind::kLanguage) {
+      EXPECT_TRUE(model.file.ends_with(".gguf")) << model.name;
+      continue;
+    }
     EXPECT_EQ(model.file, model.kind == ModelKind::kSpeech
                               ? "ggml-" + std::string(model.name) + ".bin"
                               : "model.safetensors");
