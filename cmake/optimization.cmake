@@ -13,3 +13,13 @@ function(vesper_compile_together)
     set_target_properties(${ARGV} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
   endif()
 endfunction()
+
+# vesper_precompile(TARGET...): the headers that most files of these read are compiled once for all of
+# them. The targets are compiled alike.
+function(vesper_precompile first)
+  target_precompile_headers(${first} PRIVATE
+    <algorithm> <functional> <memory> <nlohmann/json.hpp> <optional> <string> <unordered_map> <vector>)
+  foreach(target IN LISTS ARGN)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  endforeach()
+endfunction()
