@@ -1,8 +1,10 @@
 #include "cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <deque>
 #include <utility>
 
+#include "cli/version.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -28,7 +30,12 @@ std::string unguarded(std::string text) {
 struct CommandLine::Parser {
   CLI::App app;
   std::string program;
-  std::vector<const bool*> questions;
+  // A flag and what answers it.
+  struct Question {
+    bool is_given = false;
+    std::string answer;
+  };
+  std::deque<Question> questions;  // CLI11 points to its elements
 
   CLI::Option* add_list(const std::string& names, std::vector<std::string>& values) {
     return app.add_option_function<std::vector<std::string>>(
@@ -53,9 +60,9 @@ void CommandLine::add_flag(const std::string& names, const std::function<void()>
   parser_->app.add_flag_callback(names, take);
 }
 
-void CommandLine::add_question(const std::string& names, bool& is_given) {
-  add_flag(names, is_given);
-  parser_->questions.push_back(&is_given);
+void CommandLine::add_question(const std::string& names, std::string answer) {
+  Parser::Question& question = parser_->questions.emplace_back(false, std::move(answer));
+  add_flag(names, question.is_given);
 }
 
 void CommandLine::add_value(const std::string& names,
@@ -78,21 +85,27 @@ void CommandLine::add_texts(const std::string& name, std::vector<std::string>& t
   parser_->add_list(name, texts);
 }
 
-void CommandLine::parse(int argc, const char* const* argv) {
+std::optional<std::string> CommandLine::parse(int argc, const char* const* argv) {
+  add_question("--version", parser_->program + " " + std::string(kVersion) + " (Vesper)\n");
+  const auto answer = [&]() -> std::optional<std::string> {
+    for (const Parser::Question& question : parser_->questions) {
+      if (question.is_given) return question.answer;
+    }
+    return std::nullopt;
+  };
   std::vector<std::string> given;  // CLI11 takes them from the back
   for (int i = argc - 1; i > 0; --i) given.push_back(guarded(argv[i]));
   try {
     parser_->app.parse(std::move(given));
   } catch (const CLI::ParseError& error) {
     // An error of ours in a function passes through; this is what CLI11 found itself.
-    for (const bool* question : parser_->questions) {
-      if (*question) return;
-    }
+    if (const auto asked = answer()) return asked;
     // It explains itself in up to two lines.
     const std::string text = error.what();
     throw Error(ErrorKind::kUsage,
                 text.substr(0, text.find('\n')) + " (see " + parser_->program + " --help)");
   }
+  return answer();
 }
 
 }  // namespace vesper

@@ -9,7 +9,6 @@
 
 #include "cli/command_line.h"
 #include "cli/option_values.h"
-#include "cli/version.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -100,10 +99,9 @@ EmbedCommand parse_embed_arguments(int argc, const char* const* argv) {
   EmbedCommand command;
   EmbedArguments& arguments = command.arguments;
   CommandLine line("embed");
-  bool help = false, version = false, similarity = false, top_is_given = false;
+  bool similarity = false, top_is_given = false;
   bool normalize = false, no_normalize = false;
-  line.add_question("-h,--help", help);
-  line.add_question("--version", version);
+  line.add_question("-h,--help", std::string(kHelp));
   line.add_flag("--offline", arguments.offline);
   line.add_flag("-v,--verbose", arguments.verbose);
   line.add_flag("--input-ids", arguments.input_ids);
@@ -155,15 +153,8 @@ EmbedCommand parse_embed_arguments(int argc, const char* const* argv) {
     arguments.threads = parse_count("--threads", text, 1024);
   });
   line.add_texts("texts", arguments.texts);
-  line.parse(argc, argv);
-  if (help) {
-    command.answer = kHelp;
-    return command;
-  }
-  if (version) {
-    command.answer = "embed " + std::string(kVersion) + " (Vesper)\n";
-    return command;
-  }
+  command.answer = line.parse(argc, argv);
+  if (command.answer) return command;
   if (normalize && no_normalize) {
     throw Error(ErrorKind::kUsage, "expected one of --normalize and --no-normalize, found both");
   }

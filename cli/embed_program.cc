@@ -15,10 +15,9 @@
 #include "cli/embed_arguments.h"
 #include "cli/embed_input.h"
 #include "cli/embed_output.h"
-#include "cli/model_lookup.h"
 #include "cli/output.h"
 #include "cli/program.h"
-#include "cli/progress.h"
+#include "cli/shown_lookup.h"
 #include "embedder/sentence_tokenizer.h"
 #include "error/error.h"
 
@@ -84,23 +83,8 @@ class Run {
   }
 
   void load() {
-    Progress progress(true);
-    ModelLookup lookup;
-    lookup.kind = ModelKind::kTextEncoder;
-    lookup.offline = arguments_.offline;
-    lookup.on_fetch = [&](const std::string& name, const std::string& url, const fs::path& target) {
-      progress.clear();
-      note("fetching model " + name + " from " + url + " to " + target.string());
-      progress.start(name);
-    };
-    lookup.download.on_progress = [&](uint64_t done, uint64_t total, uint64_t before) {
-      progress.show_bytes(done, total, before);
-    };
-    lookup.download.on_wait = [&] {
-      note("another process is fetching this model: waiting for it");
-    };
-    const fs::path path = find_model(arguments_.model, lookup);
-    progress.clear();
+    const fs::path path =
+        find_model_showing(kProgram, arguments_.model, ModelKind::kTextEncoder, arguments_.offline);
     const auto start = Clock::now();
     embedder_.emplace(
         path, open_device(arguments_.device, DeviceOptions{.n_threads = arguments_.threads}),

@@ -8,7 +8,6 @@
 #include "cli/command_line.h"
 #include "cli/embed_input.h"
 #include "cli/option_values.h"
-#include "cli/version.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -111,10 +110,8 @@ GenerateCommand parse_generate_arguments(int argc, const char* const* argv) {
   GenerateArguments& arguments = command.arguments;
   Sampling& sampling = arguments.sampling;
   CommandLine line("generate");
-  bool help = false, version = false;
   std::vector<std::string> biases;
-  line.add_question("-h,--help", help);
-  line.add_question("--version", version);
+  line.add_question("-h,--help", std::string(kHelp));
   line.add_flag("--offline", arguments.offline);
   line.add_flag("-v,--verbose", arguments.verbose);
   line.add_flag("--no-chat", arguments.no_chat);
@@ -201,15 +198,8 @@ GenerateCommand parse_generate_arguments(int argc, const char* const* argv) {
   option("--compute", [&](const std::string& text) { arguments.compute = text; });
   count("-t,--threads", "--threads", 1, 1024, arguments.threads);
   line.add_texts("texts", arguments.texts);
-  line.parse(argc, argv);
-  if (help) {
-    command.answer = kHelp;
-    return command;
-  }
-  if (version) {
-    command.answer = "generate " + std::string(kVersion) + " (Vesper)\n";
-    return command;
-  }
+  command.answer = line.parse(argc, argv);
+  if (command.answer) return command;
   for (const std::string& bias : biases) arguments.bias.push_back(parse_bias(bias));
   std::erase(arguments.stops, "");
   parse_compute(arguments.compute);  // before a model is fetched for nothing

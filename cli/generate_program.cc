@@ -13,10 +13,10 @@
 #include "cli/generate_arguments.h"
 #include "cli/generate_chat.h"
 #include "cli/generate_run.h"
-#include "cli/model_lookup.h"
 #include "cli/output.h"
 #include "cli/program.h"
 #include "cli/progress.h"
+#include "cli/shown_lookup.h"
 #include "cli/thinking_text.h"
 #include "error/error.h"
 
@@ -88,23 +88,8 @@ class Run {
   }
 
   void open() {
-    Progress progress(true);
-    ModelLookup lookup;
-    lookup.kind = ModelKind::kLanguage;
-    lookup.offline = arguments_.offline;
-    lookup.on_fetch = [&](const std::string& name, const std::string& url, const fs::path& target) {
-      progress.clear();
-      note("fetching model " + name + " from " + url + " to " + target.string());
-      progress.start(name);
-    };
-    lookup.download.on_progress = [&](uint64_t done, uint64_t total, uint64_t before) {
-      progress.show_bytes(done, total, before);
-    };
-    lookup.download.on_wait = [&] {
-      note("another process is fetching this model: waiting for it");
-    };
-    const fs::path path = find_model(arguments_.model, lookup);
-    progress.clear();
+    const fs::path path =
+        find_model_showing(kProgram, arguments_.model, ModelKind::kLanguage, arguments_.offline);
     TextModelOptions options;
     options.device = arguments_.device;
     options.compute = arguments_.compute;

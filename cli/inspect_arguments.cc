@@ -5,7 +5,6 @@
 
 #include "cli/command_line.h"
 #include "cli/option_values.h"
-#include "cli/version.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -54,9 +53,7 @@ InspectCommand parse_inspect_arguments(int argc, const char* const* argv) {
   InspectCommand command;
   InspectArguments& arguments = command.arguments;
   CommandLine line("inspect");
-  bool help = false, version = false;
-  line.add_question("-h,--help", help);
-  line.add_question("--version", version);
+  line.add_question("-h,--help", std::string(kHelp));
   std::vector<std::string> modes;  // as given
   const auto mode = [&](const char* name, InspectMode value) {
     line.add_flag(name, [&, name, value] {
@@ -90,15 +87,8 @@ InspectCommand parse_inspect_arguments(int argc, const char* const* argv) {
     arguments.threads = static_cast<uint32_t>(parse_integer("--threads", text, 1, 1024));
   });
   line.add_texts("models", arguments.models);
-  line.parse(argc, argv);
-  if (help) {
-    command.answer = kHelp;
-    return command;
-  }
-  if (version) {
-    command.answer = "inspect " + std::string(kVersion) + " (Vesper)\n";
-    return command;
-  }
+  command.answer = line.parse(argc, argv);
+  if (command.answer) return command;
   if (modes.size() > 1) {
     throw Error(ErrorKind::kUsage, "expected one of the modes, found " + modes[0] + " and " +
                                        modes[1] + " (see inspect --help)");

@@ -10,7 +10,6 @@
 #include "cli/sound_options.h"
 #include "cli/speech_options.h"
 #include "cli/transcribe_help.h"
-#include "cli/version.h"
 #include "cli/word_options.h"
 #include "error/error.h"
 
@@ -100,10 +99,8 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   TranscribeArguments& arguments = command.arguments;
 
   CommandLine line("transcribe");
-  bool help = false, help_all = false, version = false;
-  line.add_question("-h,--help", help);
-  line.add_question("--help-all", help_all);
-  line.add_question("--version", version);
+  line.add_question("--help-all", transcribe_help_all());
+  line.add_question("-h,--help", transcribe_help());
   line.add_flag("-r,--recursive", arguments.inputs.recursive);
   line.add_flag("-0,--null", arguments.inputs.null_separated);
   bool stream = false;
@@ -152,15 +149,8 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   SoundOptions sound(line);
   line.add_texts("recordings", arguments.inputs.named);
 
-  line.parse(argc, argv);
-  if (help || help_all) {
-    command.answer = help_all ? transcribe_help_all() : transcribe_help();
-    return command;
-  }
-  if (version) {
-    command.answer = "transcribe " + std::string(kVersion) + " (Vesper)\n";
-    return command;
-  }
+  command.answer = line.parse(argc, argv);
+  if (command.answer) return command;
   decoding.finish(stream);
   arguments.engine.n_candidates = most_candidates(arguments.decoding);
   arguments.engine.vad = speech.finish();

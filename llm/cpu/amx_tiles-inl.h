@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
+#include "llm/cpu/tile_config.h"
 
 #undef VESPER_AMX_TARGET
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
@@ -23,15 +24,8 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
-// A tile: 16 rows of 64 bytes, one after the other.
-constexpr size_t kTileBytes = 1024, kTileRows = 16, kTileRowBytes = 64;
+constexpr size_t kTileRows = 16;
 constexpr size_t kGroup = 32;  // rows, and columns, that are accumulated together
-
-struct alignas(64) TileConfig {
-  uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
 
 // sums [32][32] (f32, int32 for int8) = or += a times b over n_steps of the inner dimension. Both
 // are [n_steps][2][1024] bytes: for each step two tiles of 16 rows of a, and two of 16 columns of b

@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "llm/cpu/tile_config.h"
+
 namespace vesper {
 namespace {
 
@@ -21,18 +23,7 @@ namespace {
 #define VESPER_AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
 #define VESPER_AMX_INLINE VESPER_AMX __attribute__((always_inline)) inline
 
-constexpr size_t kTileBytes = 1024;  // 16 rows of 64
-constexpr int kTileRowBytes = 64;
 constexpr uint32_t kPanelsAtOnce = 2;
-
-// What ldtilecfg reads: palette 1 has eight tiles of 16 rows of 64 bytes.
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
 
 template <int kRight>
 VESPER_AMX_INLINE __m512i shifted(__m512i bits) {

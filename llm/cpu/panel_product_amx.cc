@@ -16,6 +16,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "llm/cpu/tile_config.h"
+
 namespace vesper {
 namespace {
 
@@ -24,19 +26,8 @@ namespace {
 #define VESPER_AMX __attribute__((target("avx512f,avx512bw,avx512vl,amx-tile,amx-bf16")))
 
 constexpr uint32_t kStepInputs = 32;            // of a tile's row
-constexpr size_t kTileBytes = 1024;             // 16 rows of 64
 constexpr size_t kSplitBytes = 2 * kTileBytes;  // a high and a low tile
-constexpr int kTileRowBytes = 64;
 constexpr uint32_t kPanelsAtOnce = 2;
-
-// What ldtilecfg reads: palette 1 has eight tiles of 16 rows of 64 bytes.
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
 
 // Splits a tile of f16 weights into bf16: the upper 16 bits of each as f32, and the rest, which has
 // at most four significant bits.

@@ -14,8 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string shown(const json& value) { return value.dump(-1, ' ', true).substr(0, 60); }
-
 // A config.json, by its members.
 class Config {
  public:
@@ -28,25 +26,15 @@ class Config {
     const json* value = find(key);
     if (value == nullptr) return otherwise;
     if (!value->is_number() || !(value->get<double>() > 0) || value->get<double>() > 1e9) {
-      fail(std::string("expected ") + key + " to be a number above 0, found " + shown(*value));
+      fail(std::string("expected ") + key + " to be a number above 0, found " + shown_json(value));
     }
     return value->get<float>();
   }
   bool truth(const char* key, bool otherwise) const {
-    const json* value = find(key);
-    if (value == nullptr) return otherwise;
-    if (!value->is_boolean()) {
-      fail(std::string("expected ") + key + " to be true or false, found " + shown(*value));
-    }
-    return value->get<bool>();
+    return truth_member(name_, object_, key, otherwise);
   }
   std::string text(const char* key, const char* otherwise) const {
-    const json* value = find(key);
-    if (value == nullptr) return otherwise;
-    if (!value->is_string()) {
-      fail(std::string("expected ") + key + " to be a text, found " + shown(*value));
-    }
-    return value->get<std::string>();
+    return text_member(name_, object_, key, otherwise);
   }
   std::vector<float> numbers(const char* key) const {
     std::vector<float> values;
@@ -54,7 +42,7 @@ class Config {
     if (list == nullptr || !list->is_array()) fail(std::string("expected ") + key + ", a list");
     for (const json& value : *list) {
       if (!value.is_number() || !(value.get<double>() > 0)) {
-        fail(std::string("expected numbers above 0 in ") + key + ", found " + shown(value));
+        fail(std::string("expected numbers above 0 in ") + key + ", found " + shown_json(&value));
       }
       values.push_back(value.get<float>());
     }
@@ -68,8 +56,8 @@ class Config {
     if (!list->is_array()) fail(std::string("expected ") + key + " to be a list");
     for (const json& value : *list) {
       if (value != yes && value != no) {
-        fail(std::string("expected ") + shown(yes) + " or " + shown(no) + " in " + key +
-             ", found " + shown(value));
+        fail(std::string("expected ") + shown_json(&yes) + " or " + shown_json(&no) + " in " + key +
+             ", found " + shown_json(&value));
       }
       layers.push_back(value == yes);
     }

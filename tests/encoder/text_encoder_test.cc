@@ -12,8 +12,8 @@
 #include <string>
 
 #include "error/error.h"
-#include "llm/weights/safetensors.h"
 #include "tests/llm/gguf_bytes.h"
+#include "tests/llm/reference_rows.h"
 
 namespace vesper {
 namespace {
@@ -22,29 +22,8 @@ namespace fs = std::filesystem;
 
 constexpr uint32_t kFirstText = 5, kSecondText = 23, kAllRows = kFirstText + kSecondText;
 
-struct Reference {
-  std::vector<int32_t> ids;  // [kAllRows]
-  std::vector<float> rows;   // [kAllRows, d_model]
-};
-
 fs::path folder_of(const std::string& name) {
   return fs::path(VESPER_TEST_DATA) / "text_encoders" / name;
-}
-
-Reference reference_of(const std::string& name) {
-  Safetensors tensors;
-  read_safetensors(std::make_shared<MappedFile>(folder_of(name) / "reference.safetensors"),
-                   tensors);
-  Reference reference;
-  for (const TensorView& tensor : tensors.tensors) {
-    if (tensor.name == "ids") {
-      reference.ids.resize(tensor.n_elements());
-      std::memcpy(reference.ids.data(), tensor.data, tensor.bytes);
-    } else {
-      reference.rows = read_f32(tensor);
-    }
-  }
-  return reference;
 }
 
 // The rows of the texts, packed in that order.
@@ -72,11 +51,11 @@ double greatest_difference(std::span<const float> found, std::span<const float> 
 }
 
 void check_family(const std::string& name, const std::string& device) {
-  const Reference reference = reference_of(name);
+  const ReferenceRows reference = read_reference_rows(folder_of(name));
   ASSERT_EQ(reference.ids.size(), kAllRows);
-  const size_t d = reference.rows.size() / kAllRows;
+  const size_t d = reference.values.size() / kAllRows;
   const std::span<const int32_t> ids(reference.ids);
-  const std::span<const float> wanted(reference.rows);
+  const std::span<const float> wanted(reference.values);
   const std::span<const int32_t> texts[] = {ids.first(kFirstText), ids.last(kSecondText)};
   EXPECT_LT(greatest_difference(rows_of(folder_of(name), device, texts), wanted), 1e-4);
   // A text's rows do not depend on what it lies beside.
@@ -153,10 +132,10 @@ TEST_P(TextEncodersInGguf, AreTheSameModels) {
   std::ofstream(file, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
-  const Reference reference = reference_of(name);
+  const ReferenceRows reference = read_reference_rows(folder_of(name));
   const std::span<const int32_t> ids(reference.ids);
   const std::span<const int32_t> texts[] = {ids.first(kFirstText), ids.last(kSecondText)};
-  EXPECT_LT(greatest_difference(rows_of(file, "cpu", texts), reference.rows), 1e-4);
+  EXPECT_LT(greatest_difference(rows_of(file, "cpu", texts), reference.values), 1e-4);
   fs::remove(file);
 }
 

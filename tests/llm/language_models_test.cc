@@ -10,7 +10,7 @@
 
 #include "llm/generator.h"
 #include "llm/weights/language_model_files.h"
-#include "llm/weights/safetensors.h"
+#include "tests/llm/reference_rows.h"
 
 namespace vesper {
 namespace {
@@ -20,29 +20,8 @@ using testing::ElementsAreArray;
 
 constexpr uint32_t kPrompt = 12;
 
-struct Reference {
-  std::vector<int32_t> ids;
-  std::vector<float> logits;  // [ids.size(), n_vocab]
-};
-
 fs::path folder_of(const std::string& name) {
   return fs::path(VESPER_TEST_DATA) / "language_models" / name;
-}
-
-Reference reference_of(const std::string& name) {
-  Safetensors tensors;
-  read_safetensors(std::make_shared<MappedFile>(folder_of(name) / "reference.safetensors"),
-                   tensors);
-  Reference reference;
-  for (const TensorView& tensor : tensors.tensors) {
-    if (tensor.name == "ids") {
-      reference.ids.resize(tensor.n_elements());
-      std::memcpy(reference.ids.data(), tensor.data, tensor.bytes);
-    } else {
-      reference.logits = read_f32(tensor);
-    }
-  }
-  return reference;
 }
 
 GeneratorOptions exact_options() {
@@ -53,17 +32,18 @@ GeneratorOptions exact_options() {
 }
 
 // The greatest difference of a row of logits from the reference's.
-double error_of(const Reference& reference, uint32_t row, const float* logits, uint32_t n_vocab) {
+double error_of(const ReferenceRows& reference, uint32_t row, const float* logits,
+                uint32_t n_vocab) {
   double worst = 0;
   for (uint32_t i = 0; i < n_vocab; ++i) {
-    const double off = std::abs(double{logits[i]} - reference.logits[row * n_vocab + i]);
+    const double off = std::abs(double{logits[i]} - reference.values[row * n_vocab + i]);
     worst = std::isnan(off) ? INFINITY : std::max(worst, off);
   }
   return worst;
 }
 
 void check_family(const std::string& name, const std::string& device_name) {
-  const Reference reference = reference_of(name);
+  const ReferenceRows reference = read_reference_rows(folder_of(name));
   ASSERT_EQ(reference.ids.size(), 44u);
   const auto provider = open_weights(folder_of(name));
   const auto device = open_device(device_name, {});
@@ -157,7 +137,7 @@ TEST(Generator, AnswersTheSameAloneAndAmongOthers) {
 
 TEST(Generator, StopsAtItsEndsAndLimits) {
   const auto provider = open_weights(folder_of("qwen3"));
-  const Reference reference = reference_of("qwen3");
+  const ReferenceRows reference = read_reference_rows(folder_of("qwen3"));
   const auto device = open_device("cpu", {});
   Generator generator(*device, *provider, Compute::kF32, exact_options());
   const std::span<const int32_t> prompt = std::span(reference.ids).first(kPrompt);
@@ -185,7 +165,7 @@ TEST(Generator, StopsAtItsEndsAndLimits) {
 
 TEST(Generator, GoesOnFromWhatWasSaved) {
   const auto provider = open_weights(folder_of("gemma3"));
-  const Reference reference = reference_of("gemma3");
+  const ReferenceRows reference = read_reference_rows(folder_of("gemma3"));
   const std::span<const int32_t> ids(reference.ids);
   const auto device = open_device("cpu", {});
   Generator first(*device, *provider, Compute::kF32, exact_options());
