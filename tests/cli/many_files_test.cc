@@ -42,6 +42,17 @@ Tree tree_of(const fs::path& folder) {
   return tree;
 }
 
+// Of a folder that a program may be writing to.
+size_t n_complete_files(const fs::path& folder) {
+  size_t n = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    n += at->is_regular_file(error) && !at->path().filename().string().starts_with(".vesper-");
+  }
+  return n;
+}
+
 std::vector<std::string> names_of(const Tree& tree) {
   std::vector<std::string> names;
   for (const auto& [name, text] : tree) names.push_back(name);
@@ -272,7 +283,14 @@ TEST_F(ManyFiles, LosesNothingWhenItIsKilled) {
     const std::string out = "out" + std::to_string(run);
     {
       Child child(command(arguments(out)), options_);
-      std::this_thread::sleep_for(took * (random() % 1000) / 1000);
+      // By what it has written and not by a clock alone: this run may be far slower or faster.
+      const size_t n_written = random() % whole.size();
+      const auto deadline = std::chrono::steady_clock::now() + 10 * took;
+      while (n_complete_files(folder_ / "work" / out) < n_written &&
+             std::chrono::steady_clock::now() < deadline) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      std::this_thread::sleep_for(took / 8 * (random() % 1000) / 1000);
       child.send(SIGKILL);
       child.wait();
     }
