@@ -233,7 +233,8 @@ double pass_ms(Device& device, RecordingId recording, uint32_t replays, const Op
 int run(const std::map<std::string, std::string>& options) {
   const auto device = open_vulkan_device(options.at("--device"), DeviceOptions{});
   const WhisperHyperparameters model = shape_named(options.at("--shape"));
-  const Compute compute = device->resolve(compute_named(options.at("--compute")));
+  const Compute compute =
+      device->resolve(compute_named(options.at("--compute")), WeightUse::kManyRows);
   const auto number = [&](const char* name) {
     return static_cast<uint32_t>(std::stoul(options.at(name)));
   };

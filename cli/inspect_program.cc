@@ -357,14 +357,14 @@ class Run {
     ReportJson list = ReportJson::array(), abilities = ReportJson::object();
     for (const Compute compute : {Compute::kF32, Compute::kF16, Compute::kBF16, Compute::kI8}) {
       try {
-        device.resolve(compute);
+        device.resolve(compute, WeightUse::kManyRows);
       } catch (const Error&) {
         continue;
       }
       computes += (computes.empty() ? "" : ", ") + std::string(compute_name(compute));
       list.push_back(compute_name(compute));
     }
-    const std::string chosen(compute_name(device.resolve(Compute::kAuto)));
+    const std::string chosen(compute_name(device.resolve(Compute::kAuto, WeightUse::kManyRows)));
     TextTable table;
     table.add({"memory", info.memory_bytes == 0 ? "not known" : bytes_text(info.memory_bytes)});
     table.add({"computes in", computes + "; by itself in " + chosen});

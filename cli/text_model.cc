@@ -68,7 +68,7 @@ std::vector<int32_t> TextModel::text_ids(const std::string& text) const {
 
 void TextModel::load(const GeneratorOptions& options) {
   device_ = open_device(options_.device, DeviceOptions{.n_threads = options_.threads});
-  compute_ = device_->resolve(parse_compute(options_.compute));
+  compute_ = device_->resolve(parse_compute(options_.compute), WeightUse::kAnyRows);
   generator_ = std::make_unique<Generator>(*device_, *provider_, compute_, options);
 }
 

@@ -13,7 +13,7 @@ WhisperModel::WhisperModel(const std::filesystem::path& path, std::unique_ptr<De
                            Compute compute, uint32_t n_windows, uint32_t n_candidates,
                            uint32_t n_encoded)
     : device_(std::move(device)),
-      compute_(device_->resolve(compute)),
+      compute_(device_->resolve(compute, WeightUse::kManyRows)),
       provider_(open_weights(path)),
       tokens_(WhisperTokens::of_vocabulary_size(provider_->whisper().n_vocab)),
       tokenizer_(provider_->vocabulary(), static_cast<uint32_t>(tokens_.eot)),

@@ -43,7 +43,7 @@ uint32_t rows_for(uint32_t n_tokens, uint32_t max_rows) {
 
 Embedder::Embedder(const std::filesystem::path& path, std::unique_ptr<Device> device,
                    Compute compute, const EmbedderOptions& options)
-    : device_(std::move(device)), compute_(device_->resolve(compute)) {
+    : device_(std::move(device)), compute_(device_->resolve(compute, WeightUse::kManyRows)) {
   const auto provider = open_weights(path);
   const TextEncoderLimits model = text_encoder_limits(*provider);
   std::error_code error;

@@ -84,9 +84,10 @@ class Device {
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
 
-  // The format activations have between commands for this choice, and whether the device can do it:
-  // resolves kAuto to the fastest that keeps accuracy. Throws Error(kUsage) if the device cannot.
-  virtual Compute resolve(Compute wanted) const = 0;
+  // The format activations have between commands for this choice, and whether the device can do it
+  // for a model whose matrices are used so: resolves kAuto to the fastest that keeps accuracy.
+  // Throws Error(kUsage) if the device cannot.
+  virtual Compute resolve(Compute wanted, WeightUse use) const = 0;
   // What norm, attention and matmul should write as the input of a product: by `use` and choice.
   virtual DType activation_dtype(Compute resolved, WeightUse use) const = 0;
 

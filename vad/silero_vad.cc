@@ -92,7 +92,7 @@ SileroVad::SileroVad(Device& device, const std::filesystem::path& model)
     : device_(device), pending_(kContext, 0.0f), input_(size_t{kMaxChunks} * kSeen) {
   const std::unique_ptr<WeightProvider> provider = open_silero(model);
   // Probabilities are to be those of the reference: the model is small, f32 costs little.
-  const Compute compute = device.resolve(Compute::kF32);
+  const Compute compute = device.resolve(Compute::kF32, WeightUse::kManyRows);
   const WeightUploader upload(device, *provider, compute);
   const auto buffer = [&](uint64_t n, const char* label) {
     return device.allocate(float_bytes(n), label);

@@ -110,15 +110,18 @@ class CpuDevice final : public Device {
 
   const DeviceInfo& info() const override { return info_; }
 
-  Compute resolve(Compute wanted) const override {
+  Compute resolve(Compute wanted, WeightUse use) const override {
+    // Matrices in panels are stored in 16 bits, or as the file has them quantized, and multiplied
+    // by what the CPU has for that; an encoder's would be brought to f32 at every product.
+    const bool has_bf16 = use != WeightUse::kManyRows || encoder_compute_is_fast(Compute::kBF16);
     switch (wanted) {
       case Compute::kAuto:
-        return encoder_compute_is_fast(Compute::kBF16) ? Compute::kBF16 : Compute::kF32;
+        return has_bf16 ? Compute::kBF16 : Compute::kF32;
       case Compute::kF16:
         throw Error(ErrorKind::kUsage,
                     "--compute: the CPU device has f32, bf16 and int8, found 'f16'");
       case Compute::kBF16:
-        if (!encoder_compute_is_fast(Compute::kBF16)) {
+        if (!has_bf16) {
           throw Error(ErrorKind::kUsage,
                       "--compute: bf16 needs a CPU with AVX512-BF16 or AMX; this one (" +
                           info_.name + ") has f32 and int8");

@@ -39,7 +39,9 @@ class ObservedDevice final : public Device {
   uint64_t peak_loading_bytes() const { return peak_loading_bytes_; }
 
   const DeviceInfo& info() const override { return device_->info(); }
-  Compute resolve(Compute wanted) const override { return device_->resolve(wanted); }
+  Compute resolve(Compute wanted, WeightUse use) const override {
+    return device_->resolve(wanted, use);
+  }
   DType activation_dtype(Compute resolved, WeightUse use) const override {
     return device_->activation_dtype(resolved, use);
   }

@@ -84,7 +84,7 @@ class VulkanDevice : public Device {
 
   const DeviceInfo& info() const override { return info_; }
 
-  Compute resolve(Compute wanted) const override {
+  Compute resolve(Compute wanted, WeightUse) const override {
     switch (wanted) {
       case Compute::kAuto:
         return context_.capabilities().has_cooperative_matrix() ? Compute::kF16 : Compute::kF32;

@@ -391,7 +391,7 @@ double cosine(std::span<const float> a, std::span<const float> b) {
 void expect_cosines(const char* device, Compute compute, double least) {
   std::unique_ptr<Device> opened = open_device(device);
   try {
-    opened->resolve(compute);
+    opened->resolve(compute, WeightUse::kManyRows);
   } catch (const std::exception& error) {
     GTEST_SKIP() << error.what();
   }

@@ -242,7 +242,8 @@ TEST(CpuDevice, HandsOutZeroedBuffersOnTheirOwnCacheLines) {
 
 TEST(CpuDevice, RefusesWhatItCannotDo) {
   const auto device = cpu(1);
-  EXPECT_NE(message_of([&] { (void)device->resolve(Compute::kF16); }, ErrorKind::kUsage)
+  EXPECT_NE(message_of([&] { (void)device->resolve(Compute::kF16, WeightUse::kAnyRows); },
+                       ErrorKind::kUsage)
                 .find("found 'f16'"),
             std::string::npos);
   // A product whose output is a byte too small, named by its label.

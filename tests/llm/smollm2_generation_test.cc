@@ -55,7 +55,8 @@ class SmolLm2 : public testing::Test {
     device = open_device(device_name, {});
     GeneratorOptions options;
     options.n_ctx = 256;
-    return std::make_unique<Generator>(*device, *weights, device->resolve(compute), options);
+    return std::make_unique<Generator>(*device, *weights,
+                                       device->resolve(compute, WeightUse::kAnyRows), options);
   }
 
   std::unique_ptr<WeightProvider> weights;
