@@ -29,6 +29,8 @@ std::mutex& planner_mutex() {
   return mutex;
 }
 
+}  // namespace
+
 struct FreeFftw {
   void operator()(void* p) const { fftwf_free(p); }
 };
@@ -62,8 +64,6 @@ class BatchDft {
   std::unique_ptr<fftwf_complex[], FreeFftw> output_;
   fftwf_plan plan_;
 };
-
-}  // namespace
 
 struct MelSpectrogram::State {
   State(int mels, std::span<const float> given)

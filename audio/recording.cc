@@ -5,12 +5,14 @@
 namespace vesper {
 namespace {
 
-constexpr size_t kBlockFrames = 16384;
+constexpr size_t kRecordingBlockFrames = 16384;
 
 }  // namespace
 
 RecordingReader::RecordingReader(AudioReader reader)
-    : reader_(std::move(reader)), resampler_(reader_.sample_rate_hz()), block_(kBlockFrames) {}
+    : reader_(std::move(reader)),
+      resampler_(reader_.sample_rate_hz()),
+      block_(kRecordingBlockFrames) {}
 
 size_t RecordingReader::read(float* samples, size_t n) {
   size_t done = 0;
@@ -55,10 +57,10 @@ std::vector<float> read_recording(AudioReader reader) {
   std::vector<float> samples;
   while (true) {
     const size_t before = samples.size();
-    samples.resize(before + kBlockFrames);
-    const size_t got = recording.read(samples.data() + before, kBlockFrames);
+    samples.resize(before + kRecordingBlockFrames);
+    const size_t got = recording.read(samples.data() + before, kRecordingBlockFrames);
     samples.resize(before + got);
-    if (got < kBlockFrames) return samples;
+    if (got < kRecordingBlockFrames) return samples;
   }
 }
 
@@ -66,7 +68,7 @@ MelSpectrogram read_log_mel(AudioReader reader, int n_mels, std::span<const floa
                             const std::function<void(double)>& on_progress) {
   RecordingReader recording(std::move(reader));
   MelSpectrogram mel(n_mels, filters);
-  std::vector<float> block(kBlockFrames);
+  std::vector<float> block(kRecordingBlockFrames);
   size_t got = block.size();
   while (got == block.size()) {
     got = recording.read(block.data(), block.size());

@@ -18,7 +18,7 @@
 namespace vesper {
 namespace {
 
-constexpr std::string_view kHelp =
+constexpr std::string_view kChatHelp =
     R"(A line is a message; one that ends with \ goes on in the next, and """ begins and
 ends a message of several lines. Ctrl-C stops an answer, Ctrl-D ends the chat.
   /reset         forget the conversation
@@ -117,7 +117,7 @@ class Chat {
     const std::string rest = space == std::string::npos ? "" : line.substr(space + 1);
     if (name == "/exit" || name == "/quit") return false;
     if (name == "/help") {
-      write_to_stdout(kHelp);
+      write_to_stdout(kChatHelp);
     } else if (name == "/reset") {
       messages_.clear();
       say("The conversation is forgotten.");
@@ -252,13 +252,13 @@ class Chat {
     std::ostringstream text;
     text << file.rdbuf();
     if (!file) throw Error(ErrorKind::kInput, path + ": cannot be read");
-    const auto json = nlohmann::json::parse(text.str(), nullptr, false);
+    const auto saved = nlohmann::json::parse(text.str(), nullptr, false);
     std::vector<ChatMessage> messages;
     try {
-      for (const auto& message : json.at("messages")) {
+      for (const auto& message : saved.at("messages")) {
         messages.push_back({message.at("role"), message.at("content")});
       }
-      system_ = json.value("system", "");
+      system_ = saved.value("system", "");
     } catch (const nlohmann::json::exception&) {
       throw Error(ErrorKind::kInput, path + ": expected a conversation that /save has written");
     }

@@ -31,10 +31,6 @@ constexpr std::string_view kProgram = "generate";
 constexpr uint32_t kUsualAnswer = 2048, kCtxStep = 1024;
 constexpr uint32_t kChatCtx = 4096;  // of a chat
 
-double seconds_since(SteadyClock::time_point start) {
-  return std::chrono::duration<double>(SteadyClock::now() - start).count();
-}
-
 class Run {
  public:
   explicit Run(GenerateArguments arguments) : arguments_(std::move(arguments)) {}

@@ -10,16 +10,13 @@
 #include "cli/answer_writer.h"
 #include "cli/embed_output.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "error/error.h"
 
 namespace vesper {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-
-double seconds_since(SteadyClock::time_point start) {
-  return std::chrono::duration<double>(SteadyClock::now() - start).count();
-}
 
 // Steps that are submitted at once: as many as take about so long, so that text comes in a steady
 // stream and the device is not asked too often.

@@ -54,6 +54,10 @@ bool wants_colour() {
   return !no_color || !*no_color;
 }
 
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 std::string short_duration(double seconds) {
   const long long total = seconds > 0 ? std::llround(std::min(seconds, 3.6e8)) : 0;
   std::array<char, 64> text{};

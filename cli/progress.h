@@ -15,6 +15,9 @@ int terminal_columns(int stream);
 // Whether colours are wanted: unless NO_COLOR is set.
 bool wants_colour();
 
+// Seconds since `start`.
+double seconds_since(std::chrono::steady_clock::time_point start);
+
 // "0:07", "12:34", "1:02:03". Not a number and negative times are "0:00".
 std::string short_duration(double seconds);
 

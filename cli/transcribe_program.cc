@@ -30,10 +30,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kProgram = "transcribe";
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 // Throws Error(kInput) if it is clear without decoding it that this cannot be read.
 void check_input(const std::string& input) {
   if (input == "-") {

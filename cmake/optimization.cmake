@@ -18,7 +18,7 @@ endfunction()
 # them. The targets are compiled alike.
 function(vesper_precompile first)
   target_precompile_headers(${first} PRIVATE
-    <algorithm> <functional> <memory> <nlohmann/json.hpp> <optional> <string> <unordered_map> <vector>)
+    <algorithm> <atomic> <chrono> <cmath> <functional> <memory> <string> <thread> <vector>)
   foreach(target IN LISTS ARGN)
     target_precompile_headers(${target} REUSE_FROM ${first})
   endforeach()

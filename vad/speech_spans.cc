@@ -11,7 +11,6 @@ namespace {
 
 constexpr double kSampleRate = 16000;
 constexpr uint64_t kChunk = SileroVad::kChunkSamples;
-constexpr uint64_t kSamplesPerFrame = 160;
 constexpr double kFramesPerSecond = 100;
 // A silence that a stretch that is too long may be cut at is longer than this.
 constexpr double kCutSilenceMs = 98;

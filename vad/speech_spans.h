@@ -12,6 +12,9 @@
 
 namespace vesper {
 
+// A frame of log-mel: 10 ms at 16 kHz.
+inline constexpr uint64_t kSamplesPerFrame = 160;
+
 // Names as in faster-whisper's VadOptions and silero-vad's get_speech_timestamps.
 struct SpeechSettings {
   double threshold = 0.5;  // probability from which on speech begins

@@ -6,7 +6,7 @@
 namespace vesper {
 namespace {
 
-constexpr uint64_t kSamplesPerFrame = 160, kSamplesPerChunk = 512;
+constexpr uint64_t kSamplesPerChunk = 512;
 // Below this probability a chunk is silence.
 constexpr float kSilence = 0.35f;
 constexpr uint64_t kLeastFrames = 3000;  // of a part: 30 s

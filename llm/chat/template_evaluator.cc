@@ -11,7 +11,7 @@ namespace {
 // the conversation, which it copies a few times.
 constexpr size_t kAllowance = 50'000'000;
 constexpr size_t kAllowanceEach = 50;
-constexpr uint32_t kMaxDepth = 1000;  // of expressions, tags and calls within one another
+constexpr uint32_t kMaxEvaluationDepth = 1000;  // of expressions, tags and calls within one another
 constexpr size_t kScopeCost = 16;
 
 }  // namespace
@@ -19,7 +19,7 @@ constexpr size_t kScopeCost = 16;
 class Evaluator::Deeper {
  public:
   explicit Deeper(Evaluator& evaluator) : evaluator_(evaluator) {
-    if (++evaluator.depth_ <= kMaxDepth) return;
+    if (++evaluator.depth_ <= kMaxEvaluationDepth) return;
     --evaluator.depth_;
     fail("expected calls nested less deep");
   }

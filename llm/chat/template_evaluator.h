@@ -109,6 +109,9 @@ std::string checked_text(const Value& value, const std::string& what);
 // By name, or null.
 using Filter = Value (*)(Evaluator&, const Value& input, const Arguments&);
 Filter find_filter(std::string_view name);
+
+// Whether an argument that may be left out is given and true.
+inline bool is_true(const std::optional<Value>& value) { return value && value->truth(); }
 using Test = bool (*)(Evaluator&, const Value& of, const Arguments&);
 Test find_test(std::string_view name);
 // The method of that name bound to a value; undefined if its type has none.

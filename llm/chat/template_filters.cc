@@ -10,8 +10,6 @@
 namespace vesper::chat {
 namespace {
 
-bool is_true(const std::optional<Value>& value) { return value && value->truth(); }
-
 Value default_filter(Evaluator&, const Value& input, const Arguments& arguments) {
   const auto given = bind("default", arguments, {"default_value", "boolean"});
   const bool replaces = input.is_undefined() || (is_true(given[1]) && !input.truth());
@@ -70,7 +68,7 @@ Value string_filter(Evaluator& evaluator, const Value& input, const Arguments& a
 }
 
 template <std::string (*convert)(std::string_view)>
-Value convert_text(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
+Value convert_filter(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
   bind("the filter", arguments, {});
   return convert(evaluator.text(input));
 }
@@ -140,7 +138,7 @@ Value trim(Evaluator& evaluator, const Value& input, const Arguments& arguments)
   return stripped(text, characters, true, true);
 }
 
-Value replace(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
+Value replace_filter(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
   const auto given = bind("replace", arguments, {"old", "new", "count"}, 2);
   const int64_t most =
       given[2] && !given[2]->is_none() ? whole_number(*given[2], "replace's count") : -1;
@@ -230,7 +228,7 @@ Value round_filter(Evaluator&, const Value& input, const Arguments& arguments) {
   return std::isfinite(rounded) ? rounded : input.as_double();
 }
 
-Value format(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
+Value format_filter(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
   List values;
   values.is_tuple = true;
   if (arguments.named.empty()) {
@@ -307,21 +305,21 @@ const std::unordered_map<std::string_view, Filter>& filters() {
       {"length", length},
       {"count", length},
       {"string", string_filter},
-      {"upper", convert_text<upper_case>},
-      {"lower", convert_text<lower_case>},
-      {"capitalize", convert_text<capitalized>},
-      {"title", convert_text<title_case>},
-      {"escape", convert_text<escaped>},
-      {"e", convert_text<escaped>},
-      {"urlencode", convert_text<url_encoded>},
+      {"upper", convert_filter<upper_case>},
+      {"lower", convert_filter<lower_case>},
+      {"capitalize", convert_filter<capitalized>},
+      {"title", convert_filter<title_case>},
+      {"escape", convert_filter<escaped>},
+      {"e", convert_filter<escaped>},
+      {"urlencode", convert_filter<url_encoded>},
       {"trim", trim},
-      {"replace", replace},
+      {"replace", replace_filter},
       {"indent", indent},
       {"int", int_filter},
       {"float", float_filter},
       {"abs", abs_filter},
       {"round", round_filter},
-      {"format", format},
+      {"format", format_filter},
       {"center", center},
       {"truncate", truncate},
       {"wordcount", wordcount},

@@ -6,7 +6,6 @@
 namespace vesper::chat {
 namespace {
 
-bool is_true(const std::optional<Value>& value) { return value && value->truth(); }
 bool is_given(const std::optional<Value>& value) { return value && !value->is_none(); }
 
 Value list_filter(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
@@ -28,7 +27,7 @@ Value last(Evaluator& evaluator, const Value& input, const Arguments& arguments)
   return items.empty() ? Value::undefined("there is no last item") : items.back();
 }
 
-Value join(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
+Value join_filter(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
   const auto given = bind("join", arguments, {"d", "attribute"});
   const std::string separator = given[0] ? evaluator.text(*given[0]) : "";
   std::string out;
@@ -277,12 +276,12 @@ Value slice(Evaluator& evaluator, const Value& input, const Arguments& arguments
   return slices;
 }
 
-const std::unordered_map<std::string_view, Filter>& filters() {
+const std::unordered_map<std::string_view, Filter>& list_filters() {
   static const std::unordered_map<std::string_view, Filter> table = {
       {"list", list_filter},
       {"first", first},
       {"last", last},
-      {"join", join},
+      {"join", join_filter},
       {"reverse", reverse},
       {"map", map},
       {"select", select<false, true>},
@@ -305,8 +304,8 @@ const std::unordered_map<std::string_view, Filter>& filters() {
 }  // namespace
 
 Filter find_list_filter(std::string_view name) {
-  const auto found = filters().find(name);
-  return found == filters().end() ? nullptr : found->second;
+  const auto found = list_filters().find(name);
+  return found == list_filters().end() ? nullptr : found->second;
 }
 
 }  // namespace vesper::chat

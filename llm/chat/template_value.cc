@@ -13,11 +13,12 @@
 namespace vesper::chat {
 namespace {
 
-constexpr uint32_t kMaxDepth = 100;
+constexpr uint32_t kMaxValueDepth = 100;
 
 void check_nesting(uint32_t depth) {
-  if (depth > kMaxDepth) {
-    fail("expected lists and dictionaries nested at most " + std::to_string(kMaxDepth) + " deep");
+  if (depth > kMaxValueDepth) {
+    fail("expected lists and dictionaries nested at most " + std::to_string(kMaxValueDepth) +
+         " deep");
   }
 }
 

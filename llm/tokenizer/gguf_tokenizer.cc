@@ -16,8 +16,6 @@
 namespace vesper {
 namespace {
 
-constexpr std::string_view kSpace = "\u2581";
-
 // tokenizer.ggml.token_type: what kind of token one is.
 enum TokenType : int64_t {
   kNormal = 1,
@@ -168,13 +166,14 @@ class Reader {
   // the other way about.
   void read_word_piece() {
     std::vector<std::string> vocabulary = parts_.spellings;
-    const bool has_signs = std::any_of(vocabulary.begin(), vocabulary.end(),
-                                       [](const auto& text) { return text.starts_with(kSpace); });
+    const bool has_signs = std::any_of(vocabulary.begin(), vocabulary.end(), [](const auto& text) {
+      return text.starts_with(kSpaceMark);
+    });
     for (size_t id = 0; id < vocabulary.size(); ++id) {
       std::string& text = vocabulary[id];
-      const bool begins_word = text.starts_with(kSpace);
+      const bool begins_word = text.starts_with(kSpaceMark);
       if (begins_word) {
-        text.erase(0, kSpace.size());
+        text.erase(0, kSpaceMark.size());
       } else if (has_signs && types_[id] == kNormal && !text.empty()) {
         text.insert(0, "##");
       }

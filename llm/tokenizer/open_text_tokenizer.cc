@@ -18,10 +18,6 @@ namespace {
 
 using nlohmann::json;
 
-[[noreturn]] void fail(const std::string& name, const std::string& message) {
-  throw Error(ErrorKind::kModel, name + ": " + message);
-}
-
 // BERT's list of tokens, one a line. `config`: tokenizer_config.json, or null.
 TokenizerParts read_vocabulary_text(const MappedFile& file, const json& config) {
   const std::string& name = file.name();
@@ -33,7 +29,7 @@ TokenizerParts read_vocabulary_text(const MappedFile& file, const json& config) 
     if (line.ends_with('\r')) line.remove_suffix(1);
     parts.spellings.emplace_back(line);
     if (parts.spellings.size() > kMaxVocabulary) {
-      fail(name, "expected at most " + std::to_string(kMaxVocabulary) + " tokens");
+      fail_in_file(name, "expected at most " + std::to_string(kMaxVocabulary) + " tokens");
     }
     text.remove_prefix(std::min(end + 1, text.size()));
   }
@@ -57,7 +53,7 @@ TokenizerParts read_vocabulary_text(const MappedFile& file, const json& config) 
   for (const auto& [spelling, place] :
        {std::pair("[CLS]", &parts.before), {"[SEP]", &parts.after}}) {
     const int32_t id = words->find(spelling);
-    if (id < 0) fail(name, std::string("expected a token ") + spelling + ", found none");
+    if (id < 0) fail_in_file(name, std::string("expected a token ") + spelling + ", found none");
     place->push_back(id);
   }
   parts.encode_piece = [words](std::string_view piece, std::vector<int32_t>& ids) {
@@ -113,7 +109,8 @@ class SpecialTokens {
       number = std::stoll(id);
     }
     if (number < 0 || number >= static_cast<int64_t>(kMaxVocabulary) || token.spelling.empty()) {
-      fail(name, "expected added tokens by id, with their content; found " + shown_json(&entry));
+      fail_in_file(name,
+                   "expected added tokens by id, with their content; found " + shown_json(&entry));
     }
     token.id = static_cast<int32_t>(number);
     const auto place = static_cast<size_t>(number);
@@ -181,9 +178,10 @@ std::unique_ptr<TextTokenizer> open_text_tokenizer(const ModelFiles& files) {
     } else if (files.has("vocab.txt")) {
       parts = read_vocabulary_text(*files.open("vocab.txt"), config);
     } else {
-      fail(folder,
-           "expected tokenizer.json, tokenizer.model or vocab.txt beside the weights, found none "
-           "(token ids can be given instead of text)");
+      fail_in_file(
+          folder,
+          "expected tokenizer.json, tokenizer.model or vocab.txt beside the weights, found none "
+          "(token ids can be given instead of text)");
     }
     SpecialTokens(files, parts).read(config);
     return parts;

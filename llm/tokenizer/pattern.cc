@@ -62,12 +62,12 @@ std::string with_unicode_classes(std::string_view pattern) {
   return out;
 }
 
+}  // namespace
+
 struct FreeMatchData {
   void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
 };
 using MatchData = std::unique_ptr<pcre2_match_data, FreeMatchData>;
-
-}  // namespace
 
 struct Pattern::Compiled {
   pcre2_code* code = nullptr;

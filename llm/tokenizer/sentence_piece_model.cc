@@ -13,8 +13,6 @@
 namespace vesper {
 namespace {
 
-constexpr std::string_view kSpace = "\u2581";
-
 // Goes through the fields of a protobuf message.
 class Message {
  public:
@@ -178,18 +176,18 @@ Normalization normalization_of(const SentencePieceModel& model) {
     while (joins && rest.ends_with(' ')) rest.remove_suffix(1);
     std::string out;
     if (rest.empty()) return out;
-    if (prefix) out = kSpace;
+    if (prefix) out = kSpaceMark;
     char before = '\0';
     for (const char c : rest) {
       if (c != ' ') {
         out += c;
       } else if (!joins || before != ' ') {
-        out += kSpace;
+        out += kSpaceMark;
       }
       before = c;
     }
     // Spaces that the text itself spells so count too.
-    while (joins && out.ends_with(kSpace)) out.resize(out.size() - kSpace.size());
+    while (joins && out.ends_with(kSpaceMark)) out.resize(out.size() - kSpaceMark.size());
     return out;
   };
 }
@@ -241,7 +239,7 @@ TokenizerParts tokenizer_of_sentence_piece(const SentencePieceModel& model) {
     } else if (piece.type == SentencePiece::Type::kByte && byte) {
       parts.bytes.push_back({*byte});
     } else {
-      parts.bytes.push_back(replace_text(std::string(kSpace), " ")(piece.text));
+      parts.bytes.push_back(replace_text(std::string(kSpaceMark), " ")(piece.text));
     }
     if (is_control) {
       AddedToken token;

@@ -8,26 +8,26 @@
 namespace vesper {
 namespace {
 
-struct Part {
+struct SplitPart {
   size_t begin, end;
   bool is_separator;
 };
 
 // Merges the parts of a text as `behavior` says and appends them.
-void append_parts(const TextPiece& piece, std::vector<Part> parts, SplitBehavior behavior,
+void append_parts(const TextPiece& piece, std::vector<SplitPart> parts, SplitBehavior behavior,
                   std::vector<TextPiece>& out) {
-  std::vector<Part> merged;
+  std::vector<SplitPart> merged;
   switch (behavior) {
     case SplitBehavior::kIsolated:
       merged = std::move(parts);
       break;
     case SplitBehavior::kRemoved:
-      for (const Part& part : parts) {
+      for (const SplitPart& part : parts) {
         if (!part.is_separator) merged.push_back(part);
       }
       break;
     case SplitBehavior::kContiguous:
-      for (const Part& part : parts) {
+      for (const SplitPart& part : parts) {
         if (!merged.empty() && merged.back().is_separator == part.is_separator) {
           merged.back().end = part.end;
         } else {
@@ -37,7 +37,7 @@ void append_parts(const TextPiece& piece, std::vector<Part> parts, SplitBehavior
       break;
     case SplitBehavior::kMergedWithPrevious: {
       bool after_separator = false;
-      for (const Part& part : parts) {
+      for (const SplitPart& part : parts) {
         if (part.is_separator && !after_separator && !merged.empty()) {
           merged.back().end = part.end;
         } else {
@@ -50,7 +50,7 @@ void append_parts(const TextPiece& piece, std::vector<Part> parts, SplitBehavior
     case SplitBehavior::kMergedWithNext: {
       bool before_separator = false;
       for (size_t i = parts.size(); i-- > 0;) {
-        const Part& part = parts[i];
+        const SplitPart& part = parts[i];
         if (part.is_separator && !before_separator && !merged.empty()) {
           merged.back().begin = part.begin;
         } else {
@@ -62,7 +62,7 @@ void append_parts(const TextPiece& piece, std::vector<Part> parts, SplitBehavior
       break;
     }
   }
-  for (const Part& part : merged) {
+  for (const SplitPart& part : merged) {
     out.push_back(
         {piece.text.substr(part.begin, part.end - part.begin), piece.at_start && part.begin == 0});
   }
@@ -74,7 +74,7 @@ PieceSplitter split_by_pattern(std::string_view pattern, SplitBehavior behavior,
   return [compiled = std::make_shared<const Pattern>(pattern, "the pattern to split text by"),
           behavior, invert](const TextPiece& piece, std::vector<TextPiece>& out) {
     const std::string_view text = piece.text;
-    std::vector<Part> parts;
+    std::vector<SplitPart> parts;
     const auto add = [&](size_t begin, size_t end, bool matches) {
       if (end > begin) parts.push_back({begin, end, matches != invert});
     };
@@ -102,8 +102,8 @@ namespace {
 
 // Characters for which `separates` says so are separators, each by itself.
 template <typename Separates>
-std::vector<Part> parts_by_character(std::string_view text, const Separates& separates) {
-  std::vector<Part> parts;
+std::vector<SplitPart> parts_by_character(std::string_view text, const Separates& separates) {
+  std::vector<SplitPart> parts;
   size_t begin = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t from = at;

@@ -24,6 +24,9 @@ namespace vesper {
 class ModelFiles;
 class WeightProvider;
 
+// How SentencePiece, and what learnt from it, spells a space.
+inline constexpr std::string_view kSpaceMark = "\u2581";
+
 // A piece of text on its way to the model, in UTF-8.
 struct TextPiece {
   std::string text;

@@ -10,7 +10,7 @@ namespace {
 
 // A part of a piece while merging; parts are a list linked through a vector, by place of their
 // first byte.
-struct Part {
+struct MergingPart {
   uint32_t end;       // one past the last byte; begin itself if the part was merged away
   uint32_t previous;  // the part before, kNone for the first
 };
@@ -64,7 +64,7 @@ void Tokenizer::encode_piece(std::string_view piece, std::vector<int32_t>& ids) 
     }
   }
   const auto size = static_cast<uint32_t>(piece.size());
-  std::vector<Part> parts(size);
+  std::vector<MergingPart> parts(size);
   std::priority_queue<Merge> merges;
   const auto propose = [&](uint32_t begin, uint32_t middle) {
     const uint32_t end = parts[middle].end;

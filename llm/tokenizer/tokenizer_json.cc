@@ -13,19 +13,15 @@ namespace {
 
 using nlohmann::json;
 
-[[noreturn]] void fail(const std::string& name, const std::string& message) {
-  throw Error(ErrorKind::kModel, name + ": " + message);
-}
-
 void read_added_tokens(const std::string& name, const json& list, TokenizerParts& parts) {
-  if (!list.is_array()) fail(name, "expected added_tokens to be a list");
+  if (!list.is_array()) fail_in_file(name, "expected added_tokens to be a list");
   const bool normalizes = !parts.normalizations.empty();
   for (const json& entry : list) {
     AddedToken token;
     token.spelling = text_member(name, entry, "content", "");
     const json* id = find_member(entry, "id");
     if (token.spelling.empty() || id == nullptr) {
-      fail(name, "expected added tokens with content and id, found " + shown_json(&entry));
+      fail_in_file(name, "expected added tokens with content and id, found " + shown_json(&entry));
     }
     token.id = json_token_id(name, *id);
     token.special = truth_member(name, entry, "special", false);
@@ -49,7 +45,8 @@ void read_added_tokens(const std::string& name, const json& list, TokenizerParts
 void read_template(const std::string& name, const json& processor, TokenizerParts& parts) {
   const json* single = find_member(processor, "single");
   const json* special = find_member(processor, "special_tokens");
-  if (single == nullptr || !single->is_array()) fail(name, "expected a template with single");
+  if (single == nullptr || !single->is_array())
+    fail_in_file(name, "expected a template with single");
   bool past_text = false;
   for (const json& piece : *single) {
     if (find_member(piece, "Sequence") != nullptr) {
@@ -61,7 +58,8 @@ void read_template(const std::string& name, const json& processor, TokenizerPart
     const json* entry = special == nullptr ? nullptr : find_member(*special, spelling.c_str());
     const json* ids = entry == nullptr ? nullptr : find_member(*entry, "ids");
     if (ids == nullptr || !ids->is_array()) {
-      fail(name, "expected ids for the special token of a template, found " + shown_json(&piece));
+      fail_in_file(name,
+                   "expected ids for the special token of a template, found " + shown_json(&piece));
     }
     for (const json& id : *ids) {
       (past_text ? parts.after : parts.before).push_back(json_token_id(name, id));
@@ -76,7 +74,7 @@ void read_post_processor(const std::string& name, const json& processor, Tokeniz
     const auto add = [&](const char* key, std::vector<int32_t>& to) {
       const json* token = find_member(processor, key);
       if (token == nullptr || !token->is_array() || token->size() != 2) {
-        fail(name, std::string("expected ") + key + " with a token and its id");
+        fail_in_file(name, std::string("expected ") + key + " with a token and its id");
       }
       to.push_back(json_token_id(name, (*token)[1]));
     };
@@ -84,7 +82,7 @@ void read_post_processor(const std::string& name, const json& processor, Tokeniz
     return add("sep", parts.after);
   }
   if (type == "ByteLevel") return;  // concerns offsets alone
-  fail(name, "expected a post-processor that is known, found \"" + type + "\"");
+  fail_in_file(name, "expected a post-processor that is known, found \"" + type + "\"");
 }
 
 // How the spellings of tokens become text again.
@@ -105,7 +103,7 @@ void read_decoder_step(const std::string& name, const json& step, Decoding& deco
   } else if (type == "ByteFallback") {
     decoding.has_byte_tokens = true;
   } else if (type == "Metaspace") {
-    decoding.space = text_member(name, step, "replacement", "\u2581");
+    decoding.space = text_member(name, step, "replacement", std::string(kSpaceMark));
     decoding.drops_first_space = text_member(name, step, "prepend_scheme", "always") != "never" &&
                                  truth_member(name, step, "add_prefix_space", true);
   } else if (type == "Replace") {
@@ -124,7 +122,7 @@ void read_decoder_step(const std::string& name, const json& step, Decoding& deco
   } else if (type == "BPEDecoder") {
     decoding.end_of_word = text_member(name, step, "suffix", "</w>");
   } else if (type != "Fuse" && type != "CTC") {
-    fail(name, "expected a decoder that is known, found \"" + type + "\"");
+    fail_in_file(name, "expected a decoder that is known, found \"" + type + "\"");
   }
 }
 
@@ -152,7 +150,7 @@ void read_json_decoder(const std::string& name, const json* decoder, TokenizerPa
     decoding.spaces_between = decoding.drops_first_space = true;
   } else if (text_member(name, *decoder, "type", "none") == "Sequence") {
     const json* steps = find_member(*decoder, "decoders");
-    if (steps == nullptr || !steps->is_array()) fail(name, "expected decoders");
+    if (steps == nullptr || !steps->is_array()) fail_in_file(name, "expected decoders");
     for (const json& step : *steps) read_decoder_step(name, step, decoding);
   } else {
     read_decoder_step(name, *decoder, decoding);
@@ -170,7 +168,7 @@ void read_json_decoder(const std::string& name, const json* decoder, TokenizerPa
 TokenizerParts read_tokenizer_json(const std::string& name, const json& root) {
   TokenizerParts parts;
   const json* model = find_member(root, "model");
-  if (model == nullptr) fail(name, "expected a model of a tokenizer, found none");
+  if (model == nullptr) fail_in_file(name, "expected a model of a tokenizer, found none");
   read_json_model(name, *model, parts);
   if (const json* step = find_member(root, "normalizer")) read_json_normalizer(name, *step, parts);
   if (const json* step = find_member(root, "pre_tokenizer")) {

@@ -17,14 +17,10 @@ namespace {
 
 using nlohmann::json;
 
-[[noreturn]] void fail(const std::string& name, const std::string& message) {
-  throw Error(ErrorKind::kModel, name + ": " + message);
-}
-
 void read_vocabulary(const std::string& name, const json& model, TokenizerParts& parts) {
   const json* ids = find_member(model, "vocab");
   if (ids == nullptr || !ids->is_object()) {
-    fail(name, "expected model.vocab with token ids by spelling, found " + shown_json(ids));
+    fail_in_file(name, "expected model.vocab with token ids by spelling, found " + shown_json(ids));
   }
   for (const auto& [spelling, id] : ids->items()) {
     const auto place = static_cast<size_t>(json_token_id(name, id));
@@ -40,7 +36,7 @@ int32_t named_token(const std::string& name, const json& model, const char* key,
   if (spelling.empty()) return -1;
   const auto found = index.find(spelling);
   if (found == index.end()) {
-    fail(name, std::string("expected ") + key + " to be a token, found " + spelling);
+    fail_in_file(name, std::string("expected ") + key + " to be a token, found " + spelling);
   }
   return found->second;
 }
@@ -50,7 +46,7 @@ void read_bpe(const std::string& name, const json& model, TokenizerParts& parts)
   const auto index = index_of_spellings(parts.spellings);
   const json* list = find_member(model, "merges");
   if (list == nullptr || !list->is_array() || list->size() > kMaxVocabulary) {
-    fail(name, "expected merges of a BPE model");
+    fail_in_file(name, "expected merges of a BPE model");
   }
   std::vector<std::pair<std::string, std::string>> merges;
   merges.reserve(list->size());
@@ -62,7 +58,7 @@ void read_bpe(const std::string& name, const json& model, TokenizerParts& parts)
     const std::string text = merge.is_string() ? merge.get<std::string>() : "";
     const size_t space = text.find(' ');
     if (space == std::string::npos) {
-      fail(name, "expected merges of two parts, found " + shown_json(&merge));
+      fail_in_file(name, "expected merges of two parts, found " + shown_json(&merge));
     }
     merges.emplace_back(text.substr(0, space), text.substr(space + 1));
   }
@@ -110,13 +106,13 @@ double score_of(double number) {
 void read_unigram(const std::string& name, const json& model, TokenizerParts& parts) {
   const json* vocabulary = find_member(model, "vocab");
   if (vocabulary == nullptr || !vocabulary->is_array() || vocabulary->size() > kMaxVocabulary) {
-    fail(name, "expected a unigram model with vocab, found " + shown_json(vocabulary));
+    fail_in_file(name, "expected a unigram model with vocab, found " + shown_json(vocabulary));
   }
   std::vector<Unigram::Piece> pieces;
   pieces.reserve(vocabulary->size());
   for (const json& piece : *vocabulary) {
     if (!piece.is_array() || piece.size() != 2 || !piece[0].is_string() || !piece[1].is_number()) {
-      fail(name, "expected pieces with their scores, found " + shown_json(&piece));
+      fail_in_file(name, "expected pieces with their scores, found " + shown_json(&piece));
     }
     pieces.push_back({piece[0].get<std::string>(), score_of(piece[1].get<double>())});
     parts.spellings.push_back(pieces.back().text);
@@ -164,8 +160,8 @@ void read_word_level(const std::string& name, const json& model, TokenizerParts&
 
 int32_t json_token_id(const std::string& name, const json& value) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() >= kMaxVocabulary) {
-    fail(name, "expected a token id below " + std::to_string(kMaxVocabulary) + ", found " +
-                   shown_json(&value));
+    fail_in_file(name, "expected a token id below " + std::to_string(kMaxVocabulary) + ", found " +
+                           shown_json(&value));
   }
   return value.get<int32_t>();
 }
@@ -194,8 +190,8 @@ void read_json_model(const std::string& name, const json& model, TokenizerParts&
   if (type == "Unigram") return read_unigram(name, model, parts);
   if (type == "WordPiece") return read_word_piece(name, model, parts);
   if (type == "WordLevel") return read_word_level(name, model, parts);
-  fail(name,
-       "expected a tokenizer of type BPE, Unigram, WordPiece or WordLevel, found \"" + type + "\"");
+  fail_in_file(name, "expected a tokenizer of type BPE, Unigram, WordPiece or WordLevel, found \"" +
+                         type + "\"");
 }
 
 }  // namespace vesper

@@ -12,12 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kSpace = "\u2581";
-
-[[noreturn]] void fail(const std::string& name, const std::string& message) {
-  throw Error(ErrorKind::kModel, name + ": " + message);
-}
-
 std::string bytes_of_base64(const std::string& name, const std::string& text) {
   constexpr std::string_view kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -26,7 +20,8 @@ std::string bytes_of_base64(const std::string& name, const std::string& text) {
   for (const char c : text) {
     if (c == '=') break;
     const size_t digit = kDigits.find(c);
-    if (digit == std::string_view::npos) fail(name, "expected precompiled_charsmap in base64");
+    if (digit == std::string_view::npos)
+      fail_in_file(name, "expected precompiled_charsmap in base64");
     bits = bits << 6 | static_cast<uint32_t>(digit);
     n_bits += 6;
     if (n_bits >= 8) {
@@ -40,18 +35,18 @@ std::string bytes_of_base64(const std::string& name, const std::string& text) {
 // The steps of a sequence, which are under `key`.
 const json& list_of(const std::string& name, const json& step, const char* key) {
   const json* list = find_member(step, key);
-  if (list == nullptr || !list->is_array()) fail(name, std::string("expected ") + key);
+  if (list == nullptr || !list->is_array()) fail_in_file(name, std::string("expected ") + key);
   return *list;
 }
 
 // A pattern in a step: {"Regex": ...} or {"String": ...}. Whether it is the first.
 bool is_regex(const std::string& name, const json& step, std::string& pattern) {
   const json* member = find_member(step, "pattern");
-  if (member == nullptr) fail(name, "expected a pattern, found " + shown_json(&step));
+  if (member == nullptr) fail_in_file(name, "expected a pattern, found " + shown_json(&step));
   const bool regex = find_member(*member, "Regex") != nullptr;
   const char* key = regex ? "Regex" : "String";
   if (find_member(*member, key) == nullptr) {
-    fail(name, "expected a pattern with Regex or String, found " + shown_json(member));
+    fail_in_file(name, "expected a pattern with Regex or String, found " + shown_json(member));
   }
   pattern = text_member(name, *member, key, "");
   return regex;
@@ -75,7 +70,7 @@ SplitBehavior behavior_of(const std::string& name, const json& step) {
   if (text == "MergedWithPrevious") return SplitBehavior::kMergedWithPrevious;
   if (text == "MergedWithNext") return SplitBehavior::kMergedWithNext;
   if (text == "Contiguous") return SplitBehavior::kContiguous;
-  fail(name, "expected a behavior of a split, found \"" + text + "\"");
+  fail_in_file(name, "expected a behavior of a split, found \"" + text + "\"");
 }
 
 void add_metaspace(const std::string& name, const json& step, TokenizerParts& parts) {
@@ -87,10 +82,10 @@ void add_metaspace(const std::string& name, const json& step, TokenizerParts& pa
   } else if (scheme == "never") {
     prefix = SpacePrefix::kNever;
   } else if (scheme != "always") {
-    fail(name, "expected prepend_scheme always, first or never, found \"" + scheme + "\"");
+    fail_in_file(name, "expected prepend_scheme always, first or never, found \"" + scheme + "\"");
   }
-  const std::string replacement = text_member(name, step, "replacement", kSpace);
-  if (replacement.empty()) fail(name, "expected a replacement for spaces, found none");
+  const std::string replacement = text_member(name, step, "replacement", std::string(kSpaceMark));
+  if (replacement.empty()) fail_in_file(name, "expected a replacement for spaces, found none");
   parts.splitters.push_back(
       split_at_spaces(replacement, prefix, truth_member(name, step, "split", true)));
 }
@@ -106,7 +101,7 @@ void read_json_normalizer(const std::string& name, const json& step, TokenizerPa
     for (const json& part : list_of(name, step, "normalizers")) {
       // One level: sequences are not nested in sequences.
       if (text_member(name, part, "type", "none") == "Sequence") {
-        fail(name, "expected a sequence of normalizers without another in it");
+        fail_in_file(name, "expected a sequence of normalizers without another in it");
       }
       read_json_normalizer(name, part, parts);
     }
@@ -146,7 +141,7 @@ void read_json_normalizer(const std::string& name, const json& step, TokenizerPa
   } else if (type == "Nmt") {
     add(normalize_as_nmt());
   } else {
-    fail(name, "expected a normalizer that is known, found \"" + type + "\"");
+    fail_in_file(name, "expected a normalizer that is known, found \"" + type + "\"");
   }
 }
 
@@ -156,7 +151,7 @@ void read_json_pre_tokenizer(const std::string& name, const json& step, Tokenize
   if (type == "Sequence") {
     for (const json& part : list_of(name, step, "pretokenizers")) {
       if (text_member(name, part, "type", "none") == "Sequence") {
-        fail(name, "expected a sequence of pre-tokenizers without another in it");
+        fail_in_file(name, "expected a sequence of pre-tokenizers without another in it");
       }
       read_json_pre_tokenizer(name, part, parts);
     }
@@ -197,7 +192,7 @@ void read_json_pre_tokenizer(const std::string& name, const json& step, Tokenize
     add(split_by_pattern(pattern_of_text(text_member(name, step, "delimiter", " ")),
                          SplitBehavior::kRemoved, false));
   } else {
-    fail(name, "expected a pre-tokenizer that is known, found \"" + type + "\"");
+    fail_in_file(name, "expected a pre-tokenizer that is known, found \"" + type + "\"");
   }
 }
 

@@ -18,7 +18,7 @@ namespace {
 // Binary versions 4 to 6 lay variables out alike; before, types were told by their width alone.
 constexpr uint32_t kOldestVersion = 4;
 constexpr uint32_t kNewestVersion = 6;
-constexpr uint8_t kMaxRank = 8;
+constexpr uint8_t kMaxCtranslate2Rank = 8;
 constexpr int64_t kGelu = 3;  // the exact, erf form in CTranslate2's list of activations
 
 // By CTranslate2's type number.
@@ -43,9 +43,9 @@ std::string read_name(ByteReader& reader, std::string_view what) {
   return name;
 }
 
-class Reader {
+class Ctranslate2Reader {
  public:
-  Reader(const ModelFiles& files, std::shared_ptr<const MappedFile> model)
+  Ctranslate2Reader(const ModelFiles& files, std::shared_ptr<const MappedFile> model)
       : files_(files), model_(std::move(model)) {}
 
   ModelContents read() {
@@ -100,9 +100,10 @@ class Reader {
     Variable variable;
     variable.name = read_name(reader, "a variable's name");
     const auto rank = reader.read<uint8_t>("a variable's rank");
-    if (rank > kMaxRank) {
-      reader.fail("variable " + variable.name + ": expected at most " + std::to_string(kMaxRank) +
-                  " dimensions, found " + std::to_string(rank));
+    if (rank > kMaxCtranslate2Rank) {
+      reader.fail("variable " + variable.name + ": expected at most " +
+                  std::to_string(kMaxCtranslate2Rank) + " dimensions, found " +
+                  std::to_string(rank));
     }
     uint64_t n = 1;
     for (uint8_t axis = 0; axis < rank; ++axis) {
@@ -282,7 +283,7 @@ bool is_ctranslate2(const MappedFile& file) {
 }
 
 ModelContents read_ctranslate2(const ModelFiles& files, std::shared_ptr<const MappedFile> model) {
-  return Reader(files, std::move(model)).read();
+  return Ctranslate2Reader(files, std::move(model)).read();
 }
 
 }  // namespace vesper

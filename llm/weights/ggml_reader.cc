@@ -11,18 +11,18 @@
 namespace vesper {
 namespace {
 
-constexpr uint32_t kMagic = 0x67676d6c;  // "lmgg" in the file
-constexpr int32_t kFftBins = 201;
-constexpr int32_t kMaxRank = 4;
+constexpr uint32_t kGgmlMagic = 0x67676d6c;  // "lmgg" in the file
+constexpr int32_t kGgmlFftBins = 201;
+constexpr int32_t kMaxGgmlRank = 4;
 
 // The file's ftype is the type of most tensors plus 1000 times the version of the block layouts.
 // Version 2 is the one that dtype.cc reads; the earlier ones had other blocks under the same types.
 constexpr int32_t kBlockVersionFactor = 1000;
 constexpr int32_t kBlockVersion = 2;
 
-class Reader {
+class GgmlReader {
  public:
-  explicit Reader(std::shared_ptr<const MappedFile> file)
+  explicit GgmlReader(std::shared_ptr<const MappedFile> file)
       : file_(std::move(file)), reader_(*file_) {}
 
   ModelContents read() {
@@ -74,7 +74,7 @@ class Reader {
     WhisperHyperparameters& facts = *contents_.whisper;
     const uint32_t n_mels = read_count("the number of mel filters");
     const uint32_t n_bins = read_count("the number of bins of a mel filter");
-    if (n_mels != facts.n_mels || n_bins != kFftBins) {
+    if (n_mels != facts.n_mels || n_bins != kGgmlFftBins) {
       reader_.fail("expected mel filters of " + std::to_string(facts.n_mels) +
                    " x 201 numbers, found " + std::to_string(n_mels) + " x " +
                    std::to_string(n_bins));
@@ -102,7 +102,7 @@ class Reader {
     const auto rank = reader_.read<int32_t>("a tensor's number of dimensions");
     const auto name_length = reader_.read<uint32_t>("the length of a tensor's name");
     const auto type = reader_.read<int32_t>("a tensor's type");
-    if (rank < 1 || rank > kMaxRank) {
+    if (rank < 1 || rank > kMaxGgmlRank) {
       fail_at(file_->name(), start,
               "expected a tensor of 1 to 4 dimensions, found " + std::to_string(rank));
     }
@@ -161,11 +161,11 @@ bool is_ggml(const MappedFile& file) {
   uint32_t magic = 0;
   if (file.bytes().size() < sizeof magic) return false;
   std::memcpy(&magic, file.bytes().data(), sizeof magic);
-  return magic == kMagic;
+  return magic == kGgmlMagic;
 }
 
 ModelContents read_ggml(std::shared_ptr<const MappedFile> file) {
-  return Reader(std::move(file)).read();
+  return GgmlReader(std::move(file)).read();
 }
 
 }  // namespace vesper

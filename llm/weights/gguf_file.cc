@@ -14,9 +14,9 @@
 namespace vesper {
 namespace {
 
-constexpr uint32_t kMagic = 0x46554747;  // "GGUF"
-constexpr uint32_t kMaxRank = 8;
-constexpr uint32_t kMaxDepth = 4;           // of arrays in arrays
+constexpr uint32_t kGgufMagic = 0x46554747;  // "GGUF"
+constexpr uint32_t kMaxGgufRank = 8;
+constexpr uint32_t kMaxArrayDepth = 4;      // of arrays in arrays
 constexpr uint64_t kMaxEntries = 1u << 16;  // of metadata; real files have below 100
 constexpr uint64_t kMaxTensors = 1u << 20;  // real files have below 10,000
 constexpr uint64_t kMaxName = 1u << 16;     // bytes of a key or a tensor's name
@@ -100,7 +100,7 @@ class FileReader {
     if (type == GgufType::kString) {
       value.bytes = reader_.take(reader_.read<uint64_t>("a string's length"), "a string");
     } else if (type == GgufType::kArray) {
-      if (depth == kMaxDepth) reader_.fail("expected arrays nested at most 4 deep");
+      if (depth == kMaxArrayDepth) reader_.fail("expected arrays nested at most 4 deep");
       value.element_type = read_type();
       value.n_elements = reader_.read<uint64_t>("an array's length");
       value.bytes = take_elements(value, depth);
@@ -129,9 +129,9 @@ class FileReader {
     GgufTensor tensor;
     tensor.name = read_name("a tensor's name");
     const auto rank = reader_.read<uint32_t>("a tensor's number of dimensions");
-    if (rank > kMaxRank) {
+    if (rank > kMaxGgufRank) {
       fail_at(file_->name(), start,
-              "tensor " + tensor.name + ": expected at most " + std::to_string(kMaxRank) +
+              "tensor " + tensor.name + ": expected at most " + std::to_string(kMaxGgufRank) +
                   " dimensions, found " + std::to_string(rank));
     }
     tensor.n_elements = 1;
@@ -272,7 +272,7 @@ bool is_gguf(const MappedFile& file) {
   uint32_t magic = 0;
   if (file.bytes().size() < sizeof magic) return false;
   std::memcpy(&magic, file.bytes().data(), sizeof magic);
-  return magic == kMagic;
+  return magic == kGgufMagic;
 }
 
 Gguf read_gguf_files(const ModelFiles& files, std::shared_ptr<const MappedFile> file) {

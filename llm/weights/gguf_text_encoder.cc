@@ -8,13 +8,13 @@ namespace {
 
 // A family: general.architecture, the row of llm/arch_descriptor, and whether positions turn
 // queries and keys (by `theta` where the file states no base) instead of having vectors.
-struct Family {
+struct GgufEncoderFamily {
   const char* architecture;
   const char* arch;
   bool has_rope;
   float theta;
 };
-constexpr Family kFamilies[] = {
+constexpr GgufEncoderFamily kGgufEncoderFamilies[] = {
     {"bert", "bert", false, 0},
     {"nomic-bert", "nomic-bert", true, 1000},
 };
@@ -22,7 +22,7 @@ constexpr Family kFamilies[] = {
 }  // namespace
 
 void read_gguf_text_encoder(const std::string& name, const Gguf& gguf, ModelContents& contents) {
-  for (const Family& family : kFamilies) {
+  for (const GgufEncoderFamily& family : kGgufEncoderFamilies) {
     if (contents.family != family.architecture) continue;
     const GgufMetadata metadata(name, gguf, contents.family + ".");
     TextEncoderHyperparameters& facts = contents.text_encoder.emplace();

@@ -19,10 +19,6 @@ using nlohmann::json;
 
 constexpr size_t kFftBins = 201;
 
-[[noreturn]] void fail(const std::string& name, const std::string& message) {
-  throw Error(ErrorKind::kModel, name + ": " + message);
-}
-
 void read_config(const std::string& name, const json& config, WhisperHyperparameters& facts) {
   facts.n_mels = count_member(name, config, "num_mel_bins");
   facts.n_audio_ctx = count_member(name, config, "max_source_positions");
@@ -38,12 +34,13 @@ void read_config(const std::string& name, const json& config, WhisperHyperparame
   facts.suppress_tokens_at_begin = id_list(name, config, "begin_suppress_tokens");
   if (const json* activation = find_member(config, "activation_function");
       activation != nullptr && *activation != "gelu") {
-    fail(name, "expected activation_function gelu, found " +
-                   activation->dump(-1, ' ', true).substr(0, 60));
+    fail_in_file(name, "expected activation_function gelu, found " +
+                           activation->dump(-1, ' ', true).substr(0, 60));
   }
   if (const json* scale = find_member(config, "scale_embedding");
       scale != nullptr && *scale != false) {
-    fail(name, "expected scale_embedding false, found " + scale->dump(-1, ' ', true).substr(0, 60));
+    fail_in_file(
+        name, "expected scale_embedding false, found " + scale->dump(-1, ' ', true).substr(0, 60));
   }
 }
 
@@ -65,7 +62,7 @@ std::vector<float> mel_filters(const std::string& name, const json& rows) {
   const size_t n_rows = has_rows ? rows.size() : 0;
   const size_t n_columns = has_rows ? rows[0].size() : 0;
   if (n_rows != kFftBins && n_columns != kFftBins) {
-    fail(name, "expected mel_filters with 201 numbers a filter");
+    fail_in_file(name, "expected mel_filters with 201 numbers a filter");
   }
   const bool is_transposed = n_columns != kFftBins;
   const size_t n_mels = is_transposed ? n_columns : n_rows;
@@ -75,7 +72,8 @@ std::vector<float> mel_filters(const std::string& name, const json& rows) {
     if (!numbers.is_array() || numbers.size() != n_columns ||
         !std::all_of(numbers.begin(), numbers.end(),
                      [](const json& number) { return number.is_number(); })) {
-      fail(name, "expected mel_filters with rows of " + std::to_string(n_columns) + " numbers");
+      fail_in_file(name,
+                   "expected mel_filters with rows of " + std::to_string(n_columns) + " numbers");
     }
     for (size_t column = 0; column < n_columns; ++column) {
       const size_t place = is_transposed ? column * kFftBins + row : row * kFftBins + column;
@@ -89,8 +87,8 @@ void read_preprocessor_config(const std::string& name, const json& config,
                               WhisperHyperparameters& facts) {
   const uint32_t n_mels = count_member(name, config, "feature_size");
   if (n_mels != 0 && facts.n_mels != 0 && n_mels != facts.n_mels) {
-    fail(name, "expected feature_size " + std::to_string(facts.n_mels) +
-                   ", the num_mel_bins of config.json, found " + std::to_string(n_mels));
+    fail_in_file(name, "expected feature_size " + std::to_string(facts.n_mels) +
+                           ", the num_mel_bins of config.json, found " + std::to_string(n_mels));
   }
   if (const json* filters = find_member(config, "mel_filters"); filters != nullptr) {
     facts.mel_filters = mel_filters(name, *filters);
@@ -140,7 +138,8 @@ ModelContents read_hugging_face(const ModelFiles& files, Safetensors safetensors
   const json config = parse_json(*file);
   if (const json* type = find_member(config, "model_type"); type != nullptr && type->is_string()) {
     contents.family = type->get<std::string>();
-    if (!is_printable(contents.family)) fail(file->name(), "expected a printable model_type");
+    if (!is_printable(contents.family))
+      fail_in_file(file->name(), "expected a printable model_type");
   }
   join_mlx_tensors(file->name(), config, contents);
   if (contents.family == "whisper") read_whisper(files, file->name(), config, contents);

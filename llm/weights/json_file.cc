@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kMaxDepth = 32;
+constexpr int kMaxJsonDepth = 32;
 
 // A value nested a million deep costs the parser far more memory than its text, so the depth is
 // found before: brackets outside strings.
@@ -27,16 +27,12 @@ bool is_too_deep(std::span<const uint8_t> text) {
     } else if (c == '"') {
       in_string = true;
     } else if (c == '[' || c == '{') {
-      if (++depth > kMaxDepth) return true;
+      if (++depth > kMaxJsonDepth) return true;
     } else if (c == ']' || c == '}') {
       --depth;
     }
   }
   return false;
-}
-
-[[noreturn]] void fail(const std::string& name, const std::string& message) {
-  throw Error(ErrorKind::kModel, name + ": " + message);
 }
 
 bool is_count(const json& value) {
@@ -45,6 +41,10 @@ bool is_count(const json& value) {
 }
 
 }  // namespace
+
+[[noreturn]] void fail_in_file(const std::string& name, const std::string& message) {
+  throw Error(ErrorKind::kModel, name + ": " + message);
+}
 
 std::string shown_json(const json* value) {
   if (value == nullptr) return "none";
@@ -57,7 +57,8 @@ std::string text_member(const std::string& name, const json& object, const char*
   const json* value = find_member(object, key);
   if (value == nullptr) return otherwise;
   if (!value->is_string()) {
-    fail(name, std::string("expected ") + key + " to be a text, found " + shown_json(value));
+    fail_in_file(name,
+                 std::string("expected ") + key + " to be a text, found " + shown_json(value));
   }
   return value->get<std::string>();
 }
@@ -66,22 +67,25 @@ bool truth_member(const std::string& name, const json& object, const char* key, 
   const json* value = find_member(object, key);
   if (value == nullptr) return otherwise;
   if (!value->is_boolean()) {
-    fail(name, std::string("expected ") + key + " to be true or false, found " + shown_json(value));
+    fail_in_file(
+        name, std::string("expected ") + key + " to be true or false, found " + shown_json(value));
   }
   return value->get<bool>();
 }
 
 json parse_json(const std::string& name, std::span<const uint8_t> text) {
   if (is_too_deep(text)) {
-    fail(name, "expected JSON nested at most " + std::to_string(kMaxDepth) + " deep, found more");
+    fail_in_file(name, "expected JSON nested at most " + std::to_string(kMaxJsonDepth) +
+                           " deep, found more");
   }
   json value;
   try {
     value = json::parse(text.begin(), text.end());
   } catch (const json::exception& error) {
-    fail(name, std::string("expected JSON, found an error: ") + error.what());
+    fail_in_file(name, std::string("expected JSON, found an error: ") + error.what());
   }
-  if (!value.is_object() && !value.is_array()) fail(name, "expected a JSON object or array");
+  if (!value.is_object() && !value.is_array())
+    fail_in_file(name, "expected a JSON object or array");
   return value;
 }
 
@@ -97,11 +101,13 @@ std::vector<int32_t> id_list(const std::string& name, const json& object, const 
   std::vector<int32_t> ids;
   const json* list = find_member(object, key);
   if (list == nullptr) return ids;
-  if (!list->is_array()) fail(name, std::string("expected ") + key + " to be a list of token ids");
+  if (!list->is_array())
+    fail_in_file(name, std::string("expected ") + key + " to be a list of token ids");
   ids.reserve(list->size());
   for (const json& value : *list) {
     if (!is_count(value) || value.get<uint64_t>() > std::numeric_limits<int32_t>::max()) {
-      fail(name, std::string("expected a token id in ") + key + ", found " + shown_json(&value));
+      fail_in_file(name,
+                   std::string("expected a token id in ") + key + ", found " + shown_json(&value));
     }
     ids.push_back(value.get<int32_t>());
   }
@@ -113,11 +119,13 @@ std::vector<std::array<uint32_t, 2>> pair_list(const std::string& name, const js
   std::vector<std::array<uint32_t, 2>> pairs;
   const json* list = find_member(object, key);
   if (list == nullptr) return pairs;
-  if (!list->is_array()) fail(name, std::string("expected ") + key + " to be a list of pairs");
+  if (!list->is_array())
+    fail_in_file(name, std::string("expected ") + key + " to be a list of pairs");
   pairs.reserve(list->size());
   for (const json& value : *list) {
     if (!value.is_array() || value.size() != 2 || !is_count(value[0]) || !is_count(value[1])) {
-      fail(name, std::string("expected a pair of counts in ") + key + ", found " + shown_json(&value));
+      fail_in_file(name, std::string("expected a pair of counts in ") + key + ", found " +
+                             shown_json(&value));
     }
     pairs.push_back({value[0].get<uint32_t>(), value[1].get<uint32_t>()});
   }
@@ -128,7 +136,8 @@ uint32_t count_member(const std::string& name, const json& object, const char* k
   const json* value = find_member(object, key);
   if (value == nullptr) return 0;
   if (!is_count(*value) || value->get<uint32_t>() == 0) {
-    fail(name, std::string("expected ") + key + " to be a positive count, found " + shown_json(value));
+    fail_in_file(name, std::string("expected ") + key + " to be a positive count, found " +
+                           shown_json(value));
   }
   return value->get<uint32_t>();
 }

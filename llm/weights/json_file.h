@@ -12,6 +12,9 @@
 
 namespace vesper {
 
+// Throws Error(kModel) with `name`, which stands for the file, and what was expected and found.
+[[noreturn]] void fail_in_file(const std::string& name, const std::string& message);
+
 // Parses the whole text; its top must be an object or an array. `name` stands for the file in
 // messages. Throws Error(kModel) if it is no JSON, or nested deeper than 32.
 nlohmann::json parse_json(const std::string& name, std::span<const uint8_t> text);
@@ -20,8 +23,8 @@ nlohmann::json parse_json(const MappedFile& file);
 // The member `key` of an object, or null if it is absent or its value is null.
 const nlohmann::json* find_member(const nlohmann::json& object, const char* key);
 
-// A member that is a text, true or false, or `otherwise` if it is absent. Throws Error(kModel) if it
-// is of another type.
+// A member that is a text, true or false, or `otherwise` if it is absent. Throws Error(kModel) if
+// it is of another type.
 std::string text_member(const std::string& name, const nlohmann::json& object, const char* key,
                         const std::string& otherwise);
 bool truth_member(const std::string& name, const nlohmann::json& object, const char* key,

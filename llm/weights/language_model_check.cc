@@ -7,27 +7,27 @@ namespace vesper {
 namespace {
 
 // Far above every published model, low enough that sizes computed from them fit 64 bits with room.
-constexpr uint64_t kMaxVocabulary = 4'000'000;
-constexpr uint64_t kMaxPositions = 100'000'000;
-constexpr uint64_t kMaxWidth = 262'144;
-constexpr uint64_t kMaxHeadDim = 1024;
-constexpr uint64_t kMaxLayers = 1024;
+constexpr uint64_t kMaxLanguageModelVocabulary = 4'000'000;
+constexpr uint64_t kMaxLanguageModelPositions = 100'000'000;
+constexpr uint64_t kMaxLanguageModelWidth = 262'144;
+constexpr uint64_t kMaxLanguageModelHeadDim = 1024;
+constexpr uint64_t kMaxLanguageModelLayers = 1024;
 
-class Checker {
+class LanguageModelChecker {
  public:
-  explicit Checker(const WeightProvider& provider)
+  explicit LanguageModelChecker(const WeightProvider& provider)
       : provider_(provider), facts_(provider.language_model()) {}
 
   void run() const {
     if (!facts_.problem.empty()) fail("expected what the engine knows, found " + facts_.problem);
-    check_range("vocabulary", facts_.n_vocab, kMaxVocabulary);
-    check_range("width", facts_.d_model, kMaxWidth);
-    check_range("feed-forward width", facts_.d_ffn, kMaxWidth);
-    check_range("number of layers", facts_.n_layers, kMaxLayers);
-    check_range("number of heads", facts_.n_heads, kMaxWidth);
+    check_range("vocabulary", facts_.n_vocab, kMaxLanguageModelVocabulary);
+    check_range("width", facts_.d_model, kMaxLanguageModelWidth);
+    check_range("feed-forward width", facts_.d_ffn, kMaxLanguageModelWidth);
+    check_range("number of layers", facts_.n_layers, kMaxLanguageModelLayers);
+    check_range("number of heads", facts_.n_heads, kMaxLanguageModelWidth);
     check_range("number of key-value heads", facts_.n_kv_heads, facts_.n_heads);
-    check_range("head width", facts_.head_dim, kMaxHeadDim);
-    check_range("context length", facts_.n_positions, kMaxPositions);
+    check_range("head width", facts_.head_dim, kMaxLanguageModelHeadDim);
+    check_range("context length", facts_.n_positions, kMaxLanguageModelPositions);
     check_range("number of rotary pairs", facts_.rope.n_pairs, facts_.head_dim / 2);
     if (facts_.n_heads % facts_.n_kv_heads != 0) {
       fail("expected key-value heads that divide " + std::to_string(facts_.n_heads) +
@@ -103,6 +103,6 @@ class Checker {
 
 }  // namespace
 
-void check_language_model(const WeightProvider& provider) { Checker(provider).run(); }
+void check_language_model(const WeightProvider& provider) { LanguageModelChecker(provider).run(); }
 
 }  // namespace vesper

@@ -6,20 +6,24 @@
 namespace vesper {
 namespace {
 
-constexpr LanguageFamily kFamilies[] = {
-    {"llama", "llama", "llama", true, false},         {"mistral", "", "mistral", true, false},
-    {"qwen2", "qwen2", "qwen2", false, false},        {"qwen3", "qwen3", "qwen3", false, false},
-    {"gemma", "gemma", "gemma", false, true},         {"gemma2", "gemma2", "gemma2", false, true},
-    {"gemma3_text", "gemma3", "gemma3", false, true}, {"gemma3", "", "gemma3", false, true},
+constexpr LanguageFamily kLanguageFamilies[] = {
+    {"llama", "llama", "llama", true, false},
+    {"mistral", "", "mistral", true, false},
+    {"qwen2", "qwen2", "qwen2", false, false},
+    {"qwen3", "qwen3", "qwen3", false, false},
+    {"gemma", "gemma", "gemma", false, true},
+    {"gemma2", "gemma2", "gemma2", false, true},
+    {"gemma3_text", "gemma3", "gemma3", false, true},
+    {"gemma3", "", "gemma3", false, true},
     {"phi3", "phi3", "phi3", false, false},
     {"smollm3", "smollm3", "smollm3", true, false},
 };
 
-const LanguageFamily* find(const char* LanguageFamily::*key, std::string_view value) {
+const LanguageFamily* find_family(const char* LanguageFamily::*key, std::string_view value) {
   const auto* found =
-      std::find_if(std::begin(kFamilies), std::end(kFamilies),
+      std::find_if(std::begin(kLanguageFamilies), std::end(kLanguageFamilies),
                    [&](const LanguageFamily& family) { return value == family.*key; });
-  return value.empty() || found == std::end(kFamilies) ? nullptr : found;
+  return value.empty() || found == std::end(kLanguageFamilies) ? nullptr : found;
 }
 
 // The rows of each part, if the tensor's rows can be cut so.
@@ -61,11 +65,11 @@ std::vector<TensorView> cut_tensor(const TensorView& tensor, const std::vector<s
 }
 
 const LanguageFamily* find_language_family_by_type(std::string_view model_type) {
-  return find(&LanguageFamily::model_type, model_type);
+  return find_family(&LanguageFamily::model_type, model_type);
 }
 
 const LanguageFamily* find_language_family_by_architecture(std::string_view architecture) {
-  return find(&LanguageFamily::architecture, architecture);
+  return find_family(&LanguageFamily::architecture, architecture);
 }
 
 void name_language_tensors(const TensorNaming& naming, ModelContents& contents) {

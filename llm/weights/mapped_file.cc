@@ -14,7 +14,7 @@
 namespace vesper {
 namespace {
 
-[[noreturn]] void fail(const std::string& name, const char* action, int error_number) {
+[[noreturn]] void fail_to(const std::string& name, const char* action, int error_number) {
   throw Error(ErrorKind::kModel,
               "cannot " + std::string(action) + " " + name + ": " + std::strerror(error_number));
 }
@@ -32,16 +32,16 @@ struct Descriptor {
 MappedFile::MappedFile(const std::filesystem::path& path) : name_(path.string()) {
   // O_NONBLOCK: a named pipe must be an error, not a wait for its writer.
   const Descriptor file{open(name_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.fd < 0) fail(name_, "open", errno);
+  if (file.fd < 0) fail_to(name_, "open", errno);
   struct stat status {};
-  if (fstat(file.fd, &status) != 0) fail(name_, "examine", errno);
+  if (fstat(file.fd, &status) != 0) fail_to(name_, "examine", errno);
   if (!S_ISREG(status.st_mode)) {
     throw Error(ErrorKind::kModel, "expected a regular file: " + name_);
   }
   size_ = static_cast<uint64_t>(status.st_size);
   if (size_ == 0) return;
   void* mapping = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.fd, 0);
-  if (mapping == MAP_FAILED) fail(name_, "map", errno);
+  if (mapping == MAP_FAILED) fail_to(name_, "map", errno);
   data_ = static_cast<const uint8_t*>(mapping);
   mapped_ = true;
 }

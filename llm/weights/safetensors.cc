@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kMaxHeader = 100'000'000;  // bytes, the format's own limit
-constexpr size_t kMaxRank = 8;
+constexpr size_t kMaxSafetensorsRank = 8;
 constexpr const char* kIndexName = "model.safetensors.index.json";
 
 // A tensor as its header says, before its bytes are known to be there.
@@ -79,7 +79,7 @@ class FileReader {
         !is_printable(format->get_ref<const std::string&>())) {
       fail(name, "expected a dtype");
     }
-    if (shape == nullptr || !shape->is_array() || shape->size() > kMaxRank ||
+    if (shape == nullptr || !shape->is_array() || shape->size() > kMaxSafetensorsRank ||
         !std::all_of(shape->begin(), shape->end(), is_size)) {
       fail(name, "expected a shape of at most 8 sizes");
     }

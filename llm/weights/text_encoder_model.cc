@@ -16,10 +16,10 @@ using nlohmann::json;
 
 // Far above every published encoder, low enough that sizes computed from them fit 64 bits with
 // room.
-constexpr uint64_t kMaxVocabulary = 4'000'000;
-constexpr uint64_t kMaxPositions = 1'000'000;
-constexpr uint64_t kMaxWidth = 65536;
-constexpr uint64_t kMaxLayers = 1024;
+constexpr uint64_t kMaxTextEncoderVocabulary = 4'000'000;
+constexpr uint64_t kMaxTextEncoderPositions = 1'000'000;
+constexpr uint64_t kMaxTextEncoderWidth = 65536;
+constexpr uint64_t kMaxTextEncoderLayers = 1024;
 
 // What a member must be for the engine to run the model, if it is there.
 struct Requirement {
@@ -83,7 +83,8 @@ void read_roberta(const std::string& name, const json& config, TextEncoderHyperp
   read_bert(name, config, facts);
   const json* padding = find_member(config, "pad_token_id");
   constexpr uint32_t kUsual = 1;
-  if (padding != nullptr && (!padding->is_number_unsigned() || *padding >= kMaxPositions)) {
+  if (padding != nullptr &&
+      (!padding->is_number_unsigned() || *padding >= kMaxTextEncoderPositions)) {
     throw Error(ErrorKind::kModel,
                 name + ": expected pad_token_id to be a token id, found " + shown_json(padding));
   }
@@ -141,7 +142,7 @@ void read_modern_bert(const std::string& name, const json& config,
     facts.problem = "layer_types that are not those of each layer";
     return;
   }
-  for (uint32_t i = 0; i < std::min<uint64_t>(facts.n_layers, kMaxLayers); ++i) {
+  for (uint32_t i = 0; i < std::min<uint64_t>(facts.n_layers, kMaxTextEncoderLayers); ++i) {
     facts.layer_has_window.push_back(types != nullptr ? (*types)[i] == "sliding_attention"
                                                       : i % period != 0);
   }
@@ -149,13 +150,13 @@ void read_modern_bert(const std::string& name, const json& config,
 
 // A family of text encoders: config.json's model_type, the row of llm/arch_descriptor, how its
 // tensors are named, and what reads the facts that not every family has.
-struct Family {
+struct TextEncoderFamily {
   const char* model_type;
   const char* arch;
   const TensorNaming* naming;
   void (*read)(const std::string& name, const json& config, TextEncoderHyperparameters& facts);
 };
-constexpr Family kFamilies[] = {
+constexpr TextEncoderFamily kTextEncoderFamilies[] = {
     {"bert", "bert", &kHuggingFaceBertNaming, read_bert},
     {"roberta", "bert", &kHuggingFaceRobertaNaming, read_roberta},
     {"xlm-roberta", "bert", &kHuggingFaceRobertaNaming, read_roberta},
@@ -164,19 +165,19 @@ constexpr Family kFamilies[] = {
     {"modernbert", "modernbert", &kHuggingFaceModernBertNaming, read_modern_bert},
 };
 
-class Checker {
+class TextEncoderChecker {
  public:
-  explicit Checker(const WeightProvider& provider)
+  explicit TextEncoderChecker(const WeightProvider& provider)
       : provider_(provider), facts_(provider.text_encoder()) {}
 
   void run() const {
     if (!facts_.problem.empty()) fail(facts_.problem);
-    check_range("vocab_size", facts_.n_vocab, kMaxVocabulary);
-    check_range("hidden_size", facts_.d_model, kMaxWidth);
-    check_range("intermediate_size", facts_.d_ffn, kMaxWidth);
-    check_range("num_hidden_layers", facts_.n_layers, kMaxLayers);
-    check_range("num_attention_heads", facts_.n_heads, kMaxWidth);
-    check_range("max_position_embeddings", facts_.n_positions, kMaxPositions);
+    check_range("vocab_size", facts_.n_vocab, kMaxTextEncoderVocabulary);
+    check_range("hidden_size", facts_.d_model, kMaxTextEncoderWidth);
+    check_range("intermediate_size", facts_.d_ffn, kMaxTextEncoderWidth);
+    check_range("num_hidden_layers", facts_.n_layers, kMaxTextEncoderLayers);
+    check_range("num_attention_heads", facts_.n_heads, kMaxTextEncoderWidth);
+    check_range("max_position_embeddings", facts_.n_positions, kMaxTextEncoderPositions);
     if (facts_.head_dim * facts_.n_heads != facts_.d_model) {
       fail("expected num_attention_heads that divide hidden_size " +
            std::to_string(facts_.d_model) + ", found " + std::to_string(facts_.n_heads));
@@ -245,9 +246,9 @@ class Checker {
 void read_hugging_face_text_encoder(const std::string& name, const json& config,
                                     ModelContents& contents) {
   const auto* family =
-      std::find_if(std::begin(kFamilies), std::end(kFamilies),
-                   [&](const Family& row) { return contents.family == row.model_type; });
-  if (family == std::end(kFamilies)) return;
+      std::find_if(std::begin(kTextEncoderFamilies), std::end(kTextEncoderFamilies),
+                   [&](const TextEncoderFamily& row) { return contents.family == row.model_type; });
+  if (family == std::end(kTextEncoderFamilies)) return;
   contents.text_encoder = read_sizes(name, config);
   contents.text_encoder->arch = family->arch;
   family->read(name, config, *contents.text_encoder);
@@ -276,6 +277,6 @@ void name_text_encoder_tensors(const TensorNaming& naming, ModelContents& conten
   }
 }
 
-void check_text_encoder(const WeightProvider& provider) { Checker(provider).run(); }
+void check_text_encoder(const WeightProvider& provider) { TextEncoderChecker(provider).run(); }
 
 }  // namespace vesper

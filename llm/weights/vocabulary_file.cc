@@ -12,15 +12,11 @@ namespace {
 
 using nlohmann::json;
 
-[[noreturn]] void fail(const std::string& name, const std::string& message) {
-  throw Error(ErrorKind::kModel, name + ": " + message);
-}
-
 void place_token(const std::string& name, const std::string& spelling, const json& id,
                  uint32_t n_vocab, std::vector<std::string>& vocabulary) {
   if (!id.is_number_unsigned() || id.get<uint64_t>() >= n_vocab) {
-    fail(name, "expected token ids below " + std::to_string(n_vocab) + ", found " +
-                   id.dump(-1, ' ', true).substr(0, 60));
+    fail_in_file(name, "expected token ids below " + std::to_string(n_vocab) + ", found " +
+                           id.dump(-1, ' ', true).substr(0, 60));
   }
   const auto place = id.get<size_t>();
   if (place >= vocabulary.size()) vocabulary.resize(place + 1);
@@ -29,7 +25,8 @@ void place_token(const std::string& name, const std::string& spelling, const jso
 
 void place_tokens(const std::string& name, const json& ids_by_spelling, uint32_t n_vocab,
                   std::vector<std::string>& vocabulary) {
-  if (!ids_by_spelling.is_object()) fail(name, "expected an object of token ids by spelling");
+  if (!ids_by_spelling.is_object())
+    fail_in_file(name, "expected an object of token ids by spelling");
   for (const auto& [spelling, id] : ids_by_spelling.items()) {
     place_token(name, spelling, id, n_vocab, vocabulary);
   }
@@ -42,12 +39,12 @@ std::vector<std::string> read_ctranslate2_vocabulary(const ModelFiles& files) {
   if (files.has("vocabulary.json")) {
     const auto file = files.open("vocabulary.json");
     const json list = parse_json(*file);
-    if (!list.is_array()) fail(file->name(), "expected a list of tokens");
+    if (!list.is_array()) fail_in_file(file->name(), "expected a list of tokens");
     vocabulary.reserve(list.size());
     for (const json& token : list) {
       if (!token.is_string()) {
-        fail(file->name(),
-             "expected token " + std::to_string(vocabulary.size()) + " to be a string");
+        fail_in_file(file->name(),
+                     "expected token " + std::to_string(vocabulary.size()) + " to be a string");
       }
       vocabulary.push_back(bytes_of_byte_level(token.get_ref<const std::string&>()));
     }
@@ -77,15 +74,15 @@ std::vector<std::string> read_hugging_face_vocabulary(const ModelFiles& files, u
     const json tokenizer = parse_json(*file);
     const json* model = find_member(tokenizer, "model");
     const json* ids = model == nullptr ? nullptr : find_member(*model, "vocab");
-    if (ids == nullptr) fail(file->name(), "expected a member model.vocab");
+    if (ids == nullptr) fail_in_file(file->name(), "expected a member model.vocab");
     place_tokens(file->name(), *ids, n_vocab, vocabulary);
     if (const json* added = find_member(tokenizer, "added_tokens"); added != nullptr) {
-      if (!added->is_array()) fail(file->name(), "expected added_tokens to be a list");
+      if (!added->is_array()) fail_in_file(file->name(), "expected added_tokens to be a list");
       for (const json& token : *added) {
         const json* id = find_member(token, "id");
         const json* content = find_member(token, "content");
         if (id == nullptr || content == nullptr || !content->is_string()) {
-          fail(file->name(), "expected added tokens to have an id and a content");
+          fail_in_file(file->name(), "expected added tokens to have an id and a content");
         }
         place_token(file->name(), content->get_ref<const std::string&>(), *id, n_vocab, vocabulary);
       }

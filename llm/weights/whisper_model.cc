@@ -10,17 +10,17 @@ namespace {
 
 // Far above every published model (large: 1280 wide, 32 layers, 51866 tokens), low enough that
 // sizes computed from them fit 64 bits with room.
-constexpr uint64_t kMaxMels = 256;
-constexpr uint64_t kMaxContext = 32768;
-constexpr uint64_t kMaxVocabulary = 1'000'000;
-constexpr uint64_t kMaxWidth = 16384;
-constexpr uint64_t kMaxFfn = 131072;
-constexpr uint64_t kMaxLayers = 256;
+constexpr uint64_t kMaxWhisperMels = 256;
+constexpr uint64_t kMaxWhisperContext = 32768;
+constexpr uint64_t kMaxWhisperVocabulary = 1'000'000;
+constexpr uint64_t kMaxWhisperWidth = 16384;
+constexpr uint64_t kMaxWhisperFfn = 131072;
+constexpr uint64_t kMaxWhisperLayers = 256;
 constexpr uint64_t kFftBins = 201;  // of the reference's 400-point transform
 
-class Checker {
+class WhisperChecker {
  public:
-  Checker(const std::string& where, ModelContents& contents)
+  WhisperChecker(const std::string& where, ModelContents& contents)
       : where_(where), contents_(contents), facts_(*contents.whisper) {
     for (const TensorView& tensor : contents.tensors) tensors_.emplace(tensor.name, &tensor);
   }
@@ -72,7 +72,7 @@ class Checker {
 
   uint64_t count_layers(const std::string& part) const {
     uint64_t n = 0;
-    while (n <= kMaxLayers &&
+    while (n <= kMaxWhisperLayers &&
            tensors_.count(part + ".layers." + std::to_string(n) + ".attn.q.weight") > 0) {
       ++n;
     }
@@ -87,16 +87,18 @@ class Checker {
   }
 
   void complete_sizes() {
-    settle("d_model", facts_.d_model, dimension("encoder.conv1.weight", 3, 0), kMaxWidth);
-    settle("n_mels", facts_.n_mels, dimension("encoder.conv1.weight", 3, 1), kMaxMels);
+    settle("d_model", facts_.d_model, dimension("encoder.conv1.weight", 3, 0), kMaxWhisperWidth);
+    settle("n_mels", facts_.n_mels, dimension("encoder.conv1.weight", 3, 1), kMaxWhisperMels);
     settle("n_audio_ctx", facts_.n_audio_ctx, dimension("encoder.position.weight", 2, 0),
-           kMaxContext);
+           kMaxWhisperContext);
     settle("n_text_ctx", facts_.n_text_ctx, dimension("decoder.position.weight", 2, 0),
-           kMaxContext);
-    settle("n_vocab", facts_.n_vocab, dimension("decoder.embed.weight", 2, 0), kMaxVocabulary);
-    settle("n_encoder_layers", facts_.n_encoder_layers, count_layers("encoder"), kMaxLayers);
-    settle("n_decoder_layers", facts_.n_decoder_layers, count_layers("decoder"), kMaxLayers);
-    settle("d_ffn", facts_.d_ffn, dimension("encoder.layers.0.ffn.up.weight", 2, 0), kMaxFfn);
+           kMaxWhisperContext);
+    settle("n_vocab", facts_.n_vocab, dimension("decoder.embed.weight", 2, 0),
+           kMaxWhisperVocabulary);
+    settle("n_encoder_layers", facts_.n_encoder_layers, count_layers("encoder"), kMaxWhisperLayers);
+    settle("n_decoder_layers", facts_.n_decoder_layers, count_layers("decoder"), kMaxWhisperLayers);
+    settle("d_ffn", facts_.d_ffn, dimension("encoder.layers.0.ffn.up.weight", 2, 0),
+           kMaxWhisperFfn);
     check_heads("n_encoder_heads", facts_.n_encoder_heads);
     check_heads("n_decoder_heads", facts_.n_decoder_heads);
   }
@@ -193,7 +195,7 @@ class Checker {
 }  // namespace
 
 void complete_whisper(const std::string& where, ModelContents& contents) {
-  Checker(where, contents).run();
+  WhisperChecker(where, contents).run();
 }
 
 }  // namespace vesper
