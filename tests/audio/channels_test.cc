@@ -12,7 +12,7 @@
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 
-namespace vesper {
+namespace vesper::channels_test {
 namespace {
 
 using testing::HasSubstr;
@@ -149,4 +149,4 @@ TEST(RecordingExtensions, AreThoseOfSoundAndVideo) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::channels_test

@@ -12,17 +12,6 @@
 
 namespace vesper {
 
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "vesper-test-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make " + pattern);
-  path_ = pattern;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 std::vector<float> tone(double hz, double amplitude, size_t n, int rate_hz) {
   std::vector<float> samples(n);
   for (size_t i = 0; i < n; ++i) {

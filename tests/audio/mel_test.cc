@@ -15,7 +15,7 @@
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 
-namespace vesper {
+namespace vesper::mel_test {
 namespace {
 
 constexpr int kPaddingSamples = 480000;  // 30 s at 16 kHz
@@ -357,4 +357,4 @@ TEST(MelKeep, LeavesTheStretchesOneBehindTheOther) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::mel_test

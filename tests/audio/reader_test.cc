@@ -11,7 +11,7 @@
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 
-namespace vesper {
+namespace vesper::reader_test {
 namespace {
 
 using testing::HasSubstr;
@@ -150,7 +150,7 @@ TEST(AudioReader, NamesWhatIsWrongWithAPath) {
   const TemporaryFolder folder;
   EXPECT_THAT(complaint_about(folder.file("absent.wav")),
               AllOf(HasSubstr("absent.wav"), HasSubstr("No such file")));
-  EXPECT_THAT(complaint_about(folder.path()), HasSubstr("is a directory"));
+  EXPECT_THAT(complaint_about(folder.path().string()), HasSubstr("is a directory"));
   write_bytes(folder.file("empty.wav"), "");
   EXPECT_THAT(complaint_about(folder.file("empty.wav")), HasSubstr("is empty"));
   write_bytes(folder.file("text.txt"), "These are words and no sound.\n");
@@ -266,4 +266,4 @@ TEST(Recording, ReportsItsProgressUpToOne) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::reader_test

@@ -9,7 +9,7 @@
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 
-namespace vesper {
+namespace vesper::resample_test {
 namespace {
 
 std::vector<float> resampled(const std::vector<float>& samples, int rate_hz, size_t block) {
@@ -109,4 +109,4 @@ TEST(Resampler, RefusesRatesThatNoReaderGives) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::resample_test

@@ -13,7 +13,7 @@
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 
-namespace vesper {
+namespace vesper::stream_test {
 namespace {
 
 using testing::AllOf;
@@ -68,7 +68,7 @@ TEST(StandardInput, GivesSamplesBeforeTheWriterHasEnded) {
 
 TEST(StandardInput, SpoolsFlacAndLeavesNothingBehind) {
   const TemporaryFolder folder, spool;
-  const ScopedEnvironment tmpdir("TMPDIR", spool.path());
+  const ScopedEnvironment tmpdir("TMPDIR", spool.path().string());
   const std::string path = folder.file("a.flac");
   write_with_sndfile(path, SF_FORMAT_FLAC | SF_FORMAT_PCM_16, 1, 16000, noise(0.5f, 50000, 4));
   const PipeOf pipe(bytes_of(path), 1000);
@@ -125,7 +125,7 @@ TEST(NamedPipe, IsReadAsAStream) {
 // A folder with a program called ffmpeg that does what `script` says.
 class FakeFfmpeg {
  public:
-  explicit FakeFfmpeg(const std::string& script) : path_("PATH", folder_.path()) {
+  explicit FakeFfmpeg(const std::string& script) : path_("PATH", folder_.path().string()) {
     write_bytes(folder_.file("ffmpeg"), "#!/bin/sh\n" + script);
     ::chmod(folder_.file("ffmpeg").c_str(), 0700);
     write_bytes(folder_.file("input.m4a"), "no format that libsndfile knows");
@@ -216,7 +216,7 @@ TEST(Ffmpeg, IsEndedWhenTheReaderGoes) {
 
 TEST(Ffmpeg, ThatIsNotThereIsSaid) {
   const TemporaryFolder folder;
-  const ScopedEnvironment path("PATH", folder.path());
+  const ScopedEnvironment path("PATH", folder.path().string());
   write_bytes(folder.file("a.m4a"), "no format that libsndfile knows");
   EXPECT_THAT(complaint_about(folder.file("a.m4a")),
               AllOf(HasSubstr("libsndfile"), HasSubstr("ffmpeg"), HasSubstr("not on the PATH")));
@@ -247,4 +247,4 @@ TEST(Ffmpeg, OfThisMachineDecodesM4a) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::stream_test

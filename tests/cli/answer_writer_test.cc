@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace vesper {
+namespace vesper::answer_writer_test {
 namespace {
 
 TEST(StopTexts, HoldBackWhatMayBeginOne) {
@@ -37,4 +37,4 @@ TEST(StopTexts, LetEverythingThroughWhereThereAreNone) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::answer_writer_test

@@ -6,7 +6,7 @@
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 
-namespace vesper {
+namespace vesper::channel_transcription_test {
 namespace {
 
 using testing::ElementsAre;
@@ -134,4 +134,4 @@ TEST(Speakers, AreToldByTheLouderChannel) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::channel_transcription_test

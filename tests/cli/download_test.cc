@@ -14,7 +14,7 @@
 #include "error/error.h"
 #include "tests/cli/child_process.h"
 
-namespace vesper {
+namespace vesper::download_test {
 namespace {
 
 using testing::ElementsAre;
@@ -301,4 +301,4 @@ TEST_F(Download, IsNotTriedOffline) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::download_test

@@ -11,7 +11,7 @@
 #include "tests/cli/child_process.h"
 #include "tests/embedder/tiny_bert.h"
 
-namespace vesper {
+namespace vesper::embed_program_test {
 namespace {
 
 using nlohmann::json;
@@ -303,4 +303,4 @@ TEST_F(EmbedProgram, ExplainsItselfOnOneScreen) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::embed_program_test

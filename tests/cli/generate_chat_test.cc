@@ -18,7 +18,7 @@
 #include "error/error.h"
 #include "tests/cli/child_process.h"
 
-namespace vesper {
+namespace vesper::generate_chat_test {
 namespace {
 
 using testing::HasSubstr;
@@ -186,4 +186,4 @@ TEST(ThinkingText, MayHaveBegunInThePrompt) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::generate_chat_test

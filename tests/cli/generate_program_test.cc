@@ -10,7 +10,7 @@
 
 #include "tests/cli/child_process.h"
 
-namespace vesper {
+namespace vesper::generate_program_test {
 namespace {
 
 using nlohmann::json;
@@ -236,4 +236,4 @@ TEST_F(GenerateText, SeparatesProbabilitiesFromText) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::generate_program_test

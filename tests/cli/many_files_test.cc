@@ -16,7 +16,7 @@
 
 #include "tests/cli/child_process.h"
 
-namespace vesper {
+namespace vesper::many_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -308,4 +308,4 @@ TEST_F(ManyFiles, LosesNothingWhenItIsKilled) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::many_files_test

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace vesper {
+namespace vesper::progress_test {
 namespace {
 
 TEST(ShortDuration, ShowsHoursOnlyWhereThereAreSome) {
@@ -46,4 +46,4 @@ TEST(ProgressText, CutsLabelsBetweenCharacters) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::progress_test

@@ -15,7 +15,7 @@
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 
-namespace vesper {
+namespace vesper::stream_test {
 namespace {
 
 using testing::ElementsAre;
@@ -155,4 +155,4 @@ TEST(LiveSource, CanBeLeftWhileAReadBlocks) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::stream_test

@@ -12,7 +12,7 @@
 
 #include "tests/cli/child_process.h"
 
-namespace vesper {
+namespace vesper::transcribe_program_test {
 namespace {
 
 using testing::Contains;
@@ -638,4 +638,4 @@ TEST_F(TranscribeProgram, TellsItsVersion) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::transcribe_program_test

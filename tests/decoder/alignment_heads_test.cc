@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace vesper {
+namespace vesper::alignment_heads_test {
 namespace {
 
 using testing::ElementsAre;
@@ -50,4 +50,4 @@ TEST(AlignmentHeads, OfKnownModelsLieWithinTheirSizes) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::alignment_heads_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace vesper {
+namespace vesper::hallucinations_test {
 namespace {
 
 // Words of 0.3 s, one after another.
@@ -81,4 +81,4 @@ TEST(SkipHallucinations, EndsWithAnAnomalousSegmentAtTheEndOfTheRecording) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::hallucinations_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace vesper {
+namespace vesper::language_detection_test {
 namespace {
 
 using testing::ElementsAre;
@@ -35,4 +35,4 @@ TEST(RankedLanguages, BeginWithTheLikeliest) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::language_detection_test

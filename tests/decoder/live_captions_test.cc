@@ -5,7 +5,7 @@
 
 #include <map>
 
-namespace vesper {
+namespace vesper::live_captions_test {
 namespace {
 
 using testing::ElementsAre;
@@ -108,4 +108,4 @@ TEST(LocalAgreement, LeavesACharacterThatIsNotComplete) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::live_captions_test

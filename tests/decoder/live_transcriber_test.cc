@@ -10,7 +10,7 @@
 #include "audio/mel.h"
 #include "tests/llm/tiny_whisper_files.h"
 
-namespace vesper {
+namespace vesper::live_transcriber_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -130,4 +130,4 @@ TEST_F(LiveTranscription, KnowsTheLanguageThatItIsTold) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::live_transcriber_test

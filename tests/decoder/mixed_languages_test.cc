@@ -12,7 +12,7 @@
 #include "error/error.h"
 #include "tests/llm/tiny_whisper_files.h"
 
-namespace vesper {
+namespace vesper::mixed_languages_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -120,4 +120,4 @@ TEST_F(MixedLanguages, AreVotedOnBySeveralWindows) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::mixed_languages_test

@@ -22,7 +22,7 @@
 #include "tests/audio/made_recordings.h"
 #include "tests/decoder/made_sounds.h"
 
-namespace vesper {
+namespace vesper::no_inventions_test {
 namespace {
 
 using Samples = std::vector<float>;
@@ -206,4 +206,4 @@ INSTANTIATE_TEST_SUITE_P(Models, NoInventions, testing::Values("tiny.en", "base"
                          });
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::no_inventions_test

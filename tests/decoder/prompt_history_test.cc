@@ -13,7 +13,7 @@
 #include "decoder/whisper_model.h"
 #include "tests/llm/tiny_whisper_files.h"
 
-namespace vesper {
+namespace vesper::prompt_history_test {
 namespace {
 
 using ::testing::IsEmpty;
@@ -100,4 +100,4 @@ TEST_F(PromptOfWindows, HasTheHotwordsBeforeAllElse) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::prompt_history_test

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace vesper {
+namespace vesper::repetition_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -120,4 +120,4 @@ TEST(CompressionRatio, IsThatOfZlib) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::repetition_test

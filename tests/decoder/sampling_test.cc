@@ -15,7 +15,7 @@
 #include "decoder/whisper_model.h"
 #include "tests/llm/tiny_whisper_files.h"
 
-namespace vesper {
+namespace vesper::sampling_test {
 namespace {
 
 constexpr uint32_t kCandidates = 5;
@@ -258,4 +258,4 @@ TEST_F(Sampling, GivenTokensBeginTheAnswer) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::sampling_test

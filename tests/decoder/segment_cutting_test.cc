@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace vesper {
+namespace vesper::segment_cutting_test {
 namespace {
 
 using testing::ElementsAre;
@@ -112,4 +112,4 @@ TEST(CutSegment, NeverLosesOrInventsAByteOrAnInstant) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::segment_cutting_test

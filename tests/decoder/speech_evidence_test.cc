@@ -6,7 +6,7 @@
 
 #include <optional>
 
-namespace vesper {
+namespace vesper::speech_evidence_test {
 namespace {
 
 WindowEvidence window(double no_speech_prob, double avg_logprob, double compression_ratio = 1.5) {
@@ -159,4 +159,4 @@ TEST(HasWords, LooksForALetterOrDigitOfAnyScript) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::speech_evidence_test

@@ -9,7 +9,7 @@
 
 #include "decoder/writers.h"
 
-namespace vesper {
+namespace vesper::subtitles_test {
 namespace {
 
 Word word(double start_s, double end_s, std::string text, double probability = 1) {
@@ -189,4 +189,4 @@ TEST(Text, WordsAreColoredByProbabilityOnlyIfAsked) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::subtitles_test

@@ -5,7 +5,7 @@
 
 #include "error/error.h"
 
-namespace vesper {
+namespace vesper::suppressed_tokens_test {
 namespace {
 
 using testing::ElementsAre;
@@ -76,4 +76,4 @@ TEST_F(SuppressedTokens, NumeralsAreDigitsAndSignsOfMoneyAndPercent) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::suppressed_tokens_test

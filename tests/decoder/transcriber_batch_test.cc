@@ -11,7 +11,7 @@
 #include "decoder/transcriber.h"
 #include "tests/llm/tiny_whisper_files.h"
 
-namespace vesper {
+namespace vesper::transcriber_batch_test {
 namespace {
 
 class TranscriberBatch : public testing::Test {
@@ -157,4 +157,4 @@ TEST_F(TranscriberBatch, SegmentsComeInOrderWithRisingIds) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::transcriber_batch_test

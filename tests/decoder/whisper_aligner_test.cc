@@ -15,7 +15,7 @@
 #include "error/error.h"
 #include "tests/llm/tiny_whisper_files.h"
 
-namespace vesper {
+namespace vesper::whisper_aligner_test {
 namespace {
 
 constexpr uint32_t kPositions = 50;
@@ -165,4 +165,4 @@ TEST_F(WhisperAlignerTest, FindsTheSameOnLavapipe) {
 #endif
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::whisper_aligner_test

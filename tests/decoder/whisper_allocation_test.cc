@@ -10,7 +10,7 @@
 #include "tests/llm/counted_allocations.h"
 #include "tests/llm/tiny_whisper_files.h"
 
-namespace vesper {
+namespace vesper::whisper_allocation_test {
 namespace {
 
 uint64_t allocations_of_decoding(WhisperModel& model, uint32_t n_tokens) {
@@ -53,4 +53,4 @@ TEST(WhisperAllocation, AHundredStepsMoreAllocateNothingMore) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::whisper_allocation_test

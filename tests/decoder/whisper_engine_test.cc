@@ -13,7 +13,7 @@
 #include "decoder/whisper_model.h"
 #include "tests/llm/tiny_whisper_files.h"
 
-namespace vesper {
+namespace vesper::whisper_engine_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -174,4 +174,4 @@ TEST_F(WhisperEngine, BitsOnLavapipeAreThoseWithABarrierAfterEachCommand) {
 #endif
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::whisper_engine_test

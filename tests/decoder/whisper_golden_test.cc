@@ -14,7 +14,7 @@
 #include "decoder/transcriber.h"
 #include "decoder/whisper_model.h"
 
-namespace vesper {
+namespace vesper::whisper_golden_test {
 namespace {
 
 struct Logit {
@@ -248,4 +248,4 @@ INSTANTIATE_TEST_SUITE_P(Lavapipe, WhisperGolden, testing::Values(Case{&kTinyEn,
 #endif
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::whisper_golden_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace vesper {
+namespace vesper::window_segments_test {
 namespace {
 
 // Timestamps of a multilingual model begin here; t(50) is one second.
@@ -49,4 +49,4 @@ TEST(WindowSegments, NothingDecodedStillMovesOn) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::window_segments_test

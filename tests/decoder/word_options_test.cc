@@ -15,7 +15,7 @@
 #include "decoder/transcriber.h"
 #include "tests/llm/tiny_whisper_files.h"
 
-namespace vesper {
+namespace vesper::word_options_test {
 namespace {
 
 class WordOptions : public testing::Test {
@@ -139,4 +139,4 @@ TEST_F(WordOptions, MarksJoinTheWordsThatTheyBelongTo) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::word_options_test

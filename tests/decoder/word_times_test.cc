@@ -9,7 +9,7 @@
 #include <limits>
 #include <random>
 
-namespace vesper {
+namespace vesper::word_times_test {
 namespace {
 
 using testing::ElementsAre;
@@ -301,4 +301,4 @@ TEST(EndOfSpeech, IsTheSegmentsEndWhereThereAreNoWords) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::word_times_test

@@ -11,7 +11,7 @@
 #include "error/error.h"
 #include "llm/tokenizer/utf8_stream.h"
 
-namespace vesper {
+namespace vesper::writers_test {
 namespace {
 
 using nlohmann::json;
@@ -297,4 +297,4 @@ TEST(ParseFormats, NamesWhatItDoesNotKnow) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::writers_test

@@ -14,7 +14,7 @@
 #include "tests/embedder/tiny_bert.h"
 #include "tests/llm/counted_allocations.h"
 
-namespace vesper {
+namespace vesper::embedder_test {
 namespace {
 
 using testing::ElementsAre;
@@ -326,4 +326,4 @@ TEST(SentenceTokenizer, ReadsTokenizerJsonBeforeVocabTxt) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::embedder_test

@@ -13,7 +13,7 @@
 #include "embedder/embedder.h"
 #include "embedder/sentence_tokenizer.h"
 
-namespace vesper {
+namespace vesper::minilm_golden_test {
 namespace {
 
 struct Golden {
@@ -428,4 +428,4 @@ TEST(MiniLm, VectorsThroughVulkanInInt8) { expect_cosines("vulkan", Compute::kI8
 #endif
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::minilm_golden_test

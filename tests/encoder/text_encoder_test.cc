@@ -15,7 +15,7 @@
 #include "tests/llm/gguf_bytes.h"
 #include "tests/llm/reference_rows.h"
 
-namespace vesper {
+namespace vesper::text_encoder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -31,7 +31,8 @@ std::vector<float> rows_of(const fs::path& model, const std::string& device_name
                            std::span<const std::span<const int32_t>> texts) {
   const auto provider = open_weights(model);
   const auto device = open_device(device_name, {});
-  TextEncoder encoder(*device, *provider, device->resolve(Compute::kF32, WeightUse::kManyRows), 40, 3);
+  TextEncoder encoder(*device, *provider, device->resolve(Compute::kF32, WeightUse::kManyRows), 40,
+                      3);
   encoder.write(texts, 32);
   DispatchTable table;
   encoder.emit(table, 32);
@@ -145,4 +146,4 @@ INSTANTIATE_TEST_SUITE_P(Families, TextEncodersInGguf, testing::Values("bert", "
                          });
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::text_encoder_test

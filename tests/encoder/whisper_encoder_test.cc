@@ -12,7 +12,7 @@
 #include "decoder/whisper_model.h"
 #include "error/error.h"
 
-namespace vesper {
+namespace vesper::whisper_encoder_test {
 namespace {
 
 constexpr char kRecording[] =
@@ -140,4 +140,4 @@ TEST(WhisperEncoder, LavapipeAtF32AgreesWithTheCpu) {
 #endif
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::whisper_encoder_test

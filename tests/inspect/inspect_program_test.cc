@@ -18,7 +18,7 @@
 #include "tests/llm/gguf_bytes.h"
 #include "tests/llm/tiny_whisper_files.h"
 
-namespace vesper {
+namespace vesper::inspect_program_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -259,4 +259,4 @@ TEST(Inspect, HelpFitsOnOneScreen) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::inspect_program_test

@@ -9,7 +9,7 @@
 #include "decoder/whisper_model.h"
 #include "tests/llm/tiny_whisper_files.h"
 
-namespace vesper {
+namespace vesper::inspect_run_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -154,4 +154,4 @@ TEST_F(InspectRun, CountsTheReplaysOfAChainUpToItsStop) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::inspect_run_test

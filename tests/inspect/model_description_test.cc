@@ -11,7 +11,7 @@
 #include "tests/llm/gguf_bytes.h"
 #include "tests/llm/tiny_whisper_files.h"
 
-namespace vesper {
+namespace vesper::model_description_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -206,4 +206,4 @@ TEST_F(Folder, DiffersWhereANumberATensorOrAFactDoes) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::model_description_test

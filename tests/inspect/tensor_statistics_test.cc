@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-namespace vesper {
+namespace vesper::tensor_statistics_test {
 namespace {
 
 TensorView view_of(DType dtype, std::vector<uint64_t> shape, const void* data, uint64_t bytes) {
@@ -85,4 +85,4 @@ TEST(LargestDifferences, AreFoundAnywhereAndTellNaNFromNumbers) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::tensor_statistics_test

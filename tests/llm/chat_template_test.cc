@@ -11,7 +11,7 @@
 #include "error/error.h"
 #include "llm/weights/mapped_file.h"
 
-namespace vesper {
+namespace vesper::chat_template_test {
 namespace {
 
 using testing::HasSubstr;
@@ -141,4 +141,4 @@ TEST(ChatTemplate, IsNotNestedWithoutABound) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::chat_template_test

@@ -2,7 +2,7 @@
 #include "tests/llm/beam_search_check.h"
 #include "tests/llm/cpu_fixture.h"
 
-namespace vesper::testing {
+namespace vesper::testing::cpu_beam_search_test {
 namespace {
 
 class BeamSearch : public ::testing::Test {
@@ -64,4 +64,4 @@ TEST_F(BeamSearch, DoesNotDependOnTheChunks) {
 }
 
 }  // namespace
-}  // namespace vesper::testing
+}  // namespace vesper::testing::cpu_beam_search_test

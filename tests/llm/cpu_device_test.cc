@@ -16,7 +16,7 @@
 #include "tests/llm/counted_allocations.h"
 #include "tests/llm/cpu_fixture.h"
 
-namespace vesper::testing {
+namespace vesper::testing::cpu_device_test {
 namespace {
 
 // A decoder of one layer over three sequences, with everything that a step has: embedding,
@@ -365,4 +365,4 @@ TEST(CpuFeatures, CountAtLeastOneCoreAndSomeMemory) {
 }
 
 }  // namespace
-}  // namespace vesper::testing
+}  // namespace vesper::testing::cpu_device_test

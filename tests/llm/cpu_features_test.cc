@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace vesper {
+namespace vesper::cpu_features_test {
 namespace {
 
 // Run with each value of VESPER_CPU_TARGET, and without one.
@@ -25,4 +25,4 @@ TEST(CpuFeatures, LimitTheInstructionSetOfKernelsToTheOneAskedFor) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::cpu_features_test

@@ -1,7 +1,7 @@
 #include "tests/llm/cpu_fixture.h"
 #include "tests/llm/language_kernels_check.h"
 
-namespace vesper::testing {
+namespace vesper::testing::cpu_language_kernels_test {
 namespace {
 
 TEST(CpuRope, NormsAndTurnsHeadsInPlace) {
@@ -23,4 +23,4 @@ TEST(CpuPagedAttention, SeesNothingBeforeItsWindowAndCapsScores) {
 }
 
 }  // namespace
-}  // namespace vesper::testing
+}  // namespace vesper::testing::cpu_language_kernels_test

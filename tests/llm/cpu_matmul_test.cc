@@ -2,7 +2,7 @@
 #include "llm/cpu/cpu_features.h"
 #include "tests/llm/cpu_fixture.h"
 
-namespace vesper::testing {
+namespace vesper::testing::cpu_matmul_test {
 namespace {
 
 struct Case {
@@ -362,4 +362,4 @@ TEST(CpuEmbed, GathersTheRowAndAddsItsPosition) {
 }
 
 }  // namespace
-}  // namespace vesper::testing
+}  // namespace vesper::testing::cpu_matmul_test

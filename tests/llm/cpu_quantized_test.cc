@@ -5,7 +5,7 @@
 #include "tests/llm/cpu_fixture.h"
 #include "tests/llm/quantized_matrix.h"
 
-namespace vesper::testing {
+namespace vesper::testing::cpu_quantized_test {
 namespace {
 
 struct Shape {
@@ -297,4 +297,4 @@ TEST(CpuQuantized, RefusesRowsThatAreNoWholeBlocks) {
 }
 
 }  // namespace
-}  // namespace vesper::testing
+}  // namespace vesper::testing::cpu_quantized_test

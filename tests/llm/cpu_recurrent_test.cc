@@ -2,7 +2,7 @@
 #include "tests/llm/cpu_fixture.h"
 #include "tests/llm/plain_lstm.h"
 
-namespace vesper::testing {
+namespace vesper::testing::cpu_recurrent_test {
 namespace {
 
 TEST(CpuActivation, IsTheFunctionOfEachNumberInPlaceToo) {
@@ -76,4 +76,4 @@ TEST(CpuLstm, EqualsThePlainRecurrenceAndCarriesItsStateOn) {
 }
 
 }  // namespace
-}  // namespace vesper::testing
+}  // namespace vesper::testing::cpu_recurrent_test

@@ -5,7 +5,7 @@
 #include "tests/llm/cpu_fixture.h"
 #include "tests/llm/plain_pool.h"
 
-namespace vesper::testing {
+namespace vesper::testing::cpu_rows_test {
 namespace {
 
 TEST(CpuNorm, EqualsThePlainFormulaForEveryWidthKindAndFormat) {
@@ -73,12 +73,11 @@ TEST(CpuPool, MakesOneVectorOfTheRowsOfEachSequence) {
       for (const uint32_t n_out : {d, 16u, 1u}) {
         const Operand out = nan_buffer(*device, n_sequences * n_out, DType::kF32);
         DispatchTable table;
-        emit::pool(table, "pool", {n_sequences, d, n_out, kind, normalize}, out,
-                   store(*device, in), store(*device, starts));
+        emit::pool(table, "pool", {n_sequences, d, n_out, kind, normalize}, out, store(*device, in),
+                   store(*device, starts));
         run_once(*device, table);
         const std::vector<float> found = fetch<float>(*device, out);
-        const std::vector<double> wanted =
-            plain_pool(in, starts, d, n_out, kind, normalize != 0);
+        const std::vector<double> wanted = plain_pool(in, starts, d, n_out, kind, normalize != 0);
         for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], wanted[i], 1e-6) << i;
       }
     }
@@ -406,4 +405,4 @@ TEST(CpuRangeProbabilities, IsTheSoftmaxOverItsRange) {
 }
 
 }  // namespace
-}  // namespace vesper::testing
+}  // namespace vesper::testing::cpu_rows_test

@@ -1,7 +1,7 @@
 #include "tests/llm/cpu_fixture.h"
 #include "tests/llm/sampling_check.h"
 
-namespace vesper::testing {
+namespace vesper::testing::cpu_sampling_test {
 namespace {
 
 TEST(CpuSampling, DrawsAsEachSamplerIsDefined) {
@@ -22,4 +22,4 @@ TEST(CpuSampling, NotesTokensProbabilitiesAndEnds) {
 }
 
 }  // namespace
-}  // namespace vesper::testing
+}  // namespace vesper::testing::cpu_sampling_test

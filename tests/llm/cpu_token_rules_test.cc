@@ -6,7 +6,7 @@
 
 #include "tests/llm/cpu_fixture.h"
 
-namespace vesper::testing {
+namespace vesper::testing::cpu_token_rules_test {
 namespace {
 
 constexpr uint32_t kVocab = 1000, kEndOfText = 800, kNoTimestamps = 820, kTimestampBegin = 821,
@@ -302,4 +302,4 @@ TEST(CopyPages, TakesTheFirstRowsOfEveryHeadAndLeavesTheRest) {
 }
 
 }  // namespace
-}  // namespace vesper::testing
+}  // namespace vesper::testing::cpu_token_rules_test

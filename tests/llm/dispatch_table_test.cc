@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace vesper {
+namespace vesper::dispatch_table_test {
 namespace {
 
 Operand buffer(BufferId id, uint64_t bytes = 64) { return {id, 0, 0, bytes}; }
@@ -59,4 +59,4 @@ TEST(DispatchTable, AbsentOperandsAreNeitherReadNorWritten) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::dispatch_table_test

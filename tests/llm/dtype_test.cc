@@ -10,7 +10,7 @@
 #include "error/error.h"
 #include "tests/llm/tiny_whisper_files.h"
 
-namespace vesper {
+namespace vesper::dtype_test {
 namespace {
 
 std::vector<float> unpacked(DType dtype, const std::vector<uint8_t>& bytes, uint64_t n) {
@@ -140,4 +140,4 @@ TEST(DType, TheTestsOwnPackingToHalfRoundsToNearest) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::dtype_test

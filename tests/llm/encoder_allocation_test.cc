@@ -10,7 +10,7 @@
 #include "tests/llm/counted_allocations.h"
 #include "tests/llm/encoder_operands.h"
 
-namespace vesper {
+namespace vesper::encoder_allocation_test {
 namespace {
 
 TEST(EncoderAllocations, AreSeenByThisTest) {
@@ -71,4 +71,4 @@ TEST(EncoderAllocations, DoNotHappenInAttention) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::encoder_allocation_test

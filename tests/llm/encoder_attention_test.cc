@@ -8,7 +8,7 @@
 #include "hwy/aligned_allocator.h"
 #include "tests/llm/encoder_operands.h"
 
-namespace vesper {
+namespace vesper::encoder_attention_test {
 namespace {
 
 struct Case {
@@ -269,4 +269,4 @@ TEST(EncoderAttention, RefusesAHeadDimensionOutOfItsContract) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::encoder_attention_test

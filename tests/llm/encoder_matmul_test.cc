@@ -9,7 +9,7 @@
 #include "hwy/aligned_allocator.h"
 #include "tests/llm/encoder_operands.h"
 
-namespace vesper {
+namespace vesper::encoder_matmul_test {
 namespace {
 
 struct Product {
@@ -142,7 +142,7 @@ void expect_untouched_between_rows(const Product& product, const Buffer& before)
   }
 }
 
-class EncoderMatmul : public testing::TestWithParam<Compute> {};
+class EncoderMatmul : public ::testing::TestWithParam<Compute> {};
 
 TEST_P(EncoderMatmul, OfRandomOddShapesIsThatOfADoublePrecisionLoop) {
   std::mt19937 random(7);
@@ -223,7 +223,7 @@ TEST_P(EncoderMatmul, FromSeveralThreadsAtOnceIsTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Computes, EncoderMatmul,
-                         testing::Values(Compute::kF32, Compute::kBF16, Compute::kI8),
+                         ::testing::Values(Compute::kF32, Compute::kBF16, Compute::kI8),
                          [](const auto& compute) {
                            return compute.param == Compute::kF32    ? "F32"
                                   : compute.param == Compute::kBF16 ? "BF16"
@@ -258,4 +258,4 @@ TEST(EncoderMatmulContract, RefusesParametersOfAnotherMatrix) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::encoder_matmul_test

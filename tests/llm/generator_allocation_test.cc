@@ -5,7 +5,7 @@
 #include "llm/generator.h"
 #include "tests/llm/counted_allocations.h"
 
-namespace vesper {
+namespace vesper::generator_allocation_test {
 namespace {
 
 TEST(GeneratorAllocation, StepsOfLoadedModelsAllocateNothing) {
@@ -36,4 +36,4 @@ TEST(GeneratorAllocation, StepsOfLoadedModelsAllocateNothing) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::generator_allocation_test

@@ -10,7 +10,7 @@
 #include "llm/weights/gguf_reader.h"
 #include "tests/llm/gguf_bytes.h"
 
-namespace vesper {
+namespace vesper::gguf_damage_test {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -127,4 +127,4 @@ TEST_F(GgufDamage, LengthsAtTheEdgesOf64BitsAreErrorsOrSound) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::gguf_damage_test

@@ -11,7 +11,7 @@
 #include "llm/weights/safetensors.h"
 #include "tests/llm/gguf_bytes.h"
 
-namespace vesper {
+namespace vesper::gguf_language_models_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -151,4 +151,4 @@ TEST(GgufLanguageModels, GiveTheLogitsOfTheSameModelInSafetensors) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::gguf_language_models_test

@@ -6,7 +6,7 @@
 #include "llm/weights/gguf_reader.h"
 #include "tests/llm/gguf_bytes.h"
 
-namespace vesper {
+namespace vesper::gguf_test {
 namespace {
 
 using testing::ElementsAre;
@@ -247,4 +247,4 @@ TEST(Gguf, UndoesTheSpellingOfTokens) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::gguf_test

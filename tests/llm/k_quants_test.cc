@@ -13,7 +13,7 @@
 #include "error/error.h"
 #include "llm/dtype.h"
 
-namespace vesper {
+namespace vesper::k_quants_test {
 namespace {
 
 using Block = std::vector<uint8_t>;
@@ -224,4 +224,4 @@ TEST(BlockFormats, RefuseNumbersOfElementsThatAreNoWholeBlocksOrOverflow) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::k_quants_test

@@ -12,7 +12,7 @@
 #include "error/error.h"
 #include "llm/language_model.h"
 
-namespace vesper {
+namespace vesper::language_model_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -149,4 +149,4 @@ TEST(LanguageModelFiles, TakeTheFactorsOfTheContext) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::language_model_files_test

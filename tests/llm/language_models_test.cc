@@ -12,7 +12,7 @@
 #include "llm/weights/language_model_files.h"
 #include "tests/llm/reference_rows.h"
 
-namespace vesper {
+namespace vesper::language_models_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -186,4 +186,4 @@ TEST(Generator, GoesOnFromWhatWasSaved) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::language_models_test

@@ -13,7 +13,7 @@
 #include "llm/weights/weight_provider.h"
 #include "tests/llm/quantized_matrix.h"
 
-namespace vesper {
+namespace vesper::mlx_test {
 namespace {
 
 using testing::HasSubstr;
@@ -142,4 +142,4 @@ TEST_F(Mlx, WhatDoesNotFitTogetherIsAnErrorThatNamesIt) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::mlx_test

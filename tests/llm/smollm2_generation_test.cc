@@ -10,7 +10,7 @@
 #include "error/error.h"
 #include "llm/generator.h"
 
-namespace vesper {
+namespace vesper::smollm2_generation_test {
 namespace {
 
 struct Golden {
@@ -104,4 +104,4 @@ TEST_F(SmolLm2, SaysTheSameOnVulkanAsOnTheCpu) {
 #endif
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::smollm2_generation_test

@@ -13,7 +13,7 @@
 #include "llm/tokenizer/text_tokenizer.h"
 #include "llm/weights/weight_provider.h"
 
-namespace vesper {
+namespace vesper::smollm2_tokenizer_test {
 namespace {
 
 struct Golden {
@@ -140,4 +140,4 @@ TEST_F(SmolLm2Tokenizer, ComesWithAChatTemplateThatRendersAsInLlamaCpp) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::smollm2_tokenizer_test

@@ -18,7 +18,7 @@
 #include "llm/weights/mapped_file.h"
 #include "tests/llm/gguf_bytes.h"
 
-namespace vesper {
+namespace vesper::tokenizer_corpus_test {
 namespace {
 
 std::filesystem::path folder() {
@@ -141,4 +141,4 @@ INSTANTIATE_TEST_SUITE_P(All, TokenizerCorpus,
                          [](const auto& of) { return of.param; });
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::tokenizer_corpus_test

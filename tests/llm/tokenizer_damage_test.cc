@@ -14,7 +14,7 @@
 #include "llm/weights/mapped_file.h"
 #include "tests/llm/gguf_bytes.h"
 
-namespace vesper {
+namespace vesper::tokenizer_damage_test {
 namespace {
 
 constexpr std::string_view kTexts[] = {
@@ -137,4 +137,4 @@ TEST(DamagedTokenizer, ChatTemplateIsAnErrorOrText) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::tokenizer_damage_test

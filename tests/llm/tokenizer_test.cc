@@ -13,7 +13,7 @@
 #include "llm/tokenizer/whisper_tokens.h"
 #include "tests/llm/tiny_whisper_files.h"
 
-namespace vesper {
+namespace vesper::tokenizer_test {
 namespace {
 
 using testing::Contains;
@@ -321,4 +321,4 @@ TEST(BlankTokens, AreASpaceAndTheEndOfText) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::tokenizer_test

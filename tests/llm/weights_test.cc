@@ -12,7 +12,7 @@
 #include "llm/weights/weight_provider.h"
 #include "tests/llm/tiny_whisper_files.h"
 
-namespace vesper {
+namespace vesper::weights_test {
 namespace {
 
 using test::FileSet;
@@ -387,4 +387,4 @@ TEST(HuggingFace, ReadsItsVocabularyFromTokenizerJsonWhereThereIsNoVocabJson) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::weights_test

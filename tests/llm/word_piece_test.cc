@@ -8,7 +8,7 @@
 #include "llm/tokenizer/text_normalizer.h"
 #include "llm/tokenizer/text_splitters.h"
 
-namespace vesper {
+namespace vesper::word_piece_test {
 namespace {
 
 using testing::ElementsAre;
@@ -94,4 +94,4 @@ TEST(WordPiece, TakesWordsOfUpToAHundredCharacters) {
 TEST(WordPiece, NeedsATokenForUnknownWords) { EXPECT_THROW(WordPiece({"a", "b"}, {}), Error); }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::word_piece_test

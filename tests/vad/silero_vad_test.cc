@@ -20,7 +20,7 @@
 #include "error/error.h"
 #include "tests/llm/plain_lstm.h"
 
-namespace vesper {
+namespace vesper::silero_vad_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -239,4 +239,4 @@ TEST(SileroVad, NamesTheTensorThatHasAnotherShape) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::silero_vad_test

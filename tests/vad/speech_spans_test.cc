@@ -9,7 +9,7 @@
 
 #include "error/error.h"
 
-namespace vesper {
+namespace vesper::speech_spans_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -198,4 +198,4 @@ TEST(SpeechTimeline, PutsAWordBehindTheSilenceThatItSeemsToBeginWith) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::speech_spans_test

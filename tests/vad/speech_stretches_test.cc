@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace vesper {
+namespace vesper::speech_stretches_test {
 namespace {
 
 constexpr size_t kChunksPerMinute = 60 * 16000 / 512;
@@ -54,4 +54,4 @@ TEST(SpeechStretches, AreNotShorterThanAWindowAndCutAnywhereWithoutASilence) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::speech_stretches_test

@@ -3,7 +3,7 @@
 
 #include "tests/llm/vulkan/device_fixture.h"
 
-namespace vesper {
+namespace vesper::attention_test {
 namespace {
 
 // softmax(q . k * scale) . v over `n` positions, and the sum of |weight * value| beside it.
@@ -339,4 +339,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& shape) { return "Case" + std::to_string(shape.index); });
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::attention_test

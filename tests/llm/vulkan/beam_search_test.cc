@@ -2,7 +2,7 @@
 #include "tests/llm/beam_search_check.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
-namespace vesper {
+namespace vesper::beam_search_test {
 namespace {
 
 class BeamSearch : public VulkanTest {
@@ -39,4 +39,4 @@ TEST_F(BeamSearch, LivesWithFewerContinuationsThanBeamsAndAnyPromptAndChunk) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::beam_search_test

@@ -1,7 +1,7 @@
 #include "tests/llm/language_kernels_check.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
-namespace vesper {
+namespace vesper::language_kernels_test {
 namespace {
 
 class LanguageKernels : public VulkanTest {};
@@ -28,4 +28,4 @@ TEST_F(LanguageKernels, AttentionSeesNothingBeforeItsWindowAndCapsScores) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::language_kernels_test

@@ -3,7 +3,7 @@
 
 #include "tests/llm/vulkan/device_fixture.h"
 
-namespace vesper {
+namespace vesper::matmul_test {
 namespace {
 
 struct MatmulCase {
@@ -176,4 +176,4 @@ TEST_F(MatmulLayout, ConvolutionKernelsAreStoredTapByTap) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::matmul_test

@@ -6,7 +6,7 @@
 #include "tests/llm/quantized_matrix.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
-namespace vesper {
+namespace vesper::quantized_test {
 namespace {
 
 class Quantized : public VulkanTest {
@@ -127,4 +127,4 @@ TEST_F(Quantized, RowsAreGatheredWithTheirPosition) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::quantized_test

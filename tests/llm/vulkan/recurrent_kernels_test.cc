@@ -3,7 +3,7 @@
 #include "tests/llm/plain_lstm.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
-namespace vesper {
+namespace vesper::recurrent_kernels_test {
 namespace {
 
 class RecurrentKernels : public VulkanTest {};
@@ -76,4 +76,4 @@ TEST_F(RecurrentKernels, LstmIsThePlainRecurrenceAndCarriesItsStateOn) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::recurrent_kernels_test

@@ -3,7 +3,7 @@
 #include "tests/llm/plain_pool.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
-namespace vesper {
+namespace vesper::row_kernels_test {
 namespace {
 
 class RowKernels : public VulkanTest {};
@@ -150,4 +150,4 @@ TEST_F(RowKernels, RangeProbabilitiesAreThoseOfTheIdsWhereThereAreAny) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::row_kernels_test

@@ -1,7 +1,7 @@
 #include "tests/llm/sampling_check.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
-namespace vesper {
+namespace vesper::sampling_test {
 namespace {
 
 class Sampling : public VulkanTest {};
@@ -20,4 +20,4 @@ TEST_F(Sampling, NotesTokensProbabilitiesAndEnds) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::sampling_test

@@ -4,7 +4,7 @@
 
 #include "tests/llm/vulkan/device_fixture.h"
 
-namespace vesper {
+namespace vesper::token_kernels_test {
 namespace {
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
@@ -270,4 +270,4 @@ TEST_F(TokenKernels, CopyPagesTakesTheFirstRowsOfEveryHeadAndLeavesTheRest) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::token_kernels_test

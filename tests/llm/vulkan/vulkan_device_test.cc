@@ -9,7 +9,7 @@
 #include "error/error.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
-namespace vesper {
+namespace vesper::vulkan_device_test {
 namespace {
 
 class VulkanDeviceTest : public VulkanTest {};
@@ -296,4 +296,4 @@ TEST_F(VulkanDeviceTest, AWeightThatIsNoMatrixIsAModelErrorThatNamesIt) {
 }
 
 }  // namespace
-}  // namespace vesper
+}  // namespace vesper::vulkan_device_test
