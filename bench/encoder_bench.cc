@@ -10,8 +10,8 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
-#include <string>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -83,6 +83,22 @@ __attribute__((target("avx512f"))) void peak_avx512_f32(benchmark::State& state)
   set_rate(state, 1000.0 * 16 * 16 * 2);
 }
 BENCHMARK(peak_avx512_f32);
+
+void peak_avx512_bf16(benchmark::State& state) {
+  if (!cpu_features().avx512_bf16) return state.SkipWithError("no AVX512-BF16");
+  for (auto _ : state) {
+    for (int i = 0; i < 1000; ++i) {
+      asm volatile(
+          ".irp sum, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n"
+          "vdpbf16ps %%zmm16, %%zmm16, %%zmm\\sum\n"
+          ".endr" ::
+              : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
+                "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+    }
+  }
+  set_rate(state, 1000.0 * 16 * 16 * 4);
+}
+BENCHMARK(peak_avx512_bf16);
 #endif
 
 DType activations(Compute compute) { return compute == Compute::kF32 ? DType::kF32 : DType::kBF16; }

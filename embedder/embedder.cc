@@ -31,11 +31,11 @@ uint32_t kernel_kind(Pooling pooling) {
   return kPoolMean;
 }
 
-// The rows of the recording for so many tokens: steps of a sixteenth, so that a batch has few rows
-// that hold nothing and there are few recordings.
+// The rows of the recording for so many tokens: steps of a 64th, so that a batch has few rows that
+// hold nothing and there are few recordings.
 uint32_t rows_for(uint32_t n_tokens, uint32_t max_rows) {
   uint32_t step = 8;
-  while (step * 16 < n_tokens) step *= 2;
+  while (step * 64 < n_tokens) step *= 2;
   return std::min(max_rows, (n_tokens + step - 1) / step * step);
 }
 

@@ -267,7 +267,9 @@ class CpuDevice final : public Device {
     info_.abilities.push_back({"encoder products, f32", encoder_product_name(Compute::kF32)});
     info_.abilities.push_back({"encoder products, bf16", encoder_product_name(Compute::kBF16)});
     info_.abilities.push_back({"encoder products, int8", encoder_product_name(Compute::kI8)});
-    info_.abilities.push_back({"encoder attention, bf16", features_.amx ? "AMX tiles" : "vectors"});
+    AttentionParams in_bf16{};
+    in_bf16.in_dtype = kDTypeBF16;
+    info_.abilities.push_back({"encoder attention, bf16", attention_variant(in_bf16)});
     info_.abilities.push_back(
         {"decoder products, f16",
          features_.amx ? "vectors to " + std::to_string(kTileRows) + " rows, AMX tiles above"

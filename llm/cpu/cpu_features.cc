@@ -43,13 +43,14 @@ struct Limit {
 constexpr int64_t kGeneric = HWY_STATIC_TARGET | HWY_SCALAR | HWY_EMU128;
 constexpr int64_t kAvx2 = kGeneric | HWY_AVX2;
 constexpr int64_t kAvx3 = kAvx2 | HWY_AVX3 | HWY_AVX3_DL;
-constexpr std::array<Limit, 6> kLimits{{
+constexpr std::array<Limit, 7> kLimits{{
     {"generic", kGeneric, {}},
     {"avx2", kAvx2, {}},
     {"avx2_vnni", kAvx2, {.avx_vnni = true}},
     {"avx512", kAvx3, {}},
     {"avx512_vnni", kAvx3, {.avx512_vnni = true}},
-    {"amx", kAvx3, {.avx512_vnni = true, .amx = true}},
+    {"avx512_bf16", kAvx3, {.avx512_vnni = true, .avx512_bf16 = true}},
+    {"amx", kAvx3, {.avx512_vnni = true, .avx512_bf16 = true, .amx = true}},
 }};
 
 // Whether the kernel grants the tile registers to this process.
@@ -71,9 +72,9 @@ CpuFeatures detect() {
   found.avx_vnni = (targets & HWY_AVX2) != 0 && (a1 >> 4 & 1);
   if ((targets & HWY_AVX3) == 0) return found;
   found.avx512_vnni = c >> 11 & 1;
-  const bool avx512_bf16 = a1 >> 5 & 1;
+  found.avx512_bf16 = a1 >> 5 & 1;
   const bool tiles = (d >> 24 & 1) && (d >> 22 & 1) && (d >> 25 & 1);  // with bf16 and int8
-  found.amx = avx512_bf16 && tiles && ask_for_tiles();
+  found.amx = found.avx512_bf16 && tiles && ask_for_tiles();
   return found;
 }
 #else
@@ -92,6 +93,7 @@ CpuFeatures find_features() {
       CpuFeatures features = detect();
       features.avx_vnni &= limit.features.avx_vnni;
       features.avx512_vnni &= limit.features.avx512_vnni;
+      features.avx512_bf16 &= limit.features.avx512_bf16;
       features.amx &= limit.features.amx;
       return features;
     }

@@ -1,8 +1,8 @@
 // What this process may use of the processor: instruction sets and cores.
 //
 // The environment variable VESPER_CPU_TARGET limits the instruction sets to those of an older CPU:
-// generic, avx2, avx2_vnni, avx512, avx512_vnni or amx. It serves tests and experiments;
-// unset, everything that the CPU has is used.
+// generic, avx2, avx2_vnni, avx512, avx512_vnni, avx512_bf16 or amx. It serves tests and
+// experiments; unset, everything that the CPU has is used.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@ namespace vesper {
 struct CpuFeatures {
   bool avx_vnni = false;     // on 256-bit vectors, with AVX2
   bool avx512_vnni = false;  // with the AVX-512 foundation
+  bool avx512_bf16 = false;  // products of pairs of bf16
   bool amx = false;          // bf16 and int8 tiles, with AVX512-BF16, granted to this process
 };
 

@@ -14,6 +14,7 @@
 #include "hwy/highway.h"
 #include "llm/cpu/amx_tiles-inl.h"
 #include "llm/cpu/encoder_rows-inl.h"
+#include "llm/cpu/transpose_16x16-inl.h"
 
 namespace vesper {
 namespace {
@@ -54,33 +55,6 @@ struct Layout {
 HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
-
-// Exchanges rows and columns of 16 x 16 elements of 32 bits.
-HWY_INLINE void transpose_16x16(__m512i* rows) {
-  __m512i a[16];
-  for (int i = 0; i < 16; i += 2) {
-    a[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
-    a[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
-  }
-  for (int i = 0; i < 16; i += 4) {
-    rows[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);
-    rows[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);
-    rows[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);
-    rows[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
-  }
-  // Now column 4 j + i of rows 4 b .. 4 b + 3 is the j-th quarter of rows[4 b + i].
-  for (int i = 0; i < 4; ++i) {
-    const __m512i low = _mm512_shuffle_i32x4(rows[i], rows[4 + i], 0x44);
-    const __m512i high = _mm512_shuffle_i32x4(rows[i], rows[4 + i], 0xEE);
-    const __m512i low2 = _mm512_shuffle_i32x4(rows[8 + i], rows[12 + i], 0x44);
-    const __m512i high2 = _mm512_shuffle_i32x4(rows[8 + i], rows[12 + i], 0xEE);
-    a[i] = _mm512_shuffle_i32x4(low, low2, 0x88);
-    a[4 + i] = _mm512_shuffle_i32x4(low, low2, 0xDD);
-    a[8 + i] = _mm512_shuffle_i32x4(high, high2, 0x88);
-    a[12 + i] = _mm512_shuffle_i32x4(high, high2, 0xDD);
-  }
-  for (int i = 0; i < 16; ++i) rows[i] = a[i];
-}
 
 // The first n of up to 32 bf16, then zeros; none if n <= 0.
 HWY_INLINE __m512i load_32(const Bf16Bits* from, ptrdiff_t n) {

@@ -173,6 +173,8 @@ const char* encoder_product_name(Compute compute) {
   switch (vector_unit(compute)) {
     case VectorUnit::kInt8Quad:
       return "VNNI";
+    case VectorUnit::kBf16Pair:
+      return "AVX512-BF16";
     case VectorUnit::kInt16Pair:
       return "vectors of int16";
     case VectorUnit::kF32:

@@ -12,6 +12,7 @@
 //
 #include "hwy/highway.h"
 #include "llm/cpu/encoder_rows-inl.h"
+#include "llm/cpu/multiply_add-inl.h"
 
 #ifndef VESPER_VECTOR_MATMUL_LAYOUT
 #define VESPER_VECTOR_MATMUL_LAYOUT
@@ -19,13 +20,48 @@ namespace vesper {
 namespace {
 
 size_t units_of(uint32_t n_in, VectorUnit unit) {
-  const size_t per_unit = unit == VectorUnit::kF32 ? 1 : unit == VectorUnit::kInt16Pair ? 2 : 4;
+  const size_t per_unit = unit == VectorUnit::kF32 ? 1 : unit == VectorUnit::kInt8Quad ? 4 : 2;
   return (n_in + per_unit - 1) / per_unit;
 }
 // From row to row of the converted input, in units: not a power of two, for rows that lie a power
 // of two apart share few lines of the cache.
 size_t row_units(uint32_t n_in, VectorUnit unit) {
   return (units_of(n_in, unit) + 15) / 16 * 16 + 16;
+}
+
+// Where a row's results go, in elements, and what its sums are multiplied with.
+struct RowPlace {
+  size_t out, residual;
+  float scale;
+};
+
+// What a task has in its thread's scratch, in bytes from its start.
+struct ScratchParts {
+  size_t places;  // the converted rows come first
+  size_t total;
+
+  ScratchParts(const VectorWeight& weight, uint32_t n_rows) {
+    const size_t n_padded = (n_rows + kVectorRowStep - 1) / kVectorRowStep * kVectorRowStep;
+    places = n_padded * row_units(weight.n_in, weight.unit) * sizeof(uint32_t);
+    total = places + n_rows * sizeof(RowPlace);
+  }
+};
+
+// Whether the kernel may read the rows of a product where they lie: they have the weight's format,
+// are whole units, lie at one distance from each other, and that is not a multiple of 4 KiB, whose
+// lines would push each other out of the first-level cache.
+bool read_in_place(const VectorWeight& weight, const MatmulParams& params, size_t first_row,
+                   size_t n_rows) {
+  const size_t per_unit = weight.unit == VectorUnit::kF32 ? 1 : 2;
+  const uint32_t dtype = weight.unit == VectorUnit::kF32 ? kDTypeF32 : kDTypeBF16;
+  const bool is_kept =
+      weight.compute == (weight.unit == VectorUnit::kF32 ? Compute::kF32 : Compute::kBF16);
+  const size_t first = matmul_in_offset(params, first_row);
+  const size_t last = matmul_in_offset(params, first_row + n_rows - 1);
+  return is_kept && params.in_dtype == dtype && weight.n_in % per_unit == 0 &&
+         first % per_unit == 0 && params.in_row_stride % per_unit == 0 &&
+         last - first == (n_rows - 1) * size_t{params.in_row_stride} &&
+         params.in_row_stride / per_unit * sizeof(uint32_t) % 4096 != 0;
 }
 
 }  // namespace
@@ -40,61 +76,18 @@ using F32 = hn::ScalableTag<float>;
 using I32 = hn::RebindToSigned<F32>;
 
 // Rows that are multiplied with two vectors at once: as many as leave registers for the factors.
+// The last rows of a task go through in fewer, a multiple of kRowStep.
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
-constexpr size_t kRowsAtOnce = 12;
+constexpr size_t kRowsAtOnce = 12, kRowStep = 4;
 #else
-constexpr size_t kRowsAtOnce = 6;
+constexpr size_t kRowsAtOnce = 6, kRowStep = 2;
 #endif
-static_assert(kVectorRowStep % kRowsAtOnce == 0);
+static_assert(kVectorRowStep % kRowStep == 0 && kRowsAtOnce == 3 * kRowStep);
 
 size_t panel_outputs() { return 2 * hn::Lanes(F32()); }
 
-// How the units of a product are multiplied and added, one struct for each VectorUnit.
-struct MultiplyF32 {
-  using Tag = F32;
-  using Vec = hn::Vec<F32>;
-  using Sum = float;
-  static HWY_INLINE Vec add(Vec a, Vec b, Vec sum) { return hn::MulAdd(a, b, sum); }
-};
-
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-struct MultiplyInt16Pair {
-  using Tag = I32;
-  using Vec = hn::Vec<I32>;
-  using Sum = int32_t;
-  static HWY_INLINE Vec add(Vec a, Vec b, Vec sum) {
-    const hn::Repartition<int16_t, I32> d16;
-    Vec unused = hn::Zero(I32());  // on x86 products of neighbours are added into the first sum
-    return hn::ReorderWidenMulAccumulate(I32(), hn::BitCast(d16, a), hn::BitCast(d16, b), sum,
-                                         unused);
-  }
-};
-#else
-using MultiplyInt16Pair = MultiplyF32;
-#endif
-
-// As assembly: Highway 1.0 does not have the instruction, and its intrinsic cannot be inlined into
-// code for CPUs without it. Called only where vector_unit found it.
-#if HWY_ARCH_X86 && (HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_AVX2)
-struct MultiplyInt8Quad {
-  using Tag = I32;
-  using Vec = hn::Vec<I32>;
-  using Sum = int32_t;
-  static HWY_INLINE Vec add(Vec a, Vec b, Vec sum) {
-#if HWY_TARGET == HWY_AVX2
-    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "x"(b.raw));
-#else
-    asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
-#endif
-    return sum;
-  }
-};
-#else
-using MultiplyInt8Quad = MultiplyF32;
-#endif
-
-// sums [kRowsAtOnce][2 vectors] = rows (row_stride units apart) times a panel of n_units.
-template <class Op>
+// sums [kRows][2 vectors] = rows (row_stride units apart) times a panel of n_units.
+template <class Op, size_t kRows>
 HWY_NOINLINE void multiply_panel(const uint32_t* HWY_RESTRICT rows, size_t row_stride,
                                  const uint32_t* HWY_RESTRICT panel, size_t n_units,
                                  typename Op::Sum* HWY_RESTRICT sums) {
@@ -103,9 +96,9 @@ HWY_NOINLINE void multiply_panel(const uint32_t* HWY_RESTRICT rows, size_t row_s
   const size_t lanes = hn::Lanes(d);
   const Unit* a = reinterpret_cast<const Unit*>(rows);
   const Unit* b = reinterpret_cast<const Unit*>(panel);
-  typename Op::Vec s[kRowsAtOnce][2];
+  typename Op::Vec s[kRows][2];
 #pragma GCC unroll 16
-  for (size_t r = 0; r < kRowsAtOnce; ++r) {
+  for (size_t r = 0; r < kRows; ++r) {
     s[r][0] = hn::LoadU(d, b);
     s[r][1] = hn::LoadU(d, b + lanes);
   }
@@ -113,14 +106,14 @@ HWY_NOINLINE void multiply_panel(const uint32_t* HWY_RESTRICT rows, size_t row_s
   for (size_t i = 0; i < n_units; ++i, b += 2 * lanes) {
     const auto b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, b + lanes);
 #pragma GCC unroll 16
-    for (size_t r = 0; r < kRowsAtOnce; ++r) {
+    for (size_t r = 0; r < kRows; ++r) {
       const auto x = hn::Set(d, a[r * row_stride + i]);
       s[r][0] = Op::add(x, b0, s[r][0]);
       s[r][1] = Op::add(x, b1, s[r][1]);
     }
   }
 #pragma GCC unroll 16
-  for (size_t r = 0; r < kRowsAtOnce; ++r) {
+  for (size_t r = 0; r < kRows; ++r) {
     hn::StoreU(s[r][0], d, sums + r * 2 * lanes);
     hn::StoreU(s[r][1], d, sums + r * 2 * lanes + lanes);
   }
@@ -136,7 +129,11 @@ float convert_units(const In* in, const VectorWeight& weight, uint32_t* units) {
   } else if (weight.compute == Compute::kBF16) {
     Bf16Bits* halves = reinterpret_cast<Bf16Bits*>(units);
     convert_row(in, n, halves);
-    for (size_t i = n; i-- > 0;) units[i] = uint32_t{halves[i]} << 16;
+    if (weight.unit == VectorUnit::kF32) {
+      for (size_t i = n; i-- > 0;) units[i] = uint32_t{halves[i]} << 16;
+    } else if (n % 2) {
+      halves[n] = 0;
+    }
   } else {
     scale = row_scale_i8(in, n);
     int8_t* bytes = reinterpret_cast<int8_t*>(units);
@@ -156,71 +153,133 @@ float convert_units(const In* in, const VectorWeight& weight, uint32_t* units) {
   return scale;
 }
 
-// Finishes `n` sums of row `row`, from output `column` on.
+// out = residual + activation(bias + sums * scales) for the rows of `sums`, [n_rows][2 vectors] of
+// outputs from `column` on, n of them.
+template <bool kGelu, class Sum, class Out>
+HWY_NOINLINE void finish_panel(const VectorWeight& weight, const MatmulOperands& operands,
+                               size_t column, size_t n, size_t n_rows, const RowPlace* rows,
+                               const Sum* HWY_RESTRICT sums) {
+  const F32 d;
+  const size_t lanes = hn::Lanes(d);
+  const float* scales = weight.column_scale ? weight.column_scale + column : nullptr;
+  const float* biases = operands.bias ? operands.bias + column : nullptr;
+  const float* residual = operands.residual ? operands.residual + column : nullptr;
+  Out* out = static_cast<Out*>(operands.out) + column;
+  if (n < 2 * lanes) {
+    for (size_t r = 0; r < n_rows; ++r) {
+      finish_row(sums + r * 2 * lanes, n, rows[r].scale, scales, biases, kGelu,
+                 residual ? residual + rows[r].residual : nullptr, out + rows[r].out);
+    }
+    return;
+  }
+  hn::Vec<F32> bias[2], scale[2];
+  for (size_t h = 0; h < 2; ++h) {
+    bias[h] = biases ? hn::LoadU(d, biases + h * lanes) : hn::Zero(d);
+    scale[h] = scales ? hn::LoadU(d, scales + h * lanes) : hn::Set(d, 1.0f);
+  }
+  for (size_t r = 0; r < n_rows; ++r, sums += 2 * lanes) {
+    for (size_t h = 0; h < 2; ++h) {
+      hn::Vec<F32> x;
+      if constexpr (std::is_same_v<Sum, int32_t>) {
+        x = hn::ConvertTo(d, hn::LoadU(I32(), sums + h * lanes));
+      } else {
+        x = hn::LoadU(d, sums + h * lanes);
+      }
+      if (scales) x = hn::Mul(x, hn::Mul(hn::Set(d, rows[r].scale), scale[h]));
+      x = hn::Add(x, bias[h]);
+      if constexpr (kGelu) x = gelu<std::is_same_v<Out, float>>(d, x);
+      if (residual) x = hn::Add(x, hn::LoadU(d, residual + rows[r].residual + h * lanes));
+      store_f32(d, x, out + rows[r].out + h * lanes);
+    }
+  }
+}
+
 template <class Sum>
-HWY_NOINLINE void finish_columns(const VectorWeight& weight, const MatmulParams& params,
-                                 const MatmulOperands& operands, uint32_t row, size_t column,
-                                 size_t n, const Sum* sums, float row_scale) {
-  const float* column_scale = weight.column_scale ? weight.column_scale + column : nullptr;
-  const float* bias = operands.bias ? operands.bias + column : nullptr;
-  const float* residual = operands.residual
-                              ? operands.residual + matmul_residual_offset(params, row) + column
-                              : nullptr;
+using FinishPanel = void (*)(const VectorWeight&, const MatmulOperands&, size_t column, size_t n,
+                             size_t n_rows, const RowPlace*, const Sum*);
+
+template <class Sum>
+FinishPanel<Sum> choose_finish(const MatmulParams& params) {
   const bool with_gelu = (params.flags & kMatmulGelu) != 0;
-  const size_t at = matmul_out_offset(params, row) + column;
   switch (params.out_dtype) {
     case kDTypeF32:
-      return finish_row(sums, n, row_scale, column_scale, bias, with_gelu, residual,
-                        static_cast<float*>(operands.out) + at);
+      return with_gelu ? finish_panel<true, Sum, float> : finish_panel<false, Sum, float>;
     case kDTypeF16:
-      return finish_row(sums, n, row_scale, column_scale, bias, with_gelu, residual,
-                        static_cast<hwy::float16_t*>(operands.out) + at);
+      return with_gelu ? finish_panel<true, Sum, hwy::float16_t>
+                       : finish_panel<false, Sum, hwy::float16_t>;
     default:
-      return finish_row(sums, n, row_scale, column_scale, bias, with_gelu, residual,
-                        static_cast<Bf16Bits*>(operands.out) + at);
+      return with_gelu ? finish_panel<true, Sum, Bf16Bits> : finish_panel<false, Sum, Bf16Bits>;
   }
+}
+
+// Converts row `row` of a command to units. Returns its scale.
+float read_row(const VectorWeight& weight, const MatmulParams& params, const void* in, size_t row,
+               uint32_t* units) {
+  const size_t at = matmul_in_offset(params, row);
+  switch (params.in_dtype) {
+    case kDTypeF32:
+      return convert_units(static_cast<const float*>(in) + at, weight, units);
+    case kDTypeF16:
+      return convert_units(static_cast<const hwy::float16_t*>(in) + at, weight, units);
+    default:
+      return convert_units(static_cast<const Bf16Bits*>(in) + at, weight, units);
+  }
+}
+
+// The first element of row `row` of an input that has the weight's format.
+const uint32_t* row_in_place(const VectorWeight& weight, const MatmulParams& params, const void* in,
+                             size_t row) {
+  const size_t element = weight.unit == VectorUnit::kF32 ? sizeof(float) : sizeof(Bf16Bits);
+  return reinterpret_cast<const uint32_t*>(static_cast<const uint8_t*>(in) +
+                                           matmul_in_offset(params, row) * element);
 }
 
 template <class Op>
 void multiply_rows(const VectorWeight& weight, const MatmulParams& params,
                    const MatmulOperands& operands, uint32_t first_row, uint32_t n_rows,
                    uint32_t* scratch) {
-  const size_t stride = row_units(weight.n_in, weight.unit);
   const size_t n_units = units_of(weight.n_in, weight.unit);
-  const size_t n_padded = (n_rows + kRowsAtOnce - 1) / kRowsAtOnce * kRowsAtOnce;
-  uint32_t* rows = scratch;
-  float* row_scale = reinterpret_cast<float*>(rows + n_padded * stride);
+  const size_t scratch_stride = row_units(weight.n_in, weight.unit);
+  RowPlace* places = reinterpret_cast<RowPlace*>(reinterpret_cast<uint8_t*>(scratch) +
+                                                 ScratchParts(weight, n_rows).places);
+  // Rows of whole groups may be read where they lie; the last group has rows of zeros in addition.
+  const bool in_place = read_in_place(weight, params, first_row, n_rows);
+  const size_t n_in_place = in_place ? n_rows / kRowStep * kRowStep : 0;
+  const size_t n_padded = (n_rows + kRowStep - 1) / kRowStep * kRowStep;
   for (size_t r = 0; r < n_rows; ++r) {
-    const size_t at = matmul_in_offset(params, first_row + r);
-    switch (params.in_dtype) {
-      case kDTypeF32:
-        row_scale[r] =
-            convert_units(static_cast<const float*>(operands.in) + at, weight, rows + r * stride);
-        break;
-      case kDTypeF16:
-        row_scale[r] = convert_units(static_cast<const hwy::float16_t*>(operands.in) + at, weight,
-                                     rows + r * stride);
-        break;
-      default:
-        row_scale[r] = convert_units(static_cast<const Bf16Bits*>(operands.in) + at, weight,
-                                     rows + r * stride);
-    }
+    places[r] = {matmul_out_offset(params, first_row + r),
+                 matmul_residual_offset(params, first_row + r), 1.0f};
+    if (r < n_in_place) continue;
+    places[r].scale =
+        read_row(weight, params, operands.in, first_row + r, scratch + r * scratch_stride);
   }
   for (size_t r = n_rows; r < n_padded; ++r) {
-    std::memset(rows + r * stride, 0, n_units * sizeof(uint32_t));
+    std::memset(scratch + r * scratch_stride, 0, n_units * sizeof(uint32_t));
   }
 
   const size_t width = panel_outputs();
+  const FinishPanel<typename Op::Sum> finish = choose_finish<typename Op::Sum>(params);
   typename Op::Sum sums[kRowsAtOnce * 2 * HWY_MAX_BYTES / sizeof(float)];
   for (size_t column = 0; column < weight.n_out; column += width) {
     const uint32_t* panel = weight.panels + column * (n_units + 1);
     const size_t n = std::min<size_t>(width, weight.n_out - column);
-    for (size_t first = 0; first < n_rows; first += kRowsAtOnce) {
-      multiply_panel<Op>(rows + first * stride, stride, panel, n_units, sums);
-      for (size_t r = first; r < std::min<size_t>(first + kRowsAtOnce, n_rows); ++r) {
-        finish_columns(weight, params, operands, static_cast<uint32_t>(first_row + r), column, n,
-                       sums + (r - first) * width, row_scale[r]);
+    size_t n_group = 0;
+    for (size_t first = 0; first < n_rows; first += n_group) {
+      const bool here = first < n_in_place;
+      const size_t end = here ? n_in_place : n_padded;
+      n_group = std::min(kRowsAtOnce, end - first);
+      const uint32_t* rows = here ? row_in_place(weight, params, operands.in, first_row + first)
+                                  : scratch + first * scratch_stride;
+      const size_t stride =
+          here ? params.in_row_stride / (weight.unit == VectorUnit::kF32 ? 1 : 2) : scratch_stride;
+      if (n_group == kRowsAtOnce) {
+        multiply_panel<Op, kRowsAtOnce>(rows, stride, panel, n_units, sums);
+      } else if (n_group == 2 * kRowStep) {
+        multiply_panel<Op, 2 * kRowStep>(rows, stride, panel, n_units, sums);
+      } else {
+        multiply_panel<Op, kRowStep>(rows, stride, panel, n_units, sums);
       }
+      finish(weight, operands, column, n, std::min(n_group, n_rows - first), places + first, sums);
     }
   }
 }
@@ -233,6 +292,8 @@ void multiply(const VectorWeight& weight, const MatmulParams& params,
       return multiply_rows<MultiplyInt8Quad>(weight, params, operands, first_row, n_rows, scratch);
     case VectorUnit::kInt16Pair:
       return multiply_rows<MultiplyInt16Pair>(weight, params, operands, first_row, n_rows, scratch);
+    case VectorUnit::kBf16Pair:
+      return multiply_rows<MultiplyBf16Pair>(weight, params, operands, first_row, n_rows, scratch);
     default:
       return multiply_rows<MultiplyF32>(weight, params, operands, first_row, n_rows, scratch);
   }
@@ -250,6 +311,14 @@ bool has_int8_quads() {
   return false;
 #endif
 }
+// Whether it has those of bf16 pairs.
+bool has_bf16_pairs() {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  return cpu_features().avx512_bf16;
+#else
+  return false;
+#endif
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace vesper
@@ -258,6 +327,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace vesper {
 
+HWY_EXPORT(has_bf16_pairs);
 HWY_EXPORT(panel_outputs);
 HWY_EXPORT(multiply);
 HWY_EXPORT(has_int16_pairs);
@@ -280,7 +350,7 @@ void pack(const From* weight, uint32_t n_out, uint32_t n_in, VectorUnit unit, ui
     int32_t sum = 0;
     for (size_t i = 0; i < n_in; ++i) {
       const From value = weight[o * n_in + i];
-      if constexpr (std::is_same_v<From, uint16_t>) {
+      if constexpr (std::is_same_v<From, uint16_t> && std::is_same_v<To, uint32_t>) {
         *element<To>(o, i, n_units, width, panels) = To{value} << 16;  // the bits of the f32
       } else {
         *element<To>(o, i, n_units, width, panels) = static_cast<To>(value);
@@ -297,6 +367,9 @@ void pack(const From* weight, uint32_t n_out, uint32_t n_in, VectorUnit unit, ui
 }  // namespace
 
 VectorUnit vector_unit(Compute compute) {
+  if (compute == Compute::kBF16 && HWY_DYNAMIC_DISPATCH(has_bf16_pairs)()) {
+    return VectorUnit::kBf16Pair;
+  }
   if (compute != Compute::kI8) return VectorUnit::kF32;
   if (HWY_DYNAMIC_DISPATCH(has_int8_quads)()) return VectorUnit::kInt8Quad;
   return HWY_DYNAMIC_DISPATCH(has_int16_pairs)() ? VectorUnit::kInt16Pair : VectorUnit::kF32;
@@ -313,6 +386,7 @@ void vector_pack_weight(const float* weight, uint32_t n_out, uint32_t n_in, Vect
 }
 void vector_pack_weight(const uint16_t* weight, uint32_t n_out, uint32_t n_in, VectorUnit unit,
                         uint32_t* panels) {
+  if (unit == VectorUnit::kBf16Pair) return pack<uint16_t>(weight, n_out, n_in, unit, panels);
   pack<uint32_t>(weight, n_out, n_in, unit, panels);
 }
 void vector_pack_weight(const int8_t* weight, uint32_t n_out, uint32_t n_in, VectorUnit unit,
@@ -328,8 +402,7 @@ void vector_pack_weight(const int8_t* weight, uint32_t n_out, uint32_t n_in, Vec
 }
 
 size_t vector_matmul_scratch_bytes(const VectorWeight& weight, uint32_t n_rows) {
-  const size_t rows = (size_t{n_rows} + kVectorRowStep - 1) / kVectorRowStep * kVectorRowStep;
-  return rows * (row_units(weight.n_in, weight.unit) + 1) * sizeof(uint32_t);
+  return ScratchParts(weight, n_rows).total;
 }
 
 void vector_matmul(const VectorWeight& weight, const MatmulParams& params,

@@ -4,8 +4,9 @@
 // Weights lie in panels of two vectors of outputs, [n_panels][n_units][outputs] of 32-bit units: a
 // unit is what one multiply-add of the instruction set takes from the inner dimension, one f32, two
 // bf16 or two int16. The kernel multiplies as many rows with a panel as registers hold sums of,
-// over the whole inner dimension, and finishes them at once. The sum of one row and one output is
-// made in one order, whatever lies beside it.
+// over the whole inner dimension, and finishes them at once. Rows that have the format already are
+// read where they lie. The sum of one row and one output is made in one order, whatever lies beside
+// it.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +18,7 @@ namespace vesper {
 
 enum class VectorUnit : uint32_t {
   kF32,        // also bf16, rounded and widened, and int8 as whole numbers
+  kBf16Pair,   // AVX512-BF16
   kInt16Pair,  // int8 widened: x86 of any kind
   kInt8Quad,   // VNNI: rows plus 128, unsigned; sums start from -128 times the sum of the weights
 };
@@ -40,8 +42,8 @@ void vector_pack_weight(const uint16_t* weight, uint32_t n_out, uint32_t n_in, V
 void vector_pack_weight(const int8_t* weight, uint32_t n_out, uint32_t n_in, VectorUnit unit,
                         uint32_t* panels);
 
-// Rows that the kernel takes at once, a multiple of them at most.
-inline constexpr uint32_t kVectorRowStep = 12;
+// The kernel computes whole multiples of so many rows.
+inline constexpr uint32_t kVectorRowStep = 4;
 
 size_t vector_matmul_scratch_bytes(const VectorWeight& weight, uint32_t n_rows);
 // Rows [first_row, first_row + n_rows) of the command. `scratch` is aligned to 64 bytes.

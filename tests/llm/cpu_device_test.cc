@@ -159,7 +159,7 @@ class SmallDecoder {
 // f32 and int8 everywhere, bf16 where the CPU has it.
 std::vector<Compute> computes() {
   std::vector<Compute> all{Compute::kF32, Compute::kI8};
-  if (cpu_features().amx) all.push_back(Compute::kBF16);
+  if (cpu_features().avx512_bf16) all.push_back(Compute::kBF16);
   return all;
 }
 

@@ -21,6 +21,9 @@ TEST(CpuFeatures, LimitTheInstructionSetOfKernelsToTheOneAskedFor) {
     EXPECT_FALSE(is_avx512) << used;
     EXPECT_FALSE(cpu_features().avx512_vnni);
   }
+  if (limit != "amx" && limit != "avx512_bf16") {
+    EXPECT_FALSE(cpu_features().avx512_bf16);
+  }
   EXPECT_EQ(cpu_features().amx && limit != "amx", false);
 }
 

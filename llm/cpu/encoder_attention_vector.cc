@@ -1,0 +1,471 @@
+#include "llm/cpu/encoder_attention_vector.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "llm/cpu/cpu_features.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "llm/cpu/encoder_attention_vector.cc"
+#include "hwy/foreach_target.h"
+//
+#include "hwy/highway.h"
+#include "llm/cpu/encoder_rows-inl.h"
+#include "llm/cpu/multiply_add-inl.h"
+#include "llm/cpu/transpose_16x16-inl.h"
+
+#ifndef VESPER_VECTOR_ATTENTION_LAYOUT
+#define VESPER_VECTOR_ATTENTION_LAYOUT
+namespace vesper {
+namespace {
+
+constexpr size_t kQueries = kVectorAttentionQueries;
+// Keys whose scores are computed before the running maximum is updated.
+constexpr size_t kKeyBlock = 128;
+// Below every score and above minus infinity, so that differences stay numbers where a query sees
+// none of a block's keys.
+constexpr float kNoScore = -1e30f;
+
+bool in_bf16_pairs(const AttentionParams& p) {
+  return p.in_dtype == kDTypeBF16 && cpu_features().avx512_bf16;
+}
+
+// What a thread's scratch holds, in 32-bit units from its start. A unit is one f32 or two bf16.
+struct Layout {
+  size_t keys, values;  // [n_rows, head_dim] where they are not read where they lie
+  size_t rows;          // [kQueries, head_dim] of the queries, likewise
+  size_t queries;       // transposed: [head_dim, kQueries]
+  size_t scores;        // [kKeyBlock, kQueries], then the probabilities
+  size_t sums;          // [head_dim, kQueries], rows up to a multiple of 16
+  size_t total;
+
+  explicit Layout(const AttentionParams& p) {
+    const size_t dims = (p.head_dim + 15) / 16 * 16, n_rows = (p.rows_per_sequence + 1) / 2 * 2;
+    keys = 0;
+    values = keys + n_rows * dims;
+    rows = values + n_rows * dims;
+    queries = rows + kQueries * dims;
+    scores = queries + kQueries * dims;
+    sums = scores + kKeyBlock * kQueries;
+    total = sums + kQueries * dims;
+  }
+};
+
+}  // namespace
+}  // namespace vesper
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace vesper {
+namespace HWY_NAMESPACE {
+
+using F32 = hn::CappedTag<float, kQueries / 2>;
+using V = hn::Vec<F32>;
+
+// Rows of the other operand that are multiplied with two vectors at once: as many as registers
+// hold the sums of.
+#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
+constexpr size_t kUnroll = 8;
+#else
+constexpr size_t kUnroll = 4;
+#endif
+
+// 2^x for x <= 0, to 8e-8 of itself, or 8e-5 where the result is rounded to bf16. The polynomials
+// are those of least relative error on [0, 1).
+template <bool kPrecise>
+HWY_INLINE V exp2_of(F32 d, V x) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  const V f{_mm512_reduce_ps(x.raw, 0x9)};  // x - floor(x)
+#else
+  const hn::RebindToSigned<F32> di;
+  x = hn::Max(x, hn::Set(d, -126.0f));
+  const V floor = hn::Floor(x);
+  const V f = hn::Sub(x, floor);
+#endif
+  V y;
+  if constexpr (kPrecise) {
+    y = hn::MulAdd(f, hn::Set(d, 0.0018775767f), hn::Set(d, 0.0089893406f));
+    y = hn::MulAdd(y, f, hn::Set(d, 0.0558263175f));
+    y = hn::MulAdd(y, f, hn::Set(d, 0.2401536107f));
+    y = hn::MulAdd(y, f, hn::Set(d, 0.6931530833f));
+    y = hn::MulAdd(y, f, hn::Set(d, 0.9999999404f));
+  } else {
+    y = hn::MulAdd(f, hn::Set(d, 0.0780245215f), hn::Set(d, 0.2260671556f));
+    y = hn::MulAdd(y, f, hn::Set(d, 0.6958335638f));
+    y = hn::MulAdd(y, f, hn::Set(d, 0.9999251962f));
+  }
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  return V{_mm512_scalef_ps(y.raw, x.raw)};
+#else
+  return hn::Mul(
+      y, hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, floor), hn::Set(di, 127)))));
+#endif
+}
+
+// sums[r][2 vectors] = or += sum over i of rows[r * row_stride + i * step] * columns[i][2 vectors],
+// for kRows rows and n units: the one product under both scores (rows are keys, columns transposed
+// queries) and weighted values (rows are dimensions of the values, columns probabilities).
+template <class Op, size_t kRows>
+HWY_INLINE void multiply_add(F32 d, const uint32_t* HWY_RESTRICT rows, size_t row_stride,
+                             size_t step, const uint32_t* HWY_RESTRICT columns, size_t n,
+                             bool accumulate, float* HWY_RESTRICT sums) {
+  const size_t lanes = hn::Lanes(d);
+  const float* a = reinterpret_cast<const float*>(rows);
+  const float* b = reinterpret_cast<const float*>(columns);
+  V s[kRows][2];
+#pragma GCC unroll 16
+  for (size_t r = 0; r < kRows; ++r) {
+    s[r][0] = accumulate ? hn::LoadU(d, sums + r * 2 * lanes) : hn::Zero(d);
+    s[r][1] = accumulate ? hn::LoadU(d, sums + r * 2 * lanes + lanes) : hn::Zero(d);
+  }
+  for (size_t i = 0; i < n; ++i, a += step, b += 2 * lanes) {
+    const V c0 = hn::LoadU(d, b), c1 = hn::LoadU(d, b + lanes);
+#pragma GCC unroll 16
+    for (size_t r = 0; r < kRows; ++r) {
+      const V x = hn::Set(d, a[r * row_stride]);
+      s[r][0] = Op::add(x, c0, s[r][0]);
+      s[r][1] = Op::add(x, c1, s[r][1]);
+    }
+  }
+#pragma GCC unroll 16
+  for (size_t r = 0; r < kRows; ++r) {
+    hn::StoreU(s[r][0], d, sums + r * 2 * lanes);
+    hn::StoreU(s[r][1], d, sums + r * 2 * lanes + lanes);
+  }
+}
+
+// n elements of a buffer, from its element `at` on, to f32.
+void read_row(uint32_t dtype, const void* in, size_t at, size_t n, float* out) {
+  switch (dtype) {
+    case kDTypeF32:
+      return convert_row(static_cast<const float*>(in) + at, n, out);
+    case kDTypeF16:
+      return convert_row(static_cast<const hwy::float16_t*>(in) + at, n, out);
+    default:
+      return convert_row(static_cast<const Bf16Bits*>(in) + at, n, out);
+  }
+}
+
+// Rows of an operand as units: where the first lies, and how far from it the next.
+struct UnitRows {
+  const uint32_t* first;
+  size_t stride;
+};
+
+// Rows of `in`, the first of which begins at element `at`. Read where they lie if they have the
+// products' format and are whole units, not a multiple of 4 KiB apart: the lines of such rows push
+// each other out of the first-level cache. Else converted or copied into `scratch`.
+template <class Op>
+UnitRows rows_as_units(const AttentionParams& p, const void* in, size_t at, size_t row_stride,
+                       size_t n_rows, uint32_t* scratch) {
+  constexpr size_t kPerUnit = Op::kPerUnit;
+  const size_t n_units = p.head_dim / kPerUnit;
+  const bool is_format = p.in_dtype == (kPerUnit == 1 ? kDTypeF32 : kDTypeBF16);
+  const size_t element = sizeof(uint32_t) / kPerUnit;
+  if (is_format && at % kPerUnit == 0 && row_stride % kPerUnit == 0 &&
+      row_stride * element % 4096 != 0) {
+    return {reinterpret_cast<const uint32_t*>(static_cast<const uint8_t*>(in) + at * element),
+            row_stride / kPerUnit};
+  }
+  for (size_t r = 0; r < n_rows; ++r, at += row_stride) {
+    if (kPerUnit == 1) {
+      read_row(p.in_dtype, in, at, p.head_dim, reinterpret_cast<float*>(scratch + r * n_units));
+    } else {
+      std::memcpy(scratch + r * n_units, static_cast<const Bf16Bits*>(in) + at,
+                  n_units * sizeof(uint32_t));
+    }
+  }
+  return {scratch, n_units};
+}
+
+// Values with those of two neighbouring keys side by side: [n_rows / 2, head_dim].
+UnitRows pair_values(const AttentionParams& p, const Bf16Bits* in, size_t n_rows,
+                     uint32_t* scratch) {
+  const hn::CappedTag<uint32_t, 8> d;  // head_dim is a multiple of 8
+  const hn::Rebind<uint16_t, decltype(d)> d16;
+  for (size_t key = 0; key < n_rows; key += 2, in += 2 * size_t{p.v_row_stride}) {
+    const bool has_second = key + 1 < n_rows;
+    uint32_t* out = scratch + key / 2 * p.head_dim;
+    for (size_t i = 0; i < p.head_dim; i += hn::Lanes(d)) {
+      const auto low = hn::PromoteTo(d, hn::LoadU(d16, in + i));
+      const auto high =
+          has_second ? hn::PromoteTo(d, hn::LoadU(d16, in + p.v_row_stride + i)) : hn::Zero(d);
+      hn::StoreU(hn::Or(low, hn::ShiftLeft<16>(high)), d, out + i);
+    }
+  }
+  return {scratch, p.head_dim};
+}
+
+// Up to 2 vectors of rows of n_units units, side by side: columns [n_units][2 vectors], zeros where
+// there is no row.
+void transpose_rows(UnitRows rows, size_t n_rows, size_t n_units, uint32_t* columns) {
+  const size_t width = 2 * hn::Lanes(F32());
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  for (size_t half = 0; half < width; half += 16) {
+    for (size_t unit = 0; unit < n_units; unit += 16) {
+      const size_t n = std::min<size_t>(16, n_units - unit);
+      const auto mask = static_cast<__mmask16>((1u << n) - 1);
+      __m512i block[16];
+      for (size_t i = 0; i < 16; ++i) {
+        block[i] = half + i < n_rows ? _mm512_maskz_loadu_epi32(
+                                           mask, rows.first + (half + i) * rows.stride + unit)
+                                     : _mm512_setzero_si512();
+      }
+      transpose_16x16(block);
+      for (size_t i = 0; i < n; ++i) {
+        _mm512_storeu_si512(columns + (unit + i) * width + half, block[i]);
+      }
+    }
+  }
+#else
+  for (size_t r = 0; r < width; ++r) {
+    for (size_t i = 0; i < n_units; ++i) {
+      columns[i * width + r] = r < n_rows ? rows.first[r * rows.stride + i] : 0;
+    }
+  }
+#endif
+}
+
+// Stores the columns of the sums [head_dim][2 vectors] times `factor` as rows of the output.
+template <class Out>
+void store_columns(const AttentionParams& p, const float* sums, const V* factor, size_t n_rows,
+                   Out* out) {
+  const F32 d;
+  const size_t lanes = hn::Lanes(d), dims = p.head_dim;
+  for (size_t half = 0; half < 2; ++half) {
+    const float* from = sums + half * lanes;
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+    for (size_t dim = 0; dim < dims; dim += 16) {
+      __m512i block[16];
+      for (size_t i = 0; i < 16; ++i) {
+        block[i] = _mm512_castps_si512(
+            hn::Mul(hn::LoadU(d, from + (dim + i) * 2 * lanes), factor[half]).raw);
+      }
+      transpose_16x16(block);
+      for (size_t i = 0; i < 16 && half * 16 + i < n_rows; ++i) {
+        Out* to = out + (half * 16 + i) * p.out_row_stride + dim;
+        const V row{_mm512_castsi512_ps(block[i])};
+        if (dim + 16 <= dims) {
+          store_f32(d, row, to);
+        } else {
+          Out last[16];
+          store_f32(d, row, last);
+          std::memcpy(to, last, (dims - dim) * sizeof(Out));
+        }
+      }
+    }
+#else
+    float row[256], factors[kQueries / 2];
+    hn::StoreU(factor[half], d, factors);
+    for (size_t i = 0; i < lanes && half * lanes + i < n_rows; ++i) {
+      for (size_t j = 0; j < dims; ++j) row[j] = from[j * 2 * lanes + i] * factors[i];
+      convert_row(row, dims, out + (half * lanes + i) * p.out_row_stride);
+    }
+#endif
+  }
+}
+
+// Scores of keys that a query does not see become minus infinity: [n_keys, 2 vectors of queries],
+// the first those of `key` and `row`.
+HWY_NOINLINE void hide_unseen(const AttentionParams& p, size_t n_rows, size_t row, size_t key,
+                              size_t n_keys, float* scores) {
+  const F32 d;
+  const hn::RebindToSigned<F32> di;
+  const size_t lanes = hn::Lanes(d), width = 2 * lanes;
+  int32_t begin[kQueries], last_key[kQueries];
+  for (size_t i = 0; i < width; ++i) {
+    const VisibleRows visible = visible_rows(p, n_rows, row + i);
+    begin[i] = static_cast<int32_t>(visible.begin);
+    last_key[i] = static_cast<int32_t>(visible.end) - 1;
+  }
+  const auto hidden = hn::Set(d, -HUGE_VALF);
+  for (size_t half = 0; half < width; half += lanes) {
+    const auto first = hn::LoadU(di, begin + half), last = hn::LoadU(di, last_key + half);
+    for (size_t j = 0; j < n_keys; ++j) {
+      float* at = scores + j * width + half;
+      const auto number = hn::Set(di, static_cast<int32_t>(key + j));
+      const auto unseen = hn::Or(hn::Lt(number, first), hn::Gt(number, last));
+      hn::StoreU(hn::IfThenElse(hn::RebindMask(d, unseen), hidden, hn::LoadU(d, at)), d, at);
+    }
+  }
+}
+
+// What the online softmax carries for a vector of queries from key block to key block.
+struct RunningSoftmax {
+  V largest;  // score so far, unscaled; kNoScore at first
+  V sum;      // of 2^(factor * (score - largest)); 0 at first
+};
+
+// Turns the scores [n_keys][2 vectors] of a vector of queries, in their place, into probabilities
+// relative to the largest score so far, for bf16 those of two keys side by side: rows of n_keys / 2
+// units, rounded up. Returns what earlier sums are to be multiplied with.
+template <class Op>
+HWY_INLINE V to_probabilities(F32 d, float* HWY_RESTRICT scores, size_t n_keys, float factor,
+                              RunningSoftmax& running) {
+  constexpr bool kPrecise = Op::kPerUnit == 1;
+  const size_t width = 2 * hn::Lanes(d);
+  V m[4] = {running.largest, running.largest, running.largest, running.largest};
+  size_t key = 0;
+  for (; key + 4 <= n_keys; key += 4) {
+    for (size_t i = 0; i < 4; ++i) m[i] = hn::Max(m[i], hn::LoadU(d, scores + (key + i) * width));
+  }
+  for (; key < n_keys; ++key) m[0] = hn::Max(m[0], hn::LoadU(d, scores + key * width));
+  const V largest = hn::Max(hn::Max(m[0], m[1]), hn::Max(m[2], m[3]));
+  const V factors = hn::Set(d, factor);
+  const V shift = hn::Mul(largest, factors);
+  const V correction = exp2_of<kPrecise>(d, hn::Mul(hn::Sub(running.largest, largest), factors));
+  V sums[2] = {hn::Mul(running.sum, correction), hn::Zero(d)};
+  const auto probability = [&](size_t at) HWY_ATTR {
+    return exp2_of<kPrecise>(d, hn::MulSub(hn::LoadU(d, scores + at * width), factors, shift));
+  };
+  // bf16: the sums are of what is left after rounding, so that the weights of all values add up to
+  // one (base's worst row: a cosine of 0.982 with f32, of 0.964 without).
+  const hn::RebindToUnsigned<F32> du;
+  const auto rounded = [&](V p) HWY_ATTR {
+    return hn::And(hn::Add(hn::BitCast(du, p), hn::Set(du, 0x8000)), hn::Set(du, 0xFFFF0000u));
+  };
+  for (key = 0; key < n_keys; key += 2) {
+    const bool has_second = key + 1 < n_keys;
+    const V p0 = probability(key), p1 = has_second ? probability(key + 1) : hn::Zero(d);
+    if constexpr (kPrecise) {
+      sums[0] = hn::Add(sums[0], p0);
+      sums[1] = hn::Add(sums[1], p1);
+      hn::StoreU(p0, d, scores + key * width);
+      if (has_second) hn::StoreU(p1, d, scores + (key + 1) * width);
+    } else {
+      const auto bits0 = rounded(p0), bits1 = rounded(p1);
+      sums[0] = hn::Add(sums[0], hn::BitCast(d, bits0));
+      sums[1] = hn::Add(sums[1], hn::BitCast(d, bits1));
+      hn::StoreU(hn::BitCast(d, hn::Or(hn::ShiftRight<16>(bits0), bits1)), d,
+                 scores + key / 2 * width);
+    }
+  }
+  running.largest = largest;
+  running.sum = hn::Add(sums[0], sums[1]);
+  return correction;
+}
+
+// One block of `n_queries` <= 2 vectors query rows, the first of which is `first_query` of
+// `n_rows`, against the keys that they see. Leaves the weighted sums of the values in
+// [head_dim][2 vectors], to be divided by the sums of `running`.
+template <class Op>
+void attend_block(const AttentionParams& p, const Layout& layout, size_t n_rows, size_t first_query,
+                  size_t n_queries, UnitRows queries, UnitRows k, UnitRows v, uint32_t* scratch,
+                  RunningSoftmax* running) {
+  const F32 d;
+  const size_t lanes = hn::Lanes(d), width = 2 * lanes;
+  const size_t dims = p.head_dim, n_units = dims / Op::kPerUnit;
+  uint32_t* columns = scratch + layout.queries;
+  float* scores = reinterpret_cast<float*>(scratch + layout.scores);
+  const uint32_t* probabilities = scratch + layout.scores;
+  float* sums = reinterpret_cast<float*>(scratch + layout.sums);
+  const float factor = p.scale * 1.44269504f;  // to powers of 2
+  transpose_rows(queries, n_queries, n_units, columns);
+  for (size_t h = 0; h < 2; ++h) running[h] = {hn::Set(d, kNoScore), hn::Zero(d)};
+  // Keys go by two where their values do.
+  const size_t first_key = visible_rows(p, n_rows, first_query).begin / Op::kPerUnit * Op::kPerUnit;
+  const size_t end_key = visible_rows(p, n_rows, first_query + n_queries - 1).end;
+  for (size_t key = first_key; key < end_key; key += kKeyBlock) {
+    const size_t n_keys = std::min<size_t>(kKeyBlock, end_key - key);
+    const size_t n_key_units = (n_keys + Op::kPerUnit - 1) / Op::kPerUnit;
+    const uint32_t* keys = k.first + key * k.stride;
+    size_t i = 0;
+    for (; i + kUnroll <= n_keys; i += kUnroll) {
+      multiply_add<Op, kUnroll>(d, keys + i * k.stride, k.stride, 1, columns, n_units, false,
+                                scores + i * width);
+    }
+    for (; i < n_keys; ++i) {
+      multiply_add<Op, 1>(d, keys + i * k.stride, k.stride, 1, columns, n_units, false,
+                          scores + i * width);
+    }
+    if (!sees_all_rows(p)) hide_unseen(p, n_rows, first_query, key, n_keys, scores);
+    for (size_t h = 0; h < 2; ++h) {
+      const V correction = to_probabilities<Op>(d, scores + h * lanes, n_keys, factor, running[h]);
+      for (size_t j = 0; key != first_key && j < dims; ++j) {
+        float* sum = sums + j * width + h * lanes;
+        hn::StoreU(hn::Mul(hn::LoadU(d, sum), correction), d, sum);
+      }
+    }
+    const uint32_t* values = v.first + key / Op::kPerUnit * v.stride;
+    for (size_t j = 0; j < dims; j += kUnroll) {  // head_dim is a multiple of 8
+      multiply_add<Op, kUnroll>(d, values + j, 1, v.stride, probabilities, n_key_units,
+                                key != first_key, sums + j * width);
+    }
+  }
+}
+
+template <class Op>
+void attend(const AttentionParams& p, const AttentionOperands& operands,
+            const AttentionSequence& sequence, size_t head, size_t first_row, size_t n_rows,
+            uint32_t* scratch) {
+  const F32 d;
+  const Layout layout(p);
+  const UnitRows keys = rows_as_units<Op>(p, operands.k, attention_k_offset(p, sequence, head, 0),
+                                          p.k_row_stride, sequence.n_rows, scratch + layout.keys);
+  const size_t v_at = attention_v_offset(p, sequence, head, 0);
+  const UnitRows values = Op::kPerUnit == 1
+                              ? rows_as_units<Op>(p, operands.v, v_at, p.v_row_stride,
+                                                  sequence.n_rows, scratch + layout.values)
+                              : pair_values(p, static_cast<const Bf16Bits*>(operands.v) + v_at,
+                                            sequence.n_rows, scratch + layout.values);
+  const size_t step = 2 * hn::Lanes(d);
+  for (size_t row = first_row; row < first_row + n_rows; row += step) {
+    const size_t n = std::min(step, first_row + n_rows - row);
+    const UnitRows queries =
+        rows_as_units<Op>(p, operands.q, attention_q_offset(p, sequence, head, row), p.q_row_stride,
+                          n, scratch + layout.rows);
+    RunningSoftmax running[2];
+    attend_block<Op>(p, layout, sequence.n_rows, row, n, queries, keys, values, scratch, running);
+    V factor[2];
+    for (size_t h = 0; h < 2; ++h) factor[h] = hn::Div(hn::Set(d, 1.0f), running[h].sum);
+    const float* sums = reinterpret_cast<const float*>(scratch + layout.sums);
+    const size_t at = attention_out_offset(p, sequence, head, row);
+    switch (p.out_dtype) {
+      case kDTypeF32:
+        store_columns(p, sums, factor, n, static_cast<float*>(operands.out) + at);
+        break;
+      case kDTypeF16:
+        store_columns(p, sums, factor, n, static_cast<hwy::float16_t*>(operands.out) + at);
+        break;
+      default:
+        store_columns(p, sums, factor, n, static_cast<Bf16Bits*>(operands.out) + at);
+    }
+  }
+}
+
+void attention(const AttentionParams& p, const AttentionOperands& operands,
+               const AttentionSequence& sequence, size_t head, size_t first_row, size_t n_rows,
+               uint32_t* scratch) {
+  if (in_bf16_pairs(p)) {
+    attend<MultiplyBf16Pair>(p, operands, sequence, head, first_row, n_rows, scratch);
+  } else {
+    attend<MultiplyF32>(p, operands, sequence, head, first_row, n_rows, scratch);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vesper
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vesper {
+
+HWY_EXPORT(attention);
+
+const char* vector_attention_variant(const AttentionParams& p) {
+  return in_bf16_pairs(p) ? "AVX512-BF16" : "vectors";
+}
+
+size_t vector_attention_scratch_bytes(const AttentionParams& p) {
+  return Layout(p).total * sizeof(uint32_t);
+}
+
+void vector_attention(const AttentionParams& p, const AttentionOperands& operands,
+                      const AttentionSequence& sequence, size_t head, size_t first_row,
+                      size_t n_rows, void* scratch) {
+  HWY_DYNAMIC_DISPATCH(attention)
+  (p, operands, sequence, head, first_row, n_rows, static_cast<uint32_t*>(scratch));
+}
+
+}  // namespace vesper
+#endif

@@ -1,0 +1,90 @@
+// What one multiply-add of an instruction set takes from the inner dimension of a product, a struct
+// for each kind of 32-bit unit: one f32, two bf16, two int16 or four int8. Written with Highway,
+// compiled once for each instruction set (hence no include guard of the usual kind).
+//
+// Some are assembly: Highway 1.0 does not have the instruction, and its intrinsic cannot be inlined
+// into code for CPUs without it. These may be called only where cpu_features() has them. Where an
+// instruction set has no such thing, the struct is that of f32.
+#if defined(VESPER_LLM_CPU_MULTIPLY_ADD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VESPER_LLM_CPU_MULTIPLY_ADD_INL_H_
+#undef VESPER_LLM_CPU_MULTIPLY_ADD_INL_H_
+#else
+#define VESPER_LLM_CPU_MULTIPLY_ADD_INL_H_
+#endif
+
+#include <cstdint>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vesper {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+struct MultiplyF32 {
+  using Tag = hn::ScalableTag<float>;
+  using Vec = hn::Vec<Tag>;
+  using Sum = float;
+  static constexpr size_t kPerUnit = 1;
+  template <class V>
+  static HWY_INLINE V add(V a, V b, V sum) {
+    return hn::MulAdd(a, b, sum);
+  }
+};
+
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+struct MultiplyBf16Pair {
+  using Tag = hn::ScalableTag<float>;
+  using Vec = hn::Vec<Tag>;
+  using Sum = float;
+  static constexpr size_t kPerUnit = 2;
+  static HWY_INLINE Vec add(Vec a, Vec b, Vec sum) {
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+    return sum;
+  }
+};
+#else
+using MultiplyBf16Pair = MultiplyF32;
+#endif
+
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+struct MultiplyInt16Pair {
+  using Tag = hn::ScalableTag<int32_t>;
+  using Vec = hn::Vec<Tag>;
+  using Sum = int32_t;
+  static constexpr size_t kPerUnit = 2;
+  static HWY_INLINE Vec add(Vec a, Vec b, Vec sum) {
+    const hn::Repartition<int16_t, Tag> d16;
+    Vec unused = hn::Zero(Tag());  // on x86 products of neighbours are added into the first sum
+    return hn::ReorderWidenMulAccumulate(Tag(), hn::BitCast(d16, a), hn::BitCast(d16, b), sum,
+                                         unused);
+  }
+};
+#else
+using MultiplyInt16Pair = MultiplyF32;
+#endif
+
+#if HWY_ARCH_X86 && (HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_AVX2)
+struct MultiplyInt8Quad {
+  using Tag = hn::ScalableTag<int32_t>;
+  using Vec = hn::Vec<Tag>;
+  using Sum = int32_t;
+  static constexpr size_t kPerUnit = 4;
+  static HWY_INLINE Vec add(Vec a, Vec b, Vec sum) {
+#if HWY_TARGET == HWY_AVX2
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "x"(b.raw));
+#else
+    asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+#endif
+    return sum;
+  }
+};
+#else
+using MultiplyInt8Quad = MultiplyF32;
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vesper
+HWY_AFTER_NAMESPACE();
+
+#endif
