@@ -19,8 +19,8 @@ constexpr std::string_view kHelp = R"(Usage: embed [OPTION]... [TEXT]...
 Turns texts into vectors. Without TEXT and --input, each line of standard input
 is a text.
 
-  -m, --model NAME|PATH  a folder of Hugging Face, or a name: all-minilm-l6-v2
-                         (default), bge-small-en-v1.5, e5-small-v2, gte-small...
+  -m, --model NAME|PATH  a GGUF file, a folder of Hugging Face, or a name:
+                         all-minilm-l6-v2 (default), bge-small-en-v1.5...
       --input FILE       a text a line (.txt), or JSON a line (.jsonl), or -
       --key NAME         lines are JSON: of each, the member of that name (text)
       --input-ids        texts are token ids, as in "101 7592 102"

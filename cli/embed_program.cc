@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -17,6 +16,7 @@
 #include "cli/embed_output.h"
 #include "cli/output.h"
 #include "cli/program.h"
+#include "cli/progress.h"
 #include "cli/shown_lookup.h"
 #include "embedder/sentence_tokenizer.h"
 #include "error/error.h"
@@ -60,10 +60,10 @@ class Run {
     flush();
     finish();
     if (arguments_.verbose) {
-      const double s = std::max(std::chrono::duration<double>(Clock::now() - start).count(), 1e-6);
+      const double s = std::max(seconds_since(start), 1e-6);
       note(std::to_string(n_texts_) + (n_texts_ == 1 ? " text of " : " texts of ") +
            std::to_string(n_tokens_) + " tokens in " + short_number(s) + " s (" +
-           short_number(static_cast<double>(n_tokens_) / s) + " tokens/s)");
+           std::to_string(std::lround(static_cast<double>(n_tokens_) / s)) + " tokens/s)");
     }
     return 0;
   }
@@ -76,12 +76,6 @@ class Run {
 
   void note(const std::string& text) const { print_error(kProgram, text); }
 
-  static std::string short_number(double value) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), value < 100 ? "%.2f" : "%.0f", value);
-    return text.data();
-  }
-
   void load() {
     const fs::path path =
         find_model_showing(kProgram, arguments_.model, ModelKind::kTextEncoder, arguments_.offline);
@@ -90,8 +84,7 @@ class Run {
         path, open_device(arguments_.device, DeviceOptions{.n_threads = arguments_.threads}),
         parse_compute(arguments_.compute), arguments_.options);
     if (!arguments_.input_ids) {
-      std::error_code error;
-      tokenizer_.emplace(ModelFiles(fs::is_directory(path, error) ? path : path.parent_path()));
+      tokenizer_.emplace(path);
       if (tokenizer_->n_vocab() > embedder_->n_vocab()) {
         throw Error(ErrorKind::kModel,
                     path.string() + ": the tokenizer has " + std::to_string(tokenizer_->n_vocab()) +
@@ -112,7 +105,7 @@ class Run {
       const DeviceInfo& device = embedder_->device().info();
       note(device.kind + " (" + device.name + "), " +
            std::string(compute_name(embedder_->compute())) + "; loaded in " +
-           short_number(std::chrono::duration<double>(Clock::now() - start).count()) + " s");
+           short_number(seconds_since(start)) + " s");
     }
   }
 

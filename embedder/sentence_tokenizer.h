@@ -19,9 +19,11 @@ struct TokenizedText {
 
 class SentenceTokenizer {
  public:
-  // Of the files in the folder of a model's weights, or of an open model. Throws Error(kModel) if
-  // there is no tokenizer, or one that the engine does not know.
+  // Of a model's file or folder, or of an open model. Throws Error(kModel) if there is no tokenizer,
+  // or one that the engine does not know.
   explicit SentenceTokenizer(const ModelFiles& files) : tokenizer_(open_text_tokenizer(files)) {}
+  explicit SentenceTokenizer(const std::filesystem::path& model)
+      : tokenizer_(open_text_tokenizer(model)) {}
   explicit SentenceTokenizer(const WeightProvider& weights)
       : tokenizer_(open_text_tokenizer(weights)) {}
 

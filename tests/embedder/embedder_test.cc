@@ -13,6 +13,7 @@
 #include "tests/cli/child_process.h"
 #include "tests/embedder/tiny_bert.h"
 #include "tests/llm/counted_allocations.h"
+#include "tests/llm/gguf_bytes.h"
 
 namespace vesper::embedder_test {
 namespace {
@@ -323,6 +324,25 @@ TEST(SentenceTokenizer, ReadsTokenizerJsonBeforeVocabTxt) {
     write_file(folder / "tokenizer.json", wrong);
     EXPECT_THROW(SentenceTokenizer{ModelFiles(folder.path())}, Error) << wrong;
   }
+}
+
+TEST(SentenceTokenizer, OfAGgufFileIsTheOneInItsMetadata) {
+  const TemporaryFolder folder;
+  const auto bytes =
+      GgufBytes()
+          .string("general.architecture", "bert")
+          .string("tokenizer.ggml.model", "bert")
+          .strings("tokenizer.ggml.tokens", {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "\u2581cat"})
+          .array<int32_t>("tokenizer.ggml.token_type", 5, {3, 2, 3, 3, 1})
+          .scalar<uint32_t>("tokenizer.ggml.bos_token_id", 4, 2)
+          .scalar<uint32_t>("tokenizer.ggml.seperator_token_id", 4, 3)
+          .scalar<uint32_t>("tokenizer.ggml.unknown_token_id", 4, 1)
+          .bytes();
+  write_file(folder / "model.gguf", std::string(bytes.begin(), bytes.end()));
+  // What lies beside it is not asked.
+  write_file(folder / "vocab.txt", "[UNK]\n[CLS]\n[SEP]\ndog\n");
+  const std::filesystem::path file = folder / "model.gguf";
+  EXPECT_THAT(SentenceTokenizer(file).encode("Cat dog", 9).ids, ElementsAre(2, 4, 1, 3));
 }
 
 }  // namespace
