@@ -101,4 +101,25 @@ const TensorNaming kGgufTextEncoderNaming = {
     {{"weight", "weight"}, {"bias", "bias"}},
 };
 
+// Norms stand before what they are for, and ffn_up has the gate above it.
+const TensorNaming kGgufModernBertNaming = {
+    '.',
+    "",
+    {},
+    {{"token_embd", "encoder.embed"},
+     {"token_embd_norm", "encoder.embed_norm"},
+     {"output_norm", "encoder.norm"}},
+    {{"blk.", "encoder.layers."}},
+    {{"attn_norm", "attn_norm"},
+     {"attn_q", "attn.q"},
+     {"attn_k", "attn.k"},
+     {"attn_v", "attn.v"},
+     {"attn_qkv", "attn.q|attn.k|attn.v"},
+     {"attn_output", "attn.out"},
+     {"ffn_norm", "ffn_norm"},
+     {"ffn_up", "ffn.gate|ffn.up"},
+     {"ffn_down", "ffn.down"}},
+    {{"weight", "weight"}, {"bias", "bias"}},
+};
+
 }  // namespace vesper

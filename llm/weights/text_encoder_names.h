@@ -10,5 +10,6 @@ extern const TensorNaming kHuggingFaceRobertaNaming;  // RoBERTa, XLM-R
 extern const TensorNaming kHuggingFaceNomicBertNaming;
 extern const TensorNaming kHuggingFaceModernBertNaming;
 extern const TensorNaming kGgufTextEncoderNaming;
+extern const TensorNaming kGgufModernBertNaming;
 
 }  // namespace vesper
