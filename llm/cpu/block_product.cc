@@ -195,8 +195,6 @@ HWY_EXPORT(expand_panel_of);
 
 namespace {
 
-constexpr uint32_t round_up(uint32_t n, uint32_t to) { return (n + to - 1) / to * to; }
-
 // As many panels at once as the f32 kernel likes, unless they would not stay in a cache.
 uint32_t f32_panels_at_once(const WeightLayout& layout) {
   constexpr size_t kCacheBytes = 1 << 20;
@@ -206,14 +204,6 @@ uint32_t f32_panels_at_once(const WeightLayout& layout) {
 }
 
 }  // namespace
-
-Int8BlockRow::Int8BlockRow(const WeightLayout& layout) {
-  const uint32_t n_groups = layout.n_in / expanded_group(layout.blocks);
-  scales = layout.n_in;
-  starts = scales + 4 * (layout.n_in / kBlockInputs);
-  sums = starts + 4 * n_groups;
-  bytes = round_up(sums + 4 * n_groups, 64);
-}
 
 bool expand_scales(const WeightLayout& layout, const std::byte* panel, bool zero_as_minimum,
                    float* scales, float* minimums) {

@@ -17,14 +17,18 @@ namespace vesper {
 inline uint32_t expanded_group(const BlockFormat& format) { return format.group == 16 ? 16 : 32; }
 
 // A row of RowFormat::kI8Blocks: whole numbers in -127..127 by blocks of 32, each with its scale,
-// the largest magnitude / 127; then what every group of expanded_group() inputs needs for the zero
-// code or the minimum. Offsets in bytes from the row's start; rows lie `bytes` apart.
+// the largest magnitude / 127, and what every group of expanded_group() inputs needs for the zero
+// code or the minimum. Blocks lie `block_bytes` apart, rows `bytes`.
 struct Int8BlockRow {
-  explicit Int8BlockRow(const WeightLayout& layout);
-  uint32_t scales;  // f32 [n_in / 32]
-  uint32_t starts;  // i32 [n_groups]: -zero * the sum of the group's whole numbers
-  uint32_t sums;    // f32 [n_groups]: the sum of the group's whole numbers * scale
-  uint32_t bytes;
+  explicit Int8BlockRow(const WeightLayout& layout)
+      : block_bytes(bytes_of_block(expanded_group(layout.blocks) == 16)),
+        bytes(layout.n_in / kBlockInputs * block_bytes) {}
+  static constexpr uint32_t bytes_of_block(bool halves) { return halves ? 64 : 48; }
+  // Of a block: i8 [32], then
+  static constexpr uint32_t kScale = 32;   // f32
+  static constexpr uint32_t kStarts = 36;  // i32 [groups]: -zero * the sum of its whole numbers
+  static constexpr uint32_t kSums = 44;    // f32 [groups]: the sum of its whole numbers * scale
+  uint32_t block_bytes, bytes;
 };
 
 // Scales and minimums of a panel as f32 [n_in / expanded_group][16]. `minimums` is written where

@@ -60,132 +60,164 @@ VESPER_VNNI_INLINE __m512i load_quad(const std::byte* block) {
 // So far ahead weights are asked for, across panels: the processor's own prefetching stops at the
 // end of a page.
 constexpr size_t kPrefetchBytes = 8192;
+// Up to so many rows memory is what a product waits for.
+constexpr int kFewRows = 4;
 
-template <int kRows>
-struct Sums {
-  __m512i of_row[kRows];
+// A few rows, wherever a block of theirs lies: as many addresses as registers hold.
+struct Rows {
+  const std::byte* of_three[4];
+  size_t bytes;  // from row to row
+
+  VESPER_VNNI_INLINE const std::byte* at(int row) const {
+    return of_three[row / 3] + static_cast<size_t>(row % 3) * bytes;
+  }
 };
 
+VESPER_VNNI_INLINE float load_float(const std::byte* from) {
+  float value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+VESPER_VNNI_INLINE __m512i broadcast_int(const std::byte* from) {
+  int32_t value;
+  std::memcpy(&value, from, sizeof value);
+  return _mm512_set1_epi32(value);
+}
+
 template <int kBits, int kQuad, int kRows>
-VESPER_VNNI_INLINE void add_quad(const std::byte* block, const std::byte* rows, size_t row_bytes,
-                                 Sums<kRows>& sums) {
+VESPER_VNNI_INLINE void add_quad(const std::byte* block, const Rows& rows, __m512i* sums) {
   const __m512i codes = load_quad<kBits, kQuad>(block);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
-    int32_t four;
-    std::memcpy(&four, rows + r * row_bytes + 4 * kQuad, sizeof four);
-    sums.of_row[r] = _mm512_dpbusd_epi32(sums.of_row[r], codes, _mm512_set1_epi32(four));
+    sums[r] = _mm512_dpbusd_epi32(sums[r], codes, broadcast_int(rows.at(r) + 4 * kQuad));
   }
 }
 
-// kRows rows times one panel. kHalves: a scale serves 16 inputs.
+// The sums of quads kFirst .. kFirst + 3, or of all 8 of a block, meet their scales.
+template <int kRows>
+VESPER_VNNI_INLINE void add_scaled(const __m512i* sums, const Rows& rows, const float* scales,
+                                   __m512* total) {
+  const __m512 scale = _mm512_loadu_ps(scales);
+#pragma GCC unroll 12
+  for (int r = 0; r < kRows; ++r) {
+    const __m512 row_scale = _mm512_set1_ps(load_float(rows.at(r) + Int8BlockRow::kScale));
+    total[r] =
+        _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums[r]), row_scale), scale, total[r]);
+  }
+}
+
+// kRows rows times one panel. kHalves: a scale serves 16 inputs. `out`: sums of a row lie
+// `out_stride` apart; `residual`, where there is one, is added and lies likewise.
 template <int kBits, bool kHalves, int kRows>
-VESPER_VNNI void multiply_rows(const PanelProduct& product, const Int8BlockRow& at,
+VESPER_VNNI void multiply_rows(const PanelProduct& product, size_t row_bytes,
                                const std::byte* panel, const float* scales, const float* minimums,
-                               const std::byte* rows, float* out) {
+                               const std::byte* first_row, const float* residual, float* out,
+                               size_t out_stride) {
   constexpr int kGroups = kHalves ? 2 : 1;  // of a block
+  constexpr size_t kRowBlock = Int8BlockRow::bytes_of_block(kHalves);
   const WeightLayout& layout = *product.layout;
-  const size_t row_bytes = at.bytes;
   const uint32_t n_blocks = layout.n_in / kBlockInputs;
   const std::byte* block = panel + layout.codes_offset;
-  const std::byte* codes = rows;
-  const auto* row_scales = reinterpret_cast<const float*>(rows + at.scales);
-  const auto* starts = reinterpret_cast<const int32_t*>(rows + at.starts);
-  const auto* row_sums = reinterpret_cast<const float*>(rows + at.sums);
-  const size_t row_words = row_bytes / 4;
+  Rows rows{
+      {first_row, first_row + 3 * row_bytes, first_row + 6 * row_bytes, first_row + 9 * row_bytes},
+      row_bytes};
   __m512 total[kRows];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) total[r] = _mm512_setzero_ps();
   // A panel's bytes, scales included, are asked for evenly over its blocks.
   const size_t bytes_a_block = layout.panel_bytes / n_blocks;
   size_t ahead = kPrefetchBytes;
   const auto left = static_cast<size_t>(product.end_of_task - panel);
   for (uint32_t b = 0; b < n_blocks; ++b) {
-    if (ahead < left) {
+    if (kRows <= kFewRows && ahead < left) {
 #pragma GCC unroll 16
       for (int i = 0; i <= kBits; ++i) _mm_prefetch(panel + ahead + 64 * i, _MM_HINT_T0);
       ahead += bytes_a_block;
     }
-    Sums<kRows> low, high;
-#pragma GCC unroll 8
+    __m512i low[kRows], high[kRows];
+    // Few rows: two sums of each, so that additions need not wait for each other.
+    constexpr bool kTwoSums = kHalves || kRows <= kFewRows;
+#pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
-      low.of_row[r] = _mm512_set1_epi32(starts[r * row_words]);
-      high.of_row[r] =
-          kHalves ? _mm512_set1_epi32(starts[r * row_words + 1]) : _mm512_setzero_si512();
+      low[r] = broadcast_int(rows.at(r) + Int8BlockRow::kStarts);
     }
-    add_quad<kBits, 0>(block, codes, row_bytes, low);
-    add_quad<kBits, 4>(block, codes, row_bytes, high);
-    add_quad<kBits, 1>(block, codes, row_bytes, low);
-    add_quad<kBits, 5>(block, codes, row_bytes, high);
-    add_quad<kBits, 2>(block, codes, row_bytes, low);
-    add_quad<kBits, 6>(block, codes, row_bytes, high);
-    add_quad<kBits, 3>(block, codes, row_bytes, low);
-    add_quad<kBits, 7>(block, codes, row_bytes, high);
-    const __m512 scale = _mm512_loadu_ps(scales);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      const __m512 row_scale = _mm512_set1_ps(row_scales[r * row_words]);
-      if constexpr (kHalves) {
-        const __m512 second = _mm512_loadu_ps(scales + kPanelOutputs);
-        total[r] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(low.of_row[r]), row_scale),
-                                   scale, total[r]);
-        total[r] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(high.of_row[r]), row_scale),
-                                   second, total[r]);
-      } else {
-        const __m512i sum = _mm512_add_epi32(low.of_row[r], high.of_row[r]);
-        total[r] =
-            _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum), row_scale), scale, total[r]);
+    add_quad<kBits, 0, kRows>(block, rows, low);
+    add_quad<kBits, 1, kRows>(block, rows, low);
+    add_quad<kBits, 2, kRows>(block, rows, low);
+    add_quad<kBits, 3, kRows>(block, rows, low);
+    if constexpr (kTwoSums) {
+#pragma GCC unroll 12
+      for (int r = 0; r < kRows; ++r) {
+        high[r] = kHalves ? broadcast_int(rows.at(r) + Int8BlockRow::kStarts + 4)
+                          : _mm512_setzero_si512();
       }
     }
+    if constexpr (kHalves) add_scaled<kRows>(low, rows, scales, total);
+    __m512i* const rest = kTwoSums ? high : low;
+    add_quad<kBits, 4, kRows>(block, rows, rest);
+    add_quad<kBits, 5, kRows>(block, rows, rest);
+    add_quad<kBits, 6, kRows>(block, rows, rest);
+    add_quad<kBits, 7, kRows>(block, rows, rest);
+    if constexpr (kTwoSums && !kHalves) {
+#pragma GCC unroll 12
+      for (int r = 0; r < kRows; ++r) low[r] = _mm512_add_epi32(low[r], high[r]);
+    }
+    add_scaled<kRows>(kHalves ? high : low, rows, scales + (kGroups - 1) * kPanelOutputs, total);
     if (minimums != nullptr) {
 #pragma GCC unroll 2
       for (int g = 0; g < kGroups; ++g) {
         const __m512 minimum = _mm512_loadu_ps(minimums + g * kPanelOutputs);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
         for (int r = 0; r < kRows; ++r) {
-          total[r] =
-              _mm512_fmadd_ps(minimum, _mm512_set1_ps(row_sums[r * row_words + g]), total[r]);
+          const float sum = load_float(rows.at(r) + Int8BlockRow::kSums + 4 * g);
+          total[r] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(sum), total[r]);
         }
       }
       minimums += kGroups * kPanelOutputs;
     }
     block += 64 * kBits;
-    codes += kBlockInputs;
     scales += kGroups * kPanelOutputs;
-    row_scales += 1;
-    starts += kGroups;
-    row_sums += kGroups;
+#pragma GCC unroll 4
+    for (const std::byte*& three : rows.of_three) three += kRowBlock;
   }
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) _mm512_storeu_ps(out + r * kPanelOutputs, total[r]);
+#pragma GCC unroll 12
+  for (int r = 0; r < kRows; ++r) {
+    const size_t at = static_cast<size_t>(r) * out_stride;
+    if (residual != nullptr) total[r] = _mm512_add_ps(total[r], _mm512_loadu_ps(residual + at));
+    _mm512_storeu_ps(out + at, total[r]);
+  }
 }
 
 template <int kBits, bool kHalves>
 VESPER_VNNI void multiply(const PanelProduct& product) {
   const WeightLayout& layout = *product.layout;
-  const Int8BlockRow at(layout);
+  const size_t row_bytes = Int8BlockRow(layout).bytes;
   auto* const scales = reinterpret_cast<float*>(product.scratch);
   float* const minimums = scales + expanded_scale_bytes(layout) / sizeof(float) / 2;
   const auto* const rows = static_cast<const std::byte*>(product.rows);
+  const size_t out_stride = product.out != nullptr ? product.out_stride : kPanelOutputs;
   for (uint32_t p = 0; p < product.n_panels; ++p) {
     const std::byte* panel = product.panels + p * layout.panel_bytes;
     const float* has_minimums =
         expand_scales(layout, panel, false, scales, minimums) ? minimums : nullptr;
-    float* out = product.sums + size_t{p} * product.n_rows * kPanelOutputs;
+    float* const out = product.out != nullptr
+                           ? product.out + p * kPanelOutputs
+                           : product.sums + size_t{p} * product.n_rows * kPanelOutputs;
+    const float* const residual =
+        product.residual != nullptr ? product.residual + p * kPanelOutputs : nullptr;
     uint32_t row = 0;
-    for (; row + 4 <= product.n_rows; row += 4) {
-      multiply_rows<kBits, kHalves, 4>(product, at, panel, scales, has_minimums,
-                                       rows + size_t{row} * at.bytes, out + row * kPanelOutputs);
-    }
-    if (product.n_rows - row >= 2) {
-      multiply_rows<kBits, kHalves, 2>(product, at, panel, scales, has_minimums,
-                                       rows + size_t{row} * at.bytes, out + row * kPanelOutputs);
-      row += 2;
-    }
-    if (product.n_rows - row >= 1) {
-      multiply_rows<kBits, kHalves, 1>(product, at, panel, scales, has_minimums,
-                                       rows + size_t{row} * at.bytes, out + row * kPanelOutputs);
-    }
+    const auto take = [&]<int kRows>() __attribute__((always_inline)) {
+      multiply_rows<kBits, kHalves, kRows>(
+          product, row_bytes, panel, scales, has_minimums, rows + row * row_bytes,
+          residual == nullptr ? nullptr : residual + row * out_stride, out + row * out_stride,
+          out_stride);
+      row += kRows;
+    };
+    while (row + 12 <= product.n_rows) take.template operator()<12>();
+    if (row + 8 <= product.n_rows) take.template operator()<8>();
+    if (row + 4 <= product.n_rows) take.template operator()<4>();
+    if (row + 2 <= product.n_rows) take.template operator()<2>();
+    if (row + 1 <= product.n_rows) take.template operator()<1>();
   }
 }
 

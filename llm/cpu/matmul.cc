@@ -70,10 +70,6 @@ HWY_NOINLINE void quantize_blocks(const float* row, const WeightLayout& layout, 
   const hn::Rebind<int32_t, F32> d32;
   const hn::Rebind<int8_t, F32> d8;
   const Int8BlockRow at(layout);
-  auto* const codes = reinterpret_cast<int8_t*>(to);
-  auto* const scales = reinterpret_cast<float*>(to + at.scales);
-  auto* const starts = reinterpret_cast<int32_t*>(to + at.starts);
-  auto* const sums = reinterpret_cast<float*>(to + at.sums);
   const uint32_t group = expanded_group(layout.blocks);
   const auto zero = static_cast<int32_t>(layout.blocks.zero);
   for (uint32_t i = 0; i < layout.n_in; i += kBlockInputs) {
@@ -84,18 +80,21 @@ HWY_NOINLINE void quantize_blocks(const float* row, const WeightLayout& layout, 
     const float largest = hn::GetLane(hn::MaxOfLanes(d, most));
     const VF32 inverse = hn::Set(d, largest > 0.0f ? 127.0f / largest : 0.0f);
     const float scale = largest / 127.0f;
-    scales[i / kBlockInputs] = scale;
-    for (uint32_t g = i; g < i + kBlockInputs; g += group) {
+    std::memcpy(to + Int8BlockRow::kScale, &scale, sizeof scale);
+    for (uint32_t g = 0; g < kBlockInputs; g += group) {
       auto sum = hn::Zero(d32);
       for (uint32_t j = g; j < g + group; j += kLanes) {
-        const auto whole = hn::NearestInt(hn::Mul(hn::LoadU(d, row + j), inverse));
-        hn::StoreU(hn::DemoteTo(d8, whole), d8, codes + j);
+        const auto whole = hn::NearestInt(hn::Mul(hn::LoadU(d, row + i + j), inverse));
+        hn::StoreU(hn::DemoteTo(d8, whole), d8, reinterpret_cast<int8_t*>(to) + j);
         sum = hn::Add(sum, whole);
       }
-      const int32_t total = hn::GetLane(hn::SumOfLanes(d32, sum));
-      starts[g / group] = -zero * total;
-      sums[g / group] = static_cast<float>(total) * scale;
+      const int32_t total = hn::GetLane(hn::SumOfLanes(d32, sum)), start = -zero * total;
+      const float of_numbers = static_cast<float>(total) * scale;
+      const uint32_t place = g / group * 4;
+      std::memcpy(to + Int8BlockRow::kStarts + place, &start, sizeof start);
+      std::memcpy(to + Int8BlockRow::kSums + place, &of_numbers, sizeof of_numbers);
     }
+    to += at.block_bytes;
   }
 }
 
@@ -268,10 +267,12 @@ void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& sc
     product.row_stride = plan.layout.padded_n_in;
     row_scales = reinterpret_cast<const float*>(scratch.data + plan.scales_offset);
   }
-  // Where nothing is done to the sums, tiles are stored as the result.
-  const bool direct = plan.kernel.rows == RowFormat::kBF16Tiles && params.out_dtype == kDTypeF32 &&
-                      params.flags == 0 && params.rows_per_batch >= params.n_rows &&
-                      command.operands[3] == nullptr && command.operands[4] == nullptr;
+  // Where nothing is done to the sums, they are stored as the result.
+  const bool adds_residual = command.operands[4] != nullptr;
+  const bool direct = params.out_dtype == kDTypeF32 && params.flags == 0 &&
+                      params.rows_per_batch >= params.n_rows && command.operands[3] == nullptr &&
+                      (plan.kernel.rows == RowFormat::kI8Blocks ||
+                       (plan.kernel.rows == RowFormat::kBF16Tiles && !adds_residual));
   // Few rows: several panels at once, to have enough sums in flight; many: one stays in the cache
   // while all rows pass.
   const uint32_t at_once = n_rows <= kTileRows ? kMaxPanelsPerProduct : 2;
@@ -280,12 +281,14 @@ void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& sc
     product.panels = command.operand<const std::byte>(2) + panel * plan.layout.panel_bytes;
     if (direct && (panel + product.n_panels) * kPanelOutputs <= params.n_out) {
       product.out_stride = params.out_row_stride;
-      product.out = command.operand<float>(0) + first_row * product.out_stride +
-                    size_t{panel} * kPanelOutputs;
+      const size_t at = first_row * product.out_stride + size_t{panel} * kPanelOutputs;
+      product.out = command.operand<float>(0) + at;
+      product.residual = adds_residual ? command.operand<float>(4) + at : nullptr;
       plan.kernel.multiply(product);
       continue;
     }
     product.out = nullptr;
+    product.residual = nullptr;
     plan.kernel.multiply(product);
     with_type(params.out_dtype, command.operands[0], [&](auto* out) {
       finish_panels(command, product, first_row, panel, row_scales, out);

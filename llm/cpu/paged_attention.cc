@@ -412,7 +412,6 @@ void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& 
   command.require_bytes(5, uint64_t{params.pages_per_sequence} * 4);
   const uint64_t positions = uint64_t{params.page_rows} * params.pages_per_sequence;
   command.require(params.kv_length <= positions, "kv_length is beyond the page table");
-
   const uint64_t length = params.kv_length != 0 ? params.kv_length : positions;
   auto plan = std::make_shared<PagedAttentionPlan>(plan_paged_attention(length, params.head_dim));
   prepared.scratch_bytes = plan->scratch_bytes;
@@ -421,6 +420,7 @@ void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& 
   prepared.rows_per_task = std::min(params.n_rows, 4 * kQueriesAtOnce);
   prepared.n_tasks =
       params.n_kv_heads * ((params.n_rows + prepared.rows_per_task - 1) / prepared.rows_per_task);
+  prepare_prompt_attention(prepared, command);
 }
 
 void prepare_attention_weights(PreparedCommand& prepared, const CommandToPrepare& command) {

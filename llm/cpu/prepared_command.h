@@ -103,6 +103,8 @@ void prepare_write_kv(PreparedCommand& prepared, const CommandToPrepare& command
 void prepare_rope(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_gated_activation(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& command);
+// Takes a paged_attention over, as prepared for a few rows, where it has many.
+void prepare_prompt_attention(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_attention_weights(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_attention(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_range_probabilities(PreparedCommand& prepared, const CommandToPrepare& command);

@@ -97,13 +97,15 @@ class LanguageKernelsCheck {
 
   // Rows see the last `window` positions of their own sequence, none of which is NaN; those before
   // are.
-  void attention_with_window(uint32_t window, float soft_cap) {
-    SCOPED_TRACE("window " + std::to_string(window) + ", cap " + std::to_string(soft_cap));
-    const uint32_t n_heads = 4, n_kv_heads = 2, dim = 32, page_rows = 8, n_pages = 9, n_rows = 12;
+  void attention_with_window(uint32_t n_rows, uint32_t window, float soft_cap) {
+    SCOPED_TRACE(std::to_string(n_rows) + " rows, window " + std::to_string(window) + ", cap " +
+                 std::to_string(soft_cap));
+    const uint32_t n_heads = 4, n_kv_heads = 2, dim = 32, page_rows = 8;
+    const uint32_t n_pages = ((50 + n_rows) / page_rows + 1) | 1;  // odd
     const uint32_t width = n_heads * dim, kv = n_kv_heads * dim;
     std::vector<Row> rows(n_rows);
     for (uint32_t r = 0; r < n_rows; ++r) {
-      rows[r] = {0, r == 5 ? -1 : 0, static_cast<int>(r < 11 ? 50 + r : 3), 0};
+      rows[r] = {0, r == 5 ? -1 : 0, static_cast<int>(r < n_rows - 1 ? 50 + r : 3), 0};
     }
     std::vector<int32_t> pages(n_pages);
     for (uint32_t i = 0; i < n_pages; ++i) pages[i] = static_cast<int32_t>((i * 4 + 3) % n_pages);

@@ -22,7 +22,8 @@ TEST_F(LanguageKernels, ActivationCapsSoftly) { test::LanguageKernelsCheck(devic
 TEST_F(LanguageKernels, AttentionSeesNothingBeforeItsWindowAndCapsScores) {
   for (const uint32_t window : {0u, 1u, 5u, 17u, 200u}) {
     for (const float soft_cap : {0.0f, 2.0f}) {
-      test::LanguageKernelsCheck(device()).attention_with_window(window, soft_cap);
+      test::LanguageKernelsCheck(device()).attention_with_window(12, window, soft_cap);
+      test::LanguageKernelsCheck(device()).attention_with_window(100, window, soft_cap);
     }
   }
 }
