@@ -9,6 +9,7 @@
 #include "llm/tokenizer/text_splitters.h"
 #include "llm/tokenizer/text_tokenizer.h"
 #include "llm/tokenizer/tokenizer_json.h"
+#include "llm/tokenizer/vocabulary_and_merges.h"
 #include "llm/tokenizer/word_piece.h"
 #include "llm/weights/json_file.h"
 #include "llm/weights/weight_provider.h"
@@ -175,13 +176,19 @@ std::unique_ptr<TextTokenizer> open_text_tokenizer(const ModelFiles& files) {
       if (truth_member(folder, config, "add_eos_token", false) && parts.eos >= 0) {
         parts.after.push_back(parts.eos);
       }
+    } else if (files.has("vocab.json") && files.has("merges.txt")) {
+      const auto merges = files.open("merges.txt");
+      const std::string_view text(reinterpret_cast<const char*>(merges->bytes().data()),
+                                  merges->bytes().size());
+      parts =
+          read_vocabulary_and_merges(folder, parse_json(*files.open("vocab.json")), text, config);
     } else if (files.has("vocab.txt")) {
       parts = read_vocabulary_text(*files.open("vocab.txt"), config);
     } else {
       fail_in_file(
           folder,
-          "expected tokenizer.json, tokenizer.model or vocab.txt beside the weights, found none "
-          "(token ids can be given instead of text)");
+          "expected tokenizer.json, tokenizer.model, vocab.json with merges.txt, or vocab.txt "
+          "beside the weights, found none (token ids can be given instead of text)");
     }
     SpecialTokens(files, parts).read(config);
     return parts;

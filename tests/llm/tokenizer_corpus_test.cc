@@ -80,6 +80,57 @@ TEST_P(TokenizerCorpus, StreamsValidTextThatIsTheSameHoweverItComes) {
   }
 }
 
+// A file in memory.
+std::shared_ptr<const MappedFile> file_of(const std::string& name, const std::string& text) {
+  return std::make_shared<const MappedFile>(name, std::vector<uint8_t>(text.begin(), text.end()));
+}
+
+// The same tokenizer as it was published before there was a tokenizer.json.
+ModelFiles as_vocabulary_and_merges(const std::filesystem::path& path, nlohmann::json config) {
+  const auto root = read_json(path / "tokenizer.json");
+  std::string merges = "#version: 0.2\n";
+  for (const auto& merge : root["model"]["merges"]) {
+    merges += merge[0].get<std::string>() + " " + merge[1].get<std::string>() + "\n";
+  }
+  for (const auto& token : root["added_tokens"]) {
+    config["added_tokens_decoder"][std::to_string(token["id"].get<int>())] = token;
+  }
+  return ModelFiles(
+      "here", {file_of("vocab.json", root["model"]["vocab"].dump()), file_of("merges.txt", merges),
+               file_of("tokenizer_config.json", config.dump())});
+}
+
+TEST(VocabularyAndMerges, GiveWhatTheTokenizerJsonGives) {
+  const std::pair<const char*, nlohmann::json> classes[] = {
+      {"gpt2", nlohmann::json::object()},
+      {"gpt2", {{"tokenizer_class", "GPT2TokenizerFast"}}},
+      {"qwen2", {{"tokenizer_class", "Qwen2Tokenizer"}}},
+      {"roberta", {{"tokenizer_class", "RobertaTokenizer"}, {"add_prefix_space", true}}}};
+  for (const auto& [name, config] : classes) {
+    const auto reference = open_text_tokenizer(ModelFiles(folder() / name));
+    const auto tokenizer = open_text_tokenizer(as_vocabulary_and_merges(folder() / name, config));
+    for (const auto& line : read_json(folder() / "corpus.json")) {
+      const auto text = line.get<std::string>();
+      ASSERT_EQ(tokenizer->encode(text, true, true), reference->encode(text, true, true)) << text;
+    }
+  }
+}
+
+TEST(VocabularyAndMerges, OfAnUnknownClassAreAnErrorThatNamesIt) {
+  const auto files =
+      as_vocabulary_and_merges(folder() / "gpt2", {{"tokenizer_class", "CTRLTokenizer"}});
+  EXPECT_THROW(
+      {
+        try {
+          open_text_tokenizer(files);
+        } catch (const Error& error) {
+          EXPECT_NE(std::string(error.what()).find("CTRLTokenizer"), std::string::npos);
+          throw;
+        }
+      },
+      Error);
+}
+
 // The metadata that llama.cpp's converter makes of a SentencePiece model.
 std::shared_ptr<const MappedFile> gguf_of(const std::filesystem::path& path, bool with_scores) {
   const MappedFile file(path);
