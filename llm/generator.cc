@@ -40,6 +40,7 @@ LanguageModel::Options model_options(const WeightProvider& provider,
   model.max_rows = std::max(pass_rows(provider, options), options.n_places);
   model.max_logit_rows = std::max(logit_rows(provider, options), options.n_places);
   model.kv_dtype = options.kv_dtype;
+  model.recycles_pages = options.recycles_pages;
   return model;
 }
 
@@ -213,11 +214,16 @@ void Generator::start(uint32_t place, std::span<const int32_t> prompt, uint32_t 
   const auto differs =
       std::mismatch(prompt.begin(), prompt.end() - 1, at.held.begin(), at.held.end());
   at.n_reused = static_cast<uint32_t>(differs.first - prompt.begin());
+  // The window of the next position must still be there.
+  if (at.first_kept > 0 && at.n_reused + 1 < at.first_kept + model_.longest_window()) {
+    at.n_reused = 0;
+  }
+  if (at.n_reused == 0) at.first_kept = 0;
   at.n_prompt = n_prompt;
   model_.cache().reserve(place, max_tokens);
   // All but the last token, which the first step takes.
   prefill(place, prompt, at.n_reused, n_prompt - 1, nullptr);
-  at.held.assign(prompt.begin(), prompt.end() - 1);
+  hold(at, prompt.first(n_prompt - 1));
 
   GenerationState& state = states_host_[place];
   state = {};
@@ -268,7 +274,14 @@ void Generator::read_place(uint32_t place) {
   device_.read(bytes(logprobs_), logprobs_host_.data() + first);
   // Of the latest token no key is computed yet.
   const auto begin = tokens_host_.begin() + static_cast<std::ptrdiff_t>(uint64_t{place} * n_ctx());
-  at.held.assign(begin, begin + state.n_tokens - 1);
+  hold(at, {begin, begin + state.n_tokens - 1});
+}
+
+void Generator::hold(Place& at, std::span<const int32_t> tokens) {
+  at.held.assign(tokens.begin(), tokens.end());
+  const uint32_t n_kept = model_.cache().n_kept_positions();
+  const auto n = static_cast<uint32_t>(tokens.size());
+  if (n_kept > 0 && n > n_kept) at.first_kept = std::max(at.first_kept, n - n_kept);
 }
 
 bool Generator::advance(uint32_t n_steps) {
@@ -315,6 +328,7 @@ void Generator::evaluate(std::span<const int32_t> tokens,
   }
   const auto n = static_cast<uint32_t>(tokens.size());
   stop(0);
+  places_[0].first_kept = 0;
   model_.cache().reserve(0, n);
   pass_logits_host_.resize(size_t{n_logit_rows_} * n_vocab());
   std::vector<uint32_t> index(n_logit_rows_);
@@ -329,20 +343,47 @@ void Generator::evaluate(std::span<const int32_t> tokens,
       take_rows(first + r, n_taken, pass_logits_host_.data());
     }
   });
-  places_[0].held.assign(tokens.begin(), tokens.end());
+  hold(places_[0], tokens);
   places_[0].n_prompt = n;
   states_host_[0].n_tokens = n;
 }
 
 namespace {
 
-constexpr char kSavedMagic[8] = {'V', 'e', 's', 'p', 'e', 'r', 'K', '1'};
+constexpr char kSavedMagic[8] = {'V', 'e', 's', 'p', 'e', 'r', 'K', '2'};
 
 struct SavedHeader {
   char magic[8];
   uint64_t fingerprint;
   uint32_t kv_dtype, n_tokens;
+  uint32_t first_kept, n_kept_positions;  // of layers with a sliding window
 };
+
+// Calls visit(page) for all pages, keys and values of every layer, that the first n_pages of a
+// place's positions have.
+template <class Visit>
+void for_saved_pages(const KvCache& cache, uint32_t place, uint32_t n_pages, const Visit& visit) {
+  const KvCache::Shape& shape = cache.shape();
+  const uint64_t page_bytes =
+      dtype_bytes(shape.dtype, uint64_t{shape.n_kv_heads} * shape.page_rows * shape.head_dim);
+  for (uint32_t layer = 0; layer < shape.n_layers; ++layer) {
+    for (const Operand* pages : {&cache.keys(layer), &cache.values(layer)}) {
+      for (uint32_t i = cache.first_kept_page(layer, n_pages); i < n_pages; ++i) {
+        visit(pages->part(cache.page_of(layer, place, i) * page_bytes, page_bytes));
+      }
+    }
+  }
+}
+
+uint64_t saved_page_bytes(const KvCache& cache, uint32_t n_pages) {
+  const KvCache::Shape& shape = cache.shape();
+  uint64_t n = 0;
+  for (uint32_t layer = 0; layer < shape.n_layers; ++layer) {
+    n += n_pages - cache.first_kept_page(layer, n_pages);
+  }
+  return 2 * n *
+         dtype_bytes(shape.dtype, uint64_t{shape.n_kv_heads} * shape.page_rows * shape.head_dim);
+}
 
 }  // namespace
 
@@ -352,31 +393,24 @@ std::vector<std::byte> Generator::save(uint32_t place) {
   const uint32_t n_tokens = static_cast<uint32_t>(at.held.size());
   const KvCache::Shape& shape = cache.shape();
   const uint32_t n_pages = (n_tokens + shape.page_rows - 1) / shape.page_rows;
-  const uint64_t page_bytes =
-      dtype_bytes(shape.dtype, uint64_t{shape.n_kv_heads} * shape.page_rows * shape.head_dim);
-  SavedHeader header{{}, fingerprint_, static_cast<uint32_t>(shape.dtype), n_tokens};
+  SavedHeader header{{},       fingerprint_,  static_cast<uint32_t>(shape.dtype),
+                     n_tokens, at.first_kept, cache.n_kept_positions()};
   std::memcpy(header.magic, kSavedMagic, sizeof kSavedMagic);
   std::vector<std::byte> bytes(sizeof header + n_tokens * sizeof(int32_t) +
-                               2 * page_bytes * n_pages * shape.n_layers);
+                               saved_page_bytes(cache, n_pages));
   std::memcpy(bytes.data(), &header, sizeof header);
   std::memcpy(bytes.data() + sizeof header, at.held.data(), n_tokens * sizeof(int32_t));
   std::byte* to = bytes.data() + sizeof header + n_tokens * sizeof(int32_t);
-  for (uint32_t layer = 0; layer < shape.n_layers; ++layer) {
-    for (const Operand* pages : {&cache.keys(layer), &cache.values(layer)}) {
-      for (uint32_t i = 0; i < n_pages; ++i, to += page_bytes) {
-        const auto page = static_cast<uint64_t>(cache.pages(place)[i]);
-        device_.read(pages->part(page * page_bytes, page_bytes), to);
-      }
-    }
-  }
+  for_saved_pages(cache, place, n_pages, [&](const Operand& page) {
+    device_.read(page, to);
+    to += page.bytes;
+  });
   return bytes;
 }
 
 void Generator::restore(uint32_t place, std::span<const std::byte> bytes) {
   KvCache& cache = model_.cache();
   const KvCache::Shape& shape = cache.shape();
-  const uint64_t page_bytes =
-      dtype_bytes(shape.dtype, uint64_t{shape.n_kv_heads} * shape.page_rows * shape.head_dim);
   SavedHeader header{};
   if (bytes.size() >= sizeof header) std::memcpy(&header, bytes.data(), sizeof header);
   if (std::memcmp(header.magic, kSavedMagic, sizeof kSavedMagic) != 0) {
@@ -385,27 +419,25 @@ void Generator::restore(uint32_t place, std::span<const std::byte> bytes) {
   if (header.fingerprint != fingerprint_ || header.kv_dtype != static_cast<uint32_t>(shape.dtype)) {
     throw Error(ErrorKind::kInput, "it was saved with another model or another --kv-type");
   }
-  const uint64_t n_pages = (uint64_t{header.n_tokens} + shape.page_rows - 1) / shape.page_rows;
-  const uint64_t wanted =
-      sizeof header + header.n_tokens * sizeof(int32_t) + 2 * page_bytes * n_pages * shape.n_layers;
+  // A context of another length keeps another number of positions: of no use, unless all are kept.
+  // So is more than this context has room for.
+  if (header.n_kept_positions != cache.n_kept_positions() || header.n_tokens > n_ctx()) return;
+  const uint32_t n_pages = (header.n_tokens + shape.page_rows - 1) / shape.page_rows;
+  const uint64_t wanted = sizeof header + uint64_t{header.n_tokens} * sizeof(int32_t) +
+                          saved_page_bytes(cache, n_pages);
   if (bytes.size() != wanted) {
     throw Error(ErrorKind::kInput, "expected " + std::to_string(wanted) + " bytes, found " +
                                        std::to_string(bytes.size()));
   }
   std::vector<int32_t> tokens(header.n_tokens);
   std::memcpy(tokens.data(), bytes.data() + sizeof header, tokens.size() * sizeof(int32_t));
-  // More than this context has room for is of no use.
-  if (tokens.size() > n_ctx()) return;
   cache.reserve(place, header.n_tokens);
   const std::byte* from = bytes.data() + sizeof header + tokens.size() * sizeof(int32_t);
-  for (uint32_t layer = 0; layer < shape.n_layers; ++layer) {
-    for (const Operand* pages : {&cache.keys(layer), &cache.values(layer)}) {
-      for (uint32_t i = 0; i < n_pages; ++i, from += page_bytes) {
-        const auto page = static_cast<uint64_t>(cache.pages(place)[i]);
-        device_.write(pages->part(page * page_bytes, page_bytes), from);
-      }
-    }
-  }
+  for_saved_pages(cache, place, n_pages, [&](const Operand& page) {
+    device_.write(page, from);
+    from += page.bytes;
+  });
+  places_[place].first_kept = header.first_kept;
   places_[place].held = std::move(tokens);
 }
 

@@ -41,6 +41,8 @@ struct GeneratorOptions {
   uint32_t n_ctx = 0;  // positions of each sequence; 0: as many as the model is made for
   uint32_t n_places = 1;
   DType kv_dtype = DType::kF16;
+  // Layers with a sliding window keep only what it still reaches. Without, for tests, all.
+  bool recycles_pages = true;
   // What the steps have to be able to do; what is not there costs nothing.
   bool has_filters = true, has_penalties = true;
 };
@@ -104,6 +106,8 @@ class Generator {
   struct Place {
     std::vector<int32_t> held;  // tokens whose keys and values the cache has, from position 0
     uint32_t n_prompt = 0, n_reused = 0;
+    // From this position on, layers with a sliding window have what was written there.
+    uint32_t first_kept = 0;
   };
 
   void record_passes();
@@ -114,6 +118,8 @@ class Generator {
   void prefill(uint32_t place, std::span<const int32_t> tokens, uint32_t first, uint32_t end,
                const std::function<void(uint32_t, uint32_t)>& after_pass);
   void read_place(uint32_t place);
+  // Notes that the cache of a place has the keys and values of these tokens.
+  void hold(Place& at, std::span<const int32_t> tokens);
 
   Device& device_;
   GeneratorOptions options_;

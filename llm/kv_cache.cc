@@ -6,12 +6,53 @@
 
 namespace vesper {
 
+namespace {
+
+uint32_t pages_of(uint32_t n_positions, uint32_t page_rows) {
+  return (n_positions + page_rows - 1) / page_rows;
+}
+
+// Of a sequence, in layers that slide; 0 where none does.
+uint32_t n_sliding_pages(const KvCache::Shape& shape) {
+  const uint32_t n = pages_of(shape.n_sliding_positions, shape.page_rows);
+  const bool is_less = n < pages_of(shape.n_positions, shape.page_rows);
+  return !shape.sliding_layers.empty() && is_less ? n : 0;
+}
+
+// Of the keys of a layer; as many of its values.
+uint64_t layer_bytes(const KvCache::Shape& shape, uint32_t layer) {
+  const uint32_t n_sliding = n_sliding_pages(shape);
+  const uint64_t n_pages =
+      n_sliding > 0 && shape.sliding_layers[layer]
+          ? uint64_t{n_sliding} * shape.n_sequences
+          : uint64_t{pages_of(shape.n_positions, shape.page_rows)} * shape.n_sequences +
+                shape.n_extra_pages;
+  return n_pages * shape.n_kv_heads * shape.page_rows * dtype_bytes(shape.dtype, shape.head_dim);
+}
+
+}  // namespace
+
+uint64_t KvCache::bytes(const Shape& shape) {
+  uint64_t n = 0;
+  for (uint32_t layer = 0; layer < shape.n_layers; ++layer) n += 2 * layer_bytes(shape, layer);
+  return n;
+}
+
 KvCache::KvCache(Device& device, const Shape& shape) : device_(device), shape_(shape) {
-  pages_per_sequence_ = (shape.n_positions + shape.page_rows - 1) / shape.page_rows;
+  pages_per_sequence_ = pages_of(shape.n_positions, shape.page_rows);
+  n_sliding_pages_ = n_sliding_pages(shape);
   const uint64_t n_pages = uint64_t{pages_per_sequence_} * shape.n_sequences;
-  const uint64_t bytes = (n_pages + shape.n_extra_pages) * shape.n_kv_heads * shape.page_rows *
-                         dtype_bytes(shape.dtype, shape.head_dim);
+  if (n_sliding_pages_ > 0) {
+    sliding_table_ = device.allocate(n_pages * sizeof(int32_t), "page table of sliding windows");
+    std::vector<int32_t> table(n_pages);
+    for (uint64_t i = 0; i < n_pages; ++i) {
+      const uint64_t sequence = i / pages_per_sequence_, index = i % pages_per_sequence_;
+      table[i] = static_cast<int32_t>(sequence * n_sliding_pages_ + index % n_sliding_pages_);
+    }
+    device.write(sliding_table_, table.data());
+  }
   for (uint32_t layer = 0; layer < shape.n_layers; ++layer) {
+    const uint64_t bytes = layer_bytes(shape, layer);
     keys_.push_back(device.allocate(bytes, "keys of layer " + std::to_string(layer)));
     values_.push_back(device.allocate(bytes, "values of layer " + std::to_string(layer)));
   }

@@ -1,17 +1,13 @@
 #include "llm/language_model.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "error/error.h"
 #include "llm/weights/language_model_files.h"
 
 namespace vesper {
 namespace {
-
-LanguageModel::Options completed(const WeightProvider& provider, LanguageModel::Options options) {
-  check_language_model(provider);
-  if (options.n_ctx == 0) options.n_ctx = provider.language_model().n_positions;
-  return options;
-}
 
 KvCache::Shape cache_shape(const StackShape& stack, const LanguageModel::Options& options) {
   KvCache::Shape shape;
@@ -21,6 +17,16 @@ KvCache::Shape cache_shape(const StackShape& stack, const LanguageModel::Options
   shape.n_sequences = options.n_sequences;
   shape.n_positions = options.n_ctx;
   shape.dtype = options.kv_dtype;
+  if (!options.recycles_pages) return shape;
+  // Rows of a pass are written before any of them looks back.
+  for (const LayerShape& layer : stack.layers) {
+    shape.sliding_layers.push_back(layer.window > 0);
+    if (layer.window == 0) continue;
+    const uint64_t kept = uint64_t{layer.window} + options.max_rows;
+    shape.n_sliding_positions = static_cast<uint32_t>(
+        std::min<uint64_t>(options.n_ctx, std::max<uint64_t>(shape.n_sliding_positions, kept)));
+  }
+  if (shape.n_sliding_positions == 0) shape.sliding_layers.clear();
   return shape;
 }
 
@@ -77,10 +83,36 @@ StackShape language_model_shape(const LanguageModelFacts& facts, const ArchDescr
   return shape;
 }
 
+namespace {
+
+// Checked before anything is stored: what a context of so many positions takes.
+LanguageModel::Options completed(const Device& device, const WeightProvider& provider,
+                                 LanguageModel::Options options) {
+  check_language_model(provider);
+  const LanguageModelFacts& facts = provider.language_model();
+  if (options.n_ctx == 0) options.n_ctx = facts.n_positions;
+  const StackShape stack = language_model_shape(facts, arch_descriptor(facts.arch), options.n_ctx);
+  const uint64_t bytes = KvCache::bytes(cache_shape(stack, options));
+  const uint64_t available = device.info().memory_bytes;
+  if (available != 0 && bytes > available) {
+    constexpr uint64_t kMiB = 1 << 20;
+    throw Error(ErrorKind::kDevice,
+                "the keys and values of a context of " + std::to_string(options.n_ctx) +
+                    " tokens take " + std::to_string(bytes / kMiB) + " MiB" +
+                    (options.n_sequences > 1
+                         ? " for " + std::to_string(options.n_sequences) + " texts at once"
+                         : std::string()) +
+                    ", " + device.info().name + " has " + std::to_string(available / kMiB));
+  }
+  return options;
+}
+
+}  // namespace
+
 LanguageModel::LanguageModel(Device& device, const WeightProvider& provider, Compute compute,
                              const Options& options)
     : LanguageModel(device, provider, arch_descriptor(provider.language_model().arch), compute,
-                    completed(provider, options)) {}
+                    completed(device, provider, options)) {}
 
 LanguageModel::LanguageModel(Device& device, const WeightProvider& provider,
                              const ArchDescriptor& arch, Compute compute, const Options& options)
@@ -102,6 +134,12 @@ LanguageModel::LanguageModel(Device& device, const WeightProvider& provider,
   x_ = device.allocate(dtype_bytes(DType::kF32, uint64_t{options.max_rows} * d), "residual stream");
   normed_ = device.allocate(
       dtype_bytes(stack_.activation_dtype(), uint64_t{options.max_logit_rows} * d), "final norm");
+}
+
+uint32_t LanguageModel::longest_window() const {
+  uint32_t longest = 0;
+  for (const LayerShape& layer : stack_.shape().layers) longest = std::max(longest, layer.window);
+  return longest;
 }
 
 void LanguageModel::emit_rows(DispatchTable& table, uint32_t n_rows, const Operand& rows) const {

@@ -21,6 +21,7 @@ class LanguageModel {
     uint32_t max_rows = 1;     // of a pass
     uint32_t max_logit_rows = 1;
     DType kv_dtype = DType::kF16;  // or kF32
+    bool recycles_pages = true;    // of layers with a sliding window
   };
 
   // Uploads the weights. Throws Error(kModel, kDevice).
@@ -38,6 +39,8 @@ class LanguageModel {
   KvCache& cache() { return cache_; }
   uint32_t n_vocab() const { return n_vocab_; }
   uint32_t n_ctx() const { return options_.n_ctx; }
+  // Positions that a layer with a sliding window looks at; 0: there is none.
+  uint32_t longest_window() const;
   const Options& options() const { return options_; }
 
  private:

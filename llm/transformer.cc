@@ -279,7 +279,8 @@ void TransformerStack::emit_rope(DispatchTable& table, const std::string& label,
   }
   emit::rope(table, label + "attn.rope", params, qkv_, rows, rope ? rope_angles_[*rope] : Operand{},
              weights.attn_q_norm, weights.attn_k_norm, cache ? cache->keys(layer) : Operand{},
-             cache ? cache->values(layer) : Operand{}, cache ? cache->page_table() : Operand{});
+             cache ? cache->values(layer) : Operand{},
+             cache ? cache->page_table(layer) : Operand{});
 }
 
 void TransformerStack::emit_bidirectional(DispatchTable& table, uint32_t n_sequences,
@@ -372,11 +373,11 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
     } else {
       emit::write_kv(table, label + "attn.write_kv", write, self.keys(l), self.values(l),
                      qkv_.from(dtype_bytes(activation_, q)),
-                     qkv_.from(dtype_bytes(activation_, q + kv)), context.rows, self.page_table());
+                     qkv_.from(dtype_bytes(activation_, q + kv)), context.rows, self.page_table(l));
     }
     attention.window = layer_shape(l).window;
     emit::paged_attention(table, label + "attn", attention, attended_, qkv_, self.keys(l),
-                          self.values(l), context.rows, self.page_table());
+                          self.values(l), context.rows, self.page_table(l));
     emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm, n_rows,
                    attended_, x);
     emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);

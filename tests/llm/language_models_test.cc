@@ -185,5 +185,60 @@ TEST(Generator, GoesOnFromWhatWasSaved) {
   EXPECT_THROW(third.restore(0, saved), std::exception);
 }
 
+// Layers with a window of 9 keep 9 and a pass of rows; one of the three keeps all of a long text.
+TEST(Generator, RecyclesThePagesOfSlidingWindows) {
+  const auto provider = open_weights(folder_of("gemma3"));
+  const auto device = open_device("cpu", {});
+  GeneratorOptions options = exact_options();
+  options.n_ctx = 1200;
+  Generator recycling(*device, *provider, Compute::kF32, options);
+  options.recycles_pages = false;
+  Generator keeping(*device, *provider, Compute::kF32, options);
+  std::vector<int32_t> text(1000);
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<int32_t>((i * i + i / 7) % 64);
+
+  const auto logits_of = [&](Generator& generator) {
+    std::vector<float> all;
+    generator.evaluate(text, [&](uint32_t, uint32_t n, const float* logits) {
+      all.insert(all.end(), logits, logits + size_t{n} * generator.n_vocab());
+    });
+    return all;
+  };
+  EXPECT_EQ(logits_of(recycling), logits_of(keeping));
+  const std::vector<std::byte> saved = recycling.save(0);
+  EXPECT_LT(saved.size(), keeping.save(0).size() * 3 / 4);
+
+  const auto both_answer = [&](std::span<const int32_t> prompt) {
+    std::vector<std::vector<int32_t>> answers;
+    for (Generator* generator : {&recycling, &keeping}) {
+      generator->start(0, prompt, 40, {});
+      while (generator->advance(16)) {
+      }
+      const auto chosen = generator->chosen(0);
+      answers.emplace_back(chosen.begin(), chosen.end());
+    }
+    EXPECT_EQ(answers[0].size(), 40u);
+    EXPECT_EQ(answers[0], answers[1]);
+  };
+  both_answer(text);
+  EXPECT_EQ(recycling.n_reused(0), 999u);
+  // Near the end there is what its window needs, far before it there is not.
+  text[900] ^= 1;
+  both_answer(text);
+  EXPECT_EQ(recycling.n_reused(0), 900u);
+  text[300] ^= 1;
+  both_answer(text);
+  EXPECT_EQ(recycling.n_reused(0), 0u);
+  EXPECT_EQ(keeping.n_reused(0), 300u);
+  both_answer(std::span(text).first(200));
+  both_answer(text);
+
+  recycling.restore(0, saved);
+  text[300] ^= 1;
+  text[900] ^= 1;
+  both_answer(text);
+  EXPECT_EQ(recycling.n_reused(0), 999u);
+}
+
 }  // namespace
 }  // namespace vesper::language_models_test
