@@ -63,28 +63,37 @@ class SmolLm2 : public testing::Test {
   std::unique_ptr<Device> device;
 };
 
-// llama.cpp quantizes the inputs of products, so that tokens whose logits are close may change
-// places: up to the first such place all are the same.
-TEST_F(SmolLm2, SaysWhatItSaysInLlamaCpp) {
-  const auto model = generator("cpu", Compute::kAuto);
-  std::vector<float> logits(model->n_vocab());
+// Up to where the two likeliest tokens are so close that llama.cpp, which quantizes the inputs of
+// products and adds in another order, may take the other one; answers how many texts are the same
+// to their end.
+size_t expect_golden(Generator& model, float close) {
+  std::vector<float> logits(model.n_vocab());
   size_t n_whole = 0;
   for (const Golden& text : golden()) {
-    model->start(0, text.prompt, 32, {});
+    model.start(0, text.prompt, 32, {});
     size_t step = 0;
     for (; step < text.answer.size(); ++step) {
-      model->advance(1);
-      if (model->chosen(0).back() == text.answer[step]) continue;
-      model->read_logits(0, logits.data());
-      const float ours = logits[static_cast<size_t>(model->chosen(0).back())];
-      const float theirs = logits[static_cast<size_t>(text.answer[step])];
-      EXPECT_LT(ours - theirs, 0.25f) << "step " << step;
+      model.advance(1);
+      const int32_t ours = model.chosen(0).back(), theirs = text.answer[step];
+      if (ours == theirs) continue;
+      model.read_logits(0, logits.data());
+      EXPECT_LT(logits[static_cast<size_t>(ours)] - logits[static_cast<size_t>(theirs)], close)
+          << "step " << step;
       break;
     }
     EXPECT_GE(step, 5u);
     n_whole += step == text.answer.size();
   }
-  EXPECT_GE(n_whole, 2u);
+  return n_whole;
+}
+
+TEST_F(SmolLm2, SaysWhatItSaysInLlamaCpp) {
+  EXPECT_GE(expect_golden(*generator("cpu", Compute::kAuto), 0.2f), 2u);
+}
+
+// Without quantization of its own, 0.219 apart at the most where they part.
+TEST_F(SmolLm2, SaysTheSameInF32UpToWhereTokensAreClose) {
+  EXPECT_GE(expect_golden(*generator("cpu", Compute::kF32), 0.23f), 2u);
 }
 
 #ifdef VESPER_HAS_VULKAN
