@@ -265,9 +265,12 @@ class Downloader {
         throw_model_error(request_.url + ": " + reason(code, status));
       }
       if (failures >= kAttemptsWithoutProgress) {
-        throw_model_error(request_.url + ": " + reason(code, status) + "; " +
-                          std::to_string(transfer_.part->size()) +
-                          " bytes are kept, and the next attempt continues from there");
+        const uint64_t n_kept = transfer_.part->size();
+        throw_model_error(request_.url + ": " + reason(code, status) +
+                          (n_kept == 0 ? std::string()
+                                       : "; " + std::to_string(n_kept) +
+                                             " bytes are kept, and the next attempt continues "
+                                             "from there"));
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(250) * (1 << failures));
     }

@@ -115,10 +115,10 @@ class Chat {
     const size_t space = line.find(' ');
     const std::string name = line.substr(0, space);
     const std::string rest = space == std::string::npos ? "" : line.substr(space + 1);
-    if (name == "/exit" || name == "/quit") return false;
+    if (name == "/exit" || name == "/quit" || name == "/bye") return false;
     if (name == "/help") {
       write_to_stdout(kChatHelp);
-    } else if (name == "/reset") {
+    } else if (name == "/reset" || name == "/clear") {
       messages_.clear();
       say("The conversation is forgotten.");
     } else if (name == "/system") {
@@ -127,9 +127,11 @@ class Chat {
                        : "Told before the conversation from now on.");
     } else if (name == "/regenerate") {
       regenerate();
-    } else if (name == "/save" && !rest.empty()) {
+    } else if ((name == "/save" || name == "/load") && rest.empty()) {
+      say("expected a file: " + name + " FILE");
+    } else if (name == "/save") {
       save(rest);
-    } else if (name == "/load" && !rest.empty()) {
+    } else if (name == "/load") {
       load(rest);
     } else if (name == "/stats") {
       stats();
@@ -180,12 +182,7 @@ class Chat {
       messages_.pop_back();  // the conversation goes on as if it had not been said
       throw;
     }
-    // Some templates begin the thinking themselves.
-    const size_t n_last = std::min<size_t>(ids.size(), 8);
-    std::string ending = model_.require_tokenizer().decode(std::span(ids).last(n_last), true);
-    ending.resize(ending.find_last_not_of(" \n") + 1);
-    const bool starts_inside = ending.ends_with("<think>");
-
+    const bool starts_inside = model_.begins_thinking(ids);
     ThinkingText thinking(starts_inside);
     bool is_dim = false;
     std::string text;

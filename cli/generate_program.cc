@@ -91,6 +91,7 @@ class Run {
     options.compute = arguments_.compute;
     options.threads = arguments_.threads;
     options.chat_template = arguments_.chat_template;
+    options.thinks = !arguments_.no_think;
     const bool takes_ids =
         !arguments_.prompt_ids.empty() || arguments_.mode == GenerateMode::kBatch;
     const bool gives_ids = arguments_.print_ids || arguments_.n_logprobs;
@@ -113,6 +114,10 @@ class Run {
   }
 
   void load(uint32_t n_ctx, SteadyClock::time_point start) {
+    if (n_ctx > model_->most_ctx()) {
+      note("the model is made for contexts of up to " + std::to_string(model_->most_ctx()) +
+           " tokens: beyond, its answers may be of no use");
+    }
     GeneratorOptions options;
     options.n_ctx = n_ctx;
     options.n_places = arguments_.batch;
@@ -153,6 +158,7 @@ class Run {
       return finish(run_map_reduce(*model_, arguments_, instruction_, text_, writer()));
     }
     restore_cache();
+    thinking_ = ThinkingText(model_->begins_thinking(ids));
     const Answer found = run_answer(*model_, arguments_, ids, answer_writer());
     finish_thinking();
     save_cache();

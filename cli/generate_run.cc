@@ -11,6 +11,7 @@
 #include "cli/embed_output.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/thinking_text.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -264,7 +265,8 @@ Answer run_map_reduce(TextModel& model, const GenerateArguments& arguments,
     for (const std::string& part : parts_of(model, left, most)) {
       const std::vector<int32_t> part_ids = prompt_ids(model, arguments, instruction, part);
       const Answer answer = run_answer(model, of_part, part_ids, [](std::string_view) {});
-      joined += (joined.empty() ? "" : "\n\n") + answer.text;
+      joined += (joined.empty() ? "" : "\n\n") +
+                without_thinking(answer.text, model.begins_thinking(part_ids));
     }
     if (joined.size() >= left.size()) {
       throw Error(ErrorKind::kInput,

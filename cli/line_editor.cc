@@ -66,8 +66,10 @@ std::optional<std::string> LineEditor::read(const std::string& prompt) {
   state_->cancelled = false;
   int n = 0;
   const char* line = el_gets(state_->editor, &n);
-  if (line == nullptr || n <= 0) return std::nullopt;
-  std::string text(line, static_cast<size_t>(n));
+  // An empty line that is dropped looks like the end.
+  const bool is_empty = line == nullptr || n <= 0;
+  if (is_empty && !state_->cancelled) return std::nullopt;
+  std::string text(is_empty ? "" : line, is_empty ? 0 : static_cast<size_t>(n));
   while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
   if (state_->cancelled) {
     std::fputs("^C\n", stdout);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "error/error.h"
@@ -49,7 +50,9 @@ std::vector<int32_t> TextModel::chat_ids(std::span<const ChatMessage> messages) 
                                        ": expected a chat template, found none (--no-chat "
                                        "continues the text, --chat-template FILE gives one)");
   }
-  const std::string text = chat_template_->render(messages, true, &tokenizer);
+  nlohmann::ordered_json extra;
+  if (!options_.thinks) extra = {{"enable_thinking", false}};
+  const std::string text = chat_template_->render(messages, true, &tokenizer, extra);
   std::vector<int32_t> ids = tokenizer.encode(text, true, false);
   // Templates as a rule begin with what stands before every text.
   const auto before = tokenizer.before();
@@ -57,6 +60,13 @@ std::vector<int32_t> TextModel::chat_ids(std::span<const ChatMessage> messages) 
     ids.insert(ids.begin(), before.begin(), before.end());
   }
   return ids;
+}
+
+bool TextModel::begins_thinking(std::span<const int32_t> prompt) const {
+  if (!tokenizer_) return false;
+  std::string ending = tokenizer_->decode(prompt.last(std::min<size_t>(prompt.size(), 8)), true);
+  ending.resize(ending.find_last_not_of(" \n") + 1);
+  return ending.ends_with("<think>");
 }
 
 std::vector<int32_t> TextModel::text_ids(const std::string& text) const {

@@ -20,6 +20,7 @@ struct TextModelOptions {
   std::string device = "auto", compute = "auto";
   uint32_t threads = 0;
   std::string chat_template;  // a file with one; empty: the model's own
+  bool thinks = true;         // false: the template is asked for answers without thinking
   bool needs_text = true;     // false: token ids do, a tokenizer that cannot be read is none
 };
 
@@ -37,6 +38,8 @@ class TextModel {
   // The conversation as the model is to see it, up to where its answer begins; throws Error(kModel)
   // if it has no template.
   std::vector<int32_t> chat_ids(std::span<const ChatMessage> messages) const;
+  // Whether a prompt ends where the model's thinking has begun: some templates begin it themselves.
+  bool begins_thinking(std::span<const int32_t> prompt) const;
   // A text that is to be continued.
   std::vector<int32_t> text_ids(const std::string& text) const;
 

@@ -144,6 +144,10 @@ TEST_F(GenerateChat, LetsCtrlCStopAnAnswerAndDropALine) {
   terminal.read_until("> ");
   terminal.type("half a li\x03");
   EXPECT_THAT(terminal.read_until("^C\r\n> "), Not(HasSubstr("(stopped)")));
+  terminal.type("\x03");  // of an empty line: nothing to drop, and no reason to end
+  terminal.read_until("^C\r\n> ");
+  terminal.type("/save\n");
+  terminal.read_until("expected a file: /save FILE\r\n> ");
   terminal.type("Tell me a story.\n");
   terminal.read_until("story.\r\n");
   terminal.read_until(" ");  // of the answer, which would not end by itself

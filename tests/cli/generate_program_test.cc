@@ -14,8 +14,10 @@ namespace vesper::generate_program_test {
 namespace {
 
 using nlohmann::json;
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::StartsWith;
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -81,6 +83,10 @@ TEST_F(GenerateProgram, SaysWhatIsWrong) {
   expect_failure(tiny({"--prompt-ids", "64", "--print-ids"}), 3, "below 64");
   expect_failure(tiny({"--prompt-ids", "1,2,3,4,5,6", "--print-ids", "--ctx", "4"}), 3,
                  "3 too many");
+  const ChildResult long_context =
+      tiny({"--prompt-ids", "1,2", "--print-ids", "--batch", "1", "--ctx", "129", "-n", "1"});
+  EXPECT_EQ(long_context.status, 0);
+  EXPECT_THAT(long_context.err, HasSubstr("up to 128 tokens"));
 }
 
 TEST_F(GenerateProgram, TakesAndPrintsTokenIds) {
@@ -220,6 +226,53 @@ TEST_F(GenerateText, SaysByHowMuchATextIsTooLongOrGoesThroughInParts) {
   const ChildResult result = run(in_parts);
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("apples"));
+}
+
+// What is said in recordings of Debian's pocketsphinx-testdata, through a pipe.
+TEST_F(GenerateText, SummarisesWhatWasTranscribed) {
+  const std::string transcribe =
+      TRANSCRIBE " -m base --offline --device cpu /usr/share/pocketsphinx/test/data/librivox/*.wav";
+  const auto pipe = [&](const std::string& with) {
+    return run_child({"/bin/bash", "-o", "pipefail", "-c", transcribe + " | " GENERATE " " + with},
+                     options_);
+  };
+  const ChildResult heard = run_child({"/bin/sh", "-c", transcribe}, options_);
+  if (heard.status != 0) GTEST_SKIP() << heard.err;
+  ASSERT_THAT(heard.out, HasSubstr("Dashwood"));
+  const ChildResult answer = pipe("-m smollm2-135m -n 80 'Summarise this.'");
+  EXPECT_EQ(answer.status, 0) << answer.err;
+  EXPECT_THAT(answer.err, Not(HasSubstr("generate:")));
+  // It is about those who were spoken of, and shorter than what was said.
+  EXPECT_THAT(answer.out, AnyOf(HasSubstr("Dashwood"), HasSubstr("Norland"), HasSubstr("sister")));
+  EXPECT_LT(answer.out.size(), heard.out.size());
+
+  const ChildResult too_long = pipe("-m smollm2-135m --ctx 112 -n 16 'Summarise this.'");
+  EXPECT_EQ(too_long.status, 3);
+  EXPECT_THAT(too_long.err, HasSubstr("generate: the text has "));
+  EXPECT_THAT(too_long.err, HasSubstr(" too many\n"));
+  EXPECT_THAT(too_long.out, IsEmpty());
+  const ChildResult in_parts =
+      pipe("-m smollm2-135m --ctx 112 -n 16 --long map-reduce 'Summarise this.'");
+  EXPECT_EQ(in_parts.status, 0) << in_parts.err;
+  EXPECT_THAT(in_parts.out, Not(IsEmpty()));
+}
+
+TEST_F(GenerateText, AsksForAnswersWithoutThinkingOrLeavesItOut) {
+  write_file(folder_ / "asks.jinja",
+             "{%- if enable_thinking is not defined or enable_thinking -%}\n"
+             "{{- raise_exception('it would think') -}}\n{%- endif -%}\n"
+             "<|im_start|>user\n{{ messages[-1].content }}<|im_end|>\n<|im_start|>assistant\n");
+  const std::vector<std::string> arguments = {"-n", "4", "--chat-template", "asks.jinja", "Hi"};
+  expect_failure(run(arguments), 3, "it would think");
+  std::vector<std::string> without = arguments;
+  without.push_back("--no-think");
+  EXPECT_EQ(run(without).status, 0);
+  // A template that begins the thinking itself: all is thought that no </think> ends.
+  write_file(folder_ / "begins.jinja", "{{ messages[-1].content }}<think>\n");
+  const ChildResult thought =
+      run({"-n", "4", "--chat-template", "begins.jinja", "--no-think", "Hi"});
+  EXPECT_EQ(thought.status, 0) << thought.err;
+  EXPECT_EQ(thought.out, "\n");
 }
 
 TEST_F(GenerateText, SeparatesProbabilitiesFromText) {
