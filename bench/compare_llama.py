@@ -2,11 +2,12 @@
 """Language models by ours and llama.cpp, the same GGUF file, taking turns: llama-bench's table.
 
     bench/compare_llama.py MODEL.gguf [--build build] [--threads 2] [--runs 3] [--batch 16]
-                           [--tests pp16,pp512,pp4000,tg128,batch] [--llama-bench COMMAND]
-                           [--device cpu]
+                           [--tests pp16,pp512,pp4000,tg128,tg64@d4000,batch]
+                           [--llama-bench COMMAND] [--device cpu]
 
-Tests: ppN, a prompt of N tokens (its tokens per second, and the time to the first token); tg128, 128
-tokens one after another; tg64@bB, 64 tokens of B texts at once. Mean and deviation of the runs.
+Tests: ppN, a prompt of N tokens (its tokens per second; ms is the time to the first token); tgN, N
+tokens one after another; tgN@dD, the same behind D others; batch, 64 tokens of each of B texts at
+once (tg64@bB). Mean and deviation of the runs; the time is their median.
 llama.cpp is left out where it is not there. Debian's does without being installed: unpack the
 packages of llama.cpp's tools, ggml and the C library into a folder, and give
 
@@ -46,13 +47,17 @@ class Ours:
             sys.exit(f"compare_llama: generate failed: {result.stderr.strip()}")
         return times
 
-    def prompt(self, n):
+    def ids(self, n):
         generator = random.Random(n)
         # Ids that every vocabulary has and that are no special tokens in any that we know.
-        ids = ",".join(str(generator.randrange(300, 30000)) for _ in range(n))
-        return self.run("--prompt-ids", ids, "-n", "2")["prompt eval"]
+        return ",".join(str(generator.randrange(300, 30000)) for _ in range(n))
 
-    def text(self, n):
+    def prompt(self, n):
+        return self.run("--prompt-ids", self.ids(n), "-n", "2")["prompt eval"]
+
+    def text(self, n, depth=0):
+        if depth > 0:
+            return self.run("--prompt-ids", self.ids(depth), "-n", str(n + 1))["eval"]
         return self.run("--no-chat", "-n", str(n + 1), "Rivers")["eval"]
 
     def texts(self, n):
@@ -71,8 +76,9 @@ class LlamaBench:
         self.command = [*shlex.split(options.llama_bench), "-m", options.model, "-t",
                         str(options.threads), "-r", "1", "-o", "json"]
 
-    def run(self, n_prompt, n_text):
-        output = subprocess.run([*self.command, "-p", str(n_prompt), "-n", str(n_text)],
+    def run(self, n_prompt, n_text, depth=0):
+        output = subprocess.run([*self.command, "-p", str(n_prompt), "-n", str(n_text),
+                                 "-d", str(depth)],
                                 capture_output=True, text=True, check=True).stdout
         test = json.loads(output[output.index("["):])[0]
         return test["avg_ns"] / 1e6, n_prompt or n_text
@@ -80,8 +86,8 @@ class LlamaBench:
     def prompt(self, n):
         return self.run(n, 0)
 
-    def text(self, n):
-        return self.run(0, n)
+    def text(self, n, depth=0):
+        return self.run(0, n, depth)
 
     def texts(self, n):
         return None
@@ -95,7 +101,7 @@ def main():
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--tests", default="pp16,pp512,pp4000,tg128,batch")
+    parser.add_argument("--tests", default="pp16,pp512,pp4000,tg128,tg64@d4000,batch")
     parser.add_argument("--llama-bench", default="llama-bench")
     options = parser.parse_args()
 
@@ -106,17 +112,18 @@ def main():
     for test in options.tests.split(","):
         if test == "batch":
             tests.append((f"tg64@b{options.batch}", lambda program: program.texts(64)))
-        elif test[:2] in ("pp", "tg") and test[2:].isdigit():
-            of = Ours.prompt if test[:2] == "pp" else Ours.text
-            tests.append((test, lambda program, name=of.__name__, n=int(test[2:]):
-                          getattr(program, name)(n)))
+        elif re.fullmatch(r"pp\d+", test):
+            tests.append((test, lambda program, n=int(test[2:]): program.prompt(n)))
+        elif found := re.fullmatch(r"tg(\d+)(?:@d(\d+))?", test):
+            tests.append((test, lambda program, n=int(found[1]), depth=int(found[2] or 0):
+                          program.text(n, depth)))
         else:
-            parser.error(f"--tests: expected ppN, tgN or batch, found '{test}'")
+            parser.error(f"--tests: expected ppN, tgN, tgN@dD or batch, found '{test}'")
     size = f"{os.path.getsize(options.model) / 2**20:.1f} MiB"
     model = os.path.basename(options.model).removesuffix(".gguf")
-    print(f"| {'model':<32} | {'size':>10} | {'program':<9} | {'threads':>7} | {'test':>9} "
+    print(f"| {'model':<32} | {'size':>10} | {'program':<9} | {'threads':>7} | {'test':>10} "
           f"| {'ms':>9} | {'t/s':>18} |")
-    print(f"| {'-' * 32} | {'-' * 9}: | {'-' * 9} | {'-' * 6}: | {'-' * 8}: | {'-' * 8}: "
+    print(f"| {'-' * 32} | {'-' * 9}: | {'-' * 9} | {'-' * 6}: | {'-' * 9}: | {'-' * 8}: "
           f"| {'-' * 17}: |")
     for name, measure in tests:
         found = {program.name: [] for program in programs}
@@ -131,8 +138,8 @@ def main():
             rates = [1e3 * n / ms for ms, n in times]
             spread = statistics.stdev(rates) if len(rates) > 1 else 0.0
             rate = f"{statistics.mean(rates):.2f} ± {spread:.2f}"
-            print(f"| {model:<32} | {size:>10} | {program:<9} | {options.threads:>7} | {name:>9} "
-                  f"| {statistics.mean(ms for ms, _ in times):>9.1f} | {rate:>18} |", flush=True)
+            print(f"| {model:<32} | {size:>10} | {program:<9} | {options.threads:>7} | {name:>10} "
+                  f"| {statistics.median(ms for ms, _ in times):>9.1f} | {rate:>18} |", flush=True)
 
 
 main()
