@@ -27,8 +27,8 @@ other programs know.
       --diff            what differs between two models; exit status 1 if so
       --devices         what each device can do, and the kernels it chooses
       --table           the commands that a model runs, stage by stage
-      --profile         run it on a recording, lines of text or noise, with a
-                        clock at each barrier; set against the device's peak
+      --profile         run it on a recording, a text or noise, with a clock at
+                        each barrier; set against the device's peak
       --per-command     with --profile: a clock after each command
       --trace FILE      with --profile: events for Perfetto
       --csv FILE        with --profile: one line a stage

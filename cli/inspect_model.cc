@@ -6,17 +6,25 @@
 #include <fstream>
 #include <random>
 #include <span>
+#include <sstream>
 
 #include "audio/recording.h"
 #include "cli/terminal_text.h"
+#include "decoder/decoding_settings.h"
 #include "decoder/transcriber.h"
 #include "embedder/sentence_tokenizer.h"
 #include "error/error.h"
+#include "llm/weights/language_model_files.h"
 
 namespace vesper {
 namespace {
 
 constexpr size_t kSampleRate = 16000;
+// Synthetic texts for an encoder.
+constexpr size_t kTexts = 32;
+// What a language model is planned and profiled with: the context that `generate` takes for a short
+// prompt; a synthetic prompt, which is as long as a synthetic text, and an answer.
+constexpr uint32_t kContext = 3072, kPromptTokens = 128, kAnswerTokens = 64;
 
 std::vector<float> noise() {
   std::mt19937 random(1);
@@ -26,12 +34,12 @@ std::vector<float> noise() {
   return samples;
 }
 
-std::vector<std::vector<int32_t>> random_texts(uint32_t n_vocab, uint32_t max_tokens) {
-  constexpr uint32_t kTexts = 32, kTokens = 128;
+std::vector<std::vector<int32_t>> random_texts(size_t n_texts, uint32_t n_vocab,
+                                               uint32_t max_tokens) {
   std::mt19937 random(1);
-  std::vector<std::vector<int32_t>> texts(kTexts);
+  std::vector<std::vector<int32_t>> texts(n_texts);
   for (auto& text : texts) {
-    text.resize(std::min(kTokens, max_tokens));
+    text.resize(std::min(kPromptTokens, max_tokens));
     for (int32_t& id : text) id = static_cast<int32_t>(random() % n_vocab);
   }
   return texts;
@@ -40,7 +48,7 @@ std::vector<std::vector<int32_t>> random_texts(uint32_t n_vocab, uint32_t max_to
 std::vector<std::vector<int32_t>> read_texts(const std::string& name,
                                              const std::filesystem::path& model,
                                              uint32_t max_tokens) {
-  const SentenceTokenizer tokenizer{ModelFiles(model)};
+  const SentenceTokenizer tokenizer(model);
   std::ifstream file(name);
   std::vector<std::vector<int32_t>> texts;
   for (std::string line; std::getline(file, line);) {
@@ -50,11 +58,22 @@ std::vector<std::vector<int32_t>> read_texts(const std::string& name,
   return texts;
 }
 
+std::string read_prompt(const std::string& name) {
+  std::ifstream file(name, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file || text.str().empty()) {
+    throw Error(ErrorKind::kInput, name + ": expected a text, found none");
+  }
+  return text.str();
+}
+
 }  // namespace
 
 RunnableKind kind_of(const WeightProvider& provider) {
   if (provider.is_whisper()) return RunnableKind::kWhisper;
   if (provider.is_text_encoder()) return RunnableKind::kTextEncoder;
+  if (provider.is_language_model()) return RunnableKind::kLanguageModel;
   const bool is_silero = provider.find("stft_conv.weight") != nullptr &&
                          provider.find("lstm_cell.weight_ih") != nullptr;
   return is_silero ? RunnableKind::kVoiceActivity : RunnableKind::kNone;
@@ -71,24 +90,47 @@ ObservedModel::ObservedModel(const std::filesystem::path& model, const std::stri
   const Compute wanted = parse_compute(compute);
   switch (kind) {
     case RunnableKind::kWhisper:
-      whisper_ = std::make_unique<WhisperModel>(model, std::move(owned_), wanted);
+      // A profile and a table are of one sequence, a plan of all that `transcribe` makes room for.
+      whisper_ = std::make_unique<WhisperModel>(
+          model, std::move(owned_), wanted, 1,
+          mode == ObservedDevice::Mode::kPlan ? DecodingSettings().best_of : 1);
       break;
     case RunnableKind::kTextEncoder:
       embedder_ = std::make_unique<Embedder>(model, std::move(owned_), wanted);
+      break;
+    case RunnableKind::kLanguageModel:
+      load_language_model(wanted);
       break;
     case RunnableKind::kVoiceActivity:
       vad_ = std::make_unique<SileroVad>(*owned_, model);
       break;
     case RunnableKind::kNone:
-      throw Error(ErrorKind::kModel, model.string() +
-                                         ": expected a model that the engine runs (Whisper, an "
-                                         "encoder of text, Silero VAD), found another");
+      throw Error(ErrorKind::kModel,
+                  model.string() +
+                      ": expected a model that the engine runs (Whisper, an "
+                      "encoder of text, a language model, Silero VAD), found another");
   }
 }
 
 ObservedModel::~ObservedModel() = default;
 
+void ObservedModel::load_language_model(Compute wanted) {
+  const auto provider = open_weights(path_);
+  check_language_model(*provider);
+  try {
+    tokenizer_ = open_text_tokenizer(*provider);
+  } catch (const Error&) {  // nothing but a prompt needs one
+  }
+  compute_ = device_->resolve(wanted, WeightUse::kAnyRows);
+  GeneratorOptions options;
+  options.n_ctx = std::min(kContext, provider->language_model().n_positions);
+  options.has_filters = options.has_penalties = false;
+  generator_ = std::make_unique<Generator>(*device_, *provider, compute_, options);
+  generator_->prepare();
+}
+
 Compute ObservedModel::compute() const {
+  if (generator_) return compute_;
   if (whisper_) return whisper_->compute();
   return embedder_ ? embedder_->compute() : Compute::kF32;
 }
@@ -97,12 +139,25 @@ double ObservedModel::n_positions() const {
   if (whisper_) return static_cast<double>(whisper_->decoder().n_text_ctx()) / 4;
   size_t n_tokens = 0;
   for (const auto& text : texts_) n_tokens += text.size();
+  // A prompt's end and what follows it sees the prompt and, on average, half of the answer.
+  if (generator_) return static_cast<double>(n_tokens + n_generated_ / 2);
   return texts_.empty() ? 0.0 : static_cast<double>(n_tokens) / static_cast<double>(texts_.size());
 }
 
 void ObservedModel::read_input(const std::string& name) {
+  if (generator_) {
+    if (name.empty()) {
+      texts_ = random_texts(1, generator_->n_vocab(), generator_->n_ctx() / 2);
+    } else {
+      if (!tokenizer_) {
+        throw Error(ErrorKind::kModel, path_.string() + ": expected a tokenizer, found none");
+      }
+      texts_ = {tokenizer_->encode(read_prompt(name), true, false)};
+    }
+    return;
+  }
   if (embedder_) {
-    texts_ = name.empty() ? random_texts(embedder_->n_vocab(), embedder_->max_tokens())
+    texts_ = name.empty() ? random_texts(kTexts, embedder_->n_vocab(), embedder_->max_tokens())
                           : read_texts(name, path_, embedder_->max_tokens());
     return;
   }
@@ -121,8 +176,19 @@ void ObservedModel::read_input(const std::string& name) {
   samples_ = name.empty() ? noise() : read_recording(name);
 }
 
+// Greedy, with no token that ends it; the prompt is computed anew each time.
+void ObservedModel::generate() {
+  generator_->forget(0);
+  generator_->start(0, texts_.front(), kAnswerTokens, {});
+  while (generator_->advance(kAnswerTokens)) {
+  }
+  n_generated_ = static_cast<uint32_t>(generator_->chosen(0).size());
+}
+
 void ObservedModel::run() {
-  if (whisper_) {
+  if (generator_) {
+    generate();
+  } else if (whisper_) {
     audio_s_ = Transcriber(*whisper_).transcribe(*mel_, {}, [](const Segment&) {}, {}).duration_s;
   } else if (embedder_) {
     const std::vector<std::span<const int32_t>> texts(texts_.begin(), texts_.end());
@@ -136,6 +202,9 @@ void ObservedModel::run() {
 }
 
 std::string ObservedModel::work() const {
+  if (generator_) {
+    return grouped(n_generated_) + " tokens after " + grouped(texts_.front().size());
+  }
   if (embedder_) {
     size_t n_tokens = 0;
     for (const auto& text : texts_) n_tokens += text.size();
@@ -173,7 +242,9 @@ std::string pass_name(const DispatchTable& table) {
   if (has(Kernel::kPool)) return "encode " + std::to_string(rows()) + " tokens";
   if (has(Kernel::kLstm)) return "voice activity";
   if (has(Kernel::kEmbed)) {
-    return has(Kernel::kTokenChoose) ? "step" : "prompt of " + std::to_string(rows());
+    return has(Kernel::kTokenChoose) || has(Kernel::kDrawToken)
+               ? "step"
+               : "prompt of " + std::to_string(rows());
   }
   if (has(Kernel::kTokenChoose)) return "first token";
   return has(Kernel::kRangeProbabilities) ? "language" : "encode";

@@ -11,13 +11,15 @@
 #include "audio/mel.h"
 #include "decoder/whisper_model.h"
 #include "embedder/embedder.h"
+#include "llm/generator.h"
 #include "llm/inspect/observed_device.h"
+#include "llm/tokenizer/text_tokenizer.h"
 #include "vad/silero_vad.h"
 
 namespace vesper {
 
 // What the engine does with a model.
-enum class RunnableKind { kNone, kWhisper, kTextEncoder, kVoiceActivity };
+enum class RunnableKind { kNone, kWhisper, kTextEncoder, kLanguageModel, kVoiceActivity };
 RunnableKind kind_of(const WeightProvider& provider);
 
 class ObservedModel {
@@ -32,14 +34,16 @@ class ObservedModel {
   Compute compute() const;
   WhisperModel& whisper() { return *whisper_; }  // if it is of that kind
 
-  // What run() is to work on: a recording or, for an encoder of text, a file of lines. Noise, if
-  // there is no name. Throws Error(kInput).
+  // What run() is to work on: a recording, or a text: for an encoder its lines, for a language
+  // model a prompt. Noise, if there is no name. Throws Error(kInput).
   void read_input(const std::string& name);
   void run();
-  // That run() did: "30.0 s of sound", "32 texts of 4,096 tokens".
+  // That run() did: "30.0 s of sound", "32 texts of 4,096 tokens", "64 tokens after 128".
   std::string work() const;
   // What is recorded when it is first wanted, with as little work as there can be.
   void record_all();
+  // Positions of a language model's context; 0 for other models.
+  uint32_t n_ctx() const { return generator_ ? generator_->n_ctx() : 0; }
   // How far attention looks where its command does not say, on average.
   double n_positions() const;
 
@@ -50,12 +54,19 @@ class ObservedModel {
   std::unique_ptr<WhisperModel> whisper_;
   std::unique_ptr<Embedder> embedder_;
   std::unique_ptr<SileroVad> vad_;
+  std::unique_ptr<Generator> generator_;
+  std::unique_ptr<TextTokenizer> tokenizer_;  // of a language model, if it has one
+
+  void load_language_model(Compute wanted);
+  void generate();
 
   std::filesystem::path path_;
+  Compute compute_ = Compute::kF32;  // of a language model
+  uint32_t n_generated_ = 0;
   std::optional<MelSpectrogram> mel_;
   std::vector<float> samples_;  // 16 kHz mono
   double audio_s_ = 0;
-  std::vector<std::vector<int32_t>> texts_;  // token ids
+  std::vector<std::vector<int32_t>> texts_;  // token ids; of a prompt the only one
 };
 
 // What a recording of a model does, told by its kernels: "encode", "step", ...

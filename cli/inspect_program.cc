@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "llm/tokenizer/text_tokenizer.h"
 #include "llm/tokenizer/tokenizer.h"
 #include "llm/tokenizer/whisper_tokens.h"
+#include "llm/weights/language_model_files.h"
 #include "llm/weights/text_encoder_model.h"
 #ifdef VESPER_HAS_VULKAN
 #include "llm/vulkan/vulkan_device.h"
@@ -96,10 +98,19 @@ class Run {
   ModelDescription described(size_t place) const { return describe_model(path_of(place)); }
 
   int summary() {
-    const ModelDescription model = described(0);
+    // Vulkan drivers take longer to load than a model's header to read.
+    std::future<std::vector<PresentDevice>> devices =
+        std::async(std::launch::async, [this] { return present_devices(); });
+    ModelDescription model = described(0);
+    if (!model.provider && model.problems.empty() && model.unknown.empty()) {
+      try {
+        model.provider = open_weights(model.path);
+      } catch (const Error&) {  // then it is no model of the engine's, which why_not says
+      }
+    }
     Summary summary{model, why_not(model), kv_bytes_per_1000(model), {}};
     if (!model.tensors.empty()) {
-      for (const PresentDevice& device : present_devices()) {
+      for (const PresentDevice& device : devices.get()) {
         summary.memory.push_back(memory_on(device, summary));
       }
     }
@@ -181,8 +192,15 @@ class Run {
         return "no: the engine does not know family " + model.family;
       }
     }
-    // Of a model that the engine knows, what it needs was looked for when it was opened.
-    if (runs_as(model) != RunnableKind::kNone) return "yes";
+    if (runs_as(model) == RunnableKind::kLanguageModel) {
+      try {
+        check_language_model(*model.provider);
+      } catch (const Error& error) {
+        return std::string("no: ") + error.what();
+      }
+    } else if (runs_as(model) != RunnableKind::kNone) {
+      return "yes";  // what it needs was looked for when it was opened
+    }
     for (const DescribedTensor& tensor : model.tensors) {
       if (tensor.has_reader) continue;
       return "no: tensor " + tensor.view.name + " is in format " + tensor.format +
@@ -198,7 +216,7 @@ class Run {
         model.count("n_kv_heads") != 0 ? model.count("n_kv_heads") : model.count("n_heads");
     // An encoder keeps nothing from token to token.
     if (runs_as(model) == RunnableKind::kTextEncoder) return 0;
-    if (model.family == "bert" || model.family == "nomic-bert") return 0;
+    if (model.family.ends_with("bert")) return 0;
     uint64_t bytes = kKeyAndValue * kF16 * kTokens;
     for (const uint64_t factor : {n_layers, n_heads, model.count("head_dim")}) {
       if (__builtin_mul_overflow(bytes, factor, &bytes)) return 0;

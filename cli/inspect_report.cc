@@ -71,7 +71,8 @@ std::string memory_text(const MemoryNeed& need) {
     if (bytes != 0) parts += (parts.empty() ? "" : ", ") + std::string(name) + bytes_text(bytes);
   };
   add("weights ", need.weights);
-  add("KV cache ", need.kv_cache);
+  const std::string of = need.n_ctx == 0 ? "" : "of " + grouped(need.n_ctx) + " tokens ";
+  add(("KV cache " + of).c_str(), need.kv_cache);
   add("scratch ", need.scratch);
   add("program ", need.program);
   add("loading ", need.loading);
@@ -177,6 +178,7 @@ ReportJson summary_json(const Summary& summary) {
                               {"compute", need.compute},
                               {"weights", need.weights},
                               {"kv_cache", need.kv_cache},
+                              {"n_ctx", need.n_ctx},
                               {"scratch", need.scratch},
                               {"program", need.program},
                               {"loading", need.loading},

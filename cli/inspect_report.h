@@ -23,6 +23,7 @@ struct MemoryNeed {
   // from are there at once.
   uint64_t program = 0, loading = 0;
   uint64_t available = 0;
+  uint32_t n_ctx = 0;  // positions that a language model's cache is planned for
   // Not planned, but added up from the files: what the engine needs to hold them at the very least.
   bool at_least = false;
   std::string problem;  // why this device cannot run it; empty if it can

@@ -48,20 +48,26 @@ std::string operand_text(const ObservedDevice& device, const Command& command, u
 
 MemoryNeed plan_memory(const std::filesystem::path& model, const std::string& device,
                        const std::string& compute) {
-  const ObservedModel observed(model, device, compute, Mode::kPlan);
+  ObservedModel observed(model, device, compute, Mode::kPlan);
+  // Whatever it is to work on takes memory too: of Whisper a window of sound with its spectrogram.
+  observed.read_input("");
   MemoryNeed need;
   need.device = device == "auto" ? observed.device().info().kind : device;
   need.compute = compute_name(observed.compute());
   need.weights = observed.device().weight_bytes();
   need.available = observed.device().info().memory_bytes;
+  need.n_ctx = observed.n_ctx();
   if (observed.device().info().kind == "cpu") {
-    // This program is now what `transcribe` will be, but for the weights: libraries, vocabulary.
+    // This program is now what the one that runs it will be, but for the weights: libraries,
+    // vocabulary, input.
     need.program = peak_memory_bytes();
     const uint64_t running = observed.device().weight_bytes() + observed.device().other_bytes();
     need.loading = std::max(observed.device().peak_loading_bytes(), running) - running;
   }
   for (const ObservedDevice::Buffer& buffer : observed.device().buffers()) {
     if (buffer.is_weight) continue;
+    // What only a measurement of perplexity writes takes no memory of the CPU's before.
+    if (need.device == "cpu" && buffer.label == "logits of a pass") continue;
     const bool is_cache =
         buffer.label.starts_with("keys of ") || buffer.label.starts_with("values of ");
     (is_cache ? need.kv_cache : need.scratch) += buffer.bytes;

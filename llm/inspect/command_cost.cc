@@ -88,6 +88,14 @@ CommandCost command_cost(const Command& command, double weight_bytes, double n_p
       const auto& p = command.params_as<TokenParams>();
       return {0, static_cast<double>(p.n_sequences) * p.n_chunks * sizeof(TokenPartial)};
     }
+    case Kernel::kDrawPartials: {
+      const auto& p = command.params_as<DrawParams>();
+      return {0, static_cast<double>(p.n_sequences) * p.n_vocab * sizeof(float)};
+    }
+    case Kernel::kDrawToken: {
+      const auto& p = command.params_as<DrawParams>();
+      return {0, static_cast<double>(p.n_sequences) * p.n_chunks * sizeof(DrawPartial)};
+    }
     case Kernel::kBeamChoose: {
       const auto& p = command.params_as<BeamParams>();
       const double lists = 2.0 * (p.beam_size + 1) * sizeof(TokenCandidate);
@@ -166,6 +174,12 @@ std::string command_text(const Command& command) {
     case Kernel::kTokenPartials:
     case Kernel::kTokenChoose: {
       const auto& p = command.params_as<TokenParams>();
+      return text(p.n_sequences) + " sequences, " + text(p.n_vocab) + " tokens in " +
+             text(p.n_chunks) + " chunks";
+    }
+    case Kernel::kDrawPartials:
+    case Kernel::kDrawToken: {
+      const auto& p = command.params_as<DrawParams>();
       return text(p.n_sequences) + " sequences, " + text(p.n_vocab) + " tokens in " +
              text(p.n_chunks) + " chunks";
     }

@@ -6,6 +6,7 @@
 
 #include "cli/inspect_model.h"
 #include "cli/inspect_profile.h"
+#include "decoder/decoding_settings.h"
 #include "decoder/whisper_model.h"
 #include "tests/llm/tiny_whisper_files.h"
 
@@ -33,7 +34,8 @@ TEST_F(InspectRun, PlansTheMemoryThatBuildingTheModelTakes) {
   for (const char* compute : {"f32", "int8"}) {
     auto device = std::make_unique<ObservedDevice>(open_device("cpu"), Mode::kRun);
     const ObservedDevice& observed = *device;
-    const WhisperModel model(folder_, std::move(device), parse_compute(compute));
+    const WhisperModel model(folder_, std::move(device), parse_compute(compute), 1,
+                             DecodingSettings().best_of);
     const MemoryNeed need = plan_memory(folder_, "cpu", compute);
     EXPECT_EQ(need.weights, observed.weight_bytes()) << compute;
     EXPECT_EQ(need.kv_cache + need.scratch, observed.other_bytes()) << compute;
