@@ -44,7 +44,11 @@ const uint kChunks = kDepth / 8;  // of 8 halves, 16 bytes, in a row of a block
 const uint kPitch = kChunks + 1;
 const uint kStep = kThreads / kChunks;  // rows that the workgroup loads at once
 const uint kInLoads = kTileRows / kStep;
-const uint kWeightLoads = kTileOuts / kStep;
+const uint kWeightLoads = kInBlocks ? 1 : kTileOuts / kStep;
+// Quantized weights are loaded by blocks of 32 columns instead.
+const uint kBlocks = kDepth / 32;  // in a row of the tile
+const uint kBlockStep = kThreads / kBlocks;
+const uint kBlockLoads = kInBlocks ? kTileOuts / kBlockStep : 1;
 const uint kDown = kSubgroupRows / kSide;
 const uint kAcross = kSubgroupOuts / kSide;
 const uint kSubgroupsAcross = kTileOuts / kSubgroupOuts;
@@ -66,26 +70,35 @@ uvec4 load_halves(Address address, uint i, uint format) {
   return pack_halves(Vec4Buffer(address).v[i / 4], Vec4Buffer(address).v[i / 4 + 1]);
 }
 
-// The same of output o's weights from column k on; int8 and codes stay as they are in the first two
-// words (their scale and minimum in the others) until they are needed, since converting them at once
-// would wait for the load.
+// The same of output o's weights from column k on; int8 stays as it is in the first two words until
+// it is needed, since converting it at once would wait for the load.
 uvec4 load_weight_bits(uint o, uint k, uint columns) {
-  if (kInBlocks) {
-    return uvec4(load_codes(weight, o, p.n_in, k),
-                 floatBitsToUint(load_group_scale(scale, o, p.n_in, k)));
-  }
   uint i = o * columns + k;
   if (kWeightFormat == kDTypeI8) return uvec4(UVec2Buffer(weight).v[i / 8], 0, 0);
   return load_halves(weight, i, kWeightFormat);
 }
 uvec4 weight_halves(uvec4 bits) {
-  if (kInBlocks) {
-    vec2 group = uintBitsToFloat(bits.zw);
-    return pack_halves(code_values(bits.x) * group.x + group.y,
-                       code_values(bits.y) * group.x + group.y);
-  }
   if (kWeightFormat != kDTypeI8) return bits;
   return pack_halves(unpack_bytes(bits.x), unpack_bytes(bits.y));
+}
+
+// Columns 8 i to 8 i + 7 of a block of quantized weights.
+uvec4 block_halves(CodeBlock block, uint i) {
+  uvec2 codes = block_codes(block, i);
+  vec2 group = block.groups[i / 2];
+  vec4 low = code_values(codes.x) * group.x, high = code_values(codes.y) * group.x;
+  if (kScaleKinds == 2) {
+    low += group.y;
+    high += group.y;
+  }
+  return pack_halves(low, high);
+}
+
+// The block of 32 columns that a thread loads for row `row` of the tile. Behind the last column it is
+// the last one: it meets zeros.
+CodeBlock load_tile_block(uint row, uint k) {
+  uint o = min(gl_WorkGroupID.x * kTileOuts + row, p.n_out - 1);
+  return load_block(weight, scale, o, p.n_in, min(k, p.n_in - 32));
 }
 
 // Outputs o .. o + n of a row that starts at `start`; n is 4.
@@ -164,13 +177,30 @@ void main() {
   [[unroll]] for (uint i = 0; i < kInLoads; ++i) {
     in_next[i] = in_exists[i] && chunk * 8 < p.n_in ? load_halves(in_, in_start[i], kInDtype) : uvec4(0);
   }
-  [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
-    weight_next[i] = chunk * 8 < columns ? load_weight_bits(weight_out[i], chunk * 8, columns) : uvec4(0);
+  CodeBlock block_next[kBlockLoads];
+  uint block_row = thread / kBlocks, block = thread % kBlocks;
+  if (kInBlocks) {
+    [[unroll]] for (uint i = 0; i < kBlockLoads; ++i) {
+      block_next[i] = load_tile_block(block_row + i * kBlockStep, block * 32);
+    }
+  } else {
+    [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
+      weight_next[i] =
+          chunk * 8 < columns ? load_weight_bits(weight_out[i], chunk * 8, columns) : uvec4(0);
+    }
   }
   for (uint k0 = 0; k0 < columns; k0 += kDepth) {
     [[unroll]] for (uint i = 0; i < kInLoads; ++i) in_tile[(load_row + i * kStep) * kPitch + chunk] = in_next[i];
-    [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
-      weight_tile[(load_row + i * kStep) * kPitch + chunk] = weight_halves(weight_next[i]);
+    if (kInBlocks) {
+      [[unroll]] for (uint i = 0; i < kBlockLoads; ++i) {
+        [[unroll]] for (uint c = 0; c < 4; ++c) {
+          weight_tile[(block_row + i * kBlockStep) * kPitch + block * 4 + c] = block_halves(block_next[i], c);
+        }
+      }
+    } else {
+      [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
+        weight_tile[(load_row + i * kStep) * kPitch + chunk] = weight_halves(weight_next[i]);
+      }
     }
     barrier();
     uint next = k0 + kDepth;
@@ -180,10 +210,16 @@ void main() {
         in_next[i] =
             in_exists[i] && in_column ? load_halves(in_, in_start[i] + next, kInDtype) : uvec4(0);
       }
-      bool weight_column = next + chunk * 8 < columns;
-      [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
-        weight_next[i] =
-            weight_column ? load_weight_bits(weight_out[i], next + chunk * 8, columns) : uvec4(0);
+      if (kInBlocks) {
+        [[unroll]] for (uint i = 0; i < kBlockLoads; ++i) {
+          block_next[i] = load_tile_block(block_row + i * kBlockStep, next + block * 32);
+        }
+      } else {
+        bool weight_column = next + chunk * 8 < columns;
+        [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
+          weight_next[i] =
+              weight_column ? load_weight_bits(weight_out[i], next + chunk * 8, columns) : uvec4(0);
+        }
       }
     }
     [[unroll]] for (uint k = 0; k < kDepth / kInner; ++k) {

@@ -1,8 +1,8 @@
 // matmul for 1 to 8 rows: every weight is read once, 16 bytes a load, and meets all rows.
 //
 // A workgroup is kOutGroups * kSplit subgroups. Each subgroup sums kOuts outputs over its part of
-// the columns; the kSplit parts of an output are added in shared memory. Grid: blocks of
-// kOutGroups * kOuts outputs.
+// the columns; the kSplit parts of an output are added in shared memory. Of quantized weights and one
+// row, a lane takes 32 columns at a time. Grid: blocks of kOutGroups * kOuts outputs.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -30,6 +30,17 @@ layout(push_constant) uniform Push {
   uint n_out, n_in, in_row_stride, out_row_stride;
 };
 
+// Eight columns lie in one group: the sum of a few rows is scaled, instead of each weight.
+const bool kScalesSums = kInBlocks && kRows <= 4;
+
+// One row meets quantized weights by blocks of 32 columns, so that their loads are wide. A lane's part
+// of the row passes through shared memory, four floats further apart than it is long, so that lanes
+// read from different banks.
+const bool kByBlocks = kInBlocks && kRows == 1;
+const uint kLanes = gl_WorkGroupSize.x / (kOutGroups * kSplit);
+const uint kLanePitch = 9;  // of vec4
+shared vec4 staged[kByBlocks ? gl_WorkGroupSize.x * kLanePitch : 1];
+
 shared float parts[kOutGroups * kSplit * kOuts * kRows];
 
 vec4 load_in4(uint r, uint k) {
@@ -42,24 +53,64 @@ vec4 load_in4(uint r, uint k) {
   return x;
 }
 
+float sums[kOuts * kRows];
+
+void sum_blocks(uint first, uint part) {
+  uint lane = gl_SubgroupInvocationID, own = gl_SubgroupID * kLanes * kLanePitch;
+  for (uint start = part * kLanes * 32; start < n_in; start += kSplit * kLanes * 32) {
+    // Behind the last column the row is zero.
+    uint k = min(start + lane * 32, n_in - 32);
+    CodeBlock blocks[kOuts];
+    [[unroll]] for (uint o = 0; o < kOuts; ++o) {
+      blocks[o] = load_block(weight, scale, min(first + o, n_out - 1), n_in, k);
+    }
+    [[unroll]] for (uint j = 0; j < 8; ++j) {
+      uint i = lane + j * kLanes;
+      staged[own + i / 8 * kLanePitch + i % 8] = load_in4(0, start + i * 4);
+    }
+    subgroupMemoryBarrierShared();
+    subgroupBarrier();
+    [[unroll]] for (uint h = 0; h < 2; ++h) {
+      vec4 x[4];
+      [[unroll]] for (uint j = 0; j < 4; ++j) x[j] = staged[own + lane * kLanePitch + h * 4 + j];
+      vec4 all = x[0] + x[1] + x[2] + x[3];
+      float x_sum = all.x + all.y + all.z + all.w;
+      [[unroll]] for (uint o = 0; o < kOuts; ++o) {
+        uvec2 low = block_codes(blocks[o], 2 * h), high = block_codes(blocks[o], 2 * h + 1);
+        float sum = dot(x[0], code_values(low.x)) + dot(x[1], code_values(low.y)) +
+                    dot(x[2], code_values(high.x)) + dot(x[3], code_values(high.y));
+        sum *= blocks[o].groups[h].x;
+        if (kScaleKinds == 2u) sum += x_sum * blocks[o].groups[h].y;
+        sums[o] += sum;
+      }
+    }
+    subgroupBarrier();  // the row has been read
+  }
+}
+
 void main() {
   uint out_group = gl_SubgroupID / kSplit;
   uint part = gl_SubgroupID % kSplit;
   uint first = (gl_WorkGroupID.x * kOutGroups + out_group) * kOuts;
   uint columns = padded_columns(n_in);
 
-  float sums[kOuts * kRows];
   [[unroll]] for (uint i = 0; i < kOuts * kRows; ++i) sums[i] = 0.0;
-  for (uint k = (part * gl_SubgroupSize + gl_SubgroupInvocationID) * 8; k < columns;
+  if (kByBlocks) sum_blocks(first, part);
+  for (uint k = (part * gl_SubgroupSize + gl_SubgroupInvocationID) * 8; !kByBlocks && k < columns;
        k += kSplit * gl_SubgroupSize * 8) {
     vec4 w0[kOuts], w1[kOuts];
+    vec2 groups[kOuts];  // of quantized weights
     [[unroll]] for (uint o = 0; o < kOuts; ++o) {
       uint row = min(first + o, n_out - 1), i = row * columns + k;
       if (kInBlocks) {
         uvec2 codes = load_codes(weight, row, n_in, k);
-        vec2 group = load_group_scale(scale, row, n_in, k);
-        w0[o] = code_values(codes.x) * group.x + group.y;
-        w1[o] = code_values(codes.y) * group.x + group.y;
+        groups[o] = load_group_scale(scale, row, n_in, k);
+        w0[o] = code_values(codes.x);
+        w1[o] = code_values(codes.y);
+        if (!kScalesSums) {
+          w0[o] = w0[o] * groups[o].x + groups[o].y;
+          w1[o] = w1[o] * groups[o].x + groups[o].y;
+        }
       } else if (kWeightFormat == kDTypeF16) {
         uvec4 bits = UVec4Buffer(weight).v[i / 8];
         w0[o] = unpack_half4(bits.xy);
@@ -76,8 +127,15 @@ void main() {
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       vec4 x0 = load_in4(r, k);
       vec4 x1 = load_in4(r, k + 4);
+      vec4 both = x0 + x1;
+      float x_sum = both.x + both.y + both.z + both.w;
       [[unroll]] for (uint o = 0; o < kOuts; ++o) {
-        sums[o * kRows + r] += dot(x0, w0[o]) + dot(x1, w1[o]);
+        float sum = dot(x0, w0[o]) + dot(x1, w1[o]);
+        if (kScalesSums) {
+          sum *= groups[o].x;
+          if (kScaleKinds == 2u) sum += x_sum * groups[o].y;
+        }
+        sums[o * kRows + r] += sum;
       }
     }
   }
