@@ -52,7 +52,7 @@ double product_seconds(Device& device, uint32_t n_rows, uint32_t n_out, uint32_t
   std::vector<float> values;
   const Weight weight = upload_ones(device, values, n_out, n_in, use, compute);
   *stored = std::max<uint64_t>(weight.data.bytes, 1);
-  const DType dtype = device.activation_dtype(compute, use);
+  const DType dtype = device.activation_dtype(compute, use, n_rows);
   const uint64_t element = dtype_descriptor(dtype).block_bytes;
   MatmulParams params{};
   params.n_rows = params.rows_per_batch = n_rows;

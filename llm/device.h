@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,8 +89,9 @@ class Device {
   // for a model whose matrices are used so: resolves kAuto to the fastest that keeps accuracy.
   // Throws Error(kUsage) if the device cannot.
   virtual Compute resolve(Compute wanted, WeightUse use) const = 0;
-  // What norm, attention and matmul should write as the input of a product: by `use` and choice.
-  virtual DType activation_dtype(Compute resolved, WeightUse use) const = 0;
+  // What norm, attention and matmul should write as the input of a product: by `use`, choice and
+  // the rows of a pass.
+  virtual DType activation_dtype(Compute resolved, WeightUse use, uint32_t n_rows) const = 0;
 
   // A buffer of zeros, for the device's life. Throws Error(kDevice) saying how much was wanted and
   // how much there is.
@@ -105,6 +107,12 @@ class Device {
   // Prepares a table for replay. Throws Error(kInternal) naming the label of a command that the
   // device cannot run.
   virtual RecordingId record(const DispatchTable& table) = 0;
+  // The same for several, in less time where kernels have to be compiled.
+  virtual std::vector<RecordingId> record_all(std::span<const DispatchTable> tables) {
+    std::vector<RecordingId> ids;
+    for (const DispatchTable& table : tables) ids.push_back(record(table));
+    return ids;
+  }
   // Of each command.
   virtual std::vector<CommandForm> forms(RecordingId recording) const = 0;
   // Replays a recording `times` times. If `stop` is given (u32), replays after it became non-zero

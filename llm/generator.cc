@@ -110,15 +110,16 @@ Generator::Generator(Device& device, const WeightProvider& provider, Compute com
 }
 
 void Generator::record_passes() {
+  std::vector<DispatchTable> tables;
   for (const uint32_t rows : kPassRows) {
     if (rows * sizeof(Row) > pass_rows_.bytes) break;
-    DispatchTable table;
-    model_.emit_rows(table, rows, pass_rows_);
-    passes_.emplace_back(rows, device_.record(table));
+    model_.emit_rows(tables.emplace_back(), rows, pass_rows_, true);
   }
-  DispatchTable logits;
-  model_.emit_logits(logits, n_logit_rows_, logit_index_, pass_logits_);
-  logits_recording_ = device_.record(logits);
+  const size_t n_passes = tables.size();
+  model_.emit_logits(tables.emplace_back(), n_logit_rows_, logit_index_, pass_logits_);
+  const std::vector<RecordingId> recordings = device_.record_all(tables);
+  for (size_t i = 0; i < n_passes; ++i) passes_.emplace_back(kPassRows[i], recordings[i]);
+  logits_recording_ = recordings.back();
 }
 
 DrawParams Generator::draw_params() const {

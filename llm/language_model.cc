@@ -142,12 +142,14 @@ uint32_t LanguageModel::longest_window() const {
   return longest;
 }
 
-void LanguageModel::emit_rows(DispatchTable& table, uint32_t n_rows, const Operand& rows) const {
+void LanguageModel::emit_rows(DispatchTable& table, uint32_t n_rows, const Operand& rows,
+                              bool is_prompt) const {
   const EmbedParams embed{n_rows, stack_.shape().d_model, embedding_.format, embedding_scale_};
   emit::embed(table, "decoder.embed", embed, x_, rows, embedding_.data, {}, embedding_.scale);
   TransformerStack::CausalContext context;
   context.rows = rows;
   context.self = &cache_;
+  context.is_prompt = is_prompt;
   stack_.emit_causal(table, n_rows, x_, context);
 }
 

@@ -29,8 +29,10 @@ class LanguageModel {
                 const Options& options);
 
   // Appends the pass of `n_rows` rows, struct Row [n_rows], through all layers; what the output
-  // is computed from stays in the model.
-  void emit_rows(DispatchTable& table, uint32_t n_rows, const Operand& rows) const;
+  // is computed from stays in the model. `is_prompt`: the rows are successive positions of one
+  // sequence; those without a sequence come last.
+  void emit_rows(DispatchTable& table, uint32_t n_rows, const Operand& rows,
+                 bool is_prompt = false) const;
   // Appends the logits of rows of the latest pass: f32 [n_rows, n_vocab] in `out`, of the rows that
   // `index` names (u32 [n_rows]), or of the first ones.
   void emit_logits(DispatchTable& table, uint32_t n_rows, const Operand& index,

@@ -1,5 +1,6 @@
 #include "llm/transformer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -108,7 +109,8 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
     : arch_(arch),
       shape_(shape),
       norm_epsilon_(shape.norm_epsilon > 0 ? shape.norm_epsilon : arch.norm_epsilon),
-      activation_(device.activation_dtype(compute, use)) {
+      activation_(device.activation_dtype(compute, use, 1)),
+      prompt_activation_(device.activation_dtype(compute, use, max_rows)) {
   const WeightUploader upload(device, provider, compute, shape.norm_gain_offset);
   const uint32_t d = shape.d_model, q = shape.q_width(), kv = shape.kv_width();
   const std::string stack(arch.prefix);
@@ -155,8 +157,10 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
     rope_angles_.push_back(upload.store(rope_angles(rope, shape.n_positions), "rotary angles"));
   }
   if (arch.norm_placement == NormPlacement::kBefore) final_norm_ = upload.norm(stack + ".norm", d);
+  const uint64_t number_bytes =
+      std::max(dtype_bytes(activation_, 1), dtype_bytes(prompt_activation_, 1));
   const auto scratch = [&](uint64_t width, const char* label) {
-    return device.allocate(dtype_bytes(activation_, max_rows * width), stack + " " + label);
+    return device.allocate(number_bytes * max_rows * width, stack + " " + label);
   };
   if (arch.norm_placement == NormPlacement::kBefore) normed_ = scratch(d, "normed rows");
   qkv_ = scratch(q + 2 * kv, "queries, keys, values");
@@ -198,13 +202,13 @@ void TransformerStack::emit_norm(DispatchTable& table, std::string label,
 TransformerStack::BlockInput TransformerStack::emit_norm_before(DispatchTable& table,
                                                                 std::string label,
                                                                 const NormWeights& weights,
-                                                                uint32_t n_rows,
+                                                                uint32_t n_rows, DType dtype,
                                                                 const Operand& x) const {
   if (arch_.norm_placement != NormPlacement::kBefore || !weights.gain.present()) {
     return {x, DType::kF32};
   }
-  emit_norm(table, std::move(label), weights, n_rows, normed_, activation_, x);
-  return {normed_, activation_};
+  emit_norm(table, std::move(label), weights, n_rows, normed_, dtype, x);
+  return {normed_, dtype};
 }
 
 void TransformerStack::emit_norm_after(DispatchTable& table, std::string label,
@@ -215,32 +219,34 @@ void TransformerStack::emit_norm_after(DispatchTable& table, std::string label,
 }
 
 void TransformerStack::emit_ffn(DispatchTable& table, const std::string& label,
-                                const LayerWeights& layer, uint32_t n_rows,
+                                const LayerWeights& layer, uint32_t n_rows, DType dtype,
                                 const Operand& x) const {
-  const BlockInput in = emit_norm_before(table, label + "ffn_norm", layer.ffn_norm, n_rows, x);
+  const BlockInput in =
+      emit_norm_before(table, label + "ffn_norm", layer.ffn_norm, n_rows, dtype, x);
   if (layer.ffn_up.weight.n_out == shape_.d_ffn) {
-    emit_linear(table, label + "ffn.up", layer.ffn_up, n_rows, hidden_, activation_, in.rows,
-                in.dtype, {}, kMatmulGelu);
+    emit_linear(table, label + "ffn.up", layer.ffn_up, n_rows, hidden_, dtype, in.rows, in.dtype,
+                {}, kMatmulGelu);
   } else {
-    emit_linear(table, label + "ffn.gate_up", layer.ffn_up, n_rows, gate_up_, activation_, in.rows,
+    emit_linear(table, label + "ffn.gate_up", layer.ffn_up, n_rows, gate_up_, dtype, in.rows,
                 in.dtype);
-    const GatedActivationParams gate{n_rows, shape_.d_ffn, gate_kind(arch_.activation),
-                                     code(activation_), code(activation_)};
+    const GatedActivationParams gate{n_rows, shape_.d_ffn, gate_kind(arch_.activation), code(dtype),
+                                     code(dtype)};
     emit::gated_activation(table, label + "ffn.activation", gate, hidden_, gate_up_);
   }
-  emit_block_end(table, label + "ffn.down", layer.ffn_down, layer.ffn_post_norm, n_rows, hidden_,
-                 x);
+  emit_block_end(table, label + "ffn.down", layer.ffn_down, layer.ffn_post_norm, n_rows, dtype,
+                 hidden_, x);
   emit_norm_after(table, label + "ffn_norm", layer.ffn_norm, n_rows, x);
 }
 
 void TransformerStack::emit_block_end(DispatchTable& table, const std::string& label,
                                       const LinearWeights& linear, const NormWeights& post_norm,
-                                      uint32_t n_rows, const Operand& in, const Operand& x) const {
+                                      uint32_t n_rows, DType dtype, const Operand& in,
+                                      const Operand& x) const {
   if (!post_norm.gain.present()) {
-    emit_linear(table, label, linear, n_rows, x, DType::kF32, in, activation_, x);
+    emit_linear(table, label, linear, n_rows, x, DType::kF32, in, dtype, x);
     return;
   }
-  emit_linear(table, label, linear, n_rows, block_out_, DType::kF32, in, activation_);
+  emit_linear(table, label, linear, n_rows, block_out_, DType::kF32, in, dtype);
   const NormParams norm{n_rows, shape_.d_model, norm_epsilon_, kernel_norm(arch_.norm),
                         code(DType::kF32)};
   emit::norm(table, label + ".norm", norm, x, block_out_, post_norm.gain, post_norm.bias, {}, x);
@@ -259,7 +265,8 @@ float TransformerStack::attention_scale() const {
 }
 
 void TransformerStack::emit_rope(DispatchTable& table, const std::string& label, uint32_t layer,
-                                 uint32_t n_rows, const Operand& rows, const KvCache* cache) const {
+                                 uint32_t n_rows, DType dtype, const Operand& rows,
+                                 const KvCache* cache) const {
   const LayerWeights& weights = layers_[layer];
   const std::optional<uint32_t> rope = layer_shape(layer).rope;
   RopeParams params{};
@@ -271,7 +278,7 @@ void TransformerStack::emit_rope(DispatchTable& table, const std::string& label,
   params.n_pairs = rope ? shape_.ropes[*rope].n_pairs : 0;
   params.interleaved = shape_.interleaved_rope;
   params.norm_epsilon = norm_epsilon_;
-  params.dtype = code(activation_);
+  params.dtype = code(dtype);
   if (cache) {
     params.kv_dtype = code(cache->shape().dtype);
     params.page_rows = cache->shape().page_rows;
@@ -317,19 +324,20 @@ void TransformerStack::emit_bidirectional_layers(DispatchTable& table,
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerWeights& layer = layers_[i];
     const std::string label = std::string(arch_.prefix) + "." + std::to_string(i) + ".";
-    const BlockInput in = emit_norm_before(table, label + "attn_norm", layer.attn_norm, n_rows, x);
+    const BlockInput in =
+        emit_norm_before(table, label + "attn_norm", layer.attn_norm, n_rows, activation_, x);
     emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, activation_, in.rows,
                 in.dtype);
     const uint32_t l = static_cast<uint32_t>(i), window = layer_shape(l).window;
-    if (prepares_heads()) emit_rope(table, label, l, n_rows, rows, nullptr);
+    if (prepares_heads()) emit_rope(table, label, l, n_rows, activation_, rows, nullptr);
     attention.window = window > 0 ? window - 1 : 0;
     emit::attention(table, label + "attn", attention, attended_, qkv_,
                     qkv_.from(dtype_bytes(activation_, q)),
                     qkv_.from(dtype_bytes(activation_, q + kv)), starts);
     emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm, n_rows,
-                   attended_, x);
+                   activation_, attended_, x);
     emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);
-    emit_ffn(table, label, layer, n_rows, x);
+    emit_ffn(table, label, layer, n_rows, activation_, x);
   }
 }
 
@@ -337,6 +345,7 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
                                    const CausalContext& context) const {
   const uint32_t q = shape_.q_width(), kv = shape_.kv_width(), width = q + 2 * kv;
   const KvCache& self = *context.self;
+  const DType dtype = context.is_prompt ? prompt_activation_ : activation_;
   WriteKvParams write{};
   write.n_rows = n_rows;
   write.n_kv_heads = shape_.n_kv_heads;
@@ -344,7 +353,7 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
   write.in_row_stride = width;
   write.page_rows = self.shape().page_rows;
   write.pages_per_sequence = self.pages_per_sequence();
-  write.in_dtype = code(activation_);
+  write.in_dtype = code(dtype);
   write.kv_dtype = code(self.shape().dtype);
 
   PagedAttentionParams attention{};
@@ -358,27 +367,27 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
   attention.pages_per_sequence = self.pages_per_sequence();
   attention.scale = attention_scale();
   attention.soft_cap = shape_.attention_soft_cap;
-  attention.q_dtype = attention.out_dtype = code(activation_);
+  attention.q_dtype = attention.out_dtype = code(dtype);
   attention.kv_dtype = code(self.shape().dtype);
+  attention.one_sequence = context.is_prompt;
 
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerWeights& layer = layers_[i];
     const uint32_t l = static_cast<uint32_t>(i);
     const std::string label = std::string(arch_.prefix) + "." + std::to_string(i) + ".";
-    BlockInput in = emit_norm_before(table, label + "attn_norm", layer.attn_norm, n_rows, x);
-    emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, activation_, in.rows,
-                in.dtype);
+    BlockInput in = emit_norm_before(table, label + "attn_norm", layer.attn_norm, n_rows, dtype, x);
+    emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, dtype, in.rows, in.dtype);
     if (prepares_heads()) {
-      emit_rope(table, label, l, n_rows, context.rows, &self);
+      emit_rope(table, label, l, n_rows, dtype, context.rows, &self);
     } else {
       emit::write_kv(table, label + "attn.write_kv", write, self.keys(l), self.values(l),
-                     qkv_.from(dtype_bytes(activation_, q)),
-                     qkv_.from(dtype_bytes(activation_, q + kv)), context.rows, self.page_table(l));
+                     qkv_.from(dtype_bytes(dtype, q)), qkv_.from(dtype_bytes(dtype, q + kv)),
+                     context.rows, self.page_table(l));
     }
     attention.window = layer_shape(l).window;
     emit::paged_attention(table, label + "attn", attention, attended_, qkv_, self.keys(l),
                           self.values(l), context.rows, self.page_table(l));
-    emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm, n_rows,
+    emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm, n_rows, dtype,
                    attended_, x);
     emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);
     if (arch_.cross_attention) {
@@ -390,17 +399,16 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
       cross.kv_length = source.shape().n_positions;
       cross.window = 0;
       cross.kv_dtype = code(source.shape().dtype);
-      in = emit_norm_before(table, label + "cross_norm", layer.cross_norm, n_rows, x);
-      emit_linear(table, label + "cross.q", layer.cross_q, n_rows, qkv_, activation_, in.rows,
-                  in.dtype);
+      in = emit_norm_before(table, label + "cross_norm", layer.cross_norm, n_rows, dtype, x);
+      emit_linear(table, label + "cross.q", layer.cross_q, n_rows, qkv_, dtype, in.rows, in.dtype);
       if (context.weights) emit_cross_weights(table, label, l, cross, context);
       emit::paged_attention(table, label + "cross", cross, attended_, qkv_, source.keys(l),
                             source.values(l), context.rows, context.cross_pages);
       emit_linear(table, label + "cross.out", layer.cross_out, n_rows, x, DType::kF32, attended_,
-                  activation_, x);
+                  dtype, x);
       emit_norm_after(table, label + "cross_norm", layer.cross_norm, n_rows, x);
     }
-    emit_ffn(table, label, layer, n_rows, x);
+    emit_ffn(table, label, layer, n_rows, dtype, x);
   }
 }
 

@@ -95,6 +95,8 @@ class TransformerStack {
     const KvCache* cross = nullptr;
     Operand cross_pages;                    // i32 [n_sequences of `self`]
     const CrossWeights* weights = nullptr;  // null: they are not wanted
+    // The rows are successive positions of one sequence; those without a sequence come last.
+    bool is_prompt = false;
   };
 
   // Appends all layers for `n_rows` rows of x, f32 [n_rows, d_model].
@@ -123,7 +125,7 @@ class TransformerStack {
                      const std::array<Operand, 2>& scratch) const;
 
   const StackShape& shape() const { return shape_; }
-  // The format in which the stack wants the inputs of its products.
+  // The format in which the stack wants the inputs of its products, but for prompts.
   DType activation_dtype() const { return activation_; }
 
  private:
@@ -133,19 +135,19 @@ class TransformerStack {
     DType dtype;
   };
   BlockInput emit_norm_before(DispatchTable& table, std::string label, const NormWeights& weights,
-                              uint32_t n_rows, const Operand& x) const;
+                              uint32_t n_rows, DType dtype, const Operand& x) const;
   // Ends a block whose sum with the residual is in x.
   void emit_norm_after(DispatchTable& table, std::string label, const NormWeights& weights,
                        uint32_t n_rows, const Operand& x) const;
   void emit_ffn(DispatchTable& table, const std::string& label, const LayerWeights& layer,
-                uint32_t n_rows, const Operand& x) const;
-  // Adds the last product of a block, of `in` in the stack's format, to x.
+                uint32_t n_rows, DType dtype, const Operand& x) const;
+  // Adds the last product of a block, of `in` in `dtype`, to x.
   void emit_block_end(DispatchTable& table, const std::string& label, const LinearWeights& linear,
-                      const NormWeights& post_norm, uint32_t n_rows, const Operand& in,
+                      const NormWeights& post_norm, uint32_t n_rows, DType dtype, const Operand& in,
                       const Operand& x) const;
   // Norms and turns the heads in qkv_; with a cache, keys and values go there.
   void emit_rope(DispatchTable& table, const std::string& label, uint32_t layer, uint32_t n_rows,
-                 const Operand& rows, const KvCache* cache) const;
+                 DType dtype, const Operand& rows, const KvCache* cache) const;
   bool prepares_heads() const { return !rope_angles_.empty() || has_head_norms_; }
   LayerShape layer_shape(uint32_t layer) const;
   float attention_scale() const;
@@ -159,7 +161,7 @@ class TransformerStack {
   const ArchDescriptor& arch_;
   StackShape shape_;
   float norm_epsilon_;
-  DType activation_;
+  DType activation_, prompt_activation_;  // of prompts of many rows
   std::vector<LayerWeights> layers_;
   NormWeights final_norm_;            // where norms stand before blocks
   std::vector<Operand> rope_angles_;  // f32 [n_positions, n_pairs, 2], for each of shape.ropes

@@ -176,6 +176,8 @@ struct PagedAttentionParams {
   uint q_dtype, kv_dtype, out_dtype;
   uint window;     // 0: all positions
   float soft_cap;  // not 0: a score s becomes soft_cap * tanh(s / soft_cap)
+  // 1: the rows are successive positions of one sequence; those without a sequence come last.
+  uint one_sequence;
 };
 
 // attention_weights: where some heads look: out[i, r, t] = softmax over t of scale * q . k, of head

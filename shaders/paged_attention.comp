@@ -1,7 +1,10 @@
 // paged_attention: one workgroup a row and head. Positions are taken kChunk at a time: their scores
 // go to shared memory, are turned to weights (online softmax), and the values are summed by groups
 // of kLanes threads, eight dimensions a thread, each group over its own positions.
-// Grid: (heads, rows). kLanes = head_dim / 8.
+//
+// Up to kSplits workgroups share the positions of a row and head, kSplitPositions each at least; the
+// one that ends last adds what all have left in `partials`, in their order.
+// Grid: (heads, rows, kSplits). kLanes = head_dim / 8.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -19,11 +22,22 @@ layout(constant_id = 6) const uint kKeyLanes = 1;  // threads that share one sco
 layout(constant_id = 7) const uint kChunk = 1536;
 layout(constant_id = 8) const uint kOnePage = 0;  // a sequence has one page: the table is read once
 layout(constant_id = 9) const uint kAhead = 1;    // positions whose loads are under way at once
+layout(constant_id = 10) const uint kSplits = 1;
+layout(constant_id = 11) const uint kPageRows = 32;
+
+// What other workgroups of the dispatch write, too.
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Partials { float v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
 
 layout(push_constant) uniform Push {
   Address out_, q, k_pages, v_pages, rows, page_table;
   PagedAttentionParams p;
+  Partials partials;  // [n_rows, n_heads, kSplits, kHeadDim + 2]: the sum, the greatest score, the total
+  Counters counters;  // [n_rows, n_heads], zeros but while this runs
 };
+
+const uint kSplitPositions = 128;
+const uint kPartial = kHeadDim + 2;
 
 const uint kLanes = kHeadDim / 8;
 const uint kGroups = kThreads / kLanes;  // of the sum over values
@@ -31,15 +45,16 @@ const uint kKeyGroups = kThreads / kKeyLanes;
 const uint kKeyPart = kHeadDim / kKeyLanes;  // dimensions a thread has of a score
 shared float scores[kChunk];
 shared float group_sums[kGroups * kHeadDim];
+shared uint n_before;  // workgroups of this row and head that ended before
 
 // Where position t of the sequence lies, in elements; both k and v.
 uint position_start(uint table_start, uint only_page, uint head, uint t) {
   uint page = only_page, row = t;
   if (kOnePage == 0) {
-    page = uint(I32Buffer(page_table).v[table_start + t / p.page_rows]);
-    row = t % p.page_rows;
+    page = uint(I32Buffer(page_table).v[table_start + t / kPageRows]);
+    row = t % kPageRows;
   }
-  return ((page * p.n_kv_heads + head) * p.page_rows + row) * kHeadDim;
+  return ((page * p.n_kv_heads + head) * kPageRows + row) * kHeadDim;
 }
 
 // Eight elements from i, a multiple of 8.
@@ -70,6 +85,15 @@ void main() {
   uint only_page = kOnePage != 0 ? uint(I32Buffer(page_table).v[table_start]) : 0;
   uint length = p.kv_length == 0 ? uint(row.position) + 1 : p.kv_length;
   uint begin = p.window != 0 && p.window < length ? length - p.window : 0;
+  uint n_parts = 1;
+  if (kSplits > 1) {
+    uint n = length - begin;
+    n_parts = clamp(n / kSplitPositions, 1, kSplits);
+    uint part = gl_WorkGroupID.z, in_part = (n + n_parts - 1) / n_parts;
+    if (part >= n_parts) return;
+    begin += part * in_part;
+    length = min(length, begin + in_part);
+  }
 
   vec4 query[kKeyPart / 4];
   uint key_lane = thread % kKeyLanes;
@@ -158,9 +182,42 @@ void main() {
     }
   }
   barrier();
+  uint at = r * p.n_heads + head;
   for (uint d = thread; d < kHeadDim; d += kThreads) {
     float sum = 0.0;
     for (uint g = 0; g < n_sums; ++g) sum += group_sums[g * kHeadDim + d];
+    if (n_parts == 1) {
+      store_float(out_, r * p.out_row_stride + head * kHeadDim + d, kOutDtype, sum / total);
+    } else {
+      partials.v[(at * kSplits + gl_WorkGroupID.z) * kPartial + d] = sum;
+    }
+  }
+  if (n_parts == 1) return;
+  if (thread == 0) {
+    uint end = (at * kSplits + gl_WorkGroupID.z + 1) * kPartial;
+    partials.v[end - 2] = greatest;
+    partials.v[end - 1] = total;
+  }
+  memoryBarrierBuffer();
+  barrier();
+  if (thread == 0) n_before = atomicAdd(counters.v[at], 1u);
+  barrier();
+  if (n_before + 1 != n_parts) return;
+  memoryBarrierBuffer();
+  if (thread == 0) counters.v[at] = 0;
+  float of_all = kMinusInfinity;
+  for (uint i = 0; i < n_parts; ++i) {
+    of_all = max(of_all, partials.v[(at * kSplits + i + 1) * kPartial - 2]);
+  }
+  for (uint d = thread; d < kHeadDim; d += kThreads) {
+    float sum = 0.0;
+    total = 0.0;
+    for (uint i = 0; i < n_parts; ++i) {
+      uint part = (at * kSplits + i) * kPartial;
+      float weight = exp(partials.v[part + kHeadDim] - of_all);
+      sum += weight * partials.v[part + d];
+      total += weight * partials.v[part + kHeadDim + 1];
+    }
     store_float(out_, r * p.out_row_stride + head * kHeadDim + d, kOutDtype, sum / total);
   }
 }

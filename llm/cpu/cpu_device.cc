@@ -132,7 +132,7 @@ class CpuDevice final : public Device {
     }
   }
 
-  DType activation_dtype(Compute resolved, WeightUse use) const override {
+  DType activation_dtype(Compute resolved, WeightUse use, uint32_t) const override {
     return use == WeightUse::kManyRows && resolved == Compute::kBF16 ? DType::kBF16 : DType::kF32;
   }
 

@@ -86,6 +86,16 @@ RecordingId ObservedDevice::record(const DispatchTable& table) {
   return id;
 }
 
+std::vector<RecordingId> ObservedDevice::record_all(std::span<const DispatchTable> tables) {
+  if (mode_ == Mode::kPlan) return Device::record_all(tables);
+  const std::vector<RecordingId> ids = device_->record_all(tables);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (recordings_.size() <= ids[i]) recordings_.resize(ids[i] + 1);
+    recordings_[ids[i]] = tables[i];
+  }
+  return ids;
+}
+
 std::vector<CommandForm> ObservedDevice::forms(RecordingId id) const {
   return mode_ == Mode::kPlan ? std::vector<CommandForm>() : device_->forms(id);
 }

@@ -42,8 +42,8 @@ class ObservedDevice final : public Device {
   Compute resolve(Compute wanted, WeightUse use) const override {
     return device_->resolve(wanted, use);
   }
-  DType activation_dtype(Compute resolved, WeightUse use) const override {
-    return device_->activation_dtype(resolved, use);
+  DType activation_dtype(Compute resolved, WeightUse use, uint32_t n_rows) const override {
+    return device_->activation_dtype(resolved, use, n_rows);
   }
   uint64_t stored_bytes(const MatrixSource& source, WeightUse use,
                         Compute resolved) const override {
@@ -54,6 +54,7 @@ class ObservedDevice final : public Device {
   void write(const Operand& to, const void* from) override;
   void read(const Operand& from, void* to) override;
   RecordingId record(const DispatchTable& table) override;
+  std::vector<RecordingId> record_all(std::span<const DispatchTable> tables) override;
   std::vector<CommandForm> forms(RecordingId recording) const override;
   void run(RecordingId recording, uint32_t times, const Operand& stop) override;
   void set_clock(Clock clock) override { device_->set_clock(clock); }

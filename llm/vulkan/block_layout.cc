@@ -8,16 +8,22 @@ namespace {
 uint32_t n_kinds(const BlockFormat& format) { return format.has_minimum ? 2 : 1; }
 uint32_t scale_bytes(const BlockFormat& format) { return format.scale == ScaleKind::kF32 ? 4 : 2; }
 
-// Writes `width` bits of every code, from bit `low` on, to a plane; answers where it ends.
-std::byte* write_plane(const QuantizedRow& row, uint32_t width, uint32_t low, std::byte* to) {
-  const uint32_t quads_a_word = 8 / width;
-  for (size_t i = 0; i < row.codes.size(); ++i) {
-    const size_t quad = i / 4;
-    const uint32_t part = row.codes[i] >> low & ((1u << width) - 1);
-    to[quad / quads_a_word * 4 + i % 4] |=
-        static_cast<std::byte>(part << (quad % quads_a_word * width));
+// Writes kWidth bits of every code, from bit `low` on, to a plane; answers where it ends.
+template <uint32_t kWidth>
+std::byte* write_plane(const QuantizedRow& row, uint32_t low, std::byte* to) {
+  constexpr uint32_t kQuads = 8 / kWidth, kMask = ((1u << kWidth) - 1) * 0x01010101u;
+  const size_t n_words = row.codes.size() * kWidth / 32;
+  const uint8_t* codes = row.codes.data();
+  for (size_t i = 0; i < n_words; ++i, codes += 4 * kQuads) {
+    uint32_t word = 0;
+    for (uint32_t q = 0; q < kQuads; ++q) {
+      uint32_t quad;
+      std::memcpy(&quad, codes + 4 * q, sizeof quad);
+      word |= (quad >> low & kMask) << (q * kWidth);
+    }
+    std::memcpy(to + 4 * i, &word, sizeof word);
   }
-  return to + row.codes.size() * width / 8;
+  return to + 4 * n_words;
 }
 
 }  // namespace
@@ -26,6 +32,8 @@ uint32_t name_blocks(const BlockFormat& format) {
   return kWeightBlocks | format.bits << 9 | static_cast<uint32_t>(format.scale) << 13 |
          format.group / 16 << 15 | (n_kinds(format) - 1) << 19 | format.zero << 20;
 }
+
+bool names_minimums(uint32_t weight_format) { return (weight_format >> 19 & 1) != 0; }
 
 uint64_t code_row_bytes(const BlockFormat& format, uint32_t n_in) {
   return (uint64_t{n_in} / 8 * format.bits + 15) / 16 * 16;
@@ -45,23 +53,22 @@ void write_block_row(const BlockFormat& format, const QuantizedRow& row, std::by
     std::memcpy(codes, row.codes.data(), row.codes.size());
   } else {
     uint32_t low = 0;
-    for (const uint32_t width : {4u, 2u, 1u}) {
-      if ((format.bits & width) == 0) continue;
-      codes = write_plane(row, width, low, codes);
-      low += width;
-    }
+    if (format.bits & 4) codes = write_plane<4>(row, low, codes), low += 4;
+    if (format.bits & 2) codes = write_plane<2>(row, low, codes), low += 2;
+    if (format.bits & 1) write_plane<1>(row, low, codes);
   }
-  const auto put = [&](const void* value, size_t bytes) {
-    std::memcpy(scales, value, bytes);
-    scales += bytes;
+  const bool is_wide = format.scale == ScaleKind::kF32;
+  const auto put = [&](uint32_t value) {
+    std::memcpy(scales, &value, is_wide ? 4 : 2);  // the low half of 16-bit ones
+    scales += is_wide ? 4 : 2;
   };
   for (size_t i = 0; i < row.scales.size(); ++i) {
-    put(&row.scales[i], scale_bytes(format));
-    if (format.has_minimum) put(&row.minimums[i], scale_bytes(format));
+    put(row.scales[i]);
+    if (format.has_minimum) put(row.minimums[i]);
   }
   for (size_t i = 0; i < row.part_scales.size(); ++i) {
-    put(&row.part_scales[i], 1);
-    if (format.has_minimum) put(&row.part_minimums[i], 1);
+    *scales++ = static_cast<std::byte>(row.part_scales[i]);
+    if (format.has_minimum) *scales++ = static_cast<std::byte>(row.part_minimums[i]);
   }
 }
 

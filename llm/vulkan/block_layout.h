@@ -13,6 +13,7 @@ namespace vesper {
 inline constexpr uint32_t kWeightKindMask = 31, kWeightBlocks = 31;
 // The format's name there: kWeightBlocks and the fields that quantized.glsl takes apart.
 uint32_t name_blocks(const BlockFormat& format);
+bool names_minimums(uint32_t weight_format);
 
 // Bytes of a row of codes, and of its scales.
 uint64_t code_row_bytes(const BlockFormat& format, uint32_t n_in);

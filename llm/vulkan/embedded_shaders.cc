@@ -5,11 +5,11 @@ namespace vesper {
 namespace {
 
 #include "activation.spv.h"
+#include "adjust_logits.spv.h"
 #include "attention.spv.h"
 #include "attention_weights.spv.h"
 #include "beam_choose.spv.h"
 #include "copy_pages.spv.h"
-#include "adjust_logits.spv.h"
 #include "draw_partials.spv.h"
 #include "draw_token.spv.h"
 #include "embed.spv.h"
@@ -31,6 +31,7 @@ namespace {
 #ifdef VESPER_COOPERATIVE_MATRIX
 #include "attention_cooperative.spv.h"
 #include "matmul_cooperative.spv.h"
+#include "paged_attention_cooperative.spv.h"
 #endif
 
 }  // namespace

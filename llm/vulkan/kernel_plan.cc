@@ -236,14 +236,22 @@ class Planner {
     const uint32_t subgroup = capabilities_.subgroup_size;
     const uint32_t columns = blocks(p.n_in, 32) * 32;
     // On a GPU as many subgroups on one output as each still has two loads to do; few outputs a
-    // subgroup, so that there are enough subgroups to keep the memory busy.
-    uint32_t split = 1, out_groups = 1, outs = 4;
+    // subgroup, so that there are enough subgroups to keep the memory busy. Of quantized weights
+    // and one row a lane loads 32 columns at once. VESPER_VECTOR_SHAPE=outs,split replaces the
+    // choice, for measurements.
+    uint32_t split = 1, out_groups = 1, outs = 8;
     if (capabilities_.is_hardware_gpu) {
       outs = p.n_out >= 16384 ? 4 : 2;
-      while (split < 4 && columns >= split * 2 * subgroup * 8 * 2) split *= 2;
+      if (in_blocks(p.weight_format) && p.n_rows == 1) {
+        if (p.n_out < 16384 && columns >= 2048) split = 2;
+        if (names_minimums(p.weight_format)) outs = 2;
+      } else {
+        while (split < 4 && columns >= split * 2 * subgroup * 8 * 2) split *= 2;
+      }
+      if (const char* text = std::getenv("VESPER_VECTOR_SHAPE")) {
+        std::sscanf(text, "%u,%u", &outs, &split);
+      }
       out_groups = 4 / split;
-    } else {
-      outs = 8;
     }
     if (p.n_rows > 4) outs = std::min(outs, 2u);
     const uint32_t aligned = rows_aligned(p, 4);
@@ -296,11 +304,13 @@ class Planner {
     require(p.n_kv_heads != 0 && p.n_heads % p.n_kv_heads == 0,
             "heads in equal groups on the heads of keys");
     require((address(2) | address(3)) % 16 == 0, "pages at multiples of 16 bytes");
+    if (paged_attention_cooperative(p)) return;
     const uint32_t lanes = p.head_dim / 8;
     // Lanes that share a score must be a power of two within a subgroup.
     const bool shared_scores = capabilities_.is_hardware_gpu && std::has_single_bit(lanes) &&
                                lanes <= capabilities_.subgroup_size;
     const uint32_t longest = p.kv_length != 0 ? p.kv_length : p.pages_per_sequence * p.page_rows;
+    const uint32_t n_splits = splits(p, longest);
     uint32_t n_threads = threads();
     if (capabilities_.is_hardware_gpu && p.kv_length > 1024 && p.n_rows <= 8) n_threads = 1024;
     n_threads = std::min(n_threads, capabilities_.max_workgroup_threads);
@@ -311,10 +321,50 @@ class Planner {
     shader(Shader::kPagedAttention,
            {n_threads, n_threads, p.head_dim, p.q_dtype, p.kv_dtype, p.out_dtype,
             shared_scores ? lanes : 1, chunk, p.pages_per_sequence == 1,
-            capabilities_.is_hardware_gpu ? 4u : 1u});
+            capabilities_.is_hardware_gpu ? 4u : 1u, n_splits, p.page_rows});
     push_addresses(6);
     push(&p, sizeof p);
-    plan_.groups = {p.n_heads, p.n_rows, 1};
+    plan_.groups = {p.n_heads, p.n_rows, n_splits};
+    if (n_splits == 1) return;
+    const uint64_t to_be_placed[2] = {};
+    push(to_be_placed, sizeof to_be_placed);
+    plan_.n_counters = p.n_rows * p.n_heads;
+    plan_.scratch_bytes = sizeof(float) * uint64_t{plan_.n_counters} * n_splits * (p.head_dim + 2);
+  }
+
+  // Workgroups that share a row and head of paged_attention: where rows and heads alone are too few
+  // for the device and there may be many positions. An H200, 32 heads of 64 at position 4096: 63 us
+  // with one, 16 with 8, 21 with 16. VESPER_ATTENTION_SPLITS replaces the choice, for measurements.
+  uint32_t splits(const PagedAttentionParams& p, uint32_t longest) const {
+    if (p.kv_length != 0) return 1;
+    if (const char* text = std::getenv("VESPER_ATTENTION_SPLITS")) {
+      return std::clamp<uint32_t>(std::strtoul(text, nullptr, 10), 1, 32);
+    }
+    const uint32_t processors = capabilities_.n_processors != 0 ? capabilities_.n_processors
+                                : capabilities_.is_hardware_gpu ? 64
+                                                                : 4;
+    return std::clamp(2 * processors / (p.n_rows * p.n_heads), 1u,
+                      std::clamp(longest / 256, 1u, 32u));
+  }
+
+  // Plans the kernel on the matrix units if that can run the command.
+  bool paged_attention_cooperative(const PagedAttentionParams& p) {
+    if (p.one_sequence == 0 || p.n_rows <= kMaxVectorRows || p.kv_length != 0 ||
+        p.q_dtype != kDTypeF16 || p.kv_dtype != kDTypeF16 ||
+        (p.q_row_stride | p.out_row_stride) % 8 != 0 || (address(0) | address(1)) % 16 != 0) {
+      return false;
+    }
+    const std::optional<AttentionTile> tile = attention_tile(p.head_dim);
+    if (!tile) return false;
+    const uint32_t side = capabilities_.matrix_m, subgroup = capabilities_.subgroup_size;
+    shader(Shader::kPagedAttentionCooperative,
+           {tile->subgroups * subgroup, p.head_dim, tile->subgroups, tile->down, side,
+            capabilities_.matrix_k, p.out_dtype, subgroup / side, tile->keys, p.page_rows,
+            p.soft_cap != 0});
+    push_addresses(6);
+    push(&p, sizeof p);
+    plan_.groups = {blocks(p.n_rows, tile->subgroups * tile->down * side), p.n_heads, 1};
+    return true;
   }
 
   void attention_weights(const AttentionWeightsParams& p) {
@@ -353,40 +403,52 @@ class Planner {
     return {blocks(p.rows_per_sequence, rows), p.n_heads, p.n_sequences};
   }
 
-  // Plans the kernel on the matrix units if that can run the command.
+  // The same of attention.
   bool attention_cooperative(const AttentionParams& p) {
-    const uint32_t side = capabilities_.matrix_m, inner = capabilities_.matrix_k;
-    if (!capabilities_.has_cooperative_matrix() || p.in_dtype != kDTypeF16 ||
-        p.head_dim % std::max(side, inner) != 0 || p.head_dim % 8 != 0 ||
-        capabilities_.subgroup_size % side != 0 ||
+    if (p.in_dtype != kDTypeF16 ||
         (p.q_row_stride | p.k_row_stride | p.v_row_stride | p.out_row_stride) % 8 != 0 ||
         (address(0) | address(1) | address(2) | address(3)) % 16 != 0) {
       return false;
+    }
+    const std::optional<AttentionTile> tile = attention_tile(p.head_dim);
+    if (!tile) return false;
+    const uint32_t side = capabilities_.matrix_m, subgroup = capabilities_.subgroup_size;
+    shader(Shader::kAttentionCooperative,
+           {tile->subgroups * subgroup, p.head_dim, tile->subgroups, tile->down, side,
+            capabilities_.matrix_k, p.out_dtype, subgroup / side, tile->keys, present(4),
+            p.causal != 0 || p.window != 0});
+    push_addresses(5);
+    push(&p, sizeof p);
+    plan_.groups = attention_groups(p, tile->subgroups * tile->down * side);
+    return true;
+  }
+
+  // How attention_tile.glsl cuts its work, if it can with heads of that size.
+  std::optional<AttentionTile> attention_tile(uint32_t head_dim) const {
+    const uint32_t side = capabilities_.matrix_m, inner = capabilities_.matrix_k;
+    if (!capabilities_.has_cooperative_matrix() || head_dim % std::max(side, inner) != 0 ||
+        head_dim % 8 != 0 || capabilities_.subgroup_size % side != 0) {
+      return std::nullopt;
     }
     AttentionTile tiles[] = {{4, 2, 64}, {4, 1, 32}};
     if (const char* text = std::getenv("VESPER_ATTENTION_TILE")) {
       std::sscanf(text, "%u,%u,%u", &tiles[0].subgroups, &tiles[0].down, &tiles[0].keys);
     }
-    for (const auto& [subgroups, down, keys] : tiles) {
+    for (const AttentionTile& tile : tiles) {
+      const auto [subgroups, down, keys] = tile;
       const uint32_t rows = subgroups * down * side,
                      n_threads = subgroups * capabilities_.subgroup_size;
-      const uint32_t bytes = 16 * 2 * keys * (p.head_dim / 8 + 1) +
+      const uint32_t bytes = 16 * 2 * keys * (head_dim / 8 + 1) +
                              4 * subgroups * side * (keys + 8) +
                              16 * subgroups * side * (keys / 8 + 1);
       if (bytes > capabilities_.shared_bytes || rows > 2 * keys ||
           n_threads > capabilities_.max_workgroup_threads ||
-          keys * (p.head_dim / 8) % n_threads != 0) {
+          keys * (head_dim / 8) % n_threads != 0) {
         continue;
       }
-      shader(Shader::kAttentionCooperative, {n_threads, p.head_dim, subgroups, down, side, inner,
-                                             p.out_dtype, capabilities_.subgroup_size / side, keys,
-                                             present(4), p.causal != 0 || p.window != 0});
-      push_addresses(5);
-      push(&p, sizeof p);
-      plan_.groups = attention_groups(p, rows);
-      return true;
+      return tile;
     }
-    return false;
+    return std::nullopt;
   }
 
   void pool(const PoolParams& p) {

@@ -20,6 +20,10 @@ struct KernelPlan {
   alignas(8) std::array<std::byte, Pipelines::kPushBytes> push{};
   uint32_t push_bytes = 0;
   std::array<uint32_t, 3> groups{1, 1, 1};
+  // What the dispatch needs beside its operands: their addresses are to be put at the end of what
+  // is pushed. No other dispatch of the stage may have the same.
+  uint64_t scratch_bytes = 0;
+  uint32_t n_counters = 0;  // u32 that are zero before the dispatch, and after it
 };
 
 // Throws Error(kInternal) naming `label` if no kernel can run the command.

@@ -44,9 +44,10 @@ namespace vesper {
   X(kLstm, lstm)                              \
   X(kPool, pool)
 // Those that need a glslang with GL_KHR_cooperative_matrix (13 and later).
-#define VESPER_COOPERATIVE_SHADERS(X)       \
-  X(kMatmulCooperative, matmul_cooperative) \
-  X(kAttentionCooperative, attention_cooperative)
+#define VESPER_COOPERATIVE_SHADERS(X)             \
+  X(kMatmulCooperative, matmul_cooperative)       \
+  X(kAttentionCooperative, attention_cooperative) \
+  X(kPagedAttentionCooperative, paged_attention_cooperative)
 
 enum class Shader : uint32_t {
 #define VESPER_SHADER_ENUM(id, name) id,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
@@ -96,14 +97,15 @@ class VulkanDevice : public Device {
     }
   }
 
-  DType activation_dtype(Compute resolved, WeightUse use) const override {
+  DType activation_dtype(Compute resolved, WeightUse use, uint32_t n_rows) const override {
+    if (resolved == Compute::kF32) return DType::kF32;
+    const bool has_matrices = context_.capabilities().has_cooperative_matrix();
     // A few rows are read from cache: f16 would gain nothing.
-    if (resolved == Compute::kF32 || use != WeightUse::kManyRows) return DType::kF32;
-    // int8 weights meet f16 in the matrix units; without these there is nothing to gain.
-    if (resolved == Compute::kI8 && !context_.capabilities().has_cooperative_matrix()) {
-      return DType::kF32;
+    if (use != WeightUse::kManyRows) {
+      return has_matrices && n_rows > kMaxVectorRows ? DType::kF16 : DType::kF32;
     }
-    return DType::kF16;
+    // int8 weights meet f16 in the matrix units; without these there is nothing to gain.
+    return resolved == Compute::kI8 && !has_matrices ? DType::kF32 : DType::kF16;
   }
 
   Operand allocate(uint64_t bytes, std::string_view label) override {
@@ -144,18 +146,30 @@ class VulkanDevice : public Device {
   void read(const Operand& from, void* to) override { memory_.read(from, to); }
 
   RecordingId record(const DispatchTable& table) override {
-    Recording recording;
-    recording.stages = table.stages();
+    return record_all({&table, 1}).front();
+  }
+
+  std::vector<RecordingId> record_all(std::span<const DispatchTable> tables) override {
+    std::vector<Recording> recordings;
     std::vector<PipelineKey> keys;
-    for (size_t i = 0; i < table.commands().size(); ++i) {
-      recording.kernels.push_back(
-          plan_kernel(table.commands()[i], table.labels()[i], memory_, context_.capabilities()));
-      keys.push_back(recording.kernels.back().pipeline);
+    for (const DispatchTable& table : tables) {
+      Recording& recording = recordings.emplace_back();
+      recording.stages = table.stages();
+      for (size_t i = 0; i < table.commands().size(); ++i) {
+        recording.kernels.push_back(
+            plan_kernel(table.commands()[i], table.labels()[i], memory_, context_.capabilities()));
+        keys.push_back(recording.kernels.back().pipeline);
+      }
+      place_scratch(recording);
     }
     pipelines_.prepare(keys);
-    recording.commands = write_commands(recording, std::nullopt, {});
-    recordings_.push_back(std::move(recording));
-    return static_cast<RecordingId>(recordings_.size() - 1);
+    std::vector<RecordingId> ids;
+    for (Recording& recording : recordings) {
+      recording.commands = write_commands(recording, std::nullopt, {});
+      ids.push_back(static_cast<RecordingId>(recordings_.size()));
+      recordings_.push_back(std::move(recording));
+    }
+    return ids;
   }
 
   void run(RecordingId id, uint32_t times, const Operand& stop) override {
@@ -199,6 +213,34 @@ class VulkanDevice : public Device {
   }
 
  private:
+  // Gives the kernels of each stage memory of their own; other stages and recordings have the same.
+  void place_scratch(Recording& recording) {
+    const auto place = [&](const auto& bytes_of, Operand& buffer, const char* label,
+                           uint32_t from_end) {
+      std::vector<uint64_t> offsets(recording.kernels.size());
+      uint64_t of_stage = 0, most = 0;
+      for (size_t i = 0; i < offsets.size(); ++i) {
+        if (i > 0 && recording.stages[i] != recording.stages[i - 1]) of_stage = 0;
+        offsets[i] = of_stage;
+        constexpr uint64_t kUnit = VulkanMemory::kAlignment;
+        of_stage += (bytes_of(recording.kernels[i]) + kUnit - 1) / kUnit * kUnit;
+        most = std::max(most, of_stage);
+      }
+      if (most > buffer.bytes) buffer = memory_.allocate(most, label);
+      for (size_t i = 0; i < offsets.size(); ++i) {
+        KernelPlan& kernel = recording.kernels[i];
+        const uint64_t bytes = bytes_of(kernel);
+        if (bytes == 0) continue;
+        const uint64_t address = memory_.address(buffer.part(offsets[i], bytes));
+        std::memcpy(kernel.push.data() + kernel.push_bytes - from_end, &address, sizeof address);
+      }
+    };
+    place([](const KernelPlan& kernel) { return kernel.scratch_bytes; }, scratch_, "partial sums",
+          16);
+    place([](const KernelPlan& kernel) { return uint64_t{kernel.n_counters} * sizeof(uint32_t); },
+          counters_, "counters", 8);
+  }
+
   void submit(VkCommandBuffer commands, uint32_t times) {
     const std::array<VkCommandBuffer, kMaxSubmit> buffers = [&] {
       std::array<VkCommandBuffer, kMaxSubmit> same;
@@ -324,6 +366,7 @@ class VulkanDevice : public Device {
   DeviceInfo info_;
   Clock clock_ = Clock::kOff;
   std::vector<Recording> recordings_;
+  Operand scratch_, counters_;  // of what is recorded next; earlier ones stay where they are
 };
 
 }  // namespace

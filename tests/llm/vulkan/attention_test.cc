@@ -10,13 +10,15 @@ namespace {
 // q [head_dim], key(t) and value(t) point to head_dim numbers.
 template <class Key, class Value>
 void plain_attention(const float* q, uint32_t head_dim, uint32_t n, double scale, Key key,
-                     Value value, std::vector<double>& out, std::vector<double>& size) {
+                     Value value, std::vector<double>& out, std::vector<double>& size,
+                     double soft_cap = 0) {
   std::vector<double> scores(n);
   double greatest = -1e300, total = 0;
   for (uint32_t t = 0; t < n; ++t) {
     double score = 0;
     for (uint32_t d = 0; d < head_dim; ++d) score += double{q[d]} * key(t)[d];
     scores[t] = score * scale;
+    if (soft_cap > 0) scores[t] = soft_cap * std::tanh(scores[t] / soft_cap);
     greatest = std::max(greatest, scores[t]);
   }
   for (double& score : scores) total += score = std::exp(score - greatest);
@@ -260,6 +262,96 @@ INSTANTIATE_TEST_SUITE_P(
                     PagedCase{4, 1, 40, 32, 77, DType::kF32, DType::kF32, 0},
                     PagedCase{1, 1, 64, 32, 3333, DType::kF32, DType::kF16, 0}),
     [](const auto& shape) { return "Case" + std::to_string(shape.index); });
+
+struct PromptCase {
+  uint32_t n_heads, n_kv_heads, head_dim, first_position, n_rows, n_absent, window;
+  float soft_cap;
+  DType dtype;
+};
+
+class PromptAttention : public VulkanTest, public testing::WithParamInterface<PromptCase> {};
+
+TEST_P(PromptAttention, OfSuccessivePositionsIsOverThoseBeforeEach) {
+  const PromptCase& c = GetParam();
+  constexpr uint32_t kPageRows = 32;
+  const uint32_t n_present = c.n_rows - c.n_absent, n_positions = c.first_position + n_present;
+  const uint32_t q_width = c.n_heads * c.head_dim, kv_width = c.n_kv_heads * c.head_dim;
+  const uint32_t n_pages = (n_positions + kPageRows - 1) / kPageRows;
+  std::vector<int32_t> pages(n_pages);
+  for (uint32_t i = 0; i < n_pages; ++i) pages[i] = static_cast<int32_t>(i);
+  std::shuffle(pages.begin(), pages.end(), engine_);
+  // The sequence is the third; the pages of the others are nowhere.
+  std::vector<int32_t> page_table(2 * n_pages, 1 << 20);
+  page_table.insert(page_table.end(), pages.begin(), pages.end());
+  const auto place = [&](uint32_t t, uint32_t kv_head) {
+    return ((static_cast<size_t>(pages[t / kPageRows]) * c.n_kv_heads + kv_head) * kPageRows +
+            t % kPageRows) *
+           c.head_dim;
+  };
+  std::vector<float> k = random(size_t{n_pages} * kPageRows * kv_width, 2.0f);
+  std::vector<float> v = random(k.size());
+  std::vector<float> q = random(size_t{c.n_rows} * q_width, 2.0f);
+  // Behind the last position there may be anything.
+  for (uint32_t t = n_positions; t < n_pages * kPageRows; ++t) {
+    for (uint32_t h = 0; h < c.n_kv_heads; ++h) {
+      std::fill_n(&k[place(t, h)], c.head_dim, NAN);
+      std::fill_n(&v[place(t, h)], c.head_dim, NAN);
+    }
+  }
+  std::vector<Row> rows(c.n_rows, Row{0, -1, 0, 0});
+  for (uint32_t r = 0; r < n_present; ++r) {
+    rows[r] = {0, 2, static_cast<int>(c.first_position + r), 0};
+  }
+  PagedAttentionParams p{};
+  p.n_rows = c.n_rows;
+  p.n_heads = c.n_heads;
+  p.n_kv_heads = c.n_kv_heads;
+  p.head_dim = c.head_dim;
+  p.q_row_stride = p.out_row_stride = q_width;
+  p.page_rows = kPageRows;
+  p.pages_per_sequence = n_pages;
+  p.scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
+  p.window = c.window;
+  p.soft_cap = c.soft_cap;
+  p.q_dtype = p.kv_dtype = p.out_dtype = static_cast<uint32_t>(c.dtype);
+  p.one_sequence = 1;
+  const Operand out = poisoned(size_t{c.n_rows} * q_width, c.dtype);
+  const Operand q_buffer = store(q, c.dtype), k_buffer = store(k, c.dtype),
+                v_buffer = store(v, c.dtype);
+  DispatchTable table;
+  emit::paged_attention(table, "attend", p, out, q_buffer, k_buffer, v_buffer, store_structs(rows),
+                        store_structs(page_table));
+  run(table);
+  const std::vector<float> found = load(out, c.dtype);
+  const double tolerance = c.dtype == DType::kF16 ? 3e-3 : 1e-5;
+  std::vector<double> wanted, size;
+  for (uint32_t r = 0; r<n_present; r += n_present> 40 ? 7 : 1) {
+    const uint32_t end = c.first_position + r + 1;
+    const uint32_t begin = c.window != 0 && c.window < end ? end - c.window : 0;
+    for (uint32_t h = 0; h < c.n_heads; ++h) {
+      const uint32_t kv = h / (c.n_heads / c.n_kv_heads);
+      plain_attention(
+          &q[size_t{r} * q_width + h * c.head_dim], c.head_dim, end - begin, p.scale,
+          [&](uint32_t t) { return &k[place(begin + t, kv)]; },
+          [&](uint32_t t) { return &v[place(begin + t, kv)]; }, wanted, size, c.soft_cap);
+      for (uint32_t d = 0; d < c.head_dim; ++d) {
+        ASSERT_LE(std::abs(found[size_t{r} * q_width + h * c.head_dim + d] - wanted[d]),
+                  tolerance * size[d] + 1e-7)
+            << "row " << r << ", head " << h << ", dimension " << d;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, PromptAttention,
+                         testing::Values(PromptCase{4, 2, 64, 0, 512, 0, 0, 0, DType::kF16},
+                                         PromptCase{4, 1, 64, 333, 192, 61, 0, 0, DType::kF16},
+                                         PromptCase{2, 2, 128, 40, 128, 127, 0, 0, DType::kF16},
+                                         PromptCase{2, 1, 128, 700, 96, 3, 100, 0, DType::kF16},
+                                         PromptCase{2, 1, 256, 10, 64, 5, 24, 20.0f, DType::kF16},
+                                         PromptCase{2, 1, 40, 10, 64, 5, 0, 0, DType::kF16},
+                                         PromptCase{4, 2, 32, 77, 32, 0, 0, 3.0f, DType::kF32}),
+                         [](const auto& shape) { return "Case" + std::to_string(shape.index); });
 
 struct WeightsCase {
   uint32_t n_heads, n_kv_heads, head_dim, page_rows, kv_length;

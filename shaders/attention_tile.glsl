@@ -1,0 +1,218 @@
+// Flash attention on the matrix units over f16 queries, keys and values, sums in f32: what a
+// workgroup does, wherever its rows lie.
+//
+// A workgroup of kSubgroups subgroups takes kRows rows of one head of one sequence, each subgroup
+// kDown * kSide of them; keys and values pass through shared memory kKeys at a time. Scores go
+// through the subgroup's own piece of shared memory, where each row is exponentiated; the weights
+// come back as a matrix. A row's exponents are relative to a reference that follows its maximum
+// only when that has risen by more than kSlack, so that the sums are rarely rescaled.
+//
+// Included after the constants kHeadDim, kSubgroups, kDown, kSide, kInner, kLanesPerRow, kKeys and
+// kMasked; whoever includes it says where rows, keys and values lie.
+#ifndef VESPER_SHADERS_ATTENTION_TILE_GLSL_
+#define VESPER_SHADERS_ATTENTION_TILE_GLSL_
+
+// Eight numbers of a row's query.
+uvec4 query_chunk(uint head, uint row, uint chunk);
+// Where the key and the value of a position begin, in units of eight numbers.
+uvec2 key_place(uint kv_head, uint key);
+uvec4 load_keys(uint at);
+uvec4 load_values(uint at);
+// A score, times the logarithm of e to base 2.
+float exponent(float dot);
+// The keys that a row sees, from x to y - 1; only asked where kMasked.
+uvec2 visible_keys(uint row);
+// Four numbers of a row's result.
+void store_result(uint head, uint row, uint column, vec4 value);
+
+const float kSlack = 8.0;  // of exponents to base 2: weights stay below 2^8, far within f16
+const uint kRows = kSubgroups * kDown * kSide;
+const uint kThreads = gl_WorkGroupSize.x;
+const uint kChunks = kHeadDim / 8;           // of 16 bytes in a row
+const uint kPitch = kChunks + 1;             // in those
+const uint kScorePitch = kKeys + 8;          // f32
+const uint kWeightPitch = kKeys / 8 + 1;     // 16 bytes
+const uint kKeySteps = kKeys / kSide;
+const uint kDimSteps = kHeadDim / kSide;
+const uint kLaneKeys = kKeys / kLanesPerRow;
+const uint kLoads = kKeys * kChunks / kThreads;  // of keys, and of values, a thread
+
+shared uvec4 kv_tile[2 * kKeys * kPitch];
+shared float scores[kSubgroups * kSide * kScorePitch];
+shared uvec4 weights[kSubgroups * kSide * kWeightPitch];
+
+// Rows first_row .. of the n there are, over keys first_key .. end_key - 1; first_key is a multiple
+// of kKeys, n is above first_row.
+void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uint end_key) {
+  uint thread = gl_LocalInvocationID.x;
+  uint lane = gl_SubgroupInvocationID;
+  for (uint i = thread; i < kRows * kChunks; i += kThreads) {
+    kv_tile[i / kChunks * kPitch + i % kChunks] =
+        query_chunk(head, min(first_row + i / kChunks, n - 1), i % kChunks);
+  }
+  barrier();
+  coopmat<float16_t, gl_ScopeSubgroup, kSide, kInner, gl_MatrixUseA> query[kDown * (kHeadDim / kInner)];
+  [[unroll]] for (uint i = 0; i < kDown; ++i) {
+    [[unroll]] for (uint d = 0; d < kHeadDim / kInner; ++d) {
+      coopMatLoad(query[i * (kHeadDim / kInner) + d], kv_tile,
+                  (gl_SubgroupID * kDown + i) * kSide * kPitch + d * (kInner / 8), kPitch,
+                  gl_CooperativeMatrixLayoutRowMajor);
+    }
+  }
+  coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> sums[kDown * kDimSteps];
+  [[unroll]] for (uint i = 0; i < kDown * kDimSteps; ++i) {
+    sums[i] = coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator>(0.0);
+  }
+  // A lane has, of row lane / kLanesPerRow, every kLanesPerRow-th group of four keys.
+  uint row = lane / kLanesPerRow, part = lane % kLanesPerRow;
+  uint score_start = gl_SubgroupID * kSide * kScorePitch;
+  uint weight_start = gl_SubgroupID * kSide * kWeightPitch;
+  float reference[kDown], total[kDown];
+  [[unroll]] for (uint i = 0; i < kDown; ++i) {
+    // Below every score; a number, because a row may see none of the first keys.
+    reference[i] = -1e30;
+    total[i] = 0.0;
+  }
+
+  // What a thread loads: of row (thread + i * kThreads) / kChunks a chunk. Places are looked up two
+  // tiles ahead, since a lookup may be a load itself.
+  uvec4 next_keys[kLoads], next_values[kLoads];
+  uvec2 next_places[kLoads];
+  [[unroll]] for (uint i = 0; i < kLoads; ++i) {
+    uint key = first_key + (thread + i * kThreads) / kChunks, chunk = (thread + i * kThreads) % kChunks;
+    uvec2 place = key_place(kv_head, min(key, end_key - 1)) + chunk;
+    next_keys[i] = load_keys(place.x);
+    next_values[i] = load_values(place.y);
+    next_places[i] = key_place(kv_head, min(key + kKeys, end_key - 1)) + chunk;
+  }
+  for (uint first = first_key; first < end_key; first += kKeys) {
+    barrier();
+    [[unroll]] for (uint i = 0; i < kLoads; ++i) {
+      uint at = thread + i * kThreads;
+      kv_tile[at / kChunks * kPitch + at % kChunks] = next_keys[i];
+      kv_tile[(kKeys + at / kChunks) * kPitch + at % kChunks] = next_values[i];
+    }
+    barrier();
+    if (first + kKeys < end_key) {
+      [[unroll]] for (uint i = 0; i < kLoads; ++i) {
+        next_keys[i] = load_keys(next_places[i].x);
+        next_values[i] = load_values(next_places[i].y);
+        uint at = thread + i * kThreads;
+        uint key = first + 2 * kKeys + at / kChunks;
+        next_places[i] = key_place(kv_head, min(key, end_key - 1)) + at % kChunks;
+      }
+    }
+    coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> score[kDown * kKeySteps];
+    [[unroll]] for (uint t = 0; t < kKeySteps; ++t) {
+      [[unroll]] for (uint i = 0; i < kDown; ++i) {
+        score[i * kKeySteps + t] =
+            coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator>(0.0);
+      }
+      [[unroll]] for (uint d = 0; d < kHeadDim / kInner; ++d) {
+        coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> key;
+        coopMatLoad(key, kv_tile, t * kSide * kPitch + d * (kInner / 8), kPitch,
+                    gl_CooperativeMatrixLayoutColumnMajor);
+        [[unroll]] for (uint i = 0; i < kDown; ++i) {
+          score[i * kKeySteps + t] =
+              coopMatMulAdd(query[i * (kHeadDim / kInner) + d], key, score[i * kKeySteps + t]);
+        }
+      }
+    }
+    [[unroll]] for (uint i = 0; i < kDown; ++i) {
+      [[unroll]] for (uint t = 0; t < kKeySteps; ++t) {
+        coopMatStore(score[i * kKeySteps + t], scores, score_start + t * kSide, kScorePitch,
+                     gl_CooperativeMatrixLayoutRowMajor);
+      }
+      subgroupMemoryBarrierShared();
+      subgroupBarrier();
+
+      float mine[kLaneKeys];
+      float greatest = kMinusInfinity;
+      uvec2 visible = uvec2(0, end_key);
+      if (kMasked != 0) {
+        uint at = first_row + (gl_SubgroupID * kDown + i) * kSide + row;
+        visible = visible_keys(min(at, n - 1));
+      }
+      [[unroll]] for (uint g = 0; g < kLaneKeys / 4; ++g) {
+        uint column = (g * kLanesPerRow + part) * 4;
+        [[unroll]] for (uint e = 0; e < 4; ++e) {
+          float score = exponent(scores[score_start + row * kScorePitch + column + e]);
+          uint key = first + column + e;
+          mine[g * 4 + e] = key >= visible.x && key < visible.y ? score : kMinusInfinity;
+          greatest = max(greatest, mine[g * 4 + e]);
+        }
+      }
+      for (uint step = kLanesPerRow / 2; step > 0; step /= 2) {
+        greatest = max(greatest, subgroupShuffleXor(greatest, step));
+      }
+      bool risen = greatest > reference[i] + kSlack;
+      float correction = 1.0;
+      if (risen) {
+        correction = exp2(reference[i] - greatest);  // 0 at the first keys
+        reference[i] = greatest;
+        total[i] *= correction;
+      }
+      [[unroll]] for (uint g = 0; g < kLaneKeys / 4; ++g) {
+        vec4 weight;
+        [[unroll]] for (uint e = 0; e < 4; ++e) weight[e] = exp2(mine[g * 4 + e] - reference[i]);
+        total[i] += weight.x + weight.y + weight.z + weight.w;
+        uint group = g * kLanesPerRow + part;
+        uvec2 halves = uvec2(packHalf2x16(weight.xy), packHalf2x16(weight.zw));
+        uint at = weight_start + row * kWeightPitch + group / 2;
+        if (group % 2 == 0) {
+          weights[at].xy = halves;
+        } else {
+          weights[at].zw = halves;
+        }
+      }
+      if (subgroupAny(risen)) {
+        subgroupBarrier();  // every lane has read its scores: their place takes the corrections
+        for (uint c = part; c < kSide; c += kLanesPerRow) {
+          scores[score_start + row * kScorePitch + c] = correction;
+        }
+        subgroupMemoryBarrierShared();
+        subgroupBarrier();
+        coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> corrections;
+        coopMatLoad(corrections, scores, score_start, kScorePitch, gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint d = 0; d < kDimSteps; ++d) sums[i * kDimSteps + d] = sums[i * kDimSteps + d] * corrections;
+      }
+      subgroupMemoryBarrierShared();
+      subgroupBarrier();
+      [[unroll]] for (uint t = 0; t < kKeys / kInner; ++t) {
+        coopmat<float16_t, gl_ScopeSubgroup, kSide, kInner, gl_MatrixUseA> weight;
+        coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> value;
+        coopMatLoad(weight, weights, weight_start + t * (kInner / 8), kWeightPitch,
+                    gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint d = 0; d < kDimSteps; ++d) {
+          coopMatLoad(value, kv_tile, (kKeys + t * kInner) * kPitch + d * (kSide / 8), kPitch,
+                      gl_CooperativeMatrixLayoutRowMajor);
+          sums[i * kDimSteps + d] = coopMatMulAdd(weight, value, sums[i * kDimSteps + d]);
+        }
+      }
+      subgroupBarrier();  // the weights have been read
+    }
+  }
+
+  [[unroll]] for (uint i = 0; i < kDown; ++i) {
+    float sum = total[i];
+    for (uint step = kLanesPerRow / 2; step > 0; step /= 2) sum += subgroupShuffleXor(sum, step);
+    float scale = 1.0 / sum;
+    uint r = first_row + (gl_SubgroupID * kDown + i) * kSide + row;
+    [[unroll]] for (uint d = 0; d < kDimSteps; ++d) {
+      subgroupBarrier();
+      coopMatStore(sums[i * kDimSteps + d], scores, score_start, kScorePitch,
+                   gl_CooperativeMatrixLayoutRowMajor);
+      subgroupMemoryBarrierShared();
+      subgroupBarrier();
+      if (r < n) {
+        for (uint c = part * 4; c < kSide; c += kLanesPerRow * 4) {
+          uint from = score_start + row * kScorePitch + c;
+          vec4 value = vec4(scores[from], scores[from + 1], scores[from + 2], scores[from + 3]) * scale;
+          store_result(head, r, d * kSide + c, value);
+        }
+      }
+    }
+  }
+}
+
+#endif
