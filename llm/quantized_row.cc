@@ -37,6 +37,12 @@ uint32_t affine_bits(DType dtype) {
 
 // Byte j of 16 holds element j (low nibble) and j + 16 (high); bit j of `high` is a fifth bit.
 void read_nibbles(const uint8_t* from, uint32_t high, uint8_t* codes) {
+  // Apart, because compilers make vectors of the plain one.
+  if (high == 0) {
+    for (uint32_t j = 0; j < 16; ++j) codes[j] = from[j] & 15;
+    for (uint32_t j = 0; j < 16; ++j) codes[j + 16] = from[j] >> 4;
+    return;
+  }
   for (uint32_t j = 0; j < 16; ++j) {
     codes[j] = static_cast<uint8_t>((from[j] & 15) | (high >> j & 1) << 4);
     codes[j + 16] = static_cast<uint8_t>(from[j] >> 4 | (high >> (j + 16) & 1) << 4);
@@ -95,8 +101,9 @@ constexpr uint32_t kSignOfF16 = 0x8000;
 void read_k_quant(DType dtype, const uint8_t* b, const KQuantBlock& to) {
   switch (dtype) {
     case DType::kQ2_K:
-      for (uint32_t j = 0; j < 256; ++j) {
-        to.codes[j] = b[16 + 32 * (j / 128) + j % 32] >> (2 * (j % 128 / 32)) & 3;
+      for (uint32_t run = 0; run < 8; ++run) {
+        const uint8_t* low = b + 16 + 32 * (run / 4);
+        for (uint32_t l = 0; l < 32; ++l) to.codes[32 * run + l] = low[l] >> (2 * (run % 4)) & 3;
       }
       for (uint32_t k = 0; k < 16; ++k) {
         to.part_scales[k] = static_cast<int8_t>(b[k] & 15);
@@ -106,9 +113,12 @@ void read_k_quant(DType dtype, const uint8_t* b, const KQuantBlock& to) {
       *to.minimum = u16_at(b + 82) ^ kSignOfF16;
       break;
     case DType::kQ3_K:
-      for (uint32_t j = 0; j < 256; ++j) {
-        const int low = b[32 + 32 * (j / 128) + j % 32] >> (2 * (j % 128 / 32)) & 3;
-        to.codes[j] = static_cast<uint8_t>(low | (b[j % 32] >> (j / 32) & 1) << 2);
+      for (uint32_t run = 0; run < 8; ++run) {
+        const uint8_t *low = b + 32 + 32 * (run / 4), *high = b;
+        for (uint32_t l = 0; l < 32; ++l) {
+          to.codes[32 * run + l] =
+              static_cast<uint8_t>((low[l] >> (2 * (run % 4)) & 3) | (high[l] >> run & 1) << 2);
+        }
       }
       for (uint32_t k = 0; k < 16; ++k) {
         const uint8_t* s = b + 96;
@@ -122,10 +132,14 @@ void read_k_quant(DType dtype, const uint8_t* b, const KQuantBlock& to) {
     case DType::kQ5_K: {
       const bool fifth = dtype == DType::kQ5_K;
       const uint8_t *high = b + 16, *low = b + (fifth ? 48 : 16);
-      for (uint32_t j = 0; j < 256; ++j) {
-        const int nibble = low[32 * (j / 64) + j % 32] >> (4 * (j % 64 / 32)) & 15;
-        const int bit = fifth ? high[j % 32] >> (j / 32) & 1 : 0;
-        to.codes[j] = static_cast<uint8_t>(nibble | bit << 4);
+      for (uint32_t run = 0; run < 8; ++run) {
+        const uint8_t* nibbles = low + 32 * (run / 2);
+        uint8_t* codes = to.codes + 32 * run;
+        for (uint32_t l = 0; l < 32; ++l) codes[l] = nibbles[l] >> (4 * (run % 2)) & 15;
+        if (!fifth) continue;
+        for (uint32_t l = 0; l < 32; ++l) {
+          codes[l] = static_cast<uint8_t>(codes[l] | (high[l] >> run & 1) << 4);
+        }
       }
       for (uint32_t k = 0; k < 8; ++k) {
         read_six_bits(b + 4, k, to.part_scales[k], to.part_minimums[k]);
@@ -135,11 +149,13 @@ void read_k_quant(DType dtype, const uint8_t* b, const KQuantBlock& to) {
       break;
     }
     default:  // q6_k
-      for (uint32_t j = 0; j < 256; ++j) {
-        const uint32_t half = j / 128, run = j % 128 / 32, l = j % 32;
-        const int low = b[64 * half + l + 32 * (run & 1)] >> (4 * (run >> 1)) & 15;
-        const int high = b[128 + 32 * half + l] >> (2 * run) & 3;
-        to.codes[j] = static_cast<uint8_t>(low | high << 4);
+      for (uint32_t run = 0; run < 8; ++run) {
+        const uint32_t half = run / 4, r = run % 4;
+        const uint8_t *low = b + 64 * half + 32 * (r & 1), *high = b + 128 + 32 * half;
+        for (uint32_t l = 0; l < 32; ++l) {
+          to.codes[32 * run + l] =
+              static_cast<uint8_t>((low[l] >> (4 * (r >> 1)) & 15) | (high[l] >> (2 * r) & 3) << 4);
+        }
       }
       std::memcpy(to.part_scales, b + 192, 16);
       *to.scale = u16_at(b + 208);

@@ -19,8 +19,8 @@ constexpr uint64_t kSmallBlockBytes = uint64_t{8} << 20;
 constexpr uint64_t kStagingBytes = uint64_t{16} << 20;
 // Mapped device memory that the host does not cache is read at some 50 MB/s: past this, copy it.
 constexpr uint64_t kUncachedReadBytes = 4096;
-constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
-constexpr uint32_t kMaxThreads = 8;
+constexpr uint64_t kPieceBytes = uint64_t{1} << 17;
+constexpr uint32_t kMaxThreads = 16;
 
 constexpr VkMemoryPropertyFlags kMapped =
     VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;

@@ -1,0 +1,228 @@
+// A language model on a device: seconds to load it, then llama-bench's table, and where a step's
+// and a pass's time goes.
+//
+//   language_bench MODEL [--device vulkan] [--compute auto] [--pp 512,2048] [--tg 128]
+//                  [--depth 0,4096] [--places 1] [--repeats 3] [--profile 0]
+//
+// ppN: a prompt of N tokens up to its first answer token, nothing of it in the cache. tgN: N tokens
+// one after another, the prompt before them being of as many tokens as --depth says. Every test
+// runs for 0.3 s to warm up; the mean of the runs after that counts. --profile 1 clocks each
+// command.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "error/error.h"
+#include "llm/generator.h"
+#include "llm/inspect/command_cost.h"
+#include "llm/inspect/observed_device.h"
+
+namespace vesper {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+double seconds_since(SteadyClock::time_point start) {
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
+std::vector<uint32_t> numbers(const std::string& text) {
+  std::vector<uint32_t> found;
+  std::istringstream in(text);
+  for (std::string number; std::getline(in, number, ',');) {
+    found.push_back(static_cast<uint32_t>(std::stoul(number)));
+  }
+  return found;
+}
+
+std::vector<int32_t> random_ids(uint32_t n, uint32_t n_vocab, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<int32_t> ids(n);
+  for (int32_t& id : ids) id = static_cast<int32_t>(random() % n_vocab);
+  return ids;
+}
+
+// "decoder.*.attn.q" of "decoder.3.attn.q".
+std::string without_layer(const std::string& label) {
+  std::string name;
+  for (size_t i = 0; i < label.size(); ++i) {
+    if (label[i] == '.' && i + 1 < label.size() && std::isdigit(label[i + 1])) {
+      while (i + 1 < label.size() && std::isdigit(label[i + 1])) ++i;
+    } else {
+      name += label[i];
+    }
+  }
+  return name;
+}
+
+// By label, layers together: what the clock found of the runs since it was set.
+void print_profile(ObservedDevice& device, double n_positions) {
+  for (RecordingId id = 0; id < device.recordings().size(); ++id) {
+    const ReplayTimes times = device.replay_times(id);
+    if (times.n_runs == 0) continue;
+    struct Line {
+      std::string name, variant;
+      double us = 0, flop = 0, bytes = 0;
+      int count = 0;
+    };
+    const DispatchTable& table = device.recordings()[id];
+    const std::vector<CommandForm> forms = device.forms(id);
+    std::vector<Line> lines;
+    double sum = 0;
+    const auto runs = static_cast<double>(times.n_runs);
+    for (size_t i = 0; i < times.us.size(); ++i) {
+      const Command& command = table.commands()[i];
+      const std::string name = without_layer(table.labels()[i]);
+      auto line = std::find_if(lines.begin(), lines.end(),
+                               [&](const Line& each) { return each.name == name; });
+      if (line == lines.end()) line = lines.insert(line, Line{name, forms[i].variant});
+      const ObservedDevice::Buffer* weight =
+          command.kernel == Kernel::kMatmul ? device.buffer_of(command.operands[2]) : nullptr;
+      const CommandCost cost =
+          command_cost(command, weight ? static_cast<double>(weight->bytes) : 0, n_positions);
+      line->us += times.us[i] / runs;
+      line->flop += cost.flop;
+      line->bytes += cost.bytes;
+      ++line->count;
+      sum += times.us[i] / runs;
+    }
+    std::printf("  recording %u, %llu runs, %zu commands in %u stages, %.1f us\n", id,
+                static_cast<unsigned long long>(times.n_runs), table.commands().size(),
+                table.stages().back() + 1, sum);
+    std::printf("  %-26s %-22s %5s %9s %9s %9s %9s\n", "command", "shader", "times", "us each",
+                "us", "TFLOP/s", "GB/s");
+    for (const Line& line : lines) {
+      std::printf("  %-26s %-22s %5d %9.2f %9.1f %9.1f %9.0f\n", line.name.c_str(),
+                  line.variant.c_str(), line.count, line.us / line.count, line.us,
+                  line.flop / line.us / 1e6, line.bytes / line.us / 1e3);
+    }
+  }
+}
+
+class Bench {
+ public:
+  Bench(const std::string& model, const std::map<std::string, std::string>& options)
+      : options_(options) {
+    const auto start = SteadyClock::now();
+    provider_ = open_weights(model);
+    device_ = std::make_unique<ObservedDevice>(open_device(options.at("--device"), {}),
+                                               ObservedDevice::Mode::kRun);
+    const double open_s = seconds_since(start);
+    const Compute compute =
+        device_->resolve(parse_compute(options.at("--compute")), WeightUse::kAnyRows);
+    GeneratorOptions generation;
+    const uint32_t longest =
+        std::max(greatest("--pp") + 1, greatest("--depth") + greatest("--tg") + 1);
+    generation.n_ctx = (longest + 255) / 256 * 256;
+    generation.n_places = numbers(options.at("--places")).at(0);
+    generation.has_filters = generation.has_penalties = false;
+    generator_ = std::make_unique<Generator>(*device_, *provider_, compute, generation);
+    generator_->prepare();
+    std::printf("%s, %s; device open %.2f s, all loaded %.2f s, weights %.1f MB\n",
+                device_->info().name.c_str(), std::string(compute_name(compute)).c_str(), open_s,
+                seconds_since(start), static_cast<double>(device_->weight_bytes()) / 1e6);
+  }
+
+  void run() {
+    for (const uint32_t n : numbers(options_.at("--pp"))) {
+      if (n > 0) report("pp" + std::to_string(n), n, [&] { return prompt_seconds(n); });
+    }
+    for (const uint32_t depth : numbers(options_.at("--depth"))) {
+      for (const uint32_t n : numbers(options_.at("--tg"))) {
+        if (n == 0) continue;
+        const std::string name =
+            "tg" + std::to_string(n) + (depth > 0 ? " at " + std::to_string(depth) : "");
+        report(name, n * generator_->n_places(), [&] { return text_seconds(n, depth); });
+      }
+    }
+  }
+
+ private:
+  uint32_t greatest(const char* option) const {
+    const std::vector<uint32_t> all = numbers(options_.at(option));
+    return *std::max_element(all.begin(), all.end());
+  }
+
+  template <class Test>
+  void report(const std::string& name, uint32_t n_tokens, const Test& test) {
+    // A GPU that was idle takes a while to come up to speed.
+    for (const auto start = SteadyClock::now(); seconds_since(start) < 0.3;) test();
+    const auto repeats = numbers(options_.at("--repeats")).at(0);
+    double sum = 0, squares = 0;
+    for (uint32_t i = 0; i < repeats; ++i) {
+      const double rate = n_tokens / test();
+      sum += rate;
+      squares += rate * rate;
+    }
+    const double mean = sum / repeats;
+    std::printf("| %-14s | %10.1f ± %.1f t/s | %9.3f ms |\n", name.c_str(), mean,
+                std::sqrt(std::max(0.0, squares / repeats - mean * mean)), n_tokens / mean * 1e3);
+    if (options_.at("--profile") != "1") return;
+    device_->set_clock(Clock::kPerCommand);
+    test();
+    print_profile(*device_, n_tokens / 2.0);
+    device_->set_clock(Clock::kOff);
+  }
+
+  double prompt_seconds(uint32_t n) {
+    const std::vector<int32_t> ids = random_ids(n, generator_->n_vocab(), ++seed_);
+    generator_->forget(0);
+    const auto start = SteadyClock::now();
+    generator_->start(0, ids, 1, {});
+    generator_->advance(1);
+    return seconds_since(start);
+  }
+
+  double text_seconds(uint32_t n, uint32_t depth) {
+    for (uint32_t place = 0; place < generator_->n_places(); ++place) {
+      generator_->start(place, random_ids(std::max(depth, 1u), generator_->n_vocab(), place + 1),
+                        n + 1, {});
+    }
+    generator_->advance(1);
+    const auto start = SteadyClock::now();
+    while (generator_->advance(16)) {
+    }
+    return seconds_since(start);
+  }
+
+  std::map<std::string, std::string> options_;
+  std::unique_ptr<WeightProvider> provider_;
+  std::unique_ptr<ObservedDevice> device_;
+  std::unique_ptr<Generator> generator_;
+  uint32_t seed_ = 0;
+};
+
+int run(int argc, char** argv) {
+  std::map<std::string, std::string> options = {
+      {"--device", "vulkan"}, {"--compute", "auto"}, {"--pp", "512"},    {"--tg", "128"},
+      {"--depth", "0"},       {"--places", "1"},     {"--repeats", "3"}, {"--profile", "0"}};
+  if (argc < 2) throw Error(ErrorKind::kUsage, "expected a model");
+  for (int i = 2; i < argc; i += 2) {
+    if (!options.contains(argv[i]) || i + 1 == argc) {
+      throw Error(ErrorKind::kUsage,
+                  std::string("expected an option with a value, found ") + argv[i]);
+    }
+    options[argv[i]] = argv[i + 1];
+  }
+  Bench(argv[1], options).run();
+  return 0;
+}
+
+}  // namespace
+}  // namespace vesper
+
+int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  try {
+    return vesper::run(argc, argv);
+  } catch (const vesper::Error& error) {
+    std::fprintf(stderr, "language_bench: %s\n", error.what());
+    return vesper::exit_status(error.kind());
+  }
+}
