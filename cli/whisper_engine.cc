@@ -178,13 +178,12 @@ class WhisperEngine final : public TranscriptionEngine {
     };
     Transcript transcript;
     if (batch_size_ > 1) {
-      // Long ones wait for each other's places, and none makes the text wait for more than a few
-      // minutes of the recording.
-      constexpr uint64_t kMostFrames = 300 * 100;
-      const uint64_t n = std::max<uint64_t>(batch_size_, kept.mel.content_frames() / kMostFrames);
+      // A model tends to leave a sentence that ends near the end of its window for the next one.
+      constexpr uint64_t kRoom = 400;
       std::vector<MelSpan> stretches;
-      for (const FrameSpan& part : cut_at_silences(kept.probabilities, kept.spans, n)) {
-        stretches.push_back({part.begin, part.end});
+      for (const SpeechPart& part :
+           cut_at_silences(kept.probabilities, kept.spans, model_.n_frames() - kRoom)) {
+        stretches.push_back({part.begin, part.end, part.speech_end});
       }
       transcript = transcriber_.transcribe_stretches(kept.mel, stretches, of_speech, take_segment,
                                                      take_progress);

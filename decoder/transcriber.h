@@ -28,6 +28,7 @@ namespace vesper {
 // Frames of a log-mel spectrogram, begin < end.
 struct MelSpan {
   uint64_t begin = 0, end = 0;
+  uint64_t speech_end = 0;  // up to here somebody is known to speak; 0: nothing is known
 };
 
 // What a window is searched with at that temperature.

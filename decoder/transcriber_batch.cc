@@ -33,7 +33,7 @@ class Transcriber::Batch {
       if (span.begin >= span.end) continue;
       Walk walk = transcriber_.walk_of(recording_, span.begin, span.end, stretches_.empty());
       walk.last_speech_s = static_cast<double>(span.begin) * kFrameSeconds;
-      stretches_.push_back({std::move(walk)});
+      stretches_.push_back({std::move(walk), span.speech_end});
     }
     // While a language is asked for, a recording is walked over as if there were nothing else.
     for (Stretch& stretch : stretches_) {
@@ -62,6 +62,7 @@ class Transcriber::Batch {
  private:
   struct Stretch {
     Walk walk;
+    uint64_t speech_end;                 // frames
     bool is_taken = false;               // by a place, or by the failures
     std::vector<Segment> segments = {};  // not handed on yet
     bool is_done() const { return walk.seek >= walk.end; }
@@ -100,6 +101,7 @@ class Transcriber::Batch {
         if (!transcriber_.encode_window(recording_, stretch.walk, place)) continue;
         DecodeTask task = transcriber_.task_of_window(recording_, stretch.walk);
         task.window = place;
+        task.speech_end = speech_end_in_window(stretch);
         task.seed = attempt_seed(window_seed(settings_, stretch.walk.seek), 0);
         decoder_.start(place, task, search);
         stretch.is_taken = true;
@@ -108,6 +110,19 @@ class Transcriber::Batch {
         return;
       }
     }
+  }
+
+  // The earliest timestamp that the next window may end with. A model often leaves out the last
+  // sentence of a window, as if the end of the window cut it; here nothing is cut.
+  uint32_t speech_end_in_window(const Stretch& stretch) const {
+    // Timestamps are inexact, and so is where speech ends.
+    constexpr uint64_t kSlack = 100;
+    const uint64_t begin = stretch.walk.seek + kSlack;
+    if (settings_.reference || stretch.speech_end <= begin ||
+        stretch.walk.end - stretch.walk.seek > transcriber_.model_.n_frames()) {
+      return 0;
+    }
+    return static_cast<uint32_t>((stretch.speech_end - begin) / kFramesPerTimestamp);
   }
 
   // Takes what the first attempt at a stretch's window has found, if there is no doubt about it.

@@ -328,6 +328,9 @@ SequenceState WhisperDecoder::first_state(const DecodeTask& task, const Search& 
   state.timestamps = task.timestamps;
   state.max_initial_timestamp =
       static_cast<uint32_t>(tokens_.timestamp_begin) + task.max_initial_timestamp;
+  if (task.speech_end > 0) {
+    state.speech_end = static_cast<uint32_t>(tokens_.timestamp_begin) + task.speech_end;
+  }
   state.position = static_cast<int32_t>(n_prompt);
   state.temperature = static_cast<float>(search.temperature);
   state.seed = mix_bits(task.seed + i * kDrawStride);

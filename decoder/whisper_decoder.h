@@ -32,6 +32,8 @@ struct DecodeTask {
   bool timestamps = true;            // apply the timestamp rules; without, no timestamp is chosen
   // The latest first timestamp, in steps of 20 ms from the window's start.
   uint32_t max_initial_timestamp = 0;
+  // Likewise: no end of text after an earlier timestamp, for speech goes on till then; 0: no rule.
+  uint32_t speech_end = 0;
   uint32_t window = 0;  // whose place the sequence attends to
   uint32_t seed = 0;    // of the draws
 };

@@ -43,6 +43,7 @@ struct SequenceState {
   uint last_timestamp;         // the latest timestamp token chosen, 0 if none
   uint max_initial_timestamp;  // the highest token id a first timestamp may have
   uint timestamps;             // 1: timestamp rules apply; 0: no timestamp is allowed
+  uint speech_end;             // no end of text after a timestamp below this one; 0: after any
   float sum_logprob;           // of the chosen tokens, end of text included
   int position;                // of the next token to be chosen
   float temperature;           // 0: the likeliest token; above: drawn from softmax(logits / it)
@@ -283,7 +284,8 @@ struct PenaltyParams {
 // token_partials: applies the token rules to the logits of each sequence and reduces each chunk.
 // Rules (openai-whisper, decoding.py): ids in the suppressed bit mask never; at the first token no
 // blank and no end of text; with timestamps: they come in pairs, never decrease, a first token is
-// one and at most max_initial_timestamp; no_timestamps never.
+// one and at most max_initial_timestamp; no_timestamps never. One more: no end of text after a
+// timestamp below speech_end.
 // operands: 0 partials [n_sequences, n_chunks] (w)  1 logits f32, row_stride apart
 //           2 states [n_sequences]  3 suppressed bit mask u32 [(n_vocab + 31) / 32]
 //           4 candidates [n_sequences, n_chunks, 2, n_candidates] (w) (?): of beams only, the

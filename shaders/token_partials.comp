@@ -15,7 +15,7 @@ layout(push_constant) uniform Push {
 shared uint best_ids[128];  // beside reduce_slots
 
 // Whether the rules permit token `id` next (openai-whisper, decoding.py: SuppressTokens,
-// SuppressBlank, ApplyTimestampRules).
+// SuppressBlank, ApplyTimestampRules), and speech that is known to go on.
 bool allowed(uint id, SequenceState state) {
   if ((U32Buffer(suppressed).v[id / 32] >> (id % 32) & 1u) != 0) return false;
   if (id == p.no_timestamps) return false;
@@ -25,6 +25,7 @@ bool allowed(uint id, SequenceState state) {
   if (state.timestamps == 0) return !timestamp;
   if (first) return timestamp && id <= state.max_initial_timestamp;
   bool last = state.last_was_timestamp != 0;
+  if (last && id == p.end_of_text && state.last_timestamp < state.speech_end) return false;
   bool pair_open = last && state.penultimate_was_timestamp == 0;
   if (!timestamp) return !(pair_open && id < p.end_of_text);
   if (last && !pair_open) return false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 
 namespace vesper {
 namespace {
@@ -9,61 +10,86 @@ namespace {
 constexpr uint64_t kSamplesPerChunk = 512;
 // Below this probability a chunk is silence.
 constexpr float kSilence = 0.35f;
-constexpr uint64_t kLeastFrames = 3000;  // of a part: 30 s
+// What a cut costs, in parts: nothing in a silence of this many frames, the most within speech. A
+// part more is time; a cut between two words of a sentence is errors.
+constexpr double kPauseFrames = 200, kDearestCut = 2;
 
-// Frames of what was kept in which nothing is said.
-struct Silence {
-  uint64_t begin, end;
-  uint64_t middle() const { return begin + (end - begin) / 2; }
+// Where a part may end, in frames of what was kept.
+struct Cut {
+  uint64_t at;
+  uint64_t silence;  // frames around it in which nothing is said
+  double cost() const {
+    return kDearestCut * std::max(0.0, 1 - static_cast<double>(silence) / kPauseFrames);
+  }
 };
 
-std::vector<Silence> silences_of(std::span<const float> probabilities,
-                                 std::span<const FrameSpan> kept) {
-  std::vector<Silence> silences;
-  uint64_t at = 0;
+// The probability of speech in each frame of what was kept.
+std::vector<float> kept_probabilities(std::span<const float> probabilities,
+                                      std::span<const FrameSpan> kept) {
+  std::vector<float> of_frames;
   for (const FrameSpan& span : kept) {
-    for (uint64_t frame = span.begin; frame < span.end; ++frame, ++at) {
+    for (uint64_t frame = span.begin; frame < span.end; ++frame) {
       const size_t chunk = frame * kSamplesPerFrame / kSamplesPerChunk;
-      if (chunk < probabilities.size() && probabilities[chunk] >= kSilence) continue;
-      // What was left out between two stretches belongs to the silence around it.
-      if (silences.empty() || silences.back().end != at) silences.push_back({at, at});
-      silences.back().end = at + 1;
+      of_frames.push_back(chunk < probabilities.size() ? probabilities[chunk] : 0.0f);
     }
   }
-  return silences;
+  return of_frames;
 }
 
-// The middle of the longest silence in [from, to), or halfway between them if there is none.
-uint64_t cut_between(std::span<const Silence> silences, uint64_t from, uint64_t to) {
-  const Silence* longest = nullptr;
-  for (const Silence& silence : silences) {
-    if (silence.middle() < from || silence.middle() >= to) continue;
-    if (!longest || silence.end - silence.begin > longest->end - longest->begin) {
-      longest = &silence;
+// Between the first frame and the last: the middle of every silence, and where there is none for
+// `longest` frames the frame that is least probably speech in the second half of them.
+std::vector<Cut> cuts_of(std::span<const float> probabilities, uint64_t longest) {
+  std::vector<Cut> cuts{{0, 0}};
+  const auto fill_up_to = [&](uint64_t end) {
+    while (end - cuts.back().at > longest) {
+      const auto half = probabilities.begin() + static_cast<std::ptrdiff_t>(cuts.back().at);
+      const auto least = std::min_element(half + static_cast<std::ptrdiff_t>((longest + 1) / 2),
+                                          half + static_cast<std::ptrdiff_t>(longest));
+      cuts.push_back({static_cast<uint64_t>(least - probabilities.begin()), 0});
     }
+  };
+  for (uint64_t at = 0; at < probabilities.size();) {
+    uint64_t end = at;
+    while (end < probabilities.size() && probabilities[end] < kSilence) ++end;
+    const uint64_t middle = at + (end - at) / 2;
+    if (end > at && middle > 0) {
+      fill_up_to(middle);
+      cuts.push_back({middle, end - at});
+    }
+    at = end + 1;
   }
-  return longest ? longest->middle() : from + (to - from) / 2;
+  fill_up_to(probabilities.size());
+  return cuts;
 }
 
 }  // namespace
 
-std::vector<FrameSpan> cut_at_silences(std::span<const float> probabilities,
-                                       std::span<const FrameSpan> kept, uint64_t n) {
-  uint64_t n_frames = 0;
-  for (const FrameSpan& span : kept) n_frames += span.end - span.begin;
-  if (n_frames == 0) return {};
-  const std::vector<Silence> silences = silences_of(probabilities, kept);
-  n = std::clamp<uint64_t>(n, 1, std::max<uint64_t>(1, n_frames / kLeastFrames));
-  const uint64_t part = n_frames / n;
-  std::vector<FrameSpan> parts;
-  uint64_t begin = 0;
-  for (uint64_t i = 1; i < n; ++i) {
-    const uint64_t around = i * part;
-    const uint64_t end = cut_between(silences, around - part / 4, around + part / 4);
-    parts.push_back({begin, end});
-    begin = end;
+std::vector<SpeechPart> cut_at_silences(std::span<const float> probabilities,
+                                        std::span<const FrameSpan> kept, uint64_t longest) {
+  const std::vector<float> of_frames = kept_probabilities(probabilities, kept);
+  if (of_frames.empty()) return {};
+  std::vector<Cut> cuts = cuts_of(of_frames, std::max<uint64_t>(longest, 2));
+  cuts.push_back({of_frames.size(), static_cast<uint64_t>(kPauseFrames)});
+  // The cheapest way to each cut, by that to the one before.
+  std::vector<double> cost(cuts.size(), std::numeric_limits<double>::infinity());
+  std::vector<size_t> before(cuts.size(), 0);
+  cost[0] = 0;
+  for (size_t to = 1, first = 0; to < cuts.size(); ++to) {
+    while (cuts[to].at - cuts[first].at > std::max<uint64_t>(longest, 2)) ++first;
+    for (size_t from = first; from < to; ++from) {
+      const double through = cost[from] + 1 + cuts[to].cost();
+      if (through < cost[to]) cost[to] = through, before[to] = from;
+    }
   }
-  parts.push_back({begin, n_frames});
+  std::vector<SpeechPart> parts;
+  for (size_t to = cuts.size() - 1; to > 0; to = before[to]) {
+    SpeechPart part{cuts[before[to]].at, cuts[to].at, cuts[to].at};
+    while (part.speech_end > part.begin && of_frames[part.speech_end - 1] < kSilence) {
+      --part.speech_end;
+    }
+    parts.push_back(part);
+  }
+  std::reverse(parts.begin(), parts.end());
   return parts;
 }
 

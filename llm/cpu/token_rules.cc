@@ -1,5 +1,6 @@
 // token_partials and token_choose: the reference's token rules (openai-whisper, decoding.py:
-// SuppressTokens, SuppressBlank, ApplyTimestampRules, GreedyDecoder) over device state.
+// SuppressTokens, SuppressBlank, ApplyTimestampRules, GreedyDecoder), and no end while speech is
+// known to go on, over device state.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -29,13 +30,14 @@ struct IdRange {
 struct AllowedIds {
   IdRange text;       // below timestamp_begin
   IdRange timestamp;  // from timestamp_begin on
-  bool at_beginning;  // neither blank nor end of text
+  bool blank, end_of_text;
 };
 
 inline AllowedIds allowed_ids(const TokenParams& params, const SequenceState& state) {
   AllowedIds allowed{{0, std::min(params.timestamp_begin, params.n_vocab)},
                      {params.timestamp_begin, params.n_vocab},
-                     state.n_sampled == 0};
+                     state.n_sampled > 0,
+                     state.n_sampled > 0};
   if (!state.timestamps) {
     allowed.timestamp = {0, 0};
     return allowed;
@@ -47,12 +49,13 @@ inline AllowedIds allowed_ids(const TokenParams& params, const SequenceState& st
   } else if (last) {
     allowed.text.first = params.end_of_text;  // half a pair: its other half, or the end
   }
+  if (last && state.last_timestamp < state.speech_end) allowed.end_of_text = false;
   if (state.last_timestamp != 0) {
     // The other half of a pair may repeat the time; else time goes on.
     const uint32_t least = last && !penultimate ? state.last_timestamp : state.last_timestamp + 1;
     allowed.timestamp.first = std::max(allowed.timestamp.first, least);
   }
-  if (allowed.at_beginning) {
+  if (state.n_sampled == 0) {
     allowed.text = {0, 0};
     allowed.timestamp.end = std::min(allowed.timestamp.end, state.max_initial_timestamp + 1);
   }
@@ -183,8 +186,8 @@ void run_token_partials(const PreparedCommand& command, uint32_t task, ThreadScr
   if (state.finished) return;
   const AllowedIds allowed = allowed_ids(params, state);
   constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
-  const uint32_t left_out[3] = {params.no_timestamps, allowed.at_beginning ? params.blank : kNone,
-                                allowed.at_beginning ? params.end_of_text : kNone};
+  const uint32_t left_out[3] = {params.no_timestamps, allowed.blank ? kNone : params.blank,
+                                allowed.end_of_text ? kNone : params.end_of_text};
   const float* logits = command.operand<const float>(1) + size_t{sequence} * params.row_stride;
   const auto* suppressed = command.operand<const uint32_t>(3);
   auto* const candidate_lists = command.operand<TokenCandidate>(4);

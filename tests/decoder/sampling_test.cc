@@ -94,6 +94,31 @@ TEST_F(Sampling, NearTemperatureZeroIsTheLikeliestSequence) {
   EXPECT_NE(decode(one, {.temperature = 1, .n_candidates = 3}).tokens, greedy.tokens);
 }
 
+TEST_F(Sampling, DoesNotEndAfterATimestampWhileSpeechGoesOn) {
+  // Little to say but times and the end.
+  std::vector<int32_t> never;
+  const int32_t timestamp_begin = model_->tokens().timestamp_begin;
+  for (int32_t id = 4; id < timestamp_begin; ++id) {
+    if (id != model_->tokens().eot) never.push_back(id);
+  }
+  model_->decoder().set_suppressed(never);
+  constexpr int32_t kSpeechEnd = 1400;
+  const auto ends_early = [&](uint32_t seed, uint32_t speech_end) {
+    DecodeTask one = task(5);
+    one.seed = seed;
+    one.speech_end = speech_end;
+    const DecodeResult found = decode(one, {.temperature = 1});
+    return found.tokens.size() < one.max_tokens && found.tokens.back() >= timestamp_begin &&
+           found.tokens.back() < timestamp_begin + kSpeechEnd;
+  };
+  int n_early = 0;
+  for (uint32_t seed = 0; seed < 25; ++seed) {
+    n_early += ends_early(seed, 0);
+    EXPECT_FALSE(ends_early(seed, kSpeechEnd)) << "seed " << seed;
+  }
+  EXPECT_GT(n_early, 0);
+}
+
 // Beam search as openai-whisper has it, of whole texts, each computed from its first token on.
 class PlainBeamSearch {
  public:

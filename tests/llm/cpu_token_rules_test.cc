@@ -15,7 +15,7 @@ constexpr uint32_t kVocab = 1000, kEndOfText = 800, kNoTimestamps = 820, kTimest
 struct ReferenceSequence {
   std::vector<uint32_t> tokens;
   bool timestamps = true;
-  uint32_t max_initial_timestamp = 0, max_sampled = 0;
+  uint32_t max_initial_timestamp = 0, max_sampled = 0, speech_end = 0;
   double sum_logprob = 0;
   bool finished = false;
 };
@@ -44,6 +44,7 @@ uint32_t reference_step(ReferenceSequence& sequence, const float* logits,
       } else {
         forbid(0, kEndOfText);
       }
+      if (tokens[n - 1] < sequence.speech_end) forbid(kEndOfText, kEndOfText + 1);
     }
     std::vector<uint32_t> stamps;
     for (const uint32_t token : tokens) {
@@ -97,11 +98,13 @@ TEST_P(TokenRules, ChooseWhatTheReferenceChooses) {
       reference[s].timestamps = random() % 4 != 0;
       reference[s].max_initial_timestamp = kTimestampBegin + random() % 60;
       reference[s].max_sampled = 1 + random() % kMaxTokens;
+      reference[s].speech_end = random() % 2 ? kTimestampBegin + random() % 100 : 0;
       reference[s].finished = random() % 6 == 0;
       states[s] = {};
       states[s].finished = reference[s].finished;
       states[s].timestamps = reference[s].timestamps;
       states[s].max_initial_timestamp = reference[s].max_initial_timestamp;
+      states[s].speech_end = reference[s].speech_end;
       states[s].max_sampled = reference[s].max_sampled;
       states[s].position = static_cast<int>(10 + s);
       rows[s] = {7, static_cast<int>(s), 9, 0};

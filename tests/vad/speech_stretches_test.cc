@@ -18,39 +18,63 @@ std::vector<float> probabilities(size_t n_minutes, const std::vector<Pause>& pau
   return all;
 }
 
-TEST(SpeechStretches, AreCutInTheLongestSilenceNearEqualParts) {
-  // Near 2 minutes a short pause and a longer one; a longer one still is far away.
-  const size_t two_minutes = 2 * kChunksPerMinute;
-  const std::vector<FrameSpan> parts =
-      cut_at_silences(probabilities(4, {{two_minutes, 10}, {two_minutes + 200, 20}, {100, 90}}),
-                      std::vector<FrameSpan>{{0, 24000}}, 2);
+// The frame in which a chunk of 32 ms begins.
+double frame_of(size_t chunk) { return static_cast<double>(chunk) * 3.2; }
+
+TEST(SpeechStretches, AreCutInTheLongestSilences) {
+  // Of the pauses before 30 s the longest, not the last.
+  const std::vector<SpeechPart> parts = cut_at_silences(
+      probabilities(1, {{600, 10}, {700, 40}, {900, 10}}), std::vector<FrameSpan>{{0, 5000}}, 3000);
   ASSERT_EQ(parts.size(), 2u);
-  const auto cut = static_cast<uint64_t>((two_minutes + 210) * 3.2);
-  EXPECT_NEAR(static_cast<double>(parts[0].end), static_cast<double>(cut), 2);
   EXPECT_EQ(parts[0].begin, 0u);
+  EXPECT_NEAR(static_cast<double>(parts[0].end), frame_of(720), 2);
+  EXPECT_NEAR(static_cast<double>(parts[0].speech_end), frame_of(700), 2);
   EXPECT_EQ(parts[1].begin, parts[0].end);
-  EXPECT_EQ(parts[1].end, 24000u);
+  EXPECT_EQ(parts[1].end, 5000u);
+  EXPECT_EQ(parts[1].speech_end, 5000u);
+}
+
+TEST(SpeechStretches, AreAsFewAsLongSilencesAllow) {
+  // A long pause every 10 s.
+  std::vector<Pause> pauses;
+  for (size_t at = 312; at < 4 * kChunksPerMinute - 70; at += 312) pauses.push_back({at, 70});
+  const std::vector<SpeechPart> parts =
+      cut_at_silences(probabilities(4, pauses), std::vector<FrameSpan>{{0, 24000}}, 3000);
+  EXPECT_EQ(parts.size(), 9u);
+  // Where speech hardly pauses, a part more is better than a cut between two words.
+  const size_t half = kChunksPerMinute / 2;
+  EXPECT_EQ(cut_at_silences(probabilities(1, {{half / 2, 70}, {half - 10, 2}, {half + 200, 70}}),
+                            std::vector<FrameSpan>{{0, 5600}}, 3000)
+                .size(),
+            3u);
 }
 
 TEST(SpeechStretches, AreFramesOfWhatWasKept) {
-  // The silence at 3 minutes of the recording is at 2 minutes of what was kept.
+  // The silence at 3 minutes of the recording is 20 s into what was kept.
   const size_t three_minutes = 3 * kChunksPerMinute;
-  const std::vector<FrameSpan> parts =
+  const std::vector<SpeechPart> parts =
       cut_at_silences(probabilities(5, {{three_minutes, 30}}),
-                      std::vector<FrameSpan>{{0, 6000}, {12000, 30000}}, 2);
+                      std::vector<FrameSpan>{{0, 1000}, {17000, 20000}}, 3000);
   ASSERT_EQ(parts.size(), 2u);
-  EXPECT_NEAR(static_cast<double>(parts[0].end), 12000 + 15 * 3.2, 3);
-  EXPECT_EQ(parts[1].end, 24000u);
+  EXPECT_NEAR(static_cast<double>(parts[0].end), 2000 + frame_of(15), 3);
+  EXPECT_EQ(parts[1].end, 4000u);
 }
 
-TEST(SpeechStretches, AreNotShorterThanAWindowAndCutAnywhereWithoutASilence) {
-  const std::vector<FrameSpan> kept{{0, 9500}};
-  const std::vector<FrameSpan> parts = cut_at_silences(probabilities(2, {}), kept, 8);
-  ASSERT_EQ(parts.size(), 3u);
-  EXPECT_EQ(parts[0], (FrameSpan{0, 3166}));
-  EXPECT_EQ(parts[2].end, 9500u);
-  EXPECT_EQ(cut_at_silences(probabilities(1, {}), std::vector<FrameSpan>{{0, 100}}, 8).size(), 1u);
-  EXPECT_TRUE(cut_at_silences(probabilities(1, {}), {}, 8).empty());
+TEST(SpeechStretches, AreCutWhereSpeechIsLeastProbableWithoutASilence) {
+  std::vector<float> all = probabilities(2, {});
+  all[600] = 0.5f;
+  const std::vector<SpeechPart> parts =
+      cut_at_silences(all, std::vector<FrameSpan>{{0, 9500}}, 3000);
+  ASSERT_EQ(parts.size(), 4u);
+  EXPECT_NEAR(static_cast<double>(parts[0].end), frame_of(600), 3);
+  for (const SpeechPart& part : parts) {
+    EXPECT_LE(part.end - part.begin, 3000u);
+    EXPECT_EQ(part.speech_end, part.end);
+  }
+  EXPECT_EQ(parts.back().end, 9500u);
+  EXPECT_EQ(cut_at_silences(probabilities(1, {}), std::vector<FrameSpan>{{0, 100}}, 3000).size(),
+            1u);
+  EXPECT_TRUE(cut_at_silences(probabilities(1, {}), {}, 3000).empty());
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ Choice plain_choice(std::vector<double> logits, const std::vector<uint32_t>& mas
       } else {
         forbid(0, p.end_of_text);
       }
+      if (state.last_timestamp < state.speech_end) forbid(p.end_of_text, p.end_of_text + 1);
     }
     if (state.last_timestamp) {
       const bool open = state.last_was_timestamp && !state.penultimate_was_timestamp;
@@ -89,6 +90,7 @@ TEST_F(TokenKernels, ChooseWhatTheRulesAndThePlainDefinitionChoose) {
     state.max_sampled = s == 9 ? 4 : 12;
     state.timestamps = s % 4 != 0;
     state.max_initial_timestamp = p.timestamp_begin + 50;
+    state.speech_end = s % 7 < 4 ? p.timestamp_begin + 120 : 0;
     state.n_sampled = s % 5 == 0 ? 0 : 3;
     state.position = static_cast<int>(10 + s);
     if (state.n_sampled) {
