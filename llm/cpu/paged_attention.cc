@@ -1,6 +1,7 @@
-// paged_attention: a task is one kv head of a block of rows. Consecutive rows of one sequence (and
-// the query heads that share the kv head) go through its pages together, a few at a time, each with
-// its own sums in the order of positions: a row's result does not depend on the rows beside it.
+// paged_attention: a task is one kv head of a block of rows. Consecutive rows with the same pages,
+// of one sequence or of beams that look at one window, (and the query heads that share the kv head)
+// go through them together, a few at a time, each with its own sums in the order of positions: a
+// row's result does not depend on the rows beside it.
 // Scores of a few queries fit the first caches, so softmax is done over all of them at once.
 //
 // attention_weights: the first half of that for some heads, its softmax kept.
@@ -94,6 +95,14 @@ struct Queries {
   size_t out_start[kQueriesAtOnce] = {};
   const int32_t* pages = nullptr;  // of the sequence
 };
+
+// The pages of a sequence, or those that the queries already have if they are the same: beams look
+// at one window, and what is read for one of them serves the others.
+inline const int32_t* shared_pages(const Queries& queries, const int32_t* pages, uint32_t n_pages) {
+  const bool are_same =
+      queries.pages != nullptr && std::equal(pages, pages + n_pages, queries.pages);
+  return are_same ? queries.pages : pages;
+}
 
 // Calls body(position, element where that position's vector starts) for positions in [first, end).
 template <class Body>
@@ -281,6 +290,8 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
 
   Queries queries;
   int sequence = -1;
+  // Pages of the tokens before part where sequences do: those are compared for fixed lengths alone.
+  const uint32_t n_compared = params.kv_length != 0 ? params.pages_per_sequence : 0;
   const auto flush = [&] {
     if (params.kv_dtype == kDTypeF16) {
       attend<F16>(command, queries, kv_head, scratch.data);
@@ -292,9 +303,11 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
   for (uint32_t r = first; r < end; ++r) {
     if (rows[r].sequence < 0) continue;
     if (rows[r].sequence != sequence) {
-      flush();
       sequence = rows[r].sequence;
-      queries.pages = page_table + static_cast<size_t>(sequence) * params.pages_per_sequence;
+      const int32_t* pages = page_table + static_cast<size_t>(sequence) * params.pages_per_sequence;
+      if (n_compared > 0) pages = shared_pages(queries, pages, n_compared);
+      if (pages != queries.pages) flush();
+      queries.pages = pages;
     }
     const uint32_t length =
         params.kv_length != 0 ? params.kv_length : static_cast<uint32_t>(rows[r].position) + 1;

@@ -167,6 +167,7 @@ void multiply_panels(const PanelProduct& product) {
     for (; row + 12 <= n; row += 12) multiply_all_panels<12, 1, T>(product, row);
     if (n - row >= 8) multiply_all_panels<8, 1, T>(product, row), row += 8;
     if (n - row >= 6) multiply_all_panels<6, 2, T>(product, row), row += 6;
+    if (n - row == 5) multiply_all_panels<5, 2, T>(product, row), row += 5;
     if (n - row >= 4) multiply_all_panels<4, 2, T>(product, row), row += 4;
     if (n - row == 3) multiply_all_panels<3, 4, T>(product, row);
     if (n - row == 2) multiply_all_panels<2, 4, T>(product, row);
