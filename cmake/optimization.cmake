@@ -1,8 +1,12 @@
-# vesper_compile_quickly(): the targets of this folder, and of those below it, are optimised little.
-# For code whose own speed nobody notices, such as options, reports and tests, where the templates of
-# CLI11, nlohmann::json and GoogleTest take most of a build's time.
+# vesper_compile_quickly([LEVEL]): the targets of this folder, and of those below it, are optimised
+# little, or at that level. For code whose own speed nobody notices, such as options, reports and
+# tests, where the templates of CLI11, nlohmann::json and GoogleTest take most of a build's time.
 function(vesper_compile_quickly)
-  add_compile_options($<$<NOT:$<CONFIG:Debug>>:-O1>)
+  set(level 1)
+  if(ARGC GREATER 0)
+    set(level ${ARGV0})
+  endif()
+  add_compile_options($<$<NOT:$<CONFIG:Debug>>:-O${level}>)
 endfunction()
 
 # vesper_compile_together(TARGET...): the files of each are compiled as few, which reads the headers
