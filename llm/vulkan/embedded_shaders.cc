@@ -10,6 +10,7 @@ namespace {
 #include "attention_weights.spv.h"
 #include "beam_choose.spv.h"
 #include "copy_pages.spv.h"
+#include "count_replay.spv.h"
 #include "draw_partials.spv.h"
 #include "draw_token.spv.h"
 #include "embed.spv.h"

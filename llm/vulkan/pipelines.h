@@ -42,7 +42,8 @@ namespace vesper {
   X(kActivation, activation)                  \
   X(kMagnitude, magnitude)                    \
   X(kLstm, lstm)                              \
-  X(kPool, pool)
+  X(kPool, pool)                              \
+  X(kCountReplay, count_replay)
 // Those that need a glslang with GL_KHR_cooperative_matrix (13 and later).
 #define VESPER_COOPERATIVE_SHADERS(X)             \
   X(kMatmulCooperative, matmul_cooperative)       \

@@ -1,13 +1,15 @@
 #include "llm/vulkan/replay_clock.h"
 
 #include <algorithm>
-#include <array>
+#include <cstring>
+#include <utility>
 
 #include "error/error.h"
 
 namespace vesper {
 
-ReplayClock::ReplayClock(VulkanContext& context, VulkanMemory& memory, uint32_t n_stages)
+ReplayClock::ReplayClock(VulkanContext& context, VulkanMemory& memory, Pipelines& pipelines,
+                         uint32_t n_stages)
     : context_(context), memory_(memory), n_stages_(n_stages) {
   const VulkanCapabilities& c = context.capabilities();
   if (c.timestamp_ns == 0) {
@@ -18,7 +20,14 @@ ReplayClock::ReplayClock(VulkanContext& context, VulkanMemory& memory, uint32_t 
   info.queryType = VK_QUERY_TYPE_TIMESTAMP;
   info.queryCount = first_query(kSlots);
   check_vulkan(vkCreateQueryPool(context.device(), &info, nullptr, &queries_), "vkCreateQueryPool");
-  stop_words_ = memory.allocate(kSlots * sizeof(uint32_t), "stop words of clocked replays");
+  vkResetQueryPool(context.device(), queries_, 0, info.queryCount);
+  n_counted_ = memory.allocate(sizeof(uint32_t), "count of clocked replays");
+  memory.write(n_counted_, &n_counted_before_);
+  counting_.pipeline = {Shader::kCountReplay, {context.capabilities().subgroup_size}};
+  const uint64_t address = memory.address(n_counted_);
+  std::memcpy(counting_.push.data(), &address, sizeof address);
+  counting_.push_bytes = sizeof address;
+  pipelines.prepare({counting_.pipeline});
   ticks_.resize(first_query(kSlots));
 }
 
@@ -27,28 +36,20 @@ ReplayClock::~ReplayClock() {
   vkDestroyQueryPool(context_.device(), queries_, nullptr);
 }
 
-void ReplayClock::begin(VkCommandBuffer commands, uint32_t slot,
-                        std::optional<VulkanMemory::Place> stop) {
-  vkCmdResetQueryPool(commands, queries_, first_query(slot), n_stages_ + 1);
-  if (stop) {
-    has_stop_ = true;
-    const VulkanMemory::Place words = memory_.place(stop_words_);
-    VkBufferCopy range{};
-    range.srcOffset = stop->offset_bytes;
-    range.dstOffset = words.offset_bytes + slot * sizeof(uint32_t);
-    range.size = sizeof(uint32_t);
-    vkCmdCopyBuffer(commands, stop->buffer, words.buffer, 1, &range);
-  }
-  vkCmdWriteTimestamp2(commands, VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT, queries_,
-                       first_query(slot));
+void ReplayClock::mark_reached(VkCommandBuffer commands, uint32_t slot, uint32_t mark) {
+  vkCmdWriteTimestamp2(commands, VK_PIPELINE_STAGE_2_TOP_OF_PIPE_BIT, queries_,
+                       first_query(slot) + mark);
 }
 
-void ReplayClock::end_stage(VkCommandBuffer commands, uint32_t slot, uint32_t stage) {
+void ReplayClock::mark_done(VkCommandBuffer commands, uint32_t slot, uint32_t mark) {
   vkCmdWriteTimestamp2(commands, VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT, queries_,
-                       first_query(slot) + stage + 1);
+                       first_query(slot) + mark);
 }
 
-void ReplayClock::submitted(uint32_t n_slots) { n_submitted_ = n_slots; }
+void ReplayClock::submitted(uint32_t n_slots, bool counted) {
+  n_submitted_ = n_slots;
+  is_counted_ = counted;
+}
 
 void ReplayClock::collect() {
   if (n_submitted_ == 0) return;
@@ -58,17 +59,23 @@ void ReplayClock::collect() {
       vkGetQueryPoolResults(context_.device(), queries_, 0, n, n * sizeof(uint64_t), ticks_.data(),
                             sizeof(uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
       "vkGetQueryPoolResults");
-  std::array<uint32_t, kSlots> stopped{};
-  if (has_stop_) memory_.read(stop_words_, stopped.data());
+  vkResetQueryPool(context_.device(), queries_, 0, n);
+  uint32_t n_runs = n_submitted_;
+  if (is_counted_) {
+    // Once one was left out, so are those after it.
+    uint32_t n_counted = 0;
+    memory_.read(n_counted_, &n_counted);
+    n_runs = n_counted - std::exchange(n_counted_before_, n_counted);
+  }
   times_.us.resize(n_stages_);
   const double tick_us = context_.capabilities().timestamp_ns / 1000;
-  for (uint32_t slot = 0; slot < n_submitted_ && stopped[slot] == 0; ++slot) {
+  for (uint32_t slot = 0; slot < n_runs; ++slot) {
     const uint64_t* ticks = ticks_.data() + first_query(slot);
     for (uint32_t stage = 0; stage < n_stages_; ++stage) {
       times_.us[stage] += static_cast<double>(ticks[stage + 1] - ticks[stage]) * tick_us;
     }
-    ++times_.n_runs;
   }
+  times_.n_runs += n_runs;
   n_submitted_ = 0;
 }
 

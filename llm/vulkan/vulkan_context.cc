@@ -126,6 +126,7 @@ std::string missing(VkPhysicalDevice physical) {
       {features.v12.bufferDeviceAddress, "bufferDeviceAddress"},
       {features.v11.storageBuffer16BitAccess, "storageBuffer16BitAccess"},
       {features.v12.storageBuffer8BitAccess, "storageBuffer8BitAccess"},
+      {features.v12.hostQueryReset, "hostQueryReset"},
       {features.v13.synchronization2, "synchronization2"},
       {features.v13.maintenance4, "maintenance4"},
   };
@@ -348,6 +349,7 @@ void VulkanContext::open_device(const VulkanOptions& options) {
   DeviceFeatures wanted;
   wanted.v11.storageBuffer16BitAccess = VK_TRUE;
   wanted.v12.storageBuffer8BitAccess = VK_TRUE;
+  wanted.v12.hostQueryReset = VK_TRUE;
   wanted.v12.bufferDeviceAddress = VK_TRUE;
   // The layers need it to check addresses.
   wanted.core.features.shaderInt64 = options.gpu_assisted && offered.core.features.shaderInt64;

@@ -40,11 +40,10 @@ struct Recording {
   std::map<std::tuple<Clock, BufferId, uint64_t>, ClockedCommands> clocked;
 };
 
-// `before`: stages that end before it, besides what shaders write.
-void compute_barrier(VkCommandBuffer commands, VkPipelineStageFlags2 before = 0) {
+void compute_barrier(VkCommandBuffer commands) {
   VkMemoryBarrier2 barrier{};
   barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER_2;
-  barrier.srcStageMask = VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | before;
+  barrier.srcStageMask = VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT;
   barrier.srcAccessMask = VK_ACCESS_2_SHADER_WRITE_BIT;
   barrier.dstStageMask = VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT;
   barrier.dstAccessMask = VK_ACCESS_2_SHADER_READ_BIT | VK_ACCESS_2_SHADER_WRITE_BIT;
@@ -269,7 +268,7 @@ class VulkanDevice : public Device {
       const uint32_t n_stages = clock_ == Clock::kPerCommand ? static_cast<uint32_t>(n_commands)
                                 : n_commands == 0            ? 0
                                                              : recording.stages.back() + 1;
-      clocked.clock = std::make_unique<ReplayClock>(context_, memory_, n_stages);
+      clocked.clock = std::make_unique<ReplayClock>(context_, memory_, pipelines_, n_stages);
     }
     while (times > 0) {
       uint32_t n = std::min(times, ReplayClock::kSlots);
@@ -285,12 +284,12 @@ class VulkanDevice : public Device {
       }
       clocked.clock->collect();
       context_.submit(clocked.commands.data(), n);
-      clocked.clock->submitted(n);
+      clocked.clock->submitted(n, conditional);
       times -= n;
     }
   }
 
-  void begin(VkCommandBuffer commands, bool conditional, bool clocked) const {
+  void begin(VkCommandBuffer commands, bool conditional) const {
     VkCommandBufferBeginInfo info{};
     info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
     info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
@@ -306,10 +305,6 @@ class VulkanDevice : public Device {
     if (conditional) {
       barrier.dstStageMask |= VK_PIPELINE_STAGE_2_CONDITIONAL_RENDERING_BIT_EXT;
       barrier.dstAccessMask |= VK_ACCESS_2_CONDITIONAL_RENDERING_READ_BIT_EXT;
-    }
-    if (clocked) {
-      barrier.dstStageMask |= VK_PIPELINE_STAGE_2_TRANSFER_BIT;
-      barrier.dstAccessMask |= VK_ACCESS_2_TRANSFER_READ_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT;
     }
     VkDependencyInfo dependency{};
     dependency.sType = VK_STRUCTURE_TYPE_DEPENDENCY_INFO;
@@ -336,24 +331,23 @@ class VulkanDevice : public Device {
   VkCommandBuffer write_commands(const Recording& recording,
                                  std::optional<VulkanMemory::Place> stop, ClockSlot at) {
     VkCommandBuffer commands = context_.allocate_command_buffer();
-    begin(commands, stop.has_value(), at.clock != nullptr);
-    if (at.clock) at.clock->begin(commands, at.slot, stop);
+    begin(commands, stop.has_value());
+    if (at.clock) at.clock->mark_done(commands, at.slot, 0);
     if (stop) context_.begin_conditional(commands, stop->buffer, stop->offset_bytes);
     VkPipeline bound = VK_NULL_HANDLE;
+    if (at.clock && stop) dispatch(commands, at.clock->counting(), bound);
     const bool each = at.clock != nullptr && clock_ == Clock::kPerCommand;
-    uint32_t stage = 0;
+    uint32_t mark = 0;
     for (size_t i = 0; i < recording.kernels.size(); ++i) {
       const bool new_stage = i > 0 && recording.stages[i] != recording.stages[i - 1];
-      if (at.clock && i > 0 && (each || new_stage)) {
-        at.clock->end_stage(commands, at.slot, stage++);
-      }
+      if (each && i > 0) at.clock->mark_done(commands, at.slot, ++mark);
       if (i > 0 && (full_barriers_ || each || new_stage)) {
-        // The stop word is copied before a later stage writes it.
-        compute_barrier(commands, at.clock ? VK_PIPELINE_STAGE_2_TRANSFER_BIT : 0);
+        compute_barrier(commands);
       }
       dispatch(commands, recording.kernels[i], bound);
+      if (at.clock && !each && new_stage) at.clock->mark_reached(commands, at.slot, ++mark);
     }
-    if (at.clock && !recording.kernels.empty()) at.clock->end_stage(commands, at.slot, stage);
+    if (at.clock && !recording.kernels.empty()) at.clock->mark_done(commands, at.slot, ++mark);
     if (stop) context_.end_conditional(commands);
     check_vulkan(vkEndCommandBuffer(commands), "vkEndCommandBuffer");
     return commands;
