@@ -1,5 +1,7 @@
 #include "llm/inspect/command_cost.h"
 
+#include <algorithm>
+
 #include "llm/dtype.h"
 
 namespace vesper {
@@ -29,13 +31,24 @@ CommandCost cost(const AttentionParams& p, bool packed, double n_positions) {
                                            width * element_bytes(p.out_dtype))};
 }
 
-CommandCost cost(const PagedAttentionParams& p, double n_positions) {
+CommandCost cost(const PagedAttentionParams& p, uint64_t page_table_bytes, double n_positions) {
   const double positions = p.kv_length != 0 ? p.kv_length : n_positions;
   const double rows = p.n_rows, width = static_cast<double>(p.n_heads) * p.head_dim;
   const double kv_width = static_cast<double>(p.n_kv_heads) * p.head_dim;
+  // Rows of one sequence can share what they read. Of which sequence each is, memory tells: there
+  // are no more than the page table has.
+  const double sequences = static_cast<double>(page_table_bytes) /
+                           (sizeof(int32_t) * std::max<double>(p.pages_per_sequence, 1));
   return {4 * rows * positions * width,
-          rows * (width * (element_bytes(p.q_dtype) + element_bytes(p.out_dtype)) +
-                  2 * positions * kv_width * element_bytes(p.kv_dtype))};
+          rows * width * (element_bytes(p.q_dtype) + element_bytes(p.out_dtype)) +
+              std::min(rows, sequences) * 2 * positions * kv_width * element_bytes(p.kv_dtype)};
+}
+
+CommandCost cost(const RopeParams& p) {
+  const double queries = static_cast<double>(p.n_heads) * p.head_dim;
+  const double keys_and_values = 2.0 * p.n_kv_heads * p.head_dim;
+  return {0, p.n_rows * (2 * queries * element_bytes(p.dtype) +
+                         keys_and_values * (element_bytes(p.dtype) + element_bytes(p.kv_dtype)))};
 }
 
 CommandCost cost(const AttentionWeightsParams& p) {
@@ -64,8 +77,16 @@ CommandCost command_cost(const Command& command, double weight_bytes, double n_p
       const double width = static_cast<double>(p.n_kv_heads) * p.head_dim;
       return {0, 2 * width * p.n_rows * (element_bytes(p.in_dtype) + element_bytes(p.kv_dtype))};
     }
+    case Kernel::kRope:
+      return cost(command.params_as<RopeParams>());
+    case Kernel::kGatedActivation: {
+      const auto& p = command.params_as<GatedActivationParams>();
+      return {0, static_cast<double>(p.n_rows) * p.d *
+                     (2 * element_bytes(p.in_dtype) + element_bytes(p.out_dtype))};
+    }
     case Kernel::kPagedAttention:
-      return cost(command.params_as<PagedAttentionParams>(), n_positions);
+      return cost(command.params_as<PagedAttentionParams>(), command.operands[5].bytes,
+                  n_positions);
     case Kernel::kAttentionWeights:
       return cost(command.params_as<AttentionWeightsParams>());
     case Kernel::kAttention:
@@ -91,6 +112,12 @@ CommandCost command_cost(const Command& command, double weight_bytes, double n_p
     case Kernel::kDrawPartials: {
       const auto& p = command.params_as<DrawParams>();
       return {0, static_cast<double>(p.n_sequences) * p.n_vocab * sizeof(float)};
+    }
+    case Kernel::kActivation:
+      return {0, 2.0 * sizeof(float) * command.params_as<ActivationParams>().n};
+    case Kernel::kMagnitude: {
+      const auto& p = command.params_as<MagnitudeParams>();
+      return {0, 3.0 * sizeof(float) * p.n_rows * p.n_bins};
     }
     case Kernel::kDrawToken: {
       const auto& p = command.params_as<DrawParams>();
@@ -140,6 +167,17 @@ std::string command_text(const Command& command) {
              dtype_name(p.in_dtype) + " -> " + dtype_name(p.out_dtype) + ", weights " +
              text(p.weight_format) + ((p.flags & kMatmulGelu) != 0 ? ", gelu" : "") +
              (command.operands[4].present() ? ", residual" : "");
+    }
+    case Kernel::kRope: {
+      const auto& p = command.params_as<RopeParams>();
+      return text(p.n_rows) + " rows, " + text(p.n_heads) + "/" + text(p.n_kv_heads) +
+             " heads of " + text(p.head_dim) + ", " + dtype_name(p.dtype) + " -> " +
+             dtype_name(p.kv_dtype);
+    }
+    case Kernel::kGatedActivation: {
+      const auto& p = command.params_as<GatedActivationParams>();
+      return text(p.n_rows) + " rows of " + text(p.d) + ", " + dtype_name(p.in_dtype) + " -> " +
+             dtype_name(p.out_dtype);
     }
     case Kernel::kWriteKv: {
       const auto& p = command.params_as<WriteKvParams>();
