@@ -1,9 +1,11 @@
 // Where a head of a row of an attention command lies, in elements from the start of each operand,
-// and which rows it sees.
+// and which rows it sees; of paged attention, which rows are a prompt's.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 
 #include "shaders/kernel_params.h"
 
@@ -46,5 +48,11 @@ inline VisibleRows visible_rows(const AttentionParams& p, size_t n_rows, size_t 
   return rows;
 }
 inline bool sees_all_rows(const AttentionParams& p) { return p.causal == 0 && p.window == 0; }
+
+// Whether neither neighbour of row r is of its sequence.
+inline bool is_alone(std::span<const Row> rows, size_t r) {
+  return (r == 0 || rows[r - 1].sequence != rows[r].sequence) &&
+         (r + 1 == rows.size() || rows[r + 1].sequence != rows[r].sequence);
+}
 
 }  // namespace vesper

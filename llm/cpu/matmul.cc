@@ -269,10 +269,12 @@ void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& sc
   }
   // Where nothing is done to the sums, they are stored as the result.
   const bool adds_residual = command.operands[4] != nullptr;
-  const bool direct = params.out_dtype == kDTypeF32 && params.flags == 0 &&
-                      params.rows_per_batch >= params.n_rows && command.operands[3] == nullptr &&
-                      (plan.kernel.rows == RowFormat::kI8Blocks ||
-                       (plan.kernel.rows == RowFormat::kBF16Tiles && !adds_residual));
+  const bool direct =
+      params.out_dtype == kDTypeF32 && params.flags == 0 &&
+      params.rows_per_batch >= params.n_rows && command.operands[3] == nullptr &&
+      (plan.kernel.rows == RowFormat::kI8Blocks ||
+       (plan.kernel.rows == RowFormat::kBF16Tiles && !adds_residual) ||
+       (plan.kernel.rows == RowFormat::kF32 && plan.layout.blocks.bits == 0 && !adds_residual));
   // Few rows: several panels at once, to have enough sums in flight; many: one stays in the cache
   // while all rows pass.
   const uint32_t at_once = n_rows <= kTileRows ? kMaxPanelsPerProduct : 2;

@@ -1,13 +1,17 @@
 // paged_attention: a task is one kv head of a block of rows. Consecutive rows with the same pages,
 // of one sequence or of beams that look at one window, (and the query heads that share the kv head)
 // go through them together, a few at a time, each with its own sums in the order of positions: a
-// row's result does not depend on the rows beside it.
+// row's result does not depend on the rows beside it. In a block of one row the task takes the rows
+// behind it that go along with it too, and they have no task of their own.
 // Scores of a few queries fit the first caches, so softmax is done over all of them at once.
 //
 // attention_weights: the first half of that for some heads, its softmax kept.
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <type_traits>
 
+#include "llm/cpu/attention_rows.h"
 #include "llm/cpu/prepared_command.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -21,7 +25,9 @@
 #define VESPER_LLM_CPU_PAGED_ATTENTION_PLAN_
 namespace vesper {
 
-inline constexpr uint32_t kQueriesAtOnce = 4;
+// Queries that go through their pages together: heads that share a kv head, beams that look at one
+// window.
+inline constexpr uint32_t kHeadsAtOnce = 4, kQueriesAtOnce = 5;
 
 // The scratch of a thread: [queries][partial sums][scores].
 struct PagedAttentionPlan {
@@ -104,6 +110,19 @@ inline const int32_t* shared_pages(const Queries& queries, const int32_t* pages,
   return are_same ? queries.pages : pages;
 }
 
+// Whether row r and the one before it, each all that there is of its sequence, have the same pages.
+inline bool go_together(std::span<const Row> rows, uint32_t r, const int32_t* page_table,
+                        uint32_t n_pages) {
+  if (rows[r].sequence < 0 || rows[r - 1].sequence < 0 || !is_alone(rows, r) ||
+      !is_alone(rows, r - 1)) {
+    return false;
+  }
+  const auto pages = [&](uint32_t row) {
+    return page_table + static_cast<size_t>(rows[row].sequence) * n_pages;
+  };
+  return std::equal(pages(r), pages(r) + n_pages, pages(r - 1));
+}
+
 // Calls body(position, element where that position's vector starts) for positions in [first, end).
 template <class Body>
 HWY_INLINE void for_positions(const PageShape& shape, const int32_t* pages, uint32_t kv_head,
@@ -132,16 +151,16 @@ HWY_NOINLINE void score_keys(const PageShape& shape, const Queries& queries, uin
                   [&](uint32_t position, size_t at) HWY_ATTR {
                     const KV* key = keys + at;
                     VF32 sum[kQueries];
-                    HWY_UNROLL(4)
+                    HWY_UNROLL(8)
                     for (uint32_t j = 0; j < kQueries; ++j) sum[j] = hn::Zero(d);
                     for (uint32_t i = 0; i < whole; i += kLanes) {
                       const VF32 k = load_f32(key + i);
-                      HWY_UNROLL(4)
+                      HWY_UNROLL(8)
                       for (uint32_t j = 0; j < kQueries; ++j) {
                         sum[j] = hn::MulAdd(hn::LoadU(d, q + j * head_dim + i), k, sum[j]);
                       }
                     }
-                    HWY_UNROLL(4)
+                    HWY_UNROLL(8)
                     for (uint32_t j = 0; j < kQueries; ++j) {
                       float* to = partial + (j * kLanes + position - first) * kLanes;
                       hn::StoreU(sum[j], d, to);
@@ -200,7 +219,7 @@ HWY_NOINLINE void mix_values(const PageShape& shape, const Queries& queries, uin
   uint32_t i = 0;
   for (; i + kAtOnce * kLanes <= head_dim; i += kAtOnce * kLanes) {
     VF32 sum[kQueries][kAtOnce];
-    HWY_UNROLL(4)
+    HWY_UNROLL(8)
     for (uint32_t j = 0; j < kQueries; ++j) {
       HWY_UNROLL(4)
       for (uint32_t v = 0; v < kAtOnce; ++v) sum[j][v] = hn::Zero(d);
@@ -211,7 +230,7 @@ HWY_NOINLINE void mix_values(const PageShape& shape, const Queries& queries, uin
                     VF32 v[kAtOnce];
                     HWY_UNROLL(4)
                     for (uint32_t k = 0; k < kAtOnce; ++k) v[k] = load_f32(value + k * kLanes);
-                    HWY_UNROLL(4)
+                    HWY_UNROLL(8)
                     for (uint32_t j = 0; j < kQueries; ++j) {
                       const VF32 weight = hn::Set(d, weights[j * max_length + position]);
                       HWY_UNROLL(4)
@@ -220,7 +239,7 @@ HWY_NOINLINE void mix_values(const PageShape& shape, const Queries& queries, uin
                       }
                     }
                   });
-    HWY_UNROLL(4)
+    HWY_UNROLL(8)
     for (uint32_t j = 0; j < kQueries; ++j) {
       const VF32 inverse = hn::Set(d, inverse_sums[j]);
       HWY_UNROLL(4)
@@ -242,6 +261,17 @@ HWY_NOINLINE void mix_values(const PageShape& shape, const Queries& queries, uin
       mixed[j * head_dim + i] = sum[j] * inverse_sums[j];
     }
   }
+}
+
+// Calls body with the number of queries as a constant.
+template <class Body>
+HWY_INLINE void with_count(uint32_t n, const Body& body) {
+  static_assert(kQueriesAtOnce == 5);
+  if (n == 1) body(std::integral_constant<uint32_t, 1>());
+  if (n == 2) body(std::integral_constant<uint32_t, 2>());
+  if (n == 3) body(std::integral_constant<uint32_t, 3>());
+  if (n == 4) body(std::integral_constant<uint32_t, 4>());
+  if (n == 5) body(std::integral_constant<uint32_t, 5>());
 }
 
 template <uint32_t kQueries, class KV>
@@ -273,10 +303,8 @@ HWY_INLINE void attend(const PreparedCommand& command, const Queries& queries, u
 template <class KV>
 void attend(const PreparedCommand& command, const Queries& queries, uint32_t kv_head,
             std::byte* scratch) {
-  if (queries.n == 1) attend<1, KV>(command, queries, kv_head, scratch);
-  if (queries.n == 2) attend<2, KV>(command, queries, kv_head, scratch);
-  if (queries.n == 3) attend<3, KV>(command, queries, kv_head, scratch);
-  if (queries.n == 4) attend<4, KV>(command, queries, kv_head, scratch);
+  with_count(queries.n,
+             [&](auto n) { attend<decltype(n)::value, KV>(command, queries, kv_head, scratch); });
 }
 
 void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) {
@@ -285,13 +313,23 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
   const int32_t* page_table = command.operand<const int32_t>(5);
   const uint32_t kv_head = task % params.n_kv_heads;
   const uint32_t first = task / params.n_kv_heads * command.rows_per_task;
-  const uint32_t end = std::min(first + command.rows_per_task, params.n_rows);
+  uint32_t end = std::min(first + command.rows_per_task, params.n_rows);
   const uint32_t group = params.n_heads / params.n_kv_heads;
 
   Queries queries;
   int sequence = -1;
   // Pages of the tokens before part where sequences do: those are compared for fixed lengths alone.
   const uint32_t n_compared = params.kv_length != 0 ? params.pages_per_sequence : 0;
+  const uint32_t at_once = n_compared > 0 ? kQueriesAtOnce : kHeadsAtOnce;
+  if (command.rows_per_task == 1 && n_compared > 0) {
+    const auto together = [&](uint32_t r) {
+      return go_together({rows, params.n_rows}, r, page_table, n_compared);
+    };
+    uint32_t n_before = 0;
+    while (first > n_before && together(first - n_before)) ++n_before;
+    if (n_before % at_once != 0) return;
+    while (end < params.n_rows && end - first < at_once && together(end)) ++end;
+  }
   const auto flush = [&] {
     if (params.kv_dtype == kDTypeF16) {
       attend<F16>(command, queries, kv_head, scratch.data);
@@ -314,7 +352,7 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
     const uint32_t begin =
         params.window != 0 && params.window < length ? length - params.window : 0;
     for (uint32_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
-      if (queries.n == kQueriesAtOnce) flush();
+      if (queries.n == at_once) flush();
       float* q = reinterpret_cast<float*>(scratch.data) + queries.n * params.head_dim;
       with_type(params.q_dtype, static_cast<const void*>(command.operands[1]),
                 [&](const auto* from) {
@@ -341,10 +379,9 @@ void weigh(const PreparedCommand& command, const Queries& queries, uint32_t kv_h
   auto* const partial = reinterpret_cast<float*>(scratch + plan.partial_offset);
   auto* const scores = reinterpret_cast<float*>(scratch + plan.scores_offset);
   const uint32_t n = plan.max_length;
-  if (queries.n == 1) score_keys<1>(shape, queries, kv_head, keys, q, partial, n, scores);
-  if (queries.n == 2) score_keys<2>(shape, queries, kv_head, keys, q, partial, n, scores);
-  if (queries.n == 3) score_keys<3>(shape, queries, kv_head, keys, q, partial, n, scores);
-  if (queries.n == 4) score_keys<4>(shape, queries, kv_head, keys, q, partial, n, scores);
+  with_count(queries.n, [&](auto count) {
+    score_keys<decltype(count)::value>(shape, queries, kv_head, keys, q, partial, n, scores);
+  });
   for (uint32_t j = 0; j < queries.n; ++j) {
     float* weights = scores + j * n;
     const float inverse = 1.0f / exponentials(weights, queries, j, 0.0f);

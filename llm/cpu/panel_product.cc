@@ -16,6 +16,14 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
+// Where the sums of a row and a panel go: among the others, or as the result.
+HWY_INLINE float* sums_of(const PanelProduct& product, uint32_t row, uint32_t panel) {
+  if (product.out != nullptr) {
+    return product.out + row * product.out_stride + size_t{panel} * kPanelOutputs;
+  }
+  return product.sums + (size_t{panel} * product.n_rows + row) * kPanelOutputs;
+}
+
 #if HWY_TARGET == HWY_SCALAR
 
 // One lane: no pairs to share a vector. The order is that of the vectors: even inputs and odd ones
@@ -27,7 +35,7 @@ void multiply_panels(const PanelProduct& product) {
     const T* panel = reinterpret_cast<const T*>(product.panels + p * product.layout->panel_bytes);
     for (uint32_t r = 0; r < product.n_rows; ++r) {
       const float* row = static_cast<const float*>(product.rows) + r * product.row_stride;
-      float* sums = product.sums + (size_t{p} * product.n_rows + r) * kPanelOutputs;
+      float* sums = sums_of(product, r, p);
       for (uint32_t o = 0; o < kPanelOutputs; ++o) {
         float sum[2] = {};
         for (uint32_t i = 0; i < n_in; ++i) {
@@ -121,8 +129,17 @@ HWY_NOINLINE void multiply_tile(const PanelProduct& product, uint32_t first_row,
       }
     }
   };
+  // While these panels are multiplied, the memory brings those after them.
+  const auto* const next = reinterpret_cast<const char*>(weights) +
+                           size_t{product.n_panels} * product.layout->panel_bytes;
+  constexpr size_t kPairBytes = 2 * kPanelOutputs * sizeof(T), kCacheLine = 64;
   const uint32_t n_pairs = n_in / 2;
   for (uint32_t i = 0; i < n_pairs; ++i) {
+    for (size_t line = 0; line < kPanels * kPairBytes; line += kCacheLine) {
+      const size_t panel = line / kPairBytes, within = line % kPairBytes;
+      __builtin_prefetch(next + panel * product.layout->panel_bytes + i * kPairBytes + within, 0,
+                         2);
+    }
     add_pairs(rows + 2 * i, stride, weights + size_t{i} * 2 * kPanelOutputs);
   }
   if (n_in % 2 != 0) {
@@ -139,8 +156,7 @@ HWY_NOINLINE void multiply_tile(const PanelProduct& product, uint32_t first_row,
     for (uint32_t v = 0; v < kVectors; v += 2) {
       const VF32 sum = hn::Add(hn::ConcatEven(d, sums[r][v + 1], sums[r][v]),
                                hn::ConcatOdd(d, sums[r][v + 1], sums[r][v]));
-      const uint32_t panel = first_panel + v / kVectorsPerPanel;
-      float* to = product.sums + (size_t{panel} * product.n_rows + first_row + r) * kPanelOutputs;
+      float* to = sums_of(product, first_row + r, first_panel + v / kVectorsPerPanel);
       hn::StoreU(sum, d, to + (v % kVectorsPerPanel) / 2 * kLanes);
     }
   }

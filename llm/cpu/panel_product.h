@@ -40,7 +40,8 @@ struct PanelProduct {
   const WeightLayout* layout = nullptr;
   float* sums = nullptr;  // [n_panels, n_rows, 16] (w)
   // Where the sums are the result, rows `out_stride` floats apart: then they are written here. Only
-  // for kernels of kBF16Tiles and kI8Blocks, of which the latter add a residual that lies likewise.
+  // for kernels of kBF16Tiles and kI8Blocks, of which the latter add a residual that lies likewise,
+  // and for float_panel_kernel.
   float* out = nullptr;
   const float* residual = nullptr;
   size_t out_stride = 0;

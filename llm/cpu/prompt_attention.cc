@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "llm/cpu/attention_rows.h"
 #include "llm/cpu/prepared_command.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -27,7 +28,7 @@ inline constexpr uint32_t kMostQueries = 256;
 
 // The scratch of a thread, all f32.
 struct PromptAttentionPlan {
-  PreparedCommand single;  // the same command, a task for each row and kv head
+  PreparedCommand single;  // the same command, in blocks of one row
   uint32_t n_queries = 0;  // that go through together, a multiple of any two vectors' lanes
   size_t values = 0;       // offsets: keys [block, dims] come first, then values [block, dims],
   size_t scores = 0;       // [block, 2 vectors],
@@ -222,14 +223,10 @@ void run_prompt_attention(const PreparedCommand& command, uint32_t task, ThreadS
     }
     queries.n = 0;
   };
-  // By the rows of the whole command, so that it is no matter how that is cut into tasks.
-  const auto is_alone = [&](uint32_t r) {
-    return (r == 0 || rows[r - 1].sequence != rows[r].sequence) &&
-           (r + 1 == params.n_rows || rows[r + 1].sequence != rows[r].sequence);
-  };
   for (uint32_t r = first; r < end; ++r) {
     if (rows[r].sequence < 0) continue;
-    if (is_alone(r)) {
+    // By the rows of the whole command, so that it is no matter how that is cut into tasks.
+    if (is_alone({rows, params.n_rows}, r)) {
       flush();
       plan.single.run(plan.single, r * params.n_kv_heads + kv_head, scratch);
       continue;

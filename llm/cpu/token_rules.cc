@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <span>
 
@@ -119,17 +120,28 @@ HWY_INLINE void draw(const SequenceState& state, uint32_t first, const float* va
   result.logit = values[place];
 }
 
-// The greatest of values[i], of ids from `first` on; `values` has `padded` numbers.
-HWY_INLINE void find_candidates(uint32_t first, const float* values, uint32_t padded,
+// The greatest of values[i], of ids from `first` on; `values` has `padded` numbers, `most` the
+// greatest of each lane.
+HWY_INLINE void find_candidates(uint32_t first, const float* values, uint32_t padded, VF32 most,
                                 std::span<TokenCandidate> candidates) {
   const F32 d;
   TokenCandidate& least = candidates.back();
+  // As many lanes as there are candidates have a number that is no less: none below is wanted.
+  float bound = -INFINITY;
+  if (candidates.size() <= kLanes) {
+    float lanes[kLanes];
+    hn::StoreU(most, d, lanes);
+    float* const last = lanes + candidates.size() - 1;
+    std::nth_element(lanes, last, lanes + kLanes, std::greater<>());
+    bound = *last;
+  }
   for (uint32_t block = 0; block < padded; block += kLanes) {
-    if (hn::AllFalse(d, hn::Gt(hn::LoadU(d, values + block), hn::Set(d, least.logit)))) continue;
+    if (hn::AllFalse(d, hn::Ge(hn::LoadU(d, values + block), hn::Set(d, bound)))) continue;
     for (uint32_t i = block; i < block + kLanes; ++i) {
       // Ids rise, so of equals the lowest stays in front.
       if (values[i] > least.logit) insert_candidate(candidates, {values[i], first + i});
     }
+    bound = std::max(bound, least.logit);
   }
 }
 
@@ -168,7 +180,12 @@ HWY_INLINE Reduced reduce(const SequenceState& state, const float* logits, IdRan
     sum = hn::Add(sum, hn::IfThenElseZero(hn::Ge(off, least), e));
   }
   result.sum = hn::GetLane(hn::SumOfLanes(d, sum));
-  if (!candidates.empty()) find_candidates(ids.first, values, padded, candidates);
+  if (!candidates.empty()) {
+    find_candidates(ids.first, values, padded, most, candidates);
+    result.key = result.logit = result.max;
+    result.token = candidates.front().token;
+    return result;
+  }
   if (state.temperature > 0.0f) {
     draw(state, ids.first, values, padded, result);
     return result;

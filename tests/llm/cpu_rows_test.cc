@@ -286,6 +286,68 @@ TEST(CpuPagedAttention, EqualsThePlainLoopForCausalRowsOfSeveralSequences) {
   }
 }
 
+TEST(CpuPagedAttention, GivesBeamsOfOneWindowWhatEachWouldGetAlone) {
+  const auto device = cpu();
+  constexpr uint32_t kHeads = 3, kHeadDim = 64, kPageRows = 30, kLength = 47, kPages = 2;
+  constexpr uint32_t kWidth = kHeads * kHeadDim;
+  // How many sequences side by side look at a window; 0: a row that is idle.
+  const std::vector<uint32_t> groups = {5, 1, 0, 7, 3, 5, 0, 5, 2, 4, 6, 1};
+  std::vector<Row> rows;
+  std::vector<int32_t> table_of_pages;
+  int32_t window = 0;
+  for (const uint32_t n : groups) {
+    for (uint32_t i = 0; i < std::max(n, 1u); ++i) {
+      const auto sequence = static_cast<int>(rows.size());
+      rows.push_back({0, n == 0 ? -1 : sequence, 0, 0});
+      for (uint32_t page = 0; page < kPages; ++page) {
+        table_of_pages.push_back(window * static_cast<int32_t>(kPages) +
+                                 static_cast<int32_t>(page));
+      }
+    }
+    window += n != 0;
+  }
+  const auto n_rows = static_cast<uint32_t>(rows.size());
+  const size_t n_elements = size_t{static_cast<uint32_t>(window)} * kPages * kPageRows * kWidth;
+  const Operand keys = store(*device, encode(random_numbers(n_elements, 1), DType::kF16)),
+                values = store(*device, encode(random_numbers(n_elements, 2), DType::kF16)),
+                q = store(*device, random_numbers(size_t{n_rows} * kWidth, 3, 3.0f)),
+                page_table = store(*device, table_of_pages);
+  const auto attend = [&](uint32_t first, uint32_t n) {
+    PagedAttentionParams params{};
+    params.n_rows = n;
+    params.n_heads = params.n_kv_heads = kHeads;
+    params.head_dim = kHeadDim;
+    params.q_row_stride = params.out_row_stride = kWidth;
+    params.page_rows = kPageRows;
+    params.pages_per_sequence = kPages;
+    params.kv_length = kLength;
+    params.scale = 0.125f;
+    params.kv_dtype = kDTypeF16;
+    const Operand out = nan_buffer(*device, size_t{n} * kWidth, DType::kF32);
+    DispatchTable table;
+    emit::paged_attention(
+        table, "attention", params, out, q.from(size_t{first} * kWidth * sizeof(float)), keys,
+        values, store(*device, std::vector<Row>(rows.begin() + first, rows.begin() + first + n)),
+        page_table);
+    run_once(*device, table);
+    return fetch<float>(*device, out);
+  };
+  std::vector<float> alone;
+  for (uint32_t r = 0; r < n_rows; ++r) {
+    const std::vector<float> row = attend(r, 1);
+    alone.insert(alone.end(), row.begin(), row.end());
+  }
+  // Fewer than a prompt's kernel takes, and more.
+  for (const uint32_t n : {5u, 13u, n_rows}) {
+    const std::vector<float> together = attend(0, n);
+    for (size_t i = 0; i < together.size(); ++i) {
+      ASSERT_EQ(std::isnan(together[i]), rows[i / kWidth].sequence < 0) << "row " << i / kWidth;
+      if (std::isnan(together[i])) continue;
+      ASSERT_EQ(together[i], alone[i]) << "row " << i / kWidth;
+    }
+  }
+}
+
 TEST(CpuAttentionWeights, AreTheSoftmaxOfTheChosenHeadsOverThePositionsThatCount) {
   const auto device = cpu();
   struct Case {
