@@ -95,7 +95,7 @@ constexpr std::string_view kLanguages =
       --language-detection-threshold X
                           one gives a language more than X (0.5); else their
                           mean counts
-      --multilingual      detect it in every window, for mixed recordings
+      --multilingual      follow it where it changes, for mixed recordings
 )";
 
 constexpr std::string_view kSearch =

@@ -385,14 +385,53 @@ Transcriber::Walk Transcriber::walk_of(const Recording& recording, uint64_t begi
 }
 
 uint32_t Transcriber::n_frames(const Walk& walk) const {
-  return static_cast<uint32_t>(std::min<uint64_t>(model_.n_frames(), walk.end - walk.seek));
+  return static_cast<uint32_t>(std::min<uint64_t>(model_.n_frames(), walk.limit - walk.seek));
+}
+
+void Transcriber::follow_languages(Recording& recording, Walk& walk) {
+  if (!recording.languages || recording.languages->end() != walk.end) {
+    const auto detect = [this, &recording](uint64_t begin, uint64_t end) {
+      MelWindow cut;
+      cut.first_frame = begin;
+      cut.n_frames = model_.n_frames();
+      cut.end_frame = end;
+      recording.mel.window(cut, recording.window.data());
+      const size_t n = std::min<size_t>(end - begin, model_.n_frames()) * model_.n_mels();
+      if (is_uniform({recording.window.data(), n})) return std::vector<float>();
+      const float* const windows[] = {recording.window.data()};
+      model_.encode(windows);
+      return model_.decoder().language_probabilities();
+    };
+    recording.languages.emplace(recording.mel, walk.seek, walk.end,
+                                recording.settings.language_detection_threshold, detect);
+  }
+  const auto languages = whisper_languages();
+  std::optional<size_t> before;
+  if (recording.language_is_found) {
+    const auto is_it = [&](const auto& language) { return language.code == walk.language; };
+    before = static_cast<size_t>(std::ranges::find_if(languages, is_it) - languages.begin());
+  }
+  const MixedLanguages::Spoken spoken =
+      recording.languages->at(walk.seek, model_.n_frames(), before);
+  const std::string code = languages[spoken.language].code;
+  if (before && code != walk.language) {
+    walk.history.forget();  // a prompt in another language makes the model go on in that one
+  }
+  walk.language = code;
+  walk.limit = spoken.end;
+  if (!before) {
+    recording.transcript.language = code;
+    recording.transcript.language_probability = spoken.probability;
+  }
 }
 
 bool Transcriber::encode_window(Recording& recording, Walk& walk, uint32_t place) {
+  walk.limit = walk.end;
+  if (recording.is_mixed) follow_languages(recording, walk);
   MelWindow cut;
   cut.first_frame = walk.seek;
   cut.n_frames = model_.n_frames();
-  cut.end_frame = walk.end;
+  cut.end_frame = walk.limit;
   recording.mel.window(cut, recording.window.data());
   if (!recording.settings.reference &&
       is_uniform({recording.window.data(), size_t{n_frames(walk)} * model_.n_mels()})) {
@@ -406,17 +445,10 @@ bool Transcriber::encode_window(Recording& recording, Walk& walk, uint32_t place
 
 DecodeTask Transcriber::task_of_window(Recording& recording, Walk& walk) {
   Transcript& transcript = recording.transcript;
-  if (!recording.language_is_found) {
+  if (!recording.language_is_found && !recording.is_mixed) {
     const Language detected = detect_language();
     transcript.language = walk.language = detected.code;
     transcript.language_probability = detected.probability;
-  } else if (recording.is_mixed) {
-    const Language detected = detect_language();
-    if (detected.code != walk.language &&
-        detected.probability >= recording.settings.language_detection_threshold) {
-      walk.language = detected.code;
-      walk.history.forget();  // a prompt in another language makes the model go on in that one
-    }
   }
   return task_for(walk.history, walk.language, walk.is_first, recording.settings);
 }
@@ -466,6 +498,12 @@ std::vector<Segment> Transcriber::finish_window(Recording& recording, Walk& walk
     Segment& segment = segments.emplace_back(segment_of(part, decoded));
     segment.seek = static_cast<int64_t>(walk.seek);
     segment.language = walk.language;
+    if (recording.is_mixed) {
+      // What comes behind is another's, though the model may not know where the sound ends.
+      const double limit_s = static_cast<double>(walk.limit) * kFrameSeconds;
+      segment.start_s = std::min(segment.start_s, limit_s);
+      segment.end_s = std::min(segment.end_s, limit_s);
+    }
   }
   uint64_t next_seek = walk.seek + cut.advance_frames;
   if (settings.word_timestamps && !segments.empty()) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "decoder/decoding_settings.h"
 #include "decoder/hallucinations.h"
 #include "decoder/language_detection.h"
+#include "decoder/mixed_languages.h"
 #include "decoder/prompt_history.h"
 #include "decoder/speech_evidence.h"
 #include "decoder/transcript.h"
@@ -92,8 +94,9 @@ class Transcriber {
     const DecodingSettings& settings;
     Transcript transcript;
     bool language_is_found = false;
-    bool is_mixed = false;           // every window is asked for its language
-    std::vector<float> window = {};  // [n_frames, n_mels], as it was encoded last
+    bool is_mixed = false;                         // no window goes on where the language changes
+    std::vector<float> window = {};                // [n_frames, n_mels], as it was encoded last
+    std::optional<MixedLanguages> languages = {};  // of the stretch in hand, if it is mixed
   };
   // Where the walk over a stretch of it is.
   struct Walk {
@@ -102,12 +105,15 @@ class Transcriber {
     std::string language;
     double last_speech_s = 0;  // where the speech before ended, if words are timed
     bool is_first = false;     // nothing of the recording was decoded yet
+    uint64_t limit = 0;        // frame: the next window ends there at the latest
   };
 
   // Throws Error(kUsage) for a language that the model does not know.
   Recording begin(const MelSpectrogram& mel, const DecodingSettings& settings);
   Walk walk_of(const Recording& recording, uint64_t begin, uint64_t end, bool is_first) const;
   uint32_t n_frames(const Walk& walk) const;
+  // Finds out what is spoken from the walk's next window on, and for how long.
+  void follow_languages(Recording& recording, Walk& walk);
   // Encodes the walk's next window to `place`. False if there was nothing in it: the walk has gone
   // on, past it.
   bool encode_window(Recording& recording, Walk& walk, uint32_t place);
