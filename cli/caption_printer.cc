@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/program.h"
+#include "cli/text_width.h"
 #include "llm/tokenizer/utf8_stream.h"
 
 namespace vesper {
@@ -19,44 +20,40 @@ std::string text_of(std::span<const CaptionWord> words) {
   return text;
 }
 
-// Characters, which are taken for columns.
-int columns_of(std::string_view text) {
-  return static_cast<int>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
 class TextPrinter final : public CaptionPrinter {
  public:
-  TextPrinter(TextSink put, int terminal_columns, bool colour)
-      : put_(std::move(put)), columns_(terminal_columns), colour_(colour) {}
+  TextPrinter(TextSink put, std::function<int()> terminal_columns, bool colour)
+      : put_(std::move(put)), columns_(std::move(terminal_columns)), colour_(colour) {}
 
   void final(std::span<const CaptionWord> words, double) override {
     if (words.empty()) return;
+    const int columns = columns_();
     std::string text = without_partial();
     for (const CaptionWord& word : words) {
       std::string shown = printable(word.text);
-      const bool is_full = columns_ > 0 && used_ + columns_of(shown) >= columns_;
+      const bool is_full = columns > 0 && used_ + text_width(shown) >= columns;
       if (used_ > 0 && (word.opens_segment || is_full)) {
         text += "\n";
         used_ = 0;
       }
       if (used_ == 0) shown.erase(0, shown.find_first_not_of(' '));
       text += shown;
-      used_ += columns_of(shown);
+      used_ += text_width(shown);
     }
     put_(text);
   }
 
   // As much as the line has room for; the cursor stays where the final words end.
   void partial(std::span<const CaptionWord> words, double) override {
-    if (columns_ == 0) return;
+    const int columns = columns_();
+    if (columns == 0) return;
     std::string text = without_partial();
     std::string shown;
-    int left = columns_ - 1 - used_;
+    int left = columns - 1 - used_;
     for (const CaptionWord& word : words) {
       std::string next = printable(word.text);
       if (used_ == 0 && shown.empty()) next.erase(0, next.find_first_not_of(' '));
-      left -= columns_of(next);
+      left -= text_width(next);
       if (left < 0) break;
       shown += next;
     }
@@ -76,10 +73,11 @@ class TextPrinter final : public CaptionPrinter {
   }
 
  private:
-  std::string without_partial() { return std::exchange(has_partial_, false) ? "\033[K" : ""; }
+  // To the end of the screen: a narrower terminal has wrapped it.
+  std::string without_partial() { return std::exchange(has_partial_, false) ? "\033[J" : ""; }
 
   TextSink put_;
-  int columns_;  // of the terminal, 0 if there is none
+  std::function<int()> columns_;  // of the terminal, 0 if there is none
   bool colour_;
   int used_ = 0;  // columns of the line that is being written
   bool has_partial_ = false;
@@ -171,9 +169,10 @@ class SegmentPrinter final : public CaptionPrinter {
 
 std::unique_ptr<CaptionPrinter> make_caption_printer(TranscriptFormat format,
                                                      const RecordingInfo& recording, TextSink put,
-                                                     int terminal_columns, bool colour) {
+                                                     std::function<int()> terminal_columns,
+                                                     bool colour) {
   if (format == TranscriptFormat::kTxt) {
-    return std::make_unique<TextPrinter>(std::move(put), terminal_columns, colour);
+    return std::make_unique<TextPrinter>(std::move(put), std::move(terminal_columns), colour);
   }
   if (format == TranscriptFormat::kJsonl) {
     return std::make_unique<JsonlPrinter>(recording, std::move(put));

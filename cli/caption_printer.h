@@ -28,8 +28,8 @@ class CaptionPrinter {
 };
 
 // `put` takes text for standard output. Formats:
-//   txt    the words, a segment a line; with `terminal_columns` above 0 the partial ones after
-//          them, dimmed if `colour`
+//   txt    the words, a segment a line; where `terminal_columns`, asked each time, is above 0
+//          the partial ones after them, dimmed if `colour`
 //   jsonl  an object a line:
 //            {"event": "partial", start, end, text, received}
 //            {"event": "final", start, end, text, opens_segment, words: [{word, start, end}],
@@ -39,6 +39,7 @@ class CaptionPrinter {
 //   others as without --stream, a segment when all of its words are final
 std::unique_ptr<CaptionPrinter> make_caption_printer(TranscriptFormat format,
                                                      const RecordingInfo& recording, TextSink put,
-                                                     int terminal_columns, bool colour);
+                                                     std::function<int()> terminal_columns,
+                                                     bool colour);
 
 }  // namespace vesper

@@ -53,6 +53,10 @@ std::string printable(std::string_view text) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte == 0x7f) c = '?';
   }
+  // U+0080 to U+009F: controls too, among them one that begins sequences as escape and [ do.
+  for (size_t at = 0; (at = out.find('\xc2', at)) != std::string::npos; ++at) {
+    if (static_cast<unsigned char>(out[at + 1]) < 0xa0) out.replace(at, 2, "?");
+  }
   return out;
 }
 

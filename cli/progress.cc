@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "cli/program.h"
+#include "cli/text_width.h"
 
 namespace vesper {
 namespace {
@@ -22,14 +23,15 @@ std::string shortened(const std::string& text, size_t columns) {
   const auto starts_character = [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
   };
-  const auto length =
-      static_cast<size_t>(std::count_if(text.begin(), text.end(), starts_character));
-  if (length <= columns) return text;
+  const auto room = static_cast<int>(columns);
+  if (text_width(text) <= room) return text;
   size_t at = text.size();
-  for (size_t kept = 0; kept + 3 < columns; ++kept) {
+  for (size_t before = at; before > 0;) {
     do {
-      --at;
-    } while (!starts_character(text[at]));
+      --before;
+    } while (!starts_character(text[before]));
+    if (text_width(std::string_view(text).substr(before)) + 3 > room) break;
+    at = before;
   }
   return "..." + text.substr(at);
 }
@@ -98,7 +100,7 @@ std::string progress_text(std::string_view label, double fraction, std::string_v
   }
   const std::string name =
       shortened(printable(label), static_cast<size_t>(std::clamp(room / 3, 4, 40)));
-  const int name_columns = static_cast<int>(name.size());  // at least what it takes
+  const int name_columns = text_width(name);
   text = name_columns + used <= room ? name + bar : name;
   used = name_columns + used <= room ? name_columns + used : name_columns;
   // Details are separated by two spaces; whole ones are shown.

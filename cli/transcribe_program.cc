@@ -229,7 +229,7 @@ class Run {
       writers.back()->begin(recording);
     }
     // On a terminal the words that may change say enough of the progress.
-    const int columns = terminal_columns(STDOUT_FILENO);
+    const auto columns = [] { return terminal_columns(STDOUT_FILENO); };
     std::unique_ptr<CaptionPrinter> printer;
     if (arguments_.to_stdout) {
       printer = make_caption_printer(
@@ -242,7 +242,7 @@ class Run {
     };
     events.on_partial = [&](std::span<const CaptionWord> words, double received_s) {
       if (printer) printer->partial(words, received_s);
-      if (columns == 0) report_->progress(job, received_s, 0);
+      if (columns() == 0) report_->progress(job, received_s, 0);
     };
     events.on_segment = [&](const Segment& segment) {
       if (printer) printer->segment(segment);

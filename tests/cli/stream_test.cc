@@ -27,15 +27,17 @@ CaptionWord word(const char* text, bool opens_segment = false) {
 
 struct Printed {
   std::vector<std::string> puts;
+  int columns = 0;
   std::unique_ptr<CaptionPrinter> printer;
 };
 
 std::unique_ptr<Printed> printing(TranscriptFormat format, int columns = 0, bool colour = false) {
   auto printed = std::make_unique<Printed>();
+  printed->columns = columns;
   printed->printer = make_caption_printer(
       format, {"it", "base"},
-      [puts = &printed->puts](std::string_view text) { puts->emplace_back(text); }, columns,
-      colour);
+      [puts = &printed->puts](std::string_view text) { puts->emplace_back(text); },
+      [&columns = printed->columns] { return columns; }, colour);
   return printed;
 }
 
@@ -55,11 +57,37 @@ TEST(TextCaptions, DrawWhatMayChangeBehindTheCursorOfATerminal) {
   printed->printer->partial(std::vector{word(" sew"), word(" my"), word(" fellows"), word(" x")},
                             2);
   printed->printer->partial({}, 3);
-  EXPECT_THAT(printed->puts, ElementsAre("\0337\033[2mAnd so\033[0m\0338", "\033[KAnd",
-                                         "\0337\033[2m sew my fellows\033[0m\0338", "\033[K"))
+  EXPECT_THAT(printed->puts, ElementsAre("\0337\033[2mAnd so\033[0m\0338", "\033[JAnd",
+                                         "\0337\033[2m sew my fellows\033[0m\0338", "\033[J"))
       << "as many whole words as the line has room for";
   printed->printer->final(std::vector{word(" sew"), word(" your"), word(" fellows")}, 4);
   EXPECT_EQ(printed->puts.back(), " sew your\nfellows");
+}
+
+TEST(TextCaptions, FitTheTerminalAsItIsNow) {
+  const auto printed = printing(TranscriptFormat::kTxt, 20);
+  printed->printer->final(std::vector{word(" one"), word(" two"), word(" three")}, 1);
+  printed->columns = 8;  // it was made narrower
+  printed->printer->partial(std::vector{word(" four")}, 2);
+  printed->printer->final(std::vector{word(" four"), word(" five")}, 2);
+  EXPECT_THAT(printed->puts, ElementsAre("one two three", "\nfour\nfive"));
+}
+
+TEST(TextCaptions, CountWideCharactersTwice) {
+  const auto printed = printing(TranscriptFormat::kTxt, 10);
+  const std::vector<CaptionWord> words{word("扎"), word("自"), word("己"), word("的"), word("脚")};
+  printed->printer->partial(words, 1);
+  printed->printer->final(words, 2);
+  EXPECT_THAT(printed->puts, ElementsAre("\0337扎自己的\0338", "\033[J扎自己的\n脚"));
+  // A combining mark takes no column.
+  printed->printer->partial(std::vector{word(" e\u0301e\u0301e\u0301e\u0301e\u0301e\u0301")}, 3);
+  EXPECT_THAT(printed->puts.back(), HasSubstr(" e\u0301"));
+}
+
+TEST(TextCaptions, LetNoTextCommandTheTerminal) {
+  const auto printed = printing(TranscriptFormat::kTxt, 20);
+  printed->printer->final(std::vector{word(" a\x1b[2J\u009b2Jb")}, 1);
+  EXPECT_EQ(printed->puts.back(), "a?[2J?2Jb");
 }
 
 TEST(JsonCaptions, AreEventsWithTimes) {

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""How long after it was said a word stands in the live captions.
+
+    bench/stream_delay.py [--model base] [--seconds 120] [--threads 2] [--device cpu] RECORDING...
+
+Feeds the beginning of each recording (16-bit mono WAV) to `transcribe --stream` by the clock, a
+twentieth of a second at a time, and notes when each final word comes out. When a word ended is what
+`--word-timestamps` says of the recording as a whole. Prints the delays of the words that both have,
+whether anything final was taken back, how far the stream was behind, and the word errors of the
+stream's text against the other one. Run it on a machine that does nothing else.
+"""
+
+import argparse
+import difflib
+import json
+import pathlib
+import re
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+import wave
+
+import word_errors
+
+PIECE_S = 0.05
+
+
+def words_of(text):
+    return re.findall(r"[\w']+", text.lower())
+
+
+def read_beginning(path, seconds):
+    with wave.open(str(path)) as recording:
+        channels, width, rate, *_ = recording.getparams()
+        if (channels, width) != (1, 2):
+            raise SystemExit(f"{path}: expected 16-bit mono")
+        return rate, recording.readframes(int(seconds * rate))
+
+
+def transcribe_whole(command, rate, samples):
+    """[(word, when it ended in s)], text."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "recording.wav"
+        with wave.open(str(path), "wb") as recording:
+            recording.setparams((1, 2, rate, 0, "NONE", ""))
+            recording.writeframes(samples)
+        printed = subprocess.run(command + ["--word-timestamps", "-f", "json", str(path)],
+                                 check=True, capture_output=True).stdout
+    transcript = json.loads(printed)
+    ended = [(word, timed["end"]) for segment in transcript["segments"]
+             for timed in segment["words"] for word in words_of(timed["word"])]
+    return ended, transcript["text"]
+
+
+def transcribe_live(command, rate, samples):
+    """[(word, when it came out in s of the stream)], events, what was said on standard error."""
+    process = subprocess.Popen(
+        command + ["--stream", "-f", "jsonl", "--pcm", "s16le", "--pcm-rate", str(rate), "-"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(2)  # the model is loaded
+    start = time.monotonic()
+
+    def feed():
+        piece = int(PIECE_S * rate) * 2
+        for at in range(0, len(samples), piece):
+            # A piece can be heard when its last sample has been said.
+            due = start + min(at + piece, len(samples)) / 2 / rate
+            time.sleep(max(0.0, due - time.monotonic()))
+            process.stdin.write(samples[at:at + piece])
+            process.stdin.flush()
+        process.stdin.close()
+
+    errors = []
+    threading.Thread(target=feed, daemon=True).start()
+    threading.Thread(target=lambda: errors.extend(process.stderr), daemon=True).start()
+    came, events = [], []
+    for line in process.stdout:
+        now = time.monotonic() - start
+        event = json.loads(line)
+        events.append((now, event))
+        if event["event"] == "final":
+            came += [(word, now) for timed in event["words"] for word in words_of(timed["word"])]
+    if process.wait() != 0:
+        raise SystemExit(b"".join(errors).decode())
+    return came, events, [line.decode().rstrip() for line in errors]
+
+
+def measure(command, path, seconds):
+    rate, samples = read_beginning(path, seconds)
+    ended, whole_text = transcribe_whole(command, rate, samples)
+    came, events, errors = transcribe_live(command, rate, samples)
+    matcher = difflib.SequenceMatcher(None, [w for w, _ in ended], [w for w, _ in came], False)
+    delays = sorted(came[b + i][1] - ended[a + i][1]
+                    for a, b, n in matcher.get_matching_blocks() for i in range(n))
+    finals = "".join(event["text"] for _, event in events if event["event"] == "final")
+    segments = "".join(event["text"] for _, event in events if event["event"] == "segment")
+    behind = max(now - event["received"] for now, event in events if "received" in event)
+    wrong, total = word_errors.word_errors(whole_text, finals)
+    print(f"{path.name}: {len(delays)} words of {len(ended)}: median "
+          f"{statistics.median(delays):.2f} s, 95 % within {delays[int(0.95 * len(delays))]:.2f} s,"
+          f" all within {delays[-1]:.2f} s")
+    print(f"  at most {behind:.2f} s from the last sound heard to what was made of it; "
+          f"{wrong}/{total} words differ from the recording's; "
+          f"{'nothing' if finals == segments else 'SOMETHING'} final was taken back")
+    expected, found = word_errors.normalize(whole_text), word_errors.normalize(finals)
+    for change, a, b, c, d in difflib.SequenceMatcher(None, expected, found, False).get_opcodes():
+        if change != "equal":
+            print(f"  \"{' '.join(expected[a:b])}\" is \"{' '.join(found[c:d])}\"")
+    for line in errors:
+        print("  " + line)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recordings", nargs="+", type=pathlib.Path, metavar="RECORDING")
+    parser.add_argument("--transcribe", default=str(
+        pathlib.Path(__file__).parent.parent / "build" / "transcribe"))
+    parser.add_argument("--model", default="base")
+    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--threads", default="2")
+    parser.add_argument("--device", default="cpu")
+    arguments = parser.parse_args()
+    command = [arguments.transcribe, "-m", arguments.model, "-t", arguments.threads, "--device",
+               arguments.device, "--offline"]
+    for path in arguments.recordings:
+        measure(command, path, arguments.seconds)
+
+
+if __name__ == "__main__":
+    main()
