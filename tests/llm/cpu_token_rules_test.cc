@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/llm/cpu_fixture.h"
+#include "tests/llm/token_penalties_check.h"
 
 namespace vesper::testing::cpu_token_rules_test {
 namespace {
@@ -302,6 +303,11 @@ TEST(CopyPages, TakesTheFirstRowsOfEveryHeadAndLeavesTheRest) {
     ASSERT_EQ(found_k[i], keys[from]) << i;
     ASSERT_EQ(found_v[i], values[from]) << i;
   }
+}
+
+TEST(TokenPenalties, AreThoseOfPlainLoops) {
+  const auto device = cpu();
+  for (uint32_t seed = 1; seed <= 4; ++seed) test::check_token_penalties(*device, seed, 0);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/llm/token_penalties_check.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
 namespace vesper::token_kernels_test {
@@ -269,6 +270,10 @@ TEST_F(TokenKernels, CopyPagesTakesTheFirstRowsOfEveryHeadAndLeavesTheRest) {
       ASSERT_EQ(found_v[i], values[from]) << i;
     }
   }
+}
+
+TEST_F(TokenKernels, PenaltiesAreThoseOfPlainLoops) {
+  for (uint32_t seed = 1; seed <= 4; ++seed) test::check_token_penalties(device(), seed, 1e-6f);
 }
 
 }  // namespace
