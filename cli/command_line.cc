@@ -1,6 +1,7 @@
 #include "cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <deque>
 #include <utility>
 
@@ -13,6 +14,15 @@ namespace {
 // Stands before what begins with a bracket on its way through CLI11, which would take it for a list
 // and cut it at its commas; no text has it.
 constexpr char kGuard = '\x01';
+
+// Who comes from openai-whisper writes --beam_size for --beam-size.
+std::string with_hyphens(std::string argument) {
+  if (!argument.starts_with("--")) return argument;
+  const size_t name_end = std::min(argument.find('='), argument.size());
+  std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(name_end), '_',
+               '-');
+  return argument;
+}
 
 std::string guarded(std::string argument) {
   const size_t value = argument.starts_with("--") ? argument.find('=') + 1 : 0;
@@ -94,7 +104,11 @@ std::optional<std::string> CommandLine::parse(int argc, const char* const* argv)
     return std::nullopt;
   };
   std::vector<std::string> given;  // CLI11 takes them from the back
-  for (int i = argc - 1; i > 0; --i) given.push_back(guarded(argv[i]));
+  const auto is_end = [](const char* argument) { return std::string_view(argument) == "--"; };
+  const int n_options = static_cast<int>(std::find_if(argv, argv + argc, is_end) - argv);
+  for (int i = argc - 1; i > 0; --i) {
+    given.push_back(guarded(i < n_options ? with_hyphens(argv[i]) : argv[i]));
+  }
   try {
     parser_->app.parse(std::move(given));
   } catch (const CLI::ParseError& error) {

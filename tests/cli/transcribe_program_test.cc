@@ -15,6 +15,7 @@
 namespace vesper::transcribe_program_test {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -324,11 +325,16 @@ TEST_F(TranscribeProgram, PassesEveryOptionOn) {
   EXPECT_THAT(transcribe({"--suppress-tokens", "", "s.wav"}).out, HasSubstr("suppress_model=0"));
   EXPECT_THAT(transcribe({"--suppress-tokens", "-1", "s.wav"}).out, HasSubstr("suppress_model=1"));
   EXPECT_THAT(transcribe({"-t", "2", "s.wav", "-t", "4"}).out, HasSubstr("threads=4"));
+  // As openai-whisper spells them.
+  EXPECT_THAT(transcribe({"--initial_prompt", "a_b", "--no_speech_threshold=0.5", "s.wav"}).out,
+              AllOf(HasSubstr("prompt=a_b "), HasSubstr("no_speech=0.500000")));
 }
 
 TEST_F(TranscribeProgram, TakesNamesThatLookLikeOptionsAfterTwoDashes) {
   write_file(folder_ / "work/-x.wav", "dash\n");
   EXPECT_EQ(transcribe({"--", "-x.wav"}).out, "dash\n");
+  write_file(folder_ / "work/--x_y.wav", "dashes\n");
+  EXPECT_EQ(transcribe({"--", "--x_y.wav"}).out, "dashes\n");
 }
 
 TEST_F(TranscribeProgram, NamesTheOptionThatIsWrong) {
