@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "audio/mel.h"
+#include "decoder/loudness.h"
+#include "decoder/speech_evidence.h"
 #include "decoder/window_segments.h"
 #include "decoder/word_times.h"
 #include "error/error.h"
@@ -68,6 +70,8 @@ void LiveTranscriber::encode(uint32_t n_frames) {
   mel.push(samples_.data() + begin, end - begin);
   mel.finish();
   maximum_ = std::max(maximum_, mel.maximum());
+  const uint64_t n_there = std::min<uint64_t>(mel.content_frames(), seek_ - first + n_frames);
+  end_of_sound_ = static_cast<uint32_t>(end_of_sound(loudness_of(mel, seek_ - first, n_there)));
   MelWindow cut;
   cut.first_frame = seek_ - first;
   cut.n_frames = model_.n_frames();
@@ -128,6 +132,40 @@ void LiveTranscriber::transcribe_whole_windows() {
   while (frames_received() >= seek_ + model_.n_frames()) transcribe_window(model_.n_frames());
 }
 
+Transcriber::Decoded LiveTranscriber::guess(uint32_t n_frames) {
+  DecodingSettings settings = settings_;
+  settings.temperatures.resize(1);
+  settings.beam_size = 1;
+  DecodeTask guess = task();
+  // Nobody speaks faster: a guess that goes round ends sooner than a window's text may be long.
+  constexpr double kTokensPerSecond = 15, kMoreTokens = 24;
+  const double end_s = static_cast<double>(seek_ + n_frames) * kFrameSeconds;
+  const double since_s = end_s - std::max(final_end_s_, static_cast<double>(seek_) * kFrameSeconds);
+  guess.max_tokens =
+      std::min(guess.max_tokens,
+               guess.n_given +
+                   static_cast<uint32_t>(kMoreTokens + kTokensPerSecond * std::max(0.0, since_s)));
+  Transcriber::Decoded decoded = transcriber_.decode(guess, settings, settings_.seed);
+  // After a sentence a model tends to end, as if the next one, which has only begun, were not
+  // there.
+  constexpr uint32_t kLeftOut = 200, kSlack = 100;
+  const std::vector<int32_t>& tokens = decoded.result.tokens;
+  const int32_t begin = model_.tokens().timestamp_begin;
+  if (settings_.reference || decoded.is_silent || tokens.empty() || tokens.back() < begin ||
+      static_cast<uint32_t>(tokens.back() - begin) * kFramesPerTimestamp + kLeftOut >=
+          end_of_sound_) {
+    return decoded;
+  }
+  guess.speech_end = (end_of_sound_ - kSlack) / kFramesPerTimestamp;
+  Transcriber::Decoded longer =
+      transcriber_.attempt(guess, settings.temperatures.front(), settings);
+  WindowEvidence evidence = longer.evidence;  // of what is new alone
+  const size_t n_new = longer.result.tokens.size() - guess.n_given;
+  evidence.avg_logprob = longer.result.sum_logprob / static_cast<double>(n_new + 1);
+  if (longer.is_silent || evidence.loops || !is_convincing(evidence, settings)) return decoded;
+  return longer;
+}
+
 void LiveTranscriber::transcribe_beginning() {
   const uint64_t received = frames_received();
   if (received < seek_ + kFewestFrames || received == decoded_frames_) return;
@@ -138,10 +176,7 @@ void LiveTranscriber::transcribe_beginning() {
   if (final_.size() + 16 > model_.decoder().n_text_ctx() / 2) return transcribe_window(n_frames);
   encode(n_frames);
   if (!find_language(n_frames)) return;
-  DecodingSettings settings = settings_;
-  settings.temperatures.resize(1);
-  settings.beam_size = 1;
-  const Transcriber::Decoded decoded = transcriber_.decode(task(), settings, settings_.seed);
+  const Transcriber::Decoded decoded = guess(n_frames);
   const DecodeResult& result = decoded.result;
   const bool is_silent = decoded.is_silent && final_.empty();
   const bool is_repetitive =
@@ -160,6 +195,7 @@ void LiveTranscriber::transcribe_beginning() {
   if (n > 0) {
     final_.assign(result.tokens.begin(),
                   result.tokens.begin() + static_cast<std::ptrdiff_t>(open[n - 1].end_token));
+    final_end_s_ = open[n - 1].end_s;
     if (events_.on_final) events_.on_final(open.first(n), received_s());
   }
   say_partial(open.subspan(n));

@@ -47,6 +47,8 @@ class LiveTranscriber {
   // clear.
   bool find_language(uint32_t n_frames);
   DecodeTask task() const;
+  // What the window, of which `n_frames` have come, seems to say.
+  Transcriber::Decoded guess(uint32_t n_frames);
   void transcribe_window(uint32_t n_frames);
   std::vector<CaptionWord> words_of(std::span<const int32_t> guess, uint32_t n_frames) const;
   // Says those after the first n_final_ tokens' words.
@@ -68,7 +70,9 @@ class LiveTranscriber {
   uint64_t seek_ = 0;            // frame that the window begins with
   uint64_t decoded_frames_ = 0;  // of the stream, when its beginning was decoded last
   float maximum_;                // of all log-mel values so far
+  uint32_t end_of_sound_ = 0;    // frames from seek_ on, in the window that was encoded last
   std::vector<int32_t> final_;   // tokens that the window's guesses begin with
+  double final_end_s_ = 0;       // when they were said, about
   std::vector<float> window_;    // [n_frames, n_mels]
   bool has_partial_ = false;     // something was said that may change
 };

@@ -5,18 +5,16 @@
 #include <numeric>
 #include <utility>
 
+#include "decoder/loudness.h"
+
 namespace vesper {
 namespace {
 
 // Frames. A pause is that long at least; a part with less sound belongs to the one that is closer;
 // one that is longer than kLongest is cut where it is quietest, kShortest from its ends at least.
 constexpr size_t kPause = 40, kLeastSound = 50, kShortest = 200, kLongest = 800;
-// Quiet is what is below this share of the range between the quietest and the loudest twentieth
-// of the frames around.
-constexpr double kQuietShare = 0.25;
-// Loudness is taken over so many frames before and after, and "around" is a block of this size and
-// its neighbours.
-constexpr size_t kSmooth = 15, kBlock = 1000;
+// Loudness is taken over so many frames before and after.
+constexpr size_t kSmooth = 15;
 
 // One change of language in so many parts. Measured, in prompts of telephone systems: Spanish is
 // taken for Italian with 0.88, where languages follow one another they have 0.98 and more.
@@ -25,29 +23,6 @@ constexpr double kPartsPerChange = 4;
 constexpr double kOrdinarySeconds = 3;
 // The model is never surer than that of what a part is not.
 constexpr double kLeastDoubt = 0.01;
-
-// The value below which is this share of them.
-float quantile(std::vector<float> values, double share) {
-  const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + at, values.end());
-  return values[static_cast<size_t>(at)];
-}
-
-std::vector<bool> quiet_frames(std::span<const float> loudness) {
-  std::vector<bool> is_quiet(loudness.size());
-  for (size_t block = 0; block < loudness.size(); block += kBlock) {
-    const size_t begin = block - std::min(block, kBlock);
-    const size_t end = std::min(loudness.size(), block + 2 * kBlock);
-    const std::vector<float> around(loudness.begin() + static_cast<std::ptrdiff_t>(begin),
-                                    loudness.begin() + static_cast<std::ptrdiff_t>(end));
-    const double low = quantile(around, 0.05), high = quantile(around, 0.95);
-    const double limit = low + kQuietShare * (high - low);
-    for (size_t i = block; i < std::min(block + kBlock, loudness.size()); ++i) {
-      is_quiet[i] = high > low && loudness[i] < limit;
-    }
-  }
-  return is_quiet;
-}
 
 // The quietest of frames [begin, end), by those around each.
 size_t quietest(std::span<const float> loudness, size_t begin, size_t end) {
@@ -64,20 +39,6 @@ size_t quietest(std::span<const float> loudness, size_t begin, size_t end) {
     }
   }
   return best;
-}
-
-std::vector<float> loudness_of(const MelSpectrogram& mel, uint64_t begin, uint64_t end) {
-  constexpr float kRange = 8;  // that a window has: what is quieter is silence to the model
-  const float lowest = mel.maximum() - kRange;
-  const auto n_mels = static_cast<size_t>(mel.n_mels());
-  std::vector<float> loudness;
-  for (uint64_t frame = begin; frame < end; ++frame) {
-    const float* row = mel.log_mel(frame);
-    double sum = 0;
-    for (size_t i = 0; i < n_mels; ++i) sum += std::max(row[i], lowest);
-    loudness.push_back(static_cast<float>(sum / static_cast<double>(n_mels)));
-  }
-  return loudness;
 }
 
 }  // namespace

@@ -17,7 +17,7 @@
 
 namespace vesper {
 
-// Cuts frames of this loudness (mean log10 mel energy each, 10 ms) at every pause, and what goes on
+// Cuts frames of this loudness (decoder/loudness.h) at every pause, and what goes on
 // for long without one where it is quietest. The first frame after each part; the last is all.
 std::vector<size_t> cut_at_pauses(std::span<const float> loudness);
 
