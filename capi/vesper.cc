@@ -4,13 +4,18 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "audio/recording.h"
 #include "decoder/transcriber.h"
 #include "decoder/whisper_model.h"
 #include "error/error.h"
 #include "llm/tokenizer/utf8_stream.h"
+#include "vad/silero_vad.h"
+#include "vad/speech_spans.h"
 
 namespace {
 
@@ -34,6 +39,7 @@ struct vesper_whisper {
 
   vesper::WhisperModel model;
   vesper::Transcriber transcriber;
+  std::optional<vesper::SileroVad> vad;
 };
 
 namespace {
@@ -65,7 +71,9 @@ vesper_status guarded(const Work& work) {
   }
 }
 
-void transcribe(vesper_whisper& whisper, const vesper::MelSpectrogram& mel,
+// Transcribes the samples that `for_each_block` hands to a function of a pointer and a number.
+template <class Source>
+void transcribe(vesper_whisper& whisper, const Source& for_each_block,
                 const vesper_transcribe_options* options, vesper_on_segment on_segment,
                 void* user) {
   vesper::DecodingSettings settings = default_settings();
@@ -74,16 +82,43 @@ void transcribe(vesper_whisper& whisper, const vesper::MelSpectrogram& mel,
     if (options->initial_prompt) settings.initial_prompt = options->initial_prompt;
     settings.translate = options->translate != 0;
   }
-  whisper.transcriber.transcribe(mel, settings,
-                                 [&](const vesper::Segment& segment) {
-                                   const std::string text = vesper::valid_utf8(segment.text);
-                                   const vesper_segment view{
-                                       segment.start_s,     segment.end_s,
-                                       text.c_str(),        segment.language.c_str(),
-                                       segment.avg_logprob, segment.no_speech_prob};
-                                   if (on_segment && on_segment(&view, user) != 0) throw Stopped();
-                                 },
-                                 {});
+  const bool speech_only = options && options->vad != 0;
+  if (speech_only && !whisper.vad) {
+    throw vesper::Error(vesper::ErrorKind::kUsage,
+                        "vad: expected a model by vesper_whisper_load_vad");
+  }
+  vesper::MelSpectrogram mel(static_cast<int>(whisper.model.n_mels()), whisper.model.mel_filters());
+  if (speech_only) whisper.vad->finish();  // what a recording that could not be read has left
+  uint64_t n_samples = 0;
+  for_each_block([&](const float* samples, size_t n) {
+    mel.push(samples, n);
+    if (speech_only) whisper.vad->push(samples, n);
+    n_samples += n;
+  });
+  mel.finish();
+  // Of speech alone the times are those within what is kept.
+  std::vector<vesper::FrameSpan> kept{{0, mel.content_frames()}};
+  if (speech_only) {
+    kept = vesper::frames_of(vesper::find_speech(whisper.vad->finish(), n_samples, {}),
+                             mel.content_frames());
+    std::vector<std::pair<size_t, size_t>> frames;
+    for (const vesper::FrameSpan& span : kept) frames.emplace_back(span.begin, span.end);
+    mel.keep(frames);
+  }
+  const vesper::SpeechTimeline timeline(kept);
+  whisper.transcriber.transcribe(
+      mel, settings,
+      [&](const vesper::Segment& segment) {
+        const std::string text = vesper::valid_utf8(segment.text);
+        const vesper_segment view{speech_only ? timeline.start_s(segment.start_s) : segment.start_s,
+                                  speech_only ? timeline.end_s(segment.end_s) : segment.end_s,
+                                  text.c_str(),
+                                  segment.language.c_str(),
+                                  segment.avg_logprob,
+                                  segment.no_speech_prob};
+        if (on_segment && on_segment(&view, user) != 0) throw Stopped();
+      },
+      {});
 }
 
 }  // namespace
@@ -102,6 +137,11 @@ vesper_status vesper_whisper_open(const char* path, const vesper_device_options*
       [&] { *whisper = new vesper_whisper(path, options ? *options : vesper_device_options{}); });
 }
 
+vesper_status vesper_whisper_load_vad(vesper_whisper* whisper, const char* path) {
+  if (!whisper || !path) return fail(VESPER_ERROR_USAGE, "vesper_whisper_load_vad: NULL argument");
+  return guarded([&] { whisper->vad.emplace(whisper->model.device(), path); });
+}
+
 void vesper_whisper_close(vesper_whisper* whisper) { delete whisper; }
 
 vesper_status vesper_whisper_transcribe_file(vesper_whisper* whisper, const char* audio_path,
@@ -111,11 +151,15 @@ vesper_status vesper_whisper_transcribe_file(vesper_whisper* whisper, const char
     return fail(VESPER_ERROR_USAGE, "vesper_whisper_transcribe_file: NULL argument");
   }
   return guarded([&] {
-    transcribe(*whisper,
-               vesper::read_log_mel(vesper::AudioReader(audio_path),
-                                    static_cast<int>(whisper->model.n_mels()),
-                                    whisper->model.mel_filters()),
-               options, on_segment, user);
+    const auto for_each_block = [&](const auto& take) {
+      vesper::RecordingReader recording{vesper::AudioReader(audio_path)};
+      std::vector<float> block(size_t{1} << 14);
+      for (size_t got = block.size(); got == block.size();) {
+        got = recording.read(block.data(), block.size());
+        take(block.data(), got);
+      }
+    };
+    transcribe(*whisper, for_each_block, options, on_segment, user);
   });
 }
 
@@ -134,11 +178,8 @@ vesper_status vesper_whisper_transcribe_pcm(vesper_whisper* whisper, const float
                                                            std::to_string(i));
       }
     }
-    vesper::MelSpectrogram mel(static_cast<int>(whisper->model.n_mels()),
-                               whisper->model.mel_filters());
-    mel.push(samples, n_samples);
-    mel.finish();
-    transcribe(*whisper, mel, options, on_segment, user);
+    const auto for_each_block = [&](const auto& take) { take(samples, n_samples); };
+    transcribe(*whisper, for_each_block, options, on_segment, user);
   });
 }
 

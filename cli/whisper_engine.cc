@@ -141,6 +141,7 @@ class WhisperEngine final : public TranscriptionEngine {
     RecordingReader recording(std::move(reader));
     MelSpectrogram mel(static_cast<int>(model_.n_mels()), model_.mel_filters());
     std::vector<float> block(size_t{1} << 14);
+    vad_->finish();  // what a recording that could not be read to its end has left
     uint64_t n_samples = 0;
     for (size_t got = block.size(); got == block.size(); n_samples += got) {
       got = recording.read(block.data(), block.size());

@@ -53,6 +53,7 @@ typedef struct vesper_transcribe_options {
   const char* language;       /* a code or an English name; NULL detects it */
   int translate;              /* non-zero: into English */
   const char* initial_prompt; /* text before the first window, or NULL */
+  int vad; /* non-zero: leave out what is not speech; needs vesper_whisper_load_vad */
 } vesper_transcribe_options;
 
 typedef struct vesper_segment {
@@ -71,6 +72,9 @@ typedef int (*vesper_on_segment)(const vesper_segment* segment, void* user);
  * be NULL. On success *whisper is the model, to be closed with vesper_whisper_close. */
 VESPER_API vesper_status vesper_whisper_open(const char* path, const vesper_device_options* options,
                                              vesper_whisper** whisper);
+/* Loads a Silero VAD model, safetensors as a file or a folder, for transcriptions that leave out
+ * what is not speech. */
+VESPER_API vesper_status vesper_whisper_load_vad(vesper_whisper* whisper, const char* path);
 /* NULL is ignored. */
 VESPER_API void vesper_whisper_close(vesper_whisper* whisper);
 

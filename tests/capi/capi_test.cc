@@ -3,9 +3,12 @@
 #include <vesper.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
+#include "audio/recording.h"
 #include "cli/model_lookup.h"
+#include "tests/audio/made_recordings.h"
 #include "tests/capi/c_client.h"
 
 namespace vesper {
@@ -63,6 +66,61 @@ TEST(CApi, SamplesThatAreNoNumbersAreRefused) {
   EXPECT_THAT(vesper_last_error(), testing::HasSubstr("77"));
   EXPECT_EQ(vesper_whisper_transcribe_pcm(whisper, nullptr, 0, nullptr, nullptr, nullptr),
             VESPER_OK);
+  vesper_whisper_close(whisper);
+}
+
+TEST(CApi, WhatIsNotSpeechIsLeftOutOnRequestAndTimesStayThoseOfTheRecording) {
+  vesper_whisper* whisper = nullptr;
+  const vesper_device_options options{"cpu", nullptr, 0};
+  ASSERT_EQ(vesper_whisper_open(model_path().c_str(), &options, &whisper), VESPER_OK);
+  // 20 s of silence, then the sentence.
+  constexpr size_t kSilence = 20 * 16000;
+  std::vector<float> samples(kSilence + 10 * 16000);
+  RecordingReader reader{AudioReader(kRecording)};
+  samples.resize(kSilence + reader.read(&samples[kSilence], samples.size() - kSilence));
+
+  vesper_transcribe_options speech{};
+  speech.vad = 1;
+  EXPECT_EQ(vesper_whisper_transcribe_pcm(whisper, samples.data(), samples.size(), &speech, nullptr,
+                                          nullptr),
+            VESPER_ERROR_USAGE);
+  EXPECT_THAT(vesper_last_error(), testing::HasSubstr("vesper_whisper_load_vad"));
+  EXPECT_EQ(vesper_whisper_load_vad(whisper, "/no/such/model"), VESPER_ERROR_MODEL);
+  ModelLookup lookup;
+  lookup.offline = true;
+  ASSERT_EQ(vesper_whisper_load_vad(whisper, find_model("silero-vad", lookup).c_str()), VESPER_OK)
+      << vesper_last_error();
+
+  struct Heard {
+    std::string text;
+    double start_s = -1;
+  };
+  const auto hear = [](const vesper_segment* segment, void* user) {
+    auto& heard = *static_cast<Heard*>(user);
+    heard.text += segment->text;
+    if (heard.start_s < 0) heard.start_s = segment->start_s;
+    return 0;
+  };
+  // One that breaks off leaves nothing behind for the next.
+  const TemporaryFolder folder;
+  const std::string broken = folder.file("broken.wav");
+  std::vector<float> breaking = noise(0.1f, 3 * 16000, 1);
+  breaking.back() = NAN;
+  write_with_sndfile(broken, SF_FORMAT_WAV | SF_FORMAT_FLOAT, 1, 16000, breaking);
+  EXPECT_EQ(vesper_whisper_transcribe_file(whisper, broken.c_str(), &speech, nullptr, nullptr),
+            VESPER_ERROR_INPUT);
+  Heard heard;
+  ASSERT_EQ(
+      vesper_whisper_transcribe_pcm(whisper, samples.data(), samples.size(), &speech, hear, &heard),
+      VESPER_OK);
+  EXPECT_EQ(heard.text, " He might even have been made amiable himself.");
+  EXPECT_NEAR(heard.start_s, 20, 0.6);
+  // Of silence nothing is left.
+  Heard silence;
+  EXPECT_EQ(
+      vesper_whisper_transcribe_pcm(whisper, samples.data(), kSilence, &speech, hear, &silence),
+      VESPER_OK);
+  EXPECT_EQ(silence.text, "");
   vesper_whisper_close(whisper);
 }
 
