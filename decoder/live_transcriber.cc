@@ -190,8 +190,18 @@ void LiveTranscriber::transcribe_beginning() {
   const auto first = std::ranges::find_if(
       words, [&](const CaptionWord& word) { return word.end_token > final_.size(); });
   const std::span<const CaptionWord> open(first, words.end());
-  const size_t n = agreement_.agree(open, static_cast<double>(seek_ + n_frames) * kFrameSeconds,
-                                    kPatienceSeconds);
+  const double end_s = static_cast<double>(seek_ + n_frames) * kFrameSeconds;
+  // In a pause a model goes on with what is likely to be said, twice if need be.
+  constexpr double kInexactSeconds = 0.2;
+  const double sound_end_s =
+      end_of_sound_ > 0 ? static_cast<double>(seek_ + end_of_sound_) * kFrameSeconds : end_s;
+  const auto n_said = std::ranges::find_if(open,
+                                           [&](const CaptionWord& word) {
+                                             return word.start_s > sound_end_s + kInexactSeconds;
+                                           }) -
+                      open.begin();
+  const size_t n =
+      agreement_.agree(open.first(static_cast<size_t>(n_said)), end_s, kPatienceSeconds);
   if (n > 0) {
     final_.assign(result.tokens.begin(),
                   result.tokens.begin() + static_cast<std::ptrdiff_t>(open[n - 1].end_token));
