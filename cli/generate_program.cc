@@ -138,8 +138,8 @@ class Run {
     load_s_ = seconds_since(start);
     if (arguments_.verbose) {
       const DeviceInfo& device = model_->device().info();
-      note(device.kind + " (" + device.name + "), " + std::string(compute_name(model_->compute())) +
-           ", context of " + std::to_string(n_ctx) + "; loaded in " + short_number(load_s_) + " s");
+      note(device.kind + " (" + device.name + "), " + model_->activations() + ", context of " +
+           std::to_string(n_ctx) + "; loaded in " + short_number(load_s_) + " s");
     }
   }
 

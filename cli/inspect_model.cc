@@ -122,6 +122,7 @@ void ObservedModel::load_language_model(Compute wanted) {
   } catch (const Error&) {  // nothing but a prompt needs one
   }
   compute_ = device_->resolve(wanted, WeightUse::kAnyRows);
+  is_quantized_ = has_quantized_matrices(*provider);
   GeneratorOptions options;
   options.n_ctx = std::min(kContext, provider->language_model().n_positions);
   options.has_filters = options.has_penalties = false;
@@ -133,6 +134,11 @@ Compute ObservedModel::compute() const {
   if (generator_) return compute_;
   if (whisper_) return whisper_->compute();
   return embedder_ ? embedder_->compute() : Compute::kF32;
+}
+
+std::string ObservedModel::compute_text() const {
+  if (generator_) return device_->activations_name(compute_, is_quantized_);
+  return std::string(compute_name(compute()));
 }
 
 double ObservedModel::n_positions() const {

@@ -32,6 +32,8 @@ class ObservedModel {
   ObservedDevice& device() { return *device_; }
   const ObservedDevice& device() const { return *device_; }
   Compute compute() const;
+  // What its products are made in, for people.
+  std::string compute_text() const;
   WhisperModel& whisper() { return *whisper_; }  // if it is of that kind
 
   // What run() is to work on: a recording, or a text: for an encoder its lines, for a language
@@ -62,6 +64,7 @@ class ObservedModel {
 
   std::filesystem::path path_;
   Compute compute_ = Compute::kF32;  // of a language model
+  bool is_quantized_ = false;
   uint32_t n_generated_ = 0;
   std::optional<MelSpectrogram> mel_;
   std::vector<float> samples_;  // 16 kHz mono

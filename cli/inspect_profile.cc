@@ -174,7 +174,7 @@ Profile profile_model(const ProfileOptions& options) {
   ObservedDevice& device = model.device();
   Profile profile;
   profile.device = device.info().kind + " (" + device.info().name + ")";
-  profile.compute = compute_name(model.compute());
+  profile.compute = model.compute_text();
   profile.per_command = options.per_command;
   model.read_input(options.input);
   const auto seconds_of_a_run = [&](Clock clock) {

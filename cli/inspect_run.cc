@@ -53,7 +53,7 @@ MemoryNeed plan_memory(const std::filesystem::path& model, const std::string& de
   observed.read_input("");
   MemoryNeed need;
   need.device = device == "auto" ? observed.device().info().kind : device;
-  need.compute = compute_name(observed.compute());
+  need.compute = observed.compute_text();
   need.weights = observed.device().weight_bytes();
   need.available = observed.device().info().memory_bytes;
   need.n_ctx = observed.n_ctx();

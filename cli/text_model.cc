@@ -76,6 +76,10 @@ std::vector<int32_t> TextModel::text_ids(const std::string& text) const {
   return ids;
 }
 
+std::string TextModel::activations() const {
+  return device_->activations_name(compute_, has_quantized_matrices(*provider_));
+}
+
 void TextModel::load(const GeneratorOptions& options) {
   device_ = open_device(options_.device, DeviceOptions{.n_threads = options_.threads});
   compute_ = device_->resolve(parse_compute(options_.compute), WeightUse::kAnyRows);

@@ -49,7 +49,8 @@ class TextModel {
   void load(const GeneratorOptions& options);
   Generator& generator() { return *generator_; }
   const Device& device() const { return *device_; }
-  Compute compute() const { return compute_; }
+  // What products meet the weights in: "int8".
+  std::string activations() const;
 
  private:
   TextModelOptions options_;

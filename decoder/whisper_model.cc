@@ -18,9 +18,12 @@ WhisperModel::WhisperModel(const std::filesystem::path& path, std::unique_ptr<De
       tokens_(WhisperTokens::of_vocabulary_size(provider_->whisper().n_vocab)),
       tokenizer_(provider_->vocabulary(), static_cast<uint32_t>(tokens_.eot)),
       encoder_(std::make_unique<WhisperEncoder>(*device_, *provider_, compute_, n_encoded)),
-      decoder_(std::make_unique<WhisperDecoder>(*device_, *provider_, compute_, tokens_,
-                                                tokenizer_.find(" "), n_windows, n_encoded,
-                                                n_windows * n_candidates)) {
+      // Where the encoder has bf16 of its own choice, so has the decoder, or int8 for what is
+      // quantized.
+      decoder_(std::make_unique<WhisperDecoder>(
+          *device_, *provider_,
+          compute == Compute::kAuto && compute_ == Compute::kBF16 ? compute : compute_, tokens_,
+          tokenizer_.find(" "), n_windows, n_encoded, n_windows * n_candidates)) {
   for (uint32_t n = 1; n <= n_encoded; ++n) {
     DispatchTable table;
     encoder_->emit(table, n);

@@ -86,9 +86,14 @@ class Device {
   virtual const DeviceInfo& info() const = 0;
 
   // The format activations have between commands for this choice, and whether the device can do it
-  // for a model whose matrices are used so: resolves kAuto to the fastest that keeps accuracy.
-  // Throws Error(kUsage) if the device cannot.
+  // for a model whose matrices are used so: resolves kAuto to the fastest that keeps accuracy, or
+  // leaves it where that is chosen for each matrix by what its file has. Throws Error(kUsage) if
+  // the device cannot.
   virtual Compute resolve(Compute wanted, WeightUse use) const = 0;
+  // What products with matrices that are used by kAnyRows meet them in, for people: "int8".
+  virtual std::string activations_name(Compute resolved, bool /*is_quantized*/) const {
+    return std::string(compute_name(resolved));
+  }
   // What norm, attention and matmul should write as the input of a product: by `use`, choice and
   // the rows of a pass.
   virtual DType activation_dtype(Compute resolved, WeightUse use, uint32_t n_rows) const = 0;

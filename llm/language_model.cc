@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "error/error.h"
+#include "llm/quantized_row.h"
 #include "llm/weights/language_model_files.h"
 
 namespace vesper {
@@ -35,6 +36,13 @@ bool last_of_period(uint32_t layer, uint32_t period) {
 }
 
 }  // namespace
+
+bool has_quantized_matrices(const WeightProvider& provider) {
+  const auto& tensors = provider.tensors();
+  return std::any_of(tensors.begin(), tensors.end(), [](const TensorView& tensor) {
+    return tensor.name.ends_with("ffn.down.weight") && block_format(tensor).has_value();
+  });
+}
 
 StackShape language_model_shape(const LanguageModelFacts& facts, const ArchDescriptor& arch,
                                 uint32_t n_ctx) {

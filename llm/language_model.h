@@ -59,6 +59,9 @@ class LanguageModel {
   Operand normed_;             // [max_logit_rows, d_model]
 };
 
+// Whether matrices of the model are quantized in its file, which is then how products read them.
+bool has_quantized_matrices(const WeightProvider& provider);
+
 // The stack that the facts and the family's row describe, for contexts of `n_ctx` positions.
 StackShape language_model_shape(const LanguageModelFacts& facts, const ArchDescriptor& arch,
                                 uint32_t n_ctx);

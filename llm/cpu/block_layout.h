@@ -33,9 +33,10 @@ inline constexpr uint32_t kBlockInputs = 32;
 
 // How a quantized matrix is multiplied.
 enum class BlockProducts : uint32_t {
-  kF32 = 0,    // rows in f32: as exact as f32 sums are
-  kI8 = 1,     // rows quantized to int8 by blocks of 32, where the CPU has instructions for it
-  kTiles = 2,  // few rows as kI8; many in bf16 on tiles, where the CPU has some
+  kF32 = 0,      // rows in f32: as exact as f32 sums are
+  kI8 = 1,       // rows quantized to int8 by blocks of 32, where the CPU has instructions for it
+  kFastest = 2,  // few rows as kI8; many in bf16 on tiles where the CPU has some, else as kI8
+  kBF16 = 3,     // many rows in bf16 on tiles where the CPU has some; else, and few, as kF32
 };
 
 // The name of a storage in `weight_format` says all of it.

@@ -43,8 +43,10 @@ size_t expanded_scale_bytes(const WeightLayout& layout);
 void multiply_blocks_f32(const PanelProduct& product);
 size_t blocks_f32_scratch_bytes(const WeightLayout& layout);
 
-// Rows of kI8Blocks, by AVX-512 VNNI.
+// Rows of kI8Blocks, by AVX-512 VNNI, AVX-VNNI or plain AVX2: the same bits.
 void multiply_blocks_vnni(const PanelProduct& product);
+void multiply_blocks_avx_vnni(const PanelProduct& product);
+void multiply_blocks_avx2(const PanelProduct& product);
 
 // Rows of kBF16Tiles: the panel as bf16, then tiles of AMX.
 void multiply_blocks_tiles(const PanelProduct& product);

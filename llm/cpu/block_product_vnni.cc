@@ -3,15 +3,13 @@
 //
 // A block's whole numbers are summed in int32; a sum meets the scales of row and weight in f32. A
 // row's sums are made in one order, whatever the number of rows.
-#include "llm/cpu/block_product.h"
+#include "llm/cpu/block_rows.h"
 
 #if defined(__x86_64__)
 // GCC 12 takes the undefined vectors of its own intrinsics for mistakes.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
-
-#include <cstring>
 
 namespace vesper {
 namespace {
@@ -57,12 +55,6 @@ VESPER_VNNI_INLINE __m512i load_quad(const std::byte* block) {
   }
 }
 
-// So far ahead weights are asked for, across panels: the processor's own prefetching stops at the
-// end of a page.
-constexpr size_t kPrefetchBytes = 8192;
-// Up to so many rows memory is what a product waits for.
-constexpr int kFewRows = 4;
-
 // A few rows, wherever a block of theirs lies: as many addresses as registers hold.
 struct Rows {
   const std::byte* of_three[4];
@@ -73,15 +65,8 @@ struct Rows {
   }
 };
 
-VESPER_VNNI_INLINE float load_float(const std::byte* from) {
-  float value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
 VESPER_VNNI_INLINE __m512i broadcast_int(const std::byte* from) {
-  int32_t value;
-  std::memcpy(&value, from, sizeof value);
-  return _mm512_set1_epi32(value);
+  return _mm512_set1_epi32(load_row_int(from));
 }
 
 template <int kBits, int kQuad, int kRows>
@@ -100,38 +85,34 @@ VESPER_VNNI_INLINE void add_scaled(const __m512i* sums, const Rows& rows, const 
   const __m512 scale = _mm512_loadu_ps(scales);
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
-    const __m512 row_scale = _mm512_set1_ps(load_float(rows.at(r) + Int8BlockRow::kScale));
+    const __m512 row_scale = _mm512_set1_ps(load_row_float(rows.at(r) + Int8BlockRow::kScale));
     total[r] =
         _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums[r]), row_scale), scale, total[r]);
   }
 }
 
-// kRows rows times one panel. kHalves: a scale serves 16 inputs. `out`: sums of a row lie
-// `out_stride` apart; `residual`, where there is one, is added and lies likewise.
+// kRows rows times one panel. kHalves: a scale serves 16 inputs.
 template <int kBits, bool kHalves, int kRows>
-VESPER_VNNI void multiply_rows(const PanelProduct& product, size_t row_bytes,
-                               const std::byte* panel, const float* scales, const float* minimums,
-                               const std::byte* first_row, const float* residual, float* out,
-                               size_t out_stride) {
+VESPER_VNNI void multiply_rows(const PanelRows& part) {
   constexpr int kGroups = kHalves ? 2 : 1;  // of a block
   constexpr size_t kRowBlock = Int8BlockRow::bytes_of_block(kHalves);
-  const WeightLayout& layout = *product.layout;
+  const WeightLayout& layout = *part.layout;
   const uint32_t n_blocks = layout.n_in / kBlockInputs;
-  const std::byte* block = panel + layout.codes_offset;
-  Rows rows{
-      {first_row, first_row + 3 * row_bytes, first_row + 6 * row_bytes, first_row + 9 * row_bytes},
-      row_bytes};
+  const std::byte* block = part.panel + layout.codes_offset;
+  const float *scales = part.scales, *minimums = part.minimums;
+  Rows rows{{part.first_row, part.first_row + 3 * part.row_bytes,
+             part.first_row + 6 * part.row_bytes, part.first_row + 9 * part.row_bytes},
+            part.row_bytes};
   __m512 total[kRows];
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) total[r] = _mm512_setzero_ps();
   // A panel's bytes, scales included, are asked for evenly over its blocks.
   const size_t bytes_a_block = layout.panel_bytes / n_blocks;
   size_t ahead = kPrefetchBytes;
-  const auto left = static_cast<size_t>(product.end_of_task - panel);
   for (uint32_t b = 0; b < n_blocks; ++b) {
-    if (kRows <= kFewRows && ahead < left) {
+    if (kRows <= kFewRows && ahead < part.bytes_to_end) {
 #pragma GCC unroll 16
-      for (int i = 0; i <= kBits; ++i) _mm_prefetch(panel + ahead + 64 * i, _MM_HINT_T0);
+      for (int i = 0; i <= kBits; ++i) _mm_prefetch(part.panel + ahead + 64 * i, _MM_HINT_T0);
       ahead += bytes_a_block;
     }
     __m512i low[kRows], high[kRows];
@@ -169,7 +150,7 @@ VESPER_VNNI void multiply_rows(const PanelProduct& product, size_t row_bytes,
         const __m512 minimum = _mm512_loadu_ps(minimums + g * kPanelOutputs);
 #pragma GCC unroll 12
         for (int r = 0; r < kRows; ++r) {
-          const float sum = load_float(rows.at(r) + Int8BlockRow::kSums + 4 * g);
+          const float sum = load_row_float(rows.at(r) + Int8BlockRow::kSums + 4 * g);
           total[r] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(sum), total[r]);
         }
       }
@@ -182,71 +163,25 @@ VESPER_VNNI void multiply_rows(const PanelProduct& product, size_t row_bytes,
   }
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
-    const size_t at = static_cast<size_t>(r) * out_stride;
-    if (residual != nullptr) total[r] = _mm512_add_ps(total[r], _mm512_loadu_ps(residual + at));
-    _mm512_storeu_ps(out + at, total[r]);
+    const size_t at = static_cast<size_t>(r) * part.out_stride;
+    if (part.residual != nullptr) {
+      total[r] = _mm512_add_ps(total[r], _mm512_loadu_ps(part.residual + at));
+    }
+    _mm512_storeu_ps(part.out + at, total[r]);
   }
 }
 
-template <int kBits, bool kHalves>
-VESPER_VNNI void multiply(const PanelProduct& product) {
-  const WeightLayout& layout = *product.layout;
-  const size_t row_bytes = Int8BlockRow(layout).bytes;
-  auto* const scales = reinterpret_cast<float*>(product.scratch);
-  float* const minimums = scales + expanded_scale_bytes(layout) / sizeof(float) / 2;
-  const auto* const rows = static_cast<const std::byte*>(product.rows);
-  const size_t out_stride = product.out != nullptr ? product.out_stride : kPanelOutputs;
-  for (uint32_t p = 0; p < product.n_panels; ++p) {
-    const std::byte* panel = product.panels + p * layout.panel_bytes;
-    const float* has_minimums =
-        expand_scales(layout, panel, false, scales, minimums) ? minimums : nullptr;
-    float* const out = product.out != nullptr
-                           ? product.out + p * kPanelOutputs
-                           : product.sums + size_t{p} * product.n_rows * kPanelOutputs;
-    const float* const residual =
-        product.residual != nullptr ? product.residual + p * kPanelOutputs : nullptr;
-    uint32_t row = 0;
-    const auto take = [&]<int kRows>() __attribute__((always_inline)) {
-      multiply_rows<kBits, kHalves, kRows>(
-          product, row_bytes, panel, scales, has_minimums, rows + row * row_bytes,
-          residual == nullptr ? nullptr : residual + row * out_stride, out + row * out_stride,
-          out_stride);
-      row += kRows;
-    };
-    while (row + 12 <= product.n_rows) take.template operator()<12>();
-    if (row + 8 <= product.n_rows) take.template operator()<8>();
-    if (row + 4 <= product.n_rows) take.template operator()<4>();
-    if (row + 2 <= product.n_rows) take.template operator()<2>();
-    if (row + 1 <= product.n_rows) take.template operator()<1>();
+struct VnniRows {
+  static constexpr int kMostRows = 12;
+  template <int kBits, bool kHalves, int kRows>
+  static void rows(const PanelRows& part) {
+    multiply_rows<kBits, kHalves, kRows>(part);
   }
-}
-
-template <bool kHalves>
-MultiplyPanels kernel_of(uint32_t bits) {
-  switch (bits) {
-    case 2:
-      return multiply<2, kHalves>;
-    case 3:
-      return multiply<3, kHalves>;
-    case 4:
-      return multiply<4, kHalves>;
-    case 5:
-      return multiply<5, kHalves>;
-    case 6:
-      return multiply<6, kHalves>;
-    default:
-      return multiply<8, kHalves>;
-  }
-}
+};
 
 }  // namespace
 
-void multiply_blocks_vnni(const PanelProduct& product) {
-  const BlockFormat& format = product.layout->blocks;
-  const MultiplyPanels multiply =
-      format.group == 16 ? kernel_of<true>(format.bits) : kernel_of<false>(format.bits);
-  multiply(product);
-}
+void multiply_blocks_vnni(const PanelProduct& product) { multiply_block_rows<VnniRows>(product); }
 
 }  // namespace vesper
 #endif

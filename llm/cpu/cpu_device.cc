@@ -116,6 +116,7 @@ class CpuDevice final : public Device {
     const bool has_bf16 = use != WeightUse::kManyRows || encoder_compute_is_fast(Compute::kBF16);
     switch (wanted) {
       case Compute::kAuto:
+        if (use != WeightUse::kManyRows) return wanted;  // choose_weight_format knows more
         return has_bf16 ? Compute::kBF16 : Compute::kF32;
       case Compute::kF16:
         throw Error(ErrorKind::kUsage,
@@ -132,6 +133,14 @@ class CpuDevice final : public Device {
     }
   }
 
+  std::string activations_name(Compute resolved, bool is_quantized) const override {
+    const bool has_int8 = !is_quantized || features_.avx2;
+    if (resolved == Compute::kI8) return has_int8 ? "int8" : "f32";
+    const bool bf16 = resolved != Compute::kF32 && features_.amx;
+    if (resolved == Compute::kAuto && is_quantized && has_int8) return bf16 ? "int8, bf16" : "int8";
+    return bf16 ? "f32, bf16" : "f32";
+  }
+
   DType activation_dtype(Compute resolved, WeightUse use, uint32_t) const override {
     return use == WeightUse::kManyRows && resolved == Compute::kBF16 ? DType::kBF16 : DType::kF32;
   }
@@ -146,7 +155,7 @@ class CpuDevice final : public Device {
                         Compute resolved) const override {
     const Weight weight = shape_of(source);
     if (use == WeightUse::kManyRows) {
-      return PackedMatrix::packed_bytes(weight.n_out, weight.n_in, resolved);
+      return PackedMatrix::packed_bytes(weight.n_out, weight.n_in, resolve(resolved, use));
     }
     const WeightLayout layout =
         weight_layout(choose_weight_format(source, resolved), weight.n_out, weight.n_in);
@@ -158,7 +167,7 @@ class CpuDevice final : public Device {
     Weight weight = shape_of(source);
     const std::string& label = source.parts.front()->file_name;
     if (use == WeightUse::kManyRows) {
-      upload_encoder_matrix(source, resolved, weight);
+      upload_encoder_matrix(source, resolve(resolved, use), weight);
       return weight;
     }
     require_readable(source);
@@ -276,6 +285,10 @@ class CpuDevice final : public Device {
                        : "vectors"});
     info_.abilities.push_back(
         {"decoder products, int8", features_.avx512_vnni ? "VNNI" : "vectors"});
+    info_.abilities.push_back({"quantized products, int8", features_.avx512_vnni ? "VNNI"
+                                                           : features_.avx_vnni  ? "AVX-VNNI"
+                                                           : features_.avx2      ? "AVX2"
+                                                                                 : "none: in f32"});
   }
 
   // `stages`: of each command, never decreasing.

@@ -45,12 +45,12 @@ constexpr int64_t kAvx2 = kGeneric | HWY_AVX2;
 constexpr int64_t kAvx3 = kAvx2 | HWY_AVX3 | HWY_AVX3_DL;
 constexpr std::array<Limit, 7> kLimits{{
     {"generic", kGeneric, {}},
-    {"avx2", kAvx2, {}},
-    {"avx2_vnni", kAvx2, {.avx_vnni = true}},
-    {"avx512", kAvx3, {}},
-    {"avx512_vnni", kAvx3, {.avx512_vnni = true}},
-    {"avx512_bf16", kAvx3, {.avx512_vnni = true, .avx512_bf16 = true}},
-    {"amx", kAvx3, {.avx512_vnni = true, .avx512_bf16 = true, .amx = true}},
+    {"avx2", kAvx2, {.avx2 = true}},
+    {"avx2_vnni", kAvx2, {.avx2 = true, .avx_vnni = true}},
+    {"avx512", kAvx3, {.avx2 = true}},
+    {"avx512_vnni", kAvx3, {.avx2 = true, .avx512_vnni = true}},
+    {"avx512_bf16", kAvx3, {.avx2 = true, .avx512_vnni = true, .avx512_bf16 = true}},
+    {"amx", kAvx3, {.avx2 = true, .avx512_vnni = true, .avx512_bf16 = true, .amx = true}},
 }};
 
 // Whether the kernel grants the tile registers to this process.
@@ -69,7 +69,8 @@ CpuFeatures detect() {
   unsigned a, b, c, d, a1, b1, c1, d1;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return found;
   if (!__get_cpuid_count(7, 1, &a1, &b1, &c1, &d1)) return found;
-  found.avx_vnni = (targets & HWY_AVX2) != 0 && (a1 >> 4 & 1);
+  found.avx2 = (targets & HWY_AVX2) != 0;
+  found.avx_vnni = found.avx2 && (a1 >> 4 & 1);
   if ((targets & HWY_AVX3) == 0) return found;
   found.avx512_vnni = c >> 11 & 1;
   found.avx512_bf16 = a1 >> 5 & 1;
@@ -91,6 +92,7 @@ CpuFeatures find_features() {
     if (std::string_view(wanted) == limit.name) {
       hwy::DisableTargets(~limit.hwy_targets);
       CpuFeatures features = detect();
+      features.avx2 &= limit.features.avx2;
       features.avx_vnni &= limit.features.avx_vnni;
       features.avx512_vnni &= limit.features.avx512_vnni;
       features.avx512_bf16 &= limit.features.avx512_bf16;

@@ -11,6 +11,7 @@
 namespace vesper {
 
 struct CpuFeatures {
+  bool avx2 = false;         // with FMA
   bool avx_vnni = false;     // on 256-bit vectors, with AVX2
   bool avx512_vnni = false;  // with the AVX-512 foundation
   bool avx512_bf16 = false;  // products of pairs of bf16

@@ -270,11 +270,20 @@ namespace {
 PanelKernel choose_block_kernel(BlockProducts products, const WeightLayout& layout,
                                 [[maybe_unused]] uint32_t n_rows) {
 #if HWY_ARCH_X86
-  if (products == BlockProducts::kTiles && cpu_features().amx && n_rows > kTileRows) {
-    return {multiply_blocks_tiles, RowFormat::kBF16Tiles, blocks_tiles_scratch_bytes(layout)};
+  const CpuFeatures& cpu = cpu_features();
+  const bool int8 = products == BlockProducts::kI8 || products == BlockProducts::kFastest;
+  const bool tiles = products == BlockProducts::kBF16 || products == BlockProducts::kFastest;
+  if (tiles && cpu.amx && n_rows > kTileRows) {
+    return {multiply_blocks_tiles, RowFormat::kBF16Tiles, blocks_tiles_scratch_bytes(layout),
+            "AMX tiles"};
   }
-  if (products != BlockProducts::kF32 && cpu_features().avx512_vnni) {
-    return {multiply_blocks_vnni, RowFormat::kI8Blocks, expanded_scale_bytes(layout)};
+  if (int8 && cpu.avx2) {
+    const auto with = [&](MultiplyPanels multiply, const char* name) {
+      return PanelKernel{multiply, RowFormat::kI8Blocks, expanded_scale_bytes(layout), name};
+    };
+    if (cpu.avx512_vnni) return with(multiply_blocks_vnni, "int8, VNNI");
+    if (cpu.avx_vnni) return with(multiply_blocks_avx_vnni, "int8, AVX-VNNI");
+    return with(multiply_blocks_avx2, "int8, AVX2");
   }
 #endif
   return {multiply_blocks_f32, RowFormat::kF32, blocks_f32_scratch_bytes(layout)};

@@ -196,8 +196,9 @@ WeightLayout weight_layout(CpuWeightFormat format, uint32_t n_out, uint32_t n_in
 
 CpuWeightFormat choose_weight_format(const MatrixSource& source, Compute compute) {
   if (const std::optional<BlockFormat> blocks = block_format(source)) {
-    return name_blocks(*blocks, compute == Compute::kI8     ? BlockProducts::kI8
-                                : compute == Compute::kBF16 ? BlockProducts::kTiles
+    return name_blocks(*blocks, compute == Compute::kAuto   ? BlockProducts::kFastest
+                                : compute == Compute::kI8   ? BlockProducts::kI8
+                                : compute == Compute::kBF16 ? BlockProducts::kBF16
                                                             : BlockProducts::kF32);
   }
   if (compute == Compute::kI8) return CpuWeightFormat::kI8;
@@ -209,7 +210,7 @@ CpuWeightFormat choose_weight_format(const MatrixSource& source, Compute compute
     any_other |= part->dtype != DType::kF32 && part->dtype != DType::kBF16;
   }
   // f32 and bf16 files may hold numbers beyond f16's range.
-  if (compute == Compute::kBF16) {
+  if (compute == Compute::kBF16 || compute == Compute::kAuto) {
     return any_f32 || any_bf16 ? CpuWeightFormat::kBF16Tiles : CpuWeightFormat::kF16Tiles;
   }
   if (any_bf16 && !any_f32 && !any_other) return CpuWeightFormat::kBF16;

@@ -42,6 +42,9 @@ class ObservedDevice final : public Device {
   Compute resolve(Compute wanted, WeightUse use) const override {
     return device_->resolve(wanted, use);
   }
+  std::string activations_name(Compute resolved, bool is_quantized) const override {
+    return device_->activations_name(resolved, is_quantized);
+  }
   DType activation_dtype(Compute resolved, WeightUse use, uint32_t n_rows) const override {
     return device_->activation_dtype(resolved, use, n_rows);
   }

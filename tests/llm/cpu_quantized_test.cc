@@ -30,8 +30,10 @@ std::vector<float> as_int8_blocks(const std::vector<float>& numbers) {
 enum class Operands { kExact, kInt8Rows, kBF16 };
 
 Operands operands_of(Compute compute, uint32_t n_rows) {
-  if (compute == Compute::kBF16 && cpu_features().amx && n_rows > 16) return Operands::kBF16;
-  if (compute != Compute::kF32 && cpu_features().avx512_vnni) return Operands::kInt8Rows;
+  const bool tiles = compute == Compute::kBF16 || compute == Compute::kAuto;
+  if (tiles && cpu_features().amx && n_rows > 16) return Operands::kBF16;
+  const bool int8 = compute == Compute::kI8 || compute == Compute::kAuto;
+  if (int8 && cpu_features().avx2) return Operands::kInt8Rows;
   return Operands::kExact;
 }
 
@@ -97,7 +99,7 @@ void check(Device& device, const MatrixSource& source, std::vector<float> weight
   EXPECT_LE(greatest_error(found, shape, rows, weight), tolerance);
 }
 
-constexpr Compute kComputes[] = {Compute::kF32, Compute::kI8, Compute::kBF16};
+constexpr Compute kComputes[] = {Compute::kF32, Compute::kI8, Compute::kBF16, Compute::kAuto};
 
 TEST(CpuQuantized, ProductsEqualThePlainLoopInEveryFormat) {
   const auto device = cpu();
@@ -113,6 +115,29 @@ TEST(CpuQuantized, ProductsEqualThePlainLoopInEveryFormat) {
           }
         }
       }
+    }
+  }
+}
+
+// Products of the largest codes and numbers, all of one sign: no sum of few bits may overflow.
+TEST(CpuQuantized, ProductsOfTheLargestNumbersEqualThePlainLoop) {
+  const auto device = cpu();
+  const Shape shape{5, 16, 256};
+  for (const DType dtype : {DType::kAffine2, DType::kAffine3, DType::kAffine4, DType::kAffine5,
+                            DType::kAffine6, DType::kAffine8}) {
+    QuantizedMatrix matrix({dtype, 64, DType::kF32}, shape.n_out, shape.n_in, 3);
+    const auto n_bits = matrix.bytes.size() * 8 / matrix.numbers.size();
+    std::fill(matrix.bytes.begin(), matrix.bytes.end(), uint8_t{0xff});
+    for (size_t i = 0; i < matrix.numbers.size(); ++i) {
+      float scale, bias;
+      std::memcpy(&scale, &matrix.scales[i / 64 * 4], 4);
+      std::memcpy(&bias, &matrix.biases[i / 64 * 4], 4);
+      matrix.numbers[i] = scale * static_cast<float>((1 << n_bits) - 1) + bias;
+    }
+    for (const float number : {1.0f, -1.0f}) {
+      const std::vector<float> rows(size_t{shape.n_rows} * shape.n_in, number);
+      const auto found = product(*device, matrix.source(), Compute::kI8, shape, rows);
+      EXPECT_LE(greatest_error(found, shape, rows, matrix.numbers), 4e-6) << n_bits << " bits";
     }
   }
 }
@@ -161,10 +186,9 @@ TEST(CpuQuantized, GivesARowTheSameBitsWhateverLiesBesideIt) {
   const std::vector<uint32_t> few{16, 1, 2, 5, 12, 13}, many{most, 17, 31, 32, 33, 96};
   std::vector<uint32_t> all_heights = many;
   all_heights.insert(all_heights.end(), few.begin(), few.end());
-  const std::pair<Compute, std::vector<uint32_t>> kinds[] = {{Compute::kF32, all_heights},
-                                                             {Compute::kI8, all_heights},
-                                                             {Compute::kBF16, few},
-                                                             {Compute::kBF16, many}};
+  const std::pair<Compute, std::vector<uint32_t>> kinds[] = {
+      {Compute::kF32, all_heights}, {Compute::kI8, all_heights}, {Compute::kBF16, few},
+      {Compute::kBF16, many},       {Compute::kAuto, few},       {Compute::kAuto, many}};
   for (const DType dtype : {DType::kQ5_0, DType::kQ4_K}) {
     const QuantizedMatrix matrix({dtype}, n_out, n_in, 22);
     for (const auto& [compute, heights] : kinds) {
@@ -190,7 +214,7 @@ TEST(CpuQuantized, AddsBiasAndResidualAsAskedAndWritesNothingBetweenRows) {
     const std::vector<float> residual = random_numbers(size_t{n_rows} * stride, 8);
     for (const bool with_bias : {false, true}) {
       for (const bool with_residual : {false, true}) {
-        const Weight weight = device->upload(matrix.source(), WeightUse::kAnyRows, Compute::kBF16);
+        const Weight weight = device->upload(matrix.source(), WeightUse::kAnyRows, Compute::kAuto);
         const Operand out = nan_buffer(*device, size_t{n_rows} * stride, DType::kF32);
         MatmulParams params{};
         params.n_rows = params.rows_per_batch = n_rows;
