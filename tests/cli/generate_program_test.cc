@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -203,6 +204,35 @@ TEST_F(GenerateText, AnswersAPromptAboutStandardInput) {
   options_.standard_input = "The merchant Anna Krull sold apples in Lisbon for forty years.\n";
   const std::string about = run({"-n", "30", "Repeat the following text word for word."}).out;
   EXPECT_THAT(about, HasSubstr("Lisbon"));
+}
+
+// A text of Debian's own. llama-perplexity (llama.cpp 0.7.0, of Debian's packages) gives 18.3914
+// with its defaults, of which contexts of 512 are one.
+TEST_F(GenerateText, ForeseesATextAsWellAsLlamaCppDoes) {
+  const std::string text = "/usr/share/common-licenses/GPL-3";
+  if (!std::filesystem::exists(text)) GTEST_SKIP() << text << " is not there";
+  ASSERT_EQ(std::filesystem::file_size(text), 35149u) << "another version of the text";
+  const ChildResult result = run({"--device", "cpu", "--perplexity", text});
+  EXPECT_EQ(result.status, 0) << result.err;
+  ASSERT_THAT(result.out, StartsWith("perplexity "));
+  EXPECT_NEAR(std::stod(result.out.substr(11)), 18.3914, 0.005 * 18.3914);
+  EXPECT_THAT(result.out, HasSubstr("14 contexts of 512"));
+}
+
+TEST_F(GenerateText, SaysWhatItsProductsAreMadeIn) {
+  const auto used = [&](const char* compute) {
+    const ChildResult result =
+        run({"--device", "cpu", "-v", "--compute", compute, "-n", "1", "--no-chat", "Hi"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.err;
+  };
+  options_.environment["VESPER_CPU_TARGET"] = "generic";
+  EXPECT_THAT(used("auto"), HasSubstr("), f32, context of"));
+#if defined(__x86_64__)
+  options_.environment["VESPER_CPU_TARGET"] = "avx512_bf16";  // but for tiles, all that there is
+  EXPECT_THAT(used("auto"), HasSubstr("), int8, context of"));
+  EXPECT_THAT(used("bf16"), HasSubstr("), f32, context of"));
+#endif
 }
 
 TEST_F(GenerateText, EndsBeforeAStopText) {
