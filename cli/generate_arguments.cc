@@ -95,6 +95,17 @@ void check(GenerateArguments& arguments) {
   if (arguments.batch > 1 && arguments.mode != GenerateMode::kBatch) {
     fail("--batch: expected together with --input");
   }
+  if (arguments.mode != GenerateMode::kAnswer) {
+    const std::pair<const char*, bool> of_one_answer[] = {
+        {"--dump-logits", !arguments.logits_file.empty()},
+        {"--prompt-cache", !arguments.prompt_cache.empty()},
+        {"--context-shift", arguments.context_shift}};
+    for (const auto& [option, is_given] : of_one_answer) {
+      if (is_given) {
+        fail(std::string(option) + ": expected with a prompt, not with --input or --perplexity");
+      }
+    }
+  }
   if (arguments.n_logprobs && arguments.print_ids) {
     fail("expected one of --logprobs and --print-ids, found both");
   }
@@ -111,7 +122,7 @@ GenerateCommand parse_generate_arguments(int argc, const char* const* argv) {
   Sampling& sampling = arguments.sampling;
   CommandLine line("generate");
   std::vector<std::string> biases;
-  line.add_question("-h,--help", std::string(kHelp));
+  line.add_question("-h,--help,--help-all", std::string(kHelp));
   line.add_flag("--offline", arguments.offline);
   line.add_flag("-v,--verbose", arguments.verbose);
   line.add_flag("--no-chat", arguments.no_chat);

@@ -9,6 +9,7 @@
 
 #include "cli/answer_writer.h"
 #include "cli/generate_run.h"
+#include "cli/text_file.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -32,6 +33,7 @@ class PromptFile {
   PromptFile(const TextModel& model, const GenerateArguments& arguments)
       : model_(model), arguments_(arguments), is_json_(!arguments.input.ends_with(".txt")) {
     if (arguments.input != "-") {
+      require_no_folder(arguments.input);
       file_.open(arguments.input, std::ios::binary);
       if (!file_) throw Error(ErrorKind::kInput, arguments.input + ": cannot be opened");
     }

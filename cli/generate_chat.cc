@@ -5,13 +5,12 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "cli/line_editor.h"
 #include "cli/output.h"
 #include "cli/terminal_text.h"
+#include "cli/text_file.h"
 #include "cli/thinking_text.h"
 #include "error/error.h"
 
@@ -72,7 +71,7 @@ class Chat {
   void run() {
     write_to_stdout("Type a message, or /help.\n");
     while (const auto message = read_message()) {
-      if (message->empty()) continue;
+      if (message->find_first_not_of(" \t\n") == std::string::npos) continue;
       try {
         if (message->starts_with('/') && message->find('\n') == std::string::npos) {
           if (!command(*message)) return;
@@ -245,11 +244,7 @@ class Chat {
   }
 
   void load(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    if (!file) throw Error(ErrorKind::kInput, path + ": cannot be read");
-    const auto saved = nlohmann::json::parse(text.str(), nullptr, false);
+    const auto saved = nlohmann::json::parse(read_text_file(path), nullptr, false);
     std::vector<ChatMessage> messages;
     try {
       for (const auto& message : saved.at("messages")) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "cli/program.h"
 #include "cli/progress.h"
 #include "cli/shown_lookup.h"
+#include "cli/text_file.h"
 #include "cli/thinking_text.h"
 #include "error/error.h"
 
@@ -37,7 +37,10 @@ class Run {
 
   int run() {
     if (!arguments_.output.empty()) file_ = std::make_unique<AtomicFile>(arguments_.output);
-    // What cannot be read is found before a model is fetched and loaded.
+    if (!arguments_.prompt_cache.empty()) {
+      cache_file_ = std::make_unique<AtomicFile>(arguments_.prompt_cache);
+    }
+    // What cannot be written or read is found before a model is fetched and loaded.
     const bool is_chat = chats();
     if (arguments_.mode == GenerateMode::kAnswer && !is_chat) read_prompt();
     const auto start = SteadyClock::now();
@@ -68,6 +71,7 @@ class Run {
   bool chats() const {
     return arguments_.mode == GenerateMode::kAnswer && arguments_.texts.empty() &&
            arguments_.prompt_ids.empty() && !arguments_.no_chat && arguments_.output.empty() &&
+           arguments_.logits_file.empty() && arguments_.prompt_cache.empty() &&
            !arguments_.print_ids && !arguments_.n_logprobs && isatty(STDIN_FILENO) &&
            isatty(STDOUT_FILENO);
   }
@@ -178,8 +182,7 @@ class Run {
 
   void restore_cache() {
     if (arguments_.prompt_cache.empty() || !fs::exists(arguments_.prompt_cache)) return;
-    std::ifstream file(arguments_.prompt_cache, std::ios::binary);
-    const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+    const std::string bytes = read_text_file(arguments_.prompt_cache);
     try {
       model_->generator().restore(0, std::as_bytes(std::span(bytes)));
     } catch (const Error& error) {
@@ -190,9 +193,8 @@ class Run {
   void save_cache() {
     if (arguments_.prompt_cache.empty()) return;
     const std::vector<std::byte> bytes = model_->generator().save(0);
-    AtomicFile file(arguments_.prompt_cache);
-    file.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    file.commit();
+    cache_file_->write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    cache_file_->commit();
   }
 
   // As llama.cpp prints them.
@@ -243,7 +245,7 @@ class Run {
 
   GenerateArguments arguments_;
   std::string instruction_, text_;  // the prompt, and what it is about
-  std::unique_ptr<AtomicFile> file_;
+  std::unique_ptr<AtomicFile> file_, cache_file_;
   std::optional<TextModel> model_;
   ThinkingText thinking_;
   double load_s_ = 0;

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "cli/answer_writer.h"
 #include "cli/embed_output.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/text_file.h"
 #include "cli/thinking_text.h"
 #include "error/error.h"
 
@@ -183,11 +182,7 @@ Answer run_answer(TextModel& model, const GenerateArguments& arguments,
 }
 
 void run_perplexity(TextModel& model, const GenerateArguments& arguments, const WriteText& write) {
-  std::ifstream file(arguments.perplexity_file, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) throw Error(ErrorKind::kInput, arguments.perplexity_file + ": cannot be read");
-  std::vector<int32_t> ids = model.text_ids(text.str());
+  std::vector<int32_t> ids = model.text_ids(read_text_file(arguments.perplexity_file));
   const uint32_t n_ctx = arguments.n_ctx != 0 ? arguments.n_ctx : kPerplexityCtx;
   const size_t n_pieces = ids.size() / n_ctx;
   if (n_pieces == 0) {

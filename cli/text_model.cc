@@ -1,26 +1,13 @@
 #include "cli/text_model.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "cli/text_file.h"
 #include "error/error.h"
 #include "llm/weights/language_model_files.h"
 
 namespace vesper {
-namespace {
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) throw Error(ErrorKind::kInput, path + ": cannot be read");
-  return text.str();
-}
-
-}  // namespace
-
 TextModel::TextModel(const std::filesystem::path& path, const TextModelOptions& options)
     : options_(options), provider_(open_weights(path)) {
   check_language_model(*provider_);
@@ -30,7 +17,7 @@ TextModel::TextModel(const std::filesystem::path& path, const TextModelOptions& 
     if (options.needs_text) throw;
   }
   if (!options.chat_template.empty()) {
-    chat_template_.emplace(read_file(options.chat_template));
+    chat_template_.emplace(read_text_file(options.chat_template));
   } else if (const auto source = chat_template_source(*provider_)) {
     chat_template_.emplace(*source);
   }

@@ -127,10 +127,13 @@ TEST_F(GenerateChat, AnswersRemembersAndSaves) {
   terminal.read_until("forgotten.\r\n> ");
   terminal.type("/regenerate\n");
   terminal.read_until("no message");
+  terminal.read_until("> ");
+  terminal.type("   \n");  // no message either
+  EXPECT_EQ(terminal.read_until("\r\n> "), "   \r\n> ");
   terminal.type("/load " + file + "\n");
   terminal.read_until("Loaded 2 messages.\r\n> ");
   terminal.type("/load " + (folder_ / "none").string() + "\n");
-  terminal.read_until("cannot be read\r\n> ");
+  terminal.read_until("No such file or directory\r\n> ");
   // The second answer reads what is new of the conversation only.
   terminal.type("And \\\nof Spain?\n");
   terminal.read_until("\r\n> ");

@@ -69,6 +69,7 @@ TEST_F(GenerateProgram, ExplainsItselfOnOneScreen) {
   EXPECT_LE(lines.size(), 40u);
   for (const std::string& line : lines) EXPECT_LE(line.size(), 80u) << line;
   EXPECT_THAT(run({"--version"}).out, StartsWith("generate "));
+  EXPECT_EQ(run({"--help-all"}).out, result.out);
 }
 
 TEST_F(GenerateProgram, SaysWhatIsWrong) {
@@ -79,7 +80,21 @@ TEST_F(GenerateProgram, SaysWhatIsWrong) {
   expect_failure(run({"--long", "squeeze", "a"}), 2, "map-reduce");
   expect_failure(run({"--logit-bias", "7", "a"}), 2, "--logit-bias");
   expect_failure(run({"--batch", "2", "a"}), 2, "--input");
+  expect_failure(run({"--context-shift", "--input", "x"}), 2, "--context-shift: expected with a");
+  expect_failure(run({"--dump-logits", "x", "--perplexity", "x"}), 2, "--dump-logits: expected");
+  expect_failure(run({"--prompt-cache", "x", "--input", "x"}), 2, "--prompt-cache: expected");
   expect_failure(run({"-m", "absent", "a"}), 4, "smollm2-135m");
+  // Folders are opened like files, and would be empty ones.
+  const std::string folder = folder_.path().string();
+  expect_failure(tiny({"--input", folder, "--print-ids"}), 3, "found a folder");
+  expect_failure(tiny({"--chat-template", folder, "--prompt-ids", "1", "--print-ids"}), 3,
+                 "found a folder");
+  // Before anything is computed.
+  expect_failure(tiny({"--prompt-cache", folder, "--prompt-ids", "1", "--print-ids", "-n", "2"}), 6,
+                 "directory");
+  expect_failure(tiny({"--prompt-cache", folder + "/none/kept", "--prompt-ids", "1", "--print-ids",
+                       "-n", "2"}),
+                 6, "none/kept: No such file");
   expect_failure(tiny({"a"}), 4, "tokenizer");
   expect_failure(tiny({"--prompt-ids", "64", "--print-ids"}), 3, "below 64");
   expect_failure(tiny({"--prompt-ids", "1,2,3,4,5,6", "--print-ids", "--ctx", "4"}), 3,
@@ -215,6 +230,7 @@ TEST_F(GenerateText, ForeseesATextAsWellAsLlamaCppDoes) {
   const ChildResult result = run({"--device", "cpu", "--perplexity", text});
   EXPECT_EQ(result.status, 0) << result.err;
   ASSERT_THAT(result.out, StartsWith("perplexity "));
+  expect_failure(run({"--device", "cpu", "--perplexity", "/usr"}), 3, "found a folder");
   EXPECT_NEAR(std::stod(result.out.substr(11)), 18.3914, 0.005 * 18.3914);
   EXPECT_THAT(result.out, HasSubstr("14 contexts of 512"));
 }

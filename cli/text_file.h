@@ -1,0 +1,15 @@
+// A whole text file in memory: a template, a conversation, a text to be foreseen.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace vesper {
+
+// Throws Error(kInput) naming the file and why it cannot be read.
+std::string read_text_file(const std::filesystem::path& path);
+
+// Throws Error(kInput) if it is a folder: a stream opens that, and finds it empty.
+void require_no_folder(const std::filesystem::path& path);
+
+}  // namespace vesper
