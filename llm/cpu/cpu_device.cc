@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -446,6 +447,11 @@ class CpuDevice final : public Device {
         to_prepare.encoder_matrix = encoder_matrices_[command.operands[i].buffer - 1].get();
       }
     }
+    if (command.kernel == Kernel::kPagedAttention) {
+      auto& parts = attention_parts_[prepared.operands[0]];
+      if (!parts) parts = std::make_shared<AttentionParts>();
+      to_prepare.attention_parts = parts;
+    }
     kPrepareKernels[static_cast<uint32_t>(command.kernel)](prepared, to_prepare);
     return prepared;
   }
@@ -483,7 +489,8 @@ class CpuDevice final : public Device {
   // The matrix that a buffer stands for, where it does; parallel to buffers_.
   std::vector<std::unique_ptr<PackedMatrix>> encoder_matrices_;
   std::vector<std::unique_ptr<Recording>> recordings_;
-  std::vector<ThreadScratch> scratch_;  // [n_threads]
+  std::map<const std::byte*, std::shared_ptr<AttentionParts>> attention_parts_;  // by output
+  std::vector<ThreadScratch> scratch_;                                           // [n_threads]
   std::vector<BufferMemory> scratch_memory_;
   size_t scratch_bytes_ = 0;
   DeclarationCheck declaration_check_{buffers_};

@@ -4,13 +4,18 @@
 // row's result does not depend on the rows beside it. In a block of one row the task takes the rows
 // behind it that go along with it too, and they have no task of their own.
 // Scores of a few queries fit the first caches, so softmax is done over all of them at once.
+// Where a few rows may see thousands of positions, these are cut into chunks, which tasks share;
+// the one that ends last adds what was found in chunks, in their order: how many tasks there are
+// does not change a result.
 //
 // attention_weights: the first half of that for some heads, its softmax kept.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <span>
 #include <type_traits>
 
+#include "hwy/cache_control.h"
 #include "llm/cpu/attention_rows.h"
 #include "llm/cpu/prepared_command.h"
 
@@ -29,8 +34,16 @@ namespace vesper {
 // window.
 inline constexpr uint32_t kHeadsAtOnce = 4, kQueriesAtOnce = 5;
 
+// Contexts of fewer positions are not cut.
+inline constexpr uint32_t kLeastCutLength = 1024, kLeastChunk = 256, kMostChunks = 64;
+
 // The scratch of a thread: [queries][partial sums][scores].
 struct PagedAttentionPlan {
+  uint32_t chunk = 0, n_chunks = 1;  // positions of a chunk; of how many
+  uint32_t n_shares = 1;             // tasks that a block of rows and a kv head have
+  // Of a chunk: the largest score, the sum of weights, then the mean of values, f32
+  // [n_rows, n_heads, n_chunks, 2 + head_dim].
+  std::shared_ptr<AttentionParts> parts;
   uint32_t max_length = 0;  // positions a row may attend to, rounded up to whole vectors
   size_t partial_offset = 0, scores_offset = 0;
   size_t scratch_bytes = 0;
@@ -40,6 +53,7 @@ inline PagedAttentionPlan plan_paged_attention(uint64_t longest, uint32_t head_d
   constexpr uint32_t kMostLanes = 16;
   PagedAttentionPlan plan;
   plan.max_length = static_cast<uint32_t>((longest + kMostLanes - 1) / kMostLanes * kMostLanes);
+  plan.chunk = plan.max_length;
   const size_t query_bytes = sizeof(float) * kQueriesAtOnce * head_dim;
   plan.partial_offset = (query_bytes + 63) / 64 * 64;
   plan.scores_offset =
@@ -87,8 +101,9 @@ struct Queries {
   uint32_t length[kQueriesAtOnce] = {};  // the end of its positions
   uint32_t earliest = 0, longest = 0;    // of all
 
-  void add(uint32_t first, uint32_t end, size_t out) {
+  void add(uint32_t first, uint32_t end, size_t out, float* part = nullptr) {
     begin[n] = first;
+    parts[n] = part;
     length[n] = end;
     out_start[n] = out;
     earliest = n == 0 ? first : std::min(earliest, first);
@@ -99,7 +114,10 @@ struct Queries {
   // Where scores begin: a multiple of any number of lanes.
   uint32_t first_score() const { return earliest / 16 * 16; }
   size_t out_start[kQueriesAtOnce] = {};
-  const int32_t* pages = nullptr;  // of the sequence
+  float* parts[kQueriesAtOnce] = {};  // where a chunk's result goes; null: it is all of it
+  const int32_t* pages = nullptr;     // of the sequence
+  uint32_t last_page = 0;             // of those
+  uint32_t to_next_chunk = 0;         // pages to that of this task; 0: there is none
 };
 
 // The pages of a sequence, or those that the queries already have if they are the same: beams look
@@ -123,33 +141,50 @@ inline bool go_together(std::span<const Row> rows, uint32_t r, const int32_t* pa
   return std::equal(pages(r), pages(r) + n_pages, pages(r - 1));
 }
 
-// Calls body(position, element where that position's vector starts) for positions in [first, end).
+// Calls body(position, element where that position's vector starts, the same of `pages_ahead` pages
+// on or of the last page) for positions in [first, end).
 template <class Body>
-HWY_INLINE void for_positions(const PageShape& shape, const int32_t* pages, uint32_t kv_head,
-                              uint32_t first, uint32_t end, const Body& body) {
+HWY_INLINE void for_positions(const PageShape& shape, const Queries& queries, uint32_t kv_head,
+                              uint32_t first, uint32_t end, uint32_t pages_ahead,
+                              const Body& body) {
   uint32_t page = first / shape.page_rows, row = first % shape.page_rows;
+  const auto start = [&](uint32_t index) {
+    return ((static_cast<size_t>(queries.pages[index]) * shape.n_kv_heads + kv_head) *
+                shape.page_rows +
+            row) *
+           shape.head_dim;
+  };
   for (uint32_t position = first; position < end;) {
     const uint32_t stop = std::min(end, position + shape.page_rows - row);
-    size_t at =
-        ((static_cast<size_t>(pages[page]) * shape.n_kv_heads + kv_head) * shape.page_rows + row) *
-        shape.head_dim;
-    for (; position < stop; ++position, at += shape.head_dim) body(position, at);
+    size_t at = start(page);
+    size_t ahead = start(std::min(page + pages_ahead, queries.last_page));
+    for (; position < stop; ++position, at += shape.head_dim, ahead += shape.head_dim) {
+      body(position, at, ahead);
+    }
     ++page;
     row = 0;
   }
 }
 
+// Asks the memory for what is needed later: the processor itself does not beyond 4 KiB, as long as
+// a page of one head is.
+template <class T>
+HWY_INLINE void prefetch(const T* from, uint32_t n) {
+  for (uint32_t i = 0; i < n; i += 64 / sizeof(T)) hwy::Prefetch(from + i);
+}
+
 template <uint32_t kQueries, class KV>
 HWY_NOINLINE void score_keys(const PageShape& shape, const Queries& queries, uint32_t kv_head,
-                             const KV* keys, const float* q, float* partial, uint32_t max_length,
-                             float* scores) {
+                             const KV* keys, const KV* values, const float* q, float* partial,
+                             uint32_t max_length, float* scores) {
   const F32 d;
   const uint32_t head_dim = shape.head_dim, whole = head_dim / kLanes * kLanes;
   for (uint32_t first = queries.first_score(); first < queries.longest; first += kLanes) {
     const uint32_t end = std::min(first + kLanes, queries.longest);
-    for_positions(shape, queries.pages, kv_head, std::max(first, queries.earliest), end,
-                  [&](uint32_t position, size_t at) HWY_ATTR {
+    for_positions(shape, queries, kv_head, std::max(first, queries.earliest), end, 0,
+                  [&](uint32_t position, size_t at, size_t) HWY_ATTR {
                     const KV* key = keys + at;
+                    if (values != nullptr) prefetch(values + at, head_dim);
                     VF32 sum[kQueries];
                     HWY_UNROLL(8)
                     for (uint32_t j = 0; j < kQueries; ++j) sum[j] = hn::Zero(d);
@@ -177,9 +212,12 @@ HWY_NOINLINE void score_keys(const PageShape& shape, const Queries& queries, uin
 }
 
 // Turns the scores of query j into exp(score - largest), with zeros at the positions of the others;
-// answers their sum.
-HWY_NOINLINE float exponentials(float* scores_of_query, const Queries& queries, uint32_t j,
-                                float soft_cap) {
+// answers the largest score and their sum.
+struct ScoreSum {
+  float largest, sum;
+};
+HWY_NOINLINE ScoreSum exponentials(float* scores_of_query, const Queries& queries, uint32_t j,
+                                   float soft_cap) {
   const F32 d;
   const uint32_t from = queries.first_score();
   float* const scores = scores_of_query + from;
@@ -205,14 +243,14 @@ HWY_NOINLINE float exponentials(float* scores_of_query, const Queries& queries, 
     hn::StoreU(e, d, scores + i);
     sum = hn::Add(sum, e);
   }
-  return hn::GetLane(hn::SumOfLanes(d, sum));
+  return {hn::GetLane(largest), hn::GetLane(hn::SumOfLanes(d, sum))};
 }
 
 // mixed [kQueries, head_dim] = the values, each by its weight.
 template <uint32_t kQueries, class KV>
 HWY_NOINLINE void mix_values(const PageShape& shape, const Queries& queries, uint32_t kv_head,
-                             const KV* values, const float* weights, uint32_t max_length,
-                             const float* inverse_sums, float* mixed) {
+                             const KV* keys, const KV* values, const float* weights,
+                             uint32_t max_length, const float* inverse_sums, float* mixed) {
   const F32 d;
   constexpr uint32_t kAtOnce = 4;
   const uint32_t head_dim = shape.head_dim;
@@ -224,9 +262,10 @@ HWY_NOINLINE void mix_values(const PageShape& shape, const Queries& queries, uin
       HWY_UNROLL(4)
       for (uint32_t v = 0; v < kAtOnce; ++v) sum[j][v] = hn::Zero(d);
     }
-    for_positions(shape, queries.pages, kv_head, queries.earliest, queries.longest,
-                  [&](uint32_t position, size_t at) HWY_ATTR {
+    for_positions(shape, queries, kv_head, queries.earliest, queries.longest, queries.to_next_chunk,
+                  [&](uint32_t position, size_t at, size_t ahead) HWY_ATTR {
                     const KV* value = values + at + i;
+                    prefetch(keys + ahead + i, kAtOnce * kLanes);
                     VF32 v[kAtOnce];
                     HWY_UNROLL(4)
                     for (uint32_t k = 0; k < kAtOnce; ++k) v[k] = load_f32(value + k * kLanes);
@@ -250,8 +289,8 @@ HWY_NOINLINE void mix_values(const PageShape& shape, const Queries& queries, uin
   }
   for (; i < head_dim; ++i) {
     float sum[kQueries] = {};
-    for_positions(shape, queries.pages, kv_head, queries.earliest, queries.longest,
-                  [&](uint32_t position, size_t at) {
+    for_positions(shape, queries, kv_head, queries.earliest, queries.longest, 0,
+                  [&](uint32_t position, size_t at, size_t) {
                     const float value = to_f32(values[at + i]);
                     for (uint32_t j = 0; j < kQueries; ++j) {
                       sum[j] += weights[j * max_length + position] * value;
@@ -282,20 +321,27 @@ HWY_INLINE void attend(const PreparedCommand& command, const Queries& queries, u
   auto* const q = reinterpret_cast<float*>(scratch);
   auto* const scores = reinterpret_cast<float*>(scratch + plan.scores_offset);
   const PageShape shape{params.n_kv_heads, params.page_rows, params.head_dim};
-  score_keys<kQueries>(shape, queries, kv_head, command.operand<const KV>(2), q,
+  const KV *keys = command.operand<const KV>(2), *values = command.operand<const KV>(3);
+  score_keys<kQueries>(shape, queries, kv_head, keys, values, q,
                        reinterpret_cast<float*>(scratch + plan.partial_offset), plan.max_length,
                        scores);
   float inverse_sums[kQueries];
   for (uint32_t j = 0; j < kQueries; ++j) {
-    inverse_sums[j] =
-        1.0f / exponentials(scores + j * plan.max_length, queries, j, params.soft_cap);
+    const ScoreSum found = exponentials(scores + j * plan.max_length, queries, j, params.soft_cap);
+    inverse_sums[j] = 1.0f / found.sum;
+    if (queries.parts[j] != nullptr) std::memcpy(queries.parts[j], &found, sizeof found);
   }
   // The queries have done their work: their place takes the results.
-  mix_values<kQueries>(shape, queries, kv_head, command.operand<const KV>(3), scores,
-                       plan.max_length, inverse_sums, q);
+  mix_values<kQueries>(shape, queries, kv_head, keys, values, scores, plan.max_length, inverse_sums,
+                       q);
   with_type(params.out_dtype, command.operands[0], [&](auto* out) {
     for (uint32_t j = 0; j < kQueries; ++j) {
-      convert(q + j * params.head_dim, params.head_dim, out + queries.out_start[j]);
+      const float* const mixed = q + j * params.head_dim;
+      if (queries.parts[j] != nullptr) {
+        std::copy_n(mixed, params.head_dim, queries.parts[j] + 2);
+      } else {
+        convert(mixed, params.head_dim, out + queries.out_start[j]);
+      }
     }
   });
 }
@@ -307,17 +353,65 @@ void attend(const PreparedCommand& command, const Queries& queries, uint32_t kv_
              [&](auto n) { attend<decltype(n)::value, KV>(command, queries, kv_head, scratch); });
 }
 
+// The positions that a row sees.
+struct Positions {
+  uint32_t begin, end;
+};
+HWY_INLINE Positions positions_of(const PagedAttentionParams& params, const Row& row) {
+  const uint32_t end =
+      params.kv_length != 0 ? params.kv_length : static_cast<uint32_t>(row.position) + 1;
+  return {params.window != 0 && params.window < end ? end - params.window : 0, end};
+}
+
+// Results of the chunks of a row and head, one after another: the mean of values.
+HWY_NOINLINE void merge_chunks(const float* parts, uint32_t n_chunks, uint32_t head_dim,
+                               float* out) {
+  const size_t stride = size_t{2} + head_dim;
+  float largest = parts[0];
+  for (uint32_t c = 1; c < n_chunks; ++c) largest = std::max(largest, parts[c * stride]);
+  std::fill_n(out, head_dim, 0.0f);
+  float total = 0;
+  for (uint32_t c = 0; c < n_chunks; ++c) {
+    const float* const part = parts + c * stride;
+    const float weight = part[1] * std::exp(part[0] - largest);
+    total += weight;
+    for (uint32_t i = 0; i < head_dim; ++i) out[i] += weight * part[2 + i];
+  }
+  for (uint32_t i = 0; i < head_dim; ++i) out[i] /= total;
+}
+
 void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) {
   const auto& params = command.params_as<PagedAttentionParams>();
+  const auto& plan = *static_cast<const PagedAttentionPlan*>(command.plan.get());
   const Row* rows = command.operand<const Row>(4);
   const int32_t* page_table = command.operand<const int32_t>(5);
-  const uint32_t kv_head = task % params.n_kv_heads;
-  const uint32_t first = task / params.n_kv_heads * command.rows_per_task;
+  const uint32_t kv_head = task % params.n_kv_heads, dims = params.head_dim;
+  const uint32_t share = task / params.n_kv_heads % plan.n_shares;
+  const uint32_t block = task / params.n_kv_heads / plan.n_shares;
+  const uint32_t first = block * command.rows_per_task;
   uint32_t end = std::min(first + command.rows_per_task, params.n_rows);
   const uint32_t group = params.n_heads / params.n_kv_heads;
+  const auto part_of = [&](uint32_t row, uint32_t head, uint32_t chunk) {
+    const size_t index = (size_t{row} * params.n_heads + head) * plan.n_chunks + chunk;
+    return plan.parts->numbers.data() + index * (size_t{2} + dims);
+  };
+
+  // The chunks of this task: its share of those that any row of the block sees.
+  uint32_t chunk = 0, end_chunk = 1;
+  if (plan.n_chunks > 1) {
+    uint32_t least = plan.n_chunks, most = 0;
+    for (uint32_t r = first; r < end; ++r) {
+      if (rows[r].sequence < 0) continue;
+      const Positions seen = positions_of(params, rows[r]);
+      least = std::min(least, seen.begin / plan.chunk);
+      most = std::max(most, (seen.end - 1) / plan.chunk + 1);
+    }
+    const uint32_t n = most > least ? most - least : 0;
+    chunk = least + n * share / plan.n_shares;
+    end_chunk = least + n * (share + 1) / plan.n_shares;
+  }
 
   Queries queries;
-  int sequence = -1;
   // Pages of the tokens before part where sequences do: those are compared for fixed lengths alone.
   const uint32_t n_compared = params.kv_length != 0 ? params.pages_per_sequence : 0;
   const uint32_t at_once = n_compared > 0 ? kQueriesAtOnce : kHeadsAtOnce;
@@ -338,32 +432,58 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
     }
     queries.clear();
   };
+  queries.last_page = params.pages_per_sequence - 1;
+  for (; chunk < end_chunk; ++chunk) {
+    queries.to_next_chunk = chunk + 1 < end_chunk ? plan.chunk / params.page_rows : 0;
+    int sequence = -1;
+    for (uint32_t r = first; r < end; ++r) {
+      if (rows[r].sequence < 0) continue;
+      if (rows[r].sequence != sequence) {
+        sequence = rows[r].sequence;
+        const int32_t* pages =
+            page_table + static_cast<size_t>(sequence) * params.pages_per_sequence;
+        if (n_compared > 0) pages = shared_pages(queries, pages, n_compared);
+        if (pages != queries.pages) flush();
+        queries.pages = pages;
+      }
+      const Positions seen = positions_of(params, rows[r]);
+      const uint32_t from = std::max(seen.begin, chunk * plan.chunk);
+      const uint32_t to = std::min(seen.end, (chunk + 1) * plan.chunk);
+      if (from >= to) continue;
+      const bool is_part = from != seen.begin || to != seen.end;
+      for (uint32_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
+        if (queries.n == at_once) flush();
+        float* q = reinterpret_cast<float*>(scratch.data) + queries.n * dims;
+        with_type(params.q_dtype, static_cast<const void*>(command.operands[1]),
+                  [&](const auto* in) {
+                    convert(in + size_t{r} * params.q_row_stride + size_t{h} * dims, dims, q);
+                  });
+        for (uint32_t i = 0; i < dims; ++i) q[i] *= params.scale;
+        queries.add(from, to, size_t{r} * params.out_row_stride + size_t{h} * dims,
+                    is_part ? part_of(r, h, chunk) : nullptr);
+      }
+    }
+    flush();
+  }
+
+  if (plan.n_chunks == 1) return;
+  std::atomic<uint32_t>& ended = plan.parts->ended[block * params.n_kv_heads + kv_head];
+  if (ended.fetch_add(1, std::memory_order_acq_rel) + 1 < plan.n_shares) return;
+  ended.store(0, std::memory_order_relaxed);
+  auto* const mixed = reinterpret_cast<float*>(scratch.data);
   for (uint32_t r = first; r < end; ++r) {
     if (rows[r].sequence < 0) continue;
-    if (rows[r].sequence != sequence) {
-      sequence = rows[r].sequence;
-      const int32_t* pages = page_table + static_cast<size_t>(sequence) * params.pages_per_sequence;
-      if (n_compared > 0) pages = shared_pages(queries, pages, n_compared);
-      if (pages != queries.pages) flush();
-      queries.pages = pages;
-    }
-    const uint32_t length =
-        params.kv_length != 0 ? params.kv_length : static_cast<uint32_t>(rows[r].position) + 1;
-    const uint32_t begin =
-        params.window != 0 && params.window < length ? length - params.window : 0;
+    const Positions seen = positions_of(params, rows[r]);
+    const uint32_t least = seen.begin / plan.chunk;
+    const uint32_t n = (seen.end - 1) / plan.chunk + 1 - least;
+    if (n == 1) continue;
     for (uint32_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
-      if (queries.n == at_once) flush();
-      float* q = reinterpret_cast<float*>(scratch.data) + queries.n * params.head_dim;
-      with_type(params.q_dtype, static_cast<const void*>(command.operands[1]),
-                [&](const auto* from) {
-                  convert(from + size_t{r} * params.q_row_stride + size_t{h} * params.head_dim,
-                          params.head_dim, q);
-                });
-      for (uint32_t i = 0; i < params.head_dim; ++i) q[i] *= params.scale;
-      queries.add(begin, length, size_t{r} * params.out_row_stride + size_t{h} * params.head_dim);
+      merge_chunks(part_of(r, h, least), n, dims, mixed);
+      with_type(params.out_dtype, command.operands[0], [&](auto* out) {
+        convert(mixed, dims, out + size_t{r} * params.out_row_stride + size_t{h} * dims);
+      });
     }
   }
-  flush();
 }
 
 // Writes the weights of the queries, whose out_start are rows of the output, and of which the
@@ -378,13 +498,14 @@ void weigh(const PreparedCommand& command, const Queries& queries, uint32_t kv_h
   auto* const q = reinterpret_cast<const float*>(scratch);
   auto* const partial = reinterpret_cast<float*>(scratch + plan.partial_offset);
   auto* const scores = reinterpret_cast<float*>(scratch + plan.scores_offset);
+  const KV* const none = nullptr;  // of the values
   const uint32_t n = plan.max_length;
   with_count(queries.n, [&](auto count) {
-    score_keys<decltype(count)::value>(shape, queries, kv_head, keys, q, partial, n, scores);
+    score_keys<decltype(count)::value>(shape, queries, kv_head, keys, none, q, partial, n, scores);
   });
   for (uint32_t j = 0; j < queries.n; ++j) {
     float* weights = scores + j * n;
-    const float inverse = 1.0f / exponentials(weights, queries, j, 0.0f);
+    const float inverse = 1.0f / exponentials(weights, queries, j, 0.0f).sum;
     float* out = command.operand<float>(0) + queries.out_start[j];
     for (uint32_t t = 0; t < queries.length[j]; ++t) out[t] = weights[t] * inverse;
   }
@@ -438,6 +559,31 @@ namespace vesper {
 HWY_EXPORT(run_paged_attention);
 HWY_EXPORT(run_attention_weights);
 
+namespace {
+
+// Lets several tasks share what a row sees.
+void cut_positions(PagedAttentionPlan& plan, const CommandToPrepare& command, uint32_t n_blocks) {
+  const auto& params = command.command().params_as<PagedAttentionParams>();
+  const auto rounded_up = [](uint32_t n, uint32_t to) { return (n + to - 1) / to * to; };
+  plan.chunk = std::max(kLeastChunk, rounded_up(plan.max_length / kMostChunks, kLeastChunk));
+  plan.n_chunks = (plan.max_length + plan.chunk - 1) / plan.chunk;
+  const uint32_t n_pieces = n_blocks * params.n_kv_heads;
+  if (command.n_threads() > 1) {
+    plan.n_shares = std::clamp(4 * command.n_threads() / n_pieces, 1u, plan.n_chunks);
+  }
+  plan.parts = command.attention_parts;
+  AttentionParts& parts = *plan.parts;
+  const size_t n_numbers =
+      size_t{params.n_rows} * params.n_heads * plan.n_chunks * (size_t{2} + params.head_dim);
+  if (parts.numbers.size() < n_numbers) parts.numbers.resize(n_numbers);
+  if (parts.n_ended < n_pieces) {
+    parts.ended = std::make_unique<std::atomic<uint32_t>[]>(n_pieces);
+    parts.n_ended = n_pieces;
+  }
+}
+
+}  // namespace
+
 void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& command) {
   const auto& params = command.command().params_as<PagedAttentionParams>();
   command.require(params.n_rows > 0 && params.n_heads > 0 && params.n_kv_heads > 0 &&
@@ -464,12 +610,20 @@ void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& 
   command.require(params.kv_length <= positions, "kv_length is beyond the page table");
   const uint64_t length = params.kv_length != 0 ? params.kv_length : positions;
   auto plan = std::make_shared<PagedAttentionPlan>(plan_paged_attention(length, params.head_dim));
+  prepared.rows_per_task = std::min(params.n_rows, 4 * kQueriesAtOnce);
+  // Rows of one sequence read the same keys, those of several do not.
+  if (params.kv_length == 0 && params.one_sequence == 0) {
+    prepared.rows_per_task =
+        std::clamp(params.n_rows * params.n_kv_heads / 16, 1u, prepared.rows_per_task);
+  }
+  const uint32_t n_blocks = (params.n_rows + prepared.rows_per_task - 1) / prepared.rows_per_task;
+  if (params.kv_length == 0 && params.n_rows < kPromptRows && length >= kLeastCutLength) {
+    cut_positions(*plan, command, n_blocks);
+  }
   prepared.scratch_bytes = plan->scratch_bytes;
   prepared.plan = plan;
   prepared.run = HWY_DYNAMIC_DISPATCH(run_paged_attention);
-  prepared.rows_per_task = std::min(params.n_rows, 4 * kQueriesAtOnce);
-  prepared.n_tasks =
-      params.n_kv_heads * ((params.n_rows + prepared.rows_per_task - 1) / prepared.rows_per_task);
+  prepared.n_tasks = params.n_kv_heads * n_blocks * plan->n_shares;
   prepare_prompt_attention(prepared, command);
 }
 

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "llm/cpu/weight_layout.h"
 #include "llm/dispatch_table.h"
@@ -70,6 +72,14 @@ struct PreparedCommand {
   }
 };
 
+// Where threads that share a row and head of attention leave what they found. Commands that write
+// the same output have the same: they never run at once.
+struct AttentionParts {
+  std::vector<float> numbers;                      // grows while commands are prepared
+  std::unique_ptr<std::atomic<uint32_t>[]> ended;  // threads that are done, of every shared piece
+  size_t n_ended = 0;
+};
+
 // What a prepare function may ask.
 class CommandToPrepare {
  public:
@@ -80,6 +90,8 @@ class CommandToPrepare {
   uint32_t n_threads() const { return n_threads_; }
   // The packed encoder matrix that is operand `index`, or null.
   PackedMatrix* encoder_matrix = nullptr;
+  // Of the command's output.
+  std::shared_ptr<AttentionParts> attention_parts;
 
   // Throws Error(kInternal) naming the command, saying `what`.
   [[noreturn]] void fail(const std::string& what) const;
@@ -102,6 +114,8 @@ void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_write_kv(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_rope(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_gated_activation(PreparedCommand& prepared, const CommandToPrepare& command);
+// From so many rows on a paged_attention is one of prompts.
+inline constexpr uint32_t kPromptRows = 16;
 void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& command);
 // Takes a paged_attention over, as prepared for a few rows, where it has many.
 void prepare_prompt_attention(PreparedCommand& prepared, const CommandToPrepare& command);

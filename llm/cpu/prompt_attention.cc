@@ -267,13 +267,14 @@ HWY_EXPORT(run_prompt_attention);
 
 void prepare_prompt_attention(PreparedCommand& prepared, const CommandToPrepare& command) {
   const auto& params = command.command().params_as<PagedAttentionParams>();
-  constexpr uint32_t kLeastRows = 16, kMostLanes = 16;
-  if (params.n_rows < kLeastRows || params.head_dim % 8 != 0) return;
+  constexpr uint32_t kMostLanes = 16;
+  if (params.n_rows < kPromptRows || params.head_dim % 8 != 0) return;
   const uint32_t n_heads = params.n_heads / params.n_kv_heads;
   // A block of keys is read for every task: tasks of many rows, but enough for all threads.
   const uint32_t most = std::max(1u, kMostQueries / n_heads);
   const uint64_t wanted = uint64_t{params.n_rows} * params.n_kv_heads / (8 * command.n_threads());
-  const auto rows = static_cast<uint32_t>(std::clamp<uint64_t>(wanted, std::min(kLeastRows, most), most));
+  const auto rows =
+      static_cast<uint32_t>(std::clamp<uint64_t>(wanted, std::min(kPromptRows, most), most));
   auto plan = std::make_shared<PromptAttentionPlan>();
   plan->single = prepared;
   plan->single.rows_per_task = 1;
