@@ -6,8 +6,8 @@ namespace {
 
 TEST(CpuSampling, DrawsAsEachSamplerIsDefined) {
   const auto device = cpu();
-  // 2000 * 50 draws of each of 14 samplers.
-  test::SamplingCheck check(*device, 2000, 50);
+  // 2000 * 500 draws of each of 14 samplers.
+  test::SamplingCheck check(*device, 2000, 500);
   test::check_every_sampler(check);
 }
 
