@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -102,14 +103,25 @@ class Run {
 
     load_engine(load);
     const auto start = Clock::now();
-    for (size_t i : wanted) {
-      attempt(inputs_[i], [&] {
-        if (arguments_.detect_language) return detect_languages(i);
-        if (arguments_.stream_step_s) return caption(i);
-        transcribe(i);
-      });
+    if (wanted.size() > 1 && shares_batches()) {
+      transcribe_together(wanted);
+    } else {
+      for (size_t i : wanted) {
+        attempt(inputs_[i], [&] {
+          if (arguments_.detect_language) return detect_languages(i);
+          if (arguments_.stream_step_s) return caption(i);
+          transcribe(i);
+        });
+      }
     }
     totals_.elapsed_s = seconds_since(start);
+  }
+
+  // Whether recordings are decoded side by side.
+  bool shares_batches() const {
+    const AudioInput& sound = arguments_.sound;
+    return arguments_.engine.batch_size > 1 && !arguments_.detect_language &&
+           !arguments_.stream_step_s && !sound.split_channels && !sound.label_speakers;
   }
 
   // Those that are not complete and can be read as far as that is clear before the model is there,
@@ -271,54 +283,111 @@ class Run {
     report_->done(job, transcript, outputs(i), seconds_since(start));
   }
 
-  void transcribe(size_t i) {
-    const Job job = this->job(i);
-    std::vector<std::unique_ptr<AtomicFile>> files;
-    std::vector<std::unique_ptr<TranscriptWriter>> writers;
+  // A recording on its way to its transcripts.
+  struct Work {
+    Job job;
+    size_t input;
+    Clock::time_point start = Clock::now();
+    std::vector<std::unique_ptr<AtomicFile>> files = {};
+    std::vector<std::unique_ptr<TranscriptWriter>> writers = {};
+    std::string held_back = {};
+    bool is_open = false, has_begun = false, has_failed = false;
+  };
+
+  void open(Work& work) {
+    if (std::exchange(work.is_open, true)) return;
     // A JSON document is of no use in part, and would spoil those of other recordings after it.
     const bool whole = arguments_.formats.front() == TranscriptFormat::kJson;
-    std::string held_back;
     if (arguments_.to_stdout) {
-      writers.push_back(make_writer(
+      work.writers.push_back(make_writer(
           arguments_.formats.front(),
-          [&](std::string_view text) {
+          [this, whole, &work](std::string_view text) {
             if (whole) {
-              held_back += text;
+              work.held_back += text;
             } else {
               print(text);
             }
           },
           arguments_.writers));
     }
-    for (const PlannedFile& planned : plan_[i]) {
-      files.push_back(open_file(planned));
-      writers.push_back(make_writer(
-          planned.format, [file = files.back().get()](std::string_view text) { file->write(text); },
+    for (const PlannedFile& planned : plan_[work.input]) {
+      work.files.push_back(open_file(planned));
+      work.writers.push_back(make_writer(
+          planned.format,
+          [file = work.files.back().get()](std::string_view text) { file->write(text); },
           arguments_.writers));
     }
-    const auto start = Clock::now();
-    report_->started(job);
-    // Not before something is known of the recording: one that cannot be read leaves no header.
-    bool begun = false;
-    const auto begin = [&] {
-      if (std::exchange(begun, true)) return;
-      for (const auto& writer : writers) writer->begin({job.file, arguments_.model});
-    };
-    const Transcript transcript = engine_->transcribe(
-        audio_input(i), arguments_.decoding,
-        [&](const Segment& segment) {
-          begin();
-          for (const auto& writer : writers) writer->segment(segment);
-          report_->segment(job, segment);
-        },
-        [&](double done_s, double total_s) { report_->progress(job, done_s, total_s); });
-    begin();
-    for (const auto& writer : writers) writer->end(transcript);
-    if (!held_back.empty()) print(held_back);
-    for (const auto& file : files) file->commit();
+    report_->started(work.job);
+  }
+
+  // Not before something is known of the recording: one that cannot be read leaves no header.
+  void begin(Work& work) {
+    if (std::exchange(work.has_begun, true)) return;
+    for (const auto& writer : work.writers) writer->begin({work.job.file, arguments_.model});
+  }
+
+  void take_segment(Work& work, const Segment& segment) {
+    begin(work);
+    for (const auto& writer : work.writers) writer->segment(segment);
+    report_->segment(work.job, segment);
+  }
+
+  void end(Work& work, const Transcript& transcript) {
+    begin(work);
+    for (const auto& writer : work.writers) writer->end(transcript);
+    if (!work.held_back.empty()) print(work.held_back);
+    for (const auto& file : work.files) file->commit();
     ++totals_.done;
     totals_.audio_s += transcript.duration_s;
-    report_->done(job, transcript, outputs(i), seconds_since(start));
+    report_->done(work.job, transcript, outputs(work.input), seconds_since(work.start));
+  }
+
+  void transcribe(size_t i) {
+    Work work{job(i), i};
+    open(work);
+    end(work,
+        engine_->transcribe(
+            audio_input(i), arguments_.decoding,
+            [&](const Segment& segment) { take_segment(work, segment); },
+            [&](double done_s, double total_s) { report_->progress(work.job, done_s, total_s); }));
+  }
+
+  // The same of many, whose windows share batches: what is said of one comes after what is said of
+  // those before it, and the failure of one is no other's.
+  void transcribe_together(const std::vector<size_t>& wanted) {
+    size_t n_given = 0;
+    const auto next = [&]() -> std::optional<TranscriptionJob> {
+      if (n_given == wanted.size()) return std::nullopt;
+      const size_t i = wanted[n_given++];
+      const auto work = std::make_shared<Work>(Work{job(i), i});
+      const auto with = [this, work](const auto& body) {
+        if (work->has_failed) return;
+        work->has_failed = !attempt(inputs_[work->input], [&] {
+          open(*work);
+          body();
+        });
+        if (work->has_failed) drop(*work);
+      };
+      return TranscriptionJob{audio_input(i),
+                              [this, with, work](const Segment& segment) {
+                                with([&] { take_segment(*work, segment); });
+                              },
+                              [this, with, work](double done_s, double total_s) {
+                                with([&] { report_->progress(work->job, done_s, total_s); });
+                              },
+                              [this, with, work](const Transcript& transcript) {
+                                with([&] { end(*work, transcript); });
+                                drop(*work);
+                              },
+                              [with](const std::exception&) { with([] { throw; }); }};
+    };
+    engine_->transcribe_many(next, arguments_.decoding);
+  }
+
+  // Lets go of what it wrote to; what is not finished is taken away.
+  static void drop(Work& work) {
+    work.writers.clear();
+    work.files.clear();
   }
 
   void print(std::string_view text) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -33,6 +34,18 @@ struct EngineSettings {
   std::filesystem::path vad_model;  // an existing file or folder, if `vad` is given
 };
 
+// A recording of many, and who is told of it.
+struct TranscriptionJob {
+  AudioInput input;
+  OnSegment on_segment;
+  OnProgress on_progress;
+  std::function<void(const Transcript& transcript)> on_done;
+  // Instead of on_done: a recording that cannot be transcribed leaves the others alone.
+  std::function<void(const std::exception& error)> on_failure;
+};
+// The next one, or none.
+using NextJob = std::function<std::optional<TranscriptionJob>()>;
+
 class TranscriptionEngine {
  public:
   virtual ~TranscriptionEngine() = default;
@@ -48,6 +61,23 @@ class TranscriptionEngine {
       const AudioInput& input, const DecodingSettings& settings,
       const std::function<void(const Segment& segment)>& on_segment,
       const std::function<void(double done_s, double total_s)>& on_progress) = 0;
+
+  // Transcribes many recordings, with the same settings. Asks for the next one when there is room
+  // for it, and tells of them in this order, of one after the other: each as transcribe() does.
+  // What a callback throws ends all. Throws Error of any kind where no single recording is at
+  // fault.
+  virtual void transcribe_many(const NextJob& next, const DecodingSettings& settings) {
+    while (const std::optional<TranscriptionJob> job = next()) {
+      Transcript transcript;
+      try {
+        transcript = transcribe(job->input, settings, job->on_segment, job->on_progress);
+      } catch (const std::exception& error) {
+        job->on_failure(error);
+        continue;
+      }
+      job->on_done(transcript);
+    }
+  }
 
   // Transcribes a stream while it comes: every `step_s` what is new. Calls on_slow after a pass
   // over what is not final that took longer than that, so that the next one comes later; `behind_s`

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
+#include <memory>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -84,6 +86,15 @@ class WhisperEngine final : public TranscriptionEngine {
     return transcribe_channels(input, one, on_segment, on_progress);
   }
 
+  void transcribe_many(const NextJob& next, const DecodingSettings& settings) override {
+    if (batch_size_ < 2) return TranscriptionEngine::transcribe_many(next, settings);
+    transcriber_.transcribe_batch(without_clips(settings), [&]() -> std::optional<BatchRecording> {
+      std::optional<TranscriptionJob> job = next();
+      if (!job) return std::nullopt;
+      return batch_recording(std::move(*job), settings.clip_timestamps);
+    });
+  }
+
   Transcript caption(const AudioInput& input, const DecodingSettings& settings, double step_s,
                      const LiveEvents& events,
                      const std::function<void(double, double)>& on_slow) override {
@@ -161,43 +172,109 @@ class WhisperEngine final : public TranscriptionEngine {
     return {std::move(mel), std::move(speech), duration_s, std::move(probabilities)};
   }
 
-  // The same of the stretches of speech alone, put one behind the other.
+  // From what is said of the stretches of speech, one behind the other, to the whole recording.
+  class Mapping {
+   public:
+    Mapping(const Speech& kept, double pad_s)
+        : timeline_(kept.spans), duration_s_(kept.duration_s), pad_s_(pad_s) {}
+
+    Segment segment(const Segment& segment) const {
+      return in_recording(segment, timeline_, pad_s_);
+    }
+    void progress(double done_s, double total_s, const OnProgress& on_progress) const {
+      if (!on_progress) return;
+      on_progress(done_s < total_s ? timeline_.start_s(done_s) : duration_s_, duration_s_);
+    }
+    Transcript transcript(Transcript transcript) const {
+      transcript.duration_s = duration_s_;
+      for (Segment& segment : transcript.segments) segment = this->segment(segment);
+      for (DroppedSpan& span : transcript.dropped) {
+        span.start_s = timeline_.start_s(span.start_s);
+        span.end_s = timeline_.end_s(span.end_s);
+      }
+      return transcript;
+    }
+
+   private:
+    SpeechTimeline timeline_;
+    double duration_s_, pad_s_;
+  };
+
+  Mapping mapping_of(const Speech& kept) const {
+    return {kept, speech_settings_.speech_pad_ms / 1000};
+  }
+
+  // Parts that are decoded side by side.
+  std::vector<MelSpan> parts_of(const Speech& kept) const {
+    // A model tends to leave a sentence that ends near the end of its window for the next one.
+    constexpr uint64_t kRoom = 400;
+    std::vector<MelSpan> parts;
+    for (const SpeechPart& part :
+         cut_at_silences(kept.probabilities, kept.spans, model_.n_frames() - kRoom)) {
+      parts.push_back({part.begin, part.end, part.speech_end});
+    }
+    return parts;
+  }
+
+  static DecodingSettings without_clips(DecodingSettings settings) {
+    settings.clip_timestamps.clear();
+    return settings;
+  }
+
+  // Transcribes the stretches of speech alone, put one behind the other.
   Transcript transcribe_speech(AudioReader reader, const DecodingSettings& settings,
                                const OnSegment& on_segment, const OnProgress& on_progress) {
-    Speech kept = read_speech(std::move(reader), settings.clip_timestamps);
-    DecodingSettings of_speech = settings;
-    of_speech.clip_timestamps.clear();
-    const double duration_s = kept.duration_s;
-    const SpeechTimeline timeline(kept.spans);
-    const double pad_s = speech_settings_.speech_pad_ms / 1000;
+    const Speech kept = read_speech(std::move(reader), settings.clip_timestamps);
+    const DecodingSettings of_speech = without_clips(settings);
+    const Mapping mapping = mapping_of(kept);
     const auto take_segment = [&](const Segment& segment) {
-      if (on_segment) on_segment(in_recording(segment, timeline, pad_s));
+      if (on_segment) on_segment(mapping.segment(segment));
     };
     const auto take_progress = [&](double done_s, double total_s) {
-      if (!on_progress) return;
-      on_progress(done_s < total_s ? timeline.start_s(done_s) : duration_s, duration_s);
+      mapping.progress(done_s, total_s, on_progress);
     };
-    Transcript transcript;
     if (batch_size_ > 1) {
-      // A model tends to leave a sentence that ends near the end of its window for the next one.
-      constexpr uint64_t kRoom = 400;
-      std::vector<MelSpan> stretches;
-      for (const SpeechPart& part :
-           cut_at_silences(kept.probabilities, kept.spans, model_.n_frames() - kRoom)) {
-        stretches.push_back({part.begin, part.end, part.speech_end});
-      }
-      transcript = transcriber_.transcribe_stretches(kept.mel, stretches, of_speech, take_segment,
-                                                     take_progress);
-    } else {
-      transcript = transcriber_.transcribe(kept.mel, of_speech, take_segment, take_progress);
+      return mapping.transcript(transcriber_.transcribe_stretches(
+          kept.mel, parts_of(kept), of_speech, take_segment, take_progress));
     }
-    transcript.duration_s = duration_s;
-    for (Segment& segment : transcript.segments) segment = in_recording(segment, timeline, pad_s);
-    for (DroppedSpan& span : transcript.dropped) {
-      span.start_s = timeline.start_s(span.start_s);
-      span.end_s = timeline.end_s(span.end_s);
+    return mapping.transcript(
+        transcriber_.transcribe(kept.mel, of_speech, take_segment, take_progress));
+  }
+
+  // A job as a part of a batch. Of one that cannot be read there is nothing to decode, and its end
+  // is its failure.
+  BatchRecording batch_recording(TranscriptionJob job, const std::vector<double>& clips_s) {
+    try {
+      auto kept = std::make_shared<Speech>(
+          read_speech(AudioReader(job.input.path, job.input.reader), clips_s));
+      const Mapping mapping = mapping_of(*kept);
+      return {
+          .mel = {kept, &kept->mel},
+          .stretches = parts_of(*kept),
+          .on_segment = [mapping, to = std::move(job.on_segment)](
+                            const Segment& segment) { to(mapping.segment(segment)); },
+          .on_progress = [mapping, to = std::move(job.on_progress)](
+                             double done_s,
+                             double total_s) { mapping.progress(done_s, total_s, to); },
+          .on_end = [mapping, to = std::move(job.on_done)](
+                        Transcript transcript) { to(mapping.transcript(std::move(transcript))); }};
+    } catch (const std::exception&) {
+      auto nothing =
+          std::make_shared<MelSpectrogram>(static_cast<int>(model_.n_mels()), model_.mel_filters());
+      nothing->finish();
+      return {.mel = std::move(nothing),
+              .stretches = {},
+              .on_segment = {},
+              .on_progress = {},
+              .on_end = [error = std::current_exception(),
+                         to = std::move(job.on_failure)](const Transcript&) {
+                try {
+                  std::rethrow_exception(error);
+                } catch (const std::exception& why) {
+                  to(why);
+                }
+              }};
     }
-    return transcript;
   }
 
   WhisperModel model_;

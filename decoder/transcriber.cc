@@ -84,8 +84,10 @@ uint32_t attempt_seed(uint32_t window_seed, size_t attempt) {
   return mix_bits(window_seed + static_cast<uint32_t>(attempt));
 }
 
-Transcriber::Language Transcriber::detect_language() {
-  const std::vector<float> probabilities = model_.decoder().language_probabilities();
+Transcriber::Language Transcriber::detect_language(std::optional<uint32_t> place) {
+  WhisperDecoder& decoder = model_.decoder();
+  const std::vector<float> probabilities =
+      place ? decoder.language_probabilities(*place) : decoder.language_probabilities();
   const auto best = std::max_element(probabilities.begin(), probabilities.end());
   const auto index = static_cast<size_t>(best - probabilities.begin());
   return {whisper_languages()[index].code, *best};
@@ -443,10 +445,11 @@ bool Transcriber::encode_window(Recording& recording, Walk& walk, uint32_t place
   return true;
 }
 
-DecodeTask Transcriber::task_of_window(Recording& recording, Walk& walk) {
+DecodeTask Transcriber::task_of_window(Recording& recording, Walk& walk,
+                                       std::optional<uint32_t> place) {
   Transcript& transcript = recording.transcript;
   if (!recording.language_is_found && !recording.is_mixed) {
-    const Language detected = detect_language();
+    const Language detected = detect_language(place);
     transcript.language = walk.language = detected.code;
     transcript.language_probability = detected.probability;
   }

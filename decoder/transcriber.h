@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,6 +33,17 @@ struct MelSpan {
   uint64_t begin = 0, end = 0;
   uint64_t speech_end = 0;  // up to here somebody is known to speak; 0: nothing is known
 };
+
+// One recording of many, in stretches that do not know of one another.
+struct BatchRecording {
+  std::shared_ptr<const MelSpectrogram> mel;  // finished; let go when no window is left
+  std::vector<MelSpan> stretches;             // rising, not overlapping
+  // Called in the order of the recordings: of one, nothing before the end of the one before it.
+  std::function<void(const Segment&)> on_segment;
+  std::function<void(double done_s, double total_s)> on_progress;
+  std::function<void(Transcript)> on_end;
+};
+using NextRecording = std::function<std::optional<BatchRecording>()>;
 
 // What a window is searched with at that temperature.
 Search search_of(const DecodingSettings& settings, double temperature);
@@ -59,6 +71,10 @@ class Transcriber {
       const MelSpectrogram& mel, std::span<const MelSpan> stretches,
       const DecodingSettings& settings, const std::function<void(const Segment&)>& on_segment,
       const std::function<void(double done_s, double total_s)>& on_progress);
+
+  // The same of recordings that come one after the other: the next is asked for when no window of
+  // those before it waits, until there is none. What is found in one does not depend on the others.
+  void transcribe_batch(const DecodingSettings& settings, const NextRecording& next);
 
   // The languages that the recording may be in, likeliest first, by up to
   // settings.language_detection_segments windows from its beginning or its first clip's on. Throws
@@ -117,8 +133,10 @@ class Transcriber {
   // Encodes the walk's next window to `place`. False if there was nothing in it: the walk has gone
   // on, past it.
   bool encode_window(Recording& recording, Walk& walk, uint32_t place);
-  // The task of the window that was encoded last, whose language is detected if none is found.
-  DecodeTask task_of_window(Recording& recording, Walk& walk);
+  // The task of the window that was encoded last, whose language is detected if none is found: in
+  // the free place of a running batch that it was encoded to, or with the decoder at rest.
+  DecodeTask task_of_window(Recording& recording, Walk& walk,
+                            std::optional<uint32_t> place = std::nullopt);
   // Decodes the window that was encoded last, to place 0, with every means.
   Decoded decode_window(Recording& recording, Walk& walk, const DecodeTask& task);
   // What a decoded window says. The walk goes on behind it.
@@ -130,8 +148,9 @@ class Transcriber {
   void hand_on(Recording& recording, Segment segment,
                const std::function<void(const Segment&)>& on_segment) const;
 
-  // The language of the window in place 0.
-  Language detect_language();
+  // The language of the window in a free place of a running batch; without a place, of the window
+  // in place 0, with the decoder at rest.
+  Language detect_language(std::optional<uint32_t> place = std::nullopt);
   // The code of a language by its code or name. Throws Error(kUsage) if the model knows it not.
   std::string known_language(const std::string& name) const;
   // Start of transcript, language and task, and no-timestamps if there are to be none.

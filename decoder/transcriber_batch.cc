@@ -1,5 +1,8 @@
-// Stretches of a recording that do not depend on one another, several transcribed at once.
+// Stretches that do not depend on one another, of one recording or several, transcribed together.
 #include <algorithm>
+#include <deque>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "decoder/speech_evidence.h"
@@ -12,51 +15,26 @@ namespace {
 // Steps until the places are looked at again: far fewer than a window has tokens, so that few are
 // taken for a place that waits.
 constexpr uint32_t kStepsAtOnce = 4;
+// Recordings for each place that may be open or wait for those before them.
+constexpr size_t kRecordingsPerPlace = 4;
 
 }  // namespace
 
 class Transcriber::Batch {
  public:
-  Batch(Transcriber& transcriber, const MelSpectrogram& mel, const DecodingSettings& settings,
-        const std::function<void(const Segment&)>& on_segment,
-        const std::function<void(double done_s, double total_s)>& on_progress)
+  Batch(Transcriber& transcriber, const DecodingSettings& settings, const NextRecording& next)
       : transcriber_(transcriber),
         decoder_(transcriber.model_.decoder()),
         settings_(settings),
-        on_segment_(on_segment),
-        on_progress_(on_progress),
-        recording_(transcriber.begin(mel, settings)),
+        next_(next),
         places_(decoder_.n_windows()) {}
 
-  Transcript run(std::span<const MelSpan> spans) {
-    for (const MelSpan& span : spans) {
-      if (span.begin >= span.end) continue;
-      Walk walk = transcriber_.walk_of(recording_, span.begin, span.end, stretches_.empty());
-      walk.last_speech_s = static_cast<double>(span.begin) * kFrameSeconds;
-      stretches_.push_back({std::move(walk), span.speech_end});
-    }
-    // While a language is asked for, a recording is walked over as if there were nothing else.
-    for (Stretch& stretch : stretches_) {
-      stretch.walk.language = recording_.transcript.language;
-      while ((!recording_.language_is_found || recording_.is_mixed) && !stretch.is_done()) {
-        decode_alone(stretch);
-      }
-    }
-    while (!is_done()) {
+  void run() {
+    do {
       run_first_attempts();
       // With everything else at rest, since these take other sequences.
-      for (Stretch* stretch : std::exchange(failed_, {})) decode_alone(*stretch);
-    }
-    Transcript& transcript = recording_.transcript;
-    if (!recording_.language_is_found && !settings_.reference) {
-      transcript.language.clear();
-      transcript.language_probability = 0;
-    }
-    std::stable_sort(
-        transcript.dropped.begin(), transcript.dropped.end(),
-        [](const DroppedSpan& a, const DroppedSpan& b) { return a.start_s < b.start_s; });
-    if (on_progress_) on_progress_(transcript.duration_s, transcript.duration_s);
-    return std::move(transcript);
+      for (const Taken& taken : std::exchange(failed_, {})) decode_alone(taken);
+    } while (!has_ended_ || !open_.empty());
   }
 
  private:
@@ -68,48 +46,114 @@ class Transcriber::Batch {
     bool is_done() const { return walk.seek >= walk.end; }
   };
 
-  bool is_done() const {
-    return std::all_of(stretches_.begin(), stretches_.end(),
-                       [](const Stretch& stretch) { return stretch.is_done(); });
-  }
+  struct Open {
+    BatchRecording source;
+    Recording recording;
+    std::vector<Stretch> stretches = {};  // none comes or goes while others point to it
+    size_t n_handed_on = 0;               // stretches of which nothing more is to come
+
+    // While a language is asked for, a recording is walked over as if there were nothing else.
+    bool is_in_order() const { return !recording.language_is_found || recording.is_mixed; }
+    bool is_taken() const { return std::ranges::any_of(stretches, &Stretch::is_taken); }
+    bool is_done() const { return std::ranges::all_of(stretches, &Stretch::is_done); }
+  };
+  struct Taken {
+    Open* of = nullptr;
+    Stretch* stretch = nullptr;
+  };
 
   // Decodes windows at the first temperature until there are none, or too many have failed.
   void run_first_attempts() {
     const Search search = search_of(settings_, settings_.temperatures.front());
-    decoder_.begin(
-        {.n_places = static_cast<uint32_t>(places_.size()),
-         .n_candidates = search.n_candidates,
-         .beam_size = search.max_finished > 0 ? search.n_candidates : 0,
-         .has_penalties = search.repetition_penalty != 1 || search.no_repeat_ngram_size > 0});
+    const BatchShape shape{
+        .n_places = static_cast<uint32_t>(places_.size()),
+        .n_candidates = search.n_candidates,
+        .beam_size = search.max_finished > 0 ? search.n_candidates : 0,
+        .has_penalties = search.repetition_penalty != 1 || search.no_repeat_ngram_size > 0};
+    // A recording that comes may ask for its language, at rest.
+    if (n_waiting() == 0) open_next();
+    decoder_.begin(shape);
     for (uint32_t place = 0; place < places_.size(); ++place) fill(place, search);
     while (n_running_ > 0) {
       for (const uint32_t place : decoder_.advance(kStepsAtOnce)) {
-        Stretch& stretch = *std::exchange(places_[place], nullptr);
+        const Taken taken = std::exchange(places_[place], {});
         --n_running_;
-        take(stretch, place);
+        take(taken, place);
         fill(place, search);
       }
     }
   }
 
-  // Starts the next window of the first stretch that waits.
+  size_t n_waiting() const {
+    return static_cast<size_t>(
+        std::ranges::count_if(open_, [](const auto& open) { return !open->is_done(); }));
+  }
+
+  // Takes the next recording, if there is one.
+  bool open_next() {
+    if (has_ended_ || open_.size() >= kRecordingsPerPlace * places_.size()) return false;
+    std::optional<BatchRecording> source = next_();
+    if (!source) {
+      has_ended_ = true;
+      return false;
+    }
+    const MelSpectrogram& mel = *source->mel;
+    open_.push_back(
+        std::make_unique<Open>(Open{std::move(*source), transcriber_.begin(mel, settings_)}));
+    Open& open = *open_.back();
+    for (const MelSpan& span : open.source.stretches) {
+      if (span.begin >= span.end) continue;
+      Walk walk =
+          transcriber_.walk_of(open.recording, span.begin, span.end, open.stretches.empty());
+      walk.last_speech_s = static_cast<double>(span.begin) * kFrameSeconds;
+      open.stretches.push_back({std::move(walk), span.speech_end});
+    }
+    emit();
+    return true;
+  }
+
+  // Starts the next window of the first stretch that waits, if it need not be decoded at rest.
   void fill(uint32_t place, const Search& search) {
     // A fifth of the places empty costs less than a rest for each failure.
     if (failed_.size() * 5 > places_.size()) return;
-    for (Stretch& stretch : stretches_) {
+    do {
+      for (const std::unique_ptr<Open>& open : open_) {
+        if (start_window(*open, place, search)) return;
+      }
+      emit();
+      // Finding a language in several windows takes the decoder for itself.
+    } while (!(settings_.language == "auto" && settings_.language_detection_segments > 1) &&
+             open_next());
+  }
+
+  bool start_window(Open& open, uint32_t place, const Search& search) {
+    if (open.is_in_order() && open.is_taken()) return false;
+    for (Stretch& stretch : open.stretches) {
+      if (open.recording.is_mixed && !stretch.is_done()) {
+        // Where languages change is found at rest.
+        stretch.is_taken = true;
+        failed_.push_back({&open, &stretch});
+        return true;
+      }
       while (!stretch.is_taken && !stretch.is_done()) {
-        if (!transcriber_.encode_window(recording_, stretch.walk, place)) continue;
-        DecodeTask task = transcriber_.task_of_window(recording_, stretch.walk);
+        if (!encode(open, stretch, place)) continue;
+        DecodeTask task = transcriber_.task_of_window(open.recording, stretch.walk, place);
         task.window = place;
         task.speech_end = speech_end_in_window(stretch);
         task.seed = attempt_seed(window_seed(settings_, stretch.walk.seek), 0);
         decoder_.start(place, task, search);
         stretch.is_taken = true;
-        places_[place] = &stretch;
+        places_[place] = {&open, &stretch};
         ++n_running_;
-        return;
+        return true;
       }
     }
+    return false;
+  }
+
+  bool encode(Open& open, Stretch& stretch, uint32_t place) {
+    if (stretch.walk.language.empty()) stretch.walk.language = open.recording.transcript.language;
+    return transcriber_.encode_window(open.recording, stretch.walk, place);
   }
 
   // The earliest timestamp that the next window may end with. A model often leaves out the last
@@ -126,71 +170,106 @@ class Transcriber::Batch {
   }
 
   // Takes what the first attempt at a stretch's window has found, if there is no doubt about it.
-  void take(Stretch& stretch, uint32_t place) {
+  void take(const Taken& taken, uint32_t place) {
     Decoded decoded =
         transcriber_.judge(decoder_.result(place), settings_.temperatures.front(), settings_);
     if (decoded.is_silent || has_failed(decoded.evidence, settings_)) {
-      failed_.push_back(&stretch);
+      failed_.push_back(taken);
       return;
     }
-    finish(stretch, decoded, place);
+    finish(taken, decoded, place);
   }
 
   // Decodes a stretch's next window with every means.
-  void decode_alone(Stretch& stretch) {
-    stretch.is_taken = true;
-    if (!transcriber_.encode_window(recording_, stretch.walk, 0)) {
-      stretch.is_taken = false;
+  void decode_alone(const Taken& taken) {
+    Recording& recording = taken.of->recording;
+    Walk& walk = taken.stretch->walk;
+    if (!encode(*taken.of, *taken.stretch, 0)) {
+      taken.stretch->is_taken = false;
       return;
     }
-    const DecodeTask task = transcriber_.task_of_window(recording_, stretch.walk);
-    finish(stretch, transcriber_.decode_window(recording_, stretch.walk, task), 0);
+    const DecodeTask task = transcriber_.task_of_window(recording, walk);
+    finish(taken, transcriber_.decode_window(recording, walk, task), 0);
   }
 
-  void finish(Stretch& stretch, const Decoded& decoded, uint32_t place) {
-    for (Segment& segment : transcriber_.finish_window(recording_, stretch.walk, decoded, place)) {
+  void finish(const Taken& taken, const Decoded& decoded, uint32_t place) {
+    Stretch& stretch = *taken.stretch;
+    for (Segment& segment :
+         transcriber_.finish_window(taken.of->recording, stretch.walk, decoded, place)) {
       stretch.segments.push_back(std::move(segment));
     }
     stretch.is_taken = false;
+    if (taken.of->is_done()) taken.of->source.mel.reset();
     emit();
   }
 
   // Hands on what nothing can come before any more.
   void emit() {
-    for (; n_handed_on_ < stretches_.size(); ++n_handed_on_) {
-      Stretch& stretch = stretches_[n_handed_on_];
-      for (Segment& segment : std::exchange(stretch.segments, {})) {
-        transcriber_.hand_on(recording_, std::move(segment), on_segment_);
+    for (; !open_.empty(); open_.pop_front()) {
+      Open& open = *open_.front();
+      for (; open.n_handed_on < open.stretches.size(); ++open.n_handed_on) {
+        Stretch& stretch = open.stretches[open.n_handed_on];
+        for (Segment& segment : std::exchange(stretch.segments, {})) {
+          transcriber_.hand_on(open.recording, std::move(segment), open.source.on_segment);
+        }
+        if (!stretch.is_done()) break;
       }
-      if (!stretch.is_done()) break;
+      report_progress(open);
+      if (open.n_handed_on < open.stretches.size()) return;
+      end(open);
     }
-    if (!on_progress_) return;
+  }
+
+  static void report_progress(const Open& open) {
+    if (!open.source.on_progress) return;
     uint64_t n_left = 0;
-    for (const Stretch& stretch : stretches_) {
+    for (const Stretch& stretch : open.stretches) {
       n_left += stretch.walk.end - std::min(stretch.walk.seek, stretch.walk.end);
     }
-    const double total_s = recording_.transcript.duration_s;
-    on_progress_(total_s - static_cast<double>(n_left) * kFrameSeconds, total_s);
+    const double total_s = open.recording.transcript.duration_s;
+    open.source.on_progress(total_s - static_cast<double>(n_left) * kFrameSeconds, total_s);
+  }
+
+  void end(Open& open) const {
+    Transcript& transcript = open.recording.transcript;
+    if (!open.recording.language_is_found && !settings_.reference) {
+      transcript.language.clear();
+      transcript.language_probability = 0;
+    }
+    std::ranges::stable_sort(transcript.dropped, {}, &DroppedSpan::start_s);
+    if (open.source.on_end) open.source.on_end(std::move(transcript));
   }
 
   Transcriber& transcriber_;
   WhisperDecoder& decoder_;
   const DecodingSettings& settings_;
-  const std::function<void(const Segment&)>& on_segment_;
-  const std::function<void(double, double)>& on_progress_;
-  Recording recording_;
-  std::vector<Stretch> stretches_;  // none comes or goes while others point to it
-  std::vector<Stretch*> places_;    // null: free
-  std::vector<Stretch*> failed_;    // at the first attempt
+  const NextRecording& next_;
+  bool has_ended_ = false;                  // next_ gave all
+  std::deque<std::unique_ptr<Open>> open_;  // in order
+  std::vector<Taken> places_;               // of null: free
+  std::vector<Taken> failed_;               // at the first attempt, or to be decoded at rest
   uint32_t n_running_ = 0;
-  size_t n_handed_on_ = 0;  // stretches of which nothing more is to come
 };
+
+void Transcriber::transcribe_batch(const DecodingSettings& settings, const NextRecording& next) {
+  Batch(*this, settings, next).run();
+}
 
 Transcript Transcriber::transcribe_stretches(
     const MelSpectrogram& mel, std::span<const MelSpan> stretches, const DecodingSettings& settings,
     const std::function<void(const Segment&)>& on_segment,
     const std::function<void(double done_s, double total_s)>& on_progress) {
-  return Batch(*this, mel, settings, on_segment, on_progress).run(stretches);
+  Transcript transcript;
+  bool is_given = false;
+  transcribe_batch(settings, [&]() -> std::optional<BatchRecording> {
+    if (std::exchange(is_given, true)) return std::nullopt;
+    return BatchRecording{.mel = {std::shared_ptr<const void>(), &mel},
+                          .stretches = {stretches.begin(), stretches.end()},
+                          .on_segment = on_segment,
+                          .on_progress = on_progress,
+                          .on_end = [&](Transcript whole) { transcript = std::move(whole); }};
+  });
+  return transcript;
 }
 
 }  // namespace vesper

@@ -418,12 +418,14 @@ void WhisperDecoder::run_prompt(uint32_t place, const DecodeTask& task) {
   device_.run(prompt->recording);
 }
 
+void WhisperDecoder::require_free(uint32_t place) const {
+  if (place < places_.size() && !places_[place].is_running) return;
+  throw Error(ErrorKind::kInternal, "decoder: place " + std::to_string(place) + " of a batch of " +
+                                        std::to_string(places_.size()) + " is not free");
+}
+
 void WhisperDecoder::start(uint32_t place, const DecodeTask& task, const Search& search) {
-  if (place >= places_.size() || places_[place].is_running) {
-    throw Error(ErrorKind::kInternal, "decoder: place " + std::to_string(place) +
-                                          " of a batch of " + std::to_string(places_.size()) +
-                                          " is not free");
-  }
+  require_free(place);
   check(task, search);
   write_sequences(place, task, search);
   run_prompt(place, task);
@@ -533,16 +535,21 @@ std::vector<DecodeResult> WhisperDecoder::finished_texts(uint32_t place, uint32_
   return found;
 }
 
-std::vector<float> WhisperDecoder::language_probabilities() {
+std::vector<float> WhisperDecoder::language_probabilities(uint32_t place) {
   if (!tokens_.is_multilingual) return {};
-  const DecodeTask task{.prompt = {tokens_.sot}, .max_tokens = 1};
-  begin({});
-  write_sequences(0, task, {});
-  run_prompt(0, task);
+  require_free(place);
+  const DecodeTask task{.prompt = {tokens_.sot}, .max_tokens = 1, .window = place};
+  write_sequences(place, task, {});
+  run_prompt(place, task);
   device_.run(language_choice_);
   std::vector<float> probabilities(tokens_.n_languages);
   device_.read(languages_, probabilities.data());
   return probabilities;
+}
+
+std::vector<float> WhisperDecoder::language_probabilities() {
+  begin({});
+  return language_probabilities(0);
 }
 
 std::vector<float> WhisperDecoder::prompt_logits(std::span<const int32_t> prompt) {

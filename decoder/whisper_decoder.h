@@ -106,7 +106,10 @@ class WhisperDecoder {
   // What the task that has ended in that place found.
   DecodeResult result(uint32_t place);
 
-  // The probability of each language that the model knows, by index, for the window in place 0.
+  // The probability of each language that the model knows, by index, for the window in a free place
+  // of the batch. Throws Error(kInternal) if it is not free.
+  std::vector<float> language_probabilities(uint32_t place);
+  // The same for place 0; ends the batch.
   std::vector<float> language_probabilities();
 
   uint32_t n_vocab() const { return n_vocab_; }
@@ -146,6 +149,7 @@ class WhisperDecoder {
   SequenceState first_state(const DecodeTask& task, const Search& search, uint32_t i) const;
   // Writes the first states of a place's sequences, their pages and rows.
   void write_sequences(uint32_t place, const DecodeTask& task, const Search& search);
+  void require_free(uint32_t place) const;
   // Runs the task's prompt, as the first sequence of its place, up to the last layer.
   void run_prompt(uint32_t place, const DecodeTask& task);
   // What sequence s holds, and the texts that ended in a place's beams.

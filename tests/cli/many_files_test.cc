@@ -307,5 +307,63 @@ TEST_F(ManyFiles, LosesNothingWhenItIsKilled) {
   EXPECT_GE(n_killed_in_the_middle, 5u) << "the test does not test what it says";
 }
 
+// With voice activity and places for several windows, recordings go to the engine all together.
+TEST_F(ManyFiles, TogetherHaveTheOutputsAndReportsOfEachAlone) {
+  fs::create_directories(folder_ / "models/silero-vad");
+  write_file(folder_ / "models/silero-vad/silero_vad_16k.safetensors", "");
+  const fs::path work = folder_ / "work";
+  write_file(work / "1.wav", "one\nmore\n");
+  write_file(work / "2.wav", "two\n!input is damaged\n");
+  write_file(work / "3.wav", "!internal confused\n");
+  write_file(work / "4.wav", "four\n");
+  write_file(work / "5.wav", "five\n");
+  const std::vector<std::string> common = {"--vad", "-f", "txt,json", "--jobs-json", "-o"};
+  const auto run_all = [&](const std::string& out, std::vector<std::string> more) {
+    std::vector<std::string> arguments = common;
+    arguments.push_back(out);
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    for (const char* file : {"1.wav", "2.wav", "3.wav", "4.wav", "5.wav"}) {
+      arguments.emplace_back(file);
+    }
+    return transcribe(arguments);
+  };
+  const ChildResult alone = run_all("alone", {}),
+                    together = run_all("together", {"--batch-size=4"});
+  EXPECT_EQ(together.status, 3);
+  EXPECT_EQ(together.status, alone.status);
+  const Tree wanted = tree_of(work / "alone");
+  EXPECT_EQ(wanted.size(), 6u);
+  EXPECT_EQ(tree_of(work / "together"), wanted);
+  const auto events = [](const ChildResult& result) {
+    std::vector<std::string> found;
+    std::istringstream lines(result.err);
+    for (std::string line; std::getline(lines, line);) {
+      const auto event = nlohmann::json::parse(line);
+      found.push_back(event["event"].get<std::string>() + " " + event.value("file", "") + " " +
+                      event.value("message", ""));
+    }
+    return found;
+  };
+  EXPECT_EQ(events(together), events(alone));
+  EXPECT_THAT(events(together), Contains("error 2.wav is damaged"));
+  // What is complete is passed over.
+  write_file(work / "3.wav", "three\n");
+  const ChildResult resumed = run_all("together", {"--batch-size=4", "--resume"});
+  const std::vector<std::string> after = events(resumed);
+  EXPECT_THAT(after, Contains("skipped 1.wav "));
+  EXPECT_THAT(after, Contains("done 3.wav "));
+  EXPECT_EQ(tree_of(work / "together").size(), 8u);
+}
+
+TEST_F(ManyFiles, TogetherArePrintedInOrder) {
+  fs::create_directories(folder_ / "models/silero-vad");
+  write_file(folder_ / "models/silero-vad/silero_vad_16k.safetensors", "");
+  write_file(folder_ / "work/1.wav", "one\n");
+  write_file(folder_ / "work/2.wav", "two\n");
+  const ChildResult both = transcribe({"--vad", "--batch-size=4", "1.wav", "2.wav"});
+  EXPECT_EQ(both.status, 0);
+  EXPECT_EQ(both.out, "one\ntwo\n");
+}
+
 }  // namespace
 }  // namespace vesper::many_files_test

@@ -4,8 +4,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "decoder/transcriber.h"
@@ -154,6 +157,84 @@ TEST_F(TranscriberBatch, SegmentsComeInOrderWithRisingIds) {
       EXPECT_GE(handed_on[i].seek, handed_on[i - 1].seek);
     }
   }
+}
+
+TEST_F(TranscriberBatch, RecordingsShareABatchAndAreWhatEachIsAlone) {
+  settings_.beam_size = 2;
+  // The third has nothing to decode. More than may be open at once.
+  const std::vector<std::vector<MelSpan>> few = {
+      {{0, 250}, {250, 320}}, {{330, 500}}, {}, {{500, 780}, {780, 900}}, {{100, 150}}};
+  std::vector<std::vector<MelSpan>> recordings = few;
+  while (recordings.size() < 20) recordings.push_back({{600, 610 + 10 * recordings.size() % 140}});
+  for (const char* language : {"en", "auto"}) {
+    SCOPED_TRACE(language);
+    settings_.language = language;
+    WhisperModel model = load(3);
+    Transcriber transcriber(model);
+    std::vector<Transcript> found;
+    std::vector<Segment> segments;  // of the recording under way
+    size_t n_given = 0, most_open = 0;
+    transcriber.transcribe_batch(settings_, [&]() -> std::optional<BatchRecording> {
+      if (n_given == recordings.size()) return std::nullopt;
+      const size_t recording = n_given++;
+      most_open = std::max(most_open, n_given - found.size());
+      return BatchRecording{
+          .mel = {std::shared_ptr<const void>(), &mel_},
+          .stretches = recordings[recording],
+          .on_segment =
+              [&, recording](const Segment& segment) {
+                EXPECT_EQ(found.size(), recording);
+                segments.push_back(segment);
+              },
+          .on_progress = [&, recording](double, double) { EXPECT_EQ(found.size(), recording); },
+          .on_end =
+              [&, recording](const Transcript& transcript) {
+                EXPECT_EQ(found.size(), recording);
+                found.push_back(transcript);
+                expect_equal(std::exchange(segments, {}), transcript.segments);
+              }};
+    });
+    EXPECT_LE(most_open, 3u * 4 + 1);
+    ASSERT_EQ(found.size(), recordings.size());
+    for (size_t i = 0; i < recordings.size(); ++i) {
+      SCOPED_TRACE("recording " + std::to_string(i));
+      const Transcript alone = transcribe(model, recordings[i]);
+      EXPECT_EQ(found[i].language, alone.language);
+      EXPECT_EQ(found[i].language_probability, alone.language_probability);
+      EXPECT_EQ(alone.segments.empty(), recordings[i].empty());
+      expect_equal(found[i].segments, alone.segments);
+    }
+  }
+}
+
+TEST_F(TranscriberBatch, ALanguageIsFoundInTheWindowOfItsPlace) {
+  settings_.language = "auto";
+  WhisperModel batch = load(3), sequential = load(1);
+  // The second recording's first window is in the second place.
+  std::vector<Transcript> found;
+  size_t n_given = 0;
+  const std::vector<MelSpan> spans = {{0, 100}, {300, 400}, {600, 700}};
+  Transcriber(batch).transcribe_batch(settings_, [&]() -> std::optional<BatchRecording> {
+    if (n_given == spans.size()) return std::nullopt;
+    return BatchRecording{
+        .mel = {std::shared_ptr<const void>(), &mel_},
+        .stretches = {spans[n_given++]},
+        .on_segment = {},
+        .on_progress = {},
+        .on_end = [&](const Transcript& transcript) { found.push_back(transcript); }};
+  });
+  ASSERT_EQ(found.size(), spans.size());
+  std::set<double> probabilities;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    DecodingSettings clip = settings_;
+    clip.clip_timestamps = {static_cast<double>(spans[i].begin) / 100,
+                            static_cast<double>(spans[i].end) / 100};
+    const Transcript alone = Transcriber(sequential).transcribe(mel_, clip, {}, {});
+    EXPECT_EQ(found[i].language, alone.language);
+    EXPECT_EQ(found[i].language_probability, alone.language_probability);
+    probabilities.insert(alone.language_probability);
+  }
+  EXPECT_EQ(probabilities.size(), spans.size());
 }
 
 }  // namespace
