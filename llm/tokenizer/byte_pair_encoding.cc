@@ -1,5 +1,7 @@
 #include "llm/tokenizer/byte_pair_encoding.h"
 
+#include <bit>
+
 #include "error/error.h"
 #include "llm/tokenizer/byte_tokens.h"
 #include "llm/tokenizer/merge_neighbours.h"
@@ -7,35 +9,56 @@
 
 namespace vesper {
 
-BytePairEncoding::BytePairEncoding(const TokenIndex& index,
-                                   const std::vector<std::pair<std::string, std::string>>& merges,
-                                   const Settings& settings)
-    : index_(&index), settings_(settings) {
-  products_.reserve(merges.size());
+BytePairEncoding::BytePairEncoding(
+    const TokenIndex& index,
+    const std::vector<std::pair<std::string_view, std::string_view>>& merges,
+    const Settings& settings)
+    : index_(&index),
+      settings_(settings),
+      merges_(std::bit_ceil(merges.size() + merges.size() / 3 + 1)) {
+  std::string whole;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const auto& [left, right] = merges[rank];
     const size_t prefix =
         right.starts_with(settings.continuing_prefix) ? settings.continuing_prefix.size() : 0;
-    const auto id_of = [&](const std::string& spelling) {
-      const auto found = index.find(spelling);
-      if (found == index.end()) {
+    const auto id_of = [&](std::string_view spelling) {
+      const int32_t id = index.find(spelling);
+      if (id < 0) {
         throw Error(ErrorKind::kModel, "merge " + std::to_string(rank) + ": expected \"" +
-                                           spelling +
+                                           std::string(spelling) +
                                            "\" to be a token, found none of that spelling");
       }
-      return found->second;
+      return id;
     };
+    const int32_t left_id = id_of(left), right_id = id_of(right);
+    whole = left;
+    whole += right.substr(prefix);
     // Of a pair that is there twice, the later rank counts, as in Hugging Face's tokenizers.
-    products_[pair_key(id_of(left), id_of(right))] = {static_cast<int32_t>(rank),
-                                                      id_of(left + right.substr(prefix))};
+    merges_[place_of(left_id, right_id)] = {left_id, right_id, static_cast<int32_t>(rank),
+                                            id_of(whole)};
   }
-  if (settings.byte_fallback) byte_tokens_ = byte_tokens_of(index);
+  if (settings.byte_fallback) {
+    byte_tokens_ = find_byte_tokens([&](std::string_view text) { return index.find(text); });
+  }
+}
+
+size_t BytePairEncoding::place_of(int32_t left, int32_t right) const {
+  // Multiplicative hashing: the upper bits of the product depend on all of the pair's.
+  constexpr uint64_t kFactor = 0x9E3779B97F4A7C15;
+  const uint64_t pair = uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
+  const size_t mask = merges_.size() - 1;
+  size_t place = (pair * kFactor >> 32) & mask;
+  while (merges_[place].left >= 0 &&
+         (merges_[place].left != left || merges_[place].right != right)) {
+    place = (place + 1) & mask;
+  }
+  return place;
 }
 
 void BytePairEncoding::encode(std::string_view piece, std::vector<int32_t>& ids) const {
   if (settings_.ignore_merges) {
-    if (const auto found = index_->find(piece); found != index_->end()) {
-      ids.push_back(found->second);
+    if (const int32_t id = index_->find(piece); id >= 0) {
+      ids.push_back(id);
       return;
     }
   }
@@ -56,8 +79,8 @@ void BytePairEncoding::encode(std::string_view piece, std::vector<int32_t>& ids)
       character = spelling;
     }
     at += n;
-    if (const auto found = index_->find(character); found != index_->end()) {
-      symbols.push_back({found->second, begin, end});
+    if (const int32_t id = index_->find(character); id >= 0) {
+      symbols.push_back({id, begin, end});
       after_unknown = false;
       continue;
     }
@@ -78,10 +101,8 @@ void BytePairEncoding::encode(std::string_view piece, std::vector<int32_t>& ids)
     after_unknown = true;
   }
   merge_neighbours(symbols, [&](const Symbol& left, const Symbol& right) {
-    const auto found = products_.find(pair_key(left.id, right.id));
-    return found == products_.end()
-               ? std::nullopt
-               : std::optional<SymbolMerge>({found->second.rank, found->second.id});
+    const Merge& found = merges_[place_of(left.id, right.id)];
+    return found.left < 0 ? std::nullopt : std::optional<SymbolMerge>({found.rank, found.id});
   });
   for (const Symbol& symbol : symbols) {
     if (symbol.end > symbol.begin) ids.push_back(symbol.id);

@@ -7,14 +7,12 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-namespace vesper {
+#include "llm/tokenizer/token_index.h"
 
-// Token ids by spelling, into spellings that live elsewhere.
-using TokenIndex = std::unordered_map<std::string_view, int32_t>;
+namespace vesper {
 
 // Safe to use from several threads at once.
 class BytePairEncoding {
@@ -30,24 +28,26 @@ class BytePairEncoding {
   // Pairs of spellings, first learnt first. Throws Error(kModel) if one or what it makes is no
   // token. `index` must outlive this.
   BytePairEncoding(const TokenIndex& index,
-                   const std::vector<std::pair<std::string, std::string>>& merges,
+                   const std::vector<std::pair<std::string_view, std::string_view>>& merges,
                    const Settings& settings);
 
   // Appends the tokens of a piece of UTF-8. Time grows as n log n.
   void encode(std::string_view piece, std::vector<int32_t>& ids) const;
 
  private:
-  struct Product {
-    int32_t rank, id;
+  // What a pair of tokens becomes.
+  struct Merge {
+    int32_t left = -1, right = -1;  // -1: a free place
+    int32_t rank = 0, id = 0;
   };
-  static uint64_t pair_key(int32_t left, int32_t right) {
-    return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-  }
+  // The place of a pair in merges_, or the free one where it would be.
+  size_t place_of(int32_t left, int32_t right) const;
 
   const TokenIndex* index_;
   Settings settings_;
-  std::unordered_map<uint64_t, Product> products_;  // by pair_key
-  std::vector<int32_t> byte_tokens_;                // of <0x00> to <0xFF>; empty if one is missing
+  // A hash table with open addressing: a power of two of places, a quarter of them free or more.
+  std::vector<Merge> merges_;
+  std::vector<int32_t> byte_tokens_;  // of <0x00> to <0xFF>; empty if one is missing
 };
 
 }  // namespace vesper

@@ -12,18 +12,25 @@
 
 namespace vesper {
 
-// By byte; empty unless all 256 are there.
-inline std::vector<int32_t> byte_tokens_of(
-    const std::unordered_map<std::string_view, int32_t>& index) {
+// By byte; empty unless all 256 are there. `find` gives the token of a spelling, or -1.
+template <class Find>
+std::vector<int32_t> find_byte_tokens(const Find& find) {
   std::vector<int32_t> tokens;
   for (unsigned byte = 0; byte < 256; ++byte) {
     std::array<char, 8> spelling{};
     std::snprintf(spelling.data(), spelling.size(), "<0x%02X>", byte);
-    const auto found = index.find(spelling.data());
-    if (found == index.end()) return {};
-    tokens.push_back(found->second);
+    const int32_t id = find(std::string_view(spelling.data()));
+    if (id < 0) return {};
+    tokens.push_back(id);
   }
   return tokens;
+}
+inline std::vector<int32_t> byte_tokens_of(
+    const std::unordered_map<std::string_view, int32_t>& index) {
+  return find_byte_tokens([&](std::string_view spelling) {
+    const auto found = index.find(spelling);
+    return found == index.end() ? -1 : found->second;
+  });
 }
 
 // The byte that such a spelling stands for; absent for any other.

@@ -106,7 +106,7 @@ class Reader {
       fail("expected tokenizer.ggml.merges with at most " + std::to_string(kMaxVocabulary) +
            " merges");
     }
-    std::vector<std::pair<std::string, std::string>> pairs;
+    std::vector<std::pair<std::string_view, std::string_view>> pairs;
     pairs.reserve(merges->n_elements);
     GgufElements next(*merges);
     for (GgufValue merge; next.next(merge);) {

@@ -31,12 +31,7 @@ TextTokenizer::TextTokenizer(TokenizerParts parts) : parts_(std::move(parts)) {
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
 
-  id_of_.reserve(n);
-  for (size_t id = 0; id < n; ++id) {
-    if (!parts_.spellings[id].empty()) {
-      id_of_.emplace(parts_.spellings[id], static_cast<int32_t>(id));
-    }
-  }
+  id_of_ = TokenIndex(parts_.spellings, TokenIndex::Duplicates::kFirst);
   std::vector<AddedToken> raw, normalized;
   for (const AddedToken& token : parts_.added) {
     (token.normalized ? normalized : raw).push_back(token);
@@ -108,10 +103,7 @@ bool TextTokenizer::is_end(int32_t id) const {
   return std::binary_search(parts_.ends.begin(), parts_.ends.end(), id);
 }
 
-int32_t TextTokenizer::find(std::string_view spelling) const {
-  const auto found = id_of_.find(spelling);
-  return found == id_of_.end() ? -1 : found->second;
-}
+int32_t TextTokenizer::find(std::string_view spelling) const { return id_of_.find(spelling); }
 
 std::string TextTokenizer::decode(std::span<const int32_t> ids, bool with_special) const {
   TextStream stream(*this, with_special);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "llm/tokenizer/added_tokens.h"
+#include "llm/tokenizer/token_index.h"
 #include "llm/tokenizer/utf8_stream.h"
 
 namespace vesper {
@@ -98,7 +99,7 @@ class TextTokenizer {
 
   TokenizerParts parts_;
   std::vector<bool> is_special_;  // by id
-  std::unordered_map<std::string_view, int32_t> id_of_;
+  TokenIndex id_of_;
   AddedTokens raw_added_, normalized_added_;
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "llm/tokenizer/text_tokenizer.h"
+#include "llm/tokenizer/token_index.h"
 
 namespace vesper {
 
@@ -30,7 +31,6 @@ int32_t json_token_id(const std::string& name, const nlohmann::json& value);
 
 // Token ids by the spellings of `parts`, both kept alive by what is returned. Later tokens of the
 // same spelling count.
-std::shared_ptr<const std::unordered_map<std::string_view, int32_t>> index_of_spellings(
-    const std::vector<std::string>& spellings);
+std::shared_ptr<const TokenIndex> index_of_spellings(const std::vector<std::string>& spellings);
 
 }  // namespace vesper

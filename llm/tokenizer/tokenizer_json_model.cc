@@ -34,11 +34,11 @@ int32_t named_token(const std::string& name, const json& model, const char* key,
                     const TokenIndex& index) {
   const std::string spelling = text_member(name, model, key, "");
   if (spelling.empty()) return -1;
-  const auto found = index.find(spelling);
-  if (found == index.end()) {
+  const int32_t id = index.find(spelling);
+  if (id < 0) {
     fail_in_file(name, std::string("expected ") + key + " to be a token, found " + spelling);
   }
-  return found->second;
+  return id;
 }
 
 void read_bpe(const std::string& name, const json& model, TokenizerParts& parts) {
@@ -48,16 +48,18 @@ void read_bpe(const std::string& name, const json& model, TokenizerParts& parts)
   if (list == nullptr || !list->is_array() || list->size() > kMaxVocabulary) {
     fail_in_file(name, "expected merges of a BPE model");
   }
-  std::vector<std::pair<std::string, std::string>> merges;
+  std::vector<std::pair<std::string_view, std::string_view>> merges;
   merges.reserve(list->size());
   for (const json& merge : *list) {
     if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-      merges.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
+      merges.emplace_back(merge[0].get_ref<const std::string&>(),
+                          merge[1].get_ref<const std::string&>());
       continue;
     }
-    const std::string text = merge.is_string() ? merge.get<std::string>() : "";
+    const std::string_view text =
+        merge.is_string() ? std::string_view(merge.get_ref<const std::string&>()) : "";
     const size_t space = text.find(' ');
-    if (space == std::string::npos) {
+    if (space == std::string_view::npos) {
       fail_in_file(name, "expected merges of two parts, found " + shown_json(&merge));
     }
     merges.emplace_back(text.substr(0, space), text.substr(space + 1));
@@ -150,8 +152,8 @@ void read_word_level(const std::string& name, const json& model, TokenizerParts&
   parts.kind = "whole words";
   parts.encode_piece = [index, unknown = parts.unknown](std::string_view piece,
                                                         std::vector<int32_t>& ids) {
-    const auto found = index->find(piece);
-    const int32_t id = found == index->end() ? unknown : found->second;
+    const int32_t found = index->find(piece);
+    const int32_t id = found < 0 ? unknown : found;
     if (id >= 0) ids.push_back(id);
   };
 }
@@ -173,12 +175,7 @@ std::shared_ptr<const TokenIndex> index_of_spellings(const std::vector<std::stri
   };
   auto indexed = std::make_shared<Indexed>();
   indexed->spellings = spellings;
-  indexed->index.reserve(spellings.size());
-  for (size_t id = 0; id < spellings.size(); ++id) {
-    if (!spellings[id].empty()) {
-      indexed->index.insert_or_assign(indexed->spellings[id], static_cast<int32_t>(id));
-    }
-  }
+  indexed->index = TokenIndex(indexed->spellings, TokenIndex::Duplicates::kLast);
   return {indexed, &indexed->index};
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "error/error.h"
+#include "llm/tokenizer/text_tokenizer.h"
 #include "llm/weights/gguf_file.h"
 #include "llm/weights/gguf_reader.h"
 #include "tests/llm/gguf_bytes.h"
@@ -229,21 +230,27 @@ TEST(Gguf, JoinsTheFilesOfASplitModel) {
 }
 
 TEST(Gguf, UndoesTheSpellingOfTokens) {
-  const auto byte_level = read_gguf(
-      ModelFiles(".", {}), GgufBytes()
-                               .string("tokenizer.ggml.model", "gpt2")
-                               .strings("tokenizer.ggml.tokens", {"\xc4\xa0the", "<\xc4\xa0>"})
-                               .array<int32_t>("tokenizer.ggml.token_type", 5, {1, 3})
-                               .file());
-  EXPECT_THAT(byte_level.vocabulary, ElementsAre(" the", "<\xc4\xa0>"));
-  const auto pieces =
-      read_gguf(ModelFiles(".", {}),
-                GgufBytes()
-                    .string("tokenizer.ggml.model", "llama")
-                    .strings("tokenizer.ggml.tokens", {"\xe2\x96\x81the", "<0x0A>", "<s>"})
-                    .array<int32_t>("tokenizer.ggml.token_type", 5, {1, 6, 3})
-                    .file());
-  EXPECT_THAT(pieces.vocabulary, ElementsAre(" the", "\n", "<s>"));
+  const auto bytes_of_tokens = [](const GgufBytes& gguf) {
+    const auto tokenizer = open_text_tokenizer(*open_weights(gguf.file()));
+    std::vector<std::string> bytes;
+    for (uint32_t id = 0; id < tokenizer->n_vocab(); ++id) {
+      bytes.emplace_back(tokenizer->bytes_of(static_cast<int32_t>(id)));
+    }
+    return bytes;
+  };
+  EXPECT_THAT(bytes_of_tokens(GgufBytes()
+                                  .string("tokenizer.ggml.model", "gpt2")
+                                  .strings("tokenizer.ggml.tokens", {"\xc4\xa0the", "<\xc4\xa0>"})
+                                  .strings("tokenizer.ggml.merges", {})
+                                  .array<int32_t>("tokenizer.ggml.token_type", 5, {1, 3})),
+              ElementsAre(" the", "<\xc4\xa0>"));
+  EXPECT_THAT(
+      bytes_of_tokens(GgufBytes()
+                          .string("tokenizer.ggml.model", "llama")
+                          .strings("tokenizer.ggml.tokens", {"\xe2\x96\x81the", "<0x0A>", "<s>"})
+                          .array<float>("tokenizer.ggml.scores", 6, {-1, 0, 0})
+                          .array<int32_t>("tokenizer.ggml.token_type", 5, {1, 6, 3})),
+      ElementsAre(" the", "\n", "<s>"));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "error/error.h"
 #include "llm/tokenizer/byte_level.h"
+#include "llm/tokenizer/token_index.h"
 #include "llm/tokenizer/utf8_stream.h"
 #include "llm/tokenizer/whisper_tokens.h"
 #include "tests/llm/tiny_whisper_files.h"
@@ -318,6 +319,23 @@ TEST(NonSpeechTokens, AreSingleSignsAndTheBeginningsOfMusic) {
 TEST(BlankTokens, AreASpaceAndTheEndOfText) {
   const auto tokens = WhisperTokens::of_vocabulary_size(51865);
   EXPECT_THAT(blank_tokens(whisper_tokenizer(), tokens), ElementsAre(220, 50257));
+}
+
+TEST(TokenIndex, FindsEachSpellingAndOfTwoTheOneThatCounts) {
+  std::vector<std::string> spellings = {"a", "", "b", "a"};
+  for (int i = 0; i < 1000; ++i) spellings.push_back("token " + std::to_string(i));
+  const TokenIndex first(spellings, TokenIndex::Duplicates::kFirst);
+  const TokenIndex last(spellings, TokenIndex::Duplicates::kLast);
+  EXPECT_EQ(first.find("a"), 0);
+  EXPECT_EQ(last.find("a"), 3);
+  for (const TokenIndex* index : {&first, &last}) {
+    EXPECT_EQ(index->find("b"), 2);
+    EXPECT_EQ(index->find(""), -1);
+    EXPECT_EQ(index->find("token 1000"), -1);
+    for (int i = 0; i < 1000; ++i) EXPECT_EQ(index->find("token " + std::to_string(i)), i + 4);
+  }
+  EXPECT_EQ(TokenIndex().find("a"), -1);
+  EXPECT_EQ(TokenIndex({}, TokenIndex::Duplicates::kFirst).find("a"), -1);
 }
 
 }  // namespace
