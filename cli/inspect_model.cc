@@ -45,8 +45,7 @@ std::vector<std::vector<int32_t>> random_texts(size_t n_texts, uint32_t n_vocab,
   return texts;
 }
 
-std::vector<std::vector<int32_t>> read_texts(const std::string& name,
-                                             const std::filesystem::path& model,
+std::vector<std::vector<int32_t>> read_texts(const std::string& name, const WeightProvider& model,
                                              uint32_t max_tokens) {
   const SentenceTokenizer tokenizer(model);
   std::ifstream file(name);
@@ -79,34 +78,44 @@ RunnableKind kind_of(const WeightProvider& provider) {
   return is_silero ? RunnableKind::kVoiceActivity : RunnableKind::kNone;
 }
 
-ObservedModel::ObservedModel(const std::filesystem::path& model, const std::string& device,
-                             const std::string& compute, ObservedDevice::Mode mode,
-                             uint32_t threads)
-    : path_(model) {
-  const RunnableKind kind = kind_of(*open_weights(model));
-  owned_ = std::make_unique<ObservedDevice>(
-      open_device(device, DeviceOptions{.n_threads = threads}), mode);
+OpenModel open_model(const std::filesystem::path& path) { return open_model(open_weights(path)); }
+
+OpenModel open_model(std::shared_ptr<const WeightProvider> weights) {
+  OpenModel model{std::move(weights), nullptr};
+  if (kind_of(*model.weights) != RunnableKind::kLanguageModel) return model;
+  try {
+    model.tokenizer = open_text_tokenizer(*model.weights);
+  } catch (const Error&) {  // nothing but a prompt needs one
+  }
+  return model;
+}
+
+ObservedModel::ObservedModel(OpenModel model, std::unique_ptr<Device> device,
+                             const std::string& compute, ObservedDevice::Mode mode)
+    : model_(std::move(model)), owned_(std::make_unique<ObservedDevice>(std::move(device), mode)) {
+  const WeightProvider& weights = *model_.weights;
+  const RunnableKind kind = kind_of(weights);
   device_ = owned_.get();
   const Compute wanted = parse_compute(compute);
   switch (kind) {
     case RunnableKind::kWhisper:
       // A profile and a table are of one sequence, a plan of all that `transcribe` makes room for.
       whisper_ = std::make_unique<WhisperModel>(
-          model, std::move(owned_), wanted, 1,
+          model_.weights, std::move(owned_), wanted, 1,
           mode == ObservedDevice::Mode::kPlan ? DecodingSettings().best_of : 1);
       break;
     case RunnableKind::kTextEncoder:
-      embedder_ = std::make_unique<Embedder>(model, std::move(owned_), wanted);
+      embedder_ = std::make_unique<Embedder>(weights, std::move(owned_), wanted);
       break;
     case RunnableKind::kLanguageModel:
       load_language_model(wanted);
       break;
     case RunnableKind::kVoiceActivity:
-      vad_ = std::make_unique<SileroVad>(*owned_, model);
+      vad_ = std::make_unique<SileroVad>(*owned_, weights);
       break;
     case RunnableKind::kNone:
       throw Error(ErrorKind::kModel,
-                  model.string() +
+                  weights.path().string() +
                       ": expected a model that the engine runs (Whisper, an "
                       "encoder of text, a language model, Silero VAD), found another");
   }
@@ -115,18 +124,14 @@ ObservedModel::ObservedModel(const std::filesystem::path& model, const std::stri
 ObservedModel::~ObservedModel() = default;
 
 void ObservedModel::load_language_model(Compute wanted) {
-  const auto provider = open_weights(path_);
-  check_language_model(*provider);
-  try {
-    tokenizer_ = open_text_tokenizer(*provider);
-  } catch (const Error&) {  // nothing but a prompt needs one
-  }
+  const WeightProvider& weights = *model_.weights;
+  check_language_model(weights);
   compute_ = device_->resolve(wanted, WeightUse::kAnyRows);
-  is_quantized_ = has_quantized_matrices(*provider);
+  is_quantized_ = has_quantized_matrices(weights);
   GeneratorOptions options;
-  options.n_ctx = std::min(kContext, provider->language_model().n_positions);
+  options.n_ctx = std::min(kContext, weights.language_model().n_positions);
   options.has_filters = options.has_penalties = false;
-  generator_ = std::make_unique<Generator>(*device_, *provider, compute_, options);
+  generator_ = std::make_unique<Generator>(*device_, weights, compute_, options);
   generator_->prepare();
 }
 
@@ -155,16 +160,17 @@ void ObservedModel::read_input(const std::string& name) {
     if (name.empty()) {
       texts_ = random_texts(1, generator_->n_vocab(), generator_->n_ctx() / 2);
     } else {
-      if (!tokenizer_) {
-        throw Error(ErrorKind::kModel, path_.string() + ": expected a tokenizer, found none");
+      if (!model_.tokenizer) {
+        throw Error(ErrorKind::kModel,
+                    model_.weights->path().string() + ": expected a tokenizer, found none");
       }
-      texts_ = {tokenizer_->encode(read_prompt(name), true, false)};
+      texts_ = {model_.tokenizer->encode(read_prompt(name), true, false)};
     }
     return;
   }
   if (embedder_) {
     texts_ = name.empty() ? random_texts(kTexts, embedder_->n_vocab(), embedder_->max_tokens())
-                          : read_texts(name, path_, embedder_->max_tokens());
+                          : read_texts(name, *model_.weights, embedder_->max_tokens());
     return;
   }
   if (whisper_) {

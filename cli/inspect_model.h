@@ -22,11 +22,20 @@ namespace vesper {
 enum class RunnableKind { kNone, kWhisper, kTextEncoder, kLanguageModel, kVoiceActivity };
 RunnableKind kind_of(const WeightProvider& provider);
 
+// A model's files, opened once for all that is built of them.
+struct OpenModel {
+  std::shared_ptr<const WeightProvider> weights;
+  std::shared_ptr<const TextTokenizer> tokenizer;  // of a language model, if it has one
+};
+// Throws Error(kModel) if no reader takes the files.
+OpenModel open_model(const std::filesystem::path& path);
+OpenModel open_model(std::shared_ptr<const WeightProvider> weights);
+
 class ObservedModel {
  public:
-  // `threads`: for the CPU; 0: as many as there are cores. Throws Error(kModel, kDevice, kUsage).
-  ObservedModel(const std::filesystem::path& model, const std::string& device,
-                const std::string& compute, ObservedDevice::Mode mode, uint32_t threads = 0);
+  // Throws Error(kModel, kDevice, kUsage).
+  ObservedModel(OpenModel model, std::unique_ptr<Device> device, const std::string& compute,
+                ObservedDevice::Mode mode);
   ~ObservedModel();
 
   ObservedDevice& device() { return *device_; }
@@ -50,6 +59,7 @@ class ObservedModel {
   double n_positions() const;
 
  private:
+  OpenModel model_;
   std::unique_ptr<ObservedDevice> owned_;  // before what is built on it; null where a model owns it
   ObservedDevice* device_ = nullptr;
   // One of these.
@@ -57,12 +67,10 @@ class ObservedModel {
   std::unique_ptr<Embedder> embedder_;
   std::unique_ptr<SileroVad> vad_;
   std::unique_ptr<Generator> generator_;
-  std::unique_ptr<TextTokenizer> tokenizer_;  // of a language model, if it has one
 
   void load_language_model(Compute wanted);
   void generate();
 
-  std::filesystem::path path_;
   Compute compute_ = Compute::kF32;  // of a language model
   bool is_quantized_ = false;
   uint32_t n_generated_ = 0;

@@ -169,8 +169,9 @@ std::string kernel_of(const ProfiledStage& stage) { return stage.kernel + ", " +
 }  // namespace
 
 Profile profile_model(const ProfileOptions& options) {
-  ObservedModel model(options.model, options.device, options.compute, ObservedDevice::Mode::kRun,
-                      options.threads);
+  ObservedModel model(open_model(options.model),
+                      open_device(options.device, {.n_threads = options.threads}), options.compute,
+                      ObservedDevice::Mode::kRun);
   ObservedDevice& device = model.device();
   Profile profile;
   profile.device = device.info().kind + " (" + device.info().name + ")";

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -104,14 +105,21 @@ class Run {
     ModelDescription model = described(0);
     if (!model.provider && model.problems.empty() && model.unknown.empty()) {
       try {
-        model.provider = open_weights(model.path);
+        // Of a folder, the one file that programs would take has to be found.
+        std::error_code error;
+        const bool is_read = model.gguf && !std::filesystem::is_directory(model.path, error);
+        model.provider = is_read ? open_weights(model.path, model.gguf) : open_weights(model.path);
       } catch (const Error&) {  // then it is no model of the engine's, which why_not says
       }
     }
     Summary summary{model, why_not(model), kv_bytes_per_1000(model), {}};
     if (!model.tensors.empty()) {
+      OpenModel opened;
+      if (runs_as(model) != RunnableKind::kNone && model.unknown.empty()) {
+        opened = open_model(model.provider);
+      }
       for (const PresentDevice& device : devices.get()) {
-        summary.memory.push_back(memory_on(device, summary));
+        summary.memory.push_back(memory_on(device, opened, summary));
       }
     }
     print([&] { return summary_text(summary); }, [&] { return summary_json(summary); });
@@ -122,36 +130,46 @@ class Run {
   struct PresentDevice {
     std::string name;
     uint64_t memory_bytes;  // 0 if not known
+    // To plan on: not opened, where that takes time. Throws Error(kUsage, kDevice).
+    std::function<std::unique_ptr<Device>()> plan;
   };
   // Those that --device leaves.
   std::vector<PresentDevice> present_devices() const {
     std::vector<PresentDevice> devices;
+    const auto open = [](const std::string& name) { return [name] { return open_device(name); }; };
     const bool all = arguments_.device == "auto";
     if (all || arguments_.device == "cpu") {
       const uint64_t memory_bytes = available_memory_bytes();
-      devices.push_back({"cpu", memory_bytes == UINT64_MAX ? 0 : memory_bytes});
+      devices.push_back({"cpu", memory_bytes == UINT64_MAX ? 0 : memory_bytes, open("cpu")});
     }
 #ifdef VESPER_HAS_VULKAN
     if (arguments_.device == "cpu") return devices;
     uint32_t number = 0;
     for (const VulkanListing& listing : list_vulkan_devices()) {
       const std::string name = "vulkan:" + std::to_string(number++);
-      if (all && listing.unusable.empty()) devices.push_back({name, listing.memory_bytes});
-      if (name == arguments_.device) devices.push_back({name, listing.memory_bytes});
+      if (listing.unusable.empty() && (all || name == arguments_.device)) {
+        devices.push_back(
+            {name, listing.memory_bytes, [listing] { return plan_vulkan_device(listing); }});
+      }
     }
 #endif
-    if (devices.empty()) devices.push_back({arguments_.device, 0});
+    // Opening it says what is wrong with it, or which one "vulkan" is.
+    if (devices.empty()) devices.push_back({arguments_.device, 0, open(arguments_.device)});
     return devices;
   }
 
-  MemoryNeed memory_on(const PresentDevice& device, const Summary& summary) const {
+  // `opened`: empty if the engine does not run it.
+  MemoryNeed memory_on(const PresentDevice& device, const OpenModel& opened,
+                       const Summary& summary) const {
     const ModelDescription& model = summary.model;
     MemoryNeed need;
     need.device = device.name;
     need.available = device.memory_bytes;
-    if (runs_as(model) != RunnableKind::kNone && model.unknown.empty()) {
+    if (opened.weights) {
       try {
-        return plan_memory(model.path, device.name, arguments_.compute);
+        need = plan_memory(opened, device.plan(), arguments_.compute);
+        need.device = device.name;
+        return need;
       } catch (const Error& error) {
         need.problem = first_line(error.what());
         return need;

@@ -46,20 +46,20 @@ std::string operand_text(const ObservedDevice& device, const Command& command, u
 
 }  // namespace
 
-MemoryNeed plan_memory(const std::filesystem::path& model, const std::string& device,
+MemoryNeed plan_memory(const OpenModel& model, std::unique_ptr<Device> device,
                        const std::string& compute) {
-  ObservedModel observed(model, device, compute, Mode::kPlan);
-  // Whatever it is to work on takes memory too: of Whisper a window of sound with its spectrogram.
-  observed.read_input("");
+  ObservedModel observed(model, std::move(device), compute, Mode::kPlan);
   MemoryNeed need;
-  need.device = device == "auto" ? observed.device().info().kind : device;
+  need.device = observed.device().info().kind;
   need.compute = observed.compute_text();
   need.weights = observed.device().weight_bytes();
   need.available = observed.device().info().memory_bytes;
   need.n_ctx = observed.n_ctx();
   if (observed.device().info().kind == "cpu") {
-    // This program is now what the one that runs it will be, but for the weights: libraries,
-    // vocabulary, input.
+    // Whatever it is to work on takes memory too: of Whisper a window of sound with its
+    // spectrogram. Then this program is what the one that runs it will be, but for the weights:
+    // libraries, vocabulary, input.
+    observed.read_input("");
     need.program = peak_memory_bytes();
     const uint64_t running = observed.device().weight_bytes() + observed.device().other_bytes();
     need.loading = std::max(observed.device().peak_loading_bytes(), running) - running;
@@ -143,7 +143,7 @@ ReportJson table_json(const ObservedDevice& device) {
 
 ReportJson model_table(const std::filesystem::path& model, const std::string& device,
                        const std::string& compute, std::string* text) {
-  ObservedModel observed(model, device, compute, Mode::kRun);
+  ObservedModel observed(open_model(model), open_device(device), compute, Mode::kRun);
   observed.record_all();
   if (text == nullptr) return table_json(observed.device());
   *text = table_text(observed.device());

@@ -5,14 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "cli/inspect_model.h"
 #include "cli/inspect_report.h"
 #include "llm/inspect/observed_device.h"
 
 namespace vesper {
 
-// What the model will take on that device, found by building it there without loading it. Throws
-// Error(kModel, kDevice, kUsage).
-MemoryNeed plan_memory(const std::filesystem::path& model, const std::string& device,
+// What the model will take on that device, found by building it there without loading it: its files
+// are not opened again. On the CPU this process counts as part of it: what it did before, others
+// that run the model do, too. Throws Error(kModel, kDevice, kUsage).
+MemoryNeed plan_memory(const OpenModel& model, std::unique_ptr<Device> device,
                        const std::string& compute);
 
 // Every command that the model records on that device.

@@ -12,9 +12,15 @@ namespace vesper {
 WhisperModel::WhisperModel(const std::filesystem::path& path, std::unique_ptr<Device> device,
                            Compute compute, uint32_t n_windows, uint32_t n_candidates,
                            uint32_t n_encoded)
+    : WhisperModel(open_weights(path), std::move(device), compute, n_windows, n_candidates,
+                   n_encoded) {}
+
+WhisperModel::WhisperModel(std::shared_ptr<const WeightProvider> weights,
+                           std::unique_ptr<Device> device, Compute compute, uint32_t n_windows,
+                           uint32_t n_candidates, uint32_t n_encoded)
     : device_(std::move(device)),
       compute_(device_->resolve(compute, WeightUse::kManyRows)),
-      provider_(open_weights(path)),
+      provider_(std::move(weights)),
       tokens_(WhisperTokens::of_vocabulary_size(provider_->whisper().n_vocab)),
       tokenizer_(provider_->vocabulary(), static_cast<uint32_t>(tokens_.eot)),
       encoder_(std::make_unique<WhisperEncoder>(*device_, *provider_, compute_, n_encoded)),

@@ -26,6 +26,10 @@ class WhisperModel {
   // kDevice, kUsage).
   WhisperModel(const std::filesystem::path& path, std::unique_ptr<Device> device, Compute compute,
                uint32_t n_windows = 1, uint32_t n_candidates = 1, uint32_t n_encoded = 1);
+  // The same of files that are open.
+  WhisperModel(std::shared_ptr<const WeightProvider> weights, std::unique_ptr<Device> device,
+               Compute compute, uint32_t n_windows = 1, uint32_t n_candidates = 1,
+               uint32_t n_encoded = 1);
 
   // Encodes up to n_encoded windows, each [n_frames, n_mels] of scaled log-mel, to places
   // `first_place`, first_place + 1, ... of the decoder.
@@ -51,7 +55,7 @@ class WhisperModel {
  private:
   std::unique_ptr<Device> device_;
   Compute compute_;
-  std::unique_ptr<WeightProvider> provider_;
+  std::shared_ptr<const WeightProvider> provider_;
   WhisperTokens tokens_;
   Tokenizer tokenizer_;
   std::unique_ptr<WhisperEncoder> encoder_;

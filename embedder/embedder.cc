@@ -43,13 +43,17 @@ uint32_t rows_for(uint32_t n_tokens, uint32_t max_rows) {
 
 Embedder::Embedder(const std::filesystem::path& path, std::unique_ptr<Device> device,
                    Compute compute, const EmbedderOptions& options)
+    : Embedder(*open_weights(path), std::move(device), compute, options) {}
+
+Embedder::Embedder(const WeightProvider& weights, std::unique_ptr<Device> device, Compute compute,
+                   const EmbedderOptions& options)
     : device_(std::move(device)), compute_(device_->resolve(compute, WeightUse::kManyRows)) {
-  const auto provider = open_weights(path);
-  const TextEncoderLimits model = text_encoder_limits(*provider);
+  const std::filesystem::path& path = weights.path();
+  const TextEncoderLimits model = text_encoder_limits(weights);
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(path, error);
   settings_ = read_embedding_settings(ModelFiles(is_folder ? path : path.parent_path()));
-  if (const Gguf* gguf = provider->gguf()) {
+  if (const Gguf* gguf = weights.gguf()) {
     const auto pooling = read_gguf_pooling(path.string(), *gguf);
     settings_.pooling = pooling.value_or(settings_.pooling);
   }
@@ -76,8 +80,7 @@ Embedder::Embedder(const std::filesystem::path& path, std::unique_ptr<Device> de
   }
   batch_tokens = std::max(batch_tokens, settings_.max_tokens);
   const uint32_t batch_texts = (batch_tokens + kTokensPerText - 1) / kTokensPerText;
-  encoder_ =
-      std::make_unique<TextEncoder>(*device_, *provider, compute_, batch_tokens, batch_texts);
+  encoder_ = std::make_unique<TextEncoder>(*device_, weights, compute_, batch_tokens, batch_texts);
   vectors_ = device_->allocate(uint64_t{batch_texts} * dimensions_ * sizeof(float), "vectors");
 }
 

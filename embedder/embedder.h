@@ -33,6 +33,9 @@ class Embedder {
   // Loads the model onto `device`. Throws Error(kModel, kDevice, kUsage).
   Embedder(const std::filesystem::path& path, std::unique_ptr<Device> device, Compute compute,
            const EmbedderOptions& options = {});
+  // The same of files that are open, which are not needed later.
+  Embedder(const WeightProvider& weights, std::unique_ptr<Device> device, Compute compute,
+           const EmbedderOptions& options = {});
 
   // Writes the vectors of texts to `out`, [texts.size(), dimensions()]. A text has 1 to
   // max_tokens() ids below n_vocab(); throws Error(kInput) naming the first that has not. The first

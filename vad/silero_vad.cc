@@ -89,27 +89,29 @@ std::vector<float> in_panels(const std::vector<float>& weight) {
 }  // namespace
 
 SileroVad::SileroVad(Device& device, const std::filesystem::path& model)
+    : SileroVad(device, *open_silero(model)) {}
+
+SileroVad::SileroVad(Device& device, const WeightProvider& weights)
     : device_(device), pending_(kContext, 0.0f), input_(size_t{kMaxChunks} * kSeen) {
-  const std::unique_ptr<WeightProvider> provider = open_silero(model);
   // Probabilities are to be those of the reference: the model is small, f32 costs little.
   const Compute compute = device.resolve(Compute::kF32, WeightUse::kManyRows);
-  const WeightUploader upload(device, *provider, compute);
+  const WeightUploader upload(device, weights, compute);
   const auto buffer = [&](uint64_t n, const char* label) {
     return device.allocate(float_bytes(n), label);
   };
 
-  const TensorView& spectrum = require_shape(*provider, "stft_conv.weight", {2 * kBins, 1, kDft});
+  const TensorView& spectrum = require_shape(weights, "stft_conv.weight", {2 * kBins, 1, kDft});
   spectrum_weight_ = device.upload({{&spectrum}, true}, WeightUse::kManyRows, compute);
   for (size_t i = 0; i < kConvolutions.size(); ++i) {
     const ConvolutionShape& shape = kConvolutions[i];
-    require_shape(*provider, std::string(shape.name) + ".weight", {shape.n_out, shape.n_in, kTaps});
+    require_shape(weights, std::string(shape.name) + ".weight", {shape.n_out, shape.n_in, kTaps});
     convolutions_.push_back({upload.convolution(shape.name, shape.n_out, shape.n_in, kTaps),
                              buffer(uint64_t{kMaxChunks} * out_rows(i) * shape.n_out, shape.name)});
   }
-  const TensorView& input = require_shape(*provider, "lstm_cell.weight_ih", {4 * kHidden, kHidden});
+  const TensorView& input = require_shape(weights, "lstm_cell.weight_ih", {4 * kHidden, kHidden});
   input_weight_ = device.upload({{&input}, false}, WeightUse::kManyRows, compute);
   const auto vector = [&](const char* name, const std::vector<uint64_t>& shape) {
-    return read_f32(require_shape(*provider, name, shape));
+    return read_f32(require_shape(weights, name, shape));
   };
   std::vector<float> bias = vector("lstm_cell.bias_ih", {4 * kHidden});
   const std::vector<float> more = vector("lstm_cell.bias_hh", {4 * kHidden});
@@ -120,7 +122,7 @@ SileroVad::SileroVad(Device& device, const std::filesystem::path& model)
       in_panels(vector("lstm_cell.weight_hh", {4 * kHidden, kHidden}));
   recurrent_weight_ = buffer(panels.size(), "lstm_cell.weight_hh");
   device.write(recurrent_weight_, panels.data());
-  require_shape(*provider, "final_conv.weight", {1, kHidden, 1});
+  require_shape(weights, "final_conv.weight", {1, kHidden, 1});
   output_ = upload.convolution("final_conv", 1, kHidden, 1);
 
   state_ = buffer(2 * kHidden, "state of voice activity");

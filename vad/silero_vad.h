@@ -26,6 +26,8 @@ class SileroVad {
   // the device, which must outlive this. Throws Error(kModel) naming the tensor that is missing or
   // has another shape; Error(kDevice).
   SileroVad(Device& device, const std::filesystem::path& model);
+  // The same of files that are open, which are not needed later.
+  SileroVad(Device& device, const WeightProvider& weights);
 
   // Takes the next samples, [n], 16 kHz mono, full scale +-1.
   void push(const float* samples, size_t n);

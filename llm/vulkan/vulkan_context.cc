@@ -238,6 +238,93 @@ void check_vulkan(VkResult result, const char* call) {
                                       " (VkResult " + std::to_string(result) + ")");
 }
 
+namespace {
+
+// Of a device that lacks nothing.
+VulkanCapabilities read_capabilities(VkInstance instance, VkPhysicalDevice physical,
+                                     const VulkanOptions& options) {
+  const std::vector<std::string> present = device_extensions(physical);
+#ifdef VESPER_COOPERATIVE_MATRIX
+  const bool has_matrix =
+      options.cooperative_matrices && contains(present, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+#else
+  const bool has_matrix = false;  // the shaders were left out of this build
+#endif
+  const bool has_conditional = options.conditional_rendering &&
+                               contains(present, VK_EXT_CONDITIONAL_RENDERING_EXTENSION_NAME);
+  DeviceFeatures offered;
+  if (has_matrix) offered.chain(offered.matrix);
+  if (has_conditional) offered.chain(offered.conditional);
+  vkGetPhysicalDeviceFeatures2(physical, &offered.core);
+
+  auto v11 = vulkan_struct<VkPhysicalDeviceVulkan11Properties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
+  auto v13 = vulkan_struct<VkPhysicalDeviceVulkan13Properties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_PROPERTIES);
+  auto properties2 =
+      vulkan_struct<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
+  properties2.pNext = &v11;
+  v11.pNext = &v13;
+  auto processors = vulkan_struct<VkPhysicalDeviceShaderSMBuiltinsPropertiesNV>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
+  if (contains(present, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) v13.pNext = &processors;
+  vkGetPhysicalDeviceProperties2(physical, &properties2);
+
+  VulkanCapabilities c;
+  const VkPhysicalDeviceProperties& properties = properties2.properties;
+  const VkPhysicalDeviceLimits& limits = properties.limits;
+  c.name = properties.deviceName;
+  c.is_hardware_gpu = is_gpu(properties.deviceType);
+  c.memory_bytes = largest_device_heap(physical);
+  c.subgroup_size = v11.subgroupSize;
+  c.fixed_subgroups = offered.v13.subgroupSizeControl && offered.v13.computeFullSubgroups &&
+                      (v13.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT);
+  c.max_workgroup_threads =
+      std::min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]);
+  if (c.fixed_subgroups) {
+    c.max_workgroup_threads = std::min<uint32_t>(
+        c.max_workgroup_threads, v13.maxComputeWorkgroupSubgroups * c.subgroup_size);
+  }
+  std::copy(std::begin(limits.maxComputeWorkGroupCount), std::end(limits.maxComputeWorkGroupCount),
+            c.max_groups);
+  c.n_processors = processors.shaderSMCount;
+  c.shared_bytes = limits.maxComputeSharedMemorySize;
+  c.max_allocation_bytes = std::min<uint64_t>(v11.maxMemoryAllocationSize, v13.maxBufferSize);
+  c.memory_budget = contains(present, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+
+  if (has_matrix && offered.matrix.cooperativeMatrix && offered.v12.shaderFloat16 &&
+      offered.v12.vulkanMemoryModel && c.fixed_subgroups) {
+    const auto query = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
+        vkGetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
+    uint32_t n = 0;
+    check_vulkan(query(physical, &n, nullptr), "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    std::vector<VkCooperativeMatrixPropertiesKHR> shapes(
+        n, vulkan_struct<VkCooperativeMatrixPropertiesKHR>(
+               VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR));
+    check_vulkan(query(physical, &n, shapes.data()),
+                 "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    for (const VkCooperativeMatrixPropertiesKHR& s : shapes) {
+      // The kernels' tiles are made of squares of 8 or 16; of several the largest.
+      if (s.AType == VK_COMPONENT_TYPE_FLOAT16_KHR && s.BType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
+          s.CType == VK_COMPONENT_TYPE_FLOAT32_KHR &&
+          s.ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR && s.scope == VK_SCOPE_SUBGROUP_KHR &&
+          s.MSize == s.NSize && s.MSize <= 16 && 16 % s.MSize == 0 && 16 % s.KSize == 0 &&
+          s.MSize * s.KSize > c.matrix_m * c.matrix_k) {
+        c.matrix_m = s.MSize;
+        c.matrix_n = s.NSize;
+        c.matrix_k = s.KSize;
+      }
+    }
+  }
+  c.conditional_rendering = has_conditional && offered.conditional.conditionalRendering;
+  VkQueueFamilyProperties family{};
+  compute_family(physical, &family);
+  if (family.timestampValidBits != 0) c.timestamp_ns = limits.timestampPeriod;
+  return c;
+}
+
+}  // namespace
+
 std::vector<VulkanListing> list_vulkan_devices() {
   VkInstance instance = VK_NULL_HANDLE;
   try {
@@ -255,6 +342,14 @@ std::vector<VulkanListing> list_vulkan_devices() {
     listing.is_hardware_gpu = is_gpu(properties.deviceType);
     listing.memory_bytes = largest_device_heap(physical);
     listing.unusable = missing(physical);
+    try {
+      if (listing.unusable.empty()) {
+        listing.capabilities =
+            std::make_shared<VulkanCapabilities>(read_capabilities(instance, physical, {}));
+      }
+    } catch (const Error& error) {
+      listing.unusable = error.what();
+    }
     listings.push_back(std::move(listing));
   }
   vkDestroyInstance(instance, nullptr);
@@ -298,54 +393,10 @@ VulkanContext::VulkanContext(uint32_t index, const VulkanOptions& options)
 }
 
 void VulkanContext::open_device(const VulkanOptions& options) {
-  const std::vector<std::string> present = device_extensions(physical_);
-#ifdef VESPER_COOPERATIVE_MATRIX
-  const bool has_matrix =
-      options.cooperative_matrices && contains(present, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
-#else
-  const bool has_matrix = false;  // the shaders were left out of this build
-#endif
-  const bool has_conditional = options.conditional_rendering &&
-                               contains(present, VK_EXT_CONDITIONAL_RENDERING_EXTENSION_NAME);
+  capabilities_ = read_capabilities(instance_, physical_, options);
+  const VulkanCapabilities& c = capabilities_;
   DeviceFeatures offered;
-  if (has_matrix) offered.chain(offered.matrix);
-  if (has_conditional) offered.chain(offered.conditional);
   vkGetPhysicalDeviceFeatures2(physical_, &offered.core);
-
-  auto v11 = vulkan_struct<VkPhysicalDeviceVulkan11Properties>(
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
-  auto v13 = vulkan_struct<VkPhysicalDeviceVulkan13Properties>(
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_PROPERTIES);
-  auto properties2 =
-      vulkan_struct<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
-  properties2.pNext = &v11;
-  v11.pNext = &v13;
-  auto processors = vulkan_struct<VkPhysicalDeviceShaderSMBuiltinsPropertiesNV>(
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
-  if (contains(present, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) v13.pNext = &processors;
-  vkGetPhysicalDeviceProperties2(physical_, &properties2);
-
-  VulkanCapabilities& c = capabilities_;
-  const VkPhysicalDeviceLimits& limits = properties_.limits;
-  c.name = properties_.deviceName;
-  c.is_hardware_gpu = is_gpu(properties_.deviceType);
-  c.memory_bytes = largest_device_heap(physical_);
-  c.subgroup_size = v11.subgroupSize;
-  c.fixed_subgroups = offered.v13.subgroupSizeControl && offered.v13.computeFullSubgroups &&
-                      (v13.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT);
-  c.max_workgroup_threads =
-      std::min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]);
-  if (c.fixed_subgroups) {
-    c.max_workgroup_threads = std::min<uint32_t>(
-        c.max_workgroup_threads, v13.maxComputeWorkgroupSubgroups * c.subgroup_size);
-  }
-  std::copy(std::begin(limits.maxComputeWorkGroupCount), std::end(limits.maxComputeWorkGroupCount),
-            c.max_groups);
-  c.n_processors = processors.shaderSMCount;
-  c.shared_bytes = limits.maxComputeSharedMemorySize;
-  c.max_allocation_bytes = std::min<uint64_t>(v11.maxMemoryAllocationSize, v13.maxBufferSize);
-  c.memory_budget = contains(present, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
-
   DeviceFeatures wanted;
   wanted.v11.storageBuffer16BitAccess = VK_TRUE;
   wanted.v12.storageBuffer8BitAccess = VK_TRUE;
@@ -358,40 +409,14 @@ void VulkanContext::open_device(const VulkanOptions& options) {
   wanted.v13.subgroupSizeControl = c.fixed_subgroups;
   wanted.v13.computeFullSubgroups = c.fixed_subgroups;
   std::vector<const char*> extensions;
-  if (has_matrix && offered.matrix.cooperativeMatrix && offered.v12.shaderFloat16 &&
-      offered.v12.vulkanMemoryModel && c.fixed_subgroups) {
-    const auto query = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
-        vkGetInstanceProcAddr(instance_, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
-    uint32_t n = 0;
-    check_vulkan(query(physical_, &n, nullptr),
-                 "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
-    std::vector<VkCooperativeMatrixPropertiesKHR> shapes(
-        n, vulkan_struct<VkCooperativeMatrixPropertiesKHR>(
-               VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR));
-    check_vulkan(query(physical_, &n, shapes.data()),
-                 "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
-    for (const VkCooperativeMatrixPropertiesKHR& s : shapes) {
-      // The kernels' tiles are made of squares of 8 or 16; of several the largest.
-      if (s.AType == VK_COMPONENT_TYPE_FLOAT16_KHR && s.BType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
-          s.CType == VK_COMPONENT_TYPE_FLOAT32_KHR &&
-          s.ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR && s.scope == VK_SCOPE_SUBGROUP_KHR &&
-          s.MSize == s.NSize && s.MSize <= 16 && 16 % s.MSize == 0 && 16 % s.KSize == 0 &&
-          s.MSize * s.KSize > c.matrix_m * c.matrix_k) {
-        c.matrix_m = s.MSize;
-        c.matrix_n = s.NSize;
-        c.matrix_k = s.KSize;
-      }
-    }
-    if (c.has_cooperative_matrix()) {
-      wanted.matrix.cooperativeMatrix = VK_TRUE;
-      wanted.v12.shaderFloat16 = VK_TRUE;
-      wanted.v12.vulkanMemoryModel = VK_TRUE;
-      wanted.chain(wanted.matrix);
-      extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
-    }
+  if (c.has_cooperative_matrix()) {
+    wanted.matrix.cooperativeMatrix = VK_TRUE;
+    wanted.v12.shaderFloat16 = VK_TRUE;
+    wanted.v12.vulkanMemoryModel = VK_TRUE;
+    wanted.chain(wanted.matrix);
+    extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
   }
-  if (has_conditional && offered.conditional.conditionalRendering) {
-    c.conditional_rendering = true;
+  if (c.conditional_rendering) {
     wanted.conditional.conditionalRendering = VK_TRUE;
     wanted.chain(wanted.conditional);
     extensions.push_back(VK_EXT_CONDITIONAL_RENDERING_EXTENSION_NAME);
@@ -400,7 +425,6 @@ void VulkanContext::open_device(const VulkanOptions& options) {
 
   VkQueueFamilyProperties family{};
   queue_family_ = static_cast<uint32_t>(compute_family(physical_, &family));
-  if (family.timestampValidBits != 0) c.timestamp_ns = limits.timestampPeriod;
   const float priority = 1.0f;
   auto queue_info =
       vulkan_struct<VkDeviceQueueCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO);

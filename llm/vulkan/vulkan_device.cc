@@ -71,23 +71,15 @@ std::vector<DeviceInfo::Ability> abilities_of(const VulkanCapabilities& c) {
           {"clock", c.timestamp_ns == 0 ? "none" : "timestamps"}};
 }
 
-class VulkanDevice : public Device {
+// What follows from a device's capabilities alone.
+class VulkanChoices : public Device {
  public:
-  VulkanDevice(uint32_t index, const VulkanOptions& options)
-      : full_barriers_(options.full_barriers),
-        context_(index, options),
-        memory_(context_, options.host_visible),
-        pipelines_(context_) {
-    const VulkanCapabilities& c = context_.capabilities();
-    info_ = {"vulkan", c.name, c.is_hardware_gpu, c.memory_bytes, abilities_of(c)};
-  }
-
   const DeviceInfo& info() const override { return info_; }
 
   Compute resolve(Compute wanted, WeightUse) const override {
     switch (wanted) {
       case Compute::kAuto:
-        return context_.capabilities().has_cooperative_matrix() ? Compute::kF16 : Compute::kF32;
+        return capabilities_.has_cooperative_matrix() ? Compute::kF16 : Compute::kF32;
       case Compute::kBF16:
         throw Error(ErrorKind::kUsage, "--compute: bf16 was asked for, but " + info_.name +
                                            " computes in f32, f16 or int8 here");
@@ -98,7 +90,7 @@ class VulkanDevice : public Device {
 
   DType activation_dtype(Compute resolved, WeightUse use, uint32_t n_rows) const override {
     if (resolved == Compute::kF32) return DType::kF32;
-    const bool has_matrices = context_.capabilities().has_cooperative_matrix();
+    const bool has_matrices = capabilities_.has_cooperative_matrix();
     // A few rows are read from cache: f16 would gain nothing.
     if (use != WeightUse::kManyRows) {
       return has_matrices && n_rows > kMaxVectorRows ? DType::kF16 : DType::kF32;
@@ -107,14 +99,55 @@ class VulkanDevice : public Device {
     return resolved == Compute::kI8 && !has_matrices ? DType::kF32 : DType::kF16;
   }
 
-  Operand allocate(uint64_t bytes, std::string_view label) override {
-    return memory_.allocate(bytes, label);
-  }
-
   uint64_t stored_bytes(const MatrixSource& source, WeightUse use,
                         Compute resolved) const override {
     const WeightLayout layout = weight_layout(source, use, resolved);
     return layout.bytes() + layout.all_scale_bytes();
+  }
+
+ protected:
+  void take(const VulkanCapabilities& c) {
+    capabilities_ = c;
+    info_ = {"vulkan", c.name, c.is_hardware_gpu, c.memory_bytes, abilities_of(c)};
+  }
+
+ private:
+  VulkanCapabilities capabilities_;
+  DeviceInfo info_;
+};
+
+class PlannedVulkanDevice final : public VulkanChoices {
+ public:
+  explicit PlannedVulkanDevice(const VulkanCapabilities& capabilities) { take(capabilities); }
+
+  Operand allocate(uint64_t, std::string_view) override { not_open(); }
+  Weight upload(const MatrixSource&, WeightUse, Compute) override { not_open(); }
+  void write(const Operand&, const void*) override { not_open(); }
+  void read(const Operand&, void*) override { not_open(); }
+  RecordingId record(const DispatchTable&) override { not_open(); }
+  void run(RecordingId, uint32_t, const Operand&) override { not_open(); }
+  std::vector<CommandForm> forms(RecordingId) const override { not_open(); }
+  void set_clock(Clock) override { not_open(); }
+  ReplayTimes replay_times(RecordingId) override { not_open(); }
+
+ private:
+  [[noreturn]] void not_open() const {
+    throw Error(ErrorKind::kInternal, info().name + ": is only planned on, not open");
+  }
+};
+
+class VulkanDevice final : public VulkanChoices {
+ public:
+  VulkanDevice(uint32_t index, const VulkanOptions& options)
+      : full_barriers_(options.full_barriers),
+        context_(index, options),
+        memory_(context_, options.host_visible),
+        pipelines_(context_) {
+    take(context_.capabilities());
+  }
+
+  Operand allocate(uint64_t bytes, std::string_view label) override {
+    return memory_.allocate(bytes, label);
   }
 
   Weight upload(const MatrixSource& source, WeightUse use, Compute resolved) override {
@@ -357,7 +390,6 @@ class VulkanDevice : public Device {
   VulkanContext context_;
   VulkanMemory memory_;
   Pipelines pipelines_;
-  DeviceInfo info_;
   Clock clock_ = Clock::kOff;
   std::vector<Recording> recordings_;
   Operand scratch_, counters_;  // of what is recorded next; earlier ones stay where they are
@@ -370,6 +402,10 @@ bool has_hardware_vulkan_device() {
   return std::any_of(devices.begin(), devices.end(), [](const VulkanListing& device) {
     return device.is_hardware_gpu && device.unusable.empty();
   });
+}
+
+std::unique_ptr<Device> plan_vulkan_device(const VulkanListing& listing) {
+  return std::make_unique<PlannedVulkanDevice>(*listing.capabilities);
 }
 
 std::unique_ptr<Device> open_vulkan_device(uint32_t index, const VulkanOptions& options) {

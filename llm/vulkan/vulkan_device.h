@@ -16,6 +16,8 @@
 
 namespace vesper {
 
+struct VulkanCapabilities;
+
 // A physical device as the driver lists it; its number is its place in the list.
 struct VulkanListing {
   std::string name;
@@ -23,6 +25,7 @@ struct VulkanListing {
   bool is_hardware_gpu = false;
   uint64_t memory_bytes = 0;  // of device-local memory
   std::string unusable;       // why this device cannot run the engine; empty if it can
+  std::shared_ptr<const VulkanCapabilities> capabilities;  // if it can
 };
 // All devices; empty if there is no driver.
 std::vector<VulkanListing> list_vulkan_devices();
@@ -33,6 +36,10 @@ bool has_hardware_vulkan_device();
 // "vulkan:N". Throws Error(kUsage) for another name, Error(kDevice) if there is no such device, it
 // lacks something (named in the message), or there is no driver.
 std::unique_ptr<Device> open_vulkan_device(std::string_view name, const DeviceOptions& options);
+
+// A usable device as far as its driver's facts go, without opening it: it says what it would choose
+// and how much weights would take. Whatever needs the device throws Error(kInternal).
+std::unique_ptr<Device> plan_vulkan_device(const VulkanListing& listing);
 
 // What tests and measurements choose beyond DeviceOptions.
 struct VulkanOptions {

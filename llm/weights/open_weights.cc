@@ -72,6 +72,11 @@ std::unique_ptr<WeightProvider> open_weights(std::shared_ptr<const MappedFile> f
   return std::make_unique<WeightProvider>(path, read_contents(nothing_beside, std::move(file)));
 }
 
+std::unique_ptr<WeightProvider> open_weights(const std::filesystem::path& path,
+                                             std::shared_ptr<const Gguf> gguf) {
+  return std::make_unique<WeightProvider>(path, read_gguf(std::move(gguf)));
+}
+
 std::unique_ptr<WeightProvider> open_weights(const std::filesystem::path& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return open_weights(ModelFiles(path));

@@ -165,8 +165,9 @@ class WeightProvider {
   bool is_language_model() const { return contents_.language_model.has_value(); }
   // Throws Error(kModel) if this is no language model of a known family.
   const LanguageModelFacts& language_model() const;
-  // The vocabulary as raw bytes by token id (byte-level spelling already undone). Special tokens
-  // that the file does not list are absent: the vector may be shorter than n_vocab, never longer.
+  // Whisper's vocabulary as raw bytes by token id (byte-level spelling already undone). Special
+  // tokens that the file does not list are absent: the vector may be shorter than n_vocab, never
+  // longer. Other models' are read by llm/tokenizer/text_tokenizer.
   const std::vector<std::string>& vocabulary() const { return contents_.vocabulary; }
   // The container with its metadata (llm/weights/gguf_file.h), or null for any other format.
   const Gguf* gguf() const { return contents_.gguf.get(); }
@@ -189,6 +190,10 @@ std::unique_ptr<WeightProvider> open_weights(const std::filesystem::path& path);
 std::unique_ptr<WeightProvider> open_weights(const ModelFiles& files);
 // The same for one file (of a format that is one file).
 std::unique_ptr<WeightProvider> open_weights(std::shared_ptr<const MappedFile> file);
+
+// The same for a GGUF container that has been read: `path` is what it was read of.
+std::unique_ptr<WeightProvider> open_weights(const std::filesystem::path& path,
+                                             std::shared_ptr<const Gguf> gguf);
 
 // All of a tensor's elements as f32, whatever its format. `out` has n_elements().
 void read_f32(const TensorView& tensor, float* out);

@@ -36,13 +36,31 @@ TEST_F(InspectRun, PlansTheMemoryThatBuildingTheModelTakes) {
     const ObservedDevice& observed = *device;
     const WhisperModel model(folder_, std::move(device), parse_compute(compute), 1,
                              DecodingSettings().best_of);
-    const MemoryNeed need = plan_memory(folder_, "cpu", compute);
+    const MemoryNeed need = plan_memory(open_model(folder_), open_device("cpu"), compute);
     EXPECT_EQ(need.weights, observed.weight_bytes()) << compute;
     EXPECT_EQ(need.kv_cache + need.scratch, observed.other_bytes()) << compute;
     EXPECT_GT(need.kv_cache, 0u);
     EXPECT_GT(need.program, 1'000'000u);
     // 51,865 tokens and 2 layers of 64 numbers: most of it is the embedding.
     EXPECT_GT(need.weights, 51865u * 64 * (compute == std::string("int8") ? 1 : 2));
+  }
+}
+
+// Reading a large vocabulary once more for each device took longer than all the rest.
+TEST_F(InspectRun, OpensTheFilesOnceForAllDevices) {
+  const fs::path whisper = folder_ / "opened once";
+  test::write_files(test::TinyWhisper().ctranslate2(DType::kF16), whisper);
+  const fs::path language_model = folder_ / "opened once too";
+  fs::copy(fs::path(LANGUAGE_MODELS) / "gemma3", language_model);
+  for (const fs::path& path : {whisper, language_model}) {
+    const OpenModel opened = open_model(path);
+    const MemoryNeed before = plan_memory(opened, open_device("cpu"), "f32");
+    fs::remove_all(path);
+    const MemoryNeed after = plan_memory(opened, open_device("cpu"), "f32");
+    EXPECT_GT(after.weights, 0u);
+    EXPECT_EQ(after.weights, before.weights);
+    EXPECT_EQ(after.kv_cache, before.kv_cache);
+    EXPECT_EQ(after.scratch, before.scratch);
   }
 }
 
@@ -134,7 +152,7 @@ TEST_F(InspectRun, TimesEachStageOrEachCommandAndCountsItsWork) {
 TEST_F(InspectRun, CountsTheReplaysOfAChainUpToItsStop) {
   // The same number of steps, whether chains stop in the middle or each step is waited for.
   const auto steps = [](Clock clock) {
-    ObservedModel observed(folder_, "cpu", "f32", Mode::kRun);
+    ObservedModel observed(open_model(folder_), open_device("cpu"), "f32", Mode::kRun);
     DecodeTask task;
     task.prompt = {observed.whisper().tokens().sot};
     task.max_tokens = 21;

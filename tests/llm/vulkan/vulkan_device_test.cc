@@ -23,6 +23,33 @@ TEST_F(VulkanDeviceTest, ListsTheDeviceThatItOpens) {
   EXPECT_GT(device().info().memory_bytes, 0u);
 }
 
+// What `inspect` plans on, for opening a device takes longer than reading a model's header.
+TEST_F(VulkanDeviceTest, IsPlannedOnUnopenedAsItIsOpened) {
+  const std::unique_ptr<Device> planned =
+      plan_vulkan_device(list_vulkan_devices().at(test_device_index()));
+  const std::unique_ptr<Device> opened = open({});
+  EXPECT_EQ(planned->info().name, opened->info().name);
+  EXPECT_EQ(planned->info().memory_bytes, opened->info().memory_bytes);
+  EXPECT_EQ(planned->info().is_hardware_gpu, opened->info().is_hardware_gpu);
+  const std::vector<float> ones(100 * 36, 1.0f);
+  TensorView view;
+  view.name = view.file_name = "ones";
+  view.shape = {100, 36};
+  view.data = ones.data();
+  view.bytes = ones.size() * sizeof(float);
+  for (const Compute compute : {Compute::kAuto, Compute::kF32, Compute::kF16, Compute::kI8}) {
+    for (const WeightUse use : {WeightUse::kManyRows, WeightUse::kAnyRows}) {
+      const Compute resolved = opened->resolve(compute, use);
+      EXPECT_EQ(planned->resolve(compute, use), resolved);
+      EXPECT_EQ(planned->activation_dtype(resolved, use, 64),
+                opened->activation_dtype(resolved, use, 64));
+      EXPECT_EQ(planned->stored_bytes({{&view}}, use, resolved),
+                opened->stored_bytes({{&view}}, use, resolved));
+    }
+  }
+  EXPECT_THROW(planned->allocate(4, "nothing"), Error);
+}
+
 TEST_F(VulkanDeviceTest, NamesThatAreNoDeviceAreErrors) {
   const auto kind_of = [](const char* name) {
     try {
