@@ -104,33 +104,38 @@ HWY_INLINE V exp2_of(F32 d, V x) {
 
 // sums[r][2 vectors] = or += sum over i of rows[r * row_stride + i * step] * columns[i][2 vectors],
 // for kRows rows and n units: the one product under both scores (rows are keys, columns transposed
-// queries) and weighted values (rows are dimensions of the values, columns probabilities).
-template <class Op, size_t kRows>
+// queries) and weighted values (rows are dimensions of the values, columns probabilities). Of the
+// two vectors the first kVectors are computed.
+template <class Op, size_t kRows, size_t kVectors>
 HWY_INLINE void multiply_add(F32 d, const uint32_t* HWY_RESTRICT rows, size_t row_stride,
                              size_t step, const uint32_t* HWY_RESTRICT columns, size_t n,
                              bool accumulate, float* HWY_RESTRICT sums) {
   const size_t lanes = hn::Lanes(d);
   const float* a = reinterpret_cast<const float*>(rows);
   const float* b = reinterpret_cast<const float*>(columns);
-  V s[kRows][2];
+  V s[kRows][kVectors];
 #pragma GCC unroll 16
   for (size_t r = 0; r < kRows; ++r) {
-    s[r][0] = accumulate ? hn::LoadU(d, sums + r * 2 * lanes) : hn::Zero(d);
-    s[r][1] = accumulate ? hn::LoadU(d, sums + r * 2 * lanes + lanes) : hn::Zero(d);
+#pragma GCC unroll 2
+    for (size_t h = 0; h < kVectors; ++h) {
+      s[r][h] = accumulate ? hn::LoadU(d, sums + (r * 2 + h) * lanes) : hn::Zero(d);
+    }
   }
   for (size_t i = 0; i < n; ++i, a += step, b += 2 * lanes) {
-    const V c0 = hn::LoadU(d, b), c1 = hn::LoadU(d, b + lanes);
+    const V c0 = hn::LoadU(d, b), c1 = hn::LoadU(d, b + (kVectors - 1) * lanes);
 #pragma GCC unroll 16
     for (size_t r = 0; r < kRows; ++r) {
       const V x = hn::Set(d, a[r * row_stride]);
       s[r][0] = Op::add(x, c0, s[r][0]);
-      s[r][1] = Op::add(x, c1, s[r][1]);
+      if constexpr (kVectors == 2) s[r][1] = Op::add(x, c1, s[r][1]);
     }
   }
 #pragma GCC unroll 16
   for (size_t r = 0; r < kRows; ++r) {
-    hn::StoreU(s[r][0], d, sums + r * 2 * lanes);
-    hn::StoreU(s[r][1], d, sums + r * 2 * lanes + lanes);
+#pragma GCC unroll 2
+    for (size_t h = 0; h < kVectors; ++h) {
+      hn::StoreU(s[r][h], d, sums + (r * 2 + h) * lanes);
+    }
   }
 }
 
@@ -232,7 +237,7 @@ void store_columns(const AttentionParams& p, const float* sums, const V* factor,
                    Out* out) {
   const F32 d;
   const size_t lanes = hn::Lanes(d), dims = p.head_dim;
-  for (size_t half = 0; half < 2; ++half) {
+  for (size_t half = 0; half < 2 && half * lanes < n_rows; ++half) {
     const float* from = sums + half * lanes;
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
     for (size_t dim = 0; dim < dims; dim += 16) {
@@ -345,10 +350,10 @@ HWY_INLINE V to_probabilities(F32 d, float* HWY_RESTRICT scores, size_t n_keys, 
   return correction;
 }
 
-// One block of `n_queries` <= 2 vectors query rows, the first of which is `first_query` of
+// One block of `n_queries` <= kVectors vectors query rows, the first of which is `first_query` of
 // `n_rows`, against the keys that they see. Leaves the weighted sums of the values in
 // [head_dim][2 vectors], to be divided by the sums of `running`.
-template <class Op>
+template <class Op, size_t kVectors>
 void attend_block(const AttentionParams& p, const Layout& layout, size_t n_rows, size_t first_query,
                   size_t n_queries, UnitRows queries, UnitRows k, UnitRows v, uint32_t* scratch,
                   RunningSoftmax* running) {
@@ -361,7 +366,7 @@ void attend_block(const AttentionParams& p, const Layout& layout, size_t n_rows,
   float* sums = reinterpret_cast<float*>(scratch + layout.sums);
   const float factor = p.scale * 1.44269504f;  // to powers of 2
   transpose_rows(queries, n_queries, n_units, columns);
-  for (size_t h = 0; h < 2; ++h) running[h] = {hn::Set(d, kNoScore), hn::Zero(d)};
+  for (size_t h = 0; h < kVectors; ++h) running[h] = {hn::Set(d, kNoScore), hn::Zero(d)};
   // Keys go by two where their values do.
   const size_t first_key = visible_rows(p, n_rows, first_query).begin / Op::kPerUnit * Op::kPerUnit;
   const size_t end_key = visible_rows(p, n_rows, first_query + n_queries - 1).end;
@@ -371,15 +376,15 @@ void attend_block(const AttentionParams& p, const Layout& layout, size_t n_rows,
     const uint32_t* keys = k.first + key * k.stride;
     size_t i = 0;
     for (; i + kUnroll <= n_keys; i += kUnroll) {
-      multiply_add<Op, kUnroll>(d, keys + i * k.stride, k.stride, 1, columns, n_units, false,
-                                scores + i * width);
+      multiply_add<Op, kUnroll, kVectors>(d, keys + i * k.stride, k.stride, 1, columns, n_units,
+                                          false, scores + i * width);
     }
     for (; i < n_keys; ++i) {
-      multiply_add<Op, 1>(d, keys + i * k.stride, k.stride, 1, columns, n_units, false,
-                          scores + i * width);
+      multiply_add<Op, 1, kVectors>(d, keys + i * k.stride, k.stride, 1, columns, n_units, false,
+                                    scores + i * width);
     }
     if (!sees_all_rows(p)) hide_unseen(p, n_rows, first_query, key, n_keys, scores);
-    for (size_t h = 0; h < 2; ++h) {
+    for (size_t h = 0; h < kVectors; ++h) {
       const V correction = to_probabilities<Op>(d, scores + h * lanes, n_keys, factor, running[h]);
       for (size_t j = 0; key != first_key && j < dims; ++j) {
         float* sum = sums + j * width + h * lanes;
@@ -388,8 +393,8 @@ void attend_block(const AttentionParams& p, const Layout& layout, size_t n_rows,
     }
     const uint32_t* values = v.first + key / Op::kPerUnit * v.stride;
     for (size_t j = 0; j < dims; j += kUnroll) {  // head_dim is a multiple of 8
-      multiply_add<Op, kUnroll>(d, values + j, 1, v.stride, probabilities, n_key_units,
-                                key != first_key, sums + j * width);
+      multiply_add<Op, kUnroll, kVectors>(d, values + j, 1, v.stride, probabilities, n_key_units,
+                                          key != first_key, sums + j * width);
     }
   }
 }
@@ -414,10 +419,18 @@ void attend(const AttentionParams& p, const AttentionOperands& operands,
     const UnitRows queries =
         rows_as_units<Op>(p, operands.q, attention_q_offset(p, sequence, head, row), p.q_row_stride,
                           n, scratch + layout.rows);
+    // The last rows may need one vector only.
+    const size_t n_vectors = n <= hn::Lanes(d) ? 1 : 2;
     RunningSoftmax running[2];
-    attend_block<Op>(p, layout, sequence.n_rows, row, n, queries, keys, values, scratch, running);
-    V factor[2];
-    for (size_t h = 0; h < 2; ++h) factor[h] = hn::Div(hn::Set(d, 1.0f), running[h].sum);
+    if (n_vectors == 1) {
+      attend_block<Op, 1>(p, layout, sequence.n_rows, row, n, queries, keys, values, scratch,
+                          running);
+    } else {
+      attend_block<Op, 2>(p, layout, sequence.n_rows, row, n, queries, keys, values, scratch,
+                          running);
+    }
+    V factor[2] = {hn::Zero(d), hn::Zero(d)};
+    for (size_t h = 0; h < n_vectors; ++h) factor[h] = hn::Div(hn::Set(d, 1.0f), running[h].sum);
     const float* sums = reinterpret_cast<const float*>(scratch + layout.sums);
     const size_t at = attention_out_offset(p, sequence, head, row);
     switch (p.out_dtype) {
