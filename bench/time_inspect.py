@@ -31,9 +31,10 @@ def vocabulary():
     rng = random.Random(1)
     tokens = [chr(c) for c in [*range(33, 127), *range(161, 173), *range(174, 256),
                                *range(256, 324)]]
-    known, pool = set(tokens), [*"abcdefghijklmnopqrstuvwxyz", "\u0120"]
+    letters = [*"abcdefghijklmnopqrstuvwxyz", "\u0120"]
+    known, pool = set(tokens), list(letters)
     while len(tokens) < N_TOKENS:
-        token = rng.choice(pool) + rng.choice(pool)
+        token = rng.choice(pool) + rng.choice(letters)
         if len(token) <= 12 and token not in known:
             known.add(token)
             tokens.append(token)

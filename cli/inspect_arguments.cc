@@ -6,6 +6,7 @@
 #include "cli/command_line.h"
 #include "cli/option_values.h"
 #include "error/error.h"
+#include "llm/device.h"
 
 namespace vesper {
 namespace {
@@ -99,6 +100,13 @@ InspectCommand parse_inspect_arguments(int argc, const char* const* argv) {
   } else if (arguments.mode != InspectMode::kProfile &&
              (arguments.per_command || !arguments.trace.empty() || !arguments.csv.empty())) {
     throw Error(ErrorKind::kUsage, "--per-command, --trace and --csv go with --profile");
+  }
+  // What a device cannot do is said of that device; what no device can is a mistake.
+  parse_compute(arguments.compute);
+  if (arguments.device != "auto" && arguments.device != "cpu" && arguments.device != "vulkan" &&
+      !arguments.device.starts_with("vulkan:")) {
+    throw Error(ErrorKind::kUsage, "--device: expected cpu, vulkan, vulkan:N or auto, found '" +
+                                       arguments.device + "'");
   }
   const size_t n_models = arguments.mode == InspectMode::kDevices ? 0
                           : arguments.mode == InspectMode::kDiff  ? 2

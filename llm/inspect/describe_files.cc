@@ -178,6 +178,7 @@ void add_tensors(const WeightProvider& provider, ModelDescription& description) 
     tensor.view.shape = unreadable.shape;
     tensor.view.bytes = unreadable.bytes;
     tensor.format = unreadable.format;
+    for (char& c : tensor.format) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     locate(provider, unreadable.data, tensor);
     description.tensors.push_back(std::move(tensor));
   }

@@ -107,6 +107,9 @@ TEST(InspectArguments, AreRefusedWhereTheyDoNotGoTogether) {
   EXPECT_THROW(parse({"--per-command", "a"}), Error);
   EXPECT_TRUE(parse({"--profile", "--per-command", "a"}).arguments.per_command);
   EXPECT_THROW(parse({"--threads", "0", "a"}), Error);
+  EXPECT_THROW(parse({"--compute", "f64", "a"}), Error);
+  EXPECT_THROW(parse({"--device", "gpu", "a"}), Error);
+  EXPECT_EQ(parse({"--device", "vulkan:1", "a"}).arguments.device, "vulkan:1");
   EXPECT_THROW(parse({"--no-such", "a"}), Error);
 }
 
@@ -153,6 +156,22 @@ TEST(Inspect, VerifiesAndSaysByItsStatusWhatItFound) {
   unknown.entry("strange", {1}, 57, 0);
   EXPECT_THAT(run("--verify " + write("unknown.gguf", unknown.bytes())).out,
               HasSubstr("format type 57 has no reader"));
+}
+
+// BERT's older checkpoints, all-MiniLM-L6-v2 among them, hold their positions.
+TEST(Inspect, VerifiesModelsThatHoldIntegersBesideTheirWeights) {
+  const std::string header =
+      R"({"embeddings.position_ids":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"
+      R"("a":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})";
+  std::vector<uint8_t> bytes = {static_cast<uint8_t>(header.size()), 0, 0, 0, 0, 0, 0, 0};
+  bytes.insert(bytes.end(), header.begin(), header.end());
+  bytes.resize(bytes.size() + 12);
+  const Result sound = run("--verify " + write("integers.safetensors", bytes));
+  EXPECT_EQ(sound.status, 0) << sound.out;
+  EXPECT_THAT(sound.out, HasSubstr("sound: 2 tensors"));
+  bytes[bytes.size() - 1] = 0x7f;
+  bytes[bytes.size() - 2] = 0xc0;
+  EXPECT_EQ(run("--verify " + write("nan.safetensors", bytes)).status, 4);
 }
 
 TEST(Inspect, SaysWhetherAModelRunsHere) {
