@@ -183,7 +183,10 @@ GenerateCommand parse_generate_arguments(int argc, const char* const* argv) {
     parse_choice("--long", text, {"map-reduce"});
     arguments.map_reduce = true;
   });
-  number("--temp", 0, 100, "a number from 0 to 100", sampling.temperature);
+  option("--temp,--temperature", [&](const std::string& text) {
+    sampling.temperature =
+        static_cast<float>(parse_number("--temp", text, 0, 100, "a number from 0 to 100"));
+  });
   count("--top-k", "--top-k", 0, kAny, sampling.top_k);
   for (const auto& [name, to] : {std::pair("--top-p", &sampling.top_p),
                                  {"--min-p", &sampling.min_p},

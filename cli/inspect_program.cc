@@ -142,7 +142,7 @@ class Run {
     // To plan on: not opened, where that takes time. Throws Error(kUsage, kDevice).
     std::function<std::unique_ptr<Device>()> plan;
   };
-  // Those that --device leaves.
+  // Those that --device leaves. Throws Error(kUsage, kDevice) if there is none.
   std::vector<PresentDevice> present_devices() const {
     std::vector<PresentDevice> devices;
     const auto open = [](const std::string& name) { return [name] { return open_device(name); }; };
@@ -162,8 +162,10 @@ class Run {
       }
     }
 #endif
-    // Opening it says what is wrong with it, or which one "vulkan" is.
-    if (devices.empty()) devices.push_back({arguments_.device, 0, open(arguments_.device)});
+    if (devices.empty()) {
+      open_device(arguments_.device);  // throws unless it is "vulkan", the best there is
+      devices.push_back({arguments_.device, 0, open(arguments_.device)});
+    }
     return devices;
   }
 

@@ -118,6 +118,7 @@ TEST_F(GenerateProgram, ChoosesTokensAsAskedFor) {
   const std::string drawn = ids({"-n", "20", "--temp", "2", "--seed", "1"});
   EXPECT_NE(drawn, greedy);
   EXPECT_EQ(drawn, ids({"-n", "20", "--temp", "2", "--seed", "1"}));
+  EXPECT_EQ(drawn, ids({"-n", "20", "--temperature", "2", "--seed", "1"}));
   EXPECT_NE(drawn, ids({"-n", "20", "--temp", "2", "--seed", "2"}));
   const std::vector<std::vector<std::string>> single = {
       {"--top-k", "1"}, {"--top-p", "0.001"}, {"--min-p", "1"}};

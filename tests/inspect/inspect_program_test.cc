@@ -268,6 +268,7 @@ TEST(Inspect, AddsUpWhatAModelNeedsThatItCannotRun) {
   EXPECT_EQ(json["memory"][0]["at_least"], true);
   EXPECT_EQ(json["memory"][0]["weights"], 8);
   EXPECT_EQ(json["memory"][0]["kv_cache"], 2 * 2 * 1000 * 2 * 64);
+  EXPECT_EQ(run("--device vulkan:99 " + path).status, 5);
 }
 
 TEST(Inspect, HelpFitsOnOneScreen) {
