@@ -18,6 +18,8 @@ constexpr uint32_t kPassRows[] = {1, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 5
 constexpr uint32_t kIdsPerChunk = 1024;
 // Logits of a pass that are computed at once take so much at most.
 constexpr uint64_t kMostLogitBytes = uint64_t{64} << 20;
+// A filter that keeps the tokens with so much together keeps one, and never none.
+constexpr float kLeastPart = 1e-9f;
 
 uint32_t pass_rows(const WeightProvider& provider, const GeneratorOptions& options) {
   const uint32_t n_ctx = options.n_ctx != 0 ? options.n_ctx : provider.language_model().n_positions;
@@ -157,8 +159,9 @@ void Generator::set_bias(std::span<const std::pair<int32_t, float>> bias) {
   std::vector<float> values(n_vocab(), 0.0f);
   for (const auto& [id, value] : bias) {
     if (id < 0 || static_cast<uint32_t>(id) >= n_vocab()) {
-      throw Error(ErrorKind::kUsage, "bias: expected token ids below " + std::to_string(n_vocab()) +
-                                         ", found " + std::to_string(id));
+      throw Error(ErrorKind::kUsage, "--logit-bias: expected token ids below " +
+                                         std::to_string(n_vocab()) + ", found " +
+                                         std::to_string(id));
     }
     values[static_cast<uint32_t>(id)] += value;
   }
@@ -234,8 +237,8 @@ void Generator::start(uint32_t place, std::span<const int32_t> prompt, uint32_t 
   state.seed = sampling.seed;
   state.temperature = sampling.temperature;
   state.top_k = sampling.top_k;
-  state.typical_p = sampling.typical_p;
-  state.top_p = sampling.top_p;
+  state.typical_p = std::max(sampling.typical_p, kLeastPart);
+  state.top_p = std::max(sampling.top_p, kLeastPart);
   state.min_p = sampling.min_p;
   state.repetition_penalty = sampling.repetition_penalty;
   state.frequency_penalty = sampling.frequency_penalty;

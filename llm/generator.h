@@ -23,7 +23,7 @@ namespace vesper {
 struct Sampling {
   float temperature = 0;  // 0: the likeliest token, always
   uint32_t top_k = 0;
-  float typical_p = 1, top_p = 1, min_p = 0;
+  float typical_p = 1, top_p = 1, min_p = 0;  // of the first two 0 leaves one token
   float repetition_penalty = 1, frequency_penalty = 0, presence_penalty = 0;
   uint32_t penalty_window = 64;
   uint32_t seed = 0;

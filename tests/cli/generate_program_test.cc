@@ -121,12 +121,15 @@ TEST_F(GenerateProgram, ChoosesTokensAsAskedFor) {
   EXPECT_EQ(drawn, ids({"-n", "20", "--temperature", "2", "--seed", "1"}));
   EXPECT_NE(drawn, ids({"-n", "20", "--temp", "2", "--seed", "2"}));
   const std::vector<std::vector<std::string>> single = {
-      {"--top-k", "1"}, {"--top-p", "0.001"}, {"--min-p", "1"}};
+      {"--top-k", "1"}, {"--top-p", "0.001"}, {"--top-p", "0"}, {"--min-p", "1"}};
   for (const auto& only_likeliest : single) {
     std::vector<std::string> arguments = {"-n", "20", "--temp", "2"};
     arguments.insert(arguments.end(), only_likeliest.begin(), only_likeliest.end());
-    EXPECT_EQ(ids(arguments), greedy) << only_likeliest[0];
+    EXPECT_EQ(ids(arguments), greedy) << only_likeliest[0] << " " << only_likeliest[1];
   }
+  // The one most typical token, whatever the seed.
+  EXPECT_EQ(ids({"-n", "20", "--temp", "2", "--seed", "1", "--typical", "0"}),
+            ids({"-n", "20", "--temp", "2", "--seed", "2", "--typical", "0"}));
   EXPECT_NE(ids({"-n", "20", "--temp", "2", "--seed", "1", "--typical", "0.2"}), drawn);
   const std::string first = greedy.substr(0, greedy.find(','));
   EXPECT_THAT(ids({"-n", "20", "--logit-bias", first + "-inf"}),
