@@ -74,12 +74,18 @@ void check(const EmbedArguments& arguments, bool top_is_given) {
   if (std::count(arguments.inputs.begin(), arguments.inputs.end(), "-") > 1) {
     throw Error(ErrorKind::kUsage, "standard input (-) can be read only once");
   }
+  if (std::count(arguments.inputs.begin(), arguments.inputs.end(), "") > 0) {
+    throw_usage("--input", "a file", "");
+  }
+  if (arguments.prefix && arguments.input_ids) {
+    throw Error(ErrorKind::kUsage, "--prefix: expected with texts, not with --input-ids");
+  }
+  if (arguments.query_prefix && arguments.mode != EmbedMode::kSearch) {
+    throw Error(ErrorKind::kUsage, "--query-prefix: expected together with --search");
+  }
   if (arguments.mode == EmbedMode::kVectors) {
     if (top_is_given) {
       throw Error(ErrorKind::kUsage, "--top: expected together with --search or --similarity");
-    }
-    if (arguments.query_prefix) {
-      throw Error(ErrorKind::kUsage, "--query-prefix: expected together with --search");
     }
     return;
   }
@@ -126,6 +132,9 @@ EmbedCommand parse_embed_arguments(int argc, const char* const* argv) {
     arguments.output = text == "-" ? "" : text;
   });
   option("--search", [&](const std::string& text) {
+    if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+      throw_usage("--search", "a text", text);
+    }
     arguments.mode = EmbedMode::kSearch;
     arguments.query = text;
   });

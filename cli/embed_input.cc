@@ -1,85 +1,33 @@
 #include "cli/embed_input.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "error/error.h"
 #include "llm/weights/json_file.h"
 
 namespace vesper {
-namespace {
-
-// A longer line is no text that anybody would embed, but a file of another kind.
-constexpr size_t kMaxLineBytes = size_t{64} << 20;
-
-}  // namespace
-
 EmbedInput::EmbedInput(const EmbedArguments& arguments)
     : arguments_(arguments), files_(arguments.inputs) {
   if (arguments.texts.empty() && files_.empty()) files_.emplace_back("-");
 }
 
 std::string EmbedInput::place() const {
-  if (!arguments_.texts.empty()) return "text " + std::to_string(n_texts_);
-  return name_ + ", line " + std::to_string(line_);
+  return lines_ ? lines_->place() : "text " + std::to_string(n_texts_);
 }
 
 void EmbedInput::fail(const std::string& message) const {
   throw Error(ErrorKind::kInput, place() + ": " + message);
 }
 
-void EmbedInput::open_next() {
-  const std::string& path = files_[n_opened_++];
-  line_ = 0;
-  if (path == "-") {
-    name_ = "stdin";
-    if (isatty(STDIN_FILENO)) {
-      throw Error(ErrorKind::kInput,
-                  "standard input is a terminal; expected texts as arguments, by --input or in a "
-                  "pipe");
-    }
-    file_.reset(stdin);
-  } else {
-    name_ = path;
-    std::error_code error;
-    if (std::filesystem::is_directory(path, error)) {
-      throw Error(ErrorKind::kInput, path + ": is a folder, expected a file with a text a line");
-    }
-    file_.reset(std::fopen(path.c_str(), "rbe"));
-    if (!file_) throw Error(ErrorKind::kInput, path + ": " + std::strerror(errno));
-  }
-  is_json_ = !arguments_.key.empty() || name_.ends_with(".jsonl");
-}
-
 bool EmbedInput::next_line(std::string& line) {
-  line.clear();
   while (true) {
-    if (!file_) {
-      if (n_opened_ == files_.size()) return false;
-      open_next();
-    }
-    ++line_;
-    int c = 0;
-    while ((c = getc_unlocked(file_.get())) != EOF && c != '\n') {
-      if (line.size() >= kMaxLineBytes) {
-        fail("expected at most " + std::to_string(kMaxLineBytes) + " bytes a line, found more");
-      }
-      line += static_cast<char>(c);
-    }
-    if (c == EOF && std::ferror(file_.get())) {
-      throw Error(ErrorKind::kInput, name_ + ": " + std::strerror(errno));
-    }
-    if (c != EOF || !line.empty()) break;
-    file_.reset();
+    if (lines_ && lines_->next(line)) return true;
+    if (n_opened_ == files_.size()) return false;
+    lines_.emplace(files_[n_opened_++]);
+    is_json_ = !arguments_.key.empty() || lines_->name().ends_with(".jsonl");
   }
-  if (line.ends_with('\r')) line.pop_back();
-  return true;
 }
 
 std::string EmbedInput::member_of(const std::string& line) const {
@@ -111,22 +59,40 @@ bool EmbedInput::next(std::string& text) {
 }
 
 std::vector<int32_t> parse_token_ids(std::string_view text) {
+  constexpr std::string_view kSpace = " \t";
   std::vector<int32_t> ids;
   const char* at = text.data();
-  const char* const end = at + text.size();
+  const char* end = at + text.size();
+  const auto fail = [&] {
+    throw Error(ErrorKind::kInput, "expected token ids with spaces or commas between, found \"" +
+                                       std::string(text.substr(0, 60)) + "\"");
+  };
+  const auto is_space = [&](char c) { return kSpace.find(c) != std::string_view::npos; };
+  const auto trim = [&] {
+    while (at != end && is_space(*at)) ++at;
+    while (at != end && is_space(end[-1])) --end;
+  };
+  trim();
+  if (at != end && *at == '[') {
+    if (end[-1] != ']') fail();
+    ++at, --end;
+    trim();
+  }
   while (at != end) {
-    if (std::strchr(" \t,[]", *at) != nullptr && *at != '\0') {
-      ++at;
-      continue;
-    }
     int32_t id = 0;
     const auto [after, error] = std::from_chars(at, end, id);
-    if (error != std::errc() || id < 0) {
-      throw Error(ErrorKind::kInput, "expected token ids with spaces or commas between, found \"" +
-                                         std::string(text.substr(0, 60)) + "\"");
-    }
+    if (error != std::errc() || id < 0) fail();
     ids.push_back(id);
+    if (after == end) break;
     at = after;
+    while (is_space(*at)) ++at;  // ends before `end`, which a number or a comma stands before
+    if (*at == ',') {
+      ++at;
+      while (at != end && is_space(*at)) ++at;
+      if (at == end) fail();  // a comma is between two
+    } else if (at == after) {
+      fail();
+    }
   }
   return ids;
 }

@@ -3,13 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/embed_arguments.h"
+#include "cli/text_lines.h"
 
 namespace vesper {
 
@@ -23,31 +23,23 @@ class EmbedInput {
   // for.
   bool next(std::string& text);
 
-  // Where the last text was, for messages: "notes.txt, line 3", "text 2".
+  // Where the last text was, for messages: "notes.txt:3", "text 2".
   std::string place() const;
 
  private:
   bool next_line(std::string& line);
-  void open_next();
   [[noreturn]] void fail(const std::string& message) const;
   std::string member_of(const std::string& line) const;
 
-  struct CloseFile {
-    void operator()(std::FILE* file) const {
-      if (file != stdin) std::fclose(file);
-    }
-  };
-
   const EmbedArguments& arguments_;
   std::vector<std::string> files_;
-  size_t n_texts_ = 0, n_opened_ = 0, line_ = 0;
-  std::string name_;  // of the open file, for messages
-  bool is_json_ = false;
-  std::unique_ptr<std::FILE, CloseFile> file_;
+  size_t n_texts_ = 0, n_opened_ = 0;
+  bool is_json_ = false;            // what the lines of the open file are
+  std::optional<TextLines> lines_;  // of the open file, if any
 };
 
-// Token ids in decimal with spaces or commas between, brackets around them allowed. Throws
-// Error(kInput) for anything else.
+// Token ids in decimal with spaces or a comma between each two, a pair of brackets around them
+// allowed; none of empty text. Throws Error(kInput) for anything else.
 std::vector<int32_t> parse_token_ids(std::string_view text);
 
 }  // namespace vesper

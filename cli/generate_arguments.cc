@@ -40,7 +40,8 @@ Choice of tokens:
       --ignore-eos       go on where it would end; --context-shift: for ever
 In and out:
       --stats            times and tokens per second on standard error
-      --logprobs N       a line of JSON a token, with N alternatives (0: none)
+      --logprobs N       a line of JSON a token, with N alternatives (0: none);
+                         with --input "logprobs" in each answer's line
       --prompt-ids LIST, --print-ids    token ids instead of text: 1,2,3
       --dump-logits FILE.npy            the logits after each of the prompt
       --perplexity FILE  how well the model foresees a text, by contexts of 512
@@ -82,6 +83,9 @@ void check(GenerateArguments& arguments) {
     fail("expected one prompt, found " + std::to_string(arguments.texts.size()) +
          " (put it in quotation marks)");
   }
+  if (!arguments.input.empty() && !arguments.perplexity_file.empty()) {
+    fail("expected one of --input and --perplexity, found both");
+  }
   const bool has_prompt = !arguments.texts.empty() || !arguments.prompt_ids.empty();
   if (arguments.mode != GenerateMode::kAnswer && has_prompt) {
     fail("expected no prompt together with --input or --perplexity");
@@ -95,22 +99,32 @@ void check(GenerateArguments& arguments) {
   if (arguments.batch > 1 && arguments.mode != GenerateMode::kBatch) {
     fail("--batch: expected together with --input");
   }
-  if (arguments.mode != GenerateMode::kAnswer) {
-    const std::pair<const char*, bool> of_one_answer[] = {
-        {"--dump-logits", !arguments.logits_file.empty()},
-        {"--prompt-cache", !arguments.prompt_cache.empty()},
-        {"--context-shift", arguments.context_shift}};
-    for (const auto& [option, is_given] : of_one_answer) {
-      if (is_given) {
-        fail(std::string(option) + ": expected with a prompt, not with --input or --perplexity");
-      }
+  const auto reject = [&](std::initializer_list<std::pair<const char*, bool>> options,
+                          const char* where) {
+    for (const auto& [option, is_given] : options) {
+      if (is_given) fail(std::string(option) + ": expected " + where);
     }
+  };
+  if (arguments.mode != GenerateMode::kAnswer) {
+    reject({{"--dump-logits", !arguments.logits_file.empty()},
+            {"--prompt-cache", !arguments.prompt_cache.empty()},
+            {"--context-shift", arguments.context_shift},
+            {"--long", arguments.map_reduce}},
+           "with a prompt, not with --input or --perplexity");
   }
-  if (arguments.n_logprobs && arguments.print_ids) {
+  if (arguments.mode == GenerateMode::kPerplexity) {
+    reject({{"--system", arguments.system.has_value()},
+            {"--max-tokens", arguments.max_new.has_value()},
+            {"--logprobs", arguments.n_logprobs.has_value()},
+            {"--print-ids", arguments.print_ids},
+            {"--stop", !arguments.stops.empty()}},
+           "with something to answer, not with --perplexity");
+  }
+  if (arguments.no_chat && !arguments.chat_template.empty()) {
+    fail("expected one of --no-chat and --chat-template, found both");
+  }
+  if (arguments.mode == GenerateMode::kAnswer && arguments.n_logprobs && arguments.print_ids) {
     fail("expected one of --logprobs and --print-ids, found both");
-  }
-  if (arguments.map_reduce && arguments.mode != GenerateMode::kAnswer) {
-    fail("--long: expected with a prompt, not with --input or --perplexity");
   }
 }
 
@@ -157,20 +171,19 @@ GenerateCommand parse_generate_arguments(int argc, const char* const* argv) {
   count("--batch", "--batch", 1, 1024, arguments.batch);
   option("--system", [&](const std::string& text) { arguments.system = text; });
   text_of("--chat-template", "--chat-template", arguments.chat_template);
-  text_of("--dump-logits", "--dump-logits", arguments.logits_file);
-  text_of("--prompt-cache", "--prompt-cache", arguments.prompt_cache);
+  for (const auto& [name, to] : {std::pair("--dump-logits", &arguments.logits_file),
+                                 {"--prompt-cache", &arguments.prompt_cache}}) {
+    option(name, [name = name, to = to](const std::string& text) {
+      if (text.empty() || text == "-") throw_usage(name, "the name of a file", text);
+      *to = text;
+    });
+  }
   option("-o,--output", [&](const std::string& text) {
     if (text.empty()) throw_usage("--output", "a file", text);
     arguments.output = text == "-" ? "" : text;
   });
-  option("--input", [&](const std::string& text) {
-    arguments.input = text;
-    arguments.mode = GenerateMode::kBatch;
-  });
-  option("--perplexity", [&](const std::string& text) {
-    arguments.perplexity_file = text;
-    arguments.mode = GenerateMode::kPerplexity;
-  });
+  text_of("--input", "--input", arguments.input);
+  text_of("--perplexity", "--perplexity", arguments.perplexity_file);
   option("--prompt-ids", [&](const std::string& text) {
     try {
       arguments.prompt_ids = parse_token_ids(text);
@@ -217,6 +230,8 @@ GenerateCommand parse_generate_arguments(int argc, const char* const* argv) {
   for (const std::string& bias : biases) arguments.bias.push_back(parse_bias(bias));
   std::erase(arguments.stops, "");
   parse_compute(arguments.compute);  // before a model is fetched for nothing
+  if (!arguments.input.empty()) arguments.mode = GenerateMode::kBatch;
+  if (!arguments.perplexity_file.empty()) arguments.mode = GenerateMode::kPerplexity;
   check(arguments);
   return command;
 }

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <iostream>
-#include <iterator>
 #include <optional>
 
 #include "cli/generate_arguments.h"
@@ -46,6 +44,7 @@ class Run {
     const auto start = SteadyClock::now();
     open();
     AnswerTimes times;
+    int status = 0;
     if (is_chat) {
       load(arguments_.n_ctx != 0 ? arguments_.n_ctx : std::min(kChatCtx, model_->most_ctx()),
            start);
@@ -57,13 +56,16 @@ class Run {
       run_perplexity(*model_, arguments_, writer());
     } else if (arguments_.mode == GenerateMode::kBatch) {
       load(arguments_.n_ctx != 0 ? arguments_.n_ctx : batch_ctx(), start);
-      times = run_batch(*model_, arguments_, writer());
+      const BatchResult batch =
+          run_batch(*model_, arguments_, writer(), [&](const std::string& what) { note(what); });
+      times = batch.times;
+      status = batch.status;
     } else {
       times = answer(start);
     }
     if (file_) file_->commit();
     if (arguments_.stats && arguments_.mode != GenerateMode::kPerplexity) print_stats(times);
-    return 0;
+    return status;
   }
 
  private:
@@ -79,7 +81,7 @@ class Run {
   void read_prompt() {
     if (!arguments_.texts.empty()) instruction_ = arguments_.texts[0];
     if (arguments_.prompt_ids.empty() && !isatty(STDIN_FILENO)) {
-      text_.assign(std::istreambuf_iterator<char>(std::cin), {});
+      text_ = read_standard_input();
       while (text_.ends_with('\n') || text_.ends_with('\r')) text_.pop_back();
     }
     if (instruction_.empty() && text_.empty() && arguments_.prompt_ids.empty()) {

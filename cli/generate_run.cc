@@ -23,34 +23,6 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr double kChainSeconds = 0.03;
 constexpr uint32_t kMostChainSteps = 16;
 
-// A token as a line of JSON, with the likeliest `n` tokens of `logits`, which may be empty.
-std::string logprob_line(const TextTokenizer* tokenizer, int32_t id, float logprob,
-                         const std::vector<float>& logits, uint32_t n) {
-  const auto text = [&](int32_t token) {
-    return tokenizer ? valid_utf8(tokenizer->bytes_of(token)) : std::string();
-  };
-  nlohmann::ordered_json line{{"id", id}, {"text", text(id)}, {"logprob", logprob}};
-  if (n > 0) {
-    std::vector<int32_t> order(logits.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
-    const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(n, order.size()));
-    std::partial_sort(order.begin(), end, order.end(), [&](int32_t a, int32_t b) {
-      const float x = logits[static_cast<size_t>(a)], y = logits[static_cast<size_t>(b)];
-      return x != y ? x > y : a < b;
-    });
-    const float greatest = logits[static_cast<size_t>(order[0])];
-    double sum = 0;
-    for (const float logit : logits) sum += std::exp(double{logit} - greatest);
-    auto& top = line["top"] = nlohmann::ordered_json::array();
-    for (auto token = order.begin(); token != end; ++token) {
-      top.push_back({{"id", *token},
-                     {"text", text(*token)},
-                     {"logprob", logits[static_cast<size_t>(*token)] - greatest - std::log(sum)}});
-    }
-  }
-  return line.dump() + "\n";
-}
-
 // Splits a text into pieces of at most `most` tokens, at ends of lines, sentences or words.
 std::vector<std::string> parts_of(const TextModel& model, const std::string& text, uint32_t most) {
   const auto n_tokens = [&](std::string_view part) {
@@ -133,14 +105,15 @@ Answer run_answer(TextModel& model, const GenerateArguments& arguments,
     for (; n_taken < chosen.size() && !writer.is_stopped(); ++n_taken) {
       const int32_t id = chosen[n_taken];
       answer.ids.push_back(id);
-      answer.logprobs.push_back(logprobs[n_taken]);
+      TokenLogprob& token = answer.logprobs.emplace_back();
+      token = {id, logprobs[n_taken], {}};
+      if (!logits.empty()) token.top = likeliest_tokens(logits, *arguments.n_logprobs);
       const std::string text = writer.push({id});
       answer.text += text;
       if (arguments.print_ids) {
         out += (answer.ids.size() > 1 ? "," : "") + std::to_string(id);
       } else if (arguments.n_logprobs) {
-        out +=
-            logprob_line(model.tokenizer(), id, logprobs[n_taken], logits, *arguments.n_logprobs);
+        out += token_json(model.tokenizer(), token).dump() + "\n";
       } else {
         out += text;
       }
@@ -182,7 +155,9 @@ Answer run_answer(TextModel& model, const GenerateArguments& arguments,
 }
 
 void run_perplexity(TextModel& model, const GenerateArguments& arguments, const WriteText& write) {
-  std::vector<int32_t> ids = model.text_ids(read_text_file(arguments.perplexity_file));
+  std::vector<int32_t> ids =
+      model.text_ids(arguments.perplexity_file == "-" ? read_standard_input()
+                                                      : read_text_file(arguments.perplexity_file));
   const uint32_t n_ctx = arguments.n_ctx != 0 ? arguments.n_ctx : kPerplexityCtx;
   const size_t n_pieces = ids.size() / n_ctx;
   if (n_pieces == 0) {

@@ -8,6 +8,7 @@
 
 #include "cli/generate_arguments.h"
 #include "cli/text_model.h"
+#include "cli/token_logprobs.h"
 
 namespace vesper {
 
@@ -18,8 +19,8 @@ struct AnswerTimes {
 };
 
 struct Answer {
-  std::vector<int32_t> ids;  // the token that ended it included
-  std::vector<float> logprobs;
+  std::vector<int32_t> ids;            // the token that ended it included
+  std::vector<TokenLogprob> logprobs;  // of each, with the alternatives that --logprobs asks for
   std::string text;
   std::string end;  // "end", "stop", "limit", "context" or "interrupted"
   AnswerTimes times;
@@ -34,9 +35,16 @@ Answer run_answer(TextModel& model, const GenerateArguments& arguments,
                   std::span<const int32_t> prompt, const WriteText& write,
                   const std::function<bool()>& is_interrupted = nullptr);
 
+struct BatchResult {
+  AnswerTimes times;
+  int status = 0;  // the program's exit status: of the first prompt that could not be answered
+};
+
 // Answers the prompts of --input, of which some run side by side; writes a line of JSON each, in
-// their order. Throws Error(kInput) naming the line.
-AnswerTimes run_batch(TextModel& model, const GenerateArguments& arguments, const WriteText& write);
+// their order. What is wrong with a prompt is handed to `report` ("prompts.jsonl:3: what"), stands
+// as "error" in its line, and does not keep the others from their answers.
+BatchResult run_batch(TextModel& model, const GenerateArguments& arguments, const WriteText& write,
+                      const std::function<void(const std::string&)>& report);
 // The longest of --input's prompts, in tokens, and the greatest number of tokens wanted after one.
 uint32_t longest_of_batch(const TextModel& model, const GenerateArguments& arguments);
 

@@ -1,6 +1,9 @@
 #include "cli/text_file.h"
 
+#include <array>
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <system_error>
@@ -20,6 +23,17 @@ std::string read_text_file(const std::filesystem::path& path) {
     throw Error(ErrorKind::kInput, path.string() + ": " + why);
   }
   return text.str();
+}
+
+std::string read_standard_input() {
+  std::string text;
+  std::array<char, 1 << 16> part{};
+  size_t n = 0;
+  while ((n = std::fread(part.data(), 1, part.size(), stdin)) > 0) text.append(part.data(), n);
+  if (std::ferror(stdin) && errno != EBADF) {
+    throw Error(ErrorKind::kInput, std::string("standard input: ") + std::strerror(errno));
+  }
+  return text;
 }
 
 void require_no_folder(const std::filesystem::path& path) {

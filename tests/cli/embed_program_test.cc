@@ -122,11 +122,11 @@ TEST_F(EmbedProgram, ReadsTheTextsOfJsonLinesByTheirKey) {
   options_.standard_input = "{\"say\": \"the cat\"}\n{\"say\": \"a plan\"}\n";
   EXPECT_EQ(embed({"--key", "say"}).out, wanted);
   options_.standard_input = "{\"say\": \"the cat\"}\n{\"said\": \"a plan\"}\n";
-  expect_failure(embed({"--key", "say"}), 3, "stdin, line 2: expected a member \"say\"");
+  expect_failure(embed({"--key", "say"}), 3, "stdin:2: expected a member \"say\"");
   options_.standard_input = "{\"say\": 3}\n";
-  expect_failure(embed({"--key", "say"}), 3, "stdin, line 1: expected \"say\" to be a text");
+  expect_failure(embed({"--key", "say"}), 3, "stdin:1: expected \"say\" to be a text");
   options_.standard_input = "the cat\n";
-  expect_failure(embed({"--key", "say"}), 3, "stdin, line 1");
+  expect_failure(embed({"--key", "say"}), 3, "stdin:1");
 }
 
 TEST_F(EmbedProgram, WritesTheSameNumbersInEveryFormat) {
@@ -176,7 +176,9 @@ TEST_F(EmbedProgram, WritesTheSameNumbersInEveryFormat) {
 TEST_F(EmbedProgram, TakesTokenIdsInsteadOfTexts) {
   EXPECT_EQ(embed({"--input-ids", "2 4 6 3", "[2, 15, 3]"}).out, embed({"the cat", "plan"}).out);
   expect_failure(embed({"--input-ids", "2 4 68 3"}), 3, "text 1: expected token ids below 68");
-  expect_failure(embed({"--input-ids", "2 x"}), 3, "text 1: expected token ids with spaces");
+  for (const char* list : {"2 x", "2,,3", "2,", ",2", "[[2 4],3"}) {
+    expect_failure(embed({"--input-ids", list}), 3, "text 1: expected token ids with spaces");
+  }
   expect_failure(embed({"--input-ids", "2", ""}), 3, "text 2: expected token ids, found none");
   std::filesystem::remove(folder_ / "models/tiny/vocab.txt");
   EXPECT_EQ(embed({"--input-ids", "2 4 6 3"}).status, 0);
@@ -261,7 +263,7 @@ TEST_F(EmbedProgram, WritesAFileThatAppearsWhenItIsComplete) {
   EXPECT_EQ(embed({"-o", "out.json", "the cat"}).out, "");
   EXPECT_EQ(read_file(folder_ / "work/out.json"), embed({"the cat"}).out);
   options_.standard_input = "{\"text\": \"a\"}\nno JSON\n";
-  expect_failure(embed({"--key", "text", "-f", "npy", "-o", "bad.npy"}), 3, "line 2");
+  expect_failure(embed({"--key", "text", "-f", "npy", "-o", "bad.npy"}), 3, "stdin:2: ");
   EXPECT_THAT(work(), ElementsAre("out.json"));
   expect_failure(embed({"-o", "none/out.npy", "a"}), 6, "none/out.npy");
 }
@@ -271,6 +273,11 @@ TEST_F(EmbedProgram, EndsWithItsOwnStatusForEachKindOfFailure) {
   expect_failure(embed({"-f", "xml", "a"}), 2, "--format: expected json");
   expect_failure(embed({"--input", "a.txt", "text"}), 2, "found both");
   expect_failure(embed({"--top", "3", "text"}), 2, "--top: expected together with");
+  expect_failure(embed({"--input", ""}), 2, "--input: expected a file");
+  expect_failure(embed({"--search", " ", "text"}), 2, "--search: expected a text");
+  expect_failure(embed({"--input-ids", "--prefix", "a", "2"}), 2, "--prefix: expected with texts");
+  expect_failure(embed({"--similarity", "--query-prefix", "a", "b"}), 2,
+                 "--query-prefix: expected together with --search");
   expect_failure(embed({"--search", "a", "-f", "npy", "text"}), 2, "json or jsonl only");
   expect_failure(embed({"--compute", "f64", "a"}), 2, "f64");
   expect_failure(embed({"--input", "absent.txt"}), 3, "absent.txt: No such file");

@@ -83,10 +83,31 @@ TEST_F(GenerateProgram, SaysWhatIsWrong) {
   expect_failure(run({"--context-shift", "--input", "x"}), 2, "--context-shift: expected with a");
   expect_failure(run({"--dump-logits", "x", "--perplexity", "x"}), 2, "--dump-logits: expected");
   expect_failure(run({"--prompt-cache", "x", "--input", "x"}), 2, "--prompt-cache: expected");
+  expect_failure(run({"--input", "x", "--perplexity", "x"}), 2, "found both");
+  expect_failure(run({"--input", ""}), 2, "--input: expected a file");
+  expect_failure(run({"--perplexity", "x", "--logprobs", "1"}), 2, "--logprobs: expected with");
+  expect_failure(run({"--no-chat", "--chat-template", "x", "a"}), 2, "found both");
+  expect_failure(run({"--dump-logits", "-", "a"}), 2, "--dump-logits: expected the name of a file");
+  expect_failure(run({"--logprobs", "1", "--print-ids", "a"}), 2, "found both");
+  for (const char* list : {"1,,3", "1,2,", ",1", "1 2]", "[1,2", "1;2", "1,-2", "[]", ""}) {
+    expect_failure(run({"--prompt-ids", list}), 2, "--prompt-ids: expected token ids such as");
+  }
+  for (const char* threads : {"0", "1025", "two"}) {
+    expect_failure(run({"--threads", threads, "a"}), 2, "--threads: expected a number from 1 to");
+  }
+  for (const std::vector<std::string>& other :
+       std::vector<std::vector<std::string>>{{"--no-chat", "a"}, {"--prompt-ids", "1"}}) {
+    std::vector<std::string> arguments = {"--system", "You are a cat."};
+    arguments.insert(arguments.end(), other.begin(), other.end());
+    expect_failure(run(arguments), 2, "--system is a part of a chat");
+  }
   expect_failure(run({"-m", "absent", "a"}), 4, "smollm2-135m");
   // Folders are opened like files, and would be empty ones.
   const std::string folder = folder_.path().string();
-  expect_failure(tiny({"--input", folder, "--print-ids"}), 3, "found a folder");
+  expect_failure(tiny({"--input", folder, "--print-ids"}), 3, "is a folder");
+  expect_failure(tiny({"--input", "absent.txt", "--print-ids"}), 3, "absent.txt: No such file");
+  expect_failure(tiny({"--prompt-ids", "1", "--print-ids", "--logit-bias", "64+1"}), 2,
+                 "--logit-bias: expected token ids below 64");
   expect_failure(tiny({"--chat-template", folder, "--prompt-ids", "1", "--print-ids"}), 3,
                  "found a folder");
   // Before anything is computed.
@@ -110,6 +131,34 @@ TEST_F(GenerateProgram, TakesAndPrintsTokenIds) {
   EXPECT_EQ(plain, ids({"-n", "20"}));
   EXPECT_EQ(std::count(plain.begin(), plain.end(), ','), 19);
   EXPECT_EQ(ids({"-n", "5"}).substr(0, 5), plain.substr(0, 5));
+  for (const char* list : {"1 2 3", "[1, 2, 3]", " 1 , 2 3 "}) {
+    const ChildResult other = tiny({"--prompt-ids", list, "--print-ids", "-n", "20"});
+    EXPECT_EQ(other.out, plain) << list << other.err;
+  }
+}
+
+// One core or more, the same tokens; and so many threads as were asked for.
+TEST_F(GenerateProgram, WorksWithTheThreadsThatItIsGiven) {
+  const std::string plain = ids({"-n", "20", "-t", "1"});
+  EXPECT_EQ(ids({"-n", "20", "--threads", "3"}), plain);
+  EXPECT_EQ(ids({"-n", "20", "--threads", "3", "-t", "2"}), plain);
+#if defined(__linux__)
+  // In a process that waits for the rest of its prompts.
+  for (const int n : {1, 3}) {
+    const std::string command = "mkfifo prompts; " GENERATE " -m " + std::string(LANGUAGE_MODELS) +
+                                "/qwen3 --device cpu --input - --print-ids -n 2 -t " +
+                                std::to_string(n) +
+                                " < prompts > answers & pid=$!; exec 3> prompts;"
+                                " for i in 1 2 3 4 5 6 7 8; do"
+                                " echo '{\"prompt_ids\": [1]}' >&3; done;"
+                                " until [ -s answers ] || ! kill -0 $pid; do sleep 0.02; done;"
+                                " ls /proc/$pid/task | wc -l; exec 3>&-; wait $pid;"
+                                " rm prompts answers";
+    const ChildResult result = run_child({"/bin/bash", "-c", command}, options_);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.out, std::to_string(n) + "\n");
+  }
+#endif
 }
 
 // Each option changes what is chosen, in the way that it should.
@@ -202,10 +251,109 @@ TEST_F(GenerateProgram, AnswersManyPromptsInTheirOrder) {
     EXPECT_EQ(line["tokens"], 3 * ((i + 1) % 3) + 2);
     EXPECT_EQ(line["stop"], "limit");
   }
-  write_file(folder_ / "prompts.jsonl", "{\"prompt_ids\": [1]}\n{\"prompt\": 7}\n");
-  const ChildResult wrong = tiny({"--input", "prompts.jsonl", "--print-ids", "-n", "2"});
-  EXPECT_EQ(wrong.status, 3);
-  EXPECT_THAT(wrong.err, HasSubstr("line 2"));
+}
+
+// Each wrong line has its own error, in its place, and the others have their answers.
+TEST_F(GenerateProgram, GoesOnAfterAPromptThatIsWrong) {
+  write_file(folder_ / "prompts.jsonl",
+             "{\"prompt_ids\": [1]}\n"
+             "{\"prompt\": 7}\n"
+             "\n"
+             "{\"prompt_ids\": [1, 2\n"
+             "{\"prompt_ids\": [2]}\r\n"
+             "{\"prompt_ids\": [64]}\n"
+             "{\"prompt_ids\": [1, 2, 3, 4, 5, 6, 7, 8]}\n"
+             "{\"prompt_ids\": [3], \"max_tokens\": 0}\n"
+             "{\"prompt_ids\": []}\n"
+             "\xff\n"
+             "{\"prompt_ids\": [3]}");
+  const std::vector<std::pair<size_t, std::string>> wrong = {
+      {2, "expected a text, or an object with prompt"},
+      {4, "expected JSON"},
+      {6, "expected token ids below 64"},
+      {7, "1 too many"},
+      {8, "expected max_tokens to be a count"},
+      {9, "at least one token"},
+      {10, "expected JSON"}};
+  for (const char* batch : {"1", "4"}) {
+    const ChildResult result = tiny({"--input", "prompts.jsonl", "--print-ids", "-n", "2", "--ctx",
+                                     "8", "--batch", batch, "-o", "answers.jsonl"});
+    EXPECT_EQ(result.status, 3);
+    const auto errors = lines_of(result.err);
+    ASSERT_EQ(errors.size(), wrong.size()) << result.err;
+    const auto lines = lines_of(read_file(folder_ / "answers.jsonl"));
+    ASSERT_EQ(lines.size(), 10u);
+    size_t n_wrong = 0;
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const json line = json::parse(lines[i]);
+      EXPECT_EQ(line["index"], i);
+      const bool is_right = i == 0 || i == 3 || i == 9;
+      EXPECT_EQ(line.contains("ids"), is_right) << lines[i];
+      EXPECT_EQ(line.contains("error"), !is_right) << lines[i];
+      if (is_right || n_wrong == wrong.size()) continue;
+      const auto& [number, what] = wrong[n_wrong];
+      EXPECT_EQ(line["error"]["line"], number);
+      EXPECT_THAT(line["error"]["message"], HasSubstr(what));
+      EXPECT_THAT(errors[n_wrong],
+                  StartsWith("generate: prompts.jsonl:" + std::to_string(number) + ": "));
+      EXPECT_THAT(errors[n_wrong], HasSubstr(what));
+      ++n_wrong;
+    }
+    EXPECT_EQ(n_wrong, wrong.size());
+  }
+  write_file(folder_ / "prompts.jsonl", "no\n");
+  const ChildResult none = tiny({"--input", "prompts.jsonl", "--print-ids", "-n", "2"});
+  EXPECT_EQ(none.status, 3);
+  EXPECT_THAT(none.out, StartsWith("{\"index\":0,\"error\":{"));
+  const ChildResult closed = run_child(
+      {"/bin/sh", "-c",
+       GENERATE " -m " + std::string(LANGUAGE_MODELS) + "/qwen3 --input - --print-ids <&-"},
+      options_);
+  expect_failure(closed, 3, "stdin: Bad file descriptor");
+}
+
+// As OpenAI's chat completions have them; the answers themselves are those of a run without.
+TEST_F(GenerateProgram, GivesAlternativesInEachLineOfABatch) {
+  std::string prompts;
+  for (int i = 1; i <= 5; ++i) {
+    prompts += json{{"prompt_ids", {i, 2 * i}}, {"max_tokens", 2 + i % 3}}.dump() + "\n";
+  }
+  write_file(folder_ / "prompts.jsonl", prompts);
+  const std::vector<std::string> arguments = {"--input", "prompts.jsonl", "--batch", "2",
+                                              "--print-ids"};
+  const auto answers = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), more.begin(), more.end());
+    const ChildResult result = tiny(all);
+    EXPECT_EQ(result.status, 0) << result.err;
+    std::vector<json> lines;
+    for (const std::string& line : lines_of(result.out)) lines.push_back(json::parse(line));
+    EXPECT_EQ(lines.size(), 5u);
+    lines.resize(5);
+    return lines;
+  };
+  const auto plain = answers({}), three = answers({"--logprobs", "3"}),
+             none = answers({"--logprobs", "0"});
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_FALSE(plain[i].contains("logprobs"));
+    EXPECT_EQ(three[i]["ids"], plain[i]["ids"]);
+    EXPECT_EQ(none[i]["ids"], plain[i]["ids"]);
+    const json& content = three[i]["logprobs"]["content"];
+    ASSERT_EQ(content.size(), plain[i]["ids"].size());
+    for (size_t t = 0; t < content.size(); ++t) {
+      EXPECT_EQ(content[t]["id"], plain[i]["ids"][t]);
+      EXPECT_LE(content[t]["logprob"], 0);
+      const json& top = content[t]["top_logprobs"];
+      ASSERT_EQ(top.size(), 3u);
+      EXPECT_EQ(top[0]["id"], content[t]["id"]);  // the likeliest is what was chosen
+      EXPECT_NEAR(top[0]["logprob"], content[t]["logprob"], 1e-4);
+      EXPECT_GE(top[0]["logprob"], top[1]["logprob"]);
+      EXPECT_GE(top[1]["logprob"], top[2]["logprob"]);
+      json without = content[t];
+      without["top_logprobs"] = json::array();
+      EXPECT_EQ(none[i]["logprobs"]["content"][t], without);
+    }
+  }
 }
 
 class GenerateText : public GenerateProgram {
@@ -253,6 +401,43 @@ TEST_F(GenerateText, SaysWhatItsProductsAreMadeIn) {
   EXPECT_THAT(used("auto"), HasSubstr("), int8, context of"));
   EXPECT_THAT(used("bf16"), HasSubstr("), f32, context of"));
 #endif
+}
+
+// The system message is where the template puts it, and the answer follows it.
+TEST_F(GenerateText, TellsTheModelASystemMessage) {
+  write_file(folder_ / "shows.jinja",
+             "{%- for message in messages -%}\n"
+             "{%- if message['role'] == 'system' and message['content'] != 'You are a cat.' -%}\n"
+             "{{- raise_exception('another system message') -}}\n{%- endif -%}\n{%- endfor -%}\n"
+             "{%- if messages[0]['role'] != 'system' -%}\n"
+             "{{- raise_exception('no system message') -}}\n{%- endif -%}\n"
+             "{{- messages[-1]['content'] -}}\n");
+  const std::vector<std::string> arguments = {"-n", "2", "--chat-template", "shows.jinja"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), arguments.begin(), arguments.end());
+    return run(more);
+  };
+  expect_failure(with({"Hi"}), 3, "no system message");
+  expect_failure(with({"--system", "", "Hi"}), 3, "another system message");
+  EXPECT_EQ(with({"--system", "You are a cat.", "Hi"}).status, 0);
+  // Before the messages of a batch, but for those that have their own.
+  write_file(folder_ / "chats.jsonl",
+             json{{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}.dump() + "\n" +
+                 json{{"messages",
+                       {{{"role", "system"}, {"content", "You are a dog."}},
+                        {{"role", "user"}, {"content", "Hi"}}}}}
+                     .dump() +
+                 "\n\"Hi\"\n");
+  const ChildResult batch = with({"--system", "You are a cat.", "--input", "chats.jsonl"});
+  EXPECT_EQ(batch.status, 3);
+  EXPECT_THAT(batch.err, HasSubstr("chats.jsonl:2: "));
+  EXPECT_EQ(lines_of(batch.err).size(), 1u) << batch.err;
+  // A real one heeds it.
+  const auto asked = [&](const std::string& system) {
+    return run({"-n", "24", "--system", system, "What is your name?"}).out;
+  };
+  EXPECT_THAT(asked("Your name is Zorblax."), HasSubstr("Zorblax"));
+  EXPECT_THAT(asked("You are a helpful assistant."), Not(HasSubstr("Zorblax")));
 }
 
 TEST_F(GenerateText, EndsBeforeAStopText) {
@@ -336,6 +521,24 @@ TEST_F(GenerateText, SeparatesProbabilitiesFromText) {
     EXPECT_EQ(token["top"][0]["id"], token["id"]);
     EXPECT_NEAR(token["top"][0]["logprob"], token["logprob"], 1e-3);
   }
+  // The same in a batch.
+  write_file(folder_ / "prompts.txt", "One two three\n");
+  const ChildResult batch =
+      run({"-n", "3", "--logprobs", "2", "--no-chat", "--input", "prompts.txt"});
+  ASSERT_EQ(batch.status, 0) << batch.err;
+  const json answer = json::parse(batch.out);
+  std::string text;
+  ASSERT_EQ(answer["logprobs"]["content"].size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    const json token = json::parse(lines[i]);
+    const json& same = answer["logprobs"]["content"][i];
+    EXPECT_EQ(same["token"], token["text"]);
+    for (const json& byte : same["bytes"]) text += static_cast<char>(byte.get<int>());
+    ASSERT_EQ(same["top_logprobs"].size(), 2u);
+    EXPECT_EQ(same["top_logprobs"][1]["token"], token["top"][1]["text"]);
+    EXPECT_NEAR(same["top_logprobs"][1]["logprob"], token["top"][1]["logprob"], 1e-3);
+  }
+  EXPECT_EQ(answer["text"], text);
 }
 
 }  // namespace
