@@ -42,6 +42,14 @@ void RecordingReader::fill() {
   }
 }
 
+void RecordingReader::read_to_end(const TakeBlock& take) {
+  std::vector<float> block(kRecordingBlockFrames);
+  for (size_t got = block.size(); got == block.size();) {
+    got = read(block.data(), block.size());
+    take(block.data(), got);
+  }
+}
+
 double RecordingReader::progress() const {
   const auto frames = reader_.frames_if_known();
   if (!frames || *frames == 0) return 0.0;
@@ -55,26 +63,19 @@ std::vector<float> read_recording(const std::string& path, ReaderOptions options
 std::vector<float> read_recording(AudioReader reader) {
   RecordingReader recording(std::move(reader));
   std::vector<float> samples;
-  while (true) {
-    const size_t before = samples.size();
-    samples.resize(before + kRecordingBlockFrames);
-    const size_t got = recording.read(samples.data() + before, kRecordingBlockFrames);
-    samples.resize(before + got);
-    if (got < kRecordingBlockFrames) return samples;
-  }
+  recording.read_to_end(
+      [&](const float* block, size_t n) { samples.insert(samples.end(), block, block + n); });
+  return samples;
 }
 
 MelSpectrogram read_log_mel(AudioReader reader, int n_mels, std::span<const float> filters,
                             const std::function<void(double)>& on_progress) {
   RecordingReader recording(std::move(reader));
   MelSpectrogram mel(n_mels, filters);
-  std::vector<float> block(kRecordingBlockFrames);
-  size_t got = block.size();
-  while (got == block.size()) {
-    got = recording.read(block.data(), block.size());
-    mel.push(block.data(), got);
+  recording.read_to_end([&](const float* block, size_t n) {
+    mel.push(block, n);
     if (on_progress) on_progress(recording.progress());
-  }
+  });
   mel.finish();
   return mel;
 }

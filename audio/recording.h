@@ -22,6 +22,10 @@ class RecordingReader {
   // AudioReader::read throws.
   size_t read(float* samples, size_t n);
 
+  // Hands on all that is left, in blocks, the last of which may be empty. Throws what read throws.
+  using TakeBlock = std::function<void(const float* samples, size_t n)>;
+  void read_to_end(const TakeBlock& take);
+
   // How much of the recording has been read, 0 to 1; 0 throughout where its length is unknown.
   double progress() const;
 

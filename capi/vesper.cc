@@ -15,7 +15,7 @@
 #include "error/error.h"
 #include "llm/tokenizer/utf8_stream.h"
 #include "vad/silero_vad.h"
-#include "vad/speech_spans.h"
+#include "vad/speech_recording.h"
 
 namespace {
 
@@ -71,9 +71,8 @@ vesper_status guarded(const Work& work) {
   }
 }
 
-// Transcribes the samples that `for_each_block` hands to a function of a pointer and a number.
-template <class Source>
-void transcribe(vesper_whisper& whisper, const Source& for_each_block,
+// Transcribes the samples that `for_each_block` hands on.
+void transcribe(vesper_whisper& whisper, const vesper::ForEachBlock& for_each_block,
                 const vesper_transcribe_options* options, vesper_on_segment on_segment,
                 void* user) {
   vesper::DecodingSettings settings = default_settings();
@@ -88,22 +87,16 @@ void transcribe(vesper_whisper& whisper, const Source& for_each_block,
                         "vad: expected a model by vesper_whisper_load_vad");
   }
   vesper::MelSpectrogram mel(static_cast<int>(whisper.model.n_mels()), whisper.model.mel_filters());
-  if (speech_only) whisper.vad->finish();  // what a recording that could not be read has left
-  uint64_t n_samples = 0;
-  for_each_block([&](const float* samples, size_t n) {
-    mel.push(samples, n);
-    if (speech_only) whisper.vad->push(samples, n);
-    n_samples += n;
-  });
-  mel.finish();
   // Of speech alone the times are those within what is kept.
-  std::vector<vesper::FrameSpan> kept{{0, mel.content_frames()}};
+  std::vector<vesper::FrameSpan> kept;
   if (speech_only) {
-    kept = vesper::frames_of(vesper::find_speech(whisper.vad->finish(), n_samples, {}),
-                             mel.content_frames());
-    std::vector<std::pair<size_t, size_t>> frames;
-    for (const vesper::FrameSpan& span : kept) frames.emplace_back(span.begin, span.end);
-    mel.keep(frames);
+    vesper::SpeechRecording speech =
+        vesper::keep_speech(for_each_block, std::move(mel), *whisper.vad, {});
+    mel = std::move(speech.mel);
+    kept = std::move(speech.spans);
+  } else {
+    for_each_block([&](const float* samples, size_t n) { mel.push(samples, n); });
+    mel.finish();
   }
   const vesper::SpeechTimeline timeline(kept);
   whisper.transcriber.transcribe(
@@ -152,12 +145,7 @@ vesper_status vesper_whisper_transcribe_file(vesper_whisper* whisper, const char
   }
   return guarded([&] {
     const auto for_each_block = [&](const auto& take) {
-      vesper::RecordingReader recording{vesper::AudioReader(audio_path)};
-      std::vector<float> block(size_t{1} << 14);
-      for (size_t got = block.size(); got == block.size();) {
-        got = recording.read(block.data(), block.size());
-        take(block.data(), got);
-      }
+      vesper::RecordingReader(vesper::AudioReader(audio_path)).read_to_end(take);
     };
     transcribe(*whisper, for_each_block, options, on_segment, user);
   });

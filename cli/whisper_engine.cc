@@ -17,30 +17,11 @@
 #include "decoder/transcriber.h"
 #include "decoder/whisper_model.h"
 #include "vad/silero_vad.h"
+#include "vad/speech_recording.h"
 #include "vad/speech_stretches.h"
 
 namespace vesper {
 namespace {
-
-// What of the stretches lies within the clips (start, end, start, ... in seconds; no clips: all).
-std::vector<FrameSpan> within_clips(const std::vector<FrameSpan>& spans,
-                                    const std::vector<double>& clips_s, uint64_t n_frames) {
-  if (clips_s.empty()) return spans;
-  constexpr double kFramesPerSecond = 100;
-  const auto frame = [&](size_t i) {
-    if (i >= clips_s.size()) return n_frames;
-    const double at = std::min(clips_s[i] * kFramesPerSecond, static_cast<double>(n_frames));
-    return static_cast<uint64_t>(std::llround(at));
-  };
-  std::vector<FrameSpan> cut;
-  for (size_t clip = 0; clip < clips_s.size(); clip += 2) {
-    for (const FrameSpan& span : spans) {
-      const FrameSpan part{std::max(span.begin, frame(clip)), std::min(span.end, frame(clip + 1))};
-      if (part.begin < part.end) cut.push_back(part);
-    }
-  }
-  return cut;
-}
 
 // From times within the kept stretches to times of the recording.
 Segment in_recording(Segment segment, const SpeechTimeline& timeline, double pad_s) {
@@ -141,41 +122,18 @@ class WhisperEngine final : public TranscriptionEngine {
     return transcriber_.transcribe(mel, settings, on_segment, on_progress);
   }
 
-  // The stretches of speech within the clips, and their rows of the spectrogram.
-  struct Speech {
-    MelSpectrogram mel;
-    std::vector<FrameSpan> spans;
-    double duration_s;                 // of the recording
-    std::vector<float> probabilities;  // of speech, of the whole recording (SileroVad)
-  };
-  Speech read_speech(AudioReader reader, const std::vector<double>& clips_s) {
+  // The stretches of speech within the clips.
+  SpeechRecording read_speech(AudioReader reader, const std::vector<double>& clips_s) {
     RecordingReader recording(std::move(reader));
-    MelSpectrogram mel(static_cast<int>(model_.n_mels()), model_.mel_filters());
-    std::vector<float> block(size_t{1} << 14);
-    vad_->finish();  // what a recording that could not be read to its end has left
-    uint64_t n_samples = 0;
-    for (size_t got = block.size(); got == block.size(); n_samples += got) {
-      got = recording.read(block.data(), block.size());
-      mel.push(block.data(), got);
-      vad_->push(block.data(), got);
-    }
-    mel.finish();
-    constexpr double kFramesPerSecond = 100;
-    const double duration_s = static_cast<double>(mel.content_frames()) / kFramesPerSecond;
-    std::vector<float> probabilities = vad_->finish();
-    std::vector<FrameSpan> speech = within_clips(
-        frames_of(find_speech(probabilities, n_samples, speech_settings_), mel.content_frames()),
-        clips_s, mel.content_frames());
-    std::vector<std::pair<size_t, size_t>> kept;
-    for (const FrameSpan& span : speech) kept.emplace_back(span.begin, span.end);
-    mel.keep(kept);
-    return {std::move(mel), std::move(speech), duration_s, std::move(probabilities)};
+    return keep_speech([&](const auto& take) { recording.read_to_end(take); },
+                       MelSpectrogram(static_cast<int>(model_.n_mels()), model_.mel_filters()),
+                       *vad_, speech_settings_, clips_s);
   }
 
   // From what is said of the stretches of speech, one behind the other, to the whole recording.
   class Mapping {
    public:
-    Mapping(const Speech& kept, double pad_s)
+    Mapping(const SpeechRecording& kept, double pad_s)
         : timeline_(kept.spans), duration_s_(kept.duration_s), pad_s_(pad_s) {}
 
     Segment segment(const Segment& segment) const {
@@ -200,12 +158,12 @@ class WhisperEngine final : public TranscriptionEngine {
     double duration_s_, pad_s_;
   };
 
-  Mapping mapping_of(const Speech& kept) const {
+  Mapping mapping_of(const SpeechRecording& kept) const {
     return {kept, speech_settings_.speech_pad_ms / 1000};
   }
 
   // Parts that are decoded side by side.
-  std::vector<MelSpan> parts_of(const Speech& kept) const {
+  std::vector<MelSpan> parts_of(const SpeechRecording& kept) const {
     // A model tends to leave a sentence that ends near the end of its window for the next one.
     constexpr uint64_t kRoom = 400;
     std::vector<MelSpan> parts;
@@ -224,7 +182,7 @@ class WhisperEngine final : public TranscriptionEngine {
   // Transcribes the stretches of speech alone, put one behind the other.
   Transcript transcribe_speech(AudioReader reader, const DecodingSettings& settings,
                                const OnSegment& on_segment, const OnProgress& on_progress) {
-    const Speech kept = read_speech(std::move(reader), settings.clip_timestamps);
+    const SpeechRecording kept = read_speech(std::move(reader), settings.clip_timestamps);
     const DecodingSettings of_speech = without_clips(settings);
     const Mapping mapping = mapping_of(kept);
     const auto take_segment = [&](const Segment& segment) {
@@ -245,7 +203,7 @@ class WhisperEngine final : public TranscriptionEngine {
   // is its failure.
   BatchRecording batch_recording(TranscriptionJob job, const std::vector<double>& clips_s) {
     try {
-      auto kept = std::make_shared<Speech>(
+      auto kept = std::make_shared<SpeechRecording>(
           read_speech(AudioReader(job.input.path, job.input.reader), clips_s));
       const Mapping mapping = mapping_of(*kept);
       return {
