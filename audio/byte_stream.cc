@@ -1,7 +1,5 @@
 #include "audio/byte_stream.h"
 
-#include <fcntl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <cstring>
 #include <memory>
 
+#include "audio/unlinked_file.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -81,16 +80,13 @@ ByteStream stream_of_file(UniqueFd fd, const std::string& name) {
 }
 
 UniqueFd spool_to_unlinked_file(ByteStream& stream, const std::string& name) {
-  const char* folder = std::getenv("TMPDIR");
-  if (folder == nullptr || *folder == '\0') folder = "/tmp";
   const auto fail = [&](const char* doing) {
-    return Error(ErrorKind::kInput, "cannot keep " + name + " in a temporary file in '" + folder +
-                                        "' (" + doing + "): " + std::strerror(errno));
+    const std::string why = std::strerror(errno);
+    return Error(ErrorKind::kInput, "cannot keep " + name + " in a temporary file in '" +
+                                        temporary_folder() + "' (" + doing + "): " + why);
   };
-  std::string path = std::string(folder) + "/vesper-XXXXXX";
-  UniqueFd file(::mkostemp(path.data(), O_CLOEXEC));
+  UniqueFd file = open_unlinked_file();
   if (!file.is_open()) throw fail("create");
-  ::unlink(path.c_str());
 
   std::vector<uint8_t> block(size_t{1} << 18);
   while (true) {

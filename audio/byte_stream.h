@@ -46,8 +46,8 @@ ByteStream stream_of(UniqueFd fd, const std::string& name);
 ByteStream stream_of_file(UniqueFd fd, const std::string& name);
 
 // Copies the rest of `stream` to a file that has no name, so that nothing is left behind however
-// the program ends, in $TMPDIR or /tmp; the position is its beginning. Throws Error(kInput) when
-// that folder cannot be written to or is full.
+// the program ends (unlinked_file.h); the position is its beginning. Throws Error(kInput) when its
+// folder cannot be written to or is full.
 UniqueFd spool_to_unlinked_file(ByteStream& stream, const std::string& name);
 
 }  // namespace vesper

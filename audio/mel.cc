@@ -6,8 +6,10 @@
 #include <cmath>
 #include <mutex>
 #include <numbers>
+#include <numeric>
 #include <string>
 
+#include "audio/mel_rows.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -20,8 +22,7 @@ constexpr size_t kBins = kSpectrumBins;
 constexpr size_t kBatch = 16;  // frames transformed at once: the innermost index, so SIMD lanes
 constexpr float kFloor = 1e-10f;
 constexpr float kLogFloor = -10.0f;
-constexpr float kDynamicRange = 8.0f;     // decades kept below the maximum
-constexpr size_t kFramesPerChunk = 3000;  // rows are kept in chunks, so that growing copies none
+constexpr float kDynamicRange = 8.0f;  // decades kept below the maximum
 
 // FFTW's planner is the one part of it that threads must not enter together.
 std::mutex& planner_mutex() {
@@ -66,20 +67,45 @@ class BatchDft {
 };
 
 struct MelSpectrogram::State {
+  // Frames of the content that follow one another in `rows` as well.
+  struct Stretch {
+    size_t frame;  // the first
+    size_t row;    // of that one
+  };
+
   State(int mels, std::span<const float> given)
       : n_mels(static_cast<size_t>(std::max(mels, 0))),
         filters(sparse_filters(
-            mels, given.empty() ? std::span<const float>(slaney_mel_filters(mels)) : given)) {
+            mels, given.empty() ? std::span<const float>(slaney_mel_filters(mels)) : given)),
+        batch(kBatch * n_mels),
+        rows(n_mels) {
     for (size_t i = 0; i < kDftSize; ++i) {
       hann[i] = static_cast<float>(
           0.5 - 0.5 * std::cos(2.0 * std::numbers::pi * static_cast<double>(i) / kDftSize));
     }
   }
 
-  float* row(size_t frame) {
-    return chunks[frame / kFramesPerChunk].get() + frame % kFramesPerChunk * n_mels;
+  // Calls f(row, n) for the rows of n frames, for as many at once as follow one another.
+  template <class F>
+  void for_each_stretch(size_t first, size_t n, const F& f) const {
+    auto stretch = std::upper_bound(stretches.begin(), stretches.end(), first,
+                                    [](size_t frame, const Stretch& s) { return frame < s.frame; });
+    for (--stretch; n > 0; ++stretch) {
+      const auto next = stretch + 1;
+      const size_t part = next == stretches.end() ? n : std::min(n, next->frame - first);
+      f(stretch->row + (first - stretch->frame), part);
+      first += part;
+      n -= part;
+    }
   }
-  const float* row(size_t frame) const { return const_cast<State*>(this)->row(frame); }
+
+  // Writes the unclamped rows of n frames to `out`, [n, n_mels].
+  void read(size_t first, size_t n, float* out) const {
+    for_each_stretch(first, n, [&](size_t row, size_t n_rows_there) {
+      rows.read(row, n_rows_there, out);
+      out += n_rows_there * n_mels;
+    });
+  }
 
   // Once 201 samples are there, the 200 after the first are put before it, in reverse.
   void reflect_beginning() {
@@ -113,9 +139,6 @@ struct MelSpectrogram::State {
     for (size_t k = 0; k < kBins * kBatch; ++k) {
       power[k] = spectrum[k][0] * spectrum[k][0] + spectrum[k][1] * spectrum[k][1];
     }
-    while (chunks.size() * kFramesPerChunk < n_rows + n) {
-      chunks.push_back(std::make_unique_for_overwrite<float[]>(kFramesPerChunk * n_mels));
-    }
     for (size_t m = 0; m < n_mels; ++m) {
       const auto& band = filters.bands[m];
       float energy[kBatch] = {};
@@ -126,10 +149,11 @@ struct MelSpectrogram::State {
       }
       for (size_t b = 0; b < n; ++b) {
         const float value = std::log10(std::max(energy[b], kFloor));
-        row(n_rows + b)[m] = value;
+        batch[b * n_mels + m] = value;
         maximum = std::max(maximum, value);
       }
     }
+    rows.append(batch.data(), n);
     n_rows += n;
   }
 
@@ -138,14 +162,16 @@ struct MelSpectrogram::State {
   float hann[kDftSize];
   BatchDft dft;
   float power[kBins * kBatch];  // [201, kBatch]
+  std::vector<float> batch;     // [kBatch, n_mels]
 
   std::vector<float> pending;  // samples from the first one of the next frame on
   bool is_reflected = false;
   bool is_finished = false;
   uint64_t n_samples = 0;
 
-  std::vector<std::unique_ptr<float[]>> chunks;  // each [kFramesPerChunk, n_mels]
-  size_t n_rows = 0;          // rows computed: the content's and, at the end, up to three after it
+  MelRows rows;                               // all that were computed
+  std::vector<Stretch> stretches = {{0, 0}};  // what is left of them, in order
+  size_t n_rows = 0;          // that are left: the content's and, at the end, up to three after it
   size_t content_frames = 0;  // once finished
   float maximum = kLogFloor;
 };
@@ -194,6 +220,8 @@ void MelSpectrogram::finish() {
 
 void MelSpectrogram::keep(std::span<const std::pair<size_t, size_t>> stretches) {
   State& s = *state_;
+  std::vector<State::Stretch> kept;
+  std::vector<float> block;
   size_t n_kept = 0, last_end = 0;
   float maximum = kLogFloor;
   for (const auto& [begin, end] : stretches) {
@@ -202,15 +230,21 @@ void MelSpectrogram::keep(std::span<const std::pair<size_t, size_t>> stretches) 
                                             std::to_string(end) + " cannot be kept");
     }
     last_end = end;
-    // Rows move towards the beginning only, so none is overwritten before it has moved.
-    for (size_t frame = begin; frame < end; ++frame, ++n_kept) {
-      const float* from = s.row(frame);
-      maximum = std::max(maximum, *std::max_element(from, from + s.n_mels));
-      if (frame != n_kept) std::copy_n(from, s.n_mels, s.row(n_kept));
+    s.for_each_stretch(begin, end - begin, [&](size_t row, size_t n) {
+      kept.push_back({n_kept, row});
+      n_kept += n;
+    });
+    constexpr size_t kBlock = 1000;
+    for (size_t frame = begin; frame < end; frame += kBlock) {
+      const size_t n = std::min(kBlock, end - frame);
+      block.resize(n * s.n_mels);
+      s.read(frame, n, block.data());
+      maximum = std::max(maximum, *std::max_element(block.begin(), block.end()));
     }
   }
+  if (kept.empty()) kept.push_back({0, 0});
+  s.stretches = std::move(kept);
   s.n_rows = s.content_frames = n_kept;
-  s.chunks.resize((n_kept + kFramesPerChunk - 1) / kFramesPerChunk);
   s.maximum = maximum;
 }
 
@@ -222,7 +256,9 @@ size_t MelSpectrogram::content_frames() const {
 
 float MelSpectrogram::maximum() const { return state_->maximum; }
 
-const float* MelSpectrogram::log_mel(size_t frame) const { return state_->row(frame); }
+void MelSpectrogram::log_mel(size_t first_frame, size_t n, float* out) const {
+  state_->read(first_frame, n, out);
+}
 
 void MelSpectrogram::window(const MelWindow& window, float* out) const {
   const State& s = *state_;
@@ -231,22 +267,16 @@ void MelSpectrogram::window(const MelWindow& window, float* out) const {
   const size_t n_there = std::min(silence ? s.n_rows : content_frames(), window.end_frame);
   const size_t n_rows = std::min(window.n_frames, n_there - std::min(n_there, window.first_frame));
 
+  float* const end = out + n_rows * s.n_mels;
+  if (n_rows > 0) s.read(window.first_frame, n_rows, out);
   float maximum = s.maximum;
   if (window.maximum == MelWindow::Maximum::kWindow) {
-    maximum = kLogFloor;
-    for (size_t t = 0; t < n_rows; ++t) {
-      const float* row = s.row(window.first_frame + t);
-      maximum = std::max(maximum, *std::max_element(row, row + s.n_mels));
-    }
+    maximum = std::accumulate(out, end, kLogFloor, [](float a, float b) { return std::max(a, b); });
   }
   const float lowest = std::max(maximum, window.least_maximum) - kDynamicRange;
   const auto scale = [lowest](float x) { return (std::max(x, lowest) + 4.0f) / 4.0f; };
-  for (size_t t = 0; t < n_rows; ++t) {
-    const float* row = s.row(window.first_frame + t);
-    std::transform(row, row + s.n_mels, out + t * s.n_mels, scale);
-  }
-  std::fill(out + n_rows * s.n_mels, out + window.n_frames * s.n_mels,
-            silence ? scale(kLogFloor) : 0.0f);
+  std::transform(out, end, out, scale);
+  std::fill(end, out + window.n_frames * s.n_mels, silence ? scale(kLogFloor) : 0.0f);
 }
 
 }  // namespace vesper

@@ -5,8 +5,9 @@
 // padding of 200 samples; power; mel filters; log10 of at least 1e-10; clamped to at most 8 below
 // the maximum of the whole recording; (x + 4) / 4.
 //
-// As the clamp needs the whole recording's maximum, rows are kept unclamped and each window is
-// clamped when it is asked for.
+// As the clamp needs the whole recording's maximum, rows are kept unclamped, those of a long
+// recording in a temporary file (audio/mel_rows.h), and each window is clamped when it is asked
+// for.
 #pragma once
 
 #include <cstddef>
@@ -76,8 +77,9 @@ class MelSpectrogram {
   // Maximum of all unclamped values so far, at least -10, which is silence.
   float maximum() const;
 
-  // Unclamped log10 mel energies of one frame, [n_mels], frame < content_frames().
-  const float* log_mel(size_t frame) const;
+  // Writes unclamped log10 mel energies of `n` frames to `out`, [n, n_mels];
+  // first_frame + n <= content_frames().
+  void log_mel(size_t first_frame, size_t n, float* out) const;
 
   // Writes clamped and scaled rows to `out`, [window.n_frames, n_mels]. A window may begin beyond
   // the content.

@@ -25,12 +25,15 @@ std::vector<float> loudness_of(const MelSpectrogram& mel, uint64_t begin, uint64
   constexpr float kClamp = 8;  // MelSpectrogram::window
   const float lowest = mel.maximum() - kClamp;
   const auto n_mels = static_cast<size_t>(mel.n_mels());
-  std::vector<float> loudness;
-  for (uint64_t frame = begin; frame < end; ++frame) {
-    const float* row = mel.log_mel(frame);
-    double sum = 0;
-    for (size_t i = 0; i < n_mels; ++i) sum += std::max(row[i], lowest);
-    loudness.push_back(static_cast<float>(sum / static_cast<double>(n_mels)));
+  std::vector<float> loudness, rows(kBlock * n_mels);
+  for (uint64_t frame = begin; frame < end; frame += kBlock) {
+    const size_t n = std::min<uint64_t>(kBlock, end - frame);
+    mel.log_mel(frame, n, rows.data());
+    for (size_t r = 0; r < n; ++r) {
+      double sum = 0;
+      for (size_t i = 0; i < n_mels; ++i) sum += std::max(rows[r * n_mels + i], lowest);
+      loudness.push_back(static_cast<float>(sum / static_cast<double>(n_mels)));
+    }
   }
   return loudness;
 }

@@ -248,9 +248,10 @@ TEST(Recording, OfAnyRateComesOutAtSixteenKilohertz) {
     same.push(samples.data(), samples.size());
     same.finish();
     ASSERT_EQ(mel.content_frames(), 300u);
-    for (size_t t = 0; t < 300; ++t) {
-      ASSERT_TRUE(std::equal(mel.log_mel(t), mel.log_mel(t) + 80, same.log_mel(t))) << t;
-    }
+    std::vector<float> rows(300 * 80), same_rows(300 * 80);
+    mel.log_mel(0, 300, rows.data());
+    same.log_mel(0, 300, same_rows.data());
+    EXPECT_EQ(rows, same_rows) << rate;
   }
 }
 
