@@ -16,6 +16,9 @@ constexpr uint32_t kPromptRows[] = {1, 4, 8, 16, 32, 64, 96, 128, 160, 192, 224,
 constexpr uint32_t kChainSteps = 16;
 // Token ids that one task of token_partials reduces.
 constexpr uint32_t kIdsPerChunk = 1024;
+// Positions of a page of keys and values. Beams own two pages each at the place that is written, so
+// small ones take less memory, and less is copied when beams part.
+constexpr uint32_t kPageRows = 16;
 static_assert(kMostBeamSize == kMostBeams);
 
 StackShape decoder_shape(const WhisperHyperparameters& model) {
@@ -63,8 +66,7 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
       stack_(device, provider, arch_descriptor("whisper.decoder"),
              decoder_shape(provider.whisper()), compute, WeightUse::kAnyRows,
              std::max(n_text_ctx_, n_sequences)),
-      self_(device,
-            cache_shape(stack_.shape(), n_sequences, n_text_ctx_, KvCache::kPageRows, n_sequences)),
+      self_(device, cache_shape(stack_.shape(), n_sequences, n_text_ctx_, kPageRows, n_sequences)),
       cross_(device, cache_shape(stack_.shape(), n_windows, provider.whisper().n_audio_ctx,
                                  provider.whisper().n_audio_ctx)),
       max_rows_(std::max(n_text_ctx_, n_sequences)),
@@ -311,6 +313,7 @@ void WhisperDecoder::begin(const BatchShape& shape) {
   shape_ = shape;
   recordings_ = &recordings_of(shape);
   places_.assign(shape.n_places, {});
+  most_pages_ = 0;
   const uint32_t n = shape.n_sequences();
   SequenceState idle{};
   idle.finished = 1;
@@ -356,13 +359,16 @@ SequenceState WhisperDecoder::first_state(const DecodeTask& task, const Search& 
   return state;
 }
 
+// Those of all places that are filled first lie together, so that memory that is never used is
+// never touched.
+int32_t WhisperDecoder::page_of(uint32_t place, uint32_t i) const {
+  const uint32_t n = shape_.n_candidates;
+  return static_cast<int32_t>(i / n * n_sequences_ + place * n + i % n);
+}
+
 void WhisperDecoder::write_sequences(uint32_t place, const DecodeTask& task, const Search& search) {
   const uint32_t n_pages = self_.pages_per_sequence(), page_rows = self_.shape().page_rows;
   const uint32_t first = place * shape_.n_candidates, n = shape_.n_candidates;
-  // Those that are filled first lie together, so that memory that is never used is never touched.
-  const auto own_page = [&](uint32_t sequence, uint32_t page) {
-    return static_cast<int32_t>(page * n_sequences_ + sequence);
-  };
   // The first step takes the prompt's last token. The full pages before it are the first
   // sequence's; of the page that it is in, each has a copy.
   const auto last = static_cast<uint32_t>(task.prompt.size()) - 1;
@@ -370,14 +376,18 @@ void WhisperDecoder::write_sequences(uint32_t place, const DecodeTask& task, con
   for (uint32_t i = 0; i < n; ++i) {
     const uint32_t s = first + i;
     SequenceState& state = host_states_[s] = first_state(task, search, i);
-    state.spare_page = own_page(s, n_pages);
+    const auto current = [&](uint32_t sequence) { return page_of(place, n_full + sequence); };
+    state.spare_page = page_of(place, n_full + n + i);
     if (i > 0 && !state.finished) {
-      state.copy_from = own_page(first, n_full);
-      state.copy_to = own_page(s, n_full);
+      state.copy_from = current(0);
+      state.copy_to = current(i);
       state.copy_rows = last % page_rows;
     }
-    for (uint32_t page = 0; page < n_pages; ++page) {
-      host_pages_[s * n_pages + page] = own_page(page < n_full ? first : s, page);
+    int32_t* const pages = host_pages_.data() + size_t{s} * n_pages;
+    for (uint32_t page = 0; page < n_full; ++page) pages[page] = page_of(place, page);
+    pages[n_full] = current(i);
+    for (uint32_t page = n_full + 1; page < n_pages; ++page) {
+      pages[page] = page_of(place, n_full + (page - n_full + 1) * n + i);
     }
     std::copy_n(task.prompt.end() - task.n_given, task.n_given,
                 host_chosen_.begin() + size_t{s} * n_text_ctx_);
@@ -435,10 +445,39 @@ void WhisperDecoder::start(uint32_t place, const DecodeTask& task, const Search&
   places_[place] = {true, search};
 }
 
+void WhisperDecoder::reuse_pages(uint32_t place, uint32_t n_steps) {
+  const uint32_t n_pages = self_.pages_per_sequence(), page_rows = self_.shape().page_rows;
+  const uint32_t n = shape_.n_candidates, first = place * n;
+  const auto position = static_cast<uint32_t>(host_states_[first].position);
+  const uint32_t next = (position + page_rows - 1) / page_rows;
+  if (next * page_rows >= position + n_steps || next >= n_pages) return;
+  const Operand table = self_.page_table().part(uint64_t{first} * n_pages * sizeof(int32_t),
+                                                uint64_t{n} * n_pages * sizeof(int32_t));
+  int32_t* const pages = host_pages_.data() + size_t{first} * n_pages;
+  device_.read(table, pages);
+  std::vector<int32_t> named;
+  for (uint32_t i = 0; i < n; ++i) {
+    named.insert(named.end(), pages + i * n_pages, pages + i * n_pages + next);
+    named.push_back(host_states_[first + i].spare_page);
+  }
+  for (uint32_t i = 0, page = 0; i < n; ++page) {
+    const int32_t free = page_of(place, page);
+    if (std::find(named.begin(), named.end(), free) != named.end()) continue;
+    pages[i++ * n_pages + next] = free;
+    most_pages_ = std::max(most_pages_, page + 1);
+  }
+  device_.write(table, pages);
+}
+
 std::vector<uint32_t> WhisperDecoder::advance(uint32_t n_steps) {
   std::vector<uint32_t> ended;
   const auto is_running = [](const Place& place) { return place.is_running; };
   if (std::none_of(places_.begin(), places_.end(), is_running)) return ended;
+  for (uint32_t place = 0; place < places_.size() && places_.size() > 1; ++place) {
+    if (places_[place].is_running && places_[place].search.max_finished > 0) {
+      reuse_pages(place, n_steps);
+    }
+  }
   device_.run(recordings_->step, n_steps, stop_);
   if (places_.size() == 1) {
     uint32_t stopped = 0;

@@ -117,6 +117,11 @@ class WhisperDecoder {
   uint32_t n_windows() const { return n_windows_; }
   uint32_t n_sequences() const { return n_sequences_; }
 
+  // The most pages of keys and values that a task of several had, each of kv_page_rows() positions,
+  // since the batch began.
+  uint32_t most_pages() const { return most_pages_; }
+  uint32_t kv_page_rows() const { return self_.shape().page_rows; }
+
   // For tests: the logits after each token of `prompt`, [prompt.size(), n_vocab].
   std::vector<float> prompt_logits(std::span<const int32_t> prompt);
 
@@ -147,6 +152,12 @@ class WhisperDecoder {
 
   void check(const DecodeTask& task, const Search& search) const;
   SequenceState first_state(const DecodeTask& task, const Search& search, uint32_t i) const;
+  // The i-th page of those that belong to a place: one for every page of each of its sequences, and
+  // one to spare for each.
+  int32_t page_of(uint32_t place, uint32_t i) const;
+  // Before steps in which a place's beams come to a new page: gives them those that they have all
+  // left behind, as far as there are such.
+  void reuse_pages(uint32_t place, uint32_t n_steps);
   // Writes the first states of a place's sequences, their pages and rows.
   void write_sequences(uint32_t place, const DecodeTask& task, const Search& search);
   void require_free(uint32_t place) const;
@@ -195,6 +206,7 @@ class WhisperDecoder {
   BatchShape shape_;
   const StepRecordings* recordings_ = nullptr;
   std::vector<Place> places_;
+  uint32_t most_pages_ = 0;
   uint32_t first_encoded_ = 0, n_encoded_;
 
   // Reused on the host from call to call.

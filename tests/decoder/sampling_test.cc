@@ -227,6 +227,38 @@ TEST_F(Sampling, BeamsFindWhatASearchOfWholeTextsFinds) {
   EXPECT_GT(n_ended, 0u);
 }
 
+// Long enough to go through many pages of keys and values, in two places of a batch and alone.
+TEST_F(Sampling, BeamsOfABatchGoOnInPagesThatTheyHaveLeft) {
+  const Search search{.n_candidates = kCandidates, .max_finished = kCandidates};
+  WhisperModel batch(folder_, open_device("cpu", {.n_threads = 2}), Compute::kF32, 2, kCandidates);
+  std::vector<float> silence(size_t{model_->n_frames()} * model_->n_mels());
+  const float* const windows[] = {silence.data()};
+  const std::vector<int32_t> never{model_->tokens().eot};
+  model_->encode(windows);
+  for (const uint32_t place : {0u, 1u}) batch.encode(windows, place);
+  batch.decoder().set_suppressed(never);
+  std::vector<DecodeTask> tasks = {task(5), task(47)};
+  for (DecodeTask& one : tasks) one.max_tokens = 110;
+  tasks[1].window = 1;
+  batch.decoder().begin({.n_places = 2, .n_candidates = kCandidates, .beam_size = kCandidates});
+  for (const uint32_t place : {0u, 1u}) batch.decoder().start(place, tasks[place], search);
+  for (size_t n_ended = 0; n_ended < tasks.size();) {
+    for (const uint32_t place : batch.decoder().advance(4)) {
+      DecodeTask alone = tasks[place];
+      alone.window = 0;
+      const DecodeResult wanted = decode(alone, search), found = batch.decoder().result(place);
+      EXPECT_EQ(found.tokens.size(), 110u);
+      EXPECT_EQ(found.tokens, wanted.tokens) << "place " << place;
+      EXPECT_EQ(found.sum_logprob, wanted.sum_logprob) << "place " << place;
+      ++n_ended;
+    }
+  }
+  // Far fewer than all beams would fill by themselves.
+  const uint32_t page_rows = batch.decoder().kv_page_rows();
+  EXPECT_GT(batch.decoder().most_pages(), 157 / page_rows);
+  EXPECT_LT(batch.decoder().most_pages(), kCandidates * 110 / page_rows);
+}
+
 TEST_F(Sampling, NoRunOfTokensComesTwiceIfItMayNot) {
   const auto repeats = [](const std::vector<int32_t>& tokens, size_t n) {
     std::set<std::vector<int32_t>> runs;
