@@ -7,7 +7,8 @@ Feeds the beginning of each recording (16-bit mono WAV) to `transcribe --stream`
 twentieth of a second at a time, and notes when each final word comes out. When a word ended is what
 `--word-timestamps` says of the recording as a whole. Prints the delays of the words that both have,
 whether anything final was taken back, how far the stream was behind, and the word errors of the
-stream's text against the other one. Run it on a machine that does nothing else.
+stream's text against that of the recording (without word times, which move the windows). Run it on
+a machine that does nothing else.
 """
 
 import argparse
@@ -46,12 +47,14 @@ def transcribe_whole(command, rate, samples):
         with wave.open(str(path), "wb") as recording:
             recording.setparams((1, 2, rate, 0, "NONE", ""))
             recording.writeframes(samples)
-        printed = subprocess.run(command + ["--word-timestamps", "-f", "json", str(path)],
-                                 check=True, capture_output=True).stdout
-    transcript = json.loads(printed)
-    ended = [(word, timed["end"]) for segment in transcript["segments"]
+        def transcribe(*options):
+            return json.loads(subprocess.run(command + [*options, "-f", "json", str(path)],
+                                             check=True, capture_output=True).stdout)
+        timed_transcript = transcribe("--word-timestamps")
+        text = transcribe()["text"]
+    ended = [(word, timed["end"]) for segment in timed_transcript["segments"]
              for timed in segment["words"] for word in words_of(timed["word"])]
-    return ended, transcript["text"]
+    return ended, text
 
 
 def transcribe_live(command, rate, samples):

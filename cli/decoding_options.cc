@@ -126,7 +126,6 @@ void DecodingOptions::add_search(CommandLine& line) {
   line.add_value("--beam-size", [this](const std::string& text) {
     decoding_.beam_size =
         static_cast<uint32_t>(parse_integer("--beam-size", text, 1, kMostBeamSize));
-    beam_size_is_given_ = true;
   });
   line.add_value("--patience", [this](const std::string& text) {
     decoding_.patience = parse_number("--patience", text, 0.01, kMostPatience,
@@ -199,9 +198,7 @@ void DecodingOptions::add_times(CommandLine& line) {
   });
 }
 
-void DecodingOptions::finish(bool is_live) {
-  // Who listens along waits for every step.
-  if (is_live && !beam_size_is_given_) decoding_.beam_size = 1;
+void DecodingOptions::finish() {
   if (decoding_.multilingual && decoding_.language != "auto") {
     throw Error(ErrorKind::kUsage, "--multilingual: expected without --language");
   }

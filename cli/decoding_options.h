@@ -16,9 +16,8 @@ class DecodingOptions {
   DecodingOptions(const DecodingOptions&) = delete;
   DecodingOptions& operator=(const DecodingOptions&) = delete;
 
-  // Once all are read: settles what several of them decide together, and what is different for a
-  // live stream. Throws Error(kUsage).
-  void finish(bool is_live);
+  // Once all are read: settles what several of them decide together. Throws Error(kUsage).
+  void finish();
 
  private:
   void add_language(CommandLine& line);
@@ -30,7 +29,6 @@ class DecodingOptions {
   DecodingSettings& decoding_;
   std::optional<double> increment_;  // of the temperature, from try to try
   bool increment_is_given_ = false, patience_is_given_ = false;
-  bool beam_size_is_given_ = false;
 };
 
 }  // namespace vesper

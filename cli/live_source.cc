@@ -1,7 +1,9 @@
 #include "cli/live_source.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -11,6 +13,8 @@
 
 namespace vesper {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostAhead = size_t{60} * kSampleRateHz;
 constexpr int kBlocksPerSecond = 20;
@@ -24,6 +28,8 @@ struct LiveSource::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<float> samples;
+  uint64_t n_received = 0;  // samples in all
+  Clock::time_point first_came;
   bool has_ended = false;     // nothing more will come
   bool is_abandoned = false;  // nobody takes any more
   std::exception_ptr error;
@@ -40,6 +46,8 @@ struct LiveSource::State {
       std::unique_lock lock(mutex);
       changed.wait(lock, [&] { return samples.size() < kMostAhead || is_abandoned; });
       if (is_abandoned) return;
+      if (n_received == 0) first_came = Clock::now();
+      n_received += resampled.size();
       samples.insert(samples.end(), resampled.begin(), resampled.end());
       changed.notify_all();
     }
@@ -74,6 +82,20 @@ std::vector<float> LiveSource::take(size_t n) {
   if (state_->samples.empty() && state_->error) std::rethrow_exception(state_->error);
   state_->changed.notify_all();
   return std::exchange(state_->samples, {});
+}
+
+bool LiveSource::is_over() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->has_ended && state_->samples.empty();
+}
+
+bool LiveSource::is_paced() const {
+  // What a sender had kept may come at once, and clocks differ.
+  constexpr double kKeptSeconds = 2, kFastest = 1.5;
+  const std::lock_guard lock(state_->mutex);
+  const std::chrono::duration<double> since = Clock::now() - state_->first_came;
+  const double received_s = static_cast<double>(state_->n_received) / kSampleRateHz;
+  return received_s <= kKeptSeconds + kFastest * since.count();
 }
 
 size_t LiveSource::waiting() const {

@@ -25,6 +25,10 @@ class LiveSource {
 
   // Samples that are there to be taken.
   size_t waiting() const;
+  // Whether nothing more will come to be taken.
+  bool is_over() const;
+  // Whether the sound comes about as fast as it is heard, not as fast as a file can be read.
+  bool is_paced() const;
 
  private:
   struct State;

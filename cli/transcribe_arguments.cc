@@ -151,7 +151,7 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
 
   command.answer = line.parse(argc, argv);
   if (command.answer) return command;
-  decoding.finish(stream);
+  decoding.finish();
   arguments.engine.n_candidates = most_candidates(arguments.decoding);
   arguments.engine.vad = speech.finish();
   arguments.sound = sound.finish();

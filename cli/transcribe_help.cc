@@ -106,8 +106,8 @@ switches a threshold off:
                                           after a failure try again this much
                                           hotter, up to 1 (0.2); or name all:
                                           --temperature 0,0.2,0.4
-      --beam-size N                       beams of the search at 0 (5;
-                                          with --stream 1)
+      --beam-size N                       beams of the search at 0 (5); with
+                                          --stream of full windows alone
       --patience X                        it ends with X texts a beam (1)
       --best-of N                         drawn above 0, the best is kept (5)
       --length-penalty X                  power of the length that scores are

@@ -87,12 +87,13 @@ class WhisperEngine final : public TranscriptionEngine {
       if (samples.empty()) break;
       transcriber.push(samples.data(), samples.size());
       transcriber.transcribe_whole_windows();
-      // More has come already: what is not recent needs no guess.
-      if (source.waiting() >= step) continue;
+      // More has come already, or nothing will: there is no need to guess.
+      if (source.waiting() >= step || source.is_over()) continue;
       const auto start = std::chrono::steady_clock::now();
       transcriber.transcribe_beginning();
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-      if (took.count() > step_s) {
+      // What is read as fast as it can be is behind on any machine.
+      if (took.count() > step_s && source.is_paced()) {
         on_slow(took.count(), static_cast<double>(source.waiting()) / kSampleRateHz);
       }
     }

@@ -23,6 +23,11 @@ struct CaptionWord {
   size_t end_token = 0;  // of the guess: this word and those before it are the tokens up to there
   double start_s = 0, end_s = 0;  // from the start of the stream
   bool opens_segment = false;     // a timestamp stands before it
+  // The word without the marks behind it (full stop, comma, ...): bytes of the text, and tokens as
+  // for end_token. Nothing is left of a word that is marks alone.
+  size_t stem_bytes = 0, stem_end_token = 0;
+
+  std::string_view stem() const { return std::string_view(text).substr(0, stem_bytes); }
 };
 
 // What is needed to read a guess.
@@ -30,6 +35,7 @@ struct CaptionTokens {
   int32_t end_of_text = 0;      // text tokens are below it
   int32_t timestamp_begin = 0;  // timestamps are from it on, 20 ms apart
   bool by_character = false;    // the language has no spaces between words
+  size_t n_given = 0;           // of the guess; a word ends where these do
   std::function<std::string_view(int32_t id)> bytes_of;
 };
 
@@ -40,17 +46,35 @@ std::vector<CaptionWord> caption_words(std::span<const int32_t> guess, const Cap
 
 class LocalAgreement {
  public:
-  // `words`: those of the latest guess after the final ones, with sound up to `end_s`. Returns how
-  // many of them are final now: as far as the guess before has the same, and those that ended more
-  // than `patience_s` ago, which more sound does not change any more.
-  size_t agree(std::span<const CaptionWord> words, double end_s, double patience_s);
+  // `words`: those of the latest guess after the final ones, with sound up to `end_s`. Returns
+  // those that are final now: as far as the guess before has the same and its sound had them, for
+  // models go on with what is likely to be said; and those that ended more than `patience_s` ago,
+  // which more sound does not change any more. Of the last one that is the
+  // stem: which mark stands behind a word is only known when the next is.
+  std::vector<CaptionWord> agree(std::span<const CaptionWord> words, double end_s,
+                                 double patience_s);
 
   // Another window begins.
   void forget() { previous_.clear(); }
 
  private:
-  std::vector<std::string> previous_;  // of the guess before, what is not final
+  std::vector<CaptionWord> previous_;  // of the guess before, what is not final
+  double previous_end_s_ = 0;          // of the sound that it had
 };
+
+// The last word loses its marks; it goes if it is nothing else.
+void leave_marks_open(std::vector<CaptionWord>& words);
+
+// How far a window's text has been shown.
+struct ShownPart {
+  std::vector<size_t> stands_for;  // of each shown word the one of `whole`, rising
+  size_t n_shown = 0;              // shown words within `whole`; others are behind its end
+  size_t n_whole = 0;              // words of `whole` that have been shown, one way or another
+};
+// Lays the words that were shown over the text of the window as a whole, so that as few as can be
+// differ: one of the two ends in the other. Of several ways the one that ends where the last word
+// was heard.
+ShownPart find_shown(std::span<const CaptionWord> shown, std::span<const CaptionWord> whole);
 
 // What is said of a stream. `received_s`: how much of it had come by then.
 struct LiveEvents {

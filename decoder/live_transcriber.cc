@@ -99,8 +99,8 @@ bool LiveTranscriber::find_language(uint32_t n_frames) {
 }
 
 DecodeTask LiveTranscriber::task() const {
-  const bool is_first = transcript_.segments.empty() && final_.empty();
-  DecodeTask task = transcriber_.task_for(history_, language_, is_first, settings_);
+  DecodeTask task =
+      transcriber_.task_for(history_, language_, is_first_ && final_.empty(), settings_);
   if (final_.empty()) return task;
   task.prompt.insert(task.prompt.end(), final_.begin(), final_.end());
   task.n_given = static_cast<uint32_t>(final_.size());
@@ -111,15 +111,15 @@ DecodeTask LiveTranscriber::task() const {
   return task;
 }
 
-std::vector<CaptionWord> LiveTranscriber::words_of(std::span<const int32_t> guess,
-                                                   uint32_t n_frames) const {
+std::vector<CaptionWord> LiveTranscriber::words_of(std::span<const int32_t> guess, double end_s,
+                                                   size_t n_given) const {
   CaptionTokens tokens;
   tokens.end_of_text = model_.tokens().eot;
   tokens.timestamp_begin = model_.tokens().timestamp_begin;
   tokens.by_character = is_written_without_spaces(language_);
   tokens.bytes_of = [&](int32_t id) { return model_.tokenizer().bytes_of(id); };
-  return caption_words(guess, tokens, static_cast<double>(seek_) * kFrameSeconds,
-                       static_cast<double>(seek_ + n_frames) * kFrameSeconds);
+  tokens.n_given = n_given;
+  return caption_words(guess, tokens, static_cast<double>(seek_) * kFrameSeconds, end_s);
 }
 
 void LiveTranscriber::say_partial(std::span<const CaptionWord> words) {
@@ -162,7 +162,7 @@ Transcriber::Decoded LiveTranscriber::guess(uint32_t n_frames) {
   WindowEvidence evidence = longer.evidence;  // of what is new alone
   const size_t n_new = longer.result.tokens.size() - guess.n_given;
   evidence.avg_logprob = longer.result.sum_logprob / static_cast<double>(n_new + 1);
-  if (longer.is_silent || evidence.loops || !is_convincing(evidence, settings)) return decoded;
+  if (longer.is_silent || evidence.loops || !is_believable(evidence, settings)) return decoded;
   return longer;
 }
 
@@ -186,11 +186,12 @@ void LiveTranscriber::transcribe_beginning() {
     agreement_.forget();
     return say_partial({});
   }
-  const std::vector<CaptionWord> words = words_of(result.tokens, n_frames);
+  const double end_s = static_cast<double>(seek_ + n_frames) * kFrameSeconds;
+  std::vector<CaptionWord> words = words_of(result.tokens, end_s, final_.size());
+  time_words(words, result.tokens, n_frames);
   const auto first = std::ranges::find_if(
       words, [&](const CaptionWord& word) { return word.end_token > final_.size(); });
-  const std::span<const CaptionWord> open(first, words.end());
-  const double end_s = static_cast<double>(seek_ + n_frames) * kFrameSeconds;
+  std::vector<CaptionWord> open(first, words.end());
   // In a pause a model goes on with what is likely to be said, twice if need be.
   constexpr double kInexactSeconds = 0.2;
   const double sound_end_s =
@@ -200,72 +201,183 @@ void LiveTranscriber::transcribe_beginning() {
                                              return word.start_s > sound_end_s + kInexactSeconds;
                                            }) -
                       open.begin();
-  const size_t n =
-      agreement_.agree(open.first(static_cast<size_t>(n_said)), end_s, kPatienceSeconds);
-  if (n > 0) {
+  const std::vector<CaptionWord> agreed =
+      agreement_.agree(std::span(open).first(static_cast<size_t>(n_said)), end_s, kPatienceSeconds);
+  if (!agreed.empty()) {
+    const CaptionWord& last = agreed.back();
     final_.assign(result.tokens.begin(),
-                  result.tokens.begin() + static_cast<std::ptrdiff_t>(open[n - 1].end_token));
-    final_end_s_ = open[n - 1].end_s;
-    if (events_.on_final) events_.on_final(open.first(n), received_s());
+                  result.tokens.begin() + static_cast<std::ptrdiff_t>(last.end_token));
+    final_end_s_ = last.end_s;
+    if (events_.on_final) events_.on_final(agreed, received_s());
+    open.erase(open.begin(), open.begin() + static_cast<std::ptrdiff_t>(agreed.size() - 1));
+    open.front().text.erase(0, last.text.size());  // the marks behind the last word
+    open.front().opens_segment = false;
+    if (open.front().text.empty()) open.erase(open.begin());
   }
-  say_partial(open.subspan(n));
+  say_partial(open);
+}
+
+void LiveTranscriber::time_words(std::span<CaptionWord> words, std::span<const int32_t> guess,
+                                 uint32_t n_frames) {
+  if (words.empty() || words.back().end_token <= final_.size()) return;
+  constexpr uint32_t kFramesPerPosition = 2;
+  // What follows a word on the way to the next one is a pause.
+  constexpr double kMostSecondsPerByte = 0.08, kMostSecondsMore = 0.1;
+  AlignmentTask task;
+  task.start = transcriber_.start_sequence(language_, settings_);
+  if (task.start.back() == model_.tokens().notimestamps) task.start.pop_back();
+  task.n_positions = n_frames / kFramesPerPosition;
+  std::vector<size_t> text_begins(guess.size() + 1);  // tokens that are text before each
+  for (size_t i = 0; i < guess.size(); ++i) {
+    text_begins[i] = task.text.size();
+    if (guess[i] < model_.tokens().eot) task.text.push_back(guess[i]);
+  }
+  text_begins.back() = task.text.size();
+  const std::vector<uint32_t> positions = model_.aligner().align({&task, 1}).front().positions;
+  const double window_s = static_cast<double>(seek_) * kFrameSeconds;
+  const auto at_s = [&](size_t token) {
+    return window_s + positions[text_begins[token]] * kSecondsPerPosition;
+  };
+  size_t begin = 0;  // of the word in the guess
+  for (CaptionWord& word : words) {
+    const size_t end = word.stem_end_token > begin ? word.stem_end_token : word.end_token;
+    const double most_s =
+        kMostSecondsPerByte * static_cast<double>(word.text.size()) + kMostSecondsMore;
+    word.start_s = at_s(begin);
+    word.end_s = std::min(at_s(end), word.start_s + most_s);
+    begin = word.end_token;
+  }
 }
 
 void LiveTranscriber::transcribe_window(uint32_t n_frames) {
-  const WhisperTokens& tokens = model_.tokens();
   encode(n_frames);
   find_language(n_frames);
   agreement_.forget();
-  const DecodeTask window_task = task();
+  const DecodeTask window_task = transcriber_.task_for(history_, language_, is_first_, settings_);
   const Transcriber::Decoded decoded =
       transcriber_.decode(window_task, settings_, Transcriber::window_seed(settings_, seek_));
-  const DecodeResult& result = decoded.result;
-  if (final_.empty() && decoded.is_silent) {
+  is_first_ = false;
+  const double end_s = static_cast<double>(seek_ + n_frames) * kFrameSeconds;
+  if (decoded.is_silent) {
+    say_final_alone(end_s);
     seek_ += n_frames;
     return say_partial({});
   }
   if (decoded.is_alone && window_task.start_of_transcript > 0) history_.forget();
-  WindowSegments cut = cut_window(result.tokens, tokens.timestamp_begin, seek_, n_frames);
-  if (final_.empty() && decoded.evidence.loops && !decoded.is_chant && !settings_.reference) {
+  WindowSegments cut =
+      cut_window(decoded.result.tokens, model_.tokens().timestamp_begin, seek_, n_frames);
+  if (decoded.evidence.loops && !decoded.is_chant && !settings_.reference) {
     transcriber_.drop_loop(cut, seek_, transcript_);
   }
-  const std::vector<CaptionWord> words = words_of(result.tokens, n_frames);
-  size_t n_cut = 0;  // tokens of the segments so far
-  for (const WindowSegment& part : cut.segments) {
-    const size_t begin = std::exchange(n_cut, n_cut + part.tokens.size());
-    Segment segment = transcriber_.segment_of(part, decoded);
-    // What was said in no time is not shown, unless it has been already.
-    const bool is_said = begin < final_.size();
-    if (trimmed(segment.text).empty() || (part.start_s == part.end_s && !is_said)) continue;
-    const auto in_segment = [&](const CaptionWord& word) {
-      return word.end_token > std::max(begin, final_.size()) && word.end_token <= n_cut;
-    };
-    const auto first = std::ranges::find_if(words, in_segment);
-    const auto last = std::find_if_not(first, words.end(), in_segment);
-    if (first != last && events_.on_final) events_.on_final({first, last}, received_s());
-    segment.id = static_cast<int>(transcript_.segments.size());
-    segment.seek = static_cast<int64_t>(seek_);
-    segment.language = language_;
-    history_.add(part.tokens);
-    if (events_.on_segment) events_.on_segment(segment);
-    transcript_.segments.push_back(std::move(segment));
-  }
+  const size_t n_segments = transcript_.segments.size();
+  say_window(cut, decoded, end_s);
   say_partial({});
   if (!settings_.condition_on_previous_text ||
       decoded.temperature > Transcriber::kTrustworthyTemperature) {
     history_.forget();
   }
+  // A window that says nothing, and that the next begins where it does, would go on for ever.
+  constexpr uint32_t kLeastAdvance = 100;
+  const bool is_said = n_segments < transcript_.segments.size();
+  if (!is_said && !settings_.reference) {
+    cut.advance_frames = std::max(cut.advance_frames, kLeastAdvance);
+  }
+  seek_ += cut.advance_frames;
+}
 
-  // Words that are final but not in a segment yet are those that the next window begins with.
+void LiveTranscriber::say_segment(Segment segment) {
+  segment.id = static_cast<int>(transcript_.segments.size());
+  segment.seek = static_cast<int64_t>(seek_);
+  segment.language = language_;
+  if (events_.on_segment) events_.on_segment(segment);
+  transcript_.segments.push_back(std::move(segment));
+}
+
+void LiveTranscriber::say_final_alone(double end_s) {
+  if (final_.empty()) return;
+  Segment segment;
+  segment.text = transcriber_.text_of(final_);
+  segment.start_s = static_cast<double>(seek_) * kFrameSeconds;
+  segment.end_s = std::max(segment.start_s, end_s);
+  segment.tokens = std::exchange(final_, {});
+  say_segment(std::move(segment));
+}
+
+void LiveTranscriber::say_window(const WindowSegments& cut, const Transcriber::Decoded& decoded,
+                                 double end_s) {
+  std::vector<int32_t> ids;  // of the segments, one behind the other
+  std::vector<const WindowSegment*> parts;
+  std::vector<size_t> part_ends;  // of ids
+  for (const WindowSegment& part : cut.segments) {
+    // Said in no time, or nothing: neither shown nor part of the next prompt.
+    if (part.start_s == part.end_s || trimmed(transcriber_.text_of(part.tokens)).empty()) continue;
+    ids.insert(ids.end(), part.tokens.begin(), part.tokens.end());
+    parts.push_back(&part);
+    part_ends.push_back(ids.size());
+    history_.add(part.tokens);
+  }
+  const std::vector<CaptionWord> whole = words_of(ids, end_s, 0);
+  if (whole.empty()) return say_final_alone(end_s);
+  const std::vector<CaptionWord> shown = words_of(final_, final_end_s_, 0);
+  ShownPart part = find_shown(shown, whole);
+  // Words behind the last segment are what the next window begins with, if it begins there.
+  const double cut_end_s = static_cast<double>(seek_ + cut.advance_frames) * kFrameSeconds;
+  if (cut_end_s >= end_s) part.stands_for.resize(shown.size(), whole.size() - 1);
+
+  size_t next_shown = 0, next = 0;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    std::vector<int32_t> said;
+    std::vector<CaptionWord> added;
+    const auto say = [&](const std::vector<int32_t>& from, size_t begin, size_t end) {
+      std::copy_if(from.begin() + static_cast<std::ptrdiff_t>(begin),
+                   from.begin() + static_cast<std::ptrdiff_t>(end), std::back_inserter(said),
+                   [&](int32_t id) { return id < model_.tokens().eot; });
+    };
+    for (; next < whole.size() && whole[next].end_token <= part_ends[p]; ++next) {
+      for (; next_shown < part.stands_for.size() && part.stands_for[next_shown] == next;
+           ++next_shown) {
+        say(final_, next_shown == 0 ? 0 : shown[next_shown - 1].end_token,
+            shown[next_shown].end_token);
+      }
+      const CaptionWord& word = whole[next];
+      if (next >= part.n_whole) {
+        say(ids, next == 0 ? 0 : whole[next - 1].end_token, word.end_token);
+        added.push_back(word);
+      } else if (next + 1 == part.n_whole && next_shown == shown.size() && word.stem_bytes > 0 &&
+                 word.stem_bytes < word.text.size()) {
+        // The marks behind the last word, which were left open.
+        say(ids, word.stem_end_token, word.end_token);
+        CaptionWord& marks = added.emplace_back(word);
+        marks.text.erase(0, word.stem_bytes);
+        marks.opens_segment = false;
+      }
+    }
+    if (said.empty()) continue;
+    if (!added.empty() && events_.on_final) events_.on_final(added, received_s());
+    WindowSegment spoken = *parts[p];
+    const auto is_text = [&](int32_t id) { return id < model_.tokens().eot; };
+    const auto first = std::ranges::find_if(spoken.tokens, is_text);
+    const auto last = std::find_if(spoken.tokens.rbegin(), spoken.tokens.rend(), is_text).base();
+    std::vector<int32_t> tokens(spoken.tokens.begin(), first);
+    tokens.insert(tokens.end(), said.begin(), said.end());
+    tokens.insert(tokens.end(), last, spoken.tokens.end());
+    spoken.tokens = std::move(tokens);
+    say_segment(transcriber_.segment_of(spoken, decoded));
+  }
+  carry_over(next_shown == 0 ? 0 : shown[next_shown - 1].end_token, cut.advance_frames);
+}
+
+void LiveTranscriber::carry_over(size_t begin, uint32_t advance_frames) {
+  const int32_t first_timestamp = model_.tokens().timestamp_begin;
+  const auto advance = static_cast<int32_t>(advance_frames / kFramesPerTimestamp);
   std::vector<int32_t> carried;
-  if (final_.size() > n_cut) {
-    const auto advance = static_cast<int32_t>(cut.advance_frames / kFramesPerTimestamp);
-    carried.assign(final_.begin() + static_cast<std::ptrdiff_t>(n_cut), final_.end());
-    if (carried.front() < tokens.timestamp_begin) carried.insert(carried.begin(), 0);
-    carried.front() = std::max(tokens.timestamp_begin, carried.front() - advance);
+  for (size_t i = begin; i < final_.size(); ++i) {
+    const bool is_timestamp = final_[i] >= first_timestamp;
+    if (is_timestamp && carried.size() == 1) carried.clear();  // one is enough at the beginning
+    if (!is_timestamp && carried.empty()) carried.push_back(first_timestamp);
+    carried.push_back(is_timestamp ? std::max(first_timestamp, final_[i] - advance) : final_[i]);
   }
   final_ = std::move(carried);
-  seek_ += cut.advance_frames;
 }
 
 Transcript LiveTranscriber::finish() {
@@ -275,18 +387,7 @@ Transcript LiveTranscriber::finish() {
         static_cast<uint32_t>(std::min<uint64_t>(model_.n_frames(), frames_received() - seek_)));
   }
   // What is final stays, though by the model's times the sound ended before it.
-  if (!final_.empty()) {
-    Segment segment;
-    segment.id = static_cast<int>(transcript_.segments.size());
-    segment.seek = static_cast<int64_t>(seek_);
-    segment.text = transcriber_.text_of(final_);
-    segment.start_s = transcript_.segments.empty() ? 0 : transcript_.segments.back().end_s;
-    segment.end_s = std::max(segment.start_s, received_s());
-    segment.tokens = std::exchange(final_, {});
-    segment.language = language_;
-    if (events_.on_segment) events_.on_segment(segment);
-    transcript_.segments.push_back(std::move(segment));
-  }
+  say_final_alone(received_s());
   say_partial({});
   transcript_.duration_s = received_s();
   return std::move(transcript_);

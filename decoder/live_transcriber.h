@@ -1,9 +1,10 @@
 // Sound in as it comes, words out as soon as they are certain: captions of a live stream.
 //
 // The walk over windows is that of decoder/transcriber: a window that is full is decoded and cut as
-// there, so that the text of a stream is that of the recording. Before it is full, its beginning is
-// decoded again and again, and what successive guesses agree on is final (decoder/live_captions):
-// later guesses have to begin with it. Called by the engine of cli/, which has the clock.
+// there, whatever was shown of it, so that what was misheard in haste leads no later window astray.
+// Before it is full, its beginning is decoded again and again, and what successive guesses agree on
+// is final (decoder/live_captions): later guesses have to begin with it, and the text of the full
+// window goes on where it ends. Called by the engine of cli/, which has the clock.
 #pragma once
 
 #include <cstdint>
@@ -46,11 +47,24 @@ class LiveTranscriber {
   // While nothing is final in the window, its language may still change. Returns whether it is
   // clear.
   bool find_language(uint32_t n_frames);
+  // Of a guess, which begins with what is final.
   DecodeTask task() const;
   // What the window, of which `n_frames` have come, seems to say.
   Transcriber::Decoded guess(uint32_t n_frames);
   void transcribe_window(uint32_t n_frames);
-  std::vector<CaptionWord> words_of(std::span<const int32_t> guess, uint32_t n_frames) const;
+  // `n_given`: tokens after which a word ends.
+  std::vector<CaptionWord> words_of(std::span<const int32_t> guess, double end_s,
+                                    size_t n_given) const;
+  // Gives the words of a guess the times at which the model heard them.
+  void time_words(std::span<CaptionWord> words, std::span<const int32_t> guess, uint32_t n_frames);
+  // What is said of the window in hand: its segments, in the words that are final already as far as
+  // there are any.
+  void say_window(const WindowSegments& cut, const Transcriber::Decoded& decoded, double end_s);
+  void say_segment(Segment segment);
+  // What is final from that token on begins the next window, which is so many frames later.
+  void carry_over(size_t begin, uint32_t advance_frames);
+  // Of final words that no window says again.
+  void say_final_alone(double end_s);
   // Says those after the first n_final_ tokens' words.
   void say_partial(std::span<const CaptionWord> words);
 
@@ -68,6 +82,7 @@ class LiveTranscriber {
   uint64_t first_sample_ = 0;    // a whole number of frames
   uint64_t n_received_ = 0;      // samples
   uint64_t seek_ = 0;            // frame that the window begins with
+  bool is_first_ = true;         // no window was decoded as a whole yet
   uint64_t decoded_frames_ = 0;  // of the stream, when its beginning was decoded last
   float maximum_;                // of all log-mel values so far
   uint32_t end_of_sound_ = 0;    // frames from seek_ on, in the window that was encoded last

@@ -85,6 +85,11 @@ bool is_convincing(const WindowEvidence& evidence, const DecodingSettings& setti
          evidence.avg_logprob >= kConvincingLogprobShare * *settings.logprob_threshold;
 }
 
+bool is_believable(const WindowEvidence& evidence, const DecodingSettings& settings) {
+  return !settings.logprob_threshold ||
+         evidence.avg_logprob >= kDoubtfulLogprobShare * *settings.logprob_threshold;
+}
+
 bool is_surely_speech(const WindowEvidence& evidence, const DecodingSettings& settings) {
   return evidence.has_words && !has_failed(evidence, settings) &&
          (!settings.no_speech_threshold ||

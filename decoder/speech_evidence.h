@@ -32,6 +32,8 @@ bool is_silent(const WindowEvidence& evidence, const DecodingSettings& settings)
 // attempt at the window is convincing.
 bool is_doubtful_loop(const WindowEvidence& evidence, const DecodingSettings& settings);
 bool is_convincing(const WindowEvidence& evidence, const DecodingSettings& settings);
+// Whether the text is probable enough where speech is doubtful.
+bool is_believable(const WindowEvidence& evidence, const DecodingSettings& settings);
 
 // Something was said, and the text is good.
 bool is_surely_speech(const WindowEvidence& evidence, const DecodingSettings& settings);

@@ -154,6 +154,27 @@ TEST(LiveSource, GivesSoundBeforeTheStreamHasEnded) {
   close(ends[0]);
 }
 
+TEST(LiveSource, TellsWhatComesByTheClockFromWhatIsThereAlready) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const std::vector<int16_t> second(8000, 8192);
+  const size_t n_bytes = second.size() * 2;
+  ASSERT_EQ(write(ends[1], second.data(), n_bytes), static_cast<ssize_t>(n_bytes));
+  LiveSource source(AudioReader::from_stream(ends[0], "pipe", raw_at(8000)));
+  source.take(14000);
+  EXPECT_TRUE(source.is_paced()) << "a sender may have kept a second";
+  EXPECT_FALSE(source.is_over());
+  for (int i = 0; i < 9; ++i) {
+    ASSERT_EQ(write(ends[1], second.data(), n_bytes), static_cast<ssize_t>(n_bytes));
+  }
+  source.take(9 * 16000);
+  EXPECT_FALSE(source.is_paced()) << "ten seconds at once";
+  close(ends[1]);
+  while (!source.take(16000).empty()) continue;
+  EXPECT_TRUE(source.is_over());
+  close(ends[0]);
+}
+
 TEST(LiveSource, GivesWhatCameBeforeAnErrorAndThenTheError) {
   const TemporaryFolder folder;
   const std::string path = folder.file("samples");

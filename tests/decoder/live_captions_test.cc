@@ -68,43 +68,143 @@ TEST(CaptionWords, OfNothingAreNone) {
 
 std::vector<CaptionWord> said(std::initializer_list<const char*> texts, double end_s = 10) {
   std::vector<CaptionWord> words;
-  for (const char* text : texts) words.push_back({text, words.size() + 1, end_s - 1, end_s, false});
+  for (const char* text : texts) {
+    CaptionWord& word = words.emplace_back();
+    word.text = text;
+    word.stem_bytes = word.text.find_last_not_of(".,") + 1;
+    word.start_s = end_s - 1;
+    word.end_s = end_s;
+    word.end_token = word.stem_end_token = words.size();
+  }
   return words;
+}
+
+TEST(CaptionWords, KnowTheMarksBehindThem) {
+  std::map<int32_t, std::string> spelling = {{1, " ill"}, {2, "-"},   {3, "disposed"}, {4, "."},
+                                             {5, "..\""}, {6, " He"}, {7, " -"},       {8, " Mr."}};
+  const std::vector<int32_t> guess = {at(0), 1, 2, 3, 4, 5, 6, 7, 8};
+  const auto words = caption_words(guess, tokens_spelled(spelling), 0, 5);
+  ASSERT_THAT(texts(words), ElementsAre(" ill-disposed...\"", " He", " -", " Mr."));
+  EXPECT_EQ(words[0].stem(), " ill-disposed");
+  EXPECT_EQ(words[0].stem_end_token, 4u);
+  EXPECT_EQ(words[1].stem(), " He");
+  EXPECT_EQ(words[1].stem_end_token, words[1].end_token);
+  EXPECT_EQ(words[2].stem(), "");
+  EXPECT_EQ(words[3].stem(), " Mr.") << "one token";
+}
+
+TEST(CaptionWords, AreSplitWhereTheGivenOnesEnd) {
+  std::map<int32_t, std::string> spelling = {{1, " so"}, {2, ","}, {3, " my"}};
+  CaptionTokens tokens = tokens_spelled(spelling);
+  tokens.n_given = 2;
+  const std::vector<int32_t> guess = {at(0), 1, 2, 3};
+  EXPECT_THAT(texts(caption_words(guess, tokens, 0, 5)), ElementsAre(" so", ",", " my"));
+}
+
+// The texts of the words that are final now.
+std::vector<std::string> agreed(LocalAgreement& agreement, const std::vector<CaptionWord>& words,
+                                double end_s = 10, double patience_s = 5) {
+  return texts(agreement.agree(words, end_s, patience_s));
 }
 
 TEST(LocalAgreement, IsTheLongestBeginningOfTwoGuessesThatFollowEachOther) {
   LocalAgreement agreement;
-  EXPECT_EQ(agreement.agree(said({" And", " so", " my"}), 10, 5), 0u);
-  EXPECT_EQ(agreement.agree(said({" And", " so", " nigh", " fellow"}), 10, 5), 2u);
+  EXPECT_THAT(agreed(agreement, said({" And", " so", " my"})), IsEmpty());
+  EXPECT_THAT(agreed(agreement, said({" And", " so", " nigh", " fellow"})),
+              ElementsAre(" And", " so"));
   // What is final is not in the next guesses.
-  EXPECT_EQ(agreement.agree(said({" my", " fellow"}), 10, 5), 0u) << "nigh was my";
-  EXPECT_EQ(agreement.agree(said({" my", " fellow."}), 10, 5), 1u) << "a mark is a difference";
-  EXPECT_EQ(agreement.agree(said({" fellow.", " Ask"}), 10, 5), 1u);
+  EXPECT_THAT(agreed(agreement, said({" my", " fellow"})), IsEmpty()) << "nigh was my";
+  EXPECT_THAT(agreed(agreement, said({" my", " fellow.", " Ask"})), ElementsAre(" my", " fellow"));
+  EXPECT_THAT(agreed(agreement, said({".", " Ask"})), ElementsAre(".", " Ask"));
+}
+
+TEST(LocalAgreement, LeavesTheMarksBehindTheLastWordOpen) {
+  LocalAgreement agreement;
+  EXPECT_THAT(agreed(agreement, said({" young", " man."})), IsEmpty());
+  EXPECT_THAT(agreed(agreement, said({" young", " man."})), ElementsAre(" young", " man"));
+  EXPECT_THAT(agreed(agreement, said({"."})), IsEmpty()) << "the same again, but still the last";
+  EXPECT_THAT(agreed(agreement, said({",", " unless"})), IsEmpty());
+  EXPECT_THAT(agreed(agreement, said({",", " unless", " to"})), ElementsAre(",", " unless"));
+}
+
+TEST(LocalAgreement, IsOnWhatBothGuessesHaveHeard) {
+  LocalAgreement agreement;
+  std::vector<CaptionWord> words = said({" ask", " not"}, 9);
+  words[1].end_s = 9.5;  // up to where the guess before had no sound
+  EXPECT_THAT(agreed(agreement, words, 9.2), IsEmpty());
+  EXPECT_THAT(agreed(agreement, words, 10.2), ElementsAre(" ask"));
+  EXPECT_THAT(agreed(agreement, said({" not"}, 9.5), 11.2), ElementsAre(" not"));
 }
 
 TEST(LocalAgreement, OfOtherWindowsIsNone) {
   LocalAgreement agreement;
-  EXPECT_EQ(agreement.agree(said({" And"}), 10, 5), 0u);
+  EXPECT_THAT(agreed(agreement, said({" And"})), IsEmpty());
   agreement.forget();
-  EXPECT_EQ(agreement.agree(said({" And"}), 10, 5), 0u);
-  EXPECT_EQ(agreement.agree(said({}), 10, 5), 0u);
-  EXPECT_EQ(agreement.agree(said({" And"}), 10, 5), 0u) << "the guess before had nothing";
+  EXPECT_THAT(agreed(agreement, said({" And"})), IsEmpty());
+  EXPECT_THAT(agreed(agreement, said({})), IsEmpty());
+  EXPECT_THAT(agreed(agreement, said({" And"})), IsEmpty()) << "the guess before had nothing";
 }
 
 TEST(LocalAgreement, DoesNotWaitForeverForAWordThatGuessesDifferIn) {
   LocalAgreement agreement;
   std::vector<CaptionWord> words = said({" old", " new"});
   words[0].end_s = 4.9;
-  EXPECT_EQ(agreement.agree(words, 9.8, 5), 0u);
-  EXPECT_EQ(agreement.agree(words, 10, 5), 2u) << "both guesses are the same";
+  EXPECT_THAT(agreed(agreement, words, 9.8), IsEmpty());
+  EXPECT_THAT(agreed(agreement, words, 10.1), ElementsAre(" old")) << "it was there before";
   LocalAgreement other;
-  EXPECT_EQ(other.agree(words, 10, 5), 1u);
+  EXPECT_THAT(agreed(other, words, 10), ElementsAre(" old"));
 }
 
 TEST(LocalAgreement, LeavesACharacterThatIsNotComplete) {
   LocalAgreement agreement;
-  agreement.agree(said({" a", " caf\xc3"}), 10, 5);
-  EXPECT_EQ(agreement.agree(said({" a", " caf\xc3"}), 10, 5), 1u);
+  agreed(agreement, said({" a", " caf\xc3"}));
+  EXPECT_THAT(agreed(agreement, said({" a", " caf\xc3"})), ElementsAre(" a"));
+}
+
+// Words with a second each.
+std::vector<CaptionWord> spoken(std::initializer_list<const char*> texts, double start_s = 0) {
+  std::vector<CaptionWord> words = said(texts);
+  for (CaptionWord& word : words) {
+    word.start_s = start_s;
+    word.end_s = ++start_s;
+  }
+  return words;
+}
+
+TEST(ShownWords, AreTheBeginningOfTheWholeTextAsFarAsTheyGo) {
+  const auto whole = spoken({" And", " so,", " my", " fellow", " Americans"});
+  const ShownPart part = find_shown(spoken({" and", " so", " nigh"}), whole);
+  EXPECT_THAT(part.stands_for, ElementsAre(0, 1, 2)) << "misheard";
+  EXPECT_EQ(part.n_shown, 3u);
+  EXPECT_EQ(part.n_whole, 3u);
+  EXPECT_EQ(find_shown({}, whole).n_whole, 0u);
+  const ShownPart all = find_shown(whole, {});
+  EXPECT_EQ(all.n_shown, 0u);
+  EXPECT_EQ(all.n_whole, 0u);
+}
+
+TEST(ShownWords, MayHaveWordsThatTheWholeTextHasNotAndLackOthers) {
+  const auto whole = spoken({" And", " so", " my", " fellow", " Americans", " ask"});
+  const ShownPart more = find_shown(spoken({" And", " so", " so", " my", " fellow"}), whole);
+  EXPECT_THAT(more.stands_for, ElementsAre(0, 0, 1, 2, 3));
+  EXPECT_EQ(more.n_whole, 4u);
+  const ShownPart fewer = find_shown(spoken({" And", " my", " fellow", " Americans"}), whole);
+  EXPECT_THAT(fewer.stands_for, ElementsAre(0, 2, 3, 4));
+  EXPECT_EQ(fewer.n_whole, 5u);
+}
+
+TEST(ShownWords, MayGoOnBehindTheWholeText) {
+  const ShownPart part =
+      find_shown(spoken({" And", " so", " my", " fellow"}), spoken({" And", " so"}));
+  EXPECT_EQ(part.n_shown, 2u);
+  EXPECT_EQ(part.n_whole, 2u);
+}
+
+TEST(ShownWords, EndWhereTheyWereHeardIfThereIsAChoice) {
+  const auto whole = spoken({" no", " no", " no", " no", " yes"});
+  EXPECT_EQ(find_shown(spoken({" no", " no"}), whole).n_whole, 2u);
+  EXPECT_EQ(find_shown(spoken({" x", " x"}), whole).n_whole, 2u);
+  EXPECT_EQ(find_shown(spoken({" x", " x"}, -1), whole).n_whole, 1u) << "only the last is one";
 }
 
 }  // namespace

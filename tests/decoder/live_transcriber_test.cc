@@ -122,6 +122,22 @@ TEST_F(LiveTranscription, TakesNothingBackThatIsFinal) {
   EXPECT_FALSE(streamed.is_partial) << "nothing is left open at the end";
 }
 
+TEST_F(LiveTranscription, WalksOverTheWindowsOfTheRecordingWhateverWasShownOfThem) {
+  settings_.language = "en";
+  const Streamed early = stream(0.4, true), late = stream(6, false);
+  ASSERT_GT(early.n_early, 0u);
+  const auto windows = [](const Transcript& transcript) {
+    std::vector<int64_t> begins;
+    for (const Segment& segment : transcript.segments) {
+      if (begins.empty() || begins.back() != segment.seek) begins.push_back(segment.seek);
+    }
+    return begins;
+  };
+  EXPECT_GT(windows(late.transcript).size(), 2u);
+  EXPECT_EQ(windows(early.transcript), windows(late.transcript));
+  EXPECT_NE(early.final, late.final) << "hasty words differ, or there is nothing to test";
+}
+
 TEST_F(LiveTranscription, KnowsTheLanguageThatItIsTold) {
   settings_.language = "german";
   EXPECT_EQ(stream(6, true).transcript.language, "de");
