@@ -12,7 +12,6 @@ a machine that does nothing else.
 """
 
 import argparse
-import difflib
 import json
 import pathlib
 import re
@@ -30,6 +29,33 @@ PIECE_S = 0.05
 
 def words_of(text):
     return re.findall(r"[\w']+", text.lower())
+
+
+def aligned(expected, found):
+    """(i, j) of the words that both have, at the least edit distance: text that comes again is not
+    taken for another time that it comes, as difflib does.
+
+    >>> aligned("a b c a b d".split(), "a x c a b".split())
+    [(0, 0), (2, 2), (3, 3), (4, 4)]
+    """
+    n = len(found) + 1
+    distances = [list(range(n))]
+    for i, word in enumerate(expected, 1):
+        above, row = distances[-1], [i]
+        for j, other in enumerate(found, 1):
+            row.append(min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (word != other)))
+        distances.append(row)
+    pairs, i, j = [], len(expected), len(found)
+    while i > 0 and j > 0:
+        same = expected[i - 1] == found[j - 1]
+        if distances[i][j] == distances[i - 1][j - 1] + (not same):
+            i, j = i - 1, j - 1
+            pairs += [(i, j)] if same else []
+        elif distances[i][j] == distances[i - 1][j] + 1:
+            i -= 1
+        else:
+            j -= 1
+    return pairs[::-1]
 
 
 def read_beginning(path, seconds):
@@ -94,9 +120,8 @@ def measure(command, path, seconds):
     rate, samples = read_beginning(path, seconds)
     ended, whole_text = transcribe_whole(command, rate, samples)
     came, events, errors = transcribe_live(command, rate, samples)
-    matcher = difflib.SequenceMatcher(None, [w for w, _ in ended], [w for w, _ in came], False)
-    delays = sorted(came[b + i][1] - ended[a + i][1]
-                    for a, b, n in matcher.get_matching_blocks() for i in range(n))
+    delays = sorted(came[j][1] - ended[i][1]
+                    for i, j in aligned([w for w, _ in ended], [w for w, _ in came]))
     finals = "".join(event["text"] for _, event in events if event["event"] == "final")
     segments = "".join(event["text"] for _, event in events if event["event"] == "segment")
     behind = max(now - event["received"] for now, event in events if "received" in event)
@@ -108,9 +133,11 @@ def measure(command, path, seconds):
           f"{wrong}/{total} words differ from the recording's; "
           f"{'nothing' if finals == segments else 'SOMETHING'} final was taken back")
     expected, found = word_errors.normalize(whole_text), word_errors.normalize(finals)
-    for change, a, b, c, d in difflib.SequenceMatcher(None, expected, found, False).get_opcodes():
-        if change != "equal":
+    a = c = 0
+    for b, d in aligned(expected, found) + [(len(expected), len(found))]:
+        if a < b or c < d:
             print(f"  \"{' '.join(expected[a:b])}\" is \"{' '.join(found[c:d])}\"")
+        a, c = b + 1, d + 1
     for line in errors:
         print("  " + line)
 
