@@ -32,11 +32,12 @@ class ReplayClock {
   const KernelPlan& counting() const { return counting_; }
 
   // Timestamps into the command buffer of a slot. Mark 0 is where its first stage begins, marks 1
-  // to n_stages each end a stage and begin the next. Marks 1 to n_stages end a stage and begin the
-  // next. The time when the queue comes here, which it does when the barriers before have let it
-  // pass: to be written behind the first dispatch after a barrier, since a timestamp between the
-  // two makes a driver wait twice (1.3 us on an H200, against 0.1). Vulkan does not promise that
-  // the queue stops at a barrier, those of GPUs do.
+  // to n_stages each end a stage and begin the next.
+  //
+  // The time when the queue comes here, which it does when the barriers before let it pass: to be
+  // written behind the first dispatch after a barrier, since a timestamp between the two makes a
+  // driver wait twice (1.3 us on an H200, against 0.1). Vulkan does not promise that a queue stops
+  // at a barrier; those of GPUs do.
   void mark_reached(VkCommandBuffer commands, uint32_t slot, uint32_t mark);
   // The time when all dispatches before are done.
   void mark_done(VkCommandBuffer commands, uint32_t slot, uint32_t mark);
