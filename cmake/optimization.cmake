@@ -1,6 +1,6 @@
-# vesper_compile_quickly([LEVEL]): the targets of this folder, and of those below it, are optimised
-# little, or at that level. For code whose own speed nobody notices, such as options, reports and
-# tests, where the templates of CLI11, nlohmann::json and GoogleTest take most of a build's time.
+# vesper_compile_quickly([LEVEL]): the targets of this folder that follow, and of those below it, are
+# optimised little, or at that level. For code whose own speed nobody notices: all but kernels, audio and
+# tokenizers.
 function(vesper_compile_quickly)
   set(level 1)
   if(ARGC GREATER 0)
@@ -18,12 +18,36 @@ function(vesper_compile_together)
   endif()
 endfunction()
 
-# vesper_precompile(TARGET...): the headers that most files of these read are compiled once for all of
-# them. The targets are compiled alike.
-function(vesper_precompile first)
-  target_precompile_headers(${first} PRIVATE
-    <algorithm> <atomic> <chrono> <cmath> <functional> <memory> <string> <thread> <vector>)
-  foreach(target IN LISTS ARGN)
-    target_precompile_headers(${target} REUSE_FROM ${first})
+# vesper_precompile(TARGET... HEADERS <header>...): the headers that most files of these read are
+# compiled once for all of them. vesper_precompile(TARGET... FROM OTHER): with those of another target.
+# All of them are to be compiled alike. Not in debug builds, where an include that is missing shows.
+function(vesper_precompile)
+  cmake_parse_arguments(ARG "" "FROM" "HEADERS" ${ARGN})
+  if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+    return()
+  endif()
+  set(targets ${ARG_UNPARSED_ARGUMENTS})
+  if(ARG_HEADERS)
+    list(POP_FRONT targets ARG_FROM)
+    target_precompile_headers(${ARG_FROM} PRIVATE ${ARG_HEADERS})
+  endif()
+  foreach(target IN LISTS targets)
+    target_precompile_headers(${target} REUSE_FROM ${ARG_FROM})
   endforeach()
 endfunction()
+
+# GCC looks for memory to take back each time that it has taken 100 MB more, and spends up to a fifth of
+# its time on that where there are many templates. From 300 MB on (in KiB) it needs no more than 1 GB.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=300000>)
+endif()
+
+# Forty programs are linked.
+find_program(MOLD mold)
+if(MOLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12.1)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+# What most files of the project read.
+set(VESPER_COMMON_HEADERS <nlohmann/json.hpp> <algorithm> <cmath> <filesystem> <functional> <map> <memory>
+  <optional> <span> <string> <string_view> <unordered_map> <vector>)

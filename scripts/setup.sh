@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(
   # the build
-  ca-certificates ccache cmake g++ make ninja-build pkg-config
+  ca-certificates ccache cmake g++ make mold ninja-build pkg-config
   # audio in: decoding, resampling, Fourier transform
   libsndfile1-dev libsamplerate0-dev libfftw3-dev
   # the engine: matrix products and SIMD on the CPU, Vulkan and its shader compiler

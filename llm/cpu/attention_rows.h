@@ -1,5 +1,5 @@
 // Where a head of a row of an attention command lies, in elements from the start of each operand,
-// and which rows it sees; of paged attention, which rows are a prompt's.
+// and which rows it sees; of paged attention, which positions, and which rows are a prompt's.
 #pragma once
 
 #include <algorithm>
@@ -48,6 +48,19 @@ inline VisibleRows visible_rows(const AttentionParams& p, size_t n_rows, size_t 
   return rows;
 }
 inline bool sees_all_rows(const AttentionParams& p) { return p.causal == 0 && p.window == 0; }
+
+// Queries of paged attention that go through their pages together: heads that share a kv head, beams
+// that look at one window.
+inline constexpr uint32_t kHeadsAtOnce = 4, kQueriesAtOnce = 5;
+
+// The positions that a row of paged attention sees: [begin, end).
+struct VisiblePositions {
+  uint32_t begin, end;
+};
+inline VisiblePositions visible_positions(const PagedAttentionParams& p, const Row& row) {
+  const uint32_t end = p.kv_length != 0 ? p.kv_length : static_cast<uint32_t>(row.position) + 1;
+  return {p.window != 0 && p.window < end ? end - p.window : 0, end};
+}
 
 // Whether neither neighbour of row r is of its sequence.
 inline bool is_alone(std::span<const Row> rows, size_t r) {

@@ -13,8 +13,6 @@ constexpr uint32_t kMarkBit = 1u << 31;
 constexpr uint32_t kBitsShift = 0, kScaleShift = 4, kGroupShift = 6, kMinimumShift = 14,
                    kZeroShift = 15, kProductsShift = 23;
 
-constexpr uint32_t round_up(uint32_t n, uint32_t to) { return (n + to - 1) / to * to; }
-
 uint32_t scale_bytes(ScaleKind kind) { return kind == ScaleKind::kF32 ? 4 : 2; }
 // What stands side by side: scales, and minimums where there are some.
 uint32_t n_kinds(const BlockFormat& format) { return format.has_minimum ? 2 : 1; }

@@ -45,7 +45,7 @@ HWY_INLINE size_t row_start(const MatmulParams& params, uint32_t row, uint32_t r
 // A row as f32 [n], zeros up to `padded`.
 HWY_NOINLINE void widen_row(uint32_t dtype, const void* in, size_t start, uint32_t n,
                             uint32_t padded, float* out) {
-  with_type(dtype, in, [&](const auto* from) { convert(from + start, n, out); });
+  read_numbers(dtype, in, start, n, out);
   std::fill(out + n, out + padded, 0.0f);
 }
 
@@ -308,8 +308,6 @@ namespace vesper {
 HWY_EXPORT(run_matmul);
 
 namespace {
-
-constexpr size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 // Elements from the first of the first row to the last of the last.
 uint64_t extent(const MatmulParams& params, uint64_t row_stride, uint64_t batch_stride,

@@ -86,6 +86,11 @@ HWY_INLINE void convert(const From* from, size_t n, To* to) {
   for (; i < n; ++i) put_f32(to_f32(from[i]), to + i);
 }
 
+// to [n] = numbers first to first + n of `from`, whose type `dtype` names.
+HWY_INLINE void read_numbers(uint32_t dtype, const void* from, size_t first, size_t n, float* to) {
+  with_type(dtype, from, [&](const auto* numbers) { convert(numbers + first, n, to); });
+}
+
 // erf by Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: error below 1.5e-7.
 HWY_INLINE VF32 erf(VF32 x) {
   const F32 d;

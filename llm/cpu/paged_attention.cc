@@ -10,29 +10,23 @@
 //
 // attention_weights: the first half of that for some heads, its softmax kept.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <span>
-#include <type_traits>
 
-#include "hwy/cache_control.h"
 #include "llm/cpu/attention_rows.h"
 #include "llm/cpu/prepared_command.h"
+#include "llm/cpu/weight_layout.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "llm/cpu/paged_attention.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, as Highway demands.
 #include "hwy/highway.h"
-#include "llm/cpu/numbers-inl.h"
+#include "llm/cpu/paged_scores-inl.h"
 
 #ifndef VESPER_LLM_CPU_PAGED_ATTENTION_PLAN_
 #define VESPER_LLM_CPU_PAGED_ATTENTION_PLAN_
 namespace vesper {
-
-// Queries that go through their pages together: heads that share a kv head, beams that look at one
-// window.
-inline constexpr uint32_t kHeadsAtOnce = 4, kQueriesAtOnce = 5;
 
 // Contexts of fewer positions are not cut.
 inline constexpr uint32_t kLeastCutLength = 1024, kLeastChunk = 256, kMostChunks = 64;
@@ -70,56 +64,6 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
-// The sum of each of kLanes vectors, in one: neighbours are added until one lane of each is left.
-HWY_INLINE VF32 sum_each(const float* vectors) {
-  const F32 d;
-  VF32 level[kLanes];
-  HWY_UNROLL(16)
-  for (uint32_t i = 0; i < kLanes; ++i) level[i] = hn::LoadU(d, vectors + i * kLanes);
-#if HWY_TARGET != HWY_SCALAR
-  HWY_UNROLL(4)
-  for (uint32_t n = kLanes / 2; n > 0; n /= 2) {
-    HWY_UNROLL(8)
-    for (uint32_t i = 0; i < n; ++i) {
-      level[i] = hn::Add(hn::ConcatEven(d, level[2 * i + 1], level[2 * i]),
-                         hn::ConcatOdd(d, level[2 * i + 1], level[2 * i]));
-    }
-  }
-#endif
-  return level[0];
-}
-
-// A page is [n_kv_heads, page_rows, head_dim].
-struct PageShape {
-  uint32_t n_kv_heads, page_rows, head_dim;
-};
-
-// Queries that go through the pages together, and where they are to attend.
-struct Queries {
-  uint32_t n = 0;                        // kQueriesAtOnce at most
-  uint32_t begin[kQueriesAtOnce] = {};   // the first position of each
-  uint32_t length[kQueriesAtOnce] = {};  // the end of its positions
-  uint32_t earliest = 0, longest = 0;    // of all
-
-  void add(uint32_t first, uint32_t end, size_t out, float* part = nullptr) {
-    begin[n] = first;
-    parts[n] = part;
-    length[n] = end;
-    out_start[n] = out;
-    earliest = n == 0 ? first : std::min(earliest, first);
-    longest = std::max(longest, end);
-    ++n;
-  }
-  void clear() { n = longest = 0; }
-  // Where scores begin: a multiple of any number of lanes.
-  uint32_t first_score() const { return earliest / 16 * 16; }
-  size_t out_start[kQueriesAtOnce] = {};
-  float* parts[kQueriesAtOnce] = {};  // where a chunk's result goes; null: it is all of it
-  const int32_t* pages = nullptr;     // of the sequence
-  uint32_t last_page = 0;             // of those
-  uint32_t to_next_chunk = 0;         // pages to that of this task; 0: there is none
-};
-
 // The pages of a sequence, or those that the queries already have if they are the same: beams look
 // at one window, and what is read for one of them serves the others.
 inline const int32_t* shared_pages(const Queries& queries, const int32_t* pages, uint32_t n_pages) {
@@ -139,111 +83,6 @@ inline bool go_together(std::span<const Row> rows, uint32_t r, const int32_t* pa
     return page_table + static_cast<size_t>(rows[row].sequence) * n_pages;
   };
   return std::equal(pages(r), pages(r) + n_pages, pages(r - 1));
-}
-
-// Calls body(position, element where that position's vector starts, the same of `pages_ahead` pages
-// on or of the last page) for positions in [first, end).
-template <class Body>
-HWY_INLINE void for_positions(const PageShape& shape, const Queries& queries, uint32_t kv_head,
-                              uint32_t first, uint32_t end, uint32_t pages_ahead,
-                              const Body& body) {
-  uint32_t page = first / shape.page_rows, row = first % shape.page_rows;
-  const auto start = [&](uint32_t index) {
-    return ((static_cast<size_t>(queries.pages[index]) * shape.n_kv_heads + kv_head) *
-                shape.page_rows +
-            row) *
-           shape.head_dim;
-  };
-  for (uint32_t position = first; position < end;) {
-    const uint32_t stop = std::min(end, position + shape.page_rows - row);
-    size_t at = start(page);
-    size_t ahead = start(std::min(page + pages_ahead, queries.last_page));
-    for (; position < stop; ++position, at += shape.head_dim, ahead += shape.head_dim) {
-      body(position, at, ahead);
-    }
-    ++page;
-    row = 0;
-  }
-}
-
-// Asks the memory for what is needed later: the processor itself does not beyond 4 KiB, as long as
-// a page of one head is.
-template <class T>
-HWY_INLINE void prefetch(const T* from, uint32_t n) {
-  for (uint32_t i = 0; i < n; i += 64 / sizeof(T)) hwy::Prefetch(from + i);
-}
-
-template <uint32_t kQueries, class KV>
-HWY_NOINLINE void score_keys(const PageShape& shape, const Queries& queries, uint32_t kv_head,
-                             const KV* keys, const KV* values, const float* q, float* partial,
-                             uint32_t max_length, float* scores) {
-  const F32 d;
-  const uint32_t head_dim = shape.head_dim, whole = head_dim / kLanes * kLanes;
-  for (uint32_t first = queries.first_score(); first < queries.longest; first += kLanes) {
-    const uint32_t end = std::min(first + kLanes, queries.longest);
-    for_positions(shape, queries, kv_head, std::max(first, queries.earliest), end, 0,
-                  [&](uint32_t position, size_t at, size_t) HWY_ATTR {
-                    const KV* key = keys + at;
-                    if (values != nullptr) prefetch(values + at, head_dim);
-                    VF32 sum[kQueries];
-                    HWY_UNROLL(8)
-                    for (uint32_t j = 0; j < kQueries; ++j) sum[j] = hn::Zero(d);
-                    for (uint32_t i = 0; i < whole; i += kLanes) {
-                      const VF32 k = load_f32(key + i);
-                      HWY_UNROLL(8)
-                      for (uint32_t j = 0; j < kQueries; ++j) {
-                        sum[j] = hn::MulAdd(hn::LoadU(d, q + j * head_dim + i), k, sum[j]);
-                      }
-                    }
-                    HWY_UNROLL(8)
-                    for (uint32_t j = 0; j < kQueries; ++j) {
-                      float* to = partial + (j * kLanes + position - first) * kLanes;
-                      hn::StoreU(sum[j], d, to);
-                      for (uint32_t i = whole; i < head_dim; ++i) {
-                        to[0] += q[j * head_dim + i] * to_f32(key[i]);
-                      }
-                    }
-                  });
-    for (uint32_t j = 0; j < kQueries; ++j) {
-      // Lanes outside the positions hold sums of earlier ones: softmax does not look at them.
-      hn::StoreU(sum_each(partial + j * kLanes * kLanes), d, scores + j * max_length + first);
-    }
-  }
-}
-
-// Turns the scores of query j into exp(score - largest), with zeros at the positions of the others;
-// answers the largest score and their sum.
-struct ScoreSum {
-  float largest, sum;
-};
-HWY_NOINLINE ScoreSum exponentials(float* scores_of_query, const Queries& queries, uint32_t j,
-                                   float soft_cap) {
-  const F32 d;
-  const uint32_t from = queries.first_score();
-  float* const scores = scores_of_query + from;
-  const uint32_t padded = (queries.longest - from + kLanes - 1) / kLanes * kLanes;
-  if (soft_cap > 0) {
-    const VF32 cap = hn::Set(d, soft_cap), inverse = hn::Set(d, 1 / soft_cap);
-    for (uint32_t i = 0; i < padded; i += kLanes) {
-      const VF32 capped = hn::Tanh(d, hn::Mul(hn::LoadU(d, scores + i), inverse));
-      hn::StoreU(hn::Mul(cap, capped), d, scores + i);
-    }
-  }
-  std::fill(scores, scores + queries.begin[j] - from, -INFINITY);
-  std::fill(scores + queries.length[j] - from, scores + padded, -INFINITY);
-  VF32 most = hn::Set(d, -INFINITY);
-  for (uint32_t i = 0; i < padded; i += kLanes) most = hn::Max(most, hn::LoadU(d, scores + i));
-  const VF32 largest = hn::MaxOfLanes(d, most);
-  VF32 sum = hn::Zero(d);
-  // Below -100 nothing is left of the number, and exp stays clear of subnormals.
-  const VF32 least = hn::Set(d, -100.0f);
-  for (uint32_t i = 0; i < padded; i += kLanes) {
-    const VF32 off = hn::Sub(hn::LoadU(d, scores + i), largest);
-    const VF32 e = hn::IfThenElseZero(hn::Ge(off, least), hn::Exp(d, hn::Max(off, least)));
-    hn::StoreU(e, d, scores + i);
-    sum = hn::Add(sum, e);
-  }
-  return {hn::GetLane(largest), hn::GetLane(hn::SumOfLanes(d, sum))};
 }
 
 // mixed [kQueries, head_dim] = the values, each by its weight.
@@ -302,15 +141,19 @@ HWY_NOINLINE void mix_values(const PageShape& shape, const Queries& queries, uin
   }
 }
 
-// Calls body with the number of queries as a constant.
-template <class Body>
-HWY_INLINE void with_count(uint32_t n, const Body& body) {
-  static_assert(kQueriesAtOnce == 5);
-  if (n == 1) body(std::integral_constant<uint32_t, 1>());
-  if (n == 2) body(std::integral_constant<uint32_t, 2>());
-  if (n == 3) body(std::integral_constant<uint32_t, 3>());
-  if (n == 4) body(std::integral_constant<uint32_t, 4>());
-  if (n == 5) body(std::integral_constant<uint32_t, 5>());
+// What was found for each query, [queries, head_dim], to where it goes.
+HWY_NOINLINE void put_results(const PreparedCommand& command, const Queries& queries,
+                              const float* mixed) {
+  const auto& params = command.params_as<PagedAttentionParams>();
+  with_type(params.out_dtype, command.operands[0], [&](auto* out) {
+    for (uint32_t j = 0; j < queries.n; ++j, mixed += params.head_dim) {
+      if (queries.parts[j] != nullptr) {
+        std::copy_n(mixed, params.head_dim, queries.parts[j] + 2);
+      } else {
+        convert(mixed, params.head_dim, out + queries.out_start[j]);
+      }
+    }
+  });
 }
 
 template <uint32_t kQueries, class KV>
@@ -334,16 +177,7 @@ HWY_INLINE void attend(const PreparedCommand& command, const Queries& queries, u
   // The queries have done their work: their place takes the results.
   mix_values<kQueries>(shape, queries, kv_head, keys, values, scores, plan.max_length, inverse_sums,
                        q);
-  with_type(params.out_dtype, command.operands[0], [&](auto* out) {
-    for (uint32_t j = 0; j < kQueries; ++j) {
-      const float* const mixed = q + j * params.head_dim;
-      if (queries.parts[j] != nullptr) {
-        std::copy_n(mixed, params.head_dim, queries.parts[j] + 2);
-      } else {
-        convert(mixed, params.head_dim, out + queries.out_start[j]);
-      }
-    }
-  });
+  put_results(command, queries, q);
 }
 
 template <class KV>
@@ -351,16 +185,6 @@ void attend(const PreparedCommand& command, const Queries& queries, uint32_t kv_
             std::byte* scratch) {
   with_count(queries.n,
              [&](auto n) { attend<decltype(n)::value, KV>(command, queries, kv_head, scratch); });
-}
-
-// The positions that a row sees.
-struct Positions {
-  uint32_t begin, end;
-};
-HWY_INLINE Positions positions_of(const PagedAttentionParams& params, const Row& row) {
-  const uint32_t end =
-      params.kv_length != 0 ? params.kv_length : static_cast<uint32_t>(row.position) + 1;
-  return {params.window != 0 && params.window < end ? end - params.window : 0, end};
 }
 
 // Results of the chunks of a row and head, one after another: the mean of values.
@@ -402,7 +226,7 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
     uint32_t least = plan.n_chunks, most = 0;
     for (uint32_t r = first; r < end; ++r) {
       if (rows[r].sequence < 0) continue;
-      const Positions seen = positions_of(params, rows[r]);
+      const VisiblePositions seen = visible_positions(params, rows[r]);
       least = std::min(least, seen.begin / plan.chunk);
       most = std::max(most, (seen.end - 1) / plan.chunk + 1);
     }
@@ -446,7 +270,7 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
         if (pages != queries.pages) flush();
         queries.pages = pages;
       }
-      const Positions seen = positions_of(params, rows[r]);
+      const VisiblePositions seen = visible_positions(params, rows[r]);
       const uint32_t from = std::max(seen.begin, chunk * plan.chunk);
       const uint32_t to = std::min(seen.end, (chunk + 1) * plan.chunk);
       if (from >= to) continue;
@@ -454,10 +278,8 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
       for (uint32_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
         if (queries.n == at_once) flush();
         float* q = reinterpret_cast<float*>(scratch.data) + queries.n * dims;
-        with_type(params.q_dtype, static_cast<const void*>(command.operands[1]),
-                  [&](const auto* in) {
-                    convert(in + size_t{r} * params.q_row_stride + size_t{h} * dims, dims, q);
-                  });
+        read_numbers(params.q_dtype, command.operands[1],
+                     size_t{r} * params.q_row_stride + size_t{h} * dims, dims, q);
         for (uint32_t i = 0; i < dims; ++i) q[i] *= params.scale;
         queries.add(from, to, size_t{r} * params.out_row_stride + size_t{h} * dims,
                     is_part ? part_of(r, h, chunk) : nullptr);
@@ -473,7 +295,7 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
   auto* const mixed = reinterpret_cast<float*>(scratch.data);
   for (uint32_t r = first; r < end; ++r) {
     if (rows[r].sequence < 0) continue;
-    const Positions seen = positions_of(params, rows[r]);
+    const VisiblePositions seen = visible_positions(params, rows[r]);
     const uint32_t least = seen.begin / plan.chunk;
     const uint32_t n = (seen.end - 1) / plan.chunk + 1 - least;
     if (n == 1) continue;
@@ -538,10 +360,9 @@ void run_attention_weights(const PreparedCommand& command, uint32_t task, Thread
     queries.pages = command.operand<const int32_t>(4) +
                     static_cast<size_t>(sequence) * params.pages_per_sequence;
     float* q = reinterpret_cast<float*>(scratch.data) + queries.n * params.head_dim;
-    with_type(params.q_dtype, static_cast<const void*>(command.operands[1]), [&](const auto* from) {
-      convert(from + size_t{r} * params.q_row_stride + size_t{head} * params.head_dim,
-              params.head_dim, q);
-    });
+    read_numbers(params.q_dtype, command.operands[1],
+                 size_t{r} * params.q_row_stride + size_t{head} * params.head_dim, params.head_dim,
+                 q);
     for (uint32_t i = 0; i < params.head_dim; ++i) q[i] *= params.scale;
     queries.add(0, std::min(lengths[sequence], params.kv_length),
                 (size_t{selected} * params.n_rows + r) * params.kv_length);
@@ -564,8 +385,7 @@ namespace {
 // Lets several tasks share what a row sees.
 void cut_positions(PagedAttentionPlan& plan, const CommandToPrepare& command, uint32_t n_blocks) {
   const auto& params = command.command().params_as<PagedAttentionParams>();
-  const auto rounded_up = [](uint32_t n, uint32_t to) { return (n + to - 1) / to * to; };
-  plan.chunk = std::max(kLeastChunk, rounded_up(plan.max_length / kMostChunks, kLeastChunk));
+  plan.chunk = std::max(kLeastChunk, round_up(plan.max_length / kMostChunks, kLeastChunk));
   plan.n_chunks = (plan.max_length + plan.chunk - 1) / plan.chunk;
   const uint32_t n_pieces = n_blocks * params.n_kv_heads;
   if (command.n_threads() > 1) {

@@ -231,11 +231,8 @@ void run_prompt_attention(const PreparedCommand& command, uint32_t task, ThreadS
       plan.single.run(plan.single, r * params.n_kv_heads + kv_head, scratch);
       continue;
     }
-    const uint32_t length =
-        params.kv_length != 0 ? params.kv_length : static_cast<uint32_t>(rows[r].position) + 1;
-    const uint32_t begin =
-        params.window != 0 && params.window < length ? length - params.window : 0;
-    if (rows[r].sequence != sequence || !queries.touches(begin, length)) {
+    const VisiblePositions seen = visible_positions(params, rows[r]);
+    if (rows[r].sequence != sequence || !queries.touches(seen.begin, seen.end)) {
       flush();
       sequence = rows[r].sequence;
       queries.pages = page_table + static_cast<size_t>(sequence) * params.pages_per_sequence;
@@ -243,14 +240,12 @@ void run_prompt_attention(const PreparedCommand& command, uint32_t task, ThreadS
     for (uint32_t h = kv_head * n_heads; h < (kv_head + 1) * n_heads; ++h) {
       if (queries.n == plan.n_queries) flush();
       float* const row = memory;  // where keys will be
-      with_type(params.q_dtype, static_cast<const void*>(command.operands[1]),
-                [&](const auto* from) {
-                  convert(from + size_t{r} * params.q_row_stride + size_t{h} * dims, dims, row);
-                });
+      read_numbers(params.q_dtype, command.operands[1],
+                   size_t{r} * params.q_row_stride + size_t{h} * dims, dims, row);
       float* to =
           memory + plan.queries + size_t{queries.n / kGroup} * dims * kGroup + queries.n % kGroup;
       for (uint32_t j = 0; j < dims; ++j) to[j * kGroup] = row[j] * factor;
-      queries.add(begin, length, size_t{r} * params.out_row_stride + size_t{h} * dims);
+      queries.add(seen.begin, seen.end, size_t{r} * params.out_row_stride + size_t{h} * dims);
     }
   }
   flush();

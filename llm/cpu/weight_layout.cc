@@ -12,8 +12,6 @@
 namespace vesper {
 namespace {
 
-constexpr uint32_t round_up(uint32_t n, uint32_t to) { return (n + to - 1) / to * to; }
-
 // Where a row of the source lies.
 struct SourceRow {
   const TensorView* part;

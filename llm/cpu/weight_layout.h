@@ -15,12 +15,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "llm/cpu/thread_pool.h"
 #include "llm/device.h"
 #include "llm/quantized_row.h"
 
 namespace vesper {
+
+// The least multiple of `to` that is not below n.
+template <class T>
+constexpr T round_up(T n, std::type_identity_t<T> to) {
+  return (n + to - 1) / to * to;
+}
 
 class PackedMatrix;
 

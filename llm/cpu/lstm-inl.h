@@ -1,15 +1,17 @@
 // lstm: a sequence a task, its steps one after another. A step is a product with one row, bound by
 // the cache that the weight comes from, so its panels are read from end to end.
+// Part of row_kernels.cc.
+#if defined(VESPER_LLM_CPU_LSTM_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VESPER_LLM_CPU_LSTM_INL_H_
+#undef VESPER_LLM_CPU_LSTM_INL_H_
+#else
+#define VESPER_LLM_CPU_LSTM_INL_H_
+#endif
+
 #include <algorithm>
 
-#include "llm/cpu/prepared_command.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "llm/cpu/lstm.cc"
-#include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway demands.
-#include "hwy/highway.h"
 #include "llm/cpu/numbers-inl.h"
+#include "llm/cpu/prepared_command.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vesper {
@@ -91,4 +93,6 @@ void prepare_lstm(PreparedCommand& prepared, const CommandToPrepare& command) {
 }
 
 }  // namespace vesper
+#endif
+
 #endif

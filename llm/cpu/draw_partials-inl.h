@@ -1,16 +1,18 @@
 // draw_partials: a task is a chunk of a sequence's logits.
+// Part of row_kernels.cc.
+#if defined(VESPER_LLM_CPU_DRAW_PARTIALS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VESPER_LLM_CPU_DRAW_PARTIALS_INL_H_
+#undef VESPER_LLM_CPU_DRAW_PARTIALS_INL_H_
+#else
+#define VESPER_LLM_CPU_DRAW_PARTIALS_INL_H_
+#endif
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "llm/cpu/prepared_command.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "llm/cpu/draw_partials.cc"
-#include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway demands.
-#include "hwy/highway.h"
 #include "llm/cpu/numbers-inl.h"
+#include "llm/cpu/prepared_command.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vesper {
@@ -88,4 +90,6 @@ void prepare_draw_partials(PreparedCommand& prepared, const CommandToPrepare& co
 }
 
 }  // namespace vesper
+#endif
+
 #endif

@@ -1,15 +1,17 @@
 // pool: a sequence a task.
+// Part of row_kernels.cc.
+#if defined(VESPER_LLM_CPU_POOL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VESPER_LLM_CPU_POOL_INL_H_
+#undef VESPER_LLM_CPU_POOL_INL_H_
+#else
+#define VESPER_LLM_CPU_POOL_INL_H_
+#endif
+
 #include <algorithm>
 #include <cmath>
 
-#include "llm/cpu/prepared_command.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "llm/cpu/pool.cc"
-#include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway demands.
-#include "hwy/highway.h"
 #include "llm/cpu/numbers-inl.h"
+#include "llm/cpu/prepared_command.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vesper {
@@ -69,4 +71,6 @@ void prepare_pool(PreparedCommand& prepared, const CommandToPrepare& command) {
 }
 
 }  // namespace vesper
+#endif
+
 #endif

@@ -1,15 +1,17 @@
 // activation: a function of each number by itself.
+// Part of row_kernels.cc.
+#if defined(VESPER_LLM_CPU_ACTIVATION_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VESPER_LLM_CPU_ACTIVATION_INL_H_
+#undef VESPER_LLM_CPU_ACTIVATION_INL_H_
+#else
+#define VESPER_LLM_CPU_ACTIVATION_INL_H_
+#endif
+
 #include <algorithm>
 #include <cmath>
 
-#include "llm/cpu/prepared_command.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "llm/cpu/activation.cc"
-#include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway demands.
-#include "hwy/highway.h"
 #include "llm/cpu/numbers-inl.h"
+#include "llm/cpu/prepared_command.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vesper {
@@ -57,4 +59,6 @@ void prepare_activation(PreparedCommand& prepared, const CommandToPrepare& comma
 }
 
 }  // namespace vesper
+#endif
+
 #endif

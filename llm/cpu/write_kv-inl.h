@@ -1,14 +1,16 @@
 // write_kv: copies keys and values to their pages, a row a task or a few.
+// Part of row_kernels.cc.
+#if defined(VESPER_LLM_CPU_WRITE_KV_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VESPER_LLM_CPU_WRITE_KV_INL_H_
+#undef VESPER_LLM_CPU_WRITE_KV_INL_H_
+#else
+#define VESPER_LLM_CPU_WRITE_KV_INL_H_
+#endif
+
 #include <algorithm>
 
-#include "llm/cpu/prepared_command.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "llm/cpu/write_kv.cc"
-#include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway demands.
-#include "hwy/highway.h"
 #include "llm/cpu/numbers-inl.h"
+#include "llm/cpu/prepared_command.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vesper {
@@ -83,4 +85,6 @@ void prepare_write_kv(PreparedCommand& prepared, const CommandToPrepare& command
 }
 
 }  // namespace vesper
+#endif
+
 #endif

@@ -1,14 +1,16 @@
 // gated_activation: each number by itself; a task is a few rows, or a part of a long one.
+// Part of row_kernels.cc.
+#if defined(VESPER_LLM_CPU_GATED_ACTIVATION_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VESPER_LLM_CPU_GATED_ACTIVATION_INL_H_
+#undef VESPER_LLM_CPU_GATED_ACTIVATION_INL_H_
+#else
+#define VESPER_LLM_CPU_GATED_ACTIVATION_INL_H_
+#endif
+
 #include <algorithm>
 
-#include "llm/cpu/prepared_command.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "llm/cpu/gated_activation.cc"
-#include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway demands.
-#include "hwy/highway.h"
 #include "llm/cpu/numbers-inl.h"
+#include "llm/cpu/prepared_command.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vesper {
@@ -81,4 +83,6 @@ void prepare_gated_activation(PreparedCommand& prepared, const CommandToPrepare&
 }
 
 }  // namespace vesper
+#endif
+
 #endif

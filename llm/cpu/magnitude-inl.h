@@ -1,15 +1,17 @@
 // magnitude: of complex rows, real parts beside imaginary ones.
+// Part of row_kernels.cc.
+#if defined(VESPER_LLM_CPU_MAGNITUDE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VESPER_LLM_CPU_MAGNITUDE_INL_H_
+#undef VESPER_LLM_CPU_MAGNITUDE_INL_H_
+#else
+#define VESPER_LLM_CPU_MAGNITUDE_INL_H_
+#endif
+
 #include <algorithm>
 #include <cmath>
 
-#include "llm/cpu/prepared_command.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "llm/cpu/magnitude.cc"
-#include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway demands.
-#include "hwy/highway.h"
 #include "llm/cpu/numbers-inl.h"
+#include "llm/cpu/prepared_command.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vesper {
@@ -59,4 +61,6 @@ void prepare_magnitude(PreparedCommand& prepared, const CommandToPrepare& comman
 }
 
 }  // namespace vesper
+#endif
+
 #endif
