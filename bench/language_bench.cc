@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/layer_labels.h"
 #include "error/error.h"
 #include "llm/generator.h"
 #include "llm/inspect/command_cost.h"
@@ -46,19 +47,6 @@ std::vector<int32_t> random_ids(uint32_t n, uint32_t n_vocab, uint32_t seed) {
   std::vector<int32_t> ids(n);
   for (int32_t& id : ids) id = static_cast<int32_t>(random() % n_vocab);
   return ids;
-}
-
-// "decoder.*.attn.q" of "decoder.3.attn.q".
-std::string without_layer(const std::string& label) {
-  std::string name;
-  for (size_t i = 0; i < label.size(); ++i) {
-    if (label[i] == '.' && i + 1 < label.size() && std::isdigit(label[i + 1])) {
-      while (i + 1 < label.size() && std::isdigit(label[i + 1])) ++i;
-    } else {
-      name += label[i];
-    }
-  }
-  return name;
 }
 
 // By label, layers together: what the clock found of the runs since it was set.

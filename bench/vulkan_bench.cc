@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/layer_labels.h"
 #include "encoder/whisper_encoder.h"
 #include "error/error.h"
 #include "llm/kv_cache.h"
@@ -157,19 +158,6 @@ Work work_of(const Command& command) {
     }
   }
   return work;
-}
-
-// "decoder.3.attn.q" is "decoder.attn.q" of every layer.
-std::string without_layer(const std::string& label) {
-  std::string name;
-  for (size_t i = 0; i < label.size(); ++i) {
-    if (label[i] == '.' && i + 1 < label.size() && std::isdigit(label[i + 1])) {
-      while (i + 1 < label.size() && std::isdigit(label[i + 1])) ++i;
-    } else {
-      name += label[i];
-    }
-  }
-  return name;
 }
 
 // Times by timestamps, the best of `repeats` runs.

@@ -103,11 +103,7 @@ InspectCommand parse_inspect_arguments(int argc, const char* const* argv) {
   }
   // What a device cannot do is said of that device; what no device can is a mistake.
   parse_compute(arguments.compute);
-  if (arguments.device != "auto" && arguments.device != "cpu" && arguments.device != "vulkan" &&
-      !arguments.device.starts_with("vulkan:")) {
-    throw Error(ErrorKind::kUsage, "--device: expected cpu, vulkan, vulkan:N or auto, found '" +
-                                       arguments.device + "'");
-  }
+  require_device_name(arguments.device);
   const size_t n_models = arguments.mode == InspectMode::kDevices ? 0
                           : arguments.mode == InspectMode::kDiff  ? 2
                                                                   : 1;

@@ -6,10 +6,10 @@
 #include <fstream>
 #include <random>
 #include <span>
-#include <sstream>
 
 #include "audio/recording.h"
 #include "cli/terminal_text.h"
+#include "cli/text_file.h"
 #include "decoder/decoding_settings.h"
 #include "decoder/transcriber.h"
 #include "embedder/sentence_tokenizer.h"
@@ -58,13 +58,9 @@ std::vector<std::vector<int32_t>> read_texts(const std::string& name, const Weig
 }
 
 std::string read_prompt(const std::string& name) {
-  std::ifstream file(name, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file || text.str().empty()) {
-    throw Error(ErrorKind::kInput, name + ": expected a text, found none");
-  }
-  return text.str();
+  std::string text = read_text_file(name);
+  if (text.empty()) throw Error(ErrorKind::kInput, name + ": expected a text, found none");
+  return text;
 }
 
 }  // namespace

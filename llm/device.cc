@@ -37,21 +37,23 @@ std::string_view compute_name(Compute compute) {
   return "unknown";
 }
 
-std::unique_ptr<Device> open_device(std::string_view name, const DeviceOptions& options) {
-  if (name == "cpu") return open_cpu_device(options);
-  const bool is_vulkan = name == "vulkan" || name.starts_with("vulkan:");
-#ifdef VESPER_HAS_VULKAN
-  if (name == "auto" && !has_hardware_vulkan_device()) return open_cpu_device(options);
-  if (name == "auto" || is_vulkan) return open_vulkan_device(name, options);
-#else
-  if (name == "auto") return open_cpu_device(options);
-  if (is_vulkan) {
-    throw Error(ErrorKind::kDevice,
-                "--device: this program was built without Vulkan (VESPER_VULKAN=OFF)");
-  }
-#endif
+void require_device_name(std::string_view name) {
+  if (name == "auto" || name == "cpu" || name == "vulkan" || name.starts_with("vulkan:")) return;
   throw Error(ErrorKind::kUsage, "--device: expected cpu, vulkan, vulkan:N or auto, found '" +
                                      std::string(name) + "'");
+}
+
+std::unique_ptr<Device> open_device(std::string_view name, const DeviceOptions& options) {
+  require_device_name(name);
+  if (name == "cpu") return open_cpu_device(options);
+#ifdef VESPER_HAS_VULKAN
+  if (name == "auto" && !has_hardware_vulkan_device()) return open_cpu_device(options);
+  return open_vulkan_device(name, options);
+#else
+  if (name == "auto") return open_cpu_device(options);
+  throw Error(ErrorKind::kDevice,
+              "--device: this program was built without Vulkan (VESPER_VULKAN=OFF)");
+#endif
 }
 
 }  // namespace vesper

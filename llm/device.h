@@ -144,6 +144,9 @@ struct DeviceOptions {
   bool check_declarations = false;
 };
 
+// Throws Error(kUsage) unless `name` is one that open_device may know.
+void require_device_name(std::string_view name);
+
 // "cpu", "vulkan", "vulkan:N" or "auto": a hardware GPU if there is one, else the CPU; never a
 // software Vulkan device unless asked for by number or by "vulkan" where it is the only one.
 // Throws Error(kUsage) for another name, Error(kDevice) if there is no such device.

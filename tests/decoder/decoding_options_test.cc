@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/model_lookup.h"
 #include "cli/whisper_engine.h"
 #include "decoder/transcriber.h"
 #include "error/error.h"
+#include "tests/decoder/real_recordings.h"
 
 namespace vesper::decoding_options_test {
 namespace {
@@ -50,10 +50,8 @@ TEST(DecodingOptions, DoWhatTheySay) {
     if (!std::filesystem::exists(path)) GTEST_SKIP() << "not installed: " << path;
   }
   EngineSettings engine_settings;
-  ModelLookup lookup;
-  lookup.offline = true;
   try {
-    engine_settings.model = find_model("base", lookup);
+    engine_settings.model = fetched_model("base");
   } catch (const Error& error) {
     GTEST_SKIP() << error.what();
   }

@@ -4,18 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cctype>
 #include <filesystem>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "audio/recording.h"
-#include "cli/model_lookup.h"
 #include "cli/whisper_engine.h"
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
+#include "tests/decoder/real_recordings.h"
 
 namespace vesper::mixed_recording_test {
 namespace {
@@ -28,47 +25,22 @@ struct Part {
   std::string language, path;
 };
 
-std::string english(const std::string& number) {
-  return "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-" +
-         number + ".wav";
-}
-
 std::string french(const std::string& name) {
   return "/usr/share/asterisk/sounds/fr_CA_f_June/" + name + ".wav";
 }
 
-std::vector<float> sound_of(const std::string& path) {
-  RecordingReader reader{AudioReader(path)};
-  std::vector<float> samples(20 * kSecond);
-  samples.resize(reader.read(samples.data(), samples.size()));
-  return samples;
-}
-
-std::vector<std::string> words(const std::string& text) {
-  std::vector<std::string> words;
-  std::istringstream stream(text);
-  for (std::string word; stream >> word;) {
-    std::erase_if(word, [](char c) { return std::ispunct(static_cast<unsigned char>(c)); });
-    for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    if (!word.empty()) words.push_back(word);
-  }
-  return words;
-}
-
 TEST(MixedRecording, IsTranscribedInTheLanguageOfEachPart) {
-  const std::vector<Part> parts = {{"en", english("0870")},
+  const std::vector<Part> parts = {{"en", librivox_sentence("0870")},
                                    {"fr", french("vm-opts")},
-                                   {"en", english("0880")},
+                                   {"en", librivox_sentence("0880")},
                                    {"fr", french("demo-moreinfo")},
-                                   {"en", english("0930")}};
+                                   {"en", librivox_sentence("0930")}};
   for (const Part& part : parts) {
     if (!std::filesystem::exists(part.path)) GTEST_SKIP() << "not installed: " << part.path;
   }
   EngineSettings engine_settings;
-  ModelLookup lookup;
-  lookup.offline = true;
   try {
-    engine_settings.model = find_model("base", lookup);
+    engine_settings.model = fetched_model("base");
   } catch (const Error& error) {
     GTEST_SKIP() << error.what();
   }
@@ -79,7 +51,7 @@ TEST(MixedRecording, IsTranscribedInTheLanguageOfEachPart) {
   const std::string path = folder.file("mixed.wav");
   std::vector<float> samples;
   for (const Part& part : parts) {
-    const std::vector<float> sound = sound_of(part.path);
+    const std::vector<float> sound = samples_of(part.path, 20);
     samples.insert(samples.end(), sound.begin(), sound.end());
     samples.resize(samples.size() + kSecond / 2);
   }
@@ -108,7 +80,7 @@ TEST(MixedRecording, IsTranscribedInTheLanguageOfEachPart) {
     for (const Segment& segment : engine->transcribe({parts[i].path, {}}, alone, {}, {}).segments) {
       text += segment.text;
     }
-    EXPECT_EQ(words(texts[i]), words(text));
+    EXPECT_EQ(spoken_words(texts[i]), spoken_words(text));
   }
 }
 

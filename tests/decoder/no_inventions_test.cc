@@ -11,16 +11,14 @@
 #include <cmath>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "audio/recording.h"
-#include "cli/model_lookup.h"
 #include "cli/whisper_engine.h"
 #include "tests/audio/made_recordings.h"
 #include "tests/decoder/made_sounds.h"
+#include "tests/decoder/real_recordings.h"
 
 namespace vesper::no_inventions_test {
 namespace {
@@ -53,29 +51,9 @@ Samples mixed(Samples speech, const Samples& sound, double decibels) {
   return speech;
 }
 
-Samples sentence(const std::string& number) {
-  RecordingReader reader(AudioReader(
-      "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-" + number +
-      ".wav"));
-  Samples samples(10 * kSecond);
-  samples.resize(reader.read(samples.data(), samples.size()));
-  return samples;
-}
-
-std::vector<std::string> words(const std::string& text) {
-  std::vector<std::string> words;
-  std::istringstream stream(text);
-  for (std::string word; stream >> word;) {
-    std::erase_if(word, [](char c) { return std::ispunct(static_cast<unsigned char>(c)); });
-    for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    if (!word.empty()) words.push_back(word);
-  }
-  return words;
-}
-
 // Words to insert, delete or replace.
 size_t word_differences(const std::string& a, const std::string& b) {
-  const std::vector<std::string> from = words(a), to = words(b);
+  const std::vector<std::string> from = spoken_words(a), to = spoken_words(b);
   std::vector<size_t> row(to.size() + 1);
   for (size_t j = 0; j <= to.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= from.size(); ++i) {
@@ -105,10 +83,8 @@ class NoInventions : public testing::TestWithParam<const char*> {
 
   TemporaryFolder folder_;
   std::unique_ptr<TranscriptionEngine> engine_ = [] {
-    ModelLookup lookup;
-    lookup.offline = true;
     EngineSettings settings;
-    settings.model = find_model(GetParam(), lookup);
+    settings.model = fetched_model(GetParam());
     settings.device = "cpu";
     settings.n_candidates = 5;
     return load_whisper_engine(settings);
@@ -139,24 +115,24 @@ TEST_P(NoInventions, SaysNothingInSoundsAndNotesWhatItLeavesOut) {
 }
 
 TEST_P(NoInventions, KeepsWhatWasSaidSoftly) {
-  const Samples loud = sentence("0920");
+  const Samples loud = samples_of(librivox_sentence("0920"), 10);
   const std::string said = text(transcribe(loud));
-  EXPECT_EQ(words(said).size(), 18u);
+  EXPECT_EQ(spoken_words(said).size(), 18u);
   EXPECT_LE(word_differences(text(transcribe(scaled(loud, -30))), said), 1u);
   EXPECT_LE(word_differences(text(transcribe(scaled(loud, -62))), said), 1u);
 }
 
 TEST_P(NoInventions, KeepsWhatWasSaidInNoise) {
-  const Samples speech = sentence("0920");
+  const Samples speech = samples_of(librivox_sentence("0920"), 10);
   const std::string said = text(transcribe(speech));
   EXPECT_LE(word_differences(text(transcribe(mixed(speech, noise(1, speech.size(), 3), 10))), said),
             1u);
 }
 
 TEST_P(NoInventions, SaysNothingMoreAfterSpeech) {
-  const Samples speech = sentence("0890");
+  const Samples speech = samples_of(librivox_sentence("0890"), 10);
   const std::string said = text(transcribe(speech));
-  EXPECT_EQ(words(said).size(), 12u);
+  EXPECT_EQ(spoken_words(said).size(), 12u);
   const Samples after = scaled(made_sounds()[7].make(40 * kSecond, 1), -12);
   EXPECT_LE(word_differences(text(transcribe(joined(speech, after))), said), 1u);
 }
@@ -164,7 +140,7 @@ TEST_P(NoInventions, SaysNothingMoreAfterSpeech) {
 // The loop over the temperatures, by the reference's rules: what is never good enough is decoded at
 // the last one.
 TEST_P(NoInventions, GoesOnToTheNextTemperatureWhereAThresholdSaysSo) {
-  const Samples speech = sentence("0930");
+  const Samples speech = samples_of(librivox_sentence("0930"), 10);
   DecodingSettings settings;
   settings.reference = true;
   settings.temperatures = {0, 0.1};

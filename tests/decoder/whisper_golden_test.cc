@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "audio/recording.h"
-#include "cli/model_lookup.h"
 #include "decoder/transcriber.h"
 #include "decoder/whisper_model.h"
+#include "tests/decoder/real_recordings.h"
 
 namespace vesper::whisper_golden_test {
 namespace {
@@ -136,21 +136,14 @@ const Golden kBase{
      {5.14, 5.22, " he", 0.989},
      {5.22, 5.58, " was?", 0.996}}};
 
-std::string recording_of(const std::string& sentence) {
-  return "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-" +
-         sentence + ".wav";
-}
-
 std::unique_ptr<WhisperModel> load(const std::string& name, const std::string& device,
                                    Compute compute, uint32_t n_candidates = 1) {
-  ModelLookup lookup;
-  lookup.offline = true;
-  return std::make_unique<WhisperModel>(find_model(name, lookup), open_device(device), compute, 1,
+  return std::make_unique<WhisperModel>(fetched_model(name), open_device(device), compute, 1,
                                         n_candidates);
 }
 
 MelSpectrogram log_mel(const WhisperModel& model, const std::string& sentence) {
-  return read_log_mel(AudioReader(recording_of(sentence)), static_cast<int>(model.n_mels()),
+  return read_log_mel(AudioReader(librivox_sentence(sentence)), static_cast<int>(model.n_mels()),
                       model.mel_filters());
 }
 

@@ -1,0 +1,40 @@
+#include "tests/decoder/real_recordings.h"
+
+#include <cctype>
+#include <sstream>
+
+#include "audio/recording.h"
+#include "cli/model_lookup.h"
+
+namespace vesper {
+
+std::string librivox_sentence(const std::string& number) {
+  return "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-" +
+         number + ".wav";
+}
+
+std::vector<float> samples_of(const std::string& path, size_t seconds) {
+  RecordingReader reader{AudioReader(path)};
+  std::vector<float> samples(seconds * 16000);
+  samples.resize(reader.read(samples.data(), samples.size()));
+  return samples;
+}
+
+std::filesystem::path fetched_model(const std::string& name) {
+  ModelLookup lookup;
+  lookup.offline = true;
+  return find_model(name, lookup);
+}
+
+std::vector<std::string> spoken_words(const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream stream(text);
+  for (std::string word; stream >> word;) {
+    std::erase_if(word, [](char c) { return std::ispunct(static_cast<unsigned char>(c)); });
+    for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (!word.empty()) words.push_back(word);
+  }
+  return words;
+}
+
+}  // namespace vesper
