@@ -159,6 +159,47 @@ TEST_F(TranscriberBatch, SegmentsComeInOrderWithRisingIds) {
   }
 }
 
+TEST_F(TranscriberBatch, AWindowDoesNotEndBeforeItsSpeech) {
+  test::TinyWhisperOptions options;
+  options.n_audio_ctx = 400;  // a window is 8 s
+  options.n_text_ctx = 160;
+  test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), folder_);
+  settings_.temperatures = {1};
+  settings_.best_of = 1;
+  settings_.max_new_tokens = 75;
+  WhisperModel model = load(3);
+  // Little to say but times and the end, yet enough that little goes round.
+  for (int32_t id = 12; id < model.tokens().timestamp_begin; ++id) {
+    if (id != model.tokens().eot) settings_.suppress_tokens.push_back(id);
+  }
+  // Times of 8 s and more are not in the window.
+  for (uint32_t id = 400; id < 1501; ++id) {
+    settings_.suppress_tokens.push_back(model.tokens().timestamp_begin + static_cast<int32_t>(id));
+  }
+  constexpr uint64_t kSpeechEnd = 790;
+  // Where the window after the first begins.
+  const auto end_of_first_window = [&](uint32_t seed, uint64_t speech_end) {
+    settings_.seed = seed;
+    const std::vector<MelSpan> stretches = {{0, 800, speech_end}};
+    double first_s = 0;
+    Transcriber(model).transcribe_stretches(mel_, stretches, settings_, {},
+                                            [&](double done_s, double total_s) {
+                                              const double at_s = done_s - (total_s - 8);
+                                              if (first_s == 0 && at_s > 0) first_s = at_s;
+                                            });
+    return first_s;
+  };
+  // Up to a second of what is known may be missing.
+  constexpr double kEarliest_s = static_cast<double>(kSpeechEnd - 100) / 100;
+  // But for what goes round, which is decoded again, alone and without the rule.
+  int n_early = 0, n_early_nevertheless = 0;
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    n_early += end_of_first_window(seed, 0) < kEarliest_s;
+    n_early_nevertheless += end_of_first_window(seed, kSpeechEnd) < kEarliest_s;
+  }
+  EXPECT_GE(n_early, n_early_nevertheless + 3) << n_early_nevertheless;
+}
+
 TEST_F(TranscriberBatch, RecordingsShareABatchAndAreWhatEachIsAlone) {
   settings_.beam_size = 2;
   // The third has nothing to decode. More than may be open at once.
