@@ -152,11 +152,12 @@ void WhisperDecoder::emit_rows(DispatchTable& table, uint32_t n_rows, const Oper
   stack_.emit_causal(table, n_rows, x_, {rows, &self_, &cross_, cross_pages_});
 }
 
-void WhisperDecoder::emit_logits(DispatchTable& table, uint32_t n_rows,
-                                 const Operand& index) const {
+void WhisperDecoder::emit_logits(DispatchTable& table, uint32_t n_rows, const Operand& index,
+                                 const Operand& rows) const {
   const DType dtype = stack_.activation_dtype();
   stack_.emit_final_norm(table, n_rows, normed_, dtype, x_, index);
-  emit_linear(table, "decoder.logits", {output_, {}}, n_rows, logits_, DType::kF32, normed_, dtype);
+  emit_linear(table, "decoder.logits", {output_, {}}, n_rows, logits_, DType::kF32, normed_, dtype,
+              {}, 0, rows);
 }
 
 void WhisperDecoder::emit_choice(DispatchTable& table, const BatchShape& shape) const {
@@ -247,7 +248,7 @@ const WhisperDecoder::StepRecordings& WhisperDecoder::recordings_of(const BatchS
   const uint32_t n = shape.n_sequences();
   DispatchTable step;
   emit_rows(step, n, step_rows_);
-  emit_logits(step, n, {});
+  emit_logits(step, n, {}, step_rows_);
   emit_choice(step, shape);
   DispatchTable copies;
   emit_copy_pages(copies, n);

@@ -144,7 +144,9 @@ class WhisperDecoder {
   void record_prompts();
   const StepRecordings& recordings_of(const BatchShape& shape);
   void emit_rows(DispatchTable& table, uint32_t n_rows, const Operand& rows) const;
-  void emit_logits(DispatchTable& table, uint32_t n_rows, const Operand& index) const;
+  // `rows`, struct Row [n_rows] (?): logits are wanted of those with a sequence.
+  void emit_logits(DispatchTable& table, uint32_t n_rows, const Operand& index,
+                   const Operand& rows = {}) const;
   void emit_choice(DispatchTable& table, const BatchShape& shape) const;
   void emit_copy_pages(DispatchTable& table, uint32_t n_sequences) const;
   // Sequences that a task may be searched with as beams.

@@ -103,9 +103,11 @@ void norm(DispatchTable& table, std::string label, const NormParams& params, Ope
 }
 
 void matmul(DispatchTable& table, std::string label, const MatmulParams& params, Operand out,
-            Operand in, Operand weight, Operand bias, Operand residual, Operand weight_scale) {
-  table.add(Kernel::kMatmul, std::move(label), {out, in, weight, bias, residual, weight_scale},
-            bits({1, 2, 3, 4, 5}), bits({0}), params);
+            Operand in, Operand weight, Operand bias, Operand residual, Operand weight_scale,
+            Operand rows) {
+  table.add(Kernel::kMatmul, std::move(label),
+            {out, in, weight, bias, residual, weight_scale, rows}, bits({1, 2, 3, 4, 5, 6}),
+            bits({0}), params);
 }
 
 void write_kv(DispatchTable& table, std::string label, const WriteKvParams& params, Operand k_pages,
@@ -201,8 +203,8 @@ void adjust_logits(DispatchTable& table, std::string label, const DrawParams& pa
             bits({0, 1, 2, 3}), bits({0}), params);
 }
 
-void logit_bounds(DispatchTable& table, std::string label, const DrawParams& params,
-                  Operand states, Operand logits) {
+void logit_bounds(DispatchTable& table, std::string label, const DrawParams& params, Operand states,
+                  Operand logits) {
   table.add(Kernel::kLogitBounds, std::move(label), {states, logits}, bits({0, 1}), bits({0}),
             params);
 }

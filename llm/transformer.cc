@@ -175,7 +175,7 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
 
 void emit_linear(DispatchTable& table, std::string label, const LinearWeights& linear,
                  uint32_t n_rows, const Operand& out, DType out_dtype, const Operand& in,
-                 DType in_dtype, const Operand& residual, uint32_t flags) {
+                 DType in_dtype, const Operand& residual, uint32_t flags, const Operand& rows) {
   const Weight& weight = linear.weight;
   MatmulParams params{};
   params.n_rows = params.rows_per_batch = n_rows;
@@ -188,7 +188,8 @@ void emit_linear(DispatchTable& table, std::string label, const LinearWeights& l
   emit::matmul(table, std::move(label), params,
                out.part(0, dtype_bytes(out_dtype, uint64_t{n_rows} * weight.n_out)),
                in.part(0, dtype_bytes(in_dtype, uint64_t{n_rows} * weight.n_in)), weight.data,
-               linear.bias, residual, weight.scale);
+               linear.bias, residual, weight.scale,
+               rows.present() ? rows.part(0, n_rows * sizeof(Row)) : Operand{});
 }
 
 void TransformerStack::emit_norm(DispatchTable& table, std::string label,
@@ -219,34 +220,35 @@ void TransformerStack::emit_norm_after(DispatchTable& table, std::string label,
 }
 
 void TransformerStack::emit_ffn(DispatchTable& table, const std::string& label,
-                                const LayerWeights& layer, uint32_t n_rows, DType dtype,
+                                const LayerWeights& layer, const PassRows& rows,
                                 const Operand& x) const {
+  const auto& [n_rows, dtype, sequences] = rows;
   const BlockInput in =
       emit_norm_before(table, label + "ffn_norm", layer.ffn_norm, n_rows, dtype, x);
   if (layer.ffn_up.weight.n_out == shape_.d_ffn) {
     emit_linear(table, label + "ffn.up", layer.ffn_up, n_rows, hidden_, dtype, in.rows, in.dtype,
-                {}, kMatmulGelu);
+                {}, kMatmulGelu, sequences);
   } else {
     emit_linear(table, label + "ffn.gate_up", layer.ffn_up, n_rows, gate_up_, dtype, in.rows,
-                in.dtype);
+                in.dtype, {}, 0, sequences);
     const GatedActivationParams gate{n_rows, shape_.d_ffn, gate_kind(arch_.activation), code(dtype),
                                      code(dtype)};
     emit::gated_activation(table, label + "ffn.activation", gate, hidden_, gate_up_);
   }
-  emit_block_end(table, label + "ffn.down", layer.ffn_down, layer.ffn_post_norm, n_rows, dtype,
-                 hidden_, x);
+  emit_block_end(table, label + "ffn.down", layer.ffn_down, layer.ffn_post_norm, rows, hidden_, x);
   emit_norm_after(table, label + "ffn_norm", layer.ffn_norm, n_rows, x);
 }
 
 void TransformerStack::emit_block_end(DispatchTable& table, const std::string& label,
                                       const LinearWeights& linear, const NormWeights& post_norm,
-                                      uint32_t n_rows, DType dtype, const Operand& in,
+                                      const PassRows& rows, const Operand& in,
                                       const Operand& x) const {
+  const auto& [n_rows, dtype, sequences] = rows;
   if (!post_norm.gain.present()) {
-    emit_linear(table, label, linear, n_rows, x, DType::kF32, in, dtype, x);
+    emit_linear(table, label, linear, n_rows, x, DType::kF32, in, dtype, x, 0, sequences);
     return;
   }
-  emit_linear(table, label, linear, n_rows, block_out_, DType::kF32, in, dtype);
+  emit_linear(table, label, linear, n_rows, block_out_, DType::kF32, in, dtype, {}, 0, sequences);
   const NormParams norm{n_rows, shape_.d_model, norm_epsilon_, kernel_norm(arch_.norm),
                         code(DType::kF32)};
   emit::norm(table, label + ".norm", norm, x, block_out_, post_norm.gain, post_norm.bias, {}, x);
@@ -334,10 +336,10 @@ void TransformerStack::emit_bidirectional_layers(DispatchTable& table,
     emit::attention(table, label + "attn", attention, attended_, qkv_,
                     qkv_.from(dtype_bytes(activation_, q)),
                     qkv_.from(dtype_bytes(activation_, q + kv)), starts);
-    emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm, n_rows,
-                   activation_, attended_, x);
+    emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm,
+                   {n_rows, activation_}, attended_, x);
     emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);
-    emit_ffn(table, label, layer, n_rows, activation_, x);
+    emit_ffn(table, label, layer, {n_rows, activation_}, x);
   }
 }
 
@@ -346,6 +348,7 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
   const uint32_t q = shape_.q_width(), kv = shape_.kv_width(), width = q + 2 * kv;
   const KvCache& self = *context.self;
   const DType dtype = context.is_prompt ? prompt_activation_ : activation_;
+  const PassRows rows{n_rows, dtype, context.rows};
   WriteKvParams write{};
   write.n_rows = n_rows;
   write.n_kv_heads = shape_.n_kv_heads;
@@ -376,7 +379,8 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
     const uint32_t l = static_cast<uint32_t>(i);
     const std::string label = std::string(arch_.prefix) + "." + std::to_string(i) + ".";
     BlockInput in = emit_norm_before(table, label + "attn_norm", layer.attn_norm, n_rows, dtype, x);
-    emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, dtype, in.rows, in.dtype);
+    emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, dtype, in.rows, in.dtype,
+                {}, 0, context.rows);
     if (prepares_heads()) {
       emit_rope(table, label, l, n_rows, dtype, context.rows, &self);
     } else {
@@ -387,8 +391,8 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
     attention.window = layer_shape(l).window;
     emit::paged_attention(table, label + "attn", attention, attended_, qkv_, self.keys(l),
                           self.values(l), context.rows, self.page_table(l));
-    emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm, n_rows, dtype,
-                   attended_, x);
+    emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm, rows, attended_,
+                   x);
     emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);
     if (arch_.cross_attention) {
       const KvCache& source = *context.cross;
@@ -400,15 +404,16 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
       cross.window = 0;
       cross.kv_dtype = code(source.shape().dtype);
       in = emit_norm_before(table, label + "cross_norm", layer.cross_norm, n_rows, dtype, x);
-      emit_linear(table, label + "cross.q", layer.cross_q, n_rows, qkv_, dtype, in.rows, in.dtype);
+      emit_linear(table, label + "cross.q", layer.cross_q, n_rows, qkv_, dtype, in.rows, in.dtype,
+                  {}, 0, context.rows);
       if (context.weights) emit_cross_weights(table, label, l, cross, context);
       emit::paged_attention(table, label + "cross", cross, attended_, qkv_, source.keys(l),
                             source.values(l), context.rows, context.cross_pages);
       emit_linear(table, label + "cross.out", layer.cross_out, n_rows, x, DType::kF32, attended_,
-                  dtype, x);
+                  dtype, x, 0, context.rows);
       emit_norm_after(table, label + "cross_norm", layer.cross_norm, n_rows, x);
     }
-    emit_ffn(table, label, layer, n_rows, dtype, x);
+    emit_ffn(table, label, layer, rows, x);
   }
 }
 

@@ -139,11 +139,18 @@ class TransformerStack {
   // Ends a block whose sum with the residual is in x.
   void emit_norm_after(DispatchTable& table, std::string label, const NormWeights& weights,
                        uint32_t n_rows, const Operand& x) const;
+  // The rows of a pass, and the format of what its products read. `sequences`: struct Row [n] (?),
+  // which say what need not be computed.
+  struct PassRows {
+    uint32_t n;
+    DType dtype;
+    Operand sequences = {};
+  };
   void emit_ffn(DispatchTable& table, const std::string& label, const LayerWeights& layer,
-                uint32_t n_rows, DType dtype, const Operand& x) const;
-  // Adds the last product of a block, of `in` in `dtype`, to x.
+                const PassRows& rows, const Operand& x) const;
+  // Adds the last product of a block, of `in`, to x.
   void emit_block_end(DispatchTable& table, const std::string& label, const LinearWeights& linear,
-                      const NormWeights& post_norm, uint32_t n_rows, DType dtype, const Operand& in,
+                      const NormWeights& post_norm, const PassRows& rows, const Operand& in,
                       const Operand& x) const;
   // Norms and turns the heads in qkv_; with a cache, keys and values go there.
   void emit_rope(DispatchTable& table, const std::string& label, uint32_t layer, uint32_t n_rows,
@@ -175,9 +182,11 @@ class TransformerStack {
   Operand block_out_;  // f32 [max_rows, d_model], where it has a norm of its own
 };
 
-// A plain product of rows that lie side by side.
+// A plain product of rows that lie side by side; with `rows`, struct Row [n_rows], of those that
+// have a sequence.
 void emit_linear(DispatchTable& table, std::string label, const LinearWeights& linear,
                  uint32_t n_rows, const Operand& out, DType out_dtype, const Operand& in,
-                 DType in_dtype, const Operand& residual = {}, uint32_t flags = 0);
+                 DType in_dtype, const Operand& residual = {}, uint32_t flags = 0,
+                 const Operand& rows = {});
 
 }  // namespace vesper

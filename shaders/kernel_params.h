@@ -105,6 +105,7 @@ struct NormParams {
 // [frames, channels] buffer is a product whose rows start stride * channels apart.
 // operands: 0 out (w)  1 in  2 weight  3 bias f32 [n_out] (?)  4 residual f32 (?)
 //           5 weight scale f32 [n_out] (?)
+//           6 struct Row [n_rows] (?): what a row without a sequence gives need not be computed
 VESPER_CONST(kMatmulGelu, 1u);           // exact GELU: x * (1 + erf(x / sqrt 2)) / 2
 VESPER_CONST(kMatmulResidualByRow, 2u);  // residual is [rows_per_batch, n_out], added to each
                                          // batch; else it lies as out does, and may be out itself

@@ -98,9 +98,30 @@ HWY_NOINLINE void quantize_blocks(const float* row, const WeightLayout& layout, 
   }
 }
 
-// Brings `n_rows` rows from `first` on into scratch as the kernel wants them.
+// The rows of a block that are to be computed.
+struct BlockRows {
+  uint32_t first;  // of the block
+  uint32_t n = 0;
+  // Which of the block's; null: its first n.
+  const uint32_t* index = nullptr;
+  uint32_t at(uint32_t r) const { return first + (index == nullptr ? r : index[r]); }
+};
+
+// Of `n` rows those that have a sequence, if it is known. `index` has room for n.
+BlockRows rows_to_compute(const Row* rows, uint32_t first, uint32_t n, uint32_t* index) {
+  BlockRows found{first, n};
+  if (rows == nullptr) return found;
+  found.n = 0;
+  for (uint32_t r = 0; r < n; ++r) {
+    if (rows[first + r].sequence >= 0) index[found.n++] = r;
+  }
+  if (found.n > 0 && index[found.n - 1] >= found.n) found.index = index;
+  return found;
+}
+
+// Brings rows into scratch as the kernel wants them.
 void convert_rows(const MatmulParams& params, const MatmulPlan& plan, const void* in,
-                  uint32_t first, uint32_t n_rows, std::byte* scratch) {
+                  const BlockRows& block, std::byte* scratch) {
   const uint32_t n_in = params.n_in, padded = plan.layout.padded_n_in;
   const F32 d;
   float* const scales = reinterpret_cast<float*>(scratch + plan.scales_offset);
@@ -109,10 +130,10 @@ void convert_rows(const MatmulParams& params, const MatmulPlan& plan, const void
   float* const passing = reinterpret_cast<float*>(scratch);
   const bool stays_f32 =
       plan.kernel.rows == RowFormat::kF32 || plan.kernel.rows == RowFormat::kI8Floats;
-  for (uint32_t r = 0; r < n_rows; ++r) {
+  for (uint32_t r = 0; r < block.n; ++r) {
     float* const row = stays_f32 ? reinterpret_cast<float*>(rows) + size_t{r} * padded : passing;
     widen_row(params.in_dtype, in,
-              row_start(params, first + r, params.in_row_stride, params.in_batch_stride), n_in,
+              row_start(params, block.at(r), params.in_row_stride, params.in_batch_stride), n_in,
               padded, row);
     switch (plan.kernel.rows) {
       case RowFormat::kF32:
@@ -207,7 +228,7 @@ HWY_INLINE void finish_plain_sums(const float* sums, const float* residual, Out*
 // Finishes the sums of a product whose panels begin at `first_panel` of the weight.
 template <class Out>
 HWY_INLINE void finish_panels(const PreparedCommand& command, const PanelProduct& product,
-                              uint32_t first_row, uint32_t first_panel, const float* row_scales,
+                              const BlockRows& block, uint32_t first_panel, const float* row_scales,
                               Out* out) {
   const auto& params = command.params_as<MatmulParams>();
   const bool scaled = product.layout->has_row_scales();
@@ -216,7 +237,7 @@ HWY_INLINE void finish_panels(const PreparedCommand& command, const PanelProduct
   const float* const column_scales = scaled ? command.operand<const float>(5) : nullptr;
   const bool plain = !scaled && bias == nullptr && (params.flags & kMatmulGelu) == 0;
   for (uint32_t r = 0; r < product.n_rows; ++r) {
-    const uint32_t row = first_row + r;
+    const uint32_t row = block.at(r);
     const size_t out_start = row_start(params, row, params.out_row_stride, params.out_batch_stride);
     const size_t residual_start = params.flags & kMatmulResidualByRow
                                       ? size_t{row % params.rows_per_batch} * params.n_out
@@ -245,23 +266,27 @@ void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& sc
   const auto& plan = *static_cast<const MatmulPlan*>(command.plan.get());
   const uint32_t row_block = task / command.tasks_per_row_block;
   const uint32_t first_row = row_block * command.rows_per_task;
-  const uint32_t n_rows = std::min(command.rows_per_task, params.n_rows - first_row);
+  uint32_t index[kMaxRowsPerProduct];
+  const BlockRows block =
+      rows_to_compute(command.operand<const Row>(6), first_row,
+                      std::min(command.rows_per_task, params.n_rows - first_row), index);
+  if (block.n == 0) return;
   const uint32_t first_panel = (task % command.tasks_per_row_block) * command.columns_per_task;
   const uint32_t end_panel = std::min(first_panel + command.columns_per_task, plan.layout.n_panels);
 
   PanelProduct product;
   product.layout = &plan.layout;
-  product.n_rows = n_rows;
+  product.n_rows = block.n;
   product.sums = reinterpret_cast<float*>(scratch.data);
   product.scratch = scratch.data + plan.panels_offset;
   product.end_of_task = command.operand<const std::byte>(2) + end_panel * plan.layout.panel_bytes;
   const float* row_scales = nullptr;
-  if (plan.rows_in_place) {
+  if (plan.rows_in_place && block.index == nullptr) {
     product.rows = command.operand<const float>(1) + size_t{first_row} * params.in_row_stride;
     product.row_stride = params.in_row_stride;
   } else {
     if (!scratch.keep(row_block)) {
-      convert_rows(params, plan, command.operands[1], first_row, n_rows, scratch.data);
+      convert_rows(params, plan, command.operands[1], block, scratch.data);
     }
     product.rows = scratch.data + plan.rows_offset;
     product.row_stride = plan.layout.padded_n_in;
@@ -269,15 +294,17 @@ void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& sc
   }
   // Where nothing is done to the sums, they are stored as the result.
   const bool adds_residual = command.operands[4] != nullptr;
+  const bool in_order = block.index == nullptr;
   const bool direct =
       params.out_dtype == kDTypeF32 && params.flags == 0 &&
       params.rows_per_batch >= params.n_rows && command.operands[3] == nullptr &&
-      (plan.kernel.rows == RowFormat::kI8Blocks ||
-       (plan.kernel.rows == RowFormat::kBF16Tiles && !adds_residual) ||
+      ((plan.kernel.rows == RowFormat::kI8Blocks && in_order) ||
+       (plan.kernel.rows == RowFormat::kBF16Tiles && !adds_residual && in_order) ||
        (plan.kernel.rows == RowFormat::kF32 && plan.layout.blocks.bits == 0 && !adds_residual));
+  product.out_rows = block.index;
   // Few rows: several panels at once, to have enough sums in flight; many: one stays in the cache
   // while all rows pass.
-  const uint32_t at_once = n_rows <= kTileRows ? kMaxPanelsPerProduct : 2;
+  const uint32_t at_once = params.n_rows <= kTileRows ? kMaxPanelsPerProduct : 2;
   for (uint32_t panel = first_panel; panel < end_panel; panel += product.n_panels) {
     product.n_panels = std::min(at_once, end_panel - panel);
     product.panels = command.operand<const std::byte>(2) + panel * plan.layout.panel_bytes;
@@ -292,9 +319,8 @@ void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& sc
     product.out = nullptr;
     product.residual = nullptr;
     plan.kernel.multiply(product);
-    with_type(params.out_dtype, command.operands[0], [&](auto* out) {
-      finish_panels(command, product, first_row, panel, row_scales, out);
-    });
+    with_type(params.out_dtype, command.operands[0],
+              [&](auto* out) { finish_panels(command, product, block, panel, row_scales, out); });
   }
 }
 
@@ -352,6 +378,7 @@ void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command) 
                         extent(params, params.in_row_stride, params.in_batch_stride, params.n_in) *
                             dtype_size(params.in_dtype));
   command.require_bytes(3, uint64_t{params.n_out} * 4, true);
+  command.require_bytes(6, uint64_t{params.n_rows} * sizeof(Row), true);
   command.require_bytes(
       4,
       (by_row ? uint64_t{std::min(params.rows_per_batch, params.n_rows)} * params.n_out
@@ -423,8 +450,10 @@ void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command) 
     default:
       plan->row_bytes = sizeof(float) * padded;
   }
+  // Rows that lie in place are brought together where some are left out.
+  const bool always_in_place = plan->rows_in_place && !command.command().operands[6].present();
   prepared.scratch_bytes =
-      plan->rows_offset + (plan->rows_in_place ? 0 : round_up(rows, kTileRows) * plan->row_bytes);
+      plan->rows_offset + (always_in_place ? 0 : round_up(rows, kTileRows) * plan->row_bytes);
   prepared.plan = plan;
   prepared.run = HWY_DYNAMIC_DISPATCH(run_matmul);
 }

@@ -45,6 +45,8 @@ struct PanelProduct {
   float* out = nullptr;
   const float* residual = nullptr;
   size_t out_stride = 0;
+  // Of those, the one that each row is; null: in order. Only for float_panel_kernel.
+  const uint32_t* out_rows = nullptr;
   std::byte* scratch = nullptr;  // aligned to 64 bytes, as much as the kernel asks for
 };
 using MultiplyPanels = void (*)(const PanelProduct&);

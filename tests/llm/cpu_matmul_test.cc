@@ -193,6 +193,61 @@ TEST(CpuMatmul, InBf16StaysCloseToThePlainLoop) {
   }
 }
 
+// A product of which some rows hold nothing, each compared with the whole product's.
+void check_left_out_rows(Device& device, const Case& c) {
+  SCOPED_TRACE(describe(c));
+  const FileMatrix file(random_numbers(size_t{c.n_out} * c.n_in, 3), c.n_out, c.n_in, c.file);
+  const Weight weight = device.upload(file.source(), WeightUse::kAnyRows, c.compute);
+  const Operand in = store(device, random_numbers(size_t{c.n_rows} * c.n_in, 4));
+  const Operand bias = c.bias ? store(device, random_numbers(c.n_out, 5)) : Operand{};
+  const std::vector<float> before = random_numbers(size_t{c.n_rows} * c.n_out, 6);
+  const auto product = [&](const std::vector<Row>& rows) {
+    const Operand out = store(device, before);
+    MatmulParams params{};
+    params.n_rows = params.rows_per_batch = c.n_rows;
+    params.n_out = params.out_row_stride = c.n_out;
+    params.n_in = params.in_row_stride = c.n_in;
+    params.weight_format = weight.format;
+    params.flags = c.flags;
+    DispatchTable table;
+    emit::matmul(table, "test", params, out, in, weight.data, bias, c.residual ? out : Operand{},
+                 weight.scale, rows.empty() ? Operand{} : store(device, rows));
+    run_once(device, table);
+    return fetch<float>(device, out);
+  };
+  const std::vector<float> whole = product({});
+  std::vector<Row> none(c.n_rows, Row{0, -1, 0, 0}), first = none, some = none, all = none;
+  for (uint32_t r = 0; r < c.n_rows; ++r) {
+    all[r].sequence = 0;
+    if (r < c.n_rows / 2) first[r].sequence = 3;
+    if (r % 3 != 0 && r / 7 != 1) some[r].sequence = static_cast<int>(r);
+  }
+  for (const std::vector<Row>& rows : {none, first, some, all}) {
+    const std::vector<float> found = product(rows);
+    for (uint32_t r = 0; r < c.n_rows; ++r) {
+      const std::vector<float>& wanted = rows[r].sequence >= 0 ? whole : before;
+      for (uint32_t o = 0; o < c.n_out; ++o) {
+        const size_t at = size_t{r} * c.n_out + o;
+        ASSERT_EQ(found[at], wanted[at]) << "row " << r << ", output " << o;
+      }
+    }
+  }
+}
+
+TEST(CpuMatmul, LeavesOutRowsThatHoldNothing) {
+  const auto device = cpu();
+  for (const uint32_t n_rows : {1u, 5u, 40u, 300u}) {
+    for (const Compute compute : {Compute::kF32, Compute::kAuto, Compute::kI8}) {
+      for (const bool plain : {true, false}) {
+        Case c{n_rows, 83, 70, DType::kF16, compute};
+        c.flags = plain ? 0 : kMatmulGelu;
+        c.bias = c.residual = !plain;
+        check_left_out_rows(*device, c);
+      }
+    }
+  }
+}
+
 TEST(CpuMatmul, InInt8EqualsTheProductOfTheQuantizedRows) {
   const auto device = cpu();
   for (const uint32_t n_rows : {1u, 2u, 3u, 7u, 8u, 15u, 100u}) {
