@@ -36,6 +36,7 @@ LiveTranscriber::LiveTranscriber(WhisperModel& model, Transcriber& transcriber,
       history_(settings_, model.tokenizer(), model.tokens(), model.decoder().n_text_ctx()),
       maximum_(kSilence),
       window_(size_t{model.n_frames()} * model.n_mels()) {
+  transcriber_.require_languages(settings_);
   transcriber_.suppress(settings_);
   language_is_given_ = settings.language != "auto" || !model.tokens().is_multilingual;
   if (!language_is_given_) return;

@@ -116,6 +116,11 @@ std::vector<LanguageProbability> Transcriber::detect_languages(const MelSpectrog
   return ranked_languages(vote.result());
 }
 
+void Transcriber::require_languages(const DecodingSettings& settings) const {
+  if (!settings.multilingual || model_.tokens().is_multilingual) return;
+  throw Error(ErrorKind::kUsage, "--multilingual: the model knows English only");
+}
+
 std::string Transcriber::known_language(const std::string& name) const {
   const WhisperTokens& tokens = model_.tokens();
   const std::optional<int32_t> token = tokens.language_token(name);
@@ -352,6 +357,7 @@ Segment Transcriber::segment_of(const WindowSegment& part, const Decoded& decode
 Transcriber::Recording Transcriber::begin(const MelSpectrogram& mel,
                                           const DecodingSettings& settings) {
   const WhisperTokens& tokens = model_.tokens();
+  require_languages(settings);
   suppress(settings);
   Recording recording{mel, settings, {}};
   Transcript& transcript = recording.transcript;
@@ -368,8 +374,7 @@ Transcriber::Recording Transcriber::begin(const MelSpectrogram& mel,
     transcript.language = detected.language;
     transcript.language_probability = detected.probability;
   }
-  recording.is_mixed =
-      settings.multilingual && tokens.is_multilingual && settings.language == "auto";
+  recording.is_mixed = settings.multilingual && settings.language == "auto";
   recording.language_is_found = !transcript.language.empty();
   recording.window.resize(size_t{model_.n_frames()} * model_.n_mels());
   return recording;

@@ -151,6 +151,8 @@ class Transcriber {
   // The language of the window in a free place of a running batch; without a place, of the window
   // in place 0, with the decoder at rest.
   Language detect_language(std::optional<uint32_t> place = std::nullopt);
+  // Throws Error(kUsage) if languages are to be followed and the model knows one.
+  void require_languages(const DecodingSettings& settings) const;
   // The code of a language by its code or name. Throws Error(kUsage) if the model knows it not.
   std::string known_language(const std::string& name) const;
   // Start of transcript, language and task, and no-timestamps if there are to be none.

@@ -112,6 +112,8 @@ TEST(DecodingOptions, DoWhatTheySay) {
               s.condition_on_previous_text = false;
               s.carry_initial_prompt = true;
             })));
+  // The first token is a time: where it can only be 0, nothing is lost on others.
+  EXPECT_GT(logprob(hear([](auto& s) { s.max_initial_timestamp_s = 0; })), logprob(plain));
   const auto untimed = hear([](auto& s) { s.without_timestamps = true; });
   ASSERT_EQ(untimed.segments.size(), 1u);
   EXPECT_LT(untimed.segments[0].tokens.size(), plain.segments[0].tokens.size());

@@ -84,5 +84,27 @@ TEST(MixedRecording, IsTranscribedInTheLanguageOfEachPart) {
   }
 }
 
+TEST(MixedRecording, IsRefusedByAModelThatKnowsEnglishOnly) {
+  const std::string path = librivox_sentence("0930");
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "not installed: " << path;
+  EngineSettings engine_settings;
+  try {
+    engine_settings.model = fetched_model("tiny.en");
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  engine_settings.device = "cpu";
+  const std::unique_ptr<TranscriptionEngine> engine = load_whisper_engine(engine_settings);
+  DecodingSettings settings;
+  settings.multilingual = true;
+  try {
+    engine->transcribe({path, {}}, settings, {}, {});
+    FAIL() << "was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_THAT(error.what(), testing::HasSubstr("knows English only"));
+  }
+}
+
 }  // namespace
 }  // namespace vesper::mixed_recording_test
