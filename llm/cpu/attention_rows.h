@@ -49,8 +49,8 @@ inline VisibleRows visible_rows(const AttentionParams& p, size_t n_rows, size_t 
 }
 inline bool sees_all_rows(const AttentionParams& p) { return p.causal == 0 && p.window == 0; }
 
-// Queries of paged attention that go through their pages together: heads that share a kv head, beams
-// that look at one window.
+// Queries of paged attention that go through their pages together: heads that share a kv head,
+// beams that look at one window.
 inline constexpr uint32_t kHeadsAtOnce = 4, kQueriesAtOnce = 5;
 
 // The positions that a row of paged attention sees: [begin, end).
