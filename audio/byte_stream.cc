@@ -91,12 +91,10 @@ UniqueFd spool_to_unlinked_file(ByteStream& stream, const std::string& name) {
   std::vector<uint8_t> block(size_t{1} << 18);
   while (true) {
     const size_t got = stream.read(block.data(), block.size());
-    for (size_t done = 0; done < got;) {
-      const ssize_t written = ::write(file.get(), block.data() + done, got - done);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) throw fail("write");
-      done += static_cast<size_t>(written);
-    }
+    const bool is_written = do_all(got, [&](size_t done, size_t left) {
+      return ::write(file.get(), block.data() + done, left);
+    });
+    if (!is_written) throw fail("write");
     if (got < block.size()) break;
   }
   if (::lseek(file.get(), 0, SEEK_SET) != 0) throw fail("rewind");

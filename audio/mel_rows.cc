@@ -11,23 +11,6 @@
 #include "error/error.h"
 
 namespace vesper {
-namespace {
-
-// Calls `once`, pread(2) or pwrite(2) of what is left, until it has done all bytes. False if it
-// does no more.
-template <class Once>
-bool do_all(size_t n_bytes, const Once& once) {
-  for (size_t done = 0; done < n_bytes;) {
-    const ssize_t n = once(done, n_bytes - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    done += static_cast<size_t>(n);
-  }
-  return true;
-}
-
-}  // namespace
-
 void MelRows::append(const float* rows, size_t n) {
   while (n > 0) {
     const size_t at = n_rows_ % kRowsPerChunk;

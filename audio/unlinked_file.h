@@ -1,6 +1,10 @@
 // A temporary file without a name: gone as soon as it is closed, or the process is.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cerrno>
+#include <cstddef>
 #include <string>
 
 #include "audio/unique_fd.h"
@@ -14,5 +18,18 @@ std::string temporary_folder();
 // Opens a new one in that folder, for reading and writing. If it cannot, the descriptor is not open
 // and errno says why.
 UniqueFd open_unlinked_file();
+
+// Calls once(bytes done, bytes left), read(2) or write(2) of some kind, until it has done all.
+// False if it does no more; errno says why, if it failed.
+template <class Once>
+bool do_all(size_t n_bytes, const Once& once) {
+  for (size_t done = 0; done < n_bytes;) {
+    const ssize_t n = once(done, n_bytes - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    done += static_cast<size_t>(n);
+  }
+  return true;
+}
 
 }  // namespace vesper

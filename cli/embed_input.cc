@@ -1,13 +1,13 @@
 #include "cli/embed_input.h"
 
 #include <charconv>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "error/error.h"
 #include "llm/weights/json_file.h"
 
 namespace vesper {
+
 EmbedInput::EmbedInput(const EmbedArguments& arguments)
     : arguments_(arguments), files_(arguments.inputs) {
   if (arguments.texts.empty() && files_.empty()) files_.emplace_back("-");

@@ -25,9 +25,9 @@ namespace {
 
 // From times within the kept stretches to times of the recording.
 Segment in_recording(Segment segment, const SpeechTimeline& timeline, double pad_s) {
-  constexpr double kFramesPerSecond = 100;
-  segment.seek = std::lround(
-      timeline.start_s(static_cast<double>(segment.seek) / kFramesPerSecond) * kFramesPerSecond);
+  segment.seek =
+      std::lround(timeline.start_s(static_cast<double>(segment.seek) / kMelFramesPerSecond) *
+                  kMelFramesPerSecond);
   // A segment that ends with its words still does.
   const bool from_first = !segment.words.empty() && segment.start_s == segment.words[0].start_s;
   const bool to_last = !segment.words.empty() && segment.end_s == segment.words.back().end_s;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "audio/mel.h"
 #include "decoder/window_segments.h"
 #include "decoder/word_times.h"
 
@@ -11,7 +12,7 @@ namespace vesper {
 namespace {
 
 uint64_t frame_of(double seconds) {
-  return static_cast<uint64_t>(std::max(0.0, std::nearbyint(seconds * kFramesPerSecond)));
+  return static_cast<uint64_t>(std::max(0.0, std::nearbyint(seconds * kMelFramesPerSecond)));
 }
 
 // How odd a word is: 1 for an improbable one, and more for one shorter or longer than words are.
@@ -55,11 +56,12 @@ AfterWindow skip_hallucinations(std::vector<Segment>& segments, const WindowPlac
                                 uint64_t seek, bool to_the_end, double threshold_s) {
   // Text this near to the edge of a window has silence on that side, for all that is known.
   constexpr double kEdge_s = 2.0;
-  const double offset_s = static_cast<double>(window.seek) / kFramesPerSecond;
-  const double window_end_s = static_cast<double>(window.seek + window.n_window) / kFramesPerSecond;
+  const double offset_s = static_cast<double>(window.seek) / kMelFramesPerSecond;
+  const double window_end_s =
+      static_cast<double>(window.seek + window.n_window) / kMelFramesPerSecond;
   const double content_end_s =
-      static_cast<double>(window.seek + window.n_frames) / kFramesPerSecond;
-  const double recording_s = static_cast<double>(window.n_content) / kFramesPerSecond;
+      static_cast<double>(window.seek + window.n_frames) / kMelFramesPerSecond;
+  const double recording_s = static_cast<double>(window.n_content) / kMelFramesPerSecond;
 
   if (!to_the_end && !segments.empty()) {
     const double speech_end_s = end_of_speech_s(segments);

@@ -191,7 +191,6 @@ ShownPart find_shown(std::span<const CaptionWord> shown, std::span<const Caption
   for (size_t row = 0; row < n_rows; ++row) consider(row, whole.size());
 
   ShownPart part;
-  part.n_shown = i;
   part.n_whole = j;
   part.stands_for.resize(i);
   while (i > 0) {

@@ -49,8 +49,8 @@ class LocalAgreement {
   // `words`: those of the latest guess after the final ones, with sound up to `end_s`. Returns
   // those that are final now: as far as the guess before has the same and its sound had them, for
   // models go on with what is likely to be said; and those that ended more than `patience_s` ago,
-  // which more sound does not change any more. Of the last one that is the
-  // stem: which mark stands behind a word is only known when the next is.
+  // which more sound does not change any more. Of the last one that is the stem: which mark stands
+  // behind a word is only known when the next is.
   std::vector<CaptionWord> agree(std::span<const CaptionWord> words, double end_s,
                                  double patience_s);
 
@@ -67,9 +67,9 @@ void leave_marks_open(std::vector<CaptionWord>& words);
 
 // How far a window's text has been shown.
 struct ShownPart {
-  std::vector<size_t> stands_for;  // of each shown word the one of `whole`, rising
-  size_t n_shown = 0;              // shown words within `whole`; others are behind its end
-  size_t n_whole = 0;              // words of `whole` that have been shown, one way or another
+  // Of each shown word within `whole` the one there, rising; shown words beyond are behind its end.
+  std::vector<size_t> stands_for;
+  size_t n_whole = 0;  // words of `whole` that have been shown, one way or another
 };
 // Lays the words that were shown over the text of the window as a whole, so that as few as can be
 // differ: one of the two ends in the other. Of several ways the one that ends where the last word

@@ -325,6 +325,7 @@ void LiveTranscriber::say_window(const WindowSegments& cut, const Transcriber::D
   const double cut_end_s = static_cast<double>(seek_ + cut.advance_frames) * kFrameSeconds;
   if (cut_end_s >= end_s) part.stands_for.resize(shown.size(), whole.size() - 1);
 
+  const auto is_text = [&](int32_t id) { return id < model_.tokens().eot; };
   size_t next_shown = 0, next = 0;
   for (size_t p = 0; p < parts.size(); ++p) {
     std::vector<int32_t> said;
@@ -332,7 +333,7 @@ void LiveTranscriber::say_window(const WindowSegments& cut, const Transcriber::D
     const auto say = [&](const std::vector<int32_t>& from, size_t begin, size_t end) {
       std::copy_if(from.begin() + static_cast<std::ptrdiff_t>(begin),
                    from.begin() + static_cast<std::ptrdiff_t>(end), std::back_inserter(said),
-                   [&](int32_t id) { return id < model_.tokens().eot; });
+                   is_text);
     };
     for (; next < whole.size() && whole[next].end_token <= part_ends[p]; ++next) {
       for (; next_shown < part.stands_for.size() && part.stands_for[next_shown] == next;
@@ -356,7 +357,6 @@ void LiveTranscriber::say_window(const WindowSegments& cut, const Transcriber::D
     if (said.empty()) continue;
     if (!added.empty() && events_.on_final) events_.on_final(added, received_s());
     WindowSegment spoken = *parts[p];
-    const auto is_text = [&](int32_t id) { return id < model_.tokens().eot; };
     const auto first = std::ranges::find_if(spoken.tokens, is_text);
     const auto last = std::find_if(spoken.tokens.rbegin(), spoken.tokens.rend(), is_text).base();
     std::vector<int32_t> tokens(spoken.tokens.begin(), first);

@@ -18,6 +18,11 @@ constexpr double kDoubtfulLogprobShare = 0.9, kUnlikelyLogprobShare = 0.3;
 // And where speech is doubtful and another attempt at the window only went round.
 constexpr double kConvincingLogprobShare = 0.5;
 
+// Whether a text is at least as likely as that share of the threshold.
+bool is_likely(const WindowEvidence& evidence, const DecodingSettings& settings, double share) {
+  return !settings.logprob_threshold || evidence.avg_logprob >= share * *settings.logprob_threshold;
+}
+
 bool is_repetitive(const WindowEvidence& evidence, const DecodingSettings& settings) {
   if (!settings.compression_ratio_threshold) return false;
   return evidence.compression_ratio > *settings.compression_ratio_threshold ||
@@ -81,13 +86,11 @@ bool is_doubtful_loop(const WindowEvidence& evidence, const DecodingSettings& se
 }
 
 bool is_convincing(const WindowEvidence& evidence, const DecodingSettings& settings) {
-  return !settings.logprob_threshold ||
-         evidence.avg_logprob >= kConvincingLogprobShare * *settings.logprob_threshold;
+  return is_likely(evidence, settings, kConvincingLogprobShare);
 }
 
 bool is_believable(const WindowEvidence& evidence, const DecodingSettings& settings) {
-  return !settings.logprob_threshold ||
-         evidence.avg_logprob >= kDoubtfulLogprobShare * *settings.logprob_threshold;
+  return is_likely(evidence, settings, kDoubtfulLogprobShare);
 }
 
 bool is_surely_speech(const WindowEvidence& evidence, const DecodingSettings& settings) {

@@ -299,7 +299,7 @@ void Transcriber::add_word_times(std::vector<Segment>& segments, const WindowPla
   add_words(segments,
             time_words(split_words(spelled(task.text), is_written_without_spaces(language)),
                        found.positions, found.probabilities),
-            model_.tokens().eot, static_cast<double>(window.seek) / kFramesPerSecond,
+            model_.tokens().eot, static_cast<double>(window.seek) / kMelFramesPerSecond,
             window.last_speech_s, settings.punctuation);
 }
 
@@ -326,8 +326,8 @@ AfterWindow Transcriber::time_window(std::vector<Segment>& segments, const Windo
                                *settings.hallucination_silence_threshold_s);
   }
   const double end_s = end_of_speech_s(segments);
-  if (!to_the_end && end_s > static_cast<double>(window.seek) / kFramesPerSecond) {
-    seek = static_cast<uint64_t>(std::llrint(end_s * kFramesPerSecond));
+  if (!to_the_end && end_s > static_cast<double>(window.seek) / kMelFramesPerSecond) {
+    seek = static_cast<uint64_t>(std::llrint(end_s * kMelFramesPerSecond));
   }
   return {seek, false};
 }

@@ -474,7 +474,8 @@ std::vector<uint32_t> WhisperDecoder::advance(uint32_t n_steps) {
   std::vector<uint32_t> ended;
   const auto is_running = [](const Place& place) { return place.is_running; };
   if (std::none_of(places_.begin(), places_.end(), is_running)) return ended;
-  for (uint32_t place = 0; place < places_.size() && places_.size() > 1; ++place) {
+  const bool is_batch = places_.size() > 1;
+  for (uint32_t place = 0; is_batch && place < places_.size(); ++place) {
     if (places_[place].is_running && places_[place].search.max_finished > 0) {
       reuse_pages(place, n_steps);
     }

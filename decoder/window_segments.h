@@ -8,8 +8,7 @@
 
 namespace vesper {
 
-inline constexpr double kFrameSeconds = 0.01;  // a frame of the log-mel: 160 samples at 16 kHz
-inline constexpr double kFramesPerSecond = 100;
+inline constexpr double kFrameSeconds = 0.01;      // a frame of the log-mel: 160 samples at 16 kHz
 inline constexpr double kTimestampSeconds = 0.02;  // a timestamp token counts two frames
 inline constexpr uint32_t kFramesPerTimestamp = 2;
 

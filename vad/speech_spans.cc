@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "audio/mel.h"
 #include "error/error.h"
 #include "vad/silero_vad.h"
 
@@ -11,7 +12,6 @@ namespace {
 
 constexpr double kSampleRate = 16000;
 constexpr uint64_t kChunk = SileroVad::kChunkSamples;
-constexpr double kFramesPerSecond = 100;
 // A silence that a stretch that is too long may be cut at is longer than this.
 constexpr double kCutSilenceMs = 98;
 constexpr double kHysteresis = 0.15, kLeastNegThreshold = 0.01;
@@ -158,8 +158,8 @@ double SpeechTimeline::map(double time_s, bool is_start) const {
   double before_s = 0;  // the length of the stretches so far
   double mapped_s = 0;
   for (const FrameSpan& span : kept_) {
-    const double begin_s = static_cast<double>(span.begin) / kFramesPerSecond;
-    const double length_s = static_cast<double>(span.end - span.begin) / kFramesPerSecond;
+    const double begin_s = static_cast<double>(span.begin) / kMelFramesPerSecond;
+    const double length_s = static_cast<double>(span.end - span.begin) / kMelFramesPerSecond;
     mapped_s = begin_s + std::clamp(time_s - before_s, 0.0, length_s);
     // A start a rounding error before the seam is one at the seam.
     constexpr double kSlack = 1e-6;
@@ -177,8 +177,8 @@ std::pair<double, double> SpeechTimeline::within_one(double from_s, double to_s,
   bool is_in_speech = false;
   std::pair<double, double> within{start_s(from_s), start_s(from_s)};
   for (const FrameSpan& span : kept_) {
-    const double begin_s = static_cast<double>(span.begin) / kFramesPerSecond;
-    const double length_s = static_cast<double>(span.end - span.begin) / kFramesPerSecond;
+    const double begin_s = static_cast<double>(span.begin) / kMelFramesPerSecond;
+    const double length_s = static_cast<double>(span.end - span.begin) / kMelFramesPerSecond;
     const double first_s = std::clamp(from_s - before_s, 0.0, length_s);
     const double last_s = std::clamp(to_s - before_s, 0.0, length_s);
     const bool reaches = std::min(last_s, length_s - pad_s) - std::max(first_s, pad_s) > kReachS;

@@ -135,12 +135,17 @@ ReaderOptions raw_at(uint32_t rate) {
   return options;
 }
 
+// At 8 kHz.
+void send_second(int to) {
+  const std::vector<int16_t> second(8000, 8192);
+  const size_t n_bytes = second.size() * 2;
+  ASSERT_EQ(write(to, second.data(), n_bytes), static_cast<ssize_t>(n_bytes));
+}
+
 TEST(LiveSource, GivesSoundBeforeTheStreamHasEnded) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  const std::vector<int16_t> second(8000, 8192);
-  const size_t n_bytes = second.size() * 2;
-  ASSERT_EQ(write(ends[1], second.data(), n_bytes), static_cast<ssize_t>(n_bytes));
+  send_second(ends[1]);
   LiveSource source(AudioReader::from_stream(ends[0], "pipe", raw_at(8000)));
   // The resampler holds back a little, and blocks are of a twentieth of a second.
   const std::vector<float> first = source.take(14000);
@@ -157,16 +162,12 @@ TEST(LiveSource, GivesSoundBeforeTheStreamHasEnded) {
 TEST(LiveSource, TellsWhatComesByTheClockFromWhatIsThereAlready) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  const std::vector<int16_t> second(8000, 8192);
-  const size_t n_bytes = second.size() * 2;
-  ASSERT_EQ(write(ends[1], second.data(), n_bytes), static_cast<ssize_t>(n_bytes));
+  send_second(ends[1]);
   LiveSource source(AudioReader::from_stream(ends[0], "pipe", raw_at(8000)));
   source.take(14000);
   EXPECT_TRUE(source.is_paced()) << "a sender may have kept a second";
   EXPECT_FALSE(source.is_over());
-  for (int i = 0; i < 9; ++i) {
-    ASSERT_EQ(write(ends[1], second.data(), n_bytes), static_cast<ssize_t>(n_bytes));
-  }
+  for (int i = 0; i < 9; ++i) send_second(ends[1]);
   source.take(9 * 16000);
   EXPECT_FALSE(source.is_paced()) << "ten seconds at once";
   close(ends[1]);

@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "cli/whisper_engine.h"
 #include "decoder/transcriber.h"
 #include "error/error.h"
 #include "tests/decoder/real_recordings.h"
@@ -49,15 +48,12 @@ TEST(DecodingOptions, DoWhatTheySay) {
   for (const char* path : {kEnglish, kFrench}) {
     if (!std::filesystem::exists(path)) GTEST_SKIP() << "not installed: " << path;
   }
-  EngineSettings engine_settings;
+  std::unique_ptr<TranscriptionEngine> engine;
   try {
-    engine_settings.model = fetched_model("base");
+    engine = real_engine("base", 5);
   } catch (const Error& error) {
     GTEST_SKIP() << error.what();
   }
-  engine_settings.device = "cpu";
-  engine_settings.n_candidates = 5;
-  const std::unique_ptr<TranscriptionEngine> engine = load_whisper_engine(engine_settings);
   const auto transcribe = [&](const char* path, const auto& change) {
     DecodingSettings settings;
     settings.language = path == kEnglish ? "en" : "fr";

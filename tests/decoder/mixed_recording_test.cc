@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "cli/whisper_engine.h"
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 #include "tests/decoder/real_recordings.h"
@@ -38,14 +37,12 @@ TEST(MixedRecording, IsTranscribedInTheLanguageOfEachPart) {
   for (const Part& part : parts) {
     if (!std::filesystem::exists(part.path)) GTEST_SKIP() << "not installed: " << part.path;
   }
-  EngineSettings engine_settings;
+  std::unique_ptr<TranscriptionEngine> engine;
   try {
-    engine_settings.model = fetched_model("base");
+    engine = real_engine("base", 1);
   } catch (const Error& error) {
     GTEST_SKIP() << error.what();
   }
-  engine_settings.device = "cpu";
-  const std::unique_ptr<TranscriptionEngine> engine = load_whisper_engine(engine_settings);
 
   const TemporaryFolder folder;
   const std::string path = folder.file("mixed.wav");
@@ -87,14 +84,12 @@ TEST(MixedRecording, IsTranscribedInTheLanguageOfEachPart) {
 TEST(MixedRecording, IsRefusedByAModelThatKnowsEnglishOnly) {
   const std::string path = librivox_sentence("0930");
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "not installed: " << path;
-  EngineSettings engine_settings;
+  std::unique_ptr<TranscriptionEngine> engine;
   try {
-    engine_settings.model = fetched_model("tiny.en");
+    engine = real_engine("tiny.en", 1);
   } catch (const Error& error) {
     GTEST_SKIP() << error.what();
   }
-  engine_settings.device = "cpu";
-  const std::unique_ptr<TranscriptionEngine> engine = load_whisper_engine(engine_settings);
   DecodingSettings settings;
   settings.multilingual = true;
   try {

@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "cli/whisper_engine.h"
 #include "tests/audio/made_recordings.h"
 #include "tests/decoder/made_sounds.h"
 #include "tests/decoder/real_recordings.h"
@@ -82,13 +81,7 @@ class NoInventions : public testing::TestWithParam<const char*> {
   }
 
   TemporaryFolder folder_;
-  std::unique_ptr<TranscriptionEngine> engine_ = [] {
-    EngineSettings settings;
-    settings.model = fetched_model(GetParam());
-    settings.device = "cpu";
-    settings.n_candidates = 5;
-    return load_whisper_engine(settings);
-  }();
+  std::unique_ptr<TranscriptionEngine> engine_ = real_engine(GetParam(), 5);
 };
 
 TEST_P(NoInventions, SaysNothingInSilence) {

@@ -5,6 +5,7 @@
 
 #include "audio/recording.h"
 #include "cli/model_lookup.h"
+#include "cli/whisper_engine.h"
 
 namespace vesper {
 
@@ -24,6 +25,14 @@ std::filesystem::path fetched_model(const std::string& name) {
   ModelLookup lookup;
   lookup.offline = true;
   return find_model(name, lookup);
+}
+
+std::unique_ptr<TranscriptionEngine> real_engine(const std::string& name, uint32_t n_candidates) {
+  EngineSettings settings;
+  settings.model = fetched_model(name);
+  settings.device = "cpu";
+  settings.n_candidates = n_candidates;
+  return load_whisper_engine(settings);
 }
 
 std::vector<std::string> spoken_words(const std::string& text) {

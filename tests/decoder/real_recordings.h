@@ -4,8 +4,11 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "cli/transcription_engine.h"
 
 namespace vesper {
 
@@ -17,6 +20,9 @@ std::vector<float> samples_of(const std::string& path, size_t seconds);
 
 // The file or folder of a model that is on this machine. Throws Error if it is not.
 std::filesystem::path fetched_model(const std::string& name);
+
+// That model on the CPU, for so many beams. Throws as fetched_model does.
+std::unique_ptr<TranscriptionEngine> real_engine(const std::string& name, uint32_t n_candidates);
 
 // In lower case, without punctuation.
 std::vector<std::string> spoken_words(const std::string& text);
