@@ -21,12 +21,11 @@ ReplayClock::ReplayClock(VulkanContext& context, VulkanMemory& memory, Pipelines
   info.queryCount = first_query(kSlots);
   check_vulkan(vkCreateQueryPool(context.device(), &info, nullptr, &queries_), "vkCreateQueryPool");
   vkResetQueryPool(context.device(), queries_, 0, info.queryCount);
-  n_counted_ = memory.allocate(sizeof(uint32_t), "count of clocked replays");
-  memory.write(n_counted_, &n_counted_before_);
+  n_counted_before_.resize(kSlots);
+  n_counted_ = memory.allocate(kSlots * sizeof(uint32_t), "count of clocked replays");
+  memory.write(n_counted_, n_counted_before_.data());
   counting_.pipeline = {Shader::kCountReplay, {context.capabilities().subgroup_size}};
-  const uint64_t address = memory.address(n_counted_);
-  std::memcpy(counting_.push.data(), &address, sizeof address);
-  counting_.push_bytes = sizeof address;
+  counting_.push_bytes = sizeof(uint64_t);
   pipelines.prepare({counting_.pipeline});
   ticks_.resize(first_query(kSlots));
 }
@@ -46,37 +45,46 @@ void ReplayClock::mark_done(VkCommandBuffer commands, uint32_t slot, uint32_t ma
                        first_query(slot) + mark);
 }
 
-void ReplayClock::submitted(uint32_t n_slots, bool counted) {
-  n_submitted_ = n_slots;
-  is_counted_ = counted;
+KernelPlan ReplayClock::counting(uint32_t slot) const {
+  KernelPlan plan = counting_;
+  const uint64_t address =
+      memory_.address(n_counted_.part(slot * sizeof(uint32_t), sizeof(uint32_t)));
+  std::memcpy(plan.push.data(), &address, sizeof address);
+  return plan;
+}
+
+ReplayClock::Slots ReplayClock::take(uint32_t n_wanted, bool may_be_left_out) {
+  if (may_be_left_out_.size() == kSlots) collect();
+  const auto first = static_cast<uint32_t>(may_be_left_out_.size());
+  const uint32_t n = std::min(n_wanted, kSlots - first);
+  may_be_left_out_.resize(first + n, may_be_left_out);
+  return {first, n};
 }
 
 void ReplayClock::collect() {
-  if (n_submitted_ == 0) return;
+  if (may_be_left_out_.empty()) return;
   context_.wait();
-  const uint32_t n = first_query(n_submitted_);
+  const auto n_slots = static_cast<uint32_t>(may_be_left_out_.size());
+  const uint32_t n = first_query(n_slots);
   check_vulkan(
       vkGetQueryPoolResults(context_.device(), queries_, 0, n, n * sizeof(uint64_t), ticks_.data(),
                             sizeof(uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
       "vkGetQueryPoolResults");
   vkResetQueryPool(context_.device(), queries_, 0, n);
-  uint32_t n_runs = n_submitted_;
-  if (is_counted_) {
-    // Once one was left out, so are those after it.
-    uint32_t n_counted = 0;
-    memory_.read(n_counted_, &n_counted);
-    n_runs = n_counted - std::exchange(n_counted_before_, n_counted);
-  }
+  std::vector<uint32_t> n_counted(kSlots);
+  memory_.read(n_counted_, n_counted.data());
   times_.us.resize(n_stages_);
   const double tick_us = context_.capabilities().timestamp_ns / 1000;
-  for (uint32_t slot = 0; slot < n_runs; ++slot) {
+  for (uint32_t slot = 0; slot < n_slots; ++slot) {
+    if (may_be_left_out_[slot] && n_counted[slot] == n_counted_before_[slot]) continue;
     const uint64_t* ticks = ticks_.data() + first_query(slot);
     for (uint32_t stage = 0; stage < n_stages_; ++stage) {
       times_.us[stage] += static_cast<double>(ticks[stage + 1] - ticks[stage]) * tick_us;
     }
+    ++times_.n_runs;
   }
-  times_.n_runs += n_runs;
-  n_submitted_ = 0;
+  n_counted_before_ = std::move(n_counted);
+  may_be_left_out_.clear();
 }
 
 void ReplayClock::forget() {

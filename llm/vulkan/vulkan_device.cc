@@ -304,20 +304,19 @@ class VulkanDevice final : public VulkanChoices {
       clocked.clock = std::make_unique<ReplayClock>(context_, memory_, pipelines_, n_stages);
     }
     while (times > 0) {
-      uint32_t n = std::min(times, ReplayClock::kSlots);
+      uint32_t n_wanted = times;
       if (stop.present() && !conditional) {
         if (is_stopped(stop)) return;
-        n = 1;
+        n_wanted = 1;
       }
       std::optional<VulkanMemory::Place> place;
       if (conditional) place = memory_.place(stop);
-      for (uint32_t slot = 0; slot < n; ++slot) {
+      const auto [first, n] = clocked.clock->take(n_wanted, conditional);
+      for (uint32_t slot = first; slot < first + n; ++slot) {
         VkCommandBuffer& commands = clocked.commands[slot];
         if (!commands) commands = write_commands(recording, place, {clocked.clock.get(), slot});
       }
-      clocked.clock->collect();
-      context_.submit(clocked.commands.data(), n);
-      clocked.clock->submitted(n, conditional);
+      context_.submit(clocked.commands.data() + first, n);
       times -= n;
     }
   }
@@ -368,7 +367,7 @@ class VulkanDevice final : public VulkanChoices {
     if (at.clock) at.clock->mark_done(commands, at.slot, 0);
     if (stop) context_.begin_conditional(commands, stop->buffer, stop->offset_bytes);
     VkPipeline bound = VK_NULL_HANDLE;
-    if (at.clock && stop) dispatch(commands, at.clock->counting(), bound);
+    if (at.clock && stop) dispatch(commands, at.clock->counting(at.slot), bound);
     const bool each = at.clock != nullptr && clock_ == Clock::kPerCommand;
     uint32_t mark = 0;
     for (size_t i = 0; i < recording.kernels.size(); ++i) {

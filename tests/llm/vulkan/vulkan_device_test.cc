@@ -256,9 +256,9 @@ TEST_F(VulkanDeviceTest, ClocksEveryStageOrEveryCommandOfReplays) {
   const std::vector<uint32_t> stages = chain.table.stages();
   for (const Clock clock : {Clock::kPerStage, Clock::kPerCommand}) {
     device->set_clock(clock);
-    device->run(recording, 20);  // more than there are slots
+    for (const uint32_t n : {3, 150, 47}) device->run(recording, n);  // more than there are slots
     const ReplayTimes times = device->replay_times(recording);
-    EXPECT_EQ(times.n_runs, 20u);
+    EXPECT_EQ(times.n_runs, 200u);
     ASSERT_EQ(times.us.size(),
               clock == Clock::kPerStage ? stages.back() + 1 : chain.table.commands().size());
     for (const double us : times.us) EXPECT_GT(us, 0.0);
