@@ -71,7 +71,7 @@ struct CommandForm {
 // At which points of a replay the device reads its clock.
 enum class Clock {
   kOff,
-  kPerStage,    // at the barriers that are there anyway
+  kPerStage,    // at the barriers that are there anyway, of a chain maybe in some replays only
   kPerCommand,  // after each command, with a barrier there
 };
 // What the clock found out about the replays of one recording.

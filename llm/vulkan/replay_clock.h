@@ -1,9 +1,10 @@
 // The clock of a recording's replays: timestamp queries in its command buffers.
 //
-// Many replays may be under way at once, each a command buffer with queries of its own: a slot. They
-// are read when all slots are used up or somebody asks for the times, so that a chain of replays
-// does not wait for the one before it: that cost tiny.en on an H200 6% of its time.
-// Used by VulkanDevice while Clock is not kOff.
+// Many replays may be under way at once, each a command buffer with queries of its own: a slot.
+// They are read when all slots are used up or somebody asks for the times, so that a chain of
+// replays does not wait for the one before it. Of a chain that is clocked at its barriers every
+// fourth replay has a slot, the others are counted: command buffers of their own cost each replay
+// more than the timestamps in them (decision 23). Used by VulkanDevice while Clock is not kOff.
 #pragma once
 
 #include <vulkan/vulkan.h>
@@ -21,16 +22,18 @@ namespace vesper {
 
 class ReplayClock {
  public:
-  static constexpr uint32_t kSlots = 128;
+  static constexpr uint32_t kSlots = 64;
+  static constexpr uint32_t kUnclocked = kSlots;  // in a slot's place
 
   // Throws Error(kDevice) if the device's queue has no timestamps.
-  ReplayClock(VulkanContext& context, VulkanMemory& memory, Pipelines& pipelines,
-              uint32_t n_stages);
+  ReplayClock(VulkanContext& context, VulkanMemory& memory, Pipelines& pipelines, uint32_t n_stages,
+              Clock clock);
   ~ReplayClock();
   ReplayClock(const ReplayClock&) = delete;
   ReplayClock& operator=(const ReplayClock&) = delete;
 
-  // What notes that a replay was not left out: to be dispatched in each of those that can be.
+  // What counts the replays that have this slot, or kUnclocked, and were not left out: to be
+  // dispatched in each of those that can be.
   KernelPlan counting(uint32_t slot) const;
 
   // Timestamps into the command buffer of a slot. Mark 0 is where its first stage begins, marks 1
@@ -44,15 +47,13 @@ class ReplayClock {
   // The time when all dispatches before are done.
   void mark_done(VkCommandBuffer commands, uint32_t slot, uint32_t mark);
 
-  // Slots for up to `n_wanted` replays that are submitted next, in their order: [first, first + n).
-  // `may_be_left_out`: they have counting() in them.
-  struct Slots {
-    uint32_t first, n;
-  };
-  Slots take(uint32_t n_wanted, bool may_be_left_out);
+  // The slots of the `n` replays of a chain that are submitted next, at most kSlots, in their
+  // order; kUnclocked for those without. `may_be_left_out`: they have counting() in them.
+  const std::vector<uint32_t>& take(uint32_t n, bool may_be_left_out);
   // Waits for what was submitted and adds its times up.
   void collect();
-  const ReplayTimes& times() const { return times_; }
+  // Of all replays that were counted, as if those without a slot had taken as long as the others.
+  ReplayTimes times() const;
   void forget();
 
  private:
@@ -61,13 +62,16 @@ class ReplayClock {
   VulkanContext& context_;
   VulkanMemory& memory_;
   uint32_t n_stages_;
+  uint32_t clocked_each_;  // this many replays of a chain, the first of them
   VkQueryPool queries_ = VK_NULL_HANDLE;
   KernelPlan counting_;
-  Operand n_counted_;  // u32 [kSlots], since the clock was made
+  Operand n_counted_;  // u32 [kSlots + 1], since the clock was made; the last is kUnclocked's
   std::vector<uint32_t> n_counted_before_;
   std::vector<bool> may_be_left_out_;  // of the slots that are taken
-  std::vector<uint64_t> ticks_;  // [kSlots, n_stages + 1]
-  ReplayTimes times_;
+  std::vector<uint32_t> taken_;        // what take() returned
+  std::vector<uint64_t> ticks_;        // [kSlots, n_stages + 1]
+  uint32_t n_clocked_ = 0, n_unclocked_ = 0;
+  std::vector<double> us_;  // [n_stages] of the n_clocked replays
 };
 
 }  // namespace vesper

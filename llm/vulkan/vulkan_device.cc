@@ -27,7 +27,7 @@ constexpr uint32_t kMaxSubmit = 64;
 // Command buffers of a recording with a clock in them, one a slot.
 struct ClockedCommands {
   std::unique_ptr<ReplayClock> clock;
-  std::array<VkCommandBuffer, ReplayClock::kSlots> commands{};
+  std::array<VkCommandBuffer, ReplayClock::kSlots + 1> commands{};  // the last: kUnclocked
 };
 
 struct Recording {
@@ -301,22 +301,25 @@ class VulkanDevice final : public VulkanChoices {
       const uint32_t n_stages = clock_ == Clock::kPerCommand ? static_cast<uint32_t>(n_commands)
                                 : n_commands == 0            ? 0
                                                              : recording.stages.back() + 1;
-      clocked.clock = std::make_unique<ReplayClock>(context_, memory_, pipelines_, n_stages);
+      clocked.clock =
+          std::make_unique<ReplayClock>(context_, memory_, pipelines_, n_stages, clock_);
     }
     while (times > 0) {
-      uint32_t n_wanted = times;
+      uint32_t n = std::min(times, ReplayClock::kSlots);
       if (stop.present() && !conditional) {
         if (is_stopped(stop)) return;
-        n_wanted = 1;
+        n = 1;
       }
       std::optional<VulkanMemory::Place> place;
       if (conditional) place = memory_.place(stop);
-      const auto [first, n] = clocked.clock->take(n_wanted, conditional);
-      for (uint32_t slot = first; slot < first + n; ++slot) {
-        VkCommandBuffer& commands = clocked.commands[slot];
-        if (!commands) commands = write_commands(recording, place, {clocked.clock.get(), slot});
+      std::array<VkCommandBuffer, ReplayClock::kSlots> chain;
+      const std::vector<uint32_t>& slots = clocked.clock->take(n, conditional);
+      for (uint32_t i = 0; i < n; ++i) {
+        VkCommandBuffer& commands = clocked.commands[slots[i]];
+        if (!commands) commands = write_commands(recording, place, {clocked.clock.get(), slots[i]});
+        chain[i] = commands;
       }
-      context_.submit(clocked.commands.data() + first, n);
+      context_.submit(chain.data(), n);
       times -= n;
     }
   }
@@ -357,18 +360,19 @@ class VulkanDevice final : public VulkanChoices {
   // The clock that a command buffer is written with, and which of its slots; none by default.
   struct ClockSlot {
     ReplayClock* clock = nullptr;
-    uint32_t slot = 0;
+    uint32_t slot = ReplayClock::kUnclocked;
   };
 
   VkCommandBuffer write_commands(const Recording& recording,
                                  std::optional<VulkanMemory::Place> stop, ClockSlot at) {
     VkCommandBuffer commands = context_.allocate_command_buffer();
     begin(commands, stop.has_value());
-    if (at.clock) at.clock->mark_done(commands, at.slot, 0);
+    const bool has_marks = at.slot != ReplayClock::kUnclocked;
+    if (has_marks) at.clock->mark_done(commands, at.slot, 0);
     if (stop) context_.begin_conditional(commands, stop->buffer, stop->offset_bytes);
     VkPipeline bound = VK_NULL_HANDLE;
     if (at.clock && stop) dispatch(commands, at.clock->counting(at.slot), bound);
-    const bool each = at.clock != nullptr && clock_ == Clock::kPerCommand;
+    const bool each = has_marks && clock_ == Clock::kPerCommand;
     uint32_t mark = 0;
     for (size_t i = 0; i < recording.kernels.size(); ++i) {
       const bool new_stage = i > 0 && recording.stages[i] != recording.stages[i - 1];
@@ -377,9 +381,9 @@ class VulkanDevice final : public VulkanChoices {
         compute_barrier(commands);
       }
       dispatch(commands, recording.kernels[i], bound);
-      if (at.clock && !each && new_stage) at.clock->mark_reached(commands, at.slot, ++mark);
+      if (has_marks && !each && new_stage) at.clock->mark_reached(commands, at.slot, ++mark);
     }
-    if (at.clock && !recording.kernels.empty()) at.clock->mark_done(commands, at.slot, ++mark);
+    if (has_marks && !recording.kernels.empty()) at.clock->mark_done(commands, at.slot, ++mark);
     if (stop) context_.end_conditional(commands);
     check_vulkan(vkEndCommandBuffer(commands), "vkEndCommandBuffer");
     return commands;
