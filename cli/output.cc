@@ -90,6 +90,12 @@ void write_to_stdout(std::string_view text) {
 AtomicFile::AtomicFile(const fs::path& path) : path_(resolved(path)) {
   std::error_code error;
   if (fs::is_directory(path_, error)) throw_output_error(path.string(), EISDIR);
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
+    path_ = path;
+    descriptor_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor_ < 0) throw_output_error(path.string(), errno);
+    return;
+  }
   for (int attempt = 0; attempt < 16; ++attempt) {
     const fs::path candidate = path_.parent_path() / temporary_name();
     auto unfinished = std::make_unique<UnfinishedFile>(candidate.string());
@@ -124,6 +130,10 @@ void AtomicFile::write(std::string_view text) {
 }
 
 void AtomicFile::commit() {
+  if (temporary_.empty()) {
+    if (close(std::exchange(descriptor_, -1)) != 0) throw_output_error(path_.string(), errno);
+    return;
+  }
   // Some file systems cannot sync (EINVAL) and still keep the file.
   if (fsync(descriptor_) != 0 && errno != EINVAL) throw_output_error(path_.string(), errno);
   // Closed after it has its name: closing gives up the lock.

@@ -22,7 +22,8 @@ void write_to_stdout(std::string_view text);
 // A file that replaces what is at `path` when it is committed, and leaves no trace otherwise. It
 // grows under a temporary name in the same folder, locked, so that what a killed run has left there
 // can be told from what another one is writing. Where `path` is a symbolic link, the file that it
-// points to is replaced.
+// points to is replaced. A device or a pipe is none of this: it is written to as it comes, and
+// stays what it is.
 class AtomicFile {
  public:
   // Throws Error(kOutput) if no file can be made there.
@@ -37,7 +38,7 @@ class AtomicFile {
 
  private:
   std::filesystem::path path_;       // the final one, links resolved
-  std::filesystem::path temporary_;  // empty once committed
+  std::filesystem::path temporary_;  // empty once committed, and for what is no regular file
   std::unique_ptr<UnfinishedFile> unfinished_;
   int descriptor_ = -1;
 };
