@@ -142,8 +142,4 @@ Normalization normalize_as_nmt() {
   };
 }
 
-Normalization make_valid_utf8() {
-  return [](std::string_view text) { return valid_utf8(text); };
-}
-
 }  // namespace vesper

@@ -27,7 +27,5 @@ Normalization normalize_by_charsmap(std::string_view charsmap);
 Normalization normalize_as_bert(const BertNormalization& settings);
 // Removes control characters and makes spaces of other white space (NMT's rules).
 Normalization normalize_as_nmt();
-// What is no UTF-8 becomes U+FFFD: for models that know no bytes.
-Normalization make_valid_utf8();
 
 }  // namespace vesper

@@ -250,7 +250,7 @@ TokenizerParts tokenizer_of_sentence_piece(const SentencePieceModel& model) {
     }
     scored.push_back({piece.text, piece.score, piece.type});
   }
-  parts.normalizations = {make_valid_utf8(), normalization_of(model)};
+  parts.normalizations = {normalization_of(model)};
   parts.drops_first_space = model.add_dummy_prefix;
   if (model.is_bpe) {
     parts.encode_piece = [bpe = std::make_shared<const SentencePieceBpe>(

@@ -60,6 +60,9 @@ std::vector<int32_t> TextTokenizer::encode(std::string_view text, bool parse_spe
     throw Error(ErrorKind::kInput, "expected less than 1 GiB of text, found " +
                                        std::to_string(text.size()) + " bytes");
   }
+  if (valid_utf8_prefix(text) != text.size()) {
+    return encode(valid_utf8(text), parse_special, add_special);
+  }
   std::vector<int32_t> ids;
   if (add_special) ids = parts_.before;
   raw_added_.split(text, parse_special, [&](std::string_view part, const AddedToken* token) {

@@ -51,7 +51,7 @@ struct TokenizerParts {
   std::vector<int32_t> before, after;  // special tokens around a text
   int32_t bos = -1, eos = -1, pad = -1, unknown = -1;
   std::vector<int32_t> ends;  // what ends an answer besides eos
-  bool knows_bytes = false;   // any bytes can be encoded, without a normalization that needs UTF-8
+  bool knows_bytes = false;   // pieces are spelled in byte-level letters
   // A text's first token loses the space that its spelling begins with when it is decoded.
   bool drops_first_space = false;
 };
@@ -62,7 +62,8 @@ class TextTokenizer {
   // Throws Error(kModel) if an id is out of range.
   explicit TextTokenizer(TokenizerParts parts);
 
-  // Any bytes; those that are no UTF-8 are U+FFFD to tokenizers that know no bytes.
+  // Any bytes; those that are no UTF-8 count as U+FFFD: vocabularies are learnt from text, and many
+  // have no token for a byte that no text has.
   // `parse_special`: spellings of special tokens in the text mean those tokens, else they are text.
   // `add_special`: the special tokens that the model wants around a text come with it.
   std::vector<int32_t> encode(std::string_view text, bool parse_special, bool add_special) const;

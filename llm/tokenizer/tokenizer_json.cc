@@ -176,9 +176,6 @@ TokenizerParts read_tokenizer_json(const std::string& name, const json& root) {
   }
   if (parts.knows_bytes && parts.kind == "BPE") parts.kind = "byte-level BPE";
   if (const json* added = find_member(root, "added_tokens")) read_added_tokens(name, *added, parts);
-  if (!parts.knows_bytes || !parts.normalizations.empty()) {
-    parts.normalizations.insert(parts.normalizations.begin(), make_valid_utf8());
-  }
   if (const json* processor = find_member(root, "post_processor"); processor != nullptr) {
     const json* steps = find_member(*processor, "processors");
     if (steps != nullptr && steps->is_array()) {

@@ -106,6 +106,12 @@ TEST_F(SmolLm2Tokenizer, GivesTheIdsOfLlamaCpp) {
   }
 }
 
+// Its vocabulary has no token for a byte that no text has.
+TEST_F(SmolLm2Tokenizer, MakesTokensOfBytesThatAreNoText) {
+  EXPECT_FALSE(tokenizer->encode("\xff", false, false).empty());
+  EXPECT_EQ(tokenizer->encode("\xff", false, false), tokenizer->encode("\ufffd", false, false));
+}
+
 TEST_F(SmolLm2Tokenizer, KnowsItsSpecialTokens) {
   EXPECT_EQ(tokenizer->bos(), 1);
   EXPECT_EQ(tokenizer->eos(), 2);

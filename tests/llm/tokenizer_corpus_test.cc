@@ -177,6 +177,21 @@ TEST(GgufTokenizer, OfASentencePieceModelGivesTheSameIds) {
   }
 }
 
+// As llama.cpp has it for byte-level vocabularies, and as Hugging Face's tokenizers get it from
+// Python, where a text has been read with errors="replace".
+TEST(AnyTokenizer, TakesWhatIsNoTextForTheReplacementCharacter) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder())) {
+    if (!entry.is_directory()) continue;
+    const auto tokenizer = open_text_tokenizer(ModelFiles(entry.path()));
+    for (const auto& [bytes, text] : {std::pair("\xff", "\ufffd"),
+                                      {"half \xe6\x97", "half \ufffd"},
+                                      {"\xf0\x9f \xc3(", "\ufffd \ufffd("}}) {
+      EXPECT_EQ(tokenizer->encode(bytes, true, false), tokenizer->encode(text, true, false))
+          << entry.path() << ": " << text;
+    }
+  }
+}
+
 TEST(GgufTokenizer, NeedsAScoreForEveryPiece) {
   const auto file = gguf_of(folder() / "spm_llama/tokenizer.model", false);
   const Gguf gguf = read_gguf_files(ModelFiles("here", {file}), file);
