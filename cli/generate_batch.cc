@@ -9,6 +9,7 @@
 #include "cli/generate_run.h"
 #include "cli/progress.h"
 #include "cli/text_lines.h"
+#include "cli/thinking_text.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -80,7 +81,8 @@ class PromptFile {
       return found == value.end() ? nullptr : &*found;
     };
     if (const json* n = member("max_tokens")) {
-      if (!n->is_number_unsigned() || *n == 0 || *n > UINT32_MAX) fail("max_tokens to be a count");
+      if (!n->is_number_unsigned() || *n == 0 || *n > UINT32_MAX)
+        fail("max_tokens to be a count");
       prompt.max_new = n->get<uint32_t>();
     }
     if (value.is_string()) {
@@ -120,6 +122,7 @@ class PromptFile {
 struct Running {
   uint64_t index = 0;
   bool is_busy = false;
+  bool begins_thinking = false;
   size_t n_taken = 0;
   uint32_t max_new = 0;
   AnswerWriter writer{nullptr, {}};
@@ -131,9 +134,12 @@ std::string json_line(const nlohmann::ordered_json& line) {
 }
 
 std::string line_of(uint64_t index, const TextModel& model, const GenerateArguments& arguments,
-                    const Answer& answer) {
+                    const Answer& answer, bool begins_thinking) {
   nlohmann::ordered_json line{{"index", index}};
-  if (!arguments.print_ids) line["text"] = answer.text;
+  if (!arguments.print_ids) {
+    line["text"] =
+        arguments.no_think ? without_thinking(answer.text, begins_thinking) : answer.text;
+  }
   if (arguments.print_ids) line["ids"] = answer.ids;
   line["tokens"] = answer.ids.size();
   if (arguments.n_logprobs) line["logprobs"] = openai_logprobs(model.tokenizer(), answer.logprobs);
@@ -204,6 +210,7 @@ BatchResult run_batch(TextModel& model, const GenerateArguments& arguments, cons
     running = Running{};
     running.index = index;
     running.is_busy = true;
+    running.begins_thinking = model.begins_thinking(prompt.ids);
     running.max_new = prompt.max_new;
     running.writer = AnswerWriter(model.tokenizer(), arguments.stops);
     times.prompt_s += seconds_since(prompt_start);
@@ -251,7 +258,8 @@ BatchResult run_batch(TextModel& model, const GenerateArguments& arguments, cons
                                                           : "context";
       times.n_answer += answer.ids.size();
       running.is_busy = false;
-      finish(running.index, line_of(running.index, model, arguments, answer));
+      finish(running.index,
+             line_of(running.index, model, arguments, answer, running.begins_thinking));
       start_next(place);
     }
   }

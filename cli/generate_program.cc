@@ -100,7 +100,8 @@ class Run {
     options.thinks = !arguments_.no_think;
     const bool takes_ids =
         !arguments_.prompt_ids.empty() || arguments_.mode == GenerateMode::kBatch;
-    const bool gives_ids = arguments_.print_ids || arguments_.n_logprobs;
+    const bool gives_logits = !arguments_.logits_file.empty() && !arguments_.max_new;
+    const bool gives_ids = arguments_.print_ids || arguments_.n_logprobs || gives_logits;
     options.needs_text = !takes_ids || !gives_ids || !arguments_.stops.empty();
     model_.emplace(path, options);
   }
@@ -161,7 +162,7 @@ class Run {
     const uint64_t n_new = arguments_.max_new.value_or(1);
     const bool is_long = ids.size() >= n_ctx || ids.size() + n_new > n_ctx;
     if (arguments_.map_reduce && is_long && !text_.empty()) {
-      return finish(run_map_reduce(*model_, arguments_, instruction_, text_, writer()));
+      ids = map_reduced_prompt(*model_, arguments_, instruction_, text_);
     }
     restore_cache();
     thinking_ = ThinkingText(model_->begins_thinking(ids));

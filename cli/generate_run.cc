@@ -210,9 +210,8 @@ void dump_logits(TextModel& model, const GenerateArguments& arguments,
   file.commit();
 }
 
-Answer run_map_reduce(TextModel& model, const GenerateArguments& arguments,
-                      const std::string& instruction, const std::string& text,
-                      const WriteText& write) {
+std::vector<int32_t> map_reduced_prompt(TextModel& model, const GenerateArguments& arguments,
+                                        const std::string& instruction, const std::string& text) {
   const uint32_t n_ctx = model.generator().n_ctx();
   // Room for the answer to a part.
   const uint32_t n_answer = std::min(arguments.max_new.value_or(n_ctx / 4), n_ctx / 2);
@@ -228,8 +227,8 @@ Answer run_map_reduce(TextModel& model, const GenerateArguments& arguments,
   of_part.n_logprobs.reset();
   std::string left = text;
   while (true) {
-    const std::vector<int32_t> ids = prompt_ids(model, arguments, instruction, left);
-    if (ids.size() + n_answer <= n_ctx) return run_answer(model, arguments, ids, write);
+    std::vector<int32_t> ids = prompt_ids(model, arguments, instruction, left);
+    if (ids.size() + n_answer <= n_ctx) return ids;
     const auto most = static_cast<uint32_t>(n_ctx - n_answer - n_around);
     std::string joined;
     for (const std::string& part : parts_of(model, left, most)) {

@@ -57,11 +57,11 @@ constexpr uint32_t kPerplexityCtx = 512;
 void dump_logits(TextModel& model, const GenerateArguments& arguments,
                  std::span<const int32_t> prompt);
 
-// Applies the instruction to each part of a text that is too long for the context, then to the
-// answers together, until one is left. `n_ctx`: of the loaded model. Writes the last answer.
-Answer run_map_reduce(TextModel& model, const GenerateArguments& arguments,
-                      const std::string& instruction, const std::string& text,
-                      const WriteText& write);
+// Applies the instruction to each part of a text that is too long for the context, and again to the
+// answers together, until these fit. Returns the prompt for the last answer, about them. Throws
+// Error(kInput) if the context has no room for that.
+std::vector<int32_t> map_reduced_prompt(TextModel& model, const GenerateArguments& arguments,
+                                        const std::string& instruction, const std::string& text);
 
 // The ids of a prompt: `instruction` and the text that it is about, either of which may be empty.
 std::vector<int32_t> prompt_ids(const TextModel& model, const GenerateArguments& arguments,

@@ -214,6 +214,23 @@ TEST_F(GenerateProgram, DumpsLogitsForNumPy) {
   EXPECT_THAT(file, HasSubstr("'shape': (3, 64)"));
   EXPECT_EQ(file.size() % 64, 0u);
   EXPECT_GE(file.size(), 3 * 64 * sizeof(float) + 64);
+  // Without an answer nothing needs a tokenizer.
+  const ChildResult alone = tiny({"--prompt-ids", "1,2,3", "--dump-logits", "alone.npy"});
+  EXPECT_EQ(alone.status, 0) << alone.err;
+  EXPECT_THAT(alone.out, IsEmpty());
+  EXPECT_EQ(read_file(folder_ / "alone.npy"), file);
+}
+
+// As `-o /dev/null` by root, who may put a file in the place of a device.
+TEST_F(GenerateProgram, WritesToAPipeAndLeavesItThere) {
+  const ChildResult result = run_child(
+      {"/bin/sh", "-c",
+       "mkfifo pipe; timeout 5 cat pipe > got & " GENERATE " -m " + std::string(LANGUAGE_MODELS) +
+           "/qwen3 --device cpu --prompt-ids 1,2,3 --print-ids -n 4 -o pipe; wait; test -p pipe"},
+      options_);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(lines_of(read_file(folder_ / "got")).size(), 1u);
+  EXPECT_THAT(names_in(folder_.path()), testing::ElementsAre("got", "pipe"));
 }
 
 TEST_F(GenerateProgram, KeepsAPromptForTheNextTime) {
@@ -508,6 +525,17 @@ TEST_F(GenerateText, AsksForAnswersWithoutThinkingOrLeavesItOut) {
       run({"-n", "4", "--chat-template", "begins.jinja", "--no-think", "Hi"});
   EXPECT_EQ(thought.status, 0) << thought.err;
   EXPECT_EQ(thought.out, "\n");
+  // The same of many prompts, and of the last answer about the parts of a long text.
+  write_file(folder_ / "prompts.txt", "Hi\n");
+  const ChildResult batch =
+      run({"-n", "4", "--chat-template", "begins.jinja", "--no-think", "--input", "prompts.txt"});
+  EXPECT_EQ(batch.status, 0) << batch.err;
+  EXPECT_EQ(json::parse(batch.out)["text"], "");
+  for (int i = 0; i < 100; ++i) options_.standard_input += "one two three.\n";
+  const ChildResult parts = run({"-n", "4", "--ctx", "256", "--long", "map-reduce",
+                                 "--chat-template", "begins.jinja", "--no-think", "Hi"});
+  EXPECT_EQ(parts.status, 0) << parts.err;
+  EXPECT_EQ(parts.out, "\n");
 }
 
 TEST_F(GenerateText, SeparatesProbabilitiesFromText) {
