@@ -73,14 +73,16 @@ class Transcriber::Batch {
     // A recording that comes may ask for its language, at rest.
     if (n_waiting() == 0) open_next();
     decoder_.begin(shape);
-    for (uint32_t place = 0; place < places_.size(); ++place) fill(place, search);
+    fill_places(search);
     while (n_running_ > 0) {
-      for (const uint32_t place : decoder_.advance(kStepsAtOnce)) {
+      const std::vector<uint32_t> ended = decoder_.advance(kStepsAtOnce);
+      for (const uint32_t place : ended) {
         const Taken taken = std::exchange(places_[place], {});
         --n_running_;
         take(taken, place);
-        fill(place, search);
       }
+      // Not only those: with a window that tells the language many others need wait no more.
+      if (!ended.empty()) fill_places(search);
     }
   }
 
@@ -110,6 +112,12 @@ class Transcriber::Batch {
     }
     emit();
     return true;
+  }
+
+  void fill_places(const Search& search) {
+    for (uint32_t place = 0; place < places_.size(); ++place) {
+      if (!places_[place].of) fill(place, search);
+    }
   }
 
   // Starts the next window of the first stretch that waits, if it need not be decoded at rest.

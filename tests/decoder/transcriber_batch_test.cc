@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "decoder/transcriber.h"
+#include "llm/inspect/observed_device.h"
 #include "tests/llm/tiny_whisper_files.h"
 
 namespace vesper::transcriber_batch_test {
@@ -276,6 +277,28 @@ TEST_F(TranscriberBatch, ALanguageIsFoundInTheWindowOfItsPlace) {
     probabilities.insert(alone.language_probability);
   }
   EXPECT_EQ(probabilities.size(), spans.size());
+}
+
+TEST_F(TranscriberBatch, WithTheFirstWindowsLanguageThePlacesFill) {
+  // Replays of everything that was recorded.
+  const auto count_runs = [this](const char* language) {
+    settings_.language = language;
+    auto owned =
+        std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
+    ObservedDevice& device = *owned;
+    WhisperModel model(folder_, std::move(owned), Compute::kF32, 4, most_candidates(settings_));
+    std::vector<MelSpan> stretches;
+    for (uint64_t i = 0; i < 9; ++i) stretches.push_back({100 * i, 100 * (i + 1)});
+    device.set_clock(Clock::kPerStage);
+    transcribe(model, stretches);
+    uint64_t n_runs = 0;
+    for (RecordingId id = 0; id < device.recordings().size(); ++id) {
+      n_runs += device.replay_times(id).n_runs;
+    }
+    return n_runs;
+  };
+  // The first window alone, and the look for its language.
+  EXPECT_LE(count_runs("auto"), count_runs("en") + *settings_.max_new_tokens + 5);
 }
 
 }  // namespace
