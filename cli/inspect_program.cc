@@ -145,27 +145,26 @@ class Run {
   // Those that --device leaves. Throws Error(kUsage, kDevice) if there is none.
   std::vector<PresentDevice> present_devices() const {
     std::vector<PresentDevice> devices;
-    const auto open = [](const std::string& name) { return [name] { return open_device(name); }; };
     const bool all = arguments_.device == "auto";
     if (all || arguments_.device == "cpu") {
       const uint64_t memory_bytes = available_memory_bytes();
-      devices.push_back({"cpu", memory_bytes == UINT64_MAX ? 0 : memory_bytes, open("cpu")});
+      devices.push_back({"cpu", memory_bytes == UINT64_MAX ? 0 : memory_bytes,
+                         [] { return open_cpu_device({}); }});
     }
-#ifdef VESPER_HAS_VULKAN
     if (arguments_.device == "cpu") return devices;
-    uint32_t number = 0;
-    for (const VulkanListing& listing : list_vulkan_devices()) {
-      const std::string name = "vulkan:" + std::to_string(number++);
-      if (listing.unusable.empty() && (all || name == arguments_.device)) {
-        devices.push_back(
-            {name, listing.memory_bytes, [listing] { return plan_vulkan_device(listing); }});
-      }
+#ifdef VESPER_HAS_VULKAN
+    const std::vector<VulkanListing> listings = list_vulkan_devices();
+    const auto add = [&](uint32_t number) {
+      devices.push_back({"vulkan:" + std::to_string(number), listings[number].memory_bytes,
+                         [device = listings[number]] { return plan_vulkan_device(device); }});
+    };
+    if (!all) add(choose_vulkan_device(arguments_.device, listings));
+    for (uint32_t i = 0; all && i < listings.size(); ++i) {
+      if (listings[i].unusable.empty()) add(i);
     }
+#else
+    if (!all) open_device(arguments_.device);  // throws
 #endif
-    if (devices.empty()) {
-      open_device(arguments_.device);  // throws unless it is "vulkan", the best there is
-      devices.push_back({arguments_.device, 0, open(arguments_.device)});
-    }
     return devices;
   }
 
@@ -444,7 +443,7 @@ class Run {
     for (const VulkanListing& listing : list_vulkan_devices()) {
       const std::string name = "vulkan:" + std::to_string(number++);
       if (listing.unusable.empty()) {
-        add_device(name, listing.type.c_str(), *open_vulkan_device(name, {}), text, json);
+        add_device(name, listing.type.c_str(), *plan_vulkan_device(listing), text, json);
         continue;
       }
       text += "\n" + name + ": " + escaped(listing.name) + ", " + listing.type +

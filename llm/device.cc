@@ -47,8 +47,9 @@ std::unique_ptr<Device> open_device(std::string_view name, const DeviceOptions& 
   require_device_name(name);
   if (name == "cpu") return open_cpu_device(options);
 #ifdef VESPER_HAS_VULKAN
-  if (name == "auto" && !has_hardware_vulkan_device()) return open_cpu_device(options);
-  return open_vulkan_device(name, options);
+  if (name != "auto") return open_vulkan_device(name, options);
+  std::unique_ptr<Device> gpu = open_vulkan_gpu(options);
+  return gpu ? std::move(gpu) : open_cpu_device(options);
 #else
   if (name == "auto") return open_cpu_device(options);
   throw Error(ErrorKind::kDevice,

@@ -1,43 +1,22 @@
-// An opened Vulkan device: instance, device, compute queue, what it can do, and submission.
+// An opened Vulkan device: its compute queue, what it can do, and submission.
 #pragma once
 
 #include <vulkan/vulkan.h>
 
 #include <array>
 #include <cstdint>
-#include <string>
+#include <memory>
 #include <vector>
 
-#include "llm/vulkan/vulkan_device.h"
+#include "llm/vulkan/vulkan_instance.h"
 
 namespace vesper {
 
-// What kernels and recordings choose by. From the driver, less what VulkanOptions forbids.
-struct VulkanCapabilities {
-  std::string name;
-  bool is_hardware_gpu = false;
-  uint64_t memory_bytes = 0;  // the largest device-local heap
-  uint32_t subgroup_size = 1;
-  bool fixed_subgroups = false;  // pipelines can ask for full subgroups of subgroup_size
-  uint32_t max_workgroup_threads = 0;
-  uint32_t max_groups[3] = {};
-  uint32_t shared_bytes = 0;
-  uint32_t n_processors = 0;  // that run workgroups; 0 if the driver does not tell
-  uint64_t max_allocation_bytes = 0;
-  bool conditional_rendering = false;
-  bool memory_budget = false;
-  double timestamp_ns = 0;  // a tick; 0: the queue has no timestamps
-  // f16 x f16 -> f32 at subgroup scope; 0 where there are none.
-  uint32_t matrix_m = 0, matrix_n = 0, matrix_k = 0;
-  bool has_cooperative_matrix() const { return matrix_m != 0; }
-};
-
-// Throws Error(kDevice) naming the call unless `result` is VK_SUCCESS.
-void check_vulkan(VkResult result, const char* call);
-
 class VulkanContext {
  public:
-  VulkanContext(uint32_t index, const VulkanOptions& options);
+  // Device `index` of the instance, a usable one.
+  VulkanContext(std::unique_ptr<VulkanInstance> instance, uint32_t index,
+                const VulkanOptions& options);
   ~VulkanContext();
   VulkanContext(const VulkanContext&) = delete;
   VulkanContext& operator=(const VulkanContext&) = delete;
@@ -64,9 +43,7 @@ class VulkanContext {
   void open_device(const VulkanOptions& options);
   void destroy();
 
-  VkInstance instance_ = VK_NULL_HANDLE;
-  VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
-  std::function<void(const std::string&)> on_message_;
+  std::unique_ptr<VulkanInstance> instance_;
   VkPhysicalDevice physical_ = VK_NULL_HANDLE;
   VkPhysicalDeviceProperties properties_{};
   VulkanCapabilities capabilities_;

@@ -138,9 +138,10 @@ class PlannedVulkanDevice final : public VulkanChoices {
 
 class VulkanDevice final : public VulkanChoices {
  public:
-  VulkanDevice(uint32_t index, const VulkanOptions& options)
+  VulkanDevice(std::unique_ptr<VulkanInstance> instance, uint32_t index,
+               const VulkanOptions& options)
       : full_barriers_(options.full_barriers),
-        context_(index, options),
+        context_(std::move(instance), index, options),
         memory_(context_, options.host_visible),
         pipelines_(context_) {
     take(context_.capabilities());
@@ -398,13 +399,65 @@ class VulkanDevice final : public VulkanChoices {
   Operand scratch_, counters_;  // of what is recorded next; earlier ones stay where they are
 };
 
-}  // namespace
+// The number of "vulkan:N"; nothing for another name. Throws Error(kUsage) if N is no number.
+std::optional<uint32_t> device_number(std::string_view name) {
+  constexpr std::string_view kPrefix = "vulkan:";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const std::string_view number = name.substr(kPrefix.size());
+  uint32_t index = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
+  if (error != std::errc() || end != number.data() + number.size()) {
+    throw Error(ErrorKind::kUsage,
+                "--device: expected vulkan:N with a number N, found '" + std::string(name) + "'");
+  }
+  return index;
+}
 
-bool has_hardware_vulkan_device() {
-  const std::vector<VulkanListing> devices = list_vulkan_devices();
-  return std::any_of(devices.begin(), devices.end(), [](const VulkanListing& device) {
+std::optional<uint32_t> first_usable_gpu(const std::vector<VulkanListing>& devices) {
+  const auto found = std::find_if(devices.begin(), devices.end(), [](const VulkanListing& device) {
     return device.is_hardware_gpu && device.unusable.empty();
   });
+  if (found == devices.end()) return std::nullopt;
+  return static_cast<uint32_t>(found - devices.begin());
+}
+
+const std::vector<VulkanListing>& devices_of(const std::unique_ptr<VulkanInstance>& instance) {
+  static const std::vector<VulkanListing> kNone;
+  return instance ? instance->devices() : kNone;
+}
+
+}  // namespace
+
+uint32_t choose_vulkan_device(std::string_view name, const std::vector<VulkanListing>& devices) {
+  if (const std::optional<uint32_t> number = device_number(name)) {
+    const std::string label = "vulkan:" + std::to_string(*number);
+    if (*number >= devices.size()) {
+      throw Error(ErrorKind::kDevice,
+                  label + ": there are " + std::to_string(devices.size()) + " Vulkan devices");
+    }
+    const VulkanListing& device = devices[*number];
+    if (!device.unusable.empty()) {
+      throw Error(ErrorKind::kDevice, label + " (" + device.name + ") lacks " + device.unusable);
+    }
+    return *number;
+  }
+  if (name != "vulkan" && name != "auto") {
+    throw Error(ErrorKind::kUsage,
+                "--device: expected auto, vulkan or vulkan:N, found '" + std::string(name) + "'");
+  }
+  if (devices.empty()) {
+    throw Error(ErrorKind::kDevice, "no Vulkan device: there is no driver, or it sees none");
+  }
+  if (const std::optional<uint32_t> gpu = first_usable_gpu(devices)) return *gpu;
+  for (uint32_t i = 0; i < devices.size() && name == "vulkan"; ++i) {
+    if (devices[i].unusable.empty()) return i;
+  }
+  std::string reasons;
+  for (const VulkanListing& device : devices) {
+    reasons +=
+        "; " + device.name + (device.unusable.empty() ? " is no GPU" : " lacks " + device.unusable);
+  }
+  throw Error(ErrorKind::kDevice, "no usable Vulkan device" + reasons);
 }
 
 std::unique_ptr<Device> plan_vulkan_device(const VulkanListing& listing) {
@@ -412,49 +465,26 @@ std::unique_ptr<Device> plan_vulkan_device(const VulkanListing& listing) {
 }
 
 std::unique_ptr<Device> open_vulkan_device(uint32_t index, const VulkanOptions& options) {
-  return std::make_unique<VulkanDevice>(index, options);
+  auto instance = vulkan_instance(options);
+  choose_vulkan_device("vulkan:" + std::to_string(index), devices_of(instance));
+  return std::make_unique<VulkanDevice>(std::move(instance), index, options);
 }
 
 std::unique_ptr<Device> open_vulkan_device(std::string_view name, const DeviceOptions& options) {
   VulkanOptions vulkan;
   vulkan.full_barriers = options.full_barriers;
-  constexpr std::string_view kPrefix = "vulkan:";
-  if (name.starts_with(kPrefix)) {
-    const std::string_view number = name.substr(kPrefix.size());
-    uint32_t index = 0;
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
-    if (error != std::errc() || end != number.data() + number.size()) {
-      throw Error(ErrorKind::kUsage,
-                  "--device: expected vulkan:N with a number N, found '" + std::string(name) + "'");
-    }
-    return open_vulkan_device(index, vulkan);
-  }
-  if (name != "vulkan" && name != "auto") {
-    throw Error(ErrorKind::kUsage,
-                "--device: expected auto, vulkan or vulkan:N, found '" + std::string(name) + "'");
-  }
-  const std::vector<VulkanListing> devices = list_vulkan_devices();
-  if (devices.empty()) {
-    throw Error(ErrorKind::kDevice, "no Vulkan device: there is no driver, or it sees none");
-  }
-  std::optional<uint32_t> chosen;
-  for (uint32_t i = 0; i < devices.size(); ++i) {
-    if (!devices[i].unusable.empty()) continue;
-    if (devices[i].is_hardware_gpu) {
-      chosen = i;
-      break;
-    }
-    if (!chosen && name == "vulkan") chosen = i;
-  }
-  if (!chosen) {
-    std::string reasons;
-    for (const VulkanListing& device : devices) {
-      reasons += "; " + device.name +
-                 (device.unusable.empty() ? " is no GPU" : " lacks " + device.unusable);
-    }
-    throw Error(ErrorKind::kDevice, "no usable Vulkan device" + reasons);
-  }
-  return open_vulkan_device(*chosen, vulkan);
+  auto instance = vulkan_instance(vulkan);
+  const uint32_t index = choose_vulkan_device(name, devices_of(instance));
+  return std::make_unique<VulkanDevice>(std::move(instance), index, vulkan);
+}
+
+std::unique_ptr<Device> open_vulkan_gpu(const DeviceOptions& options) {
+  VulkanOptions vulkan;
+  vulkan.full_barriers = options.full_barriers;
+  auto instance = vulkan_instance(vulkan);
+  const std::optional<uint32_t> index = first_usable_gpu(devices_of(instance));
+  if (!index) return nullptr;
+  return std::make_unique<VulkanDevice>(std::move(instance), *index, vulkan);
 }
 
 }  // namespace vesper

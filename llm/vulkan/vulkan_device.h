@@ -29,13 +29,16 @@ struct VulkanListing {
 };
 // All devices; empty if there is no driver.
 std::vector<VulkanListing> list_vulkan_devices();
-// Whether there is a usable one that is a GPU.
-bool has_hardware_vulkan_device();
-
 // Opens "auto" (the first hardware GPU), "vulkan" (that, or else the first device of any kind) or
 // "vulkan:N". Throws Error(kUsage) for another name, Error(kDevice) if there is no such device, it
 // lacks something (named in the message), or there is no driver.
 std::unique_ptr<Device> open_vulkan_device(std::string_view name, const DeviceOptions& options);
+// The first usable device that is a GPU; null if there is none.
+std::unique_ptr<Device> open_vulkan_gpu(const DeviceOptions& options);
+
+// The place in `devices` of the one that open_vulkan_device would open by that name. Throws as it
+// does.
+uint32_t choose_vulkan_device(std::string_view name, const std::vector<VulkanListing>& devices);
 
 // A usable device as far as its driver's facts go, without opening it: it says what it would choose
 // and how much weights would take. Whatever needs the device throws Error(kInternal).

@@ -50,6 +50,32 @@ TEST_F(VulkanDeviceTest, IsPlannedOnUnopenedAsItIsOpened) {
   EXPECT_THROW(planned->allocate(4, "nothing"), Error);
 }
 
+TEST(VulkanDeviceNames, ChooseAmongTheListed) {
+  VulkanListing software, old_gpu, gpu;
+  software.name = "software";
+  old_gpu.name = "old GPU";
+  old_gpu.is_hardware_gpu = gpu.is_hardware_gpu = true;
+  old_gpu.unusable = "Vulkan 1.3";
+  const std::vector<VulkanListing> all = {software, old_gpu, gpu, gpu};
+  EXPECT_EQ(choose_vulkan_device("auto", all), 2u);
+  EXPECT_EQ(choose_vulkan_device("vulkan", all), 2u);
+  EXPECT_EQ(choose_vulkan_device("vulkan:3", all), 3u);
+  EXPECT_EQ(choose_vulkan_device("vulkan", {old_gpu, software}), 1u);
+  const auto message = [](const char* name, const std::vector<VulkanListing>& devices) {
+    try {
+      choose_vulkan_device(name, devices);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message("auto", {software, old_gpu}),
+            "no usable Vulkan device; software is no GPU; old GPU lacks Vulkan 1.3");
+  EXPECT_EQ(message("vulkan:1", all), "vulkan:1 (old GPU) lacks Vulkan 1.3");
+  EXPECT_EQ(message("vulkan:4", all), "vulkan:4: there are 4 Vulkan devices");
+  EXPECT_EQ(message("vulkan", {}), "no Vulkan device: there is no driver, or it sees none");
+}
+
 TEST_F(VulkanDeviceTest, NamesThatAreNoDeviceAreErrors) {
   const auto kind_of = [](const char* name) {
     try {

@@ -1,0 +1,70 @@
+// The loaded Vulkan drivers and what their devices can do. Loading them is most of the time that
+// opening a device takes (an NVIDIA one 0.1 s), so a program does it once: what is chosen from the
+// list is opened on the same instance.
+#pragma once
+
+#include <vulkan/vulkan.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "llm/vulkan/vulkan_device.h"
+
+namespace vesper {
+
+// What kernels and recordings choose by. From the driver, less what VulkanOptions forbids.
+struct VulkanCapabilities {
+  std::string name;
+  bool is_hardware_gpu = false;
+  uint64_t memory_bytes = 0;  // the largest device-local heap
+  uint32_t subgroup_size = 1;
+  bool fixed_subgroups = false;  // pipelines can ask for full subgroups of subgroup_size
+  uint32_t max_workgroup_threads = 0;
+  uint32_t max_groups[3] = {};
+  uint32_t shared_bytes = 0;
+  uint32_t n_processors = 0;  // that run workgroups; 0 if the driver does not tell
+  uint64_t max_allocation_bytes = 0;
+  bool conditional_rendering = false;
+  bool memory_budget = false;
+  double timestamp_ns = 0;  // a tick; 0: the queue has no timestamps
+  // f16 x f16 -> f32 at subgroup scope; 0 where there are none.
+  uint32_t matrix_m = 0, matrix_n = 0, matrix_k = 0;
+  bool has_cooperative_matrix() const { return matrix_m != 0; }
+};
+
+// Throws Error(kDevice) naming the call unless `result` is VK_SUCCESS.
+void check_vulkan(VkResult result, const char* call);
+
+// The family of queues to use: compute, preferably one that does nothing else; -1 if there is none.
+int compute_family(VkPhysicalDevice physical, VkQueueFamilyProperties* properties);
+
+class VulkanInstance {
+ public:
+  // Throws Error(kDevice) if there is no driver, or the layers that `options` want are missing.
+  explicit VulkanInstance(const VulkanOptions& options);
+  ~VulkanInstance();
+  VulkanInstance(const VulkanInstance&) = delete;
+  VulkanInstance& operator=(const VulkanInstance&) = delete;
+
+  // As the drivers list them.
+  const std::vector<VulkanListing>& devices() const { return devices_; }
+  VkPhysicalDevice physical(uint32_t index) const { return physical_.at(index); }
+
+ private:
+  void listen();
+  void destroy();
+
+  std::function<void(const std::string&)> on_message_;
+  VkInstance instance_ = VK_NULL_HANDLE;
+  VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
+  std::vector<VkPhysicalDevice> physical_;
+  std::vector<VulkanListing> devices_;
+};
+
+// Null if there is no driver.
+std::unique_ptr<VulkanInstance> vulkan_instance(const VulkanOptions& options);
+
+}  // namespace vesper
