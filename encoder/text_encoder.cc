@@ -58,19 +58,22 @@ const ArchDescriptor& arch_of(const WeightProvider& provider) {
 }
 
 // What each position adds to its token's vector: its own where positions have vectors, and that of
-// token type 0, which every token has. [first_position + n_positions, d], empty if there is
+// token type 0, which every token has. [first_position + n_positions, d]; absent if there is
 // neither.
-std::vector<float> vectors_of_positions(const WeightProvider& provider, uint32_t d) {
-  std::vector<float> vectors;
-  if (const TensorView* positions = provider.find("encoder.position.weight")) {
-    vectors = read_f32(*positions);
-  }
+Operand vectors_of_positions(const WeightUploader& upload, const WeightProvider& provider,
+                             uint32_t d) {
+  const TensorView* positions = provider.find("encoder.position.weight");
   const TensorView* types = provider.find("encoder.token_type.weight");
-  if (types == nullptr) return vectors;
-  const std::vector<float> type = read_f32(*types);
-  if (vectors.empty()) vectors.resize(size_t{text_encoder_limits(provider).n_positions} * d);
-  for (size_t i = 0; i < vectors.size(); ++i) vectors[i] += type[i % d];
-  return vectors;
+  if (positions == nullptr && types == nullptr) return {};
+  const uint64_t n =
+      positions ? positions->n_elements() : uint64_t{text_encoder_limits(provider).n_positions} * d;
+  return upload.store(n, "encoder.position.weight", [&] {
+    std::vector<float> vectors = positions ? read_f32(*positions) : std::vector<float>(n);
+    if (types == nullptr) return vectors;
+    const std::vector<float> type = read_f32(*types);
+    for (size_t i = 0; i < vectors.size(); ++i) vectors[i] += type[i % d];
+    return vectors;
+  });
 }
 
 }  // namespace
@@ -101,8 +104,7 @@ TextEncoder::TextEncoder(Device& device, const WeightProvider& provider, Compute
   const std::string stack(arch_.prefix);
   embedding_ = upload.matrix({{&provider.require(stack + ".embed.weight")}}, WeightUse::kEmbedding);
   embedding_scale_ = arch_.scales_embedding ? std::sqrt(static_cast<float>(d)) : 1.0f;
-  const std::vector<float> positions = vectors_of_positions(provider, d);
-  if (!positions.empty()) position_ = upload.store(positions, "encoder.position.weight");
+  position_ = vectors_of_positions(upload, provider, d);
   if (provider.find(stack + ".embed_norm.weight")) {
     embed_norm_ = upload.norm(stack + ".embed_norm", d);
   }

@@ -108,6 +108,8 @@ class Device {
   // Copies between host and device memory, in order with runs. Neither allocates.
   virtual void write(const Operand& to, const void* from) = 0;
   virtual void read(const Operand& from, void* to) = 0;
+  // False for a device that a model is only planned on: what would be written need not be made.
+  virtual bool keeps_writes() const { return true; }
 
   // Prepares a table for replay. Throws Error(kInternal) naming the label of a command that the
   // device cannot run.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "error/error.h"
@@ -40,25 +41,28 @@ Weight WeightUploader::matrix(const MatrixSource& source, WeightUse use) const {
   return weight;
 }
 
-Operand WeightUploader::store(const std::vector<float>& values, const std::string& name) const {
-  const Operand buffer = device_.allocate(values.size() * sizeof(float), name);
-  device_.write(buffer, values.data());
+Operand WeightUploader::store(uint64_t n, const std::string& name,
+                              const std::function<std::vector<float>()>& values) const {
+  const Operand buffer = device_.allocate(n * sizeof(float), name);
+  if (device_.keeps_writes()) device_.write(buffer, values().data());
   return buffer;
 }
 
 Operand WeightUploader::vector(const std::string& name, uint64_t n) const {
   const TensorView& tensor = provider_.require(name);
   require_elements(provider_, tensor, n);
-  return store(read_f32(tensor), name);
+  return store(n, name, [&] { return read_f32(tensor); });
 }
 
 NormWeights WeightUploader::norm(const std::string& name, uint32_t d) const {
   NormWeights weights;
   const TensorView& gain = provider_.require(name + ".weight");
   require_elements(provider_, gain, d);
-  std::vector<float> values = read_f32(gain);
-  for (float& value : values) value += norm_gain_offset_;
-  weights.gain = store(values, name);
+  weights.gain = store(d, name, [&] {
+    std::vector<float> values = read_f32(gain);
+    for (float& value : values) value += norm_gain_offset_;
+    return values;
+  });
   if (provider_.find(name + ".bias")) weights.bias = vector(name + ".bias", d);
   return weights;
 }
@@ -73,23 +77,30 @@ LinearWeights WeightUploader::linear(const std::string& prefix,
                                      WeightUse use) const {
   LinearWeights linear;
   MatrixSource source;
-  std::vector<float> bias;
+  std::vector<const TensorView*> biases;  // null where a part has none
   bool has_bias = false;
   for (size_t i = 0; i < parts.size(); ++i) {
     const TensorView& tensor = provider_.require(prefix + parts[i] + ".weight");
     require_elements(provider_, tensor, uint64_t{n_out[i]} * n_in);
     source.parts.push_back(&tensor);
-    if (const TensorView* part = provider_.find(prefix + parts[i] + ".bias")) {
-      require_elements(provider_, *part, n_out[i]);
-      const std::vector<float> values = read_f32(*part);
-      bias.insert(bias.end(), values.begin(), values.end());
-      has_bias = true;
-    } else {
-      bias.resize(bias.size() + n_out[i], 0.0f);
-    }
+    biases.push_back(provider_.find(prefix + parts[i] + ".bias"));
+    if (biases.back() == nullptr) continue;
+    require_elements(provider_, *biases.back(), n_out[i]);
+    has_bias = true;
   }
   linear.weight = matrix(source, use);
-  if (has_bias) linear.bias = store(bias, prefix + parts[0] + ".bias");
+  if (!has_bias) return linear;
+  const uint64_t n = std::accumulate(n_out.begin(), n_out.end(), uint64_t{0});
+  linear.bias = store(n, prefix + parts[0] + ".bias", [&] {
+    std::vector<float> bias;
+    bias.reserve(n);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const std::vector<float> values =
+          biases[i] ? read_f32(*biases[i]) : std::vector<float>(n_out[i]);
+      bias.insert(bias.end(), values.begin(), values.end());
+    }
+    return bias;
+  });
   return linear;
 }
 
@@ -154,7 +165,9 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
     layers_.push_back(layer);
   }
   for (const RopeSettings& rope : shape.ropes) {
-    rope_angles_.push_back(upload.store(rope_angles(rope, shape.n_positions), "rotary angles"));
+    rope_angles_.push_back(upload.store(uint64_t{shape.n_positions} * rope.n_pairs * 2,
+                                        "rotary angles",
+                                        [&] { return rope_angles(rope, shape.n_positions); }));
   }
   if (arch.norm_placement == NormPlacement::kBefore) final_norm_ = upload.norm(stack + ".norm", d);
   const uint64_t number_bytes =

@@ -5,6 +5,7 @@
 // language models; what comes before the first layer and after the last is theirs.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -65,7 +66,9 @@ class WeightUploader {
   LinearWeights convolution(const std::string& name, uint32_t n_out, uint32_t channels,
                             uint32_t width) const;
   // f32 values to a new buffer.
-  Operand store(const std::vector<float>& values, const std::string& name) const;
+  // A buffer of `n` numbers, f32. `values`: makes them, where the device keeps what is written.
+  Operand store(uint64_t n, const std::string& name,
+                const std::function<std::vector<float>()>& values) const;
 
  private:
   Device& device_;

@@ -54,6 +54,7 @@ class ObservedDevice final : public Device {
   }
   Operand allocate(uint64_t bytes, std::string_view label) override;
   Weight upload(const MatrixSource& source, WeightUse use, Compute resolved) override;
+  bool keeps_writes() const override { return mode_ == Mode::kRun; }
   void write(const Operand& to, const void* from) override;
   void read(const Operand& from, void* to) override;
   RecordingId record(const DispatchTable& table) override;

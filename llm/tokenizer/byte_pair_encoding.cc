@@ -1,5 +1,7 @@
 #include "llm/tokenizer/byte_pair_encoding.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 
 #include "error/error.h"
@@ -16,38 +18,54 @@ BytePairEncoding::BytePairEncoding(
     : index_(&index),
       settings_(settings),
       merges_(std::bit_ceil(merges.size() + merges.size() / 3 + 1)) {
-  std::string whole;
-  for (size_t rank = 0; rank < merges.size(); ++rank) {
-    const auto& [left, right] = merges[rank];
-    const size_t prefix =
-        right.starts_with(settings.continuing_prefix) ? settings.continuing_prefix.size() : 0;
-    const auto id_of = [&](std::string_view spelling) {
-      const int32_t id = index.find(spelling);
-      if (id < 0) {
-        throw Error(ErrorKind::kModel, "merge " + std::to_string(rank) + ": expected \"" +
-                                           std::string(spelling) +
-                                           "\" to be a token, found none of that spelling");
-      }
-      return id;
-    };
-    const int32_t left_id = id_of(left), right_id = id_of(right);
-    whole = left;
-    whole += right.substr(prefix);
-    // Of a pair that is there twice, the later rank counts, as in Hugging Face's tokenizers.
-    merges_[place_of(left_id, right_id)] = {left_id, right_id, static_cast<int32_t>(rank),
-                                            id_of(whole)};
+  // So many at once that their spellings are looked up together.
+  constexpr size_t kAtOnce = 64;
+  std::array<std::string, kAtOnce> wholes;
+  std::array<std::string_view, 3 * kAtOnce> spellings;
+  std::array<int32_t, 3 * kAtOnce> ids;
+  for (size_t first = 0; first < merges.size(); first += kAtOnce) {
+    const size_t n = std::min(kAtOnce, merges.size() - first);
+    for (size_t i = 0; i < n; ++i) {
+      const auto& [left, right] = merges[first + i];
+      const bool has_prefix = right.starts_with(settings.continuing_prefix);
+      wholes[i] = left;
+      wholes[i] += right.substr(has_prefix ? settings.continuing_prefix.size() : 0);
+      spellings[3 * i] = left;
+      spellings[3 * i + 1] = right;
+      spellings[3 * i + 2] = wholes[i];
+    }
+    index.find({spellings.data(), 3 * n}, ids.data());
+    for (size_t i = 0; i < n; ++i) {
+      __builtin_prefetch(&merges_[first_place_of(ids[3 * i], ids[3 * i + 1])], 1);
+    }
+    for (size_t i = 0; i < 3 * n; ++i) {
+      if (ids[i] >= 0) continue;
+      throw Error(ErrorKind::kModel, "merge " + std::to_string(first + i / 3) + ": expected \"" +
+                                         std::string(spellings[i]) +
+                                         "\" to be a token, found none of that spelling");
+    }
+    for (size_t i = 0; i < n; ++i) {
+      const int32_t left = ids[3 * i], right = ids[3 * i + 1];
+      // Of a pair that is there twice, the later rank counts, as in Hugging Face's tokenizers.
+      merges_[place_of(left, right)] = {left, right, static_cast<int32_t>(first + i),
+                                        ids[3 * i + 2]};
+    }
   }
   if (settings.byte_fallback) {
     byte_tokens_ = find_byte_tokens([&](std::string_view text) { return index.find(text); });
   }
 }
 
-size_t BytePairEncoding::place_of(int32_t left, int32_t right) const {
+size_t BytePairEncoding::first_place_of(int32_t left, int32_t right) const {
   // Multiplicative hashing: the upper bits of the product depend on all of the pair's.
   constexpr uint64_t kFactor = 0x9E3779B97F4A7C15;
   const uint64_t pair = uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
+  return (pair * kFactor >> 32) & (merges_.size() - 1);
+}
+
+size_t BytePairEncoding::place_of(int32_t left, int32_t right) const {
   const size_t mask = merges_.size() - 1;
-  size_t place = (pair * kFactor >> 32) & mask;
+  size_t place = first_place_of(left, right);
   while (merges_[place].left >= 0 &&
          (merges_[place].left != left || merges_[place].right != right)) {
     place = (place + 1) & mask;

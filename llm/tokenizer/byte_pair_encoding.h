@@ -40,6 +40,8 @@ class BytePairEncoding {
     int32_t left = -1, right = -1;  // -1: a free place
     int32_t rank = 0, id = 0;
   };
+  // Where the search for a pair begins.
+  size_t first_place_of(int32_t left, int32_t right) const;
   // The place of a pair in merges_, or the free one where it would be.
   size_t place_of(int32_t left, int32_t right) const;
 

@@ -61,6 +61,7 @@ class Reader {
       fail("expected tokenizer.ggml.tokens with 1 to " + std::to_string(kMaxVocabulary) +
            " strings");
     }
+    parts_.spellings.reserve(tokens->n_elements);
     GgufElements next(*tokens);
     for (GgufValue token; next.next(token);) {
       parts_.spellings.emplace_back(token.as_string().value_or(""));
@@ -97,6 +98,7 @@ class Reader {
       parts_.splitters.push_back(split_by_pattern(pattern, SplitBehavior::kIsolated, false));
     }
     parts_.splitters.push_back(spell_bytes());
+    parts_.bytes.reserve(parts_.spellings.size());
     for (size_t id = 0; id < parts_.spellings.size(); ++id) {
       parts_.bytes.push_back(types_[id] == kNormal ? bytes_of_byte_level(parts_.spellings[id])
                                                    : parts_.spellings[id]);

@@ -68,6 +68,7 @@ TEST_F(InspectRun, PlansTheSameTablesAsItRuns) {
   const auto tables = [](Mode mode) {
     auto device = std::make_unique<ObservedDevice>(open_device("cpu"), mode);
     ObservedDevice& observed = *device;
+    EXPECT_EQ(observed.keeps_writes(), mode == Mode::kRun);
     const WhisperModel model(folder_, std::move(device), Compute::kF32);
     std::vector<std::string> labels;
     for (const auto& recording : observed.recordings()) {

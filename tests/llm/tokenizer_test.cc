@@ -18,6 +18,7 @@ namespace vesper::tokenizer_test {
 namespace {
 
 using testing::Contains;
+using testing::Each;
 using testing::ElementsAre;
 using testing::Not;
 
@@ -334,6 +335,14 @@ TEST(TokenIndex, FindsEachSpellingAndOfTwoTheOneThatCounts) {
     EXPECT_EQ(index->find("token 1000"), -1);
     for (int i = 0; i < 1000; ++i) EXPECT_EQ(index->find("token " + std::to_string(i)), i + 4);
   }
+  std::vector<std::string_view> several = {"a", "none", ""};
+  for (int i = 999; i >= 0; --i) several.push_back(spellings[static_cast<size_t>(i) + 4]);
+  std::vector<int32_t> ids(several.size());
+  last.find(several, ids.data());
+  for (size_t i = 0; i < several.size(); ++i)
+    EXPECT_EQ(ids[i], last.find(several[i])) << several[i];
+  TokenIndex().find(several, ids.data());
+  EXPECT_THAT(ids, Each(-1));
   EXPECT_EQ(TokenIndex().find("a"), -1);
   EXPECT_EQ(TokenIndex({}, TokenIndex::Duplicates::kFirst).find("a"), -1);
 }
