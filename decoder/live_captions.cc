@@ -11,6 +11,11 @@
 namespace vesper {
 namespace {
 
+// Of the words that two guesses in a row had and the whole window had not, half were less likely
+// than this in one of them; of the others one in twenty. Much of that half was right two seconds
+// later (docs/decisions/0027).
+constexpr double kDoubtfulProbability = 0.35, kSecondsBehindDoubtful = 2;
+
 // Whether the text ends inside a UTF-8 character.
 bool ends_in_the_middle(std::string_view text) {
   size_t n_following = 0;
@@ -132,11 +137,16 @@ void leave_marks_open(std::vector<CaptionWord>& words) {
 std::vector<CaptionWord> LocalAgreement::agree(std::span<const CaptionWord> words, double end_s,
                                                double patience_s) {
   size_t n = 0;
-  // Neither guess can know what the other one had not heard.
-  const auto was_heard = [&](const CaptionWord& word) { return word.end_s <= previous_end_s_; };
+  // Neither guess can know what the other one had not heard. Where one of them doubts the word, it
+  // is what follows that tells.
+  const auto was_heard = [&](size_t i) {
+    const double probability = std::min(words[i].probability, previous_[i].probability);
+    const double more_s = probability < kDoubtfulProbability ? kSecondsBehindDoubtful : 0;
+    return words[i].end_s + more_s <= previous_end_s_;
+  };
   const size_t n_both = std::min(words.size(), previous_.size());
-  while (n < n_both && words[n].text == previous_[n].text && was_heard(words[n])) ++n;
-  if (n < n_both && words[n].stem() == previous_[n].stem() && was_heard(words[n])) ++n;
+  while (n < n_both && words[n].text == previous_[n].text && was_heard(n)) ++n;
+  if (n < n_both && words[n].stem() == previous_[n].stem() && was_heard(n)) ++n;
   previous_end_s_ = end_s;
   while (n < words.size() && words[n].end_s < end_s - patience_s) ++n;
   // A character that is not complete is not a word yet.

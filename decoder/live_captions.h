@@ -23,6 +23,7 @@ struct CaptionWord {
   size_t end_token = 0;  // of the guess: this word and those before it are the tokens up to there
   double start_s = 0, end_s = 0;  // from the start of the stream
   bool opens_segment = false;     // a timestamp stands before it
+  double probability = 1;         // of the least likely token of its stem
   // The word without the marks behind it (full stop, comma, ...): bytes of the text, and tokens as
   // for end_token. Nothing is left of a word that is marks alone.
   size_t stem_bytes = 0, stem_end_token = 0;
@@ -48,9 +49,9 @@ class LocalAgreement {
  public:
   // `words`: those of the latest guess after the final ones, with sound up to `end_s`. Returns
   // those that are final now: as far as the guess before has the same and its sound had them, for
-  // models go on with what is likely to be said; and those that ended more than `patience_s` ago,
-  // which more sound does not change any more. Of the last one that is the stem: which mark stands
-  // behind a word is only known when the next is.
+  // models go on with what is likely to be said, and more behind them where the model doubts them;
+  // and those that ended more than `patience_s` ago, which more sound does not change any more. Of
+  // the last one that is the stem: which mark stands behind a word is only known when the next is.
   std::vector<CaptionWord> agree(std::span<const CaptionWord> words, double end_s,
                                  double patience_s);
 

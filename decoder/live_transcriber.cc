@@ -136,7 +136,6 @@ void LiveTranscriber::transcribe_whole_windows() {
 Transcriber::Decoded LiveTranscriber::guess(uint32_t n_frames) {
   DecodingSettings settings = settings_;
   settings.temperatures.resize(1);
-  settings.beam_size = 1;
   DecodeTask guess = task();
   // Nobody speaks faster: a guess that goes round ends sooner than a window's text may be long.
   constexpr double kTokensPerSecond = 15, kMoreTokens = 24;
@@ -234,10 +233,10 @@ void LiveTranscriber::time_words(std::span<CaptionWord> words, std::span<const i
     if (guess[i] < model_.tokens().eot) task.text.push_back(guess[i]);
   }
   text_begins.back() = task.text.size();
-  const std::vector<uint32_t> positions = model_.aligner().align({&task, 1}).front().positions;
+  const TokenAlignment alignment = model_.aligner().align({&task, 1}).front();
   const double window_s = static_cast<double>(seek_) * kFrameSeconds;
   const auto at_s = [&](size_t token) {
-    return window_s + positions[text_begins[token]] * kSecondsPerPosition;
+    return window_s + alignment.positions[text_begins[token]] * kSecondsPerPosition;
   };
   size_t begin = 0;  // of the word in the guess
   for (CaptionWord& word : words) {
@@ -246,6 +245,9 @@ void LiveTranscriber::time_words(std::span<CaptionWord> words, std::span<const i
         kMostSecondsPerByte * static_cast<double>(word.text.size()) + kMostSecondsMore;
     word.start_s = at_s(begin);
     word.end_s = std::min(at_s(end), word.start_s + most_s);
+    for (size_t i = text_begins[begin]; i < text_begins[end] && !settings_.reference; ++i) {
+      word.probability = std::min(word.probability, double{alignment.probabilities[i]});
+    }
     begin = word.end_token;
   }
 }

@@ -55,7 +55,7 @@ class LiveTranscriber {
   // `n_given`: tokens after which a word ends.
   std::vector<CaptionWord> words_of(std::span<const int32_t> guess, double end_s,
                                     size_t n_given) const;
-  // Gives the words of a guess the times at which the model heard them.
+  // Gives the words of a guess the times at which the model heard them, and how sure it is of them.
   void time_words(std::span<CaptionWord> words, std::span<const int32_t> guess, uint32_t n_frames);
   // What is said of the window in hand: its segments, in the words that are final already as far as
   // there are any.

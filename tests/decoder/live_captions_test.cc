@@ -136,6 +136,22 @@ TEST(LocalAgreement, IsOnWhatBothGuessesHaveHeard) {
   EXPECT_THAT(agreed(agreement, said({" not"}, 9.5), 11.2), ElementsAre(" not"));
 }
 
+TEST(LocalAgreement, WaitsForWhatFollowsAWordThatIsDoubted) {
+  LocalAgreement agreement;
+  std::vector<CaptionWord> words = said({" appuyer", " sur"}, 9);
+  words[0].probability = 0.3;
+  EXPECT_THAT(agreed(agreement, words, 10), IsEmpty());
+  EXPECT_THAT(agreed(agreement, words, 11), IsEmpty()) << "a second was heard behind it";
+  EXPECT_THAT(agreed(agreement, words, 12), ElementsAre(" appuyer", " sur"));
+  // One of the two guesses may have doubted it.
+  std::vector<CaptionWord> sure = said({" appuyer"}, 19);
+  agreed(agreement, words = said({" appuyer"}, 19), 20);
+  words[0].probability = 0.3;
+  EXPECT_THAT(agreed(agreement, words, 20.5), IsEmpty());
+  EXPECT_THAT(agreed(agreement, sure, 20.9), IsEmpty());
+  EXPECT_THAT(agreed(agreement, sure, 21), ElementsAre(" appuyer"));
+}
+
 TEST(LocalAgreement, OfOtherWindowsIsNone) {
   LocalAgreement agreement;
   EXPECT_THAT(agreed(agreement, said({" And"})), IsEmpty());
