@@ -45,7 +45,7 @@ struct LiveSource::State {
       if (got < block.size()) resampler.finish(resampled);
       std::unique_lock lock(mutex);
       changed.wait(lock, [&] { return samples.size() < kMostAhead || is_abandoned; });
-      if (is_abandoned) return;
+      if (is_abandoned) return;  // also while it was read
       if (n_received == 0) first_came = Clock::now();
       n_received += resampled.size();
       samples.insert(samples.end(), resampled.begin(), resampled.end());
@@ -63,7 +63,7 @@ LiveSource::LiveSource(AudioReader reader) : state_(std::make_shared<State>(std:
       error = std::current_exception();
     }
     const std::lock_guard lock(state->mutex);
-    state->error = error;
+    if (!state->is_abandoned) state->error = error;
     state->has_ended = true;
     state->changed.notify_all();
   }).detach();
@@ -75,10 +75,16 @@ LiveSource::~LiveSource() {
   state_->changed.notify_all();
 }
 
-std::vector<float> LiveSource::take(size_t n) {
+std::vector<float> LiveSource::take(size_t n, const std::function<bool()>& is_stopped) {
+  constexpr std::chrono::milliseconds kUntilAsked{100};
   std::unique_lock lock(state_->mutex);
-  state_->changed.wait(
-      lock, [&] { return state_->samples.size() >= std::min(n, kMostAhead) || state_->has_ended; });
+  while (state_->samples.size() < std::min(n, kMostAhead) && !state_->has_ended) {
+    if (is_stopped && is_stopped()) {
+      state_->is_abandoned = state_->has_ended = true;
+    } else {
+      state_->changed.wait_for(lock, kUntilAsked);
+    }
+  }
   if (state_->samples.empty() && state_->error) std::rethrow_exception(state_->error);
   state_->changed.notify_all();
   return std::exchange(state_->samples, {});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -20,8 +21,8 @@ class LiveSource {
 
   // Waits for at least `n` samples (16 kHz mono) or the stream's end, and takes all that are there;
   // none once the stream has ended and everything was taken. Throws what reading threw, after the
-  // samples before.
-  std::vector<float> take(size_t n);
+  // samples before. If `is_stopped`, asked now and then, says so the stream ends here.
+  std::vector<float> take(size_t n, const std::function<bool()>& is_stopped = {});
 
   // Samples that are there to be taken.
   size_t waiting() const;

@@ -82,6 +82,8 @@ constexpr std::string_view kStream =
                           with -f jsonl events: "partial" (may still change),
                           "final", "segment", "end"; see also --pcm
       --stream-step S     look every S seconds (1); later if the machine is slow
+                          Ctrl-C ends the stream: what was heard is said to the
+                          end, and files are complete; a second one ends all
   arecord -q -f S16_LE -r 16000 | transcribe -m base --stream -
   ffmpeg -i URL -f s16le -ar 16000 -ac 1 - | transcribe --stream --pcm s16le -
 )";

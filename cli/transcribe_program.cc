@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "cli/caption_printer.h"
 #include "cli/input_files.h"
+#include "cli/interrupt.h"
 #include "cli/job_report.h"
 #include "cli/language_report.h"
 #include "cli/model_lookup.h"
@@ -261,21 +263,33 @@ class Run {
       for (const auto& writer : writers) writer->segment(segment);
       report_->segment(job, segment);
     };
-    double said_s = *arguments_.stream_step_s;
-    const auto on_slow = [&](double pass_s, double behind_s) {
-      constexpr double kWorthSaying = 1.5;
-      if (pass_s < kWorthSaying * said_s) return;
-      said_s = pass_s;
-      report_->note("this machine takes " + short_number(pass_s) +
-                    " s to look at what is new: words come every " + short_number(pass_s) +
-                    " s, not every " + short_number(*arguments_.stream_step_s) + " s (" +
-                    short_number(behind_s) + " s of sound are waiting)");
+    const double step_s = *arguments_.stream_step_s;
+    // Full windows come once in half a minute, and take longer on any machine.
+    constexpr double kWorthSaying = 1.5, kWorthSayingOfWindow = 3;
+    double most_s = kWorthSaying * step_s, most_of_window_s = kWorthSayingOfWindow * step_s;
+    LiveOptions options;
+    options.step_s = step_s;
+    options.on_slow = [&](const SlowPass& pass) {
+      double& most = pass.had_window ? most_of_window_s : most_s;
+      if (pass.pass_s < most) return;
+      most = kWorthSaying * pass.pass_s;
+      const std::string took = short_number(pass.pass_s) + " s";
+      report_->note("this machine takes " + took +
+                    (pass.had_window ? " where a window is full: the next words come after "
+                                     : " to look at what is new: words come every ") +
+                    took + ", not " + (pass.had_window ? "after " : "every ") +
+                    short_number(step_s) + " s (" + short_number(pass.behind_s) +
+                    " s of sound are waiting)");
     };
+    options.is_stopped = InterruptOnce::has_come;
     const auto start = Clock::now();
     report_->started(job);
-    const Transcript transcript = engine_->caption(audio_input(i), arguments_.decoding,
-                                                   *arguments_.stream_step_s, events, on_slow);
+    // Sound from a microphone has no end but Ctrl-C.
+    const InterruptOnce interrupt;
+    const auto [transcript, error] =
+        engine_->caption(audio_input(i), arguments_.decoding, options, events);
     if (printer) printer->end(transcript);
+    if (error) std::rethrow_exception(error);
     for (const auto& writer : writers) writer->end(transcript);
     for (const auto& file : files) file->commit();
     ++totals_.done;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cli/channel_transcription.h"
+#include "cli/live_passes.h"
 #include "decoder/decoding_settings.h"
 #include "decoder/language_detection.h"
 #include "decoder/live_captions.h"
@@ -45,6 +46,12 @@ struct TranscriptionJob {
 };
 // The next one, or none.
 using NextJob = std::function<std::optional<TranscriptionJob>()>;
+
+// What a live stream was transcribed to.
+struct Captions {
+  Transcript transcript;
+  std::exception_ptr error = {};  // why the stream could not be read on, if it could not
+};
 
 class TranscriptionEngine {
  public:
@@ -79,13 +86,10 @@ class TranscriptionEngine {
     }
   }
 
-  // Transcribes a stream while it comes: every `step_s` what is new. Calls on_slow after a pass
-  // over what is not final that took longer than that, so that the next one comes later; `behind_s`
-  // of sound are waiting then. Throws Error of any kind.
-  virtual Transcript caption(
-      const AudioInput& input, const DecodingSettings& settings, double step_s,
-      const LiveEvents& events,
-      const std::function<void(double pass_s, double behind_s)>& on_slow) = 0;
+  // Transcribes a stream while it comes. Throws Error of any kind; but if reading fails after the
+  // stream has begun, what came before is transcribed to the end and the error is returned.
+  virtual Captions caption(const AudioInput& input, const DecodingSettings& settings,
+                           const LiveOptions& options, const LiveEvents& events) = 0;
 
   // The languages that it may be in, likeliest first. Throws Error of any kind.
   virtual std::vector<LanguageProbability> detect_languages(const AudioInput& input,

@@ -1,7 +1,6 @@
 #include "cli/whisper_engine.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <exception>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "audio/recording.h"
+#include "cli/live_passes.h"
 #include "cli/live_source.h"
 #include "decoder/live_transcriber.h"
 #include "decoder/transcriber.h"
@@ -76,28 +76,18 @@ class WhisperEngine final : public TranscriptionEngine {
     });
   }
 
-  Transcript caption(const AudioInput& input, const DecodingSettings& settings, double step_s,
-                     const LiveEvents& events,
-                     const std::function<void(double, double)>& on_slow) override {
+  Captions caption(const AudioInput& input, const DecodingSettings& settings,
+                   const LiveOptions& options, const LiveEvents& events) override {
     LiveTranscriber transcriber(model_, transcriber_, settings, events);
     LiveSource source(AudioReader(input.path, input.reader));
-    const auto step = static_cast<size_t>(step_s * kSampleRateHz);
-    while (true) {
-      const std::vector<float> samples = source.take(step);
-      if (samples.empty()) break;
-      transcriber.push(samples.data(), samples.size());
-      transcriber.transcribe_whole_windows();
-      // More has come already, or nothing will: there is no need to guess.
-      if (source.waiting() >= step || source.is_over()) continue;
-      const auto start = std::chrono::steady_clock::now();
-      transcriber.transcribe_beginning();
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-      // What is read as fast as it can be is behind on any machine.
-      if (took.count() > step_s && source.is_paced()) {
-        on_slow(took.count(), static_cast<double>(source.waiting()) / kSampleRateHz);
-      }
-    }
-    return transcriber.finish();
+    const LivePasses passes{.push =
+                                [&](std::span<const float> samples) {
+                                  transcriber.push(samples.data(), samples.size());
+                                },
+                            .whole_windows = [&] { return transcriber.transcribe_whole_windows(); },
+                            .beginning = [&] { transcriber.transcribe_beginning(); }};
+    const std::exception_ptr error = follow(source, options, passes);
+    return {transcriber.finish(), error};
   }
 
   std::vector<LanguageProbability> detect_languages(const AudioInput& input,

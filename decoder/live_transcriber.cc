@@ -129,8 +129,10 @@ void LiveTranscriber::say_partial(std::span<const CaptionWord> words) {
   if (events_.on_partial) events_.on_partial(words, received_s());
 }
 
-void LiveTranscriber::transcribe_whole_windows() {
+bool LiveTranscriber::transcribe_whole_windows() {
+  const uint64_t before = seek_;
   while (frames_received() >= seek_ + model_.n_frames()) transcribe_window(model_.n_frames());
+  return seek_ > before;
 }
 
 Transcriber::Decoded LiveTranscriber::guess(uint32_t n_frames) {

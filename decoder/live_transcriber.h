@@ -30,8 +30,8 @@ class LiveTranscriber {
 
   // Takes the next samples, [n], 16 kHz.
   void push(const float* samples, size_t n);
-  // Decodes the windows that are full.
-  void transcribe_whole_windows();
+  // Decodes the windows that are full. Returns whether there were any.
+  bool transcribe_whole_windows();
   // Decodes the beginning of the next one, if it is long enough to say anything.
   void transcribe_beginning();
   // The stream has ended: decodes the rest. Call once.

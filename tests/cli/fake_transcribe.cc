@@ -33,18 +33,28 @@ class FakeEngine : public TranscriptionEngine {
 
   std::string description() const override { return "fake engine"; }
 
-  // Each line is final after it has been partial; "!slow" says that it takes long.
-  Transcript caption(const AudioInput& audio, const DecodingSettings&, double step_s,
-                     const LiveEvents& events,
-                     const std::function<void(double, double)>& on_slow) override {
+  // Each line is final after it has been partial; "!slow STEPS" says that it takes long,
+  // "!slow-window STEPS" that a full window does, "!wait" waits for the stream to be stopped and
+  // "!cut WHY" is a stream that cannot be read on.
+  Captions caption(const AudioInput& audio, const DecodingSettings&, const LiveOptions& options,
+                   const LiveEvents& events) override {
+    const double step_s = options.step_s;
     std::ifstream file;
     if (audio.path != "-") file.open(audio.path);
     std::istream& lines = audio.path == "-" ? std::cin : file;
     Transcript transcript{"en", 1, 0, {}};
     for (std::string line; std::getline(lines, line);) {
-      if (line == "!slow") {
-        on_slow(2 * step_s, 0.5);
+      if (line.starts_with("!slow")) {
+        const bool had_window = line.starts_with("!slow-window");
+        options.on_slow({std::stod(line.substr(line.find(' '))) * step_s, 0.5, had_window});
         continue;
+      }
+      if (line == "!wait") {
+        while (!options.is_stopped()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        break;
+      }
+      if (line.starts_with("!cut")) {
+        return {transcript, std::make_exception_ptr(Error(ErrorKind::kInput, line.substr(5)))};
       }
       const double at_s = transcript.duration_s++;
       const std::vector<CaptionWord> words = {{" " + line, 1, at_s, at_s + 0.5, true},
@@ -62,7 +72,7 @@ class FakeEngine : public TranscriptionEngine {
       transcript.segments.push_back(segment);
       events.on_segment(segment);
     }
-    return transcript;
+    return {transcript};
   }
 
   // The recording's first line, then two others.

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "cli/caption_printer.h"
+#include "cli/live_passes.h"
 #include "cli/live_source.h"
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
@@ -192,6 +193,95 @@ TEST(LiveSource, GivesWhatCameBeforeAnErrorAndThenTheError) {
       },
       Error);
   EXPECT_GE(total, 15000u);
+}
+
+TEST(LiveSource, EndsWhereItIsStoppedThoughNothingComes) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  send_second(ends[1]);
+  LiveSource source(AudioReader::from_stream(ends[0], "pipe", raw_at(8000)));
+  const auto stop_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  const auto is_stopped = [&] { return std::chrono::steady_clock::now() > stop_at; };
+  size_t total = 0;
+  for (size_t n = 1; n > 0; total += n) n = source.take(20000, is_stopped).size();
+  EXPECT_GE(total, 14000u) << "what has come is given";
+  EXPECT_TRUE(source.is_over());
+  close(ends[1]);
+  close(ends[0]);
+}
+
+// What was done with a stream of a second at 8 kHz after the other.
+struct Followed {
+  size_t n_pushed = 0, n_looks = 0;
+  std::vector<SlowPass> slow;
+  std::exception_ptr error;
+};
+
+// `seconds` come at once. The first look at a full window, and each look at a beginning, take so
+// many milliseconds.
+Followed follow_seconds(int seconds, int window_ms, int look_ms, double step_s) {
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  send_second(ends[1]);
+  LiveSource source(AudioReader::from_stream(ends[0], "pipe", raw_at(8000)));
+  for (int i = 1; i < seconds; ++i) send_second(ends[1]);
+  Followed followed;
+  const auto take = [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
+  LivePasses passes;
+  passes.push = [&](std::span<const float> samples) { followed.n_pushed += samples.size(); };
+  passes.whole_windows = [&] {
+    if (window_ms == 0) return false;
+    take(std::exchange(window_ms, 0));
+    return true;
+  };
+  passes.beginning = [&] {
+    ++followed.n_looks;
+    take(look_ms);
+  };
+  LiveOptions options;
+  options.step_s = step_s;
+  options.on_slow = [&](const SlowPass& pass) { followed.slow.push_back(pass); };
+  const auto stop_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(1500);
+  options.is_stopped = [&] { return std::chrono::steady_clock::now() > stop_at; };
+  followed.error = follow(source, options, passes);
+  close(ends[1]);
+  close(ends[0]);
+  return followed;
+}
+
+TEST(LivePasses, CountAFullWindow) {
+  const Followed quick = follow_seconds(1, 20, 20, 0.5);
+  EXPECT_TRUE(quick.slow.empty());
+  EXPECT_GE(quick.n_pushed, 14000u);
+  const Followed window = follow_seconds(1, 600, 10, 0.5);
+  ASSERT_EQ(window.slow.size(), 1u);
+  EXPECT_TRUE(window.slow[0].had_window);
+  EXPECT_GE(window.slow[0].pass_s, 0.6);
+  const Followed look = follow_seconds(1, 0, 600, 0.5);
+  ASSERT_EQ(look.slow.size(), 1u);
+  EXPECT_FALSE(look.slow[0].had_window);
+  EXPECT_GE(look.slow[0].pass_s, 0.6);
+  EXPECT_EQ(look.error, nullptr);
+}
+
+TEST(LivePasses, OfWhatComesAtOnceAreNotSlow) {
+  EXPECT_TRUE(follow_seconds(6, 600, 10, 0.5).slow.empty());
+}
+
+TEST(LivePasses, LookAtWhatCameBeforeAnError) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("samples");
+  write_bytes(path, std::string(4 * 16000, '\0') + "\xff\xff\xff\xff");  // not a number
+  ReaderOptions raw;
+  raw.raw = RawPcm{RawPcm::Encoding::kF32Le, 16000, 1};
+  LiveSource source(AudioReader(path, raw));
+  size_t n_pushed = 0;
+  const LivePasses passes{
+      .push = [&](std::span<const float> samples) { n_pushed += samples.size(); },
+      .whole_windows = [] { return false; },
+      .beginning = [] {}};
+  EXPECT_NE(follow(source, {}, passes), nullptr);
+  EXPECT_GE(n_pushed, 15000u);
 }
 
 TEST(LiveSource, CanBeLeftWhileAReadBlocks) {

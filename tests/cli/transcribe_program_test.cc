@@ -608,7 +608,7 @@ TEST_F(TranscribeProgram, PassesOnHowToFindTheLanguage) {
 }
 
 TEST_F(TranscribeProgram, CaptionsAStreamWhileItComes) {
-  options_.standard_input = "one\n!slow\ntwo\n";
+  options_.standard_input = "one\n!slow 2\ntwo\n";
   const ChildResult text = transcribe({"--stream", "-"});
   EXPECT_EQ(text.out, "one again\ntwo again\n");
   EXPECT_THAT(text.err, HasSubstr("words come every 2.00 s, not every 1.00 s (0.50 s of sound"));
@@ -627,6 +627,49 @@ TEST_F(TranscribeProgram, CaptionsAStreamWhileItComes) {
   EXPECT_EQ(transcribe({"--stream", "-f", "srt,txt", "-o", "out", "-"}).out, "");
   EXPECT_EQ(read_file(folder_ / "work/out/stdin.txt"), "one again\ntwo again\n");
   EXPECT_EQ(transcribe({"--stream", "-q", "-"}).err, "");
+}
+
+TEST_F(TranscribeProgram, SaysOfASlowMachineWhatIsWorthSaying) {
+  const auto notes = [&](const std::string& passes) {
+    options_.standard_input = passes;
+    return transcribe({"--stream", "-"}).err;
+  };
+  EXPECT_EQ(notes("!slow 1.4\n"), "");
+  const std::string twice = notes("!slow 2\n!slow 2.5\n!slow 3.1\n");
+  EXPECT_THAT(twice, HasSubstr("words come every 2.00 s, not every 1.00 s"));
+  EXPECT_THAT(twice, HasSubstr("words come every 3.10 s, not every 1.00 s"));
+  EXPECT_THAT(twice, Not(HasSubstr("2.50"))) << "about what was said";
+  EXPECT_EQ(notes("!slow-window 2.9\n"), "") << "once in half a minute";
+  EXPECT_THAT(
+      notes("!slow-window 3.1\n"),
+      HasSubstr("takes 3.10 s where a window is full: the next words come after 3.10 s, not "
+                "after 1.00 s (0.50 s of sound are waiting)"));
+}
+
+TEST_F(TranscribeProgram, EndsAStreamWithCtrlC) {
+  options_.standard_input = "one\n!wait\ntwo\n";
+  for (const char* where : {"-", "out"}) {
+    Child child({FAKE_TRANSCRIBE, "-m", "small-one", "--stream", "-f", "txt", "-o", where, "-"},
+                options_);
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    child.send(SIGINT);
+    const ChildResult result = child.wait();
+    EXPECT_EQ(result.status, 0);
+    EXPECT_EQ(*where == '-' ? result.out : read_file(folder_ / "work/out/stdin.txt"),
+              "one again\n");
+  }
+}
+
+TEST_F(TranscribeProgram, SaysWhatItHasHeardOfAStreamThatBreaksOff) {
+  options_.standard_input = "one\n!cut cut off\n";
+  const ChildResult result = transcribe({"--stream", "-"});
+  EXPECT_EQ(result.out, "one again\n");
+  EXPECT_EQ(result.status, 3);
+  EXPECT_THAT(result.err, HasSubstr("stdin: cut off"));
+  EXPECT_EQ(nlohmann::json::parse(transcribe({"--stream", "-f", "json", "-"}).out)["text"],
+            " one again");
+  EXPECT_EQ(transcribe({"--stream", "-o", "out", "-f", "srt", "-"}).status, 3);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "work/out/stdin.srt")) << "not whole";
 }
 
 TEST_F(TranscribeProgram, CaptionsNothingThatIsNotAStream) {
