@@ -1,10 +1,12 @@
 #include "decoder/live_transcriber.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "audio/mel.h"
 #include "decoder/loudness.h"
+#include "decoder/mixed_languages.h"
 #include "decoder/speech_evidence.h"
 #include "decoder/window_segments.h"
 #include "decoder/word_times.h"
@@ -20,6 +22,8 @@ constexpr uint64_t kFramesBefore = 10;
 constexpr uint32_t kFewestFrames = 100;
 // From here on the language is taken as it is, clear or not.
 constexpr uint32_t kFramesForLanguage = 1000;
+// So much in another language ends a window that is not full.
+constexpr uint32_t kFramesOfAnother = 200;
 // A word that ended so long ago is final though guesses differ in it.
 constexpr double kPatienceSeconds = 5;
 // The log-mel of silence, the least there is.
@@ -39,6 +43,7 @@ LiveTranscriber::LiveTranscriber(WhisperModel& model, Transcriber& transcriber,
   transcriber_.require_languages(settings_);
   transcriber_.suppress(settings_);
   language_is_given_ = settings.language != "auto" || !model.tokens().is_multilingual;
+  is_mixed_ = settings.multilingual && !language_is_given_;
   if (!language_is_given_) return;
   language_ = settings.language == "auto" ? "en" : transcriber_.known_language(settings.language);
   transcript_.language = language_;
@@ -62,19 +67,25 @@ void LiveTranscriber::push(const float* samples, size_t n) {
   n_received_ += n;
 }
 
-void LiveTranscriber::encode(uint32_t n_frames) {
-  const uint64_t first = seek_ - std::min(seek_, kFramesBefore);
-  const uint64_t begin = first * kHop - first_sample_;
+MelSpectrogram LiveTranscriber::log_mel(uint32_t n_frames, uint64_t& n_before) {
+  n_before = std::min(seek_, kFramesBefore);
+  const uint64_t begin = (seek_ - n_before) * kHop - first_sample_;
   const uint64_t end = std::min<uint64_t>(
       samples_.size(), (seek_ + n_frames + kFramesBefore) * kHop - first_sample_);
   MelSpectrogram mel(static_cast<int>(model_.n_mels()), model_.mel_filters());
   mel.push(samples_.data() + begin, end - begin);
   mel.finish();
   maximum_ = std::max(maximum_, mel.maximum());
-  const uint64_t n_there = std::min<uint64_t>(mel.content_frames(), seek_ - first + n_frames);
-  end_of_sound_ = static_cast<uint32_t>(end_of_sound(loudness_of(mel, seek_ - first, n_there)));
+  return mel;
+}
+
+void LiveTranscriber::encode(uint32_t n_frames) {
+  uint64_t n_before = 0;
+  const MelSpectrogram mel = log_mel(n_frames, n_before);
+  const uint64_t n_there = std::min<uint64_t>(mel.content_frames(), n_before + n_frames);
+  end_of_sound_ = static_cast<uint32_t>(end_of_sound(loudness_of(mel, n_before, n_there)));
   MelWindow cut;
-  cut.first_frame = seek_ - first;
+  cut.first_frame = n_before;
   cut.n_frames = model_.n_frames();
   cut.end_frame = cut.first_frame + n_frames;
   cut.least_maximum = maximum_;
@@ -83,20 +94,58 @@ void LiveTranscriber::encode(uint32_t n_frames) {
   model_.encode(windows);
 }
 
-bool LiveTranscriber::find_language(uint32_t n_frames) {
-  if (language_is_given_ || !final_.empty()) return true;
-  if (!transcript_.segments.empty() && !settings_.multilingual) return true;
+bool LiveTranscriber::find_language(uint32_t n_frames, bool is_whole) {
+  if (language_is_given_ || language_is_found_ || is_mixed_) return true;
+  if (!is_whole && !final_.empty()) return true;
   const Transcriber::Language detected = transcriber_.detect_language();
-  const bool is_clear = detected.probability >= settings_.language_detection_threshold;
-  if (is_clear || language_.empty()) {
-    if (!language_.empty() && language_ != detected.code) history_.forget();
-    language_ = detected.code;
+  language_ = transcript_.language = detected.code;
+  transcript_.language_probability = detected.probability;
+  return is_whole || detected.probability >= settings_.language_detection_threshold ||
+         n_frames >= kFramesForLanguage;
+}
+
+uint32_t LiveTranscriber::follow_languages(uint32_t n_frames) {
+  uint64_t n_before = 0;
+  const MelSpectrogram mel = log_mel(n_frames, n_before);
+  const uint64_t end = std::min<uint64_t>(mel.content_frames(), n_before + n_frames);
+  const auto detect = [&](uint64_t from, uint64_t to) {
+    const auto key = std::pair(seek_ + from - n_before, seek_ + to - n_before);
+    if (const auto known = part_languages_.find(key); known != part_languages_.end()) {
+      return known->second;
+    }
+    MelWindow cut;
+    cut.first_frame = from;
+    cut.n_frames = model_.n_frames();
+    cut.end_frame = to;
+    cut.least_maximum = maximum_;
+    mel.window(cut, window_.data());
+    std::vector<float> probabilities;
+    const std::span<const float> sound(window_.data(), (to - from) * model_.n_mels());
+    if (!std::ranges::all_of(sound, [&](float x) { return x == sound.front(); })) {
+      const float* const windows[] = {window_.data()};
+      model_.encode(windows);
+      probabilities = model_.decoder().language_probabilities();
+    }
+    return part_languages_[key] = std::move(probabilities);
+  };
+  std::erase_if(part_languages_, [&](const auto& part) { return part.first.second <= seek_; });
+  const auto languages = whisper_languages();
+  std::optional<size_t> before;
+  if (language_is_found_) {
+    const auto is_it = [&](const auto& language) { return language.code == language_; };
+    before = static_cast<size_t>(std::ranges::find_if(languages, is_it) - languages.begin());
   }
-  if (transcript_.segments.empty()) {
-    transcript_.language = detected.code;
-    transcript_.language_probability = detected.probability;
+  const MixedLanguages::Spoken spoken =
+      MixedLanguages(mel, n_before, end, settings_.language_detection_threshold, detect)
+          .at(n_before, n_frames, before);
+  const std::string code = languages[spoken.language].code;
+  if (before && code != language_) history_.forget();  // it would go on in that language
+  language_ = code;
+  if (!before) {
+    transcript_.language = code;
+    transcript_.language_probability = spoken.probability;
   }
-  return is_clear || n_frames >= kFramesForLanguage;
+  return static_cast<uint32_t>(spoken.end >= end ? n_frames : spoken.end - n_before);
 }
 
 DecodeTask LiveTranscriber::task() const {
@@ -176,8 +225,13 @@ void LiveTranscriber::transcribe_beginning() {
       static_cast<uint32_t>(std::min<uint64_t>(received - seek_, model_.n_frames()));
   // A window without room for more words is as good as full.
   if (final_.size() + 16 > model_.decoder().n_text_ctx() / 2) return transcribe_window(n_frames);
+  if (is_mixed_) {
+    const uint32_t limit = follow_languages(n_frames);
+    // A part that is short may yet turn out to be in the language before it.
+    if (limit + kFramesOfAnother <= n_frames) return transcribe_window(n_frames);
+  }
   encode(n_frames);
-  if (!find_language(n_frames)) return;
+  if (!find_language(n_frames, false)) return;
   const Transcriber::Decoded decoded = guess(n_frames);
   const DecodeResult& result = decoded.result;
   const bool is_silent = decoded.is_silent && final_.empty();
@@ -255,8 +309,9 @@ void LiveTranscriber::time_words(std::span<CaptionWord> words, std::span<const i
 }
 
 void LiveTranscriber::transcribe_window(uint32_t n_frames) {
+  if (is_mixed_) n_frames = follow_languages(n_frames);
   encode(n_frames);
-  find_language(n_frames);
+  find_language(n_frames, true);
   agreement_.forget();
   const DecodeTask window_task = transcriber_.task_for(history_, language_, is_first_, settings_);
   const Transcriber::Decoded decoded =
@@ -268,6 +323,7 @@ void LiveTranscriber::transcribe_window(uint32_t n_frames) {
     seek_ += n_frames;
     return say_partial({});
   }
+  language_is_found_ = true;
   if (decoded.is_alone && window_task.start_of_transcript > 0) history_.forget();
   WindowSegments cut =
       cut_window(decoded.result.tokens, model_.tokens().timestamp_begin, seek_, n_frames);
@@ -367,6 +423,11 @@ void LiveTranscriber::say_window(const WindowSegments& cut, const Transcriber::D
     tokens.insert(tokens.end(), said.begin(), said.end());
     tokens.insert(tokens.end(), last, spoken.tokens.end());
     spoken.tokens = std::move(tokens);
+    if (is_mixed_) {
+      // What comes behind is another's, though the model may not know where the sound ends.
+      spoken.start_s = std::min(spoken.start_s, end_s);
+      spoken.end_s = std::min(spoken.end_s, end_s);
+    }
     say_segment(transcriber_.segment_of(spoken, decoded));
   }
   carry_over(next_shown == 0 ? 0 : shown[next_shown - 1].end_token, cut.advance_frames);

@@ -9,10 +9,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "audio/mel.h"
 #include "decoder/decoding_settings.h"
 #include "decoder/live_captions.h"
 #include "decoder/prompt_history.h"
@@ -42,15 +45,22 @@ class LiveTranscriber {
 
  private:
   uint64_t frames_received() const;
+  // The log-mel of `n_frames` from seek_ on and a little before them, of which it says how much.
+  MelSpectrogram log_mel(uint32_t n_frames, uint64_t& n_before);
   // Encodes the window that begins at seek_ with `n_frames` of sound.
   void encode(uint32_t n_frames);
-  // While nothing is final in the window, its language may still change. Returns whether it is
-  // clear.
-  bool find_language(uint32_t n_frames);
+  // What is spoken in the window that was encoded last. Of a whole one that is the recording's, if
+  // none was before; of its beginning it may still change while nothing is final. Returns whether
+  // it is clear.
+  bool find_language(uint32_t n_frames, bool is_whole);
+  // With settings_.multilingual: finds out what is spoken from seek_ on, and for how many of so
+  // many frames.
+  uint32_t follow_languages(uint32_t n_frames);
   // Of a guess, which begins with what is final.
   DecodeTask task() const;
   // What the window, of which `n_frames` have come, seems to say.
   Transcriber::Decoded guess(uint32_t n_frames);
+  // Decodes a window that has come as a whole, as far as it holds one language.
   void transcribe_window(uint32_t n_frames);
   // `n_given`: tokens after which a word ends.
   std::vector<CaptionWord> words_of(std::span<const int32_t> guess, double end_s,
@@ -77,6 +87,10 @@ class LiveTranscriber {
   Transcript transcript_;
   std::string language_;  // of the window
   bool language_is_given_ = false;
+  bool language_is_found_ = false;  // a whole window said something in language_
+  bool is_mixed_ = false;           // the language is followed where it changes
+  // What the model says of parts, by their first and last frames.
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<float>> part_languages_;
 
   std::vector<float> samples_;   // from first_sample_ on
   uint64_t first_sample_ = 0;    // a whole number of frames

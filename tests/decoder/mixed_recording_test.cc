@@ -79,6 +79,27 @@ TEST(MixedRecording, IsTranscribedInTheLanguageOfEachPart) {
     }
     EXPECT_EQ(spoken_words(texts[i]), spoken_words(text));
   }
+
+  // A stream's windows end where the language changes, too.
+  std::string captions;
+  LiveEvents events;
+  events.on_final = [&](std::span<const CaptionWord> words, double) {
+    for (const CaptionWord& word : words) captions += word.text;
+  };
+  const Transcript live = engine->caption({path, {}}, settings, {}, events).transcript;
+  std::string mixed_text, live_text;
+  std::vector<std::string> live_languages;
+  for (const Segment& segment : mixed.segments) mixed_text += segment.text;
+  for (const Segment& segment : live.segments) {
+    live_text += segment.text;
+    if (live_languages.empty() || live_languages.back() != segment.language) {
+      live_languages.push_back(segment.language);
+    }
+  }
+  EXPECT_EQ(live.language, "en");
+  EXPECT_EQ(live_languages, languages);
+  EXPECT_EQ(spoken_words(live_text), spoken_words(mixed_text));
+  EXPECT_EQ(captions, live_text);
 }
 
 TEST(MixedRecording, IsRefusedByAModelThatKnowsEnglishOnly) {
