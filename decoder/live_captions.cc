@@ -11,9 +11,9 @@
 namespace vesper {
 namespace {
 
-// Of the words that two guesses in a row had and the whole window had not, half were less likely
-// than this in one of them; of the others one in twenty. Much of that half was right two seconds
-// later (docs/decisions/0027).
+// Of 16 words that two guesses in a row had and the whole window had otherwise, 7 were less likely
+// than this; of the others one in twenty. Two seconds more mend some of them and keep the delay
+// (docs/decisions/0027).
 constexpr double kDoubtfulProbability = 0.35, kSecondsBehindDoubtful = 2;
 
 // Whether the text ends inside a UTF-8 character.
