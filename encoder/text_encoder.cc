@@ -21,6 +21,7 @@ StackShape encoder_shape(const TextEncoderHyperparameters& model) {
   shape.head_dim = model.head_dim;
   shape.d_ffn = model.d_ffn;
   shape.norm_epsilon = model.norm_epsilon;
+  shape.alibi = model.alibi;
   if (model.rope.n_pairs == 0) return shape;
   shape.n_positions = model.n_positions;
   shape.ropes.push_back(model.rope);

@@ -69,6 +69,7 @@ struct StackShape {
       {};                        // [n_layers]; empty: all alike, turned by the first of `ropes`
   float attention_scale = 0;     // on q . k; 0: 1 / sqrt(head_dim)
   float attention_soft_cap = 0;  // 0: none
+  bool alibi = false;            // scores fall with the distance, which tells positions
   float norm_gain_offset = 0;    // to be added to every gain that the file has
   uint32_t kv_width() const { return n_kv_heads * head_dim; }
   uint32_t q_width() const { return n_heads * head_dim; }

@@ -335,6 +335,7 @@ void TransformerStack::emit_bidirectional_layers(DispatchTable& table,
   attention.out_row_stride = q;
   attention.scale = attention_scale();
   attention.causal = arch_.attention == AttentionKind::kCausal;
+  attention.alibi = shape_.alibi;
   attention.in_dtype = attention.out_dtype = code(activation_);
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerWeights& layer = layers_[i];

@@ -14,6 +14,7 @@ layout(constant_id = 2) const uint kInDtype = 0;
 layout(constant_id = 3) const uint kOutDtype = 0;
 layout(constant_id = 4) const uint kPacked = 0;
 layout(constant_id = 5) const uint kMasked = 0;  // rows do not see all rows
+layout(constant_id = 6) const uint kAlibi = 0;   // scores fall with the distance
 
 layout(push_constant) uniform Push {
   Address out_, q, k, v, starts;
@@ -52,6 +53,7 @@ void main() {
     end_key = visible_rows(min(first_row + kTile, n) - 1, n, p.causal, p.window).y;
     visible = visible_rows(min(first_row + thread, n - 1), n, p.causal, p.window);
   }
+  float slope = kAlibi != 0 ? alibi_slope(head, p.n_heads) : 0.0;
   uint y = thread / 8 * 4;  // first row of this thread
   uint x = thread % 8;      // its columns: x, x + 8, ...
 
@@ -100,6 +102,12 @@ void main() {
       if (kMasked != 0) {
         begin = max(visible.x, first) - first;
         end = min(max(visible.y, first) - first, count);
+      }
+      if (kAlibi != 0) {
+        for (uint t = begin; t < end; ++t) {
+          float distance = abs(float(first_row + thread) - float(first + t));
+          scores[thread * kScorePitch + t] -= slope * distance;
+        }
       }
       for (uint t = begin; t < end; ++t) new_greatest = max(new_greatest, scores[thread * kScorePitch + t]);
       float correction = exp(greatest - new_greatest);

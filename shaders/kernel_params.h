@@ -211,6 +211,8 @@ struct AttentionParams {
   uint in_dtype, out_dtype;
   uint causal;  // 1: a row does not see those after it
   uint window;  // not 0: a row sees those at most so many rows away
+  // 1: a score falls with the distance of its rows, by alibi_slope(head) a row.
+  uint alibi;
 };
 
 // pool: one vector a packed sequence (see attention), from its rows: their mean, the first or the

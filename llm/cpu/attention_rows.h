@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -46,6 +48,14 @@ inline VisibleRows visible_rows(const AttentionParams& p, size_t n_rows, size_t 
   }
   if (p.causal != 0) rows.end = std::min<size_t>(rows.end, row + 1);
   return rows;
+}
+// What a row of distance takes from a score (Press et al., "Train Short, Test Long", 2022): of the
+// first heads, a power of two of them, a geometric sequence that ends with 2^-8; of the others
+// those between its members.
+inline float alibi_slope(const AttentionParams& p, size_t head) {
+  const auto n = static_cast<float>(std::bit_floor(p.n_heads));
+  const auto h = static_cast<float>(head);
+  return std::exp2(h < n ? -8.0f * (h + 1) / n : -4.0f * (2 * (h - n) + 1) / n);
 }
 inline bool sees_all_rows(const AttentionParams& p) { return p.causal == 0 && p.window == 0; }
 

@@ -22,7 +22,9 @@ static_assert(kGroupRows % kVectorAttentionQueries == 0);
 
 size_t round_up_to_group(size_t n) { return (n + kGroupRows - 1) / kGroupRows * kGroupRows; }
 
-bool on_tiles(const AttentionParams& p) { return p.in_dtype == kDTypeBF16 && cpu_features().amx; }
+bool on_tiles(const AttentionParams& p) {
+  return p.in_dtype == kDTypeBF16 && p.alibi == 0 && cpu_features().amx;
+}
 
 }  // namespace
 

@@ -270,6 +270,23 @@ void store_columns(const AttentionParams& p, const float* sums, const V* factor,
   }
 }
 
+// Scores fall by `slope` for each row between query and key: [n_keys, 2 vectors of queries], the
+// first those of `key` and `row`.
+HWY_NOINLINE void lower_by_distance(float slope, size_t row, size_t key, size_t n_keys,
+                                    float* scores) {
+  const F32 d;
+  const size_t lanes = hn::Lanes(d), width = 2 * lanes;
+  const V slopes = hn::Set(d, -slope);
+  for (size_t half = 0; half < width; half += lanes) {
+    const V queries = hn::Iota(d, static_cast<float>(row + half));
+    for (size_t j = 0; j < n_keys; ++j) {
+      float* at = scores + j * width + half;
+      const V distance = hn::Abs(hn::Sub(queries, hn::Set(d, static_cast<float>(key + j))));
+      hn::StoreU(hn::MulAdd(slopes, distance, hn::LoadU(d, at)), d, at);
+    }
+  }
+}
+
 // Scores of keys that a query does not see become minus infinity: [n_keys, 2 vectors of queries],
 // the first those of `key` and `row`.
 HWY_NOINLINE void hide_unseen(const AttentionParams& p, size_t n_rows, size_t row, size_t key,
@@ -352,11 +369,12 @@ HWY_INLINE V to_probabilities(F32 d, float* HWY_RESTRICT scores, size_t n_keys, 
 
 // One block of `n_queries` <= kVectors vectors query rows, the first of which is `first_query` of
 // `n_rows`, against the keys that they see. Leaves the weighted sums of the values in
-// [head_dim][2 vectors], to be divided by the sums of `running`.
+// [head_dim][2 vectors], to be divided by the sums of `running`. `slope`: by how much scores, not
+// yet scaled, fall for each row between query and key.
 template <class Op, size_t kVectors>
-void attend_block(const AttentionParams& p, const Layout& layout, size_t n_rows, size_t first_query,
-                  size_t n_queries, UnitRows queries, UnitRows k, UnitRows v, uint32_t* scratch,
-                  RunningSoftmax* running) {
+void attend_block(const AttentionParams& p, const Layout& layout, float slope, size_t n_rows,
+                  size_t first_query, size_t n_queries, UnitRows queries, UnitRows k, UnitRows v,
+                  uint32_t* scratch, RunningSoftmax* running) {
   const F32 d;
   const size_t lanes = hn::Lanes(d), width = 2 * lanes;
   const size_t dims = p.head_dim, n_units = dims / Op::kPerUnit;
@@ -383,6 +401,7 @@ void attend_block(const AttentionParams& p, const Layout& layout, size_t n_rows,
       multiply_add<Op, 1, kVectors>(d, keys + i * k.stride, k.stride, 1, columns, n_units, false,
                                     scores + i * width);
     }
+    if (slope != 0) lower_by_distance(slope, first_query, key, n_keys, scores);
     if (!sees_all_rows(p)) hide_unseen(p, n_rows, first_query, key, n_keys, scores);
     for (size_t h = 0; h < kVectors; ++h) {
       const V correction = to_probabilities<Op>(d, scores + h * lanes, n_keys, factor, running[h]);
@@ -413,6 +432,7 @@ void attend(const AttentionParams& p, const AttentionOperands& operands,
                                                   sequence.n_rows, scratch + layout.values)
                               : pair_values(p, static_cast<const Bf16Bits*>(operands.v) + v_at,
                                             sequence.n_rows, scratch + layout.values);
+  const float slope = p.alibi != 0 ? alibi_slope(p, head) / p.scale : 0.0f;
   const size_t step = 2 * hn::Lanes(d);
   for (size_t row = first_row; row < first_row + n_rows; row += step) {
     const size_t n = std::min(step, first_row + n_rows - row);
@@ -423,10 +443,10 @@ void attend(const AttentionParams& p, const AttentionOperands& operands,
     const size_t n_vectors = n <= hn::Lanes(d) ? 1 : 2;
     RunningSoftmax running[2];
     if (n_vectors == 1) {
-      attend_block<Op, 1>(p, layout, sequence.n_rows, row, n, queries, keys, values, scratch,
+      attend_block<Op, 1>(p, layout, slope, sequence.n_rows, row, n, queries, keys, values, scratch,
                           running);
     } else {
-      attend_block<Op, 2>(p, layout, sequence.n_rows, row, n, queries, keys, values, scratch,
+      attend_block<Op, 2>(p, layout, slope, sequence.n_rows, row, n, queries, keys, values, scratch,
                           running);
     }
     V factor[2] = {hn::Zero(d), hn::Zero(d)};

@@ -198,7 +198,8 @@ std::string command_text(const Command& command) {
     case Kernel::kAttention: {
       const auto& p = command.params_as<AttentionParams>();
       return text(p.n_sequences) + " x " + text(p.rows_per_sequence) + " rows, " + text(p.n_heads) +
-             "/" + text(p.n_kv_heads) + " heads of " + text(p.head_dim);
+             "/" + text(p.n_kv_heads) + " heads of " + text(p.head_dim) +
+             (p.alibi != 0 ? ", ALiBi" : "");
     }
     case Kernel::kRangeProbabilities: {
       const auto& p = command.params_as<RangeProbabilitiesParams>();

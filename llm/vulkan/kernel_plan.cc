@@ -389,8 +389,8 @@ class Planner {
     if (attention_cooperative(p)) return;
     require(4 * (64 * (p.head_dim + 1) + 32 * 33 + 64) <= capabilities_.shared_bytes,
             "a head_dim whose tiles fit in shared memory");
-    shader(Shader::kAttention,
-           {64, p.head_dim, p.in_dtype, p.out_dtype, present(4), p.causal != 0 || p.window != 0});
+    shader(Shader::kAttention, {64, p.head_dim, p.in_dtype, p.out_dtype, present(4),
+                                p.causal != 0 || p.window != 0, p.alibi});
     push_addresses(5);
     push(&p, sizeof p);
     plan_.groups = attention_groups(p, 32);
@@ -405,7 +405,7 @@ class Planner {
 
   // The same of attention.
   bool attention_cooperative(const AttentionParams& p) {
-    if (p.in_dtype != kDTypeF16 ||
+    if (p.in_dtype != kDTypeF16 || p.alibi != 0 ||
         (p.q_row_stride | p.k_row_stride | p.v_row_stride | p.out_row_stride) % 8 != 0 ||
         (address(0) | address(1) | address(2) | address(3)) % 16 != 0) {
       return false;

@@ -1,6 +1,7 @@
 #include "llm/weights/text_encoder_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <iterator>
 
@@ -92,6 +93,16 @@ void read_roberta(const std::string& name, const json& config, TextEncoderHyperp
   facts.n_positions -= std::min(facts.n_positions, facts.first_position);
 }
 
+void read_jina_bert(const std::string& name, const json& config,
+                    TextEncoderHyperparameters& facts) {
+  facts.alibi = true;
+  facts.problem = find_problem(config, {{"hidden_act", "gelu"}, {"is_decoder", false}});
+  const std::string block = text_member(name, config, "feed_forward_type", "original");
+  if (facts.problem.empty() && block != "geglu" && block != "original") {
+    facts.problem = "expected feed_forward_type \"geglu\" or \"original\", found \"" + block + "\"";
+  }
+}
+
 // The base of the rotary angles: a member of `parameters`, an object of newer files, or of the
 // config itself by an older name.
 float rope_theta(const std::string& name, const json& config, const json* parameters,
@@ -117,6 +128,25 @@ void read_nomic_bert(const std::string& name, const json& config,
   facts.rope.n_pairs = facts.head_dim / 2;
   facts.rope.theta =
       rope_theta(name, config, find_member(config, "rope_parameters"), "rotary_emb_base", 1000);
+}
+
+void read_new(const std::string& name, const json& config, TextEncoderHyperparameters& facts) {
+  facts.problem = find_problem(config, {{"hidden_act", "gelu"},
+                                        {"position_embedding_type", "rope"},
+                                        {"layer_norm_type", "layer_norm"},
+                                        {"logn_attention_scale", false},
+                                        {"logn_attention_clip1", false}});
+  facts.rope.n_pairs = facts.head_dim / 2;
+  facts.rope.theta = rope_theta(name, config, nullptr, "rope_theta", 10000);
+  const json* scaling = find_member(config, "rope_scaling");
+  if (scaling == nullptr || !facts.problem.empty()) return;
+  facts.problem = find_problem(*scaling, {{"type", "ntk"}, {"mixed_b", nullptr}});
+  const float factor = number_member(name, *scaling, "factor");
+  if (factor == 0 || facts.head_dim == 0) return;
+  // Another base, and then all angles smaller by the same.
+  facts.rope.theta *= factor;
+  facts.rope.scaling = RopeScaling::kLinear;
+  facts.rope.factor = std::pow(factor, 2.0f / static_cast<float>(facts.head_dim));
 }
 
 void read_modern_bert(const std::string& name, const json& config,
@@ -148,21 +178,25 @@ void read_modern_bert(const std::string& name, const json& config,
   }
 }
 
-// A family of text encoders: config.json's model_type, the row of llm/arch_descriptor, how its
-// tensors are named, and what reads the facts that not every family has.
+// A family of text encoders: config.json's model_type, and its position_embedding_type where that
+// tells families apart, the row of llm/arch_descriptor, how its tensors are named, and what reads
+// the facts that not every family has.
 struct TextEncoderFamily {
   const char* model_type;
+  const char* positions;  // null: any
   const char* arch;
   const TensorNaming* naming;
   void (*read)(const std::string& name, const json& config, TextEncoderHyperparameters& facts);
 };
 constexpr TextEncoderFamily kTextEncoderFamilies[] = {
-    {"bert", "bert", &kHuggingFaceBertNaming, read_bert},
-    {"roberta", "bert", &kHuggingFaceRobertaNaming, read_roberta},
-    {"xlm-roberta", "bert", &kHuggingFaceRobertaNaming, read_roberta},
-    {"camembert", "bert", &kHuggingFaceRobertaNaming, read_roberta},
-    {"nomic_bert", "nomic-bert", &kHuggingFaceNomicBertNaming, read_nomic_bert},
-    {"modernbert", "modernbert", &kHuggingFaceModernBertNaming, read_modern_bert},
+    {"bert", "alibi", "bert", &kHuggingFaceJinaBertNaming, read_jina_bert},
+    {"bert", nullptr, "bert", &kHuggingFaceBertNaming, read_bert},
+    {"roberta", nullptr, "bert", &kHuggingFaceRobertaNaming, read_roberta},
+    {"xlm-roberta", nullptr, "bert", &kHuggingFaceRobertaNaming, read_roberta},
+    {"camembert", nullptr, "bert", &kHuggingFaceRobertaNaming, read_roberta},
+    {"new", nullptr, "bert", &kHuggingFaceNewNaming, read_new},
+    {"nomic_bert", nullptr, "nomic-bert", &kHuggingFaceNomicBertNaming, read_nomic_bert},
+    {"modernbert", nullptr, "modernbert", &kHuggingFaceModernBertNaming, read_modern_bert},
 };
 
 class TextEncoderChecker {
@@ -185,9 +219,9 @@ class TextEncoderChecker {
     const uint64_t d = facts_.d_model;
     const bool norms_before = provider_.find("encoder.norm.weight") != nullptr;
     check("encoder.embed.weight", {facts_.n_vocab, d});
-    if (facts_.rope.n_pairs == 0) {
+    if (facts_.rope.n_pairs == 0 && !facts_.alibi) {
       check("encoder.position.weight", {uint64_t{facts_.first_position} + facts_.n_positions, d});
-    } else if (facts_.head_dim % 2 != 0) {
+    } else if (facts_.rope.n_pairs != 0 && facts_.head_dim % 2 != 0) {
       fail("expected heads of an even size, whose halves can be turned, found " +
            std::to_string(facts_.head_dim));
     }
@@ -245,9 +279,13 @@ class TextEncoderChecker {
 
 void read_hugging_face_text_encoder(const std::string& name, const json& config,
                                     ModelContents& contents) {
-  const auto* family =
-      std::find_if(std::begin(kTextEncoderFamilies), std::end(kTextEncoderFamilies),
-                   [&](const TextEncoderFamily& row) { return contents.family == row.model_type; });
+  const json* positions = find_member(config, "position_embedding_type");
+  const auto* family = std::find_if(
+      std::begin(kTextEncoderFamilies), std::end(kTextEncoderFamilies),
+      [&](const TextEncoderFamily& row) {
+        return contents.family == row.model_type &&
+               (row.positions == nullptr || (positions != nullptr && *positions == row.positions));
+      });
   if (family == std::end(kTextEncoderFamilies)) return;
   contents.text_encoder = read_sizes(name, config);
   contents.text_encoder->arch = family->arch;

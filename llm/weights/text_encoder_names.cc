@@ -33,6 +33,35 @@ TensorNaming bert_naming(std::string_view prefix) {
 const TensorNaming kHuggingFaceBertNaming = bert_naming("bert.");
 const TensorNaming kHuggingFaceRobertaNaming = bert_naming("roberta.");
 
+// BERT's but for the feed-forward block, whose gate stands above its rows in one matrix.
+const TensorNaming kHuggingFaceJinaBertNaming = [] {
+  TensorNaming naming = bert_naming("bert.");
+  naming.layer_stems.insert(naming.layer_stems.end(), {{"mlp.gated_layers", "ffn.gate|ffn.up"},
+                                                       {"mlp.wo", "ffn.down"},
+                                                       {"mlp.layernorm", "ffn_norm"}});
+  return naming;
+}();
+
+const TensorNaming kHuggingFaceNewNaming = {
+    '.',
+    "new.",
+    {},
+    {{"embeddings.word_embeddings", "encoder.embed"},
+     {"embeddings.token_type_embeddings", "encoder.token_type"},
+     {"embeddings.LayerNorm", "encoder.embed_norm"}},
+    {{"encoder.layer.", "encoder.layers."}},
+    {{"attention.qkv_proj", "attn.q|attn.k|attn.v"},
+     {"attention.q_proj", "attn.q"},
+     {"attention.k_proj", "attn.k"},
+     {"attention.v_proj", "attn.v"},
+     {"attention.o_proj", "attn.out"},
+     {"attn_ln", "attn_norm"},
+     {"mlp.up_gate_proj", "ffn.up|ffn.gate"},
+     {"mlp.down_proj", "ffn.down"},
+     {"mlp_ln", "ffn_norm"}},
+    {{"weight", "weight"}, {"bias", "bias"}},
+};
+
 // As its authors published it, and as transformers has it since.
 const TensorNaming kHuggingFaceNomicBertNaming = {
     '.',

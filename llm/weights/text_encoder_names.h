@@ -7,6 +7,8 @@ namespace vesper {
 
 extern const TensorNaming kHuggingFaceBertNaming;
 extern const TensorNaming kHuggingFaceRobertaNaming;  // RoBERTa, XLM-R
+extern const TensorNaming kHuggingFaceJinaBertNaming;
+extern const TensorNaming kHuggingFaceNewNaming;  // Alibaba's GTE from 2024 on, model_type "new"
 extern const TensorNaming kHuggingFaceNomicBertNaming;
 extern const TensorNaming kHuggingFaceModernBertNaming;
 extern const TensorNaming kGgufTextEncoderNaming;

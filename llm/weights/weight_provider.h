@@ -95,6 +95,7 @@ struct TextEncoderHyperparameters {
   uint32_t n_positions = 0;     // the most tokens that a sequence can have
   uint32_t first_position = 0;  // the row of encoder.position that the first token takes
   float norm_epsilon = 0;       // 0 if it is not stated
+  bool alibi = false;  // the distance of rows lowers their scores, instead of vectors of positions
   // Where positions turn queries and keys instead of having vectors: n_pairs is not 0.
   RopeSettings rope{};
   float window_rope_theta = 0;  // of layers with a window, where it differs

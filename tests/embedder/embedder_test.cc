@@ -210,6 +210,14 @@ TEST(Embedder, SaysWhatItDoesNotKnowOfAModel) {
       failure_of_loading(bert, {{"config.json", R"({"model_type": "bert", "hidden_act": "relu", )" +
                                                     sizes + "}"}}),
       HasSubstr("expected hidden_act \"gelu\", found \"relu\""));
+  EXPECT_THAT(failure_of_loading(bert, {{"config.json", R"({"model_type": "bert",
+                  "position_embedding_type": "alibi", "feed_forward_type": "reglu", )" +
+                                                            sizes + "}"}}),
+              HasSubstr("feed_forward_type \"geglu\" or \"original\", found \"reglu\""));
+  EXPECT_THAT(failure_of_loading(bert, {{"config.json", R"({"model_type": "new",
+                  "rope_scaling": {"type": "dynamic", "factor": 2.0}, )" +
+                                                            sizes + "}"}}),
+              HasSubstr("expected type \"ntk\", found \"dynamic\""));
   EXPECT_THAT(failure_of_loading(bert, {{"config.json", R"({"model_type": "gpt2"})"}}),
               HasSubstr("family gpt2"));
 }

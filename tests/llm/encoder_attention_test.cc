@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <thread>
 
 #include "error/error.h"
@@ -85,6 +86,9 @@ void expect_right(const Case& c) {
   for (const auto& [first, n_rows] : c.sequences()) {
     ++s;
     for (size_t h = 0; h < p.n_heads; ++h) {
+      // Of Press et al.: a geometric sequence that begins with its own ratio, 2^(-8 / n).
+      const double n = std::bit_floor(p.n_heads), place = static_cast<double>(h);
+      const double slope = std::exp2(h < n ? -8 / n * (place + 1) : -4 / n * (2 * (place - n) + 1));
       for (size_t r = 0; r < n_rows; ++r) {
         const auto sees = [&, n = n_rows](size_t j) {
           return j < n && !(p.causal != 0 && j > r) &&
@@ -105,6 +109,9 @@ void expect_right(const Case& c) {
           }
           score_noise = std::max(score_noise, 2e-7 * magnitude * p.scale);
           probability[j] = score * p.scale;
+          if (p.alibi != 0) {
+            probability[j] -= slope * static_cast<double>(std::max(j, r) - std::min(j, r));
+          }
           largest = std::max(largest, probability[j]);
         }
         for (size_t j = 0; j < n_rows; ++j) {
@@ -202,6 +209,24 @@ TEST(EncoderAttention, SeesNoFurtherThanItsWindowAndNothingAheadWhereItIsCausal)
                         : random_case(random, 2, 290, 1, 1, 32, dtype, dtype);
         c.params.causal = causal;
         c.params.window = window;
+        run(c, 3);
+        expect_right(c);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(EncoderAttention, FallsWithTheDistanceWhereItIsToldTo) {
+  std::mt19937 random(29);
+  for (uint32_t dtype : {kDTypeF32, kDTypeF16, kDTypeBF16}) {
+    for (const uint32_t n_heads : {1u, 2u, 3u, 4u}) {
+      for (const uint32_t window : {0u, 50u}) {
+        Case c = random_case(random, 1, 290, n_heads, 1, 32, dtype, dtype);
+        c.params.n_sequences = 2;
+        c.starts = {0, 250, 290};
+        c.params.window = window;
+        c.params.alibi = 1;
         run(c, 3);
         expect_right(c);
         if (HasFatalFailure()) return;

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <functional>
 #include <string>
 
 #include "tests/llm/vulkan/device_fixture.h"
@@ -7,11 +8,12 @@ namespace vesper::attention_test {
 namespace {
 
 // softmax(q . k * scale) . v over `n` positions, and the sum of |weight * value| beside it.
-// q [head_dim], key(t) and value(t) point to head_dim numbers.
+// q [head_dim], key(t) and value(t) point to head_dim numbers; bias(t) is added to a score.
 template <class Key, class Value>
-void plain_attention(const float* q, uint32_t head_dim, uint32_t n, double scale, Key key,
-                     Value value, std::vector<double>& out, std::vector<double>& size,
-                     double soft_cap = 0) {
+void plain_attention(
+    const float* q, uint32_t head_dim, uint32_t n, double scale, Key key, Value value,
+    std::vector<double>& out, std::vector<double>& size, double soft_cap = 0,
+    const std::function<double(uint32_t)>& bias = [](uint32_t) { return 0.0; }) {
   std::vector<double> scores(n);
   double greatest = -1e300, total = 0;
   for (uint32_t t = 0; t < n; ++t) {
@@ -19,6 +21,7 @@ void plain_attention(const float* q, uint32_t head_dim, uint32_t n, double scale
     for (uint32_t d = 0; d < head_dim; ++d) score += double{q[d]} * key(t)[d];
     scores[t] = score * scale;
     if (soft_cap > 0) scores[t] = soft_cap * std::tanh(scores[t] / soft_cap);
+    scores[t] += bias(t);
     greatest = std::max(greatest, scores[t]);
   }
   for (double& score : scores) total += score = std::exp(score - greatest);
@@ -97,6 +100,7 @@ struct PackedCase {
   uint32_t n_heads, n_kv_heads, head_dim;
   DType dtype;
   uint32_t causal, window;
+  uint32_t alibi = 0;
 };
 
 class PackedAttention : public VulkanTest, public testing::WithParamInterface<PackedCase> {};
@@ -124,6 +128,7 @@ TEST_P(PackedAttention, OfEachSequenceIsOverTheRowsThatItSees) {
   p.in_dtype = p.out_dtype = static_cast<uint32_t>(c.dtype);
   p.causal = c.causal;
   p.window = c.window;
+  p.alibi = c.alibi;
   DispatchTable table;
   emit::attention(table, "attention", p, out, qkv_buffer, qkv_buffer.from(q_width * element),
                   qkv_buffer.from((q_width + kv_width) * element), store_structs(starts));
@@ -140,10 +145,13 @@ TEST_P(PackedAttention, OfEachSequenceIsOverTheRowsThatItSees) {
       for (uint32_t h = 0; h < c.n_heads; ++h) {
         const uint32_t kv = h / (c.n_heads / c.n_kv_heads) * c.head_dim;
         const auto row = [&](uint32_t t) { return &qkv[(starts[s] + begin + t) * width]; };
+        // The slopes of 4 heads, 2^-2 to 2^-8; a fifth head's is between 1 and the first.
+        const double slope = c.alibi == 0 ? 0 : h < 4 ? std::exp2(-2.0 * (h + 1)) : std::exp2(-1.0);
         plain_attention(
             &qkv[at * width + h * c.head_dim], c.head_dim, end - begin, p.scale,
             [&](uint32_t t) { return row(t) + q_width + kv; },
-            [&](uint32_t t) { return row(t) + q_width + kv_width + kv; }, wanted, size);
+            [&](uint32_t t) { return row(t) + q_width + kv_width + kv; }, wanted, size, 0,
+            [&](uint32_t t) { return -slope * std::abs(static_cast<double>(r) - (begin + t)); });
         for (uint32_t d = 0; d < c.head_dim; ++d) {
           ASSERT_LE(std::abs(found[at * q_width + h * c.head_dim + d] - wanted[d]),
                     tolerance * size[d] + 1e-7)
@@ -162,7 +170,9 @@ INSTANTIATE_TEST_SUITE_P(
                     PackedCase{{40, 200, 31, 32}, 2, 2, 64, DType::kF32, 0, 30},
                     PackedCase{{40, 200, 31, 32}, 2, 2, 64, DType::kF16, 0, 70},
                     PackedCase{{40, 130, 31, 32}, 2, 1, 64, DType::kF32, 1, 0},
-                    PackedCase{{40, 130, 31, 32}, 2, 1, 64, DType::kF16, 1, 0}),
+                    PackedCase{{40, 130, 31, 32}, 2, 1, 64, DType::kF16, 1, 0},
+                    PackedCase{{40, 130, 31, 32}, 5, 5, 32, DType::kF32, 0, 0, 1},
+                    PackedCase{{40, 130, 31, 32}, 4, 4, 64, DType::kF16, 0, 40, 1}),
     [](const auto& shape) { return "Case" + std::to_string(shape.index); });
 
 struct PagedCase {
