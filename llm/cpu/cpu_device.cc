@@ -137,9 +137,12 @@ class CpuDevice final : public Device {
   std::string activations_name(Compute resolved, bool is_quantized) const override {
     const bool has_int8 = !is_quantized || features_.avx2;
     if (resolved == Compute::kI8) return has_int8 ? "int8" : "f32";
-    const bool bf16 = resolved != Compute::kF32 && features_.amx;
-    if (resolved == Compute::kAuto && is_quantized && has_int8) return bf16 ? "int8, bf16" : "int8";
-    return bf16 ? "f32, bf16" : "f32";
+    // Those of many rows, where they are others.
+    const std::string of_many = resolved == Compute::kF32                ? ""
+                                : features_.amx                          ? ", bf16"
+                                : !is_quantized && features_.avx512_vnni ? ", int16"
+                                                                         : "";
+    return (resolved == Compute::kAuto && is_quantized && has_int8 ? "int8" : "f32") + of_many;
   }
 
   DType activation_dtype(Compute resolved, WeightUse use, uint32_t) const override {
@@ -281,9 +284,11 @@ class CpuDevice final : public Device {
     in_bf16.in_dtype = kDTypeBF16;
     info_.abilities.push_back({"encoder attention, bf16", attention_variant(in_bf16)});
     info_.abilities.push_back(
-        {"decoder products, f16",
-         features_.amx ? "vectors to " + std::to_string(kTileRows) + " rows, AMX tiles above"
-                       : "vectors"});
+        {"decoder products, f16", !features_.amx && !features_.avx512_vnni
+                                      ? "vectors"
+                                      : "vectors to " + std::to_string(kTileRows) + " rows, " +
+                                            (features_.amx ? "AMX tiles" : "16 bits by VNNI") +
+                                            " above"});
     info_.abilities.push_back(
         {"decoder products, int8", features_.avx512_vnni ? "VNNI" : "vectors"});
     info_.abilities.push_back({"quantized products, int8", features_.avx512_vnni ? "VNNI"

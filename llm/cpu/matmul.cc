@@ -4,6 +4,7 @@
 
 #include "llm/cpu/block_product.h"
 #include "llm/cpu/encoder_matmul.h"
+#include "llm/cpu/i16_rows.h"
 #include "llm/cpu/panel_product.h"
 #include "llm/cpu/prepared_command.h"
 
@@ -98,6 +99,29 @@ HWY_NOINLINE void quantize_blocks(const float* row, const WeightLayout& layout, 
   }
 }
 
+// A row of f32 [padded_n_in] as 16-bit whole numbers (I16Row).
+HWY_NOINLINE void quantize_to_i16(const float* row, const WeightLayout& layout, std::byte* to) {
+  const F32 d;
+  const hn::Rebind<int16_t, F32> d16;
+  const I16Row at(layout);
+  for (uint32_t block = 0; block < at.n_blocks; ++block) {
+    const uint32_t begin = block * kI16Inputs;
+    const uint32_t end = std::min(begin + kI16Inputs, layout.padded_n_in);
+    VF32 most = hn::Zero(d);
+    for (uint32_t i = begin; i < end; i += kLanes) {
+      most = hn::Max(most, hn::Abs(hn::LoadU(d, row + i)));
+    }
+    const float largest = hn::GetLane(hn::MaxOfLanes(d, most));
+    const VF32 inverse = hn::Set(d, largest > 0.0f ? kI16RowLimit / largest : 0.0f);
+    for (uint32_t i = begin; i < end; i += kLanes) {
+      const auto whole = hn::NearestInt(hn::Mul(hn::LoadU(d, row + i), inverse));
+      hn::StoreU(hn::DemoteTo(d16, whole), d16, reinterpret_cast<int16_t*>(to) + i);
+    }
+    const float scale = largest / kI16RowLimit;
+    std::memcpy(to + at.scales_offset + block * sizeof scale, &scale, sizeof scale);
+  }
+}
+
 // The rows of a block that are to be computed.
 struct BlockRows {
   uint32_t first;  // of the block
@@ -154,6 +178,9 @@ void convert_rows(const MatmulParams& params, const MatmulPlan& plan, const void
       }
       case RowFormat::kI8Blocks:
         quantize_blocks(row, plan.layout, rows + size_t{r} * plan.row_bytes);
+        break;
+      case RowFormat::kI16Blocks:
+        quantize_to_i16(row, plan.layout, rows + size_t{r} * plan.row_bytes);
         break;
       case RowFormat::kBF16Tiles: {
         constexpr uint32_t kWidth = 32, kTile = kTileRows * kWidth;
@@ -443,6 +470,9 @@ void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command) 
       break;
     case RowFormat::kI8Blocks:
       plan->row_bytes = Int8BlockRow(plan->layout).bytes;
+      break;
+    case RowFormat::kI16Blocks:
+      plan->row_bytes = I16Row(plan->layout).bytes;
       break;
     case RowFormat::kBF16Tiles:
       plan->row_bytes = sizeof(uint16_t) * padded;

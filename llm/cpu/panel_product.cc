@@ -310,6 +310,10 @@ PanelKernel choose_panel_kernel(CpuWeightFormat format, const WeightLayout& layo
             layout.element == DType::kF16 ? multiply_panels_f16_tiles : multiply_panels_bf16_tiles,
             RowFormat::kBF16Split, tiles_scratch_bytes(layout), "AMX tiles"};
       }
+      if (cpu_features().avx512_vnni && n_rows > kTileRows) {
+        return {multiply_panels_i16, RowFormat::kI16Blocks, i16_scratch_bytes(layout),
+                "16 bits, VNNI"};
+      }
 #endif
       [[fallthrough]];
     case CpuWeightFormat::kF32:

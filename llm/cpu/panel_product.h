@@ -22,11 +22,12 @@ enum class RowFormat {
   // rounded numbers and of what rounding left of them, rounded; anything in rows from n_rows on.
   kBF16Split,
   kI8Blocks,   // int8 with a scale for every 32 (Int8BlockRow of block_product.h)
+  kI16Blocks,  // i16 with a scale for every 64 (I16Row of i16_rows.h)
   kBF16Tiles,  // bf16 [ceil(n_rows / 16), n_in / 32, 16, 32]: rounded, in tiles as above
 };
 
-// Rows of an AMX tile. Up to so many rows, multiply-adds in f32 are as fast as tiles, or faster: a
-// step then reads its weights no slower than memory gives them.
+// Rows of an AMX tile. Up to so many rows, multiply-adds in f32 are as fast as tiles or 16-bit
+// products, or faster: a step then reads its weights no slower than memory gives them.
 inline constexpr uint32_t kTileRows = 16;
 
 struct PanelProduct {
@@ -73,5 +74,7 @@ void multiply_panels_vnni(const PanelProduct& product);
 void multiply_panels_f16_tiles(const PanelProduct& product);
 void multiply_panels_bf16_tiles(const PanelProduct& product);
 size_t tiles_scratch_bytes(const WeightLayout& layout);
+void multiply_panels_i16(const PanelProduct& product);
+size_t i16_scratch_bytes(const WeightLayout& layout);
 
 }  // namespace vesper
