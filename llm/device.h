@@ -94,6 +94,9 @@ class Device {
   virtual std::string activations_name(Compute resolved, bool /*is_quantized*/) const {
     return std::string(compute_name(resolved));
   }
+  // Whether attention among the rows of a prompt rounds what it multiplies to bf16: where that is
+  // faster, and products with the model's matrices round more or are asked to.
+  virtual bool rounds_attention(Compute /*resolved*/, bool /*is_quantized*/) const { return false; }
   // What norm, attention and matmul should write as the input of a product: by `use`, choice and
   // the rows of a pass.
   virtual DType activation_dtype(Compute resolved, WeightUse use, uint32_t n_rows) const = 0;

@@ -130,6 +130,7 @@ LanguageModel::LanguageModel(Device& device, const WeightProvider& provider,
                            ? std::sqrt(static_cast<float>(provider.language_model().d_model))
                            : 1.0f),
       logit_soft_cap_(provider.language_model().logit_soft_cap),
+      rounds_attention_(device.rounds_attention(compute, has_quantized_matrices(provider))),
       stack_(device, provider, arch,
              language_model_shape(provider.language_model(), arch, options.n_ctx), compute,
              WeightUse::kAnyRows, options.max_rows),
@@ -158,6 +159,7 @@ void LanguageModel::emit_rows(DispatchTable& table, uint32_t n_rows, const Opera
   context.rows = rows;
   context.self = &cache_;
   context.is_prompt = is_prompt;
+  context.rounds_attention = rounds_attention_;
   stack_.emit_causal(table, n_rows, x_, context);
 }
 

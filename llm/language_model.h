@@ -52,6 +52,7 @@ class LanguageModel {
   Options options_;
   uint32_t n_vocab_;
   float embedding_scale_, logit_soft_cap_;
+  bool rounds_attention_;
   TransformerStack stack_;
   KvCache cache_;
   Weight embedding_, output_;  // [n_vocab, d_model]; the same where the file has one

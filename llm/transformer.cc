@@ -386,7 +386,8 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
   attention.soft_cap = shape_.attention_soft_cap;
   attention.q_dtype = attention.out_dtype = code(dtype);
   attention.kv_dtype = code(self.shape().dtype);
-  attention.one_sequence = context.is_prompt;
+  attention.flags = (context.is_prompt ? kAttentionOneSequence : 0) |
+                    (context.is_prompt && context.rounds_attention ? kAttentionRounds : 0);
 
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerWeights& layer = layers_[i];

@@ -1,6 +1,7 @@
-// What attention over blocks of keys is made of, for prompts: queries lie in the lanes
-// of two vectors, so that softmax never adds across lanes. Written with Highway, compiled once for
-// each instruction set (hence no include guard of the usual kind).
+// What attention over blocks of keys is made of, for encoders and prompts: queries lie in the lanes
+// of two vectors, so that softmax never adds across lanes. What is multiplied lies in units of 32
+// bits, one f32 or two bf16. Written with Highway, compiled once for each instruction set (hence no
+// include guard of the usual kind).
 #if defined(VESPER_LLM_CPU_ATTENTION_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_ATTENTION_BLOCK_INL_H_
 #undef VESPER_LLM_CPU_ATTENTION_BLOCK_INL_H_
@@ -9,8 +10,10 @@
 #endif
 
 #include <cstddef>
+#include <cstdint>
 
 #include "hwy/highway.h"
+#include "llm/cpu/multiply_add-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vesper {
@@ -29,114 +32,138 @@ inline constexpr size_t kBlockUnroll = 4;
 inline constexpr float kNoScore = -1e30f;
 inline constexpr float kLog2E = 1.44269504f;
 
-// 2^x for x <= 0, to 2e-8 of itself before rounding, and 0 below -126; the polynomial is fitted at
-// Chebyshev nodes of [-1/2, 1/2].
-template <class D>
-HWY_INLINE hn::Vec<D> exp2_f32(D d, hn::Vec<D> x) {
+// 2^x for x <= 0, to 8e-8 of itself, or 8e-5 where the result is rounded to bf16; less than 2^-126
+// may be 0. The polynomials are those of least relative error on [0, 1).
+template <bool kPrecise, class D>
+HWY_INLINE hn::Vec<D> exp2_of(D d, hn::Vec<D> x) {
+  using V = hn::Vec<D>;
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  const V f{_mm512_reduce_ps(x.raw, 0x9)};  // x - floor(x)
+#else
   const hn::RebindToSigned<D> di;
-  const auto least = hn::Set(d, -126.0f);
-  const auto is_there = hn::Ge(x, least);
-  x = hn::Max(x, least);
-  const auto n = hn::NearestInt(x);
-  const auto f = hn::Sub(x, hn::ConvertTo(d, n));
-  auto y = hn::MulAdd(f, hn::Set(d, 0.00015469731968f), hn::Set(d, 0.00134004332160f));
-  y = hn::MulAdd(y, f, hn::Set(d, 0.00961802560300f));
-  y = hn::MulAdd(y, f, hn::Set(d, 0.05550327214207f));
-  y = hn::MulAdd(y, f, hn::Set(d, 0.24022651213594f));
-  y = hn::MulAdd(y, f, hn::Set(d, 0.69314720671062f));
-  y = hn::MulAdd(y, f, hn::Set(d, 0.99999999995955f));
-  y = hn::Mul(y, hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127)))));
-  return hn::IfThenElseZero(is_there, y);
+  const auto is_there = hn::Ge(x, hn::Set(d, -126.0f));
+  const V floor = hn::Floor(x);
+  const V f = hn::Sub(x, floor);
+#endif
+  V y;
+  if constexpr (kPrecise) {
+    y = hn::MulAdd(f, hn::Set(d, 0.0018775767f), hn::Set(d, 0.0089893406f));
+    y = hn::MulAdd(y, f, hn::Set(d, 0.0558263175f));
+    y = hn::MulAdd(y, f, hn::Set(d, 0.2401536107f));
+    y = hn::MulAdd(y, f, hn::Set(d, 0.6931530833f));
+    y = hn::MulAdd(y, f, hn::Set(d, 0.9999999404f));
+  } else {
+    y = hn::MulAdd(f, hn::Set(d, 0.0780245215f), hn::Set(d, 0.2260671556f));
+    y = hn::MulAdd(y, f, hn::Set(d, 0.6958335638f));
+    y = hn::MulAdd(y, f, hn::Set(d, 0.9999251962f));
+  }
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  return V{_mm512_scalef_ps(y.raw, x.raw)};
+#else
+  const auto bits = hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, floor), hn::Set(di, 127)));
+  return hn::IfThenElseZero(is_there, hn::Mul(y, hn::BitCast(d, bits)));
+#endif
 }
 
-// sums[r][2 vectors] = or += sum over i of rows[r * row_stride + i * step] * columns[i][2 vectors],
-// for kRows rows: the one product under both scores (rows are keys, columns transposed queries) and
-// weighted values (rows are dimensions of the values, columns probabilities).
-template <size_t kRows, class D>
-HWY_INLINE void multiply_add(D d, const float* HWY_RESTRICT rows, size_t row_stride, size_t step,
-                             const float* HWY_RESTRICT columns, size_t n, bool accumulate,
-                             float* HWY_RESTRICT sums) {
+// sums[r][2 vectors] = sums[r] * factors + sum over i of rows[r * row_stride + i * step] *
+// columns[i][2 vectors], for kRows rows and n units; without factors what was in sums is forgotten.
+// The one product under both scores (rows are keys, columns transposed queries) and weighted values
+// (rows are dimensions of the values, columns probabilities). Of the two vectors the first kVectors
+// are computed.
+template <class Op, size_t kRows, size_t kVectors, class D>
+HWY_INLINE void multiply_add(D d, const uint32_t* HWY_RESTRICT rows, size_t row_stride, size_t step,
+                             const uint32_t* HWY_RESTRICT columns, size_t n,
+                             const hn::Vec<D>* factors, float* HWY_RESTRICT sums) {
+  using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d);
-  hn::Vec<D> s[kRows][2];
+  const float* a = reinterpret_cast<const float*>(rows);
+  const float* b = reinterpret_cast<const float*>(columns);
+  V s[kRows][kVectors];
+#pragma GCC unroll 16
   for (size_t r = 0; r < kRows; ++r) {
-    s[r][0] = accumulate ? hn::LoadU(d, sums + r * 2 * lanes) : hn::Zero(d);
-    s[r][1] = accumulate ? hn::LoadU(d, sums + r * 2 * lanes + lanes) : hn::Zero(d);
-  }
-  for (size_t i = 0; i < n; ++i) {
-    const auto c0 = hn::LoadU(d, columns + i * 2 * lanes);
-    const auto c1 = hn::LoadU(d, columns + i * 2 * lanes + lanes);
-    for (size_t r = 0; r < kRows; ++r) {
-      const auto x = hn::Set(d, rows[r * row_stride + i * step]);
-      s[r][0] = hn::MulAdd(x, c0, s[r][0]);
-      s[r][1] = hn::MulAdd(x, c1, s[r][1]);
+#pragma GCC unroll 2
+    for (size_t h = 0; h < kVectors; ++h) {
+      s[r][h] = factors != nullptr ? hn::Mul(hn::LoadU(d, sums + (r * 2 + h) * lanes), factors[h])
+                                   : hn::Zero(d);
     }
   }
+  for (size_t i = 0; i < n; ++i, a += step, b += 2 * lanes) {
+    const V c0 = hn::LoadU(d, b), c1 = hn::LoadU(d, b + (kVectors - 1) * lanes);
+#pragma GCC unroll 16
+    for (size_t r = 0; r < kRows; ++r) {
+      const V x = hn::Set(d, a[r * row_stride]);
+      s[r][0] = Op::add(x, c0, s[r][0]);
+      if constexpr (kVectors == 2) s[r][1] = Op::add(x, c1, s[r][1]);
+    }
+  }
+#pragma GCC unroll 16
   for (size_t r = 0; r < kRows; ++r) {
-    hn::StoreU(s[r][0], d, sums + r * 2 * lanes);
-    hn::StoreU(s[r][1], d, sums + r * 2 * lanes + lanes);
+#pragma GCC unroll 2
+    for (size_t h = 0; h < kVectors; ++h) hn::StoreU(s[r][h], d, sums + (r * 2 + h) * lanes);
   }
 }
 
-// The running softmax of two vectors of queries.
+// What the online softmax carries for a vector of queries from block to block.
 template <class D>
 struct RunningSoftmax {
-  hn::Vec<D> largest[2], total[2];
-
-  HWY_INLINE void begin(D d) {
-    for (size_t h = 0; h < 2; ++h) {
-      largest[h] = hn::Set(d, kNoScore);
-      total[h] = hn::Zero(d);
-    }
-  }
-  // From and to f32 [2][2 vectors].
-  HWY_INLINE void load(D d, const float* from) {
-    const size_t lanes = hn::Lanes(d);
-    for (size_t h = 0; h < 2; ++h) {
-      largest[h] = hn::LoadU(d, from + h * lanes);
-      total[h] = hn::LoadU(d, from + (2 + h) * lanes);
-    }
-  }
-  HWY_INLINE void store(D d, float* to) const {
-    const size_t lanes = hn::Lanes(d);
-    for (size_t h = 0; h < 2; ++h) {
-      hn::StoreU(largest[h], d, to + h * lanes);
-      hn::StoreU(total[h], d, to + (2 + h) * lanes);
-    }
-  }
-  // Scores [n_keys][2 vectors], as powers of 2, become weights relative to the largest so far; what
-  // was summed by the weights before, [n_sums][2 vectors], follows where there is any.
-  HWY_INLINE void take(D d, float* HWY_RESTRICT scores, size_t n_keys, float* HWY_RESTRICT sums,
-                       size_t n_sums) {
-    const size_t lanes = hn::Lanes(d), width = 2 * lanes;
-    for (size_t h = 0; h < 2; ++h) {
-      float* s = scores + h * lanes;
-      auto m = largest[h];
-      for (size_t i = 0; i < n_keys; ++i) m = hn::Max(m, hn::LoadU(d, s + i * width));
-      const auto correction = exp2_f32(d, hn::Sub(largest[h], m));
-      largest[h] = m;
-      auto sum = hn::Mul(total[h], correction);
-      for (size_t i = 0; i < n_keys; ++i) {
-        const auto e = exp2_f32(d, hn::Sub(hn::LoadU(d, s + i * width), m));
-        sum = hn::Add(sum, e);
-        hn::StoreU(e, d, s + i * width);
-      }
-      total[h] = sum;
-      for (size_t j = 0; j < n_sums; ++j) {
-        float* at = sums + j * width + h * lanes;
-        hn::StoreU(hn::Mul(hn::LoadU(d, at), correction), d, at);
-      }
-    }
-  }
-  HWY_INLINE void finish(D d, float* HWY_RESTRICT sums, size_t n_sums) const {
-    const size_t lanes = hn::Lanes(d), width = 2 * lanes;
-    for (size_t h = 0; h < 2; ++h) {
-      for (size_t j = 0; j < n_sums; ++j) {
-        float* at = sums + j * width + h * lanes;
-        hn::StoreU(hn::Div(hn::LoadU(d, at), total[h]), d, at);
-      }
-    }
-  }
+  hn::Vec<D> largest;  // score so far, unscaled; kNoScore at first
+  hn::Vec<D> sum;      // of 2^(factor * (score - largest)); 0 at first
 };
+
+// Turns the scores [n_keys][2 vectors] of a vector of queries, in their place, into probabilities
+// relative to the largest score so far, for bf16 those of two keys side by side: rows of n_keys / 2
+// units, rounded up. Returns what earlier sums are to be multiplied with; with kKeepsUnchanged
+// exactly 1 where nothing is larger, so that keys which a query does not see change nothing.
+template <class Op, bool kKeepsUnchanged, class D>
+HWY_INLINE hn::Vec<D> to_probabilities(D d, float* HWY_RESTRICT scores, size_t n_keys, float factor,
+                                       RunningSoftmax<D>& running) {
+  using V = hn::Vec<D>;
+  constexpr bool kPrecise = Op::kPerUnit == 1;
+  const size_t width = 2 * hn::Lanes(d);
+  V m[4] = {running.largest, running.largest, running.largest, running.largest};
+  size_t key = 0;
+  for (; key + 4 <= n_keys; key += 4) {
+    for (size_t i = 0; i < 4; ++i) m[i] = hn::Max(m[i], hn::LoadU(d, scores + (key + i) * width));
+  }
+  for (; key < n_keys; ++key) m[0] = hn::Max(m[0], hn::LoadU(d, scores + key * width));
+  const V largest = hn::Max(hn::Max(m[0], m[1]), hn::Max(m[2], m[3]));
+  const V factors = hn::Set(d, factor);
+  const V shift = hn::Mul(largest, factors);
+  V correction = exp2_of < kPrecise ||
+                 kKeepsUnchanged > (d, hn::Mul(hn::Sub(running.largest, largest), factors));
+  if constexpr (kKeepsUnchanged) {
+    correction = hn::IfThenElse(hn::Eq(running.largest, largest), hn::Set(d, 1.0f), correction);
+  }
+  V sums[2] = {hn::Mul(running.sum, correction), hn::Zero(d)};
+  const auto probability = [&](size_t at) HWY_ATTR {
+    return exp2_of<kPrecise>(d, hn::MulSub(hn::LoadU(d, scores + at * width), factors, shift));
+  };
+  // bf16: the sums are of what is left after rounding, so that the weights of all values add up to
+  // one (base's worst row: a cosine of 0.982 with f32, of 0.964 without).
+  const hn::RebindToUnsigned<D> du;
+  const auto rounded = [&](V p) HWY_ATTR {
+    return hn::And(hn::Add(hn::BitCast(du, p), hn::Set(du, 0x8000)), hn::Set(du, 0xFFFF0000u));
+  };
+  for (key = 0; key < n_keys; key += 2) {
+    const bool has_second = key + 1 < n_keys;
+    const V p0 = probability(key), p1 = has_second ? probability(key + 1) : hn::Zero(d);
+    if constexpr (kPrecise) {
+      sums[0] = hn::Add(sums[0], p0);
+      sums[1] = hn::Add(sums[1], p1);
+      hn::StoreU(p0, d, scores + key * width);
+      if (has_second) hn::StoreU(p1, d, scores + (key + 1) * width);
+    } else {
+      const auto bits0 = rounded(p0), bits1 = rounded(p1);
+      sums[0] = hn::Add(sums[0], hn::BitCast(d, bits0));
+      sums[1] = hn::Add(sums[1], hn::BitCast(d, bits1));
+      hn::StoreU(hn::BitCast(d, hn::Or(hn::ShiftRight<16>(bits0), bits1)), d,
+                 scores + key / 2 * width);
+    }
+  }
+  running.largest = largest;
+  running.sum = hn::Add(sums[0], sums[1]);
+  return correction;
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace vesper

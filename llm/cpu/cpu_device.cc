@@ -145,6 +145,13 @@ class CpuDevice final : public Device {
     return (resolved == Compute::kAuto && is_quantized && has_int8 ? "int8" : "f32") + of_many;
   }
 
+  // Not where there are tiles: there vectors multiply pairs of bf16 no faster than f32.
+  bool rounds_attention(Compute resolved, bool is_quantized) const override {
+    return features_.avx512_bf16 && !features_.amx &&
+           (resolved == Compute::kBF16 || resolved == Compute::kI8 ||
+            (resolved == Compute::kAuto && is_quantized));
+  }
+
   DType activation_dtype(Compute resolved, WeightUse use, uint32_t) const override {
     return use == WeightUse::kManyRows && resolved == Compute::kBF16 ? DType::kBF16 : DType::kF32;
   }
@@ -464,6 +471,9 @@ class CpuDevice final : public Device {
   const char* variant_of(const Command& command) const {
     if (command.kernel == Kernel::kAttention) {
       return attention_variant(command.params_as<AttentionParams>());
+    }
+    if (command.kernel == Kernel::kPagedAttention) {
+      return prompt_attention_variant(command.params_as<PagedAttentionParams>());
     }
     if (command.kernel != Kernel::kMatmul) return "";
     const PackedMatrix* matrix = encoder_matrices_[command.operands[2].buffer - 1].get();

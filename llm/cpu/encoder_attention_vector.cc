@@ -10,6 +10,7 @@
 #include "hwy/foreach_target.h"
 //
 #include "hwy/highway.h"
+#include "llm/cpu/attention_block-inl.h"
 #include "llm/cpu/encoder_rows-inl.h"
 #include "llm/cpu/multiply_add-inl.h"
 #include "llm/cpu/transpose_16x16-inl.h"
@@ -22,9 +23,6 @@ namespace {
 constexpr size_t kQueries = kVectorAttentionQueries;
 // Keys whose scores are computed before the running maximum is updated.
 constexpr size_t kKeyBlock = 128;
-// Below every score and above minus infinity, so that differences stay numbers where a query sees
-// none of a block's keys.
-constexpr float kNoScore = -1e30f;
 
 bool in_bf16_pairs(const AttentionParams& p) {
   return p.in_dtype == kDTypeBF16 && cpu_features().avx512_bf16;
@@ -61,83 +59,6 @@ namespace HWY_NAMESPACE {
 
 using F32 = hn::CappedTag<float, kQueries / 2>;
 using V = hn::Vec<F32>;
-
-// Rows of the other operand that are multiplied with two vectors at once: as many as registers
-// hold the sums of.
-#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
-constexpr size_t kUnroll = 8;
-#else
-constexpr size_t kUnroll = 4;
-#endif
-
-// 2^x for x <= 0, to 8e-8 of itself, or 8e-5 where the result is rounded to bf16. The polynomials
-// are those of least relative error on [0, 1).
-template <bool kPrecise>
-HWY_INLINE V exp2_of(F32 d, V x) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-  const V f{_mm512_reduce_ps(x.raw, 0x9)};  // x - floor(x)
-#else
-  const hn::RebindToSigned<F32> di;
-  x = hn::Max(x, hn::Set(d, -126.0f));
-  const V floor = hn::Floor(x);
-  const V f = hn::Sub(x, floor);
-#endif
-  V y;
-  if constexpr (kPrecise) {
-    y = hn::MulAdd(f, hn::Set(d, 0.0018775767f), hn::Set(d, 0.0089893406f));
-    y = hn::MulAdd(y, f, hn::Set(d, 0.0558263175f));
-    y = hn::MulAdd(y, f, hn::Set(d, 0.2401536107f));
-    y = hn::MulAdd(y, f, hn::Set(d, 0.6931530833f));
-    y = hn::MulAdd(y, f, hn::Set(d, 0.9999999404f));
-  } else {
-    y = hn::MulAdd(f, hn::Set(d, 0.0780245215f), hn::Set(d, 0.2260671556f));
-    y = hn::MulAdd(y, f, hn::Set(d, 0.6958335638f));
-    y = hn::MulAdd(y, f, hn::Set(d, 0.9999251962f));
-  }
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-  return V{_mm512_scalef_ps(y.raw, x.raw)};
-#else
-  return hn::Mul(
-      y, hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, floor), hn::Set(di, 127)))));
-#endif
-}
-
-// sums[r][2 vectors] = or += sum over i of rows[r * row_stride + i * step] * columns[i][2 vectors],
-// for kRows rows and n units: the one product under both scores (rows are keys, columns transposed
-// queries) and weighted values (rows are dimensions of the values, columns probabilities). Of the
-// two vectors the first kVectors are computed.
-template <class Op, size_t kRows, size_t kVectors>
-HWY_INLINE void multiply_add(F32 d, const uint32_t* HWY_RESTRICT rows, size_t row_stride,
-                             size_t step, const uint32_t* HWY_RESTRICT columns, size_t n,
-                             bool accumulate, float* HWY_RESTRICT sums) {
-  const size_t lanes = hn::Lanes(d);
-  const float* a = reinterpret_cast<const float*>(rows);
-  const float* b = reinterpret_cast<const float*>(columns);
-  V s[kRows][kVectors];
-#pragma GCC unroll 16
-  for (size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-    for (size_t h = 0; h < kVectors; ++h) {
-      s[r][h] = accumulate ? hn::LoadU(d, sums + (r * 2 + h) * lanes) : hn::Zero(d);
-    }
-  }
-  for (size_t i = 0; i < n; ++i, a += step, b += 2 * lanes) {
-    const V c0 = hn::LoadU(d, b), c1 = hn::LoadU(d, b + (kVectors - 1) * lanes);
-#pragma GCC unroll 16
-    for (size_t r = 0; r < kRows; ++r) {
-      const V x = hn::Set(d, a[r * row_stride]);
-      s[r][0] = Op::add(x, c0, s[r][0]);
-      if constexpr (kVectors == 2) s[r][1] = Op::add(x, c1, s[r][1]);
-    }
-  }
-#pragma GCC unroll 16
-  for (size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-    for (size_t h = 0; h < kVectors; ++h) {
-      hn::StoreU(s[r][h], d, sums + (r * 2 + h) * lanes);
-    }
-  }
-}
 
 // n elements of a buffer, from its element `at` on, to f32.
 void read_row(uint32_t dtype, const void* in, size_t at, size_t n, float* out) {
@@ -312,61 +233,6 @@ HWY_NOINLINE void hide_unseen(const AttentionParams& p, size_t n_rows, size_t ro
   }
 }
 
-// What the online softmax carries for a vector of queries from key block to key block.
-struct RunningSoftmax {
-  V largest;  // score so far, unscaled; kNoScore at first
-  V sum;      // of 2^(factor * (score - largest)); 0 at first
-};
-
-// Turns the scores [n_keys][2 vectors] of a vector of queries, in their place, into probabilities
-// relative to the largest score so far, for bf16 those of two keys side by side: rows of n_keys / 2
-// units, rounded up. Returns what earlier sums are to be multiplied with.
-template <class Op>
-HWY_INLINE V to_probabilities(F32 d, float* HWY_RESTRICT scores, size_t n_keys, float factor,
-                              RunningSoftmax& running) {
-  constexpr bool kPrecise = Op::kPerUnit == 1;
-  const size_t width = 2 * hn::Lanes(d);
-  V m[4] = {running.largest, running.largest, running.largest, running.largest};
-  size_t key = 0;
-  for (; key + 4 <= n_keys; key += 4) {
-    for (size_t i = 0; i < 4; ++i) m[i] = hn::Max(m[i], hn::LoadU(d, scores + (key + i) * width));
-  }
-  for (; key < n_keys; ++key) m[0] = hn::Max(m[0], hn::LoadU(d, scores + key * width));
-  const V largest = hn::Max(hn::Max(m[0], m[1]), hn::Max(m[2], m[3]));
-  const V factors = hn::Set(d, factor);
-  const V shift = hn::Mul(largest, factors);
-  const V correction = exp2_of<kPrecise>(d, hn::Mul(hn::Sub(running.largest, largest), factors));
-  V sums[2] = {hn::Mul(running.sum, correction), hn::Zero(d)};
-  const auto probability = [&](size_t at) HWY_ATTR {
-    return exp2_of<kPrecise>(d, hn::MulSub(hn::LoadU(d, scores + at * width), factors, shift));
-  };
-  // bf16: the sums are of what is left after rounding, so that the weights of all values add up to
-  // one (base's worst row: a cosine of 0.982 with f32, of 0.964 without).
-  const hn::RebindToUnsigned<F32> du;
-  const auto rounded = [&](V p) HWY_ATTR {
-    return hn::And(hn::Add(hn::BitCast(du, p), hn::Set(du, 0x8000)), hn::Set(du, 0xFFFF0000u));
-  };
-  for (key = 0; key < n_keys; key += 2) {
-    const bool has_second = key + 1 < n_keys;
-    const V p0 = probability(key), p1 = has_second ? probability(key + 1) : hn::Zero(d);
-    if constexpr (kPrecise) {
-      sums[0] = hn::Add(sums[0], p0);
-      sums[1] = hn::Add(sums[1], p1);
-      hn::StoreU(p0, d, scores + key * width);
-      if (has_second) hn::StoreU(p1, d, scores + (key + 1) * width);
-    } else {
-      const auto bits0 = rounded(p0), bits1 = rounded(p1);
-      sums[0] = hn::Add(sums[0], hn::BitCast(d, bits0));
-      sums[1] = hn::Add(sums[1], hn::BitCast(d, bits1));
-      hn::StoreU(hn::BitCast(d, hn::Or(hn::ShiftRight<16>(bits0), bits1)), d,
-                 scores + key / 2 * width);
-    }
-  }
-  running.largest = largest;
-  running.sum = hn::Add(sums[0], sums[1]);
-  return correction;
-}
-
 // One block of `n_queries` <= kVectors vectors query rows, the first of which is `first_query` of
 // `n_rows`, against the keys that they see. Leaves the weighted sums of the values in
 // [head_dim][2 vectors], to be divided by the sums of `running`. `slope`: by how much scores, not
@@ -374,7 +240,7 @@ HWY_INLINE V to_probabilities(F32 d, float* HWY_RESTRICT scores, size_t n_keys, 
 template <class Op, size_t kVectors>
 void attend_block(const AttentionParams& p, const Layout& layout, float slope, size_t n_rows,
                   size_t first_query, size_t n_queries, UnitRows queries, UnitRows k, UnitRows v,
-                  uint32_t* scratch, RunningSoftmax* running) {
+                  uint32_t* scratch, RunningSoftmax<F32>* running) {
   const F32 d;
   const size_t lanes = hn::Lanes(d), width = 2 * lanes;
   const size_t dims = p.head_dim, n_units = dims / Op::kPerUnit;
@@ -382,7 +248,7 @@ void attend_block(const AttentionParams& p, const Layout& layout, float slope, s
   float* scores = reinterpret_cast<float*>(scratch + layout.scores);
   const uint32_t* probabilities = scratch + layout.scores;
   float* sums = reinterpret_cast<float*>(scratch + layout.sums);
-  const float factor = p.scale * 1.44269504f;  // to powers of 2
+  const float factor = p.scale * kLog2E;  // to powers of 2
   transpose_rows(queries, n_queries, n_units, columns);
   for (size_t h = 0; h < kVectors; ++h) running[h] = {hn::Set(d, kNoScore), hn::Zero(d)};
   // Keys go by two where their values do.
@@ -393,27 +259,26 @@ void attend_block(const AttentionParams& p, const Layout& layout, float slope, s
     const size_t n_key_units = (n_keys + Op::kPerUnit - 1) / Op::kPerUnit;
     const uint32_t* keys = k.first + key * k.stride;
     size_t i = 0;
-    for (; i + kUnroll <= n_keys; i += kUnroll) {
-      multiply_add<Op, kUnroll, kVectors>(d, keys + i * k.stride, k.stride, 1, columns, n_units,
-                                          false, scores + i * width);
+    for (; i + kBlockUnroll <= n_keys; i += kBlockUnroll) {
+      multiply_add<Op, kBlockUnroll, kVectors>(d, keys + i * k.stride, k.stride, 1, columns,
+                                               n_units, nullptr, scores + i * width);
     }
     for (; i < n_keys; ++i) {
-      multiply_add<Op, 1, kVectors>(d, keys + i * k.stride, k.stride, 1, columns, n_units, false,
+      multiply_add<Op, 1, kVectors>(d, keys + i * k.stride, k.stride, 1, columns, n_units, nullptr,
                                     scores + i * width);
     }
     if (slope != 0) lower_by_distance(slope, first_query, key, n_keys, scores);
     if (!sees_all_rows(p)) hide_unseen(p, n_rows, first_query, key, n_keys, scores);
+    V corrections[kVectors];
     for (size_t h = 0; h < kVectors; ++h) {
-      const V correction = to_probabilities<Op>(d, scores + h * lanes, n_keys, factor, running[h]);
-      for (size_t j = 0; key != first_key && j < dims; ++j) {
-        float* sum = sums + j * width + h * lanes;
-        hn::StoreU(hn::Mul(hn::LoadU(d, sum), correction), d, sum);
-      }
+      corrections[h] =
+          to_probabilities<Op, false>(d, scores + h * lanes, n_keys, factor, running[h]);
     }
     const uint32_t* values = v.first + key / Op::kPerUnit * v.stride;
-    for (size_t j = 0; j < dims; j += kUnroll) {  // head_dim is a multiple of 8
-      multiply_add<Op, kUnroll, kVectors>(d, values + j, 1, v.stride, probabilities, n_key_units,
-                                          key != first_key, sums + j * width);
+    for (size_t j = 0; j < dims; j += kBlockUnroll) {  // head_dim is a multiple of 8
+      multiply_add<Op, kBlockUnroll, kVectors>(
+          d, values + j, 1, v.stride, probabilities, n_key_units,
+          key != first_key ? corrections : nullptr, sums + j * width);
     }
   }
 }
@@ -441,7 +306,7 @@ void attend(const AttentionParams& p, const AttentionOperands& operands,
                           n, scratch + layout.rows);
     // The last rows may need one vector only.
     const size_t n_vectors = n <= hn::Lanes(d) ? 1 : 2;
-    RunningSoftmax running[2];
+    RunningSoftmax<F32> running[2];
     if (n_vectors == 1) {
       attend_block<Op, 1>(p, layout, slope, sequence.n_rows, row, n, queries, keys, values, scratch,
                           running);

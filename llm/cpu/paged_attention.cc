@@ -432,7 +432,7 @@ void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& 
   auto plan = std::make_shared<PagedAttentionPlan>(plan_paged_attention(length, params.head_dim));
   prepared.rows_per_task = std::min(params.n_rows, 4 * kQueriesAtOnce);
   // Rows of one sequence read the same keys, those of several do not.
-  if (params.kv_length == 0 && params.one_sequence == 0) {
+  if (params.kv_length == 0 && (params.flags & kAttentionOneSequence) == 0) {
     prepared.rows_per_task =
         std::clamp(params.n_rows * params.n_kv_heads / 16, 1u, prepared.rows_per_task);
   }

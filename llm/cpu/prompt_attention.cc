@@ -1,13 +1,14 @@
 // paged_attention of many rows: those of prompts, and of many texts a row each, which are left to
-// the kernel for a few rows. A task is one kv head of a block of rows. It
-// brings a block of keys and values to f32 and lets all its queries meet it, in groups that fill
-// two vectors, each with its running softmax; then the next block. Blocks are counted from position
-// 0, and what a query does not see adds nothing: a row's result does not depend on the rows beside
-// it.
+// the kernel for a few rows. A task is one kv head of a block of rows. It brings a block of keys
+// and values to f32, or to pairs of bf16 where the command may round, and lets all its queries meet
+// it, in groups that fill two vectors, each with its running softmax; then the next block. Blocks
+// are counted from position 0, and what a query does not see adds nothing: a row's result does not
+// depend on the rows beside it.
 #include <algorithm>
 #include <cmath>
 
 #include "llm/cpu/attention_rows.h"
+#include "llm/cpu/cpu_features.h"
 #include "llm/cpu/prepared_command.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -26,17 +27,22 @@ inline constexpr uint32_t kPromptKeyBlock = 128;
 // Queries of a task that meet a block of keys before the next one comes.
 inline constexpr uint32_t kMostQueries = 256;
 
-// The scratch of a thread, all f32.
+// The scratch of a thread, in units of 32 bits: one f32 or two bf16.
 struct PromptAttentionPlan {
   PreparedCommand single;  // the same command, in blocks of one row
   uint32_t n_queries = 0;  // that go through together, a multiple of any two vectors' lanes
-  size_t values = 0;       // offsets: keys [block, dims] come first, then values [block, dims],
-  size_t scores = 0;       // [block, 2 vectors],
+  size_t values = 0;       // offsets: keys [block, dims] come first, then values [block, dims] or
+                           // [block / 2, dims] of pairs of keys,
+  size_t scores = 0;       // f32 [block, 2 vectors],
   size_t queries = 0;      // [groups][dims, 2 vectors],
-  size_t sums = 0;         // [groups][dims, 2 vectors],
-  size_t running = 0;      // [groups][2][2 vectors]: the largest score and the total of weights
+  size_t sums = 0;         // f32 [groups][dims, 2 vectors],
+  size_t running = 0;      // f32 [groups][2][2 vectors]: the largest score, the total of weights
   size_t end = 0;
 };
+
+inline bool in_bf16_pairs(const PagedAttentionParams& params) {
+  return (params.flags & kAttentionRounds) != 0 && cpu_features().avx512_bf16;
+}
 
 }  // namespace vesper
 #endif
@@ -66,19 +72,74 @@ struct PromptQueries {
   }
 };
 
-// Positions [from, to) of a head's pages as f32 [to - from, head_dim].
-template <class KV>
-HWY_NOINLINE void read_pages(const PagedAttentionParams& params, const int32_t* pages,
-                             uint32_t kv_head, const KV* data, uint32_t from, uint32_t to,
-                             float* out) {
-  const size_t dims = params.head_dim;
+// Calls body(position, first element of that position's vector, how many positions follow each
+// other there) for positions [from, to) of a head.
+template <class Body>
+HWY_INLINE void for_page_parts(const PagedAttentionParams& params, const int32_t* pages,
+                               uint32_t kv_head, uint32_t from, uint32_t to, const Body& body) {
   while (from < to) {
     const uint32_t page = from / params.page_rows, row = from % params.page_rows;
     const uint32_t n = std::min(to - from, params.page_rows - row);
     const size_t head = static_cast<size_t>(pages[page]) * params.n_kv_heads + kv_head;
-    convert(data + (head * params.page_rows + row) * dims, n * dims, out);
-    out += n * dims;
+    body(from, (head * params.page_rows + row) * params.head_dim, n);
     from += n;
+  }
+}
+
+// A row of units: n numbers as f32, or, n being even, as pairs of bf16.
+template <class Op, class From>
+HWY_INLINE void to_units(const From* from, size_t n, uint32_t* out) {
+  if constexpr (Op::kPerUnit == 1) {
+    convert(from, n, reinterpret_cast<float*>(out));
+  } else {
+    convert(from, n, reinterpret_cast<BF16*>(out));
+  }
+}
+
+// Keys of positions [from, to) of a head: [to - from, head_dim / kPerUnit].
+template <class Op, class KV>
+HWY_NOINLINE void read_keys(const PagedAttentionParams& params, const int32_t* pages,
+                            uint32_t kv_head, const KV* data, uint32_t from, uint32_t to,
+                            uint32_t* out) {
+  for_page_parts(
+      params, pages, kv_head, from, to, [&](uint32_t position, size_t at, uint32_t n) HWY_ATTR {
+        const size_t offset = size_t{position - from} * params.head_dim;
+        to_units<Op>(data + at, size_t{n} * params.head_dim, out + offset / Op::kPerUnit);
+      });
+}
+
+// Values of positions [from, to), the first of which is even: [(to - from) / kPerUnit rounded up,
+// head_dim]. In pairs an odd position's is the upper half of the unit; that behind the last is 0.
+template <class Op, class KV>
+HWY_NOINLINE void read_values(const PagedAttentionParams& params, const int32_t* pages,
+                              uint32_t kv_head, const KV* data, uint32_t from, uint32_t to,
+                              uint32_t* out) {
+  if constexpr (Op::kPerUnit == 1) {
+    read_keys<Op>(params, pages, kv_head, data, from, to, out);
+  } else {
+    const F32 d;
+    const hn::RebindToUnsigned<F32> du;
+    const size_t dims = params.head_dim;
+    for_page_parts(params, pages, kv_head, from, to,
+                   [&](uint32_t position, size_t at, uint32_t n) HWY_ATTR {
+                     for (uint32_t j = 0; j < n; ++j, ++position, at += dims) {
+                       const bool is_second = position % 2 != 0;
+                       uint32_t* units = out + size_t{(position - from) / 2} * dims;
+                       size_t i = 0;
+                       for (; i + kLanes <= dims; i += kLanes) {
+                         const auto bits =
+                             hn::Add(hn::BitCast(du, load_f32(data + at + i)), hn::Set(du, 0x8000));
+                         hn::StoreU(is_second ? hn::Or(hn::And(bits, hn::Set(du, 0xFFFF0000u)),
+                                                       hn::LoadU(du, units + i))
+                                              : hn::ShiftRight<16>(bits),
+                                    du, units + i);
+                       }
+                       for (; i < dims; ++i) {
+                         const uint32_t bits = f32_to_bf16(to_f32(data[at + i]));
+                         units[i] = is_second ? (units[i] | bits << 16) : bits;
+                       }
+                     }
+                   });
   }
 }
 
@@ -106,21 +167,24 @@ HWY_NOINLINE void hide_unseen(const PromptQueries& queries, uint32_t first_query
   }
 }
 
-// A group of queries meets keys [first, first + n_keys) of a block.
+// A group of queries meets keys [first, first + n_keys) of a block. Its first block: what is in
+// `sums` is forgotten.
+template <class Op>
 HWY_NOINLINE void meet_keys(const PagedAttentionParams& params, const PromptQueries& queries,
                             uint32_t first_query, uint32_t first, uint32_t n_keys,
-                            const float* keys, const float* values, const float* group_queries,
-                            float* scores, float* running, float* sums) {
+                            const uint32_t* keys, const uint32_t* values,
+                            const uint32_t* group_queries, float* scores, float* running,
+                            float* sums) {
   const F32 d;
-  const uint32_t dims = params.head_dim;
+  const uint32_t dims = params.head_dim, n_units = dims / Op::kPerUnit;
   uint32_t i = 0;
   for (; i + kBlockUnroll <= n_keys; i += kBlockUnroll) {
-    multiply_add<kBlockUnroll>(d, keys + size_t{i} * dims, dims, 1, group_queries, dims, false,
-                               scores + i * kGroup);
+    multiply_add<Op, kBlockUnroll, 2>(d, keys + size_t{i} * n_units, n_units, 1, group_queries,
+                                      n_units, nullptr, scores + i * kGroup);
   }
   for (; i < n_keys; ++i) {
-    multiply_add<1>(d, keys + size_t{i} * dims, dims, 1, group_queries, dims, false,
-                    scores + i * kGroup);
+    multiply_add<Op, 1, 2>(d, keys + size_t{i} * n_units, n_units, 1, group_queries, n_units,
+                           nullptr, scores + i * kGroup);
   }
   if (params.soft_cap > 0) {
     const VF32 cap = hn::Set(d, params.soft_cap * kLog2E);
@@ -135,58 +199,73 @@ HWY_NOINLINE void meet_keys(const PagedAttentionParams& params, const PromptQuer
     all_seen = queries.begin[q] <= first && queries.end[q] >= first + n_keys;
   }
   if (!all_seen) hide_unseen(queries, first_query, first, n_keys, scores);
-  RunningSoftmax<F32> softmax;
-  softmax.load(d, running);
-  softmax.take(d, scores, n_keys, sums, dims);
-  softmax.store(d, running);
+  VF32 corrections[2];
+  for (uint32_t h = 0; h < 2; ++h) {
+    float* const of_vector = running + h * kLanes;
+    RunningSoftmax<F32> softmax{hn::LoadU(d, of_vector), hn::LoadU(d, of_vector + kGroup)};
+    corrections[h] = to_probabilities<Op, true>(d, scores + h * kLanes, n_keys, 1.0f, softmax);
+    hn::StoreU(softmax.largest, d, of_vector);
+    hn::StoreU(softmax.sum, d, of_vector + kGroup);
+  }
+  const auto* probabilities = reinterpret_cast<const uint32_t*>(scores);
+  const uint32_t n_key_units = (n_keys + Op::kPerUnit - 1) / Op::kPerUnit;
   for (i = 0; i < dims; i += kBlockUnroll) {
-    multiply_add<kBlockUnroll>(d, values + i, 1, dims, scores, n_keys, true, sums + i * kGroup);
+    multiply_add<Op, kBlockUnroll, 2>(d, values + i, 1, dims, probabilities, n_key_units,
+                                      corrections, sums + i * kGroup);
   }
 }
 
 // Lets all queries meet all that they see, and writes their results.
-template <class KV>
+template <class Op, class KV>
 void attend_prompt(const PreparedCommand& command, const PromptAttentionPlan& plan,
-                   const PromptQueries& queries, uint32_t kv_head, float* scratch) {
+                   const PromptQueries& queries, uint32_t kv_head, uint32_t* scratch) {
   const F32 d;
   const auto& params = command.params_as<PagedAttentionParams>();
   const uint32_t dims = params.head_dim;
   const size_t group_size = size_t{dims} * kGroup;
   const uint32_t n_groups = (queries.n + kGroup - 1) / kGroup;
-  float* const keys = scratch;
-  float* const values = scratch + plan.values;
-  float* const sums = scratch + plan.sums;
+  uint32_t* const keys = scratch;
+  uint32_t* const values = scratch + plan.values;
+  float* const scores = reinterpret_cast<float*>(scratch + plan.scores);
+  float* const sums = reinterpret_cast<float*>(scratch + plan.sums);
+  float* const running = reinterpret_cast<float*>(scratch + plan.running);
   std::fill_n(sums, n_groups * group_size, 0.0f);
   for (uint32_t g = 0; g < n_groups; ++g) {
-    RunningSoftmax<F32> softmax;
-    softmax.begin(d);
-    softmax.store(d, scratch + plan.running + size_t{g} * 2 * kGroup);
+    std::fill_n(running + size_t{g} * 2 * kGroup, kGroup, kNoScore);
+    std::fill_n(running + size_t{g} * 2 * kGroup + kGroup, kGroup, 0.0f);
   }
   for (uint32_t block = queries.first / kPromptKeyBlock * kPromptKeyBlock; block < queries.last;
        block += kPromptKeyBlock) {
-    const uint32_t from = std::max(block, queries.first);
+    // Keys go by two where their values do.
+    const uint32_t from = std::max(block, queries.first) / Op::kPerUnit * Op::kPerUnit;
     const uint32_t to = std::min(block + kPromptKeyBlock, queries.last);
-    read_pages(params, queries.pages, kv_head, command.operand<const KV>(2), from, to, keys);
-    read_pages(params, queries.pages, kv_head, command.operand<const KV>(3), from, to, values);
+    read_keys<Op>(params, queries.pages, kv_head, command.operand<const KV>(2), from, to, keys);
+    read_values<Op>(params, queries.pages, kv_head, command.operand<const KV>(3), from, to, values);
     for (uint32_t g = 0; g < n_groups; ++g) {
       const uint32_t first_query = g * kGroup, end_query = std::min(queries.n, (g + 1) * kGroup);
-      const uint32_t first =
+      const uint32_t begin =
           std::max(from, *std::min_element(queries.begin + first_query, queries.begin + end_query));
+      const uint32_t first = begin / Op::kPerUnit * Op::kPerUnit;
       const uint32_t last =
           std::min(to, *std::max_element(queries.end + first_query, queries.end + end_query));
       if (first >= last) continue;
-      const size_t at = size_t{first - from} * dims;
-      meet_keys(params, queries, first_query, first, last - first, keys + at, values + at,
-                scratch + plan.queries + g * group_size, scratch + plan.scores,
-                scratch + plan.running + size_t{g} * 2 * kGroup, sums + g * group_size);
+      const size_t at = size_t{first - from} * dims / Op::kPerUnit;
+      meet_keys<Op>(params, queries, first_query, first, last - first, keys + at, values + at,
+                    scratch + plan.queries + g * group_size, scores,
+                    running + size_t{g} * 2 * kGroup, sums + g * group_size);
     }
   }
+  float* const row = reinterpret_cast<float*>(keys);
   for (uint32_t g = 0; g < n_groups; ++g) {
-    RunningSoftmax<F32> softmax;
-    softmax.load(d, scratch + plan.running + size_t{g} * 2 * kGroup);
+    const float* const totals = running + size_t{g} * 2 * kGroup + kGroup;
     float* const of_group = sums + g * group_size;
-    softmax.finish(d, of_group, dims);
-    float* const row = keys;
+    for (uint32_t h = 0; h < kGroup; h += kLanes) {
+      const VF32 total = hn::LoadU(d, totals + h);
+      for (uint32_t j = 0; j < dims; ++j) {
+        float* const at = of_group + j * kGroup + h;
+        hn::StoreU(hn::Div(hn::LoadU(d, at), total), d, at);
+      }
+    }
     for (uint32_t i = 0; i < kGroup && g * kGroup + i < queries.n; ++i) {
       for (uint32_t j = 0; j < dims; ++j) row[j] = of_group[j * kGroup + i];
       with_type(params.out_dtype, command.operands[0],
@@ -195,7 +274,8 @@ void attend_prompt(const PreparedCommand& command, const PromptAttentionPlan& pl
   }
 }
 
-void run_prompt_attention(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) {
+template <class Op>
+void run_prompt_rows(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) {
   const auto& params = command.params_as<PagedAttentionParams>();
   const auto& plan = *static_cast<const PromptAttentionPlan*>(command.plan.get());
   const Row* rows = command.operand<const Row>(4);
@@ -204,7 +284,8 @@ void run_prompt_attention(const PreparedCommand& command, uint32_t task, ThreadS
   const uint32_t first = task / params.n_kv_heads * command.rows_per_task;
   const uint32_t end = std::min(first + command.rows_per_task, params.n_rows);
   const uint32_t n_heads = params.n_heads / params.n_kv_heads, dims = params.head_dim;
-  auto* const memory = reinterpret_cast<float*>(scratch.data);
+  const uint32_t n_units = dims / Op::kPerUnit;
+  auto* const memory = reinterpret_cast<uint32_t*>(scratch.data);
   const float factor = params.scale * kLog2E;  // to powers of 2
 
   PromptQueries queries;
@@ -213,13 +294,13 @@ void run_prompt_attention(const PreparedCommand& command, uint32_t task, ThreadS
     if (queries.n == 0) return;
     // Of a group that is not full, what the other lanes hold must be numbers.
     for (uint32_t i = queries.n; i % kGroup != 0; ++i) {
-      float* to = memory + plan.queries + size_t{i / kGroup} * dims * kGroup + i % kGroup;
-      for (uint32_t j = 0; j < dims; ++j) to[j * kGroup] = 0.0f;
+      uint32_t* to = memory + plan.queries + size_t{i / kGroup} * dims * kGroup + i % kGroup;
+      for (uint32_t j = 0; j < n_units; ++j) to[j * kGroup] = 0;
     }
     if (params.kv_dtype == kDTypeF16) {
-      attend_prompt<F16>(command, plan, queries, kv_head, memory);
+      attend_prompt<Op, F16>(command, plan, queries, kv_head, memory);
     } else {
-      attend_prompt<float>(command, plan, queries, kv_head, memory);
+      attend_prompt<Op, float>(command, plan, queries, kv_head, memory);
     }
     queries.n = 0;
   };
@@ -239,16 +320,28 @@ void run_prompt_attention(const PreparedCommand& command, uint32_t task, ThreadS
     }
     for (uint32_t h = kv_head * n_heads; h < (kv_head + 1) * n_heads; ++h) {
       if (queries.n == plan.n_queries) flush();
-      float* const row = memory;  // where keys will be
+      // Where keys will be: the numbers, then their units.
+      float* const row = reinterpret_cast<float*>(memory);
+      uint32_t* const units = memory + dims;
       read_numbers(params.q_dtype, command.operands[1],
                    size_t{r} * params.q_row_stride + size_t{h} * dims, dims, row);
-      float* to =
+      for (uint32_t j = 0; j < dims; ++j) row[j] *= factor;
+      to_units<Op>(row, dims, units);
+      uint32_t* to =
           memory + plan.queries + size_t{queries.n / kGroup} * dims * kGroup + queries.n % kGroup;
-      for (uint32_t j = 0; j < dims; ++j) to[j * kGroup] = row[j] * factor;
+      for (uint32_t j = 0; j < n_units; ++j) to[j * kGroup] = units[j];
       queries.add(seen.begin, seen.end, size_t{r} * params.out_row_stride + size_t{h} * dims);
     }
   }
   flush();
+}
+
+void run_prompt_attention(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) {
+  if (in_bf16_pairs(command.params_as<PagedAttentionParams>())) {
+    run_prompt_rows<MultiplyBf16Pair>(command, task, scratch);
+  } else {
+    run_prompt_rows<MultiplyF32>(command, task, scratch);
+  }
 }
 
 }  // namespace HWY_NAMESPACE
@@ -260,10 +353,20 @@ namespace vesper {
 
 HWY_EXPORT(run_prompt_attention);
 
+namespace {
+bool is_prompt(const PagedAttentionParams& params) {
+  return params.n_rows >= kPromptRows && params.head_dim % 8 == 0;
+}
+}  // namespace
+
+const char* prompt_attention_variant(const PagedAttentionParams& params) {
+  return is_prompt(params) && in_bf16_pairs(params) ? "AVX512-BF16" : "";
+}
+
 void prepare_prompt_attention(PreparedCommand& prepared, const CommandToPrepare& command) {
   const auto& params = command.command().params_as<PagedAttentionParams>();
   constexpr uint32_t kMostLanes = 16;
-  if (params.n_rows < kPromptRows || params.head_dim % 8 != 0) return;
+  if (!is_prompt(params)) return;
   const uint32_t n_heads = params.n_heads / params.n_kv_heads;
   // A block of keys is read for every task: tasks of many rows, but enough for all threads.
   const uint32_t most = std::max(1u, kMostQueries / n_heads);

@@ -42,6 +42,9 @@ class ObservedDevice final : public Device {
   Compute resolve(Compute wanted, WeightUse use) const override {
     return device_->resolve(wanted, use);
   }
+  bool rounds_attention(Compute resolved, bool is_quantized) const override {
+    return device_->rounds_attention(resolved, is_quantized);
+  }
   std::string activations_name(Compute resolved, bool is_quantized) const override {
     return device_->activations_name(resolved, is_quantized);
   }

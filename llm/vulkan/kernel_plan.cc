@@ -349,7 +349,7 @@ class Planner {
 
   // Plans the kernel on the matrix units if that can run the command.
   bool paged_attention_cooperative(const PagedAttentionParams& p) {
-    if (p.one_sequence == 0 || p.n_rows <= kMaxVectorRows || p.kv_length != 0 ||
+    if ((p.flags & kAttentionOneSequence) == 0 || p.n_rows <= kMaxVectorRows || p.kv_length != 0 ||
         p.q_dtype != kDTypeF16 || p.kv_dtype != kDTypeF16 ||
         (p.q_row_stride | p.out_row_stride) % 8 != 0 || (address(0) | address(1)) % 16 != 0) {
       return false;

@@ -324,7 +324,7 @@ TEST_P(PromptAttention, OfSuccessivePositionsIsOverThoseBeforeEach) {
   p.window = c.window;
   p.soft_cap = c.soft_cap;
   p.q_dtype = p.kv_dtype = p.out_dtype = static_cast<uint32_t>(c.dtype);
-  p.one_sequence = 1;
+  p.flags = kAttentionOneSequence;
   const Operand out = poisoned(size_t{c.n_rows} * q_width, c.dtype);
   const Operand q_buffer = store(q, c.dtype), k_buffer = store(k, c.dtype),
                 v_buffer = store(v, c.dtype);
