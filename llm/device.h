@@ -97,6 +97,9 @@ class Device {
   // Whether attention among the rows of a prompt rounds what it multiplies to bf16: where that is
   // faster, and products with the model's matrices round more or are asked to.
   virtual bool rounds_attention(Compute /*resolved*/, bool /*is_quantized*/) const { return false; }
+  // Whether a KvCache should keep the layers of a page together: where memory is given by large
+  // pages when it is first touched, a short text then touches few.
+  virtual bool keeps_layers_together() const { return false; }
   // What norm, attention and matmul should write as the input of a product: by `use`, choice and
   // the rows of a pass.
   virtual DType activation_dtype(Compute resolved, WeightUse use, uint32_t n_rows) const = 0;

@@ -5,6 +5,10 @@
 // for every layer, but for those with a sliding window: they have a table of their own, by which a
 // sequence goes round in as few pages as hold what is still looked at. Filled by write_kv, read by
 // paged_attention; pages are handed out and taken back on the host, between steps.
+//
+// Each layer's keys and values are a buffer of their own, or those of all layers that share a page
+// table are one, [page][layer][keys, values]: then what a text takes lies together, and a page's
+// number counts these pieces, so that kernels need not know.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +37,7 @@ class KvCache {
     // rounded up to pages. Empty: all layers keep all.
     std::vector<uint8_t> sliding_layers = {};
     uint32_t n_sliding_positions = 0;
+    bool keeps_layers_together = false;
   };
 
   // What all pages of such a cache take.
@@ -54,7 +59,8 @@ class KvCache {
     return {table_.data() + size_t{sequence} * pages_per_sequence_, n_sequence_pages_[sequence]};
   }
   uint32_t n_free_pages() const { return static_cast<uint32_t>(free_pages_.size()); }
-  // [n_pages, n_kv_heads, page_rows, head_dim] of that layer.
+  // [n_pages, n_kv_heads, page_rows, head_dim] of that layer, or, where layers are kept together,
+  // from its first page to the end of all.
   const Operand& keys(uint32_t layer) const { return keys_[layer]; }
   const Operand& values(uint32_t layer) const { return values_[layer]; }
   // i32 [n_sequences, pages_per_sequence]
@@ -70,17 +76,20 @@ class KvCache {
     return slides(layer) && n_pages > n_sliding_pages_ ? n_pages - n_sliding_pages_ : 0;
   }
   uint32_t page_of(uint32_t layer, uint32_t sequence, uint32_t index) const {
-    return slides(layer) ? sequence * n_sliding_pages_ + index % n_sliding_pages_
+    return slides(layer) ? (sequence * n_sliding_pages_ + index % n_sliding_pages_) * sliding_step_
                          : static_cast<uint32_t>(pages(sequence)[index]);
   }
 
  private:
+  void allocate_layers();
   bool slides(uint32_t layer) const { return n_sliding_pages_ > 0 && shape_.sliding_layers[layer]; }
 
   Device& device_;
   Shape shape_;
   uint32_t pages_per_sequence_;
   uint32_t n_sliding_pages_ = 0;  // of a sequence, in layers that slide; 0: none does
+  // From a page's number to the next one's: 1, or all pieces that lie between.
+  uint32_t page_step_ = 1, sliding_step_ = 1;
   std::vector<Operand> keys_, values_;
   Operand page_table_, sliding_table_;
   std::vector<int32_t> free_pages_;

@@ -10,8 +10,10 @@
 namespace vesper {
 namespace {
 
-KvCache::Shape cache_shape(const StackShape& stack, const LanguageModel::Options& options) {
+KvCache::Shape cache_shape(const Device& device, const StackShape& stack,
+                           const LanguageModel::Options& options) {
   KvCache::Shape shape;
+  shape.keeps_layers_together = device.keeps_layers_together();
   shape.n_layers = stack.n_layers;
   shape.n_kv_heads = stack.n_kv_heads;
   shape.head_dim = stack.head_dim;
@@ -100,7 +102,7 @@ LanguageModel::Options completed(const Device& device, const WeightProvider& pro
   const LanguageModelFacts& facts = provider.language_model();
   if (options.n_ctx == 0) options.n_ctx = facts.n_positions;
   const StackShape stack = language_model_shape(facts, arch_descriptor(facts.arch), options.n_ctx);
-  const uint64_t bytes = KvCache::bytes(cache_shape(stack, options));
+  const uint64_t bytes = KvCache::bytes(cache_shape(device, stack, options));
   const uint64_t available = device.info().memory_bytes;
   if (available != 0 && bytes > available) {
     constexpr uint64_t kMiB = 1 << 20;
@@ -134,7 +136,7 @@ LanguageModel::LanguageModel(Device& device, const WeightProvider& provider,
       stack_(device, provider, arch,
              language_model_shape(provider.language_model(), arch, options.n_ctx), compute,
              WeightUse::kAnyRows, options.max_rows),
-      cache_(device, cache_shape(stack_.shape(), options)) {
+      cache_(device, cache_shape(device, stack_.shape(), options)) {
   const uint32_t d = stack_.shape().d_model;
   const WeightUploader upload(device, provider, compute);
   embedding_ = upload.matrix({{&provider.require("decoder.embed.weight")}}, WeightUse::kEmbedding);

@@ -152,6 +152,8 @@ class CpuDevice final : public Device {
             (resolved == Compute::kAuto && is_quantized));
   }
 
+  bool keeps_layers_together() const override { return true; }
+
   DType activation_dtype(Compute resolved, WeightUse use, uint32_t) const override {
     return use == WeightUse::kManyRows && resolved == Compute::kBF16 ? DType::kBF16 : DType::kF32;
   }

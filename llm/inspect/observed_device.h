@@ -45,6 +45,7 @@ class ObservedDevice final : public Device {
   bool rounds_attention(Compute resolved, bool is_quantized) const override {
     return device_->rounds_attention(resolved, is_quantized);
   }
+  bool keeps_layers_together() const override { return device_->keeps_layers_together(); }
   std::string activations_name(Compute resolved, bool is_quantized) const override {
     return device_->activations_name(resolved, is_quantized);
   }
