@@ -28,7 +28,8 @@ struct Profile {
   std::string work;          // what it was given: "30.0 s of sound"
   double elapsed_s = 0;      // with the clock; the best of a few runs, as is the other
   double plain_s = 0;        // without it
-  // What the device reaches in a large product, and reading a matrix that no cache holds.
+  // What the device reaches in a large product, or in a stage if that is more, and reading a matrix
+  // that no cache holds: stages whose bytes lie in a cache may read faster.
   double peak_flop_per_s = 0, peak_bytes_per_s = 0;
   std::vector<ProfiledStage> stages;  // of the run that took elapsed_s
   double overhead() const { return elapsed_s / plain_s - 1; }

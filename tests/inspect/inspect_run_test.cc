@@ -118,6 +118,9 @@ TEST_F(InspectRun, TimesEachStageOrEachCommandAndCountsItsWork) {
     for (const ProfiledStage& stage : profile.stages) {
       EXPECT_GT(stage.n_runs, 0u);
       EXPECT_GE(stage.us, 0.0);
+      EXPECT_LE(stage.flop * static_cast<double>(stage.n_runs),
+                profile.peak_flop_per_s * stage.us * 1e-6 * (1 + 1e-9))
+          << stage.label() << " is above the peak";
       EXPECT_FALSE(stage.kernel.empty());
       us += stage.us;
       n_labels += stage.labels.size();
@@ -144,6 +147,13 @@ TEST_F(InspectRun, TimesEachStageOrEachCommandAndCountsItsWork) {
     }
     const auto trace = nlohmann::json::parse(profile_trace(profile));
     EXPECT_GT(trace["traceEvents"].size(), profile.stages.size());
+    // A share is a percentage up to 100 or, of what caches give, "cache".
+    const std::string text = profile_text(profile);
+    for (size_t at = 0; (at = text.find('%', at)) != std::string::npos; ++at) {
+      const size_t begin = text.find_last_of(" (", at) + 1;
+      if (text[begin] == '+' || text[begin] == '-') continue;  // the clock's cost
+      EXPECT_LE(std::stod(text.substr(begin)), 100.0) << text;
+    }
     const std::string csv = profile_csv(profile);
     EXPECT_EQ(static_cast<size_t>(std::count(csv.begin(), csv.end(), '\n')),
               profile.stages.size() + 1);
