@@ -373,16 +373,21 @@ class VulkanDevice final : public VulkanChoices {
     if (stop) context_.begin_conditional(commands, stop->buffer, stop->offset_bytes);
     VkPipeline bound = VK_NULL_HANDLE;
     if (at.clock && stop) dispatch(commands, at.clock->counting(at.slot), bound);
+    // A software device has done a dispatch when it comes to what is behind it: a mark there would
+    // count a stage's first dispatch to the stage before.
+    const bool runs_in_order = !context_.capabilities().is_hardware_gpu;
     const bool each = has_marks && clock_ == Clock::kPerCommand;
     uint32_t mark = 0;
     for (size_t i = 0; i < recording.kernels.size(); ++i) {
       const bool new_stage = i > 0 && recording.stages[i] != recording.stages[i - 1];
-      if (each && i > 0) at.clock->mark_done(commands, at.slot, ++mark);
+      const bool ends_here = each ? i > 0 : has_marks && runs_in_order && new_stage;
+      if (ends_here) at.clock->mark_done(commands, at.slot, ++mark);
       if (i > 0 && (full_barriers_ || each || new_stage)) {
         compute_barrier(commands);
       }
       dispatch(commands, recording.kernels[i], bound);
-      if (has_marks && !each && new_stage) at.clock->mark_reached(commands, at.slot, ++mark);
+      if (has_marks && !each && !runs_in_order && new_stage)
+        at.clock->mark_reached(commands, at.slot, ++mark);
     }
     if (has_marks && !recording.kernels.empty()) at.clock->mark_done(commands, at.slot, ++mark);
     if (stop) context_.end_conditional(commands);

@@ -294,6 +294,37 @@ TEST_F(VulkanDeviceTest, ClocksEveryStageOrEveryCommandOfReplays) {
   EXPECT_EQ(device->replay_times(recording).n_runs, 0u);
 }
 
+// Long and short stages by turns: a stage's time is its own, not that of the one behind it.
+TEST_F(VulkanDeviceTest, ClocksEachStageByItself) {
+  const std::unique_ptr<Device> device = open({});
+  constexpr uint32_t kManyRows = 20000, kWidth = 512, kRounds = 4;
+  const uint64_t bytes = uint64_t{kManyRows} * kWidth * sizeof(float);
+  const Operand x = device->allocate(bytes, "x"), y = device->allocate(bytes, "y");
+  const Operand gain = device->allocate(kWidth * sizeof(float), "gain");
+  DispatchTable table;
+  for (uint32_t i = 0; i < kRounds; ++i) {
+    NormParams params{};
+    params.d = kWidth;
+    params.kind = kNormRms;
+    params.epsilon = 1e-5f;
+    params.out_dtype = kDTypeF32;
+    params.n_rows = kManyRows;
+    emit::norm(table, "long", params, y, x, gain, {}, {});
+    params.n_rows = 1;
+    emit::norm(table, "short", params, x.part(0, kWidth * sizeof(float)),
+               y.part(0, kWidth * sizeof(float)), gain, {}, {});
+  }
+  const RecordingId recording = device->record(table);
+  device->run(recording, 2);  // to warm up
+  device->set_clock(Clock::kPerStage);
+  device->run(recording, 5);
+  const ReplayTimes times = device->replay_times(recording);
+  ASSERT_EQ(times.us.size(), 2 * kRounds);
+  double long_us = 0, short_us = 0;
+  for (uint32_t i = 0; i < 2 * kRounds; ++i) (i % 2 == 0 ? long_us : short_us) += times.us[i];
+  EXPECT_LT(short_us, 0.2 * long_us);
+}
+
 TEST_F(VulkanDeviceTest, ADamagedPipelineCacheIsReplacedByAGoodOne) {
   const std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) / ("vesper-cache-" + std::to_string(getpid()));
