@@ -81,8 +81,7 @@ class PromptFile {
       return found == value.end() ? nullptr : &*found;
     };
     if (const json* n = member("max_tokens")) {
-      if (!n->is_number_unsigned() || *n == 0 || *n > UINT32_MAX)
-        fail("max_tokens to be a count");
+      if (!n->is_number_unsigned() || *n == 0 || *n > UINT32_MAX) fail("max_tokens to be a count");
       prompt.max_new = n->get<uint32_t>();
     }
     if (value.is_string()) {

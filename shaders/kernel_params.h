@@ -169,9 +169,9 @@ struct GatedActivationParams {
 // paged_attention: each row attends to the positions of its own sequence: [0, position] if
 // kv_length is 0, else [0, kv_length). With a window, to the last `window` of them.
 // operands: 0 out [n_rows, n_heads * head_dim] (w)  1 q  2 k pages  3 v pages  4 rows  5 page_table
-VESPER_CONST(kAttentionOneSequence, 1u);  // the rows are successive positions of one sequence; those
-                                          // without a sequence come last
-VESPER_CONST(kAttentionRounds, 2u);       // what is multiplied may be rounded to bf16
+VESPER_CONST(kAttentionOneSequence, 1u);  // the rows are successive positions of one sequence;
+                                          // those without a sequence come last
+VESPER_CONST(kAttentionRounds, 2u);  // what is multiplied may be rounded to bf16
 struct PagedAttentionParams {
   uint n_rows, n_heads, n_kv_heads, head_dim;
   uint q_row_stride, out_row_stride;
