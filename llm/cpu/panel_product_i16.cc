@@ -40,11 +40,16 @@ alignas(64) constexpr uint32_t kOutputOfLane[16] = {0, 1, 8,  9,  2, 3, 10, 11,
 alignas(64) constexpr uint32_t kLaneOfOutput[16] = {0, 1, 4, 5, 8,  9,  12, 13,
                                                     2, 3, 6, 7, 10, 11, 14, 15};
 
-// 16 weights as f32: 8 outputs of two inputs.
-VESPER_VNNI inline __m512 load_weights(const uint16_t* from, bool is_f16) {
-  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-  return is_f16 ? _mm512_cvtph_ps(bits)
+template <bool kIsF16>
+VESPER_VNNI inline __m512 widen(__m256i bits) {
+  return kIsF16 ? _mm512_cvtph_ps(bits)
                 : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+
+// 16 weights as f32: 8 outputs of two inputs.
+template <bool kIsF16>
+VESPER_VNNI inline __m512 load_weights(const uint16_t* from) {
+  return widen<kIsF16>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
 
 // A panel of f16 or bf16 as i16 [n_pairs][16][2], its outputs in the order of kOutputOfLane, and
@@ -68,19 +73,16 @@ VESPER_VNNI void convert_panel(const std::byte* panel, uint32_t n_pairs, int16_t
     }
     // The larger of each output's two.
     const __m512i larger = _mm512_max_epu16(most_bits, _mm512_srli_epi32(most_bits, 16));
-    const __m256i words = _mm512_cvtepi32_epi16(larger);
-    const __m512 most =
-        kIsF16 ? _mm512_cvtph_ps(words)
-               : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(words), 16));
+    const __m512 most = widen<kIsF16>(_mm512_cvtepi32_epi16(larger));
     const __m512 inverse =
         _mm512_maskz_div_ps(_mm512_cmp_ps_mask(most, _mm512_setzero_ps(), _CMP_GT_OQ),
                             _mm512_set1_ps(kI16WeightLimit), most);
     const __m512 inverse_low = _mm512_permutexvar_ps(low, inverse);
     const __m512 inverse_high = _mm512_permutexvar_ps(high, inverse);
     for (uint32_t i = 0; i < n; ++i, from += 2 * kPanelOutputs, weights += 2 * kPanelOutputs) {
-      const __m512i a = _mm512_cvtps_epi32(_mm512_mul_ps(load_weights(from, kIsF16), inverse_low));
+      const __m512i a = _mm512_cvtps_epi32(_mm512_mul_ps(load_weights<kIsF16>(from), inverse_low));
       const __m512i b = _mm512_cvtps_epi32(
-          _mm512_mul_ps(load_weights(from + kPanelOutputs, kIsF16), inverse_high));
+          _mm512_mul_ps(load_weights<kIsF16>(from + kPanelOutputs), inverse_high));
       _mm512_storeu_si512(weights, _mm512_packs_epi32(a, b));
     }
     const __m512 scale = _mm512_mul_ps(most, _mm512_set1_ps(1.0f / kI16WeightLimit));

@@ -196,6 +196,16 @@ TEST(CpuMatmul, InBf16StaysCloseToThePlainLoop) {
   }
 }
 
+// Of rows that lie one after another.
+MatmulParams params_of(uint32_t n_rows, const Weight& weight) {
+  MatmulParams params{};
+  params.n_rows = params.rows_per_batch = n_rows;
+  params.n_out = params.out_row_stride = weight.n_out;
+  params.n_in = params.in_row_stride = weight.n_in;
+  params.weight_format = weight.format;
+  return params;
+}
+
 // A row with one number far above the others, as activations have: as near as f16 would be.
 TEST(CpuMatmul, KeepsTheSmallBesideTheLarge) {
   const auto device = cpu();
@@ -205,13 +215,9 @@ TEST(CpuMatmul, KeepsTheSmallBesideTheLarge) {
   const auto product = [&](Compute compute) {
     const Weight weight = device->upload(file.source(), WeightUse::kAnyRows, compute);
     const Operand out = nan_buffer(*device, size_t{kRows} * kOut, DType::kF32);
-    MatmulParams params{};
-    params.n_rows = params.rows_per_batch = kRows;
-    params.n_out = params.out_row_stride = kOut;
-    params.n_in = params.in_row_stride = kIn;
-    params.weight_format = weight.format;
     DispatchTable table;
-    emit::matmul(table, "test", params, out, store(*device, in), weight.data, {}, {}, weight.scale);
+    emit::matmul(table, "test", params_of(kRows, weight), out, store(*device, in), weight.data, {},
+                 {}, weight.scale);
     run_once(*device, table);
     return fetch<float>(*device, out);
   };
@@ -235,11 +241,7 @@ void check_left_out_rows(Device& device, const Case& c) {
   const std::vector<float> before = random_numbers(size_t{c.n_rows} * c.n_out, 6);
   const auto product = [&](const std::vector<Row>& rows) {
     const Operand out = store(device, before);
-    MatmulParams params{};
-    params.n_rows = params.rows_per_batch = c.n_rows;
-    params.n_out = params.out_row_stride = c.n_out;
-    params.n_in = params.in_row_stride = c.n_in;
-    params.weight_format = weight.format;
+    MatmulParams params = params_of(c.n_rows, weight);
     params.flags = c.flags;
     DispatchTable table;
     emit::matmul(table, "test", params, out, in, weight.data, bias, c.residual ? out : Operand{},
@@ -312,14 +314,9 @@ TEST(CpuMatmul, GivesARowTheSameBitsWhateverLiesBesideIt) {
     std::vector<float> all;
     for (const uint32_t n_rows : heights) {
       const Operand out = nan_buffer(*device, size_t{n_rows} * n_out, DType::kF32);
-      MatmulParams params{};
-      params.n_rows = params.rows_per_batch = n_rows;
-      params.n_out = params.out_row_stride = n_out;
-      params.n_in = params.in_row_stride = n_in;
-      params.weight_format = weight.format;
       DispatchTable table;
-      emit::matmul(table, "test", params, out, store(*device, rows), weight.data, {}, {},
-                   weight.scale);
+      emit::matmul(table, "test", params_of(n_rows, weight), out, store(*device, rows), weight.data,
+                   {}, {}, weight.scale);
       run_once(*device, table);
       const std::vector<float> found = fetch<float>(*device, out);
       if (all.empty()) all = found;
