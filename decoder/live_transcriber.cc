@@ -113,32 +113,20 @@ uint32_t LiveTranscriber::follow_languages(uint32_t n_frames) {
     if (const auto known = part_languages_.find(key); known != part_languages_.end()) {
       return known->second;
     }
-    MelWindow cut;
-    cut.first_frame = from;
-    cut.n_frames = model_.n_frames();
-    cut.end_frame = to;
-    cut.least_maximum = maximum_;
-    mel.window(cut, window_.data());
-    std::vector<float> probabilities;
-    const std::span<const float> sound(window_.data(), (to - from) * model_.n_mels());
-    if (!std::ranges::all_of(sound, [&](float x) { return x == sound.front(); })) {
-      const float* const windows[] = {window_.data()};
-      model_.encode(windows);
-      probabilities = model_.decoder().language_probabilities();
-    }
-    return part_languages_[key] = std::move(probabilities);
+    MelWindow part;
+    part.first_frame = from;
+    part.n_frames = model_.n_frames();
+    part.end_frame = to;
+    part.least_maximum = maximum_;
+    return part_languages_[key] = transcriber_.languages_in(mel, part, window_);
   };
   std::erase_if(part_languages_, [&](const auto& part) { return part.first.second <= seek_; });
-  const auto languages = whisper_languages();
   std::optional<size_t> before;
-  if (language_is_found_) {
-    const auto is_it = [&](const auto& language) { return language.code == language_; };
-    before = static_cast<size_t>(std::ranges::find_if(languages, is_it) - languages.begin());
-  }
+  if (language_is_found_) before = Transcriber::number_of_language(language_);
   const MixedLanguages::Spoken spoken =
       MixedLanguages(mel, n_before, end, settings_.language_detection_threshold, detect)
           .at(n_before, n_frames, before);
-  const std::string code = languages[spoken.language].code;
+  const std::string code = whisper_languages()[spoken.language].code;
   if (before && code != language_) history_.forget();  // it would go on in that language
   language_ = code;
   if (!before) {

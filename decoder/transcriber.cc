@@ -116,6 +116,22 @@ std::vector<LanguageProbability> Transcriber::detect_languages(const MelSpectrog
   return ranked_languages(vote.result());
 }
 
+std::vector<float> Transcriber::languages_in(const MelSpectrogram& mel, const MelWindow& part,
+                                             std::vector<float>& window) {
+  mel.window(part, window.data());
+  const size_t n = std::min<size_t>(part.end_frame - part.first_frame, model_.n_frames());
+  if (is_uniform({window.data(), n * model_.n_mels()})) return {};
+  const float* const windows[] = {window.data()};
+  model_.encode(windows);
+  return model_.decoder().language_probabilities();
+}
+
+size_t Transcriber::number_of_language(const std::string& code) {
+  const auto languages = whisper_languages();
+  const auto is_it = [&](const auto& language) { return language.code == code; };
+  return static_cast<size_t>(std::ranges::find_if(languages, is_it) - languages.begin());
+}
+
 void Transcriber::require_languages(const DecodingSettings& settings) const {
   if (!settings.multilingual || model_.tokens().is_multilingual) return;
   throw Error(ErrorKind::kUsage, "--multilingual: the model knows English only");
@@ -398,29 +414,20 @@ uint32_t Transcriber::n_frames(const Walk& walk) const {
 void Transcriber::follow_languages(Recording& recording, Walk& walk) {
   if (!recording.languages || recording.languages->end() != walk.end) {
     const auto detect = [this, &recording](uint64_t begin, uint64_t end) {
-      MelWindow cut;
-      cut.first_frame = begin;
-      cut.n_frames = model_.n_frames();
-      cut.end_frame = end;
-      recording.mel.window(cut, recording.window.data());
-      const size_t n = std::min<size_t>(end - begin, model_.n_frames()) * model_.n_mels();
-      if (is_uniform({recording.window.data(), n})) return std::vector<float>();
-      const float* const windows[] = {recording.window.data()};
-      model_.encode(windows);
-      return model_.decoder().language_probabilities();
+      MelWindow part;
+      part.first_frame = begin;
+      part.n_frames = model_.n_frames();
+      part.end_frame = end;
+      return languages_in(recording.mel, part, recording.window);
     };
     recording.languages.emplace(recording.mel, walk.seek, walk.end,
                                 recording.settings.language_detection_threshold, detect);
   }
-  const auto languages = whisper_languages();
   std::optional<size_t> before;
-  if (recording.language_is_found) {
-    const auto is_it = [&](const auto& language) { return language.code == walk.language; };
-    before = static_cast<size_t>(std::ranges::find_if(languages, is_it) - languages.begin());
-  }
+  if (recording.language_is_found) before = number_of_language(walk.language);
   const MixedLanguages::Spoken spoken =
       recording.languages->at(walk.seek, model_.n_frames(), before);
-  const std::string code = languages[spoken.language].code;
+  const std::string code = whisper_languages()[spoken.language].code;
   if (before && code != walk.language) {
     walk.history.forget();  // a prompt in another language makes the model go on in that one
   }

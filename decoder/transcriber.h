@@ -151,6 +151,12 @@ class Transcriber {
   // The language of the window in a free place of a running batch; without a place, of the window
   // in place 0, with the decoder at rest.
   Language detect_language(std::optional<uint32_t> place = std::nullopt);
+  // What the model says of the languages in a part of a log-mel, at most a window of it; empty if
+  // it is uniform there. `window`: room for a window. With the decoder at rest.
+  std::vector<float> languages_in(const MelSpectrogram& mel, const MelWindow& part,
+                                  std::vector<float>& window);
+  // The place of a language among whisper_languages().
+  static size_t number_of_language(const std::string& code);
   // Throws Error(kUsage) if languages are to be followed and the model knows one.
   void require_languages(const DecodingSettings& settings) const;
   // The code of a language by its code or name. Throws Error(kUsage) if the model knows it not.
