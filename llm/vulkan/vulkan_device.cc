@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "error/error.h"
+#include "llm/vulkan/gpu_nodes.h"
 #include "llm/vulkan/kernel_plan.h"
 #include "llm/vulkan/pipelines.h"
 #include "llm/vulkan/replay_clock.h"
@@ -484,6 +485,7 @@ std::unique_ptr<Device> open_vulkan_device(std::string_view name, const DeviceOp
 }
 
 std::unique_ptr<Device> open_vulkan_gpu(const DeviceOptions& options) {
+  if (!may_have_gpu()) return nullptr;
   VulkanOptions vulkan;
   vulkan.full_barriers = options.full_barriers;
   auto instance = vulkan_instance(vulkan);

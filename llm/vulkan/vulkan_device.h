@@ -33,7 +33,8 @@ std::vector<VulkanListing> list_vulkan_devices();
 // "vulkan:N". Throws Error(kUsage) for another name, Error(kDevice) if there is no such device, it
 // lacks something (named in the message), or there is no driver.
 std::unique_ptr<Device> open_vulkan_device(std::string_view name, const DeviceOptions& options);
-// The first usable device that is a GPU; null if there is none.
+// The first usable device that is a GPU; null if there is none. Drivers are loaded only where the
+// system shows one (llm/vulkan/gpu_nodes.h).
 std::unique_ptr<Device> open_vulkan_gpu(const DeviceOptions& options);
 
 // The place in `devices` of the one that open_vulkan_device would open by that name. Throws as it

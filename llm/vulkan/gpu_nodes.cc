@@ -1,0 +1,50 @@
+#include "llm/vulkan/gpu_nodes.h"
+
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace vesper {
+
+namespace {
+
+struct GpuNode {
+  std::string_view folder;  // below the device folder
+  std::string_view prefix;  // of the node's name
+};
+// What the Vulkan drivers of Linux open. Cards that only display have /dev/dri/card0 and no render
+// node; /dev/kfd of AMD is for compute without Vulkan.
+constexpr GpuNode kGpuNodes[] = {
+    {"dri", "renderD"},       // the kernel's drivers: Mesa, AMD, Intel, Imagination, virtio
+    {"", "nvidia"},           // NVIDIA; in containers often without /dev/dri
+    {"", "nvhost-ctrl-gpu"},  // NVIDIA Tegra
+    {"", "nvgpu"},            // NVIDIA Tegra since JetPack 6: a folder
+    {"", "dxg"},              // Windows' GPU in WSL
+    {"", "mali"},             // ARM's own driver
+    {"", "kgsl-3d"},          // Qualcomm's own driver
+    {"", "pvr"},              // Imagination's own driver
+    {"", "galcore"},          // VeriSilicon's own driver
+};
+
+}  // namespace
+
+bool may_have_gpu(const std::filesystem::path& device_folder) {
+#ifdef __linux__
+  for (const GpuNode& node : kGpuNodes) {
+    std::error_code error;
+    std::filesystem::directory_iterator entry(device_folder / node.folder, error);
+    if (error == std::errc::no_such_file_or_directory) continue;
+    if (error) return true;
+    for (; entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+      if (entry->path().filename().string().starts_with(node.prefix)) return true;
+    }
+    if (error) return true;
+  }
+  return false;
+#else
+  static_cast<void>(device_folder);
+  return true;
+#endif
+}
+
+}  // namespace vesper
