@@ -143,7 +143,7 @@ class ProductStep : public Step {
   ProductStep(uint32_t n_rows, uint32_t n_out, uint32_t n_in, uint32_t in_row_stride,
               bool with_gelu, bool with_residual, DType in, DType out, Compute compute,
               uint32_t n_threads)
-      : matrix_(weight(n_out, n_in).data(), n_out, n_in, compute),
+      : matrix_(n_out, n_in, compute),
         in_(in, size_t{n_rows} * in_row_stride + n_in),
         out_(out, size_t{n_rows} * n_out),
         bias_(n_out, 0.1f),
@@ -155,6 +155,7 @@ class ProductStep : public Step {
     params_.in_dtype = static_cast<uint32_t>(in);
     params_.out_dtype = static_cast<uint32_t>(out);
     params_.flags = with_gelu ? kMatmulGelu : 0;
+    matrix_.set_rows(0, n_out, weight(n_out, n_in).data());
     tasks_ = matrix_.prepare(params_, n_threads);
   }
   uint32_t n_tasks() const override { return tasks_.n_tasks; }

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "cli/inspect_model.h"
 #include "cli/terminal_text.h"
@@ -15,12 +18,12 @@ using Mode = ObservedDevice::Mode;
 
 namespace {
 
-// The most memory that this process had. Not getrusage's, which knows whoever started it, too.
-uint64_t peak_memory_bytes() {
-  constexpr std::string_view kKey = "VmHWM:";
+// What this process has ("VmRSS:") or had at most ("VmHWM:"). Not getrusage's, which knows whoever
+// started it, too.
+uint64_t memory_bytes(std::string_view key) {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with(kKey)) continue;
+    if (!line.starts_with(key)) continue;
     const size_t digits = std::min(line.find_first_of("0123456789"), line.size());
     uint64_t kib = 0;
     std::from_chars(line.data() + digits, line.data() + line.size(), kib);
@@ -56,13 +59,18 @@ MemoryNeed plan_memory(const OpenModel& model, std::unique_ptr<Device> device,
   need.available = observed.device().info().memory_bytes;
   need.n_ctx = observed.n_ctx();
   if (observed.device().info().kind == "cpu") {
-    // Whatever it is to work on takes memory too: of Whisper a window of sound with its
-    // spectrogram. Then this program is what the one that runs it will be, but for the weights:
-    // libraries, vocabulary, input.
+    // This program is what the one that runs the model will be, but for the weights: libraries, and
+    // after loading what it is to work on, of Whisper a window of sound with its spectrogram, of an
+    // encoder the vocabulary.
+#ifdef __GLIBC__
+    malloc_trim(0);  // what reading the files for a description took does not count
+#endif
+    const uint64_t loading = observed.device().peak_loading_bytes() + memory_bytes("VmRSS:");
     observed.read_input("");
-    need.program = peak_memory_bytes();
-    const uint64_t running = observed.device().weight_bytes() + observed.device().other_bytes();
-    need.loading = std::max(observed.device().peak_loading_bytes(), running) - running;
+    need.program = memory_bytes("VmHWM:");
+    const uint64_t running =
+        observed.device().weight_bytes() + observed.device().other_bytes() + need.program;
+    need.loading = std::max(loading, running) - running;
   }
   for (const ObservedDevice::Buffer& buffer : observed.device().buffers()) {
     if (buffer.is_weight) continue;

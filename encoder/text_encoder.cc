@@ -36,12 +36,8 @@ StackShape encoder_shape(const TextEncoderHyperparameters& model) {
   return shape;
 }
 
-// Checks the model before anything of it is uploaded.
-StackShape checked_shape(const WeightProvider& provider) {
-  if (!provider.is_language_model()) {
-    check_text_encoder(provider);
-    return encoder_shape(provider.text_encoder());
-  }
+void check(const WeightProvider& provider) {
+  if (!provider.is_language_model()) return check_text_encoder(provider);
   check_language_model(provider);
   const LanguageModelFacts& facts = provider.language_model();
   if (facts.attention_soft_cap > 0) {
@@ -50,12 +46,25 @@ StackShape checked_shape(const WeightProvider& provider) {
                                        "texts at once are, found a cap of " +
                                        std::to_string(facts.attention_soft_cap));
   }
+}
+
+StackShape shape_of(const WeightProvider& provider) {
+  if (!provider.is_language_model()) return encoder_shape(provider.text_encoder());
+  const LanguageModelFacts& facts = provider.language_model();
   return language_model_shape(facts, arch_descriptor(facts.arch), facts.n_positions);
 }
 
 const ArchDescriptor& arch_of(const WeightProvider& provider) {
   return arch_descriptor(provider.is_language_model() ? provider.language_model().arch
                                                       : provider.text_encoder().arch);
+}
+
+// Checks the model before anything of it is uploaded.
+Weight checked_embedding(Device& device, const WeightProvider& provider, Compute compute) {
+  check(provider);
+  const TensorView& table =
+      provider.require(std::string(arch_of(provider).prefix) + ".embed.weight");
+  return WeightUploader(device, provider, compute).matrix({{&table}}, WeightUse::kEmbedding);
 }
 
 // What each position adds to its token's vector: its own where positions have vectors, and that of
@@ -96,14 +105,13 @@ TextEncoder::TextEncoder(Device& device, const WeightProvider& provider, Compute
       max_rows_(max_rows),
       max_sequences_(max_sequences),
       arch_(arch_of(provider)),
-      stack_(device, provider, arch_, checked_shape(provider), compute, WeightUse::kManyRows,
-             max_rows),
+      embedding_(checked_embedding(device, provider, compute)),
+      stack_(device, provider, arch_, shape_of(provider), compute, WeightUse::kManyRows, max_rows),
       host_rows_(max_rows),
       host_starts_(size_t{max_sequences} + 1) {
   const WeightUploader upload(device, provider, compute);
   const uint32_t d = d_model();
   const std::string stack(arch_.prefix);
-  embedding_ = upload.matrix({{&provider.require(stack + ".embed.weight")}}, WeightUse::kEmbedding);
   embedding_scale_ = arch_.scales_embedding ? std::sqrt(static_cast<float>(d)) : 1.0f;
   position_ = vectors_of_positions(upload, provider, d);
   if (provider.find(stack + ".embed_norm.weight")) {

@@ -54,8 +54,9 @@ class TextEncoder {
   TextEncoderLimits limits_;
   uint32_t first_position_, max_rows_, max_sequences_;
   const ArchDescriptor& arch_;
-  TransformerStack stack_;
+  // Before the layers: the largest matrix is read while the rest is not there yet.
   Weight embedding_;  // [n_vocab, d_model]
+  TransformerStack stack_;
   float embedding_scale_ = 1;
   // f32 [first_position + n_positions, d_model], absent where positions turn queries and keys and
   // there are no token types.

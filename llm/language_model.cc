@@ -117,6 +117,13 @@ LanguageModel::Options completed(const Device& device, const WeightProvider& pro
   return options;
 }
 
+Weight output_or(const Weight& embedding, Device& device, const WeightProvider& provider,
+                 Compute compute) {
+  const TensorView* untied = provider.find("decoder.output.weight");
+  if (untied == nullptr) return embedding;
+  return WeightUploader(device, provider, compute).matrix({{untied}}, WeightUse::kAnyRows);
+}
+
 }  // namespace
 
 LanguageModel::LanguageModel(Device& device, const WeightProvider& provider, Compute compute,
@@ -133,15 +140,14 @@ LanguageModel::LanguageModel(Device& device, const WeightProvider& provider,
                            : 1.0f),
       logit_soft_cap_(provider.language_model().logit_soft_cap),
       rounds_attention_(device.rounds_attention(compute, has_quantized_matrices(provider))),
+      embedding_(WeightUploader(device, provider, compute)
+                     .matrix({{&provider.require("decoder.embed.weight")}}, WeightUse::kEmbedding)),
+      output_(output_or(embedding_, device, provider, compute)),
       stack_(device, provider, arch,
              language_model_shape(provider.language_model(), arch, options.n_ctx), compute,
              WeightUse::kAnyRows, options.max_rows),
       cache_(device, cache_shape(device, stack_.shape(), options)) {
   const uint32_t d = stack_.shape().d_model;
-  const WeightUploader upload(device, provider, compute);
-  embedding_ = upload.matrix({{&provider.require("decoder.embed.weight")}}, WeightUse::kEmbedding);
-  const TensorView* untied = provider.find("decoder.output.weight");
-  output_ = untied ? upload.matrix({{untied}}, WeightUse::kAnyRows) : embedding_;
   x_ = device.allocate(dtype_bytes(DType::kF32, uint64_t{options.max_rows} * d), "residual stream");
   normed_ = device.allocate(
       dtype_bytes(stack_.activation_dtype(), uint64_t{options.max_logit_rows} * d), "final norm");

@@ -53,11 +53,12 @@ class LanguageModel {
   uint32_t n_vocab_;
   float embedding_scale_, logit_soft_cap_;
   bool rounds_attention_;
+  // Before the layers: the largest matrix is read while the rest is not there yet.
+  Weight embedding_, output_;  // [n_vocab, d_model]; the same where the file has one
   TransformerStack stack_;
   KvCache cache_;
-  Weight embedding_, output_;  // [n_vocab, d_model]; the same where the file has one
-  Operand x_;                  // f32 [max_rows, d_model]
-  Operand normed_;             // [max_logit_rows, d_model]
+  Operand x_;       // f32 [max_rows, d_model]
+  Operand normed_;  // [max_logit_rows, d_model]
 };
 
 // Whether matrices of the model are quantized in its file, which is then how products read them.

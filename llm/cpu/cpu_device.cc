@@ -392,36 +392,39 @@ class CpuDevice final : public Device {
 
   void upload_encoder_matrix(const MatrixSource& source, Compute resolved, Weight& weight) {
     require_readable(source);
+    const std::string& label = source.parts.front()->file_name;
     // The matrix keeps its own memory; the buffer is its name.
-    weight.data = allocate(1, source.parts.front()->file_name);
+    weight.data = allocate(1, label);
     weight.format = static_cast<uint32_t>(CpuWeightFormat::kEncoder);
-    std::unique_ptr<PackedMatrix>& matrix = encoder_matrices_.back();
+    const size_t n_in = weight.n_in;
+    encoder_matrices_.back() =
+        std::make_unique<PackedMatrix>(weight.n_out, weight.n_in, resolved, label, &arena_);
+    PackedMatrix& matrix = *encoder_matrices_.back();
     if (resolved == Compute::kI8 && is_int8(source)) {
-      std::vector<int8_t> rows;
-      std::vector<float> scales;
-      rows.reserve(size_t{weight.n_out} * weight.n_in);
+      uint32_t first = 0;
       for (const TensorView* part : source.parts) {
-        const auto* data = static_cast<const int8_t*>(part->data);
-        rows.insert(rows.end(), data, data + part->shape[0] * weight.n_in);
-        if (part->scale.empty()) scales.resize(scales.size() + part->shape[0], 1.0f);
-        scales.insert(scales.end(), part->scale.begin(), part->scale.end());
+        const auto n_rows = static_cast<uint32_t>(part->shape[0]);
+        matrix.set_rows(first, n_rows, static_cast<const int8_t*>(part->data),
+                        part->scale.empty() ? nullptr : part->scale.data());
+        first += n_rows;
       }
-      matrix =
-          std::make_unique<PackedMatrix>(rows.data(), scales.data(), weight.n_out, weight.n_in);
       return;
     }
-    std::vector<float> rows(size_t{weight.n_out} * weight.n_in);
     constexpr uint32_t kRowsPerTask = 32;
-    std::vector<float> passing(size_t{weight.n_in} * pool_.n_threads());
-    pool_.for_each(
-        (weight.n_out + kRowsPerTask - 1) / kRowsPerTask, [&](uint32_t task, uint32_t thread) {
-          const uint32_t end = std::min((task + 1) * kRowsPerTask, weight.n_out);
-          for (uint32_t row = task * kRowsPerTask; row < end; ++row) {
-            read_source_row(source, row, weight.n_in, passing.data() + size_t{weight.n_in} * thread,
-                            rows.data() + size_t{row} * weight.n_in);
-          }
-        });
-    matrix = std::make_unique<PackedMatrix>(rows.data(), weight.n_out, weight.n_in, resolved);
+    // A thread's rows, and what a convolution's pass through.
+    const size_t per_thread = (kRowsPerTask + 1) * n_in;
+    std::vector<float> passing(per_thread * pool_.n_threads());
+    pool_.for_each((weight.n_out + kRowsPerTask - 1) / kRowsPerTask,
+                   [&](uint32_t task, uint32_t thread) {
+                     float* const rows = passing.data() + per_thread * thread;
+                     const uint32_t first = task * kRowsPerTask;
+                     const uint32_t n_rows = std::min(kRowsPerTask, weight.n_out - first);
+                     for (uint32_t row = 0; row < n_rows; ++row) {
+                       read_source_row(source, first + row, weight.n_in, rows + kRowsPerTask * n_in,
+                                       rows + row * n_in);
+                     }
+                     matrix.set_rows(first, n_rows, rows);
+                   });
   }
 
   // Whether all parts are int8 with a scale a row, as the file has them.

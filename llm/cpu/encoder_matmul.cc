@@ -6,10 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "error/error.h"
-#include "hwy/aligned_allocator.h"
 #include "llm/cpu/cpu_features.h"
 #include "llm/cpu/encoder_matmul_amx.h"
 #include "llm/cpu/encoder_matmul_vector.h"
@@ -28,102 +28,112 @@ uint16_t to_bf16(float value) {
   throw Error(ErrorKind::kInternal, "encoder matmul: " + what);
 }
 
+bool is_on_tiles(Compute compute) { return compute != Compute::kF32 && cpu_features().amx; }
+
+uint64_t checked_bytes(uint32_t n_out, uint32_t n_in, Compute compute) {
+  if (n_out == 0 || n_in == 0) contract_broken("a matrix without elements");
+  if (compute != Compute::kF32 && compute != Compute::kBF16 && compute != Compute::kI8) {
+    contract_broken("expected f32, bf16 or int8, found format " +
+                    std::to_string(static_cast<int>(compute)));
+  }
+  return PackedMatrix::packed_bytes(n_out, n_in, compute);
+}
+
 }  // namespace
 
 struct PackedMatrix::Storage {
   uint32_t n_out, n_in;
   Compute compute;
-  size_t bytes = 0;
-  hwy::AlignedFreeUniquePtr<uint8_t[]> packed;
-  std::vector<float> column_scale;  // kI8: [n_out]
-  // One of the two describes `packed`.
+  BufferMemory memory;  // as tiles or panels, then scales [n_out] where compute is kI8
+  float* column_scale = nullptr;
+  // One of the two describes what is packed.
   std::optional<AmxWeight> amx;
   std::optional<VectorWeight> vector;
 
-  Storage(uint32_t outputs, uint32_t inputs, Compute wanted)
-      : n_out(outputs), n_in(inputs), compute(wanted) {
-    if (n_out == 0 || n_in == 0) contract_broken("a matrix without elements");
-    if (wanted != Compute::kF32 && wanted != Compute::kBF16 && wanted != Compute::kI8) {
-      contract_broken("expected f32, bf16 or int8, found format " +
-                      std::to_string(static_cast<int>(wanted)));
+  Storage(uint32_t outputs, uint32_t inputs, Compute wanted, std::string label, BufferArena* arena)
+      : n_out(outputs),
+        n_in(inputs),
+        compute(wanted),
+        memory(checked_bytes(outputs, inputs, wanted), std::move(label), arena) {
+    if (compute == Compute::kI8) {
+      column_scale = reinterpret_cast<float*>(memory.data() + memory.bytes()) - n_out;
+    }
+    if (is_on_tiles(compute)) {
+      amx = {compute, n_out, n_in, reinterpret_cast<uint8_t*>(memory.data()), column_scale};
+    } else {
+      vector = {compute,
+                vector_unit(compute),
+                n_out,
+                n_in,
+                reinterpret_cast<uint32_t*>(memory.data()),
+                column_scale};
     }
   }
 
-  // `weight` is f32, bf16 bits or int8, as `compute` says.
+  // `rows` are f32, bf16 bits or int8, as `compute` says.
   template <class Element>
-  void pack(const Element* weight) {
-    const float* scale = column_scale.empty() ? nullptr : column_scale.data();
-    const bool on_tiles = compute != Compute::kF32 && cpu_features().amx;
-    const VectorUnit unit = vector_unit(compute);
-    bytes = packed_bytes(n_out, n_in, compute) - column_scale.size() * sizeof(float);
-    packed = hwy::AllocateAligned<uint8_t>(bytes);
-    if (!packed) {
-      throw Error(ErrorKind::kDevice,
-                  "no memory for a weight of " + std::to_string(bytes) + " bytes");
-    }
-    std::memset(packed.get(), 0, bytes);
+  void pack(uint32_t first, uint32_t n_rows, const Element* rows) {
     if constexpr (!std::is_same_v<Element, float>) {
-      if (on_tiles) {
-        amx_pack_weight(weight, n_out, n_in, packed.get());
-        amx = {compute, n_out, n_in, packed.get(), scale};
-        return;
+      if (amx) {
+        return amx_pack_rows(rows, first, n_rows, n_in, reinterpret_cast<uint8_t*>(memory.data()));
       }
     }
-    uint32_t* panels = reinterpret_cast<uint32_t*>(packed.get());
-    vector_pack_weight(weight, n_out, n_in, unit, panels);
-    vector = {compute, unit, n_out, n_in, panels, scale};
+    vector_pack_rows(rows, first, n_rows, n_in, vector->unit,
+                     reinterpret_cast<uint32_t*>(memory.data()));
   }
 };
 
-PackedMatrix::PackedMatrix(const float* weight, uint32_t n_out, uint32_t n_in, Compute compute)
-    : storage_(std::make_unique<Storage>(n_out, n_in, compute)) {
-  const size_t n = size_t{n_out} * n_in;
-  if (compute == Compute::kF32) {
-    storage_->pack(weight);
-  } else if (compute == Compute::kBF16) {
-    std::vector<uint16_t> rounded(n);
-    std::transform(weight, weight + n, rounded.begin(), to_bf16);
-    storage_->pack(rounded.data());
+PackedMatrix::PackedMatrix(uint32_t n_out, uint32_t n_in, Compute compute, std::string label,
+                           BufferArena* arena)
+    : storage_(std::make_unique<Storage>(n_out, n_in, compute, std::move(label), arena)) {}
+
+void PackedMatrix::set_rows(uint32_t first, uint32_t n_rows, const float* rows) {
+  Storage& s = *storage_;
+  const size_t n_in = s.n_in;
+  if (s.compute == Compute::kF32) {
+    s.pack(first, n_rows, rows);
+  } else if (s.compute == Compute::kBF16) {
+    std::vector<uint16_t> rounded(n_rows * n_in);
+    std::transform(rows, rows + rounded.size(), rounded.begin(), to_bf16);
+    s.pack(first, n_rows, rounded.data());
   } else {
-    std::vector<int8_t> quantized(n);
-    storage_->column_scale.resize(n_out);
-    for (size_t o = 0; o < n_out; ++o) {
-      const float* row = weight + o * n_in;
+    std::vector<int8_t> quantized(n_rows * n_in);
+    for (size_t o = 0; o < n_rows; ++o) {
+      const float* row = rows + o * n_in;
       float largest = 0.0f;
       for (size_t i = 0; i < n_in; ++i) largest = std::max(largest, std::abs(row[i]));
       const float scale = largest / 127.0f;
-      storage_->column_scale[o] = scale;
+      s.column_scale[first + o] = scale;
       const float inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
       for (size_t i = 0; i < n_in; ++i) {
         quantized[o * n_in + i] = static_cast<int8_t>(std::lrint(row[i] * inverse));
       }
     }
-    storage_->pack(quantized.data());
+    s.pack(first, n_rows, quantized.data());
   }
 }
 
-PackedMatrix::PackedMatrix(const int8_t* weight, const float* scale, uint32_t n_out, uint32_t n_in)
-    : storage_(std::make_unique<Storage>(n_out, n_in, Compute::kI8)) {
-  storage_->column_scale.assign(scale, scale + n_out);
-  storage_->pack(weight);
+void PackedMatrix::set_rows(uint32_t first, uint32_t n_rows, const int8_t* rows,
+                            const float* scale) {
+  Storage& s = *storage_;
+  if (s.compute != Compute::kI8) contract_broken("int8 rows for a matrix that is not");
+  for (size_t o = 0; o < n_rows; ++o) s.column_scale[first + o] = scale ? scale[o] : 1.0f;
+  s.pack(first, n_rows, rows);
 }
 
 PackedMatrix::~PackedMatrix() = default;
 PackedMatrix::PackedMatrix(PackedMatrix&&) noexcept = default;
-PackedMatrix& PackedMatrix::operator=(PackedMatrix&&) noexcept = default;
 
 uint32_t PackedMatrix::n_out() const { return storage_->n_out; }
 uint32_t PackedMatrix::n_in() const { return storage_->n_in; }
 Compute PackedMatrix::compute() const { return storage_->compute; }
 uint64_t PackedMatrix::packed_bytes(uint32_t n_out, uint32_t n_in, Compute compute) {
-  const bool on_tiles = compute != Compute::kF32 && cpu_features().amx;
-  const uint64_t bytes = on_tiles ? amx_weight_bytes(n_out, n_in, compute)
-                                  : vector_weight_bytes(n_out, n_in, vector_unit(compute));
+  const uint64_t bytes = is_on_tiles(compute)
+                             ? amx_weight_bytes(n_out, n_in, compute)
+                             : vector_weight_bytes(n_out, n_in, vector_unit(compute));
   return bytes + (compute == Compute::kI8 ? n_out * sizeof(float) : 0);
 }
-uint64_t PackedMatrix::bytes() const {
-  return storage_->bytes + storage_->column_scale.size() * sizeof(float);
-}
+uint64_t PackedMatrix::bytes() const { return storage_->memory.bytes(); }
 
 MatmulTasks PackedMatrix::prepare(const MatmulParams& params, uint32_t n_threads) {
   const Storage& s = *storage_;
@@ -169,7 +179,7 @@ void PackedMatrix::run_task(const MatmulParams& params, const MatmulTasks& tasks
 }
 
 const char* encoder_product_name(Compute compute) {
-  if (compute != Compute::kF32 && cpu_features().amx) return "AMX tiles";
+  if (is_on_tiles(compute)) return "AMX tiles";
   switch (vector_unit(compute)) {
     case VectorUnit::kInt8Quad:
       return "VNNI";

@@ -1,7 +1,7 @@
 // Matrix products with hundreds of rows: where an encoder spends its time on a CPU.
 //
-// In comes a weight as f32 (or int8 with its row scales), once, at load: it is rounded to the
-// chosen format and laid out as the product wants it. At record, prepare() says into how many
+// In come a weight's rows as f32 (or int8 with their scales), once, at load: they are rounded to
+// the chosen format and laid out as the product wants them. At record, prepare() says into how many
 // independent tasks a command falls and how much scratch a thread needs; at run, the device's
 // workers call run_task for each. Nothing is allocated after prepare, no thread is started, and a
 // task's result depends on neither the number of threads nor the order of tasks.
@@ -14,7 +14,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
+#include "llm/cpu/buffer_memory.h"
 #include "llm/device.h"
 #include "shaders/kernel_params.h"
 
@@ -40,16 +42,22 @@ struct MatmulTasks {
 
 class PackedMatrix {
  public:
-  // `weight` is f32 [n_out, n_in], not kept; `compute` is kF32, kBF16 or kI8; int8 weights get one
-  // symmetric scale a row. Throws Error(kInternal) for another choice or an empty matrix,
-  // Error(kDevice) if there is no memory.
-  PackedMatrix(const float* weight, uint32_t n_out, uint32_t n_in, Compute compute);
-  // int8 weights [n_out, n_in] with their scales [n_out] as the file has them:
-  // value = weight * scale. Compute is kI8.
-  PackedMatrix(const int8_t* weight, const float* scale, uint32_t n_out, uint32_t n_in);
+  // Zeros; `compute` is kF32, kBF16 or kI8. `arena`, where there is one, lives longer. Throws
+  // Error(kInternal) for another choice or an empty matrix, Error(kDevice) naming `label` if there
+  // is no memory.
+  PackedMatrix(uint32_t n_out, uint32_t n_in, Compute compute, std::string label = "a matrix",
+               BufferArena* arena = nullptr);
   ~PackedMatrix();
   PackedMatrix(PackedMatrix&&) noexcept;
-  PackedMatrix& operator=(PackedMatrix&&) noexcept;
+  PackedMatrix& operator=(PackedMatrix&&) = delete;
+
+  // Outputs [first, first + n_rows) of the weight: rounded from f32 [n_rows, n_in], where compute
+  // is kI8 to one symmetric scale a row.
+  void set_rows(uint32_t first, uint32_t n_rows, const float* rows);
+  // The same from int8 [n_rows, n_in] as the file has them, with their scales [n_rows]:
+  // value = row * scale; without scales, value = row. Compute is kI8.
+  // Either sets a row once; several threads may set different ones.
+  void set_rows(uint32_t first, uint32_t n_rows, const int8_t* rows, const float* scale);
 
   uint32_t n_out() const;
   uint32_t n_in() const;

@@ -177,15 +177,15 @@ constexpr size_t kGrouped = 4 / sizeof(Element);
 constexpr size_t kPlaceBytes = 3 * sizeof(size_t);
 
 template <class Element>
-void pack(const Element* weight, uint32_t n_out, uint32_t n_in, uint8_t* tiles) {
+void pack(const Element* rows, uint32_t first, uint32_t n_rows, uint32_t n_in, uint8_t* tiles) {
   const size_t n_steps = (n_in + kStepElements<Element> - 1) / kStepElements<Element>;
-  for (size_t o = 0; o < n_out; ++o) {
+  for (size_t o = first; o < size_t{first} + n_rows; ++o) {
+    const Element* const from = rows + (o - first) * n_in;
     for (size_t i = 0; i < n_in; ++i) {
       const size_t tile = (o / 32 * n_steps + i / kStepElements<Element>)*2 + o % 32 / 16;
       const size_t row = i % kStepElements<Element> / kGrouped<Element>;
       const size_t column = o % 16 * kGrouped<Element> + i % kGrouped<Element>;
-      Element* to = reinterpret_cast<Element*>(tiles + tile * 1024 + row * 64);
-      to[column] = weight[o * n_in + i];
+      reinterpret_cast<Element*>(tiles + tile * 1024 + row * 64)[column] = from[i];
     }
   }
 }
@@ -197,11 +197,13 @@ size_t amx_weight_bytes(uint32_t n_out, uint32_t n_in, Compute compute) {
   return (size_t{n_out} + 31) / 32 * ((size_t{n_in} * element + 63) / 64) * 2048;
 }
 
-void amx_pack_weight(const uint16_t* weight, uint32_t n_out, uint32_t n_in, uint8_t* tiles) {
-  pack(weight, n_out, n_in, tiles);
+void amx_pack_rows(const uint16_t* rows, uint32_t first, uint32_t n_rows, uint32_t n_in,
+                   uint8_t* tiles) {
+  pack(rows, first, n_rows, n_in, tiles);
 }
-void amx_pack_weight(const int8_t* weight, uint32_t n_out, uint32_t n_in, uint8_t* tiles) {
-  pack(weight, n_out, n_in, tiles);
+void amx_pack_rows(const int8_t* rows, uint32_t first, uint32_t n_rows, uint32_t n_in,
+                   uint8_t* tiles) {
+  pack(rows, first, n_rows, n_in, tiles);
 }
 
 size_t amx_matmul_scratch_bytes(const AmxWeight& weight, uint32_t n_rows) {

@@ -22,9 +22,12 @@ struct AmxWeight {
 };
 
 size_t amx_weight_bytes(uint32_t n_out, uint32_t n_in, Compute compute);
-// Lays out bf16 bits or int8 [n_out, n_in] as `tiles`, which are zeros before.
-void amx_pack_weight(const uint16_t* weight, uint32_t n_out, uint32_t n_in, uint8_t* tiles);
-void amx_pack_weight(const int8_t* weight, uint32_t n_out, uint32_t n_in, uint8_t* tiles);
+// Lays out bf16 bits or int8 [n_rows, n_in] as outputs [first, first + n_rows) of `tiles`, which
+// are zeros before.
+void amx_pack_rows(const uint16_t* rows, uint32_t first, uint32_t n_rows, uint32_t n_in,
+                   uint8_t* tiles);
+void amx_pack_rows(const int8_t* rows, uint32_t first, uint32_t n_rows, uint32_t n_in,
+                   uint8_t* tiles);
 
 size_t amx_matmul_scratch_bytes(const AmxWeight& weight, uint32_t n_rows);
 // Rows [first_row, first_row + n_rows) of the command. `scratch` is aligned to 64 bytes.

@@ -335,32 +335,28 @@ HWY_EXPORT(has_int8_quads);
 
 namespace {
 
-// Where element i of output o of a weight lies. The first row of a panel is that of initial sums.
-template <class Element>
-Element* element(size_t o, size_t i, size_t n_units, size_t width, uint32_t* panels) {
-  constexpr size_t kPerUnit = sizeof(uint32_t) / sizeof(Element);
-  uint32_t* unit = panels + (o / width * (n_units + 1) + 1 + i / kPerUnit) * width + o % width;
-  return reinterpret_cast<Element*>(unit) + i % kPerUnit;
-}
-
 template <class To, class From>
-void pack(const From* weight, uint32_t n_out, uint32_t n_in, VectorUnit unit, uint32_t* panels) {
+void pack(const From* rows, uint32_t first, uint32_t n_rows, uint32_t n_in, VectorUnit unit,
+          uint32_t* panels) {
+  constexpr size_t kPerUnit = sizeof(uint32_t) / sizeof(To);
   const size_t n_units = units_of(n_in, unit), width = HWY_DYNAMIC_DISPATCH(panel_outputs)();
-  for (size_t o = 0; o < n_out; ++o) {
+  for (size_t row = 0; row < n_rows; ++row) {
+    const size_t o = first + row;
+    const From* const from = rows + row * n_in;
+    // The first line of a panel is that of initial sums.
+    uint32_t* const initial = panels + o / width * (n_units + 1) * width + o % width;
+    uint32_t* const units = initial + width;
     int32_t sum = 0;
     for (size_t i = 0; i < n_in; ++i) {
-      const From value = weight[o * n_in + i];
+      To* const to = reinterpret_cast<To*>(units + i / kPerUnit * width) + i % kPerUnit;
       if constexpr (std::is_same_v<From, uint16_t> && std::is_same_v<To, uint32_t>) {
-        *element<To>(o, i, n_units, width, panels) = To{value} << 16;  // the bits of the f32
+        *to = To{from[i]} << 16;  // the bits of the f32
       } else {
-        *element<To>(o, i, n_units, width, panels) = static_cast<To>(value);
-        sum += static_cast<int32_t>(value);
+        *to = static_cast<To>(from[i]);
+        if constexpr (std::is_same_v<From, int8_t>) sum += from[i];
       }
     }
-    if (unit == VectorUnit::kInt8Quad) {
-      uint32_t* initial = panels + o / width * (n_units + 1) * width + o % width;
-      *reinterpret_cast<int32_t*>(initial) = -128 * sum;
-    }
+    if (unit == VectorUnit::kInt8Quad) *reinterpret_cast<int32_t*>(initial) = -128 * sum;
   }
 }
 
@@ -380,24 +376,26 @@ size_t vector_weight_bytes(uint32_t n_out, uint32_t n_in, VectorUnit unit) {
   return (n_out + width - 1) / width * width * (units_of(n_in, unit) + 1) * sizeof(uint32_t);
 }
 
-void vector_pack_weight(const float* weight, uint32_t n_out, uint32_t n_in, VectorUnit unit,
-                        uint32_t* panels) {
-  pack<float>(weight, n_out, n_in, unit, panels);
+void vector_pack_rows(const float* rows, uint32_t first, uint32_t n_rows, uint32_t n_in,
+                      VectorUnit unit, uint32_t* panels) {
+  pack<float>(rows, first, n_rows, n_in, unit, panels);
 }
-void vector_pack_weight(const uint16_t* weight, uint32_t n_out, uint32_t n_in, VectorUnit unit,
-                        uint32_t* panels) {
-  if (unit == VectorUnit::kBf16Pair) return pack<uint16_t>(weight, n_out, n_in, unit, panels);
-  pack<uint32_t>(weight, n_out, n_in, unit, panels);
+void vector_pack_rows(const uint16_t* rows, uint32_t first, uint32_t n_rows, uint32_t n_in,
+                      VectorUnit unit, uint32_t* panels) {
+  if (unit == VectorUnit::kBf16Pair) {
+    return pack<uint16_t>(rows, first, n_rows, n_in, unit, panels);
+  }
+  pack<uint32_t>(rows, first, n_rows, n_in, unit, panels);
 }
-void vector_pack_weight(const int8_t* weight, uint32_t n_out, uint32_t n_in, VectorUnit unit,
-                        uint32_t* panels) {
+void vector_pack_rows(const int8_t* rows, uint32_t first, uint32_t n_rows, uint32_t n_in,
+                      VectorUnit unit, uint32_t* panels) {
   switch (unit) {
     case VectorUnit::kInt8Quad:
-      return pack<int8_t>(weight, n_out, n_in, unit, panels);
+      return pack<int8_t>(rows, first, n_rows, n_in, unit, panels);
     case VectorUnit::kInt16Pair:
-      return pack<int16_t>(weight, n_out, n_in, unit, panels);
+      return pack<int16_t>(rows, first, n_rows, n_in, unit, panels);
     default:
-      return pack<float>(weight, n_out, n_in, unit, panels);
+      return pack<float>(rows, first, n_rows, n_in, unit, panels);
   }
 }
 

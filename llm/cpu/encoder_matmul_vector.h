@@ -34,13 +34,14 @@ struct VectorWeight {
 };
 
 size_t vector_weight_bytes(uint32_t n_out, uint32_t n_in, VectorUnit unit);
-// Lays out f32, bf16 bits or int8 [n_out, n_in] as `panels`, which are zeros before.
-void vector_pack_weight(const float* weight, uint32_t n_out, uint32_t n_in, VectorUnit unit,
-                        uint32_t* panels);
-void vector_pack_weight(const uint16_t* weight, uint32_t n_out, uint32_t n_in, VectorUnit unit,
-                        uint32_t* panels);
-void vector_pack_weight(const int8_t* weight, uint32_t n_out, uint32_t n_in, VectorUnit unit,
-                        uint32_t* panels);
+// Lays out f32, bf16 bits or int8 [n_rows, n_in] as outputs [first, first + n_rows) of `panels`,
+// which are zeros before.
+void vector_pack_rows(const float* rows, uint32_t first, uint32_t n_rows, uint32_t n_in,
+                      VectorUnit unit, uint32_t* panels);
+void vector_pack_rows(const uint16_t* rows, uint32_t first, uint32_t n_rows, uint32_t n_in,
+                      VectorUnit unit, uint32_t* panels);
+void vector_pack_rows(const int8_t* rows, uint32_t first, uint32_t n_rows, uint32_t n_in,
+                      VectorUnit unit, uint32_t* panels);
 
 // The kernel computes whole multiples of so many rows.
 inline constexpr uint32_t kVectorRowStep = 4;

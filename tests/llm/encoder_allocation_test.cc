@@ -33,7 +33,8 @@ TEST(EncoderAllocations, DoNotHappenInProducts) {
       params.flags = kMatmulGelu;
       Buffer in(dtype, 203 * 90), out(dtype, 203 * 70);
       in.fill_random(random);
-      PackedMatrix matrix(std::vector<float>(70 * 90, 0.1f).data(), 70, 90, compute);
+      PackedMatrix matrix(70, 90, compute);
+      matrix.set_rows(0, 70, std::vector<float>(70 * 90, 0.1f).data());
       const MatmulTasks tasks = matrix.prepare(params, 2);
       auto scratch = hwy::AllocateAligned<uint8_t>(tasks.scratch_bytes);
       const uint64_t before = n_allocations();

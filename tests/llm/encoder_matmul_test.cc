@@ -66,9 +66,20 @@ Product random_product(std::mt19937& random, uint32_t n_rows, uint32_t n_out, ui
   return product;
 }
 
+// In parts, as threads would set them.
+PackedMatrix packed(const Product& product) {
+  const uint32_t n_out = product.params.n_out, n_in = product.params.n_in;
+  PackedMatrix matrix(n_out, n_in, product.compute);
+  constexpr uint32_t kRowsPerPart = 24;
+  for (uint32_t first = 0; first < n_out; first += kRowsPerPart) {
+    matrix.set_rows(first, std::min(kRowsPerPart, n_out - first),
+                    product.weight.data() + size_t{first} * n_in);
+  }
+  return matrix;
+}
+
 void run(Product& product, uint32_t n_threads = 2, bool backwards = false) {
-  PackedMatrix matrix(product.weight.data(), product.params.n_out, product.params.n_in,
-                      product.compute);
+  PackedMatrix matrix = packed(product);
   const MatmulTasks tasks = matrix.prepare(product.params, n_threads);
   auto scratch = hwy::AllocateAligned<uint8_t>(tasks.scratch_bytes);
   std::memset(scratch.get(), 0xFF, tasks.scratch_bytes);
@@ -207,7 +218,7 @@ TEST_P(EncoderMatmul, FromSeveralThreadsAtOnceIsTheSame) {
   run(product);
   const std::vector<uint8_t> alone = product.out.bytes;
   product.out.fill_nan();
-  PackedMatrix matrix(product.weight.data(), 64, 96, GetParam());
+  PackedMatrix matrix = packed(product);
   const MatmulTasks tasks = matrix.prepare(product.params, 2);
   std::vector<std::thread> threads;
   for (uint32_t first : {0u, 1u}) {
@@ -235,7 +246,8 @@ TEST(EncoderMatmulI8, TakesWeightsWithTheScalesOfTheFile) {
   const float scale[2] = {0.5f, 2.0f};
   const float in[4] = {127.0f, -1.0f, 2.0f, 64.0f};  // quantized with scale 1: exact
   float out[2] = {NAN, NAN};
-  PackedMatrix matrix(&weight[0][0], scale, 2, 4);
+  PackedMatrix matrix(2, 4, Compute::kI8);
+  matrix.set_rows(0, 2, &weight[0][0], scale);
   MatmulParams params{};
   params.n_rows = params.rows_per_batch = 1;
   params.n_out = params.out_row_stride = 2;
@@ -248,8 +260,7 @@ TEST(EncoderMatmulI8, TakesWeightsWithTheScalesOfTheFile) {
 }
 
 TEST(EncoderMatmulContract, RefusesParametersOfAnotherMatrix) {
-  const std::vector<float> weight(12);
-  PackedMatrix matrix(weight.data(), 3, 4, Compute::kF32);
+  PackedMatrix matrix(3, 4, Compute::kF32);
   MatmulParams params{};
   params.n_rows = params.rows_per_batch = 5;
   params.n_out = 4;
