@@ -36,19 +36,31 @@ AnswerWriter::AnswerWriter(const TextTokenizer* tokenizer, std::vector<std::stri
   if (tokenizer) stream_.emplace_back(*tokenizer);
 }
 
-std::string AnswerWriter::push(const std::vector<int32_t>& ids) {
-  std::string text;
-  for (const int32_t id : ids) {
-    if (stream_.empty() || tokenizer_->is_end(id)) continue;
-    text += stops_.push(stream_.front().push(id));
+std::string AnswerWriter::push(int32_t id) {
+  if (stream_.empty()) {
+    ++n_in_text_;
+    return {};
   }
-  return text;
+  if (tokenizer_->is_end(id)) return {};
+  begins_.push_back(n_bytes_pushed_);
+  const std::string text = stream_.front().push(id);
+  n_bytes_pushed_ += text.size();
+  return take(stops_.push(text));
 }
 
 std::string AnswerWriter::finish() {
-  std::string text;
-  if (!stream_.empty()) text = stops_.push(stream_.front().finish());
-  return text + stops_.finish();
+  if (stream_.empty()) return {};
+  std::string text = take(stops_.push(stream_.front().finish()));
+  text += take(stops_.finish());
+  // Those of no text of their own at its end, as control tokens.
+  if (!is_stopped()) n_in_text_ = begins_.size();
+  return text;
+}
+
+std::string AnswerWriter::take(std::string text) {
+  n_bytes_ += text.size();
+  while (n_in_text_ < begins_.size() && begins_[n_in_text_] < n_bytes_) ++n_in_text_;
+  return text;
 }
 
 }  // namespace vesper

@@ -32,15 +32,24 @@ class AnswerWriter {
   // The tokenizer, which may be null where there is to be no text, must outlive this.
   AnswerWriter(const TextTokenizer* tokenizer, std::vector<std::string> stops);
 
-  // The text that these tokens add; tokens that end an answer add none.
-  std::string push(const std::vector<int32_t>& ids);
+  // The text that this token adds; one that ends an answer adds none.
+  std::string push(int32_t id);
   std::string finish();
   bool is_stopped() const { return stops_.is_stopped(); }
+  // How many of the tokens, from the first, are known to be of the text: those that begin before
+  // its end, so that neither what ended the answer nor what a stop text is made of is among them.
+  // Without a tokenizer all are. Final after finish().
+  size_t n_in_text() const { return n_in_text_; }
 
  private:
+  std::string take(std::string text);
+
   const TextTokenizer* tokenizer_;
   std::vector<TextStream> stream_;  // one, or none without a tokenizer
   StopTexts stops_;
+  std::vector<size_t> begins_;               // of each token: bytes of text before it
+  size_t n_in_text_ = 0;                     // of begins_
+  size_t n_bytes_pushed_ = 0, n_bytes_ = 0;  // of text: what a stop text may be in, and certain
 };
 
 }  // namespace vesper

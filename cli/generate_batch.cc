@@ -243,12 +243,13 @@ BatchResult run_batch(TextModel& model, const GenerateArguments& arguments, cons
           token.top = likeliest_tokens(logits, n_top);
         }
         running.answer.ids.push_back(id);
-        running.answer.text += running.writer.push({id});
+        running.answer.text += running.writer.push(id);
       }
       if (generator.is_running(place) && !running.writer.is_stopped()) continue;
       generator.stop(place);
       Answer& answer = running.answer;
       answer.text += running.writer.finish();
+      if (!arguments.print_ids) answer.logprobs.resize(running.writer.n_in_text());
       const bool ended =
           model.tokenizer() && !answer.ids.empty() && model.tokenizer()->is_end(answer.ids.back());
       answer.end = running.writer.is_stopped()            ? "stop"

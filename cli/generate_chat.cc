@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/interrupt.h"
 #include "cli/line_editor.h"
 #include "cli/output.h"
 #include "cli/terminal_text.h"
@@ -27,25 +26,6 @@ ends a message of several lines. Ctrl-C stops an answer, Ctrl-D ends the chat.
   /stats         how long the last answer took
   /exit
 )";
-
-std::atomic<bool> interrupted = false;
-void interrupt(int) { interrupted = true; }
-
-// While it lives, Ctrl-C is noted instead of ending the program, also between two lines.
-class InterruptNoted {
- public:
-  InterruptNoted() {
-    struct sigaction action = {};
-    action.sa_handler = interrupt;
-    sigaction(SIGINT, &action, &before_);
-  }
-  ~InterruptNoted() { sigaction(SIGINT, &before_, nullptr); }
-  InterruptNoted(const InterruptNoted&) = delete;
-  InterruptNoted& operator=(const InterruptNoted&) = delete;
-
- private:
-  struct sigaction before_ = {};
-};
 
 // What a model says is shown, and must not command the terminal. Lines stay lines.
 std::string shown(std::string_view text) {
@@ -199,14 +179,14 @@ class Chat {
     };
     GenerateArguments arguments = arguments_;
     arguments.sampling = sampling_;
-    interrupted = false;
+    InterruptNoted::forget();
     last_ = run_answer(
         model_, arguments, ids,
         [&](std::string_view part) {
           text += part;
           show(thinking.push(part));
         },
-        [] { return interrupted.load(); });
+        InterruptNoted::has_come);
     show(thinking.finish());
     if (is_dim) write_to_stdout("\x1b[22m");
     write_to_stdout(text.ends_with('\n') ? "" : "\n");
@@ -260,7 +240,7 @@ class Chat {
 
   TextModel& model_;
   const GenerateArguments& arguments_;
-  InterruptNoted noted_;
+  const InterruptNoted noted_{InterruptNoted::Which::kEvery};  // also between two lines
   LineEditor editor_;
   Sampling sampling_;
   std::string system_;

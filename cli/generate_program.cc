@@ -10,6 +10,7 @@
 #include "cli/generate_arguments.h"
 #include "cli/generate_chat.h"
 #include "cli/generate_run.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/program.h"
 #include "cli/progress.h"
@@ -65,6 +66,7 @@ class Run {
     }
     if (file_) file_->commit();
     if (arguments_.stats && arguments_.mode != GenerateMode::kPerplexity) print_stats(times);
+    if (is_interrupted_) throw Interrupted();
     return status;
   }
 
@@ -166,7 +168,12 @@ class Run {
     }
     restore_cache();
     thinking_ = ThinkingText(model_->begins_thinking(ids));
-    const Answer found = run_answer(*model_, arguments_, ids, answer_writer());
+    // From its first token on there is an answer to keep.
+    std::optional<InterruptNoted> interrupt;
+    const Answer found = run_answer(*model_, arguments_, ids, answer_writer(), [&] {
+      if (!interrupt) interrupt.emplace(InterruptNoted::Which::kFirst);
+      return InterruptNoted::has_come();
+    });
     finish_thinking();
     save_cache();
     return finish(found);
@@ -176,6 +183,8 @@ class Run {
     const bool ends_line =
         arguments_.n_logprobs || (answer.text.ends_with('\n') && !arguments_.print_ids);
     if (!ends_line) write("\n");
+    is_interrupted_ = answer.end == "interrupted";
+    if (is_interrupted_) note("interrupted: the answer was cut");
     if (answer.end == "context" && !arguments_.context_shift) {
       note("the context of " + std::to_string(model_->generator().n_ctx()) +
            " tokens is full: the answer was cut (--ctx N, --context-shift)");
@@ -252,6 +261,7 @@ class Run {
   std::optional<TextModel> model_;
   ThinkingText thinking_;
   double load_s_ = 0;
+  bool is_interrupted_ = false;
 };
 
 }  // namespace

@@ -82,7 +82,15 @@ Answer run_answer(TextModel& model, const GenerateArguments& arguments,
   generator.start(0, context, wanted, sampling);
   answer.times.n_reused = generator.n_reused(0);
   answer.times.n_prompt = prompt.size();
-  size_t n_taken = 0;  // of what is chosen since the latest start
+  size_t n_taken = 0;   // of what is chosen since the latest start
+  size_t n_listed = 0;  // of --logprobs
+  const auto list_tokens = [&] {
+    std::string lines;
+    for (; n_listed < writer.n_in_text(); ++n_listed) {
+      lines += token_json(model.tokenizer(), answer.logprobs[n_listed]).dump() + "\n";
+    }
+    return lines;
+  };
   uint32_t chain = 1;
   bool runs = true;
   auto answer_start = start;
@@ -108,12 +116,12 @@ Answer run_answer(TextModel& model, const GenerateArguments& arguments,
       TokenLogprob& token = answer.logprobs.emplace_back();
       token = {id, logprobs[n_taken], {}};
       if (!logits.empty()) token.top = likeliest_tokens(logits, *arguments.n_logprobs);
-      const std::string text = writer.push({id});
+      const std::string text = writer.push(id);
       answer.text += text;
       if (arguments.print_ids) {
         out += (answer.ids.size() > 1 ? "," : "") + std::to_string(id);
       } else if (arguments.n_logprobs) {
-        out += token_json(model.tokenizer(), token).dump() + "\n";
+        out += list_tokens();
       } else {
         out += text;
       }
@@ -136,15 +144,16 @@ Answer run_answer(TextModel& model, const GenerateArguments& arguments,
     }
   }
   generator.stop(0);
-  const std::string rest = writer.finish();
+  std::string rest = writer.finish();
   answer.text += rest;
-  if (!arguments.print_ids && !arguments.n_logprobs && !rest.empty()) write(rest);
+  if (arguments.n_logprobs) rest = list_tokens();
+  if (!arguments.print_ids && !rest.empty()) write(rest);
   answer.times.n_answer = answer.ids.size();
   answer.times.answer_s = seconds_since(answer_start);
-  if (interrupted && runs) {
-    answer.end = "interrupted";
-  } else if (writer.is_stopped()) {
+  if (writer.is_stopped()) {
     answer.end = "stop";
+  } else if (interrupted && runs) {
+    answer.end = "interrupted";
   } else if (model.tokenizer() && !answer.ids.empty() &&
              model.tokenizer()->is_end(answer.ids.back())) {
     answer.end = "end";

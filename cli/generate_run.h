@@ -20,7 +20,8 @@ struct AnswerTimes {
 
 struct Answer {
   std::vector<int32_t> ids;            // the token that ended it included
-  std::vector<TokenLogprob> logprobs;  // of each, with the alternatives that --logprobs asks for
+  std::vector<TokenLogprob> logprobs;  // of each, with the alternatives that --logprobs asks for;
+                                       // of a batch without --print-ids: of those in `text`
   std::string text;
   std::string end;  // "end", "stop", "limit", "context" or "interrupted"
   AnswerTimes times;

@@ -1,20 +1,25 @@
-// Ctrl-C as the end of what comes in, for programs whose input has no other.
+// Ctrl-C that a program hears of instead of ending by it: the end of what comes in where that has
+// no other, or of an answer.
 #pragma once
 
 #include <csignal>
 
 namespace vesper {
 
-// While it lives, the first Ctrl-C is noted; the second one does what it did before. Left alone
-// where the caller ignores the signal. One at a time.
-class InterruptOnce {
+// While it lives, Ctrl-C is noted. One at a time.
+class InterruptNoted {
  public:
-  InterruptOnce();
-  ~InterruptOnce();
-  InterruptOnce(const InterruptOnce&) = delete;
-  InterruptOnce& operator=(const InterruptOnce&) = delete;
+  enum class Which {
+    kFirst,  // the second one does what it did before; left alone where the caller ignores them
+    kEvery,  // for who sits at a terminal
+  };
+  explicit InterruptNoted(Which which);
+  ~InterruptNoted();
+  InterruptNoted(const InterruptNoted&) = delete;
+  InterruptNoted& operator=(const InterruptNoted&) = delete;
 
   static bool has_come();
+  static void forget();  // what has come
 };
 
 }  // namespace vesper

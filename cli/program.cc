@@ -89,13 +89,17 @@ Failure failure_of(const std::exception& error) {
 int run_program(std::string_view program, const std::function<int()>& body) {
   occupy_standard_streams();
   handle_signals();
+  const auto end_by = [](int signal_number) {
+    std::signal(signal_number, SIG_DFL);
+    std::raise(signal_number);
+    return 128 + signal_number;
+  };
   try {
     return body();
   } catch (const OutputPipeClosed&) {
-    // The caller sees the end that any filter has whose reader went away.
-    std::signal(SIGPIPE, SIG_DFL);
-    std::raise(SIGPIPE);
-    return 128 + SIGPIPE;
+    return end_by(SIGPIPE);  // the end that any filter has whose reader went away
+  } catch (const Interrupted&) {
+    return end_by(SIGINT);
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
     print_error(program, failure.message);

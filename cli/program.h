@@ -13,6 +13,10 @@ namespace vesper {
 // SIGPIPE kills. Not a std::exception, so that only run_program() catches it.
 struct OutputPipeClosed {};
 
+// Thrown where Ctrl-C has ended the work, and what there is of it is kept: the program ends as one
+// that SIGINT kills, which stops a shell's loop too. Likewise.
+struct Interrupted {};
+
 // Prints "program: message" on stderr, in one line, whatever the message holds.
 void print_error(std::string_view program, std::string_view message);
 

@@ -281,11 +281,11 @@ class Run {
                     short_number(step_s) + " s (" + short_number(pass.behind_s) +
                     " s of sound are waiting)");
     };
-    options.is_stopped = InterruptOnce::has_come;
+    options.is_stopped = InterruptNoted::has_come;
     const auto start = Clock::now();
     report_->started(job);
     // Sound from a microphone has no end but Ctrl-C.
-    const InterruptOnce interrupt;
+    const InterruptNoted interrupt(InterruptNoted::Which::kFirst);
     const auto [transcript, error] =
         engine_->caption(audio_input(i), arguments_.decoding, options, events);
     if (printer) printer->end(transcript);

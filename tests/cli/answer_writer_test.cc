@@ -36,5 +36,70 @@ TEST(StopTexts, LetEverythingThroughWhereThereAreNone) {
   EXPECT_EQ(stops.push("anything"), "anything");
 }
 
+class AnswerTokens : public testing::Test {
+ protected:
+  // One token each, and how many are said to be of the text after each and at the end.
+  std::vector<size_t> in_text_of(const std::vector<std::string>& tokens,
+                                 const std::vector<std::string>& stops) {
+    TokenizerParts parts;
+    parts.bytes = tokens;
+    parts.spellings = tokens;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const auto id = static_cast<int32_t>(i);
+      if (tokens[i].starts_with('<'))
+        parts.added.push_back({.spelling = tokens[i], .id = id, .special = true});
+      if (tokens[i] == "<end>") parts.eos = id;
+    }
+    const TextTokenizer tokenizer(std::move(parts));
+    AnswerWriter writer(&tokenizer, stops);
+    text_.clear();
+    std::vector<size_t> counts;
+    for (size_t i = 0; i < tokens.size() && !writer.is_stopped(); ++i) {
+      text_ += writer.push(static_cast<int32_t>(i));
+      counts.push_back(writer.n_in_text());
+    }
+    text_ += writer.finish();
+    counts.push_back(writer.n_in_text());
+    return counts;
+  }
+  using Counts = std::vector<size_t>;
+  std::string text_;
+};
+
+TEST_F(AnswerTokens, AreThoseBeforeTheEnd) {
+  EXPECT_EQ(in_text_of({"one", " two", "<end>"}, {}), (Counts{1, 2, 2, 2}));
+  EXPECT_EQ(in_text_of({"one", " two"}, {}), (Counts{1, 2, 2}));
+  EXPECT_EQ(in_text_of({"<end>"}, {}), (Counts{0, 0}));
+}
+
+// A token that gives the text its last bytes is one of the text's, whatever else it holds.
+TEST_F(AnswerTokens, AreNotThoseOfAStopText) {
+  EXPECT_EQ(in_text_of({"one", "\n", "\n", "two"}, {"\n\n"}), (Counts{1, 1, 1, 1}));
+  EXPECT_EQ(text_, "one");
+  EXPECT_EQ(in_text_of({"one", "\n", "two", "\n"}, {"\n\n"}), (Counts{1, 1, 3, 3, 4}));
+  EXPECT_EQ(text_, "one\ntwo\n");
+  EXPECT_EQ(in_text_of({"one", " two"}, {"two"}), (Counts{1, 2, 2}));
+  EXPECT_EQ(text_, "one ");
+  EXPECT_EQ(in_text_of({"stop", " it"}, {"stop"}), (Counts{0, 0}));
+}
+
+TEST_F(AnswerTokens, MayBeHalfACharacterOrNone) {
+  EXPECT_EQ(in_text_of({"a", "\xc3", "\xa9", "<tool>", "b", "<tool>"}, {}),
+            (Counts{1, 1, 3, 3, 5, 5, 6}));
+  EXPECT_EQ(text_, "a\u00e9b");
+  EXPECT_EQ(in_text_of({"a", "\xc3"}, {}), (Counts{1, 1, 2}));
+  EXPECT_EQ(text_, "a\ufffd");
+  EXPECT_EQ(in_text_of({"a", "\xc3", "\xa9"}, {"\u00e9"}), (Counts{1, 1, 1, 1}));
+  EXPECT_EQ(text_, "a");
+}
+
+TEST_F(AnswerTokens, AreAllOfThemWhereThereIsNoText) {
+  AnswerWriter writer(nullptr, {"stop"});
+  EXPECT_EQ(writer.push(1) + writer.push(2), "");
+  EXPECT_EQ(writer.n_in_text(), 2u);
+  EXPECT_EQ(writer.finish(), "");
+  EXPECT_EQ(writer.n_in_text(), 2u);
+}
+
 }  // namespace
 }  // namespace vesper::answer_writer_test

@@ -161,6 +161,16 @@ TEST_F(GenerateChat, LetsCtrlCStopAnAnswerAndDropALine) {
   EXPECT_EQ(terminal.wait(), 0);
 }
 
+// One answer on a terminal: the shell's next line begins below what there is of it.
+TEST_F(GenerateChat, LetsCtrlCCutASingleAnswer) {
+  Terminal terminal(command({"--offline", "--ignore-eos", "Tell me a story."}));
+  terminal.read_until(" ");  // of the answer
+  terminal.type("\x03");
+  EXPECT_THAT(terminal.read_until("the answer was cut\r\n"),
+              HasSubstr("\r\ngenerate: interrupted: "));
+  EXPECT_EQ(terminal.wait(), 128 + SIGINT);
+}
+
 std::string marked(const std::vector<AnswerPart>& parts) {
   std::string text;
   for (const AnswerPart& part : parts) {

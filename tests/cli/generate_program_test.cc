@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "tests/cli/child_process.h"
 
@@ -40,10 +43,14 @@ class GenerateProgram : public testing::Test {
     return run_child(arguments, options_);
   }
   // With a tiny model that knows token ids only.
+  std::vector<std::string> tiny_command(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(),
+                     {GENERATE, "-m", std::string(LANGUAGE_MODELS) + "/qwen3", "--device", "cpu",
+                      "--compute", "f32", "--kv-type", "f32"});
+    return arguments;
+  }
   ChildResult tiny(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"-m", std::string(LANGUAGE_MODELS) + "/qwen3", "--device",
-                                         "cpu", "--compute", "f32", "--kv-type", "f32"});
-    return run(std::move(arguments));
+    return run_child(tiny_command(std::move(arguments)), options_);
   }
   std::string ids(std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"--prompt-ids", "1,2,3", "--print-ids"});
@@ -231,6 +238,42 @@ TEST_F(GenerateProgram, WritesToAPipeAndLeavesItThere) {
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(lines_of(read_file(folder_ / "got")).size(), 1u);
   EXPECT_THAT(names_in(folder_.path()), testing::ElementsAre("got", "pipe"));
+}
+
+// Text that would go on for ever, until it is interrupted: what there is of it is kept, in a file
+// too, and the caller sees that it was cut.
+TEST_F(GenerateProgram, KeepsWhatWasGeneratedWhenItIsInterrupted) {
+  for (const bool to_file : {false, true}) {
+    std::vector<std::string> arguments = {"--ctx",        "16",    "--context-shift",
+                                          "--prompt-ids", "1,2,3", "--print-ids"};
+    const std::string start = ids({"--ctx", "16", "--context-shift", "-n", "100"});
+    if (to_file) {
+      arguments.insert(arguments.end(), {"-o", "answer.txt"});
+    } else {
+      options_.stdout_path = (folder_ / "answer.txt").string();
+    }
+    Child child(tiny_command(arguments), options_);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto grown = [&] {
+      for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+        if (entry.file_size() > start.size()) return true;
+      }
+      return false;
+    };
+    while (!grown() && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    child.send(SIGINT);
+    const ChildResult result = child.wait();
+    options_.stdout_path.clear();
+    EXPECT_EQ(result.status, 128 + SIGINT);
+    EXPECT_EQ(result.err, "generate: interrupted: the answer was cut\n");
+    EXPECT_THAT(names_in(folder_.path()), testing::ElementsAre("answer.txt"));
+    const std::string text = read_file(folder_ / "answer.txt");
+    EXPECT_THAT(text, StartsWith(start.substr(0, start.size() - 1) + ","));
+    EXPECT_THAT(text, testing::MatchesRegex("[0-9,]*[0-9]\n"));
+    std::filesystem::remove(folder_ / "answer.txt");
+  }
 }
 
 TEST_F(GenerateProgram, KeepsAPromptForTheNextTime) {
@@ -567,6 +610,41 @@ TEST_F(GenerateText, SeparatesProbabilitiesFromText) {
     EXPECT_NEAR(same["top_logprobs"][1]["logprob"], token["top"][1]["logprob"], 1e-3);
   }
   EXPECT_EQ(answer["text"], text);
+}
+
+// The tokens of the text that is printed without --logprobs, and no others: neither the one that
+// ends the answer nor those of a stop text.
+TEST_F(GenerateText, GivesProbabilitiesOfTheTokensOfTheText) {
+  const auto tokens_of = [](const json& tokens, const char* key) {
+    std::string text;
+    for (const json& token : tokens) text += token[key].get<std::string>();
+    return text;
+  };
+  const std::vector<std::vector<std::string>> questions = {
+      {"-n", "60", "What is the capital of France? Answer in one word."},
+      {"-n", "30", "--no-chat", "--stop", ", five", "One, two, three, four,"},
+      {"-n", "30", "--no-chat", "--stop", "ive, six", "One, two, three, four,"}};
+  for (const auto& question : questions) {
+    const std::string text = run(question).out;
+    auto with = question;
+    with.insert(with.end(), {"--logprobs", "0"});
+    json tokens = json::array();
+    for (const std::string& line : lines_of(run(with).out)) tokens.push_back(json::parse(line));
+    ASSERT_FALSE(tokens.empty()) << text;
+    // The last token may hold the beginning of the stop text.
+    const std::string all = tokens_of(tokens, "text");
+    EXPECT_THAT(all, StartsWith(text.substr(0, text.size() - 1)));
+    tokens.erase(tokens.size() - 1);
+    EXPECT_LT(tokens_of(tokens, "text").size(), text.size() - 1);
+
+    write_file(folder_ / "prompts.txt", question.back() + "\n");
+    with.back() = "0";
+    with.erase(std::find(with.begin(), with.end(), question.back()));
+    with.insert(with.end(), {"--input", "prompts.txt"});
+    const json answer = json::parse(run(with).out);
+    EXPECT_EQ(answer["text"].get<std::string>() + "\n", text);
+    EXPECT_EQ(tokens_of(answer["logprobs"]["content"], "token"), all);
+  }
 }
 
 }  // namespace
