@@ -126,13 +126,7 @@ uint32_t LiveTranscriber::follow_languages(uint32_t n_frames) {
   const MixedLanguages::Spoken spoken =
       MixedLanguages(mel, n_before, end, settings_.language_detection_threshold, detect)
           .at(n_before, n_frames, before);
-  const std::string code = whisper_languages()[spoken.language].code;
-  if (before && code != language_) history_.forget();  // it would go on in that language
-  language_ = code;
-  if (!before) {
-    transcript_.language = code;
-    transcript_.language_probability = spoken.probability;
-  }
+  Transcriber::go_on_in(spoken, language_is_found_, language_, history_, transcript_);
   return static_cast<uint32_t>(spoken.end >= end ? n_frames : spoken.end - n_before);
 }
 

@@ -411,6 +411,18 @@ uint32_t Transcriber::n_frames(const Walk& walk) const {
   return static_cast<uint32_t>(std::min<uint64_t>(model_.n_frames(), walk.limit - walk.seek));
 }
 
+void Transcriber::go_on_in(const MixedLanguages::Spoken& spoken, bool language_is_found,
+                           std::string& language, PromptHistory& history, Transcript& transcript) {
+  const std::string code = whisper_languages()[spoken.language].code;
+  if (!language_is_found) {
+    transcript.language = code;
+    transcript.language_probability = spoken.probability;
+  } else if (code != language) {
+    history.forget();  // a prompt in another language makes the model go on in that one
+  }
+  language = code;
+}
+
 void Transcriber::follow_languages(Recording& recording, Walk& walk) {
   if (!recording.languages || recording.languages->end() != walk.end) {
     const auto detect = [this, &recording](uint64_t begin, uint64_t end) {
@@ -427,16 +439,8 @@ void Transcriber::follow_languages(Recording& recording, Walk& walk) {
   if (recording.language_is_found) before = number_of_language(walk.language);
   const MixedLanguages::Spoken spoken =
       recording.languages->at(walk.seek, model_.n_frames(), before);
-  const std::string code = whisper_languages()[spoken.language].code;
-  if (before && code != walk.language) {
-    walk.history.forget();  // a prompt in another language makes the model go on in that one
-  }
-  walk.language = code;
+  go_on_in(spoken, recording.language_is_found, walk.language, walk.history, recording.transcript);
   walk.limit = spoken.end;
-  if (!before) {
-    recording.transcript.language = code;
-    recording.transcript.language_probability = spoken.probability;
-  }
 }
 
 bool Transcriber::encode_window(Recording& recording, Walk& walk, uint32_t place) {

@@ -128,6 +128,10 @@ class Transcriber {
   Recording begin(const MelSpectrogram& mel, const DecodingSettings& settings);
   Walk walk_of(const Recording& recording, uint64_t begin, uint64_t end, bool is_first) const;
   uint32_t n_frames(const Walk& walk) const;
+  // Makes what was found of the next window's language that of a walk: of the transcript too, where
+  // no language was found before.
+  static void go_on_in(const MixedLanguages::Spoken& spoken, bool language_is_found,
+                       std::string& language, PromptHistory& history, Transcript& transcript);
   // Finds out what is spoken from the walk's next window on, and for how long.
   void follow_languages(Recording& recording, Walk& walk);
   // Encodes the walk's next window to `place`. False if there was nothing in it: the walk has gone
