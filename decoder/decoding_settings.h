@@ -27,8 +27,8 @@ struct DecodingSettings {
   // Detection looks at up to so many windows, until one gives a language more than the threshold.
   uint32_t language_detection_segments = 1;
   double language_detection_threshold = 0.5;  // probability
-  // Follow the language where it changes (decoder/mixed_languages.h); one that is less likely than
-  // the threshold changes nothing.
+  // Follow the language where it changes (decoder/mixed_languages.h); one that is much less
+  // likely than the threshold changes nothing.
   bool multilingual = false;
 
   // Tried in this order until a window passes the thresholds.

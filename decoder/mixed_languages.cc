@@ -18,11 +18,16 @@ constexpr size_t kSmooth = 15;
 
 // One change of language in so many parts. Measured, in prompts of telephone systems: Spanish is
 // taken for Italian with 0.88, where languages follow one another they have 0.98 and more.
-constexpr double kPartsPerChange = 4;
+constexpr double kPartsPerChange = 6;
 // Longer parts say more.
 constexpr double kOrdinarySeconds = 3;
+// What the likeliest language leaves may be for any, as related ones are taken for one another, but
+// only so much of it: a part that is unsure of its own language may well rule out the one before.
+constexpr double kPartOfDoubt = 0.25;
 // The model is never surer than that of what a part is not.
 constexpr double kLeastDoubt = 0.01;
+// A part says something from this share of the threshold on.
+constexpr double kPartOfThreshold = 0.6;
 
 // The quietest of frames [begin, end), by those around each.
 size_t quietest(std::span<const float> loudness, size_t begin, size_t end) {
@@ -96,7 +101,7 @@ std::vector<size_t> likeliest_languages(std::span<const PartLanguages> parts,
   if (n_languages == 0) return std::vector<size_t>(parts.size(), before.value_or(0));
   const auto says_something = [&](const PartLanguages& part) {
     return !part.probabilities.empty() &&
-           *std::ranges::max_element(part.probabilities) >= threshold;
+           *std::ranges::max_element(part.probabilities) >= kPartOfThreshold * threshold;
   };
   const bool is_known = before || std::ranges::any_of(parts, says_something);
 
@@ -115,8 +120,8 @@ std::vector<size_t> likeliest_languages(std::span<const PartLanguages> parts,
     std::vector<size_t>& origins = from.emplace_back(n_languages);
     const std::vector<float>& probabilities = part.probabilities;
     const bool counts = !probabilities.empty() && (!is_known || says_something(part));
-    // What the likeliest leaves may be for any: related languages are taken for one another.
-    const double doubt = counts ? 1 - *std::ranges::max_element(probabilities) + kLeastDoubt : 0;
+    const double left = counts ? 1 - *std::ranges::max_element(probabilities) : 0;
+    const double doubt = kPartOfDoubt * left + kLeastDoubt;
     const double weight = std::max(1.0, part.seconds / kOrdinarySeconds);
     for (size_t i = 0; i < n_languages; ++i) {
       const bool stays = scores[i] >= by_change;

@@ -28,7 +28,7 @@ struct PartLanguages {
 };
 
 // The languages of successive parts that are likeliest together if a change is rare. A part in
-// which no language is as likely as the threshold says nothing, and so does one without
+// which no language is as likely as 0.6 of the threshold says nothing, and so does one without
 // probabilities. `before`: what was spoken before the first, if that is known. If no part says
 // anything: that one, or the language with the greatest mean; 0 if there are no probabilities.
 std::vector<size_t> likeliest_languages(std::span<const PartLanguages> parts,
