@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "hwy/cache_control.h"
 #include "llm/cpu/attention_rows.h"
 #include "llm/cpu/numbers-inl.h"
 
@@ -97,48 +96,79 @@ HWY_INLINE void for_positions(const PageShape& shape, const Queries& queries, ui
 }
 
 // Asks the memory for what is needed later: the processor itself does not beyond 4 KiB, as long as
-// a page of one head is.
+// a page of one head may be. No further than the second cache: the first has the queries.
 template <class T>
 HWY_INLINE void prefetch(const T* from, uint32_t n) {
-  for (uint32_t i = 0; i < n; i += 64 / sizeof(T)) hwy::Prefetch(from + i);
+  for (uint32_t i = 0; i < n; i += 64 / sizeof(T)) __builtin_prefetch(from + i, 0, 2);
 }
 
-template <uint32_t kQueries, class KV>
-HWY_NOINLINE void score_keys(const PageShape& shape, const Queries& queries, uint32_t kv_head,
-                             const KV* keys, const KV* values, const float* q, float* partial,
-                             uint32_t max_length, float* scores) {
+// kVectors: the vectors of a head, whose queries then stay in registers from key to key; 0: as many
+// as there are, each loaded anew for every key.
+template <uint32_t kQueries, uint32_t kVectors, class KV>
+HWY_NOINLINE void score_heads(const PageShape& shape, const Queries& queries, uint32_t kv_head,
+                              const KV* keys, const KV* values, const float* q, float* partial,
+                              uint32_t max_length, float* scores) {
   const F32 d;
-  const uint32_t head_dim = shape.head_dim, whole = head_dim / kLanes * kLanes;
+  const uint32_t head_dim = kVectors > 0 ? kVectors * kLanes : shape.head_dim;
+  const uint32_t whole = head_dim / kLanes * kLanes;
+  VF32 held[kQueries][std::max(kVectors, 1u)];
+  HWY_UNROLL(8)
+  for (uint32_t j = 0; j < kQueries; ++j) {
+    HWY_UNROLL(8)
+    for (uint32_t v = 0; v < kVectors; ++v) {
+      held[j][v] = hn::LoadU(d, q + j * head_dim + v * kLanes);
+    }
+  }
   for (uint32_t first = queries.first_score(); first < queries.longest; first += kLanes) {
     const uint32_t end = std::min(first + kLanes, queries.longest);
-    for_positions(shape, queries, kv_head, std::max(first, queries.earliest), end, 0,
-                  [&](uint32_t position, size_t at, size_t) HWY_ATTR {
-                    const KV* key = keys + at;
-                    if (values != nullptr) prefetch(values + at, head_dim);
-                    VF32 sum[kQueries];
-                    HWY_UNROLL(8)
-                    for (uint32_t j = 0; j < kQueries; ++j) sum[j] = hn::Zero(d);
-                    for (uint32_t i = 0; i < whole; i += kLanes) {
-                      const VF32 k = load_f32(key + i);
-                      HWY_UNROLL(8)
-                      for (uint32_t j = 0; j < kQueries; ++j) {
-                        sum[j] = hn::MulAdd(hn::LoadU(d, q + j * head_dim + i), k, sum[j]);
-                      }
-                    }
-                    HWY_UNROLL(8)
-                    for (uint32_t j = 0; j < kQueries; ++j) {
-                      float* to = partial + (j * kLanes + position - first) * kLanes;
-                      hn::StoreU(sum[j], d, to);
-                      for (uint32_t i = whole; i < head_dim; ++i) {
-                        to[0] += q[j * head_dim + i] * to_f32(key[i]);
-                      }
-                    }
-                  });
+    const auto score = [&](uint32_t position, size_t at, size_t) HWY_ATTR
+        __attribute__((always_inline)) {
+      const KV* key = keys + at;
+      if (values != nullptr) prefetch(values + at, head_dim);
+      VF32 sum[kQueries];
+      HWY_UNROLL(8)
+      for (uint32_t j = 0; j < kQueries; ++j) sum[j] = hn::Zero(d);
+      HWY_UNROLL(8)
+      for (uint32_t v = 0; v < kVectors; ++v) {
+        const VF32 k = load_f32(key + v * kLanes);
+        HWY_UNROLL(8)
+        for (uint32_t j = 0; j < kQueries; ++j) sum[j] = hn::MulAdd(held[j][v], k, sum[j]);
+      }
+      for (uint32_t i = kVectors * kLanes; i < whole; i += kLanes) {
+        const VF32 k = load_f32(key + i);
+        HWY_UNROLL(8)
+        for (uint32_t j = 0; j < kQueries; ++j) {
+          sum[j] = hn::MulAdd(hn::LoadU(d, q + j * head_dim + i), k, sum[j]);
+        }
+      }
+      HWY_UNROLL(8)
+      for (uint32_t j = 0; j < kQueries; ++j) {
+        float* to = partial + (j * kLanes + position - first) * kLanes;
+        hn::StoreU(sum[j], d, to);
+        for (uint32_t i = whole; i < head_dim; ++i) to[0] += q[j * head_dim + i] * to_f32(key[i]);
+      }
+    };
+    for_positions(shape, queries, kv_head, std::max(first, queries.earliest), end, 0, score);
     for (uint32_t j = 0; j < kQueries; ++j) {
       // Lanes outside the positions hold sums of earlier ones: softmax does not look at them.
       hn::StoreU(sum_each(partial + j * kLanes * kLanes), d, scores + j * max_length + first);
     }
   }
+}
+
+template <uint32_t kQueries, class KV>
+HWY_INLINE void score_keys(const PageShape& shape, const Queries& queries, uint32_t kv_head,
+                           const KV* keys, const KV* values, const float* q, float* partial,
+                           uint32_t max_length, float* scores) {
+  // Whisper's heads, of 64, on 32 registers of 16 lanes.
+  constexpr uint32_t kVectors = 4;
+  if constexpr (HWY_TARGET <= HWY_AVX3 && kQueries * kVectors <= 20) {
+    if (shape.head_dim == kVectors * kLanes) {
+      return score_heads<kQueries, kVectors>(shape, queries, kv_head, keys, values, q, partial,
+                                             max_length, scores);
+    }
+  }
+  score_heads<kQueries, 0>(shape, queries, kv_head, keys, values, q, partial, max_length, scores);
 }
 
 // Turns the scores of query j into exp(score - largest), with zeros at the positions of the others;
