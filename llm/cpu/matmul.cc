@@ -327,6 +327,7 @@ void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& sc
       params.rows_per_batch >= params.n_rows && command.operands[3] == nullptr &&
       ((plan.kernel.rows == RowFormat::kI8Blocks && in_order) ||
        (plan.kernel.rows == RowFormat::kBF16Tiles && !adds_residual && in_order) ||
+       (plan.kernel.rows == RowFormat::kI16Blocks && !adds_residual) ||
        (plan.kernel.rows == RowFormat::kF32 && plan.layout.blocks.bits == 0 && !adds_residual));
   product.out_rows = block.index;
   // Few rows: several panels at once, to have enough sums in flight; many: one stays in the cache

@@ -16,15 +16,6 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
-// Where the sums of a row and a panel go: among the others, or as the result.
-HWY_INLINE float* sums_of(const PanelProduct& product, uint32_t row, uint32_t panel) {
-  if (product.out != nullptr) {
-    const size_t out_row = product.out_rows == nullptr ? row : product.out_rows[row];
-    return product.out + out_row * product.out_stride + size_t{panel} * kPanelOutputs;
-  }
-  return product.sums + (size_t{panel} * product.n_rows + row) * kPanelOutputs;
-}
-
 #if HWY_TARGET == HWY_SCALAR
 
 // One lane: no pairs to share a vector. The order is that of the vectors: even inputs and odd ones

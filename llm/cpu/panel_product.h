@@ -41,16 +41,26 @@ struct PanelProduct {
   const WeightLayout* layout = nullptr;
   float* sums = nullptr;  // [n_panels, n_rows, 16] (w)
   // Where the sums are the result, rows `out_stride` floats apart: then they are written here. Only
-  // for kernels of kBF16Tiles and kI8Blocks, of which the latter add a residual that lies likewise,
-  // and for float_panel_kernel.
+  // for kernels of kBF16Tiles, kI16Blocks and kI8Blocks, of which the last add a residual that lies
+  // likewise, and for float_panel_kernel.
   float* out = nullptr;
   const float* residual = nullptr;
   size_t out_stride = 0;
-  // Of those, the one that each row is; null: in order. Only for float_panel_kernel.
+  // Of those, the one that each row is; null: in order. Only for kernels of kI16Blocks and
+  // float_panel_kernel.
   const uint32_t* out_rows = nullptr;
   std::byte* scratch = nullptr;  // aligned to 64 bytes, as much as the kernel asks for
 };
 using MultiplyPanels = void (*)(const PanelProduct&);
+
+// Where the 16 sums of a row and a panel go: among the others, or as the result.
+inline float* sums_of(const PanelProduct& product, uint32_t row, uint32_t panel) {
+  if (product.out != nullptr) {
+    const size_t out_row = product.out_rows == nullptr ? row : product.out_rows[row];
+    return product.out + out_row * product.out_stride + size_t{panel} * kPanelOutputs;
+  }
+  return product.sums + (size_t{panel} * product.n_rows + row) * kPanelOutputs;
+}
 
 inline constexpr uint32_t kMaxRowsPerProduct = 256;
 inline constexpr uint32_t kMaxPanelsPerProduct = 4;

@@ -91,12 +91,20 @@ VESPER_VNNI void convert_panel(const std::byte* panel, uint32_t n_pairs, int16_t
   }
 }
 
-// kRows rows times a converted panel; row r's sums go to sums + 16 r. Meanwhile the memory brings
-// what lies at `next`, as much as the panel had.
+// Adds the products of a pair of inputs in every lane, the row's being the same. GCC 12 would move
+// the sums from register to register around the intrinsic, and keep the pair in one of its own.
+VESPER_VNNI inline void add_pair(__m512i& sums, __m512i weights, const std::byte* pair) {
+  asm("vpdpwssd %2%{1to16%}, %1, %0"
+      : "+v"(sums)
+      : "v"(weights), "m"(*reinterpret_cast<const std::byte(*)[4]>(pair)));
+}
+
+// kRows rows times a converted panel; row r's sums go to sums[r]. Meanwhile the memory brings what
+// lies at `next`, as much as the panel had.
 template <uint32_t kRows>
 VESPER_VNNI void multiply_rows(const std::byte* rows, const I16Row& row, uint32_t n_pairs,
                                const int16_t* weights, const float* scales, const std::byte* next,
-                               float* sums) {
+                               float* const* sums) {
   __m512 all[kRows];
 #pragma GCC unroll 16
   for (uint32_t r = 0; r < kRows; ++r) all[r] = _mm512_setzero_ps();
@@ -113,9 +121,7 @@ VESPER_VNNI void multiply_rows(const std::byte* rows, const I16Row& row, uint32_
       next += kPairBytes;
 #pragma GCC unroll 16
       for (uint32_t r = 0; r < kRows; ++r) {
-        int32_t two;
-        std::memcpy(&two, inputs + r * row.bytes, sizeof two);
-        block[r] = _mm512_dpwssd_epi32(block[r], weight, _mm512_set1_epi32(two));
+        add_pair(block[r], weight, inputs + r * row.bytes);
       }
     }
     const __m512 scale = _mm512_loadu_ps(scales);
@@ -131,13 +137,13 @@ VESPER_VNNI void multiply_rows(const std::byte* rows, const I16Row& row, uint32_
   const __m512i order = _mm512_load_si512(kLaneOfOutput);
 #pragma GCC unroll 16
   for (uint32_t r = 0; r < kRows; ++r) {
-    _mm512_storeu_ps(sums + size_t{r} * kPanelOutputs, _mm512_permutexvar_ps(order, all[r]));
+    _mm512_storeu_ps(sums[r], _mm512_permutexvar_ps(order, all[r]));
   }
 }
 
 using MultiplyRows = void (*)(const std::byte* rows, const I16Row& row, uint32_t n_pairs,
                               const int16_t* weights, const float* scales, const std::byte* next,
-                              float* sums);
+                              float* const* sums);
 // By the number of rows less one.
 constexpr auto kMultiplyRows = []<uint32_t... kLess>(std::integer_sequence<uint32_t, kLess...>) {
   return std::array<MultiplyRows, sizeof...(kLess)>{multiply_rows<kLess + 1>...};
@@ -158,16 +164,17 @@ void multiply_panels_i16(const PanelProduct& product) {
     } else {
       convert_panel<false>(panel, n_pairs, weights, scales);
     }
-    float* sums = product.sums + size_t{p} * product.n_rows * kPanelOutputs;
     const auto* rows = static_cast<const std::byte*>(product.rows);
+    uint32_t row_index = 0;
     // As many at a time as there is room for, and about as many each time.
     uint32_t n_left = product.n_rows;
     for (uint32_t n_times = (n_left + kMostRows - 1) / kMostRows; n_times > 0; --n_times) {
       const uint32_t n = (n_left + n_times - 1) / n_times;
+      float* sums[kMostRows];
+      for (uint32_t r = 0; r < n; ++r, ++row_index) sums[r] = sums_of(product, row_index, p);
       kMultiplyRows[n - 1](rows, row, n_pairs, weights, scales, panel + product.layout->panel_bytes,
                            sums);
       rows += n * row.bytes;
-      sums += size_t{n} * kPanelOutputs;
       n_left -= n;
     }
   }
