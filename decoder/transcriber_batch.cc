@@ -51,15 +51,22 @@ class Transcriber::Batch {
     Recording recording;
     std::vector<Stretch> stretches = {};  // none comes or goes while others point to it
     size_t n_handed_on = 0;               // stretches of which nothing more is to come
+    bool has_guessed_wrong = false;       // what it is spoken in
 
-    // While a language is asked for, a recording is walked over as if there were nothing else.
-    bool is_in_order() const { return !recording.language_is_found || recording.is_mixed; }
+    bool asks_for_language() const { return !recording.language_is_found && !recording.is_mixed; }
     bool is_taken() const { return std::ranges::any_of(stretches, &Stretch::is_taken); }
     bool is_done() const { return std::ranges::all_of(stretches, &Stretch::is_done); }
   };
   struct Taken {
     Open* of = nullptr;
     Stretch* stretch = nullptr;
+  };
+  struct Place {
+    Taken taken;  // of null: what is decoded here is of no use any more
+    bool is_running = false;
+    // In the language that the window said which tells it, if there turns out to be speech in that.
+    bool is_guess = false;
+    bool is_free() const { return !is_running && taken.of == nullptr; }
   };
 
   // Decodes windows at the first temperature until there are none, or too many have failed.
@@ -77,10 +84,11 @@ class Transcriber::Batch {
     while (n_running_ > 0) {
       const std::vector<uint32_t> ended = decoder_.advance(kStepsAtOnce);
       for (const uint32_t place : ended) {
-        const Taken taken = std::exchange(places_[place], {});
+        places_[place].is_running = false;
         --n_running_;
-        take(taken, place);
+        if (!places_[place].is_guess) take(place);
       }
+      settle_guesses();
       // Not only those: with a window that tells the language many others need wait no more.
       if (!ended.empty()) fill_places(search);
     }
@@ -116,7 +124,7 @@ class Transcriber::Batch {
 
   void fill_places(const Search& search) {
     for (uint32_t place = 0; place < places_.size(); ++place) {
-      if (!places_[place].of) fill(place, search);
+      if (places_[place].is_free()) fill(place, search);
     }
   }
 
@@ -135,7 +143,13 @@ class Transcriber::Batch {
   }
 
   bool start_window(Open& open, uint32_t place, const Search& search) {
-    if (open.is_in_order() && open.is_taken()) return false;
+    bool is_guess = false;
+    if (open.is_taken()) {
+      // Walked over as if there were nothing else.
+      if (open.recording.is_mixed) return false;
+      is_guess = open.asks_for_language();
+      if (is_guess && !may_guess_language(open)) return false;
+    }
     for (Stretch& stretch : open.stretches) {
       if (open.recording.is_mixed && !stretch.is_done()) {
         // Where languages change is found at rest.
@@ -145,18 +159,55 @@ class Transcriber::Batch {
       }
       while (!stretch.is_taken && !stretch.is_done()) {
         if (!encode(open, stretch, place)) continue;
-        DecodeTask task = transcriber_.task_of_window(open.recording, stretch.walk, place);
+        DecodeTask task = is_guess
+                              ? transcriber_.task_for(stretch.walk.history, stretch.walk.language,
+                                                      stretch.walk.is_first, settings_)
+                              : transcriber_.task_of_window(open.recording, stretch.walk, place);
         task.window = place;
         task.speech_end = speech_end_in_window(stretch);
         task.seed = attempt_seed(window_seed(settings_, stretch.walk.seek), 0);
         decoder_.start(place, task, search);
         stretch.is_taken = true;
-        places_[place] = {&open, &stretch};
+        places_[place] = {{&open, &stretch}, true, is_guess};
         ++n_running_;
         return true;
       }
     }
     return false;
+  }
+
+  // Whether a window of the recording is being decoded that tells its language.
+  bool is_asking(const Open& open) const {
+    return std::ranges::any_of(places_, [&](const Place& place) {
+      return place.taken.of == &open && place.is_running && !place.is_guess;
+    });
+  }
+
+  // Whether other windows need not wait for the one that tells the language: the model is sure of
+  // it, so that it most likely hears speech there.
+  bool may_guess_language(const Open& open) const {
+    return !open.has_guessed_wrong && is_asking(open) &&
+           open.recording.transcript.language_probability >= settings_.language_detection_threshold;
+  }
+
+  // Takes what was found in a guessed language that is the right one. What was guessed after a
+  // window without speech is forgotten, as if it had never begun.
+  void settle_guesses() {
+    for (uint32_t i = 0; i < places_.size(); ++i) {
+      Place& place = places_[i];
+      if (!place.is_guess || place.taken.of == nullptr) continue;
+      Open& open = *place.taken.of;
+      if (!open.asks_for_language()) {
+        place.is_guess = false;
+        if (!place.is_running) take(i);
+      } else if (!is_asking(open)) {
+        open.has_guessed_wrong = true;
+        place.taken.stretch->is_taken = false;
+        place.taken.stretch->walk.language.clear();
+        place.taken = {};
+        place.is_guess = false;
+      }
+    }
   }
 
   bool encode(Open& open, Stretch& stretch, uint32_t place) {
@@ -178,7 +229,9 @@ class Transcriber::Batch {
   }
 
   // Takes what the first attempt at a stretch's window has found, if there is no doubt about it.
-  void take(const Taken& taken, uint32_t place) {
+  void take(uint32_t place) {
+    const Taken taken = std::exchange(places_[place].taken, {});
+    if (taken.of == nullptr) return;
     Decoded decoded =
         transcriber_.judge(decoder_.result(place), settings_.temperatures.front(), settings_);
     if (decoded.is_silent || has_failed(decoded.evidence, settings_)) {
@@ -254,8 +307,8 @@ class Transcriber::Batch {
   const NextRecording& next_;
   bool has_ended_ = false;                  // next_ gave all
   std::deque<std::unique_ptr<Open>> open_;  // in order
-  std::vector<Taken> places_;               // of null: free
-  std::vector<Taken> failed_;               // at the first attempt, or to be decoded at rest
+  std::vector<Place> places_;
+  std::vector<Taken> failed_;  // at the first attempt, or to be decoded at rest
   uint32_t n_running_ = 0;
 };
 

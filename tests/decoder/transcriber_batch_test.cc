@@ -1,6 +1,7 @@
 // Stretches of a recording decoded together, with a tiny Whisper of random weights.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -288,7 +289,7 @@ TEST_F(TranscriberBatch, WithTheFirstWindowsLanguageThePlacesFill) {
     ObservedDevice& device = *owned;
     WhisperModel model(folder_, std::move(owned), Compute::kF32, 4, most_candidates(settings_));
     std::vector<MelSpan> stretches;
-    for (uint64_t i = 0; i < 9; ++i) stretches.push_back({100 * i, 100 * (i + 1)});
+    for (uint64_t i = 0; i < 8; ++i) stretches.push_back({100 * i, 100 * (i + 1)});
     device.set_clock(Clock::kPerStage);
     transcribe(model, stretches);
     uint64_t n_runs = 0;
@@ -298,7 +299,50 @@ TEST_F(TranscriberBatch, WithTheFirstWindowsLanguageThePlacesFill) {
     return n_runs;
   };
   // The first window alone, and the look for its language.
-  EXPECT_LE(count_runs("auto"), count_runs("en") + *settings_.max_new_tokens + 5);
+  settings_.language_detection_threshold = 1.01;
+  const uint64_t n_known = count_runs("en"), n_waiting = count_runs("auto");
+  EXPECT_LE(n_waiting, n_known + *settings_.max_new_tokens + 5);
+  // Where the model is sure of the language, the others do not wait till that window has ended.
+  settings_.language_detection_threshold = 0;
+  EXPECT_LE(count_runs("auto"), n_known + 5);
+  EXPECT_GE(n_waiting, n_known + *settings_.max_new_tokens / 2) << n_known;
+}
+
+TEST_F(TranscriberBatch, ALanguageThatIsGuessedChangesNothing) {
+  // A second of noise, then tones, which are another language to this model, and more likely
+  // speech.
+  MelSpectrogram mel(80);
+  std::mt19937 random(1);
+  std::normal_distribution<float> noise(0.0f, 0.5f);
+  std::vector<float> samples(16000 * 9);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const float pitch = 0.03f * static_cast<float>(1 + i / 16000);
+    samples[i] = i < 16000 ? noise(random) : 0.5f * std::sin(pitch * static_cast<float>(i));
+  }
+  mel.push(samples.data(), samples.size());
+  mel.finish();
+  std::vector<MelSpan> stretches;
+  for (uint64_t i = 0; i < 9; ++i) stretches.push_back({100 * i, 100 * (i + 1)});
+  settings_.language = "auto";
+  settings_.reference = true;  // a window is silent by its no-speech probability alone
+  WhisperModel model = load(4);
+  const auto transcribed = [&](bool guesses) {
+    settings_.language_detection_threshold = guesses ? 0 : 1.01;
+    return Transcriber(model).transcribe_stretches(mel, stretches, settings_, {}, {});
+  };
+  std::set<std::string> languages;
+  for (const bool first_is_silent : {false, true}) {
+    SCOPED_TRACE(first_is_silent ? "the first is silent" : "none is silent");
+    if (first_is_silent) settings_.no_speech_threshold = 2.8e-6;
+    const Transcript waited = transcribed(false), guessed = transcribed(true);
+    ASSERT_EQ(waited.segments.front().seek, first_is_silent ? 100 : 0);
+    EXPECT_EQ(guessed.language, waited.language);
+    EXPECT_EQ(guessed.language_probability, waited.language_probability);
+    expect_equal(guessed.segments, waited.segments);
+    for (const Segment& segment : guessed.segments) EXPECT_EQ(segment.language, waited.language);
+    languages.insert(waited.language);
+  }
+  EXPECT_EQ(languages.size(), 2u);
 }
 
 }  // namespace
