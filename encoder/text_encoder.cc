@@ -64,7 +64,7 @@ Weight checked_embedding(Device& device, const WeightProvider& provider, Compute
   check(provider);
   const TensorView& table =
       provider.require(std::string(arch_of(provider).prefix) + ".embed.weight");
-  return WeightUploader(device, provider, compute).matrix({{&table}}, WeightUse::kEmbedding);
+  return WeightUploader(device, provider, compute).matrix({{&table}}, WeightUse::kLookup);
 }
 
 // What each position adds to its token's vector: its own where positions have vectors, and that of

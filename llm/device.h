@@ -42,6 +42,7 @@ enum class WeightUse {
   kManyRows,   // products with hundreds of rows at once: an encoder
   kAnyRows,    // products with 1 to a few hundred rows: a decoder
   kEmbedding,  // as kAnyRows, and its rows are gathered by `embed`
+  kLookup,     // its rows are gathered by `embed`, and that is all
 };
 
 // A matrix as the files have it: the parts one above the other.

@@ -171,7 +171,7 @@ class CpuDevice final : public Device {
       return PackedMatrix::packed_bytes(weight.n_out, weight.n_in, resolve(resolved, use));
     }
     const WeightLayout layout =
-        weight_layout(choose_weight_format(source, resolved), weight.n_out, weight.n_in);
+        weight_layout(choose_weight_format(source, use, resolved), weight.n_out, weight.n_in);
     const uint64_t scales = layout.has_row_scales() ? weight.n_out * sizeof(float) : 0;
     return layout.bytes() + scales;
   }
@@ -184,7 +184,7 @@ class CpuDevice final : public Device {
       return weight;
     }
     require_readable(source);
-    const CpuWeightFormat format = choose_weight_format(source, resolved);
+    const CpuWeightFormat format = choose_weight_format(source, use, resolved);
     const WeightLayout layout = weight_layout(format, weight.n_out, weight.n_in);
     weight.format = static_cast<uint32_t>(format);
     weight.data = allocate(layout.bytes(), label);

@@ -1,4 +1,5 @@
-// embed: gathers rows of a packed weight. A row's pairs lie 16 pairs apart in its panel.
+// embed: gathers rows of a packed weight. A row's pairs lie 16 pairs apart in its panel, or one
+// after the other where it is only gathered.
 #include <algorithm>
 
 #include "llm/cpu/block_layout.h"
@@ -8,18 +9,35 @@
 namespace vesper {
 namespace {
 
-float element(DType dtype, const std::byte* panel, uint32_t output, uint32_t i) {
-  const uint32_t at = (i / 2) * 2 * kPanelOutputs + output * 2 + i % 2;
-  switch (dtype) {
+// Row `output` of a panel times `scale`. `to_f32` makes a number of what is stored.
+template <class Stored, class ToF32>
+void gather_pairs(const WeightLayout& layout, const std::byte* panel, uint32_t output, float scale,
+                  float* out, ToF32 to_f32) {
+  const Stored* const from = reinterpret_cast<const Stored*>(panel) + output * 2;
+  if (layout.panel_outputs == 1) {
+    for (uint32_t i = 0; i < layout.n_in; ++i) out[i] = to_f32(from[i]) * scale;
+    return;
+  }
+  for (uint32_t i = 0; i < layout.n_in; ++i) {
+    out[i] = to_f32(from[(i / 2) * 2 * kPanelOutputs + i % 2]) * scale;
+  }
+}
+
+void gather(const WeightLayout& layout, const std::byte* panel, uint32_t output, float scale,
+            float* out) {
+  switch (layout.element) {
     case DType::kF32:
-      return reinterpret_cast<const float*>(panel)[at];
+      return gather_pairs<float>(layout, panel, output, scale, out, [](float x) { return x; });
     case DType::kF16:
-      return f16_to_f32(reinterpret_cast<const uint16_t*>(panel)[at]);
+      return gather_pairs<uint16_t>(layout, panel, output, scale, out, f16_to_f32);
     case DType::kBF16:
-      return bf16_to_f32(reinterpret_cast<const uint16_t*>(panel)[at]);
-    default:
-      return reinterpret_cast<const int8_t*>(
-          panel)[(i / 4) * 4 * kPanelOutputs + output * 4 + i % 4];
+      return gather_pairs<uint16_t>(layout, panel, output, scale, out, bf16_to_f32);
+    default: {
+      const auto* const from = reinterpret_cast<const int8_t*>(panel) + output * 4;
+      for (uint32_t i = 0; i < layout.n_in; ++i) {
+        out[i] = static_cast<float>(from[(i / 4) * 4 * kPanelOutputs + i % 4]) * scale;
+      }
+    }
   }
 }
 
@@ -35,7 +53,7 @@ void run_embed(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
     return;
   }
   const std::byte* panel =
-      command.operand<const std::byte>(2) + token / kPanelOutputs * layout.panel_bytes;
+      command.operand<const std::byte>(2) + token / layout.panel_outputs * layout.panel_bytes;
   const float* const positions = command.operand<const float>(3);
   const float* position =
       positions == nullptr ? nullptr
@@ -51,10 +69,9 @@ void run_embed(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
     return;
   }
   if (layout.has_row_scales()) scale *= command.operand<const float>(4)[token];
-  for (uint32_t i = 0; i < params.d_model; ++i) {
-    const float value = element(layout.element, panel, token % kPanelOutputs, i) * scale;
-    out[i] = position == nullptr ? value : value + position[i];
-  }
+  gather(layout, panel, token % layout.panel_outputs, scale, out);
+  if (position == nullptr) return;
+  for (uint32_t i = 0; i < params.d_model; ++i) out[i] += position[i];
 }
 
 }  // namespace
@@ -63,12 +80,12 @@ void prepare_embed(PreparedCommand& prepared, const CommandToPrepare& command) {
   const auto& params = command.command().params_as<EmbedParams>();
   command.require(params.n_rows > 0 && params.d_model > 0, "a size is zero");
   const auto format = static_cast<CpuWeightFormat>(params.weight_format);
-  command.require(is_in_panels(format), "no kernel for this weight_format");
+  command.require(is_gathered(format), "no kernel for this weight_format");
   // How many rows the weight has follows from its size: panels are never partly there.
   WeightLayout layout = weight_layout(format, kPanelOutputs, params.d_model);
   const Operand& weight = command.command().operands[2];
   layout.n_panels = static_cast<uint32_t>(weight.bytes / layout.panel_bytes);
-  layout.n_out = layout.n_panels * kPanelOutputs;
+  layout.n_out = layout.n_panels * layout.panel_outputs;
   command.require(layout.n_panels > 0, "the embedding is empty");
   command.require_bytes(0, uint64_t{params.n_rows} * params.d_model * 4);
   command.require_bytes(1, uint64_t{params.n_rows} * sizeof(Row));

@@ -312,6 +312,9 @@ PanelKernel choose_panel_kernel(CpuWeightFormat format, const WeightLayout& layo
     case CpuWeightFormat::kBF16:
       return {float_panel_kernel(layout.element), RowFormat::kF32};
     case CpuWeightFormat::kEncoder:
+    case CpuWeightFormat::kF32Rows:
+    case CpuWeightFormat::kF16Rows:
+    case CpuWeightFormat::kBF16Rows:
       break;
   }
   return {};

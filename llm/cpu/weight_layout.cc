@@ -65,14 +65,18 @@ class Packer {
   // `scratch` has 2 * n_in floats, `rows` 16 rows.
   void pack_panel(uint32_t panel, float* scratch, QuantizedRow* rows) const {
     std::byte* to = packed_ + panel * layout_.panel_bytes;
-    const uint32_t first = panel * kPanelOutputs;
-    const uint32_t n = std::min(kPanelOutputs, layout_.n_out - first);
+    const uint32_t first = panel * layout_.panel_outputs;
+    const uint32_t n = std::min(layout_.panel_outputs, layout_.n_out - first);
     if (layout_.blocks.bits != 0) {
       for (uint32_t o = 0; o < n; ++o) {
         const SourceRow at = find_row(source_, first + o, layout_.n_in);
         read_quantized_row(*at.part, at.row_of_part, layout_.blocks, rows[o]);
       }
       return pack_block_panel(layout_, rows, n, to);
+    }
+    if (same_element_ && layout_.panel_outputs == 1) {
+      std::memcpy(to, find_row(source_, first, layout_.n_in).data, layout_.panel_bytes);
+      return;
     }
     if (same_element_) return pack_same(first, n, to);
     for (uint32_t o = 0; o < n; ++o) {
@@ -83,7 +87,7 @@ class Packer {
         const uint64_t size = layout_.element == DType::kF32 ? 4 : 2;
         for (uint32_t i = 0; i < layout_.n_in; ++i) {
           store_element(layout_.element, scratch[i],
-                        to + size * ((i / 2) * 2 * kPanelOutputs + o * 2 + i % 2));
+                        to + size * ((i / 2) * 2 * layout_.panel_outputs + o * 2 + i % 2));
         }
       }
     }
@@ -149,16 +153,26 @@ bool is_in_panels(CpuWeightFormat format) {
     case CpuWeightFormat::kBF16Tiles:
       return true;
     case CpuWeightFormat::kEncoder:
+    case CpuWeightFormat::kF32Rows:
+    case CpuWeightFormat::kF16Rows:
+    case CpuWeightFormat::kBF16Rows:
       break;
   }
   return false;
+}
+
+bool is_gathered(CpuWeightFormat format) {
+  return is_in_panels(format) || format == CpuWeightFormat::kF32Rows ||
+         format == CpuWeightFormat::kF16Rows || format == CpuWeightFormat::kBF16Rows;
 }
 
 WeightLayout weight_layout(CpuWeightFormat format, uint32_t n_out, uint32_t n_in) {
   WeightLayout layout{};
   layout.n_out = n_out;
   layout.n_in = n_in;
-  layout.n_panels = round_up(n_out, kPanelOutputs) / kPanelOutputs;
+  const bool in_rows = is_gathered(format) && !is_in_panels(format);
+  layout.panel_outputs = in_rows ? 1 : kPanelOutputs;
+  layout.n_panels = round_up(n_out, layout.panel_outputs) / layout.panel_outputs;
   if (is_in_blocks(format)) {
     layout.blocks = block_format(format);
     lay_out_blocks(layout);
@@ -166,14 +180,17 @@ WeightLayout weight_layout(CpuWeightFormat format, uint32_t n_out, uint32_t n_in
   }
   switch (format) {
     case CpuWeightFormat::kF32:
+    case CpuWeightFormat::kF32Rows:
       layout.element = DType::kF32;
       break;
     case CpuWeightFormat::kF16:
     case CpuWeightFormat::kF16Tiles:
+    case CpuWeightFormat::kF16Rows:
       layout.element = DType::kF16;
       break;
     case CpuWeightFormat::kBF16:
     case CpuWeightFormat::kBF16Tiles:
+    case CpuWeightFormat::kBF16Rows:
       layout.element = DType::kBF16;
       break;
     case CpuWeightFormat::kI8:
@@ -184,15 +201,18 @@ WeightLayout weight_layout(CpuWeightFormat format, uint32_t n_out, uint32_t n_in
     default:
       throw Error(ErrorKind::kInternal, "cpu: weight format " +
                                             std::to_string(static_cast<uint32_t>(format)) +
-                                            " is not laid out in panels");
+                                            " is not laid out in panels or rows");
   }
-  layout.padded_n_in = round_up(n_in, 32);
-  layout.panel_bytes = uint64_t{layout.padded_n_in} * kPanelOutputs *
+  layout.padded_n_in = in_rows ? n_in : round_up(n_in, 32);
+  layout.panel_bytes = uint64_t{layout.padded_n_in} * layout.panel_outputs *
                        (layout.element == DType::kF32 ? sizeof(float) : sizeof(uint16_t));
   return layout;
 }
 
-CpuWeightFormat choose_weight_format(const MatrixSource& source, Compute compute) {
+namespace {
+
+// Of a matrix that is multiplied.
+CpuWeightFormat choose_panel_format(const MatrixSource& source, Compute compute) {
   if (const std::optional<BlockFormat> blocks = block_format(source)) {
     return name_blocks(*blocks, compute == Compute::kAuto   ? BlockProducts::kFastest
                                 : compute == Compute::kI8   ? BlockProducts::kI8
@@ -213,6 +233,25 @@ CpuWeightFormat choose_weight_format(const MatrixSource& source, Compute compute
   }
   if (any_bf16 && !any_f32 && !any_other) return CpuWeightFormat::kBF16;
   return any_f32 || any_bf16 ? CpuWeightFormat::kF32 : CpuWeightFormat::kF16;
+}
+
+}  // namespace
+
+CpuWeightFormat choose_weight_format(const MatrixSource& source, WeightUse use, Compute compute) {
+  const CpuWeightFormat format = choose_panel_format(source, compute);
+  if (use != WeightUse::kLookup) return format;
+  switch (format) {
+    case CpuWeightFormat::kF32:
+      return CpuWeightFormat::kF32Rows;
+    case CpuWeightFormat::kF16:
+    case CpuWeightFormat::kF16Tiles:
+      return CpuWeightFormat::kF16Rows;
+    case CpuWeightFormat::kBF16:
+    case CpuWeightFormat::kBF16Tiles:
+      return CpuWeightFormat::kBF16Rows;
+    default:
+      return format;
+  }
 }
 
 void read_source_row(const MatrixSource& source, uint32_t row, uint32_t n_in, float* scratch,
@@ -262,11 +301,11 @@ void pack_weight(const MatrixSource& source, const WeightLayout& layout, std::by
   std::vector<float> scratch(size_t{2} * layout.n_in * pool.n_threads());
   std::vector<QuantizedRow> rows(size_t{kPanelOutputs} * pool.n_threads());
   // A few panels a task: a panel of a narrow matrix is packed in less than a microsecond.
-  constexpr uint32_t kPanelsPerTask = 8;
-  pool.for_each((layout.n_panels + kPanelsPerTask - 1) / kPanelsPerTask,
+  const uint32_t panels_per_task = 8 * kPanelOutputs / layout.panel_outputs;
+  pool.for_each((layout.n_panels + panels_per_task - 1) / panels_per_task,
                 [&](uint32_t task, uint32_t thread) {
-                  const uint32_t first = task * kPanelsPerTask;
-                  const uint32_t end = std::min(first + kPanelsPerTask, layout.n_panels);
+                  const uint32_t first = task * panels_per_task;
+                  const uint32_t end = std::min(first + panels_per_task, layout.n_panels);
                   for (uint32_t panel = first; panel < end; ++panel) {
                     packer.pack_panel(panel, scratch.data() + size_t{2} * layout.n_in * thread,
                                       rows.data() + size_t{kPanelOutputs} * thread);

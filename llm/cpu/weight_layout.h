@@ -41,6 +41,10 @@ enum class CpuWeightFormat : uint32_t {
   kF16Tiles = 16,   // laid out as kF16, where many rows may be multiplied by bf16 tiles
   kBF16Tiles = 17,  // laid out as kBF16, likewise
   kEncoder = 32,    // a PackedMatrix
+  // Row after row, for `embed` alone: a row lies in as few lines of memory as it fills.
+  kF32Rows = 33,
+  kF16Rows = 34,
+  kBF16Rows = 35,
   // From 2^31 on: quantized blocks (block_layout.h).
 };
 
@@ -51,6 +55,7 @@ struct WeightLayout {
   BlockFormat blocks;  // of a quantized matrix, else of 0 bits
   uint32_t n_out, n_in;
   uint32_t padded_n_in;
+  uint32_t panel_outputs;  // kPanelOutputs, or 1 where rows lie one after the other
   uint32_t n_panels;
   uint64_t panel_bytes;
   uint32_t parts_offset, codes_offset;  // within a panel of blocks
@@ -62,12 +67,14 @@ struct WeightLayout {
 
 // Whether the format is laid out as above.
 bool is_in_panels(CpuWeightFormat format);
-// Throws Error(kInternal) if it is not.
+// Whether rows of it can be gathered: it is in panels or in rows.
+bool is_gathered(CpuWeightFormat format);
+// Throws Error(kInternal) if it is neither in panels nor in rows.
 WeightLayout weight_layout(CpuWeightFormat format, uint32_t n_out, uint32_t n_in);
 
-// The format that suits a matrix of these files' elements and this choice of products: what is
-// quantized in the file stays so.
-CpuWeightFormat choose_weight_format(const MatrixSource& source, Compute compute);
+// The format that suits a matrix of these files' elements, its use, which is not kManyRows, and
+// this choice of products: what is quantized in the file stays so.
+CpuWeightFormat choose_weight_format(const MatrixSource& source, WeightUse use, Compute compute);
 
 // Throws Error(kModel) naming the tensor whose elements cannot be read as numbers, or whose rows
 // are no whole blocks, if there is one.

@@ -409,7 +409,9 @@ TEST(CpuMatmul, KeepsTheInt8OfAFile) {
   }
 }
 
-TEST(CpuEmbed, GathersTheRowAndAddsItsPosition) {
+class CpuEmbed : public ::testing::TestWithParam<WeightUse> {};
+
+TEST_P(CpuEmbed, GathersTheRowAndAddsItsPosition) {
   const auto device = cpu();
   for (const Compute compute : {Compute::kF32, Compute::kBF16, Compute::kI8}) {
     for (const DType file_dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
@@ -419,7 +421,7 @@ TEST(CpuEmbed, GathersTheRowAndAddsItsPosition) {
             rounded(random_numbers(n_vocab * d_model, 31), file_dtype);
         const std::vector<float> positions = random_numbers(n_ctx * d_model, 32);
         const FileMatrix file(table_rows, n_vocab, d_model, file_dtype);
-        const Weight weight = device->upload(file.source(), WeightUse::kEmbedding, compute);
+        const Weight weight = device->upload(file.source(), GetParam(), compute);
         const std::vector<Row> rows{{0, 0, 8, 0}, {100, 1, 0, 0}, {17, 0, 3, 0}, {5, -1, 0, 0}};
         const Operand out = nan_buffer(*device, rows.size() * d_model, DType::kF32);
         EmbedParams params{static_cast<uint32_t>(rows.size()), d_model, weight.format, 2.0f};
@@ -444,6 +446,12 @@ TEST(CpuEmbed, GathersTheRowAndAddsItsPosition) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Uses, CpuEmbed,
+                         ::testing::Values(WeightUse::kEmbedding, WeightUse::kLookup),
+                         [](const auto& use) {
+                           return use.param == WeightUse::kLookup ? "GatheredOnly" : "Multiplied";
+                         });
 
 }  // namespace
 }  // namespace vesper::testing::cpu_matmul_test
