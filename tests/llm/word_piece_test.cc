@@ -11,6 +11,7 @@
 namespace vesper::word_piece_test {
 namespace {
 
+using namespace std::literals;
 using testing::ElementsAre;
 
 std::vector<std::string> words_of(std::string_view text, const BertNormalization& how = {}) {
@@ -56,11 +57,10 @@ TEST(BertWords, AreSingleChineseCharacters) {
 }
 
 TEST(BertWords, LoseControlCharactersAndWhatIsNoUtf8) {
-  EXPECT_THAT(words_of(std::string_view("a\0b\x07"
-                                        "c\u200dd\ufeff\xff"
-                                        "e\x0b"
-                                        "f",
-                                        18)),
+  EXPECT_THAT(words_of("a\0b\x07"
+                       "c\u200dd\ufeff\xff"
+                       "e\x0b"
+                       "f"sv),
               ElementsAre("abcdef"));
 }
 
