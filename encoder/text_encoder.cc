@@ -78,9 +78,9 @@ Operand vectors_of_positions(const WeightUploader& upload, const WeightProvider&
   const uint64_t n =
       positions ? positions->n_elements() : uint64_t{text_encoder_limits(provider).n_positions} * d;
   return upload.store(n, "encoder.position.weight", [&] {
-    std::vector<float> vectors = positions ? read_f32(*positions) : std::vector<float>(n);
+    std::vector<float> vectors = positions ? upload.read(*positions) : std::vector<float>(n);
     if (types == nullptr) return vectors;
-    const std::vector<float> type = read_f32(*types);
+    const std::vector<float> type = upload.read(*types);
     for (size_t i = 0; i < vectors.size(); ++i) vectors[i] += type[i % d];
     return vectors;
   });

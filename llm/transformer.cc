@@ -41,6 +41,12 @@ Weight WeightUploader::matrix(const MatrixSource& source, WeightUse use) const {
   return weight;
 }
 
+std::vector<float> WeightUploader::read(const TensorView& tensor) const {
+  std::vector<float> values = read_f32(tensor);
+  provider_.release(tensor);
+  return values;
+}
+
 Operand WeightUploader::store(uint64_t n, const std::string& name,
                               const std::function<std::vector<float>()>& values) const {
   const Operand buffer = device_.allocate(n * sizeof(float), name);
@@ -51,7 +57,7 @@ Operand WeightUploader::store(uint64_t n, const std::string& name,
 Operand WeightUploader::vector(const std::string& name, uint64_t n) const {
   const TensorView& tensor = provider_.require(name);
   require_elements(provider_, tensor, n);
-  return store(n, name, [&] { return read_f32(tensor); });
+  return store(n, name, [&] { return read(tensor); });
 }
 
 NormWeights WeightUploader::norm(const std::string& name, uint32_t d) const {
@@ -59,7 +65,7 @@ NormWeights WeightUploader::norm(const std::string& name, uint32_t d) const {
   const TensorView& gain = provider_.require(name + ".weight");
   require_elements(provider_, gain, d);
   weights.gain = store(d, name, [&] {
-    std::vector<float> values = read_f32(gain);
+    std::vector<float> values = read(gain);
     for (float& value : values) value += norm_gain_offset_;
     return values;
   });
@@ -95,8 +101,7 @@ LinearWeights WeightUploader::linear(const std::string& prefix,
     std::vector<float> bias;
     bias.reserve(n);
     for (size_t i = 0; i < parts.size(); ++i) {
-      const std::vector<float> values =
-          biases[i] ? read_f32(*biases[i]) : std::vector<float>(n_out[i]);
+      const std::vector<float> values = biases[i] ? read(*biases[i]) : std::vector<float>(n_out[i]);
       bias.insert(bias.end(), values.begin(), values.end());
     }
     return bias;

@@ -65,7 +65,8 @@ class WeightUploader {
   // A convolution kernel [n_out, channels, width] as a product over overlapping rows.
   LinearWeights convolution(const std::string& name, uint32_t n_out, uint32_t channels,
                             uint32_t width) const;
-  // f32 values to a new buffer.
+  // The tensor as f32; the memory under its file is given back.
+  std::vector<float> read(const TensorView& tensor) const;
   // A buffer of `n` numbers, f32. `values`: makes them, where the device keeps what is written.
   Operand store(uint64_t n, const std::string& name,
                 const std::function<std::vector<float>()>& values) const;

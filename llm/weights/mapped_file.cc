@@ -58,18 +58,20 @@ MappedFile::~MappedFile() {
 
 void MappedFile::release(const void* data, uint64_t n_bytes) const {
   if (!mapped_) return;
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(data);
   const auto file_begin = reinterpret_cast<uintptr_t>(data_);
   if (begin < file_begin || begin - file_begin > size_ || n_bytes > size_ - (begin - file_begin)) {
     return;
   }
-  const uintptr_t first = (begin + page - 1) / page * page;
-  const uintptr_t last = (begin + n_bytes) / page * page;
-  if (first < last) {
-    // Advice: if the system declines, the memory merely stays in use.
-    madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
-  }
+  if (n_bytes == 0) return;
+  // Whole huge pages: where the file lies in such, a touch of one number brings back all of its
+  // page, of what was given back too.
+  constexpr uintptr_t kHugePage = 2 << 20;
+  const uintptr_t first = std::max(file_begin, begin / kHugePage * kHugePage);
+  const uintptr_t last =
+      std::min(file_begin + size_, (begin + n_bytes + kHugePage - 1) / kHugePage * kHugePage);
+  // Advice: if the system declines, the memory merely stays in use.
+  madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
 bool ModelFiles::has(const std::string& name) const {

@@ -26,8 +26,8 @@ class MappedFile {
   // The path as given, for messages.
   const std::string& name() const { return name_; }
 
-  // Lets the system take back the memory of the pages that lie wholly inside these bytes. They stay
-  // readable (read from the file again). What lies outside this file is left alone.
+  // Lets the system take back the memory of the pages on which these bytes lie. They stay readable
+  // (read from the file again). What lies outside this file is left alone.
   void release(const void* data, uint64_t n_bytes) const;
 
  private:
