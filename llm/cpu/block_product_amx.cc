@@ -5,23 +5,14 @@
 #include "llm/cpu/block_product.h"
 
 #if defined(__x86_64__)
-// GCC 12 takes the undefined vectors of its own intrinsics for mistakes.
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "llm/cpu/tile_config.h"
+#include "llm/cpu/x86_targets.h"
 
 namespace vesper {
 namespace {
-
-// Instruction sets of the functions below. Not of the file, so that no inline function of a header
-// is compiled for them and then shared with the rest of the program.
-#define VESPER_AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
-#define VESPER_AMX_INLINE VESPER_AMX __attribute__((always_inline)) inline
 
 constexpr uint32_t kPanelsAtOnce = 2;
 

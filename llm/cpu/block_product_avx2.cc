@@ -6,17 +6,10 @@
 #include "llm/cpu/block_rows.h"
 
 #if defined(__x86_64__)
-// GCC 12 takes the undefined vectors of its own intrinsics for mistakes.
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#include <immintrin.h>
+#include "llm/cpu/x86_targets.h"
 
 namespace vesper {
 namespace {
-
-// Of the functions below, not of the file, as in block_product_vnni.cc.
-#define VESPER_AVX2 __attribute__((target("avx2,fma")))
-#define VESPER_AVX2_INLINE VESPER_AVX2 __attribute__((always_inline)) inline
 
 VESPER_AVX2_INLINE __m256i load_plane(const std::byte* from) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));

@@ -6,18 +6,10 @@
 #include "llm/cpu/block_rows.h"
 
 #if defined(__x86_64__)
-// GCC 12 takes the undefined vectors of its own intrinsics for mistakes.
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#include <immintrin.h>
+#include "llm/cpu/x86_targets.h"
 
 namespace vesper {
 namespace {
-
-// Instruction set of the functions below. Not of the file, so that no inline function of a header
-// is compiled for them and then shared with the rest of the program.
-#define VESPER_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
-#define VESPER_VNNI_INLINE VESPER_VNNI __attribute__((always_inline)) inline
 
 VESPER_VNNI_INLINE __m512i load_plane(const std::byte* from) { return _mm512_loadu_si512(from); }
 

@@ -8,22 +8,14 @@
 #include "llm/cpu/panel_product.h"
 
 #if defined(__x86_64__)
-// GCC 12 takes the undefined vectors of its own intrinsics for mistakes.
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "llm/cpu/tile_config.h"
+#include "llm/cpu/x86_targets.h"
 
 namespace vesper {
 namespace {
-
-// Instruction sets of the functions below. Not of the file, so that no inline function of a header
-// is compiled for them and then shared with the rest of the program.
-#define VESPER_AMX __attribute__((target("avx512f,avx512bw,avx512vl,amx-tile,amx-bf16")))
 
 constexpr uint32_t kStepInputs = 32;            // of a tile's row
 constexpr size_t kSplitBytes = 2 * kTileBytes;  // a high and a low tile
