@@ -75,8 +75,7 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
   const WeightUploader upload(device, provider, compute);
   embedding_ =
       upload.matrix({{&provider.require("decoder.embed.weight")}, false}, WeightUse::kEmbedding);
-  const TensorView* untied = provider.find("decoder.output.weight");
-  output_ = untied ? upload.matrix({{untied}, false}, WeightUse::kAnyRows) : embedding_;
+  output_ = upload.output(embedding_);
   position_ = upload.vector("decoder.position.weight", uint64_t{n_text_ctx_} * d);
 
   const uint64_t n = n_sequences;

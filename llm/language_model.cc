@@ -117,13 +117,6 @@ LanguageModel::Options completed(const Device& device, const WeightProvider& pro
   return options;
 }
 
-Weight output_or(const Weight& embedding, Device& device, const WeightProvider& provider,
-                 Compute compute) {
-  const TensorView* untied = provider.find("decoder.output.weight");
-  if (untied == nullptr) return embedding;
-  return WeightUploader(device, provider, compute).matrix({{untied}}, WeightUse::kAnyRows);
-}
-
 }  // namespace
 
 LanguageModel::LanguageModel(Device& device, const WeightProvider& provider, Compute compute,
@@ -142,7 +135,7 @@ LanguageModel::LanguageModel(Device& device, const WeightProvider& provider,
       rounds_attention_(device.rounds_attention(compute, has_quantized_matrices(provider))),
       embedding_(WeightUploader(device, provider, compute)
                      .matrix({{&provider.require("decoder.embed.weight")}}, WeightUse::kEmbedding)),
-      output_(output_or(embedding_, device, provider, compute)),
+      output_(WeightUploader(device, provider, compute).output(embedding_)),
       stack_(device, provider, arch,
              language_model_shape(provider.language_model(), arch, options.n_ctx), compute,
              WeightUse::kAnyRows, options.max_rows),

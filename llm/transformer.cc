@@ -41,6 +41,11 @@ Weight WeightUploader::matrix(const MatrixSource& source, WeightUse use) const {
   return weight;
 }
 
+Weight WeightUploader::output(const Weight& embedding) const {
+  const TensorView* untied = provider_.find("decoder.output.weight");
+  return untied ? matrix({{untied}}, WeightUse::kAnyRows) : embedding;
+}
+
 std::vector<float> WeightUploader::read(const TensorView& tensor) const {
   std::vector<float> values = read_f32(tensor);
   provider_.release(tensor);

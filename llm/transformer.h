@@ -55,6 +55,9 @@ class WeightUploader {
   Operand vector(const std::string& name, uint64_t n) const;
   // The matrix; the memory under its file is given back. Throws what Device::upload does.
   Weight matrix(const MatrixSource& source, WeightUse use) const;
+  // What makes logits of a decoder's rows: a matrix of its own, or the embedding where the file has
+  // none.
+  Weight output(const Weight& embedding) const;
   NormWeights norm(const std::string& name, uint32_t d) const;
   // The gain of a norm that the file may have, or none.
   Operand optional_gain(const std::string& name, uint32_t d) const;
