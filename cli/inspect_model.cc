@@ -12,6 +12,7 @@
 #include "cli/text_file.h"
 #include "decoder/decoding_settings.h"
 #include "decoder/transcriber.h"
+#include "embedder/sentence_tokenizer.h"
 #include "error/error.h"
 #include "llm/weights/language_model_files.h"
 
@@ -44,9 +45,9 @@ std::vector<std::vector<int32_t>> random_texts(size_t n_texts, uint32_t n_vocab,
   return texts;
 }
 
-std::vector<std::vector<int32_t>> read_texts(const std::string& name,
-                                             const SentenceTokenizer& tokenizer,
+std::vector<std::vector<int32_t>> read_texts(const std::string& name, const WeightProvider& model,
                                              uint32_t max_tokens) {
+  const SentenceTokenizer tokenizer(model);
   std::ifstream file(name);
   std::vector<std::vector<int32_t>> texts;
   for (std::string line; std::getline(file, line);) {
@@ -164,16 +165,8 @@ void ObservedModel::read_input(const std::string& name) {
     return;
   }
   if (embedder_) {
-    if (!name.empty()) {
-      sentence_tokenizer_ = std::make_unique<SentenceTokenizer>(*model_.weights);
-      texts_ = read_texts(name, *sentence_tokenizer_, embedder_->max_tokens());
-      return;
-    }
-    try {
-      sentence_tokenizer_ = std::make_unique<SentenceTokenizer>(*model_.weights);
-    } catch (const Error&) {  // synthetic texts do without
-    }
-    texts_ = random_texts(kTexts, embedder_->n_vocab(), embedder_->max_tokens());
+    texts_ = name.empty() ? random_texts(kTexts, embedder_->n_vocab(), embedder_->max_tokens())
+                          : read_texts(name, *model_.weights, embedder_->max_tokens());
     return;
   }
   if (whisper_) {

@@ -11,7 +11,6 @@
 #include "audio/mel.h"
 #include "decoder/whisper_model.h"
 #include "embedder/embedder.h"
-#include "embedder/sentence_tokenizer.h"
 #include "llm/generator.h"
 #include "llm/inspect/observed_device.h"
 #include "llm/tokenizer/text_tokenizer.h"
@@ -78,8 +77,7 @@ class ObservedModel {
   std::optional<MelSpectrogram> mel_;
   std::vector<float> samples_;  // 16 kHz mono
   double audio_s_ = 0;
-  std::unique_ptr<SentenceTokenizer> sentence_tokenizer_;  // of an encoder, once there is input
-  std::vector<std::vector<int32_t>> texts_;                // token ids; of a prompt the only one
+  std::vector<std::vector<int32_t>> texts_;  // token ids; of a prompt the only one
 };
 
 // What a recording of a model does, told by its kernels: "encode", "step", ...

@@ -9,6 +9,7 @@
 
 #include "cli/inspect_model.h"
 #include "cli/terminal_text.h"
+#include "embedder/sentence_tokenizer.h"
 #include "error/error.h"
 #include "llm/inspect/command_cost.h"
 
@@ -47,6 +48,15 @@ std::string operand_text(const ObservedDevice& device, const Command& command, u
   return text;
 }
 
+// What the program of an encoder has beside its input; synthetic input does without.
+void read_vocabulary(const WeightProvider& weights) {
+  if (kind_of(weights) != RunnableKind::kTextEncoder) return;
+  try {
+    const SentenceTokenizer tokenizer(weights);
+  } catch (const Error&) {  // `embed` then takes token ids
+  }
+}
+
 }  // namespace
 
 MemoryNeed plan_memory(const OpenModel& model, std::unique_ptr<Device> device,
@@ -67,6 +77,7 @@ MemoryNeed plan_memory(const OpenModel& model, std::unique_ptr<Device> device,
 #endif
     const uint64_t loading = observed.device().peak_loading_bytes() + memory_bytes("VmRSS:");
     observed.read_input("");
+    read_vocabulary(*model.weights);
     need.program = memory_bytes("VmHWM:");
     const uint64_t running =
         observed.device().weight_bytes() + observed.device().other_bytes() + need.program;
