@@ -80,7 +80,7 @@ void prepare_embed(PreparedCommand& prepared, const CommandToPrepare& command) {
   const auto& params = command.command().params_as<EmbedParams>();
   command.require(params.n_rows > 0 && params.d_model > 0, "a size is zero");
   const auto format = static_cast<CpuWeightFormat>(params.weight_format);
-  command.require(is_gathered(format), "no kernel for this weight_format");
+  command.require(is_in_panels(format) || is_in_rows(format), "no kernel for this weight_format");
   // How many rows the weight has follows from its size: panels are never partly there.
   WeightLayout layout = weight_layout(format, kPanelOutputs, params.d_model);
   const Operand& weight = command.command().operands[2];

@@ -161,16 +161,16 @@ bool is_in_panels(CpuWeightFormat format) {
   return false;
 }
 
-bool is_gathered(CpuWeightFormat format) {
-  return is_in_panels(format) || format == CpuWeightFormat::kF32Rows ||
-         format == CpuWeightFormat::kF16Rows || format == CpuWeightFormat::kBF16Rows;
+bool is_in_rows(CpuWeightFormat format) {
+  return format == CpuWeightFormat::kF32Rows || format == CpuWeightFormat::kF16Rows ||
+         format == CpuWeightFormat::kBF16Rows;
 }
 
 WeightLayout weight_layout(CpuWeightFormat format, uint32_t n_out, uint32_t n_in) {
   WeightLayout layout{};
   layout.n_out = n_out;
   layout.n_in = n_in;
-  const bool in_rows = is_gathered(format) && !is_in_panels(format);
+  const bool in_rows = is_in_rows(format);
   layout.panel_outputs = in_rows ? 1 : kPanelOutputs;
   layout.n_panels = round_up(n_out, layout.panel_outputs) / layout.panel_outputs;
   if (is_in_blocks(format)) {

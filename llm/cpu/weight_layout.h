@@ -67,8 +67,8 @@ struct WeightLayout {
 
 // Whether the format is laid out as above.
 bool is_in_panels(CpuWeightFormat format);
-// Whether rows of it can be gathered: it is in panels or in rows.
-bool is_gathered(CpuWeightFormat format);
+// Whether it is one of those that lie row after row.
+bool is_in_rows(CpuWeightFormat format);
 // Throws Error(kInternal) if it is neither in panels nor in rows.
 WeightLayout weight_layout(CpuWeightFormat format, uint32_t n_out, uint32_t n_in);
 

@@ -57,13 +57,12 @@ MappedFile::~MappedFile() {
 }
 
 void MappedFile::release(const void* data, uint64_t n_bytes) const {
-  if (!mapped_) return;
+  if (!mapped_ || n_bytes == 0) return;
   const auto begin = reinterpret_cast<uintptr_t>(data);
   const auto file_begin = reinterpret_cast<uintptr_t>(data_);
   if (begin < file_begin || begin - file_begin > size_ || n_bytes > size_ - (begin - file_begin)) {
     return;
   }
-  if (n_bytes == 0) return;
   // Whole huge pages: where the file lies in such, a touch of one number brings back all of its
   // page, of what was given back too.
   constexpr uintptr_t kHugePage = 2 << 20;
