@@ -90,6 +90,59 @@ VESPER_AMX HWY_INLINE void multiply_tiles(const uint8_t* a, const uint8_t* b, si
   _tile_stored(1, out + kTileRowBytes, kStride);
 }
 
+// sums [32][32] = a times b over n_steps of the inner dimension, for numbers that are the sums of
+// three bf16, the largest first: [n_steps][3][2][1024] bytes, each part as in multiply_tiles.
+template <bool kTwoRowTiles, class Between>
+VESPER_AMX HWY_INLINE void multiply_split_tiles(const uint8_t* a, const uint8_t* b, size_t n_steps,
+                                                void* sums, const Between& between) {
+  constexpr size_t kPartBytes = 2 * kTileBytes;
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  const auto load_a = [&](size_t part) VESPER_AMX {
+    _tile_loadd(4, a + part * kPartBytes, kTileRowBytes);
+    if constexpr (kTwoRowTiles) _tile_loadd(5, a + part * kPartBytes + kTileBytes, kTileRowBytes);
+  };
+  const auto load_b = [&](size_t part) VESPER_AMX {
+    _tile_loadd(6, b + part * kPartBytes, kTileRowBytes);
+    _tile_loadd(7, b + part * kPartBytes + kTileBytes, kTileRowBytes);
+  };
+  const auto multiply = [&]() VESPER_AMX {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    if constexpr (kTwoRowTiles) {
+      _tile_dpbf16ps(2, 5, 6);
+      _tile_dpbf16ps(3, 5, 7);
+    }
+  };
+  for (size_t step = 0; step < n_steps; ++step, a += 3 * kPartBytes, b += 3 * kPartBytes) {
+    // From product to product one factor changes.
+    load_a(2);
+    load_b(0);
+    multiply();
+    load_a(1);
+    multiply();
+    load_b(1);
+    multiply();
+    load_a(0);
+    multiply();
+    load_b(0);
+    multiply();
+    load_b(2);
+    multiply();
+    between(step);
+  }
+  constexpr size_t kStride = kGroup * sizeof(float);
+  uint8_t* out = static_cast<uint8_t*>(sums);
+  _tile_stored(0, out, kStride);
+  _tile_stored(1, out + kTileRowBytes, kStride);
+  if constexpr (kTwoRowTiles) {
+    _tile_stored(2, out + kTileRows * kStride, kStride);
+    _tile_stored(3, out + kTileRows * kStride + kTileRowBytes, kStride);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace vesper
 HWY_AFTER_NAMESPACE();

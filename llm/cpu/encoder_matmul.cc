@@ -13,6 +13,7 @@
 #include "llm/cpu/cpu_features.h"
 #include "llm/cpu/encoder_matmul_amx.h"
 #include "llm/cpu/encoder_matmul_vector.h"
+#include "llm/cpu/weight_layout.h"
 
 namespace vesper {
 namespace {
@@ -28,8 +29,6 @@ uint16_t to_bf16(float value) {
   throw Error(ErrorKind::kInternal, "encoder matmul: " + what);
 }
 
-bool is_on_tiles(Compute compute) { return compute != Compute::kF32 && cpu_features().amx; }
-
 uint64_t checked_bytes(uint32_t n_out, uint32_t n_in, Compute compute) {
   if (n_out == 0 || n_in == 0) contract_broken("a matrix without elements");
   if (compute != Compute::kF32 && compute != Compute::kBF16 && compute != Compute::kI8) {
@@ -37,6 +36,26 @@ uint64_t checked_bytes(uint32_t n_out, uint32_t n_in, Compute compute) {
                     std::to_string(static_cast<int>(compute)));
   }
   return PackedMatrix::packed_bytes(n_out, n_in, compute);
+}
+
+// How many rows a task takes, a multiple of `step` unless there are fewer: so many that the threads
+// end as early as they can, where 64 rows more or fewer than 128 count as a 64th of the time. The
+// last task has what is left.
+uint32_t rows_of_task(uint32_t n_rows, uint32_t step, uint32_t n_threads) {
+  constexpr uint32_t kWanted = 128, kHalf = kWanted / 2;
+  const uint32_t threads = std::max(1u, n_threads);
+  const uint32_t share = round_up((n_rows + threads - 1) / threads, step);
+  uint32_t best = 0;
+  double least = 0;
+  for (uint32_t rows = std::min(kHalf, share); rows <= std::min(2 * kWanted, share); rows += step) {
+    const uint32_t n_full = (n_rows - 1) / rows, last = round_up(n_rows - n_full * rows, step);
+    // Only where the last task begins a round does it matter that it is short.
+    const uint32_t end = n_full / threads * rows + (n_full % threads == 0 ? last : rows);
+    const uint32_t away = rows < kWanted ? kWanted - rows : rows - kWanted;
+    const double cost = end * (1 + static_cast<double>(away) / (kHalf * 64));
+    if (best == 0 || cost < least) best = rows, least = cost;
+  }
+  return std::min(best, n_rows);
 }
 
 }  // namespace
@@ -58,7 +77,7 @@ struct PackedMatrix::Storage {
     if (compute == Compute::kI8) {
       column_scale = reinterpret_cast<float*>(memory.data() + memory.bytes()) - n_out;
     }
-    if (is_on_tiles(compute)) {
+    if (cpu_features().amx) {
       amx = {compute, n_out, n_in, reinterpret_cast<uint8_t*>(memory.data()), column_scale};
     } else {
       vector = {compute,
@@ -73,10 +92,8 @@ struct PackedMatrix::Storage {
   // `rows` are f32, bf16 bits or int8, as `compute` says.
   template <class Element>
   void pack(uint32_t first, uint32_t n_rows, const Element* rows) {
-    if constexpr (!std::is_same_v<Element, float>) {
-      if (amx) {
-        return amx_pack_rows(rows, first, n_rows, n_in, reinterpret_cast<uint8_t*>(memory.data()));
-      }
+    if (amx) {
+      return amx_pack_rows(rows, first, n_rows, n_in, reinterpret_cast<uint8_t*>(memory.data()));
     }
     vector_pack_rows(rows, first, n_rows, n_in, vector->unit,
                      reinterpret_cast<uint32_t*>(memory.data()));
@@ -128,7 +145,7 @@ uint32_t PackedMatrix::n_out() const { return storage_->n_out; }
 uint32_t PackedMatrix::n_in() const { return storage_->n_in; }
 Compute PackedMatrix::compute() const { return storage_->compute; }
 uint64_t PackedMatrix::packed_bytes(uint32_t n_out, uint32_t n_in, Compute compute) {
-  const uint64_t bytes = is_on_tiles(compute)
+  const uint64_t bytes = cpu_features().amx
                              ? amx_weight_bytes(n_out, n_in, compute)
                              : vector_weight_bytes(n_out, n_in, vector_unit(compute));
   return bytes + (compute == Compute::kI8 ? n_out * sizeof(float) : 0);
@@ -146,18 +163,7 @@ MatmulTasks PackedMatrix::prepare(const MatmulParams& params, uint32_t n_threads
   if (params.in_dtype > kDTypeBF16 || params.out_dtype > kDTypeBF16) {
     contract_broken("expected operands of f32, f16 or bf16");
   }
-  // Blocks of about kWantedRows rows, in multiples of row_step, so many that the threads end
-  // together: their number is a multiple of that of the threads where rows suffice.
-  constexpr uint32_t kWantedRows = 128;
-  const uint32_t row_step = s.amx ? 32 : kVectorRowStep;
-  const uint32_t threads = std::max(1u, n_threads);
-  const uint32_t rounds =
-      std::max(1u, (params.n_rows + threads * kWantedRows / 2) / (threads * kWantedRows));
-  const uint32_t blocks = rounds * threads;
-  uint32_t rows = (params.n_rows + blocks - 1) / blocks;
-  rows = (rows + row_step - 1) / row_step * row_step;
-  rows = std::min(rows, params.n_rows);
-
+  const uint32_t rows = rows_of_task(params.n_rows, s.amx ? 32 : kVectorRowStep, n_threads);
   MatmulTasks tasks;
   tasks.rows_per_task = rows;
   tasks.n_tasks = (params.n_rows + rows - 1) / rows;
@@ -179,7 +185,7 @@ void PackedMatrix::run_task(const MatmulParams& params, const MatmulTasks& tasks
 }
 
 const char* encoder_product_name(Compute compute) {
-  if (is_on_tiles(compute)) return "AMX tiles";
+  if (cpu_features().amx) return "AMX tiles";
   switch (vector_unit(compute)) {
     case VectorUnit::kInt8Quad:
       return "VNNI";

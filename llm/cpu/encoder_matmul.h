@@ -6,9 +6,9 @@
 // workers call run_task for each. Nothing is allocated after prepare, no thread is started, and a
 // task's result depends on neither the number of threads nor the order of tasks.
 //
-// bf16 and int8 on a CPU with AMX are multiplied on tiles (encoder_matmul_amx.h), all else on
-// vectors (encoder_matmul_vector.h); bias, GELU, residual and conversion follow while the sums are
-// in the first-level cache (encoder_rows-inl.h). Called by CpuDevice only.
+// A CPU with AMX multiplies on tiles (encoder_matmul_amx.h), any other on vectors
+// (encoder_matmul_vector.h); bias, GELU, residual and conversion follow while the sums are in the
+// first-level cache (encoder_rows-inl.h). Called by CpuDevice only.
 #pragma once
 
 #include <cstddef>

@@ -152,6 +152,30 @@ HWY_INLINE void convert_row(const In* HWY_RESTRICT in, size_t n, Out* HWY_RESTRI
   }
 }
 
+// Splits n finite elements into three bf16 each, whose sum they are exactly.
+template <class In>
+HWY_INLINE void split_row(const In* HWY_RESTRICT in, size_t n, Bf16Bits* first, Bf16Bits* second,
+                          Bf16Bits* third) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  Bf16Bits* const parts[3] = {first, second, third};
+  const auto split = [&](const In* from, size_t at, size_t n_kept) HWY_ATTR {
+    auto left = load_f32(d, from);
+    for (Bf16Bits* const part : parts) {
+      Bf16Bits rounded[HWY_MAX_BYTES / sizeof(float)];
+      store_f32(d, left, rounded);
+      left = hn::Sub(left, load_f32(d, rounded));
+      std::memcpy(part + at, rounded, n_kept * sizeof(Bf16Bits));
+    }
+  };
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) split(in + i, i, lanes);
+  if (i == n) return;
+  In last[HWY_MAX_BYTES / sizeof(float)] = {};
+  std::memcpy(last, in + i, (n - i) * sizeof(In));
+  split(last, i, n - i);
+}
+
 // The scale that maps n elements to -127..127, max |in| / 127; 0 for a row of zeros.
 template <class In>
 HWY_INLINE float row_scale_i8(const In* HWY_RESTRICT in, size_t n) {
