@@ -233,14 +233,21 @@ HWY_NOINLINE void hide_unseen(const AttentionParams& p, size_t n_rows, size_t ro
   }
 }
 
+// Asks for a row of n units: rows of one head lie far apart, and processors do not guess the next.
+HWY_INLINE void fetch_row(const uint32_t* row, size_t n) {
+  for (size_t i = 0; i < n; i += 64 / sizeof(uint32_t)) __builtin_prefetch(row + i);
+}
+
 // One block of `n_queries` <= kVectors vectors query rows, the first of which is `first_query` of
 // `n_rows`, against the keys that they see. Leaves the weighted sums of the values in
 // [head_dim][2 vectors], to be divided by the sums of `running`. `slope`: by how much scores, not
-// yet scaled, fall for each row between query and key.
+// yet scaled, fall for each row between query and key. `is_first`: keys and values are met here for
+// the first time.
 template <class Op, size_t kVectors>
 void attend_block(const AttentionParams& p, const Layout& layout, float slope, size_t n_rows,
-                  size_t first_query, size_t n_queries, UnitRows queries, UnitRows k, UnitRows v,
-                  uint32_t* scratch, RunningSoftmax<F32>* running) {
+                  size_t first_query, size_t n_queries, bool is_first, UnitRows queries, UnitRows k,
+                  UnitRows v, uint32_t* scratch, RunningSoftmax<F32>* running) {
+  constexpr size_t kKeysAhead = 32;
   const F32 d;
   const size_t lanes = hn::Lanes(d), width = 2 * lanes;
   const size_t dims = p.head_dim, n_units = dims / Op::kPerUnit;
@@ -258,8 +265,17 @@ void attend_block(const AttentionParams& p, const Layout& layout, float slope, s
     const size_t n_keys = std::min<size_t>(kKeyBlock, end_key - key);
     const size_t n_key_units = (n_keys + Op::kPerUnit - 1) / Op::kPerUnit;
     const uint32_t* keys = k.first + key * k.stride;
+    if (is_first && key == first_key) {
+      for (size_t j = 0; j < std::min(kKeysAhead, n_keys); ++j) {
+        fetch_row(keys + j * k.stride, n_units);
+      }
+    }
     size_t i = 0;
     for (; i + kBlockUnroll <= n_keys; i += kBlockUnroll) {
+      for (size_t j = i; is_first && j < i + kBlockUnroll; ++j) {
+        if (key + j + kKeysAhead < end_key) fetch_row(keys + (j + kKeysAhead) * k.stride, n_units);
+        if (j % Op::kPerUnit == 0) fetch_row(v.first + (key + j) / Op::kPerUnit * v.stride, dims);
+      }
       multiply_add<Op, kBlockUnroll, kVectors>(d, keys + i * k.stride, k.stride, 1, columns,
                                                n_units, nullptr, scores + i * width);
     }
@@ -306,13 +322,14 @@ void attend(const AttentionParams& p, const AttentionOperands& operands,
                           n, scratch + layout.rows);
     // The last rows may need one vector only.
     const size_t n_vectors = n <= hn::Lanes(d) ? 1 : 2;
+    const bool is_first = row == first_row;
     RunningSoftmax<F32> running[2];
     if (n_vectors == 1) {
-      attend_block<Op, 1>(p, layout, slope, sequence.n_rows, row, n, queries, keys, values, scratch,
-                          running);
+      attend_block<Op, 1>(p, layout, slope, sequence.n_rows, row, n, is_first, queries, keys,
+                          values, scratch, running);
     } else {
-      attend_block<Op, 2>(p, layout, slope, sequence.n_rows, row, n, queries, keys, values, scratch,
-                          running);
+      attend_block<Op, 2>(p, layout, slope, sequence.n_rows, row, n, is_first, queries, keys,
+                          values, scratch, running);
     }
     V factor[2] = {hn::Zero(d), hn::Zero(d)};
     for (size_t h = 0; h < n_vectors; ++h) factor[h] = hn::Div(hn::Set(d, 1.0f), running[h].sum);
