@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,17 +12,11 @@
 #include "llm/cpu/cpu_features.h"
 #include "llm/cpu/encoder_matmul_amx.h"
 #include "llm/cpu/encoder_matmul_vector.h"
+#include "llm/cpu/number_conversion.h"
 #include "llm/cpu/weight_layout.h"
 
 namespace vesper {
 namespace {
-
-// To nearest, ties to even.
-uint16_t to_bf16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
 
 [[noreturn]] void contract_broken(const std::string& what) {
   throw Error(ErrorKind::kInternal, "encoder matmul: " + what);
@@ -111,7 +104,7 @@ void PackedMatrix::set_rows(uint32_t first, uint32_t n_rows, const float* rows) 
     s.pack(first, n_rows, rows);
   } else if (s.compute == Compute::kBF16) {
     std::vector<uint16_t> rounded(n_rows * n_in);
-    std::transform(rows, rows + rounded.size(), rounded.begin(), to_bf16);
+    std::transform(rows, rows + rounded.size(), rounded.begin(), f32_to_bf16);
     s.pack(first, n_rows, rounded.data());
   } else {
     std::vector<int8_t> quantized(n_rows * n_in);
