@@ -272,9 +272,14 @@ void attend_block(const AttentionParams& p, const Layout& layout, float slope, s
     }
     size_t i = 0;
     for (; i + kBlockUnroll <= n_keys; i += kBlockUnroll) {
-      for (size_t j = i; is_first && j < i + kBlockUnroll; ++j) {
-        if (key + j + kKeysAhead < end_key) fetch_row(keys + (j + kKeysAhead) * k.stride, n_units);
-        if (j % Op::kPerUnit == 0) fetch_row(v.first + (key + j) / Op::kPerUnit * v.stride, dims);
+      if (is_first) {
+        const size_t ahead = key + i + kKeysAhead;
+        for (size_t j = ahead; j < std::min(ahead + kBlockUnroll, end_key); ++j) {
+          fetch_row(k.first + j * k.stride, n_units);
+        }
+        for (size_t j = i; j < i + kBlockUnroll; j += Op::kPerUnit) {
+          fetch_row(v.first + (key + j) / Op::kPerUnit * v.stride, dims);
+        }
       }
       multiply_add<Op, kBlockUnroll, kVectors>(d, keys + i * k.stride, k.stride, 1, columns,
                                                n_units, nullptr, scores + i * width);

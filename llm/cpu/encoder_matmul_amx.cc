@@ -6,6 +6,7 @@
 #include "error/error.h"
 #include "llm/cpu/matmul_rows.h"
 #include "llm/cpu/number_conversion.h"
+#include "llm/cpu/tile_config.h"
 
 #ifndef VESPER_AMX_MATMUL_LAYOUT
 #define VESPER_AMX_MATMUL_LAYOUT
@@ -19,6 +20,8 @@ constexpr size_t amx_steps(size_t n_in, Compute compute) {
 }
 // Numbers that an element is the sum of.
 constexpr size_t amx_parts(Compute compute) { return compute == Compute::kF32 ? 3 : 1; }
+// Of a step of 32 outputs or rows, all parts.
+constexpr size_t amx_step_bytes(Compute compute) { return amx_parts(compute) * 2 * kTileBytes; }
 
 }  // namespace
 }  // namespace vesper
@@ -47,20 +50,20 @@ struct RowPlace {
 };
 static_assert(sizeof(RowPlace) == 3 * sizeof(size_t));
 
-// Lays out rows as tiles: row r of group g at tiles + g * n_steps * step_bytes + (r / 16) KiB. What
+// Lays out rows as tiles: row r of group g at tiles + g * n_steps * kStepBytes + (r / 16) KiB. What
 // is beyond n_in, and beyond the last row, is zero.
 template <class In, Compute kCompute>
 void pack_rows(const MatmulParams& params, const void* in, uint32_t first_row, uint32_t n_rows,
                size_t n_steps, uint8_t* tiles, RowPlace* places) {
   constexpr size_t kStep = amx_step_elements(kCompute);
-  constexpr size_t kParts = amx_parts(kCompute), kStepBytes = kParts * 2 * kTileBytes;
+  constexpr size_t kStepBytes = amx_step_bytes(kCompute);
   const size_t n_padded = (n_rows + kTileRows - 1) / kTileRows * kTileRows;
   for (size_t r = 0; r < n_padded; ++r) {
     uint8_t* to = tiles + (r / kGroup) * n_steps * kStepBytes +
                   (r % kGroup / kTileRows) * kTileBytes + r % kTileRows * kTileRowBytes;
     const auto clear = [&] {
-      for (size_t part = 0; part < kParts; ++part) {
-        std::memset(to + part * 2 * kTileBytes, 0, kTileRowBytes);
+      for (size_t part = 0; part < kStepBytes; part += 2 * kTileBytes) {
+        std::memset(to + part, 0, kTileRowBytes);
       }
     };
     if (r >= n_rows) {
@@ -116,7 +119,7 @@ VESPER_AMX void multiply(const AmxWeight& weight, const MatmulParams& params,
                          uint8_t* scratch) {
   constexpr bool kInt8 = kCompute == Compute::kI8;
   const size_t n_steps = amx_steps(weight.n_in, kCompute);
-  const size_t group_bytes = n_steps * amx_parts(kCompute) * 2 * kTileBytes;
+  const size_t group_bytes = n_steps * amx_step_bytes(kCompute);
   const size_t n_groups = (n_rows + kGroup - 1) / kGroup;
   alignas(64) float sums[2][kGroup * kGroup];  // int32 for int8: one being made, one being finished
   uint8_t* tiles = scratch;
@@ -210,9 +213,6 @@ namespace {
 // What a row's place takes in scratch.
 constexpr size_t kPlaceBytes = 3 * sizeof(size_t);
 
-// Bytes of all parts of a step of 16 outputs or rows.
-constexpr size_t step_bytes(Compute compute) { return amx_parts(compute) * 1024; }
-
 // Lays out rows of bf16 or int8 as part `part` of the tiles.
 template <class Element>
 void pack(const Element* rows, Compute compute, size_t part, uint32_t first, uint32_t n_rows,
@@ -222,10 +222,11 @@ void pack(const Element* rows, Compute compute, size_t part, uint32_t first, uin
   for (size_t o = first; o < size_t{first} + n_rows; ++o) {
     const Element* const from = rows + (o - first) * n_in;
     for (size_t i = 0; i < n_in; ++i) {
-      uint8_t* const tile = tiles + (o / 32 * n_steps + i / step) * 2 * step_bytes(compute) +
-                            (part * 2 + o % 32 / 16) * 1024;
+      uint8_t* const tile = tiles + (o / 32 * n_steps + i / step) * amx_step_bytes(compute) +
+                            (part * 2 + o % 32 / 16) * kTileBytes;
       const size_t row = i % step / kGrouped;
-      reinterpret_cast<Element*>(tile + row * 64)[o % 16 * kGrouped + i % kGrouped] = from[i];
+      reinterpret_cast<Element*>(tile + row * kTileRowBytes)[o % 16 * kGrouped + i % kGrouped] =
+          from[i];
     }
   }
 }
@@ -233,7 +234,7 @@ void pack(const Element* rows, Compute compute, size_t part, uint32_t first, uin
 }  // namespace
 
 size_t amx_weight_bytes(uint32_t n_out, uint32_t n_in, Compute compute) {
-  return (size_t{n_out} + 31) / 32 * amx_steps(n_in, compute) * 2 * step_bytes(compute);
+  return (size_t{n_out} + 31) / 32 * amx_steps(n_in, compute) * amx_step_bytes(compute);
 }
 
 void amx_pack_rows(const float* rows, uint32_t first, uint32_t n_rows, uint32_t n_in,
