@@ -27,6 +27,7 @@ class Transcriber::Batch {
         decoder_(transcriber.model_.decoder()),
         settings_(settings),
         next_(next),
+        search_(search_of(settings, settings.temperatures.front())),
         places_(decoder_.n_windows()) {}
 
   void run() {
@@ -66,21 +67,21 @@ class Transcriber::Batch {
     bool is_running = false;
     // In the language that the window said which tells it, if there turns out to be speech in that.
     bool is_guess = false;
+    DecodeTask task = {};  // of the window that was encoded to it
     bool is_free() const { return !is_running && taken.of == nullptr; }
   };
 
   // Decodes windows at the first temperature until there are none, or too many have failed.
   void run_first_attempts() {
-    const Search search = search_of(settings_, settings_.temperatures.front());
     const BatchShape shape{
         .n_places = static_cast<uint32_t>(places_.size()),
-        .n_candidates = search.n_candidates,
-        .beam_size = search.max_finished > 0 ? search.n_candidates : 0,
-        .has_penalties = search.repetition_penalty != 1 || search.no_repeat_ngram_size > 0};
+        .n_candidates = search_.n_candidates,
+        .beam_size = search_.max_finished > 0 ? search_.n_candidates : 0,
+        .has_penalties = search_.repetition_penalty != 1 || search_.no_repeat_ngram_size > 0};
     // A recording that comes may ask for its language, at rest.
     if (n_waiting() == 0) open_next();
     decoder_.begin(shape);
-    fill_places(search);
+    fill_places();
     while (n_running_ > 0) {
       const std::vector<uint32_t> ended = decoder_.advance(kStepsAtOnce);
       for (const uint32_t place : ended) {
@@ -90,7 +91,7 @@ class Transcriber::Batch {
       }
       settle_guesses();
       // Not only those: with a window that tells the language many others need wait no more.
-      if (!ended.empty()) fill_places(search);
+      if (!ended.empty()) fill_places();
     }
   }
 
@@ -122,19 +123,19 @@ class Transcriber::Batch {
     return true;
   }
 
-  void fill_places(const Search& search) {
+  void fill_places() {
     for (uint32_t place = 0; place < places_.size(); ++place) {
-      if (places_[place].is_free()) fill(place, search);
+      if (places_[place].is_free()) fill(place);
     }
   }
 
   // Starts the next window of the first stretch that waits, if it need not be decoded at rest.
-  void fill(uint32_t place, const Search& search) {
+  void fill(uint32_t place) {
     // A fifth of the places empty costs less than a rest for each failure.
     if (failed_.size() * 5 > places_.size()) return;
     do {
       for (const std::unique_ptr<Open>& open : open_) {
-        if (start_window(*open, place, search)) return;
+        if (start_window(*open, place)) return;
       }
       emit();
       // Finding a language in several windows takes the decoder for itself.
@@ -142,7 +143,7 @@ class Transcriber::Batch {
              open_next());
   }
 
-  bool start_window(Open& open, uint32_t place, const Search& search) {
+  bool start_window(Open& open, uint32_t place) {
     bool is_guess = false;
     if (open.is_taken()) {
       // Walked over as if there were nothing else.
@@ -166,14 +167,20 @@ class Transcriber::Batch {
         task.window = place;
         task.speech_end = speech_end_in_window(stretch);
         task.seed = attempt_seed(window_seed(settings_, stretch.walk.seek), 0);
-        decoder_.start(place, task, search);
         stretch.is_taken = true;
-        places_[place] = {{&open, &stretch}, true, is_guess};
-        ++n_running_;
+        places_[place] = {{&open, &stretch}, false, is_guess, std::move(task)};
+        start(place);
         return true;
       }
     }
     return false;
+  }
+
+  // Starts the task of a place.
+  void start(uint32_t place) {
+    decoder_.start(place, places_[place].task, search_);
+    places_[place].is_running = true;
+    ++n_running_;
   }
 
   // Whether a window of the recording is being decoded that tells its language.
@@ -228,17 +235,21 @@ class Transcriber::Batch {
     return static_cast<uint32_t>((stretch.speech_end - begin) / kFramesPerTimestamp);
   }
 
-  // Takes what the first attempt at a stretch's window has found, if there is no doubt about it.
-  void take(uint32_t place) {
-    const Taken taken = std::exchange(places_[place].taken, {});
-    if (taken.of == nullptr) return;
-    Decoded decoded =
-        transcriber_.judge(decoder_.result(place), settings_.temperatures.front(), settings_);
-    if (decoded.is_silent || has_failed(decoded.evidence, settings_)) {
+  // Takes what an attempt at a stretch's window has found, if there is no doubt about it.
+  void take(uint32_t index) {
+    Place& place = places_[index];
+    if (place.taken.of == nullptr) return;
+    const Decoded decoded =
+        transcriber_.judge(decoder_.result(index), settings_.temperatures.front(), settings_);
+    const bool has_found = !decoded.is_silent && !has_failed(decoded.evidence, settings_);
+    // Most often a window fails by having to go on to where its speech ends.
+    if (!has_found && std::exchange(place.task.speech_end, 0) > 0) return start(index);
+    const Taken taken = std::exchange(place.taken, {});
+    if (has_found) {
+      finish(taken, decoded, index);
+    } else {
       failed_.push_back(taken);
-      return;
     }
-    finish(taken, decoded, place);
   }
 
   // Decodes a stretch's next window with every means.
@@ -305,6 +316,7 @@ class Transcriber::Batch {
   WhisperDecoder& decoder_;
   const DecodingSettings& settings_;
   const NextRecording& next_;
+  const Search search_;                     // of first attempts
   bool has_ended_ = false;                  // next_ gave all
   std::deque<std::unique_ptr<Open>> open_;  // in order
   std::vector<Place> places_;

@@ -1,6 +1,7 @@
 // Stretches of a recording decoded together, with a tiny Whisper of random weights.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -47,6 +48,17 @@ class TranscriberBatch : public testing::Test {
   WhisperModel load(uint32_t n_places, Compute compute = Compute::kF32) const {
     return {folder_, open_device("cpu", {.n_threads = 2}), compute, n_places,
             most_candidates(settings_)};
+  }
+  // Of a model with windows of 8 s: what leaves little to say but every so many-th time in them and
+  // the end, yet enough that little goes round.
+  static std::vector<int32_t> all_but_little(const WhisperTokens& tokens, int32_t step) {
+    std::vector<int32_t> all;
+    for (int32_t id = 12; id < tokens.timestamp_begin + 1501; ++id) {
+      const int32_t time = id - tokens.timestamp_begin;
+      const bool is_time = time >= 0 && time < 400 && time % step == 0;
+      if (id != tokens.eot && !is_time) all.push_back(id);
+    }
+    return all;
   }
   // Segments that begin within the stretch.
   static std::vector<Segment> within(const Transcript& transcript, const MelSpan& span) {
@@ -170,14 +182,7 @@ TEST_F(TranscriberBatch, AWindowDoesNotEndBeforeItsSpeech) {
   settings_.best_of = 1;
   settings_.max_new_tokens = 75;
   WhisperModel model = load(3);
-  // Little to say but times and the end, yet enough that little goes round.
-  for (int32_t id = 12; id < model.tokens().timestamp_begin; ++id) {
-    if (id != model.tokens().eot) settings_.suppress_tokens.push_back(id);
-  }
-  // Times of 8 s and more are not in the window.
-  for (uint32_t id = 400; id < 1501; ++id) {
-    settings_.suppress_tokens.push_back(model.tokens().timestamp_begin + static_cast<int32_t>(id));
-  }
+  settings_.suppress_tokens = all_but_little(model.tokens(), 1);
   constexpr uint64_t kSpeechEnd = 790;
   // Where the window after the first begins.
   const auto end_of_first_window = [&](uint32_t seed, uint64_t speech_end) {
@@ -200,6 +205,61 @@ TEST_F(TranscriberBatch, AWindowDoesNotEndBeforeItsSpeech) {
     n_early_nevertheless += end_of_first_window(seed, kSpeechEnd) < kEarliest_s;
   }
   EXPECT_GE(n_early, n_early_nevertheless + 3) << n_early_nevertheless;
+}
+
+TEST_F(TranscriberBatch, AWindowThatFailsByItsSpeechsEndIsDecodedAgainWhereItIs) {
+  test::TinyWhisperOptions options;
+  options.n_audio_ctx = 400;  // a window is 8 s
+  options.n_text_ctx = 160;
+  test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), folder_);
+  settings_.temperatures = {1};
+  settings_.best_of = 1;
+  auto owned = std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
+  ObservedDevice& device = *owned;
+  WhisperModel model(folder_, std::move(owned), Compute::kF32, 3, most_candidates(settings_));
+  device.set_clock(Clock::kPerStage);
+  settings_.suppress_tokens = all_but_little(model.tokens(), 40);
+  struct Found {
+    std::vector<Segment> segments;
+    uint64_t n_encoded;  // windows
+  };
+  const auto decode = [&](uint64_t speech_end) {
+    const auto n_encoded = [&] {
+      uint64_t n = 0;
+      for (RecordingId id = 0; id < device.recordings().size(); ++id) {
+        const bool is_encoder = device.recordings()[id].labels().front() == "encoder.conv1";
+        if (is_encoder) n += device.replay_times(id).n_runs;
+      }
+      return n;
+    };
+    const uint64_t before = n_encoded();
+    Found found{transcribe(model, {{0, 800, speech_end}}).segments, 0};
+    found.n_encoded = n_encoded() - before;
+    return found;
+  };
+  // Where the text that may end early is more probable than the one that may not, a threshold
+  // between the two has the window decoded again.
+  constexpr uint64_t kSpeechEnd = 790;
+  const auto least_logprob = [](const Found& found) {
+    double least = 0;
+    for (const Segment& segment : found.segments) least = std::min(least, segment.avg_logprob);
+    return least;
+  };
+  size_t n_in_place = 0;
+  for (settings_.seed = 0; settings_.seed < 40; ++settings_.seed) {
+    settings_.logprob_threshold.reset();
+    const Found early = decode(0), late = decode(kSpeechEnd);
+    if (early.segments.empty() || late.segments.empty() || late.segments[0].seek > 0) continue;
+    const double likely = least_logprob(early), unlikely = late.segments[0].avg_logprob;
+    if (likely < unlikely + 0.01) continue;
+    settings_.logprob_threshold = (likely + unlikely) / 2;
+    const Found again = decode(kSpeechEnd);
+    ASSERT_FALSE(again.segments.empty());
+    EXPECT_EQ(again.segments[0].tokens, early.segments[0].tokens);
+    // Not so where a later window, which may say nothing, fails for good.
+    n_in_place += again.n_encoded == early.n_encoded;
+  }
+  EXPECT_GE(n_in_place, 2u);
 }
 
 TEST_F(TranscriberBatch, RecordingsShareABatchAndAreWhatEachIsAlone) {
