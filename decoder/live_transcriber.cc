@@ -178,7 +178,8 @@ Transcriber::Decoded LiveTranscriber::guess(uint32_t n_frames) {
       std::min(guess.max_tokens,
                guess.n_given +
                    static_cast<uint32_t>(kMoreTokens + kTokensPerSecond * std::max(0.0, since_s)));
-  Transcriber::Decoded decoded = transcriber_.decode(guess, settings, settings_.seed);
+  // Not looked at for what it leaves out: that the full window will have.
+  Transcriber::Decoded decoded = transcriber_.decode_until_passed(guess, settings, settings_.seed);
   // After a sentence a model tends to end, as if the next one, which has only begun, were not
   // there.
   constexpr uint32_t kLeftOut = 200, kSlack = 100;

@@ -17,16 +17,32 @@ constexpr double kDoubtfulShare = 0.5;
 constexpr double kDoubtfulLogprobShare = 0.9, kUnlikelyLogprobShare = 0.3;
 // And where speech is doubtful and another attempt at the window only went round.
 constexpr double kConvincingLogprobShare = 0.5;
+// A text with sentences that are said again deflates better than others, but not by far: up to this
+// share of the threshold it may be said.
+constexpr double kSaidAgainShare = 1.5;
 
 // Whether a text is at least as likely as that share of the threshold.
 bool is_likely(const WindowEvidence& evidence, const DecodingSettings& settings, double share) {
   return !settings.logprob_threshold || evidence.avg_logprob >= share * *settings.logprob_threshold;
 }
 
+bool deflates_too_well(const WindowEvidence& evidence, const DecodingSettings& settings) {
+  return settings.compression_ratio_threshold &&
+         evidence.compression_ratio > *settings.compression_ratio_threshold;
+}
+
 bool is_repetitive(const WindowEvidence& evidence, const DecodingSettings& settings) {
-  if (!settings.compression_ratio_threshold) return false;
-  return evidence.compression_ratio > *settings.compression_ratio_threshold ||
-         (!settings.reference && evidence.loops);
+  return deflates_too_well(evidence, settings) ||
+         (!settings.reference && settings.compression_ratio_threshold && evidence.loops);
+}
+
+// Whether a text repeats itself as an invention does. Of what people say again they are sure, and
+// they do not go round.
+bool repeats_without_sense(const WindowEvidence& evidence, const DecodingSettings& settings) {
+  if (evidence.is_one_loop) return true;
+  if (!is_repetitive(evidence, settings)) return false;
+  return evidence.loops || !is_likely(evidence, settings, kUnlikelyLogprobShare) ||
+         evidence.compression_ratio > kSaidAgainShare * *settings.compression_ratio_threshold;
 }
 
 // Ranges of code points without letters and digits: punctuation, signs, pictures, musical notes.
@@ -71,7 +87,7 @@ bool is_silent(const WindowEvidence& evidence, const DecodingSettings& settings)
   if (is_silent_by_reference(evidence, settings)) return true;
   if (settings.reference || !settings.no_speech_threshold) return false;
   if (evidence.no_speech_prob <= kDoubtfulShare * *settings.no_speech_threshold) return false;
-  if (!evidence.has_words || evidence.is_one_loop || is_repetitive(evidence, settings)) return true;
+  if (!evidence.has_words || repeats_without_sense(evidence, settings)) return true;
   if (!settings.logprob_threshold) return false;
   const bool is_unlikely = evidence.no_speech_prob > *settings.no_speech_threshold;
   return evidence.avg_logprob < *settings.logprob_threshold *
@@ -82,7 +98,7 @@ bool is_doubtful_loop(const WindowEvidence& evidence, const DecodingSettings& se
   return !settings.reference && settings.no_speech_threshold &&
          evidence.no_speech_prob <= *settings.no_speech_threshold &&
          evidence.no_speech_prob > kDoubtfulShare * *settings.no_speech_threshold &&
-         evidence.has_words && (evidence.is_one_loop || is_repetitive(evidence, settings));
+         evidence.has_words && repeats_without_sense(evidence, settings);
 }
 
 bool is_convincing(const WindowEvidence& evidence, const DecodingSettings& settings) {

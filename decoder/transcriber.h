@@ -172,10 +172,13 @@ class Transcriber {
   // Prompt and limits of a window.
   DecodeTask task_for(const PromptHistory& history, const std::string& language, bool is_first,
                       const DecodingSettings& settings) const;
-  // Decodes the window that was encoded last, at one temperature after another until the result
-  // passes the thresholds; after the first without the text before it. If none passes, the result
-  // is the best of all (in the reference the last). `seed` is the window's own.
-  Decoded decode(DecodeTask task, const DecodingSettings& settings, uint32_t seed);
+  // Decodes the window that was encoded last, and once more without the text before it if it seems
+  // to be left out for the most part. `seed` is the window's own.
+  Decoded decode(const DecodeTask& task, const DecodingSettings& settings, uint32_t seed);
+  // Decodes it at one temperature after another until the result passes the thresholds; after the
+  // first without the text before it. If none passes, the result is the best of all (in the
+  // reference the last).
+  Decoded decode_until_passed(DecodeTask task, const DecodingSettings& settings, uint32_t seed);
   Decoded attempt(const DecodeTask& task, double temperature, const DecodingSettings& settings);
   // Judges what a search at that temperature has found.
   Decoded judge(DecodeResult result, double temperature, const DecodingSettings& settings) const;

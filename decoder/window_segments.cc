@@ -3,7 +3,13 @@
 #include <algorithm>
 
 namespace vesper {
-namespace {}  // namespace
+namespace {
+
+// Speech has three tokens a second and more; slow speech with long pauses has two. A segment that
+// lasts a third of a window with fewer than this is most often one that left out what followed.
+constexpr double kSparseTokensPerSecond = 1.2, kLeastSparseSeconds = 10;
+
+}  // namespace
 
 WindowSegments cut_window(std::span<const int32_t> tokens, int32_t timestamp_begin, uint64_t seek,
                           uint32_t n_content_frames) {
@@ -44,6 +50,23 @@ WindowSegments cut_window(std::span<const int32_t> tokens, int32_t timestamp_beg
           ? n_content_frames
           : std::max(1u, static_cast<uint32_t>(steps(tokens[begin - 1])) * kFramesPerTimestamp);
   return result;
+}
+
+bool has_sparse_segment(std::span<const int32_t> tokens, int32_t timestamp_begin) {
+  const auto is_timestamp = [&](int32_t token) { return token >= timestamp_begin; };
+  auto begin = std::ranges::find_if(tokens, is_timestamp);
+  while (begin != tokens.end()) {
+    const auto end = std::find_if(begin + 1, tokens.end(), is_timestamp);
+    if (end == tokens.end()) return false;
+    const auto n_text = static_cast<double>(end - begin - 1);
+    const double duration_s = (*end - *begin) * kTimestampSeconds;
+    if (n_text > 0 && duration_s >= kLeastSparseSeconds &&
+        n_text < kSparseTokensPerSecond * duration_s) {
+      return true;
+    }
+    begin = end;
+  }
+  return false;
 }
 
 }  // namespace vesper

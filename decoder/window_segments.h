@@ -29,4 +29,8 @@ struct WindowSegments {
 WindowSegments cut_window(std::span<const int32_t> tokens, int32_t timestamp_begin, uint64_t seek,
                           uint32_t n_content_frames);
 
+// Whether the text between two timestamps of a window's tokens is much shorter than what is said in
+// the time between them.
+bool has_sparse_segment(std::span<const int32_t> tokens, int32_t timestamp_begin);
+
 }  // namespace vesper
