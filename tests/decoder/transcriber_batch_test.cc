@@ -45,6 +45,15 @@ class TranscriberBatch : public testing::Test {
   }
   ~TranscriberBatch() override { std::filesystem::remove_all(folder_); }
 
+  // Windows of 8 s, each decoded once, at temperature 1.
+  void draw_in_longer_windows() {
+    test::TinyWhisperOptions options;
+    options.n_audio_ctx = 400;
+    options.n_text_ctx = 160;
+    test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), folder_);
+    settings_.temperatures = {1};
+    settings_.best_of = 1;
+  }
   WhisperModel load(uint32_t n_places, Compute compute = Compute::kF32) const {
     return {folder_, open_device("cpu", {.n_threads = 2}), compute, n_places,
             most_candidates(settings_)};
@@ -174,12 +183,7 @@ TEST_F(TranscriberBatch, SegmentsComeInOrderWithRisingIds) {
 }
 
 TEST_F(TranscriberBatch, AWindowDoesNotEndBeforeItsSpeech) {
-  test::TinyWhisperOptions options;
-  options.n_audio_ctx = 400;  // a window is 8 s
-  options.n_text_ctx = 160;
-  test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), folder_);
-  settings_.temperatures = {1};
-  settings_.best_of = 1;
+  draw_in_longer_windows();
   settings_.max_new_tokens = 75;
   WhisperModel model = load(3);
   settings_.suppress_tokens = all_but_little(model.tokens(), 1);
@@ -208,12 +212,7 @@ TEST_F(TranscriberBatch, AWindowDoesNotEndBeforeItsSpeech) {
 }
 
 TEST_F(TranscriberBatch, AWindowThatFailsByItsSpeechsEndIsDecodedAgainWhereItIs) {
-  test::TinyWhisperOptions options;
-  options.n_audio_ctx = 400;  // a window is 8 s
-  options.n_text_ctx = 160;
-  test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), folder_);
-  settings_.temperatures = {1};
-  settings_.best_of = 1;
+  draw_in_longer_windows();
   auto owned = std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
   ObservedDevice& device = *owned;
   WhisperModel model(folder_, std::move(owned), Compute::kF32, 3, most_candidates(settings_));
