@@ -26,14 +26,10 @@ bool is_likely(const WindowEvidence& evidence, const DecodingSettings& settings,
   return !settings.logprob_threshold || evidence.avg_logprob >= share * *settings.logprob_threshold;
 }
 
-bool deflates_too_well(const WindowEvidence& evidence, const DecodingSettings& settings) {
-  return settings.compression_ratio_threshold &&
-         evidence.compression_ratio > *settings.compression_ratio_threshold;
-}
-
 bool is_repetitive(const WindowEvidence& evidence, const DecodingSettings& settings) {
-  return deflates_too_well(evidence, settings) ||
-         (!settings.reference && settings.compression_ratio_threshold && evidence.loops);
+  if (!settings.compression_ratio_threshold) return false;
+  return evidence.compression_ratio > *settings.compression_ratio_threshold ||
+         (!settings.reference && evidence.loops);
 }
 
 // Whether a text repeats itself as an invention does. Of what people say again they are sure, and

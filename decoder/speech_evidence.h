@@ -20,7 +20,6 @@ struct WindowEvidence {
   bool loops = false;            // find_loop of decoder/repetition.h found something
   bool is_one_loop = false;      // is_one_loop of decoder/repetition.h
   bool has_words = false;        // has_words of its text
-  bool is_sparse = false;        // has_sparse_segment of decoder/window_segments.h
 };
 
 // Nothing was said, by openai-whisper's rule alone.

@@ -182,6 +182,8 @@ class Transcriber {
   Decoded attempt(const DecodeTask& task, double temperature, const DecodingSettings& settings);
   // Judges what a search at that temperature has found.
   Decoded judge(DecodeResult result, double temperature, const DecodingSettings& settings) const;
+  // Whether something was said and no threshold speaks against what was found.
+  static bool passes(const Decoded& decoded, const DecodingSettings& settings);
   // Takes from a window's segments what only goes round: its rest becomes the next window's, or is
   // noted as dropped.
   void drop_loop(WindowSegments& window, uint64_t seek, Transcript& transcript) const;

@@ -58,19 +58,19 @@ Transcriber::Decoded Transcriber::judge(DecodeResult result, double temperature,
   decoded.evidence.loops = find_loop(words).has_value();
   decoded.evidence.is_one_loop = is_one_loop(words);
   decoded.evidence.has_words = has_words(text);
-  decoded.evidence.is_sparse =
-      has_sparse_segment(decoded.result.tokens, model_.tokens().timestamp_begin);
   decoded.is_silent = is_silent(decoded.evidence, settings);
   return decoded;
+}
+
+bool Transcriber::passes(const Decoded& decoded, const DecodingSettings& settings) {
+  return !decoded.is_silent && !has_failed(decoded.evidence, settings);
 }
 
 Transcriber::Decoded Transcriber::decode(const DecodeTask& task, const DecodingSettings& settings,
                                          uint32_t seed) {
   Decoded decoded = decode_until_passed(task, settings, seed);
-  const auto passes = [&](const Decoded& of) {
-    return !of.is_silent && !has_failed(of.evidence, settings);
-  };
-  if (settings.reference || decoded.is_alone || !decoded.evidence.is_sparse || !passes(decoded)) {
+  if (settings.reference || decoded.is_alone || !passes(decoded, settings) ||
+      !has_sparse_segment(decoded.result.tokens, model_.tokens().timestamp_begin)) {
     return decoded;
   }
   // A model that goes on from the text before a window may leave out most of what is said in it.
@@ -82,7 +82,8 @@ Transcriber::Decoded Transcriber::decode(const DecodeTask& task, const DecodingS
   const auto n_spoken = [&](const Decoded& of) {
     return static_cast<double>(spoken(of.result.tokens).size());
   };
-  return passes(alone) && n_spoken(alone) >= kFarMore * n_spoken(decoded) ? alone : decoded;
+  return passes(alone, settings) && n_spoken(alone) >= kFarMore * n_spoken(decoded) ? alone
+                                                                                    : decoded;
 }
 
 Transcriber::Decoded Transcriber::decode_until_passed(DecodeTask task,
@@ -110,7 +111,7 @@ Transcriber::Decoded Transcriber::decode_until_passed(DecodeTask task,
         decoded.is_silent && !is_doubtful_loop(decoded.evidence, settings) && !loops_in_doubt &&
         !is_believed &&
         (is_alone || settings.reference || is_silent_by_reference(decoded.evidence, settings));
-    if (is_silent || !(decoded.is_silent || has_failed(decoded.evidence, settings))) {
+    if (is_silent || passes(decoded, settings)) {
       // If it is speech after all, nothing speaks against what was only doubted to be speech.
       if (best && is_surely_speech(decoded.evidence, settings) &&
           is_only_doubted(best->evidence, settings)) {

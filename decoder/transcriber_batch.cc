@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "decoder/speech_evidence.h"
 #include "decoder/transcriber.h"
 #include "decoder/window_segments.h"
 
@@ -241,7 +240,7 @@ class Transcriber::Batch {
     if (place.taken.of == nullptr) return;
     const Decoded decoded =
         transcriber_.judge(decoder_.result(index), settings_.temperatures.front(), settings_);
-    const bool has_found = !decoded.is_silent && !has_failed(decoded.evidence, settings_);
+    const bool has_found = passes(decoded, settings_);
     // Most often a window fails by having to go on to where its speech ends.
     if (!has_found && std::exchange(place.task.speech_end, 0) > 0) return start(index);
     const Taken taken = std::exchange(place.taken, {});

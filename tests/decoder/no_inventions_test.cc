@@ -143,7 +143,7 @@ TEST_P(NoInventions, KeepsWhatIsSaidAgain) {
 }
 
 // A model that is given a text with the sentences of the window may say one of them and put its end
-// at that of the window. base does that here, with openai-whisper too.
+// at that of the window. base does that here, and by the reference's rules alone that is its text.
 TEST_P(NoInventions, SaysWhatThePromptMadeItLeaveOut) {
   DecodingSettings settings;
   settings.initial_prompt =

@@ -15,8 +15,7 @@ WindowEvidence window(double no_speech_prob, double avg_logprob, double compress
           .compression_ratio = compression_ratio,
           .loops = false,
           .is_one_loop = false,
-          .has_words = true,
-          .is_sparse = false};
+          .has_words = true};
 }
 
 DecodingSettings reference() {
@@ -103,7 +102,7 @@ TEST(IsSilent, FollowsTheThresholds) {
   EXPECT_FALSE(is_silent(window(0.5, -2), settings));
 }
 
-// Windows of eight sentences, some of them twice or three times, with tiny.en.
+// A window of five sentences, two of them twice, with tiny.en.
 TEST(IsSilent, BelievesWhatIsSaidAgain) {
   for (const WindowEvidence& said : {window(0.640, -0.160, 2.45), window(0.450, -0.130, 2.43)}) {
     EXPECT_FALSE(is_silent(said, {}));
