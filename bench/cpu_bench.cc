@@ -1,7 +1,7 @@
 // The CPU device's kernels against what the machine can do: bytes/s of a plain read loop for
 // products of few rows, FLOP/s of a bare multiply-add loop for products of many.
 //
-// Whole recordings are timed, through the device, with its barriers: what a decoder's step sees.
+// Whole programs are timed, through the device, with its barriers: what a decoder's step sees.
 // Rates are per second of processor time, of all threads together, so that they hold on a machine
 // that does other things too: a core's share, waiting included. VESPER_BENCH_THREADS is the number
 // of threads of the device, one by default.
@@ -16,7 +16,7 @@
 #include "llm/cpu/cpu_device.h"
 #include "llm/cpu/number_conversion.h"
 #include "llm/cpu/thread_pool.h"
-#include "llm/device.h"
+#include "llm/table/device.h"
 
 namespace vesper {
 namespace {
@@ -149,8 +149,8 @@ void matmul(benchmark::State& state) {
     bytes += static_cast<double>(weight.data.bytes);
     flops += 2.0 * n_rows * shape.n_out * shape.n_in;
   }
-  const RecordingId recording = device->record(table);
-  for (auto _ : state) device->run(recording);
+  const ProgramId program = device->record(table);
+  for (auto _ : state) device->run(program);
   state.SetBytesProcessed(static_cast<int64_t>(bytes * static_cast<double>(state.iterations())));
   state.counters["FLOP/s"] = benchmark::Counter(flops * static_cast<double>(state.iterations()),
                                                 benchmark::Counter::kIsRate);
@@ -195,8 +195,8 @@ void paged_attention(benchmark::State& state) {
     emit::paged_attention(table, "attention", params, out, q, device->allocate(bytes, "k"),
                           device->allocate(bytes, "v"), rows, table_buffer);
   }
-  const RecordingId recording = device->record(table);
-  for (auto _ : state) device->run(recording);
+  const ProgramId program = device->record(table);
+  for (auto _ : state) device->run(program);
   state.SetBytesProcessed(static_cast<int64_t>(2 * bytes * n_layers) * state.iterations());
   state.counters["FLOP/s"] =
       benchmark::Counter(4.0 * n_rows * n_heads * head_dim * length * n_layers *

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "embedder/embedder.h"
+#include "llm/devices/open_device.h"
 
 namespace vesper {
 namespace {

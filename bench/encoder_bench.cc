@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "hwy/aligned_allocator.h"
+#include "llm/cpu/attention/encoder_attention.h"
 #include "llm/cpu/cpu_features.h"
-#include "llm/cpu/encoder_attention.h"
-#include "llm/cpu/encoder_matmul.h"
+#include "llm/cpu/matmul/encoder_matmul.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

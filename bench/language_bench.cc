@@ -20,9 +20,11 @@
 
 #include "bench/layer_labels.h"
 #include "error/error.h"
-#include "llm/generator.h"
+#include "llm/devices/open_device.h"
+#include "llm/generation/generator.h"
 #include "llm/inspect/command_cost.h"
 #include "llm/inspect/observed_device.h"
+#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 namespace {
@@ -51,7 +53,7 @@ std::vector<int32_t> random_ids(uint32_t n, uint32_t n_vocab, uint32_t seed) {
 
 // By label, layers together: what the clock found of the runs since it was set.
 void print_profile(ObservedDevice& device, double n_positions) {
-  for (RecordingId id = 0; id < device.recordings().size(); ++id) {
+  for (ProgramId id = 0; id < device.programs().size(); ++id) {
     const ReplayTimes times = device.replay_times(id);
     if (times.n_runs == 0) continue;
     struct Line {
@@ -59,8 +61,8 @@ void print_profile(ObservedDevice& device, double n_positions) {
       double us = 0, flop = 0, bytes = 0;
       int count = 0;
     };
-    const DispatchTable& table = device.recordings()[id];
-    const std::vector<CommandForm> forms = device.forms(id);
+    const DispatchTable& table = device.programs()[id];
+    const std::vector<CommandVariant> forms = device.variants(id);
     std::vector<Line> lines;
     double sum = 0;
     const auto runs = static_cast<double>(times.n_runs);
@@ -80,7 +82,7 @@ void print_profile(ObservedDevice& device, double n_positions) {
       ++line->count;
       sum += times.us[i] / runs;
     }
-    std::printf("  recording %u, %llu runs, %zu commands in %u stages, %.1f us\n", id,
+    std::printf("  program %u, %llu runs, %zu commands in %u stages, %.1f us\n", id,
                 static_cast<unsigned long long>(times.n_runs), table.commands().size(),
                 table.stages().back() + 1, sum);
     std::printf("  %-26s %-22s %5s %9s %9s %9s %9s\n", "command", "shader", "times", "us each",

@@ -17,8 +17,8 @@
 
 #include "llm/cpu/cpu_device.h"
 #include "llm/cpu/number_conversion.h"
-#include "llm/device.h"
-#include "llm/dtype.h"
+#include "llm/dtype/dtype.h"
+#include "llm/table/device.h"
 
 namespace vesper {
 namespace {
@@ -74,13 +74,13 @@ Result measure(Device& device, DType dtype, Compute compute, uint32_t n_rows,
     result.bytes += static_cast<double>(weight.data.bytes);
     result.flops += 2.0 * n_rows * shape.n_out * shape.n_in;
   }
-  const RecordingId recording = device.record(table);
+  const ProgramId program = device.record(table);
   const auto now = [] { return std::chrono::steady_clock::now(); };
   result.seconds = 1e9;
   const auto end = now() + std::chrono::milliseconds(400);
   for (int run = 0; run < 4 || now() < end; ++run) {
     const auto start = now();
-    device.run(recording);
+    device.run(program);
     result.seconds = std::min(result.seconds, std::chrono::duration<double>(now() - start).count());
   }
   return result;

@@ -19,9 +19,10 @@
 #include "bench/layer_labels.h"
 #include "encoder/whisper_encoder.h"
 #include "error/error.h"
-#include "llm/kv_cache.h"
-#include "llm/transformer.h"
+#include "llm/models/kv_cache.h"
+#include "llm/models/transformer.h"
 #include "llm/vulkan/vulkan_device.h"
+#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 namespace {
@@ -161,7 +162,7 @@ Work work_of(const Command& command) {
 }
 
 // Times by timestamps, the best of `repeats` runs.
-void print_profile(Device& device, const DispatchTable& table, RecordingId recording,
+void print_profile(Device& device, const DispatchTable& table, ProgramId program,
                    uint32_t repeats) {
   struct Line {
     std::string name;
@@ -172,8 +173,8 @@ void print_profile(Device& device, const DispatchTable& table, RecordingId recor
   std::vector<double> best;
   for (uint32_t i = 0; i < repeats; ++i) {
     device.set_clock(Clock::kPerCommand);
-    device.run(recording);
-    const std::vector<double> us = device.replay_times(recording).us;
+    device.run(program);
+    const std::vector<double> us = device.replay_times(program).us;
     if (best.empty()) best = us;
     for (size_t c = 0; c < us.size(); ++c) best[c] = std::min(best[c], us[c]);
   }
@@ -203,14 +204,14 @@ void print_profile(Device& device, const DispatchTable& table, RecordingId recor
 }
 
 // Milliseconds a pass, of `replays` back to back; the best of `repeats` times.
-double pass_ms(Device& device, RecordingId recording, uint32_t replays, const Operand& result,
+double pass_ms(Device& device, ProgramId program, uint32_t replays, const Operand& result,
                uint32_t repeats) {
   double best = 1e300;
   for (uint32_t i = 0; i < repeats; ++i) {
     uint32_t word = 0;
     device.read(result.part(0, 4), &word);
     const auto start = std::chrono::steady_clock::now();
-    device.run(recording, replays);
+    device.run(program, replays);
     device.read(result.part(0, 4), &word);
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     best = std::min(best, took.count() / replays);
@@ -329,25 +330,25 @@ int run(const std::map<std::string, std::string>& options) {
                      partials);
 
   elapsed_ms();
-  const RecordingId encode_recording = device->record(encode);
-  const RecordingId step_recording = device->record(step);
+  const ProgramId encode_program = device->record(encode);
+  const ProgramId step_program = device->record(step);
   std::printf("record %.0f ms\n", elapsed_ms());
   std::printf(
       "encode, %u windows: %.3f ms a pass\n", n_windows,
-      pass_ms(*device, encode_recording, std::max(1u, replays / 16), encoder.output(), repeats));
-  print_profile(*device, encode, encode_recording, repeats);
+      pass_ms(*device, encode_program, std::max(1u, replays / 16), encoder.output(), repeats));
+  print_profile(*device, encode, encode_program, repeats);
   std::printf("decode, %u sequences: %.4f ms a step\n", n_sequences,
-              pass_ms(*device, step_recording, replays, logits, repeats));
+              pass_ms(*device, step_program, replays, logits, repeats));
   const auto one = std::chrono::steady_clock::now();
   for (uint32_t i = 0; i < replays; ++i) {
-    device->run(step_recording, 1, stop);
+    device->run(step_program, 1, stop);
     device->read(stop, &word);
   }
   std::printf(
       "decode, host reads every step: %.4f ms a step\n",
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - one).count() /
           replays);
-  print_profile(*device, step, step_recording, repeats);
+  print_profile(*device, step, step_program, repeats);
   std::vector<float> sample(8);
   device->read(logits.part(0, 32), sample.data());
   std::printf("logits begin %g %g %g\n", sample[0], sample[1], sample[2]);

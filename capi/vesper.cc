@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "audio/recording.h"
-#include "decoder/transcriber.h"
 #include "decoder/whisper_model.h"
+#include "decoder/windows/transcriber.h"
 #include "error/error.h"
+#include "llm/devices/open_device.h"
 #include "llm/tokenizer/utf8_stream.h"
 #include "vad/silero_vad.h"
 #include "vad/speech_recording.h"

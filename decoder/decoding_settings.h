@@ -27,7 +27,7 @@ struct DecodingSettings {
   // Detection looks at up to so many windows, until one gives a language more than the threshold.
   uint32_t language_detection_segments = 1;
   double language_detection_threshold = 0.5;  // probability
-  // Follow the language where it changes (decoder/mixed_languages.h); one that is much less
+  // Follow the language where it changes (decoder/windows/mixed_languages.h); one that is much less
   // likely than the threshold changes nothing.
   bool multilingual = false;
 
@@ -49,7 +49,7 @@ struct DecodingSettings {
   std::optional<double> compression_ratio_threshold = 2.4;  // above it: repetitive, failed
 
   // openai-whisper's rules alone: without ours against what was not said
-  // (decoder/speech_evidence.h) and against loops (decoder/repetition.h).
+  // (decoder/windows/speech_evidence.h) and against loops (decoder/windows/repetition.h).
   bool reference = false;
 
   bool condition_on_previous_text = true;

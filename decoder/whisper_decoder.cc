@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "error/error.h"
+#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 namespace {
@@ -241,7 +242,7 @@ void WhisperDecoder::record_prompts() {
   language_choice_ = device_.record(table);
 }
 
-const WhisperDecoder::StepRecordings& WhisperDecoder::recordings_of(const BatchShape& shape) {
+const WhisperDecoder::StepPrograms& WhisperDecoder::programs_of(const BatchShape& shape) {
   const auto [place, is_new] = steps_.try_emplace(shape);
   if (!is_new) return place->second;
   const uint32_t n = shape.n_sequences();
@@ -311,7 +312,7 @@ void WhisperDecoder::begin(const BatchShape& shape) {
                     " in all");
   }
   shape_ = shape;
-  recordings_ = &recordings_of(shape);
+  programs_ = &programs_of(shape);
   places_.assign(shape.n_places, {});
   most_pages_ = 0;
   const uint32_t n = shape.n_sequences();
@@ -422,10 +423,10 @@ void WhisperDecoder::run_prompt(uint32_t place, const DecodeTask& task) {
   device_.write(logit_index_, &task.start_of_transcript);
   const auto prompt =
       std::find_if(prompts_.begin(), prompts_.end(),
-                   [&](const PromptRecording& recording) { return recording.n_rows >= n_rows; });
+                   [&](const PromptProgram& program) { return program.n_rows >= n_rows; });
   std::fill(host_rows_.begin() + n_rows, host_rows_.begin() + prompt->n_rows, Row{0, -1, 0, 0});
   device_.write(prompt_rows_.part(0, prompt->n_rows * sizeof(Row)), host_rows_.data());
-  device_.run(prompt->recording);
+  device_.run(prompt->program);
 }
 
 void WhisperDecoder::require_free(uint32_t place) const {
@@ -441,7 +442,7 @@ void WhisperDecoder::start(uint32_t place, const DecodeTask& task, const Search&
   run_prompt(place, task);
   device_.run(no_speech_choices_[place]);
   // Beams copy pages when they part.
-  if (search.n_candidates > 1 && search.max_finished == 0) device_.run(recordings_->copies);
+  if (search.n_candidates > 1 && search.max_finished == 0) device_.run(programs_->copies);
   places_[place] = {true, search};
 }
 
@@ -479,7 +480,7 @@ std::vector<uint32_t> WhisperDecoder::advance(uint32_t n_steps) {
       reuse_pages(place, n_steps);
     }
   }
-  device_.run(recordings_->step, n_steps, stop_);
+  device_.run(programs_->step, n_steps, stop_);
   if (places_.size() == 1) {
     uint32_t stopped = 0;
     device_.read(stop_, &stopped);

@@ -15,10 +15,11 @@
 
 #include "decoder/decoding_settings.h"
 #include "encoder/whisper_encoder.h"
-#include "llm/device.h"
-#include "llm/kv_cache.h"
+#include "llm/models/kv_cache.h"
+#include "llm/models/transformer.h"
+#include "llm/table/device.h"
 #include "llm/tokenizer/whisper_tokens.h"
-#include "llm/transformer.h"
+#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 
@@ -128,13 +129,13 @@ class WhisperDecoder {
  private:
   friend class WhisperAligner;  // another pass with the same weights over the same windows
 
-  struct StepRecordings {
-    RecordingId step;
-    RecordingId copies;  // of pages of the prompt
+  struct StepPrograms {
+    ProgramId step;
+    ProgramId copies;  // of pages of the prompt
   };
-  struct PromptRecording {
+  struct PromptProgram {
     uint32_t n_rows;
-    RecordingId recording;
+    ProgramId program;
   };
   struct Place {
     bool is_running = false;
@@ -142,7 +143,7 @@ class WhisperDecoder {
   };
 
   void record_prompts();
-  const StepRecordings& recordings_of(const BatchShape& shape);
+  const StepPrograms& programs_of(const BatchShape& shape);
   void emit_rows(DispatchTable& table, uint32_t n_rows, const Operand& rows) const;
   // `rows`, struct Row [n_rows] (?): logits are wanted of those with a sequence.
   void emit_logits(DispatchTable& table, uint32_t n_rows, const Operand& index,
@@ -200,13 +201,13 @@ class WhisperDecoder {
   Operand stop_;                          // u32
   Operand suppressed_;                    // u32 bit mask [(n_vocab + 31) / 32]
   std::array<Operand, 2> cross_scratch_;  // f32 [n_encoded * n_audio_ctx, 2 * kv_width] each
-  std::vector<PromptRecording> prompts_;  // by rising n_rows
-  RecordingId language_choice_ = 0;
-  std::vector<RecordingId> no_speech_choices_;  // [n_windows], after a prompt
-  std::map<BatchShape, StepRecordings> steps_;
+  std::vector<PromptProgram> prompts_;    // by rising n_rows
+  ProgramId language_choice_ = 0;
+  std::vector<ProgramId> no_speech_choices_;  // [n_windows], after a prompt
+  std::map<BatchShape, StepPrograms> steps_;
 
   BatchShape shape_;
-  const StepRecordings* recordings_ = nullptr;
+  const StepPrograms* programs_ = nullptr;
   std::vector<Place> places_;
   uint32_t most_pages_ = 0;
   uint32_t first_encoded_ = 0, n_encoded_;

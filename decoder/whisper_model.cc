@@ -4,8 +4,9 @@
 
 #include <utility>
 
-#include "decoder/alignment_heads.h"
+#include "decoder/words/alignment_heads.h"
 #include "error/error.h"
+#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 

@@ -1,7 +1,7 @@
 // A loaded Whisper model on a device: encoder, decoder, vocabulary.
 //
-// Comes from a file or folder; gives what decoder/transcriber needs of it: windows encoded, prompts
-// decoded, tokens spelled.
+// Comes from a file or folder; gives what decoder/windows/transcriber needs of it: windows encoded,
+// prompts decoded, tokens spelled.
 #pragma once
 
 #include <filesystem>
@@ -10,12 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "decoder/whisper_aligner.h"
 #include "decoder/whisper_decoder.h"
+#include "decoder/words/whisper_aligner.h"
 #include "encoder/whisper_encoder.h"
-#include "llm/device.h"
+#include "llm/table/device.h"
 #include "llm/tokenizer/tokenizer.h"
 #include "llm/tokenizer/whisper_tokens.h"
+#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 
@@ -62,7 +63,7 @@ class WhisperModel {
   std::unique_ptr<WhisperDecoder> decoder_;
   std::unique_ptr<WhisperAligner> aligner_;
   std::vector<int32_t> suppressed_;
-  std::vector<RecordingId> encode_;  // [n_encoded]: for 1, 2, ... windows
+  std::vector<ProgramId> encode_;  // [n_encoded]: for 1, 2, ... windows
 };
 
 }  // namespace vesper

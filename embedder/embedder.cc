@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "error/error.h"
+#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 namespace {
@@ -84,7 +85,7 @@ Embedder::Embedder(const WeightProvider& weights, std::unique_ptr<Device> device
   vectors_ = device_->allocate(uint64_t{batch_texts} * dimensions_ * sizeof(float), "vectors");
 }
 
-RecordingId Embedder::recording(uint32_t n_rows) {
+ProgramId Embedder::recording(uint32_t n_rows) {
   const auto found = recordings_.find(n_rows);
   if (found != recordings_.end()) return found->second;
   DispatchTable table;
@@ -98,7 +99,7 @@ RecordingId Embedder::recording(uint32_t n_rows) {
 void Embedder::run_batch(std::span<const std::span<const int32_t>> texts, uint32_t n_tokens,
                          float* out) {
   const uint32_t n_rows = rows_for(n_tokens, encoder_->max_rows());
-  const RecordingId id = recording(n_rows);
+  const ProgramId id = recording(n_rows);
   encoder_->write(texts, n_rows);
   device_->run(id);
   device_->read(vectors_.part(0, texts.size() * dimensions_ * sizeof(float)), out);

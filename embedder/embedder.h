@@ -16,7 +16,8 @@
 
 #include "embedder/embedding_settings.h"
 #include "encoder/text_encoder.h"
-#include "llm/device.h"
+#include "llm/table/device.h"
+#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 
@@ -53,15 +54,15 @@ class Embedder {
 
  private:
   void run_batch(std::span<const std::span<const int32_t>> texts, uint32_t n_tokens, float* out);
-  RecordingId recording(uint32_t n_rows);
+  ProgramId recording(uint32_t n_rows);
 
   std::unique_ptr<Device> device_;
   Compute compute_;
   EmbeddingSettings settings_;
   std::unique_ptr<TextEncoder> encoder_;
   uint32_t dimensions_;
-  Operand vectors_;                             // f32 [max_sequences, dimensions]
-  std::map<uint32_t, RecordingId> recordings_;  // by number of rows
+  Operand vectors_;                           // f32 [max_sequences, dimensions]
+  std::map<uint32_t, ProgramId> recordings_;  // by number of rows
 };
 
 }  // namespace vesper

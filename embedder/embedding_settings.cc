@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "error/error.h"
-#include "llm/weights/json_file.h"
+#include "llm/files/json_file.h"
 
 namespace vesper {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "llm/weights/gguf_file.h"
-#include "llm/weights/mapped_file.h"
+#include "llm/files/gguf_file.h"
+#include "llm/files/mapped_file.h"
 
 namespace vesper {
 

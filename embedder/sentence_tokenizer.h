@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "llm/tokenizer/text_tokenizer.h"
+#include "llm/weights/model_tokenizer.h"
+#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 
@@ -19,8 +21,8 @@ struct TokenizedText {
 
 class SentenceTokenizer {
  public:
-  // Of a model's file or folder, or of an open model. Throws Error(kModel) if there is no tokenizer,
-  // or one that the engine does not know.
+  // Of a model's file or folder, or of an open model. Throws Error(kModel) if there is no
+  // tokenizer, or one that the engine does not know.
   explicit SentenceTokenizer(const ModelFiles& files) : tokenizer_(open_text_tokenizer(files)) {}
   explicit SentenceTokenizer(const std::filesystem::path& model)
       : tokenizer_(open_text_tokenizer(model)) {}

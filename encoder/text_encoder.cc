@@ -4,9 +4,10 @@
 #include <string>
 
 #include "error/error.h"
-#include "llm/language_model.h"
+#include "llm/models/language_model.h"
 #include "llm/weights/language_model_files.h"
 #include "llm/weights/text_encoder_model.h"
+#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 namespace {
@@ -142,7 +143,7 @@ void TextEncoder::emit(DispatchTable& table, uint32_t n_rows) const {
   const EmbedParams embed{n_rows, d_model(), embedding_.format, embedding_scale_};
   emit::embed(table, stack + ".embed", embed, x_, rows_, embedding_.data, position_,
               embedding_.scale);
-  if (embed_norm_.gain.present()) {
+  if (embed_norm_.weight.present()) {
     stack_.emit_norm(table, stack + ".embed_norm", embed_norm_, n_rows, x_, DType::kF32, x_);
   }
   stack_.emit_packed(table, n_rows, max_sequences_, starts_, x_, rows_);

@@ -1,8 +1,8 @@
 // An encoder of text: token ids in, one row of d_model a token out.
 //
 // Token, position and type vectors, their norm, and a stack of layers, whose row of
-// llm/arch_descriptor the model's files name: BERT and its kin, which look to both sides, or a
-// language model that was trained to embed. Sequences of any lengths go through together, packed
+// llm/config/arch_descriptor the model's files name: BERT and its kin, which look to both sides, or
+// a language model that was trained to embed. Sequences of any lengths go through together, packed
 // one after another without padding. Used by embedder/embedder, which pools the rows.
 #pragma once
 
@@ -10,8 +10,9 @@
 #include <span>
 #include <vector>
 
-#include "llm/device.h"
-#include "llm/transformer.h"
+#include "llm/models/transformer.h"
+#include "llm/table/device.h"
+#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 

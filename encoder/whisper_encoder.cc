@@ -1,5 +1,7 @@
 #include "encoder/whisper_encoder.h"
 
+#include "llm/weights/weight_provider.h"
+
 namespace vesper {
 namespace {
 

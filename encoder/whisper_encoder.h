@@ -5,8 +5,9 @@
 // decoder/whisper_model, whose cross-attention reads `output`.
 #pragma once
 
-#include "llm/device.h"
-#include "llm/transformer.h"
+#include "llm/models/transformer.h"
+#include "llm/table/device.h"
+#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 

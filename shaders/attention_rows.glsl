@@ -40,7 +40,7 @@ uvec2 visible_rows(uint row, uint n, uint causal, uint window) {
   return rows;
 }
 
-// What a row of distance takes from a score of this head: as alibi_slope of llm/cpu/attention_rows.h.
+// What a row of distance takes from a score of this head: as alibi_slope of llm/cpu/attention/attention_rows.h.
 float alibi_slope(uint head, uint n_heads) {
   uint n = 1u << findMSB(n_heads);
   return exp2(head < n ? -8.0 * float(head + 1) / float(n)

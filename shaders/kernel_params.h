@@ -88,7 +88,7 @@ struct EmbedParams {
 
 // norm: layer norm or RMS norm of each row; with an index, row r reads in[index[r]]. Without one,
 // out may be in, in f32. With a residual, that is added to the result; it may be out. operands: 0
-// out [n_rows, d] (w)  1 in f32 [*, d]  2 gain f32 [d]  3 bias f32 [d] (?)
+// out [n_rows, d] (w)  1 in f32 [*, d]  2 weight f32 [d]  3 bias f32 [d] (?)
 //           4 index u32 [n_rows] (?)  5 residual f32 [n_rows, d] (?)
 VESPER_CONST(kNormLayer, 0u);
 VESPER_CONST(kNormRms, 1u);
@@ -136,13 +136,13 @@ struct WriteKvParams {
 };
 
 // rope: prepares the heads of each row, which lies in `qkv` as queries, keys, values: an RMS norm
-// of every head of queries and keys where there are gains, then a rotation (Su et al., "RoFormer",
-// 2021) of the first 2 * n_pairs numbers of each by the angles of the row's position. Queries stay
-// in place; keys and values go to the pages of the row's sequence (see write_kv), or stay in place
-// without pages. Rows without a sequence are left as they are.
-// operands: 0 qkv (rw): rows row_stride apart  1 rows
+// of every head of queries and keys where there are weights, then a rotation (Su et al.,
+// "RoFormer", 2021) of the first 2 * n_pairs numbers of each by the angles of the row's position.
+// Queries stay in place; keys and values go to the pages of the row's sequence (see write_kv), or
+// stay in place without pages. Rows without a sequence are left as they are. operands: 0 qkv (rw):
+// rows row_stride apart  1 rows
 //           2 angles f32 [n_positions, n_pairs, 2]: cosine and sine (?)
-//           3 gain of queries f32 [head_dim] (?)  4 gain of keys f32 [head_dim] (?)
+//           3 weight of queries f32 [head_dim] (?)  4 weight of keys f32 [head_dim] (?)
 //           5 k pages (w) (?)  6 v pages (w) (?)  7 page_table i32 (?)
 struct RopeParams {
   uint n_rows, n_heads, n_kv_heads, head_dim;
@@ -171,7 +171,7 @@ struct GatedActivationParams {
 // operands: 0 out [n_rows, n_heads * head_dim] (w)  1 q  2 k pages  3 v pages  4 rows  5 page_table
 VESPER_CONST(kAttentionOneSequence, 1u);  // the rows are successive positions of one sequence;
                                           // those without a sequence come last
-VESPER_CONST(kAttentionRounds, 2u);  // what is multiplied may be rounded to bf16
+VESPER_CONST(kAttentionRounds, 2u);       // what is multiplied may be rounded to bf16
 struct PagedAttentionParams {
   uint n_rows, n_heads, n_kv_heads, head_dim;
   uint q_row_stride, out_row_stride;

@@ -14,7 +14,7 @@ layout(constant_id = 4) const uint kPresent = 0;  // 1: bias, 2: index, 4: resid
 layout(constant_id = 5) const uint kAligned = 0;  // every row can be read and written by fours
 
 layout(push_constant) uniform Push {
-  Address out_, in_, gain, bias, index, residual;
+  Address out_, in_, weight, bias, index, residual;
   NormParams p;
 };
 
@@ -52,7 +52,7 @@ void main() {
   [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
     uint column = first + i * stride;
     if (column >= p.d) continue;
-    vec4 value = x[i] * scale * load4(gain, 0, column);
+    vec4 value = x[i] * scale * load4(weight, 0, column);
     if ((kPresent & 1u) != 0) value += load4(bias, 0, column);
     if ((kPresent & 4u) != 0) value += load4(residual, r * p.d, column);
     uint at = r * p.d + column;

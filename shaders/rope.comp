@@ -9,10 +9,10 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint kHeadDim = 64;
 layout(constant_id = 2) const uint kDtype = 0;
 layout(constant_id = 3) const uint kKvDtype = 0;
-layout(constant_id = 4) const uint kPresent = 0;  // 1: angles, 2: gain of q, 4: of k, 8: pages
+layout(constant_id = 4) const uint kPresent = 0;  // 1: angles, 2: weight of q, 4: of k, 8: pages
 
 layout(push_constant) uniform Push {
-  Address qkv, rows, angles, q_gain, k_gain, k_pages, v_pages, page_table;
+  Address qkv, rows, angles, q_norm_weight, k_norm_weight, k_pages, v_pages, page_table;
   RopeParams p;
 };
 
@@ -36,8 +36,8 @@ void main() {
   if (!is_value && (kPresent & (is_query ? 2u : 4u)) != 0) {
     float factor = inversesqrt(workgroup_sum(squares) / float(kHeadDim) + p.norm_epsilon);
     for (uint i = thread; i < kHeadDim; i += stride) {
-      float gain = is_query ? F32Buffer(q_gain).v[i] : F32Buffer(k_gain).v[i];
-      head[i] = head[i] * factor * gain;
+      float weight = is_query ? F32Buffer(q_norm_weight).v[i] : F32Buffer(k_norm_weight).v[i];
+      head[i] = head[i] * factor * weight;
     }
     barrier();
   }

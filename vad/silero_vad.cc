@@ -8,6 +8,7 @@
 
 #include "error/error.h"
 #include "llm/weights/safetensors.h"
+#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 namespace {
@@ -203,7 +204,7 @@ void SileroVad::run(const Pass& pass) {
     std::reverse_copy(end - 1 - kReflected, end - 1, out + kContext + kChunkSamples);
   }
   device_.write(chunks_.part(0, float_bytes(uint64_t{pass.n_chunks} * kSeen)), input_.data());
-  device_.run(pass.recording);
+  device_.run(pass.program);
   const size_t before = found_.size();
   found_.resize(before + pass.n_chunks);
   device_.read(probabilities_.part(0, float_bytes(pass.n_chunks)), found_.data() + before);

@@ -12,8 +12,9 @@
 #include <filesystem>
 #include <vector>
 
-#include "llm/device.h"
-#include "llm/transformer.h"
+#include "llm/models/transformer.h"
+#include "llm/table/device.h"
+#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 
@@ -32,7 +33,7 @@ class SileroVad {
   // Takes the next samples, [n], 16 kHz mono, full scale +-1.
   void push(const float* samples, size_t n);
 
-  // Ends the recording and begins another: the probabilities of the one that ended, each of
+  // Ends the program and begins another: the probabilities of the one that ended, each of
   // kChunkSamples from its start on, the last chunk filled up with silence.
   std::vector<float> finish();
 
@@ -45,7 +46,7 @@ class SileroVad {
   // The pass for a certain number of chunks.
   struct Pass {
     uint32_t n_chunks;
-    RecordingId recording;
+    ProgramId program;
   };
 
   void emit(DispatchTable& table, uint32_t n_chunks) const;

@@ -2,8 +2,8 @@
 
 #include "error/error.h"
 #include "llm/chat/chat_template.h"
-#include "llm/weights/gguf_file.h"
-#include "llm/weights/json_file.h"
+#include "llm/files/gguf_file.h"
+#include "llm/files/json_file.h"
 #include "llm/weights/weight_provider.h"
 
 namespace vesper {

@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "error/error.h"
+#include "llm/cpu/attention/encoder_attention.h"
 #include "llm/cpu/buffer_memory.h"
 #include "llm/cpu/cpu_features.h"
 #include "llm/cpu/declaration_check.h"
-#include "llm/cpu/encoder_attention.h"
-#include "llm/cpu/encoder_matmul.h"
-#include "llm/cpu/panel_product.h"
+#include "llm/cpu/matmul/encoder_matmul.h"
+#include "llm/cpu/matmul/panel_product.h"
+#include "llm/cpu/matmul/weight_layout.h"
 #include "llm/cpu/prepared_command.h"
 #include "llm/cpu/thread_pool.h"
-#include "llm/cpu/weight_layout.h"
 
 namespace vesper {
 
@@ -50,8 +50,8 @@ struct TaskOfStage {
   uint32_t command, task;
 };
 
-// The tasks of a recording's commands, cut into the stages of a program. A stage of the table
-// without any task is none of the program.
+// The tasks of a program's commands, cut into the stages of a stages. A stage of the table
+// without any task is none of the stages.
 struct StagedTasks {
   const PreparedCommand* commands = nullptr;
   ThreadScratch* scratch = nullptr;       // [n_threads], the device's
@@ -203,75 +203,75 @@ class CpuDevice final : public Device {
 
   void read(const Operand& from, void* to) override { std::memcpy(to, data_of(from), from.bytes); }
 
-  RecordingId record(const DispatchTable& table) override {
-    auto recording = std::make_unique<Recording>();
-    if (options_.check_declarations) recording->table = table;
+  ProgramId record(const DispatchTable& table) override {
+    auto program = std::make_unique<Recording>();
+    if (options_.check_declarations) program->table = table;
     const std::vector<Command>& commands = table.commands();
     size_t scratch_bytes = 0;
     for (size_t i = 0; i < commands.size(); ++i) {
-      recording->commands.push_back(prepare(commands[i], table.labels()[i]));
-      recording->variants.push_back(variant_of(commands[i]));
-      scratch_bytes = std::max(scratch_bytes, recording->commands.back().scratch_bytes);
+      program->commands.push_back(prepare(commands[i], table.labels()[i]));
+      program->variants.push_back(variant_of(commands[i]));
+      scratch_bytes = std::max(scratch_bytes, program->commands.back().scratch_bytes);
     }
     reserve_scratch(scratch_bytes);
     std::vector<uint32_t> stages = table.stages();
     if (options_.full_barriers) std::iota(stages.begin(), stages.end(), 0u);
-    recording->by_stage = cut(recording->commands, stages);
-    recordings_.push_back(std::move(recording));
-    return static_cast<RecordingId>(recordings_.size() - 1);
+    program->by_stage = cut(program->commands, stages);
+    programs_.push_back(std::move(program));
+    return static_cast<ProgramId>(programs_.size() - 1);
   }
 
-  void run(RecordingId id, uint32_t times, const Operand& stop) override {
-    Recording& recording = recording_of(id);
+  void run(ProgramId id, uint32_t times, const Operand& stop) override {
+    Recording& program = recording_of(id);
     const auto* stop_word =
         stop.present() ? reinterpret_cast<const uint32_t*>(data_of(stop)) : nullptr;
     if (options_.check_declarations) {
       for (; times > 0 && (stop_word == nullptr || *stop_word == 0); --times) {
-        run_checked(recording);
+        run_checked(program);
       }
       return;
     }
-    if (clock_ == Clock::kPerCommand && recording.by_command.commands == nullptr) {
-      std::vector<uint32_t> stages(recording.commands.size());
+    if (clock_ == Clock::kPerCommand && program.by_command.commands == nullptr) {
+      std::vector<uint32_t> stages(program.commands.size());
       std::iota(stages.begin(), stages.end(), 0u);
-      recording.by_command = cut(recording.commands, stages);
+      program.by_command = cut(program.commands, stages);
     }
-    StagedTasks& staged = clock_ == Clock::kPerCommand ? recording.by_command : recording.by_stage;
-    Program program;
-    program.run_task = run_task_of_stage;
-    program.context = &staged;
-    program.n_tasks = staged.n_tasks.data();
-    program.n_stages = static_cast<uint32_t>(staged.n_tasks.size());
-    if (clock_ != Clock::kOff) program.clock = &staged.clock;
-    pool_.run(program, times, stop_word);
+    StagedTasks& staged = clock_ == Clock::kPerCommand ? program.by_command : program.by_stage;
+    TaskStages stages;
+    stages.run_task = run_task_of_stage;
+    stages.context = &staged;
+    stages.n_tasks = staged.n_tasks.data();
+    stages.n_stages = static_cast<uint32_t>(staged.n_tasks.size());
+    if (clock_ != Clock::kOff) stages.clock = &staged.clock;
+    pool_.run(stages, times, stop_word);
 #ifndef NDEBUG
     for (const BufferMemory& buffer : buffers_) buffer.check_canaries();
 #endif
   }
 
-  std::vector<CommandForm> forms(RecordingId id) const override {
-    const Recording& recording = *recordings_.at(id);
-    std::vector<CommandForm> forms;
-    for (size_t i = 0; i < recording.commands.size(); ++i) {
-      forms.push_back({recording.variants[i], {recording.commands[i].n_tasks, 1, 1}});
+  std::vector<CommandVariant> variants(ProgramId id) const override {
+    const Recording& program = *programs_.at(id);
+    std::vector<CommandVariant> forms;
+    for (size_t i = 0; i < program.commands.size(); ++i) {
+      forms.push_back({program.variants[i], {program.commands[i].n_tasks, 1, 1}});
     }
     return forms;
   }
 
   void set_clock(Clock clock) override {
     clock_ = clock;
-    for (const auto& recording : recordings_) {
-      for (StagedTasks* staged : {&recording->by_stage, &recording->by_command}) {
+    for (const auto& program : programs_) {
+      for (StagedTasks* staged : {&program->by_stage, &program->by_command}) {
         staged->clock.n_runs = 0;
         std::fill(staged->clock.ns.begin(), staged->clock.ns.end(), 0);
       }
     }
   }
 
-  ReplayTimes replay_times(RecordingId id) override {
-    const Recording& recording = recording_of(id);
+  ReplayTimes replay_times(ProgramId id) override {
+    const Recording& program = recording_of(id);
     const StagedTasks& staged =
-        clock_ == Clock::kPerCommand ? recording.by_command : recording.by_stage;
+        clock_ == Clock::kPerCommand ? program.by_command : program.by_stage;
     ReplayTimes times;
     if (staged.clock.n_runs == 0) return times;
     times.n_runs = staged.clock.n_runs;
@@ -284,26 +284,26 @@ class CpuDevice final : public Device {
 
  private:
   void describe_abilities() {
-    info_.abilities = {{"threads", std::to_string(pool_.n_threads())},
-                       {"vectors", vector_target_name()}};
-    info_.abilities.push_back({"encoder products, f32", encoder_product_name(Compute::kF32)});
-    info_.abilities.push_back({"encoder products, bf16", encoder_product_name(Compute::kBF16)});
-    info_.abilities.push_back({"encoder products, int8", encoder_product_name(Compute::kI8)});
+    info_.capabilities = {{"threads", std::to_string(pool_.n_threads())},
+                          {"vectors", vector_target_name()}};
+    info_.capabilities.push_back({"encoder products, f32", encoder_product_name(Compute::kF32)});
+    info_.capabilities.push_back({"encoder products, bf16", encoder_product_name(Compute::kBF16)});
+    info_.capabilities.push_back({"encoder products, int8", encoder_product_name(Compute::kI8)});
     AttentionParams in_bf16{};
     in_bf16.in_dtype = kDTypeBF16;
-    info_.abilities.push_back({"encoder attention, bf16", attention_variant(in_bf16)});
-    info_.abilities.push_back(
+    info_.capabilities.push_back({"encoder attention, bf16", attention_variant(in_bf16)});
+    info_.capabilities.push_back(
         {"decoder products, f16", !features_.amx && !features_.avx512_vnni
                                       ? "vectors"
                                       : "vectors to " + std::to_string(kTileRows) + " rows, " +
                                             (features_.amx ? "AMX tiles" : "16 bits by VNNI") +
                                             " above"});
-    info_.abilities.push_back(
+    info_.capabilities.push_back(
         {"decoder products, int8", features_.avx512_vnni ? "VNNI" : "vectors"});
-    info_.abilities.push_back({"quantized products, int8", features_.avx512_vnni ? "VNNI"
-                                                           : features_.avx_vnni  ? "AVX-VNNI"
-                                                           : features_.avx2      ? "AVX2"
-                                                                                 : "none: in f32"});
+    info_.capabilities.push_back({"quantized products, int8", features_.avx512_vnni ? "VNNI"
+                                                              : features_.avx_vnni  ? "AVX-VNNI"
+                                                              : features_.avx2      ? "AVX2"
+                                                                               : "none: in f32"});
   }
 
   // `stages`: of each command, never decreasing.
@@ -336,27 +336,27 @@ class CpuDevice final : public Device {
     return staged;
   }
 
-  Recording& recording_of(RecordingId id) const {
-    if (id >= recordings_.size()) {
-      throw Error(ErrorKind::kInternal, "cpu: no recording " + std::to_string(id));
+  Recording& recording_of(ProgramId id) const {
+    if (id >= programs_.size()) {
+      throw Error(ErrorKind::kInternal, "cpu: no program " + std::to_string(id));
     }
-    return *recordings_[id];
+    return *programs_[id];
   }
 
   void run_alone(const PreparedCommand& command) {
     const SingleCommand single{&command, scratch_.data()};
-    Program program;
-    program.run_task = run_task_of_command;
-    program.context = &single;
-    program.n_tasks = &command.n_tasks;
-    program.n_stages = command.n_tasks == 0 ? 0 : 1;
-    pool_.run(program, 1, nullptr);
+    TaskStages stages;
+    stages.run_task = run_task_of_command;
+    stages.context = &single;
+    stages.n_tasks = &command.n_tasks;
+    stages.n_stages = command.n_tasks == 0 ? 0 : 1;
+    pool_.run(stages, 1, nullptr);
   }
 
-  void run_checked(const Recording& recording) {
-    for (size_t i = 0; i < recording.commands.size(); ++i) {
-      declaration_check_.run(recording.table.commands()[i], recording.table.labels()[i],
-                             [&] { run_alone(recording.commands[i]); });
+  void run_checked(const Recording& program) {
+    for (size_t i = 0; i < program.commands.size(); ++i) {
+      declaration_check_.run(program.table.commands()[i], program.table.labels()[i],
+                             [&] { run_alone(program.commands[i]); });
     }
   }
 
@@ -508,7 +508,7 @@ class CpuDevice final : public Device {
   std::vector<BufferMemory> buffers_;  // BufferId - 1
   // The matrix that a buffer stands for, where it does; parallel to buffers_.
   std::vector<std::unique_ptr<PackedMatrix>> encoder_matrices_;
-  std::vector<std::unique_ptr<Recording>> recordings_;
+  std::vector<std::unique_ptr<Recording>> programs_;
   std::map<const std::byte*, std::shared_ptr<AttentionParts>> attention_parts_;  // by output
   std::vector<ThreadScratch> scratch_;                                           // [n_threads]
   std::vector<BufferMemory> scratch_memory_;

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "llm/device.h"
+#include "llm/table/device.h"
 
 namespace vesper {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "llm/cpu/buffer_memory.h"
-#include "llm/dispatch_table.h"
+#include "llm/table/dispatch_table.h"
 
 namespace vesper {
 

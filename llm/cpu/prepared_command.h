@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "llm/cpu/weight_layout.h"
-#include "llm/dispatch_table.h"
+#include "llm/cpu/matmul/weight_layout.h"
+#include "llm/table/dispatch_table.h"
 
 namespace vesper {
 

@@ -74,15 +74,15 @@ bool ThreadPool::take_task(uint32_t thread) {
   } while (!open_.compare_exchange_weak(seen, seen - 1));
   // The stage cannot end before this task does, so what describes it stands still.
   const uint32_t stage = stage_;
-  const uint32_t task = program_.n_tasks[stage] - static_cast<uint32_t>(seen);
-  program_.run_task(program_.context, stage, task, thread, static_cast<uint32_t>(seen >> 32));
+  const uint32_t task = stages_.n_tasks[stage] - static_cast<uint32_t>(seen);
+  stages_.run_task(stages_.context, stage, task, thread, static_cast<uint32_t>(seen >> 32));
   if (unfinished_.fetch_sub(1) == 1) end_stage();
   return true;
 }
 
 void ThreadPool::open_stage(uint32_t stage) {
   stage_ = stage;
-  const uint32_t n_tasks = program_.n_tasks[stage];
+  const uint32_t n_tasks = stages_.n_tasks[stage];
   unfinished_.store(n_tasks, std::memory_order_relaxed);
   const uint64_t serial = (open_.load(std::memory_order_relaxed) >> 32) + 1;
   open_.store(serial << 32 | n_tasks);
@@ -98,16 +98,16 @@ void ThreadPool::open_stage(uint32_t stage) {
 
 void ThreadPool::clock_stage() {
   const auto now = std::chrono::steady_clock::now();
-  StageClock& clock = *program_.clock;
+  StageClock& clock = *stages_.clock;
   clock.ns[stage_] += static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(now - stage_began_).count());
-  clock.n_runs += stage_ + 1 == program_.n_stages;
+  clock.n_runs += stage_ + 1 == stages_.n_stages;
   stage_began_ = now;
 }
 
 void ThreadPool::end_stage() {
-  if (program_.clock != nullptr) clock_stage();
-  if (stage_ + 1 < program_.n_stages) return open_stage(stage_ + 1);
+  if (stages_.clock != nullptr) clock_stage();
+  if (stage_ + 1 < stages_.n_stages) return open_stage(stage_ + 1);
   if (--repetitions_left_ > 0 && (stop_ == nullptr || *stop_ == 0)) return open_stage(0);
   running_.store(false);
   if (caller_sleeps_.load() != 0) wake(caller_word_, 1);
@@ -145,12 +145,12 @@ void ThreadPool::work(uint32_t thread) {
   }
 }
 
-void ThreadPool::run(const Program& program, uint32_t times, const uint32_t* stop) {
-  if (times == 0 || program.n_stages == 0 || (stop != nullptr && *stop != 0)) return;
-  program_ = program;
+void ThreadPool::run(const TaskStages& stages, uint32_t times, const uint32_t* stop) {
+  if (times == 0 || stages.n_stages == 0 || (stop != nullptr && *stop != 0)) return;
+  stages_ = stages;
   repetitions_left_ = times;
   stop_ = stop;
-  if (program.clock != nullptr) stage_began_ = std::chrono::steady_clock::now();
+  if (stages.clock != nullptr) stage_began_ = std::chrono::steady_clock::now();
   running_.store(true);
   open_stage(0);
   work(0);

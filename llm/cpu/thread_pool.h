@@ -1,9 +1,9 @@
 // The CPU device's workers.
 //
-// In comes a program: stages of tasks. The pool runs stage after stage, the tasks of one stage in
-// any order on any thread, the calling thread among them. One wake-up serves a whole program, and
+// In comes a stages: stages of tasks. The pool runs stage after stage, the tasks of one stage in
+// any order on any thread, the calling thread among them. One wake-up serves a whole stages, and
 // all its repetitions: the thread that ends the last task of a stage opens the next one. Waiting
-// threads spin for at most 50 us, then sleep, so that programs that share cores do not fight. A
+// threads spin for at most 50 us, then sleep, so that stages that share cores do not fight. A
 // stage waits for its tasks only, never for a thread that holds none: a worker that the system has
 // put aside delays nothing.
 #pragma once
@@ -17,14 +17,14 @@
 
 namespace vesper {
 
-// Where a pool notes how long the stages of a program take: added up over repetitions and runs.
+// Where a pool notes how long the stages of a stages take: added up over repetitions and runs.
 struct StageClock {
   std::vector<uint64_t> ns;  // [n_stages]
   uint64_t n_runs = 0;
 };
 
 // What a pool runs. Nothing of it is copied: it lives as long as the run.
-struct Program {
+struct TaskStages {
   // Runs one task, on thread `thread` of the pool (0: the caller of run). `serial` is another
   // number for every stage that the pool runs. Must not throw.
   void (*run_task)(const void* context, uint32_t stage, uint32_t task, uint32_t thread,
@@ -45,22 +45,22 @@ class ThreadPool {
 
   uint32_t n_threads() const { return n_threads_; }
 
-  // Runs a program `times` times and returns when it is done. With `stop`, repetitions that would
+  // Runs a stages `times` times and returns when it is done. With `stop`, repetitions that would
   // begin after *stop became non-zero are left out. Allocates nothing. One thread at a time.
-  void run(const Program& program, uint32_t times, const uint32_t* stop);
+  void run(const TaskStages& stages, uint32_t times, const uint32_t* stop);
 
   // Runs body(task, thread) for every task in [0, n_tasks), in any order.
   template <class Body>
   void for_each(uint32_t n_tasks, const Body& body) {
     if (n_tasks == 0) return;
-    Program program;
-    program.run_task = [](const void* context, uint32_t, uint32_t task, uint32_t thread, uint32_t) {
+    TaskStages stages;
+    stages.run_task = [](const void* context, uint32_t, uint32_t task, uint32_t thread, uint32_t) {
       (*static_cast<const Body*>(context))(task, thread);
     };
-    program.context = &body;
-    program.n_tasks = &n_tasks;
-    program.n_stages = 1;
-    run(program, 1, nullptr);
+    stages.context = &body;
+    stages.n_tasks = &n_tasks;
+    stages.n_stages = 1;
+    run(stages, 1, nullptr);
   }
 
  private:
@@ -86,12 +86,12 @@ class ThreadPool {
   std::atomic<bool> running_{false};
   std::atomic<bool> shut_down_{false};
 
-  // Of the program that runs: written while no task is open, or by whoever ended the last one.
-  Program program_;
+  // Of the stages that runs: written while no task is open, or by whoever ended the last one.
+  TaskStages stages_;
   uint32_t stage_ = 0;
   uint32_t repetitions_left_ = 0;
   const uint32_t* stop_ = nullptr;
-  std::chrono::steady_clock::time_point stage_began_;  // if the program has a clock
+  std::chrono::steady_clock::time_point stage_began_;  // if the stages has a clock
 };
 
 }  // namespace vesper

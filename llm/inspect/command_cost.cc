@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "llm/dtype.h"
+#include "llm/dtype/dtype.h"
 
 namespace vesper {
 namespace {

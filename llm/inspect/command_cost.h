@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "llm/dispatch_table.h"
+#include "llm/table/dispatch_table.h"
 
 namespace vesper {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "llm/inspect/model_description.h"
+#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 

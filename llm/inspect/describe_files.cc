@@ -3,12 +3,13 @@
 #include <cstring>
 
 #include "error/error.h"
+#include "llm/files/byte_reader.h"
+#include "llm/files/json_file.h"
 #include "llm/inspect/describe.h"
 #include "llm/tokenizer/whisper_tokens.h"
-#include "llm/weights/byte_reader.h"
 #include "llm/weights/ctranslate2_reader.h"
 #include "llm/weights/ggml_reader.h"
-#include "llm/weights/json_file.h"
+#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 namespace {

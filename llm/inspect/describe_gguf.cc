@@ -1,6 +1,6 @@
 #include <array>
 
-#include "llm/arch_descriptor.h"
+#include "llm/config/arch_descriptor.h"
 #include "llm/inspect/describe.h"
 
 namespace vesper {

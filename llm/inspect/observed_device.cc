@@ -78,33 +78,33 @@ void ObservedDevice::read(const Operand& from, void* to) {
   }
 }
 
-RecordingId ObservedDevice::record(const DispatchTable& table) {
-  auto id = static_cast<RecordingId>(recordings_.size());
+ProgramId ObservedDevice::record(const DispatchTable& table) {
+  auto id = static_cast<ProgramId>(programs_.size());
   if (mode_ != Mode::kPlan) id = device_->record(table);
-  if (recordings_.size() <= id) recordings_.resize(id + 1);
-  recordings_[id] = table;
+  if (programs_.size() <= id) programs_.resize(id + 1);
+  programs_[id] = table;
   return id;
 }
 
-std::vector<RecordingId> ObservedDevice::record_all(std::span<const DispatchTable> tables) {
+std::vector<ProgramId> ObservedDevice::record_all(std::span<const DispatchTable> tables) {
   if (mode_ == Mode::kPlan) return Device::record_all(tables);
-  const std::vector<RecordingId> ids = device_->record_all(tables);
+  const std::vector<ProgramId> ids = device_->record_all(tables);
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (recordings_.size() <= ids[i]) recordings_.resize(ids[i] + 1);
-    recordings_[ids[i]] = tables[i];
+    if (programs_.size() <= ids[i]) programs_.resize(ids[i] + 1);
+    programs_[ids[i]] = tables[i];
   }
   return ids;
 }
 
-std::vector<CommandForm> ObservedDevice::forms(RecordingId id) const {
-  return mode_ == Mode::kPlan ? std::vector<CommandForm>() : device_->forms(id);
+std::vector<CommandVariant> ObservedDevice::variants(ProgramId id) const {
+  return mode_ == Mode::kPlan ? std::vector<CommandVariant>() : device_->variants(id);
 }
 
-void ObservedDevice::run(RecordingId id, uint32_t times, const Operand& stop) {
+void ObservedDevice::run(ProgramId id, uint32_t times, const Operand& stop) {
   if (mode_ != Mode::kPlan) device_->run(id, times, stop);
 }
 
-ReplayTimes ObservedDevice::replay_times(RecordingId id) {
+ReplayTimes ObservedDevice::replay_times(ProgramId id) {
   return mode_ == Mode::kPlan ? ReplayTimes() : device_->replay_times(id);
 }
 

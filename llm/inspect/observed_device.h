@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "llm/device.h"
+#include "llm/table/device.h"
 
 namespace vesper {
 
@@ -25,9 +25,9 @@ class ObservedDevice final : public Device {
     uint64_t bytes = 0;
     bool is_weight = false;  // a matrix, as the device stores it
   };
-  // All of them, by BufferId - 1 and by RecordingId.
+  // All of them, by BufferId - 1 and by ProgramId.
   const std::vector<Buffer>& buffers() const { return buffers_; }
-  const std::vector<DispatchTable>& recordings() const { return recordings_; }
+  const std::vector<DispatchTable>& programs() const { return programs_; }
   // The buffer that an operand lies in; null if it is absent.
   const Buffer* buffer_of(const Operand& operand) const;
 
@@ -61,12 +61,12 @@ class ObservedDevice final : public Device {
   bool keeps_writes() const override { return mode_ == Mode::kRun; }
   void write(const Operand& to, const void* from) override;
   void read(const Operand& from, void* to) override;
-  RecordingId record(const DispatchTable& table) override;
-  std::vector<RecordingId> record_all(std::span<const DispatchTable> tables) override;
-  std::vector<CommandForm> forms(RecordingId recording) const override;
-  void run(RecordingId recording, uint32_t times, const Operand& stop) override;
+  ProgramId record(const DispatchTable& table) override;
+  std::vector<ProgramId> record_all(std::span<const DispatchTable> tables) override;
+  std::vector<CommandVariant> variants(ProgramId program) const override;
+  void run(ProgramId program, uint32_t times, const Operand& stop) override;
   void set_clock(Clock clock) override { device_->set_clock(clock); }
-  ReplayTimes replay_times(RecordingId recording) override;
+  ReplayTimes replay_times(ProgramId program) override;
 
  private:
   // `passing_bytes`: that are needed beside it while it is made.
@@ -77,7 +77,7 @@ class ObservedDevice final : public Device {
   Mode mode_;
   std::vector<Buffer> buffers_;
   uint64_t stored_bytes_ = 0, peak_loading_bytes_ = 0;
-  std::vector<DispatchTable> recordings_;
+  std::vector<DispatchTable> programs_;
 };
 
 }  // namespace vesper

@@ -7,7 +7,7 @@
 #include <limits>
 #include <thread>
 
-#include "llm/quantized_row.h"
+#include "llm/dtype/quantized_row.h"
 
 namespace vesper {
 namespace {

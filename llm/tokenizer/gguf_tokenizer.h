@@ -1,8 +1,8 @@
 // Tokenizers from GGUF metadata (tokenizer.ggml.*), as llama.cpp's converter writes it.
 #pragma once
 
+#include "llm/files/gguf_file.h"
 #include "llm/tokenizer/text_tokenizer.h"
-#include "llm/weights/gguf_file.h"
 
 namespace vesper {
 

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "error/error.h"
+#include "llm/files/json_file.h"
 #include "llm/tokenizer/end_tokens.h"
 #include "llm/tokenizer/gguf_tokenizer.h"
 #include "llm/tokenizer/normalizations.h"
@@ -11,8 +12,6 @@
 #include "llm/tokenizer/tokenizer_json.h"
 #include "llm/tokenizer/vocabulary_and_merges.h"
 #include "llm/tokenizer/word_piece.h"
-#include "llm/weights/json_file.h"
-#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 namespace {
@@ -149,12 +148,6 @@ std::unique_ptr<TextTokenizer> named(const std::string& name, const Make& make) 
   throw Error(error.kind(), name + ": " + message);
 }
 
-// A folder itself, or the one that a file is in.
-ModelFiles folder_of(const std::filesystem::path& path) {
-  std::error_code error;
-  return ModelFiles(std::filesystem::is_directory(path, error) ? path : path.parent_path());
-}
-
 }  // namespace
 
 std::unique_ptr<TextTokenizer> open_text_tokenizer(const ModelFiles& files) {
@@ -195,16 +188,14 @@ std::unique_ptr<TextTokenizer> open_text_tokenizer(const ModelFiles& files) {
   });
 }
 
-std::unique_ptr<TextTokenizer> open_text_tokenizer(const WeightProvider& weights) {
-  const std::string name = weights.path().string();
-  if (weights.gguf() != nullptr) {
-    return named(name, [&] { return read_gguf_tokenizer(name, *weights.gguf()); });
-  }
-  return open_text_tokenizer(folder_of(weights.path()));
+std::unique_ptr<TextTokenizer> open_text_tokenizer(const std::filesystem::path& path,
+                                                   const Gguf& gguf) {
+  const std::string name = path.string();
+  return named(name, [&] { return read_gguf_tokenizer(name, gguf); });
 }
 
 std::unique_ptr<TextTokenizer> open_text_tokenizer(const std::filesystem::path& path) {
-  const ModelFiles files = folder_of(path);
+  const ModelFiles files = model_folder(path);
   std::shared_ptr<const MappedFile> file;
   if (path == files.folder()) {
     const auto names = files.names_ending_with(".gguf");

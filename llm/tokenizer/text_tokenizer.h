@@ -22,8 +22,8 @@
 
 namespace vesper {
 
+class Gguf;
 class ModelFiles;
-class WeightProvider;
 
 // How SentencePiece, and what learnt from it, spells a space.
 inline constexpr std::string_view kSpaceMark = "\u2581";
@@ -124,12 +124,13 @@ class TextStream {
   Utf8Stream stream_;
 };
 
-// The tokenizer of an open model: from its GGUF metadata, or from the files beside its weights.
-// Throws Error(kModel) if there is none, or one that the engine does not know.
-std::unique_ptr<TextTokenizer> open_text_tokenizer(const WeightProvider& weights);
-// The same for a folder of files: tokenizer.json, tokenizer.model or vocab.txt, and what
-// tokenizer_config.json and generation_config.json say of special tokens.
+// The tokenizer in a folder of files: tokenizer.json, tokenizer.model or vocab.txt, and the special
+// tokens of tokenizer_config.json and generation_config.json. Throws Error(kModel) if there is
+// none, or one that the engine does not know.
 std::unique_ptr<TextTokenizer> open_text_tokenizer(const ModelFiles& files);
+// The same from the metadata of a GGUF file; `path` stands for it in messages.
+std::unique_ptr<TextTokenizer> open_text_tokenizer(const std::filesystem::path& path,
+                                                   const Gguf& gguf);
 // The same for a path to either, whose weights need not be readable.
 std::unique_ptr<TextTokenizer> open_text_tokenizer(const std::filesystem::path& path);
 

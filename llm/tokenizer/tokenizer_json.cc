@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "error/error.h"
+#include "llm/files/json_file.h"
 #include "llm/tokenizer/byte_level.h"
 #include "llm/tokenizer/byte_tokens.h"
 #include "llm/tokenizer/normalizations.h"
-#include "llm/weights/json_file.h"
 
 namespace vesper {
 namespace {

@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "error/error.h"
+#include "llm/files/json_file.h"
 #include "llm/tokenizer/byte_pair_encoding.h"
 #include "llm/tokenizer/tokenizer_json.h"
 #include "llm/tokenizer/unigram.h"
 #include "llm/tokenizer/word_piece.h"
-#include "llm/weights/json_file.h"
 
 namespace vesper {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "error/error.h"
+#include "llm/files/json_file.h"
 #include "llm/tokenizer/text_splitters.h"
 #include "llm/tokenizer/tokenizer_json.h"
-#include "llm/weights/json_file.h"
 
 namespace vesper {
 namespace {

@@ -1,11 +1,11 @@
-// How a VulkanDevice stores quantized matrices (llm/quantized_row.h): row by row, codes in one
-// buffer and scales in another, as shaders/quantized.glsl reads them.
+// How a VulkanDevice stores quantized matrices (llm/dtype/quantized_row.h): row by row, codes in
+// one buffer and scales in another, as shaders/quantized.glsl reads them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "llm/quantized_row.h"
+#include "llm/dtype/quantized_row.h"
 
 namespace vesper {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "llm/dispatch_table.h"
+#include "llm/table/dispatch_table.h"
 #include "llm/vulkan/pipelines.h"
 #include "llm/vulkan/vulkan_memory.h"
 

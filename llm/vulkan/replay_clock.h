@@ -1,4 +1,4 @@
-// The clock of a recording's replays: timestamp queries in its command buffers.
+// The clock of a program's replays: timestamp queries in its command buffers.
 //
 // Many replays may be under way at once, each a command buffer with queries of its own: a slot.
 // They are read when all slots are used up or somebody asks for the times, so that a chain of
@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "llm/device.h"
+#include "llm/table/device.h"
 #include "llm/vulkan/kernel_plan.h"
 #include "llm/vulkan/pipelines.h"
 #include "llm/vulkan/vulkan_context.h"

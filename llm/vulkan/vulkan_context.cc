@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "llm/devices/open_device.h"
 #include "llm/vulkan/vulkan_features.h"
 
 namespace vesper {

@@ -25,7 +25,7 @@ namespace {
 // Command buffers handed to the driver at once.
 constexpr uint32_t kMaxSubmit = 64;
 
-// Command buffers of a recording with a clock in them, one a slot.
+// Command buffers of a program with a clock in them, one a slot.
 struct ClockedCommands {
   std::unique_ptr<ReplayClock> clock;
   std::array<VkCommandBuffer, ReplayClock::kSlots + 1> commands{};  // the last: kUnclocked
@@ -55,7 +55,7 @@ void compute_barrier(VkCommandBuffer commands) {
   vkCmdPipelineBarrier2(commands, &dependency);
 }
 
-std::vector<DeviceInfo::Ability> abilities_of(const VulkanCapabilities& c) {
+std::vector<DeviceInfo::Capability> abilities_of(const VulkanCapabilities& c) {
   const auto number = [](uint64_t n) { return std::to_string(n); };
   const std::string matrices =
       number(c.matrix_m) + "x" + number(c.matrix_n) + "x" + number(c.matrix_k);
@@ -125,11 +125,11 @@ class PlannedVulkanDevice final : public VulkanChoices {
   Weight upload(const MatrixSource&, WeightUse, Compute) override { not_open(); }
   void write(const Operand&, const void*) override { not_open(); }
   void read(const Operand&, void*) override { not_open(); }
-  RecordingId record(const DispatchTable&) override { not_open(); }
-  void run(RecordingId, uint32_t, const Operand&) override { not_open(); }
-  std::vector<CommandForm> forms(RecordingId) const override { not_open(); }
+  ProgramId record(const DispatchTable&) override { not_open(); }
+  void run(ProgramId, uint32_t, const Operand&) override { not_open(); }
+  std::vector<CommandVariant> variants(ProgramId) const override { not_open(); }
   void set_clock(Clock) override { not_open(); }
-  ReplayTimes replay_times(RecordingId) override { not_open(); }
+  ReplayTimes replay_times(ProgramId) override { not_open(); }
 
  private:
   [[noreturn]] void not_open() const {
@@ -179,48 +179,46 @@ class VulkanDevice final : public VulkanChoices {
   void write(const Operand& to, const void* from) override { memory_.write(to, from); }
   void read(const Operand& from, void* to) override { memory_.read(from, to); }
 
-  RecordingId record(const DispatchTable& table) override {
-    return record_all({&table, 1}).front();
-  }
+  ProgramId record(const DispatchTable& table) override { return record_all({&table, 1}).front(); }
 
-  std::vector<RecordingId> record_all(std::span<const DispatchTable> tables) override {
-    std::vector<Recording> recordings;
+  std::vector<ProgramId> record_all(std::span<const DispatchTable> tables) override {
+    std::vector<Recording> programs;
     std::vector<PipelineKey> keys;
     for (const DispatchTable& table : tables) {
-      Recording& recording = recordings.emplace_back();
-      recording.stages = table.stages();
+      Recording& program = programs.emplace_back();
+      program.stages = table.stages();
       for (size_t i = 0; i < table.commands().size(); ++i) {
-        recording.kernels.push_back(
+        program.kernels.push_back(
             plan_kernel(table.commands()[i], table.labels()[i], memory_, context_.capabilities()));
-        keys.push_back(recording.kernels.back().pipeline);
+        keys.push_back(program.kernels.back().pipeline);
       }
-      place_scratch(recording);
+      place_scratch(program);
     }
     pipelines_.prepare(keys);
-    std::vector<RecordingId> ids;
-    for (Recording& recording : recordings) {
-      recording.commands = write_commands(recording, std::nullopt, {});
-      ids.push_back(static_cast<RecordingId>(recordings_.size()));
-      recordings_.push_back(std::move(recording));
+    std::vector<ProgramId> ids;
+    for (Recording& program : programs) {
+      program.commands = write_commands(program, std::nullopt, {});
+      ids.push_back(static_cast<ProgramId>(programs_.size()));
+      programs_.push_back(std::move(program));
     }
     return ids;
   }
 
-  void run(RecordingId id, uint32_t times, const Operand& stop) override {
-    Recording& recording = recordings_.at(id);
-    if (clock_ != Clock::kOff) return run_clocked(recording, times, stop);
-    if (!stop.present()) return submit(recording.commands, times);
+  void run(ProgramId id, uint32_t times, const Operand& stop) override {
+    Recording& program = programs_.at(id);
+    if (clock_ != Clock::kOff) return run_clocked(program, times, stop);
+    if (!stop.present()) return submit(program.commands, times);
     if (context_.capabilities().conditional_rendering) {
-      VkCommandBuffer& commands = recording.conditional[{stop.buffer, stop.offset_bytes}];
-      if (!commands) commands = write_commands(recording, memory_.place(stop), {});
+      VkCommandBuffer& commands = program.conditional[{stop.buffer, stop.offset_bytes}];
+      if (!commands) commands = write_commands(program, memory_.place(stop), {});
       return submit(commands, times);
     }
-    for (uint32_t i = 0; i < times && !is_stopped(stop); ++i) submit(recording.commands, 1);
+    for (uint32_t i = 0; i < times && !is_stopped(stop); ++i) submit(program.commands, 1);
   }
 
-  std::vector<CommandForm> forms(RecordingId id) const override {
-    std::vector<CommandForm> forms;
-    for (const KernelPlan& kernel : recordings_.at(id).kernels) {
+  std::vector<CommandVariant> variants(ProgramId id) const override {
+    std::vector<CommandVariant> forms;
+    for (const KernelPlan& kernel : programs_.at(id).kernels) {
       forms.push_back({shader_name(kernel.pipeline.shader), kernel.groups});
     }
     return forms;
@@ -228,14 +226,14 @@ class VulkanDevice final : public VulkanChoices {
 
   void set_clock(Clock clock) override {
     clock_ = clock;
-    for (Recording& recording : recordings_) {
-      for (auto& [key, clocked] : recording.clocked) clocked.clock->forget();
+    for (Recording& program : programs_) {
+      for (auto& [key, clocked] : program.clocked) clocked.clock->forget();
     }
   }
 
-  ReplayTimes replay_times(RecordingId id) override {
+  ReplayTimes replay_times(ProgramId id) override {
     ReplayTimes times;
-    for (auto& [key, clocked] : recordings_.at(id).clocked) {
+    for (auto& [key, clocked] : programs_.at(id).clocked) {
       if (std::get<Clock>(key) != clock_) continue;
       clocked.clock->collect();
       const ReplayTimes& more = clocked.clock->times();
@@ -247,22 +245,22 @@ class VulkanDevice final : public VulkanChoices {
   }
 
  private:
-  // Gives the kernels of each stage memory of their own; other stages and recordings have the same.
-  void place_scratch(Recording& recording) {
+  // Gives the kernels of each stage memory of their own; other stages and programs have the same.
+  void place_scratch(Recording& program) {
     const auto place = [&](const auto& bytes_of, Operand& buffer, const char* label,
                            uint32_t from_end) {
-      std::vector<uint64_t> offsets(recording.kernels.size());
+      std::vector<uint64_t> offsets(program.kernels.size());
       uint64_t of_stage = 0, most = 0;
       for (size_t i = 0; i < offsets.size(); ++i) {
-        if (i > 0 && recording.stages[i] != recording.stages[i - 1]) of_stage = 0;
+        if (i > 0 && program.stages[i] != program.stages[i - 1]) of_stage = 0;
         offsets[i] = of_stage;
         constexpr uint64_t kUnit = VulkanMemory::kAlignment;
-        of_stage += (bytes_of(recording.kernels[i]) + kUnit - 1) / kUnit * kUnit;
+        of_stage += (bytes_of(program.kernels[i]) + kUnit - 1) / kUnit * kUnit;
         most = std::max(most, of_stage);
       }
       if (most > buffer.bytes) buffer = memory_.allocate(most, label);
       for (size_t i = 0; i < offsets.size(); ++i) {
-        KernelPlan& kernel = recording.kernels[i];
+        KernelPlan& kernel = program.kernels[i];
         const uint64_t bytes = bytes_of(kernel);
         if (bytes == 0) continue;
         const uint64_t address = memory_.address(buffer.part(offsets[i], bytes));
@@ -294,15 +292,15 @@ class VulkanDevice final : public VulkanChoices {
     return stopped != 0;
   }
 
-  void run_clocked(Recording& recording, uint32_t times, const Operand& stop) {
+  void run_clocked(Recording& program, uint32_t times, const Operand& stop) {
     const bool conditional = stop.present() && context_.capabilities().conditional_rendering;
     const Operand word = conditional ? stop : Operand();
-    ClockedCommands& clocked = recording.clocked[{clock_, word.buffer, word.offset_bytes}];
+    ClockedCommands& clocked = program.clocked[{clock_, word.buffer, word.offset_bytes}];
     if (!clocked.clock) {
-      const size_t n_commands = recording.stages.size();
+      const size_t n_commands = program.stages.size();
       const uint32_t n_stages = clock_ == Clock::kPerCommand ? static_cast<uint32_t>(n_commands)
                                 : n_commands == 0            ? 0
-                                                             : recording.stages.back() + 1;
+                                                             : program.stages.back() + 1;
       clocked.clock =
           std::make_unique<ReplayClock>(context_, memory_, pipelines_, n_stages, clock_);
     }
@@ -318,7 +316,7 @@ class VulkanDevice final : public VulkanChoices {
       const std::vector<uint32_t>& slots = clocked.clock->take(n, conditional);
       for (uint32_t i = 0; i < n; ++i) {
         VkCommandBuffer& commands = clocked.commands[slots[i]];
-        if (!commands) commands = write_commands(recording, place, {clocked.clock.get(), slots[i]});
+        if (!commands) commands = write_commands(program, place, {clocked.clock.get(), slots[i]});
         chain[i] = commands;
       }
       context_.submit(chain.data(), n);
@@ -365,8 +363,8 @@ class VulkanDevice final : public VulkanChoices {
     uint32_t slot = ReplayClock::kUnclocked;
   };
 
-  VkCommandBuffer write_commands(const Recording& recording,
-                                 std::optional<VulkanMemory::Place> stop, ClockSlot at) {
+  VkCommandBuffer write_commands(const Recording& program, std::optional<VulkanMemory::Place> stop,
+                                 ClockSlot at) {
     VkCommandBuffer commands = context_.allocate_command_buffer();
     begin(commands, stop.has_value());
     const bool has_marks = at.slot != ReplayClock::kUnclocked;
@@ -379,18 +377,18 @@ class VulkanDevice final : public VulkanChoices {
     const bool runs_in_order = !context_.capabilities().is_hardware_gpu;
     const bool each = has_marks && clock_ == Clock::kPerCommand;
     uint32_t mark = 0;
-    for (size_t i = 0; i < recording.kernels.size(); ++i) {
-      const bool new_stage = i > 0 && recording.stages[i] != recording.stages[i - 1];
+    for (size_t i = 0; i < program.kernels.size(); ++i) {
+      const bool new_stage = i > 0 && program.stages[i] != program.stages[i - 1];
       const bool ends_here = each ? i > 0 : has_marks && runs_in_order && new_stage;
       if (ends_here) at.clock->mark_done(commands, at.slot, ++mark);
       if (i > 0 && (full_barriers_ || each || new_stage)) {
         compute_barrier(commands);
       }
-      dispatch(commands, recording.kernels[i], bound);
+      dispatch(commands, program.kernels[i], bound);
       if (has_marks && !each && !runs_in_order && new_stage)
         at.clock->mark_reached(commands, at.slot, ++mark);
     }
-    if (has_marks && !recording.kernels.empty()) at.clock->mark_done(commands, at.slot, ++mark);
+    if (has_marks && !program.kernels.empty()) at.clock->mark_done(commands, at.slot, ++mark);
     if (stop) context_.end_conditional(commands);
     check_vulkan(vkEndCommandBuffer(commands), "vkEndCommandBuffer");
     return commands;
@@ -401,7 +399,7 @@ class VulkanDevice final : public VulkanChoices {
   VulkanMemory memory_;
   Pipelines pipelines_;
   Clock clock_ = Clock::kOff;
-  std::vector<Recording> recordings_;
+  std::vector<Recording> programs_;
   Operand scratch_, counters_;  // of what is recorded next; earlier ones stay where they are
 };
 

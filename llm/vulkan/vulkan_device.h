@@ -1,8 +1,9 @@
 // The Device on Vulkan 1.3: tables become command buffers of compute dispatches.
 //
-// In come weights, buffers and tables (llm/device.h); every command becomes one pipeline, one push
-// constant block (the operands' addresses, then parameters) and one dispatch, with barriers only
-// between the table's stages. Runs on GPUs and, for tests, on Mesa's lavapipe. Made by open_device.
+// In come weights, buffers and tables (llm/table/device.h); every command becomes one pipeline, one
+// push constant block (the operands' addresses, then parameters) and one dispatch, with barriers
+// only between the table's stages. Runs on GPUs and, for tests, on Mesa's lavapipe. Made by
+// open_device.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "llm/device.h"
+#include "llm/table/device.h"
 
 namespace vesper {
 

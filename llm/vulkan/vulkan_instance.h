@@ -15,7 +15,7 @@
 
 namespace vesper {
 
-// What kernels and recordings choose by. From the driver, less what VulkanOptions forbids.
+// What kernels and programs choose by. From the driver, less what VulkanOptions forbids.
 struct VulkanCapabilities {
   std::string name;
   bool is_hardware_gpu = false;

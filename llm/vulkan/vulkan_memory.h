@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "llm/dispatch_table.h"
+#include "llm/table/dispatch_table.h"
 #include "llm/vulkan/vulkan_context.h"
 
 namespace vesper {

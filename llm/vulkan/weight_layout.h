@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "llm/device.h"
-#include "llm/quantized_row.h"
+#include "llm/dtype/quantized_row.h"
+#include "llm/table/device.h"
 
 namespace vesper {
 

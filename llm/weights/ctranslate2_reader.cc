@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "error/error.h"
-#include "llm/weights/byte_reader.h"
-#include "llm/weights/json_file.h"
+#include "llm/files/byte_reader.h"
+#include "llm/files/json_file.h"
 #include "llm/weights/vocabulary_file.h"
 #include "llm/weights/whisper_model.h"
 #include "llm/weights/whisper_names.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "llm/weights/byte_reader.h"
+#include "llm/files/byte_reader.h"
 #include "llm/weights/whisper_model.h"
 #include "llm/weights/whisper_names.h"
 

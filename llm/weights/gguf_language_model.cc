@@ -1,7 +1,7 @@
 // Language models in GGUF: facts from the metadata, as ggml's documentation of GGUF names them.
 #include <cmath>
 
-#include "llm/weights/gguf_metadata.h"
+#include "llm/files/gguf_metadata.h"
 #include "llm/weights/language_model_files.h"
 #include "llm/weights/language_model_names.h"
 #include "llm/weights/language_model_tensors.h"
@@ -53,7 +53,7 @@ LanguageModelFacts read_facts(const GgufMetadata& metadata) {
   return facts;
 }
 
-std::vector<float> take_divisors(const ModelContents& contents, const char* name) {
+std::vector<float> take_freq_factors(const ModelContents& contents, const char* name) {
   for (const TensorView& tensor : contents.tensors) {
     if (tensor.name == name && tensor.dtype == DType::kF32) return read_f32(tensor);
   }
@@ -70,9 +70,9 @@ void read_gguf_language_model(const std::string& name, const Gguf& gguf, ModelCo
   facts.arch = family->arch;
   facts.interleaved_rope = family->gguf_is_interleaved;
   name_language_tensors(kGgufLanguageModelNaming, contents);
-  facts.rope.divisors = take_divisors(contents, "decoder.rope_divisors.weight");
-  facts.short_divisors = take_divisors(contents, "decoder.rope_short_divisors.weight");
-  facts.long_divisors = take_divisors(contents, "decoder.rope_long_divisors.weight");
+  facts.rope.freq_factors = take_freq_factors(contents, "decoder.rope_divisors.weight");
+  facts.short_freq_factors = take_freq_factors(contents, "decoder.rope_short_divisors.weight");
+  facts.long_freq_factors = take_freq_factors(contents, "decoder.rope_long_divisors.weight");
   // The metadata do not say that the largest of Gemma 2 and 3 scale by d_model / n_heads.
   const bool is_largest = (facts.arch == "gemma2" && facts.n_layers == 46) ||
                           (facts.arch == "gemma3" && facts.n_layers == 62);

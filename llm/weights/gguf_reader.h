@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "llm/weights/gguf_file.h"
+#include "llm/files/gguf_file.h"
 #include "llm/weights/weight_provider.h"
 
 namespace vesper {

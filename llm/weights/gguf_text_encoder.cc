@@ -1,15 +1,15 @@
 // Models that encode text in GGUF: facts from the metadata, as llama.cpp's converter writes them.
 #include <algorithm>
 
-#include "llm/weights/gguf_metadata.h"
+#include "llm/files/gguf_metadata.h"
 #include "llm/weights/text_encoder_model.h"
 #include "llm/weights/text_encoder_names.h"
 
 namespace vesper {
 namespace {
 
-// A family: general.architecture, the row of llm/arch_descriptor, how its tensors are named, and
-// whether positions turn queries and keys (by `theta` where the file states no base, by
+// A family: general.architecture, the row of llm/config/arch_descriptor, how its tensors are named,
+// and whether positions turn queries and keys (by `theta` where the file states no base, by
 // `window_theta` in layers with a window) instead of having vectors.
 struct GgufEncoderFamily {
   const char* architecture;

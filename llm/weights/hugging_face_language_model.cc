@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "error/error.h"
-#include "llm/weights/json_file.h"
+#include "llm/files/json_file.h"
 #include "llm/weights/language_model_files.h"
 #include "llm/weights/language_model_names.h"
 #include "llm/weights/language_model_tensors.h"
@@ -98,8 +98,8 @@ void read_scaling(const Config& config, const Config& scaling, LanguageModelFact
     rope.magnitude = scaling.number("attention_factor", usual);
     if (scaling.find("mscale") != nullptr) facts.problem = "rope_scaling with mscale";
   } else if (type == "longrope" || type == "su") {
-    facts.short_divisors = scaling.numbers("short_factor");
-    facts.long_divisors = scaling.numbers("long_factor");
+    facts.short_freq_factors = scaling.numbers("short_factor");
+    facts.long_freq_factors = scaling.numbers("long_factor");
     // Where no factor is stated it is that of the contexts.
     const float stretch = scaling.find("factor") != nullptr
                               ? rope.factor
@@ -184,7 +184,7 @@ void read_hugging_face_language_model(const std::string& name, const json& whole
   const Config config(name, inner == nullptr ? whole : *inner);
   LanguageModelFacts& facts = contents.language_model.emplace(read_facts(config));
   facts.arch = family->arch;
-  facts.norm_gain_offset = family->gains_are_offset ? 1 : 0;
+  facts.norm_weight_offset = family->norm_weights_are_offset ? 1 : 0;
   for (TensorView& tensor : contents.tensors) {
     constexpr std::string_view kInner = "language_model.";
     if (tensor.name.starts_with(kInner)) tensor.name.erase(0, kInner.size());

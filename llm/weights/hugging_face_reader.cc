@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "error/error.h"
-#include "llm/weights/byte_reader.h"
-#include "llm/weights/json_file.h"
+#include "llm/files/byte_reader.h"
+#include "llm/files/json_file.h"
 #include "llm/weights/language_model_files.h"
 #include "llm/weights/mlx_quantization.h"
 #include "llm/weights/text_encoder_model.h"

@@ -35,9 +35,9 @@ class LanguageModelChecker {
     }
     check_list("window of layers", facts_.layer_has_window.size(), facts_.n_layers);
     check_list("rope of layers", facts_.layer_has_rope.size(), facts_.n_layers);
-    check_list("rotary divisors", facts_.rope.divisors.size(), facts_.rope.n_pairs);
-    check_list("rotary divisors", facts_.short_divisors.size(), facts_.rope.n_pairs);
-    check_list("rotary divisors", facts_.long_divisors.size(), facts_.rope.n_pairs);
+    check_list("rotary freq_factors", facts_.rope.freq_factors.size(), facts_.rope.n_pairs);
+    check_list("rotary freq_factors", facts_.short_freq_factors.size(), facts_.rope.n_pairs);
+    check_list("rotary freq_factors", facts_.long_freq_factors.size(), facts_.rope.n_pairs);
     check_tensors();
   }
 

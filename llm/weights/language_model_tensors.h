@@ -10,10 +10,10 @@ namespace vesper {
 struct LanguageFamily {
   const char* model_type;    // in config.json; empty if there is none
   const char* architecture;  // in GGUF
-  const char* arch;          // the row of llm/arch_descriptor
+  const char* arch;          // the row of llm/config/arch_descriptor
   bool gguf_is_interleaved;  // the converter to GGUF puts the halves of a rotary pair side by side
   // Gains of norms are stored less 1, but in GGUF, whose converter adds it.
-  bool gains_are_offset;
+  bool norm_weights_are_offset;
 };
 const LanguageFamily* find_language_family_by_type(std::string_view model_type);
 const LanguageFamily* find_language_family_by_architecture(std::string_view architecture);

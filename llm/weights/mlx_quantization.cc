@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "error/error.h"
-#include "llm/weights/json_file.h"
+#include "llm/files/json_file.h"
 
 namespace vesper {
 namespace {

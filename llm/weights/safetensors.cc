@@ -6,8 +6,8 @@
 #include <set>
 
 #include "error/error.h"
-#include "llm/weights/byte_reader.h"
-#include "llm/weights/json_file.h"
+#include "llm/files/byte_reader.h"
+#include "llm/files/json_file.h"
 
 namespace vesper {
 namespace {

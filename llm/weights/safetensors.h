@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "llm/weights/mapped_file.h"
+#include "llm/files/mapped_file.h"
 #include "llm/weights/weight_provider.h"
 
 namespace vesper {

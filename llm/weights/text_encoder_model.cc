@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "error/error.h"
-#include "llm/weights/json_file.h"
+#include "llm/files/json_file.h"
 #include "llm/weights/language_model_tensors.h"
 #include "llm/weights/text_encoder_names.h"
 
@@ -179,8 +179,8 @@ void read_modern_bert(const std::string& name, const json& config,
 }
 
 // A family of text encoders: config.json's model_type, and its position_embedding_type where that
-// tells families apart, the row of llm/arch_descriptor, how its tensors are named, and what reads
-// the facts that not every family has.
+// tells families apart, the row of llm/config/arch_descriptor, how its tensors are named, and what
+// reads the facts that not every family has.
 struct TextEncoderFamily {
   const char* model_type;
   const char* positions;  // null: any

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "error/error.h"
+#include "llm/files/json_file.h"
 #include "llm/tokenizer/byte_level.h"
-#include "llm/weights/json_file.h"
 
 namespace vesper {
 namespace {

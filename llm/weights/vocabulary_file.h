@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "llm/weights/mapped_file.h"
+#include "llm/files/mapped_file.h"
 
 namespace vesper {
 

@@ -42,37 +42,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "llm/dtype.h"
-#include "llm/rope.h"
-#include "llm/weights/language_model_facts.h"
-#include "llm/weights/mapped_file.h"
+#include "llm/config/language_model_facts.h"
+#include "llm/config/rope.h"
+#include "llm/dtype/tensor_view.h"
+#include "llm/files/mapped_file.h"
 
 namespace vesper {
 
 class Gguf;
-
-// A tensor inside a mapped file: valid as long as its provider.
-struct TensorView {
-  std::string name;       // canonical
-  std::string file_name;  // as the file spells it; parts of a fused tensor share it
-  DType dtype = DType::kF32;
-  std::vector<uint64_t> shape;  // outermost first; empty for a scalar
-  const void* data = nullptr;   // unaligned
-  uint64_t bytes = 0;           // dtype_bytes(dtype, n_elements())
-  // For kI8: value = i8 * scale[row]; the reader has inverted what the file stores if need be.
-  // Empty for every other format, and for kI8 that are plain integers.
-  std::vector<float> scale;  // [shape[0]]
-  // For kAffine*: a scale and a bias for every `group` numbers of a row, [shape[0], shape[1] /
-  // group] of `dtype` (f32, f16 or bf16), unaligned.
-  struct Groups {
-    uint32_t group = 0;  // 32, 64 or 128
-    DType dtype = DType::kF16;
-    const void* scales = nullptr;
-    const void* biases = nullptr;
-  };
-  Groups groups = {};
-  uint64_t n_elements() const;  // 1 for a scalar
-};
 
 // What a Whisper file says of its model. Absent facts are empty, never guessed here.
 struct WhisperHyperparameters {
@@ -89,7 +66,7 @@ struct WhisperHyperparameters {
 
 // What the files say of a model that encodes text (BERT and its kin).
 struct TextEncoderHyperparameters {
-  std::string arch;  // the row of llm/arch_descriptor that describes it
+  std::string arch;  // the row of llm/config/arch_descriptor that describes it
   uint32_t n_vocab = 0, d_model = 0, n_layers = 0, d_ffn = 0;
   uint32_t n_heads = 0, n_kv_heads = 0, head_dim = 0;
   uint32_t n_positions = 0;     // the most tokens that a sequence can have
@@ -104,13 +81,6 @@ struct TextEncoderHyperparameters {
   std::vector<bool> layer_has_window = {};  // [n_layers]; empty: none has
   std::string problem = {};                 // what of it the engine does not know; empty if nothing
 };
-
-// "[384, 80, 3]"
-std::string shape_text(const std::vector<uint64_t>& shape);
-// Throws Error(kModel), beginning with `where`, unless the tensor has that shape and its rows can
-// be read as f32.
-void check_tensor(const std::string& where, const TensorView& tensor,
-                  const std::vector<uint64_t>& shape);
 
 // A tensor in a number format that has no row in the table: an error once something needs it.
 struct UnreadableTensor {
@@ -170,7 +140,7 @@ class WeightProvider {
   // tokens that the file does not list are absent: the vector may be shorter than n_vocab, never
   // longer. Other models' are read by llm/tokenizer/text_tokenizer.
   const std::vector<std::string>& vocabulary() const { return contents_.vocabulary; }
-  // The container with its metadata (llm/weights/gguf_file.h), or null for any other format.
+  // The container with its metadata (llm/files/gguf_file.h), or null for any other format.
   const Gguf* gguf() const { return contents_.gguf.get(); }
   const std::filesystem::path& path() const { return path_; }
 
@@ -195,9 +165,5 @@ std::unique_ptr<WeightProvider> open_weights(std::shared_ptr<const MappedFile> f
 // The same for a GGUF container that has been read: `path` is what it was read of.
 std::unique_ptr<WeightProvider> open_weights(const std::filesystem::path& path,
                                              std::shared_ptr<const Gguf> gguf);
-
-// All of a tensor's elements as f32, whatever its format. `out` has n_elements().
-void read_f32(const TensorView& tensor, float* out);
-std::vector<float> read_f32(const TensorView& tensor);
 
 }  // namespace vesper

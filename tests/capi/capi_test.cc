@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "audio/recording.h"
-#include "cli/model_lookup.h"
+#include "session/model_lookup.h"
 #include "tests/audio/made_recordings.h"
 #include "tests/capi/c_client.h"
 

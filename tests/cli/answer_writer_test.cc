@@ -1,4 +1,4 @@
-#include "cli/answer_writer.h"
+#include "cli/generate/answer_writer.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/cli/child_process.h"
+#include "tests/child_process.h"
 #include "tests/embedder/tiny_bert.h"
 
 namespace vesper::embed_program_test {

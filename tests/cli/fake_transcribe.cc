@@ -17,7 +17,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "cli/transcribe_program.h"
+#include "cli/transcribe/transcribe_program.h"
 #include "error/error.h"
 
 namespace vesper {

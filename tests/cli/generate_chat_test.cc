@@ -13,10 +13,10 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "cli/model_lookup.h"
-#include "cli/thinking_text.h"
+#include "cli/generate/thinking_text.h"
 #include "error/error.h"
-#include "tests/cli/child_process.h"
+#include "session/model_lookup.h"
+#include "tests/child_process.h"
 
 namespace vesper::generate_chat_test {
 namespace {

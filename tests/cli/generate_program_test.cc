@@ -12,7 +12,7 @@
 #include <sstream>
 #include <thread>
 
-#include "tests/cli/child_process.h"
+#include "tests/child_process.h"
 
 namespace vesper::generate_program_test {
 namespace {

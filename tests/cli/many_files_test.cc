@@ -14,7 +14,7 @@
 #include <sstream>
 #include <thread>
 
-#include "tests/cli/child_process.h"
+#include "tests/child_process.h"
 
 namespace vesper::many_files_test {
 namespace {

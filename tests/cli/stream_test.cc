@@ -10,10 +10,10 @@
 #include <sstream>
 #include <thread>
 
-#include "cli/caption_printer.h"
-#include "cli/live_passes.h"
-#include "cli/live_source.h"
+#include "cli/transcribe/caption_printer.h"
 #include "error/error.h"
+#include "session/live_passes.h"
+#include "session/live_source.h"
 #include "tests/audio/made_recordings.h"
 
 namespace vesper::stream_test {

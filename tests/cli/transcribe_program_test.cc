@@ -10,7 +10,7 @@
 #include <sstream>
 #include <thread>
 
-#include "tests/cli/child_process.h"
+#include "tests/child_process.h"
 
 namespace vesper::transcribe_program_test {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "decoder/transcriber.h"
+#include "decoder/windows/transcriber.h"
 #include "error/error.h"
 #include "tests/decoder/real_recordings.h"
 

@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include "audio/recording.h"
-#include "cli/model_lookup.h"
-#include "cli/whisper_engine.h"
+#include "session/model_lookup.h"
+#include "session/whisper_engine.h"
 
 namespace vesper {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/transcription_engine.h"
+#include "session/transcription_engine.h"
 
 namespace vesper {
 

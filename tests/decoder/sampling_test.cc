@@ -13,7 +13,8 @@
 #include <vector>
 
 #include "decoder/whisper_model.h"
-#include "tests/llm/tiny_whisper_files.h"
+#include "llm/devices/open_device.h"
+#include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace vesper::sampling_test {
 namespace {

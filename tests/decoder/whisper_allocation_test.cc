@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "decoder/whisper_model.h"
+#include "llm/devices/open_device.h"
 #include "tests/llm/counted_allocations.h"
-#include "tests/llm/tiny_whisper_files.h"
+#include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace vesper::whisper_allocation_test {
 namespace {

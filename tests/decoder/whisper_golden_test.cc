@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "audio/recording.h"
-#include "decoder/transcriber.h"
 #include "decoder/whisper_model.h"
+#include "decoder/windows/transcriber.h"
+#include "llm/devices/open_device.h"
 #include "tests/decoder/real_recordings.h"
 
 namespace vesper::whisper_golden_test {

@@ -10,10 +10,11 @@
 
 #include "embedder/sentence_tokenizer.h"
 #include "error/error.h"
-#include "tests/cli/child_process.h"
+#include "llm/devices/open_device.h"
+#include "tests/child_process.h"
 #include "tests/embedder/tiny_bert.h"
 #include "tests/llm/counted_allocations.h"
-#include "tests/llm/gguf_bytes.h"
+#include "tests/llm/weights/gguf_bytes.h"
 
 namespace vesper::embedder_test {
 namespace {

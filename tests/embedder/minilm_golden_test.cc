@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/model_lookup.h"
 #include "embedder/embedder.h"
 #include "embedder/sentence_tokenizer.h"
+#include "llm/devices/open_device.h"
+#include "session/model_lookup.h"
 
 namespace vesper::minilm_golden_test {
 namespace {

@@ -113,7 +113,7 @@ std::vector<double> TinyBert::rows(const std::vector<int32_t>& ids) const {
     return out;
   };
   const auto norm = [&](const std::string& stem, Rows& x) {
-    const std::vector<float>& gain = tensors.at(stem + ".weight");
+    const std::vector<float>& norm_weight = tensors.at(stem + ".weight");
     const std::vector<float>& bias = tensors.at(stem + ".bias");
     for (size_t r = 0; r < n; ++r) {
       double mean = 0, squares = 0;
@@ -122,7 +122,7 @@ std::vector<double> TinyBert::rows(const std::vector<int32_t>& ids) const {
       const double factor = 1 / std::sqrt(squares / kWidth + kEpsilon);
       for (size_t i = 0; i < kWidth; ++i) {
         double& value = x[r * kWidth + i];
-        value = (value - mean) * factor * gain[i] + bias[i];
+        value = (value - mean) * factor * norm_weight[i] + bias[i];
       }
     }
   };

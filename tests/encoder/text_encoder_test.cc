@@ -13,8 +13,10 @@
 #include <string>
 
 #include "error/error.h"
-#include "tests/llm/gguf_bytes.h"
-#include "tests/llm/reference_rows.h"
+#include "llm/devices/open_device.h"
+#include "llm/weights/weight_provider.h"
+#include "tests/llm/kernels/reference_rows.h"
+#include "tests/llm/weights/gguf_bytes.h"
 
 namespace vesper::text_encoder_test {
 namespace {

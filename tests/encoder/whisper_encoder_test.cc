@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "audio/recording.h"
-#include "cli/model_lookup.h"
 #include "decoder/whisper_model.h"
 #include "error/error.h"
+#include "llm/devices/open_device.h"
+#include "session/model_lookup.h"
 
 namespace vesper::whisper_encoder_test {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/model_lookup.h"
 #include "error/error.h"
+#include "session/model_lookup.h"
 
 namespace vesper::inspect_memory_test {
 namespace {

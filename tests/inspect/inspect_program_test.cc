@@ -10,13 +10,13 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/inspect_arguments.h"
-#include "cli/inspect_report.h"
-#include "cli/terminal_text.h"
+#include "cli/inspect/inspect_arguments.h"
+#include "cli/inspect/inspect_report.h"
+#include "cli/terminal/terminal_text.h"
 #include "error/error.h"
 #include "tests/embedder/tiny_bert.h"
-#include "tests/llm/gguf_bytes.h"
-#include "tests/llm/tiny_whisper_files.h"
+#include "tests/llm/weights/gguf_bytes.h"
+#include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace vesper::inspect_program_test {
 namespace {
@@ -222,15 +222,15 @@ TEST(Inspect, SaysWhatEachDeviceCanDoAndWhichVariantsItTakes) {
   const auto& cpu = json["devices"][0];
   EXPECT_EQ(cpu["device"], "cpu");
   EXPECT_THAT(cpu["computes"].dump(), HasSubstr("f32"));
-  EXPECT_GT(cpu["abilities"].size(), 4u);
-  EXPECT_FALSE(cpu["abilities"]["encoder products, f32"].get<std::string>().empty());
+  EXPECT_GT(cpu["capabilities"].size(), 4u);
+  EXPECT_FALSE(cpu["capabilities"]["encoder products, f32"].get<std::string>().empty());
   for (const auto& device : json["devices"]) {
-    EXPECT_TRUE(device.contains("unusable") || !device["abilities"].empty()) << device;
+    EXPECT_TRUE(device.contains("unusable") || !device["capabilities"].empty()) << device;
   }
   // Another instruction set, another variant.
   const auto old =
       nlohmann::json::parse(run_with("VESPER_CPU_TARGET=generic", "--devices --json").out);
-  EXPECT_EQ(old["devices"][0]["abilities"]["encoder products, bf16"], "vectors");
+  EXPECT_EQ(old["devices"][0]["capabilities"]["encoder products, bf16"], "vectors");
 }
 
 TEST(Inspect, PlansAnEncoderOfTextAndSplitsItsTexts) {

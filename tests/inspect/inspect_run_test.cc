@@ -1,14 +1,15 @@
 // Models watched while they are built and run, with a tiny Whisper on the CPU.
-#include "cli/inspect_run.h"
+#include "cli/inspect/inspect_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/inspect_model.h"
-#include "cli/inspect_profile.h"
+#include "cli/inspect/inspect_model.h"
+#include "cli/inspect/inspect_profile.h"
 #include "decoder/decoding_settings.h"
 #include "decoder/whisper_model.h"
-#include "tests/llm/tiny_whisper_files.h"
+#include "llm/devices/open_device.h"
+#include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace vesper::inspect_run_test {
 namespace {
@@ -71,7 +72,7 @@ TEST_F(InspectRun, PlansTheSameTablesAsItRuns) {
     EXPECT_EQ(observed.keeps_writes(), mode == Mode::kRun);
     const WhisperModel model(folder_, std::move(device), Compute::kF32);
     std::vector<std::string> labels;
-    for (const auto& recording : observed.recordings()) {
+    for (const auto& recording : observed.programs()) {
       labels.insert(labels.end(), recording.labels().begin(), recording.labels().end());
     }
     return labels;
@@ -171,8 +172,8 @@ TEST_F(InspectRun, CountsTheReplaysOfAChainUpToItsStop) {
     observed.device().set_clock(clock);
     observed.whisper().decoder().decode({&task, 1});
     uint64_t n = 0;
-    for (RecordingId id = 0; id < observed.device().recordings().size(); ++id) {
-      if (pass_name(observed.device().recordings()[id]) != "step") continue;
+    for (ProgramId id = 0; id < observed.device().programs().size(); ++id) {
+      if (pass_name(observed.device().programs()[id]) != "step") continue;
       n += observed.device().replay_times(id).n_runs;
     }
     return n;

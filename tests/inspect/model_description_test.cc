@@ -8,8 +8,8 @@
 
 #include "error/error.h"
 #include "llm/inspect/model_difference.h"
-#include "tests/llm/gguf_bytes.h"
-#include "tests/llm/tiny_whisper_files.h"
+#include "tests/llm/weights/gguf_bytes.h"
+#include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace vesper::model_description_test {
 namespace {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Trains small tokenizers of every kind that tokenizer.json files describe, and writes what Hugging
-Face's tokenizers make of a corpus, for tests/llm/tokenizer_corpus_test.cc:
+Face's tokenizers make of a corpus, for tests/llm/tokenizer/tokenizer_corpus_test.cc:
 
     FOLDER/corpus.json            the lines
     FOLDER/NAME/tokenizer.json    a tokenizer, with the steps of a family's own and a vocabulary trained here

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tests/llm/chat_templates.json: what Python's jinja2, configured as Hugging Face's transformers
+"""Writes tests/llm/chat/chat_templates.json: what Python's jinja2, configured as Hugging Face's transformers
 configures it for chat templates, makes of templates of our own, which use the constructs of the published
-ones. The test is tests/llm/chat_template_test.cc.
+ones. The test is tests/llm/chat/chat_template_test.cc.
 
 The published templates themselves are compared outside of the repository, as their licences are not all clear:
 those of Llama 2 and 3, Gemma, Mistral, Phi-3, Qwen2.5 and 3, Granite, Falcon, Vicuna, Zephyr and ChatML rendered

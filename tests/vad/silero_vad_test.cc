@@ -16,9 +16,10 @@
 #include <vector>
 
 #include "audio/recording.h"
-#include "cli/model_lookup.h"
 #include "error/error.h"
-#include "tests/llm/plain_lstm.h"
+#include "llm/devices/open_device.h"
+#include "session/model_lookup.h"
+#include "tests/llm/kernels/plain_lstm.h"
 
 namespace vesper::silero_vad_test {
 namespace {

@@ -1,5 +1,5 @@
 // beam_choose of the Vulkan device, with the kernels around it, against a plain beam search.
-#include "tests/llm/beam_search_check.h"
+#include "tests/llm/kernels/beam_search_check.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
 namespace vesper::beam_search_test {

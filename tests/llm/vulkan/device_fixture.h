@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "llm/device.h"
+#include "llm/table/device.h"
 #include "llm/vulkan/vulkan_device.h"
 
 namespace vesper {

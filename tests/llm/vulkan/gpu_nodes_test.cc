@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "llm/device.h"
+#include "llm/devices/open_device.h"
 #include "tests/temporary_folder.h"
 
 namespace vesper::gpu_nodes_test {

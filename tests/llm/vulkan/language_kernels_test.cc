@@ -1,4 +1,4 @@
-#include "tests/llm/language_kernels_check.h"
+#include "tests/llm/kernels/language_kernels_check.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
 namespace vesper::language_kernels_test {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <string>
 
-#include "tests/llm/quantized_matrix.h"
+#include "tests/llm/kernels/quantized_matrix.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
 namespace vesper::quantized_test {

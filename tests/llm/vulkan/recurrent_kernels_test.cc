@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "tests/llm/plain_lstm.h"
+#include "tests/llm/kernels/plain_lstm.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
 namespace vesper::recurrent_kernels_test {

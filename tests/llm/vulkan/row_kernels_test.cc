@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "tests/llm/plain_pool.h"
+#include "tests/llm/kernels/plain_pool.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
 namespace vesper::row_kernels_test {
@@ -38,7 +38,8 @@ TEST_F(RowKernels, NormCentresAndScalesEachRow) {
     for (const uint32_t kind : {kNormLayer, kNormRms}) {
       for (const DType out_dtype : {DType::kF32, DType::kF16}) {
         constexpr uint32_t kInRows = 6;
-        std::vector<float> in = random(kInRows * d, 3.0f), gain = random(d), bias = random(d);
+        std::vector<float> in = random(kInRows * d, 3.0f), norm_weight = random(d),
+                           bias = random(d);
         for (float& value : in) value += 1.5f;
         const std::vector<uint32_t> index = {5, 0, 5};
         for (const bool indexed : {false, true}) {
@@ -46,7 +47,7 @@ TEST_F(RowKernels, NormCentresAndScalesEachRow) {
           const Operand out = poisoned(size_t{n} * d, out_dtype);
           DispatchTable table;
           emit::norm(table, "norm", {n, d, 1e-5f, kind, static_cast<uint32_t>(out_dtype)}, out,
-                     store(in, DType::kF32), store(gain, DType::kF32),
+                     store(in, DType::kF32), store(norm_weight, DType::kF32),
                      indexed ? Operand{} : store(bias, DType::kF32),
                      indexed ? store_structs(index) : Operand{});
           run(table);
@@ -59,9 +60,9 @@ TEST_F(RowKernels, NormCentresAndScalesEachRow) {
             for (uint32_t i = 0; i < d; ++i) square += (row[i] - mean) * (row[i] - mean);
             const double scale = 1 / std::sqrt(square / d + 1e-5);
             for (uint32_t i = 0; i < d; ++i) {
-              const double normed = (row[i] - mean) * scale * gain[i];
+              const double normed = (row[i] - mean) * scale * norm_weight[i];
               const double wanted = normed + (indexed ? 0.0 : bias[i]);
-              const double size = std::abs(normed) + std::abs(bias[i]) + std::abs(gain[i]);
+              const double size = std::abs(normed) + std::abs(bias[i]) + std::abs(norm_weight[i]);
               ASSERT_LE(std::abs(found[r * d + i] - wanted),
                         (out_dtype == DType::kF16 ? 2e-3 : 1e-5) * size)
                   << "d " << d << ", row " << r;
@@ -76,8 +77,8 @@ TEST_F(RowKernels, NormCentresAndScalesEachRow) {
 TEST_F(RowKernels, NormMayReplaceItsInput) {
   for (const uint32_t d : {7u, 384u}) {
     constexpr uint32_t kRows = 40;
-    std::vector<float> in = random(kRows * d), gain = random(d);
-    const Operand weights = store(gain, DType::kF32), x = store(in, DType::kF32);
+    std::vector<float> in = random(kRows * d), norm_weight = random(d);
+    const Operand weights = store(norm_weight, DType::kF32), x = store(in, DType::kF32);
     const Operand out = poisoned(kRows * d, DType::kF32);
     const NormParams params{kRows, d, 1e-12f, kNormLayer, kDTypeF32};
     DispatchTable table;

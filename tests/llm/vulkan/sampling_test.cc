@@ -1,4 +1,4 @@
-#include "tests/llm/sampling_check.h"
+#include "tests/llm/kernels/sampling_check.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
 namespace vesper::sampling_test {

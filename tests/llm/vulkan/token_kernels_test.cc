@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/llm/token_penalties_check.h"
+#include "tests/llm/kernels/token_penalties_check.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
 namespace vesper::token_kernels_test {
@@ -184,10 +184,10 @@ TEST_F(TokenKernels, StopIsSetWhenEverySequenceHasFinished) {
                        store_structs(std::vector<uint32_t>{0, 0}), {});
   emit::token_choose(table, "choose", p, state_buffer, store_structs(std::vector<Row>(3)),
                      store_structs(std::vector<int32_t>(24)), stop, partials);
-  const RecordingId recording = device().record(table);
-  device().run(recording);
+  const ProgramId program = device().record(table);
+  device().run(program);
   EXPECT_EQ(load_structs<uint32_t>(stop)[0], 0u);
-  device().run(recording);
+  device().run(program);
   EXPECT_EQ(load_structs<uint32_t>(stop)[0], 1u);
 }
 

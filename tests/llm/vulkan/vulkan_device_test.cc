@@ -153,7 +153,7 @@ Chain make_chain(Device& device, std::mt19937& engine, uint32_t n_rows, uint32_t
   chain.x = store(numbers(size_t{n_rows} * d));
   const Operand normed = device.allocate(size_t{n_rows} * d * 4, "normed");
   const Operand hidden = device.allocate(size_t{n_rows} * 4 * d * 4, "hidden");
-  const Operand gain = store(std::vector<float>(d, 1.0f));
+  const Operand weight = store(std::vector<float>(d, 1.0f));
   for (int layer = 0; layer < n_layers; ++layer) {
     const auto upload = [&](uint32_t n_out, uint32_t n_in) {
       const std::vector<float> values = numbers(size_t{n_out} * n_in);
@@ -165,7 +165,7 @@ Chain make_chain(Device& device, std::mt19937& engine, uint32_t n_rows, uint32_t
     };
     const Weight up = upload(4 * d, d), down = upload(d, 4 * d);
     emit::norm(chain.table, "norm", {n_rows, d, 1e-5f, kNormLayer, kDTypeF32}, normed, chain.x,
-               gain, {}, {});
+               weight, {}, {});
     MatmulParams p{};
     p.n_rows = p.rows_per_batch = n_rows;
     p.n_out = p.out_row_stride = 4 * d;
@@ -191,8 +191,8 @@ TEST_F(VulkanDeviceTest, DerivedBarriersGiveTheBitsOfFullOnes) {
       const std::unique_ptr<Device> device = open(options);
       std::mt19937 engine(5);
       const Chain chain = make_chain(*device, engine, n_rows, 96, 6);
-      const RecordingId recording = device->record(chain.table);
-      device->run(recording, 3);
+      const ProgramId program = device->record(chain.table);
+      device->run(program, 3);
       std::vector<float>& result = results.emplace_back(size_t{n_rows} * 96);
       device->read(chain.x, result.data());
       for (const float value : result) ASSERT_TRUE(std::isfinite(value));
@@ -227,24 +227,24 @@ TEST_F(VulkanDeviceTest, ReplaysAfterTheStopDoNothing) {
     device->write(states, &state);
     emit::token_partials(chain.table, "partials", p, partials, chain.x, states, mask, {});
     emit::token_choose(chain.table, "choose", p, states, rows, tokens, stop, partials);
-    const RecordingId recording = device->record(chain.table);
+    const ProgramId program = device->record(chain.table);
     const auto x = [&] {
       std::vector<float> values(64);
       device->read(chain.x, values.data());
       return values;
     };
-    device->run(recording, 5, stop);
+    device->run(program, 5, stop);
     uint32_t stopped = 0;
     device->read(stop, &stopped);
     EXPECT_EQ(stopped, 1u);
     const std::vector<float> after_five = x();
-    device->run(recording, 100, stop);
+    device->run(program, 100, stop);
     EXPECT_EQ(x(), after_five);
     device->read(states, &state);
     EXPECT_EQ(state.n_sampled, 5u);
     const uint32_t zero = 0;
     device->write(stop, &zero);
-    device->run(recording, 1, stop);
+    device->run(program, 1, stop);
     EXPECT_NE(x(), after_five);
     // A clock leaves them out of its count, too.
     for (const Clock clock : {Clock::kPerStage, Clock::kPerCommand}) {
@@ -253,10 +253,10 @@ TEST_F(VulkanDeviceTest, ReplaysAfterTheStopDoNothing) {
       device->write(states, &again);
       device->write(stop, &zero);
       device->set_clock(clock);
-      device->run(recording, 40, stop);
-      EXPECT_EQ(device->replay_times(recording).n_runs, 5u);
-      device->run(recording, 3, stop);
-      EXPECT_EQ(device->replay_times(recording).n_runs, 5u);
+      device->run(program, 40, stop);
+      EXPECT_EQ(device->replay_times(program).n_runs, 5u);
+      device->run(program, 3, stop);
+      EXPECT_EQ(device->replay_times(program).n_runs, 5u);
     }
   }
 }
@@ -278,20 +278,20 @@ TEST_F(VulkanDeviceTest, ClocksEveryStageOrEveryCommandOfReplays) {
   const std::unique_ptr<Device> device = open({});
   std::mt19937 engine(5);
   const Chain chain = make_chain(*device, engine, 1, 64, 2);
-  const RecordingId recording = device->record(chain.table);
+  const ProgramId program = device->record(chain.table);
   const std::vector<uint32_t> stages = chain.table.stages();
   for (const Clock clock : {Clock::kPerStage, Clock::kPerCommand}) {
     device->set_clock(clock);
-    for (const uint32_t n : {3, 150, 47}) device->run(recording, n);  // more than there are slots
-    const ReplayTimes times = device->replay_times(recording);
+    for (const uint32_t n : {3, 150, 47}) device->run(program, n);  // more than there are slots
+    const ReplayTimes times = device->replay_times(program);
     EXPECT_EQ(times.n_runs, 200u);
     ASSERT_EQ(times.us.size(),
               clock == Clock::kPerStage ? stages.back() + 1 : chain.table.commands().size());
     for (const double us : times.us) EXPECT_GT(us, 0.0);
   }
   device->set_clock(Clock::kOff);
-  device->run(recording);
-  EXPECT_EQ(device->replay_times(recording).n_runs, 0u);
+  device->run(program);
+  EXPECT_EQ(device->replay_times(program).n_runs, 0u);
 }
 
 // Long and short stages by turns: a stage's time is its own, not that of the one behind it.
@@ -300,7 +300,7 @@ TEST_F(VulkanDeviceTest, ClocksEachStageByItself) {
   constexpr uint32_t kManyRows = 20000, kWidth = 512, kRounds = 4;
   const uint64_t bytes = uint64_t{kManyRows} * kWidth * sizeof(float);
   const Operand x = device->allocate(bytes, "x"), y = device->allocate(bytes, "y");
-  const Operand gain = device->allocate(kWidth * sizeof(float), "gain");
+  const Operand weight = device->allocate(kWidth * sizeof(float), "weight");
   DispatchTable table;
   for (uint32_t i = 0; i < kRounds; ++i) {
     NormParams params{};
@@ -309,16 +309,16 @@ TEST_F(VulkanDeviceTest, ClocksEachStageByItself) {
     params.epsilon = 1e-5f;
     params.out_dtype = kDTypeF32;
     params.n_rows = kManyRows;
-    emit::norm(table, "long", params, y, x, gain, {}, {});
+    emit::norm(table, "long", params, y, x, weight, {}, {});
     params.n_rows = 1;
     emit::norm(table, "short", params, x.part(0, kWidth * sizeof(float)),
-               y.part(0, kWidth * sizeof(float)), gain, {}, {});
+               y.part(0, kWidth * sizeof(float)), weight, {}, {});
   }
-  const RecordingId recording = device->record(table);
-  device->run(recording, 2);  // to warm up
+  const ProgramId program = device->record(table);
+  device->run(program, 2);  // to warm up
   device->set_clock(Clock::kPerStage);
-  device->run(recording, 5);
-  const ReplayTimes times = device->replay_times(recording);
+  device->run(program, 5);
+  const ReplayTimes times = device->replay_times(program);
   ASSERT_EQ(times.us.size(), 2 * kRounds);
   double long_us = 0, short_us = 0;
   for (uint32_t i = 0; i < 2 * kRounds; ++i) (i % 2 == 0 ? long_us : short_us) += times.us[i];

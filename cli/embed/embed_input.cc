@@ -1,0 +1,100 @@
+#include "cli/embed/embed_input.h"
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "error/error.h"
+#include "llm/files/json_file.h"
+
+namespace vesper {
+
+EmbedInput::EmbedInput(const EmbedArguments& arguments)
+    : arguments_(arguments), files_(arguments.inputs) {
+  if (arguments.texts.empty() && files_.empty()) files_.emplace_back("-");
+}
+
+std::string EmbedInput::place() const {
+  return lines_ ? lines_->place() : "text " + std::to_string(n_texts_);
+}
+
+void EmbedInput::fail(const std::string& message) const {
+  throw Error(ErrorKind::kInput, place() + ": " + message);
+}
+
+bool EmbedInput::next_line(std::string& line) {
+  while (true) {
+    if (lines_ && lines_->next(line)) return true;
+    if (n_opened_ == files_.size()) return false;
+    lines_.emplace(files_[n_opened_++]);
+    is_json_ = !arguments_.key.empty() || lines_->name().ends_with(".jsonl");
+  }
+}
+
+std::string EmbedInput::member_of(const std::string& line) const {
+  const std::string key = arguments_.key.empty() ? "text" : arguments_.key;
+  const auto value =
+      parse_json(place(), {reinterpret_cast<const uint8_t*>(line.data()), line.size()});
+  const auto* member = find_member(value, key.c_str());
+  if (member == nullptr) fail("expected a member \"" + key + "\", found none");
+  if (arguments_.input_ids && member->is_array()) return member->dump();
+  if (!member->is_string()) fail("expected \"" + key + "\" to be a text");
+  return member->get<std::string>();
+}
+
+bool EmbedInput::next(std::string& text) {
+  if (!arguments_.texts.empty()) {
+    if (n_texts_ == arguments_.texts.size()) return false;
+    text = arguments_.texts[n_texts_++];
+    return true;
+  }
+  if (!next_line(text)) return false;
+  if (is_json_) {
+    try {
+      text = member_of(text);
+    } catch (const Error& error) {  // what the parser found is the input's fault, not the model's
+      throw Error(ErrorKind::kInput, error.what());
+    }
+  }
+  return true;
+}
+
+std::vector<int32_t> parse_token_ids(std::string_view text) {
+  constexpr std::string_view kSpace = " \t";
+  std::vector<int32_t> ids;
+  const char* at = text.data();
+  const char* end = at + text.size();
+  const auto fail = [&] {
+    throw Error(ErrorKind::kInput, "expected token ids with spaces or commas between, found \"" +
+                                       std::string(text.substr(0, 60)) + "\"");
+  };
+  const auto is_space = [&](char c) { return kSpace.find(c) != std::string_view::npos; };
+  const auto trim = [&] {
+    while (at != end && is_space(*at)) ++at;
+    while (at != end && is_space(end[-1])) --end;
+  };
+  trim();
+  if (at != end && *at == '[') {
+    if (end[-1] != ']') fail();
+    ++at, --end;
+    trim();
+  }
+  while (at != end) {
+    int32_t id = 0;
+    const auto [after, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || id < 0) fail();
+    ids.push_back(id);
+    if (after == end) break;
+    at = after;
+    while (is_space(*at)) ++at;  // ends before `end`, which a number or a comma stands before
+    if (*at == ',') {
+      ++at;
+      while (at != end && is_space(*at)) ++at;
+      if (at == end) fail();  // a comma is between two
+    } else if (at == after) {
+      fail();
+    }
+  }
+  return ids;
+}
+
+}  // namespace vesper

@@ -1,0 +1,45 @@
+// The texts that `embed` is given: arguments, or lines of files and of standard input.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/embed/embed_arguments.h"
+#include "cli/terminal/text_lines.h"
+
+namespace vesper {
+
+class EmbedInput {
+ public:
+  // Opens nothing yet.
+  explicit EmbedInput(const EmbedArguments& arguments);
+
+  // The next text. Returns false at the end. Throws Error(kInput) with file and line for what
+  // cannot be read: also a line that is no JSON, or has no text under the key, where that is asked
+  // for.
+  bool next(std::string& text);
+
+  // Where the last text was, for messages: "notes.txt:3", "text 2".
+  std::string place() const;
+
+ private:
+  bool next_line(std::string& line);
+  [[noreturn]] void fail(const std::string& message) const;
+  std::string member_of(const std::string& line) const;
+
+  const EmbedArguments& arguments_;
+  std::vector<std::string> files_;
+  size_t n_texts_ = 0, n_opened_ = 0;
+  bool is_json_ = false;            // what the lines of the open file are
+  std::optional<TextLines> lines_;  // of the open file, if any
+};
+
+// Token ids in decimal with spaces or a comma between each two, a pair of brackets around them
+// allowed; none of empty text. Throws Error(kInput) for anything else.
+std::vector<int32_t> parse_token_ids(std::string_view text);
+
+}  // namespace vesper

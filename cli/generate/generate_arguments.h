@@ -1,0 +1,61 @@
+// The command line of `generate`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "llm/generation/generator.h"
+
+namespace vesper {
+
+// What is done with the model.
+enum class GenerateMode { kAnswer, kBatch, kPerplexity };  // kAnswer without a prompt: a chat
+
+struct GenerateArguments {
+  std::string model = "smollm2-135m";
+  std::string device = "auto", compute = "auto";
+  uint32_t threads = 0;
+  bool offline = false, verbose = false;
+
+  GenerateMode mode = GenerateMode::kAnswer;
+  std::vector<std::string> texts;     // given as arguments
+  std::optional<std::string> system;  // the system message
+  bool no_chat = false;               // the text is to be continued
+  bool no_think = false;              // what a model thinks before it answers is not shown
+  std::string chat_template;          // a file with one; empty: the model's own
+  std::vector<int32_t> prompt_ids;    // instead of text
+  std::string input;                  // kBatch: prompts a line
+  std::string perplexity_file;        // kPerplexity
+  std::string logits_file;            // where the prompt's logits go; empty: nowhere
+  std::string prompt_cache;           // a file that keeps the prompt's keys and values
+  std::string output;                 // a file; empty: standard output
+
+  std::optional<uint32_t> max_new;  // tokens of an answer; absent: as many as there is room for
+  uint32_t n_ctx = 0;               // 0: what the text needs
+  uint32_t batch = 1;               // answers at once
+  DType kv_dtype = DType::kF16;
+  Sampling sampling;
+  std::vector<std::pair<int32_t, float>> bias;
+  std::vector<std::string> stops;
+  bool ignore_end = false;
+  bool map_reduce = false;     // texts too long for the context go through in parts
+  bool context_shift = false;  // when the context is full, its older half makes room
+
+  bool print_ids = false;              // token ids, not text
+  std::optional<uint32_t> n_logprobs;  // a line of JSON a token, with so many alternatives
+  bool stats = false;
+};
+
+// What the command line asks for: work, or the answer to --help or --version.
+struct GenerateCommand {
+  GenerateArguments arguments;
+  std::optional<std::string> answer;
+};
+
+// Throws Error(kUsage).
+GenerateCommand parse_generate_arguments(int argc, const char* const* argv);
+
+}  // namespace vesper

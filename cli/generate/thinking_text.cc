@@ -1,0 +1,58 @@
+#include "cli/generate/thinking_text.h"
+
+#include <algorithm>
+
+namespace vesper {
+
+void ThinkingText::emit(std::string_view text, std::vector<AnswerPart>& parts) {
+  if (skips_space_) {
+    const size_t first = text.find_first_not_of(" \n\r\t");
+    text.remove_prefix(std::min(first, text.size()));
+  }
+  if (text.empty()) return;
+  skips_space_ = false;
+  parts.push_back({std::string(text), is_inside_});
+}
+
+std::vector<AnswerPart> ThinkingText::push(std::string_view text) {
+  std::vector<AnswerPart> parts;
+  held_ += text;
+  for (;;) {
+    const std::string_view tag = is_inside_ ? "</think>" : "<think>";
+    const size_t at = held_.find(tag);
+    if (at == std::string::npos) {
+      // The longest end that the tag may begin with.
+      size_t n = std::min(tag.size() - 1, held_.size());
+      while (n > 0 && !tag.starts_with(std::string_view(held_).substr(held_.size() - n))) --n;
+      emit(std::string_view(held_).substr(0, held_.size() - n), parts);
+      held_.erase(0, held_.size() - n);
+      return parts;
+    }
+    emit(std::string_view(held_).substr(0, at), parts);
+    held_.erase(0, at + tag.size());
+    is_inside_ = !is_inside_;
+    skips_space_ = true;
+  }
+}
+
+std::vector<AnswerPart> ThinkingText::finish() {
+  std::vector<AnswerPart> parts;
+  emit(held_, parts);
+  held_.clear();
+  return parts;
+}
+
+std::string without_thinking(std::string_view answer, bool starts_inside) {
+  ThinkingText thinking(starts_inside);
+  std::string text;
+  const auto take = [&](const std::vector<AnswerPart>& parts) {
+    for (const AnswerPart& part : parts) {
+      if (!part.is_thinking) text += part.text;
+    }
+  };
+  take(thinking.push(answer));
+  take(thinking.finish());
+  return text;
+}
+
+}  // namespace vesper

@@ -1,0 +1,214 @@
+#include "cli/terminal/output.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <random>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "cli/terminal/program.h"
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void throw_output_error(const std::string& where, int error_number) {
+  throw Error(ErrorKind::kOutput, where + ": " + std::strerror(error_number));
+}
+
+// Writes everything, or returns the error number.
+int write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(descriptor, text.data(), text.size());
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return errno;
+    }
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+  return 0;
+}
+
+// The path with links resolved as far as it exists; as it is where that fails.
+fs::path resolved(const fs::path& path) {
+  std::error_code error;
+  fs::path out = fs::weakly_canonical(fs::absolute(path, error), error);
+  return error ? path : out;
+}
+
+// What temporary files are called: a long final name leaves no room for a longer temporary one, so
+// that it is short and its own.
+constexpr std::string_view kPrefix = ".vesper-", kSuffix = ".part";
+constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789";
+constexpr size_t kRandomLetters = 8;
+
+std::string temporary_name() {
+  std::random_device random;
+  std::string name(kPrefix);
+  for (size_t i = 0; i < kRandomLetters; ++i) name += kLetters[random() % kLetters.size()];
+  return name.append(kSuffix);
+}
+
+bool is_temporary_name(const std::string& name) {
+  return name.size() == kPrefix.size() + kRandomLetters + kSuffix.size() &&
+         name.starts_with(kPrefix) && name.ends_with(kSuffix) &&
+         name.find_first_not_of(kLetters, kPrefix.size()) == name.size() - kSuffix.size();
+}
+
+// Removes a temporary file that nobody writes to any more.
+void remove_if_abandoned(const fs::path& path) {
+  const int descriptor = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return;
+  struct stat status {};
+  // Where files cannot be locked, nothing tells whether it is in use: it stays.
+  if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
+      flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
+    unlink(path.c_str());
+  }
+  close(descriptor);
+}
+
+}  // namespace
+
+void write_to_stdout(std::string_view text) {
+  const int error_number = write_all(STDOUT_FILENO, text);
+  if (error_number == EPIPE) throw OutputPipeClosed{};
+  if (error_number != 0) throw_output_error("standard output", error_number);
+}
+
+AtomicFile::AtomicFile(const fs::path& path) : path_(resolved(path)) {
+  std::error_code error;
+  if (fs::is_directory(path_, error)) throw_output_error(path.string(), EISDIR);
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
+    path_ = path;
+    descriptor_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor_ < 0) throw_output_error(path.string(), errno);
+    return;
+  }
+  for (int attempt = 0; attempt < 16; ++attempt) {
+    const fs::path candidate = path_.parent_path() / temporary_name();
+    auto unfinished = std::make_unique<UnfinishedFile>(candidate.string());
+    descriptor_ = open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0) {
+      if (errno != EEXIST) throw_output_error(path.string(), errno);
+      continue;
+    }
+    // Between the two calls another run may take the file for abandoned and remove it.
+    const bool is_free = flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+    struct stat status {};
+    if (is_free && fstat(descriptor_, &status) == 0 && status.st_nlink > 0) {
+      temporary_ = candidate;
+      unfinished_ = std::move(unfinished);
+      return;
+    }
+    close(std::exchange(descriptor_, -1));
+    unlink(candidate.c_str());
+  }
+  throw_output_error(path.string(), EEXIST);
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(std::string_view text) {
+  if (const int error_number = write_all(descriptor_, text)) {
+    throw_output_error(path_.string(), error_number);
+  }
+}
+
+void AtomicFile::commit() {
+  if (temporary_.empty()) {
+    if (close(std::exchange(descriptor_, -1)) != 0) throw_output_error(path_.string(), errno);
+    return;
+  }
+  // Some file systems cannot sync (EINVAL) and still keep the file.
+  if (fsync(descriptor_) != 0 && errno != EINVAL) throw_output_error(path_.string(), errno);
+  // Closed after it has its name: closing gives up the lock.
+  if (rename(temporary_.c_str(), path_.c_str()) != 0) throw_output_error(path_.string(), errno);
+  temporary_.clear();
+  if (close(std::exchange(descriptor_, -1)) != 0) throw_output_error(path_.string(), errno);
+  unfinished_.reset();
+}
+
+std::vector<std::vector<PlannedFile>> plan_files(const std::vector<InputFile>& inputs,
+                                                 const std::vector<TranscriptFormat>& formats,
+                                                 const std::optional<fs::path>& folder) {
+  std::map<fs::path, std::string> input_at, source_of;
+  for (const InputFile& input : inputs) {
+    if (input.path != "-") input_at.emplace(resolved(input.path), input.path);
+  }
+  std::vector<std::vector<PlannedFile>> plan;
+  for (const InputFile& input : inputs) {
+    fs::path source = folder ? *folder / input.place : fs::path(input.path);
+    if (input.path == "-") source = folder.value_or("") / "stdin";
+    std::vector<PlannedFile>& files = plan.emplace_back();
+    for (TranscriptFormat format : formats) {
+      fs::path name = source.stem();
+      name += ".";
+      name += format_name(format);
+      const fs::path file = source.parent_path() / name;
+      const fs::path place = resolved(file);
+      if (const auto at = input_at.find(place); at != input_at.end()) {
+        throw Error(ErrorKind::kUsage, "the transcript of " + input.path +
+                                           " would overwrite the input " + at->second +
+                                           "; choose a folder with --output-dir");
+      }
+      if (const auto [at, fresh] = source_of.emplace(place, input.path); !fresh) {
+        throw Error(ErrorKind::kUsage, "the transcripts of " + at->second + " and " + input.path +
+                                           " would both be " + file.string());
+      }
+      files.push_back({format, file});
+    }
+  }
+  return plan;
+}
+
+bool is_up_to_date(const InputFile& input, const std::vector<PlannedFile>& files) {
+  std::error_code error;
+  const fs::file_time_type changed = fs::last_write_time(input.path, error);
+  if (error) return false;
+  return std::ranges::all_of(files, [&](const PlannedFile& file) {
+    std::error_code missing;
+    return fs::is_regular_file(file.path, missing) &&
+           fs::last_write_time(file.path, missing) >= changed && !missing;
+  });
+}
+
+void remove_abandoned_files(const std::vector<std::vector<PlannedFile>>& plan) {
+  std::set<fs::path> folders;
+  for (const std::vector<PlannedFile>& files : plan) {
+    for (const PlannedFile& file : files) folders.insert(resolved(file.path).parent_path());
+  }
+  for (const fs::path& folder : folders) {
+    std::error_code error;
+    std::vector<fs::path> found;
+    fs::directory_iterator entry(folder, error);
+    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+      if (is_temporary_name(entry->path().filename().native())) found.push_back(entry->path());
+    }
+    for (const fs::path& path : found) remove_if_abandoned(path);
+  }
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error && !fs::is_directory(folder)) error = std::make_error_code(std::errc::not_a_directory);
+  if (error) throw Error(ErrorKind::kOutput, folder.string() + ": " + error.message());
+  if (access(folder.c_str(), W_OK | X_OK) != 0) throw_output_error(folder.string(), errno);
+}
+
+}  // namespace vesper

@@ -1,0 +1,70 @@
+// Where results go: standard output, or files that appear under their final name only when they
+// are complete.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/terminal/input_files.h"
+#include "cli/terminal/unfinished_files.h"
+#include "decoder/transcript/writers.h"
+
+namespace vesper {
+
+// Writes all of the text to standard output at once, so that a pipe sees it. Throws
+// OutputPipeClosed (cli/terminal/program.h) if nobody reads it any more, Error(kOutput) otherwise.
+void write_to_stdout(std::string_view text);
+
+// A file that replaces what is at `path` when it is committed, and leaves no trace otherwise. It
+// grows under a temporary name in the same folder, locked, so that what a killed run has left there
+// can be told from what another one is writing. Where `path` is a symbolic link, the file that it
+// points to is replaced. A device or a pipe is none of this: it is written to as it comes, and
+// stays what it is.
+class AtomicFile {
+ public:
+  // Throws Error(kOutput) if no file can be made there.
+  explicit AtomicFile(const std::filesystem::path& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  // Throw Error(kOutput).
+  void write(std::string_view text);
+  void commit();  // once; makes sure that the bytes are on the disk before the name is
+
+ private:
+  std::filesystem::path path_;       // the final one, links resolved
+  std::filesystem::path temporary_;  // empty once committed, and for what is no regular file
+  std::unique_ptr<UnfinishedFile> unfinished_;
+  int descriptor_ = -1;
+};
+
+struct PlannedFile {
+  TranscriptFormat format;
+  std::filesystem::path path;
+};
+
+// The files that each input's transcript goes to: the input's name with the format as extension,
+// at its place below `folder`, or beside the input if there is none; standard input ("-") is called
+// "stdin" and lies in the current folder. Returns [input][format]. Throws Error(kUsage) if two of
+// them are the same file, or if one is itself an input.
+std::vector<std::vector<PlannedFile>> plan_files(
+    const std::vector<InputFile>& inputs, const std::vector<TranscriptFormat>& formats,
+    const std::optional<std::filesystem::path>& folder);
+
+// Whether all of the files are there and none is older than the input. As files appear only when
+// they are complete, such an input needs no work.
+bool is_up_to_date(const InputFile& input, const std::vector<PlannedFile>& files);
+
+// Removes the temporary files that killed runs have left in the folders of these files. Those of a
+// run that is still at work stay.
+void remove_abandoned_files(const std::vector<std::vector<PlannedFile>>& plan);
+
+// Makes the folder and those above it where they are missing. Throws Error(kOutput).
+void make_folder(const std::filesystem::path& folder);
+
+}  // namespace vesper

@@ -1,0 +1,110 @@
+#include "cli/terminal/program.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <new>
+
+#include "cli/terminal/unfinished_files.h"
+#include "error/error.h"
+#include "llm/tokenizer/utf8_stream.h"
+
+namespace vesper {
+namespace {
+
+// A standard stream that the caller closed must not become the number of the next file opened:
+// results would be written into it.
+void occupy_standard_streams() {
+  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) != -1) continue;
+    // The lowest free number is given, which is `stream`. Reading from or writing to it fails, as
+    // with the closed one.
+    if (open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) == -1) return;
+  }
+}
+
+void remove_files_and_die(int signal_number) {
+  remove_unfinished_files();
+  std::signal(signal_number, SIG_DFL);
+  std::raise(signal_number);
+}
+
+void handle_signals() {
+  // Writing to a closed pipe is seen where it happens (cli/terminal/output), which cleans up first.
+  std::signal(SIGPIPE, SIG_IGN);
+  for (int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    // Left alone where the caller ignores it (nohup).
+    if (sigaction(signal_number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = remove_files_and_die;
+    sigemptyset(&action.sa_mask);
+    sigaction(signal_number, &action, nullptr);
+  }
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string out = valid_utf8(text);
+  for (char& c : out) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) c = '?';
+  }
+  // U+0080 to U+009F: controls too, among them one that begins sequences as escape and [ do.
+  for (size_t at = 0; (at = out.find('\xc2', at)) != std::string::npos; ++at) {
+    if (static_cast<unsigned char>(out[at + 1]) < 0xa0) out.replace(at, 2, "?");
+  }
+  return out;
+}
+
+void print_error(std::string_view program, std::string_view message) {
+  std::string line(message);
+  for (char& c : line) {
+    if (c == '\n') c = ' ';
+  }
+  line = printable(std::string(program) + ": " + line) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+void print_error(std::string_view program, std::string_view file, std::string_view message) {
+  std::string prefix = std::string(file) + ": ";
+  // Readers name the file themselves.
+  if (message.substr(0, prefix.size()) == prefix) prefix.clear();
+  print_error(program, prefix + std::string(message));
+}
+
+Failure failure_of(const std::exception& error) {
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) {
+    return {exit_status(ours->kind()), ours->what()};
+  }
+  if (dynamic_cast<const std::bad_alloc*>(&error)) {
+    return {exit_status(ErrorKind::kDevice), "out of memory"};
+  }
+  return {exit_status(ErrorKind::kInternal), std::string("internal error: ") + error.what()};
+}
+
+int run_program(std::string_view program, const std::function<int()>& body) {
+  occupy_standard_streams();
+  handle_signals();
+  const auto end_by = [](int signal_number) {
+    std::signal(signal_number, SIG_DFL);
+    std::raise(signal_number);
+    return 128 + signal_number;
+  };
+  try {
+    return body();
+  } catch (const OutputPipeClosed&) {
+    return end_by(SIGPIPE);  // the end that any filter has whose reader went away
+  } catch (const Interrupted&) {
+    return end_by(SIGINT);
+  } catch (const std::exception& error) {
+    const Failure failure = failure_of(error);
+    print_error(program, failure.message);
+    return failure.status;
+  }
+}
+
+}  // namespace vesper

@@ -1,0 +1,30 @@
+// The options that say what sound comes in: raw samples, and what becomes of the channels.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "session/channel_transcription.h"
+
+namespace vesper {
+
+class CommandLine;
+
+class SoundOptions {
+ public:
+  // Adds them to `line`, which does not outlive this.
+  explicit SoundOptions(CommandLine& line);
+  SoundOptions(const SoundOptions&) = delete;
+  SoundOptions& operator=(const SoundOptions&) = delete;
+
+  // Once all are read: how to read every recording, without its path. Throws Error(kUsage).
+  AudioInput finish() const;
+
+ private:
+  AudioInput input_;
+  RawPcm raw_;
+  bool is_raw_ = false;
+  std::string raw_detail_;  // an option that is of no use without --pcm
+};
+
+}  // namespace vesper

@@ -1,0 +1,437 @@
+#include "cli/transcribe/transcribe_program.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/terminal/input_files.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/program.h"
+#include "cli/terminal/progress.h"
+#include "cli/transcribe/caption_printer.h"
+#include "cli/transcribe/job_report.h"
+#include "cli/transcribe/language_report.h"
+#include "cli/transcribe/transcribe_arguments.h"
+#include "error/error.h"
+#include "session/model_lookup.h"
+
+namespace vesper {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kProgram = "transcribe";
+
+// Throws Error(kInput) if it is clear without decoding it that this cannot be read.
+void check_input(const std::string& input) {
+  if (input == "-") {
+    if (isatty(STDIN_FILENO)) {
+      throw Error(ErrorKind::kInput,
+                  "standard input is a terminal; expected a recording in a pipe");
+    }
+    return;
+  }
+  struct stat status {};
+  if (stat(input.c_str(), &status) != 0 || access(input.c_str(), R_OK) != 0) {
+    throw Error(ErrorKind::kInput, std::strerror(errno));
+  }
+  if (S_ISDIR(status.st_mode))
+    throw Error(ErrorKind::kInput, "is a folder, expected a recording (or --recursive)");
+}
+
+// The model of --vad. It has no address to fetch it from by itself: it comes in a Python package.
+fs::path find_vad_model(const ModelLookup& lookup) {
+  constexpr const char* kName = "silero-vad";
+  try {
+    return find_model(kName, lookup);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kModel,
+                std::string("--vad: model \"") + kName +
+                    "\" is not there: scripts/fetch-models.sh silero-vad fetches "
+                    "it (" +
+                    error.what() + ")");
+  }
+}
+
+std::unique_ptr<JobReport> make_report(const TranscribeArguments& arguments) {
+  if (arguments.jobs_json) return make_json_report();
+  return make_text_report(std::string(kProgram), arguments.quiet, arguments.verbose);
+}
+
+// One run of the program.
+class Run {
+ public:
+  explicit Run(TranscribeArguments arguments)
+      : arguments_(std::move(arguments)), report_(make_report(arguments_)) {}
+
+  int run(const EngineLoader& load) {
+    try {
+      transcribe_all(load);
+    } catch (const std::exception& error) {
+      const Failure failure = failure_of(error);
+      report_->failed(failure);
+      return failure.status;
+    }
+    report_->finished(totals_, status_);
+    return status_;
+  }
+
+ private:
+  void transcribe_all(const EngineLoader& load) {
+    inputs_ = find_inputs(arguments_.inputs, [&](const std::string& path, const std::string& why) {
+      ++totals_.recordings;
+      count_failure(path, {exit_status(ErrorKind::kInput), why});
+    });
+    totals_.recordings += inputs_.size();
+    plan_.resize(inputs_.size());
+    if (!arguments_.to_stdout) {
+      plan_ = plan_files(inputs_, arguments_.formats, arguments_.output_folder);
+      if (arguments_.output_folder) make_folder(*arguments_.output_folder);
+      remove_abandoned_files(plan_);
+    }
+    const std::vector<size_t> wanted = inputs_to_transcribe();
+    if (wanted.empty()) return;
+
+    load_engine(load);
+    const auto start = Clock::now();
+    if (wanted.size() > 1 && shares_batches()) {
+      transcribe_together(wanted);
+    } else {
+      for (size_t i : wanted) {
+        attempt(inputs_[i], [&] {
+          if (arguments_.detect_language) return detect_languages(i);
+          if (arguments_.stream_step_s) return caption(i);
+          transcribe(i);
+        });
+      }
+    }
+    totals_.elapsed_s = seconds_since(start);
+  }
+
+  // Whether recordings are decoded side by side.
+  bool shares_batches() const {
+    const AudioInput& sound = arguments_.sound;
+    return arguments_.engine.batch_size > 1 && !arguments_.detect_language &&
+           !arguments_.stream_step_s && !sound.split_channels && !sound.label_speakers;
+  }
+
+  // Those that are not complete and can be read as far as that is clear before the model is there,
+  // which may take long to fetch and load.
+  std::vector<size_t> inputs_to_transcribe() {
+    std::vector<size_t> wanted;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (arguments_.resume && is_up_to_date(inputs_[i], plan_[i])) {
+        ++totals_.skipped;
+        report_->skipped(job(i), outputs(i));
+      } else if (attempt(inputs_[i], [&] { check_input(inputs_[i].path); })) {
+        wanted.push_back(i);
+      }
+    }
+    return wanted;
+  }
+
+  // Runs the body. If it fails, says so, keeps the status and returns false. Where standard output
+  // fails there is nothing to go on for: that is thrown on.
+  template <typename Body>
+  bool attempt(const InputFile& input, const Body& body) {
+    try {
+      body();
+      return true;
+    } catch (const std::exception& error) {
+      if (stdout_failed_) throw;
+      count_failure(name_of(input), failure_of(error));
+      return false;
+    }
+  }
+
+  void count_failure(const std::string& file, const Failure& failure) {
+    report_->failed(file, failure);
+    ++totals_.failed;
+    if (status_ == 0) status_ = failure.status;
+  }
+
+  static std::string name_of(const InputFile& input) {
+    return input.path == "-" ? "stdin" : input.path;
+  }
+
+  Job job(size_t i) const { return {name_of(inputs_[i]), i, inputs_.size()}; }
+
+  std::vector<fs::path> outputs(size_t i) const {
+    std::vector<fs::path> paths;
+    for (const PlannedFile& file : plan_[i]) paths.push_back(file.path);
+    return paths;
+  }
+
+  void load_engine(const EngineLoader& load) {
+    ModelLookup lookup;
+    lookup.offline = arguments_.offline;
+    std::string fetched;
+    lookup.on_fetch = [&](const std::string& name, const std::string& url, const fs::path& target) {
+      report_->note("fetching model " + name + " from " + url + " to " + target.string());
+      fetched = name;
+    };
+    lookup.download.on_progress = [&](uint64_t done, uint64_t total, uint64_t before) {
+      report_->fetching(fetched, done, total, before);
+    };
+    lookup.download.on_wait = [&] {
+      report_->note("another process is fetching this model: waiting for it");
+    };
+    EngineSettings settings = arguments_.engine;
+    settings.model = find_model(arguments_.model, lookup);
+    if (settings.vad) settings.vad_model = find_vad_model(lookup);
+    report_->make_room();
+    const auto start = Clock::now();
+    engine_ = load(settings);
+    report_->loaded(engine_->description(), seconds_since(start));
+  }
+
+  AudioInput audio_input(size_t i) const {
+    AudioInput input = arguments_.sound;
+    input.path = inputs_[i].path;
+    return input;
+  }
+
+  void detect_languages(size_t i) {
+    const Job job = this->job(i);
+    std::vector<std::unique_ptr<AtomicFile>> files;
+    for (const PlannedFile& planned : plan_[i]) files.push_back(open_file(planned));
+    const auto start = Clock::now();
+    report_->started(job);
+    const std::vector<LanguageProbability> languages =
+        engine_->detect_languages(audio_input(i), arguments_.decoding);
+    const auto report = [&](TranscriptFormat format) {
+      return language_report(format, {job.file, arguments_.model}, inputs_.size() > 1, languages);
+    };
+    if (arguments_.to_stdout) print(report(arguments_.formats.front()));
+    for (size_t f = 0; f < files.size(); ++f) {
+      files[f]->write(report(plan_[i][f].format));
+      files[f]->commit();
+    }
+    ++totals_.done;
+    Transcript transcript;
+    transcript.language = languages.front().language;
+    transcript.language_probability = languages.front().probability;
+    report_->done(job, transcript, outputs(i), seconds_since(start));
+  }
+
+  static std::unique_ptr<AtomicFile> open_file(const PlannedFile& planned) {
+    if (planned.path.has_parent_path()) make_folder(planned.path.parent_path());
+    return std::make_unique<AtomicFile>(planned.path);
+  }
+
+  void caption(size_t i) {
+    const Job job = this->job(i);
+    const RecordingInfo recording{job.file, arguments_.model};
+    std::vector<std::unique_ptr<AtomicFile>> files;
+    std::vector<std::unique_ptr<TranscriptWriter>> writers;
+    for (const PlannedFile& planned : plan_[i]) {
+      files.push_back(open_file(planned));
+      writers.push_back(make_writer(
+          planned.format, [file = files.back().get()](std::string_view text) { file->write(text); },
+          arguments_.writers));
+      writers.back()->begin(recording);
+    }
+    // On a terminal the words that may change say enough of the progress.
+    const auto columns = [] { return terminal_columns(STDOUT_FILENO); };
+    std::unique_ptr<CaptionPrinter> printer;
+    if (arguments_.to_stdout) {
+      printer = make_caption_printer(
+          arguments_.formats.front(), recording, [&](std::string_view text) { print(text); },
+          columns, wants_colour());
+    }
+    LiveEvents events;
+    events.on_final = [&](std::span<const CaptionWord> words, double received_s) {
+      if (printer) printer->final(words, received_s);
+    };
+    events.on_partial = [&](std::span<const CaptionWord> words, double received_s) {
+      if (printer) printer->partial(words, received_s);
+      if (columns() == 0) report_->progress(job, received_s, 0);
+    };
+    events.on_segment = [&](const Segment& segment) {
+      if (printer) printer->segment(segment);
+      for (const auto& writer : writers) writer->segment(segment);
+      report_->segment(job, segment);
+    };
+    const double step_s = *arguments_.stream_step_s;
+    // Full windows come once in half a minute, and take longer on any machine.
+    constexpr double kWorthSaying = 1.5, kWorthSayingOfWindow = 3;
+    double most_s = kWorthSaying * step_s, most_of_window_s = kWorthSayingOfWindow * step_s;
+    LiveOptions options;
+    options.step_s = step_s;
+    options.on_slow = [&](const SlowPass& pass) {
+      double& most = pass.had_window ? most_of_window_s : most_s;
+      if (pass.pass_s < most) return;
+      most = kWorthSaying * pass.pass_s;
+      const std::string took = short_number(pass.pass_s) + " s";
+      report_->note("this machine takes " + took +
+                    (pass.had_window ? " where a window is full: the next words come after "
+                                     : " to look at what is new: words come every ") +
+                    took + ", not " + (pass.had_window ? "after " : "every ") +
+                    short_number(step_s) + " s (" + short_number(pass.behind_s) +
+                    " s of sound are waiting)");
+    };
+    options.is_stopped = InterruptNoted::has_come;
+    const auto start = Clock::now();
+    report_->started(job);
+    // Sound from a microphone has no end but Ctrl-C.
+    const InterruptNoted interrupt(InterruptNoted::Which::kFirst);
+    const auto [transcript, error] =
+        engine_->caption(audio_input(i), arguments_.decoding, options, events);
+    if (printer) printer->end(transcript);
+    if (error) std::rethrow_exception(error);
+    for (const auto& writer : writers) writer->end(transcript);
+    for (const auto& file : files) file->commit();
+    ++totals_.done;
+    totals_.audio_s += transcript.duration_s;
+    report_->done(job, transcript, outputs(i), seconds_since(start));
+  }
+
+  // A recording on its way to its transcripts.
+  struct Work {
+    Job job;
+    size_t input;
+    Clock::time_point start = Clock::now();
+    std::vector<std::unique_ptr<AtomicFile>> files = {};
+    std::vector<std::unique_ptr<TranscriptWriter>> writers = {};
+    std::string held_back = {};
+    bool is_open = false, has_begun = false, has_failed = false;
+  };
+
+  void open(Work& work) {
+    if (std::exchange(work.is_open, true)) return;
+    // A JSON document is of no use in part, and would spoil those of other recordings after it.
+    const bool whole = arguments_.formats.front() == TranscriptFormat::kJson;
+    if (arguments_.to_stdout) {
+      work.writers.push_back(make_writer(
+          arguments_.formats.front(),
+          [this, whole, &work](std::string_view text) {
+            if (whole) {
+              work.held_back += text;
+            } else {
+              print(text);
+            }
+          },
+          arguments_.writers));
+    }
+    for (const PlannedFile& planned : plan_[work.input]) {
+      work.files.push_back(open_file(planned));
+      work.writers.push_back(make_writer(
+          planned.format,
+          [file = work.files.back().get()](std::string_view text) { file->write(text); },
+          arguments_.writers));
+    }
+    report_->started(work.job);
+  }
+
+  // Not before something is known of the recording: one that cannot be read leaves no header.
+  void begin(Work& work) {
+    if (std::exchange(work.has_begun, true)) return;
+    for (const auto& writer : work.writers) writer->begin({work.job.file, arguments_.model});
+  }
+
+  void take_segment(Work& work, const Segment& segment) {
+    begin(work);
+    for (const auto& writer : work.writers) writer->segment(segment);
+    report_->segment(work.job, segment);
+  }
+
+  void end(Work& work, const Transcript& transcript) {
+    begin(work);
+    for (const auto& writer : work.writers) writer->end(transcript);
+    if (!work.held_back.empty()) print(work.held_back);
+    for (const auto& file : work.files) file->commit();
+    ++totals_.done;
+    totals_.audio_s += transcript.duration_s;
+    report_->done(work.job, transcript, outputs(work.input), seconds_since(work.start));
+  }
+
+  void transcribe(size_t i) {
+    Work work{job(i), i};
+    open(work);
+    end(work,
+        engine_->transcribe(
+            audio_input(i), arguments_.decoding,
+            [&](const Segment& segment) { take_segment(work, segment); },
+            [&](double done_s, double total_s) { report_->progress(work.job, done_s, total_s); }));
+  }
+
+  // The same of many, whose windows share batches: what is said of one comes after what is said of
+  // those before it, and the failure of one is no other's.
+  void transcribe_together(const std::vector<size_t>& wanted) {
+    size_t n_given = 0;
+    const auto next = [&]() -> std::optional<TranscriptionJob> {
+      if (n_given == wanted.size()) return std::nullopt;
+      const size_t i = wanted[n_given++];
+      const auto work = std::make_shared<Work>(Work{job(i), i});
+      const auto with = [this, work](const auto& body) {
+        if (work->has_failed) return;
+        work->has_failed = !attempt(inputs_[work->input], [&] {
+          open(*work);
+          body();
+        });
+        if (work->has_failed) drop(*work);
+      };
+      return TranscriptionJob{audio_input(i),
+                              [this, with, work](const Segment& segment) {
+                                with([&] { take_segment(*work, segment); });
+                              },
+                              [this, with, work](double done_s, double total_s) {
+                                with([&] { report_->progress(work->job, done_s, total_s); });
+                              },
+                              [this, with, work](const Transcript& transcript) {
+                                with([&] { end(*work, transcript); });
+                                drop(*work);
+                              },
+                              [with](const std::exception&) { with([] { throw; }); }};
+    };
+    engine_->transcribe_many(next, arguments_.decoding);
+  }
+
+  // Lets go of what it wrote to; what is not finished is taken away.
+  static void drop(Work& work) {
+    work.writers.clear();
+    work.files.clear();
+  }
+
+  void print(std::string_view text) {
+    report_->make_room();
+    stdout_failed_ = true;  // unless the next line returns
+    write_to_stdout(text);
+    stdout_failed_ = false;
+  }
+
+  TranscribeArguments arguments_;
+  std::unique_ptr<JobReport> report_;
+  std::vector<InputFile> inputs_;
+  std::vector<std::vector<PlannedFile>> plan_;  // [input][format], empty for standard output
+  std::unique_ptr<TranscriptionEngine> engine_;
+  JobTotals totals_;
+  bool stdout_failed_ = false;
+  int status_ = 0;  // of the first failure
+};
+
+}  // namespace
+
+int transcribe_main(int argc, const char* const* argv, const EngineLoader& load) {
+  return run_program(kProgram, [&] {
+    TranscribeCommand command = parse_transcribe_arguments(argc, argv);
+    if (command.answer) {
+      write_to_stdout(*command.answer);
+      return 0;
+    }
+    return Run(std::move(command.arguments)).run(load);
+  });
+}
+
+}  // namespace vesper

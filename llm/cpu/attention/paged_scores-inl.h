@@ -1,0 +1,224 @@
+// Scores of queries against the keys of pages, and their softmax: what paged_attention and
+// attention_weights begin with. Compiled once for every instruction set (Highway's foreach_target),
+// hence no plain include guard.
+#if defined(VESPER_LLM_CPU_PAGED_SCORES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VESPER_LLM_CPU_PAGED_SCORES_INL_H_
+#undef VESPER_LLM_CPU_PAGED_SCORES_INL_H_
+#else
+#define VESPER_LLM_CPU_PAGED_SCORES_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "llm/cpu/attention/attention_rows.h"
+#include "llm/cpu/numbers-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vesper {
+namespace HWY_NAMESPACE {
+
+// The sum of each of kLanes vectors, in one: neighbours are added until one lane of each is left.
+HWY_INLINE VF32 sum_each(const float* vectors) {
+  const F32 d;
+  VF32 level[kLanes];
+  HWY_UNROLL(16)
+  for (uint32_t i = 0; i < kLanes; ++i) level[i] = hn::LoadU(d, vectors + i * kLanes);
+#if HWY_TARGET != HWY_SCALAR
+  HWY_UNROLL(4)
+  for (uint32_t n = kLanes / 2; n > 0; n /= 2) {
+    HWY_UNROLL(8)
+    for (uint32_t i = 0; i < n; ++i) {
+      level[i] = hn::Add(hn::ConcatEven(d, level[2 * i + 1], level[2 * i]),
+                         hn::ConcatOdd(d, level[2 * i + 1], level[2 * i]));
+    }
+  }
+#endif
+  return level[0];
+}
+
+// A page is [n_kv_heads, page_rows, head_dim].
+struct PageShape {
+  uint32_t n_kv_heads, page_rows, head_dim;
+};
+
+// Queries that go through the pages together, and where they are to attend.
+struct Queries {
+  uint32_t n = 0;                        // kQueriesAtOnce at most
+  uint32_t begin[kQueriesAtOnce] = {};   // the first position of each
+  uint32_t length[kQueriesAtOnce] = {};  // the end of its positions
+  uint32_t earliest = 0, longest = 0;    // of all
+
+  void add(uint32_t first, uint32_t end, size_t out, float* part = nullptr) {
+    begin[n] = first;
+    parts[n] = part;
+    length[n] = end;
+    out_start[n] = out;
+    earliest = n == 0 ? first : std::min(earliest, first);
+    longest = std::max(longest, end);
+    ++n;
+  }
+  void clear() { n = longest = 0; }
+  // Where scores begin: a multiple of any number of lanes.
+  uint32_t first_score() const { return earliest / 16 * 16; }
+  size_t out_start[kQueriesAtOnce] = {};
+  float* parts[kQueriesAtOnce] = {};  // where a chunk's result goes; null: it is all of it
+  const int32_t* pages = nullptr;     // of the sequence
+  uint32_t last_page = 0;             // of those
+  uint32_t to_next_chunk = 0;         // pages to that of this task; 0: there is none
+};
+
+// Calls body(position, element where that position's vector starts, the same of `pages_ahead` pages
+// on or of the last page) for positions in [first, end).
+template <class Body>
+HWY_INLINE void for_positions(const PageShape& shape, const Queries& queries, uint32_t kv_head,
+                              uint32_t first, uint32_t end, uint32_t pages_ahead,
+                              const Body& body) {
+  uint32_t page = first / shape.page_rows, row = first % shape.page_rows;
+  const auto start = [&](uint32_t index) {
+    return ((static_cast<size_t>(queries.pages[index]) * shape.n_kv_heads + kv_head) *
+                shape.page_rows +
+            row) *
+           shape.head_dim;
+  };
+  for (uint32_t position = first; position < end;) {
+    const uint32_t stop = std::min(end, position + shape.page_rows - row);
+    size_t at = start(page);
+    size_t ahead = start(std::min(page + pages_ahead, queries.last_page));
+    for (; position < stop; ++position, at += shape.head_dim, ahead += shape.head_dim) {
+      body(position, at, ahead);
+    }
+    ++page;
+    row = 0;
+  }
+}
+
+// Asks the memory for what is needed later: the processor itself does not beyond 4 KiB, as long as
+// a page of one head may be. No further than the second cache: the first has the queries.
+template <class T>
+HWY_INLINE void prefetch(const T* from, uint32_t n) {
+  for (uint32_t i = 0; i < n; i += 64 / sizeof(T)) __builtin_prefetch(from + i, 0, 2);
+}
+
+// kVectors: the vectors of a head, whose queries then stay in registers from key to key; 0: as many
+// as there are, each loaded anew for every key.
+template <uint32_t kQueries, uint32_t kVectors, class KV>
+HWY_NOINLINE void score_heads(const PageShape& shape, const Queries& queries, uint32_t kv_head,
+                              const KV* keys, const KV* values, const float* q, float* partial,
+                              uint32_t max_length, float* scores) {
+  const F32 d;
+  const uint32_t head_dim = kVectors > 0 ? kVectors * kLanes : shape.head_dim;
+  const uint32_t whole = head_dim / kLanes * kLanes;
+  VF32 held[kQueries][std::max(kVectors, 1u)];
+  HWY_UNROLL(8)
+  for (uint32_t j = 0; j < kQueries; ++j) {
+    HWY_UNROLL(8)
+    for (uint32_t v = 0; v < kVectors; ++v) {
+      held[j][v] = hn::LoadU(d, q + j * head_dim + v * kLanes);
+    }
+  }
+  for (uint32_t first = queries.first_score(); first < queries.longest; first += kLanes) {
+    const uint32_t end = std::min(first + kLanes, queries.longest);
+    const auto score = [&](uint32_t position, size_t at, size_t) HWY_ATTR
+        __attribute__((always_inline)) {
+      const KV* key = keys + at;
+      if (values != nullptr) prefetch(values + at, head_dim);
+      VF32 sum[kQueries];
+      HWY_UNROLL(8)
+      for (uint32_t j = 0; j < kQueries; ++j) sum[j] = hn::Zero(d);
+      HWY_UNROLL(8)
+      for (uint32_t v = 0; v < kVectors; ++v) {
+        const VF32 k = load_f32(key + v * kLanes);
+        HWY_UNROLL(8)
+        for (uint32_t j = 0; j < kQueries; ++j) sum[j] = hn::MulAdd(held[j][v], k, sum[j]);
+      }
+      for (uint32_t i = kVectors * kLanes; i < whole; i += kLanes) {
+        const VF32 k = load_f32(key + i);
+        HWY_UNROLL(8)
+        for (uint32_t j = 0; j < kQueries; ++j) {
+          sum[j] = hn::MulAdd(hn::LoadU(d, q + j * head_dim + i), k, sum[j]);
+        }
+      }
+      HWY_UNROLL(8)
+      for (uint32_t j = 0; j < kQueries; ++j) {
+        float* to = partial + (j * kLanes + position - first) * kLanes;
+        hn::StoreU(sum[j], d, to);
+        for (uint32_t i = whole; i < head_dim; ++i) to[0] += q[j * head_dim + i] * to_f32(key[i]);
+      }
+    };
+    for_positions(shape, queries, kv_head, std::max(first, queries.earliest), end, 0, score);
+    for (uint32_t j = 0; j < kQueries; ++j) {
+      // Lanes outside the positions hold sums of earlier ones: softmax does not look at them.
+      hn::StoreU(sum_each(partial + j * kLanes * kLanes), d, scores + j * max_length + first);
+    }
+  }
+}
+
+template <uint32_t kQueries, class KV>
+HWY_INLINE void score_keys(const PageShape& shape, const Queries& queries, uint32_t kv_head,
+                           const KV* keys, const KV* values, const float* q, float* partial,
+                           uint32_t max_length, float* scores) {
+  // Whisper's heads, of 64, on 32 registers of 16 lanes.
+  constexpr uint32_t kVectors = 4;
+  if constexpr (HWY_TARGET <= HWY_AVX3 && kQueries * kVectors <= 20) {
+    if (shape.head_dim == kVectors * kLanes) {
+      return score_heads<kQueries, kVectors>(shape, queries, kv_head, keys, values, q, partial,
+                                             max_length, scores);
+    }
+  }
+  score_heads<kQueries, 0>(shape, queries, kv_head, keys, values, q, partial, max_length, scores);
+}
+
+// Turns the scores of query j into exp(score - largest), with zeros at the positions of the others;
+// answers the largest score and their sum.
+struct ScoreSum {
+  float largest, sum;
+};
+HWY_NOINLINE ScoreSum exponentials(float* scores_of_query, const Queries& queries, uint32_t j,
+                                   float soft_cap) {
+  const F32 d;
+  const uint32_t from = queries.first_score();
+  float* const scores = scores_of_query + from;
+  const uint32_t padded = (queries.longest - from + kLanes - 1) / kLanes * kLanes;
+  if (soft_cap > 0) {
+    const VF32 cap = hn::Set(d, soft_cap), inverse = hn::Set(d, 1 / soft_cap);
+    for (uint32_t i = 0; i < padded; i += kLanes) {
+      const VF32 capped = hn::Tanh(d, hn::Mul(hn::LoadU(d, scores + i), inverse));
+      hn::StoreU(hn::Mul(cap, capped), d, scores + i);
+    }
+  }
+  std::fill(scores, scores + queries.begin[j] - from, -INFINITY);
+  std::fill(scores + queries.length[j] - from, scores + padded, -INFINITY);
+  VF32 most = hn::Set(d, -INFINITY);
+  for (uint32_t i = 0; i < padded; i += kLanes) most = hn::Max(most, hn::LoadU(d, scores + i));
+  const VF32 largest = hn::MaxOfLanes(d, most);
+  VF32 sum = hn::Zero(d);
+  // Below -100 nothing is left of the number, and exp stays clear of subnormals.
+  const VF32 least = hn::Set(d, -100.0f);
+  for (uint32_t i = 0; i < padded; i += kLanes) {
+    const VF32 off = hn::Sub(hn::LoadU(d, scores + i), largest);
+    const VF32 e = hn::IfThenElseZero(hn::Ge(off, least), hn::Exp(d, hn::Max(off, least)));
+    hn::StoreU(e, d, scores + i);
+    sum = hn::Add(sum, e);
+  }
+  return {hn::GetLane(largest), hn::GetLane(hn::SumOfLanes(d, sum))};
+}
+
+// Calls body with the number of queries as a constant.
+template <class Body>
+HWY_INLINE void with_count(uint32_t n, const Body& body) {
+  static_assert(kQueriesAtOnce == 5);
+  if (n == 1) body(std::integral_constant<uint32_t, 1>());
+  if (n == 2) body(std::integral_constant<uint32_t, 2>());
+  if (n == 3) body(std::integral_constant<uint32_t, 3>());
+  if (n == 4) body(std::integral_constant<uint32_t, 4>());
+  if (n == 5) body(std::integral_constant<uint32_t, 5>());
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vesper
+HWY_AFTER_NAMESPACE();
+
+#endif

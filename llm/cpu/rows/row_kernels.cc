@@ -1,0 +1,16 @@
+// Kernels that go over rows once, compiled together for every instruction set: each of them is a
+// few lines, Highway's headers are many.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "llm/cpu/rows/row_kernels.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, as Highway demands.
+#include "hwy/highway.h"
+#include "llm/cpu/rows/activation-inl.h"
+#include "llm/cpu/rows/gated_activation-inl.h"
+#include "llm/cpu/rows/lstm-inl.h"
+#include "llm/cpu/rows/magnitude-inl.h"
+#include "llm/cpu/rows/norm-inl.h"
+#include "llm/cpu/rows/pool-inl.h"
+#include "llm/cpu/rows/rope-inl.h"
+#include "llm/cpu/rows/write_kv-inl.h"
+#include "llm/cpu/sampling/draw_partials-inl.h"

@@ -1,0 +1,248 @@
+// beam_choose: the next beams of a group out of the continuations of those it has.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <span>
+
+#include "llm/cpu/prepared_command.h"
+#include "llm/cpu/sampling/merged_tokens.h"
+
+namespace vesper {
+namespace {
+
+// A text of a beam and one token more.
+struct Continuation {
+  uint32_t beam;
+  uint32_t token;
+  float score;  // the sum of its log-probabilities
+};
+
+// The likeliest continuations of one beam, in falling order.
+struct BeamContinuations {
+  std::array<Continuation, kMostBeams + 1> best;
+  uint32_t n = 0;
+};
+
+// The beams of one group and their memory.
+class Group {
+ public:
+  Group(const PreparedCommand& command, uint32_t group)
+      : params_(command.params_as<BeamParams>()),
+        first_(group * params_.group_sequences),
+        states_(command.operand<SequenceState>(0) + first_),
+        rows_(command.operand<Row>(1) + first_),
+        tokens_(command.operand<int32_t>(2) + size_t{first_} * params_.max_tokens),
+        finished_(command.operand<FinishedText>(3) + size_t{group} * params_.most_finished),
+        finished_tokens_(command.operand<int32_t>(4) +
+                         size_t{group} * params_.most_finished * params_.max_tokens),
+        partials_(command.operand<const TokenPartial>(5) + size_t{first_} * params_.n_chunks),
+        candidates_(command.operand<const TokenCandidate>(6) +
+                    size_t{first_} * params_.n_chunks * 2 * (params_.beam_size + 1)),
+        pages_(command.operand<int32_t>(7) + size_t{first_} * params_.pages_per_sequence) {}
+
+  void step() {
+    const bool is_live = std::any_of(states_, states_ + params_.beam_size,
+                                     [](const SequenceState& state) { return !state.finished; });
+    if (!states_[0].is_beam || !is_live) return;
+    select();
+    move_tokens();
+    const bool has_ended = n_finished_ >= states_[0].max_finished || n_live_ == 0 ||
+                           states_[0].n_sampled + 1 >= states_[0].max_sampled;
+    std::array<SequenceState, kMostBeams> before;
+    std::copy_n(states_, params_.beam_size, before.begin());
+    for (uint32_t b = 0; b < params_.beam_size; ++b) moves_[b] = {0, 0, 0, before[b].spare_page};
+    if (!has_ended) move_pages();
+    for (uint32_t b = 0; b < params_.beam_size; ++b) advance(before, b, has_ended);
+  }
+
+ private:
+  int32_t* tokens_of(uint32_t beam) { return tokens_ + size_t{beam} * params_.max_tokens; }
+  int32_t* pages_of(uint32_t beam) { return pages_ + size_t{beam} * params_.pages_per_sequence; }
+
+  BeamContinuations continuations(uint32_t beam) const {
+    BeamContinuations found;
+    if (states_[beam].finished) return found;
+    const uint32_t n_candidates = params_.beam_size + 1;
+    std::array<TokenCandidate, kMostBeams + 1> storage;
+    const std::span<TokenCandidate> best(storage.data(), n_candidates);
+    std::fill(best.begin(), best.end(), kNoCandidate);
+    const MergedTokens merged(partials_ + size_t{beam} * params_.n_chunks, params_.n_chunks);
+    for (uint32_t chunk = 0; chunk < params_.n_chunks; ++chunk) {
+      for (uint32_t kind = merged.only_timestamps ? 1 : 0; kind < 2; ++kind) {
+        const TokenCandidate* list =
+            candidates_ + ((size_t{beam} * params_.n_chunks + chunk) * 2 + kind) * n_candidates;
+        for (uint32_t i = 0; i < n_candidates && list[i].logit > best.back().logit; ++i) {
+          insert_candidate(best, list[i]);
+        }
+      }
+    }
+    for (const TokenCandidate& candidate : best) {
+      if (!(candidate.logit > -INFINITY)) break;
+      const auto logprob = static_cast<float>(candidate.logit - merged.together);
+      found.best[found.n++] = {beam, candidate.token, states_[beam].sum_logprob + logprob};
+    }
+    return found;
+  }
+
+  // Finds the next beams, and notes the texts that end.
+  void select() {
+    std::array<BeamContinuations, kMostBeams> all;
+    std::array<uint32_t, kMostBeams> next{};
+    for (uint32_t b = 0; b < params_.beam_size; ++b) all[b] = continuations(b);
+    n_finished_ = states_[0].n_finished;
+    n_live_ = 0;
+    while (n_live_ < params_.beam_size) {
+      const Continuation* best = nullptr;
+      for (uint32_t b = 0; b < params_.beam_size; ++b) {
+        if (next[b] == all[b].n) continue;
+        const Continuation& head = all[b].best[next[b]];
+        if (!best || head.score > best->score) best = &head;
+      }
+      if (!best) return;
+      ++next[best->beam];
+      if (best->token == params_.end_of_text) {
+        finish(*best);
+      } else {
+        live_[n_live_++] = *best;
+      }
+    }
+  }
+
+  void finish(const Continuation& ended) {
+    if (n_finished_ >= states_[0].max_finished) return;
+    const uint32_t n = std::min(states_[ended.beam].n_sampled, params_.max_tokens);
+    finished_[n_finished_] = {ended.score, n};
+    std::copy_n(tokens_of(ended.beam), n,
+                finished_tokens_ + size_t{n_finished_} * params_.max_tokens);
+    ++n_finished_;
+  }
+
+  void move_tokens() {
+    const uint32_t n = std::min(states_[0].n_sampled, params_.max_tokens);
+    take_over(tokens_, params_.max_tokens, n);
+    if (n == params_.max_tokens) return;
+    for (uint32_t b = 0; b < n_live_; ++b) tokens_of(b)[n] = static_cast<int32_t>(live_[b].token);
+  }
+
+  // Each beam's first n of `stride` numbers become those of the beam that it continues.
+  void take_over(int32_t* rows, uint32_t stride, uint32_t n) const {
+    std::array<int32_t, kMostBeams> before;
+    for (uint32_t i = 0; i < n; ++i) {
+      for (uint32_t b = 0; b < params_.beam_size; ++b) before[b] = rows[size_t{b} * stride + i];
+      for (uint32_t b = 0; b < n_live_; ++b) rows[size_t{b} * stride + i] = before[live_[b].beam];
+    }
+  }
+
+  // Of 2 * beam_size pages at the current place, each beam has one in its page table and one to
+  // spare. What copy_pages reads is in no beam's spare page, so that it does not write what it
+  // reads.
+  void move_pages() {
+    const auto position = static_cast<uint32_t>(states_[0].position);
+    const uint32_t page = position / params_.page_rows, n_rows = position % params_.page_rows;
+    take_over(pages_, params_.pages_per_sequence, page);
+    if (n_rows == 0) return;  // the page under way is each beam's own, and empty
+    std::array<int32_t, kMostBeams> current;
+    std::array<int32_t, 2 * kMostBeams> left;
+    std::array<bool, kMostBeams> is_taken{};
+    uint32_t n_left = 0;
+    for (uint32_t b = 0; b < params_.beam_size; ++b) {
+      current[b] = pages_of(b)[page];
+      left[n_left++] = states_[b].spare_page;
+    }
+    for (uint32_t b = 0; b < n_live_; ++b) {
+      const uint32_t parent = live_[b].beam;
+      pages_of(b)[page] = is_taken[parent] ? left[--n_left] : current[parent];
+      if (is_taken[parent]) moves_[b] = {current[parent], pages_of(b)[page], n_rows, 0};
+      is_taken[parent] = true;
+    }
+    for (uint32_t b = 0; b < params_.beam_size; ++b) {
+      if (!is_taken[b]) left[n_left++] = current[b];
+    }
+    for (uint32_t b = n_live_; b < params_.beam_size; ++b) pages_of(b)[page] = left[--n_left];
+    for (uint32_t b = 0; b < params_.beam_size; ++b) moves_[b].spare = left[--n_left];
+  }
+
+  void advance(std::span<const SequenceState> before, uint32_t b, bool has_ended) {
+    SequenceState& state = states_[b];
+    if (b >= n_live_) {
+      state = before[b];
+      state.sum_logprob = -INFINITY;
+    } else {
+      const Continuation& chosen = live_[b];
+      state = before[chosen.beam];
+      const bool is_timestamp = chosen.token >= params_.timestamp_begin;
+      state.penultimate_was_timestamp = state.n_sampled < 1 || state.last_was_timestamp;
+      state.last_was_timestamp = is_timestamp;
+      if (is_timestamp) state.last_timestamp = chosen.token;
+      state.sum_logprob = chosen.score;
+      ++state.n_sampled;
+    }
+    state.n_finished = n_finished_;
+    state.finished = has_ended || b >= n_live_;
+    state.copy_from = moves_[b].from;
+    state.copy_to = moves_[b].to;
+    state.copy_rows = moves_[b].n_rows;
+    state.spare_page = moves_[b].spare;
+    if (state.finished) {
+      rows_[b] = {0, -1, 0, 0};
+    } else {
+      rows_[b] = {static_cast<int>(live_[b].token), static_cast<int>(first_ + b), state.position,
+                  0};
+      ++state.position;
+    }
+  }
+
+  // What is to be copied for a beam, and the page that it has to spare then.
+  struct PageMove {
+    int32_t from, to;
+    uint32_t n_rows;
+    int32_t spare;
+  };
+
+  const BeamParams& params_;
+  uint32_t first_;  // sequence
+  SequenceState* states_;
+  Row* rows_;
+  int32_t* tokens_;
+  FinishedText* finished_;
+  int32_t* finished_tokens_;
+  const TokenPartial* partials_;
+  const TokenCandidate* candidates_;
+  int32_t* pages_;
+
+  std::array<Continuation, kMostBeams> live_;  // the next beams
+  uint32_t n_live_ = 0, n_finished_ = 0;
+  std::array<PageMove, kMostBeams> moves_;
+};
+
+void run_beam_choose(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
+  Group(command, task).step();
+}
+
+}  // namespace
+
+void prepare_beam_choose(PreparedCommand& prepared, const CommandToPrepare& command) {
+  const auto& params = command.command().params_as<BeamParams>();
+  command.require(params.n_groups > 0 && params.n_chunks > 0 && params.page_rows > 0 &&
+                      params.most_finished > 0,
+                  "a size is zero");
+  command.require(params.beam_size > 0 && params.beam_size <= kMostBeams,
+                  "the number of beams is beyond 1 to 16");
+  command.require(params.beam_size <= params.group_sequences, "a group has fewer than its beams");
+  const uint64_t n = uint64_t{params.n_groups} * params.group_sequences,
+                 n_finished = uint64_t{params.n_groups} * params.most_finished;
+  command.require_bytes(0, n * sizeof(SequenceState));
+  command.require_bytes(1, n * sizeof(Row));
+  command.require_bytes(2, n * params.max_tokens * sizeof(int32_t));
+  command.require_bytes(3, n_finished * sizeof(FinishedText));
+  command.require_bytes(4, n_finished * params.max_tokens * sizeof(int32_t));
+  command.require_bytes(5, n * params.n_chunks * sizeof(TokenPartial));
+  command.require_bytes(6,
+                        n * params.n_chunks * 2 * (params.beam_size + 1) * sizeof(TokenCandidate));
+  command.require_bytes(7, n * params.pages_per_sequence * sizeof(int32_t));
+  prepared.n_tasks = params.n_groups;
+  prepared.run = run_beam_choose;
+}
+
+}  // namespace vesper

@@ -1,0 +1,119 @@
+#include "llm/files/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+[[noreturn]] void fail_to(const std::string& name, const char* action, int error_number) {
+  throw Error(ErrorKind::kModel,
+              "cannot " + std::string(action) + " " + name + ": " + std::strerror(error_number));
+}
+
+// Closes the descriptor when mapping is done or has failed: a mapping outlives it.
+struct Descriptor {
+  int fd;
+  ~Descriptor() {
+    if (fd >= 0) close(fd);
+  }
+};
+
+}  // namespace
+
+MappedFile::MappedFile(const std::filesystem::path& path) : name_(path.string()) {
+  // O_NONBLOCK: a named pipe must be an error, not a wait for its writer.
+  const Descriptor file{open(name_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.fd < 0) fail_to(name_, "open", errno);
+  struct stat status {};
+  if (fstat(file.fd, &status) != 0) fail_to(name_, "examine", errno);
+  if (!S_ISREG(status.st_mode)) {
+    throw Error(ErrorKind::kModel, "expected a regular file: " + name_);
+  }
+  size_ = static_cast<uint64_t>(status.st_size);
+  if (size_ == 0) return;
+  void* mapping = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  if (mapping == MAP_FAILED) fail_to(name_, "map", errno);
+  data_ = static_cast<const uint8_t*>(mapping);
+  mapped_ = true;
+}
+
+MappedFile::MappedFile(std::string name, std::vector<uint8_t> bytes)
+    : name_(std::move(name)),
+      memory_(std::move(bytes)),
+      data_(memory_.data()),
+      size_(memory_.size()) {}
+
+MappedFile::~MappedFile() {
+  if (mapped_) munmap(const_cast<uint8_t*>(data_), size_);
+}
+
+void MappedFile::release(const void* data, uint64_t n_bytes) const {
+  if (!mapped_ || n_bytes == 0) return;
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  const auto file_begin = reinterpret_cast<uintptr_t>(data_);
+  if (begin < file_begin || begin - file_begin > size_ || n_bytes > size_ - (begin - file_begin)) {
+    return;
+  }
+  // Whole huge pages: where the file lies in such, a touch of one number brings back all of its
+  // page, of what was given back too.
+  constexpr uintptr_t kHugePage = 2 << 20;
+  const uintptr_t first = std::max(file_begin, begin / kHugePage * kHugePage);
+  const uintptr_t last =
+      std::min(file_begin + size_, (begin + n_bytes + kHugePage - 1) / kHugePage * kHugePage);
+  // Advice: if the system declines, the memory merely stays in use.
+  madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
+bool ModelFiles::has(const std::string& name) const {
+  if (in_memory_) {
+    return std::any_of(memory_.begin(), memory_.end(),
+                       [&](const auto& file) { return file->name() == name; });
+  }
+  std::error_code error;
+  return std::filesystem::exists(folder_ / name, error);
+}
+
+std::shared_ptr<const MappedFile> ModelFiles::open(const std::string& name) const {
+  if (!in_memory_) return std::make_shared<const MappedFile>(folder_ / name);
+  for (const auto& file : memory_) {
+    if (file->name() == name) return file;
+  }
+  throw Error(ErrorKind::kModel, "expected a file " + name + " in " + folder_.string());
+}
+
+std::vector<std::string> ModelFiles::names_ending_with(const std::string& suffix) const {
+  std::vector<std::string> names;
+  if (in_memory_) {
+    for (const auto& file : memory_) {
+      if (file->name().ends_with(suffix)) names.push_back(file->name());
+    }
+  } else {
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(folder_, error), end; !error && entry != end;
+         entry.increment(error)) {
+      std::string name = entry->path().filename().string();
+      if (name.ends_with(suffix)) names.push_back(std::move(name));
+    }
+    if (error) {
+      throw Error(ErrorKind::kModel, "cannot list " + folder_.string() + ": " + error.message());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+ModelFiles model_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  return ModelFiles(std::filesystem::is_directory(path, error) ? path : path.parent_path());
+}
+
+}  // namespace vesper

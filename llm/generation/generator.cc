@@ -1,0 +1,449 @@
+#include "llm/generation/generator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "error/error.h"
+#include "llm/weights/weight_provider.h"
+
+namespace vesper {
+namespace {
+
+// Passes over prompts are recorded for these numbers of rows; what is left of a prompt takes the
+// next larger one.
+constexpr uint32_t kPassRows[] = {1, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512};
+// Token ids that one task of draw_partials reduces.
+constexpr uint32_t kIdsPerChunk = 1024;
+// Logits of a pass that are computed at once take so much at most.
+constexpr uint64_t kMostLogitBytes = uint64_t{64} << 20;
+// A filter that keeps the tokens with so much together keeps one, and never none.
+constexpr float kLeastPart = 1e-9f;
+
+uint32_t pass_rows(const WeightProvider& provider, const GeneratorOptions& options) {
+  const uint32_t n_ctx = options.n_ctx != 0 ? options.n_ctx : provider.language_model().n_positions;
+  const auto* next = std::find_if(std::begin(kPassRows), std::end(kPassRows),
+                                  [&](uint32_t rows) { return rows >= n_ctx; });
+  return next == std::end(kPassRows) ? kPassRows[std::size(kPassRows) - 1] : *next;
+}
+
+uint32_t logit_rows(const WeightProvider& provider, const GeneratorOptions& options) {
+  const uint64_t row_bytes = sizeof(float) * std::max(1u, provider.language_model().n_vocab);
+  const uint64_t most = std::clamp<uint64_t>(kMostLogitBytes / row_bytes, 1, 128);
+  return static_cast<uint32_t>(std::min<uint64_t>(most, pass_rows(provider, options)));
+}
+
+LanguageModel::Options model_options(const WeightProvider& provider,
+                                     const GeneratorOptions& options) {
+  LanguageModel::Options model;
+  model.n_ctx = options.n_ctx;
+  model.n_sequences = options.n_places;
+  model.max_rows = std::max(pass_rows(provider, options), options.n_places);
+  model.max_logit_rows = std::max(logit_rows(provider, options), options.n_places);
+  model.kv_dtype = options.kv_dtype;
+  model.recycles_pages = options.recycles_pages;
+  return model;
+}
+
+// FNV-1a.
+void mix_bytes(const void* data, size_t n, uint64_t& hash) {
+  for (size_t i = 0; i < n; ++i) {
+    hash = (hash ^ static_cast<const uint8_t*>(data)[i]) * 0x100000001b3u;
+  }
+}
+
+uint64_t model_fingerprint(const WeightProvider& provider) {
+  const LanguageModelFacts& facts = provider.language_model();
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const uint32_t fact : {facts.n_vocab, facts.d_model, facts.n_layers, facts.n_heads,
+                              facts.n_kv_heads, facts.head_dim, facts.d_ffn}) {
+    mix_bytes(&fact, sizeof fact, hash);
+  }
+  const TensorView& norm = provider.require("decoder.norm.weight");
+  mix_bytes(norm.data, norm.bytes, hash);
+  return hash;
+}
+
+uint32_t n_chunks(uint32_t n_vocab) { return (n_vocab + kIdsPerChunk - 1) / kIdsPerChunk; }
+
+}  // namespace
+
+Generator::Generator(Device& device, const WeightProvider& provider, Compute compute,
+                     const GeneratorOptions& options)
+    : device_(device),
+      options_(options),
+      model_(device, provider, compute, model_options(provider, options)),
+      places_(options.n_places),
+      fingerprint_(model_fingerprint(provider)),
+      n_logit_rows_(logit_rows(provider, options)) {
+  const uint32_t n = options.n_places, n_vocab = model_.n_vocab();
+  const uint64_t n_tokens = uint64_t{n} * n_ctx();
+  const auto numbers = [&](uint64_t count, const char* label) {
+    return device.allocate(count * sizeof(float), label);
+  };
+  pass_rows_ = device.allocate(pass_rows(provider, options) * sizeof(Row), "rows of a pass");
+  step_rows_ = device.allocate(n * sizeof(Row), "rows of a step");
+  logit_index_ = numbers(n_logit_rows_, "rows that give logits");
+  pass_logits_ = numbers(uint64_t{n_logit_rows_} * n_vocab, "logits of a pass");
+  logits_ = numbers(uint64_t{n} * n_vocab, "logits");
+  states_ = device.allocate(n * sizeof(GenerationState), "generation states");
+  tokens_ = numbers(n_tokens, "tokens");
+  logprobs_ = numbers(n_tokens, "log-probabilities");
+  partials_ = device.allocate(uint64_t{n} * n_chunks(n_vocab) * sizeof(DrawPartial), "partials");
+  stop_ = numbers(1, "stop");
+  ends_ = numbers((uint64_t{n_vocab} + 31) / 32, "ends");
+  bias_ = numbers(n_vocab, "bias");
+  if (options.has_penalties) counts_ = numbers(uint64_t{n} * n_vocab, "counts of tokens");
+
+  rows_host_.resize(std::max<size_t>(pass_rows(provider, options), n));
+  states_host_.resize(n);
+  tokens_host_.resize(n_tokens);
+  logprobs_host_.resize(n_tokens);
+  counts_host_.resize(options.has_penalties ? n_vocab : 0);
+  for (uint32_t place = 0; place < n; ++place) {
+    states_host_[place].finished = 1;
+    rows_host_[place] = {0, -1, 0, 0};
+    places_[place].held.reserve(n_ctx());
+  }
+  device.write(states_, states_host_.data());
+  device.write(step_rows_, rows_host_.data());
+  record_passes();
+}
+
+void Generator::record_passes() {
+  std::vector<DispatchTable> tables;
+  for (const uint32_t rows : kPassRows) {
+    if (rows * sizeof(Row) > pass_rows_.bytes) break;
+    model_.emit_rows(tables.emplace_back(), rows, pass_rows_, true);
+  }
+  const size_t n_passes = tables.size();
+  model_.emit_logits(tables.emplace_back(), n_logit_rows_, logit_index_, pass_logits_);
+  const std::vector<ProgramId> programs = device_.record_all(tables);
+  for (size_t i = 0; i < n_passes; ++i) passes_.emplace_back(kPassRows[i], programs[i]);
+  logits_program_ = programs.back();
+}
+
+DrawParams Generator::draw_params() const {
+  return {n_places(), n_vocab(), n_chunks(n_vocab()), kIdsPerChunk, n_ctx()};
+}
+
+void Generator::record_step() {
+  if (has_step_) return;
+  const DrawParams params = draw_params();
+  DispatchTable table;
+  model_.emit_rows(table, n_places(), step_rows_);
+  model_.emit_logits(table, n_places(), {}, logits_);
+  const Operand bias = has_bias_ ? bias_ : Operand{};
+  if (has_bias_ || counts_.present()) {
+    emit::adjust_logits(table, "adjust_logits", params, logits_, states_, counts_, bias);
+  }
+  if (options_.has_filters) emit::logit_bounds(table, "logit_bounds", params, states_, logits_);
+  emit::draw_partials(table, "draw_partials", params, partials_, logits_, states_);
+  emit::draw_token(table, "draw_token", params, states_, step_rows_, tokens_, logprobs_, stop_,
+                   partials_, ends_, counts_);
+  step_ = device_.record(table);
+  has_step_ = true;
+}
+
+void Generator::set_ends(std::span<const int32_t> ids) {
+  std::vector<uint32_t> mask((n_vocab() + 31) / 32, 0);
+  for (const int32_t id : ids) {
+    if (id < 0 || static_cast<uint32_t>(id) >= n_vocab()) continue;
+    mask[static_cast<uint32_t>(id) / 32] |= 1u << id % 32;
+  }
+  device_.write(ends_, mask.data());
+}
+
+void Generator::set_bias(std::span<const std::pair<int32_t, float>> bias) {
+  std::vector<float> values(n_vocab(), 0.0f);
+  for (const auto& [id, value] : bias) {
+    if (id < 0 || static_cast<uint32_t>(id) >= n_vocab()) {
+      throw Error(ErrorKind::kUsage, "--logit-bias: expected token ids below " +
+                                         std::to_string(n_vocab()) + ", found " +
+                                         std::to_string(id));
+    }
+    values[static_cast<uint32_t>(id)] += value;
+  }
+  device_.write(bias_, values.data());
+  has_bias_ = !bias.empty();
+}
+
+void Generator::check_prompt(std::span<const int32_t> prompt) const {
+  if (prompt.empty()) throw Error(ErrorKind::kInput, "expected a text of at least one token");
+  for (const int32_t id : prompt) {
+    if (id >= 0 && static_cast<uint32_t>(id) < n_vocab()) continue;
+    throw Error(ErrorKind::kInput, "expected token ids below " + std::to_string(n_vocab()) +
+                                       ", the size of the vocabulary, found " + std::to_string(id));
+  }
+}
+
+void Generator::prefill(uint32_t place, std::span<const int32_t> tokens, uint32_t first,
+                        uint32_t end, const std::function<void(uint32_t, uint32_t)>& after_pass) {
+  while (first < end) {
+    const uint32_t n = std::min(end - first, passes_.back().first);
+    const auto pass = std::find_if(passes_.begin(), passes_.end(),
+                                   [&](const auto& each) { return each.first >= n; });
+    for (uint32_t r = 0; r < pass->first; ++r) {
+      rows_host_[r] = {0, -1, 0, 0};
+      if (r < n) {
+        rows_host_[r] = {tokens[first + r], static_cast<int32_t>(place),
+                         static_cast<int32_t>(first + r), 0};
+      }
+    }
+    device_.write(pass_rows_.part(0, pass->first * sizeof(Row)), rows_host_.data());
+    device_.run(pass->second);
+    if (after_pass) after_pass(first, n);
+    first += n;
+  }
+}
+
+void Generator::start(uint32_t place, std::span<const int32_t> prompt, uint32_t max_new,
+                      const Sampling& sampling) {
+  check_prompt(prompt);
+  if (prompt.size() >= n_ctx()) {
+    throw Error(ErrorKind::kInput,
+                "the text has " + std::to_string(prompt.size()) + " tokens, the context of " +
+                    std::to_string(n_ctx()) + " has room for " + std::to_string(n_ctx() - 1) +
+                    " and an answer: " + std::to_string(prompt.size() - n_ctx() + 1) + " too many");
+  }
+  if ((sampling.has_filters() && !options_.has_filters) ||
+      (sampling.has_penalties() && !counts_.present())) {
+    throw Error(ErrorKind::kInternal, "generator: made without filters or penalties");
+  }
+  record_step();
+  Place& at = places_[place];
+  const auto n_prompt = static_cast<uint32_t>(prompt.size());
+  const uint32_t max_tokens = n_prompt + std::min(max_new, n_ctx() - n_prompt);
+  const auto differs =
+      std::mismatch(prompt.begin(), prompt.end() - 1, at.held.begin(), at.held.end());
+  at.n_reused = static_cast<uint32_t>(differs.first - prompt.begin());
+  // The window of the next position must still be there.
+  if (at.first_kept > 0 && at.n_reused + 1 < at.first_kept + model_.longest_window()) {
+    at.n_reused = 0;
+  }
+  if (at.n_reused == 0) at.first_kept = 0;
+  at.n_prompt = n_prompt;
+  model_.cache().reserve(place, max_tokens);
+  // All but the last token, which the first step takes.
+  prefill(place, prompt, at.n_reused, n_prompt - 1, nullptr);
+  hold(at, prompt.first(n_prompt - 1));
+
+  GenerationState& state = states_host_[place];
+  state = {};
+  state.n_tokens = n_prompt;
+  state.max_tokens = max_tokens;
+  state.finished = max_new == 0;
+  state.seed = sampling.seed;
+  state.temperature = sampling.temperature;
+  state.top_k = sampling.top_k;
+  state.typical_p = std::max(sampling.typical_p, kLeastPart);
+  state.top_p = std::max(sampling.top_p, kLeastPart);
+  state.min_p = sampling.min_p;
+  state.repetition_penalty = sampling.repetition_penalty;
+  state.frequency_penalty = sampling.frequency_penalty;
+  state.presence_penalty = sampling.presence_penalty;
+  state.penalty_window = sampling.has_penalties() ? sampling.penalty_window : 0;
+  state.lowest = -std::numeric_limits<float>::infinity();
+  state.highest = std::numeric_limits<float>::infinity();
+  device_.write(states_.part(place * sizeof(GenerationState), sizeof(GenerationState)), &state);
+
+  const uint64_t first_token = uint64_t{place} * n_ctx();
+  std::copy(prompt.begin(), prompt.end(),
+            tokens_host_.begin() + static_cast<std::ptrdiff_t>(first_token));
+  device_.write(tokens_.part(first_token * sizeof(int32_t), n_prompt * sizeof(int32_t)),
+                prompt.data());
+  if (counts_.present()) {
+    std::fill(counts_host_.begin(), counts_host_.end(), 0);
+    const uint32_t n_counted = std::min(n_prompt, state.penalty_window);
+    for (const int32_t id : prompt.last(n_counted)) ++counts_host_[static_cast<uint32_t>(id)];
+    const uint64_t bytes = n_vocab() * sizeof(int32_t);
+    device_.write(counts_.part(place * bytes, bytes), counts_host_.data());
+  }
+  Row row{prompt.back(), static_cast<int32_t>(place), static_cast<int32_t>(n_prompt - 1), 0};
+  if (state.finished) row = {0, -1, 0, 0};
+  device_.write(step_rows_.part(place * sizeof(Row), sizeof(Row)), &row);
+  const uint32_t go = 0;
+  device_.write(stop_, &go);
+}
+
+void Generator::read_place(uint32_t place) {
+  const GenerationState& state = states_host_[place];
+  Place& at = places_[place];
+  const uint64_t first = uint64_t{place} * n_ctx() + at.n_prompt;
+  const uint64_t n = state.n_tokens - at.n_prompt;
+  if (n == 0) return;
+  const auto bytes = [&](const Operand& of) { return of.part(first * 4, n * 4); };
+  device_.read(bytes(tokens_), tokens_host_.data() + first);
+  device_.read(bytes(logprobs_), logprobs_host_.data() + first);
+  // Of the latest token no key is computed yet.
+  const auto begin = tokens_host_.begin() + static_cast<std::ptrdiff_t>(uint64_t{place} * n_ctx());
+  hold(at, {begin, begin + state.n_tokens - 1});
+}
+
+void Generator::hold(Place& at, std::span<const int32_t> tokens) {
+  at.held.assign(tokens.begin(), tokens.end());
+  const uint32_t n_kept = model_.cache().n_kept_positions();
+  const auto n = static_cast<uint32_t>(tokens.size());
+  if (n_kept > 0 && n > n_kept) at.first_kept = std::max(at.first_kept, n - n_kept);
+}
+
+bool Generator::advance(uint32_t n_steps) {
+  const auto runs = [](const GenerationState& state) { return state.finished == 0; };
+  if (std::none_of(states_host_.begin(), states_host_.end(), runs)) return false;
+  device_.run(step_, n_steps, stop_);
+  device_.read(states_, states_host_.data());
+  for (uint32_t place = 0; place < n_places(); ++place) read_place(place);
+  return std::any_of(states_host_.begin(), states_host_.end(), runs);
+}
+
+std::span<const int32_t> Generator::chosen(uint32_t place) const {
+  const uint64_t first = uint64_t{place} * n_ctx() + places_[place].n_prompt;
+  return {tokens_host_.data() + first, states_host_[place].n_tokens - places_[place].n_prompt};
+}
+
+std::span<const float> Generator::logprobs(uint32_t place) const {
+  const uint64_t first = uint64_t{place} * n_ctx() + places_[place].n_prompt;
+  return {logprobs_host_.data() + first, states_host_[place].n_tokens - places_[place].n_prompt};
+}
+
+void Generator::stop(uint32_t place) {
+  GenerationState& state = states_host_[place];
+  if (state.finished) return;
+  state.finished = 1;
+  device_.write(states_.part(place * sizeof(GenerationState), sizeof(GenerationState)), &state);
+  const Row idle{0, -1, 0, 0};
+  device_.write(step_rows_.part(place * sizeof(Row), sizeof(Row)), &idle);
+}
+
+void Generator::read_logits(uint32_t place, float* out) {
+  const uint64_t bytes = n_vocab() * sizeof(float);
+  device_.read(logits_.part(place * bytes, bytes), out);
+}
+
+void Generator::evaluate(std::span<const int32_t> tokens,
+                         const std::function<void(uint32_t, uint32_t, const float*)>& take_rows) {
+  check_prompt(tokens);
+  if (tokens.size() > n_ctx()) {
+    throw Error(ErrorKind::kInput, "the text has " + std::to_string(tokens.size()) +
+                                       " tokens, the context has room for " +
+                                       std::to_string(n_ctx()) + ": " +
+                                       std::to_string(tokens.size() - n_ctx()) + " too many");
+  }
+  const auto n = static_cast<uint32_t>(tokens.size());
+  stop(0);
+  places_[0].first_kept = 0;
+  model_.cache().reserve(0, n);
+  pass_logits_host_.resize(size_t{n_logit_rows_} * n_vocab());
+  std::vector<uint32_t> index(n_logit_rows_);
+  prefill(0, tokens, 0, n, [&](uint32_t first, uint32_t n_rows) {
+    for (uint32_t r = 0; r < n_rows; r += n_logit_rows_) {
+      const uint32_t n_taken = std::min(n_logit_rows_, n_rows - r);
+      for (uint32_t i = 0; i < n_logit_rows_; ++i) index[i] = r + std::min(i, n_taken - 1);
+      device_.write(logit_index_, index.data());
+      device_.run(logits_program_);
+      device_.read(pass_logits_.part(0, uint64_t{n_taken} * n_vocab() * sizeof(float)),
+                   pass_logits_host_.data());
+      take_rows(first + r, n_taken, pass_logits_host_.data());
+    }
+  });
+  hold(places_[0], tokens);
+  places_[0].n_prompt = n;
+  states_host_[0].n_tokens = n;
+}
+
+namespace {
+
+constexpr char kSavedMagic[8] = {'V', 'e', 's', 'p', 'e', 'r', 'K', '2'};
+
+struct SavedHeader {
+  char magic[8];
+  uint64_t fingerprint;
+  uint32_t kv_dtype, n_tokens;
+  uint32_t first_kept, n_kept_positions;  // of layers with a sliding window
+};
+
+// Calls visit(page) for all pages, keys and values of every layer, that the first n_pages of a
+// place's positions have.
+template <class Visit>
+void for_saved_pages(const KvCache& cache, uint32_t place, uint32_t n_pages, const Visit& visit) {
+  const KvCache::Shape& shape = cache.shape();
+  const uint64_t page_bytes =
+      dtype_bytes(shape.dtype, uint64_t{shape.n_kv_heads} * shape.page_rows * shape.head_dim);
+  for (uint32_t layer = 0; layer < shape.n_layers; ++layer) {
+    for (const Operand* pages : {&cache.keys(layer), &cache.values(layer)}) {
+      for (uint32_t i = cache.first_kept_page(layer, n_pages); i < n_pages; ++i) {
+        visit(pages->part(cache.page_of(layer, place, i) * page_bytes, page_bytes));
+      }
+    }
+  }
+}
+
+uint64_t saved_page_bytes(const KvCache& cache, uint32_t n_pages) {
+  const KvCache::Shape& shape = cache.shape();
+  uint64_t n = 0;
+  for (uint32_t layer = 0; layer < shape.n_layers; ++layer) {
+    n += n_pages - cache.first_kept_page(layer, n_pages);
+  }
+  return 2 * n *
+         dtype_bytes(shape.dtype, uint64_t{shape.n_kv_heads} * shape.page_rows * shape.head_dim);
+}
+
+}  // namespace
+
+std::vector<std::byte> Generator::save(uint32_t place) {
+  const Place& at = places_[place];
+  KvCache& cache = model_.cache();
+  const uint32_t n_tokens = static_cast<uint32_t>(at.held.size());
+  const KvCache::Shape& shape = cache.shape();
+  const uint32_t n_pages = (n_tokens + shape.page_rows - 1) / shape.page_rows;
+  SavedHeader header{{},       fingerprint_,  static_cast<uint32_t>(shape.dtype),
+                     n_tokens, at.first_kept, cache.n_kept_positions()};
+  std::memcpy(header.magic, kSavedMagic, sizeof kSavedMagic);
+  std::vector<std::byte> bytes(sizeof header + n_tokens * sizeof(int32_t) +
+                               saved_page_bytes(cache, n_pages));
+  std::memcpy(bytes.data(), &header, sizeof header);
+  std::memcpy(bytes.data() + sizeof header, at.held.data(), n_tokens * sizeof(int32_t));
+  std::byte* to = bytes.data() + sizeof header + n_tokens * sizeof(int32_t);
+  for_saved_pages(cache, place, n_pages, [&](const Operand& page) {
+    device_.read(page, to);
+    to += page.bytes;
+  });
+  return bytes;
+}
+
+void Generator::restore(uint32_t place, std::span<const std::byte> bytes) {
+  KvCache& cache = model_.cache();
+  const KvCache::Shape& shape = cache.shape();
+  SavedHeader header{};
+  if (bytes.size() >= sizeof header) std::memcpy(&header, bytes.data(), sizeof header);
+  if (std::memcmp(header.magic, kSavedMagic, sizeof kSavedMagic) != 0) {
+    throw Error(ErrorKind::kInput, "expected keys and values that were saved before");
+  }
+  if (header.fingerprint != fingerprint_ || header.kv_dtype != static_cast<uint32_t>(shape.dtype)) {
+    throw Error(ErrorKind::kInput, "it was saved with another model or another --kv-type");
+  }
+  // A context of another length keeps another number of positions: of no use, unless all are kept.
+  // So is more than this context has room for.
+  if (header.n_kept_positions != cache.n_kept_positions() || header.n_tokens > n_ctx()) return;
+  const uint32_t n_pages = (header.n_tokens + shape.page_rows - 1) / shape.page_rows;
+  const uint64_t wanted = sizeof header + uint64_t{header.n_tokens} * sizeof(int32_t) +
+                          saved_page_bytes(cache, n_pages);
+  if (bytes.size() != wanted) {
+    throw Error(ErrorKind::kInput, "expected " + std::to_string(wanted) + " bytes, found " +
+                                       std::to_string(bytes.size()));
+  }
+  std::vector<int32_t> tokens(header.n_tokens);
+  std::memcpy(tokens.data(), bytes.data() + sizeof header, tokens.size() * sizeof(int32_t));
+  cache.reserve(place, header.n_tokens);
+  const std::byte* from = bytes.data() + sizeof header + tokens.size() * sizeof(int32_t);
+  for_saved_pages(cache, place, n_pages, [&](const Operand& page) {
+    device_.write(page, from);
+    from += page.bytes;
+  });
+  places_[place].first_kept = header.first_kept;
+  places_[place].held = std::move(tokens);
+}
+
+}  // namespace vesper

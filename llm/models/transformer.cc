@@ -1,0 +1,508 @@
+#include "llm/models/transformer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "error/error.h"
+#include "llm/weights/weight_provider.h"
+
+namespace vesper {
+namespace {
+
+uint32_t kernel_norm(NormKind kind) { return kind == NormKind::kLayer ? kNormLayer : kNormRms; }
+
+uint32_t gate_kind(Activation activation) {
+  switch (activation) {
+    case Activation::kGelu:
+      return kGateGelu;
+    case Activation::kGeluTanh:
+      return kGateGeluTanh;
+    case Activation::kSilu:
+      return kGateSilu;
+  }
+  return kGateGelu;
+}
+
+uint32_t code(DType dtype) { return static_cast<uint32_t>(dtype); }
+
+void require_elements(const WeightProvider& provider, const TensorView& tensor, uint64_t n) {
+  if (tensor.n_elements() == n) return;
+  throw Error(ErrorKind::kModel, provider.path().string() + ": tensor " + tensor.file_name +
+                                     ": expected " + std::to_string(n) + " elements, found " +
+                                     std::to_string(tensor.n_elements()));
+}
+
+}  // namespace
+
+Weight WeightUploader::matrix(const MatrixSource& source, WeightUse use) const {
+  const Weight weight = device_.upload(source, use, compute_);
+  for (const TensorView* part : source.parts) provider_.release(*part);
+  return weight;
+}
+
+Weight WeightUploader::output(const Weight& embedding) const {
+  const TensorView* untied = provider_.find("decoder.output.weight");
+  return untied ? matrix({{untied}}, WeightUse::kAnyRows) : embedding;
+}
+
+std::vector<float> WeightUploader::read(const TensorView& tensor) const {
+  std::vector<float> values = read_f32(tensor);
+  provider_.release(tensor);
+  return values;
+}
+
+Operand WeightUploader::store(uint64_t n, const std::string& name,
+                              const std::function<std::vector<float>()>& values) const {
+  const Operand buffer = device_.allocate(n * sizeof(float), name);
+  if (device_.keeps_writes()) device_.write(buffer, values().data());
+  return buffer;
+}
+
+Operand WeightUploader::vector(const std::string& name, uint64_t n) const {
+  const TensorView& tensor = provider_.require(name);
+  require_elements(provider_, tensor, n);
+  return store(n, name, [&] { return read(tensor); });
+}
+
+NormWeights WeightUploader::norm(const std::string& name, uint32_t d) const {
+  NormWeights weights;
+  const TensorView& norm_weight = provider_.require(name + ".weight");
+  require_elements(provider_, norm_weight, d);
+  weights.weight = store(d, name, [&] {
+    std::vector<float> values = read(norm_weight);
+    for (float& value : values) value += norm_weight_offset_;
+    return values;
+  });
+  if (provider_.find(name + ".bias")) weights.bias = vector(name + ".bias", d);
+  return weights;
+}
+
+Operand WeightUploader::optional_weight(const std::string& name, uint32_t d) const {
+  return provider_.find(name + ".weight") ? norm(name, d).weight : Operand{};
+}
+
+LinearWeights WeightUploader::linear(const std::string& prefix,
+                                     const std::vector<std::string>& parts,
+                                     const std::vector<uint32_t>& n_out, uint32_t n_in,
+                                     WeightUse use) const {
+  LinearWeights linear;
+  MatrixSource source;
+  std::vector<const TensorView*> biases;  // null where a part has none
+  bool has_bias = false;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const TensorView& tensor = provider_.require(prefix + parts[i] + ".weight");
+    require_elements(provider_, tensor, uint64_t{n_out[i]} * n_in);
+    source.parts.push_back(&tensor);
+    biases.push_back(provider_.find(prefix + parts[i] + ".bias"));
+    if (biases.back() == nullptr) continue;
+    require_elements(provider_, *biases.back(), n_out[i]);
+    has_bias = true;
+  }
+  linear.weight = matrix(source, use);
+  if (!has_bias) return linear;
+  const uint64_t n = std::accumulate(n_out.begin(), n_out.end(), uint64_t{0});
+  linear.bias = store(n, prefix + parts[0] + ".bias", [&] {
+    std::vector<float> bias;
+    bias.reserve(n);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const std::vector<float> values = biases[i] ? read(*biases[i]) : std::vector<float>(n_out[i]);
+      bias.insert(bias.end(), values.begin(), values.end());
+    }
+    return bias;
+  });
+  return linear;
+}
+
+LinearWeights WeightUploader::convolution(const std::string& name, uint32_t n_out,
+                                          uint32_t channels, uint32_t width) const {
+  const TensorView& tensor = provider_.require(name + ".weight");
+  require_elements(provider_, tensor, uint64_t{n_out} * channels * width);
+  LinearWeights linear;
+  linear.weight = matrix({{&tensor}, true}, WeightUse::kManyRows);
+  linear.bias = vector(name + ".bias", n_out);
+  return linear;
+}
+
+TransformerStack::TransformerStack(Device& device, const WeightProvider& provider,
+                                   const ArchDescriptor& arch, const StackShape& shape,
+                                   Compute compute, WeightUse use, uint32_t max_rows)
+    : arch_(arch),
+      shape_(shape),
+      norm_epsilon_(shape.norm_epsilon > 0 ? shape.norm_epsilon : arch.norm_epsilon),
+      activation_(device.activation_dtype(compute, use, 1)),
+      prompt_activation_(device.activation_dtype(compute, use, max_rows)) {
+  const WeightUploader upload(device, provider, compute, shape.norm_weight_offset);
+  const uint32_t d = shape.d_model, q = shape.q_width(), kv = shape.kv_width();
+  const std::string stack(arch.prefix);
+  bool is_gated = false, has_post_norms = false;
+  for (uint32_t i = 0; i < shape.n_layers; ++i) {
+    const std::string prefix = stack + ".layers." + std::to_string(i) + ".";
+    LayerWeights layer;
+    // Absent where a block follows another norm at once, as ModernBERT's first does.
+    if (provider.find(prefix + "attn_norm.weight")) {
+      layer.attn_norm = upload.norm(prefix + "attn_norm", d);
+    }
+    layer.attn_qkv = upload.linear(prefix + "attn.", {"q", "k", "v"}, {q, kv, kv}, d, use);
+    layer.attn_q_norm = upload.optional_weight(prefix + "attn.q_norm", shape.head_dim);
+    layer.attn_k_norm = upload.optional_weight(prefix + "attn.k_norm", shape.head_dim);
+    has_head_norms_ |= layer.attn_q_norm.present() || layer.attn_k_norm.present();
+    layer.attn_out = upload.linear(prefix + "attn.", {"out"}, {d}, q, use);
+    if (arch.cross_attention) {
+      layer.cross_norm = upload.norm(prefix + "cross_norm", d);
+      layer.cross_q = upload.linear(prefix + "cross.", {"q"}, {q}, d, use);
+      layer.cross_kv =
+          upload.linear(prefix + "cross.", {"k", "v"}, {kv, kv}, d, WeightUse::kManyRows);
+      layer.cross_out = upload.linear(prefix + "cross.", {"out"}, {d}, q, use);
+    }
+    layer.ffn_norm = upload.norm(prefix + "ffn_norm", d);
+    if (provider.find(prefix + "ffn.gate.weight")) {
+      layer.ffn_up =
+          upload.linear(prefix + "ffn.", {"gate", "up"}, {shape.d_ffn, shape.d_ffn}, d, use);
+      is_gated = true;
+    } else {
+      layer.ffn_up = upload.linear(prefix + "ffn.", {"up"}, {shape.d_ffn}, d, use);
+    }
+    layer.ffn_down = upload.linear(prefix + "ffn.", {"down"}, {d}, shape.d_ffn, use);
+    if (provider.find(prefix + "attn_post_norm.weight")) {
+      layer.attn_post_norm = upload.norm(prefix + "attn_post_norm", d);
+      has_post_norms = true;
+    }
+    if (provider.find(prefix + "ffn_post_norm.weight")) {
+      layer.ffn_post_norm = upload.norm(prefix + "ffn_post_norm", d);
+      has_post_norms = true;
+    }
+    layers_.push_back(layer);
+  }
+  for (const RopeSettings& rope : shape.ropes) {
+    rope_angles_.push_back(upload.store(uint64_t{shape.n_positions} * rope.n_pairs * 2,
+                                        "rotary angles",
+                                        [&] { return rope_angles(rope, shape.n_positions); }));
+  }
+  if (arch.norm_placement == NormPlacement::kBefore) final_norm_ = upload.norm(stack + ".norm", d);
+  const uint64_t number_bytes =
+      std::max(dtype_bytes(activation_, 1), dtype_bytes(prompt_activation_, 1));
+  const auto scratch = [&](uint64_t width, const char* label) {
+    return device.allocate(number_bytes * max_rows * width, stack + " " + label);
+  };
+  if (arch.norm_placement == NormPlacement::kBefore) normed_ = scratch(d, "normed rows");
+  qkv_ = scratch(q + 2 * kv, "queries, keys, values");
+  attended_ = scratch(q, "attended rows");
+  hidden_ = scratch(shape.d_ffn, "hidden rows");
+  if (is_gated) gate_up_ = scratch(2 * uint64_t{shape.d_ffn}, "gates and rows");
+  if (has_post_norms) {
+    block_out_ = device.allocate(dtype_bytes(DType::kF32, uint64_t{max_rows} * d),
+                                 stack + " rows of a block");
+  }
+}
+
+void emit_linear(DispatchTable& table, std::string label, const LinearWeights& linear,
+                 uint32_t n_rows, const Operand& out, DType out_dtype, const Operand& in,
+                 DType in_dtype, const Operand& residual, uint32_t flags, const Operand& rows) {
+  const Weight& weight = linear.weight;
+  MatmulParams params{};
+  params.n_rows = params.rows_per_batch = n_rows;
+  params.n_out = params.out_row_stride = weight.n_out;
+  params.n_in = params.in_row_stride = weight.n_in;
+  params.in_dtype = code(in_dtype);
+  params.out_dtype = code(out_dtype);
+  params.weight_format = weight.format;
+  params.flags = flags;
+  emit::matmul(table, std::move(label), params,
+               out.part(0, dtype_bytes(out_dtype, uint64_t{n_rows} * weight.n_out)),
+               in.part(0, dtype_bytes(in_dtype, uint64_t{n_rows} * weight.n_in)), weight.data,
+               linear.bias, residual, weight.scale,
+               rows.present() ? rows.part(0, n_rows * sizeof(Row)) : Operand{});
+}
+
+void TransformerStack::emit_norm(DispatchTable& table, std::string label,
+                                 const NormWeights& weights, uint32_t n_rows, const Operand& out,
+                                 DType out_dtype, const Operand& x, const Operand& index) const {
+  const NormParams params{n_rows, shape_.d_model, norm_epsilon_, kernel_norm(arch_.norm),
+                          code(out_dtype)};
+  emit::norm(table, std::move(label), params, out, x, weights.weight, weights.bias, index);
+}
+
+TransformerStack::BlockInput TransformerStack::emit_norm_before(DispatchTable& table,
+                                                                std::string label,
+                                                                const NormWeights& weights,
+                                                                uint32_t n_rows, DType dtype,
+                                                                const Operand& x) const {
+  if (arch_.norm_placement != NormPlacement::kBefore || !weights.weight.present()) {
+    return {x, DType::kF32};
+  }
+  emit_norm(table, std::move(label), weights, n_rows, normed_, dtype, x);
+  return {normed_, dtype};
+}
+
+void TransformerStack::emit_norm_after(DispatchTable& table, std::string label,
+                                       const NormWeights& weights, uint32_t n_rows,
+                                       const Operand& x) const {
+  if (arch_.norm_placement != NormPlacement::kAfter) return;
+  emit_norm(table, std::move(label), weights, n_rows, x, DType::kF32, x);
+}
+
+void TransformerStack::emit_ffn(DispatchTable& table, const std::string& label,
+                                const LayerWeights& layer, const PassRows& rows,
+                                const Operand& x) const {
+  const auto& [n_rows, dtype, sequences] = rows;
+  const BlockInput in =
+      emit_norm_before(table, label + "ffn_norm", layer.ffn_norm, n_rows, dtype, x);
+  if (layer.ffn_up.weight.n_out == shape_.d_ffn) {
+    emit_linear(table, label + "ffn.up", layer.ffn_up, n_rows, hidden_, dtype, in.rows, in.dtype,
+                {}, kMatmulGelu, sequences);
+  } else {
+    emit_linear(table, label + "ffn.gate_up", layer.ffn_up, n_rows, gate_up_, dtype, in.rows,
+                in.dtype, {}, 0, sequences);
+    const GatedActivationParams gate{n_rows, shape_.d_ffn, gate_kind(arch_.activation), code(dtype),
+                                     code(dtype)};
+    emit::gated_activation(table, label + "ffn.activation", gate, hidden_, gate_up_);
+  }
+  emit_block_end(table, label + "ffn.down", layer.ffn_down, layer.ffn_post_norm, rows, hidden_, x);
+  emit_norm_after(table, label + "ffn_norm", layer.ffn_norm, n_rows, x);
+}
+
+void TransformerStack::emit_block_end(DispatchTable& table, const std::string& label,
+                                      const LinearWeights& linear, const NormWeights& post_norm,
+                                      const PassRows& rows, const Operand& in,
+                                      const Operand& x) const {
+  const auto& [n_rows, dtype, sequences] = rows;
+  if (!post_norm.weight.present()) {
+    emit_linear(table, label, linear, n_rows, x, DType::kF32, in, dtype, x, 0, sequences);
+    return;
+  }
+  emit_linear(table, label, linear, n_rows, block_out_, DType::kF32, in, dtype, {}, 0, sequences);
+  const NormParams norm{n_rows, shape_.d_model, norm_epsilon_, kernel_norm(arch_.norm),
+                        code(DType::kF32)};
+  emit::norm(table, label + ".norm", norm, x, block_out_, post_norm.weight, post_norm.bias, {}, x);
+}
+
+LayerShape TransformerStack::layer_shape(uint32_t layer) const {
+  if (!shape_.layers.empty()) return shape_.layers[layer];
+  LayerShape all_alike;
+  if (!shape_.ropes.empty()) all_alike.rope = 0;
+  return all_alike;
+}
+
+float TransformerStack::attention_scale() const {
+  return shape_.attention_scale > 0 ? shape_.attention_scale
+                                    : 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
+}
+
+void TransformerStack::emit_rope(DispatchTable& table, const std::string& label, uint32_t layer,
+                                 uint32_t n_rows, DType dtype, const Operand& rows,
+                                 const KvCache* cache) const {
+  const LayerWeights& weights = layers_[layer];
+  const std::optional<uint32_t> rope = layer_shape(layer).rope;
+  RopeParams params{};
+  params.n_rows = n_rows;
+  params.n_heads = shape_.n_heads;
+  params.n_kv_heads = shape_.n_kv_heads;
+  params.head_dim = shape_.head_dim;
+  params.row_stride = shape_.q_width() + 2 * shape_.kv_width();
+  params.n_pairs = rope ? shape_.ropes[*rope].n_pairs : 0;
+  params.interleaved = shape_.interleaved_rope;
+  params.norm_epsilon = norm_epsilon_;
+  params.dtype = code(dtype);
+  if (cache) {
+    params.kv_dtype = code(cache->shape().dtype);
+    params.page_rows = cache->shape().page_rows;
+    params.pages_per_sequence = cache->pages_per_sequence();
+  }
+  emit::rope(table, label + "attn.rope", params, qkv_, rows, rope ? rope_angles_[*rope] : Operand{},
+             weights.attn_q_norm, weights.attn_k_norm, cache ? cache->keys(layer) : Operand{},
+             cache ? cache->values(layer) : Operand{},
+             cache ? cache->page_table(layer) : Operand{});
+}
+
+void TransformerStack::emit_bidirectional(DispatchTable& table, uint32_t n_sequences,
+                                          uint32_t rows_per_sequence, const Operand& x) const {
+  AttentionParams sequences{};
+  sequences.n_sequences = n_sequences;
+  sequences.rows_per_sequence = rows_per_sequence;
+  emit_bidirectional_layers(table, sequences, n_sequences * rows_per_sequence, {}, {}, x);
+}
+
+void TransformerStack::emit_packed(DispatchTable& table, uint32_t n_rows, uint32_t n_sequences,
+                                   const Operand& starts, const Operand& x,
+                                   const Operand& rows) const {
+  AttentionParams sequences{};
+  sequences.n_sequences = n_sequences;
+  sequences.rows_per_sequence = n_rows;
+  emit_bidirectional_layers(table, sequences, n_rows, starts, rows, x);
+}
+
+void TransformerStack::emit_bidirectional_layers(DispatchTable& table,
+                                                 const AttentionParams& sequences, uint32_t n_rows,
+                                                 const Operand& starts, const Operand& rows,
+                                                 const Operand& x) const {
+  const uint32_t q = shape_.q_width(), kv = shape_.kv_width(), width = q + 2 * kv;
+  AttentionParams attention = sequences;
+  attention.n_heads = shape_.n_heads;
+  attention.n_kv_heads = shape_.n_kv_heads;
+  attention.head_dim = shape_.head_dim;
+  attention.q_row_stride = attention.k_row_stride = attention.v_row_stride = width;
+  attention.out_row_stride = q;
+  attention.scale = attention_scale();
+  attention.causal = arch_.attention == AttentionKind::kCausal;
+  attention.alibi = shape_.alibi;
+  attention.in_dtype = attention.out_dtype = code(activation_);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const LayerWeights& layer = layers_[i];
+    const std::string label = std::string(arch_.prefix) + "." + std::to_string(i) + ".";
+    const BlockInput in =
+        emit_norm_before(table, label + "attn_norm", layer.attn_norm, n_rows, activation_, x);
+    emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, activation_, in.rows,
+                in.dtype);
+    const uint32_t l = static_cast<uint32_t>(i), window = layer_shape(l).window;
+    if (prepares_heads()) emit_rope(table, label, l, n_rows, activation_, rows, nullptr);
+    attention.window = window > 0 ? window - 1 : 0;
+    emit::attention(table, label + "attn", attention, attended_, qkv_,
+                    qkv_.from(dtype_bytes(activation_, q)),
+                    qkv_.from(dtype_bytes(activation_, q + kv)), starts);
+    emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm,
+                   {n_rows, activation_}, attended_, x);
+    emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);
+    emit_ffn(table, label, layer, {n_rows, activation_}, x);
+  }
+}
+
+void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const Operand& x,
+                                   const CausalContext& context) const {
+  const uint32_t q = shape_.q_width(), kv = shape_.kv_width(), width = q + 2 * kv;
+  const KvCache& self = *context.self;
+  const DType dtype = context.is_prompt ? prompt_activation_ : activation_;
+  const PassRows rows{n_rows, dtype, context.rows};
+  WriteKvParams write{};
+  write.n_rows = n_rows;
+  write.n_kv_heads = shape_.n_kv_heads;
+  write.head_dim = shape_.head_dim;
+  write.in_row_stride = width;
+  write.page_rows = self.shape().page_rows;
+  write.pages_per_sequence = self.pages_per_sequence();
+  write.in_dtype = code(dtype);
+  write.kv_dtype = code(self.shape().dtype);
+
+  PagedAttentionParams attention{};
+  attention.n_rows = n_rows;
+  attention.n_heads = shape_.n_heads;
+  attention.n_kv_heads = shape_.n_kv_heads;
+  attention.head_dim = shape_.head_dim;
+  attention.q_row_stride = width;
+  attention.out_row_stride = q;
+  attention.page_rows = self.shape().page_rows;
+  attention.pages_per_sequence = self.pages_per_sequence();
+  attention.scale = attention_scale();
+  attention.soft_cap = shape_.attention_soft_cap;
+  attention.q_dtype = attention.out_dtype = code(dtype);
+  attention.kv_dtype = code(self.shape().dtype);
+  attention.flags = (context.is_prompt ? kAttentionOneSequence : 0) |
+                    (context.is_prompt && context.rounds_attention ? kAttentionRounds : 0);
+
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const LayerWeights& layer = layers_[i];
+    const uint32_t l = static_cast<uint32_t>(i);
+    const std::string label = std::string(arch_.prefix) + "." + std::to_string(i) + ".";
+    BlockInput in = emit_norm_before(table, label + "attn_norm", layer.attn_norm, n_rows, dtype, x);
+    emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, dtype, in.rows, in.dtype,
+                {}, 0, context.rows);
+    if (prepares_heads()) {
+      emit_rope(table, label, l, n_rows, dtype, context.rows, &self);
+    } else {
+      emit::write_kv(table, label + "attn.write_kv", write, self.keys(l), self.values(l),
+                     qkv_.from(dtype_bytes(dtype, q)), qkv_.from(dtype_bytes(dtype, q + kv)),
+                     context.rows, self.page_table(l));
+    }
+    attention.window = layer_shape(l).window;
+    emit::paged_attention(table, label + "attn", attention, attended_, qkv_, self.keys(l),
+                          self.values(l), context.rows, self.page_table(l));
+    emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm, rows, attended_,
+                   x);
+    emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);
+    if (arch_.cross_attention) {
+      const KvCache& source = *context.cross;
+      PagedAttentionParams cross = attention;
+      cross.q_row_stride = q;
+      cross.page_rows = source.shape().page_rows;
+      cross.pages_per_sequence = source.pages_per_sequence();
+      cross.kv_length = source.shape().n_positions;
+      cross.window = 0;
+      cross.kv_dtype = code(source.shape().dtype);
+      in = emit_norm_before(table, label + "cross_norm", layer.cross_norm, n_rows, dtype, x);
+      emit_linear(table, label + "cross.q", layer.cross_q, n_rows, qkv_, dtype, in.rows, in.dtype,
+                  {}, 0, context.rows);
+      if (context.weights) emit_cross_weights(table, label, l, cross, context);
+      emit::paged_attention(table, label + "cross", cross, attended_, qkv_, source.keys(l),
+                            source.values(l), context.rows, context.cross_pages);
+      emit_linear(table, label + "cross.out", layer.cross_out, n_rows, x, DType::kF32, attended_,
+                  dtype, x, 0, context.rows);
+      emit_norm_after(table, label + "cross_norm", layer.cross_norm, n_rows, x);
+    }
+    emit_ffn(table, label, layer, rows, x);
+  }
+}
+
+void TransformerStack::emit_cross_weights(DispatchTable& table, const std::string& label,
+                                          uint32_t layer, const PagedAttentionParams& cross,
+                                          const CausalContext& context) const {
+  const std::vector<Operand>& heads = context.weights->heads;
+  if (!heads[layer].present()) return;
+  const auto n_heads = [&](uint32_t l) { return heads[l].bytes / sizeof(uint32_t); };
+  uint64_t n_before = 0;
+  for (uint32_t l = 0; l < layer; ++l) n_before += n_heads(l);
+  AttentionWeightsParams params{};
+  params.n_rows = cross.n_rows;
+  params.n_selected = static_cast<uint32_t>(n_heads(layer));
+  params.n_heads = cross.n_heads;
+  params.n_kv_heads = cross.n_kv_heads;
+  params.head_dim = cross.head_dim;
+  params.q_row_stride = cross.q_row_stride;
+  params.page_rows = cross.page_rows;
+  params.pages_per_sequence = cross.pages_per_sequence;
+  params.kv_length = cross.kv_length;
+  params.scale = cross.scale;
+  params.q_dtype = cross.q_dtype;
+  params.kv_dtype = cross.kv_dtype;
+  const uint64_t head_bytes = sizeof(float) * uint64_t{cross.n_rows} * cross.kv_length;
+  emit::attention_weights(
+      table, label + "cross.weights", params,
+      context.weights->out.part(n_before * head_bytes, params.n_selected * head_bytes), qkv_,
+      context.cross->keys(layer), context.rows, context.cross_pages, heads[layer],
+      context.weights->lengths);
+}
+
+void TransformerStack::emit_final_norm(DispatchTable& table, uint32_t n_rows, const Operand& out,
+                                       DType out_dtype, const Operand& x,
+                                       const Operand& index) const {
+  emit_norm(table, std::string(arch_.prefix) + ".norm", final_norm_, n_rows, out, out_dtype, x,
+            index);
+}
+
+void TransformerStack::emit_cross_kv(DispatchTable& table, uint32_t n_sequences,
+                                     uint32_t rows_per_sequence, const Operand& source,
+                                     DType source_dtype, const KvCache& cross,
+                                     const std::array<Operand, 2>& scratch) const {
+  const uint32_t n_rows = n_sequences * rows_per_sequence, kv = shape_.kv_width();
+  WriteKvParams write{};
+  write.n_rows = n_rows;
+  write.n_kv_heads = shape_.n_kv_heads;
+  write.head_dim = shape_.head_dim;
+  write.in_row_stride = 2 * kv;
+  write.page_rows = cross.shape().page_rows;
+  write.pages_per_sequence = cross.pages_per_sequence();
+  write.rows_per_sequence = rows_per_sequence;
+  write.in_dtype = kDTypeF32;
+  write.kv_dtype = code(cross.shape().dtype);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const uint32_t l = static_cast<uint32_t>(i);
+    const std::string label = std::string(arch_.prefix) + "." + std::to_string(i) + ".cross.";
+    const Operand& rows = scratch[i % 2];
+    emit_linear(table, label + "kv", layers_[i].cross_kv, n_rows, rows, DType::kF32, source,
+                source_dtype);
+    emit::write_kv(table, label + "write_kv", write, cross.keys(l), cross.values(l), rows,
+                   rows.from(dtype_bytes(DType::kF32, kv)), {}, cross.page_table());
+  }
+}
+
+}  // namespace vesper

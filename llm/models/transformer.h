@@ -1,0 +1,201 @@
+// Builds one stack of transformer layers: weights onto a device, then commands into a table.
+//
+// In come an ArchDescriptor row, the stack's sizes and a model's tensors; out go commands that turn
+// the residual stream `x` into itself, layer by layer. Used by the encoders and decoders and by
+// language models; what comes before the first layer and after the last is theirs.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "llm/config/arch_descriptor.h"
+#include "llm/models/kv_cache.h"
+#include "llm/table/device.h"
+#include "llm/weights/weight_provider.h"
+
+namespace vesper {
+
+// A norm's parameters on a device. `bias` is absent where the file has none.
+struct NormWeights {
+  Operand weight, bias;  // f32 [d]
+};
+
+// A matrix with its bias, f32 [n_out], absent where the file has none.
+struct LinearWeights {
+  Weight weight;
+  Operand bias;
+};
+
+struct LayerWeights {
+  NormWeights attn_norm;
+  LinearWeights attn_qkv;            // [q_width + 2 * kv_width, d_model]: queries, keys, values
+  Operand attn_q_norm, attn_k_norm;  // weights of a norm of each head, f32 [head_dim] (?)
+  LinearWeights attn_out;
+  NormWeights attn_post_norm;  // of what the block gives, before it is added (?)
+  NormWeights cross_norm;
+  LinearWeights cross_q, cross_out;
+  LinearWeights cross_kv;  // [2 * kv_width, d_model], multiplied with the other stack's output
+  NormWeights ffn_norm;
+  LinearWeights ffn_up;  // [d_ffn, d_model]; with a gate, the gate above it: [2 * d_ffn, d_model]
+  LinearWeights ffn_down;
+  NormWeights ffn_post_norm;  // as attn_post_norm
+};
+
+// Uploads the parts of a model; the names are canonical (llm/weights/weight_provider.h).
+class WeightUploader {
+ public:
+  WeightUploader(Device& device, const WeightProvider& provider, Compute compute,
+                 float norm_weight_offset = 0)
+      : device_(device),
+        provider_(provider),
+        compute_(compute),
+        norm_weight_offset_(norm_weight_offset) {}
+
+  // The tensor as f32. Throws Error(kModel) if it is absent or has not `n` elements.
+  Operand vector(const std::string& name, uint64_t n) const;
+  // The matrix; the memory under its file is given back. Throws what Device::upload does.
+  Weight matrix(const MatrixSource& source, WeightUse use) const;
+  // What makes logits of a decoder's rows: a matrix of its own, or the embedding where the file has
+  // none.
+  Weight output(const Weight& embedding) const;
+  NormWeights norm(const std::string& name, uint32_t d) const;
+  // The weight of a norm that the file may have, or none.
+  Operand optional_weight(const std::string& name, uint32_t d) const;
+  // The matrices `prefix + part + ".weight"` one above the other, and their biases, zero for a part
+  // that has none; no bias at all if none has one. Each part is [n_out / parts, n_in].
+  LinearWeights linear(const std::string& prefix, const std::vector<std::string>& parts,
+                       const std::vector<uint32_t>& n_out, uint32_t n_in, WeightUse use) const;
+  // A convolution kernel [n_out, channels, width] as a product over overlapping rows.
+  LinearWeights convolution(const std::string& name, uint32_t n_out, uint32_t channels,
+                            uint32_t width) const;
+  // The tensor as f32; the memory under its file is given back.
+  std::vector<float> read(const TensorView& tensor) const;
+  // A buffer of `n` numbers, f32. `values`: makes them, where the device keeps what is written.
+  Operand store(uint64_t n, const std::string& name,
+                const std::function<std::vector<float>()>& values) const;
+
+ private:
+  Device& device_;
+  const WeightProvider& provider_;
+  Compute compute_;
+  float norm_weight_offset_;
+};
+
+class TransformerStack {
+ public:
+  // Uploads every layer. `use` says how many rows a pass has. Throws Error(kModel, kDevice).
+  TransformerStack(Device& device, const WeightProvider& provider, const ArchDescriptor& arch,
+                   const StackShape& shape, Compute compute, WeightUse use, uint32_t max_rows);
+
+  // Where the weights of some heads of the cross-attention go.
+  struct CrossWeights {
+    Operand out;                 // f32 [heads of all layers, n_rows, positions of `cross`]
+    std::vector<Operand> heads;  // [n_layers]: u32, the layer's heads; absent where there are none
+    Operand lengths;             // u32 [n_sequences]: positions of `cross` that count
+  };
+
+  // Where a causal pass finds its rows and caches. `cross` may be null without cross-attention; of
+  // it each sequence has one page, named in `cross_pages`, all of whose positions are attended to.
+  struct CausalContext {
+    Operand rows;  // struct Row [n_rows]
+    const KvCache* self = nullptr;
+    const KvCache* cross = nullptr;
+    Operand cross_pages;                    // i32 [n_sequences of `self`]
+    const CrossWeights* weights = nullptr;  // null: they are not wanted
+    // The rows are successive positions of one sequence; those without a sequence come last.
+    bool is_prompt = false;
+    bool rounds_attention = false;  // of prompts, see Device::rounds_attention
+  };
+
+  // Appends all layers for `n_rows` rows of x, f32 [n_rows, d_model].
+  void emit_causal(DispatchTable& table, uint32_t n_rows, const Operand& x,
+                   const CausalContext& context) const;
+  void emit_bidirectional(DispatchTable& table, uint32_t n_sequences, uint32_t rows_per_sequence,
+                          const Operand& x) const;
+  // The same for sequences of any lengths, packed into `n_rows` rows: `starts` as in
+  // AttentionParams, u32 [n_sequences + 1]. `rows`, struct Row [n_rows], is needed where heads are
+  // turned or have norms: it says the position of each.
+  void emit_packed(DispatchTable& table, uint32_t n_rows, uint32_t n_sequences,
+                   const Operand& starts, const Operand& x, const Operand& rows = {}) const;
+  // Appends a norm of the stack's kind: out [n_rows, d_model] of `out_dtype`, with an index as
+  // below. In f32 and without an index, out may be x.
+  void emit_norm(DispatchTable& table, std::string label, const NormWeights& weights,
+                 uint32_t n_rows, const Operand& out, DType out_dtype, const Operand& x,
+                 const Operand& index = {}) const;
+  // Appends the norm after the last layer: out [n_rows, d_model] of `out_dtype`. With an index
+  // (u32 [n_rows]) row r takes x[index[r]].
+  void emit_final_norm(DispatchTable& table, uint32_t n_rows, const Operand& out, DType out_dtype,
+                       const Operand& x, const Operand& index) const;
+  // Appends what computes the cross-attention's keys and values of every layer from `source`, the
+  // other stack's output, [n_sequences * rows_per_sequence, d_model], and writes them to `cross`.
+  void emit_cross_kv(DispatchTable& table, uint32_t n_sequences, uint32_t rows_per_sequence,
+                     const Operand& source, DType source_dtype, const KvCache& cross,
+                     const std::array<Operand, 2>& scratch) const;
+
+  const StackShape& shape() const { return shape_; }
+  // The format in which the stack wants the inputs of its products, but for prompts.
+  DType activation_dtype() const { return activation_; }
+
+ private:
+  // What the first product of a block reads: x after the norm before the block, or x itself.
+  struct BlockInput {
+    Operand rows;
+    DType dtype;
+  };
+  BlockInput emit_norm_before(DispatchTable& table, std::string label, const NormWeights& weights,
+                              uint32_t n_rows, DType dtype, const Operand& x) const;
+  // Ends a block whose sum with the residual is in x.
+  void emit_norm_after(DispatchTable& table, std::string label, const NormWeights& weights,
+                       uint32_t n_rows, const Operand& x) const;
+  // The rows of a pass, and the format of what its products read. `sequences`: struct Row [n] (?),
+  // which say what need not be computed.
+  struct PassRows {
+    uint32_t n;
+    DType dtype;
+    Operand sequences = {};
+  };
+  void emit_ffn(DispatchTable& table, const std::string& label, const LayerWeights& layer,
+                const PassRows& rows, const Operand& x) const;
+  // Adds the last product of a block, of `in`, to x.
+  void emit_block_end(DispatchTable& table, const std::string& label, const LinearWeights& linear,
+                      const NormWeights& post_norm, const PassRows& rows, const Operand& in,
+                      const Operand& x) const;
+  // Norms and turns the heads in qkv_; with a cache, keys and values go there.
+  void emit_rope(DispatchTable& table, const std::string& label, uint32_t layer, uint32_t n_rows,
+                 DType dtype, const Operand& rows, const KvCache* cache) const;
+  bool prepares_heads() const { return !rope_angles_.empty() || has_head_norms_; }
+  LayerShape layer_shape(uint32_t layer) const;
+  float attention_scale() const;
+  // The weights of the layer's wanted heads, from the queries in qkv_.
+  void emit_cross_weights(DispatchTable& table, const std::string& label, uint32_t layer,
+                          const PagedAttentionParams& cross, const CausalContext& context) const;
+  void emit_bidirectional_layers(DispatchTable& table, const AttentionParams& sequences,
+                                 uint32_t n_rows, const Operand& starts, const Operand& rows,
+                                 const Operand& x) const;
+
+  const ArchDescriptor& arch_;
+  StackShape shape_;
+  float norm_epsilon_;
+  DType activation_, prompt_activation_;  // of prompts of many rows
+  std::vector<LayerWeights> layers_;
+  NormWeights final_norm_;            // where norms stand before blocks
+  std::vector<Operand> rope_angles_;  // f32 [n_positions, n_pairs, 2], for each of shape.ropes
+  bool has_head_norms_ = false;
+  // Scratch of one pass, for max_rows rows.
+  Operand normed_;     // [max_rows, d_model]
+  Operand qkv_;        // [max_rows, q_width + 2 * kv_width]
+  Operand attended_;   // [max_rows, q_width]
+  Operand hidden_;     // [max_rows, d_ffn]
+  Operand gate_up_;    // [max_rows, 2 * d_ffn], where there is a gate
+  Operand block_out_;  // f32 [max_rows, d_model], where it has a norm of its own
+};
+
+// A plain product of rows that lie side by side; with `rows`, struct Row [n_rows], of those that
+// have a sequence.
+void emit_linear(DispatchTable& table, std::string label, const LinearWeights& linear,
+                 uint32_t n_rows, const Operand& out, DType out_dtype, const Operand& in,
+                 DType in_dtype, const Operand& residual = {}, uint32_t flags = 0,
+                 const Operand& rows = {});
+
+}  // namespace vesper

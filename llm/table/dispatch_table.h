@@ -1,0 +1,178 @@
+// A forward pass as a table of commands.
+//
+// Built once at load by the model builders, recorded once by a Device, replayed for every step.
+// A command names its kernel, its operands, which of them it writes, and its parameters; whatever
+// changes from step to step lies in device memory. Stages, that is where a barrier is needed, are
+// derived from the operands.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "shaders/kernel_params.h"
+
+namespace vesper {
+
+// Every kernel, by one name: that of its CPU function, its shader and its parameter struct.
+#define VESPER_KERNELS(X)                                               \
+  X(kEmbed, embed, EmbedParams)                                         \
+  X(kNorm, norm, NormParams)                                            \
+  X(kMatmul, matmul, MatmulParams)                                      \
+  X(kWriteKv, write_kv, WriteKvParams)                                  \
+  X(kRope, rope, RopeParams)                                            \
+  X(kGatedActivation, gated_activation, GatedActivationParams)          \
+  X(kPagedAttention, paged_attention, PagedAttentionParams)             \
+  X(kAttentionWeights, attention_weights, AttentionWeightsParams)       \
+  X(kAttention, attention, AttentionParams)                             \
+  X(kRangeProbabilities, range_probabilities, RangeProbabilitiesParams) \
+  X(kCopyPages, copy_pages, CopyPagesParams)                            \
+  X(kTokenPenalties, token_penalties, PenaltyParams)                    \
+  X(kTokenPartials, token_partials, TokenParams)                        \
+  X(kTokenChoose, token_choose, TokenParams)                            \
+  X(kBeamChoose, beam_choose, BeamParams)                               \
+  X(kAdjustLogits, adjust_logits, DrawParams)                           \
+  X(kLogitBounds, logit_bounds, DrawParams)                             \
+  X(kDrawPartials, draw_partials, DrawParams)                           \
+  X(kDrawToken, draw_token, DrawParams)                                 \
+  X(kActivation, activation, ActivationParams)                          \
+  X(kMagnitude, magnitude, MagnitudeParams)                             \
+  X(kLstm, lstm, LstmParams)                                            \
+  X(kPool, pool, PoolParams)
+
+enum class Kernel : uint32_t {
+#define VESPER_KERNEL_ENUM(id, name, params) id,
+  VESPER_KERNELS(VESPER_KERNEL_ENUM)
+#undef VESPER_KERNEL_ENUM
+};
+#define VESPER_KERNEL_COUNT(id, name, params) +1
+inline constexpr uint32_t kKernelCount = 0 VESPER_KERNELS(VESPER_KERNEL_COUNT);
+#undef VESPER_KERNEL_COUNT
+const char* kernel_name(Kernel kernel);
+
+// A buffer of a device. 0 is no buffer.
+using BufferId = uint32_t;
+inline constexpr BufferId kNoBuffer = 0;
+
+// A range of a buffer.
+struct Operand {
+  BufferId buffer = kNoBuffer;
+  uint32_t reserved = 0;
+  uint64_t offset_bytes = 0;
+  uint64_t bytes = 0;
+  bool present() const { return buffer != kNoBuffer; }
+  // The part of this range that starts `from_bytes` in and has `length_bytes`.
+  Operand part(uint64_t from_bytes, uint64_t length_bytes) const {
+    return {buffer, 0, offset_bytes + from_bytes, length_bytes};
+  }
+  Operand from(uint64_t from_bytes) const { return part(from_bytes, bytes - from_bytes); }
+};
+
+inline constexpr uint32_t kMaxOperands = 8;
+inline constexpr uint32_t kMaxParamBytes = 64;
+
+struct Command {
+  Kernel kernel = Kernel::kEmbed;
+  uint32_t n_operands = 0;
+  uint32_t reads = 0;   // bit i: operand i is read
+  uint32_t writes = 0;  // bit i: operand i is written
+  std::array<Operand, kMaxOperands> operands{};
+  alignas(8) std::array<unsigned char, kMaxParamBytes> params{};
+
+  template <class Params>
+  const Params& params_as() const {
+    return *reinterpret_cast<const Params*>(params.data());
+  }
+};
+static_assert(std::is_trivially_copyable_v<Command>);
+
+class DispatchTable {
+ public:
+  // Appends a command. Operands that are absent are neither read nor written.
+  template <class Params>
+  void add(Kernel kernel, std::string label, std::initializer_list<Operand> operands,
+           uint32_t reads, uint32_t writes, const Params& params) {
+    static_assert(sizeof(Params) <= kMaxParamBytes && std::is_trivially_copyable_v<Params>);
+    Command command;
+    std::memcpy(command.params.data(), &params, sizeof(Params));
+    append(kernel, std::move(label), operands, reads, writes, command);
+  }
+  // Appends all commands of another table.
+  void add(const DispatchTable& other);
+
+  const std::vector<Command>& commands() const { return commands_; }
+  // One a command, for people: "decoder.3.attn.q".
+  const std::vector<std::string>& labels() const { return labels_; }
+
+  // For each command the number of its stage, from 0, never decreasing. A command starts a new
+  // stage if it touches what a command of the current stage writes, or writes what one reads:
+  // commands of one stage may run in any order, or at once. A barrier stands between stages.
+  std::vector<uint32_t> stages() const;
+
+ private:
+  void append(Kernel kernel, std::string label, std::initializer_list<Operand> operands,
+              uint32_t reads, uint32_t writes, Command& command);
+
+  std::vector<Command> commands_;
+  std::vector<std::string> labels_;
+};
+
+// Appenders, one a kernel: they know which operands are read and which written (the lists above the
+// parameter structs). Operands in the order of those lists.
+namespace emit {
+void embed(DispatchTable&, std::string label, const EmbedParams&, Operand out, Operand rows,
+           Operand embedding, Operand position, Operand weight_scale);
+void norm(DispatchTable&, std::string label, const NormParams&, Operand out, Operand in,
+          Operand norm_weight, Operand bias, Operand index, Operand residual = {});
+void matmul(DispatchTable&, std::string label, const MatmulParams&, Operand out, Operand in,
+            Operand weight, Operand bias, Operand residual, Operand weight_scale,
+            Operand rows = {});
+void write_kv(DispatchTable&, std::string label, const WriteKvParams&, Operand k_pages,
+              Operand v_pages, Operand k, Operand v, Operand rows, Operand page_table);
+void rope(DispatchTable&, std::string label, const RopeParams&, Operand qkv, Operand rows,
+          Operand angles, Operand q_norm_weight, Operand k_norm_weight, Operand k_pages = {},
+          Operand v_pages = {}, Operand page_table = {});
+void gated_activation(DispatchTable&, std::string label, const GatedActivationParams&, Operand out,
+                      Operand in);
+void paged_attention(DispatchTable&, std::string label, const PagedAttentionParams&, Operand out,
+                     Operand q, Operand k_pages, Operand v_pages, Operand rows, Operand page_table);
+void attention_weights(DispatchTable&, std::string label, const AttentionWeightsParams&,
+                       Operand out, Operand q, Operand k_pages, Operand rows, Operand page_table,
+                       Operand heads, Operand lengths);
+void attention(DispatchTable&, std::string label, const AttentionParams&, Operand out, Operand q,
+               Operand k, Operand v, Operand starts = {});
+void pool(DispatchTable&, std::string label, const PoolParams&, Operand out, Operand in,
+          Operand starts);
+void range_probabilities(DispatchTable&, std::string label, const RangeProbabilitiesParams&,
+                         Operand out, Operand logits, Operand ids = {});
+void copy_pages(DispatchTable&, std::string label, const CopyPagesParams&, Operand k_pages,
+                Operand v_pages, Operand states);
+void token_penalties(DispatchTable&, std::string label, const PenaltyParams&, Operand logits,
+                     Operand states, Operand tokens);
+void token_partials(DispatchTable&, std::string label, const TokenParams&, Operand partials,
+                    Operand logits, Operand states, Operand suppressed, Operand candidates);
+void token_choose(DispatchTable&, std::string label, const TokenParams&, Operand states,
+                  Operand rows, Operand tokens, Operand stop, Operand partials);
+void beam_choose(DispatchTable&, std::string label, const BeamParams&, Operand states, Operand rows,
+                 Operand tokens, Operand finished, Operand finished_tokens, Operand partials,
+                 Operand candidates, Operand page_table);
+void adjust_logits(DispatchTable&, std::string label, const DrawParams&, Operand logits,
+                   Operand states, Operand counts, Operand bias);
+void logit_bounds(DispatchTable&, std::string label, const DrawParams&, Operand states,
+                  Operand logits);
+void draw_partials(DispatchTable&, std::string label, const DrawParams&, Operand partials,
+                   Operand logits, Operand states);
+void draw_token(DispatchTable&, std::string label, const DrawParams&, Operand states, Operand rows,
+                Operand tokens, Operand logprobs, Operand stop, Operand partials, Operand ends,
+                Operand counts);
+void activation(DispatchTable&, std::string label, const ActivationParams&, Operand out,
+                Operand in);
+void magnitude(DispatchTable&, std::string label, const MagnitudeParams&, Operand out, Operand in);
+void lstm(DispatchTable&, std::string label, const LstmParams&, Operand out, Operand state,
+          Operand in, Operand weight);
+}  // namespace emit
+
+}  // namespace vesper

@@ -1,0 +1,339 @@
+#include "session/download.h"
+
+#include <curl/curl.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <thread>
+
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kAttemptsWithoutProgress = 4;
+
+[[noreturn]] void throw_model_error(const std::string& message) {
+  throw Error(ErrorKind::kModel, message);
+}
+
+std::string errno_text() { return std::strerror(errno); }
+
+// The unfinished file, locked against other processes for as long as this object lives.
+class PartFile {
+ public:
+  PartFile(const fs::path& target, const std::function<void()>& on_wait)
+      : path_(target.string() + ".part") {
+    while (true) {
+      descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+      if (descriptor_ < 0) throw_model_error(path_.string() + ": " + errno_text());
+      if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        if (on_wait) on_wait();
+        while (flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) continue;
+      }
+      // Whoever held the lock may have renamed or removed the file that we opened.
+      struct stat ours {
+      }, named{};
+      if (fstat(descriptor_, &ours) == 0 && stat(path_.c_str(), &named) == 0 &&
+          ours.st_ino == named.st_ino && ours.st_dev == named.st_dev) {
+        return;
+      }
+      close(descriptor_);
+    }
+  }
+  ~PartFile() { close(descriptor_); }
+  PartFile(const PartFile&) = delete;
+  PartFile& operator=(const PartFile&) = delete;
+
+  uint64_t size() const {
+    struct stat status {};
+    if (fstat(descriptor_, &status) != 0) throw_model_error(path_.string() + ": " + errno_text());
+    return static_cast<uint64_t>(status.st_size);
+  }
+
+  // False with errno set if it fails: called where nothing may be thrown.
+  bool empty() { return ftruncate(descriptor_, 0) == 0; }
+  bool append(const char* data, size_t size) {
+    const off_t end = lseek(descriptor_, 0, SEEK_END);
+    if (end < 0) return false;
+    while (size > 0) {
+      const ssize_t n = write(descriptor_, data, size);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return false;
+      data += n;
+      size -= static_cast<size_t>(n);
+    }
+    return true;
+  }
+
+  void remove() { unlink(path_.c_str()); }
+
+  void become(const fs::path& target) {
+    if (fsync(descriptor_) != 0 || rename(path_.c_str(), target.c_str()) != 0) {
+      throw_model_error(target.string() + ": " + errno_text());
+    }
+    // The new name reaches the disk with the folder; if that fails the file is still whole.
+    const int folder = open(target.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder >= 0) {
+      fsync(folder);
+      close(folder);
+    }
+  }
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+  int descriptor_ = -1;
+};
+
+// One transfer: what its callbacks share.
+struct Transfer {
+  CURL* curl = nullptr;
+  PartFile* part = nullptr;
+  const DownloadEvents* events = nullptr;
+  uint64_t offset = 0;   // bytes asked to be left out
+  uint64_t present = 0;  // bytes in the file
+  uint64_t before = 0;   // bytes in the file when download() was called
+  bool body_begun = false;
+  int write_error = 0;                       // errno
+  bool wrong_range = false;                  // the server sent another part than it was asked for
+  std::string content_range;                 // of the last response
+  std::optional<std::string> linked_sha256;  // of the first response that had one
+};
+
+// The value of a header line if it has this name (lower case), without quotes around it.
+std::optional<std::string> header_value(std::string_view line, std::string_view name) {
+  if (line.size() <= name.size() || line[name.size()] != ':') return std::nullopt;
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (std::tolower(static_cast<unsigned char>(line[i])) != name[i]) return std::nullopt;
+  }
+  line.remove_prefix(name.size() + 1);
+  constexpr std::string_view kAround = " \t\r\n\"";
+  const size_t first = line.find_first_not_of(kAround);
+  if (first == std::string_view::npos) return "";
+  return std::string(line.substr(first, line.find_last_not_of(kAround) - first + 1));
+}
+
+bool is_sha256(const std::string& text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+size_t on_header(char* data, size_t, size_t size, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  const std::string_view line(data, size);
+  if (line.substr(0, 5) == "HTTP/") transfer.content_range.clear();  // another response begins
+  if (const auto range = header_value(line, "content-range")) transfer.content_range = *range;
+  if (const auto etag = header_value(line, "x-linked-etag");
+      etag && is_sha256(*etag) && !transfer.linked_sha256) {
+    transfer.linked_sha256 = *etag;
+  }
+  return size;
+}
+
+// "bytes 100-199/200" begins at 100.
+bool range_begins_at(const std::string& range, uint64_t offset) {
+  constexpr std::string_view kUnit = "bytes ";
+  if (range.compare(0, kUnit.size(), kUnit) != 0) return false;
+  uint64_t first = 0;
+  const auto [end, error] =
+      std::from_chars(range.data() + kUnit.size(), range.data() + range.size(), first);
+  return error == std::errc() && *end == '-' && first == offset;
+}
+
+size_t on_body(char* data, size_t, size_t size, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  if (!transfer.body_begun) {
+    transfer.body_begun = true;
+    long status = 0;
+    curl_easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &status);
+    if (transfer.offset > 0 && status != 206) {  // the server ignores ranges: all comes again
+      if (!transfer.part->empty()) {
+        transfer.write_error = errno;
+        return CURL_WRITEFUNC_ERROR;
+      }
+      transfer.present = transfer.before = transfer.offset = 0;
+    } else if (transfer.offset > 0 && !range_begins_at(transfer.content_range, transfer.offset)) {
+      transfer.wrong_range = true;
+      return CURL_WRITEFUNC_ERROR;
+    }
+  }
+  if (!transfer.part->append(data, size)) {
+    transfer.write_error = errno;
+    return CURL_WRITEFUNC_ERROR;
+  }
+  transfer.present += size;
+  return size;
+}
+
+int on_transfer_progress(void* user, curl_off_t total, curl_off_t, curl_off_t, curl_off_t) {
+  const auto& transfer = *static_cast<Transfer*>(user);
+  if (transfer.events->on_progress && transfer.body_begun) {
+    const uint64_t whole = total > 0 ? static_cast<uint64_t>(total) + transfer.offset : 0;
+    transfer.events->on_progress(transfer.present, whole, transfer.before);
+  }
+  return 0;
+}
+
+bool may_pass(CURLcode code, long status) {
+  switch (code) {
+    case CURLE_HTTP_RETURNED_ERROR:
+      return status >= 500 || status == 408 || status == 429;
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_GOT_NOTHING:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+      return true;
+    default:
+      return false;
+  }
+}
+
+class Downloader {
+ public:
+  Downloader(const DownloadRequest& request, const DownloadEvents& events, PartFile& part)
+      : request_(request), curl_(curl_easy_init(), &curl_easy_cleanup) {
+    if (!curl_) throw_model_error("libcurl cannot be started");
+    transfer_.curl = curl_.get();
+    transfer_.part = &part;
+    transfer_.events = &events;
+    transfer_.before = part.size();
+    const auto set = [&](CURLoption option, auto value) {
+      if (const CURLcode code = curl_easy_setopt(curl_.get(), option, value); code != CURLE_OK) {
+        throw_model_error(request.url + ": " + curl_easy_strerror(code));
+      }
+    };
+    // Plain HTTP has nothing that proves who answers, so a secure address never leads to one.
+    const bool plain = request.url.rfind("http://", 0) == 0;
+    set(CURLOPT_PROTOCOLS_STR, plain ? "http" : "https");
+    set(CURLOPT_REDIR_PROTOCOLS_STR, plain ? "http,https" : "https");
+    set(CURLOPT_URL, request.url.c_str());
+    set(CURLOPT_FOLLOWLOCATION, 1L);
+    set(CURLOPT_MAXREDIRS, 10L);
+    set(CURLOPT_FAILONERROR, 1L);
+    set(CURLOPT_NOSIGNAL, 1L);
+    set(CURLOPT_CONNECTTIMEOUT, 20L);
+    set(CURLOPT_LOW_SPEED_LIMIT, 1L);  // bytes per second, over this many seconds:
+    set(CURLOPT_LOW_SPEED_TIME, 30L);
+    set(CURLOPT_USERAGENT, "vesper");
+    set(CURLOPT_ERRORBUFFER, error_text_.data());
+    set(CURLOPT_HEADERFUNCTION, &on_header);
+    set(CURLOPT_HEADERDATA, &transfer_);
+    set(CURLOPT_WRITEFUNCTION, &on_body);
+    set(CURLOPT_WRITEDATA, &transfer_);
+    set(CURLOPT_XFERINFOFUNCTION, &on_transfer_progress);
+    set(CURLOPT_XFERINFODATA, &transfer_);
+    set(CURLOPT_NOPROGRESS, 0L);
+  }
+
+  // Until all is there, or nothing more can be hoped for.
+  void fetch_rest() {
+    for (int failures = 0;;) {
+      const uint64_t present_before = transfer_.part->size();
+      const CURLcode code = perform(present_before);
+      if (code == CURLE_OK) return;
+      long status = 0;
+      curl_easy_getinfo(curl_.get(), CURLINFO_RESPONSE_CODE, &status);
+      // Nothing after what is there: complete, or longer than the file. The digest tells.
+      if (code == CURLE_HTTP_RETURNED_ERROR && status == 416 && present_before > 0) return;
+      if (transfer_.write_error != 0) {
+        throw_model_error(transfer_.part->path().string() + ": " +
+                          std::strerror(transfer_.write_error));
+      }
+      failures = transfer_.present > present_before ? 1 : failures + 1;
+      if (transfer_.wrong_range) {
+        transfer_.part->empty();
+      } else if (!may_pass(code, status)) {
+        throw_model_error(request_.url + ": " + reason(code, status));
+      }
+      if (failures >= kAttemptsWithoutProgress) {
+        const uint64_t n_kept = transfer_.part->size();
+        throw_model_error(request_.url + ": " + reason(code, status) +
+                          (n_kept == 0 ? std::string()
+                                       : "; " + std::to_string(n_kept) +
+                                             " bytes are kept, and the next attempt continues "
+                                             "from there"));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(250) * (1 << failures));
+    }
+  }
+
+  // What the file should be: as requested, else as the server says.
+  Digest expected_digest() const {
+    if (request_.digest) return *request_.digest;
+    if (transfer_.linked_sha256) return {DigestAlgorithm::kSha256, *transfer_.linked_sha256};
+    throw_model_error(request_.url + ": the publisher gives no digest to check the file by");
+  }
+
+ private:
+  CURLcode perform(uint64_t offset) {
+    transfer_.offset = transfer_.present = offset;
+    transfer_.body_begun = transfer_.wrong_range = false;
+    error_text_[0] = '\0';
+    const std::string range = std::to_string(offset) + "-";
+    curl_easy_setopt(curl_.get(), CURLOPT_RANGE, offset > 0 ? range.c_str() : nullptr);
+    return curl_easy_perform(curl_.get());
+  }
+
+  std::string reason(CURLcode code, long status) const {
+    if (code == CURLE_HTTP_RETURNED_ERROR) {
+      return "the server answered with HTTP status " + std::to_string(status);
+    }
+    return error_text_[0] ? error_text_.data() : curl_easy_strerror(code);
+  }
+
+  const DownloadRequest& request_;
+  std::unique_ptr<CURL, void (*)(CURL*)> curl_;
+  std::array<char, CURL_ERROR_SIZE> error_text_{};
+  Transfer transfer_;
+};
+
+}  // namespace
+
+void download(const DownloadRequest& request, const DownloadEvents& events) {
+  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
+  if (started != CURLE_OK) throw_model_error("libcurl cannot be started");
+  PartFile part(request.target, events.on_wait);
+  std::error_code error;
+  if (fs::exists(request.target, error)) {  // another process was faster
+    part.remove();
+    return;
+  }
+  while (true) {
+    const bool continued = part.size() > 0;
+    Downloader downloader(request, events, part);
+    downloader.fetch_rest();
+    if (!request.has_digest) break;
+    const Digest expected = downloader.expected_digest();
+    const Digest found = digest_of_file(part.path(), expected.algorithm);
+    if (found == expected) break;
+    // The beginning may be of another version of the file, or damaged: once more, all of it.
+    if (continued && part.empty()) continue;
+    const std::string size = std::to_string(part.size());
+    part.remove();
+    throw_model_error(request.url + ": expected a file with the " +
+                      std::string(algorithm_name(expected.algorithm)) + " digest " + expected.hex +
+                      ", received " + size + " bytes with " + found.hex);
+  }
+  part.become(request.target);
+}
+
+}  // namespace vesper

@@ -1,0 +1,112 @@
+#include "session/live_source.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "audio/resample.h"
+
+namespace vesper {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMostAhead = size_t{60} * kSampleRateHz;
+constexpr int kBlocksPerSecond = 20;
+
+}  // namespace
+
+struct LiveSource::State {
+  explicit State(AudioReader source) : reader(std::move(source)) {}
+
+  AudioReader reader;  // the thread's alone
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<float> samples;
+  uint64_t n_received = 0;  // samples in all
+  Clock::time_point first_came;
+  bool has_ended = false;     // nothing more will come
+  bool is_abandoned = false;  // nobody takes any more
+  std::exception_ptr error;
+
+  void read_to_the_end() {
+    Resampler resampler(reader.sample_rate_hz());
+    std::vector<float> block(static_cast<size_t>(reader.sample_rate_hz() / kBlocksPerSecond));
+    std::vector<float> resampled;
+    for (size_t got = block.size(); got == block.size();) {
+      got = reader.read(block.data(), block.size());
+      resampled.clear();
+      resampler.push(block.data(), got, resampled);
+      if (got < block.size()) resampler.finish(resampled);
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return samples.size() < kMostAhead || is_abandoned; });
+      if (is_abandoned) return;  // also while it was read
+      if (n_received == 0) first_came = Clock::now();
+      n_received += resampled.size();
+      samples.insert(samples.end(), resampled.begin(), resampled.end());
+      changed.notify_all();
+    }
+  }
+};
+
+LiveSource::LiveSource(AudioReader reader) : state_(std::make_shared<State>(std::move(reader))) {
+  std::thread([state = state_] {
+    std::exception_ptr error;
+    try {
+      state->read_to_the_end();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    const std::lock_guard lock(state->mutex);
+    if (!state->is_abandoned) state->error = error;
+    state->has_ended = true;
+    state->changed.notify_all();
+  }).detach();
+}
+
+LiveSource::~LiveSource() {
+  const std::lock_guard lock(state_->mutex);
+  state_->is_abandoned = true;
+  state_->changed.notify_all();
+}
+
+std::vector<float> LiveSource::take(size_t n, const std::function<bool()>& is_stopped) {
+  constexpr std::chrono::milliseconds kUntilAsked{100};
+  std::unique_lock lock(state_->mutex);
+  while (state_->samples.size() < std::min(n, kMostAhead) && !state_->has_ended) {
+    if (is_stopped && is_stopped()) {
+      state_->is_abandoned = state_->has_ended = true;
+    } else {
+      state_->changed.wait_for(lock, kUntilAsked);
+    }
+  }
+  if (state_->samples.empty() && state_->error) std::rethrow_exception(state_->error);
+  state_->changed.notify_all();
+  return std::exchange(state_->samples, {});
+}
+
+bool LiveSource::is_over() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->has_ended && state_->samples.empty();
+}
+
+bool LiveSource::is_paced() const {
+  // What a sender had kept may come at once, and clocks differ.
+  constexpr double kKeptSeconds = 2, kFastest = 1.5;
+  const std::lock_guard lock(state_->mutex);
+  const std::chrono::duration<double> since = Clock::now() - state_->first_came;
+  const double received_s = static_cast<double>(state_->n_received) / kSampleRateHz;
+  return received_s <= kKeptSeconds + kFastest * since.count();
+}
+
+size_t LiveSource::waiting() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->samples.size();
+}
+
+}  // namespace vesper

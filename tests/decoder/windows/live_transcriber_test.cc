@@ -1,0 +1,150 @@
+// A stream through a tiny Whisper with random weights, whose windows are 5 s: what it says is
+// noise, but what is said of it has to hold together.
+#include "decoder/windows/live_transcriber.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <random>
+
+#include "audio/mel.h"
+#include "llm/devices/open_device.h"
+#include "tests/llm/weights/tiny_whisper_files.h"
+
+namespace vesper::live_transcriber_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kSamplesPerSecond = 16000;
+
+class LiveTranscription : public testing::Test {
+ protected:
+  LiveTranscription()
+      : folder_(made_folder()),
+        model_(folder_, open_device("cpu", {.n_threads = 1}), Compute::kF32),
+        transcriber_(model_) {
+    std::mt19937 random(3);
+    std::normal_distribution<float> noise(0.0f, 0.1f);
+    sound_.resize(static_cast<size_t>(13.3 * kSamplesPerSecond));
+    for (float& sample : sound_) sample = noise(random);
+    // Nothing is silence, nothing is tried twice.
+    settings_.no_speech_threshold.reset();
+    settings_.logprob_threshold.reset();
+    settings_.compression_ratio_threshold.reset();
+    settings_.reference = true;
+    settings_.max_new_tokens = 24;
+  }
+  ~LiveTranscription() override { fs::remove_all(folder_); }
+
+  static fs::path made_folder() {
+    test::TinyWhisperOptions options;
+    options.n_audio_ctx = 250;
+    options.n_text_ctx = 240;
+    std::string pattern = (fs::temp_directory_path() / "vesper-live-XXXXXX").string();
+    if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary folder");
+    test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), pattern);
+    return pattern;
+  }
+
+  struct Streamed {
+    Transcript transcript;
+    std::string final;     // all words, in the order in which they were said
+    size_t n_early = 0;    // words that were final before the window was full
+    std::string segments;  // texts as on_segment gave them
+    bool is_partial = false;
+  };
+
+  // Pushes the sound `step_s` at a time; looks at what is not a whole window if `live`.
+  Streamed stream(double step_s, bool live) {
+    Streamed streamed;
+    bool is_early = false;
+    LiveEvents events;
+    events.on_final = [&](std::span<const CaptionWord> words, double) {
+      EXPECT_FALSE(words.empty());
+      for (const CaptionWord& word : words) streamed.final += word.text;
+      if (is_early) streamed.n_early += words.size();
+    };
+    events.on_partial = [&](std::span<const CaptionWord> words, double) {
+      streamed.is_partial = !words.empty();
+    };
+    events.on_segment = [&](const Segment& segment) { streamed.segments += segment.text; };
+    LiveTranscriber live_transcriber(model_, transcriber_, settings_, events);
+    const auto step = static_cast<size_t>(step_s * kSamplesPerSecond);
+    for (size_t at = 0; at < sound_.size(); at += step) {
+      live_transcriber.push(sound_.data() + at, std::min(step, sound_.size() - at));
+      live_transcriber.transcribe_whole_windows();
+      is_early = true;
+      if (live) live_transcriber.transcribe_beginning();
+      is_early = false;
+    }
+    EXPECT_DOUBLE_EQ(live_transcriber.received_s(), 13.3);
+    streamed.transcript = live_transcriber.finish();
+    return streamed;
+  }
+
+  fs::path folder_;
+  WhisperModel model_;
+  Transcriber transcriber_;
+  std::vector<float> sound_;
+  DecodingSettings settings_;
+};
+
+TEST_F(LiveTranscription, OfSoundThatIsThereAlreadyIsThatOfTheRecording) {
+  MelSpectrogram mel(80, model_.mel_filters());
+  mel.push(sound_.data(), sound_.size());
+  mel.finish();
+  const Transcript whole = transcriber_.transcribe(mel, settings_, {}, {});
+  const Streamed streamed = stream(6, false);
+  ASSERT_FALSE(whole.segments.empty());
+  ASSERT_EQ(streamed.transcript.segments.size(), whole.segments.size());
+  std::string text;
+  for (size_t i = 0; i < whole.segments.size(); ++i) {
+    EXPECT_EQ(streamed.transcript.segments[i].tokens, whole.segments[i].tokens) << i;
+    EXPECT_EQ(streamed.transcript.segments[i].start_s, whole.segments[i].start_s) << i;
+    EXPECT_EQ(streamed.transcript.segments[i].end_s, whole.segments[i].end_s) << i;
+    text += whole.segments[i].text;
+  }
+  EXPECT_EQ(streamed.final, text);
+  EXPECT_EQ(streamed.n_early, 0u);
+  EXPECT_EQ(streamed.transcript.language, whole.language);
+  EXPECT_DOUBLE_EQ(streamed.transcript.duration_s, 13.3);
+}
+
+TEST_F(LiveTranscription, TakesNothingBackThatIsFinal) {
+  settings_.language = "en";
+  const Streamed streamed = stream(0.4, true);
+  std::string text;
+  for (const Segment& segment : streamed.transcript.segments) text += segment.text;
+  EXPECT_FALSE(text.empty());
+  EXPECT_GT(streamed.n_early, 0u) << "words come before the window is full";
+  EXPECT_EQ(streamed.final, text);
+  EXPECT_EQ(streamed.segments, text);
+  EXPECT_FALSE(streamed.is_partial) << "nothing is left open at the end";
+}
+
+TEST_F(LiveTranscription, WalksOverTheWindowsOfTheRecordingWhateverWasShownOfThem) {
+  settings_.language = "en";
+  const Streamed early = stream(0.4, true), late = stream(6, false);
+  ASSERT_GT(early.n_early, 0u);
+  const auto windows = [](const Transcript& transcript) {
+    std::vector<int64_t> begins;
+    for (const Segment& segment : transcript.segments) {
+      if (begins.empty() || begins.back() != segment.seek) begins.push_back(segment.seek);
+    }
+    return begins;
+  };
+  EXPECT_GT(windows(late.transcript).size(), 2u);
+  EXPECT_EQ(windows(early.transcript), windows(late.transcript));
+  EXPECT_NE(early.final, late.final) << "hasty words differ, or there is nothing to test";
+}
+
+TEST_F(LiveTranscription, KnowsTheLanguageThatItIsTold) {
+  settings_.language = "german";
+  EXPECT_EQ(stream(6, true).transcript.language, "de");
+  settings_.language = "klingon";
+  EXPECT_ANY_THROW(stream(6, true));
+}
+
+}  // namespace
+}  // namespace vesper::live_transcriber_test

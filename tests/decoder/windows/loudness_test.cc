@@ -1,0 +1,50 @@
+#include "decoder/windows/loudness.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace vesper::loudness_test {
+namespace {
+
+// Sound of uneven loudness, and quiet by turns, so many frames each.
+std::vector<float> sound_and_quiet(std::initializer_list<int> frames) {
+  std::vector<float> loudness;
+  bool is_sound = true;
+  for (const int n : frames) {
+    for (int i = 0; i < n; ++i) {
+      loudness.push_back(is_sound ? 0.5f * std::sin(0.7f * static_cast<float>(i)) : -3.0f);
+    }
+    is_sound = !is_sound;
+  }
+  return loudness;
+}
+
+TEST(QuietFrames, AreQuietBesideThoseAround) {
+  std::vector<float> loudness = sound_and_quiet({200, 100, 200});
+  const std::vector<bool> is_quiet = quiet_frames(loudness);
+  for (size_t i = 0; i < loudness.size(); ++i) EXPECT_EQ(is_quiet[i], i >= 200 && i < 300) << i;
+  // A soft speaker after a loud one, far enough from it.
+  for (int i = 0; i < 5000; ++i) loudness.push_back(-3);
+  for (const float value : sound_and_quiet({200, 100})) loudness.push_back(value - 2.0f);
+  EXPECT_FALSE(quiet_frames(loudness)[5600]);
+  EXPECT_TRUE(quiet_frames(loudness)[5799]);
+}
+
+TEST(EndOfSound, IsWhereTheLastOneEnds) {
+  EXPECT_EQ(end_of_sound(sound_and_quiet({200, 100, 150, 80})), 450u);
+  EXPECT_EQ(end_of_sound(sound_and_quiet({200, 100, 150})), 450u);
+  EXPECT_EQ(end_of_sound(sound_and_quiet({200, 100, 5, 60})), 200u) << "a click";
+}
+
+TEST(EndOfSound, IsNotKnownWhereAllIsAboutAsLoud) {
+  std::vector<float> noise;
+  for (int i = 0; i < 500; ++i) noise.push_back(0.2f * std::sin(1.3f * static_cast<float>(i * i)));
+  EXPECT_EQ(end_of_sound(noise), 0u);
+  EXPECT_EQ(end_of_sound(std::vector<float>(500, -10.0f)), 0u);
+  EXPECT_EQ(end_of_sound({}), 0u);
+}
+
+}  // namespace
+}  // namespace vesper::loudness_test

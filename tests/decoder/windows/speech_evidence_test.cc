@@ -1,0 +1,177 @@
+// What the windows of real speech and of sounds gave, with tiny.en and base (docs/decisions/0025):
+// the rules have to tell them apart.
+#include "decoder/windows/speech_evidence.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+namespace vesper::speech_evidence_test {
+namespace {
+
+WindowEvidence window(double no_speech_prob, double avg_logprob, double compression_ratio = 1.5) {
+  return {.no_speech_prob = no_speech_prob,
+          .avg_logprob = avg_logprob,
+          .compression_ratio = compression_ratio,
+          .loops = false,
+          .is_one_loop = false,
+          .has_words = true};
+}
+
+DecodingSettings reference() {
+  DecodingSettings settings;
+  settings.reference = true;
+  return settings;
+}
+
+TEST(IsSilent, KeepsSpeech) {
+  EXPECT_FALSE(is_silent(window(0.03, -0.2), {}));
+  // Faint, or with few words, or in noise, or in a language that the model knows badly.
+  EXPECT_FALSE(is_silent(window(0.580, -0.661, 0.73), {}));
+  EXPECT_FALSE(is_silent(window(0.470, -0.887, 0.69), {}));
+  EXPECT_FALSE(is_silent(window(0.208, -1.229, 0.80), {}));
+  // Somebody who repeats himself.
+  EXPECT_FALSE(is_silent(window(0.1, -0.2, 3.5), {}));
+  // A text that the model is sure of.
+  EXPECT_FALSE(is_silent(window(0.7, -0.2), {}));
+}
+
+TEST(IsOnlyDoubted, IsATextThatSpeechCouldHave) {
+  // The end of a sentence behind 22 s of others, of which a second attempt says that it is speech.
+  EXPECT_TRUE(is_silent(window(0.74, -0.447), {}));
+  EXPECT_TRUE(is_only_doubted(window(0.74, -0.447), {}));
+  EXPECT_FALSE(is_only_doubted(window(0.74, -1.2), {}));
+  EXPECT_FALSE(is_only_doubted(window(0.74, -0.447, 3.5), {}));
+  WindowEvidence dots = window(0.74, -0.447);
+  dots.has_words = false;
+  EXPECT_FALSE(is_only_doubted(dots, {}));
+}
+
+TEST(IsSilent, DropsWhatTheModelIsUnsureOf) {
+  EXPECT_TRUE(is_silent(window(0.948, -0.701, 0.27), {}));  // digital silence: "you"
+  EXPECT_TRUE(is_silent(window(0.910, -0.606, 0.11), {}));  // a siren: "."
+  EXPECT_TRUE(is_silent(window(0.760, -0.545, 1.71), {}));  // birds: "Halt! Halt! ..."
+  EXPECT_TRUE(is_silent(window(0.453, -1.577, 0.11), {}));  // strings
+  EXPECT_TRUE(is_silent(window(0.393, -1.015, 0.38), {}));  // strings, to the other model: "music"
+  EXPECT_TRUE(is_silent(window(0.330, -1.152, 0.38), {}));
+}
+
+TEST(IsSilent, DropsWhatOnlyRepeatsWhereSpeechIsDoubtful) {
+  EXPECT_TRUE(is_silent(window(0.448, -0.851, 2.46), {}));   // clicks
+  EXPECT_TRUE(is_silent(window(0.574, -0.113, 52.24), {}));  // a band: "______"
+  WindowEvidence strings = window(0.593, -0.376, 2.39);      // "music music ..."
+  EXPECT_FALSE(is_silent(strings, {}));
+  strings.is_one_loop = true;
+  EXPECT_TRUE(is_silent(strings, {}));
+  WindowEvidence looping = window(0.5, -0.1, 1.2);
+  looping.loops = true;
+  EXPECT_TRUE(is_silent(looping, {}));
+  looping.no_speech_prob = 0.2;
+  EXPECT_FALSE(is_silent(looping, {}));
+}
+
+TEST(IsSilent, DropsATextWithoutWordsWhereSpeechIsDoubtful) {
+  WindowEvidence dots = window(0.5, -0.2);
+  dots.has_words = false;
+  EXPECT_TRUE(is_silent(dots, {}));
+}
+
+TEST(IsSilent, IsTheReferencesRuleAloneIfAskedFor) {
+  for (const WindowEvidence& evidence :
+       {window(0.948, -0.701, 0.27), window(0.448, -0.851, 2.46), window(0.453, -1.577)}) {
+    EXPECT_TRUE(is_silent(evidence, {}));
+    EXPECT_FALSE(is_silent(evidence, reference()));
+  }
+  EXPECT_TRUE(is_silent(window(0.61, -1.01), reference()));
+  EXPECT_FALSE(is_silent(window(0.59, -1.01), reference()));
+  EXPECT_FALSE(is_silent(window(0.61, -0.99), reference()));
+}
+
+TEST(IsSilent, FollowsTheThresholds) {
+  DecodingSettings settings;
+  settings.no_speech_threshold = std::nullopt;
+  EXPECT_FALSE(is_silent(window(0.99, -2), settings));
+  settings.no_speech_threshold = 0.96;
+  EXPECT_FALSE(is_silent(window(0.948, -0.701), settings));
+  settings.no_speech_threshold = 0.6;
+  settings.logprob_threshold = -3;
+  EXPECT_FALSE(is_silent(window(0.948, -0.701), settings));
+  // Without a threshold of the text's, as in the reference, any text is improbable.
+  settings.logprob_threshold = std::nullopt;
+  EXPECT_TRUE(is_silent(window(0.948, -0.1), settings));
+  EXPECT_FALSE(is_silent(window(0.5, -2), settings));
+}
+
+// A window of five sentences, two of them twice, with tiny.en.
+TEST(IsSilent, BelievesWhatIsSaidAgain) {
+  for (const WindowEvidence& said : {window(0.640, -0.160, 2.45), window(0.450, -0.130, 2.43)}) {
+    EXPECT_FALSE(is_silent(said, {}));
+    EXPECT_FALSE(is_doubtful_loop(said, {}));
+    EXPECT_TRUE(has_failed(said, {}));  // worth another attempt all the same
+  }
+  EXPECT_TRUE(is_silent(window(0.640, -0.320, 2.45), {}));
+  EXPECT_TRUE(is_silent(window(0.640, -0.160, 3.7), {}));
+  WindowEvidence looping = window(0.640, -0.160, 2.45);
+  looping.loops = true;
+  EXPECT_TRUE(is_silent(looping, {}));
+}
+
+TEST(HasFailed, FollowsBothThresholds) {
+  EXPECT_FALSE(has_failed(window(0, -0.9, 2.3), {}));
+  EXPECT_TRUE(has_failed(window(0, -1.1, 2.3), {}));
+  EXPECT_TRUE(has_failed(window(0, -0.9, 2.5), {}));
+  DecodingSettings settings;
+  settings.logprob_threshold = settings.compression_ratio_threshold = std::nullopt;
+  EXPECT_FALSE(has_failed(window(0, -9, 99), settings));
+}
+
+TEST(HasFailed, TakesALoopForAFailureExceptInTheReference) {
+  WindowEvidence looping = window(0, -0.1, 1.2);
+  looping.loops = true;
+  EXPECT_TRUE(has_failed(looping, {}));
+  EXPECT_FALSE(has_failed(looping, reference()));
+}
+
+TEST(IsDoubtfulLoop, IsBetweenHalfTheThresholdAndTheThreshold) {
+  EXPECT_TRUE(is_doubtful_loop(window(0.5, -0.2, 4), {}));
+  EXPECT_TRUE(is_doubtful_loop(window(0.5, -0.4, 3), {}));
+  EXPECT_FALSE(is_doubtful_loop(window(0.5, -0.4, 2), {}));
+  EXPECT_FALSE(is_doubtful_loop(window(0.7, -0.2, 4), {}));
+  EXPECT_FALSE(is_doubtful_loop(window(0.2, -0.2, 4), {}));
+  EXPECT_FALSE(is_doubtful_loop(window(0.5, -0.2, 4), reference()));
+  EXPECT_TRUE(is_convincing(window(0.5, -0.4), {}));
+  EXPECT_FALSE(is_convincing(window(0.5, -0.6), {}));
+}
+
+TEST(IsSurelySpeech, AsksForWordsWithoutFaultAndALowProbabilityOfNone) {
+  EXPECT_TRUE(is_surely_speech(window(0.1, -0.4), {}));
+  EXPECT_FALSE(is_surely_speech(window(0.5, -0.4), {}));
+  EXPECT_FALSE(is_surely_speech(window(0.1, -1.4), {}));
+  EXPECT_FALSE(is_surely_speech(window(0.1, -0.4, 9), {}));
+  WindowEvidence dots = window(0.1, -0.2);
+  dots.has_words = false;
+  EXPECT_FALSE(is_surely_speech(dots, {}));
+}
+
+TEST(IsBetter, PrefersNoLoopThenNoRepetitionThenTheMoreProbable) {
+  WindowEvidence looping = window(0, -0.1, 1.2);
+  looping.loops = true;
+  EXPECT_TRUE(is_better(window(0, -2, 9), looping, {}));
+  EXPECT_FALSE(is_better(looping, window(0, -2, 9), {}));
+  EXPECT_TRUE(is_better(window(0, -2), window(0, -0.1, 9), {}));
+  EXPECT_TRUE(is_better(window(0, -1.1), window(0, -1.2), {}));
+  EXPECT_FALSE(is_better(window(0, -1.2), window(0, -1.1), {}));
+}
+
+TEST(HasWords, LooksForALetterOrDigitOfAnyScript) {
+  for (const char* text : {"you", " 1.", "\u00e9", "\u4e00", "\u0434\u0430", "- a", "\u30ab"}) {
+    EXPECT_TRUE(has_words(text)) << text;
+  }
+  for (const char* text : {"", " . . .", "...", "\u2026", "\u266a \u266b", "\u3002", "-", "\u2014",
+                           "\u00bf!", "\uff01", "\U0001f3b5", "____"}) {
+    EXPECT_FALSE(has_words(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace vesper::speech_evidence_test

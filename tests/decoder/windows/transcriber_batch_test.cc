@@ -1,0 +1,409 @@
+// Stretches of a recording decoded together, with a tiny Whisper of random weights.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "decoder/windows/transcriber.h"
+#include "llm/devices/open_device.h"
+#include "llm/inspect/observed_device.h"
+#include "tests/llm/weights/tiny_whisper_files.h"
+
+namespace vesper::transcriber_batch_test {
+namespace {
+
+class TranscriberBatch : public testing::Test {
+ protected:
+  TranscriberBatch() {
+    test::TinyWhisperOptions options;
+    options.n_audio_ctx = 50;  // a window is a second
+    options.n_text_ctx = 160;
+    folder_ = (std::filesystem::temp_directory_path() / "vesper-batch-XXXXXX").string();
+    if (!mkdtemp(folder_.data())) throw std::runtime_error("no temporary folder");
+    test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), folder_);
+    std::mt19937 random(3);
+    std::normal_distribution<float> noise(0.0f, 0.2f);
+    std::vector<float> samples(16000 * 9);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      samples[i] = noise(random) * static_cast<float>(1 + i / 16000 % 3);
+    }
+    mel_.push(samples.data(), samples.size());
+    mel_.finish();
+    settings_.language = "en";
+    settings_.max_new_tokens = 25;
+    settings_.no_speech_threshold.reset();
+    settings_.logprob_threshold.reset();
+    settings_.compression_ratio_threshold.reset();
+  }
+  ~TranscriberBatch() override { std::filesystem::remove_all(folder_); }
+
+  // Windows of 8 s, each decoded once, at temperature 1.
+  void draw_in_longer_windows() {
+    test::TinyWhisperOptions options;
+    options.n_audio_ctx = 400;
+    options.n_text_ctx = 160;
+    test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), folder_);
+    settings_.temperatures = {1};
+    settings_.best_of = 1;
+  }
+  WhisperModel load(uint32_t n_places, Compute compute = Compute::kF32) const {
+    return {folder_, open_device("cpu", {.n_threads = 2}), compute, n_places,
+            most_candidates(settings_)};
+  }
+  // Of a model with windows of 8 s: what leaves little to say but every so many-th time in them and
+  // the end, yet enough that little goes round.
+  static std::vector<int32_t> all_but_little(const WhisperTokens& tokens, int32_t step) {
+    std::vector<int32_t> all;
+    for (int32_t id = 12; id < tokens.timestamp_begin + 1501; ++id) {
+      const int32_t time = id - tokens.timestamp_begin;
+      const bool is_time = time >= 0 && time < 400 && time % step == 0;
+      if (id != tokens.eot && !is_time) all.push_back(id);
+    }
+    return all;
+  }
+  // Segments that begin within the stretch.
+  static std::vector<Segment> within(const Transcript& transcript, const MelSpan& span) {
+    std::vector<Segment> segments;
+    for (const Segment& segment : transcript.segments) {
+      const auto seek = static_cast<uint64_t>(segment.seek);
+      if (seek >= span.begin && seek < span.end) segments.push_back(segment);
+    }
+    return segments;
+  }
+  // To the last bit of their probabilities.
+  static void expect_equal(const std::vector<Segment>& found, const std::vector<Segment>& wanted) {
+    ASSERT_EQ(found.size(), wanted.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].tokens, wanted[i].tokens);
+      EXPECT_EQ(found[i].seek, wanted[i].seek);
+      EXPECT_EQ(found[i].start_s, wanted[i].start_s);
+      EXPECT_EQ(found[i].avg_logprob, wanted[i].avg_logprob);
+      EXPECT_EQ(found[i].temperature, wanted[i].temperature);
+    }
+  }
+  Transcript transcribe(WhisperModel& model, const std::vector<MelSpan>& stretches) const {
+    return Transcriber(model).transcribe_stretches(mel_, stretches, settings_, {}, {});
+  }
+  // That each stretch alone gives what it gives together with the others.
+  void expect_independent(Compute compute) const {
+    WhisperModel model = load(3, compute);
+    const Transcript together = transcribe(model, stretches_);
+    for (const MelSpan& span : stretches_) {
+      SCOPED_TRACE("stretch from frame " + std::to_string(span.begin));
+      const Transcript alone = transcribe(model, {span});
+      ASSERT_FALSE(alone.segments.empty());
+      expect_equal(within(together, span), alone.segments);
+    }
+  }
+
+  std::string folder_;
+  MelSpectrogram mel_{80};
+  DecodingSettings settings_;
+  // More than places, of one and of several windows.
+  const std::vector<MelSpan> stretches_ = {
+      {0, 250}, {250, 320}, {330, 500}, {500, 780}, {780, 900}};
+};
+
+TEST_F(TranscriberBatch, AStretchIsTheSameWhateverIsBesideIt) {
+  expect_independent(Compute::kF32);
+  expect_independent(Compute::kAuto);
+}
+
+TEST_F(TranscriberBatch, AStretchIsTheSameWithBeams) {
+  settings_.beam_size = 3;
+  expect_independent(Compute::kAuto);
+}
+
+TEST_F(TranscriberBatch, AStretchThatIsDrawnIsTheSame) {
+  settings_.temperatures = {0.8};
+  settings_.best_of = 2;
+  settings_.seed = 5;
+  expect_independent(Compute::kF32);
+  WhisperModel model = load(3);
+  const Transcript once = transcribe(model, stretches_);
+  settings_.seed = 6;
+  EXPECT_NE(transcribe(model, stretches_).segments[0].tokens, once.segments[0].tokens);
+}
+
+TEST_F(TranscriberBatch, AFailureIsTriedAgainHotterByItself) {
+  settings_.reference = true;       // which keeps the last attempt
+  settings_.logprob_threshold = 0;  // nothing passes
+  settings_.temperatures = {0, 0.5, 1};
+  settings_.best_of = 2;
+  expect_independent(Compute::kF32);
+  WhisperModel model = load(3);
+  for (const Segment& segment : transcribe(model, stretches_).segments) {
+    EXPECT_EQ(segment.temperature, 1);
+  }
+}
+
+TEST_F(TranscriberBatch, AStretchIsWhatTheRecordingAloneWouldBe) {
+  WhisperModel batch = load(3), sequential = load(1);
+  const Transcript together = transcribe(batch, stretches_);
+  for (const MelSpan& span : stretches_) {
+    DecodingSettings clip = settings_;
+    clip.clip_timestamps = {static_cast<double>(span.begin) / 100,
+                            static_cast<double>(span.end) / 100};
+    const Transcript alone = Transcriber(sequential).transcribe(mel_, clip, {}, {});
+    const std::vector<Segment> found = within(together, span);
+    ASSERT_EQ(found.size(), alone.segments.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].tokens, alone.segments[i].tokens);
+    }
+  }
+}
+
+TEST_F(TranscriberBatch, SegmentsComeInOrderWithRisingIds) {
+  WhisperModel model = load(2);
+  std::vector<Segment> handed_on;
+  double last_done_s = 0;
+  const Transcript transcript = Transcriber(model).transcribe_stretches(
+      mel_, stretches_, settings_, [&](const Segment& segment) { handed_on.push_back(segment); },
+      [&](double done_s, double total_s) {
+        EXPECT_GE(done_s, last_done_s);
+        EXPECT_LE(done_s, total_s);
+        last_done_s = done_s;
+      });
+  EXPECT_EQ(last_done_s, transcript.duration_s);
+  ASSERT_EQ(handed_on.size(), transcript.segments.size());
+  for (size_t i = 0; i < handed_on.size(); ++i) {
+    EXPECT_EQ(handed_on[i].id, static_cast<int>(i));
+    if (i > 0) {
+      EXPECT_GE(handed_on[i].seek, handed_on[i - 1].seek);
+    }
+  }
+}
+
+TEST_F(TranscriberBatch, AWindowDoesNotEndBeforeItsSpeech) {
+  draw_in_longer_windows();
+  settings_.max_new_tokens = 75;
+  WhisperModel model = load(3);
+  settings_.suppress_tokens = all_but_little(model.tokens(), 1);
+  constexpr uint64_t kSpeechEnd = 790;
+  // Where the window after the first begins.
+  const auto end_of_first_window = [&](uint32_t seed, uint64_t speech_end) {
+    settings_.seed = seed;
+    const std::vector<MelSpan> stretches = {{0, 800, speech_end}};
+    double first_s = 0;
+    Transcriber(model).transcribe_stretches(mel_, stretches, settings_, {},
+                                            [&](double done_s, double total_s) {
+                                              const double at_s = done_s - (total_s - 8);
+                                              if (first_s == 0 && at_s > 0) first_s = at_s;
+                                            });
+    return first_s;
+  };
+  // Up to a second of what is known may be missing.
+  constexpr double kEarliest_s = static_cast<double>(kSpeechEnd - 100) / 100;
+  // But for what goes round, which is decoded again, alone and without the rule.
+  int n_early = 0, n_early_nevertheless = 0;
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    n_early += end_of_first_window(seed, 0) < kEarliest_s;
+    n_early_nevertheless += end_of_first_window(seed, kSpeechEnd) < kEarliest_s;
+  }
+  EXPECT_GE(n_early, n_early_nevertheless + 3) << n_early_nevertheless;
+}
+
+TEST_F(TranscriberBatch, AWindowThatFailsByItsSpeechsEndIsDecodedAgainWhereItIs) {
+  draw_in_longer_windows();
+  auto owned = std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
+  ObservedDevice& device = *owned;
+  WhisperModel model(folder_, std::move(owned), Compute::kF32, 3, most_candidates(settings_));
+  device.set_clock(Clock::kPerStage);
+  settings_.suppress_tokens = all_but_little(model.tokens(), 40);
+  struct Found {
+    std::vector<Segment> segments;
+    uint64_t n_encoded;  // windows
+  };
+  const auto decode = [&](uint64_t speech_end) {
+    const auto n_encoded = [&] {
+      uint64_t n = 0;
+      for (ProgramId id = 0; id < device.programs().size(); ++id) {
+        const bool is_encoder = device.programs()[id].labels().front() == "encoder.conv1";
+        if (is_encoder) n += device.replay_times(id).n_runs;
+      }
+      return n;
+    };
+    const uint64_t before = n_encoded();
+    Found found{transcribe(model, {{0, 800, speech_end}}).segments, 0};
+    found.n_encoded = n_encoded() - before;
+    return found;
+  };
+  // Where the text that may end early is more probable than the one that may not, a threshold
+  // between the two has the window decoded again.
+  constexpr uint64_t kSpeechEnd = 790;
+  const auto least_logprob = [](const Found& found) {
+    double least = 0;
+    for (const Segment& segment : found.segments) least = std::min(least, segment.avg_logprob);
+    return least;
+  };
+  size_t n_in_place = 0;
+  for (settings_.seed = 0; settings_.seed < 40; ++settings_.seed) {
+    settings_.logprob_threshold.reset();
+    const Found early = decode(0), late = decode(kSpeechEnd);
+    if (early.segments.empty() || late.segments.empty() || late.segments[0].seek > 0) continue;
+    const double likely = least_logprob(early), unlikely = late.segments[0].avg_logprob;
+    if (likely < unlikely + 0.01) continue;
+    settings_.logprob_threshold = (likely + unlikely) / 2;
+    const Found again = decode(kSpeechEnd);
+    ASSERT_FALSE(again.segments.empty());
+    EXPECT_EQ(again.segments[0].tokens, early.segments[0].tokens);
+    // Not so where a later window, which may say nothing, fails for good.
+    n_in_place += again.n_encoded == early.n_encoded;
+  }
+  EXPECT_GE(n_in_place, 2u);
+}
+
+TEST_F(TranscriberBatch, RecordingsShareABatchAndAreWhatEachIsAlone) {
+  settings_.beam_size = 2;
+  // The third has nothing to decode. More than may be open at once.
+  const std::vector<std::vector<MelSpan>> few = {
+      {{0, 250}, {250, 320}}, {{330, 500}}, {}, {{500, 780}, {780, 900}}, {{100, 150}}};
+  std::vector<std::vector<MelSpan>> recordings = few;
+  while (recordings.size() < 20) recordings.push_back({{600, 610 + 10 * recordings.size() % 140}});
+  for (const char* language : {"en", "auto"}) {
+    SCOPED_TRACE(language);
+    settings_.language = language;
+    WhisperModel model = load(3);
+    Transcriber transcriber(model);
+    std::vector<Transcript> found;
+    std::vector<Segment> segments;  // of the recording under way
+    size_t n_given = 0, most_open = 0;
+    transcriber.transcribe_batch(settings_, [&]() -> std::optional<BatchRecording> {
+      if (n_given == recordings.size()) return std::nullopt;
+      const size_t recording = n_given++;
+      most_open = std::max(most_open, n_given - found.size());
+      return BatchRecording{
+          .mel = {std::shared_ptr<const void>(), &mel_},
+          .stretches = recordings[recording],
+          .on_segment =
+              [&, recording](const Segment& segment) {
+                EXPECT_EQ(found.size(), recording);
+                segments.push_back(segment);
+              },
+          .on_progress = [&, recording](double, double) { EXPECT_EQ(found.size(), recording); },
+          .on_end =
+              [&, recording](const Transcript& transcript) {
+                EXPECT_EQ(found.size(), recording);
+                found.push_back(transcript);
+                expect_equal(std::exchange(segments, {}), transcript.segments);
+              }};
+    });
+    EXPECT_LE(most_open, 3u * 4 + 1);
+    ASSERT_EQ(found.size(), recordings.size());
+    for (size_t i = 0; i < recordings.size(); ++i) {
+      SCOPED_TRACE("recording " + std::to_string(i));
+      const Transcript alone = transcribe(model, recordings[i]);
+      EXPECT_EQ(found[i].language, alone.language);
+      EXPECT_EQ(found[i].language_probability, alone.language_probability);
+      EXPECT_EQ(alone.segments.empty(), recordings[i].empty());
+      expect_equal(found[i].segments, alone.segments);
+    }
+  }
+}
+
+TEST_F(TranscriberBatch, ALanguageIsFoundInTheWindowOfItsPlace) {
+  settings_.language = "auto";
+  WhisperModel batch = load(3), sequential = load(1);
+  // The second recording's first window is in the second place.
+  std::vector<Transcript> found;
+  size_t n_given = 0;
+  const std::vector<MelSpan> spans = {{0, 100}, {300, 400}, {600, 700}};
+  Transcriber(batch).transcribe_batch(settings_, [&]() -> std::optional<BatchRecording> {
+    if (n_given == spans.size()) return std::nullopt;
+    return BatchRecording{
+        .mel = {std::shared_ptr<const void>(), &mel_},
+        .stretches = {spans[n_given++]},
+        .on_segment = {},
+        .on_progress = {},
+        .on_end = [&](const Transcript& transcript) { found.push_back(transcript); }};
+  });
+  ASSERT_EQ(found.size(), spans.size());
+  std::set<double> probabilities;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    DecodingSettings clip = settings_;
+    clip.clip_timestamps = {static_cast<double>(spans[i].begin) / 100,
+                            static_cast<double>(spans[i].end) / 100};
+    const Transcript alone = Transcriber(sequential).transcribe(mel_, clip, {}, {});
+    EXPECT_EQ(found[i].language, alone.language);
+    EXPECT_EQ(found[i].language_probability, alone.language_probability);
+    probabilities.insert(alone.language_probability);
+  }
+  EXPECT_EQ(probabilities.size(), spans.size());
+}
+
+TEST_F(TranscriberBatch, WithTheFirstWindowsLanguageThePlacesFill) {
+  // Replays of everything that was recorded.
+  const auto count_runs = [this](const char* language) {
+    settings_.language = language;
+    auto owned =
+        std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
+    ObservedDevice& device = *owned;
+    WhisperModel model(folder_, std::move(owned), Compute::kF32, 4, most_candidates(settings_));
+    std::vector<MelSpan> stretches;
+    for (uint64_t i = 0; i < 8; ++i) stretches.push_back({100 * i, 100 * (i + 1)});
+    device.set_clock(Clock::kPerStage);
+    transcribe(model, stretches);
+    uint64_t n_runs = 0;
+    for (ProgramId id = 0; id < device.programs().size(); ++id) {
+      n_runs += device.replay_times(id).n_runs;
+    }
+    return n_runs;
+  };
+  // The first window alone, and the look for its language.
+  settings_.language_detection_threshold = 1.01;
+  const uint64_t n_known = count_runs("en"), n_waiting = count_runs("auto");
+  EXPECT_LE(n_waiting, n_known + *settings_.max_new_tokens + 5);
+  // Where the model is sure of the language, the others do not wait till that window has ended.
+  settings_.language_detection_threshold = 0;
+  EXPECT_LE(count_runs("auto"), n_known + 5);
+  EXPECT_GE(n_waiting, n_known + *settings_.max_new_tokens / 2) << n_known;
+}
+
+TEST_F(TranscriberBatch, ALanguageThatIsGuessedChangesNothing) {
+  // A second of noise, then tones, which are another language to this model, and more likely
+  // speech.
+  MelSpectrogram mel(80);
+  std::mt19937 random(1);
+  std::normal_distribution<float> noise(0.0f, 0.5f);
+  std::vector<float> samples(16000 * 9);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const float pitch = 0.03f * static_cast<float>(1 + i / 16000);
+    samples[i] = i < 16000 ? noise(random) : 0.5f * std::sin(pitch * static_cast<float>(i));
+  }
+  mel.push(samples.data(), samples.size());
+  mel.finish();
+  std::vector<MelSpan> stretches;
+  for (uint64_t i = 0; i < 9; ++i) stretches.push_back({100 * i, 100 * (i + 1)});
+  settings_.language = "auto";
+  settings_.reference = true;  // a window is silent by its no-speech probability alone
+  WhisperModel model = load(4);
+  const auto transcribed = [&](bool guesses) {
+    settings_.language_detection_threshold = guesses ? 0 : 1.01;
+    return Transcriber(model).transcribe_stretches(mel, stretches, settings_, {}, {});
+  };
+  std::set<std::string> languages;
+  for (const bool first_is_silent : {false, true}) {
+    SCOPED_TRACE(first_is_silent ? "the first is silent" : "none is silent");
+    if (first_is_silent) settings_.no_speech_threshold = 2.8e-6;
+    const Transcript waited = transcribed(false), guessed = transcribed(true);
+    ASSERT_EQ(waited.segments.front().seek, first_is_silent ? 100 : 0);
+    EXPECT_EQ(guessed.language, waited.language);
+    EXPECT_EQ(guessed.language_probability, waited.language_probability);
+    expect_equal(guessed.segments, waited.segments);
+    for (const Segment& segment : guessed.segments) EXPECT_EQ(segment.language, waited.language);
+    languages.insert(waited.language);
+  }
+  EXPECT_EQ(languages.size(), 2u);
+}
+
+}  // namespace
+}  // namespace vesper::transcriber_batch_test

@@ -1,0 +1,86 @@
+#include "decoder/windows/window_segments.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace vesper::window_segments_test {
+namespace {
+
+// Timestamps of a multilingual model begin here; t(50) is one second.
+constexpr int32_t kBegin = 50364;
+constexpr int32_t t(int32_t step) { return kBegin + step; }
+
+TEST(WindowSegments, ConsecutiveTimestampsCutAndTheLastOneMovesTheWindow) {
+  const std::vector<int32_t> tokens{t(0), 11, 12, t(100), t(100), 13, t(250), t(250), 14};
+  const WindowSegments cut = cut_window(tokens, kBegin, 3000, 3000);
+  ASSERT_EQ(cut.segments.size(), 2u);
+  EXPECT_DOUBLE_EQ(cut.segments[0].start_s, 30.0);
+  EXPECT_DOUBLE_EQ(cut.segments[0].end_s, 32.0);
+  EXPECT_EQ(cut.segments[0].tokens, (std::vector<int32_t>{t(0), 11, 12, t(100)}));
+  EXPECT_DOUBLE_EQ(cut.segments[1].start_s, 32.0);
+  EXPECT_DOUBLE_EQ(cut.segments[1].end_s, 35.0);
+  EXPECT_EQ(cut.advance_frames, 500u);  // 14 is heard again in the next window
+}
+
+TEST(WindowSegments, ASingleTimestampAtTheEndTakesTheWholeWindow) {
+  const std::vector<int32_t> tokens{t(0), 11, t(100), t(120), 13, t(250)};
+  const WindowSegments cut = cut_window(tokens, kBegin, 0, 2900);
+  ASSERT_EQ(cut.segments.size(), 2u);
+  EXPECT_DOUBLE_EQ(cut.segments[1].start_s, 2.4);
+  EXPECT_DOUBLE_EQ(cut.segments[1].end_s, 5.0);
+  EXPECT_EQ(cut.advance_frames, 2900u);
+}
+
+TEST(WindowSegments, WithoutConsecutiveTimestampsTheWindowIsOneSegment) {
+  const WindowSegments with_end = cut_window(std::vector{t(0), 11, t(100)}, kBegin, 100, 1000);
+  ASSERT_EQ(with_end.segments.size(), 1u);
+  EXPECT_DOUBLE_EQ(with_end.segments[0].start_s, 1.0);
+  EXPECT_DOUBLE_EQ(with_end.segments[0].end_s, 3.0);
+  EXPECT_EQ(with_end.advance_frames, 1000u);
+
+  const WindowSegments open = cut_window(std::vector{t(0), 11}, kBegin, 100, 1000);
+  EXPECT_DOUBLE_EQ(open.segments[0].end_s, 11.0);  // a timestamp of zero says nothing of the end
+}
+
+TEST(WindowSegments, NothingDecodedStillMovesOn) {
+  const WindowSegments cut = cut_window({}, kBegin, 0, 700);
+  ASSERT_EQ(cut.segments.size(), 1u);
+  EXPECT_TRUE(cut.segments[0].tokens.empty());
+  EXPECT_EQ(cut.advance_frames, 700u);
+}
+
+// `n` tokens of text.
+std::vector<int32_t> words(size_t n) { return std::vector<int32_t>(n, 11); }
+
+TEST(HasSparseSegment, IsOneWithFarFewerTokensThanItsTimeHas) {
+  const auto between = [](int32_t from, std::vector<int32_t> text, int32_t to) {
+    text.insert(text.begin(), t(from));
+    text.push_back(t(to));
+    return text;
+  };
+  EXPECT_TRUE(has_sparse_segment(between(0, words(26), 1400), kBegin));
+  EXPECT_FALSE(has_sparse_segment(between(0, words(34), 1400), kBegin));
+  // A short one may have a pause.
+  EXPECT_FALSE(has_sparse_segment(between(0, words(3), 490), kBegin));
+  EXPECT_TRUE(has_sparse_segment(between(0, words(3), 500), kBegin));
+  // Behind others, and with nothing said between two.
+  std::vector<int32_t> tokens = between(0, words(30), 400);
+  EXPECT_FALSE(has_sparse_segment(tokens, kBegin));
+  tokens.push_back(t(1000));
+  EXPECT_FALSE(has_sparse_segment(tokens, kBegin));
+  tokens.insert(tokens.end(), {11, t(1499)});
+  EXPECT_FALSE(has_sparse_segment(tokens, kBegin));
+  tokens.back() = t(1500);
+  EXPECT_TRUE(has_sparse_segment(tokens, kBegin));
+}
+
+TEST(HasSparseSegment, SaysNothingOfTextWhoseTimeIsNotKnown) {
+  EXPECT_FALSE(has_sparse_segment({}, kBegin));
+  EXPECT_FALSE(has_sparse_segment(words(3), kBegin));
+  EXPECT_FALSE(has_sparse_segment(std::vector{t(0), 11, 12}, kBegin));
+}
+
+}  // namespace
+}  // namespace vesper::window_segments_test

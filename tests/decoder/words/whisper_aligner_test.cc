@@ -1,0 +1,169 @@
+// The pass that finds the times of tokens, with a tiny Whisper of random weights.
+#include "decoder/words/whisper_aligner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <random>
+
+#include "decoder/whisper_model.h"
+#include "error/error.h"
+#include "llm/devices/open_device.h"
+#include "tests/llm/weights/tiny_whisper_files.h"
+
+namespace vesper::whisper_aligner_test {
+namespace {
+
+constexpr uint32_t kPositions = 50;
+
+class WhisperAlignerTest : public testing::Test {
+ protected:
+  WhisperAlignerTest() {
+    test::TinyWhisperOptions options;
+    options.n_audio_ctx = kPositions;
+    options.n_text_ctx = 240;
+    options.n_decoder_layers = 3;
+    folder_ = (std::filesystem::temp_directory_path() / "vesper-aligner-XXXXXX").string();
+    if (!mkdtemp(folder_.data())) throw std::runtime_error("no temporary folder");
+    test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), folder_);
+  }
+  ~WhisperAlignerTest() override { std::filesystem::remove_all(folder_); }
+
+  // A model that has encoded noise to two windows.
+  std::unique_ptr<WhisperModel> model(const std::string& device = "cpu",
+                                      const DeviceOptions& options = {.n_threads = 2},
+                                      Compute compute = Compute::kF32) const {
+    auto model =
+        std::make_unique<WhisperModel>(folder_, open_device(device, options), compute, 2, 1, 2);
+    std::mt19937 random(7);
+    std::normal_distribution<float> noise(0.0f, 0.5f);
+    std::vector<float> numbers(2 * size_t{model->n_frames()} * model->n_mels());
+    for (float& value : numbers) value = noise(random);
+    const float* const windows[] = {numbers.data(), numbers.data() + numbers.size() / 2};
+    model->encode(windows);
+    return model;
+  }
+
+  static AlignmentTask task(const WhisperModel& model, uint32_t window, uint32_t n_text) {
+    const WhisperTokens& tokens = model.tokens();
+    AlignmentTask task;
+    task.start = {tokens.sot, tokens.first_language, tokens.transcribe};
+    for (uint32_t i = 0; i < n_text; ++i) {
+      task.text.push_back(static_cast<int32_t>((100 + 37 * (i + window)) % 1000));
+    }
+    task.n_positions = kPositions - 7 * window;
+    task.window = window;
+    return task;
+  }
+
+  std::string folder_;
+};
+
+void expect_equal(const TokenAlignment& found, const TokenAlignment& wanted) {
+  EXPECT_EQ(found.positions, wanted.positions);
+  EXPECT_EQ(found.probabilities, wanted.probabilities);
+}
+
+TEST_F(WhisperAlignerTest, ProbabilitiesAreThoseOfTheDecoderAmongTextTokens) {
+  const auto loaded = model();
+  const AlignmentTask one = task(*loaded, 0, 9);
+  const TokenAlignment found = loaded->aligner().align({&one, 1}).front();
+  std::vector<int32_t> prompt = one.start;
+  prompt.push_back(loaded->tokens().notimestamps);
+  prompt.insert(prompt.end(), one.text.begin(), one.text.end());
+  const std::vector<float> logits = loaded->decoder().prompt_logits(prompt);
+  ASSERT_EQ(found.probabilities.size(), one.text.size());
+  for (size_t i = 0; i < one.text.size(); ++i) {
+    const float* row = logits.data() + (one.start.size() + i) * loaded->decoder().n_vocab();
+    double sum = 0;
+    for (int32_t id = 0; id < loaded->tokens().eot; ++id) sum += std::exp(double{row[id]});
+    const double wanted = std::exp(double{row[one.text[i]]}) / sum;
+    EXPECT_NEAR(found.probabilities[i], wanted, 1e-4 * wanted) << i;
+  }
+}
+
+TEST_F(WhisperAlignerTest, PositionsRiseFromTheFirstAndStayWithinTheAudio) {
+  const auto loaded = model();
+  AlignmentTask one = task(*loaded, 0, 40);
+  for (uint32_t n_positions : {kPositions, 17u, 3u, 1u}) {
+    one.n_positions = n_positions;
+    const std::vector<uint32_t> positions = loaded->aligner().align({&one, 1}).front().positions;
+    ASSERT_EQ(positions.size(), one.text.size() + 1);
+    EXPECT_EQ(positions.front(), 0u);
+    EXPECT_TRUE(std::is_sorted(positions.begin(), positions.end()));
+    EXPECT_LT(positions.back(), n_positions);
+  }
+}
+
+TEST_F(WhisperAlignerTest, AWindowDoesNotDependOnWhatElseIsInItsBatch) {
+  const auto loaded = model();
+  const AlignmentTask tasks[] = {task(*loaded, 1, 30), task(*loaded, 0, 11)};
+  const std::vector<TokenAlignment> together = loaded->aligner().align(tasks);
+  ASSERT_EQ(together.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    expect_equal(together[i], loaded->aligner().align({&tasks[i], 1}).front());
+  }
+  EXPECT_NE(together[0].positions, together[1].positions);
+}
+
+TEST_F(WhisperAlignerTest, DoesNotDisturbTheDecoder) {
+  const auto loaded = model();
+  DecodeTask decode;
+  decode.prompt = task(*loaded, 0, 0).start;
+  decode.max_tokens = 20;
+  const std::vector<int32_t> before = loaded->decoder().decode({&decode, 1}).front().tokens;
+  const AlignmentTask one = task(*loaded, 0, 30);
+  loaded->aligner().align({&one, 1});
+  EXPECT_EQ(loaded->decoder().decode({&decode, 1}).front().tokens, before);
+}
+
+TEST_F(WhisperAlignerTest, BitsDoNotDependOnThreadsOrOnMemoryThatIsNotDeclared) {
+  constexpr Compute kCompute = Compute::kAuto;  // in 16 bits where this CPU is fast at it
+  const auto expected = model("cpu", {.n_threads = 1}, kCompute);
+  const AlignmentTask one = task(*expected, 0, 6);
+  const TokenAlignment wanted = expected->aligner().align({&one, 1}).front();
+  for (const DeviceOptions& options :
+       {DeviceOptions{.n_threads = 3}, DeviceOptions{.n_threads = 2, .shuffle_seed = 5},
+        DeviceOptions{.n_threads = 2, .check_declarations = true}}) {
+    expect_equal(model("cpu", options, kCompute)->aligner().align({&one, 1}).front(), wanted);
+  }
+}
+
+TEST_F(WhisperAlignerTest, RefusesWhatThereIsNoRoomFor) {
+  const auto loaded = model();
+  const AlignmentTask good = task(*loaded, 0, 5);
+  const auto refused = [&](const std::function<void(AlignmentTask&)>& spoil) {
+    AlignmentTask bad = good;
+    spoil(bad);
+    EXPECT_THROW(loaded->aligner().align({&bad, 1}), Error);
+  };
+  refused([](AlignmentTask& bad) { bad.text.resize(200, 1); });
+  refused([](AlignmentTask& bad) { bad.n_positions = kPositions + 1; });
+  refused([](AlignmentTask& bad) { bad.n_positions = 0; });
+  refused([](AlignmentTask& bad) { bad.window = 2; });
+  refused([&](AlignmentTask& bad) { bad.text[2] = loaded->tokens().eot; });
+  refused([](AlignmentTask& bad) { bad.text[2] = -1; });
+  const std::vector<AlignmentTask> many(3, good);
+  EXPECT_THROW(loaded->aligner().align(many), Error);
+}
+
+#ifdef VESPER_HAS_VULKAN
+TEST_F(WhisperAlignerTest, FindsTheSameOnLavapipe) {
+  const auto cpu = model(), lavapipe = model("vulkan", {});
+  const AlignmentTask one = task(*cpu, 0, 12);
+  const TokenAlignment wanted = cpu->aligner().align({&one, 1}).front();
+  const TokenAlignment found = lavapipe->aligner().align({&one, 1}).front();
+  EXPECT_EQ(found.positions, wanted.positions);
+  for (size_t i = 0; i < wanted.probabilities.size(); ++i) {
+    EXPECT_NEAR(found.probabilities[i], wanted.probabilities[i], 1e-3 * wanted.probabilities[i]);
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace vesper::whisper_aligner_test

@@ -1,0 +1,25 @@
+#include "tests/llm/cpu/cpu_fixture.h"
+#include "tests/llm/kernels/sampling_check.h"
+
+namespace vesper::testing::cpu_sampling_test {
+namespace {
+
+TEST(CpuSampling, DrawsAsEachSamplerIsDefined) {
+  const auto device = cpu();
+  // 2000 * 500 draws of each of 14 samplers.
+  test::SamplingCheck check(*device, 2000, 500);
+  test::check_every_sampler(check);
+}
+
+TEST(CpuSampling, TakesTheLikeliestAtTemperatureZero) {
+  const auto device = cpu();
+  test::SamplingCheck(*device, 10, 1).greedy();
+}
+
+TEST(CpuSampling, NotesTokensProbabilitiesAndEnds) {
+  const auto device = cpu();
+  test::SamplingCheck(*device, 500, 1).advances();
+}
+
+}  // namespace
+}  // namespace vesper::testing::cpu_sampling_test

@@ -1,0 +1,299 @@
+#include "llm/cpu/matmul/encoder_matmul.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "error/error.h"
+#include "hwy/aligned_allocator.h"
+#include "tests/llm/cpu/encoder_operands.h"
+
+namespace vesper::encoder_matmul_test {
+namespace {
+
+struct Product {
+  MatmulParams params{};
+  Compute compute = Compute::kF32;
+  Buffer in{kDTypeF32, 0}, out{kDTypeF32, 0};
+  std::vector<float> weight, bias, residual;
+  bool has_bias = false, has_residual = false, in_place = false;
+
+  MatmulOperands operands() {
+    return {out.bytes.data(), in.bytes.data(), has_bias ? bias.data() : nullptr,
+            in_place       ? reinterpret_cast<const float*>(out.bytes.data())
+            : has_residual ? residual.data()
+                           : nullptr};
+  }
+};
+
+size_t in_offset(const MatmulParams& p, size_t r) {
+  return r / p.rows_per_batch * p.in_batch_stride + r % p.rows_per_batch * p.in_row_stride;
+}
+size_t out_offset(const MatmulParams& p, size_t r) {
+  return r / p.rows_per_batch * p.out_batch_stride + r % p.rows_per_batch * p.out_row_stride;
+}
+
+// A product with random operands; `stride` is that of input rows, 0 for n_in.
+Product random_product(std::mt19937& random, uint32_t n_rows, uint32_t n_out, uint32_t n_in,
+                       uint32_t n_batches, uint32_t stride, uint32_t flags, uint32_t in_dtype,
+                       uint32_t out_dtype, Compute compute) {
+  Product product;
+  MatmulParams& p = product.params;
+  p.n_rows = n_rows * n_batches;
+  p.n_out = n_out;
+  p.n_in = n_in;
+  p.rows_per_batch = n_rows;
+  p.in_row_stride = stride ? stride : n_in;
+  p.in_batch_stride = (n_rows - 1) * p.in_row_stride + n_in + random() % 5;
+  p.out_row_stride = n_out + random() % 7;
+  p.out_batch_stride = n_rows * p.out_row_stride + random() % 5;
+  p.in_dtype = in_dtype;
+  p.out_dtype = out_dtype;
+  p.flags = flags;
+  product.compute = compute;
+  product.in = Buffer(in_dtype, size_t{n_batches} * p.in_batch_stride);
+  product.in.fill_random(random);
+  product.out = Buffer(out_dtype, size_t{n_batches} * p.out_batch_stride);
+  product.out.fill_nan();
+  std::normal_distribution<float> normal;
+  product.weight.resize(size_t{n_out} * n_in);
+  for (float& w : product.weight) w = normal(random) * 0.1f;
+  product.bias.resize(n_out);
+  for (float& b : product.bias) b = normal(random);
+  product.residual.resize(product.out.size());
+  for (float& r : product.residual) r = normal(random);
+  return product;
+}
+
+// In parts, as threads would set them.
+PackedMatrix packed(const Product& product) {
+  const uint32_t n_out = product.params.n_out, n_in = product.params.n_in;
+  PackedMatrix matrix(n_out, n_in, product.compute);
+  constexpr uint32_t kRowsPerPart = 24;
+  for (uint32_t first = 0; first < n_out; first += kRowsPerPart) {
+    matrix.set_rows(first, std::min(kRowsPerPart, n_out - first),
+                    product.weight.data() + size_t{first} * n_in);
+  }
+  return matrix;
+}
+
+void run(Product& product, uint32_t n_threads = 2, bool backwards = false) {
+  PackedMatrix matrix = packed(product);
+  const MatmulTasks tasks = matrix.prepare(product.params, n_threads);
+  auto scratch = hwy::AllocateAligned<uint8_t>(tasks.scratch_bytes);
+  std::memset(scratch.get(), 0xFF, tasks.scratch_bytes);
+  for (uint32_t t = 0; t < tasks.n_tasks; ++t) {
+    matrix.run_task(product.params, tasks, product.operands(),
+                    backwards ? tasks.n_tasks - 1 - t : t, scratch.get());
+  }
+}
+
+// Compares with a double-precision loop. Allowed: a part of the sum of |in| |weight|, what int8
+// loses by its rounding, and the output's own rounding.
+void expect_right(const Product& product, const Buffer& before) {
+  const MatmulParams& p = product.params;
+  const std::vector<double> in_values = product.in.values();
+  double worst = 0.0;
+  for (size_t r = 0; r < p.n_rows; ++r) {
+    double row_max = 0.0;
+    for (size_t i = 0; i < p.n_in; ++i) {
+      row_max = std::max(row_max, std::abs(in_values[in_offset(p, r) + i]));
+    }
+    for (size_t o = 0; o < p.n_out; ++o) {
+      const float* weight = product.weight.data() + o * p.n_in;
+      double sum = 0.0, magnitude = 0.0, sum_in = 0.0, sum_weight = 0.0, weight_max = 0.0;
+      for (size_t i = 0; i < p.n_in; ++i) {
+        const double x = in_values[in_offset(p, r) + i];
+        sum += x * weight[i];
+        magnitude += std::abs(x * weight[i]);
+        sum_in += std::abs(x);
+        sum_weight += std::abs(weight[i]);
+        weight_max = std::max<double>(weight_max, std::abs(weight[i]));
+      }
+      double allowed = 1e-5 * magnitude + 1e-6;
+      if (product.compute == Compute::kBF16) allowed = 1.0 / 128 * magnitude;
+      if (product.compute == Compute::kI8) {
+        const double in_step = row_max / 127 * 0.5001, weight_step = weight_max / 127 * 0.5001;
+        allowed += in_step * sum_weight + weight_step * sum_in + in_step * weight_step * p.n_in;
+      }
+      if (product.has_bias) sum += product.bias[o];
+      if (p.flags & kMatmulGelu) {
+        sum = sum * (1 + std::erf(sum / std::sqrt(2.0))) / 2;
+        allowed = allowed * 1.13 + (p.out_dtype == kDTypeF32 ? 1e-6 : 1e-4);  // its largest slope
+      }
+      const size_t at = out_offset(p, r) + o;
+      if (product.in_place) sum += before.at(at);
+      if (product.has_residual) {
+        sum += p.flags & kMatmulResidualByRow ? product.residual[r % p.rows_per_batch * p.n_out + o]
+                                              : product.residual[at];
+      }
+      allowed += rounding_of(p.out_dtype) * std::abs(sum);
+      const double error = std::abs(product.out.at(at) - sum);
+      ASSERT_LE(error, allowed) << "row " << r << " of " << p.n_rows << ", output " << o << " of "
+                                << p.n_out << ", n_in " << p.n_in << ", compute "
+                                << static_cast<int>(product.compute);
+      worst = std::max(worst, error / (allowed + 1e-30));
+    }
+  }
+  EXPECT_GT(worst, 0.0);  // else nothing was compared
+}
+
+void expect_untouched_between_rows(const Product& product, const Buffer& before) {
+  const MatmulParams& p = product.params;
+  std::vector<bool> written(before.size());
+  for (size_t r = 0; r < p.n_rows; ++r) {
+    std::fill_n(written.begin() + out_offset(p, r), p.n_out, true);
+  }
+  const size_t size = dtype_size(p.out_dtype);
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (written[i]) continue;
+    ASSERT_EQ(std::memcmp(&before.bytes[i * size], &product.out.bytes[i * size], size), 0)
+        << "element " << i << " belongs to no row";
+  }
+}
+
+class EncoderMatmul : public ::testing::TestWithParam<Compute> {};
+
+TEST_P(EncoderMatmul, OfRandomOddShapesIsThatOfADoublePrecisionLoop) {
+  std::mt19937 random(7);
+  const uint32_t sizes[] = {1, 7, 16, 33, 80, 129, 240};
+  for (int i = 0; i < 60; ++i) {
+    const uint32_t rows = i % 5 == 0 ? 1 + random() % 400 : 1 + random() % 40;
+    const uint32_t outputs = i % 3 ? sizes[random() % 7] : 1 + random() % 200;
+    const uint32_t inputs = i % 3 ? sizes[random() % 7] : 1 + random() % 300;
+    Product product =
+        random_product(random, rows, outputs, inputs, 1 + random() % 3, 0,
+                       random() % 2 ? kMatmulGelu : 0, random() % 3, random() % 3, GetParam());
+    product.has_bias = random() % 2;
+    product.has_residual = random() % 2;
+    if (product.has_residual && random() % 2) product.params.flags |= kMatmulResidualByRow;
+    const Buffer before = product.out;
+    run(product, 1 + random() % 4);
+    expect_right(product, before);
+    expect_untouched_between_rows(product, before);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(EncoderMatmul, OverOverlappingRowsIsAConvolution) {
+  std::mt19937 random(8);
+  for (uint32_t stride : {1u, 2u}) {
+    const uint32_t channels = 80;
+    Product product = random_product(random, 150, 48, 3 * channels, 2, stride * channels,
+                                     kMatmulGelu, kDTypeF32, kDTypeF32, GetParam());
+    product.has_bias = true;
+    const Buffer before = product.out;
+    run(product);
+    expect_right(product, before);
+  }
+}
+
+TEST_P(EncoderMatmul, AddsToItsResidualInPlace) {
+  std::mt19937 random(9);
+  Product product = random_product(random, 77, 65, 128, 1, 0, 0, kDTypeBF16, kDTypeF32, GetParam());
+  product.out.fill_random(random);
+  product.in_place = product.has_bias = true;
+  const Buffer before = product.out;
+  run(product);
+  expect_right(product, before);
+}
+
+TEST_P(EncoderMatmul, DoesNotDependOnThreadsNorOrder) {
+  std::mt19937 random(10);
+  Product product =
+      random_product(random, 311, 96, 200, 1, 0, kMatmulGelu, kDTypeF32, kDTypeF32, GetParam());
+  run(product, 1);
+  const std::vector<uint8_t> one = product.out.bytes;
+  for (uint32_t threads : {2u, 3u, 16u}) {
+    product.out.fill_nan();
+    run(product, threads, true);
+    EXPECT_EQ(one, product.out.bytes) << threads << " threads";
+  }
+}
+
+TEST_P(EncoderMatmul, FromSeveralThreadsAtOnceIsTheSame) {
+  std::mt19937 random(11);
+  Product product = random_product(random, 500, 64, 96, 1, 0, 0, kDTypeF32, kDTypeF32, GetParam());
+  run(product);
+  const std::vector<uint8_t> alone = product.out.bytes;
+  product.out.fill_nan();
+  PackedMatrix matrix = packed(product);
+  const MatmulTasks tasks = matrix.prepare(product.params, 2);
+  std::vector<std::thread> threads;
+  for (uint32_t first : {0u, 1u}) {
+    threads.emplace_back([&, first] {
+      auto scratch = hwy::AllocateAligned<uint8_t>(tasks.scratch_bytes);
+      for (uint32_t t = first; t < tasks.n_tasks; t += 2) {
+        matrix.run_task(product.params, tasks, product.operands(), t, scratch.get());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(alone, product.out.bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Computes, EncoderMatmul,
+                         ::testing::Values(Compute::kF32, Compute::kBF16, Compute::kI8),
+                         [](const auto& compute) {
+                           return compute.param == Compute::kF32    ? "F32"
+                                  : compute.param == Compute::kBF16 ? "BF16"
+                                                                    : "I8";
+                         });
+
+// Also where it is made of six products of bf16 (encoder_matmul_amx.h), without any of which it
+// errs more than three times as much.
+TEST(EncoderMatmulF32, IsAsExactAsALoopInF32) {
+  std::mt19937 random(11);
+  Product product =
+      random_product(random, 70, 96, 1536, 1, 0, 0, kDTypeF32, kDTypeF32, Compute::kF32);
+  run(product);
+  const MatmulParams& p = product.params;
+  const std::vector<double> in = product.in.values();
+  double squares = 0, squares_of_loop = 0;
+  for (size_t r = 0; r < p.n_rows; ++r) {
+    for (size_t o = 0; o < p.n_out; ++o) {
+      double sum = 0;
+      float loop = 0;
+      for (size_t i = 0; i < p.n_in; ++i) {
+        const double x = in[in_offset(p, r) + i];
+        const float w = product.weight[o * p.n_in + i];
+        sum += x * w;
+        loop += static_cast<float>(x) * w;
+      }
+      squares += std::pow(product.out.at(out_offset(p, r) + o) - sum, 2);
+      squares_of_loop += std::pow(loop - sum, 2);
+    }
+  }
+  EXPECT_LE(std::sqrt(squares), 1.1 * std::sqrt(squares_of_loop));
+}
+
+TEST(EncoderMatmulI8, TakesWeightsWithTheScalesOfTheFile) {
+  const int8_t weight[2][4] = {{1, -2, 3, -127}, {127, 0, 5, 1}};
+  const float scale[2] = {0.5f, 2.0f};
+  const float in[4] = {127.0f, -1.0f, 2.0f, 64.0f};  // quantized with scale 1: exact
+  float out[2] = {NAN, NAN};
+  PackedMatrix matrix(2, 4, Compute::kI8);
+  matrix.set_rows(0, 2, &weight[0][0], scale);
+  MatmulParams params{};
+  params.n_rows = params.rows_per_batch = 1;
+  params.n_out = params.out_row_stride = 2;
+  params.n_in = params.in_row_stride = 4;
+  const MatmulTasks tasks = matrix.prepare(params, 1);
+  auto scratch = hwy::AllocateAligned<uint8_t>(tasks.scratch_bytes);
+  matrix.run_task(params, tasks, {out, in, nullptr, nullptr}, 0, scratch.get());
+  EXPECT_FLOAT_EQ(out[0], 0.5f * (127 + 2 + 6 - 127 * 64));
+  EXPECT_FLOAT_EQ(out[1], 2.0f * (127 * 127 + 10 + 64));
+}
+
+TEST(EncoderMatmulContract, RefusesParametersOfAnotherMatrix) {
+  PackedMatrix matrix(3, 4, Compute::kF32);
+  MatmulParams params{};
+  params.n_rows = params.rows_per_batch = 5;
+  params.n_out = 4;
+  params.n_in = 3;
+  EXPECT_THROW(matrix.prepare(params, 1), Error);
+}
+
+}  // namespace
+}  // namespace vesper::encoder_matmul_test

@@ -1,0 +1,41 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "llm/devices/open_device.h"
+#include "llm/generation/generator.h"
+#include "llm/weights/weight_provider.h"
+#include "tests/llm/counted_allocations.h"
+
+namespace vesper::generator_allocation_test {
+namespace {
+
+TEST(GeneratorAllocation, StepsOfLoadedModelsAllocateNothing) {
+  if (!kAllocationsAreCounted) GTEST_SKIP() << "allocations are not counted here";
+  const auto provider =
+      open_weights(std::filesystem::path(VESPER_TEST_DATA) / "language_models/gemma3");
+  const auto device = open_device("cpu", DeviceOptions{.n_threads = 2});
+  GeneratorOptions options;
+  options.n_ctx = 64;
+  Generator generator(*device, *provider, Compute::kF32, options);
+  Sampling sampling;
+  sampling.temperature = 1;
+  sampling.top_k = 20;
+  sampling.typical_p = 0.9f;
+  sampling.top_p = 0.9f;
+  sampling.min_p = 0.01f;
+  sampling.presence_penalty = 0.5f;
+  const std::vector<int32_t> prompt = {1, 2, 3, 4, 5, 6, 7};
+  // The first text records its step.
+  generator.start(0, prompt, 2, sampling);
+  generator.advance(2);
+  const uint64_t before = n_allocations();
+  generator.start(0, std::span(prompt).first(3), 40, sampling);
+  while (generator.advance(3)) {
+  }
+  EXPECT_EQ(n_allocations() - before, 0u);
+  EXPECT_EQ(generator.chosen(0).size(), 40u);
+}
+
+}  // namespace
+}  // namespace vesper::generator_allocation_test

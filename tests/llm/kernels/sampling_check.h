@@ -1,0 +1,271 @@
+// The choice of tokens on a device against the definitions of its filters, on known logits: many
+// sequences draw at once, each with a seed of its own, and their frequencies are compared with the
+// probabilities by a chi-squared test.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "llm/table/device.h"
+
+namespace vesper::test {
+
+class SamplingCheck {
+ public:
+  SamplingCheck(Device& device, uint32_t n_sequences, uint32_t n_rounds)
+      : device_(device), n_(n_sequences), n_rounds_(n_rounds) {
+    std::mt19937 random(7);
+    std::normal_distribution<float> normal(0.0f, 2.0f);
+    for (uint32_t i = 0; i < kVocabulary; ++i) logits_.push_back(normal(random));
+    logits_[3] = logits_[50] = 3.0f;  // equals
+    logits_[9] = -INFINITY;
+  }
+
+  static GenerationState plain() {
+    GenerationState state{};
+    state.max_tokens = 4;
+    state.temperature = 1;
+    state.typical_p = state.top_p = state.repetition_penalty = 1;
+    state.lowest = -INFINITY;
+    state.highest = INFINITY;
+    return state;
+  }
+
+  // Draws n_sequences * n_rounds tokens as `sampling` says, after one earlier token each (token 5,
+  // counted twice), and compares them with the definition.
+  void draws_as_defined(const GenerationState& sampling, const std::vector<float>& bias = {}) {
+    const std::vector<double> wanted = probabilities(sampling, bias);
+    std::vector<uint64_t> found(kVocabulary, 0);
+    for (uint32_t round = 0; round < n_rounds_; ++round) {
+      for (const int32_t token : draw(sampling, bias, round)) ++found[static_cast<size_t>(token)];
+    }
+    const double n = static_cast<double>(n_) * n_rounds_;
+    double chi_squared = 0, rest_wanted = 0, rest_found = 0;
+    uint32_t n_cells = 0;
+    const auto add = [&](double observed, double expected) {
+      chi_squared += (observed - expected) * (observed - expected) / expected;
+      ++n_cells;
+    };
+    for (uint32_t i = 0; i < kVocabulary; ++i) {
+      if (wanted[i] == 0) {
+        ASSERT_EQ(found[i], 0u) << "token " << i << " was to be left out";
+      } else if (wanted[i] * n < 10) {
+        rest_wanted += wanted[i] * n;
+        rest_found += static_cast<double>(found[i]);
+      } else {
+        add(static_cast<double>(found[i]), wanted[i] * n);
+      }
+    }
+    if (rest_wanted > 5) add(rest_found, rest_wanted);
+    // The mean of the distribution is its degrees of freedom, its variance twice that: five
+    // deviations above the mean have a probability below 1e-4 even for few cells.
+    const double freedom = std::max(1.0, n_cells - 1.0);
+    EXPECT_LT(chi_squared, freedom + 5 * std::sqrt(2 * freedom) + 5) << n_cells << " cells";
+    EXPECT_GE(n_cells, 1u);
+  }
+
+  // At temperature 0 it is the likeliest token, of equals the lowest id.
+  void greedy() {
+    GenerationState state = plain();
+    state.temperature = 0;
+    const auto best = std::max_element(logits_.begin(), logits_.end()) - logits_.begin();
+    for (const int32_t token : draw(state, {}, 0)) ASSERT_EQ(token, best);
+  }
+
+  // What is noted besides the token.
+  void advances() {
+    GenerationState state = plain();
+    state.max_tokens = 3;
+    run(state, {}, 1);
+    std::vector<GenerationState> states(n_);
+    device_.read(states_, states.data());
+    std::vector<float> logprobs(n_ * kStride);
+    device_.read(logprobs_, logprobs.data());
+    std::vector<Row> rows(n_);
+    device_.read(rows_, rows.data());
+    const std::vector<int32_t> tokens = read_tokens();
+    const std::vector<double> all = probabilities(plain(), {});
+    for (uint32_t s = 0; s < n_; ++s) {
+      const int32_t token = tokens[s];
+      const bool is_end = token == kEnd;
+      ASSERT_EQ(states[s].finished, is_end ? 1u : 0u);
+      ASSERT_EQ(states[s].n_tokens, 2u);
+      ASSERT_EQ(states[s].n_drawn, 1u);
+      ASSERT_EQ(rows[s].sequence, is_end ? -1 : static_cast<int>(s));
+      if (!is_end) {
+        ASSERT_EQ(rows[s].token, token);
+        ASSERT_EQ(rows[s].position, 1);
+      }
+      ASSERT_NEAR(logprobs[s * kStride + 1], std::log(all[static_cast<size_t>(token)]), 1e-4);
+    }
+  }
+
+ private:
+  static constexpr uint32_t kVocabulary = 70, kStride = 4, kChunk = 32;
+  static constexpr int32_t kEnd = 50;
+
+  void run(const GenerationState& sampling, const std::vector<float>& bias, uint32_t round) {
+    const uint32_t n_chunks = (kVocabulary + kChunk - 1) / kChunk;
+    if (!logits_buffer_.present()) {
+      logits_buffer_ = device_.allocate(4ull * n_ * kVocabulary, "logits");
+      states_ = device_.allocate(n_ * sizeof(GenerationState), "states");
+      rows_ = device_.allocate(n_ * sizeof(Row), "rows");
+      tokens_ = device_.allocate(4ull * n_ * kStride, "tokens");
+      logprobs_ = device_.allocate(4ull * n_ * kStride, "logprobs");
+      counts_ = device_.allocate(4ull * n_ * kVocabulary, "counts");
+      bias_ = device_.allocate(4ull * kVocabulary, "bias");
+      stop_ = device_.allocate(4, "stop");
+      ends_ = device_.allocate(12, "ends");
+      const Operand partials = device_.allocate(n_ * n_chunks * sizeof(DrawPartial), "partials");
+      const DrawParams params{n_, kVocabulary, n_chunks, kChunk, kStride};
+      DispatchTable table;
+      emit::adjust_logits(table, "adjust", params, logits_buffer_, states_, counts_, bias_);
+      emit::logit_bounds(table, "bounds", params, states_, logits_buffer_);
+      emit::draw_partials(table, "partials", params, partials, logits_buffer_, states_);
+      emit::draw_token(table, "draw", params, states_, rows_, tokens_, logprobs_, stop_, partials,
+                       ends_, counts_);
+      program_ = device_.record(table);
+      const uint32_t ends[3] = {0, 1u << (kEnd - 32), 0};
+      device_.write(ends_, ends);
+    }
+    std::vector<float> logits;
+    std::vector<GenerationState> states(n_, sampling);
+    std::vector<int32_t> counts(n_ * kVocabulary, 0);
+    for (uint32_t s = 0; s < n_; ++s) {
+      logits.insert(logits.end(), logits_.begin(), logits_.end());
+      states[s].n_tokens = 1;
+      states[s].seed = round * n_ + s;
+      counts[s * kVocabulary + kRepeated] = 2;
+    }
+    std::vector<float> all_bias(kVocabulary, 0.0f);
+    std::copy(bias.begin(), bias.end(), all_bias.begin());
+    device_.write(logits_buffer_, logits.data());
+    device_.write(states_, states.data());
+    device_.write(counts_, counts.data());
+    device_.write(bias_, all_bias.data());
+    device_.run(program_);
+  }
+
+  std::vector<int32_t> read_tokens() {
+    std::vector<int32_t> tokens(n_ * kStride), drawn;
+    device_.read(tokens_, tokens.data());
+    for (uint32_t s = 0; s < n_; ++s) drawn.push_back(tokens[s * kStride + 1]);
+    return drawn;
+  }
+
+  std::vector<int32_t> draw(const GenerationState& sampling, const std::vector<float>& bias,
+                            uint32_t round) {
+    run(sampling, bias, round);
+    return read_tokens();
+  }
+
+  static std::vector<double> softmax(const std::vector<double>& logits, double temperature) {
+    std::vector<double> result(logits.size());
+    const double greatest = *std::max_element(logits.begin(), logits.end());
+    double sum = 0;
+    for (size_t i = 0; i < logits.size(); ++i) {
+      sum += result[i] = std::exp((logits[i] - greatest) / temperature);
+    }
+    for (double& p : result) p /= sum;
+    return result;
+  }
+
+  // Keeps the first tokens of an order until they have `p`, and the equals of the last.
+  static void keep(std::vector<double>& logits, const std::vector<double>& order, double p) {
+    const std::vector<double> all = softmax(logits, 1);
+    std::vector<size_t> ids(logits.size());
+    std::iota(ids.begin(), ids.end(), size_t{0});
+    std::stable_sort(ids.begin(), ids.end(),
+                     [&](size_t a, size_t b) { return order[a] > order[b]; });
+    double sum = 0, last = 0;
+    for (const size_t id : ids) {
+      if (sum >= p && order[id] < last) logits[id] = -INFINITY;
+      if (sum < p) last = order[id];
+      sum += all[id];
+    }
+  }
+
+  std::vector<double> probabilities(const GenerationState& s,
+                                    const std::vector<float>& bias) const {
+    std::vector<double> logits(logits_.begin(), logits_.end());
+    for (size_t i = 0; i < bias.size(); ++i) logits[i] += bias[i];
+    double& repeated = logits[kRepeated];
+    repeated = repeated > 0 ? repeated / s.repetition_penalty : repeated * s.repetition_penalty;
+    repeated -= 2 * s.frequency_penalty + s.presence_penalty;
+    if (s.top_k > 0) {
+      std::vector<double> sorted = logits;
+      std::sort(sorted.rbegin(), sorted.rend());
+      for (double& logit : logits) {
+        if (logit < sorted[s.top_k - 1]) logit = -INFINITY;
+      }
+    }
+    if (s.typical_p < 1) {
+      const std::vector<double> p = softmax(logits, 1);
+      double entropy = 0;
+      for (const double each : p) entropy -= each > 0 ? each * std::log(each) : 0;
+      std::vector<double> order;
+      for (const double each : p) order.push_back(-std::abs(-std::log(each) - entropy));
+      keep(logits, order, double{s.typical_p});
+    }
+    if (s.top_p < 1) keep(logits, logits, double{s.top_p});
+    if (s.min_p > 0) {
+      const double greatest = *std::max_element(logits.begin(), logits.end());
+      for (double& logit : logits) {
+        if (logit < greatest + std::log(double{s.min_p})) logit = -INFINITY;
+      }
+    }
+    return softmax(logits, double{s.temperature});
+  }
+
+  static constexpr uint32_t kRepeated = 5;
+
+  Device& device_;
+  uint32_t n_, n_rounds_;
+  std::vector<float> logits_;
+  Operand logits_buffer_, states_, rows_, tokens_, logprobs_, counts_, bias_, stop_, ends_;
+  ProgramId program_ = 0;
+};
+
+// Every filter by itself, then together.
+inline void check_every_sampler(SamplingCheck& check) {
+  const auto with = [](const auto& change) {
+    GenerationState state = SamplingCheck::plain();
+    change(state);
+    return state;
+  };
+  const std::pair<const char*, GenerationState> samplers[] = {
+      {"temperature 1", with([](GenerationState&) {})},
+      {"temperature 0.5", with([](GenerationState& s) { s.temperature = 0.5f; })},
+      {"temperature 3", with([](GenerationState& s) { s.temperature = 3; })},
+      {"top-k 1", with([](GenerationState& s) { s.top_k = 1; })},
+      {"top-k 7", with([](GenerationState& s) { s.top_k = 7; })},
+      {"top-p 0.3", with([](GenerationState& s) { s.top_p = 0.3f; })},
+      {"top-p 0.9", with([](GenerationState& s) { s.top_p = 0.9f; })},
+      {"min-p 0.2", with([](GenerationState& s) { s.min_p = 0.2f; })},
+      {"typical 0.4", with([](GenerationState& s) { s.typical_p = 0.4f; })},
+      {"repetition", with([](GenerationState& s) { s.repetition_penalty = 2; })},
+      {"frequency", with([](GenerationState& s) { s.frequency_penalty = -1; })},
+      {"presence", with([](GenerationState& s) { s.presence_penalty = -3; })},
+      {"all", with([](GenerationState& s) {
+         s.top_k = 30;
+         s.typical_p = 0.95f;
+         s.top_p = 0.8f;
+         s.min_p = 0.05f;
+         s.temperature = 1.5f;
+         s.presence_penalty = -2;
+       })}};
+  for (const auto& [name, state] : samplers) {
+    SCOPED_TRACE(name);
+    check.draws_as_defined(state);
+  }
+  SCOPED_TRACE("bias");
+  check.draws_as_defined(SamplingCheck::plain(), {-INFINITY, 3, 0, 0, 2});
+}
+
+}  // namespace vesper::test

@@ -1,0 +1,81 @@
+// Where the pages of keys and values lie.
+#include "llm/models/kv_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "llm/devices/open_device.h"
+
+namespace vesper::kv_cache_test {
+namespace {
+
+// 1 of 3 layers keeps 4 pages of each sequence only.
+KvCache::Shape shape(bool keeps_layers_together) {
+  KvCache::Shape shape;
+  shape.n_layers = 3;
+  shape.n_kv_heads = 2;
+  shape.head_dim = 8;
+  shape.n_sequences = 2;
+  shape.n_positions = 10 * KvCache::kPageRows;
+  shape.sliding_layers = {0, 1, 0};
+  shape.n_sliding_positions = 4 * KvCache::kPageRows;
+  shape.keeps_layers_together = keeps_layers_together;
+  return shape;
+}
+constexpr uint64_t kPageBytes = uint64_t{2} * 8 * KvCache::kPageRows * 2;
+
+// The places, buffer and offset, of the pages of layers that do not slide, or of the one that does.
+std::set<std::pair<BufferId, uint64_t>> places(const KvCache& cache, uint32_t sequence,
+                                               uint32_t first, uint32_t end, bool sliding) {
+  std::set<std::pair<BufferId, uint64_t>> found;
+  for (uint32_t layer = 0; layer < 3; ++layer) {
+    if ((layer == 1) != sliding) continue;
+    for (uint32_t index = first; index < end; ++index) {
+      for (const Operand* pages : {&cache.keys(layer), &cache.values(layer)}) {
+        const uint64_t at = cache.page_of(layer, sequence, index) * kPageBytes;
+        EXPECT_LE(at + kPageBytes, pages->bytes);
+        const bool is_new = found.emplace(pages->buffer, pages->offset_bytes + at).second;
+        EXPECT_TRUE(is_new) << "layer " << layer << ", page " << index;
+      }
+    }
+  }
+  return found;
+}
+
+TEST(KvCache, KeepsPagesApartAndThoseOfAPositionTogether) {
+  const std::unique_ptr<Device> device = open_device("cpu", {});
+  for (const bool together : {false, true}) {
+    KvCache cache(*device, shape(together));
+    cache.reserve(0, 3 * KvCache::kPageRows);
+    cache.reserve(1, 10 * KvCache::kPageRows);
+    cache.release(0);
+    cache.reserve(0, 10 * KvCache::kPageRows);
+    EXPECT_EQ(cache.n_free_pages(), 0u);
+    for (const bool sliding : {false, true}) {
+      auto all = places(cache, 0, sliding ? 6 : 0, 10, sliding);
+      all.merge(places(cache, 1, sliding ? 6 : 0, 10, sliding));
+      EXPECT_EQ(all.size(), sliding ? 2u * 4 * 2 : 2u * 10 * 4);
+    }
+    const auto page = places(cache, 1, 7, 8, false);
+    const uint64_t span = page.rbegin()->second - page.begin()->second + kPageBytes;
+    EXPECT_EQ(page.rbegin()->first == page.begin()->first, together);
+    EXPECT_EQ(together ? span : 4 * kPageBytes, 4 * kPageBytes);
+    // What the device is given is what the host knows.
+    std::vector<int32_t> table(2 * cache.pages_per_sequence());
+    for (const uint32_t layer : {0u, 1u}) {
+      device->read(cache.page_table(layer), table.data());
+      for (uint32_t sequence = 0; sequence < 2; ++sequence) {
+        for (uint32_t index = 0; index < 10; ++index) {
+          EXPECT_EQ(table[sequence * cache.pages_per_sequence() + index],
+                    static_cast<int32_t>(cache.page_of(layer, sequence, index)));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vesper::kv_cache_test

@@ -1,0 +1,246 @@
+// Every family of language models against Hugging Face's transformers: tiny random models and their
+// reference logits, made by tests/reference/make_language_models.py.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "llm/devices/open_device.h"
+#include "llm/generation/generator.h"
+#include "llm/weights/language_model_files.h"
+#include "llm/weights/weight_provider.h"
+#include "tests/llm/kernels/reference_rows.h"
+
+namespace vesper::language_models_test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAreArray;
+
+constexpr uint32_t kPrompt = 12;
+
+fs::path folder_of(const std::string& name) {
+  return fs::path(VESPER_TEST_DATA) / "language_models" / name;
+}
+
+GeneratorOptions exact_options() {
+  GeneratorOptions options;
+  options.n_ctx = 64;
+  options.kv_dtype = DType::kF32;
+  return options;
+}
+
+// The greatest difference of a row of logits from the reference's.
+double error_of(const ReferenceRows& reference, uint32_t row, const float* logits,
+                uint32_t n_vocab) {
+  double worst = 0;
+  for (uint32_t i = 0; i < n_vocab; ++i) {
+    const double off = std::abs(double{logits[i]} - reference.values[row * n_vocab + i]);
+    worst = std::isnan(off) ? INFINITY : std::max(worst, off);
+  }
+  return worst;
+}
+
+void check_family(const std::string& name, const std::string& device_name) {
+  const ReferenceRows reference = read_reference_rows(folder_of(name));
+  ASSERT_EQ(reference.ids.size(), 44u);
+  const auto provider = open_weights(folder_of(name));
+  const auto device = open_device(device_name, {});
+  Generator generator(*device, *provider, Compute::kF32, exact_options());
+  const uint32_t n_vocab = generator.n_vocab();
+
+  // All positions at once.
+  double worst = 0;
+  generator.evaluate(reference.ids, [&](uint32_t first, uint32_t n, const float* logits) {
+    for (uint32_t r = 0; r < n; ++r) {
+      worst = std::max(worst, error_of(reference, first + r, logits + r * n_vocab, n_vocab));
+    }
+  });
+  EXPECT_LT(worst, 1e-3) << "in one pass";
+
+  // The prompt, then 32 steps that take the likeliest token.
+  const std::span<const int32_t> ids(reference.ids);
+  generator.stop(0);
+  // Another text comes between, so that nothing of the cache can be used again.
+  generator.start(0, std::vector<int32_t>{1, 2, 3}, 1, {});
+  generator.advance(1);
+  generator.start(0, ids.first(kPrompt), 32, {});
+  std::vector<float> logits(n_vocab);
+  worst = 0;
+  for (uint32_t step = 0; step < 32; ++step) {
+    generator.advance(1);
+    generator.read_logits(0, logits.data());
+    worst = std::max(worst, error_of(reference, kPrompt - 1 + step, logits.data(), n_vocab));
+  }
+  EXPECT_LT(worst, 1e-3) << "step by step";
+  EXPECT_THAT(generator.chosen(0), ElementsAreArray(ids.subspan(kPrompt)));
+}
+
+class LanguageModels : public testing::TestWithParam<const char*> {};
+
+TEST_P(LanguageModels, GiveTheLogitsOfTransformersOnTheCpu) { check_family(GetParam(), "cpu"); }
+
+TEST_P(LanguageModels, GiveTheLogitsOfTransformersOnVulkan) {
+#ifdef VESPER_HAS_VULKAN
+  check_family(GetParam(), "vulkan");
+#else
+  GTEST_SKIP() << "built without Vulkan";
+#endif
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, LanguageModels,
+                         testing::Values("llama", "llama3", "llama-yarn", "mistral", "qwen2",
+                                         "qwen3", "gemma", "gemma2", "gemma3", "phi3", "phi3-long",
+                                         "smollm3"),
+                         [](const testing::TestParamInfo<const char*>& family) {
+                           std::string name = family.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+// What one sequence becomes must not depend on the others, nor on what its place held before.
+TEST(Generator, AnswersTheSameAloneAndAmongOthers) {
+  const auto provider = open_weights(folder_of("qwen3"));
+  const std::vector<std::vector<int32_t>> prompts = {
+      {60, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 2, 3, 4, 9}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}};
+  Sampling sampling;
+  sampling.temperature = 1;
+  sampling.top_p = 0.9f;
+  sampling.repetition_penalty = 1.3f;
+  sampling.seed = 11;
+  const auto device = open_device("cpu", {});
+  GeneratorOptions options = exact_options();
+  options.n_places = 3;
+  Generator generator(*device, *provider, Compute::kF32, options);
+  std::vector<std::vector<int32_t>> alone;
+  for (const auto& prompt : prompts) {
+    generator.start(0, prompt, 20, sampling);
+    while (generator.advance(3)) {
+    }
+    const auto chosen = generator.chosen(0);
+    alone.emplace_back(chosen.begin(), chosen.end());
+    EXPECT_EQ(chosen.size(), 20u);
+  }
+  EXPECT_GT(generator.n_reused(0), 0u);  // the last prompt begins as an earlier one
+  EXPECT_NE(alone[0], alone[3]);
+  for (uint32_t place = 0; place < 3; ++place) {
+    generator.start(place, prompts[place], 20, sampling);
+    generator.advance(2);
+  }
+  while (generator.advance(5)) {
+  }
+  for (uint32_t place = 0; place < 3; ++place) {
+    EXPECT_THAT(generator.chosen(place), ElementsAreArray(alone[place])) << place;
+  }
+}
+
+TEST(Generator, StopsAtItsEndsAndLimits) {
+  const auto provider = open_weights(folder_of("qwen3"));
+  const ReferenceRows reference = read_reference_rows(folder_of("qwen3"));
+  const auto device = open_device("cpu", {});
+  Generator generator(*device, *provider, Compute::kF32, exact_options());
+  const std::span<const int32_t> prompt = std::span(reference.ids).first(kPrompt);
+  // The first token of the answer that was not in it before; a chain of 32 does not go past it.
+  const auto at = std::find_if(
+      reference.ids.begin() + kPrompt + 2, reference.ids.end(),
+      [&](const int32_t& id) { return std::find(reference.ids.data() + kPrompt, &id, id) == &id; });
+  ASSERT_NE(at, reference.ids.end());
+  generator.set_ends(std::vector<int32_t>{*at});
+  generator.start(0, prompt, 32, {});
+  EXPECT_FALSE(generator.advance(32));
+  EXPECT_THAT(generator.chosen(0),
+              ElementsAreArray(std::vector<int32_t>(reference.ids.begin() + kPrompt, at + 1)));
+  generator.set_ends({});
+  generator.start(0, prompt, 7, {});
+  EXPECT_FALSE(generator.advance(32));
+  EXPECT_EQ(generator.chosen(0).size(), 7u);
+  generator.start(0, prompt, 1000, {});  // the context has 64
+  EXPECT_FALSE(generator.advance(100));
+  EXPECT_EQ(generator.chosen(0).size(), 64u - kPrompt);
+  EXPECT_THROW(generator.start(0, std::vector<int32_t>(64, 1), 1, {}), std::exception);
+  EXPECT_THROW(generator.start(0, std::vector<int32_t>{64}, 1, {}), std::exception);
+  EXPECT_THROW(generator.start(0, {}, 1, {}), std::exception);
+}
+
+TEST(Generator, GoesOnFromWhatWasSaved) {
+  const auto provider = open_weights(folder_of("gemma3"));
+  const ReferenceRows reference = read_reference_rows(folder_of("gemma3"));
+  const std::span<const int32_t> ids(reference.ids);
+  const auto device = open_device("cpu", {});
+  Generator first(*device, *provider, Compute::kF32, exact_options());
+  first.start(0, ids.first(40), 1, {});
+  first.advance(1);
+  const std::vector<std::byte> saved = first.save(0);
+  Generator second(*device, *provider, Compute::kF32, exact_options());
+  second.restore(0, saved);
+  second.start(0, ids.first(40), 4, {});
+  EXPECT_EQ(second.n_reused(0), 39u);
+  second.advance(4);
+  EXPECT_THAT(second.chosen(0), ElementsAreArray(ids.subspan(40)));
+  std::vector<std::byte> cut(saved.begin(), saved.end() - 1);
+  EXPECT_THROW(second.restore(0, cut), std::exception);
+  const auto other = open_weights(folder_of("gemma2"));
+  Generator third(*device, *other, Compute::kF32, exact_options());
+  EXPECT_THROW(third.restore(0, saved), std::exception);
+}
+
+// Layers with a window of 9 keep 9 and a pass of rows; one of the three keeps all of a long text.
+TEST(Generator, RecyclesThePagesOfSlidingWindows) {
+  const auto provider = open_weights(folder_of("gemma3"));
+  const auto device = open_device("cpu", {});
+  GeneratorOptions options = exact_options();
+  options.n_ctx = 1200;
+  Generator recycling(*device, *provider, Compute::kF32, options);
+  options.recycles_pages = false;
+  Generator keeping(*device, *provider, Compute::kF32, options);
+  std::vector<int32_t> text(1000);
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<int32_t>((i * i + i / 7) % 64);
+
+  const auto logits_of = [&](Generator& generator) {
+    std::vector<float> all;
+    generator.evaluate(text, [&](uint32_t, uint32_t n, const float* logits) {
+      all.insert(all.end(), logits, logits + size_t{n} * generator.n_vocab());
+    });
+    return all;
+  };
+  EXPECT_EQ(logits_of(recycling), logits_of(keeping));
+  const std::vector<std::byte> saved = recycling.save(0);
+  EXPECT_LT(saved.size(), keeping.save(0).size() * 3 / 4);
+
+  const auto both_answer = [&](std::span<const int32_t> prompt) {
+    std::vector<std::vector<int32_t>> answers;
+    for (Generator* generator : {&recycling, &keeping}) {
+      generator->start(0, prompt, 40, {});
+      while (generator->advance(16)) {
+      }
+      const auto chosen = generator->chosen(0);
+      answers.emplace_back(chosen.begin(), chosen.end());
+    }
+    EXPECT_EQ(answers[0].size(), 40u);
+    EXPECT_EQ(answers[0], answers[1]);
+  };
+  both_answer(text);
+  EXPECT_EQ(recycling.n_reused(0), 999u);
+  // Near the end there is what its window needs, far before it there is not.
+  text[900] ^= 1;
+  both_answer(text);
+  EXPECT_EQ(recycling.n_reused(0), 900u);
+  text[300] ^= 1;
+  both_answer(text);
+  EXPECT_EQ(recycling.n_reused(0), 0u);
+  EXPECT_EQ(keeping.n_reused(0), 300u);
+  both_answer(std::span(text).first(200));
+  both_answer(text);
+
+  recycling.restore(0, saved);
+  text[300] ^= 1;
+  text[900] ^= 1;
+  both_answer(text);
+  EXPECT_EQ(recycling.n_reused(0), 999u);
+}
+
+}  // namespace
+}  // namespace vesper::language_models_test

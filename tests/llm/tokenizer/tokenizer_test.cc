@@ -1,0 +1,351 @@
+// The tokenizer, on the synthetic vocabulary of the tiny model, and Whisper's tables.
+#include "llm/tokenizer/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <random>
+
+#include "error/error.h"
+#include "llm/tokenizer/byte_level.h"
+#include "llm/tokenizer/token_index.h"
+#include "llm/tokenizer/utf8_stream.h"
+#include "llm/tokenizer/whisper_tokens.h"
+#include "tests/llm/weights/tiny_whisper_files.h"
+
+namespace vesper::tokenizer_test {
+namespace {
+
+using testing::Contains;
+using testing::Each;
+using testing::ElementsAre;
+using testing::Not;
+
+// 256 bytes, then "th", "he", "the", " t", "in", " the", "thin".
+const Tokenizer& small_tokenizer() {
+  static const Tokenizer tokenizer = [] {
+    std::vector<std::string> vocabulary;
+    for (int byte = 0; byte < 256; ++byte) vocabulary.emplace_back(1, static_cast<char>(byte));
+    for (const char* word : {"th", "he", "the", " t", "in", " the", "thin", "<|end|>"}) {
+      vocabulary.emplace_back(word);
+    }
+    return Tokenizer(std::move(vocabulary), 263);
+  }();
+  return tokenizer;
+}
+
+constexpr int32_t kTh = 256, kThe = 258, kSpaceT = 259, kIn = 260, kSpaceThe = 261, kThin = 262;
+
+std::vector<std::string> pieces_of(std::string_view text) {
+  std::vector<std::string> pieces;
+  PreTokenizer(kGpt2Pattern).split(text, [&](std::string_view piece) {
+    pieces.emplace_back(piece);
+  });
+  return pieces;
+}
+
+TEST(ByteLevel, SpellsEveryByteInOneCharacterAndBack) {
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte) all.push_back(static_cast<char>(byte));
+  EXPECT_EQ(bytes_of_byte_level(byte_level_of_bytes(all)), all);
+}
+
+TEST(ByteLevel, SpellsSpaceAndSoftHyphenAsGpt2Does) {
+  EXPECT_EQ(byte_level_of_bytes(" "), "\u0120");
+  EXPECT_EQ(byte_level_of_bytes("\xad"), "\u0143");
+  EXPECT_EQ(byte_level_of_bytes("\xa0"), "\u0142");
+  EXPECT_EQ(byte_level_of_bytes("~\xff"), "~\u00ff");
+}
+
+TEST(ByteLevel, LeavesOtherCharactersAsTheyAre) {
+  EXPECT_EQ(bytes_of_byte_level("<|日本|>"), "<|日本|>");
+  EXPECT_EQ(bytes_of_byte_level("\xc4"), "\xc4");  // half a character
+}
+
+TEST(PreTokenizer, KeepsASpaceWithTheWordAfterIt) {
+  EXPECT_THAT(pieces_of("I've 20 cats,  don't  "),
+              ElementsAre("I", "'ve", " 20", " cats", ",", " ", " don", "'t", "  "));
+}
+
+TEST(PreTokenizer, KnowsLettersAndDigitsOfAllScripts) {
+  EXPECT_THAT(pieces_of("naïve Привет٣４ 日本語"),
+              ElementsAre("naïve", " Привет", "٣４", " 日本語"));
+}
+
+TEST(PreTokenizer, GivesBytesThatAreNoTextAsTheirOwnPiece) {
+  EXPECT_THAT(pieces_of("ab\xff\xfe cd\xc3"), ElementsAre("ab", "\xff\xfe", " cd", "\xc3"));
+}
+
+TEST(PreTokenizer, RejectsWhatIsNoPattern) { EXPECT_THROW(PreTokenizer("(a"), Error); }
+
+TEST(Tokenizer, MergesTheLowestRankFirst) {
+  // "thin": th (256) goes before in (260), then both are one.
+  EXPECT_THAT(small_tokenizer().encode("thin"), ElementsAre(kThin));
+  // "the": th before he, so h is not taken by he.
+  EXPECT_THAT(small_tokenizer().encode("thee"), ElementsAre(kThe, 'e'));
+  // " the": th (256) goes first, then the, then " the"; " t" (259) never has its turn.
+  EXPECT_THAT(small_tokenizer().encode(" theo"), ElementsAre(kSpaceThe, 'o'));
+  EXPECT_THAT(small_tokenizer().encode(" tin"), ElementsAre(kSpaceT, kIn));
+  EXPECT_THAT(small_tokenizer().encode("athth"), ElementsAre('a', kTh, kTh));
+}
+
+TEST(Tokenizer, MergesOfEqualRankFromTheLeft) {
+  std::vector<std::string> vocabulary;
+  for (int byte = 0; byte < 256; ++byte) vocabulary.emplace_back(1, static_cast<char>(byte));
+  vocabulary.emplace_back("aa");
+  EXPECT_THAT(Tokenizer(vocabulary, 257).encode("aaaaa"), ElementsAre(256, 256, 'a'));
+}
+
+TEST(Tokenizer, NeverEncodesSpecialTokensButDecodesThem) {
+  const auto ids = small_tokenizer().encode("<|end|>");
+  EXPECT_EQ(ids.size(), 7u);
+  EXPECT_THAT(ids, Not(Contains(263)));
+  EXPECT_EQ(small_tokenizer().bytes_of(263), "<|end|>");
+  EXPECT_EQ(small_tokenizer().find("<|end|>"), -1);
+}
+
+TEST(Tokenizer, DecodesUnknownIdsToNothing) {
+  const int32_t ids[] = {-1, 'a', 264, INT32_MAX};
+  EXPECT_EQ(small_tokenizer().decode(ids), "a");
+}
+
+TEST(Tokenizer, GivesBackAnyBytes) {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 2000; ++trial) {
+    std::string text(random() % 40, '\0');
+    for (char& c : text) {
+      c = random() % 3 == 0 ? "the in"[random() % 6] : static_cast<char>(random());
+    }
+    ASSERT_EQ(small_tokenizer().decode(small_tokenizer().encode(text)), text) << trial;
+  }
+}
+
+// What merging means, in the plainest way: of all pairs the lowest rank, leftmost first.
+std::vector<int32_t> merged_plainly(const Tokenizer& tokenizer, std::string_view piece) {
+  std::vector<std::string> parts;
+  for (const char c : piece) parts.emplace_back(1, c);
+  while (true) {
+    int32_t lowest = INT32_MAX;
+    size_t place = 0;
+    for (size_t i = 0; i + 1 < parts.size(); ++i) {
+      const int32_t rank = tokenizer.find(parts[i] + parts[i + 1]);
+      if (rank >= 0 && rank < lowest) {
+        lowest = rank;
+        place = i;
+      }
+    }
+    if (lowest == INT32_MAX) break;
+    parts[place] += parts[place + 1];
+    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(place) + 1);
+  }
+  std::vector<int32_t> ids;
+  for (const std::string& part : parts) ids.push_back(tokenizer.find(part));
+  return ids;
+}
+
+const test::TinyWhisper& tiny_model() {
+  static const test::TinyWhisper model({.n_audio_ctx = 2, .n_text_ctx = 2, .d_model = 2});
+  return model;
+}
+
+const Tokenizer& whisper_tokenizer() {
+  static const Tokenizer tokenizer(tiny_model().vocabulary(), tiny_model().n_text_tokens());
+  return tokenizer;
+}
+
+TEST(Tokenizer, MergesAsThePlainLoopDoes) {
+  std::mt19937 random(8);
+  for (int trial = 0; trial < 500; ++trial) {
+    std::string word(1 + random() % 30, '\0');
+    for (char& c : word) c = static_cast<char>('a' + random() % 26);
+    ASSERT_EQ(whisper_tokenizer().encode(word), merged_plainly(whisper_tokenizer(), word)) << word;
+  }
+}
+
+TEST(Tokenizer, TakesAMegabyteWithoutASpaceInLessThanQuadraticTime) {
+  // Quadratic merging of a million bytes takes minutes; this takes a fraction of a second.
+  const auto start = std::chrono::steady_clock::now();
+  for (const char c : {'a', ' ', '!', '\xff'}) {
+    const std::string text(1'000'000, c);
+    EXPECT_EQ(whisper_tokenizer().decode(whisper_tokenizer().encode(text)), text);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+}
+
+TEST(Tokenizer, NeedsATokenForEveryByte) {
+  EXPECT_THROW(Tokenizer({"a", "b"}, 2), Error);
+  EXPECT_THROW(Tokenizer({}, 0), Error);
+}
+
+TEST(Utf8Stream, HoldsBackHalfACharacter) {
+  Utf8Stream stream;
+  EXPECT_EQ(stream.push("a\xe6\x97"), "a");
+  EXPECT_EQ(stream.push("\xa5"), "日");
+  EXPECT_EQ(stream.push("\xf0\x9f\x8e"), "");
+  EXPECT_EQ(stream.push("\xb5!"), "🎵!");
+  EXPECT_EQ(stream.finish(), "");
+}
+
+TEST(Utf8Stream, ReplacesAnUnfinishedCharacterAtTheEnd) {
+  Utf8Stream stream;
+  EXPECT_EQ(stream.push("\xe6\x97"), "");
+  EXPECT_EQ(stream.finish(), "\ufffd");
+  EXPECT_EQ(stream.push("b"), "b");
+}
+
+TEST(Utf8Stream, ReplacesInvalidBytesAsTheUnicodeStandardRecommends) {
+  // The Unicode standard, chapter 3, tables 3-8 to 3-11.
+  EXPECT_EQ(valid_utf8("\xc0\xaf\xe0\x80\xbf\xf0\x81\x82\x41"),
+            "\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd"
+            "A");
+  EXPECT_EQ(valid_utf8("\xed\xa0\x80\xed\xbf\xbf\xed\xaf\x41"),
+            "\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd"
+            "A");
+  EXPECT_EQ(valid_utf8("\xf4\x91\x92\x93\xff\x41\x80\xbf\x42"),
+            "\ufffd\ufffd\ufffd\ufffd\ufffd"
+            "A\ufffd\ufffd"
+            "B");
+  EXPECT_EQ(valid_utf8("\xe1\x80\xe2\xf0\x91\x92\xf1\xbf\x41"),
+            "\ufffd\ufffd\ufffd\ufffd"
+            "A");
+}
+
+TEST(Utf8Stream, GivesTheSameTextHoweverItIsCut) {
+  std::mt19937 random(9);
+  for (int trial = 0; trial < 2000; ++trial) {
+    std::string bytes;
+    for (int i = 0; i < 12; ++i) {
+      const char* const texts[] = {"a", "é", "日", "🎵", "\xff", "\xe6\x97", "\xf0\x9f", "\x80"};
+      bytes += texts[random() % 8];
+    }
+    const std::string whole = valid_utf8(bytes);
+    ASSERT_EQ(valid_utf8_prefix(whole), whole.size());
+    Utf8Stream stream;
+    std::string text;
+    for (size_t i = 0; i < bytes.size();) {
+      const size_t n = 1 + random() % 3;
+      const std::string part = stream.push(bytes.substr(i, n));
+      ASSERT_EQ(valid_utf8_prefix(part), part.size());
+      text += part;
+      i += n;
+    }
+    ASSERT_EQ(text + stream.finish(), whole);
+  }
+}
+
+// Ids from openai-whisper 20250625, whisper/tokenizer.py with its two vocabularies; those of
+// large-v3 follow from its one additional language.
+TEST(WhisperTokens, OfAnEnglishModelAreTheReferences) {
+  const auto tokens = WhisperTokens::of_vocabulary_size(51864);
+  EXPECT_FALSE(tokens.is_multilingual);
+  EXPECT_EQ(tokens.eot, 50256);
+  EXPECT_EQ(tokens.sot, 50257);
+  EXPECT_EQ(tokens.translate, 50357);
+  EXPECT_EQ(tokens.transcribe, 50358);
+  EXPECT_EQ(tokens.solm, 50359);
+  EXPECT_EQ(tokens.prev, 50360);
+  EXPECT_EQ(tokens.nospeech, 50361);
+  EXPECT_EQ(tokens.notimestamps, 50362);
+  EXPECT_EQ(tokens.timestamp_begin, 50363);
+}
+
+TEST(WhisperTokens, OfAMultilingualModelAreTheReferences) {
+  const auto tokens = WhisperTokens::of_vocabulary_size(51865);
+  EXPECT_TRUE(tokens.is_multilingual);
+  EXPECT_EQ(tokens.eot, 50257);
+  EXPECT_EQ(tokens.sot, 50258);
+  EXPECT_EQ(tokens.n_languages, 99u);
+  EXPECT_EQ(tokens.transcribe, 50359);
+  EXPECT_EQ(tokens.nospeech, 50362);
+  EXPECT_EQ(tokens.timestamp_begin, 50364);
+  EXPECT_EQ(tokens.language_token("french"), 50265);
+  EXPECT_EQ(tokens.language_token("yue"), std::nullopt);
+}
+
+TEST(WhisperTokens, OfLargeV3KnowCantonese) {
+  const auto tokens = WhisperTokens::of_vocabulary_size(51866);
+  EXPECT_EQ(tokens.n_languages, 100u);
+  EXPECT_EQ(tokens.timestamp_begin, 50365);
+  EXPECT_EQ(tokens.language_token("Cantonese"), 50358);
+  EXPECT_STREQ(tokens.language_of(50358)->code, "yue");
+  EXPECT_EQ(tokens.language_of(50359), nullptr);
+  EXPECT_EQ(tokens.language_of(50258), nullptr);
+}
+
+TEST(WhisperTokens, EndWithThirtySecondsInEveryVocabulary) {
+  for (const uint32_t n_vocab : {51864u, 51865u, 51866u}) {
+    const auto tokens = WhisperTokens::of_vocabulary_size(n_vocab);
+    EXPECT_EQ(static_cast<uint32_t>(tokens.timestamp_begin) + tokens.n_timestamps, n_vocab);
+    EXPECT_DOUBLE_EQ(tokens.seconds_of(static_cast<int32_t>(n_vocab) - 1), 30.0);
+    EXPECT_TRUE(tokens.is_timestamp(tokens.timestamp_begin));
+    EXPECT_FALSE(tokens.is_timestamp(tokens.notimestamps));
+  }
+  EXPECT_THROW(WhisperTokens::of_vocabulary_size(51863), Error);
+  EXPECT_THROW(WhisperTokens::of_vocabulary_size(51867), Error);
+}
+
+TEST(WhisperLanguages, AreFoundByCodeNameAndOtherNames) {
+  EXPECT_EQ(find_whisper_language("en"), 0u);
+  EXPECT_EQ(find_whisper_language("English"), 0u);
+  EXPECT_EQ(find_whisper_language("castilian"), find_whisper_language("es"));
+  EXPECT_EQ(find_whisper_language("Mandarin"), find_whisper_language("zh"));
+  EXPECT_EQ(find_whisper_language("haitian creole"), find_whisper_language("ht"));
+  EXPECT_EQ(find_whisper_language("klingon"), std::nullopt);
+  EXPECT_EQ(find_whisper_language(""), std::nullopt);
+}
+
+TEST(WhisperLanguages, AreAHundredWithCodesOfTheirOwn) {
+  ASSERT_EQ(whisper_languages().size(), 100u);
+  for (uint32_t place = 0; place < 100; ++place) {
+    EXPECT_EQ(find_whisper_language(whisper_languages()[place].code), place);
+    EXPECT_EQ(find_whisper_language(whisper_languages()[place].name), place);
+  }
+}
+
+TEST(NonSpeechTokens, AreSingleSignsAndTheBeginningsOfMusic) {
+  const auto& tokenizer = whisper_tokenizer();
+  const auto suppressed = non_speech_tokens(tokenizer);
+  EXPECT_TRUE(std::is_sorted(suppressed.begin(), suppressed.end()));
+  for (const char* sign : {"#", "(", "[", "~", "@", "\\"}) {
+    EXPECT_THAT(suppressed, Contains(tokenizer.find(sign))) << sign;
+  }
+  // This vocabulary has no token for a note: its first byte stands for it.
+  EXPECT_THAT(suppressed, Contains(tokenizer.find("\xe2")));
+  for (const char* text : {"-", "'", "a", ".", ",", "?", "$"}) {
+    EXPECT_THAT(suppressed, Not(Contains(tokenizer.find(text)))) << text;
+  }
+}
+
+TEST(BlankTokens, AreASpaceAndTheEndOfText) {
+  const auto tokens = WhisperTokens::of_vocabulary_size(51865);
+  EXPECT_THAT(blank_tokens(whisper_tokenizer(), tokens), ElementsAre(220, 50257));
+}
+
+TEST(TokenIndex, FindsEachSpellingAndOfTwoTheOneThatCounts) {
+  std::vector<std::string> spellings = {"a", "", "b", "a"};
+  for (int i = 0; i < 1000; ++i) spellings.push_back("token " + std::to_string(i));
+  const TokenIndex first(spellings, TokenIndex::Duplicates::kFirst);
+  const TokenIndex last(spellings, TokenIndex::Duplicates::kLast);
+  EXPECT_EQ(first.find("a"), 0);
+  EXPECT_EQ(last.find("a"), 3);
+  for (const TokenIndex* index : {&first, &last}) {
+    EXPECT_EQ(index->find("b"), 2);
+    EXPECT_EQ(index->find(""), -1);
+    EXPECT_EQ(index->find("token 1000"), -1);
+    for (int i = 0; i < 1000; ++i) EXPECT_EQ(index->find("token " + std::to_string(i)), i + 4);
+  }
+  std::vector<std::string_view> several = {"a", "none", ""};
+  for (int i = 999; i >= 0; --i) several.push_back(spellings[static_cast<size_t>(i) + 4]);
+  std::vector<int32_t> ids(several.size());
+  last.find(several, ids.data());
+  for (size_t i = 0; i < several.size(); ++i)
+    EXPECT_EQ(ids[i], last.find(several[i])) << several[i];
+  TokenIndex().find(several, ids.data());
+  EXPECT_THAT(ids, Each(-1));
+  EXPECT_EQ(TokenIndex().find("a"), -1);
+  EXPECT_EQ(TokenIndex({}, TokenIndex::Duplicates::kFirst).find("a"), -1);
+}
+
+}  // namespace
+}  // namespace vesper::tokenizer_test

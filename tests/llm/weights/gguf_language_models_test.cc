@@ -1,0 +1,158 @@
+// The tiny models of language_models/ rewritten as GGUF, as llama.cpp's converter orders and names
+// them: the same logits must come out.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "llm/devices/open_device.h"
+#include "llm/generation/generator.h"
+#include "llm/weights/safetensors.h"
+#include "llm/weights/weight_provider.h"
+#include "tests/llm/weights/gguf_bytes.h"
+
+namespace vesper::gguf_language_models_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Model {
+  const char* folder;
+  const char* architecture;
+  bool is_permuted;              // rows of queries and keys: halves of pairs side by side
+  bool norm_weights_are_offset;  // transformers stores weights less one
+};
+
+fs::path folder_of(const Model& model) {
+  return fs::path(VESPER_TEST_DATA) / "language_models" / model.folder;
+}
+
+// Of a tensor's name inside a layer.
+std::string name_in_layer(const std::string& stem) {
+  static const std::map<std::string, std::string> names = {
+      {"input_layernorm", "attn_norm"},        {"self_attn.q_proj", "attn_q"},
+      {"self_attn.k_proj", "attn_k"},          {"self_attn.v_proj", "attn_v"},
+      {"self_attn.qkv_proj", "attn_qkv"},      {"self_attn.o_proj", "attn_output"},
+      {"self_attn.q_norm", "attn_q_norm"},     {"self_attn.k_norm", "attn_k_norm"},
+      {"mlp.gate_proj", "ffn_gate"},           {"mlp.up_proj", "ffn_up"},
+      {"mlp.gate_up_proj", "ffn_up"},          {"mlp.down_proj", "ffn_down"},
+      {"post_attention_layernorm", "ffn_norm"}};
+  return names.at(stem);
+}
+
+std::string gguf_name(std::string name) {
+  if (name.starts_with("model.")) name.erase(0, 6);
+  const size_t dot = name.rfind('.');
+  const std::string stem = name.substr(0, dot), leaf = name.substr(dot);
+  if (stem == "embed_tokens") return "token_embd" + leaf;
+  if (stem == "norm") return "output_norm" + leaf;
+  if (stem == "lm_head") return "output" + leaf;
+  const size_t number = stem.find('.') + 1, rest = stem.find('.', number) + 1;
+  return "blk." + stem.substr(number, rest - number) + name_in_layer(stem.substr(rest)) + leaf;
+}
+
+// Rows of a head: those of the two halves take turns.
+std::vector<float> permuted(const std::vector<float>& rows, uint32_t n_heads, size_t width) {
+  std::vector<float> result(rows.size());
+  const size_t dim = rows.size() / width / n_heads;
+  for (size_t h = 0; h < n_heads; ++h) {
+    for (size_t i = 0; i < dim; ++i) {
+      const size_t from = h * dim + i % 2 * (dim / 2) + i / 2;
+      std::memcpy(&result[(h * dim + i) * width], &rows[from * width], width * sizeof(float));
+    }
+  }
+  return result;
+}
+
+void add(GgufBytes& gguf, const std::string& name, std::vector<uint64_t> shape,
+         const std::vector<float>& values) {
+  std::vector<uint8_t> bytes(values.size() * sizeof(float));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  gguf.tensor(name, {shape.rbegin(), shape.rend()}, 0, bytes);
+}
+
+std::vector<uint8_t> gguf_of(const Model& model) {
+  constexpr uint32_t kU32 = 4, kF32 = 6;
+  const auto provider = open_weights(folder_of(model));
+  const LanguageModelFacts& facts = provider->language_model();
+  const std::string prefix = std::string(model.architecture) + ".";
+  GgufBytes gguf;
+  gguf.string("general.architecture", model.architecture);
+  const std::pair<const char*, uint32_t> counts[] = {
+      {"block_count", facts.n_layers},
+      {"context_length", facts.n_positions},
+      {"embedding_length", facts.d_model},
+      {"feed_forward_length", facts.d_ffn},
+      {"attention.head_count", facts.n_heads},
+      {"attention.head_count_kv", facts.n_kv_heads},
+      {"attention.key_length", facts.head_dim},
+      {"rope.dimension_count", 2 * facts.rope.n_pairs},
+      {"rope.scaling.original_context_length", facts.rope.original_positions},
+      {"attention.sliding_window", facts.window}};
+  for (const auto& [key, count] : counts) {
+    if (count != 0) gguf.scalar<uint32_t>(prefix + key, kU32, count);
+  }
+  gguf.scalar<float>(prefix + "attention.layer_norm_rms_epsilon", kF32, facts.norm_epsilon);
+  gguf.scalar<float>(prefix + "rope.freq_base", kF32, facts.rope.theta);
+  if (!facts.long_freq_factors.empty()) {
+    gguf.scalar<float>(prefix + "rope.scaling.attn_factor", kF32, facts.rope.magnitude);
+    add(gguf, "rope_factors_long.weight", {facts.long_freq_factors.size()},
+        facts.long_freq_factors);
+    add(gguf, "rope_factors_short.weight", {facts.short_freq_factors.size()},
+        facts.short_freq_factors);
+  }
+  Safetensors tensors;
+  read_safetensors(std::make_shared<MappedFile>(folder_of(model) / "model.safetensors"), tensors);
+  for (const TensorView& tensor : tensors.tensors) {
+    std::vector<float> values = read_f32(tensor);
+    const bool is_query = tensor.name.find(".q_proj.") != std::string::npos;
+    if (model.is_permuted && (is_query || tensor.name.find(".k_proj.") != std::string::npos)) {
+      values = permuted(values, is_query ? facts.n_heads : facts.n_kv_heads, facts.d_model);
+    }
+    if (model.norm_weights_are_offset && tensor.name.find("norm") != std::string::npos) {
+      for (float& norm_weight : values) norm_weight += 1;
+    }
+    add(gguf, gguf_name(tensor.name), tensor.shape, values);
+  }
+  return gguf.bytes();
+}
+
+std::vector<float> logits_of(const WeightProvider& provider) {
+  const auto device = open_device("cpu", {});
+  GeneratorOptions options;
+  options.n_ctx = 64;
+  options.kv_dtype = DType::kF32;
+  Generator generator(*device, provider, Compute::kF32, options);
+  std::vector<int32_t> text(40);
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<int32_t>(i * 7 % 64);
+  std::vector<float> all;
+  generator.evaluate(text, [&](uint32_t, uint32_t n, const float* logits) {
+    all.insert(all.end(), logits, logits + size_t{n} * generator.n_vocab());
+  });
+  return all;
+}
+
+TEST(GgufLanguageModels, GiveTheLogitsOfTheSameModelInSafetensors) {
+  for (const Model& model :
+       {Model{"llama", "llama", true, false}, Model{"qwen2", "qwen2", false, false},
+        Model{"qwen3", "qwen3", false, false}, Model{"gemma", "gemma", false, true},
+        Model{"phi3", "phi3", false, false}, Model{"phi3-long", "phi3", false, false},
+        Model{"smollm3", "smollm3", true, false}}) {
+    SCOPED_TRACE(model.folder);
+    const std::vector<float> wanted = logits_of(*open_weights(folder_of(model)));
+    const auto gguf =
+        open_weights(std::make_shared<const MappedFile>("model.gguf", gguf_of(model)));
+    const std::vector<float> found = logits_of(*gguf);
+    ASSERT_EQ(found.size(), wanted.size());
+    double worst = 0;
+    for (size_t i = 0; i < found.size(); ++i) {
+      worst = std::max(worst, std::abs(double{found[i]} - wanted[i]));
+    }
+    EXPECT_LT(worst, 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace vesper::gguf_language_models_test

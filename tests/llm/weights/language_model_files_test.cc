@@ -1,0 +1,153 @@
+// What config.json may say of a language model, and what is wrong with it.
+#include "llm/weights/language_model_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "error/error.h"
+#include "llm/models/language_model.h"
+#include "llm/weights/weight_provider.h"
+
+namespace vesper::language_model_files_test {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+
+// A copy of a tiny model whose config.json is changed.
+class ChangedModel {
+ public:
+  explicit ChangedModel(const std::string& name) {
+    path_ = fs::temp_directory_path() / ("vesper-" + std::to_string(std::random_device{}()));
+    fs::copy(fs::path(VESPER_TEST_DATA) / "language_models" / name, path_);
+    std::ifstream file(path_ / "config.json");
+    config = json::parse(file);
+  }
+  ~ChangedModel() { fs::remove_all(path_); }
+
+  std::unique_ptr<WeightProvider> open() const {
+    std::ofstream(path_ / "config.json") << config.dump();
+    auto provider = open_weights(path_);
+    check_language_model(*provider);
+    return provider;
+  }
+  std::string error() const {
+    try {
+      open();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  json config;
+
+ private:
+  fs::path path_;
+};
+
+struct WrongFact {
+  const char* model;
+  const char* key;
+  json value;
+  const char* message;
+};
+
+TEST(LanguageModelFiles, SayWhatIsWrongWithAFact) {
+  const WrongFact facts[] = {
+      {"llama", "model_type", "llamma", "family llamma"},
+      {"llama", "vocab_size", 63, "embed_tokens.weight"},
+      {"llama", "vocab_size", "many", "vocab_size"},
+      {"llama", "hidden_size", 33, "[64, 33]"},
+      {"llama", "num_hidden_layers", 4, "decoder.layers.3"},
+      {"llama", "num_hidden_layers", 2000000, "number of layers between 1 and 1024"},
+      {"llama", "num_attention_heads", 3, "key-value heads that divide"},
+      {"llama", "num_key_value_heads", 8, "key-value heads between 1 and 4"},
+      {"llama", "head_dim", 2048, "head width"},
+      {"llama", "max_position_embeddings", 0, "max_position_embeddings"},
+      {"llama", "rms_norm_eps", -1, "rms_norm_eps"},
+      {"llama", "rope_parameters", {{"rope_type", "dynamic"}, {"factor", 2}}, "type dynamic"},
+      {"llama", "rope_scaling", {{"type", 7}}, "expected type to be a text"},
+      {"llama", "partial_rotary_factor", 4, "rotary pairs"},
+      {"gemma2", "layer_types", {"full_attention"}, "window of layers for 3, found 1"},
+      {"gemma2", "layer_types", {"full_attention", "half_attention", "x"}, "half_attention"},
+      {"phi3-long",
+       "rope_parameters",
+       {{"rope_type", "longrope"}, {"short_factor", {1, 2}}, {"long_factor", {1, 2}}},
+       "rotary freq_factors for 4, found 2"},
+      {"smollm3", "no_rope_layers", {1, 1}, "rope of layers for 4, found 2"},
+  };
+  for (const WrongFact& fact : facts) {
+    ChangedModel model(fact.model);
+    // Older files state what newer ones have in rope_parameters one by one.
+    if (std::string(fact.key) == "rope_scaling" || std::string(fact.key).starts_with("partial")) {
+      model.config.erase("rope_parameters");
+    }
+    model.config[fact.key] = fact.value;
+    EXPECT_THAT(model.error(), HasSubstr(fact.message)) << fact.key;
+  }
+}
+
+TEST(LanguageModelFiles, TakeOlderSpellingsForNewerOnes) {
+  ChangedModel model("llama3");
+  const StackShape newer =
+      language_model_shape(model.open()->language_model(), arch_descriptor("llama"), 64);
+  json scaling = model.config["rope_parameters"];
+  model.config["rope_theta"] = scaling["rope_theta"];
+  scaling["type"] = scaling["rope_type"];
+  scaling.erase("rope_type");
+  scaling.erase("rope_theta");
+  model.config["rope_scaling"] = scaling;
+  model.config.erase("rope_parameters");
+  const StackShape older =
+      language_model_shape(model.open()->language_model(), arch_descriptor("llama"), 64);
+  EXPECT_EQ(rope_angles(older.ropes[0], 64), rope_angles(newer.ropes[0], 64));
+  RopeSettings plain;
+  plain.theta = older.ropes[0].theta;
+  plain.n_pairs = older.ropes[0].n_pairs;
+  EXPECT_NE(rope_angles(plain, 64), rope_angles(newer.ropes[0], 64));
+}
+
+TEST(LanguageModelFiles, GiveEachLayerItsWindowAndBase) {
+  const ChangedModel model("gemma3");
+  LanguageModelFacts facts = model.open()->language_model();
+  const StackShape stated = language_model_shape(facts, arch_descriptor("gemma3"), 64);
+  ASSERT_EQ(stated.layers.size(), 3u);
+  EXPECT_EQ(stated.layers[0].window, 9u);
+  EXPECT_EQ(stated.layers[1].window, 0u);
+  EXPECT_EQ(stated.layers[1].rope, 0u);
+  EXPECT_EQ(stated.layers[2].rope, 1u);
+  EXPECT_EQ(stated.ropes[0].theta, 1000000.0f);
+  EXPECT_EQ(stated.ropes[1].theta, 10000.0f);
+  // As in GGUF, which does not list the layers.
+  facts.layer_has_window.clear();
+  facts.window_rope_theta = 0;
+  facts.n_layers = 12;
+  const StackShape usual = language_model_shape(facts, arch_descriptor("gemma3"), 64);
+  for (uint32_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(usual.layers[i].window, i % 6 == 5 ? 0u : 9u) << i;
+    EXPECT_EQ(usual.layers[i].rope, i % 6 == 5 ? 0u : 1u) << i;
+  }
+  facts.layer_has_rope.clear();
+  const StackShape some_without = language_model_shape(facts, arch_descriptor("smollm3"), 64);
+  EXPECT_TRUE(some_without.layers[2].rope.has_value());
+  EXPECT_FALSE(some_without.layers[3].rope.has_value());
+}
+
+TEST(LanguageModelFiles, TakeTheFactorsOfTheContext) {
+  const ChangedModel model("phi3-long");
+  const LanguageModelFacts facts = model.open()->language_model();
+  EXPECT_EQ(language_model_shape(facts, arch_descriptor("phi3"), 8).ropes[0].freq_factors,
+            facts.short_freq_factors);
+  EXPECT_EQ(language_model_shape(facts, arch_descriptor("phi3"), 9).ropes[0].freq_factors,
+            facts.long_freq_factors);
+}
+
+}  // namespace
+}  // namespace vesper::language_model_files_test

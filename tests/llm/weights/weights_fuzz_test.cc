@@ -1,0 +1,185 @@
+// Damaged model files: whatever is cut off or flipped, opening gives an error or a sound model, and
+// never takes more than a bounded amount of memory.
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <random>
+
+#include "error/error.h"
+#include "llm/weights/weight_provider.h"
+#include "tests/llm/weights/tiny_whisper_files.h"
+
+namespace {
+
+// The cap on memory: every allocation of the process above it fails, as on a full machine.
+constexpr int64_t kMemoryCap = 64 << 20;
+std::atomic<int64_t> memory_in_use{0};
+
+}  // namespace
+
+// Not inlined: the compiler would see malloc and free where it expects new and delete.
+[[gnu::noinline]] void* operator new(size_t size) {
+  void* memory = size <= size_t{kMemoryCap} ? std::malloc(size) : nullptr;
+  if (memory == nullptr) throw std::bad_alloc();
+  const auto taken = static_cast<int64_t>(malloc_usable_size(memory));
+  if ((memory_in_use += taken) > kMemoryCap) {
+    memory_in_use -= taken;
+    std::free(memory);
+    throw std::bad_alloc();
+  }
+  return memory;
+}
+
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  if (memory != nullptr) memory_in_use -= static_cast<int64_t>(malloc_usable_size(memory));
+  std::free(memory);
+}
+
+void operator delete(void* memory, size_t) noexcept { operator delete(memory); }
+
+namespace vesper {
+namespace {
+
+using test::FileSet;
+using test::TinyWhisper;
+
+// As little data as a model can have, so that most bytes are structure.
+const TinyWhisper& smallest_model() {
+  static const TinyWhisper model({.seed = 5,
+                                  .n_mels = 1,
+                                  .n_audio_ctx = 2,
+                                  .n_text_ctx = 2,
+                                  .n_vocab = 12,
+                                  .d_model = 2,
+                                  .n_heads = 1,
+                                  .n_encoder_layers = 1,
+                                  .n_decoder_layers = 1,
+                                  .d_ffn = 2});
+  return model;
+}
+
+// The same with rows of one block.
+const TinyWhisper& smallest_quantized_model() {
+  static const TinyWhisper model({.seed = 6,
+                                  .n_mels = 1,
+                                  .n_audio_ctx = 1,
+                                  .n_text_ctx = 1,
+                                  .n_vocab = 12,
+                                  .d_model = 32,
+                                  .n_heads = 1,
+                                  .n_encoder_layers = 1,
+                                  .n_decoder_layers = 1,
+                                  .d_ffn = 32});
+  return model;
+}
+
+// What later code relies on without looking.
+void expect_sound(const WeightProvider& weights) {
+  if (weights.family() != "whisper") return;
+  const WhisperHyperparameters& facts = weights.whisper();
+  EXPECT_EQ(facts.d_model % facts.n_encoder_heads, 0u);
+  EXPECT_EQ(facts.d_model % facts.n_decoder_heads, 0u);
+  EXPECT_LE(weights.vocabulary().size(), facts.n_vocab);
+  for (const int32_t id : facts.suppress_tokens)
+    EXPECT_LT(static_cast<uint32_t>(id), facts.n_vocab);
+  EXPECT_EQ(weights.require("decoder.embed.weight").n_elements(),
+            uint64_t{facts.n_vocab} * facts.d_model);
+  for (const TensorView& tensor : weights.tensors()) read_f32(tensor);  // asan sees a stray read
+}
+
+// True if it opened.
+bool open_or_error(const FileSet& files) {
+  try {
+    expect_sound(*open_weights(ModelFiles("folder", files)));
+    return true;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kModel) << error.what();
+    EXPECT_EQ(std::string_view(error.what()).find('\n'), std::string_view::npos) << error.what();
+    return false;
+  }
+}
+
+FileSet with_bytes(FileSet files, size_t place, std::vector<uint8_t> bytes) {
+  files[place] = std::make_shared<const MappedFile>(files[place]->name(), std::move(bytes));
+  return files;
+}
+
+void cut_everywhere(const FileSet& files, const char* weights_file) {
+  ASSERT_TRUE(open_or_error(files));
+  for (size_t place = 0; place < files.size(); ++place) {
+    const auto bytes = files[place]->bytes();
+    for (size_t length = 0; length < bytes.size(); ++length) {
+      const bool has_opened = open_or_error(with_bytes(
+          files, place, {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length)}));
+      if (files[place]->name() == weights_file) {
+        ASSERT_FALSE(has_opened) << "cut to " << length << " of " << bytes.size();
+      }
+    }
+  }
+}
+
+void flip_bytes(const FileSet& files, int n_trials, uint32_t seed) {
+  std::mt19937 random(seed);
+  int n_opened = 0;
+  for (int trial = 0; trial < n_trials; ++trial) {
+    // The weights' file more often than what stands beside it.
+    const size_t place = random() % 2 == 0 ? 0 : random() % files.size();
+    std::vector<uint8_t> bytes(files[place]->bytes().begin(), files[place]->bytes().end());
+    const uint32_t n_flips = 1 + random() % 3;
+    for (uint32_t i = 0; i < n_flips; ++i) {
+      uint8_t& byte = bytes[random() % bytes.size()];
+      // A bit, the extremes, or anything.
+      switch (random() % 4) {
+        case 0:
+          byte = 0xff;
+          break;
+        case 1:
+          byte = 0;
+          break;
+        case 2:
+          byte = static_cast<uint8_t>(random());
+          break;
+        default:
+          byte ^= static_cast<uint8_t>(1u << random() % 8);
+      }
+    }
+    n_opened += open_or_error(with_bytes(files, place, std::move(bytes)));
+    ASSERT_FALSE(testing::Test::HasFailure()) << "trial " << trial;
+  }
+  // Both outcomes must occur, or the test looks at nothing.
+  EXPECT_GT(n_opened, n_trials / 100);
+  EXPECT_LT(n_opened, n_trials);
+}
+
+TEST(DamagedGgml, CutAnywhereIsAnError) {
+  // A cut between two tensors is seen by the tensors that are missing.
+  cut_everywhere(smallest_model().ggml(DType::kF16), "ggml.bin");
+}
+
+TEST(DamagedGgml, FlippedAnywhereIsAnErrorOrSound) {
+  flip_bytes(smallest_model().ggml(DType::kF16), 80'000, 1);
+  flip_bytes(smallest_quantized_model().ggml(DType::kQ5_1), 20'000, 2);
+}
+
+TEST(DamagedCTranslate2, CutAnywhereIsAnError) {
+  cut_everywhere(smallest_model().ctranslate2(DType::kI8), "model.bin");
+}
+
+TEST(DamagedCTranslate2, FlippedAnywhereIsAnErrorOrSound) {
+  flip_bytes(smallest_model().ctranslate2(DType::kI8), 100'000, 3);
+}
+
+TEST(DamagedSafetensors, CutAnywhereIsAnError) {
+  cut_everywhere(smallest_model().safetensors(DType::kF16), "model.safetensors");
+}
+
+TEST(DamagedSafetensors, FlippedAnywhereIsAnErrorOrSound) {
+  flip_bytes(smallest_model().safetensors(DType::kF16), 80'000, 4);
+  flip_bytes(smallest_model().safetensors(DType::kF16, 2), 20'000, 5);
+}
+
+}  // namespace
+}  // namespace vesper

@@ -1,0 +1,137 @@
+#include "session/channel_transcription.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "error/error.h"
+#include "tests/audio/made_recordings.h"
+
+namespace vesper::channel_transcription_test {
+namespace {
+
+using testing::ElementsAre;
+
+// "Hears" a segment of half a second wherever a second of the recording begins loud.
+Transcript hear(AudioReader reader, const OnSegment& on_segment, const OnProgress& on_progress) {
+  Transcript transcript;
+  transcript.language = "en";
+  std::vector<float> second(static_cast<size_t>(reader.sample_rate_hz()));
+  for (int at = 0; reader.read(second.data(), second.size()) == second.size(); ++at) {
+    transcript.duration_s = at + 1;
+    on_progress(at, 4);
+    if (second[10] < 0.3f) continue;
+    Segment segment;
+    segment.id = static_cast<int>(transcript.segments.size());
+    segment.start_s = at;
+    segment.end_s = at + 0.5;
+    segment.text = " second " + std::to_string(at);
+    segment.words = {{at + 0.0, at + 0.5, " word", 1, 1, ""}};
+    transcript.segments.push_back(segment);
+    on_segment(segment);
+  }
+  return transcript;
+}
+
+// [channel][second]: whether it is loud.
+std::string recording(const TemporaryFolder& folder, const std::vector<std::vector<bool>>& loud) {
+  constexpr int kRate = 8000;
+  std::vector<float> interleaved;
+  for (size_t second = 0; second < loud[0].size(); ++second) {
+    for (int i = 0; i < kRate; ++i) {
+      for (const auto& channel : loud) interleaved.push_back(channel[second] ? 0.5f : 0.001f);
+    }
+  }
+  const std::string path = folder.file("it.wav");
+  write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_FLOAT, static_cast<int>(loud.size()), kRate,
+                     interleaved);
+  return path;
+}
+
+struct Heard {
+  Transcript transcript;
+  std::vector<std::string> told;  // what on_segment was given, in order
+  std::vector<double> progress;
+};
+
+Heard transcribed(AudioInput input) {
+  Heard heard;
+  heard.transcript = transcribe_channels(
+      input, hear,
+      [&](const Segment& segment) {
+        heard.told.push_back(std::to_string(segment.id) + " " + std::to_string(segment.channel) +
+                             segment.speaker + segment.text);
+      },
+      [&](double done_s, double) { heard.progress.push_back(done_s); });
+  EXPECT_EQ(heard.told.size(), heard.transcript.segments.size());
+  return heard;
+}
+
+TEST(SplitChannels, ComeInTheOrderOfTheirBeginningsAndSayTheirChannel) {
+  const TemporaryFolder folder;
+  AudioInput input;
+  input.path = recording(folder, {{true, false, true, true}, {false, true, true, false}});
+  EXPECT_THAT(transcribed(input).told, ElementsAre("0 0 second 2")) << "the mean of both";
+  input.split_channels = true;
+  const Heard heard = transcribed(input);
+  EXPECT_THAT(heard.told, ElementsAre("0 1left second 0", "1 2right second 1", "2 1left second 2",
+                                      "3 2right second 2", "4 1left second 3"));
+  EXPECT_EQ(heard.transcript.segments[1].channel, 2);
+  EXPECT_EQ(heard.transcript.segments[4].id, 4);
+  EXPECT_EQ(heard.transcript.duration_s, 4);
+  EXPECT_EQ(heard.transcript.language, "en");
+  EXPECT_THAT(heard.progress, ElementsAre(0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5));
+}
+
+TEST(SplitChannels, AreNumberedWhereThereAreNotTwo) {
+  const TemporaryFolder folder;
+  AudioInput input;
+  input.split_channels = true;
+  input.path = recording(folder, {{false}, {true}, {true}});
+  EXPECT_THAT(transcribed(input).told, ElementsAre("0 2 second 0", "1 3 second 0"));
+  input.path = recording(folder, {{true}});
+  EXPECT_THAT(transcribed(input).told, ElementsAre("0 1 second 0"));
+}
+
+TEST(SplitChannels, AreNotWithoutEnd) {
+  const TemporaryFolder folder;
+  AudioInput input;
+  input.split_channels = true;
+  input.path = recording(folder, std::vector<std::vector<bool>>(33, {true}));
+  EXPECT_THROW(transcribed(input), Error);
+}
+
+TEST(OneChannel, IsTheOnlyOneHeard) {
+  const TemporaryFolder folder;
+  AudioInput input;
+  input.path = recording(folder, {{true, false}, {false, true}});
+  input.reader.channel = 1;
+  EXPECT_THAT(transcribed(input).told, ElementsAre("0 0 second 1"));
+}
+
+TEST(Speakers, AreToldByTheLouderChannel) {
+  const TemporaryFolder folder;
+  AudioInput input;
+  // The mixture of 0.5 and 0.001 would be too quiet for hear(), so channel 1 is loud by itself only
+  // where channel 0 is as well; levels are what tells them apart.
+  constexpr int kRate = 8000;
+  std::vector<float> interleaved;
+  for (const auto& [left, right] :
+       {std::pair{0.9f, 0.1f}, std::pair{0.1f, 0.9f}, std::pair{0.5f, 0.5f}}) {
+    for (int i = 0; i < kRate; ++i) {
+      interleaved.push_back(left);
+      interleaved.push_back(right);
+    }
+  }
+  input.path = folder.file("it.wav");
+  write_with_sndfile(input.path, SF_FORMAT_WAV | SF_FORMAT_FLOAT, 2, kRate, interleaved);
+  input.label_speakers = true;
+  const Heard heard = transcribed(input);
+  EXPECT_THAT(heard.told, ElementsAre("0 00 second 0", "1 01 second 1", "2 0? second 2"));
+  EXPECT_EQ(heard.transcript.segments[1].speaker, "1");
+  EXPECT_EQ(heard.transcript.segments[1].words[0].speaker, "1");
+  input.path = recording(folder, {{true}});
+  EXPECT_THROW(transcribed(input), Error);
+}
+
+}  // namespace
+}  // namespace vesper::channel_transcription_test

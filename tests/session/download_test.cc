@@ -1,0 +1,304 @@
+#include "session/download.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "error/error.h"
+#include "session/known_models.h"
+#include "tests/child_process.h"
+
+namespace vesper::download_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Of "abc", from FIPS 180-4's examples.
+TEST(DigestOfFile, IsThatOfTheStandardsExample) {
+  const TemporaryFolder folder;
+  write_file(folder / "abc", "abc");
+  EXPECT_EQ(digest_of_file(folder / "abc", DigestAlgorithm::kSha1).hex,
+            "a9993e364706816aba3e25717850c26c9cd0d89d");
+  EXPECT_EQ(digest_of_file(folder / "abc", DigestAlgorithm::kSha256).hex,
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(KnownModels, AreWellFormed) {
+  for (const KnownModel& model : known_models()) {
+    EXPECT_EQ(find_known_model(model.name), &model);
+    EXPECT_TRUE(model.sha1.empty() || model.sha1.size() == 40) << model.name;
+    EXPECT_EQ(model.sha1.find_first_not_of("0123456789abcdef"), std::string_view::npos);
+    if (model.kind == ModelKind::kLanguage) {
+      EXPECT_TRUE(model.file.ends_with(".gguf")) << model.name;
+      continue;
+    }
+    EXPECT_EQ(model.file, model.kind == ModelKind::kSpeech
+                              ? "ggml-" + std::string(model.name) + ".bin"
+                              : "model.safetensors");
+  }
+  EXPECT_EQ(find_known_model("turbo")->name, "large-v3-turbo");
+  EXPECT_EQ(find_known_model("nonsense"), nullptr);
+}
+
+// The Python server beside this file, and a folder to download into.
+class Download : public testing::Test {
+ protected:
+  static constexpr size_t kSize = 3'000'017;
+
+  void SetUp() override {
+    content_.resize(kSize);
+    for (size_t i = 0; i < kSize; ++i) content_[i] = static_cast<char>(i * i / 7 + i / 251);
+    write_file(folder_ / "content", content_);
+    std::filesystem::create_directory(folder_ / "models");
+    int to_server[2], from_server[2];
+    ASSERT_EQ(pipe2(to_server, O_CLOEXEC), 0);
+    ASSERT_EQ(pipe2(from_server, O_CLOEXEC), 0);
+    const std::string file = folder_ / "content", log = folder_ / "log";
+    server_ = fork();
+    if (server_ == 0) {
+      dup2(to_server[0], STDIN_FILENO);
+      dup2(from_server[1], STDOUT_FILENO);
+      execlp("python3", "python3", MODEL_SERVER, file.c_str(), log.c_str(), nullptr);
+      _exit(127);
+    }
+    close(to_server[0]);
+    close(from_server[1]);
+    keep_alive_ = to_server[1];
+    std::string port;
+    for (char c = 0; read(from_server[0], &c, 1) == 1 && c != '\n';) port += c;
+    close(from_server[0]);
+    ASSERT_FALSE(port.empty()) << "the test server did not start";
+    hub_ = "http://127.0.0.1:" + port;
+  }
+
+  void TearDown() override {
+    if (keep_alive_ >= 0) close(keep_alive_);
+    if (server_ > 0) waitpid(server_, nullptr, 0);
+  }
+
+  // Downloads in this process; the message of the error, or "".
+  std::string error_of(const std::string& mode, std::optional<Digest> digest = std::nullopt) {
+    try {
+      download({hub_ + "/" + mode + "/model", target_, digest}, events_);
+      return "";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kModel);
+      return error.what();
+    }
+  }
+
+  void expect_complete() {
+    EXPECT_TRUE(read_file(target_) == content_);
+    EXPECT_THAT(names_in(folder_ / "models"), ElementsAre("model.bin"));
+  }
+
+  // The Range headers of the requests so far, "-" for none.
+  std::vector<std::string> ranges() {
+    std::vector<std::string> ranges;
+    std::istringstream log(read_file(folder_ / "log"));
+    for (std::string path, range; log >> path >> range;) ranges.push_back(range);
+    return ranges;
+  }
+
+  // The program, with a model that has no published digest but the server's.
+  std::vector<std::string> program() const {
+    return {FAKE_TRANSCRIBE, "-m", "distil-large-v3", "talk.wav"};
+  }
+  ChildOptions surroundings(const std::string& mode) const {
+    ChildOptions options;
+    options.folder = folder_.path();
+    options.environment = {{"VESPER_MODELS", folder_ / "models"},
+                           {"XDG_CACHE_HOME", folder_ / "cache"},
+                           {"HF_ENDPOINT", hub_ + "/" + mode}};
+    return options;
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path target_ = folder_ / "models/model.bin";
+  DownloadEvents events_;
+  std::string content_, hub_;
+  pid_t server_ = -1;
+  int keep_alive_ = -1;
+};
+
+TEST_F(Download, FetchesAndChecksByTheServersDigest) {
+  uint64_t last_done = 0, last_total = 0;
+  events_.on_progress = [&](uint64_t done, uint64_t total, uint64_t before) {
+    EXPECT_GE(done, last_done);
+    EXPECT_EQ(before, 0u);
+    last_done = done;
+    last_total = total;
+  };
+  EXPECT_EQ(error_of("plain"), "");
+  expect_complete();
+  EXPECT_EQ(last_done, kSize);
+  EXPECT_EQ(last_total, kSize);
+}
+
+TEST_F(Download, TakesTheDigestFromTheRedirection) {
+  EXPECT_EQ(error_of("redirect"), "");
+  expect_complete();
+}
+
+TEST_F(Download, ChecksByTheGivenDigestWhereThereIsOne) {
+  const Digest right = digest_of_file(folder_ / "content", DigestAlgorithm::kSha1);
+  EXPECT_EQ(error_of("nodigest", right), "");
+  expect_complete();
+  std::filesystem::remove(target_);
+  // The server's digest is right, the one that was asked for is not: the latter counts.
+  EXPECT_THAT(error_of("plain", Digest{DigestAlgorithm::kSha1, std::string(40, '0')}),
+              testing::AllOf(HasSubstr(right.hex), HasSubstr(std::string(40, '0'))));
+  EXPECT_THAT(names_in(folder_ / "models"), ElementsAre());
+}
+
+TEST_F(Download, RefusesAFileThatNothingVouchesFor) {
+  EXPECT_THAT(error_of("nodigest"), HasSubstr("no digest"));
+  EXPECT_FALSE(std::filesystem::exists(target_));
+}
+
+TEST_F(Download, LeavesNothingOfAFileWithAnotherDigest) {
+  EXPECT_THAT(error_of("baddigest"), HasSubstr("SHA-256"));
+  EXPECT_THAT(names_in(folder_ / "models"), ElementsAre());
+}
+
+TEST_F(Download, ContinuesWhatIsThere) {
+  write_file(target_.string() + ".part", content_.substr(0, 1'000'000));
+  EXPECT_EQ(error_of("plain"), "");
+  expect_complete();
+  EXPECT_THAT(ranges(), ElementsAre("bytes=1000000-"));
+}
+
+TEST_F(Download, FinishesAPartThatIsComplete) {
+  write_file(target_.string() + ".part", content_);
+  EXPECT_EQ(error_of("plain", digest_of_file(folder_ / "content", DigestAlgorithm::kSha256)), "");
+  expect_complete();
+}
+
+TEST_F(Download, BeginsAgainWhereThePartIsOfAnotherFile) {
+  write_file(target_.string() + ".part", std::string(1'000'000, 'x'));
+  EXPECT_EQ(error_of("plain"), "");
+  expect_complete();
+  EXPECT_THAT(ranges(), ElementsAre("bytes=1000000-", "-"));
+}
+
+TEST_F(Download, BeginsAgainWhereThePartIsTooLong) {
+  write_file(target_.string() + ".part", std::string(kSize + 1, 'x'));
+  EXPECT_EQ(error_of("redirect"), "");
+  expect_complete();
+}
+
+TEST_F(Download, CopesWithAServerWithoutRanges) {
+  write_file(target_.string() + ".part", content_.substr(0, 1'000'000));
+  EXPECT_EQ(error_of("norange"), "");
+  expect_complete();
+}
+
+TEST_F(Download, DoesNotTakeAnotherRangeThanItAskedFor) {
+  write_file(target_.string() + ".part", content_.substr(0, 1'000'000));
+  EXPECT_EQ(error_of("wrongrange"), "");
+  expect_complete();
+  EXPECT_THAT(ranges(), ElementsAre("bytes=1000000-", "-"));
+}
+
+TEST_F(Download, GoesOnAfterEachBrokenConnection) {
+  EXPECT_EQ(error_of("cut"), "");
+  expect_complete();
+  EXPECT_THAT(ranges(), ElementsAre("-", "bytes=1000000-", "bytes=2000000-", "bytes=3000000-"));
+}
+
+TEST_F(Download, TriesAgainWhenTheServerIsBusy) {
+  EXPECT_EQ(error_of("flaky"), "");
+  expect_complete();
+}
+
+TEST_F(Download, GivesUpOnAServerThatStaysBusy) {
+  EXPECT_THAT(error_of("dead"), HasSubstr("503"));
+  EXPECT_FALSE(std::filesystem::exists(target_));
+  EXPECT_EQ(ranges().size(), 4u);
+}
+
+TEST_F(Download, DoesNotRepeatWhatCannotSucceed) {
+  EXPECT_THAT(error_of("missing"), HasSubstr("404"));
+  EXPECT_EQ(ranges().size(), 1u);
+}
+
+TEST_F(Download, SaysWhatIsWrongWithAServerThatIsNotThere) {
+  hub_ = "http://127.0.0.1:1";
+  EXPECT_THAT(error_of("plain"), HasSubstr("127.0.0.1"));
+}
+
+TEST_F(Download, OfAModelByTheProgramIsUsedAtOnceAndFoundTheNextTime) {
+  write_file(folder_ / "talk.wav", "hello\n");
+  const ChildResult first = run_child(program(), surroundings("redirect"));
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_EQ(first.out, "hello\n");
+  EXPECT_THAT(first.err, HasSubstr("fetching model distil-large-v3 from " + hub_));
+  EXPECT_TRUE(read_file(folder_ / "models/ggml-distil-large-v3.bin") == content_);
+  const size_t requests = ranges().size();
+  const ChildResult second = run_child(program(), surroundings("redirect"));
+  EXPECT_EQ(second.out, "hello\n");
+  EXPECT_EQ(second.err, "");
+  EXPECT_EQ(ranges().size(), requests);
+}
+
+TEST_F(Download, ByTheProgramGoesOnAfterItWasInterrupted) {
+  write_file(folder_ / "talk.wav", "hello\n");
+  const std::filesystem::path part = folder_ / "models/ggml-distil-large-v3.bin.part";
+  {
+    Child child(program(), surroundings("stall"));
+    for (int i = 0; i < 1000; ++i) {
+      std::error_code error;
+      if (std::filesystem::file_size(part, error) >= 1'000'000 && !error) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    child.send(SIGINT);
+    EXPECT_EQ(child.wait().status, 128 + SIGINT);
+  }
+  EXPECT_EQ(std::filesystem::file_size(part), 1'000'000u);
+  EXPECT_EQ(run_child(program(), surroundings("stall")).out, "hello\n");
+  EXPECT_THAT(ranges(), ElementsAre("-", "bytes=1000000-"));
+  EXPECT_TRUE(read_file(folder_ / "models/ggml-distil-large-v3.bin") == content_);
+  EXPECT_FALSE(std::filesystem::exists(part));
+}
+
+TEST_F(Download, ByTwoProgramsAtOnceHappensOnce) {
+  write_file(folder_ / "talk.wav", "hello\n");
+  Child one(program(), surroundings("slow"));
+  Child two(program(), surroundings("slow"));
+  const ChildResult first = one.wait(), second = two.wait();
+  EXPECT_EQ(first.out, "hello\n") << first.err;
+  EXPECT_EQ(second.out, "hello\n") << second.err;
+  EXPECT_THAT(first.err + second.err, HasSubstr("another process is fetching"));
+  EXPECT_THAT(ranges(), ElementsAre("-"));
+  EXPECT_THAT(names_in(folder_ / "models"), ElementsAre("ggml-distil-large-v3.bin"));
+}
+
+TEST_F(Download, ByTheProgramEndsWithAModelErrorOnAWrongDigest) {
+  write_file(folder_ / "talk.wav", "hello\n");
+  const ChildResult result =
+      run_child({FAKE_TRANSCRIBE, "-q", "-m", "tiny", "talk.wav"}, surroundings("plain"));
+  EXPECT_EQ(result.status, 4);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("bd577a113a864445d4c299885e0cb97d4ba92b5f"));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1);
+  EXPECT_THAT(names_in(folder_ / "models"), ElementsAre());
+}
+
+TEST_F(Download, IsNotTriedOffline) {
+  write_file(folder_ / "talk.wav", "hello\n");
+  const ChildResult result =
+      run_child({FAKE_TRANSCRIBE, "--offline", "-m", "tiny", "talk.wav"}, surroundings("plain"));
+  EXPECT_EQ(result.status, 4);
+  EXPECT_THAT(result.err, HasSubstr("--offline"));
+  EXPECT_EQ(ranges().size(), 0u);
+}
+
+}  // namespace
+}  // namespace vesper::download_test

@@ -1,0 +1,178 @@
+// A tiny Whisper with random weights through the whole engine: every file format, both devices,
+// any order and number of threads.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "decoder/whisper_model.h"
+#include "llm/devices/open_device.h"
+#include "tests/llm/weights/tiny_whisper_files.h"
+
+namespace vesper::whisper_engine_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+test::TinyWhisperOptions small_options() {
+  test::TinyWhisperOptions options;
+  options.n_audio_ctx = 50;
+  options.n_text_ctx = 240;
+  return options;
+}
+
+// The model's files in a folder that lives as long as this.
+class ModelFolder {
+ public:
+  explicit ModelFolder(const test::FileSet& files) {
+    std::string pattern = (fs::temp_directory_path() / "vesper-engine-XXXXXX").string();
+    if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary folder");
+    folder_ = pattern;
+    test::write_files(files, folder_);
+  }
+  ~ModelFolder() { fs::remove_all(folder_); }
+  ModelFolder(const ModelFolder&) = delete;
+  // The folder, or the one file that a ggml model is.
+  fs::path path() const {
+    return fs::exists(folder_ / "ggml.bin") ? folder_ / "ggml.bin" : folder_;
+  }
+
+ private:
+  fs::path folder_;
+};
+
+// What the model makes of a window of noise.
+struct Heard {
+  std::vector<float> logits;  // of the start sequence
+  std::vector<int32_t> tokens;
+  double sum_logprob;
+};
+
+DecodeTask task_of(const WhisperModel& model, uint32_t max_tokens) {
+  const WhisperTokens& tokens = model.tokens();
+  DecodeTask task;
+  task.prompt = {tokens.sot, tokens.first_language, tokens.transcribe};
+  task.max_tokens = max_tokens;
+  task.max_initial_timestamp = 20;
+  return task;
+}
+
+void encode_noise(WhisperModel& model) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> noise(0.0f, 0.5f);
+  std::vector<float> window(size_t{model.n_frames()} * model.n_mels());
+  for (float& value : window) value = noise(random);
+  const float* const windows[] = {window.data()};
+  model.encode(windows);
+}
+
+Heard hear(const fs::path& path, const std::string& device, const DeviceOptions& options,
+           Compute compute = Compute::kF32, uint32_t n_tokens = 40) {
+  WhisperModel model(path, open_device(device, options), compute);
+  encode_noise(model);
+  const DecodeTask task = task_of(model, n_tokens);
+  Heard heard;
+  heard.logits = model.decoder().prompt_logits(task.prompt);
+  const std::vector<int32_t> never{model.tokens().eot};
+  model.decoder().set_suppressed(never);
+  const DecodeResult result = model.decoder().decode({&task, 1}).front();
+  heard.tokens = result.tokens;
+  heard.sum_logprob = result.sum_logprob;
+  return heard;
+}
+
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, double{std::abs(a[i] - b[i])});
+  return largest;
+}
+
+class WhisperEngine : public testing::Test {
+ protected:
+  const test::TinyWhisper tiny_{small_options()};
+  const ModelFolder folder_{tiny_.ctranslate2(DType::kF32)};
+};
+
+TEST_F(WhisperEngine, HearsTheSameFromEveryFileFormat) {
+  const Heard expected = hear(folder_.path(), "cpu", {.n_threads = 1});
+  ASSERT_EQ(expected.tokens.size(), 40u);
+  for (const test::FileSet& files :
+       {tiny_.ggml(DType::kF32), tiny_.ggml(DType::kF16), tiny_.safetensors(DType::kF32),
+        tiny_.safetensors(DType::kBF16, 2), tiny_.ctranslate2(DType::kF16)}) {
+    const ModelFolder folder(files);
+    const Heard heard = hear(folder.path(), "cpu", {.n_threads = 1});
+    EXPECT_EQ(heard.tokens, expected.tokens);
+    EXPECT_LT(largest_difference(heard.logits, expected.logits), 1e-4);
+  }
+}
+
+TEST_F(WhisperEngine, QuantizedFilesHearAlmostTheSame) {
+  const Heard expected = hear(folder_.path(), "cpu", {.n_threads = 1});
+  double scale = 0;
+  for (float logit : expected.logits) scale = std::max(scale, double{std::abs(logit)});
+  const std::pair<DType, double> formats[] = {{DType::kQ4_0, 0.4},
+                                              {DType::kQ4_1, 0.4},
+                                              {DType::kQ5_0, 0.2},
+                                              {DType::kQ5_1, 0.2},
+                                              {DType::kQ8_0, 0.02}};
+  for (const auto& [dtype, tolerance] : formats) {
+    const ModelFolder folder(tiny_.ggml(dtype));
+    const Heard heard = hear(folder.path(), "cpu", {.n_threads = 1});
+    const double difference = largest_difference(heard.logits, expected.logits);
+    EXPECT_LT(difference, tolerance * scale) << dtype_descriptor(dtype).name;
+    EXPECT_GT(difference, 0) << dtype_descriptor(dtype).name;
+  }
+}
+
+TEST_F(WhisperEngine, BitsDoNotDependOnThreads) {
+  const Heard expected = hear(folder_.path(), "cpu", {.n_threads = 1});
+  for (uint32_t n_threads : {2u, 3u}) {
+    const Heard heard = hear(folder_.path(), "cpu", {.n_threads = n_threads});
+    EXPECT_EQ(heard.logits, expected.logits) << n_threads;
+    EXPECT_EQ(heard.tokens, expected.tokens) << n_threads;
+    EXPECT_EQ(heard.sum_logprob, expected.sum_logprob) << n_threads;
+  }
+}
+
+TEST_F(WhisperEngine, BitsDoNotDependOnTheOrderWithinStages) {
+  const Heard expected = hear(folder_.path(), "cpu", {.n_threads = 2});
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const Heard heard = hear(folder_.path(), "cpu", {.n_threads = 2, .shuffle_seed = seed});
+    EXPECT_EQ(heard.logits, expected.logits) << seed;
+    EXPECT_EQ(heard.tokens, expected.tokens) << seed;
+  }
+}
+
+TEST_F(WhisperEngine, CommandsTouchOnlyWhatTheyDeclare) {
+  for (const Compute compute : {Compute::kF32, Compute::kI8}) {
+    const Heard expected = hear(folder_.path(), "cpu", {.n_threads = 2}, compute, 4);
+    const Heard heard =
+        hear(folder_.path(), "cpu", {.n_threads = 2, .check_declarations = true}, compute, 4);
+    EXPECT_EQ(heard.logits, expected.logits);
+    EXPECT_EQ(heard.tokens, expected.tokens);
+  }
+}
+
+#ifdef VESPER_HAS_VULKAN
+TEST_F(WhisperEngine, HearsTheSameOnLavapipe) {
+  const Heard cpu = hear(folder_.path(), "cpu", {});
+  const Heard lavapipe = hear(folder_.path(), "vulkan", {});
+  EXPECT_LT(largest_difference(cpu.logits, lavapipe.logits), 1e-3);
+  EXPECT_EQ(cpu.tokens, lavapipe.tokens);
+}
+
+TEST_F(WhisperEngine, BitsOnLavapipeAreThoseWithABarrierAfterEachCommand) {
+  const Heard derived = hear(folder_.path(), "vulkan", {});
+  const Heard full = hear(folder_.path(), "vulkan", {.full_barriers = true});
+  EXPECT_EQ(derived.logits, full.logits);
+  EXPECT_EQ(derived.tokens, full.tokens);
+}
+#endif
+
+}  // namespace
+}  // namespace vesper::whisper_engine_test
