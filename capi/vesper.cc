@@ -18,24 +18,13 @@
 #include "vad/silero_vad.h"
 #include "vad/speech_recording.h"
 
-namespace {
-
-// As `transcribe` has them: a window that fails is decoded again at rising temperatures.
-vesper::DecodingSettings default_settings() {
-  vesper::DecodingSettings settings;
-  settings.temperatures = {0, 0.2, 0.4, 0.6, 0.8, 1};
-  return settings;
-}
-
-}  // namespace
-
 struct vesper_whisper {
   vesper_whisper(const char* path, const vesper_device_options& options)
       : model(path,
               vesper::open_device(options.device ? options.device : "auto",
                                   vesper::DeviceOptions{.n_threads = options.threads}),
               vesper::parse_compute(options.compute ? options.compute : "auto"), /*n_windows=*/1,
-              vesper::most_candidates(default_settings())),
+              vesper::most_candidates({})),
         transcriber(model) {}
 
   vesper::WhisperModel model;
@@ -76,7 +65,7 @@ vesper_status guarded(const Work& work) {
 void transcribe(vesper_whisper& whisper, const vesper::ForEachBlock& for_each_block,
                 const vesper_transcribe_options* options, vesper_on_segment on_segment,
                 void* user) {
-  vesper::DecodingSettings settings = default_settings();
+  vesper::DecodingSettings settings;
   if (options) {
     if (options->language) settings.language = options->language;
     if (options->initial_prompt) settings.initial_prompt = options->initial_prompt;

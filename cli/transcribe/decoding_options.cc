@@ -60,31 +60,10 @@ std::vector<double> parse_clips(const std::string& list) {
   return seconds;
 }
 
-// openai-whisper's default.
-constexpr double kFallbackIncrement = 0.2;
-// openai-whisper's default too.
-constexpr uint32_t kDefaultBeams = 5;
-
-// The temperatures from the only one of `list` to 1.
-std::vector<double> rising_temperatures(const std::vector<double>& list, double increment) {
-  if (list.size() != 1) {
-    throw Error(ErrorKind::kUsage,
-                "--temperature-increment-on-fallback: expected a single --temperature, found " +
-                    std::to_string(list.size()));
-  }
-  constexpr double kHottest = 1.0 + 1e-6;
-  std::vector<double> temperatures{list.front()};
-  for (int i = 1; list[0] + i * increment <= kHottest; ++i) {
-    temperatures.push_back(list[0] + i * increment);
-  }
-  return temperatures;
-}
-
 }  // namespace
 
 DecodingOptions::DecodingOptions(CommandLine& line, DecodingSettings& decoding)
     : decoding_(decoding), increment_(kFallbackIncrement) {
-  decoding_.beam_size = kDefaultBeams;
   add_language(line);
   add_search(line);
   add_thresholds(line);
@@ -112,6 +91,7 @@ void DecodingOptions::add_language(CommandLine& line) {
 void DecodingOptions::add_search(CommandLine& line) {
   line.add_value("--temperature", [this](const std::string& text) {
     decoding_.temperatures = parse_temperatures(text);
+    temperature_is_given_ = true;
   });
   line.add_value("--temperature-increment-on-fallback", [this](const std::string& text) {
     increment_ = parse_threshold("--temperature-increment-on-fallback", text);
@@ -202,8 +182,15 @@ void DecodingOptions::finish() {
   if (decoding_.multilingual && decoding_.language != "auto") {
     throw Error(ErrorKind::kUsage, "--multilingual: expected without --language");
   }
-  if (increment_ && (increment_is_given_ || decoding_.temperatures.size() == 1)) {
-    decoding_.temperatures = rising_temperatures(decoding_.temperatures, *increment_);
+  std::vector<double>& temperatures = decoding_.temperatures;
+  if (!temperature_is_given_) temperatures.resize(1);
+  if (increment_is_given_ && increment_ && temperatures.size() != 1) {
+    throw Error(ErrorKind::kUsage,
+                "--temperature-increment-on-fallback: expected a single --temperature, found " +
+                    std::to_string(temperatures.size()));
+  }
+  if (increment_ && temperatures.size() == 1) {
+    temperatures = rising_temperatures(temperatures.front(), *increment_);
   }
   if (patience_is_given_ && decoding_.beam_size == 1) {
     throw Error(ErrorKind::kUsage, "--patience: expected together with a --beam-size above 1");

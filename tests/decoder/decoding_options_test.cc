@@ -14,6 +14,7 @@
 
 #include "decoder/windows/transcriber.h"
 #include "error/error.h"
+#include "tests/decoder/greedy_settings.h"
 #include "tests/decoder/real_recordings.h"
 
 namespace vesper::decoding_options_test {
@@ -30,7 +31,7 @@ constexpr const char* kEnglish =
 constexpr const char* kFrench = "/usr/share/asterisk/sounds/fr_CA_f_June/vm-opts.wav";
 
 TEST(SearchOf, HasWhatTheSettingsSay) {
-  DecodingSettings settings;
+  DecodingSettings settings = greedy_settings();
   settings.beam_size = 4;
   settings.patience = 2;
   settings.best_of = 3;
@@ -55,7 +56,7 @@ TEST(DecodingOptions, DoWhatTheySay) {
     GTEST_SKIP() << error.what();
   }
   const auto transcribe = [&](const char* path, const auto& change) {
-    DecodingSettings settings;
+    DecodingSettings settings = greedy_settings();
     settings.language = path == kEnglish ? "en" : "fr";
     change(settings);
     return engine->transcribe({path, {}}, settings, {}, {});

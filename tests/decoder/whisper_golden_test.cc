@@ -13,6 +13,7 @@
 #include "decoder/whisper_model.h"
 #include "decoder/windows/transcriber.h"
 #include "llm/devices/open_device.h"
+#include "tests/decoder/greedy_settings.h"
 #include "tests/decoder/real_recordings.h"
 
 namespace vesper::whisper_golden_test {
@@ -158,7 +159,7 @@ class WhisperGolden : public testing::TestWithParam<Case> {};
 TEST_P(WhisperGolden, GreedyTextAndTimesAtF32AreThoseOfTheReference) {
   const auto model = load(GetParam().golden->model, GetParam().device, Compute::kF32);
   for (const Golden::Sentence& sentence : GetParam().golden->sentences) {
-    DecodingSettings reference;
+    DecodingSettings reference = greedy_settings();
     reference.reference = true;
     const Transcript transcript =
         Transcriber(*model).transcribe(log_mel(*model, sentence.number), reference, {}, {});
@@ -172,7 +173,7 @@ TEST_P(WhisperGolden, GreedyTextAndTimesAtF32AreThoseOfTheReference) {
 
 TEST_P(WhisperGolden, TextProbabilityAndTimesOfFiveBeamsAtF32AreThoseOfTheReference) {
   const auto model = load(GetParam().golden->model, GetParam().device, Compute::kF32, 5);
-  DecodingSettings settings;
+  DecodingSettings settings = greedy_settings();
   settings.beam_size = 5;
   std::vector<Golden::Sentence> sentences = GetParam().golden->sentences;
   // Where the kernels run on a CPU by a detour, one says enough.
@@ -206,7 +207,7 @@ class WhisperWords : public testing::TestWithParam<Case> {};
 TEST_P(WhisperWords, AtF32HaveTheTimesAndProbabilitiesOfTheReference) {
   const Golden& golden = *GetParam().golden;
   const auto model = load(golden.model, GetParam().device, Compute::kF32);
-  DecodingSettings settings;
+  DecodingSettings settings = greedy_settings();
   settings.word_timestamps = true;
   const Transcript transcript =
       Transcriber(*model).transcribe(log_mel(*model, "0920"), settings, {}, {});

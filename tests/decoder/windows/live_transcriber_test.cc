@@ -9,6 +9,7 @@
 
 #include "audio/mel.h"
 #include "llm/devices/open_device.h"
+#include "tests/decoder/greedy_settings.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace vesper::live_transcriber_test {
@@ -87,7 +88,7 @@ class LiveTranscription : public testing::Test {
   WhisperModel model_;
   Transcriber transcriber_;
   std::vector<float> sound_;
-  DecodingSettings settings_;
+  DecodingSettings settings_ = greedy_settings();
 };
 
 TEST_F(LiveTranscription, OfSoundThatIsThereAlreadyIsThatOfTheRecording) {

@@ -14,6 +14,7 @@
 #include "decoder/windows/transcriber.h"
 #include "error/error.h"
 #include "llm/devices/open_device.h"
+#include "tests/decoder/greedy_settings.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace vesper::mixed_languages_test {
@@ -201,7 +202,7 @@ class DetectedLanguages : public testing::Test {
   WhisperModel model_;
   Transcriber transcriber_;
   MelSpectrogram mel_;
-  DecodingSettings settings_;
+  DecodingSettings settings_ = greedy_settings();
 };
 
 TEST_F(DetectedLanguages, AreVotedOnBySeveralWindows) {

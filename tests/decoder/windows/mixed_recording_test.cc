@@ -11,6 +11,7 @@
 
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
+#include "tests/decoder/greedy_settings.h"
 #include "tests/decoder/real_recordings.h"
 
 namespace vesper::mixed_recording_test {
@@ -54,7 +55,7 @@ TEST(MixedRecording, IsTranscribedInTheLanguageOfEachPart) {
   }
   write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 16000, samples);
 
-  DecodingSettings settings;
+  DecodingSettings settings = greedy_settings();
   const Transcript plain = engine->transcribe({path, {}}, settings, {}, {});
   for (const Segment& segment : plain.segments) EXPECT_EQ(segment.language, "en") << segment.text;
 
@@ -71,7 +72,7 @@ TEST(MixedRecording, IsTranscribedInTheLanguageOfEachPart) {
   }
   ASSERT_THAT(languages, ElementsAre("en", "fr", "en", "fr", "en"));
   for (size_t i = 0; i < parts.size(); ++i) {
-    DecodingSettings alone;
+    DecodingSettings alone = greedy_settings();
     alone.language = parts[i].language;
     std::string text;
     for (const Segment& segment : engine->transcribe({parts[i].path, {}}, alone, {}, {}).segments) {
@@ -111,7 +112,7 @@ TEST(MixedRecording, IsRefusedByAModelThatKnowsEnglishOnly) {
   } catch (const Error& error) {
     GTEST_SKIP() << error.what();
   }
-  DecodingSettings settings;
+  DecodingSettings settings = greedy_settings();
   settings.multilingual = true;
   try {
     engine->transcribe({path, {}}, settings, {}, {});

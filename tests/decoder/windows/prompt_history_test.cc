@@ -12,6 +12,7 @@
 
 #include "decoder/whisper_model.h"
 #include "llm/devices/open_device.h"
+#include "tests/decoder/greedy_settings.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace vesper::prompt_history_test {
@@ -58,7 +59,7 @@ class PromptOfWindows : public testing::Test {
 
   std::string folder_;
   std::unique_ptr<WhisperModel> model_;
-  DecodingSettings settings_;
+  DecodingSettings settings_ = greedy_settings();
 };
 
 TEST_F(PromptOfWindows, IsNothingWhereThereIsNothingToSay) {

@@ -16,6 +16,7 @@
 #include "decoder/windows/transcriber.h"
 #include "llm/devices/open_device.h"
 #include "llm/inspect/observed_device.h"
+#include "tests/decoder/greedy_settings.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace vesper::transcriber_batch_test {
@@ -107,7 +108,7 @@ class TranscriberBatch : public testing::Test {
 
   std::string folder_;
   MelSpectrogram mel_{80};
-  DecodingSettings settings_;
+  DecodingSettings settings_ = greedy_settings();
   // More than places, of one and of several windows.
   const std::vector<MelSpan> stretches_ = {
       {0, 250}, {250, 320}, {330, 500}, {500, 780}, {780, 900}};

@@ -14,6 +14,7 @@
 #include "decoder/transcript/segment_cutting.h"
 #include "decoder/windows/transcriber.h"
 #include "llm/devices/open_device.h"
+#include "tests/decoder/greedy_settings.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace vesper::word_options_test {
@@ -64,7 +65,7 @@ class WordOptions : public testing::Test {
 
   std::string folder_;
   std::unique_ptr<WhisperModel> model_;
-  DecodingSettings settings_;
+  DecodingSettings settings_ = greedy_settings();
 };
 
 TEST_F(WordOptions, WordsAreTimedIfAskedAndSayWhatTheSegmentSays) {
