@@ -154,7 +154,7 @@ class ProductStep : public Step {
     params_.in_row_stride = in_row_stride;
     params_.in_dtype = static_cast<uint32_t>(in);
     params_.out_dtype = static_cast<uint32_t>(out);
-    params_.flags = with_gelu ? kMatmulGelu : 0;
+    params_.activation = with_gelu ? kActivationGelu : kActivationNone;
     matrix_.set_rows(0, n_out, weight(n_out, n_in).data());
     tasks_ = matrix_.prepare(params_, n_threads);
   }

@@ -63,7 +63,7 @@ void WhisperEncoder::emit(DispatchTable& table, uint32_t n_windows) const {
   conv1.in_dtype = kDTypeF32;
   conv1.out_dtype = static_cast<uint32_t>(output_dtype());
   conv1.weight_format = conv1_.weight.format;
-  conv1.flags = kMatmulGelu;
+  conv1.activation = kActivationGelu;
   // Frame f lands in padded row f + 1.
   emit::matmul(table, "encoder.conv1", conv1, conv1_out_.from(dtype_bytes(output_dtype(), d)),
                log_mel_, conv1_.weight.data, conv1_.bias, {}, conv1_.weight.scale);
@@ -79,7 +79,8 @@ void WhisperEncoder::emit(DispatchTable& table, uint32_t n_windows) const {
   conv2.in_dtype = static_cast<uint32_t>(output_dtype());
   conv2.out_dtype = kDTypeF32;
   conv2.weight_format = conv2_.weight.format;
-  conv2.flags = kMatmulGelu | kMatmulResidualByRow;
+  conv2.flags = kMatmulResidualByRow;
+  conv2.activation = kActivationGelu;
   emit::matmul(table, "encoder.conv2", conv2, x_, conv1_out_, conv2_.weight.data, conv2_.bias,
                position_, conv2_.weight.scale);
 

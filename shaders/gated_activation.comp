@@ -2,10 +2,10 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"
-#include "gelu.glsl"
+#include "activations.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint kKind = 0;
+layout(constant_id = 1) const uint kActivation = 0;
 layout(constant_id = 2) const uint kInDtype = 0;
 layout(constant_id = 3) const uint kOutDtype = 0;
 
@@ -19,10 +19,6 @@ void main() {
   uint r = gl_WorkGroupID.y;
   if (i >= p.d) return;
   uint from = r * 2 * p.d + i;
-  float x = load_float(in_, from, kInDtype);
-  float gate = x;
-  if (kKind == kGateSilu) gate = x * sigmoid(x);
-  if (kKind == kGateGelu) gate = gelu(x);
-  if (kKind == kGateGeluTanh) gate = gelu_tanh(x);
+  float gate = activate(kActivation, load_float(in_, from, kInDtype));
   store_float(out_, r * p.d + i, kOutDtype, gate * load_float(in_, from + p.d, kInDtype));
 }

@@ -77,6 +77,15 @@ VESPER_FUNCTION uint draw_base(uint seed, uint n_sampled) {
   return mix_bits(seed ^ mix_bits(n_sampled + 1u));
 }
 
+// Functions of one number: what matmul, gated_activation and activation apply.
+VESPER_CONST(kActivationNone, 0u);
+VESPER_CONST(kActivationGelu, 1u);      // exact: x * (1 + erf(x / sqrt 2)) / 2
+VESPER_CONST(kActivationGeluTanh, 2u);  // x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2
+VESPER_CONST(kActivationSilu, 3u);      // x / (1 + exp(-x))
+VESPER_CONST(kActivationRelu, 4u);
+VESPER_CONST(kActivationSigmoid, 5u);
+VESPER_CONST(kActivationSoftCap, 6u);  // limit * tanh(x / limit); of the kernel activation only
+
 // embed: out[r] = embedding[rows[r].token] * scale + position[rows[r].position]
 // operands: 0 out f32 [n_rows, d_model] (w)  1 rows [n_rows]  2 embedding weight [n_vocab, d_model]
 //           3 position f32 [n_ctx, d_model] (?)  4 weight scale f32 [n_vocab] (?)
@@ -106,8 +115,7 @@ struct NormParams {
 // operands: 0 out (w)  1 in  2 weight  3 bias f32 [n_out] (?)  4 residual f32 (?)
 //           5 weight scale f32 [n_out] (?)
 //           6 struct Row [n_rows] (?): what a row without a sequence gives need not be computed
-VESPER_CONST(kMatmulGelu, 1u);           // exact GELU: x * (1 + erf(x / sqrt 2)) / 2
-VESPER_CONST(kMatmulResidualByRow, 2u);  // residual is [rows_per_batch, n_out], added to each
+VESPER_CONST(kMatmulResidualByRow, 1u);  // residual is [rows_per_batch, n_out], added to each
                                          // batch; else it lies as out does, and may be out itself
 struct MatmulParams {
   uint n_rows, n_out, n_in;
@@ -116,6 +124,7 @@ struct MatmulParams {
   uint in_dtype, out_dtype;  // F32, F16 or BF16
   uint weight_format;        // what Device::upload answered
   uint flags;                // kMatmul*
+  uint activation;           // kActivation*, up to kActivationSigmoid
 };
 
 // write_kv: copies the key and value parts of each row to the pages of its sequence.
@@ -157,12 +166,9 @@ struct RopeParams {
 
 // gated_activation: out[r, i] = f(in[r, i]) * in[r, d + i]
 // operands: 0 out [n_rows, d] (w)  1 in [n_rows, 2 * d]
-VESPER_CONST(kGateSilu, 0u);      // x / (1 + exp(-x))
-VESPER_CONST(kGateGelu, 1u);      // exact, as kMatmulGelu
-VESPER_CONST(kGateGeluTanh, 2u);  // x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2
 struct GatedActivationParams {
   uint n_rows, d;
-  uint kind;                 // kGate*
+  uint activation;           // kActivation*, up to kActivationSigmoid
   uint in_dtype, out_dtype;  // F32, F16 or BF16
 };
 
@@ -399,13 +405,10 @@ struct DrawPartial {
 
 // activation: out[i] = f(in[i]); out may be in.
 // operands: 0 out f32 [n] (w)  1 in f32 [n]
-VESPER_CONST(kActivationRelu, 0u);
-VESPER_CONST(kActivationSigmoid, 1u);
-VESPER_CONST(kActivationSoftCap, 2u);  // limit * tanh(x / limit)
 struct ActivationParams {
   uint n;
-  uint kind;    // kActivation*
-  float limit;  // of the soft cap
+  uint activation;  // kActivation*
+  float limit;      // of the soft cap
 };
 
 // magnitude: out[r, i] = sqrt(in[r, i]^2 + in[r, n_bins + i]^2), the real parts of a spectrum

@@ -30,6 +30,7 @@ layout(constant_id = 9) const uint kFlags = 0;
 layout(constant_id = 10) const uint kPresent = 0;
 layout(constant_id = 11) const uint kAlignedOut = 0;  // out, bias, residual: 8 outputs at a time
 layout(constant_id = 12) const uint kWeightFormat = 0;
+layout(constant_id = 13) const uint kActivation = 0;
 #include "quantized.glsl"
 
 layout(push_constant) uniform Push {
@@ -105,9 +106,8 @@ CodeBlock load_tile_block(uint row, uint k) {
 vec4 finish(vec4 value, uint o, uint start, uint batch_row) {
   if ((kPresent & kHasScale) != 0) value *= Vec4Buffer(scale).v[o / 4];
   if ((kPresent & kHasBias) != 0) value += Vec4Buffer(bias).v[o / 4];
-  if ((kFlags & kMatmulGelu) != 0) {
-    value = vec4(gelu(value.x), gelu(value.y), gelu(value.z), gelu(value.w));
-  }
+  value = vec4(activate(kActivation, value.x), activate(kActivation, value.y),
+               activate(kActivation, value.z), activate(kActivation, value.w));
   if ((kPresent & kHasResidual) != 0) {
     uint from = (kFlags & kMatmulResidualByRow) != 0 ? batch_row * p.n_out : start;
     value += Vec4Buffer(residual).v[(from + o) / 4];
@@ -136,7 +136,7 @@ void finish_outputs(uint r, uint o, uint from) {
     float value = stage[from + e];
     if ((kPresent & kHasScale) != 0) value *= F32Buffer(scale).v[o + e];
     if ((kPresent & kHasBias) != 0) value += F32Buffer(bias).v[o + e];
-    if ((kFlags & kMatmulGelu) != 0) value = gelu(value);
+    value = activate(kActivation, value);
     if ((kPresent & kHasResidual) != 0) {
       uint at = (kFlags & kMatmulResidualByRow) != 0 ? batch_row * p.n_out : start;
       value += F32Buffer(residual).v[at + o + e];

@@ -1,8 +1,8 @@
-// What a product does with its sum: scale, bias, GELU, residual.
+// What a product does with its sum: scale, bias, activation, residual.
 #ifndef VESPER_SHADERS_MATMUL_EPILOGUE_GLSL_
 #define VESPER_SHADERS_MATMUL_EPILOGUE_GLSL_
 
-#include "gelu.glsl"
+#include "activations.glsl"
 
 const uint kHasBias = 1u;
 const uint kHasResidual = 2u;

@@ -17,6 +17,7 @@ layout(constant_id = 5) const uint kWeightFormat = 0;
 layout(constant_id = 6) const uint kFlags = 0;
 layout(constant_id = 7) const uint kPresent = 0;
 layout(constant_id = 8) const uint kAligned = 1;  // rows of `in` can be read four at a time
+layout(constant_id = 9) const uint kActivation = 0;
 #include "quantized.glsl"
 
 layout(push_constant) uniform Push {
@@ -95,7 +96,7 @@ void main() {
         float value = sums[i * 8 + j];
         if ((kPresent & kHasScale) != 0) value *= F32Buffer(scale).v[o];
         if ((kPresent & kHasBias) != 0) value += F32Buffer(bias).v[o];
-        if ((kFlags & kMatmulGelu) != 0) value = gelu(value);
+        value = activate(kActivation, value);
         if ((kPresent & kHasResidual) != 0) {
           uint from = (kFlags & kMatmulResidualByRow) != 0 ? batch_row * p.n_out + o : start + o;
           value += F32Buffer(residual).v[from];

@@ -23,6 +23,7 @@ layout(constant_id = 7) const uint kWeightFormat = 0;
 layout(constant_id = 8) const uint kFlags = 0;
 layout(constant_id = 9) const uint kPresent = 0;
 layout(constant_id = 10) const uint kAligned = 1;  // rows of `in` can be read four at a time
+layout(constant_id = 11) const uint kActivation = 0;
 #include "quantized.glsl"
 
 layout(push_constant) uniform Push {
@@ -154,7 +155,7 @@ void main() {
       for (uint s = 0; s < kSplit; ++s) value += parts[(group * kSplit + s) * kOuts * kRows + slot];
       if ((kPresent & kHasScale) != 0) value *= F32Buffer(scale).v[o];
       if ((kPresent & kHasBias) != 0) value += F32Buffer(bias).v[o];
-      if ((kFlags & kMatmulGelu) != 0) value = gelu(value);
+      value = activate(kActivation, value);
       uint at = r * out_row_stride + o;
       if ((kPresent & kHasResidual) != 0) {
         uint from = (kFlags & kMatmulResidualByRow) != 0 ? r * n_out + o : at;

@@ -15,7 +15,7 @@
 namespace vesper {
 
 enum class NormKind : uint32_t { kLayer, kRms };
-enum class Activation : uint32_t { kGelu, kGeluTanh, kSilu };  // kGelu: exact, with erf
+enum class Activation : uint32_t { kGelu, kGeluTanh, kSilu, kRelu };  // kGelu: exact, with erf
 
 // Where the norms of a layer stand: before each block, and one after the last layer; or after each
 // block and its residual, whose sum they replace.

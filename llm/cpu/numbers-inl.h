@@ -120,6 +120,27 @@ HWY_INLINE VF32 sigmoid(VF32 x) {
   return hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), hn::Exp(d, bounded)));
 }
 
+// kActivation*, up to kActivationSigmoid.
+HWY_INLINE VF32 activate(uint32_t activation, VF32 x) {
+  const F32 d;
+  switch (activation) {
+    case kActivationGelu:
+      return gelu(x);
+    case kActivationGeluTanh: {  // (1 + tanh(y)) / 2 = sigmoid(2 y)
+      const VF32 cubic = hn::MulAdd(hn::Mul(hn::Set(d, 0.044715f), hn::Mul(x, x)), x, x);
+      return hn::Mul(x, sigmoid(hn::Mul(hn::Set(d, 2 * 0.7978845608f), cubic)));
+    }
+    case kActivationSilu:
+      return hn::Mul(x, sigmoid(x));
+    case kActivationRelu:
+      return hn::Max(x, hn::Zero(d));
+    case kActivationSigmoid:
+      return sigmoid(x);
+    default:
+      return x;
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace vesper
 HWY_AFTER_NAMESPACE();

@@ -58,6 +58,12 @@ CommandCost cost(const AttentionWeightsParams& p) {
                                               sizeof(float) * static_cast<double>(p.n_selected))};
 }
 
+// ", gelu", or nothing.
+std::string activation_text(uint32_t activation) {
+  constexpr const char* kNames[] = {"", ", gelu", ", tanh gelu", ", silu", ", relu", ", sigmoid"};
+  return activation < std::size(kNames) ? kNames[activation] : "";
+}
+
 }  // namespace
 
 CommandCost command_cost(const Command& command, double weight_bytes, double n_positions) {
@@ -165,7 +171,7 @@ std::string command_text(const Command& command) {
       const auto& p = command.params_as<MatmulParams>();
       return text(p.n_rows) + " rows, " + text(p.n_in) + " -> " + text(p.n_out) + ", " +
              dtype_name(p.in_dtype) + " -> " + dtype_name(p.out_dtype) + ", weights " +
-             text(p.weight_format) + ((p.flags & kMatmulGelu) != 0 ? ", gelu" : "") +
+             text(p.weight_format) + activation_text(p.activation) +
              (command.operands[4].present() ? ", residual" : "");
     }
     case Kernel::kRope: {

@@ -13,16 +13,18 @@ namespace {
 
 uint32_t kernel_norm(NormKind kind) { return kind == NormKind::kLayer ? kNormLayer : kNormRms; }
 
-uint32_t gate_kind(Activation activation) {
+uint32_t kernel_activation(Activation activation) {
   switch (activation) {
     case Activation::kGelu:
-      return kGateGelu;
+      return kActivationGelu;
     case Activation::kGeluTanh:
-      return kGateGeluTanh;
+      return kActivationGeluTanh;
     case Activation::kSilu:
-      return kGateSilu;
+      return kActivationSilu;
+    case Activation::kRelu:
+      return kActivationRelu;
   }
-  return kGateGelu;
+  return kActivationNone;
 }
 
 uint32_t code(DType dtype) { return static_cast<uint32_t>(dtype); }
@@ -199,7 +201,8 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
 
 void emit_linear(DispatchTable& table, std::string label, const LinearWeights& linear,
                  uint32_t n_rows, const Operand& out, DType out_dtype, const Operand& in,
-                 DType in_dtype, const Operand& residual, uint32_t flags, const Operand& rows) {
+                 DType in_dtype, const Operand& residual, uint32_t activation,
+                 const Operand& rows) {
   const Weight& weight = linear.weight;
   MatmulParams params{};
   params.n_rows = params.rows_per_batch = n_rows;
@@ -208,7 +211,7 @@ void emit_linear(DispatchTable& table, std::string label, const LinearWeights& l
   params.in_dtype = code(in_dtype);
   params.out_dtype = code(out_dtype);
   params.weight_format = weight.format;
-  params.flags = flags;
+  params.activation = activation;
   emit::matmul(table, std::move(label), params,
                out.part(0, dtype_bytes(out_dtype, uint64_t{n_rows} * weight.n_out)),
                in.part(0, dtype_bytes(in_dtype, uint64_t{n_rows} * weight.n_in)), weight.data,
@@ -251,12 +254,12 @@ void TransformerStack::emit_ffn(DispatchTable& table, const std::string& label,
       emit_norm_before(table, label + "ffn_norm", layer.ffn_norm, n_rows, dtype, x);
   if (layer.ffn_up.weight.n_out == shape_.d_ffn) {
     emit_linear(table, label + "ffn.up", layer.ffn_up, n_rows, hidden_, dtype, in.rows, in.dtype,
-                {}, kMatmulGelu, sequences);
+                {}, kernel_activation(arch_.activation), sequences);
   } else {
     emit_linear(table, label + "ffn.gate_up", layer.ffn_up, n_rows, gate_up_, dtype, in.rows,
-                in.dtype, {}, 0, sequences);
-    const GatedActivationParams gate{n_rows, shape_.d_ffn, gate_kind(arch_.activation), code(dtype),
-                                     code(dtype)};
+                in.dtype, {}, kActivationNone, sequences);
+    const GatedActivationParams gate{n_rows, shape_.d_ffn, kernel_activation(arch_.activation),
+                                     code(dtype), code(dtype)};
     emit::gated_activation(table, label + "ffn.activation", gate, hidden_, gate_up_);
   }
   emit_block_end(table, label + "ffn.down", layer.ffn_down, layer.ffn_post_norm, rows, hidden_, x);
@@ -269,10 +272,12 @@ void TransformerStack::emit_block_end(DispatchTable& table, const std::string& l
                                       const Operand& x) const {
   const auto& [n_rows, dtype, sequences] = rows;
   if (!post_norm.weight.present()) {
-    emit_linear(table, label, linear, n_rows, x, DType::kF32, in, dtype, x, 0, sequences);
+    emit_linear(table, label, linear, n_rows, x, DType::kF32, in, dtype, x, kActivationNone,
+                sequences);
     return;
   }
-  emit_linear(table, label, linear, n_rows, block_out_, DType::kF32, in, dtype, {}, 0, sequences);
+  emit_linear(table, label, linear, n_rows, block_out_, DType::kF32, in, dtype, {}, kActivationNone,
+              sequences);
   const NormParams norm{n_rows, shape_.d_model, norm_epsilon_, kernel_norm(arch_.norm),
                         code(DType::kF32)};
   emit::norm(table, label + ".norm", norm, x, block_out_, post_norm.weight, post_norm.bias, {}, x);
@@ -406,7 +411,7 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
     const std::string label = std::string(arch_.prefix) + "." + std::to_string(i) + ".";
     BlockInput in = emit_norm_before(table, label + "attn_norm", layer.attn_norm, n_rows, dtype, x);
     emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, dtype, in.rows, in.dtype,
-                {}, 0, context.rows);
+                {}, kActivationNone, context.rows);
     if (prepares_heads()) {
       emit_rope(table, label, l, n_rows, dtype, context.rows, &self);
     } else {
@@ -431,12 +436,12 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
       cross.kv_dtype = code(source.shape().dtype);
       in = emit_norm_before(table, label + "cross_norm", layer.cross_norm, n_rows, dtype, x);
       emit_linear(table, label + "cross.q", layer.cross_q, n_rows, qkv_, dtype, in.rows, in.dtype,
-                  {}, 0, context.rows);
+                  {}, kActivationNone, context.rows);
       if (context.weights) emit_cross_weights(table, label, l, cross, context);
       emit::paged_attention(table, label + "cross", cross, attended_, qkv_, source.keys(l),
                             source.values(l), context.rows, context.cross_pages);
       emit_linear(table, label + "cross.out", layer.cross_out, n_rows, x, DType::kF32, attended_,
-                  dtype, x, 0, context.rows);
+                  dtype, x, kActivationNone, context.rows);
       emit_norm_after(table, label + "cross_norm", layer.cross_norm, n_rows, x);
     }
     emit_ffn(table, label, layer, rows, x);

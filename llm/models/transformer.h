@@ -195,7 +195,7 @@ class TransformerStack {
 // have a sequence.
 void emit_linear(DispatchTable& table, std::string label, const LinearWeights& linear,
                  uint32_t n_rows, const Operand& out, DType out_dtype, const Operand& in,
-                 DType in_dtype, const Operand& residual = {}, uint32_t flags = 0,
-                 const Operand& rows = {});
+                 DType in_dtype, const Operand& residual = {},
+                 uint32_t activation = kActivationNone, const Operand& rows = {});
 
 }  // namespace vesper

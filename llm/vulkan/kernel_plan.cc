@@ -147,6 +147,7 @@ class Planner {
     require_float(p.out_dtype);
     require_weight(p.weight_format);
     require(p.rows_per_batch != 0 && p.n_in != 0 && p.n_out != 0, "sizes above 0");
+    require(p.activation <= kActivationSigmoid, "a known activation");
     const bool blocks_of_codes = in_blocks(p.weight_format);
     require(!blocks_of_codes || (present(5) && p.n_in % 32 == 0),
             "scales beside a quantized weight of whole blocks");
@@ -164,8 +165,9 @@ class Planner {
         uint64_t{blocks(p.n_rows, 128)} * blocks(p.n_out, 128) >= 128) {
       tile = 128;
     }
-    shader(Shader::kMatmulTiled, {tile / 8 * (tile / 8), tile, tile, p.in_dtype, p.out_dtype,
-                                  storage(p.weight_format), p.flags, has, rows_aligned(p, 4)});
+    shader(Shader::kMatmulTiled,
+           {tile / 8 * (tile / 8), tile, tile, p.in_dtype, p.out_dtype, storage(p.weight_format),
+            p.flags, has, rows_aligned(p, 4), p.activation});
     push_addresses(6);
     push(&p, sizeof p);
     plan_.groups = {blocks(p.n_out, tile), blocks(p.n_rows, tile), 1};
@@ -192,7 +194,7 @@ class Planner {
     shader(Shader::kMatmulCooperative,
            {threads, tile.rows, tile.outs, tile.depth, tile.subgroup_rows, tile.subgroup_outs,
             capabilities_.matrix_m, capabilities_.matrix_k, p.in_dtype | p.out_dtype << 4, p.flags,
-            has, aligned_out, storage(p.weight_format)});
+            has, aligned_out, storage(p.weight_format), p.activation});
     push_addresses(6);
     push(&p, sizeof p);
     plan_.groups = {blocks(p.n_out, tile.outs), blocks(p.n_rows, tile.rows), 1};
@@ -257,7 +259,7 @@ class Planner {
     const uint32_t aligned = rows_aligned(p, 4);
     shader(Shader::kMatmulVector,
            {split * out_groups * subgroup, p.n_rows, outs, out_groups, split, p.in_dtype,
-            p.out_dtype, storage(p.weight_format), p.flags, has, aligned});
+            p.out_dtype, storage(p.weight_format), p.flags, has, aligned, p.activation});
     push_addresses(6);
     const uint32_t sizes[] = {p.n_out, p.n_in, p.in_row_stride, p.out_row_stride};
     push(sizes, sizeof sizes);
@@ -290,7 +292,7 @@ class Planner {
   void gated_activation(const GatedActivationParams& p) {
     require_float(p.in_dtype);
     require_float(p.out_dtype);
-    shader(Shader::kGatedActivation, {threads(), p.kind, p.in_dtype, p.out_dtype});
+    shader(Shader::kGatedActivation, {threads(), p.activation, p.in_dtype, p.out_dtype});
     push_addresses(2);
     push(&p, sizeof p);
     plan_.groups = {blocks(p.d, threads()), p.n_rows, 1};
@@ -532,7 +534,7 @@ class Planner {
   }
 
   void activation(const ActivationParams& p) {
-    shader(Shader::kActivation, {threads(), p.kind});
+    shader(Shader::kActivation, {threads(), p.activation});
     push_addresses(2);
     push(&p, sizeof p);
     plan_.groups = {blocks(p.n, threads()), 1, 1};

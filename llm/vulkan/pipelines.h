@@ -61,7 +61,7 @@ const char* shader_name(Shader shader);
 
 // A pipeline: constant_id i has constants[i] (constant 0 is the workgroup's threads).
 struct PipelineKey {
-  static constexpr uint32_t kMaxConstants = 13;
+  static constexpr uint32_t kMaxConstants = 14;
   Shader shader{};
   std::array<uint32_t, kMaxConstants> constants{};
   auto operator<=>(const PipelineKey&) const = default;

@@ -107,7 +107,7 @@ VESPER_AMX HWY_INLINE void finish_rows(const AmxWeight& weight, const MatmulPara
     const RowPlace& place = group.places[group.n_done];
     finish_row(static_cast<const Sum*>(group.sums) + group.n_done * kGroup, group.n_columns,
                place.scale, kInt8 ? weight.column_scale + column : nullptr,
-               operands.bias ? operands.bias + column : nullptr, (params.flags & kMatmulGelu) != 0,
+               operands.bias ? operands.bias + column : nullptr, params.activation,
                operands.residual ? operands.residual + place.residual + column : nullptr,
                static_cast<Out*>(operands.out) + place.out + column);
   }

@@ -155,10 +155,10 @@ float convert_units(const In* in, const VectorWeight& weight, uint32_t* units) {
 
 // out = residual + activation(bias + sums * scales) for the rows of `sums`, [n_rows][2 vectors] of
 // outputs from `column` on, n of them.
-template <bool kGelu, class Sum, class Out>
+template <bool kActivates, class Sum, class Out>
 HWY_NOINLINE void finish_panel(const VectorWeight& weight, const MatmulOperands& operands,
                                size_t column, size_t n, size_t n_rows, const RowPlace* rows,
-                               const Sum* HWY_RESTRICT sums) {
+                               uint32_t activation, const Sum* HWY_RESTRICT sums) {
   const F32 d;
   const size_t lanes = hn::Lanes(d);
   const float* scales = weight.column_scale ? weight.column_scale + column : nullptr;
@@ -167,7 +167,7 @@ HWY_NOINLINE void finish_panel(const VectorWeight& weight, const MatmulOperands&
   Out* out = static_cast<Out*>(operands.out) + column;
   if (n < 2 * lanes) {
     for (size_t r = 0; r < n_rows; ++r) {
-      finish_row(sums + r * 2 * lanes, n, rows[r].scale, scales, biases, kGelu,
+      finish_row(sums + r * 2 * lanes, n, rows[r].scale, scales, biases, activation,
                  residual ? residual + rows[r].residual : nullptr, out + rows[r].out);
     }
     return;
@@ -187,7 +187,7 @@ HWY_NOINLINE void finish_panel(const VectorWeight& weight, const MatmulOperands&
       }
       if (scales) x = hn::Mul(x, hn::Mul(hn::Set(d, rows[r].scale), scale[h]));
       x = hn::Add(x, bias[h]);
-      if constexpr (kGelu) x = gelu<std::is_same_v<Out, float>>(d, x);
+      if constexpr (kActivates) x = activate<std::is_same_v<Out, float>>(d, activation, x);
       if (residual) x = hn::Add(x, hn::LoadU(d, residual + rows[r].residual + h * lanes));
       store_f32(d, x, out + rows[r].out + h * lanes);
     }
@@ -196,19 +196,19 @@ HWY_NOINLINE void finish_panel(const VectorWeight& weight, const MatmulOperands&
 
 template <class Sum>
 using FinishPanel = void (*)(const VectorWeight&, const MatmulOperands&, size_t column, size_t n,
-                             size_t n_rows, const RowPlace*, const Sum*);
+                             size_t n_rows, const RowPlace*, uint32_t activation, const Sum*);
 
 template <class Sum>
 FinishPanel<Sum> choose_finish(const MatmulParams& params) {
-  const bool with_gelu = (params.flags & kMatmulGelu) != 0;
+  const bool activates = params.activation != kActivationNone;
   switch (params.out_dtype) {
     case kDTypeF32:
-      return with_gelu ? finish_panel<true, Sum, float> : finish_panel<false, Sum, float>;
+      return activates ? finish_panel<true, Sum, float> : finish_panel<false, Sum, float>;
     case kDTypeF16:
-      return with_gelu ? finish_panel<true, Sum, hwy::float16_t>
+      return activates ? finish_panel<true, Sum, hwy::float16_t>
                        : finish_panel<false, Sum, hwy::float16_t>;
     default:
-      return with_gelu ? finish_panel<true, Sum, Bf16Bits> : finish_panel<false, Sum, Bf16Bits>;
+      return activates ? finish_panel<true, Sum, Bf16Bits> : finish_panel<false, Sum, Bf16Bits>;
   }
 }
 
@@ -300,7 +300,7 @@ void multiply_rows(const VectorWeight& weight, const MatmulParams& params,
       } else {
         multiply_panel<Op, kRowStep>(rows, stride, panel, n_units, sums);
       }
-      finish(weight, operands, column, n, n_finished, places + first, sums);
+      finish(weight, operands, column, n, n_finished, places + first, params.activation, sums);
     }
   }
 }

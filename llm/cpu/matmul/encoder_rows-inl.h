@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "hwy/highway.h"
+#include "llm/cpu/numbers-inl.h"
 #include "llm/cpu/rows/f16_store-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -91,12 +92,19 @@ HWY_INLINE V gelu(DF d, V x) {
   return hn::MulAdd(half_x, hn::Mul(z, p), half_x);
 }
 
+// kActivation*, up to kActivationSigmoid.
+template <bool kPrecise, class DF, class V = hn::Vec<DF>>
+HWY_INLINE V activate(DF d, uint32_t activation, V x) {
+  if (activation == kActivationGelu) return gelu<kPrecise>(d, x);
+  return activation == kActivationNone ? x : activate(activation, x);
+}
+
 // out[i] = residual[i] + activation(bias[i] + acc[i] * row_scale * column_scale[i]) for n elements.
 // `acc` is readable up to the next multiple of a vector. Null pointers stand for absent operands.
 // `residual` may be `out`.
 template <class Acc, class Out>
 HWY_INLINE void finish_row(const Acc* HWY_RESTRICT acc, size_t n, float row_scale,
-                           const float* column_scale, const float* bias, bool with_gelu,
+                           const float* column_scale, const float* bias, uint32_t activation,
                            const float* residual, Out* out) {
   constexpr bool kPrecise = std::is_same_v<Out, float>;
   const hn::ScalableTag<float> d;
@@ -112,7 +120,7 @@ HWY_INLINE void finish_row(const Acc* HWY_RESTRICT acc, size_t n, float row_scal
                             if (scales)
                               x = hn::Mul(x, hn::Mul(hn::Set(d, row_scale), hn::LoadU(d, scales)));
                             if (b) x = hn::Add(x, hn::LoadU(d, b));
-                            if (with_gelu) x = gelu<kPrecise>(d, x);
+                            x = activate<kPrecise>(d, activation, x);
                             if (r) x = hn::Add(x, hn::LoadU(d, r));
                             store_f32(d, x, o);
                           };

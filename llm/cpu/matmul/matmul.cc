@@ -209,7 +209,7 @@ void convert_rows(const MatmulParams& params, const MatmulPlan& plan, const void
 
 // What is done to a row's sums of one panel: pointers to what belongs to its first output, or null.
 struct Finish {
-  bool gelu;
+  uint32_t activation;
   float row_scale;
   const float* column_scale;
   const float* bias;
@@ -235,7 +235,7 @@ HWY_NOINLINE void finish_sums(const Finish& how, uint32_t n_columns, float* sums
       value = hn::Mul(value, hn::Mul(hn::LoadU(d, operands[0] + i), hn::Set(d, how.row_scale)));
     }
     if (operands[1] != nullptr) value = hn::Add(value, hn::LoadU(d, operands[1] + i));
-    if (how.gelu) value = gelu(value);
+    if (how.activation != kActivationNone) value = activate(how.activation, value);
     if (operands[2] != nullptr) value = hn::Add(value, hn::LoadU(d, operands[2] + i));
     hn::StoreU(value, d, sums + i);
   }
@@ -262,7 +262,7 @@ HWY_INLINE void finish_panels(const PreparedCommand& command, const PanelProduct
   const float* const bias = command.operand<const float>(3);
   const float* const residual = command.operand<const float>(4);
   const float* const column_scales = scaled ? command.operand<const float>(5) : nullptr;
-  const bool plain = !scaled && bias == nullptr && (params.flags & kMatmulGelu) == 0;
+  const bool plain = !scaled && bias == nullptr && params.activation == kActivationNone;
   for (uint32_t r = 0; r < product.n_rows; ++r) {
     const uint32_t row = block.at(r);
     const size_t out_start = row_start(params, row, params.out_row_stride, params.out_batch_stride);
@@ -278,7 +278,7 @@ HWY_INLINE void finish_panels(const PreparedCommand& command, const PanelProduct
                           out + out_start + column);
         continue;
       }
-      const Finish how{(params.flags & kMatmulGelu) != 0, scaled ? row_scales[r] : 1.0f,
+      const Finish how{params.activation, scaled ? row_scales[r] : 1.0f,
                        scaled ? column_scales + column : nullptr,
                        bias == nullptr ? nullptr : bias + column,
                        residual == nullptr ? nullptr : residual + residual_start + column};
@@ -323,7 +323,7 @@ void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& sc
   const bool adds_residual = command.operands[4] != nullptr;
   const bool in_order = block.index == nullptr;
   const bool direct =
-      params.out_dtype == kDTypeF32 && params.flags == 0 &&
+      params.out_dtype == kDTypeF32 && params.flags == 0 && params.activation == kActivationNone &&
       params.rows_per_batch >= params.n_rows && command.operands[3] == nullptr &&
       ((plan.kernel.rows == RowFormat::kI8Blocks && in_order) ||
        (plan.kernel.rows == RowFormat::kBF16Tiles && !adds_residual && in_order) ||

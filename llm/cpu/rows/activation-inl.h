@@ -20,9 +20,8 @@ namespace HWY_NAMESPACE {
 void run_activation(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
   const auto& params = command.params_as<ActivationParams>();
   const F32 d;
-  const auto activate = [&](VF32 x) HWY_ATTR {
-    if (params.kind == kActivationRelu) return hn::Max(x, hn::Zero(d));
-    if (params.kind == kActivationSigmoid) return sigmoid(x);
+  const auto result = [&](VF32 x) HWY_ATTR {
+    if (params.activation != kActivationSoftCap) return activate(params.activation, x);
     const VF32 limit = hn::Set(d, params.limit);
     return hn::Mul(limit, hn::Tanh(d, hn::Div(x, limit)));
   };
@@ -31,9 +30,9 @@ void run_activation(const PreparedCommand& command, uint32_t task, ThreadScratch
   size_t i = size_t{task} * command.columns_per_task;
   const size_t end = std::min<size_t>(i + command.columns_per_task, params.n);
   for (; i + kLanes <= end; i += kLanes) {
-    hn::StoreU(activate(hn::LoadU(d, in + i)), d, out + i);
+    hn::StoreU(result(hn::LoadU(d, in + i)), d, out + i);
   }
-  for (; i < end; ++i) out[i] = hn::GetLane(activate(hn::Set(d, in[i])));
+  for (; i < end; ++i) out[i] = hn::GetLane(result(hn::Set(d, in[i])));
 }
 
 }  // namespace HWY_NAMESPACE
@@ -48,8 +47,8 @@ HWY_EXPORT(run_activation);
 void prepare_activation(PreparedCommand& prepared, const CommandToPrepare& command) {
   const auto& params = command.command().params_as<ActivationParams>();
   command.require(params.n > 0, "a size is zero");
-  command.require(params.kind <= kActivationSoftCap, "unknown kind of activation");
-  command.require(params.kind != kActivationSoftCap || params.limit > 0, "a limit above 0");
+  command.require(params.activation <= kActivationSoftCap, "unknown activation");
+  command.require(params.activation != kActivationSoftCap || params.limit > 0, "a limit above 0");
   command.require_bytes(0, uint64_t{params.n} * sizeof(float));
   command.require_bytes(1, uint64_t{params.n} * sizeof(float));
   prepared.run = HWY_DYNAMIC_DISPATCH(run_activation);

@@ -16,23 +16,15 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
-HWY_INLINE VF32 activate(uint32_t kind, VF32 x) {
-  const F32 d;
-  if (kind == kGateGelu) return gelu(x);
-  if (kind == kGateSilu) return hn::Mul(x, sigmoid(x));
-  // (1 + tanh(y)) / 2 = sigmoid(2 y)
-  const VF32 cubic = hn::MulAdd(hn::Mul(hn::Set(d, 0.044715f), hn::Mul(x, x)), x, x);
-  return hn::Mul(x, sigmoid(hn::Mul(hn::Set(d, 2 * 0.7978845608f), cubic)));
-}
-
 template <class In, class Out>
-HWY_NOINLINE void gate_numbers(uint32_t kind, const In* gate, const In* up, uint32_t n, Out* out) {
+HWY_NOINLINE void gate_numbers(uint32_t activation, const In* gate, const In* up, uint32_t n,
+                               Out* out) {
   uint32_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    store_f32(hn::Mul(activate(kind, load_f32(gate + i)), load_f32(up + i)), out + i);
+    store_f32(hn::Mul(activate(activation, load_f32(gate + i)), load_f32(up + i)), out + i);
   }
   for (; i < n; ++i) {
-    const VF32 gated = activate(kind, hn::Set(F32(), to_f32(gate[i])));
+    const VF32 gated = activate(activation, hn::Set(F32(), to_f32(gate[i])));
     put_f32(hn::GetLane(gated) * to_f32(up[i]), out + i);
   }
 }
@@ -47,7 +39,7 @@ void run_gated_activation(const PreparedCommand& command, uint32_t task, ThreadS
     const size_t from = size_t{r} * params.d * 2 + first;
     with_type(params.in_dtype, static_cast<const void*>(command.operands[1]), [&](const auto* in) {
       with_type(params.out_dtype, command.operands[0], [&](auto* out) {
-        gate_numbers(params.kind, in + from, in + from + params.d, n,
+        gate_numbers(params.activation, in + from, in + from + params.d, n,
                      out + size_t{r} * params.d + first);
       });
     });
@@ -66,7 +58,7 @@ HWY_EXPORT(run_gated_activation);
 void prepare_gated_activation(PreparedCommand& prepared, const CommandToPrepare& command) {
   const auto& params = command.command().params_as<GatedActivationParams>();
   command.require(params.n_rows > 0 && params.d > 0, "a size is zero");
-  command.require(params.kind <= kGateGeluTanh, "unknown kind of activation");
+  command.require(params.activation <= kActivationSigmoid, "unknown activation");
   command.require(params.in_dtype <= kDTypeBF16 && params.out_dtype <= kDTypeBF16,
                   "in and out must be f32, f16 or bf16");
   const uint64_t n = uint64_t{params.n_rows} * params.d;

@@ -49,7 +49,7 @@ class SmallDecoder {
                  {});
     };
     norm("attn_norm");
-    product("qkv", weight(3 * d, d), kSequences, qkv, normed, {}, 0);
+    product("qkv", weight(3 * d, d), kSequences, qkv, normed, {});
     WriteKvParams write{};
     write.n_rows = kSequences;
     write.n_kv_heads = n_heads;
@@ -72,15 +72,15 @@ class SmallDecoder {
     attention.kv_dtype = kDTypeF16;
     emit::paged_attention(table_, "attention", attention, attended, qkv, keys, values, rows_,
                           page_table);
-    product("out", weight(d, d), kSequences, x, attended, x, 0);
+    product("out", weight(d, d), kSequences, x, attended, x);
     norm("ffn_norm");
-    product("up", weight(4 * d, d), kSequences, hidden, normed, {}, kMatmulGelu);
-    product("down", weight(d, 4 * d), kSequences, x, hidden, x, 0);
+    product("up", weight(4 * d, d), kSequences, hidden, normed, {}, kActivationGelu);
+    product("down", weight(d, 4 * d), kSequences, x, hidden, x);
     norm("norm");
-    product("logits", embedding, kSequences, logits, normed, {}, 0);
+    product("logits", embedding, kSequences, logits, normed, {});
     // What depends on nothing above, and may run beside it.
     const Operand sound = numbers(100 * d), heard = floats(100 * 3 * d), mixed = floats(100 * d);
-    product("sound.qkv", weight(3 * d, d, WeightUse::kManyRows), 100, heard, sound, {}, 0);
+    product("sound.qkv", weight(3 * d, d, WeightUse::kManyRows), 100, heard, sound, {});
     AttentionParams sound_attention{};
     sound_attention.n_sequences = 2;
     sound_attention.rows_per_sequence = 50;
@@ -137,13 +137,13 @@ class SmallDecoder {
     return device_->upload(file.source(), use, compute_);
   }
   void product(const char* label, const Weight& weight, uint32_t n_rows, const Operand& out,
-               const Operand& in, const Operand& residual, uint32_t flags) {
+               const Operand& in, const Operand& residual, uint32_t activation = kActivationNone) {
     MatmulParams params{};
     params.n_rows = params.rows_per_batch = n_rows;
     params.n_out = params.out_row_stride = weight.n_out;
     params.n_in = params.in_row_stride = weight.n_in;
     params.weight_format = weight.format;
-    params.flags = flags;
+    params.activation = activation;
     emit::matmul(table_, label, params, out, in, weight.data, {}, residual, weight.scale);
   }
 

@@ -110,6 +110,4 @@ inline void run_once(Device& device, const DispatchTable& table) {
   device.run(device.record(table));
 }
 
-inline double exact_gelu(double x) { return x * (1 + std::erf(x / std::sqrt(2.0))) / 2; }
-
 }  // namespace vesper::testing

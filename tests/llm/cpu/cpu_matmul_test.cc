@@ -1,6 +1,7 @@
 // matmul and embed of the CPU device against plain loops in double precision.
 #include "llm/cpu/cpu_features.h"
 #include "tests/llm/cpu/cpu_fixture.h"
+#include "tests/llm/kernels/plain_activation.h"
 
 namespace vesper::testing::cpu_matmul_test {
 namespace {
@@ -10,7 +11,7 @@ struct Case {
   DType file = DType::kF16;
   Compute compute = Compute::kF32;
   DType in = DType::kF32, out = DType::kF32;
-  uint32_t flags = 0;
+  uint32_t flags = 0, activation = kActivationNone;
   bool bias = true, residual = false;
   uint32_t n_batches = 1;
   WeightUse use = WeightUse::kAnyRows;
@@ -20,7 +21,8 @@ std::string describe(const Case& c) {
   return std::to_string(c.n_rows) + " rows, " + std::to_string(c.n_out) + " x " +
          std::to_string(c.n_in) + ", file " + std::to_string(code(c.file)) + ", compute " +
          std::to_string(static_cast<int>(c.compute)) + ", in " + std::to_string(code(c.in)) +
-         ", out " + std::to_string(code(c.out)) + ", flags " + std::to_string(c.flags);
+         ", out " + std::to_string(code(c.out)) + ", flags " + std::to_string(c.flags) +
+         ", activation " + std::to_string(c.activation);
 }
 
 // Numbers as int8 products see them: whole multiples of max |x| / 127, by row.
@@ -79,6 +81,7 @@ std::vector<float> check(Device& device, const Case& c, double tolerance) {
   params.out_dtype = code(c.out);
   params.weight_format = uploaded.format;
   params.flags = c.flags;
+  params.activation = c.activation;
   DispatchTable table;
   emit::matmul(table, "test", params, out, store(device, encode(in, c.in)), uploaded.data,
                c.bias ? store(device, bias) : Operand{},
@@ -101,7 +104,7 @@ std::vector<float> check(Device& device, const Case& c, double tolerance) {
         sum += product;
         size += std::abs(product);
       }
-      if (c.flags & kMatmulGelu) sum = exact_gelu(sum);
+      sum = test::plain_activation(c.activation, sum);
       const size_t at = size_t{batch_of(r)} * out_batch + size_t{r % rows_per_batch} * out_stride;
       if (c.residual) {
         const float more =
@@ -148,19 +151,21 @@ TEST(CpuMatmul, InF32EqualsThePlainLoopForOddShapes) {
   check(*device, {3, 51865, 7}, kF32Tolerance);
 }
 
-TEST(CpuMatmul, FinishesWithBiasGeluAndResidualAsAsked) {
+TEST(CpuMatmul, FinishesWithBiasActivationAndResidualAsAsked) {
   const auto device = cpu();
-  for (const uint32_t flags :
-       {0u, kMatmulGelu, kMatmulResidualByRow, kMatmulGelu | kMatmulResidualByRow}) {
-    for (const bool bias : {false, true}) {
-      for (const bool residual : {false, true}) {
-        for (const uint32_t n_batches : {1u, 3u}) {
-          Case c{6, 37, 40};
-          c.flags = flags;
-          c.bias = bias;
-          c.residual = residual;
-          c.n_batches = n_batches;
-          check(*device, c, kF32Tolerance);
+  for (const uint32_t activation : test::kAllActivations) {
+    for (const uint32_t flags : {0u, kMatmulResidualByRow}) {
+      for (const bool bias : {false, true}) {
+        for (const bool residual : {false, true}) {
+          for (const uint32_t n_batches : {1u, 3u}) {
+            Case c{6, 37, 40};
+            c.flags = flags;
+            c.activation = activation;
+            c.bias = bias;
+            c.residual = residual;
+            c.n_batches = n_batches;
+            check(*device, c, kF32Tolerance);
+          }
         }
       }
     }
@@ -243,6 +248,7 @@ void check_left_out_rows(Device& device, const Case& c) {
     const Operand out = store(device, before);
     MatmulParams params = params_of(c.n_rows, weight);
     params.flags = c.flags;
+    params.activation = c.activation;
     DispatchTable table;
     emit::matmul(table, "test", params, out, in, weight.data, bias, c.residual ? out : Operand{},
                  weight.scale, rows.empty() ? Operand{} : store(device, rows));
@@ -274,7 +280,7 @@ TEST(CpuMatmul, LeavesOutRowsThatHoldNothing) {
     for (const Compute compute : {Compute::kF32, Compute::kAuto, Compute::kI8}) {
       for (const bool plain : {true, false}) {
         Case c{n_rows, 83, 70, DType::kF16, compute};
-        c.flags = plain ? 0 : kMatmulGelu;
+        c.activation = plain ? kActivationNone : kActivationGelu;
         c.bias = c.residual = !plain;
         check_left_out_rows(*device, c);
       }
@@ -338,12 +344,13 @@ TEST(CpuMatmul, ComputesGeluToOneInAMillion) {
   params.n_rows = params.rows_per_batch = n;
   params.n_out = params.out_row_stride = params.n_in = params.in_row_stride = 1;
   params.weight_format = weight.format;
-  params.flags = kMatmulGelu;
+  params.activation = kActivationGelu;
   DispatchTable table;
   emit::matmul(table, "gelu", params, out, store(*device, in), weight.data, {}, {}, {});
   run_once(*device, table);
   const std::vector<float> found = fetch<float>(*device, out);
-  for (uint32_t i = 0; i < n; ++i) EXPECT_NEAR(found[i], exact_gelu(in[i]), 1e-6) << in[i];
+  for (uint32_t i = 0; i < n; ++i)
+    EXPECT_NEAR(found[i], test::plain_activation(kActivationGelu, in[i]), 1e-6) << in[i];
 }
 
 TEST(CpuMatmul, StacksThePartsOfAMatrix) {

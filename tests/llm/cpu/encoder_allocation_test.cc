@@ -30,7 +30,7 @@ TEST(EncoderAllocations, DoNotHappenInProducts) {
       params.n_out = params.out_row_stride = 70;
       params.n_in = params.in_row_stride = 90;
       params.in_dtype = params.out_dtype = dtype;
-      params.flags = kMatmulGelu;
+      params.activation = kActivationGelu;
       Buffer in(dtype, 203 * 90), out(dtype, 203 * 70);
       in.fill_random(random);
       PackedMatrix matrix(70, 90, compute);

@@ -8,6 +8,7 @@
 #include "error/error.h"
 #include "hwy/aligned_allocator.h"
 #include "tests/llm/cpu/encoder_operands.h"
+#include "tests/llm/kernels/plain_activation.h"
 
 namespace vesper::encoder_matmul_test {
 namespace {
@@ -36,7 +37,7 @@ size_t out_offset(const MatmulParams& p, size_t r) {
 
 // A product with random operands; `stride` is that of input rows, 0 for n_in.
 Product random_product(std::mt19937& random, uint32_t n_rows, uint32_t n_out, uint32_t n_in,
-                       uint32_t n_batches, uint32_t stride, uint32_t flags, uint32_t in_dtype,
+                       uint32_t n_batches, uint32_t stride, uint32_t activation, uint32_t in_dtype,
                        uint32_t out_dtype, Compute compute) {
   Product product;
   MatmulParams& p = product.params;
@@ -50,7 +51,7 @@ Product random_product(std::mt19937& random, uint32_t n_rows, uint32_t n_out, ui
   p.out_batch_stride = n_rows * p.out_row_stride + random() % 5;
   p.in_dtype = in_dtype;
   p.out_dtype = out_dtype;
-  p.flags = flags;
+  p.activation = activation;
   product.compute = compute;
   product.in = Buffer(in_dtype, size_t{n_batches} * p.in_batch_stride);
   product.in.fill_random(random);
@@ -118,8 +119,8 @@ void expect_right(const Product& product, const Buffer& before) {
         allowed += in_step * sum_weight + weight_step * sum_in + in_step * weight_step * p.n_in;
       }
       if (product.has_bias) sum += product.bias[o];
-      if (p.flags & kMatmulGelu) {
-        sum = sum * (1 + std::erf(sum / std::sqrt(2.0))) / 2;
+      if (p.activation != kActivationNone) {
+        sum = test::plain_activation(p.activation, sum);
         allowed = allowed * 1.13 + (p.out_dtype == kDTypeF32 ? 1e-6 : 1e-4);  // its largest slope
       }
       const size_t at = out_offset(p, r) + o;
@@ -164,7 +165,8 @@ TEST_P(EncoderMatmul, OfRandomOddShapesIsThatOfADoublePrecisionLoop) {
     const uint32_t inputs = i % 3 ? sizes[random() % 7] : 1 + random() % 300;
     Product product =
         random_product(random, rows, outputs, inputs, 1 + random() % 3, 0,
-                       random() % 2 ? kMatmulGelu : 0, random() % 3, random() % 3, GetParam());
+                       test::kAllActivations[random() % std::size(test::kAllActivations)],
+                       random() % 3, random() % 3, GetParam());
     product.has_bias = random() % 2;
     product.has_residual = random() % 2;
     if (product.has_residual && random() % 2) product.params.flags |= kMatmulResidualByRow;
@@ -181,7 +183,7 @@ TEST_P(EncoderMatmul, OverOverlappingRowsIsAConvolution) {
   for (uint32_t stride : {1u, 2u}) {
     const uint32_t channels = 80;
     Product product = random_product(random, 150, 48, 3 * channels, 2, stride * channels,
-                                     kMatmulGelu, kDTypeF32, kDTypeF32, GetParam());
+                                     kActivationGelu, kDTypeF32, kDTypeF32, GetParam());
     product.has_bias = true;
     const Buffer before = product.out;
     run(product);
@@ -202,7 +204,7 @@ TEST_P(EncoderMatmul, AddsToItsResidualInPlace) {
 TEST_P(EncoderMatmul, DoesNotDependOnThreadsNorOrder) {
   std::mt19937 random(10);
   Product product =
-      random_product(random, 311, 96, 200, 1, 0, kMatmulGelu, kDTypeF32, kDTypeF32, GetParam());
+      random_product(random, 311, 96, 200, 1, 0, kActivationGelu, kDTypeF32, kDTypeF32, GetParam());
   run(product, 1);
   const std::vector<uint8_t> one = product.out.bytes;
   for (uint32_t threads : {2u, 3u, 16u}) {

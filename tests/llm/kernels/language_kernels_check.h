@@ -12,6 +12,7 @@
 
 #include "llm/config/rope.h"
 #include "llm/table/device.h"
+#include "tests/llm/kernels/plain_activation.h"
 
 namespace vesper::test {
 
@@ -39,22 +40,22 @@ class LanguageKernelsCheck {
   }
 
   void gated_activation() {
-    for (const uint32_t kind : {kGateSilu, kGateGelu, kGateGeluTanh}) {
+    for (const uint32_t activation : kAllActivations) {
       for (const uint32_t d : {1u, 37u, 1536u, 5000u}) {
         const uint32_t n_rows = 5;
         const std::vector<float> in = random(size_t{n_rows} * d * 2, 6.0f);
         const Operand out = poisoned(size_t{n_rows} * d);
         DispatchTable table;
-        emit::gated_activation(table, "gate", {n_rows, d, kind, kDTypeF32, kDTypeF32}, out,
+        emit::gated_activation(table, "gate", {n_rows, d, activation, kDTypeF32, kDTypeF32}, out,
                                store(in));
         device_.run(device_.record(table));
         const std::vector<float> found = fetch<float>(out);
         for (uint32_t r = 0; r < n_rows; ++r) {
           for (uint32_t i = 0; i < d; ++i) {
             const double x = in[size_t{r} * 2 * d + i], up = in[size_t{r} * 2 * d + d + i];
-            const double wanted = gate(kind, x) * up;
+            const double wanted = plain_activation(activation, x) * up;
             ASSERT_NEAR(found[size_t{r} * d + i], wanted, 1e-5 + 1e-5 * std::abs(wanted))
-                << "kind " << kind << ", " << x;
+                << "activation " << activation << ", " << x;
           }
         }
       }
@@ -264,12 +265,6 @@ class LanguageKernelsCheck {
       x = x * std::cos(angle) - y * std::sin(angle);
       y = before * std::sin(angle) + y * std::cos(angle);
     }
-  }
-
-  static double gate(uint32_t kind, double x) {
-    if (kind == kGateSilu) return x / (1 + std::exp(-x));
-    if (kind == kGateGelu) return x * (1 + std::erf(x / std::sqrt(2.0))) / 2;
-    return x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979) * (x + 0.044715 * x * x * x))) / 2;
   }
 
   std::vector<float> random(size_t n, float spread = 1.0f) {

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <string>
 
+#include "tests/llm/kernels/plain_activation.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
 namespace vesper::matmul_test {
@@ -9,7 +10,7 @@ namespace {
 struct MatmulCase {
   uint32_t rows, n_out, n_in;
   DType file, in, out;
-  uint32_t flags = 0;
+  uint32_t activation = kActivationNone;
   bool bias = true, residual = false;
   Compute compute = Compute::kF32;
 };
@@ -40,7 +41,7 @@ TEST_P(Matmul, IsThePlainSumOfProducts) {
   p.in_dtype = static_cast<uint32_t>(c.in);
   p.out_dtype = static_cast<uint32_t>(c.out);
   p.weight_format = uploaded.format;
-  p.flags = c.flags;
+  p.activation = c.activation;
   DispatchTable table;
   emit::matmul(table, "product", p, out, in_buffer, uploaded.data,
                c.bias ? store(bias, DType::kF32) : Operand{},
@@ -58,7 +59,7 @@ TEST_P(Matmul, IsThePlainSumOfProducts) {
         sum += product;
         size += std::abs(product);
       }
-      if (c.flags & kMatmulGelu) sum = sum * (1 + std::erf(sum / std::sqrt(2.0))) / 2;
+      sum = test::plain_activation(c.activation, sum);
       const size_t at = size_t{r} * c.n_out + o;
       if (c.residual) {
         sum += residual[at];
@@ -76,26 +77,36 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(MatmulCase{1, 7, 7, f32, f32, f32}, MatmulCase{1, 1, 1, f16, f32, f32},
                     MatmulCase{1, 51865, 384, f16, f32, f32, 0, false},
                     MatmulCase{1, 51865, 512, i8, f32, f32, 0, false},
-                    MatmulCase{1, 1536, 384, f16, f32, f32, kMatmulGelu},
+                    MatmulCase{1, 1536, 384, f16, f32, f32, kActivationGelu},
                     MatmulCase{1, 384, 1536, f16, f32, f32, 0, true, true},
                     MatmulCase{7, 1500, 80, f16, f32, f16}, MatmulCase{8, 33, 1500, f16, f16, f32},
                     MatmulCase{3, 129, 51, i8, f32, f32}, MatmulCase{5, 256, 512, i8, f16, f16},
-                    MatmulCase{2, 100, 5120, f32, f32, f32, kMatmulGelu, true, true}),
+                    MatmulCase{2, 100, 5120, f32, f32, f32, kActivationGelu, true, true},
+                    MatmulCase{1, 65, 96, f16, f32, f32, kActivationGeluTanh, true, true},
+                    MatmulCase{3, 65, 96, f16, f32, f32, kActivationSilu},
+                    MatmulCase{8, 65, 96, f16, f32, f32, kActivationRelu},
+                    MatmulCase{2, 65, 96, f16, f32, f32, kActivationSigmoid}),
     case_name);
 INSTANTIATE_TEST_SUITE_P(
     ManyRows, Matmul,
-    testing::Values(MatmulCase{9, 7, 7, f32, f32, f32}, MatmulCase{1500, 384, 240, f16, f32, f32},
-                    MatmulCase{1500, 130, 384, f16, f16, f16, kMatmulGelu, true, true},
-                    MatmulCase{65, 1152, 384, f16, f32, f32, 0, true, true},
-                    MatmulCase{224, 51, 1500, f32, f32, f32},
-                    MatmulCase{100, 200, 300, i8, f32, f32, kMatmulGelu},
-                    MatmulCase{77, 512, 520, i8, f16, f16},
-                    MatmulCase{13, 51865, 64, f16, f32, f32},
-                    MatmulCase{300, 384, 384, f32, f16, f32, 0, true, true, Compute::kF16},
-                    MatmulCase{1500, 200, 72, f16, f16, f16, kMatmulGelu, false, false,
-                               Compute::kF16},
-                    MatmulCase{260, 384, 1536, f16, f32, f32, 0, true, true, Compute::kF16},
-                    MatmulCase{129, 257, 104, f16, f16, f32, 0, true, false, Compute::kF16}),
+    testing::Values(
+        MatmulCase{9, 7, 7, f32, f32, f32}, MatmulCase{1500, 384, 240, f16, f32, f32},
+        MatmulCase{1500, 130, 384, f16, f16, f16, kActivationGelu, true, true},
+        MatmulCase{65, 1152, 384, f16, f32, f32, 0, true, true},
+        MatmulCase{224, 51, 1500, f32, f32, f32},
+        MatmulCase{100, 200, 300, i8, f32, f32, kActivationGelu},
+        MatmulCase{77, 512, 520, i8, f16, f16},
+        MatmulCase{90, 65, 96, f16, f32, f32, kActivationGeluTanh, true, true},
+        MatmulCase{90, 65, 96, f16, f32, f32, kActivationSilu},
+        MatmulCase{90, 65, 96, f16, f32, f32, kActivationRelu},
+        MatmulCase{90, 65, 96, f16, f32, f32, kActivationSigmoid},
+        MatmulCase{90, 72, 96, f16, f16, f16, kActivationGeluTanh, true, true, Compute::kF16},
+        MatmulCase{90, 65, 96, f16, f16, f32, kActivationRelu, true, false, Compute::kF16},
+        MatmulCase{13, 51865, 64, f16, f32, f32},
+        MatmulCase{300, 384, 384, f32, f16, f32, 0, true, true, Compute::kF16},
+        MatmulCase{1500, 200, 72, f16, f16, f16, kActivationGelu, false, false, Compute::kF16},
+        MatmulCase{260, 384, 1536, f16, f32, f32, 0, true, true, Compute::kF16},
+        MatmulCase{129, 257, 104, f16, f16, f32, 0, true, false, Compute::kF16}),
     case_name);
 
 class MatmulLayout : public VulkanTest {};

@@ -171,12 +171,12 @@ Chain make_chain(Device& device, std::mt19937& engine, uint32_t n_rows, uint32_t
     p.n_out = p.out_row_stride = 4 * d;
     p.n_in = p.in_row_stride = d;
     p.weight_format = up.format;
-    p.flags = kMatmulGelu;
+    p.activation = kActivationGelu;
     emit::matmul(chain.table, "up", p, hidden, normed, up.data, {}, {}, up.scale);
     p.n_out = p.out_row_stride = d;
     p.n_in = p.in_row_stride = 4 * d;
     p.weight_format = down.format;
-    p.flags = 0;
+    p.activation = kActivationNone;
     emit::matmul(chain.table, "down", p, chain.x, hidden, down.data, {}, chain.x, down.scale);
   }
   return chain;
