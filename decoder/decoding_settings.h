@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "decoder/windows/window_policy.h"
+
 namespace vesper {
 
 // Limits of DecodingSettings::beam_size and DecodingSettings::patience.
@@ -67,9 +69,7 @@ struct DecodingSettings {
   std::optional<double> no_speech_threshold = 0.6;          // probability, above it: silence
   std::optional<double> logprob_threshold = -1.0;           // mean log-probability, below: failed
   std::optional<double> compression_ratio_threshold = 2.4;  // above it: repetitive, failed
-  // openai-whisper's rules alone, without ours against invented text
-  // (decoder/windows/speech_evidence.h) and against loops (decoder/windows/repetition.h). Ours.
-  bool reference = false;
+  WindowPolicy policy;                                      // the rules beyond openai-whisper's
 
   // ---- Prompts
   bool condition_on_previous_text = true;

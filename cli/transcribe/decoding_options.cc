@@ -163,7 +163,9 @@ void DecodingOptions::add_prompts(CommandLine& line) {
 }
 
 void DecodingOptions::add_times(CommandLine& line) {
-  line.add_flag("--reference", decoding_.reference);
+  line.add_flag("--reference", is_reference_);
+  line.add_value("--disable-rule",
+                 [this](const std::string& text) { disable_rule(decoding_.policy, text); });
   line.add_flag("--without-timestamps", decoding_.without_timestamps);
   line.add_value("--clip-timestamps", [this](const std::string& text) {
     decoding_.clip_timestamps = parse_clips(text);
@@ -179,6 +181,7 @@ void DecodingOptions::add_times(CommandLine& line) {
 }
 
 void DecodingOptions::finish() {
+  if (is_reference_) decoding_.policy = WindowPolicy::reference();
   if (decoding_.multilingual && decoding_.language != "auto") {
     throw Error(ErrorKind::kUsage, "--multilingual: expected without --language");
   }

@@ -29,6 +29,7 @@ class DecodingOptions {
   DecodingSettings& decoding_;
   std::optional<double> increment_;  // of the temperature, from try to try
   bool temperature_is_given_ = false, increment_is_given_ = false, patience_is_given_ = false;
+  bool is_reference_ = false;
 };
 
 }  // namespace vesper

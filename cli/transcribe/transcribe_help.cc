@@ -123,6 +123,8 @@ switches a threshold off:
       --reference                         these thresholds alone, as openai-
                                           whisper: no rules of our own against
                                           what was never said, and loops
+      --disable-rule NAME                 for experiments: without this one of
+                                          those rules; a wrong name lists them
 )";
 
 constexpr std::string_view kPrompts =

@@ -185,7 +185,8 @@ Transcriber::Decoded LiveTranscriber::guess(uint32_t n_frames) {
   constexpr uint32_t kLeftOut = 200, kSlack = 100;
   const std::vector<int32_t>& tokens = decoded.result.tokens;
   const int32_t begin = model_.tokens().timestamp_begin;
-  if (settings_.reference || decoded.is_silent || tokens.empty() || tokens.back() < begin ||
+  if (!settings_.policy.extend_guesses || decoded.is_silent || tokens.empty() ||
+      tokens.back() < begin ||
       static_cast<uint32_t>(tokens.back() - begin) * kFramesPerTimestamp + kLeftOut >=
           end_of_sound_) {
     return decoded;
@@ -221,7 +222,7 @@ void LiveTranscriber::transcribe_beginning() {
   const bool is_repetitive =
       settings_.compression_ratio_threshold &&
       decoded.evidence.compression_ratio > *settings_.compression_ratio_threshold;
-  if (is_silent || is_repetitive || (decoded.evidence.loops && !settings_.reference)) {
+  if (is_silent || is_repetitive || (decoded.evidence.loops && settings_.policy.fail_loops)) {
     agreement_.forget();
     return say_partial({});
   }
@@ -284,7 +285,8 @@ void LiveTranscriber::time_words(std::span<CaptionWord> words, std::span<const i
         kMostSecondsPerByte * static_cast<double>(word.text.size()) + kMostSecondsMore;
     word.start_s = at_s(begin);
     word.end_s = std::min(at_s(end), word.start_s + most_s);
-    for (size_t i = text_begins[begin]; i < text_begins[end] && !settings_.reference; ++i) {
+    for (size_t i = text_begins[begin];
+         i < text_begins[end] && settings_.policy.delay_doubtful_words; ++i) {
       word.probability = std::min(word.probability, double{alignment.probabilities[i]});
     }
     begin = word.end_token;
@@ -310,7 +312,7 @@ void LiveTranscriber::transcribe_window(uint32_t n_frames) {
   if (decoded.is_alone && window_task.start_of_transcript > 0) history_.forget();
   WindowSegments cut =
       cut_window(decoded.result.tokens, model_.tokens().timestamp_begin, seek_, n_frames);
-  if (decoded.evidence.loops && !decoded.is_chant && !settings_.reference) {
+  if (decoded.evidence.loops && !decoded.is_chant && settings_.policy.drop_loops) {
     transcriber_.drop_loop(cut, seek_, transcript_);
   }
   const size_t n_segments = transcript_.segments.size();
@@ -323,7 +325,7 @@ void LiveTranscriber::transcribe_window(uint32_t n_frames) {
   // A window that says nothing, and that the next begins where it does, would go on for ever.
   constexpr uint32_t kLeastAdvance = 100;
   const bool is_said = n_segments < transcript_.segments.size();
-  if (!is_said && !settings_.reference) {
+  if (!is_said && settings_.policy.advance_past_silence) {
     cut.advance_frames = std::max(cut.advance_frames, kLeastAdvance);
   }
   seek_ += cut.advance_frames;

@@ -8,19 +8,6 @@
 namespace vesper {
 namespace {
 
-// Speech is doubtful from this share of the no-speech threshold on. Measured: speech has up to 0.25
-// (0.30 where it is faint; windows of a long recording without the text before it, up to 0.51),
-// sounds that the model takes for words have 0.33 and more; half of the threshold's default is 0.3.
-constexpr double kDoubtfulShare = 0.5;
-// Shares of the log-probability threshold below which a text is not believed where speech is
-// doubtful, and where it is above the no-speech threshold.
-constexpr double kDoubtfulLogprobShare = 0.9, kUnlikelyLogprobShare = 0.3;
-// And where speech is doubtful and another attempt at the window only went round.
-constexpr double kConvincingLogprobShare = 0.5;
-// A text with sentences that are said again deflates better than others, but not by far: up to this
-// share of the threshold it may be said.
-constexpr double kSaidAgainShare = 1.5;
-
 // Whether a text is at least as likely as that share of the threshold.
 bool is_likely(const WindowEvidence& evidence, const DecodingSettings& settings, double share) {
   return !settings.logprob_threshold || evidence.avg_logprob >= share * *settings.logprob_threshold;
@@ -29,7 +16,7 @@ bool is_likely(const WindowEvidence& evidence, const DecodingSettings& settings,
 bool is_repetitive(const WindowEvidence& evidence, const DecodingSettings& settings) {
   if (!settings.compression_ratio_threshold) return false;
   return evidence.compression_ratio > *settings.compression_ratio_threshold ||
-         (!settings.reference && evidence.loops);
+         (settings.policy.fail_loops && evidence.loops);
 }
 
 // Whether a text repeats itself as an invention does. Of what people say again they are sure, and
@@ -37,8 +24,10 @@ bool is_repetitive(const WindowEvidence& evidence, const DecodingSettings& setti
 bool repeats_without_sense(const WindowEvidence& evidence, const DecodingSettings& settings) {
   if (evidence.is_one_loop) return true;
   if (!is_repetitive(evidence, settings)) return false;
-  return evidence.loops || !is_likely(evidence, settings, kUnlikelyLogprobShare) ||
-         evidence.compression_ratio > kSaidAgainShare * *settings.compression_ratio_threshold;
+  return evidence.loops ||
+         !is_likely(evidence, settings, settings.policy.improbable_logprob_share) ||
+         evidence.compression_ratio >
+             settings.policy.said_again_share * *settings.compression_ratio_threshold;
 }
 
 // Ranges of code points without letters and digits: punctuation, signs, pictures, musical notes.
@@ -81,34 +70,39 @@ bool is_silent_by_reference(const WindowEvidence& evidence, const DecodingSettin
 
 bool is_silent(const WindowEvidence& evidence, const DecodingSettings& settings) {
   if (is_silent_by_reference(evidence, settings)) return true;
-  if (settings.reference || !settings.no_speech_threshold) return false;
-  if (evidence.no_speech_prob <= kDoubtfulShare * *settings.no_speech_threshold) return false;
-  if (!evidence.has_words || repeats_without_sense(evidence, settings)) return true;
-  if (!settings.logprob_threshold) return false;
+  if (!settings.no_speech_threshold) return false;
+  if (evidence.no_speech_prob <= settings.policy.doubtful_share * *settings.no_speech_threshold)
+    return false;
+  if (settings.policy.reject_wordless_text && !evidence.has_words) return true;
+  if (settings.policy.reject_repetitive_text && repeats_without_sense(evidence, settings))
+    return true;
+  if (!settings.policy.reject_improbable_text || !settings.logprob_threshold) return false;
   const bool is_unlikely = evidence.no_speech_prob > *settings.no_speech_threshold;
-  return evidence.avg_logprob < *settings.logprob_threshold *
-                                    (is_unlikely ? kUnlikelyLogprobShare : kDoubtfulLogprobShare);
+  return evidence.avg_logprob <
+         *settings.logprob_threshold * (is_unlikely ? settings.policy.improbable_logprob_share
+                                                    : settings.policy.doubtful_logprob_share);
 }
 
 bool is_doubtful_loop(const WindowEvidence& evidence, const DecodingSettings& settings) {
-  return !settings.reference && settings.no_speech_threshold &&
-         evidence.no_speech_prob <= *settings.no_speech_threshold &&
-         evidence.no_speech_prob > kDoubtfulShare * *settings.no_speech_threshold &&
+  return settings.policy.retry_doubtful_loops && settings.policy.reject_repetitive_text &&
+         settings.no_speech_threshold && evidence.no_speech_prob <= *settings.no_speech_threshold &&
+         evidence.no_speech_prob > settings.policy.doubtful_share * *settings.no_speech_threshold &&
          evidence.has_words && repeats_without_sense(evidence, settings);
 }
 
 bool is_convincing(const WindowEvidence& evidence, const DecodingSettings& settings) {
-  return is_likely(evidence, settings, kConvincingLogprobShare);
+  return is_likely(evidence, settings, settings.policy.convincing_logprob_share);
 }
 
 bool is_believable(const WindowEvidence& evidence, const DecodingSettings& settings) {
-  return is_likely(evidence, settings, kDoubtfulLogprobShare);
+  return is_likely(evidence, settings, settings.policy.doubtful_logprob_share);
 }
 
 bool is_surely_speech(const WindowEvidence& evidence, const DecodingSettings& settings) {
   return evidence.has_words && !has_failed(evidence, settings) &&
          (!settings.no_speech_threshold ||
-          evidence.no_speech_prob <= kDoubtfulShare * *settings.no_speech_threshold);
+          evidence.no_speech_prob <=
+              settings.policy.doubtful_share * *settings.no_speech_threshold);
 }
 
 bool is_only_doubted(const WindowEvidence& evidence, const DecodingSettings& settings) {

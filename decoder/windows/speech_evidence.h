@@ -25,7 +25,7 @@ struct WindowEvidence {
 // Nothing was said, by openai-whisper's rule alone.
 bool is_silent_by_reference(const WindowEvidence& evidence, const DecodingSettings& settings);
 
-// Nothing was said. `settings.reference` leaves openai-whisper's rule alone.
+// Nothing was said. With every rule of `settings.policy` off this is openai-whisper's rule.
 bool is_silent(const WindowEvidence& evidence, const DecodingSettings& settings);
 
 // Speech is doubtful, but not unlikely, and the text repeats itself: silence, unless another

@@ -362,7 +362,7 @@ bool Transcriber::encode_window(Recording& recording, Walk& walk, uint32_t place
   cut.n_frames = model_.n_frames();
   cut.end_frame = walk.limit;
   recording.mel.window(cut, recording.window.data());
-  if (!recording.settings.reference &&
+  if (recording.settings.policy.skip_uniform_silence &&
       is_uniform({recording.window.data(), size_t{n_frames(walk)} * model_.n_mels()})) {
     walk.seek += n_frames(walk);
     return false;
@@ -406,7 +406,7 @@ std::vector<Segment> Transcriber::finish_window(Recording& recording, Walk& walk
   if (decoded.is_alone) walk.history.forget();
   WindowSegments cut =
       cut_window(decoded.result.tokens, model_.tokens().timestamp_begin, walk.seek, n_frames(walk));
-  if (decoded.evidence.loops && !decoded.is_chant && !settings.reference) {
+  if (decoded.evidence.loops && !decoded.is_chant && settings.policy.drop_loops) {
     drop_loop(cut, walk.seek, recording.transcript);
   }
   for (const WindowSegment& part : cut.segments) {
@@ -443,7 +443,7 @@ std::vector<Segment> Transcriber::finish_window(Recording& recording, Walk& walk
   }
   // A window that says nothing, and that the next begins where it does, would go on for ever.
   constexpr uint64_t kLeastAdvance = 100;
-  if (segments.empty() && !settings.reference) {
+  if (segments.empty() && settings.policy.advance_past_silence) {
     next_seek = std::max(next_seek, walk.seek + kLeastAdvance);
   }
   walk.seek = next_seek;
@@ -480,7 +480,7 @@ Transcript Transcriber::transcribe(const MelSpectrogram& mel, const DecodingSett
       }
     }
   }
-  if (!recording.language_is_found && !settings.reference) {
+  if (!recording.language_is_found && settings.policy.require_speech_for_language) {
     transcript.language.clear();
     transcript.language_probability = 0;
   }

@@ -69,7 +69,7 @@ bool Transcriber::passes(const Decoded& decoded, const DecodingSettings& setting
 Transcriber::Decoded Transcriber::decode(const DecodeTask& task, const DecodingSettings& settings,
                                          uint32_t seed) {
   Decoded decoded = decode_until_passed(task, settings, seed);
-  if (settings.reference || decoded.is_alone || !passes(decoded, settings) ||
+  if (!settings.policy.retry_sparse_text || decoded.is_alone || !passes(decoded, settings) ||
       !has_sparse_segment(decoded.result.tokens, model_.tokens().timestamp_begin)) {
     return decoded;
   }
@@ -107,13 +107,14 @@ Transcriber::Decoded Transcriber::decode_until_passed(DecodeTask task,
     } else if (loops_in_doubt) {
       decoded.is_silent = decoded.is_silent || !is_convincing(decoded.evidence, settings);
     }
-    const bool is_silent =
-        decoded.is_silent && !is_doubtful_loop(decoded.evidence, settings) && !loops_in_doubt &&
-        !is_believed &&
-        (is_alone || settings.reference || is_silent_by_reference(decoded.evidence, settings));
+    const bool is_silent = decoded.is_silent && !is_doubtful_loop(decoded.evidence, settings) &&
+                           !loops_in_doubt && !is_believed &&
+                           (is_alone || !settings.policy.retry_without_prompt ||
+                            is_silent_by_reference(decoded.evidence, settings));
     if (is_silent || passes(decoded, settings)) {
       // If it is speech after all, nothing speaks against what was only doubted to be speech.
-      if (best && is_surely_speech(decoded.evidence, settings) &&
+      if (settings.policy.confirm_doubted_text && best &&
+          is_surely_speech(decoded.evidence, settings) &&
           is_only_doubted(best->evidence, settings)) {
         best->is_silent = false;
         return *std::move(best);
@@ -121,13 +122,14 @@ Transcriber::Decoded Transcriber::decode_until_passed(DecodeTask task,
       return decoded;
     }
     const bool may_be_best = !is_believed || !decoded.is_silent;
-    is_believed = is_believed || (is_alone && !decoded.is_silent && !settings.reference);
-    if (!best || settings.reference ||
+    is_believed =
+        is_believed || (is_alone && !decoded.is_silent && settings.policy.keep_believed_text);
+    if (!best || !settings.policy.keep_best_attempt ||
         (may_be_best && is_better(decoded.evidence, best->evidence, settings))) {
       best = std::move(decoded);
     }
     // What went before is what a window most often fails by.
-    if (!settings.reference && !is_alone) {
+    if (settings.policy.retry_without_prompt && !is_alone) {
       task = without_previous(std::move(task));
       is_alone = true;
     } else {
@@ -142,7 +144,7 @@ Transcriber::Decoded Transcriber::decode_window(Recording& recording, Walk& walk
                                                 const DecodeTask& task) {
   const DecodingSettings& settings = recording.settings;
   Decoded decoded = decode(task, settings, window_seed(settings, walk.seek));
-  if (decoded.is_silent && !settings.reference &&
+  if (decoded.is_silent && settings.policy.amplify_faint_speech &&
       raise_if_faint({recording.window.data(), size_t{n_frames(walk)} * model_.n_mels()})) {
     const float* const windows[] = {recording.window.data()};
     model_.encode(windows);

@@ -225,9 +225,8 @@ class Transcriber::Batch {
   // sentence of a window, as if the end of the window cut it; here nothing is cut.
   uint32_t speech_end_in_window(const Stretch& stretch) const {
     // Timestamps are inexact, and so is where speech ends.
-    constexpr uint64_t kSlack = 100;
-    const uint64_t begin = stretch.walk.seek + kSlack;
-    if (settings_.reference || stretch.speech_end <= begin ||
+    const uint64_t begin = stretch.walk.seek + settings_.policy.speech_end_slack_frames;
+    if (!settings_.policy.hold_until_speech_ends || stretch.speech_end <= begin ||
         stretch.walk.end - stretch.walk.seek > transcriber_.model_.n_frames()) {
       return 0;
     }
@@ -303,7 +302,7 @@ class Transcriber::Batch {
 
   void end(Open& open) const {
     Transcript& transcript = open.recording.transcript;
-    if (!open.recording.language_is_found && !settings_.reference) {
+    if (!open.recording.language_is_found && settings_.policy.require_speech_for_language) {
       transcript.language.clear();
       transcript.language_probability = 0;
     }

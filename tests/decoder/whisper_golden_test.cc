@@ -160,7 +160,7 @@ TEST_P(WhisperGolden, GreedyTextAndTimesAtF32AreThoseOfTheReference) {
   const auto model = load(GetParam().golden->model, GetParam().device, Compute::kF32);
   for (const Golden::Sentence& sentence : GetParam().golden->sentences) {
     DecodingSettings reference = greedy_settings();
-    reference.reference = true;
+    reference.policy = WindowPolicy::reference();
     const Transcript transcript =
         Transcriber(*model).transcribe(log_mel(*model, sentence.number), reference, {}, {});
     EXPECT_EQ(transcript.language, "en");

@@ -33,7 +33,7 @@ class LiveTranscription : public testing::Test {
     settings_.no_speech_threshold.reset();
     settings_.logprob_threshold.reset();
     settings_.compression_ratio_threshold.reset();
-    settings_.reference = true;
+    settings_.policy = WindowPolicy::reference();
     settings_.max_new_tokens = 24;
   }
   ~LiveTranscription() override { fs::remove_all(folder_); }

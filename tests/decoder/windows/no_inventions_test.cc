@@ -160,7 +160,7 @@ TEST_P(NoInventions, SaysWhatThePromptMadeItLeaveOut) {
       "been made still more respectable than he was.";
   const Samples speech = sentences({"0880", "0890", "0880", "0890", "0920"}, 1);
   EXPECT_GE(spoken_words(text(transcribe(speech, settings))).size(), 45u);  // of 55
-  settings.reference = true;
+  settings.policy = WindowPolicy::reference();
   if (GetParam() == std::string("base")) {
     EXPECT_LE(spoken_words(text(transcribe(speech, settings))).size(), 20u);
   }
@@ -179,7 +179,7 @@ TEST_P(NoInventions, SaysNothingMoreAfterSpeech) {
 TEST_P(NoInventions, GoesOnToTheNextTemperatureWhereAThresholdSaysSo) {
   const Samples speech = samples_of(librivox_sentence("0930"), 10);
   DecodingSettings settings = greedy_settings();
-  settings.reference = true;
+  settings.policy = WindowPolicy::reference();
   settings.temperatures = {0, 0.1};
   const auto temperature = [&](const DecodingSettings& chosen) {
     const Transcript transcript = transcribe(speech, chosen);
@@ -195,7 +195,7 @@ TEST_P(NoInventions, GoesOnToTheNextTemperatureWhereAThresholdSaysSo) {
   settings.compression_ratio_threshold = std::nullopt;
   EXPECT_EQ(temperature(settings), 0);
   // Without the reference's rules the best of all attempts counts, which is the likeliest.
-  settings.reference = false;
+  settings.policy = {};
   settings.logprob_threshold = 0;
   EXPECT_EQ(temperature(settings), 0);
 }
@@ -203,7 +203,7 @@ TEST_P(NoInventions, GoesOnToTheNextTemperatureWhereAThresholdSaysSo) {
 TEST_P(NoInventions, TakesAWindowForSilentFromTheNoSpeechThresholdOn) {
   const Samples sound = noise(0.01f, 5 * kSecond, 1);
   DecodingSettings settings = greedy_settings();
-  settings.reference = true;
+  settings.policy = WindowPolicy::reference();
   settings.temperatures = {0, 0.1};
   settings.logprob_threshold = std::nullopt;
   EXPECT_EQ(text(transcribe(sound, settings)), "");

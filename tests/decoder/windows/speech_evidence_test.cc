@@ -20,7 +20,7 @@ WindowEvidence window(double no_speech_prob, double avg_logprob, double compress
 
 DecodingSettings reference() {
   DecodingSettings settings;
-  settings.reference = true;
+  settings.policy = WindowPolicy::reference();
   return settings;
 }
 

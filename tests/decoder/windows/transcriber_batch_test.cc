@@ -136,7 +136,7 @@ TEST_F(TranscriberBatch, AStretchThatIsDrawnIsTheSame) {
 }
 
 TEST_F(TranscriberBatch, AFailureIsTriedAgainHotterByItself) {
-  settings_.reference = true;       // which keeps the last attempt
+  settings_.policy = WindowPolicy::reference();       // which keeps the last attempt
   settings_.logprob_threshold = 0;  // nothing passes
   settings_.temperatures = {0, 0.5, 1};
   settings_.best_of = 2;
@@ -385,7 +385,7 @@ TEST_F(TranscriberBatch, ALanguageThatIsGuessedChangesNothing) {
   std::vector<MelSpan> stretches;
   for (uint64_t i = 0; i < 9; ++i) stretches.push_back({100 * i, 100 * (i + 1)});
   settings_.language = "auto";
-  settings_.reference = true;  // a window is silent by its no-speech probability alone
+  settings_.policy = WindowPolicy::reference();  // a window is silent by its no-speech probability alone
   WhisperModel model = load(4);
   const auto transcribed = [&](bool guesses) {
     settings_.language_detection_threshold = guesses ? 0 : 1.01;

@@ -32,7 +32,7 @@ class WordOptions : public testing::Test {
     model_ = std::make_unique<WhisperModel>(folder_, open_device("cpu", {.n_threads = 2}),
                                             Compute::kF32);
     settings_.language = "en";
-    settings_.reference = true;
+    settings_.policy = WindowPolicy::reference();
     settings_.no_speech_threshold.reset();
     settings_.logprob_threshold.reset();
     settings_.compression_ratio_threshold.reset();

@@ -1,0 +1,145 @@
+// The rules that decide what is kept of a window, and their numbers.
+//
+// In: nothing. Out: one plain struct with a switch for every rule that goes beyond openai-whisper,
+// and the numbers of these rules. DecodingSettings holds it; the attempts at a window
+// (decoder/windows/window_decoder.h) and the step to the next window
+// (decoder/windows/window_cursor.h) read it. The user's thresholds (no speech, log-probability,
+// compression ratio) are openai-whisper's and stay in DecodingSettings. The measurements that set
+// the numbers are in docs/decisions/0025, 0027 and 0032.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace vesper {
+
+struct WindowPolicy {
+  // ---- Before a window is decoded.
+
+  // A window whose log-mel is the same everywhere (digital silence, or 80 dB below the loudest) is
+  // not decoded.
+  bool skip_uniform_silence = true;
+
+  // ---- What is silence. Speech is in doubt where the no-speech probability is above
+  // `doubtful_share` of the user's threshold, and improbable where it is above the threshold.
+
+  // Share of no_speech_threshold. Measured: speech has up to 0.25 (0.30 where it is faint, 0.51 in
+  // windows without the text before), sounds have 0.33 and more; the threshold is 0.6.
+  double doubtful_share = 0.5;
+  // Where speech is in doubt, text without a letter or digit is silence.
+  bool reject_wordless_text = true;
+  // Where speech is in doubt, text that repeats itself as inventions do is silence.
+  bool reject_repetitive_text = true;
+  // Up to this multiple of compression_ratio_threshold a probable text may be what somebody said
+  // several times (measured: 2.43 to 2.46; the threshold is 2.4).
+  double said_again_share = 1.5;
+  // Where speech is in doubt, text is silence if its mean log-probability is below this share of
+  // logprob_threshold: `doubtful_logprob_share`, above the no-speech threshold
+  // `improbable_logprob_share`.
+  bool reject_improbable_text = true;
+  double doubtful_logprob_share = 0.9;
+  double improbable_logprob_share = 0.3;
+
+  // ---- Which attempt at a window counts.
+
+  // A loop (a run of tokens that comes `loop_rounds` times and has `loop_tokens` tokens) is a
+  // failure, as a high compression ratio is.
+  bool fail_loops = true;
+  size_t loop_rounds = 4;
+  size_t loop_tokens = 20;
+  // A window that fails with the text before it as prompt is decoded again without it, before the
+  // temperature rises; what was silence with the prompt is silence only if it is so without.
+  bool retry_without_prompt = true;
+  // If all attempts fail, the best one counts, not the last one.
+  bool keep_best_attempt = true;
+  // Repetitive text in a window whose speech is in doubt, but not improbable, is decoded at the
+  // higher temperatures before the window is silence. Then only text above
+  // `convincing_logprob_share` of logprob_threshold counts.
+  bool retry_doubtful_loops = true;
+  double convincing_logprob_share = 0.5;
+  // Text that was believed once, though it failed, does not become silence because a hotter
+  // attempt is less probable.
+  bool keep_believed_text = true;
+  // An attempt without any doubt confirms an earlier one that only the no-speech probability spoke
+  // against.
+  bool confirm_doubted_text = true;
+  // Text that leaves out most of the speech is decoded again without the prompt: a segment of
+  // `sparse_segment_s` seconds or more with fewer than `sparse_tokens_per_second` (speech has 3,
+  // slow speech 2). The second text counts if it has `sparse_gain` times as many tokens.
+  bool retry_sparse_text = true;
+  double sparse_segment_s = 10;
+  double sparse_tokens_per_second = 1.2;
+  double sparse_gain = 1.5;
+  // A faint window is decoded once more, as loud as speech usually is, before it is silence. Log10
+  // mel energy: the loudest value of a faint window is below `faint_level`; speech close to a
+  // microphone reaches `usual_level` (measured: -0.7 to 1.9).
+  bool amplify_faint_speech = true;
+  double faint_level = 0;
+  double usual_level = 1;
+
+  // ---- From one window to the next.
+
+  // Text that goes round in every attempt is dropped, unless every attempt ends by itself (people
+  // chant). Text of more than `loop_retry_s` seconds before the loop stays, and a new window begins
+  // behind it.
+  bool drop_loops = true;
+  double loop_retry_s = 5;
+  // After a window without text the next one begins this much later at least. Frames of 10 ms.
+  bool advance_past_silence = true;
+  uint32_t least_advance_frames = 100;
+  // A recording in which no speech was found has no language.
+  bool require_speech_for_language = true;
+  // A window cut by voice activity does not end more than `speech_end_slack_frames` before its
+  // speech does. Frames of 10 ms.
+  bool hold_until_speech_ends = true;
+  uint32_t speech_end_slack_frames = 100;
+
+  // ---- Live captions, which openai-whisper does not have.
+
+  // A guess that ends `guess_gap_frames` before the sound does is made again and has to go on.
+  bool extend_guesses = true;
+  uint32_t guess_gap_frames = 200;
+  // Words with a token less probable than `doubtful_word_probability` are final
+  // `doubtful_word_delay_s` seconds later. Measured: 7 of 16 words that changed later were such, of
+  // the others one in twenty.
+  bool delay_doubtful_words = true;
+  double doubtful_word_probability = 0.35;
+  double doubtful_word_delay_s = 2;
+
+  // openai-whisper's rules alone: every rule of ours is off.
+  static WindowPolicy reference();
+};
+
+// A rule by the name that experiments switch it off with.
+struct WindowRule {
+  std::string_view name;
+  bool WindowPolicy::*is_on;
+};
+inline constexpr std::array<WindowRule, 18> kWindowRules = {{
+    {"skip-uniform-silence", &WindowPolicy::skip_uniform_silence},
+    {"reject-wordless-text", &WindowPolicy::reject_wordless_text},
+    {"reject-repetitive-text", &WindowPolicy::reject_repetitive_text},
+    {"reject-improbable-text", &WindowPolicy::reject_improbable_text},
+    {"fail-loops", &WindowPolicy::fail_loops},
+    {"retry-without-prompt", &WindowPolicy::retry_without_prompt},
+    {"keep-best-attempt", &WindowPolicy::keep_best_attempt},
+    {"retry-doubtful-loops", &WindowPolicy::retry_doubtful_loops},
+    {"keep-believed-text", &WindowPolicy::keep_believed_text},
+    {"confirm-doubted-text", &WindowPolicy::confirm_doubted_text},
+    {"retry-sparse-text", &WindowPolicy::retry_sparse_text},
+    {"amplify-faint-speech", &WindowPolicy::amplify_faint_speech},
+    {"drop-loops", &WindowPolicy::drop_loops},
+    {"advance-past-silence", &WindowPolicy::advance_past_silence},
+    {"require-speech-for-language", &WindowPolicy::require_speech_for_language},
+    {"hold-until-speech-ends", &WindowPolicy::hold_until_speech_ends},
+    {"extend-guesses", &WindowPolicy::extend_guesses},
+    {"delay-doubtful-words", &WindowPolicy::delay_doubtful_words},
+}};
+
+// Switches a rule off. Throws Error(kUsage) that names all rules if there is none of that name.
+void disable_rule(WindowPolicy& policy, std::string_view name);
+
+}  // namespace vesper
