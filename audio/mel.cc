@@ -260,17 +260,17 @@ void MelSpectrogram::log_mel(size_t first_frame, size_t n, float* out) const {
   state_->read(first_frame, n, out);
 }
 
-void MelSpectrogram::window(const MelWindow& window, float* out) const {
+void MelSpectrogram::window(const MelFrames& window, float* out) const {
   const State& s = *state_;
   // Beyond the content there are a few rows in which its end still sounds.
-  const bool silence = window.beyond == MelWindow::Beyond::kSilence;
+  const bool silence = window.beyond == MelFrames::Beyond::kSilence;
   const size_t n_there = std::min(silence ? s.n_rows : content_frames(), window.end_frame);
   const size_t n_rows = std::min(window.n_frames, n_there - std::min(n_there, window.first_frame));
 
   float* const end = out + n_rows * s.n_mels;
   if (n_rows > 0) s.read(window.first_frame, n_rows, out);
   float maximum = s.maximum;
-  if (window.maximum == MelWindow::Maximum::kWindow) {
+  if (window.maximum == MelFrames::Maximum::kWindow) {
     maximum = std::accumulate(out, end, kLogFloor, [](float a, float b) { return std::max(a, b); });
   }
   const float lowest = std::max(maximum, window.least_maximum) - kDynamicRange;

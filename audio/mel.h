@@ -25,8 +25,8 @@ constexpr int kMelHop = 160;            // samples from frame to frame: 10 ms
 constexpr int kMelWindowFrames = 3000;  // frames of the 30 s that Whisper looks at
 constexpr int kMelFramesPerSecond = 100;
 
-// How one window is cut out.
-struct MelWindow {
+// Which frames of a spectrogram are wanted, and how they are scaled.
+struct MelFrames {
   // Which maximum the clamp goes by. A live stream has no whole: kWindow is the maximum of the
   // window's own content.
   enum class Maximum { kRecording, kWindow };
@@ -83,7 +83,7 @@ class MelSpectrogram {
 
   // Writes clamped and scaled rows to `out`, [window.n_frames, n_mels]. A window may begin beyond
   // the content.
-  void window(const MelWindow& window, float* out) const;
+  void window(const MelFrames& window, float* out) const;
 
  private:
   struct State;

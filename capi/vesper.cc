@@ -15,8 +15,8 @@
 #include "error/error.h"
 #include "llm/devices/open_device.h"
 #include "llm/tokenizer/utf8_stream.h"
+#include "vad/extract_speech.h"
 #include "vad/silero_vad.h"
-#include "vad/speech_recording.h"
 
 struct vesper_whisper {
   vesper_whisper(const char* path, const vesper_device_options& options)
@@ -78,12 +78,12 @@ void transcribe(vesper_whisper& whisper, const vesper::ForEachBlock& for_each_bl
   }
   vesper::MelSpectrogram mel(static_cast<int>(whisper.model.n_mels()), whisper.model.mel_filters());
   // Of speech alone the times are those within what is kept.
-  std::vector<vesper::FrameSpan> kept;
+  std::vector<vesper::SpeechSegment> kept;
   if (speech_only) {
-    vesper::SpeechRecording speech =
-        vesper::keep_speech(for_each_block, std::move(mel), *whisper.vad, {});
+    vesper::ExtractedSpeech speech =
+        vesper::extract_speech(for_each_block, std::move(mel), *whisper.vad, {});
     mel = std::move(speech.mel);
-    kept = std::move(speech.spans);
+    kept = std::move(speech.segments);
   } else {
     for_each_block([&](const float* samples, size_t n) { mel.push(samples, n); });
     mel.finish();

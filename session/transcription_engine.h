@@ -18,7 +18,7 @@
 #include "decoder/windows/live_captions.h"
 #include "session/channel_transcription.h"
 #include "session/live_passes.h"
-#include "vad/speech_spans.h"
+#include "vad/speech_segments.h"
 
 namespace vesper {
 

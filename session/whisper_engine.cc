@@ -17,9 +17,9 @@
 #include "llm/devices/open_device.h"
 #include "session/live_passes.h"
 #include "session/live_source.h"
+#include "vad/extract_speech.h"
 #include "vad/silero_vad.h"
-#include "vad/speech_recording.h"
-#include "vad/speech_stretches.h"
+#include "vad/speech_cutting.h"
 
 namespace vesper {
 namespace {
@@ -115,18 +115,18 @@ class WhisperEngine final : public TranscriptionEngine {
   }
 
   // The stretches of speech within the clips.
-  SpeechRecording read_speech(AudioReader reader, const std::vector<double>& clips_s) {
+  ExtractedSpeech read_speech(AudioReader reader, const std::vector<double>& clips_s) {
     RecordingReader recording(std::move(reader));
-    return keep_speech([&](const auto& take) { recording.read_to_end(take); },
-                       MelSpectrogram(static_cast<int>(model_.n_mels()), model_.mel_filters()),
-                       *vad_, speech_settings_, clips_s);
+    return extract_speech([&](const auto& take) { recording.read_to_end(take); },
+                          MelSpectrogram(static_cast<int>(model_.n_mels()), model_.mel_filters()),
+                          *vad_, speech_settings_, clips_s);
   }
 
   // From what is said of the stretches of speech, one behind the other, to the whole recording.
   class Mapping {
    public:
-    Mapping(const SpeechRecording& kept, double pad_s)
-        : timeline_(kept.spans), duration_s_(kept.duration_s), pad_s_(pad_s) {}
+    Mapping(const ExtractedSpeech& kept, double pad_s)
+        : timeline_(kept.segments), duration_s_(kept.duration_s), pad_s_(pad_s) {}
 
     Segment segment(const Segment& segment) const {
       return in_recording(segment, timeline_, pad_s_);
@@ -150,20 +150,15 @@ class WhisperEngine final : public TranscriptionEngine {
     double duration_s_, pad_s_;
   };
 
-  Mapping mapping_of(const SpeechRecording& kept) const {
+  Mapping mapping_of(const ExtractedSpeech& kept) const {
     return {kept, speech_settings_.speech_pad_ms / 1000};
   }
 
   // Parts that are decoded side by side.
-  std::vector<MelSpan> parts_of(const SpeechRecording& kept) const {
+  std::vector<SpeechSegment> parts_of(const ExtractedSpeech& kept) const {
     // A model tends to leave a sentence that ends near the end of its window for the next one.
     constexpr uint64_t kRoom = 400;
-    std::vector<MelSpan> parts;
-    for (const SpeechPart& part :
-         cut_at_silences(kept.probabilities, kept.spans, model_.n_frames() - kRoom)) {
-      parts.push_back({part.begin, part.end, part.speech_end});
-    }
-    return parts;
+    return cut_at_silences(kept.probabilities, kept.segments, model_.n_frames() - kRoom);
   }
 
   static DecodingSettings without_clips(DecodingSettings settings) {
@@ -174,7 +169,7 @@ class WhisperEngine final : public TranscriptionEngine {
   // Transcribes the stretches of speech alone, put one behind the other.
   Transcript transcribe_speech(AudioReader reader, const DecodingSettings& settings,
                                const OnSegment& on_segment, const OnProgress& on_progress) {
-    const SpeechRecording kept = read_speech(std::move(reader), settings.clip_timestamps);
+    const ExtractedSpeech kept = read_speech(std::move(reader), settings.clip_timestamps);
     const DecodingSettings of_speech = without_clips(settings);
     const Mapping mapping = mapping_of(kept);
     const auto take_segment = [&](const Segment& segment) {
@@ -195,7 +190,7 @@ class WhisperEngine final : public TranscriptionEngine {
   // is its failure.
   BatchRecording batch_recording(TranscriptionJob job, const std::vector<double>& clips_s) {
     try {
-      auto kept = std::make_shared<SpeechRecording>(
+      auto kept = std::make_shared<ExtractedSpeech>(
           read_speech(AudioReader(job.input.path, job.input.reader), clips_s));
       const Mapping mapping = mapping_of(*kept);
       return {

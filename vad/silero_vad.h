@@ -3,7 +3,7 @@
 //
 // A short-time spectrum, four convolutions over its magnitudes, a long short-term memory and one
 // output, as commands on a Device; all but the memory is computed for many chunks at once. Called
-// by the programs before the log-mel is decoded; vad/speech_spans.h makes stretches of speech of
+// by the programs before the log-mel is decoded; vad/speech_segments.h makes segments of
 // what comes out.
 #pragma once
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "vad/speech_spans.h"
+#include "vad/speech_segments.h"
 
 namespace vesper {
 

@@ -84,7 +84,7 @@ void LiveTranscriber::encode(uint32_t n_frames) {
   const MelSpectrogram mel = log_mel(n_frames, n_before);
   const uint64_t n_there = std::min<uint64_t>(mel.content_frames(), n_before + n_frames);
   end_of_sound_ = static_cast<uint32_t>(end_of_sound(loudness_of(mel, n_before, n_there)));
-  MelWindow cut;
+  MelFrames cut;
   cut.first_frame = n_before;
   cut.n_frames = model_.n_frames();
   cut.end_frame = cut.first_frame + n_frames;
@@ -113,7 +113,7 @@ uint32_t LiveTranscriber::follow_languages(uint32_t n_frames) {
     if (const auto known = part_languages_.find(key); known != part_languages_.end()) {
       return known->second;
     }
-    MelWindow part;
+    MelFrames part;
     part.first_frame = from;
     part.n_frames = model_.n_frames();
     part.end_frame = to;

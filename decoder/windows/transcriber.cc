@@ -80,7 +80,7 @@ std::vector<LanguageProbability> Transcriber::detect_languages(const MelSpectrog
   const Clip clip = clips_of(settings.clip_timestamps, mel.content_frames()).front();
   LanguageVote vote(settings.language_detection_threshold);
   std::vector<float> window(size_t{model_.n_frames()} * model_.n_mels());
-  MelWindow cut;
+  MelFrames cut;
   cut.first_frame = clip.begin;
   cut.n_frames = model_.n_frames();
   cut.end_frame = clip.end;
@@ -95,7 +95,7 @@ std::vector<LanguageProbability> Transcriber::detect_languages(const MelSpectrog
   return ranked_languages(vote.result());
 }
 
-std::vector<float> Transcriber::languages_in(const MelSpectrogram& mel, const MelWindow& part,
+std::vector<float> Transcriber::languages_in(const MelSpectrogram& mel, const MelFrames& part,
                                              std::vector<float>& window) {
   mel.window(part, window.data());
   const size_t n = std::min<size_t>(part.end_frame - part.first_frame, model_.n_frames());
@@ -337,7 +337,7 @@ void Transcriber::go_on_in(const MixedLanguages::Spoken& spoken, bool language_i
 void Transcriber::follow_languages(Recording& recording, Walk& walk) {
   if (!recording.languages || recording.languages->end() != walk.end) {
     const auto detect = [this, &recording](uint64_t begin, uint64_t end) {
-      MelWindow part;
+      MelFrames part;
       part.first_frame = begin;
       part.n_frames = model_.n_frames();
       part.end_frame = end;
@@ -357,7 +357,7 @@ void Transcriber::follow_languages(Recording& recording, Walk& walk) {
 bool Transcriber::encode_window(Recording& recording, Walk& walk, uint32_t place) {
   walk.limit = walk.end;
   if (recording.is_mixed) follow_languages(recording, walk);
-  MelWindow cut;
+  MelFrames cut;
   cut.first_frame = walk.seek;
   cut.n_frames = model_.n_frames();
   cut.end_frame = walk.limit;

@@ -25,19 +25,14 @@
 #include "decoder/windows/prompt_history.h"
 #include "decoder/windows/speech_evidence.h"
 #include "decoder/windows/window_segments.h"
+#include "vad/speech_segments.h"
 
 namespace vesper {
-
-// Frames of a log-mel spectrogram, begin < end.
-struct MelSpan {
-  uint64_t begin = 0, end = 0;
-  uint64_t speech_end = 0;  // up to here somebody is known to speak; 0: nothing is known
-};
 
 // One recording of many, in stretches that do not know of one another.
 struct BatchRecording {
   std::shared_ptr<const MelSpectrogram> mel;  // finished; let go when no window is left
-  std::vector<MelSpan> stretches;             // rising, not overlapping
+  std::vector<SpeechSegment> stretches;       // rising, not overlapping
   // Called in the order of the recordings: of one, nothing before the end of the one before it.
   std::function<void(const Segment&)> on_segment;
   std::function<void(double done_s, double total_s)> on_progress;
@@ -68,7 +63,7 @@ class Transcriber {
   // that its segments do not depend on the others. They rise and do not overlap; segments are
   // handed on in order.
   Transcript transcribe_stretches(
-      const MelSpectrogram& mel, std::span<const MelSpan> stretches,
+      const MelSpectrogram& mel, std::span<const SpeechSegment> stretches,
       const DecodingSettings& settings, const std::function<void(const Segment&)>& on_segment,
       const std::function<void(double done_s, double total_s)>& on_progress);
 
@@ -157,7 +152,7 @@ class Transcriber {
   Language detect_language(std::optional<uint32_t> place = std::nullopt);
   // What the model says of the languages in a part of a log-mel, at most a window of it; empty if
   // it is uniform there. `window`: room for a window. With the decoder at rest.
-  std::vector<float> languages_in(const MelSpectrogram& mel, const MelWindow& part,
+  std::vector<float> languages_in(const MelSpectrogram& mel, const MelFrames& part,
                                   std::vector<float>& window);
   // The place of a language among whisper_languages().
   static size_t number_of_language(const std::string& code);

@@ -111,7 +111,7 @@ class Transcriber::Batch {
     open_.push_back(
         std::make_unique<Open>(Open{std::move(*source), transcriber_.begin(mel, settings_)}));
     Open& open = *open_.back();
-    for (const MelSpan& span : open.source.stretches) {
+    for (const SpeechSegment& span : open.source.stretches) {
       if (span.begin >= span.end) continue;
       Walk walk =
           transcriber_.walk_of(open.recording, span.begin, span.end, open.stretches.empty());
@@ -327,8 +327,8 @@ void Transcriber::transcribe_batch(const DecodingSettings& settings, const NextR
 }
 
 Transcript Transcriber::transcribe_stretches(
-    const MelSpectrogram& mel, std::span<const MelSpan> stretches, const DecodingSettings& settings,
-    const std::function<void(const Segment&)>& on_segment,
+    const MelSpectrogram& mel, std::span<const SpeechSegment> stretches,
+    const DecodingSettings& settings, const std::function<void(const Segment&)>& on_segment,
     const std::function<void(double done_s, double total_s)>& on_progress) {
   Transcript transcript;
   bool is_given = false;

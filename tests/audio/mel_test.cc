@@ -90,9 +90,9 @@ TEST(Mel, EqualsADirectDftInDoublePrecision) {
 
       const MelSpectrogram mel = finished_mel(samples, n_mels);
       EXPECT_EQ(mel.content_frames(), n_samples / 160);
-      MelWindow window;
+      MelFrames window;
       window.n_frames = n_frames;
-      window.beyond = MelWindow::Beyond::kSilence;
+      window.beyond = MelFrames::Beyond::kSilence;
       std::vector<float> rows(n_frames * static_cast<size_t>(n_mels), NAN);
       mel.window(window, rows.data());
       double worst = 0.0;
@@ -113,9 +113,9 @@ TEST(Mel, OfARecordingShorterThanItsOwnReflectionIsThatOfThePaddedRecording) {
     const MelSpectrogram mel = finished_mel(samples);
     EXPECT_EQ(mel.content_frames(), n_samples / 160);
     EXPECT_NEAR(mel.maximum(), maximum, 1e-4) << n_samples;
-    MelWindow window;
+    MelFrames window;
     window.n_frames = 4;
-    window.beyond = MelWindow::Beyond::kSilence;
+    window.beyond = MelFrames::Beyond::kSilence;
     std::vector<float> rows(4 * 80);
     mel.window(window, rows.data());
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -159,8 +159,8 @@ TEST(Mel, OfARealRecordingEqualsTheReference) {
       {1000, 46, -0.720116f}};
   const MelSpectrogram mel = read_log_mel(AudioReader(path), 80);
   EXPECT_EQ(mel.content_frames(), 710u);
-  MelWindow window;
-  window.beyond = MelWindow::Beyond::kSilence;
+  MelFrames window;
+  window.beyond = MelFrames::Beyond::kSilence;
   std::vector<float> rows(3000 * 80);
   mel.window(window, rows.data());
   for (const Fact& fact : facts) {
@@ -186,18 +186,18 @@ TEST(Mel, DoesNotDependOnHowTheRecordingIsCut) {
   EXPECT_EQ(rows_of(pieces, 0, whole.content_frames()), rows_of(whole, 0, whole.content_frames()));
 }
 
-TEST(MelWindow, ClampsByTheMaximumOfTheWholeRecordingOrOfItself) {
+TEST(MelFrames, ClampsByTheMaximumOfTheWholeRecordingOrOfItself) {
   std::vector<float> samples = tone(1000, 0.9, 32000, 16000);
   const std::vector<float> quiet = noise(1e-4f, 32000, 3);
   samples.insert(samples.end(), quiet.begin(), quiet.end());
   const MelSpectrogram mel = finished_mel(samples);
 
-  MelWindow window;
+  MelFrames window;
   window.first_frame = 250;
   window.n_frames = 100;
   std::vector<float> by_whole(100 * 80), by_itself(100 * 80);
   mel.window(window, by_whole.data());
-  window.maximum = MelWindow::Maximum::kWindow;
+  window.maximum = MelFrames::Maximum::kWindow;
   mel.window(window, by_itself.data());
 
   const float lowest = (mel.maximum() - 8.0f + 4.0f) / 4.0f;
@@ -212,9 +212,9 @@ TEST(MelWindow, ClampsByTheMaximumOfTheWholeRecordingOrOfItself) {
   }
 }
 
-TEST(MelWindow, IsZeroBeyondTheContentAsInTranscribe) {
+TEST(MelFrames, IsZeroBeyondTheContentAsInTranscribe) {
   const MelSpectrogram mel = finished_mel(chirp(16000 * 2 + 100));  // 200 frames
-  MelWindow window;
+  MelFrames window;
   window.first_frame = 150;
   std::vector<float> rows(3000 * 80, NAN);
   mel.window(window, rows.data());
@@ -233,10 +233,10 @@ TEST(MelWindow, IsZeroBeyondTheContentAsInTranscribe) {
   EXPECT_THAT(rows, testing::Each(0.0f));
 }
 
-TEST(MelWindow, IsSilenceBeyondTheContentWhenAskedFor) {
+TEST(MelFrames, IsSilenceBeyondTheContentWhenAskedFor) {
   const MelSpectrogram mel = finished_mel(chirp(32000));
-  MelWindow window;
-  window.beyond = MelWindow::Beyond::kSilence;
+  MelFrames window;
+  window.beyond = MelFrames::Beyond::kSilence;
   std::vector<float> rows(3000 * 80, NAN);
   mel.window(window, rows.data());
   const float silence = (mel.maximum() - 8.0f + 4.0f) / 4.0f;
@@ -248,7 +248,7 @@ TEST(Mel, OfSilenceIsTheFloorEverywhere) {
   const MelSpectrogram mel = finished_mel(std::vector<float>(48000, 0.0f));
   EXPECT_EQ(mel.maximum(), -10.0f);
   std::vector<float> rows(300 * 80);
-  MelWindow window;
+  MelFrames window;
   window.n_frames = 300;
   mel.window(window, rows.data());
   EXPECT_THAT(rows, testing::Each(-1.5f));

@@ -194,7 +194,7 @@ TEST_P(WhisperGolden, LogitsOfTheStartSequenceAtF32AreWithinAHundredth) {
   const auto model = load(golden.model, GetParam().device, Compute::kF32);
   const MelSpectrogram mel = log_mel(*model, "0870");
   std::vector<float> window(size_t{model->n_frames()} * model->n_mels());
-  mel.window({.n_frames = model->n_frames(), .beyond = MelWindow::Beyond::kSilence}, window.data());
+  mel.window({.n_frames = model->n_frames(), .beyond = MelFrames::Beyond::kSilence}, window.data());
   const float* const windows[] = {window.data()};
   model->encode(windows);
   const std::vector<float> logits = model->decoder().prompt_logits(golden.start);

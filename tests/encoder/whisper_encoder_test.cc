@@ -36,9 +36,9 @@ Encoded encode(const std::string& name, const char* device, Compute compute) {
   const MelSpectrogram mel =
       read_log_mel(AudioReader(kRecording), static_cast<int>(model.n_mels()), model.mel_filters());
   std::vector<float> window(size_t{model.n_frames()} * model.n_mels());
-  MelWindow cut;
+  MelFrames cut;
   cut.n_frames = model.n_frames();
-  cut.beyond = MelWindow::Beyond::kSilence;
+  cut.beyond = MelFrames::Beyond::kSilence;
   mel.window(cut, window.data());
   const float* const windows[] = {window.data()};
   model.encode(windows);

@@ -181,7 +181,7 @@ class DetectedLanguages : public testing::Test {
   // What the model says of window i alone.
   std::vector<float> probabilities(uint32_t i) {
     std::vector<float> window(size_t{model_.n_frames()} * model_.n_mels());
-    MelWindow cut;
+    MelFrames cut;
     cut.first_frame = i * kWindowFrames;
     cut.n_frames = kWindowFrames;
     mel_.window(cut, window.data());

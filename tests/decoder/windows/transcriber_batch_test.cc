@@ -72,7 +72,7 @@ class TranscriberBatch : public testing::Test {
     return all;
   }
   // Segments that begin within the stretch.
-  static std::vector<Segment> within(const Transcript& transcript, const MelSpan& span) {
+  static std::vector<Segment> within(const Transcript& transcript, const SpeechSegment& span) {
     std::vector<Segment> segments;
     for (const Segment& segment : transcript.segments) {
       const auto seek = static_cast<uint64_t>(segment.seek);
@@ -91,14 +91,14 @@ class TranscriberBatch : public testing::Test {
       EXPECT_EQ(found[i].temperature, wanted[i].temperature);
     }
   }
-  Transcript transcribe(WhisperModel& model, const std::vector<MelSpan>& stretches) const {
+  Transcript transcribe(WhisperModel& model, const std::vector<SpeechSegment>& stretches) const {
     return Transcriber(model).transcribe_stretches(mel_, stretches, settings_, {}, {});
   }
   // That each stretch alone gives what it gives together with the others.
   void expect_independent(Compute compute) const {
     WhisperModel model = load(3, compute);
     const Transcript together = transcribe(model, stretches_);
-    for (const MelSpan& span : stretches_) {
+    for (const SpeechSegment& span : stretches_) {
       SCOPED_TRACE("stretch from frame " + std::to_string(span.begin));
       const Transcript alone = transcribe(model, {span});
       ASSERT_FALSE(alone.segments.empty());
@@ -110,7 +110,7 @@ class TranscriberBatch : public testing::Test {
   MelSpectrogram mel_{80};
   DecodingSettings settings_ = greedy_settings();
   // More than places, of one and of several windows.
-  const std::vector<MelSpan> stretches_ = {
+  const std::vector<SpeechSegment> stretches_ = {
       {0, 250}, {250, 320}, {330, 500}, {500, 780}, {780, 900}};
 };
 
@@ -136,8 +136,8 @@ TEST_F(TranscriberBatch, AStretchThatIsDrawnIsTheSame) {
 }
 
 TEST_F(TranscriberBatch, AFailureIsTriedAgainHotterByItself) {
-  settings_.policy = WindowPolicy::reference();       // which keeps the last attempt
-  settings_.logprob_threshold = 0;  // nothing passes
+  settings_.policy = WindowPolicy::reference();  // which keeps the last attempt
+  settings_.logprob_threshold = 0;               // nothing passes
   settings_.temperatures = {0, 0.5, 1};
   settings_.best_of = 2;
   expect_independent(Compute::kF32);
@@ -150,7 +150,7 @@ TEST_F(TranscriberBatch, AFailureIsTriedAgainHotterByItself) {
 TEST_F(TranscriberBatch, AStretchIsWhatTheRecordingAloneWouldBe) {
   WhisperModel batch = load(3), sequential = load(1);
   const Transcript together = transcribe(batch, stretches_);
-  for (const MelSpan& span : stretches_) {
+  for (const SpeechSegment& span : stretches_) {
     DecodingSettings clip = settings_;
     clip.clip_timestamps = {static_cast<double>(span.begin) / 100,
                             static_cast<double>(span.end) / 100};
@@ -193,7 +193,7 @@ TEST_F(TranscriberBatch, AWindowDoesNotEndBeforeItsSpeech) {
   // Where the window after the first begins.
   const auto end_of_first_window = [&](uint32_t seed, uint64_t speech_end) {
     settings_.seed = seed;
-    const std::vector<MelSpan> stretches = {{0, 800, speech_end}};
+    const std::vector<SpeechSegment> stretches = {{0, 800, speech_end}};
     double first_s = 0;
     Transcriber(model).transcribe_stretches(mel_, stretches, settings_, {},
                                             [&](double done_s, double total_s) {
@@ -266,9 +266,9 @@ TEST_F(TranscriberBatch, AWindowThatFailsByItsSpeechsEndIsDecodedAgainWhereItIs)
 TEST_F(TranscriberBatch, RecordingsShareABatchAndAreWhatEachIsAlone) {
   settings_.beam_size = 2;
   // The third has nothing to decode. More than may be open at once.
-  const std::vector<std::vector<MelSpan>> few = {
+  const std::vector<std::vector<SpeechSegment>> few = {
       {{0, 250}, {250, 320}}, {{330, 500}}, {}, {{500, 780}, {780, 900}}, {{100, 150}}};
-  std::vector<std::vector<MelSpan>> recordings = few;
+  std::vector<std::vector<SpeechSegment>> recordings = few;
   while (recordings.size() < 20) recordings.push_back({{600, 610 + 10 * recordings.size() % 140}});
   for (const char* language : {"en", "auto"}) {
     SCOPED_TRACE(language);
@@ -317,7 +317,7 @@ TEST_F(TranscriberBatch, ALanguageIsFoundInTheWindowOfItsPlace) {
   // The second recording's first window is in the second place.
   std::vector<Transcript> found;
   size_t n_given = 0;
-  const std::vector<MelSpan> spans = {{0, 100}, {300, 400}, {600, 700}};
+  const std::vector<SpeechSegment> spans = {{0, 100}, {300, 400}, {600, 700}};
   Transcriber(batch).transcribe_batch(settings_, [&]() -> std::optional<BatchRecording> {
     if (n_given == spans.size()) return std::nullopt;
     return BatchRecording{
@@ -349,7 +349,7 @@ TEST_F(TranscriberBatch, WithTheFirstWindowsLanguageThePlacesFill) {
         std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
     ObservedDevice& device = *owned;
     WhisperModel model(folder_, std::move(owned), Compute::kF32, 4, most_candidates(settings_));
-    std::vector<MelSpan> stretches;
+    std::vector<SpeechSegment> stretches;
     for (uint64_t i = 0; i < 8; ++i) stretches.push_back({100 * i, 100 * (i + 1)});
     device.set_clock(Clock::kPerStage);
     transcribe(model, stretches);
@@ -382,10 +382,11 @@ TEST_F(TranscriberBatch, ALanguageThatIsGuessedChangesNothing) {
   }
   mel.push(samples.data(), samples.size());
   mel.finish();
-  std::vector<MelSpan> stretches;
+  std::vector<SpeechSegment> stretches;
   for (uint64_t i = 0; i < 9; ++i) stretches.push_back({100 * i, 100 * (i + 1)});
   settings_.language = "auto";
-  settings_.policy = WindowPolicy::reference();  // a window is silent by its no-speech probability alone
+  settings_.policy =
+      WindowPolicy::reference();  // a window is silent by its no-speech probability alone
   WhisperModel model = load(4);
   const auto transcribed = [&](bool guesses) {
     settings_.language_detection_threshold = guesses ? 0 : 1.01;

@@ -1,5 +1,5 @@
 // The rules are those of silero-vad 6.2.3; the expected spans were worked out by hand from them.
-#include "vad/speech_spans.h"
+#include "vad/speech_segments.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "error/error.h"
 
-namespace vesper::speech_spans_test {
+namespace vesper::speech_segments_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -35,11 +35,11 @@ SpeechSettings bare() {
 
 constexpr uint64_t kChunk = 512;
 
-std::vector<SpeechSpan> find(const std::string& letters, const SpeechSettings& settings) {
+std::vector<SampleRange> find(const std::string& letters, const SpeechSettings& settings) {
   return find_speech(chunks(letters), letters.size() * kChunk, settings);
 }
 
-SpeechSpan span(uint64_t first_chunk, uint64_t end_chunk) {
+SampleRange chunk_range(uint64_t first_chunk, uint64_t end_chunk) {
   return {first_chunk * kChunk, end_chunk * kChunk};
 }
 
@@ -49,13 +49,13 @@ TEST(FindSpeech, FindsNothingInSilence) {
 }
 
 TEST(FindSpeech, BeginsAtTheThresholdAndEndsBelowTheNegativeOne) {
-  EXPECT_THAT(find(".mSSm.S", bare()), ElementsAre(span(2, 5), span(6, 7)));
+  EXPECT_THAT(find(".mSSm.S", bare()), ElementsAre(chunk_range(2, 5), chunk_range(6, 7)));
   SpeechSettings settings = bare();
   settings.neg_threshold = 0.5;
-  EXPECT_THAT(find(".mSSm.S", settings), ElementsAre(span(2, 4), span(6, 7)));
+  EXPECT_THAT(find(".mSSm.S", settings), ElementsAre(chunk_range(2, 4), chunk_range(6, 7)));
   settings = bare();
   settings.threshold = 0.4;
-  EXPECT_THAT(find(".mSSm.S", settings), ElementsAre(span(1, 5), span(6, 7)));
+  EXPECT_THAT(find(".mSSm.S", settings), ElementsAre(chunk_range(1, 5), chunk_range(6, 7)));
   settings.threshold = 0.95;
   EXPECT_THAT(find(".mSSm.S", settings), IsEmpty());
 }
@@ -63,48 +63,48 @@ TEST(FindSpeech, BeginsAtTheThresholdAndEndsBelowTheNegativeOne) {
 TEST(FindSpeech, GoesOnOverASilenceThatIsTooShort) {
   SpeechSettings settings = bare();
   settings.min_silence_duration_ms = 64;  // 2 chunks, seen at the third
-  EXPECT_THAT(find("SS..SS...SS", settings), ElementsAre(span(0, 6), span(9, 11)));
+  EXPECT_THAT(find("SS..SS...SS", settings), ElementsAre(chunk_range(0, 6), chunk_range(9, 11)));
   settings.min_silence_duration_ms = 65;
-  EXPECT_THAT(find("SS..SS...SS", settings), ElementsAre(span(0, 11)));
+  EXPECT_THAT(find("SS..SS...SS", settings), ElementsAre(chunk_range(0, 11)));
 }
 
-TEST(FindSpeech, DropsAStretchThatIsTooShort) {
+TEST(FindSpeech, DropsASegmentThatIsTooShort) {
   SpeechSettings settings = bare();
   settings.min_speech_duration_ms = 64;  // more than 2 chunks
-  EXPECT_THAT(find("SS.SSS.SS", settings), ElementsAre(span(3, 6)));
+  EXPECT_THAT(find("SS.SSS.SS", settings), ElementsAre(chunk_range(3, 6)));
 }
 
 TEST(FindSpeech, PadsBothSidesWithinTheRecording) {
   SpeechSettings settings = bare();
   settings.speech_pad_ms = 48;  // 768 samples
   EXPECT_THAT(find("SS......SS...", settings),
-              ElementsAre(SpeechSpan{0, 2 * kChunk + 768},
-                          SpeechSpan{8 * kChunk - 768, 10 * kChunk + 768}));
+              ElementsAre(SampleRange{0, 2 * kChunk + 768},
+                          SampleRange{8 * kChunk - 768, 10 * kChunk + 768}));
 }
 
 TEST(FindSpeech, SharesAGapThatIsTooSmallForThePaddingOfBothSides) {
   SpeechSettings settings = bare();
   settings.speech_pad_ms = 48;
   EXPECT_THAT(find("..SS.SS..", settings),
-              ElementsAre(SpeechSpan{2 * kChunk - 768, 4 * kChunk + 256},
-                          SpeechSpan{5 * kChunk - 256, 7 * kChunk + 768}));
+              ElementsAre(SampleRange{2 * kChunk - 768, 4 * kChunk + 256},
+                          SampleRange{5 * kChunk - 256, 7 * kChunk + 768}));
 }
 
-TEST(FindSpeech, CutsALongStretchAtItsLongestSilence) {
+TEST(FindSpeech, CutsALongSegmentAtItsLongestSilence) {
   SpeechSettings settings = bare();
   settings.min_silence_duration_ms = 1000;
   // 24 chunks, one of which is kept back: the 24th after the beginning is too late.
   settings.max_speech_duration_s = 24 * 0.032;
   EXPECT_THAT(find("SSSS....SSS.....SSSSSSSSSSSSSS", settings),
-              ElementsAre(span(0, 11), span(16, 30)));
+              ElementsAre(chunk_range(0, 11), chunk_range(16, 30)));
   // A silence of up to 98 ms does not count.
   EXPECT_THAT(find("SSSS...SSSSSSSSSSSSSSSSSSSSSSS", settings),
-              ElementsAre(span(0, 24), span(25, 30)));
+              ElementsAre(chunk_range(0, 24), chunk_range(25, 30)));
 }
 
 TEST(FindSpeech, EndsWithTheRecording) {
   EXPECT_THAT(find_speech(chunks("..SS"), 3 * kChunk + 100, bare()),
-              ElementsAre(SpeechSpan{2 * kChunk, 3 * kChunk + 100}));
+              ElementsAre(SampleRange{2 * kChunk, 3 * kChunk + 100}));
 }
 
 TEST(FindSpeech, RefusesSettingsThatMakeNoSense) {
@@ -149,11 +149,11 @@ TEST(FindSpeech, EndsWithAnySettingsThatMakeSense) {
           settings.speech_pad_ms = pad_ms;
           settings.max_speech_duration_s = most_s;
           uint64_t end = 0;
-          for (const SpeechSpan& span : find(talk, settings)) {
-            EXPECT_GE(span.begin, end);
-            EXPECT_GT(span.end, span.begin);
-            EXPECT_LE(span.end, talk.size() * kChunk);
-            end = span.end;
+          for (const SampleRange& range : find(talk, settings)) {
+            EXPECT_GE(range.begin, end);
+            EXPECT_GT(range.end, range.begin);
+            EXPECT_LE(range.end, talk.size() * kChunk);
+            end = range.end;
           }
         }
       }
@@ -162,9 +162,9 @@ TEST(FindSpeech, EndsWithAnySettingsThatMakeSense) {
 }
 
 TEST(FramesOf, TakesEveryFrameThatSpeechReachesIntoAndJoinsWhatMeets) {
-  const std::vector<SpeechSpan> spans = {{0, 160}, {330, 479}, {480, 800}, {1600, 9999}};
+  const std::vector<SampleRange> spans = {{0, 160}, {330, 479}, {480, 800}, {1600, 9999}};
   EXPECT_THAT(frames_of(spans, 20),
-              ElementsAre(FrameSpan{0, 1}, FrameSpan{2, 5}, FrameSpan{10, 20}));
+              ElementsAre(SpeechSegment{0, 1}, SpeechSegment{2, 5}, SpeechSegment{10, 20}));
 }
 
 TEST(SpeechTimeline, MapsTimesOfTheSpeechToTimesOfTheRecording) {
@@ -183,19 +183,19 @@ TEST(SpeechTimeline, PutsAWordBehindTheSilenceThatItSeemsToBeginWith) {
   const auto within = [&](double from_s, double to_s, double pad_s) {
     return timeline.within_one(from_s, to_s, pad_s);
   };
-  const auto span = [](double from_s, double to_s) {
+  const auto times = [](double from_s, double to_s) {
     return testing::Pair(testing::DoubleNear(from_s, 1e-9), testing::DoubleNear(to_s, 1e-9));
   };
-  EXPECT_THAT(within(0.5, 1, 0.3), span(1.5, 2));
-  EXPECT_THAT(within(1.5, 2.5, 0.3), span(10, 10.5));
+  EXPECT_THAT(within(0.5, 1, 0.3), times(1.5, 2));
+  EXPECT_THAT(within(1.5, 2.5, 0.3), times(10, 10.5));
   // It ends before the speech that follows begins.
-  EXPECT_THAT(within(1.5, 2.3, 0.3), span(2.5, 3));
-  EXPECT_THAT(within(1.5, 2.3, 0.1), span(10, 10.3));
+  EXPECT_THAT(within(1.5, 2.3, 0.3), times(2.5, 3));
+  EXPECT_THAT(within(1.5, 2.3, 0.1), times(10, 10.3));
   // In nothing but padding.
-  EXPECT_THAT(within(1.9, 2.05, 0.3), span(2.9, 3));
-  EXPECT_THAT(within(1.95, 2.1, 0.3), span(10, 10.1));
-  EXPECT_THAT(within(2, 2, 0), span(10, 10));
+  EXPECT_THAT(within(1.9, 2.05, 0.3), times(2.9, 3));
+  EXPECT_THAT(within(1.95, 2.1, 0.3), times(10, 10.1));
+  EXPECT_THAT(within(2, 2, 0), times(10, 10));
 }
 
 }  // namespace
-}  // namespace vesper::speech_spans_test
+}  // namespace vesper::speech_segments_test

@@ -1,43 +1,45 @@
-#include "vad/speech_stretches.h"
+#include "vad/speech_cutting.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <limits>
 
+#include "audio/mel.h"
+#include "vad/silero_vad.h"
+
 namespace vesper {
 namespace {
 
-constexpr uint64_t kSamplesPerChunk = 512;
 // Below this probability a chunk is silence.
 constexpr float kSilence = 0.35f;
-// What a cut costs, in parts: nothing in a silence of this many frames, the most within speech. A
-// part more is time; a cut between two words of a sentence is errors.
+// The cost of a cut, where one more segment costs 1: 0 in a silence of kPauseFrames or more, up to
+// kDearestCut within speech. One more segment costs time; a cut within a sentence costs errors.
 constexpr double kPauseFrames = 200, kDearestCut = 2;
 
-// Where a part may end, in frames of what was kept.
+// Where a segment may end, in frames of the kept audio.
 struct Cut {
   uint64_t at;
-  uint64_t silence;  // frames around it in which nothing is said
+  uint64_t silence;  // frames of silence around it
   double cost() const {
     return kDearestCut * std::max(0.0, 1 - static_cast<double>(silence) / kPauseFrames);
   }
 };
 
-// The probability of speech in each frame of what was kept.
+// The probability of speech in each frame of the kept audio.
 std::vector<float> kept_probabilities(std::span<const float> probabilities,
-                                      std::span<const FrameSpan> kept) {
+                                      std::span<const SpeechSegment> kept) {
   std::vector<float> of_frames;
-  for (const FrameSpan& span : kept) {
-    for (uint64_t frame = span.begin; frame < span.end; ++frame) {
-      const size_t chunk = frame * kSamplesPerFrame / kSamplesPerChunk;
+  for (const SpeechSegment& segment : kept) {
+    for (uint64_t frame = segment.begin; frame < segment.end; ++frame) {
+      const size_t chunk = frame * kMelHop / SileroVad::kChunkSamples;
       of_frames.push_back(chunk < probabilities.size() ? probabilities[chunk] : 0.0f);
     }
   }
   return of_frames;
 }
 
-// Between the first frame and the last: the middle of every silence, and where there is none for
-// `longest` frames the frame that is least probably speech in the second half of them.
+// Between the first frame and the last: the middle of every silence; where there is no silence for
+// `longest` frames, the frame in their second half that is least probably speech.
 std::vector<Cut> cuts_of(std::span<const float> probabilities, uint64_t longest) {
   std::vector<Cut> cuts{{0, 0}};
   const auto fill_up_to = [&](uint64_t end) {
@@ -64,13 +66,13 @@ std::vector<Cut> cuts_of(std::span<const float> probabilities, uint64_t longest)
 
 }  // namespace
 
-std::vector<SpeechPart> cut_at_silences(std::span<const float> probabilities,
-                                        std::span<const FrameSpan> kept, uint64_t longest) {
+std::vector<SpeechSegment> cut_at_silences(std::span<const float> probabilities,
+                                           std::span<const SpeechSegment> kept, uint64_t longest) {
   const std::vector<float> of_frames = kept_probabilities(probabilities, kept);
   if (of_frames.empty()) return {};
   std::vector<Cut> cuts = cuts_of(of_frames, std::max<uint64_t>(longest, 2));
   cuts.push_back({of_frames.size(), static_cast<uint64_t>(kPauseFrames)});
-  // The cheapest way to each cut, by that to the one before.
+  // Dynamic programming: the cheapest way to each cut.
   std::vector<double> cost(cuts.size(), std::numeric_limits<double>::infinity());
   std::vector<size_t> before(cuts.size(), 0);
   cost[0] = 0;
@@ -81,16 +83,16 @@ std::vector<SpeechPart> cut_at_silences(std::span<const float> probabilities,
       if (through < cost[to]) cost[to] = through, before[to] = from;
     }
   }
-  std::vector<SpeechPart> parts;
+  std::vector<SpeechSegment> segments;
   for (size_t to = cuts.size() - 1; to > 0; to = before[to]) {
-    SpeechPart part{cuts[before[to]].at, cuts[to].at, cuts[to].at};
-    while (part.speech_end > part.begin && of_frames[part.speech_end - 1] < kSilence) {
-      --part.speech_end;
+    SpeechSegment segment{cuts[before[to]].at, cuts[to].at, cuts[to].at};
+    while (segment.speech_end > segment.begin && of_frames[segment.speech_end - 1] < kSilence) {
+      --segment.speech_end;
     }
-    parts.push_back(part);
+    segments.push_back(segment);
   }
-  std::reverse(parts.begin(), parts.end());
-  return parts;
+  std::reverse(segments.begin(), segments.end());
+  return segments;
 }
 
 }  // namespace vesper

@@ -1,4 +1,4 @@
-#include "vad/speech_spans.h"
+#include "vad/speech_segments.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,8 +12,9 @@ namespace {
 
 constexpr double kSampleRate = 16000;
 constexpr uint64_t kChunk = SileroVad::kChunkSamples;
-// A silence that a stretch that is too long may be cut at is longer than this.
+// A segment that is too long is cut at a silence longer than this.
 constexpr double kCutSilenceMs = 98;
+constexpr uint64_t kSamplesPerFrame = kMelHop;
 constexpr double kHysteresis = 0.15, kLeastNegThreshold = 0.01;
 
 double samples_of_ms(double ms) { return kSampleRate * ms / 1000; }
@@ -22,8 +23,8 @@ void require(bool condition, const char* what) {
   if (!condition) throw Error(ErrorKind::kUsage, std::string("voice activity: ") + what);
 }
 
-// Walks over the probabilities: inside or outside of speech, with or without a silence that may
-// end it. The rules are those of silero-vad 6.2's get_speech_timestamps.
+// Finds segments from one probability after another, by the rules of silero-vad 6.2's
+// get_speech_timestamps.
 class SpeechFinder {
  public:
   SpeechFinder(const SpeechSettings& settings, uint64_t n_samples)
@@ -57,13 +58,12 @@ class SpeechFinder {
     }
   }
 
-  std::vector<SpeechSpan> finish() {
+  std::vector<SampleRange> finish() {
     if (begin_ && *begin_ < n_samples_) end(n_samples_);
-    return std::move(spans_);
+    return std::move(ranges_);
   }
 
  private:
-  // Speech is back.
   void note_silence(uint64_t at) {
     if (silence_ && static_cast<double>(at - *silence_) > samples_of_ms(kCutSilenceMs)) {
       silences_.push_back({*silence_, at});
@@ -71,21 +71,21 @@ class SpeechFinder {
     silence_.reset();
   }
 
-  // Ends a stretch that is too long; whether speech goes on after it.
+  // Ends a segment that is too long. Returns whether speech goes on after it.
   bool cut(uint64_t at) {
-    const auto shorter = [](const SpeechSpan& a, const SpeechSpan& b) {
+    const auto shorter = [](const SampleRange& a, const SampleRange& b) {
       return a.end - a.begin < b.end - b.begin;
     };
     const auto longest = std::max_element(silences_.begin(), silences_.end(), shorter);
     const bool goes_on = longest != silences_.end();
-    spans_.push_back({*begin_, goes_on ? longest->begin : at});
+    ranges_.push_back({*begin_, goes_on ? longest->begin : at});
     begin_ = goes_on ? std::optional(longest->end) : std::nullopt;
     forget_silences();
     return goes_on;
   }
 
   void end(uint64_t at) {
-    if (static_cast<double>(at - *begin_) > min_speech_) spans_.push_back({*begin_, at});
+    if (static_cast<double>(at - *begin_) > min_speech_) ranges_.push_back({*begin_, at});
   }
 
   void forget_silences() {
@@ -96,54 +96,54 @@ class SpeechFinder {
   double threshold_, neg_threshold_;
   double min_speech_, min_silence_, max_speech_;  // samples
   uint64_t n_samples_;
-  std::optional<uint64_t> begin_;     // of the stretch that is open
-  std::optional<uint64_t> silence_;   // where the silence in it began
-  std::vector<SpeechSpan> silences_;  // long ones within it
-  std::vector<SpeechSpan> spans_;
+  std::optional<uint64_t> begin_;      // of the open segment
+  std::optional<uint64_t> silence_;    // start of the silence in it
+  std::vector<SampleRange> silences_;  // in it, longer than kCutSilenceMs
+  std::vector<SampleRange> ranges_;
 };
 
-// Widens each stretch, by half the gap where the gap is too small for both sides.
-void pad(std::vector<SpeechSpan>& spans, uint64_t padding, uint64_t n_samples) {
-  if (spans.empty()) return;
-  spans.front().begin -= std::min(spans.front().begin, padding);
-  for (size_t i = 0; i + 1 < spans.size(); ++i) {
-    const uint64_t gap = spans[i + 1].begin - spans[i].end;
+// Widens each segment, by half the gap where the gap is too small for both sides.
+void pad(std::vector<SampleRange>& ranges, uint64_t padding, uint64_t n_samples) {
+  if (ranges.empty()) return;
+  ranges.front().begin -= std::min(ranges.front().begin, padding);
+  for (size_t i = 0; i + 1 < ranges.size(); ++i) {
+    const uint64_t gap = ranges[i + 1].begin - ranges[i].end;
     const uint64_t widen = gap < 2 * padding ? gap / 2 : padding;
-    spans[i].end += widen;
-    spans[i + 1].begin -= widen;
+    ranges[i].end += widen;
+    ranges[i + 1].begin -= widen;
   }
-  spans.back().end = std::min(n_samples, spans.back().end + padding);
+  ranges.back().end = std::min(n_samples, ranges.back().end + padding);
 }
 
 }  // namespace
 
-std::vector<SpeechSpan> find_speech(std::span<const float> probabilities, uint64_t n_samples,
-                                    const SpeechSettings& settings) {
+std::vector<SampleRange> find_speech(std::span<const float> probabilities, uint64_t n_samples,
+                                     const SpeechSettings& settings) {
   require(settings.threshold > 0 && settings.threshold <= 1,
           "expected a threshold above 0 and up to 1");
   require(settings.min_speech_duration_ms >= 0 && settings.min_silence_duration_ms >= 0 &&
               settings.speech_pad_ms >= 0 && std::isfinite(settings.speech_pad_ms),
           "expected durations of 0 or more");
-  require(settings.max_speech_duration_s > 0, "expected a longest stretch above 0");
+  require(settings.max_speech_duration_s > 0, "expected a longest segment above 0");
   require(!settings.neg_threshold || (*settings.neg_threshold >= 0 && *settings.neg_threshold <= 1),
           "expected a threshold of silence from 0 to 1");
   SpeechFinder finder(settings, n_samples);
   for (size_t i = 0; i < probabilities.size(); ++i) {
     finder.take(i * kChunk, static_cast<double>(probabilities[i]));
   }
-  std::vector<SpeechSpan> spans = finder.finish();
-  // No more than there is to add: a number of samples that fits.
+  std::vector<SampleRange> ranges = finder.finish();
+  // At most the whole recording, so that it fits an integer.
   const double padding =
       std::min(samples_of_ms(settings.speech_pad_ms), static_cast<double>(n_samples));
-  pad(spans, static_cast<uint64_t>(padding), n_samples);
-  return spans;
+  pad(ranges, static_cast<uint64_t>(padding), n_samples);
+  return ranges;
 }
 
-std::vector<FrameSpan> frames_of(std::span<const SpeechSpan> spans, uint64_t n_frames) {
-  std::vector<FrameSpan> frames;
-  for (const SpeechSpan& span : spans) {
-    const uint64_t begin = span.begin / kSamplesPerFrame;
-    const uint64_t end = std::min(n_frames, (span.end + kSamplesPerFrame - 1) / kSamplesPerFrame);
+std::vector<SpeechSegment> frames_of(std::span<const SampleRange> ranges, uint64_t n_frames) {
+  std::vector<SpeechSegment> frames;
+  for (const SampleRange& range : ranges) {
+    const uint64_t begin = range.begin / kSamplesPerFrame;
+    const uint64_t end = std::min(n_frames, (range.end + kSamplesPerFrame - 1) / kSamplesPerFrame);
     if (begin >= end) continue;
     if (!frames.empty() && begin <= frames.back().end) {
       frames.back().end = end;
@@ -155,13 +155,13 @@ std::vector<FrameSpan> frames_of(std::span<const SpeechSpan> spans, uint64_t n_f
 }
 
 double SpeechTimeline::map(double time_s, bool is_start) const {
-  double before_s = 0;  // the length of the stretches so far
+  double before_s = 0;  // length of the segments so far
   double mapped_s = 0;
-  for (const FrameSpan& span : kept_) {
-    const double begin_s = static_cast<double>(span.begin) / kMelFramesPerSecond;
-    const double length_s = static_cast<double>(span.end - span.begin) / kMelFramesPerSecond;
+  for (const SpeechSegment& segment : kept_) {
+    const double begin_s = static_cast<double>(segment.begin) / kMelFramesPerSecond;
+    const double length_s = static_cast<double>(segment.end - segment.begin) / kMelFramesPerSecond;
     mapped_s = begin_s + std::clamp(time_s - before_s, 0.0, length_s);
-    // A start a rounding error before the seam is one at the seam.
+    // A start that is a rounding error before the seam is at the seam.
     constexpr double kSlack = 1e-6;
     const double seam_s = before_s + length_s;
     if (is_start ? time_s < seam_s - kSlack : time_s <= seam_s + kSlack) return mapped_s;
@@ -176,9 +176,9 @@ std::pair<double, double> SpeechTimeline::within_one(double from_s, double to_s,
   double before_s = 0, most_s = 0;
   bool is_in_speech = false;
   std::pair<double, double> within{start_s(from_s), start_s(from_s)};
-  for (const FrameSpan& span : kept_) {
-    const double begin_s = static_cast<double>(span.begin) / kMelFramesPerSecond;
-    const double length_s = static_cast<double>(span.end - span.begin) / kMelFramesPerSecond;
+  for (const SpeechSegment& segment : kept_) {
+    const double begin_s = static_cast<double>(segment.begin) / kMelFramesPerSecond;
+    const double length_s = static_cast<double>(segment.end - segment.begin) / kMelFramesPerSecond;
     const double first_s = std::clamp(from_s - before_s, 0.0, length_s);
     const double last_s = std::clamp(to_s - before_s, 0.0, length_s);
     const bool reaches = std::min(last_s, length_s - pad_s) - std::max(first_s, pad_s) > kReachS;
