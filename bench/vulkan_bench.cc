@@ -285,13 +285,13 @@ int run(const std::map<std::string, std::string>& options) {
                         encoder.output_dtype(), cross, scratch);
 
   // A step in the middle of a text, every sequence at position 100.
-  TokenParams token{};
+  SamplingParams token{};
   token.n_sequences = n_sequences;
   token.n_vocab = token.row_stride = model.n_vocab;
   token.chunk = 1024;
-  token.n_chunks = (model.n_vocab + token.chunk - 1) / token.chunk;
   token.end_of_text = 50257;
   token.timestamp_begin = 50364;
+  token.n_chunks = n_token_chunks(model.n_vocab, token.timestamp_begin, token.chunk);
   token.no_timestamps = 50363;
   token.blank = 220;
   token.max_tokens = model.n_text_ctx;
@@ -323,11 +323,11 @@ int run(const std::map<std::string, std::string>& options) {
   decoder.emit_final_norm(step, n_sequences, normed, DType::kF32, x, {});
   emit_linear(step, "decoder.logits", {embedding, {}}, n_sequences, logits, DType::kF32, normed,
               DType::kF32);
-  emit::token_partials(step, "decoder.partials", token, partials, logits, state_buffer, suppressed,
-                       {});
+  emit::sample_partials(step, "decoder.partials", token, partials, logits, state_buffer, suppressed,
+                        {});
   // The rows stay where they are, so that every replay is the same step.
-  emit::token_choose(step, "decoder.choose", token, state_buffer, next_rows, tokens, stop,
-                     partials);
+  emit::sample_token(step, "decoder.token", token, state_buffer, next_rows, tokens, {}, stop,
+                     partials, suppressed);
 
   elapsed_ms();
   const ProgramId encode_program = device->record(encode);

@@ -1,6 +1,7 @@
 #include "decoder/whisper_decoder.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -15,7 +16,7 @@ namespace {
 constexpr uint32_t kPromptRows[] = {1, 4, 8, 16, 32, 64, 96, 128, 160, 192, 224, 256};
 // Steps that are submitted before the host looks whether every sequence has finished.
 constexpr uint32_t kChainSteps = 16;
-// Token ids that one task of token_partials reduces.
+// Token ids that one chunk of sample_partials reduces.
 constexpr uint32_t kIdsPerChunk = 1024;
 // Positions of a page of keys and values. Beams own two pages each at the place that is written, so
 // small ones take less memory, and less is copied when beams part.
@@ -50,7 +51,9 @@ double rank(const DecodeResult& result, const Search& search) {
   return result.sum_logprob / std::pow((5 + length) / 6, *search.length_penalty);
 }
 
-uint32_t n_chunks(uint32_t n_vocab) { return (n_vocab + kIdsPerChunk - 1) / kIdsPerChunk; }
+uint32_t n_chunks(const WhisperTokens& tokens, uint32_t n_vocab) {
+  return n_token_chunks(n_vocab, static_cast<uint32_t>(tokens.timestamp_begin), kIdsPerChunk);
+}
 
 }  // namespace
 
@@ -92,18 +95,22 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
   logits_ = floats(n * n_vocab_, "logits");
   no_speech_ = floats(n_windows, "no-speech probabilities");
   languages_ = floats(std::max(1u, tokens.n_languages), "language probabilities");
-  partials_ = device.allocate(n * n_chunks(n_vocab_) * sizeof(TokenPartial), "token partials");
+  partials_ =
+      device.allocate(n * n_chunks(tokens_, n_vocab_) * sizeof(TokenPartial), "token partials");
   states_ = device.allocate(n * sizeof(SequenceState), "sequence states");
   chosen_ = device.allocate(n * n_text_ctx_ * sizeof(int32_t), "chosen tokens");
   candidates_ =
-      device.allocate(n * n_chunks(n_vocab_) * 2 * (most_beams() + 1) * sizeof(TokenCandidate),
+      device.allocate(n * n_chunks(tokens_, n_vocab_) * (most_beams() + 1) * sizeof(TokenCandidate),
                       "candidates of beams");
   const uint64_t n_finished = n * kMostPatience;
-  finished_ = device.allocate(n_finished * sizeof(FinishedText), "finished texts");
-  finished_tokens_ =
-      device.allocate(n_finished * n_text_ctx_ * sizeof(int32_t), "tokens of finished texts");
+  finished_ = device.allocate(n_finished * (kFinishedHeader + n_text_ctx_) * sizeof(uint32_t),
+                              "finished texts");
   stop_ = device.allocate(sizeof(uint32_t), "stop");
   suppressed_ = device.allocate((n_vocab_ + 31) / 32 * sizeof(uint32_t), "suppressed tokens");
+  stop_ids_ = device.allocate(suppressed_.bytes, "stop ids");
+  std::vector<uint32_t> stop_mask(suppressed_.bytes / sizeof(uint32_t), 0);
+  stop_mask[static_cast<size_t>(tokens.eot) / 32] = 1u << tokens.eot % 32;
+  device.write(stop_ids_, stop_mask.data());
   for (Operand& scratch : cross_scratch_) {
     scratch =
         floats(uint64_t{n_encoded} * provider.whisper().n_audio_ctx * 2 * stack_.shape().kv_width(),
@@ -113,8 +120,7 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
   host_rows_.resize(max_rows_);
   host_states_.resize(n);
   host_chosen_.resize(n * n_text_ctx_);
-  host_finished_.resize(n_finished);
-  host_finished_tokens_.resize(n_finished * n_text_ctx_);
+  host_finished_.resize(n_finished * (kFinishedHeader + n_text_ctx_));
   host_pages_.resize(n * self_.pages_per_sequence());
   host_cross_pages_.resize(n);
   host_no_speech_.resize(n_windows);
@@ -161,10 +167,10 @@ void WhisperDecoder::emit_logits(DispatchTable& table, uint32_t n_rows, const Op
 }
 
 void WhisperDecoder::emit_choice(DispatchTable& table, const BatchShape& shape) const {
-  TokenParams params{};
+  SamplingParams params{};
   params.n_sequences = shape.n_sequences();
   params.n_vocab = params.row_stride = n_vocab_;
-  params.n_chunks = n_chunks(n_vocab_);
+  params.n_chunks = n_chunks(tokens_, n_vocab_);
   params.chunk = kIdsPerChunk;
   params.end_of_text = static_cast<uint32_t>(tokens_.eot);
   params.timestamp_begin = static_cast<uint32_t>(tokens_.timestamp_begin);
@@ -173,11 +179,10 @@ void WhisperDecoder::emit_choice(DispatchTable& table, const BatchShape& shape) 
   params.max_tokens = n_text_ctx_;
   params.n_candidates = shape.beam_size > 0 ? shape.beam_size + 1 : 0;
   if (shape.has_penalties) {
-    const PenaltyParams penalties{params.n_sequences, n_vocab_, n_vocab_, n_text_ctx_};
-    emit::token_penalties(table, "token_penalties", penalties, logits_, states_, chosen_);
+    emit::adjust_logits(table, "adjust_logits", params, logits_, states_, chosen_, {});
   }
-  emit::token_partials(table, "token_partials", params, partials_, logits_, states_, suppressed_,
-                       shape.beam_size > 0 ? candidates_ : Operand{});
+  emit::sample_partials(table, "sample_partials", params, partials_, logits_, states_, suppressed_,
+                        shape.beam_size > 0 ? candidates_ : Operand{});
   if (shape.beam_size > 0) {
     BeamParams beams{};
     beams.n_groups = shape.n_places;
@@ -185,15 +190,17 @@ void WhisperDecoder::emit_choice(DispatchTable& table, const BatchShape& shape) 
     beams.group_sequences = shape.n_candidates;
     beams.most_finished = shape.beam_size * kMostPatience;
     beams.n_chunks = params.n_chunks;
-    beams.end_of_text = params.end_of_text;
+    beams.chunk = kIdsPerChunk;
+    beams.n_candidates = params.n_candidates;
     beams.timestamp_begin = params.timestamp_begin;
     beams.max_tokens = n_text_ctx_;
     beams.page_rows = self_.shape().page_rows;
     beams.pages_per_sequence = self_.pages_per_sequence();
-    emit::beam_choose(table, "beam_choose", beams, states_, step_rows_, chosen_, finished_,
-                      finished_tokens_, partials_, candidates_, self_.page_table());
+    emit::select_beams(table, "select_beams", beams, states_, step_rows_, chosen_, finished_,
+                       partials_, candidates_, self_.page_table(), stop_ids_);
   }
-  emit::token_choose(table, "token_choose", params, states_, step_rows_, chosen_, stop_, partials_);
+  emit::sample_token(table, "sample_token", params, states_, step_rows_, chosen_, {}, stop_,
+                     partials_, stop_ids_);
   if (shape.beam_size > 0) emit_copy_pages(table, params.n_sequences);
 }
 
@@ -337,8 +344,9 @@ SequenceState WhisperDecoder::first_state(const DecodeTask& task, const Search& 
   }
   state.position = static_cast<int32_t>(n_prompt);
   state.temperature = static_cast<float>(search.temperature);
-  state.seed = mix_bits(task.seed + i * kDrawStride);
+  state.seed = mix_bits(task.seed + i * kNoiseStride);
   state.repetition_penalty = static_cast<float>(search.repetition_penalty);
+  state.penalty_window = n_text_ctx_;
   state.no_repeat_ngram_size = search.no_repeat_ngram_size;
   for (uint32_t given = 0; given < task.n_given; ++given) {
     const int32_t token = task.prompt[n_prompt - task.n_given + given];
@@ -514,10 +522,9 @@ DecodeResult WhisperDecoder::result(uint32_t place) {
   if (search.max_finished > 0) {
     const uint64_t n_finished = host_states_[first].n_finished,
                    first_finished = uint64_t{place} * shape_.beam_size * kMostPatience;
+    const uint64_t stride = kFinishedHeader + n_text_ctx_;
     if (n_finished > 0) {
-      read(finished_, host_finished_, first_finished, n_finished);
-      read(finished_tokens_, host_finished_tokens_, first_finished * n_text_ctx_,
-           n_finished * n_text_ctx_);
+      read(finished_, host_finished_, first_finished * stride, n_finished * stride);
     }
     found = finished_texts(place, search.n_candidates);
   } else {
@@ -563,9 +570,9 @@ std::vector<DecodeResult> WhisperDecoder::finished_texts(uint32_t place, uint32_
   const uint32_t first = place * shape_.n_candidates;
   const size_t first_finished = size_t{place} * n_beams * kMostPatience;
   for (size_t f = first_finished; f < first_finished + host_states_[first].n_finished; ++f) {
-    const int32_t* tokens = host_finished_tokens_.data() + f * n_text_ctx_;
-    found.push_back(
-        {{tokens, tokens + host_finished_[f].n_tokens}, host_finished_[f].sum_logprob, 0});
+    const uint32_t* text = host_finished_.data() + f * (kFinishedHeader + n_text_ctx_);
+    const uint32_t* tokens = text + kFinishedHeader;
+    found.push_back({{tokens, tokens + text[1]}, std::bit_cast<float>(text[0]), 0});
   }
   // Beams are in falling order.
   for (uint32_t s = first; s < first + n_beams && found.size() < n_beams; ++s) {

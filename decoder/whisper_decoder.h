@@ -43,13 +43,13 @@ struct DecodeTask {
 struct Search {
   double temperature = 0;     // 0: the likeliest; above: drawn from softmax(logits / temperature)
   uint32_t n_candidates = 1;  // sequences for each task: drawn, of which the best is kept, or beams
-  // Above 0: beam search, at temperature 0, that ends when so many texts have ended (beam_choose in
-  // shaders/kernel_params.h). At most kMostPatience for each beam.
+  // Above 0: beam search, at temperature 0, that ends when so many texts have ended (select_beams
+  // in shaders/kernel_params.h). At most kMostPatience for each beam.
   uint32_t max_finished = 0;
   // The best has the greatest sum of log-probabilities over this power of (5 + length) / 6 (Wu et
   // al. 2016), or over its length if absent.
   std::optional<double> length_penalty = std::nullopt;
-  // Against repetition, as CTranslate2 has them (token_penalties in shaders/kernel_params.h).
+  // Against repetition, as CTranslate2 has them (adjust_logits in shaders/kernel_params.h).
   double repetition_penalty = 1;
   uint32_t no_repeat_ngram_size = 0;
 };
@@ -194,12 +194,11 @@ class WhisperDecoder {
   Operand partials_;     // struct TokenPartial [n_sequences, n_chunks]
   Operand states_;       // struct SequenceState [n_sequences]
   Operand chosen_;       // i32 [n_sequences, n_text_ctx]
-  Operand candidates_;   // struct TokenCandidate [n_sequences, n_chunks, 2,
-                         // the most beams of a task + 1]
-  Operand finished_;     // struct FinishedText [n_sequences * kMostPatience]
-  Operand finished_tokens_;               // i32 [n_sequences * kMostPatience, n_text_ctx]
-  Operand stop_;                          // u32
-  Operand suppressed_;                    // u32 bit mask [(n_vocab + 31) / 32]
+  Operand candidates_;   // struct TokenCandidate [n_sequences, n_chunks, the most beams + 1]
+  Operand finished_;     // u32 [n_sequences * kMostPatience, kFinishedHeader + n_text_ctx]
+  Operand stop_;         // u32
+  Operand stop_ids_;     // u32 bit mask [(n_vocab + 31) / 32]: end of text
+  Operand suppressed_;   // u32 bit mask [(n_vocab + 31) / 32]
   std::array<Operand, 2> cross_scratch_;  // f32 [n_encoded * n_audio_ctx, 2 * kv_width] each
   std::vector<PromptProgram> prompts_;    // by rising n_rows
   ProgramId language_choice_ = 0;
@@ -216,8 +215,7 @@ class WhisperDecoder {
   std::vector<Row> host_rows_;
   std::vector<SequenceState> host_states_;
   std::vector<int32_t> host_chosen_, host_pages_, host_cross_pages_;
-  std::vector<FinishedText> host_finished_;
-  std::vector<int32_t> host_finished_tokens_;
+  std::vector<uint32_t> host_finished_;
   std::vector<float> host_no_speech_;
 };
 

@@ -21,20 +21,11 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer RowBuffer { 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer StateBuffer {
   SequenceState v[];
 };
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer GenerationBuffer {
-  GenerationState v[];
-};
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer DrawBuffer {
-  DrawPartial v[];
-};
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer PartialBuffer {
   TokenPartial v[];
 };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer CandidateBuffer {
   TokenCandidate v[];
-};
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer FinishedBuffer {
-  FinishedText v[];
 };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer U32Buffer { uint v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer UVec2Buffer { uvec2 v[]; };

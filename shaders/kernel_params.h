@@ -33,34 +33,44 @@ struct Row {
   int unused;
 };
 
-// What a sequence carries from token to token (array over sequences, in device memory).
+// What a sequence carries from token to token (an array over sequences, in device memory), and how
+// its tokens are chosen. Kernels that are not in a step's chain leave their fields alone.
 struct SequenceState {
-  uint finished;            // 1: end of text chosen, limit reached, or never started
-  uint n_sampled;           // tokens chosen so far in this window
-  uint max_sampled;         // the limit: n_text_ctx / 2 in the reference
-  uint last_was_timestamp;  // of the chosen tokens, as the reference's timestamp rules say
+  uint finished;       // 1: a stop token was chosen, the limit was reached, or it never started
+  uint n_sampled;      // tokens chosen so far
+  uint max_sampled;    // the limit of n_sampled
+  uint first_sampled;  // index of the first chosen token in `tokens`; the prompt may stand before it
+  int position;        // of the next token to be chosen
+  float sum_logprob;   // of the chosen tokens, stop token included; -inf: a beam without text
+  uint seed;           // of the sampling noise
+  float temperature;   // 0: the likeliest token; above: sampled from softmax(logits / temperature)
+  // adjust_logits. The history is tokens[0, first_sampled + n_sampled).
+  float repetition_penalty;   // logits above 0 are divided by it, others multiplied; 1: off
+  float frequency_penalty;    // subtracted for each occurrence in the window
+  float presence_penalty;     // subtracted once
+  uint penalty_window;        // tokens at the history's end that these three look at
+  uint no_repeat_ngram_size;  // no run of this many tokens occurs twice in the history; 0: off
+  // sampling_filters
+  uint top_k;             // keeps the k likeliest tokens and their equals; 0: all
+  float typical_p;        // keeps the tokens nearest to the mean surprise, up to this mass; 1: all
+  float top_p;            // keeps the likeliest tokens up to this mass; 1: all
+  float min_p;            // keeps tokens with this part of the likeliest one's probability; 0: all
+  float lowest, highest;  // logits that may be chosen: the result of sampling_filters
+  // The timestamp rules of Whisper
+  uint timestamps;          // 1: they apply; 0: no timestamp is allowed
+  uint last_was_timestamp;  // of the chosen tokens
   uint penultimate_was_timestamp;
   uint last_timestamp;         // the latest timestamp token chosen, 0 if none
-  uint max_initial_timestamp;  // the highest token id a first timestamp may have
-  uint timestamps;             // 1: timestamp rules apply; 0: no timestamp is allowed
+  uint max_initial_timestamp;  // the highest token id that a first timestamp may have
   uint speech_end;             // no end of text after a timestamp below this one; 0: after any
-  float sum_logprob;           // of the chosen tokens, end of text included
-  int position;                // of the next token to be chosen
-  float temperature;           // 0: the likeliest token; above: drawn from softmax(logits / it)
-  uint seed;                   // of the draws
-  // What token_penalties does to its logits.
-  float repetition_penalty;   // 1: nothing
-  uint no_repeat_ngram_size;  // 0: nothing
-  // What copy_pages copies for this sequence: the first `copy_rows` rows of a page.
+  // Beams. `finished` of a beam: it holds no text, or its whole group has ended.
+  uint is_beam;       // 1: select_beams advances the sequence; 0: sample_token
+  uint n_finished;    // texts of the group that have ended
+  uint max_finished;  // the group ends with this many
+  int spare_page;     // a page of the group that no page table names
+  // copy_pages copies the first copy_rows rows of page copy_from to page copy_to.
   int copy_from, copy_to;
   uint copy_rows;
-  // A beam is chosen by beam_choose, together with the others of its group, else token_choose does
-  // it. `finished` says of a beam that nothing is to be computed for it: it holds no text, or its
-  // whole group has ended. Its sum_logprob is -inf if it holds no text.
-  uint is_beam;
-  int spare_page;     // a page of the group's own that no page table names
-  uint n_finished;    // texts of the group that have ended
-  uint max_finished;  // the group ends with so many
 };
 
 // A hash of 32 bits (Wellons' lowbias32): each bit of x counts in each bit of it.
@@ -69,11 +79,11 @@ VESPER_FUNCTION uint mix_bits(uint x) {
   x = (x ^ (x >> 15)) * 0x846ca68bu;
   return x ^ (x >> 16);
 }
-// Draws by counter instead of a generator's state, so that a sequence's do not depend on what else
-// is decoded: that of token `id` is mix_bits(draw_base(seed, n_sampled) + id * kDrawStride), and
-// gives a uniform number ((draw >> 9) + 0.5) / 2^23.
-VESPER_CONST(kDrawStride, 0x9e3779b9u);
-VESPER_FUNCTION uint draw_base(uint seed, uint n_sampled) {
+// Sampling noise by counter, so that a sequence's noise is independent of the rest of the batch. The
+// bits of token `id` are mix_bits(noise_base(seed, n_sampled) + id * kNoiseStride); they give the
+// uniform number ((bits >> 9) + 0.5) / 2^23.
+VESPER_CONST(kNoiseStride, 0x9e3779b9u);
+VESPER_FUNCTION uint noise_base(uint seed, uint n_sampled) {
   return mix_bits(seed ^ mix_bits(n_sampled + 1u));
 }
 
@@ -260,147 +270,112 @@ struct CopyPagesParams {
   uint kv_dtype;  // F16, or F32
 };
 
-// What token_partials finds in one chunk of one sequence's logits: apart for text and timestamps.
-// The key of a token is its logit at temperature 0, else logit / temperature + Gumbel noise: the
-// token with the greatest key is a draw from softmax(logits / temperature).
-struct TokenPartial {
-  float text_max;    // the greatest logit, -inf if no text token of the chunk is allowed
-  float text_sum;    // sum of exp(logit - text_max)
-  float text_key;    // the greatest key
-  float text_logit;  // of the token that has it
-  uint text_token;   // the lowest id that has it
-  float timestamp_max;
-  float timestamp_sum;
-  float timestamp_key;
-  float timestamp_logit;
-  uint timestamp_token;
+// The sampler chain. From the logits of every sequence to its next token:
+//   adjust_logits     (optional) bias, penalties, no repeated n-grams
+//   sampling_filters  (optional) top-k, typical, top-p, min-p, in llama.cpp's order
+//   sample_partials   per chunk of the vocabulary: maximum, sum of exponentials, best token
+//   select_beams      (optional) the next beams of each group
+//   sample_token      the next token of every sequence that is not a beam
+//   copy_pages        (optional) follows select_beams
+// With the operand `suppressed` the token rules of Whisper (openai-whisper, decoding.py) apply to
+// the logits that sampling_filters and sample_partials see:
+//   - a token of the bit mask `suppressed` is never chosen, nor is `no_timestamps`;
+//   - the first token is neither `blank` nor `end_of_text`;
+//   - with timestamps: they come in pairs, never decrease, and the first token is one, at most
+//     max_initial_timestamp; without: none;
+//   - no end_of_text after a timestamp below speech_end (this rule is ours).
+// Filters and the temperature change what is chosen, not the log-probability that is noted.
+struct SamplingParams {
+  uint n_sequences, n_vocab;
+  uint row_stride;       // from one sequence's logits to the next one's
+  uint n_chunks, chunk;  // n_token_chunks(), ids of a chunk
+  // Ids from timestamp_begin on are timestamps; n_vocab: there are none. end_of_text is also chosen
+  // where no token is allowed.
+  uint end_of_text, timestamp_begin, no_timestamps, blank;
+  uint max_tokens;    // row length of `tokens` and `logprobs`
+  uint n_candidates;  // of sample_partials, 1 to kMostCandidates; 0 without that operand
+  uint has_filters;   // 1: only tokens with lowest <= logit <= highest may be chosen
 };
 
-// A token that may be chosen; those of a list are in falling order, of equals the lowest id first.
+// Chunks of a vocabulary: first those of text, then those of timestamps. All begin at multiples of
+// `chunk`, but for the first of the timestamps, which begins with them.
+VESPER_FUNCTION uint n_text_chunks(uint timestamp_begin, uint chunk) {
+  return (timestamp_begin + chunk - 1u) / chunk;
+}
+VESPER_FUNCTION uint n_token_chunks(uint n_vocab, uint timestamp_begin, uint chunk) {
+  return n_text_chunks(timestamp_begin, chunk) +
+         (timestamp_begin < n_vocab ? (n_vocab + chunk - 1u) / chunk - timestamp_begin / chunk : 0u);
+}
+
+// One chunk of one sequence's logits, as the rules leave them. The key of a token is its logit at
+// temperature 0, else logit / temperature + Gumbel noise: the token with the greatest key is a
+// sample from softmax(logits / temperature).
+struct TokenPartial {
+  float max;    // the greatest logit; -inf: no token is allowed
+  float sum;    // of exp(logit - max)
+  float key;    // the greatest key of the tokens that the filters keep; -inf: none
+  float logit;  // of the token with that key
+  uint token;   // the lowest id with that key
+};
+
+// A token that may continue a beam. Lists are in falling order, equals by rising id.
 struct TokenCandidate {
   float logit;  // -inf: none, nor any after it
   uint token;
 };
 
-// token_penalties: against repetition, as CTranslate2 does it, of the tokens chosen so far. The
-// logit of each is divided by repetition_penalty if it is above 0, else multiplied by it; then
-// what would end a run of no_repeat_ngram_size tokens that has been before gets -inf.
+// adjust_logits: adds the bias, then applies the penalties of each sequence's state. Repetition,
+// frequency and presence penalty are those of llama.cpp; with a window over all chosen tokens the
+// first is CTranslate2's. A token that would complete a repeated n-gram gets -inf.
 // operands: 0 logits f32, row_stride apart (rw)  1 states [n_sequences]
-//           2 tokens i32 [n_sequences, max_tokens]
-struct PenaltyParams {
-  uint n_sequences, n_vocab, row_stride;
-  uint max_tokens;
-};
+//           2 tokens i32 [n_sequences, max_tokens] (?): without, there are no penalties
+//           3 bias f32 [n_vocab] (?)
 
-// token_partials: applies the token rules to the logits of each sequence and reduces each chunk.
-// Rules (openai-whisper, decoding.py): ids in the suppressed bit mask never; at the first token no
-// blank and no end of text; with timestamps: they come in pairs, never decrease, a first token is
-// one and at most max_initial_timestamp; no_timestamps never. One more: no end of text after a
-// timestamp below speech_end.
-// operands: 0 partials [n_sequences, n_chunks] (w)  1 logits f32, row_stride apart
-//           2 states [n_sequences]  3 suppressed bit mask u32 [(n_vocab + 31) / 32]
-//           4 candidates [n_sequences, n_chunks, 2, n_candidates] (w) (?): of beams only, the
-//           tokens of the chunk with the greatest logits, text before timestamps
-// token_choose: merges the partials, takes a timestamp if their probability together exceeds that
-// of the likeliest text token, else any token: the one with the greatest key (the lowest id of
-// equals); adds its log-probability (at temperature 1, as the reference has it), notes it in
-// tokens[s, n_sampled], advances the state, and writes the row of the next step: {token, s,
-// state.position, 0}, after which position counts one up. A sequence finishes with end of text or
-// its max_sampled'th token; its row becomes {0, -1, 0, 0}. One that had finished before is left as
-// it is, and so are beams. Sets `stop` to 1 when every sequence has finished.
+// sampling_filters: writes the interval of logits that each sequence's filters keep to its state.
+// operands: 0 states [n_sequences] (rw)  1 logits  2 suppressed u32 [(n_vocab + 31) / 32] (?)
+
+// sample_partials
+// operands: 0 partials [n_sequences, n_chunks] (w)  1 logits  2 states  3 suppressed (?)
+//           4 candidates [n_sequences, n_chunks, n_candidates] (w) (?): of beams only
+
+// sample_token: chooses the token with the greatest key (of equals the lowest id), but a timestamp
+// if all timestamps together are likelier than the likeliest text token and the filters keep one.
+// Notes the token in tokens[s, first_sampled + n_sampled] and its log-probability (at temperature
+// 1) in logprobs, advances the state, and writes the row of the next step: {token, s, position, 0}.
+// A sequence finishes with a token of the bit mask stop_ids or its max_sampled-th token; its row
+// becomes {0, -1, 0, 0}. Leaves finished sequences and beams alone. Sets `stop` to 1 when every
+// sequence has finished.
 // operands: 0 states (rw)  1 rows [n_sequences] (w)  2 tokens i32 [n_sequences, max_tokens] (w)
-//           3 stop u32 (w)  4 partials
-struct TokenParams {
-  uint n_sequences, n_vocab, row_stride;
-  uint n_chunks, chunk;  // chunk = ids a chunk
-  uint end_of_text, timestamp_begin, no_timestamps, blank;
-  uint max_tokens;
-  uint n_candidates;  // of token_partials, 1 to kMostBeams + 1; 0 without that operand
-};
+//           3 logprobs f32 [n_sequences, max_tokens] (w) (?)  4 stop u32 (w)  5 partials
+//           6 stop_ids u32 [(n_vocab + 31) / 32]
 
-// A text that has ended; its tokens, without end of text, lie in a buffer of their own.
-struct FinishedText {
-  float sum_logprob;  // of its tokens and end of text
-  uint n_tokens;
-};
-
-// beam_choose: one step of openai-whisper's BeamSearchDecoder (decoding.py) for each group of
-// beam_size sequences that lie side by side, the groups group_sequences apart. The beam_size + 1
-// likeliest continuations of each beam (as token_choose sees them) compete by their sums of
-// log-probabilities, of equals those of the lower beam and the lower id first: those with end of
-// text finish, up to max_finished in all, until beam_size others are found, which are the next
-// beams. The group ends with max_finished texts, at max_sampled tokens, or when no beam is left.
-// Each beam takes over the tokens, the state and the pages of the one that it continues. Pages that
-// are full are shared; of the one under way the first beam takes it over, the others a spare page
-// into which copy_pages, which has to follow, copies it. At the start one beam holds text.
+// select_beams: one step of openai-whisper's BeamSearchDecoder (decoding.py) for each group of
+// beam_size sequences that lie side by side, the groups group_sequences apart. The n_candidates
+// likeliest continuations of each beam compete by their sums of log-probabilities, of equals those
+// of the lower beam and the lower id first: those that end with a stop token finish, up to
+// max_finished in all, until beam_size others are found, which are the next beams. The group ends
+// with max_finished texts, at max_sampled tokens, or when no beam is left. Each beam takes over the
+// tokens, the state and the pages of the one that it continues. Full pages are shared; of the
+// current page the first beam takes it over, the others get a spare page into which copy_pages
+// copies it. At the start one beam holds text.
 // operands: 0 states (rw)  1 rows [n_sequences] (w)  2 tokens i32 [n_sequences, max_tokens] (rw)
-//           3 finished [n_groups, most_finished] (w)
-//           4 finished tokens i32 [n_groups, most_finished, max_tokens] (w)
-//           5 partials [n_sequences, n_chunks]
-//           6 candidates [n_sequences, n_chunks, 2, beam_size + 1]
-//           7 page_table i32 [n_sequences, pages_per_sequence] (rw)
+//           3 finished u32 [n_groups, most_finished, kFinishedHeader + max_tokens] (w): bits of the
+//           sum of log-probabilities, number of tokens, tokens without the stop token
+//           4 partials [n_sequences, n_chunks]
+//           5 candidates [n_sequences, n_chunks, n_candidates]
+//           6 page_table i32 [n_sequences, pages_per_sequence] (rw)
+//           7 stop_ids u32 [(n_vocab + 31) / 32]
 VESPER_CONST(kMostBeams, 16u);
+VESPER_CONST(kMostCandidates, 32u);
+VESPER_CONST(kFinishedHeader, 2u);
 struct BeamParams {
   uint n_groups, group_sequences, beam_size;
+  uint n_candidates;   // beam_size + the stop tokens that may compete, at most kMostCandidates
   uint most_finished;  // that there is room for, at least every group's max_finished
-  uint n_chunks;
-  uint end_of_text, timestamp_begin;
+  uint n_chunks, chunk;
+  uint timestamp_begin;
   uint max_tokens;
   uint page_rows, pages_per_sequence;
-};
-
-// What a sequence of a language model carries from token to token, and how its tokens are chosen.
-// The filters are those of llama.cpp, in its order: penalties, top-k, typical, top-p, min-p, and
-// the temperature last.
-struct GenerationState {
-  uint finished;      // 1: an end or the limit was reached, or it never started
-  uint n_tokens;      // of the prompt and chosen ones, in `tokens`
-  uint max_tokens;    // the limit of n_tokens
-  uint n_drawn;       // tokens chosen so far
-  uint seed;          // of the draws
-  float temperature;  // 0: the likeliest token
-  uint top_k;         // only the so many likeliest, and their equals; 0: all
-  float typical_p;    // only those whose surprise is nearest to the mean, that have so much; 1: all
-  float top_p;        // only the likeliest that have so much together; 1: all
-  float min_p;        // only those with so much of the likeliest's probability; 0: all
-  float repetition_penalty;  // logits above 0 are divided by it, others multiplied; 1: nothing
-  float frequency_penalty;   // taken from the logit for each time that a token was there
-  float presence_penalty;    // taken once
-  uint penalty_window;       // tokens that the penalties look back at
-  float lowest, highest;     // logits that may be chosen; logit_bounds writes them
-};
-
-// adjust_logits: bias[i] is added to the logit of token i of every sequence, then come the
-// penalties, where `counts` says how often a token was among the last ones.
-// operands: 0 logits f32 [n_sequences, n_vocab] (rw)  1 states
-//           2 counts i32 [n_sequences, n_vocab] (?)  3 bias f32 [n_vocab] (?)
-// logit_bounds: writes what the filters of each sequence leave to its state: they are all
-// intervals of logits. operands: 0 states (rw)  1 logits
-// draw_partials: what each chunk of each sequence's logits comes to.
-// operands: 0 partials [n_sequences, n_chunks] (w)  1 logits  2 states
-// draw_token: merges the partials: the token with the greatest key (of equals the lowest id) is
-// noted in tokens[s, n_tokens] and its log-probability (at temperature 1, before filters) in
-// logprobs at the same place; the row of the next step is {token, s, its place, 0}. A sequence
-// finishes with a token that is in the bit mask of ends, or at max_tokens; its row becomes {0, -1,
-// 0, 0}. One that had finished before is left as it is. Sets `stop` to 1 when all have finished.
-// operands: 0 states (rw)  1 rows [n_sequences] (w)
-//           2 tokens i32 [n_sequences, token_stride] (rw)
-//           3 logprobs f32 [n_sequences, token_stride] (w)  4 stop u32 (w)  5 partials
-//           6 ends u32 [(n_vocab + 31) / 32]  7 counts (rw) (?)
-struct DrawParams {
-  uint n_sequences, n_vocab;
-  uint n_chunks, chunk;  // ids a chunk
-  uint token_stride;
-};
-
-// One chunk of one sequence's logits. The key of a token is its logit at temperature 0, else logit
-// / temperature + Gumbel noise, as of TokenPartial.
-struct DrawPartial {
-  float greatest;  // logit of all
-  float sum;       // of exp(logit - greatest)
-  float key;       // the greatest of those that may be chosen; -inf if there are none
-  float logit;     // of the token that has it
-  uint token;      // the lowest id that has it
 };
 
 // activation: out[i] = f(in[i]); out may be in.

@@ -1,4 +1,4 @@
-// What token_choose and beam_choose make of the chunks of one sequence's logits.
+// What sample_token and select_beams share: the merged chunks of one sequence, and its next state.
 #ifndef VESPER_SHADERS_MERGED_TOKENS_GLSL_
 #define VESPER_SHADERS_MERGED_TOKENS_GLSL_
 
@@ -6,25 +6,26 @@
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #include "buffers.glsl"
 
-// What the chunks of one kind of token come to.
+// The merged chunks of one kind of token.
 struct Merged {
   float greatest, sum;  // of the logits; of exp(logit - greatest)
   float key, logit;     // the greatest key, and its token's logit
   uint token;           // the lowest id that has it
 };
 
-void merge(inout Merged all, float greatest, float sum, float key, float logit, uint token) {
-  if (greatest == kMinusInfinity) return;
-  if (greatest > all.greatest) {
-    all.sum = (all.greatest == kMinusInfinity ? 0.0 : all.sum * exp(all.greatest - greatest)) + sum;
-    all.greatest = greatest;
+void merge(inout Merged all, TokenPartial chunk) {
+  if (chunk.max == kMinusInfinity) return;
+  if (chunk.max > all.greatest) {
+    all.sum =
+        (all.greatest == kMinusInfinity ? 0.0 : all.sum * exp(all.greatest - chunk.max)) + chunk.sum;
+    all.greatest = chunk.max;
   } else {
-    all.sum += sum * exp(greatest - all.greatest);
+    all.sum += chunk.sum * exp(chunk.max - all.greatest);
   }
-  if (key > all.key || (key == all.key && token < all.token)) {
-    all.key = key;
-    all.logit = logit;
-    all.token = token;
+  if (chunk.key > all.key || (chunk.key == all.key && chunk.token < all.token)) {
+    all.key = chunk.key;
+    all.logit = chunk.logit;
+    all.token = chunk.token;
   }
 }
 
@@ -41,37 +42,51 @@ Merged merge_subgroup(Merged mine) {
   return all;
 }
 
-// The token rules' last step, and what the probabilities of the tokens it leaves refer to.
+// Text and timestamps, and the last timestamp rule.
 struct MergedTokens {
   Merged text, timestamp;
-  bool only_timestamps;  // together they are likelier than any other token
-  float together;        // log of the sum of exp(logit) over the tokens that are left
+  bool only_timestamps;  // together they are likelier than any text token
+  float log_sum;         // log of the sum of exp(logit) over the tokens that may be chosen
 };
 
-// Of the chunks from `first` on; by a whole subgroup, which all gets the answer.
-MergedTokens merged_tokens(Address partials, uint first, uint n_chunks, uint end_of_text) {
-  Merged text = Merged(kMinusInfinity, 0.0, kMinusInfinity, kMinusInfinity, end_of_text);
+// The chunks from `first` on, of which the first n_text are text. Called by a whole subgroup; all
+// of it gets the answer.
+MergedTokens merged_tokens(Address partials, uint first, uint n_chunks, uint n_text) {
+  Merged text = Merged(kMinusInfinity, 0.0, kMinusInfinity, kMinusInfinity, 0xffffffffu);
   Merged timestamp = text;
   for (uint c = gl_SubgroupInvocationID; c < n_chunks; c += gl_SubgroupSize) {
-    TokenPartial partial = PartialBuffer(partials).v[first + c];
-    merge(text, partial.text_max, partial.text_sum, partial.text_key, partial.text_logit,
-          partial.text_token);
-    merge(timestamp, partial.timestamp_max, partial.timestamp_sum, partial.timestamp_key,
-          partial.timestamp_logit, partial.timestamp_token);
+    TokenPartial chunk = PartialBuffer(partials).v[first + c];
+    if (c < n_text) {
+      merge(text, chunk);
+    } else {
+      merge(timestamp, chunk);
+    }
   }
   text = merge_subgroup(text);
   timestamp = merge_subgroup(timestamp);
   bool any_timestamp = timestamp.greatest != kMinusInfinity;
-  float timestamp_together =
+  float timestamp_log_sum =
       any_timestamp ? timestamp.greatest + log(timestamp.sum) : kMinusInfinity;
-  bool only_timestamps = timestamp_together > text.greatest;
-  float together = timestamp_together;
+  bool only_timestamps = timestamp_log_sum > text.greatest;
+  float log_sum = timestamp_log_sum;
   if (!only_timestamps) {
     float sum = text.sum;
     if (any_timestamp) sum += timestamp.sum * exp(timestamp.greatest - text.greatest);
-    together = text.greatest + log(sum);
+    log_sum = text.greatest + log(sum);
   }
-  return MergedTokens(text, timestamp, only_timestamps, together);
+  return MergedTokens(text, timestamp, only_timestamps, log_sum);
+}
+
+// Counts a chosen token.
+void advance_state(inout SequenceState state, uint token, uint timestamp_begin) {
+  state.penultimate_was_timestamp = state.n_sampled == 0 ? 1 : state.last_was_timestamp;
+  state.last_was_timestamp = token >= timestamp_begin ? 1 : 0;
+  if (token >= timestamp_begin) state.last_timestamp = token;
+  state.n_sampled += 1;
+}
+
+bool is_in_mask(Address mask, uint id) {
+  return (U32Buffer(mask).v[id / 32] >> (id % 32) & 1u) != 0;
 }
 
 #endif

@@ -196,7 +196,7 @@ BatchResult run_batch(TextModel& model, const GenerateArguments& arguments, cons
     generator.forget(place);
     Sampling sampling = arguments.sampling;
     if (index > 0) {
-      sampling.seed = mix_bits(sampling.seed + static_cast<uint32_t>(index) * kDrawStride);
+      sampling.seed = mix_bits(sampling.seed + static_cast<uint32_t>(index) * kNoiseStride);
     }
     try {
       generator.start(place, prompt.ids, prompt.max_new, sampling);

@@ -137,7 +137,7 @@ class Run {
     Generator& generator = model_->generator();
     std::vector<std::pair<int32_t, float>> bias = arguments_.bias;
     if (const TextTokenizer* tokenizer = model_->tokenizer()) {
-      if (!arguments_.ignore_end) generator.set_ends(tokenizer->ends());
+      if (!arguments_.ignore_end) generator.set_stop_ids(tokenizer->ends());
       for (const int32_t id : tokenizer->ends()) {
         if (arguments_.ignore_end) bias.emplace_back(id, -std::numeric_limits<float>::infinity());
       }

@@ -252,11 +252,9 @@ std::string pass_name(const DispatchTable& table) {
   if (has(Kernel::kPool)) return "encode " + std::to_string(rows()) + " tokens";
   if (has(Kernel::kLstm)) return "voice activity";
   if (has(Kernel::kEmbed)) {
-    return has(Kernel::kTokenChoose) || has(Kernel::kDrawToken)
-               ? "step"
-               : "prompt of " + std::to_string(rows());
+    return has(Kernel::kSampleToken) ? "step" : "prompt of " + std::to_string(rows());
   }
-  if (has(Kernel::kTokenChoose)) return "first token";
+  if (has(Kernel::kSampleToken)) return "first token";
   return has(Kernel::kRangeProbabilities) ? "language" : "encode";
 }
 

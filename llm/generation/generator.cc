@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <string>
 
 #include "error/error.h"
@@ -15,7 +14,7 @@ namespace {
 // Passes over prompts are recorded for these numbers of rows; what is left of a prompt takes the
 // next larger one.
 constexpr uint32_t kPassRows[] = {1, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512};
-// Token ids that one task of draw_partials reduces.
+// Token ids that one chunk of sample_partials reduces.
 constexpr uint32_t kIdsPerChunk = 1024;
 // Logits of a pass that are computed at once take so much at most.
 constexpr uint64_t kMostLogitBytes = uint64_t{64} << 20;
@@ -66,8 +65,6 @@ uint64_t model_fingerprint(const WeightProvider& provider) {
   return hash;
 }
 
-uint32_t n_chunks(uint32_t n_vocab) { return (n_vocab + kIdsPerChunk - 1) / kIdsPerChunk; }
-
 }  // namespace
 
 Generator::Generator(Device& device, const WeightProvider& provider, Compute compute,
@@ -88,20 +85,19 @@ Generator::Generator(Device& device, const WeightProvider& provider, Compute com
   logit_index_ = numbers(n_logit_rows_, "rows that give logits");
   pass_logits_ = numbers(uint64_t{n_logit_rows_} * n_vocab, "logits of a pass");
   logits_ = numbers(uint64_t{n} * n_vocab, "logits");
-  states_ = device.allocate(n * sizeof(GenerationState), "generation states");
+  states_ = device.allocate(n * sizeof(SequenceState), "generation states");
   tokens_ = numbers(n_tokens, "tokens");
   logprobs_ = numbers(n_tokens, "log-probabilities");
-  partials_ = device.allocate(uint64_t{n} * n_chunks(n_vocab) * sizeof(DrawPartial), "partials");
+  partials_ = device.allocate(
+      uint64_t{n} * n_text_chunks(n_vocab, kIdsPerChunk) * sizeof(TokenPartial), "partials");
   stop_ = numbers(1, "stop");
-  ends_ = numbers((uint64_t{n_vocab} + 31) / 32, "ends");
+  stop_ids_ = numbers((uint64_t{n_vocab} + 31) / 32, "stop ids");
   bias_ = numbers(n_vocab, "bias");
-  if (options.has_penalties) counts_ = numbers(uint64_t{n} * n_vocab, "counts of tokens");
 
   rows_host_.resize(std::max<size_t>(pass_rows(provider, options), n));
   states_host_.resize(n);
   tokens_host_.resize(n_tokens);
   logprobs_host_.resize(n_tokens);
-  counts_host_.resize(options.has_penalties ? n_vocab : 0);
   for (uint32_t place = 0; place < n; ++place) {
     states_host_[place].finished = 1;
     rows_host_[place] = {0, -1, 0, 0};
@@ -125,35 +121,40 @@ void Generator::record_passes() {
   logits_program_ = programs.back();
 }
 
-DrawParams Generator::draw_params() const {
-  return {n_places(), n_vocab(), n_chunks(n_vocab()), kIdsPerChunk, n_ctx()};
-}
-
 void Generator::record_step() {
   if (has_step_) return;
-  const DrawParams params = draw_params();
+  SamplingParams params{};
+  params.n_sequences = n_places();
+  params.n_vocab = params.row_stride = params.timestamp_begin = params.end_of_text = n_vocab();
+  params.chunk = kIdsPerChunk;
+  params.n_chunks = n_text_chunks(n_vocab(), kIdsPerChunk);
+  params.max_tokens = n_ctx();
+  params.has_filters = options_.has_filters;
   DispatchTable table;
   model_.emit_rows(table, n_places(), step_rows_);
   model_.emit_logits(table, n_places(), {}, logits_);
   const Operand bias = has_bias_ ? bias_ : Operand{};
-  if (has_bias_ || counts_.present()) {
-    emit::adjust_logits(table, "adjust_logits", params, logits_, states_, counts_, bias);
+  if (has_bias_ || options_.has_penalties) {
+    emit::adjust_logits(table, "adjust_logits", params, logits_, states_,
+                        options_.has_penalties ? tokens_ : Operand{}, bias);
   }
-  if (options_.has_filters) emit::logit_bounds(table, "logit_bounds", params, states_, logits_);
-  emit::draw_partials(table, "draw_partials", params, partials_, logits_, states_);
-  emit::draw_token(table, "draw_token", params, states_, step_rows_, tokens_, logprobs_, stop_,
-                   partials_, ends_, counts_);
+  if (options_.has_filters) {
+    emit::sampling_filters(table, "sampling_filters", params, states_, logits_, {});
+  }
+  emit::sample_partials(table, "sample_partials", params, partials_, logits_, states_, {}, {});
+  emit::sample_token(table, "sample_token", params, states_, step_rows_, tokens_, logprobs_, stop_,
+                     partials_, stop_ids_);
   step_ = device_.record(table);
   has_step_ = true;
 }
 
-void Generator::set_ends(std::span<const int32_t> ids) {
+void Generator::set_stop_ids(std::span<const int32_t> ids) {
   std::vector<uint32_t> mask((n_vocab() + 31) / 32, 0);
   for (const int32_t id : ids) {
     if (id < 0 || static_cast<uint32_t>(id) >= n_vocab()) continue;
     mask[static_cast<uint32_t>(id) / 32] |= 1u << id % 32;
   }
-  device_.write(ends_, mask.data());
+  device_.write(stop_ids_, mask.data());
 }
 
 void Generator::set_bias(std::span<const std::pair<int32_t, float>> bias) {
@@ -209,7 +210,7 @@ void Generator::start(uint32_t place, std::span<const int32_t> prompt, uint32_t 
                     " and an answer: " + std::to_string(prompt.size() - n_ctx() + 1) + " too many");
   }
   if ((sampling.has_filters() && !options_.has_filters) ||
-      (sampling.has_penalties() && !counts_.present())) {
+      (sampling.has_penalties() && !options_.has_penalties)) {
     throw Error(ErrorKind::kInternal, "generator: made without filters or penalties");
   }
   record_step();
@@ -230,10 +231,11 @@ void Generator::start(uint32_t place, std::span<const int32_t> prompt, uint32_t 
   prefill(place, prompt, at.n_reused, n_prompt - 1, nullptr);
   hold(at, prompt.first(n_prompt - 1));
 
-  GenerationState& state = states_host_[place];
+  SequenceState& state = states_host_[place];
   state = {};
-  state.n_tokens = n_prompt;
-  state.max_tokens = max_tokens;
+  state.first_sampled = n_prompt;
+  state.position = static_cast<int>(n_prompt);
+  state.max_sampled = max_tokens - n_prompt;
   state.finished = max_new == 0;
   state.seed = sampling.seed;
   state.temperature = sampling.temperature;
@@ -245,22 +247,13 @@ void Generator::start(uint32_t place, std::span<const int32_t> prompt, uint32_t 
   state.frequency_penalty = sampling.frequency_penalty;
   state.presence_penalty = sampling.presence_penalty;
   state.penalty_window = sampling.has_penalties() ? sampling.penalty_window : 0;
-  state.lowest = -std::numeric_limits<float>::infinity();
-  state.highest = std::numeric_limits<float>::infinity();
-  device_.write(states_.part(place * sizeof(GenerationState), sizeof(GenerationState)), &state);
+  device_.write(states_.part(place * sizeof(SequenceState), sizeof(SequenceState)), &state);
 
   const uint64_t first_token = uint64_t{place} * n_ctx();
   std::copy(prompt.begin(), prompt.end(),
             tokens_host_.begin() + static_cast<std::ptrdiff_t>(first_token));
   device_.write(tokens_.part(first_token * sizeof(int32_t), n_prompt * sizeof(int32_t)),
                 prompt.data());
-  if (counts_.present()) {
-    std::fill(counts_host_.begin(), counts_host_.end(), 0);
-    const uint32_t n_counted = std::min(n_prompt, state.penalty_window);
-    for (const int32_t id : prompt.last(n_counted)) ++counts_host_[static_cast<uint32_t>(id)];
-    const uint64_t bytes = n_vocab() * sizeof(int32_t);
-    device_.write(counts_.part(place * bytes, bytes), counts_host_.data());
-  }
   Row row{prompt.back(), static_cast<int32_t>(place), static_cast<int32_t>(n_prompt - 1), 0};
   if (state.finished) row = {0, -1, 0, 0};
   device_.write(step_rows_.part(place * sizeof(Row), sizeof(Row)), &row);
@@ -269,17 +262,17 @@ void Generator::start(uint32_t place, std::span<const int32_t> prompt, uint32_t 
 }
 
 void Generator::read_place(uint32_t place) {
-  const GenerationState& state = states_host_[place];
+  const SequenceState& state = states_host_[place];
   Place& at = places_[place];
   const uint64_t first = uint64_t{place} * n_ctx() + at.n_prompt;
-  const uint64_t n = state.n_tokens - at.n_prompt;
+  const uint64_t n = state.n_sampled;
   if (n == 0) return;
   const auto bytes = [&](const Operand& of) { return of.part(first * 4, n * 4); };
   device_.read(bytes(tokens_), tokens_host_.data() + first);
   device_.read(bytes(logprobs_), logprobs_host_.data() + first);
   // Of the latest token no key is computed yet.
   const auto begin = tokens_host_.begin() + static_cast<std::ptrdiff_t>(uint64_t{place} * n_ctx());
-  hold(at, {begin, begin + state.n_tokens - 1});
+  hold(at, {begin, begin + at.n_prompt + state.n_sampled - 1});
 }
 
 void Generator::hold(Place& at, std::span<const int32_t> tokens) {
@@ -290,7 +283,7 @@ void Generator::hold(Place& at, std::span<const int32_t> tokens) {
 }
 
 bool Generator::advance(uint32_t n_steps) {
-  const auto runs = [](const GenerationState& state) { return state.finished == 0; };
+  const auto runs = [](const SequenceState& state) { return state.finished == 0; };
   if (std::none_of(states_host_.begin(), states_host_.end(), runs)) return false;
   device_.run(step_, n_steps, stop_);
   device_.read(states_, states_host_.data());
@@ -300,19 +293,19 @@ bool Generator::advance(uint32_t n_steps) {
 
 std::span<const int32_t> Generator::chosen(uint32_t place) const {
   const uint64_t first = uint64_t{place} * n_ctx() + places_[place].n_prompt;
-  return {tokens_host_.data() + first, states_host_[place].n_tokens - places_[place].n_prompt};
+  return {tokens_host_.data() + first, states_host_[place].n_sampled};
 }
 
 std::span<const float> Generator::logprobs(uint32_t place) const {
   const uint64_t first = uint64_t{place} * n_ctx() + places_[place].n_prompt;
-  return {logprobs_host_.data() + first, states_host_[place].n_tokens - places_[place].n_prompt};
+  return {logprobs_host_.data() + first, states_host_[place].n_sampled};
 }
 
 void Generator::stop(uint32_t place) {
-  GenerationState& state = states_host_[place];
+  SequenceState& state = states_host_[place];
   if (state.finished) return;
   state.finished = 1;
-  device_.write(states_.part(place * sizeof(GenerationState), sizeof(GenerationState)), &state);
+  device_.write(states_.part(place * sizeof(SequenceState), sizeof(SequenceState)), &state);
   const Row idle{0, -1, 0, 0};
   device_.write(step_rows_.part(place * sizeof(Row), sizeof(Row)), &idle);
 }
@@ -350,7 +343,7 @@ void Generator::evaluate(std::span<const int32_t> tokens,
   });
   hold(places_[0], tokens);
   places_[0].n_prompt = n;
-  states_host_[0].n_tokens = n;
+  states_host_[0].n_sampled = 0;
 }
 
 namespace {

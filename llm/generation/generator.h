@@ -19,7 +19,7 @@
 
 namespace vesper {
 
-// How tokens are chosen; what the numbers mean stands beside GenerationState
+// How tokens are chosen; what the numbers mean stands beside SequenceState
 // (shaders/kernel_params.h).
 struct Sampling {
   float temperature = 0;  // 0: the likeliest token, always
@@ -55,7 +55,7 @@ class Generator {
             const GeneratorOptions& options);
 
   // The tokens that end a text. Ids beyond the vocabulary are left out. None: only the limit does.
-  void set_ends(std::span<const int32_t> ids);
+  void set_stop_ids(std::span<const int32_t> ids);
   // What is added to the logits of tokens; to be called before the first text starts. Throws
   // Error(kUsage) for an id beyond the vocabulary.
   void set_bias(std::span<const std::pair<int32_t, float>> bias);
@@ -113,7 +113,6 @@ class Generator {
 
   void record_passes();
   void record_step();
-  DrawParams draw_params() const;
   void check_prompt(std::span<const int32_t> prompt) const;
   // Runs tokens[first..end) as rows of a place, in passes of a bucket's rows.
   void prefill(uint32_t place, std::span<const int32_t> tokens, uint32_t first, uint32_t end,
@@ -140,21 +139,19 @@ class Generator {
   Operand logit_index_;  // u32 [n_logit_rows_]
   Operand pass_logits_;  // f32 [n_logit_rows_, n_vocab]
   Operand logits_;       // f32 [n_places, n_vocab]
-  Operand states_;       // struct GenerationState [n_places]
+  Operand states_;       // struct SequenceState [n_places]
   Operand tokens_;       // i32 [n_places, n_ctx]
   Operand logprobs_;     // f32 [n_places, n_ctx]
-  Operand partials_;     // struct DrawPartial [n_places, n_chunks]
+  Operand partials_;     // struct TokenPartial [n_places, n_chunks]
   Operand stop_;         // u32
-  Operand ends_;         // u32 bit mask [(n_vocab + 31) / 32]
+  Operand stop_ids_;     // u32 bit mask [(n_vocab + 31) / 32]
   Operand bias_;         // f32 [n_vocab]
-  Operand counts_;       // i32 [n_places, n_vocab], where there are penalties
 
   // Reused on the host from call to call.
   std::vector<Row> rows_host_;
-  std::vector<GenerationState> states_host_;
+  std::vector<SequenceState> states_host_;
   std::vector<int32_t> tokens_host_;
   std::vector<float> logprobs_host_, pass_logits_host_;
-  std::vector<int32_t> counts_host_;
 };
 
 }  // namespace vesper

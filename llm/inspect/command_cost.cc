@@ -107,17 +107,13 @@ CommandCost command_cost(const Command& command, double weight_bytes, double n_p
       const double page = static_cast<double>(p.n_kv_heads) * p.page_rows * p.head_dim;
       return {0, 4 * page * p.n_sequences * element_bytes(p.kv_dtype)};
     }
-    case Kernel::kTokenPartials: {
-      const auto& p = command.params_as<TokenParams>();
+    case Kernel::kSamplePartials: {
+      const auto& p = command.params_as<SamplingParams>();
       return {0, static_cast<double>(p.n_sequences) * p.n_vocab * sizeof(float)};
     }
-    case Kernel::kTokenChoose: {
-      const auto& p = command.params_as<TokenParams>();
+    case Kernel::kSampleToken: {
+      const auto& p = command.params_as<SamplingParams>();
       return {0, static_cast<double>(p.n_sequences) * p.n_chunks * sizeof(TokenPartial)};
-    }
-    case Kernel::kDrawPartials: {
-      const auto& p = command.params_as<DrawParams>();
-      return {0, static_cast<double>(p.n_sequences) * p.n_vocab * sizeof(float)};
     }
     case Kernel::kActivation:
       return {0, 2.0 * sizeof(float) * command.params_as<ActivationParams>().n};
@@ -125,15 +121,10 @@ CommandCost command_cost(const Command& command, double weight_bytes, double n_p
       const auto& p = command.params_as<MagnitudeParams>();
       return {0, 3.0 * sizeof(float) * p.n_rows * p.n_bins};
     }
-    case Kernel::kDrawToken: {
-      const auto& p = command.params_as<DrawParams>();
-      return {0, static_cast<double>(p.n_sequences) * p.n_chunks * sizeof(DrawPartial)};
-    }
-    case Kernel::kBeamChoose: {
+    case Kernel::kSelectBeams: {
       const auto& p = command.params_as<BeamParams>();
-      const double lists = 2.0 * (p.beam_size + 1) * sizeof(TokenCandidate);
       return {0, static_cast<double>(p.n_groups) * p.beam_size * p.n_chunks *
-                     (sizeof(TokenPartial) + lists)};
+                     (sizeof(TokenPartial) + p.n_candidates * sizeof(TokenCandidate))};
     }
     case Kernel::kLstm: {
       const auto& p = command.params_as<LstmParams>();
@@ -216,19 +207,13 @@ std::string command_text(const Command& command) {
       return text(p.n_sequences) + " sequences, " + text(p.n_kv_heads) + " heads of " +
              text(p.head_dim) + ", pages of " + text(p.page_rows);
     }
-    case Kernel::kTokenPartials:
-    case Kernel::kTokenChoose: {
-      const auto& p = command.params_as<TokenParams>();
+    case Kernel::kSamplePartials:
+    case Kernel::kSampleToken: {
+      const auto& p = command.params_as<SamplingParams>();
       return text(p.n_sequences) + " sequences, " + text(p.n_vocab) + " tokens in " +
              text(p.n_chunks) + " chunks";
     }
-    case Kernel::kDrawPartials:
-    case Kernel::kDrawToken: {
-      const auto& p = command.params_as<DrawParams>();
-      return text(p.n_sequences) + " sequences, " + text(p.n_vocab) + " tokens in " +
-             text(p.n_chunks) + " chunks";
-    }
-    case Kernel::kBeamChoose: {
+    case Kernel::kSelectBeams: {
       const auto& p = command.params_as<BeamParams>();
       return text(p.n_groups) + " groups of " + text(p.beam_size) + " beams, " + text(p.n_chunks) +
              " chunks";

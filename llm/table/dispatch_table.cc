@@ -169,58 +169,40 @@ void copy_pages(DispatchTable& table, std::string label, const CopyPagesParams& 
             bits({0, 1}), params);
 }
 
-void token_penalties(DispatchTable& table, std::string label, const PenaltyParams& params,
-                     Operand logits, Operand states, Operand tokens) {
-  table.add(Kernel::kTokenPenalties, std::move(label), {logits, states, tokens}, bits({0, 1, 2}),
-            bits({0}), params);
+void adjust_logits(DispatchTable& table, std::string label, const SamplingParams& params,
+                   Operand logits, Operand states, Operand tokens, Operand bias) {
+  table.add(Kernel::kAdjustLogits, std::move(label), {logits, states, tokens, bias},
+            bits({0, 1, 2, 3}), bits({0}), params);
 }
 
-void token_partials(DispatchTable& table, std::string label, const TokenParams& params,
-                    Operand partials, Operand logits, Operand states, Operand suppressed,
-                    Operand candidates) {
-  table.add(Kernel::kTokenPartials, std::move(label),
+void sampling_filters(DispatchTable& table, std::string label, const SamplingParams& params,
+                      Operand states, Operand logits, Operand suppressed) {
+  table.add(Kernel::kSamplingFilters, std::move(label), {states, logits, suppressed},
+            bits({0, 1, 2}), bits({0}), params);
+}
+
+void sample_partials(DispatchTable& table, std::string label, const SamplingParams& params,
+                     Operand partials, Operand logits, Operand states, Operand suppressed,
+                     Operand candidates) {
+  table.add(Kernel::kSamplePartials, std::move(label),
             {partials, logits, states, suppressed, candidates}, bits({1, 2, 3}), bits({0, 4}),
             params);
 }
 
-void token_choose(DispatchTable& table, std::string label, const TokenParams& params,
-                  Operand states, Operand rows, Operand tokens, Operand stop, Operand partials) {
-  table.add(Kernel::kTokenChoose, std::move(label), {states, rows, tokens, stop, partials},
-            bits({0, 4}), bits({0, 1, 2, 3}), params);
+void select_beams(DispatchTable& table, std::string label, const BeamParams& params, Operand states,
+                  Operand rows, Operand tokens, Operand finished, Operand partials,
+                  Operand candidates, Operand page_table, Operand stop_ids) {
+  table.add(Kernel::kSelectBeams, std::move(label),
+            {states, rows, tokens, finished, partials, candidates, page_table, stop_ids},
+            bits({0, 2, 4, 5, 6, 7}), bits({0, 1, 2, 3, 6}), params);
 }
 
-void beam_choose(DispatchTable& table, std::string label, const BeamParams& params, Operand states,
-                 Operand rows, Operand tokens, Operand finished, Operand finished_tokens,
-                 Operand partials, Operand candidates, Operand page_table) {
-  table.add(Kernel::kBeamChoose, std::move(label),
-            {states, rows, tokens, finished, finished_tokens, partials, candidates, page_table},
-            bits({0, 2, 5, 6, 7}), bits({0, 1, 2, 3, 4, 7}), params);
-}
-
-void adjust_logits(DispatchTable& table, std::string label, const DrawParams& params,
-                   Operand logits, Operand states, Operand counts, Operand bias) {
-  table.add(Kernel::kAdjustLogits, std::move(label), {logits, states, counts, bias},
-            bits({0, 1, 2, 3}), bits({0}), params);
-}
-
-void logit_bounds(DispatchTable& table, std::string label, const DrawParams& params, Operand states,
-                  Operand logits) {
-  table.add(Kernel::kLogitBounds, std::move(label), {states, logits}, bits({0, 1}), bits({0}),
-            params);
-}
-
-void draw_partials(DispatchTable& table, std::string label, const DrawParams& params,
-                   Operand partials, Operand logits, Operand states) {
-  table.add(Kernel::kDrawPartials, std::move(label), {partials, logits, states}, bits({1, 2}),
-            bits({0}), params);
-}
-
-void draw_token(DispatchTable& table, std::string label, const DrawParams& params, Operand states,
-                Operand rows, Operand tokens, Operand logprobs, Operand stop, Operand partials,
-                Operand ends, Operand counts) {
-  table.add(Kernel::kDrawToken, std::move(label),
-            {states, rows, tokens, logprobs, stop, partials, ends, counts}, bits({0, 2, 5, 6, 7}),
-            bits({0, 1, 2, 3, 4, 7}), params);
+void sample_token(DispatchTable& table, std::string label, const SamplingParams& params,
+                  Operand states, Operand rows, Operand tokens, Operand logprobs, Operand stop,
+                  Operand partials, Operand stop_ids) {
+  table.add(Kernel::kSampleToken, std::move(label),
+            {states, rows, tokens, logprobs, stop, partials, stop_ids}, bits({0, 5, 6}),
+            bits({0, 1, 2, 3, 4}), params);
 }
 
 void activation(DispatchTable& table, std::string label, const ActivationParams& params,

@@ -30,14 +30,11 @@ namespace vesper {
   X(kAttention, attention, AttentionParams)                             \
   X(kRangeProbabilities, range_probabilities, RangeProbabilitiesParams) \
   X(kCopyPages, copy_pages, CopyPagesParams)                            \
-  X(kTokenPenalties, token_penalties, PenaltyParams)                    \
-  X(kTokenPartials, token_partials, TokenParams)                        \
-  X(kTokenChoose, token_choose, TokenParams)                            \
-  X(kBeamChoose, beam_choose, BeamParams)                               \
-  X(kAdjustLogits, adjust_logits, DrawParams)                           \
-  X(kLogitBounds, logit_bounds, DrawParams)                             \
-  X(kDrawPartials, draw_partials, DrawParams)                           \
-  X(kDrawToken, draw_token, DrawParams)                                 \
+  X(kAdjustLogits, adjust_logits, SamplingParams)                       \
+  X(kSamplingFilters, sampling_filters, SamplingParams)                 \
+  X(kSamplePartials, sample_partials, SamplingParams)                   \
+  X(kSelectBeams, select_beams, BeamParams)                             \
+  X(kSampleToken, sample_token, SamplingParams)                         \
   X(kActivation, activation, ActivationParams)                          \
   X(kMagnitude, magnitude, MagnitudeParams)                             \
   X(kLstm, lstm, LstmParams)                                            \
@@ -150,24 +147,18 @@ void range_probabilities(DispatchTable&, std::string label, const RangeProbabili
                          Operand out, Operand logits, Operand ids = {});
 void copy_pages(DispatchTable&, std::string label, const CopyPagesParams&, Operand k_pages,
                 Operand v_pages, Operand states);
-void token_penalties(DispatchTable&, std::string label, const PenaltyParams&, Operand logits,
-                     Operand states, Operand tokens);
-void token_partials(DispatchTable&, std::string label, const TokenParams&, Operand partials,
-                    Operand logits, Operand states, Operand suppressed, Operand candidates);
-void token_choose(DispatchTable&, std::string label, const TokenParams&, Operand states,
-                  Operand rows, Operand tokens, Operand stop, Operand partials);
-void beam_choose(DispatchTable&, std::string label, const BeamParams&, Operand states, Operand rows,
-                 Operand tokens, Operand finished, Operand finished_tokens, Operand partials,
-                 Operand candidates, Operand page_table);
-void adjust_logits(DispatchTable&, std::string label, const DrawParams&, Operand logits,
-                   Operand states, Operand counts, Operand bias);
-void logit_bounds(DispatchTable&, std::string label, const DrawParams&, Operand states,
-                  Operand logits);
-void draw_partials(DispatchTable&, std::string label, const DrawParams&, Operand partials,
-                   Operand logits, Operand states);
-void draw_token(DispatchTable&, std::string label, const DrawParams&, Operand states, Operand rows,
-                Operand tokens, Operand logprobs, Operand stop, Operand partials, Operand ends,
-                Operand counts);
+void adjust_logits(DispatchTable&, std::string label, const SamplingParams&, Operand logits,
+                   Operand states, Operand tokens, Operand bias);
+void sampling_filters(DispatchTable&, std::string label, const SamplingParams&, Operand states,
+                      Operand logits, Operand suppressed);
+void sample_partials(DispatchTable&, std::string label, const SamplingParams&, Operand partials,
+                     Operand logits, Operand states, Operand suppressed, Operand candidates);
+void select_beams(DispatchTable&, std::string label, const BeamParams&, Operand states,
+                  Operand rows, Operand tokens, Operand finished, Operand partials,
+                  Operand candidates, Operand page_table, Operand stop_ids);
+void sample_token(DispatchTable&, std::string label, const SamplingParams&, Operand states,
+                  Operand rows, Operand tokens, Operand logprobs, Operand stop, Operand partials,
+                  Operand stop_ids);
 void activation(DispatchTable&, std::string label, const ActivationParams&, Operand out,
                 Operand in);
 void magnitude(DispatchTable&, std::string label, const MagnitudeParams&, Operand out, Operand in);

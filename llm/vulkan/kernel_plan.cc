@@ -475,61 +475,44 @@ class Planner {
     plan_.groups = {blocks(p.n_kv_heads * p.page_rows * p.head_dim, threads()), p.n_sequences, 1};
   }
 
-  void token_penalties(const PenaltyParams& p) {
-    shader(Shader::kTokenPenalties, {threads()});
+  void adjust_logits(const SamplingParams& p) {
+    shader(Shader::kAdjustLogits, {threads(), present(2) * 1u + present(3) * 2u});
+    push_addresses(4);
+    push(&p, sizeof p);
+    plan_.groups = {p.n_sequences, 1, 1};
+  }
+
+  void sampling_filters(const SamplingParams& p) {
+    const uint32_t wanted = capabilities_.is_hardware_gpu ? 1024 : threads();
+    shader(Shader::kSamplingFilters,
+           {std::min(wanted, capabilities_.max_workgroup_threads), present(2)});
     push_addresses(3);
     push(&p, sizeof p);
     plan_.groups = {p.n_sequences, 1, 1};
   }
 
-  void token_partials(const TokenParams& p) {
-    require(p.n_candidates <= kMostBeams + 1, "17 candidates at most");
-    shader(Shader::kTokenPartials, {threads(), present(4)});
+  void sample_partials(const SamplingParams& p) {
+    require(p.n_candidates <= kMostCandidates, "32 candidates at most");
+    shader(Shader::kSamplePartials,
+           {threads(), present(3), present(4) && p.n_candidates > 0, p.has_filters});
     push_addresses(5);
     push(&p, sizeof p);
     plan_.groups = {p.n_chunks, p.n_sequences, 1};
   }
 
-  void token_choose(const TokenParams& p) {
-    shader(Shader::kTokenChoose, {threads()});
-    push_addresses(5);
-    push(&p, sizeof p);
-  }
-
-  void beam_choose(const BeamParams& p) {
+  void select_beams(const BeamParams& p) {
     require(p.beam_size >= 1 && p.beam_size <= kMostBeams, "1 to 16 beams");
+    require(p.n_candidates >= 1 && p.n_candidates <= kMostCandidates, "1 to 32 candidates");
     require(p.beam_size <= p.group_sequences, "a group of as many sequences as beams");
-    shader(Shader::kBeamChoose, {threads()});
+    shader(Shader::kSelectBeams, {threads()});
     push_addresses(8);
     push(&p, sizeof p);
     plan_.groups = {p.n_groups, 1, 1};
   }
 
-  void adjust_logits(const DrawParams& p) {
-    shader(Shader::kAdjustLogits, {threads(), present(2) * 1u + present(3) * 2u});
-    push_addresses(4);
-    push(&p, sizeof p);
-    plan_.groups = {blocks(p.n_vocab, threads()), p.n_sequences, 1};
-  }
-
-  void logit_bounds(const DrawParams& p) {
-    const uint32_t wanted = capabilities_.is_hardware_gpu ? 1024 : threads();
-    shader(Shader::kLogitBounds, {std::min(wanted, capabilities_.max_workgroup_threads)});
-    push_addresses(2);
-    push(&p, sizeof p);
-    plan_.groups = {p.n_sequences, 1, 1};
-  }
-
-  void draw_partials(const DrawParams& p) {
-    shader(Shader::kDrawPartials, {threads()});
-    push_addresses(3);
-    push(&p, sizeof p);
-    plan_.groups = {p.n_chunks, p.n_sequences, 1};
-  }
-
-  void draw_token(const DrawParams& p) {
-    shader(Shader::kDrawToken, {threads(64), present(7)});
-    push_addresses(8);
+  void sample_token(const SamplingParams& p) {
+    shader(Shader::kSampleToken, {threads(), present(3)});
+    push_addresses(7);
     push(&p, sizeof p);
   }
 

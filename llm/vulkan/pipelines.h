@@ -31,14 +31,11 @@ namespace vesper {
   X(kAttention, attention)                    \
   X(kRangeProbabilities, range_probabilities) \
   X(kCopyPages, copy_pages)                   \
-  X(kTokenPenalties, token_penalties)         \
-  X(kTokenPartials, token_partials)           \
-  X(kTokenChoose, token_choose)               \
-  X(kBeamChoose, beam_choose)                 \
   X(kAdjustLogits, adjust_logits)             \
-  X(kLogitBounds, logit_bounds)               \
-  X(kDrawPartials, draw_partials)             \
-  X(kDrawToken, draw_token)                   \
+  X(kSamplingFilters, sampling_filters)       \
+  X(kSamplePartials, sample_partials)         \
+  X(kSelectBeams, select_beams)               \
+  X(kSampleToken, sample_token)               \
   X(kActivation, activation)                  \
   X(kMagnitude, magnitude)                    \
   X(kLstm, lstm)                              \

@@ -77,7 +77,7 @@ TEST_F(Sampling, KeepsTheBestOfTheSequencesThatWouldBeDrawnOneByOne) {
     DecodeResult best;
     for (uint32_t i = 0; i < kCandidates; ++i) {
       DecodeTask one = all;
-      one.seed = all.seed + i * kDrawStride;
+      one.seed = all.seed + i * kNoiseStride;
       DecodeResult result = decode(one, {.temperature = 1});
       EXPECT_NE(result.tokens, best.tokens);
       if (i == 0 || result.sum_logprob > best.sum_logprob) best = std::move(result);

@@ -13,4 +13,3 @@
 #include "llm/cpu/rows/pool-inl.h"
 #include "llm/cpu/rows/rope-inl.h"
 #include "llm/cpu/rows/write_kv-inl.h"
-#include "llm/cpu/sampling/draw_partials-inl.h"

@@ -1,4 +1,4 @@
-// What token_choose and beam_choose make of the chunks of one sequence's logits.
+// What sample_token and select_beams share: the merged chunks of one sequence, and its next state.
 #pragma once
 
 #include <algorithm>
@@ -7,67 +7,84 @@
 #include <limits>
 #include <span>
 
+#include "llm/cpu/prepared_command.h"
 #include "shaders/kernel_params.h"
 
 namespace vesper {
 
 inline constexpr TokenCandidate kNoCandidate{-INFINITY, std::numeric_limits<uint32_t>::max()};
+inline constexpr TokenPartial kNothing{-INFINITY, 0, -INFINITY, -INFINITY,
+                                       std::numeric_limits<uint32_t>::max()};
 
-// Puts a candidate into a list in falling order, behind its equals; the last of the list, which has
-// to be less, falls out.
+// Puts a candidate into a list in falling order, after its equals. The last of the list, which must
+// be less, is dropped.
 inline void insert_candidate(std::span<TokenCandidate> list, TokenCandidate candidate) {
-  size_t place = list.size() - 1;
-  for (; place > 0 && list[place - 1].logit < candidate.logit; --place)
-    list[place] = list[place - 1];
-  list[place] = candidate;
+  size_t i = list.size() - 1;
+  for (; i > 0 && list[i - 1].logit < candidate.logit; --i) list[i] = list[i - 1];
+  list[i] = candidate;
 }
 
-// What the chunks of one kind of token come to.
+// The merged chunks of one kind of token.
 struct Merged {
   float max = -INFINITY;
   double sum = 0.0;  // of exp(logit - max)
   float key = -INFINITY, logit = -INFINITY;
   uint32_t token = 0;
 
-  void add(float chunk_max, float chunk_sum, float chunk_key, float chunk_logit,
-           uint32_t chunk_token) {
-    if (!(chunk_max > -INFINITY)) return;
-    if (chunk_max > max) {
-      sum = sum * std::exp(static_cast<double>(max) - chunk_max) + chunk_sum;
-      max = chunk_max;
+  void add(const TokenPartial& chunk) {
+    if (!(chunk.max > -INFINITY)) return;
+    if (chunk.max > max) {
+      sum = sum * std::exp(static_cast<double>(max) - chunk.max) + chunk.sum;
+      max = chunk.max;
     } else {
-      sum += chunk_sum * std::exp(static_cast<double>(chunk_max) - max);
+      sum += chunk.sum * std::exp(static_cast<double>(chunk.max) - max);
     }
-    if (chunk_key > key) {
-      key = chunk_key;
-      logit = chunk_logit;
-      token = chunk_token;
+    if (chunk.key > key) {
+      key = chunk.key;
+      logit = chunk.logit;
+      token = chunk.token;
     }
   }
   bool any() const { return max > -INFINITY; }
   double log_sum() const { return any() ? max + std::log(sum) : -INFINITY; }
 };
 
-// The token rules' last step, and what the probabilities of the tokens it leaves refer to.
+// Text and timestamps, and the last timestamp rule.
 struct MergedTokens {
   Merged text, timestamp;
-  bool only_timestamps;  // together they are likelier than any other token
-  double together;       // log of the sum of exp(logit) over the tokens that are left
+  bool only_timestamps;  // together they are likelier than any text token
+  double log_sum;        // log of the sum of exp(logit) over the tokens that may be chosen
 
-  MergedTokens(const TokenPartial* partials, uint32_t n_chunks) {
-    for (uint32_t c = 0; c < n_chunks; ++c) {
-      const TokenPartial& p = partials[c];
-      text.add(p.text_max, p.text_sum, p.text_key, p.text_logit, p.text_token);
-      timestamp.add(p.timestamp_max, p.timestamp_sum, p.timestamp_key, p.timestamp_logit,
-                    p.timestamp_token);
-    }
+  MergedTokens(const TokenPartial* partials, uint32_t n_chunks, uint32_t n_text) {
+    for (uint32_t c = 0; c < n_chunks; ++c) (c < n_text ? text : timestamp).add(partials[c]);
     const double text_log = text.log_sum(), timestamp_log = timestamp.log_sum();
     only_timestamps = timestamp.any() && timestamp_log > text.max;
-    together = timestamp_log;
+    log_sum = timestamp_log;
     if (only_timestamps || !text.any()) return;
     const double larger = std::max(text_log, timestamp_log);
-    together = larger + std::log(std::exp(text_log - larger) + std::exp(timestamp_log - larger));
+    log_sum = larger + std::log(std::exp(text_log - larger) + std::exp(timestamp_log - larger));
   }
 };
+
+// Counts a chosen token.
+inline void advance_state(SequenceState& state, uint32_t token, uint32_t timestamp_begin) {
+  const bool is_timestamp = token >= timestamp_begin;
+  state.penultimate_was_timestamp = state.n_sampled < 1 || state.last_was_timestamp;
+  state.last_was_timestamp = is_timestamp;
+  if (is_timestamp) state.last_timestamp = token;
+  ++state.n_sampled;
+}
+
+inline bool is_in_mask(const uint32_t* mask, uint32_t id) { return mask[id / 32] >> id % 32 & 1u; }
+
+inline void require_sampling_params(const SamplingParams& params, const CommandToPrepare& command) {
+  command.require(params.n_sequences > 0 && params.n_vocab > 0 && params.chunk > 0,
+                  "a size is zero");
+  command.require(params.timestamp_begin <= params.n_vocab,
+                  "timestamps begin after the last token");
+  command.require(
+      params.n_chunks == n_token_chunks(params.n_vocab, params.timestamp_begin, params.chunk),
+      "the chunks do not cover the vocabulary");
+}
 
 }  // namespace vesper

@@ -1,4 +1,4 @@
-// beam_choose of the CPU device, with the kernels around it, against a plain beam search.
+// select_beams of the CPU device, with the kernels around it, against a plain beam search.
 #include "tests/llm/cpu/cpu_fixture.h"
 #include "tests/llm/kernels/beam_search_check.h"
 

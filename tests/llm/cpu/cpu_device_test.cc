@@ -92,13 +92,13 @@ class SmallDecoder {
     sound_attention.scale = 0.2f;
     emit::attention(table_, "sound.attention", sound_attention, mixed, heard, heard.from(d * 4),
                     heard.from(2 * d * 4));
-    TokenParams tokens{};
+    SamplingParams tokens{};
     tokens.n_sequences = kSequences;
     tokens.n_vocab = tokens.row_stride = n_vocab;
     tokens.chunk = 64;
-    tokens.n_chunks = 5;
     tokens.end_of_text = 250;
     tokens.timestamp_begin = 260;
+    tokens.n_chunks = n_token_chunks(n_vocab, 260, 64);
     tokens.no_timestamps = 259;
     tokens.blank = 1;
     tokens.max_tokens = kSteps;
@@ -107,9 +107,11 @@ class SmallDecoder {
     // End of text never, so that all steps have work.
     std::vector<uint32_t> suppressed((n_vocab + 31) / 32, 0);
     suppressed[250 / 32] |= 1u << 250 % 32;
-    emit::token_partials(table_, "partials", tokens, partials, logits, states_,
-                         store(*device_, suppressed), {});
-    emit::token_choose(table_, "choose", tokens, states_, rows_, tokens_, stop_, partials);
+    const Operand suppressed_mask = store(*device_, suppressed);
+    emit::sample_partials(table_, "partials", tokens, partials, logits, states_, suppressed_mask,
+                          {});
+    emit::sample_token(table_, "token", tokens, states_, rows_, tokens_, {}, stop_, partials,
+                       suppressed_mask);
     program_ = device_->record(table_);
     outputs_ = {x, logits, keys, values, mixed, states_, tokens_};
   }

@@ -1,11 +1,11 @@
-// token_partials and token_choose of the CPU device against a transcription of the reference's
+// sample_partials and sample_token of the CPU device against a transcription of the reference's
 // rules (openai-whisper, decoding.py) that keeps all chosen tokens and fills logits with -inf.
 #include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "tests/llm/cpu/cpu_fixture.h"
-#include "tests/llm/kernels/token_penalties_check.h"
+#include "tests/llm/kernels/adjust_logits_check.h"
 
 namespace vesper::testing::cpu_token_rules_test {
 namespace {
@@ -20,6 +20,13 @@ struct ReferenceSequence {
   double sum_logprob = 0;
   bool finished = false;
 };
+
+// A bit mask of one id.
+std::vector<uint32_t> mask_of(uint32_t n_vocab, uint32_t id) {
+  std::vector<uint32_t> mask((n_vocab + 31) / 32, 0);
+  mask[id / 32] = 1u << id % 32;
+  return mask;
+}
 
 // One step of the reference, on logits in double precision.
 uint32_t reference_step(ReferenceSequence& sequence, const float* logits,
@@ -110,12 +117,12 @@ TEST_P(TokenRules, ChooseWhatTheReferenceChooses) {
       states[s].position = static_cast<int>(10 + s);
       rows[s] = {7, static_cast<int>(s), 9, 0};
     }
-    TokenParams params{};
+    SamplingParams params{};
     params.n_sequences = n_sequences;
     params.n_vocab = kVocab;
     params.row_stride = stride;
     params.chunk = chunk;
-    params.n_chunks = (kVocab + chunk - 1) / chunk;
+    params.n_chunks = n_token_chunks(kVocab, kTimestampBegin, chunk);
     params.end_of_text = kEndOfText;
     params.timestamp_begin = kTimestampBegin;
     params.no_timestamps = kNoTimestamps;
@@ -128,9 +135,10 @@ TEST_P(TokenRules, ChooseWhatTheReferenceChooses) {
     const Operand stop = device->allocate(4, "stop");
     const Operand tokens = store(*device, std::vector<int32_t>(n_sequences * kMaxTokens, -7));
     DispatchTable table;
-    emit::token_partials(table, "partials", params, partials, logits, state_buffer,
-                         store(*device, mask), {});
-    emit::token_choose(table, "choose", params, state_buffer, row_buffer, tokens, stop, partials);
+    emit::sample_partials(table, "partials", params, partials, logits, state_buffer,
+                          store(*device, mask), {});
+    emit::sample_token(table, "token", params, state_buffer, row_buffer, tokens, {}, stop, partials,
+                       store(*device, mask_of(kVocab, kEndOfText)));
     const ProgramId program = device->record(table);
 
     for (uint32_t step = 0; step < kMaxTokens; ++step) {
@@ -188,12 +196,12 @@ std::vector<double> draw(const std::vector<float>& logits, uint32_t timestamp_be
                          float temperature, uint32_t n, uint32_t seed, double& sum_logprob) {
   const auto device = cpu();
   const auto n_vocab = static_cast<uint32_t>(logits.size());
-  TokenParams params{};
+  SamplingParams params{};
   params.n_sequences = n;
   params.n_vocab = n_vocab;
   params.row_stride = 0;  // all read the same row
   params.chunk = 64;
-  params.n_chunks = (n_vocab + 63) / 64;
+  params.n_chunks = n_token_chunks(n_vocab, timestamp_begin, 64);
   params.end_of_text = params.no_timestamps = params.blank = n_vocab;
   params.timestamp_begin = timestamp_begin;
   params.max_tokens = 4;
@@ -211,10 +219,11 @@ std::vector<double> draw(const std::vector<float>& logits, uint32_t timestamp_be
   const Operand state_buffer = store(*device, states);
   const Operand tokens = store(*device, std::vector<int32_t>(uint64_t{n} * 4, -7));
   DispatchTable table;
-  emit::token_partials(table, "partials", params, partials, store(*device, logits), state_buffer,
-                       store(*device, std::vector<uint32_t>((n_vocab + 31) / 32, 0)), {});
-  emit::token_choose(table, "choose", params, state_buffer, store(*device, std::vector<Row>(n)),
-                     tokens, device->allocate(4, "stop"), partials);
+  const Operand no_ids = store(*device, std::vector<uint32_t>((n_vocab + 31) / 32, 0));
+  emit::sample_partials(table, "partials", params, partials, store(*device, logits), state_buffer,
+                        no_ids, {});
+  emit::sample_token(table, "token", params, state_buffer, store(*device, std::vector<Row>(n)),
+                     tokens, {}, device->allocate(4, "stop"), partials, no_ids);
   run_once(*device, table);
   const auto found = fetch<int32_t>(*device, tokens);
   std::vector<double> counts(n_vocab, 0);
@@ -305,9 +314,9 @@ TEST(CopyPages, TakesTheFirstRowsOfEveryHeadAndLeavesTheRest) {
   }
 }
 
-TEST(TokenPenalties, AreThoseOfPlainLoops) {
+TEST(AdjustLogits, AreThoseOfPlainLoops) {
   const auto device = cpu();
-  for (uint32_t seed = 1; seed <= 4; ++seed) test::check_token_penalties(*device, seed, 0);
+  for (uint32_t seed = 1; seed <= 4; ++seed) test::check_adjust_logits(*device, seed, 0);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <random>
@@ -61,7 +62,7 @@ class BeamSearchCheck {
  private:
   static constexpr uint32_t kVocab = 300, kEndOfText = 200, kNoTimestamps = 219,
                             kTimestampBegin = 220, kBlank = 33, kMaxTokens = 48, kPageRows = 4,
-                            kPages = 16;
+                            kPages = 16, kFinishedStride = kFinishedHeader + kMaxTokens;
 
   struct Beam {
     std::vector<uint32_t> tokens;
@@ -96,7 +97,8 @@ class BeamSearchCheck {
   }
 
   void make() {
-    const uint32_t n = n_sequences(), n_chunks = (kVocab + case_.chunk - 1) / case_.chunk;
+    const uint32_t n = n_sequences(),
+                   n_chunks = n_token_chunks(kVocab, kTimestampBegin, case_.chunk);
     for (uint32_t id = 0; id < kVocab; ++id) {
       if (id == kEndOfText) continue;
       const bool many = case_.n_allowed == 0;
@@ -143,14 +145,14 @@ class BeamSearchCheck {
     rows_ = store(std::vector<Row>(n, Row{-7, -7, -7, -7}));
     tokens_ = store(std::vector<int32_t>(size_t{n} * kMaxTokens, -7));
     logits_ = store(std::vector<float>(size_t{n} * kVocab, nan));
-    finished_ = store(std::vector<FinishedText>(case_.n_groups * most_finished, {nan, 9999}));
-    finished_tokens_ = store(std::vector<int32_t>(case_.n_groups * most_finished * kMaxTokens, -7));
+    finished_ =
+        store(std::vector<uint32_t>(case_.n_groups * most_finished * kFinishedStride, 9999));
     stop_ = store(std::vector<uint32_t>{0});
     const Operand partials =
         store(std::vector<float>(size_t{n} * n_chunks * sizeof(TokenPartial) / sizeof(float), nan));
     const Operand candidates =
-        store(std::vector<float>(size_t{n} * n_chunks * 2 * (case_.beam_size + 1) * 2, nan));
-    TokenParams params{};
+        store(std::vector<float>(size_t{n} * n_chunks * (case_.beam_size + 1) * 2, nan));
+    SamplingParams params{};
     params.n_sequences = n;
     params.n_vocab = params.row_stride = kVocab;
     params.chunk = case_.chunk;
@@ -167,17 +169,22 @@ class BeamSearchCheck {
     beams.beam_size = case_.beam_size;
     beams.most_finished = static_cast<uint32_t>(most_finished);
     beams.n_chunks = n_chunks;
-    beams.end_of_text = kEndOfText;
+    beams.chunk = case_.chunk;
+    beams.n_candidates = params.n_candidates;
     beams.timestamp_begin = kTimestampBegin;
     beams.max_tokens = kMaxTokens;
     beams.page_rows = kPageRows;
     beams.pages_per_sequence = kPages;
     DispatchTable table_of_step;
-    emit::token_partials(table_of_step, "partials", params, partials, logits_, states_, store(mask),
-                         candidates);
-    emit::beam_choose(table_of_step, "beams", beams, states_, rows_, tokens_, finished_,
-                      finished_tokens_, partials, candidates, page_table_);
-    emit::token_choose(table_of_step, "choose", params, states_, rows_, tokens_, stop_, partials);
+    std::vector<uint32_t> stop_mask(mask.size(), 0);
+    stop_mask[kEndOfText / 32] = 1u << kEndOfText % 32;
+    const Operand stop_ids = store(stop_mask);
+    emit::sample_partials(table_of_step, "partials", params, partials, logits_, states_,
+                          store(mask), candidates);
+    emit::select_beams(table_of_step, "beams", beams, states_, rows_, tokens_, finished_, partials,
+                       candidates, page_table_, stop_ids);
+    emit::sample_token(table_of_step, "token", params, states_, rows_, tokens_, {}, stop_, partials,
+                       stop_ids);
     emit::copy_pages(table_of_step, "copy", {n, 1, 1, kPageRows, kDTypeF32}, keys_, values_,
                      states_);
     program_ = device_.record(table_of_step);
@@ -287,9 +294,8 @@ class BeamSearchCheck {
   void compare() {
     const auto states = fetch<SequenceState>(states_);
     const auto rows = fetch<Row>(rows_);
-    const auto tokens = fetch<int32_t>(tokens_), finished_tokens = fetch<int32_t>(finished_tokens_),
-               table = fetch<int32_t>(page_table_);
-    const auto finished = fetch<FinishedText>(finished_);
+    const auto tokens = fetch<int32_t>(tokens_), table = fetch<int32_t>(page_table_);
+    const auto finished = fetch<uint32_t>(finished_);
     n_ended_ = 0;
     for (uint32_t g = 0; g < case_.n_groups; ++g) {
       const Group& group = groups_[g];
@@ -316,9 +322,11 @@ class BeamSearchCheck {
       }
       for (size_t f = 0; f < group.ended.size(); ++f) {
         const size_t at = g * (2 * case_.beam_size + 1) + f;
-        ASSERT_EQ(finished[at].n_tokens, group.ended[f].tokens.size());
-        ASSERT_NEAR(finished[at].sum_logprob, group.ended[f].sum, 2e-4);
-        ASSERT_EQ(text_at(finished_tokens, at, finished[at].n_tokens), group.ended[f].tokens);
+        const uint32_t* text = &finished[at * kFinishedStride];
+        ASSERT_EQ(text[1], group.ended[f].tokens.size());
+        ASSERT_NEAR(std::bit_cast<float>(text[0]), group.ended[f].sum, 2e-4);
+        ASSERT_EQ(std::vector<uint32_t>(text + kFinishedHeader, text + kFinishedHeader + text[1]),
+                  group.ended[f].tokens);
       }
       n_ended_ += static_cast<uint32_t>(group.ended.size());
     }
@@ -383,8 +391,7 @@ class BeamSearchCheck {
   std::vector<Group> groups_;
   std::vector<float> past_;
   std::vector<int32_t> table_;
-  Operand keys_, values_, states_, page_table_, rows_, tokens_, logits_, finished_,
-      finished_tokens_, stop_;
+  Operand keys_, values_, states_, page_table_, rows_, tokens_, logits_, finished_, stop_;
   ProgramId program_ = 0;
   uint32_t n_ended_ = 0, n_parted_ = 0;
 };

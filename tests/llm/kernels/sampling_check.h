@@ -27,19 +27,18 @@ class SamplingCheck {
     logits_[9] = -INFINITY;
   }
 
-  static GenerationState plain() {
-    GenerationState state{};
-    state.max_tokens = 4;
+  static SequenceState plain() {
+    SequenceState state{};
+    state.max_sampled = 3;
     state.temperature = 1;
     state.typical_p = state.top_p = state.repetition_penalty = 1;
-    state.lowest = -INFINITY;
-    state.highest = INFINITY;
+    state.penalty_window = 64;
     return state;
   }
 
-  // Draws n_sequences * n_rounds tokens as `sampling` says, after one earlier token each (token 5,
-  // counted twice), and compares them with the definition.
-  void draws_as_defined(const GenerationState& sampling, const std::vector<float>& bias = {}) {
+  // Draws n_sequences * n_rounds tokens as `sampling` says, after two earlier tokens each (token 5
+  // twice), and compares them with the definition.
+  void draws_as_defined(const SequenceState& sampling, const std::vector<float>& bias = {}) {
     const std::vector<double> wanted = probabilities(sampling, bias);
     std::vector<uint64_t> found(kVocabulary, 0);
     for (uint32_t round = 0; round < n_rounds_; ++round) {
@@ -72,7 +71,7 @@ class SamplingCheck {
 
   // At temperature 0 it is the likeliest token, of equals the lowest id.
   void greedy() {
-    GenerationState state = plain();
+    SequenceState state = plain();
     state.temperature = 0;
     const auto best = std::max_element(logits_.begin(), logits_.end()) - logits_.begin();
     for (const int32_t token : draw(state, {}, 0)) ASSERT_EQ(token, best);
@@ -80,10 +79,10 @@ class SamplingCheck {
 
   // What is noted besides the token.
   void advances() {
-    GenerationState state = plain();
-    state.max_tokens = 3;
+    SequenceState state = plain();
+    state.max_sampled = 2;
     run(state, {}, 1);
-    std::vector<GenerationState> states(n_);
+    std::vector<SequenceState> states(n_);
     device_.read(states_, states.data());
     std::vector<float> logprobs(n_ * kStride);
     device_.read(logprobs_, logprobs.data());
@@ -95,59 +94,63 @@ class SamplingCheck {
       const int32_t token = tokens[s];
       const bool is_end = token == kEnd;
       ASSERT_EQ(states[s].finished, is_end ? 1u : 0u);
-      ASSERT_EQ(states[s].n_tokens, 2u);
-      ASSERT_EQ(states[s].n_drawn, 1u);
+      ASSERT_EQ(states[s].n_sampled, 1u);
       ASSERT_EQ(rows[s].sequence, is_end ? -1 : static_cast<int>(s));
       if (!is_end) {
         ASSERT_EQ(rows[s].token, token);
-        ASSERT_EQ(rows[s].position, 1);
+        ASSERT_EQ(rows[s].position, 2);
       }
-      ASSERT_NEAR(logprobs[s * kStride + 1], std::log(all[static_cast<size_t>(token)]), 1e-4);
+      ASSERT_NEAR(logprobs[s * kStride + 2], std::log(all[static_cast<size_t>(token)]), 1e-4);
     }
   }
 
  private:
-  static constexpr uint32_t kVocabulary = 70, kStride = 4, kChunk = 32;
+  static constexpr uint32_t kVocabulary = 70, kStride = 5, kChunk = 32;
   static constexpr int32_t kEnd = 50;
 
-  void run(const GenerationState& sampling, const std::vector<float>& bias, uint32_t round) {
+  void run(const SequenceState& sampling, const std::vector<float>& bias, uint32_t round) {
     const uint32_t n_chunks = (kVocabulary + kChunk - 1) / kChunk;
     if (!logits_buffer_.present()) {
       logits_buffer_ = device_.allocate(4ull * n_ * kVocabulary, "logits");
-      states_ = device_.allocate(n_ * sizeof(GenerationState), "states");
+      states_ = device_.allocate(n_ * sizeof(SequenceState), "states");
       rows_ = device_.allocate(n_ * sizeof(Row), "rows");
       tokens_ = device_.allocate(4ull * n_ * kStride, "tokens");
       logprobs_ = device_.allocate(4ull * n_ * kStride, "logprobs");
-      counts_ = device_.allocate(4ull * n_ * kVocabulary, "counts");
       bias_ = device_.allocate(4ull * kVocabulary, "bias");
       stop_ = device_.allocate(4, "stop");
-      ends_ = device_.allocate(12, "ends");
-      const Operand partials = device_.allocate(n_ * n_chunks * sizeof(DrawPartial), "partials");
-      const DrawParams params{n_, kVocabulary, n_chunks, kChunk, kStride};
+      stop_ids_ = device_.allocate(12, "stop ids");
+      const Operand partials = device_.allocate(n_ * n_chunks * sizeof(TokenPartial), "partials");
+      SamplingParams params{};
+      params.n_sequences = n_;
+      params.n_vocab = params.row_stride = params.timestamp_begin = kVocabulary;
+      params.n_chunks = n_chunks;
+      params.chunk = kChunk;
+      params.max_tokens = kStride;
+      params.has_filters = 1;
       DispatchTable table;
-      emit::adjust_logits(table, "adjust", params, logits_buffer_, states_, counts_, bias_);
-      emit::logit_bounds(table, "bounds", params, states_, logits_buffer_);
-      emit::draw_partials(table, "partials", params, partials, logits_buffer_, states_);
-      emit::draw_token(table, "draw", params, states_, rows_, tokens_, logprobs_, stop_, partials,
-                       ends_, counts_);
+      emit::adjust_logits(table, "adjust", params, logits_buffer_, states_, tokens_, bias_);
+      emit::sampling_filters(table, "filters", params, states_, logits_buffer_, {});
+      emit::sample_partials(table, "partials", params, partials, logits_buffer_, states_, {}, {});
+      emit::sample_token(table, "sample", params, states_, rows_, tokens_, logprobs_, stop_,
+                         partials, stop_ids_);
       program_ = device_.record(table);
-      const uint32_t ends[3] = {0, 1u << (kEnd - 32), 0};
-      device_.write(ends_, ends);
+      const uint32_t stop_ids[3] = {0, 1u << (kEnd - 32), 0};
+      device_.write(stop_ids_, stop_ids);
     }
     std::vector<float> logits;
-    std::vector<GenerationState> states(n_, sampling);
-    std::vector<int32_t> counts(n_ * kVocabulary, 0);
+    std::vector<SequenceState> states(n_, sampling);
+    const std::vector<int32_t> tokens(n_ * kStride, kRepeated);
     for (uint32_t s = 0; s < n_; ++s) {
       logits.insert(logits.end(), logits_.begin(), logits_.end());
-      states[s].n_tokens = 1;
+      states[s].first_sampled = 2;
+      states[s].position = 2;
       states[s].seed = round * n_ + s;
-      counts[s * kVocabulary + kRepeated] = 2;
     }
     std::vector<float> all_bias(kVocabulary, 0.0f);
     std::copy(bias.begin(), bias.end(), all_bias.begin());
     device_.write(logits_buffer_, logits.data());
     device_.write(states_, states.data());
-    device_.write(counts_, counts.data());
+    device_.write(tokens_, tokens.data());
     device_.write(bias_, all_bias.data());
     device_.run(program_);
   }
@@ -155,11 +158,11 @@ class SamplingCheck {
   std::vector<int32_t> read_tokens() {
     std::vector<int32_t> tokens(n_ * kStride), drawn;
     device_.read(tokens_, tokens.data());
-    for (uint32_t s = 0; s < n_; ++s) drawn.push_back(tokens[s * kStride + 1]);
+    for (uint32_t s = 0; s < n_; ++s) drawn.push_back(tokens[s * kStride + 2]);
     return drawn;
   }
 
-  std::vector<int32_t> draw(const GenerationState& sampling, const std::vector<float>& bias,
+  std::vector<int32_t> draw(const SequenceState& sampling, const std::vector<float>& bias,
                             uint32_t round) {
     run(sampling, bias, round);
     return read_tokens();
@@ -191,8 +194,7 @@ class SamplingCheck {
     }
   }
 
-  std::vector<double> probabilities(const GenerationState& s,
-                                    const std::vector<float>& bias) const {
+  std::vector<double> probabilities(const SequenceState& s, const std::vector<float>& bias) const {
     std::vector<double> logits(logits_.begin(), logits_.end());
     for (size_t i = 0; i < bias.size(); ++i) logits[i] += bias[i];
     double& repeated = logits[kRepeated];
@@ -228,31 +230,31 @@ class SamplingCheck {
   Device& device_;
   uint32_t n_, n_rounds_;
   std::vector<float> logits_;
-  Operand logits_buffer_, states_, rows_, tokens_, logprobs_, counts_, bias_, stop_, ends_;
+  Operand logits_buffer_, states_, rows_, tokens_, logprobs_, bias_, stop_, stop_ids_;
   ProgramId program_ = 0;
 };
 
 // Every filter by itself, then together.
 inline void check_every_sampler(SamplingCheck& check) {
   const auto with = [](const auto& change) {
-    GenerationState state = SamplingCheck::plain();
+    SequenceState state = SamplingCheck::plain();
     change(state);
     return state;
   };
-  const std::pair<const char*, GenerationState> samplers[] = {
-      {"temperature 1", with([](GenerationState&) {})},
-      {"temperature 0.5", with([](GenerationState& s) { s.temperature = 0.5f; })},
-      {"temperature 3", with([](GenerationState& s) { s.temperature = 3; })},
-      {"top-k 1", with([](GenerationState& s) { s.top_k = 1; })},
-      {"top-k 7", with([](GenerationState& s) { s.top_k = 7; })},
-      {"top-p 0.3", with([](GenerationState& s) { s.top_p = 0.3f; })},
-      {"top-p 0.9", with([](GenerationState& s) { s.top_p = 0.9f; })},
-      {"min-p 0.2", with([](GenerationState& s) { s.min_p = 0.2f; })},
-      {"typical 0.4", with([](GenerationState& s) { s.typical_p = 0.4f; })},
-      {"repetition", with([](GenerationState& s) { s.repetition_penalty = 2; })},
-      {"frequency", with([](GenerationState& s) { s.frequency_penalty = -1; })},
-      {"presence", with([](GenerationState& s) { s.presence_penalty = -3; })},
-      {"all", with([](GenerationState& s) {
+  const std::pair<const char*, SequenceState> samplers[] = {
+      {"temperature 1", with([](SequenceState&) {})},
+      {"temperature 0.5", with([](SequenceState& s) { s.temperature = 0.5f; })},
+      {"temperature 3", with([](SequenceState& s) { s.temperature = 3; })},
+      {"top-k 1", with([](SequenceState& s) { s.top_k = 1; })},
+      {"top-k 7", with([](SequenceState& s) { s.top_k = 7; })},
+      {"top-p 0.3", with([](SequenceState& s) { s.top_p = 0.3f; })},
+      {"top-p 0.9", with([](SequenceState& s) { s.top_p = 0.9f; })},
+      {"min-p 0.2", with([](SequenceState& s) { s.min_p = 0.2f; })},
+      {"typical 0.4", with([](SequenceState& s) { s.typical_p = 0.4f; })},
+      {"repetition", with([](SequenceState& s) { s.repetition_penalty = 2; })},
+      {"frequency", with([](SequenceState& s) { s.frequency_penalty = -1; })},
+      {"presence", with([](SequenceState& s) { s.presence_penalty = -3; })},
+      {"all", with([](SequenceState& s) {
          s.top_k = 30;
          s.typical_p = 0.95f;
          s.top_p = 0.8f;

@@ -148,12 +148,12 @@ TEST(Generator, StopsAtItsEndsAndLimits) {
       reference.ids.begin() + kPrompt + 2, reference.ids.end(),
       [&](const int32_t& id) { return std::find(reference.ids.data() + kPrompt, &id, id) == &id; });
   ASSERT_NE(at, reference.ids.end());
-  generator.set_ends(std::vector<int32_t>{*at});
+  generator.set_stop_ids(std::vector<int32_t>{*at});
   generator.start(0, prompt, 32, {});
   EXPECT_FALSE(generator.advance(32));
   EXPECT_THAT(generator.chosen(0),
               ElementsAreArray(std::vector<int32_t>(reference.ids.begin() + kPrompt, at + 1)));
-  generator.set_ends({});
+  generator.set_stop_ids({});
   generator.start(0, prompt, 7, {});
   EXPECT_FALSE(generator.advance(32));
   EXPECT_EQ(generator.chosen(0).size(), 7u);

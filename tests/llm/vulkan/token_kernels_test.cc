@@ -2,13 +2,20 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/llm/kernels/token_penalties_check.h"
+#include "tests/llm/kernels/adjust_logits_check.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
 namespace vesper::token_kernels_test {
 namespace {
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
+
+// A bit mask of one id.
+std::vector<uint32_t> mask_of(uint32_t n_vocab, uint32_t id) {
+  std::vector<uint32_t> mask((n_vocab + 31) / 32, 0);
+  mask[id / 32] = 1u << id % 32;
+  return mask;
+}
 
 // What the rules and the choice should do, by the plain definition over the whole vocabulary
 // (openai-whisper, decoding.py: SuppressTokens, SuppressBlank, ApplyTimestampRules, GreedyDecoder).
@@ -17,7 +24,7 @@ struct Choice {
   double logprob;
 };
 Choice plain_choice(std::vector<double> logits, const std::vector<uint32_t>& mask,
-                    const SequenceState& state, const TokenParams& p) {
+                    const SequenceState& state, const SamplingParams& p) {
   const auto forbid = [&](uint32_t from, uint32_t to) {
     for (uint32_t id = from; id < to; ++id) logits[id] = kNone;
   };
@@ -66,14 +73,14 @@ class TokenKernels : public VulkanTest {};
 
 TEST_F(TokenKernels, ChooseWhatTheRulesAndThePlainDefinitionChoose) {
   constexpr uint32_t kSequences = 40, kVocabulary = 51865, kChunk = 1024;
-  TokenParams p{};
+  SamplingParams p{};
   p.n_sequences = kSequences;
   p.n_vocab = kVocabulary;
   p.row_stride = kVocabulary + 3;
   p.chunk = kChunk;
-  p.n_chunks = (kVocabulary + kChunk - 1) / kChunk;
   p.end_of_text = 50257;
   p.timestamp_begin = 50364;
+  p.n_chunks = n_token_chunks(kVocabulary, p.timestamp_begin, kChunk);
   p.no_timestamps = 50363;
   p.blank = 220;
   p.max_tokens = 16;
@@ -113,9 +120,10 @@ TEST_F(TokenKernels, ChooseWhatTheRulesAndThePlainDefinitionChoose) {
   const Operand partials =
       device().allocate(kSequences * p.n_chunks * sizeof(TokenPartial), "partials");
   DispatchTable table;
-  emit::token_partials(table, "partials", p, partials, store(logits, DType::kF32), state_buffer,
-                       store_structs(mask), {});
-  emit::token_choose(table, "choose", p, state_buffer, row_buffer, tokens, stop, partials);
+  emit::sample_partials(table, "partials", p, partials, store(logits, DType::kF32), state_buffer,
+                        store_structs(mask), {});
+  emit::sample_token(table, "token", p, state_buffer, row_buffer, tokens, {}, stop, partials,
+                     store_structs(mask_of(kVocabulary, p.end_of_text)));
   run(table);
 
   const auto new_states = load_structs<SequenceState>(state_buffer);
@@ -162,13 +170,13 @@ TEST_F(TokenKernels, ChooseWhatTheRulesAndThePlainDefinitionChoose) {
 }
 
 TEST_F(TokenKernels, StopIsSetWhenEverySequenceHasFinished) {
-  TokenParams p{};
+  SamplingParams p{};
   p.n_sequences = 3;
   p.n_vocab = p.row_stride = 40;
   p.chunk = 16;
-  p.n_chunks = 3;
   p.end_of_text = 20;
   p.timestamp_begin = 30;
+  p.n_chunks = n_token_chunks(p.n_vocab, p.timestamp_begin, p.chunk);
   p.no_timestamps = 29;
   p.blank = 40;
   p.max_tokens = 8;
@@ -178,12 +186,13 @@ TEST_F(TokenKernels, StopIsSetWhenEverySequenceHasFinished) {
   std::vector<float> logits = random(3 * 40);
   const Operand stop = store_structs(std::vector<uint32_t>{0});
   const Operand state_buffer = store_structs(states);
-  const Operand partials = device().allocate(9 * sizeof(TokenPartial), "partials");
+  const Operand partials = device().allocate(3 * p.n_chunks * sizeof(TokenPartial), "partials");
   DispatchTable table;
-  emit::token_partials(table, "partials", p, partials, store(logits, DType::kF32), state_buffer,
-                       store_structs(std::vector<uint32_t>{0, 0}), {});
-  emit::token_choose(table, "choose", p, state_buffer, store_structs(std::vector<Row>(3)),
-                     store_structs(std::vector<int32_t>(24)), stop, partials);
+  emit::sample_partials(table, "partials", p, partials, store(logits, DType::kF32), state_buffer,
+                        store_structs(std::vector<uint32_t>{0, 0}), {});
+  emit::sample_token(table, "token", p, state_buffer, store_structs(std::vector<Row>(3)),
+                     store_structs(std::vector<int32_t>(24)), {}, stop, partials,
+                     store_structs(mask_of(p.n_vocab, p.end_of_text)));
   const ProgramId program = device().record(table);
   device().run(program);
   EXPECT_EQ(load_structs<uint32_t>(stop)[0], 0u);
@@ -195,7 +204,7 @@ TEST_F(TokenKernels, StopIsSetWhenEverySequenceHasFinished) {
 // differ.
 TEST_F(TokenKernels, DrawWhatThePlainDefinitionDraws) {
   constexpr uint32_t kSequences = 200, kVocabulary = 700;
-  TokenParams p{};
+  SamplingParams p{};
   p.n_sequences = kSequences;
   p.n_vocab = p.row_stride = kVocabulary;
   p.chunk = 256;
@@ -216,10 +225,11 @@ TEST_F(TokenKernels, DrawWhatThePlainDefinitionDraws) {
   const Operand partials =
       device().allocate(kSequences * p.n_chunks * sizeof(TokenPartial), "partials");
   DispatchTable table;
-  emit::token_partials(table, "partials", p, partials, store(logits, DType::kF32), state_buffer,
-                       store_structs(std::vector<uint32_t>((kVocabulary + 31) / 32)), {});
-  emit::token_choose(table, "choose", p, state_buffer, store_structs(std::vector<Row>(kSequences)),
-                     tokens, store_structs(std::vector<uint32_t>{0}), partials);
+  const Operand no_ids = store_structs(std::vector<uint32_t>((kVocabulary + 31) / 32));
+  emit::sample_partials(table, "partials", p, partials, store(logits, DType::kF32), state_buffer,
+                        no_ids, {});
+  emit::sample_token(table, "token", p, state_buffer, store_structs(std::vector<Row>(kSequences)),
+                     tokens, {}, store_structs(std::vector<uint32_t>{0}), partials, no_ids);
   run(table);
   const auto found = load_structs<int32_t>(tokens);
   const auto new_states = load_structs<SequenceState>(state_buffer);
@@ -227,11 +237,11 @@ TEST_F(TokenKernels, DrawWhatThePlainDefinitionDraws) {
   for (uint32_t s = 0; s < kSequences; ++s) {
     SCOPED_TRACE("sequence " + std::to_string(s));
     const float* row = &logits[size_t{s} * kVocabulary];
-    const uint32_t base = draw_base(states[s].seed, states[s].n_sampled);
+    const uint32_t base = noise_base(states[s].seed, states[s].n_sampled);
     std::vector<double> keys(kVocabulary);
     double sum = 0;
     for (uint32_t id = 0; id < kVocabulary; ++id) {
-      const double uniform = ((mix_bits(base + id * kDrawStride) >> 9) + 0.5) / 8388608.0;
+      const double uniform = ((mix_bits(base + id * kNoiseStride) >> 9) + 0.5) / 8388608.0;
       keys[id] = row[id] / double{states[s].temperature} - std::log(-std::log(uniform));
       sum += std::exp(row[id]);
     }
@@ -273,7 +283,7 @@ TEST_F(TokenKernels, CopyPagesTakesTheFirstRowsOfEveryHeadAndLeavesTheRest) {
 }
 
 TEST_F(TokenKernels, PenaltiesAreThoseOfPlainLoops) {
-  for (uint32_t seed = 1; seed <= 4; ++seed) test::check_token_penalties(device(), seed, 1e-6f);
+  for (uint32_t seed = 1; seed <= 4; ++seed) test::check_adjust_logits(device(), seed, 1e-6f);
 }
 
 }  // namespace

@@ -201,7 +201,7 @@ TEST_F(VulkanDeviceTest, DerivedBarriersGiveTheBitsOfFullOnes) {
   }
 }
 
-// token_choose over one sequence that ends after `max_sampled` tokens counts the replays.
+// sample_token over one sequence that ends after `max_sampled` tokens counts the replays.
 TEST_F(VulkanDeviceTest, ReplaysAfterTheStopDoNothing) {
   for (const bool conditional : {true, false}) {
     VulkanOptions options;
@@ -209,7 +209,7 @@ TEST_F(VulkanDeviceTest, ReplaysAfterTheStopDoNothing) {
     const std::unique_ptr<Device> device = open(options);
     std::mt19937 engine(5);
     Chain chain = make_chain(*device, engine, 1, 64, 1);
-    TokenParams p{};
+    SamplingParams p{};
     p.n_sequences = 1;
     p.n_vocab = p.row_stride = 64;
     p.chunk = 64;
@@ -225,8 +225,8 @@ TEST_F(VulkanDeviceTest, ReplaysAfterTheStopDoNothing) {
     const Operand partials = device->allocate(sizeof(TokenPartial), "partials");
     const Operand mask = device->allocate(8, "mask");
     device->write(states, &state);
-    emit::token_partials(chain.table, "partials", p, partials, chain.x, states, mask, {});
-    emit::token_choose(chain.table, "choose", p, states, rows, tokens, stop, partials);
+    emit::sample_partials(chain.table, "partials", p, partials, chain.x, states, mask, {});
+    emit::sample_token(chain.table, "token", p, states, rows, tokens, {}, stop, partials, mask);
     const ProgramId program = device->record(chain.table);
     const auto x = [&] {
       std::vector<float> values(64);

@@ -1,21 +1,24 @@
-// logit_bounds: one workgroup a sequence. A filter takes the tokens with the greatest values until
-// they are so many, or have so much probability: the value of the last is found by its bits, eight
-// at a time, from how much falls to each of 256 bins. Probabilities are added as whole numbers, in
-// three parts, so that their sum does not depend on the order.
+// sampling_filters: the interval of logits that the filters keep. A workgroup a sequence. A filter
+// takes the tokens with the greatest values until they are so many, or have so much probability. The
+// value of the last one is found eight bits at a time, from the amounts in 256 bins. Probabilities
+// are added as integers, in three parts, so that their sum does not depend on the order.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"
 #include "reduce.glsl"
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const bool kRules = false;  // there is the operand `suppressed`
 
 layout(push_constant) uniform Push {
-  Address states, logits;
-  DrawParams p;
+  Address states, logits, suppressed;
+  SamplingParams p;
 };
+#include "token_rules.glsl"
 
 shared uint bins[3 * 256];
 
+SequenceState state;
 uint start;              // of the sequence's logits
 float lowest, highest;   // logits that are left
 float greatest;          // of these
@@ -28,6 +31,11 @@ uint key_of(float x) {
 }
 float value_of(uint key) {
   return uintBitsToFloat((key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key);
+}
+
+// The logit of a token, -inf where a rule forbids it.
+float logit_of(uint id) {
+  return kRules && !is_allowed(id, state) ? kMinusInfinity : F32Buffer(logits).v[start + id];
 }
 
 bool is_left(float logit) {
@@ -51,7 +59,7 @@ float select(bool by_count, bool by_typicality, float wanted) {
     for (uint i = gl_LocalInvocationID.x; i < 3 * 256; i += gl_WorkGroupSize.x) bins[i] = 0;
     barrier();
     for (uint id = gl_LocalInvocationID.x; id < p.n_vocab; id += gl_WorkGroupSize.x) {
-      float logit = F32Buffer(logits).v[start + id];
+      float logit = logit_of(id);
       if (!is_left(logit)) continue;
       uint key = key_of(by_typicality ? typicality(logit) : logit);
       if (shift < 24 && key >> (shift + 8) != prefix) continue;
@@ -91,7 +99,7 @@ float select(bool by_count, bool by_typicality, float wanted) {
 void find_greatest() {
   float mine = kMinusInfinity;
   for (uint id = gl_LocalInvocationID.x; id < p.n_vocab; id += gl_WorkGroupSize.x) {
-    float logit = F32Buffer(logits).v[start + id];
+    float logit = logit_of(id);
     if (is_left(logit)) mine = max(mine, logit);
   }
   greatest = workgroup_max(mine);
@@ -100,7 +108,7 @@ void find_greatest() {
 void keep_typical(float wanted) {
   float sum = 0.0, weighted = 0.0;
   for (uint id = gl_LocalInvocationID.x; id < p.n_vocab; id += gl_WorkGroupSize.x) {
-    float logit = F32Buffer(logits).v[start + id];
+    float logit = logit_of(id);
     if (!is_left(logit)) continue;
     float weight = exp(logit - greatest);
     sum += weight;
@@ -112,7 +120,7 @@ void keep_typical(float wanted) {
   float least = select(false, true, wanted);
   float least_logit = -kMinusInfinity, most_logit = kMinusInfinity;
   for (uint id = gl_LocalInvocationID.x; id < p.n_vocab; id += gl_WorkGroupSize.x) {
-    float logit = F32Buffer(logits).v[start + id];
+    float logit = logit_of(id);
     if (!is_left(logit) || typicality(logit) < least) continue;
     least_logit = min(least_logit, logit);
     most_logit = max(most_logit, logit);
@@ -124,9 +132,9 @@ void keep_typical(float wanted) {
 
 void main() {
   uint s = gl_WorkGroupID.x;
-  GenerationState state = GenerationBuffer(states).v[s];
+  state = StateBuffer(states).v[s];
   if (state.finished != 0) return;
-  start = s * p.n_vocab;
+  start = s * p.row_stride;
   lowest = kMinusInfinity;
   highest = -kMinusInfinity;
   if (state.temperature > 0.0) {
@@ -139,7 +147,7 @@ void main() {
     if (state.min_p > 0.0) lowest = max(lowest, greatest + log(state.min_p));
   }
   if (gl_LocalInvocationID.x == 0) {
-    GenerationBuffer(states).v[s].lowest = lowest;
-    GenerationBuffer(states).v[s].highest = highest;
+    StateBuffer(states).v[s].lowest = lowest;
+    StateBuffer(states).v[s].highest = highest;
   }
 }

@@ -1,4 +1,5 @@
-// token_penalties on a device against plain loops, over random tokens and sizes.
+// adjust_logits on a device against plain loops, over random tokens and sizes: CTranslate2's
+// penalties. sampling_check.h has those of llama.cpp.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,11 +35,11 @@ inline void penalize_plainly(std::vector<float>& logits, const std::vector<int32
 }
 
 // `tolerance`: relative, of what is divided.
-inline void check_token_penalties(Device& device, uint32_t seed, float tolerance) {
+inline void check_adjust_logits(Device& device, uint32_t seed, float tolerance) {
   std::mt19937 random(seed);
   const auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
   for (int trial = 0; trial < 30; ++trial) {
-    PenaltyParams params{};
+    SamplingParams params{};
     params.n_sequences = 1 + below(6);
     params.n_vocab = 1 + below(trial % 2 ? 12 : 700);  // few tokens come again and again
     params.row_stride = params.n_vocab + below(9);
@@ -57,13 +58,18 @@ inline void check_token_penalties(Device& device, uint32_t seed, float tolerance
       state.n_sampled = below(params.max_tokens + 1);
       const float penalties[] = {1.0f, 1.3f, 0.5f, 20.0f};
       state.repetition_penalty = penalties[below(4)];
+      state.penalty_window = params.max_tokens;
+      // Some of the chosen tokens may be of a prompt.
+      state.first_sampled = below(state.n_sampled + 1);
+      state.n_sampled -= state.first_sampled;
       state.no_repeat_ngram_size = below(5);
       if (state.finished) continue;
       const auto first = expected.begin() + static_cast<std::ptrdiff_t>(s * params.row_stride);
       std::vector<float> row(first, first + static_cast<std::ptrdiff_t>(params.n_vocab));
       const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(s * params.max_tokens);
-      penalize_plainly(row, {begin, begin + static_cast<std::ptrdiff_t>(state.n_sampled)},
-                       state.repetition_penalty, state.no_repeat_ngram_size);
+      penalize_plainly(
+          row, {begin, begin + static_cast<std::ptrdiff_t>(state.first_sampled + state.n_sampled)},
+          state.repetition_penalty, state.no_repeat_ngram_size);
       std::copy(row.begin(), row.end(), first);
     }
     const auto store = [&](const auto& values, const char* label) {
@@ -73,8 +79,8 @@ inline void check_token_penalties(Device& device, uint32_t seed, float tolerance
     };
     const Operand held = store(logits, "logits");
     DispatchTable table;
-    emit::token_penalties(table, "token_penalties", params, held, store(states, "states"),
-                          store(tokens, "tokens"));
+    emit::adjust_logits(table, "adjust_logits", params, held, store(states, "states"),
+                        store(tokens, "tokens"), {});
     device.run(device.record(table));
     std::vector<float> found(logits.size());
     device.read(held, found.data());

@@ -1,8 +1,8 @@
-// beam_choose: the next beams of a group out of the continuations of those it has.
+// select_beams: the next beams of a group, from the continuations of its beams. A task is a group.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <span>
 
 #include "llm/cpu/prepared_command.h"
@@ -20,7 +20,7 @@ struct Continuation {
 
 // The likeliest continuations of one beam, in falling order.
 struct BeamContinuations {
-  std::array<Continuation, kMostBeams + 1> best;
+  std::array<Continuation, kMostCandidates> best;
   uint32_t n = 0;
 };
 
@@ -33,13 +33,13 @@ class Group {
         states_(command.operand<SequenceState>(0) + first_),
         rows_(command.operand<Row>(1) + first_),
         tokens_(command.operand<int32_t>(2) + size_t{first_} * params_.max_tokens),
-        finished_(command.operand<FinishedText>(3) + size_t{group} * params_.most_finished),
-        finished_tokens_(command.operand<int32_t>(4) +
-                         size_t{group} * params_.most_finished * params_.max_tokens),
-        partials_(command.operand<const TokenPartial>(5) + size_t{first_} * params_.n_chunks),
-        candidates_(command.operand<const TokenCandidate>(6) +
-                    size_t{first_} * params_.n_chunks * 2 * (params_.beam_size + 1)),
-        pages_(command.operand<int32_t>(7) + size_t{first_} * params_.pages_per_sequence) {}
+        finished_(command.operand<uint32_t>(3) +
+                  size_t{group} * params_.most_finished * finished_stride()),
+        partials_(command.operand<const TokenPartial>(4) + size_t{first_} * params_.n_chunks),
+        candidates_(command.operand<const TokenCandidate>(5) +
+                    size_t{first_} * params_.n_chunks * params_.n_candidates),
+        pages_(command.operand<int32_t>(6) + size_t{first_} * params_.pages_per_sequence),
+        stop_ids_(command.operand<const uint32_t>(7)) {}
 
   void step() {
     const bool is_live = std::any_of(states_, states_ + params_.beam_size,
@@ -57,29 +57,29 @@ class Group {
   }
 
  private:
+  size_t finished_stride() const { return size_t{kFinishedHeader} + params_.max_tokens; }
   int32_t* tokens_of(uint32_t beam) { return tokens_ + size_t{beam} * params_.max_tokens; }
   int32_t* pages_of(uint32_t beam) { return pages_ + size_t{beam} * params_.pages_per_sequence; }
 
   BeamContinuations continuations(uint32_t beam) const {
     BeamContinuations found;
     if (states_[beam].finished) return found;
-    const uint32_t n_candidates = params_.beam_size + 1;
-    std::array<TokenCandidate, kMostBeams + 1> storage;
-    const std::span<TokenCandidate> best(storage.data(), n_candidates);
+    std::array<TokenCandidate, kMostCandidates> storage;
+    const std::span<TokenCandidate> best(storage.data(), params_.n_candidates);
     std::fill(best.begin(), best.end(), kNoCandidate);
-    const MergedTokens merged(partials_ + size_t{beam} * params_.n_chunks, params_.n_chunks);
-    for (uint32_t chunk = 0; chunk < params_.n_chunks; ++chunk) {
-      for (uint32_t kind = merged.only_timestamps ? 1 : 0; kind < 2; ++kind) {
-        const TokenCandidate* list =
-            candidates_ + ((size_t{beam} * params_.n_chunks + chunk) * 2 + kind) * n_candidates;
-        for (uint32_t i = 0; i < n_candidates && list[i].logit > best.back().logit; ++i) {
-          insert_candidate(best, list[i]);
-        }
+    const uint32_t n_text = n_text_chunks(params_.timestamp_begin, params_.chunk);
+    const size_t first_chunk = size_t{beam} * params_.n_chunks;
+    const MergedTokens merged(partials_ + first_chunk, params_.n_chunks, n_text);
+    // By rising ids, so that of equals the lowest id stays in front.
+    for (uint32_t chunk = merged.only_timestamps ? n_text : 0; chunk < params_.n_chunks; ++chunk) {
+      const TokenCandidate* list = candidates_ + (first_chunk + chunk) * params_.n_candidates;
+      for (uint32_t i = 0; i < best.size() && list[i].logit > best.back().logit; ++i) {
+        insert_candidate(best, list[i]);
       }
     }
     for (const TokenCandidate& candidate : best) {
       if (!(candidate.logit > -INFINITY)) break;
-      const auto logprob = static_cast<float>(candidate.logit - merged.together);
+      const auto logprob = static_cast<float>(candidate.logit - merged.log_sum);
       found.best[found.n++] = {beam, candidate.token, states_[beam].sum_logprob + logprob};
     }
     return found;
@@ -101,7 +101,7 @@ class Group {
       }
       if (!best) return;
       ++next[best->beam];
-      if (best->token == params_.end_of_text) {
+      if (is_in_mask(stop_ids_, best->token)) {
         finish(*best);
       } else {
         live_[n_live_++] = *best;
@@ -109,23 +109,32 @@ class Group {
     }
   }
 
+  // Tokens that a beam may have chosen so far, as the table of tokens has room for them.
+  uint32_t n_noted(const SequenceState& state) const {
+    return std::min(state.n_sampled, params_.max_tokens - state.first_sampled);
+  }
+
   void finish(const Continuation& ended) {
-    if (n_finished_ >= states_[0].max_finished) return;
-    const uint32_t n = std::min(states_[ended.beam].n_sampled, params_.max_tokens);
-    finished_[n_finished_] = {ended.score, n};
-    std::copy_n(tokens_of(ended.beam), n,
-                finished_tokens_ + size_t{n_finished_} * params_.max_tokens);
+    const SequenceState& state = states_[ended.beam];
+    if (n_finished_ >= state.max_finished) return;
+    const uint32_t n = n_noted(state);
+    uint32_t* const text = finished_ + n_finished_ * finished_stride();
+    text[0] = std::bit_cast<uint32_t>(ended.score);
+    text[1] = n;
+    std::copy_n(tokens_of(ended.beam) + state.first_sampled, n, text + kFinishedHeader);
     ++n_finished_;
   }
 
   void move_tokens() {
-    const uint32_t n = std::min(states_[0].n_sampled, params_.max_tokens);
-    take_over(tokens_, params_.max_tokens, n);
-    if (n == params_.max_tokens) return;
-    for (uint32_t b = 0; b < n_live_; ++b) tokens_of(b)[n] = static_cast<int32_t>(live_[b].token);
+    const uint32_t first = states_[0].first_sampled, n = n_noted(states_[0]);
+    take_over(tokens_ + first, params_.max_tokens, n);
+    if (first + n == params_.max_tokens) return;
+    for (uint32_t b = 0; b < n_live_; ++b) {
+      tokens_of(b)[first + n] = static_cast<int32_t>(live_[b].token);
+    }
   }
 
-  // Each beam's first n of `stride` numbers become those of the beam that it continues.
+  // The first n numbers of each beam, `stride` apart, become those of the beam that it continues.
   void take_over(int32_t* rows, uint32_t stride, uint32_t n) const {
     std::array<int32_t, kMostBeams> before;
     for (uint32_t i = 0; i < n; ++i) {
@@ -134,14 +143,13 @@ class Group {
     }
   }
 
-  // Of 2 * beam_size pages at the current place, each beam has one in its page table and one to
-  // spare. What copy_pages reads is in no beam's spare page, so that it does not write what it
-  // reads.
+  // The current positions have 2 * beam_size pages: each beam has one in its page table and a spare
+  // one. No beam's spare page is a source of copy_pages, so it never writes what it reads.
   void move_pages() {
     const auto position = static_cast<uint32_t>(states_[0].position);
     const uint32_t page = position / params_.page_rows, n_rows = position % params_.page_rows;
     take_over(pages_, params_.pages_per_sequence, page);
-    if (n_rows == 0) return;  // the page under way is each beam's own, and empty
+    if (n_rows == 0) return;  // the current page is each beam's own, and empty
     std::array<int32_t, kMostBeams> current;
     std::array<int32_t, 2 * kMostBeams> left;
     std::array<bool, kMostBeams> is_taken{};
@@ -171,12 +179,8 @@ class Group {
     } else {
       const Continuation& chosen = live_[b];
       state = before[chosen.beam];
-      const bool is_timestamp = chosen.token >= params_.timestamp_begin;
-      state.penultimate_was_timestamp = state.n_sampled < 1 || state.last_was_timestamp;
-      state.last_was_timestamp = is_timestamp;
-      if (is_timestamp) state.last_timestamp = chosen.token;
+      advance_state(state, chosen.token, params_.timestamp_begin);
       state.sum_logprob = chosen.score;
-      ++state.n_sampled;
     }
     state.n_finished = n_finished_;
     state.finished = has_ended || b >= n_live_;
@@ -193,7 +197,7 @@ class Group {
     }
   }
 
-  // What is to be copied for a beam, and the page that it has to spare then.
+  // What copy_pages copies for a beam, and the spare page that the beam has then.
   struct PageMove {
     int32_t from, to;
     uint32_t n_rows;
@@ -205,44 +209,44 @@ class Group {
   SequenceState* states_;
   Row* rows_;
   int32_t* tokens_;
-  FinishedText* finished_;
-  int32_t* finished_tokens_;
+  uint32_t* finished_;
   const TokenPartial* partials_;
   const TokenCandidate* candidates_;
   int32_t* pages_;
+  const uint32_t* stop_ids_;
 
   std::array<Continuation, kMostBeams> live_;  // the next beams
   uint32_t n_live_ = 0, n_finished_ = 0;
   std::array<PageMove, kMostBeams> moves_;
 };
 
-void run_beam_choose(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
+void run_select_beams(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
   Group(command, task).step();
 }
 
 }  // namespace
 
-void prepare_beam_choose(PreparedCommand& prepared, const CommandToPrepare& command) {
+void prepare_select_beams(PreparedCommand& prepared, const CommandToPrepare& command) {
   const auto& params = command.command().params_as<BeamParams>();
-  command.require(params.n_groups > 0 && params.n_chunks > 0 && params.page_rows > 0 &&
-                      params.most_finished > 0,
+  command.require(params.n_groups > 0 && params.n_chunks > 0 && params.chunk > 0 &&
+                      params.page_rows > 0 && params.most_finished > 0,
                   "a size is zero");
   command.require(params.beam_size > 0 && params.beam_size <= kMostBeams,
                   "the number of beams is beyond 1 to 16");
+  command.require(params.n_candidates > 0 && params.n_candidates <= kMostCandidates,
+                  "the number of candidates is beyond 1 to 32");
   command.require(params.beam_size <= params.group_sequences, "a group has fewer than its beams");
   const uint64_t n = uint64_t{params.n_groups} * params.group_sequences,
                  n_finished = uint64_t{params.n_groups} * params.most_finished;
   command.require_bytes(0, n * sizeof(SequenceState));
   command.require_bytes(1, n * sizeof(Row));
   command.require_bytes(2, n * params.max_tokens * sizeof(int32_t));
-  command.require_bytes(3, n_finished * sizeof(FinishedText));
-  command.require_bytes(4, n_finished * params.max_tokens * sizeof(int32_t));
-  command.require_bytes(5, n * params.n_chunks * sizeof(TokenPartial));
-  command.require_bytes(6,
-                        n * params.n_chunks * 2 * (params.beam_size + 1) * sizeof(TokenCandidate));
-  command.require_bytes(7, n * params.pages_per_sequence * sizeof(int32_t));
+  command.require_bytes(3, n_finished * (kFinishedHeader + params.max_tokens) * sizeof(uint32_t));
+  command.require_bytes(4, n * params.n_chunks * sizeof(TokenPartial));
+  command.require_bytes(5, n * params.n_chunks * params.n_candidates * sizeof(TokenCandidate));
+  command.require_bytes(6, n * params.pages_per_sequence * sizeof(int32_t));
   prepared.n_tasks = params.n_groups;
-  prepared.run = run_beam_choose;
+  prepared.run = run_select_beams;
 }
 
 }  // namespace vesper

@@ -1,5 +1,5 @@
-// beam_choose: the next beams of a group out of the continuations of those it has. A workgroup a
-// group; each of its subgroups takes every n-th beam.
+// select_beams: the next beams of a group, from the continuations of its beams. A workgroup a group;
+// each of its subgroups takes every n-th beam.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"
@@ -8,12 +8,14 @@
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Push {
-  Address states, rows, tokens, finished, finished_tokens, partials, candidates, page_table;
+  Address states, rows, tokens, finished, partials, candidates, page_table, stop_ids;
   BeamParams p;
 };
 
+// Texts that may end in a step: less than all candidates.
+const uint kMostEnded = kMostBeams * kMostCandidates;
+
 // The likeliest continuations of each beam, in falling order; -inf: no more.
-const uint kMostCandidates = kMostBeams + 1;
 shared float scores[kMostBeams * kMostCandidates];
 shared uint ids[kMostBeams * kMostCandidates];
 
@@ -21,29 +23,30 @@ shared uint ids[kMostBeams * kMostCandidates];
 shared uint n_live, n_finished, n_finished_before;
 shared uint parents[kMostBeams], live_tokens[kMostBeams];
 shared float live_scores[kMostBeams];
-shared uint ended_parents[kMostBeams];  // a beam ends at most once a step
+shared uint ended_parents[kMostEnded];
 shared bool has_ended;
 shared int current_pages[kMostBeams], next_pages[kMostBeams], spare_pages[kMostBeams];
 shared int copy_sources[kMostBeams];
 shared uint copy_rows[kMostBeams];
 
 void find_continuations(uint first, uint beam) {
-  uint n_candidates = p.beam_size + 1;
+  uint n_candidates = p.n_candidates;
+  uint n_text = n_text_chunks(p.timestamp_begin, p.chunk);
   float sum_logprob = StateBuffer(states).v[first + beam].sum_logprob;
   bool is_dead = StateBuffer(states).v[first + beam].finished != 0;
   uint chunk = (first + beam) * p.n_chunks;
-  MergedTokens merged = merged_tokens(partials, chunk, p.n_chunks, p.end_of_text);
+  MergedTokens merged = merged_tokens(partials, chunk, p.n_chunks, n_text);
   float last = uintBitsToFloat(0x7f800000u);  // the candidate before this one
   uint last_token = 0;
   for (uint k = 0; k < n_candidates; ++k) {
     float best = kMinusInfinity;
     uint token = 0xffffffffu;
-    for (uint list = gl_SubgroupInvocationID; list < 2 * p.n_chunks && !is_dead;
+    for (uint list = gl_SubgroupInvocationID; list < p.n_chunks && !is_dead;
          list += gl_SubgroupSize) {
-      if (merged.only_timestamps && list % 2 == 0) continue;
+      if (merged.only_timestamps && list < n_text) continue;
       for (uint i = 0; i < n_candidates; ++i) {
         TokenCandidate candidate =
-            CandidateBuffer(candidates).v[(2 * chunk + list) * n_candidates + i];
+            CandidateBuffer(candidates).v[(chunk + list) * n_candidates + i];
         if (candidate.logit == kMinusInfinity) break;
         bool is_next = k == 0 || candidate.logit < last ||
                        (candidate.logit == last && candidate.token > last_token);
@@ -60,10 +63,20 @@ void find_continuations(uint first, uint beam) {
     if (subgroupElect()) {
       bool is_one = last != kMinusInfinity;
       scores[beam * kMostCandidates + k] =
-          is_one ? sum_logprob + (last - merged.together) : kMinusInfinity;
+          is_one ? sum_logprob + (last - merged.log_sum) : kMinusInfinity;
       ids[beam * kMostCandidates + k] = last_token;
     }
   }
+}
+
+// Where the f-th finished text of the group begins.
+uint finished_at(uint f) {
+  return (gl_WorkGroupID.x * p.most_finished + f) * (kFinishedHeader + p.max_tokens);
+}
+
+// Tokens that a beam may have chosen so far, as the table of tokens has room for them.
+uint n_noted(SequenceState state) {
+  return min(state.n_sampled, p.max_tokens - state.first_sampled);
 }
 
 // The next beams, and the texts that end.
@@ -76,7 +89,7 @@ void select(SequenceState state) {
     float best = kMinusInfinity;
     uint parent = kMostBeams;
     for (uint b = 0; b < p.beam_size; ++b) {
-      if (next[b] > p.beam_size) continue;
+      if (next[b] >= p.n_candidates) continue;
       float score = scores[b * kMostCandidates + next[b]];
       if (score > best) {
         best = score;
@@ -86,14 +99,15 @@ void select(SequenceState state) {
     if (parent == kMostBeams) break;
     uint token = ids[parent * kMostCandidates + next[parent]];
     ++next[parent];
-    if (token != p.end_of_text) {
+    if (!is_in_mask(stop_ids, token)) {
       parents[n_live] = parent;
       live_tokens[n_live] = token;
       live_scores[n_live] = best;
       ++n_live;
     } else if (n_finished < state.max_finished) {
-      FinishedBuffer(finished).v[gl_WorkGroupID.x * p.most_finished + n_finished] =
-          FinishedText(best, min(state.n_sampled, p.max_tokens));
+      uint text = finished_at(n_finished);
+      U32Buffer(finished).v[text] = floatBitsToUint(best);
+      U32Buffer(finished).v[text + 1] = n_noted(state);
       ended_parents[n_finished - n_finished_before] = parent;
       ++n_finished;
     }
@@ -102,8 +116,8 @@ void select(SequenceState state) {
       n_finished >= state.max_finished || n_live == 0 || state.n_sampled + 1 >= state.max_sampled;
 }
 
-// Of 2 * beam_size pages at the current place, each beam has one in its page table and one to
-// spare. What copy_pages reads is in no beam's spare page, so that it does not write what it reads.
+// The current positions have 2 * beam_size pages: each beam has one in its page table and a spare
+// one. No beam's spare page is a source of copy_pages, so it never writes what it reads.
 void move_pages(uint first, uint page, uint n_rows) {
   int left[2 * kMostBeams];
   uint n_left = 0;
@@ -156,20 +170,20 @@ void main() {
   }
   barrier();
 
-  // Every column of the tables below is one thread's.
-  uint n = min(group.n_sampled, p.max_tokens);
+  // Each column of the tables below belongs to one thread.
+  uint n = n_noted(group);
   int before[kMostBeams];
   for (uint i = thread; i < n; i += gl_WorkGroupSize.x) {
     for (uint b = 0; b < p.beam_size; ++b) {
-      before[b] = I32Buffer(tokens).v[(first + b) * p.max_tokens + i];
+      before[b] = I32Buffer(tokens).v[(first + b) * p.max_tokens + group.first_sampled + i];
     }
     for (uint f = n_finished_before; f < n_finished; ++f) {
-      uint text = gl_WorkGroupID.x * p.most_finished + f;
-      I32Buffer(finished_tokens).v[text * p.max_tokens + i] =
-          before[ended_parents[f - n_finished_before]];
+      U32Buffer(finished).v[finished_at(f) + kFinishedHeader + i] =
+          uint(before[ended_parents[f - n_finished_before]]);
     }
     for (uint b = 0; b < n_live; ++b) {
-      I32Buffer(tokens).v[(first + b) * p.max_tokens + i] = before[parents[b]];
+      I32Buffer(tokens).v[(first + b) * p.max_tokens + group.first_sampled + i] =
+          before[parents[b]];
     }
   }
   if (!has_ended) {
@@ -193,12 +207,10 @@ void main() {
   uint s = first + thread;
   if (has_text) {
     uint token = live_tokens[thread];
-    if (n < p.max_tokens) I32Buffer(tokens).v[s * p.max_tokens + n] = int(token);
-    state.penultimate_was_timestamp = state.n_sampled == 0 ? 1 : state.last_was_timestamp;
-    state.last_was_timestamp = token >= p.timestamp_begin ? 1 : 0;
-    if (token >= p.timestamp_begin) state.last_timestamp = token;
+    uint index = group.first_sampled + n;
+    if (index < p.max_tokens) I32Buffer(tokens).v[s * p.max_tokens + index] = int(token);
+    advance_state(state, token, p.timestamp_begin);
     state.sum_logprob = live_scores[thread];
-    state.n_sampled += 1;
   } else {
     state.sum_logprob = kMinusInfinity;
   }

@@ -1,0 +1,81 @@
+// The token rules of Whisper: which ids a sequence may choose next (openai-whisper, decoding.py:
+// SuppressTokens, SuppressBlank, ApplyTimestampRules), and no end of text while speech goes on.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "shaders/kernel_params.h"
+
+namespace vesper {
+
+// Ids [first, end).
+struct IdRange {
+  uint32_t first, end;
+  IdRange within(IdRange other) const {
+    return {std::max(first, other.first), std::min(end, other.end)};
+  }
+};
+
+// The ids that a sequence's state allows. The other rules take single ids from these.
+struct AllowedIds {
+  IdRange text, timestamp;
+  uint32_t left_out[3];
+};
+
+inline AllowedIds allowed_ids(const SamplingParams& params, const SequenceState& state,
+                              bool has_rules) {
+  constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+  AllowedIds allowed{{0, params.timestamp_begin}, {params.timestamp_begin, params.n_vocab}, {}};
+  std::fill_n(allowed.left_out, 3, kNone);
+  if (!has_rules) return allowed;
+  const bool is_first = state.n_sampled == 0;
+  bool end_of_text = !is_first;
+  if (!state.timestamps) {
+    allowed.timestamp = {0, 0};
+  } else {
+    const bool last = !is_first && state.last_was_timestamp;
+    const bool penultimate = state.n_sampled < 2 || state.penultimate_was_timestamp;
+    if (last && penultimate) {
+      allowed.timestamp = {0, 0};  // a pair is complete: text follows
+    } else if (last) {
+      allowed.text.first = params.end_of_text;  // half a pair: its other half, or the end
+    }
+    if (last && state.last_timestamp < state.speech_end) end_of_text = false;
+    if (state.last_timestamp != 0) {
+      // The other half of a pair may repeat the time; else time goes on.
+      const uint32_t least = last && !penultimate ? state.last_timestamp : state.last_timestamp + 1;
+      allowed.timestamp.first = std::max(allowed.timestamp.first, least);
+    }
+    if (is_first) {
+      allowed.text = {0, 0};
+      allowed.timestamp.end = std::min(allowed.timestamp.end, state.max_initial_timestamp + 1);
+    }
+  }
+  allowed.left_out[0] = params.no_timestamps;
+  if (is_first) allowed.left_out[1] = params.blank;
+  if (!end_of_text) allowed.left_out[2] = params.end_of_text;
+  return allowed;
+}
+
+// values[i] = the logit of id ids.first + i, -inf where a rule forbids it. `suppressed`: a bit mask
+// of ids, or null. The range is not empty.
+inline void copy_allowed(const float* logits, IdRange ids, const uint32_t* suppressed,
+                         const AllowedIds& allowed, float* values) {
+  std::copy(logits + ids.first, logits + ids.end, values);
+  if (suppressed == nullptr) return;
+  for (uint32_t word = ids.first / 32; word <= (ids.end - 1) / 32; ++word) {
+    for (uint32_t bits = suppressed[word]; bits != 0; bits &= bits - 1) {
+      const uint32_t id = word * 32 + static_cast<uint32_t>(std::countr_zero(bits));
+      if (id >= ids.first && id < ids.end) values[id - ids.first] = -INFINITY;
+    }
+  }
+  for (const uint32_t id : allowed.left_out) {
+    if (id >= ids.first && id < ids.end) values[id - ids.first] = -INFINITY;
+  }
+}
+
+}  // namespace vesper
