@@ -11,7 +11,7 @@
 
 #include "audio/recording.h"
 #include "decoder/whisper_model.h"
-#include "decoder/windows/transcriber.h"
+#include "decoder/windows/recording_transcriber.h"
 #include "error/error.h"
 #include "llm/devices/open_device.h"
 #include "llm/tokenizer/utf8_stream.h"
@@ -24,11 +24,9 @@ struct vesper_whisper {
               vesper::open_device(options.device ? options.device : "auto",
                                   vesper::DeviceOptions{.n_threads = options.threads}),
               vesper::parse_compute(options.compute ? options.compute : "auto"), /*n_windows=*/1,
-              vesper::most_candidates({})),
-        transcriber(model) {}
+              vesper::most_candidates({})) {}
 
   vesper::WhisperModel model;
-  vesper::Transcriber transcriber;
   std::optional<vesper::SileroVad> vad;
 };
 
@@ -89,8 +87,8 @@ void transcribe(vesper_whisper& whisper, const vesper::ForEachBlock& for_each_bl
     mel.finish();
   }
   const vesper::SpeechTimeline timeline(kept);
-  whisper.transcriber.transcribe(
-      mel, settings,
+  vesper::transcribe_recording(
+      whisper.model, mel, settings,
       [&](const vesper::Segment& segment) {
         const std::string text = vesper::valid_utf8(segment.text);
         const vesper_segment view{speech_only ? timeline.start_s(segment.start_s) : segment.start_s,

@@ -12,8 +12,9 @@
 
 #include "audio/recording.h"
 #include "decoder/whisper_model.h"
+#include "decoder/windows/batch_transcriber.h"
 #include "decoder/windows/live_transcriber.h"
-#include "decoder/windows/transcriber.h"
+#include "decoder/windows/recording_transcriber.h"
 #include "llm/devices/open_device.h"
 #include "session/live_passes.h"
 #include "session/live_source.h"
@@ -48,7 +49,6 @@ class WhisperEngine final : public TranscriptionEngine {
       : model_(settings.model,
                open_device(settings.device, DeviceOptions{.n_threads = settings.threads}),
                parse_compute(settings.compute), settings.batch_size, settings.n_candidates),
-        transcriber_(model_),
         batch_size_(settings.batch_size) {
     if (!settings.vad) return;
     speech_settings_ = *settings.vad;
@@ -70,7 +70,7 @@ class WhisperEngine final : public TranscriptionEngine {
 
   void transcribe_many(const NextJob& next, const DecodingSettings& settings) override {
     if (batch_size_ < 2) return TranscriptionEngine::transcribe_many(next, settings);
-    transcriber_.transcribe_batch(without_clips(settings), [&]() -> std::optional<BatchRecording> {
+    transcribe_batch(model_, without_clips(settings), [&]() -> std::optional<BatchRecording> {
       std::optional<TranscriptionJob> job = next();
       if (!job) return std::nullopt;
       return batch_recording(std::move(*job), settings.clip_timestamps);
@@ -79,7 +79,7 @@ class WhisperEngine final : public TranscriptionEngine {
 
   Captions caption(const AudioInput& input, const DecodingSettings& settings,
                    const LiveOptions& options, const LiveEvents& events) override {
-    LiveTranscriber transcriber(model_, transcriber_, settings, events);
+    LiveTranscriber transcriber(model_, settings, events);
     LiveSource source(AudioReader(input.path, input.reader));
     const LivePasses passes{.push =
                                 [&](std::span<const float> samples) {
@@ -97,12 +97,12 @@ class WhisperEngine final : public TranscriptionEngine {
     if (vad_) {
       DecodingSettings of_speech = settings;
       of_speech.clip_timestamps.clear();
-      return transcriber_.detect_languages(
-          read_speech(std::move(reader), settings.clip_timestamps).mel, of_speech);
+      return vesper::detect_languages(
+          model_, read_speech(std::move(reader), settings.clip_timestamps).mel, of_speech);
     }
     const MelSpectrogram mel =
         read_log_mel(std::move(reader), static_cast<int>(model_.n_mels()), model_.mel_filters());
-    return transcriber_.detect_languages(mel, settings);
+    return vesper::detect_languages(model_, mel, settings);
   }
 
  private:
@@ -111,7 +111,7 @@ class WhisperEngine final : public TranscriptionEngine {
     if (vad_) return transcribe_speech(std::move(reader), settings, on_segment, on_progress);
     const MelSpectrogram mel =
         read_log_mel(std::move(reader), static_cast<int>(model_.n_mels()), model_.mel_filters());
-    return transcriber_.transcribe(mel, settings, on_segment, on_progress);
+    return transcribe_recording(model_, mel, settings, on_segment, on_progress);
   }
 
   // The stretches of speech within the clips.
@@ -155,7 +155,7 @@ class WhisperEngine final : public TranscriptionEngine {
   }
 
   // Parts that are decoded side by side.
-  std::vector<SpeechSegment> parts_of(const ExtractedSpeech& kept) const {
+  std::vector<SpeechSegment> segments_of(const ExtractedSpeech& kept) const {
     // A model tends to leave a sentence that ends near the end of its window for the next one.
     constexpr uint64_t kRoom = 400;
     return cut_at_silences(kept.probabilities, kept.segments, model_.n_frames() - kRoom);
@@ -179,11 +179,11 @@ class WhisperEngine final : public TranscriptionEngine {
       mapping.progress(done_s, total_s, on_progress);
     };
     if (batch_size_ > 1) {
-      return mapping.transcript(transcriber_.transcribe_stretches(
-          kept.mel, parts_of(kept), of_speech, take_segment, take_progress));
+      return mapping.transcript(transcribe_segments(model_, kept.mel, segments_of(kept), of_speech,
+                                                    take_segment, take_progress));
     }
     return mapping.transcript(
-        transcriber_.transcribe(kept.mel, of_speech, take_segment, take_progress));
+        transcribe_recording(model_, kept.mel, of_speech, take_segment, take_progress));
   }
 
   // A job as a part of a batch. Of one that cannot be read there is nothing to decode, and its end
@@ -195,7 +195,7 @@ class WhisperEngine final : public TranscriptionEngine {
       const Mapping mapping = mapping_of(*kept);
       return {
           .mel = {kept, &kept->mel},
-          .stretches = parts_of(*kept),
+          .segments = segments_of(*kept),
           .on_segment = [mapping, to = std::move(job.on_segment)](
                             const Segment& segment) { to(mapping.segment(segment)); },
           .on_progress = [mapping, to = std::move(job.on_progress)](
@@ -208,7 +208,7 @@ class WhisperEngine final : public TranscriptionEngine {
           std::make_shared<MelSpectrogram>(static_cast<int>(model_.n_mels()), model_.mel_filters());
       nothing->finish();
       return {.mel = std::move(nothing),
-              .stretches = {},
+              .segments = {},
               .on_segment = {},
               .on_progress = {},
               .on_end = [error = std::current_exception(),
@@ -223,7 +223,6 @@ class WhisperEngine final : public TranscriptionEngine {
   }
 
   WhisperModel model_;
-  Transcriber transcriber_;
   unsigned batch_size_;  // above 1: so many stretches are transcribed together
   std::optional<SileroVad> vad_;
   SpeechSettings speech_settings_;

@@ -11,7 +11,7 @@
 #include "cli/terminal/terminal_text.h"
 #include "cli/terminal/text_file.h"
 #include "decoder/decoding_settings.h"
-#include "decoder/windows/transcriber.h"
+#include "decoder/windows/recording_transcriber.h"
 #include "embedder/sentence_tokenizer.h"
 #include "error/error.h"
 #include "llm/weights/language_model_files.h"
@@ -199,7 +199,7 @@ void ObservedModel::run() {
   if (generator_) {
     generate();
   } else if (whisper_) {
-    audio_s_ = Transcriber(*whisper_).transcribe(*mel_, {}, [](const Segment&) {}, {}).duration_s;
+    audio_s_ = transcribe_recording(*whisper_, *mel_, {}, [](const Segment&) {}, {}).duration_s;
   } else if (embedder_) {
     const std::vector<std::span<const int32_t>> texts(texts_.begin(), texts_.end());
     std::vector<float> vectors(texts.size() * embedder_->dimensions());

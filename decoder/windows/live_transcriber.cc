@@ -15,49 +15,49 @@
 namespace vesper {
 namespace {
 
-constexpr uint64_t kHop = kMelHop;
-// Sound before the window, so that its first rows are those of the whole recording.
+// Frames before the window, so that its first frames are those of the whole recording.
 constexpr uint64_t kFramesBefore = 10;
-// Less says nothing that lasts.
+// Guesses at fewer frames do not last.
 constexpr uint32_t kFewestFrames = 100;
-// From here on the language is taken as it is, clear or not.
+// From here on the language is taken, clear or not.
 constexpr uint32_t kFramesForLanguage = 1000;
-// So much in another language ends a window that is not full.
+// This much in another language ends a window that is not full.
 constexpr uint32_t kFramesOfAnother = 200;
-// A word that ended so long ago is final though guesses differ in it.
+// A word that ended this long ago is final though guesses differ in it.
 constexpr double kPatienceSeconds = 5;
 // The log-mel of silence, the least there is.
 constexpr float kSilence = -10;
 
+// A guess is replaced soon: only the retry without the prompt is worth its time.
+DecodingSettings settings_of_guesses(DecodingSettings settings) {
+  settings.temperatures.resize(1);
+  settings.policy.retry_sparse_text = false;
+  settings.policy.amplify_faint_speech = false;
+  return settings;
+}
+
 }  // namespace
 
-LiveTranscriber::LiveTranscriber(WhisperModel& model, Transcriber& transcriber,
-                                 const DecodingSettings& settings, LiveEvents events)
+LiveTranscriber::LiveTranscriber(WhisperModel& model, const DecodingSettings& settings,
+                                 LiveEvents events)
     : model_(model),
-      transcriber_(transcriber),
       settings_(settings),
+      guess_settings_(settings_of_guesses(settings)),
+      decoder_(model, settings_),
       events_(std::move(events)),
-      history_(settings_, model.tokenizer(), model.tokens(), model.decoder().n_text_ctx()),
-      maximum_(kSilence),
-      window_(size_t{model.n_frames()} * model.n_mels()) {
-  transcriber_.require_languages(settings_);
-  transcriber_.suppress(settings_);
-  language_is_given_ = settings.language != "auto" || !model.tokens().is_multilingual;
-  is_mixed_ = settings.multilingual && !language_is_given_;
-  if (!language_is_given_) return;
-  language_ = settings.language == "auto" ? "en" : transcriber_.known_language(settings.language);
-  transcript_.language = language_;
-  transcript_.language_probability = 1;
-}
+      state_(decoder_.begin(0)),
+      cursor_(decoder_.cursor(state_, 0, 0)),
+      window_(decoder_.audio_window()),
+      maximum_(kSilence) {}
 
 double LiveTranscriber::received_s() const {
-  return static_cast<double>(n_received_) / (kHop / kFrameSeconds);
+  return static_cast<double>(n_received_) / (kMelHop / kFrameSeconds);
 }
 
-uint64_t LiveTranscriber::frames_received() const { return n_received_ / kHop; }
+uint64_t LiveTranscriber::frames_received() const { return n_received_ / kMelHop; }
 
 void LiveTranscriber::push(const float* samples, size_t n) {
-  const uint64_t needed = (seek_ - std::min(seek_, kFramesBefore)) * kHop;
+  const uint64_t needed = (cursor_.seek - std::min(cursor_.seek, kFramesBefore)) * kMelHop;
   if (needed > first_sample_) {
     const uint64_t n_past = std::min<uint64_t>(needed - first_sample_, samples_.size());
     samples_.erase(samples_.begin(), samples_.begin() + static_cast<std::ptrdiff_t>(n_past));
@@ -68,10 +68,10 @@ void LiveTranscriber::push(const float* samples, size_t n) {
 }
 
 MelSpectrogram LiveTranscriber::log_mel(uint32_t n_frames, uint64_t& n_before) {
-  n_before = std::min(seek_, kFramesBefore);
-  const uint64_t begin = (seek_ - n_before) * kHop - first_sample_;
+  n_before = std::min(cursor_.seek, kFramesBefore);
+  const uint64_t begin = (cursor_.seek - n_before) * kMelHop - first_sample_;
   const uint64_t end = std::min<uint64_t>(
-      samples_.size(), (seek_ + n_frames + kFramesBefore) * kHop - first_sample_);
+      samples_.size(), (cursor_.seek + n_frames + kFramesBefore) * kMelHop - first_sample_);
   MelSpectrogram mel(static_cast<int>(model_.n_mels()), model_.mel_filters());
   mel.push(samples_.data() + begin, end - begin);
   mel.finish();
@@ -79,7 +79,7 @@ MelSpectrogram LiveTranscriber::log_mel(uint32_t n_frames, uint64_t& n_before) {
   return mel;
 }
 
-void LiveTranscriber::encode(uint32_t n_frames) {
+bool LiveTranscriber::encode(uint32_t n_frames) {
   uint64_t n_before = 0;
   const MelSpectrogram mel = log_mel(n_frames, n_before);
   const uint64_t n_there = std::min<uint64_t>(mel.content_frames(), n_before + n_frames);
@@ -89,51 +89,50 @@ void LiveTranscriber::encode(uint32_t n_frames) {
   cut.n_frames = model_.n_frames();
   cut.end_frame = cut.first_frame + n_frames;
   cut.least_maximum = maximum_;
-  mel.window(cut, window_.data());
-  const float* const windows[] = {window_.data()};
-  model_.encode(windows);
+  mel.window(cut, window_.log_mel.data());
+  window_.n_frames = n_frames;
+  if (decoder_.is_uniform_silence(window_)) return false;
+  decoder_.encode(window_, 0);
+  return true;
 }
 
-bool LiveTranscriber::find_language(uint32_t n_frames, bool is_whole) {
-  if (language_is_given_ || language_is_found_ || is_mixed_) return true;
+bool LiveTranscriber::detect_language(uint32_t n_frames, bool is_whole) {
+  if (state_.language_is_found || decoder_.follows_languages()) return true;
   if (!is_whole && !final_.empty()) return true;
-  const Transcriber::Language detected = transcriber_.detect_language();
-  language_ = transcript_.language = detected.code;
-  transcript_.language_probability = detected.probability;
-  return is_whole || detected.probability >= settings_.language_detection_threshold ||
+  const double probability = decoder_.detect_language(state_, cursor_);
+  return is_whole || probability >= settings_.language_detection_threshold ||
          n_frames >= kFramesForLanguage;
 }
 
-uint32_t LiveTranscriber::follow_languages(uint32_t n_frames) {
+uint32_t LiveTranscriber::follow_language(uint32_t n_frames) {
   uint64_t n_before = 0;
   const MelSpectrogram mel = log_mel(n_frames, n_before);
   const uint64_t end = std::min<uint64_t>(mel.content_frames(), n_before + n_frames);
   const auto detect = [&](uint64_t from, uint64_t to) {
-    const auto key = std::pair(seek_ + from - n_before, seek_ + to - n_before);
-    if (const auto known = part_languages_.find(key); known != part_languages_.end()) {
+    const auto key = std::pair(cursor_.seek + from - n_before, cursor_.seek + to - n_before);
+    if (const auto known = frame_languages_.find(key); known != frame_languages_.end()) {
       return known->second;
     }
-    MelFrames part;
-    part.first_frame = from;
-    part.n_frames = model_.n_frames();
-    part.end_frame = to;
-    part.least_maximum = maximum_;
-    return part_languages_[key] = transcriber_.languages_in(mel, part, window_);
+    MelFrames frames;
+    frames.first_frame = from;
+    frames.n_frames = model_.n_frames();
+    frames.end_frame = to;
+    frames.least_maximum = maximum_;
+    return frame_languages_[key] = decoder_.language_probabilities(mel, frames, window_);
   };
-  std::erase_if(part_languages_, [&](const auto& part) { return part.first.second <= seek_; });
-  std::optional<size_t> before;
-  if (language_is_found_) before = Transcriber::number_of_language(language_);
-  const MixedLanguages::Spoken spoken =
-      MixedLanguages(mel, n_before, end, settings_.language_detection_threshold, detect)
-          .at(n_before, n_frames, before);
-  Transcriber::go_on_in(spoken, language_is_found_, language_, history_, transcript_);
-  return static_cast<uint32_t>(spoken.end >= end ? n_frames : spoken.end - n_before);
+  std::erase_if(frame_languages_,
+                [&](const auto& frames) { return frames.first.second <= cursor_.seek; });
+  MixedLanguages languages(mel, n_before, end, settings_.language_detection_threshold, detect);
+  decoder_.follow_language(state_, cursor_, languages, n_before);
+  const uint64_t n_spoken = cursor_.limit - cursor_.seek;
+  return n_before + n_spoken >= end ? n_frames : static_cast<uint32_t>(n_spoken);
 }
 
-DecodeTask LiveTranscriber::task() const {
-  DecodeTask task =
-      transcriber_.task_for(history_, language_, is_first_ && final_.empty(), settings_);
-  if (final_.empty()) return task;
+DecodeTask LiveTranscriber::guess_task() const {
+  if (final_.empty()) return decoder_.task(cursor_);
+  WindowCursor cursor = cursor_;
+  cursor.is_first = false;  // the final tokens begin with the prefix, if there is one
+  DecodeTask task = decoder_.task(cursor);
   task.prompt.insert(task.prompt.end(), final_.begin(), final_.end());
   task.n_given = static_cast<uint32_t>(final_.size());
   const uint32_t n_text_ctx = model_.decoder().n_text_ctx();
@@ -144,98 +143,96 @@ DecodeTask LiveTranscriber::task() const {
 }
 
 std::vector<CaptionWord> LiveTranscriber::words_of(std::span<const int32_t> guess, double end_s,
-                                                   size_t n_given) const {
+                                                   size_t n_given, uint64_t seek) const {
   CaptionTokens tokens;
   tokens.end_of_text = model_.tokens().eot;
   tokens.timestamp_begin = model_.tokens().timestamp_begin;
-  tokens.by_character = is_written_without_spaces(language_);
+  tokens.by_character = is_written_without_spaces(cursor_.language);
   tokens.bytes_of = [&](int32_t id) { return model_.tokenizer().bytes_of(id); };
   tokens.n_given = n_given;
-  return caption_words(guess, tokens, static_cast<double>(seek_) * kFrameSeconds, end_s);
+  return caption_words(guess, tokens, static_cast<double>(seek) * kFrameSeconds, end_s);
 }
 
-void LiveTranscriber::say_partial(std::span<const CaptionWord> words) {
+void LiveTranscriber::emit_partial(std::span<const CaptionWord> words) {
   if (words.empty() && !has_partial_) return;
   has_partial_ = !words.empty();
   if (events_.on_partial) events_.on_partial(words, received_s());
 }
 
 bool LiveTranscriber::transcribe_whole_windows() {
-  const uint64_t before = seek_;
-  while (frames_received() >= seek_ + model_.n_frames()) transcribe_window(model_.n_frames());
-  return seek_ > before;
+  const uint64_t before = cursor_.seek;
+  while (frames_received() >= cursor_.seek + model_.n_frames())
+    transcribe_window(model_.n_frames());
+  return cursor_.seek > before;
 }
 
-Transcriber::Decoded LiveTranscriber::guess(uint32_t n_frames) {
-  DecodingSettings settings = settings_;
-  settings.temperatures.resize(1);
-  DecodeTask guess = task();
-  // Nobody speaks faster: a guess that goes round ends sooner than a window's text may be long.
+WindowResult LiveTranscriber::guess(uint32_t n_frames) {
+  DecodeTask guess = guess_task();
+  // Nobody speaks faster. A guess that loops ends soon.
   constexpr double kTokensPerSecond = 15, kMoreTokens = 24;
-  const double end_s = static_cast<double>(seek_ + n_frames) * kFrameSeconds;
-  const double since_s = end_s - std::max(final_end_s_, static_cast<double>(seek_) * kFrameSeconds);
+  const double end_s = static_cast<double>(cursor_.seek + n_frames) * kFrameSeconds;
+  const double since_s =
+      end_s - std::max(final_end_s_, static_cast<double>(cursor_.seek) * kFrameSeconds);
   guess.max_tokens =
       std::min(guess.max_tokens,
                guess.n_given +
                    static_cast<uint32_t>(kMoreTokens + kTokensPerSecond * std::max(0.0, since_s)));
-  // Not looked at for what it leaves out: that the full window will have.
-  Transcriber::Decoded decoded = transcriber_.decode_until_passed(guess, settings, settings_.seed);
+  WindowResult result = decoder_.decode(guess, guess_settings_, settings_.seed);
   // After a sentence a model tends to end, as if the next one, which has only begun, were not
   // there.
-  constexpr uint32_t kLeftOut = 200, kSlack = 100;
-  const std::vector<int32_t>& tokens = decoded.result.tokens;
+  const WindowPolicy& policy = settings_.policy;
+  const std::vector<int32_t>& tokens = result.decoded.tokens;
   const int32_t begin = model_.tokens().timestamp_begin;
-  if (!settings_.policy.extend_guesses || decoded.is_silent || tokens.empty() ||
-      tokens.back() < begin ||
-      static_cast<uint32_t>(tokens.back() - begin) * kFramesPerTimestamp + kLeftOut >=
+  if (!policy.extend_guesses || result.is_silent || tokens.empty() || tokens.back() < begin ||
+      static_cast<uint32_t>(tokens.back() - begin) * kFramesPerTimestamp +
+              policy.guess_gap_frames >=
           end_of_sound_) {
-    return decoded;
+    return result;
   }
-  guess.speech_end = (end_of_sound_ - kSlack) / kFramesPerTimestamp;
-  Transcriber::Decoded longer =
-      transcriber_.attempt(guess, settings.temperatures.front(), settings);
-  WindowEvidence evidence = longer.evidence;  // of what is new alone
-  const size_t n_new = longer.result.tokens.size() - guess.n_given;
-  evidence.avg_logprob = longer.result.sum_logprob / static_cast<double>(n_new + 1);
-  if (longer.is_silent || evidence.loops || !is_believable(evidence, settings)) return decoded;
+  guess.speech_end = (end_of_sound_ - policy.speech_end_slack_frames) / kFramesPerTimestamp;
+  WindowResult longer = decoder_.attempt(guess, settings_.temperatures.front());
+  WindowEvidence evidence = longer.evidence;  // of the new tokens alone
+  const size_t n_new = longer.decoded.tokens.size() - guess.n_given;
+  evidence.avg_logprob = longer.decoded.sum_logprob / static_cast<double>(n_new + 1);
+  if (longer.is_silent || evidence.loops || !is_believable(evidence, settings_)) return result;
   return longer;
 }
 
 void LiveTranscriber::transcribe_beginning() {
   const uint64_t received = frames_received();
-  if (received < seek_ + kFewestFrames || received == decoded_frames_) return;
+  if (received < cursor_.seek + kFewestFrames || received == decoded_frames_) return;
   decoded_frames_ = received;
   const auto n_frames =
-      static_cast<uint32_t>(std::min<uint64_t>(received - seek_, model_.n_frames()));
+      static_cast<uint32_t>(std::min<uint64_t>(received - cursor_.seek, model_.n_frames()));
   // A window without room for more words is as good as full.
   if (final_.size() + 16 > model_.decoder().n_text_ctx() / 2) return transcribe_window(n_frames);
-  if (is_mixed_) {
-    const uint32_t limit = follow_languages(n_frames);
-    // A part that is short may yet turn out to be in the language before it.
+  if (decoder_.follows_languages()) {
+    const uint32_t limit = follow_language(n_frames);
+    // A short segment may still turn out to be in the language before it.
     if (limit + kFramesOfAnother <= n_frames) return transcribe_window(n_frames);
   }
-  encode(n_frames);
-  if (!find_language(n_frames, false)) return;
-  const Transcriber::Decoded decoded = guess(n_frames);
-  const DecodeResult& result = decoded.result;
-  const bool is_silent = decoded.is_silent && final_.empty();
+  if (!encode(n_frames)) return emit_partial({});
+  if (!detect_language(n_frames, false)) return;
+  const WindowResult guessed = guess(n_frames);
+  const DecodeResult& result = guessed.decoded;
   const bool is_repetitive =
       settings_.compression_ratio_threshold &&
-      decoded.evidence.compression_ratio > *settings_.compression_ratio_threshold;
-  if (is_silent || is_repetitive || (decoded.evidence.loops && settings_.policy.fail_loops)) {
+      guessed.evidence.compression_ratio > *settings_.compression_ratio_threshold;
+  if ((guessed.is_silent && final_.empty()) || is_repetitive ||
+      (guessed.evidence.loops && settings_.policy.fail_loops)) {
     agreement_.forget();
-    return say_partial({});
+    return emit_partial({});
   }
-  const double end_s = static_cast<double>(seek_ + n_frames) * kFrameSeconds;
-  std::vector<CaptionWord> words = words_of(result.tokens, end_s, final_.size());
+  const double end_s = static_cast<double>(cursor_.seek + n_frames) * kFrameSeconds;
+  std::vector<CaptionWord> words = words_of(result.tokens, end_s, final_.size(), cursor_.seek);
   time_words(words, result.tokens, n_frames);
   const auto first = std::ranges::find_if(
       words, [&](const CaptionWord& word) { return word.end_token > final_.size(); });
   std::vector<CaptionWord> open(first, words.end());
-  // In a pause a model goes on with what is likely to be said, twice if need be.
+  // In a pause a model invents what is likely to be said next.
   constexpr double kInexactSeconds = 0.2;
   const double sound_end_s =
-      end_of_sound_ > 0 ? static_cast<double>(seek_ + end_of_sound_) * kFrameSeconds : end_s;
+      end_of_sound_ > 0 ? static_cast<double>(cursor_.seek + end_of_sound_) * kFrameSeconds : end_s;
   const auto n_said = std::ranges::find_if(open,
                                            [&](const CaptionWord& word) {
                                              return word.start_s > sound_end_s + kInexactSeconds;
@@ -254,27 +251,21 @@ void LiveTranscriber::transcribe_beginning() {
     open.front().opens_segment = false;
     if (open.front().text.empty()) open.erase(open.begin());
   }
-  say_partial(open);
+  emit_partial(open);
 }
 
 void LiveTranscriber::time_words(std::span<CaptionWord> words, std::span<const int32_t> guess,
                                  uint32_t n_frames) {
   if (words.empty() || words.back().end_token <= final_.size()) return;
-  constexpr uint32_t kFramesPerPosition = 2;
-  // What follows a word on the way to the next one is a pause.
+  // A pause follows a word that seems longer.
   constexpr double kMostSecondsPerByte = 0.08, kMostSecondsMore = 0.1;
-  AlignmentTask task;
-  task.start = transcriber_.start_sequence(language_, settings_);
-  if (task.start.back() == model_.tokens().notimestamps) task.start.pop_back();
-  task.n_positions = n_frames / kFramesPerPosition;
-  std::vector<size_t> text_begins(guess.size() + 1);  // tokens that are text before each
+  const AlignmentTask task = decoder_.alignment_task(cursor_.language, guess, n_frames);
+  std::vector<size_t> text_begins(guess.size() + 1);  // text tokens before each
   for (size_t i = 0; i < guess.size(); ++i) {
-    text_begins[i] = task.text.size();
-    if (guess[i] < model_.tokens().eot) task.text.push_back(guess[i]);
+    text_begins[i + 1] = text_begins[i] + (guess[i] < model_.tokens().eot ? 1 : 0);
   }
-  text_begins.back() = task.text.size();
   const TokenAlignment alignment = model_.aligner().align({&task, 1}).front();
-  const double window_s = static_cast<double>(seek_) * kFrameSeconds;
+  const double window_s = static_cast<double>(cursor_.seek) * kFrameSeconds;
   const auto at_s = [&](size_t token) {
     return window_s + alignment.positions[text_begins[token]] * kSecondsPerPosition;
   };
@@ -294,106 +285,79 @@ void LiveTranscriber::time_words(std::span<CaptionWord> words, std::span<const i
 }
 
 void LiveTranscriber::transcribe_window(uint32_t n_frames) {
-  if (is_mixed_) n_frames = follow_languages(n_frames);
-  encode(n_frames);
-  find_language(n_frames, true);
+  if (decoder_.follows_languages()) n_frames = follow_language(n_frames);
   agreement_.forget();
-  const DecodeTask window_task = transcriber_.task_for(history_, language_, is_first_, settings_);
-  const Transcriber::Decoded decoded =
-      transcriber_.decode(window_task, settings_, Transcriber::window_seed(settings_, seek_));
-  is_first_ = false;
-  const double end_s = static_cast<double>(seek_ + n_frames) * kFrameSeconds;
-  if (decoded.is_silent) {
-    say_final_alone(end_s);
-    seek_ += n_frames;
-    return say_partial({});
+  const uint64_t seek = cursor_.seek;
+  const double end_s = static_cast<double>(seek + n_frames) * kFrameSeconds;
+  cursor_.limit = seek + n_frames;
+  std::vector<Segment> segments;
+  if (encode(n_frames)) {
+    detect_language(n_frames, true);
+    const WindowResult result = decoder_.decode(window_, state_, cursor_);
+    segments = decoder_.advance(state_, cursor_, result, 0);
+  } else {
+    decoder_.skip(cursor_);
   }
-  language_is_found_ = true;
-  if (decoded.is_alone && window_task.start_of_transcript > 0) history_.forget();
-  WindowSegments cut =
-      cut_window(decoded.result.tokens, model_.tokens().timestamp_begin, seek_, n_frames);
-  if (decoded.evidence.loops && !decoded.is_chant && settings_.policy.drop_loops) {
-    transcriber_.drop_loop(cut, seek_, transcript_);
-  }
-  const size_t n_segments = transcript_.segments.size();
-  say_window(cut, decoded, end_s);
-  say_partial({});
-  if (!settings_.condition_on_previous_text ||
-      decoded.temperature > Transcriber::kTrustworthyTemperature) {
-    history_.forget();
-  }
-  // A window that says nothing, and that the next begins where it does, would go on for ever.
-  constexpr uint32_t kLeastAdvance = 100;
-  const bool is_said = n_segments < transcript_.segments.size();
-  if (!is_said && settings_.policy.advance_past_silence) {
-    cut.advance_frames = std::max(cut.advance_frames, kLeastAdvance);
-  }
-  seek_ += cut.advance_frames;
+  emit_window(segments, seek, end_s);
+  emit_partial({});
 }
 
-void LiveTranscriber::say_segment(Segment segment) {
-  segment.id = static_cast<int>(transcript_.segments.size());
-  segment.seek = static_cast<int64_t>(seek_);
-  segment.language = language_;
-  if (events_.on_segment) events_.on_segment(segment);
-  transcript_.segments.push_back(std::move(segment));
+void LiveTranscriber::emit_segment(Segment segment) {
+  decoder_.emit_segment(state_.transcript, std::move(segment), events_.on_segment);
 }
 
-void LiveTranscriber::say_final_alone(double end_s) {
+void LiveTranscriber::emit_final_words(uint64_t seek, double end_s) {
   if (final_.empty()) return;
   Segment segment;
-  segment.text = transcriber_.text_of(final_);
-  segment.start_s = static_cast<double>(seek_) * kFrameSeconds;
+  segment.seek = static_cast<int64_t>(seek);
+  segment.text = decoder_.text_of(final_);
+  segment.start_s = static_cast<double>(seek) * kFrameSeconds;
   segment.end_s = std::max(segment.start_s, end_s);
   segment.tokens = std::exchange(final_, {});
-  say_segment(std::move(segment));
+  segment.language = cursor_.language;
+  emit_segment(std::move(segment));
 }
 
-void LiveTranscriber::say_window(const WindowSegments& cut, const Transcriber::Decoded& decoded,
-                                 double end_s) {
-  std::vector<int32_t> ids;  // of the segments, one behind the other
-  std::vector<const WindowSegment*> parts;
-  std::vector<size_t> part_ends;  // of ids
-  for (const WindowSegment& part : cut.segments) {
-    // Said in no time, or nothing: neither shown nor part of the next prompt.
-    if (part.start_s == part.end_s || trimmed(transcriber_.text_of(part.tokens)).empty()) continue;
-    ids.insert(ids.end(), part.tokens.begin(), part.tokens.end());
-    parts.push_back(&part);
-    part_ends.push_back(ids.size());
-    history_.add(part.tokens);
+void LiveTranscriber::emit_window(const std::vector<Segment>& segments, uint64_t seek,
+                                  double end_s) {
+  std::vector<int32_t> ids;          // of the segments, one behind the other
+  std::vector<size_t> segment_ends;  // in ids
+  for (const Segment& segment : segments) {
+    ids.insert(ids.end(), segment.tokens.begin(), segment.tokens.end());
+    segment_ends.push_back(ids.size());
   }
-  const std::vector<CaptionWord> whole = words_of(ids, end_s, 0);
-  if (whole.empty()) return say_final_alone(end_s);
-  const std::vector<CaptionWord> shown = words_of(final_, final_end_s_, 0);
+  const std::vector<CaptionWord> whole = words_of(ids, end_s, 0, seek);
+  if (whole.empty()) return emit_final_words(seek, end_s);
+  const std::vector<CaptionWord> shown = words_of(final_, final_end_s_, 0, seek);
   ShownPart part = find_shown(shown, whole);
-  // Words behind the last segment are what the next window begins with, if it begins there.
-  const double cut_end_s = static_cast<double>(seek_ + cut.advance_frames) * kFrameSeconds;
-  if (cut_end_s >= end_s) part.stands_for.resize(shown.size(), whole.size() - 1);
+  // Words behind the last segment begin the next window, if it begins there.
+  const double next_s = static_cast<double>(cursor_.seek) * kFrameSeconds;
+  if (next_s >= end_s) part.stands_for.resize(shown.size(), whole.size() - 1);
 
   const auto is_text = [&](int32_t id) { return id < model_.tokens().eot; };
   size_t next_shown = 0, next = 0;
-  for (size_t p = 0; p < parts.size(); ++p) {
+  for (size_t p = 0; p < segments.size(); ++p) {
     std::vector<int32_t> said;
     std::vector<CaptionWord> added;
-    const auto say = [&](const std::vector<int32_t>& from, size_t begin, size_t end) {
+    const auto append = [&](const std::vector<int32_t>& from, size_t begin, size_t end) {
       std::copy_if(from.begin() + static_cast<std::ptrdiff_t>(begin),
                    from.begin() + static_cast<std::ptrdiff_t>(end), std::back_inserter(said),
                    is_text);
     };
-    for (; next < whole.size() && whole[next].end_token <= part_ends[p]; ++next) {
+    for (; next < whole.size() && whole[next].end_token <= segment_ends[p]; ++next) {
       for (; next_shown < part.stands_for.size() && part.stands_for[next_shown] == next;
            ++next_shown) {
-        say(final_, next_shown == 0 ? 0 : shown[next_shown - 1].end_token,
-            shown[next_shown].end_token);
+        append(final_, next_shown == 0 ? 0 : shown[next_shown - 1].end_token,
+               shown[next_shown].end_token);
       }
       const CaptionWord& word = whole[next];
       if (next >= part.n_whole) {
-        say(ids, next == 0 ? 0 : whole[next - 1].end_token, word.end_token);
+        append(ids, next == 0 ? 0 : whole[next - 1].end_token, word.end_token);
         added.push_back(word);
       } else if (next + 1 == part.n_whole && next_shown == shown.size() && word.stem_bytes > 0 &&
                  word.stem_bytes < word.text.size()) {
         // The marks behind the last word, which were left open.
-        say(ids, word.stem_end_token, word.end_token);
+        append(ids, word.stem_end_token, word.end_token);
         CaptionWord& marks = added.emplace_back(word);
         marks.text.erase(0, word.stem_bytes);
         marks.opens_segment = false;
@@ -401,24 +365,20 @@ void LiveTranscriber::say_window(const WindowSegments& cut, const Transcriber::D
     }
     if (said.empty()) continue;
     if (!added.empty() && events_.on_final) events_.on_final(added, received_s());
-    WindowSegment spoken = *parts[p];
+    Segment spoken = segments[p];
     const auto first = std::ranges::find_if(spoken.tokens, is_text);
     const auto last = std::find_if(spoken.tokens.rbegin(), spoken.tokens.rend(), is_text).base();
     std::vector<int32_t> tokens(spoken.tokens.begin(), first);
     tokens.insert(tokens.end(), said.begin(), said.end());
     tokens.insert(tokens.end(), last, spoken.tokens.end());
     spoken.tokens = std::move(tokens);
-    if (is_mixed_) {
-      // What comes behind is another's, though the model may not know where the sound ends.
-      spoken.start_s = std::min(spoken.start_s, end_s);
-      spoken.end_s = std::min(spoken.end_s, end_s);
-    }
-    say_segment(transcriber_.segment_of(spoken, decoded));
+    spoken.text = decoder_.text_of(spoken.tokens);
+    emit_segment(std::move(spoken));
   }
-  carry_over(next_shown == 0 ? 0 : shown[next_shown - 1].end_token, cut.advance_frames);
+  carry_over(next_shown == 0 ? 0 : shown[next_shown - 1].end_token, cursor_.seek - seek);
 }
 
-void LiveTranscriber::carry_over(size_t begin, uint32_t advance_frames) {
+void LiveTranscriber::carry_over(size_t begin, uint64_t advance_frames) {
   const int32_t first_timestamp = model_.tokens().timestamp_begin;
   const auto advance = static_cast<int32_t>(advance_frames / kFramesPerTimestamp);
   std::vector<int32_t> carried;
@@ -433,15 +393,15 @@ void LiveTranscriber::carry_over(size_t begin, uint32_t advance_frames) {
 
 Transcript LiveTranscriber::finish() {
   transcribe_whole_windows();
-  while (seek_ < frames_received()) {
-    transcribe_window(
-        static_cast<uint32_t>(std::min<uint64_t>(model_.n_frames(), frames_received() - seek_)));
+  while (cursor_.seek < frames_received()) {
+    transcribe_window(static_cast<uint32_t>(
+        std::min<uint64_t>(model_.n_frames(), frames_received() - cursor_.seek)));
   }
-  // What is final stays, though by the model's times the sound ended before it.
-  say_final_alone(received_s());
-  say_partial({});
-  transcript_.duration_s = received_s();
-  return std::move(transcript_);
+  // Final words stay, though by the model's times the sound ended before them.
+  emit_final_words(cursor_.seek, received_s());
+  emit_partial({});
+  state_.transcript.duration_s = received_s();
+  return decoder_.finish(std::move(state_));
 }
 
 }  // namespace vesper

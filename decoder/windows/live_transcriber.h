@@ -1,16 +1,16 @@
-// Sound in as it comes, words out as soon as they are certain: captions of a live stream.
+// Transcribes a live stream: samples in as they come, words out as soon as they are final.
 //
-// The walk over windows is that of decoder/windows/transcriber: a window that is full is decoded
-// and cut as there, whatever was shown of it, so that what was misheard in haste leads no later
-// window astray. Before it is full, its beginning is decoded again and again, and what successive
-// guesses agree on is final (decoder/windows/live_captions): later guesses have to begin with it,
-// and the text of the full window goes on where it ends. Called by the engine of cli/, which has
-// the clock.
+// In: 16 kHz samples. Out: captions (LiveEvents) and, in the end, the transcript. A full window is
+// decoded and cut by the same rules as in a recording (decoder/windows/window_decoder.h), whatever
+// was shown of it. Until it is full, its beginning is decoded again and again; words that
+// successive guesses agree on are final (decoder/windows/live_captions.h), and the text of the full
+// window continues behind them. Called by session/, which has the clock.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,24 +21,24 @@
 #include "decoder/transcript/transcript.h"
 #include "decoder/whisper_model.h"
 #include "decoder/windows/live_captions.h"
-#include "decoder/windows/prompt_history.h"
-#include "decoder/windows/transcriber.h"
+#include "decoder/windows/window_decoder.h"
 
 namespace vesper {
 
 class LiveTranscriber {
  public:
-  // Throws Error(kUsage) for settings that the model cannot follow.
-  LiveTranscriber(WhisperModel& model, Transcriber& transcriber, const DecodingSettings& settings,
-                  LiveEvents events);
+  // `model` must outlive this. Throws Error(kUsage) for settings that the model cannot follow.
+  LiveTranscriber(WhisperModel& model, const DecodingSettings& settings, LiveEvents events);
+  LiveTranscriber(const LiveTranscriber&) = delete;
+  LiveTranscriber& operator=(const LiveTranscriber&) = delete;
 
   // Takes the next samples, [n], 16 kHz.
   void push(const float* samples, size_t n);
   // Decodes the windows that are full. Returns whether there were any.
   bool transcribe_whole_windows();
-  // Decodes the beginning of the next one, if it is long enough to say anything.
+  // Decodes the beginning of the next window, if it is long enough.
   void transcribe_beginning();
-  // The stream has ended: decodes the rest. Call once.
+  // Decodes the rest when the stream has ended. Call once.
   Transcript finish();
 
   // Seconds that were pushed.
@@ -46,65 +46,57 @@ class LiveTranscriber {
 
  private:
   uint64_t frames_received() const;
-  // The log-mel of `n_frames` from seek_ on and a little before them, of which it says how much.
+  // The log-mel of `n_frames` from the window's start on and of the `n_before` frames before it.
   MelSpectrogram log_mel(uint32_t n_frames, uint64_t& n_before);
-  // Encodes the window that begins at seek_ with `n_frames` of sound.
-  void encode(uint32_t n_frames);
-  // What is spoken in the window that was encoded last. Of a whole one that is the recording's, if
-  // none was before; of its beginning it may still change while nothing is final. Returns whether
-  // it is clear.
-  bool find_language(uint32_t n_frames, bool is_whole);
-  // With settings_.multilingual: finds out what is spoken from seek_ on, and for how many of so
-  // many frames.
-  uint32_t follow_languages(uint32_t n_frames);
-  // Of a guess, which begins with what is final.
-  DecodeTask task() const;
-  // What the window, of which `n_frames` have come, seems to say.
-  Transcriber::Decoded guess(uint32_t n_frames);
-  // Decodes a window that has come as a whole, as far as it holds one language.
+  // Encodes the window with `n_frames` of audio. Returns false if it is uniform silence.
+  bool encode(uint32_t n_frames);
+  // Detects the language of the window that was encoded last: of a full window once, of a beginning
+  // until something is final. Returns whether the language is clear.
+  bool detect_language(uint32_t n_frames, bool is_whole);
+  // With settings_.multilingual: finds the language of the window and the frames that have it.
+  uint32_t follow_language(uint32_t n_frames);
+  // The task of a guess, which begins with the final tokens.
+  DecodeTask guess_task() const;
+  // Decodes the beginning of the window, of which `n_frames` have come.
+  WindowResult guess(uint32_t n_frames);
+  // Decodes a window as a whole, as far as it has one language.
   void transcribe_window(uint32_t n_frames);
-  // `n_given`: tokens after which a word ends.
-  std::vector<CaptionWord> words_of(std::span<const int32_t> guess, double end_s,
-                                    size_t n_given) const;
-  // Gives the words of a guess the times at which the model heard them, and how sure it is of them.
+  // The words of a guess at the window from `seek` on. `n_given`: tokens after which a word ends.
+  std::vector<CaptionWord> words_of(std::span<const int32_t> guess, double end_s, size_t n_given,
+                                    uint64_t seek) const;
+  // Sets times and probabilities of a guess's words by the cross-attention.
   void time_words(std::span<CaptionWord> words, std::span<const int32_t> guess, uint32_t n_frames);
-  // What is said of the window in hand: its segments, in the words that are final already as far as
-  // there are any.
-  void say_window(const WindowSegments& cut, const Transcriber::Decoded& decoded, double end_s);
-  void say_segment(Segment segment);
-  // What is final from that token on begins the next window, which is so many frames later.
-  void carry_over(size_t begin, uint32_t advance_frames);
-  // Of final words that no window says again.
-  void say_final_alone(double end_s);
-  // Says those after the first n_final_ tokens' words.
-  void say_partial(std::span<const CaptionWord> words);
+  // Emits the segments of the window. Words that were shown stay as they were shown.
+  void emit_window(const std::vector<Segment>& segments, uint64_t seek, double end_s);
+  void emit_segment(Segment segment);
+  // The final tokens from `begin` on start the next window, which is `advance_frames` later.
+  void carry_over(size_t begin, uint64_t advance_frames);
+  // Emits the final words when no window has them.
+  void emit_final_words(uint64_t seek, double end_s);
+  // Emits the words that may still change.
+  void emit_partial(std::span<const CaptionWord> words);
 
   WhisperModel& model_;
-  Transcriber& transcriber_;
-  DecodingSettings settings_;
+  const DecodingSettings settings_;
+  const DecodingSettings guess_settings_;  // without retries, which would cost too much time
+  const WindowDecoder decoder_;
   LiveEvents events_;
-  PromptHistory history_;
   LocalAgreement agreement_;
-  Transcript transcript_;
-  std::string language_;  // of the window
-  bool language_is_given_ = false;
-  bool language_is_found_ = false;  // a whole window said something in language_
-  bool is_mixed_ = false;           // the language is followed where it changes
-  // What the model says of parts, by their first and last frames.
-  std::map<std::pair<uint64_t, uint64_t>, std::vector<float>> part_languages_;
+  RecordingState state_;
+  WindowCursor cursor_;
+  AudioWindow window_;  // that was encoded last
+  // Probabilities of the languages, by first and last frame.
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<float>> frame_languages_;
 
   std::vector<float> samples_;   // from first_sample_ on
   uint64_t first_sample_ = 0;    // a whole number of frames
   uint64_t n_received_ = 0;      // samples
-  uint64_t seek_ = 0;            // frame that the window begins with
-  bool is_first_ = true;         // no window was decoded as a whole yet
-  uint64_t decoded_frames_ = 0;  // of the stream, when its beginning was decoded last
+  uint64_t decoded_frames_ = 0;  // of the stream, at the last guess
   float maximum_;                // of all log-mel values so far
-  uint32_t end_of_sound_ = 0;    // frames from seek_ on, in the window that was encoded last
+  uint32_t end_of_sound_ = 0;    // frames of the window that was encoded last
   std::vector<int32_t> final_;   // tokens that the window's guesses begin with
   double final_end_s_ = 0;       // when they were said, about
-  std::vector<float> window_;    // [n_frames, n_mels]
-  bool has_partial_ = false;     // something was said that may change
+  bool has_partial_ = false;     // words that may change were emitted
 };
 
 }  // namespace vesper

@@ -26,6 +26,8 @@ class PromptHistory {
   // Later windows are not prompted with what was said up to now.
   void forget() { first_remembered_ = said_.size(); }
 
+  bool operator==(const PromptHistory&) const = default;
+
  private:
   int32_t start_of_previous_;
   size_t limit_;  // of the tokens after that one

@@ -45,13 +45,14 @@ bool is_one_loop(std::span<const int32_t> tokens) {
   return loop && (loop->end - loop->begin) * 4 >= tokens.size() * 3;
 }
 
-std::vector<WindowSegment> take_loop(std::vector<WindowSegment>& segments, int32_t eot) {
+std::vector<WindowSegment> take_loop(std::vector<WindowSegment>& segments, int32_t eot,
+                                     size_t least_rounds, size_t least_tokens) {
   const auto is_text = [&](int32_t token) { return token < eot; };
   std::vector<int32_t> text;
   for (const WindowSegment& segment : segments) {
     std::copy_if(segment.tokens.begin(), segment.tokens.end(), std::back_inserter(text), is_text);
   }
-  const std::optional<TokenLoop> loop = find_loop(text);
+  const std::optional<TokenLoop> loop = find_loop(text, least_rounds, least_tokens);
   if (!loop) return {};
   size_t end = 0;  // of a segment's text within that of the window
   const auto first = std::find_if(segments.begin(), segments.end(), [&](const WindowSegment& s) {

@@ -41,6 +41,8 @@ bool is_one_loop(std::span<const int32_t> tokens);
 
 // Takes from a window's segments all those that have tokens of the second or a later round of the
 // loop in their text, if there is one, and gives them back. `eot` is the first id that is no text.
-std::vector<WindowSegment> take_loop(std::vector<WindowSegment>& segments, int32_t eot);
+std::vector<WindowSegment> take_loop(std::vector<WindowSegment>& segments, int32_t eot,
+                                     size_t least_rounds = kLeastRounds,
+                                     size_t least_tokens = kLeastLoopTokens);
 
 }  // namespace vesper

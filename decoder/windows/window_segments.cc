@@ -3,14 +3,6 @@
 #include <algorithm>
 
 namespace vesper {
-namespace {
-
-// Speech has three tokens a second and more; slow speech with long pauses has two. A segment that
-// lasts a third of a window with fewer than this is most often one that left out what followed.
-constexpr double kSparseTokensPerSecond = 1.2, kLeastSparseSeconds = 10;
-
-}  // namespace
-
 WindowSegments cut_window(std::span<const int32_t> tokens, int32_t timestamp_begin, uint64_t seek,
                           uint32_t n_content_frames) {
   const auto is_timestamp = [&](size_t i) { return tokens[i] >= timestamp_begin; };
@@ -52,7 +44,8 @@ WindowSegments cut_window(std::span<const int32_t> tokens, int32_t timestamp_beg
   return result;
 }
 
-bool has_sparse_segment(std::span<const int32_t> tokens, int32_t timestamp_begin) {
+bool has_sparse_segment(std::span<const int32_t> tokens, int32_t timestamp_begin,
+                        const WindowPolicy& policy) {
   const auto is_timestamp = [&](int32_t token) { return token >= timestamp_begin; };
   auto begin = std::ranges::find_if(tokens, is_timestamp);
   while (begin != tokens.end()) {
@@ -60,8 +53,8 @@ bool has_sparse_segment(std::span<const int32_t> tokens, int32_t timestamp_begin
     if (end == tokens.end()) return false;
     const auto n_text = static_cast<double>(end - begin - 1);
     const double duration_s = (*end - *begin) * kTimestampSeconds;
-    if (n_text > 0 && duration_s >= kLeastSparseSeconds &&
-        n_text < kSparseTokensPerSecond * duration_s) {
+    if (n_text > 0 && duration_s >= policy.sparse_segment_s &&
+        n_text < policy.sparse_tokens_per_second * duration_s) {
       return true;
     }
     begin = end;

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "decoder/windows/window_policy.h"
+
 namespace vesper {
 
 inline constexpr double kFrameSeconds = 0.01;      // a frame of the log-mel: 160 samples at 16 kHz
@@ -29,8 +31,9 @@ struct WindowSegments {
 WindowSegments cut_window(std::span<const int32_t> tokens, int32_t timestamp_begin, uint64_t seek,
                           uint32_t n_content_frames);
 
-// Whether the text between two timestamps of a window's tokens is much shorter than what is said in
-// the time between them.
-bool has_sparse_segment(std::span<const int32_t> tokens, int32_t timestamp_begin);
+// Whether a segment of a window's tokens has too little text for its duration
+// (WindowPolicy::retry_sparse_text).
+bool has_sparse_segment(std::span<const int32_t> tokens, int32_t timestamp_begin,
+                        const WindowPolicy& policy);
 
 }  // namespace vesper

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "decoder/windows/transcriber.h"
+#include "decoder/windows/recording_transcriber.h"
 #include "error/error.h"
 #include "tests/decoder/greedy_settings.h"
 #include "tests/decoder/real_recordings.h"

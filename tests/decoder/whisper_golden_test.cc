@@ -11,7 +11,7 @@
 
 #include "audio/recording.h"
 #include "decoder/whisper_model.h"
-#include "decoder/windows/transcriber.h"
+#include "decoder/windows/recording_transcriber.h"
 #include "llm/devices/open_device.h"
 #include "tests/decoder/greedy_settings.h"
 #include "tests/decoder/real_recordings.h"
@@ -162,7 +162,7 @@ TEST_P(WhisperGolden, GreedyTextAndTimesAtF32AreThoseOfTheReference) {
     DecodingSettings reference = greedy_settings();
     reference.policy = WindowPolicy::reference();
     const Transcript transcript =
-        Transcriber(*model).transcribe(log_mel(*model, sentence.number), reference, {}, {});
+        transcribe_recording(*model, log_mel(*model, sentence.number), reference, {}, {});
     EXPECT_EQ(transcript.language, "en");
     ASSERT_EQ(transcript.segments.size(), 1u) << sentence.number;
     EXPECT_EQ(transcript.segments[0].text, sentence.text);
@@ -180,7 +180,7 @@ TEST_P(WhisperGolden, TextProbabilityAndTimesOfFiveBeamsAtF32AreThoseOfTheRefere
   if (std::string(GetParam().device) != "cpu") sentences.resize(1);
   for (const Golden::Sentence& sentence : sentences) {
     const Transcript transcript =
-        Transcriber(*model).transcribe(log_mel(*model, sentence.number), settings, {}, {});
+        transcribe_recording(*model, log_mel(*model, sentence.number), settings, {}, {});
     ASSERT_EQ(transcript.segments.size(), 1u) << sentence.number;
     EXPECT_EQ(transcript.segments[0].text, sentence.beam_text ? sentence.beam_text : sentence.text);
     EXPECT_NEAR(transcript.segments[0].avg_logprob, sentence.beam_logprob, 5e-3);
@@ -210,7 +210,7 @@ TEST_P(WhisperWords, AtF32HaveTheTimesAndProbabilitiesOfTheReference) {
   DecodingSettings settings = greedy_settings();
   settings.word_timestamps = true;
   const Transcript transcript =
-      Transcriber(*model).transcribe(log_mel(*model, "0920"), settings, {}, {});
+      transcribe_recording(*model, log_mel(*model, "0920"), settings, {}, {});
   ASSERT_EQ(transcript.segments.size(), 1u);
   const Segment& segment = transcript.segments[0];
   ASSERT_EQ(segment.words.size(), golden.words.size());

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "audio/mel.h"
+#include "decoder/windows/recording_transcriber.h"
 #include "llm/devices/open_device.h"
 #include "tests/decoder/greedy_settings.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
@@ -23,8 +24,7 @@ class LiveTranscription : public testing::Test {
  protected:
   LiveTranscription()
       : folder_(made_folder()),
-        model_(folder_, open_device("cpu", {.n_threads = 1}), Compute::kF32),
-        transcriber_(model_) {
+        model_(folder_, open_device("cpu", {.n_threads = 1}), Compute::kF32) {
     std::mt19937 random(3);
     std::normal_distribution<float> noise(0.0f, 0.1f);
     sound_.resize(static_cast<size_t>(13.3 * kSamplesPerSecond));
@@ -70,7 +70,7 @@ class LiveTranscription : public testing::Test {
       streamed.is_partial = !words.empty();
     };
     events.on_segment = [&](const Segment& segment) { streamed.segments += segment.text; };
-    LiveTranscriber live_transcriber(model_, transcriber_, settings_, events);
+    LiveTranscriber live_transcriber(model_, settings_, events);
     const auto step = static_cast<size_t>(step_s * kSamplesPerSecond);
     for (size_t at = 0; at < sound_.size(); at += step) {
       live_transcriber.push(sound_.data() + at, std::min(step, sound_.size() - at));
@@ -86,7 +86,6 @@ class LiveTranscription : public testing::Test {
 
   fs::path folder_;
   WhisperModel model_;
-  Transcriber transcriber_;
   std::vector<float> sound_;
   DecodingSettings settings_ = greedy_settings();
 };
@@ -95,7 +94,7 @@ TEST_F(LiveTranscription, OfSoundThatIsThereAlreadyIsThatOfTheRecording) {
   MelSpectrogram mel(80, model_.mel_filters());
   mel.push(sound_.data(), sound_.size());
   mel.finish();
-  const Transcript whole = transcriber_.transcribe(mel, settings_, {}, {});
+  const Transcript whole = transcribe_recording(model_, mel, settings_, {}, {});
   const Streamed streamed = stream(6, false);
   ASSERT_FALSE(whole.segments.empty());
   ASSERT_EQ(streamed.transcript.segments.size(), whole.segments.size());
@@ -145,6 +144,76 @@ TEST_F(LiveTranscription, KnowsTheLanguageThatItIsTold) {
   EXPECT_EQ(stream(6, true).transcript.language, "de");
   settings_.language = "klingon";
   EXPECT_ANY_THROW(stream(6, true));
+}
+
+// The rules of a recording, each where the same sound triggers it.
+TEST_F(LiveTranscription, HasTheRulesOfARecording) {
+  settings_.policy = {};
+  settings_.language = "en";
+  const auto expect_the_same = [&] {
+    MelSpectrogram mel(80, model_.mel_filters());
+    mel.push(sound_.data(), sound_.size());
+    mel.finish();
+    const Transcript whole = transcribe_recording(model_, mel, settings_, {}, {});
+    const Transcript streamed = stream(14, false).transcript;
+    EXPECT_EQ(streamed.language, whole.language);
+    EXPECT_EQ(streamed.segments.size(), whole.segments.size());
+    for (size_t i = 0; i < std::min(streamed.segments.size(), whole.segments.size()); ++i) {
+      EXPECT_EQ(streamed.segments[i].seek, whole.segments[i].seek);
+      EXPECT_EQ(streamed.segments[i].tokens, whole.segments[i].tokens);
+    }
+    EXPECT_EQ(streamed.dropped.size(), whole.dropped.size());
+    for (size_t i = 0; i < std::min(streamed.dropped.size(), whole.dropped.size()); ++i) {
+      EXPECT_EQ(streamed.dropped[i].start_s, whole.dropped[i].start_s);
+      EXPECT_EQ(streamed.dropped[i].reason, whole.dropped[i].reason);
+      EXPECT_EQ(streamed.dropped[i].text, whole.dropped[i].text);
+    }
+    return whole;
+  };
+  expect_the_same();
+  // Text in windows whose speech is in doubt is dropped, and noted.
+  settings_.no_speech_threshold = 1e-9;
+  settings_.logprob_threshold = -10;
+  EXPECT_FALSE(expect_the_same().dropped.empty());
+  // Uniform silence is not decoded, and has no language.
+  settings_.no_speech_threshold.reset();
+  settings_.logprob_threshold.reset();
+  settings_.language = "auto";
+  std::ranges::fill(sound_, 0.0f);
+  const Transcript silence = expect_the_same();
+  EXPECT_TRUE(silence.segments.empty());
+  EXPECT_TRUE(silence.dropped.empty());
+  EXPECT_EQ(silence.language, "");
+}
+
+// A copy of a cursor is a complete bookmark.
+TEST_F(LiveTranscription, ACursorCanBeTakenUpAgain) {
+  settings_.language = "en";
+  MelSpectrogram mel(80, model_.mel_filters());
+  mel.push(sound_.data(), sound_.size());
+  mel.finish();
+  const WindowDecoder decoder(model_, settings_);
+  RecordingWindows recording(decoder, mel);
+  WindowCursor cursor = decoder.cursor(recording.state, 0, mel.content_frames());
+  const auto step = [&] {
+    EXPECT_TRUE(recording.encode_next(cursor, 0));
+    return decoder.advance(recording.state, cursor, recording.decode(cursor), 0);
+  };
+  step();
+  const WindowCursor bookmark = cursor;
+  EXPECT_GT(bookmark.seek, 0u);
+  const std::vector<Segment> first = step();
+  const WindowCursor behind = cursor;
+  EXPECT_NE(behind, bookmark);
+  cursor = bookmark;
+  const std::vector<Segment> again = step();
+  EXPECT_EQ(cursor, behind);
+  ASSERT_EQ(again.size(), first.size());
+  ASSERT_FALSE(first.empty());
+  for (size_t i = 0; i < first.size(); ++i) {
+    EXPECT_EQ(again[i].tokens, first[i].tokens);
+    EXPECT_EQ(again[i].start_s, first[i].start_s);
+  }
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include <random>
 
 #include "audio/mel.h"
-#include "decoder/windows/transcriber.h"
+#include "decoder/windows/recording_transcriber.h"
 #include "error/error.h"
 #include "llm/devices/open_device.h"
 #include "tests/decoder/greedy_settings.h"
@@ -146,7 +146,6 @@ class DetectedLanguages : public testing::Test {
   DetectedLanguages()
       : folder_(made_folder()),
         model_(folder_, open_device("cpu", {.n_threads = 1}), Compute::kF32),
-        transcriber_(model_),
         mel_(80, model_.mel_filters()) {
     // Windows as different as can be: noise, a tone, silence, soft noise.
     std::mt19937 random(5);
@@ -192,7 +191,7 @@ class DetectedLanguages : public testing::Test {
 
   std::vector<std::string> languages_of_windows() {
     std::vector<std::string> languages;
-    for (const Segment& segment : transcriber_.transcribe(mel_, settings_, {}, {}).segments) {
+    for (const Segment& segment : transcribe_recording(model_, mel_, settings_, {}, {}).segments) {
       languages.push_back(segment.language);
     }
     return languages;
@@ -200,7 +199,6 @@ class DetectedLanguages : public testing::Test {
 
   fs::path folder_;
   WhisperModel model_;
-  Transcriber transcriber_;
   MelSpectrogram mel_;
   DecodingSettings settings_ = greedy_settings();
 };
@@ -211,7 +209,7 @@ TEST_F(DetectedLanguages, AreVotedOnBySeveralWindows) {
   LanguageVote vote(1);
   for (uint32_t i = 0; i < 3; ++i) vote.add(probabilities(i));
   const auto expected = ranked_languages(vote.result());
-  const auto found = transcriber_.detect_languages(mel_, settings_);
+  const auto found = detect_languages(model_, mel_, settings_);
   ASSERT_EQ(found.size(), 99u);
   EXPECT_EQ(found[0].language, expected[0].language);
   EXPECT_EQ(found[0].probability, expected[0].probability);
@@ -219,11 +217,11 @@ TEST_F(DetectedLanguages, AreVotedOnBySeveralWindows) {
   EXPECT_EQ(languages_of_windows(), std::vector(4, expected[0].language));
   // A threshold that the first window passes.
   settings_.language_detection_threshold = 0;
-  EXPECT_EQ(transcriber_.detect_languages(mel_, settings_)[0].probability,
+  EXPECT_EQ(detect_languages(model_, mel_, settings_)[0].probability,
             ranked_languages(probabilities(0))[0].probability);
   // From the first clip on.
   settings_.clip_timestamps = {5};
-  EXPECT_EQ(transcriber_.detect_languages(mel_, settings_)[0].probability,
+  EXPECT_EQ(detect_languages(model_, mel_, settings_)[0].probability,
             ranked_languages(probabilities(1))[0].probability);
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "decoder/transcript/segment_cutting.h"
-#include "decoder/windows/transcriber.h"
+#include "decoder/windows/recording_transcriber.h"
 #include "llm/devices/open_device.h"
 #include "tests/decoder/greedy_settings.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
@@ -54,7 +54,7 @@ class WordOptions : public testing::Test {
     for (float& sample : samples) sample = noise(random);
     mel.push(samples.data(), samples.size());
     mel.finish();
-    return Transcriber(*model_).transcribe(mel, settings_, {}, {}).segments;
+    return transcribe_recording(*model_, mel, settings_, {}, {}).segments;
   }
 
   static std::string text_of(const std::vector<Segment>& segments) {

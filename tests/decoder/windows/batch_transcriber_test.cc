@@ -1,4 +1,6 @@
 // Stretches of a recording decoded together, with a tiny Whisper of random weights.
+#include "decoder/windows/batch_transcriber.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,18 +15,17 @@
 #include <utility>
 #include <vector>
 
-#include "decoder/windows/transcriber.h"
 #include "llm/devices/open_device.h"
 #include "llm/inspect/observed_device.h"
 #include "tests/decoder/greedy_settings.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 
-namespace vesper::transcriber_batch_test {
+namespace vesper::batch_transcriber_test {
 namespace {
 
-class TranscriberBatch : public testing::Test {
+class BatchTranscriber : public testing::Test {
  protected:
-  TranscriberBatch() {
+  BatchTranscriber() {
     test::TinyWhisperOptions options;
     options.n_audio_ctx = 50;  // a window is a second
     options.n_text_ctx = 160;
@@ -45,7 +46,7 @@ class TranscriberBatch : public testing::Test {
     settings_.logprob_threshold.reset();
     settings_.compression_ratio_threshold.reset();
   }
-  ~TranscriberBatch() override { std::filesystem::remove_all(folder_); }
+  ~BatchTranscriber() override { std::filesystem::remove_all(folder_); }
 
   // Windows of 8 s, each decoded once, at temperature 1.
   void draw_in_longer_windows() {
@@ -92,7 +93,7 @@ class TranscriberBatch : public testing::Test {
     }
   }
   Transcript transcribe(WhisperModel& model, const std::vector<SpeechSegment>& stretches) const {
-    return Transcriber(model).transcribe_stretches(mel_, stretches, settings_, {}, {});
+    return transcribe_segments(model, mel_, stretches, settings_, {}, {});
   }
   // That each stretch alone gives what it gives together with the others.
   void expect_independent(Compute compute) const {
@@ -114,17 +115,17 @@ class TranscriberBatch : public testing::Test {
       {0, 250}, {250, 320}, {330, 500}, {500, 780}, {780, 900}};
 };
 
-TEST_F(TranscriberBatch, AStretchIsTheSameWhateverIsBesideIt) {
+TEST_F(BatchTranscriber, AStretchIsTheSameWhateverIsBesideIt) {
   expect_independent(Compute::kF32);
   expect_independent(Compute::kAuto);
 }
 
-TEST_F(TranscriberBatch, AStretchIsTheSameWithBeams) {
+TEST_F(BatchTranscriber, AStretchIsTheSameWithBeams) {
   settings_.beam_size = 3;
   expect_independent(Compute::kAuto);
 }
 
-TEST_F(TranscriberBatch, AStretchThatIsDrawnIsTheSame) {
+TEST_F(BatchTranscriber, AStretchThatIsDrawnIsTheSame) {
   settings_.temperatures = {0.8};
   settings_.best_of = 2;
   settings_.seed = 5;
@@ -135,7 +136,7 @@ TEST_F(TranscriberBatch, AStretchThatIsDrawnIsTheSame) {
   EXPECT_NE(transcribe(model, stretches_).segments[0].tokens, once.segments[0].tokens);
 }
 
-TEST_F(TranscriberBatch, AFailureIsTriedAgainHotterByItself) {
+TEST_F(BatchTranscriber, AFailureIsTriedAgainHotterByItself) {
   settings_.policy = WindowPolicy::reference();  // which keeps the last attempt
   settings_.logprob_threshold = 0;               // nothing passes
   settings_.temperatures = {0, 0.5, 1};
@@ -147,14 +148,14 @@ TEST_F(TranscriberBatch, AFailureIsTriedAgainHotterByItself) {
   }
 }
 
-TEST_F(TranscriberBatch, AStretchIsWhatTheRecordingAloneWouldBe) {
+TEST_F(BatchTranscriber, AStretchIsWhatTheRecordingAloneWouldBe) {
   WhisperModel batch = load(3), sequential = load(1);
   const Transcript together = transcribe(batch, stretches_);
   for (const SpeechSegment& span : stretches_) {
     DecodingSettings clip = settings_;
     clip.clip_timestamps = {static_cast<double>(span.begin) / 100,
                             static_cast<double>(span.end) / 100};
-    const Transcript alone = Transcriber(sequential).transcribe(mel_, clip, {}, {});
+    const Transcript alone = transcribe_recording(sequential, mel_, clip, {}, {});
     const std::vector<Segment> found = within(together, span);
     ASSERT_EQ(found.size(), alone.segments.size());
     for (size_t i = 0; i < found.size(); ++i) {
@@ -163,12 +164,13 @@ TEST_F(TranscriberBatch, AStretchIsWhatTheRecordingAloneWouldBe) {
   }
 }
 
-TEST_F(TranscriberBatch, SegmentsComeInOrderWithRisingIds) {
+TEST_F(BatchTranscriber, SegmentsComeInOrderWithRisingIds) {
   WhisperModel model = load(2);
   std::vector<Segment> handed_on;
   double last_done_s = 0;
-  const Transcript transcript = Transcriber(model).transcribe_stretches(
-      mel_, stretches_, settings_, [&](const Segment& segment) { handed_on.push_back(segment); },
+  const Transcript transcript = transcribe_segments(
+      model, mel_, stretches_, settings_,
+      [&](const Segment& segment) { handed_on.push_back(segment); },
       [&](double done_s, double total_s) {
         EXPECT_GE(done_s, last_done_s);
         EXPECT_LE(done_s, total_s);
@@ -184,7 +186,7 @@ TEST_F(TranscriberBatch, SegmentsComeInOrderWithRisingIds) {
   }
 }
 
-TEST_F(TranscriberBatch, AWindowDoesNotEndBeforeItsSpeech) {
+TEST_F(BatchTranscriber, AWindowDoesNotEndBeforeItsSpeech) {
   draw_in_longer_windows();
   settings_.max_new_tokens = 75;
   WhisperModel model = load(3);
@@ -195,11 +197,10 @@ TEST_F(TranscriberBatch, AWindowDoesNotEndBeforeItsSpeech) {
     settings_.seed = seed;
     const std::vector<SpeechSegment> stretches = {{0, 800, speech_end}};
     double first_s = 0;
-    Transcriber(model).transcribe_stretches(mel_, stretches, settings_, {},
-                                            [&](double done_s, double total_s) {
-                                              const double at_s = done_s - (total_s - 8);
-                                              if (first_s == 0 && at_s > 0) first_s = at_s;
-                                            });
+    transcribe_segments(model, mel_, stretches, settings_, {}, [&](double done_s, double total_s) {
+      const double at_s = done_s - (total_s - 8);
+      if (first_s == 0 && at_s > 0) first_s = at_s;
+    });
     return first_s;
   };
   // Up to a second of what is known may be missing.
@@ -213,7 +214,7 @@ TEST_F(TranscriberBatch, AWindowDoesNotEndBeforeItsSpeech) {
   EXPECT_GE(n_early, n_early_nevertheless + 3) << n_early_nevertheless;
 }
 
-TEST_F(TranscriberBatch, AWindowThatFailsByItsSpeechsEndIsDecodedAgainWhereItIs) {
+TEST_F(BatchTranscriber, AWindowThatFailsByItsSpeechsEndIsDecodedAgainWhereItIs) {
   draw_in_longer_windows();
   auto owned = std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
   ObservedDevice& device = *owned;
@@ -263,7 +264,7 @@ TEST_F(TranscriberBatch, AWindowThatFailsByItsSpeechsEndIsDecodedAgainWhereItIs)
   EXPECT_GE(n_in_place, 2u);
 }
 
-TEST_F(TranscriberBatch, RecordingsShareABatchAndAreWhatEachIsAlone) {
+TEST_F(BatchTranscriber, RecordingsShareABatchAndAreWhatEachIsAlone) {
   settings_.beam_size = 2;
   // The third has nothing to decode. More than may be open at once.
   const std::vector<std::vector<SpeechSegment>> few = {
@@ -274,17 +275,16 @@ TEST_F(TranscriberBatch, RecordingsShareABatchAndAreWhatEachIsAlone) {
     SCOPED_TRACE(language);
     settings_.language = language;
     WhisperModel model = load(3);
-    Transcriber transcriber(model);
     std::vector<Transcript> found;
     std::vector<Segment> segments;  // of the recording under way
     size_t n_given = 0, most_open = 0;
-    transcriber.transcribe_batch(settings_, [&]() -> std::optional<BatchRecording> {
+    transcribe_batch(model, settings_, [&]() -> std::optional<BatchRecording> {
       if (n_given == recordings.size()) return std::nullopt;
       const size_t recording = n_given++;
       most_open = std::max(most_open, n_given - found.size());
       return BatchRecording{
           .mel = {std::shared_ptr<const void>(), &mel_},
-          .stretches = recordings[recording],
+          .segments = recordings[recording],
           .on_segment =
               [&, recording](const Segment& segment) {
                 EXPECT_EQ(found.size(), recording);
@@ -311,18 +311,18 @@ TEST_F(TranscriberBatch, RecordingsShareABatchAndAreWhatEachIsAlone) {
   }
 }
 
-TEST_F(TranscriberBatch, ALanguageIsFoundInTheWindowOfItsPlace) {
+TEST_F(BatchTranscriber, ALanguageIsFoundInTheWindowOfItsPlace) {
   settings_.language = "auto";
   WhisperModel batch = load(3), sequential = load(1);
   // The second recording's first window is in the second place.
   std::vector<Transcript> found;
   size_t n_given = 0;
   const std::vector<SpeechSegment> spans = {{0, 100}, {300, 400}, {600, 700}};
-  Transcriber(batch).transcribe_batch(settings_, [&]() -> std::optional<BatchRecording> {
+  transcribe_batch(batch, settings_, [&]() -> std::optional<BatchRecording> {
     if (n_given == spans.size()) return std::nullopt;
     return BatchRecording{
         .mel = {std::shared_ptr<const void>(), &mel_},
-        .stretches = {spans[n_given++]},
+        .segments = {spans[n_given++]},
         .on_segment = {},
         .on_progress = {},
         .on_end = [&](const Transcript& transcript) { found.push_back(transcript); }};
@@ -333,7 +333,7 @@ TEST_F(TranscriberBatch, ALanguageIsFoundInTheWindowOfItsPlace) {
     DecodingSettings clip = settings_;
     clip.clip_timestamps = {static_cast<double>(spans[i].begin) / 100,
                             static_cast<double>(spans[i].end) / 100};
-    const Transcript alone = Transcriber(sequential).transcribe(mel_, clip, {}, {});
+    const Transcript alone = transcribe_recording(sequential, mel_, clip, {}, {});
     EXPECT_EQ(found[i].language, alone.language);
     EXPECT_EQ(found[i].language_probability, alone.language_probability);
     probabilities.insert(alone.language_probability);
@@ -341,7 +341,7 @@ TEST_F(TranscriberBatch, ALanguageIsFoundInTheWindowOfItsPlace) {
   EXPECT_EQ(probabilities.size(), spans.size());
 }
 
-TEST_F(TranscriberBatch, WithTheFirstWindowsLanguageThePlacesFill) {
+TEST_F(BatchTranscriber, WithTheFirstWindowsLanguageThePlacesFill) {
   // Replays of everything that was recorded.
   const auto count_runs = [this](const char* language) {
     settings_.language = language;
@@ -369,7 +369,7 @@ TEST_F(TranscriberBatch, WithTheFirstWindowsLanguageThePlacesFill) {
   EXPECT_GE(n_waiting, n_known + *settings_.max_new_tokens / 2) << n_known;
 }
 
-TEST_F(TranscriberBatch, ALanguageThatIsGuessedChangesNothing) {
+TEST_F(BatchTranscriber, ALanguageThatIsGuessedChangesNothing) {
   // A second of noise, then tones, which are another language to this model, and more likely
   // speech.
   MelSpectrogram mel(80);
@@ -390,7 +390,7 @@ TEST_F(TranscriberBatch, ALanguageThatIsGuessedChangesNothing) {
   WhisperModel model = load(4);
   const auto transcribed = [&](bool guesses) {
     settings_.language_detection_threshold = guesses ? 0 : 1.01;
-    return Transcriber(model).transcribe_stretches(mel, stretches, settings_, {}, {});
+    return transcribe_segments(model, mel, stretches, settings_, {}, {});
   };
   std::set<std::string> languages;
   for (const bool first_is_silent : {false, true}) {
@@ -408,4 +408,4 @@ TEST_F(TranscriberBatch, ALanguageThatIsGuessedChangesNothing) {
 }
 
 }  // namespace
-}  // namespace vesper::transcriber_batch_test
+}  // namespace vesper::batch_transcriber_test

@@ -1,0 +1,348 @@
+#include "decoder/windows/batch_transcriber.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+namespace vesper {
+namespace {
+
+// Steps until the slots are looked at again: far fewer than a window has tokens, so that a slot
+// that has ended waits for few.
+constexpr uint32_t kStepsAtOnce = 4;
+// Recordings for each slot that may be open or wait for those before them.
+constexpr size_t kRecordingsPerSlot = 4;
+
+class Batch {
+ public:
+  Batch(WhisperModel& model, const DecodingSettings& settings, const NextRecording& next)
+      : windows_(model, settings),
+        decoder_(model.decoder()),
+        settings_(settings),
+        next_(next),
+        search_(search_of(settings, settings.temperatures.front())),
+        slots_(decoder_.n_windows()) {}
+
+  void run() {
+    do {
+      run_first_attempts();
+      // While nothing else runs, since these take other sequences of the decoder.
+      for (const Taken& taken : std::exchange(failed_, {})) decode_alone(taken);
+    } while (!has_ended_ || !open_.empty());
+  }
+
+ private:
+  // A segment of a recording, decoded from its own cursor.
+  struct Track {
+    WindowCursor cursor;
+    uint64_t speech_end;                 // frame
+    bool is_taken = false;               // by a slot, or by the failures
+    std::vector<Segment> segments = {};  // not emitted yet
+  };
+
+  struct Open {
+    Open(const WindowDecoder& windows, BatchRecording from)
+        : source(std::move(from)), recording(windows, *source.mel) {}
+
+    BatchRecording source;
+    RecordingWindows recording;
+    std::vector<Track> tracks;       // the vector does not grow while others point into it
+    size_t n_emitted = 0;            // tracks of which all segments were emitted
+    bool has_guessed_wrong = false;  // the language
+
+    bool is_taken() const { return std::ranges::any_of(tracks, &Track::is_taken); }
+    bool is_done() const {
+      return std::ranges::all_of(tracks, [](const Track& t) { return t.cursor.is_at_end(); });
+    }
+  };
+  struct Taken {
+    Open* of = nullptr;
+    Track* track = nullptr;
+  };
+  struct Slot {
+    Taken taken;  // null: the result of this slot is not wanted any more
+    bool is_running = false;
+    // Decoded in the language of another window that may turn out to have no speech.
+    bool is_guess = false;
+    bool is_faint = false;
+    DecodeTask task = {};
+    bool is_free() const { return !is_running && taken.of == nullptr; }
+  };
+
+  bool needs_language(const Open& open) const {
+    return !open.recording.state.language_is_found && !windows_.follows_languages();
+  }
+
+  // Decodes windows at the first temperature until there are none, or too many have failed.
+  void run_first_attempts() {
+    const BatchShape shape{
+        .n_places = static_cast<uint32_t>(slots_.size()),
+        .n_candidates = search_.n_candidates,
+        .beam_size = search_.max_finished > 0 ? search_.n_candidates : 0,
+        .has_penalties = search_.repetition_penalty != 1 || search_.no_repeat_ngram_size > 0};
+    // A recording that comes may ask for its language, at rest.
+    if (n_waiting() == 0) open_next();
+    decoder_.begin(shape);
+    fill_slots();
+    while (n_running_ > 0) {
+      const std::vector<uint32_t> ended = decoder_.advance(kStepsAtOnce);
+      for (const uint32_t slot : ended) {
+        slots_[slot].is_running = false;
+        --n_running_;
+        if (!slots_[slot].is_guess) take(slot);
+      }
+      settle_guesses();
+      // Not only those: with a window that tells the language many others need wait no more.
+      if (!ended.empty()) fill_slots();
+    }
+  }
+
+  size_t n_waiting() const {
+    return static_cast<size_t>(
+        std::ranges::count_if(open_, [](const auto& open) { return !open->is_done(); }));
+  }
+
+  // Takes the next recording, if there is one.
+  bool open_next() {
+    if (has_ended_ || open_.size() >= kRecordingsPerSlot * slots_.size()) return false;
+    std::optional<BatchRecording> source = next_();
+    if (!source) {
+      has_ended_ = true;
+      return false;
+    }
+    open_.push_back(std::make_unique<Open>(windows_, std::move(*source)));
+    Open& open = *open_.back();
+    for (const SpeechSegment& segment : open.source.segments) {
+      if (segment.begin >= segment.end) continue;
+      WindowCursor cursor = windows_.cursor(open.recording.state, segment.begin, segment.end);
+      cursor.is_first = open.tracks.empty();
+      cursor.last_speech_s = static_cast<double>(segment.begin) * kFrameSeconds;
+      open.tracks.push_back({std::move(cursor), segment.speech_end});
+    }
+    emit();
+    return true;
+  }
+
+  void fill_slots() {
+    for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
+      if (slots_[slot].is_free()) fill(slot);
+    }
+  }
+
+  // Starts the next window of the first track that waits, if it can run beside others.
+  void fill(uint32_t slot) {
+    // A fifth of the slots empty costs less than interrupting the batch for each failure.
+    if (failed_.size() * 5 > slots_.size()) return;
+    do {
+      for (const std::unique_ptr<Open>& open : open_) {
+        if (start_window(*open, slot)) return;
+      }
+      emit();
+      // Detecting a language in several windows takes the decoder for itself.
+    } while (!(settings_.language == "auto" && settings_.language_detection_segments > 1) &&
+             open_next());
+  }
+
+  bool start_window(Open& open, uint32_t slot) {
+    bool is_guess = false;
+    if (open.is_taken()) {
+      // One window after the other.
+      if (windows_.follows_languages()) return false;
+      is_guess = needs_language(open);
+      if (is_guess && !may_guess_language(open)) return false;
+    }
+    for (Track& track : open.tracks) {
+      if (windows_.follows_languages() && !track.cursor.is_at_end()) {
+        // Finding where languages change takes the decoder for itself.
+        track.is_taken = true;
+        failed_.push_back({&open, &track});
+        return true;
+      }
+      while (!track.is_taken && !track.cursor.is_at_end()) {
+        if (!encode(open, track, slot)) continue;
+        if (!is_guess) windows_.detect_language(open.recording.state, track.cursor, slot);
+        DecodeTask task = windows_.task(track.cursor);
+        task.window = slot;
+        task.speech_end = speech_end_in_window(track);
+        task.seed = attempt_seed(window_seed(settings_.seed, track.cursor.seek), 0);
+        track.is_taken = true;
+        slots_[slot] = {.taken = {&open, &track},
+                        .is_guess = is_guess,
+                        .is_faint = windows_.is_faint(open.recording.window),
+                        .task = std::move(task)};
+        start(slot);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Starts the task of a slot.
+  void start(uint32_t slot) {
+    decoder_.start(slot, slots_[slot].task, search_);
+    slots_[slot].is_running = true;
+    ++n_running_;
+  }
+
+  // Whether a running window of the recording decides its language.
+  bool is_asking(const Open& open) const {
+    return std::ranges::any_of(slots_, [&](const Slot& slot) {
+      return slot.taken.of == &open && slot.is_running && !slot.is_guess;
+    });
+  }
+
+  // Whether other windows may start in the language of the running window that decides it: the
+  // model is sure of the language, so that there most likely is speech.
+  bool may_guess_language(const Open& open) const {
+    return !open.has_guessed_wrong && is_asking(open) &&
+           open.recording.state.transcript.language_probability >=
+               settings_.language_detection_threshold;
+  }
+
+  // Takes the results of guessed languages that turn out right. If the deciding window had no
+  // speech, its guesses are decoded anew.
+  void settle_guesses() {
+    for (uint32_t i = 0; i < slots_.size(); ++i) {
+      Slot& slot = slots_[i];
+      if (!slot.is_guess || slot.taken.of == nullptr) continue;
+      Open& open = *slot.taken.of;
+      if (!needs_language(open)) {
+        slot.is_guess = false;
+        if (!slot.is_running) take(i);
+      } else if (!is_asking(open)) {
+        open.has_guessed_wrong = true;
+        slot.taken.track->is_taken = false;
+        slot.taken.track->cursor.language.clear();
+        slot.taken = {};
+        slot.is_guess = false;
+      }
+    }
+  }
+
+  bool encode(Open& open, Track& track, uint32_t slot) {
+    if (track.cursor.language.empty())
+      track.cursor.language = open.recording.state.transcript.language;
+    return open.recording.encode_next(track.cursor, slot);
+  }
+
+  // The earliest timestamp that the next window may end with; 0: any. A model often leaves out the
+  // last sentence of a window, as if the window cut it; here nothing is cut.
+  uint32_t speech_end_in_window(const Track& track) const {
+    // Timestamps are inexact, and so is where speech ends.
+    const uint64_t begin = track.cursor.seek + settings_.policy.speech_end_slack_frames;
+    if (!settings_.policy.hold_until_speech_ends || track.speech_end <= begin ||
+        track.cursor.end - track.cursor.seek > windows_.model().n_frames()) {
+      return 0;
+    }
+    return static_cast<uint32_t>((track.speech_end - begin) / kFramesPerTimestamp);
+  }
+
+  // Takes the first attempt at a window, if it decides the window.
+  void take(uint32_t index) {
+    Slot& slot = slots_[index];
+    if (slot.taken.of == nullptr) return;
+    WindowResult result = windows_.judge(decoder_.result(index), settings_.temperatures.front());
+    // Holding the window until its speech ends is the most frequent cause of a failure.
+    if (!passes(result, settings_) && std::exchange(slot.task.speech_end, 0) > 0) {
+      return start(index);
+    }
+    const Taken taken = std::exchange(slot.taken, {});
+    WindowAttempts attempts = windows_.attempts(slot.task, settings_, slot.is_faint);
+    attempts.take(std::move(result));
+    if (attempts.stage() == WindowAttempts::Stage::kDone) {
+      finish(taken, std::move(attempts).result(), index);
+    } else {
+      failed_.push_back(taken);
+    }
+  }
+
+  // Decodes a track's next window with all attempts.
+  void decode_alone(const Taken& taken) {
+    if (encode(*taken.of, *taken.track, 0)) {
+      finish(taken, taken.of->recording.decode(taken.track->cursor), 0);
+    } else {
+      taken.track->is_taken = false;
+    }
+  }
+
+  void finish(const Taken& taken, const WindowResult& result, uint32_t slot) {
+    Track& track = *taken.track;
+    for (Segment& segment :
+         windows_.advance(taken.of->recording.state, track.cursor, result, slot)) {
+      track.segments.push_back(std::move(segment));
+    }
+    track.is_taken = false;
+    if (taken.of->is_done()) taken.of->source.mel.reset();
+    emit();
+  }
+
+  // Emits the segments that nothing can come before any more.
+  void emit() {
+    for (; !open_.empty(); open_.pop_front()) {
+      Open& open = *open_.front();
+      for (; open.n_emitted < open.tracks.size(); ++open.n_emitted) {
+        Track& track = open.tracks[open.n_emitted];
+        for (Segment& segment : std::exchange(track.segments, {})) {
+          windows_.emit_segment(open.recording.state.transcript, std::move(segment),
+                                open.source.on_segment);
+        }
+        if (!track.cursor.is_at_end()) break;
+      }
+      report_progress(open);
+      if (open.n_emitted < open.tracks.size()) return;
+      end(open);
+    }
+  }
+
+  static void report_progress(const Open& open) {
+    if (!open.source.on_progress) return;
+    uint64_t n_left = 0;
+    for (const Track& track : open.tracks) {
+      n_left += track.cursor.end - std::min(track.cursor.seek, track.cursor.end);
+    }
+    const double total_s = open.recording.state.transcript.duration_s;
+    open.source.on_progress(total_s - static_cast<double>(n_left) * kFrameSeconds, total_s);
+  }
+
+  void end(Open& open) const {
+    Transcript transcript = windows_.finish(std::move(open.recording.state));
+    if (open.source.on_end) open.source.on_end(std::move(transcript));
+  }
+
+  const WindowDecoder windows_;
+  WhisperDecoder& decoder_;
+  const DecodingSettings& settings_;
+  const NextRecording& next_;
+  const Search search_;                     // of first attempts
+  bool has_ended_ = false;                  // next_ has no more
+  std::deque<std::unique_ptr<Open>> open_;  // in order
+  std::vector<Slot> slots_;
+  std::vector<Taken> failed_;  // to be decoded while nothing else runs
+  uint32_t n_running_ = 0;
+};
+
+}  // namespace
+
+void transcribe_batch(WhisperModel& model, const DecodingSettings& settings,
+                      const NextRecording& next) {
+  Batch(model, settings, next).run();
+}
+
+Transcript transcribe_segments(WhisperModel& model, const MelSpectrogram& mel,
+                               std::span<const SpeechSegment> segments,
+                               const DecodingSettings& settings, const EmitSegment& on_segment,
+                               const ReportProgress& on_progress) {
+  Transcript transcript;
+  bool is_given = false;
+  transcribe_batch(model, settings, [&]() -> std::optional<BatchRecording> {
+    if (std::exchange(is_given, true)) return std::nullopt;
+    return BatchRecording{.mel = {std::shared_ptr<const void>(), &mel},
+                          .segments = {segments.begin(), segments.end()},
+                          .on_segment = on_segment,
+                          .on_progress = on_progress,
+                          .on_end = [&](Transcript whole) { transcript = std::move(whole); }};
+  });
+  return transcript;
+}
+
+}  // namespace vesper

@@ -1,0 +1,311 @@
+#include "decoder/windows/window_decoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include "decoder/suppressed_tokens.h"
+#include "decoder/windows/repetition.h"
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+// Whether all values are equal: silence beside the loudest of the recording.
+bool is_uniform(std::span<const float> values) {
+  return std::ranges::all_of(values, [&](float x) { return x == values.front(); });
+}
+
+std::span<const float> audio_of(const AudioWindow& window, uint32_t n_mels) {
+  return std::span(window.log_mel).first(size_t{window.n_frames} * n_mels);
+}
+
+// Log10 mel energy as Whisper scales it.
+float scaled_log_mel(double log_mel) { return static_cast<float>((log_mel + 4) / 4); }
+
+// Makes a faint window as loud as speech usually is.
+void amplify(AudioWindow& window, uint32_t n_mels, const WindowPolicy& policy) {
+  const std::span<const float> audio = audio_of(window, n_mels);
+  const float gain = scaled_log_mel(policy.usual_level) - std::ranges::max(audio);
+  for (float& value : std::span(window.log_mel).first(audio.size())) value += gain;
+}
+
+DecodeTask without_prompt(DecodeTask task) {
+  task.prompt.erase(task.prompt.begin(), task.prompt.begin() + task.start_of_transcript);
+  task.start_of_transcript = 0;
+  return task;
+}
+
+size_t index_of_language(const std::string& code) {
+  const auto languages = whisper_languages();
+  const auto is_it = [&](const auto& language) { return language.code == code; };
+  return static_cast<size_t>(std::ranges::find_if(languages, is_it) - languages.begin());
+}
+
+}  // namespace
+
+Search search_of(const DecodingSettings& settings, double temperature) {
+  Search search;
+  search.temperature = temperature;
+  search.length_penalty = settings.length_penalty;
+  search.repetition_penalty = settings.repetition_penalty;
+  search.no_repeat_ngram_size = settings.no_repeat_ngram_size;
+  if (search.temperature > 0) {
+    search.n_candidates = settings.best_of;
+  } else if (settings.beam_size > 1) {
+    search.n_candidates = settings.beam_size;
+    search.max_finished = most_finished(settings);
+  }
+  return search;
+}
+
+uint32_t window_seed(uint32_t seed, uint64_t seek) {
+  return mix_bits(seed ^ mix_bits(static_cast<uint32_t>(seek)));
+}
+
+uint32_t attempt_seed(uint32_t window_seed, size_t attempt) {
+  return mix_bits(window_seed + static_cast<uint32_t>(attempt));
+}
+
+WindowDecoder::WindowDecoder(WhisperModel& model, const DecodingSettings& settings)
+    : model_(model), settings_(settings) {
+  if (settings.multilingual && !model.tokens().is_multilingual) {
+    throw Error(ErrorKind::kUsage, "--multilingual: the model knows English only");
+  }
+  if (settings.language != "auto") known_language(settings.language);
+  model.decoder().set_suppressed(
+      suppressed_tokens(settings, model.tokenizer(), model.tokens().eot, model.suppressed()));
+}
+
+RecordingState WindowDecoder::begin(uint64_t n_content_frames) const {
+  RecordingState state;
+  state.n_content_frames = n_content_frames;
+  Transcript& transcript = state.transcript;
+  transcript.duration_s = static_cast<double>(n_content_frames) * kFrameSeconds;
+  if (settings_.language != "auto") {
+    transcript.language = known_language(settings_.language);
+  } else if (!model_.tokens().is_multilingual) {
+    transcript.language = "en";
+  }
+  state.language_is_found = !transcript.language.empty();
+  transcript.language_probability = state.language_is_found ? 1 : 0;
+  return state;
+}
+
+WindowCursor WindowDecoder::cursor(const RecordingState& state, uint64_t begin,
+                                   uint64_t end) const {
+  return {.seek = begin,
+          .end = end,
+          .limit = end,
+          .history = PromptHistory(settings_, model_.tokenizer(), model_.tokens(),
+                                   model_.decoder().n_text_ctx()),
+          .language = state.transcript.language};
+}
+
+// ---- Before a window
+
+AudioWindow WindowDecoder::audio_window() const {
+  return {.log_mel = std::vector<float>(size_t{model_.n_frames()} * model_.n_mels())};
+}
+
+bool WindowDecoder::is_uniform_silence(const AudioWindow& window) const {
+  return settings_.policy.skip_uniform_silence && is_uniform(audio_of(window, model_.n_mels()));
+}
+
+bool WindowDecoder::is_faint(const AudioWindow& window) const {
+  return std::ranges::max(audio_of(window, model_.n_mels())) <
+         scaled_log_mel(settings_.policy.faint_level);
+}
+
+void WindowDecoder::encode(const AudioWindow& window, uint32_t slot) const {
+  const float* const windows[] = {window.log_mel.data()};
+  model_.encode(windows, slot);
+}
+
+bool WindowDecoder::follows_languages() const {
+  return settings_.multilingual && settings_.language == "auto";
+}
+
+double WindowDecoder::detect_language(RecordingState& state, WindowCursor& cursor,
+                                      std::optional<uint32_t> slot) const {
+  Transcript& transcript = state.transcript;
+  if (!state.language_is_found && !follows_languages()) {
+    WhisperDecoder& decoder = model_.decoder();
+    const std::vector<float> probabilities =
+        slot ? decoder.language_probabilities(*slot) : decoder.language_probabilities();
+    const auto best = std::ranges::max_element(probabilities);
+    transcript.language =
+        whisper_languages()[static_cast<size_t>(best - probabilities.begin())].code;
+    transcript.language_probability = *best;
+    cursor.language = transcript.language;
+  }
+  return transcript.language_probability;
+}
+
+std::vector<float> WindowDecoder::language_probabilities(const MelSpectrogram& mel,
+                                                         const MelFrames& frames,
+                                                         AudioWindow& window) const {
+  mel.window(frames, window.log_mel.data());
+  window.n_frames = static_cast<uint32_t>(
+      std::min<size_t>(frames.end_frame - frames.first_frame, model_.n_frames()));
+  if (is_uniform(audio_of(window, model_.n_mels()))) return {};
+  encode(window, 0);
+  return model_.decoder().language_probabilities();
+}
+
+void WindowDecoder::follow_language(RecordingState& state, WindowCursor& cursor,
+                                    MixedLanguages& languages, uint64_t seek) const {
+  std::optional<size_t> before;
+  if (state.language_is_found) before = index_of_language(cursor.language);
+  const MixedLanguages::Spoken spoken = languages.at(seek, model_.n_frames(), before);
+  const std::string code = whisper_languages()[spoken.language].code;
+  if (!state.language_is_found) {
+    state.transcript.language = code;
+    state.transcript.language_probability = spoken.probability;
+  } else if (code != cursor.language) {
+    cursor.history.forget();  // a prompt in another language makes the model go on in that one
+  }
+  cursor.language = code;
+  cursor.limit = cursor.seek + (spoken.end - seek);
+}
+
+// ---- One window
+
+DecodeTask WindowDecoder::task(const WindowCursor& cursor) const {
+  const uint32_t n_text_ctx = model_.decoder().n_text_ctx(), most = n_text_ctx / 2;
+  DecodeTask task;
+  task.timestamps = !settings_.without_timestamps;
+  task.max_initial_timestamp =
+      static_cast<uint32_t>(std::lround(settings_.max_initial_timestamp_s / kTimestampSeconds));
+  task.prompt = cursor.history.before_next();
+  task.start_of_transcript = static_cast<uint32_t>(task.prompt.size());
+  const std::vector<int32_t> start = start_sequence(cursor.language);
+  task.prompt.insert(task.prompt.end(), start.begin(), start.end());
+  task.max_tokens = std::min(settings_.max_new_tokens.value_or(most), most);
+  if (cursor.is_first) {
+    std::vector<int32_t> given = tokens_of_phrase(model_.tokenizer(), settings_.prefix);
+    if (!given.empty() && task.timestamps) {
+      given.insert(given.begin(), model_.tokens().timestamp_begin);
+    }
+    // The model adds at least one token.
+    if (given.size() >= most) given.resize(most - 1);
+    task.n_given = static_cast<uint32_t>(given.size());
+    task.max_tokens = std::min(task.max_tokens + task.n_given, most);
+    task.prompt.insert(task.prompt.end(), given.begin(), given.end());
+  }
+  const auto n_prompt = static_cast<uint32_t>(task.prompt.size()) - task.n_given;
+  task.max_tokens = std::min(task.max_tokens, n_text_ctx - n_prompt + 1);
+  return task;
+}
+
+WindowAttempts WindowDecoder::attempts(const DecodeTask& task, const DecodingSettings& settings,
+                                       bool is_faint) const {
+  return WindowAttempts(settings, {.has_prompt = task.start_of_transcript > 0,
+                                   .is_faint = is_faint,
+                                   .max_tokens = task.max_tokens,
+                                   .timestamp_begin = model_.tokens().timestamp_begin,
+                                   .end_of_text = model_.tokens().eot});
+}
+
+WindowResult WindowDecoder::decode(AudioWindow& window, RecordingState& state,
+                                   WindowCursor& cursor) const {
+  DecodeTask task = this->task(cursor);
+  const uint32_t seed = window_seed(settings_.seed, cursor.seek);
+  WindowAttempts attempts = this->attempts(task, settings_, is_faint(window));
+  while (const std::optional<WindowAttempt> next = attempts.next()) {
+    if (next->is_amplified) {
+      amplify(window, model_.n_mels(), settings_.policy);
+      encode(window, 0);
+      detect_language(state, cursor);
+      task = this->task(cursor);
+    }
+    if (next->without_prompt) task = without_prompt(std::move(task));
+    task.seed = attempt_seed(seed, next->seed_index);
+    attempts.take(attempt(task, next->temperature));
+  }
+  return std::move(attempts).result();
+}
+
+WindowResult WindowDecoder::decode(DecodeTask task, const DecodingSettings& settings,
+                                   uint32_t seed) const {
+  WindowAttempts attempts = this->attempts(task, settings, false);
+  while (const std::optional<WindowAttempt> next = attempts.next()) {
+    if (next->without_prompt) task = without_prompt(std::move(task));
+    task.seed = attempt_seed(seed, next->seed_index);
+    attempts.take(attempt(task, next->temperature));
+  }
+  return std::move(attempts).result();
+}
+
+WindowResult WindowDecoder::attempt(const DecodeTask& task, double temperature) const {
+  return judge(
+      std::move(model_.decoder().decode({&task, 1}, search_of(settings_, temperature)).front()),
+      temperature);
+}
+
+WindowResult WindowDecoder::judge(DecodeResult decoded, double temperature) const {
+  WindowResult result;
+  result.temperature = temperature;
+  const std::string text = trimmed(text_of(decoded.tokens));
+  const std::vector<int32_t> words = text_tokens(decoded.tokens);
+  result.evidence = {
+      .no_speech_prob = decoded.no_speech_prob,
+      .avg_logprob = decoded.avg_logprob(),
+      .compression_ratio = compression_ratio(text),
+      .loops =
+          find_loop(words, settings_.policy.loop_rounds, settings_.policy.loop_tokens).has_value(),
+      .is_one_loop = is_one_loop(words),
+      .has_words = has_words(text)};
+  result.decoded = std::move(decoded);
+  result.is_silent = is_silent(result.evidence, settings_);
+  return result;
+}
+
+// ---- Tokens
+
+std::string WindowDecoder::known_language(const std::string& name) const {
+  const WhisperTokens& tokens = model_.tokens();
+  const std::optional<int32_t> token = tokens.language_token(name);
+  if (!token) throw Error(ErrorKind::kUsage, "--language: the model knows no '" + name + "'");
+  const std::string code = tokens.language_of(*token)->code;
+  if (!tokens.is_multilingual && code != "en") {
+    throw Error(ErrorKind::kUsage, "--language: the model knows English only, not '" + name + "'");
+  }
+  return code;
+}
+
+std::vector<int32_t> WindowDecoder::start_sequence(const std::string& language) const {
+  const WhisperTokens& tokens = model_.tokens();
+  std::vector<int32_t> sequence{tokens.sot};
+  if (tokens.is_multilingual) {
+    sequence.push_back(tokens.language_token(language).value());
+    sequence.push_back(settings_.translate ? tokens.translate : tokens.transcribe);
+  }
+  if (settings_.without_timestamps) sequence.push_back(tokens.notimestamps);
+  return sequence;
+}
+
+AlignmentTask WindowDecoder::alignment_task(const std::string& language,
+                                            std::span<const int32_t> ids, uint32_t n_frames) const {
+  constexpr uint32_t kFramesPerPosition = 2;
+  AlignmentTask task;
+  task.start = start_sequence(language);
+  if (task.start.back() == model_.tokens().notimestamps) task.start.pop_back();
+  task.n_positions = n_frames / kFramesPerPosition;
+  task.text = text_tokens(ids);
+  return task;
+}
+
+std::vector<int32_t> WindowDecoder::text_tokens(std::span<const int32_t> ids) const {
+  std::vector<int32_t> text;
+  std::ranges::copy_if(ids, std::back_inserter(text),
+                       [&](int32_t id) { return id < model_.tokens().eot; });
+  return text;
+}
+
+std::string WindowDecoder::text_of(std::span<const int32_t> ids) const {
+  return model_.tokenizer().decode(text_tokens(ids));
+}
+
+}  // namespace vesper
