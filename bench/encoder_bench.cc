@@ -1,24 +1,17 @@
 // The encoder's kernels on this CPU: single products and attention at the shapes of Whisper tiny.en
-// and base, then the commands of a whole encoder on two threads. The rates to compare with, those
-// of instructions that touch registers only, come first.
-//
-// Times are of the thread's own CPU clock; FLOP/s counts 2 per multiply-add.
+// and base on one thread, then the commands of a whole encoder on two. The rates to compare with,
+// those of instructions that touch registers only, come first. FLOP/s counts 2 per multiply-add.
 #include <benchmark/benchmark.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "hwy/aligned_allocator.h"
-#include "llm/cpu/attention/encoder_attention.h"
+#include "llm/cpu/cpu_device.h"
 #include "llm/cpu/cpu_features.h"
-#include "llm/cpu/matmul/encoder_matmul.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -28,12 +21,6 @@ namespace vesper {
 namespace {
 
 constexpr uint32_t kFrames = 1500;  // rows of Whisper's encoder, a window
-
-double thread_seconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 void set_rate(benchmark::State& state, double flop) {
   state.counters["FLOP/s"] = benchmark::Counter(flop * static_cast<double>(state.iterations()),
@@ -102,130 +89,85 @@ BENCHMARK(peak_avx512_bf16);
 #endif
 
 DType activations(Compute compute) { return compute == Compute::kF32 ? DType::kF32 : DType::kBF16; }
-size_t bytes_of(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
+uint64_t bytes_of(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
 
-// A buffer with numbers around 1 in either format.
-struct Activations {
-  std::vector<float> f32;
-  std::vector<uint16_t> bf16;
-  Activations(DType dtype, size_t n) {
-    std::mt19937 random(1);
-    std::normal_distribution<float> normal;
-    std::vector<float> block(4096);
-    for (float& x : block) x = normal(random);
-    if (dtype == DType::kF32) {
-      f32.resize(n);
-      for (size_t i = 0; i < n; ++i) f32[i] = block[i % 4096];
-    } else {
-      bf16.resize(n);
-      for (size_t i = 0; i < n; ++i) {
-        uint32_t bits;
-        std::memcpy(&bits, &block[i % 4096], 4);
-        bf16[i] = static_cast<uint16_t>(bits >> 16);
-      }
-    }
-  }
-  void* data() { return f32.empty() ? static_cast<void*>(bf16.data()) : f32.data(); }
-};
-
-// One command of an encoder, with its operands, split for some threads.
-class Step {
+// Commands of an encoder on a device, replayed.
+class EncoderTable {
  public:
-  virtual ~Step() = default;
-  virtual uint32_t n_tasks() const = 0;
-  virtual size_t scratch_bytes() const = 0;
-  virtual void run(uint32_t task, void* scratch) = 0;
-  virtual double flop() const = 0;
-};
-
-class ProductStep : public Step {
- public:
-  ProductStep(uint32_t n_rows, uint32_t n_out, uint32_t n_in, uint32_t in_row_stride,
-              bool with_gelu, bool with_residual, DType in, DType out, Compute compute,
-              uint32_t n_threads)
-      : matrix_(n_out, n_in, compute),
-        in_(in, size_t{n_rows} * in_row_stride + n_in),
-        out_(out, size_t{n_rows} * n_out),
-        bias_(n_out, 0.1f),
-        with_residual_(with_residual) {
-    params_.n_rows = params_.rows_per_batch = n_rows;
-    params_.n_out = params_.out_row_stride = n_out;
-    params_.n_in = n_in;
-    params_.in_row_stride = in_row_stride;
-    params_.in_dtype = static_cast<uint32_t>(in);
-    params_.out_dtype = static_cast<uint32_t>(out);
-    params_.activation = with_gelu ? kActivationGelu : kActivationNone;
-    matrix_.set_rows(0, n_out, weight(n_out, n_in).data());
-    tasks_ = matrix_.prepare(params_, n_threads);
+  EncoderTable(Compute compute, uint32_t n_threads) : compute_(compute) {
+    DeviceOptions options;
+    options.n_threads = n_threads;
+    device_ = open_cpu_device(options);
   }
-  uint32_t n_tasks() const override { return tasks_.n_tasks; }
-  size_t scratch_bytes() const override { return tasks_.scratch_bytes; }
-  void run(uint32_t task, void* scratch) override {
-    matrix_.run_task(params_, tasks_,
-                     {out_.data(), in_.data(), bias_.data(),
-                      with_residual_ ? static_cast<const float*>(out_.data()) : nullptr},
-                     task, scratch);
-  }
-  double flop() const override { return 2.0 * params_.n_rows * params_.n_out * params_.n_in; }
 
- private:
-  static std::vector<float> weight(uint32_t n_out, uint32_t n_in) {
-    std::vector<float> all(size_t{n_out} * n_in);
+  void product(uint32_t n_rows, uint32_t n_out, uint32_t n_in, uint32_t in_row_stride,
+               bool with_gelu, bool with_residual, DType out_dtype) {
+    std::vector<float> numbers(size_t{n_out} * n_in);
     std::mt19937 random(2);
     std::uniform_real_distribution<float> uniform(-0.05f, 0.05f);
-    for (float& w : all) w = uniform(random);
-    return all;
+    for (float& w : numbers) w = uniform(random);
+    TensorView view;
+    view.file_name = "weight";
+    view.dtype = DType::kF32;
+    view.shape = {n_out, n_in};
+    view.data = numbers.data();
+    view.bytes = numbers.size() * sizeof(float);
+    const Weight weight = device_->upload({{&view}, false}, WeightUse::kManyRows, compute_);
+    MatmulParams params{};
+    params.n_rows = params.rows_per_batch = n_rows;
+    params.n_out = params.out_row_stride = n_out;
+    params.n_in = n_in;
+    params.in_row_stride = in_row_stride;
+    params.in_dtype = static_cast<uint32_t>(activations(compute_));
+    params.out_dtype = static_cast<uint32_t>(out_dtype);
+    params.weight_format = weight.format;
+    params.activation = with_gelu ? kActivationGelu : kActivationNone;
+    const Operand in = numbers_of(activations(compute_), uint64_t{n_rows} * in_row_stride + n_in);
+    const Operand out = numbers_of(out_dtype, uint64_t{n_rows} * n_out);
+    emit::matmul(table_, "product", params, out, in, weight.data, numbers_of(DType::kF32, n_out),
+                 with_residual ? out : Operand{}, weight.scale);
+    flop_ += 2.0 * n_rows * n_out * n_in;
   }
-  PackedMatrix matrix_;
-  MatmulParams params_{};
-  MatmulTasks tasks_;
-  Activations in_, out_;
-  std::vector<float> bias_;
-  bool with_residual_;
-};
 
-class AttentionStep : public Step {
- public:
-  AttentionStep(uint32_t n_heads, uint32_t head_dim, DType dtype, uint32_t n_threads)
-      : qkv_(dtype, size_t{kFrames} * 3 * n_heads * head_dim),
-        out_(dtype, size_t{kFrames} * n_heads * head_dim),
-        element_(bytes_of(dtype)) {
-    params_.n_sequences = 1;
-    params_.rows_per_sequence = kFrames;
-    params_.n_heads = params_.n_kv_heads = n_heads;
-    params_.head_dim = head_dim;
-    params_.q_row_stride = params_.k_row_stride = params_.v_row_stride = 3 * n_heads * head_dim;
-    params_.out_row_stride = n_heads * head_dim;
-    params_.scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
-    params_.in_dtype = params_.out_dtype = static_cast<uint32_t>(dtype);
-    tasks_ = prepare_attention(params_, false, n_threads);
+  void attention(uint32_t n_heads, uint32_t head_dim) {
+    const DType dtype = activations(compute_);
+    const uint32_t d = n_heads * head_dim;
+    AttentionParams params{};
+    params.n_sequences = 1;
+    params.rows_per_sequence = kFrames;
+    params.n_heads = params.n_kv_heads = n_heads;
+    params.head_dim = head_dim;
+    params.q_row_stride = params.k_row_stride = params.v_row_stride = 3 * d;
+    params.out_row_stride = d;
+    params.scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
+    params.in_dtype = params.out_dtype = static_cast<uint32_t>(dtype);
+    const Operand qkv = numbers_of(dtype, uint64_t{kFrames} * 3 * d);
+    const uint64_t part = d * bytes_of(dtype);
+    emit::attention(table_, "attention", params, numbers_of(dtype, uint64_t{kFrames} * d), qkv,
+                    qkv.from(part), qkv.from(2 * part));
+    flop_ += 4.0 * kFrames * kFrames * d;
   }
-  uint32_t n_tasks() const override { return tasks_.n_tasks; }
-  size_t scratch_bytes() const override { return tasks_.scratch_bytes; }
-  void run(uint32_t task, void* scratch) override {
-    const size_t part = size_t{params_.n_heads} * params_.head_dim * element_;
-    char* qkv = static_cast<char*>(qkv_.data());
-    run_attention_task(params_, tasks_, {out_.data(), qkv, qkv + part, qkv + 2 * part}, task,
-                       scratch);
-  }
-  double flop() const override {
-    return 4.0 * kFrames * kFrames * params_.n_heads * params_.head_dim;
+
+  void replay(benchmark::State& state) {
+    const ProgramId program = device_->record(table_);
+    for (auto _ : state) device_->run(program);
+    set_rate(state, flop_);
   }
 
  private:
-  AttentionParams params_{};
-  AttentionTasks tasks_;
-  Activations qkv_, out_;
-  size_t element_;
-};
-
-void run_all(benchmark::State& state, Step& step) {
-  auto scratch = hwy::AllocateAligned<uint8_t>(step.scratch_bytes());
-  for (auto _ : state) {
-    for (uint32_t t = 0; t < step.n_tasks(); ++t) step.run(t, scratch.get());
+  // A buffer of numbers around 1.
+  Operand numbers_of(DType dtype, uint64_t n) {
+    const Operand buffer = device_->allocate(n * bytes_of(dtype), "numbers");
+    const std::vector<uint16_t> halves(buffer.bytes / 2, 0x3f80);  // bf16 1; f32 1.0014
+    device_->write(buffer, halves.data());
+    return buffer;
   }
-  set_rate(state, step.flop());
-}
+
+  Compute compute_;
+  std::unique_ptr<Device> device_;
+  DispatchTable table_;
+  double flop_ = 0;
+};
 
 constexpr Compute kComputes[] = {Compute::kF32, Compute::kBF16, Compute::kI8};
 const char* name_of(Compute compute) {
@@ -239,100 +181,59 @@ struct Model {
 constexpr Model kModels[] = {{"tiny.en", 384, 1536, 6, 4}, {"base", 512, 2048, 8, 6}};
 
 // The commands of a whole encoder, without its norms, in order.
-std::vector<std::unique_ptr<Step>> encoder_steps(const Model& m, Compute compute,
-                                                 uint32_t n_threads, bool products,
-                                                 bool attention) {
+void add_encoder(EncoderTable& table, const Model& m, Compute compute, bool products,
+                 bool attention) {
   const DType a = activations(compute);
-  std::vector<std::unique_ptr<Step>> steps;
-  const auto product = [&](uint32_t rows, uint32_t n_out, uint32_t n_in, uint32_t stride, bool gelu,
-                           bool residual, DType out) {
-    if (!products) return;
-    steps.push_back(std::make_unique<ProductStep>(rows, n_out, n_in, stride, gelu, residual, a, out,
-                                                  compute, n_threads));
+  const auto product = [&](auto... arguments) {
+    if (products) table.product(arguments...);
   };
-  product(2 * kFrames, m.d, 240, 80, true, false, a);
+  product(2 * kFrames, m.d, 240u, 80u, true, false, a);
   product(kFrames, m.d, 3 * m.d, 2 * m.d, true, false, DType::kF32);
   for (uint32_t layer = 0; layer < m.layers; ++layer) {
     product(kFrames, 3 * m.d, m.d, m.d, false, false, a);
-    if (attention) {
-      steps.push_back(std::make_unique<AttentionStep>(m.heads, m.d / m.heads, a, n_threads));
-    }
+    if (attention) table.attention(m.heads, m.d / m.heads);
     product(kFrames, m.d, m.d, m.d, false, true, DType::kF32);
     product(kFrames, m.ffn, m.d, m.d, true, false, a);
     product(kFrames, m.d, m.ffn, m.ffn, false, true, DType::kF32);
   }
-  return steps;
-}
-
-// Each command's tasks dealt to two threads in turn; the time is that of the busier thread.
-void encoder(benchmark::State& state, const Model& model, Compute compute, bool products,
-             bool attention) {
-  const auto steps = encoder_steps(model, compute, 2, products, attention);
-  size_t scratch_bytes = 0;
-  double flop = 0.0;
-  for (const auto& step : steps) {
-    scratch_bytes = std::max(scratch_bytes, step->scratch_bytes());
-    flop += step->flop();
-  }
-  auto scratch = hwy::AllocateAligned<uint8_t>(2 * (scratch_bytes + 64));
-  for (auto _ : state) {
-    double seconds[2];
-    std::vector<std::thread> threads;
-    for (uint32_t thread : {0u, 1u}) {
-      threads.emplace_back([&, thread] {
-        uint8_t* mine = scratch.get() + thread * ((scratch_bytes + 63) / 64 * 64);
-        const double start = thread_seconds();
-        for (const auto& step : steps) {
-          for (uint32_t t = thread; t < step->n_tasks(); t += 2) step->run(t, mine);
-        }
-        seconds[thread] = thread_seconds() - start;
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    state.SetIterationTime(std::max(seconds[0], seconds[1]));
-  }
-  set_rate(state, flop);
 }
 
 void register_all() {
   for (const Model& m : kModels) {
     for (Compute compute : kComputes) {
       const DType a = activations(compute);
-      const auto add = [&](const char* what, auto make) {
+      const auto add = [&](const char* what, uint32_t n_threads, auto fill) {
         benchmark::RegisterBenchmark(
             (std::string(m.name) + "/" + what + "/" + name_of(compute)).c_str(),
-            [make](benchmark::State& state) {
-              const auto step = make();
-              run_all(state, *step);
-            })
-            ->Unit(benchmark::kMillisecond);
-      };
-      const auto product = [&](uint32_t rows, uint32_t n_out, uint32_t n_in, uint32_t stride,
-                               bool gelu, bool residual, DType out) {
-        return [=] {
-          return std::make_unique<ProductStep>(rows, n_out, n_in, stride, gelu, residual, a, out,
-                                               compute, 2);
-        };
-      };
-      add("conv1", product(2 * kFrames, m.d, 240, 80, true, false, a));
-      add("conv2", product(kFrames, m.d, 3 * m.d, 2 * m.d, true, false, DType::kF32));
-      add("qkv", product(kFrames, 3 * m.d, m.d, m.d, false, false, a));
-      add("attn_out", product(kFrames, m.d, m.d, m.d, false, true, DType::kF32));
-      add("ffn_up", product(kFrames, m.ffn, m.d, m.d, true, false, a));
-      add("ffn_down", product(kFrames, m.d, m.ffn, m.ffn, false, true, DType::kF32));
-      if (compute != Compute::kI8) {
-        add("attention",
-            [=] { return std::make_unique<AttentionStep>(m.heads, m.d / m.heads, a, 2); });
-      }
-      for (int parts : {1, 2, 3}) {
-        const char* what = parts == 1 ? "products" : parts == 2 ? "attentions" : "encoder";
-        benchmark::RegisterBenchmark(
-            (std::string(m.name) + "/" + what + "_2_threads/" + name_of(compute)).c_str(),
-            [&m, compute, parts](benchmark::State& state) {
-              encoder(state, m, compute, parts & 1, parts & 2);
+            [=](benchmark::State& state) {
+              EncoderTable table(compute, n_threads);
+              fill(table);
+              table.replay(state);
             })
             ->Unit(benchmark::kMillisecond)
-            ->UseManualTime();
+            ->UseRealTime();
+      };
+      const auto product = [&](const char* what, uint32_t rows, uint32_t n_out, uint32_t n_in,
+                               uint32_t stride, bool gelu, bool residual, DType out) {
+        add(what, 1, [=](EncoderTable& table) {
+          table.product(rows, n_out, n_in, stride, gelu, residual, out);
+        });
+      };
+      product("conv1", 2 * kFrames, m.d, 240, 80, true, false, a);
+      product("conv2", kFrames, m.d, 3 * m.d, 2 * m.d, true, false, DType::kF32);
+      product("qkv", kFrames, 3 * m.d, m.d, m.d, false, false, a);
+      product("attn_out", kFrames, m.d, m.d, m.d, false, true, DType::kF32);
+      product("ffn_up", kFrames, m.ffn, m.d, m.d, true, false, a);
+      product("ffn_down", kFrames, m.d, m.ffn, m.ffn, false, true, DType::kF32);
+      if (compute != Compute::kI8) {
+        add("attention", 1, [m](EncoderTable& table) { table.attention(m.heads, m.d / m.heads); });
+      }
+      for (int parts : {1, 2, 3}) {
+        const char* what = parts == 1   ? "products_2_threads"
+                           : parts == 2 ? "attentions_2_threads"
+                                        : "encoder_2_threads";
+        add(what, 2,
+            [=](EncoderTable& table) { add_encoder(table, m, compute, parts & 1, parts & 2); });
       }
     }
   }

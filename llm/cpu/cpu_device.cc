@@ -12,9 +12,8 @@
 #include "llm/cpu/buffer_memory.h"
 #include "llm/cpu/cpu_features.h"
 #include "llm/cpu/declaration_check.h"
-#include "llm/cpu/matmul/encoder_matmul.h"
-#include "llm/cpu/matmul/panel_product.h"
-#include "llm/cpu/matmul/weight_layout.h"
+#include "llm/cpu/matmul/gemm.h"
+#include "llm/cpu/matmul/packed_weight.h"
 #include "llm/cpu/prepared_command.h"
 #include "llm/cpu/thread_pool.h"
 
@@ -106,18 +105,18 @@ class CpuDevice final : public Device {
     info_.name = cpu_name();
     info_.memory_bytes = available_memory_bytes();
     if (info_.memory_bytes == UINT64_MAX) info_.memory_bytes = 0;
-    describe_abilities();
+    describe_capabilities();
   }
 
   const DeviceInfo& info() const override { return info_; }
 
   Compute resolve(Compute wanted, WeightUse use) const override {
-    // Matrices in panels are stored in 16 bits, or as the file has them quantized, and multiplied
-    // by what the CPU has for that; an encoder's would be brought to f32 at every product.
-    const bool has_bf16 = use != WeightUse::kManyRows || encoder_compute_is_fast(Compute::kBF16);
+    // A decoder's matrices are stored in 16 bits, or quantized as in the file, and multiplied by
+    // what the CPU has for that. An encoder's rows and weights are both rounded to bf16.
+    const bool has_bf16 = use != WeightUse::kManyRows || features_.amx || features_.avx512_bf16;
     switch (wanted) {
       case Compute::kAuto:
-        if (use != WeightUse::kManyRows) return wanted;  // choose_weight_format knows more
+        if (use != WeightUse::kManyRows) return wanted;  // choose_packed_format knows more
         return has_bf16 ? Compute::kBF16 : Compute::kF32;
       case Compute::kF16:
         throw Error(ErrorKind::kUsage,
@@ -160,33 +159,22 @@ class CpuDevice final : public Device {
 
   Operand allocate(uint64_t bytes, std::string_view label) override {
     buffers_.emplace_back(bytes, std::string(label), &arena_);
-    encoder_matrices_.push_back(nullptr);
     return {static_cast<BufferId>(buffers_.size()), 0, 0, bytes};
   }
 
   uint64_t stored_bytes(const MatrixSource& source, WeightUse use,
                         Compute resolved) const override {
-    const Weight weight = shape_of(source);
-    if (use == WeightUse::kManyRows) {
-      return PackedMatrix::packed_bytes(weight.n_out, weight.n_in, resolve(resolved, use));
-    }
-    const WeightLayout layout =
-        weight_layout(choose_weight_format(source, use, resolved), weight.n_out, weight.n_in);
-    const uint64_t scales = layout.has_row_scales() ? weight.n_out * sizeof(float) : 0;
-    return layout.bytes() + scales;
+    const PackedLayout layout = layout_of(source, use, resolved);
+    return layout.bytes() + (layout.has_row_scales() ? layout.n_out * sizeof(float) : 0);
   }
 
   Weight upload(const MatrixSource& source, WeightUse use, Compute resolved) override {
-    Weight weight = shape_of(source);
     const std::string& label = source.parts.front()->file_name;
-    if (use == WeightUse::kManyRows) {
-      upload_encoder_matrix(source, resolve(resolved, use), weight);
-      return weight;
-    }
-    require_readable(source);
-    const CpuWeightFormat format = choose_weight_format(source, use, resolved);
-    const WeightLayout layout = weight_layout(format, weight.n_out, weight.n_in);
-    weight.format = static_cast<uint32_t>(format);
+    const PackedLayout layout = layout_of(source, use, resolved);
+    Weight weight;
+    weight.n_out = layout.n_out;
+    weight.n_in = layout.n_in;
+    weight.format = layout.format.word();
     weight.data = allocate(layout.bytes(), label);
     float* scale = nullptr;
     if (layout.has_row_scales()) {
@@ -283,19 +271,22 @@ class CpuDevice final : public Device {
   }
 
  private:
-  void describe_abilities() {
+  void describe_capabilities() {
     info_.capabilities = {{"threads", std::to_string(pool_.n_threads())},
                           {"vectors", vector_target_name()}};
-    info_.capabilities.push_back({"encoder products, f32", encoder_product_name(Compute::kF32)});
-    info_.capabilities.push_back({"encoder products, bf16", encoder_product_name(Compute::kBF16)});
-    info_.capabilities.push_back({"encoder products, int8", encoder_product_name(Compute::kI8)});
+    info_.capabilities.push_back(
+        {"encoder products, f32", features_.amx ? "AMX tiles" : "vectors"});
+    info_.capabilities.push_back(
+        {"encoder products, bf16", product_name(Storage::kBF16, InputFormat::kBF16)});
+    info_.capabilities.push_back(
+        {"encoder products, int8", product_name(Storage::kI8, InputFormat::kI8)});
     AttentionParams in_bf16{};
     in_bf16.in_dtype = kDTypeBF16;
     info_.capabilities.push_back({"encoder attention, bf16", attention_variant(in_bf16)});
     info_.capabilities.push_back(
         {"decoder products, f16", !features_.amx && !features_.avx512_vnni
                                       ? "vectors"
-                                      : "vectors to " + std::to_string(kTileRows) + " rows, " +
+                                      : "vectors to " + std::to_string(kFewRows) + " rows, " +
                                             (features_.amx ? "AMX tiles" : "16 bits by VNNI") +
                                             " above"});
     info_.capabilities.push_back(
@@ -304,6 +295,11 @@ class CpuDevice final : public Device {
                                                               : features_.avx_vnni  ? "AVX-VNNI"
                                                               : features_.avx2      ? "AVX2"
                                                                                : "none: in f32"});
+  }
+
+  // What multiplies many rows, for people.
+  static const char* product_name(Storage storage, InputFormat inputs) {
+    return choose_gemm_kernel({storage, inputs}, kMaxGemmRows).name;
   }
 
   // `stages`: of each command, never decreasing.
@@ -360,78 +356,34 @@ class CpuDevice final : public Device {
     }
   }
 
-  // Checks that the parts are matrices of one width.
-  static Weight shape_of(const MatrixSource& source) {
-    Weight weight;
-    uint64_t n_out = 0;
+  // Throws Error(kModel) unless the parts are matrices of one width that can be read.
+  PackedLayout layout_of(const MatrixSource& source, WeightUse use, Compute resolved) const {
+    uint64_t n_out = 0, n_in = 0;
     for (const TensorView* part : source.parts) {
       const std::vector<uint64_t>& shape = part->shape;
       const size_t n_dims = source.convolution ? 3 : 2;
-      const uint64_t n_in =
+      const uint64_t width =
           shape.size() == n_dims ? shape[1] * (source.convolution ? shape[2] : 1) : 0;
-      if (n_in == 0 || n_in > UINT32_MAX / 2 || shape[0] == 0 ||
-          (weight.n_in != 0 && n_in != weight.n_in)) {
-        throw Error(ErrorKind::kModel,
-                    "tensor " + part->file_name + ": expected a matrix of " +
-                        std::to_string(n_dims) + " dimensions" +
-                        (weight.n_in != 0 ? ", " + std::to_string(weight.n_in) + " numbers a row"
-                                          : std::string()) +
-                        ", found " + std::to_string(shape.size()) + " dimensions, " +
-                        std::to_string(n_in));
+      if (width == 0 || width > UINT32_MAX / 2 || shape[0] == 0 || (n_in != 0 && width != n_in)) {
+        throw Error(
+            ErrorKind::kModel,
+            "tensor " + part->file_name + ": expected a matrix of " + std::to_string(n_dims) +
+                " dimensions" +
+                (n_in != 0 ? ", " + std::to_string(n_in) + " numbers a row" : std::string()) +
+                ", found " + std::to_string(shape.size()) + " dimensions, " +
+                std::to_string(width));
       }
-      weight.n_in = static_cast<uint32_t>(n_in);
+      n_in = width;
       n_out += shape[0];
     }
     if (n_out == 0 || n_out > UINT32_MAX / 2) {
       throw Error(ErrorKind::kInternal,
                   "cpu: a matrix of " + std::to_string(n_out) + " rows cannot be stored");
     }
-    weight.n_out = static_cast<uint32_t>(n_out);
-    return weight;
-  }
-
-  void upload_encoder_matrix(const MatrixSource& source, Compute resolved, Weight& weight) {
     require_readable(source);
-    const std::string& label = source.parts.front()->file_name;
-    // The matrix keeps its own memory; the buffer is its name.
-    weight.data = allocate(1, label);
-    weight.format = static_cast<uint32_t>(CpuWeightFormat::kEncoder);
-    const size_t n_in = weight.n_in;
-    encoder_matrices_.back() =
-        std::make_unique<PackedMatrix>(weight.n_out, weight.n_in, resolved, label, &arena_);
-    PackedMatrix& matrix = *encoder_matrices_.back();
-    if (resolved == Compute::kI8 && is_int8(source)) {
-      uint32_t first = 0;
-      for (const TensorView* part : source.parts) {
-        const auto n_rows = static_cast<uint32_t>(part->shape[0]);
-        matrix.set_rows(first, n_rows, static_cast<const int8_t*>(part->data),
-                        part->scale.empty() ? nullptr : part->scale.data());
-        first += n_rows;
-      }
-      return;
-    }
-    constexpr uint32_t kRowsPerTask = 32;
-    // A thread's rows, and what a convolution's pass through.
-    const size_t per_thread = (kRowsPerTask + 1) * n_in;
-    std::vector<float> passing(per_thread * pool_.n_threads());
-    pool_.for_each((weight.n_out + kRowsPerTask - 1) / kRowsPerTask,
-                   [&](uint32_t task, uint32_t thread) {
-                     float* const rows = passing.data() + per_thread * thread;
-                     const uint32_t first = task * kRowsPerTask;
-                     const uint32_t n_rows = std::min(kRowsPerTask, weight.n_out - first);
-                     for (uint32_t row = 0; row < n_rows; ++row) {
-                       read_source_row(source, first + row, weight.n_in, rows + kRowsPerTask * n_in,
-                                       rows + row * n_in);
-                     }
-                     matrix.set_rows(first, n_rows, rows);
-                   });
-  }
-
-  // Whether all parts are int8 with a scale a row, as the file has them.
-  static bool is_int8(const MatrixSource& source) {
-    return !source.convolution &&
-           std::all_of(source.parts.begin(), source.parts.end(),
-                       [](const TensorView* part) { return part->dtype == DType::kI8; });
+    if (use == WeightUse::kManyRows) resolved = resolve(resolved, use);
+    return packed_layout(choose_packed_format(source, use, resolved), static_cast<uint32_t>(n_out),
+                         static_cast<uint32_t>(n_in));
   }
 
   const BufferMemory& buffer_of(const Operand& operand) const {
@@ -460,9 +412,6 @@ class CpuDevice final : public Device {
     for (uint32_t i = 0; i < command.n_operands; ++i) {
       if (!command.operands[i].present()) continue;
       prepared.operands[i] = data_of(command.operands[i]);
-      if (command.kernel == Kernel::kMatmul && i == 2) {
-        to_prepare.encoder_matrix = encoder_matrices_[command.operands[i].buffer - 1].get();
-      }
     }
     if (command.kernel == Kernel::kPagedAttention) {
       auto& parts = attention_parts_[prepared.operands[0]];
@@ -481,11 +430,8 @@ class CpuDevice final : public Device {
       return prompt_attention_variant(command.params_as<PagedAttentionParams>());
     }
     if (command.kernel != Kernel::kMatmul) return "";
-    const PackedMatrix* matrix = encoder_matrices_[command.operands[2].buffer - 1].get();
-    if (matrix != nullptr) return encoder_product_name(matrix->compute());
     const auto& p = command.params_as<MatmulParams>();
-    const auto format = static_cast<CpuWeightFormat>(p.weight_format);
-    return choose_panel_kernel(format, weight_layout(format, p.n_out, p.n_in), p.n_rows).name;
+    return choose_gemm_kernel(PackedFormat::from_word(p.weight_format).value(), p.n_rows).name;
   }
 
   // Gives every thread at least so much scratch, now rather than in a replay.
@@ -506,8 +452,6 @@ class CpuDevice final : public Device {
   ThreadPool pool_;
   BufferArena arena_;                  // of buffers_
   std::vector<BufferMemory> buffers_;  // BufferId - 1
-  // The matrix that a buffer stands for, where it does; parallel to buffers_.
-  std::vector<std::unique_ptr<PackedMatrix>> encoder_matrices_;
   std::vector<std::unique_ptr<Recording>> programs_;
   std::map<const std::byte*, std::shared_ptr<AttentionParts>> attention_parts_;  // by output
   std::vector<ThreadScratch> scratch_;                                           // [n_threads]

@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "llm/cpu/matmul/weight_layout.h"
 #include "llm/table/dispatch_table.h"
 
 namespace vesper {
@@ -88,8 +87,6 @@ class CommandToPrepare {
 
   const Command& command() const { return command_; }
   uint32_t n_threads() const { return n_threads_; }
-  // The packed encoder matrix that is operand `index`, or null.
-  PackedMatrix* encoder_matrix = nullptr;
   // Of the command's output.
   std::shared_ptr<AttentionParts> attention_parts;
 

@@ -13,5 +13,6 @@
 #define VESPER_AVX2_INLINE VESPER_AVX2 __attribute__((always_inline)) inline
 #define VESPER_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
 #define VESPER_VNNI_INLINE VESPER_VNNI __attribute__((always_inline)) inline
-#define VESPER_AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+#define VESPER_AMX \
+  __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16,amx-int8")))
 #define VESPER_AMX_INLINE VESPER_AMX __attribute__((always_inline)) inline

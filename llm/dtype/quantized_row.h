@@ -3,7 +3,7 @@
 // shares, and begins at a zero code or at a minimum.
 //
 // In comes a tensor as a file has it; out go a row's codes, one a byte, and its scales, as exact as
-// the file has them. The devices pack them as their kernels want (llm/cpu/matmul/block_layout.h,
+// the file has them. The devices pack them as their kernels want (llm/cpu/matmul/packed_blocks.h,
 // llm/vulkan/block_layout.h).
 #pragma once
 

@@ -30,7 +30,7 @@ struct AttentionTasks {
   uint32_t rows_per_task = 0;   // of params.rows_per_sequence, the last of a head may have fewer
   uint32_t tasks_per_head = 0;  // task = (sequence * n_heads + head) * tasks_per_head + block;
                                 // packed sequences count as one
-  size_t scratch_bytes = 0;     // a thread needs, aligned to kEncoderScratchAlignment
+  size_t scratch_bytes = 0;     // a thread needs, aligned to 64 bytes
 };
 
 // At record. Results do not depend on n_threads. Throws Error(kInternal) for params that are out of

@@ -12,9 +12,9 @@
 #include "hwy/foreach_target.h"
 //
 #include "hwy/highway.h"
-#include "llm/cpu/matmul/amx_tiles-inl.h"
-#include "llm/cpu/matmul/encoder_rows-inl.h"
-#include "llm/cpu/matmul/transpose_16x16-inl.h"
+#include "llm/cpu/attention/amx_tiles-inl.h"
+#include "llm/cpu/attention/transpose_16x16-inl.h"
+#include "llm/cpu/numbers-inl.h"
 
 namespace vesper {
 namespace {
@@ -57,14 +57,14 @@ namespace vesper {
 namespace HWY_NAMESPACE {
 
 // The first n of up to 32 bf16, then zeros; none if n <= 0.
-HWY_INLINE __m512i load_32(const Bf16Bits* from, ptrdiff_t n) {
+HWY_INLINE __m512i load_32(const BF16* from, ptrdiff_t n) {
   if (n >= 32) return _mm512_loadu_si512(from);
   if (n <= 0) return _mm512_setzero_si512();
   return _mm512_maskz_loadu_epi16((__mmask32{1} << n) - 1, from);
 }
 
 // Keys as tiles of 16 keys by 32 dimensions.
-void pack_keys(const AttentionParams& p, const Layout& layout, const Bf16Bits* k, size_t n_rows,
+void pack_keys(const AttentionParams& p, const Layout& layout, const BF16* k, size_t n_rows,
                uint8_t* tiles) {
   for (size_t key = 0; key < layout.n_key_steps * 32; ++key) {
     uint8_t* to = tiles + key / 32 * layout.n_dim_steps * kStepBytes +
@@ -78,7 +78,7 @@ void pack_keys(const AttentionParams& p, const Layout& layout, const Bf16Bits* k
 }
 
 // Values transposed, as tiles of 16 dimensions by 32 keys.
-void pack_values(const AttentionParams& p, const Layout& layout, const Bf16Bits* v, size_t n_rows,
+void pack_values(const AttentionParams& p, const Layout& layout, const BF16* v, size_t n_rows,
                  uint8_t* tiles) {
   for (size_t key_step = 0; key_step < layout.n_key_steps; ++key_step) {
     for (size_t dim = 0; dim < layout.n_dim_steps * 32; dim += 16) {
@@ -104,7 +104,7 @@ void pack_values(const AttentionParams& p, const Layout& layout, const Bf16Bits*
 }
 
 // Up to 32 queries transposed, as tiles of 32 dimensions (two side by side) by 16 queries.
-void pack_queries(const AttentionParams& p, const Layout& layout, const Bf16Bits* q, size_t n,
+void pack_queries(const AttentionParams& p, const Layout& layout, const BF16* q, size_t n,
                   uint8_t* tiles) {
   for (size_t step = 0; step < layout.n_dim_steps; ++step) {
     const ptrdiff_t left = static_cast<ptrdiff_t>(p.head_dim) - static_cast<ptrdiff_t>(step * 32);
@@ -211,7 +211,6 @@ VESPER_AMX void hide_scores(const AttentionParams& p, size_t n_rows, size_t row,
 template <class Out>
 void store_rows(const AttentionParams& p, const float* sums, const Running* running, size_t n,
                 Out* out) {
-  const hn::FixedTag<float, 16> d;
   for (size_t half = 0; half < 2; ++half) {
     const __m512 inverse = _mm512_div_ps(_mm512_set1_ps(1.0f), running[half].sum);
     for (size_t dim = 0; dim < p.head_dim; dim += 16) {
@@ -223,12 +222,12 @@ void store_rows(const AttentionParams& p, const float* sums, const Running* runn
       transpose_16x16(rows);
       for (size_t i = 0; i < 16 && half * 16 + i < n; ++i) {
         Out* to = out + (half * 16 + i) * p.out_row_stride + dim;
-        const hn::Vec<decltype(d)> v{_mm512_castsi512_ps(rows[i])};
+        const VF32 v{_mm512_castsi512_ps(rows[i])};
         if (dim + 16 <= p.head_dim) {
-          store_f32(d, v, to);
+          store_f32(v, to);
         } else {
           Out last[16];
-          store_f32(d, v, last);
+          store_f32(v, last);
           std::memcpy(to, last, (p.head_dim - dim) * sizeof(Out));
         }
       }
@@ -241,10 +240,10 @@ VESPER_AMX void attend(const AttentionParams& p, const AttentionOperands& operan
                        size_t n_rows, uint8_t* scratch) {
   const Layout layout(p, sequence.n_rows);
   pack_keys(p, layout,
-            static_cast<const Bf16Bits*>(operands.k) + attention_k_offset(p, sequence, head, 0),
+            static_cast<const BF16*>(operands.k) + attention_k_offset(p, sequence, head, 0),
             sequence.n_rows, scratch + layout.keys);
   pack_values(p, layout,
-              static_cast<const Bf16Bits*>(operands.v) + attention_v_offset(p, sequence, head, 0),
+              static_cast<const BF16*>(operands.v) + attention_v_offset(p, sequence, head, 0),
               sequence.n_rows, scratch + layout.values);
   float* scores = reinterpret_cast<float*>(scratch + layout.scores);
   uint8_t* probabilities = scratch + layout.probabilities;
@@ -254,10 +253,9 @@ VESPER_AMX void attend(const AttentionParams& p, const AttentionOperands& operan
   _tile_loadconfig(&config);
   for (size_t row = first_row; row < first_row + n_rows; row += kQueries) {
     const size_t n = std::min<size_t>(kQueries, first_row + n_rows - row);
-    pack_queries(
-        p, layout,
-        static_cast<const Bf16Bits*>(operands.q) + attention_q_offset(p, sequence, head, row), n,
-        scratch + layout.queries);
+    pack_queries(p, layout,
+                 static_cast<const BF16*>(operands.q) + attention_q_offset(p, sequence, head, row),
+                 n, scratch + layout.queries);
     Running running[2];
     for (Running& r : running) {
       r.largest = _mm512_set1_ps(kNoScore);
@@ -270,10 +268,9 @@ VESPER_AMX void attend(const AttentionParams& p, const AttentionOperands& operan
       const size_t n_keys = std::min<size_t>(kKeyBlock, end_key - key);
       const size_t n_steps = groups_of_32(n_keys);
       for (size_t step = 0; step < n_steps; ++step) {
-        multiply_tiles<false, false>(
+        multiply_tiles<false>(
             scratch + layout.keys + (key / 32 + step) * layout.n_dim_steps * kStepBytes,
-            scratch + layout.queries, layout.n_dim_steps, true, scores + step * 32 * kQueries,
-            [](size_t) {});
+            scratch + layout.queries, layout.n_dim_steps, scores + step * 32 * kQueries);
       }
       if (!sees_all_rows(p)) hide_scores(p, sequence.n_rows, row, key, n_keys, scores);
       __m512 correction[2];
@@ -290,9 +287,9 @@ VESPER_AMX void attend(const AttentionParams& p, const AttentionOperands& operan
             scratch + layout.values + (step * layout.n_key_steps + key / 32) * kStepBytes;
         float* to = sums + step * 32 * kQueries;
         if (key == first_key) {
-          multiply_tiles<false, false>(values, probabilities, n_steps, true, to, [](size_t) {});
+          multiply_tiles<false>(values, probabilities, n_steps, to);
         } else {
-          multiply_tiles<false, true>(values, probabilities, n_steps, true, to, [](size_t) {});
+          multiply_tiles<true>(values, probabilities, n_steps, to);
         }
       }
     }
@@ -302,10 +299,10 @@ VESPER_AMX void attend(const AttentionParams& p, const AttentionOperands& operan
         store_rows(p, sums, running, n, static_cast<float*>(operands.out) + at);
         break;
       case kDTypeF16:
-        store_rows(p, sums, running, n, static_cast<hwy::float16_t*>(operands.out) + at);
+        store_rows(p, sums, running, n, static_cast<F16*>(operands.out) + at);
         break;
       default:
-        store_rows(p, sums, running, n, static_cast<Bf16Bits*>(operands.out) + at);
+        store_rows(p, sums, running, n, static_cast<BF16*>(operands.out) + at);
     }
   }
   _tile_release();

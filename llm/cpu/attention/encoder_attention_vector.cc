@@ -11,9 +11,8 @@
 //
 #include "hwy/highway.h"
 #include "llm/cpu/attention/attention_block-inl.h"
-#include "llm/cpu/matmul/encoder_rows-inl.h"
-#include "llm/cpu/matmul/multiply_add-inl.h"
-#include "llm/cpu/matmul/transpose_16x16-inl.h"
+#include "llm/cpu/attention/transpose_16x16-inl.h"
+#include "llm/cpu/numbers-inl.h"
 
 #ifndef VESPER_VECTOR_ATTENTION_LAYOUT
 #define VESPER_VECTOR_ATTENTION_LAYOUT
@@ -57,20 +56,8 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
-using F32 = hn::CappedTag<float, kQueries / 2>;
-using V = hn::Vec<F32>;
-
-// n elements of a buffer, from its element `at` on, to f32.
-void read_row(uint32_t dtype, const void* in, size_t at, size_t n, float* out) {
-  switch (dtype) {
-    case kDTypeF32:
-      return convert_row(static_cast<const float*>(in) + at, n, out);
-    case kDTypeF16:
-      return convert_row(static_cast<const hwy::float16_t*>(in) + at, n, out);
-    default:
-      return convert_row(static_cast<const Bf16Bits*>(in) + at, n, out);
-  }
-}
+static_assert(kLanes <= kQueries / 2);
+using V = VF32;
 
 // Rows of an operand as units: where the first lies, and how far from it the next.
 struct UnitRows {
@@ -95,9 +82,9 @@ UnitRows rows_as_units(const AttentionParams& p, const void* in, size_t at, size
   }
   for (size_t r = 0; r < n_rows; ++r, at += row_stride) {
     if (kPerUnit == 1) {
-      read_row(p.in_dtype, in, at, p.head_dim, reinterpret_cast<float*>(scratch + r * n_units));
+      read_numbers(p.in_dtype, in, at, p.head_dim, reinterpret_cast<float*>(scratch + r * n_units));
     } else {
-      std::memcpy(scratch + r * n_units, static_cast<const Bf16Bits*>(in) + at,
+      std::memcpy(scratch + r * n_units, static_cast<const BF16*>(in) + at,
                   n_units * sizeof(uint32_t));
     }
   }
@@ -105,17 +92,16 @@ UnitRows rows_as_units(const AttentionParams& p, const void* in, size_t at, size
 }
 
 // Values with those of two neighbouring keys side by side: [n_rows / 2, head_dim].
-UnitRows pair_values(const AttentionParams& p, const Bf16Bits* in, size_t n_rows,
-                     uint32_t* scratch) {
+UnitRows pair_values(const AttentionParams& p, const BF16* in, size_t n_rows, uint32_t* scratch) {
   const hn::CappedTag<uint32_t, 8> d;  // head_dim is a multiple of 8
   const hn::Rebind<uint16_t, decltype(d)> d16;
   for (size_t key = 0; key < n_rows; key += 2, in += 2 * size_t{p.v_row_stride}) {
     const bool has_second = key + 1 < n_rows;
     uint32_t* out = scratch + key / 2 * p.head_dim;
     for (size_t i = 0; i < p.head_dim; i += hn::Lanes(d)) {
-      const auto low = hn::PromoteTo(d, hn::LoadU(d16, in + i));
+      const auto low = hn::PromoteTo(d, hn::LoadU(d16, &in[i].bits));
       const auto high =
-          has_second ? hn::PromoteTo(d, hn::LoadU(d16, in + p.v_row_stride + i)) : hn::Zero(d);
+          has_second ? hn::PromoteTo(d, hn::LoadU(d16, &in[p.v_row_stride + i].bits)) : hn::Zero(d);
       hn::StoreU(hn::Or(low, hn::ShiftLeft<16>(high)), d, out + i);
     }
   }
@@ -172,10 +158,10 @@ void store_columns(const AttentionParams& p, const float* sums, const V* factor,
         Out* to = out + (half * 16 + i) * p.out_row_stride + dim;
         const V row{_mm512_castsi512_ps(block[i])};
         if (dim + 16 <= dims) {
-          store_f32(d, row, to);
+          store_f32(row, to);
         } else {
           Out last[16];
-          store_f32(d, row, last);
+          store_f32(row, last);
           std::memcpy(to, last, (dims - dim) * sizeof(Out));
         }
       }
@@ -185,7 +171,7 @@ void store_columns(const AttentionParams& p, const float* sums, const V* factor,
     hn::StoreU(factor[half], d, factors);
     for (size_t i = 0; i < lanes && half * lanes + i < n_rows; ++i) {
       for (size_t j = 0; j < dims; ++j) row[j] = from[j * 2 * lanes + i] * factors[i];
-      convert_row(row, dims, out + (half * lanes + i) * p.out_row_stride);
+      convert(row, dims, out + (half * lanes + i) * p.out_row_stride);
     }
 #endif
   }
@@ -316,7 +302,7 @@ void attend(const AttentionParams& p, const AttentionOperands& operands,
   const UnitRows values = Op::kPerUnit == 1
                               ? rows_as_units<Op>(p, operands.v, v_at, p.v_row_stride,
                                                   sequence.n_rows, scratch + layout.values)
-                              : pair_values(p, static_cast<const Bf16Bits*>(operands.v) + v_at,
+                              : pair_values(p, static_cast<const BF16*>(operands.v) + v_at,
                                             sequence.n_rows, scratch + layout.values);
   const float slope = p.alibi != 0 ? alibi_slope(p, head) / p.scale : 0.0f;
   const size_t step = 2 * hn::Lanes(d);
@@ -345,10 +331,10 @@ void attend(const AttentionParams& p, const AttentionOperands& operands,
         store_columns(p, sums, factor, n, static_cast<float*>(operands.out) + at);
         break;
       case kDTypeF16:
-        store_columns(p, sums, factor, n, static_cast<hwy::float16_t*>(operands.out) + at);
+        store_columns(p, sums, factor, n, static_cast<F16*>(operands.out) + at);
         break;
       default:
-        store_columns(p, sums, factor, n, static_cast<Bf16Bits*>(operands.out) + at);
+        store_columns(p, sums, factor, n, static_cast<BF16*>(operands.out) + at);
     }
   }
 }

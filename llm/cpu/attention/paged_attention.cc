@@ -14,7 +14,7 @@
 #include <span>
 
 #include "llm/cpu/attention/attention_rows.h"
-#include "llm/cpu/matmul/weight_layout.h"
+#include "llm/cpu/matmul/packed_weight.h"
 #include "llm/cpu/prepared_command.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -1,10 +1,10 @@
-// What one multiply-add of an instruction set takes from the inner dimension of a product, a struct
-// for each kind of 32-bit unit: one f32, two bf16, two int16 or four int8. Written with Highway,
+// The multiply-add instructions of products, a struct for each kind of 32-bit unit that they take
+// from the inner dimension: one f32, two bf16 or four int8. Written with Highway,
 // compiled once for each instruction set (hence no include guard of the usual kind).
 //
 // Some are assembly: Highway 1.0 does not have the instruction, and its intrinsic cannot be inlined
 // into code for CPUs without it. These may be called only where cpu_features() has them. Where an
-// instruction set has no such thing, the struct is that of f32.
+// instruction set has no such instruction, the struct is that of f32.
 #if defined(VESPER_LLM_CPU_MULTIPLY_ADD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_MULTIPLY_ADD_INL_H_
 #undef VESPER_LLM_CPU_MULTIPLY_ADD_INL_H_
@@ -47,23 +47,7 @@ struct MultiplyBf16Pair {
 using MultiplyBf16Pair = MultiplyF32;
 #endif
 
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-struct MultiplyInt16Pair {
-  using Tag = hn::ScalableTag<int32_t>;
-  using Vec = hn::Vec<Tag>;
-  using Sum = int32_t;
-  static constexpr size_t kPerUnit = 2;
-  static HWY_INLINE Vec add(Vec a, Vec b, Vec sum) {
-    const hn::Repartition<int16_t, Tag> d16;
-    Vec unused = hn::Zero(Tag());  // on x86 products of neighbours are added into the first sum
-    return hn::ReorderWidenMulAccumulate(Tag(), hn::BitCast(d16, a), hn::BitCast(d16, b), sum,
-                                         unused);
-  }
-};
-#else
-using MultiplyInt16Pair = MultiplyF32;
-#endif
-
+// Rows are unsigned, weights signed.
 #if HWY_ARCH_X86 && (HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_AVX2)
 struct MultiplyInt8Quad {
   using Tag = hn::ScalableTag<int32_t>;
@@ -82,6 +66,35 @@ struct MultiplyInt8Quad {
 #else
 using MultiplyInt8Quad = MultiplyF32;
 #endif
+
+// Both are signed: for CPUs without instructions for int8, in two steps of int16 pairs where there
+// are those, else in four of int32.
+struct MultiplySignedInt8Quad {
+  using Tag = hn::ScalableTag<int32_t>;
+  using Vec = hn::Vec<Tag>;
+  using Sum = int32_t;
+  static constexpr size_t kPerUnit = 4;
+  static HWY_INLINE Vec add(Vec a, Vec b, Vec sum) {
+    const Tag d;
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+    const hn::Repartition<int16_t, Tag> d16;
+    const auto a16 = hn::BitCast(d16, a), b16 = hn::BitCast(d16, b);
+    Vec unused = hn::Zero(d);  // on x86 products of neighbours are added into the first sum
+    sum = hn::ReorderWidenMulAccumulate(d, hn::ShiftRight<8>(hn::ShiftLeft<8>(a16)),
+                                        hn::ShiftRight<8>(hn::ShiftLeft<8>(b16)), sum, unused);
+    return hn::ReorderWidenMulAccumulate(d, hn::ShiftRight<8>(a16), hn::ShiftRight<8>(b16), sum,
+                                         unused);
+#else
+    const auto product = [&](Vec x, Vec y) HWY_ATTR {
+      return hn::Mul(hn::ShiftRight<24>(x), hn::ShiftRight<24>(y));
+    };
+    sum = hn::Add(sum, product(hn::ShiftLeft<24>(a), hn::ShiftLeft<24>(b)));
+    sum = hn::Add(sum, product(hn::ShiftLeft<16>(a), hn::ShiftLeft<16>(b)));
+    sum = hn::Add(sum, product(hn::ShiftLeft<8>(a), hn::ShiftLeft<8>(b)));
+    return hn::Add(sum, product(a, b));
+#endif
+  }
+};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace vesper

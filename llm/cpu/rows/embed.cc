@@ -2,7 +2,7 @@
 // after the other where it is only gathered.
 #include <algorithm>
 
-#include "llm/cpu/matmul/block_layout.h"
+#include "llm/cpu/matmul/packed_blocks.h"
 #include "llm/cpu/number_conversion.h"
 #include "llm/cpu/prepared_command.h"
 
@@ -11,7 +11,7 @@ namespace {
 
 // Row `output` of a panel times `scale`. `to_f32` makes a number of what is stored.
 template <class Stored, class ToF32>
-void gather_pairs(const WeightLayout& layout, const std::byte* panel, uint32_t output, float scale,
+void gather_pairs(const PackedLayout& layout, const std::byte* panel, uint32_t output, float scale,
                   float* out, ToF32 to_f32) {
   const Stored* const from = reinterpret_cast<const Stored*>(panel) + output * 2;
   if (layout.panel_outputs == 1) {
@@ -23,14 +23,14 @@ void gather_pairs(const WeightLayout& layout, const std::byte* panel, uint32_t o
   }
 }
 
-void gather(const WeightLayout& layout, const std::byte* panel, uint32_t output, float scale,
+void gather(const PackedLayout& layout, const std::byte* panel, uint32_t output, float scale,
             float* out) {
-  switch (layout.element) {
-    case DType::kF32:
+  switch (layout.format.storage) {
+    case Storage::kF32:
       return gather_pairs<float>(layout, panel, output, scale, out, [](float x) { return x; });
-    case DType::kF16:
+    case Storage::kF16:
       return gather_pairs<uint16_t>(layout, panel, output, scale, out, f16_to_f32);
-    case DType::kBF16:
+    case Storage::kBF16:
       return gather_pairs<uint16_t>(layout, panel, output, scale, out, bf16_to_f32);
     default: {
       const auto* const from = reinterpret_cast<const int8_t*>(panel) + output * 4;
@@ -43,7 +43,7 @@ void gather(const WeightLayout& layout, const std::byte* panel, uint32_t output,
 
 void run_embed(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
   const auto& params = command.params_as<EmbedParams>();
-  const auto& layout = *static_cast<const WeightLayout*>(command.plan.get());
+  const auto& layout = *static_cast<const PackedLayout*>(command.plan.get());
   const Row& row = command.operand<const Row>(1)[task];
   float* const out = command.operand<float>(0) + size_t{task} * params.d_model;
   const auto token = static_cast<uint32_t>(row.token);
@@ -59,7 +59,7 @@ void run_embed(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
       positions == nullptr ? nullptr
                            : positions + size_t{static_cast<uint32_t>(row.position)} * layout.n_in;
   float scale = params.scale;
-  if (layout.blocks.bits != 0) {
+  if (layout.is_quantized()) {
     for (uint32_t i = 0; i < params.d_model; i += kBlockInputs) {
       read_block(layout, panel, token % kPanelOutputs, i, out + i);
       for (uint32_t j = i; j < i + kBlockInputs; ++j) {
@@ -79,24 +79,25 @@ void run_embed(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
 void prepare_embed(PreparedCommand& prepared, const CommandToPrepare& command) {
   const auto& params = command.command().params_as<EmbedParams>();
   command.require(params.n_rows > 0 && params.d_model > 0, "a size is zero");
-  const auto format = static_cast<CpuWeightFormat>(params.weight_format);
-  command.require(is_in_panels(format) || is_in_rows(format), "no kernel for this weight_format");
+  const std::optional<PackedFormat> format = PackedFormat::from_word(params.weight_format);
+  command.require(format && format->storage != Storage::kThreeBF16,
+                  "no kernel for this weight_format");
   // How many rows the weight has follows from its size: panels are never partly there.
-  WeightLayout layout = weight_layout(format, kPanelOutputs, params.d_model);
+  PackedLayout layout = packed_layout(*format, kPanelOutputs, params.d_model);
   const Operand& weight = command.command().operands[2];
   layout.n_panels = static_cast<uint32_t>(weight.bytes / layout.panel_bytes);
   layout.n_out = layout.n_panels * layout.panel_outputs;
   command.require(layout.n_panels > 0, "the embedding is empty");
   command.require_bytes(0, uint64_t{params.n_rows} * params.d_model * 4);
   command.require_bytes(1, uint64_t{params.n_rows} * sizeof(Row));
-  if (layout.blocks.bits != 0) {
+  if (layout.is_quantized()) {
     command.require(params.d_model % kBlockInputs == 0,
                     "rows of a quantized weight are whole blocks of 32");
   } else if (layout.has_row_scales()) {
     command.require_bytes(4, 4);
     layout.n_out = std::min<uint64_t>(layout.n_out, command.command().operands[4].bytes / 4);
   }
-  prepared.plan = std::make_shared<WeightLayout>(layout);
+  prepared.plan = std::make_shared<PackedLayout>(layout);
   prepared.run = run_embed;
   prepared.n_tasks = params.n_rows;
 }

@@ -6,8 +6,9 @@
 
 #include "hwy/aligned_allocator.h"
 #include "llm/cpu/attention/encoder_attention.h"
-#include "llm/cpu/matmul/encoder_matmul.h"
+#include "llm/cpu/cpu_features.h"
 #include "tests/llm/counted_allocations.h"
+#include "tests/llm/cpu/cpu_fixture.h"
 #include "tests/llm/cpu/encoder_operands.h"
 
 namespace vesper::encoder_allocation_test {
@@ -23,24 +24,27 @@ TEST(EncoderAllocations, AreSeenByThisTest) {
 
 TEST(EncoderAllocations, DoNotHappenInProducts) {
   std::mt19937 random(31);
+  const auto device = testing::cpu();
   for (Compute compute : {Compute::kF32, Compute::kBF16, Compute::kI8}) {
+    if (compute == Compute::kBF16 && !cpu_features().avx512_bf16) continue;
     for (uint32_t dtype : {kDTypeF32, kDTypeF16, kDTypeBF16}) {
+      const testing::FileMatrix file(std::vector<float>(70 * 90, 0.1f), 70, 90, DType::kF32);
+      const Weight weight = device->upload(file.source(), WeightUse::kManyRows, compute);
       MatmulParams params{};
       params.n_rows = params.rows_per_batch = 203;
       params.n_out = params.out_row_stride = 70;
       params.n_in = params.in_row_stride = 90;
       params.in_dtype = params.out_dtype = dtype;
       params.activation = kActivationGelu;
-      Buffer in(dtype, 203 * 90), out(dtype, 203 * 70);
+      params.weight_format = weight.format;
+      Buffer in(dtype, 203 * 90);
       in.fill_random(random);
-      PackedMatrix matrix(70, 90, compute);
-      matrix.set_rows(0, 70, std::vector<float>(70 * 90, 0.1f).data());
-      const MatmulTasks tasks = matrix.prepare(params, 2);
-      auto scratch = hwy::AllocateAligned<uint8_t>(tasks.scratch_bytes);
+      DispatchTable table;
+      emit::matmul(table, "test", params, device->allocate(203 * 70 * dtype_size(dtype), "out"),
+                   testing::store(*device, in.bytes), weight.data, {}, {}, weight.scale);
+      const ProgramId program = device->record(table);
       const uint64_t before = n_allocations();
-      for (uint32_t t = 0; t < tasks.n_tasks; ++t) {
-        matrix.run_task(params, tasks, {out.bytes.data(), in.bytes.data()}, t, scratch.get());
-      }
+      device->run(program);
       EXPECT_EQ(n_allocations() - before, 0u);
     }
   }

@@ -1,12 +1,9 @@
-#include "llm/cpu/matmul/encoder_matmul.h"
-
-#include <gtest/gtest.h>
-
+// matmul of the CPU device with matrices that many rows are multiplied with, an encoder's.
 #include <algorithm>
-#include <thread>
 
 #include "error/error.h"
-#include "hwy/aligned_allocator.h"
+#include "llm/cpu/cpu_features.h"
+#include "tests/llm/cpu/cpu_fixture.h"
 #include "tests/llm/cpu/encoder_operands.h"
 #include "tests/llm/kernels/plain_activation.h"
 
@@ -19,13 +16,6 @@ struct Product {
   Buffer in{kDTypeF32, 0}, out{kDTypeF32, 0};
   std::vector<float> weight, bias, residual;
   bool has_bias = false, has_residual = false, in_place = false;
-
-  MatmulOperands operands() {
-    return {out.bytes.data(), in.bytes.data(), has_bias ? bias.data() : nullptr,
-            in_place       ? reinterpret_cast<const float*>(out.bytes.data())
-            : has_residual ? residual.data()
-                           : nullptr};
-  }
 };
 
 size_t in_offset(const MatmulParams& p, size_t r) {
@@ -67,27 +57,25 @@ Product random_product(std::mt19937& random, uint32_t n_rows, uint32_t n_out, ui
   return product;
 }
 
-// In parts, as threads would set them.
-PackedMatrix packed(const Product& product) {
-  const uint32_t n_out = product.params.n_out, n_in = product.params.n_in;
-  PackedMatrix matrix(n_out, n_in, product.compute);
-  constexpr uint32_t kRowsPerPart = 24;
-  for (uint32_t first = 0; first < n_out; first += kRowsPerPart) {
-    matrix.set_rows(first, std::min(kRowsPerPart, n_out - first),
-                    product.weight.data() + size_t{first} * n_in);
-  }
-  return matrix;
-}
-
-void run(Product& product, uint32_t n_threads = 2, bool backwards = false) {
-  PackedMatrix matrix = packed(product);
-  const MatmulTasks tasks = matrix.prepare(product.params, n_threads);
-  auto scratch = hwy::AllocateAligned<uint8_t>(tasks.scratch_bytes);
-  std::memset(scratch.get(), 0xFF, tasks.scratch_bytes);
-  for (uint32_t t = 0; t < tasks.n_tasks; ++t) {
-    matrix.run_task(product.params, tasks, product.operands(),
-                    backwards ? tasks.n_tasks - 1 - t : t, scratch.get());
-  }
+void run(Product& product, uint32_t n_threads = 2, uint64_t shuffle_seed = 0) {
+  DeviceOptions options;
+  options.n_threads = n_threads;
+  options.shuffle_seed = shuffle_seed;
+  const std::unique_ptr<Device> device = open_cpu_device(options);
+  MatmulParams params = product.params;
+  const testing::FileMatrix file(product.weight, params.n_out, params.n_in, DType::kF32);
+  const Weight weight = device->upload(file.source(), WeightUse::kManyRows, product.compute);
+  params.weight_format = weight.format;
+  const Operand out = testing::store(*device, product.out.bytes);
+  DispatchTable table;
+  emit::matmul(table, "test", params, out, testing::store(*device, product.in.bytes), weight.data,
+               product.has_bias ? testing::store(*device, product.bias) : Operand{},
+               product.in_place       ? out
+               : product.has_residual ? testing::store(*device, product.residual)
+                                      : Operand{},
+               weight.scale);
+  testing::run_once(*device, table);
+  product.out.bytes = testing::fetch<uint8_t>(*device, out);
 }
 
 // Compares with a double-precision loop. Allowed: a part of the sum of |in| |weight|, what int8
@@ -154,7 +142,13 @@ void expect_untouched_between_rows(const Product& product, const Buffer& before)
   }
 }
 
-class EncoderMatmul : public ::testing::TestWithParam<Compute> {};
+class EncoderMatmul : public ::testing::TestWithParam<Compute> {
+  void SetUp() override {
+    if (GetParam() == Compute::kBF16 && !cpu_features().avx512_bf16) {
+      GTEST_SKIP() << "no bf16 by this CPU or VESPER_CPU_TARGET";
+    }
+  }
+};
 
 TEST_P(EncoderMatmul, OfRandomOddShapesIsThatOfADoublePrecisionLoop) {
   std::mt19937 random(7);
@@ -209,7 +203,7 @@ TEST_P(EncoderMatmul, DoesNotDependOnThreadsNorOrder) {
   const std::vector<uint8_t> one = product.out.bytes;
   for (uint32_t threads : {2u, 3u, 16u}) {
     product.out.fill_nan();
-    run(product, threads, true);
+    run(product, threads, 7 + threads);
     EXPECT_EQ(one, product.out.bytes) << threads << " threads";
   }
 }
@@ -217,21 +211,10 @@ TEST_P(EncoderMatmul, DoesNotDependOnThreadsNorOrder) {
 TEST_P(EncoderMatmul, FromSeveralThreadsAtOnceIsTheSame) {
   std::mt19937 random(11);
   Product product = random_product(random, 500, 64, 96, 1, 0, 0, kDTypeF32, kDTypeF32, GetParam());
-  run(product);
+  run(product, 1);
   const std::vector<uint8_t> alone = product.out.bytes;
   product.out.fill_nan();
-  PackedMatrix matrix = packed(product);
-  const MatmulTasks tasks = matrix.prepare(product.params, 2);
-  std::vector<std::thread> threads;
-  for (uint32_t first : {0u, 1u}) {
-    threads.emplace_back([&, first] {
-      auto scratch = hwy::AllocateAligned<uint8_t>(tasks.scratch_bytes);
-      for (uint32_t t = first; t < tasks.n_tasks; t += 2) {
-        matrix.run_task(product.params, tasks, product.operands(), t, scratch.get());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run(product, 2);
   EXPECT_EQ(alone, product.out.bytes);
 }
 
@@ -243,7 +226,7 @@ INSTANTIATE_TEST_SUITE_P(Computes, EncoderMatmul,
                                                                     : "I8";
                          });
 
-// Also where it is made of six products of bf16 (encoder_matmul_amx.h), without any of which it
+// Also where it is made of six products of bf16 (gemm_amx.h), without any of which it
 // errs more than three times as much.
 TEST(EncoderMatmulF32, IsAsExactAsALoopInF32) {
   std::mt19937 random(11);
@@ -270,31 +253,51 @@ TEST(EncoderMatmulF32, IsAsExactAsALoopInF32) {
   EXPECT_LE(std::sqrt(squares), 1.1 * std::sqrt(squares_of_loop));
 }
 
-TEST(EncoderMatmulI8, TakesWeightsWithTheScalesOfTheFile) {
-  const int8_t weight[2][4] = {{1, -2, 3, -127}, {127, 0, 5, 1}};
-  const float scale[2] = {0.5f, 2.0f};
-  const float in[4] = {127.0f, -1.0f, 2.0f, 64.0f};  // quantized with scale 1: exact
-  float out[2] = {NAN, NAN};
-  PackedMatrix matrix(2, 4, Compute::kI8);
-  matrix.set_rows(0, 2, &weight[0][0], scale);
+// A product of one row of 4 inputs with a weight of 2 outputs.
+MatmulParams small_params(const Weight& weight) {
   MatmulParams params{};
   params.n_rows = params.rows_per_batch = 1;
   params.n_out = params.out_row_stride = 2;
   params.n_in = params.in_row_stride = 4;
-  const MatmulTasks tasks = matrix.prepare(params, 1);
-  auto scratch = hwy::AllocateAligned<uint8_t>(tasks.scratch_bytes);
-  matrix.run_task(params, tasks, {out, in, nullptr, nullptr}, 0, scratch.get());
-  EXPECT_FLOAT_EQ(out[0], 0.5f * (127 + 2 + 6 - 127 * 64));
-  EXPECT_FLOAT_EQ(out[1], 2.0f * (127 * 127 + 10 + 64));
+  params.weight_format = weight.format;
+  return params;
+}
+
+TEST(EncoderMatmulI8, TakesWeightsWithTheScalesOfTheFile) {
+  const auto device = testing::cpu();
+  const int8_t numbers[2][4] = {{1, -2, 3, -127}, {127, 0, 5, 1}};
+  TensorView view;
+  view.file_name = "test.weight";
+  view.dtype = DType::kI8;
+  view.shape = {2, 4};
+  view.data = numbers;
+  view.bytes = sizeof numbers;
+  view.scale = {0.5f, 2.0f};
+  const Weight weight = device->upload({{&view}, false}, WeightUse::kManyRows, Compute::kI8);
+  // Quantized with scale 1: exact.
+  const Operand in = testing::store(*device, std::vector<float>{127.0f, -1.0f, 2.0f, 64.0f});
+  const Operand out = testing::nan_buffer(*device, 2, DType::kF32);
+  DispatchTable table;
+  emit::matmul(table, "test", small_params(weight), out, in, weight.data, {}, {}, weight.scale);
+  testing::run_once(*device, table);
+  const std::vector<float> found = testing::fetch<float>(*device, out);
+  EXPECT_FLOAT_EQ(found[0], 0.5f * (127 + 2 + 6 - 127 * 64));
+  EXPECT_FLOAT_EQ(found[1], 2.0f * (127 * 127 + 10 + 64));
 }
 
 TEST(EncoderMatmulContract, RefusesParametersOfAnotherMatrix) {
-  PackedMatrix matrix(3, 4, Compute::kF32);
-  MatmulParams params{};
-  params.n_rows = params.rows_per_batch = 5;
-  params.n_out = 4;
-  params.n_in = 3;
-  EXPECT_THROW(matrix.prepare(params, 1), Error);
+  const auto device = testing::cpu();
+  const testing::FileMatrix file(std::vector<float>(8), 2, 4, DType::kF32);
+  const Weight weight = device->upload(file.source(), WeightUse::kManyRows, Compute::kF32);
+  const Operand numbers = device->allocate(4096, "numbers");
+  for (const bool more_outputs : {true, false}) {
+    MatmulParams params = small_params(weight);
+    (more_outputs ? params.n_out : params.n_in) = 100;
+    DispatchTable table;
+    emit::matmul(table, "test", params, numbers.part(0, 2048), numbers.from(2048), weight.data, {},
+                 {}, {});
+    EXPECT_THROW(device->record(table), Error);
+  }
 }
 
 }  // namespace

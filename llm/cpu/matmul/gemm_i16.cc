@@ -1,11 +1,10 @@
-// Panel products of 16-bit whole numbers on AVX-512 VNNI, to about the precision of f16: twice the
-// multiply-adds of f32. Rows have 14 bits with a scale for every 64 inputs, f16 or bf16 weights 13
-// with one for every 64 inputs of an output, so that 64 products cannot exceed 32 bits. Sums of 64
-// are exact, those of all are f32. (bf16, which is as fast, keeps 8 bits of either.)
+// Micro-kernel of 16-bit integers on AVX-512 VNNI, to about the precision of f16, with twice the
+// multiply-adds of f32. Rows have 14 bits with a scale for every 64 inputs; f16 or bf16 weights are
+// converted to 13 bits with a scale for every 64 inputs of an output: 64 products cannot exceed 32
+// bits. Sums of 64 are exact, those of all are f32. (bf16, as fast, keeps 8 bits of each factor.)
 //
-// A row's sums are made in one order, whatever the number of rows. Nothing here may run before
-// cpu_features() allows it.
-#include "llm/cpu/matmul/panel_product.h"
+// Nothing here may run before cpu_features() allows it.
+#include "llm/cpu/matmul/gemm.h"
 
 #if defined(__x86_64__)
 #include <algorithm>
@@ -13,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "llm/cpu/matmul/i16_rows.h"
+#include "llm/cpu/matmul/input_rows.h"
 #include "llm/cpu/x86_targets.h"
 
 namespace vesper {
@@ -23,7 +22,7 @@ static_assert(int64_t{kI16Inputs} * kI16RowLimit * kI16WeightLimit < INT32_MAX);
 
 constexpr uint32_t kPairsPerBlock = kI16Inputs / 2;
 constexpr size_t kPairBytes = 2 * kPanelOutputs * sizeof(int16_t);
-constexpr uint32_t kMostRows = 12;  // 12 registers of whole sums, 12 of f32
+constexpr uint32_t kMostRows = 12;  // 12 registers of integer sums, 12 of f32
 
 // Packing two vectors of 32 bits into one of 16 mixes their quarters: the output of each lane.
 alignas(64) constexpr uint32_t kOutputOfLane[16] = {0, 1, 8,  9,  2, 3, 10, 11,
@@ -45,7 +44,7 @@ VESPER_VNNI inline __m512 load_weights(const uint16_t* from) {
 }
 
 // A panel of f16 or bf16 as i16 [n_pairs][16][2], its outputs in the order of kOutputOfLane, and
-// what one of each block is worth, f32 [n_blocks][16] in that order.
+// the scale of each block, f32 [n_blocks][16] in that order.
 template <bool kIsF16>
 VESPER_VNNI void convert_panel(const std::byte* panel, uint32_t n_pairs, int16_t* weights,
                                float* scales) {
@@ -144,27 +143,27 @@ constexpr auto kMultiplyRows = []<uint32_t... kLess>(std::integer_sequence<uint3
 
 }  // namespace
 
-void multiply_panels_i16(const PanelProduct& product) {
-  const uint32_t n_pairs = product.layout->padded_n_in / 2;
-  const I16Row row(*product.layout);
-  auto* const weights = reinterpret_cast<int16_t*>(product.scratch);
-  auto* const scales = reinterpret_cast<float*>(product.scratch + n_pairs * kPairBytes);
-  for (uint32_t p = 0; p < product.n_panels; ++p) {
-    const std::byte* panel = product.panels + p * product.layout->panel_bytes;
-    if (product.layout->element == DType::kF16) {
+void gemm_i16(const Gemm& gemm) {
+  const uint32_t n_pairs = gemm.layout->padded_n_in / 2;
+  const I16Row row(*gemm.layout);
+  auto* const weights = reinterpret_cast<int16_t*>(gemm.scratch);
+  auto* const scales = reinterpret_cast<float*>(gemm.scratch + n_pairs * kPairBytes);
+  for (uint32_t p = 0; p < gemm.n_panels; ++p) {
+    const std::byte* panel = gemm.panels + p * gemm.layout->panel_bytes;
+    if (gemm.layout->format.storage == Storage::kF16) {
       convert_panel<true>(panel, n_pairs, weights, scales);
     } else {
       convert_panel<false>(panel, n_pairs, weights, scales);
     }
-    const auto* rows = static_cast<const std::byte*>(product.rows);
+    const auto* rows = static_cast<const std::byte*>(gemm.rows);
     uint32_t row_index = 0;
     // As many at a time as there is room for, and about as many each time.
-    uint32_t n_left = product.n_rows;
+    uint32_t n_left = gemm.n_rows;
     for (uint32_t n_times = (n_left + kMostRows - 1) / kMostRows; n_times > 0; --n_times) {
       const uint32_t n = (n_left + n_times - 1) / n_times;
       float* sums[kMostRows];
-      for (uint32_t r = 0; r < n; ++r, ++row_index) sums[r] = sums_of(product, row_index, p);
-      kMultiplyRows[n - 1](rows, row, n_pairs, weights, scales, panel + product.layout->panel_bytes,
+      for (uint32_t r = 0; r < n; ++r, ++row_index) sums[r] = sums_at(gemm, row_index, p);
+      kMultiplyRows[n - 1](rows, row, n_pairs, weights, scales, panel + gemm.layout->panel_bytes,
                            sums);
       rows += n * row.bytes;
       n_left -= n;
@@ -172,7 +171,7 @@ void multiply_panels_i16(const PanelProduct& product) {
   }
 }
 
-size_t i16_scratch_bytes(const WeightLayout& layout) {
+size_t gemm_i16_scratch_bytes(const PackedLayout& layout) {
   return layout.padded_n_in / 2 * kPairBytes +
          I16Row(layout).n_blocks * kPanelOutputs * sizeof(float);
 }

@@ -7,7 +7,7 @@
 namespace vesper {
 
 // A tile: 16 rows of 64 bytes, one after the other.
-inline constexpr size_t kTileRowBytes = 64, kTileBytes = 16 * kTileRowBytes;
+inline constexpr size_t kTileRows = 16, kTileRowBytes = 64, kTileBytes = kTileRows * kTileRowBytes;
 
 // What ldtilecfg reads: palette 1 has eight tiles.
 struct alignas(64) TileConfig {

@@ -3,7 +3,7 @@
 //
 // A block's whole numbers are summed in int32; a sum meets the scales of row and weight in f32. A
 // row's sums are made in one order, whatever the number of rows.
-#include "llm/cpu/matmul/block_rows.h"
+#include "llm/cpu/matmul/gemm_blocks_rows.h"
 
 #if defined(__x86_64__)
 #include "llm/cpu/x86_targets.h"
@@ -25,7 +25,7 @@ VESPER_VNNI_INLINE __m512i shifted(__m512i bits) {
   return bits;
 }
 
-// The codes of quad kQuad of a block (block_layout.h): bytes [16][4].
+// The codes of quad kQuad of a block (packed_blocks.h): bytes [16][4].
 template <int kBits, int kQuad>
 VESPER_VNNI_INLINE __m512i load_quad(const std::byte* block) {
   if constexpr (kBits == 8) {
@@ -88,7 +88,7 @@ template <int kBits, bool kHalves, int kRows>
 VESPER_VNNI void multiply_rows(const PanelRows& part) {
   constexpr int kGroups = kHalves ? 2 : 1;  // of a block
   constexpr size_t kRowBlock = Int8BlockRow::bytes_of_block(kHalves);
-  const WeightLayout& layout = *part.layout;
+  const PackedLayout& layout = *part.layout;
   const uint32_t n_blocks = layout.n_in / kBlockInputs;
   const std::byte* block = part.panel + layout.codes_offset;
   const float *scales = part.scales, *minimums = part.minimums;
@@ -102,14 +102,14 @@ VESPER_VNNI void multiply_rows(const PanelRows& part) {
   const size_t bytes_a_block = layout.panel_bytes / n_blocks;
   size_t ahead = kPrefetchBytes;
   for (uint32_t b = 0; b < n_blocks; ++b) {
-    if (kRows <= kFewRows && ahead < part.bytes_to_end) {
+    if (kRows <= kMemoryBoundRows && ahead < part.bytes_to_end) {
 #pragma GCC unroll 16
       for (int i = 0; i <= kBits; ++i) _mm_prefetch(part.panel + ahead + 64 * i, _MM_HINT_T0);
       ahead += bytes_a_block;
     }
     __m512i low[kRows], high[kRows];
     // Few rows: two sums of each, so that additions need not wait for each other.
-    constexpr bool kTwoSums = kHalves || kRows <= kFewRows;
+    constexpr bool kTwoSums = kHalves || kRows <= kMemoryBoundRows;
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
       low[r] = broadcast_int(rows.at(r) + Int8BlockRow::kStarts);
@@ -173,7 +173,7 @@ struct VnniRows {
 
 }  // namespace
 
-void multiply_blocks_vnni(const PanelProduct& product) { multiply_block_rows<VnniRows>(product); }
+void gemm_blocks_vnni(const Gemm& gemm) { multiply_block_rows<VnniRows>(gemm); }
 
 }  // namespace vesper
 #endif

@@ -2,13 +2,13 @@
 // to 256 rows, rounded to bf16, on tiles. The sums are f32.
 //
 // Nothing here may run before cpu_features() allows it.
-#include "llm/cpu/matmul/block_product.h"
+#include "llm/cpu/matmul/gemm_blocks.h"
 
 #if defined(__x86_64__)
 #include <algorithm>
 #include <cstring>
 
-#include "llm/cpu/matmul/tile_config.h"
+#include "llm/cpu/matmul/gemm_amx.h"
 #include "llm/cpu/x86_targets.h"
 
 namespace vesper {
@@ -27,7 +27,7 @@ VESPER_AMX_INLINE __m512i masked(__m512i bits, int mask) {
 }
 VESPER_AMX_INLINE __m512i load_plane(const std::byte* from) { return _mm512_loadu_si512(from); }
 
-// The codes of quad kQuad of a block (block_layout.h): bytes [16][4].
+// The codes of quad kQuad of a block (packed_blocks.h): bytes [16][4].
 template <int kBits, int kQuad>
 VESPER_AMX_INLINE __m512i load_quad(const std::byte* block) {
   if constexpr (kBits == 8) {
@@ -69,13 +69,13 @@ VESPER_AMX_INLINE void expand_quad(const std::byte* block, __m512 scale, __m512 
 
 // A panel as tiles [n_in / 32][16][16][2] of bf16.
 template <int kBits>
-VESPER_AMX void expand_panel(const WeightLayout& layout, const std::byte* panel,
+VESPER_AMX void expand_panel(const PackedLayout& layout, const std::byte* panel,
                              const float* scales, const float* minimums, std::byte* out) {
   alignas(64) static constexpr uint16_t kInterleave[32] = {
       0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
       8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
   const __m512i interleave = _mm512_load_si512(kInterleave);
-  const uint32_t half = layout.blocks.group == 16 ? kPanelOutputs : 0;
+  const uint32_t half = layout.format.blocks.group == 16 ? kPanelOutputs : 0;
   const std::byte* block = panel + layout.codes_offset;
   for (uint32_t i = 0; i < layout.n_in; i += kBlockInputs, block += 64 * kBits, out += kTileBytes) {
     __m512 scale = _mm512_loadu_ps(scales), minimum = _mm512_loadu_ps(minimums);
@@ -94,7 +94,7 @@ VESPER_AMX void expand_panel(const WeightLayout& layout, const std::byte* panel,
   }
 }
 
-using ExpandPanel = void (*)(const WeightLayout&, const std::byte*, const float*, const float*,
+using ExpandPanel = void (*)(const PackedLayout&, const std::byte*, const float*, const float*,
                              std::byte*);
 ExpandPanel expand_panel_of(uint32_t bits) {
   switch (bits) {
@@ -113,88 +113,42 @@ ExpandPanel expand_panel_of(uint32_t bits) {
   }
 }
 
-// Two tiles of rows times two panels: tiles 0 to 3 hold the sums, 4 and 5 the rows, 6 and 7 the
-// weights. kRowTiles and kPanels say how many of two there are; rows of sums lie `stride` floats
-// apart, those of the second panel `panel_sums` floats further.
-template <int kRowTiles, int kPanels>
-VESPER_AMX void multiply_block(const std::byte* rows, const std::byte* weights, uint32_t n_steps,
-                               float* sums, size_t stride, size_t panel_sums) {
-  const std::byte* second = weights + n_steps * kTileBytes;
-  const std::byte* next_rows = rows + n_steps * kTileBytes;
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  for (size_t at = 0; at < n_steps * kTileBytes; at += kTileBytes) {
-    _tile_loadd(4, rows + at, kTileRowBytes);
-    _tile_loadd(6, weights + at, kTileRowBytes);
-    _tile_dpbf16ps(0, 4, 6);
-    if constexpr (kPanels == 2) {
-      _tile_loadd(7, second + at, kTileRowBytes);
-      _tile_dpbf16ps(1, 4, 7);
-    }
-    if constexpr (kRowTiles == 2) {
-      _tile_loadd(5, next_rows + at, kTileRowBytes);
-      _tile_dpbf16ps(2, 5, 6);
-      if constexpr (kPanels == 2) _tile_dpbf16ps(3, 5, 7);
-    }
-  }
-  const size_t stride_bytes = stride * sizeof(float);
-  _tile_stored(0, sums, stride_bytes);
-  if constexpr (kPanels == 2) _tile_stored(1, sums + panel_sums, stride_bytes);
-  if constexpr (kRowTiles == 2) {
-    _tile_stored(2, sums + kTileRows * stride, stride_bytes);
-    if constexpr (kPanels == 2) {
-      _tile_stored(3, sums + panel_sums + kTileRows * stride, stride_bytes);
-    }
-  }
-}
-
 }  // namespace
 
-VESPER_AMX void multiply_blocks_tiles(const PanelProduct& product) {
-  const WeightLayout& layout = *product.layout;
+VESPER_AMX void gemm_blocks_amx(const Gemm& gemm) {
+  const PackedLayout& layout = *gemm.layout;
   const uint32_t n_steps = layout.n_in / kBlockInputs;
-  const ExpandPanel expand = expand_panel_of(layout.blocks.bits);
-  auto* const scales = reinterpret_cast<float*>(product.scratch);
+  const size_t panel_bytes = n_steps * kTileBytes;
+  const ExpandPanel expand = expand_panel_of(layout.format.blocks.bits);
+  auto* const scales = reinterpret_cast<float*>(gemm.scratch);
   float* const minimums = scales + expanded_scale_bytes(layout) / sizeof(float) / 2;
-  std::byte* const weights = product.scratch + expanded_scale_bytes(layout);
-  const auto* const rows = static_cast<const std::byte*>(product.rows);
-  const bool direct = product.out != nullptr;
-  const size_t stride = direct ? product.out_stride : kPanelOutputs;
-  const size_t panel_sums = direct ? kPanelOutputs : size_t{product.n_rows} * kPanelOutputs;
+  std::byte* const weights = gemm.scratch + expanded_scale_bytes(layout);
+  const bool direct = gemm.out != nullptr;
+  const size_t stride = direct ? gemm.out_stride : kPanelOutputs;
+  const size_t panel_stride = direct ? kPanelOutputs : gemm.sums.panel_stride;
   const TileConfig config;
   _tile_loadconfig(&config);
-  for (uint32_t panel = 0; panel < product.n_panels; panel += kPanelsAtOnce) {
-    const bool two_panels = product.n_panels - panel >= 2;
+  for (uint32_t panel = 0; panel < gemm.n_panels; panel += kPanelsAtOnce) {
+    const bool two_panels = gemm.n_panels - panel >= 2;
     for (uint32_t p = 0; p < 1u + two_panels; ++p) {
-      const std::byte* from = product.panels + (panel + p) * layout.panel_bytes;
+      const std::byte* from = gemm.panels + (panel + p) * layout.panel_bytes;
       expand_scales(layout, from, true, scales, minimums);
-      expand(layout, from, scales, minimums, weights + p * n_steps * kTileBytes);
+      expand(layout, from, scales, minimums, weights + p * panel_bytes);
     }
-    float* const sums = (direct ? product.out : product.sums) + panel * panel_sums;
-    for (uint32_t row = 0; row < product.n_rows; row += 2 * kTileRows) {
-      const std::byte* from = rows + size_t{row / kTileRows} * n_steps * kTileBytes;
-      const uint32_t n = std::min(2 * kTileRows, product.n_rows - row);
-      const bool two_tiles = n > kTileRows;
-      // Whole tiles go where they belong, others through a copy.
+    float* const sums = (direct ? gemm.out : gemm.sums.data) + panel * panel_stride;
+    for (uint32_t row = 0; row < gemm.n_rows; row += 2 * kTileRows) {
+      const uint32_t n = std::min<uint32_t>(2 * kTileRows, gemm.n_rows - row);
+      // Whole tiles are stored as the result, others through a copy.
       alignas(64) float copy[2][2 * kTileRows * kPanelOutputs];
-      const bool whole = n % kTileRows == 0;
-      float* const to = whole ? sums + row * stride : copy[0];
-      const size_t rows_apart = whole ? stride : kPanelOutputs;
-      const size_t apart = whole ? panel_sums : 2 * kTileRows * kPanelOutputs;
-      if (two_tiles && two_panels) {
-        multiply_block<2, 2>(from, weights, n_steps, to, rows_apart, apart);
-      } else if (two_tiles) {
-        multiply_block<2, 1>(from, weights, n_steps, to, rows_apart, apart);
-      } else if (two_panels) {
-        multiply_block<1, 2>(from, weights, n_steps, to, rows_apart, apart);
-      } else {
-        multiply_block<1, 1>(from, weights, n_steps, to, rows_apart, apart);
-      }
+      const bool whole = !direct || n % kTileRows == 0;
+      multiply_tiles<OneBF16>(n > kTileRows, two_panels,
+                              static_cast<const std::byte*>(gemm.rows) + row * gemm.row_bytes,
+                              gemm.row_bytes * kTileRows, weights, panel_bytes, n_steps,
+                              whole ? sums + row * stride : copy[0], whole ? stride : kPanelOutputs,
+                              whole ? panel_stride : std::size(copy[0]), [](uint32_t) {});
       for (uint32_t p = 0; !whole && p < 1u + two_panels; ++p) {
         for (uint32_t r = 0; r < n; ++r) {
-          std::memcpy(sums + p * panel_sums + (row + r) * stride, copy[p] + r * kPanelOutputs,
+          std::memcpy(sums + p * panel_stride + (row + r) * stride, copy[p] + r * kPanelOutputs,
                       sizeof(float) * kPanelOutputs);
         }
       }
@@ -203,7 +157,7 @@ VESPER_AMX void multiply_blocks_tiles(const PanelProduct& product) {
   _tile_release();
 }
 
-size_t blocks_tiles_scratch_bytes(const WeightLayout& layout) {
+size_t gemm_blocks_amx_scratch_bytes(const PackedLayout& layout) {
   return expanded_scale_bytes(layout) + kPanelsAtOnce * (layout.n_in / kBlockInputs) * kTileBytes;
 }
 

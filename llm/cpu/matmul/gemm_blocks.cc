@@ -1,9 +1,9 @@
-#include "llm/cpu/matmul/block_product.h"
+#include "llm/cpu/matmul/gemm_blocks.h"
 
 #include <algorithm>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "llm/cpu/matmul/block_product.cc"
+#define HWY_TARGET_INCLUDE "llm/cpu/matmul/gemm_blocks.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, as Highway demands.
 #include "hwy/highway.h"
@@ -29,9 +29,9 @@ HWY_INLINE VF32 load_bytes(const int8_t* from) {
 }
 
 template <class T>
-HWY_INLINE void expand_groups(const WeightLayout& layout, const std::byte* panel, bool with_zero,
+HWY_INLINE void expand_groups(const PackedLayout& layout, const std::byte* panel, bool with_zero,
                               float* scales, float* minimums) {
-  const BlockFormat& format = layout.blocks;
+  const BlockFormat& format = layout.format.blocks;
   const T* from = reinterpret_cast<const T*>(panel);
   const uint32_t expanded = expanded_group(format), copies = format.group / expanded;
   const float zero = -static_cast<float>(format.zero);
@@ -49,23 +49,23 @@ HWY_INLINE void expand_groups(const WeightLayout& layout, const std::byte* panel
 }
 
 // Scales that are an f16 for 256 inputs times a byte for a group.
-HWY_INLINE void expand_parts(const WeightLayout& layout, const std::byte* panel, bool with_zero,
-                             float* scales, float* minimums) {
+HWY_INLINE void expand_sub_scales(const PackedLayout& layout, const std::byte* panel,
+                                  bool with_zero, float* scales, float* minimums) {
   const F32 d;
-  const BlockFormat& format = layout.blocks;
+  const BlockFormat& format = layout.format.blocks;
   const F16* block = reinterpret_cast<const F16*>(panel);
-  const auto* parts = reinterpret_cast<const int8_t*>(panel + layout.parts_offset);
+  const auto* sub_scales = reinterpret_cast<const int8_t*>(panel + layout.sub_scales_offset);
   const VF32 zero = hn::Set(d, -static_cast<float>(format.zero));
   const uint32_t kinds = format.has_minimum ? 2 : 1;
   for (uint32_t i = 0; i < layout.n_in; i += kPartsBlock, block += kinds * kPanelOutputs) {
-    for (uint32_t g = 0; g < kPartsBlock; g += format.group, parts += kinds * kPanelOutputs) {
+    for (uint32_t g = 0; g < kPartsBlock; g += format.group, sub_scales += kinds * kPanelOutputs) {
       for (uint32_t o = 0; o < kPanelOutputs; o += kLanes) {
-        const VF32 scale = hn::Mul(load_f32(block + o), load_bytes(parts + o));
+        const VF32 scale = hn::Mul(load_f32(block + o), load_bytes(sub_scales + o));
         hn::StoreU(scale, d, scales + o);
         if (format.has_minimum) {
-          hn::StoreU(
-              hn::Mul(load_f32(block + kPanelOutputs + o), load_bytes(parts + kPanelOutputs + o)),
-              d, minimums + o);
+          hn::StoreU(hn::Mul(load_f32(block + kPanelOutputs + o),
+                             load_bytes(sub_scales + kPanelOutputs + o)),
+                     d, minimums + o);
         } else if (with_zero) {
           hn::StoreU(hn::Mul(scale, zero), d, minimums + o);
         }
@@ -76,9 +76,9 @@ HWY_INLINE void expand_parts(const WeightLayout& layout, const std::byte* panel,
   }
 }
 
-void expand_scales(const WeightLayout& layout, const std::byte* panel, bool with_zero,
+void expand_scales(const PackedLayout& layout, const std::byte* panel, bool with_zero,
                    float* scales, float* minimums) {
-  switch (layout.blocks.scale) {
+  switch (layout.format.blocks.scale) {
     case ScaleKind::kF16:
       return expand_groups<F16>(layout, panel, with_zero, scales, minimums);
     case ScaleKind::kBF16:
@@ -86,7 +86,7 @@ void expand_scales(const WeightLayout& layout, const std::byte* panel, bool with
     case ScaleKind::kF32:
       return expand_groups<float>(layout, panel, with_zero, scales, minimums);
     case ScaleKind::kParts:
-      return expand_parts(layout, panel, with_zero, scales, minimums);
+      return expand_sub_scales(layout, panel, with_zero, scales, minimums);
   }
 }
 
@@ -143,11 +143,11 @@ HWY_INLINE void expand_quad(const std::byte* block, const float* scale, const fl
 
 // A panel as f32 [n_in / 2][16][2].
 template <uint32_t kBits>
-void expand_panel(const WeightLayout& layout, const std::byte* panel, const float* scales,
+void expand_panel(const PackedLayout& layout, const std::byte* panel, const float* scales,
                   const float* minimums, float* out) {
   constexpr uint32_t kQuadNumbers = 4 * kPanelOutputs;
   const std::byte* block = panel + layout.codes_offset;
-  const uint32_t half = layout.blocks.group == 16 ? kPanelOutputs : 0;
+  const uint32_t half = layout.format.blocks.group == 16 ? kPanelOutputs : 0;
   for (uint32_t i = 0; i < layout.n_in; i += kBlockInputs, block += 64 * kBits) {
     expand_quad<kBits, 0>(block, scales, minimums, out);
     expand_quad<kBits, 1>(block, scales, minimums, out + kQuadNumbers);
@@ -165,9 +165,9 @@ void expand_panel(const WeightLayout& layout, const std::byte* panel, const floa
   }
 }
 
-void expand_panel_of(const WeightLayout& layout, const std::byte* panel, const float* scales,
+void expand_panel_of(const PackedLayout& layout, const std::byte* panel, const float* scales,
                      const float* minimums, float* out) {
-  switch (layout.blocks.bits) {
+  switch (layout.format.blocks.bits) {
     case 2:
       return expand_panel<2>(layout, panel, scales, minimums, out);
     case 3:
@@ -196,53 +196,49 @@ HWY_EXPORT(expand_panel_of);
 namespace {
 
 // As many panels at once as the f32 kernel likes, unless they would not stay in a cache.
-uint32_t f32_panels_at_once(const WeightLayout& layout) {
+uint32_t f32_panels_at_once(const PackedLayout& layout) {
   constexpr size_t kCacheBytes = 1 << 20;
   const size_t panel_bytes = sizeof(float) * kPanelOutputs * size_t{layout.n_in};
-  return static_cast<uint32_t>(
-      std::clamp<size_t>(kCacheBytes / panel_bytes, 1, kMaxPanelsPerProduct));
+  return static_cast<uint32_t>(std::clamp<size_t>(kCacheBytes / panel_bytes, 1, kMaxGemmPanels));
 }
 
 }  // namespace
 
-bool expand_scales(const WeightLayout& layout, const std::byte* panel, bool zero_as_minimum,
+bool expand_scales(const PackedLayout& layout, const std::byte* panel, bool zero_as_minimum,
                    float* scales, float* minimums) {
   HWY_DYNAMIC_DISPATCH(expand_scales)(layout, panel, zero_as_minimum, scales, minimums);
-  return layout.blocks.has_minimum || zero_as_minimum;
+  return layout.format.blocks.has_minimum || zero_as_minimum;
 }
 
-size_t expanded_scale_bytes(const WeightLayout& layout) {
-  return size_t{2} * sizeof(float) * kPanelOutputs * (layout.n_in / expanded_group(layout.blocks));
+size_t expanded_scale_bytes(const PackedLayout& layout) {
+  return size_t{2} * sizeof(float) * kPanelOutputs *
+         (layout.n_in / expanded_group(layout.format.blocks));
 }
 
-void multiply_blocks_f32(const PanelProduct& product) {
-  static const MultiplyPanels multiply = float_panel_kernel(DType::kF32);
-  const WeightLayout& layout = *product.layout;
-  WeightLayout expanded = layout;
-  expanded.blocks = {};
-  expanded.element = DType::kF32;
-  expanded.panel_bytes = sizeof(float) * kPanelOutputs * uint64_t{layout.n_in};
-  auto* const scales = reinterpret_cast<float*>(product.scratch);
+void gemm_blocks_f32(const Gemm& gemm) {
+  const PackedLayout& layout = *gemm.layout;
+  const PackedLayout expanded = packed_layout({}, layout.n_out, layout.n_in);
+  auto* const scales = reinterpret_cast<float*>(gemm.scratch);
   float* const minimums = scales + expanded_scale_bytes(layout) / sizeof(float) / 2;
-  std::byte* const panels = product.scratch + expanded_scale_bytes(layout);
-  PanelProduct part = product;
+  std::byte* const panels = gemm.scratch + expanded_scale_bytes(layout);
+  Gemm part = gemm;
   part.layout = &expanded;
   part.panels = panels;
   const uint32_t at_once = f32_panels_at_once(layout);
-  for (uint32_t panel = 0; panel < product.n_panels; panel += at_once) {
-    part.n_panels = std::min(at_once, product.n_panels - panel);
-    part.sums = product.sums + size_t{panel} * product.n_rows * kPanelOutputs;
+  for (uint32_t panel = 0; panel < gemm.n_panels; panel += at_once) {
+    part.n_panels = std::min(at_once, gemm.n_panels - panel);
+    part.sums.data = gemm.sums.data + panel * gemm.sums.panel_stride;
     for (uint32_t p = 0; p < part.n_panels; ++p) {
-      const std::byte* from = product.panels + (panel + p) * layout.panel_bytes;
+      const std::byte* from = gemm.panels + (panel + p) * layout.panel_bytes;
       expand_scales(layout, from, true, scales, minimums);
       HWY_DYNAMIC_DISPATCH(expand_panel_of)
       (layout, from, scales, minimums, reinterpret_cast<float*>(panels + p * expanded.panel_bytes));
     }
-    multiply(part);
+    gemm_f32(part);
   }
 }
 
-size_t blocks_f32_scratch_bytes(const WeightLayout& layout) {
+size_t gemm_blocks_f32_scratch_bytes(const PackedLayout& layout) {
   return expanded_scale_bytes(layout) +
          f32_panels_at_once(layout) * sizeof(float) * kPanelOutputs * size_t{layout.n_in};
 }

@@ -1,29 +1,28 @@
-// What the kernels for rows of RowFormat::kI8Blocks share, whatever their instructions: how they
-// reach a few rows, and how rows and panels of a product are handed to them.
+// What the kernels for rows of RowLayout::kI8Blocks share, whatever their instructions.
 //
 // A kernel is a struct with kMostRows (4, 8 or 12), the rows that its registers hold the sums of,
-// and rows<kBits, kHalves, kRows>(PanelRows), which multiplies so many rows with one panel.
+// and rows<kBits, kHalves, kRows>(PanelRows), which multiplies kRows rows with one panel.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include "llm/cpu/matmul/block_product.h"
+#include "llm/cpu/matmul/gemm_blocks.h"
 
 namespace vesper {
 
-// So far ahead weights are asked for, across panels: the processor's own prefetching stops at the
+// How far ahead weights are prefetched, across panels: the processor's own prefetching stops at the
 // end of a page.
 inline constexpr size_t kPrefetchBytes = 8192;
-// Up to so many rows memory is what a product waits for.
-inline constexpr int kFewRows = 4;
+// The most rows for which a product waits for memory.
+inline constexpr int kMemoryBoundRows = 4;
 
-// One panel and the first of the rows that it is to meet.
+// One panel and the first of the rows to multiply with it.
 struct PanelRows {
-  const WeightLayout* layout;
+  const PackedLayout* layout;
   const std::byte* panel;
-  size_t bytes_to_end;  // from the panel to the end of the task: worth asking the memory for
+  size_t bytes_to_end;  // from the panel to the end of the task: worth prefetching
   const float* scales;
   const float* minimums;  // null without
   const std::byte* first_row;
@@ -45,46 +44,46 @@ inline int32_t load_row_int(const std::byte* from) {
 }
 
 template <class Kernel, int kBits, bool kHalves>
-void multiply_block_rows(const PanelProduct& product) {
-  const WeightLayout& layout = *product.layout;
-  auto* const scales = reinterpret_cast<float*>(product.scratch);
+void multiply_block_rows(const Gemm& gemm) {
+  const PackedLayout& layout = *gemm.layout;
+  auto* const scales = reinterpret_cast<float*>(gemm.scratch);
   float* const minimums = scales + expanded_scale_bytes(layout) / sizeof(float) / 2;
   PanelRows part{};
   part.layout = &layout;
   part.scales = scales;
   part.row_bytes = Int8BlockRow(layout).bytes;
-  part.out_stride = product.out != nullptr ? product.out_stride : kPanelOutputs;
-  for (uint32_t p = 0; p < product.n_panels; ++p) {
-    part.panel = product.panels + p * layout.panel_bytes;
-    part.bytes_to_end = static_cast<size_t>(product.end_of_task - part.panel);
+  part.out_stride = gemm.out != nullptr ? gemm.out_stride : kPanelOutputs;
+  for (uint32_t p = 0; p < gemm.n_panels; ++p) {
+    part.panel = gemm.panels + p * layout.panel_bytes;
+    part.bytes_to_end = static_cast<size_t>(gemm.end_of_task - part.panel);
     part.minimums = expand_scales(layout, part.panel, false, scales, minimums) ? minimums : nullptr;
-    float* const out = product.out != nullptr
-                           ? product.out + p * kPanelOutputs
-                           : product.sums + size_t{p} * product.n_rows * kPanelOutputs;
+    float* const out = gemm.out != nullptr ? gemm.out + p * kPanelOutputs
+                                           : gemm.sums.data + p * gemm.sums.panel_stride;
     const float* const residual =
-        product.residual != nullptr ? product.residual + p * kPanelOutputs : nullptr;
+        gemm.residual != nullptr ? gemm.residual + p * kPanelOutputs : nullptr;
     uint32_t row = 0;
     const auto take = [&]<int kRows>() {
-      part.first_row = static_cast<const std::byte*>(product.rows) + row * part.row_bytes;
+      part.first_row = static_cast<const std::byte*>(gemm.rows) + row * part.row_bytes;
       part.residual = residual == nullptr ? nullptr : residual + row * part.out_stride;
       part.out = out + row * part.out_stride;
       Kernel::template rows<kBits, kHalves, kRows>(part);
       row += kRows;
     };
-    while (row + Kernel::kMostRows <= product.n_rows) take.template operator()<Kernel::kMostRows>();
+    while (row + Kernel::kMostRows <= gemm.n_rows) take.template operator()<Kernel::kMostRows>();
     if constexpr (Kernel::kMostRows > 8) {
-      if (row + 8 <= product.n_rows) take.template operator()<8>();
+      if (row + 8 <= gemm.n_rows) take.template operator()<8>();
     }
     if constexpr (Kernel::kMostRows > 4) {
-      if (row + 4 <= product.n_rows) take.template operator()<4>();
+      if (row + 4 <= gemm.n_rows) take.template operator()<4>();
     }
-    if (row + 2 <= product.n_rows) take.template operator()<2>();
-    if (row + 1 <= product.n_rows) take.template operator()<1>();
+    if (row + 2 <= gemm.n_rows) take.template operator()<2>();
+    if (row + 1 <= gemm.n_rows) take.template operator()<1>();
   }
 }
 
+using MultiplyBlocks = void (*)(const Gemm&);
 template <class Kernel, bool kHalves>
-MultiplyPanels block_rows_kernel(uint32_t bits) {
+MultiplyBlocks block_rows_kernel(uint32_t bits) {
   switch (bits) {
     case 2:
       return multiply_block_rows<Kernel, 2, kHalves>;
@@ -103,12 +102,12 @@ MultiplyPanels block_rows_kernel(uint32_t bits) {
 
 // Multiplies by the kernel's function for the product's format.
 template <class Kernel>
-void multiply_block_rows(const PanelProduct& product) {
-  const BlockFormat& format = product.layout->blocks;
-  const MultiplyPanels multiply = format.group == 16
+void multiply_block_rows(const Gemm& gemm) {
+  const BlockFormat& format = gemm.layout->format.blocks;
+  const MultiplyBlocks multiply = format.group == 16
                                       ? block_rows_kernel<Kernel, true>(format.bits)
                                       : block_rows_kernel<Kernel, false>(format.bits);
-  multiply(product);
+  multiply(gemm);
 }
 
 }  // namespace vesper

@@ -1,4 +1,4 @@
-#include "llm/cpu/matmul/block_layout.h"
+#include "llm/cpu/matmul/packed_blocks.h"
 
 #include <bit>
 #include <cstring>
@@ -8,19 +8,15 @@
 namespace vesper {
 namespace {
 
-// The fields of a name, from the lowest bit on.
-constexpr uint32_t kMarkBit = 1u << 31;
-constexpr uint32_t kBitsShift = 0, kScaleShift = 4, kGroupShift = 6, kMinimumShift = 14,
-                   kZeroShift = 15, kProductsShift = 23;
-
 uint32_t scale_bytes(ScaleKind kind) { return kind == ScaleKind::kF32 ? 4 : 2; }
-// What stands side by side: scales, and minimums where there are some.
+// Of a group: a scale, and a minimum where the format has them.
 uint32_t n_kinds(const BlockFormat& format) { return format.has_minimum ? 2 : 1; }
 uint32_t scale_inputs(const BlockFormat& format) {
   return format.scale == ScaleKind::kParts ? kPartsBlock : format.group;
 }
 
-// Where the bits of a code of quad k lie: in which 64 bytes of the block, from which bit on.
+// Where a plane has the bits of quad k: byte offset of its 64 bytes in the block, and the lowest
+// bit.
 struct Plane {
   uint32_t at, shift;
 };
@@ -100,34 +96,13 @@ float load_scale(ScaleKind kind, const std::byte* from) {
 
 }  // namespace
 
-CpuWeightFormat name_blocks(const BlockFormat& format, BlockProducts products) {
-  return static_cast<CpuWeightFormat>(
-      kMarkBit | format.bits << kBitsShift | static_cast<uint32_t>(format.scale) << kScaleShift |
-      format.group << kGroupShift | uint32_t{format.has_minimum} << kMinimumShift |
-      format.zero << kZeroShift | static_cast<uint32_t>(products) << kProductsShift);
-}
-
-bool is_in_blocks(CpuWeightFormat format) {
-  return (static_cast<uint32_t>(format) & kMarkBit) != 0;
-}
-
-BlockFormat block_format(CpuWeightFormat format) {
-  const auto name = static_cast<uint32_t>(format);
-  return {name >> kBitsShift & 15, static_cast<ScaleKind>(name >> kScaleShift & 3),
-          name >> kGroupShift & 255, (name >> kMinimumShift & 1) != 0, name >> kZeroShift & 255};
-}
-
-BlockProducts block_products(CpuWeightFormat format) {
-  return static_cast<BlockProducts>(static_cast<uint32_t>(format) >> kProductsShift & 3);
-}
-
-void lay_out_blocks(WeightLayout& layout) {
-  const BlockFormat& format = layout.blocks;
+void lay_out_blocks(PackedLayout& layout) {
+  const BlockFormat& format = layout.format.blocks;
   layout.padded_n_in = layout.n_in;
   const uint32_t row_of_scales = kPanelOutputs * n_kinds(format);
-  layout.parts_offset =
+  layout.sub_scales_offset =
       round_up(layout.n_in / scale_inputs(format) * row_of_scales * scale_bytes(format.scale), 64);
-  layout.codes_offset = layout.parts_offset;
+  layout.codes_offset = layout.sub_scales_offset;
   if (format.scale == ScaleKind::kParts) {
     layout.codes_offset += round_up(layout.n_in / format.group * row_of_scales, 64);
   }
@@ -135,25 +110,25 @@ void lay_out_blocks(WeightLayout& layout) {
       layout.codes_offset + uint64_t{layout.n_in / kBlockInputs} * 64 * format.bits;
 }
 
-void pack_block_panel(const WeightLayout& layout, const QuantizedRow* rows, uint32_t n_rows,
+void pack_block_panel(const PackedLayout& layout, const QuantizedRow* rows, uint32_t n_rows,
                       std::byte* panel) {
-  const BlockFormat& format = layout.blocks;
+  const BlockFormat& format = layout.format.blocks;
   const uint32_t size = scale_bytes(format.scale), kinds = n_kinds(format);
-  const auto place = [&](uint32_t group, uint32_t kind, uint32_t output) {
+  const auto at = [&](uint32_t group, uint32_t kind, uint32_t output) {
     return size_t{group * kinds + kind} * kPanelOutputs + output;
   };
   for (uint32_t o = 0; o < n_rows; ++o) {
     const QuantizedRow& row = rows[o];
     for (uint32_t g = 0; g < row.scales.size(); ++g) {
-      store_scale(format.scale, row.scales[g], panel + size * place(g, 0, o));
+      store_scale(format.scale, row.scales[g], panel + size * at(g, 0, o));
       if (kinds == 2) {
-        store_scale(format.scale, row.minimums[g], panel + size * place(g, 1, o));
+        store_scale(format.scale, row.minimums[g], panel + size * at(g, 1, o));
       }
     }
-    std::byte* const parts = panel + layout.parts_offset;
+    std::byte* const sub_scales = panel + layout.sub_scales_offset;
     for (uint32_t g = 0; g < row.part_scales.size(); ++g) {
-      parts[place(g, 0, o)] = static_cast<std::byte>(row.part_scales[g]);
-      if (kinds == 2) parts[place(g, 1, o)] = static_cast<std::byte>(row.part_minimums[g]);
+      sub_scales[at(g, 0, o)] = static_cast<std::byte>(row.part_scales[g]);
+      if (kinds == 2) sub_scales[at(g, 1, o)] = static_cast<std::byte>(row.part_minimums[g]);
     }
     std::byte* block = panel + layout.codes_offset + sizeof(uint32_t) * o;
     for (uint32_t i = 0; i < layout.n_in; i += kBlockInputs, block += 64 * format.bits) {
@@ -162,11 +137,11 @@ void pack_block_panel(const WeightLayout& layout, const QuantizedRow* rows, uint
   }
 }
 
-void read_block(const WeightLayout& layout, const std::byte* panel, uint32_t output, uint32_t first,
+void read_block(const PackedLayout& layout, const std::byte* panel, uint32_t output, uint32_t first,
                 float* out) {
-  const BlockFormat& format = layout.blocks;
+  const BlockFormat& format = layout.format.blocks;
   const uint32_t size = scale_bytes(format.scale), kinds = n_kinds(format);
-  float scale[2], minimum[2];  // of either half
+  float scale[2], minimum[2];  // of each half block
   for (uint32_t half = 0; half < 2; ++half) {
     const uint32_t i = first + half * kBlockInputs / 2, group = i / format.group;
     const uint32_t at = i / scale_inputs(format) * kinds * kPanelOutputs + output;
@@ -176,10 +151,10 @@ void read_block(const WeightLayout& layout, const std::byte* panel, uint32_t out
       minimum[half] = load_scale(format.scale, panel + size_t{size} * (at + kPanelOutputs));
     }
     if (format.scale != ScaleKind::kParts) continue;
-    const auto* parts = reinterpret_cast<const int8_t*>(panel + layout.parts_offset) +
-                        group * kinds * kPanelOutputs + output;
-    scale[half] *= parts[0];
-    minimum[half] *= kinds == 2 ? parts[kPanelOutputs] : parts[0];
+    const auto* sub_scales = reinterpret_cast<const int8_t*>(panel + layout.sub_scales_offset) +
+                             group * kinds * kPanelOutputs + output;
+    scale[half] *= sub_scales[0];
+    minimum[half] *= kinds == 2 ? sub_scales[kPanelOutputs] : sub_scales[0];
   }
   const std::byte* const block =
       panel + layout.codes_offset + size_t{first / kBlockInputs} * 64 * format.bits;

@@ -3,7 +3,7 @@
 //
 // The same sums in the same order as those of block_product_vnni.cc, and so the same bits: whole
 // numbers are exact, and a sum meets the scales of row and weight in f32 likewise.
-#include "llm/cpu/matmul/block_rows.h"
+#include "llm/cpu/matmul/gemm_blocks_rows.h"
 
 #if defined(__x86_64__)
 #include "llm/cpu/x86_targets.h"
@@ -25,7 +25,7 @@ VESPER_AVX2_INLINE __m256i masked(__m256i bits, int mask) {
   return _mm256_and_si256(shifted<kLeft>(bits), _mm256_set1_epi8(static_cast<char>(mask)));
 }
 
-// The codes of quad kQuad of a block (block_layout.h), of 8 outputs: bytes [8][4]. `block` is that
+// The codes of quad kQuad of a block (packed_blocks.h), of 8 outputs: bytes [8][4]. `block` is that
 // of the first of these outputs.
 template <int kBits, int kQuad>
 VESPER_AVX2_INLINE __m256i load_quad(const std::byte* block) {
@@ -129,7 +129,7 @@ template <int kBits, bool kHalves, int kRows, bool kVnni>
 VESPER_AVX2 void multiply_rows(const PanelRows& part) {
   constexpr int kGroups = kHalves ? 2 : 1, kQuads = 8 / kGroups;
   constexpr size_t kRowBlock = Int8BlockRow::bytes_of_block(kHalves);
-  const WeightLayout& layout = *part.layout;
+  const PackedLayout& layout = *part.layout;
   const uint32_t n_blocks = layout.n_in / kBlockInputs;
   const std::byte* block = part.panel + layout.codes_offset;
   const float *scales = part.scales, *minimums = part.minimums;
@@ -140,7 +140,7 @@ VESPER_AVX2 void multiply_rows(const PanelRows& part) {
   const size_t bytes_a_block = layout.panel_bytes / n_blocks;
   size_t ahead = kPrefetchBytes;
   for (uint32_t b = 0; b < n_blocks; ++b) {
-    if (kRows < kFewRows && ahead < part.bytes_to_end) {
+    if (kRows < kMemoryBoundRows && ahead < part.bytes_to_end) {
 #pragma GCC unroll 16
       for (int i = 0; i <= kBits; ++i) _mm_prefetch(part.panel + ahead + 64 * i, _MM_HINT_T0);
       ahead += bytes_a_block;
@@ -203,12 +203,8 @@ struct Avx2Rows {
 
 }  // namespace
 
-void multiply_blocks_avx2(const PanelProduct& product) {
-  multiply_block_rows<Avx2Rows<false>>(product);
-}
-void multiply_blocks_avx_vnni(const PanelProduct& product) {
-  multiply_block_rows<Avx2Rows<true>>(product);
-}
+void gemm_blocks_avx2(const Gemm& gemm) { multiply_block_rows<Avx2Rows<false>>(gemm); }
+void gemm_blocks_avx_vnni(const Gemm& gemm) { multiply_block_rows<Avx2Rows<true>>(gemm); }
 
 }  // namespace vesper
 #endif
