@@ -368,13 +368,6 @@ SequenceState WhisperDecoder::first_state(const DecodeTask& task, const Search& 
   return state;
 }
 
-// Those of all places that are filled first lie together, so that memory that is never used is
-// never touched.
-int32_t WhisperDecoder::page_of(uint32_t place, uint32_t i) const {
-  const uint32_t n = shape_.n_candidates;
-  return static_cast<int32_t>(i / n * n_sequences_ + place * n + i % n);
-}
-
 void WhisperDecoder::write_sequences(uint32_t place, const DecodeTask& task, const Search& search) {
   const uint32_t n_pages = self_.pages_per_sequence(), page_rows = self_.shape().page_rows;
   const uint32_t first = place * shape_.n_candidates, n = shape_.n_candidates;
@@ -385,18 +378,12 @@ void WhisperDecoder::write_sequences(uint32_t place, const DecodeTask& task, con
   for (uint32_t i = 0; i < n; ++i) {
     const uint32_t s = first + i;
     SequenceState& state = host_states_[s] = first_state(task, search, i);
-    const auto current = [&](uint32_t sequence) { return page_of(place, n_full + sequence); };
-    state.spare_page = page_of(place, n_full + n + i);
-    if (i > 0 && !state.finished) {
-      state.copy_from = current(0);
-      state.copy_to = current(i);
-      state.copy_rows = last % page_rows;
-    }
     int32_t* const pages = host_pages_.data() + size_t{s} * n_pages;
-    for (uint32_t page = 0; page < n_full; ++page) pages[page] = page_of(place, page);
-    pages[n_full] = current(i);
-    for (uint32_t page = n_full + 1; page < n_pages; ++page) {
-      pages[page] = page_of(place, n_full + (page - n_full + 1) * n + i);
+    state.spare_page = self_.fill_group_row(place, n, i, n_full, pages);
+    if (i > 0 && !state.finished) {
+      state.copy_from = host_pages_[size_t{first} * n_pages + n_full];
+      state.copy_to = pages[n_full];
+      state.copy_rows = last % page_rows;
     }
     std::copy_n(task.prompt.end() - task.n_given, task.n_given,
                 host_chosen_.begin() + size_t{s} * n_text_ctx_);
@@ -470,7 +457,7 @@ void WhisperDecoder::reuse_pages(uint32_t place, uint32_t n_steps) {
     named.push_back(host_states_[first + i].spare_page);
   }
   for (uint32_t i = 0, page = 0; i < n; ++page) {
-    const int32_t free = page_of(place, page);
+    const int32_t free = self_.group_page(place, n, page);
     if (std::find(named.begin(), named.end(), free) != named.end()) continue;
     pages[i++ * n_pages + next] = free;
     most_pages_ = std::max(most_pages_, page + 1);

@@ -155,9 +155,6 @@ class WhisperDecoder {
 
   void check(const DecodeTask& task, const Search& search) const;
   SequenceState first_state(const DecodeTask& task, const Search& search, uint32_t i) const;
-  // The i-th page of those that belong to a place: one for every page of each of its sequences, and
-  // one to spare for each.
-  int32_t page_of(uint32_t place, uint32_t i) const;
   // Before steps in which a place's beams come to a new page: gives them those that they have all
   // left behind, as far as there are such.
   void reuse_pages(uint32_t place, uint32_t n_steps);

@@ -1,6 +1,7 @@
 #include "llm/generation/generator.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -36,13 +37,18 @@ uint32_t logit_rows(const WeightProvider& provider, const GeneratorOptions& opti
 
 LanguageModel::Options model_options(const WeightProvider& provider,
                                      const GeneratorOptions& options) {
+  if (options.beam_size < 1 || options.beam_size > kMostBeams) {
+    throw Error(ErrorKind::kUsage, "beam size: expected 1 to " + std::to_string(kMostBeams) +
+                                       ", found " + std::to_string(options.beam_size));
+  }
   LanguageModel::Options model;
   model.n_ctx = options.n_ctx;
-  model.n_sequences = options.n_places;
-  model.max_rows = std::max(pass_rows(provider, options), options.n_places);
-  model.max_logit_rows = std::max(logit_rows(provider, options), options.n_places);
+  model.n_sequences = options.n_places * options.beam_size;
+  model.max_rows = std::max(pass_rows(provider, options), model.n_sequences);
+  model.max_logit_rows = std::max(logit_rows(provider, options), model.n_sequences);
   model.kv_dtype = options.kv_dtype;
-  model.recycles_pages = options.recycles_pages;
+  model.recycles_pages = options.recycles_pages && options.beam_size == 1;
+  model.n_extra_pages = options.beam_size > 1 ? model.n_sequences : 0;
   return model;
 }
 
@@ -75,7 +81,7 @@ Generator::Generator(Device& device, const WeightProvider& provider, Compute com
       places_(options.n_places),
       fingerprint_(model_fingerprint(provider)),
       n_logit_rows_(logit_rows(provider, options)) {
-  const uint32_t n = options.n_places, n_vocab = model_.n_vocab();
+  const uint32_t n = n_sequences(), n_vocab = model_.n_vocab();
   const uint64_t n_tokens = uint64_t{n} * n_ctx();
   const auto numbers = [&](uint64_t count, const char* label) {
     return device.allocate(count * sizeof(float), label);
@@ -90,6 +96,12 @@ Generator::Generator(Device& device, const WeightProvider& provider, Compute com
   logprobs_ = numbers(n_tokens, "log-probabilities");
   partials_ = device.allocate(
       uint64_t{n} * n_text_chunks(n_vocab, kIdsPerChunk) * sizeof(TokenPartial), "partials");
+  if (has_beams()) {
+    candidates_ = device.allocate(
+        partials_.bytes / sizeof(TokenPartial) * 2 * options.beam_size * sizeof(TokenCandidate),
+        "candidates of beams");
+    finished_ = numbers(uint64_t{n} * (kFinishedHeader + n_ctx()), "finished texts");
+  }
   stop_ = numbers(1, "stop");
   stop_ids_ = numbers((uint64_t{n_vocab} + 31) / 32, "stop ids");
   bias_ = numbers(n_vocab, "bias");
@@ -98,11 +110,11 @@ Generator::Generator(Device& device, const WeightProvider& provider, Compute com
   states_host_.resize(n);
   tokens_host_.resize(n_tokens);
   logprobs_host_.resize(n_tokens);
-  for (uint32_t place = 0; place < n; ++place) {
-    states_host_[place].finished = 1;
-    rows_host_[place] = {0, -1, 0, 0};
-    places_[place].held.reserve(n_ctx());
+  for (uint32_t s = 0; s < n; ++s) {
+    states_host_[s].finished = 1;
+    rows_host_[s] = {0, -1, 0, 0};
   }
+  for (Place& place : places_) place.held.reserve(n_ctx());
   device.write(states_, states_host_.data());
   device.write(step_rows_, rows_host_.data());
   record_passes();
@@ -124,15 +136,17 @@ void Generator::record_passes() {
 void Generator::record_step() {
   if (has_step_) return;
   SamplingParams params{};
-  params.n_sequences = n_places();
+  params.n_sequences = n_sequences();
   params.n_vocab = params.row_stride = params.timestamp_begin = params.end_of_text = n_vocab();
   params.chunk = kIdsPerChunk;
   params.n_chunks = n_text_chunks(n_vocab(), kIdsPerChunk);
   params.max_tokens = n_ctx();
   params.has_filters = options_.has_filters;
+  // As many candidates as there are beams may be stop tokens.
+  params.n_candidates = has_beams() ? 2 * options_.beam_size : 0;
   DispatchTable table;
-  model_.emit_rows(table, n_places(), step_rows_);
-  model_.emit_logits(table, n_places(), {}, logits_);
+  model_.emit_rows(table, n_sequences(), step_rows_);
+  model_.emit_logits(table, n_sequences(), {}, logits_);
   const Operand bias = has_bias_ ? bias_ : Operand{};
   if (has_bias_ || options_.has_penalties) {
     emit::adjust_logits(table, "adjust_logits", params, logits_, states_,
@@ -141,11 +155,53 @@ void Generator::record_step() {
   if (options_.has_filters) {
     emit::sampling_filters(table, "sampling_filters", params, states_, logits_, {});
   }
-  emit::sample_partials(table, "sample_partials", params, partials_, logits_, states_, {}, {});
+  emit::sample_partials(table, "sample_partials", params, partials_, logits_, states_, {},
+                        candidates_);
+  if (has_beams()) emit_beams(table, params);
   emit::sample_token(table, "sample_token", params, states_, step_rows_, tokens_, logprobs_, stop_,
                      partials_, stop_ids_);
   step_ = device_.record(table);
   has_step_ = true;
+}
+
+void Generator::emit_beams(DispatchTable& table, const SamplingParams& params) const {
+  const KvCache& cache = model_.cache();
+  const KvCache::Shape& shape = cache.shape();
+  BeamParams beams{};
+  beams.n_groups = n_places();
+  beams.group_sequences = beams.beam_size = beams.most_finished = options_.beam_size;
+  beams.n_candidates = params.n_candidates;
+  beams.n_chunks = params.n_chunks;
+  beams.chunk = params.chunk;
+  beams.timestamp_begin = params.timestamp_begin;
+  beams.max_tokens = params.max_tokens;
+  beams.page_rows = shape.page_rows;
+  beams.pages_per_sequence = cache.pages_per_sequence();
+  emit::select_beams(table, "select_beams", beams, states_, step_rows_, tokens_, finished_,
+                     partials_, candidates_, cache.page_table(), stop_ids_);
+  const CopyPagesParams copy{params.n_sequences, shape.n_kv_heads, shape.head_dim, shape.page_rows,
+                             static_cast<uint32_t>(shape.dtype)};
+  for (uint32_t layer = 0; layer < shape.n_layers; ++layer) {
+    emit::copy_pages(table, "copy_pages." + std::to_string(layer), copy, cache.keys(layer),
+                     cache.values(layer), states_);
+  }
+}
+
+void Generator::give_pages(uint32_t place, uint32_t n_positions, uint32_t n_prompt) {
+  KvCache& cache = model_.cache();
+  if (!has_beams()) {
+    cache.reserve(place, n_positions);
+    return;
+  }
+  // The first step takes the prompt's last token: the pages before its own are full.
+  const uint32_t n = options_.beam_size, n_full = (n_prompt - 1) / cache.shape().page_rows;
+  const uint64_t row_bytes = cache.pages_per_sequence() * sizeof(int32_t);
+  std::vector<int32_t> row(cache.pages_per_sequence());
+  for (uint32_t i = 0; i < n; ++i) {
+    const uint32_t s = first_sequence(place) + i;
+    states_host_[s].spare_page = cache.fill_group_row(place, n, i, n_full, row.data());
+    device_.write(cache.page_table().part(s * row_bytes, row_bytes), row.data());
+  }
 }
 
 void Generator::set_stop_ids(std::span<const int32_t> ids) {
@@ -189,7 +245,7 @@ void Generator::prefill(uint32_t place, std::span<const int32_t> tokens, uint32_
     for (uint32_t r = 0; r < pass->first; ++r) {
       rows_host_[r] = {0, -1, 0, 0};
       if (r < n) {
-        rows_host_[r] = {tokens[first + r], static_cast<int32_t>(place),
+        rows_host_[r] = {tokens[first + r], static_cast<int32_t>(first_sequence(place)),
                          static_cast<int32_t>(first + r), 0};
       }
     }
@@ -215,6 +271,9 @@ void Generator::start(uint32_t place, std::span<const int32_t> prompt, uint32_t 
   }
   record_step();
   Place& at = places_[place];
+  if (has_beams()) at.held.clear();
+  at.best.clear();
+  at.length_penalty = sampling.length_penalty;
   const auto n_prompt = static_cast<uint32_t>(prompt.size());
   const uint32_t max_tokens = n_prompt + std::min(max_new, n_ctx() - n_prompt);
   const auto differs =
@@ -226,13 +285,12 @@ void Generator::start(uint32_t place, std::span<const int32_t> prompt, uint32_t 
   }
   if (at.n_reused == 0) at.first_kept = 0;
   at.n_prompt = n_prompt;
-  model_.cache().reserve(place, max_tokens);
+  give_pages(place, max_tokens, n_prompt);
   // All but the last token, which the first step takes.
   prefill(place, prompt, at.n_reused, n_prompt - 1, nullptr);
   hold(at, prompt.first(n_prompt - 1));
 
-  SequenceState& state = states_host_[place];
-  state = {};
+  SequenceState state{};
   state.first_sampled = n_prompt;
   state.position = static_cast<int>(n_prompt);
   state.max_sampled = max_tokens - n_prompt;
@@ -247,21 +305,42 @@ void Generator::start(uint32_t place, std::span<const int32_t> prompt, uint32_t 
   state.frequency_penalty = sampling.frequency_penalty;
   state.presence_penalty = sampling.presence_penalty;
   state.penalty_window = sampling.has_penalties() ? sampling.penalty_window : 0;
-  device_.write(states_.part(place * sizeof(SequenceState), sizeof(SequenceState)), &state);
-
-  const uint64_t first_token = uint64_t{place} * n_ctx();
-  std::copy(prompt.begin(), prompt.end(),
-            tokens_host_.begin() + static_cast<std::ptrdiff_t>(first_token));
-  device_.write(tokens_.part(first_token * sizeof(int32_t), n_prompt * sizeof(int32_t)),
-                prompt.data());
-  Row row{prompt.back(), static_cast<int32_t>(place), static_cast<int32_t>(n_prompt - 1), 0};
-  if (state.finished) row = {0, -1, 0, 0};
-  device_.write(step_rows_.part(place * sizeof(Row), sizeof(Row)), &row);
+  state.no_repeat_ngram_size = sampling.no_repeat_ngram_size;
+  state.is_beam = has_beams();
+  state.max_finished = options_.beam_size;
+  const uint32_t first = first_sequence(place), n = options_.beam_size;
+  for (uint32_t s = first; s < first + n; ++s) {
+    state.spare_page = states_host_[s].spare_page;
+    states_host_[s] = state;
+    // Beams come from the first.
+    if (s > first) {
+      states_host_[s].finished = 1;
+      states_host_[s].sum_logprob = -INFINITY;
+    }
+    const uint64_t first_token = uint64_t{s} * n_ctx();
+    std::copy(prompt.begin(), prompt.end(),
+              tokens_host_.begin() + static_cast<std::ptrdiff_t>(first_token));
+    device_.write(tokens_.part(first_token * sizeof(int32_t), n_prompt * sizeof(int32_t)),
+                  prompt.data());
+    rows_host_[s - first] = {0, -1, 0, 0};
+  }
+  if (!state.finished) {
+    rows_host_[0] = {prompt.back(), static_cast<int32_t>(first), static_cast<int32_t>(n_prompt - 1),
+                     0};
+  }
+  device_.write(states_.part(first * sizeof(SequenceState), n * sizeof(SequenceState)),
+                states_host_.data() + first);
+  device_.write(step_rows_.part(first * sizeof(Row), n * sizeof(Row)), rows_host_.data());
   const uint32_t go = 0;
   device_.write(stop_, &go);
 }
 
 void Generator::read_place(uint32_t place) {
+  if (has_beams()) {
+    Place& at = places_[place];
+    if (!is_running(place) && at.best.empty()) at.best = best_text(place);
+    return;
+  }
   const SequenceState& state = states_host_[place];
   Place& at = places_[place];
   const uint64_t first = uint64_t{place} * n_ctx() + at.n_prompt;
@@ -291,28 +370,67 @@ bool Generator::advance(uint32_t n_steps) {
   return std::any_of(states_host_.begin(), states_host_.end(), runs);
 }
 
+// Where fewer texts than beams have ended, those of the last beams count as well.
+std::vector<int32_t> Generator::best_text(uint32_t place) {
+  const uint32_t n = options_.beam_size, first = first_sequence(place);
+  std::vector<int32_t> best;
+  double best_score = -INFINITY;
+  const auto consider = [&](const int32_t* tokens, uint32_t n_tokens, size_t length, float sum) {
+    const double score = sum / std::pow(static_cast<double>(std::max<size_t>(1, length)),
+                                        double{places_[place].length_penalty});
+    if (!(score > best_score)) return;
+    best_score = score;
+    best.assign(tokens, tokens + n_tokens);
+  };
+  const uint64_t stride = kFinishedHeader + n_ctx();
+  const uint32_t n_finished = states_host_[first].n_finished;
+  std::vector<int32_t> texts(n * stride);
+  device_.read(finished_.part(first * stride * sizeof(int32_t), n * stride * sizeof(int32_t)),
+               texts.data());
+  for (uint32_t f = 0; f < n_finished; ++f) {
+    const int32_t* text = texts.data() + f * stride;
+    const auto n_tokens = static_cast<uint32_t>(text[1]);
+    consider(text + kFinishedHeader, n_tokens, n_tokens + 1, std::bit_cast<float>(text[0]));
+  }
+  const uint64_t row = n_ctx();
+  device_.read(tokens_.part(first * row * sizeof(int32_t), n * row * sizeof(int32_t)),
+               tokens_host_.data() + first * row);
+  for (uint32_t i = 0; i + n_finished < n; ++i) {
+    const SequenceState& state = states_host_[first + i];
+    if (!(state.sum_logprob > -INFINITY)) break;  // beams are in falling order
+    consider(tokens_host_.data() + (first + i) * row + state.first_sampled, state.n_sampled,
+             state.n_sampled, state.sum_logprob);
+  }
+  return best;
+}
+
 std::span<const int32_t> Generator::chosen(uint32_t place) const {
+  if (has_beams()) return places_[place].best;
   const uint64_t first = uint64_t{place} * n_ctx() + places_[place].n_prompt;
   return {tokens_host_.data() + first, states_host_[place].n_sampled};
 }
 
 std::span<const float> Generator::logprobs(uint32_t place) const {
+  if (has_beams()) return {};
   const uint64_t first = uint64_t{place} * n_ctx() + places_[place].n_prompt;
   return {logprobs_host_.data() + first, states_host_[place].n_sampled};
 }
 
 void Generator::stop(uint32_t place) {
-  SequenceState& state = states_host_[place];
-  if (state.finished) return;
-  state.finished = 1;
-  device_.write(states_.part(place * sizeof(SequenceState), sizeof(SequenceState)), &state);
-  const Row idle{0, -1, 0, 0};
-  device_.write(step_rows_.part(place * sizeof(Row), sizeof(Row)), &idle);
+  if (!is_running(place)) return;
+  const uint32_t first = first_sequence(place), n = options_.beam_size;
+  for (uint32_t s = first; s < first + n; ++s) {
+    states_host_[s].finished = 1;
+    rows_host_[s - first] = {0, -1, 0, 0};
+  }
+  device_.write(states_.part(first * sizeof(SequenceState), n * sizeof(SequenceState)),
+                states_host_.data() + first);
+  device_.write(step_rows_.part(first * sizeof(Row), n * sizeof(Row)), rows_host_.data());
 }
 
 void Generator::read_logits(uint32_t place, float* out) {
   const uint64_t bytes = n_vocab() * sizeof(float);
-  device_.read(logits_.part(place * bytes, bytes), out);
+  device_.read(logits_.part(first_sequence(place) * bytes, bytes), out);
 }
 
 void Generator::evaluate(std::span<const int32_t> tokens,
@@ -327,7 +445,7 @@ void Generator::evaluate(std::span<const int32_t> tokens,
   const auto n = static_cast<uint32_t>(tokens.size());
   stop(0);
   places_[0].first_kept = 0;
-  model_.cache().reserve(0, n);
+  give_pages(0, n, n);
   pass_logits_host_.resize(size_t{n_logit_rows_} * n_vocab());
   std::vector<uint32_t> index(n_logit_rows_);
   prefill(0, tokens, 0, n, [&](uint32_t first, uint32_t n_rows) {
@@ -419,7 +537,11 @@ void Generator::restore(uint32_t place, std::span<const std::byte> bytes) {
   }
   // A context of another length keeps another number of positions: of no use, unless all are kept.
   // So is more than this context has room for.
-  if (header.n_kept_positions != cache.n_kept_positions() || header.n_tokens > n_ctx()) return;
+  // Beams start from their prompt alone.
+  if (has_beams() || header.n_kept_positions != cache.n_kept_positions() ||
+      header.n_tokens > n_ctx()) {
+    return;
+  }
   const uint32_t n_pages = (header.n_tokens + shape.page_rows - 1) / shape.page_rows;
   const uint64_t wanted = sizeof header + uint64_t{header.n_tokens} * sizeof(int32_t) +
                           saved_page_bytes(cache, n_pages);

@@ -27,14 +27,19 @@ struct Sampling {
   float typical_p = 1, top_p = 1, min_p = 0;  // of the first two 0 leaves one token
   float repetition_penalty = 1, frequency_penalty = 0, presence_penalty = 0;
   uint32_t penalty_window = 64;
+  uint32_t no_repeat_ngram_size = 0;  // no run of this many tokens occurs twice; 0: any may
   uint32_t seed = 0;
+  // With beams, the best text has the greatest sum of log-probabilities over this power of its
+  // length, the stop token included (as in transformers).
+  float length_penalty = 1;
 
   bool has_filters() const {
     return temperature > 0 && (top_k > 0 || typical_p < 1 || top_p < 1 || min_p > 0);
   }
   bool has_penalties() const {
-    return penalty_window > 0 &&
-           (repetition_penalty != 1 || frequency_penalty != 0 || presence_penalty != 0);
+    return no_repeat_ngram_size > 0 ||
+           (penalty_window > 0 &&
+            (repetition_penalty != 1 || frequency_penalty != 0 || presence_penalty != 0));
   }
 };
 
@@ -46,6 +51,10 @@ struct GeneratorOptions {
   bool recycles_pages = true;
   // What the steps have to be able to do; what is not there costs nothing.
   bool has_filters = true, has_penalties = true;
+  // Above 1: beam search (select_beams in shaders/kernel_params.h) that ends with this many texts.
+  // At most kMostBeams. Keys and values of earlier prompts are not used again then, and layers with
+  // a sliding window keep all.
+  uint32_t beam_size = 1;
 };
 
 class Generator {
@@ -73,8 +82,10 @@ class Generator {
   bool advance(uint32_t n_steps);
 
   // As of the last advance.
-  bool is_running(uint32_t place) const { return !states_host_[place].finished; }
-  // The tokens that were chosen, an end included; and the logarithm of the probability of each.
+  bool is_running(uint32_t place) const { return !state_of(place).finished; }
+  // The tokens that were chosen, a stop token included; and the logarithm of the probability of
+  // each. With beams: nothing until the search has ended, then the best text without its stop
+  // token; no logarithms.
   std::span<const int32_t> chosen(uint32_t place) const;
   std::span<const float> logprobs(uint32_t place) const;
   // Lets go of what the place's cache holds, so that its next text is computed whole.
@@ -107,6 +118,8 @@ class Generator {
   struct Place {
     std::vector<int32_t> held;  // tokens whose keys and values the cache has, from position 0
     uint32_t n_prompt = 0, n_reused = 0;
+    float length_penalty = 1;
+    std::vector<int32_t> best;  // text of the beams that have ended
     // From this position on, layers with a sliding window have what was written there.
     uint32_t first_kept = 0;
   };
@@ -118,6 +131,17 @@ class Generator {
   void prefill(uint32_t place, std::span<const int32_t> tokens, uint32_t first, uint32_t end,
                const std::function<void(uint32_t, uint32_t)>& after_pass);
   void read_place(uint32_t place);
+  bool has_beams() const { return options_.beam_size > 1; }
+  uint32_t n_sequences() const { return n_places() * options_.beam_size; }
+  uint32_t first_sequence(uint32_t place) const { return place * options_.beam_size; }
+  const SequenceState& state_of(uint32_t place) const {
+    return states_host_[first_sequence(place)];
+  }
+  void emit_beams(DispatchTable& table, const SamplingParams& params) const;
+  // Gives a place's sequences pages for n_positions, of which a prompt takes the first n_prompt.
+  void give_pages(uint32_t place, uint32_t n_positions, uint32_t n_prompt);
+  // The best text of beams that have ended.
+  std::vector<int32_t> best_text(uint32_t place);
   // Notes that the cache of a place has the keys and values of these tokens.
   void hold(Place& at, std::span<const int32_t> tokens);
 
@@ -135,14 +159,16 @@ class Generator {
   bool has_step_ = false;
 
   Operand pass_rows_;    // struct Row [rows of the greatest pass]
-  Operand step_rows_;    // struct Row [n_places]
+  Operand step_rows_;    // struct Row [n_sequences]; a place has beam_size of them
   Operand logit_index_;  // u32 [n_logit_rows_]
   Operand pass_logits_;  // f32 [n_logit_rows_, n_vocab]
-  Operand logits_;       // f32 [n_places, n_vocab]
-  Operand states_;       // struct SequenceState [n_places]
-  Operand tokens_;       // i32 [n_places, n_ctx]
-  Operand logprobs_;     // f32 [n_places, n_ctx]
-  Operand partials_;     // struct TokenPartial [n_places, n_chunks]
+  Operand logits_;       // f32 [n_sequences, n_vocab]
+  Operand states_;       // struct SequenceState [n_sequences]
+  Operand tokens_;       // i32 [n_sequences, n_ctx]
+  Operand logprobs_;     // f32 [n_sequences, n_ctx]
+  Operand partials_;     // struct TokenPartial [n_sequences, n_chunks]
+  Operand candidates_;   // struct TokenCandidate [n_sequences, n_chunks, n_candidates], of beams
+  Operand finished_;     // u32 [n_places, beam_size, kFinishedHeader + n_ctx], of beams
   Operand stop_;         // u32
   Operand stop_ids_;     // u32 bit mask [(n_vocab + 31) / 32]
   Operand bias_;         // f32 [n_vocab]

@@ -120,6 +120,20 @@ void KvCache::reserve(uint32_t sequence, uint32_t n_positions) {
   device_.write(page_table_.part(sequence * row_bytes, row_bytes), row);
 }
 
+int32_t KvCache::fill_group_row(uint32_t group, uint32_t n, uint32_t i, uint32_t n_shared,
+                                int32_t* row) const {
+  for (uint32_t page = 0; page < pages_per_sequence_; ++page) {
+    if (page < n_shared) {
+      row[page] = group_page(group, n, page);
+    } else if (page == n_shared) {
+      row[page] = group_page(group, n, n_shared + i);
+    } else {
+      row[page] = group_page(group, n, n_shared + (page - n_shared + 1) * n + i);
+    }
+  }
+  return group_page(group, n, n_shared + n + i);
+}
+
 void KvCache::release(uint32_t sequence) {
   uint32_t& held = n_sequence_pages_.at(sequence);
   const int32_t* row = table_.data() + size_t{sequence} * pages_per_sequence_;

@@ -52,6 +52,20 @@ class KvCache {
   // Takes all pages of `sequence` back.
   void release(uint32_t sequence);
 
+  // Groups of sequences that lie side by side and share a prompt's pages, with page tables that a
+  // kernel changes (select_beams): they use these in place of reserve() and release(). A group of
+  // `n` sequences has n * (pages_per_sequence + 1) pages, if the shape has an extra page for each
+  // sequence. Pages with the same `index` lie together, so that memory that is never used is never
+  // touched.
+  int32_t group_page(uint32_t group, uint32_t n, uint32_t index) const {
+    return static_cast<int32_t>((index / n * shape_.n_sequences + group * n + index % n) *
+                                page_step_);
+  }
+  // Fills the page table row of the group's i-th sequence, i32 [pages_per_sequence]. The first
+  // `n_shared` pages are the group's, the others its own. Returns its spare page.
+  int32_t fill_group_row(uint32_t group, uint32_t n, uint32_t i, uint32_t n_shared,
+                         int32_t* row) const;
+
   const Shape& shape() const { return shape_; }
   uint32_t pages_per_sequence() const { return pages_per_sequence_; }
   // The pages that a sequence holds, in the order of its positions.

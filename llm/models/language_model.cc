@@ -21,6 +21,7 @@ KvCache::Shape cache_shape(const Device& device, const StackShape& stack,
   shape.n_sequences = options.n_sequences;
   shape.n_positions = options.n_ctx;
   shape.dtype = options.kv_dtype;
+  shape.n_extra_pages = options.n_extra_pages;
   if (!options.recycles_pages) return shape;
   // Rows of a pass are written before any of them looks back.
   for (const LayerShape& layer : stack.layers) {

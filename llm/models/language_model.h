@@ -23,6 +23,7 @@ class LanguageModel {
     uint32_t max_logit_rows = 1;
     DType kv_dtype = DType::kF16;  // or kF32
     bool recycles_pages = true;    // of layers with a sliding window
+    uint32_t n_extra_pages = 0;    // see KvCache::Shape
   };
 
   // Uploads the weights. Throws Error(kModel, kDevice).
@@ -40,6 +41,7 @@ class LanguageModel {
                    const Operand& out) const;
 
   KvCache& cache() { return cache_; }
+  const KvCache& cache() const { return cache_; }
   uint32_t n_vocab() const { return n_vocab_; }
   uint32_t n_ctx() const { return options_.n_ctx; }
   // Positions that a layer with a sliding window looks at; 0: there is none.

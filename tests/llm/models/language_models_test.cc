@@ -137,6 +137,91 @@ TEST(Generator, AnswersTheSameAloneAndAmongOthers) {
   }
 }
 
+// The rules of select_beams over whole texts, each run from its beginning.
+std::vector<int32_t> plain_beam_search(Generator& model, std::vector<int32_t> prompt,
+                                       uint32_t beam_size, uint32_t max_new,
+                                       const std::vector<int32_t>& stop_ids) {
+  struct Text {
+    std::vector<int32_t> tokens;
+    double sum = 0, score = 0;
+  };
+  std::vector<Text> live(1), ended;
+  for (uint32_t step = 0; step < max_new && ended.size() < beam_size && !live.empty(); ++step) {
+    std::vector<Text> extended;
+    for (const Text& text : live) {
+      std::vector<int32_t> all = prompt;
+      all.insert(all.end(), text.tokens.begin(), text.tokens.end());
+      std::vector<double> logits;
+      model.evaluate(all, [&](uint32_t, uint32_t n, const float* rows) {
+        logits.assign(rows + (n - 1) * model.n_vocab(), rows + n * model.n_vocab());
+      });
+      double sum = 0;
+      for (const double logit : logits) sum += std::exp(logit);
+      for (uint32_t id = 0; id < logits.size(); ++id) {
+        Text& one = extended.emplace_back(text);
+        one.tokens.push_back(static_cast<int32_t>(id));
+        one.sum += logits[id] - std::log(sum);
+      }
+    }
+    std::stable_sort(extended.begin(), extended.end(),
+                     [](const Text& a, const Text& b) { return a.sum > b.sum; });
+    live.clear();
+    for (Text& text : extended) {
+      if (live.size() == beam_size) break;
+      if (std::find(stop_ids.begin(), stop_ids.end(), text.tokens.back()) == stop_ids.end()) {
+        text.score = text.sum / static_cast<double>(text.tokens.size());
+        live.push_back(text);
+      } else if (ended.size() < beam_size) {
+        text.score = text.sum / static_cast<double>(text.tokens.size());
+        text.tokens.pop_back();
+        ended.push_back(text);
+      }
+    }
+  }
+  for (size_t i = 0; i < live.size() && ended.size() < beam_size; ++i) ended.push_back(live[i]);
+  return std::max_element(ended.begin(), ended.end(),
+                          [](const Text& a, const Text& b) { return a.score < b.score; })
+      ->tokens;
+}
+
+void check_beams(const std::string& family, const std::string& device_name) {
+  const auto provider = open_weights(folder_of(family));
+  const auto device = open_device(device_name, {});
+  Generator plain(*device, *provider, Compute::kF32, exact_options());
+  const std::vector<std::vector<int32_t>> prompts = {{60, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9}};
+  const std::vector<int32_t> likeliest = plain_beam_search(plain, prompts[1], 1, 8, {});
+  // Nothing ends; a token that comes early ends; several may end.
+  for (const std::vector<int32_t>& stop_ids :
+       {std::vector<int32_t>{}, {likeliest[3]}, {likeliest[2], likeliest[5], 7, 8}}) {
+    GeneratorOptions options = exact_options();
+    options.n_places = 2;
+    options.beam_size = 4;
+    Generator generator(*device, *provider, Compute::kF32, options);
+    generator.set_stop_ids(stop_ids);
+    // The second round starts from what the first has left.
+    for (int round = 0; round < 2; ++round) {
+      for (uint32_t place = 0; place < 2; ++place) {
+        generator.start(place, prompts[place], 40, {});
+      }
+      while (generator.advance(7)) {
+      }
+      for (uint32_t place = 0; place < 2; ++place) {
+        EXPECT_THAT(generator.chosen(place),
+                    ElementsAreArray(plain_beam_search(plain, prompts[place], 4, 40, stop_ids)))
+            << family << ", place " << place << ", " << stop_ids.size() << " stop ids";
+      }
+    }
+  }
+}
+
+TEST(GeneratorBeams, FindWhatAPlainSearchFinds) {
+  for (const char* family : {"llama", "gemma3", "qwen3"}) check_beams(family, "cpu");
+}
+
+#ifdef VESPER_HAS_VULKAN
+TEST(GeneratorBeams, FindWhatAPlainSearchFindsOnVulkan) { check_beams("llama", "vulkan"); }
+#endif
+
 TEST(Generator, StopsAtItsEndsAndLimits) {
   const auto provider = open_weights(folder_of("qwen3"));
   const ReferenceRows reference = read_reference_rows(folder_of("qwen3"));
