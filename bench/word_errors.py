@@ -93,44 +93,110 @@ def join_numbers(words):
     return ["one" if word == "1" else word for word in result]
 
 
-def normalize(text):
+# Numbers of other languages as digits. Longer phrases come first.
+OTHER_NUMBERS = {
+    "ru": {0: "ноль", 1: "один одну одно", 2: "два две", 3: "три", 4: "четыре", 5: "пять", 6: "шесть",
+           7: "семь", 8: "восемь", 9: "девять", 10: "десять", 11: "одиннадцать", 12: "двенадцать",
+           13: "тринадцать", 14: "четырнадцать", 15: "пятнадцать", 16: "шестнадцать",
+           17: "семнадцать", 18: "восемнадцать", 19: "девятнадцать", 20: "двадцать",
+           30: "тридцать", 40: "сорок", 50: "пятьдесят", 60: "шестьдесят", 70: "семьдесят",
+           80: "восемьдесят", 90: "девяносто"},
+    "es": {0: "cero", 1: "uno", 2: "dos", 3: "tres", 4: "cuatro", 5: "cinco", 6: "seis", 7: "siete",
+           8: "ocho", 9: "nueve", 10: "diez", 11: "once", 12: "doce", 13: "trece", 14: "catorce",
+           15: "quince", 16: "dieciseis", 17: "diecisiete", 18: "dieciocho", 19: "diecinueve",
+           20: "veinte", 30: "treinta", 40: "cuarenta", 50: "cincuenta", 60: "sesenta",
+           70: "setenta", 80: "ochenta", 90: "noventa"},
+    "fr": {0: "zero", 1: "un", 2: "deux", 3: "trois", 4: "quatre", 5: "cinq", 6: "six", 7: "sept",
+           8: "huit", 9: "neuf", 10: "dix", 11: "onze", 12: "douze", 13: "treize", 14: "quatorze",
+           15: "quinze", 16: "seize", 17: "dix_sept", 18: "dix_huit", 19: "dix_neuf", 20: "vingt",
+           30: "trente", 40: "quarante", 50: "cinquante", 60: "soixante", 70: "soixante_dix",
+           80: "quatre_vingt quatre_vingts", 90: "quatre_vingt_dix"},
+}
+
+
+def plain_letters(text):
+    """Letters without their accents; a space for everything that is no letter, mark or digit."""
+    return "".join(
+        c if c.isalnum() or c == "." else "" if unicodedata.category(c) == "Mn" else " "
+        for c in unicodedata.normalize("NFKD", text))
+
+
+def number_words(language):
+    """Digits by number word or phrase, the longest phrase first."""
+    phrases = {}
+    for value, words in OTHER_NUMBERS[language].items():
+        for word in words.split():
+            phrases[plain_letters(word).strip()] = str(value)
+    return dict(sorted(phrases.items(), key=lambda item: -len(item[0])))
+
+
+def normalize(text, language="en"):
     """The words of a text in one spelling.
 
     >>> " ".join(normalize("Mr. Smith won't, um, pay $1,250 for twenty-three [coughs] chairs..."))
     'mister smith will not pay 1250 for 23 chairs'
     >>> " ".join(normalize("One hundred and five of 1,000; the twenty-first: 3.5 caf\u00e9s."))
     '105 of 1000 the 21st 3.5 cafes'
+    >>> " ".join(normalize("Appuyez sur le dix-sept, d'accord ?", "fr"))
+    'appuyez sur le 17 d accord'
     """
     text = text.lower().replace("\u2019", "'").replace("\u2018", "'")
     text = re.sub(r"[<\[][^>\]]*[>\]]", "", text)  # <noise>, [BLANK_AUDIO]
     text = re.sub(r"\(([^)]+?)\)", "", text)
-    text = re.sub(r"\s+'", "'", text)
-    for pattern, replacement in CONTRACTIONS:
-        text = re.sub(pattern, replacement, text)
+    if language == "en":
+        text = re.sub(r"\s+'", "'", text)
+        for pattern, replacement in CONTRACTIONS:
+            text = re.sub(pattern, replacement, text)
     text = re.sub(r"(\d),(?=\d)", r"\1", text)
     text = re.sub(r"\.(?!\d)", " ", text)  # keeps the point of 3.5
-    # Letters without their accents; everything that is no letter, mark or digit parts words.
-    letters = unicodedata.normalize("NFKD", text)
-    text = "".join(
-        c if c.isalnum() or c == "." else "" if unicodedata.category(c) == "Mn" else " "
-        for c in letters)
-    words = [TITLES.get(word, word) for word in text.split() if word not in FILLERS]
-    return join_numbers(words)
+    text = plain_letters(text)
+    if language == "en":
+        return join_numbers(
+            [TITLES.get(word, word) for word in text.split() if word not in FILLERS])
+    text = " ".join(text.split())
+    for phrase, number in number_words(language).items() if language in OTHER_NUMBERS else ():
+        text = re.sub(rf"\b{phrase}\b", number, text)
+    return text.split()
 
 
-def word_errors(reference, hypothesis):
-    """(errors, words of the reference) of two texts.
+SPELLED_DIGITS = {"oh": "0", "o": "0", "one": "1"}
 
-    >>> word_errors("ask what you can do", "And ask what you could do!")
-    (2, 5)
+
+def are_digits(words):
+    return all(word.isdigit() or word in SPELLED_DIGITS for word in words)
+
+
+def split_digits(words):
+    """Words with each number as its digits: for digits that are read out one by one.
+
+    >>> split_digits(["9", "oh", "210", "one"])
+    ['9', '0', '2', '1', '0', '1']
     """
-    expected, found = normalize(reference), normalize(hypothesis)
+    result = []
+    for word in words:
+        word = SPELLED_DIGITS.get(word, word)
+        result += list(word) if word.isdigit() else [word]
+    return result
+
+
+def distance(expected, found):
+    """Least number of insertions, deletions and substitutions of words."""
     row = list(range(len(found) + 1))  # distance of the words so far to each prefix of `found`
     for i, word in enumerate(expected, 1):
         diagonal, row[0] = row[0], i
         for j, other in enumerate(found, 1):
             diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (word != other))
-    return row[-1], len(expected)
+    return row[-1]
+
+
+def word_errors(reference, hypothesis):
+    """(errors, words of the reference) of two English texts.
+
+    >>> word_errors("ask what you can do", "And ask what you could do!")
+    (2, 5)
+    """
+    expected = normalize(reference)
+    return distance(expected, normalize(hypothesis)), len(expected)
 
 
 def read_text(path):

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Transcribes a half of the corpus of bench/speech_corpus.py and counts what is wrong.
+
+    bench/speech_errors.py run NAME [--program build/transcribe] [-- OPTION...]
+    build/bench-peers/venv/bin/python bench/speech_errors.py run NAME --faster-whisper float32
+    bench/speech_errors.py table [NAME...]
+    bench/speech_errors.py differences NAME NAME
+
+`run` keeps the texts as build/speech-corpus/results/HALF/MODEL/NAME.json. `table` prints them beside
+each other as Markdown: word errors of the clips whose text is known, clips of speech that came out
+empty, and clips without speech that have a text. --half held-out is for the final measurement only.
+"""
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+import word_errors
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CORPUS = ROOT / "build/speech-corpus"
+MODELS = pathlib.Path.home() / ".cache/vesper/models"
+
+# More words than this for a spoken letter or syllable are an invention.
+MOST_WORDS_OF_A_LETTER = 4
+
+
+def clips_of(half):
+    path = CORPUS / f"{half}.jsonl"
+    if not path.exists():
+        raise SystemExit(f"speech-errors: {path}: not found; make it with bench/speech_corpus.py")
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def by_language(clips):
+    languages = {}
+    for clip in clips:
+        languages.setdefault(clip["language"], []).append(clip)
+    return languages
+
+
+def transcribe(arguments, clips):
+    """Texts by path. One process for all clips of a language."""
+    texts = {}
+    for language, group in by_language(clips).items():
+        command = [arguments.program, "-m", arguments.model, "-t", str(arguments.threads),
+                   "--device", "cpu", "-q", "-f", "jsonl", *arguments.options]
+        if language:
+            command += ["-l", language]
+        done = subprocess.run([*command, *[clip["path"] for clip in group]], check=True,
+                              stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, encoding="utf-8")
+        for line in done.stdout.splitlines():
+            segment = json.loads(line)
+            texts[segment["file"]] = texts.get(segment["file"], "") + segment["text"]
+    return texts
+
+
+def transcribe_with_faster_whisper(arguments, clips):
+    from faster_whisper import WhisperModel
+
+    model = WhisperModel(str(MODELS / arguments.model), device="cpu", local_files_only=True,
+                         compute_type=arguments.faster_whisper, cpu_threads=arguments.threads)
+    texts = {}
+    for clip in clips:
+        segments, _ = model.transcribe(clip["path"], language=clip["language"])
+        texts[clip["path"]] = "".join(segment.text for segment in segments)
+    return texts
+
+
+def run(arguments):
+    clips = clips_of(arguments.half)
+    start = time.perf_counter()
+    if arguments.faster_whisper:
+        what = (f"faster-whisper {importlib.metadata.version('faster-whisper')} "
+                f"{arguments.faster_whisper}")
+        texts = transcribe_with_faster_whisper(arguments, clips)
+    else:
+        version = subprocess.run([arguments.program, "--version"], stdout=subprocess.PIPE,
+                                 encoding="utf-8").stdout.strip()
+        what = " ".join([version, *arguments.options])
+        texts = transcribe(arguments, clips)
+    result = {"what": what, "date": datetime.date.today().isoformat(),
+              "seconds": round(time.perf_counter() - start, 1), "threads": arguments.threads,
+              "texts": {clip["name"]: texts.get(clip["path"], "").strip() for clip in clips}}
+    path = result_path(arguments, arguments.name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, ensure_ascii=False, indent=1), encoding="utf-8")
+    print(f"{path}: {len(clips)} clips in {result['seconds']} s")
+
+
+def result_path(arguments, name):
+    return CORPUS / "results" / arguments.half / arguments.model / f"{name}.json"
+
+
+def load_result(arguments, name):
+    path = result_path(arguments, name)
+    if not path.exists():
+        raise SystemExit(f"speech-errors: {path}: not found; make it with `run {name}`")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def language_of(clip):
+    """The language of a clip's words, also where the programs have to detect it."""
+    return clip["language"] or "en"
+
+
+def judge(clip, text):
+    """(errors, words, is empty, is invented) of one clip."""
+    words = word_errors.normalize(text, language_of(clip))
+    if clip["text"] == "":
+        return 0, 0, False, bool(words)
+    if clip["text"] is None:
+        return 0, 0, not words, clip["group"] == "letters" and len(words) > MOST_WORDS_OF_A_LETTER
+    expected = word_errors.normalize(clip["text"], language_of(clip))
+    if clip["group"] in ("digits", "others") and word_errors.are_digits(expected):
+        expected, words = word_errors.split_digits(expected), word_errors.split_digits(words)
+    return word_errors.distance(expected, words), len(expected), not words, False
+
+
+def table(arguments):
+    clips = clips_of(arguments.half)
+    names = arguments.names or sorted(
+        path.stem for path in result_path(arguments, "x").parent.glob("*.json"))
+    results = {name: load_result(arguments, name) for name in names}
+    groups = {}
+    for clip in clips:
+        groups.setdefault(clip["group"], []).append(clip)
+    print(f"{arguments.half} half, model {arguments.model}, {machine()}; "
+          "each cell: word errors, empty clips of speech (e), clips with an invention (i)\n")
+    print("| group | clips | words | " + " | ".join(names) + " |")
+    print("|---|--:|--:|" + "--:|" * len(names))
+    totals = {name: [0, 0, 0] for name in names}
+    all_words = 0
+    for group, members in groups.items():
+        cells = []
+        for name in names:
+            judged = [judge(clip, results[name]["texts"].get(clip["name"], "")) for clip in members]
+            sums = [sum(column) for column in zip(*judged)]
+            cells.append(cell(sums[0] if sums[1] else None, sums[2], sums[3]))
+            for i, value in enumerate((sums[0], sums[2], sums[3])):
+                totals[name][i] += value
+        all_words += sums[1]
+        print(f"| {group} | {len(members)} | {sums[1] or ''} | " + " | ".join(cells) + " |")
+    print(f"| all | {len(clips)} | {all_words} | "
+          + " | ".join(cell(*totals[name]) for name in names) + " |\n")
+    for name in names:
+        print(f"- {name}: {results[name]['what']}; {results[name]['date']}, "
+              f"{results[name]['seconds']} s with {results[name]['threads']} thread(s)")
+
+
+def cell(errors, empty, invented):
+    parts = [] if errors is None else [str(errors)]
+    parts += [f"{empty}e"] * bool(empty) + [f"{invented}i"] * bool(invented)
+    return " ".join(parts) or "0"
+
+
+def differences(arguments):
+    """Clips whose judgement differs between two results, with both texts."""
+    first, second = [load_result(arguments, name)["texts"] for name in arguments.names]
+    for clip in clips_of(arguments.half):
+        texts = [result.get(clip["name"], "") for result in (first, second)]
+        judged = [judge(clip, text) for text in texts]
+        if judged[0] != judged[1]:
+            print(f"{clip['name']} [{clip['text']}]")
+            for name, text, (errors, _, empty, invented) in zip(arguments.names, texts, judged):
+                print(f"  {name}: {cell(errors, empty, invented)}: {text}")
+
+
+def machine():
+    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo")
+                if line.startswith("model name")), "unknown CPU")
+    return f"{cpu}, {datetime.date.today().isoformat()}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("command", choices=("run", "table", "differences"))
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--half", choices=("tuning", "held-out"), default="tuning")
+    parser.add_argument("--model", default="base")
+    parser.add_argument("--program", default=str(ROOT / "build/transcribe"))
+    parser.add_argument("--faster-whisper", metavar="TYPE")
+    parser.add_argument("--threads", type=int, default=2)
+    given = sys.argv[1:]
+    split = given.index("--") if "--" in given else len(given)
+    arguments = parser.parse_args(given[:split])
+    arguments.options = given[split + 1:]
+    if arguments.command == "table":
+        return table(arguments)
+    if len(arguments.names) != (1 if arguments.command == "run" else 2):
+        parser.error(f"wrong number of names for {arguments.command}")
+    if arguments.command == "run":
+        arguments.name = arguments.names[0]
+        return run(arguments)
+    differences(arguments)
+
+
+if __name__ == "__main__":
+    main()
