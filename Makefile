@@ -45,7 +45,10 @@ asan:
 bench:
 	cmake --preset release -DVESPER_BENCH=ON
 	cmake --build --preset release --parallel $(JOBS)
-	for program in build/*_bench; do $$program || exit; done
+	build/cpu_bench
+	build/encoder_bench
+	build/quantized_bench
+	if [ -x build/vulkan_bench ]; then build/vulkan_bench; fi
 
 compare: build
 	scripts/fetch-models.sh
