@@ -92,11 +92,11 @@ BENCHMARK(f32_peak)->ArgName("threads")->Arg(1)->Arg(2)->MeasureProcessCPUTime()
 void stages(benchmark::State& state) {
   ThreadPool pool(static_cast<uint32_t>(state.range(0)));
   const std::vector<uint32_t> n_tasks(100, 2);
-  Program program;
-  program.run_task = [](const void*, uint32_t, uint32_t, uint32_t, uint32_t) {};
-  program.n_tasks = n_tasks.data();
-  program.n_stages = 100;
-  for (auto _ : state) pool.run(program, 1, nullptr);
+  TaskStages table;
+  table.run_task = [](const void*, uint32_t, uint32_t, uint32_t, uint32_t) {};
+  table.n_tasks = n_tasks.data();
+  table.n_stages = 100;
+  for (auto _ : state) pool.run(table, 1, nullptr);
   state.SetItemsProcessed(state.iterations() * 100);
 }
 BENCHMARK(stages)->ArgName("threads")->Arg(1)->Arg(2)->MeasureProcessCPUTime();
