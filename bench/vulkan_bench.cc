@@ -22,6 +22,7 @@
 #include "llm/models/kv_cache.h"
 #include "llm/models/transformer.h"
 #include "llm/vulkan/vulkan_device.h"
+#include "llm/weights/model_families.h"
 #include "llm/weights/weight_provider.h"
 
 namespace vesper {
@@ -30,20 +31,20 @@ namespace {
 // A Whisper model of random f16 numbers; all tensors share one block of them.
 class RandomModel {
  public:
-  explicit RandomModel(const WhisperHyperparameters& model) {
+  explicit RandomModel(const ModelConfig& model) {
     std::mt19937 engine(1);
-    block_.resize(size_t{model.n_vocab} * model.d_model + 4096);
+    block_.resize(size_t{model.n_vocab} * model.encoder().d_model + 4096);
     for (uint16_t& half : block_) {
       // A sign, an exponent from 2^-9 to 2^-6 and any mantissa: small enough to stay finite.
       const uint32_t bits = engine();
       half = static_cast<uint16_t>((bits & 0x83ffu) | ((6u + (bits >> 16 & 3u)) << 10));
     }
-    const uint64_t d = model.d_model, ffn = model.d_ffn;
+    const uint64_t d = model.encoder().d_model, ffn = model.encoder().d_ffn;
     add("encoder.conv1.weight", {d, model.n_mels, 3});
     add("encoder.conv1.bias", {d});
     add("encoder.conv2.weight", {d, d, 3});
     add("encoder.conv2.bias", {d});
-    add("encoder.position.weight", {model.n_audio_ctx, d});
+    add("encoder.position.weight", {model.encoder().n_positions, d});
     const auto block = [&](const std::string& prefix, const char* name) {
       add(prefix + name + "_norm.weight", {d});
       add(prefix + name + "_norm.bias", {d});
@@ -67,19 +68,19 @@ class RandomModel {
       add(name + ".norm.weight", {d});
       add(name + ".norm.bias", {d});
     };
-    stack("encoder", model.n_encoder_layers, false);
-    stack("decoder", model.n_decoder_layers, true);
+    stack("encoder", model.encoder().n_layers, false);
+    stack("decoder", model.decoder().n_layers, true);
     add("decoder.embed.weight", {model.n_vocab, d});
-    add("decoder.position.weight", {model.n_text_ctx, d});
+    add("decoder.position.weight", {model.decoder().n_positions, d});
   }
 
   // Valid as long as this.
-  ModelContents contents(const WhisperHyperparameters& model) const {
+  ModelContents contents(const ModelConfig& model) const {
     ModelContents contents;
     contents.format = "random";
     contents.family = "whisper";
     contents.tensors = tensors_;
-    contents.whisper = model;
+    contents.config = model;
     return contents;
   }
 
@@ -98,32 +99,39 @@ class RandomModel {
   std::vector<TensorView> tensors_;
 };
 
-WhisperHyperparameters shape_named(const std::string& name) {
-  WhisperHyperparameters model;
+ModelConfig shape_named(const std::string& name) {
+  ModelConfig model = start_config(whisper_family());
+  StackConfig &encoder = model.encoder(), &decoder = model.decoder();
   model.n_mels = 80;
-  model.n_audio_ctx = 1500;
-  model.n_text_ctx = 448;
   model.n_vocab = 51865;
+  encoder.n_positions = 1500;
+  decoder.n_positions = 448;
   if (name == "tiny") {
-    model.d_model = 384;
-    model.n_encoder_heads = model.n_decoder_heads = 6;
-    model.n_encoder_layers = model.n_decoder_layers = 4;
+    encoder.d_model = 384;
+    encoder.n_heads = 6;
+    encoder.n_layers = decoder.n_layers = 4;
   } else if (name == "base") {
-    model.d_model = 512;
-    model.n_encoder_heads = model.n_decoder_heads = 8;
-    model.n_encoder_layers = model.n_decoder_layers = 6;
+    encoder.d_model = 512;
+    encoder.n_heads = 8;
+    encoder.n_layers = decoder.n_layers = 6;
   } else if (name == "large-v3-turbo") {
     model.n_mels = 128;
     model.n_vocab = 51866;
-    model.d_model = 1280;
-    model.n_encoder_heads = model.n_decoder_heads = 20;
-    model.n_encoder_layers = 32;
-    model.n_decoder_layers = 4;
+    encoder.d_model = 1280;
+    encoder.n_heads = 20;
+    encoder.n_layers = 32;
+    decoder.n_layers = 4;
   } else {
     throw Error(ErrorKind::kUsage,
                 "--shape: expected tiny, base or large-v3-turbo, found '" + name + "'");
   }
-  model.d_ffn = 4 * model.d_model;
+  for (StackConfig& stack : model.stacks) {
+    stack.d_model = encoder.d_model;
+    stack.n_heads = stack.n_kv_heads = encoder.n_heads;
+    stack.head_dim = stack.d_model / stack.n_heads;
+    stack.d_ffn = 4 * stack.d_model;
+    stack.layers.assign(stack.n_layers, {});
+  }
   return model;
 }
 
@@ -221,7 +229,7 @@ double pass_ms(Device& device, ProgramId program, uint32_t replays, const Operan
 
 int run(const std::map<std::string, std::string>& options) {
   const auto device = open_vulkan_device(options.at("--device"), DeviceOptions{});
-  const WhisperHyperparameters model = shape_named(options.at("--shape"));
+  const ModelConfig model = shape_named(options.at("--shape"));
   const Compute compute =
       device->resolve(compute_named(options.at("--compute")), WeightUse::kManyRows);
   const auto number = [&](const char* name) {
@@ -243,36 +251,34 @@ int run(const std::map<std::string, std::string>& options) {
   std::printf("random numbers %.0f ms\n", elapsed_ms());
 
   WhisperEncoder encoder(*device, weights, compute, n_windows);
-  const uint32_t d = model.d_model;
-  const StackShape shape{.n_layers = model.n_decoder_layers,
-                         .d_model = d,
-                         .n_heads = model.n_decoder_heads,
-                         .n_kv_heads = model.n_decoder_heads,
-                         .head_dim = d / model.n_decoder_heads,
-                         .d_ffn = model.d_ffn};
-  TransformerStack decoder(*device, weights, arch_descriptor("whisper.decoder"), shape, compute,
-                           WeightUse::kAnyRows, n_sequences);
+  const uint32_t d = model.encoder().d_model;
+  const StackConfig& shape = model.decoder();
+  TransformerStack decoder(*device, weights, shape, compute, WeightUse::kAnyRows, n_sequences);
   const Weight embedding = device->upload({{weights.find("decoder.embed.weight")}, false},
                                           WeightUse::kEmbedding, compute);
   const WeightUploader upload(*device, weights, compute);
-  const Operand position = upload.vector("decoder.position.weight", uint64_t{model.n_text_ctx} * d);
+  const Operand position =
+      upload.vector("decoder.position.weight", uint64_t{model.decoder().n_positions} * d);
   uint32_t word = 0;
   device->read(position.part(0, 4), &word);
   std::printf("upload %.0f ms\n", elapsed_ms());
 
-  KvCache self(*device,
-               {shape.n_layers, shape.n_kv_heads, shape.head_dim, n_sequences, model.n_text_ctx});
-  KvCache cross(*device, {shape.n_layers, shape.n_kv_heads, shape.head_dim,
-                          std::max(n_sequences, n_windows), model.n_audio_ctx, model.n_audio_ctx});
-  for (uint32_t s = 0; s < n_sequences; ++s) self.reserve(s, model.n_text_ctx);
+  KvCache self(*device, {shape.n_layers, shape.n_kv_heads, shape.head_dim, n_sequences,
+                         model.decoder().n_positions});
+  KvCache cross(*device,
+                {shape.n_layers, shape.n_kv_heads, shape.head_dim, std::max(n_sequences, n_windows),
+                 model.encoder().n_positions, model.encoder().n_positions});
+  for (uint32_t s = 0; s < n_sequences; ++s) self.reserve(s, model.decoder().n_positions);
   for (uint32_t s = 0; s < std::max(n_sequences, n_windows); ++s)
-    cross.reserve(s, model.n_audio_ctx);
+    cross.reserve(s, model.encoder().n_positions);
   const auto buffer = [&](uint64_t bytes, const char* label) {
     return device->allocate(bytes, label);
   };
   const std::array<Operand, 2> scratch = {
-      buffer(uint64_t{n_windows} * model.n_audio_ctx * 2 * d * 4, "cross keys and values"),
-      buffer(uint64_t{n_windows} * model.n_audio_ctx * 2 * d * 4, "cross keys and values")};
+      buffer(uint64_t{n_windows} * model.encoder().n_positions * 2 * d * 4,
+             "cross keys and values"),
+      buffer(uint64_t{n_windows} * model.encoder().n_positions * 2 * d * 4,
+             "cross keys and values")};
 
   std::mt19937 engine(2);
   std::normal_distribution<float> normal;
@@ -281,7 +287,7 @@ int run(const std::map<std::string, std::string>& options) {
   for (uint32_t w = 0; w < n_windows; ++w) encoder.write_window(w, log_mel.data());
   DispatchTable encode;
   encoder.emit(encode, n_windows);
-  decoder.emit_cross_kv(encode, n_windows, model.n_audio_ctx, encoder.output(),
+  decoder.emit_cross_kv(encode, n_windows, model.encoder().n_positions, encoder.output(),
                         encoder.output_dtype(), cross, scratch);
 
   // A step in the middle of a text, every sequence at position 100.
@@ -294,7 +300,7 @@ int run(const std::map<std::string, std::string>& options) {
   token.n_chunks = n_token_chunks(model.n_vocab, token.timestamp_begin, token.chunk);
   token.no_timestamps = 50363;
   token.blank = 220;
-  token.max_tokens = model.n_text_ctx;
+  token.max_tokens = model.decoder().n_positions;
   std::vector<SequenceState> states(n_sequences);
   std::vector<Row> rows(n_sequences);
   for (uint32_t s = 0; s < n_sequences; ++s) {

@@ -23,16 +23,7 @@ constexpr uint32_t kIdsPerChunk = 1024;
 constexpr uint32_t kPageRows = 16;
 static_assert(kMostBeamSize == kMostBeams);
 
-StackShape decoder_shape(const WhisperHyperparameters& model) {
-  return {.n_layers = model.n_decoder_layers,
-          .d_model = model.d_model,
-          .n_heads = model.n_decoder_heads,
-          .n_kv_heads = model.n_decoder_heads,
-          .head_dim = model.d_model / model.n_decoder_heads,
-          .d_ffn = model.d_ffn};
-}
-
-KvCache::Shape cache_shape(const StackShape& stack, uint32_t n_sequences, uint32_t n_positions,
+KvCache::Shape cache_shape(const StackConfig& stack, uint32_t n_sequences, uint32_t n_positions,
                            uint32_t page_rows, uint32_t n_extra_pages = 0) {
   return {.n_layers = stack.n_layers,
           .n_kv_heads = stack.n_kv_heads,
@@ -63,19 +54,19 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
     : device_(device),
       tokens_(tokens),
       blank_(blank),
-      n_vocab_(provider.whisper().n_vocab),
-      n_text_ctx_(provider.whisper().n_text_ctx),
+      n_vocab_(provider.config(ModelType::kWhisper).n_vocab),
+      n_text_ctx_(provider.config().decoder().n_positions),
       n_windows_(n_windows),
       n_sequences_(n_sequences),
-      stack_(device, provider, arch_descriptor("whisper.decoder"),
-             decoder_shape(provider.whisper()), compute, WeightUse::kAnyRows,
+      stack_(device, provider, provider.config().decoder(), compute, WeightUse::kAnyRows,
              std::max(n_text_ctx_, n_sequences)),
-      self_(device, cache_shape(stack_.shape(), n_sequences, n_text_ctx_, kPageRows, n_sequences)),
-      cross_(device, cache_shape(stack_.shape(), n_windows, provider.whisper().n_audio_ctx,
-                                 provider.whisper().n_audio_ctx)),
+      self_(device, cache_shape(stack_.config(), n_sequences, n_text_ctx_, kPageRows, n_sequences)),
+      cross_(device,
+             cache_shape(stack_.config(), n_windows, provider.config().encoder().n_positions,
+                         provider.config().encoder().n_positions)),
       max_rows_(std::max(n_text_ctx_, n_sequences)),
       n_encoded_(n_encoded) {
-  const uint32_t d = stack_.shape().d_model;
+  const uint32_t d = stack_.config().d_model;
   const WeightUploader upload(device, provider, compute);
   embedding_ =
       upload.matrix({{&provider.require("decoder.embed.weight")}, false}, WeightUse::kEmbedding);
@@ -112,11 +103,12 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
   stop_mask[static_cast<size_t>(tokens.eot) / 32] = 1u << tokens.eot % 32;
   device.write(stop_ids_, stop_mask.data());
   for (Operand& scratch : cross_scratch_) {
-    scratch =
-        floats(uint64_t{n_encoded} * provider.whisper().n_audio_ctx * 2 * stack_.shape().kv_width(),
-               "cross keys and values");
+    scratch = floats(uint64_t{n_encoded} * provider.config().encoder().n_positions * 2 *
+                         stack_.config().kv_width(),
+                     "cross keys and values");
   }
-  for (uint32_t w = 0; w < n_windows; ++w) cross_.reserve(w, provider.whisper().n_audio_ctx);
+  for (uint32_t w = 0; w < n_windows; ++w)
+    cross_.reserve(w, provider.config().encoder().n_positions);
   host_rows_.resize(max_rows_);
   host_states_.resize(n);
   host_chosen_.resize(n * n_text_ctx_);
@@ -152,7 +144,7 @@ void WhisperDecoder::set_first_encoded(uint32_t window) {
 }
 
 void WhisperDecoder::emit_rows(DispatchTable& table, uint32_t n_rows, const Operand& rows) const {
-  const EmbedParams params{n_rows, stack_.shape().d_model, embedding_.format, 1.0f};
+  const EmbedParams params{n_rows, stack_.config().d_model, embedding_.format, 1.0f};
   emit::embed(table, "decoder.embed", params, x_, rows, embedding_.data, position_,
               embedding_.scale);
   stack_.emit_causal(table, n_rows, x_, {rows, &self_, &cross_, cross_pages_});

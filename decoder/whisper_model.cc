@@ -22,7 +22,7 @@ WhisperModel::WhisperModel(std::shared_ptr<const WeightProvider> weights,
     : device_(std::move(device)),
       compute_(device_->resolve(compute, WeightUse::kManyRows)),
       provider_(std::move(weights)),
-      tokens_(WhisperTokens::of_vocabulary_size(provider_->whisper().n_vocab)),
+      tokens_(WhisperTokens::of_vocabulary_size(provider_->config().n_vocab)),
       tokenizer_(provider_->vocabulary(), static_cast<uint32_t>(tokens_.eot)),
       encoder_(std::make_unique<WhisperEncoder>(*device_, *provider_, compute_, n_encoded)),
       // Where the encoder has bf16 of its own choice, so has the decoder, or int8 for what is
@@ -37,7 +37,7 @@ WhisperModel::WhisperModel(std::shared_ptr<const WeightProvider> weights,
     decoder_->emit_cross_kv(table, n, *encoder_);
     encode_.push_back(device_->record(table));
   }
-  suppressed_ = provider_->whisper().suppress_tokens;
+  suppressed_ = provider_->config().suppress_tokens;
   if (suppressed_.empty()) suppressed_ = non_speech_tokens(tokenizer_);
   for (int32_t special : tokens_.suppressed_special()) suppressed_.push_back(special);
   malloc_trim(0);  // what storing matrices left in malloc's hands: 9 MB with base
@@ -63,7 +63,7 @@ void WhisperModel::encode(std::span<const float* const> windows, uint32_t first_
 WhisperAligner& WhisperModel::aligner() {
   if (!aligner_) {
     aligner_ = std::make_unique<WhisperAligner>(*device_, *decoder_, tokens_,
-                                                alignment_heads(provider_->whisper()));
+                                                alignment_heads(provider_->config()));
   }
   return *aligner_;
 }

@@ -49,7 +49,7 @@ class WhisperModel {
   uint32_t n_frames() const { return encoder_->n_frames(); }
   uint32_t n_mels() const { return encoder_->n_mels(); }
   // [n_mels, 201], empty where the file has none.
-  const std::vector<float>& mel_filters() const { return provider_->whisper().mel_filters; }
+  const std::vector<float>& mel_filters() const { return provider_->config().mel_filters; }
   // What the model should never say: its file's own list, else the reference's.
   const std::vector<int32_t>& suppressed() const { return suppressed_; }
 

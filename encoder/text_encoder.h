@@ -1,9 +1,9 @@
 // An encoder of text: token ids in, one row of d_model a token out.
 //
-// Token, position and type vectors, their norm, and a stack of layers, whose row of
-// llm/config/arch_descriptor the model's files name: BERT and its kin, which look to both sides, or
-// a language model that was trained to embed. Sequences of any lengths go through together, packed
-// one after another without padding. Used by embedder/embedder, which pools the rows.
+// Token, position and type vectors, their norm, and a stack of layers: of BERT and its kin, whose
+// attention is bidirectional, or of a language model that was trained to embed. Sequences of any
+// lengths go through together, packed one after another without padding. Used by embedder/embedder,
+// which pools the rows.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct TextEncoderLimits {
   uint32_t n_positions = 0;  // the most tokens that a text can have
 };
 // Of a model that encodes text, or of a language model used so. Throws Error(kModel) if the files
-// hold neither.
+// hold neither, or if the engine cannot run it.
 TextEncoderLimits text_encoder_limits(const WeightProvider& provider);
 
 class TextEncoder {
@@ -44,7 +44,7 @@ class TextEncoder {
   // empty.
   const Operand& starts() const { return starts_; }
 
-  uint32_t d_model() const { return stack_.shape().d_model; }
+  uint32_t d_model() const { return stack_.config().d_model; }
   uint32_t n_vocab() const { return limits_.n_vocab; }
   uint32_t n_positions() const { return limits_.n_positions; }
   uint32_t max_rows() const { return max_rows_; }
@@ -53,13 +53,11 @@ class TextEncoder {
  private:
   Device& device_;
   TextEncoderLimits limits_;
-  uint32_t first_position_, max_rows_, max_sequences_;
-  const ArchDescriptor& arch_;
+  uint32_t max_rows_, max_sequences_;
   // Before the layers: the largest matrix is read while the rest is not there yet.
   Weight embedding_;  // [n_vocab, d_model]
   TransformerStack stack_;
-  float embedding_scale_ = 1;
-  // f32 [first_position + n_positions, d_model], absent where positions turn queries and keys and
+  // f32 [first_position + n_positions, d_model], absent where positions are rotary and
   // there are no token types.
   Operand position_;
   NormWeights embed_norm_;  // absent where there is none

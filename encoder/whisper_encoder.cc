@@ -9,25 +9,15 @@ namespace {
 constexpr uint32_t kConvWidth = 3;
 constexpr uint32_t kConv2Stride = 2;
 
-StackShape encoder_shape(const WhisperHyperparameters& model) {
-  return {.n_layers = model.n_encoder_layers,
-          .d_model = model.d_model,
-          .n_heads = model.n_encoder_heads,
-          .n_kv_heads = model.n_encoder_heads,
-          .head_dim = model.d_model / model.n_encoder_heads,
-          .d_ffn = model.d_ffn};
-}
-
 }  // namespace
 
 WhisperEncoder::WhisperEncoder(Device& device, const WeightProvider& provider, Compute compute,
                                uint32_t max_windows)
     : device_(device),
-      n_mels_(provider.whisper().n_mels),
-      n_audio_ctx_(provider.whisper().n_audio_ctx),
-      stack_(device, provider, arch_descriptor("whisper.encoder"),
-             encoder_shape(provider.whisper()), compute, WeightUse::kManyRows,
-             max_windows * provider.whisper().n_audio_ctx) {
+      n_mels_(provider.config(ModelType::kWhisper).n_mels),
+      n_audio_ctx_(provider.config().encoder().n_positions),
+      stack_(device, provider, provider.config().encoder(), compute, WeightUse::kManyRows,
+             max_windows * n_audio_ctx_) {
   const WeightUploader upload(device, provider, compute);
   const uint32_t d = d_model();
   conv1_ = upload.convolution("encoder.conv1", d, n_mels_, kConvWidth);

@@ -1,6 +1,6 @@
 // Whisper's audio encoder: log-mel windows in, one row of d_model a 20 ms out.
 //
-// Two convolutions, positions, and a bidirectional stack of layers (arch "whisper.encoder"). The
+// Two convolutions, positions, and a bidirectional stack of layers. The
 // convolutions are matrix products over overlapping rows of a zero-padded buffer. Used by
 // decoder/whisper_model, whose cross-attention reads `output`.
 #pragma once
@@ -31,7 +31,7 @@ class WhisperEncoder {
   uint32_t n_mels() const { return n_mels_; }
   uint32_t n_audio_ctx() const { return n_audio_ctx_; }
   uint32_t n_frames() const { return 2 * n_audio_ctx_; }
-  uint32_t d_model() const { return stack_.shape().d_model; }
+  uint32_t d_model() const { return stack_.config().d_model; }
 
  private:
   uint64_t padded_frames() const { return n_frames() + 2; }

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "error/error.h"
-#include "llm/weights/safetensors.h"
+#include "llm/weights/hugging_face/safetensors.h"
 #include "llm/weights/weight_provider.h"
 
 namespace vesper {

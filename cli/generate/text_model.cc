@@ -6,14 +6,13 @@
 #include "cli/terminal/text_file.h"
 #include "error/error.h"
 #include "llm/devices/open_device.h"
-#include "llm/weights/language_model_files.h"
 #include "llm/weights/model_tokenizer.h"
 #include "llm/weights/weight_provider.h"
 
 namespace vesper {
 TextModel::TextModel(const std::filesystem::path& path, const TextModelOptions& options)
     : options_(options), provider_(open_weights(path)) {
-  check_language_model(*provider_);
+  provider_->config(ModelType::kLanguageModel);  // or says what it is
   try {
     tokenizer_ = open_text_tokenizer(*provider_);
   } catch (const Error&) {

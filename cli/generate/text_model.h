@@ -45,7 +45,7 @@ class TextModel {
   std::vector<int32_t> text_ids(const std::string& text) const;
 
   // The longest context that the model is made for.
-  uint32_t most_ctx() const { return provider_->language_model().n_positions; }
+  uint32_t most_ctx() const { return provider_->config().decoder().n_positions; }
   // Loads the weights; once, before generator(). Throws Error(kModel, kDevice, kUsage).
   void load(const GeneratorOptions& options);
   Generator& generator() { return *generator_; }

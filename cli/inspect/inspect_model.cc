@@ -14,7 +14,6 @@
 #include "decoder/windows/recording_transcriber.h"
 #include "embedder/sentence_tokenizer.h"
 #include "error/error.h"
-#include "llm/weights/language_model_files.h"
 #include "llm/weights/model_tokenizer.h"
 #include "llm/weights/weight_provider.h"
 
@@ -68,9 +67,9 @@ std::string read_prompt(const std::string& name) {
 }  // namespace
 
 RunnableKind kind_of(const WeightProvider& provider) {
-  if (provider.is_whisper()) return RunnableKind::kWhisper;
-  if (provider.is_text_encoder()) return RunnableKind::kTextEncoder;
-  if (provider.is_language_model()) return RunnableKind::kLanguageModel;
+  if (provider.type() == ModelType::kWhisper) return RunnableKind::kWhisper;
+  if (provider.type() == ModelType::kTextEncoder) return RunnableKind::kTextEncoder;
+  if (provider.type() == ModelType::kLanguageModel) return RunnableKind::kLanguageModel;
   const bool is_silero = provider.find("stft_conv.weight") != nullptr &&
                          provider.find("lstm_cell.weight_ih") != nullptr;
   return is_silero ? RunnableKind::kVoiceActivity : RunnableKind::kNone;
@@ -123,11 +122,10 @@ ObservedModel::~ObservedModel() = default;
 
 void ObservedModel::load_language_model(Compute wanted) {
   const WeightProvider& weights = *model_.weights;
-  check_language_model(weights);
   compute_ = device_->resolve(wanted, WeightUse::kAnyRows);
   is_quantized_ = has_quantized_matrices(weights);
   GeneratorOptions options;
-  options.n_ctx = std::min(kContext, weights.language_model().n_positions);
+  options.n_ctx = std::min(kContext, weights.config().decoder().n_positions);
   options.has_filters = options.has_penalties = false;
   generator_ = std::make_unique<Generator>(*device_, weights, compute_, options);
   generator_->prepare();

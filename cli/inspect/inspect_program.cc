@@ -19,14 +19,12 @@
 #include "cli/terminal/program.h"
 #include "cli/terminal/terminal_text.h"
 #include "error/error.h"
-#include "llm/config/arch_descriptor.h"
 #include "llm/cpu/cpu_device.h"
 #include "llm/cpu/cpu_features.h"
 #include "llm/tokenizer/text_tokenizer.h"
 #include "llm/tokenizer/tokenizer.h"
 #include "llm/tokenizer/whisper_tokens.h"
-#include "llm/weights/language_model_files.h"
-#include "llm/weights/text_encoder_model.h"
+#include "llm/weights/model_families.h"
 #include "session/digest.h"
 #include "session/model_lookup.h"
 #ifdef VESPER_HAS_VULKAN
@@ -206,31 +204,13 @@ class Run {
     if (!model.problems.empty()) return "no: the files are damaged";
     if (!model.unknown.empty()) return "no: the engine does not know all of it";
     // Files may hold tensors that nothing needs, in formats of their own.
-    if (model.provider && model.provider->is_text_encoder()) {
-      try {
-        check_text_encoder(*model.provider);
-        return "yes";
-      } catch (const Error& error) {
-        return std::string("no: ") + error.what();
-      }
+    if (model.provider && model.provider->stated_config() != nullptr) {
+      const std::string& problem = model.provider->stated_config()->problem;
+      return problem.empty() ? "yes" : "no: " + problem;
     }
-    if (runs_as(model) == RunnableKind::kNone) {
-      if (model.family.empty()) return "no: nothing says of what family it is";
-      try {
-        arch_descriptor(model.family);
-      } catch (const Error&) {
-        return "no: the engine does not know family " + model.family;
-      }
-    }
-    if (runs_as(model) == RunnableKind::kLanguageModel) {
-      try {
-        check_language_model(*model.provider);
-      } catch (const Error& error) {
-        return std::string("no: ") + error.what();
-      }
-    } else if (runs_as(model) != RunnableKind::kNone) {
-      return "yes";  // what it needs was looked for when it was opened
-    }
+    if (runs_as(model) != RunnableKind::kNone) return "yes";
+    if (model.family.empty()) return "no: nothing says of what family it is";
+    if (!is_family(model.family)) return "no: the engine does not know family " + model.family;
     for (const DescribedTensor& tensor : model.tensors) {
       if (tensor.has_reader) continue;
       return "no: tensor " + tensor.view.name + " is in format " + tensor.format +
@@ -274,7 +254,7 @@ class Run {
                                                                 std::string& kind) {
     std::vector<std::pair<int32_t, std::string>> tokens;
     if (runs_as(model) == RunnableKind::kWhisper) {
-      const auto special = WhisperTokens::of_vocabulary_size(model.provider->whisper().n_vocab);
+      const auto special = WhisperTokens::of_vocabulary_size(model.provider->config().n_vocab);
       const Tokenizer tokenizer(model.provider->vocabulary(), static_cast<uint32_t>(special.eot));
       for (const int32_t id : tokenizer.encode(text)) {
         tokens.emplace_back(id, tokenizer.bytes_of(id));

@@ -102,19 +102,20 @@ const std::vector<KnownModel>& known_models() {
 
 }  // namespace
 
-std::vector<std::array<uint32_t, 2>> alignment_heads(const WhisperHyperparameters& model) {
+std::vector<std::array<uint32_t, 2>> alignment_heads(const ModelConfig& model) {
   Heads heads = model.alignment_heads;
   if (heads.empty()) {
     for (const KnownModel& known : known_models()) {
-      if (known.n_layers == model.n_decoder_layers && known.n_heads == model.n_decoder_heads &&
+      if (known.n_layers == model.decoder().n_layers && known.n_heads == model.decoder().n_heads &&
           known.n_vocab == model.n_vocab) {
         heads = known.heads;
       }
     }
   }
   if (heads.empty()) {
-    for (uint32_t layer = model.n_decoder_layers / 2; layer < model.n_decoder_layers; ++layer) {
-      for (uint32_t head = 0; head < model.n_decoder_heads; ++head) heads.push_back({layer, head});
+    for (uint32_t layer = model.decoder().n_layers / 2; layer < model.decoder().n_layers; ++layer) {
+      for (uint32_t head = 0; head < model.decoder().n_heads; ++head)
+        heads.push_back({layer, head});
     }
   }
   std::sort(heads.begin(), heads.end());

@@ -36,7 +36,7 @@ WhisperAligner::WhisperAligner(Device& device, const WhisperDecoder& decoder,
         return shape;
       }()) {
   const TransformerStack& stack = decoder.stack_;
-  const uint64_t d = stack.shape().d_model, n_windows = decoder.n_windows();
+  const uint64_t d = stack.config().d_model, n_windows = decoder.n_windows();
   const auto allocate = [&](uint64_t n, uint64_t size, const char* label) {
     return device.allocate(n * size, label);
   };
@@ -51,7 +51,7 @@ WhisperAligner::WhisperAligner(Device& device, const WhisperDecoder& decoder,
   cross_.out = allocate(uint64_t{n_heads_} * max_rows_ * n_positions_, sizeof(float),
                         "cross-attention weights");
   cross_.lengths = allocate(n_windows, sizeof(uint32_t), "positions to align");
-  for (uint32_t layer = 0; layer < stack.shape().n_layers; ++layer) {
+  for (uint32_t layer = 0; layer < stack.config().n_layers; ++layer) {
     std::vector<uint32_t> of_layer;
     for (const auto& [l, head] : heads) {
       if (l == layer) of_layer.push_back(head);
@@ -71,7 +71,7 @@ ProgramId WhisperAligner::recording_of(uint32_t n_rows) {
   if (!is_new) return place->second;
   const TransformerStack& stack = decoder_.stack_;
   const Weight& embedding = decoder_.embedding_;
-  const uint32_t d = stack.shape().d_model, n_vocab = decoder_.n_vocab();
+  const uint32_t d = stack.config().d_model, n_vocab = decoder_.n_vocab();
   const DType dtype = stack.activation_dtype();
   DispatchTable table;
   emit::embed(table, "align.embed", {n_rows, d, embedding.format, 1.0f}, x_, rows_, embedding.data,

@@ -23,14 +23,15 @@ constexpr uint64_t kMostLogitBytes = uint64_t{64} << 20;
 constexpr float kLeastPart = 1e-9f;
 
 uint32_t pass_rows(const WeightProvider& provider, const GeneratorOptions& options) {
-  const uint32_t n_ctx = options.n_ctx != 0 ? options.n_ctx : provider.language_model().n_positions;
+  const uint32_t n_ctx =
+      options.n_ctx != 0 ? options.n_ctx : provider.config().decoder().n_positions;
   const auto* next = std::find_if(std::begin(kPassRows), std::end(kPassRows),
                                   [&](uint32_t rows) { return rows >= n_ctx; });
   return next == std::end(kPassRows) ? kPassRows[std::size(kPassRows) - 1] : *next;
 }
 
 uint32_t logit_rows(const WeightProvider& provider, const GeneratorOptions& options) {
-  const uint64_t row_bytes = sizeof(float) * std::max(1u, provider.language_model().n_vocab);
+  const uint64_t row_bytes = sizeof(float) * std::max(1u, provider.config().n_vocab);
   const uint64_t most = std::clamp<uint64_t>(kMostLogitBytes / row_bytes, 1, 128);
   return static_cast<uint32_t>(std::min<uint64_t>(most, pass_rows(provider, options)));
 }
@@ -60,10 +61,11 @@ void mix_bytes(const void* data, size_t n, uint64_t& hash) {
 }
 
 uint64_t model_fingerprint(const WeightProvider& provider) {
-  const LanguageModelFacts& facts = provider.language_model();
+  const ModelConfig& config = provider.config();
+  const StackConfig& stack = config.decoder();
   uint64_t hash = 0xcbf29ce484222325u;
-  for (const uint32_t fact : {facts.n_vocab, facts.d_model, facts.n_layers, facts.n_heads,
-                              facts.n_kv_heads, facts.head_dim, facts.d_ffn}) {
+  for (const uint32_t fact : {config.n_vocab, stack.d_model, stack.n_layers, stack.n_heads,
+                              stack.n_kv_heads, stack.head_dim, stack.d_ffn}) {
     mix_bytes(&fact, sizeof fact, hash);
   }
   const TensorView& norm = provider.require("decoder.norm.weight");

@@ -7,9 +7,9 @@
 #include "llm/files/json_file.h"
 #include "llm/inspect/describe.h"
 #include "llm/tokenizer/whisper_tokens.h"
-#include "llm/weights/ctranslate2_reader.h"
-#include "llm/weights/ggml_reader.h"
 #include "llm/weights/weight_provider.h"
+#include "llm/weights/whisper/ctranslate2_reader.h"
+#include "llm/weights/whisper/ggml_reader.h"
 
 namespace vesper {
 namespace {
@@ -128,27 +128,28 @@ void add_pooling(const ModelFiles& files, ModelDescription& description) {
 }
 
 void add_whisper(const WeightProvider& provider, ModelDescription& description) {
-  const WhisperHyperparameters& facts = provider.whisper();
-  description.add("n_encoder_layers", "encoder layers", facts.n_encoder_layers);
-  description.add("n_decoder_layers", "decoder layers", facts.n_decoder_layers);
-  description.add("d_model", "width", facts.d_model);
-  description.add("n_heads", "heads", facts.n_decoder_heads);
-  description.add("head_dim", "head size", facts.d_model / facts.n_decoder_heads);
-  description.add("d_ffn", "feed-forward width", facts.d_ffn);
-  description.add("n_audio_ctx", "audio context", facts.n_audio_ctx);
-  description.add("n_ctx", "context", facts.n_text_ctx);
-  description.add("n_vocab", "vocabulary", facts.n_vocab);
-  description.add("n_mels", "mels", facts.n_mels);
+  const ModelConfig& model = provider.config();
+  const StackConfig &encoder = model.encoder(), &decoder = model.decoder();
+  description.add("n_encoder_layers", "encoder layers", encoder.n_layers);
+  description.add("n_decoder_layers", "decoder layers", decoder.n_layers);
+  description.add("d_model", "width", decoder.d_model);
+  description.add("n_heads", "heads", decoder.n_heads);
+  description.add("head_dim", "head size", decoder.head_dim);
+  description.add("d_ffn", "feed-forward width", decoder.d_ffn);
+  description.add("n_audio_ctx", "audio context", encoder.n_positions);
+  description.add("n_ctx", "context", decoder.n_positions);
+  description.add("n_vocab", "vocabulary", model.n_vocab);
+  description.add("n_mels", "mels", model.n_mels);
   description.add("tokenizer", "tokenizer",
                   provider.vocabulary().empty() ? "none in the files" : "byte-level BPE");
   try {
-    const WhisperTokens tokens = WhisperTokens::of_vocabulary_size(facts.n_vocab);
+    const WhisperTokens tokens = WhisperTokens::of_vocabulary_size(model.n_vocab);
     description.add("n_languages", "languages", tokens.is_multilingual ? tokens.n_languages : 1u);
   } catch (const Error& error) {
     description.unknown.emplace_back(error.what());
   }
-  description.add("alignment_heads", "alignment heads", facts.alignment_heads);
-  description.add("has_mel_filters", "mel filters in the file", !facts.mel_filters.empty());
+  description.add("alignment_heads", "alignment heads", model.alignment_heads);
+  description.add("has_mel_filters", "mel filters in the file", !model.mel_filters.empty());
 }
 
 // The file that a pointer into a tensor lies in.
@@ -241,16 +242,17 @@ void describe_files(const std::filesystem::path& path, ModelDescription& descrip
     description.files.push_back({file->name(), file->bytes().size()});
   }
   add_tensors(provider, description);
-  if (provider.is_whisper()) add_whisper(provider, description);
-  if (provider.is_text_encoder() && !provider.text_encoder().problem.empty()) {
-    description.unknown.push_back(provider.text_encoder().problem);
+  const bool is_whisper = provider.type() == ModelType::kWhisper;
+  if (is_whisper) add_whisper(provider, description);
+  if (const ModelConfig* model = provider.stated_config(); model && !model->unsupported.empty()) {
+    description.unknown.push_back(model->unsupported);
   }
   // A ggml file is whole by itself: what stands beside it belongs to others.
   if (provider.format() == "ggml") return;
   const json config = read_beside(files, "config.json", description);
   if (config.is_object()) {
     add_metadata("config.json", config, description);
-    if (!provider.is_whisper()) add_config(config, description);
+    if (!is_whisper) add_config(config, description);
   }
   if (provider.format() == "safetensors") {
     add_tokenizer(files, description);

@@ -1,6 +1,5 @@
 #include <array>
 
-#include "llm/config/arch_descriptor.h"
 #include "llm/inspect/describe.h"
 
 namespace vesper {

@@ -1,8 +1,7 @@
 // A language model on a device: token ids in, logits out.
 //
-// Puts a file's facts and its family's row together into a stack of layers, with an embedding
-// before it and the output behind it. Passes over any rows of any sequences are appended to tables;
-// keys and values live in its cache. Used by llm/generator.
+// A stack of layers with an embedding before it and the output behind it. Passes over any rows of
+// any sequences are appended to tables; keys and values live in its cache. Used by llm/generator.
 #pragma once
 
 #include <cstdint>
@@ -49,12 +48,11 @@ class LanguageModel {
   const Options& options() const { return options_; }
 
  private:
-  LanguageModel(Device& device, const WeightProvider& provider, const ArchDescriptor& arch,
+  LanguageModel(Device& device, const WeightProvider& provider, const ModelConfig& config,
                 Compute compute, const Options& options);
 
   Options options_;
   uint32_t n_vocab_;
-  float embedding_scale_, logit_soft_cap_;
   bool rounds_attention_;
   // Before the layers: the largest matrix is read while the rest is not there yet.
   Weight embedding_, output_;  // [n_vocab, d_model]; the same where the file has one
@@ -67,8 +65,7 @@ class LanguageModel {
 // Whether matrices of the model are quantized in its file, which is then how products read them.
 bool has_quantized_matrices(const WeightProvider& provider);
 
-// The stack that the facts and the family's row describe, for contexts of `n_ctx` positions.
-StackShape language_model_shape(const LanguageModelFacts& facts, const ArchDescriptor& arch,
-                                uint32_t n_ctx);
+// The stack for contexts of `n_ctx` positions.
+StackConfig with_context(const StackConfig& stack, uint32_t n_ctx);
 
 }  // namespace vesper

@@ -128,18 +128,16 @@ LinearWeights WeightUploader::convolution(const std::string& name, uint32_t n_ou
 }
 
 TransformerStack::TransformerStack(Device& device, const WeightProvider& provider,
-                                   const ArchDescriptor& arch, const StackShape& shape,
-                                   Compute compute, WeightUse use, uint32_t max_rows)
-    : arch_(arch),
-      shape_(shape),
-      norm_epsilon_(shape.norm_epsilon > 0 ? shape.norm_epsilon : arch.norm_epsilon),
+                                   const StackConfig& config, Compute compute, WeightUse use,
+                                   uint32_t max_rows)
+    : config_(config),
       activation_(device.activation_dtype(compute, use, 1)),
       prompt_activation_(device.activation_dtype(compute, use, max_rows)) {
-  const WeightUploader upload(device, provider, compute, shape.norm_weight_offset);
-  const uint32_t d = shape.d_model, q = shape.q_width(), kv = shape.kv_width();
-  const std::string stack(arch.prefix);
-  bool is_gated = false, has_post_norms = false;
-  for (uint32_t i = 0; i < shape.n_layers; ++i) {
+  const WeightUploader upload(device, provider, compute, config.norm_weight_offset);
+  const uint32_t d = config.d_model, q = config.q_width(), kv = config.kv_width();
+  const std::string stack(config.name);
+  bool has_post_norms = false;
+  for (uint32_t i = 0; i < config.n_layers; ++i) {
     const std::string prefix = stack + ".layers." + std::to_string(i) + ".";
     LayerWeights layer;
     // Absent where a block follows another norm at once, as ModernBERT's first does.
@@ -147,11 +145,11 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
       layer.attn_norm = upload.norm(prefix + "attn_norm", d);
     }
     layer.attn_qkv = upload.linear(prefix + "attn.", {"q", "k", "v"}, {q, kv, kv}, d, use);
-    layer.attn_q_norm = upload.optional_weight(prefix + "attn.q_norm", shape.head_dim);
-    layer.attn_k_norm = upload.optional_weight(prefix + "attn.k_norm", shape.head_dim);
+    layer.attn_q_norm = upload.optional_weight(prefix + "attn.q_norm", config.head_dim);
+    layer.attn_k_norm = upload.optional_weight(prefix + "attn.k_norm", config.head_dim);
     has_head_norms_ |= layer.attn_q_norm.present() || layer.attn_k_norm.present();
     layer.attn_out = upload.linear(prefix + "attn.", {"out"}, {d}, q, use);
-    if (arch.cross_attention) {
+    if (config.cross_attention) {
       layer.cross_norm = upload.norm(prefix + "cross_norm", d);
       layer.cross_q = upload.linear(prefix + "cross.", {"q"}, {q}, d, use);
       layer.cross_kv =
@@ -159,14 +157,13 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
       layer.cross_out = upload.linear(prefix + "cross.", {"out"}, {d}, q, use);
     }
     layer.ffn_norm = upload.norm(prefix + "ffn_norm", d);
-    if (provider.find(prefix + "ffn.gate.weight")) {
+    if (config.gated_ffn) {
       layer.ffn_up =
-          upload.linear(prefix + "ffn.", {"gate", "up"}, {shape.d_ffn, shape.d_ffn}, d, use);
-      is_gated = true;
+          upload.linear(prefix + "ffn.", {"gate", "up"}, {config.d_ffn, config.d_ffn}, d, use);
     } else {
-      layer.ffn_up = upload.linear(prefix + "ffn.", {"up"}, {shape.d_ffn}, d, use);
+      layer.ffn_up = upload.linear(prefix + "ffn.", {"up"}, {config.d_ffn}, d, use);
     }
-    layer.ffn_down = upload.linear(prefix + "ffn.", {"down"}, {d}, shape.d_ffn, use);
+    layer.ffn_down = upload.linear(prefix + "ffn.", {"down"}, {d}, config.d_ffn, use);
     if (provider.find(prefix + "attn_post_norm.weight")) {
       layer.attn_post_norm = upload.norm(prefix + "attn_post_norm", d);
       has_post_norms = true;
@@ -177,22 +174,23 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
     }
     layers_.push_back(layer);
   }
-  for (const RopeSettings& rope : shape.ropes) {
-    rope_angles_.push_back(upload.store(uint64_t{shape.n_positions} * rope.n_pairs * 2,
+  for (const RopeSettings& rope : config.ropes) {
+    rope_angles_.push_back(upload.store(uint64_t{config.n_positions} * rope.n_pairs * 2,
                                         "rotary angles",
-                                        [&] { return rope_angles(rope, shape.n_positions); }));
+                                        [&] { return rope_angles(rope, config.n_positions); }));
   }
-  if (arch.norm_placement == NormPlacement::kBefore) final_norm_ = upload.norm(stack + ".norm", d);
+  if (config.norm_placement == NormPlacement::kBefore)
+    final_norm_ = upload.norm(stack + ".norm", d);
   const uint64_t number_bytes =
       std::max(dtype_bytes(activation_, 1), dtype_bytes(prompt_activation_, 1));
   const auto scratch = [&](uint64_t width, const char* label) {
     return device.allocate(number_bytes * max_rows * width, stack + " " + label);
   };
-  if (arch.norm_placement == NormPlacement::kBefore) normed_ = scratch(d, "normed rows");
+  if (config.norm_placement == NormPlacement::kBefore) normed_ = scratch(d, "normed rows");
   qkv_ = scratch(q + 2 * kv, "queries, keys, values");
   attended_ = scratch(q, "attended rows");
-  hidden_ = scratch(shape.d_ffn, "hidden rows");
-  if (is_gated) gate_up_ = scratch(2 * uint64_t{shape.d_ffn}, "gates and rows");
+  hidden_ = scratch(config.d_ffn, "hidden rows");
+  if (config.gated_ffn) gate_up_ = scratch(2 * uint64_t{config.d_ffn}, "gates and rows");
   if (has_post_norms) {
     block_out_ = device.allocate(dtype_bytes(DType::kF32, uint64_t{max_rows} * d),
                                  stack + " rows of a block");
@@ -222,7 +220,7 @@ void emit_linear(DispatchTable& table, std::string label, const LinearWeights& l
 void TransformerStack::emit_norm(DispatchTable& table, std::string label,
                                  const NormWeights& weights, uint32_t n_rows, const Operand& out,
                                  DType out_dtype, const Operand& x, const Operand& index) const {
-  const NormParams params{n_rows, shape_.d_model, norm_epsilon_, kernel_norm(arch_.norm),
+  const NormParams params{n_rows, config_.d_model, config_.norm_epsilon, kernel_norm(config_.norm),
                           code(out_dtype)};
   emit::norm(table, std::move(label), params, out, x, weights.weight, weights.bias, index);
 }
@@ -232,7 +230,7 @@ TransformerStack::BlockInput TransformerStack::emit_norm_before(DispatchTable& t
                                                                 const NormWeights& weights,
                                                                 uint32_t n_rows, DType dtype,
                                                                 const Operand& x) const {
-  if (arch_.norm_placement != NormPlacement::kBefore || !weights.weight.present()) {
+  if (config_.norm_placement != NormPlacement::kBefore || !weights.weight.present()) {
     return {x, DType::kF32};
   }
   emit_norm(table, std::move(label), weights, n_rows, normed_, dtype, x);
@@ -242,7 +240,7 @@ TransformerStack::BlockInput TransformerStack::emit_norm_before(DispatchTable& t
 void TransformerStack::emit_norm_after(DispatchTable& table, std::string label,
                                        const NormWeights& weights, uint32_t n_rows,
                                        const Operand& x) const {
-  if (arch_.norm_placement != NormPlacement::kAfter) return;
+  if (config_.norm_placement != NormPlacement::kAfter) return;
   emit_norm(table, std::move(label), weights, n_rows, x, DType::kF32, x);
 }
 
@@ -252,13 +250,13 @@ void TransformerStack::emit_ffn(DispatchTable& table, const std::string& label,
   const auto& [n_rows, dtype, sequences] = rows;
   const BlockInput in =
       emit_norm_before(table, label + "ffn_norm", layer.ffn_norm, n_rows, dtype, x);
-  if (layer.ffn_up.weight.n_out == shape_.d_ffn) {
+  if (!config_.gated_ffn) {
     emit_linear(table, label + "ffn.up", layer.ffn_up, n_rows, hidden_, dtype, in.rows, in.dtype,
-                {}, kernel_activation(arch_.activation), sequences);
+                {}, kernel_activation(config_.activation), sequences);
   } else {
     emit_linear(table, label + "ffn.gate_up", layer.ffn_up, n_rows, gate_up_, dtype, in.rows,
                 in.dtype, {}, kActivationNone, sequences);
-    const GatedActivationParams gate{n_rows, shape_.d_ffn, kernel_activation(arch_.activation),
+    const GatedActivationParams gate{n_rows, config_.d_ffn, kernel_activation(config_.activation),
                                      code(dtype), code(dtype)};
     emit::gated_activation(table, label + "ffn.activation", gate, hidden_, gate_up_);
   }
@@ -278,37 +276,30 @@ void TransformerStack::emit_block_end(DispatchTable& table, const std::string& l
   }
   emit_linear(table, label, linear, n_rows, block_out_, DType::kF32, in, dtype, {}, kActivationNone,
               sequences);
-  const NormParams norm{n_rows, shape_.d_model, norm_epsilon_, kernel_norm(arch_.norm),
+  const NormParams norm{n_rows, config_.d_model, config_.norm_epsilon, kernel_norm(config_.norm),
                         code(DType::kF32)};
   emit::norm(table, label + ".norm", norm, x, block_out_, post_norm.weight, post_norm.bias, {}, x);
 }
 
-LayerShape TransformerStack::layer_shape(uint32_t layer) const {
-  if (!shape_.layers.empty()) return shape_.layers[layer];
-  LayerShape all_alike;
-  if (!shape_.ropes.empty()) all_alike.rope = 0;
-  return all_alike;
-}
-
 float TransformerStack::attention_scale() const {
-  return shape_.attention_scale > 0 ? shape_.attention_scale
-                                    : 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
+  return config_.attention_scale > 0 ? config_.attention_scale
+                                     : 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
 }
 
 void TransformerStack::emit_rope(DispatchTable& table, const std::string& label, uint32_t layer,
                                  uint32_t n_rows, DType dtype, const Operand& rows,
                                  const KvCache* cache) const {
   const LayerWeights& weights = layers_[layer];
-  const std::optional<uint32_t> rope = layer_shape(layer).rope;
+  const std::optional<uint32_t> rope = config_.layers[layer].rope;
   RopeParams params{};
   params.n_rows = n_rows;
-  params.n_heads = shape_.n_heads;
-  params.n_kv_heads = shape_.n_kv_heads;
-  params.head_dim = shape_.head_dim;
-  params.row_stride = shape_.q_width() + 2 * shape_.kv_width();
-  params.n_pairs = rope ? shape_.ropes[*rope].n_pairs : 0;
-  params.interleaved = shape_.interleaved_rope;
-  params.norm_epsilon = norm_epsilon_;
+  params.n_heads = config_.n_heads;
+  params.n_kv_heads = config_.n_kv_heads;
+  params.head_dim = config_.head_dim;
+  params.row_stride = config_.q_width() + 2 * config_.kv_width();
+  params.n_pairs = rope ? config_.ropes[*rope].n_pairs : 0;
+  params.interleaved = config_.interleaved_rope;
+  params.norm_epsilon = config_.norm_epsilon;
   params.dtype = code(dtype);
   if (cache) {
     params.kv_dtype = code(cache->shape().dtype);
@@ -342,25 +333,25 @@ void TransformerStack::emit_bidirectional_layers(DispatchTable& table,
                                                  const AttentionParams& sequences, uint32_t n_rows,
                                                  const Operand& starts, const Operand& rows,
                                                  const Operand& x) const {
-  const uint32_t q = shape_.q_width(), kv = shape_.kv_width(), width = q + 2 * kv;
+  const uint32_t q = config_.q_width(), kv = config_.kv_width(), width = q + 2 * kv;
   AttentionParams attention = sequences;
-  attention.n_heads = shape_.n_heads;
-  attention.n_kv_heads = shape_.n_kv_heads;
-  attention.head_dim = shape_.head_dim;
+  attention.n_heads = config_.n_heads;
+  attention.n_kv_heads = config_.n_kv_heads;
+  attention.head_dim = config_.head_dim;
   attention.q_row_stride = attention.k_row_stride = attention.v_row_stride = width;
   attention.out_row_stride = q;
   attention.scale = attention_scale();
-  attention.causal = arch_.attention == AttentionKind::kCausal;
-  attention.alibi = shape_.alibi;
+  attention.causal = config_.attention == AttentionKind::kCausal;
+  attention.alibi = config_.positions == PositionKind::kAlibi;
   attention.in_dtype = attention.out_dtype = code(activation_);
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerWeights& layer = layers_[i];
-    const std::string label = std::string(arch_.prefix) + "." + std::to_string(i) + ".";
+    const std::string label = std::string(config_.name) + "." + std::to_string(i) + ".";
     const BlockInput in =
         emit_norm_before(table, label + "attn_norm", layer.attn_norm, n_rows, activation_, x);
     emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, activation_, in.rows,
                 in.dtype);
-    const uint32_t l = static_cast<uint32_t>(i), window = layer_shape(l).window;
+    const uint32_t l = static_cast<uint32_t>(i), window = config_.layers[l].sliding_window;
     if (prepares_heads()) emit_rope(table, label, l, n_rows, activation_, rows, nullptr);
     attention.window = window > 0 ? window - 1 : 0;
     emit::attention(table, label + "attn", attention, attended_, qkv_,
@@ -375,14 +366,14 @@ void TransformerStack::emit_bidirectional_layers(DispatchTable& table,
 
 void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const Operand& x,
                                    const CausalContext& context) const {
-  const uint32_t q = shape_.q_width(), kv = shape_.kv_width(), width = q + 2 * kv;
+  const uint32_t q = config_.q_width(), kv = config_.kv_width(), width = q + 2 * kv;
   const KvCache& self = *context.self;
   const DType dtype = context.is_prompt ? prompt_activation_ : activation_;
   const PassRows rows{n_rows, dtype, context.rows};
   WriteKvParams write{};
   write.n_rows = n_rows;
-  write.n_kv_heads = shape_.n_kv_heads;
-  write.head_dim = shape_.head_dim;
+  write.n_kv_heads = config_.n_kv_heads;
+  write.head_dim = config_.head_dim;
   write.in_row_stride = width;
   write.page_rows = self.shape().page_rows;
   write.pages_per_sequence = self.pages_per_sequence();
@@ -391,15 +382,15 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
 
   PagedAttentionParams attention{};
   attention.n_rows = n_rows;
-  attention.n_heads = shape_.n_heads;
-  attention.n_kv_heads = shape_.n_kv_heads;
-  attention.head_dim = shape_.head_dim;
+  attention.n_heads = config_.n_heads;
+  attention.n_kv_heads = config_.n_kv_heads;
+  attention.head_dim = config_.head_dim;
   attention.q_row_stride = width;
   attention.out_row_stride = q;
   attention.page_rows = self.shape().page_rows;
   attention.pages_per_sequence = self.pages_per_sequence();
   attention.scale = attention_scale();
-  attention.soft_cap = shape_.attention_soft_cap;
+  attention.soft_cap = config_.attention_soft_cap;
   attention.q_dtype = attention.out_dtype = code(dtype);
   attention.kv_dtype = code(self.shape().dtype);
   attention.flags = (context.is_prompt ? kAttentionOneSequence : 0) |
@@ -408,7 +399,7 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerWeights& layer = layers_[i];
     const uint32_t l = static_cast<uint32_t>(i);
-    const std::string label = std::string(arch_.prefix) + "." + std::to_string(i) + ".";
+    const std::string label = std::string(config_.name) + "." + std::to_string(i) + ".";
     BlockInput in = emit_norm_before(table, label + "attn_norm", layer.attn_norm, n_rows, dtype, x);
     emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, dtype, in.rows, in.dtype,
                 {}, kActivationNone, context.rows);
@@ -419,13 +410,13 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
                      qkv_.from(dtype_bytes(dtype, q)), qkv_.from(dtype_bytes(dtype, q + kv)),
                      context.rows, self.page_table(l));
     }
-    attention.window = layer_shape(l).window;
+    attention.window = config_.layers[l].sliding_window;
     emit::paged_attention(table, label + "attn", attention, attended_, qkv_, self.keys(l),
                           self.values(l), context.rows, self.page_table(l));
     emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm, rows, attended_,
                    x);
     emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);
-    if (arch_.cross_attention) {
+    if (config_.cross_attention) {
       const KvCache& source = *context.cross;
       PagedAttentionParams cross = attention;
       cross.q_row_stride = q;
@@ -480,7 +471,7 @@ void TransformerStack::emit_cross_weights(DispatchTable& table, const std::strin
 void TransformerStack::emit_final_norm(DispatchTable& table, uint32_t n_rows, const Operand& out,
                                        DType out_dtype, const Operand& x,
                                        const Operand& index) const {
-  emit_norm(table, std::string(arch_.prefix) + ".norm", final_norm_, n_rows, out, out_dtype, x,
+  emit_norm(table, std::string(config_.name) + ".norm", final_norm_, n_rows, out, out_dtype, x,
             index);
 }
 
@@ -488,11 +479,11 @@ void TransformerStack::emit_cross_kv(DispatchTable& table, uint32_t n_sequences,
                                      uint32_t rows_per_sequence, const Operand& source,
                                      DType source_dtype, const KvCache& cross,
                                      const std::array<Operand, 2>& scratch) const {
-  const uint32_t n_rows = n_sequences * rows_per_sequence, kv = shape_.kv_width();
+  const uint32_t n_rows = n_sequences * rows_per_sequence, kv = config_.kv_width();
   WriteKvParams write{};
   write.n_rows = n_rows;
-  write.n_kv_heads = shape_.n_kv_heads;
-  write.head_dim = shape_.head_dim;
+  write.n_kv_heads = config_.n_kv_heads;
+  write.head_dim = config_.head_dim;
   write.in_row_stride = 2 * kv;
   write.page_rows = cross.shape().page_rows;
   write.pages_per_sequence = cross.pages_per_sequence();
@@ -501,7 +492,7 @@ void TransformerStack::emit_cross_kv(DispatchTable& table, uint32_t n_sequences,
   write.kv_dtype = code(cross.shape().dtype);
   for (size_t i = 0; i < layers_.size(); ++i) {
     const uint32_t l = static_cast<uint32_t>(i);
-    const std::string label = std::string(arch_.prefix) + "." + std::to_string(i) + ".cross.";
+    const std::string label = std::string(config_.name) + "." + std::to_string(i) + ".cross.";
     const Operand& rows = scratch[i % 2];
     emit_linear(table, label + "kv", layers_[i].cross_kv, n_rows, rows, DType::kF32, source,
                 source_dtype);

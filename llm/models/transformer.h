@@ -1,7 +1,7 @@
 // Builds one stack of transformer layers: weights onto a device, then commands into a table.
 //
-// In come an ArchDescriptor row, the stack's sizes and a model's tensors; out go commands that turn
-// the residual stream `x` into itself, layer by layer. Used by the encoders and decoders and by
+// In come a StackConfig and a model's tensors; out go commands that update the residual stream `x`
+// in place, layer by layer. Used by the encoders and decoders and by
 // language models; what comes before the first layer and after the last is theirs.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "llm/config/arch_descriptor.h"
+#include "llm/config/model_config.h"
 #include "llm/models/kv_cache.h"
 #include "llm/table/device.h"
 #include "llm/weights/weight_provider.h"
@@ -84,9 +84,10 @@ class WeightUploader {
 
 class TransformerStack {
  public:
-  // Uploads every layer. `use` says how many rows a pass has. Throws Error(kModel, kDevice).
-  TransformerStack(Device& device, const WeightProvider& provider, const ArchDescriptor& arch,
-                   const StackShape& shape, Compute compute, WeightUse use, uint32_t max_rows);
+  // Uploads every layer. `use` says how many rows a pass has; rotary angles are made for
+  // config.n_positions positions. Throws Error(kModel, kDevice).
+  TransformerStack(Device& device, const WeightProvider& provider, const StackConfig& config,
+                   Compute compute, WeightUse use, uint32_t max_rows);
 
   // Where the weights of some heads of the cross-attention go.
   struct CrossWeights {
@@ -133,7 +134,7 @@ class TransformerStack {
                      const Operand& source, DType source_dtype, const KvCache& cross,
                      const std::array<Operand, 2>& scratch) const;
 
-  const StackShape& shape() const { return shape_; }
+  const StackConfig& config() const { return config_; }
   // The format in which the stack wants the inputs of its products, but for prompts.
   DType activation_dtype() const { return activation_; }
 
@@ -165,7 +166,6 @@ class TransformerStack {
   void emit_rope(DispatchTable& table, const std::string& label, uint32_t layer, uint32_t n_rows,
                  DType dtype, const Operand& rows, const KvCache* cache) const;
   bool prepares_heads() const { return !rope_angles_.empty() || has_head_norms_; }
-  LayerShape layer_shape(uint32_t layer) const;
   float attention_scale() const;
   // The weights of the layer's wanted heads, from the queries in qkv_.
   void emit_cross_weights(DispatchTable& table, const std::string& label, uint32_t layer,
@@ -174,13 +174,11 @@ class TransformerStack {
                                  uint32_t n_rows, const Operand& starts, const Operand& rows,
                                  const Operand& x) const;
 
-  const ArchDescriptor& arch_;
-  StackShape shape_;
-  float norm_epsilon_;
+  StackConfig config_;
   DType activation_, prompt_activation_;  // of prompts of many rows
   std::vector<LayerWeights> layers_;
   NormWeights final_norm_;            // where norms stand before blocks
-  std::vector<Operand> rope_angles_;  // f32 [n_positions, n_pairs, 2], for each of shape.ropes
+  std::vector<Operand> rope_angles_;  // f32 [n_positions, n_pairs, 2], for each of config.ropes
   bool has_head_norms_ = false;
   // Scratch of one pass, for max_rows rows.
   Operand normed_;     // [max_rows, d_model]

@@ -4,11 +4,11 @@
 #include <cstdio>
 
 #include "error/error.h"
-#include "llm/weights/ctranslate2_reader.h"
-#include "llm/weights/ggml_reader.h"
-#include "llm/weights/gguf_reader.h"
-#include "llm/weights/hugging_face_reader.h"
+#include "llm/weights/gguf/gguf_reader.h"
+#include "llm/weights/hugging_face/hugging_face_reader.h"
 #include "llm/weights/weight_provider.h"
+#include "llm/weights/whisper/ctranslate2_reader.h"
+#include "llm/weights/whisper/ggml_reader.h"
 
 namespace vesper {
 namespace {

@@ -1,7 +1,7 @@
 #include "llm/weights/weight_provider.h"
 
 #include "error/error.h"
-#include "llm/weights/ctranslate2_reader.h"
+#include "llm/weights/model_check.h"
 
 namespace vesper {
 
@@ -25,46 +25,23 @@ const TensorView* WeightProvider::find(std::string_view canonical_name) const {
 
 const TensorView& WeightProvider::require(std::string_view canonical_name) const {
   const TensorView* tensor = find(canonical_name);
-  if (tensor == nullptr) {
-    for (const UnreadableTensor& other : contents_.unreadable) {
-      if (other.name == canonical_name) {
-        throw Error(ErrorKind::kModel, path_.string() + ": tensor " + other.name +
-                                           " is in format " + other.format +
-                                           ", which has no reader");
-      }
-    }
-    throw Error(ErrorKind::kModel, path_.string() + ": expected a tensor " +
-                                       std::string(canonical_name) + ", found none of that name");
-  }
-  return *tensor;
+  return tensor != nullptr ? *tensor
+                           : require_tensor(path_.string(), contents_, std::string(canonical_name));
 }
 
-const WhisperHyperparameters& WeightProvider::whisper() const {
-  if (!contents_.whisper) {
-    throw Error(ErrorKind::kModel, path_.string() + ": expected a Whisper model, found " +
+const ModelConfig& WeightProvider::config(ModelType type) const {
+  if (type != this->type() || type == ModelType::kNone) {
+    constexpr const char* kExpected[] = {"a model that the engine runs", "a Whisper model",
+                                         "a model that encodes text",
+                                         "a language model of a known family"};
+    throw Error(ErrorKind::kModel, path_.string() + ": expected " +
+                                       kExpected[static_cast<size_t>(type)] + ", found " +
                                        (contents_.family.empty() ? "a model of unstated family"
                                                                  : "family " + contents_.family));
   }
-  return *contents_.whisper;
-}
-
-const TextEncoderHyperparameters& WeightProvider::text_encoder() const {
-  if (!contents_.text_encoder) {
-    throw Error(ErrorKind::kModel, path_.string() + ": expected a model that encodes text, found " +
-                                       (contents_.family.empty() ? "a model of unstated family"
-                                                                 : "family " + contents_.family));
-  }
-  return *contents_.text_encoder;
-}
-
-const LanguageModelFacts& WeightProvider::language_model() const {
-  if (!contents_.language_model) {
-    throw Error(ErrorKind::kModel, path_.string() +
-                                       ": expected a language model of a known family, found " +
-                                       (contents_.family.empty() ? "a model of unstated family"
-                                                                 : "family " + contents_.family));
-  }
-  return *contents_.language_model;
+  const ModelConfig& config = *contents_.config;
+  if (!config.problem.empty()) throw Error(ErrorKind::kModel, config.problem);
+  return config;
 }
 
 void WeightProvider::release(const TensorView& tensor) const {

@@ -26,13 +26,11 @@
 // Matrices are [out, in], row-major, the last dimension contiguous. A name the file does not have
 // is simply absent (Whisper's keys have no bias). A tensor outside the set keeps the file's name.
 //
-// A Whisper model is checked when it is opened: of the names above each is there, in the shape that
-// the hyper-parameters demand, in a format that can be read as numbers, so that no later code needs
-// to look. Only the bias of attention keys and decoder.output may be absent. A text encoder is
-// checked when it is built (check_text_encoder), and so is a language model (check_language_model).
+// A model is checked when it is opened (llm/weights/model_check.h): each name that its config needs
+// is there, in the right shape, in a format that can be read as numbers, so that no later code
+// needs to look.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -42,45 +40,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "llm/config/language_model_facts.h"
-#include "llm/config/rope.h"
+#include "llm/config/model_config.h"
 #include "llm/dtype/tensor_view.h"
 #include "llm/files/mapped_file.h"
 
 namespace vesper {
 
 class Gguf;
-
-// What a Whisper file says of its model. Absent facts are empty, never guessed here.
-struct WhisperHyperparameters {
-  uint32_t n_mels = 0, n_audio_ctx = 0, n_text_ctx = 0, n_vocab = 0;
-  uint32_t d_model = 0;                               // the width of encoder and decoder
-  uint32_t n_encoder_heads = 0, n_decoder_heads = 0;  // each divides d_model
-  uint32_t n_encoder_layers = 0, n_decoder_layers = 0;
-  uint32_t d_ffn = 0;
-  std::vector<float> mel_filters;  // [n_mels, 201], only where the file has them
-  std::vector<std::array<uint32_t, 2>> alignment_heads;  // decoder's [layer, head], in range
-  std::vector<int32_t> suppress_tokens;  // the file's own list, ids in range; may be empty
-  std::vector<int32_t> suppress_tokens_at_begin;
-};
-
-// What the files say of a model that encodes text (BERT and its kin).
-struct TextEncoderHyperparameters {
-  std::string arch;  // the row of llm/config/arch_descriptor that describes it
-  uint32_t n_vocab = 0, d_model = 0, n_layers = 0, d_ffn = 0;
-  uint32_t n_heads = 0, n_kv_heads = 0, head_dim = 0;
-  uint32_t n_positions = 0;     // the most tokens that a sequence can have
-  uint32_t first_position = 0;  // the row of encoder.position that the first token takes
-  float norm_epsilon = 0;       // 0 if it is not stated
-  bool alibi = false;  // the distance of rows lowers their scores, instead of vectors of positions
-  // Where positions turn queries and keys instead of having vectors: n_pairs is not 0.
-  RopeSettings rope{};
-  float window_rope_theta = 0;  // of layers with a window, where it differs
-  // So many positions to both sides, its own among them, does a row of a layer with a window see.
-  uint32_t window = 0;
-  std::vector<bool> layer_has_window = {};  // [n_layers]; empty: none has
-  std::string problem = {};                 // what of it the engine does not know; empty if nothing
-};
 
 // A tensor in a number format that has no row in the table: an error once something needs it.
 struct UnreadableTensor {
@@ -98,9 +64,7 @@ struct ModelContents {
   std::vector<std::shared_ptr<const MappedFile>> files;  // that tensors point into
   std::vector<TensorView> tensors;                       // in the order of the file
   std::vector<UnreadableTensor> unreadable;
-  std::optional<WhisperHyperparameters> whisper;
-  std::optional<TextEncoderHyperparameters> text_encoder;
-  std::optional<LanguageModelFacts> language_model;
+  std::optional<ModelConfig> config;  // if the engine knows the family
   std::vector<std::string> vocabulary;
   std::shared_ptr<const Gguf> gguf;  // where the format is GGUF: its metadata
 };
@@ -122,20 +86,21 @@ class WeightProvider {
   const std::vector<UnreadableTensor>& unreadable() const { return contents_.unreadable; }
   // The files that the tensors lie in.
   const std::vector<std::shared_ptr<const MappedFile>>& files() const { return contents_.files; }
-  // Whether whisper() has an answer.
-  bool is_whisper() const { return contents_.whisper.has_value(); }
+  // kNone: the engine does not know the family.
+  ModelType type() const { return contents_.config ? contents_.config->type : ModelType::kNone; }
   // The tensor of that canonical name, or null. Stable for the provider's life.
   const TensorView* find(std::string_view canonical_name) const;
   // The same, but throws Error(kModel) naming file and tensor if it is absent.
   const TensorView& require(std::string_view canonical_name) const;
-  // Throws Error(kModel) if this is not a Whisper model.
-  const WhisperHyperparameters& whisper() const;
-  bool is_text_encoder() const { return contents_.text_encoder.has_value(); }
-  // Throws Error(kModel) if this is no model that encodes text.
-  const TextEncoderHyperparameters& text_encoder() const;
-  bool is_language_model() const { return contents_.language_model.has_value(); }
-  // Throws Error(kModel) if this is no language model of a known family.
-  const LanguageModelFacts& language_model() const;
+  // The model, which has been checked. Throws Error(kModel) if it is not of that type, or if the
+  // engine cannot run it.
+  const ModelConfig& config(ModelType type) const;
+  // The same of any type.
+  const ModelConfig& config() const { return config(type()); }
+  // The model as its files state it, sound or not; null if the engine does not know the family.
+  const ModelConfig* stated_config() const {
+    return contents_.config ? &*contents_.config : nullptr;
+  }
   // Whisper's vocabulary as raw bytes by token id (byte-level spelling already undone). Special
   // tokens that the file does not list are absent: the vector may be shorter than n_vocab, never
   // longer. Other models' are read by llm/tokenizer/text_tokenizer.

@@ -118,7 +118,7 @@ TEST_P(TextEncodersInGguf, AreTheSameModels) {
   const bool is_modern = family == "modernbert";
   const std::string name = is_modern ? "modern-bert" : family;
   const auto provider = open_weights(folder_of(family));
-  const TextEncoderHyperparameters& facts = provider->text_encoder();
+  const StackConfig& facts = provider->config(ModelType::kTextEncoder).encoder();
   GgufBytes gguf;
   const auto count = [&](const char* key, uint32_t value) {
     gguf.scalar<uint32_t>(name + "." + key, 4, value);
@@ -131,10 +131,10 @@ TEST_P(TextEncodersInGguf, AreTheSameModels) {
   count("context_length", facts.n_positions);
   gguf.scalar<float>(name + ".attention.layer_norm_epsilon", 6, facts.norm_epsilon);
   if (is_modern) {
-    count("attention.sliding_window", 2 * (facts.window - 1));
+    count("attention.sliding_window", 2 * (facts.layers[1].sliding_window - 1));
     count("attention.sliding_window_pattern", 3);
-    gguf.scalar<float>(name + ".rope.freq_base", 6, facts.rope.theta);
-    gguf.scalar<float>(name + ".rope.freq_base_swa", 6, facts.window_rope_theta);
+    gguf.scalar<float>(name + ".rope.freq_base", 6, facts.ropes[0].theta);
+    gguf.scalar<float>(name + ".rope.freq_base_swa", 6, facts.ropes[1].theta);
   }
   for (const TensorView& tensor : provider->tensors()) {
     std::vector<uint64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());

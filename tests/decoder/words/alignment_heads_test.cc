@@ -9,16 +9,17 @@ namespace {
 using testing::ElementsAre;
 using Head = std::array<uint32_t, 2>;
 
-WhisperHyperparameters sizes(uint32_t n_layers, uint32_t n_heads, uint32_t n_vocab) {
-  WhisperHyperparameters model;
-  model.n_decoder_layers = n_layers;
-  model.n_decoder_heads = n_heads;
+ModelConfig sizes(uint32_t n_layers, uint32_t n_heads, uint32_t n_vocab) {
+  ModelConfig model;
+  model.stacks.resize(2);
+  model.decoder().n_layers = n_layers;
+  model.decoder().n_heads = n_heads;
   model.n_vocab = n_vocab;
   return model;
 }
 
 TEST(AlignmentHeads, AreThoseOfTheFileIfItNamesAny) {
-  WhisperHyperparameters model = sizes(4, 6, 51864);
+  ModelConfig model = sizes(4, 6, 51864);
   model.alignment_heads = {{3, 1}, {0, 5}, {3, 1}};
   EXPECT_THAT(alignment_heads(model), ElementsAre(Head{0, 5}, Head{3, 1}));
 }

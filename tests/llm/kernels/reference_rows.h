@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "llm/weights/safetensors.h"
+#include "llm/weights/hugging_face/safetensors.h"
 
 namespace vesper {
 

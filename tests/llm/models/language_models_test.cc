@@ -10,7 +10,6 @@
 
 #include "llm/devices/open_device.h"
 #include "llm/generation/generator.h"
-#include "llm/weights/language_model_files.h"
 #include "llm/weights/weight_provider.h"
 #include "tests/llm/kernels/reference_rows.h"
 

@@ -21,7 +21,7 @@ class PlainLlama {
   explicit PlainLlama(const WeightProvider& weights) : weights_(weights) {}
 
   std::vector<Vector> logits(const std::vector<int32_t>& tokens) {
-    const LanguageModelFacts& facts = weights_.language_model();
+    const StackConfig& facts = weights_.config().decoder();
     const std::vector<float> embedding = read_f32(weights_.require("decoder.embed.weight"));
     const size_t d = facts.d_model, n = tokens.size();
     std::vector<Vector> x(n);
@@ -61,7 +61,7 @@ class PlainLlama {
       double squares = 0;
       for (const double value : row) squares += value * value;
       const double scale = 1 / std::sqrt(squares / static_cast<double>(row.size()) +
-                                         double{weights_.language_model().norm_epsilon});
+                                         double{weights_.config().decoder().norm_epsilon});
       for (size_t i = 0; i < row.size(); ++i) row[i] *= scale * norm_weight[i];
     }
     return out;
@@ -84,12 +84,12 @@ class PlainLlama {
   }
 
   void turn(Vector& heads, size_t position) const {
-    const LanguageModelFacts& facts = weights_.language_model();
+    const StackConfig& facts = weights_.config().decoder();
     const size_t dim = facts.head_dim;
     for (size_t i = 0; i < heads.size(); i += 2) {
       const double exponent = static_cast<double>(i % dim) / static_cast<double>(dim);
       const double angle =
-          static_cast<double>(position) * std::pow(double{facts.rope.theta}, -exponent);
+          static_cast<double>(position) * std::pow(double{facts.ropes[0].theta}, -exponent);
       const double x = heads[i], y = heads[i + 1];
       heads[i] = x * std::cos(angle) - y * std::sin(angle);
       heads[i + 1] = x * std::sin(angle) + y * std::cos(angle);
@@ -98,7 +98,7 @@ class PlainLlama {
 
   std::vector<Vector> attend(const std::vector<Vector>& q, const std::vector<Vector>& k,
                              const std::vector<Vector>& v) const {
-    const LanguageModelFacts& facts = weights_.language_model();
+    const StackConfig& facts = weights_.config().decoder();
     const size_t dim = facts.head_dim, group = facts.n_heads / facts.n_kv_heads;
     std::vector<Vector> out(q.size(), Vector(q[0].size()));
     for (size_t t = 0; t < q.size(); ++t) {
@@ -137,7 +137,7 @@ TEST(SmolLm2, GivesTheLogitsOfPlainLoopsInF32) {
   } catch (const Error& error) {
     GTEST_SKIP() << error.what();
   }
-  ASSERT_TRUE(weights->language_model().interleaved_rope);
+  ASSERT_TRUE(weights->config(ModelType::kLanguageModel).decoder().interleaved_rope);
   const auto device = open_device("cpu", {});
   GeneratorOptions options;
   options.n_ctx = 64;

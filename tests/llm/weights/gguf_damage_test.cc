@@ -7,7 +7,7 @@
 
 #include "error/error.h"
 #include "llm/files/gguf_file.h"
-#include "llm/weights/gguf_reader.h"
+#include "llm/weights/gguf/gguf_reader.h"
 #include "tests/llm/weights/gguf_bytes.h"
 
 namespace vesper::gguf_damage_test {

@@ -9,7 +9,7 @@
 
 #include "llm/devices/open_device.h"
 #include "llm/generation/generator.h"
-#include "llm/weights/safetensors.h"
+#include "llm/weights/hugging_face/safetensors.h"
 #include "llm/weights/weight_provider.h"
 #include "tests/llm/weights/gguf_bytes.h"
 
@@ -76,7 +76,10 @@ void add(GgufBytes& gguf, const std::string& name, std::vector<uint64_t> shape,
 std::vector<uint8_t> gguf_of(const Model& model) {
   constexpr uint32_t kU32 = 4, kF32 = 6;
   const auto provider = open_weights(folder_of(model));
-  const LanguageModelFacts& facts = provider->language_model();
+  const StackConfig& facts = provider->config(ModelType::kLanguageModel).decoder();
+  const RopeSettings& rope = facts.ropes[0];
+  uint32_t window = 0;
+  for (const LayerConfig& layer : facts.layers) window = std::max(window, layer.sliding_window);
   const std::string prefix = std::string(model.architecture) + ".";
   GgufBytes gguf;
   gguf.string("general.architecture", model.architecture);
@@ -88,20 +91,18 @@ std::vector<uint8_t> gguf_of(const Model& model) {
       {"attention.head_count", facts.n_heads},
       {"attention.head_count_kv", facts.n_kv_heads},
       {"attention.key_length", facts.head_dim},
-      {"rope.dimension_count", 2 * facts.rope.n_pairs},
-      {"rope.scaling.original_context_length", facts.rope.original_positions},
-      {"attention.sliding_window", facts.window}};
+      {"rope.dimension_count", 2 * rope.n_pairs},
+      {"rope.scaling.original_context_length", rope.original_positions},
+      {"attention.sliding_window", window}};
   for (const auto& [key, count] : counts) {
     if (count != 0) gguf.scalar<uint32_t>(prefix + key, kU32, count);
   }
   gguf.scalar<float>(prefix + "attention.layer_norm_rms_epsilon", kF32, facts.norm_epsilon);
-  gguf.scalar<float>(prefix + "rope.freq_base", kF32, facts.rope.theta);
-  if (!facts.long_freq_factors.empty()) {
-    gguf.scalar<float>(prefix + "rope.scaling.attn_factor", kF32, facts.rope.magnitude);
-    add(gguf, "rope_factors_long.weight", {facts.long_freq_factors.size()},
-        facts.long_freq_factors);
-    add(gguf, "rope_factors_short.weight", {facts.short_freq_factors.size()},
-        facts.short_freq_factors);
+  gguf.scalar<float>(prefix + "rope.freq_base", kF32, rope.theta);
+  if (!rope.long_freq_factors.empty()) {
+    gguf.scalar<float>(prefix + "rope.scaling.attn_factor", kF32, rope.magnitude);
+    add(gguf, "rope_factors_long.weight", {rope.long_freq_factors.size()}, rope.long_freq_factors);
+    add(gguf, "rope_factors_short.weight", {rope.freq_factors.size()}, rope.freq_factors);
   }
   Safetensors tensors;
   read_safetensors(std::make_shared<MappedFile>(folder_of(model) / "model.safetensors"), tensors);

@@ -1,6 +1,4 @@
 // What config.json may say of a language model, and what is wrong with it.
-#include "llm/weights/language_model_files.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +8,7 @@
 #include <random>
 
 #include "error/error.h"
-#include "llm/models/language_model.h"
+#include "llm/weights/model_families.h"
 #include "llm/weights/weight_provider.h"
 
 namespace vesper::language_model_files_test {
@@ -34,7 +32,7 @@ class ChangedModel {
   std::unique_ptr<WeightProvider> open() const {
     std::ofstream(path_ / "config.json") << config.dump();
     auto provider = open_weights(path_);
-    check_language_model(*provider);
+    provider->config(ModelType::kLanguageModel);  // or throws
     return provider;
   }
   std::string error() const {
@@ -96,8 +94,7 @@ TEST(LanguageModelFiles, SayWhatIsWrongWithAFact) {
 
 TEST(LanguageModelFiles, TakeOlderSpellingsForNewerOnes) {
   ChangedModel model("llama3");
-  const StackShape newer =
-      language_model_shape(model.open()->language_model(), arch_descriptor("llama"), 64);
+  const StackConfig newer = model.open()->config().decoder();
   json scaling = model.config["rope_parameters"];
   model.config["rope_theta"] = scaling["rope_theta"];
   scaling["type"] = scaling["rope_type"];
@@ -105,8 +102,7 @@ TEST(LanguageModelFiles, TakeOlderSpellingsForNewerOnes) {
   scaling.erase("rope_theta");
   model.config["rope_scaling"] = scaling;
   model.config.erase("rope_parameters");
-  const StackShape older =
-      language_model_shape(model.open()->language_model(), arch_descriptor("llama"), 64);
+  const StackConfig older = model.open()->config().decoder();
   EXPECT_EQ(rope_angles(older.ropes[0], 64), rope_angles(newer.ropes[0], 64));
   RopeSettings plain;
   plain.theta = older.ropes[0].theta;
@@ -116,37 +112,48 @@ TEST(LanguageModelFiles, TakeOlderSpellingsForNewerOnes) {
 
 TEST(LanguageModelFiles, GiveEachLayerItsWindowAndBase) {
   const ChangedModel model("gemma3");
-  LanguageModelFacts facts = model.open()->language_model();
-  const StackShape stated = language_model_shape(facts, arch_descriptor("gemma3"), 64);
+  const auto provider = model.open();
+  const StackConfig& stated = provider->config().decoder();
   ASSERT_EQ(stated.layers.size(), 3u);
-  EXPECT_EQ(stated.layers[0].window, 9u);
-  EXPECT_EQ(stated.layers[1].window, 0u);
+  EXPECT_EQ(stated.layers[0].sliding_window, 9u);
+  EXPECT_EQ(stated.layers[1].sliding_window, 0u);
   EXPECT_EQ(stated.layers[1].rope, 0u);
   EXPECT_EQ(stated.layers[2].rope, 1u);
   EXPECT_EQ(stated.ropes[0].theta, 1000000.0f);
   EXPECT_EQ(stated.ropes[1].theta, 10000.0f);
   // As in GGUF, which does not list the layers.
-  facts.layer_has_window.clear();
-  facts.window_rope_theta = 0;
-  facts.n_layers = 12;
-  const StackShape usual = language_model_shape(facts, arch_descriptor("gemma3"), 64);
+  const auto by_family = [&](const char* family) {
+    ModelConfig config = provider->config();
+    StackConfig& stack = config.decoder();
+    stack.n_layers = 12;
+    stack.ropes.resize(1);
+    LayerFacts facts;
+    facts.sliding_window = 9;
+    set_layers(*find_gguf_family(family), facts, stack, config);
+    return stack;
+  };
+  const StackConfig usual = by_family("gemma3");
+  EXPECT_EQ(usual.ropes[1].theta, 10000.0f);
   for (uint32_t i = 0; i < 12; ++i) {
-    EXPECT_EQ(usual.layers[i].window, i % 6 == 5 ? 0u : 9u) << i;
+    EXPECT_EQ(usual.layers[i].sliding_window, i % 6 == 5 ? 0u : 9u) << i;
     EXPECT_EQ(usual.layers[i].rope, i % 6 == 5 ? 0u : 1u) << i;
   }
-  facts.layer_has_rope.clear();
-  const StackShape some_without = language_model_shape(facts, arch_descriptor("smollm3"), 64);
+  const StackConfig some_without = by_family("smollm3");
   EXPECT_TRUE(some_without.layers[2].rope.has_value());
   EXPECT_FALSE(some_without.layers[3].rope.has_value());
 }
 
 TEST(LanguageModelFiles, TakeTheFactorsOfTheContext) {
   const ChangedModel model("phi3-long");
-  const LanguageModelFacts facts = model.open()->language_model();
-  EXPECT_EQ(language_model_shape(facts, arch_descriptor("phi3"), 8).ropes[0].freq_factors,
-            facts.short_freq_factors);
-  EXPECT_EQ(language_model_shape(facts, arch_descriptor("phi3"), 9).ropes[0].freq_factors,
-            facts.long_freq_factors);
+  const RopeSettings rope = model.open()->config().decoder().ropes[0];
+  ASSERT_FALSE(rope.freq_factors.empty());
+  ASSERT_NE(rope.freq_factors, rope.long_freq_factors);
+  RopeSettings only_short = rope, only_long = rope;
+  only_short.long_freq_factors.clear();
+  only_long.freq_factors = rope.long_freq_factors;
+  EXPECT_EQ(rope_angles(rope, 8), rope_angles(only_short, 8));
+  EXPECT_EQ(rope_angles(rope, 9), rope_angles(only_long, 9));
+  EXPECT_NE(rope_angles(only_short, 9), rope_angles(only_long, 9));
 }
 
 }  // namespace

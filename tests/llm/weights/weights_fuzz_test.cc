@@ -79,14 +79,15 @@ const TinyWhisper& smallest_quantized_model() {
 // What later code relies on without looking.
 void expect_sound(const WeightProvider& weights) {
   if (weights.family() != "whisper") return;
-  const WhisperHyperparameters& facts = weights.whisper();
-  EXPECT_EQ(facts.d_model % facts.n_encoder_heads, 0u);
-  EXPECT_EQ(facts.d_model % facts.n_decoder_heads, 0u);
+  const ModelConfig& facts = weights.config(ModelType::kWhisper);
+  const StackConfig &encoder = facts.encoder(), &decoder = facts.decoder();
+  EXPECT_EQ(encoder.d_model % encoder.n_heads, 0u);
+  EXPECT_EQ(decoder.d_model % decoder.n_heads, 0u);
   EXPECT_LE(weights.vocabulary().size(), facts.n_vocab);
   for (const int32_t id : facts.suppress_tokens)
     EXPECT_LT(static_cast<uint32_t>(id), facts.n_vocab);
   EXPECT_EQ(weights.require("decoder.embed.weight").n_elements(),
-            uint64_t{facts.n_vocab} * facts.d_model);
+            uint64_t{facts.n_vocab} * decoder.d_model);
   for (const TensorView& tensor : weights.tensors()) read_f32(tensor);  // asan sees a stray read
 }
 

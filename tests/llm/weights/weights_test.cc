@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "error/error.h"
-#include "llm/weights/safetensors.h"
+#include "llm/weights/hugging_face/safetensors.h"
 #include "llm/weights/weight_provider.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 
@@ -112,17 +112,19 @@ TEST_P(EveryFormat, GivesTheSameWeightsByTheSameNames) {
 TEST_P(EveryFormat, GivesTheSameFacts) {
   const TinyWhisper& model = small_model();
   const auto weights = open_set(files_of(model, GetParam()));
-  const WhisperHyperparameters& facts = weights->whisper();
+  const ModelConfig& facts = weights->config(ModelType::kWhisper);
   EXPECT_EQ(facts.n_mels, 6u);
-  EXPECT_EQ(facts.n_audio_ctx, 10u);
-  EXPECT_EQ(facts.n_text_ctx, 9u);
+  EXPECT_EQ(facts.encoder().n_positions, 10u);
+  EXPECT_EQ(facts.decoder().n_positions, 9u);
   EXPECT_EQ(facts.n_vocab, 300u);
-  EXPECT_EQ(facts.d_model, 64u);
-  EXPECT_EQ(facts.n_encoder_heads, 2u);
-  EXPECT_EQ(facts.n_decoder_heads, 2u);
-  EXPECT_EQ(facts.n_encoder_layers, 2u);
-  EXPECT_EQ(facts.n_decoder_layers, 3u);
-  EXPECT_EQ(facts.d_ffn, 96u);
+  EXPECT_EQ(facts.encoder().d_model, 64u);
+  EXPECT_EQ(facts.decoder().d_model, 64u);
+  EXPECT_EQ(facts.encoder().n_heads, 2u);
+  EXPECT_EQ(facts.decoder().n_heads, 2u);
+  EXPECT_EQ(facts.encoder().n_layers, 2u);
+  EXPECT_EQ(facts.decoder().n_layers, 3u);
+  EXPECT_EQ(facts.encoder().d_ffn, 96u);
+  EXPECT_EQ(facts.decoder().d_ffn, 96u);
   EXPECT_EQ(weights->vocabulary(), model.vocabulary());
   if (weights->format() == "ggml") {
     EXPECT_EQ(facts.mel_filters, model.mel_filters());
@@ -168,7 +170,7 @@ TEST(Weights, AreFoundByContentAtAFileOrAFolder) {
   test::write_files(small_model().safetensors(DType::kF16, 3), root / "hf");
   std::filesystem::rename(root / "ggml" / "ggml.bin", root / "ggml" / "a-model.xyz");
   EXPECT_EQ(open_weights(root / "ct2")->format(), "ctranslate2");
-  EXPECT_EQ(open_weights(root / "ct2" / "model.bin")->whisper().suppress_tokens.size(), 3u);
+  EXPECT_EQ(open_weights(root / "ct2" / "model.bin")->config().suppress_tokens.size(), 3u);
   EXPECT_EQ(open_weights(root / "ggml" / "a-model.xyz")->format(), "ggml");
   EXPECT_EQ(open_weights(root / "hf")->format(), "safetensors");
   std::filesystem::remove_all(root);
@@ -311,7 +313,7 @@ TEST(Safetensors, WithoutAWhisperConfigKeepsTheFilesOwnNames) {
   const auto weights = open_set(files);
   EXPECT_EQ(weights->family(), "bert");
   EXPECT_NE(weights->find("model.encoder.layers.0.fc1.weight"), nullptr);
-  EXPECT_THROW(weights->whisper(), Error);
+  EXPECT_THROW(weights->config(ModelType::kWhisper), Error);
 }
 
 TEST(Safetensors, InAFormatWithoutAReaderIsAnErrorThatNamesTensorAndFormat) {
@@ -366,7 +368,7 @@ TEST(HuggingFace, TakesItsMelFiltersFromThePreprocessorEitherWayRound) {
     }
     const auto weights =
         open_set(with_text(files, "preprocessor_config.json", "{\"mel_filters\": [" + rows + "]}"));
-    const auto& filters = weights->whisper().mel_filters;
+    const auto& filters = weights->config(ModelType::kWhisper).mel_filters;
     ASSERT_EQ(filters.size(), 6u * 201u);
     for (size_t i = 0; i < filters.size(); ++i) {
       ASSERT_EQ(filters[i], static_cast<float>(i)) << is_transposed;

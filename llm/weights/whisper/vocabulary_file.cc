@@ -1,4 +1,4 @@
-#include "llm/weights/vocabulary_file.h"
+#include "llm/weights/whisper/vocabulary_file.h"
 
 #include <algorithm>
 #include <string_view>

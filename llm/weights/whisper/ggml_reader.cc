@@ -1,18 +1,18 @@
-#include "llm/weights/ggml_reader.h"
+#include "llm/weights/whisper/ggml_reader.h"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
 #include "llm/files/byte_reader.h"
-#include "llm/weights/whisper_model.h"
-#include "llm/weights/whisper_names.h"
+#include "llm/weights/model_check.h"
+#include "llm/weights/model_families.h"
+#include "llm/weights/whisper/whisper_sizes.h"
 
 namespace vesper {
 namespace {
 
 constexpr uint32_t kGgmlMagic = 0x67676d6c;  // "lmgg" in the file
-constexpr int32_t kGgmlFftBins = 201;
 constexpr int32_t kMaxGgmlRank = 4;
 
 // The file's ftype is the type of most tensors plus 1000 times the version of the block layouts.
@@ -29,12 +29,13 @@ class GgmlReader {
     contents_.format = "ggml";
     contents_.family = "whisper";
     contents_.files = {file_};
-    contents_.whisper.emplace();
+    contents_.config = start_config(whisper_family());
     read_hyperparameters();
     read_mel_filters();
     read_vocabulary();
     while (reader_.remaining() > 0) read_tensor();
-    complete_whisper(file_->name(), contents_);
+    complete_whisper_sizes(file_->name(), contents_);
+    check_model(file_->name(), contents_);
     return std::move(contents_);
   }
 
@@ -49,46 +50,47 @@ class GgmlReader {
   }
 
   void read_hyperparameters() {
-    WhisperHyperparameters& facts = *contents_.whisper;
+    ModelConfig& model = *contents_.config;
+    StackConfig &encoder = model.encoder(), &decoder = model.decoder();
     reader_.read<uint32_t>("ggml's magic number");
-    facts.n_vocab = read_count("n_vocab");
-    facts.n_audio_ctx = read_count("n_audio_ctx");
-    facts.d_model = read_count("n_audio_state");
-    facts.n_encoder_heads = read_count("n_audio_head");
-    facts.n_encoder_layers = read_count("n_audio_layer");
-    facts.n_text_ctx = read_count("n_text_ctx");
+    model.n_vocab = read_count("n_vocab");
+    encoder.n_positions = read_count("n_audio_ctx");
+    encoder.d_model = decoder.d_model = read_count("n_audio_state");
+    encoder.n_heads = read_count("n_audio_head");
+    encoder.n_layers = read_count("n_audio_layer");
+    decoder.n_positions = read_count("n_text_ctx");
     const uint32_t n_text_state = read_count("n_text_state");
-    if (n_text_state != facts.d_model) {
-      reader_.fail("expected n_text_state to be n_audio_state, " + std::to_string(facts.d_model) +
+    if (n_text_state != encoder.d_model) {
+      reader_.fail("expected n_text_state to be n_audio_state, " + std::to_string(encoder.d_model) +
                    ", found " + std::to_string(n_text_state));
     }
-    facts.n_decoder_heads = read_count("n_text_head");
-    facts.n_decoder_layers = read_count("n_text_layer");
-    facts.n_mels = read_count("n_mels");
+    decoder.n_heads = read_count("n_text_head");
+    decoder.n_layers = read_count("n_text_layer");
+    model.n_mels = read_count("n_mels");
     const auto ftype = reader_.read<int32_t>("ftype");
     if (ftype < 0) reader_.fail("expected ftype of at least 0, found " + std::to_string(ftype));
     block_version_ = ftype / kBlockVersionFactor;
   }
 
   void read_mel_filters() {
-    WhisperHyperparameters& facts = *contents_.whisper;
+    ModelConfig& model = *contents_.config;
     const uint32_t n_mels = read_count("the number of mel filters");
     const uint32_t n_bins = read_count("the number of bins of a mel filter");
-    if (n_mels != facts.n_mels || n_bins != kGgmlFftBins) {
-      reader_.fail("expected mel filters of " + std::to_string(facts.n_mels) +
+    if (n_mels != model.n_mels || n_bins != kMelFilterBins) {
+      reader_.fail("expected mel filters of " + std::to_string(model.n_mels) +
                    " x 201 numbers, found " + std::to_string(n_mels) + " x " +
                    std::to_string(n_bins));
     }
     const uint64_t n = uint64_t{n_mels} * n_bins;
     const auto numbers = reader_.take(n * sizeof(float), "the mel filters");
-    facts.mel_filters.resize(n);
-    std::memcpy(facts.mel_filters.data(), numbers.data(), numbers.size());
+    model.mel_filters.resize(n);
+    std::memcpy(model.mel_filters.data(), numbers.data(), numbers.size());
   }
 
   void read_vocabulary() {
     const uint32_t n = read_count("the number of tokens");
-    if (n > contents_.whisper->n_vocab) {
-      reader_.fail("expected at most " + std::to_string(contents_.whisper->n_vocab) +
+    if (n > contents_.config->n_vocab) {
+      reader_.fail("expected at most " + std::to_string(contents_.config->n_vocab) +
                    " tokens, found " + std::to_string(n));
     }
     for (uint32_t id = 0; id < n; ++id) {
@@ -141,7 +143,7 @@ class GgmlReader {
   }
 
   void name_and_keep(TensorView tensor) {
-    auto names = canonical_names(kGgmlWhisperNaming, tensor.file_name);
+    auto names = canonical_names(*whisper_family().ggml_names, tensor.file_name);
     tensor.name = names.empty() ? tensor.file_name : std::move(names.front());
     // The biases of the convolutions are columns in the file.
     const bool is_bias = tensor.name.ends_with(".bias");

@@ -1,4 +1,4 @@
-#include "llm/weights/safetensors.h"
+#include "llm/weights/hugging_face/safetensors.h"
 
 #include <algorithm>
 #include <cstring>

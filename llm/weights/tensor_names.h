@@ -1,5 +1,5 @@
 // How file formats spell a family's tensors, as tables: from a file's name to the canonical names
-// of weight_provider.h.
+// of weight_provider.h. Rows of llm/weights/model_families.cc say which table is whose.
 #pragma once
 
 #include <string>
@@ -26,5 +26,23 @@ struct TensorNaming {
 // The canonical names of a file's tensor: one; several if it is fused; none if the table does not
 // have it.
 std::vector<std::string> canonical_names(const TensorNaming& naming, std::string_view file_name);
+
+extern const TensorNaming kCTranslate2WhisperNaming;
+extern const TensorNaming kGgmlWhisperNaming;
+extern const TensorNaming kHuggingFaceWhisperNaming;
+
+extern const TensorNaming kHuggingFaceBertNaming;
+extern const TensorNaming kHuggingFaceRobertaNaming;
+extern const TensorNaming kHuggingFaceJinaBertNaming;
+extern const TensorNaming kHuggingFaceNewNaming;
+extern const TensorNaming kHuggingFaceNomicBertNaming;
+extern const TensorNaming kHuggingFaceModernBertNaming;
+extern const TensorNaming kGgufTextEncoderNaming;
+extern const TensorNaming kGgufModernBertNaming;
+
+extern const TensorNaming kGgufLanguageModelNaming;
+extern const TensorNaming kHuggingFaceLanguageModelNaming;
+// For families with norms behind their blocks as well, where one name means another norm.
+extern const TensorNaming kHuggingFacePostNormNaming;
 
 }  // namespace vesper

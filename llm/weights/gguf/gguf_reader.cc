@@ -1,10 +1,11 @@
-#include "llm/weights/gguf_reader.h"
+#include "llm/weights/gguf/gguf_reader.h"
 
 #include "error/error.h"
-#include "llm/weights/language_model_files.h"
-#include "llm/weights/text_encoder_model.h"
+#include "llm/weights/gguf/gguf_model.h"
+#include "llm/weights/model_check.h"
 
 namespace vesper {
+
 ModelContents read_gguf(const ModelFiles& files, std::shared_ptr<const MappedFile> file) {
   return read_gguf(std::make_shared<const Gguf>(read_gguf_files(files, std::move(file))));
 }
@@ -31,8 +32,11 @@ ModelContents read_gguf(std::shared_ptr<const Gguf> gguf) {
     tensor.bytes = from.bytes;
     contents.tensors.push_back(std::move(tensor));
   }
-  read_gguf_text_encoder(contents.files.front()->name(), *gguf, contents);
-  read_gguf_language_model(contents.files.front()->name(), *gguf, contents);
+  if (const ModelFamily* family = find_gguf_family(contents.family)) {
+    const std::string& name = contents.files.front()->name();
+    read_gguf_model(GgufMetadata(name, *gguf, contents.family + "."), *family, contents);
+    check_model(name, contents);
+  }
   contents.gguf = std::move(gguf);
   return contents;
 }

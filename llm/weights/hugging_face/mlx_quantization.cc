@@ -1,4 +1,4 @@
-#include "llm/weights/mlx_quantization.h"
+#include "llm/weights/hugging_face/mlx_quantization.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "llm/weights/ctranslate2_reader.h"
+#include "llm/weights/whisper/ctranslate2_reader.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,9 +8,10 @@
 #include "error/error.h"
 #include "llm/files/byte_reader.h"
 #include "llm/files/json_file.h"
-#include "llm/weights/vocabulary_file.h"
-#include "llm/weights/whisper_model.h"
-#include "llm/weights/whisper_names.h"
+#include "llm/weights/model_check.h"
+#include "llm/weights/model_families.h"
+#include "llm/weights/whisper/vocabulary_file.h"
+#include "llm/weights/whisper/whisper_sizes.h"
 
 namespace vesper {
 namespace {
@@ -52,12 +53,13 @@ class Ctranslate2Reader {
     contents_.format = "ctranslate2";
     contents_.family = "whisper";
     contents_.files = {model_};
-    contents_.whisper.emplace();
+    contents_.config = start_config(whisper_family());
     read_variables();
     check_architecture();
     for (const Variable& variable : variables_) add_tensors(variable);
     read_neighbours();
-    complete_whisper(model_->name(), contents_);
+    complete_whisper_sizes(model_->name(), contents_);
+    check_model(model_->name(), contents_);
     return std::move(contents_);
   }
 
@@ -174,15 +176,14 @@ class Ctranslate2Reader {
 
   // Every Whisper model is built one way; a file that says otherwise would be computed wrongly.
   void check_architecture() {
-    for (const std::string part : {"encoder", "decoder"}) {
+    for (StackConfig& stack : contents_.config->stacks) {
+      const std::string part(stack.name);
       const int64_t n_heads = integer(part + "/num_heads", 0);
       if (n_heads <= 0) {
         throw Error(ErrorKind::kModel, model_->name() + ": expected " + part +
                                            "/num_heads above 0, found " + std::to_string(n_heads));
       }
-      auto& fact = part == "encoder" ? contents_.whisper->n_encoder_heads
-                                     : contents_.whisper->n_decoder_heads;
-      fact = static_cast<uint32_t>(n_heads);
+      stack.n_heads = static_cast<uint32_t>(n_heads);
       expect_integer(part + "/pre_norm", 1, "norms before the layers");
       expect_integer(part + "/activation", kGelu, "GELU");
       expect_integer(part + "/alibi", 0, "no position bias");
@@ -217,7 +218,7 @@ class Ctranslate2Reader {
   }
 
   void add_tensors(const Variable& variable) {
-    const auto names = canonical_names(kCTranslate2WhisperNaming, variable.name);
+    const auto names = canonical_names(*whisper_family().ctranslate2_names, variable.name);
     const uint64_t n_parts = std::max<size_t>(names.size(), 1);
     if (n_parts > 1 && (variable.shape.empty() || variable.shape[0] % n_parts != 0)) {
       fail(variable, "expected rows for " + std::to_string(n_parts) + " equal parts");
@@ -243,17 +244,17 @@ class Ctranslate2Reader {
   }
 
   void read_neighbours() {
-    WhisperHyperparameters& facts = *contents_.whisper;
+    ModelConfig& model = *contents_.config;
     if (files_.has("config.json")) {
       const auto file = files_.open("config.json");
       const auto config = parse_json(*file);
-      facts.alignment_heads = pair_list(file->name(), config, "alignment_heads");
-      facts.suppress_tokens = id_list(file->name(), config, "suppress_ids");
-      facts.suppress_tokens_at_begin = id_list(file->name(), config, "suppress_ids_begin");
+      model.alignment_heads = pair_list(file->name(), config, "alignment_heads");
+      model.suppress_tokens = id_list(file->name(), config, "suppress_ids");
+      model.suppress_tokens_at_begin = id_list(file->name(), config, "suppress_ids_begin");
     }
     if (files_.has("preprocessor_config.json")) {
       const auto file = files_.open("preprocessor_config.json");
-      facts.n_mels = count_member(file->name(), parse_json(*file), "feature_size");
+      model.n_mels = count_member(file->name(), parse_json(*file), "feature_size");
     }
     contents_.vocabulary = read_ctranslate2_vocabulary(files_);
   }

@@ -1,0 +1,100 @@
+// What a model is: its sizes and what its family does differently, in one place.
+//
+// A reader (llm/weights) starts from the family's row (llm/weights/model_families.h), adds what the
+// files state, and checks the result once (llm/weights/model_check.h). The builders (llm/models,
+// encoder, decoder) read it and never branch on a family's name.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "llm/config/rope.h"
+
+namespace vesper {
+
+enum class ModelType : uint32_t { kNone, kWhisper, kTextEncoder, kLanguageModel };
+enum class AttentionKind : uint32_t { kBidirectional, kCausal };
+enum class PositionKind : uint32_t {
+  kVectors,  // a vector for each position is added to the token's
+  kRope,     // rotary: queries and keys are rotated by angles of their position
+  kAlibi,    // scores fall with the distance (Press et al., "Train Short, Test Long", 2021)
+};
+enum class NormKind : uint32_t { kLayer, kRms };
+// Before each block and once after the last layer; or after each block, of its sum with the
+// residual.
+enum class NormPlacement : uint32_t { kBefore, kAfter };
+enum class Activation : uint32_t { kGelu, kGeluTanh, kSilu, kRelu };  // kGelu: exact, with erf
+
+struct LayerConfig {
+  // Sliding window: keys visible to a query, its own position included; without causality so many
+  // to each side. 0: all.
+  uint32_t sliding_window = 0;
+  std::optional<uint32_t> rope =
+      std::nullopt;  // index into StackConfig::ropes; absent: no rotation
+};
+
+// A stack of transformer layers.
+struct StackConfig {
+  std::string_view name = {};  // "encoder" or "decoder": what the canonical tensor names begin with
+  uint32_t n_layers = 0;
+  uint32_t d_model = 0;     // width of the residual stream
+  uint32_t n_heads = 0;     // of queries
+  uint32_t n_kv_heads = 0;  // of keys and values; divides n_heads
+  uint32_t head_dim = 0;
+  uint32_t d_ffn = 0;                    // width of the feed-forward block
+  uint32_t n_positions = 0;              // the longest sequence
+  std::vector<LayerConfig> layers = {};  // [n_layers]
+
+  AttentionKind attention = AttentionKind::kBidirectional;
+  bool cross_attention = false;  // each layer also attends to the other stack's output
+  float attention_scale = 0;     // on q . k; 0: 1 / sqrt(head_dim)
+  float attention_soft_cap = 0;  // on scores: cap * tanh(score / cap); 0: none
+
+  PositionKind positions = PositionKind::kVectors;
+  uint32_t first_position = 0;           // of a sequence's first token in the position vectors
+  std::vector<RopeSettings> ropes = {};  // that layers choose from
+  bool interleaved_rope = false;         // a pair is two neighbours; else one number of each half
+
+  NormKind norm = NormKind::kLayer;
+  NormPlacement norm_placement = NormPlacement::kBefore;
+  float norm_epsilon = 0;
+  float norm_weight_offset = 0;  // added to every norm weight of the file
+
+  Activation activation = Activation::kGelu;
+  bool gated_ffn = false;     // down(activation(gate x) * up x), else down(activation(up x))
+  float embedding_scale = 1;  // of token vectors
+  float logit_soft_cap = 0;   // 0: none
+
+  uint32_t q_width() const { return n_heads * head_dim; }
+  uint32_t kv_width() const { return n_kv_heads * head_dim; }
+};
+
+struct ModelConfig {
+  ModelType type = ModelType::kNone;
+  uint32_t n_vocab = 0;
+  // Whisper: encoder and decoder. A text encoder or a language model: one.
+  std::vector<StackConfig> stacks = {};
+  // What the files state that the engine does not know, in words; empty if nothing.
+  std::string unsupported = {};
+  // Why the engine cannot run the model, with the file's name; empty if it can.
+  std::string problem = {};
+
+  // Of Whisper alone.
+  uint32_t n_mels = 0;
+  std::vector<float> mel_filters = {};  // [n_mels, 201]; empty: not in the file
+  std::vector<std::array<uint32_t, 2>> alignment_heads =
+      {};                                     // decoder's [layer, head]; may be empty
+  std::vector<int32_t> suppress_tokens = {};  // the file's own list; may be empty
+  std::vector<int32_t> suppress_tokens_at_begin = {};
+
+  const StackConfig& encoder() const { return stacks.front(); }
+  const StackConfig& decoder() const { return stacks.back(); }  // what has tokens
+  StackConfig& encoder() { return stacks.front(); }
+  StackConfig& decoder() { return stacks.back(); }
+};
+
+}  // namespace vesper

@@ -1,0 +1,226 @@
+#include "llm/weights/model_check.h"
+
+#include <unordered_map>
+
+#include "error/error.h"
+#include "llm/weights/model_families.h"
+
+namespace vesper {
+namespace {
+
+class ModelChecker {
+ public:
+  ModelChecker(const std::string& where, const ModelContents& contents)
+      : where_(where), contents_(contents), model_(*contents.config) {
+    for (const TensorView& tensor : contents.tensors) tensors_.emplace(tensor.name, &tensor);
+  }
+
+  void run() const {
+    if (!model_.unsupported.empty()) fail(model_.unsupported);
+    check_range("vocabulary", model_.n_vocab, kMostVocabulary);
+    for (const StackConfig& stack : model_.stacks) {
+      check_sizes(stack);
+      check_ropes(stack);
+    }
+    check_embeddings();
+    for (const StackConfig& stack : model_.stacks) check_layers(stack);
+    if (model_.type == ModelType::kWhisper) check_whisper();
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& message) const {
+    throw Error(ErrorKind::kModel, where_ + ": " + message);
+  }
+
+  void check_range(const char* fact, uint64_t value, uint64_t limit) const {
+    if (value >= 1 && value <= limit) return;
+    fail(std::string("expected a ") + fact + " between 1 and " + std::to_string(limit) +
+         ", found " + std::to_string(value));
+  }
+
+  void check_sizes(const StackConfig& stack) const {
+    check_range("width", stack.d_model, kMostWidth);
+    check_range("feed-forward width", stack.d_ffn, kMostWidth);
+    check_range("number of layers", stack.n_layers, kMostLayers);
+    check_range("number of heads", stack.n_heads, kMostWidth);
+    check_range("number of key-value heads", stack.n_kv_heads, stack.n_heads);
+    check_range("head width", stack.head_dim, kMostHeadDim);
+    check_range("context length", stack.n_positions, kMostPositions);
+    if (stack.n_heads % stack.n_kv_heads != 0) {
+      fail("expected key-value heads that divide " + std::to_string(stack.n_heads) +
+           " heads, found " + std::to_string(stack.n_kv_heads));
+    }
+    // Language models may have heads of any width.
+    if (model_.type != ModelType::kLanguageModel && stack.q_width() != stack.d_model) {
+      fail("expected n_" + std::string(stack.name) + "_heads that divide the width " +
+           std::to_string(stack.d_model) + ", found " + std::to_string(stack.n_heads));
+    }
+  }
+
+  void check_ropes(const StackConfig& stack) const {
+    if ((stack.positions == PositionKind::kRope) != !stack.ropes.empty()) {
+      throw Error(ErrorKind::kInternal, where_ + ": a model whose kind of positions is not set");
+    }
+    for (const RopeSettings& rope : stack.ropes) {
+      check_range("number of rotary pairs", rope.n_pairs, stack.head_dim / 2);
+      for (const auto* factors : {&rope.freq_factors, &rope.long_freq_factors}) {
+        if (factors->empty() || factors->size() == rope.n_pairs) continue;
+        fail("expected rotary freq_factors for " + std::to_string(rope.n_pairs) + ", found " +
+             std::to_string(factors->size()));
+      }
+    }
+  }
+
+  bool has(const std::string& name) const { return tensors_.count(name) > 0; }
+
+  void check(const std::string& name, const std::vector<uint64_t>& shape) const {
+    const auto found = tensors_.find(name);
+    check_tensor(where_,
+                 found != tensors_.end() ? *found->second : require_tensor(where_, contents_, name),
+                 shape);
+  }
+
+  void check_if_there(const std::string& name, const std::vector<uint64_t>& shape) const {
+    if (has(name)) check(name, shape);
+  }
+
+  // Every bias of Whisper is there but that of keys; of others any may be absent.
+  void check_bias(const std::string& stem, uint64_t n) const {
+    const bool is_needed = model_.type == ModelType::kWhisper && !stem.ends_with(".k");
+    if (is_needed || has(stem + ".bias")) check(stem + ".bias", {n});
+  }
+
+  void check_linear(const std::string& stem, uint64_t n_out, uint64_t n_in) const {
+    check(stem + ".weight", {n_out, n_in});
+    check_bias(stem, n_out);
+  }
+
+  void check_norm(const std::string& stem, uint64_t d) const {
+    check(stem + ".weight", {d});
+    check_bias(stem, d);
+  }
+
+  void check_embeddings() const {
+    const StackConfig& with_tokens = model_.decoder();
+    const std::string tokens(with_tokens.name);
+    const uint64_t d = with_tokens.d_model;
+    check(tokens + ".embed.weight", {model_.n_vocab, d});
+    check_if_there(tokens + ".output.weight", {model_.n_vocab, d});
+    for (const StackConfig& stack : model_.stacks) {
+      if (stack.positions != PositionKind::kVectors) continue;
+      check(std::string(stack.name) + ".position.weight",
+            {uint64_t{stack.first_position} + stack.n_positions, stack.d_model});
+    }
+    if (model_.type != ModelType::kTextEncoder) return;
+    check_norm(tokens + ".embed_norm", d);
+    if (const auto types = tensors_.find(tokens + ".token_type.weight"); types != tensors_.end()) {
+      const std::vector<uint64_t>& shape = types->second->shape;
+      check(types->first, {shape.empty() ? 1 : std::max<uint64_t>(shape[0], 1), d});
+    }
+  }
+
+  void check_attention(const std::string& stem, const StackConfig& stack) const {
+    const uint64_t d = stack.d_model, q = stack.q_width(), kv = stack.kv_width();
+    check_linear(stem + ".q", q, d);
+    check_linear(stem + ".k", kv, d);
+    check_linear(stem + ".v", kv, d);
+    check_linear(stem + ".out", d, q);
+  }
+
+  void check_layers(const StackConfig& stack) const {
+    const bool norms_before = stack.norm_placement == NormPlacement::kBefore;
+    const uint64_t d = stack.d_model;
+    const std::string name(stack.name);
+    for (uint32_t n = 0; n < stack.n_layers; ++n) {
+      const std::string layer = name + ".layers." + std::to_string(n);
+      check_attention(layer + ".attn", stack);
+      check_if_there(layer + ".attn.q_norm.weight", {stack.head_dim});
+      check_if_there(layer + ".attn.k_norm.weight", {stack.head_dim});
+      // The first block may follow the embedding's norm and have none of its own (ModernBERT).
+      if (n > 0 || !norms_before || !has(name + ".embed_norm.weight")) {
+        check_norm(layer + ".attn_norm", d);
+      }
+      if (stack.cross_attention) {
+        check_norm(layer + ".cross_norm", d);
+        check_attention(layer + ".cross", stack);
+      }
+      check_norm(layer + ".ffn_norm", d);
+      if (stack.gated_ffn) check_linear(layer + ".ffn.gate", stack.d_ffn, d);
+      check_linear(layer + ".ffn.up", stack.d_ffn, d);
+      check_linear(layer + ".ffn.down", d, stack.d_ffn);
+      check_if_there(layer + ".attn_post_norm.weight", {d});
+      check_if_there(layer + ".ffn_post_norm.weight", {d});
+    }
+    if (norms_before) check_norm(name + ".norm", d);
+  }
+
+  void check_ids(const char* list, const std::vector<int32_t>& ids) const {
+    for (const int32_t id : ids) {
+      if (id < 0 || static_cast<uint32_t>(id) >= model_.n_vocab) {
+        fail(std::string("expected token ids below ") + std::to_string(model_.n_vocab) + " in " +
+             list + ", found " + std::to_string(id));
+      }
+    }
+  }
+
+  void check_whisper() const {
+    const uint64_t d = model_.encoder().d_model;
+    check_range("number of mels", model_.n_mels, kMostMels);
+    check("encoder.conv1.weight", {d, model_.n_mels, 3});
+    check("encoder.conv1.bias", {d});
+    check("encoder.conv2.weight", {d, d, 3});
+    check("encoder.conv2.bias", {d});
+    if (!model_.mel_filters.empty() &&
+        model_.mel_filters.size() != model_.n_mels * kMelFilterBins) {
+      fail("expected mel filters of " + std::to_string(model_.n_mels) + " x 201 numbers, found " +
+           std::to_string(model_.mel_filters.size()) + " numbers");
+    }
+    const StackConfig& decoder = model_.decoder();
+    for (const auto& [layer, head] : model_.alignment_heads) {
+      if (layer >= decoder.n_layers || head >= decoder.n_heads) {
+        fail("expected alignment heads within " + std::to_string(decoder.n_layers) + " layers of " +
+             std::to_string(decoder.n_heads) + " heads, found layer " + std::to_string(layer) +
+             ", head " + std::to_string(head));
+      }
+    }
+    check_ids("the suppressed tokens", model_.suppress_tokens);
+    check_ids("the tokens suppressed at the beginning", model_.suppress_tokens_at_begin);
+    if (contents_.vocabulary.size() > model_.n_vocab) {
+      fail("expected a vocabulary of at most " + std::to_string(model_.n_vocab) +
+           " tokens, found " + std::to_string(contents_.vocabulary.size()));
+    }
+  }
+
+  const std::string& where_;
+  const ModelContents& contents_;
+  const ModelConfig& model_;
+  std::unordered_map<std::string, const TensorView*> tensors_;
+};
+
+}  // namespace
+
+void check_model(const std::string& where, ModelContents& contents) {
+  try {
+    ModelChecker(where, contents).run();
+  } catch (const Error& error) {
+    if (contents.config->type == ModelType::kWhisper) throw;
+    contents.config->problem = error.what();
+  }
+}
+
+const TensorView& require_tensor(const std::string& where, const ModelContents& contents,
+                                 const std::string& name) {
+  for (const TensorView& tensor : contents.tensors) {
+    if (tensor.name == name) return tensor;
+  }
+  for (const UnreadableTensor& other : contents.unreadable) {
+    if (other.name == name) {
+      throw Error(ErrorKind::kModel, where + ": tensor " + name + " is in format " + other.format +
+                                         ", which has no reader");
+    }
+  }
+  throw Error(ErrorKind::kModel,
+              where + ": expected a tensor " + name + ", found none of that name");
+}
+
+}  // namespace vesper

@@ -1,0 +1,326 @@
+#include "llm/weights/model_families.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "llm/weights/hugging_face/config_json.h"
+#include "llm/weights/model_check.h"
+
+namespace vesper {
+namespace {
+
+constexpr ModelFamily kFamilies[] = {
+    // Radford et al., "Robust Speech Recognition via Large-Scale Weak Supervision" (2022).
+    {.name = "whisper",
+     .type = ModelType::kWhisper,
+     .hugging_face = {"whisper"},
+     .hugging_face_names = &kHuggingFaceWhisperNaming,
+     .ctranslate2_names = &kCTranslate2WhisperNaming,
+     .ggml_names = &kGgmlWhisperNaming},
+
+    // Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers" (2018). In GGUF
+    // RoBERTa is the same: its file has no vectors for the positions that it does not use.
+    {.name = "bert",
+     .type = ModelType::kTextEncoder,
+     .gguf = "bert",
+     .hugging_face = {"bert"},
+     .gguf_names = &kGgufTextEncoderNaming,
+     .hugging_face_names = &kHuggingFaceBertNaming,
+     .read_config_json = read_bert,
+     .norm_placement = NormPlacement::kAfter,
+     .norm_epsilon = 1e-12f,
+     .ffn = FfnKind::kAsInFile},
+    // Liu et al., "RoBERTa" (2019), and XLM-R.
+    {.name = "roberta",
+     .type = ModelType::kTextEncoder,
+     .hugging_face = {"roberta", "xlm-roberta", "camembert"},
+     .hugging_face_names = &kHuggingFaceRobertaNaming,
+     .read_config_json = read_roberta,
+     .norm_placement = NormPlacement::kAfter,
+     .norm_epsilon = 1e-12f,
+     .ffn = FfnKind::kAsInFile},
+    // Guenther et al., "Jina Embeddings 2" (2023).
+    {.name = "jina-bert",
+     .type = ModelType::kTextEncoder,
+     .hugging_face = {"bert"},
+     .hugging_face_positions = "alibi",
+     .hugging_face_names = &kHuggingFaceJinaBertNaming,
+     .read_config_json = read_jina_bert,
+     .norm_placement = NormPlacement::kAfter,
+     .norm_epsilon = 1e-12f,
+     .ffn = FfnKind::kAsInFile,
+     .positions = PositionKind::kAlibi},
+    // Zhang et al., "mGTE" (2024): Alibaba's encoders from 2024 on.
+    {.name = "new",
+     .type = ModelType::kTextEncoder,
+     .hugging_face = {"new"},
+     .hugging_face_names = &kHuggingFaceNewNaming,
+     .read_config_json = read_new,
+     .norm_placement = NormPlacement::kAfter,
+     .norm_epsilon = 1e-12f,
+     .ffn = FfnKind::kAsInFile,
+     .positions = PositionKind::kRope},
+    // Nussbaum et al., "Nomic Embed" (2024).
+    {.name = "nomic-bert",
+     .type = ModelType::kTextEncoder,
+     .gguf = "nomic-bert",
+     .hugging_face = {"nomic_bert"},
+     .gguf_names = &kGgufTextEncoderNaming,
+     .hugging_face_names = &kHuggingFaceNomicBertNaming,
+     .read_config_json = read_nomic_bert,
+     .norm_placement = NormPlacement::kAfter,
+     .norm_epsilon = 1e-12f,
+     .activation = Activation::kSilu,
+     .ffn = FfnKind::kAsInFile,
+     .positions = PositionKind::kRope,
+     .rope_theta = 1000},
+    // Warner et al., "Smarter, Better, Faster, Longer" (2024).
+    {.name = "modernbert",
+     .type = ModelType::kTextEncoder,
+     .gguf = "modern-bert",
+     .hugging_face = {"modernbert"},
+     .gguf_names = &kGgufModernBertNaming,
+     .hugging_face_names = &kHuggingFaceModernBertNaming,
+     .read_config_json = read_modern_bert,
+     .ffn = FfnKind::kAsInFile,
+     .positions = PositionKind::kRope,
+     .rope_theta = 160000,
+     .window_rope_theta = 10000,
+     .window_period = 3,
+     .full_layer_first = true},
+
+    // Touvron et al., "LLaMA" (2023); so are LLaMA 2 and 3, SmolLM2 and many others.
+    {.name = "llama",
+     .type = ModelType::kLanguageModel,
+     .gguf = "llama",
+     .hugging_face = {"llama"},
+     .gguf_names = &kGgufLanguageModelNaming,
+     .hugging_face_names = &kHuggingFaceLanguageModelNaming,
+     .read_config_json = read_language_model,
+     .norm = NormKind::kRms,
+     .activation = Activation::kSilu,
+     .ffn = FfnKind::kGated,
+     .positions = PositionKind::kRope,
+     .gguf_interleaved_rope = true},
+    // Jiang et al., "Mistral 7B" (2023). In GGUF it is a llama.
+    {.name = "mistral",
+     .type = ModelType::kLanguageModel,
+     .hugging_face = {"mistral"},
+     .hugging_face_names = &kHuggingFaceLanguageModelNaming,
+     .read_config_json = read_language_model,
+     .norm = NormKind::kRms,
+     .activation = Activation::kSilu,
+     .ffn = FfnKind::kGated,
+     .positions = PositionKind::kRope,
+     .window_period = 1},
+    // Yang et al., "Qwen2 Technical Report" (2024); so is Qwen2.5.
+    {.name = "qwen2",
+     .type = ModelType::kLanguageModel,
+     .gguf = "qwen2",
+     .hugging_face = {"qwen2"},
+     .gguf_names = &kGgufLanguageModelNaming,
+     .hugging_face_names = &kHuggingFaceLanguageModelNaming,
+     .read_config_json = read_language_model,
+     .norm = NormKind::kRms,
+     .norm_epsilon = 1e-6f,
+     .activation = Activation::kSilu,
+     .ffn = FfnKind::kGated,
+     .positions = PositionKind::kRope},
+    // Yang et al., "Qwen3 Technical Report" (2025).
+    {.name = "qwen3",
+     .type = ModelType::kLanguageModel,
+     .gguf = "qwen3",
+     .hugging_face = {"qwen3"},
+     .gguf_names = &kGgufLanguageModelNaming,
+     .hugging_face_names = &kHuggingFaceLanguageModelNaming,
+     .read_config_json = read_language_model,
+     .norm = NormKind::kRms,
+     .norm_epsilon = 1e-6f,
+     .activation = Activation::kSilu,
+     .ffn = FfnKind::kGated,
+     .positions = PositionKind::kRope},
+    // Gemma Team, "Gemma" (2024).
+    {.name = "gemma",
+     .type = ModelType::kLanguageModel,
+     .gguf = "gemma",
+     .hugging_face = {"gemma"},
+     .gguf_names = &kGgufLanguageModelNaming,
+     .hugging_face_names = &kHuggingFaceLanguageModelNaming,
+     .read_config_json = read_language_model,
+     .norm = NormKind::kRms,
+     .norm_epsilon = 1e-6f,
+     .activation = Activation::kGeluTanh,
+     .ffn = FfnKind::kGated,
+     .positions = PositionKind::kRope,
+     .scales_embedding = true,
+     .hugging_face_norm_weight_offset = 1},
+    // Gemma Team, "Gemma 2" (2024).
+    {.name = "gemma2",
+     .type = ModelType::kLanguageModel,
+     .gguf = "gemma2",
+     .hugging_face = {"gemma2"},
+     .gguf_names = &kGgufLanguageModelNaming,
+     .hugging_face_names = &kHuggingFacePostNormNaming,
+     .read_config_json = read_language_model,
+     .norm = NormKind::kRms,
+     .norm_epsilon = 1e-6f,
+     .activation = Activation::kGeluTanh,
+     .ffn = FfnKind::kGated,
+     .positions = PositionKind::kRope,
+     .scales_embedding = true,
+     .window_period = 2,
+     .gguf_width_scaled_layers = 46,
+     .hugging_face_norm_weight_offset = 1},
+    // Gemma Team, "Gemma 3 Technical Report" (2025).
+    {.name = "gemma3",
+     .type = ModelType::kLanguageModel,
+     .gguf = "gemma3",
+     .hugging_face = {"gemma3_text", "gemma3"},
+     .gguf_names = &kGgufLanguageModelNaming,
+     .hugging_face_names = &kHuggingFacePostNormNaming,
+     .read_config_json = read_language_model,
+     .norm = NormKind::kRms,
+     .norm_epsilon = 1e-6f,
+     .activation = Activation::kGeluTanh,
+     .ffn = FfnKind::kGated,
+     .positions = PositionKind::kRope,
+     .scales_embedding = true,
+     .window_rope_theta = 10000,
+     .window_period = 6,
+     .gguf_width_scaled_layers = 62,
+     .hugging_face_norm_weight_offset = 1},
+    // Abdin et al., "Phi-3 Technical Report" (2024).
+    {.name = "phi3",
+     .type = ModelType::kLanguageModel,
+     .gguf = "phi3",
+     .hugging_face = {"phi3"},
+     .gguf_names = &kGgufLanguageModelNaming,
+     .hugging_face_names = &kHuggingFaceLanguageModelNaming,
+     .read_config_json = read_language_model,
+     .norm = NormKind::kRms,
+     .activation = Activation::kSilu,
+     .ffn = FfnKind::kGated,
+     .positions = PositionKind::kRope,
+     .window_period = 1},
+    // Bakouch et al., "SmolLM3: smol, multilingual, long-context reasoner" (2025).
+    {.name = "smollm3",
+     .type = ModelType::kLanguageModel,
+     .gguf = "smollm3",
+     .hugging_face = {"smollm3"},
+     .gguf_names = &kGgufLanguageModelNaming,
+     .hugging_face_names = &kHuggingFaceLanguageModelNaming,
+     .read_config_json = read_language_model,
+     .norm = NormKind::kRms,
+     .norm_epsilon = 1e-6f,
+     .activation = Activation::kSilu,
+     .ffn = FfnKind::kGated,
+     .positions = PositionKind::kRope,
+     .rope_free_period = 4,
+     .gguf_interleaved_rope = true},
+};
+
+bool is_model_type(const ModelFamily& family, std::string_view model_type) {
+  return !model_type.empty() && std::find(family.hugging_face.begin(), family.hugging_face.end(),
+                                          model_type) != family.hugging_face.end();
+}
+
+StackConfig start_stack(const ModelFamily& family, std::string_view name) {
+  const bool is_decoder = name == "decoder";
+  StackConfig stack;
+  stack.name = name;
+  stack.attention = is_decoder ? AttentionKind::kCausal : AttentionKind::kBidirectional;
+  stack.cross_attention = is_decoder && family.type == ModelType::kWhisper;
+  stack.positions = family.positions;
+  stack.norm = family.norm;
+  stack.norm_placement = family.norm_placement;
+  stack.norm_epsilon = family.norm_epsilon;
+  stack.activation = family.activation;
+  stack.gated_ffn = family.ffn == FfnKind::kGated;
+  return stack;
+}
+
+}  // namespace
+
+const ModelFamily* find_gguf_family(std::string_view architecture) {
+  for (const ModelFamily& family : kFamilies) {
+    if (!architecture.empty() && family.gguf == architecture) return &family;
+  }
+  return nullptr;
+}
+
+const ModelFamily* find_hugging_face_family(std::string_view model_type,
+                                            std::string_view position_embedding_type) {
+  const ModelFamily* found = nullptr;
+  for (const ModelFamily& family : kFamilies) {
+    if (!is_model_type(family, model_type)) continue;
+    if (family.hugging_face_positions == position_embedding_type) return &family;
+    if (family.hugging_face_positions.empty()) found = &family;
+  }
+  return found;
+}
+
+bool is_family(std::string_view name) {
+  return std::any_of(std::begin(kFamilies), std::end(kFamilies), [&](const ModelFamily& family) {
+    return name == family.name || is_model_type(family, name) ||
+           (!name.empty() && family.gguf == name);
+  });
+}
+
+const ModelFamily& whisper_family() { return kFamilies[0]; }
+
+ModelConfig start_config(const ModelFamily& family) {
+  ModelConfig model;
+  model.type = family.type;
+  if (family.type != ModelType::kLanguageModel) {
+    model.stacks.push_back(start_stack(family, "encoder"));
+  }
+  if (family.type != ModelType::kTextEncoder) {
+    model.stacks.push_back(start_stack(family, "decoder"));
+  }
+  return model;
+}
+
+void scale_embedding(const ModelFamily& family, StackConfig& stack) {
+  if (family.scales_embedding) {
+    stack.embedding_scale = std::sqrt(static_cast<float>(stack.d_model));
+  }
+}
+
+void set_layers(const ModelFamily& family, const LayerFacts& facts, StackConfig& stack,
+                ModelConfig& model) {
+  stack.layers.clear();
+  if (stack.n_layers > kMostLayers) return;  // check_model says so
+  const auto is_list = [&](const char* what, size_t length) {
+    if (length != 0 && length != stack.n_layers && model.unsupported.empty()) {
+      model.unsupported = std::string("expected ") + what + " for " +
+                          std::to_string(stack.n_layers) + ", found " + std::to_string(length);
+    }
+    return length == stack.n_layers;
+  };
+  const bool lists_windows = is_list("window of layers", facts.has_window.size());
+  const bool lists_ropes = is_list("rope of layers", facts.has_rope.size());
+  const float window_theta =
+      facts.window_rope_theta > 0 ? facts.window_rope_theta : family.window_rope_theta;
+  if (!stack.ropes.empty() && window_theta > 0) {
+    RopeSettings rope;
+    rope.theta = window_theta;
+    rope.n_pairs = stack.ropes[0].n_pairs;
+    stack.ropes.push_back(std::move(rope));
+  }
+  const uint32_t period = facts.window_period != 0 ? facts.window_period : family.window_period;
+  const uint32_t full_layer = family.full_layer_first ? 0 : period - 1;
+  for (uint32_t i = 0; i < stack.n_layers; ++i) {
+    const bool has_window = lists_windows ? facts.has_window[i]
+                                          : period == 1 || (period > 1 && i % period != full_layer);
+    const bool has_rope = lists_ropes
+                              ? facts.has_rope[i]
+                              : family.rope_free_period == 0 ||
+                                    i % family.rope_free_period != family.rope_free_period - 1;
+    LayerConfig& layer = stack.layers.emplace_back();
+    if (has_window) layer.sliding_window = facts.sliding_window;
+    if (has_rope && !stack.ropes.empty()) layer.rope = has_window && window_theta > 0 ? 1 : 0;
+  }
+}
+
+}  // namespace vesper
