@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -12,14 +13,49 @@
 #include "error/error.h"
 
 namespace vesper {
+namespace {
 
-RecordingInput::RecordingInput(const std::string& path, const ReaderOptions& options)
-    : path_(path), options_(options) {
+// As messages name it.
+std::string name_of(const AudioInput& input) {
+  if (input.samples) return "PCM";
+  if (input.descriptor) return "descriptor " + std::to_string(*input.descriptor);
+  return input.path == "-" ? "standard input" : "'" + input.path + "'";
+}
+
+// Samples in memory are a raw recording.
+AudioReader open_samples(const PcmSamples& samples, ReaderOptions options) {
+  static_assert(std::endian::native == std::endian::little);
+  if (samples.format.channels > 0 && samples.interleaved.size() % samples.format.channels != 0) {
+    throw Error(ErrorKind::kInput, "samples: expected " + std::to_string(samples.format.channels) +
+                                       " for each frame, found " +
+                                       std::to_string(samples.interleaved.size()) + " in all");
+  }
+  options.raw =
+      RawPcm{RawPcm::Encoding::kF32Le, samples.format.sample_rate_hz, samples.format.channels};
+  const auto bytes = std::as_bytes(samples.interleaved);
+  return AudioReader::from_memory({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
+                                  "PCM", options);
+}
+
+}  // namespace
+
+AudioReader open_recording(const AudioInput& input) {
+  if (input.samples) return open_samples(*input.samples, input.reader);
+  if (input.descriptor) {
+    return AudioReader::from_stream(*input.descriptor, name_of(input), input.reader);
+  }
+  return AudioReader(input.path, input.reader);
+}
+
+RecordingInput::RecordingInput(const AudioInput& input) : input_(input) {
+  if (input_.samples) return;
+  const bool is_stream = input_.descriptor || input_.path == "-";
+  const int descriptor = input_.descriptor.value_or(STDIN_FILENO);
   struct stat info {};
-  if (path != "-" && (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode))) return;
-  UniqueFd source(path == "-" ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                              : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  const std::string name = path == "-" ? "standard input" : "'" + path + "'";
+  if (!is_stream && (::stat(input_.path.c_str(), &info) != 0 || S_ISREG(info.st_mode))) return;
+  UniqueFd source(is_stream ? ::fcntl(descriptor, F_DUPFD_CLOEXEC, 3)
+                            : ::open(input_.path.c_str(), O_RDONLY | O_CLOEXEC));
+  const std::string name = name_of(input_);
   if (!source.is_open()) {
     throw Error(ErrorKind::kInput, "cannot read " + name + ": " + std::strerror(errno));
   }
@@ -28,16 +64,15 @@ RecordingInput::RecordingInput(const std::string& path, const ReaderOptions& opt
 }
 
 AudioReader RecordingInput::open(std::optional<int> channel) const {
-  ReaderOptions options = options_;
-  options.channel = channel;
-  if (!copy_.is_open()) return AudioReader(path_, options);
+  AudioInput input = input_;
+  input.reader.channel = channel;
+  if (!copy_.is_open()) return open_recording(input);
   // Readers share the position of the descriptor.
   if (::lseek(copy_.get(), 0, SEEK_SET) != 0) {
-    throw Error(ErrorKind::kInput, "cannot read the copy of '" + path_ +
-                                       "' from its beginning: " + std::strerror(errno));
+    throw Error(ErrorKind::kInput, "cannot read the copy of " + name_of(input_) +
+                                       " from its beginning: " + std::strerror(errno));
   }
-  return AudioReader::from_stream(copy_.get(), path_ == "-" ? "standard input" : "'" + path_ + "'",
-                                  options);
+  return AudioReader::from_stream(copy_.get(), name_of(input_), input.reader);
 }
 
 }  // namespace vesper

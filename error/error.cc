@@ -14,6 +14,8 @@ int exit_status(ErrorKind kind) {
       return 5;
     case ErrorKind::kOutput:
       return 6;
+    case ErrorKind::kStopped:
+      return 7;
     case ErrorKind::kInternal:
       break;
   }

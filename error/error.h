@@ -16,6 +16,7 @@ enum class ErrorKind {
   kModel,     // a model that is missing, damaged or not of a known kind
   kDevice,    // no such device, or the device failed or ran out of memory
   kOutput,    // a result that cannot be written
+  kStopped,   // the caller asked to stop
   kInternal,  // a broken promise of our own code
 };
 
@@ -29,7 +30,7 @@ class Error : public std::runtime_error {
 };
 
 // The status a program ends with after an error of this kind: 2 usage, 3 input, 4 model, 5 device,
-// 6 output, 70 internal (the number sysexits.h gives to software errors).
+// 6 output, 7 stopped, 70 internal (the number sysexits.h gives to software errors).
 int exit_status(ErrorKind kind);
 
 }  // namespace vesper

@@ -20,14 +20,15 @@ extern "C" {
 #define VESPER_API
 #endif
 
-/* The numbers are the exit statuses of the programs. */
+/* The numbers are the exit statuses of the programs for the same errors. */
 typedef enum vesper_status {
   VESPER_OK = 0,
-  VESPER_ERROR_USAGE = 2,   /* an argument that cannot be followed */
+  VESPER_ERROR_USAGE = 2,   /* an argument or a setting that makes no sense */
   VESPER_ERROR_INPUT = 3,   /* audio that cannot be read */
-  VESPER_ERROR_MODEL = 4,   /* a model that is missing, damaged or of no known kind */
+  VESPER_ERROR_MODEL = 4,   /* a model that is missing, damaged or of an unknown kind */
   VESPER_ERROR_DEVICE = 5,  /* no such device, or not enough memory */
-  VESPER_ERROR_STOPPED = 6, /* the caller's callback asked to stop */
+  VESPER_ERROR_OUTPUT = 6,  /* a result that cannot be written (by the programs alone) */
+  VESPER_ERROR_STOPPED = 7, /* the caller's callback asked to stop */
   VESPER_ERROR_INTERNAL = 70
 } vesper_status;
 

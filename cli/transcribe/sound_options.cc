@@ -8,18 +8,18 @@ namespace vesper {
 
 SoundOptions::SoundOptions(CommandLine& line) {
   line.add_value("--channels", [this](const std::string& text) {
-    input_.split_channels = text == "split";
-    input_.reader.channel.reset();
+    is_split_ = text == "split";
+    reader_.channel.reset();
     if (text == "split" || text == "mix") return;
     const bool is_named = text == "left" || text == "right";
-    input_.reader.channel =
+    reader_.channel =
         is_named ? text == "right"
                  : static_cast<int>(parse_integer("--channels", text, 1, AudioReader::kMaxChannels,
                                                   "mix, split, left, right, or a number from 1")) -
                        1;
   });
   line.add_value("--diarize", [this](const std::string& text) {
-    input_.label_speakers = parse_choice("--diarize", text, {"stereo", "none"}) == "stereo";
+    is_diarized_ = parse_choice("--diarize", text, {"stereo", "none"}) == "stereo";
   });
   line.add_value("--pcm", [this](const std::string& text) {
     is_raw_ = true;
@@ -39,16 +39,16 @@ SoundOptions::SoundOptions(CommandLine& line) {
   });
 }
 
-AudioInput SoundOptions::finish() const {
-  AudioInput input = input_;
-  if (input.label_speakers && (input.split_channels || input.reader.channel)) {
+void SoundOptions::finish(ReaderOptions& reader, Channels& channels) const {
+  if (is_diarized_ && (is_split_ || reader_.channel)) {
     throw Error(ErrorKind::kUsage, "--diarize: expected without --channels");
   }
   if (!is_raw_ && !raw_detail_.empty()) {
     throw Error(ErrorKind::kUsage, raw_detail_ + ": expected together with --pcm");
   }
-  if (is_raw_) input.reader.raw = raw_;
-  return input;
+  reader = reader_;
+  if (is_raw_) reader.raw = raw_;
+  channels = is_split_ ? Channels::kSplit : is_diarized_ ? Channels::kDiarize : Channels::kMix;
 }
 
 }  // namespace vesper

@@ -1,10 +1,9 @@
 // The options that say what sound comes in: raw samples, and what becomes of the channels.
 #pragma once
 
-#include <optional>
 #include <string>
 
-#include "session/channel_transcription.h"
+#include "session/channels.h"
 
 namespace vesper {
 
@@ -17,11 +16,12 @@ class SoundOptions {
   SoundOptions(const SoundOptions&) = delete;
   SoundOptions& operator=(const SoundOptions&) = delete;
 
-  // Once all are read: how to read every recording, without its path. Throws Error(kUsage).
-  AudioInput finish() const;
+  // Once all are read: how to read every recording. Throws Error(kUsage).
+  void finish(ReaderOptions& reader, Channels& channels) const;
 
  private:
-  AudioInput input_;
+  ReaderOptions reader_;
+  bool is_split_ = false, is_diarized_ = false;
   RawPcm raw_;
   bool is_raw_ = false;
   std::string raw_detail_;  // an option that is of no use without --pcm

@@ -8,8 +8,8 @@
 #include "cli/terminal/option_values.h"
 #include "cli/transcribe/decoding_options.h"
 #include "cli/transcribe/sound_options.h"
-#include "cli/transcribe/speech_options.h"
 #include "cli/transcribe/transcribe_help.h"
+#include "cli/transcribe/vad_options.h"
 #include "cli/transcribe/word_options.h"
 #include "error/error.h"
 
@@ -42,10 +42,10 @@ void check_inputs(const InputSelection& inputs) {
 
 void check_detection(const TranscribeArguments& arguments) {
   constexpr const char* kOption = "--detect-language: ";
-  if (arguments.decoding.language != "auto") {
+  if (arguments.speech.decoding.language != "auto") {
     throw Error(ErrorKind::kUsage, std::string(kOption) + "expected without --language");
   }
-  if (arguments.sound.split_channels || arguments.sound.label_speakers) {
+  if (arguments.speech.channels != Channels::kMix) {
     throw Error(ErrorKind::kUsage,
                 std::string(kOption) + "expected without --channels split and --diarize");
   }
@@ -67,12 +67,11 @@ void check_stream(const TranscribeArguments& arguments) {
          "one recording, or - for standard input");
   refuse(arguments.resume, "without --resume");
   refuse(arguments.detect_language, "without --detect-language");
-  refuse(arguments.engine.vad.has_value(), "without --vad");
-  refuse(arguments.sound.split_channels || arguments.sound.label_speakers,
-         "without --channels split and --diarize");
-  refuse(!arguments.decoding.clip_timestamps.empty(), "without --clip-timestamps");
-  refuse(arguments.decoding.word_timestamps, "without --word-timestamps and what needs it");
-  refuse(arguments.decoding.max_segment_length.has_value(), "without --max-segment-length");
+  refuse(arguments.speech.vad.has_value(), "without --vad");
+  refuse(arguments.speech.channels != Channels::kMix, "without --channels split and --diarize");
+  refuse(!arguments.speech.decoding.clip_timestamps.empty(), "without --clip-timestamps");
+  refuse(arguments.speech.decoding.word_timestamps, "without --word-timestamps and what needs it");
+  refuse(arguments.speech.decoding.max_segment_length.has_value(), "without --max-segment-length");
 }
 
 // Whether results go to standard output, or to files and where. Who transcribes folders and lists
@@ -132,19 +131,20 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
     stream_step_s = parse_number("--stream-step", text, 0.2, 20, "seconds from 0.2 to 20");
   });
   option("--device",
-         [&](const std::string& text) { arguments.engine.device = parse_device(text); });
+         [&](const std::string& text) { arguments.session.device = parse_device(text); });
   option("--compute", [&](const std::string& text) {
-    arguments.engine.compute =
+    arguments.session.compute =
         parse_choice("--compute", text, {"auto", "f32", "f16", "bf16", "int8"});
   });
   option("-t,--threads", [&](const std::string& text) {
-    arguments.engine.threads = static_cast<unsigned>(parse_integer("--threads", text, 1, 1024));
+    arguments.session.threads = static_cast<unsigned>(parse_integer("--threads", text, 1, 1024));
   });
   option("--batch-size", [&](const std::string& text) {
-    arguments.engine.batch_size = static_cast<unsigned>(parse_integer("--batch-size", text, 1, 64));
+    arguments.session.batch_size =
+        static_cast<unsigned>(parse_integer("--batch-size", text, 1, 64));
   });
-  DecodingOptions decoding(line, arguments.decoding);
-  SpeechOptions speech(line);
+  DecodingOptions decoding(line, arguments.speech.decoding);
+  VadOptions speech(line);
   WordOptions words(line);
   SoundOptions sound(line);
   line.add_texts("recordings", arguments.inputs.named);
@@ -152,17 +152,18 @@ TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv) 
   command.answer = line.parse(argc, argv);
   if (command.answer) return command;
   decoding.finish();
-  arguments.engine.n_candidates = most_candidates(arguments.decoding);
-  arguments.engine.vad = speech.finish();
-  arguments.sound = sound.finish();
-  if (arguments.engine.batch_size > 1 && !arguments.engine.vad) {
+  arguments.session.max_candidates = most_candidates(arguments.speech.decoding);
+  arguments.speech.vad = speech.finish();
+  sound.finish(arguments.reader, arguments.speech.channels);
+  if (arguments.session.batch_size > 1 && !arguments.speech.vad) {
     throw Error(ErrorKind::kUsage,
                 "--batch-size: expected together with --vad, which finds the silences to cut at");
   }
   check_inputs(arguments.inputs);
   if (arguments.detect_language) check_detection(arguments);
   settle_output(output_folder, arguments);
-  words.finish(arguments.formats, arguments.to_stdout, arguments.decoding, arguments.writers);
+  words.finish(arguments.formats, arguments.to_stdout, arguments.speech.decoding,
+               arguments.writers);
   if (stream) {
     arguments.stream_step_s = stream_step_s;
     check_stream(arguments);

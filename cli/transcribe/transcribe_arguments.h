@@ -8,20 +8,20 @@
 
 #include "cli/terminal/input_files.h"
 #include "decoder/transcript/writers.h"
-#include "session/transcription_engine.h"
+#include "session/speech_options.h"
 
 namespace vesper {
 
 struct TranscribeArguments {
   InputSelection inputs;
-  AudioInput sound;            // how to read each of them, without its path
+  ReaderOptions reader;        // how to read each of them
   std::string model = "base";  // a name or a path
   std::vector<TranscriptFormat> formats = {TranscriptFormat::kTxt};
   // Where files go; absent: beside each input.
   std::optional<std::filesystem::path> output_folder;
-  bool to_stdout = true;  // rather than to files
-  EngineSettings engine;  // without the model's path
-  DecodingSettings decoding;
+  bool to_stdout = true;         // rather than to files
+  SpeechSessionOptions session;  // without the VAD model
+  SpeechOptions speech;
   WriterOptions writers;
   bool detect_language = false;  // and nothing else
   // Live captions of the only input, with so many seconds from guess to guess.

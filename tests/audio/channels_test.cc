@@ -102,7 +102,7 @@ TEST(RecordingInput, IsReadFromItsBeginningEachTime) {
   const std::string pipe = folder.file("pipe");
   ASSERT_EQ(std::system(("mkfifo " + pipe + "; cat " + path + " > " + pipe + " &").c_str()), 0);
   for (const std::string& name : {path, pipe}) {
-    const RecordingInput input(name, {});
+    const RecordingInput input(AudioInput{.path = name});
     EXPECT_EQ(input.open().channels(), 2);
     for (int channel : {0, 1}) {
       const std::vector<float> samples = samples_of(input.open(channel));

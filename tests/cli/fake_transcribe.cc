@@ -1,4 +1,5 @@
-// `transcribe` with an engine that needs no model: what it "hears" is in the recording, as text.
+// `transcribe` with a SpeechSession that needs no model: what it "hears" is in the recording, as
+// text.
 //
 // Each line of the input is a segment of a second, except lines that begin with a command:
 //   !input TEXT, !device TEXT, !internal TEXT  fail so
@@ -17,8 +18,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "cli/transcribe/transcribe_program.h"
 #include "error/error.h"
+#include "session/speech_session.h"
 
 namespace vesper {
 namespace {
@@ -27,17 +28,14 @@ std::string shown(const std::optional<double>& threshold) {
   return threshold ? std::to_string(*threshold) : "none";
 }
 
-class FakeEngine : public TranscriptionEngine {
- public:
-  explicit FakeEngine(EngineSettings settings) : settings_(std::move(settings)) {}
+}  // namespace
 
-  std::string description() const override { return "fake engine"; }
-
+struct SpeechSession::State {
   // Each line is final after it has been partial; "!slow STEPS" says that it takes long,
   // "!slow-window STEPS" that a full window does, "!wait" waits for the stream to be stopped and
   // "!cut WHY" is a stream that cannot be read on.
-  Captions caption(const AudioInput& audio, const DecodingSettings&, const LiveOptions& options,
-                   const LiveEvents& events) override {
+  static LiveTranscript transcribe_live(const AudioInput& audio, const SpeechEvents& events,
+                                        const LiveOptions& options) {
     const double step_s = options.step_s;
     std::ifstream file;
     if (audio.path != "-") file.open(audio.path);
@@ -76,17 +74,17 @@ class FakeEngine : public TranscriptionEngine {
   }
 
   // The recording's first line, then two others.
-  std::vector<LanguageProbability> detect_languages(const AudioInput& input,
-                                                    const DecodingSettings& decoding) override {
+  static std::vector<LanguageProbability> detect_languages(const AudioInput& input,
+                                                           const DecodingSettings& decoding) {
     std::ifstream file(input.path);
     std::string first;
     std::getline(file, first);
     return {{first, decoding.language_detection_threshold}, {"de", 0.015}, {"fr", 0.001}};
   }
 
-  Transcript transcribe(const AudioInput& audio, const DecodingSettings& decoding,
-                        const std::function<void(const Segment&)>& on_segment,
-                        const std::function<void(double, double)>& on_progress) override {
+  Transcript transcribe(const AudioInput& audio, const SpeechOptions& speech,
+                        const SpeechEvents& events) const {
+    const DecodingSettings& decoding = speech.decoding;
     const std::string& input = audio.path;
     std::ifstream file;
     if (input != "-") file.open(input);
@@ -114,22 +112,21 @@ class FakeEngine : public TranscriptionEngine {
                      : command == "!search" ? search_of(decoding)
                                             : " " + line;
       if (command == "!words") segment.text = words_of(decoding);
-      if (command == "!vad") segment.text = described_vad();
-      if (command == "!sound") segment.text = described_sound(audio);
+      if (command == "!vad") segment.text = described_vad(speech);
+      if (command == "!sound") segment.text = described_sound(audio, speech.channels);
       if (command == "!languages") segment.text = described_languages(decoding);
       transcript.segments.push_back(segment);
-      on_segment(segment);
+      events.on_segment(segment);
       transcript.duration_s = segment.end_s;
-      on_progress(segment.end_s, 10);
+      events.on_progress(segment.end_s, 10);
     }
     return transcript;
   }
 
- private:
   std::string described(const DecodingSettings& decoding) const {
     std::ostringstream text;
-    text << "model=" << settings_.model.filename().string() << " device=" << settings_.device
-         << " compute=" << settings_.compute << " threads=" << settings_.threads
+    text << "model=" << model.filename().string() << " device=" << options.device
+         << " compute=" << options.compute << " threads=" << options.threads
          << " language=" << decoding.language << " translate=" << decoding.translate
          << " previous=" << decoding.condition_on_previous_text << " temperatures=";
     for (double t : decoding.temperatures) text << t << ";";
@@ -145,7 +142,7 @@ class FakeEngine : public TranscriptionEngine {
 
   std::string search_of(const DecodingSettings& decoding) const {
     std::ostringstream text;
-    text << "candidates=" << settings_.n_candidates << " temperatures=";
+    text << "candidates=" << options.max_candidates << " temperatures=";
     for (double t : decoding.temperatures) text << t << ";";
     text << " best_of=" << decoding.best_of << " length_penalty=" << shown(decoding.length_penalty)
          << " seed=" << decoding.seed << " beams=" << decoding.beam_size
@@ -169,9 +166,10 @@ class FakeEngine : public TranscriptionEngine {
     return text.str();
   }
 
-  static std::string described_sound(const AudioInput& audio) {
+  static std::string described_sound(const AudioInput& audio, Channels channels) {
     std::ostringstream text;
-    text << "split=" << audio.split_channels << " label=" << audio.label_speakers
+    text << "split=" << (channels == Channels::kSplit)
+         << " label=" << (channels == Channels::kDiarize)
          << " channel=" << audio.reader.channel.value_or(-1);
     if (audio.reader.raw) {
       const RawPcm& raw = *audio.reader.raw;
@@ -189,26 +187,56 @@ class FakeEngine : public TranscriptionEngine {
     return text.str();
   }
 
-  std::string described_vad() const {
-    if (!settings_.vad) return "none";
+  std::string described_vad(const SpeechOptions& speech) const {
+    if (!speech.vad) return "none";
     std::ostringstream text;
-    text << "model=" << settings_.vad_model.filename().string()
-         << " threshold=" << settings_.vad->threshold
-         << " min_speech=" << settings_.vad->min_speech_duration_ms
-         << " min_silence=" << settings_.vad->min_silence_duration_ms
-         << " max_speech=" << settings_.vad->max_speech_duration_s
-         << " pad=" << settings_.vad->speech_pad_ms << " batch=" << settings_.batch_size;
+    text << "model=" << options.vad_model.filename().string()
+         << " threshold=" << speech.vad->threshold
+         << " min_speech=" << speech.vad->min_speech_duration_ms
+         << " min_silence=" << speech.vad->min_silence_duration_ms
+         << " max_speech=" << speech.vad->max_speech_duration_s
+         << " pad=" << speech.vad->speech_pad_ms << " batch=" << options.batch_size;
     return text.str();
   }
 
-  EngineSettings settings_;
+  std::filesystem::path model;
+  SpeechSessionOptions options;
 };
 
-}  // namespace
-}  // namespace vesper
+SpeechSession::SpeechSession(const std::filesystem::path& model,
+                             const SpeechSessionOptions& options)
+    : state_(new State{model, options}) {}
 
-int main(int argc, char** argv) {
-  return vesper::transcribe_main(argc, argv, [](const vesper::EngineSettings& settings) {
-    return std::make_unique<vesper::FakeEngine>(settings);
-  });
+SpeechSession::~SpeechSession() = default;
+
+std::string SpeechSession::description() const { return "fake engine"; }
+
+void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>()>& next,
+                                    const SpeechOptions& options) {
+  check_options(options);
+  while (const std::optional<SpeechJob> job = next()) {
+    job->on_start();
+    if (job->events.is_cancelled()) continue;
+    Transcript transcript;
+    try {
+      transcript = state_->transcribe(job->input, options, job->events);
+    } catch (const std::exception& error) {
+      job->on_failure(error);
+      continue;
+    }
+    job->on_done(transcript);
+  }
 }
+
+LiveTranscript SpeechSession::transcribe_live(const AudioInput& input, const SpeechOptions& options,
+                                              const SpeechEvents& events, const LiveOptions& live) {
+  check_options(options, /*is_live=*/true);
+  return State::transcribe_live(input, events, live);
+}
+
+std::vector<LanguageProbability> SpeechSession::detect_languages(const AudioInput& input,
+                                                                 const SpeechOptions& options) {
+  return State::detect_languages(input, options.decoding);
+}
+
+}  // namespace vesper

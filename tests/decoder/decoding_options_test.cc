@@ -49,9 +49,9 @@ TEST(DecodingOptions, DoWhatTheySay) {
   for (const char* path : {kEnglish, kFrench}) {
     if (!std::filesystem::exists(path)) GTEST_SKIP() << "not installed: " << path;
   }
-  std::unique_ptr<TranscriptionEngine> engine;
+  std::unique_ptr<SpeechSession> session;
   try {
-    engine = real_engine("base", 5);
+    session = real_session("base");
   } catch (const Error& error) {
     GTEST_SKIP() << error.what();
   }
@@ -59,7 +59,7 @@ TEST(DecodingOptions, DoWhatTheySay) {
     DecodingSettings settings = greedy_settings();
     settings.language = path == kEnglish ? "en" : "fr";
     change(settings);
-    return engine->transcribe({path, {}}, settings, {}, {});
+    return session->transcribe({.path = path}, {.decoding = settings});
   };
   const auto hear = [&](const auto& change) { return transcribe(kEnglish, change); };
   const auto text = [](const Transcript& transcript) {

@@ -5,7 +5,6 @@
 
 #include "audio/recording.h"
 #include "session/model_lookup.h"
-#include "session/whisper_engine.h"
 
 namespace vesper {
 
@@ -27,12 +26,9 @@ std::filesystem::path fetched_model(const std::string& name) {
   return find_model(name, lookup);
 }
 
-std::unique_ptr<TranscriptionEngine> real_engine(const std::string& name, uint32_t n_candidates) {
-  EngineSettings settings;
-  settings.model = fetched_model(name);
-  settings.device = "cpu";
-  settings.n_candidates = n_candidates;
-  return load_whisper_engine(settings);
+std::unique_ptr<SpeechSession> real_session(const std::string& name) {
+  return std::make_unique<SpeechSession>(fetched_model(name),
+                                         SpeechSessionOptions{.device = "cpu"});
 }
 
 std::vector<std::string> spoken_words(const std::string& text) {

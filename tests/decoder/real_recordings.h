@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "session/transcription_engine.h"
+#include "session/speech_session.h"
 
 namespace vesper {
 
@@ -21,8 +21,8 @@ std::vector<float> samples_of(const std::string& path, size_t seconds);
 // The file or folder of a model that is on this machine. Throws Error if it is not.
 std::filesystem::path fetched_model(const std::string& name);
 
-// That model on the CPU, for so many beams. Throws as fetched_model does.
-std::unique_ptr<TranscriptionEngine> real_engine(const std::string& name, uint32_t n_candidates);
+// A session with that model on the CPU. Throws as fetched_model does.
+std::unique_ptr<SpeechSession> real_session(const std::string& name);
 
 // In lower case, without punctuation.
 std::vector<std::string> spoken_words(const std::string& text);

@@ -38,9 +38,9 @@ TEST(MixedRecording, IsTranscribedInTheLanguageOfEachPart) {
   for (const Part& part : parts) {
     if (!std::filesystem::exists(part.path)) GTEST_SKIP() << "not installed: " << part.path;
   }
-  std::unique_ptr<TranscriptionEngine> engine;
+  std::unique_ptr<SpeechSession> session;
   try {
-    engine = real_engine("base", 1);
+    session = real_session("base");
   } catch (const Error& error) {
     GTEST_SKIP() << error.what();
   }
@@ -56,11 +56,11 @@ TEST(MixedRecording, IsTranscribedInTheLanguageOfEachPart) {
   write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 16000, samples);
 
   DecodingSettings settings = greedy_settings();
-  const Transcript plain = engine->transcribe({path, {}}, settings, {}, {});
+  const Transcript plain = session->transcribe({.path = path}, {.decoding = settings});
   for (const Segment& segment : plain.segments) EXPECT_EQ(segment.language, "en") << segment.text;
 
   settings.multilingual = true;
-  const Transcript mixed = engine->transcribe({path, {}}, settings, {}, {});
+  const Transcript mixed = session->transcribe({.path = path}, {.decoding = settings});
   EXPECT_EQ(mixed.language, "en");
   std::vector<std::string> languages, texts;
   for (const Segment& segment : mixed.segments) {
@@ -75,7 +75,8 @@ TEST(MixedRecording, IsTranscribedInTheLanguageOfEachPart) {
     DecodingSettings alone = greedy_settings();
     alone.language = parts[i].language;
     std::string text;
-    for (const Segment& segment : engine->transcribe({parts[i].path, {}}, alone, {}, {}).segments) {
+    for (const Segment& segment :
+         session->transcribe({.path = parts[i].path}, {.decoding = alone}).segments) {
       text += segment.text;
     }
     EXPECT_EQ(spoken_words(texts[i]), spoken_words(text));
@@ -83,11 +84,12 @@ TEST(MixedRecording, IsTranscribedInTheLanguageOfEachPart) {
 
   // A stream's windows end where the language changes, too.
   std::string captions;
-  LiveEvents events;
+  SpeechEvents events;
   events.on_final = [&](std::span<const CaptionWord> words, double) {
     for (const CaptionWord& word : words) captions += word.text;
   };
-  const Transcript live = engine->caption({path, {}}, settings, {}, events).transcript;
+  const Transcript live =
+      session->transcribe_live({.path = path}, {.decoding = settings}, events).transcript;
   std::string mixed_text, live_text;
   std::vector<std::string> live_languages;
   for (const Segment& segment : mixed.segments) mixed_text += segment.text;
@@ -106,16 +108,16 @@ TEST(MixedRecording, IsTranscribedInTheLanguageOfEachPart) {
 TEST(MixedRecording, IsRefusedByAModelThatKnowsEnglishOnly) {
   const std::string path = librivox_sentence("0930");
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "not installed: " << path;
-  std::unique_ptr<TranscriptionEngine> engine;
+  std::unique_ptr<SpeechSession> session;
   try {
-    engine = real_engine("tiny.en", 1);
+    session = real_session("tiny.en");
   } catch (const Error& error) {
     GTEST_SKIP() << error.what();
   }
   DecodingSettings settings = greedy_settings();
   settings.multilingual = true;
   try {
-    engine->transcribe({path, {}}, settings, {}, {});
+    session->transcribe({.path = path}, {.decoding = settings});
     FAIL() << "was taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUsage);

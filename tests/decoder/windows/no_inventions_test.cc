@@ -79,7 +79,7 @@ class NoInventions : public testing::TestWithParam<const char*> {
     const std::string path = folder_.file("sound.wav");
     write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 16000, samples);
     settings.language = "en";
-    return engine_->transcribe({.path = path}, settings, {}, {});
+    return session_->transcribe({.path = path}, {.decoding = settings});
   }
   static std::string text(const Transcript& transcript) {
     std::string text;
@@ -88,7 +88,7 @@ class NoInventions : public testing::TestWithParam<const char*> {
   }
 
   TemporaryFolder folder_;
-  std::unique_ptr<TranscriptionEngine> engine_ = real_engine(GetParam(), 5);
+  std::unique_ptr<SpeechSession> session_ = real_session(GetParam());
 };
 
 TEST_P(NoInventions, SaysNothingInSilence) {

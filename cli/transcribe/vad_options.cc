@@ -1,4 +1,4 @@
-#include "cli/transcribe/speech_options.h"
+#include "cli/transcribe/vad_options.h"
 
 #include "cli/terminal/command_line.h"
 #include "cli/terminal/option_values.h"
@@ -6,7 +6,7 @@
 
 namespace vesper {
 
-SpeechOptions::SpeechOptions(CommandLine& line) {
+VadOptions::VadOptions(CommandLine& line) {
   line.add_flag("--vad", wanted_);
   const auto number = [&](const std::string& name, double& setting, double low, double high,
                           const char* expected) {
@@ -26,7 +26,7 @@ SpeechOptions::SpeechOptions(CommandLine& line) {
   number("--vad-pad-ms", settings_.speech_pad_ms, 0, kHourMs, "milliseconds from 0 to 3600000");
 }
 
-std::optional<SpeechSettings> SpeechOptions::finish() const {
+std::optional<SpeechSettings> VadOptions::finish() const {
   if (!wanted_ && !detail_.empty()) {
     throw Error(ErrorKind::kUsage, detail_ + ": expected together with --vad");
   }

@@ -1,4 +1,4 @@
-#include "session/channel_transcription.h"
+#include "session/channels.h"
 
 #include <algorithm>
 #include <iterator>
@@ -56,7 +56,7 @@ class Interleaver {
 
 Transcript transcribe_each(const AudioInput& input, const TranscribeOne& transcribe,
                            const OnSegment& on_segment, const OnProgress& on_progress) {
-  const RecordingInput recording(input.path, input.reader);
+  const RecordingInput recording(input);
   const int n_channels = recording.open().channels();
   if (n_channels > kMaxSplitChannels) {
     throw Error(ErrorKind::kInput, "has " + std::to_string(n_channels) +
@@ -101,7 +101,7 @@ Transcript transcribe_each(const AudioInput& input, const TranscribeOne& transcr
 
 Transcript transcribe_labelled(const AudioInput& input, const TranscribeOne& transcribe,
                                const OnSegment& on_segment, const OnProgress& on_progress) {
-  const RecordingInput recording(input.path, input.reader);
+  const RecordingInput recording(input);
   const ChannelLevels levels(recording.open());
   const auto speaker = [&](double start_s, double end_s) -> std::string {
     const std::optional<int> louder = levels.louder(start_s, end_s);
@@ -124,11 +124,18 @@ Transcript transcribe_labelled(const AudioInput& input, const TranscribeOne& tra
 
 }  // namespace
 
-Transcript transcribe_channels(const AudioInput& input, const TranscribeOne& transcribe,
-                               const OnSegment& on_segment, const OnProgress& on_progress) {
-  if (input.split_channels) return transcribe_each(input, transcribe, on_segment, on_progress);
-  if (input.label_speakers) return transcribe_labelled(input, transcribe, on_segment, on_progress);
-  return transcribe(AudioReader(input.path, input.reader), on_segment, on_progress);
+Transcript transcribe_channels(const AudioInput& input, Channels channels,
+                               const TranscribeOne& transcribe, const OnSegment& on_segment,
+                               const OnProgress& on_progress) {
+  switch (channels) {
+    case Channels::kSplit:
+      return transcribe_each(input, transcribe, on_segment, on_progress);
+    case Channels::kDiarize:
+      return transcribe_labelled(input, transcribe, on_segment, on_progress);
+    case Channels::kMix:
+      break;
+  }
+  return transcribe(open_recording(input), on_segment, on_progress);
 }
 
 }  // namespace vesper

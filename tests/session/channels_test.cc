@@ -1,4 +1,4 @@
-#include "session/channel_transcription.h"
+#include "session/channels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 
-namespace vesper::channel_transcription_test {
+namespace vesper::channels_test {
 namespace {
 
 using testing::ElementsAre;
@@ -53,10 +53,10 @@ struct Heard {
   std::vector<double> progress;
 };
 
-Heard transcribed(AudioInput input) {
+Heard transcribed(const AudioInput& input, Channels channels = Channels::kMix) {
   Heard heard;
   heard.transcript = transcribe_channels(
-      input, hear,
+      input, channels, hear,
       [&](const Segment& segment) {
         heard.told.push_back(std::to_string(segment.id) + " " + std::to_string(segment.channel) +
                              segment.speaker + segment.text);
@@ -71,8 +71,7 @@ TEST(SplitChannels, ComeInTheOrderOfTheirBeginningsAndSayTheirChannel) {
   AudioInput input;
   input.path = recording(folder, {{true, false, true, true}, {false, true, true, false}});
   EXPECT_THAT(transcribed(input).told, ElementsAre("0 0 second 2")) << "the mean of both";
-  input.split_channels = true;
-  const Heard heard = transcribed(input);
+  const Heard heard = transcribed(input, Channels::kSplit);
   EXPECT_THAT(heard.told, ElementsAre("0 1left second 0", "1 2right second 1", "2 1left second 2",
                                       "3 2right second 2", "4 1left second 3"));
   EXPECT_EQ(heard.transcript.segments[1].channel, 2);
@@ -85,19 +84,18 @@ TEST(SplitChannels, ComeInTheOrderOfTheirBeginningsAndSayTheirChannel) {
 TEST(SplitChannels, AreNumberedWhereThereAreNotTwo) {
   const TemporaryFolder folder;
   AudioInput input;
-  input.split_channels = true;
   input.path = recording(folder, {{false}, {true}, {true}});
-  EXPECT_THAT(transcribed(input).told, ElementsAre("0 2 second 0", "1 3 second 0"));
+  EXPECT_THAT(transcribed(input, Channels::kSplit).told,
+              ElementsAre("0 2 second 0", "1 3 second 0"));
   input.path = recording(folder, {{true}});
-  EXPECT_THAT(transcribed(input).told, ElementsAre("0 1 second 0"));
+  EXPECT_THAT(transcribed(input, Channels::kSplit).told, ElementsAre("0 1 second 0"));
 }
 
 TEST(SplitChannels, AreNotWithoutEnd) {
   const TemporaryFolder folder;
   AudioInput input;
-  input.split_channels = true;
   input.path = recording(folder, std::vector<std::vector<bool>>(33, {true}));
-  EXPECT_THROW(transcribed(input), Error);
+  EXPECT_THROW(transcribed(input, Channels::kSplit), Error);
 }
 
 TEST(OneChannel, IsTheOnlyOneHeard) {
@@ -124,14 +122,13 @@ TEST(Speakers, AreToldByTheLouderChannel) {
   }
   input.path = folder.file("it.wav");
   write_with_sndfile(input.path, SF_FORMAT_WAV | SF_FORMAT_FLOAT, 2, kRate, interleaved);
-  input.label_speakers = true;
-  const Heard heard = transcribed(input);
+  const Heard heard = transcribed(input, Channels::kDiarize);
   EXPECT_THAT(heard.told, ElementsAre("0 00 second 0", "1 01 second 1", "2 0? second 2"));
   EXPECT_EQ(heard.transcript.segments[1].speaker, "1");
   EXPECT_EQ(heard.transcript.segments[1].words[0].speaker, "1");
   input.path = recording(folder, {{true}});
-  EXPECT_THROW(transcribed(input), Error);
+  EXPECT_THROW(transcribed(input, Channels::kDiarize), Error);
 }
 
 }  // namespace
-}  // namespace vesper::channel_transcription_test
+}  // namespace vesper::channels_test

@@ -1,4 +1,4 @@
-#include "session/live_source.h"
+#include "session/live_stream.h"
 
 #include <algorithm>
 #include <chrono>
@@ -107,6 +107,33 @@ bool LiveSource::is_paced() const {
 size_t LiveSource::waiting() const {
   const std::lock_guard lock(state_->mutex);
   return state_->samples.size();
+}
+
+std::exception_ptr follow(LiveSource& source, const LiveOptions& options,
+                          const LivePasses& passes) {
+  const auto step = static_cast<size_t>(options.step_s * kSampleRateHz);
+  while (true) {
+    std::vector<float> samples;
+    try {
+      samples = source.take(step, options.is_stopped);
+    } catch (const std::exception&) {
+      return std::current_exception();
+    }
+    if (samples.empty()) return nullptr;
+    passes.push(samples);
+    const auto start = Clock::now();
+    const bool had_window = passes.whole_windows();
+    // Where more sound is waiting, or none will come, the next pass decodes more of the window.
+    const bool is_worth_a_look = source.waiting() < step && !source.is_over();
+    if (is_worth_a_look) passes.beginning();
+    if (!is_worth_a_look && !had_window) continue;
+    const std::chrono::duration<double> took = Clock::now() - start;
+    // A file is read faster than any machine decodes it.
+    if (took.count() > options.step_s && options.on_slow && source.is_paced()) {
+      const double behind_s = static_cast<double>(source.waiting()) / kSampleRateHz;
+      options.on_slow({took.count(), behind_s, had_window});
+    }
+  }
 }
 
 }  // namespace vesper

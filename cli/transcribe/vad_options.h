@@ -10,12 +10,12 @@ namespace vesper {
 
 class CommandLine;
 
-class SpeechOptions {
+class VadOptions {
  public:
   // Adds them to `line`, which does not outlive this.
-  explicit SpeechOptions(CommandLine& line);
-  SpeechOptions(const SpeechOptions&) = delete;
-  SpeechOptions& operator=(const SpeechOptions&) = delete;
+  explicit VadOptions(CommandLine& line);
+  VadOptions(const VadOptions&) = delete;
+  VadOptions& operator=(const VadOptions&) = delete;
 
   // Once all are read: what counts as speech, if only that is to be transcribed. Throws
   // Error(kUsage) for a detail without --vad.

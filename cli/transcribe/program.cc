@@ -1,4 +1,7 @@
-#include "cli/transcribe/transcribe_program.h"
+// transcribe: recordings to text and subtitles. Parses the command line, has a SpeechSession
+// transcribe each recording, and writes what comes of it.
+
+#include "cli/terminal/program.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,7 +19,6 @@
 #include "cli/terminal/input_files.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
-#include "cli/terminal/program.h"
 #include "cli/terminal/progress.h"
 #include "cli/transcribe/caption_printer.h"
 #include "cli/transcribe/job_report.h"
@@ -24,6 +26,7 @@
 #include "cli/transcribe/transcribe_arguments.h"
 #include "error/error.h"
 #include "session/model_lookup.h"
+#include "session/speech_session.h"
 
 namespace vesper {
 namespace {
@@ -75,9 +78,9 @@ class Run {
   explicit Run(TranscribeArguments arguments)
       : arguments_(std::move(arguments)), report_(make_report(arguments_)) {}
 
-  int run(const EngineLoader& load) {
+  int run() {
     try {
-      transcribe_all(load);
+      transcribe_all();
     } catch (const std::exception& error) {
       const Failure failure = failure_of(error);
       report_->failed(failure);
@@ -88,7 +91,7 @@ class Run {
   }
 
  private:
-  void transcribe_all(const EngineLoader& load) {
+  void transcribe_all() {
     inputs_ = find_inputs(arguments_.inputs, [&](const std::string& path, const std::string& why) {
       ++totals_.recordings;
       count_failure(path, {exit_status(ErrorKind::kInput), why});
@@ -103,27 +106,16 @@ class Run {
     const std::vector<size_t> wanted = inputs_to_transcribe();
     if (wanted.empty()) return;
 
-    load_engine(load);
+    load_model();
     const auto start = Clock::now();
-    if (wanted.size() > 1 && shares_batches()) {
-      transcribe_together(wanted);
-    } else {
+    if (arguments_.detect_language || arguments_.stream_step_s) {
       for (size_t i : wanted) {
-        attempt(inputs_[i], [&] {
-          if (arguments_.detect_language) return detect_languages(i);
-          if (arguments_.stream_step_s) return caption(i);
-          transcribe(i);
-        });
+        attempt(inputs_[i], [&] { arguments_.detect_language ? detect_languages(i) : caption(i); });
       }
+    } else {
+      transcribe(wanted);
     }
     totals_.elapsed_s = seconds_since(start);
-  }
-
-  // Whether recordings are decoded side by side.
-  bool shares_batches() const {
-    const AudioInput& sound = arguments_.sound;
-    return arguments_.engine.batch_size > 1 && !arguments_.detect_language &&
-           !arguments_.stream_step_s && !sound.split_channels && !sound.label_speakers;
   }
 
   // Those that are not complete and can be read as far as that is clear before the model is there,
@@ -173,7 +165,7 @@ class Run {
     return paths;
   }
 
-  void load_engine(const EngineLoader& load) {
+  void load_model() {
     ModelLookup lookup;
     lookup.offline = arguments_.offline;
     std::string fetched;
@@ -187,20 +179,16 @@ class Run {
     lookup.download.on_wait = [&] {
       report_->note("another process is fetching this model: waiting for it");
     };
-    EngineSettings settings = arguments_.engine;
-    settings.model = find_model(arguments_.model, lookup);
-    if (settings.vad) settings.vad_model = find_vad_model(lookup);
+    const fs::path model = find_model(arguments_.model, lookup);
+    SpeechSessionOptions options = arguments_.session;
+    if (arguments_.speech.vad) options.vad_model = find_vad_model(lookup);
     report_->make_room();
     const auto start = Clock::now();
-    engine_ = load(settings);
-    report_->loaded(engine_->description(), seconds_since(start));
+    session_.emplace(model, options);
+    report_->loaded(session_->description(), seconds_since(start));
   }
 
-  AudioInput audio_input(size_t i) const {
-    AudioInput input = arguments_.sound;
-    input.path = inputs_[i].path;
-    return input;
-  }
+  AudioInput audio_input(size_t i) const { return {inputs_[i].path, arguments_.reader}; }
 
   void detect_languages(size_t i) {
     const Job job = this->job(i);
@@ -209,7 +197,7 @@ class Run {
     const auto start = Clock::now();
     report_->started(job);
     const std::vector<LanguageProbability> languages =
-        engine_->detect_languages(audio_input(i), arguments_.decoding);
+        session_->detect_languages(audio_input(i), arguments_.speech);
     const auto report = [&](TranscriptFormat format) {
       return language_report(format, {job.file, arguments_.model}, inputs_.size() > 1, languages);
     };
@@ -250,7 +238,7 @@ class Run {
           arguments_.formats.front(), recording, [&](std::string_view text) { print(text); },
           columns, wants_colour());
     }
-    LiveEvents events;
+    SpeechEvents events;
     events.on_final = [&](std::span<const CaptionWord> words, double received_s) {
       if (printer) printer->final(words, received_s);
     };
@@ -287,7 +275,7 @@ class Run {
     // Sound from a microphone has no end but Ctrl-C.
     const InterruptNoted interrupt(InterruptNoted::Which::kFirst);
     const auto [transcript, error] =
-        engine_->caption(audio_input(i), arguments_.decoding, options, events);
+        session_->transcribe_live(audio_input(i), arguments_.speech, events, options);
     if (printer) printer->end(transcript);
     if (error) std::rethrow_exception(error);
     for (const auto& writer : writers) writer->end(transcript);
@@ -305,11 +293,10 @@ class Run {
     std::vector<std::unique_ptr<AtomicFile>> files = {};
     std::vector<std::unique_ptr<TranscriptWriter>> writers = {};
     std::string held_back = {};
-    bool is_open = false, has_begun = false, has_failed = false;
+    bool has_begun = false, has_failed = false;
   };
 
   void open(Work& work) {
-    if (std::exchange(work.is_open, true)) return;
     // A JSON document is of no use in part, and would spoil those of other recordings after it.
     const bool whole = arguments_.formats.front() == TranscriptFormat::kJson;
     if (arguments_.to_stdout) {
@@ -356,50 +343,48 @@ class Run {
     report_->done(work.job, transcript, outputs(work.input), seconds_since(work.start));
   }
 
-  void transcribe(size_t i) {
-    Work work{job(i), i};
-    open(work);
-    end(work,
-        engine_->transcribe(
-            audio_input(i), arguments_.decoding,
-            [&](const Segment& segment) { take_segment(work, segment); },
-            [&](double done_s, double total_s) { report_->progress(work.job, done_s, total_s); }));
+  // What is printed of a recording comes after what is printed of those before it. The failure of
+  // one leaves the others alone.
+  void transcribe(const std::vector<size_t>& wanted) {
+    auto i = wanted.begin();
+    session_->transcribe_many(
+        [&]() -> std::optional<SpeechJob> {
+          if (i == wanted.end()) return std::nullopt;
+          return speech_job(*i++);
+        },
+        arguments_.speech);
   }
 
-  // The same of many, whose windows share batches: what is said of one comes after what is said of
-  // those before it, and the failure of one is no other's.
-  void transcribe_together(const std::vector<size_t>& wanted) {
-    size_t n_given = 0;
-    const auto next = [&]() -> std::optional<TranscriptionJob> {
-      if (n_given == wanted.size()) return std::nullopt;
-      const size_t i = wanted[n_given++];
-      const auto work = std::make_shared<Work>(Work{job(i), i});
-      const auto with = [this, work](const auto& body) {
-        if (work->has_failed) return;
-        work->has_failed = !attempt(inputs_[work->input], [&] {
-          open(*work);
-          body();
-        });
-        if (work->has_failed) drop(*work);
-      };
-      return TranscriptionJob{audio_input(i),
-                              [this, with, work](const Segment& segment) {
-                                with([&] { take_segment(*work, segment); });
-                              },
-                              [this, with, work](double done_s, double total_s) {
-                                with([&] { report_->progress(work->job, done_s, total_s); });
-                              },
-                              [this, with, work](const Transcript& transcript) {
-                                with([&] { end(*work, transcript); });
-                                drop(*work);
-                              },
-                              [with](const std::exception&) { with([] { throw; }); }};
+  SpeechJob speech_job(size_t i) {
+    const auto work = std::make_shared<Work>(Work{job(i), i});
+    // After a failure of its own the recording is cancelled.
+    const auto handle = [this, work](const auto& body) {
+      if (work->has_failed) return;
+      work->has_failed = !attempt(inputs_[work->input], body);
+      if (work->has_failed) close(*work);
     };
-    engine_->transcribe_many(next, arguments_.decoding);
+    SpeechJob job{.input = audio_input(i)};
+    job.on_start = [this, handle, work] {
+      work->start = Clock::now();
+      handle([&] { open(*work); });
+    };
+    job.events.on_segment = [this, handle, work](const Segment& segment) {
+      handle([&] { take_segment(*work, segment); });
+    };
+    job.events.on_progress = [this, handle, work](double done_s, double total_s) {
+      handle([&] { report_->progress(work->job, done_s, total_s); });
+    };
+    job.events.is_cancelled = [work] { return work->has_failed; };
+    job.on_done = [this, handle, work](const Transcript& transcript) {
+      handle([&] { end(*work, transcript); });
+      close(*work);
+    };
+    job.on_failure = [handle](const std::exception&) { handle([] { throw; }); };
+    return job;
   }
 
   // Lets go of what it wrote to; what is not finished is taken away.
-  static void drop(Work& work) {
+  static void close(Work& work) {
     work.writers.clear();
     work.files.clear();
   }
@@ -415,23 +400,22 @@ class Run {
   std::unique_ptr<JobReport> report_;
   std::vector<InputFile> inputs_;
   std::vector<std::vector<PlannedFile>> plan_;  // [input][format], empty for standard output
-  std::unique_ptr<TranscriptionEngine> engine_;
+  std::optional<SpeechSession> session_;
   JobTotals totals_;
   bool stdout_failed_ = false;
   int status_ = 0;  // of the first failure
 };
 
 }  // namespace
+}  // namespace vesper
 
-int transcribe_main(int argc, const char* const* argv, const EngineLoader& load) {
-  return run_program(kProgram, [&] {
-    TranscribeCommand command = parse_transcribe_arguments(argc, argv);
+int main(int argc, char** argv) {
+  return vesper::run_program(vesper::kProgram, [&] {
+    vesper::TranscribeCommand command = vesper::parse_transcribe_arguments(argc, argv);
     if (command.answer) {
-      write_to_stdout(*command.answer);
+      vesper::write_to_stdout(*command.answer);
       return 0;
     }
-    return Run(std::move(command.arguments)).run(load);
+    return vesper::Run(std::move(command.arguments)).run();
   });
 }
-
-}  // namespace vesper

@@ -1,0 +1,423 @@
+#include "session/speech_session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "audio/recording.h"
+#include "audio/resample.h"
+#include "decoder/whisper_model.h"
+#include "decoder/windows/batch_transcriber.h"
+#include "decoder/windows/live_transcriber.h"
+#include "decoder/windows/recording_transcriber.h"
+#include "error/error.h"
+#include "llm/devices/open_device.h"
+#include "llm/weights/weight_provider.h"
+#include "vad/extract_speech.h"
+#include "vad/silero_vad.h"
+#include "vad/speech_cutting.h"
+
+namespace vesper {
+namespace {
+
+void check_cancelled(const SpeechEvents& events) {
+  if (events.is_cancelled && events.is_cancelled()) {
+    throw Error(ErrorKind::kStopped, "stopped by the caller");
+  }
+}
+
+OnSegment segment_event(const SpeechEvents& events) {
+  return [&events](const Segment& segment) {
+    if (events.on_segment) events.on_segment(segment);
+  };
+}
+
+// Every driver reports its progress between windows.
+OnProgress progress_event(const SpeechEvents& events) {
+  return [&events](double done_s, double total_s) {
+    check_cancelled(events);
+    if (events.on_progress) events.on_progress(done_s, total_s);
+  };
+}
+
+DecodingSettings without_clips(DecodingSettings settings) {
+  settings.clip_timestamps.clear();
+  return settings;
+}
+
+// From times within the speech that was kept of a recording to times of the recording.
+class SpeechMap {
+ public:
+  SpeechMap(const ExtractedSpeech& kept, double pad_s)
+      : timeline_(kept.segments), duration_s_(kept.duration_s), pad_s_(pad_s) {}
+
+  Segment segment(Segment segment) const {
+    segment.seek =
+        std::lround(timeline_.start_s(static_cast<double>(segment.seek) / kMelFramesPerSecond) *
+                    kMelFramesPerSecond);
+    // A segment that ends with its words still does.
+    const bool from_first = !segment.words.empty() && segment.start_s == segment.words[0].start_s;
+    const bool to_last = !segment.words.empty() && segment.end_s == segment.words.back().end_s;
+    segment.start_s = timeline_.start_s(segment.start_s);
+    segment.end_s = timeline_.end_s(segment.end_s);
+    for (Word& word : segment.words) {
+      std::tie(word.start_s, word.end_s) = timeline_.within_one(word.start_s, word.end_s, pad_s_);
+    }
+    if (from_first) segment.start_s = segment.words.front().start_s;
+    if (to_last) segment.end_s = segment.words.back().end_s;
+    return segment;
+  }
+
+  Transcript transcript(Transcript transcript) const {
+    transcript.duration_s = duration_s_;
+    for (Segment& segment : transcript.segments) segment = this->segment(std::move(segment));
+    for (DroppedSpan& span : transcript.dropped) {
+      span.start_s = timeline_.start_s(span.start_s);
+      span.end_s = timeline_.end_s(span.end_s);
+    }
+    return transcript;
+  }
+
+  OnSegment on_segment(OnSegment to) const {
+    return [map = *this, to = std::move(to)](const Segment& segment) { to(map.segment(segment)); };
+  }
+  OnProgress on_progress(OnProgress to) const {
+    return [map = *this, to = std::move(to)](double done_s, double total_s) {
+      to(done_s < total_s ? map.timeline_.start_s(done_s) : map.duration_s_, map.duration_s_);
+    };
+  }
+
+ private:
+  SpeechTimeline timeline_;
+  double duration_s_, pad_s_;
+};
+
+// A job whose windows are decoded together with those of others. Its events begin when its turn
+// comes; after it is cancelled there is none but the failure, and the others go on.
+struct BatchJob {
+  explicit BatchJob(SpeechJob given) : job(std::move(given)) {}
+
+  void segment(const Segment& segment) {
+    if (goes_on() && job.events.on_segment) job.events.on_segment(segment);
+  }
+  void progress(double done_s, double total_s) {
+    if (goes_on() && job.events.on_progress) job.events.on_progress(done_s, total_s);
+  }
+  void end(const Transcript& transcript) {
+    if (goes_on()) {
+      if (job.on_done) job.on_done(transcript);
+      return;
+    }
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& why) {
+      if (job.on_failure) job.on_failure(why);
+    }
+  }
+
+  const SpeechJob job;
+  std::exception_ptr error;  // why it has failed
+
+ private:
+  bool goes_on() {
+    if (!std::exchange(is_started_, true) && job.on_start) job.on_start();
+    if (error) return false;
+    try {
+      check_cancelled(job.events);
+    } catch (const Error&) {
+      error = std::current_exception();
+    }
+    return !error;
+  }
+
+  bool is_started_ = false;
+};
+
+}  // namespace
+
+struct SpeechSession::State {
+  State(std::shared_ptr<const WeightProvider> weights, const SpeechSessionOptions& wanted)
+      : options(wanted),
+        model(std::move(weights),
+              open_device(wanted.device, DeviceOptions{.n_threads = wanted.threads}),
+              parse_compute(wanted.compute), wanted.batch_size, wanted.max_candidates) {
+    if (!options.vad_model.empty()) vad.emplace(model.device(), options.vad_model);
+  }
+
+  void check(const SpeechOptions& speech, bool is_live = false) const {
+    check_options(speech, is_live);
+    if (speech.vad && !vad) throw Error(ErrorKind::kUsage, "vad: expected a VAD model, found none");
+    const uint32_t n_candidates = most_candidates(speech.decoding);
+    if (n_candidates > options.max_candidates) {
+      const bool is_beams = speech.decoding.beam_size == n_candidates;
+      throw Error(ErrorKind::kUsage,
+                  std::string(is_beams ? "beam size" : "best of") + ": expected at most " +
+                      std::to_string(options.max_candidates) +
+                      ", the session's max candidates, found " + std::to_string(n_candidates));
+    }
+  }
+
+  MelSpectrogram empty_mel() const {
+    return MelSpectrogram(static_cast<int>(model.n_mels()), model.mel_filters());
+  }
+
+  MelSpectrogram log_mel(AudioReader reader, const SpeechEvents& events) const {
+    return read_log_mel(std::move(reader), static_cast<int>(model.n_mels()), model.mel_filters(),
+                        [&](double) { check_cancelled(events); });
+  }
+
+  // The speech of a recording, or what of it lies within the clips.
+  ExtractedSpeech read_speech(AudioReader reader, const SpeechOptions& speech,
+                              const SpeechEvents& events) {
+    RecordingReader recording(std::move(reader));
+    const auto for_each_block = [&](const RecordingReader::TakeBlock& take) {
+      recording.read_to_end([&](const float* samples, size_t n) {
+        check_cancelled(events);
+        take(samples, n);
+      });
+    };
+    return extract_speech(for_each_block, empty_mel(), *vad, *speech.vad,
+                          speech.decoding.clip_timestamps);
+  }
+
+  static SpeechMap map_of(const ExtractedSpeech& kept, const SpeechOptions& speech) {
+    return {kept, speech.vad->speech_pad_ms / 1000};
+  }
+
+  // The segments of a recording's speech that are decoded side by side.
+  std::vector<SpeechSegment> segments_of(const ExtractedSpeech& kept) const {
+    // Frames: a model tends to leave a sentence that ends near the end of its window for the next.
+    constexpr uint64_t kRoom = 400;
+    return cut_at_silences(kept.probabilities, kept.segments, model.n_frames() - kRoom);
+  }
+
+  Transcript transcribe_reader(AudioReader reader, const SpeechOptions& speech,
+                               const SpeechEvents& events, const OnSegment& on_segment,
+                               const OnProgress& on_progress) {
+    if (!speech.vad) {
+      const MelSpectrogram mel = log_mel(std::move(reader), events);
+      return transcribe_recording(model, mel, speech.decoding, on_segment, on_progress);
+    }
+    const ExtractedSpeech kept = read_speech(std::move(reader), speech, events);
+    const DecodingSettings settings = without_clips(speech.decoding);
+    const SpeechMap map = map_of(kept, speech);
+    return map.transcript(
+        options.batch_size > 1
+            ? transcribe_segments(model, kept.mel, segments_of(kept), settings,
+                                  map.on_segment(on_segment), map.on_progress(on_progress))
+            : transcribe_recording(model, kept.mel, settings, map.on_segment(on_segment),
+                                   map.on_progress(on_progress)));
+  }
+
+  BatchRecording batch_recording(SpeechJob job, const SpeechOptions& speech) {
+    auto shared = std::make_shared<BatchJob>(std::move(job));
+    BatchRecording recording;
+    std::shared_ptr<ExtractedSpeech> kept;
+    try {
+      kept = std::make_shared<ExtractedSpeech>(
+          read_speech(open_recording(shared->job.input), speech, shared->job.events));
+    } catch (const std::exception&) {
+      // Nothing to decode: it fails when its turn comes.
+      shared->error = std::current_exception();
+      auto nothing = std::make_shared<MelSpectrogram>(empty_mel());
+      nothing->finish();
+      recording.mel = std::move(nothing);
+      recording.on_end = [shared](const Transcript&) { shared->end({}); };
+      return recording;
+    }
+    const SpeechMap map = map_of(*kept, speech);
+    recording.mel = {kept, &kept->mel};
+    recording.segments = segments_of(*kept);
+    recording.on_segment =
+        map.on_segment([shared](const Segment& segment) { shared->segment(segment); });
+    recording.on_progress = map.on_progress(
+        [shared](double done_s, double total_s) { shared->progress(done_s, total_s); });
+    recording.on_end = [shared, map](Transcript transcript) {
+      shared->end(map.transcript(std::move(transcript)));
+    };
+    return recording;
+  }
+
+  SpeechSessionOptions options;
+  WhisperModel model;
+  std::optional<SileroVad> vad;
+};
+
+SpeechSession::SpeechSession(const std::filesystem::path& model,
+                             const SpeechSessionOptions& options)
+    : SpeechSession(open_weights(model), options) {}
+
+SpeechSession::SpeechSession(std::shared_ptr<const WeightProvider> weights,
+                             const SpeechSessionOptions& options)
+    : state_(std::make_unique<State>(std::move(weights), options)) {}
+
+SpeechSession::~SpeechSession() = default;
+
+void SpeechSession::load_vad(const std::filesystem::path& model) {
+  state_->vad.emplace(state_->model.device(), model);
+}
+
+bool SpeechSession::has_vad() const { return state_->vad.has_value(); }
+
+std::string SpeechSession::description() const {
+  const DeviceInfo& device = state_->model.device().info();
+  return device.kind + " (" + device.name + "), " +
+         std::string(compute_name(state_->model.compute()));
+}
+
+Transcript SpeechSession::transcribe(const AudioInput& input, const SpeechOptions& options,
+                                     const SpeechEvents& events) {
+  state_->check(options);
+  if (input.samples && input.samples->interleaved.empty()) return {};
+  const auto one = [&](AudioReader reader, const OnSegment& on_segment,
+                       const OnProgress& on_progress) {
+    return state_->transcribe_reader(std::move(reader), options, events, on_segment, on_progress);
+  };
+  return transcribe_channels(input, options.channels, one, segment_event(events),
+                             progress_event(events));
+}
+
+void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>()>& next,
+                                    const SpeechOptions& options) {
+  state_->check(options);
+  if (options.vad && state_->options.batch_size > 1 && options.channels == Channels::kMix) {
+    return transcribe_batch(state_->model, without_clips(options.decoding),
+                            [&]() -> std::optional<BatchRecording> {
+                              std::optional<SpeechJob> job = next();
+                              if (!job) return std::nullopt;
+                              return state_->batch_recording(std::move(*job), options);
+                            });
+  }
+  while (const std::optional<SpeechJob> job = next()) {
+    if (job->on_start) job->on_start();
+    Transcript transcript;
+    try {
+      transcript = transcribe(job->input, options, job->events);
+    } catch (const std::exception& error) {
+      if (job->on_failure) job->on_failure(error);
+      continue;
+    }
+    if (job->on_done) job->on_done(transcript);
+  }
+}
+
+LiveTranscript SpeechSession::transcribe_live(const AudioInput& input, const SpeechOptions& options,
+                                              const SpeechEvents& events, const LiveOptions& live) {
+  state_->check(options, /*is_live=*/true);
+  LiveTranscriber transcriber(state_->model, options.decoding,
+                              {events.on_final, events.on_partial, events.on_segment});
+  LiveSource source(open_recording(input));
+  const LivePasses passes{.push =
+                              [&](std::span<const float> samples) {
+                                check_cancelled(events);
+                                transcriber.push(samples.data(), samples.size());
+                              },
+                          .whole_windows = [&] { return transcriber.transcribe_whole_windows(); },
+                          .beginning = [&] { transcriber.transcribe_beginning(); }};
+  const std::exception_ptr error = follow(source, live, passes);
+  return {transcriber.finish(), error};
+}
+
+std::vector<LanguageProbability> SpeechSession::detect_languages(const AudioInput& input,
+                                                                 const SpeechOptions& options) {
+  state_->check(options);
+  AudioReader reader = open_recording(input);
+  if (options.vad) {
+    const ExtractedSpeech kept = state_->read_speech(std::move(reader), options, {});
+    return vesper::detect_languages(state_->model, kept.mel, without_clips(options.decoding));
+  }
+  return vesper::detect_languages(state_->model, state_->log_mel(std::move(reader), {}),
+                                  options.decoding);
+}
+
+// ---- A stream that is pushed
+
+struct SpeechStream::State {
+  struct Captions {
+    Captions(SpeechSession::State& session, const State& stream, double step_s)
+        : transcriber(session.model, stream.options.decoding,
+                      {stream.events.on_final, stream.events.on_partial, stream.events.on_segment}),
+          resampler(static_cast<int>(stream.format.sample_rate_hz)),
+          step(static_cast<size_t>(step_s * kSampleRateHz)) {}
+
+    // Decodes what is new, if that is a step, or the rest of the stream.
+    void decode(bool is_rest) {
+      if (new_samples.size() < step && !is_rest) return;
+      transcriber.push(new_samples.data(), new_samples.size());
+      new_samples.clear();
+      transcriber.transcribe_whole_windows();
+      if (!is_rest) transcriber.transcribe_beginning();
+    }
+
+    LiveTranscriber transcriber;
+    Resampler resampler;
+    size_t step;                     // samples at 16 kHz
+    std::vector<float> new_samples;  // 16 kHz mono, not decoded yet
+  };
+
+  AudioInput input(std::span<const float> interleaved) const {
+    return {.samples = PcmSamples{interleaved, format}};
+  }
+
+  SpeechSession& session;
+  PcmFormat format;
+  SpeechOptions options;
+  SpeechEvents events;
+  std::unique_ptr<Captions> captions = {};  // absent: none are wanted
+  std::vector<float> samples = {};          // all so far, if no captions are wanted
+};
+
+SpeechStream SpeechSession::open_stream(const PcmFormat& format, const SpeechOptions& options,
+                                        const SpeechEvents& events, std::optional<double> step_s) {
+  state_->check(options, step_s.has_value());
+  if (format.channels < 1 || format.channels > AudioReader::kMaxChannels ||
+      format.sample_rate_hz < AudioReader::kMinSampleRateHz ||
+      format.sample_rate_hz > AudioReader::kMaxSampleRateHz) {
+    throw Error(ErrorKind::kUsage,
+                "PCM format: expected 1 to 256 channels and 1000 to 768000 samples a second, "
+                "found " +
+                    std::to_string(format.channels) + " and " +
+                    std::to_string(format.sample_rate_hz));
+  }
+  auto stream = std::make_unique<SpeechStream::State>(*this, format, options, events);
+  if (step_s) {
+    if (!(*step_s >= 0.01 && *step_s <= 30)) {
+      throw Error(ErrorKind::kUsage,
+                  "stream step: expected 0.01 to 30 seconds, found " + std::to_string(*step_s));
+    }
+    stream->captions = std::make_unique<SpeechStream::State::Captions>(*state_, *stream, *step_s);
+  }
+  return SpeechStream(std::move(stream));
+}
+
+SpeechStream::SpeechStream(std::unique_ptr<State> state) : state_(std::move(state)) {}
+SpeechStream::SpeechStream(SpeechStream&&) noexcept = default;
+SpeechStream::~SpeechStream() = default;
+
+void SpeechStream::push(std::span<const float> interleaved) {
+  check_cancelled(state_->events);
+  if (interleaved.empty()) return;
+  AudioReader reader = open_recording(state_->input(interleaved));  // checks the samples
+  std::vector<float> mono(interleaved.size() / state_->format.channels);
+  reader.read(mono.data(), mono.size());
+  if (!state_->captions) {
+    state_->samples.insert(state_->samples.end(), interleaved.begin(), interleaved.end());
+    return;
+  }
+  state_->captions->resampler.push(mono.data(), mono.size(), state_->captions->new_samples);
+  state_->captions->decode(/*is_rest=*/false);
+}
+
+Transcript SpeechStream::finish() {
+  if (!state_->captions) {
+    return state_->session.transcribe(state_->input(state_->samples), state_->options,
+                                      state_->events);
+  }
+  state_->captions->resampler.finish(state_->captions->new_samples);
+  state_->captions->decode(/*is_rest=*/true);
+  return state_->captions->transcriber.finish();
+}
+
+}  // namespace vesper
