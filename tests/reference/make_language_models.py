@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the tiny language models of tests/llm/language_models/, and what Hugging Face's transformers
+"""Makes the tiny language models of tests/llm/models/language_models/, and what Hugging Face's transformers
 says of them: for each family a random model in f32 with its config.json, and reference.safetensors
 with `ids` (a prompt of 12 tokens and 32 that were chosen greedily after it) and `logits`, those
 after each of the ids, [44, n_vocab].
 
     python3 -m venv venv && venv/bin/pip install torch transformers safetensors
-    venv/bin/python tests/reference/make_language_models.py tests/llm/language_models [FAMILY...]
+    venv/bin/python tests/reference/make_language_models.py tests/llm/models/language_models [FAMILY...]
 
 The fixtures in the repository were made with torch 2.15.0 and transformers 5.23.0, on a CPU.
 """
