@@ -4,10 +4,12 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "audio/recording.h"
 #include "session/model_lookup.h"
+#include "session/speech_session.h"
 #include "tests/audio/made_recordings.h"
 #include "tests/capi/c_client.h"
 
@@ -28,6 +30,27 @@ TEST(CApi, ACProgramGetsTheTextOfARecording) {
   EXPECT_EQ(c_client_transcribe(model_path().c_str(), kRecording, text, sizeof text), VESPER_OK)
       << vesper_last_error();
   EXPECT_STREQ(text, " He might even have been made amiable himself.");
+}
+
+TEST(CApi, GivesWhatASessionGivesWithTheSameDefaults) {
+  vesper_whisper* whisper = nullptr;
+  const vesper_device_options device{"cpu", nullptr, 0};
+  ASSERT_EQ(vesper_whisper_open(model_path().c_str(), &device, &whisper), VESPER_OK);
+  std::vector<std::pair<std::string, double>> heard;
+  const auto hear = [](const vesper_segment* segment, void* user) {
+    static_cast<std::vector<std::pair<std::string, double>>*>(user)->emplace_back(
+        segment->text, segment->avg_logprob);
+    return 0;
+  };
+  EXPECT_EQ(vesper_whisper_transcribe_file(whisper, kRecording, nullptr, hear, &heard), VESPER_OK);
+  vesper_whisper_close(whisper);
+  SpeechSession session(model_path(), {.device = "cpu"});
+  const Transcript transcript = session.transcribe({.path = kRecording});
+  ASSERT_EQ(heard.size(), transcript.segments.size());
+  for (size_t i = 0; i < heard.size(); ++i) {
+    EXPECT_EQ(heard[i].first, transcript.segments[i].text);
+    EXPECT_EQ(heard[i].second, transcript.segments[i].avg_logprob);
+  }
 }
 
 TEST(CApi, AMissingModelIsAStatusAndAMessageThatNamesIt) {
