@@ -116,7 +116,9 @@ class Bench {
     generator_->prepare();
     std::printf("%s, %s; device open %.2f s, all loaded %.2f s, weights %.1f MB\n",
                 device_->info().name.c_str(),
-                device_->activations_name(compute, has_quantized_matrices(*provider_)).c_str(),
+                device_->info()
+                    .policy.products(compute, has_quantized_matrices(*provider_))
+                    .activations.c_str(),
                 open_s, seconds_since(start), static_cast<double>(device_->weight_bytes()) / 1e6);
   }
 

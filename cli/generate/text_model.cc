@@ -66,7 +66,7 @@ std::vector<int32_t> TextModel::text_ids(const std::string& text) const {
 }
 
 std::string TextModel::activations() const {
-  return device_->activations_name(compute_, has_quantized_matrices(*provider_));
+  return device_->info().policy.products(compute_, has_quantized_matrices(*provider_)).activations;
 }
 
 void TextModel::load(const GeneratorOptions& options) {

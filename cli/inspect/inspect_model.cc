@@ -138,7 +138,7 @@ Compute ObservedModel::compute() const {
 }
 
 std::string ObservedModel::compute_text() const {
-  if (generator_) return device_->activations_name(compute_, is_quantized_);
+  if (generator_) return device_->info().policy.products(compute_, is_quantized_).activations;
   return std::string(compute_name(compute()));
 }
 

@@ -106,6 +106,7 @@ class CpuDevice final : public Device {
     info_.memory_bytes = available_memory_bytes();
     if (info_.memory_bytes == UINT64_MAX) info_.memory_bytes = 0;
     describe_capabilities();
+    fill_policy();
   }
 
   const DeviceInfo& info() const override { return info_; }
@@ -132,26 +133,6 @@ class CpuDevice final : public Device {
         return wanted;
     }
   }
-
-  std::string activations_name(Compute resolved, bool is_quantized) const override {
-    const bool has_int8 = !is_quantized || features_.avx2;
-    if (resolved == Compute::kI8) return has_int8 ? "int8" : "f32";
-    // Those of many rows, where they are others.
-    const std::string of_many = resolved == Compute::kF32                ? ""
-                                : features_.amx                          ? ", bf16"
-                                : !is_quantized && features_.avx512_vnni ? ", int16"
-                                                                         : "";
-    return (resolved == Compute::kAuto && is_quantized && has_int8 ? "int8" : "f32") + of_many;
-  }
-
-  // Not where there are tiles: there vectors multiply pairs of bf16 no faster than f32.
-  bool rounds_attention(Compute resolved, bool is_quantized) const override {
-    return features_.avx512_bf16 && !features_.amx &&
-           (resolved == Compute::kBF16 || resolved == Compute::kI8 ||
-            (resolved == Compute::kAuto && is_quantized));
-  }
-
-  bool keeps_layers_together() const override { return true; }
 
   DType activation_dtype(Compute resolved, WeightUse use, uint32_t) const override {
     return use == WeightUse::kManyRows && resolved == Compute::kBF16 ? DType::kBF16 : DType::kF32;
@@ -271,6 +252,30 @@ class CpuDevice final : public Device {
   }
 
  private:
+  void fill_policy() {
+    info_.policy.keeps_layers_together = true;
+    for (const bool is_quantized : {false, true}) {
+      const bool has_int8 = !is_quantized || features_.avx2;
+      // What many rows are multiplied in, where that differs.
+      const std::string of_many = features_.amx                            ? ", bf16"
+                                  : !is_quantized && features_.avx512_vnni ? ", int16"
+                                                                           : "";
+      for (size_t i = 0; i < kComputeCount; ++i) {
+        const auto compute = static_cast<Compute>(i);
+        const bool chooses_int8 = compute == Compute::kAuto && is_quantized;
+        DevicePolicy::Products& products = info_.policy.products(compute, is_quantized);
+        products.activations = compute == Compute::kI8
+                                   ? (has_int8 ? "int8" : "f32")
+                                   : (chooses_int8 && has_int8 ? "int8" : "f32") +
+                                         (compute == Compute::kF32 ? "" : of_many);
+        // Not where there are tiles: there vectors multiply pairs of bf16 no faster than f32.
+        products.rounds_attention =
+            features_.avx512_bf16 && !features_.amx &&
+            (compute == Compute::kBF16 || compute == Compute::kI8 || chooses_int8);
+      }
+    }
+  }
+
   void describe_capabilities() {
     info_.capabilities = {{"threads", std::to_string(pool_.n_threads())},
                           {"vectors", vector_target_name()}};

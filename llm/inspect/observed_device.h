@@ -42,13 +42,6 @@ class ObservedDevice final : public Device {
   Compute resolve(Compute wanted, WeightUse use) const override {
     return device_->resolve(wanted, use);
   }
-  bool rounds_attention(Compute resolved, bool is_quantized) const override {
-    return device_->rounds_attention(resolved, is_quantized);
-  }
-  bool keeps_layers_together() const override { return device_->keeps_layers_together(); }
-  std::string activations_name(Compute resolved, bool is_quantized) const override {
-    return device_->activations_name(resolved, is_quantized);
-  }
   DType activation_dtype(Compute resolved, WeightUse use, uint32_t n_rows) const override {
     return device_->activation_dtype(resolved, use, n_rows);
   }

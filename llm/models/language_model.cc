@@ -13,7 +13,7 @@ namespace {
 KvCache::Shape cache_shape(const Device& device, const StackConfig& stack,
                            const LanguageModel::Options& options) {
   KvCache::Shape shape;
-  shape.keeps_layers_together = device.keeps_layers_together();
+  shape.keeps_layers_together = device.info().policy.keeps_layers_together;
   shape.n_layers = stack.n_layers;
   shape.n_kv_heads = stack.n_kv_heads;
   shape.head_dim = stack.head_dim;
@@ -82,7 +82,9 @@ LanguageModel::LanguageModel(Device& device, const WeightProvider& provider,
                              const ModelConfig& config, Compute compute, const Options& options)
     : options_(options),
       n_vocab_(config.n_vocab),
-      rounds_attention_(device.rounds_attention(compute, has_quantized_matrices(provider))),
+      rounds_attention_(device.info()
+                            .policy.products(compute, has_quantized_matrices(provider))
+                            .rounds_attention),
       embedding_(WeightUploader(device, provider, compute)
                      .matrix({{&provider.require("decoder.embed.weight")}}, WeightUse::kEmbedding)),
       output_(WeightUploader(device, provider, compute).output(embedding_)),

@@ -106,7 +106,7 @@ class TransformerStack {
     const CrossWeights* weights = nullptr;  // null: they are not wanted
     // The rows are successive positions of one sequence; those without a sequence come last.
     bool is_prompt = false;
-    bool rounds_attention = false;  // of prompts, see Device::rounds_attention
+    bool rounds_attention = false;  // of prompts, see DevicePolicy
   };
 
   // Appends all layers for `n_rows` rows of x, f32 [n_rows, d_model].

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,42 @@
 #include "llm/table/dispatch_table.h"
 
 namespace vesper {
+
+// The format of products: of their inputs between commands, and of the multiplication itself.
+// Accumulation is f32 (i32 for int8) always.
+enum class Compute { kAuto, kF32, kF16, kBF16, kI8 };
+inline constexpr size_t kComputeCount = 5;
+// Throws Error(kUsage) listing the names if `name` is none of auto, f32, f16, bf16, int8.
+Compute parse_compute(std::string_view name);
+std::string_view compute_name(Compute compute);
+
+// What a device decides for the models that are built on it, as data: filled once, when the device
+// is opened, and read by builders and programs.
+struct DevicePolicy {
+  DevicePolicy();  // no rounding, activations named as the choice of products
+
+  // For a choice of products with matrices used by kAnyRows.
+  struct Products {
+    // What the matrices are multiplied with, for people: "int8".
+    std::string activations;
+    // Whether attention among the rows of a prompt may round its factors to bf16: where that is
+    // faster, and the products round more or are asked to.
+    bool rounds_attention = false;
+  };
+  const Products& products(Compute resolved, bool is_quantized) const {
+    return products_[is_quantized][static_cast<size_t>(resolved)];
+  }
+  Products& products(Compute resolved, bool is_quantized) {
+    return products_[is_quantized][static_cast<size_t>(resolved)];
+  }
+
+  // Whether a KvCache keeps the layers of a page together: where memory is given by large pages
+  // when it is first touched, a short sequence then touches few.
+  bool keeps_layers_together = false;
+
+ private:
+  std::array<std::array<Products, kComputeCount>, 2> products_;  // [quantized][Compute]
+};
 
 struct DeviceInfo {
   std::string kind;  // "cpu", "vulkan"
@@ -27,14 +64,8 @@ struct DeviceInfo {
     std::string name, what;  // "int8 products", "AMX tiles"
   };
   std::vector<Capability> capabilities;
+  DevicePolicy policy{};
 };
-
-// The format of products: of their inputs between commands, and of the multiplication itself.
-// Accumulation is f32 (i32 for int8) always.
-enum class Compute { kAuto, kF32, kF16, kBF16, kI8 };
-// Throws Error(kUsage) listing the names if `name` is none of auto, f32, f16, bf16, int8.
-Compute parse_compute(std::string_view name);
-std::string_view compute_name(Compute compute);
 
 // How a matrix will be used: a device chooses its storage by that.
 enum class WeightUse {
@@ -82,16 +113,6 @@ class Device {
   // leaves it where that is chosen for each matrix by what its file has. Throws Error(kUsage) if
   // the device cannot.
   virtual Compute resolve(Compute wanted, WeightUse use) const = 0;
-  // What products with matrices that are used by kAnyRows meet them in, for people: "int8".
-  virtual std::string activations_name(Compute resolved, bool /*is_quantized*/) const {
-    return std::string(compute_name(resolved));
-  }
-  // Whether attention among the rows of a prompt rounds what it multiplies to bf16: where that is
-  // faster, and products with the model's matrices round more or are asked to.
-  virtual bool rounds_attention(Compute /*resolved*/, bool /*is_quantized*/) const { return false; }
-  // Whether a KvCache should keep the layers of a page together: where memory is given by large
-  // pages when it is first touched, a short text then touches few.
-  virtual bool keeps_layers_together() const { return false; }
   // What norm, attention and matmul should write as the input of a product: by `use`, choice and
   // the rows of a pass.
   virtual DType activation_dtype(Compute resolved, WeightUse use, uint32_t n_rows) const = 0;
@@ -134,6 +155,11 @@ class Device {
   virtual uint64_t stored_bytes(const MatrixSource& source, WeightUse use,
                                 Compute resolved) const = 0;
 };
+
+// The value of `name` in the environment variable VESPER_TUNING=name=value,name=value,... if it is
+// there: it replaces a tuned choice of a device for an experiment. Numbers of a value are separated
+// by x. The names stand where the choices are made (llm/vulkan/kernel_plan.cc).
+std::optional<std::string> tuning_override(std::string_view name);
 
 struct DeviceOptions {
   uint32_t n_threads = 0;      // for the CPU; 0: as many as there are cores to run on

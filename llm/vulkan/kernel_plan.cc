@@ -23,11 +23,11 @@ struct MatmulTile {
   uint32_t rows, outs, depth, subgroup_rows, subgroup_outs;
 };
 
-// VESPER_MATMUL_TILE=rows,outs,depth,subgroup_rows,subgroup_outs, for measurements.
+// VESPER_TUNING: matmul_tile=ROWSxOUTSxDEPTHxSUBGROUP_ROWSxSUBGROUP_OUTS.
 std::optional<MatmulTile> tile_from_environment() {
-  const char* text = std::getenv("VESPER_MATMUL_TILE");
+  const std::optional<std::string> text = tuning_override("matmul_tile");
   MatmulTile tile{};
-  if (!text || std::sscanf(text, "%u,%u,%u,%u,%u", &tile.rows, &tile.outs, &tile.depth,
+  if (!text || std::sscanf(text->c_str(), "%ux%ux%ux%ux%u", &tile.rows, &tile.outs, &tile.depth,
                            &tile.subgroup_rows, &tile.subgroup_outs) != 5) {
     return std::nullopt;
   }
@@ -35,7 +35,8 @@ std::optional<MatmulTile> tile_from_environment() {
 }
 
 // How attention_cooperative cuts its work: subgroups of a workgroup, matrices of rows of each, keys
-// at a time. VESPER_ATTENTION_TILE=subgroups,down,keys replaces the first choice, for measurements.
+// at a time. VESPER_TUNING: attention_tile=SUBGROUPSxDOWNxKEYS
+// replaces the first choice.
 struct AttentionTile {
   uint32_t subgroups, down, keys;
 };
@@ -226,10 +227,10 @@ class Planner {
 
   // Up to how many rows matmul_vector is faster than matrix units. An H200, 8 rows: 10 us against
   // 13 for 1280 x 1280, 11 against 21 for 5120 x 1280, but 26 against 16 for 1280 x 5120, where few
-  // workgroups each have a long way to go. VESPER_VECTOR_ROWS replaces it, for measurements.
+  // workgroups each have a long way to go. VESPER_TUNING: vector_rows=ROWS.
   static uint32_t max_vector_rows(const MatmulParams& p) {
-    if (const char* text = std::getenv("VESPER_VECTOR_ROWS")) {
-      return std::min<uint32_t>(kMaxVectorRows, std::strtoul(text, nullptr, 10));
+    if (const auto text = tuning_override("vector_rows")) {
+      return std::min<uint32_t>(kMaxVectorRows, std::strtoul(text->c_str(), nullptr, 10));
     }
     return p.n_in >= 4096 ? kMaxVectorRows : 4;
   }
@@ -239,8 +240,7 @@ class Planner {
     const uint32_t columns = blocks(p.n_in, 32) * 32;
     // On a GPU as many subgroups on one output as each still has two loads to do; few outputs a
     // subgroup, so that there are enough subgroups to keep the memory busy. Of quantized weights
-    // and one row a lane loads 32 columns at once. VESPER_VECTOR_SHAPE=outs,split replaces the
-    // choice, for measurements.
+    // and one row a lane loads 32 columns at once. VESPER_TUNING: vector_shape=OUTSxSPLIT.
     uint32_t split = 1, out_groups = 1, outs = 8;
     if (capabilities_.is_hardware_gpu) {
       outs = p.n_out >= 16384 ? 4 : 2;
@@ -250,8 +250,8 @@ class Planner {
       } else {
         while (split < 4 && columns >= split * 2 * subgroup * 8 * 2) split *= 2;
       }
-      if (const char* text = std::getenv("VESPER_VECTOR_SHAPE")) {
-        std::sscanf(text, "%u,%u", &outs, &split);
+      if (const auto text = tuning_override("vector_shape")) {
+        std::sscanf(text->c_str(), "%ux%u", &outs, &split);
       }
       out_groups = 4 / split;
     }
@@ -336,11 +336,11 @@ class Planner {
 
   // Workgroups that share a row and head of paged_attention: where rows and heads alone are too few
   // for the device and there may be many positions. An H200, 32 heads of 64 at position 4096: 63 us
-  // with one, 16 with 8, 21 with 16. VESPER_ATTENTION_SPLITS replaces the choice, for measurements.
+  // with one, 16 with 8, 21 with 16. VESPER_TUNING: attention_splits=N.
   uint32_t splits(const PagedAttentionParams& p, uint32_t longest) const {
     if (p.kv_length != 0) return 1;
-    if (const char* text = std::getenv("VESPER_ATTENTION_SPLITS")) {
-      return std::clamp<uint32_t>(std::strtoul(text, nullptr, 10), 1, 32);
+    if (const auto text = tuning_override("attention_splits")) {
+      return std::clamp<uint32_t>(std::strtoul(text->c_str(), nullptr, 10), 1, 32);
     }
     const uint32_t processors = capabilities_.n_processors != 0 ? capabilities_.n_processors
                                 : capabilities_.is_hardware_gpu ? 64
@@ -433,8 +433,8 @@ class Planner {
       return std::nullopt;
     }
     AttentionTile tiles[] = {{4, 2, 64}, {4, 1, 32}};
-    if (const char* text = std::getenv("VESPER_ATTENTION_TILE")) {
-      std::sscanf(text, "%u,%u,%u", &tiles[0].subgroups, &tiles[0].down, &tiles[0].keys);
+    if (const auto text = tuning_override("attention_tile")) {
+      std::sscanf(text->c_str(), "%ux%ux%u", &tiles[0].subgroups, &tiles[0].down, &tiles[0].keys);
     }
     for (const AttentionTile& tile : tiles) {
       const auto [subgroups, down, keys] = tile;
