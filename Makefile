@@ -5,7 +5,7 @@
 #   make check    the same set-up, then every test
 #   make quick    the tests that take seconds
 #   make asan     the tests under the address and undefined-behaviour sanitizers, in build-asan/
-#   make bench    the benchmarks of the kernels
+#   make bench    the benchmarks of the CPU kernels (build/vulkan_bench: those of a GPU)
 #   make compare  whole programs on the same weights: ours, whisper.cpp, faster-whisper
 #   make format   lay out the sources by .clang-format
 #   make clean    remove what was built
@@ -48,7 +48,6 @@ bench:
 	build/cpu_bench
 	build/encoder_bench
 	build/quantized_bench
-	if [ -x build/vulkan_bench ]; then build/vulkan_bench; fi
 
 compare: build
 	scripts/fetch-models.sh
