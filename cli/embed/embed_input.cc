@@ -58,43 +58,4 @@ bool EmbedInput::next(std::string& text) {
   return true;
 }
 
-std::vector<int32_t> parse_token_ids(std::string_view text) {
-  constexpr std::string_view kSpace = " \t";
-  std::vector<int32_t> ids;
-  const char* at = text.data();
-  const char* end = at + text.size();
-  const auto fail = [&] {
-    throw Error(ErrorKind::kInput, "expected token ids with spaces or commas between, found \"" +
-                                       std::string(text.substr(0, 60)) + "\"");
-  };
-  const auto is_space = [&](char c) { return kSpace.find(c) != std::string_view::npos; };
-  const auto trim = [&] {
-    while (at != end && is_space(*at)) ++at;
-    while (at != end && is_space(end[-1])) --end;
-  };
-  trim();
-  if (at != end && *at == '[') {
-    if (end[-1] != ']') fail();
-    ++at, --end;
-    trim();
-  }
-  while (at != end) {
-    int32_t id = 0;
-    const auto [after, error] = std::from_chars(at, end, id);
-    if (error != std::errc() || id < 0) fail();
-    ids.push_back(id);
-    if (after == end) break;
-    at = after;
-    while (is_space(*at)) ++at;  // ends before `end`, which a number or a comma stands before
-    if (*at == ',') {
-      ++at;
-      while (at != end && is_space(*at)) ++at;
-      if (at == end) fail();  // a comma is between two
-    } else if (at == after) {
-      fail();
-    }
-  }
-  return ids;
-}
-
 }  // namespace vesper

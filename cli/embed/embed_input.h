@@ -8,7 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/embed/embed_arguments.h"
+#include "cli/embed/options.h"
+#include "cli/terminal/option_values.h"
 #include "cli/terminal/text_lines.h"
 
 namespace vesper {
@@ -37,9 +38,5 @@ class EmbedInput {
   bool is_json_ = false;            // what the lines of the open file are
   std::optional<TextLines> lines_;  // of the open file, if any
 };
-
-// Token ids in decimal with spaces or a comma between each two, a pair of brackets around them
-// allowed; none of empty text. Throws Error(kInput) for anything else.
-std::vector<int32_t> parse_token_ids(std::string_view text);
 
 }  // namespace vesper

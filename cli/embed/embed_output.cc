@@ -84,19 +84,6 @@ void append_embedding(EmbedFormat format, const EmbeddedText& embedded, std::str
   }
 }
 
-std::string npy_header(uint64_t n_rows, uint64_t n_columns) {
-  std::string text = "{'descr': '<f4', 'fortran_order': False, 'shape': (" +
-                     std::to_string(n_rows) + ", " + std::to_string(n_columns) + "), }";
-  // The whole is a multiple of 64 bytes, the last of which ends the line.
-  constexpr size_t kFixed = 10, kAlignment = 64;
-  while ((kFixed + text.size() + 1) % kAlignment != 0) text += ' ';
-  text += '\n';
-  std::string header("\x93NUMPY\x01\x00", 8);
-  header += static_cast<char>(text.size() & 255);
-  header += static_cast<char>(text.size() >> 8);
-  return header + text;
-}
-
 namespace {
 
 bool is_better(const RankedLine& a, const RankedLine& b) {

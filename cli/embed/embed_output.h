@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/embed/embed_arguments.h"
+#include "cli/embed/options.h"
 
 namespace vesper {
 
@@ -30,9 +30,6 @@ struct EmbeddedText {
   std::span<const float> vector;
 };
 void append_embedding(EmbedFormat format, const EmbeddedText& embedded, std::string& out);
-
-// The beginning of a NumPy file (format 1.0) of f32 [n_rows, n_columns] in C order.
-std::string npy_header(uint64_t n_rows, uint64_t n_columns);
 
 // A line of a ranking: a text and the query, or two texts.
 struct RankedLine {

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "cli/embed/embed_arguments.h"
 #include "cli/embed/embed_input.h"
 #include "cli/embed/embed_output.h"
+#include "cli/embed/options.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/program.h"
 #include "cli/terminal/progress.h"
@@ -70,9 +70,11 @@ class Run {
   }
 
  private:
+  EmbedFormat format() const { return arguments_.format.value_or(EmbedFormat::kJson); }
+
   bool is_binary() const {
     return arguments_.mode == EmbedMode::kVectors &&
-           (arguments_.format == EmbedFormat::kNpy || arguments_.format == EmbedFormat::kF32);
+           (format() == EmbedFormat::kNpy || format() == EmbedFormat::kF32);
   }
 
   void note(const std::string& text) const { print_error(kProgram, text); }
@@ -222,7 +224,7 @@ class Run {
     for (size_t i = 0; i < pending_.size(); ++i) {
       const std::span<const float> vector(vectors.data() + i * d, d);
       if (arguments_.mode == EmbedMode::kVectors) {
-        append_embedding(arguments_.format,
+        append_embedding(format(),
                          {n_texts_, arguments_.input_ids ? nullptr : &pending_[i].text,
                           static_cast<uint32_t>(pending_[i].ids.size()), vector},
                          out);
@@ -236,7 +238,7 @@ class Run {
     if (arguments_.mode == EmbedMode::kSimilarity) {
       vectors_.insert(vectors_.end(), vectors.begin(), vectors.end());
     }
-    if (arguments_.mode == EmbedMode::kVectors && arguments_.format == EmbedFormat::kNpy) {
+    if (arguments_.mode == EmbedMode::kVectors && format() == EmbedFormat::kNpy) {
       held_back_ += out;  // the header, which comes first, has the number of rows
     } else {
       write(out);
@@ -273,7 +275,7 @@ class Run {
 
   void finish() {
     if (arguments_.mode == EmbedMode::kVectors) {
-      if (arguments_.format == EmbedFormat::kNpy) {
+      if (format() == EmbedFormat::kNpy) {
         write(npy_header(n_texts_, embedder_->dimensions()));
         write(held_back_);
       }
@@ -281,8 +283,8 @@ class Run {
       const bool pairs = arguments_.mode == EmbedMode::kSimilarity;
       if (pairs) rank_pairs();
       const std::vector<RankedLine> lines = ranking_.best();
-      write(arguments_.format_is_given ? ranking_json(lines, pairs, texts_, arguments_.format)
-                                       : ranking_text(lines, pairs, texts_));
+      write(arguments_.format ? ranking_json(lines, pairs, texts_, *arguments_.format)
+                              : ranking_text(lines, pairs, texts_));
     }
     if (file_) file_->commit();
     if (n_cut_ > 0) {
@@ -322,12 +324,12 @@ class Run {
 
 int embed_main(int argc, const char* const* argv) {
   return run_program(kProgram, [&] {
-    EmbedCommand command = parse_embed_arguments(argc, argv);
-    if (command.answer) {
-      write_to_stdout(*command.answer);
+    EmbedArguments arguments;
+    if (const auto answer = parse_embed_options(argc, argv, arguments)) {
+      write_to_stdout(*answer);
       return 0;
     }
-    return Run(std::move(command.arguments)).run();
+    return Run(std::move(arguments)).run();
   });
 }
 

@@ -1,8 +1,8 @@
 // `generate` on a terminal without a prompt: a conversation, line by line.
 #pragma once
 
-#include "cli/generate/generate_arguments.h"
 #include "cli/generate/generate_run.h"
+#include "cli/generate/options.h"
 #include "cli/generate/text_model.h"
 
 namespace vesper {

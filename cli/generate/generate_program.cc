@@ -7,9 +7,9 @@
 #include <chrono>
 #include <optional>
 
-#include "cli/generate/generate_arguments.h"
 #include "cli/generate/generate_chat.h"
 #include "cli/generate/generate_run.h"
+#include "cli/generate/options.h"
 #include "cli/generate/thinking_text.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
@@ -268,12 +268,12 @@ class Run {
 
 int generate_main(int argc, const char* const* argv) {
   return run_program(kProgram, [&] {
-    GenerateCommand command = parse_generate_arguments(argc, argv);
-    if (command.answer) {
-      write_to_stdout(*command.answer);
+    GenerateArguments arguments;
+    if (const auto answer = parse_generate_options(argc, argv, arguments)) {
+      write_to_stdout(*answer);
       return 0;
     }
-    return Run(std::move(command.arguments)).run();
+    return Run(std::move(arguments)).run();
   });
 }
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "cli/embed/embed_output.h"
 #include "cli/generate/answer_writer.h"
 #include "cli/generate/thinking_text.h"
 #include "cli/terminal/output.h"

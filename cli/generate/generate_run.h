@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/generate/generate_arguments.h"
+#include "cli/generate/options.h"
 #include "cli/generate/text_model.h"
 #include "cli/generate/token_logprobs.h"
 

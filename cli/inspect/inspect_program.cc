@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/inspect/inspect_arguments.h"
 #include "cli/inspect/inspect_model.h"
 #include "cli/inspect/inspect_profile.h"
 #include "cli/inspect/inspect_report.h"
 #include "cli/inspect/inspect_run.h"
+#include "cli/inspect/options.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/program.h"
 #include "cli/terminal/terminal_text.h"
@@ -449,12 +449,12 @@ class Run {
 
 int inspect_main(int argc, const char* const* argv) {
   return run_program("inspect", [&] {
-    InspectCommand command = parse_inspect_arguments(argc, argv);
-    if (command.answer) {
-      write_to_stdout(*command.answer);
+    InspectArguments arguments;
+    if (const auto answer = parse_inspect_options(argc, argv, arguments)) {
+      write_to_stdout(*answer);
       return 0;
     }
-    return Run(std::move(command.arguments)).run();
+    return Run(std::move(arguments)).run();
   });
 }
 

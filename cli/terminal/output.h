@@ -43,6 +43,9 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
+// The beginning of a NumPy file (format 1.0) of f32 [n_rows, n_columns] in C order.
+std::string npy_header(uint64_t n_rows, uint64_t n_columns);
+
 struct PlannedFile {
   TranscriptFormat format;
   std::filesystem::path path;

@@ -23,7 +23,7 @@
 #include "cli/transcribe/caption_printer.h"
 #include "cli/transcribe/job_report.h"
 #include "cli/transcribe/language_report.h"
-#include "cli/transcribe/transcribe_arguments.h"
+#include "cli/transcribe/options.h"
 #include "error/error.h"
 #include "session/model_lookup.h"
 #include "session/speech_session.h"
@@ -411,11 +411,13 @@ class Run {
 
 int main(int argc, char** argv) {
   return vesper::run_program(vesper::kProgram, [&] {
-    vesper::TranscribeCommand command = vesper::parse_transcribe_arguments(argc, argv);
-    if (command.answer) {
-      vesper::write_to_stdout(*command.answer);
+    vesper::TranscribeArguments arguments;
+    const std::optional<std::string> answer =
+        vesper::parse_transcribe_options(argc, argv, arguments);
+    if (answer) {
+      vesper::write_to_stdout(*answer);
       return 0;
     }
-    return vesper::Run(std::move(command.arguments)).run();
+    return vesper::Run(std::move(arguments)).run();
   });
 }

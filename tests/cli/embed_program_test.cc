@@ -270,7 +270,7 @@ TEST_F(EmbedProgram, WritesAFileThatAppearsWhenItIsComplete) {
 
 TEST_F(EmbedProgram, EndsWithItsOwnStatusForEachKindOfFailure) {
   expect_failure(embed({"--nonsense"}), 2, "see embed --help");
-  expect_failure(embed({"-f", "xml", "a"}), 2, "--format: expected json");
+  expect_failure(embed({"-f", "xml", "a"}), 2, "--format: expected one of json");
   expect_failure(embed({"--input", "a.txt", "text"}), 2, "found both");
   expect_failure(embed({"--top", "3", "text"}), 2, "--top: expected together with");
   expect_failure(embed({"--input", ""}), 2, "--input: expected a file");

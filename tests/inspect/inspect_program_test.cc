@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/inspect/inspect_arguments.h"
 #include "cli/inspect/inspect_report.h"
+#include "cli/inspect/options.h"
 #include "cli/terminal/terminal_text.h"
 #include "error/error.h"
 #include "tests/embedder/tiny_bert.h"
@@ -93,23 +93,26 @@ TEST(TerminalText, WritesSizesAndNumbers) {
 TEST(InspectArguments, AreRefusedWhereTheyDoNotGoTogether) {
   const auto parse = [](std::vector<const char*> arguments) {
     arguments.insert(arguments.begin(), "inspect");
-    return parse_inspect_arguments(static_cast<int>(arguments.size()), arguments.data());
+    InspectArguments parsed;
+    const auto answer =
+        parse_inspect_options(static_cast<int>(arguments.size()), arguments.data(), parsed);
+    return std::pair(answer.has_value(), parsed);
   };
-  EXPECT_EQ(parse({"--tensors", "--stats", "m"}).arguments.mode, InspectMode::kTensors);
-  EXPECT_EQ(parse({"--diff", "a", "b"}).arguments.models.size(), 2u);
-  EXPECT_EQ(parse({"m", "--filter", "a*", "--filter", "b*"}).arguments.filters.size(), 2u);
-  EXPECT_TRUE(parse({"--help"}).answer.has_value());
+  EXPECT_EQ(parse({"--tensors", "--stats", "m"}).second.mode, InspectMode::kTensors);
+  EXPECT_EQ(parse({"--diff", "a", "b"}).second.models.size(), 2u);
+  EXPECT_EQ(parse({"m", "--filter", "a*", "--filter", "b*"}).second.filters.size(), 2u);
+  EXPECT_TRUE(parse({"--help"}).first);
   EXPECT_THROW(parse({}), Error);
   EXPECT_THROW(parse({"a", "b"}), Error);
   EXPECT_THROW(parse({"--diff", "a"}), Error);
   EXPECT_THROW(parse({"--tensors", "--verify", "a"}), Error);
   EXPECT_THROW(parse({"--stats", "a"}), Error);
   EXPECT_THROW(parse({"--per-command", "a"}), Error);
-  EXPECT_TRUE(parse({"--profile", "--per-command", "a"}).arguments.per_command);
+  EXPECT_TRUE(parse({"--profile", "--per-command", "a"}).second.per_command);
   EXPECT_THROW(parse({"--threads", "0", "a"}), Error);
   EXPECT_THROW(parse({"--compute", "f64", "a"}), Error);
   EXPECT_THROW(parse({"--device", "gpu", "a"}), Error);
-  EXPECT_EQ(parse({"--device", "vulkan:1", "a"}).arguments.device, "vulkan:1");
+  EXPECT_EQ(parse({"--device", "vulkan:1", "a"}).second.device, "vulkan:1");
   EXPECT_THROW(parse({"--no-such", "a"}), Error);
 }
 

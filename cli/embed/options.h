@@ -1,10 +1,11 @@
-// The command line of `embed`.
+// The options of `embed`.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/terminal/options.h"
 #include "embedder/embedder.h"
 
 namespace vesper {
@@ -29,20 +30,17 @@ struct EmbedArguments {
   std::optional<std::string> query_prefix;  // the same for the query of --search
 
   EmbedMode mode = EmbedMode::kVectors;
-  std::string query;  // kSearch
-  uint32_t top = 10;  // lines of kSearch and kSimilarity
-  EmbedFormat format = EmbedFormat::kJson;
-  bool format_is_given = false;
-  std::string output;  // a file; empty: standard output
+  std::string query;                  // kSearch
+  uint32_t top = 10;                  // lines of kSearch and kSimilarity
+  std::optional<EmbedFormat> format;  // absent: json; ranked lines as text
+  std::string output;                 // a file; empty: standard output
 };
 
-// What the command line asks for: work, or the answer to --help or --version.
-struct EmbedCommand {
-  EmbedArguments arguments;
-  std::optional<std::string> answer;
-};
+// The table of options, which store into `arguments`.
+OptionTable embed_options(EmbedArguments& arguments);
 
-// Throws Error(kUsage).
-EmbedCommand parse_embed_arguments(int argc, const char* const* argv);
+// Returns the text to print instead of working, for --help and the like. Throws Error(kUsage).
+std::optional<std::string> parse_embed_options(int argc, const char* const* argv,
+                                               EmbedArguments& arguments);
 
 }  // namespace vesper

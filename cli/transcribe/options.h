@@ -1,4 +1,4 @@
-// The command line of `transcribe`.
+// The options of `transcribe`.
 #pragma once
 
 #include <filesystem>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/terminal/input_files.h"
+#include "cli/terminal/options.h"
 #include "decoder/transcript/writers.h"
 #include "session/speech_options.h"
 
@@ -24,20 +25,30 @@ struct TranscribeArguments {
   SpeechOptions speech;
   WriterOptions writers;
   bool detect_language = false;  // and nothing else
-  // Live captions of the only input, with so many seconds from guess to guess.
+  // Live captions of the only input, with so many seconds from look to look.
   std::optional<double> stream_step_s;
   bool resume = false;     // pass over what is complete
   bool jobs_json = false;  // progress as JSON lines on stderr
   bool offline = false, quiet = false, verbose = false;
+
+  // What the command line says; parse_transcribe_options() derives settings above from it.
+  struct Given {
+    std::string output_folder, color = "never";
+    bool stream = false, vad = false;
+    bool split_channels = false, diarize = false;
+    double stream_step_s = 1;
+    SpeechSettings speech;
+    std::optional<RawPcm::Encoding> pcm;
+    RawPcm raw;
+    std::optional<double> temperature_increment = kFallbackIncrement;
+  } given = {};
 };
 
-struct TranscribeCommand {
-  // Help or the version, if that is what was asked for: print it and end.
-  std::optional<std::string> answer;
-  TranscribeArguments arguments;
-};
+// The table of options, which store into `arguments`.
+OptionTable transcribe_options(TranscribeArguments& arguments);
 
-// Throws Error(kUsage) naming the option, what it expects and what was given.
-TranscribeCommand parse_transcribe_arguments(int argc, const char* const* argv);
+// Returns the text to print instead of working, for --help and the like. Throws Error(kUsage).
+std::optional<std::string> parse_transcribe_options(int argc, const char* const* argv,
+                                                    TranscribeArguments& arguments);
 
 }  // namespace vesper

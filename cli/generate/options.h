@@ -1,4 +1,4 @@
-// The command line of `generate`.
+// The options of `generate`.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/terminal/options.h"
 #include "llm/generation/generator.h"
 
 namespace vesper {
@@ -49,13 +50,11 @@ struct GenerateArguments {
   bool stats = false;
 };
 
-// What the command line asks for: work, or the answer to --help or --version.
-struct GenerateCommand {
-  GenerateArguments arguments;
-  std::optional<std::string> answer;
-};
+// The table of options, which store into `arguments`.
+OptionTable generate_options(GenerateArguments& arguments);
 
-// Throws Error(kUsage).
-GenerateCommand parse_generate_arguments(int argc, const char* const* argv);
+// Returns the text to print instead of working, for --help and the like. Throws Error(kUsage).
+std::optional<std::string> parse_generate_options(int argc, const char* const* argv,
+                                                  GenerateArguments& arguments);
 
 }  // namespace vesper

@@ -1,10 +1,12 @@
-// The command line of `inspect`.
+// The options of `inspect`.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "cli/terminal/options.h"
 
 namespace vesper {
 
@@ -37,13 +39,11 @@ struct InspectArguments {
   uint32_t threads = 0;  // 0: as many as there are cores
 };
 
-struct InspectCommand {
-  // Help or the version, if that is what was asked for: print it and end.
-  std::optional<std::string> answer;
-  InspectArguments arguments;
-};
+// The table of options, which store into `arguments`.
+OptionTable inspect_options(InspectArguments& arguments);
 
-// Throws Error(kUsage) naming the option, what it expects and what was given.
-InspectCommand parse_inspect_arguments(int argc, const char* const* argv);
+// Returns the text to print instead of working, for --help and the like. Throws Error(kUsage).
+std::optional<std::string> parse_inspect_options(int argc, const char* const* argv,
+                                                 InspectArguments& arguments);
 
 }  // namespace vesper

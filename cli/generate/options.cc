@@ -1,0 +1,204 @@
+#include "cli/generate/options.h"
+
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+constexpr int64_t kAnyCount = std::numeric_limits<int32_t>::max();
+
+// "15043+1", "15043-0.5", "15043-inf"
+std::pair<int32_t, float> parse_bias(const std::string& option, const std::string& text) {
+  const std::string expected = "ID+BIAS or ID-BIAS";
+  const size_t sign = text.find_first_of("+-");
+  if (sign == std::string::npos || sign == 0) throw_usage(option, expected, text);
+  const int64_t id = parse_integer(option, text.substr(0, sign), 0, kAnyCount, expected);
+  if (text.substr(sign) == "-inf") {
+    return {static_cast<int32_t>(id), -std::numeric_limits<float>::infinity()};
+  }
+  const double bias = parse_number(option, text.substr(sign + 1), 0, 1e6, expected);
+  return {static_cast<int32_t>(id), static_cast<float>(text[sign] == '-' ? -bias : bias)};
+}
+
+void check(const GenerateArguments& arguments) {
+  const auto fail = [](const std::string& message) { throw Error(ErrorKind::kUsage, message); };
+  if (arguments.texts.size() > 1) {
+    fail("expected one prompt, found " + std::to_string(arguments.texts.size()) +
+         " (put it in quotation marks)");
+  }
+  const bool has_prompt = !arguments.texts.empty() || !arguments.prompt_ids.empty();
+  if (arguments.mode != GenerateMode::kAnswer && has_prompt) {
+    fail("expected no prompt together with --input or --perplexity");
+  }
+  if (!arguments.prompt_ids.empty() && !arguments.texts.empty()) {
+    fail("expected a prompt or --prompt-ids, found both");
+  }
+  if (arguments.system && (arguments.no_chat || !arguments.prompt_ids.empty())) {
+    fail("--system is a part of a chat: expected without --no-chat and --prompt-ids");
+  }
+  const auto reject = [&](std::initializer_list<std::pair<const char*, bool>> options,
+                          const char* where) {
+    for (const auto& [option, is_given] : options) {
+      if (is_given) fail(std::string(option) + ": expected " + where);
+    }
+  };
+  if (arguments.mode != GenerateMode::kAnswer) {
+    reject({{"--dump-logits", !arguments.logits_file.empty()},
+            {"--prompt-cache", !arguments.prompt_cache.empty()},
+            {"--context-shift", arguments.context_shift},
+            {"--long", arguments.map_reduce}},
+           "with a prompt, not with --input or --perplexity");
+  }
+  if (arguments.mode == GenerateMode::kPerplexity) {
+    reject({{"--system", arguments.system.has_value()},
+            {"--max-tokens", arguments.max_new.has_value()},
+            {"--logprobs", arguments.n_logprobs.has_value()},
+            {"--print-ids", arguments.print_ids},
+            {"--stop", !arguments.stops.empty()}},
+           "with something to answer, not with --perplexity");
+  }
+  if (arguments.mode == GenerateMode::kAnswer && arguments.n_logprobs && arguments.print_ids) {
+    fail("expected one of --logprobs and --print-ids, found both");
+  }
+}
+
+void add_sampling_options(OptionTable& options, GenerateArguments& arguments) {
+  Sampling& sampling = arguments.sampling;
+  options.section("Choice of tokens");
+  options
+      .add("--temp, --temperature T", number_option(sampling.temperature, 0, 100).with_default(""),
+           "0 (default): the likeliest token; above: random")
+      .add_details("The higher it is, the more often an unlikely token is chosen.");
+  options.add("--seed N", integer_option(sampling.seed, 0, std::numeric_limits<uint32_t>::max()),
+              "of random choices");
+  options.add("--top-k N", integer_option(sampling.top_k, 0, kAnyCount),
+              "only the N likeliest tokens; 0: all");
+  options.add("--top-p P", number_option(sampling.top_p, 0, 1),
+              "only the likeliest tokens that have P together");
+  options.add_advanced("--min-p P", number_option(sampling.min_p, 0, 1),
+                       "only tokens that have at least P times the probability of the likeliest");
+  options.add_advanced("--typical P", number_option(sampling.typical_p, 0, 1),
+                       "only the tokens nearest to the entropy that have P together");
+  options.add_advanced("--repeat-penalty X", number_option(sampling.repetition_penalty, 0.01, 100),
+                       "above 1: tokens that were there become less likely");
+  options.add_advanced("--frequency-penalty X",
+                       number_option(sampling.frequency_penalty, -100, 100),
+                       "subtracted from the logit of a token for each time that it was there");
+  options.add_advanced("--presence-penalty X", number_option(sampling.presence_penalty, -100, 100),
+                       "subtracted from the logit of a token that was there");
+  options.add_advanced("--repeat-last-n N", integer_option(sampling.penalty_window, 0, kAnyCount),
+                       "tokens that the penalties look back at");
+  OptionValue bias = parsed_option([&](const std::string& option, const std::string& text) {
+    arguments.bias.push_back(parse_bias(option, text));
+  });
+  bias.is_repeatable = true;
+  options.add_advanced("--logit-bias ID+X", bias,
+                       "add X to the logit of a token; ID-X: subtract it");
+}
+
+}  // namespace
+
+OptionTable generate_options(GenerateArguments& arguments) {
+  OptionTable options({
+      .name = "generate",
+      .summary = "answer a prompt with a language model",
+      .usages = {"[OPTION]... [PROMPT]"},
+      .description =
+          "Answers PROMPT with a language model. Text on standard input is what the prompt is "
+          "about, or the prompt itself where there is none. Without any, on a terminal: a chat "
+          "(type /help in it).",
+      .examples = {"generate \"Write one sentence about rivers.\"",
+                   "transcribe talk.wav | generate \"Summarise this in three points.\""},
+  });
+  options.section("Prompt");
+  options.add_model_option(arguments.model, ModelKind::kLanguage,
+                           "a GGUF file, a folder of Hugging Face, or a name");
+  options.add("--system TEXT", text_option(arguments.system), "a system message before the prompt");
+  options.add("--no-chat", flag_option(arguments.no_chat),
+              "continue PROMPT instead of answering it");
+  options.add_advanced("--chat-template FILE", file_option(arguments.chat_template),
+                       "a chat template that replaces the model's own");
+  options.exclude({"--no-chat", "--chat-template"});
+  options.add("--input FILE", file_option(arguments.input, true),
+              "answer a prompt a line (.txt), or JSON a line (.jsonl)");
+  options.add("--batch N", integer_option(arguments.batch, 1, 1024), "answers at once")
+      .needs("--input");
+  options
+      .add("--long HOW", one_of({"map-reduce"}, [&](size_t) { arguments.map_reduce = true; }),
+           "of a text longer than the context")
+      .add_details(
+          "map-reduce: the prompt is asked of each part of the text, and then of the "
+          "answers.");
+  options.add_advanced("--prompt-ids LIST",
+                       parsed_option([&](const std::string& option, const std::string& text) {
+                         try {
+                           arguments.prompt_ids = parse_token_ids(text);
+                         } catch (const Error&) {
+                           arguments.prompt_ids.clear();
+                         }
+                         if (arguments.prompt_ids.empty()) {
+                           throw_usage(option, "token ids such as 1,2,3", text);
+                         }
+                       }),
+                       "the prompt as token ids: 1,2,3");
+  options.add_advanced("--prompt-cache FILE", file_option(arguments.prompt_cache),
+                       "keep what was computed of the prompt for next time");
+  options.section("Answer");
+  options.add("-n, --max-tokens N", integer_option(arguments.max_new, 1, kAnyCount),
+              "tokens of the answer (default: until it ends)");
+  options.add("--ctx N",
+              integer_option(arguments.n_ctx, 2, 1u << 24).with_default("what they need"),
+              "tokens of prompt and answer");
+  OptionValue stop = parsed_option([&](const std::string&, const std::string& text) {
+    if (!text.empty()) arguments.stops.push_back(text);
+  });
+  stop.is_repeatable = true;
+  options.add("--stop TEXT", stop, "end before this text");
+  options.add("--no-think", flag_option(arguments.no_think),
+              "leave out what a model thinks before it answers");
+  options.add_advanced("--ignore-eos", flag_option(arguments.ignore_end),
+                       "go on where the answer would end");
+  options.add_advanced("--context-shift", flag_option(arguments.context_shift),
+                       "go on when the context is full: drop its older half");
+  add_sampling_options(options, arguments);
+  options.section("Output");
+  options.add("-o, --output FILE", output_option(arguments.output),
+              "write there, not to standard output");
+  options.add("--stats", flag_option(arguments.stats),
+              "times and tokens per second on standard error");
+  options
+      .add("--logprobs N", integer_option(arguments.n_logprobs, 0, 1000),
+           "a line of JSON a token, with N alternatives")
+      .add_details("With --input, each line of the output has them as \"logprobs\".");
+  options.add_advanced("--print-ids", flag_option(arguments.print_ids),
+                       "print token ids instead of text");
+  options.add_advanced("--dump-logits FILE", file_option(arguments.logits_file),
+                       "write the logits after each token of the prompt, as .npy");
+  options
+      .add_advanced("--perplexity FILE", file_option(arguments.perplexity_file, true),
+                    "print how well the model predicts a text, instead of an answer")
+      .add_details("The text is cut into contexts of 512 tokens, or of --ctx.");
+  options.exclude({"--input", "--perplexity"});
+  options.add("-v, --verbose", flag_option(arguments.verbose), "say what is used");
+  options.section("Engine");
+  options.add_engine_options(arguments.device, arguments.compute, arguments.threads,
+                             arguments.offline);
+  options.add_advanced(
+      "--kv-type TYPE",
+      choice_option(arguments.kv_dtype, {{"f16", DType::kF16}, {"f32", DType::kF32}}),
+      "number format of the KV cache");
+  options.add_positional("PROMPT", arguments.texts);
+  return options;
+}
+
+std::optional<std::string> parse_generate_options(int argc, const char* const* argv,
+                                                  GenerateArguments& arguments) {
+  OptionTable options = generate_options(arguments);
+  if (auto answer = options.parse(argc, argv)) return answer;
+  if (!arguments.input.empty()) arguments.mode = GenerateMode::kBatch;
+  if (!arguments.perplexity_file.empty()) arguments.mode = GenerateMode::kPerplexity;
+  check(arguments);
+  return std::nullopt;
+}
+
+}  // namespace vesper
