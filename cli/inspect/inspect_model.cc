@@ -197,7 +197,10 @@ void ObservedModel::run() {
   if (generator_) {
     generate();
   } else if (whisper_) {
-    audio_s_ = transcribe_recording(*whisper_, *mel_, {}, [](const Segment&) {}, {}).duration_s;
+    DecodingSettings greedy;  // the model was opened for one sequence
+    greedy.temperatures = {0};
+    greedy.beam_size = 1;
+    audio_s_ = transcribe_recording(*whisper_, *mel_, greedy, [](const Segment&) {}, {}).duration_s;
   } else if (embedder_) {
     const std::vector<std::span<const int32_t>> texts(texts_.begin(), texts_.end());
     std::vector<float> vectors(texts.size() * embedder_->dimensions());
