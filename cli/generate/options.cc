@@ -33,6 +33,9 @@ void check(const GenerateArguments& arguments) {
   if (!arguments.prompt_ids.empty() && !arguments.texts.empty()) {
     fail("expected a prompt or --prompt-ids, found both");
   }
+  if (arguments.batch > 1 && arguments.mode != GenerateMode::kBatch) {
+    fail("--batch: expected together with --input");
+  }
   if (arguments.system && (arguments.no_chat || !arguments.prompt_ids.empty())) {
     fail("--system is a part of a chat: expected without --no-chat and --prompt-ids");
   }
@@ -121,8 +124,7 @@ OptionTable generate_options(GenerateArguments& arguments) {
   options.exclude({"--no-chat", "--chat-template"});
   options.add("--input FILE", file_option(arguments.input, true),
               "answer a prompt a line (.txt), or JSON a line (.jsonl)");
-  options.add("--batch N", integer_option(arguments.batch, 1, 1024), "answers at once")
-      .needs("--input");
+  options.add("--batch N", integer_option(arguments.batch, 1, 1024), "answers at once");
   options
       .add("--long HOW", one_of({"map-reduce"}, [&](size_t) { arguments.map_reduce = true; }),
            "of a text longer than the context")
