@@ -11,11 +11,6 @@
 namespace vesper {
 namespace {
 
-// Of 16 words that two guesses in a row had and the whole window had otherwise, 7 were less likely
-// than this; of the others one in twenty. Two seconds more mend some of them and keep the delay
-// (docs/decisions/0027).
-constexpr double kDoubtfulProbability = 0.35, kSecondsBehindDoubtful = 2;
-
 // Whether the text ends inside a UTF-8 character.
 bool ends_in_the_middle(std::string_view text) {
   size_t n_following = 0;
@@ -141,7 +136,8 @@ std::vector<CaptionWord> LocalAgreement::agree(std::span<const CaptionWord> word
   // is what follows that tells.
   const auto was_heard = [&](size_t i) {
     const double probability = std::min(words[i].probability, previous_[i].probability);
-    const double more_s = probability < kDoubtfulProbability ? kSecondsBehindDoubtful : 0;
+    const double more_s =
+        probability < policy_.doubtful_word_probability ? policy_.doubtful_word_delay_s : 0;
     return words[i].end_s + more_s <= previous_end_s_;
   };
   const size_t n_both = std::min(words.size(), previous_.size());

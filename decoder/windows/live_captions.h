@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "decoder/transcript/transcript.h"
+#include "decoder/windows/window_policy.h"
 
 namespace vesper {
 
@@ -47,6 +48,9 @@ std::vector<CaptionWord> caption_words(std::span<const int32_t> guess, const Cap
 
 class LocalAgreement {
  public:
+  // Which words are doubtful, and how much later these are final, is a matter of the policy.
+  explicit LocalAgreement(const WindowPolicy& policy = {}) : policy_(policy) {}
+
   // `words`: those of the latest guess after the final ones, with sound up to `end_s`. Returns
   // those that are final now: as far as the guess before has the same and its sound had them, for
   // models go on with what is likely to be said, and more behind them where the model doubts them;
@@ -59,6 +63,7 @@ class LocalAgreement {
   void forget() { previous_.clear(); }
 
  private:
+  WindowPolicy policy_;
   std::vector<CaptionWord> previous_;  // of the guess before, what is not final
   double previous_end_s_ = 0;          // of the sound that it had
 };

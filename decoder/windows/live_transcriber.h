@@ -81,7 +81,7 @@ class LiveTranscriber {
   const DecodingSettings guess_settings_;  // without retries, which would cost too much time
   const WindowDecoder decoder_;
   LiveEvents events_;
-  LocalAgreement agreement_;
+  LocalAgreement agreement_{settings_.policy};
   RecordingState state_;
   WindowCursor cursor_;
   AudioWindow window_;  // that was encoded last
