@@ -7,7 +7,6 @@
 #include <cstring>
 #include <memory>
 
-#include "audio/unlinked_file.h"
 #include "error/error.h"
 
 namespace vesper {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "audio/unique_fd.h"
+#include "audio/unlinked_file.h"
 
 namespace vesper {
 

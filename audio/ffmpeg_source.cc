@@ -1,5 +1,3 @@
-#include "audio/ffmpeg_source.h"
-
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,9 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "audio/byte_stream.h"
-#include "audio/unique_fd.h"
-#include "audio/wav_stream.h"
+#include "audio/sample_source.h"
+#include "audio/unlinked_file.h"
 #include "error/error.h"
 
 extern char** environ;

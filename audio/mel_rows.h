@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "audio/unique_fd.h"
+#include "audio/unlinked_file.h"
 
 namespace vesper {
 

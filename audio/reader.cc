@@ -10,14 +10,27 @@
 #include <cstring>
 
 #include "audio/byte_stream.h"
-#include "audio/ffmpeg_source.h"
 #include "audio/sample_source.h"
-#include "audio/sndfile_source.h"
-#include "audio/unique_fd.h"
-#include "audio/wav_stream.h"
 #include "error/error.h"
 
 namespace vesper {
+namespace {
+
+// Formats that recordings are kept in. Raw samples without a header (.raw, .gsm, .vox) are not
+// among them: nothing tells their rate and encoding.
+constexpr std::string_view kAudioExtensions[] = {
+    // libsndfile
+    "aif", "aifc", "aiff", "au", "avr", "caf", "flac", "iff", "mp1", "mp2", "mp3", "mpga", "nist",
+    "oga", "ogg", "opus", "paf", "rf64", "sd2", "snd", "sph", "svx", "voc", "w64", "wav", "wave",
+    "wve",
+    // ffmpeg: audio
+    "3ga", "aac", "ac3", "amr", "ape", "awb", "dts", "eac3", "m4a", "m4b", "m4r", "mka", "mpc",
+    "ra", "spx", "tta", "weba", "wma", "wv",
+    // ffmpeg: video
+    "3gp", "asf", "avi", "flv", "m2ts", "m4v", "mkv", "mov", "mp4", "mpeg", "mpg", "mts", "ogv",
+    "vob", "webm", "wmv"};
+
+}  // namespace
 
 struct AudioReader::State {
   std::string name;
@@ -275,5 +288,15 @@ int AudioReader::channels() const { return static_cast<int>(state_->source->chan
 std::optional<uint64_t> AudioReader::frames_if_known() const { return state_->source->frames; }
 
 const std::string& AudioReader::name() const { return state_->name; }
+
+bool has_audio_extension(std::string_view file_name) {
+  const size_t dot = file_name.rfind('.');
+  if (dot == std::string_view::npos || dot == 0) return false;
+  std::string extension(file_name.substr(dot + 1));
+  for (char& c : extension) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return std::ranges::find(kAudioExtensions, extension) != std::end(kAudioExtensions);
+}
 
 }  // namespace vesper

@@ -1,6 +1,6 @@
 // Audio comes in here: a file, a pipe or bytes in memory in, mono float samples at the recording's
-// own rate out. Then follow resample.h (to 16 kHz) and mel.h (the log-mel spectrogram); recording.h
-// puts the three in a row, and that is what the programs and the C API call.
+// own rate out. Then follow resample.h (to 16 kHz) and mel.h (the log-mel spectrogram). samples.h
+// runs the three in a row, and input.h opens whatever a caller of the sessions gives.
 //
 // Only audio/ includes the headers of codecs.
 #pragma once
@@ -11,11 +11,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vesper {
-
-class SampleSource;
 
 // Samples without a header, interleaved, as sound cards and other programs give them.
 struct RawPcm {
@@ -90,5 +89,9 @@ class AudioReader {
 
   std::unique_ptr<State> state_;
 };
+
+// Whether a file's name ends in the extension of a format that AudioReader reads ("talk.wav",
+// "talk.FLAC", "film.mkv"), whatever its case.
+bool has_audio_extension(std::string_view file_name);
 
 }  // namespace vesper

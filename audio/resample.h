@@ -1,6 +1,6 @@
 // Any rate in, 16 kHz out, as a stream. Rates in a simple ratio to 16 kHz (44.1, 48, 22.05, 8 kHz,
-// ...) go through the tabulated filters of polyphase.h, all others through libsamplerate's best
-// sinc converter, which needs no table but 20 times as long.
+// ...) go through the tabulated filters of PolyphaseResampler, all others through libsamplerate's
+// best sinc converter, which needs no table but 20 times as long.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "audio/polyphase.h"
-
 namespace vesper {
+
+class PolyphaseResampler;
 
 constexpr int kSampleRateHz = 16000;  // what everything after the resampler works at
 
@@ -18,6 +18,7 @@ class Resampler {
  public:
   // `from_hz`: 1000 to 768000, as AudioReader gives. Throws Error(kInternal) for another one.
   explicit Resampler(int from_hz);
+  ~Resampler();
 
   // Appends to `out` what the samples so far, [n] more, decide. 16 kHz passes through untouched.
   void push(const float* samples, size_t n, std::vector<float>& out);

@@ -1,5 +1,3 @@
-#include "audio/sndfile_source.h"
-
 #include <fcntl.h>
 #include <sndfile.h>
 
@@ -7,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "audio/sample_source.h"
 #include "error/error.h"
 
 namespace vesper {

@@ -1,15 +1,42 @@
-// A temporary file without a name: gone as soon as it is closed, or the process is.
+// File descriptors: their owner, and a temporary file without a name, which is gone as soon as it
+// is closed or the process ends.
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
 #include <string>
-
-#include "audio/unique_fd.h"
+#include <utility>
 
 namespace vesper {
+
+// Owns one open file descriptor.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  ~UniqueFd() { reset(); }
+
+  int get() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+  void reset() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  int fd_ = -1;
+};
 
 // Where temporary files are put: $TMPDIR, else /var/tmp, which unlike /tmp is rarely kept in
 // memory, where it can be written to, else /tmp.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "audio/channel_levels.h"
-#include "audio/recording_input.h"
+#include "audio/input.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -56,7 +56,7 @@ class Interleaver {
 
 Transcript transcribe_each(const AudioInput& input, const TranscribeOne& transcribe,
                            const OnSegment& on_segment, const OnProgress& on_progress) {
-  const RecordingInput recording(input);
+  const RewindableInput recording(input);
   const int n_channels = recording.open().channels();
   if (n_channels > kMaxSplitChannels) {
     throw Error(ErrorKind::kInput, "has " + std::to_string(n_channels) +
@@ -101,7 +101,7 @@ Transcript transcribe_each(const AudioInput& input, const TranscribeOne& transcr
 
 Transcript transcribe_labelled(const AudioInput& input, const TranscribeOne& transcribe,
                                const OnSegment& on_segment, const OnProgress& on_progress) {
-  const RecordingInput recording(input);
+  const RewindableInput recording(input);
   const ChannelLevels levels(recording.open());
   const auto speaker = [&](double start_s, double end_s) -> std::string {
     const std::optional<int> louder = levels.louder(start_s, end_s);
@@ -135,7 +135,7 @@ Transcript transcribe_channels(const AudioInput& input, Channels channels,
     case Channels::kMix:
       break;
   }
-  return transcribe(open_recording(input), on_segment, on_progress);
+  return transcribe(open_audio(input), on_segment, on_progress);
 }
 
 }  // namespace vesper

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "audio/recording_input.h"
+#include "audio/input.h"
 #include "decoder/transcript/transcript.h"
 
 namespace vesper {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "audio/resample.h"
+#include "audio/samples.h"
 
 namespace vesper {
 namespace {
@@ -17,14 +17,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostAhead = size_t{60} * kSampleRateHz;
-constexpr int kBlocksPerSecond = 20;
+
+SampleReader in_short_blocks(AudioReader reader) {
+  constexpr int kBlocksPerSecond = 20;
+  const auto block_frames = static_cast<size_t>(reader.sample_rate_hz() / kBlocksPerSecond);
+  return SampleReader(std::move(reader), block_frames);
+}
 
 }  // namespace
 
 struct LiveSource::State {
-  explicit State(AudioReader source) : reader(std::move(source)) {}
+  explicit State(AudioReader source) : reader(in_short_blocks(std::move(source))) {}
 
-  AudioReader reader;  // the thread's alone
+  SampleReader reader;  // the thread's alone
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<float> samples;
@@ -35,20 +40,13 @@ struct LiveSource::State {
   std::exception_ptr error;
 
   void read_to_the_end() {
-    Resampler resampler(reader.sample_rate_hz());
-    std::vector<float> block(static_cast<size_t>(reader.sample_rate_hz() / kBlocksPerSecond));
-    std::vector<float> resampled;
-    for (size_t got = block.size(); got == block.size();) {
-      got = reader.read(block.data(), block.size());
-      resampled.clear();
-      resampler.push(block.data(), got, resampled);
-      if (got < block.size()) resampler.finish(resampled);
+    for (auto block = reader.next(); !block.empty(); block = reader.next()) {
       std::unique_lock lock(mutex);
       changed.wait(lock, [&] { return samples.size() < kMostAhead || is_abandoned; });
       if (is_abandoned) return;  // also while it was read
       if (n_received == 0) first_came = Clock::now();
-      n_received += resampled.size();
-      samples.insert(samples.end(), resampled.begin(), resampled.end());
+      n_received += block.size();
+      samples.insert(samples.end(), block.begin(), block.end());
       changed.notify_all();
     }
   }

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "audio/recording.h"
 #include "audio/resample.h"
+#include "audio/samples.h"
 #include "decoder/whisper_model.h"
 #include "decoder/windows/batch_transcriber.h"
 #include "decoder/windows/live_transcriber.h"
@@ -171,15 +171,9 @@ struct SpeechSession::State {
   // The speech of a recording, or what of it lies within the clips.
   ExtractedSpeech read_speech(AudioReader reader, const SpeechOptions& speech,
                               const SpeechEvents& events) {
-    RecordingReader recording(std::move(reader));
-    const auto for_each_block = [&](const RecordingReader::TakeBlock& take) {
-      recording.read_to_end([&](const float* samples, size_t n) {
-        check_cancelled(events);
-        take(samples, n);
-      });
-    };
-    return extract_speech(for_each_block, empty_mel(), *vad, *speech.vad,
-                          speech.decoding.clip_timestamps);
+    return extract_speech(std::move(reader), empty_mel(), *vad, *speech.vad,
+                          speech.decoding.clip_timestamps,
+                          [&](double) { check_cancelled(events); });
   }
 
   static SpeechMap map_of(const ExtractedSpeech& kept, const SpeechOptions& speech) {
@@ -217,7 +211,7 @@ struct SpeechSession::State {
     std::shared_ptr<ExtractedSpeech> kept;
     try {
       kept = std::make_shared<ExtractedSpeech>(
-          read_speech(open_recording(shared->job.input), speech, shared->job.events));
+          read_speech(open_audio(shared->job.input), speech, shared->job.events));
     } catch (const std::exception&) {
       // Nothing to decode: it fails when its turn comes.
       shared->error = std::current_exception();
@@ -308,7 +302,7 @@ LiveTranscript SpeechSession::transcribe_live(const AudioInput& input, const Spe
   state_->check(options, /*is_live=*/true);
   LiveTranscriber transcriber(state_->model, options.decoding,
                               {events.on_final, events.on_partial, events.on_segment});
-  LiveSource source(open_recording(input));
+  LiveSource source(open_audio(input));
   const LivePasses passes{.push =
                               [&](std::span<const float> samples) {
                                 check_cancelled(events);
@@ -323,7 +317,7 @@ LiveTranscript SpeechSession::transcribe_live(const AudioInput& input, const Spe
 std::vector<LanguageProbability> SpeechSession::detect_languages(const AudioInput& input,
                                                                  const SpeechOptions& options) {
   state_->check(options);
-  AudioReader reader = open_recording(input);
+  AudioReader reader = open_audio(input);
   if (options.vad) {
     const ExtractedSpeech kept = state_->read_speech(std::move(reader), options, {});
     return vesper::detect_languages(state_->model, kept.mel, without_clips(options.decoding));
@@ -399,7 +393,7 @@ SpeechStream::~SpeechStream() = default;
 void SpeechStream::push(std::span<const float> interleaved) {
   check_cancelled(state_->events);
   if (interleaved.empty()) return;
-  AudioReader reader = open_recording(state_->input(interleaved));  // checks the samples
+  AudioReader reader = open_audio(state_->input(interleaved));  // checks the samples
   std::vector<float> mono(interleaved.size() / state_->format.channels);
   reader.read(mono.data(), mono.size());
   if (!state_->captions) {

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "audio/recording_input.h"
+#include "audio/input.h"
 #include "decoder/transcript/transcript.h"
 #include "decoder/windows/language_detection.h"
 #include "decoder/windows/live_captions.h"

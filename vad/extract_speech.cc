@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "audio/samples.h"
+
 namespace vesper {
 namespace {
 
@@ -29,16 +31,18 @@ std::vector<SpeechSegment> within_clips(std::vector<SpeechSegment> segments,
 
 }  // namespace
 
-ExtractedSpeech extract_speech(const ForEachBlock& for_each_block, MelSpectrogram mel,
-                               SileroVad& vad, const SpeechSettings& settings,
-                               std::span<const double> clips_s) {
+ExtractedSpeech extract_speech(AudioReader reader, MelSpectrogram mel, SileroVad& vad,
+                               const SpeechSettings& settings, std::span<const double> clips_s,
+                               const std::function<void(double)>& on_progress) {
   vad.finish();  // drops what a recording that failed left behind
   uint64_t n_samples = 0;
-  for_each_block([&](const float* samples, size_t n) {
-    mel.push(samples, n);
-    vad.push(samples, n);
-    n_samples += n;
-  });
+  SampleReader blocks(std::move(reader));
+  for (auto block = blocks.next(); !block.empty(); block = blocks.next()) {
+    mel.push(block.data(), block.size());
+    vad.push(block.data(), block.size());
+    n_samples += block.size();
+    if (on_progress) on_progress(blocks.progress());
+  }
   mel.finish();
   const uint64_t n_frames = mel.content_frames();
   std::vector<float> probabilities = vad.finish();

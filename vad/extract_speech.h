@@ -1,6 +1,6 @@
 // Extracts the speech of a recording.
 //
-// In: 16 kHz samples, block by block. Out: the log-mel of the speech segments alone, one behind the
+// In: a recording. Out: the log-mel of the speech segments alone, one behind the
 // other, and where the segments are. Called by the sessions, which give the log-mel to the decoder
 // and map its times back (SpeechTimeline in vad/speech_segments.h).
 #pragma once
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "audio/mel.h"
+#include "audio/reader.h"
 #include "vad/silero_vad.h"
 #include "vad/speech_segments.h"
 
@@ -24,14 +25,12 @@ struct ExtractedSpeech {
   std::vector<float> probabilities;     // of speech, of the whole recording (SileroVad)
 };
 
-// Calls `take` for every block of a recording, 16 kHz mono.
-using ForEachBlock = std::function<void(const std::function<void(const float*, size_t)>& take)>;
-
 // `mel` is empty and has the model's filters. `clips_s`: start, end, start, ... in seconds;
-// segments are cut to them; empty: the whole recording. Throws Error(kUsage) for settings out of
-// range, and what for_each_block throws.
-ExtractedSpeech extract_speech(const ForEachBlock& for_each_block, MelSpectrogram mel,
-                               SileroVad& vad, const SpeechSettings& settings,
-                               std::span<const double> clips_s = {});
+// segments are cut to them; empty: the whole recording. `on_progress`, if given, is called after
+// each block with SampleReader::progress(). Throws Error(kUsage) for settings out of range, and
+// what AudioReader::read throws.
+ExtractedSpeech extract_speech(AudioReader reader, MelSpectrogram mel, SileroVad& vad,
+                               const SpeechSettings& settings, std::span<const double> clips_s = {},
+                               const std::function<void(double)>& on_progress = {});
 
 }  // namespace vesper

@@ -7,7 +7,7 @@
 #include <random>
 #include <span>
 
-#include "audio/recording.h"
+#include "audio/samples.h"
 #include "cli/terminal/terminal_text.h"
 #include "cli/terminal/text_file.h"
 #include "decoder/decoding_settings.h"
@@ -181,7 +181,7 @@ void ObservedModel::read_input(const std::string& name) {
     mel_->finish();
     return;
   }
-  samples_ = name.empty() ? noise() : read_recording(name);
+  samples_ = name.empty() ? noise() : read_samples(name);
 }
 
 // Greedy, with no token that ends it; the prompt is computed anew each time.

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "audio/extensions.h"
+#include "audio/reader.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -39,7 +39,7 @@ std::vector<fs::path> recordings_in(const fs::path& folder, const OnFailure& on_
       std::error_code unknown;
       if (entry->is_directory(unknown)) {
         if (!entry->is_symlink(unknown)) folders.push_back(path);
-      } else if (has_recording_extension(path.filename().native())) {
+      } else if (has_audio_extension(path.filename().native())) {
         found.push_back(path);
       }
     }

@@ -26,7 +26,7 @@ struct InputSelection {
 };
 
 // The recordings in the order of the selection: named ones, then listed ones; those of a folder
-// sorted by path. In folders a recording is known by its extension (audio/extensions.h); hidden
+// sorted by path. In folders a recording is known by its extension (audio/reader.h); hidden
 // files and folders (".name") are passed over, links to folders not followed. Calls on_failure for
 // a folder that cannot be read or has no recording, and goes on. Throws Error(kInput) where the
 // list cannot be read, Error(kUsage) where it holds what cannot be a path.

@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "audio/channel_levels.h"
-#include "audio/extensions.h"
-#include "audio/recording_input.h"
+#include "audio/input.h"
+#include "audio/reader.h"
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 
@@ -95,14 +95,14 @@ TEST(RawPcm, IsReadAsItIsSaidToBe) {
   EXPECT_THROW(samples_of(AudioReader(path, options)), Error);
 }
 
-TEST(RecordingInput, IsReadFromItsBeginningEachTime) {
+TEST(RewindableInput, IsReadFromItsBeginningEachTime) {
   const TemporaryFolder folder;
   const std::string path = folder.file("it.wav");
   write_bytes(path, counting_wav(2, 500));
   const std::string pipe = folder.file("pipe");
   ASSERT_EQ(std::system(("mkfifo " + pipe + "; cat " + path + " > " + pipe + " &").c_str()), 0);
   for (const std::string& name : {path, pipe}) {
-    const RecordingInput input(AudioInput{.path = name});
+    const RewindableInput input(AudioInput{.path = name});
     EXPECT_EQ(input.open().channels(), 2);
     for (int channel : {0, 1}) {
       const std::vector<float> samples = samples_of(input.open(channel));
@@ -141,10 +141,10 @@ TEST(ChannelLevels, TellWhichChannelIsClearlyLouder) {
 
 TEST(RecordingExtensions, AreThoseOfSoundAndVideo) {
   for (const char* name : {"a.wav", "A.FLAC", "x.y.Mp3", "talk.m4a", "film.mkv", "b.opus"}) {
-    EXPECT_TRUE(has_recording_extension(name)) << name;
+    EXPECT_TRUE(has_audio_extension(name)) << name;
   }
   for (const char* name : {"a.txt", "wav", ".wav", "a.wav.part", "a.", "", "a.raw", "a.srt"}) {
-    EXPECT_FALSE(has_recording_extension(name)) << name;
+    EXPECT_FALSE(has_audio_extension(name)) << name;
   }
 }
 

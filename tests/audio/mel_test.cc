@@ -11,7 +11,7 @@
 #include <numbers>
 #include <random>
 
-#include "audio/recording.h"
+#include "audio/samples.h"
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "audio/recording.h"
+#include "audio/samples.h"
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 
@@ -238,7 +238,7 @@ TEST(Recording, OfAnyRateComesOutAtSixteenKilohertz) {
   for (const int rate : {8000, 16000, 44100, 48000}) {
     write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, rate,
                        tone(440, 0.5, static_cast<size_t>(rate) * 3, rate));
-    const std::vector<float> samples = read_recording(path);
+    const std::vector<float> samples = read_samples(path);
     ASSERT_EQ(samples.size(), 48000u) << rate;
     const std::vector<float> expected = tone(440, 0.5, 48000, 16000);
     for (size_t i = 4000; i < 44000; ++i) ASSERT_NEAR(samples[i], expected[i], 1e-4) << rate;

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <thread>
 
-#include "audio/ffmpeg_source.h"
 #include "audio/reader.h"
-#include "audio/recording.h"
+#include "audio/sample_source.h"
+#include "audio/samples.h"
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 
@@ -49,7 +49,7 @@ TEST(StandardInput, StreamsAWavOfUnknownLength) {
   const std::vector<int16_t> samples = ramp(100000);
   const PipeOf pipe(wav_bytes(samples, 1, 16000, 0x7FFFFFFF), 777);
   const ScopedStdin redirected(pipe.fd());
-  EXPECT_EQ(read_recording("-"), expected_samples(samples));
+  EXPECT_EQ(read_samples("-"), expected_samples(samples));
 }
 
 TEST(StandardInput, GivesSamplesBeforeTheWriterHasEnded) {
@@ -76,7 +76,7 @@ TEST(StandardInput, SpoolsFlacAndLeavesNothingBehind) {
   AudioReader reader("-");
   EXPECT_EQ(reader.name(), "standard input");
   EXPECT_TRUE(std::filesystem::is_empty(spool.path()));
-  EXPECT_EQ(read_recording(std::move(reader)), read_recording(path));
+  EXPECT_EQ(read_samples(std::move(reader)), read_samples(path));
 }
 
 TEST(StandardInput, ThatIsAFileIsReadInPlace) {
@@ -86,7 +86,7 @@ TEST(StandardInput, ThatIsAFileIsReadInPlace) {
   write_with_sndfile(path, SF_FORMAT_FLAC | SF_FORMAT_PCM_16, 1, 16000, noise(0.5f, 50000, 4));
   const int fd = ::open(path.c_str(), O_RDONLY);
   const ScopedStdin redirected(fd);
-  EXPECT_EQ(read_recording("-"), read_recording(path));
+  EXPECT_EQ(read_samples("-"), read_samples(path));
   ::close(fd);
 }
 
@@ -118,7 +118,7 @@ TEST(NamedPipe, IsReadAsAStream) {
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   const std::vector<int16_t> samples = ramp(50000);
   std::thread writer([&] { write_bytes(path, wav_bytes(samples, 1, 16000, 0)); });
-  EXPECT_EQ(read_recording(path), expected_samples(samples));
+  EXPECT_EQ(read_samples(path), expected_samples(samples));
   writer.join();
 }
 
@@ -140,7 +140,7 @@ class FakeFfmpeg {
 
 std::string complaint_about(const std::string& path) {
   try {
-    read_recording(path);
+    read_samples(path);
   } catch (const Error& e) {
     EXPECT_EQ(e.kind(), ErrorKind::kInput);
     EXPECT_THAT(e.what(), Not(HasSubstr("\n")));
@@ -153,14 +153,14 @@ TEST(Ffmpeg, DecodesWhatLibsndfileDoesNotKnow) {
   const std::vector<int16_t> samples = ramp(30000);
   FakeFfmpeg fake("exec /bin/cat \"${0%/*}/decoded.wav\"\n");
   write_bytes(fake.file("decoded.wav"), wav_bytes(samples, 1, 16000, 0xFFFFFFFF));
-  EXPECT_EQ(read_recording(fake.input()), expected_samples(samples));
+  EXPECT_EQ(read_samples(fake.input()), expected_samples(samples));
 }
 
 TEST(Ffmpeg, GetsTheNameAsAFileNameWhateverItLooksLike) {
   FakeFfmpeg fake("echo \"$@\" >\"${0%/*}/arguments\"; exec /bin/cat \"${0%/*}/decoded.wav\"\n");
   write_bytes(fake.file("decoded.wav"), wav_bytes(ramp(100), 1, 16000));
   std::filesystem::rename(fake.input(), fake.file("-i; rm 'x' .m4a"));
-  read_recording(fake.file("-i; rm 'x' .m4a"));
+  read_samples(fake.file("-i; rm 'x' .m4a"));
   EXPECT_THAT(bytes_of(fake.file("arguments")),
               AllOf(HasSubstr("-i file:"), HasSubstr("-i; rm 'x' .m4a ")));
 }
@@ -198,7 +198,7 @@ TEST(Ffmpeg, ThatComplainsAtLengthDoesNotBlock) {
       "done\n"
       "exec /bin/cat \"${0%/*}/decoded.wav\"\n");
   write_bytes(fake.file("decoded.wav"), wav_bytes(ramp(100), 1, 16000));
-  EXPECT_EQ(read_recording(fake.input()).size(), 100u);
+  EXPECT_EQ(read_samples(fake.input()).size(), 100u);
 }
 
 TEST(Ffmpeg, IsEndedWhenTheReaderGoes) {
@@ -239,11 +239,11 @@ TEST(Ffmpeg, OfThisMachineDecodesM4a) {
   AudioReader reader(folder.file("a.m4a"));
   EXPECT_EQ(reader.sample_rate_hz(), 44100);
   EXPECT_EQ(reader.channels(), 2);
-  const std::vector<float> samples = read_recording(std::move(reader));
+  const std::vector<float> samples = read_samples(std::move(reader));
   EXPECT_NEAR(static_cast<double>(samples.size()), 16000.0, 1500.0);
   // m4a cannot be read without seeking, and comes from a pipe all the same.
   const PipeOf pipe(bytes_of(folder.file("a.m4a")), 1000);
-  EXPECT_EQ(read_recording(AudioReader::from_stream(pipe.fd(), "pipe")), samples);
+  EXPECT_EQ(read_samples(AudioReader::from_stream(pipe.fd(), "pipe")), samples);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "audio/reader.h"
-#include "audio/recording.h"
+#include "audio/samples.h"
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 
@@ -40,24 +40,22 @@ const auto* const kMemoryCap = testing::AddGlobalTestEnvironment(new MemoryCap);
 // other exception fails the test.
 bool is_sound(AudioReader (*open)(const std::string& bytes), const std::string& bytes) {
   try {
-    RecordingReader recording(open(bytes));
-    std::vector<float> block(4096);
+    SampleReader blocks(open(bytes), 4096);
     size_t n_samples = 0;
-    while (true) {
-      const size_t got = recording.read(block.data(), block.size());
-      for (size_t i = 0; i < got; ++i) {
+    for (auto block = blocks.next(); !block.empty(); block = blocks.next()) {
+      for (size_t i = 0; i < block.size(); ++i) {
         if (!std::isfinite(block[i])) {
           ADD_FAILURE() << "sample " << n_samples + i << " is not finite";
           return true;
         }
       }
-      n_samples += got;
+      n_samples += block.size();
       if (n_samples > kMaxSoundSamples) {
         ADD_FAILURE() << "more samples than the bytes can hold";
         return true;
       }
-      if (got < block.size()) return true;
     }
+    return true;
   } catch (const Error& e) {
     EXPECT_EQ(e.kind(), ErrorKind::kInput) << e.what();
     EXPECT_NE(std::strlen(e.what()), 0u);

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "audio/recording.h"
+#include "audio/samples.h"
 #include "session/model_lookup.h"
 #include "session/speech_session.h"
 #include "tests/audio/made_recordings.h"
@@ -98,9 +98,9 @@ TEST(CApi, WhatIsNotSpeechIsLeftOutOnRequestAndTimesStayThoseOfTheRecording) {
   ASSERT_EQ(vesper_whisper_open(model_path().c_str(), &options, &whisper), VESPER_OK);
   // 20 s of silence, then the sentence.
   constexpr size_t kSilence = 20 * 16000;
-  std::vector<float> samples(kSilence + 10 * 16000);
-  RecordingReader reader{AudioReader(kRecording)};
-  samples.resize(kSilence + reader.read(&samples[kSilence], samples.size() - kSilence));
+  std::vector<float> samples(kSilence);
+  const std::vector<float> sentence = read_samples(kRecording);
+  samples.insert(samples.end(), sentence.begin(), sentence.end());
 
   vesper_transcribe_options speech{};
   speech.vad = 1;

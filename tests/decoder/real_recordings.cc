@@ -1,9 +1,10 @@
 #include "tests/decoder/real_recordings.h"
 
+#include <algorithm>
 #include <cctype>
 #include <sstream>
 
-#include "audio/recording.h"
+#include "audio/samples.h"
 #include "session/model_lookup.h"
 
 namespace vesper {
@@ -14,9 +15,8 @@ std::string librivox_sentence(const std::string& number) {
 }
 
 std::vector<float> samples_of(const std::string& path, size_t seconds) {
-  RecordingReader reader{AudioReader(path)};
-  std::vector<float> samples(seconds * 16000);
-  samples.resize(reader.read(samples.data(), samples.size()));
+  std::vector<float> samples = read_samples(path);
+  samples.resize(std::min(samples.size(), seconds * 16000));
   return samples;
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "audio/recording.h"
+#include "audio/samples.h"
 #include "decoder/whisper_model.h"
 #include "decoder/windows/recording_transcriber.h"
 #include "llm/devices/open_device.h"

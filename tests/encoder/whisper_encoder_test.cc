@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "audio/recording.h"
+#include "audio/samples.h"
 #include "decoder/whisper_model.h"
 #include "error/error.h"
 #include "llm/devices/open_device.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "audio/recording.h"
+#include "audio/samples.h"
 #include "error/error.h"
 #include "session/model_lookup.h"
 
@@ -56,7 +56,7 @@ TEST(SpeechOptions, HaveTheDefaultsOfOpenaiWhisper) {
 
 TEST_F(SpeechSessions, HearTheSameInPiecesOfSamplesAsInTheFile) {
   const Transcript file = session_->transcribe({.path = kRecording});
-  const std::vector<float> samples = read_recording(kRecording);
+  const std::vector<float> samples = read_samples(kRecording);
   for (const size_t piece : {size_t{777}, samples.size()}) {
     SpeechStream stream = session_->open_stream({});
     for (size_t at = 0; at < samples.size(); at += piece) {

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "audio/recording.h"
+#include "audio/samples.h"
 #include "error/error.h"
 #include "llm/devices/open_device.h"
 #include "session/model_lookup.h"
@@ -206,8 +206,8 @@ TEST_P(SileroVadOn, GivesTheProbabilitiesOfTheOnnxModelOnSpeech) {
   const auto device = open_device(GetParam());
   SileroVad vad(*device, find_model("silero-vad", lookup));
   const std::vector<float> found =
-      probabilities(vad, read_recording("/usr/share/pocketsphinx/test/data/librivox/"
-                                        "sense_and_sensibility_01_austen_64kb-0870.wav"));
+      probabilities(vad, read_samples("/usr/share/pocketsphinx/test/data/librivox/"
+                                      "sense_and_sensibility_01_austen_64kb-0870.wav"));
   ASSERT_EQ(found.size(), 222u);
   const std::map<size_t, float> wanted = {
       {0, 0.0467f},   {1, 0.0307f},   {2, 0.0320f},   {5, 0.0443f},   {10, 0.3919f},

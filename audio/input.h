@@ -1,4 +1,4 @@
-// Where a recording comes from, and a way to read it more than once.
+// AudioInput: what a caller of the sessions gives to be transcribed, and how it is opened.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "audio/reader.h"
-#include "audio/unique_fd.h"
+#include "audio/unlinked_file.h"
 
 namespace vesper {
 
@@ -30,17 +30,18 @@ struct AudioInput {
   std::optional<PcmSamples> samples = {};
 };
 
-// A reader at the recording's beginning. Throws what AudioReader throws, and Error(kInput) for
-// samples that are no whole number of frames.
-AudioReader open_recording(const AudioInput& input);
+// A reader at the input's beginning. Throws what AudioReader throws, and Error(kInput) for samples
+// that are no whole number of frames.
+AudioReader open_audio(const AudioInput& input);
 
-class RecordingInput {
+// An input that can be read more than once.
+class RewindableInput {
  public:
-  // What cannot be read twice, a pipe, is first copied to a temporary file that has no name.
-  // Throws Error(kInput) where that fails.
-  explicit RecordingInput(const AudioInput& input);
+  // An input that cannot be read twice, a pipe, is first copied to a temporary file that has no
+  // name. Throws Error(kInput) where that fails.
+  explicit RewindableInput(const AudioInput& input);
 
-  // A reader at the recording's beginning: of the mean of all channels, or of one, counted from 0.
+  // A reader at the input's beginning: of the mean of all channels, or of one, counted from 0.
   // One at a time. Throws what AudioReader throws.
   AudioReader open(std::optional<int> channel = std::nullopt) const;
 

@@ -1,11 +1,11 @@
-#include "audio/wav_stream.h"
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
 #include <optional>
 #include <vector>
+
+#include "audio/sample_source.h"
 
 namespace vesper {
 namespace {

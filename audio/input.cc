@@ -1,4 +1,4 @@
-#include "audio/recording_input.h"
+#include "audio/input.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ std::string name_of(const AudioInput& input) {
   return input.path == "-" ? "standard input" : "'" + input.path + "'";
 }
 
-// Samples in memory are a raw recording.
+// Samples in memory are raw PCM.
 AudioReader open_samples(const PcmSamples& samples, ReaderOptions options) {
   static_assert(std::endian::native == std::endian::little);
   if (samples.format.channels > 0 && samples.interleaved.size() % samples.format.channels != 0) {
@@ -39,7 +39,7 @@ AudioReader open_samples(const PcmSamples& samples, ReaderOptions options) {
 
 }  // namespace
 
-AudioReader open_recording(const AudioInput& input) {
+AudioReader open_audio(const AudioInput& input) {
   if (input.samples) return open_samples(*input.samples, input.reader);
   if (input.descriptor) {
     return AudioReader::from_stream(*input.descriptor, name_of(input), input.reader);
@@ -47,7 +47,7 @@ AudioReader open_recording(const AudioInput& input) {
   return AudioReader(input.path, input.reader);
 }
 
-RecordingInput::RecordingInput(const AudioInput& input) : input_(input) {
+RewindableInput::RewindableInput(const AudioInput& input) : input_(input) {
   if (input_.samples) return;
   const bool is_stream = input_.descriptor || input_.path == "-";
   const int descriptor = input_.descriptor.value_or(STDIN_FILENO);
@@ -63,10 +63,10 @@ RecordingInput::RecordingInput(const AudioInput& input) : input_(input) {
   copy_ = spool_to_unlinked_file(bytes, name);
 }
 
-AudioReader RecordingInput::open(std::optional<int> channel) const {
+AudioReader RewindableInput::open(std::optional<int> channel) const {
   AudioInput input = input_;
   input.reader.channel = channel;
-  if (!copy_.is_open()) return open_recording(input);
+  if (!copy_.is_open()) return open_audio(input);
   // Readers share the position of the descriptor.
   if (::lseek(copy_.get(), 0, SEEK_SET) != 0) {
     throw Error(ErrorKind::kInput, "cannot read the copy of " + name_of(input_) +
