@@ -1,8 +1,11 @@
 # vesper_add_shaders(TARGET name.comp...): compiles shaders/name.comp to SPIR-V, as a header name.spv.h
 # with one array name_spv, in the build folder.
-# Needs glslangValidator; -DVESPER_GLSLANG=path takes another than the one on the PATH.
+# Needs glslangValidator: -DVESPER_GLSLANG=path, else the one that scripts/setup.sh installs on
+# Debian 12, else the one on the PATH.
 # Sets VESPER_GLSLANG_VERSION to its major version.
-find_program(VESPER_GLSLANG glslangValidator DOC "The GLSL compiler that makes SPIR-V of shaders/")
+find_program(VESPER_GLSLANG glslangValidator
+  HINTS $ENV{XDG_CACHE_HOME}/vesper/glslang-13.1.1/bin $ENV{HOME}/.cache/vesper/glslang-13.1.1/bin
+  DOC "The GLSL compiler that makes SPIR-V of shaders/")
 if(NOT VESPER_GLSLANG)
   message(FATAL_ERROR "glslangValidator was not found: install glslang-tools, name it with "
                       "-DVESPER_GLSLANG=path, or build without Vulkan (-DVESPER_VULKAN=OFF)")

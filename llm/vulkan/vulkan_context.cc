@@ -42,6 +42,7 @@ void VulkanContext::open_device(const VulkanOptions& options) {
     wanted.matrix.cooperativeMatrix = VK_TRUE;
     wanted.v12.shaderFloat16 = VK_TRUE;
     wanted.v12.vulkanMemoryModel = VK_TRUE;
+    wanted.v12.vulkanMemoryModelDeviceScope = VK_TRUE;  // atomics of paged_attention
     wanted.chain(wanted.matrix);
     extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
   }

@@ -57,14 +57,18 @@ void compute_barrier(VkCommandBuffer commands) {
 
 std::vector<DeviceInfo::Capability> abilities_of(const VulkanCapabilities& c) {
   const auto number = [](uint64_t n) { return std::to_string(n); };
-  const std::string matrices =
-      number(c.matrix_m) + "x" + number(c.matrix_n) + "x" + number(c.matrix_k);
+  std::string matrices = "none";
+  if (c.has_cooperative_matrix()) {
+    matrices = number(c.matrix_m) + "x" + number(c.matrix_n) + "x" + number(c.matrix_k) + " of f16";
+  } else if (c.lacks_matrix_shaders) {
+    matrices = "not used: this build was made with a glslang older than 13";
+  }
   const bool tiles = c.has_cooperative_matrix() && !shader_code(Shader::kMatmulCooperative).empty();
   const std::string large = tiles ? "matmul_cooperative" : "matmul_tiled";
   return {{"subgroups", number(c.subgroup_size) + (c.fixed_subgroups ? ", fixed" : "")},
           {"processors", c.n_processors == 0 ? "not told" : number(c.n_processors)},
           {"shared memory", number(c.shared_bytes / 1024) + " KiB"},
-          {"matrix units", c.has_cooperative_matrix() ? matrices + " of f16" : "none"},
+          {"matrix units", matrices},
           {"products", "matmul_vector to " + number(kMaxVectorRows) + " rows, " + large + " above"},
           {"attention", tiles ? "attention_cooperative where f16" : "attention"},
           {"after a stop", c.conditional_rendering ? "the rest of a chain is skipped"

@@ -173,11 +173,13 @@ VulkanCapabilities read_capabilities(VkInstance instance, VkPhysicalDevice physi
                                      const VulkanOptions& options) {
   const std::vector<std::string> present = device_extensions(physical);
 #ifdef VESPER_COOPERATIVE_MATRIX
-  const bool has_matrix =
-      options.cooperative_matrices && contains(present, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+  constexpr bool kHasMatrixShaders = true;
 #else
-  const bool has_matrix = false;  // the shaders were left out of this build
+  constexpr bool kHasMatrixShaders = false;
 #endif
+  const bool offers_matrix =
+      options.cooperative_matrices && contains(present, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+  const bool has_matrix = offers_matrix && kHasMatrixShaders;
   const bool has_conditional = options.conditional_rendering &&
                                contains(present, VK_EXT_CONDITIONAL_RENDERING_EXTENSION_NAME);
   DeviceFeatures offered;
@@ -219,9 +221,11 @@ VulkanCapabilities read_capabilities(VkInstance instance, VkPhysicalDevice physi
   c.shared_bytes = limits.maxComputeSharedMemorySize;
   c.max_allocation_bytes = std::min<uint64_t>(v11.maxMemoryAllocationSize, v13.maxBufferSize);
   c.memory_budget = contains(present, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+  c.lacks_matrix_shaders = offers_matrix && !kHasMatrixShaders;
 
   if (has_matrix && offered.matrix.cooperativeMatrix && offered.v12.shaderFloat16 &&
-      offered.v12.vulkanMemoryModel && c.fixed_subgroups) {
+      offered.v12.vulkanMemoryModel && offered.v12.vulkanMemoryModelDeviceScope &&
+      c.fixed_subgroups) {
     const auto query = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
         vkGetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
     uint32_t n = 0;

@@ -30,8 +30,10 @@ struct VulkanCapabilities {
   bool conditional_rendering = false;
   bool memory_budget = false;
   double timestamp_ns = 0;  // a tick; 0: the queue has no timestamps
-  // f16 x f16 -> f32 at subgroup scope; 0 where there are none.
+  // The shape of cooperative matrices, f16 x f16 -> f32 at subgroup scope; 0 where none is used.
   uint32_t matrix_m = 0, matrix_n = 0, matrix_k = 0;
+  // The driver offers cooperative matrices, but this build has no shaders for them (glslang 12).
+  bool lacks_matrix_shaders = false;
   bool has_cooperative_matrix() const { return matrix_m != 0; }
 };
 
