@@ -28,7 +28,7 @@ std::vector<int32_t> suppressed_tokens(const DecodingSettings& settings, const T
   if (settings.suppress_numerals) add_if(has_numeral);
   if (!settings.suppress_regex.empty()) {
     // From a token's first to its last byte, as in whisper.cpp.
-    const Pattern pattern(settings.suppress_regex, "--suppress-regex", ErrorKind::kUsage);
+    const Pattern pattern(settings.suppress_regex, "suppress regex", ErrorKind::kUsage);
     add_if([&](std::string_view text) { return pattern.matches_whole(text); });
   }
   return ids;

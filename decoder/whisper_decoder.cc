@@ -259,9 +259,9 @@ void WhisperDecoder::set_suppressed(std::span<const int32_t> ids) {
   std::vector<uint32_t> mask((n_vocab_ + 31) / 32, 0);
   for (int32_t id : ids) {
     if (id < 0 || static_cast<uint32_t>(id) >= n_vocab_) {
-      throw Error(ErrorKind::kUsage, "suppressed tokens: expected ids below " +
-                                         std::to_string(n_vocab_) + ", found " +
-                                         std::to_string(id));
+      throw Error(
+          ErrorKind::kUsage, "suppress tokens",
+          "expected ids below " + std::to_string(n_vocab_) + ", found " + std::to_string(id));
     }
     mask[static_cast<uint32_t>(id) / 32] |= 1u << id % 32;
   }

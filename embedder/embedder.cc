@@ -63,16 +63,16 @@ Embedder::Embedder(const WeightProvider& weights, std::unique_ptr<Device> device
   if (settings_.max_tokens == 0) settings_.max_tokens = kUsualMaxTokens;
   settings_.max_tokens = std::min(settings_.max_tokens, model.n_positions);
   if (options.max_tokens > model.n_positions) {
-    throw Error(ErrorKind::kUsage,
-                "--max-tokens: expected at most " + std::to_string(model.n_positions) +
+    throw Error(ErrorKind::kUsage, "max tokens",
+                "expected at most " + std::to_string(model.n_positions) +
                     ", what this model can take, found " + std::to_string(options.max_tokens));
   }
   if (options.max_tokens != 0) settings_.max_tokens = options.max_tokens;
   if (options.dimensions > model.d_model) {
-    throw Error(ErrorKind::kUsage, "--dimensions: expected at most " +
-                                       std::to_string(model.d_model) +
-                                       ", what this model's vectors have, found " +
-                                       std::to_string(options.dimensions));
+    throw Error(ErrorKind::kUsage, "dimensions",
+                "expected at most " + std::to_string(model.d_model) +
+                    ", what this model's vectors have, found " +
+                    std::to_string(options.dimensions));
   }
   dimensions_ = options.dimensions != 0 ? options.dimensions : model.d_model;
   uint32_t batch_tokens = options.batch_tokens;

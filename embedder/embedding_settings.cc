@@ -101,8 +101,8 @@ Pooling parse_pooling(std::string_view name) {
   if (name == "mean") return Pooling::kMean;
   if (name == "cls") return Pooling::kFirst;
   if (name == "last") return Pooling::kLast;
-  throw Error(ErrorKind::kUsage,
-              "--pooling: expected mean, cls or last, found \"" + std::string(name) + "\"");
+  throw Error(ErrorKind::kUsage, "pooling",
+              "expected mean, cls or last, found \"" + std::string(name) + "\"");
 }
 
 EmbeddingSettings read_embedding_settings(const ModelFiles& files) {

@@ -2,7 +2,8 @@
 //
 // Thrown by every folder for anything that its caller could not have checked beforehand, caught
 // once in each program (which prints `what()` on one line and exits with `exit_status`) and at the
-// C API. A message says what was expected, what was found, and where.
+// C API. A message says what was expected, what was found, and where. It names a wrong setting in
+// plain words, "beam size"; a program prints the name of its option there (cli/terminal/program).
 #pragma once
 
 #include <stdexcept>
@@ -23,10 +24,18 @@ enum class ErrorKind {
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+  // Of a setting: what() is "SETTING: MESSAGE".
+  Error(ErrorKind kind, const std::string& setting, const std::string& message)
+      : std::runtime_error(setting + ": " + message), kind_(kind), setting_(setting) {}
+
   ErrorKind kind() const { return kind_; }
+  // The name of the setting that is wrong, as in the options structs with spaces: "beam size".
+  // Empty where the error is of something else.
+  const std::string& setting() const { return setting_; }
 
  private:
   ErrorKind kind_;
+  std::string setting_;
 };
 
 // The status a program ends with after an error of this kind: 2 usage, 3 input, 4 model, 5 device,

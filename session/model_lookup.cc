@@ -120,8 +120,9 @@ fs::path find_model(const std::string& name_or_path, const ModelLookup& lookup) 
                                        names_of_known_models(lookup.kind));
   }
   if (lookup.offline) {
-    throw Error(ErrorKind::kModel, "model \"" + name_or_path + "\" is not in " + list_of(folders) +
-                                       ", and --offline forbids fetching it");
+    throw Error(ErrorKind::kModel, "offline",
+                "model \"" + name_or_path + "\" is not in " + list_of(folders) +
+                    ", and may not be fetched");
   }
   const fs::path folder =
       known->is_folder() ? folders.front() / std::string(known->name) : folders.front();

@@ -8,7 +8,7 @@ namespace vesper {
 namespace {
 
 void expect(bool condition, const std::string& setting, const std::string& expected) {
-  if (!condition) throw Error(ErrorKind::kUsage, setting + ": expected " + expected);
+  if (!condition) throw Error(ErrorKind::kUsage, setting, "expected " + expected);
 }
 
 void expect(bool condition, const std::string& setting, const std::string& expected, double found) {

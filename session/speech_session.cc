@@ -148,13 +148,13 @@ struct SpeechSession::State {
 
   void check(const SpeechOptions& speech, bool is_live = false) const {
     check_options(speech, is_live);
-    if (speech.vad && !vad) throw Error(ErrorKind::kUsage, "vad: expected a VAD model, found none");
+    if (speech.vad && !vad)
+      throw Error(ErrorKind::kUsage, "vad", "expected a VAD model, found none");
     const uint32_t n_candidates = most_candidates(speech.decoding);
     if (n_candidates > options.max_candidates) {
       const bool is_beams = speech.decoding.beam_size == n_candidates;
-      throw Error(ErrorKind::kUsage,
-                  std::string(is_beams ? "beam size" : "best of") + ": expected at most " +
-                      std::to_string(options.max_candidates) +
+      throw Error(ErrorKind::kUsage, is_beams ? "beam size" : "best of",
+                  "expected at most " + std::to_string(options.max_candidates) +
                       ", the session's max candidates, found " + std::to_string(n_candidates));
     }
   }
@@ -369,8 +369,8 @@ SpeechStream SpeechSession::open_stream(const PcmFormat& format, const SpeechOpt
   if (format.channels < 1 || format.channels > AudioReader::kMaxChannels ||
       format.sample_rate_hz < AudioReader::kMinSampleRateHz ||
       format.sample_rate_hz > AudioReader::kMaxSampleRateHz) {
-    throw Error(ErrorKind::kUsage,
-                "PCM format: expected 1 to 256 channels and 1000 to 768000 samples a second, "
+    throw Error(ErrorKind::kUsage, "PCM format",
+                "expected 1 to 256 channels and 1000 to 768000 samples a second, "
                 "found " +
                     std::to_string(format.channels) + " and " +
                     std::to_string(format.sample_rate_hz));
@@ -378,8 +378,8 @@ SpeechStream SpeechSession::open_stream(const PcmFormat& format, const SpeechOpt
   auto stream = std::make_unique<SpeechStream::State>(*this, format, options, events);
   if (step_s) {
     if (!(*step_s >= 0.01 && *step_s <= 30)) {
-      throw Error(ErrorKind::kUsage,
-                  "stream step: expected 0.01 to 30 seconds, found " + std::to_string(*step_s));
+      throw Error(ErrorKind::kUsage, "stream step",
+                  "expected 0.01 to 30 seconds, found " + std::to_string(*step_s));
     }
     stream->captions = std::make_unique<SpeechStream::State::Captions>(*state_, *stream, *step_s);
   }

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "cli/terminal/program.h"
 #include "cli/terminal/version.h"
 #include "error/error.h"
 
@@ -77,6 +78,11 @@ Option& Option::add_details(std::string text) {
 
 Option& Option::needs(std::string option) {
   needed = std::move(option);
+  return *this;
+}
+
+Option& Option::sets(std::string name) {
+  setting = std::move(name);
   return *this;
 }
 
@@ -181,7 +187,22 @@ void OptionTable::check_combinations() const {
   }
 }
 
+std::map<std::string, std::string> OptionTable::option_of_setting() const {
+  std::map<std::string, std::string> options;
+  for (const Option& option : options_) {
+    if (!option.setting.empty()) options[option.setting] = option.name();
+    for (const std::string& name : option.names) {
+      if (!name.starts_with("--")) continue;
+      std::string setting = name.substr(2);
+      std::replace(setting.begin(), setting.end(), '-', ' ');
+      options.emplace(setting, option.name());
+    }
+  }
+  return options;
+}
+
 std::optional<std::string> OptionTable::parse(int argc, const char* const* argv) {
+  name_settings(option_of_setting());
   CLI::App app;
   app.set_help_flag();
   for (Option& option : options_) {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,6 +44,7 @@ struct Option {
   std::string details;  // sentences that --help-all and the manual page add; a line that begins
                         // with a space is kept as it is
   std::string needed;   // this option is an error without that one ("--vad")
+  std::string setting;  // what the library calls it; empty: as the option, without hyphens
   bool is_advanced = false;  // --help leaves it out
   size_t section = 0;
   bool is_given = false;  // on the command line that was parsed
@@ -54,6 +56,7 @@ struct Option {
 
   Option& add_details(std::string text);
   Option& needs(std::string option);
+  Option& sets(std::string name);
 };
 
 class OptionTable {
@@ -102,6 +105,7 @@ class OptionTable {
 
   const Option& find(std::string_view name) const;
   void check_combinations() const;
+  std::map<std::string, std::string> option_of_setting() const;
   std::string listing(bool with_advanced) const;
   std::string bash_completions() const;
   std::string zsh_completions() const;

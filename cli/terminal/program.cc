@@ -45,7 +45,16 @@ void handle_signals() {
   }
 }
 
+std::map<std::string, std::string>& option_of_setting() {
+  static std::map<std::string, std::string> options;
+  return options;
+}
+
 }  // namespace
+
+void name_settings(std::map<std::string, std::string> options) {
+  option_of_setting() = std::move(options);
+}
 
 std::string printable(std::string_view text) {
   std::string out = valid_utf8(text);
@@ -78,7 +87,12 @@ void print_error(std::string_view program, std::string_view file, std::string_vi
 
 Failure failure_of(const std::exception& error) {
   if (const auto* ours = dynamic_cast<const Error*>(&error)) {
-    return {exit_status(ours->kind()), ours->what()};
+    std::string message = ours->what();
+    const auto option = option_of_setting().find(ours->setting());
+    if (option != option_of_setting().end()) {
+      message.replace(0, ours->setting().size(), option->second);
+    }
+    return {exit_status(ours->kind()), message};
   }
   if (dynamic_cast<const std::bad_alloc*>(&error)) {
     return {exit_status(ErrorKind::kDevice), "out of memory"};

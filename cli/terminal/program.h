@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,10 @@ void print_error(std::string_view program, std::string_view message);
 
 // The same for an error while working on one file: "program: file: message".
 void print_error(std::string_view program, std::string_view file, std::string_view message);
+
+// From now on failure_of() names the library's settings by the program's options: {"beam size",
+// "--beam-size"}. Called by OptionTable::parse.
+void name_settings(std::map<std::string, std::string> option_of_setting);
 
 // The exit status and the message of whatever was thrown, vesper::Error or not.
 struct Failure {

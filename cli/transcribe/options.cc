@@ -269,11 +269,13 @@ void add_search_options(OptionTable& options, TranscribeArguments& arguments) {
   options.add_advanced("--reference", flag_option([] {}),
                        "these thresholds alone, as in openai-whisper: no rules of our own against "
                        "text that was not spoken, and against loops");
-  options.add_advanced("--disable-rule NAME",
-                       parsed_option([&](const std::string&, const std::string& text) {
-                         disable_rule(decoding.policy, text);
-                       }),
-                       "for experiments: without this one of those rules; a wrong name lists them");
+  options
+      .add_advanced("--disable-rule NAME",
+                    parsed_option([&](const std::string&, const std::string& text) {
+                      disable_rule(decoding.policy, text);
+                    }),
+                    "for experiments: without this one of those rules; a wrong name lists them")
+      .sets("window rule");
   options.section("Prompts and suppressed tokens");
   options.add_advanced("--condition-on-previous-text BOOL",
                        truth_option(decoding.condition_on_previous_text),

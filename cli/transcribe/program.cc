@@ -63,7 +63,7 @@ fs::path find_vad_model(const ModelLookup& lookup) {
                 std::string("--vad: model \"") + kName +
                     "\" is not there: scripts/fetch-models.sh silero-vad fetches "
                     "it (" +
-                    error.what() + ")");
+                    failure_of(error).message + ")");
   }
 }
 

@@ -357,8 +357,8 @@ std::vector<TranscriptFormat> parse_formats(std::string_view list) {
     } else if (row != kFormats.end()) {
       add(row->first);
     } else {
-      throw Error(ErrorKind::kUsage, "--format: expected a list of " + known_formats() +
-                                         ", found \"" + valid_utf8(name) + "\"");
+      throw Error(ErrorKind::kUsage, "format",
+                  "expected a list of " + known_formats() + ", found \"" + valid_utf8(name) + "\"");
     }
     if (comma == std::string_view::npos) return formats;
     list.remove_prefix(comma + 1);

@@ -71,7 +71,7 @@ uint32_t attempt_seed(uint32_t window_seed, size_t attempt) {
 WindowDecoder::WindowDecoder(WhisperModel& model, const DecodingSettings& settings)
     : model_(model), settings_(settings) {
   if (settings.multilingual && !model.tokens().is_multilingual) {
-    throw Error(ErrorKind::kUsage, "--multilingual: the model knows English only");
+    throw Error(ErrorKind::kUsage, "multilingual", "the model knows English only");
   }
   if (settings.language != "auto") known_language(settings.language);
   model.decoder().set_suppressed(
@@ -267,10 +267,10 @@ WindowResult WindowDecoder::judge(DecodeResult decoded, double temperature) cons
 std::string WindowDecoder::known_language(const std::string& name) const {
   const WhisperTokens& tokens = model_.tokens();
   const std::optional<int32_t> token = tokens.language_token(name);
-  if (!token) throw Error(ErrorKind::kUsage, "--language: the model knows no '" + name + "'");
+  if (!token) throw Error(ErrorKind::kUsage, "language", "the model knows no '" + name + "'");
   const std::string code = tokens.language_of(*token)->code;
   if (!tokens.is_multilingual && code != "en") {
-    throw Error(ErrorKind::kUsage, "--language: the model knows English only, not '" + name + "'");
+    throw Error(ErrorKind::kUsage, "language", "the model knows English only, not '" + name + "'");
   }
   return code;
 }

@@ -18,11 +18,11 @@ void disable_rule(WindowPolicy& policy, std::string_view name) {
     policy.*rule->is_on = false;
     return;
   }
-  std::string message = "window rule: expected one of ";
+  std::string message = "expected one of ";
   for (const WindowRule& known : kWindowRules) {
     message.append(known.name == kWindowRules.front().name ? "" : ", ").append(known.name);
   }
-  throw Error(ErrorKind::kUsage, message + ", found '" + std::string(name) + "'");
+  throw Error(ErrorKind::kUsage, "window rule", message + ", found '" + std::string(name) + "'");
 }
 
 }  // namespace vesper

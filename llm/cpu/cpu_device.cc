@@ -120,13 +120,13 @@ class CpuDevice final : public Device {
         if (use != WeightUse::kManyRows) return wanted;  // choose_packed_format knows more
         return has_bf16 ? Compute::kBF16 : Compute::kF32;
       case Compute::kF16:
-        throw Error(ErrorKind::kUsage,
-                    "--compute: the CPU device has f32, bf16 and int8, found 'f16'");
+        throw Error(ErrorKind::kUsage, "compute",
+                    "the CPU device has f32, bf16 and int8, found 'f16'");
       case Compute::kBF16:
         if (!has_bf16) {
-          throw Error(ErrorKind::kUsage,
-                      "--compute: bf16 needs a CPU with AVX512-BF16 or AMX; this one (" +
-                          info_.name + ") has f32 and int8");
+          throw Error(ErrorKind::kUsage, "compute",
+                      "bf16 needs a CPU with AVX512-BF16 or AMX; this one (" + info_.name +
+                          ") has f32 and int8");
         }
         return wanted;
       default:

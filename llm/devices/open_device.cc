@@ -10,8 +10,8 @@ namespace vesper {
 
 void require_device_name(std::string_view name) {
   if (name == "auto" || name == "cpu" || name == "vulkan" || name.starts_with("vulkan:")) return;
-  throw Error(ErrorKind::kUsage, "--device: expected cpu, vulkan, vulkan:N or auto, found '" +
-                                     std::string(name) + "'");
+  throw Error(ErrorKind::kUsage, "device",
+              "expected cpu, vulkan, vulkan:N or auto, found '" + std::string(name) + "'");
 }
 
 std::unique_ptr<Device> open_device(std::string_view name, const DeviceOptions& options) {
@@ -23,8 +23,8 @@ std::unique_ptr<Device> open_device(std::string_view name, const DeviceOptions& 
   return gpu ? std::move(gpu) : open_cpu_device(options);
 #else
   if (name == "auto") return open_cpu_device(options);
-  throw Error(ErrorKind::kDevice,
-              "--device: this program was built without Vulkan (VESPER_VULKAN=OFF)");
+  throw Error(ErrorKind::kDevice, "device",
+              "this program was built without Vulkan (VESPER_VULKAN=OFF)");
 #endif
 }
 

@@ -39,8 +39,9 @@ uint32_t logit_rows(const WeightProvider& provider, const GeneratorOptions& opti
 LanguageModel::Options model_options(const WeightProvider& provider,
                                      const GeneratorOptions& options) {
   if (options.beam_size < 1 || options.beam_size > kMostBeams) {
-    throw Error(ErrorKind::kUsage, "beam size: expected 1 to " + std::to_string(kMostBeams) +
-                                       ", found " + std::to_string(options.beam_size));
+    throw Error(ErrorKind::kUsage, "beam size",
+                "expected 1 to " + std::to_string(kMostBeams) + ", found " +
+                    std::to_string(options.beam_size));
   }
   LanguageModel::Options model;
   model.n_ctx = options.n_ctx;
@@ -219,9 +220,9 @@ void Generator::set_bias(std::span<const std::pair<int32_t, float>> bias) {
   std::vector<float> values(n_vocab(), 0.0f);
   for (const auto& [id, value] : bias) {
     if (id < 0 || static_cast<uint32_t>(id) >= n_vocab()) {
-      throw Error(ErrorKind::kUsage, "--logit-bias: expected token ids below " +
-                                         std::to_string(n_vocab()) + ", found " +
-                                         std::to_string(id));
+      throw Error(ErrorKind::kUsage, "logit bias",
+                  "expected token ids below " + std::to_string(n_vocab()) + ", found " +
+                      std::to_string(id));
     }
     values[static_cast<uint32_t>(id)] += value;
   }
@@ -535,7 +536,7 @@ void Generator::restore(uint32_t place, std::span<const std::byte> bytes) {
     throw Error(ErrorKind::kInput, "expected keys and values that were saved before");
   }
   if (header.fingerprint != fingerprint_ || header.kv_dtype != static_cast<uint32_t>(shape.dtype)) {
-    throw Error(ErrorKind::kInput, "it was saved with another model or another --kv-type");
+    throw Error(ErrorKind::kInput, "it was saved with another model or another KV type");
   }
   // A context of another length keeps another number of positions: of no use, unless all are kept.
   // So is more than this context has room for.

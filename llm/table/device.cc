@@ -25,8 +25,8 @@ Compute parse_compute(std::string_view name) {
   for (const ComputeName& row : kComputeNames) {
     if (row.name == name) return row.compute;
   }
-  throw Error(ErrorKind::kUsage, "--compute: expected auto, f32, f16, bf16 or int8, found '" +
-                                     std::string(name) + "'");
+  throw Error(ErrorKind::kUsage, "compute",
+              "expected auto, f32, f16, bf16 or int8, found '" + std::string(name) + "'");
 }
 
 std::string_view compute_name(Compute compute) {

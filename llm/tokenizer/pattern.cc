@@ -96,7 +96,13 @@ struct Pattern::Compiled {
     if (n == PCRE2_ERROR_NOMATCH || (n <= PCRE2_ERROR_UTF8_ERR1 && n >= PCRE2_ERROR_UTF8_ERR21)) {
       return false;
     }
-    throw Error(kind, where + ": matching a text failed: " + message_of(n));
+    throw error("matching a text failed: " + message_of(n));
+  }
+
+  // A pattern that the user has given is a setting.
+  Error error(const std::string& message) const {
+    return kind == ErrorKind::kUsage ? Error(kind, where, message)
+                                     : Error(kind, where + ": " + message);
   }
 };
 
@@ -111,8 +117,8 @@ Pattern::Pattern(std::string_view pattern, const std::string& where, ErrorKind k
                                   PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
                                   &error, &offset, nullptr);
   if (compiled_->code == nullptr) {
-    throw Error(kind, where + ": expected a pattern of PCRE2, found \"" + std::string(pattern) +
-                          "\": " + message_of(error) + " at byte " + std::to_string(offset));
+    throw compiled_->error("expected a pattern of PCRE2, found \"" + std::string(pattern) +
+                           "\": " + message_of(error) + " at byte " + std::to_string(offset));
   }
   compiled_->context = pcre2_match_context_create(nullptr);
   if (compiled_->context == nullptr) throw std::bad_alloc();

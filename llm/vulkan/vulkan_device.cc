@@ -86,8 +86,8 @@ class VulkanChoices : public Device {
       case Compute::kAuto:
         return capabilities_.has_cooperative_matrix() ? Compute::kF16 : Compute::kF32;
       case Compute::kBF16:
-        throw Error(ErrorKind::kUsage, "--compute: bf16 was asked for, but " + info_.name +
-                                           " computes in f32, f16 or int8 here");
+        throw Error(ErrorKind::kUsage, "compute",
+                    "bf16 was asked for, but " + info_.name + " computes in f32, f16 or int8 here");
       default:
         return wanted;
     }
@@ -415,8 +415,8 @@ std::optional<uint32_t> device_number(std::string_view name) {
   uint32_t index = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
   if (error != std::errc() || end != number.data() + number.size()) {
-    throw Error(ErrorKind::kUsage,
-                "--device: expected vulkan:N with a number N, found '" + std::string(name) + "'");
+    throw Error(ErrorKind::kUsage, "device",
+                "expected vulkan:N with a number N, found '" + std::string(name) + "'");
   }
   return index;
 }
@@ -450,8 +450,8 @@ uint32_t choose_vulkan_device(std::string_view name, const std::vector<VulkanLis
     return *number;
   }
   if (name != "vulkan" && name != "auto") {
-    throw Error(ErrorKind::kUsage,
-                "--device: expected auto, vulkan or vulkan:N, found '" + std::string(name) + "'");
+    throw Error(ErrorKind::kUsage, "device",
+                "expected auto, vulkan or vulkan:N, found '" + std::string(name) + "'");
   }
   if (devices.empty()) {
     throw Error(ErrorKind::kDevice, "no Vulkan device: there is no driver, or it sees none");

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
@@ -13,6 +14,7 @@
 #include "cli/embed/options.h"
 #include "cli/generate/options.h"
 #include "cli/inspect/options.h"
+#include "cli/terminal/program.h"
 #include "cli/transcribe/options.h"
 #include "error/error.h"
 
@@ -50,6 +52,48 @@ size_t columns_of(const std::string& line) {
   return static_cast<size_t>(std::count_if(line.begin(), line.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
   }));
+}
+
+// What the library says of a setting is about the program's option of that name.
+TEST(ProgramOptions, AreNamedInErrorsOfTheLibrary) {
+  const auto message_of = [](const std::string& setting) {
+    return failure_of(Error(ErrorKind::kUsage, setting, "expected less, found more")).message;
+  };
+  TranscribeArguments transcribe;
+  const char* const command[] = {"transcribe", "talk.wav"};
+  parse_transcribe_options(2, command, transcribe);
+  EXPECT_EQ(message_of("beam size"), "--beam-size: expected less, found more");
+  EXPECT_EQ(message_of("window rule"), "--disable-rule: expected less, found more");
+  EXPECT_EQ(message_of("stream pace"), "stream pace: expected less, found more");
+  EXPECT_EQ(failure_of(Error(ErrorKind::kUsage, "beam size: too many")).message,
+            "beam size: too many");
+  EmbedArguments embed;
+  const char* const pooling[] = {"embed", "--pooling", "max"};
+  try {
+    parse_embed_options(3, pooling, embed);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(failure_of(error).message, "--pooling: expected mean, cls or last, found \"max\"");
+  }
+}
+
+TEST(LibraryMessages, NameNoOption) {
+  const std::filesystem::path root = std::filesystem::path(README).parent_path();
+  const std::regex option(R"re("[^"]*--[a-z])re");
+  size_t n_files = 0;
+  for (const char* folder : {"audio", "capi", "decoder", "embedder", "encoder", "error", "include",
+                             "llm", "session", "vad"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+      if (entry.path().extension() != ".cc" && entry.path().extension() != ".h") continue;
+      ++n_files;
+      std::ifstream file(entry.path());
+      for (std::string line; std::getline(file, line);) {
+        if (line.find("//") < line.find('"')) continue;
+        EXPECT_FALSE(std::regex_search(line, option)) << entry.path() << ": " << line;
+      }
+    }
+  }
+  EXPECT_GT(n_files, 100u);
 }
 
 TEST(ProgramOptions, AreEachExplainedOnceOnScreensOf80Columns) {

@@ -64,7 +64,7 @@ TEST_F(SuppressedTokens, APatternThatIsNoneIsAnErrorThatSaysWhere) {
     FAIL() << "expected an error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    EXPECT_THAT(error.what(), HasSubstr("--suppress-regex: expected a pattern of PCRE2"));
+    EXPECT_THAT(error.what(), HasSubstr("suppress regex: expected a pattern of PCRE2"));
     EXPECT_THAT(error.what(), HasSubstr("at byte 3"));
   }
 }
