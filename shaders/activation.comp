@@ -1,4 +1,4 @@
-// activation: a function of each number by itself, one a thread.
+// activation: an elementwise function, one element per thread.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "activations.glsl"
@@ -17,7 +17,7 @@ void main() {
   if (i >= p.n) return;
   float x = F32Buffer(in_).v[i];
   float y = activate(kActivation, x);
-  // Beyond 10 tanh is 1 to every bit; drivers may compute it by powers of e.
+  // tanh is exactly 1 beyond 10. Drivers may compute it from exponentials that overflow.
   if (kActivation == kActivationSoftCap) y = p.limit * tanh(clamp(x / p.limit, -10.0, 10.0));
   F32Buffer(out_).v[i] = y;
 }

@@ -1,4 +1,4 @@
-// adjust_logits: bias, penalties against repetition, no repeated n-grams. A workgroup a sequence.
+// adjust_logits: bias, penalties, no repeated n-grams. One workgroup per sequence.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"
@@ -13,7 +13,7 @@ layout(push_constant) uniform Push {
 
 uint token_at(uint i) { return uint(I32Buffer(tokens).v[gl_WorkGroupID.x * p.max_tokens + i]); }
 
-// How often token i occurs in [first, end); 0 if it also occurs before i.
+// Occurrences of token i in [first, end); 0 if it also occurs before i.
 uint occurrences(uint i, uint first, uint end) {
   uint token = token_at(i), n = 0;
   for (uint j = first; j < end; ++j) {
@@ -24,7 +24,7 @@ uint occurrences(uint i, uint first, uint end) {
   return n;
 }
 
-// Whether the n tokens from i on are the last n of `length`.
+// Whether the n tokens from i on equal the last n of `length`.
 bool is_the_end(uint i, uint n, uint length) {
   for (uint j = 0; j < n; ++j) {
     if (token_at(i + j) != token_at(length - n + j)) return false;

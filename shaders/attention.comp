@@ -1,7 +1,7 @@
-// attention: flash attention with f32 arithmetic. A workgroup of 64 threads takes 32 rows of one
-// head of one sequence; keys and values pass through one tile of shared memory, 32 at a time.
-// A thread holds 4 x 4 scores, and 4 rows x head_dim / 8 of the output.
-// Grid: (blocks of rows, heads, sequences); of packed sequences (blocks, heads, 1).
+// attention: flash attention in f32. A workgroup of 64 threads takes 32 rows of one head of one
+// sequence. Keys and values go through one tile of shared memory, 32 at a time. A thread holds 4 x
+// 4 scores, and 4 rows x head_dim / 8 of the output.
+// Grid: (blocks of rows, heads, sequences); packed sequences: (blocks, heads, 1).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -13,8 +13,8 @@ layout(constant_id = 1) const uint kHeadDim = 64;
 layout(constant_id = 2) const uint kInDtype = 0;
 layout(constant_id = 3) const uint kOutDtype = 0;
 layout(constant_id = 4) const uint kPacked = 0;
-layout(constant_id = 5) const uint kMasked = 0;  // rows do not see all rows
-layout(constant_id = 6) const uint kAlibi = 0;   // scores fall with the distance
+layout(constant_id = 5) const uint kMasked = 0;  // rows see only some rows
+layout(constant_id = 6) const uint kAlibi = 0;   // ALiBi
 
 layout(push_constant) uniform Push {
   Address out_, q, k, v, starts;
@@ -24,7 +24,7 @@ layout(push_constant) uniform Push {
 const uint kTile = 32;
 const uint kPitch = kHeadDim + 1;
 const uint kScorePitch = kTile + 1;
-const uint kDims = kHeadDim / 8;  // of the output, a thread
+const uint kDims = kHeadDim / 8;  // of the output, per thread
 shared float q_tile[kTile * kPitch];
 shared float kv_tile[kTile * kPitch];
 shared float scores[kTile * kScorePitch];
@@ -45,7 +45,7 @@ void main() {
     n = block.n;
     first_row = block.first_row;
   }
-  // Keys that some row of the block sees, and those that row `thread` sees.
+  // Keys visible to some row of the block, and to row `thread`.
   uint first_key = 0, end_key = n;
   uvec2 visible = uvec2(0, n);
   if (kMasked != 0) {
@@ -65,7 +65,7 @@ void main() {
   }
   float sums[4 * kDims];
   [[unroll]] for (uint i = 0; i < 4 * kDims; ++i) sums[i] = 0.0;
-  // Below every score; a number, because a row may see none of the first keys.
+  // Below every score, but finite: a row may see none of the first keys.
   float greatest = -1e30, total = 0.0;  // of row `thread`, if it is below kTile
 
   for (uint first = first_key; first < end_key; first += kTile) {

@@ -1,5 +1,5 @@
-// attention on the matrix units (attention_tile.glsl), of rows that lie side by side or packed.
-// Grid: (blocks of rows, heads, sequences); of packed sequences (blocks, heads, 1).
+// attention on matrix units (attention_tile.glsl), for consecutive or packed rows.
+// Grid: (blocks of rows, heads, sequences); packed sequences: (blocks, heads, 1).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -20,9 +20,10 @@ layout(constant_id = 4) const uint kSide = 16;
 layout(constant_id = 5) const uint kInner = 16;
 layout(constant_id = 6) const uint kOutDtype = 0;
 layout(constant_id = 7) const uint kLanesPerRow = 2;  // subgroup size / kSide
-layout(constant_id = 8) const uint kKeys = 64;  // at least kRows / 2: the queries pass through their place
+layout(constant_id = 8) const uint kKeys = 64;  // at least kRows / 2: queries go through the same
+                                                // memory
 layout(constant_id = 9) const uint kPacked = 0;
-layout(constant_id = 10) const uint kMasked = 0;  // rows do not see all rows
+layout(constant_id = 10) const uint kMasked = 0;  // rows see only some rows
 
 layout(push_constant) uniform Push {
   Address out_, q, k, v, starts;
@@ -32,12 +33,12 @@ layout(push_constant) uniform Push {
 #include "attention_tile.glsl"
 
 uint n_rows;          // of the sequence
-uint sequence_start;  // among all rows
+uint sequence_start;  // in all rows
 
 uvec4 query_chunk(uint head, uint row, uint chunk) {
   return UVec4Buffer(q).v[((sequence_start + row) * p.q_row_stride + head * kHeadDim) / 8 + chunk];
 }
-uvec2 key_place(uint kv_head, uint key) {
+uvec2 key_offset(uint kv_head, uint key) {
   uint row = sequence_start + key;
   return (row * uvec2(p.k_row_stride, p.v_row_stride) + kv_head * kHeadDim) / 8;
 }
@@ -66,7 +67,7 @@ void main() {
     n_rows = block.n;
     first_row = block.first_row;
   }
-  // Keys that some row of the block sees.
+  // Keys visible to some row of the block.
   uint first_key = 0, end_key = n_rows;
   if (kMasked != 0) {
     first_key = visible_rows(first_row, n_rows, p.causal, p.window).x / kKeys * kKeys;

@@ -1,15 +1,15 @@
-// Which rows a workgroup of attention takes, and which a row sees.
+// Maps workgroups of attention to rows, and rows to their visible keys.
 #ifndef VESPER_SHADERS_ATTENTION_ROWS_GLSL_
 #define VESPER_SHADERS_ATTENTION_ROWS_GLSL_
 
 struct AttentionBlock {
-  uint sequence_start;  // among all rows
-  uint n;               // rows of the sequence, 0 if there is nothing to do
-  uint first_row;       // of the block, within the sequence
+  uint sequence_start;  // in all rows
+  uint n;               // rows of the sequence, 0: nothing to do
+  uint first_row;       // of the block, in the sequence
 };
 
-// Block w of packed sequences, of block_rows rows. Sequence s has the blocks from
-// starts[s] / block_rows + s on: never fewer than it needs, and some stay empty.
+// Block w of packed sequences, with block_rows rows. The blocks of sequence s begin at starts[s] /
+// block_rows + s, which leaves some blocks empty.
 AttentionBlock packed_block(Address starts, uint n_sequences, uint w, uint block_rows) {
   uint s = 0, end = n_sequences;  // the last sequence whose blocks begin at or before w
   while (end - s > 1) {
@@ -29,7 +29,7 @@ AttentionBlock packed_block(Address starts, uint n_sequences, uint w, uint block
   return block;
 }
 
-// The rows that `row` of a sequence of n rows sees: from x to y - 1.
+// The rows [x, y) that are visible to `row` of a sequence of n rows.
 uvec2 visible_rows(uint row, uint n, uint causal, uint window) {
   uvec2 rows = uvec2(0, n);
   if (window != 0) {
@@ -40,7 +40,8 @@ uvec2 visible_rows(uint row, uint n, uint causal, uint window) {
   return rows;
 }
 
-// What a row of distance takes from a score of this head: as alibi_slope of llm/cpu/attention/attention_rows.h.
+// ALiBi: subtracted from a score per row of distance. Equals alibi_slope of
+// llm/cpu/attention/attention_rows.h.
 float alibi_slope(uint head, uint n_heads) {
   uint n = 1u << findMSB(n_heads);
   return exp2(head < n ? -8.0 * float(head + 1) / float(n)

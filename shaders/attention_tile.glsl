@@ -1,48 +1,48 @@
-// Flash attention on the matrix units over f16 queries, keys and values, sums in f32: what a
-// workgroup does, wherever its rows lie.
+// Flash attention on matrix units: f16 queries, keys and values, f32 sums. The work of one
+// workgroup, independent of the layout of rows.
 //
-// A workgroup of kSubgroups subgroups takes kRows rows of one head of one sequence, each subgroup
-// kDown * kSide of them; keys and values pass through shared memory kKeys at a time. Scores go
-// through the subgroup's own piece of shared memory, where each row is exponentiated; the weights
-// come back as a matrix. A row's exponents are relative to a reference that follows its maximum
-// only when that has risen by more than kSlack, so that the sums are rarely rescaled.
+// A workgroup takes kRows rows of one head of one sequence, a subgroup kDown * kSide of them. Keys
+// and values go through shared memory, kKeys at a time. Scores go through the subgroup's part of
+// shared memory, where each row is exponentiated, and are loaded as a matrix of probabilities. The
+// exponents of a row are relative to a reference. It follows the row's maximum only when that has
+// grown by more than kSlack, so the sums are rarely rescaled.
 //
 // Included after the constants kHeadDim, kSubgroups, kDown, kSide, kInner, kLanesPerRow, kKeys and
-// kMasked; whoever includes it says where rows, keys and values lie.
+// kMasked. The including file defines the functions below.
 #ifndef VESPER_SHADERS_ATTENTION_TILE_GLSL_
 #define VESPER_SHADERS_ATTENTION_TILE_GLSL_
 
-// Eight numbers of a row's query.
+// Eight elements of a row's query.
 uvec4 query_chunk(uint head, uint row, uint chunk);
-// Where the key and the value of a position begin, in units of eight numbers.
-uvec2 key_place(uint kv_head, uint key);
+// Offsets of the key and the value of a position, in units of eight elements.
+uvec2 key_offset(uint kv_head, uint key);
 uvec4 load_keys(uint at);
 uvec4 load_values(uint at);
-// A score, times the logarithm of e to base 2.
+// A score times log2(e).
 float exponent(float dot);
-// The keys that a row sees, from x to y - 1; only asked where kMasked.
+// The keys [x, y) that are visible to a row; called only if kMasked.
 uvec2 visible_keys(uint row);
-// Four numbers of a row's result.
+// Four elements of a row's result.
 void store_result(uint head, uint row, uint column, vec4 value);
 
-const float kSlack = 8.0;  // of exponents to base 2: weights stay below 2^8, far within f16
+const float kSlack = 8.0;  // of exponents to base 2: probabilities stay below 2^8, far within f16
 const uint kRows = kSubgroups * kDown * kSide;
 const uint kThreads = gl_WorkGroupSize.x;
-const uint kChunks = kHeadDim / 8;           // of 16 bytes in a row
-const uint kPitch = kChunks + 1;             // in those
-const uint kScorePitch = kKeys + 8;          // f32
-const uint kWeightPitch = kKeys / 8 + 1;     // 16 bytes
+const uint kChunks = kHeadDim / 8;           // of 16 bytes, per row
+const uint kPitch = kChunks + 1;             // in chunks
+const uint kScorePitch = kKeys + 8;          // in f32
+const uint kWeightPitch = kKeys / 8 + 1;     // in 16 bytes
 const uint kKeySteps = kKeys / kSide;
 const uint kDimSteps = kHeadDim / kSide;
 const uint kLaneKeys = kKeys / kLanesPerRow;
-const uint kLoads = kKeys * kChunks / kThreads;  // of keys, and of values, a thread
+const uint kLoads = kKeys * kChunks / kThreads;  // of keys, and of values, per thread
 
 shared uvec4 kv_tile[2 * kKeys * kPitch];
 shared float scores[kSubgroups * kSide * kScorePitch];
 shared uvec4 weights[kSubgroups * kSide * kWeightPitch];
 
-// Rows first_row .. of the n there are, over keys first_key .. end_key - 1; first_key is a multiple
-// of kKeys, n is above first_row.
+// Rows [first_row, n) of the sequence, up to kRows of them, over keys [first_key, end_key).
+// first_key is a multiple of kKeys, and n > first_row.
 void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uint end_key) {
   uint thread = gl_LocalInvocationID.x;
   uint lane = gl_SubgroupInvocationID;
@@ -63,27 +63,27 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
   [[unroll]] for (uint i = 0; i < kDown * kDimSteps; ++i) {
     sums[i] = coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator>(0.0);
   }
-  // A lane has, of row lane / kLanesPerRow, every kLanesPerRow-th group of four keys.
+  // A lane has every kLanesPerRow-th group of four keys of row lane / kLanesPerRow.
   uint row = lane / kLanesPerRow, part = lane % kLanesPerRow;
   uint score_start = gl_SubgroupID * kSide * kScorePitch;
   uint weight_start = gl_SubgroupID * kSide * kWeightPitch;
   float reference[kDown], total[kDown];
   [[unroll]] for (uint i = 0; i < kDown; ++i) {
-    // Below every score; a number, because a row may see none of the first keys.
+    // Below every score, but finite: a row may see none of the first keys.
     reference[i] = -1e30;
     total[i] = 0.0;
   }
 
-  // What a thread loads: of row (thread + i * kThreads) / kChunks a chunk. Places are looked up two
-  // tiles ahead, since a lookup may be a load itself.
+  // A thread loads chunks of rows (thread + i * kThreads) / kChunks. Offsets are computed two tiles
+  // ahead, because they may need a load.
   uvec4 next_keys[kLoads], next_values[kLoads];
-  uvec2 next_places[kLoads];
+  uvec2 next_offsets[kLoads];
   [[unroll]] for (uint i = 0; i < kLoads; ++i) {
     uint key = first_key + (thread + i * kThreads) / kChunks, chunk = (thread + i * kThreads) % kChunks;
-    uvec2 place = key_place(kv_head, min(key, end_key - 1)) + chunk;
-    next_keys[i] = load_keys(place.x);
-    next_values[i] = load_values(place.y);
-    next_places[i] = key_place(kv_head, min(key + kKeys, end_key - 1)) + chunk;
+    uvec2 offset = key_offset(kv_head, min(key, end_key - 1)) + chunk;
+    next_keys[i] = load_keys(offset.x);
+    next_values[i] = load_values(offset.y);
+    next_offsets[i] = key_offset(kv_head, min(key + kKeys, end_key - 1)) + chunk;
   }
   for (uint first = first_key; first < end_key; first += kKeys) {
     barrier();
@@ -95,11 +95,11 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
     barrier();
     if (first + kKeys < end_key) {
       [[unroll]] for (uint i = 0; i < kLoads; ++i) {
-        next_keys[i] = load_keys(next_places[i].x);
-        next_values[i] = load_values(next_places[i].y);
+        next_keys[i] = load_keys(next_offsets[i].x);
+        next_values[i] = load_values(next_offsets[i].y);
         uint at = thread + i * kThreads;
         uint key = first + 2 * kKeys + at / kChunks;
-        next_places[i] = key_place(kv_head, min(key, end_key - 1)) + at % kChunks;
+        next_offsets[i] = key_offset(kv_head, min(key, end_key - 1)) + at % kChunks;
       }
     }
     coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> score[kDown * kKeySteps];
@@ -166,7 +166,7 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
         }
       }
       if (subgroupAny(risen)) {
-        subgroupBarrier();  // every lane has read its scores: their place takes the corrections
+        subgroupBarrier();  // all scores have been read: the corrections reuse their memory
         for (uint c = part; c < kSide; c += kLanesPerRow) {
           scores[score_start + row * kScorePitch + c] = correction;
         }

@@ -1,5 +1,5 @@
-// attention_weights: one workgroup a selected head and row. A thread writes the scores of every
-// gl_WorkGroupSize'th position to the output, and turns its own into weights there.
+// attention_weights: one workgroup per selected head and row. A thread writes the scores of every
+// gl_WorkGroupSize-th position to the output, then replaces them with probabilities.
 // Grid: (selected heads, rows).
 #version 460
 #extension GL_GOOGLE_include_directive : require

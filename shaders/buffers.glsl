@@ -1,8 +1,7 @@
 // Device memory by address: typed views of one address, and loads that convert to f32.
 //
-// Push constants hold the operands' addresses as `Address`; a kernel casts them to the view it
-// needs. Absent operands are address 0 and are never read: a bit of kPresent, which is known when
-// the pipeline is made, says so.
+// Push constants hold the operand addresses as `Address`. A kernel casts them to the view it needs.
+// Absent operands have address 0 and no bit in kPresent; they are never read.
 #ifndef VESPER_SHADERS_BUFFERS_GLSL_
 #define VESPER_SHADERS_BUFFERS_GLSL_
 
@@ -57,13 +56,13 @@ vec4 unpack_bytes(uint bits) {
               bitfieldExtract(b, 24, 8));
 }
 
-// Elements i .. i + 3; i is a multiple of 4 and the address one of four elements.
+// Elements i to i + 3. i is a multiple of 4, and the address is 4 elements aligned.
 vec4 load_vec4(Address address, uint i, uint dtype) {
   if (dtype == kDTypeF16) return unpack_half4(UVec2Buffer(address).v[i / 4]);
   return Vec4Buffer(address).v[i / 4];
 }
 
-// The same for weights, which may be int8 as well (without their scale).
+// The same for weights, which may also be int8 (without their scale).
 vec4 load_weight4(Address address, uint i, uint format) {
   if (format == kDTypeI8) return unpack_bytes(U32Buffer(address).v[i / 4]);
   return load_vec4(address, i, format);

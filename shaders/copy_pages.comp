@@ -1,5 +1,5 @@
-// copy_pages: the rows that a sequence takes over from another's page. Grid: (blocks of the numbers
-// of a page, sequences).
+// copy_pages: copies the used rows of a page to another page. Grid: (blocks of a page's elements,
+// sequences).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"

@@ -1,5 +1,5 @@
-// count_replay: one more replay was not left out. For a clock of replays: a dispatch that is left out
-// with the rest tells what a timestamp, which is written all the same, does not. One workgroup.
+// count_replay: counts the replays that ran. Conditional rendering skips this dispatch with the
+// rest of a replay, but not a timestamp. One workgroup.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"

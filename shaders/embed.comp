@@ -1,4 +1,4 @@
-// embed: rows of the embedding, with position. Grid: (blocks of d_model, rows).
+// embed: token embedding plus position embedding. Grid: (blocks of d_model, rows).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"
@@ -6,7 +6,7 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint kWeightFormat = 0;
-layout(constant_id = 2) const uint kPresent = 0;  // 1: position, 2: scale a row
+layout(constant_id = 2) const uint kPresent = 0;  // 1: position, 2: scale per row
 #include "quantized.glsl"
 
 layout(push_constant) uniform Push {

@@ -1,4 +1,4 @@
-// gated_activation: one number a thread. Grid: (blocks of the columns, rows).
+// gated_activation: one element per thread. Grid: (blocks of columns, rows).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"

@@ -1,4 +1,4 @@
-// lstm: one workgroup a sequence, its steps one after another: all gates, then the state.
+// lstm: one workgroup per sequence; each step computes all gates, then the state.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"

@@ -1,4 +1,4 @@
-// magnitude: of complex rows, real parts beside imaginary ones, one number a thread.
+// magnitude: of complex rows, real parts then imaginary parts, one element per thread.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"

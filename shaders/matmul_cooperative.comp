@@ -1,10 +1,10 @@
-// matmul for many rows on the matrix units: f16 x f16, sums in f32.
+// matmul for many rows on matrix units: f16 x f16, f32 sums.
 //
-// A workgroup makes a tile of kTileRows x kTileOuts, each of its subgroups kSubgroupRows x
-// kSubgroupOuts of it in cooperative matrices of kSide x kSide. Blocks of kDepth columns pass
-// through shared memory; the next block is fetched to registers while the matrix units work.
-// Rows in shared memory are 16 bytes longer than they need to be, so that the rows of a matrix lie
-// in different banks. `in` must start and advance by multiples of 8 elements.
+// A workgroup computes a tile of kTileRows x kTileOuts, a subgroup kSubgroupRows x kSubgroupOuts of
+// it, in cooperative matrices of kSide x kSide. Blocks of kDepth columns go through shared memory;
+// the next block is loaded to registers while the matrix units work. Rows in shared memory have 16
+// bytes of padding, so that the rows of a matrix are in different banks. Starts and strides of `in`
+// must be multiples of 8 elements.
 // Grid: (blocks of outputs, blocks of rows).
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -25,10 +25,11 @@ layout(constant_id = 4) const uint kSubgroupRows = 32;
 layout(constant_id = 5) const uint kSubgroupOuts = 32;
 layout(constant_id = 6) const uint kSide = 16;
 layout(constant_id = 7) const uint kInner = 16;  // columns of one multiplication
-layout(constant_id = 8) const uint kDtypes = 0;  // of in, of out << 4
+layout(constant_id = 8) const uint kDtypes = 0;  // in | out << 4
 layout(constant_id = 9) const uint kFlags = 0;
 layout(constant_id = 10) const uint kPresent = 0;
-layout(constant_id = 11) const uint kAlignedOut = 0;  // out, bias, residual: 8 outputs at a time
+layout(constant_id = 11) const uint kAlignedOut = 0;  // out, bias and residual are aligned to 8
+                                                      // outputs
 layout(constant_id = 12) const uint kWeightFormat = 0;
 layout(constant_id = 13) const uint kActivation = 0;
 #include "quantized.glsl"
@@ -65,14 +66,14 @@ uvec4 pack_halves(vec4 low, vec4 high) {
                packHalf2x16(high.zw));
 }
 
-// Eight elements from i, a multiple of 8, as halves.
+// Eight elements from i, a multiple of 8, as f16.
 uvec4 load_halves(Address address, uint i, uint format) {
   if (format == kDTypeF16) return UVec4Buffer(address).v[i / 8];
   return pack_halves(Vec4Buffer(address).v[i / 4], Vec4Buffer(address).v[i / 4 + 1]);
 }
 
-// The same of output o's weights from column k on; int8 stays as it is in the first two words until
-// it is needed, since converting it at once would wait for the load.
+// Eight weights of output o from column k on. int8 stays in the first two words until it is used,
+// because a conversion would wait for the load.
 uvec4 load_weight_bits(uint o, uint k, uint columns) {
   uint i = o * columns + k;
   if (kWeightFormat == kDTypeI8) return uvec4(UVec2Buffer(weight).v[i / 8], 0, 0);
@@ -95,14 +96,14 @@ uvec4 block_halves(CodeBlock block, uint i) {
   return pack_halves(low, high);
 }
 
-// The block of 32 columns that a thread loads for row `row` of the tile. Behind the last column it is
-// the last one: it meets zeros.
+// The block of 32 columns that a thread loads for row `row` of the tile. After the last column it
+// is the last block, which is multiplied with zeros.
 CodeBlock load_tile_block(uint row, uint k) {
   uint o = min(gl_WorkGroupID.x * kTileOuts + row, p.n_out - 1);
   return load_block(weight, scale, o, p.n_in, min(k, p.n_in - 32));
 }
 
-// Outputs o .. o + n of a row that starts at `start`; n is 4.
+// Outputs o to o + 3 of a row that starts at `start`.
 vec4 finish(vec4 value, uint o, uint start, uint batch_row) {
   if ((kPresent & kHasScale) != 0) value *= Vec4Buffer(scale).v[o / 4];
   if ((kPresent & kHasBias) != 0) value += Vec4Buffer(bias).v[o / 4];
@@ -115,7 +116,7 @@ vec4 finish(vec4 value, uint o, uint start, uint batch_row) {
   return value;
 }
 
-// Outputs o to o + 7 of row r, whose sums lie in `stage` at `from`.
+// Outputs o to o + 7 of row r; their sums are in `stage` at `from`.
 void finish_outputs(uint r, uint o, uint from) {
   uint batch_row = r % p.rows_per_batch;
   uint start = r / p.rows_per_batch * p.out_batch_stride + batch_row * p.out_row_stride;
@@ -240,9 +241,9 @@ void main() {
     barrier();
   }
 
-  // Each matrix passes through the subgroup's own piece of shared memory; eight outputs of a row at
-  // a time are finished and written. The loop is not unrolled, or else the compiler gives up on
-  // indexing `sums` by constants and keeps them in memory: six times slower on an H200.
+  // Each matrix goes through the subgroup's part of shared memory, and eight outputs of a row at a
+  // time are written. The loop is not unrolled: otherwise the compiler keeps `sums` in memory,
+  // which is six times slower on an H200.
   uint stage_start = gl_SubgroupID * kSide * kStagePitch;
   [[dont_unroll]] for (uint m = 0; m < kDown * kAcross; ++m) {
     [[unroll]] for (uint n = 0; n < kDown * kAcross; ++n) {

@@ -1,4 +1,4 @@
-// What a product does with its sum: scale, bias, activation, residual.
+// Epilogue of a product: scale, bias, activation, residual.
 #ifndef VESPER_SHADERS_MATMUL_EPILOGUE_GLSL_
 #define VESPER_SHADERS_MATMUL_EPILOGUE_GLSL_
 

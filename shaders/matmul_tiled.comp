@@ -1,5 +1,5 @@
-// matmul for many rows with f32 arithmetic: a workgroup makes a tile of kTileRows x kTileOuts, each
-// thread 8 x 8 of it in registers, over blocks of kDepth columns in shared memory.
+// matmul for many rows in f32. A workgroup computes a tile of kTileRows x kTileOuts, a thread 8 x 8
+// of it in registers, over blocks of kDepth columns in shared memory.
 // Grid: (blocks of outputs, blocks of rows). Threads: kTileRows / 8 * kTileOuts / 8.
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -16,7 +16,7 @@ layout(constant_id = 4) const uint kOutDtype = 0;
 layout(constant_id = 5) const uint kWeightFormat = 0;
 layout(constant_id = 6) const uint kFlags = 0;
 layout(constant_id = 7) const uint kPresent = 0;
-layout(constant_id = 8) const uint kAligned = 1;  // rows of `in` can be read four at a time
+layout(constant_id = 8) const uint kAligned = 1;  // rows of `in` are aligned to 4 elements
 layout(constant_id = 9) const uint kActivation = 0;
 #include "quantized.glsl"
 

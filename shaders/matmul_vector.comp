@@ -1,8 +1,9 @@
-// matmul for 1 to 8 rows: every weight is read once, 16 bytes a load, and meets all rows.
+// matmul for 1 to 8 rows: every weight is read once, in loads of 16 bytes, and multiplied with all
+// rows.
 //
-// A workgroup is kOutGroups * kSplit subgroups. Each subgroup sums kOuts outputs over its part of
-// the columns; the kSplit parts of an output are added in shared memory. Of quantized weights and one
-// row, a lane takes 32 columns at a time. Grid: blocks of kOutGroups * kOuts outputs.
+// A workgroup has kOutGroups * kSplit subgroups. Each subgroup sums kOuts outputs over its part of
+// the columns. The kSplit parts of an output are added in shared memory. With one row and quantized
+// weights, a lane takes 32 columns at a time. Grid: blocks of kOutGroups * kOuts outputs.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -22,7 +23,7 @@ layout(constant_id = 6) const uint kOutDtype = 0;
 layout(constant_id = 7) const uint kWeightFormat = 0;
 layout(constant_id = 8) const uint kFlags = 0;
 layout(constant_id = 9) const uint kPresent = 0;
-layout(constant_id = 10) const uint kAligned = 1;  // rows of `in` can be read four at a time
+layout(constant_id = 10) const uint kAligned = 1;  // rows of `in` are aligned to 4 elements
 layout(constant_id = 11) const uint kActivation = 0;
 #include "quantized.glsl"
 
@@ -31,12 +32,11 @@ layout(push_constant) uniform Push {
   uint n_out, n_in, in_row_stride, out_row_stride;
 };
 
-// Eight columns lie in one group: the sum of a few rows is scaled, instead of each weight.
+// Eight columns are in one group: with few rows, scale their sum instead of each weight.
 const bool kScalesSums = kInBlocks && kRows <= 4;
 
-// One row meets quantized weights by blocks of 32 columns, so that their loads are wide. A lane's part
-// of the row passes through shared memory, four floats further apart than it is long, so that lanes
-// read from different banks.
+// One row by quantized weights: blocks of 32 columns, for wide loads. Each lane's part of the row
+// is in shared memory with four floats of padding, so that lanes read from different banks.
 const bool kByBlocks = kInBlocks && kRows == 1;
 const uint kLanes = gl_WorkGroupSize.x / (kOutGroups * kSplit);
 const uint kLanePitch = 9;  // of vec4
@@ -59,7 +59,7 @@ float sums[kOuts * kRows];
 void sum_blocks(uint first, uint part) {
   uint lane = gl_SubgroupInvocationID, own = gl_SubgroupID * kLanes * kLanePitch;
   for (uint start = part * kLanes * 32; start < n_in; start += kSplit * kLanes * 32) {
-    // Behind the last column the row is zero.
+    // The row is zero after the last column.
     uint k = min(start + lane * 32, n_in - 32);
     CodeBlock blocks[kOuts];
     [[unroll]] for (uint o = 0; o < kOuts; ++o) {

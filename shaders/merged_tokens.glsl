@@ -1,4 +1,4 @@
-// What sample_token and select_beams share: the merged chunks of one sequence, and its next state.
+// Shared by sample_token and select_beams: merged chunks of one sequence, and its next state.
 #ifndef VESPER_SHADERS_MERGED_TOKENS_GLSL_
 #define VESPER_SHADERS_MERGED_TOKENS_GLSL_
 
@@ -6,11 +6,11 @@
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #include "buffers.glsl"
 
-// The merged chunks of one kind of token.
+// Merged chunks of text tokens or of timestamps.
 struct Merged {
-  float greatest, sum;  // of the logits; of exp(logit - greatest)
-  float key, logit;     // the greatest key, and its token's logit
-  uint token;           // the lowest id that has it
+  float greatest, sum;  // highest logit; sum of exp(logit - greatest)
+  float key, logit;     // highest key, and the logit of its token
+  uint token;           // lowest id with that key
 };
 
 void merge(inout Merged all, TokenPartial chunk) {
@@ -42,15 +42,15 @@ Merged merge_subgroup(Merged mine) {
   return all;
 }
 
-// Text and timestamps, and the last timestamp rule.
+// Text, timestamps, and the timestamp rule that needs both.
 struct MergedTokens {
   Merged text, timestamp;
-  bool only_timestamps;  // together they are likelier than any text token
-  float log_sum;         // log of the sum of exp(logit) over the tokens that may be chosen
+  bool only_timestamps;  // all timestamps together are likelier than the best text token
+  float log_sum;         // log of the sum of exp(logit) over the allowed tokens
 };
 
-// The chunks from `first` on, of which the first n_text are text. Called by a whole subgroup; all
-// of it gets the answer.
+// Merges n_chunks chunks from `first` on, of which the first n_text are text. Called by all lanes
+// of a subgroup; all get the result.
 MergedTokens merged_tokens(Address partials, uint first, uint n_chunks, uint n_text) {
   Merged text = Merged(kMinusInfinity, 0.0, kMinusInfinity, kMinusInfinity, 0xffffffffu);
   Merged timestamp = text;
@@ -77,7 +77,7 @@ MergedTokens merged_tokens(Address partials, uint first, uint n_chunks, uint n_t
   return MergedTokens(text, timestamp, only_timestamps, log_sum);
 }
 
-// Counts a chosen token.
+// Updates the state after `token` was sampled.
 void advance_state(inout SequenceState state, uint token, uint timestamp_begin) {
   state.penultimate_was_timestamp = state.n_sampled == 0 ? 1 : state.last_was_timestamp;
   state.last_was_timestamp = token >= timestamp_begin ? 1 : 0;

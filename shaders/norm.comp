@@ -1,5 +1,5 @@
-// norm: layer norm or RMS norm, one workgroup a row. The row is read once and kept in registers:
-// kPerThread groups of four values a thread.
+// norm: layer norm or RMS norm, one workgroup per row. The row is read once and kept in registers:
+// kPerThread groups of four values per thread.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -11,14 +11,14 @@ layout(constant_id = 1) const uint kPerThread = 1;
 layout(constant_id = 2) const uint kKind = 0;
 layout(constant_id = 3) const uint kOutDtype = 0;
 layout(constant_id = 4) const uint kPresent = 0;  // 1: bias, 2: index, 4: residual
-layout(constant_id = 5) const uint kAligned = 0;  // every row can be read and written by fours
+layout(constant_id = 5) const uint kAligned = 0;  // every row is aligned to 4 elements
 
 layout(push_constant) uniform Push {
   Address out_, in_, weight, bias, index, residual;
   NormParams p;
 };
 
-// Values column to column + 3 of the row that starts at `start`; zero past its end.
+// Columns column to column + 3 of the row at `start`; zero after its end.
 vec4 load4(Address address, uint start, uint column) {
   if (kAligned != 0) return Vec4Buffer(address).v[(start + column) / 4];
   vec4 x = vec4(0.0);

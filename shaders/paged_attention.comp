@@ -1,9 +1,9 @@
-// paged_attention: one workgroup a row and head. Positions are taken kChunk at a time: their scores
-// go to shared memory, are turned to weights (online softmax), and the values are summed by groups
-// of kLanes threads, eight dimensions a thread, each group over its own positions.
+// paged_attention: one workgroup per row and head. It takes kChunk positions at a time: scores go
+// to shared memory and become probabilities (online softmax). Groups of kLanes threads sum the
+// values, eight dimensions per thread, each group over its own positions.
 //
-// Up to kSplits workgroups share the positions of a row and head, kSplitPositions each at least; the
-// one that ends last adds what all have left in `partials`, in their order.
+// Up to kSplits workgroups share the positions of a row and head, at least kSplitPositions each.
+// The last one to finish adds the results of all in `partials`, in their order.
 // Grid: (heads, rows, kSplits). kLanes = head_dim / 8.
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -20,20 +20,21 @@ layout(constant_id = 4) const uint kKvDtype = 0;
 layout(constant_id = 5) const uint kOutDtype = 0;
 layout(constant_id = 6) const uint kKeyLanes = 1;  // threads that share one score
 layout(constant_id = 7) const uint kChunk = 1536;
-layout(constant_id = 8) const uint kOnePage = 0;  // a sequence has one page: the table is read once
-layout(constant_id = 9) const uint kAhead = 1;    // positions whose loads are under way at once
+layout(constant_id = 8) const uint kOnePage = 0;  // a sequence has one page: the page table is read
+                                                  // once
+layout(constant_id = 9) const uint kAhead = 1;    // positions whose loads are in flight
 layout(constant_id = 10) const uint kSplits = 1;
 layout(constant_id = 11) const uint kPageRows = 32;
 
-// What other workgroups of the dispatch write, too.
+// Also written by other workgroups of the dispatch.
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Partials { float v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
 
 layout(push_constant) uniform Push {
   Address out_, q, k_pages, v_pages, rows, page_table;
   PagedAttentionParams p;
-  Partials partials;  // [n_rows, n_heads, kSplits, kHeadDim + 2]: the sum, the greatest score, the total
-  Counters counters;  // [n_rows, n_heads], zeros but while this runs
+  Partials partials;  // sum, greatest score, total
+  Counters counters;  // [n_rows, n_heads], zero between dispatches
 };
 
 const uint kSplitPositions = 128;
@@ -42,12 +43,12 @@ const uint kPartial = kHeadDim + 2;
 const uint kLanes = kHeadDim / 8;
 const uint kGroups = kThreads / kLanes;  // of the sum over values
 const uint kKeyGroups = kThreads / kKeyLanes;
-const uint kKeyPart = kHeadDim / kKeyLanes;  // dimensions a thread has of a score
+const uint kKeyPart = kHeadDim / kKeyLanes;  // dimensions of a score per thread
 shared float scores[kChunk];
 shared float group_sums[kGroups * kHeadDim];
-shared uint n_before;  // workgroups of this row and head that ended before
+shared uint n_before;  // workgroups of this row and head that finished before
 
-// Where position t of the sequence lies, in elements; both k and v.
+// Offset of position t of the sequence in elements, for k and v.
 uint position_start(uint table_start, uint only_page, uint head, uint t) {
   uint page = only_page, row = t;
   if (kOnePage == 0) {
@@ -126,7 +127,7 @@ void main() {
           score += dot(keys[i * (kKeyPart / 4) + j], query[j]);
         }
         for (uint step = kKeyLanes / 2; step > 0; step /= 2) score += subgroupShuffleXor(score, step);
-        // Beyond 10 tanh is 1 to every bit; drivers may compute it by powers of e.
+        // tanh is exactly 1 beyond 10. Drivers may compute it from exponentials that overflow.
         if (p.soft_cap != 0.0) score = p.soft_cap * tanh(clamp(score / p.soft_cap, -10.0, 10.0));
         uint t = base + i * kKeyGroups;
         if (t < count) {
@@ -165,7 +166,7 @@ void main() {
     }
     barrier();
   }
-  // Groups of one subgroup are added by shuffles, where scores are: kLanes divides it then.
+  // If threads share scores, kLanes divides the subgroup: shuffles add the groups of a subgroup.
   uint n_sums = kGroups, sum_slot = group;
   if (kKeyLanes > 1) {
     for (uint step = gl_SubgroupSize / 2; step >= kLanes; step /= 2) {

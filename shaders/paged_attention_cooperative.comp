@@ -1,5 +1,5 @@
-// paged_attention on the matrix units (attention_tile.glsl), of successive positions of one
-// sequence: a prompt.
+// paged_attention on matrix units (attention_tile.glsl) for a prompt: successive positions of one
+// sequence.
 // Grid: (blocks of rows, heads).
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -21,7 +21,8 @@ layout(constant_id = 4) const uint kSide = 16;
 layout(constant_id = 5) const uint kInner = 16;
 layout(constant_id = 6) const uint kOutDtype = 0;
 layout(constant_id = 7) const uint kLanesPerRow = 2;  // subgroup size / kSide
-layout(constant_id = 8) const uint kKeys = 64;  // at least kRows / 2: the queries pass through their place
+layout(constant_id = 8) const uint kKeys = 64;  // at least kRows / 2: queries go through the same
+                                                // memory
 layout(constant_id = 9) const uint kPageRows = 32;
 layout(constant_id = 10) const uint kSoftCap = 0;
 const uint kMasked = 1;
@@ -38,7 +39,7 @@ uint first_position, table_start;
 uvec4 query_chunk(uint head, uint row, uint chunk) {
   return UVec4Buffer(q).v[(row * p.q_row_stride + head * kHeadDim) / 8 + chunk];
 }
-uvec2 key_place(uint kv_head, uint key) {
+uvec2 key_offset(uint kv_head, uint key) {
   uint page = uint(I32Buffer(page_table).v[table_start + key / kPageRows]);
   return uvec2(((page * p.n_kv_heads + kv_head) * kPageRows + key % kPageRows) * (kHeadDim / 8));
 }
@@ -46,7 +47,7 @@ uvec4 load_keys(uint at) { return UVec4Buffer(k_pages).v[at]; }
 uvec4 load_values(uint at) { return UVec4Buffer(v_pages).v[at]; }
 float exponent(float dot) {
   float score = dot * p.scale;
-  // Beyond 10 tanh is 1 to every bit; drivers may compute it by powers of e.
+  // tanh is exactly 1 beyond 10. Drivers may compute it from exponentials that overflow.
   if (kSoftCap != 0) score = p.soft_cap * tanh(clamp(score / p.soft_cap, -10.0, 10.0));
   return score * 1.4426950408889634;  // exp(x) = exp2(x / ln 2)
 }
@@ -70,7 +71,7 @@ void main() {
   if (first.sequence < 0) return;
   first_position = uint(first.position);
   table_start = uint(first.sequence) * p.pages_per_sequence;
-  // Rows of the block that have a sequence.
+  // Used rows of the block.
   uint mine = 0;
   for (uint r = gl_LocalInvocationID.x; r < kRows; r += kThreads) {
     if (first_row + r < p.n_rows && RowBuffer(rows).v[first_row + r].sequence >= 0) ++mine;

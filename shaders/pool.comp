@@ -1,4 +1,4 @@
-// pool: one vector a packed sequence, one workgroup each.
+// pool: one vector per packed sequence, one workgroup each.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"

@@ -1,15 +1,15 @@
-// Quantized weights: a row's codes, which are small whole numbers, beside scales that groups of its
-// columns share (llm/vulkan/block_layout.h packs them). Included after kWeightFormat, the
-// specialization constant that says how; what a format does not have falls away with it.
+// Quantized weights: rows of small integer codes, and scales for groups of columns (packed by
+// llm/vulkan/block_layout.h). Included after kWeightFormat, the specialization constant that
+// describes the layout.
 //
-// A row of codes has n_in / 32 * bits words, padded to 16 bytes: planes of 4, 2 and 1 bits (or one
-// of 8), each of 32 / width columns a word. Four neighbouring columns, a quad, are the bytes of one
-// word, after a shift and a mask: quad q of a plane is in word q / n, n = 8 / width, from bit
-// q % n * width of each byte on.
+// A row of codes has n_in / 32 * bits words, padded to 16 bytes: planes of 4, 2 and 1 bits, or one
+// of 8 bits. A word of a plane has 32 / width columns. Four consecutive columns are the four bytes
+// of one word after a shift and a mask: with n = 8 / width, columns 4 q to 4 q + 3 are in word q /
+// n, from bit q % n * width of each byte.
 //
-// A row of scales has (scale, minimum) for each group, or the scale alone where there is no
-// minimum: in f16, bf16 or f32; or f16 for 256 columns each, then signed bytes for each group that
-// multiply them, padded to 4 bytes.
+// A row of scales has (scale, minimum) for each group, or only the scale. They are f16, bf16 or
+// f32, or f16 per 256 columns followed by a signed byte per group that multiplies it, padded to 4
+// bytes.
 #ifndef VESPER_SHADERS_QUANTIZED_GLSL_
 #define VESPER_SHADERS_QUANTIZED_GLSL_
 
@@ -20,7 +20,7 @@ const uint kGroup = (kWeightFormat >> 15 & 15u) * 16u;
 const uint kScaleKinds = 1u + (kWeightFormat >> 19 & 1u);  // 2: with a minimum
 const uint kZero = kWeightFormat >> 20 & 255u;
 
-// The codes of columns k .. k + 7 of a row, a byte each; k is a multiple of 8.
+// Codes of columns k to k + 7 of a row, one byte each. k is a multiple of 8.
 uvec2 load_codes(Address weight, uint row, uint n_in, uint k) {
   uint at = row * ((n_in / 32u * kCodeBits + 3u) & ~3u);
   if (kCodeBits == 8u) return UVec2Buffer(weight).v[(at + k / 4u) / 2u];
@@ -42,7 +42,7 @@ uvec2 load_codes(Address weight, uint row, uint n_in, uint k) {
   return codes;
 }
 
-// What column k of a row is made of: its number is code_values() of its code times .x, plus .y.
+// Scale and minimum of column k: the weight is code_values(code) * x + y.
 vec2 load_group_scale(Address scales, uint row, uint n_in, uint k) {
   uint group = k / kGroup;
   if (kScaleKind == 3u) {
@@ -66,21 +66,20 @@ vec2 load_group_scale(Address scales, uint row, uint n_in, uint k) {
   return vec2(float(F16Buffer(scales).v[at]), 0.0);
 }
 
-// Four codes as numbers, less their zero. As the low bits of 2^23 they are numbers already, which a
-// subtraction, exact here, takes there: GPUs convert integers at an eighth of the speed or less.
+// Four codes as floats, minus the zero point. A code in the low bits of 2^23 needs one exact
+// subtraction. GPUs convert integers at an eighth of the speed or less.
 vec4 code_values(uint codes) {
   uvec4 bits = uvec4(codes & 255u, codes >> 8 & 255u, codes >> 16 & 255u, codes >> 24);
   return uintBitsToFloat(bits | 0x4b000000u) - (8388608.0 + (kScaleKinds == 1u ? float(kZero) : 0.0));
 }
 
-// A block of 32 columns as it is stored, and what its columns are made of: halves of 16 columns,
-// which may lie in two groups.
+// A stored block of 32 columns, and the scales of its two halves of 16 columns.
 struct CodeBlock {
   uvec4 low, high;
   vec2 groups[2];
 };
 
-// Of columns k .. k + 31 of a row; k is a multiple of 32.
+// Columns k to k + 31 of a row. k is a multiple of 32.
 CodeBlock load_block(Address weight, Address scales, uint row, uint n_in, uint k) {
   CodeBlock block;
   block.low = block.high = uvec4(0u);
@@ -104,7 +103,7 @@ CodeBlock load_block(Address weight, Address scales, uint row, uint n_in, uint k
   return block;
 }
 
-// Codes 8 i .. 8 i + 7 of a block, a byte each.
+// Codes 8 i to 8 i + 7 of a block, one byte each.
 uvec2 block_codes(CodeBlock block, uint i) {
   if (kCodeBits == 8u) {
     uvec4 codes = i < 2u ? block.low : block.high;

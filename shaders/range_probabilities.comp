@@ -1,5 +1,5 @@
-// range_probabilities: softmax over a range of each row's logits, a part of it written out.
-// One workgroup a row.
+// range_probabilities: softmax over a range of each row's logits; a part of it is written. One
+// workgroup per row.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"

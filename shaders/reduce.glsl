@@ -1,5 +1,5 @@
-// Sums and maxima over a workgroup, for any subgroup size. The order of addition is fixed by the
-// workgroup's shape, so a result does not change from run to run.
+// Sums and maxima over a workgroup, for any subgroup size. The order of addition depends only on
+// the shape of the workgroup, so results are reproducible.
 #ifndef VESPER_SHADERS_REDUCE_GLSL_
 #define VESPER_SHADERS_REDUCE_GLSL_
 

@@ -1,4 +1,4 @@
-// rope: one workgroup a head of a row: queries, then keys, then values (only where there are pages).
+// rope: one workgroup per head of a row: queries, keys, and values if there are pages.
 // Grid: (heads, rows).
 #version 460
 #extension GL_GOOGLE_include_directive : require

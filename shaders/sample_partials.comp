@@ -1,14 +1,14 @@
-// sample_partials: maximum, sum of exponentials and best token of a chunk of the vocabulary. Grid:
-// (chunks, sequences).
+// sample_partials: maximum, sum of exponentials and best token of a chunk of the vocabulary.
+// Grid: (chunks, sequences).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"
 #include "reduce.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const bool kRules = false;       // there is the operand `suppressed`
-layout(constant_id = 2) const bool kCandidates = false;  // there is that operand
-layout(constant_id = 3) const bool kFilters = false;     // the states say which logits are kept
+layout(constant_id = 1) const bool kRules = false;       // has the operand `suppressed`
+layout(constant_id = 2) const bool kCandidates = false;  // has the operand `candidates`
+layout(constant_id = 3) const bool kFilters = false;  // the states have intervals of allowed logits
 
 layout(push_constant) uniform Push {
   Address partials, logits, states, suppressed, candidates;
@@ -16,19 +16,19 @@ layout(push_constant) uniform Push {
 };
 #include "token_rules.glsl"
 
-shared uint best_ids[128];  // beside reduce_slots
+shared uint best_ids[128];  // used with reduce_slots
 
 SequenceState state;
 uint start;           // of the sequence's logits
 uint first_id, end;   // of the chunk
 
-// The logit of a token, -inf where a rule forbids it.
+// The logit of a token, -inf if a rule masks it.
 float logit_of(uint id) {
   return kRules && !is_allowed(id, state) ? kMinusInfinity : F32Buffer(logits).v[start + id];
 }
 
-// The first id of this thread. Chunks count from a multiple of their size, so that the order of
-// addition does not depend on where the timestamps begin.
+// The first id of this thread. Ids count from a multiple of the chunk size, so the order of
+// addition does not depend on timestamp_begin.
 uint first_of_thread() {
   uint id = first_id / p.chunk * p.chunk + gl_LocalInvocationID.x;
   return id < first_id ? id + (first_id - id + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x *
@@ -58,7 +58,7 @@ void best_of_workgroup(inout float value, inout uint id) {
   barrier();
 }
 
-// The token of the chunk with the greatest key.
+// The token of the chunk with the highest key.
 void sample_chunk(out float key, out float logit, out uint token) {
   uint base = noise_base(state.seed, state.n_sampled);
   key = kMinusInfinity;
@@ -77,7 +77,7 @@ void sample_chunk(out float key, out float logit, out uint token) {
   logit = token < end ? F32Buffer(logits).v[start + token] : kMinusInfinity;
 }
 
-// Writes the list of the chunk's candidates, of which the first is known.
+// Writes the list of the chunk's candidates; the first one is given.
 void list_candidates(float logit, uint token) {
   uint list = (gl_WorkGroupID.y * p.n_chunks + gl_WorkGroupID.x) * p.n_candidates;
   for (uint k = 0; k < p.n_candidates; ++k) {

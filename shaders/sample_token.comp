@@ -1,4 +1,4 @@
-// sample_token: the next token of every sequence that is not a beam. One workgroup; each of its
+// sample_token: the next token of every sequence that is not a beam. One workgroup; each of its n
 // subgroups takes every n-th sequence.
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -6,7 +6,7 @@
 #include "merged_tokens.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const bool kLogprobs = false;  // there is that operand
+layout(constant_id = 1) const bool kLogprobs = false;  // has the operand `logprobs`
 
 layout(push_constant) uniform Push {
   Address states, rows, tokens, logprobs, stop, partials, stop_ids;
@@ -21,7 +21,7 @@ void main() {
   for (uint s = gl_SubgroupID; s < p.n_sequences; s += gl_NumSubgroups) {
     SequenceState state = StateBuffer(states).v[s];
     if (state.is_beam != 0) {
-      // A group that goes on has a first beam.
+      // The first beam of an unfinished group is unfinished.
       if (state.finished == 0 && subgroupElect()) atomicOr(unfinished, 1u);
       continue;
     }

@@ -1,14 +1,14 @@
-// sampling_filters: the interval of logits that the filters keep. A workgroup a sequence. A filter
-// takes the tokens with the greatest values until they are so many, or have so much probability. The
-// value of the last one is found eight bits at a time, from the amounts in 256 bins. Probabilities
-// are added as integers, in three parts, so that their sum does not depend on the order.
+// sampling_filters: the interval of logits that the filters keep, one workgroup per sequence. A
+// filter keeps the tokens with the greatest values up to a count or a probability. Radix selection
+// finds the last kept value, eight bits at a time, from 256 bins. Probabilities are added as
+// integers in three parts, so the sum does not depend on the order.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"
 #include "reduce.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const bool kRules = false;  // there is the operand `suppressed`
+layout(constant_id = 1) const bool kRules = false;  // has the operand `suppressed`
 
 layout(push_constant) uniform Push {
   Address states, logits, suppressed;
@@ -20,11 +20,11 @@ shared uint bins[3 * 256];
 
 SequenceState state;
 uint start;              // of the sequence's logits
-float lowest, highest;   // logits that are left
-float greatest;          // of these
-float log_sum, entropy;  // of exp(logit - greatest), and of the distribution that it makes
+float lowest, highest;   // interval that is left
+float greatest;          // logit in the interval
+float log_sum, entropy;  // log of the sum of exp(logit - greatest); entropy of the distribution
 
-// Greater numbers have greater keys.
+// Preserves the order of floats.
 uint key_of(float x) {
   uint bits = floatBitsToUint(x);
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
@@ -33,7 +33,7 @@ float value_of(uint key) {
   return uintBitsToFloat((key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key);
 }
 
-// The logit of a token, -inf where a rule forbids it.
+// The logit of a token, -inf if a rule masks it.
 float logit_of(uint id) {
   return kRules && !is_allowed(id, state) ? kMinusInfinity : F32Buffer(logits).v[start + id];
 }
@@ -42,7 +42,7 @@ bool is_left(float logit) {
   return logit >= lowest && logit <= highest && logit > kMinusInfinity;
 }
 
-// Minus how far the surprise of a token is from the mean.
+// Negative distance of a token's surprise from the mean.
 float typicality(float logit) { return -abs(log_sum - (logit - greatest) - entropy); }
 
 float amount(uint bin, bool by_count) {
@@ -51,7 +51,7 @@ float amount(uint bin, bool by_count) {
          float(bins[512 + bin]) / 2199023255552.0;
 }
 
-// The least value of those taken: `wanted` tokens, or that part of the probability.
+// The smallest kept value, for `wanted` tokens or that share of the probability.
 float select(bool by_count, bool by_typicality, float wanted) {
   uint prefix = 0;
   float taken = 0.0, target = wanted;

@@ -1,5 +1,5 @@
-// select_beams: the next beams of a group, from the continuations of its beams. A workgroup a group;
-// each of its subgroups takes every n-th beam.
+// select_beams: the next beams of a group. One workgroup per group; each of its n subgroups takes
+// every n-th beam.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"
@@ -12,14 +12,14 @@ layout(push_constant) uniform Push {
   BeamParams p;
 };
 
-// Texts that may end in a step: less than all candidates.
+// Hypotheses that may end in a step.
 const uint kMostEnded = kMostBeams * kMostCandidates;
 
-// The likeliest continuations of each beam, in falling order; -inf: no more.
+// The likeliest continuations of each beam in descending order; -inf: end.
 shared float scores[kMostBeams * kMostCandidates];
 shared uint ids[kMostBeams * kMostCandidates];
 
-// What the first thread decides for the others.
+// Written by the first thread.
 shared uint n_live, n_finished, n_finished_before;
 shared uint parents[kMostBeams], live_tokens[kMostBeams];
 shared float live_scores[kMostBeams];
@@ -36,7 +36,7 @@ void find_continuations(uint first, uint beam) {
   bool is_dead = StateBuffer(states).v[first + beam].finished != 0;
   uint chunk = (first + beam) * p.n_chunks;
   MergedTokens merged = merged_tokens(partials, chunk, p.n_chunks, n_text);
-  float last = uintBitsToFloat(0x7f800000u);  // the candidate before this one
+  float last = uintBitsToFloat(0x7f800000u);  // the previous candidate
   uint last_token = 0;
   for (uint k = 0; k < n_candidates; ++k) {
     float best = kMinusInfinity;
@@ -69,17 +69,17 @@ void find_continuations(uint first, uint beam) {
   }
 }
 
-// Where the f-th finished text of the group begins.
+// Offset of the f-th finished hypothesis of the group.
 uint finished_at(uint f) {
   return (gl_WorkGroupID.x * p.most_finished + f) * (kFinishedHeader + p.max_tokens);
 }
 
-// Tokens that a beam may have chosen so far, as the table of tokens has room for them.
-uint n_noted(SequenceState state) {
+// Sampled tokens of a beam that are stored in `tokens`.
+uint n_stored(SequenceState state) {
   return min(state.n_sampled, p.max_tokens - state.first_sampled);
 }
 
-// The next beams, and the texts that end.
+// Selects the next beams and the finished hypotheses.
 void select(SequenceState state) {
   uint next[kMostBeams];
   for (uint b = 0; b < p.beam_size; ++b) next[b] = 0;
@@ -107,7 +107,7 @@ void select(SequenceState state) {
     } else if (n_finished < state.max_finished) {
       uint text = finished_at(n_finished);
       U32Buffer(finished).v[text] = floatBitsToUint(best);
-      U32Buffer(finished).v[text + 1] = n_noted(state);
+      U32Buffer(finished).v[text + 1] = n_stored(state);
       ended_parents[n_finished - n_finished_before] = parent;
       ++n_finished;
     }
@@ -116,8 +116,8 @@ void select(SequenceState state) {
       n_finished >= state.max_finished || n_live == 0 || state.n_sampled + 1 >= state.max_sampled;
 }
 
-// The current positions have 2 * beam_size pages: each beam has one in its page table and a spare
-// one. No beam's spare page is a source of copy_pages, so it never writes what it reads.
+// The group has 2 * beam_size pages for the current positions: one in each beam's page table, and
+// one spare page per beam. Spare pages are never a source of copy_pages.
 void move_pages(uint first, uint page, uint n_rows) {
   int left[2 * kMostBeams];
   uint n_left = 0;
@@ -170,8 +170,8 @@ void main() {
   }
   barrier();
 
-  // Each column of the tables below belongs to one thread.
-  uint n = n_noted(group);
+  // Each thread owns columns of the tables below.
+  uint n = n_stored(group);
   int before[kMostBeams];
   for (uint i = thread; i < n; i += gl_WorkGroupSize.x) {
     for (uint b = 0; b < p.beam_size; ++b) {

@@ -1,6 +1,6 @@
-// The token rules of Whisper: whether a sequence may choose a token next (openai-whisper,
-// decoding.py: SuppressTokens, SuppressBlank, ApplyTimestampRules), and no end of text while speech
-// goes on. Needs the push constants `suppressed` and `p`.
+// Whisper's token rules (openai-whisper, decoding.py: SuppressTokens, SuppressBlank,
+// ApplyTimestampRules), and no end of text before speech_end. Needs the push constants `suppressed`
+// and `p`.
 bool is_allowed(uint id, SequenceState state) {
   if ((U32Buffer(suppressed).v[id / 32] >> (id % 32) & 1u) != 0) return false;
   if (id == p.no_timestamps) return false;

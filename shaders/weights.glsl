@@ -1,5 +1,5 @@
-// How matrices lie in device memory: row-major, each row padded with zeros to a multiple of 32
-// elements, in f32, f16 or int8 (then with a scale per row beside it).
+// Layout of matrices in device memory: row-major f32, f16 or int8 (with a scale per row), each row
+// padded with zeros to a multiple of 32 elements.
 #ifndef VESPER_SHADERS_WEIGHTS_GLSL_
 #define VESPER_SHADERS_WEIGHTS_GLSL_
 

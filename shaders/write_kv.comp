@@ -1,4 +1,4 @@
-// write_kv: keys and values into the pages of their sequence. Grid: (blocks of the columns, rows).
+// write_kv: writes keys and values to the pages of their sequence. Grid: (blocks of columns, rows).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"
