@@ -10,14 +10,14 @@
 namespace vesper {
 namespace {
 
-// Tokens of a batch: enough to keep every core or processor busy, few enough that what a layer
-// writes is still in a CPU's caches when the next one reads it.
+// Tokens per batch: enough to occupy all cores, few enough that a layer's output is still in the
+// cache when the next layer reads it.
 constexpr uint32_t kCpuBatchTokens = 512;
 constexpr uint32_t kGpuBatchTokens = 16384;
-// Tokens of a text where the model's files name no limit but that of its positions: memory for a
-// language model's whole context would be of use to few.
+// Tokens per text if only the positions limit them. The whole context of a language model would
+// take much memory.
 constexpr uint32_t kUsualMaxTokens = 8192;
-// Texts of a batch: more are of use only if they have less than 8 tokens each.
+// A batch has at most one text per kTokensPerText tokens.
 constexpr uint32_t kTokensPerText = 8;
 
 uint32_t kernel_kind(Pooling pooling) {
@@ -32,8 +32,8 @@ uint32_t kernel_kind(Pooling pooling) {
   return kPoolMean;
 }
 
-// The rows of the recording for so many tokens: steps of a 64th, so that a batch has few rows that
-// hold nothing and there are few recordings.
+// The rows of the program for a number of tokens: multiples of 1/64 of the maximum, so that few
+// rows are unused and there are few programs.
 uint32_t rows_for(uint32_t n_tokens, uint32_t max_rows) {
   uint32_t step = 8;
   while (step * 64 < n_tokens) step *= 2;
@@ -85,21 +85,21 @@ Embedder::Embedder(const WeightProvider& weights, std::unique_ptr<Device> device
   vectors_ = device_->allocate(uint64_t{batch_texts} * dimensions_ * sizeof(float), "vectors");
 }
 
-ProgramId Embedder::recording(uint32_t n_rows) {
-  const auto found = recordings_.find(n_rows);
-  if (found != recordings_.end()) return found->second;
+ProgramId Embedder::program(uint32_t n_rows) {
+  const auto found = programs_.find(n_rows);
+  if (found != programs_.end()) return found->second;
   DispatchTable table;
   encoder_->emit(table, n_rows);
   const PoolParams pool{encoder_->max_sequences(), encoder_->d_model(), dimensions_,
                         kernel_kind(settings_.pooling), settings_.normalize ? 1u : 0u};
   emit::pool(table, "pool", pool, vectors_, encoder_->output(), encoder_->starts());
-  return recordings_.emplace(n_rows, device_->record(table)).first->second;
+  return programs_.emplace(n_rows, device_->record(table)).first->second;
 }
 
 void Embedder::run_batch(std::span<const std::span<const int32_t>> texts, uint32_t n_tokens,
                          float* out) {
   const uint32_t n_rows = rows_for(n_tokens, encoder_->max_rows());
-  const ProgramId id = recording(n_rows);
+  const ProgramId id = program(n_rows);
   encoder_->write(texts, n_rows);
   device_->run(id);
   device_->read(vectors_.part(0, texts.size() * dimensions_ * sizeof(float)), out);

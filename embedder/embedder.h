@@ -1,8 +1,7 @@
-// Texts to vectors: what `embed` is built on.
+// Texts to vectors, for `embed`.
 //
-// In come token ids of texts, out comes one vector a text. Texts are packed one after another into
-// batches of so many tokens, in their order: nothing is spent on padding, whatever their lengths,
-// and a text's vector does not depend on what is in the batch with it.
+// In: token ids of texts. Out: one vector per text. Texts are packed in order into batches up to a
+// number of tokens, without padding. The vector of a text is independent of the rest of the batch.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +21,11 @@
 namespace vesper {
 
 struct EmbedderOptions {
-  std::optional<Pooling> pooling;  // absent: as the model's files say
+  std::optional<Pooling> pooling;  // absent: from the model's files
   std::optional<bool> normalize;   // likewise
   uint32_t dimensions = 0;         // of the vectors, the first ones; 0: all
-  uint32_t max_tokens = 0;         // of a text; 0: as the model's files say
-  uint32_t batch_tokens = 0;       // at once; 0: what suits the device
+  uint32_t max_tokens = 0;         // per text; 0: from the model's files
+  uint32_t batch_tokens = 0;       // per batch; 0: chosen for the device
 };
 
 class Embedder {
@@ -34,13 +33,13 @@ class Embedder {
   // Loads the model onto `device`. Throws Error(kModel, kDevice, kUsage).
   Embedder(const std::filesystem::path& path, std::unique_ptr<Device> device, Compute compute,
            const EmbedderOptions& options = {});
-  // The same of files that are open, which are not needed later.
+  // The same from open files, which are not needed afterwards.
   Embedder(const WeightProvider& weights, std::unique_ptr<Device> device, Compute compute,
            const EmbedderOptions& options = {});
 
   // Writes the vectors of texts to `out`, [texts.size(), dimensions()]. A text has 1 to
-  // max_tokens() ids below n_vocab(); throws Error(kInput) naming the first that has not. The first
-  // batch of a size prepares it, later ones allocate nothing.
+  // max_tokens() ids below n_vocab(); throws Error(kInput) naming the first text that has not. The
+  // first batch of a size allocates, later ones do not.
   void embed(std::span<const std::span<const int32_t>> texts, float* out);
 
   const EmbeddingSettings& settings() const { return settings_; }  // with the options applied
@@ -54,15 +53,15 @@ class Embedder {
 
  private:
   void run_batch(std::span<const std::span<const int32_t>> texts, uint32_t n_tokens, float* out);
-  ProgramId recording(uint32_t n_rows);
+  ProgramId program(uint32_t n_rows);
 
   std::unique_ptr<Device> device_;
   Compute compute_;
   EmbeddingSettings settings_;
   std::unique_ptr<TextEncoder> encoder_;
   uint32_t dimensions_;
-  Operand vectors_;                           // f32 [max_sequences, dimensions]
-  std::map<uint32_t, ProgramId> recordings_;  // by number of rows
+  Operand vectors_;                         // f32 [max_sequences, dimensions]
+  std::map<uint32_t, ProgramId> programs_;  // by number of rows
 };
 
 }  // namespace vesper

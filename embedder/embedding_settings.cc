@@ -20,10 +20,10 @@ std::string text_of(const json* value) {
   return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
 }
 
-// The names that sentence-transformers gives to kinds of pooling.
+// sentence-transformers' names of poolings.
 struct PoolingName {
-  const char* flag;  // in older files, true or false
-  const char* mode;  // in newer files, the value of pooling_mode
+  const char* flag;  // older files: true or false
+  const char* mode;  // newer files: the value of pooling_mode
   Pooling pooling;
 };
 constexpr std::array<PoolingName, 3> kPoolings = {{
@@ -90,7 +90,7 @@ void read_prompts(const ModelFiles& files, EmbeddingSettings& settings) {
   if (prompts == nullptr) return;
   if (!prompts->is_object()) fail(file->name(), "expected prompts by name");
   for (const auto& [name, text] : prompts->items()) {
-    if (!text.is_string()) fail(file->name(), "expected prompts that are texts");
+    if (!text.is_string()) fail(file->name(), "expected prompts that are strings");
     settings.prompts[name] = text.get<std::string>();
   }
 }
@@ -115,7 +115,7 @@ EmbeddingSettings read_embedding_settings(const ModelFiles& files) {
   }
   if (settings.max_tokens == 0 && files.has("tokenizer_config.json")) {
     const json config = parse_json(*files.open("tokenizer_config.json"));
-    // Where nothing limits it, this is 1e30.
+    // 1e30 means no limit.
     const json* most = find_member(config, "model_max_length");
     if (most != nullptr && most->is_number() && most->get<double>() >= 1 &&
         most->get<double>() <= 1e6) {
@@ -129,7 +129,7 @@ std::optional<Pooling> read_gguf_pooling(const std::string& name, const Gguf& gg
   const std::string architecture(gguf.find_string("general.architecture").value_or(""));
   const GgufValue* kind = gguf.find(architecture + ".pooling_type");
   if (kind == nullptr) return std::nullopt;
-  // As llama.cpp numbers them.
+  // llama.cpp's numbers.
   switch (kind->as_unsigned().value_or(0)) {
     case 1:
       return Pooling::kMean;

@@ -1,5 +1,5 @@
-// How a model's files say that a text's rows become one vector: the files that
-// sentence-transformers puts beside the weights.
+// How a model pools a text's rows to one vector, from the files that sentence-transformers puts
+// beside the weights.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,18 @@ Pooling parse_pooling(std::string_view name);
 
 struct EmbeddingSettings {
   Pooling pooling = Pooling::kMean;
-  bool normalize = true;    // to length 1
-  uint32_t max_tokens = 0;  // of a text with its special tokens; 0: as many as the model can take
-  std::map<std::string, std::string> prompts;  // put before texts, by name: "query", "passage"
-  std::string default_prompt;  // the name of the one that is always put before; may be empty
+  bool normalize = true;    // to L2 norm 1
+  uint32_t max_tokens = 0;  // per text, special tokens included; 0: the model's limit
+  std::map<std::string, std::string> prompts;  // prefixes of texts, by name: "query", "passage"
+  std::string default_prompt;                  // name of the prefix of every text; may be empty
 };
 
-// Reads modules.json with what it names, sentence_bert_config.json,
-// config_sentence_transformers.json and tokenizer_config.json, each where there is one. Throws
-// Error(kModel), also for a module that the engine does not know, naming it.
+// Reads modules.json and the files it names, sentence_bert_config.json,
+// config_sentence_transformers.json and tokenizer_config.json, if present. Throws Error(kModel),
+// also for an unknown module, naming it.
 EmbeddingSettings read_embedding_settings(const ModelFiles& files);
 
-// What GGUF metadata say of pooling, if they do. Throws Error(kModel) for a kind that the engine
-// does not know.
+// The pooling of GGUF metadata, if present. Throws Error(kModel) for an unknown kind.
 std::optional<Pooling> read_gguf_pooling(const std::string& name, const Gguf& gguf);
 
 }  // namespace vesper

@@ -1,5 +1,4 @@
-// Texts to the token ids that an encoder of text takes, special tokens included, cut to what it has
-// room for.
+// Texts to token ids of a text encoder, with special tokens, truncated to a maximum.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +12,26 @@
 
 namespace vesper {
 
-// A text as tokens.
+// A text as token ids.
 struct TokenizedText {
   std::vector<int32_t> ids;
-  uint32_t n_tokens = 0;  // that the whole text has: more than ids.size() if it was cut
+  uint32_t n_tokens = 0;  // of the whole text; more than ids.size() if it was truncated
 };
 
 class SentenceTokenizer {
  public:
-  // Of a model's file or folder, or of an open model. Throws Error(kModel) if there is no
-  // tokenizer, or one that the engine does not know.
+  // From a model's file or folder, or from an open model. Throws Error(kModel) if there is no
+  // tokenizer, or an unknown one.
   explicit SentenceTokenizer(const ModelFiles& files) : tokenizer_(open_text_tokenizer(files)) {}
   explicit SentenceTokenizer(const std::filesystem::path& model)
       : tokenizer_(open_text_tokenizer(model)) {}
   explicit SentenceTokenizer(const WeightProvider& weights)
       : tokenizer_(open_text_tokenizer(weights)) {}
 
-  // At most `max_tokens` tokens, the special ones among them: the text's last ones are left out.
+  // At most `max_tokens` tokens, special tokens included; the end of the text is truncated.
   TokenizedText encode(std::string_view text, uint32_t max_tokens) const;
 
-  // The least max_tokens that leaves room for a token of the text.
+  // The smallest max_tokens with room for one token of the text.
   uint32_t least_tokens() const {
     return static_cast<uint32_t>(tokenizer_->before().size() + tokenizer_->after().size()) + 1;
   }

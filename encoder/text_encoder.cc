@@ -8,7 +8,7 @@
 namespace vesper {
 namespace {
 
-// A text encoder, or a language model used as one, that has been checked.
+// The checked configuration of a text encoder, or of a language model used as one.
 const ModelConfig& config_of(const WeightProvider& provider) {
   const ModelConfig& config =
       provider.config(provider.type() == ModelType::kLanguageModel ? ModelType::kLanguageModel
@@ -16,16 +16,16 @@ const ModelConfig& config_of(const WeightProvider& provider) {
   const float cap = config.decoder().attention_soft_cap;
   if (cap > 0) {
     throw Error(ErrorKind::kModel, provider.path().string() +
-                                       ": expected a model whose attention is not capped, as whole "
-                                       "texts at once are, found a cap of " +
+                                       ": expected a model without an attention soft cap to embed "
+                                       "texts, found a cap of " +
                                        std::to_string(cap));
   }
   return config;
 }
 
-// What each position adds to its token's vector: its own where positions have vectors, and that of
-// token type 0, which every token has. [first_position + n_positions, d]; absent if there is
-// neither.
+// The vector added to the token embedding at each position: the position embedding, if any, plus
+// that of token type 0, the type of every token. [first_position + n_positions, d]; absent if there
+// is neither.
 Operand vectors_of_positions(const WeightUploader& upload, const WeightProvider& provider,
                              uint32_t d) {
   const TensorView* positions = provider.find("encoder.position.weight");
@@ -70,7 +70,7 @@ TextEncoder::TextEncoder(Device& device, const WeightProvider& provider, Compute
   if (provider.find(stack + ".embed_norm.weight")) {
     embed_norm_ = upload.norm(stack + ".embed_norm", d);
   }
-  rows_ = device.allocate(uint64_t{max_rows} * sizeof(Row), "tokens of the rows");
+  rows_ = device.allocate(uint64_t{max_rows} * sizeof(Row), "token rows");
   starts_ = device.allocate((uint64_t{max_sequences} + 1) * sizeof(uint32_t), "sequence starts");
   x_ = device.allocate(dtype_bytes(DType::kF32, uint64_t{max_rows} * d), "encoder residual stream");
 }

@@ -1,9 +1,8 @@
-// An encoder of text: token ids in, one row of d_model a token out.
+// An encoder of text. In: token ids. Out: one row of d_model per token.
 //
-// Token, position and type vectors, their norm, and a stack of layers: of BERT and its kin, whose
-// attention is bidirectional, or of a language model that was trained to embed. Sequences of any
-// lengths go through together, packed one after another without padding. Used by embedder/embedder,
-// which pools the rows.
+// Token, position and type embeddings, their norm, and a stack of layers, of BERT-like models with
+// bidirectional attention, or of a language model that was trained to embed. Sequences of any
+// length are packed without padding. Used by embedder/embedder, which pools the rows.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +17,30 @@ namespace vesper {
 
 struct TextEncoderLimits {
   uint32_t n_vocab = 0, d_model = 0;
-  uint32_t n_positions = 0;  // the most tokens that a text can have
+  uint32_t n_positions = 0;  // longest sequence in tokens
 };
-// Of a model that encodes text, or of a language model used so. Throws Error(kModel) if the files
-// hold neither, or if the engine cannot run it.
+// Of a text encoder, or a language model used as one. Throws Error(kModel) if the files have
+// neither, or the engine cannot run it.
 TextEncoderLimits text_encoder_limits(const WeightProvider& provider);
 
 class TextEncoder {
  public:
   // Uploads the weights and allocates buffers for `max_rows` tokens in at most `max_sequences`
-  // sequences at once. Throws Error(kModel, kDevice).
+  // sequences. Throws Error(kModel, kDevice).
   TextEncoder(Device& device, const WeightProvider& provider, Compute compute, uint32_t max_rows,
               uint32_t max_sequences);
 
-  // Copies token ids to the device for the next pass, which has `n_rows` rows: no fewer than there
-  // are tokens. The caller has checked ids and lengths (n_vocab, n_positions) and that all fits.
+  // Copies token ids to the device for the next pass of `n_rows` rows, at least one per token. The
+  // caller has checked ids, lengths (n_vocab, n_positions) and sizes.
   void write(std::span<const std::span<const int32_t>> sequences, uint32_t n_rows);
 
-  // Appends the pass over the first `n_rows` rows.
+  // Emits the pass over the first `n_rows` rows.
   void emit(DispatchTable& table, uint32_t n_rows) const;
 
-  // f32 [max_rows, d_model]; of the rows behind the last token nothing is promised.
+  // f32 [max_rows, d_model]; rows after the last token are undefined.
   const Operand& output() const { return x_; }
-  // u32 [max_sequences + 1]: where sequences start, as in PoolParams; those behind the last are
-  // empty.
+  // u32 [max_sequences + 1]: first rows of sequences, as in PoolParams; sequences after the last
+  // are empty.
   const Operand& starts() const { return starts_; }
 
   uint32_t d_model() const { return stack_.config().d_model; }
@@ -54,16 +53,15 @@ class TextEncoder {
   Device& device_;
   TextEncoderLimits limits_;
   uint32_t max_rows_, max_sequences_;
-  // Before the layers: the largest matrix is read while the rest is not there yet.
+  // Uploaded before the layers: the largest matrix is read while little else is resident.
   Weight embedding_;  // [n_vocab, d_model]
   TransformerStack stack_;
-  // f32 [first_position + n_positions, d_model], absent where positions are rotary and
-  // there are no token types.
+  // f32 [first_position + n_positions, d_model]; absent with rotary positions and no token types.
   Operand position_;
-  NormWeights embed_norm_;  // absent where there is none
+  NormWeights embed_norm_;  // may be absent
   Operand rows_;            // struct Row [max_rows]
   Operand starts_;
-  Operand x_;                          // the residual stream
+  Operand x_;                          // residual stream
   std::vector<Row> host_rows_;         // [max_rows]
   std::vector<uint32_t> host_starts_;  // [max_sequences + 1]
 };

@@ -5,7 +5,7 @@
 namespace vesper {
 namespace {
 
-// Taps of both convolutions; the second moves two frames at a time (Whisper's AudioEncoder).
+// Width of both convolutions; the second has stride 2 (Whisper's AudioEncoder).
 constexpr uint32_t kConvWidth = 3;
 constexpr uint32_t kConv2Stride = 2;
 
@@ -54,7 +54,7 @@ void WhisperEncoder::emit(DispatchTable& table, uint32_t n_windows) const {
   conv1.out_dtype = static_cast<uint32_t>(output_dtype());
   conv1.weight_format = conv1_.weight.format;
   conv1.activation = kActivationGelu;
-  // Frame f lands in padded row f + 1.
+  // Frame f is padded row f + 1.
   emit::matmul(table, "encoder.conv1", conv1, conv1_out_.from(dtype_bytes(output_dtype(), d)),
                log_mel_, conv1_.weight.data, conv1_.bias, {}, conv1_.weight.scale);
 

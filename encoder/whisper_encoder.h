@@ -1,8 +1,8 @@
-// Whisper's audio encoder: log-mel windows in, one row of d_model a 20 ms out.
+// Whisper's audio encoder. In: log-mel windows. Out: one row of d_model per 20 ms.
 //
-// Two convolutions, positions, and a bidirectional stack of layers. The
-// convolutions are matrix products over overlapping rows of a zero-padded buffer. Used by
-// decoder/whisper_model, whose cross-attention reads `output`.
+// Two convolutions, position embeddings, and a bidirectional stack of layers. A convolution is a
+// matrix product over overlapping rows of a zero-padded buffer. Used by decoder/whisper_model;
+// cross-attention reads `output`.
 #pragma once
 
 #include "llm/models/transformer.h"
@@ -13,15 +13,15 @@ namespace vesper {
 
 class WhisperEncoder {
  public:
-  // Uploads the encoder's weights and allocates buffers for `max_windows` windows at once. Throws
-  // Error(kModel, kDevice).
+  // Uploads the weights and allocates buffers for `max_windows` windows. Throws Error(kModel,
+  // kDevice).
   WhisperEncoder(Device& device, const WeightProvider& provider, Compute compute,
                  uint32_t max_windows);
 
-  // Copies one window's scaled log-mel, [n_frames(), n_mels()], to place `window` of the next pass.
+  // Copies one window's scaled log-mel, [n_frames(), n_mels()], to index `window` of the next pass.
   void write_window(uint32_t window, const float* log_mel);
 
-  // Appends the pass over the first `n_windows` windows.
+  // Emits the pass over the first `n_windows` windows.
   void emit(DispatchTable& table, uint32_t n_windows) const;
 
   // [max_windows * n_audio_ctx(), d_model] of output_dtype().
@@ -41,7 +41,7 @@ class WhisperEncoder {
   LinearWeights conv1_, conv2_;
   Operand position_;  // f32 [n_audio_ctx, d_model]
   TransformerStack stack_;
-  Operand log_mel_;    // f32 [max_windows, padded_frames, n_mels]: a row of zeros before and after
+  Operand log_mel_;    // f32 [max_windows, padded_frames, n_mels], one zero row before and after
   Operand conv1_out_;  // [max_windows, padded_frames, d_model], padded likewise
   Operand x_;          // f32 [max_windows * n_audio_ctx, d_model]
   Operand output_;

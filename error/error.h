@@ -1,9 +1,9 @@
 // vesper::Error: the one exception type of the project.
 //
-// Thrown by every folder for anything that its caller could not have checked beforehand, caught
-// once in each program (which prints `what()` on one line and exits with `exit_status`) and at the
-// C API. A message says what was expected, what was found, and where. It names a wrong setting in
-// plain words, "beam size"; a program prints the name of its option there (cli/terminal/program).
+// Thrown for anything that the caller could not have checked beforehand. Programs catch it once,
+// print `what()` on one line and exit with `exit_status`; the C API catches it too. A message says
+// what was expected, what was found, and where. A wrong setting is named in plain words, "beam
+// size"; a program prints the name of its option instead (cli/terminal/program).
 #pragma once
 
 #include <stdexcept>
@@ -24,13 +24,13 @@ enum class ErrorKind {
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
-  // Of a setting: what() is "SETTING: MESSAGE".
+  // what() is "SETTING: MESSAGE".
   Error(ErrorKind kind, const std::string& setting, const std::string& message)
       : std::runtime_error(setting + ": " + message), kind_(kind), setting_(setting) {}
 
   ErrorKind kind() const { return kind_; }
-  // The name of the setting that is wrong, as in the options structs with spaces: "beam size".
-  // Empty where the error is of something else.
+  // The wrong setting, named as in the options structs with spaces: "beam size". Empty if the error
+  // is not about a setting.
   const std::string& setting() const { return setting_; }
 
  private:

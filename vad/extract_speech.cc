@@ -9,7 +9,7 @@
 namespace vesper {
 namespace {
 
-// The parts of the segments that lie within the clips; no clips: all.
+// The segments limited to the clips; no clips: all.
 std::vector<SpeechSegment> within_clips(std::vector<SpeechSegment> segments,
                                         std::span<const double> clips_s, uint64_t n_frames) {
   if (clips_s.empty()) return segments;
@@ -34,7 +34,7 @@ std::vector<SpeechSegment> within_clips(std::vector<SpeechSegment> segments,
 ExtractedSpeech extract_speech(AudioReader reader, MelSpectrogram mel, SileroVad& vad,
                                const SpeechSettings& settings, std::span<const double> clips_s,
                                const std::function<void(double)>& on_progress) {
-  vad.finish();  // drops what a recording that failed left behind
+  vad.finish();  // drops the rest of a recording that failed
   uint64_t n_samples = 0;
   SampleReader blocks(std::move(reader));
   for (auto block = blocks.next(); !block.empty(); block = blocks.next()) {

@@ -1,8 +1,8 @@
 // Extracts the speech of a recording.
 //
-// In: a recording. Out: the log-mel of the speech segments alone, one behind the
-// other, and where the segments are. Called by the sessions, which give the log-mel to the decoder
-// and map its times back (SpeechTimeline in vad/speech_segments.h).
+// In: a recording. Out: the log-mel of its speech segments, joined without gaps, and the segments.
+// Called by the sessions, which give the log-mel to the decoder and map its times back
+// (SpeechTimeline in vad/speech_segments.h).
 #pragma once
 
 #include <cstddef>
@@ -19,16 +19,16 @@
 namespace vesper {
 
 struct ExtractedSpeech {
-  MelSpectrogram mel;                   // of the segments alone, one behind the other
+  MelSpectrogram mel;                   // of the joined segments, [n_frames, n_mels]
   std::vector<SpeechSegment> segments;  // in frames of the recording
   double duration_s;                    // of the recording
-  std::vector<float> probabilities;     // of speech, of the whole recording (SileroVad)
+  std::vector<float> probabilities;     // of speech, for the whole recording (SileroVad)
 };
 
-// `mel` is empty and has the model's filters. `clips_s`: start, end, start, ... in seconds;
-// segments are cut to them; empty: the whole recording. `on_progress`, if given, is called after
-// each block with SampleReader::progress(). Throws Error(kUsage) for settings out of range, and
-// what AudioReader::read throws.
+// `mel` is empty and has the model's filters. `clips_s` is start, end, start, ... in seconds;
+// segments are limited to them; empty: the whole recording. `on_progress`, if given, is called
+// after each block with SampleReader::progress(). Throws Error(kUsage) for settings out of range,
+// and the errors of AudioReader::read.
 ExtractedSpeech extract_speech(AudioReader reader, MelSpectrogram mel, SileroVad& vad,
                                const SpeechSettings& settings, std::span<const double> clips_s = {},
                                const std::function<void(double)>& on_progress = {});

@@ -13,8 +13,8 @@
 namespace vesper {
 namespace {
 
-// The model's sizes (the tensors' shapes, and silero_vad/tinygrad_model.py of the package 6.2.3).
-constexpr uint32_t kContext = 64;  // samples before a chunk that it sees as well
+// Sizes from the tensor shapes and silero_vad/tinygrad_model.py of the package 6.2.3.
+constexpr uint32_t kContext = 64;  // samples before a chunk that the model also reads
 constexpr uint32_t kReflected = 64;
 constexpr uint32_t kSeen = kContext + SileroVad::kChunkSamples + kReflected;
 constexpr uint32_t kDft = 256, kHop = 128, kBins = 129;
@@ -32,11 +32,11 @@ constexpr std::array<ConvolutionShape, 4> kConvolutions = {{{"conv1", kBins, 128
                                                             {"conv4", 64, kHidden, 1, 1, 1}}};
 static_assert(kFrames == kConvolutions.front().in_frames);
 
-// How many chunks a pass has: 8 s, half a second, and one so that every number can be made up.
+// Chunks per pass: 8 s, 0.5 s, and one chunk for the rest.
 constexpr std::array<uint32_t, 3> kPassChunks = {256, 16, 1};
 constexpr uint32_t kMaxChunks = kPassChunks.front();
 
-// Frames of a convolution's output as they lie: padded for the next one.
+// Rows of a convolution's output, with padding for the next one.
 uint32_t out_rows(size_t index) {
   const uint32_t frames = kConvolutions[index].out_frames;
   return index + 1 < kConvolutions.size() ? frames + 2 : frames;
@@ -75,7 +75,7 @@ const TensorView& require_shape(const WeightProvider& provider, const std::strin
                                      shape_text(tensor.shape));
 }
 
-// [4 * kHidden, kHidden] to the panels that the kernel reads.
+// Converts [4 * kHidden, kHidden] to the panels of the kernel lstm.
 std::vector<float> in_panels(const std::vector<float>& weight) {
   std::vector<float> panels(weight.size());
   for (size_t j = 0; j < 4 * kHidden; ++j) {
@@ -94,7 +94,7 @@ SileroVad::SileroVad(Device& device, const std::filesystem::path& model)
 
 SileroVad::SileroVad(Device& device, const WeightProvider& weights)
     : device_(device), pending_(kContext, 0.0f), input_(size_t{kMaxChunks} * kSeen) {
-  // Probabilities are to be those of the reference: the model is small, f32 costs little.
+  // f32, to equal the reference. The model is small.
   const Compute compute = device.resolve(Compute::kF32, WeightUse::kManyRows);
   const WeightUploader upload(device, weights, compute);
   const auto buffer = [&](uint64_t n, const char* label) {
@@ -176,7 +176,7 @@ void SileroVad::emit(DispatchTable& table, uint32_t n_chunks) const {
     emit::matmul(table, label, params, convolution.out.from(padded ? float_bytes(shape.n_out) : 0),
                  in, convolution.weights.weight.data, convolution.weights.bias, {},
                  convolution.weights.weight.scale);
-    // The padding passes through too, and stays zero.
+    // The padding is included and stays zero.
     emit::activation(table, label + ".relu",
                      {n_chunks * out_rows(i) * shape.n_out, kActivationRelu, 0}, convolution.out,
                      convolution.out);
@@ -200,7 +200,7 @@ void SileroVad::run(const Pass& pass) {
     const auto end = first + kContext + kChunkSamples;
     const auto out = input_.begin() + static_cast<std::ptrdiff_t>(i * kSeen);
     std::copy(first, end, out);
-    // Mirrored at the last sample, which is not repeated.
+    // Mirrored at the last sample, without repeating it.
     std::reverse_copy(end - 1 - kReflected, end - 1, out + kContext + kChunkSamples);
   }
   device_.write(chunks_.part(0, float_bytes(uint64_t{pass.n_chunks} * kSeen)), input_.data());
@@ -212,7 +212,7 @@ void SileroVad::run(const Pass& pass) {
                  pending_.begin() + static_cast<std::ptrdiff_t>(pass.n_chunks * kChunkSamples));
 }
 
-// Runs whole chunks as long as there are at least so many.
+// Runs passes while at least `least_chunks` chunks are pending.
 void SileroVad::run_all(size_t least_chunks) {
   for (const Pass& pass : passes_) {
     while ((pending_.size() - kContext) / kChunkSamples >= std::max<size_t>(pass.n_chunks, 1) &&
@@ -223,7 +223,7 @@ void SileroVad::run_all(size_t least_chunks) {
 }
 
 void SileroVad::push(const float* samples, size_t n) {
-  // In blocks of a pass, so that pending_ stays small however much comes at once.
+  // In blocks of one pass, so that pending_ stays small.
   constexpr size_t kBlock = size_t{kMaxChunks} * kChunkSamples;
   for (size_t done = 0; done < n; done += kBlock) {
     pending_.insert(pending_.end(), samples + done, samples + std::min(n, done + kBlock));

@@ -10,13 +10,13 @@
 namespace vesper {
 namespace {
 
-// Below this probability a chunk is silence.
+// A chunk below this probability is silence.
 constexpr float kSilence = 0.35f;
-// The cost of a cut, where one more segment costs 1: 0 in a silence of kPauseFrames or more, up to
-// kDearestCut within speech. One more segment costs time; a cut within a sentence costs errors.
+// The cost of a cut, relative to one more segment: 0 in a silence of kPauseFrames or more, up to
+// kDearestCut within speech. A segment costs time, a cut within a sentence costs errors.
 constexpr double kPauseFrames = 200, kDearestCut = 2;
 
-// Where a segment may end, in frames of the kept audio.
+// A possible end of a segment, in frames of the kept audio.
 struct Cut {
   uint64_t at;
   uint64_t silence;  // frames of silence around it
@@ -25,7 +25,7 @@ struct Cut {
   }
 };
 
-// The probability of speech in each frame of the kept audio.
+// The speech probability of each frame of the kept audio.
 std::vector<float> kept_probabilities(std::span<const float> probabilities,
                                       std::span<const SpeechSegment> kept) {
   std::vector<float> of_frames;
@@ -38,8 +38,8 @@ std::vector<float> kept_probabilities(std::span<const float> probabilities,
   return of_frames;
 }
 
-// Between the first frame and the last: the middle of every silence; where there is no silence for
-// `longest` frames, the frame in their second half that is least probably speech.
+// The possible cuts: the middle of every silence. If `longest` frames have no silence, the frame in
+// their second half that is least probably speech.
 std::vector<Cut> cuts_of(std::span<const float> probabilities, uint64_t longest) {
   std::vector<Cut> cuts{{0, 0}};
   const auto fill_up_to = [&](uint64_t end) {
@@ -72,7 +72,7 @@ std::vector<SpeechSegment> cut_at_silences(std::span<const float> probabilities,
   if (of_frames.empty()) return {};
   std::vector<Cut> cuts = cuts_of(of_frames, std::max<uint64_t>(longest, 2));
   cuts.push_back({of_frames.size(), static_cast<uint64_t>(kPauseFrames)});
-  // Dynamic programming: the cheapest way to each cut.
+  // Dynamic programming: the lowest cost up to each cut.
   std::vector<double> cost(cuts.size(), std::numeric_limits<double>::infinity());
   std::vector<size_t> before(cuts.size(), 0);
   cost[0] = 0;

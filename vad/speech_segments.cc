@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kSampleRate = 16000;
 constexpr uint64_t kChunk = SileroVad::kChunkSamples;
-// A segment that is too long is cut at a silence longer than this.
+// Too long a segment is cut at a silence longer than this.
 constexpr double kCutSilenceMs = 98;
 constexpr uint64_t kSamplesPerFrame = kMelHop;
 constexpr double kHysteresis = 0.15, kLeastNegThreshold = 0.01;
@@ -23,7 +23,7 @@ void require(bool condition, const char* what) {
   if (!condition) throw Error(ErrorKind::kUsage, std::string("voice activity: ") + what);
 }
 
-// Finds segments from one probability after another, by the rules of silero-vad 6.2's
+// Finds segments in successive probabilities, by the rules of silero-vad 6.2's
 // get_speech_timestamps.
 class SpeechFinder {
  public:
@@ -71,7 +71,7 @@ class SpeechFinder {
     silence_.reset();
   }
 
-  // Ends a segment that is too long. Returns whether speech goes on after it.
+  // Cuts a segment that is too long. Returns whether speech continues.
   bool cut(uint64_t at) {
     const auto shorter = [](const SampleRange& a, const SampleRange& b) {
       return a.end - a.begin < b.end - b.begin;
@@ -97,12 +97,12 @@ class SpeechFinder {
   double min_speech_, min_silence_, max_speech_;  // samples
   uint64_t n_samples_;
   std::optional<uint64_t> begin_;      // of the open segment
-  std::optional<uint64_t> silence_;    // start of the silence in it
-  std::vector<SampleRange> silences_;  // in it, longer than kCutSilenceMs
+  std::optional<uint64_t> silence_;    // start of its current silence
+  std::vector<SampleRange> silences_;  // its silences longer than kCutSilenceMs
   std::vector<SampleRange> ranges_;
 };
 
-// Widens each segment, by half the gap where the gap is too small for both sides.
+// Extends each segment on both sides, by at most half the gap between two segments.
 void pad(std::vector<SampleRange>& ranges, uint64_t padding, uint64_t n_samples) {
   if (ranges.empty()) return;
   ranges.front().begin -= std::min(ranges.front().begin, padding);
@@ -132,7 +132,7 @@ std::vector<SampleRange> find_speech(std::span<const float> probabilities, uint6
     finder.take(i * kChunk, static_cast<double>(probabilities[i]));
   }
   std::vector<SampleRange> ranges = finder.finish();
-  // At most the whole recording, so that it fits an integer.
+  // At most the whole recording, to fit an integer.
   const double padding =
       std::min(samples_of_ms(settings.speech_pad_ms), static_cast<double>(n_samples));
   pad(ranges, static_cast<uint64_t>(padding), n_samples);
@@ -161,7 +161,7 @@ double SpeechTimeline::map(double time_s, bool is_start) const {
     const double begin_s = static_cast<double>(segment.begin) / kMelFramesPerSecond;
     const double length_s = static_cast<double>(segment.end - segment.begin) / kMelFramesPerSecond;
     mapped_s = begin_s + std::clamp(time_s - before_s, 0.0, length_s);
-    // A start that is a rounding error before the seam is at the seam.
+    // Rounding: a start slightly before a border is at the border.
     constexpr double kSlack = 1e-6;
     const double seam_s = before_s + length_s;
     if (is_start ? time_s < seam_s - kSlack : time_s <= seam_s + kSlack) return mapped_s;

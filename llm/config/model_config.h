@@ -1,8 +1,8 @@
-// What a model is: its sizes and what its family does differently, in one place.
+// The sizes of a model and the choices of its family.
 //
-// A reader (llm/weights) starts from the family's row (llm/weights/model_families.h), adds what the
-// files state, and checks the result once (llm/weights/model_check.h). The builders (llm/models,
-// encoder, decoder) read it and never branch on a family's name.
+// A reader (llm/weights) starts from the family's row (llm/weights/model_families.h), adds the
+// values of the files, and checks the result once (llm/weights/model_check.h). The builders
+// (llm/models, encoder, decoder) read it and never branch on a family's name.
 #pragma once
 
 #include <array>
@@ -19,19 +19,19 @@ namespace vesper {
 enum class ModelType : uint32_t { kNone, kWhisper, kTextEncoder, kLanguageModel };
 enum class AttentionKind : uint32_t { kBidirectional, kCausal };
 enum class PositionKind : uint32_t {
-  kVectors,  // a vector for each position is added to the token's
-  kRope,     // rotary: queries and keys are rotated by angles of their position
-  kAlibi,    // scores fall with the distance (Press et al., "Train Short, Test Long", 2021)
+  kVectors,  // a position embedding is added to the token embedding
+  kRope,     // rotary embedding of queries and keys
+  kAlibi,    // ALiBi (Press et al., "Train Short, Test Long", 2021)
 };
 enum class NormKind : uint32_t { kLayer, kRms };
-// Before each block and once after the last layer; or after each block, of its sum with the
-// residual.
+// kBefore: before each block and once after the last layer. kAfter: after each block, on the sum
+// with the residual.
 enum class NormPlacement : uint32_t { kBefore, kAfter };
 enum class Activation : uint32_t { kGelu, kGeluTanh, kSilu, kRelu };  // kGelu: exact, with erf
 
 struct LayerConfig {
-  // Sliding window: keys visible to a query, its own position included; without causality so many
-  // to each side. 0: all.
+  // Sliding window: keys visible to a query, its own position included; to each side if the
+  // attention is bidirectional. 0: all.
   uint32_t sliding_window = 0;
   std::optional<uint32_t> rope =
       std::nullopt;  // index into StackConfig::ropes; absent: no rotation
@@ -39,7 +39,7 @@ struct LayerConfig {
 
 // A stack of transformer layers.
 struct StackConfig {
-  std::string_view name = {};  // "encoder" or "decoder": what the canonical tensor names begin with
+  std::string_view name = {};  // "encoder" or "decoder": the first part of canonical tensor names
   uint32_t n_layers = 0;
   uint32_t d_model = 0;     // width of the residual stream
   uint32_t n_heads = 0;     // of queries
@@ -50,23 +50,23 @@ struct StackConfig {
   std::vector<LayerConfig> layers = {};  // [n_layers]
 
   AttentionKind attention = AttentionKind::kBidirectional;
-  bool cross_attention = false;  // each layer also attends to the other stack's output
+  bool cross_attention = false;  // each layer also attends to the output of the other stack
   float attention_scale = 0;     // on q . k; 0: 1 / sqrt(head_dim)
   float attention_soft_cap = 0;  // on scores: cap * tanh(score / cap); 0: none
 
   PositionKind positions = PositionKind::kVectors;
-  uint32_t first_position = 0;           // of a sequence's first token in the position vectors
-  std::vector<RopeSettings> ropes = {};  // that layers choose from
-  bool interleaved_rope = false;         // a pair is two neighbours; else one number of each half
+  uint32_t first_position = 0;           // of the first token, in the position embedding
+  std::vector<RopeSettings> ropes = {};  // settings that layers refer to
+  bool interleaved_rope = false;         // pairs are neighbours; otherwise one element of each half
 
   NormKind norm = NormKind::kLayer;
   NormPlacement norm_placement = NormPlacement::kBefore;
   float norm_epsilon = 0;
-  float norm_weight_offset = 0;  // added to every norm weight of the file
+  float norm_weight_offset = 0;  // added to every norm weight
 
   Activation activation = Activation::kGelu;
-  bool gated_ffn = false;     // down(activation(gate x) * up x), else down(activation(up x))
-  float embedding_scale = 1;  // of token vectors
+  bool gated_ffn = false;     // down(activation(gate x) * up x); otherwise down(activation(up x))
+  float embedding_scale = 1;  // of token embeddings
   float logit_soft_cap = 0;   // 0: none
 
   uint32_t q_width() const { return n_heads * head_dim; }
@@ -76,19 +76,19 @@ struct StackConfig {
 struct ModelConfig {
   ModelType type = ModelType::kNone;
   uint32_t n_vocab = 0;
-  // Whisper: encoder and decoder. A text encoder or a language model: one.
+  // Whisper has an encoder and a decoder. Other models have one stack.
   std::vector<StackConfig> stacks = {};
-  // What the files state that the engine does not know, in words; empty if nothing.
+  // Features of the files that the engine does not know; empty if none.
   std::string unsupported = {};
-  // Why the engine cannot run the model, with the file's name; empty if it can.
+  // Why the engine cannot run the model, with the file name; empty if it can.
   std::string problem = {};
 
-  // Of Whisper alone.
+  // Whisper only.
   uint32_t n_mels = 0;
   std::vector<float> mel_filters = {};  // [n_mels, 201]; empty: not in the file
   std::vector<std::array<uint32_t, 2>> alignment_heads =
       {};                                     // decoder's [layer, head]; may be empty
-  std::vector<int32_t> suppress_tokens = {};  // the file's own list; may be empty
+  std::vector<int32_t> suppress_tokens = {};  // list of the file; may be empty
   std::vector<int32_t> suppress_tokens_at_begin = {};
 
   const StackConfig& encoder() const { return stacks.front(); }

@@ -7,7 +7,7 @@
 namespace vesper {
 namespace {
 
-// As in the code published with Llama 3.1.
+// As published with Llama 3.1.
 double llama3_frequency(const RopeSettings& settings, double frequency) {
   const double rotations = settings.original_positions * frequency / (2 * std::numbers::pi);
   if (rotations < settings.low_frequency) return frequency / settings.factor;
@@ -17,7 +17,7 @@ double llama3_frequency(const RopeSettings& settings, double frequency) {
   return frequency * (kept + (1 - kept) / settings.factor);
 }
 
-// The pair, as a real number, that makes so many rotations within the original positions.
+// The pair (as a real number) that makes `rotations` rotations within the original positions.
 double pair_of_rotations(const RopeSettings& settings, double rotations) {
   return settings.n_pairs *
          std::log(settings.original_positions / (rotations * 2 * std::numbers::pi)) /
@@ -73,7 +73,7 @@ std::vector<float> rope_angles(const RopeSettings& settings, uint32_t n_position
   angles.reserve(size_t{n_positions} * settings.n_pairs * 2);
   for (uint32_t position = 0; position < n_positions; ++position) {
     for (const float frequency : frequencies) {
-      // The product in f32, as models are trained with it.
+      // The product is f32, as in training.
       const double angle = static_cast<float>(position) * frequency;
       angles.push_back(static_cast<float>(std::cos(angle) * settings.magnitude));
       angles.push_back(static_cast<float>(std::sin(angle) * settings.magnitude));

@@ -1,5 +1,5 @@
-// A bounded cursor over the bytes of a model file: every read is checked against the end, and an
-// error says where in which file what was expected. Little-endian, as all model files are.
+// A bounded little-endian cursor over the bytes of a model file. Every read is checked against the
+// end of the file. An error names the file, the offset and what was expected.
 #pragma once
 
 #include <bit>
@@ -22,7 +22,7 @@ static_assert(std::endian::native == std::endian::little, "model files are read 
   throw Error(ErrorKind::kModel, file + ", offset " + std::to_string(offset) + ": " + message);
 }
 
-// Whether a name from a file may stand in a message and in a listing: printable ASCII, not empty.
+// Whether a name from a file can be printed: printable ASCII, not empty.
 inline bool is_printable(std::string_view name) {
   for (const char c : name) {
     if (c < 0x20 || c > 0x7e) return false;
@@ -37,7 +37,7 @@ class ByteReader {
   uint64_t offset() const { return offset_; }
   uint64_t remaining() const { return bytes_.size() - offset_; }
 
-  // The next `n` bytes, which are `what`.
+  // The next `n` bytes; `what` names them in errors.
   std::span<const uint8_t> take(uint64_t n, std::string_view what) {
     if (n > remaining()) {
       fail_at(name_, offset_,
@@ -68,7 +68,7 @@ class ByteReader {
     return name;
   }
 
-  // An error at the present offset.
+  // Throws an error at the current offset.
   [[noreturn]] void fail(const std::string& message) const { fail_at(name_, offset_, message); }
 
  private:

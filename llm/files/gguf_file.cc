@@ -16,9 +16,9 @@ namespace {
 
 constexpr uint32_t kGgufMagic = 0x46554747;  // "GGUF"
 constexpr uint32_t kMaxGgufRank = 8;
-constexpr uint32_t kMaxArrayDepth = 4;      // of arrays in arrays
-constexpr uint64_t kMaxEntries = 1u << 16;  // of metadata; real files have below 100
-constexpr uint64_t kMaxTensors = 1u << 20;  // real files have below 10,000
+constexpr uint32_t kMaxArrayDepth = 4;      // nesting
+constexpr uint64_t kMaxEntries = 1u << 16;  // real files have fewer than 100
+constexpr uint64_t kMaxTensors = 1u << 20;  // real files have fewer than 10,000
 constexpr uint64_t kMaxName = 1u << 16;     // bytes of a key or a tensor's name
 constexpr uint64_t kMaxAlignment = 1u << 20;
 constexpr size_t kMaxProblems = 100;
@@ -119,7 +119,7 @@ class FileReader {
       }
       return reader_.take(bytes, "an array");
     }
-    // Each element takes at least its length, so the end of the file bounds the loop.
+    // Each element takes at least the bytes of its length, so the end of the file bounds the loop.
     for (uint64_t i = 0; i < array.n_elements; ++i) read_value(array.element_type, depth + 1);
     return file_->bytes().subspan(start, reader_.offset() - start);
   }
@@ -142,7 +142,7 @@ class FileReader {
                 "tensor " + tensor.name + ": its dimensions overflow 64 bits");
       }
     }
-    std::reverse(tensor.shape.begin(), tensor.shape.end());  // the file begins with the innermost
+    std::reverse(tensor.shape.begin(), tensor.shape.end());  // the innermost is first in the file
     tensor.type = reader_.read<uint32_t>("a tensor's type");
     tensor.offset = reader_.read<uint64_t>("a tensor's offset");
     tensor.file = into_.files.size();
@@ -155,11 +155,11 @@ class FileReader {
                              ": tensor " + tensor.name + ": " + message);
   }
 
-  // Finds each tensor's bytes behind the directory, whose end is known now.
+  // Finds the bytes of each tensor after the directory.
   void place_tensors(uint64_t first) {
     const uint64_t mask = into_.alignment - 1;
     const uint64_t size = file_->bytes().size();
-    const uint64_t data_start = (reader_.offset() + mask) & ~mask;  // below 2^64: a file's offset
+    const uint64_t data_start = (reader_.offset() + mask) & ~mask;  // no overflow: below 2^64
     std::vector<const GgufTensor*> placed;
     for (uint64_t i = first; i < into_.tensors.size(); ++i) {
       GgufTensor& tensor = into_.tensors[i];
@@ -176,7 +176,7 @@ class FileReader {
                          ", found " + std::to_string(relative));
       }
       if (type == nullptr) {
-        if (tensor.offset > size) note(tensor, "it begins behind the end of the file");
+        if (tensor.offset > size) note(tensor, "it begins after the end of the file");
         continue;
       }
       const uint64_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
@@ -208,10 +208,10 @@ class FileReader {
     std::erase_if(placed, [](const GgufTensor* tensor) { return tensor->bytes == 0; });
     std::sort(placed.begin(), placed.end(),
               [](const GgufTensor* a, const GgufTensor* b) { return a->offset < b->offset; });
-    const GgufTensor* furthest = nullptr;  // the one that reaches furthest so far
+    const GgufTensor* furthest = nullptr;  // the tensor with the greatest end so far
     for (const GgufTensor* tensor : placed) {
       if (furthest != nullptr && tensor->offset < furthest->offset + furthest->bytes) {
-        note(*tensor, "its bytes are also those of tensor " + furthest->name);
+        note(*tensor, "it overlaps tensor " + furthest->name);
       }
       if (furthest == nullptr ||
           tensor->offset + tensor->bytes > furthest->offset + furthest->bytes) {
@@ -224,7 +224,7 @@ class FileReader {
   ByteReader reader_;
   Gguf& into_;
   uint64_t n_tensors_ = 0, n_entries_ = 0;
-  uint64_t alignment_ = 32;  // where the file does not tell
+  uint64_t alignment_ = 32;  // default if the file has no alignment
 };
 
 const GgufValue* find_entry(const std::vector<GgufEntry>& metadata, std::string_view key) {

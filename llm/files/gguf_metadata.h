@@ -1,4 +1,4 @@
-// The metadata of a GGUF file's model: the keys that begin with its architecture.
+// The metadata of a GGUF model: keys that begin with the architecture.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@ namespace vesper {
 
 class GgufMetadata {
  public:
-  // `name` stands for the file in messages; `prefix` as in "llama.".
+  // `name` is the file in messages; `prefix` is such as "llama.".
   GgufMetadata(std::string name, const Gguf& gguf, std::string prefix);
 
-  // A count; 0 if it is absent. Throws Error(kModel) if it is none, or differs from layer to layer.
+  // A count; 0 if absent. Throws Error(kModel) if it is no count, or differs between layers.
   uint32_t count(const char* key) const;
-  // 0 if it is absent. Throws Error(kModel) if it is no number, or below 0.
+  // 0 if absent. Throws Error(kModel) if it is no number, or negative.
   float number(const char* key) const;
-  // Empty if it is absent or no text.
+  // Empty if absent or not a string.
   std::string text(const char* key) const;
 
  private:

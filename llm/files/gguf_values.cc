@@ -1,4 +1,4 @@
-// Values of GGUF's metadata, and the types of ggml's tensors.
+// Values of GGUF metadata, and ggml's tensor types.
 #include <array>
 #include <cstring>
 #include <limits>
@@ -40,7 +40,7 @@ uint64_t scalar_bytes(GgufType type) {
   return 0;
 }
 
-// In ggml's order. Types that ggml has withdrawn (4, 5, 31 to 33, 36 to 38) are left out.
+// In ggml's order, without withdrawn types (4, 5, 31 to 33, 36 to 38).
 constexpr std::array<GgmlType, 32> kGgmlTypes = {{
     {0, "f32", 1, 4},         {1, "f16", 1, 2},         {2, "q4_0", 32, 18},
     {3, "q4_1", 32, 20},      {6, "q5_0", 32, 22},      {7, "q5_1", 32, 24},
@@ -143,7 +143,7 @@ bool GgufElements::next(GgufValue& element) {
     element.element_type = static_cast<GgufType>(load<uint32_t>(rest_));
     element.n_elements = load<uint64_t>(rest_.subspan(sizeof(uint32_t)));
     element.bytes = rest_.subspan(header);
-    // How long the inner array is only its own elements tell.
+    // The length of the inner array is known only from its elements.
     if (const uint64_t each = scalar_bytes(element.element_type); each != 0) {
       size = each * element.n_elements;
     } else {

@@ -11,8 +11,8 @@ using nlohmann::json;
 
 constexpr int kMaxJsonDepth = 32;
 
-// A value nested a million deep costs the parser far more memory than its text, so the depth is
-// found before: brackets outside strings.
+// A deeply nested value costs the parser far more memory than its text. So the depth is checked
+// first, by counting brackets outside strings.
 bool is_too_deep(std::span<const uint8_t> text) {
   int depth = 0;
   bool in_string = false;

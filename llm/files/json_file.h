@@ -1,4 +1,4 @@
-// JSON files of a model, parsed with bounds on what a hostile one can cost.
+// JSON files of a model, parsed with limits on size and depth.
 #pragma once
 
 #include <array>
@@ -12,24 +12,24 @@
 
 namespace vesper {
 
-// Throws Error(kModel) with `name`, which stands for the file, and what was expected and found.
+// Throws Error(kModel) with `name`, the file in messages, and `message`.
 [[noreturn]] void fail_in_file(const std::string& name, const std::string& message);
 
-// Parses the whole text; its top must be an object or an array. `name` stands for the file in
-// messages. Throws Error(kModel) if it is no JSON, or nested deeper than 32.
+// Parses the whole text, an object or an array. `name` is the file in messages. Throws
+// Error(kModel) if it is no JSON, or nested deeper than 32.
 nlohmann::json parse_json(const std::string& name, std::span<const uint8_t> text);
 nlohmann::json parse_json(const MappedFile& file);
 
 // The member `key` of an object, or null if it is absent or its value is null.
 const nlohmann::json* find_member(const nlohmann::json& object, const char* key);
 
-// A member that is a text, true or false, or `otherwise` if it is absent. Throws Error(kModel) if
-// it is of another type.
+// A member that is a string, or a boolean; `otherwise` if absent. Throws Error(kModel) if it has
+// another type.
 std::string text_member(const std::string& name, const nlohmann::json& object, const char* key,
                         const std::string& otherwise);
 bool truth_member(const std::string& name, const nlohmann::json& object, const char* key,
                   bool otherwise);
-// A value in a message: short, and ASCII whatever the file holds. "none" for null.
+// A value for a message: short, and always ASCII. "none" for null.
 std::string shown_json(const nlohmann::json* value);
 
 // A member that is a list of token ids; empty if absent. Throws Error(kModel) if it is not.

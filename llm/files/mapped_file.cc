@@ -19,7 +19,7 @@ namespace {
               "cannot " + std::string(action) + " " + name + ": " + std::strerror(error_number));
 }
 
-// Closes the descriptor when mapping is done or has failed: a mapping outlives it.
+// Closes the descriptor; the mapping stays valid.
 struct Descriptor {
   int fd;
   ~Descriptor() {
@@ -30,7 +30,7 @@ struct Descriptor {
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) : name_(path.string()) {
-  // O_NONBLOCK: a named pipe must be an error, not a wait for its writer.
+  // O_NONBLOCK: a named pipe is an error instead of a wait for its writer.
   const Descriptor file{open(name_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0) fail_to(name_, "open", errno);
   struct stat status {};
@@ -63,13 +63,13 @@ void MappedFile::release(const void* data, uint64_t n_bytes) const {
   if (begin < file_begin || begin - file_begin > size_ || n_bytes > size_ - (begin - file_begin)) {
     return;
   }
-  // Whole huge pages: where the file lies in such, a touch of one number brings back all of its
-  // page, of what was given back too.
+  // Only whole huge pages: if the file cache uses them, reading one byte brings a whole huge page
+  // back.
   constexpr uintptr_t kHugePage = 2 << 20;
   const uintptr_t first = std::max(file_begin, begin / kHugePage * kHugePage);
   const uintptr_t last =
       std::min(file_begin + size_, (begin + n_bytes + kHugePage - 1) / kHugePage * kHugePage);
-  // Advice: if the system declines, the memory merely stays in use.
+  // If the system declines, the memory stays in use.
   madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 

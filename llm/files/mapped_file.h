@@ -1,5 +1,5 @@
-// The bytes of one file of a model, mapped read-only. Everything a reader needs to bound itself is
-// `bytes()`; weights are used in place, and their pages are handed back once they are packed.
+// The bytes of one model file, mapped read-only. Weights are read in place, and their pages are
+// released after packing.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace vesper {
 
 class MappedFile {
  public:
-  // Maps the whole regular file. Throws Error(kModel) naming it if it is absent, unreadable, no
-  // regular file or cannot be mapped. An empty file has empty bytes().
+  // Maps the whole file. Throws Error(kModel) if it is absent, unreadable, not a regular file, or
+  // cannot be mapped. An empty file has empty bytes().
   explicit MappedFile(const std::filesystem::path& path);
-  // Bytes that are in memory already: `name` stands for the path in messages.
+  // Bytes in memory; `name` is the path in messages.
   MappedFile(std::string name, std::vector<uint8_t> bytes);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -26,24 +26,23 @@ class MappedFile {
   // The path as given, for messages.
   const std::string& name() const { return name_; }
 
-  // Lets the system take back the memory of the pages on which these bytes lie. They stay readable
-  // (read from the file again). What lies outside this file is left alone.
+  // Lets the system reclaim the pages of these bytes. They stay readable (from the file again).
+  // Bytes outside this file are ignored.
   void release(const void* data, uint64_t n_bytes) const;
 
  private:
   std::string name_;
-  std::vector<uint8_t> memory_;  // owns the bytes where no file is mapped
+  std::vector<uint8_t> memory_;  // owns the bytes of a file that is not mapped
   const uint8_t* data_ = nullptr;
   uint64_t size_ = 0;
   bool mapped_ = false;
 };
 
-// Where a model's files are: a folder on disk, or a set in memory. A file is looked up by its name
-// within the folder.
+// The files of a model, in a folder on disk or in memory, found by name.
 class ModelFiles {
  public:
   explicit ModelFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
-  // Files in memory; `folder` stands for their place in messages.
+  // Files in memory; `folder` is their path in messages.
   ModelFiles(std::filesystem::path folder, std::vector<std::shared_ptr<const MappedFile>> files)
       : folder_(std::move(folder)), memory_(std::move(files)), in_memory_(true) {}
 
@@ -60,7 +59,7 @@ class ModelFiles {
   bool in_memory_ = false;
 };
 
-// The folder at `path`, or the one that the file at `path` is in.
+// The folder at `path`, or the folder of the file at `path`.
 ModelFiles model_folder(const std::filesystem::path& path);
 
 }  // namespace vesper

@@ -22,7 +22,7 @@ CommandCost cost(const MatmulParams& p, double weight_bytes, bool has_residual) 
 }
 
 CommandCost cost(const AttentionParams& p, bool packed, double n_positions) {
-  // Packed, rows_per_sequence counts the rows of all, and how long each sequence is, memory tells.
+  // Packed: rows_per_sequence is the total number of rows, and lengths are in device memory.
   const double rows = (packed ? 1.0 : p.n_sequences) * p.rows_per_sequence;
   const double seen = packed ? n_positions : p.rows_per_sequence;
   const double width = static_cast<double>(p.n_heads) * p.head_dim;
@@ -35,8 +35,8 @@ CommandCost cost(const PagedAttentionParams& p, uint64_t page_table_bytes, doubl
   const double positions = p.kv_length != 0 ? p.kv_length : n_positions;
   const double rows = p.n_rows, width = static_cast<double>(p.n_heads) * p.head_dim;
   const double kv_width = static_cast<double>(p.n_kv_heads) * p.head_dim;
-  // Rows of one sequence can share what they read. Of which sequence each is, memory tells: there
-  // are no more than the page table has.
+  // Rows of one sequence share reads. Their sequences are in device memory: at most as many as the
+  // page table has.
   const double sequences = static_cast<double>(page_table_bytes) /
                            (sizeof(int32_t) * std::max<double>(p.pages_per_sequence, 1));
   return {4 * rows * positions * width,
@@ -58,7 +58,7 @@ CommandCost cost(const AttentionWeightsParams& p) {
                                               sizeof(float) * static_cast<double>(p.n_selected))};
 }
 
-// ", gelu", or nothing.
+// ", gelu", or empty.
 std::string activation_text(uint32_t activation) {
   constexpr const char* kNames[] = {"", ", gelu", ", tanh gelu", ", silu", ", relu", ", sigmoid"};
   return activation < std::size(kNames) ? kNames[activation] : "";
@@ -102,7 +102,7 @@ CommandCost command_cost(const Command& command, double weight_bytes, double n_p
       return {0, static_cast<double>(p.n_rows) * p.softmax_count * sizeof(float)};
     }
     case Kernel::kCopyPages: {
-      // At most: how many rows are copied, if any, the states say.
+      // Upper limit: the copied rows are in device memory.
       const auto& p = command.params_as<CopyPagesParams>();
       const double page = static_cast<double>(p.n_kv_heads) * p.page_rows * p.head_dim;
       return {0, 4 * page * p.n_sequences * element_bytes(p.kv_dtype)};
@@ -132,14 +132,14 @@ CommandCost command_cost(const Command& command, double weight_bytes, double n_p
       return {2 * steps * 4 * n * n, sizeof(float) * (4 * n * n + steps * 5 * n)};
     }
     case Kernel::kPool: {
-      // At most: how many rows there are, memory tells.
+      // Upper limit: the number of rows is in device memory.
       const double in = static_cast<double>(command.operands[1].bytes);
       return {0, in + static_cast<double>(command.operands[0].bytes)};
     }
     default:
       break;
   }
-  // A kernel that this table does not know better: every operand once.
+  // Other kernels: every operand once.
   double bytes = 0;
   for (uint32_t i = 0; i < command.n_operands; ++i) {
     bytes += static_cast<double>(command.operands[i].bytes);

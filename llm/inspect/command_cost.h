@@ -1,5 +1,5 @@
-// What a command of a table costs by its parameters: the arithmetic and the bytes that it cannot do
-// without. What `inspect --profile` divides by the time.
+// Minimum arithmetic and memory traffic of a command, computed from its parameters. `inspect
+// --profile` divides them by the time.
 #pragma once
 
 #include <string>
@@ -9,10 +9,11 @@
 namespace vesper {
 
 struct CommandCost {
-  double flop = 0;   // multiplications and additions, of products and attention
-  double bytes = 0;  // read and written once each; `weight_bytes` is the matrix of a product
+  double flop = 0;   // multiply-adds count 2; products and attention only
+  double bytes = 0;  // each operand once; a product's matrix has `weight_bytes`
 };
-// How far attention over pages or packed sequences looks is not in the command: `n_positions` each.
+// `n_positions` is the length of a sequence if the command does not have it (paged or packed
+// attention).
 CommandCost command_cost(const Command& command, double weight_bytes, double n_positions);
 
 // The parameters for people: "1500 rows, 384 -> 1536, gelu, f32".

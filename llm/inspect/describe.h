@@ -1,4 +1,4 @@
-// The describers of single kinds of files, behind describe_model().
+// Describers for single kinds of files, used by describe_model().
 #pragma once
 
 #include "llm/inspect/model_description.h"
@@ -6,11 +6,11 @@
 
 namespace vesper {
 
-// A GGUF file, with those that it was split into.
+// A GGUF file and its split files.
 void describe_gguf(const ModelFiles& files, std::shared_ptr<const MappedFile> file,
                    ModelDescription& description);
 
-// Everything that open_weights() takes, and what stands beside it.
+// Everything that open_weights() reads, and the files beside it.
 void describe_files(const std::filesystem::path& path, ModelDescription& description);
 
 }  // namespace vesper

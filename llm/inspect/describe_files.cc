@@ -16,8 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// The model's sizes as config.json names them; of several names for one the first that is there
-// counts.
+// Sizes of a model in config.json. The first of several names that is present counts.
 struct ConfigFact {
   const char* config_key;
   const char* key;
@@ -81,8 +80,7 @@ void add_metadata(const std::string& name, const json& object, ModelDescription&
   }
 }
 
-// A short JSON file beside the weights; null if it is absent. One that is damaged is a problem of
-// the model.
+// A short JSON file beside the weights; null if absent. A damaged one is a problem of the model.
 json read_beside(const ModelFiles& files, const std::string& name, ModelDescription& description) {
   if (!files.has(name)) return nullptr;
   try {
@@ -152,7 +150,7 @@ void add_whisper(const WeightProvider& provider, ModelDescription& description) 
   description.add("has_mel_filters", "mel filters in the file", !model.mel_filters.empty());
 }
 
-// The file that a pointer into a tensor lies in.
+// Finds the file that a tensor's data is in.
 void locate(const WeightProvider& provider, const void* data, DescribedTensor& tensor) {
   const auto* at = static_cast<const uint8_t*>(data);
   for (size_t i = 0; at != nullptr && i < provider.files().size(); ++i) {
@@ -194,7 +192,7 @@ std::string format_name(const WeightProvider& provider) {
   return "CTranslate2 binary version " + std::to_string(version);
 }
 
-// A container that is known, but whose model the readers refuse: what its first bytes tell.
+// A known container with a model that the readers reject: described by its first bytes.
 bool describe_refused(const MappedFile& file, const std::string& why,
                       ModelDescription& description) {
   if (is_ctranslate2(file)) {
@@ -202,7 +200,7 @@ bool describe_refused(const MappedFile& file, const std::string& why,
     description.format =
         "CTranslate2 binary version " + std::to_string(reader.read<uint32_t>("the version"));
     std::string name = reader.read_string(reader.read<uint16_t>("a length"), "the specification");
-    name.pop_back();  // its NUL
+    name.pop_back();  // terminating zero
     if (name != "WhisperSpec") {
       description.family = name;
       description.unknown.push_back("models of " + name);
@@ -247,7 +245,7 @@ void describe_files(const std::filesystem::path& path, ModelDescription& descrip
   if (const ModelConfig* model = provider.stated_config(); model && !model->unsupported.empty()) {
     description.unknown.push_back(model->unsupported);
   }
-  // A ggml file is whole by itself: what stands beside it belongs to others.
+  // A ggml file is complete; files beside it belong to other models.
   if (provider.format() == "ggml") return;
   const json config = read_beside(files, "config.json", description);
   if (config.is_object()) {

@@ -24,7 +24,7 @@ json json_of(const GgufValue& value, uint64_t limit, uint32_t depth) {
   return list;
 }
 
-// A fact that stands in the metadata under ARCHITECTURE.key, or under key itself.
+// A metadata fact, either ARCHITECTURE.key or key.
 struct MetadataFact {
   const char* metadata_key;
   const char* key;

@@ -10,8 +10,7 @@
 namespace vesper {
 namespace {
 
-// The first GGUF file of a folder, if it holds nothing that goes before one; empty if there is
-// none.
+// The first GGUF file of a folder; empty if there is none, or another format has precedence.
 std::filesystem::path gguf_of_folder(const std::filesystem::path& folder) {
   const ModelFiles files(folder);
   if (files.has("model.bin") || !files.names_ending_with(".safetensors").empty()) return {};
@@ -64,7 +63,7 @@ ModelDescription describe_model(const std::filesystem::path& path) {
 }
 
 std::string tensor_class(std::string_view name) {
-  // The first that a name contains counts: norms have the name of what they stand before.
+  // The first match counts; norms come first because their names contain the names of their layers.
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 23> kClasses = {{
       {"norm", "norm"},
       {"Norm", "norm"},

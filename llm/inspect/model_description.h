@@ -1,9 +1,8 @@
-// What a model's files hold, found without loading it: in comes a path, out go facts, metadata and
+// The contents of a model's files, without loading the model. In: a path. Out: facts, metadata and
 // the list of tensors. Called by `inspect`.
 //
-// Any file that some reader knows the container of is described, whether or not the engine can run
-// it: what it does not know is named in `unknown`, what is damaged in `problems`. No weight is
-// read.
+// Describes every file with a known container, whether or not the engine can run it. Unknown
+// features are listed in `unknown`, damage in `problems`. No weight is read.
 #pragma once
 
 #include <cstdint>
@@ -19,25 +18,25 @@
 
 namespace vesper {
 
-// One statement about a model, such as the number of its layers.
+// One fact about a model, such as its number of layers.
 struct Fact {
   std::string key;    // for programs: "n_layers"
   std::string label;  // for people: "layers"
   nlohmann::json value;
 };
 
-// One entry of the files' own metadata.
+// One metadata entry of the files.
 struct MetadataEntry {
   std::string key;
-  std::string type;       // as the format calls it: "u32", "string", "array of string"
-  uint64_t n_values = 1;  // elements, if it is an array
-  // The value; of an array the first `limit` elements.
+  std::string type;       // as named by the format: "u32", "string", "array of string"
+  uint64_t n_values = 1;  // elements of an array
+  // The value; of an array, the first `limit` elements.
   std::function<nlohmann::json(uint64_t limit)> value;
 };
 
 struct DescribedTensor {
-  TensorView view;     // data is null where it cannot be read as numbers
-  std::string format;  // as the file names it, lower case
+  TensorView view;     // data is null if the format cannot be read as numbers
+  std::string format;  // as named by the file, lower case
   bool has_reader = false;
   size_t file = 0;      // in ModelDescription::files
   uint64_t offset = 0;  // from the start of that file
@@ -51,37 +50,36 @@ struct ModelDescription {
 
   std::filesystem::path path;
   std::string format;  // "GGUF version 3"
-  std::string family;  // "llama", "whisper"; empty if nothing tells
+  std::string family;  // "llama", "whisper"; empty if unknown
   std::vector<File> files;
   std::vector<Fact> facts;
   std::vector<MetadataEntry> metadata;
   std::vector<DescribedTensor> tensors;
   std::string chat_template;         // empty if there is none
-  std::vector<std::string> unknown;  // parts of the model that the engine does not know
+  std::vector<std::string> unknown;  // features that the engine does not know
   std::vector<std::string> problems;
-  // What tensors and metadata point into; the first is null for a GGUF file.
+  // Owns what tensors and metadata point into; the first is null for a GGUF file.
   std::shared_ptr<const WeightProvider> provider;
   std::shared_ptr<const Gguf> gguf;
 
   uint64_t bytes_on_disk() const;
   uint64_t n_parameters() const;
-  // The fact of that key as a count, 0 if there is none.
+  // The fact `key` as a count, 0 if absent.
   uint64_t count(std::string_view key) const;
   void add(std::string key, std::string label, nlohmann::json value);
 };
 
-// Throws Error(kModel) if no reader knows the container, or what the tensors and the metadata are
-// found by is damaged.
+// Throws Error(kModel) if the container is unknown, or its metadata or tensor directory is damaged.
 ModelDescription describe_model(const std::filesystem::path& path);
 
-// One line of the table of formats: the tensors of one class and one format.
+// The tensors of one class and one format, a line of the table of formats.
 struct TensorClass {
   std::string name;  // "attention", "feed-forward", "embedding", "output", "norm", ...
   std::string format;
   uint64_t n_tensors = 0, n_parameters = 0, bytes = 0;
   double bits_per_weight() const;
 };
-// In order of bytes, largest first.
+// Largest first, by bytes.
 std::vector<TensorClass> tensor_classes(const ModelDescription& description);
 std::string tensor_class(std::string_view name);
 

@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 using Values = std::map<std::string, json>;
 
-constexpr uint64_t kMaxCompared = 1000;  // elements of an array of metadata
+constexpr uint64_t kMaxCompared = 1000;  // elements of a metadata array
 
 std::vector<ModelDifference::Value> compare(const Values& a, const Values& b) {
   std::vector<ModelDifference::Value> differences;

@@ -1,5 +1,5 @@
-// What differs between two models, whatever formats their files have: tensors are compared by their
-// canonical names, numbers after dequantization.
+// Differences between two models in any formats. Tensors are compared by canonical names, elements
+// after dequantization.
 #pragma once
 
 #include <string>
@@ -12,17 +12,17 @@ namespace vesper {
 struct ModelDifference {
   struct Value {
     std::string key;
-    nlohmann::json a, b;  // null where only the other has it
+    nlohmann::json a, b;  // null if only the other model has it
   };
   struct Tensor {
     std::string name;
-    std::string a, b;  // format and shape, "f16 [384, 80, 3]"; empty where only the other has it
-    // The largest |a - b|; absent where the shapes differ or one of them cannot be read.
+    std::string a, b;  // format and shape, "f16 [384, 80, 3]"; empty if only the other model has it
+    // The largest |a - b|; absent if the shapes differ or one tensor cannot be read.
     std::optional<double> largest;
   };
-  std::vector<Value> facts;     // format and family too
-  std::vector<Value> metadata;  // arrays by their first 1000 elements
-  std::vector<Tensor> tensors;  // those that differ in format, shape or any number
+  std::vector<Value> facts;     // format and family included
+  std::vector<Value> metadata;  // arrays: the first 1000 elements
+  std::vector<Tensor> tensors;  // tensors that differ in format, shape or elements
   uint64_t n_equal_tensors = 0;
   bool empty() const { return facts.empty() && metadata.empty() && tensors.empty(); }
 };

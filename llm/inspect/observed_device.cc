@@ -13,7 +13,7 @@ ObservedDevice::ObservedDevice(std::unique_ptr<Device> device, Mode mode)
 void ObservedDevice::note(const Operand& operand, std::string_view label, uint64_t bytes,
                           bool is_weight, uint64_t passing_bytes) {
   if (!operand.present()) return;
-  // Devices number their buffers upwards; one may have some of its own between.
+  // Buffer ids of a device increase; a device may skip some for its own buffers.
   if (buffers_.size() < operand.buffer) buffers_.resize(operand.buffer);
   buffers_[operand.buffer - 1] = {std::string(label), bytes, is_weight};
   if (!is_weight) return;
@@ -62,7 +62,7 @@ Weight ObservedDevice::upload(const MatrixSource& source, WeightUse use, Compute
   uint64_t source_bytes = 0;
   for (const TensorView* part : source.parts) source_bytes += part->bytes;
   note(weight.data, label, bytes, true, source_bytes);
-  note(weight.scale, label + " scales", 0, true);  // counted with the matrix
+  note(weight.scale, label + " scales", 0, true);  // bytes are counted with the matrix
   return weight;
 }
 

@@ -1,6 +1,5 @@
-// A Device that notes what a model does with another one: what it allocates and uploads, which
-// tables it records. In goes any device; models
-// are built on it as on any other. Used by `inspect`.
+// A Device that forwards to another one and records what a model allocates, uploads and records.
+// Models are built on it as on any device. Used by `inspect`.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +14,26 @@ namespace vesper {
 class ObservedDevice final : public Device {
  public:
   enum class Mode {
-    kRun,   // everything is passed on
-    kPlan,  // nothing is passed on that takes memory or time: a model is built, not loaded
+    kRun,   // forwards everything
+    kPlan,  // forwards nothing that takes memory or time: the model is planned, not loaded
   };
   ObservedDevice(std::unique_ptr<Device> device, Mode mode);
 
   struct Buffer {
     std::string label;
     uint64_t bytes = 0;
-    bool is_weight = false;  // a matrix, as the device stores it
+    bool is_weight = false;  // a matrix in the device's storage format
   };
-  // All of them, by BufferId - 1 and by ProgramId.
+  // By BufferId - 1 and by ProgramId.
   const std::vector<Buffer>& buffers() const { return buffers_; }
   const std::vector<DispatchTable>& programs() const { return programs_; }
-  // The buffer that an operand lies in; null if it is absent.
+  // The buffer of an operand; null if absent.
   const Buffer* buffer_of(const Operand& operand) const;
 
   uint64_t weight_bytes() const;
   uint64_t other_bytes() const;  // caches, states and scratch
-  // The most that matrices took at once so far, if host and device share memory: while one is
-  // stored, the part of the file that it comes from is there too. Other buffers take memory when
-  // they are first used.
+  // Peak memory of matrices during loading if host and device share memory: the matrices so far,
+  // and the part of the file that is being stored. Other buffers take memory on first use.
   uint64_t peak_loading_bytes() const { return peak_loading_bytes_; }
 
   const DeviceInfo& info() const override { return device_->info(); }
@@ -62,7 +60,7 @@ class ObservedDevice final : public Device {
   ReplayTimes replay_times(ProgramId program) override;
 
  private:
-  // `passing_bytes`: that are needed beside it while it is made.
+  // `passing_bytes`: temporary bytes needed while it is made.
   void note(const Operand& operand, std::string_view label, uint64_t bytes, bool is_weight,
             uint64_t passing_bytes = 0);
 

@@ -12,7 +12,7 @@
 namespace vesper {
 namespace {
 
-constexpr uint64_t kChunk = 1u << 17;  // elements that a thread takes at once
+constexpr uint64_t kChunk = 1u << 17;  // elements per task
 
 struct Chunk {
   size_t tensor;
@@ -30,7 +30,7 @@ std::vector<Chunk> chunks_of(const std::vector<const TensorView*>& tensors) {
   return chunks;
 }
 
-// Calls work(number of the chunk) for all of them, each once.
+// Calls work(chunk) once for each chunk.
 void in_parallel(size_t n_chunks, uint32_t n_threads, const std::function<void(size_t)>& work) {
   if (n_threads == 0) n_threads = std::max(1u, std::thread::hardware_concurrency());
   std::atomic<size_t> next = 0;
@@ -93,7 +93,7 @@ void read_range_f32(const TensorView& tensor, uint64_t begin, uint64_t n, float*
     const uint64_t row_size = tensor.n_elements() / tensor.scale.size();
     for (uint64_t i = 0; i < n; ++i) out[i] *= tensor.scale[(begin + i) / row_size];
   } else if (is_affine(tensor.dtype)) {
-    // A range begins and ends anywhere in a row.
+    // A range may begin and end within a row.
     std::vector<float> row_values(tensor.shape[1]);
     for (uint64_t i = begin; i < begin + n;) {
       const uint64_t row_index = i / tensor.shape[1], at = i % tensor.shape[1];
@@ -163,7 +163,7 @@ std::vector<double> largest_differences(const std::vector<TensorPair>& pairs, ui
     for (uint64_t j = 0; j < chunk.n; ++j) {
       if (a[j] == b[j] || (std::isnan(a[j]) && std::isnan(b[j]))) continue;
       const double difference = std::abs(static_cast<double>(a[j]) - static_cast<double>(b[j]));
-      if (!(difference <= largest)) largest = difference;  // NaN, too, and it stays
+      if (!(difference <= largest)) largest = difference;  // also for NaN, which then stays
       if (std::isnan(largest)) break;
     }
     of_chunk[i] = largest;

@@ -1,4 +1,4 @@
-// The numbers in tensors, summed up: every element is read, by several threads.
+// Statistics of tensors over all elements, computed by several threads.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,24 @@ namespace vesper {
 struct TensorStatistics {
   uint64_t n = 0;  // elements
   uint64_t n_nan = 0, n_infinite = 0, n_zero = 0;
-  // Of the finite elements; 0 if there is none.
+  // Of the finite elements; 0 if none.
   double min = 0, max = 0, mean = 0, standard_deviation = 0;
 };
 
-// One a tensor, in their order. The result does not depend on the number of threads (0: as many as
-// there are cores). A tensor without data has n == 0.
+// One per tensor, in order. The result does not depend on the number of threads (0: one per core).
+// A tensor without data has n == 0.
 std::vector<TensorStatistics> tensor_statistics(const std::vector<const TensorView*>& tensors,
                                                 uint32_t n_threads = 0);
 
 struct TensorPair {
   const TensorView* a;
-  const TensorView* b;  // of the same number of elements
+  const TensorView* b;  // has as many elements
 };
 // The largest |a - b| of each pair; NaN if an element of only one of them is NaN.
 std::vector<double> largest_differences(const std::vector<TensorPair>& pairs,
                                         uint32_t n_threads = 0);
 
-// Elements [begin, begin + n) as f32. Both multiples of 256, but for the end of the tensor.
+// Elements [begin, begin + n) as f32. Both are multiples of 256, except at the end of the tensor.
 void read_range_f32(const TensorView& tensor, uint64_t begin, uint64_t n, float* out);
 
 }  // namespace vesper

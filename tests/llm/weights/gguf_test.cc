@@ -144,8 +144,8 @@ TEST(Gguf, NotesWhatIsWrongWithSingleTensors) {
       {{32}, 0, ~uint64_t{31}, "overflows 64 bits"},
       {{33}, 2, 0, "rows of a multiple of 32"},
       {{~uint64_t{0}}, 28, 0, "its bytes overflow"},
-      {{16}, 0, 32, "its bytes are also those of tensor first"},
-      {{32}, 57, 1u << 30, "behind the end"},
+      {{16}, 0, 32, "it overlaps tensor first"},
+      {{32}, 57, 1u << 30, "after the end"},
   };
   for (const Case& c : cases) {
     GgufBytes writer;
