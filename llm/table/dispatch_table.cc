@@ -13,7 +13,7 @@ bool overlap(const Operand& a, const Operand& b) {
          b.offset_bytes < a.offset_bytes + a.bytes;
 }
 
-// Whether two commands may not run at once: one writes what the other touches.
+// Whether two commands must not run at once: one writes what the other touches.
 bool conflict(const Command& a, const Command& b) {
   for (uint32_t i = 0; i < a.n_operands; ++i) {
     for (uint32_t j = 0; j < b.n_operands; ++j) {

@@ -1,9 +1,8 @@
 // A forward pass as a table of commands.
 //
-// Built once at load by the model builders, recorded once by a Device, replayed for every step.
-// A command names its kernel, its operands, which of them it writes, and its parameters; whatever
-// changes from step to step lies in device memory. Stages, that is where a barrier is needed, are
-// derived from the operands.
+// Built once at load by the model builders, recorded once by a Device, replayed for every step. A
+// command has a kernel, operands (read or written) and parameters. Everything that changes between
+// steps is in device memory. Stages, and so barriers, are derived from the operands.
 #pragma once
 
 #include <array>
@@ -17,7 +16,7 @@
 
 namespace vesper {
 
-// Every kernel, by one name: that of its CPU function, its shader and its parameter struct.
+// Every kernel. Its CPU function, shader and parameter struct have the same name.
 #define VESPER_KERNELS(X)                                               \
   X(kEmbed, embed, EmbedParams)                                         \
   X(kNorm, norm, NormParams)                                            \
@@ -50,7 +49,7 @@ inline constexpr uint32_t kKernelCount = 0 VESPER_KERNELS(VESPER_KERNEL_COUNT);
 #undef VESPER_KERNEL_COUNT
 const char* kernel_name(Kernel kernel);
 
-// A buffer of a device. 0 is no buffer.
+// A buffer of a device; 0: none.
 using BufferId = uint32_t;
 inline constexpr BufferId kNoBuffer = 0;
 
@@ -61,7 +60,7 @@ struct Operand {
   uint64_t offset_bytes = 0;
   uint64_t bytes = 0;
   bool present() const { return buffer != kNoBuffer; }
-  // The part of this range that starts `from_bytes` in and has `length_bytes`.
+  // The part of this range from `from_bytes` with `length_bytes`.
   Operand part(uint64_t from_bytes, uint64_t length_bytes) const {
     return {buffer, 0, offset_bytes + from_bytes, length_bytes};
   }
@@ -88,7 +87,7 @@ static_assert(std::is_trivially_copyable_v<Command>);
 
 class DispatchTable {
  public:
-  // Appends a command. Operands that are absent are neither read nor written.
+  // Appends a command. Absent operands are neither read nor written.
   template <class Params>
   void add(Kernel kernel, std::string label, std::initializer_list<Operand> operands,
            uint32_t reads, uint32_t writes, const Params& params) {
@@ -101,12 +100,12 @@ class DispatchTable {
   void add(const DispatchTable& other);
 
   const std::vector<Command>& commands() const { return commands_; }
-  // One a command, for people: "decoder.3.attn.q".
+  // One per command, for people: "decoder.3.attn.q".
   const std::vector<std::string>& labels() const { return labels_; }
 
-  // For each command the number of its stage, from 0, never decreasing. A command starts a new
-  // stage if it touches what a command of the current stage writes, or writes what one reads:
-  // commands of one stage may run in any order, or at once. A barrier stands between stages.
+  // The stage of each command, from 0, never decreasing. A command starts a new stage if it touches
+  // what a command of the current stage writes, or writes what one reads. Commands of a stage may
+  // run in any order or at once; there is a barrier between stages.
   std::vector<uint32_t> stages() const;
 
  private:
@@ -117,8 +116,8 @@ class DispatchTable {
   std::vector<std::string> labels_;
 };
 
-// Appenders, one a kernel: they know which operands are read and which written (the lists above the
-// parameter structs). Operands in the order of those lists.
+// One function per kernel that appends its command. They know which operands are read and written.
+// Operands are in the order of the lists above the parameter structs.
 namespace emit {
 void embed(DispatchTable&, std::string label, const EmbedParams&, Operand out, Operand rows,
            Operand embedding, Operand position, Operand weight_scale);

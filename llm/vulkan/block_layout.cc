@@ -8,7 +8,7 @@ namespace {
 uint32_t n_kinds(const BlockFormat& format) { return format.has_minimum ? 2 : 1; }
 uint32_t scale_bytes(const BlockFormat& format) { return format.scale == ScaleKind::kF32 ? 4 : 2; }
 
-// Writes kWidth bits of every code, from bit `low` on, to a plane; answers where it ends.
+// Writes kWidth bits of every code, from bit `low` on, to a plane; returns its end.
 template <uint32_t kWidth>
 std::byte* write_plane(const QuantizedRow& row, uint32_t low, std::byte* to) {
   constexpr uint32_t kQuads = 8 / kWidth, kMask = ((1u << kWidth) - 1) * 0x01010101u;
@@ -59,7 +59,7 @@ void write_block_row(const BlockFormat& format, const QuantizedRow& row, std::by
   }
   const bool is_wide = format.scale == ScaleKind::kF32;
   const auto put = [&](uint32_t value) {
-    std::memcpy(scales, &value, is_wide ? 4 : 2);  // the low half of 16-bit ones
+    std::memcpy(scales, &value, is_wide ? 4 : 2);  // 16-bit scales are in the low half
     scales += is_wide ? 4 : 2;
   };
   for (size_t i = 0; i < row.scales.size(); ++i) {

@@ -1,5 +1,5 @@
-// VK_KHR_cooperative_matrix for headers older than 1.3.255 (Debian 12 has 1.3.239): the values are
-// those of the Vulkan registry.
+// VK_KHR_cooperative_matrix for headers older than 1.3.255 (Debian 12 has 1.3.239), with the values
+// of the Vulkan registry.
 #pragma once
 
 #include <vulkan/vulkan.h>

@@ -9,17 +9,17 @@ namespace vesper {
 namespace {
 
 struct GpuNode {
-  std::string_view folder;  // below the device folder
+  std::string_view folder;  // in the device folder
   std::string_view prefix;  // of the node's name
 };
-// What the Vulkan drivers of Linux open. Cards that only display have /dev/dri/card0 and no render
-// node; /dev/kfd of AMD is for compute without Vulkan.
+// Device nodes that Vulkan drivers open on Linux. Display-only cards have /dev/dri/card0 without a
+// render node. AMD's /dev/kfd is for compute without Vulkan.
 constexpr GpuNode kGpuNodes[] = {
-    {"dri", "renderD"},       // the kernel's drivers: Mesa, AMD, Intel, Imagination, virtio
+    {"dri", "renderD"},       // kernel drivers: Mesa, AMD, Intel, Imagination, virtio
     {"", "nvidia"},           // NVIDIA; in containers often without /dev/dri
     {"", "nvhost-ctrl-gpu"},  // NVIDIA Tegra
     {"", "nvgpu"},            // NVIDIA Tegra since JetPack 6: a folder
-    {"", "dxg"},              // Windows' GPU in WSL
+    {"", "dxg"},              // GPU in WSL
     {"", "mali"},             // ARM's own driver
     {"", "kgsl-3d"},          // Qualcomm's own driver
     {"", "pvr"},              // Imagination's own driver

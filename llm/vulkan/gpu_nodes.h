@@ -1,16 +1,16 @@
-// Whether this system shows a GPU at all, told without a driver.
+// Detects GPUs without loading a driver.
 //
-// Asking the Vulkan loader maps every driver installed, a software one with its compiler among
-// them, and they stay mapped: memory and time that a program which then runs on the CPU need not
-// spend. Asked by open_vulkan_gpu, for `auto`; a device that the user names is asked for as it is.
+// The Vulkan loader maps every installed driver, including a software one with its compiler, and
+// keeps them mapped. A program that then runs on the CPU should not pay for that. Used by
+// open_vulkan_gpu for `auto`; named devices are not checked.
 #pragma once
 
 #include <filesystem>
 
 namespace vesper {
 
-// Whether a device node is there that some Vulkan driver of a GPU opens; true where it cannot be
-// told: on other systems than Linux, and where the folder cannot be read.
+// Whether there is a device node that the Vulkan driver of a GPU opens. Also true if this is
+// unknown: on systems other than Linux, and if the folder is unreadable.
 bool may_have_gpu(const std::filesystem::path& device_folder = "/dev");
 
 }  // namespace vesper

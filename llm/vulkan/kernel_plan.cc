@@ -17,8 +17,7 @@ namespace {
 
 uint32_t blocks(uint32_t n, uint32_t block) { return n / block + (n % block != 0); }
 
-// How matmul_cooperative cuts a product: the tile of a workgroup, the columns that pass through
-// shared memory at once, the tile of a subgroup.
+// Tiles of matmul_cooperative: of a workgroup, the columns in shared memory, and of a subgroup.
 struct MatmulTile {
   uint32_t rows, outs, depth, subgroup_rows, subgroup_outs;
 };
@@ -34,9 +33,8 @@ std::optional<MatmulTile> tile_from_environment() {
   return tile;
 }
 
-// How attention_cooperative cuts its work: subgroups of a workgroup, matrices of rows of each, keys
-// at a time. VESPER_TUNING: attention_tile=SUBGROUPSxDOWNxKEYS
-// replaces the first choice.
+// Tiles of attention_cooperative: subgroups per workgroup, row matrices per subgroup, keys per
+// step. VESPER_TUNING: attention_tile=SUBGROUPSxDOWNxKEYS.
 struct AttentionTile {
   uint32_t subgroups, down, keys;
 };
@@ -73,8 +71,8 @@ class Planner {
     if (!condition) fail(std::string("expected ") + what);
   }
 
-  // Threads for a kernel without a shape of its own: 256, fewer where a subgroup is narrow, since
-  // each subgroup of a software device runs by itself.
+  // Threads of a kernel without a fixed shape: 256, fewer with narrow subgroups, because a software
+  // device runs subgroups one after another.
   uint32_t threads(uint32_t most = 256) const {
     const uint32_t wanted = capabilities_.subgroup_size < 16 ? 64 : 256;
     return std::min({wanted, most, capabilities_.max_workgroup_threads});
@@ -104,7 +102,7 @@ class Planner {
   void require_float(uint32_t dtype) const {
     require(dtype == kDTypeF32 || dtype == kDTypeF16, "f32 or f16 between commands");
   }
-  // The DType of a weight's numbers.
+  // The DType of a weight.
   static uint32_t storage(uint32_t weight_format) { return weight_format & ~kWeightHalfProducts; }
   static bool in_blocks(uint32_t weight_format) {
     return (weight_format & kWeightKindMask) == kWeightBlocks;
@@ -129,7 +127,7 @@ class Planner {
 
   void norm(const NormParams& p) {
     require_float(p.out_dtype);
-    // Four numbers a thread at a time where rows begin at multiples of 16 bytes.
+    // Four values per thread if rows begin at multiples of 16 bytes.
     const bool aligned =
         p.d % 4 == 0 && (address(0) | address(1) | address(2) | address(3) | address(5)) % 16 == 0;
     const uint32_t vectors = blocks(p.d, 4), subgroup = capabilities_.subgroup_size;
@@ -174,8 +172,8 @@ class Planner {
     plan_.groups = {blocks(p.n_out, tile), blocks(p.n_rows, tile), 1};
   }
 
-  // Whether every row of `in` starts at a multiple of `n` elements (and of 16 bytes, or of n
-  // elements if they are fewer), and ends at one.
+  // Whether every row of `in` starts and ends at a multiple of `n` elements (or of 16 bytes, if
+  // that is less).
   bool rows_aligned(const MatmulParams& p, uint32_t n) const {
     const uint64_t element = p.in_dtype == kDTypeF16 ? 2 : 4;
     const bool batches = p.n_rows > p.rows_per_batch;
@@ -203,21 +201,21 @@ class Planner {
 
   MatmulTile choose_tile(const MatmulParams& p) const {
     if (const std::optional<MatmulTile> tile = tile_from_environment()) return *tile;
-    // A software device, and whatever has little shared memory.
+    // Software devices, and devices with little shared memory.
     if (capabilities_.subgroup_size < 16 || capabilities_.shared_bytes < 47 * 1024) {
       return {64, 64, 32, 32, 32};
     }
     const auto groups = [&](uint32_t rows, uint32_t outs) {
       return uint64_t{blocks(p.n_rows, rows)} * blocks(p.n_out, outs);
     };
-    // Few rows: the weights come from memory, so many columns must be under way at once.
+    // Few rows: weights are read from memory, so many columns must be in flight.
     if (p.n_rows <= 16) return {16, 32, 256, 16, 16};
     if (p.n_rows <= 32) return {32, 32, 256, 16, 16};
     const uint64_t large = groups(128, 128);
     if (large < 100) return {64, 64, 64, 32, 32};
-    // Subgroups of 64 x 64 are faster but fewer, and leave some processors without work in the last
-    // round; two workgroups of either kind fit on one. Measured on an H200: 235 TFLOP/s against 197
-    // where the last round is nine tenths full, 183 against 205 where it is a third full.
+    // Subgroups of 64 x 64 are faster but fewer, and leave processors idle in the last round. Two
+    // workgroups of either kind fit on a processor. An H200 reaches 235 TFLOP/s instead of 197 if
+    // the last round is 90% full, but 183 instead of 205 if it is a third full.
     const uint64_t round = 2 * capabilities_.n_processors;
     if (round != 0 && large * 20 >= (large + round - 1) / round * round * 17) {
       return {128, 128, 64, 64, 64};
@@ -225,9 +223,9 @@ class Planner {
     return {128, 128, 64, 64, 32};
   }
 
-  // Up to how many rows matmul_vector is faster than matrix units. An H200, 8 rows: 10 us against
-  // 13 for 1280 x 1280, 11 against 21 for 5120 x 1280, but 26 against 16 for 1280 x 5120, where few
-  // workgroups each have a long way to go. VESPER_TUNING: vector_rows=ROWS.
+  // Up to this number of rows matmul_vector is faster than matrix units. An H200 with 8 rows: 10 us
+  // instead of 13 for 1280 x 1280, 11 instead of 21 for 5120 x 1280, but 26 instead of 16 for 1280
+  // x 5120, which has few, long workgroups. VESPER_TUNING: vector_rows=ROWS.
   static uint32_t max_vector_rows(const MatmulParams& p) {
     if (const auto text = tuning_override("vector_rows")) {
       return std::min<uint32_t>(kMaxVectorRows, std::strtoul(text->c_str(), nullptr, 10));
@@ -238,9 +236,9 @@ class Planner {
   void matmul_vector(const MatmulParams& p, uint32_t has) {
     const uint32_t subgroup = capabilities_.subgroup_size;
     const uint32_t columns = blocks(p.n_in, 32) * 32;
-    // On a GPU as many subgroups on one output as each still has two loads to do; few outputs a
-    // subgroup, so that there are enough subgroups to keep the memory busy. Of quantized weights
-    // and one row a lane loads 32 columns at once. VESPER_TUNING: vector_shape=OUTSxSPLIT.
+    // On a GPU, an output is split over subgroups until each has two loads left. Few outputs per
+    // subgroup give enough subgroups to keep the memory busy. With one row by quantized weights a
+    // lane loads 32 columns at once. VESPER_TUNING: vector_shape=OUTSxSPLIT.
     uint32_t split = 1, out_groups = 1, outs = 8;
     if (capabilities_.is_hardware_gpu) {
       outs = p.n_out >= 16384 ? 4 : 2;
@@ -308,7 +306,7 @@ class Planner {
     require((address(2) | address(3)) % 16 == 0, "pages at multiples of 16 bytes");
     if (paged_attention_cooperative(p)) return;
     const uint32_t lanes = p.head_dim / 8;
-    // Lanes that share a score must be a power of two within a subgroup.
+    // The lanes that share a score must be a power of two within a subgroup.
     const bool shared_scores = capabilities_.is_hardware_gpu && std::has_single_bit(lanes) &&
                                lanes <= capabilities_.subgroup_size;
     const uint32_t longest = p.kv_length != 0 ? p.kv_length : p.pages_per_sequence * p.page_rows;
@@ -328,14 +326,14 @@ class Planner {
     push(&p, sizeof p);
     plan_.groups = {p.n_heads, p.n_rows, n_splits};
     if (n_splits == 1) return;
-    const uint64_t to_be_placed[2] = {};
-    push(to_be_placed, sizeof to_be_placed);
+    const uint64_t scratch_addresses[2] = {};
+    push(scratch_addresses, sizeof scratch_addresses);
     plan_.n_counters = p.n_rows * p.n_heads;
     plan_.scratch_bytes = sizeof(float) * uint64_t{plan_.n_counters} * n_splits * (p.head_dim + 2);
   }
 
-  // Workgroups that share a row and head of paged_attention: where rows and heads alone are too few
-  // for the device and there may be many positions. An H200, 32 heads of 64 at position 4096: 63 us
+  // Workgroups per row and head of paged_attention: more than one if rows and heads are too few for
+  // the device and there may be many positions. An H200, 32 heads of 64 at position 4096: 63 us
   // with one, 16 with 8, 21 with 16. VESPER_TUNING: attention_splits=N.
   uint32_t splits(const PagedAttentionParams& p, uint32_t longest) const {
     if (p.kv_length != 0) return 1;
@@ -349,7 +347,7 @@ class Planner {
                       std::clamp(longest / 256, 1u, 32u));
   }
 
-  // Plans the kernel on the matrix units if that can run the command.
+  // Plans the kernel for matrix units if it can run the command.
   bool paged_attention_cooperative(const PagedAttentionParams& p) {
     if ((p.flags & kAttentionOneSequence) == 0 || p.n_rows <= kMaxVectorRows || p.kv_length != 0 ||
         p.q_dtype != kDTypeF16 || p.kv_dtype != kDTypeF16 ||
@@ -398,14 +396,13 @@ class Planner {
     plan_.groups = attention_groups(p, 32);
   }
 
-  // Workgroups of so many rows each; how packed sequences fall into them stands in
-  // shaders/attention_rows.glsl.
+  // Workgroups of `rows` rows. shaders/attention_rows.glsl maps them to packed sequences.
   std::array<uint32_t, 3> attention_groups(const AttentionParams& p, uint32_t rows) const {
     if (present(4)) return {p.rows_per_sequence / rows + p.n_sequences, p.n_heads, 1};
     return {blocks(p.rows_per_sequence, rows), p.n_heads, p.n_sequences};
   }
 
-  // The same of attention.
+  // The same for attention.
   bool attention_cooperative(const AttentionParams& p) {
     if (p.in_dtype != kDTypeF16 || p.alibi != 0 ||
         (p.q_row_stride | p.k_row_stride | p.v_row_stride | p.out_row_stride) % 8 != 0 ||
@@ -425,7 +422,7 @@ class Planner {
     return true;
   }
 
-  // How attention_tile.glsl cuts its work, if it can with heads of that size.
+  // The tile of attention_tile.glsl, if it supports this head size.
   std::optional<AttentionTile> attention_tile(uint32_t head_dim) const {
     const uint32_t side = capabilities_.matrix_m, inner = capabilities_.matrix_k;
     if (!capabilities_.has_cooperative_matrix() || head_dim % std::max(side, inner) != 0 ||
@@ -535,7 +532,7 @@ class Planner {
     require(p.n_hidden != 0 && p.n_hidden % 16 == 0, "n_hidden of a multiple of 16");
     require(4 * 6 * uint64_t{p.n_hidden} <= capabilities_.shared_bytes,
             "n_hidden whose state fits in shared memory");
-    // One workgroup a sequence: on a GPU as many threads as it may have, up to one a gate.
+    // One workgroup per sequence. A GPU uses as many threads as it allows, at most one per gate.
     const uint32_t wanted =
         capabilities_.is_hardware_gpu
             ? std::min({4 * p.n_hidden, 512u, capabilities_.max_workgroup_threads})

@@ -1,5 +1,5 @@
-// How a command runs on a Vulkan device: in comes a command, out go the pipeline, what is pushed
-// and the grid. Everything that depends on the device's measurements is decided here.
+// Plans a command for a Vulkan device. In: a command. Out: the pipeline, push constants and grid.
+// All choices that depend on measurements are here.
 #pragma once
 
 #include <array>
@@ -20,10 +20,10 @@ struct KernelPlan {
   alignas(8) std::array<std::byte, Pipelines::kPushBytes> push{};
   uint32_t push_bytes = 0;
   std::array<uint32_t, 3> groups{1, 1, 1};
-  // What the dispatch needs beside its operands: their addresses are to be put at the end of what
-  // is pushed. No other dispatch of the stage may have the same.
+  // Bytes of scratch memory that the dispatch needs. Its address comes last in the push constants,
+  // and no other dispatch of the stage may use it.
   uint64_t scratch_bytes = 0;
-  uint32_t n_counters = 0;  // u32 that are zero before the dispatch, and after it
+  uint32_t n_counters = 0;  // u32 that are zero before and after the dispatch
 };
 
 // Throws Error(kInternal) naming `label` if no kernel can run the command.

@@ -33,7 +33,7 @@ uint64_t checksum(std::span<const std::byte> data) {
   return hash;
 }
 
-// The folder for caches: VESPER_CACHE, or vesper/ in the user's (XDG base directory specification).
+// The cache folder: VESPER_CACHE, or vesper/ in the user's (XDG base directory specification).
 std::filesystem::path cache_folder() {
   if (const char* folder = std::getenv("VESPER_CACHE"); folder && *folder) return folder;
   if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder && *folder == '/') {
@@ -69,7 +69,7 @@ std::vector<std::byte> read_cache(const std::filesystem::path& path,
   return unwrap_pipeline_cache(file, device);
 }
 
-// A cache that cannot be kept is no error: the next start only takes longer.
+// Failing to write the cache is no error: the next start only takes longer.
 void write_cache(const std::filesystem::path& path, std::span<const std::byte> driver_data) {
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);

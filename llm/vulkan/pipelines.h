@@ -1,5 +1,5 @@
-// Compute pipelines: in come a shader and its specialization constants, out goes a pipeline, made
-// once. Keeps the driver's pipeline cache on disk, so that a second start compiles nothing.
+// Compute pipelines. In: a shader and its specialization constants. Out: a pipeline, made once. The
+// driver's pipeline cache is kept on disk, so a second start compiles nothing.
 #pragma once
 
 #include <vulkan/vulkan.h>
@@ -17,7 +17,7 @@
 
 namespace vesper {
 
-// Every shader, by the name of its source in shaders/.
+// Every shader, by the name of its source file in shaders/.
 #define VESPER_SHADERS(X)                     \
   X(kEmbed, embed)                            \
   X(kNorm, norm)                              \
@@ -41,7 +41,7 @@ namespace vesper {
   X(kLstm, lstm)                              \
   X(kPool, pool)                              \
   X(kCountReplay, count_replay)
-// Those that need a glslang with GL_KHR_cooperative_matrix (13 and later).
+// Shaders that need a glslang with GL_KHR_cooperative_matrix (13 and later).
 #define VESPER_COOPERATIVE_SHADERS(X)             \
   X(kMatmulCooperative, matmul_cooperative)       \
   X(kAttentionCooperative, attention_cooperative) \
@@ -52,7 +52,7 @@ enum class Shader : uint32_t {
   VESPER_SHADERS(VESPER_SHADER_ENUM) VESPER_COOPERATIVE_SHADERS(VESPER_SHADER_ENUM)
 #undef VESPER_SHADER_ENUM
 };
-// SPIR-V words; empty for a shader that this build left out.
+// SPIR-V words; empty if the build left the shader out.
 std::span<const uint32_t> shader_code(Shader shader);
 const char* shader_name(Shader shader);
 
@@ -66,7 +66,7 @@ struct PipelineKey {
 
 class Pipelines {
  public:
-  // Every pipeline can be pushed this much: what every Vulkan device has.
+  // Size of every pipeline's push constants: guaranteed by Vulkan.
   static constexpr uint32_t kPushBytes = 128;
 
   explicit Pipelines(VulkanContext& context);
@@ -74,9 +74,9 @@ class Pipelines {
   Pipelines(const Pipelines&) = delete;
   Pipelines& operator=(const Pipelines&) = delete;
 
-  // Makes those that are not there yet, several at once. Throws Error(kDevice).
+  // Makes the missing ones in parallel. Throws Error(kDevice).
   void prepare(const std::vector<PipelineKey>& keys);
-  // One that was prepared.
+  // A prepared pipeline.
   VkPipeline get(const PipelineKey& key) const;
   VkPipelineLayout layout() const { return layout_; }
 
@@ -86,13 +86,12 @@ class Pipelines {
   VulkanContext& context_;
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
-  std::filesystem::path cache_path_;  // empty: nowhere to keep one
+  std::filesystem::path cache_path_;  // empty: no cache
   std::map<PipelineKey, VkPipeline> pipelines_;
 };
 
-// What is kept on disk for a device, and the checks that it is that: a header of ours (length and
-// checksum of the rest), then the driver's data with its own header. Empty if it is damaged or of
-// another device.
+// The driver's data of a cache file, without our header (length and checksum). Empty if the file is
+// damaged or belongs to another device.
 std::vector<std::byte> unwrap_pipeline_cache(std::span<const std::byte> file,
                                              const VkPhysicalDeviceProperties& device);
 std::vector<std::byte> wrap_pipeline_cache(std::span<const std::byte> driver_data);

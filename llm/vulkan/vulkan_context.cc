@@ -31,7 +31,7 @@ void VulkanContext::open_device(const VulkanOptions& options) {
   wanted.v12.storageBuffer8BitAccess = VK_TRUE;
   wanted.v12.hostQueryReset = VK_TRUE;
   wanted.v12.bufferDeviceAddress = VK_TRUE;
-  // The layers need it to check addresses.
+  // The validation layers need it to check addresses.
   wanted.core.features.shaderInt64 = options.gpu_assisted && offered.core.features.shaderInt64;
   wanted.v13.synchronization2 = VK_TRUE;
   wanted.v13.maintenance4 = VK_TRUE;
@@ -86,7 +86,7 @@ void VulkanContext::open_device(const VulkanOptions& options) {
     check_vulkan(vkCreateFence(device_, &fence_info, nullptr, &fence), "vkCreateFence");
   }
 
-  // Ends every submission: what was written is made visible to the host.
+  // Ends every submission: makes its results visible to the host.
   host_barrier_ = allocate_command_buffer();
   auto begin = vulkan_struct<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
   begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
@@ -146,8 +146,8 @@ void VulkanContext::wait(uint64_t submission) {
   if (waited_ >= submission) return;
   // Submissions end in order, and those up to submitted_ - kMaxInFlight have been waited for.
   const VkFence fence = fences_[submission % kMaxInFlight];
-  // On an H200 polling returns 11 us after the end, waiting 32 us. A software device needs the
-  // core.
+  // On an H200 polling returns 11 us after the end, waiting 32 us. A software device needs the core
+  // for its work.
   if (capabilities_.is_hardware_gpu) {
     using Steady = std::chrono::steady_clock;
     const Steady::time_point until = Steady::now() + std::chrono::milliseconds(2);

@@ -1,4 +1,4 @@
-// An opened Vulkan device: its compute queue, what it can do, and submission.
+// An open Vulkan device: its compute queue, capabilities and submission.
 #pragma once
 
 #include <vulkan/vulkan.h>
@@ -15,7 +15,7 @@ namespace vesper {
 
 class VulkanContext {
  public:
-  // Device `index` of the instance, a usable one.
+  // Device `index` of the instance, which must be usable.
   VulkanContext(std::unique_ptr<VulkanInstance> instance, uint32_t index,
                 const VulkanOptions& options);
   ~VulkanContext();
@@ -27,14 +27,12 @@ class VulkanContext {
   const VulkanCapabilities& capabilities() const { return capabilities_; }
   const VkPhysicalDeviceProperties& properties() const { return properties_; }
 
-  // A primary command buffer of the context's pool, for the context's life.
+  // A primary command buffer that lives as long as the context.
   VkCommandBuffer allocate_command_buffer();
-  // Submits in order; all that was submitted before runs before (each buffer begins and ends with
-  // the barriers it needs). Does not wait.
-  // Returns the number of this submission.
+  // Submits after everything submitted before; each buffer begins and ends with the barriers it
+  // needs. Does not wait. Returns the number of this submission.
   uint64_t submit(const VkCommandBuffer* buffers, uint32_t count);
-  // Returns when everything submitted, up to that number, has run and the host can read what it
-  // wrote.
+  // Returns when submissions up to this number have run and the host can read their results.
   void wait(uint64_t submission);
   void wait() { wait(submitted_); }
   void begin_conditional(VkCommandBuffer commands, VkBuffer buffer, uint64_t offset_bytes) const;
@@ -55,8 +53,8 @@ class VulkanContext {
   // Submission n signals fences_[n % kMaxInFlight].
   static constexpr uint32_t kMaxInFlight = 16;
   std::array<VkFence, kMaxInFlight> fences_{};
-  uint64_t submitted_ = 0;  // the number of the last submission
-  uint64_t waited_ = 0;     // the last one known to have run
+  uint64_t submitted_ = 0;  // number of the last submission
+  uint64_t waited_ = 0;     // last submission known to have run
   VkCommandBuffer host_barrier_ = VK_NULL_HANDLE;
   std::vector<VkCommandBufferSubmitInfo> submit_infos_;
   PFN_vkCmdBeginConditionalRenderingEXT begin_conditional_ = nullptr;

@@ -22,22 +22,22 @@
 namespace vesper {
 namespace {
 
-// Command buffers handed to the driver at once.
+// Command buffers per submission.
 constexpr uint32_t kMaxSubmit = 64;
 
-// Command buffers of a program with a clock in them, one a slot.
+// A program's command buffers with a clock, one per slot.
 struct ClockedCommands {
   std::unique_ptr<ReplayClock> clock;
   std::array<VkCommandBuffer, ReplayClock::kSlots + 1> commands{};  // the last: kUnclocked
 };
 
-struct Recording {
+struct Program {
   std::vector<KernelPlan> kernels;
   std::vector<uint32_t> stages;
   VkCommandBuffer commands = VK_NULL_HANDLE;
-  // The same, skipped while a stop word is not zero; by the word's place.
+  // The same, skipped while a stop word is not zero; by buffer and offset of the word.
   std::map<std::pair<BufferId, uint64_t>, VkCommandBuffer> conditional;
-  // By what is clocked and the word's place, if there is one.
+  // By clock, and by buffer and offset of the stop word, if any.
   std::map<std::tuple<Clock, BufferId, uint64_t>, ClockedCommands> clocked;
 };
 
@@ -76,7 +76,7 @@ std::vector<DeviceInfo::Capability> abilities_of(const VulkanCapabilities& c) {
           {"clock", c.timestamp_ns == 0 ? "none" : "timestamps"}};
 }
 
-// What follows from a device's capabilities alone.
+// The choices that follow from a device's capabilities.
 class VulkanChoices : public Device {
  public:
   const DeviceInfo& info() const override { return info_; }
@@ -96,11 +96,11 @@ class VulkanChoices : public Device {
   DType activation_dtype(Compute resolved, WeightUse use, uint32_t n_rows) const override {
     if (resolved == Compute::kF32) return DType::kF32;
     const bool has_matrices = capabilities_.has_cooperative_matrix();
-    // A few rows are read from cache: f16 would gain nothing.
+    // A few rows are read from the cache: f16 would gain nothing.
     if (use != WeightUse::kManyRows) {
       return has_matrices && n_rows > kMaxVectorRows ? DType::kF16 : DType::kF32;
     }
-    // int8 weights meet f16 in the matrix units; without these there is nothing to gain.
+    // Matrix units multiply int8 weights as f16. Without them f16 gains nothing.
     return resolved == Compute::kI8 && !has_matrices ? DType::kF32 : DType::kF16;
   }
 
@@ -165,7 +165,7 @@ class VulkanDevice final : public VulkanChoices {
     weight.n_out = layout.n_out;
     weight.n_in = layout.n_in;
     weight.data = memory_.allocate(layout.bytes(), label);
-    // Of operator new's alignment, that of any number.
+    // Aligned for any type by operator new.
     std::vector<std::byte> scales(layout.all_scale_bytes());
     memory_.fill(
         weight.data, layout.row_bytes, [&](uint64_t offset, uint64_t bytes, std::byte* out) {
@@ -186,21 +186,21 @@ class VulkanDevice final : public VulkanChoices {
   ProgramId record(const DispatchTable& table) override { return record_all({&table, 1}).front(); }
 
   std::vector<ProgramId> record_all(std::span<const DispatchTable> tables) override {
-    std::vector<Recording> programs;
+    std::vector<Program> programs;
     std::vector<PipelineKey> keys;
     for (const DispatchTable& table : tables) {
-      Recording& program = programs.emplace_back();
+      Program& program = programs.emplace_back();
       program.stages = table.stages();
       for (size_t i = 0; i < table.commands().size(); ++i) {
         program.kernels.push_back(
             plan_kernel(table.commands()[i], table.labels()[i], memory_, context_.capabilities()));
         keys.push_back(program.kernels.back().pipeline);
       }
-      place_scratch(program);
+      assign_scratch(program);
     }
     pipelines_.prepare(keys);
     std::vector<ProgramId> ids;
-    for (Recording& program : programs) {
+    for (Program& program : programs) {
       program.commands = write_commands(program, std::nullopt, {});
       ids.push_back(static_cast<ProgramId>(programs_.size()));
       programs_.push_back(std::move(program));
@@ -209,12 +209,12 @@ class VulkanDevice final : public VulkanChoices {
   }
 
   void run(ProgramId id, uint32_t times, const Operand& stop) override {
-    Recording& program = programs_.at(id);
+    Program& program = programs_.at(id);
     if (clock_ != Clock::kOff) return run_clocked(program, times, stop);
     if (!stop.present()) return submit(program.commands, times);
     if (context_.capabilities().conditional_rendering) {
       VkCommandBuffer& commands = program.conditional[{stop.buffer, stop.offset_bytes}];
-      if (!commands) commands = write_commands(program, memory_.place(stop), {});
+      if (!commands) commands = write_commands(program, memory_.range(stop), {});
       return submit(commands, times);
     }
     for (uint32_t i = 0; i < times && !is_stopped(stop); ++i) submit(program.commands, 1);
@@ -230,7 +230,7 @@ class VulkanDevice final : public VulkanChoices {
 
   void set_clock(Clock clock) override {
     clock_ = clock;
-    for (Recording& program : programs_) {
+    for (Program& program : programs_) {
       for (auto& [key, clocked] : program.clocked) clocked.clock->forget();
     }
   }
@@ -249,10 +249,10 @@ class VulkanDevice final : public VulkanChoices {
   }
 
  private:
-  // Gives the kernels of each stage memory of their own; other stages and programs have the same.
-  void place_scratch(Recording& program) {
-    const auto place = [&](const auto& bytes_of, Operand& buffer, const char* label,
-                           uint32_t from_end) {
+  // Gives the kernels of each stage separate scratch memory. Stages and programs share it.
+  void assign_scratch(Program& program) {
+    const auto assign = [&](const auto& bytes_of, Operand& buffer, const char* label,
+                            uint32_t from_end) {
       std::vector<uint64_t> offsets(program.kernels.size());
       uint64_t of_stage = 0, most = 0;
       for (size_t i = 0; i < offsets.size(); ++i) {
@@ -271,10 +271,10 @@ class VulkanDevice final : public VulkanChoices {
         std::memcpy(kernel.push.data() + kernel.push_bytes - from_end, &address, sizeof address);
       }
     };
-    place([](const KernelPlan& kernel) { return kernel.scratch_bytes; }, scratch_, "partial sums",
-          16);
-    place([](const KernelPlan& kernel) { return uint64_t{kernel.n_counters} * sizeof(uint32_t); },
-          counters_, "counters", 8);
+    assign([](const KernelPlan& kernel) { return kernel.scratch_bytes; }, scratch_, "partial sums",
+           16);
+    assign([](const KernelPlan& kernel) { return uint64_t{kernel.n_counters} * sizeof(uint32_t); },
+           counters_, "counters", 8);
   }
 
   void submit(VkCommandBuffer commands, uint32_t times) {
@@ -296,7 +296,7 @@ class VulkanDevice final : public VulkanChoices {
     return stopped != 0;
   }
 
-  void run_clocked(Recording& program, uint32_t times, const Operand& stop) {
+  void run_clocked(Program& program, uint32_t times, const Operand& stop) {
     const bool conditional = stop.present() && context_.capabilities().conditional_rendering;
     const Operand word = conditional ? stop : Operand();
     ClockedCommands& clocked = program.clocked[{clock_, word.buffer, word.offset_bytes}];
@@ -314,13 +314,13 @@ class VulkanDevice final : public VulkanChoices {
         if (is_stopped(stop)) return;
         n = 1;
       }
-      std::optional<VulkanMemory::Place> place;
-      if (conditional) place = memory_.place(stop);
+      std::optional<VulkanMemory::Range> range;
+      if (conditional) range = memory_.range(stop);
       std::array<VkCommandBuffer, ReplayClock::kSlots> chain;
       const std::vector<uint32_t>& slots = clocked.clock->take(n, conditional);
       for (uint32_t i = 0; i < n; ++i) {
         VkCommandBuffer& commands = clocked.commands[slots[i]];
-        if (!commands) commands = write_commands(program, place, {clocked.clock.get(), slots[i]});
+        if (!commands) commands = write_commands(program, range, {clocked.clock.get(), slots[i]});
         chain[i] = commands;
       }
       context_.submit(chain.data(), n);
@@ -333,7 +333,7 @@ class VulkanDevice final : public VulkanChoices {
     info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
     info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
     check_vulkan(vkBeginCommandBuffer(commands, &info), "vkBeginCommandBuffer");
-    // After whatever was submitted before: runs, copies.
+    // Ordered after previous submissions: runs and copies.
     VkMemoryBarrier2 barrier{};
     barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER_2;
     barrier.srcStageMask =
@@ -361,13 +361,13 @@ class VulkanDevice final : public VulkanChoices {
     vkCmdDispatch(commands, kernel.groups[0], kernel.groups[1], kernel.groups[2]);
   }
 
-  // The clock that a command buffer is written with, and which of its slots; none by default.
+  // Clock and slot of a command buffer; none by default.
   struct ClockSlot {
     ReplayClock* clock = nullptr;
     uint32_t slot = ReplayClock::kUnclocked;
   };
 
-  VkCommandBuffer write_commands(const Recording& program, std::optional<VulkanMemory::Place> stop,
+  VkCommandBuffer write_commands(const Program& program, std::optional<VulkanMemory::Range> stop,
                                  ClockSlot at) {
     VkCommandBuffer commands = context_.allocate_command_buffer();
     begin(commands, stop.has_value());
@@ -376,8 +376,8 @@ class VulkanDevice final : public VulkanChoices {
     if (stop) context_.begin_conditional(commands, stop->buffer, stop->offset_bytes);
     VkPipeline bound = VK_NULL_HANDLE;
     if (at.clock && stop) dispatch(commands, at.clock->counting(at.slot), bound);
-    // A software device has done a dispatch when it comes to what is behind it: a mark there would
-    // count a stage's first dispatch to the stage before.
+    // A software device runs a dispatch before it reaches the next command. A mark after it would
+    // count the first dispatch of a stage to the stage before.
     const bool runs_in_order = !context_.capabilities().is_hardware_gpu;
     const bool each = has_marks && clock_ == Clock::kPerCommand;
     uint32_t mark = 0;
@@ -403,11 +403,12 @@ class VulkanDevice final : public VulkanChoices {
   VulkanMemory memory_;
   Pipelines pipelines_;
   Clock clock_ = Clock::kOff;
-  std::vector<Recording> programs_;
-  Operand scratch_, counters_;  // of what is recorded next; earlier ones stay where they are
+  std::vector<Program> programs_;
+  Operand scratch_, counters_;  // of the programs that are recorded next; earlier programs keep
+                                // theirs
 };
 
-// The number of "vulkan:N"; nothing for another name. Throws Error(kUsage) if N is no number.
+// The number of "vulkan:N"; empty for another name. Throws Error(kUsage) if N is no number.
 std::optional<uint32_t> device_number(std::string_view name) {
   constexpr std::string_view kPrefix = "vulkan:";
   if (!name.starts_with(kPrefix)) return std::nullopt;

@@ -1,4 +1,4 @@
-// The features asked of a Vulkan device, and which it gives, in one chain of structures.
+// Requested features and properties of a Vulkan device, in one chain of structures.
 #pragma once
 
 #include <vulkan/vulkan.h>
@@ -14,7 +14,7 @@ T vulkan_struct(VkStructureType type) {
   return value;
 }
 
-// The features and properties asked of a device, chained.
+// Requested features and properties, chained.
 struct DeviceFeatures {
   VkPhysicalDeviceFeatures2 core =
       vulkan_struct<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);

@@ -50,7 +50,7 @@ bool contains(const std::vector<std::string>& names, const char* name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// What of the necessary things the device lacks; empty if nothing.
+// What the engine needs and the device lacks; empty if nothing.
 std::string missing(VkPhysicalDevice physical) {
   VkPhysicalDeviceProperties properties;
   vkGetPhysicalDeviceProperties(physical, &properties);
@@ -161,14 +161,14 @@ VKAPI_ATTR VkBool32 VKAPI_CALL on_debug_message(VkDebugUtilsMessageSeverityFlagB
                                                 const VkDebugUtilsMessengerCallbackDataEXT* data,
                                                 void* user) {
   const std::string message = data->pMessage;
-  // Newer layers say so what they set for themselves, which is no fault of the program.
+  // Newer layers report settings that they change themselves; not an error of the program.
   if (message.find("Internal Warning: ") == std::string::npos) {
     (*static_cast<std::function<void(const std::string&)>*>(user))(message);
   }
   return VK_FALSE;
 }
 
-// Of a device that lacks nothing.
+// Of a usable device.
 VulkanCapabilities read_capabilities(VkInstance instance, VkPhysicalDevice physical,
                                      const VulkanOptions& options) {
   const std::vector<std::string> present = device_extensions(physical);
@@ -236,7 +236,7 @@ VulkanCapabilities read_capabilities(VkInstance instance, VkPhysicalDevice physi
     check_vulkan(query(physical, &n, shapes.data()),
                  "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
     for (const VkCooperativeMatrixPropertiesKHR& s : shapes) {
-      // The kernels' tiles are made of squares of 8 or 16; of several the largest.
+      // Kernel tiles are multiples of squares of 8 or 16; take the largest.
       if (s.AType == VK_COMPONENT_TYPE_FLOAT16_KHR && s.BType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
           s.CType == VK_COMPONENT_TYPE_FLOAT32_KHR &&
           s.ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR && s.scope == VK_SCOPE_SUBGROUP_KHR &&
@@ -263,7 +263,6 @@ void check_vulkan(VkResult result, const char* call) {
                                       " (VkResult " + std::to_string(result) + ")");
 }
 
-// The family to use: compute, preferably one that does nothing else; -1 if there is none.
 int compute_family(VkPhysicalDevice physical, VkQueueFamilyProperties* properties) {
   uint32_t n = 0;
   vkGetPhysicalDeviceQueueFamilyProperties(physical, &n, nullptr);
@@ -346,7 +345,7 @@ std::unique_ptr<VulkanInstance> vulkan_instance(const VulkanOptions& options) {
   try {
     return std::make_unique<VulkanInstance>(options);
   } catch (const Error&) {
-    if (options.on_message) throw;  // the layers may be what is missing
+    if (options.on_message) throw;  // the layers may be missing
     return nullptr;
   }
 }

@@ -1,6 +1,6 @@
-// The loaded Vulkan drivers and what their devices can do. Loading them is most of the time that
-// opening a device takes (an NVIDIA one 0.1 s), so a program does it once: what is chosen from the
-// list is opened on the same instance.
+// The loaded Vulkan drivers and the capabilities of their devices. Loading drivers is most of the
+// time of opening a device (0.1 s for NVIDIA's), so a program does it once: a listed device is
+// opened on the same instance.
 #pragma once
 
 #include <vulkan/vulkan.h>
@@ -15,22 +15,22 @@
 
 namespace vesper {
 
-// What kernels and programs choose by. From the driver, less what VulkanOptions forbids.
+// What kernels and programs depend on: the driver's facts, limited by VulkanOptions.
 struct VulkanCapabilities {
   std::string name;
   bool is_hardware_gpu = false;
-  uint64_t memory_bytes = 0;  // the largest device-local heap
+  uint64_t memory_bytes = 0;  // largest device-local heap
   uint32_t subgroup_size = 1;
-  bool fixed_subgroups = false;  // pipelines can ask for full subgroups of subgroup_size
+  bool fixed_subgroups = false;  // pipelines can require full subgroups of subgroup_size
   uint32_t max_workgroup_threads = 0;
   uint32_t max_groups[3] = {};
   uint32_t shared_bytes = 0;
-  uint32_t n_processors = 0;  // that run workgroups; 0 if the driver does not tell
+  uint32_t n_processors = 0;  // processors that run workgroups; 0: unknown
   uint64_t max_allocation_bytes = 0;
   bool conditional_rendering = false;
   bool memory_budget = false;
-  double timestamp_ns = 0;  // a tick; 0: the queue has no timestamps
-  // The shape of cooperative matrices, f16 x f16 -> f32 at subgroup scope; 0 where none is used.
+  double timestamp_ns = 0;  // per tick; 0: the queue has no timestamps
+  // Shape of cooperative matrices, f16 x f16 -> f32 at subgroup scope; 0: not used.
   uint32_t matrix_m = 0, matrix_n = 0, matrix_k = 0;
   // The driver offers cooperative matrices, but this build has no shaders for them (glslang 12).
   bool lacks_matrix_shaders = false;
@@ -40,18 +40,18 @@ struct VulkanCapabilities {
 // Throws Error(kDevice) naming the call unless `result` is VK_SUCCESS.
 void check_vulkan(VkResult result, const char* call);
 
-// The family of queues to use: compute, preferably one that does nothing else; -1 if there is none.
+// The queue family to use: compute, preferably without graphics; -1 if there is none.
 int compute_family(VkPhysicalDevice physical, VkQueueFamilyProperties* properties);
 
 class VulkanInstance {
  public:
-  // Throws Error(kDevice) if there is no driver, or the layers that `options` want are missing.
+  // Throws Error(kDevice) if there is no driver, or requested layers are missing.
   explicit VulkanInstance(const VulkanOptions& options);
   ~VulkanInstance();
   VulkanInstance(const VulkanInstance&) = delete;
   VulkanInstance& operator=(const VulkanInstance&) = delete;
 
-  // As the drivers list them.
+  // In the driver's order.
   const std::vector<VulkanListing>& devices() const { return devices_; }
   VkPhysicalDevice physical(uint32_t index) const { return physical_.at(index); }
 

@@ -14,10 +14,11 @@ namespace vesper {
 namespace {
 
 constexpr uint64_t kBlockBytes = uint64_t{64} << 20;
-constexpr uint64_t kSmallBytes = uint64_t{1} << 20;  // mapped even where little can be
+constexpr uint64_t kSmallBytes = uint64_t{1} << 20;  // mapped even if little memory is mappable
 constexpr uint64_t kSmallBlockBytes = uint64_t{8} << 20;
 constexpr uint64_t kStagingBytes = uint64_t{16} << 20;
-// Mapped device memory that the host does not cache is read at some 50 MB/s: past this, copy it.
+// Mapped device memory that the host does not cache is read at about 50 MB/s: above this size, copy
+// it first.
 constexpr uint64_t kUncachedReadBytes = 4096;
 constexpr uint64_t kPieceBytes = uint64_t{1} << 17;
 constexpr uint32_t kMaxThreads = 16;
@@ -82,7 +83,7 @@ VulkanMemory::~VulkanMemory() {
 
 int VulkanMemory::find_type(VkMemoryPropertyFlags needed, VkMemoryPropertyFlags preferred) const {
   for (const VkMemoryPropertyFlags flags : {needed | preferred, needed}) {
-    // The type with the largest heap: on some devices a small one comes first.
+    // The type with the largest heap: on some devices the first one is small.
     int best = -1;
     for (uint32_t i = 0; i < properties_.memoryTypeCount; ++i) {
       const VkMemoryType& type = properties_.memoryTypes[i];
@@ -106,7 +107,7 @@ VulkanMemory::Block VulkanMemory::make_block(uint64_t bytes, uint32_t memory_typ
     return Error(ErrorKind::kDevice, message);
   };
   if (bytes > capabilities.max_allocation_bytes) {
-    throw too_much("at most " + mib(capabilities.max_allocation_bytes) + " in one piece possible");
+    throw too_much("at most " + mib(capabilities.max_allocation_bytes) + " per allocation");
   }
   Block block;
   block.bytes = bytes;
@@ -174,7 +175,7 @@ Operand VulkanMemory::allocate(uint64_t bytes, std::string_view label) {
     throw Error(ErrorKind::kDevice,
                 context_.capabilities().name + ": no memory for " + std::string(label) + ": " +
                     mib(bytes) + " wanted, at most " +
-                    mib(context_.capabilities().max_allocation_bytes) + " in one piece possible");
+                    mib(context_.capabilities().max_allocation_bytes) + " per allocation");
   }
   const bool small = bytes <= kSmallBytes;
   const bool mapped = mapped_type_ >= 0 && (map_everything_ || small);
@@ -199,7 +200,7 @@ Operand VulkanMemory::allocate(uint64_t bytes, std::string_view label) {
       block.mapped = static_cast<std::byte*>(pointer);
     }
     blocks_.push_back(block);
-    // Zeros, once for all that will be cut from the block.
+    // Zeroes the block once for all buffers in it.
     if (!staging_commands_[0]) {
       for (VkCommandBuffer& commands : staging_commands_)
         commands = context_.allocate_command_buffer();
@@ -241,7 +242,7 @@ uint64_t VulkanMemory::address(const Operand& operand) const {
   return blocks_[allocation.block].address + allocation.offset + operand.offset_bytes;
 }
 
-VulkanMemory::Place VulkanMemory::place(const Operand& operand) const {
+VulkanMemory::Range VulkanMemory::range(const Operand& operand) const {
   const Allocation& allocation = checked(operand);
   return {blocks_[allocation.block].buffer, allocation.offset + operand.offset_bytes};
 }

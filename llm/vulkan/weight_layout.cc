@@ -20,8 +20,8 @@ namespace {
 constexpr uint32_t kColumnUnit = 32;
 
 uint16_t f32_to_f16_bits(float value) {
-  // Round to nearest even. Past the largest half, infinity; below the smallest normal, the sum with
-  // a constant leaves the subnormal's bits, rounded, at the bottom.
+  // Rounds to nearest even. Above the largest f16: infinity. Below the smallest normal one: the sum
+  // with a constant leaves the rounded subnormal in the low bits.
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
   const uint32_t magnitude = bits & 0x7fffffffu;
@@ -58,7 +58,7 @@ uint64_t format_bytes(DType format) {
   return format == DType::kF32 ? 4 : format == DType::kF16 ? 2 : 1;
 }
 
-// The part that has row `row` of the whole, which becomes the row within it.
+// The part with row `row` of the whole matrix; `row` becomes the row within it.
 const TensorView& part_of(const MatrixSource& source, uint32_t& row) {
   for (const TensorView* part : source.parts) {
     if (row < part->shape[0]) return *part;
@@ -118,7 +118,7 @@ WeightLayout weight_layout(const MatrixSource& source, WeightUse use, Compute co
       throw fail("rows of " + std::to_string(columns) + " elements are no multiple of the " +
                  std::to_string(block) + " of a block of " + dtype.name);
     }
-    // The products n_out * n_in stay below 2^40 or so in any model; 2^48 keeps bytes below 2^50.
+    // n_out * n_in is below about 2^40 in any model; 2^48 keeps bytes below 2^50.
     if (part->shape[0] > (uint64_t{1} << 48) / columns ||
         part->bytes < part->shape[0] * (columns / dtype.block) * dtype.block_bytes) {
       throw fail("expected data for its shape, found " + std::to_string(part->bytes) + " bytes");
@@ -159,7 +159,7 @@ void write_rows(const MatrixSource& source, const WeightLayout& layout, uint32_t
   const uint64_t n_in = layout.n_in;
   if (layout.blocks.bits != 0) {
     QuantizedRow codes;
-    // `out` may be memory that is written past the caches, from which reads are very slow.
+    // `out` may be write-combined memory, which is very slow to read.
     std::vector<std::byte> packed(layout.row_bytes);
     for (uint32_t i = 0; i < n; ++i) {
       uint32_t row = first + i;

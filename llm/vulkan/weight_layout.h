@@ -1,6 +1,6 @@
-// How a VulkanDevice stores matrices: in comes a matrix as a file has it, out go rows in the form
-// that the shaders read (shaders/weights.glsl): row-major, padded with zeros to a multiple of 32
-// columns, in f32, f16 or int8 with a scale per row; or quantized as in the file (block_layout.h).
+// The layout of matrices on a VulkanDevice. In: a matrix of a file. Out: rows as the shaders read
+// them (shaders/weights.glsl): row-major, padded with zeros to a multiple of 32 columns, in f32,
+// f16 or int8 with a scale per row; or quantized as in the file (block_layout.h).
 #pragma once
 
 #include <cstddef>
@@ -12,29 +12,28 @@
 
 namespace vesper {
 
-// In a Weight's format, beside the DType: products may be made of f16 (the matrix units), because
-// the choice of numbers permits it.
+// Bit of a Weight's format beside the DType: products may use f16 (matrix units).
 inline constexpr uint32_t kWeightHalfProducts = 0x100;
 
 struct WeightLayout {
-  DType format = DType::kF16;  // kF32, kF16 or kI8; no matter where `blocks` has bits
-  BlockFormat blocks;          // of a quantized matrix, else of 0 bits
+  DType format = DType::kF16;  // kF32, kF16 or kI8; not used if `blocks` has bits
+  BlockFormat blocks;          // of a quantized matrix, otherwise 0 bits
   uint32_t n_out = 0, n_in = 0;
   uint64_t row_bytes = 0;    // padding included
-  uint64_t scale_bytes = 0;  // a row's scales, in a buffer of their own; 0: there are none
+  uint64_t scale_bytes = 0;  // scales of a row, in a separate buffer; 0: none
   uint64_t bytes() const { return row_bytes * n_out; }
   uint64_t all_scale_bytes() const { return scale_bytes * n_out; }
-  uint32_t weight_format() const;  // but for kWeightHalfProducts
+  uint32_t weight_format() const;  // without kWeightHalfProducts
 };
 
-// The form a matrix takes. f16 is what a matrix becomes whose numbers it holds exactly (f16 files),
-// and any other, rounded, if products are of f16 anyway or the file is quantized; else f32. An int8
-// file stays int8, and every other that is not quantized becomes it if `compute` is int8. What is
-// quantized in the file stays so, unless it is for products of many rows alone. Throws
-// Error(kModel) naming the tensor for parts that do not fit together or a format that is no number.
+// The storage format of a matrix. f16 if that is exact (f16 files), if products use f16, or if the
+// file is quantized; otherwise f32. int8 files stay int8; other files that are not quantized become
+// int8 if `compute` is int8. Quantized files stay quantized, except for products of many rows only.
+// Throws Error(kModel) naming the tensor for parts that do not match or a format that has no
+// numbers.
 WeightLayout weight_layout(const MatrixSource& source, WeightUse use, Compute compute);
 
-// Writes rows [first, first + n) to `out`, and their scales to `scales`, [n] of them.
+// Writes rows [first, first + n) to `out`, and their scales to `scales`, [n].
 void write_rows(const MatrixSource& source, const WeightLayout& layout, uint32_t first, uint32_t n,
                 std::byte* out, std::byte* scales);
 
