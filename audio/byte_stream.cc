@@ -12,7 +12,7 @@
 namespace vesper {
 namespace {
 
-// Repeats `read_once`, a read(2) of some kind, while signals interrupt it.
+// Repeats `read_once`, a kind of read(2), while signals interrupt it.
 template <class ReadOnce>
 size_t checked_read(const std::string& name, const ReadOnce& read_once) {
   while (true) {
@@ -62,7 +62,7 @@ ByteStream stream_of(std::span<const uint8_t> bytes) {
 }
 
 ByteStream stream_of(UniqueFd fd, const std::string& name) {
-  // std::function wants to be copyable, so the descriptor is shared.
+  // std::function must be copyable, so the descriptor is shared.
   return ByteStream(
       [shared = std::make_shared<UniqueFd>(std::move(fd)), name](uint8_t* bytes, size_t n) {
         return checked_read(name, [&] { return ::read(shared->get(), bytes, n); });

@@ -1,5 +1,5 @@
-// ByteStream: bytes that come once, from a pipe or another program, with a way back while the
-// header is looked at. Inside audio/ only.
+// ByteStream: a forward stream of bytes from a pipe or another program, with rewinding while the
+// header is read. Inside audio/ only.
 #pragma once
 
 #include <cstddef>
@@ -15,39 +15,38 @@ namespace vesper {
 
 class ByteStream {
  public:
-  // Writes up to `n` bytes, at least one unless the stream has ended (0). May throw Error(kInput).
+  // Writes up to `n` bytes, at least one before the end of the stream (0). May throw Error(kInput).
   using Pull = std::function<size_t(uint8_t* bytes, size_t n)>;
 
   explicit ByteStream(Pull pull) : pull_(std::move(pull)) {}
 
-  // Reads until `n` bytes are there or the stream ends; returns how many.
+  // Reads `n` bytes, fewer at the end of the stream; returns how many.
   size_t read(uint8_t* bytes, size_t n);
 
-  // Until `forget_head`, every byte read is kept, so that `rewind` can go back to the first one.
+  // Until `forget_head`, all bytes are kept so that `rewind` can go back to the first one.
   void rewind() { position_ = 0; }
   void forget_head();
   size_t head_size() const { return head_.size(); }  // bytes kept so far
 
  private:
   Pull pull_;
-  std::vector<uint8_t> head_;  // what has been read so far, or what is left of it
-  size_t position_ = 0;        // next byte of head_ to hand out
+  std::vector<uint8_t> head_;  // bytes kept for rewinding, or the rest of them
+  size_t position_ = 0;        // next byte of head_ to read
   bool keeps_head_ = true;
 };
 
 // A ByteStream over `bytes`, which must outlive it.
 ByteStream stream_of(std::span<const uint8_t> bytes);
 
-// A ByteStream over `fd`, which it takes. `name` is for messages.
+// A ByteStream that owns `fd`. `name` is for messages.
 ByteStream stream_of(UniqueFd fd, const std::string& name);
 
-// A ByteStream over the seekable file `fd`, which it takes, from its beginning; the position that
-// duplicates of the descriptor share is neither used nor moved.
+// A ByteStream that owns the seekable file `fd` and reads it from its beginning, independently of
+// the file position.
 ByteStream stream_of_file(UniqueFd fd, const std::string& name);
 
-// Copies the rest of `stream` to a file that has no name, so that nothing is left behind however
-// the program ends (unlinked_file.h); the position is its beginning. Throws Error(kInput) when its
-// folder cannot be written to or is full.
+// Copies the rest of `stream` to an unnamed temporary file (unlinked_file.h) and seeks to its
+// beginning. Throws Error(kInput) if the folder is full or not writable.
 UniqueFd spool_to_unlinked_file(ByteStream& stream, const std::string& name);
 
 }  // namespace vesper

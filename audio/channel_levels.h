@@ -1,4 +1,4 @@
-// Which of two channels is the louder one, and when: who speaks, where each speaker has a channel.
+// The louder one of two channels over time, to tell speakers apart who have a channel each.
 #pragma once
 
 #include <array>
@@ -12,15 +12,15 @@ namespace vesper {
 
 class ChannelLevels {
  public:
-  // Reads the recording to its end. Throws Error(kInput) unless it has two channels.
+  // Reads the whole recording. Throws Error(kInput) unless it has two channels.
   explicit ChannelLevels(AudioReader reader);
 
-  // 0 or 1: the channel whose sum of magnitudes between these times is more than 1.1 times that of
-  // the other one, the rule of whisper.cpp's --diarize; nothing if neither is.
+  // 0 or 1: the channel whose sum of magnitudes between these times is more than 1.1 times the
+  //   other's, as in whisper.cpp's --diarize; empty if neither is.
   std::optional<int> louder(double start_s, double end_s) const;
 
  private:
-  // Sums of magnitudes from the start to the beginning of each span of 10 ms, [n_spans + 1].
+  // Sums of magnitudes from the start to each multiple of 10 ms, [n + 1].
   std::vector<std::array<double, 2>> before_;
 };
 

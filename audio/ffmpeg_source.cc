@@ -26,7 +26,7 @@ struct Pipe {
   UniqueFd read_end, write_end;
 };
 
-// Both ends lie above the standard descriptors, which are replaced in the child one after another.
+// Both ends are above the standard descriptors, which the child replaces one after another.
 Pipe make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
@@ -41,7 +41,7 @@ Pipe make_pipe() {
   return pipe;
 }
 
-// The last line of `text` that says something, without control characters.
+// The last line of `text` that is not blank, without control characters.
 std::string last_line(const std::string& text) {
   size_t end = text.find_last_not_of(" \r\n\t");
   if (end == std::string::npos) return "";
@@ -66,7 +66,7 @@ class FfmpegSource : public SampleSource {
                     "cannot read " + name_ + ": ffmpeg gave no audio" + complaint());
       }
     } catch (...) {
-      stop();  // a constructor that throws has no destructor
+      stop();  // no destructor runs if a constructor throws
       throw;
     }
     sample_rate_hz = wav_->sample_rate_hz;
@@ -90,7 +90,7 @@ class FfmpegSource : public SampleSource {
     }
     posix_spawn_file_actions_adddup2(&actions, out.write_end.get(), 1);
     posix_spawn_file_actions_adddup2(&actions, err.write_end.get(), 2);
-    // A program that ignores SIGPIPE must not pass that on: ffmpeg has to end when nobody listens.
+    // If this program ignores SIGPIPE, the child must not: ffmpeg has to end when nobody reads.
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
     sigset_t defaults, mask;
@@ -101,7 +101,7 @@ class FfmpegSource : public SampleSource {
     posix_spawnattr_setsigmask(&attributes, &mask);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 
-    // "file:" keeps a name that begins with a dash or looks like a URL a name.
+    // "file:" protects names that begin with a dash or look like a URL.
     const std::string input = "file:" + (path.empty() ? std::string("/dev/fd/0") : path);
     // clang-format off
     const char* arguments[] = {
@@ -122,10 +122,10 @@ class FfmpegSource : public SampleSource {
     err_ = std::move(err.read_end);
   }
 
-  // The ByteStream's supply. Listens to stderr too, so that ffmpeg never waits on a full pipe.
+  // Reads for the ByteStream. Also reads stderr, so that ffmpeg never waits on a full pipe.
   size_t pull(uint8_t* bytes, size_t n) {
     while (out_.is_open()) {
-      pollfd fds[2] = {{out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}};  // -1 is passed over
+      pollfd fds[2] = {{out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}};  // -1 is ignored
       if (::poll(fds, 2, -1) < 0) {
         if (errno == EINTR) continue;
         throw Error(ErrorKind::kInput, "cannot wait for ffmpeg: " + std::string(strerror(errno)));
@@ -155,7 +155,7 @@ class FfmpegSource : public SampleSource {
     }
   }
 
-  // stdout has ended: what does the exit status say?
+  // After the end of stdout: checks the exit status.
   void finish() {
     while (err_.is_open()) listen_to_stderr();
     int status = 0;
@@ -188,7 +188,7 @@ class FfmpegSource : public SampleSource {
 
   std::string name_;
   pid_t pid_ = -1;
-  UniqueFd out_, err_;     // what ffmpeg writes
+  UniqueFd out_, err_;     // ffmpeg's stdout and stderr
   std::string complaint_;  // the end of its stderr
   ByteStream stream_;
   std::unique_ptr<SampleSource> wav_;

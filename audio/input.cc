@@ -15,7 +15,7 @@
 namespace vesper {
 namespace {
 
-// As messages name it.
+// The name in messages.
 std::string name_of(const AudioInput& input) {
   if (input.samples) return "PCM";
   if (input.descriptor) return "descriptor " + std::to_string(*input.descriptor);
@@ -67,7 +67,7 @@ AudioReader RewindableInput::open(std::optional<int> channel) const {
   AudioInput input = input_;
   input.reader.channel = channel;
   if (!copy_.is_open()) return open_audio(input);
-  // Readers share the position of the descriptor.
+  // Readers share the file position.
   if (::lseek(copy_.get(), 0, SEEK_SET) != 0) {
     throw Error(ErrorKind::kInput, "cannot read the copy of " + name_of(input_) +
                                        " from its beginning: " + std::strerror(errno));

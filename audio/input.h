@@ -1,4 +1,4 @@
-// AudioInput: what a caller of the sessions gives to be transcribed, and how it is opened.
+// AudioInput: audio that a caller gives to a session, and how it is opened.
 #pragma once
 
 #include <cstdint>
@@ -16,38 +16,38 @@ struct PcmFormat {
   uint32_t channels = 1;  // interleaved
 };
 
-// Samples in memory, which stay the caller's.
+// Samples in memory, owned by the caller.
 struct PcmSamples {
   std::span<const float> interleaved;  // [n_frames, channels], full scale +-1
   PcmFormat format = {};
 };
 
-// One recording: of `path`, `descriptor` and `samples` the last one that is set counts.
+// One recording. If several of `path`, `descriptor` and `samples` are set, the last one counts.
 struct AudioInput {
   std::string path = {};               // a file, a named pipe, or "-" for standard input
-  ReaderOptions reader = {};           // one channel alone, raw samples, without ffmpeg
-  std::optional<int> descriptor = {};  // is read from here on; stays open, and the caller's
+  ReaderOptions reader = {};           // channel, raw samples, ffmpeg
+  std::optional<int> descriptor = {};  // read from its position; stays open, owned by the caller
   std::optional<PcmSamples> samples = {};
 };
 
-// A reader at the input's beginning. Throws what AudioReader throws, and Error(kInput) for samples
-// that are no whole number of frames.
+// A reader at the beginning of the input. Throws the errors of AudioReader, and Error(kInput) for
+// an incomplete frame of samples.
 AudioReader open_audio(const AudioInput& input);
 
-// An input that can be read more than once.
+// An input that can be read several times.
 class RewindableInput {
  public:
-  // An input that cannot be read twice, a pipe, is first copied to a temporary file that has no
-  // name. Throws Error(kInput) where that fails.
+  // Copies an input that cannot be read twice, such as a pipe, to an unnamed temporary file. Throws
+  // Error(kInput) if that fails.
   explicit RewindableInput(const AudioInput& input);
 
-  // A reader at the input's beginning: of the mean of all channels, or of one, counted from 0.
-  // One at a time. Throws what AudioReader throws.
+  // A reader at the beginning of the input, of the mean of all channels or of one (from 0). Use one
+  // reader at a time. Throws the errors of AudioReader.
   AudioReader open(std::optional<int> channel = std::nullopt) const;
 
  private:
   AudioInput input_;
-  UniqueFd copy_;  // instead of the input's path or descriptor
+  UniqueFd copy_;  // replaces the path or descriptor
 };
 
 }  // namespace vesper

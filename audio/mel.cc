@@ -19,12 +19,12 @@ constexpr size_t kHop = kMelHop;
 constexpr size_t kDftSize = 400;
 constexpr size_t kReflected = kDftSize / 2;
 constexpr size_t kBins = kSpectrumBins;
-constexpr size_t kBatch = 16;  // frames transformed at once: the innermost index, so SIMD lanes
+constexpr size_t kBatch = 16;  // frames transformed at once: the innermost index, for SIMD
 constexpr float kFloor = 1e-10f;
 constexpr float kLogFloor = -10.0f;
 constexpr float kDynamicRange = 8.0f;  // decades kept below the maximum
 
-// FFTW's planner is the one part of it that threads must not enter together.
+// FFTW's planner is not thread-safe.
 std::mutex& planner_mutex() {
   static std::mutex mutex;
   return mutex;
@@ -36,8 +36,8 @@ struct FreeFftw {
   void operator()(void* p) const { fftwf_free(p); }
 };
 
-// kBatch real DFTs of 400 points at once; FFTW_ESTIMATE because a measured plan, and with it the
-// last bit of the result, would depend on the moment.
+// kBatch real DFTs of 400 points at once. FFTW_ESTIMATE, because a measured plan, and so the last
+// bit of the result, varies from run to run.
 class BatchDft {
  public:
   BatchDft()
@@ -67,10 +67,10 @@ class BatchDft {
 };
 
 struct MelSpectrogram::State {
-  // Frames of the content that follow one another in `rows` as well.
-  struct Stretch {
-    size_t frame;  // the first
-    size_t row;    // of that one
+  // Consecutive frames of the content that are consecutive rows.
+  struct FrameRange {
+    size_t frame;  // first frame
+    size_t row;    // its row
   };
 
   State(int mels, std::span<const float> given)
@@ -85,15 +85,16 @@ struct MelSpectrogram::State {
     }
   }
 
-  // Calls f(row, n) for the rows of n frames, for as many at once as follow one another.
+  // Calls f(row, n) for the rows of n frames, as many consecutive ones at once as possible.
   template <class F>
-  void for_each_stretch(size_t first, size_t n, const F& f) const {
-    auto stretch = std::upper_bound(stretches.begin(), stretches.end(), first,
-                                    [](size_t frame, const Stretch& s) { return frame < s.frame; });
-    for (--stretch; n > 0; ++stretch) {
-      const auto next = stretch + 1;
-      const size_t part = next == stretches.end() ? n : std::min(n, next->frame - first);
-      f(stretch->row + (first - stretch->frame), part);
+  void for_each_range(size_t first, size_t n, const F& f) const {
+    auto range =
+        std::upper_bound(ranges.begin(), ranges.end(), first,
+                         [](size_t frame, const FrameRange& s) { return frame < s.frame; });
+    for (--range; n > 0; ++range) {
+      const auto next = range + 1;
+      const size_t part = next == ranges.end() ? n : std::min(n, next->frame - first);
+      f(range->row + (first - range->frame), part);
       first += part;
       n -= part;
     }
@@ -101,13 +102,13 @@ struct MelSpectrogram::State {
 
   // Writes the unclamped rows of n frames to `out`, [n, n_mels].
   void read(size_t first, size_t n, float* out) const {
-    for_each_stretch(first, n, [&](size_t row, size_t n_rows_there) {
+    for_each_range(first, n, [&](size_t row, size_t n_rows_there) {
       rows.read(row, n_rows_there, out);
       out += n_rows_there * n_mels;
     });
   }
 
-  // Once 201 samples are there, the 200 after the first are put before it, in reverse.
+  // When 201 samples are available, the 200 after the first are put before it in reverse.
   void reflect_beginning() {
     std::vector<float> reflected(pending.rend() - (kReflected + 1), pending.rend() - 1);
     pending.insert(pending.begin(), reflected.begin(), reflected.end());
@@ -126,7 +127,7 @@ struct MelSpectrogram::State {
     pending.erase(pending.begin(), pending.begin() + static_cast<std::ptrdiff_t>(at));
   }
 
-  // Rows of `n` <= kBatch frames, the first of which begins at `samples`.
+  // Rows of `n` <= kBatch frames; the first one begins at `samples`.
   void compute_rows(const float* samples, size_t n) {
     float* in = dft.input();
     for (size_t i = 0; i < kDftSize; ++i) {
@@ -164,15 +165,15 @@ struct MelSpectrogram::State {
   float power[kBins * kBatch];  // [201, kBatch]
   std::vector<float> batch;     // [kBatch, n_mels]
 
-  std::vector<float> pending;  // samples from the first one of the next frame on
+  std::vector<float> pending;  // samples from the start of the next frame on
   bool is_reflected = false;
   bool is_finished = false;
   uint64_t n_samples = 0;
 
-  MelRows rows;                               // all that were computed
-  std::vector<Stretch> stretches = {{0, 0}};  // what is left of them, in order
-  size_t n_rows = 0;          // that are left: the content's and, at the end, up to three after it
-  size_t content_frames = 0;  // once finished
+  MelRows rows;                               // all computed rows
+  std::vector<FrameRange> ranges = {{0, 0}};  // the kept ones, in order
+  size_t n_rows = 0;          // kept rows: of the content and, at the end, up to three after it
+  size_t content_frames = 0;  // after finish()
   float maximum = kLogFloor;
 };
 
@@ -189,7 +190,7 @@ void MelSpectrogram::push(const float* samples, size_t n) {
     throw Error(ErrorKind::kInput, "the recording is longer than 24 hours: cut it into parts");
   }
   s.n_samples += n;
-  // In blocks, so that one large push needs no second copy of itself.
+  // In blocks, so that a large push is not copied as a whole.
   constexpr size_t kBlock = size_t{1} << 16;
   for (size_t done = 0; done < n; done += kBlock) {
     s.take(samples + done, std::min(kBlock, n - done));
@@ -201,8 +202,8 @@ void MelSpectrogram::finish() {
   if (s.is_finished) return;
   s.is_finished = true;
   s.content_frames = s.n_samples / kHop;
-  // Frame t covers samples from 160 t - 200 on: from 160 t >= n + 200 on, it is silence alone,
-  // whose row is -10 throughout and is not stored.
+  // Frame t begins at sample 160 t - 200. From 160 t >= n + 200 on it is silent; its row is all -10
+  // and is not stored.
   if (s.n_samples == 0) return;
   const size_t n_rows = (s.n_samples + kReflected + kHop - 1) / kHop;
   if (!s.is_reflected) {
@@ -218,19 +219,19 @@ void MelSpectrogram::finish() {
   s.pending = {};
 }
 
-void MelSpectrogram::keep(std::span<const std::pair<size_t, size_t>> stretches) {
+void MelSpectrogram::keep(std::span<const std::pair<size_t, size_t>> ranges) {
   State& s = *state_;
-  std::vector<State::Stretch> kept;
+  std::vector<State::FrameRange> kept;
   std::vector<float> block;
   size_t n_kept = 0, last_end = 0;
   float maximum = kLogFloor;
-  for (const auto& [begin, end] : stretches) {
+  for (const auto& [begin, end] : ranges) {
     if (!s.is_finished || begin < last_end || end < begin || end > s.content_frames) {
       throw Error(ErrorKind::kInternal, "mel: frames " + std::to_string(begin) + " to " +
                                             std::to_string(end) + " cannot be kept");
     }
     last_end = end;
-    s.for_each_stretch(begin, end - begin, [&](size_t row, size_t n) {
+    s.for_each_range(begin, end - begin, [&](size_t row, size_t n) {
       kept.push_back({n_kept, row});
       n_kept += n;
     });
@@ -243,7 +244,7 @@ void MelSpectrogram::keep(std::span<const std::pair<size_t, size_t>> stretches) 
     }
   }
   if (kept.empty()) kept.push_back({0, 0});
-  s.stretches = std::move(kept);
+  s.ranges = std::move(kept);
   s.n_rows = s.content_frames = n_kept;
   s.maximum = maximum;
 }
@@ -262,7 +263,7 @@ void MelSpectrogram::log_mel(size_t first_frame, size_t n, float* out) const {
 
 void MelSpectrogram::window(const MelFrames& window, float* out) const {
   const State& s = *state_;
-  // Beyond the content there are a few rows in which its end still sounds.
+  // A few rows after the content still include its end.
   const bool silence = window.beyond == MelFrames::Beyond::kSilence;
   const size_t n_there = std::min(silence ? s.n_rows : content_frames(), window.end_frame);
   const size_t n_rows = std::min(window.n_frames, n_there - std::min(n_there, window.first_frame));

@@ -13,7 +13,7 @@ constexpr int kMaxMels = 512;
 constexpr double kMaxHz = 8000.0;
 constexpr double kHzPerBin = 40.0;
 
-// Slaney's scale: 3 mels in 200 Hz up to 1 kHz, then 27 mels for each factor of 6.4.
+// Slaney's scale: 3 mels per 200 Hz up to 1 kHz, then 27 mels per factor of 6.4.
 constexpr double kHzPerMel = 200.0 / 3.0;
 constexpr double kBreakHz = 1000.0;
 constexpr double kBreakMel = kBreakHz / kHzPerMel;

@@ -16,8 +16,8 @@
 namespace vesper {
 namespace {
 
-// Formats that recordings are kept in. Raw samples without a header (.raw, .gsm, .vox) are not
-// among them: nothing tells their rate and encoding.
+// Extensions of audio formats, without headerless samples (.raw, .gsm, .vox), whose rate and
+// encoding are unknown.
 constexpr std::string_view kAudioExtensions[] = {
     // libsndfile
     "aif", "aifc", "aiff", "au", "avr", "caf", "flac", "iff", "mp1", "mp2", "mp3", "mpga", "nist",
@@ -35,12 +35,12 @@ constexpr std::string_view kAudioExtensions[] = {
 struct AudioReader::State {
   std::string name;
   ReaderOptions options;
-  UniqueFd file;                         // the spool file, or a duplicate of a seekable stream
-  std::unique_ptr<ByteStream> stream;    // what a WAV stream reads from
-  std::unique_ptr<SampleSource> source;  // last, so that it goes before what it reads from
+  UniqueFd file;                         // spool file, or a duplicate of a seekable stream
+  std::unique_ptr<ByteStream> stream;    // source of a WAV stream
+  std::unique_ptr<SampleSource> source;  // last: destroyed before the members that it reads from
   std::vector<float> interleaved;        // [frames of a block, channels]
   std::vector<float> first;              // [frames read while opening, channels]
-  size_t n_first_taken = 0;              // frames of it that have been handed out
+  size_t n_first_taken = 0;              // frames of `first` already returned
   uint64_t n_frames_read = 0;
 
   Error error(const std::string& what) const { return Error(ErrorKind::kInput, what); }
@@ -49,7 +49,7 @@ struct AudioReader::State {
     throw error("cannot read " + name + ": " + why);
   }
 
-  // ffmpeg's turn, after libsndfile has given up with `why`. `path` or, if empty, `file`.
+  // Tries ffmpeg after libsndfile has failed with `why`. Reads `path`, or `file` if it is empty.
   void open_with_ffmpeg_after(const std::string& why, const std::string& path) {
     const std::string tried = "libsndfile: " + why;
     if (!options.use_ffmpeg) fail_unread(tried);
@@ -63,17 +63,17 @@ struct AudioReader::State {
     }
   }
 
-  // What libsndfile, which has opened the recording, does not tell of a WAV: `bytes` are the file.
+  // Corrects a WAV length that libsndfile reports wrongly: `bytes` is the file.
   void compare_with_wav_header(ByteStream bytes) {
     auto header = std::make_unique<ByteStream>(std::move(bytes));
     auto wav = open_wav_stream(*header);
     if (!wav) return;
     if (!source->frames) {
-      // A recorder that was killed leaves a length of 0, which libsndfile believes.
+      // A killed recorder leaves a length of 0, and libsndfile trusts it.
       source = std::move(wav);
       stream = std::move(header);
     } else if (wav->frames_are_promised) {
-      // libsndfile fits the length to the file, so a cut-off one would look whole.
+      // libsndfile limits the length to the file, which hides a cut-off file.
       source->frames = wav->frames;
       source->frames_are_promised = true;
     }
@@ -105,7 +105,7 @@ struct AudioReader::State {
     open_seekable_file();
   }
 
-  // A regular file that stands at its beginning needs no spooling.
+  // A regular file at its beginning needs no spooling.
   void open_fd(int fd) {
     UniqueFd own(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
     struct stat info;
@@ -127,7 +127,7 @@ struct AudioReader::State {
     if (!S_ISREG(info.st_mode)) return open_fd(fd.get());
     if (info.st_size == 0) fail_unread("it is empty");
     if (options.raw) return open_raw(stream_of_file(std::move(fd), name));
-    // By its name and not by `fd`: libsndfile knows formats without a header by their ending.
+    // By name instead of `fd`: libsndfile recognizes headerless formats by extension.
     std::string why;
     source = open_with_sndfile(path, name, why);
     if (!source) return open_with_ffmpeg_after(why, path);
@@ -147,7 +147,7 @@ struct AudioReader::State {
     open_with_ffmpeg_after(why, "");
   }
 
-  // Checks what the header says, and that there is a sample at all.
+  // Checks the header's values, and that there is at least one sample.
   void check_opened() {
     if (source->channels < 1 || source->channels > kMaxChannels) {
       throw error(name + " has " + std::to_string(source->channels) + " channels, expected 1 to " +
@@ -171,7 +171,7 @@ struct AudioReader::State {
 
   size_t n_channels() const { return static_cast<size_t>(source->channels); }
 
-  // Writes the next frames, [n, channels]; fewer only at the end, which is then checked.
+  // Writes the next frames, [n, channels]. Fewer only at the end, which is then checked.
   size_t decode(float* frames, size_t n) {
     const size_t got = source->read(frames, n);
     check_samples(frames, got);
@@ -180,7 +180,7 @@ struct AudioReader::State {
     return got;
   }
 
-  // The same, those read while opening first.
+  // The same, beginning with the frames read while opening.
   size_t read_frames(float* frames, size_t n) {
     const size_t n_first = std::min(n, first.size() / n_channels() - n_first_taken);
     std::copy_n(first.data() + n_first_taken * n_channels(), n_first * n_channels(), frames);
@@ -200,7 +200,7 @@ struct AudioReader::State {
   void check_samples(const float* frames, size_t n) const {
     constexpr float kMaxSample = 1e6f;
     for (size_t i = 0; i < n * n_channels(); ++i) {
-      if (std::fabs(frames[i]) <= kMaxSample) continue;  // not so for a NaN either
+      if (std::fabs(frames[i]) <= kMaxSample) continue;  // also for NaN
       throw error(name + " has a sample that is not a number or beyond +-1e6, at " +
                   std::to_string(static_cast<double>(n_frames_read + i / n_channels()) /
                                  static_cast<double>(source->sample_rate_hz)) +

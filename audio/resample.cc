@@ -14,7 +14,7 @@
 namespace vesper {
 namespace {
 
-constexpr size_t kLanes = 16;  // partial sums of a dot product, so that it becomes SIMD
+constexpr size_t kLanes = 16;  // partial sums of a dot product, for SIMD
 constexpr size_t kMaxTableValues = size_t{1} << 18;
 constexpr double kPassband = 0.965, kStopband = 1.015;  // of the smaller Nyquist frequency
 constexpr double kAttenuationDb = 100.0;
@@ -29,7 +29,7 @@ Band band_of(int from_hz, int to_hz) {
   return {kPassband * nyquist, kStopband * nyquist};
 }
 
-// Kaiser's estimate of the length that the transition band needs, in taps to either side.
+// Kaiser's estimate of the filter length for the transition band, in taps to each side.
 size_t half_taps_of(const Band& band) {
   const double taps =
       (kAttenuationDb - 8.0) / (2.285 * 2.0 * std::numbers::pi * (band.stop - band.pass));
@@ -40,8 +40,8 @@ double sinc(double x) {
   return x == 0.0 ? 1.0 : std::sin(std::numbers::pi * x) / (std::numbers::pi * x);
 }
 
-// The modified Bessel function of order 0 by its power series; x here is at most 11, for which 40
-// terms are more than double precision can hold. (std::cyl_bessel_i takes 50 times as long.)
+// Modified Bessel function of order 0 by its power series. x is at most 11 here, for which 40 terms
+// exceed double precision. (std::cyl_bessel_i takes 50 times as long.)
 double bessel_i0(double x) {
   const double quarter_square = x * x / 4.0;
   double term = 1.0, sum = 1.0;
@@ -60,7 +60,7 @@ float dot(const float* a, const float* b, size_t n) {
   return std::accumulate(sums, sums + kLanes, 0.0f);
 }
 
-// Samples, in and out: libsamplerate counts in long, but int inside.
+// samples per block: libsamplerate counts in long, but uses int internally
 constexpr size_t kBlock = 8192;
 
 Error broken(int code) {
@@ -69,32 +69,31 @@ Error broken(int code) {
 
 }  // namespace
 
-// A polyphase FIR resampler for rates in a simple ratio to 16 kHz, which real recordings have.
-// libsamplerate's best converter interpolates its filter for every tap of every sample, and so
-// takes longer on a 44.1 kHz recording than a small model takes to transcribe it. Where the ratio
-// is out / in = L / M in lowest terms, only L different filters ever occur: they are tabulated
-// here, and a sample is one dot product.
+// A polyphase FIR resampler for rates in a simple ratio to 16 kHz. libsamplerate's best converter
+// interpolates its filter for every tap of every sample: at 44.1 kHz this takes longer than a small
+// model takes to transcribe. If the ratio is L / M in lowest terms, only L different filters occur.
+// They are tabulated here, so an output sample is one dot product.
 class PolyphaseResampler {
  public:
-  // Whether the table of filters stays small (1 MiB) for this pair of rates.
+  // Whether the filter table is small (1 MiB) for this pair of rates.
   static bool suits(int from_hz, int to_hz);
 
-  // A Kaiser-windowed sinc: flat to 96.5 % of the smaller Nyquist frequency, 100 dB down from
-  // 101.5 % on. No delay: output sample 0 lies at input sample 0.
+  // A Kaiser-windowed sinc: flat to 96.5% of the smaller Nyquist frequency, -100 dB from 101.5% on.
+  // No delay: output sample 0 is at input sample 0.
   PolyphaseResampler(int from_hz, int to_hz);
 
-  // Appends to `out` what the samples so far, [n] more, decide.
+  // Appends to `out` the output that [n] more samples determine.
   void push(const float* samples, size_t n, std::vector<float>& out);
 
-  // Appends the rest: the whole output has round(n_in * to_hz / from_hz) samples.
+  // Appends the rest; the whole output has round(n_in * to_hz / from_hz) samples.
   void finish(std::vector<float>& out);
 
  private:
   void produce(uint64_t n_wanted, std::vector<float>& out);
 
   uint64_t up_, down_;          // L and M
-  size_t half_taps_;            // input samples that a filter reaches to either side
-  size_t n_taps_;               // of one filter, 2 * half_taps_, a multiple of kLanes
+  size_t half_taps_;            // input samples of a filter to each side
+  size_t n_taps_;               // per filter, 2 * half_taps_, a multiple of kLanes
   std::vector<float> filters_;  // [L, n_taps]
   std::vector<float> pending_;  // input from sample first_pending_ - half_taps_ + 1 on
   uint64_t first_pending_ = 0;
@@ -128,7 +127,7 @@ PolyphaseResampler::PolyphaseResampler(int from_hz, int to_hz)
       filter[k] = sinc(cutoff * t) * window;
       sum += filter[k];
     }
-    // Each phase passes a constant unchanged, or the phases would modulate it.
+    // Normalizes each phase; otherwise the phases would modulate a constant.
     for (size_t k = 0; k < n_taps_; ++k) {
       filters_[phase * n_taps_ + k] = static_cast<float>(filter[k] / sum);
     }
@@ -138,7 +137,7 @@ PolyphaseResampler::PolyphaseResampler(int from_hz, int to_hz)
 void PolyphaseResampler::push(const float* samples, size_t n, std::vector<float>& out) {
   pending_.insert(pending_.end(), samples, samples + n);
   n_in_ += n;
-  // Output j stands at input j * M / L and needs half_taps_ inputs after that.
+  // Output j is at input j * M / L and needs half_taps_ inputs after it.
   if (n_in_ <= half_taps_) return;
   produce(((n_in_ - half_taps_) * up_ + down_ - 1) / down_, out);
 }
@@ -148,7 +147,7 @@ void PolyphaseResampler::finish(std::vector<float>& out) {
   produce((n_in_ * up_ + down_ / 2) / down_, out);
 }
 
-// Appends outputs until `n_wanted` have been made since the beginning.
+// Appends outputs up to `n_wanted` since the beginning.
 void PolyphaseResampler::produce(uint64_t n_wanted, std::vector<float>& out) {
   for (; n_out_ < n_wanted; ++n_out_) {
     const uint64_t position = n_out_ * down_;
@@ -202,7 +201,7 @@ void Resampler::finish(std::vector<float>& out) {
   if (polyphase_) return polyphase_->finish(out);
   if (!converter_) return;
   convert(nullptr, 0, true, out);
-  // The converter counts in floating point and can end a sample early or late.
+  // The converter counts in floating point and may end one sample early or late.
   const uint64_t rate = static_cast<uint64_t>(from_hz_);
   const uint64_t expected = (n_in_ * kSampleRateHz + rate / 2) / rate;
   if (n_out_ > expected) {

@@ -11,7 +11,7 @@
 namespace vesper {
 namespace {
 
-// The file that libsndfile sees when the recording lies in memory.
+// A recording in memory, as a file for libsndfile.
 struct MemoryFile {
   std::span<const uint8_t> bytes;
   sf_count_t position = 0;
@@ -28,7 +28,7 @@ sf_count_t memory_seek(sf_count_t offset, int whence, void* user) {
   const sf_count_t base = whence == SEEK_CUR   ? file->position
                           : whence == SEEK_END ? file->size()
                                                : 0;
-  // A damaged header can ask for any offset at all, also one whose sum overflows.
+  // A damaged header may ask for any offset, including one that overflows.
   sf_count_t target = 0;
   if (__builtin_add_overflow(base, offset, &target) || target < 0) return -1;
   file->position = std::min(target, file->size());
@@ -45,7 +45,7 @@ sf_count_t memory_read(void* to, sf_count_t count, void* user) {
 
 sf_count_t memory_write(const void*, sf_count_t, void*) { return 0; }
 
-// libsndfile's message without its prefix and full stop, to stand inside a sentence.
+// libsndfile's message without prefix and full stop.
 std::string reason(std::string message) {
   const std::string prefix = "Error : ";
   if (message.starts_with(prefix)) message.erase(0, prefix.size());
@@ -69,7 +69,7 @@ class SndfileSource : public SampleSource {
     sample_rate_hz = info.samplerate;
     channels = info.channels;
     if (info.frames > 0 && info.frames < SF_COUNT_MAX) frames = static_cast<uint64_t>(info.frames);
-    // libsndfile already fits the length of most formats to the file, but not that of FLAC.
+    // libsndfile limits the length of most formats to the file, but not that of FLAC.
     frames_are_promised = (info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC;
     return true;
   }
@@ -117,8 +117,7 @@ std::unique_ptr<SampleSource> open_with_sndfile(const std::string& path, const s
 std::unique_ptr<SampleSource> open_with_sndfile(int fd, const std::string& name, std::string& why) {
   auto source = std::make_unique<SndfileSource>(name);
   SF_INFO info = {};
-  // A duplicate, because libsndfile closes the descriptor of a file that it does not know, even if
-  // told not to.
+  // A duplicate, because libsndfile closes the descriptor of an unknown file even if told not to.
   SNDFILE* file = sf_open_fd(::fcntl(fd, F_DUPFD_CLOEXEC, 3), SFM_READ, &info, SF_TRUE);
   if (!source->adopt(file, info, why)) return nullptr;
   return source;

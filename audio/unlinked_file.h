@@ -1,5 +1,5 @@
-// File descriptors: their owner, and a temporary file without a name, which is gone as soon as it
-// is closed or the process ends.
+// Owned file descriptors, and unnamed temporary files, which are gone when they are closed or the
+// process ends.
 #pragma once
 
 #include <sys/types.h>
@@ -38,16 +38,16 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// Where temporary files are put: $TMPDIR, else /var/tmp, which unlike /tmp is rarely kept in
-// memory, where it can be written to, else /tmp.
+// The folder for temporary files: $TMPDIR, otherwise /var/tmp if it is writable (unlike /tmp it is
+// rarely in memory), otherwise /tmp.
 std::string temporary_folder();
 
-// Opens a new one in that folder, for reading and writing. If it cannot, the descriptor is not open
-// and errno says why.
+// Opens an unnamed temporary file for reading and writing. On failure the descriptor is not open
+// and errno has the reason.
 UniqueFd open_unlinked_file();
 
-// Calls once(bytes done, bytes left), read(2) or write(2) of some kind, until it has done all.
-// False if it does no more; errno says why, if it failed.
+// Calls once(bytes done, bytes left), a kind of read(2) or write(2), until all bytes are done.
+// False if it stops before; errno has the reason if it failed.
 template <class Once>
 bool do_all(size_t n_bytes, const Once& once) {
   for (size_t done = 0; done < n_bytes;) {

@@ -11,7 +11,7 @@ namespace vesper {
 namespace {
 
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
-constexpr uint32_t kUnknownSizeFrom = 0x7FFF0000;  // sox, arecord and espeak round theirs down
+constexpr uint32_t kUnknownSizeFrom = 0x7FFF0000;  // sox, arecord and espeak use rounded values
 constexpr size_t kMaxHeaderBytes = size_t{1} << 20;
 constexpr size_t kMaxFmtBytes = 4096;
 constexpr uint16_t kPcm = 1, kFloat = 3, kExtensible = 0xFFFE;
@@ -28,7 +28,7 @@ struct WavFormat {
   uint32_t sample_rate_hz = 0;
 };
 
-// The fmt chunk, if its encoding is one that this file decodes.
+// The fmt chunk, if open_wav_stream decodes its encoding.
 std::optional<WavFormat> parse_fmt(const std::vector<uint8_t>& fmt) {
   if (fmt.size() < 16) return std::nullopt;
   uint32_t encoding = u16(&fmt[0]);
@@ -61,7 +61,7 @@ float decode_sample(const uint8_t* p, const WavFormat& format) {
       return static_cast<float>(p[0] - 128) / 128.0f;
     case 2:
       return static_cast<float>(static_cast<int16_t>(u16(p))) / 32768.0f;
-    case 3:  // shifted up, so that the sign lands in the top bit
+    case 3:  // shifted up, so that the sign is the top bit
       return static_cast<float>(static_cast<int32_t>(u16(p) << 8 | uint32_t{p[2]} << 24)) /
              2147483648.0f;
     default:
@@ -114,7 +114,7 @@ class WavStream : public SampleSource {
   std::vector<uint8_t> bytes_;
 };
 
-// What `open_wav_stream` returns, leaving the stream wherever it stopped.
+// The body of open_wav_stream; leaves the stream at any position.
 std::unique_ptr<SampleSource> parse_header(ByteStream& stream) {
   uint8_t riff[12];
   if (stream.read(riff, sizeof riff) != sizeof riff) return nullptr;

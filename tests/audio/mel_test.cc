@@ -337,11 +337,11 @@ TEST(MelKeep, LeavesTheStretchesOneBehindTheOther) {
   };
   const MelSpectrogram whole = whole_and_kept();
   MelSpectrogram kept = whole_and_kept();
-  const std::vector<std::pair<size_t, size_t>> stretches = {{10, 20}, {2990, 6010}, {8999, 9000}};
-  kept.keep(stretches);
+  const std::vector<std::pair<size_t, size_t>> ranges = {{10, 20}, {2990, 6010}, {8999, 9000}};
+  kept.keep(ranges);
   ASSERT_EQ(kept.content_frames(), 10u + 3020u + 1u);
   size_t at = 0;
-  for (const auto& [begin, end] : stretches) {
+  for (const auto& [begin, end] : ranges) {
     EXPECT_EQ(rows_of(kept, at, end - begin), rows_of(whole, begin, end - begin)) << begin;
     at += end - begin;
   }
