@@ -268,9 +268,6 @@ int run(const std::map<std::string, std::string>& options) {
   KvCache cross(*device,
                 {shape.n_layers, shape.n_kv_heads, shape.head_dim, std::max(n_sequences, n_windows),
                  model.encoder().n_positions, model.encoder().n_positions});
-  for (uint32_t s = 0; s < n_sequences; ++s) self.reserve(s, model.decoder().n_positions);
-  for (uint32_t s = 0; s < std::max(n_sequences, n_windows); ++s)
-    cross.reserve(s, model.encoder().n_positions);
   const auto buffer = [&](uint64_t bytes, const char* label) {
     return device->allocate(bytes, label);
   };

@@ -23,16 +23,17 @@ constexpr uint32_t kIdsPerChunk = 1024;
 constexpr uint32_t kPageRows = 16;
 static_assert(kMostBeamSize == kMostBeams);
 
-KvCache::Shape cache_shape(const StackConfig& stack, uint32_t n_sequences, uint32_t n_positions,
-                           uint32_t page_rows, uint32_t n_extra_pages = 0) {
-  return {.n_layers = stack.n_layers,
-          .n_kv_heads = stack.n_kv_heads,
-          .head_dim = stack.head_dim,
-          .n_sequences = n_sequences,
-          .n_positions = n_positions,
-          .page_rows = page_rows,
-          .dtype = DType::kF16,
-          .n_extra_pages = n_extra_pages};
+DecoderModel::Options model_options(const WeightProvider& provider, uint32_t n_windows,
+                                    uint32_t n_encoded, uint32_t n_sequences) {
+  const uint32_t n_text_ctx = provider.config(ModelType::kWhisper).decoder().n_positions;
+  DecoderModel::Options options{.n_sequences = n_sequences,
+                                .max_rows = std::max(n_text_ctx, n_sequences),
+                                .page_rows = kPageRows,
+                                .n_extra_pages = n_sequences,
+                                .n_sources = n_windows,
+                                .n_encoded = n_encoded};
+  options.max_logit_rows = std::max(options.max_logit_rows, n_sequences);
+  return options;
 }
 
 // openai-whisper, decoding.py: MaximumLikelihoodRanker.
@@ -54,67 +55,42 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
     : device_(device),
       tokens_(tokens),
       blank_(blank),
-      n_vocab_(provider.config(ModelType::kWhisper).n_vocab),
-      n_text_ctx_(provider.config().decoder().n_positions),
       n_windows_(n_windows),
       n_sequences_(n_sequences),
-      stack_(device, provider, provider.config().decoder(), compute, WeightUse::kAnyRows,
-             std::max(n_text_ctx_, n_sequences)),
-      self_(device, cache_shape(stack_.config(), n_sequences, n_text_ctx_, kPageRows, n_sequences)),
-      cross_(device,
-             cache_shape(stack_.config(), n_windows, provider.config().encoder().n_positions,
-                         provider.config().encoder().n_positions)),
-      max_rows_(std::max(n_text_ctx_, n_sequences)),
-      n_encoded_(n_encoded) {
-  const uint32_t d = stack_.config().d_model;
-  const WeightUploader upload(device, provider, compute);
-  embedding_ =
-      upload.matrix({{&provider.require("decoder.embed.weight")}, false}, WeightUse::kEmbedding);
-  output_ = upload.output(embedding_);
-  position_ = upload.vector("decoder.position.weight", uint64_t{n_text_ctx_} * d);
-
+      model_(device, provider, compute,
+             model_options(provider, n_windows, n_encoded, n_sequences)) {
   const uint64_t n = n_sequences;
   const auto floats = [&](uint64_t count, const char* label) {
     return device.allocate(count * sizeof(float), label);
   };
-  cross_pages_ = device.allocate(n * sizeof(int32_t), "windows of the sequences");
-  prompt_rows_ = device.allocate(max_rows_ * sizeof(Row), "prompt rows");
+  prompt_rows_ = device.allocate(max_rows() * sizeof(Row), "prompt rows");
   step_rows_ = device.allocate(n * sizeof(Row), "step rows");
   logit_index_ = device.allocate(sizeof(uint32_t), "row that gives logits");
-  x_ = floats(uint64_t{max_rows_} * d, "decoder residual stream");
-  normed_ = device.allocate(dtype_bytes(stack_.activation_dtype(), n * d), "final norm");
-  logits_ = floats(n * n_vocab_, "logits");
+  logits_ = floats(n * n_vocab(), "logits");
   no_speech_ = floats(n_windows, "no-speech probabilities");
   languages_ = floats(std::max(1u, tokens.n_languages), "language probabilities");
   partials_ =
-      device.allocate(n * n_chunks(tokens_, n_vocab_) * sizeof(TokenPartial), "token partials");
+      device.allocate(n * n_chunks(tokens_, n_vocab()) * sizeof(TokenPartial), "token partials");
   states_ = device.allocate(n * sizeof(SequenceState), "sequence states");
-  chosen_ = device.allocate(n * n_text_ctx_ * sizeof(int32_t), "chosen tokens");
-  candidates_ =
-      device.allocate(n * n_chunks(tokens_, n_vocab_) * (most_beams() + 1) * sizeof(TokenCandidate),
-                      "candidates of beams");
+  chosen_ = device.allocate(n * n_text_ctx() * sizeof(int32_t), "chosen tokens");
+  candidates_ = device.allocate(
+      n * n_chunks(tokens_, n_vocab()) * (most_beams() + 1) * sizeof(TokenCandidate),
+      "candidates of beams");
   const uint64_t n_finished = n * kMostPatience;
-  finished_ = device.allocate(n_finished * (kFinishedHeader + n_text_ctx_) * sizeof(uint32_t),
+  finished_ = device.allocate(n_finished * (kFinishedHeader + n_text_ctx()) * sizeof(uint32_t),
                               "finished texts");
   stop_ = device.allocate(sizeof(uint32_t), "stop");
-  suppressed_ = device.allocate((n_vocab_ + 31) / 32 * sizeof(uint32_t), "suppressed tokens");
+  suppressed_ = device.allocate((n_vocab() + 31) / 32 * sizeof(uint32_t), "suppressed tokens");
   stop_ids_ = device.allocate(suppressed_.bytes, "stop ids");
   std::vector<uint32_t> stop_mask(suppressed_.bytes / sizeof(uint32_t), 0);
   stop_mask[static_cast<size_t>(tokens.eot) / 32] = 1u << tokens.eot % 32;
   device.write(stop_ids_, stop_mask.data());
-  for (Operand& scratch : cross_scratch_) {
-    scratch = floats(uint64_t{n_encoded} * provider.config().encoder().n_positions * 2 *
-                         stack_.config().kv_width(),
-                     "cross keys and values");
-  }
-  for (uint32_t w = 0; w < n_windows; ++w)
-    cross_.reserve(w, provider.config().encoder().n_positions);
-  host_rows_.resize(max_rows_);
+  host_rows_.resize(max_rows());
   host_states_.resize(n);
-  host_chosen_.resize(n * n_text_ctx_);
-  host_finished_.resize(n_finished * (kFinishedHeader + n_text_ctx_));
-  host_pages_.resize(n * self_.pages_per_sequence());
-  host_cross_pages_.resize(n);
+  host_chosen_.resize(n * n_text_ctx());
+  host_finished_.resize(n_finished * (kFinishedHeader + n_text_ctx()));
+  host_pages_.resize(n * model_.cache().pages_per_sequence());
+  host_sources_.resize(n);
   host_no_speech_.resize(n_windows);
   record_prompts();
   begin({});
@@ -122,53 +98,17 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
 
 uint32_t WhisperDecoder::most_beams() const { return std::min(n_sequences_, kMostBeams); }
 
-void WhisperDecoder::emit_cross_kv(DispatchTable& table, uint32_t n_windows,
-                                   const WhisperEncoder& encoder) const {
-  stack_.emit_cross_kv(table, n_windows, encoder.n_audio_ctx(), encoder.output(),
-                       encoder.output_dtype(), cross_, cross_scratch_);
-}
-
-void WhisperDecoder::set_first_encoded(uint32_t window) {
-  if (window == first_encoded_) return;
-  if (window >= n_windows_) {
-    throw Error(ErrorKind::kInternal, "decoder: window " + std::to_string(window) +
-                                          ", but there is room for " + std::to_string(n_windows_));
-  }
-  first_encoded_ = window;
-  // A window's keys and values are a page; this table is read by what writes them alone.
-  std::vector<int32_t> pages(std::min(n_encoded_, n_windows_));
-  for (uint32_t i = 0; i < pages.size(); ++i) {
-    pages[i] = static_cast<int32_t>(std::min(window + i, n_windows_ - 1));
-  }
-  device_.write(cross_.page_table().part(0, pages.size() * sizeof(int32_t)), pages.data());
-}
-
-void WhisperDecoder::emit_rows(DispatchTable& table, uint32_t n_rows, const Operand& rows) const {
-  const EmbedParams params{n_rows, stack_.config().d_model, embedding_.format, 1.0f};
-  emit::embed(table, "decoder.embed", params, x_, rows, embedding_.data, position_,
-              embedding_.scale);
-  stack_.emit_causal(table, n_rows, x_, {rows, &self_, &cross_, cross_pages_});
-}
-
-void WhisperDecoder::emit_logits(DispatchTable& table, uint32_t n_rows, const Operand& index,
-                                 const Operand& rows) const {
-  const DType dtype = stack_.activation_dtype();
-  stack_.emit_final_norm(table, n_rows, normed_, dtype, x_, index);
-  emit_linear(table, "decoder.logits", {output_, {}}, n_rows, logits_, DType::kF32, normed_, dtype,
-              {}, 0, rows);
-}
-
 void WhisperDecoder::emit_choice(DispatchTable& table, const BatchShape& shape) const {
   SamplingParams params{};
   params.n_sequences = shape.n_sequences();
-  params.n_vocab = params.row_stride = n_vocab_;
-  params.n_chunks = n_chunks(tokens_, n_vocab_);
+  params.n_vocab = params.row_stride = n_vocab();
+  params.n_chunks = n_chunks(tokens_, n_vocab());
   params.chunk = kIdsPerChunk;
   params.end_of_text = static_cast<uint32_t>(tokens_.eot);
   params.timestamp_begin = static_cast<uint32_t>(tokens_.timestamp_begin);
   params.no_timestamps = static_cast<uint32_t>(tokens_.notimestamps);
   params.blank = static_cast<uint32_t>(blank_);
-  params.max_tokens = n_text_ctx_;
+  params.max_tokens = n_text_ctx();
   params.n_candidates = shape.beam_size > 0 ? shape.beam_size + 1 : 0;
   if (shape.has_penalties) {
     emit::adjust_logits(table, "adjust_logits", params, logits_, states_, chosen_, {});
@@ -185,11 +125,11 @@ void WhisperDecoder::emit_choice(DispatchTable& table, const BatchShape& shape) 
     beams.chunk = kIdsPerChunk;
     beams.n_candidates = params.n_candidates;
     beams.timestamp_begin = params.timestamp_begin;
-    beams.max_tokens = n_text_ctx_;
-    beams.page_rows = self_.shape().page_rows;
-    beams.pages_per_sequence = self_.pages_per_sequence();
+    beams.max_tokens = n_text_ctx();
+    beams.page_rows = model_.cache().shape().page_rows;
+    beams.pages_per_sequence = model_.cache().pages_per_sequence();
     emit::select_beams(table, "select_beams", beams, states_, step_rows_, chosen_, finished_,
-                       partials_, candidates_, self_.page_table(), stop_ids_);
+                       partials_, candidates_, model_.cache().page_table(), stop_ids_);
   }
   emit::sample_token(table, "sample_token", params, states_, step_rows_, chosen_, {}, stop_,
                      partials_, stop_ids_);
@@ -199,42 +139,42 @@ void WhisperDecoder::emit_choice(DispatchTable& table, const BatchShape& shape) 
 void WhisperDecoder::emit_copy_pages(DispatchTable& table, uint32_t n_sequences) const {
   CopyPagesParams params{};
   params.n_sequences = n_sequences;
-  params.n_kv_heads = self_.shape().n_kv_heads;
-  params.head_dim = self_.shape().head_dim;
-  params.page_rows = self_.shape().page_rows;
-  params.kv_dtype = static_cast<uint32_t>(self_.shape().dtype);
-  for (uint32_t layer = 0; layer < self_.shape().n_layers; ++layer) {
-    emit::copy_pages(table, "copy_pages." + std::to_string(layer), params, self_.keys(layer),
-                     self_.values(layer), states_);
+  params.n_kv_heads = model_.cache().shape().n_kv_heads;
+  params.head_dim = model_.cache().shape().head_dim;
+  params.page_rows = model_.cache().shape().page_rows;
+  params.kv_dtype = static_cast<uint32_t>(model_.cache().shape().dtype);
+  for (uint32_t layer = 0; layer < model_.cache().shape().n_layers; ++layer) {
+    emit::copy_pages(table, "copy_pages." + std::to_string(layer), params,
+                     model_.cache().keys(layer), model_.cache().values(layer), states_);
   }
 }
 
 void WhisperDecoder::record_prompts() {
   const auto record = [&](uint32_t n_rows) {
     DispatchTable table;
-    emit_rows(table, n_rows, prompt_rows_);
+    model_.emit_rows(table, n_rows, model_.context(prompt_rows_));
     prompts_.push_back({n_rows, device_.record(table)});
   };
   for (uint32_t n_rows : kPromptRows) {
-    if (n_rows < n_text_ctx_) record(n_rows);
+    if (n_rows < n_text_ctx()) record(n_rows);
   }
-  record(n_text_ctx_);
+  record(n_text_ctx());
   RangeProbabilitiesParams range{};
   range.n_rows = 1;
-  range.row_stride = n_vocab_;
-  range.softmax_count = n_vocab_;
+  range.row_stride = n_vocab();
+  range.softmax_count = n_vocab();
   range.out_first = static_cast<uint32_t>(tokens_.nospeech);
   range.out_count = 1;
   for (uint32_t place = 0; place < n_windows_; ++place) {
     DispatchTable table;
-    emit_logits(table, 1, logit_index_);
+    model_.emit_logits(table, 1, logit_index_, logits_);
     emit::range_probabilities(table, "no_speech_probability", range,
                               no_speech_.part(place * sizeof(float), sizeof(float)), logits_);
     no_speech_choices_.push_back(device_.record(table));
   }
   if (!tokens_.is_multilingual) return;
   DispatchTable table;
-  emit_logits(table, 1, logit_index_);
+  model_.emit_logits(table, 1, logit_index_, logits_);
   range.softmax_first = range.out_first = static_cast<uint32_t>(tokens_.first_language);
   range.softmax_count = range.out_count = tokens_.n_languages;
   emit::range_probabilities(table, "language_probabilities", range, languages_, logits_);
@@ -246,8 +186,8 @@ const WhisperDecoder::StepPrograms& WhisperDecoder::programs_of(const BatchShape
   if (!is_new) return place->second;
   const uint32_t n = shape.n_sequences();
   DispatchTable step;
-  emit_rows(step, n, step_rows_);
-  emit_logits(step, n, {}, step_rows_);
+  model_.emit_rows(step, n, model_.context(step_rows_));
+  model_.emit_logits(step, n, {}, logits_, step_rows_);
   emit_choice(step, shape);
   DispatchTable copies;
   emit_copy_pages(copies, n);
@@ -256,12 +196,12 @@ const WhisperDecoder::StepPrograms& WhisperDecoder::programs_of(const BatchShape
 }
 
 void WhisperDecoder::set_suppressed(std::span<const int32_t> ids) {
-  std::vector<uint32_t> mask((n_vocab_ + 31) / 32, 0);
+  std::vector<uint32_t> mask((n_vocab() + 31) / 32, 0);
   for (int32_t id : ids) {
-    if (id < 0 || static_cast<uint32_t>(id) >= n_vocab_) {
+    if (id < 0 || static_cast<uint32_t>(id) >= n_vocab()) {
       throw Error(
           ErrorKind::kUsage, "suppress tokens",
-          "expected ids below " + std::to_string(n_vocab_) + ", found " + std::to_string(id));
+          "expected ids below " + std::to_string(n_vocab()) + ", found " + std::to_string(id));
     }
     mask[static_cast<uint32_t>(id) / 32] |= 1u << id % 32;
   }
@@ -281,12 +221,12 @@ void WhisperDecoder::check(const DecodeTask& task, const Search& search) const {
                     std::to_string(search.max_finished) + " texts");
   }
   const auto in_vocabulary = [&](int32_t id) {
-    return id >= 0 && static_cast<uint32_t>(id) < n_vocab_;
+    return id >= 0 && static_cast<uint32_t>(id) < n_vocab();
   };
   if (!task.prompt.empty() && task.start_of_transcript < task.prompt.size() &&
       task.n_given < task.prompt.size() - task.start_of_transcript &&
       task.max_tokens > task.n_given &&
-      task.prompt.size() - task.n_given + task.max_tokens - 1 <= n_text_ctx_ &&
+      task.prompt.size() - task.n_given + task.max_tokens - 1 <= n_text_ctx() &&
       task.window < n_windows_ &&
       std::all_of(task.prompt.begin(), task.prompt.end(), in_vocabulary)) {
     return;
@@ -294,8 +234,8 @@ void WhisperDecoder::check(const DecodeTask& task, const Search& search) const {
   throw Error(ErrorKind::kInternal, "decoder: a prompt of " + std::to_string(task.prompt.size()) +
                                         " tokens and " + std::to_string(task.max_tokens) +
                                         " more for window " + std::to_string(task.window) +
-                                        " do not fit a context of " + std::to_string(n_text_ctx_) +
-                                        ", a vocabulary of " + std::to_string(n_vocab_) + " and " +
+                                        " do not fit a context of " + std::to_string(n_text_ctx()) +
+                                        ", a vocabulary of " + std::to_string(n_vocab()) + " and " +
                                         std::to_string(n_windows_) + " windows");
 }
 
@@ -338,7 +278,7 @@ SequenceState WhisperDecoder::first_state(const DecodeTask& task, const Search& 
   state.temperature = static_cast<float>(search.temperature);
   state.seed = mix_bits(task.seed + i * kNoiseStride);
   state.repetition_penalty = static_cast<float>(search.repetition_penalty);
-  state.penalty_window = n_text_ctx_;
+  state.penalty_window = n_text_ctx();
   state.no_repeat_ngram_size = search.no_repeat_ngram_size;
   for (uint32_t given = 0; given < task.n_given; ++given) {
     const int32_t token = task.prompt[n_prompt - task.n_given + given];
@@ -361,7 +301,8 @@ SequenceState WhisperDecoder::first_state(const DecodeTask& task, const Search& 
 }
 
 void WhisperDecoder::write_sequences(uint32_t place, const DecodeTask& task, const Search& search) {
-  const uint32_t n_pages = self_.pages_per_sequence(), page_rows = self_.shape().page_rows;
+  const uint32_t n_pages = model_.cache().pages_per_sequence(),
+                 page_rows = model_.cache().shape().page_rows;
   const uint32_t first = place * shape_.n_candidates, n = shape_.n_candidates;
   // The first step takes the prompt's last token. The full pages before it are the first
   // sequence's; of the page that it is in, each has a copy.
@@ -371,15 +312,15 @@ void WhisperDecoder::write_sequences(uint32_t place, const DecodeTask& task, con
     const uint32_t s = first + i;
     SequenceState& state = host_states_[s] = first_state(task, search, i);
     int32_t* const pages = host_pages_.data() + size_t{s} * n_pages;
-    state.spare_page = self_.fill_group_row(place, n, i, n_full, pages);
+    state.spare_page = model_.cache().fill_group_row(place, n, i, n_full, pages);
     if (i > 0 && !state.finished) {
       state.copy_from = host_pages_[size_t{first} * n_pages + n_full];
       state.copy_to = pages[n_full];
       state.copy_rows = last % page_rows;
     }
     std::copy_n(task.prompt.end() - task.n_given, task.n_given,
-                host_chosen_.begin() + size_t{s} * n_text_ctx_);
-    host_cross_pages_[s] = static_cast<int32_t>(task.window);
+                host_chosen_.begin() + size_t{s} * n_text_ctx());
+    host_sources_[s] = static_cast<int32_t>(task.window);
     host_rows_[s] = Row{0, -1, 0, 0};
     if (!state.finished) {
       host_rows_[s] = {task.prompt.back(), static_cast<int32_t>(s), static_cast<int32_t>(last), 0};
@@ -391,9 +332,9 @@ void WhisperDecoder::write_sequences(uint32_t place, const DecodeTask& task, con
                   from.data() + first * per_sequence);
   };
   write(states_, sizeof(SequenceState), host_states_, 1);
-  write(self_.page_table(), sizeof(int32_t), host_pages_, n_pages);
-  write(chosen_, sizeof(int32_t), host_chosen_, n_text_ctx_);
-  write(cross_pages_, sizeof(int32_t), host_cross_pages_, 1);
+  write(model_.cache().page_table(), sizeof(int32_t), host_pages_, n_pages);
+  write(chosen_, sizeof(int32_t), host_chosen_, n_text_ctx());
+  write(model_.sources(), sizeof(int32_t), host_sources_, 1);
   write(step_rows_, sizeof(Row), host_rows_, 1);
   const uint32_t go = 0;
   device_.write(stop_, &go);
@@ -434,13 +375,14 @@ void WhisperDecoder::start(uint32_t place, const DecodeTask& task, const Search&
 }
 
 void WhisperDecoder::reuse_pages(uint32_t place, uint32_t n_steps) {
-  const uint32_t n_pages = self_.pages_per_sequence(), page_rows = self_.shape().page_rows;
+  const uint32_t n_pages = model_.cache().pages_per_sequence(),
+                 page_rows = model_.cache().shape().page_rows;
   const uint32_t n = shape_.n_candidates, first = place * n;
   const auto position = static_cast<uint32_t>(host_states_[first].position);
   const uint32_t next = (position + page_rows - 1) / page_rows;
   if (next * page_rows >= position + n_steps || next >= n_pages) return;
-  const Operand table = self_.page_table().part(uint64_t{first} * n_pages * sizeof(int32_t),
-                                                uint64_t{n} * n_pages * sizeof(int32_t));
+  const Operand table = model_.cache().page_table().part(
+      uint64_t{first} * n_pages * sizeof(int32_t), uint64_t{n} * n_pages * sizeof(int32_t));
   int32_t* const pages = host_pages_.data() + size_t{first} * n_pages;
   device_.read(table, pages);
   std::vector<int32_t> named;
@@ -449,7 +391,7 @@ void WhisperDecoder::reuse_pages(uint32_t place, uint32_t n_steps) {
     named.push_back(host_states_[first + i].spare_page);
   }
   for (uint32_t i = 0, page = 0; i < n; ++page) {
-    const int32_t free = self_.group_page(place, n, page);
+    const int32_t free = model_.cache().group_page(place, n, page);
     if (std::find(named.begin(), named.end(), free) != named.end()) continue;
     pages[i++ * n_pages + next] = free;
     most_pages_ = std::max(most_pages_, page + 1);
@@ -496,12 +438,12 @@ DecodeResult WhisperDecoder::result(uint32_t place) {
     device_.read(from.part(first_element * bytes, n_elements * bytes), to.data() + first_element);
   };
   read(no_speech_, host_no_speech_, place, 1);
-  read(chosen_, host_chosen_, uint64_t{first} * n_text_ctx_, uint64_t{n} * n_text_ctx_);
+  read(chosen_, host_chosen_, uint64_t{first} * n_text_ctx(), uint64_t{n} * n_text_ctx());
   std::vector<DecodeResult> found;
   if (search.max_finished > 0) {
     const uint64_t n_finished = host_states_[first].n_finished,
                    first_finished = uint64_t{place} * shape_.beam_size * kMostPatience;
-    const uint64_t stride = kFinishedHeader + n_text_ctx_;
+    const uint64_t stride = kFinishedHeader + n_text_ctx();
     if (n_finished > 0) {
       read(finished_, host_finished_, first_finished * stride, n_finished * stride);
     }
@@ -538,7 +480,7 @@ std::vector<DecodeResult> WhisperDecoder::decode(std::span<const DecodeTask> tas
 
 DecodeResult WhisperDecoder::text_of(uint32_t s) const {
   const SequenceState& state = host_states_[s];
-  const int32_t* chosen = host_chosen_.data() + size_t{s} * n_text_ctx_;
+  const int32_t* chosen = host_chosen_.data() + size_t{s} * n_text_ctx();
   return {{chosen, std::find(chosen, chosen + state.n_sampled, tokens_.eot)}, state.sum_logprob, 0};
 }
 
@@ -549,7 +491,7 @@ std::vector<DecodeResult> WhisperDecoder::finished_texts(uint32_t place, uint32_
   const uint32_t first = place * shape_.n_candidates;
   const size_t first_finished = size_t{place} * n_beams * kMostPatience;
   for (size_t f = first_finished; f < first_finished + host_states_[first].n_finished; ++f) {
-    const uint32_t* text = host_finished_.data() + f * (kFinishedHeader + n_text_ctx_);
+    const uint32_t* text = host_finished_.data() + f * (kFinishedHeader + n_text_ctx());
     const uint32_t* tokens = text + kFinishedHeader;
     found.push_back({{tokens, tokens + text[1]}, std::bit_cast<float>(text[0]), 0});
   }
@@ -580,11 +522,11 @@ std::vector<float> WhisperDecoder::language_probabilities() {
 }
 
 std::vector<float> WhisperDecoder::prompt_logits(std::span<const int32_t> prompt) {
-  std::vector<float> logits(prompt.size() * n_vocab_);
+  std::vector<float> logits(prompt.size() * n_vocab());
   for (size_t i = 0; i < prompt.size(); ++i) {
     const DecodeTask task{.prompt = {prompt.begin(), prompt.begin() + i + 1}, .max_tokens = 1};
     decode({&task, 1});
-    device_.read(logits_.part(0, n_vocab_ * sizeof(float)), logits.data() + i * n_vocab_);
+    device_.read(logits_.part(0, n_vocab() * sizeof(float)), logits.data() + i * n_vocab());
   }
   return logits;
 }

@@ -14,9 +14,7 @@
 #include <vector>
 
 #include "decoder/decoding_settings.h"
-#include "encoder/whisper_encoder.h"
-#include "llm/models/kv_cache.h"
-#include "llm/models/transformer.h"
+#include "llm/models/decoder_model.h"
 #include "llm/table/device.h"
 #include "llm/tokenizer/whisper_tokens.h"
 #include "llm/weights/weight_provider.h"
@@ -82,12 +80,6 @@ class WhisperDecoder {
                  const WhisperTokens& tokens, int32_t blank, uint32_t n_windows, uint32_t n_encoded,
                  uint32_t n_sequences);
 
-  // Appends the computation of the cross-attention's keys and values from the encoder's output,
-  // for `n_windows` windows from the first encoded one on.
-  void emit_cross_kv(DispatchTable& table, uint32_t n_windows, const WhisperEncoder& encoder) const;
-  // Where the windows that are encoded next go: this one and those after it.
-  void set_first_encoded(uint32_t window);
-
   // The ids that are never chosen. Throws Error(kUsage) for an id beyond the vocabulary.
   void set_suppressed(std::span<const int32_t> ids);
 
@@ -113,22 +105,22 @@ class WhisperDecoder {
   // The same for place 0; ends the batch.
   std::vector<float> language_probabilities();
 
-  uint32_t n_vocab() const { return n_vocab_; }
-  uint32_t n_text_ctx() const { return n_text_ctx_; }
+  const DecoderModel& model() const { return model_; }
+  DecoderModel& model() { return model_; }
+  uint32_t n_vocab() const { return model_.n_vocab(); }
+  uint32_t n_text_ctx() const { return model_.n_ctx(); }
   uint32_t n_windows() const { return n_windows_; }
   uint32_t n_sequences() const { return n_sequences_; }
 
   // The most pages of keys and values that a task of several had, each of kv_page_rows() positions,
   // since the batch began.
   uint32_t most_pages() const { return most_pages_; }
-  uint32_t kv_page_rows() const { return self_.shape().page_rows; }
+  uint32_t kv_page_rows() const { return model_.cache().shape().page_rows; }
 
   // For tests: the logits after each token of `prompt`, [prompt.size(), n_vocab].
   std::vector<float> prompt_logits(std::span<const int32_t> prompt);
 
  private:
-  friend class WhisperAligner;  // another pass with the same weights over the same windows
-
   struct StepPrograms {
     ProgramId step;
     ProgramId copies;  // of pages of the prompt
@@ -144,12 +136,9 @@ class WhisperDecoder {
 
   void record_prompts();
   const StepPrograms& programs_of(const BatchShape& shape);
-  void emit_rows(DispatchTable& table, uint32_t n_rows, const Operand& rows) const;
-  // `rows`, struct Row [n_rows] (?): logits are wanted of those with a sequence.
-  void emit_logits(DispatchTable& table, uint32_t n_rows, const Operand& index,
-                   const Operand& rows = {}) const;
   void emit_choice(DispatchTable& table, const BatchShape& shape) const;
   void emit_copy_pages(DispatchTable& table, uint32_t n_sequences) const;
+  uint32_t max_rows() const { return model_.options().max_rows; }
   // Sequences that a task may be searched with as beams.
   uint32_t most_beams() const;
 
@@ -170,21 +159,12 @@ class WhisperDecoder {
   Device& device_;
   WhisperTokens tokens_;
   int32_t blank_;
-  uint32_t n_vocab_, n_text_ctx_, n_windows_, n_sequences_;
-  TransformerStack stack_;
-  Weight embedding_;  // [n_vocab, d_model], also the output projection unless there is another
-  Weight output_;
-  Operand position_;  // f32 [n_text_ctx, d_model]
-  KvCache self_, cross_;
-
-  uint32_t max_rows_;    // of a prompt, or of a step
-  Operand cross_pages_;  // i32 [n_sequences]: the window of each
+  uint32_t n_windows_, n_sequences_;
+  DecoderModel model_;
   Operand prompt_rows_;  // struct Row [max_rows]
   Operand step_rows_;    // struct Row [n_sequences]
   Operand logit_index_;  // u32 [n_sequences + n_windows]: the row of each sequence's last token,
                          // then of each task's start of transcript
-  Operand x_;            // f32 [max_rows, d_model]
-  Operand normed_;       // [n_sequences + n_windows, d_model]
   Operand logits_;       // f32 [n_sequences + n_windows, n_vocab]
   Operand no_speech_;    // f32 [n_windows]
   Operand languages_;    // f32 [n_languages]
@@ -196,8 +176,7 @@ class WhisperDecoder {
   Operand stop_;         // u32
   Operand stop_ids_;     // u32 bit mask [(n_vocab + 31) / 32]: end of text
   Operand suppressed_;   // u32 bit mask [(n_vocab + 31) / 32]
-  std::array<Operand, 2> cross_scratch_;  // f32 [n_encoded * n_audio_ctx, 2 * kv_width] each
-  std::vector<PromptProgram> prompts_;    // by rising n_rows
+  std::vector<PromptProgram> prompts_;  // by rising n_rows
   ProgramId language_choice_ = 0;
   std::vector<ProgramId> no_speech_choices_;  // [n_windows], after a prompt
   std::map<BatchShape, StepPrograms> steps_;
@@ -206,12 +185,11 @@ class WhisperDecoder {
   const StepPrograms* programs_ = nullptr;
   std::vector<Place> places_;
   uint32_t most_pages_ = 0;
-  uint32_t first_encoded_ = 0, n_encoded_;
 
   // Reused on the host from call to call.
   std::vector<Row> host_rows_;
   std::vector<SequenceState> host_states_;
-  std::vector<int32_t> host_chosen_, host_pages_, host_cross_pages_;
+  std::vector<int32_t> host_chosen_, host_pages_, host_sources_;
   std::vector<uint32_t> host_finished_;
   std::vector<float> host_no_speech_;
 };

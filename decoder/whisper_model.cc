@@ -34,7 +34,7 @@ WhisperModel::WhisperModel(std::shared_ptr<const WeightProvider> weights,
   for (uint32_t n = 1; n <= n_encoded; ++n) {
     DispatchTable table;
     encoder_->emit(table, n);
-    decoder_->emit_cross_kv(table, n, *encoder_);
+    decoder_->model().emit_cross_kv(table, n, encoder_->output(), encoder_->output_dtype());
     encode_.push_back(device_->record(table));
   }
   suppressed_ = provider_->config().suppress_tokens;
@@ -55,14 +55,14 @@ void WhisperModel::encode(std::span<const float* const> windows, uint32_t first_
                                           " on, but there are " +
                                           std::to_string(decoder_->n_windows()) + " places");
   }
-  decoder_->set_first_encoded(first_place);
+  decoder_->model().set_first_encoded(first_place);
   for (uint32_t i = 0; i < windows.size(); ++i) encoder_->write_window(i, windows[i]);
   device_->run(encode_[windows.size() - 1]);
 }
 
 WhisperAligner& WhisperModel::aligner() {
   if (!aligner_) {
-    aligner_ = std::make_unique<WhisperAligner>(*device_, *decoder_, tokens_,
+    aligner_ = std::make_unique<WhisperAligner>(*device_, decoder_->model(), tokens_,
                                                 alignment_heads(provider_->config()));
   }
   return *aligner_;

@@ -13,45 +13,40 @@ namespace {
 constexpr uint32_t kFrame = 8;
 // Passes are recorded for multiples of this many rows.
 constexpr uint32_t kRowStep = 16;
-// Rows whose logits exist at once.
-constexpr uint32_t kLogitRows = 32;
 
 }  // namespace
 
-WhisperAligner::WhisperAligner(Device& device, const WhisperDecoder& decoder,
+WhisperAligner::WhisperAligner(Device& device, const DecoderModel& decoder,
                                const WhisperTokens& tokens,
                                std::span<const std::array<uint32_t, 2>> heads)
     : device_(device),
       decoder_(decoder),
       tokens_(tokens),
       n_heads_(static_cast<uint32_t>(heads.size())),
-      n_positions_(decoder.cross_.shape().n_positions),
-      max_task_rows_(std::min(decoder.n_text_ctx(), decoder.n_text_ctx() / 2 + kFrame)),
-      max_rows_(std::min(max_task_rows_ * decoder.n_windows(), decoder.max_rows_)),
+      n_windows_(decoder.options().n_sources),
+      n_positions_(decoder.n_source_positions()),
+      max_task_rows_(std::min(decoder.n_ctx(), decoder.n_ctx() / 2 + kFrame)),
+      max_rows_(std::min(max_task_rows_ * n_windows_, decoder.options().max_rows)),
       self_(device, [&] {
-        KvCache::Shape shape = decoder.self_.shape();
-        shape.n_sequences = decoder.n_windows();
+        KvCache::Shape shape = decoder.cache().shape();
+        shape.n_sequences = n_windows_;
         shape.n_positions = max_task_rows_;
         shape.n_extra_pages = 0;
         return shape;
       }()) {
-  const TransformerStack& stack = decoder.stack_;
-  const uint64_t d = stack.config().d_model, n_windows = decoder.n_windows();
   const auto allocate = [&](uint64_t n, uint64_t size, const char* label) {
     return device.allocate(n * size, label);
   };
   rows_ = allocate(max_rows_, sizeof(Row), "alignment rows");
-  cross_pages_ = allocate(n_windows, sizeof(int32_t), "windows to align");
+  cross_pages_ = allocate(n_windows_, sizeof(int32_t), "windows to align");
   ids_ = allocate(max_rows_, sizeof(uint32_t), "tokens to align");
-  x_ = allocate(max_rows_ * d, sizeof(float), "alignment residual stream");
-  normed_ =
-      device.allocate(dtype_bytes(stack.activation_dtype(), max_rows_ * d), "alignment final norm");
-  logits_ = allocate(kLogitRows, sizeof(float) * uint64_t{decoder.n_vocab()}, "alignment logits");
+  logits_ = allocate(decoder.options().max_logit_rows, sizeof(float) * uint64_t{decoder.n_vocab()},
+                     "alignment logits");
   probabilities_ = allocate(max_rows_, sizeof(float), "token probabilities");
   cross_.out = allocate(uint64_t{n_heads_} * max_rows_ * n_positions_, sizeof(float),
                         "cross-attention weights");
-  cross_.lengths = allocate(n_windows, sizeof(uint32_t), "positions to align");
-  for (uint32_t layer = 0; layer < stack.config().n_layers; ++layer) {
+  cross_.lengths = allocate(n_windows_, sizeof(uint32_t), "positions to align");
+  for (uint32_t layer = 0; layer < decoder.config().n_layers; ++layer) {
     std::vector<uint32_t> of_layer;
     for (const auto& [l, head] : heads) {
       if (l == layer) of_layer.push_back(head);
@@ -61,30 +56,26 @@ WhisperAligner::WhisperAligner(Device& device, const WhisperDecoder& decoder,
     operand = allocate(of_layer.size(), sizeof(uint32_t), "alignment heads");
     device.write(operand, of_layer.data());
   }
-  for (uint32_t w = 0; w < n_windows; ++w) self_.reserve(w, max_task_rows_);
-  host_cross_pages_.resize(n_windows);
-  host_lengths_.resize(n_windows);
+  host_cross_pages_.resize(n_windows_);
+  host_lengths_.resize(n_windows_);
 }
 
 ProgramId WhisperAligner::recording_of(uint32_t n_rows) {
   const auto [place, is_new] = programs_.try_emplace(n_rows);
   if (!is_new) return place->second;
-  const TransformerStack& stack = decoder_.stack_;
-  const Weight& embedding = decoder_.embedding_;
-  const uint32_t d = stack.config().d_model, n_vocab = decoder_.n_vocab();
-  const DType dtype = stack.activation_dtype();
   DispatchTable table;
-  emit::embed(table, "align.embed", {n_rows, d, embedding.format, 1.0f}, x_, rows_, embedding.data,
-              decoder_.position_, embedding.scale);
-  stack.emit_causal(table, n_rows, x_, {rows_, &self_, &decoder_.cross_, cross_pages_, &cross_});
-  stack.emit_final_norm(table, n_rows, normed_, dtype, x_, {});
-  for (uint32_t first = 0; first < n_rows; first += kLogitRows) {
-    const uint32_t n = std::min(kLogitRows, n_rows - first);
-    emit_linear(table, "align.logits", {decoder_.output_, {}}, n, logits_, DType::kF32,
-                normed_.from(dtype_bytes(dtype, uint64_t{first} * d)), dtype);
+  TransformerStack::CausalContext context = decoder_.context(rows_);
+  context.self = &self_;
+  context.cross_pages = cross_pages_;
+  context.weights = &cross_;
+  decoder_.emit_rows(table, n_rows, context);
+  const uint32_t most = decoder_.options().max_logit_rows;
+  for (uint32_t first = 0; first < n_rows; first += most) {
+    const uint32_t n = std::min(most, n_rows - first);
+    decoder_.emit_logits(table, n, {}, logits_, {}, first);
     RangeProbabilitiesParams range{};
     range.n_rows = n;
-    range.row_stride = n_vocab;
+    range.row_stride = decoder_.n_vocab();
     range.softmax_count = static_cast<uint32_t>(tokens_.eot);
     range.out_count = 1;
     emit::range_probabilities(table, "align.probabilities", range,
@@ -95,10 +86,10 @@ ProgramId WhisperAligner::recording_of(uint32_t n_rows) {
 }
 
 void WhisperAligner::check(std::span<const AlignmentTask> tasks) const {
-  if (tasks.size() > decoder_.n_windows()) {
+  if (tasks.size() > n_windows_) {
     throw Error(ErrorKind::kInternal, "alignment: " + std::to_string(tasks.size()) +
                                           " windows, but there is room for " +
-                                          std::to_string(decoder_.n_windows()));
+                                          std::to_string(n_windows_));
   }
   const auto in_vocabulary = [&](int32_t id) {
     return id >= 0 && static_cast<uint32_t>(id) < decoder_.n_vocab();
@@ -112,7 +103,7 @@ void WhisperAligner::check(std::span<const AlignmentTask> tasks) const {
   }
   for (const AlignmentTask& task : tasks) {
     if (task.start.size() + task.text.size() + 2 <= max_task_rows_ && task.n_positions > 0 &&
-        task.n_positions <= n_positions_ && task.window < decoder_.n_windows() &&
+        task.n_positions <= n_positions_ && task.window < n_windows_ &&
         std::all_of(task.start.begin(), task.start.end(), in_vocabulary) &&
         std::all_of(task.text.begin(), task.text.end(),
                     [&](int32_t id) { return id >= 0 && id < tokens_.eot; })) {
@@ -123,8 +114,8 @@ void WhisperAligner::check(std::span<const AlignmentTask> tasks) const {
                     std::to_string(task.n_positions) + " positions of window " +
                     std::to_string(task.window) + " are more than " +
                     std::to_string(max_task_rows_ - kFrame) + " text tokens over " +
-                    std::to_string(n_positions_) + " positions of " +
-                    std::to_string(decoder_.n_windows()) + " windows");
+                    std::to_string(n_positions_) + " positions of " + std::to_string(n_windows_) +
+                    " windows");
   }
 }
 

@@ -12,9 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "decoder/whisper_decoder.h"
-#include "llm/models/kv_cache.h"
-#include "llm/models/transformer.h"
+#include "llm/models/decoder_model.h"
 #include "llm/table/device.h"
 #include "llm/tokenizer/whisper_tokens.h"
 
@@ -35,10 +33,10 @@ struct TokenAlignment {
 
 class WhisperAligner {
  public:
-  // Uses the weights and the windows of `decoder`, which must outlive this, and caches of its own:
+  // Uses the weights and the windows of `decoder`, which must outlive this, and a cache of its own:
   // sequences of the decoder are not disturbed. `heads` are [layer, head] by rising layer. Throws
   // Error(kDevice).
-  WhisperAligner(Device& device, const WhisperDecoder& decoder, const WhisperTokens& tokens,
+  WhisperAligner(Device& device, const DecoderModel& decoder, const WhisperTokens& tokens,
                  std::span<const std::array<uint32_t, 2>> heads);
 
   // The first pass of its size is recorded then. Throws Error(kInternal) for more tasks, a longer
@@ -53,18 +51,17 @@ class WhisperAligner {
   uint32_t write_rows(std::span<const AlignmentTask> tasks);
 
   Device& device_;
-  const WhisperDecoder& decoder_;
+  const DecoderModel& decoder_;
   WhisperTokens tokens_;
-  uint32_t n_heads_;      // of all layers
+  uint32_t n_heads_;  // of all layers
+  uint32_t n_windows_;
   uint32_t n_positions_;  // of a window
   uint32_t max_task_rows_, max_rows_;
   KvCache self_;
   Operand rows_;                          // struct Row [max_rows]
   Operand cross_pages_;                   // i32 [n_windows]
   Operand ids_;                           // u32 [max_rows]: the token after each row
-  Operand x_;                             // f32 [max_rows, d_model]
-  Operand normed_;                        // [max_rows, d_model]
-  Operand logits_;                        // f32 [rows at once, n_vocab]
+  Operand logits_;                        // f32 [max_logit_rows, n_vocab]
   Operand probabilities_;                 // f32 [max_rows]
   TransformerStack::CrossWeights cross_;  // out: f32 [n_heads, rows of the pass, n_positions]
   std::map<uint32_t, ProgramId> programs_;

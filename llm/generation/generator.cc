@@ -36,14 +36,15 @@ uint32_t logit_rows(const WeightProvider& provider, const GeneratorOptions& opti
   return static_cast<uint32_t>(std::min<uint64_t>(most, pass_rows(provider, options)));
 }
 
-LanguageModel::Options model_options(const WeightProvider& provider,
-                                     const GeneratorOptions& options) {
+DecoderModel::Options model_options(const WeightProvider& provider,
+                                    const GeneratorOptions& options) {
   if (options.beam_size < 1 || options.beam_size > kMostBeams) {
     throw Error(ErrorKind::kUsage, "beam size",
                 "expected 1 to " + std::to_string(kMostBeams) + ", found " +
                     std::to_string(options.beam_size));
   }
-  LanguageModel::Options model;
+  provider.config(ModelType::kLanguageModel);  // or says what it is
+  DecoderModel::Options model;
   model.n_ctx = options.n_ctx;
   model.n_sequences = options.n_places * options.beam_size;
   model.max_rows = std::max(pass_rows(provider, options), model.n_sequences);
@@ -127,7 +128,7 @@ void Generator::record_passes() {
   std::vector<DispatchTable> tables;
   for (const uint32_t rows : kPassRows) {
     if (rows * sizeof(Row) > pass_rows_.bytes) break;
-    model_.emit_rows(tables.emplace_back(), rows, pass_rows_, true);
+    model_.emit_rows(tables.emplace_back(), rows, model_.context(pass_rows_, true));
   }
   const size_t n_passes = tables.size();
   model_.emit_logits(tables.emplace_back(), n_logit_rows_, logit_index_, pass_logits_);
@@ -148,7 +149,7 @@ void Generator::record_step() {
   // As many candidates as there are beams may be stop tokens.
   params.n_candidates = has_beams() ? 2 * options_.beam_size : 0;
   DispatchTable table;
-  model_.emit_rows(table, n_sequences(), step_rows_);
+  model_.emit_rows(table, n_sequences(), model_.context(step_rows_));
   model_.emit_logits(table, n_sequences(), {}, logits_);
   const Operand bias = has_bias_ ? bias_ : Operand{};
   if (has_bias_ || options_.has_penalties) {
@@ -190,12 +191,9 @@ void Generator::emit_beams(DispatchTable& table, const SamplingParams& params) c
   }
 }
 
-void Generator::give_pages(uint32_t place, uint32_t n_positions, uint32_t n_prompt) {
-  KvCache& cache = model_.cache();
-  if (!has_beams()) {
-    cache.reserve(place, n_positions);
-    return;
-  }
+void Generator::give_pages(uint32_t place, uint32_t n_prompt) {
+  if (!has_beams()) return;
+  const KvCache& cache = model_.cache();
   // The first step takes the prompt's last token: the pages before its own are full.
   const uint32_t n = options_.beam_size, n_full = (n_prompt - 1) / cache.shape().page_rows;
   const uint64_t row_bytes = cache.pages_per_sequence() * sizeof(int32_t);
@@ -288,7 +286,7 @@ void Generator::start(uint32_t place, std::span<const int32_t> prompt, uint32_t 
   }
   if (at.n_reused == 0) at.first_kept = 0;
   at.n_prompt = n_prompt;
-  give_pages(place, max_tokens, n_prompt);
+  give_pages(place, n_prompt);
   // All but the last token, which the first step takes.
   prefill(place, prompt, at.n_reused, n_prompt - 1, nullptr);
   hold(at, prompt.first(n_prompt - 1));
@@ -448,7 +446,7 @@ void Generator::evaluate(std::span<const int32_t> tokens,
   const auto n = static_cast<uint32_t>(tokens.size());
   stop(0);
   places_[0].first_kept = 0;
-  give_pages(0, n, n);
+  give_pages(0, n);
   pass_logits_host_.resize(size_t{n_logit_rows_} * n_vocab());
   std::vector<uint32_t> index(n_logit_rows_);
   prefill(0, tokens, 0, n, [&](uint32_t first, uint32_t n_rows) {
@@ -508,7 +506,7 @@ uint64_t saved_page_bytes(const KvCache& cache, uint32_t n_pages) {
 
 std::vector<std::byte> Generator::save(uint32_t place) {
   const Place& at = places_[place];
-  KvCache& cache = model_.cache();
+  const KvCache& cache = model_.cache();
   const uint32_t n_tokens = static_cast<uint32_t>(at.held.size());
   const KvCache::Shape& shape = cache.shape();
   const uint32_t n_pages = (n_tokens + shape.page_rows - 1) / shape.page_rows;
@@ -528,7 +526,7 @@ std::vector<std::byte> Generator::save(uint32_t place) {
 }
 
 void Generator::restore(uint32_t place, std::span<const std::byte> bytes) {
-  KvCache& cache = model_.cache();
+  const KvCache& cache = model_.cache();
   const KvCache::Shape& shape = cache.shape();
   SavedHeader header{};
   if (bytes.size() >= sizeof header) std::memcpy(&header, bytes.data(), sizeof header);
@@ -554,7 +552,6 @@ void Generator::restore(uint32_t place, std::span<const std::byte> bytes) {
   }
   std::vector<int32_t> tokens(header.n_tokens);
   std::memcpy(tokens.data(), bytes.data() + sizeof header, tokens.size() * sizeof(int32_t));
-  cache.reserve(place, header.n_tokens);
   const std::byte* from = bytes.data() + sizeof header + tokens.size() * sizeof(int32_t);
   for_saved_pages(cache, place, n_pages, [&](const Operand& page) {
     device_.write(page, from);

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "llm/models/language_model.h"
+#include "llm/models/decoder_model.h"
 #include "llm/weights/weight_provider.h"
 
 namespace vesper {
@@ -138,8 +138,8 @@ class Generator {
     return states_host_[first_sequence(place)];
   }
   void emit_beams(DispatchTable& table, const SamplingParams& params) const;
-  // Gives a place's sequences pages for n_positions, of which a prompt takes the first n_prompt.
-  void give_pages(uint32_t place, uint32_t n_positions, uint32_t n_prompt);
+  // Gives the beams of a place their pages, for a prompt of n_prompt tokens.
+  void give_pages(uint32_t place, uint32_t n_prompt);
   // The best text of beams that have ended.
   std::vector<int32_t> best_text(uint32_t place);
   // Notes that the cache of a place has the keys and values of these tokens.
@@ -147,7 +147,7 @@ class Generator {
 
   Device& device_;
   GeneratorOptions options_;
-  LanguageModel model_;
+  DecoderModel model_;
   std::vector<Place> places_;
   bool has_bias_ = false;
   uint64_t fingerprint_;  // of the model: its shape and a norm

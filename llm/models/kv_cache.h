@@ -3,16 +3,16 @@
 // A page holds kPageRows positions of one layer: [n_kv_heads, kPageRows, head_dim]. A sequence's
 // positions lie in the pages that its row of the page table lists; which pages it has is the same
 // for every layer, but for those with a sliding window: they have a table of their own, by which a
-// sequence goes round in as few pages as hold what is still looked at. Filled by write_kv, read by
-// paged_attention; pages are handed out and taken back on the host, between steps.
+// sequence reuses its pages as a ring. Filled by write_kv, read by paged_attention. There are
+// enough pages for every sequence to be full, and pages of the same index lie together, so that
+// memory that is never used is never touched.
 //
 // Each layer's keys and values are a buffer of their own, or those of all layers that share a page
-// table are one, [page][layer][keys, values]: then what a text takes lies together, and a page's
-// number counts these pieces, so that kernels need not know.
+// table are one, [page][layer][keys, values]: then what a sequence takes lies together, and a
+// page's number counts these pieces, so that kernels need not know.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "llm/table/device.h"
@@ -43,20 +43,12 @@ class KvCache {
   // What all pages of such a cache take.
   static uint64_t bytes(const Shape& shape);
 
-  // Allocates all pages: enough for every sequence to be full. Throws Error(kDevice).
+  // Allocates all pages, and gives each sequence its own: page_of(). Throws Error(kDevice).
   KvCache(Device& device, const Shape& shape);
 
-  // Gives `sequence` the pages that `n_positions` positions need, keeping those it has, and writes
-  // its row of the page table. Throws Error(kInternal) if the arguments are beyond the shape.
-  void reserve(uint32_t sequence, uint32_t n_positions);
-  // Takes all pages of `sequence` back.
-  void release(uint32_t sequence);
-
-  // Groups of sequences that lie side by side and share a prompt's pages, with page tables that a
-  // kernel changes (select_beams): they use these in place of reserve() and release(). A group of
-  // `n` sequences has n * (pages_per_sequence + 1) pages, if the shape has an extra page for each
-  // sequence. Pages with the same `index` lie together, so that memory that is never used is never
-  // touched.
+  // Groups of `n` sequences that lie side by side may share pages, with page tables that the caller
+  // and a kernel (select_beams) write: a group has n * pages_per_sequence() pages, and n more if
+  // the shape has an extra page for each sequence. A group of one has the pages of its sequence.
   int32_t group_page(uint32_t group, uint32_t n, uint32_t index) const {
     return static_cast<int32_t>((index / n * shape_.n_sequences + group * n + index % n) *
                                 page_step_);
@@ -68,11 +60,6 @@ class KvCache {
 
   const Shape& shape() const { return shape_; }
   uint32_t pages_per_sequence() const { return pages_per_sequence_; }
-  // The pages that a sequence holds, in the order of its positions.
-  std::span<const int32_t> pages(uint32_t sequence) const {
-    return {table_.data() + size_t{sequence} * pages_per_sequence_, n_sequence_pages_[sequence]};
-  }
-  uint32_t n_free_pages() const { return static_cast<uint32_t>(free_pages_.size()); }
   // [n_pages, n_kv_heads, page_rows, head_dim] of that layer, or, where layers are kept together,
   // from its first page to the end of all.
   const Operand& keys(uint32_t layer) const { return keys_[layer]; }
@@ -89,16 +76,20 @@ class KvCache {
   uint32_t first_kept_page(uint32_t layer, uint32_t n_pages) const {
     return slides(layer) && n_pages > n_sliding_pages_ ? n_pages - n_sliding_pages_ : 0;
   }
-  uint32_t page_of(uint32_t layer, uint32_t sequence, uint32_t index) const {
-    return slides(layer) ? (sequence * n_sliding_pages_ + index % n_sliding_pages_) * sliding_step_
-                         : static_cast<uint32_t>(pages(sequence)[index]);
+  // The index-th page of a sequence, or of a group of n sequences what they share of the prompt.
+  uint32_t page_of(uint32_t layer, uint32_t group, uint32_t index, uint32_t n = 1) const {
+    return static_cast<uint32_t>(slides(layer) ? sliding_page(group, index)
+                                               : group_page(group, n, index));
   }
 
  private:
-  void allocate_layers();
+  void allocate_layers(Device& device);
+  int32_t sliding_page(uint32_t sequence, uint32_t index) const {
+    return static_cast<int32_t>((sequence * n_sliding_pages_ + index % n_sliding_pages_) *
+                                sliding_step_);
+  }
   bool slides(uint32_t layer) const { return n_sliding_pages_ > 0 && shape_.sliding_layers[layer]; }
 
-  Device& device_;
   Shape shape_;
   uint32_t pages_per_sequence_;
   uint32_t n_sliding_pages_ = 0;  // of a sequence, in layers that slide; 0: none does
@@ -106,9 +97,6 @@ class KvCache {
   uint32_t page_step_ = 1, sliding_step_ = 1;
   std::vector<Operand> keys_, values_;
   Operand page_table_, sliding_table_;
-  std::vector<int32_t> free_pages_;
-  std::vector<int32_t> table_;              // the host's copy of page_table
-  std::vector<uint32_t> n_sequence_pages_;  // pages held, by sequence
 };
 
 }  // namespace vesper
