@@ -15,7 +15,7 @@ struct ChatTemplate::Program {
 
 namespace {
 
-// An error with the words that say what it is about.
+// Adds "chat template: " to an error.
 [[noreturn]] void rethrow(const Error& error) {
   if (error.kind() != ErrorKind::kModel) throw error;
   throw Error(error.kind(), std::string("chat template: ") + error.what());
@@ -39,7 +39,8 @@ std::string ChatTemplate::render(const nlohmann::ordered_json& variables,
                                  std::optional<std::time_t> now) const {
   try {
     chat::Evaluator evaluator(now.value_or(std::time(nullptr)));
-    if (!variables.is_object()) throw Error(ErrorKind::kInternal, "variables are no JSON object");
+    if (!variables.is_object())
+      throw Error(ErrorKind::kInternal, "expected variables in a JSON object");
     for (const auto& [name, value] : variables.items()) {
       evaluator.set_global(name, chat::value_of(value));
     }
@@ -63,7 +64,7 @@ std::string ChatTemplate::render(std::span<const ChatMessage> messages, bool add
     if (tokenizer->bos() >= 0) variables["bos_token"] = tokenizer->spelling_of(tokenizer->bos());
     if (tokenizer->eos() >= 0) variables["eos_token"] = tokenizer->spelling_of(tokenizer->eos());
   }
-  // Templates ask whether these are none.
+  // Templates test whether these are none.
   variables["tools"] = nullptr;
   variables["documents"] = nullptr;
   if (extra.is_object()) variables.update(extra);

@@ -9,7 +9,7 @@
 namespace vesper {
 namespace {
 
-// A template, or a list of templates by name, of which the one named "default" is for chat.
+// A template, or a list of named templates, from which "default" is taken.
 std::optional<std::string> source_of(const std::string& name, const nlohmann::json& config) {
   const nlohmann::json* member = find_member(config, "chat_template");
   if (member == nullptr) return std::nullopt;
@@ -25,7 +25,7 @@ std::optional<std::string> source_of(const std::string& name, const nlohmann::js
     }
   }
   throw Error(ErrorKind::kModel,
-              name + ": expected chat_template to be a text, or a list with one named default");
+              name + ": expected chat_template to be a string, or a list with one named default");
 }
 
 }  // namespace

@@ -34,16 +34,16 @@ std::vector<std::optional<Value>> bind(const std::string& function, const Argume
   return values;
 }
 
-int64_t whole_number(const Value& value, const std::string& what) {
+int64_t checked_integer(const Value& value, const std::string& what) {
   if (!value.is_number() || value.is_float()) {
-    fail("expected a whole number for " + what + ", found a value of type " + value.type_name());
+    fail("expected an integer for " + what + ", found a value of type " + value.type_name());
   }
   return value.as_int();
 }
 
 std::string checked_text(const Value& value, const std::string& what) {
   if (!value.is_string() && !value.is_undefined()) {
-    fail("expected text for " + what + ", found a value of type " + value.type_name());
+    fail("expected a string for " + what + ", found a value of type " + value.type_name());
   }
   return text_of(value);
 }
@@ -127,9 +127,9 @@ std::string capitalized(std::string_view text) {
 std::string replaced(Evaluator& evaluator, std::string_view text, std::string_view from,
                      std::string_view to, int64_t most) {
   std::string out;
-  evaluator.pay(text.size());
+  evaluator.spend(text.size());
   const auto put = [&](std::string_view part) {
-    evaluator.pay(part.size());
+    evaluator.spend(part.size());
     out += part;
   };
   if (from.empty()) {  // before every character and at the end
@@ -168,7 +168,7 @@ std::string percent_format(Evaluator& evaluator, std::string_view format, const 
       out += format[at];
       continue;
     }
-    std::string flags;  // of one conversion, as printf() has them
+    std::string flags;  // of one conversion, as in printf()
     for (++at;
          at < format.size() && std::string_view("+- #0").find(format[at]) != std::string_view::npos;
          ++at) {
@@ -188,7 +188,7 @@ std::string percent_format(Evaluator& evaluator, std::string_view format, const 
         break;
       }
     }
-    if (at >= format.size()) fail("expected a conversion behind % in a format");
+    if (at >= format.size()) fail("expected a conversion after % in a format");
     const char kind = format[at];
     if (kind == '%') {
       out += '%';
@@ -200,7 +200,7 @@ std::string percent_format(Evaluator& evaluator, std::string_view format, const 
                        (has_precision ? "." + std::to_string(numbers[1]) : "");
     std::array<char, 1600> room{};
     if (kind == 's' || kind == 'r') {
-      evaluator.pay(value.weight());
+      evaluator.spend(value.weight());
       piece = kind == 's' ? text_of(value) : repr_of(value);
       if (has_precision) {
         std::string cut;
@@ -227,13 +227,13 @@ std::string percent_format(Evaluator& evaluator, std::string_view format, const 
       std::snprintf(room.data(), room.size(), spec.c_str(), value.as_double());
       piece = room.data();
     } else {
-      fail(std::string("expected a format that fits, found %") + kind + " for a value of type " +
+      fail(std::string("expected a matching format, found %") + kind + " for a value of type " +
            value.type_name());
     }
-    evaluator.pay(piece.size());
+    evaluator.spend(piece.size());
     out += piece;
   }
-  evaluator.pay(out.size());
+  evaluator.spend(out.size());
   if (is_tuple && next < values.items().size()) fail("expected a % in a format for each value");
   return out;
 }

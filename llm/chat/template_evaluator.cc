@@ -7,11 +7,11 @@
 namespace vesper::chat {
 namespace {
 
-// Steps, characters and items: what any template may take, and what it may for each character of
-// the conversation, which it copies a few times.
-constexpr size_t kAllowance = 50'000'000;
-constexpr size_t kAllowanceEach = 50;
-constexpr uint32_t kMaxEvaluationDepth = 1000;  // of expressions, tags and calls within one another
+// Steps, characters and items for any template, and for each character of the conversation, which
+// templates copy a few times.
+constexpr size_t kBudget = 50'000'000;
+constexpr size_t kBudgetPerCharacter = 50;
+constexpr uint32_t kMaxEvaluationDepth = 1000;  // of nested expressions, tags and calls
 constexpr size_t kScopeCost = 16;
 
 }  // namespace
@@ -21,7 +21,7 @@ class Evaluator::Deeper {
   explicit Deeper(Evaluator& evaluator) : evaluator_(evaluator) {
     if (++evaluator.depth_ <= kMaxEvaluationDepth) return;
     --evaluator.depth_;
-    fail("expected calls nested less deep");
+    fail("expected calls nested at most 1000 deep");
   }
   ~Deeper() { --evaluator_.depth_; }
 
@@ -34,7 +34,7 @@ class Evaluator::NewScope {
  public:
   NewScope(Evaluator& evaluator, Scope* around)
       : evaluator_(evaluator), before_(evaluator.scope_), scope_(std::make_unique<Scope>()) {
-    evaluator.pay(kScopeCost);
+    evaluator.spend(kScopeCost);
     scope_->around = around;
     evaluator.scope_ = scope_.get();
   }
@@ -55,7 +55,7 @@ class Evaluator::NewScope {
   std::unique_ptr<Scope> scope_;
 };
 
-Evaluator::Evaluator(std::time_t now) : now_(now), scope_(&globals_), n_left_(kAllowance) {
+Evaluator::Evaluator(std::time_t now) : now_(now), scope_(&globals_), n_left_(kBudget) {
   globals_.is_needed = true;
   add_functions(*this);
 }
@@ -64,22 +64,22 @@ Evaluator::~Evaluator() = default;
 
 void Evaluator::set_global(const std::string& name, Value value) {
   size_t more = 0;
-  if (__builtin_mul_overflow(value.weight(), kAllowanceEach, &more) ||
+  if (__builtin_mul_overflow(value.weight(), kBudgetPerCharacter, &more) ||
       __builtin_add_overflow(n_left_, more, &n_left_)) {
     n_left_ = SIZE_MAX;
   }
   globals_.variables[name] = std::move(value);
 }
 
-void Evaluator::pay(size_t n) {
-  if (n > n_left_) fail("expected a template that is done in fewer steps and characters");
+void Evaluator::spend(size_t n) {
+  if (n > n_left_) fail("expected a template that needs fewer steps and characters");
   n_left_ -= n;
 }
 
-void Evaluator::pay(size_t n, size_t each) {
+void Evaluator::spend(size_t n, size_t each) {
   size_t product = 0;
   if (__builtin_mul_overflow(n, each, &product)) product = SIZE_MAX;
-  pay(product);
+  spend(product);
 }
 
 std::string Evaluator::run(const Block& block) {
@@ -91,7 +91,7 @@ std::string Evaluator::run(const Block& block) {
 }
 
 void Evaluator::write(std::string_view text) {
-  pay(text.size());
+  spend(text.size());
   *out_ += text;
 }
 
@@ -119,7 +119,7 @@ Evaluator::Flow Evaluator::run_block(const Block& block) {
 }
 
 Evaluator::Flow Evaluator::run_statement(const Statement& statement) {
-  pay(1);
+  spend(1);
   switch (statement.kind) {
     case Statement::Kind::kText:
       write(statement.text);
@@ -227,14 +227,14 @@ void Evaluator::run_set(const Statement& statement) {
 }
 
 void Evaluator::assign(const Target& target, Value value) {
-  pay(1);
+  spend(1);
   if (!target.member.empty()) {
     const Value of = name(target.names.front());
     if (!of.is_dict() || !of.as_dict().is_namespace) {
       fail("expected a namespace to set \"" + target.member + "\" of, found " + of.type_name());
     }
     if (value.holds_namespace()) fail("expected no namespace in a namespace");
-    pay(of.as_dict().items.size());
+    spend(of.as_dict().items.size());
     return set_member(of.as_namespace(), target.member, std::move(value));
   }
   if (!target.is_spread) {
@@ -251,7 +251,7 @@ void Evaluator::assign(const Target& target, Value value) {
   }
 }
 
-// A macro, or the caller of a call block: a function whose result is text.
+// A macro, or the caller of a call block: a function that returns text.
 Value Evaluator::macro_of(const Statement& statement) {
   scope_->is_needed = true;
   Scope* around = scope_;
@@ -322,7 +322,7 @@ Arguments Evaluator::arguments_of(const Expression& call_expression) {
     const Value names = evaluate(*call_expression.spread_names);
     if (!names.is_dict())
       fail(std::string("expected a dict behind **, found ") + names.type_name());
-    pay(names.as_dict().items.size());
+    spend(names.as_dict().items.size());
     for (const auto& [key, value] : names.as_dict().items) {
       arguments.named.emplace_back(text(key), value);
     }
@@ -333,28 +333,28 @@ Arguments Evaluator::arguments_of(const Expression& call_expression) {
 Value Evaluator::filter(const Expression& expression, const Value& input) {
   const Deeper deeper(*this);
   const ExpressionPtr& before = expression.parts.front();
-  // In {% filter a|b %} the first has no input of its own.
+  // In {% filter a|b %} the first filter has no input expression.
   const Value taken = before == nullptr ? input : filter(*before, input);
   return apply_filter(expression.text, taken, arguments_of(expression));
 }
 
 Value Evaluator::apply_filter(const std::string& name, const Value& input,
                               const Arguments& arguments) {
-  pay(1);
+  spend(1);
   const Filter found = find_filter(name);
-  if (found == nullptr) fail("expected a filter that is known, found \"" + name + "\"");
+  if (found == nullptr) fail("expected a known filter, found \"" + name + "\"");
   return found(*this, input, arguments);
 }
 
 bool Evaluator::apply_test(const std::string& name, const Value& of, const Arguments& arguments) {
-  pay(1);
+  spend(1);
   const Test found = find_test(name);
-  if (found == nullptr) fail("expected a test that is known, found \"" + name + "\"");
+  if (found == nullptr) fail("expected a known test, found \"" + name + "\"");
   return found(*this, of, arguments);
 }
 
 Value Evaluator::call(const Value& callee, const Arguments& arguments) {
-  pay(1);
+  spend(1);
   if (callee.is_undefined()) fail(callee.undefined_message());
   if (!callee.is_callable()) {
     fail(std::string("expected a function to call, found a value of type ") + callee.type_name());
@@ -364,7 +364,7 @@ Value Evaluator::call(const Value& callee, const Arguments& arguments) {
 }
 
 Value Evaluator::evaluate(const Expression& expression) {
-  pay(1);
+  spend(1);
   const Deeper deeper(*this);
   switch (expression.kind) {
     case Expression::Kind::kConstant:
@@ -390,7 +390,7 @@ Value Evaluator::evaluate(const Expression& expression) {
   }
 }
 
-// What can fail; the message gets its line here, once.
+// Adds the line to the message of an error, once.
 Value Evaluator::evaluate_at_line(const Expression& expression) try {
   const auto part = [&](size_t i) { return evaluate(*expression.parts[i]); };
   switch (expression.kind) {
@@ -404,7 +404,7 @@ Value Evaluator::evaluate_at_line(const Expression& expression) try {
     case Expression::Kind::kDict: {
       Dict dict;
       for (size_t i = 0; i + 1 < expression.parts.size(); i += 2) {
-        pay(dict.items.size());
+        spend(dict.items.size());
         set_member(dict, part(i), part(i + 1));
       }
       return dict;
@@ -435,7 +435,7 @@ Value Evaluator::evaluate_at_line(const Expression& expression) try {
       std::string joined;
       for (const ExpressionPtr& piece : expression.parts) {
         joined += text(evaluate(*piece));
-        pay(joined.size());
+        spend(joined.size());
       }
       return joined;
     }
@@ -463,7 +463,7 @@ Value Evaluator::slice(const Expression& expression) {
   for (size_t i = 0; i < 3; ++i) {
     if (!expression.parts[i + 1]) continue;
     const Value limit = evaluate(*expression.parts[i + 1]);
-    if (!limit.is_none()) limits[i] = whole_number(limit, "a place in a slice");
+    if (!limit.is_none()) limits[i] = checked_integer(limit, "an index of a slice");
   }
   const int64_t step = limits[2].value_or(1);
   if (step == 0) fail("expected a slice whose step is not 0");
@@ -474,7 +474,7 @@ Value Evaluator::slice(const Expression& expression) {
   }
   std::vector<std::string_view> characters;
   if (of.is_string()) {
-    pay(of.as_string().size());
+    spend(of.as_string().size());
     characters = characters_of(of.as_string());
   }
   const auto n = static_cast<int64_t>(of.is_string() ? characters.size() : of.items().size());
@@ -496,7 +496,7 @@ Value Evaluator::slice(const Expression& expression) {
     }
     if (__builtin_add_overflow(at, step, &at)) break;
   }
-  pay(text.size() + list.items.size());
+  spend(text.size() + list.items.size());
   if (of.is_string()) return text;
   return list;
 }

@@ -1,5 +1,5 @@
-// Runs a parsed template over variables. Time and memory are bounded whatever the template says:
-// every step, every character and every item that is made is paid from one allowance.
+// Runs a parsed template over variables. Every step, and every character and item that is made, is
+// taken from one budget, which limits time and memory for any template.
 #pragma once
 
 #include <algorithm>
@@ -18,38 +18,38 @@
 
 namespace vesper::chat {
 
-// The variables of one region of a template: the whole, a turn of a loop, a macro's call.
+// The variables of one region of a template: the whole, an iteration of a loop, a macro call.
 struct Scope {
   std::unordered_map<std::string, Value> variables;
   Scope* around = nullptr;
-  bool is_needed = false;  // by a macro that was defined in it and may outlive it
+  bool is_needed = false;  // by a macro defined in it, which may outlive it
 };
 
 class Evaluator {
  public:
-  // `now`: what strftime_now() tells.
+  // `now`: the time for strftime_now().
   explicit Evaluator(std::time_t now);
   Evaluator(const Evaluator&) = delete;
   Evaluator& operator=(const Evaluator&) = delete;
   ~Evaluator();
 
-  // A variable of the whole template. Large ones enlarge the allowance.
+  // A variable of the whole template. Large ones enlarge the budget.
   void set_global(const std::string& name, Value value);
-  // Throws Error(kModel) naming the line, or Error(kInput) where the template itself refuses
+  // Throws Error(kModel) naming the line, or Error(kInput) if the template rejects the conversation
   // (raise_exception).
   std::string run(const Block& block);
 
-  // For what the functions below call.
-  void pay(size_t n);  // n steps, characters or items
-  // The same beforehand, for what n items of that many characters would take.
-  void pay(size_t n, size_t each);
-  // text_of() and equality, paid for.
+  // For functions, filters and tests.
+  void spend(size_t n);  // takes n steps, characters or items from the budget
+  // The same in advance, for n items of `each` characters.
+  void spend(size_t n, size_t each);
+  // text_of() and equality, with their cost.
   std::string text(const Value& value) {
-    pay(value.weight());
+    spend(value.weight());
     return text_of(value);
   }
   bool equal(const Value& a, const Value& b) {
-    pay(std::min(a.weight(), b.weight()));
+    spend(std::min(a.weight(), b.weight()));
     return a.equals(b);
   }
   std::time_t now() const { return now_; }
@@ -58,7 +58,7 @@ class Evaluator {
   Value subscript(const Value& of, const Value& key);
   // Members by a path such as "function.name" or "0".
   Value member_by_path(const Value& of, const Value& path);
-  // What a loop goes through: items, characters, keys.
+  // The items that a loop iterates over: items, characters, keys.
   std::vector<Value> items_of(const Value& value);
   Value apply_filter(const std::string& name, const Value& input, const Arguments& arguments);
   bool apply_test(const std::string& name, const Value& of, const Arguments& arguments);
@@ -91,42 +91,42 @@ class Evaluator {
   Scope* scope_ = nullptr;
   std::vector<std::unique_ptr<Scope>> kept_;  // that macros still need
   std::string* out_ = nullptr;
-  size_t n_left_;  // of the allowance
+  size_t n_left_;  // rest of the budget
   uint32_t depth_ = 0;
 };
 
-// The arguments of a call by the names of its parameters, in this order; what is not given is
-// absent. Throws Error(kModel) for others, and where one of the first `n_required` is missing.
+// The arguments of a call, in the order of `parameters`; missing ones are absent. Throws
+// Error(kModel) for others, and if one of the first `n_required` is missing.
 std::vector<std::optional<Value>> bind(const std::string& function, const Arguments& arguments,
                                        std::initializer_list<const char*> parameters,
                                        size_t n_required = 0);
 
-// A whole number, or a message of what was found. `what`: for the message.
-int64_t whole_number(const Value& value, const std::string& what);
-// Text; the text of an undefined value is empty, as for Jinja's filters.
+// An integer; otherwise an error that names `what` and the value's type.
+int64_t checked_integer(const Value& value, const std::string& what);
+// A string; empty for an undefined value, as in Jinja's filters.
 std::string checked_text(const Value& value, const std::string& what);
 
 // By name, or null.
 using Filter = Value (*)(Evaluator&, const Value& input, const Arguments&);
 Filter find_filter(std::string_view name);
 
-// Whether an argument that may be left out is given and true.
+// Whether an optional argument is given and true.
 inline bool is_true(const std::optional<Value>& value) { return value && value->truth(); }
 using Test = bool (*)(Evaluator&, const Value& of, const Arguments&);
 Test find_test(std::string_view name);
-// The method of that name bound to a value; undefined if its type has none.
+// The method `name` bound to a value; undefined if its type has none.
 Value method_of(const Value& value, const std::string& name);
-// range(), namespace(), raise_exception() and the like.
+// range(), namespace(), raise_exception() and others.
 void add_functions(Evaluator& evaluator);
 
-// Python's int() and float() of text; absent if it is no number.
+// Python's int() and float() of a string; absent if it is no number.
 std::optional<int64_t> parse_int(std::string_view text, int base);
 std::optional<double> parse_float(std::string_view text);
 std::string stripped(std::string_view text, std::optional<std::string_view> characters, bool left,
                      bool right);
 std::string upper_case(std::string_view text);
 std::string lower_case(std::string_view text);
-// The first character in upper case, the others in lower case.
+// First character in upper case, the others in lower case.
 std::string capitalized(std::string_view text);
 std::string replaced(Evaluator& evaluator, std::string_view text, std::string_view from,
                      std::string_view to, int64_t most);

@@ -106,7 +106,7 @@ void ExpressionParser::settle_depth(Expression& expression) const {
   for (const auto& [name, part] : expression.named) add(part);
   add(expression.spread_items);
   add(expression.spread_names);
-  // A chain such as a+a+a is as deep as it is long, without brackets.
+  // A chain such as a+a+a is as deep as it is long.
   if (expression.depth > 4 * kMaxNesting) {
     fail_here("expected an expression of at most " + std::to_string(4 * kMaxNesting) +
               " steps in a chain");
@@ -258,7 +258,7 @@ ExpressionPtr ExpressionParser::parse_primary() {
     }
     case TokenKind::kString: {
       std::string text;
-      while (peek().kind == TokenKind::kString) text += take().text;  // neighbours are one
+      while (peek().kind == TokenKind::kString) text += take().text;  // adjacent strings are joined
       return make_constant(std::move(text));
     }
     case TokenKind::kInteger:
@@ -356,7 +356,7 @@ void ExpressionParser::parse_arguments(Expression& call) {
       take();
       call.named.emplace_back(std::move(name), parse_expression());
     } else {
-      if (!call.named.empty()) fail_here("expected arguments by name behind others by name");
+      if (!call.named.empty()) fail_here("expected only named arguments after a named argument");
       call.parts.push_back(parse_expression());
     }
     if (!skip_operator(",")) break;

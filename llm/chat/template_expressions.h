@@ -28,14 +28,14 @@ class ExpressionParser {
   std::string take_name(const std::string& what);
   void expect_kind(TokenKind kind, const std::string& what);
 
-  // Expressions with commas between them are a tuple.
+  // Comma-separated expressions are a tuple.
   ExpressionPtr parse_tuple() { return parse_items(true); }
   ExpressionPtr parse_tuple_without_condition() { return parse_items(false); }
   ExpressionPtr parse_expression();  // `a if b else c` too
   ExpressionPtr parse_filters(ExpressionPtr input);
-  ExpressionPtr parse_filter(ExpressionPtr input);  // the sign | is behind it
+  ExpressionPtr parse_filter(ExpressionPtr input);  // after the sign |
 
-  // Counts how deep the parser is in itself; throws if it is too deep.
+  // Counts the nesting depth of the parser; throws if it is too deep.
   class Nesting {
    public:
     explicit Nesting(ExpressionParser& parser);
@@ -49,7 +49,7 @@ class ExpressionParser {
   ExpressionPtr make(Expression::Kind kind, std::vector<ExpressionPtr> parts = {});
   ExpressionPtr make_pair(Expression::Kind kind, ExpressionPtr a, ExpressionPtr b);
   ExpressionPtr make_constant(Value value);
-  // Once all its parts are there.
+  // Called when all parts are set.
   void settle_depth(Expression& expression) const;
 
   ExpressionPtr parse_items(bool with_condition);

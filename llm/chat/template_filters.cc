@@ -1,4 +1,4 @@
-// What stands behind | in a template: filters of single values and of text.
+// Filters of single values and of strings.
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
@@ -25,7 +25,7 @@ Value tojson(Evaluator& evaluator, const Value& input, const Arguments& argument
     style.indent_text = given[0]->as_string();
   } else if (given[0] && !given[0]->is_none()) {
     style.indent = static_cast<int>(
-        std::clamp<int64_t>(whole_number(*given[0], "tojson's indent"), 0, kMaxIndent + 1));
+        std::clamp<int64_t>(checked_integer(*given[0], "tojson's indent"), 0, kMaxIndent + 1));
   }
   const bool on_lines = style.indent >= 0 || !style.indent_text.empty();
   if (style.indent > kMaxIndent || style.indent_text.size() > kMaxIndent) {
@@ -42,15 +42,15 @@ Value tojson(Evaluator& evaluator, const Value& input, const Arguments& argument
   style.sort_keys = is_true(given[3]);
   if (input.is_undefined()) fail("tojson: " + input.undefined_message());
   const size_t room = static_cast<size_t>(std::max(style.indent, 0)) + style.indent_text.size();
-  evaluator.pay(input.weight(), 1 + style.item_separator.size() / 4 +
-                                    style.key_separator.size() / 4 + room * input.depth() / 4);
+  evaluator.spend(input.weight(), 1 + style.item_separator.size() / 4 +
+                                      style.key_separator.size() / 4 + room * input.depth() / 4);
   return json_of(input, style);
 }
 
 Value length(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
   bind("length", arguments, {});
   if (input.is_string()) {
-    evaluator.pay(input.as_string().size());
+    evaluator.spend(input.as_string().size());
     return static_cast<int64_t>(count_characters(input.as_string()));
   }
   if (input.is_list()) return static_cast<int64_t>(input.items().size());
@@ -58,7 +58,7 @@ Value length(Evaluator& evaluator, const Value& input, const Arguments& argument
     return static_cast<int64_t>(input.as_dict().items.size());
   }
   if (input.is_undefined()) return int64_t{0};
-  fail(std::string("length: expected something that has one, found a value of type ") +
+  fail(std::string("length: expected a value that has a length, found a value of type ") +
        input.type_name());
 }
 
@@ -73,7 +73,7 @@ Value convert_filter(Evaluator& evaluator, const Value& input, const Arguments& 
   return convert(evaluator.text(input));
 }
 
-// Words begin behind white space, hyphens and opening brackets.
+// Words begin after white space, hyphens and opening brackets.
 std::string title_case(std::string_view text) {
   std::string out;
   bool in_word = false;
@@ -134,14 +134,14 @@ Value trim(Evaluator& evaluator, const Value& input, const Arguments& arguments)
   const std::string text = evaluator.text(input);
   if (!given[0] || given[0]->is_none()) return stripped(text, std::nullopt, true, true);
   const std::string characters = checked_text(*given[0], "the characters to trim");
-  evaluator.pay(text.size(), characters.size() + 1);
+  evaluator.spend(text.size(), characters.size() + 1);
   return stripped(text, characters, true, true);
 }
 
 Value replace_filter(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
   const auto given = bind("replace", arguments, {"old", "new", "count"}, 2);
   const int64_t most =
-      given[2] && !given[2]->is_none() ? whole_number(*given[2], "replace's count") : -1;
+      given[2] && !given[2]->is_none() ? checked_integer(*given[2], "replace's count") : -1;
   return replaced(evaluator, evaluator.text(input), evaluator.text(*given[0]),
                   evaluator.text(*given[1]), most);
 }
@@ -152,8 +152,8 @@ Value indent(Evaluator& evaluator, const Value& input, const Arguments& argument
   if (given[0] && given[0]->is_string()) {
     margin = given[0]->as_string();
   } else if (given[0]) {
-    const int64_t width = whole_number(*given[0], "indent's width");
-    evaluator.pay(static_cast<size_t>(std::max<int64_t>(width, 0)));
+    const int64_t width = checked_integer(*given[0], "indent's width");
+    evaluator.spend(static_cast<size_t>(std::max<int64_t>(width, 0)));
     margin.assign(static_cast<size_t>(std::max<int64_t>(width, 0)), ' ');
   }
   const bool blank = is_true(given[2]);
@@ -167,7 +167,7 @@ Value indent(Evaluator& evaluator, const Value& input, const Arguments& argument
       out += '\n';
       if (blank || !line.empty()) out += margin;
     }
-    evaluator.pay(line.size() + margin.size() + 1);
+    evaluator.spend(line.size() + margin.size() + 1);
     out += line;
     if (end == std::string_view::npos) return out;
     text.remove_prefix(end + 1);
@@ -176,7 +176,7 @@ Value indent(Evaluator& evaluator, const Value& input, const Arguments& argument
 
 Value int_filter(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
   const auto given = bind("int", arguments, {"default", "base"});
-  const int64_t base = given[1] ? whole_number(*given[1], "int's base") : 10;
+  const int64_t base = given[1] ? checked_integer(*given[1], "int's base") : 10;
   if (base < 2 || base > 36) fail("int: expected a base from 2 to 36");
   if (input.is_undefined()) fail(input.undefined_message());
   const Value otherwise = given[0].value_or(int64_t{0});
@@ -187,7 +187,7 @@ Value int_filter(Evaluator& evaluator, const Value& input, const Arguments& argu
   if (input.is_float()) return of_double(input.as_double());
   if (input.is_number()) return input.as_int();
   if (!input.is_string()) return otherwise;
-  evaluator.pay(input.as_string().size());
+  evaluator.spend(input.as_string().size());
   if (const auto number = parse_int(input.as_string(), static_cast<int>(base))) return *number;
   if (const auto number = parse_float(input.as_string())) return of_double(*number);
   return otherwise;
@@ -197,7 +197,7 @@ Value float_filter(Evaluator& evaluator, const Value& input, const Arguments& ar
   const auto given = bind("float", arguments, {"default"});
   if (input.is_undefined()) fail(input.undefined_message());
   if (input.is_number()) return input.as_double();
-  evaluator.pay(input.weight());
+  evaluator.spend(input.weight());
   const auto number = input.is_string() ? parse_float(input.as_string()) : std::nullopt;
   return number ? Value(*number) : given[0].value_or(0.0);
 }
@@ -216,7 +216,7 @@ Value round_filter(Evaluator&, const Value& input, const Arguments& arguments) {
   if (!input.is_number()) {
     fail(std::string("round: expected a number, found a value of type ") + input.type_name());
   }
-  const int64_t precision = given[0] ? whole_number(*given[0], "round's precision") : 0;
+  const int64_t precision = given[0] ? checked_integer(*given[0], "round's precision") : 0;
   const std::string method = given[1] ? checked_text(*given[1], "round's method") : "common";
   const double scale =
       std::pow(10.0, static_cast<double>(std::clamp<int64_t>(precision, -300, 300)));
@@ -224,7 +224,8 @@ Value round_filter(Evaluator&, const Value& input, const Arguments& arguments) {
   if (method == "ceil") return std::ceil(scaled) / scale;
   if (method == "floor") return std::floor(scaled) / scale;
   if (method != "common") fail("round: expected method common, ceil or floor, found " + method);
-  const double rounded = std::nearbyint(scaled) / scale;  // halves to even, as Python's round()
+  const double rounded = std::nearbyint(scaled) / scale;  // rounds half to even, like Python's
+                                                          // round()
   return std::isfinite(rounded) ? rounded : input.as_double();
 }
 
@@ -249,13 +250,13 @@ Value center(Evaluator& evaluator, const Value& input, const Arguments& argument
 Value truncate(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
   const auto given = bind("truncate", arguments, {"length", "killwords", "end", "leeway"});
   const std::string text = evaluator.text(input);
-  const int64_t most = given[0] ? whole_number(*given[0], "truncate's length") : 255;
+  const int64_t most = given[0] ? checked_integer(*given[0], "truncate's length") : 255;
   const std::string end = given[2] ? checked_text(*given[2], "truncate's end") : "...";
   const int64_t leeway =
-      given[3] && !given[3]->is_none() ? whole_number(*given[3], "truncate's leeway") : 5;
+      given[3] && !given[3]->is_none() ? checked_integer(*given[3], "truncate's leeway") : 5;
   const auto characters = characters_of(text);
   const auto n_end = static_cast<int64_t>(count_characters(end));
-  if (most < n_end || leeway < 0) fail("truncate: expected a length that has room for the end");
+  if (most < n_end || leeway < 0) fail("truncate: expected a length of at least that of the end");
   int64_t limit = 0;
   if (__builtin_add_overflow(most, leeway, &limit)) limit = INT64_MAX;
   if (static_cast<int64_t>(characters.size()) <= limit) return text;

@@ -8,18 +8,18 @@
 namespace vesper::chat {
 namespace {
 
-constexpr int64_t kMaxRange = 100'000;  // Jinja's own, in its sandbox
+constexpr int64_t kMaxRange = 100'000;  // Jinja's limit in its sandbox
 
 Value range(Evaluator& evaluator, const Arguments& arguments) {
   const auto given = bind("range()", arguments, {"start", "stop", "step"}, 1);
-  int64_t begin = whole_number(*given[0], "range()");
+  int64_t begin = checked_integer(*given[0], "range()");
   int64_t end = 0;
   if (given[1]) {
-    end = whole_number(*given[1], "range()");
+    end = checked_integer(*given[1], "range()");
   } else {
     std::swap(begin, end);
   }
-  const int64_t step = given[2] ? whole_number(*given[2], "range()") : 1;
+  const int64_t step = given[2] ? checked_integer(*given[2], "range()") : 1;
   if (step == 0) fail("range(): expected a step that is not 0");
   List list;
   for (int64_t at = begin; step > 0 ? at < end : at > end;) {
@@ -29,15 +29,15 @@ Value range(Evaluator& evaluator, const Arguments& arguments) {
     list.items.emplace_back(at);
     if (__builtin_add_overflow(at, step, &at)) break;
   }
-  evaluator.pay(list.items.size(), 4);
+  evaluator.spend(list.items.size(), 4);
   return list;
 }
 
-// namespace() and dict(): members of a dict or pairs, then those by name.
+// namespace() and dict(): members of a dict or pairs, then named arguments.
 Value members(Evaluator& evaluator, const Arguments& arguments, bool is_namespace) {
   Dict dict;
   const auto add = [&](const Value& key, const Value& value) {
-    evaluator.pay(dict.items.size() + 4);
+    evaluator.spend(dict.items.size() + 4);
     set_member(dict, key, value);
   };
   for (const Value& from : arguments.positional) {

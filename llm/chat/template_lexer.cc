@@ -11,7 +11,7 @@
 namespace vesper::chat {
 namespace {
 
-// Lines end with \n alone, and a template's last line may have an end that does not count.
+// All line ends become LF. One line end at the end of a template is ignored.
 std::string with_plain_lines(std::string_view source) {
   std::string out;
   out.reserve(source.size());
@@ -74,8 +74,8 @@ class Lexer {
     rest_.remove_prefix(n);
   }
 
-  // What a tag whose sign is `mark` ('-', '+' or none) leaves of the text before it. `is_block`: it
-  // is no output.
+  // The text before a tag with the mark `mark` ('-', '+' or none), white space removed. `is_block`:
+  // not an output tag.
   std::string_view before_tag(std::string_view text, char mark, bool is_block) const {
     if (mark == '-') return text.substr(0, text.size() - white_space_at_end(text));
     if (mark == '+' || !is_block) return text;
@@ -105,7 +105,7 @@ class Lexer {
     skip(at);
   }
 
-  // Behind the end of a tag, whose last two characters are at `at`.
+  // After the end of a tag, whose last two characters are at `at`.
   void end_tag(size_t at, bool trims_line) {
     const char mark = at > 0 ? rest_[at - 1] : '\0';
     skip(at + 2);
@@ -125,8 +125,8 @@ class Lexer {
     end_tag(end, true);
   }
 
-  // The place behind "{% NAME %}" with any marks at the start of `text`, and where its own end is;
-  // 0 if it is no such tag.
+  // If `text` starts with "{% NAME %}" with any marks, the position after it, and in `end` its end;
+  // otherwise 0.
   static size_t plain_tag(std::string_view text, std::string_view name, size_t& end) {
     size_t at = 2;
     if (at < text.size() && (text[at] == '-' || text[at] == '+')) ++at;
@@ -167,7 +167,7 @@ class Lexer {
     skip(2);
     if (rest_.starts_with('-') || rest_.starts_with('+')) skip(1);
     const std::string_view closing = is_block ? "%}" : "}}";
-    size_t n_open = 0;  // brackets of all kinds: inside them the tag does not end
+    size_t n_open = 0;  // open brackets of all kinds: inside them the tag does not end
     for (;;) {
       while (!rest_.empty() && is_space(rest_.front())) skip(1);
       if (rest_.empty()) fail_here("expected " + std::string(closing) + " at the end of a tag");
@@ -265,7 +265,8 @@ class Lexer {
     tokens_.back().line = line;
   }
 
-  // What stands behind a backslash at `at`, as in Python. How many characters more than one it has.
+  // Appends the character of the escape at `at`, as in Python. Returns its length after the
+  // backslash, minus one.
   size_t take_escape(size_t at, std::string& text) {
     const char c = rest_[at];
     constexpr std::string_view kFrom = "ntrabfv0\\'\"";
@@ -278,13 +279,13 @@ class Lexer {
           std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
       if (digits.size() != n_digits || error != std::errc() ||
           stop != digits.data() + digits.size() || code > 0x10ffff) {
-        fail_here("expected " + std::to_string(n_digits) + " hexadecimal digits behind \\" + c);
+        fail_here("expected " + std::to_string(n_digits) + " hexadecimal digits after \\" + c);
       }
-      // Halves of surrogate pairs are no characters.
+      // Halves of surrogate pairs are not characters.
       append_character(code >= 0xd800 && code < 0xe000 ? 0xfffd : code, text);
       return n_digits;
     }
-    if (c == '\n') return 0;  // the line goes on
+    if (c == '\n') return 0;  // continues the line
     const size_t known = kFrom.find(c);
     if (known == std::string_view::npos) {
       text += '\\';
@@ -300,7 +301,7 @@ class Lexer {
   std::vector<Token> tokens_;
   uint32_t line_ = 1;
   bool at_line_start_ =
-      true;  // nothing stands between the end of the last tag and its line's start
+      true;  // there is only white space between the last tag and the start of its line
 };
 
 }  // namespace

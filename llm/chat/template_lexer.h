@@ -1,6 +1,5 @@
-// Cuts the source of a template into text and the tokens of its tags, white space between them
-// settled as Jinja does with trim_blocks and lstrip_blocks: how Hugging Face's transformers read
-// chat templates.
+// Splits the source of a template into text and the tokens of its tags. White space between them is
+// removed like Jinja's trim_blocks and lstrip_blocks, as Hugging Face's transformers do.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@ enum class TokenKind {
   kBeginBlock,   // {%
   kEndBlock,     // %}
   kName,
-  kString,  // escapes undone
+  kString,  // without escapes
   kInteger,
   kFloat,
   kOperator,  // in `text`: + == [ and so on
@@ -32,7 +31,7 @@ struct Token {
   uint32_t line = 1;
 };
 
-// Ends with a kEnd. Throws Error(kModel) naming the line.
+// The last token is kEnd. Throws Error(kModel) naming the line.
 std::vector<Token> tokens_of_template(std::string_view source);
 
 }  // namespace vesper::chat

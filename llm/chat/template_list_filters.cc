@@ -34,7 +34,7 @@ Value join_filter(Evaluator& evaluator, const Value& input, const Arguments& arg
   bool is_first = true;
   for (const Value& item : evaluator.items_of(input)) {
     if (!is_first) {
-      evaluator.pay(separator.size());
+      evaluator.spend(separator.size());
       out += separator;
     }
     is_first = false;
@@ -76,7 +76,7 @@ Value map(Evaluator& evaluator, const Value& input, const Arguments& arguments) 
   return list;
 }
 
-// select, reject and their forms for members: items for which a test says `wanted`.
+// select, reject, and the same for members: items for which a test gives `wanted`.
 template <bool by_member, bool wanted>
 Value select(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
   Arguments rest = arguments;
@@ -102,20 +102,20 @@ Value select(Evaluator& evaluator, const Value& input, const Arguments& argument
   return list;
 }
 
-// What items are sorted and told apart by: themselves or members, text in lower case unless case
+// The key by which items are sorted and compared: the item or a member, in lower case unless case
 // counts.
 Value sort_key(Evaluator& evaluator, const Value& item, const std::optional<Value>& path,
                bool case_sensitive) {
   const auto plain = [&](Value value) -> Value {
     if (case_sensitive || !value.is_string()) return value;
-    evaluator.pay(value.as_string().size());
+    evaluator.spend(value.as_string().size());
     return lower_case(value.as_string());
   };
   if (!is_given(path)) return plain(item);
   if (!path->is_string() || path->as_string().find(',') == std::string::npos) {
     return plain(evaluator.member_by_path(item, *path));
   }
-  List keys;  // one after the other
+  List keys;  // in order
   std::string_view rest = path->as_string();
   for (bool more = true; more;) {
     const size_t comma = rest.find(',');
@@ -130,7 +130,7 @@ using KeyedItems = std::vector<std::pair<Value, Value>>;  // key and item
 
 void sort_by_key(Evaluator& evaluator, KeyedItems& items, bool reverse) {
   std::stable_sort(items.begin(), items.end(), [&](const auto& a, const auto& b) {
-    // What is equal need not have an order.
+    // Equal values need no order.
     if (evaluator.equal(a.first, b.first)) return false;
     return evaluator.compare("<", reverse ? b.first : a.first, reverse ? a.first : b.first);
   });
@@ -234,7 +234,7 @@ Value sum(Evaluator& evaluator, const Value& input, const Arguments& arguments) 
 
 Value batch(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
   const auto given = bind("batch", arguments, {"linecount", "fill_with"}, 1);
-  const int64_t size = whole_number(*given[0], "batch's size");
+  const int64_t size = checked_integer(*given[0], "batch's size");
   if (size < 1) fail("batch: expected a size of 1 or more");
   List batches, row;
   const auto end_row = [&] {
@@ -247,7 +247,7 @@ Value batch(Evaluator& evaluator, const Value& input, const Arguments& arguments
   }
   if (!row.items.empty()) {
     if (is_given(given[1])) {
-      evaluator.pay(static_cast<size_t>(size), 4);
+      evaluator.spend(static_cast<size_t>(size), 4);
       row.items.resize(static_cast<size_t>(size), *given[1]);
     }
     end_row();
@@ -257,10 +257,10 @@ Value batch(Evaluator& evaluator, const Value& input, const Arguments& arguments
 
 Value slice(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
   const auto given = bind("slice", arguments, {"slices", "fill_with"}, 1);
-  const int64_t n_slices = whole_number(*given[0], "the number of slices");
+  const int64_t n_slices = checked_integer(*given[0], "the number of slices");
   if (n_slices < 1) fail("slice: expected 1 slice or more");
   const auto n = static_cast<size_t>(n_slices);
-  evaluator.pay(n, 4);
+  evaluator.spend(n, 4);
   const auto items = evaluator.items_of(input);
   List slices;
   size_t at = 0;

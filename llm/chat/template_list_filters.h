@@ -1,4 +1,4 @@
-// Filters that go through lists.
+// Filters for lists.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// Methods of text, dictionaries and lists, as Python names them. Those that would change a value
-// are not there, as in the sandbox that templates are made for.
+// Python's methods of strings, dicts and lists, without those that change a value, as in the
+// sandbox that templates are written for.
 #include <algorithm>
 #include <unordered_map>
 
@@ -21,7 +21,7 @@ template <bool left, bool right>
 Value strip(Evaluator& evaluator, const Value& self, const Arguments& arguments) {
   const auto characters =
       optional_text(bind("strip()", arguments, {"chars"})[0], "the characters to strip");
-  evaluator.pay(self.as_string().size(), characters ? characters->size() + 1 : 1);
+  evaluator.spend(self.as_string().size(), characters ? characters->size() + 1 : 1);
   return stripped(self.as_string(), characters, left, right);
 }
 
@@ -51,12 +51,12 @@ template <bool from_right>
 Value split(Evaluator& evaluator, const Value& self, const Arguments& arguments) {
   const auto given = bind("split()", arguments, {"sep", "maxsplit"});
   const auto separator = optional_text(given[0], "the separator");
-  const int64_t most = given[1] ? whole_number(*given[1], "maxsplit") : -1;
+  const int64_t most = given[1] ? checked_integer(*given[1], "maxsplit") : -1;
   std::string_view text = self.as_string();
-  evaluator.pay(text.size(), 8);
+  evaluator.spend(text.size(), 8);
   if (!separator) {
     if (!from_right || most < 0) return list_of(words_of(text, most));
-    // The last words by themselves; what is before them keeps its spaces.
+    // The last words are split off; the text before them keeps its spaces.
     std::vector<std::string> words;
     while (text.remove_suffix(white_space_at_end(text)), !text.empty()) {
       if (words.size() == static_cast<size_t>(most)) {
@@ -67,7 +67,7 @@ Value split(Evaluator& evaluator, const Value& self, const Arguments& arguments)
       for (size_t at = 0; at < text.size();) {
         if (is_white_space(next_character(text, at))) begin = at;
       }
-      evaluator.pay(text.size());
+      evaluator.spend(text.size());
       words.emplace_back(text.substr(begin));
       text = text.substr(0, begin);
     }
@@ -96,7 +96,7 @@ Value splitlines(Evaluator& evaluator, const Value& self, const Arguments& argum
   const auto given = bind("splitlines()", arguments, {"keepends"});
   const bool keeps = given[0] && given[0]->truth();
   const std::string_view text = self.as_string();
-  evaluator.pay(text.size(), 8);
+  evaluator.spend(text.size(), 8);
   std::vector<std::string> lines;
   size_t begin = 0;
   for (size_t at = 0; at < text.size();) {
@@ -120,10 +120,10 @@ Value has_affix(Evaluator& evaluator, const Value& self, const Arguments& argume
       given[0]->is_list() ? given[0]->items() : std::vector{*given[0]};
   for (const Value& affix : affixes) {
     if (!affix.is_string()) {
-      fail(std::string("expected text that a text may begin or end with, found a value of type ") +
+      fail(std::string("expected a string to search for, found a value of type ") +
            affix.type_name());
     }
-    evaluator.pay(affix.as_string().size());
+    evaluator.spend(affix.as_string().size());
     if (at_end ? self.as_string().ends_with(affix.as_string())
                : self.as_string().starts_with(affix.as_string())) {
       return true;
@@ -137,19 +137,19 @@ Value without_affix(Evaluator& evaluator, const Value& self, const Arguments& ar
   const std::string affix =
       checked_text(*bind("removeprefix()", arguments, {"affix"}, 1)[0], "a prefix or suffix");
   std::string_view text = self.as_string();
-  evaluator.pay(text.size());
+  evaluator.spend(text.size());
   if (at_end ? text.ends_with(affix) : text.starts_with(affix)) {
     text = at_end ? text.substr(0, text.size() - affix.size()) : text.substr(affix.size());
   }
   return text;
 }
 
-// Characters before the place of `part`, or -1.
+// Characters before `part`, or -1.
 template <bool from_right>
 Value find(Evaluator& evaluator, const Value& self, const Arguments& arguments) {
   const std::string part = checked_text(*bind("find()", arguments, {"sub"}, 1)[0], "what to find");
   const std::string& text = self.as_string();
-  evaluator.pay(text.size());
+  evaluator.spend(text.size());
   const size_t at = from_right ? text.rfind(part) : text.find(part);
   if (at == std::string::npos) return int64_t{-1};
   return static_cast<int64_t>(count_characters(std::string_view(text).substr(0, at)));
@@ -157,7 +157,7 @@ Value find(Evaluator& evaluator, const Value& self, const Arguments& arguments) 
 
 Value index(Evaluator& evaluator, const Value& self, const Arguments& arguments) {
   const Value at = find<false>(evaluator, self, arguments);
-  if (at.as_int() < 0) fail("index(): expected a text that is found");
+  if (at.as_int() < 0) fail("index(): expected a string that is found");
   return at;
 }
 
@@ -165,7 +165,7 @@ Value count(Evaluator& evaluator, const Value& self, const Arguments& arguments)
   const std::string part =
       checked_text(*bind("count()", arguments, {"sub"}, 1)[0], "what to count");
   std::string_view text = self.as_string();
-  evaluator.pay(text.size());
+  evaluator.spend(text.size());
   if (part.empty()) return static_cast<int64_t>(count_characters(text) + 1);
   int64_t n = 0;
   for (size_t at = text.find(part); at != std::string_view::npos; at = text.find(part)) {
@@ -179,7 +179,7 @@ Value replace(Evaluator& evaluator, const Value& self, const Arguments& argument
   const auto given = bind("replace()", arguments, {"old", "new", "count"}, 2);
   return replaced(evaluator, self.as_string(), checked_text(*given[0], "what to replace"),
                   checked_text(*given[1], "what to put in its place"),
-                  given[2] ? whole_number(*given[2], "count") : -1);
+                  given[2] ? checked_integer(*given[2], "count") : -1);
 }
 
 Value join(Evaluator& evaluator, const Value& self, const Arguments& arguments) {
@@ -189,7 +189,7 @@ Value join(Evaluator& evaluator, const Value& self, const Arguments& arguments) 
     if (!item.is_string()) {
       fail(std::string("join(): expected text, found a value of type ") + item.type_name());
     }
-    evaluator.pay(self.as_string().size() + item.as_string().size());
+    evaluator.spend(self.as_string().size() + item.as_string().size());
     if (!first) out += self.as_string();
     first = false;
     out += item.as_string();
@@ -199,7 +199,7 @@ Value join(Evaluator& evaluator, const Value& self, const Arguments& arguments) 
 
 Value title(Evaluator& evaluator, const Value& self, const Arguments& arguments) {
   bind("title()", arguments, {});
-  evaluator.pay(self.as_string().size());
+  evaluator.spend(self.as_string().size());
   std::string out;
   bool in_word = false;
   for (const std::string_view character : characters_of(self.as_string())) {
@@ -214,7 +214,7 @@ Value title(Evaluator& evaluator, const Value& self, const Arguments& arguments)
 template <std::string (*convert)(std::string_view)>
 Value convert_text(Evaluator& evaluator, const Value& self, const Arguments& arguments) {
   bind("the conversion", arguments, {});
-  evaluator.pay(self.as_string().size());
+  evaluator.spend(self.as_string().size());
   return convert(self.as_string());
 }
 
@@ -233,7 +233,7 @@ bool is_letter_or_number(char32_t c) { return is_letter(c) || is_number(c); }
 template <bool (*tests)(std::string_view)>
 Value test_text(Evaluator& evaluator, const Value& self, const Arguments& arguments) {
   bind("the test", arguments, {});
-  evaluator.pay(self.as_string().size());
+  evaluator.spend(self.as_string().size());
   return tests(self.as_string());
 }
 
@@ -242,8 +242,8 @@ Value justify(Evaluator& evaluator, const Value& self, const Arguments& argument
   const auto given = bind("justifying", arguments, {"width", "fillchar"}, 1);
   const std::string fill = given[1] ? checked_text(*given[1], "the fill character") : " ";
   const auto n = static_cast<int64_t>(count_characters(self.as_string()));
-  const int64_t room = std::max<int64_t>(0, whole_number(*given[0], "a width") - n);
-  evaluator.pay(static_cast<size_t>(room), fill.size() + 1);
+  const int64_t room = std::max<int64_t>(0, checked_integer(*given[0], "a width") - n);
+  evaluator.spend(static_cast<size_t>(room), fill.size() + 1);
   const int64_t width = room + n;
   const int64_t before = side < 0 ? 0 : side > 0 ? room : room / 2 + (room & width & 1);
   std::string out;
@@ -253,10 +253,10 @@ Value justify(Evaluator& evaluator, const Value& self, const Arguments& argument
   return out;
 }
 
-// "{} {0} {name}" without conversions behind a colon.
+// "{} {0} {name}" without format specifications.
 Value format(Evaluator& evaluator, const Value& self, const Arguments& arguments) {
   const std::string_view text = self.as_string();
-  evaluator.pay(text.size());
+  evaluator.spend(text.size());
   std::string out;
   size_t next = 0;
   for (size_t at = 0; at < text.size(); ++at) {
@@ -288,7 +288,7 @@ Value format(Evaluator& evaluator, const Value& self, const Arguments& arguments
     }
     if (value == nullptr) fail("format(): expected a value for {" + name + "}");
     const std::string piece = evaluator.text(*value);
-    evaluator.pay(piece.size());
+    evaluator.spend(piece.size());
     out += piece;
     at = end;
   }
@@ -336,7 +336,7 @@ const std::unordered_map<std::string_view, Method>& text_methods() {
 
 Value dict_items(Evaluator& evaluator, const Value& self, const Arguments&) {
   List list;
-  evaluator.pay(self.as_dict().items.size(), 8);
+  evaluator.spend(self.as_dict().items.size(), 8);
   for (const auto& [key, value] : self.as_dict().items) {
     list.items.push_back(Value::tuple({key, value}));
   }
@@ -345,21 +345,21 @@ Value dict_items(Evaluator& evaluator, const Value& self, const Arguments&) {
 
 Value dict_keys(Evaluator& evaluator, const Value& self, const Arguments&) {
   List list;
-  evaluator.pay(self.as_dict().items.size(), 4);
+  evaluator.spend(self.as_dict().items.size(), 4);
   for (const auto& [key, value] : self.as_dict().items) list.items.push_back(key);
   return list;
 }
 
 Value dict_values(Evaluator& evaluator, const Value& self, const Arguments&) {
   List list;
-  evaluator.pay(self.as_dict().items.size(), 4);
+  evaluator.spend(self.as_dict().items.size(), 4);
   for (const auto& [key, value] : self.as_dict().items) list.items.push_back(value);
   return list;
 }
 
 Value dict_get(Evaluator& evaluator, const Value& self, const Arguments& arguments) {
   const auto given = bind("get()", arguments, {"key", "default"}, 1);
-  evaluator.pay(self.as_dict().items.size() / 8);
+  evaluator.spend(self.as_dict().items.size() / 8);
   const Value* found = find_member(self.as_dict(), *given[0]);
   return found != nullptr ? *found : given[1].value_or(nullptr);
 }
@@ -368,7 +368,7 @@ Value copy(Evaluator&, const Value& self, const Arguments&) { return self; }
 
 Value list_index(Evaluator& evaluator, const Value& self, const Arguments& arguments) {
   const Value wanted = *bind("index()", arguments, {"value"}, 1)[0];
-  evaluator.pay(self.items().size());
+  evaluator.spend(self.items().size());
   for (size_t i = 0; i < self.items().size(); ++i) {
     if (evaluator.equal(self.items()[i], wanted)) return static_cast<int64_t>(i);
   }
@@ -377,7 +377,7 @@ Value list_index(Evaluator& evaluator, const Value& self, const Arguments& argum
 
 Value list_count(Evaluator& evaluator, const Value& self, const Arguments& arguments) {
   const Value wanted = *bind("count()", arguments, {"value"}, 1)[0];
-  evaluator.pay(self.items().size());
+  evaluator.spend(self.items().size());
   return static_cast<int64_t>(
       std::count_if(self.items().begin(), self.items().end(),
                     [&](const Value& item) { return evaluator.equal(item, wanted); }));

@@ -1,4 +1,4 @@
-// What operators, members and subscripts mean for each type of value.
+// Operators, members and subscripts of each type of value.
 #include <algorithm>
 #include <cmath>
 
@@ -72,7 +72,7 @@ Value float_result(const std::string& sign, double a, double b) {
 
 bool is_text_or_list(const Value& value) { return value.is_string() || value.is_list(); }
 
-// -1, 0 or 1; Python's order of what it has one for.
+// -1, 0 or 1; in Python's order.
 int order(const std::string& sign, const Value& left, const Value& right) {
   if (left.is_number() && right.is_number()) {
     if (!left.is_float() && !right.is_float()) {
@@ -81,7 +81,7 @@ int order(const std::string& sign, const Value& left, const Value& right) {
     return left.as_double() < right.as_double() ? -1 : left.as_double() > right.as_double() ? 1 : 0;
   }
   if (left.is_string() && right.is_string()) {
-    // UTF-8 sorts as its code points do.
+    // UTF-8 sorts like its code points.
     const int result = left.as_string().compare(right.as_string());
     return result < 0 ? -1 : result > 0 ? 1 : 0;
   }
@@ -95,7 +95,7 @@ int order(const std::string& sign, const Value& left, const Value& right) {
   fail_operands(sign, left, right);
 }
 
-// A key in a message.
+// A key for a message.
 std::string shown(const Value& key) {
   return key.weight() > 100 ? std::string("of type ") + key.type_name() : repr_of(key);
 }
@@ -108,7 +108,7 @@ size_t size_of(const Value& value) {
 
 Value repeated(Evaluator& evaluator, const Value& of, int64_t times) {
   const auto n = static_cast<size_t>(std::max<int64_t>(times, 0));
-  evaluator.pay(n, of.is_string() ? size_of(of) : kItemCost * size_of(of));
+  evaluator.spend(n, of.is_string() ? size_of(of) : kItemCost * size_of(of));
   if (size_of(of) == 0 || n == 0) {
     if (of.is_string()) return "";
     return List{{}, of.as_list().is_tuple};
@@ -128,7 +128,7 @@ Value repeated(Evaluator& evaluator, const Value& of, int64_t times) {
 }
 
 bool contains(Evaluator& evaluator, const Value& whole, const Value& part) {
-  evaluator.pay(whole.weight());
+  evaluator.spend(whole.weight());
   if (whole.is_string()) {
     if (!part.is_string()) fail_operands("in", part, whole);
     return whole.as_string().find(part.as_string()) != std::string::npos;
@@ -154,7 +154,7 @@ Value loop_member(const LoopTurn& turn, const std::string& name) {
   if (name == "first") return at == 0;
   if (name == "last") return at + 1 == n;
   if (name == "length") return n;
-  if (name == "depth") return int64_t{1};  // of loops that call themselves
+  if (name == "depth") return int64_t{1};  // only recursive loops have another depth
   if (name == "depth0") return int64_t{0};
   if (name == "previtem") {
     return at == 0 ? Value::undefined("there is no previous item")
@@ -174,7 +174,7 @@ Value loop_member(const LoopTurn& turn, const std::string& name) {
   if (name == "changed") {
     return Callable{
         "changed", [seen = turn.seen](Evaluator& evaluator, const Arguments& arguments) -> Value {
-          evaluator.pay(arguments.positional.size());
+          evaluator.spend(arguments.positional.size());
           const bool same = std::equal(
               seen->begin(), seen->end(), arguments.positional.begin(), arguments.positional.end(),
               [&](const Value& a, const Value& b) { return evaluator.equal(a, b); });
@@ -198,12 +198,12 @@ Value Evaluator::binary(const std::string& sign, const Value& left, const Value&
                : integer_result(sign, left.as_int(), right.as_int());
   }
   if (sign == "+" && left.is_string() && right.is_string()) {
-    pay(left.as_string().size() + right.as_string().size());
+    spend(left.as_string().size() + right.as_string().size());
     return left.as_string() + right.as_string();
   }
   if (sign == "+" && left.is_list() && right.is_list() &&
       left.as_list().is_tuple == right.as_list().is_tuple) {
-    pay(left.items().size() + right.items().size(), kItemCost);
+    spend(left.items().size() + right.items().size(), kItemCost);
     List list;
     list.is_tuple = left.as_list().is_tuple;
     list.items = left.items();
@@ -221,7 +221,7 @@ Value Evaluator::binary(const std::string& sign, const Value& left, const Value&
 }
 
 bool Evaluator::compare(const std::string& sign, const Value& left, const Value& right) {
-  pay(std::min(left.weight(), right.weight()));
+  spend(std::min(left.weight(), right.weight()));
   if (sign == "==") return left.equals(right);
   if (sign == "!=") return !left.equals(right);
   if (sign == "in") return contains(*this, right, left);
@@ -244,7 +244,7 @@ Value Evaluator::member(const Value& of, const std::string& name) {
     if (!method.is_undefined()) return method;
   }
   if (of.is_dict()) {
-    pay(of.as_dict().items.size() / 8);
+    spend(of.as_dict().items.size() / 8);
     if (const Value* found = find_member(of.as_dict(), name)) return *found;
   }
   return Value::undefined("'" + std::string(of.type_name()) + "' has no attribute '" + name + "'");
@@ -253,7 +253,7 @@ Value Evaluator::member(const Value& of, const std::string& name) {
 Value Evaluator::subscript(const Value& of, const Value& key) {
   if (of.is_undefined()) fail(of.undefined_message());
   if (of.is_dict() && !of.as_dict().is_namespace) {
-    pay(of.as_dict().items.size() / 8);
+    spend(of.as_dict().items.size() / 8);
     if (const Value* found = find_member(of.as_dict(), key)) return *found;
     return Value::undefined("a dict has no element " + shown(key));
   }
@@ -266,7 +266,7 @@ Value Evaluator::subscript(const Value& of, const Value& key) {
       return Value::undefined(std::string(of.type_name()) + " has no element " + shown(key));
     }
     if (of.is_list()) return of.items()[static_cast<size_t>(at)];
-    pay(of.as_string().size());
+    spend(of.as_string().size());
     return characters_of(of.as_string())[static_cast<size_t>(at)];
   }
   if (key.is_string()) return member(of, key.as_string());
@@ -282,7 +282,7 @@ Value Evaluator::member_by_path(const Value& of, const Value& path) {
     more = dot != std::string_view::npos;
     const std::string name(rest.substr(0, dot));
     if (more) rest.remove_prefix(dot + 1);
-    pay(1);
+    spend(1);
     const auto place = parse_int(name, 10);
     value = place             ? subscript(value, *place)
             : value.is_dict() ? subscript(value, name)
@@ -296,7 +296,7 @@ std::vector<Value> Evaluator::items_of(const Value& value) {
   if (value.is_list()) {
     items = value.items();
   } else if (value.is_string()) {
-    pay(value.as_string().size(), kItemCost);
+    spend(value.as_string().size(), kItemCost);
     for (const std::string_view character : characters_of(value.as_string())) {
       items.emplace_back(character);
     }
@@ -306,7 +306,7 @@ std::vector<Value> Evaluator::items_of(const Value& value) {
     fail(std::string("expected something to go through, found a value of type ") +
          value.type_name());
   }
-  pay(items.size(), kItemCost);
+  spend(items.size(), kItemCost);
   return items;
 }
 

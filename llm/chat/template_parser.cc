@@ -22,7 +22,7 @@ class Parser : public ExpressionParser {
            std::find(names.begin(), names.end(), peek(1).text) != names.end();
   }
 
-  // Statements up to a tag of one of these names, or the end.
+  // Statements up to a tag with one of these names, or the end.
   Block parse_block(std::initializer_list<std::string_view> ends) {
     const Nesting nesting(*this);
     Block block;
@@ -74,7 +74,7 @@ class Parser : public ExpressionParser {
       statement.kind = name == "break" ? Statement::Kind::kBreak : Statement::Kind::kContinue;
       return end_tag();
     }
-    fail_here("expected a tag of those that chat templates use, found \"" + name + "\"");
+    fail_here("expected a known tag, found \"" + name + "\"");
   }
 
   void parse_if(Statement& statement) {
@@ -115,7 +115,7 @@ class Parser : public ExpressionParser {
   void parse_for(Statement& statement) {
     statement.kind = Statement::Kind::kFor;
     statement.target = parse_target();
-    if (!statement.target.member.empty()) fail_here("expected names that a loop assigns to");
+    if (!statement.target.member.empty()) fail_here("expected loop variables");
     expect_name("in");
     statement.expression = parse_tuple_without_condition();
     if (skip_name("if")) statement.condition = parse_expression();
@@ -158,7 +158,7 @@ class Parser : public ExpressionParser {
     expect_operator(")");
   }
 
-  // A macro's or a caller's text is no part of a loop around it.
+  // The body of a macro or caller is not part of a surrounding loop.
   Block parse_body(std::string_view end) {
     const uint32_t n_loops = n_loops_;
     n_loops_ = 0;

@@ -52,11 +52,11 @@ struct Expression {
 struct Statement;
 using Block = std::vector<std::unique_ptr<Statement>>;
 
-// What is assigned to: names or members of namespaces, in brackets or not.
+// What is assigned to: names, or a member of a namespace.
 struct Target {
-  std::vector<std::string> names;  // one, or those that a sequence is spread over
+  std::vector<std::string> names;  // one, or several for unpacking
   bool is_spread = false;
-  std::string member;  // of names[0]; empty if there is none
+  std::string member;  // of names[0]; may be empty
 };
 
 struct MacroParameter {
@@ -68,15 +68,15 @@ struct Statement {
   enum class Kind {
     kText,         // text
     kOutput,       // expression
-    kIf,           // conditions[i] leads to blocks[i]; a last block without condition is the else
-    kFor,          // target, expression, condition, blocks[0]; blocks[1] where there was no turn
+    kIf,           // blocks[i] for conditions[i]; a last block without condition is the else
+    kFor,          // target, expression, condition, blocks[0]; blocks[1] if there was no iteration
     kSet,          // target, expression
-    kSetBlock,     // target, blocks[0], through the filters of expression if there is one
+    kSetBlock,     // target, blocks[0], through the filters of expression if any
     kMacro,        // text is its name; parameters, blocks[0]
-    kCallBlock,    // expression is called with a caller of parameters and blocks[0]
-    kFilterBlock,  // expression is a chain of filters for blocks[0]
+    kCallBlock,    // calls expression with a caller of parameters and blocks[0]
+    kFilterBlock,  // expression is a chain of filters of blocks[0]
     kWith,         // assignments, blocks[0]
-    kPart,         // blocks[0] as it is: {% generation %}
+    kPart,         // blocks[0] unchanged: {% generation %}
     kBreak,
     kContinue,
   };
@@ -91,7 +91,7 @@ struct Statement {
   std::vector<std::pair<std::string, ExpressionPtr>> assignments;
 };
 
-// Throws Error(kModel) naming the line. Nested at most 150 deep.
+// Throws Error(kModel) naming the line. At most 150 levels of nesting.
 Block parse_template(std::string_view source);
 
 }  // namespace vesper::chat

@@ -1,4 +1,4 @@
-// What stands behind `is` in a template.
+// Tests: the expressions after `is` in a template.
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
@@ -8,7 +8,7 @@
 namespace vesper::chat {
 namespace {
 
-// The argument that a test takes.
+// The argument of a test.
 Value operand(const Arguments& arguments) { return *bind("a test", arguments, {"other"}, 1)[0]; }
 
 template <const char* sign>
@@ -20,12 +20,12 @@ constexpr char kEqual[] = "==", kUnequal[] = "!=", kLess[] = "<", kAtMost[] = "<
                kAtLeast[] = ">=", kIn[] = "in";
 
 bool is_same(const Value& a, const Value& b) {
-  // Python's `is`: of what a template can make, these are single objects.
+  // Python's `is` for the single objects that templates can make.
   return std::string_view(a.type_name()) == b.type_name() && a.equals(b);
 }
 
 bool rest_is(const Value& of, int64_t divisor, int64_t rest) {
-  const int64_t number = whole_number(of, "a test of divisibility");
+  const int64_t number = checked_integer(of, "a test of divisibility");
   if (divisor == 0) fail("expected a divisor that is not 0");
   return divisor == -1 ? rest == 0 : (number % divisor + divisor) % divisor == rest;
 }
@@ -56,7 +56,7 @@ const std::unordered_map<std::string_view, Test>& tests() {
          return of.is_string() || of.is_list() || of.is_undefined() || of.is_loop() ||
                 (of.is_dict() && !of.as_dict().is_namespace);
        }},
-      // Jinja's undefined values can be called, to say what they are.
+      // Undefined values of Jinja are callable.
       {"callable", [](E&, V& of, A&) { return of.is_callable() || of.is_undefined(); }},
       {"escaped", [](E&, V&, A&) { return false; }},
       {"lower",
@@ -72,10 +72,10 @@ const std::unordered_map<std::string_view, Test>& tests() {
       {"even", [](E&, V& of, A&) { return rest_is(of, 2, 0); }},
       {"odd", [](E&, V& of, A&) { return rest_is(of, 2, 1); }},
       {"divisibleby",
-       [](E&, V& of, A& a) { return rest_is(of, whole_number(operand(a), "a divisor"), 0); }},
+       [](E&, V& of, A& a) { return rest_is(of, checked_integer(operand(a), "a divisor"), 0); }},
       {"sameas",
        [](E& e, V& of, A& a) {
-         e.pay(of.weight());
+         e.spend(of.weight());
          return is_same(of, operand(a));
        }},
       {"filter", [](E&, V& of, A&) { return of.is_string() && find_filter(of.as_string()); }},

@@ -313,7 +313,7 @@ std::string repr_of(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
   std::array<char, 64> room{};
-  // The shortest digits that mean this number; an exponent where Python has one.
+  // The shortest digits with this value; an exponent where Python has one.
   const double magnitude = std::fabs(number);
   const bool scientific = magnitude != 0 && (magnitude < 1e-4 || magnitude >= 1e16);
   const auto [end, error] =
@@ -347,7 +347,7 @@ std::string repr_of(const Value& value) {
     if (is_tuple && value.items().size() == 1) out += ',';
     return out + (is_tuple ? ")" : "]");
   }
-  // What a namespace holds can change, and its weight would not.
+  // The contents of a namespace can change, and its weight would not.
   if (value.is_dict() && value.as_dict().is_namespace) return "<Namespace>";
   if (value.is_dict()) {
     std::string out = "{";

@@ -1,4 +1,4 @@
-// The values that chat templates compute with: Python's, as far as Jinja templates can tell.
+// The values of chat templates: Python's, as far as Jinja templates can observe.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,19 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named;
 };
 
-// A name or member that is not there: false, empty, and an error for most that is done with it.
+// A missing name or member: false, empty, and an error in most uses.
 struct Undefined {
   std::shared_ptr<const std::string> message;  // may be null
 };
 struct List {
   std::vector<Value> items;
   bool is_tuple = false;
-  uint32_t depth = 1;            // of containers, this one counted
+  uint32_t depth = 1;            // of nested containers, this one included
   size_t weight = 1;             // see Value::weight()
   bool holds_namespace = false;  // at any depth
 };
 struct Dict {
-  std::vector<std::pair<Value, Value>> items;  // in the order of insertion
+  std::vector<std::pair<Value, Value>> items;  // in insertion order
   bool is_namespace = false;                   // members can be set
   uint32_t depth = 1;
   size_t weight = 1;
@@ -43,13 +43,13 @@ struct Dict {
 struct Callable {
   std::string name;
   std::function<Value(Evaluator&, const Arguments&)> call;
-  uint32_t depth = 1;  // a method's is that of what it is bound to, and 1
+  uint32_t depth = 1;  // that of the bound value + 1, or 1
 };
-// The variable `loop` at one turn.
+// The variable `loop` of one iteration.
 struct LoopTurn {
   std::shared_ptr<const List> items;
   size_t index = 0;
-  std::shared_ptr<std::vector<Value>> seen;  // what loop.changed() was last called with
+  std::shared_ptr<std::vector<Value>> seen;  // last arguments of loop.changed()
 };
 
 class Value {
@@ -67,8 +67,8 @@ class Value {
   Value(std::string text) : data_(std::make_shared<const std::string>(std::move(text))) {}
   Value(std::string_view text) : Value(std::string(text)) {}
   Value(const char* text) : Value(std::string(text)) {}
-  // Containers nested deeper than 100 are an error, as are namespaces within one another: what is
-  // freed, printed or compared recursively must stay shallow and free of cycles.
+  // Containers nested more than 100 deep are an error, and so are nested namespaces: values are
+  // freed, printed and compared recursively and must have no cycles.
   Value(List list);
   Value(Dict dict);
   Value(Callable callable);
@@ -92,7 +92,7 @@ class Value {
   }
   bool is_loop() const { return std::holds_alternative<std::shared_ptr<const LoopTurn>>(data_); }
 
-  // Each only if it is of that kind.
+  // Only for values of that type.
   bool as_bool() const { return std::get<bool>(data_); }
   int64_t as_int() const { return is_bool() ? as_bool() : std::get<int64_t>(data_); }
   double as_double() const {
@@ -108,26 +108,26 @@ class Value {
   Dict& as_namespace() const { return *std::get<std::shared_ptr<Dict>>(data_); }
   const Callable& as_callable() const { return *std::get<std::shared_ptr<const Callable>>(data_); }
   const LoopTurn& as_loop() const { return *std::get<std::shared_ptr<const LoopTurn>>(data_); }
-  // What is wrong with an undefined value: "'x' is undefined".
+  // The error of an undefined value: "'x' is undefined".
   std::string undefined_message() const;
 
   bool truth() const;
   // Python's ==; never throws.
   bool equals(const Value& other) const;
-  // "str", "int", "dict", for messages.
+  // For messages: "str", "int", "dict".
   const char* type_name() const;
   uint32_t depth() const;
-  // About how many characters and items it has if it is written out: a list of one list twice has
-  // twice as many. What comparing and printing cost.
+  // Approximate number of characters and items when written out; shared items count each time. The
+  // cost of comparing and printing.
   size_t weight() const;
-  // Or what may hold one: a function, a loop.
+  // Also true for values that may hold one: functions and loops.
   bool holds_namespace() const;
 
  private:
   Data data_;
 };
 
-// The member of that key, or null.
+// The member `key`, or null.
 const Value* find_member(const Dict& dict, const Value& key);
 void set_member(Dict& dict, const Value& key, Value value);
 
@@ -136,19 +136,19 @@ std::string text_of(const Value& value);
 std::string repr_of(const Value& value);
 struct JsonStyle {
   int indent = -1;
-  std::string indent_text;  // instead of `indent` spaces, if not empty
+  std::string indent_text;  // used instead of `indent` spaces if not empty
   bool ascii = false;
   bool sort_keys = false;
   std::string item_separator = ", ", key_separator = ": ";
 };
-// Throws Error(kModel) for what JSON has nothing for.
+// Throws Error(kModel) for values that JSON lacks.
 std::string json_of(const Value& value, const JsonStyle& style);
 std::string repr_of(double number);
 
-// JSON as values, keys in its order.
+// JSON as values, keys in order.
 Value value_of(const nlohmann::ordered_json& json);
 
-// Python's strings are of characters: these count in characters of UTF-8.
+// Python counts characters, not bytes: these count UTF-8 characters.
 size_t count_characters(std::string_view text);
 std::vector<std::string_view> characters_of(std::string_view text);
 
