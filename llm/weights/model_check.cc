@@ -50,7 +50,7 @@ class ModelChecker {
       fail("expected key-value heads that divide " + std::to_string(stack.n_heads) +
            " heads, found " + std::to_string(stack.n_kv_heads));
     }
-    // Language models may have heads of any width.
+    // Language models may have any head width.
     if (model_.type != ModelType::kLanguageModel && stack.q_width() != stack.d_model) {
       fail("expected n_" + std::string(stack.name) + "_heads that divide the width " +
            std::to_string(stack.d_model) + ", found " + std::to_string(stack.n_heads));
@@ -59,7 +59,7 @@ class ModelChecker {
 
   void check_ropes(const StackConfig& stack) const {
     if ((stack.positions == PositionKind::kRope) != !stack.ropes.empty()) {
-      throw Error(ErrorKind::kInternal, where_ + ": a model whose kind of positions is not set");
+      throw Error(ErrorKind::kInternal, where_ + ": the configuration has no kind of positions");
     }
     for (const RopeSettings& rope : stack.ropes) {
       check_range("number of rotary pairs", rope.n_pairs, stack.head_dim / 2);
@@ -84,7 +84,7 @@ class ModelChecker {
     if (has(name)) check(name, shape);
   }
 
-  // Every bias of Whisper is there but that of keys; of others any may be absent.
+  // Whisper has every bias except that of keys; other families may lack any.
   void check_bias(const std::string& stem, uint64_t n) const {
     const bool is_needed = model_.type == ModelType::kWhisper && !stem.ends_with(".k");
     if (is_needed || has(stem + ".bias")) check(stem + ".bias", {n});
@@ -136,7 +136,7 @@ class ModelChecker {
       check_attention(layer + ".attn", stack);
       check_if_there(layer + ".attn.q_norm.weight", {stack.head_dim});
       check_if_there(layer + ".attn.k_norm.weight", {stack.head_dim});
-      // The first block may follow the embedding's norm and have none of its own (ModernBERT).
+      // The first block of ModernBERT has no norm of its own; it follows the embedding norm.
       if (n > 0 || !norms_before || !has(name + ".embed_norm.weight")) {
         check_norm(layer + ".attn_norm", d);
       }

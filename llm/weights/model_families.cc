@@ -19,8 +19,8 @@ constexpr ModelFamily kFamilies[] = {
      .ctranslate2_names = &kCTranslate2WhisperNaming,
      .ggml_names = &kGgmlWhisperNaming},
 
-    // Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers" (2018). In GGUF
-    // RoBERTa is the same: its file has no vectors for the positions that it does not use.
+    // Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers" (2018). In GGUF also
+    // RoBERTa, without the unused position embeddings.
     {.name = "bert",
      .type = ModelType::kTextEncoder,
      .gguf = "bert",
@@ -90,7 +90,7 @@ constexpr ModelFamily kFamilies[] = {
      .window_period = 3,
      .full_layer_first = true},
 
-    // Touvron et al., "LLaMA" (2023); so are LLaMA 2 and 3, SmolLM2 and many others.
+    // Touvron et al., "LLaMA" (2023); also LLaMA 2 and 3, SmolLM2 and many others.
     {.name = "llama",
      .type = ModelType::kLanguageModel,
      .gguf = "llama",
@@ -103,7 +103,7 @@ constexpr ModelFamily kFamilies[] = {
      .ffn = FfnKind::kGated,
      .positions = PositionKind::kRope,
      .gguf_interleaved_rope = true},
-    // Jiang et al., "Mistral 7B" (2023). In GGUF it is a llama.
+    // Jiang et al., "Mistral 7B" (2023). llama in GGUF.
     {.name = "mistral",
      .type = ModelType::kLanguageModel,
      .hugging_face = {"mistral"},
@@ -114,7 +114,7 @@ constexpr ModelFamily kFamilies[] = {
      .ffn = FfnKind::kGated,
      .positions = PositionKind::kRope,
      .window_period = 1},
-    // Yang et al., "Qwen2 Technical Report" (2024); so is Qwen2.5.
+    // Yang et al., "Qwen2 Technical Report" (2024); also Qwen2.5.
     {.name = "qwen2",
      .type = ModelType::kLanguageModel,
      .gguf = "qwen2",
@@ -290,7 +290,7 @@ void scale_embedding(const ModelFamily& family, StackConfig& stack) {
 void set_layers(const ModelFamily& family, const LayerFacts& facts, StackConfig& stack,
                 ModelConfig& model) {
   stack.layers.clear();
-  if (stack.n_layers > kMostLayers) return;  // check_model says so
+  if (stack.n_layers > kMostLayers) return;  // reported by check_model
   const auto is_list = [&](const char* what, size_t length) {
     if (length != 0 && length != stack.n_layers && model.unsupported.empty()) {
       model.unsupported = std::string("expected ") + what + " for " +

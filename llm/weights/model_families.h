@@ -1,8 +1,8 @@
-// The families of models that the engine runs: one row each.
+// The model families that the engine runs: one row each.
 //
-// A row says what each file format calls the family, and what the family does that its files do not
-// state. What a file can tell (sizes, biases, norms of heads, tied embeddings) is not in the table.
-// docs/adding-a-model.md explains how to add a row.
+// A row has the names of a family in each file format, and the properties that its files do not
+// state. Properties that files state (sizes, biases, head norms, tied embeddings) are not in the
+// table. docs/adding-a-model.md explains how to add a row.
 #pragma once
 
 #include <array>
@@ -16,20 +16,21 @@ namespace vesper {
 
 class ConfigJson;
 struct ModelFamily;
-// Reads what a family's config.json states besides the sizes.
+// Reads the properties in a family's config.json besides the sizes.
 using ReadConfigJson = void (*)(const ConfigJson&, const ModelFamily&, ModelConfig&);
 
-// kAsInFile: gated where the file has gates.
+// kAsInFile: gated if the file has gate tensors.
 enum class FfnKind : uint32_t { kPlain, kGated, kAsInFile };
 
 struct ModelFamily {
   std::string_view name;
   ModelType type;
 
-  // What the formats call it; empty or null where the format does not have it.
+  // Names in the file formats; empty or null if the format does not have the family.
   std::string_view gguf = {};                         // general.architecture
   std::array<std::string_view, 3> hugging_face = {};  // config.json's model_type
-  std::string_view hugging_face_positions = {};       // its position_embedding_type; empty: any
+  std::string_view hugging_face_positions = {};  // config.json's position_embedding_type; empty:
+                                                 // any
   const TensorNaming* gguf_names = nullptr;
   const TensorNaming* hugging_face_names = nullptr;
   const TensorNaming* ctranslate2_names = nullptr;
@@ -39,55 +40,55 @@ struct ModelFamily {
   // As in StackConfig, for every stack of the model.
   NormKind norm = NormKind::kLayer;
   NormPlacement norm_placement = NormPlacement::kBefore;
-  float norm_epsilon = 1e-5f;  // where the file states none
+  float norm_epsilon = 1e-5f;  // if the file has none
   Activation activation = Activation::kGelu;
   FfnKind ffn = FfnKind::kPlain;
   PositionKind positions = PositionKind::kVectors;
   bool scales_embedding = false;  // by sqrt(d_model)
 
-  // Rotary positions: the base where the file states none, and that of layers with a sliding
-  // window (0: the same).
+  // Rotary base if the file has none, and that of layers with a sliding window (0: the same).
   float rope_theta = 10000;
   float window_rope_theta = 0;
-  uint32_t rope_free_period = 0;  // every so many layers the last one has no rotation; 0: none
+  uint32_t rope_free_period = 0;  // every rope_free_period-th layer has no rotation; 0: all have
 
-  // One of every window_period layers has full attention, the others a sliding window. 0: no layer
-  // has a window; 1: all have.
+  // Every window_period-th layer has full attention; the others have a sliding window. 0: all have
+  // full attention; 1: all have a window.
   uint32_t window_period = 0;
-  bool full_layer_first = false;  // the first of the period is the full one; else the last
+  bool full_layer_first = false;  // the first layer of a period has full attention, not the last
 
-  // Of single formats.
-  bool gguf_interleaved_rope = false;         // llama.cpp's converter reorders queries and keys
-  uint32_t gguf_width_scaled_layers = 0;      // the model with so many layers scales attention by
-                                              // sqrt(n_heads / d_model), which GGUF does not state
-  float hugging_face_norm_weight_offset = 0;  // llama.cpp's converter adds it
+  // Properties of single file formats.
+  bool gguf_interleaved_rope = false;     // llama.cpp's converter reorders queries and keys
+  uint32_t gguf_width_scaled_layers = 0;  // the model with this number of layers scales attention
+                                          // by sqrt(n_heads / d_model), which GGUF does not state
+  float hugging_face_norm_weight_offset = 0;  // included in GGUF norm weights by llama.cpp's
+                                              // converter
 };
 
-// By the file's name for it; null if the engine does not know it.
+// By the file's name; null if unknown.
 const ModelFamily* find_gguf_family(std::string_view architecture);
 const ModelFamily* find_hugging_face_family(std::string_view model_type,
                                             std::string_view position_embedding_type);
-// Whether a family has that name, as ours or in one of the formats.
+// Whether a family has this name, in the table or in a file format.
 bool is_family(std::string_view name);
 const ModelFamily& whisper_family();
 
-// The family's row as a model whose sizes are not known yet.
+// The family's row as a configuration without sizes.
 ModelConfig start_config(const ModelFamily& family);
 
-// Sets embedding_scale, once d_model is known.
+// Sets embedding_scale. d_model must be known.
 void scale_embedding(const ModelFamily& family, StackConfig& stack);
 
-// What a file states layer by layer.
+// Properties of single layers in a file.
 struct LayerFacts {
-  uint32_t sliding_window = 0;        // of the layers that have one
+  uint32_t sliding_window = 0;        // of layers that have one
   float window_rope_theta = 0;        // 0: the family's
   uint32_t window_period = 0;         // 0: the family's
   std::vector<bool> has_window = {};  // [n_layers]; empty: by the period
   std::vector<bool> has_rope = {};    // [n_layers]; empty: by the family
 };
 
-// Fills stack.layers and adds the rope of layers with a window to stack.ropes, which holds that of
-// the others. Lists of another length become model.unsupported.
+// Fills stack.layers. stack.ropes has the rope of layers without a window; adds that of layers with
+// one. Lists of another length set model.unsupported.
 void set_layers(const ModelFamily& family, const LayerFacts& facts, StackConfig& stack,
                 ModelConfig& model);
 

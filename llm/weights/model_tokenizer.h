@@ -8,8 +8,8 @@
 
 namespace vesper {
 
-// From the GGUF metadata, or from the files beside the weights. Throws Error(kModel) if there is
-// none, or one that the engine does not know.
+// From the GGUF metadata, or from the files beside the weights. Throws Error(kModel) if there is no
+// tokenizer, or an unknown one.
 std::unique_ptr<TextTokenizer> open_text_tokenizer(const WeightProvider& weights);
 
 }  // namespace vesper

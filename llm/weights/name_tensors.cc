@@ -6,7 +6,7 @@
 namespace vesper {
 namespace {
 
-// The rows of each part, if the tensor's rows can be cut so.
+// The rows of each part; empty if the tensor cannot be split like this.
 std::vector<uint64_t> rows_of_parts(const TensorView& tensor, size_t n_parts,
                                     const StackConfig& stack) {
   if (tensor.shape.empty()) return {};
@@ -52,7 +52,7 @@ void name_tensors(const TensorNaming& naming, const ModelFamily& family, ModelCo
   named.reserve(contents.tensors.size());
   for (TensorView& tensor : contents.tensors) {
     std::vector<std::string> names = canonical_names(naming, tensor.name);
-    // Phi-3 in GGUF: the tensor called ffn_up begins with the gate.
+    // Phi-3 in GGUF: the tensor ffn_up begins with the gate.
     if (names.size() == 1 && names[0].ends_with(".ffn.up.weight") && tensor.shape.size() == 2 &&
         tensor.shape[0] == 2 * uint64_t{stack.d_ffn}) {
       names.insert(names.begin(), names[0].substr(0, names[0].size() - 9) + "gate.weight");

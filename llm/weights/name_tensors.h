@@ -1,4 +1,4 @@
-// Gives a model's tensors their canonical names.
+// Assigns canonical names to a model's tensors.
 #pragma once
 
 #include "llm/weights/model_families.h"
@@ -6,12 +6,12 @@
 
 namespace vesper {
 
-// Names the tensors of `contents`, a model of `family` with one stack, and cuts fused ones into
-// their parts: queries, keys and values by the heads, others in halves. What the naming does not
-// have, and what does not fit the sizes, keeps its name. Sets gated_ffn where the tensors tell.
+// Names the tensors of `contents`, a model of `family` with one stack. Splits fused tensors:
+// queries, keys and values by heads, others in halves. Tensors that the naming lacks, or of other
+// sizes, keep their names. Sets gated_ffn if the tensors show it.
 void name_tensors(const TensorNaming& naming, const ModelFamily& family, ModelContents& contents);
 
-// `tensor` cut into parts of so many rows, named by `names`; nothing if a row is not a whole number
+// `tensor` split into parts of `rows` rows, named `names`; empty if a row is not an integer number
 // of bytes.
 std::vector<TensorView> cut_tensor(const TensorView& tensor, const std::vector<std::string>& names,
                                    const std::vector<uint64_t>& rows);

@@ -1,4 +1,4 @@
-// Finds out by content which reader a file or a folder is for.
+// Finds the reader of a file or folder by content.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -24,7 +24,7 @@ std::string first_bytes(const MappedFile& file) {
   return text;
 }
 
-// `files`: where what belongs to `file` stands beside it.
+// `files` has the files that belong to `file`.
 ModelContents read_contents(const ModelFiles& files, std::shared_ptr<const MappedFile> file) {
   if (is_ggml(*file)) return read_ggml(std::move(file));
   if (is_gguf(*file)) return read_gguf(files, std::move(file));
@@ -45,7 +45,7 @@ ModelContents read_folder(const ModelFiles& files) {
   if (!files.names_ending_with(".safetensors").empty()) {
     return read_hugging_face(files, read_safetensors(files));
   }
-  // Neither a GGUF nor a ggml file has a fixed name. The first of a split one leads to the others.
+  // GGUF and ggml files have no fixed names. The first file of a split one leads to the others.
   auto names = files.names_ending_with(".gguf");
   if (!names.empty() && names.front().find("-00001-of-") != std::string::npos) names.resize(1);
   const auto ggml_names = files.names_ending_with(".bin");

@@ -15,7 +15,7 @@ const TensorNaming::Row* find_row(const std::vector<TensorNaming::Row>& rows,
 
 const std::vector<TensorNaming::Row> kWeightAndBias = {{"weight", "weight"}, {"bias", "bias"}};
 
-// RoBERTa's tensors are BERT's behind another prefix.
+// RoBERTa's tensors are BERT's with another prefix.
 TensorNaming bert_naming(std::string_view prefix) {
   return {
       '.',
@@ -188,7 +188,7 @@ const TensorNaming kHuggingFaceWhisperNaming = {
 const TensorNaming kHuggingFaceBertNaming = bert_naming("bert.");
 const TensorNaming kHuggingFaceRobertaNaming = bert_naming("roberta.");
 
-// BERT's but for the feed-forward block, whose gate stands above its rows in one matrix.
+// BERT's, except that the gate is above the up rows in one feed-forward matrix.
 const TensorNaming kHuggingFaceJinaBertNaming = [] {
   TensorNaming naming = bert_naming("bert.");
   naming.layer_stems.insert(naming.layer_stems.end(), {{"mlp.gated_layers", "ffn.gate|ffn.up"},
@@ -217,7 +217,7 @@ const TensorNaming kHuggingFaceNewNaming = {
     kWeightAndBias,
 };
 
-// As its authors published it, and as transformers has it since.
+// As published by its authors, and in transformers since.
 const TensorNaming kHuggingFaceNomicBertNaming = {
     '.',
     "bert.",
@@ -285,7 +285,7 @@ const TensorNaming kGgufTextEncoderNaming = {
     kWeightAndBias,
 };
 
-// Norms stand before what they are for, and ffn_up has the gate above it.
+// Norms precede their blocks, and ffn_up has the gate above it.
 const TensorNaming kGgufModernBertNaming = {
     '.',
     "",

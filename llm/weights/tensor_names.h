@@ -1,5 +1,5 @@
-// How file formats spell a family's tensors, as tables: from a file's name to the canonical names
-// of weight_provider.h. Rows of llm/weights/model_families.cc say which table is whose.
+// Names of a family's tensors in file formats: tables from file names to the canonical names of
+// weight_provider.h. llm/weights/model_families.cc says which family uses which table.
 #pragma once
 
 #include <string>
@@ -12,19 +12,18 @@ namespace vesper {
 struct TensorNaming {
   using Row = std::pair<std::string_view, std::string_view>;  // file's spelling -> canonical
 
-  char separator;                    // before a name's last component
+  char separator;                    // before the last component of a name
   std::string_view optional_prefix;  // that some files put before every name; may be empty
-  std::vector<Row> whole;            // names that follow no pattern
-  std::vector<Row> stems;            // names outside layers, without their last component
-  std::vector<Row> layer_prefixes;   // what stands before a layer's number
-  // Names inside layers, without their last component. A canonical side of several names joined
-  // by '|' is a fused tensor: equal parts of its rows, in that order.
+  std::vector<Row> whole;            // names without a pattern
+  std::vector<Row> stems;            // names outside layers, without the last component
+  std::vector<Row> layer_prefixes;   // prefixes of a layer's number
+  // Names inside layers, without the last component. Several canonical names joined by '|' are a
+  // fused tensor: equal parts of its rows, in order.
   std::vector<Row> layer_stems;
   std::vector<Row> leaves;  // the last component
 };
 
-// The canonical names of a file's tensor: one; several if it is fused; none if the table does not
-// have it.
+// The canonical names of a file's tensor: one, several if it is fused, none if the table lacks it.
 std::vector<std::string> canonical_names(const TensorNaming& naming, std::string_view file_name);
 
 extern const TensorNaming kCTranslate2WhisperNaming;
@@ -42,7 +41,7 @@ extern const TensorNaming kGgufModernBertNaming;
 
 extern const TensorNaming kGgufLanguageModelNaming;
 extern const TensorNaming kHuggingFaceLanguageModelNaming;
-// For families with norms behind their blocks as well, where one name means another norm.
+// For families with norms after their blocks: the same file name means another norm.
 extern const TensorNaming kHuggingFacePostNormNaming;
 
 }  // namespace vesper

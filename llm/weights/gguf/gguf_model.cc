@@ -26,8 +26,7 @@ void read_rope(const GgufMetadata& metadata, const ModelFamily& family, StackCon
     rope.scaling = RopeScaling::kYarn;
     rope.magnitude = 0.1f * std::log(rope.factor) + 1;
   } else if (!type.empty() && type != "none" && type != "longrope") {
-    model.unsupported =
-        "expected what the engine knows, found rope scaling of type " + type.substr(0, 60);
+    model.unsupported = "expected a known rope scaling, found type " + type.substr(0, 60);
   }
   if (const float magnitude = metadata.number("rope.scaling.attn_factor"); magnitude > 0) {
     rope.magnitude *= magnitude;
@@ -91,7 +90,7 @@ void read_gguf_model(const GgufMetadata& metadata, const ModelFamily& family,
   const std::string prefix(stack.name);
   for (const TensorView& tensor : contents.tensors) {
     const bool is_f32 = tensor.dtype == DType::kF32;
-    // The vocabulary is as long as the embedding where it is not stated.
+    // Without a stated size, the vocabulary has the length of the embedding.
     if (model.n_vocab == 0 && tensor.name == prefix + ".embed.weight" && tensor.shape.size() == 2 &&
         tensor.shape[0] <= UINT32_MAX) {
       model.n_vocab = static_cast<uint32_t>(tensor.shape[0]);

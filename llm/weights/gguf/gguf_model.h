@@ -1,4 +1,4 @@
-// The facts of text encoders and language models in GGUF.
+// Configurations of text encoders and language models in GGUF.
 #pragma once
 
 #include "llm/files/gguf_metadata.h"
@@ -7,9 +7,9 @@
 
 namespace vesper {
 
-// Reads contents.config from the metadata, as ggml's documentation of GGUF and llama.cpp's
-// converter have them, and gives the tensors, which have ggml's names, canonical ones. Throws
-// Error(kModel) if a fact has the wrong type.
+// Reads contents.config from the metadata, as defined by ggml's GGUF documentation and llama.cpp's
+// converter, and assigns canonical tensor names. Throws Error(kModel) if a value has the wrong
+// type.
 void read_gguf_model(const GgufMetadata& metadata, const ModelFamily& family,
                      ModelContents& contents);
 

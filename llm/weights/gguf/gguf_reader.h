@@ -1,4 +1,4 @@
-// GGUF as the engine takes it: what llama.cpp and its kin read.
+// GGUF models, as written for llama.cpp.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace vesper {
 
-// `file` and the others that it was split into, which stand beside it. Tensors keep the file's
-// names; the family is general.architecture. Throws Error(kModel), so for any of Gguf::problems.
+// Reads `file` and its split files in `files`. Tensors keep the file's names; the family is
+// general.architecture. Throws Error(kModel), also for any of Gguf::problems.
 ModelContents read_gguf(const ModelFiles& files, std::shared_ptr<const MappedFile> file);
 ModelContents read_gguf(std::shared_ptr<const Gguf> gguf);
 

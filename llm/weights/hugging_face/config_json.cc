@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// What a member must be for the engine to run the model, if it is there.
+// A value that a member must have, if present, for the engine to run the model.
 struct Requirement {
   const char* key;
   json value;
@@ -26,7 +26,7 @@ void require(const ConfigJson& config, std::initializer_list<Requirement> requir
   }
 }
 
-// RopeSettings of whole heads.
+// RopeSettings that rotate whole heads.
 RopeSettings whole_heads(const StackConfig& stack, float theta) {
   RopeSettings rope;
   rope.n_pairs = stack.head_dim / 2;
@@ -34,7 +34,7 @@ RopeSettings whole_heads(const StackConfig& stack, float theta) {
   return rope;
 }
 
-// The base of the rotary angles: newer files have it in an object, older ones by another key.
+// The rotary base: newer files have it in an object, older ones under another key.
 float rope_theta(const ConfigJson& config, const ConfigJson& parameters, const char* older_key,
                  float otherwise) {
   return parameters.number({"rope_theta"}, config.number({older_key}, otherwise));
@@ -64,35 +64,34 @@ void read_scaling(const ConfigJson& config, const ConfigJson& scaling, const Sta
     const float usual = rope.factor > 1 ? 0.1f * std::log(rope.factor) + 1 : 1;
     rope.magnitude = scaling.number({"attention_factor"}, usual);
     if (scaling.find("mscale") != nullptr) {
-      model.unsupported = "expected what the engine knows, found rope_scaling with mscale";
+      model.unsupported = "expected a known rope_scaling, found one with mscale";
     }
   } else if (type == "longrope" || type == "su") {
     rope.freq_factors = scaling.numbers("short_factor");
     rope.long_freq_factors = scaling.numbers("long_factor");
-    // Without a factor it is the ratio of the contexts.
-    const float stretch = scaling.find("factor") != nullptr
-                              ? rope.factor
-                              : static_cast<float>(stack.n_positions) /
-                                    static_cast<float>(std::max(rope.original_positions, 1u));
+    // Without a factor, use the ratio of the contexts.
+    const float factor = scaling.find("factor") != nullptr
+                             ? rope.factor
+                             : static_cast<float>(stack.n_positions) /
+                                   static_cast<float>(std::max(rope.original_positions, 1u));
     const float usual =
-        stretch > 1 ? std::sqrt(1 + std::log(stretch) /
-                                        std::log(static_cast<float>(rope.original_positions)))
-                    : 1;
+        factor > 1 ? std::sqrt(1 + std::log(factor) /
+                                       std::log(static_cast<float>(rope.original_positions)))
+                   : 1;
     rope.magnitude = scaling.number({"attention_factor"}, usual);
   } else {
-    model.unsupported =
-        "expected what the engine knows, found rope_scaling of type " + type.substr(0, 60);
+    model.unsupported = "expected a known rope_scaling, found type " + type.substr(0, 60);
   }
 }
 
-// Sets stack.ropes[0]. Returns the base of layers with a sliding window, 0 if it is not stated.
+// Sets stack.ropes[0]. Returns the base of layers with a sliding window, 0 if not stated.
 float read_rope(const ConfigJson& config, const ModelFamily& family, StackConfig& stack,
                 ModelConfig& model) {
   RopeSettings rope;
   float window_theta = config.number({"rope_local_base_freq"});
   rope.theta = config.number({"rope_theta"}, family.rope_theta);
   float part = config.number({"partial_rotary_factor"}, 1);
-  // Newer files have all of it in one object, or in one for each kind of layer.
+  // Newer files have all values in one object, or in one object per kind of layer.
   if (config.find("rope_parameters") != nullptr) {
     const ConfigJson all = config.member("rope_parameters");
     const bool by_kind = all.find("full_attention") != nullptr;
@@ -184,7 +183,7 @@ ModelConfig read_config_json(const ConfigJson& config, const ModelFamily& family
   ModelConfig model = start_config(family);
   StackConfig& stack = model.decoder();
   model.n_vocab = config.count({"vocab_size"});
-  // Where there are two keys the second is GPT-2's, and nomic-bert's.
+  // Of two keys, the second is that of GPT-2 and nomic-bert.
   stack.d_model = config.count({"hidden_size", "n_embd"});
   stack.n_layers = config.count({"num_hidden_layers", "n_layer"});
   stack.d_ffn = config.count({"intermediate_size", "n_inner"});
@@ -226,7 +225,7 @@ void read_bert(const ConfigJson& config, const ModelFamily&, ModelConfig& model)
           model);
 }
 
-// The first token's position is pad_token_id + 1: so many vectors less are of use.
+// The position of the first token is pad_token_id + 1, so as many position embeddings are unused.
 void read_roberta(const ConfigJson& config, const ModelFamily& family, ModelConfig& model) {
   read_bert(config, family, model);
   constexpr uint32_t kUsualPadding = 1, kMostPadding = 1'000'000;
@@ -260,7 +259,7 @@ void read_nomic_bert(const ConfigJson& config, const ModelFamily& family, ModelC
            {"rotary_emb_interleaved", false}},
           model);
   StackConfig& stack = model.encoder();
-  // The context that it was trained on: beyond it the angles would have to be scaled.
+  // The context of the training: beyond it, positions would have to be scaled.
   const uint32_t trained = config.count({"max_trained_positions"});
   if (trained != 0) stack.n_positions = std::min(stack.n_positions, trained);
   stack.ropes = {whole_heads(stack, rope_theta(config, config.member("rope_parameters"),
@@ -282,7 +281,7 @@ void read_new(const ConfigJson& config, const ModelFamily& family, ModelConfig& 
   require(scaling, {{"type", "ntk"}, {"mixed_b", nullptr}}, model);
   const float factor = scaling.number({"factor"});
   if (factor == 0 || stack.head_dim == 0) return;
-  // Another base, and then all angles smaller by the same.
+  // NTK scaling: another base, then all angles divided by the same factor.
   RopeSettings& rope = stack.ropes[0];
   rope.theta *= factor;
   rope.scaling = RopeScaling::kLinear;
@@ -298,7 +297,7 @@ void read_modern_bert(const ConfigJson& config, const ModelFamily& family, Model
   LayerFacts layers;
   layers.window_rope_theta = rope_theta(config, parameters.member("sliding_attention"),
                                         "local_rope_theta", family.window_rope_theta);
-  // A window of 128 is 64 to each side, and the position itself.
+  // A window of 128 is 64 to each side, plus the position itself.
   const uint32_t both_sides = config.count({"local_attention"});
   layers.sliding_window = (both_sides == 0 ? 128 : both_sides) / 2 + 1;
   layers.window_period = config.count({"global_attn_every_n_layers"});

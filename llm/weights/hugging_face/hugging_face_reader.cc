@@ -43,7 +43,7 @@ void read_config(const std::string& name, const json& config, ModelConfig& model
   }
 }
 
-// What generation_config.json says goes before config.json, where older models had it.
+// generation_config.json has precedence over config.json, where older models had it.
 void read_generation_config(const std::string& name, const json& config, ModelConfig& model) {
   model.alignment_heads = pair_list(name, config, "alignment_heads");
   if (find_member(config, "suppress_tokens") != nullptr) {
@@ -54,7 +54,7 @@ void read_generation_config(const std::string& name, const json& config, ModelCo
   }
 }
 
-// [n_mels][201], or [201][n_mels] as newer versions of transformers hold it.
+// [n_mels][201], or [201][n_mels] in newer versions of transformers.
 std::vector<float> mel_filters(const std::string& name, const json& rows) {
   const bool has_rows = rows.is_array() && !rows.empty() && rows[0].is_array();
   const size_t n_rows = has_rows ? rows.size() : 0;
@@ -98,7 +98,7 @@ std::string canonical_name(const std::string& file_name) {
   return names.empty() ? file_name : std::move(names.front());
 }
 
-// The facts and the tensors of a text encoder or a language model.
+// The configuration and tensors of a text encoder or a language model.
 void read_text_model(const ConfigJson& config, const ModelFamily& family, ModelContents& contents) {
   contents.config = read_config_json(config, family);
   for (TensorView& tensor : contents.tensors) {
@@ -106,7 +106,7 @@ void read_text_model(const ConfigJson& config, const ModelFamily& family, ModelC
     if (tensor.name.starts_with(kInner)) tensor.name.erase(0, kInner.size());
   }
   name_tensors(*family.hugging_face_names, family, contents);
-  // Some files hold the output matrix although it is the embedding.
+  // Some files have a tied output matrix.
   if (config.truth("tie_word_embeddings", false)) {
     std::erase_if(contents.tensors,
                   [](const TensorView& tensor) { return tensor.name == "decoder.output.weight"; });
@@ -117,7 +117,7 @@ void read_whisper(const ModelFiles& files, const std::string& config_name, const
                   ModelContents& contents) {
   for (TensorView& tensor : contents.tensors) tensor.name = canonical_name(tensor.file_name);
   for (UnreadableTensor& tensor : contents.unreadable) tensor.name = canonical_name(tensor.name);
-  // Some files hold the output matrix although it is the embedding: tied unless said otherwise.
+  // Some files have a tied output matrix: tied unless stated otherwise.
   const json* tied = find_member(config, "tie_word_embeddings");
   if (tied == nullptr || *tied != false) {
     std::erase_if(contents.tensors,
@@ -163,7 +163,7 @@ ModelContents read_hugging_face(const ModelFiles& files, Safetensors safetensors
   if (family->type == ModelType::kWhisper) {
     read_whisper(files, file->name(), config, contents);
   } else {
-    // A model with pictures has its language model's facts in an object of their own.
+    // A model with images has its language model's configuration in an object.
     const json* inner = find_member(config, "text_config");
     read_text_model(ConfigJson(file->name(), inner == nullptr ? config : *inner), *family,
                     contents);

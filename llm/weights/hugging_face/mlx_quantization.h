@@ -1,6 +1,6 @@
-// Quantized matrices as MLX saves them: `NAME.weight` of u32 words beside `NAME.scales` and
-// `NAME.biases`, with what the words are in config.json ("quantization": group_size and bits, and
-// the same under a module's own name where that differs).
+// Quantized matrices saved by MLX: `NAME.weight` in u32 words, `NAME.scales` and `NAME.biases`.
+// config.json describes the words ("quantization": group_size and bits, and the same under the name
+// of a module that differs).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,9 +10,9 @@
 
 namespace vesper {
 
-// Makes one tensor of each such triple of `contents` (DType::kAffine*, in the shape of the matrix).
-// Does nothing if `config` speaks of no quantization by groups. Throws Error(kModel) naming tensor
-// and what was expected if a triple is incomplete or its parts do not fit together.
+// Joins each such triple of `contents` to one tensor (DType::kAffine*, in the shape of the matrix).
+// Does nothing if `config` has no group quantization. Throws Error(kModel) naming the tensor if a
+// triple is incomplete or inconsistent.
 void join_mlx_tensors(const std::string& config_name, const nlohmann::json& config,
                       ModelContents& contents);
 

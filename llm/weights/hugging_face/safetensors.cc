@@ -14,11 +14,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kMaxHeader = 100'000'000;  // bytes, the format's own limit
+constexpr uint64_t kMaxHeader = 100'000'000;  // bytes, the limit of the format
 constexpr size_t kMaxSafetensorsRank = 8;
 constexpr const char* kIndexName = "model.safetensors.index.json";
 
-// A tensor as its header says, before its bytes are known to be there.
+// A tensor as in the header; its bytes are not checked yet.
 struct Entry {
   std::string name;
   std::string format;
@@ -53,7 +53,7 @@ class FileReader {
     const auto data = reader.take(reader.remaining(), "tensors");
     uint64_t taken = 0;
     for (Entry& entry : entries) {
-      if (entry.begin < taken) fail(entry.name, "its bytes are another tensor's too");
+      if (entry.begin < taken) fail(entry.name, "it overlaps another tensor");
       taken = entry.end;
       if (entry.end > data.size()) {
         fail(entry.name, "expected its bytes up to " + std::to_string(entry.end) +
@@ -137,7 +137,7 @@ std::map<std::string, std::vector<std::string>> read_index(const MappedFile& fil
   }
   std::map<std::string, std::vector<std::string>> tensors_of_file;
   for (const auto& [tensor, name] : file_of_tensor->items()) {
-    // A bare name: an index must not reach outside its folder.
+    // A bare name: an index must not refer to files outside its folder.
     if (!is_printable(tensor) || !name.is_string() ||
         !is_printable(name.get_ref<const std::string&>()) ||
         !name.get_ref<const std::string&>().ends_with(".safetensors") ||
@@ -153,7 +153,7 @@ std::map<std::string, std::vector<std::string>> read_index(const MappedFile& fil
 }  // namespace
 
 bool is_safetensors(const MappedFile& file) {
-  // u64 length of the header, then its JSON.
+  // u64 header length, then the header's JSON.
   const auto bytes = file.bytes();
   uint64_t header_size = 0;
   if (bytes.size() < sizeof header_size + 2) return false;

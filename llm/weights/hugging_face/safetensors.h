@@ -1,5 +1,5 @@
-// The safetensors container: tensors by name in one file, or in several with an index. Knows
-// nothing of any model: names are as the file spells them.
+// The safetensors container: named tensors in one file, or in several with an index. Knows no
+// models; names are the file's.
 #pragma once
 
 #include <memory>
@@ -13,20 +13,20 @@ namespace vesper {
 
 struct Safetensors {
   std::vector<std::shared_ptr<const MappedFile>> files;
-  // In the order of the data in the files; `name` and `file_name` are both the file's spelling.
+  // In data order of the files; `name` and `file_name` are both the file's name.
   std::vector<TensorView> tensors;
-  std::vector<UnreadableTensor> unreadable;  // in formats that have no row in the table
+  std::vector<UnreadableTensor> unreadable;  // in formats without a row in the table
 };
 
-// Whether the bytes begin as a safetensors file does.
+// Whether the bytes begin like a safetensors file.
 bool is_safetensors(const MappedFile& file);
 
-// Adds the tensors of one file. Throws Error(kModel) unless every tensor's bytes lie in the file,
-// are as many as its shape and format demand, and are no other tensor's.
+// Adds the tensors of one file. Throws Error(kModel) unless each tensor is inside the file, has the
+// size of its shape and format, and overlaps no other.
 void read_safetensors(std::shared_ptr<const MappedFile> file, Safetensors& into);
 
-// All tensors of a folder: those of every file that `model.safetensors.index.json` names, else of
-// `model.safetensors`, else of the only `*.safetensors` there. Throws Error(kModel).
+// All tensors of a folder: of every file in `model.safetensors.index.json`, otherwise of
+// `model.safetensors`, otherwise of the only `*.safetensors`. Throws Error(kModel).
 Safetensors read_safetensors(const ModelFiles& files);
 
 }  // namespace vesper

@@ -16,11 +16,12 @@
 namespace vesper {
 namespace {
 
-// Binary versions 4 to 6 lay variables out alike; before, types were told by their width alone.
+// Binary versions 4 to 6 have the same layout of variables. Older ones store only the width of a
+// type.
 constexpr uint32_t kOldestVersion = 4;
 constexpr uint32_t kNewestVersion = 6;
 constexpr uint8_t kMaxCtranslate2Rank = 8;
-constexpr int64_t kGelu = 3;  // the exact, erf form in CTranslate2's list of activations
+constexpr int64_t kGelu = 3;  // exact GELU with erf, in CTranslate2's list of activations
 
 // By CTranslate2's type number.
 constexpr DType kTypes[] = {DType::kF32, DType::kI8,  DType::kI16,
@@ -174,7 +175,7 @@ class Ctranslate2Reader {
     }
   }
 
-  // Every Whisper model is built one way; a file that says otherwise would be computed wrongly.
+  // All Whisper models have this architecture; another one would give wrong results.
   void check_architecture() {
     for (StackConfig& stack : contents_.config->stacks) {
       const std::string part(stack.name);
@@ -212,7 +213,7 @@ class Ctranslate2Reader {
     return scales;
   }
 
-  // A fused bias has zeros for the keys, which have none.
+  // A fused bias has zeros for keys, which have no bias.
   static bool is_zero(std::span<const uint8_t> data) {
     return std::all_of(data.begin(), data.end(), [](uint8_t byte) { return byte == 0; });
   }
@@ -270,7 +271,7 @@ class Ctranslate2Reader {
 }  // namespace
 
 bool is_ctranslate2(const MappedFile& file) {
-  // u32 version, u16 length of a name, the name with its NUL.
+  // u32 version, u16 length of a name, the name with its terminating zero.
   const auto bytes = file.bytes();
   if (bytes.size() < 6) return false;
   uint32_t version = 0;

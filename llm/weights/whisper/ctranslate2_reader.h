@@ -1,4 +1,4 @@
-// CTranslate2's `model.bin` with the files beside it: what faster-whisper loads.
+// CTranslate2's `model.bin` and the files beside it, as faster-whisper loads them.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,11 @@
 
 namespace vesper {
 
-// Whether the bytes begin as a CTranslate2 binary of any version does.
+// Whether the bytes begin like a CTranslate2 binary of any version.
 bool is_ctranslate2(const MappedFile& file);
 
-// Reads `model` (the binary) and, from `files`, config.json, vocabulary.json or vocabulary.txt and
-// preprocessor_config.json, each where there is one. Throws Error(kModel).
+// Reads `model` (the binary) and, if present in `files`, config.json, vocabulary.json or
+// vocabulary.txt, and preprocessor_config.json. Throws Error(kModel).
 ModelContents read_ctranslate2(const ModelFiles& files, std::shared_ptr<const MappedFile> model);
 
 }  // namespace vesper

@@ -15,8 +15,8 @@ namespace {
 constexpr uint32_t kGgmlMagic = 0x67676d6c;  // "lmgg" in the file
 constexpr int32_t kMaxGgmlRank = 4;
 
-// The file's ftype is the type of most tensors plus 1000 times the version of the block layouts.
-// Version 2 is the one that dtype.cc reads; the earlier ones had other blocks under the same types.
+// ftype is the type of most tensors plus 1000 times the version of the block layouts. dtype.cc
+// reads version 2; earlier versions have other blocks with the same types.
 constexpr int32_t kBlockVersionFactor = 1000;
 constexpr int32_t kBlockVersion = 2;
 
@@ -117,7 +117,7 @@ class GgmlReader {
         fail_at(file_->name(), start, "the tensor's dimensions overflow 64 bits");
       }
     }
-    std::reverse(tensor.shape.begin(), tensor.shape.end());  // ggml begins with the innermost
+    std::reverse(tensor.shape.begin(), tensor.shape.end());  // ggml lists the innermost first
     tensor.file_name = reader_.read_name(name_length, "a tensor's name");
     const std::string what = "tensor " + tensor.file_name;
     const DTypeDescriptor* format = find_ggml_dtype(type);
@@ -145,7 +145,7 @@ class GgmlReader {
   void name_and_keep(TensorView tensor) {
     auto names = canonical_names(*whisper_family().ggml_names, tensor.file_name);
     tensor.name = names.empty() ? tensor.file_name : std::move(names.front());
-    // The biases of the convolutions are columns in the file.
+    // The file has the biases of convolutions as columns.
     const bool is_bias = tensor.name.ends_with(".bias");
     if (is_bias && tensor.shape.size() == 2 && tensor.shape[1] == 1) tensor.shape.pop_back();
     contents_.tensors.push_back(std::move(tensor));

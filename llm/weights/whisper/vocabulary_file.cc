@@ -52,7 +52,7 @@ std::vector<std::string> read_ctranslate2_vocabulary(const ModelFiles& files) {
     const auto file = files.open("vocabulary.txt");
     std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
                           file->bytes().size());
-    while (!text.empty()) {  // the last line's end may be missing
+    while (!text.empty()) {  // the last line may have no end
       const size_t end = std::min(text.find('\n'), text.size());
       vocabulary.push_back(bytes_of_byte_level(text.substr(0, end)));
       text.remove_prefix(std::min(end + 1, text.size()));
