@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Makes a corpus for the rules of speech recognition from Debian's packages of sounds.
 
-    bench/compare_peers.sh faster-whisper
     build/bench-peers/venv/bin/python bench/speech_corpus.py [--texts FOLDER] [--also FOLDER]
 
-Writes build/speech-corpus/{tuning,held-out}.jsonl, one clip a line: its name, group, path, language
-(null: to be detected) and text (null: not known; "": nobody speaks). Nothing is installed: packages
-are downloaded with apt-get and unpacked under build/speech-corpus.
+Needs a Python with faster-whisper, as bench/compare_peers.sh makes it. Writes {tuning,held-out}.jsonl
+into build/speech-corpus, or the folder that --corpus names. Each line is a clip: its name, group,
+path in that folder, language (null: to be detected) and text (null: not known; "": nobody speaks).
+Nothing is installed: packages are downloaded with apt-get and unpacked in the folder. It can be moved
+to another machine; bench/speech_errors.py needs the files that the lines name and nothing else.
 
 Groups: announcements with their scripts in English and Russian, and without in Spanish and French;
 single numbers, days and months in four languages; digits read out with pauses; spoken letters of
@@ -15,7 +16,7 @@ twenty languages; music, sounds and silence of games; announcements mixed with m
 
 The scripts of the announcements (core-sounds-LANGUAGE.txt) are in Debian's source package. Where it
 cannot be had, --texts names a folder with these files. --also names a folder of further recordings
-NAME.wav with their texts NAME.txt, for the tuning half.
+NAME.wav or NAME.flac with their texts NAME.txt, for the tuning half.
 
 A clip belongs to the half that the hash of its name says. Rules are chosen on the tuning half; the
 held-out half is for the final measurement only. Made recordings use clips of their own half, except
@@ -29,15 +30,16 @@ import json
 import pathlib
 import random
 import re
+import shutil
 import subprocess
 import tarfile
 import wave
 
+import av
 import numpy
 from faster_whisper.audio import decode_audio
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-CORPUS = ROOT / "build/speech-corpus"
+CORPUS = pathlib.Path(__file__).resolve().parent.parent / "build/speech-corpus"
 HALVES = ("tuning", "held-out")
 RATE_HZ = 16000
 
@@ -77,7 +79,7 @@ VOCAL_SOUNDS = re.compile(
 # Clips of each half.
 SIZES = {"announcements-en": 130, "announcements-ru": 70, "announcements-es": 25,
          "announcements-fr": 25, "numbers": 14, "digits": 6, "letters": 2, "music": 26,
-         "sounds": 36, "mixtures-en": 24, "mixtures-ru": 12, "long-en": 3, "long-ru": 1}
+         "sounds": 36, "mixtures-en": 24, "mixtures-ru": 12, "long-en": 5, "long-ru": 2}
 
 
 def order_of(name):
@@ -103,6 +105,7 @@ def fetch():
         if not list(archives.glob(package + "_*.deb")):
             print("speech-corpus: downloading", package, flush=True)
             subprocess.run(["apt-get", "download", "-qq", package], cwd=archives, check=True)
+        folder.parent.mkdir(exist_ok=True)
         unfinished = folder.with_suffix(".unfinished")
         subprocess.run(["dpkg", "-x", next(archives.glob(package + "_*.deb")), unfinished],
                        check=True)
@@ -158,14 +161,14 @@ def seconds_of(path):
         return file.getnframes() / file.getframerate()
 
 
-def write_wav(path, samples):
+def write_flac(path, samples):
     path.parent.mkdir(parents=True, exist_ok=True)
-    samples = numpy.clip(samples, -1, 1)
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(RATE_HZ)
-        file.writeframes((samples * 32767).astype("<i2").tobytes())
+    samples = (numpy.clip(samples, -1, 1) * 32767).astype("<i2")
+    with av.open(str(path), "w", format="flac") as file:
+        stream = file.add_stream("flac", rate=RATE_HZ, layout="mono")
+        frame = av.AudioFrame.from_ndarray(samples[None], format="s16", layout="mono")
+        frame.sample_rate = RATE_HZ
+        file.mux([*stream.encode(frame), *stream.encode(None)])
 
 
 @functools.lru_cache(64)
@@ -203,8 +206,8 @@ class Corpus:
             left[half] -= 1
             path = source
             if callable(source):
-                path = CORPUS / "made" / group / f"{name}.wav"
-                write_wav(path, source())
+                path = CORPUS / "made" / group / f"{name}.flac"
+                write_flac(path, source())
             self.clips[half].append({"name": f"{group}/{name}", "group": group, "path": str(path),
                                      "language": language, "text": text})
 
@@ -298,21 +301,27 @@ def add_mixtures(corpus, language):
             loud = level(load(clip["path"]))
             mixed = speech + behind * loud / level(behind) * 10 ** (-ratio_db / 20)
             name = f"{pathlib.Path(clip['path']).stem}-{ratio_db}dB"
-            path = CORPUS / "made" / group / f"{name}.wav"
-            write_wav(path, mixed / max(1, numpy.abs(mixed).max()))
+            path = CORPUS / "made" / group / f"{name}.flac"
+            write_flac(path, mixed / max(1, numpy.abs(mixed).max()))
             corpus.clips[half].append({"name": f"{group}/{name}", "group": group,
                                        "path": str(path), "language": clip["language"],
                                        "text": clip["text"]})
 
 
 def add_long(corpus, language):
-    """Announcements of 90 to 120 s in all, joined with pauses, in one of three with music between."""
+    """Announcements of 90 to 120 s in all, joined with pauses.
+
+    The second of a half has music between them; the last two of English and the last one of Russian
+    repeat six announcements in random order.
+    """
     group = f"long-{language}"
     for half in HALVES:
         clips = corpus.of(half, f"announcements-{language}")
         for number in range(SIZES[group]):
             chance = seeded(f"{group}-{half}-{number}")
             order = chance.sample(clips, len(clips))
+            if number >= SIZES[group] * 3 // 5:
+                order = chance.choices(order[:6], k=60)
             parts, text, seconds = [], [], 0.0
             while seconds < 90 and order:
                 clip = order.pop()
@@ -325,18 +334,21 @@ def add_long(corpus, language):
                     parts += [music * 0.3, pause(0.5)]
                     seconds += 8.5
             name = f"{half}-{number}"
-            path = CORPUS / "made" / group / f"{name}.wav"
-            write_wav(path, numpy.concatenate(parts))
+            path = CORPUS / "made" / group / f"{name}.flac"
+            write_flac(path, numpy.concatenate(parts))
             corpus.clips[half].append({"name": f"{group}/{name}", "group": group,
                                        "path": str(path), "language": clips[0]["language"],
                                        "text": " ".join(text)})
 
 
 def main():
+    global CORPUS
     parser = argparse.ArgumentParser()
+    parser.add_argument("--corpus", type=pathlib.Path, default=CORPUS)
     parser.add_argument("--texts", type=pathlib.Path)
     parser.add_argument("--also", type=pathlib.Path)
     arguments = parser.parse_args()
+    CORPUS = arguments.corpus.resolve()
     fetch()
     fetch_scripts()
     corpus = Corpus()
@@ -353,11 +365,16 @@ def main():
     for language in ("en", "ru"):
         add_mixtures(corpus, language)
         add_long(corpus, language)
-    for path in sorted(arguments.also.glob("*.wav")) if arguments.also else ():
+    for source in sorted(arguments.also.glob("*.[wf][al]*")) if arguments.also else ():
+        path = CORPUS / "others" / source.name
+        path.parent.mkdir(exist_ok=True)
+        shutil.copyfile(source, path)
         corpus.clips["tuning"].append({
-            "name": f"others/{path.stem}", "group": "others", "path": str(path.resolve()),
-            "language": None, "text": path.with_suffix(".txt").read_text(encoding="utf-8")})
+            "name": f"others/{path.stem}", "group": "others", "path": str(path),
+            "language": None, "text": source.with_suffix(".txt").read_text(encoding="utf-8")})
     for half, clips in corpus.clips.items():
+        for clip in clips:
+            clip["path"] = str(pathlib.Path(clip["path"]).relative_to(CORPUS))
         lines = [json.dumps(clip, ensure_ascii=False) + "\n" for clip in clips]
         (CORPUS / f"{half}.jsonl").write_text("".join(lines), encoding="utf-8")
         print(f"speech-corpus: {half}: {len(clips)} clips")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Transcribes a half of the corpus of bench/speech_corpus.py and counts what is wrong.
 
-    bench/speech_errors.py run NAME [--program build/transcribe] [-- OPTION...]
+    bench/speech_errors.py run NAME [--program build/transcribe] [--jobs N] [-- OPTION...]
     build/bench-peers/venv/bin/python bench/speech_errors.py run NAME --faster-whisper float32
     bench/speech_errors.py table [NAME...]
     bench/speech_errors.py differences NAME NAME
@@ -9,9 +9,11 @@
 `run` keeps the texts as build/speech-corpus/results/HALF/MODEL/NAME.json. `table` prints them beside
 each other as Markdown: word errors of the clips whose text is known, clips of speech that came out
 empty, and clips without speech that have a text. --half held-out is for the final measurement only.
+Python's own library is all that it needs, but for --faster-whisper.
 """
 
 import argparse
+import concurrent.futures
 import datetime
 import importlib.metadata
 import json
@@ -23,7 +25,6 @@ import time
 import word_errors
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CORPUS = ROOT / "build/speech-corpus"
 MODELS = pathlib.Path.home() / ".cache/vesper/models"
 
 # More words than this for a spoken letter or syllable are an invention.
@@ -31,10 +32,12 @@ MOST_WORDS_OF_A_LETTER = 4
 
 
 def clips_of(arguments):
-    path = CORPUS / f"{arguments.half}.jsonl"
+    path = arguments.corpus / f"{arguments.half}.jsonl"
     if not path.exists():
         raise SystemExit(f"speech-errors: {path}: not found; make it with bench/speech_corpus.py")
     clips = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for clip in clips:
+        clip["path"] = str(arguments.corpus / clip["path"])
     return [clip for clip in clips if not arguments.groups or clip["group"] in arguments.groups]
 
 
@@ -52,17 +55,26 @@ WINDOW_S = 30
 
 
 def transcribe(arguments, clips):
-    """(texts by path, paths on which rules may act). One process for all clips of a language."""
+    """(texts by path, paths on which rules may act). Several clips of a language a process."""
     texts = {}
     open_ = set()
-    for language, group in by_language(clips).items():
+
+    def run_program(task):
+        language, paths = task
         command = [arguments.program, "-m", arguments.model, "-t", str(arguments.threads),
-                   "--device", "cpu", "-q", "-f", "jsonl", *arguments.options]
+                   "--device", arguments.device, "-q", "-f", "jsonl", *arguments.options]
         if language:
             command += ["-l", language]
-        done = subprocess.run([*command, *[clip["path"] for clip in group]], check=True,
-                              stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, encoding="utf-8")
-        for line in done.stdout.splitlines():
+        return subprocess.run([*command, *paths], check=True, stdout=subprocess.PIPE,
+                              stdin=subprocess.DEVNULL, encoding="utf-8").stdout
+
+    tasks = []
+    for language, group in by_language(clips).items():
+        # With one job every model is loaded once a language, else jobs of like length are shared out.
+        parts = min(len(group), 1 if arguments.jobs == 1 else 3 * arguments.jobs)
+        tasks += [(language, [clip["path"] for clip in group[i::parts]]) for i in range(parts)]
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        for line in "".join(pool.map(run_program, tasks)).splitlines():
             segment = json.loads(line)
             texts[segment["file"]] = texts.get(segment["file"], "") + segment["text"]
             if (segment["temperature"] > 0 or segment["end"] > WINDOW_S
@@ -124,7 +136,8 @@ def run(arguments):
 
 
 def result_path(arguments, name):
-    return CORPUS / "results" / arguments.half / arguments.model / f"{name}.json"
+    folder = arguments.results or arguments.corpus / "results"
+    return folder / arguments.half / pathlib.Path(arguments.model).name / f"{name}.json"
 
 
 def load_result(arguments, name):
@@ -220,12 +233,17 @@ def parse(given):
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--half", choices=("tuning", "held-out"), default="tuning")
     parser.add_argument("--groups", type=lambda names: names.split(","), metavar="NAME,...")
-    parser.add_argument("--model", default="base")
+    parser.add_argument("--corpus", type=lambda path: pathlib.Path(path).resolve(),
+                        default=ROOT / "build/speech-corpus")
+    parser.add_argument("--results", type=pathlib.Path, metavar="FOLDER")
+    parser.add_argument("--model", default="base", help="a name or, without --faster-whisper, a path")
     parser.add_argument("--program", default=str(ROOT / "build/transcribe"))
     parser.add_argument("--faster-whisper", metavar="TYPE")
     parser.add_argument("--open-in", metavar="NAME", help="run only clips on which a rule may act, "
                         "by the result NAME, and take its texts for the others")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at once")
+    parser.add_argument("--threads", type=int, default=2, help="of each")
     split = given.index("--") if "--" in given else len(given)
     arguments = parser.parse_args(given[:split])
     arguments.options = given[split + 1:]

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Switches our rules of speech recognition off one by one and prints what each wins and loses.
 
-    bench/speech_rules.py [--rules NAME,...] [OPTION... of bench/speech_errors.py run]
+    bench/speech_rules.py [--rules NAME,...] [OPTION... of bench/speech_errors.py run] [-- OPTION...]
 
 The rules are those of WindowPolicy in decoder/windows/window_policy.h, by the names that
-`transcribe --disable-rule NAME` takes. Needs the corpus of bench/speech_corpus.py. The first run has
-all rules; a further one, without a rule, decodes only the clips on which a rule may act. Results
-that are there already are used again.
+`transcribe --disable-rule NAME` takes; what follows -- goes to transcribe, too. Needs the corpus of
+bench/speech_corpus.py. The first run has all rules; a further one, without a rule, decodes only the
+clips on which a rule may act. Results that are there already are used again. `speech_errors.py
+table` prints them by group then.
 """
 
 import pathlib
@@ -32,10 +33,12 @@ def main():
     rules = rule_names()
     if options[:1] == ["--rules"]:
         rules, options = options[1].split(","), options[2:]
+    split = options.index("--") if "--" in options else len(options)
+    options, of_program = options[:split], ["--", *options[split + 1:]]
     script = [sys.executable, str(ROOT / "bench/speech_errors.py"), "run"]
     arguments = speech_errors.parse([*script[2:], "all-rules", *options])
     if not speech_errors.result_path(arguments, "all-rules").exists():
-        subprocess.run([*script, "all-rules", *options], check=True)
+        subprocess.run([*script, "all-rules", *options, *of_program], check=True)
     clips = speech_errors.clips_of(arguments)
     with_all = speech_errors.load_result(arguments, "all-rules")["texts"]
     clips = [clip for clip in clips if clip["name"] in with_all]
@@ -53,8 +56,8 @@ def main():
     for rule in rules:
         name = f"without-{rule}"
         if not speech_errors.result_path(arguments, name).exists():
-            subprocess.run([*script, name, "--open-in", "all-rules", *options, "--",
-                            "--disable-rule", rule], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([*script, name, "--open-in", "all-rules", *options,
+                            *of_program, "--disable-rule", rule], check=True, stdout=subprocess.DEVNULL)
         texts = speech_errors.load_result(arguments, name)["texts"]
         cells = [f"{after - before:+d}" if after != before else "0"
                  for before, after in zip(baseline, count(texts))]
