@@ -47,6 +47,15 @@ AudioReader open_audio(const AudioInput& input) {
   return AudioReader(input.path, input.reader);
 }
 
+bool is_recorded(const AudioInput& input) {
+  if (input.samples) return true;
+  struct stat info {};
+  const bool is_known = input.descriptor    ? ::fstat(*input.descriptor, &info) == 0
+                        : input.path == "-" ? ::fstat(STDIN_FILENO, &info) == 0
+                                            : ::stat(input.path.c_str(), &info) == 0;
+  return is_known && S_ISREG(info.st_mode);
+}
+
 RewindableInput::RewindableInput(const AudioInput& input) : input_(input) {
   if (input_.samples) return;
   const bool is_stream = input_.descriptor || input_.path == "-";

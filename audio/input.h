@@ -34,6 +34,10 @@ struct AudioInput {
 // an incomplete frame of samples.
 AudioReader open_audio(const AudioInput& input);
 
+// Whether all of the sound is there already, in a regular file or in memory. A pipe or a device may
+// be live.
+bool is_recorded(const AudioInput& input);
+
 // An input that can be read several times.
 class RewindableInput {
  public:

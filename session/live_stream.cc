@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -27,12 +28,14 @@ SampleReader in_short_blocks(AudioReader reader) {
 }  // namespace
 
 struct LiveSource::State {
-  explicit State(AudioReader source) : reader(in_short_blocks(std::move(source))) {}
+  State(AudioReader source, bool recorded)
+      : reader(in_short_blocks(std::move(source))), is_recorded(recorded) {}
 
   SampleReader reader;  // the thread's alone
+  const bool is_recorded;
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<float> samples;
+  std::deque<float> samples;
   uint64_t n_received = 0;  // samples in all
   Clock::time_point first_came;
   bool has_ended = false;     // nothing more will come
@@ -52,7 +55,8 @@ struct LiveSource::State {
   }
 };
 
-LiveSource::LiveSource(AudioReader reader) : state_(std::make_shared<State>(std::move(reader))) {
+LiveSource::LiveSource(AudioReader reader, bool is_recorded)
+    : state_(std::make_shared<State>(std::move(reader), is_recorded)) {
   std::thread([state = state_] {
     std::exception_ptr error;
     try {
@@ -76,7 +80,8 @@ LiveSource::~LiveSource() {
 std::vector<float> LiveSource::take(size_t n, const std::function<bool()>& is_stopped) {
   constexpr std::chrono::milliseconds kUntilAsked{100};
   std::unique_lock lock(state_->mutex);
-  while (state_->samples.size() < std::min(n, kMostAhead) && !state_->has_ended) {
+  n = std::min(n, kMostAhead);
+  while (state_->samples.size() < n && !state_->has_ended) {
     if (is_stopped && is_stopped()) {
       state_->is_abandoned = state_->has_ended = true;
     } else {
@@ -85,17 +90,26 @@ std::vector<float> LiveSource::take(size_t n, const std::function<bool()>& is_st
   }
   if (state_->samples.empty() && state_->error) std::rethrow_exception(state_->error);
   state_->changed.notify_all();
-  return std::exchange(state_->samples, {});
+  const auto end =
+      state_->samples.begin() + static_cast<std::ptrdiff_t>(std::min(n, state_->samples.size()));
+  std::vector<float> taken(state_->samples.begin(), end);
+  state_->samples.erase(state_->samples.begin(), end);
+  return taken;
 }
 
-bool LiveSource::is_over() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->has_ended && state_->samples.empty();
+bool LiveSource::has_more(size_t n) const {
+  if (state_->is_recorded) return true;
+  constexpr std::chrono::milliseconds kUntilGiven{30};
+  std::unique_lock lock(state_->mutex);
+  return state_->changed.wait_for(lock, kUntilGiven, [&] {
+    return state_->samples.size() >= std::min(n, kMostAhead) || state_->has_ended;
+  });
 }
 
 bool LiveSource::is_paced() const {
   // What a sender had kept may come at once, and clocks differ.
   constexpr double kKeptSeconds = 2, kFastest = 1.5;
+  if (state_->is_recorded) return false;
   const std::lock_guard lock(state_->mutex);
   const std::chrono::duration<double> since = Clock::now() - state_->first_came;
   const double received_s = static_cast<double>(state_->n_received) / kSampleRateHz;
@@ -121,12 +135,11 @@ std::exception_ptr follow(LiveSource& source, const LiveOptions& options,
     passes.push(samples);
     const auto start = Clock::now();
     const bool had_window = passes.whole_windows();
-    // Where more sound is waiting, or none will come, the next pass decodes more of the window.
-    const bool is_worth_a_look = source.waiting() < step && !source.is_over();
+    // Where more sound is there, the next pass decodes more of the window.
+    const bool is_worth_a_look = !source.has_more(step);
     if (is_worth_a_look) passes.beginning();
     if (!is_worth_a_look && !had_window) continue;
     const std::chrono::duration<double> took = Clock::now() - start;
-    // A file is read faster than any machine decodes it.
     if (took.count() > options.step_s && options.on_slow && source.is_paced()) {
       const double behind_s = static_cast<double>(source.waiting()) / kSampleRateHz;
       options.on_slow({took.count(), behind_s, had_window});

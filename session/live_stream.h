@@ -18,22 +18,24 @@ namespace vesper {
 class LiveSource {
  public:
   // Begins to read. The thread waits when it is a minute ahead. It ends with the stream, or with
-  // the process: a read that blocks cannot be interrupted.
-  explicit LiveSource(AudioReader reader);
+  // the process: a read that blocks cannot be interrupted. `is_recorded`: all of the sound is there
+  // already, as in a file.
+  LiveSource(AudioReader reader, bool is_recorded);
   ~LiveSource();
   LiveSource(const LiveSource&) = delete;
   LiveSource& operator=(const LiveSource&) = delete;
 
-  // Waits for at least `n` samples (16 kHz mono) or the end of the stream, and takes all that are
-  // there; none once the stream has ended and everything was taken. Throws what reading threw,
-  // after the samples before. Where `is_stopped`, asked every 100 ms, returns true, the stream
-  // ends.
+  // Waits for `n` samples (16 kHz mono; at most a minute), or the end of the stream, and takes
+  // them: fewer at the end, and none after it. Throws what reading threw, after the samples before.
+  // Where `is_stopped`, asked every 100 ms, returns true, the stream ends.
   std::vector<float> take(size_t n, const std::function<bool()>& is_stopped = {});
 
   // Samples that can be taken now.
   size_t waiting() const;
-  // Whether no more samples will come.
-  bool is_over() const;
+  // Whether `n` samples are waiting or the stream has ended; a sender that has them is given 30 ms.
+  // Always true of a recording, so that what is decoded of it does not depend on how fast it is
+  // read.
+  bool has_more(size_t n) const;
   // Whether the sound comes about as fast as it is heard, not as fast as a file can be read.
   bool is_paced() const;
 
@@ -67,8 +69,9 @@ struct LivePasses {
   std::function<void()> beginning;      // decodes the beginning of the next one
 };
 
-// Makes a pass for each step of the stream until it ends or is stopped. Returns what reading it
-// failed with, if it did: what came before has been decoded.
+// Makes a pass after every step of the stream until it ends or is stopped: decodes the full
+// windows, and looks at the beginning of the next one unless more sound is there. Returns what
+// reading it failed with, if it did: what came before has been decoded.
 std::exception_ptr follow(LiveSource& source, const LiveOptions& options, const LivePasses& passes);
 
 }  // namespace vesper

@@ -302,7 +302,7 @@ LiveTranscript SpeechSession::transcribe_live(const AudioInput& input, const Spe
   state_->check(options, /*is_live=*/true);
   LiveTranscriber transcriber(state_->model, options.decoding,
                               {events.on_final, events.on_partial, events.on_segment});
-  LiveSource source(open_audio(input));
+  LiveSource source(open_audio(input), is_recorded(input));
   const LivePasses passes{.push =
                               [&](std::span<const float> samples) {
                                 check_cancelled(events);
@@ -336,13 +336,17 @@ struct SpeechStream::State {
           resampler(static_cast<int>(stream.format.sample_rate_hz)),
           step(static_cast<size_t>(step_s * kSampleRateHz)) {}
 
-    // Decodes what is new, if that is a step, or the rest of the stream.
+    // Decodes the whole steps of what is new, each as if it had come alone, or the rest of the
+    // stream.
     void decode(bool is_rest) {
-      if (new_samples.size() < step && !is_rest) return;
-      transcriber.push(new_samples.data(), new_samples.size());
-      new_samples.clear();
-      transcriber.transcribe_whole_windows();
-      if (!is_rest) transcriber.transcribe_beginning();
+      std::span<const float> left = new_samples;
+      for (; left.size() >= step; left = left.subspan(step)) {
+        transcriber.push(left.data(), step);
+        transcriber.transcribe_whole_windows();
+        transcriber.transcribe_beginning();
+      }
+      if (is_rest) transcriber.push(left.data(), left.size());
+      new_samples.erase(new_samples.begin(), new_samples.end() - std::ssize(left));
     }
 
     LiveTranscriber transcriber;

@@ -15,8 +15,8 @@
 namespace vesper {
 namespace {
 
-// Frames before the window, so that its first frames are those of the whole recording.
-constexpr uint64_t kFramesBefore = 10;
+// Frames before and behind the window, so that its own are those of the whole recording.
+constexpr uint64_t kFramesAround = 10;
 // Guesses at fewer frames do not last.
 constexpr uint32_t kFewestFrames = 100;
 // From here on the language is taken, clear or not.
@@ -57,7 +57,7 @@ double LiveTranscriber::received_s() const {
 uint64_t LiveTranscriber::frames_received() const { return n_received_ / kMelHop; }
 
 void LiveTranscriber::push(const float* samples, size_t n) {
-  const uint64_t needed = (cursor_.seek - std::min(cursor_.seek, kFramesBefore)) * kMelHop;
+  const uint64_t needed = (cursor_.seek - std::min(cursor_.seek, kFramesAround)) * kMelHop;
   if (needed > first_sample_) {
     const uint64_t n_past = std::min<uint64_t>(needed - first_sample_, samples_.size());
     samples_.erase(samples_.begin(), samples_.begin() + static_cast<std::ptrdiff_t>(n_past));
@@ -68,10 +68,10 @@ void LiveTranscriber::push(const float* samples, size_t n) {
 }
 
 MelSpectrogram LiveTranscriber::log_mel(uint32_t n_frames, uint64_t& n_before) {
-  n_before = std::min(cursor_.seek, kFramesBefore);
+  n_before = std::min(cursor_.seek, kFramesAround);
   const uint64_t begin = (cursor_.seek - n_before) * kMelHop - first_sample_;
   const uint64_t end = std::min<uint64_t>(
-      samples_.size(), (cursor_.seek + n_frames + kFramesBefore) * kMelHop - first_sample_);
+      samples_.size(), (cursor_.seek + n_frames + kFramesAround) * kMelHop - first_sample_);
   MelSpectrogram mel(static_cast<int>(model_.n_mels()), model_.mel_filters());
   mel.push(samples_.data() + begin, end - begin);
   mel.finish();
@@ -161,8 +161,9 @@ void LiveTranscriber::emit_partial(std::span<const CaptionWord> words) {
 
 bool LiveTranscriber::transcribe_whole_windows() {
   const uint64_t before = cursor_.seek;
-  while (frames_received() >= cursor_.seek + model_.n_frames())
+  while (frames_received() >= cursor_.seek + model_.n_frames() + kFramesAround) {
     transcribe_window(model_.n_frames());
+  }
   return cursor_.seek > before;
 }
 

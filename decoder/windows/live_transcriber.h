@@ -34,7 +34,8 @@ class LiveTranscriber {
 
   // Takes the next samples, [n], 16 kHz.
   void push(const float* samples, size_t n);
-  // Decodes the windows that are full. Returns whether there were any.
+  // Decodes the windows that are full and have 0.1 s of sound behind them, so that they are those
+  // of the recording. Returns whether there were any.
   bool transcribe_whole_windows();
   // Decodes the beginning of the next window, if it is long enough.
   void transcribe_beginning();

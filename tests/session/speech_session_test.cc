@@ -73,6 +73,34 @@ TEST_F(SpeechSessions, HearTheSameInPiecesOfSamplesAsInTheFile) {
   }
 }
 
+TEST_F(SpeechSessions, CaptionTheSameInPiecesOfAnySize) {
+  std::vector<float> samples = read_samples(kRecording);
+  samples.insert(samples.end(), samples.begin(), samples.end());
+  SpeechOptions options;
+  options.decoding.beam_size = 1;
+  std::vector<std::string> captions;
+  std::vector<std::vector<int32_t>> tokens;
+  for (const size_t piece : {size_t{777}, size_t{20000}, samples.size()}) {
+    SpeechEvents events;
+    std::string& said = captions.emplace_back();
+    events.on_final = [&](std::span<const CaptionWord> words, double received_s) {
+      for (const CaptionWord& word : words) said += word.text;
+      said += "@" + std::to_string(received_s);
+    };
+    SpeechStream stream = session_->open_stream({}, options, events, 1.0);
+    for (size_t at = 0; at < samples.size(); at += piece) {
+      stream.push(std::span(samples).subspan(at, std::min(piece, samples.size() - at)));
+    }
+    std::vector<int32_t>& heard = tokens.emplace_back();
+    for (const Segment& segment : stream.finish().segments) {
+      heard.insert(heard.end(), segment.tokens.begin(), segment.tokens.end());
+    }
+    EXPECT_FALSE(heard.empty());
+    EXPECT_EQ(captions.back(), captions.front()) << piece;
+    EXPECT_EQ(tokens.back(), tokens.front()) << piece;
+  }
+}
+
 TEST_F(SpeechSessions, StopWhenTheyAreCancelledAndGoOnAfterwards) {
   SpeechEvents events;
   events.is_cancelled = [] { return true; };

@@ -111,6 +111,22 @@ TEST_F(LiveTranscription, OfSoundThatIsThereAlreadyIsThatOfTheRecording) {
   EXPECT_DOUBLE_EQ(streamed.transcript.duration_s, 13.3);
 }
 
+// Up to a window's own length, so that a window is full when nothing behind it has come.
+TEST_F(LiveTranscription, WindowsDoNotDependOnWhenTheSoundCame) {
+  settings_.language = "en";
+  const Streamed at_once = stream(14, false);
+  ASSERT_GT(at_once.transcript.segments.size(), 1u);
+  for (const double step_s : {5.0, 1.0, 0.01, 0.37}) {
+    const Streamed in_steps = stream(step_s, false);
+    ASSERT_EQ(in_steps.transcript.segments.size(), at_once.transcript.segments.size()) << step_s;
+    for (size_t i = 0; i < at_once.transcript.segments.size(); ++i) {
+      const Segment &a = in_steps.transcript.segments[i], &b = at_once.transcript.segments[i];
+      EXPECT_EQ(a.tokens, b.tokens) << step_s;
+      EXPECT_EQ(a.avg_logprob, b.avg_logprob) << step_s << " s: the same frames";
+    }
+  }
+}
+
 TEST_F(LiveTranscription, TakesNothingBackThatIsFinal) {
   settings_.language = "en";
   const Streamed streamed = stream(0.4, true);
