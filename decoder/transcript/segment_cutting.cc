@@ -12,7 +12,7 @@ std::string_view without_leading_space(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(' '), text.size()));
 }
 
-// The segment's tokens, handed out piece by piece, timestamps with the text before them.
+// The segment's tokens, in pieces; timestamps belong to the text before them.
 class TokenShares {
  public:
   TokenShares(const std::vector<int32_t>& tokens, int32_t end_of_text)

@@ -1,6 +1,5 @@
-// Cuts segments into shorter ones by the times of their words. Called by
-// decoder/windows/transcriber; what it knows of words the subtitles
-// (decoder/transcript/subtitles.h) need too.
+// Cuts segments into shorter ones at word boundaries. Called by decoder/windows/window_decoder and
+// decoder/transcript/subtitles.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +10,16 @@
 
 namespace vesper {
 
-// Code points of a UTF-8 text; bytes that are none of UTF-8 count as one each.
+// Code points of a UTF-8 text; each invalid byte counts as one.
 size_t count_characters(std::string_view text);
 
-// The segment's words; without word times its text cut before spaces, its duration shared out by
-// characters.
+// The segment's words. Without word times: its text cut before spaces, the duration shared in
+// proportion to characters.
 std::vector<Word> words_of(const Segment& segment);
 
-// Segments of at most `max_length` characters (spaces at their ends not counted), above 0, that say
-// the same. They end between `parts`, the segment's words or parts of them, one of which stands
-// alone if it is longer. `end_of_text`: text tokens are below it. Ids are left to the caller.
+// The text of a segment in segments of at most `max_length` > 0 characters (without outer spaces).
+// They end between `parts`, the segment's words or parts of words; a longer part is a segment of
+// its own. Text tokens are below `end_of_text`. The caller sets the ids.
 std::vector<Segment> cut_segment(const Segment& segment, std::vector<Word> parts,
                                  uint32_t max_length, int32_t end_of_text);
 

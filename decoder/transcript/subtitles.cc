@@ -15,15 +15,14 @@ std::string_view trimmed_view(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \n") - first + 1);
 }
 
-// Whether the text goes on in the middle of what is written as one word: "'est" after "c",
-// "-hearted" after "cold".
+// Whether the text continues a written word: "'est" after "c", "-hearted" after "cold".
 bool continues_word(std::string_view text) {
   return text.size() > 1 && (text[0] == '-' || text[0] == '\'') && text[1] != ' ' &&
          text[1] != text[0];
 }
 
-// The segment's words as they are written. By openai-whisper's rules a hyphen or an apostrophe
-// begins a word, where no cue or line should end.
+// The segment's words as they are written. In openai-whisper a hyphen or an apostrophe begins a
+// word, but no cue or line should end there.
 std::vector<Word> written_words(const Segment& segment) {
   std::vector<Word> words;
   for (Word& word : words_of(segment)) {
@@ -45,9 +44,9 @@ void CueMaker::push(const Segment& segment) {
     if (text.empty()) return;
     const TimeSpan span = milliseconds(segment.start_s, segment.end_s);
     Cue cue{span.start, span.end, {speaker_label(segment) + text}, {}};
-    // What is said in two channels is said at the same time.
+    // Speech in two channels may overlap.
     if (segment.channel > 0) return on_cue_(cue);
-    return settle(std::move(cue));
+    return emit_after_waiting(std::move(cue));
   }
   uint32_t n_on_line = 0;
   std::string label = speaker_label(segment);
@@ -61,20 +60,20 @@ void CueMaker::push(const Segment& segment) {
       close_cue();
       n_on_line = 1;
     }
-    place(word);
+    add_word(word);
   }
   if (keeps_segments()) close_cue();
 }
 
 void CueMaker::finish() {
   close_cue();
-  constexpr int64_t kShown_ms = 100;  // a word at the very end, of which only the start is known
+  constexpr int64_t kShown_ms = 100;  // for a final word without a known end
   if (waiting_.empty()) return;
   const int64_t start = waiting_.front().start_ms;
-  share(start, start + kShown_ms * static_cast<int64_t>(waiting_.size()));
+  emit_waiting(start, start + kShown_ms * static_cast<int64_t>(waiting_.size()));
 }
 
-void CueMaker::place(const Word& word) {
+void CueMaker::add_word(const Word& word) {
   constexpr double kLongPause_s = 3.0;
   const std::string text = plain_text(word.text);
   const bool long_pause =
@@ -111,37 +110,38 @@ void CueMaker::close_cue() {
         Cue between = whole;
         between.start_ms = last_ms;
         between.end_ms = cue_[i].start_ms;
-        settle(std::move(between));
+        emit_after_waiting(std::move(between));
       }
       Cue current = whole;
       current.start_ms = cue_[i].start_ms;
       last_ms = current.end_ms = cue_[i].end_ms;
       current.highlighted = i;
-      settle(std::move(current));
+      emit_after_waiting(std::move(current));
     }
   } else {
-    settle(std::move(whole));
+    emit_after_waiting(std::move(whole));
   }
   cue_.clear();
   line_length_ = 0;
   n_lines_ = 1;
 }
 
-void CueMaker::settle(Cue cue) {
+void CueMaker::emit_after_waiting(Cue cue) {
   constexpr int64_t kShown_ms = 100;
   if (!waiting_.empty() && cue.start_ms > waiting_.front().start_ms) {
-    // There is room after them.
+    // There is time for them.
     const int64_t start = waiting_.front().start_ms;
-    share(start, std::min(cue.start_ms, start + kShown_ms * static_cast<int64_t>(waiting_.size())));
+    emit_waiting(start,
+                 std::min(cue.start_ms, start + kShown_ms * static_cast<int64_t>(waiting_.size())));
   }
-  cue.start_ms = std::max(cue.start_ms, settled_ms_);
+  cue.start_ms = std::max(cue.start_ms, emitted_ms_);
   if (!waiting_.empty()) cue.start_ms = waiting_.front().start_ms;
   const int64_t end_ms = cue.end_ms;
   waiting_.push_back(std::move(cue));
-  if (end_ms > waiting_.front().start_ms) share(waiting_.front().start_ms, end_ms);
+  if (end_ms > waiting_.front().start_ms) emit_waiting(waiting_.front().start_ms, end_ms);
 }
 
-void CueMaker::share(int64_t start_ms, int64_t end_ms) {
+void CueMaker::emit_waiting(int64_t start_ms, int64_t end_ms) {
   const auto n = static_cast<int64_t>(waiting_.size());
   end_ms = std::max(end_ms, start_ms + n);
   for (int64_t i = 0; i < n; ++i) {
@@ -150,7 +150,7 @@ void CueMaker::share(int64_t start_ms, int64_t end_ms) {
     cue.end_ms = start_ms + (end_ms - start_ms) * (i + 1) / n;
     on_cue_(cue);
   }
-  settled_ms_ = end_ms;
+  emitted_ms_ = end_ms;
   waiting_.clear();
 }
 

@@ -8,7 +8,7 @@
 namespace vesper {
 namespace {
 
-// Keeps the products below inside 64 bits.
+// Keeps the products below within 64 bits.
 constexpr double kLatestTime = 1e6;
 
 bool is_control(char c) {
@@ -31,8 +31,7 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
 
 std::string plain_text(std::string_view raw) {
   std::string text = valid_utf8(raw);
-  // The line separators of Unicode beyond ASCII break lines in some readers: U+0085, U+2028,
-  // U+2029.
+  // Unicode line separators that break lines in some readers: U+0085, U+2028, U+2029.
   for (std::string_view separator : {"\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\xA9"}) {
     text = replace_all(text, separator, " ");
   }

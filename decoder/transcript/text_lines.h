@@ -1,5 +1,4 @@
-// Text and times of a transcript as its writers put them down: text that is valid UTF-8 and cannot
-// break a line, times in whole units.
+// Text and times of a transcript for the writers: valid UTF-8 in one line, and times as integers.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +10,13 @@
 namespace vesper {
 
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to);
-// Valid UTF-8 without control characters and line separators, which become spaces.
+// Valid UTF-8; control characters and line separators become spaces.
 std::string plain_text(std::string_view raw);
-// The same without spaces at its ends.
+// The same without outer spaces.
 std::string one_line(std::string_view raw);
 
-// Rounded to the nearest unit, halves to even, as Python's round(). Not a number and times before
-// the start become 0; times beyond 11 days, which are a mistake, those.
+// Rounded to the nearest integer, half to even, like Python's round(). NaN and negative times
+// become 0; times above 11 days, which are errors, become 11 days.
 int64_t in_units(double seconds, double units_per_second);
 
 // Milliseconds, start <= end.
@@ -26,8 +25,8 @@ struct TimeSpan {
 };
 TimeSpan milliseconds(double start_s, double end_s);
 
-// What tells in text who speaks, with a space behind it: "[left] ", "[channel 3] ", or as in
-// whisper.cpp "(speaker 0) "; empty if a segment does not say.
+// The speaker in text, with a trailing space: "[left] ", "[channel 3] ", or as in whisper.cpp
+// "(speaker 0) "; empty if the segment has none.
 std::string speaker_label(const Segment& segment);
 
 }  // namespace vesper

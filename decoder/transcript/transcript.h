@@ -1,8 +1,7 @@
-// What a transcription is: plain data that the decoder fills and the writers print.
+// The result of a transcription: plain data, filled by the decoder and printed by the writers.
 //
-// Times are seconds from the start of the recording. Text is what the tokens spell: it usually
-// begins with a space, and may be cut inside a UTF-8 character at a segment's edge (the writers
-// deal with that, see decoder/transcript/writers.h).
+// Times are seconds from the start of the recording. Text is the decoded tokens: it usually begins
+// with a space, and may end inside a UTF-8 character (the writers handle this).
 #pragma once
 
 #include <cstdint>
@@ -13,46 +12,45 @@ namespace vesper {
 
 struct Word {
   double start_s = 0, end_s = 0;
-  std::string text;          // with its leading space and trailing punctuation
-  double probability = 0;    // mean over the word's tokens, 0 to 1
-  uint32_t n_tokens = 0;     // of the segment's text tokens, in their order
-  std::string speaker = {};  // as of the segment
+  std::string text;          // with leading space and trailing punctuation
+  double probability = 0;    // mean of the word's tokens, 0 to 1
+  uint32_t n_tokens = 0;     // of the segment's text tokens, in order
+  std::string speaker = {};  // that of the segment
 };
 
-// A stretch of speech between two timestamps.
+// Speech between two timestamps.
 struct Segment {
-  int id = 0;        // counts from 0 over the recording
-  int64_t seek = 0;  // where the window that it was decoded in begins, in mel frames of 10 ms
+  int id = 0;        // from 0 in a recording
+  int64_t seek = 0;  // first frame of the decoded window, mel frames of 10 ms
   double start_s = 0, end_s = 0;
   std::string text;
-  std::vector<int32_t> tokens;   // with the timestamp tokens around the text
+  std::vector<int32_t> tokens;   // including timestamp tokens
   double avg_logprob = 0;        // natural logarithm, mean over the window's tokens
   double no_speech_prob = 0;     // of the window, 0 to 1
-  double compression_ratio = 0;  // of the window's text: bytes over its deflated bytes
-  double temperature = 0;        // that the window was decoded with
-  std::string language;          // ISO 639-1 code, as Whisper has it
-  std::vector<Word> words;       // empty unless word times were asked for
-  int channel = 0;               // of the recording, from 1; 0: not transcribed by channel
-  // "left" or "right" of two channels transcribed by themselves; "0", "1" or "?" where the louder
-  // channel says who speaks; else empty.
+  double compression_ratio = 0;  // of the window's text: bytes / deflated bytes
+  double temperature = 0;        // of the window's attempt
+  std::string language;          // ISO 639-1 code, as in Whisper
+  std::vector<Word> words;       // empty without word times
+  int channel = 0;               // of the recording, from 1; 0: all channels together
+  // "left" or "right" if two channels are transcribed separately; "0", "1" or "?" from the louder
+  // channel; otherwise empty.
   std::string speaker;
 };
 
-// What the model made of a stretch of sound and the transcript leaves out.
+// Decoded text that is not in the transcript.
 struct DroppedSpan {
   double start_s = 0, end_s = 0;
-  std::string reason;  // "no speech", or "loop" for what went round and round
+  std::string reason;  // "no speech", or "loop"
   std::string text;    // trimmed
 };
 
 struct Transcript {
-  // Of the recording: given, or detected in its first window with speech. Empty if nothing could be
-  // heard at all.
+  // Given, or detected in the first window with speech. Empty if no speech was found.
   std::string language;
-  double language_probability = 0;  // 1 if the language was given or the model knows only one
+  double language_probability = 0;  // 1 if the language was given or is the model's only one
   double duration_s = 0;            // of the recording
   std::vector<Segment> segments;
-  // In order; what openai-whisper leaves out too is not noted.
+  // In order. Text that openai-whisper rejects too is not listed.
   std::vector<DroppedSpan> dropped = {};
 };
 

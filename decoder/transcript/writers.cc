@@ -27,7 +27,7 @@ constexpr std::array<std::pair<TranscriptFormat, std::string_view>, 8> kFormats 
     {TranscriptFormat::kJsonl, "jsonl"},
 }};
 
-// HH:MM:SS.mmm with this decimal mark; without "HH:" in the first hour unless asked for.
+// HH:MM:SS.mmm with this decimal mark; without "HH:" in the first hour, unless always_hours.
 std::string clock_time(int64_t ms, char decimal_mark, bool always_hours) {
   const int64_t hours = ms / 3'600'000;
   const int minutes = static_cast<int>(ms / 60'000 % 60);
@@ -44,8 +44,8 @@ std::string clock_time(int64_t ms, char decimal_mark, bool always_hours) {
   return text.data();
 }
 
-// `-->` is what separates times in subtitles. Replacing can make a new arrow out of a longer one
-// ("--->"), so a run of dashes before '>' shrinks to one.
+// `-->` separates times in subtitles. A run of dashes before '>' shrinks to one, because replacing
+// parts of "--->" would make a new arrow.
 std::string without_arrows(std::string text) {
   for (size_t at = text.find("-->"); at != std::string::npos; at = text.find("-->", at)) {
     text.erase(at, 1);
@@ -54,10 +54,10 @@ std::string without_arrows(std::string text) {
   return text;
 }
 
-// JSON has no infinities: null stands for a number that is not one.
+// JSON has no infinities and no NaN: null.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-// Milliseconds are what the times mean; more digits would only be noise of the sum start + offset.
+// Times have milliseconds; more digits are rounding errors.
 Json seconds_rounded(double seconds) {
   return Json(static_cast<double>(in_units(seconds, 1000)) / 1000);
 }
@@ -91,14 +91,14 @@ Json segment_object(const Segment& segment) {
   return object;
 }
 
-// Formats whose segments are independent of each other: a header and one piece of text a segment.
+// Formats with independent segments: a header, and text for each segment.
 class LineWriter : public TranscriptWriter {
  public:
   explicit LineWriter(TextSink sink) : sink_(std::move(sink)) {}
 
   void begin(const RecordingInfo& recording) override { put(header(recording)); }
 
-  // A segment without text has nothing to show: in subtitles it would even be an invalid cue.
+  // A segment without text has no line; in subtitles it would be an invalid cue.
   void segment(const Segment& segment) override {
     const std::string text = one_line(segment.text);
     if (text.empty()) return;
@@ -129,7 +129,7 @@ class TxtWriter : public LineWriter {
     std::string colored = label;
     for (const Word& word : segment.words) {
       const std::string said = plain_text(word.text);
-      // The spaces before the word, of which a line begins with none, are not colored.
+      // Leading spaces are not colored.
       const size_t begin = std::min(said.find_first_not_of(' '), said.size());
       if (colored.size() > label.size()) colored += said.substr(0, begin);
       if (begin == said.size()) continue;
@@ -138,10 +138,10 @@ class TxtWriter : public LineWriter {
     return colored + "\n";
   }
 
-  // From red to green, in the terminal's 256 colors.
+  // From red to green, in the 256 colors of terminals.
   static std::string color_of(double probability) {
     constexpr std::array<int, 8> kColors = {196, 202, 208, 214, 220, 190, 154, 118};
-    // Most words are near 1: the cube spreads them.
+    // Most words are near 1; the cube spreads them.
     const double p = std::clamp(probability, 0.0, 1.0);
     const auto place = static_cast<size_t>(p * p * p * kColors.size());
     return "\x1b[38;5;" + std::to_string(kColors[std::min(place, kColors.size() - 1)]) + "m";
@@ -150,7 +150,7 @@ class TxtWriter : public LineWriter {
   bool colors_;
 };
 
-// Subtitles: cues, of which a segment may give several, or one with the segments before it.
+// Subtitles: a segment has several cues, or shares one with the previous segments.
 class CueWriter : public TranscriptWriter {
  public:
   CueWriter(const SubtitleLayout& layout, TextSink sink)
@@ -173,7 +173,7 @@ class CueWriter : public TranscriptWriter {
   virtual std::string header() { return ""; }
   virtual std::string lines(const Cue& cue) = 0;
 
-  // The cue's words, each escaped, the highlighted one underlined.
+  // The escaped words of a cue, the highlighted one underlined.
   template <class Escape>
   static std::string text_of(const Cue& cue, const Escape& escape) {
     std::string text;
@@ -196,7 +196,7 @@ class CueWriter : public TranscriptWriter {
   }
 
   TextSink sink_;
-  std::string text_;  // not yet passed on
+  std::string text_;  // not yet written
   CueMaker cues_;
 };
 
@@ -251,13 +251,13 @@ class LrcWriter : public LineWriter {
     for (const Word& word : segment.words) {
       const std::string said = one_line(word.text);
       if (said.empty()) continue;
-      // A space stands before the stamp and after it, where one stands before the word.
+      // The space of the word is before and after the time stamp.
       const char* space = plain_text(word.text).starts_with(' ') ? " " : "";
       stamped += space + ("<" + time_of(word.start_s) + ">") + space + said;
     }
     return "[" + start + "]" + speaker_label(segment) + stamped + "\n";
   }
-  // mm:ss.xx; minutes grow past 59: the format has no hours.
+  // mm:ss.xx; minutes exceed 59, because the format has no hours.
   static std::string time_of(double seconds) {
     const int64_t centis = in_units(seconds, 100);
     std::array<char, 48> time{};
@@ -277,7 +277,7 @@ class JsonWriter : public TranscriptWriter {
           ",\n \"model\": " + Json(valid_utf8(recording.model)).dump() + ",\n \"segments\": [\n");
   }
 
-  // The comma goes before a segment: only end() knows that there is no next one.
+  // The comma is before a segment, because only end() knows the last one.
   void segment(const Segment& segment) override {
     const char* separator = std::exchange(first_, false) ? "  " : "  ,";
     sink_(separator + segment_object(segment).dump() + "\n");

@@ -13,11 +13,11 @@ struct KnownModel {
   Heads heads;
 };
 
-// Vocabularies of the English-only models, of the multilingual ones, and of those since large-v3.
+// Vocabulary sizes: English-only, multilingual, and multilingual since large-v3.
 constexpr uint32_t kEnglish = 51864, kMultilingual = 51865, kWithCantonese = 51866;
 
 // openai-whisper 20250625, whisper/__init__.py, _ALIGNMENT_HEADS. large and large-v2 have one
-// shape; of the two this is large-v2.
+// shape; this is large-v2.
 const std::vector<KnownModel>& known_models() {
   static const std::vector<KnownModel> models = {
       // tiny.en, tiny

@@ -1,4 +1,4 @@
-// Which heads of a Whisper decoder's cross-attention follow the speech as it is written down.
+// The cross-attention heads of a Whisper decoder that follow the speech.
 #pragma once
 
 #include <array>
@@ -9,9 +9,9 @@
 
 namespace vesper {
 
-// [layer, head] by rising layer and head, none twice: those that the model's file names; else those
-// that openai-whisper lists for the published model of these sizes; else, as it does for a model
-// that it does not know, all heads of the upper half of the layers.
+// [layer, head], ascending and unique: those in the model's file; otherwise openai-whisper's list
+// for the published model of these sizes; otherwise, as in openai-whisper, all heads of the upper
+// half of the layers.
 std::vector<std::array<uint32_t, 2>> alignment_heads(const ModelConfig& model);
 
 }  // namespace vesper

@@ -9,9 +9,9 @@
 namespace vesper {
 namespace {
 
-// Tokens of a task beside its text: at most a start sequence of three, no-timestamps, end of text.
+// Tokens besides the text: at most three of the start sequence, no-timestamps, end of text.
 constexpr uint32_t kFrame = 8;
-// Passes are recorded for multiples of this many rows.
+// Passes have multiples of this number of rows.
 constexpr uint32_t kRowStep = 16;
 
 }  // namespace
@@ -60,7 +60,7 @@ WhisperAligner::WhisperAligner(Device& device, const DecoderModel& decoder,
   host_lengths_.resize(n_windows_);
 }
 
-ProgramId WhisperAligner::recording_of(uint32_t n_rows) {
+ProgramId WhisperAligner::program_of(uint32_t n_rows) {
   const auto [place, is_new] = programs_.try_emplace(n_rows);
   if (!is_new) return place->second;
   DispatchTable table;
@@ -155,7 +155,7 @@ std::vector<TokenAlignment> WhisperAligner::align(std::span<const AlignmentTask>
   if (tasks.empty()) return {};
   check(tasks);
   const uint32_t n_rows = write_rows(tasks);
-  device_.run(recording_of(n_rows));
+  device_.run(program_of(n_rows));
   host_weights_.resize(size_t{n_heads_} * n_rows * n_positions_);
   host_probabilities_.resize(n_rows);
   device_.read(cross_.out.part(0, host_weights_.size() * sizeof(float)), host_weights_.data());

@@ -16,8 +16,8 @@ namespace {
 // Half the width of the median filter.
 constexpr uint32_t kReach = 3;
 
-// Of seven columns of numbers the median of each place: a network of 13 exchanges that puts it
-// into column 3 (Devillard, "Fast median search", 1998), over columns so that it runs in vectors.
+// The median of seven columns for each position: a network of 13 exchanges that puts it into column
+// 3 (Devillard, "Fast median search", 1998), vectorized over columns.
 void medians_of_7(const float* in, size_t n, float* out) {
   for (size_t i = 0; i < n; ++i) {
     float v[7];
@@ -35,7 +35,7 @@ void medians_of_7(const float* in, size_t n, float* out) {
   }
 }
 
-// Whole characters of valid UTF-8, each by itself.
+// Complete characters of valid UTF-8.
 std::vector<std::string_view> characters_of(std::string_view text) {
   std::vector<std::string_view> characters;
   const auto continues = [&](size_t i) { return (text[i] & 0xc0) == 0x80; };
@@ -51,13 +51,13 @@ constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 constexpr std::string_view kAsciiPunctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
 constexpr std::string_view kSentenceEnds = ".。!！?？";
 
-// Whether `text` is a part of `marks`, which is how the reference tells punctuation: no text is
-// too.
+// Whether `text` is a substring of `marks`, the reference's test of punctuation (also true for
+// empty text).
 bool is_among(std::string_view text, std::string_view marks) {
   return marks.find(valid_utf8(text)) != std::string_view::npos;
 }
 
-// Joins tokens until their characters are whole, or are not going to be.
+// Joins tokens until their characters are complete or invalid.
 std::vector<TokenWord> split_characters(std::span<const std::string_view> tokens) {
   std::string all;
   for (std::string_view token : tokens) all += token;
@@ -83,7 +83,7 @@ std::vector<TokenWord> split_characters(std::span<const std::string_view> tokens
   return words;
 }
 
-// To a hundredth, as the reference rounds.
+// Rounds to 0.01 s, like the reference.
 double rounded(double seconds) { return std::nearbyint(seconds * 100) / 100; }
 
 double median(std::vector<double> values) {
@@ -93,7 +93,7 @@ double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-// How long words are in a window, and how long one may be beside a silence.
+// The usual duration of words in a window, and the longest one beside a silence.
 struct UsualDuration {
   double median_s = 0;
   double most_s() const { return 2 * median_s; }
@@ -108,7 +108,7 @@ UsualDuration usual_duration(const std::vector<WordTiming>& words) {
   return {std::min(kLongestMedian, median(std::move(durations)))};
 }
 
-// The silence after a sentence is found in its full stop or in the word after that.
+// The silence after a sentence is part of its full stop or of the next word.
 void shorten_at_sentence_ends(std::vector<WordTiming>& words, const UsualDuration& usual) {
   if (usual.median_s == 0) return;
   for (size_t i = 1; i < words.size(); ++i) {
@@ -122,7 +122,7 @@ void shorten_at_sentence_ends(std::vector<WordTiming>& words, const UsualDuratio
   }
 }
 
-// The first words after a pause, and the last ones before one, must not fill it.
+// The first words after a pause and the last ones before it must not fill it.
 void fit_to_segment(Segment& segment, double last_speech_s, const UsualDuration& usual) {
   constexpr double kSlack = 0.5;
   std::vector<Word>& words = segment.words;
@@ -188,7 +188,7 @@ void median_filter_7(std::span<const float> in, float* out) {
   const auto at_edge = [&](size_t i) {
     std::array<float, 2 * kReach + 1> near{};
     for (size_t j = 0; j < near.size(); ++j) {
-      // The edge itself is not repeated.
+      // The edge is not repeated.
       auto place = static_cast<std::ptrdiff_t>(i + j) - static_cast<std::ptrdiff_t>(kReach);
       const auto last = static_cast<std::ptrdiff_t>(n) - 1;
       if (place < 0) place = -place;
@@ -206,8 +206,8 @@ void median_filter_7(std::span<const float> in, float* out) {
 
 std::vector<uint32_t> first_positions(std::span<const float> matrix, uint32_t n_rows,
                                       uint32_t n_positions) {
-  // The cost of the best way to each row, at the position before and at this one. Sums are rounded
-  // to f32 at every step, as in the reference: which of two ways is better may hang on it.
+  // The cost of the best path to each row, at the previous and at this position. Sums are rounded
+  // to f32 at every step like the reference's, because the choice of a path may depend on it.
   constexpr float kNever = std::numeric_limits<float>::infinity();
   std::vector<float> before(n_rows + 1, kNever), here(n_rows + 1, kNever);
   before[0] = 0;
@@ -234,7 +234,7 @@ std::vector<uint32_t> first_positions(std::span<const float> matrix, uint32_t n_
   std::vector<uint32_t> first(n_rows, 0);
   for (uint32_t r = n_rows - 1, t = n_positions - 1;;) {
     first[r] = t;
-    if (r == 0) break;  // the first row is entered at the first position
+    if (r == 0) break;  // the first row starts at position 0
     const Step step = t == 0 ? kRow : steps[size_t{t} * n_rows + r];
     if (step != kPosition) --r;
     if (step != kRow) --t;
