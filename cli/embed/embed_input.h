@@ -10,7 +10,7 @@
 
 #include "cli/embed/options.h"
 #include "cli/terminal/option_values.h"
-#include "cli/terminal/text_lines.h"
+#include "cli/terminal/text_input.h"
 
 namespace vesper {
 

@@ -17,7 +17,6 @@
 #include "cli/terminal/output.h"
 #include "cli/terminal/program.h"
 #include "cli/terminal/progress.h"
-#include "cli/terminal/shown_lookup.h"
 #include "embedder/sentence_tokenizer.h"
 #include "error/error.h"
 #include "llm/devices/open_device.h"

@@ -9,7 +9,7 @@
 #include "cli/generate/generate_run.h"
 #include "cli/generate/thinking_text.h"
 #include "cli/terminal/progress.h"
-#include "cli/terminal/text_lines.h"
+#include "cli/terminal/text_input.h"
 #include "error/error.h"
 
 namespace vesper {

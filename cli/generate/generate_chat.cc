@@ -5,12 +5,12 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/generate/line_editor.h"
 #include "cli/generate/thinking_text.h"
-#include "cli/terminal/interrupt.h"
-#include "cli/terminal/line_editor.h"
 #include "cli/terminal/output.h"
+#include "cli/terminal/signals.h"
 #include "cli/terminal/terminal_text.h"
-#include "cli/terminal/text_file.h"
+#include "cli/terminal/text_input.h"
 #include "error/error.h"
 
 namespace vesper {

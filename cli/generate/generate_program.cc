@@ -11,12 +11,11 @@
 #include "cli/generate/generate_run.h"
 #include "cli/generate/options.h"
 #include "cli/generate/thinking_text.h"
-#include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/program.h"
 #include "cli/terminal/progress.h"
-#include "cli/terminal/shown_lookup.h"
-#include "cli/terminal/text_file.h"
+#include "cli/terminal/signals.h"
+#include "cli/terminal/text_input.h"
 #include "error/error.h"
 
 namespace vesper {

@@ -9,7 +9,7 @@
 #include "cli/generate/thinking_text.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
-#include "cli/terminal/text_file.h"
+#include "cli/terminal/text_input.h"
 #include "error/error.h"
 
 namespace vesper {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cli/terminal/text_file.h"
+#include "cli/terminal/text_input.h"
 #include "error/error.h"
 #include "llm/devices/open_device.h"
 #include "llm/weights/model_tokenizer.h"

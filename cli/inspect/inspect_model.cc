@@ -9,7 +9,7 @@
 
 #include "audio/samples.h"
 #include "cli/terminal/terminal_text.h"
-#include "cli/terminal/text_file.h"
+#include "cli/terminal/text_input.h"
 #include "decoder/decoding_settings.h"
 #include "decoder/windows/recording_transcriber.h"
 #include "embedder/sentence_tokenizer.h"

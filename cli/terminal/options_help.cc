@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "cli/terminal/options.h"
+#include "cli/terminal/terminal_text.h"
 #include "cli/terminal/version.h"
 
 namespace vesper {
@@ -10,14 +11,13 @@ namespace {
 
 constexpr size_t kScreenWidth = 80;
 
-size_t columns_of(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  }));
-}
-
-// Lines of at most `width` columns. A line that begins with a space stays as it is.
+// Lines of at most `width` columns. A line that begins with a space stays as it is; \x1f is a space
+// where no line breaks.
 std::vector<std::string> wrapped(const std::string& text, size_t width) {
+  const auto columns = [](std::string line) {
+    std::replace(line.begin(), line.end(), '\x1f', ' ');
+    return static_cast<size_t>(text_width(line));
+  };
   std::vector<std::string> lines;
   std::istringstream paragraphs(text);
   for (std::string paragraph; std::getline(paragraphs, paragraph);) {
@@ -28,7 +28,7 @@ std::vector<std::string> wrapped(const std::string& text, size_t width) {
     std::string line;
     std::istringstream words(paragraph);
     for (std::string word; words >> word;) {
-      if (!line.empty() && columns_of(line) + 1 + columns_of(word) > width) {
+      if (!line.empty() && columns(line) + 1 + columns(word) > width) {
         lines.push_back(std::exchange(line, {}));
       }
       line += (line.empty() ? "" : " ") + word;

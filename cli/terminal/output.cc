@@ -5,13 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <map>
 #include <random>
-#include <set>
 #include <system_error>
 #include <utility>
 
@@ -38,13 +35,6 @@ int write_all(int descriptor, std::string_view text) {
     text.remove_prefix(static_cast<size_t>(n));
   }
   return 0;
-}
-
-// The path with links resolved as far as it exists; as it is where that fails.
-fs::path resolved(const fs::path& path) {
-  std::error_code error;
-  fs::path out = fs::weakly_canonical(fs::absolute(path, error), error);
-  return error ? path : out;
 }
 
 // What temporary files are called: a long final name leaves no room for a longer temporary one, so
@@ -80,6 +70,12 @@ void remove_if_abandoned(const fs::path& path) {
 }
 
 }  // namespace
+
+fs::path resolved(const fs::path& path) {
+  std::error_code error;
+  fs::path out = fs::weakly_canonical(fs::absolute(path, error), error);
+  return error ? path : out;
+}
 
 void write_to_stdout(std::string_view text) {
   const int error_number = write_all(STDOUT_FILENO, text);
@@ -156,55 +152,7 @@ std::string npy_header(uint64_t n_rows, uint64_t n_columns) {
   return header + text;
 }
 
-std::vector<std::vector<PlannedFile>> plan_files(const std::vector<InputFile>& inputs,
-                                                 const std::vector<TranscriptFormat>& formats,
-                                                 const std::optional<fs::path>& folder) {
-  std::map<fs::path, std::string> input_at, source_of;
-  for (const InputFile& input : inputs) {
-    if (input.path != "-") input_at.emplace(resolved(input.path), input.path);
-  }
-  std::vector<std::vector<PlannedFile>> plan;
-  for (const InputFile& input : inputs) {
-    fs::path source = folder ? *folder / input.place : fs::path(input.path);
-    if (input.path == "-") source = folder.value_or("") / "stdin";
-    std::vector<PlannedFile>& files = plan.emplace_back();
-    for (TranscriptFormat format : formats) {
-      fs::path name = source.stem();
-      name += ".";
-      name += format_name(format);
-      const fs::path file = source.parent_path() / name;
-      const fs::path place = resolved(file);
-      if (const auto at = input_at.find(place); at != input_at.end()) {
-        throw Error(ErrorKind::kUsage, "the transcript of " + input.path +
-                                           " would overwrite the input " + at->second +
-                                           "; choose a folder with --output-dir");
-      }
-      if (const auto [at, fresh] = source_of.emplace(place, input.path); !fresh) {
-        throw Error(ErrorKind::kUsage, "the transcripts of " + at->second + " and " + input.path +
-                                           " would both be " + file.string());
-      }
-      files.push_back({format, file});
-    }
-  }
-  return plan;
-}
-
-bool is_up_to_date(const InputFile& input, const std::vector<PlannedFile>& files) {
-  std::error_code error;
-  const fs::file_time_type changed = fs::last_write_time(input.path, error);
-  if (error) return false;
-  return std::ranges::all_of(files, [&](const PlannedFile& file) {
-    std::error_code missing;
-    return fs::is_regular_file(file.path, missing) &&
-           fs::last_write_time(file.path, missing) >= changed && !missing;
-  });
-}
-
-void remove_abandoned_files(const std::vector<std::vector<PlannedFile>>& plan) {
-  std::set<fs::path> folders;
-  for (const std::vector<PlannedFile>& files : plan) {
-    for (const PlannedFile& file : files) folders.insert(resolved(file.path).parent_path());
-  }
+void remove_abandoned_files(const std::set<fs::path>& folders) {
   for (const fs::path& folder : folders) {
     std::error_code error;
     std::vector<fs::path> found;

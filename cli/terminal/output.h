@@ -4,16 +4,16 @@
 
 #include <filesystem>
 #include <memory>
-#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "cli/terminal/input_files.h"
-#include "cli/terminal/unfinished_files.h"
-#include "decoder/transcript/writers.h"
+#include "cli/terminal/signals.h"
 
 namespace vesper {
+
+// The absolute path with links resolved as far as it exists; the path as it is where that fails.
+std::filesystem::path resolved(const std::filesystem::path& path);
 
 // Writes all of the text to standard output at once, so that a pipe sees it. Throws
 // OutputPipeClosed (cli/terminal/program.h) if nobody reads it any more, Error(kOutput) otherwise.
@@ -46,26 +46,9 @@ class AtomicFile {
 // The beginning of a NumPy file (format 1.0) of f32 [n_rows, n_columns] in C order.
 std::string npy_header(uint64_t n_rows, uint64_t n_columns);
 
-struct PlannedFile {
-  TranscriptFormat format;
-  std::filesystem::path path;
-};
-
-// The files that each input's transcript goes to: the input's name with the format as extension,
-// at its place below `folder`, or beside the input if there is none; standard input ("-") is called
-// "stdin" and lies in the current folder. Returns [input][format]. Throws Error(kUsage) if two of
-// them are the same file, or if one is itself an input.
-std::vector<std::vector<PlannedFile>> plan_files(
-    const std::vector<InputFile>& inputs, const std::vector<TranscriptFormat>& formats,
-    const std::optional<std::filesystem::path>& folder);
-
-// Whether all of the files are there and none is older than the input. As files appear only when
-// they are complete, such an input needs no work.
-bool is_up_to_date(const InputFile& input, const std::vector<PlannedFile>& files);
-
-// Removes the temporary files that killed runs have left in the folders of these files. Those of a
-// run that is still at work stay.
-void remove_abandoned_files(const std::vector<std::vector<PlannedFile>>& plan);
+// Removes the temporary files that killed runs have left in these folders. Those of a run that is
+// still at work stay.
+void remove_abandoned_files(const std::set<std::filesystem::path>& folders);
 
 // Makes the folder and those above it where they are missing. Throws Error(kOutput).
 void make_folder(const std::filesystem::path& folder);

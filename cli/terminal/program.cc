@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <new>
 
-#include "cli/terminal/unfinished_files.h"
+#include "cli/terminal/signals.h"
 #include "error/error.h"
 #include "llm/tokenizer/utf8_stream.h"
 

@@ -39,7 +39,7 @@ Failure failure_of(const std::exception& error);
 std::string printable(std::string_view text);
 
 // Runs the body and returns its status; what it throws is printed and becomes the status. Removes
-// unfinished files (see unfinished_files.h) when a signal ends the program.
+// unfinished files (see signals.h) when a signal ends the program.
 int run_program(std::string_view program, const std::function<int()>& body);
 
 }  // namespace vesper

@@ -10,7 +10,8 @@
 #include <cstdlib>
 
 #include "cli/terminal/program.h"
-#include "cli/terminal/text_width.h"
+#include "cli/terminal/terminal_text.h"
+#include "session/model_lookup.h"
 
 namespace vesper {
 namespace {
@@ -73,13 +74,6 @@ std::string short_duration(double seconds) {
 }
 
 std::string short_number(double value) { return formatted("%.2f", value); }
-
-std::string short_bytes(uint64_t bytes) {
-  const auto value = static_cast<double>(bytes);
-  if (bytes >= 1'000'000'000) return formatted("%.2f GB", value / 1e9);
-  if (bytes >= 1'000'000) return formatted("%.1f MB", value / 1e6);
-  return formatted("%.0f kB", value / 1e3);
-}
 
 std::string progress_text(std::string_view label, double fraction, std::string_view details,
                           int columns, bool colour) {
@@ -152,14 +146,14 @@ void Progress::show_bytes(uint64_t done, uint64_t total, uint64_t before) {
   if (!due()) return;
   const double rate =
       static_cast<double>(done - std::min(done, before)) / std::max(elapsed_s(), 1e-3);
-  std::string details = short_bytes(done);
+  std::string details = bytes_text(done);
   double fraction = -1;
   if (total > 0) {
     fraction = static_cast<double>(done) / static_cast<double>(total);
-    details += " of " + short_bytes(total);
+    details += " of " + bytes_text(total);
   }
   if (rate > 0) {
-    details += "  " + short_bytes(static_cast<uint64_t>(rate)) + "/s";
+    details += "  " + bytes_text(static_cast<uint64_t>(rate)) + "/s";
     if (total > done)
       details += "  " + short_duration(static_cast<double>(total - done) / rate) + " left";
   }
@@ -178,6 +172,27 @@ void Progress::clear() {
   if (!visible_) return;
   std::fputs("\r\033[K", stderr);
   visible_ = false;
+}
+
+std::filesystem::path find_model_showing(std::string_view program, const std::string& name_or_path,
+                                         ModelKind kind, bool offline) {
+  Progress progress(true);
+  ModelLookup lookup;
+  lookup.kind = kind;
+  lookup.offline = offline;
+  lookup.on_fetch = [&](const std::string& name, const std::string& url,
+                        const std::filesystem::path& target) {
+    progress.clear();
+    print_error(program, "fetching model " + name + " from " + url + " to " + target.string());
+    progress.start(name);
+  };
+  lookup.download.on_progress = [&](uint64_t done, uint64_t total, uint64_t before) {
+    progress.show_bytes(done, total, before);
+  };
+  lookup.download.on_wait = [&] {
+    print_error(program, "another process is fetching this model: waiting for it");
+  };
+  return find_model(name_or_path, lookup);
 }
 
 }  // namespace vesper

@@ -4,8 +4,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
+
+#include "session/known_models.h"
 
 namespace vesper {
 
@@ -23,9 +26,6 @@ std::string short_duration(double seconds);
 
 // "12.34"
 std::string short_number(double value);
-
-// "31.4 MB", in decimal units.
-std::string short_bytes(uint64_t bytes);
 
 // What a line of `columns` columns says: label, bar, percentage, and details that are dropped from
 // the right where there is no room. A fraction below 0 is unknown: no bar.
@@ -65,5 +65,10 @@ class Progress {
   std::string label_;
   Clock::time_point started_{}, drawn_{};
 };
+
+// find_model (session/model_lookup.h), which shows the progress of a download on a terminal and
+// notes on stderr, as `program`, where the model comes from. Throws what find_model does.
+std::filesystem::path find_model_showing(std::string_view program, const std::string& name_or_path,
+                                         ModelKind kind, bool offline);
 
 }  // namespace vesper

@@ -1,29 +1,24 @@
 #include "cli/terminal/terminal_text.h"
 
+#include <utf8proc.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
-
-#include "llm/tokenizer/utf8_stream.h"
+#include <optional>
 
 namespace vesper {
 namespace {
 
-std::string formatted(const char* format, unsigned value) {
-  std::array<char, 16> text{};
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
-}
-
-// The code point of a whole, valid UTF-8 sequence.
-uint32_t code_point(std::string_view sequence) {
-  const auto first = static_cast<unsigned char>(sequence[0]);
-  if (sequence.size() == 1) return first;
-  uint32_t value = first & (0xffu >> (sequence.size() + 1));
-  for (size_t i = 1; i < sequence.size(); ++i) {
-    value = value << 6 | (static_cast<unsigned char>(sequence[i]) & 0x3fu);
-  }
-  return value;
+// Takes the first character off `text`: its code point, or nothing for a byte that is not UTF-8.
+std::optional<uint32_t> next_code_point(std::string_view& text) {
+  utf8proc_int32_t code_point = 0;
+  const utf8proc_ssize_t n =
+      utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                       static_cast<utf8proc_ssize_t>(text.size()), &code_point);
+  text.remove_prefix(n > 0 ? static_cast<size_t>(n) : 1);
+  if (n <= 0) return std::nullopt;
+  return static_cast<uint32_t>(code_point);
 }
 
 // Controls, and characters that act on the text around them: writing direction, invisible ones.
@@ -33,40 +28,35 @@ bool is_hazardous(uint32_t c) {
          (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe007f);
 }
 
-// Columns that UTF-8 takes, if each character takes one.
-size_t width_of(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  }));
-}
-
 }  // namespace
+
+int text_width(std::string_view text) {
+  int width = 0;
+  while (!text.empty()) {
+    const std::optional<uint32_t> c = next_code_point(text);
+    width += c ? utf8proc_charwidth(static_cast<utf8proc_int32_t>(*c)) : 1;
+  }
+  return width;
+}
 
 std::string escaped(std::string_view text, size_t max_characters) {
   std::string out;
-  size_t n = 0;
-  while (!text.empty()) {
-    if (n++ == max_characters) return out + "\xe2\x80\xa6";
-    const auto first = static_cast<unsigned char>(text[0]);
-    size_t length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    length = std::min(length, text.size());
-    const std::string_view sequence = text.substr(0, length);
-    if (valid_utf8_prefix(sequence) != length) {
-      out += formatted("\\x%02x", first);
-      text.remove_prefix(1);
-      continue;
-    }
-    const uint32_t c = code_point(sequence);
-    if (c == '\n') {
+  for (size_t n = 0; !text.empty(); ++n) {
+    if (n == max_characters) return out + "\xe2\x80\xa6";
+    const std::string_view before = text;
+    const std::optional<uint32_t> c = next_code_point(text);
+    if (c == uint32_t{'\n'}) {
       out += "\\n";
-    } else if (c == '\t') {
+    } else if (c == uint32_t{'\t'}) {
       out += "\\t";
-    } else if (!is_hazardous(c)) {
-      out += sequence;
+    } else if (c && !is_hazardous(*c)) {
+      out += before.substr(0, before.size() - text.size());
     } else {
-      out += formatted(c < 0x100 ? "\\x%02x" : "\\u%04x", c);
+      const uint32_t shown = c.value_or(static_cast<unsigned char>(before[0]));
+      std::array<char, 16> code{};
+      std::snprintf(code.data(), code.size(), shown < 0x100 ? "\\x%02x" : "\\u%04x", shown);
+      out += code.data();
     }
-    text.remove_prefix(length);
   }
   return out;
 }
@@ -95,16 +85,16 @@ std::string grouped(uint64_t number) {
 }
 
 std::string TextTable::text(std::string_view indent) const {
-  std::vector<size_t> widths;
+  std::vector<int> widths;
   for (const auto& row : rows_) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], text_width(row[i]));
   }
   std::string out;
   for (const auto& row : rows_) {
     std::string line(indent);
     for (size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] - width_of(row[i]), ' ');
+      const std::string padding(static_cast<size_t>(widths[i] - text_width(row[i])), ' ');
       const bool is_right = (right_ >> i & 1) != 0;
       line += (i > 0 ? "  " : "") + (is_right ? padding + row[i] : row[i] + padding);
     }

@@ -1,4 +1,4 @@
-// Text from files, made fit for a terminal.
+// Text made fit for a terminal: its width, numbers, tables, and foreign text made harmless.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,10 @@
 #include <vector>
 
 namespace vesper {
+
+// Columns that valid UTF-8 takes on a terminal: two for each wide character (Chinese, Japanese,
+// Korean, emoji), none for one that combines with the one before it.
+int text_width(std::string_view text);
 
 // Text that cannot move the cursor, change colours or turn the direction of writing: control
 // characters and the like are written as \n, \x1b or \u202e, bytes that are not UTF-8 as \xff. With

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cli/terminal/program.h"
-#include "cli/terminal/text_width.h"
+#include "cli/terminal/terminal_text.h"
 #include "llm/tokenizer/utf8_stream.h"
 
 namespace vesper {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/terminal/input_files.h"
 #include "cli/terminal/options.h"
+#include "cli/transcribe/recordings.h"
 #include "decoder/transcript/writers.h"
 #include "session/speech_options.h"
 

@@ -12,18 +12,19 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "cli/terminal/input_files.h"
-#include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
+#include "cli/terminal/signals.h"
 #include "cli/transcribe/caption_printer.h"
 #include "cli/transcribe/job_report.h"
 #include "cli/transcribe/language_report.h"
 #include "cli/transcribe/options.h"
+#include "cli/transcribe/recordings.h"
 #include "error/error.h"
 #include "session/model_lookup.h"
 #include "session/speech_session.h"
@@ -101,7 +102,11 @@ class Run {
     if (!arguments_.to_stdout) {
       plan_ = plan_files(inputs_, arguments_.formats, arguments_.output_folder);
       if (arguments_.output_folder) make_folder(*arguments_.output_folder);
-      remove_abandoned_files(plan_);
+      std::set<fs::path> folders;
+      for (const auto& files : plan_) {
+        for (const PlannedFile& file : files) folders.insert(resolved(file.path).parent_path());
+      }
+      remove_abandoned_files(folders);
     }
     const std::vector<size_t> wanted = inputs_to_transcribe();
     if (wanted.empty()) return;

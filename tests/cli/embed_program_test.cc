@@ -281,7 +281,7 @@ TEST_F(EmbedProgram, EndsWithItsOwnStatusForEachKindOfFailure) {
   expect_failure(embed({"--search", "a", "-f", "npy", "text"}), 2, "json or jsonl only");
   expect_failure(embed({"--compute", "f64", "a"}), 2, "f64");
   expect_failure(embed({"--input", "absent.txt"}), 3, "absent.txt: No such file");
-  expect_failure(embed({"--input", "."}), 3, "is a folder");
+  expect_failure(embed({"--input", "."}), 3, "found a folder");
   expect_failure(run({"-m", "absent", "a"}), 4, "all-minilm-l6-v2");
   expect_failure(run({"-m", "bge-small-en-v1.5", "--offline", "a"}), 4, "--offline");
   write_file(folder_ / "models/tiny/model.safetensors", "damaged");

@@ -111,7 +111,7 @@ TEST_F(GenerateProgram, SaysWhatIsWrong) {
   expect_failure(run({"-m", "absent", "a"}), 4, "smollm2-135m");
   // Folders are opened like files, and would be empty ones.
   const std::string folder = folder_.path().string();
-  expect_failure(tiny({"--input", folder, "--print-ids"}), 3, "is a folder");
+  expect_failure(tiny({"--input", folder, "--print-ids"}), 3, "found a folder");
   expect_failure(tiny({"--input", "absent.txt", "--print-ids"}), 3, "absent.txt: No such file");
   expect_failure(tiny({"--prompt-ids", "1", "--print-ids", "--logit-bias", "64+1"}), 2,
                  "--logit-bias: expected token ids below 64");

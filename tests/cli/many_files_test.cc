@@ -150,7 +150,8 @@ TEST_F(ManyFiles, ReadsPathsFromAList) {
 
 TEST_F(ManyFiles, RefusesAListThatCannotBeOne) {
   options_.standard_input = std::string("a\0b\n", 4);
-  EXPECT_THAT(transcribe({"--files-from", "-"}).err, HasSubstr("path 1 has a zero byte"));
+  EXPECT_THAT(transcribe({"--files-from", "-"}).err,
+              HasSubstr("stdin:1: the path has a zero byte"));
   EXPECT_EQ(transcribe({"--files-from", "-"}).status, 2);
   options_.standard_input = std::string(5000, 'x');
   EXPECT_THAT(transcribe({"--files-from", "-"}).err, HasSubstr("longer than 4096 bytes"));

@@ -15,6 +15,7 @@
 #include "cli/generate/options.h"
 #include "cli/inspect/options.h"
 #include "cli/terminal/program.h"
+#include "cli/terminal/terminal_text.h"
 #include "cli/transcribe/options.h"
 #include "error/error.h"
 
@@ -46,12 +47,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
-}
-
-size_t columns_of(const std::string& line) {
-  return static_cast<size_t>(std::count_if(line.begin(), line.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  }));
 }
 
 // What the library says of a setting is about the program's option of that name.
@@ -114,7 +109,7 @@ TEST(ProgramOptions, AreEachExplainedOnceOnScreensOf80Columns) {
     EXPECT_LE(screen.size(), 43u) << program;
     for (const std::string& text : {table.help(), table.help_all()}) {
       for (const std::string& line : lines_of(text)) {
-        EXPECT_LE(columns_of(line), 80u) << program << ": " << line;
+        EXPECT_LE(text_width(line), 80) << program << ": " << line;
       }
     }
   }

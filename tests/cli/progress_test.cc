@@ -16,12 +16,6 @@ TEST(ShortDuration, ShowsHoursOnlyWhereThereAreSome) {
   EXPECT_EQ(short_duration(std::nan("")), "0:00");
 }
 
-TEST(ShortBytes, HasThreeDigitsOrSo) {
-  EXPECT_EQ(short_bytes(1500), "2 kB");
-  EXPECT_EQ(short_bytes(31'400'000), "31.4 MB");
-  EXPECT_EQ(short_bytes(3'094'623'691), "3.09 GB");
-}
-
 TEST(ProgressText, HasALabelABarAPercentageAndDetails) {
   EXPECT_EQ(progress_text("talk.wav", 0.5, "1:00 of 2:00  0:10 left", 80, false),
             "talk.wav [==========          ]  50%  1:00 of 2:00  0:10 left");

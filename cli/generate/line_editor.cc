@@ -1,4 +1,4 @@
-#include "cli/terminal/line_editor.h"
+#include "cli/generate/line_editor.h"
 
 #include <histedit.h>
 #include <langinfo.h>

@@ -1,14 +1,13 @@
-#include "cli/terminal/input_files.h"
+#include "cli/transcribe/recordings.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
+#include <map>
 #include <system_error>
 #include <utility>
 
 #include "audio/reader.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/text_input.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -19,7 +18,6 @@ namespace fs = std::filesystem;
 using OnFailure = std::function<void(const std::string&, const std::string&)>;
 
 constexpr size_t kMaxPathBytes = 4096;  // PATH_MAX of Linux
-constexpr size_t kMaxPaths = 10'000'000;
 
 bool is_hidden(const fs::path& path) { return path.filename().native().starts_with('.'); }
 
@@ -56,46 +54,21 @@ fs::path place_of_listed(const fs::path& path) {
   return normal;
 }
 
-struct CloseFile {
-  void operator()(std::FILE* file) const {
-    if (file != stdin) std::fclose(file);
-  }
-};
-
 std::vector<std::string> read_list(const std::string& name, char separator) {
-  const std::unique_ptr<std::FILE, CloseFile> file(name == "-" ? stdin
-                                                               : std::fopen(name.c_str(), "rbe"));
-  const std::string where = "--files-from: " + (name == "-" ? "standard input" : name);
-  if (!file) throw Error(ErrorKind::kInput, where + ": " + std::strerror(errno));
+  TextLines lines(name, separator);
   std::vector<std::string> paths;
-  std::string path;
-  const auto add = [&] {
-    if (path.empty()) return;
-    if (paths.size() == kMaxPaths) {
+  for (std::string path; lines.next(path);) {
+    if (path.empty()) continue;
+    const bool has_zero = path.find('\0') != std::string::npos;
+    if (has_zero || path.size() > kMaxPathBytes) {
       throw Error(ErrorKind::kUsage,
-                  where + ": expected at most " + std::to_string(kMaxPaths) + " paths, found more");
+                  "--files-from: " + lines.place() + ": the path " +
+                      (has_zero ? "has a zero byte (expected only with --null)"
+                                : "is longer than " + std::to_string(kMaxPathBytes) + " bytes"));
     }
     // Standard input holds the list, or is named on the command line.
-    paths.push_back(path == "-" ? "./-" : std::move(path));
-    path.clear();
-  };
-  for (int c; (c = std::getc(file.get())) != EOF;) {
-    if (c == separator) {
-      add();
-      continue;
-    }
-    if (c == 0 || path.size() == kMaxPathBytes) {
-      throw Error(ErrorKind::kUsage,
-                  where + ": path " + std::to_string(paths.size() + 1) +
-                      (c == 0 ? " has a zero byte (expected only with --null)"
-                              : " is longer than " + std::to_string(kMaxPathBytes) + " bytes"));
-    }
-    path += static_cast<char>(c);
+    paths.push_back(path == "-" ? "./-" : path);
   }
-  if (std::ferror(file.get())) {
-    throw Error(ErrorKind::kInput, where + ": " + std::strerror(errno));
-  }
-  add();
   return paths;
 }
 
@@ -123,6 +96,50 @@ std::vector<InputFile> find_inputs(const InputSelection& selection, const OnFail
     }
   }
   return inputs;
+}
+
+std::vector<std::vector<PlannedFile>> plan_files(const std::vector<InputFile>& inputs,
+                                                 const std::vector<TranscriptFormat>& formats,
+                                                 const std::optional<fs::path>& folder) {
+  std::map<fs::path, std::string> input_at, source_of;
+  for (const InputFile& input : inputs) {
+    if (input.path != "-") input_at.emplace(resolved(input.path), input.path);
+  }
+  std::vector<std::vector<PlannedFile>> plan;
+  for (const InputFile& input : inputs) {
+    fs::path source = folder ? *folder / input.place : fs::path(input.path);
+    if (input.path == "-") source = folder.value_or("") / "stdin";
+    std::vector<PlannedFile>& files = plan.emplace_back();
+    for (TranscriptFormat format : formats) {
+      fs::path name = source.stem();
+      name += ".";
+      name += format_name(format);
+      const fs::path file = source.parent_path() / name;
+      const fs::path place = resolved(file);
+      if (const auto at = input_at.find(place); at != input_at.end()) {
+        throw Error(ErrorKind::kUsage, "the transcript of " + input.path +
+                                           " would overwrite the input " + at->second +
+                                           "; choose a folder with --output-dir");
+      }
+      if (const auto [at, fresh] = source_of.emplace(place, input.path); !fresh) {
+        throw Error(ErrorKind::kUsage, "the transcripts of " + at->second + " and " + input.path +
+                                           " would both be " + file.string());
+      }
+      files.push_back({format, file});
+    }
+  }
+  return plan;
+}
+
+bool is_up_to_date(const InputFile& input, const std::vector<PlannedFile>& files) {
+  std::error_code error;
+  const fs::file_time_type changed = fs::last_write_time(input.path, error);
+  if (error) return false;
+  return std::ranges::all_of(files, [&](const PlannedFile& file) {
+    std::error_code missing;
+    return fs::is_regular_file(file.path, missing) &&
+           fs::last_write_time(file.path, missing) >= changed && !missing;
+  });
 }
 
 }  // namespace vesper

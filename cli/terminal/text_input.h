@@ -1,0 +1,51 @@
+// Text from files and from standard input: whole, or line by line.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace vesper {
+
+// A whole file. Throws Error(kInput) naming the file and why it cannot be read.
+std::string read_text_file(const std::filesystem::path& path);
+
+// Standard input to its end; empty where the caller has closed it. Throws Error(kInput) if it
+// cannot be read.
+std::string read_standard_input();
+
+// The lines of a file or of standard input, one at a time.
+class TextLines {
+ public:
+  // `path` may be "-": standard input. Lines end with `separator`. Throws Error(kInput) for what
+  // cannot be opened, and for a standard input that is a terminal.
+  explicit TextLines(const std::string& path, char separator = '\n');
+
+  // The next line, without its end ("\n", "\r\n" or the separator). Returns false at the end.
+  // Throws Error(kInput) for what cannot be read and for lines of more than 64 MiB, which no text
+  // has.
+  bool next(std::string& line);
+
+  // The file's name for messages; "stdin" for standard input.
+  const std::string& name() const { return name_; }
+  // Where the last line was: "prompts.jsonl:3".
+  std::string place() const { return name_ + ":" + std::to_string(n_lines_); }
+  // Of the last line, counted from 1.
+  size_t line_number() const { return n_lines_; }
+
+ private:
+  struct CloseFile {
+    void operator()(std::FILE* file) const {
+      if (file != stdin) std::fclose(file);
+    }
+  };
+
+  std::string name_;
+  char separator_;
+  size_t n_lines_ = 0;
+  std::unique_ptr<std::FILE, CloseFile> file_;
+};
+
+}  // namespace vesper
