@@ -7,10 +7,10 @@
 namespace vesper {
 namespace {
 
-// Steps until the slots are looked at again: far fewer than a window has tokens, so that a slot
-// that has ended waits for few.
+// Steps between checks of the slots: far fewer than the tokens of a window, so that a finished slot
+// waits briefly.
 constexpr uint32_t kStepsAtOnce = 4;
-// Recordings for each slot that may be open or wait for those before them.
+// Recordings per slot that may be open or wait for earlier ones.
 constexpr size_t kRecordingsPerSlot = 4;
 
 class Batch {
@@ -26,17 +26,17 @@ class Batch {
   void run() {
     do {
       run_first_attempts();
-      // While nothing else runs, since these take other sequences of the decoder.
+      // Only while nothing runs: the attempts use other sequences of the decoder.
       for (const Taken& taken : std::exchange(failed_, {})) decode_alone(taken);
     } while (!has_ended_ || !open_.empty());
   }
 
  private:
-  // A segment of a recording, decoded from its own cursor.
+  // A segment of a recording with its own cursor.
   struct Track {
     WindowCursor cursor;
     uint64_t speech_end;                 // frame
-    bool is_taken = false;               // by a slot, or by the failures
+    bool is_taken = false;               // in a slot, or failed
     std::vector<Segment> segments = {};  // not emitted yet
   };
 
@@ -46,8 +46,8 @@ class Batch {
 
     BatchRecording source;
     RecordingWindows recording;
-    std::vector<Track> tracks;       // the vector does not grow while others point into it
-    size_t n_emitted = 0;            // tracks of which all segments were emitted
+    std::vector<Track> tracks;       // not resized while pointers to its elements exist
+    size_t n_emitted = 0;            // tracks whose segments were all emitted
     bool has_guessed_wrong = false;  // the language
 
     bool is_taken() const { return std::ranges::any_of(tracks, &Track::is_taken); }
@@ -60,9 +60,9 @@ class Batch {
     Track* track = nullptr;
   };
   struct Slot {
-    Taken taken;  // null: the result of this slot is not wanted any more
+    Taken taken;  // null: the result of this slot is not needed
     bool is_running = false;
-    // Decoded in the language of another window that may turn out to have no speech.
+    // In the language of a running window that may turn out to have no speech.
     bool is_guess = false;
     bool is_faint = false;
     DecodeTask task = {};
@@ -80,7 +80,7 @@ class Batch {
         .n_candidates = search_.n_candidates,
         .beam_size = search_.max_finished > 0 ? search_.n_candidates : 0,
         .has_penalties = search_.repetition_penalty != 1 || search_.no_repeat_ngram_size > 0};
-    // A recording that comes may ask for its language, at rest.
+    // A new recording may detect its language, which needs an idle decoder.
     if (n_waiting() == 0) open_next();
     decoder_.begin(shape);
     fill_slots();
@@ -91,8 +91,8 @@ class Batch {
         --n_running_;
         if (!slots_[slot].is_guess) take(slot);
       }
-      settle_guesses();
-      // Not only those: with a window that tells the language many others need wait no more.
+      resolve_guesses();
+      // All slots: after the window that decides the language, many others can start.
       if (!ended.empty()) fill_slots();
     }
   }
@@ -102,7 +102,7 @@ class Batch {
         std::ranges::count_if(open_, [](const auto& open) { return !open->is_done(); }));
   }
 
-  // Takes the next recording, if there is one.
+  // Opens the next recording, if there is one.
   bool open_next() {
     if (has_ended_ || open_.size() >= kRecordingsPerSlot * slots_.size()) return false;
     std::optional<BatchRecording> source = next_();
@@ -129,16 +129,16 @@ class Batch {
     }
   }
 
-  // Starts the next window of the first track that waits, if it can run beside others.
+  // Starts the next window of the first waiting track that can run beside others.
   void fill(uint32_t slot) {
-    // A fifth of the slots empty costs less than interrupting the batch for each failure.
+    // A fifth of the slots idle costs less than interrupting the batch for each failure.
     if (failed_.size() * 5 > slots_.size()) return;
     do {
       for (const std::unique_ptr<Open>& open : open_) {
         if (start_window(*open, slot)) return;
       }
       emit();
-      // Detecting a language in several windows takes the decoder for itself.
+      // Detecting the language in several windows uses the whole decoder.
     } while (!(settings_.language == "auto" && settings_.language_detection_segments > 1) &&
              open_next());
   }
@@ -146,14 +146,14 @@ class Batch {
   bool start_window(Open& open, uint32_t slot) {
     bool is_guess = false;
     if (open.is_taken()) {
-      // One window after the other.
+      // Sequential windows.
       if (windows_.follows_languages()) return false;
       is_guess = needs_language(open);
       if (is_guess && !may_guess_language(open)) return false;
     }
     for (Track& track : open.tracks) {
       if (windows_.follows_languages() && !track.cursor.is_at_end()) {
-        // Finding where languages change takes the decoder for itself.
+        // Finding language changes uses the whole decoder.
         track.is_taken = true;
         failed_.push_back({&open, &track});
         return true;
@@ -185,23 +185,23 @@ class Batch {
   }
 
   // Whether a running window of the recording decides its language.
-  bool is_asking(const Open& open) const {
+  bool is_detecting_language(const Open& open) const {
     return std::ranges::any_of(slots_, [&](const Slot& slot) {
       return slot.taken.of == &open && slot.is_running && !slot.is_guess;
     });
   }
 
   // Whether other windows may start in the language of the running window that decides it: the
-  // model is sure of the language, so that there most likely is speech.
+  // model is sure of the language, so there is most likely speech.
   bool may_guess_language(const Open& open) const {
-    return !open.has_guessed_wrong && is_asking(open) &&
+    return !open.has_guessed_wrong && is_detecting_language(open) &&
            open.recording.state.transcript.language_probability >=
                settings_.language_detection_threshold;
   }
 
-  // Takes the results of guessed languages that turn out right. If the deciding window had no
-  // speech, its guesses are decoded anew.
-  void settle_guesses() {
+  // Takes the results of correct language guesses. If the deciding window had no speech, its
+  // guesses are decoded again.
+  void resolve_guesses() {
     for (uint32_t i = 0; i < slots_.size(); ++i) {
       Slot& slot = slots_[i];
       if (!slot.is_guess || slot.taken.of == nullptr) continue;
@@ -209,7 +209,7 @@ class Batch {
       if (!needs_language(open)) {
         slot.is_guess = false;
         if (!slot.is_running) take(i);
-      } else if (!is_asking(open)) {
+      } else if (!is_detecting_language(open)) {
         open.has_guessed_wrong = true;
         slot.taken.track->is_taken = false;
         slot.taken.track->cursor.language.clear();
@@ -225,10 +225,10 @@ class Batch {
     return open.recording.encode_next(track.cursor, slot);
   }
 
-  // The earliest timestamp that the next window may end with; 0: any. A model often leaves out the
-  // last sentence of a window, as if the window cut it; here nothing is cut.
+  // The earliest timestamp that may end the next window; 0: any. A model often omits the last
+  // sentence of a window as if the window cut it, but speech segments are not cut.
   uint32_t speech_end_in_window(const Track& track) const {
-    // Timestamps are inexact, and so is where speech ends.
+    // Timestamps and the end of speech are inexact.
     const uint64_t begin = track.cursor.seek + settings_.policy.speech_end_slack_frames;
     if (!settings_.policy.hold_until_speech_ends || track.speech_end <= begin ||
         track.cursor.end - track.cursor.seek > windows_.model().n_frames()) {
@@ -242,7 +242,7 @@ class Batch {
     Slot& slot = slots_[index];
     if (slot.taken.of == nullptr) return;
     WindowResult result = windows_.judge(decoder_.result(index), settings_.temperatures.front());
-    // Holding the window until its speech ends is the most frequent cause of a failure.
+    // Waiting for the end of speech is the most frequent cause of a failure.
     if (!passes(result, settings_) && std::exchange(slot.task.speech_end, 0) > 0) {
       return start(index);
     }
@@ -276,7 +276,7 @@ class Batch {
     emit();
   }
 
-  // Emits the segments that nothing can come before any more.
+  // Emits the segments that no other segment can precede.
   void emit() {
     for (; !open_.empty(); open_.pop_front()) {
       Open& open = *open_.front();
@@ -314,10 +314,10 @@ class Batch {
   const DecodingSettings& settings_;
   const NextRecording& next_;
   const Search search_;                     // of first attempts
-  bool has_ended_ = false;                  // next_ has no more
+  bool has_ended_ = false;                  // next_ has no more recordings
   std::deque<std::unique_ptr<Open>> open_;  // in order
   std::vector<Slot> slots_;
-  std::vector<Taken> failed_;  // to be decoded while nothing else runs
+  std::vector<Taken> failed_;  // decoded while nothing else runs
   uint32_t n_running_ = 0;
 };
 

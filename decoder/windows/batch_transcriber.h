@@ -1,9 +1,9 @@
-// Transcribes independent segments of one or several recordings together.
+// Transcribes independent speech segments of several recordings together.
 //
-// In: recordings one after the other, each with its complete log-mel and segments of it, usually of
-// one window each (cut_at_silences of vad/). Out: for each recording, in order, what
-// transcribe_recording would make of each segment alone; the result does not depend on the rest of
-// the batch. Called by session/ for batches. The rules are in decoder/windows/window_decoder.h.
+// In: recordings one after another, each with its complete log-mel and its segments, usually of one
+// window each (cut_at_silences of vad/). Out: for each recording, in order, the result of
+// transcribe_recording for each segment alone; it is independent of the rest of the batch. Called
+// by session/ for batches. The rules are in decoder/windows/window_decoder.h.
 #pragma once
 
 #include <functional>
@@ -20,17 +20,17 @@
 namespace vesper {
 
 struct BatchRecording {
-  std::shared_ptr<const MelSpectrogram> mel;  // finished; released when no window is left
+  std::shared_ptr<const MelSpectrogram> mel;  // finished; released after its last window
   std::vector<SpeechSegment> segments;        // in order, without overlap
-  // Called in the order of the recordings: for one, nothing before the end of the one before it.
+  // Called in the order of the recordings, after the end of the previous one.
   EmitSegment on_segment;
   ReportProgress on_progress;
   std::function<void(Transcript)> on_end;
 };
 using NextRecording = std::function<std::optional<BatchRecording>()>;
 
-// Asks for the next recording when no window of those before it waits, until there is none. Throws
-// Error(kUsage) for settings that the model cannot follow, and what the callbacks throw.
+// Asks for the next recording when no window waits, until there is none. Throws Error(kUsage) for
+// settings that the model does not support, and the errors of the callbacks.
 void transcribe_batch(WhisperModel& model, const DecodingSettings& settings,
                       const NextRecording& next);
 

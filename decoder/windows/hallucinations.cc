@@ -15,7 +15,7 @@ uint64_t frame_of(double seconds) {
   return static_cast<uint64_t>(std::max(0.0, std::nearbyint(seconds * kMelFramesPerSecond)));
 }
 
-// How odd a word is: 1 for an improbable one, and more for one shorter or longer than words are.
+// Anomaly of a word: 1 for an improbable one, plus its deviation from the usual durations.
 double anomaly(const Word& word) {
   constexpr double kImprobable = 0.15, kShort_s = 0.133, kLong_s = 2.0, kShortWeight = 15;
   const double duration_s = word.end_s - word.start_s;
@@ -25,7 +25,7 @@ double anomaly(const Word& word) {
   return score;
 }
 
-// The first of the segments from `first` on that has words, or null.
+// The first segment from `first` on that has words, or null.
 const Segment* next_with_words(const std::vector<Segment>& segments, size_t first) {
   for (size_t i = first; i < segments.size(); ++i) {
     if (!segments[i].words.empty()) return &segments[i];
@@ -36,7 +36,7 @@ const Segment* next_with_words(const std::vector<Segment>& segments, size_t firs
 }  // namespace
 
 bool is_anomalous(const Segment& segment) {
-  // What is in here, in this order, is no word.
+  // A text that is a substring of this is not a word.
   static const std::string marks = Punctuation{}.prepended + Punctuation{}.appended;
   constexpr size_t kLooked = 8;
   constexpr double kOdd = 3, kSlack = 0.01;
@@ -54,7 +54,7 @@ bool is_anomalous(const Segment& segment) {
 
 AfterWindow skip_hallucinations(std::vector<Segment>& segments, const WindowPlace& window,
                                 uint64_t seek, bool to_the_end, double threshold_s) {
-  // Text this near to the edge of a window has silence on that side, for all that is known.
+  // Text this near to the edge of a window may have silence on that side.
   constexpr double kEdge_s = 2.0;
   const double offset_s = static_cast<double>(window.seek) / kMelFramesPerSecond;
   const double window_end_s =

@@ -1,4 +1,4 @@
-// Which language is spoken, from what the model says of one or several windows.
+// Decides the language from the model's probabilities for one or several windows.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,17 @@
 namespace vesper {
 
 struct LanguageProbability {
-  std::string language;  // ISO 639-1 code, as Whisper has it
+  std::string language;  // ISO 639-1 code, as in Whisper
   double probability = 0;
 };
 
-// Puts the windows of a recording together: the first one that gives a language more than the
-// threshold decides alone, as in faster-whisper; where none does, the mean over all of them does.
+// Combines the windows of a recording. The first window with a language above the threshold decides
+// alone, as in faster-whisper; otherwise the mean over all windows decides.
 class LanguageVote {
  public:
   explicit LanguageVote(double threshold) : threshold_(threshold) {}
 
-  // The probabilities of a window, [n_languages], by index. Returns whether it decides alone: no
-  // other one is needed.
+  // The probabilities of a window, [n_languages], by index. Returns whether it decides alone.
   bool add(std::span<const float> probabilities);
 
   // By index, [n_languages]; empty before the first window.
@@ -30,10 +29,10 @@ class LanguageVote {
   double threshold_;
   size_t n_windows_ = 0;
   bool is_decided_ = false;
-  std::vector<double> sums_;  // of all windows, or the probabilities of the one that decided
+  std::vector<double> sums_;  // of all windows, or the probabilities of the deciding one
 };
 
-// The languages of these probabilities, [n_languages], likeliest first.
+// The languages by descending probability. `probabilities` is [n_languages].
 std::vector<LanguageProbability> ranked_languages(std::span<const float> probabilities);
 
 }  // namespace vesper

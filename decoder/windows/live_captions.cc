@@ -24,7 +24,7 @@ bool ends_in_the_middle(std::string_view text) {
   return n_following < wanted;
 }
 
-// Marks that end a word and that more sound may change.
+// Marks at the end of a word that more audio may change.
 constexpr std::array<std::string_view, 23> kMarks = {".",  ",",  "!", "?", ":",  ";",  "-",  "\"",
                                                      "'",  ")",  "]", "}", "。", "，", "！", "？",
                                                      "：", "、", "…", "—", "–",  "”",  "’"};
@@ -39,13 +39,13 @@ size_t bytes_of_marks(std::string_view text) {
   }
 }
 
-// `ends`: the word's bytes with each of its tokens, the last at end_token.
+// `ends`: bytes of the word up to the end of each of its tokens, the last one at end_token.
 void set_stem(CaptionWord& word, std::span<const size_t> ends) {
   const std::string_view text = word.text;
   const size_t least = text.size() - bytes_of_marks(text);
   word.stem_bytes = word.stem_end_token = 0;
   if (text.find_first_not_of(' ') >= least) return;
-  // Marks that share a token with letters stay.
+  // Marks in a token with letters are part of the stem.
   const auto stem = std::ranges::find_if(
       ends, [&](size_t end) { return end >= least && !ends_in_the_middle(text.substr(0, end)); });
   if (stem == ends.end()) return;
@@ -53,7 +53,7 @@ void set_stem(CaptionWord& word, std::span<const size_t> ends) {
   word.stem_end_token = word.end_token - static_cast<size_t>(ends.end() - stem) + 1;
 }
 
-// Its letters and digits, to see whether two words are the same.
+// Letters and digits, for comparing words.
 std::string folded(std::string_view text) {
   std::string letters;
   for (const char c : text) {
@@ -68,7 +68,7 @@ bool begins_word(std::string_view token, std::string_view word, bool by_characte
   return token.starts_with(' ') || by_character;
 }
 
-// Deals the time from start_s to end_s out to the words.
+// Shares the time from start_s to end_s between the words.
 void deal_out(std::span<CaptionWord> words, double start_s, double end_s) {
   size_t total = 0;
   for (const CaptionWord& word : words) total += word.text.size();
@@ -87,8 +87,8 @@ void deal_out(std::span<CaptionWord> words, double start_s, double end_s) {
 std::vector<CaptionWord> caption_words(std::span<const int32_t> guess, const CaptionTokens& tokens,
                                        double offset_s, double end_s) {
   std::vector<CaptionWord> words;
-  std::vector<size_t> word_ends;  // bytes of the last word with each of its tokens
-  size_t segment_begin = 0;       // of words
+  std::vector<size_t> word_ends;  // bytes of the last word up to the end of each of its tokens
+  size_t segment_begin = 0;       // index in words
   double start_s = offset_s;
   const auto close = [&](double at_s) {
     deal_out(std::span(words).subspan(segment_begin), start_s, at_s);
@@ -132,8 +132,8 @@ void leave_marks_open(std::vector<CaptionWord>& words) {
 std::vector<CaptionWord> LocalAgreement::agree(std::span<const CaptionWord> words, double end_s,
                                                double patience_s) {
   size_t n = 0;
-  // Neither guess can know what the other one had not heard. Where one of them doubts the word, it
-  // is what follows that tells.
+  // A guess cannot know what its audio did not contain. A word that one of them doubts needs more
+  // audio after it.
   const auto was_heard = [&](size_t i) {
     const double probability = std::min(words[i].probability, previous_[i].probability);
     const double more_s =
@@ -145,13 +145,13 @@ std::vector<CaptionWord> LocalAgreement::agree(std::span<const CaptionWord> word
   if (n < n_both && words[n].stem() == previous_[n].stem() && was_heard(n)) ++n;
   previous_end_s_ = end_s;
   while (n < words.size() && words[n].end_s < end_s - patience_s) ++n;
-  // A character that is not complete is not a word yet.
+  // An incomplete character is not a word.
   while (n > 0 && ends_in_the_middle(words[n - 1].text)) --n;
   std::vector<CaptionWord> agreed(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(n));
   leave_marks_open(agreed);
   previous_.clear();
   if (!agreed.empty()) {
-    // The next guess's words begin with the marks that are left.
+    // The remaining marks begin the words of the next guess.
     const CaptionWord& last = words[agreed.size() - 1];
     if (last.text.size() > last.stem_bytes) {
       CaptionWord& marks = previous_.emplace_back();
@@ -168,7 +168,8 @@ ShownPart find_shown(std::span<const CaptionWord> shown, std::span<const Caption
   std::vector<std::string> shown_letters, whole_letters;
   for (const CaptionWord& word : shown) shown_letters.push_back(folded(word.text));
   for (const CaptionWord& word : whole) whole_letters.push_back(folded(word.text));
-  std::vector<size_t> distances(n_rows * n_columns);  // between the first words of both
+  std::vector<size_t> distances(n_rows * n_columns);  // edit distances between the first words of
+                                                      // both
   const auto distance = [&](size_t i, size_t j) -> size_t& { return distances[i * n_columns + j]; };
   const auto paired = [&](size_t i, size_t j) {
     return distance(i - 1, j - 1) + (shown_letters[i - 1] == whole_letters[j - 1] ? 0 : 1);

@@ -15,20 +15,20 @@
 namespace vesper {
 namespace {
 
-// Frames before and behind the window, so that its own are those of the whole recording.
+// Frames before and after the window, so that its log-mel equals that of the whole recording.
 constexpr uint64_t kFramesAround = 10;
-// Guesses at fewer frames do not last.
+// Guesses at fewer frames rarely stay.
 constexpr uint32_t kFewestFrames = 100;
-// From here on the language is taken, clear or not.
+// From here on the language is accepted even if uncertain.
 constexpr uint32_t kFramesForLanguage = 1000;
-// This much in another language ends a window that is not full.
+// This much of another language ends an unfinished window.
 constexpr uint32_t kFramesOfAnother = 200;
-// A word that ended this long ago is final though guesses differ in it.
+// A word that ended this long ago is final even if guesses differ.
 constexpr double kPatienceSeconds = 5;
-// The log-mel of silence, the least there is.
+// The minimum log-mel.
 constexpr float kSilence = -10;
 
-// A guess is replaced soon: only the retry without the prompt is worth its time.
+// A guess is replaced soon: only the retry without previous text is worth its time.
 DecodingSettings settings_of_guesses(DecodingSettings settings) {
   settings.temperatures.resize(1);
   settings.policy.retry_sparse_text = false;
@@ -131,7 +131,7 @@ uint32_t LiveTranscriber::follow_language(uint32_t n_frames) {
 DecodeTask LiveTranscriber::guess_task() const {
   if (final_.empty()) return decoder_.task(cursor_);
   WindowCursor cursor = cursor_;
-  cursor.is_first = false;  // the final tokens begin with the prefix, if there is one
+  cursor.is_first = false;  // the final tokens begin with the prefix, if any
   DecodeTask task = decoder_.task(cursor);
   task.prompt.insert(task.prompt.end(), final_.begin(), final_.end());
   task.n_given = static_cast<uint32_t>(final_.size());
@@ -169,7 +169,7 @@ bool LiveTranscriber::transcribe_whole_windows() {
 
 WindowResult LiveTranscriber::guess(uint32_t n_frames) {
   DecodeTask guess = guess_task();
-  // Nobody speaks faster. A guess that loops ends soon.
+  // An upper limit of the speech rate, so that a looping guess ends soon.
   constexpr double kTokensPerSecond = 15, kMoreTokens = 24;
   const double end_s = static_cast<double>(cursor_.seek + n_frames) * kFrameSeconds;
   const double since_s =
@@ -179,8 +179,7 @@ WindowResult LiveTranscriber::guess(uint32_t n_frames) {
                guess.n_given +
                    static_cast<uint32_t>(kMoreTokens + kTokensPerSecond * std::max(0.0, since_s)));
   WindowResult result = decoder_.decode(guess, guess_settings_, settings_.seed);
-  // After a sentence a model tends to end, as if the next one, which has only begun, were not
-  // there.
+  // A model tends to end after a sentence and to ignore the beginning of the next one.
   const WindowPolicy& policy = settings_.policy;
   const std::vector<int32_t>& tokens = result.decoded.tokens;
   const int32_t begin = model_.tokens().timestamp_begin;
@@ -192,7 +191,7 @@ WindowResult LiveTranscriber::guess(uint32_t n_frames) {
   }
   guess.speech_end = (end_of_sound_ - policy.speech_end_slack_frames) / kFramesPerTimestamp;
   WindowResult longer = decoder_.attempt(guess, settings_.temperatures.front());
-  WindowEvidence evidence = longer.evidence;  // of the new tokens alone
+  WindowEvidence evidence = longer.evidence;  // of the new tokens only
   const size_t n_new = longer.decoded.tokens.size() - guess.n_given;
   evidence.avg_logprob = longer.decoded.sum_logprob / static_cast<double>(n_new + 1);
   if (longer.is_silent || evidence.loops || !is_believable(evidence, settings_)) return result;
@@ -205,11 +204,11 @@ void LiveTranscriber::transcribe_beginning() {
   decoded_frames_ = received;
   const auto n_frames =
       static_cast<uint32_t>(std::min<uint64_t>(received - cursor_.seek, model_.n_frames()));
-  // A window without room for more words is as good as full.
+  // A window without room for more words counts as full.
   if (final_.size() + 16 > model_.decoder().n_text_ctx() / 2) return transcribe_window(n_frames);
   if (decoder_.follows_languages()) {
     const uint32_t limit = follow_language(n_frames);
-    // A short segment may still turn out to be in the language before it.
+    // A short segment may still get the previous language.
     if (limit + kFramesOfAnother <= n_frames) return transcribe_window(n_frames);
   }
   if (!encode(n_frames)) return emit_partial({});
@@ -230,7 +229,7 @@ void LiveTranscriber::transcribe_beginning() {
   const auto first = std::ranges::find_if(
       words, [&](const CaptionWord& word) { return word.end_token > final_.size(); });
   std::vector<CaptionWord> open(first, words.end());
-  // In a pause a model invents what is likely to be said next.
+  // In a pause a model invents the likely continuation.
   constexpr double kInexactSeconds = 0.2;
   const double sound_end_s =
       end_of_sound_ > 0 ? static_cast<double>(cursor_.seek + end_of_sound_) * kFrameSeconds : end_s;
@@ -248,7 +247,7 @@ void LiveTranscriber::transcribe_beginning() {
     final_end_s_ = last.end_s;
     if (events_.on_final) events_.on_final(agreed, received_s());
     open.erase(open.begin(), open.begin() + static_cast<std::ptrdiff_t>(agreed.size() - 1));
-    open.front().text.erase(0, last.text.size());  // the marks behind the last word
+    open.front().text.erase(0, last.text.size());  // the marks after the last word
     open.front().opens_segment = false;
     if (open.front().text.empty()) open.erase(open.begin());
   }
@@ -258,7 +257,7 @@ void LiveTranscriber::transcribe_beginning() {
 void LiveTranscriber::time_words(std::span<CaptionWord> words, std::span<const int32_t> guess,
                                  uint32_t n_frames) {
   if (words.empty() || words.back().end_token <= final_.size()) return;
-  // A pause follows a word that seems longer.
+  // A word that seems longer includes a pause.
   constexpr double kMostSecondsPerByte = 0.08, kMostSecondsMore = 0.1;
   const AlignmentTask task = decoder_.alignment_task(cursor_.language, guess, n_frames);
   std::vector<size_t> text_begins(guess.size() + 1);  // text tokens before each
@@ -270,7 +269,7 @@ void LiveTranscriber::time_words(std::span<CaptionWord> words, std::span<const i
   const auto at_s = [&](size_t token) {
     return window_s + alignment.positions[text_begins[token]] * kSecondsPerPosition;
   };
-  size_t begin = 0;  // of the word in the guess
+  size_t begin = 0;  // start of the word in the guess
   for (CaptionWord& word : words) {
     const size_t end = word.stem_end_token > begin ? word.stem_end_token : word.end_token;
     const double most_s =
@@ -321,7 +320,7 @@ void LiveTranscriber::emit_final_words(uint64_t seek, double end_s) {
 
 void LiveTranscriber::emit_window(const std::vector<Segment>& segments, uint64_t seek,
                                   double end_s) {
-  std::vector<int32_t> ids;          // of the segments, one behind the other
+  std::vector<int32_t> ids;          // of all segments
   std::vector<size_t> segment_ends;  // in ids
   for (const Segment& segment : segments) {
     ids.insert(ids.end(), segment.tokens.begin(), segment.tokens.end());
@@ -331,7 +330,7 @@ void LiveTranscriber::emit_window(const std::vector<Segment>& segments, uint64_t
   if (whole.empty()) return emit_final_words(seek, end_s);
   const std::vector<CaptionWord> shown = words_of(final_, final_end_s_, 0, seek);
   ShownPart part = find_shown(shown, whole);
-  // Words behind the last segment begin the next window, if it begins there.
+  // Words after the last segment begin the next window if they are in it.
   const double next_s = static_cast<double>(cursor_.seek) * kFrameSeconds;
   if (next_s >= end_s) part.stands_for.resize(shown.size(), whole.size() - 1);
 
@@ -357,7 +356,7 @@ void LiveTranscriber::emit_window(const std::vector<Segment>& segments, uint64_t
         added.push_back(word);
       } else if (next + 1 == part.n_whole && next_shown == shown.size() && word.stem_bytes > 0 &&
                  word.stem_bytes < word.text.size()) {
-        // The marks behind the last word, which were left open.
+        // The marks after the last word, which were not final.
         append(ids, word.stem_end_token, word.end_token);
         CaptionWord& marks = added.emplace_back(word);
         marks.text.erase(0, word.stem_bytes);
@@ -385,7 +384,9 @@ void LiveTranscriber::carry_over(size_t begin, uint64_t advance_frames) {
   std::vector<int32_t> carried;
   for (size_t i = begin; i < final_.size(); ++i) {
     const bool is_timestamp = final_[i] >= first_timestamp;
-    if (is_timestamp && carried.size() == 1) carried.clear();  // one is enough at the beginning
+    if (is_timestamp && carried.size() == 1)
+      carried.clear();  // one timestamp is enough at the
+                        // beginning
     if (!is_timestamp && carried.empty()) carried.push_back(first_timestamp);
     carried.push_back(is_timestamp ? std::max(first_timestamp, final_[i] - advance) : final_[i]);
   }
@@ -398,7 +399,7 @@ Transcript LiveTranscriber::finish() {
     transcribe_window(static_cast<uint32_t>(
         std::min<uint64_t>(model_.n_frames(), frames_received() - cursor_.seek)));
   }
-  // Final words stay, though by the model's times the sound ended before them.
+  // Final words are emitted even if the model's times are after the end of the audio.
   emit_final_words(cursor_.seek, received_s());
   emit_partial({});
   state_.transcript.duration_s = received_s();

@@ -5,14 +5,14 @@
 namespace vesper {
 namespace {
 
-// Quiet is what is below this share of the range between the quietest and the loudest twentieth of
-// a block of so many frames and its neighbours.
+// Quiet is below this share of the range between the 5% and 95% quantiles of a block of frames and
+// its neighbours.
 constexpr double kQuietShare = 0.25;
 constexpr size_t kBlock = 1000;
-// Speech rises by more than that out of its pauses (of log10 energy), steady noise by far less.
+// Speech exceeds its pauses by more than this (log10 energy), steady noise by far less.
 constexpr float kRange = 0.7f;
 
-// The value below which is this share of them.
+// The quantile of the values.
 float quantile(std::vector<float> values, double share) {
   const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), values.begin() + at, values.end());
@@ -55,7 +55,7 @@ std::vector<bool> quiet_frames(std::span<const float> loudness) {
 }
 
 size_t end_of_sound(std::span<const float> loudness) {
-  // Most frames of a fifth of a second: no click.
+  // Most frames of 0.2 s: not a click.
   constexpr size_t kFrames = 20, kLoud = 12;
   if (loudness.size() < kFrames) return 0;
   const std::vector<float> all(loudness.begin(), loudness.end());

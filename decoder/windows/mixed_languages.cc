@@ -10,26 +10,27 @@
 namespace vesper {
 namespace {
 
-// Frames. A pause is that long at least; a part with less sound belongs to the one that is closer;
-// one that is longer than kLongest is cut where it is quietest, kShortest from its ends at least.
+// Frames: the shortest pause; the least sound of a part, which otherwise joins the closer one; the
+// smallest distance of a cut from the ends, and the longest part, which is cut where it is
+// quietest.
 constexpr size_t kPause = 40, kLeastSound = 50, kShortest = 200, kLongest = 800;
-// Loudness is taken over so many frames before and after.
+// Frames before and after over which loudness is averaged.
 constexpr size_t kSmooth = 15;
 
-// One change of language in so many parts. Measured, in prompts of telephone systems: Spanish is
-// taken for Italian with 0.88, where languages follow one another they have 0.98 and more.
+// One language change per this number of parts. Measured on telephone prompts: Spanish is taken for
+// Italian with 0.88, real changes have 0.98 and more.
 constexpr double kPartsPerChange = 6;
-// Longer parts say more.
+// Longer parts have more weight.
 constexpr double kOrdinarySeconds = 3;
-// What the likeliest language leaves may be for any, as related ones are taken for one another, but
-// only so much of it: a part that is unsure of its own language may well rule out the one before.
+// The rest of the probability may belong to any language, as related ones are confused, but only
+// this share of it: a part that is unsure of its language may still exclude the previous one.
 constexpr double kPartOfDoubt = 0.25;
-// The model is never surer than that of what a part is not.
+// Lower limit of the doubt.
 constexpr double kLeastDoubt = 0.01;
-// A part says something from this share of the threshold on.
+// A part counts from this share of the threshold on.
 constexpr double kPartOfThreshold = 0.6;
 
-// The quietest of frames [begin, end), by those around each.
+// The quietest of frames [begin, end), averaged with its neighbours.
 size_t quietest(std::span<const float> loudness, size_t begin, size_t end) {
   size_t best = begin;
   double least = INFINITY;
@@ -51,7 +52,7 @@ size_t quietest(std::span<const float> loudness, size_t begin, size_t end) {
 std::vector<size_t> cut_at_pauses(std::span<const float> loudness) {
   const size_t n = loudness.size();
   const std::vector<bool> is_quiet = quiet_frames(loudness);
-  // Between pauses: the sound and the length of the pause behind it, and where that has its middle.
+  // Sound between pauses, the length of the pause after it, and the middle of that pause.
   struct Sounding {
     size_t n_sound, n_pause, end;
   };
@@ -72,7 +73,7 @@ std::vector<size_t> cut_at_pauses(std::span<const float> loudness) {
       ++i;
       continue;
     }
-    // Over the shorter of the pauses around it.
+    // Joins across the shorter pause.
     const bool forward = i == 0 || parts[i].n_pause < parts[i - 1].n_pause;
     const size_t first = forward && i + 1 < parts.size() ? i : i - 1;
     parts[first + 1].n_sound += parts[first].n_sound;
@@ -105,8 +106,8 @@ std::vector<size_t> likeliest_languages(std::span<const PartLanguages> parts,
   };
   const bool is_known = before || std::ranges::any_of(parts, says_something);
 
-  // Viterbi: the score of the best way to each language, and where it came from. Where nothing is
-  // certain the mean decides, and there is no change.
+  // Viterbi: the score of the best path to each language, and its predecessor. If no part counts,
+  // the mean decides and there is no change.
   const double change = is_known ? std::log(1 / kPartsPerChange) : -INFINITY;
   std::vector<double> scores(n_languages, 0);
   if (before) {

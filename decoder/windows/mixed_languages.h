@@ -1,9 +1,9 @@
-// Where in a recording which language is spoken, for recordings that mix several.
+// Finds the languages of a recording that mixes several.
 //
-// A model that is told one language leaves out what is said in another one, or translates it, and a
-// window of 30 s may hold several. So a stretch is cut where it is quiet into parts of a few
-// seconds, the model is asked for the language of each, and a window ends where the language
-// changes. Called by decoder/transcriber.
+// A model omits or translates speech in a language other than the given one, and a window of 30 s
+// may have several. So audio is cut at pauses into speech segments of a few seconds, the model
+// detects the language of each, and a window ends where the language changes. Called by
+// decoder/windows/window_decoder.
 #pragma once
 
 #include <cstddef>
@@ -17,39 +17,39 @@
 
 namespace vesper {
 
-// Cuts frames of this loudness (decoder/windows/loudness.h) at every pause, and what goes on
-// for long without one where it is quietest. The first frame after each part; the last is all.
+// Cuts frames with this loudness (decoder/windows/loudness.h) at every pause, and long audio
+// without a pause where it is quietest. Returns the end frame of each part.
 std::vector<size_t> cut_at_pauses(std::span<const float> loudness);
 
-// What the model says of a part.
+// Language detection of a part.
 struct PartLanguages {
   double seconds;
-  std::vector<float> probabilities;  // [n_languages]; none of digital silence
+  std::vector<float> probabilities;  // [n_languages]; empty for digital silence
 };
 
-// The languages of successive parts that are likeliest together if a change is rare. A part in
-// which no language is as likely as 0.6 of the threshold says nothing, and so does one without
-// probabilities. `before`: what was spoken before the first, if that is known. If no part says
-// anything: that one, or the language with the greatest mean; 0 if there are no probabilities.
+// The most probable languages of successive parts if changes are rare. A part without
+// probabilities, or without a language of at least 0.6 of the threshold, is ignored. `before` is
+// the language before the first part, if known. If all parts are ignored: `before`, or the language
+// with the greatest mean; 0 without any probabilities.
 std::vector<size_t> likeliest_languages(std::span<const PartLanguages> parts,
                                         std::optional<size_t> before, double threshold);
 
 class MixedLanguages {
  public:
-  // The model's probabilities of the languages in frames [begin, end).
+  // The language probabilities of frames [begin, end).
   using Detect = std::function<std::vector<float>(uint64_t begin, uint64_t end)>;
 
-  // Of frames [begin, end) of a recording.
+  // For frames [begin, end) of a recording.
   MixedLanguages(const MelSpectrogram& mel, uint64_t begin, uint64_t end, double threshold,
                  Detect detect);
 
   struct Spoken {
     size_t language;     // index
-    double probability;  // 0 if nothing was heard
-    uint64_t end;        // frame: where another one begins, or where `n_frames` end
+    double probability;  // 0 without speech
+    uint64_t end;        // frame where another language or the `n_frames` end
   };
-  // What is spoken from `seek` on, as far as the next `n_frames` tell, where `before` was spoken
-  // before it. Each part is detected once.
+  // The language from `seek` on, within the next `n_frames`; `before` is the previous language.
+  // Each part is detected once.
   Spoken at(uint64_t seek, uint32_t n_frames, std::optional<size_t> before);
 
   uint64_t end() const { return end_; }
@@ -58,7 +58,7 @@ class MixedLanguages {
   struct Part {
     uint64_t begin, end;
     bool is_known = false;
-    std::vector<float> probabilities = {};  // none in digital silence
+    std::vector<float> probabilities = {};  // empty for digital silence
   };
 
   const MelSpectrogram& mel_;

@@ -1,8 +1,8 @@
-// Transcribes a recording, one window after the other, and detects its language.
+// Transcribes a recording in sequential windows, and detects its language.
 //
-// In: the complete log-mel of a recording. Out: its transcript; segments are emitted as soon as
-// they are final. Called by session/ for files without a batch, by capi/ and by `inspect
-// --profile`. The rules are in decoder/windows/window_decoder.h.
+// In: the complete log-mel of a recording. Out: its transcript; segments are emitted when they are
+// final. Called by session/ for files without a batch, by capi/ and by `inspect --profile`. The
+// rules are in decoder/windows/window_decoder.h.
 #pragma once
 
 #include <functional>
@@ -16,34 +16,34 @@
 
 namespace vesper {
 
-// Called with the seconds done and in total.
+// Called with the done and the total seconds.
 using ReportProgress = std::function<void(double done_s, double total_s)>;
 
 // `mel` is finished and has the model's number of mels. Throws Error(kUsage) for settings that the
-// model cannot follow (a language it does not know).
+// model does not support, such as an unknown language.
 Transcript transcribe_recording(WhisperModel& model, const MelSpectrogram& mel,
                                 const DecodingSettings& settings, const EmitSegment& on_segment,
                                 const ReportProgress& on_progress);
 
-// The languages that a recording may be in, most probable first, by up to
-// settings.language_detection_segments windows from its start or the start of its first clip.
-// Throws Error(kUsage) if the model knows English only.
+// The possible languages of a recording, most probable first, from up to
+// settings.language_detection_segments windows at its start or the start of its first clip. Throws
+// Error(kUsage) if the model is English-only.
 std::vector<LanguageProbability> detect_languages(WhisperModel& model, const MelSpectrogram& mel,
                                                   const DecodingSettings& settings);
 
-// A recording with a complete log-mel, for the drivers: what is known of it, and its windows.
+// A recording with a complete log-mel and its state, for the drivers.
 class RecordingWindows {
  public:
-  // Detects the language if that takes several windows. Both must outlive this.
+  // Detects the language if that takes several windows. Both must outlive this object.
   RecordingWindows(const WindowDecoder& decoder, const MelSpectrogram& mel);
 
   RecordingState state;
-  AudioWindow window;  // that was encoded last
+  AudioWindow window;  // the last encoded one
 
-  // Encodes the cursor's next window to `slot`. Returns false if it is uniform silence: the cursor
-  // has moved behind it.
+  // Encodes the cursor's next window to `slot`. Returns false for uniform silence; the cursor is
+  // then after it.
   bool encode_next(WindowCursor& cursor, uint32_t slot);
-  // Decodes the cursor's next window, which was encoded to slot 0.
+  // Decodes the cursor's next window, encoded to slot 0.
   WindowResult decode(WindowCursor& cursor);
 
  private:
@@ -51,7 +51,7 @@ class RecordingWindows {
 
   const WindowDecoder& decoder_;
   const MelSpectrogram& mel_;
-  std::optional<MixedLanguages> languages_;  // up to the end of the cursor used last
+  std::optional<MixedLanguages> languages_;  // up to the end of the last used cursor
 };
 
 }  // namespace vesper

@@ -54,7 +54,7 @@ std::vector<WindowSegment> take_loop(std::vector<WindowSegment>& segments, int32
   }
   const std::optional<TokenLoop> loop = find_loop(text, least_rounds, least_tokens);
   if (!loop) return {};
-  size_t end = 0;  // of a segment's text within that of the window
+  size_t end = 0;  // of a segment's text in that of the window
   const auto first = std::find_if(segments.begin(), segments.end(), [&](const WindowSegment& s) {
     end += static_cast<size_t>(std::count_if(s.tokens.begin(), s.tokens.end(), is_text));
     return end > loop->begin + loop->period;

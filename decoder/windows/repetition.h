@@ -1,7 +1,7 @@
-// Loops: a decoder that has lost the speech says the same thing over and over.
+// Loops: a decoder that loses the speech repeats the same text.
 //
-// Two measures: how well the text deflates, as the reference has it, which also fires on a text
-// that merely repeats itself; and whether its tokens are periodic, which only a loop is.
+// Two measures: the compression ratio, as in the reference, which text with repetitions also
+// reaches; and periodic tokens, which only loops have.
 #pragma once
 
 #include <cstddef>
@@ -15,32 +15,32 @@
 
 namespace vesper {
 
-// Bytes of the text over its deflated bytes, as openai-whisper's utils.py has it; 0 of no text.
+// Bytes of the text / deflated bytes, as in openai-whisper's utils.py; 0 for empty text.
 double compression_ratio(const std::string& text);
 
-// Tokens [begin, end) are those `period` before them, from begin + period on.
+// Tokens [begin, end); from begin + period on each equals the one `period` before it.
 struct TokenLoop {
   size_t begin = 0, end = 0;
   size_t period = 0;
   size_t n_rounds() const { return (end - begin) / period; }
 };
 
-// Somebody may say a sentence three times, and "no, no, no, no" at any time.
+// Speakers may repeat a sentence three times, and "no, no, no, no" is possible.
 inline constexpr size_t kLeastRounds = 4, kLeastLoopTokens = 20;
 
-// The longest stretch of `tokens` (text alone, without timestamps) that goes round at least
-// `least_rounds` times and has at least `least_tokens` tokens; of equally long ones that of the
-// shortest period. None if there is no such stretch.
+// The longest run of `tokens` (text only, no timestamps) with at least `least_rounds` repetitions
+// and `least_tokens` tokens; of equal lengths the one with the shortest period. Empty if there is
+// none.
 std::optional<TokenLoop> find_loop(std::span<const int32_t> tokens,
                                    size_t least_rounds = kLeastRounds,
                                    size_t least_tokens = kLeastLoopTokens);
 
-// Whether three quarters of the tokens or more go round, three times or more often: what people do
-// say, but not where it is doubtful that anybody speaks.
+// Whether at least three quarters of the tokens are a run with three or more repetitions. Speech
+// may be like this, so it counts only if speech is in doubt.
 bool is_one_loop(std::span<const int32_t> tokens);
 
-// Takes from a window's segments all those that have tokens of the second or a later round of the
-// loop in their text, if there is one, and gives them back. `eot` is the first id that is no text.
+// Removes from a window's segments those with tokens of the second or a later round of a loop, and
+// returns them. `eot` is the first id that is not text.
 std::vector<WindowSegment> take_loop(std::vector<WindowSegment>& segments, int32_t eot,
                                      size_t least_rounds = kLeastRounds,
                                      size_t least_tokens = kLeastLoopTokens);

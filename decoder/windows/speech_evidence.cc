@@ -8,7 +8,7 @@
 namespace vesper {
 namespace {
 
-// Whether a text is at least as likely as that share of the threshold.
+// Whether a text is at least as probable as a share of the threshold.
 bool is_likely(const WindowEvidence& evidence, const DecodingSettings& settings, double share) {
   return !settings.logprob_threshold || evidence.avg_logprob >= share * *settings.logprob_threshold;
 }
@@ -19,8 +19,8 @@ bool is_repetitive(const WindowEvidence& evidence, const DecodingSettings& setti
          (settings.policy.fail_loops && evidence.loops);
 }
 
-// Whether a text repeats itself as an invention does. Of what people say again they are sure, and
-// they do not go round.
+// Whether a text repeats like an invention. Models are sure of repeated speech, and it does not
+// loop.
 bool repeats_without_sense(const WindowEvidence& evidence, const DecodingSettings& settings) {
   if (evidence.is_one_loop) return true;
   if (!is_repetitive(evidence, settings)) return false;
@@ -30,7 +30,7 @@ bool repeats_without_sense(const WindowEvidence& evidence, const DecodingSetting
              settings.policy.said_again_share * *settings.compression_ratio_threshold;
 }
 
-// Ranges of code points without letters and digits: punctuation, signs, pictures, musical notes.
+// Ranges of code points without letters and digits: punctuation, symbols, emoji, musical notes.
 struct CodePoints {
   uint32_t first, last;
 };

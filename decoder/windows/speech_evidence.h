@@ -1,9 +1,9 @@
-// Whether what was decoded of a window was said in it: what is made of the model's own evidence.
+// Decides from the model's evidence whether decoded text was said in the window.
 //
-// A model made for speech finds words in anything. openai-whisper takes a window for silent only if
-// the model both sees no speech and is unsure of its text; what it repeats for ever it is very sure
-// of. The rules here use the same evidence to the full; how they were found and what they are worth
-// is in docs/decisions/0025. Called by decoder/windows/transcriber for each attempt at a window.
+// A speech model finds words in any sound. openai-whisper takes a window as silent only if the
+// no-speech probability is high and the text improbable; but the model is very sure of loops. These
+// rules use more of the same evidence. docs/decisions/0025 has their reasons and measurements.
+// Called by decoder/windows/window_decoder for each attempt at a window.
 #pragma once
 
 #include <string_view>
@@ -12,42 +12,42 @@
 
 namespace vesper {
 
-// What is known of one attempt at a window.
+// Evidence of one attempt at a window.
 struct WindowEvidence {
   double no_speech_prob = 0;     // 0 to 1
   double avg_logprob = 0;        // natural logarithm, mean over the tokens
   double compression_ratio = 0;  // of the text
-  bool loops = false;            // find_loop of decoder/windows/repetition.h found something
+  bool loops = false;            // find_loop of decoder/windows/repetition.h found a loop
   bool is_one_loop = false;      // is_one_loop of decoder/windows/repetition.h
-  bool has_words = false;        // has_words of its text
+  bool has_words = false;        // has_words of the text
 };
 
-// Nothing was said, by openai-whisper's rule alone.
+// No speech, by openai-whisper's rule alone.
 bool is_silent_by_reference(const WindowEvidence& evidence, const DecodingSettings& settings);
 
-// Nothing was said. With every rule of `settings.policy` off this is openai-whisper's rule.
+// No speech. Equals openai-whisper's rule if all rules of `settings.policy` are off.
 bool is_silent(const WindowEvidence& evidence, const DecodingSettings& settings);
 
-// Speech is doubtful, but not unlikely, and the text repeats itself: silence, unless another
-// attempt at the window is convincing.
+// Speech is in doubt but not improbable, and the text is repetitive: silence, unless another
+// attempt is convincing.
 bool is_doubtful_loop(const WindowEvidence& evidence, const DecodingSettings& settings);
 bool is_convincing(const WindowEvidence& evidence, const DecodingSettings& settings);
-// Whether the text is probable enough where speech is doubtful.
+// Whether the text is probable enough if speech is in doubt.
 bool is_believable(const WindowEvidence& evidence, const DecodingSettings& settings);
 
-// Something was said, and the text is good.
+// There is speech, and the text is good.
 bool is_surely_speech(const WindowEvidence& evidence, const DecodingSettings& settings);
-// Whether the text is one that speech could have, and only the no-speech probability is against it.
+// Whether only the no-speech probability speaks against the text.
 bool is_only_doubted(const WindowEvidence& evidence, const DecodingSettings& settings);
 
-// The text is worth another attempt: it repeats itself or is improbable.
+// The text needs another attempt: it is repetitive or improbable.
 bool has_failed(const WindowEvidence& evidence, const DecodingSettings& settings);
 
-// Of two attempts that failed: the first is less repetitive, or else more probable.
+// Of two failed attempts: `a` is less repetitive, or otherwise more probable.
 bool is_better(const WindowEvidence& a, const WindowEvidence& b, const DecodingSettings& settings);
 
-// Whether a text, in UTF-8, has a letter or digit of any script: else it says nothing, as "..." or
-// notes of music.
+// Whether a UTF-8 text has a letter or digit of any script; text such as "..." or musical notes has
+// none.
 bool has_words(std::string_view text);
 
 }  // namespace vesper

@@ -1,4 +1,4 @@
-// The step behind a decoded window: its segments, and where the next window begins.
+// The step after a decoded window: its segments and the start of the next window.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -11,11 +11,11 @@
 namespace vesper {
 namespace {
 
-// The reasons in Transcript::dropped.
+// Reasons in Transcript::dropped.
 constexpr const char* kNoSpeech = "no speech";
 constexpr const char* kLoop = "loop";
 
-// Text decoded above this temperature does more harm than good as a prompt (openai-whisper).
+// Text decoded above this temperature is a bad prompt (openai-whisper).
 constexpr double kTrustworthyTemperature = 0.5;
 
 }  // namespace
@@ -61,7 +61,7 @@ std::vector<Segment> WindowDecoder::advance(RecordingState& state, WindowCursor&
     }
     if (!segments.empty()) cursor.last_speech_s = end_of_speech_s(segments);
   }
-  // A segment without text or duration is neither shown nor part of the next prompt.
+  // A segment without text or duration is neither emitted nor part of the next prompt.
   std::erase_if(segments, [](const Segment& segment) {
     return segment.start_s == segment.end_s || trimmed(segment.text).empty();
   });
@@ -69,7 +69,7 @@ std::vector<Segment> WindowDecoder::advance(RecordingState& state, WindowCursor&
   if (!settings_.condition_on_previous_text || result.temperature > kTrustworthyTemperature) {
     cursor.history.forget();
   }
-  // Without this, a window without text that ends where it begins would be decoded for ever.
+  // Otherwise a window without text that ends where it begins would be decoded forever.
   if (segments.empty() && settings_.policy.advance_past_silence) {
     next_seek = std::max(next_seek, cursor.seek + settings_.policy.least_advance_frames);
   }
@@ -82,7 +82,7 @@ void WindowDecoder::drop_loop(WindowSegments& window, uint64_t seek, Transcript&
   const std::vector<WindowSegment> looped =
       take_loop(window.segments, model_.tokens().eot, policy.loop_rounds, policy.loop_tokens);
   if (looped.empty()) return;
-  // After a short text the next window would be almost the same one.
+  // After a short text the next window would be almost the same.
   const double start_s = static_cast<double>(seek) * kFrameSeconds;
   if (!window.segments.empty()) {
     const double kept_end_s = window.segments.back().end_s;
@@ -106,7 +106,7 @@ Segment WindowDecoder::segment_of(const WindowSegment& part, const WindowResult&
   segment.start_s = part.start_s;
   segment.end_s = part.end_s;
   if (follows_languages()) {
-    // Audio behind the limit is in another language, which the model may not know.
+    // Audio after the limit is in another language.
     const double limit_s = static_cast<double>(cursor.limit) * kFrameSeconds;
     segment.start_s = std::min(segment.start_s, limit_s);
     segment.end_s = std::min(segment.end_s, limit_s);

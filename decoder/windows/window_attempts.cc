@@ -79,7 +79,7 @@ void WindowAttempts::take_attempt(WindowResult result) {
       (may_be_best && is_better(result.evidence, best_->evidence, settings_))) {
     best_ = std::move(result);
   }
-  // The prompt is the most frequent cause of a failure.
+  // Previous text is the most frequent cause of a failure.
   if (!is_unprompted && policy.retry_without_prompt) {
     stage_ = Stage::kUnprompted;
   } else {

@@ -12,7 +12,7 @@
 namespace vesper {
 namespace {
 
-// Whether all values are equal: silence beside the loudest of the recording.
+// Whether all values are equal: silence compared with the loudest part of the recording.
 bool is_uniform(std::span<const float> values) {
   return std::ranges::all_of(values, [&](float x) { return x == values.front(); });
 }
@@ -21,10 +21,10 @@ std::span<const float> audio_of(const AudioWindow& window, uint32_t n_mels) {
   return std::span(window.log_mel).first(size_t{window.n_frames} * n_mels);
 }
 
-// Log10 mel energy as Whisper scales it.
+// Log10 mel energy in Whisper's scaling.
 float scaled_log_mel(double log_mel) { return static_cast<float>((log_mel + 4) / 4); }
 
-// Makes a faint window as loud as speech usually is.
+// Amplifies a faint window to usual loudness.
 void amplify(AudioWindow& window, uint32_t n_mels, const WindowPolicy& policy) {
   const std::span<const float> audio = audio_of(window, n_mels);
   const float gain = scaled_log_mel(policy.usual_level) - std::ranges::max(audio);
@@ -164,7 +164,8 @@ void WindowDecoder::follow_language(RecordingState& state, WindowCursor& cursor,
     state.transcript.language = code;
     state.transcript.language_probability = spoken.probability;
   } else if (code != cursor.language) {
-    cursor.history.forget();  // a prompt in another language makes the model go on in that one
+    cursor.history.forget();  // a prompt in another language makes the model continue in that
+                              // language
   }
   cursor.language = code;
   cursor.limit = cursor.seek + (spoken.end - seek);

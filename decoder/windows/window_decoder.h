@@ -1,9 +1,9 @@
-// Decodes one window of audio, and moves the cursor behind it: all the rules for windows.
+// Decodes one window of audio and advances the cursor: all rules for windows.
 //
-// In: a window that was encoded, the cursor before it and what is known of the recording. Out: the
-// window's text with the evidence for it (WindowResult), then its segments, the cursor of the next
-// window and notes of dropped text. Called by the three drivers: recording_transcriber (one window
-// after the other), batch_transcriber (many at once) and live_transcriber (a stream).
+// In: an encoded window, its cursor and the state of the recording. Out: the window's text with its
+// evidence (WindowResult), its segments, the cursor of the next window and notes of dropped text.
+// Called by the three drivers: recording_transcriber (sequential), batch_transcriber (batches) and
+// live_transcriber (streams).
 #pragma once
 
 #include <cstdint>
@@ -26,51 +26,51 @@
 
 namespace vesper {
 
-// Called for each segment when it is final, in order.
+// Called for each final segment, in order.
 using EmitSegment = std::function<void(const Segment& segment)>;
 
-// The search at that temperature.
+// The search settings for a temperature.
 Search search_of(const DecodingSettings& settings, double temperature);
-// Seeds of the draws: of a window by the user's seed and its first frame, of an attempt by its
+// Sampling seeds: of a window from the user's seed and its first frame, of an attempt from its
 // number.
 uint32_t window_seed(uint32_t seed, uint64_t seek);
 uint32_t attempt_seed(uint32_t window_seed, size_t attempt);
 
 class WindowDecoder {
  public:
-  // Tells the model which tokens are never chosen. Both must outlive this. Throws Error(kUsage) for
-  // settings that the model cannot follow, such as a language that it does not know.
+  // Sets the model's suppressed tokens. Both must outlive this object. Throws Error(kUsage) for
+  // settings that the model does not support, such as an unknown language.
   WindowDecoder(WhisperModel& model, const DecodingSettings& settings);
 
   WhisperModel& model() const { return model_; }
   const DecodingSettings& settings() const { return settings_; }
 
-  // A recording of which nothing was decoded; its language, if settings or model say it.
+  // A recording before decoding, with its language if settings or model determine it.
   RecordingState begin(uint64_t n_content_frames) const;
   WindowCursor cursor(const RecordingState& state, uint64_t begin, uint64_t end) const;
 
   // ---- Before a window
 
-  // Room for a window.
+  // Memory for a window.
   AudioWindow audio_window() const;
-  // Whether there is nothing to hear in the window: it is not to be decoded.
+  // Whether the window is silent and need not be decoded.
   bool is_uniform_silence(const AudioWindow& window) const;
-  // Whether the second look at faint speech would change the window.
+  // Whether amplification would change the window.
   bool is_faint(const AudioWindow& window) const;
   void encode(const AudioWindow& window, uint32_t slot) const;
 
-  // Whether the language is followed where it changes.
+  // Whether windows follow changes of the language.
   bool follows_languages() const;
-  // Makes the language of the window in a free slot of a running batch, or without a slot that of
-  // the window in slot 0, the recording's, if it is not found yet. Returns its probability.
+  // Detects the language of the window in a free slot of a running batch, or without a slot of the
+  // window in slot 0, and sets the recording's if it is unknown. Returns its probability.
   double detect_language(RecordingState& state, WindowCursor& cursor,
                          std::optional<uint32_t> slot = std::nullopt) const;
-  // The probability of each language in frames of a log-mel, at most a window; empty if there is
-  // nothing to hear. Encodes to slot 0.
+  // The probability of each language in frames of a log-mel, at most a window; empty for silence.
+  // Encodes to slot 0.
   std::vector<float> language_probabilities(const MelSpectrogram& mel, const MelFrames& frames,
                                             AudioWindow& window) const;
-  // Finds the language of the next window, and where the window ends, by what is spoken in its
-  // frames. `seek`: the window's first frame in the log-mel of `languages`.
+  // Finds the language of the next window, and limits the window to it. `seek` is the window's
+  // first frame in the log-mel of `languages`.
   void follow_language(RecordingState& state, WindowCursor& cursor, MixedLanguages& languages,
                        uint64_t seek) const;
 
@@ -78,9 +78,9 @@ class WindowDecoder {
 
   // Prompt and limits of the next window.
   DecodeTask task(const WindowCursor& cursor) const;
-  // Decodes the window that was encoded to slot 0, with as many attempts as the rules ask for.
+  // Decodes the window encoded to slot 0, with all attempts that the rules require.
   WindowResult decode(AudioWindow& window, RecordingState& state, WindowCursor& cursor) const;
-  // The same of a task, without the rules that look at the audio again.
+  // The same for a task, without the rules that need the audio.
   WindowResult decode(DecodeTask task, const DecodingSettings& settings, uint32_t seed) const;
   WindowResult attempt(const DecodeTask& task, double temperature) const;
   WindowResult judge(DecodeResult decoded, double temperature) const;
@@ -88,39 +88,41 @@ class WindowDecoder {
   WindowAttempts attempts(const DecodeTask& task, const DecodingSettings& settings,
                           bool is_faint) const;
 
-  // ---- Behind a window
+  // ---- After a window
 
   // The segments of a decoded window, which is in `slot` if words are timed. Moves the cursor to
-  // the next window and notes dropped text in the transcript.
+  // the next window and adds dropped text to the transcript.
   std::vector<Segment> advance(RecordingState& state, WindowCursor& cursor,
                                const WindowResult& result, uint32_t slot) const;
-  // Moves the cursor over a window of uniform silence.
+  // Moves the cursor past a window of uniform silence.
   void skip(WindowCursor& cursor) const;
-  // Adds a segment to the transcript, in pieces if settings.max_segment_length asks for it.
+  // Adds a segment to the transcript, cut by settings.max_segment_length.
   void emit_segment(Transcript& transcript, Segment segment, const EmitSegment& on_segment) const;
-  // The transcript when all windows are decoded.
+  // The transcript after the last window.
   Transcript finish(RecordingState state) const;
 
   // ---- Tokens
 
-  // Start of transcript, language, task, and no-timestamps if there are to be none.
+  // Start of transcript, language, task, and no-timestamps without timestamps.
   std::vector<int32_t> start_sequence(const std::string& language) const;
-  // The start sequence and text tokens of `ids`, of which `n_frames` frames hold audio.
+  // Start sequence and text tokens of `ids`, with `n_frames` frames of audio.
   AlignmentTask alignment_task(const std::string& language, std::span<const int32_t> ids,
                                uint32_t n_frames) const;
   std::vector<int32_t> text_tokens(std::span<const int32_t> ids) const;
   std::string text_of(std::span<const int32_t> ids) const;
 
  private:
-  // The code of a language by its code or name. Throws Error(kUsage) if the model does not know it.
+  // The code of a language given by code or name. Throws Error(kUsage) if the model does not know
+  // it.
   std::string known_language(const std::string& name) const;
   // The bytes of each text token.
   std::vector<std::string_view> token_bytes(std::span<const int32_t> ids) const;
-  // Takes looping text from a window: the next window begins before it, or it is noted as dropped.
+  // Removes looping text from a window: the next window begins before it, or it is reported as
+  // dropped.
   void drop_loop(WindowSegments& window, uint64_t seek, Transcript& transcript) const;
   Segment segment_of(const WindowSegment& part, const WindowResult& result,
                      const WindowCursor& cursor) const;
-  // Times the words of the window's segments. `seek`: where the next window begins by timestamps.
+  // Times the words of the window's segments. `seek` is the start of the next window by timestamps.
   AfterWindow time_words(std::vector<Segment>& segments, const WindowPlace& window, uint32_t slot,
                          uint64_t seek, bool to_the_end) const;
 

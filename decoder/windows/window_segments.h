@@ -1,5 +1,5 @@
-// Cuts what was decoded in one window into segments, and says where the next window begins, as
-// openai-whisper's transcribe.py does.
+// Cuts the decoded tokens of a window into segments, and finds the start of the next window, as in
+// openai-whisper's transcribe.py.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,29 @@
 
 namespace vesper {
 
-inline constexpr double kFrameSeconds = 0.01;      // a frame of the log-mel: 160 samples at 16 kHz
-inline constexpr double kTimestampSeconds = 0.02;  // a timestamp token counts two frames
+inline constexpr double kFrameSeconds = 0.01;      // a log-mel frame: 160 samples at 16 kHz
+inline constexpr double kTimestampSeconds = 0.02;  // a timestamp step: two frames
 inline constexpr uint32_t kFramesPerTimestamp = 2;
 
 struct WindowSegment {
   double start_s = 0, end_s = 0;  // from the start of the recording
-  std::vector<int32_t> tokens;    // timestamps included
+  std::vector<int32_t> tokens;    // including timestamps
 };
 
 struct WindowSegments {
   std::vector<WindowSegment> segments;
-  uint32_t advance_frames = 0;  // from this window's first frame to the next one's, at least 1
+  uint32_t advance_frames = 0;  // from the first frame of this window to that of the next, at least
+                                // 1
   bool to_the_end = false;      // a single timestamp ends the window: no speech follows it
 };
 
 // `tokens` are those of a window that begins at frame `seek` and has `n_content_frames` (at most a
-// whole window) of the recording. Segments end where two timestamps follow each other; a single
-// timestamp at the end says that no speech follows it in the window.
+// full window) of the recording. Segments end at pairs of timestamps. A single timestamp at the end
+// means that no speech follows in the window.
 WindowSegments cut_window(std::span<const int32_t> tokens, int32_t timestamp_begin, uint64_t seek,
                           uint32_t n_content_frames);
 
-// Whether a segment of a window's tokens has too little text for its duration
+// Whether a segment of the tokens has too little text for its duration
 // (WindowPolicy::retry_sparse_text).
 bool has_sparse_segment(std::span<const int32_t> tokens, int32_t timestamp_begin,
                         const WindowPolicy& policy);
