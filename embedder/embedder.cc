@@ -10,10 +10,6 @@
 namespace vesper {
 namespace {
 
-// Tokens per batch: enough to occupy all cores, few enough that a layer's output is still in the
-// cache when the next layer reads it.
-constexpr uint32_t kCpuBatchTokens = 512;
-constexpr uint32_t kGpuBatchTokens = 16384;
 // Tokens per text if only the positions limit them. The whole context of a language model would
 // take much memory.
 constexpr uint32_t kUsualMaxTokens = 8192;
@@ -75,11 +71,10 @@ Embedder::Embedder(const WeightProvider& weights, std::unique_ptr<Device> device
                     std::to_string(options.dimensions));
   }
   dimensions_ = options.dimensions != 0 ? options.dimensions : model.d_model;
-  uint32_t batch_tokens = options.batch_tokens;
-  if (batch_tokens == 0) {
-    batch_tokens = device_->info().is_hardware_gpu ? kGpuBatchTokens : kCpuBatchTokens;
-  }
-  batch_tokens = std::max(batch_tokens, settings_.max_tokens);
+  const uint32_t wanted_tokens = options.batch_tokens != 0
+                                     ? options.batch_tokens
+                                     : device_->info().policy.embedding_batch_tokens;
+  const uint32_t batch_tokens = std::max(wanted_tokens, settings_.max_tokens);
   const uint32_t batch_texts = (batch_tokens + kTokensPerText - 1) / kTokensPerText;
   encoder_ = std::make_unique<TextEncoder>(*device_, weights, compute_, batch_tokens, batch_texts);
   vectors_ = device_->allocate(uint64_t{batch_texts} * dimensions_ * sizeof(float), "vectors");

@@ -21,10 +21,9 @@ struct DownloadRequest {
   bool has_digest = true;
 };
 
+// As ModelStoreOptions has them.
 struct DownloadEvents {
-  // Bytes there, in total (0 if unknown), and there before this call. Many times a second.
   std::function<void(uint64_t done, uint64_t total, uint64_t before)> on_progress = nullptr;
-  // Another process is fetching the same file; this one waits for it.
   std::function<void()> on_wait = nullptr;
 };
 

@@ -8,10 +8,11 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <utility>
 
 #include "cli/terminal/program.h"
 #include "cli/terminal/terminal_text.h"
-#include "session/model_lookup.h"
 
 namespace vesper {
 namespace {
@@ -174,25 +175,40 @@ void Progress::clear() {
   visible_ = false;
 }
 
+ModelStore reporting_store(
+    bool offline, std::function<void(const std::string& text)> note,
+    std::function<void(const std::string& name, uint64_t done, uint64_t total, uint64_t before)>
+        progress) {
+  ModelStoreOptions options{.offline = offline};
+  const auto fetched = std::make_shared<std::string>();
+  options.on_fetch = [note, fetched](const std::string& name, const std::string& url,
+                                     const std::filesystem::path& target) {
+    *fetched = name;
+    note("fetching model " + name + " from " + url + " to " + target.string());
+  };
+  options.on_progress = [fetched, progress = std::move(progress)](uint64_t done, uint64_t total,
+                                                                  uint64_t before) {
+    progress(*fetched, done, total, before);
+  };
+  options.on_wait = [note] { note("another process is fetching this model: waiting for it"); };
+  return ModelStore(std::move(options));
+}
+
 std::filesystem::path find_model_showing(std::string_view program, const std::string& name_or_path,
                                          ModelKind kind, bool offline) {
   Progress progress(true);
-  ModelLookup lookup;
-  lookup.kind = kind;
-  lookup.offline = offline;
-  lookup.on_fetch = [&](const std::string& name, const std::string& url,
-                        const std::filesystem::path& target) {
-    progress.clear();
-    print_error(program, "fetching model " + name + " from " + url + " to " + target.string());
-    progress.start(name);
-  };
-  lookup.download.on_progress = [&](uint64_t done, uint64_t total, uint64_t before) {
-    progress.show_bytes(done, total, before);
-  };
-  lookup.download.on_wait = [&] {
-    print_error(program, "another process is fetching this model: waiting for it");
-  };
-  return find_model(name_or_path, lookup);
+  bool has_started = false;
+  const ModelStore store = reporting_store(
+      offline,
+      [&](const std::string& text) {
+        progress.clear();
+        print_error(program, text);
+      },
+      [&](const std::string& name, uint64_t done, uint64_t total, uint64_t before) {
+        if (!std::exchange(has_started, true)) progress.start(name);
+        progress.show_bytes(done, total, before);
+      });
+  return store.find(name_or_path, kind);
 }
 
 }  // namespace vesper

@@ -5,10 +5,11 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 
-#include "session/known_models.h"
+#include "session/model_store.h"
 
 namespace vesper {
 
@@ -66,8 +67,15 @@ class Progress {
   Clock::time_point started_{}, drawn_{};
 };
 
-// find_model (session/model_lookup.h), which shows the progress of a download on a terminal and
-// notes on stderr, as `program`, where the model comes from. Throws what find_model does.
+// A store that reports its downloads: where a model comes from by `note`, and its bytes by
+// `progress`, as ModelStoreOptions::on_progress has them, with its name.
+ModelStore reporting_store(
+    bool offline, std::function<void(const std::string& text)> note,
+    std::function<void(const std::string& name, uint64_t done, uint64_t total, uint64_t before)>
+        progress);
+
+// ModelStore::find, which shows the progress of a download on a terminal and notes on stderr, as
+// `program`, where the model comes from.
 std::filesystem::path find_model_showing(std::string_view program, const std::string& name_or_path,
                                          ModelKind kind, bool offline);
 

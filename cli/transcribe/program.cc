@@ -26,7 +26,6 @@
 #include "cli/transcribe/options.h"
 #include "cli/transcribe/recordings.h"
 #include "error/error.h"
-#include "session/model_lookup.h"
 #include "session/speech_session.h"
 
 namespace vesper {
@@ -55,10 +54,10 @@ void check_input(const std::string& input) {
 }
 
 // The model of --vad. It has no address to fetch it from by itself: it comes in a Python package.
-fs::path find_vad_model(const ModelLookup& lookup) {
+fs::path find_vad_model(const ModelStore& store) {
   constexpr const char* kName = "silero-vad";
   try {
-    return find_model(kName, lookup);
+    return store.find(kName);
   } catch (const Error& error) {
     throw Error(ErrorKind::kModel,
                 std::string("--vad: model \"") + kName +
@@ -171,22 +170,14 @@ class Run {
   }
 
   void load_model() {
-    ModelLookup lookup;
-    lookup.offline = arguments_.offline;
-    std::string fetched;
-    lookup.on_fetch = [&](const std::string& name, const std::string& url, const fs::path& target) {
-      report_->note("fetching model " + name + " from " + url + " to " + target.string());
-      fetched = name;
-    };
-    lookup.download.on_progress = [&](uint64_t done, uint64_t total, uint64_t before) {
-      report_->fetching(fetched, done, total, before);
-    };
-    lookup.download.on_wait = [&] {
-      report_->note("another process is fetching this model: waiting for it");
-    };
-    const fs::path model = find_model(arguments_.model, lookup);
+    const ModelStore store = reporting_store(
+        arguments_.offline, [&](const std::string& text) { report_->note(text); },
+        [&](const std::string& name, uint64_t done, uint64_t total, uint64_t before) {
+          report_->fetching(name, done, total, before);
+        });
+    const fs::path model = store.find(arguments_.model);
     SpeechSessionOptions options = arguments_.session;
-    if (arguments_.speech.vad) options.vad_model = find_vad_model(lookup);
+    if (arguments_.speech.vad) options.vad_model = find_vad_model(store);
     report_->make_room();
     const auto start = Clock::now();
     session_.emplace(model, options);

@@ -50,6 +50,13 @@ struct DevicePolicy {
   // pages on first touch, a short sequence then touches fewer of them.
   bool keeps_layers_together = false;
 
+  // Token rows of one batch of texts to be embedded: enough to keep every core or processor busy,
+  // few enough that what a layer writes is still in a CPU's caches when the next one reads it.
+  uint32_t embedding_batch_tokens = 512;
+
+  // A GPU that the CPU emulates: a product that keeps a real one busy takes minutes.
+  bool is_emulated_gpu = false;
+
  private:
   std::array<std::array<Products, kComputeCount>, 2> products_;  // [quantized][Compute]
 };

@@ -114,6 +114,8 @@ class VulkanChoices : public Device {
   void take(const VulkanCapabilities& c) {
     capabilities_ = c;
     info_ = {"vulkan", c.name, c.is_hardware_gpu, c.memory_bytes, abilities_of(c)};
+    info_.policy.is_emulated_gpu = !c.is_hardware_gpu;
+    if (c.is_hardware_gpu) info_.policy.embedding_batch_tokens = 16384;
   }
 
  private:

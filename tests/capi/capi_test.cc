@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "audio/samples.h"
-#include "session/model_lookup.h"
+#include "session/model_store.h"
 #include "session/speech_session.h"
 #include "tests/audio/made_recordings.h"
 #include "tests/capi/c_client.h"
@@ -19,11 +19,7 @@ namespace {
 constexpr char kRecording[] =
     "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-0930.wav";
 
-std::string model_path() {
-  ModelLookup lookup;
-  lookup.offline = true;
-  return find_model("tiny.en", lookup).string();
-}
+std::string model_path() { return ModelStore({.offline = true}).find("tiny.en").string(); }
 
 TEST(CApi, ACProgramGetsTheTextOfARecording) {
   char text[1024];
@@ -109,9 +105,9 @@ TEST(CApi, WhatIsNotSpeechIsLeftOutOnRequestAndTimesStayThoseOfTheRecording) {
             VESPER_ERROR_USAGE);
   EXPECT_THAT(vesper_last_error(), testing::HasSubstr("vesper_whisper_load_vad"));
   EXPECT_EQ(vesper_whisper_load_vad(whisper, "/no/such/model"), VESPER_ERROR_MODEL);
-  ModelLookup lookup;
-  lookup.offline = true;
-  ASSERT_EQ(vesper_whisper_load_vad(whisper, find_model("silero-vad", lookup).c_str()), VESPER_OK)
+  ASSERT_EQ(
+      vesper_whisper_load_vad(whisper, ModelStore({.offline = true}).find("silero-vad").c_str()),
+      VESPER_OK)
       << vesper_last_error();
 
   struct Heard {

@@ -15,7 +15,7 @@
 
 #include "cli/generate/thinking_text.h"
 #include "error/error.h"
-#include "session/model_lookup.h"
+#include "session/model_store.h"
 #include "tests/child_process.h"
 
 namespace vesper::generate_chat_test {
@@ -89,10 +89,8 @@ class Terminal {
 class GenerateChat : public testing::Test {
  protected:
   void SetUp() override {
-    ModelLookup lookup;
-    lookup.offline = true;
     try {
-      model_ = find_model("smollm2-135m", lookup).string();
+      model_ = ModelStore({.offline = true}).find("smollm2-135m").string();
     } catch (const Error& error) {
       GTEST_SKIP() << error.what();
     }

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "audio/samples.h"
-#include "session/model_lookup.h"
+#include "session/model_store.h"
 
 namespace vesper {
 
@@ -21,9 +21,7 @@ std::vector<float> samples_of(const std::string& path, size_t seconds) {
 }
 
 std::filesystem::path fetched_model(const std::string& name) {
-  ModelLookup lookup;
-  lookup.offline = true;
-  return find_model(name, lookup);
+  return ModelStore({.offline = true}).find(name);
 }
 
 std::unique_ptr<SpeechSession> real_session(const std::string& name) {

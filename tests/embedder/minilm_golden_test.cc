@@ -12,7 +12,7 @@
 #include "embedder/embedder.h"
 #include "embedder/sentence_tokenizer.h"
 #include "llm/devices/open_device.h"
-#include "session/model_lookup.h"
+#include "session/model_store.h"
 
 namespace vesper::minilm_golden_test {
 namespace {
@@ -373,11 +373,7 @@ const std::vector<Golden>& golden() {
   return sentences;
 }
 
-std::filesystem::path model() {
-  ModelLookup lookup;
-  lookup.offline = true;
-  return find_model("all-minilm-l6-v2", lookup);
-}
+std::filesystem::path model() { return ModelStore({.offline = true}).find("all-minilm-l6-v2"); }
 
 double cosine(std::span<const float> a, std::span<const float> b) {
   double product = 0, a_squares = 0, b_squares = 0;

@@ -11,7 +11,7 @@
 #include "decoder/whisper_model.h"
 #include "error/error.h"
 #include "llm/devices/open_device.h"
-#include "session/model_lookup.h"
+#include "session/model_store.h"
 
 namespace vesper::whisper_encoder_test {
 namespace {
@@ -30,9 +30,7 @@ struct Encoded {
 };
 
 Encoded encode(const std::string& name, const char* device, Compute compute) {
-  ModelLookup lookup;
-  lookup.offline = true;
-  WhisperModel model(find_model(name, lookup), open_device(device), compute);
+  WhisperModel model(ModelStore({.offline = true}).find(name), open_device(device), compute);
   const MelSpectrogram mel =
       read_log_mel(AudioReader(kRecording), static_cast<int>(model.n_mels()), model.mel_filters());
   std::vector<float> window(size_t{model.n_frames()} * model.n_mels());

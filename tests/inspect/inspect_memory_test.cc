@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "error/error.h"
-#include "session/model_lookup.h"
+#include "session/model_store.h"
 
 namespace vesper::inspect_memory_test {
 namespace {
@@ -60,9 +60,7 @@ class InspectMemory : public testing::TestWithParam<Case> {};
 TEST_P(InspectMemory, IsPredictedToWithinFivePercentOfWhatIsTaken) {
   const Case& c = GetParam();
   try {
-    ModelLookup lookup;
-    lookup.offline = true;
-    find_model(c.model, lookup);
+    ModelStore({.offline = true}).find(c.model);
   } catch (const Error& error) {
     GTEST_SKIP() << error.what();
   }

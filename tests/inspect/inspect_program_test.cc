@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/inspect/inspect_report.h"
 #include "cli/inspect/options.h"
+#include "cli/inspect/report.h"
 #include "cli/terminal/terminal_text.h"
 #include "error/error.h"
 #include "tests/embedder/tiny_bert.h"

@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "error/error.h"
-#include "session/known_models.h"
 #include "tests/child_process.h"
 
 namespace vesper::download_test {
@@ -28,23 +27,6 @@ TEST(DigestOfFile, IsThatOfTheStandardsExample) {
             "a9993e364706816aba3e25717850c26c9cd0d89d");
   EXPECT_EQ(digest_of_file(folder / "abc", DigestAlgorithm::kSha256).hex,
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-}
-
-TEST(KnownModels, AreWellFormed) {
-  for (const KnownModel& model : known_models()) {
-    EXPECT_EQ(find_known_model(model.name), &model);
-    EXPECT_TRUE(model.sha1.empty() || model.sha1.size() == 40) << model.name;
-    EXPECT_EQ(model.sha1.find_first_not_of("0123456789abcdef"), std::string_view::npos);
-    if (model.kind == ModelKind::kLanguage) {
-      EXPECT_TRUE(model.file.ends_with(".gguf")) << model.name;
-      continue;
-    }
-    EXPECT_EQ(model.file, model.kind == ModelKind::kSpeech
-                              ? "ggml-" + std::string(model.name) + ".bin"
-                              : "model.safetensors");
-  }
-  EXPECT_EQ(find_known_model("turbo")->name, "large-v3-turbo");
-  EXPECT_EQ(find_known_model("nonsense"), nullptr);
 }
 
 // The Python server beside this file, and a folder to download into.

@@ -11,7 +11,7 @@
 
 #include "audio/samples.h"
 #include "error/error.h"
-#include "session/model_lookup.h"
+#include "session/model_store.h"
 
 namespace vesper::speech_session_test {
 namespace {
@@ -22,10 +22,8 @@ constexpr char kRecording[] =
 class SpeechSessions : public testing::Test {
  protected:
   void SetUp() override {
-    ModelLookup lookup;
-    lookup.offline = true;
     try {
-      session_ = std::make_unique<SpeechSession>(find_model("tiny.en", lookup),
+      session_ = std::make_unique<SpeechSession>(ModelStore({.offline = true}).find("tiny.en"),
                                                  SpeechSessionOptions{.device = "cpu"});
     } catch (const Error& error) {
       GTEST_SKIP() << error.what();

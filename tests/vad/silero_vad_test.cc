@@ -18,7 +18,7 @@
 #include "audio/samples.h"
 #include "error/error.h"
 #include "llm/devices/open_device.h"
-#include "session/model_lookup.h"
+#include "session/model_store.h"
 #include "tests/llm/kernels/plain_lstm.h"
 
 namespace vesper::silero_vad_test {
@@ -201,10 +201,8 @@ TEST_P(SileroVadOn, EqualsThePlainFormulas) {
 
 // From silero-vad 6.2.3, data/silero_vad.onnx in onnxruntime on the CPU, chunk by chunk.
 TEST_P(SileroVadOn, GivesTheProbabilitiesOfTheOnnxModelOnSpeech) {
-  ModelLookup lookup;
-  lookup.offline = true;
   const auto device = open_device(GetParam());
-  SileroVad vad(*device, find_model("silero-vad", lookup));
+  SileroVad vad(*device, ModelStore({.offline = true}).find("silero-vad"));
   const std::vector<float> found =
       probabilities(vad, read_samples("/usr/share/pocketsphinx/test/data/librivox/"
                                       "sense_and_sensibility_01_austen_64kb-0870.wav"));

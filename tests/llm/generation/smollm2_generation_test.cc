@@ -10,7 +10,7 @@
 #include "llm/devices/open_device.h"
 #include "llm/generation/generator.h"
 #include "llm/weights/weight_provider.h"
-#include "session/model_lookup.h"
+#include "session/model_store.h"
 
 namespace vesper::smollm2_generation_test {
 namespace {
@@ -44,10 +44,8 @@ const std::vector<Golden>& golden() {
 class SmolLm2 : public testing::Test {
  protected:
   void SetUp() override {
-    ModelLookup lookup;
-    lookup.offline = true;
     try {
-      weights = open_weights(find_model("smollm2-135m", lookup));
+      weights = open_weights(ModelStore({.offline = true}).find("smollm2-135m"));
     } catch (const Error& error) {
       GTEST_SKIP() << error.what();
     }

@@ -8,7 +8,7 @@
 #include "llm/devices/open_device.h"
 #include "llm/generation/generator.h"
 #include "llm/weights/weight_provider.h"
-#include "session/model_lookup.h"
+#include "session/model_store.h"
 
 namespace vesper::smollm2_reference_test {
 namespace {
@@ -129,11 +129,9 @@ class PlainLlama {
 };
 
 TEST(SmolLm2, GivesTheLogitsOfPlainLoopsInF32) {
-  ModelLookup lookup;
-  lookup.offline = true;
   std::unique_ptr<WeightProvider> weights;
   try {
-    weights = open_weights(find_model("smollm2-135m", lookup));
+    weights = open_weights(ModelStore({.offline = true}).find("smollm2-135m"));
   } catch (const Error& error) {
     GTEST_SKIP() << error.what();
   }

@@ -12,7 +12,7 @@
 #include "llm/tokenizer/text_tokenizer.h"
 #include "llm/weights/model_tokenizer.h"
 #include "llm/weights/weight_provider.h"
-#include "session/model_lookup.h"
+#include "session/model_store.h"
 
 namespace vesper::smollm2_tokenizer_test {
 namespace {
@@ -78,11 +78,9 @@ const std::vector<Golden>& golden() {
 class SmolLm2Tokenizer : public testing::Test {
  protected:
   void SetUp() override {
-    ModelLookup lookup;
-    lookup.offline = true;
     std::filesystem::path path;
     try {
-      path = find_model("smollm2-135m", lookup);
+      path = ModelStore({.offline = true}).find("smollm2-135m");
     } catch (const Error& error) {
       GTEST_SKIP() << error.what();
     }

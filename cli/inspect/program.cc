@@ -1,4 +1,7 @@
-#include "cli/inspect/inspect_program.h"
+// inspect: what is in a model's files, what it needs and what it does. Parses the command line and
+// prints reports.
+
+#include "cli/terminal/program.h"
 
 #include <unistd.h>
 
@@ -10,13 +13,13 @@
 #include <string>
 #include <vector>
 
-#include "cli/inspect/inspect_model.h"
-#include "cli/inspect/inspect_profile.h"
-#include "cli/inspect/inspect_report.h"
-#include "cli/inspect/inspect_run.h"
+#include "cli/inspect/model_plan.h"
 #include "cli/inspect/options.h"
+#include "cli/inspect/profile.h"
+#include "cli/inspect/report.h"
+#include "cli/inspect/watched_model.h"
 #include "cli/terminal/output.h"
-#include "cli/terminal/program.h"
+#include "cli/terminal/progress.h"
 #include "cli/terminal/terminal_text.h"
 #include "error/error.h"
 #include "llm/cpu/cpu_device.h"
@@ -26,7 +29,6 @@
 #include "llm/tokenizer/whisper_tokens.h"
 #include "llm/weights/model_families.h"
 #include "session/digest.h"
-#include "session/model_lookup.h"
 #ifdef VESPER_HAS_VULKAN
 #include "llm/devices/open_device.h"
 #include "llm/vulkan/vulkan_device.h"
@@ -98,12 +100,8 @@ class Run {
   }
 
   std::filesystem::path path_of(size_t place) const {
-    ModelLookup lookup;
-    lookup.offline = arguments_.offline;
-    lookup.on_fetch = [](const std::string& name, const std::string& url, const auto&) {
-      print_error("inspect", "fetching " + name + " from " + url);
-    };
-    return find_model(arguments_.models[place], lookup);
+    return find_model_showing("inspect", arguments_.models[place], ModelKind::kSpeech,
+                              arguments_.offline);
   }
   ModelDescription described(size_t place) const { return describe_model(path_of(place)); }
 
@@ -447,15 +445,15 @@ class Run {
 
 }  // namespace
 
-int inspect_main(int argc, const char* const* argv) {
-  return run_program("inspect", [&] {
-    InspectArguments arguments;
-    if (const auto answer = parse_inspect_options(argc, argv, arguments)) {
-      write_to_stdout(*answer);
+}  // namespace vesper
+
+int main(int argc, char** argv) {
+  return vesper::run_program("inspect", [&] {
+    vesper::InspectArguments arguments;
+    if (const auto answer = vesper::parse_inspect_options(argc, argv, arguments)) {
+      vesper::write_to_stdout(*answer);
       return 0;
     }
-    return Run(std::move(arguments)).run();
+    return vesper::Run(std::move(arguments)).run();
   });
 }
-
-}  // namespace vesper

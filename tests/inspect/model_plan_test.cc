@@ -1,17 +1,17 @@
 // Models watched while they are built and run, with a tiny Whisper on the CPU.
-#include "cli/inspect/inspect_run.h"
+#include "cli/inspect/model_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/inspect/inspect_model.h"
-#include "cli/inspect/inspect_profile.h"
+#include "cli/inspect/profile.h"
+#include "cli/inspect/watched_model.h"
 #include "decoder/decoding_settings.h"
 #include "decoder/whisper_model.h"
 #include "llm/devices/open_device.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 
-namespace vesper::inspect_run_test {
+namespace vesper::model_plan_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -186,4 +186,4 @@ TEST_F(InspectRun, CountsTheReplaysOfAChainUpToItsStop) {
 }
 
 }  // namespace
-}  // namespace vesper::inspect_run_test
+}  // namespace vesper::model_plan_test

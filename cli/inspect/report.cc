@@ -1,4 +1,4 @@
-#include "cli/inspect/inspect_report.h"
+#include "cli/inspect/report.h"
 
 #include <fnmatch.h>
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/inspect/inspect_model.h"
-#include "cli/inspect/inspect_report.h"
+#include "cli/inspect/report.h"
+#include "cli/inspect/watched_model.h"
 #include "llm/inspect/observed_device.h"
 
 namespace vesper {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/inspect/inspect_report.h"
+#include "cli/inspect/report.h"
 
 namespace vesper {
 

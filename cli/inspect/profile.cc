@@ -1,4 +1,4 @@
-#include "cli/inspect/inspect_profile.h"
+#include "cli/inspect/profile.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <numeric>
 
-#include "cli/inspect/inspect_model.h"
+#include "cli/inspect/watched_model.h"
 #include "cli/terminal/terminal_text.h"
 #include "llm/devices/open_device.h"
 #include "llm/inspect/command_cost.h"
@@ -81,7 +81,7 @@ double product_seconds(Device& device, uint32_t n_rows, uint32_t n_out, uint32_t
 
 void measure_peaks(Device& device, Compute compute, Profile& profile) {
   // A software Vulkan device would take minutes for what a GPU needs to be busy at all.
-  const bool slow = device.info().kind != "cpu" && !device.info().is_hardware_gpu;
+  const bool slow = device.info().policy.is_emulated_gpu;
   const uint32_t rows = slow ? 128 : 1536, wide = slow ? 1024 : 4096, tall = slow ? 1024 : 8192;
   uint64_t bytes = 0;
   const double product =

@@ -1,14 +1,15 @@
-#include "session/model_lookup.h"
+#include "session/model_store.h"
 
 #include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <optional>
+#include <map>
+#include <utility>
 
 #include "error/error.h"
-#include "session/known_models.h"
+#include "session/download.h"
 
 namespace vesper {
 namespace {
@@ -69,22 +70,33 @@ std::string names_of_known_models(ModelKind kind) {
   return text;
 }
 
-// The weights come last: a folder without them is no model yet.
-void fetch_small_files(const KnownModel& model, const fs::path& folder, const ModelLookup& lookup) {
-  for (const std::string_view file : files_beside_text_encoder()) {
-    const fs::path target = folder / file;
-    std::error_code error;
-    if (fs::exists(target, error)) continue;
-    fs::create_directories(target.parent_path(), error);
-    DownloadEvents events;
-    events.on_wait = lookup.download.on_wait;
-    download({download_url(model, file), target, std::nullopt, false}, events);
+bool is_model_file(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error) &&
+         (path.extension() == ".bin" || path.extension() == ".gguf");
+}
+
+// As find() takes a file: "ggml-tiny.bin" is "tiny".
+std::string name_of_file(const fs::path& path) {
+  std::string name = path.stem().string();
+  if (path.extension() == ".bin" && name.starts_with("ggml-")) name.erase(0, 5);
+  return name;
+}
+
+// By its name, or by that of its file: language models are kept under the names that their
+// publishers gave them.
+const KnownModel* known_model_of(const fs::path& path, const std::string& name) {
+  if (const KnownModel* known = find_known_model(name)) return known;
+  for (const KnownModel& model : known_models()) {
+    if (!model.is_folder() && path.filename() == model.file) return &model;
   }
+  return nullptr;
 }
 
 }  // namespace
 
-std::vector<fs::path> model_folders() {
+std::vector<fs::path> ModelStore::folders() const {
+  if (!options_.folders.empty()) return options_.folders;
   std::vector<fs::path> folders;
   if (const auto chosen = environment("VESPER_MODELS")) folders.emplace_back(*chosen);
   if (const auto cache = cache_folder()) folders.push_back(*cache / "vesper" / "models");
@@ -97,19 +109,18 @@ std::vector<fs::path> model_folders() {
   return folders;
 }
 
-fs::path find_model(const std::string& name_or_path, const ModelLookup& lookup) {
+fs::path ModelStore::find(const std::string& name_or_path, ModelKind kind) const {
   std::error_code error;
   if (fs::exists(name_or_path, error)) return name_or_path;
   if (name_or_path.empty() || name_or_path.find('/') != std::string::npos) {
     throw Error(ErrorKind::kModel, "model \"" + name_or_path + "\": no such file or folder");
   }
-  const std::vector<fs::path> folders = model_folders();
+  const std::vector<fs::path> folders = this->folders();
   const KnownModel* known = find_known_model(name_or_path);
   for (const fs::path& folder : folders) {
     if (const auto found = find_in(folder, name_or_path)) return *found;
     if (!known) continue;
     if (const auto found = find_in(folder, std::string(known->name))) return *found;
-    // Language models are kept under the names that their publishers gave them.
     if (!known->is_folder() && fs::is_regular_file(folder / known->file, error)) {
       return folder / known->file;
     }
@@ -117,26 +128,63 @@ fs::path find_model(const std::string& name_or_path, const ModelLookup& lookup) 
   if (!known) {
     throw Error(ErrorKind::kModel, "model \"" + name_or_path + "\": expected a path, a model in " +
                                        list_of(folders) + ", or one of " +
-                                       names_of_known_models(lookup.kind));
+                                       names_of_known_models(kind));
   }
-  if (lookup.offline) {
+  if (options_.offline) {
     throw Error(ErrorKind::kModel, "offline",
                 "model \"" + name_or_path + "\" is not in " + list_of(folders) +
                     ", and may not be fetched");
   }
-  const fs::path folder =
-      known->is_folder() ? folders.front() / std::string(known->name) : folders.front();
+  return fetch(*known);
+}
+
+fs::path ModelStore::fetch(const KnownModel& model) const {
+  fs::path folder = folders().front();
+  if (model.is_folder()) folder /= model.name;
+  std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
-    throw Error(ErrorKind::kModel, "no place for model \"" + name_or_path +
+    throw Error(ErrorKind::kModel, "no place for model \"" + std::string(model.name) +
                                        "\": " + folder.string() + ": " + error.message());
   }
-  const fs::path target = folder / known->file;
-  const std::string url = download_url(*known, known->file);
-  if (lookup.on_fetch) lookup.on_fetch(std::string(known->name), url, target);
-  if (known->is_folder()) fetch_small_files(*known, folder, lookup);
-  download({url, target, published_digest(*known)}, lookup.download);
-  return known->is_folder() ? folder : target;
+  const fs::path target = folder / model.file;
+  const std::string url = download_url(model, model.file);
+  if (options_.on_fetch) options_.on_fetch(std::string(model.name), url, target);
+  if (model.is_folder()) {
+    // The weights come last: a folder without them is no model yet.
+    for (const std::string_view file : files_beside_text_encoder()) {
+      const fs::path small = folder / file;
+      if (fs::exists(small, error)) continue;
+      fs::create_directories(small.parent_path(), error);
+      download({download_url(model, file), small, std::nullopt, false},
+               {.on_wait = options_.on_wait});
+    }
+  }
+  download({url, target, published_digest(model)}, {options_.on_progress, options_.on_wait});
+  return model.is_folder() ? folder : target;
+}
+
+std::vector<StoredModel> ModelStore::list() const {
+  std::map<std::string, StoredModel> models;
+  for (const fs::path& folder : folders()) {
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+      const bool is_folder = is_model_folder(entry.path());
+      if (!is_folder && !is_model_file(entry.path())) continue;
+      std::string name = is_folder ? entry.path().filename().string() : name_of_file(entry.path());
+      StoredModel model{name, entry.path()};
+      if (const KnownModel* known = known_model_of(entry.path(), name)) {
+        model.name = known->name;
+        model.kind = known->kind;
+      }
+      const auto [at, is_new] = models.emplace(model.name, model);
+      // Within a folder find() takes a folder before a file.
+      if (!is_new && is_folder && at->second.path.parent_path() == folder) at->second = model;
+    }
+  }
+  std::vector<StoredModel> list;
+  for (auto& [name, model] : models) list.push_back(std::move(model));
+  return list;
 }
 
 }  // namespace vesper

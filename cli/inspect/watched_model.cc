@@ -1,4 +1,4 @@
-#include "cli/inspect/inspect_model.h"
+#include "cli/inspect/watched_model.h"
 
 #include <algorithm>
 #include <array>

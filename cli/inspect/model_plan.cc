@@ -1,4 +1,4 @@
-#include "cli/inspect/inspect_run.h"
+#include "cli/inspect/model_plan.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,7 +7,7 @@
 #include <malloc.h>
 #endif
 
-#include "cli/inspect/inspect_model.h"
+#include "cli/inspect/watched_model.h"
 #include "cli/terminal/terminal_text.h"
 #include "embedder/sentence_tokenizer.h"
 #include "error/error.h"
