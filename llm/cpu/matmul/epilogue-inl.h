@@ -1,6 +1,5 @@
-// What a product does with its sums: scales, bias, activation, residual, conversion to the output's
-// format. Compiled once for every instruction set (Highway's foreach_target), hence no plain
-// include guard.
+// Epilogue of a product: scales, bias, activation, residual, conversion to the output format.
+// Compiled once per instruction set (Highway's foreach_target), so there is no plain include guard.
 #if defined(VESPER_LLM_CPU_EPILOGUE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_EPILOGUE_INL_H_
 #undef VESPER_LLM_CPU_EPILOGUE_INL_H_
@@ -21,18 +20,18 @@
 #define VESPER_LLM_CPU_EPILOGUE_
 namespace vesper {
 
-// Where a row of a block has its results, in elements, and the scale of its int8.
+// Offset of a row's results, in elements, and the scale of its int8 inputs.
 struct RowPlace {
   size_t out, residual;
   float scale;
 };
 
-// Null pointers stand for absent operands.
+// Absent operands are null.
 struct Epilogue {
   void* out = nullptr;
-  const float* residual = nullptr;      // may be `out`
+  const float* residual = nullptr;      // may alias `out`
   const float* bias = nullptr;          // [n_out]
-  const float* output_scale = nullptr;  // [n_out], of int8 weights
+  const float* output_scale = nullptr;  // [n_out], for int8 weights
   const RowPlace* rows = nullptr;       // of the block
   uint32_t activation = 0;              // kActivation*
   uint32_t n_out = 0;
@@ -47,8 +46,8 @@ namespace vesper {
 namespace HWY_NAMESPACE {
 
 // Exact GELU by a polynomial, for products that round their inputs. With z = |x| / sqrt 2 clamped
-// to L, erf(z) / z is a polynomial in u = 2 z^2 / L^2 - 1, fitted at Chebyshev nodes: error of the
-// result at most 4e-7 (L = 3.92, kPrecise) or 7e-5 (L = 3, for outputs of 16 bits).
+// to L, erf(z) / z is a polynomial in u = 2 z^2 / L^2 - 1, fitted at Chebyshev nodes. Error of the
+// result: at most 4e-7 (L = 3.92, kPrecise) or 7e-5 (L = 3, for 16-bit outputs).
 template <bool kPrecise>
 HWY_INLINE VF32 gelu_by_polynomial(VF32 x) {
   const F32 d;
@@ -102,7 +101,7 @@ HWY_NOINLINE void finish_sums(const Epilogue& epilogue, const GemmSums& sums, ui
     const size_t output = size_t{sums.first_panel + p} * kPanelOutputs;
     const uint32_t n = std::min<uint32_t>(kPanelOutputs, epilogue.n_out - output);
     const bool is_whole = n == kPanelOutputs;
-    // The operands of a panel at the edge are read from copies, and its results written through
+    // Operands of a panel at the edge are read from copies, and its results are written through
     // one.
     float edge[3][kPanelOutputs] = {};
     const auto operand = [&](const float* at, float* copy) {

@@ -2,11 +2,11 @@
 //
 // A kernel multiplies a block of converted input rows (input_rows.h) with a few panels of a packed
 // weight (packed_weight.h). matmul.cc cuts a command into tasks, converts the rows, calls the
-// kernel and applies the epilogue to its sums. Adding a kernel: one function and one row of the
-// registry (gemm_registry.cc).
+// kernel and applies the epilogue. A new kernel is one function and one row of the registry
+// (gemm_registry.cc).
 //
-// A kernel adds up the sum of one row and one output in one order, whatever the number of rows and
-// panels: the result of a row does not depend on the rows beside it.
+// A kernel adds the products of a row and an output in a fixed order. So a row's result does not
+// depend on the number of rows and panels.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,10 @@
 
 namespace vesper {
 
-// What the sums of a few rows and panels are: where a kernel leaves them, where the epilogue takes
-// them from.
+// The sums of a few rows and panels, from a kernel to the epilogue.
 struct GemmSums {
   float* data = nullptr;                   // or int32: [n_panels, panel_stride / 16, 16]
-  size_t panel_stride = 0;                 // elements from panel to panel
+  size_t panel_stride = 0;                 // between panels, in elements
   uint32_t first_row = 0, n_rows = 0;      // of the block
   uint32_t first_panel = 0, n_panels = 0;  // of the weight
 };
@@ -29,30 +28,29 @@ struct GemmSums {
 struct Gemm {
   const PackedLayout* layout = nullptr;
   const void* rows = nullptr;
-  size_t row_bytes = 0;  // from row to row, or a 16th of those from tile to tile
+  size_t row_bytes = 0;  // between rows, or 1/16 of the distance between tiles
   uint32_t n_rows = 0;   // at most kMaxGemmRows
   const std::byte* panels = nullptr;
   uint32_t n_panels = 0;  // at most kMaxGemmPanels, or all of a task
-  // The thread goes on to multiply with the weights up to here: worth prefetching.
+  // End of the weights that the thread multiplies with: the limit of prefetching.
   const std::byte* end_of_task = nullptr;
-  std::byte* scratch = nullptr;  // aligned to 64 bytes, as much as the kernel asks for
+  std::byte* scratch = nullptr;  // aligned to 64 bytes, scratch_bytes()
 
   GemmSums sums;
 
-  // Where nothing is done to the sums, they are stored as the result, rows `out_stride` floats
-  // apart, and `residual`, if given, is added; it lies as `out` does. See
-  // GemmKernel::kStoresResult.
+  // If nothing is done to the sums, they are stored as the result, rows `out_stride` floats apart.
+  // `residual`, if given, is added; it has the layout of `out`. See GemmKernel::kStoresResult.
   float* out = nullptr;
   const float* residual = nullptr;
   size_t out_stride = 0;
-  const uint32_t* out_rows = nullptr;  // the row of `out` for each row; null: in order
+  const uint32_t* out_rows = nullptr;  // row of `out` for each row; null: in order
 
-  // Applies the epilogue to rows [from, to) of sums. Set for kernels with kFinishesSums only.
+  // Applies the epilogue to rows [from, to) of sums. Only for kernels with kFinishesSums.
   void (*finish)(const void* context, const GemmSums& sums, uint32_t from, uint32_t to) = nullptr;
   const void* context = nullptr;
 };
 
-// Where the 16 sums of a row and a panel go: to the sums, or to the result.
+// Destination of the 16 sums of a row and a panel: the sums or the result.
 inline float* sums_at(const Gemm& gemm, uint32_t row, uint32_t panel) {
   if (gemm.out != nullptr) {
     const size_t out_row = gemm.out_rows == nullptr ? row : gemm.out_rows[row];
@@ -67,19 +65,19 @@ inline constexpr uint32_t kMaxGemmPanels = 4;
 struct GemmKernel {
   void (*multiply)(const Gemm&) = nullptr;
   RowLayout rows = RowLayout::kF32;
-  size_t (*scratch_bytes)(const PackedLayout&) = nullptr;  // that multiply wants; null: none
+  size_t (*scratch_bytes)(const PackedLayout&) = nullptr;  // of multiply; null: none
   const char* name = "vectors";                            // for people
-  // Rows to hand to the kernel in one call: where it reads packed weights as they are, as many as
-  // its registers hold, so that the epilogue finds the sums in the first-level cache. Where it
-  // unpacks a panel first, as many as there are.
+  // Rows per call. A kernel that reads packed weights directly takes as many as its registers hold,
+  // so that the epilogue finds the sums in the first-level cache. A kernel that unpacks a panel
+  // takes all rows.
   uint32_t rows_at_once = kMaxGemmRows;
   uint32_t flags = 0;
 
   enum : uint32_t {
     kIntegerSums = 1,   // int32, to be multiplied by the scales of row and output
-    kFinishesSums = 2,  // takes all panels of a task, and calls `finish` while it multiplies
-    kRoundsInputs = 4,  // to bf16 or int8: GELU may be as coarse
-    // May store the result itself: in order, any rows (out_rows), with a residual.
+    kFinishesSums = 2,  // takes all panels of a task, and calls `finish` during the multiplication
+    kRoundsInputs = 4,  // to bf16 or int8, so GELU may be approximated
+    // May store the result: in order, any rows (out_rows), with a residual.
     kStoresResult = 8,
     kStoresAnyRows = 16,
     kAddsResidual = 32,
@@ -91,12 +89,13 @@ struct GemmKernel {
 // Error(kInternal) if there is none.
 const GemmKernel& choose_gemm_kernel(const PackedFormat& format, uint32_t n_rows);
 
-// Portable kernels, for the instruction set that Highway has chosen: gemm_vectors.cc.
+// Portable kernels for the instruction set that Highway selects: gemm_vectors.cc.
 void gemm_f32(const Gemm& gemm);
 void gemm_f16(const Gemm& gemm);
 void gemm_bf16(const Gemm& gemm);
 
-// gemm_dot.cc. The pairs need AVX512-BF16, the quads of unsigned rows AVX-512 VNNI or AVX-VNNI.
+// gemm_dot.cc. bf16 pairs need AVX512-BF16; int8 quads with unsigned rows need AVX-512 VNNI or
+// AVX-VNNI.
 void gemm_bf16_pairs(const Gemm& gemm);
 void gemm_int8_quads(const Gemm& gemm);
 void gemm_int8(const Gemm& gemm);
@@ -117,7 +116,7 @@ size_t gemm_amx_sums_scratch_bytes(const PackedLayout& layout);
 // Quantized blocks: gemm_blocks.h.
 void gemm_blocks_f32(const Gemm& gemm);
 size_t gemm_blocks_f32_scratch_bytes(const PackedLayout& layout);
-void gemm_blocks_vnni(const Gemm& gemm);  // the three give the same bits
+void gemm_blocks_vnni(const Gemm& gemm);  // all three give the same bits
 void gemm_blocks_avx_vnni(const Gemm& gemm);
 void gemm_blocks_avx2(const Gemm& gemm);
 size_t expanded_scale_bytes(const PackedLayout& layout);

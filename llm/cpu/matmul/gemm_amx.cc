@@ -1,13 +1,12 @@
-// Micro-kernels on AMX tiles (gemm_amx.h). Nothing here may run before cpu_features() allows it.
+// Micro-kernels on AMX tiles (gemm_amx.h). Run them only if cpu_features() has AMX.
 //
-// Rows that are rounded to bf16 or int8, and f32 as three bf16, are multiplied with packed weights
-// as they are: 32 rows times 32 outputs at a time, whose sums the epilogue takes while the next
-// ones are multiplied.
+// Rows rounded to bf16 or int8, and f32 as three bf16, are multiplied with packed weights directly:
+// 32 rows by 32 outputs at a time, while the epilogue processes the previous sums.
 //
-// Rows in f32 and weights in f16 or bf16 are multiplied to nearly the precision of f32: each f32 is
-// split into two bf16 (16 bits of its 24), each f16 weight into two bf16 without loss, and of the
-// four products the largest three are summed. A third of the tiles' speed is still more than that
-// of f32 multiply-adds.
+// Rows in f32 and weights in f16 or bf16 are multiplied with nearly the precision of f32: each f32
+// is split into two bf16 (16 of its 24 bits), each f16 weight into two bf16 without loss, and the
+// largest three of the four products are added. A third of the speed of tiles is still more than
+// that of f32 multiply-adds.
 #include "llm/cpu/matmul/gemm_amx.h"
 
 #if defined(__x86_64__)
@@ -18,7 +17,7 @@
 namespace vesper {
 namespace {
 
-constexpr uint32_t kGroupRows = 2 * kTileRows;  // that are multiplied at a time
+constexpr uint32_t kGroupRows = 2 * kTileRows;  // rows multiplied at a time
 constexpr uint32_t kPanelsAtOnce = 2;
 
 // Splits a tile of f16 weights into bf16: the upper 16 bits of each as f32, and the rest, which has
@@ -45,7 +44,7 @@ VESPER_AMX inline void split_weights(const std::byte* f16, std::byte* split) {
   }
 }
 
-// Rows times up to two panels of packed bf16 at `weights`; all sums are left in gemm.sums.
+// Rows by up to two panels of packed bf16 at `weights`; the sums are left in gemm.sums.
 template <class Terms>
 VESPER_AMX void multiply_rows(const Gemm& gemm, uint32_t panel, const std::byte* weights,
                               size_t panel_bytes) {
@@ -61,7 +60,7 @@ VESPER_AMX void multiply_rows(const Gemm& gemm, uint32_t panel, const std::byte*
   }
 }
 
-// All panels of a task. While 32 x 32 sums are computed, the epilogue takes those before them.
+// All panels of a task. While 32 x 32 sums are computed, the epilogue processes the previous ones.
 template <class Terms>
 VESPER_AMX void multiply_and_finish(const Gemm& gemm) {
   const PackedLayout& layout = *gemm.layout;

@@ -1,5 +1,5 @@
-// Products on AMX tiles, shared by the kernels of gemm_amx.cc and gemm_blocks_amx.cc: two tiles of
-// 16 rows times two panels at a time. Included by files that are compiled for AMX only.
+// Products on AMX tiles, shared by gemm_amx.cc and gemm_blocks_amx.cc: two tiles of 16 rows by two
+// panels at a time. Only for files compiled for AMX.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 
 namespace vesper {
 
-// How a product of f32 numbers is made of products of tiles. A row (weight) is the sum of
-// kRowTerms (kWeightTerms) bf16, the largest first. kProducts lists the pairs of a row term and a
-// weight term that are multiplied for each step of the inner dimension, in this order.
+// A product of f32 numbers as products of bf16 tiles. A row (weight) is the sum of kRowTerms
+// (kWeightTerms) bf16, the largest first. kProducts lists the pairs of terms that are multiplied in
+// each step of the inner dimension, in order.
 struct TermPair {
   int row, weight;
 };
@@ -36,22 +36,22 @@ struct TwoByTwoBF16 {
   static constexpr int kRowTerms = 2, kWeightTerms = 2;
   static constexpr TermPair kProducts[] = {{0, 0}, {0, 1}, {1, 0}};
 };
-// 24 bits are three times the 8 of a bf16: a product is the sum of six. The three left out are
-// together at most 2^-25 of it, less than the rounding of one product in f32. (G. Henry, P. Tang,
-// A. Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for higher-precision
-// computations", ARITH 2019.)
+// An f32 has 24 bits, three times the 8 of a bf16, and a product is the sum of six. The three
+// omitted ones are together at most 2^-25 of it, less than the rounding of one f32 product. (G.
+// Henry, P. Tang, A. Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for
+// higher-precision computations", ARITH 2019.)
 struct ThreeByThreeBF16 {
   static constexpr bool kInt8 = false;
   static constexpr int kRowTerms = 3, kWeightTerms = 3;
   static constexpr TermPair kProducts[] = {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 0}, {0, 2}};
 };
 
-// Two tiles of rows times two panels over n_steps of the inner dimension: tiles 0 to 3 hold the
-// sums, 4 and 5 the rows, 6 and 7 the weights. kRowTiles and kPanels say how many of two there are.
-// Rows are [n_steps][kRowTerms] tiles each, the second `row_tile_bytes` behind the first; weights
-// [n_steps][kWeightTerms] tiles, the second panel `panel_bytes` behind the first. The sums of a row
-// lie `stride` numbers apart, those of the second panel `panel_stride`. `between(step)` is called
-// while the tiles are busy.
+// Two tiles of rows by two panels over n_steps of the inner dimension. Tiles 0 to 3 hold the sums,
+// 4 and 5 the rows, 6 and 7 the weights. kRowTiles and kPanels are 1 or 2. Rows are
+// [n_steps][kRowTerms] tiles each, the second `row_tile_bytes` after the first; weights are
+// [n_steps][kWeightTerms] tiles, the second panel `panel_bytes` after the first. Sums have a row
+// stride of `stride` and a panel stride of `panel_stride` elements. `between(step)` is called while
+// the tiles are busy.
 template <class Terms, int kRowTiles, int kPanels, class Between>
 VESPER_AMX_INLINE void multiply_tiles(const std::byte* rows, size_t row_tile_bytes,
                                       const std::byte* weights, size_t panel_bytes,
@@ -95,7 +95,7 @@ VESPER_AMX_INLINE void multiply_tiles(const std::byte* rows, size_t row_tile_byt
     }
     between(step);
   }
-  auto* const to = static_cast<float*>(sums);  // or int32: as large
+  auto* const to = static_cast<float*>(sums);  // or int32, which has the same size
   const size_t stride_bytes = stride * sizeof(float);
   _tile_stored(0, to, stride_bytes);
   if constexpr (kPanels == 2) _tile_stored(1, to + panel_stride, stride_bytes);

@@ -5,7 +5,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "llm/cpu/matmul/gemm_blocks.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway demands.
+// After foreach_target.h, as Highway requires.
 #include "hwy/highway.h"
 #include "llm/cpu/numbers-inl.h"
 
@@ -13,7 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
-// 16 numbers of any kind to f32, times `factor`.
+// Converts 16 elements to f32 and multiplies by `factor`.
 template <class T>
 HWY_INLINE void widen_16(const T* from, float factor, float* to) {
   const F32 d;
@@ -48,7 +48,7 @@ HWY_INLINE void expand_groups(const PackedLayout& layout, const std::byte* panel
   }
 }
 
-// Scales that are an f16 for 256 inputs times a byte for a group.
+// Scales that are an f16 per 256 inputs times a byte per group.
 HWY_INLINE void expand_sub_scales(const PackedLayout& layout, const std::byte* panel,
                                   bool with_zero, float* scales, float* minimums) {
   const F32 d;
@@ -100,8 +100,7 @@ HWY_INLINE VU32 masked(VU32 bits, uint32_t each_byte) {
   return hn::And(bits, hn::Set(U32(), each_byte * 0x01010101u));
 }
 
-// The codes of quad kQuad, of as many outputs as there are lanes; `block` is that of the first
-// output.
+// The codes of quad kQuad, for as many outputs as lanes; `block` is that of the first output.
 template <uint32_t kBits, int kQuad>
 HWY_INLINE VU32 load_quad(const std::byte* block) {
   if constexpr (kBits == 8) {
@@ -195,7 +194,7 @@ HWY_EXPORT(expand_panel_of);
 
 namespace {
 
-// As many panels at once as the f32 kernel likes, unless they would not stay in a cache.
+// As many panels at once as the f32 kernel takes, unless they exceed a cache.
 uint32_t f32_panels_at_once(const PackedLayout& layout) {
   constexpr size_t kCacheBytes = 1 << 20;
   const size_t panel_bytes = sizeof(float) * kPanelOutputs * size_t{layout.n_in};

@@ -1,7 +1,7 @@
-// Products of many rows and quantized blocks on AMX: a panel is brought to bf16 once and meets up
-// to 256 rows, rounded to bf16, on tiles. The sums are f32.
+// Products of many rows and quantized blocks on AMX: a panel is converted to bf16 once and
+// multiplied with up to 256 rows of bf16 on tiles. The sums are f32.
 //
-// Nothing here may run before cpu_features() allows it.
+// Run them only if cpu_features() has AMX.
 #include "llm/cpu/matmul/gemm_blocks.h"
 
 #if defined(__x86_64__)
@@ -138,7 +138,7 @@ VESPER_AMX void gemm_blocks_amx(const Gemm& gemm) {
     float* const sums = (direct ? gemm.out : gemm.sums.data) + panel * panel_stride;
     for (uint32_t row = 0; row < gemm.n_rows; row += 2 * kTileRows) {
       const uint32_t n = std::min<uint32_t>(2 * kTileRows, gemm.n_rows - row);
-      // Whole tiles are stored as the result, others through a copy.
+      // Complete tiles are stored as the result, others through a copy.
       alignas(64) float copy[2][2 * kTileRows * kPanelOutputs];
       const bool whole = !direct || n % kTileRows == 0;
       multiply_tiles<OneBF16>(n > kTileRows, two_panels,

@@ -1,8 +1,8 @@
-// Products of quantized rows and quantized blocks on AVX2, with or without AVX-VNNI, compiled
-// whatever the build's target: nothing here may run before cpu_features() allows it.
+// Products of quantized rows and quantized blocks on AVX2, with or without AVX-VNNI, compiled for
+// any build target. Run them only if cpu_features() has the instructions.
 //
-// The same sums in the same order as those of block_product_vnni.cc, and so the same bits: whole
-// numbers are exact, and a sum meets the scales of row and weight in f32 likewise.
+// Sums have the order of gemm_blocks_vnni.cc and so the same bits: integer sums are exact, and the
+// scales of row and weight are applied in f32 in the same way.
 #include "llm/cpu/matmul/gemm_blocks_rows.h"
 
 #if defined(__x86_64__)
@@ -25,8 +25,8 @@ VESPER_AVX2_INLINE __m256i masked(__m256i bits, int mask) {
   return _mm256_and_si256(shifted<kLeft>(bits), _mm256_set1_epi8(static_cast<char>(mask)));
 }
 
-// The codes of quad kQuad of a block (packed_blocks.h), of 8 outputs: bytes [8][4]. `block` is that
-// of the first of these outputs.
+// The codes of quad kQuad of a block (packed_blocks.h), for 8 outputs: bytes [8][4]. `block` is
+// that of the first of these outputs.
 template <int kBits, int kQuad>
 VESPER_AVX2_INLINE __m256i load_quad(const std::byte* block) {
   if constexpr (kBits == 8) {
@@ -52,16 +52,17 @@ VESPER_AVX2_INLINE __m256i broadcast_int(const std::byte* from) {
 
 // sum + the products of four unsigned and four signed bytes of each lane.
 VESPER_AVX2_INLINE __m256i add_products_vnni(__m256i sum, __m256i codes, __m256i row) {
-  // As assembly: the intrinsic could not be inlined into functions that are for AVX2 alone too.
+  // Assembly: the intrinsic cannot be inlined into functions for plain AVX2.
   asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(codes), "x"(row));
   return sum;
 }
 
-// How many quads of products of codes below 2^bits and numbers up to 127, two of which are added,
-// may be added in 16 bits.
+// The number of quads of products, of codes below 2^bits and values up to 127 with two products
+// added, that may be added in 16 bits.
 constexpr int quads_in_16_bits(int bits) { return bits <= 4 ? 8 : bits == 5 ? 4 : 2; }
 
-// Adds quads kFirst .. kFirst + kQuads - 1 of a block to sums of 16 outputs, as two vectors a row.
+// Adds quads kFirst to kFirst + kQuads - 1 of a block to sums of 16 outputs, as two vectors per
+// row.
 template <int kBits, int kFirst, int kQuads, int kRows, bool kVnni>
 VESPER_AVX2_INLINE void add_quads(const std::byte* block, const std::byte* const* rows,
                                   __m256i (*sums)[2]) {
@@ -78,7 +79,7 @@ VESPER_AVX2_INLINE void add_quads(const std::byte* block, const std::byte* const
         if constexpr (kVnni) {
           sums[r][h] = add_products_vnni(sums[r][h], codes[h], row);
         } else if constexpr (kBits == 8) {
-          // Two products of 255 * 127 are beyond 16 bits: even and odd bytes apart.
+          // Two products of 255 * 127 exceed 16 bits: even and odd bytes are separate.
           const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(row, 8), 8);
           const __m256i odd = _mm256_srai_epi16(row, 8);
           const __m256i low = _mm256_and_si256(codes[h], _mm256_set1_epi16(0xff));
@@ -124,7 +125,7 @@ VESPER_AVX2_INLINE void add_quads(const std::byte* block, const std::byte* const
   }
 }
 
-// kRows rows times one panel. kHalves: a scale serves 16 inputs.
+// kRows rows by one panel. kHalves: a scale serves 16 inputs.
 template <int kBits, bool kHalves, int kRows, bool kVnni>
 VESPER_AVX2 void multiply_rows(const PanelRows& part) {
   constexpr int kGroups = kHalves ? 2 : 1, kQuads = 8 / kGroups;

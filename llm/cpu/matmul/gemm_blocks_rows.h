@@ -1,7 +1,7 @@
-// What the kernels for rows of RowLayout::kI8Blocks share, whatever their instructions.
+// Shared by the kernels for rows of RowLayout::kI8Blocks.
 //
-// A kernel is a struct with kMostRows (4, 8 or 12), the rows that its registers hold the sums of,
-// and rows<kBits, kHalves, kRows>(PanelRows), which multiplies kRows rows with one panel.
+// A kernel is a struct with kMostRows (4, 8 or 12), the rows whose sums fit its registers, and
+// rows<kBits, kHalves, kRows>(PanelRows), which multiplies kRows rows with one panel.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,23 @@
 
 namespace vesper {
 
-// How far ahead weights are prefetched, across panels: the processor's own prefetching stops at the
-// end of a page.
+// Prefetching distance of weights, across panels: hardware prefetching stops at the end of a page.
 inline constexpr size_t kPrefetchBytes = 8192;
-// The most rows for which a product waits for memory.
+// Up to this number of rows a product is limited by memory.
 inline constexpr int kMemoryBoundRows = 4;
 
-// One panel and the first of the rows to multiply with it.
+// One panel and the first row to multiply with it.
 struct PanelRows {
   const PackedLayout* layout;
   const std::byte* panel;
-  size_t bytes_to_end;  // from the panel to the end of the task: worth prefetching
+  size_t bytes_to_end;  // from the panel to the end of the task: the limit of prefetching
   const float* scales;
-  const float* minimums;  // null without
+  const float* minimums;  // may be null
   const std::byte* first_row;
   size_t row_bytes;
-  const float* residual;  // of the first row, added where there is one; lies as `out` does
+  const float* residual;  // of the first row; may be null; has the layout of `out`
   float* out;             // of the first row
-  size_t out_stride;      // from row to row
+  size_t out_stride;      // between rows
 };
 
 inline float load_row_float(const std::byte* from) {
@@ -100,7 +99,7 @@ MultiplyBlocks block_rows_kernel(uint32_t bits) {
   }
 }
 
-// Multiplies by the kernel's function for the product's format.
+// Calls the kernel's function for the product's format.
 template <class Kernel>
 void multiply_block_rows(const Gemm& gemm) {
   const BlockFormat& format = gemm.layout->format.blocks;

@@ -1,8 +1,8 @@
-// Products of quantized rows and quantized blocks on AVX-512 VNNI, compiled whatever the build's
-// target: nothing here may run before cpu_features() allows it.
+// Products of quantized rows and quantized blocks on AVX-512 VNNI, compiled for any build target.
+// Run them only if cpu_features() has the instructions.
 //
-// A block's whole numbers are summed in int32; a sum meets the scales of row and weight in f32. A
-// row's sums are made in one order, whatever the number of rows.
+// The products of a block are summed in int32, and the scales of row and weight are applied in f32.
+// A row's sums have one order, whatever the number of rows.
 #include "llm/cpu/matmul/gemm_blocks_rows.h"
 
 #if defined(__x86_64__)
@@ -47,10 +47,10 @@ VESPER_VNNI_INLINE __m512i load_quad(const std::byte* block) {
   }
 }
 
-// A few rows, wherever a block of theirs lies: as many addresses as registers hold.
+// A few rows at any distance: as many addresses as registers hold.
 struct Rows {
   const std::byte* of_three[4];
-  size_t bytes;  // from row to row
+  size_t bytes;  // between rows
 
   VESPER_VNNI_INLINE const std::byte* at(int row) const {
     return of_three[row / 3] + static_cast<size_t>(row % 3) * bytes;
@@ -70,7 +70,7 @@ VESPER_VNNI_INLINE void add_quad(const std::byte* block, const Rows& rows, __m51
   }
 }
 
-// The sums of quads kFirst .. kFirst + 3, or of all 8 of a block, meet their scales.
+// Applies the scales to the sums of quads kFirst to kFirst + 3, or of all 8 of a block.
 template <int kRows>
 VESPER_VNNI_INLINE void add_scaled(const __m512i* sums, const Rows& rows, const float* scales,
                                    __m512* total) {
@@ -83,7 +83,7 @@ VESPER_VNNI_INLINE void add_scaled(const __m512i* sums, const Rows& rows, const 
   }
 }
 
-// kRows rows times one panel. kHalves: a scale serves 16 inputs.
+// kRows rows by one panel. kHalves: a scale serves 16 inputs.
 template <int kBits, bool kHalves, int kRows>
 VESPER_VNNI void multiply_rows(const PanelRows& part) {
   constexpr int kGroups = kHalves ? 2 : 1;  // of a block
@@ -98,7 +98,7 @@ VESPER_VNNI void multiply_rows(const PanelRows& part) {
   __m512 total[kRows];
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) total[r] = _mm512_setzero_ps();
-  // A panel's bytes, scales included, are asked for evenly over its blocks.
+  // A panel, scales included, is prefetched evenly over its blocks.
   const size_t bytes_a_block = layout.panel_bytes / n_blocks;
   size_t ahead = kPrefetchBytes;
   for (uint32_t b = 0; b < n_blocks; ++b) {
@@ -108,7 +108,7 @@ VESPER_VNNI void multiply_rows(const PanelRows& part) {
       ahead += bytes_a_block;
     }
     __m512i low[kRows], high[kRows];
-    // Few rows: two sums of each, so that additions need not wait for each other.
+    // Few rows: two sums each, so that additions do not wait for each other.
     constexpr bool kTwoSums = kHalves || kRows <= kMemoryBoundRows;
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {

@@ -1,5 +1,5 @@
 // Micro-kernels of dot-product instructions: pairs of bf16, quads of int8. Rows and weights are
-// multiplied as they are stored, four to two times as many in an instruction as f32.
+// multiplied as stored, two or four times as many per instruction as f32.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -10,7 +10,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "llm/cpu/matmul/gemm_dot.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway demands.
+// After foreach_target.h, as Highway requires.
 #include "hwy/highway.h"
 #include "llm/cpu/matmul/multiply_add-inl.h"
 
@@ -19,8 +19,7 @@ namespace vesper {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Vectors of sums of a panel, and rows that are multiplied at once: as many as leave registers for
-// the factors.
+// Sum vectors per panel, and rows multiplied at once: as many as leave registers for the factors.
 inline constexpr uint32_t kSumVectors = kPanelOutputs / hn::MaxLanes(hn::ScalableTag<float>());
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
 inline constexpr uint32_t kRegisterSums = 24;
@@ -30,7 +29,7 @@ inline constexpr uint32_t kRegisterSums = 12;
 inline constexpr uint32_t kMostDotRows =
     std::clamp(kRegisterSums / kSumVectors, uint32_t{1}, kRegisterSums / 2);
 
-// kRows rows times kPanels panels over the whole inner dimension.
+// kRows rows by kPanels panels over the whole inner dimension.
 template <class Op, uint32_t kRows, uint32_t kPanels>
 HWY_NOINLINE void multiply_tile(const Gemm& gemm, uint32_t first_row, uint32_t first_panel) {
   constexpr uint32_t kVectors = kPanels * kSumVectors;
@@ -41,7 +40,7 @@ HWY_NOINLINE void multiply_tile(const Gemm& gemm, uint32_t first_row, uint32_t f
   const PackedLayout& layout = *gemm.layout;
   const size_t lane_bytes = hn::Lanes(d) * sizeof(Unit);
   const size_t n_units = (layout.n_in + Op::kPerUnit - 1) / Op::kPerUnit;
-  // Every third row has a pointer: the two after it are reached by an index register.
+  // Every third row has a pointer; an index register reaches the next two.
   constexpr uint32_t kThirds = (kRows + 2) / 3;
   const size_t row_bytes = gemm.row_bytes;
   const std::byte* third[kThirds];
@@ -58,7 +57,7 @@ HWY_NOINLINE void multiply_tile(const Gemm& gemm, uint32_t first_row, uint32_t f
   for (uint32_t v = 0; v < kVectors; ++v) {
     Vec start = hn::Zero(d);
     if constexpr (std::is_same_v<Op, MultiplyInt8Quad>) {
-      // Rows are 128 too large.
+      // Rows have an offset of 128.
       start = hn::Sub(
           start, hn::ShiftLeft<7>(load(weights + size_t{layout.padded_n_in} * kPanelOutputs, v)));
     }
@@ -92,8 +91,8 @@ HWY_NOINLINE void multiply_tile(const Gemm& gemm, uint32_t first_row, uint32_t f
   }
 }
 
-// Several panels at once, as far as there are registers: enough sums in flight, and each row's
-// unit is read once for them.
+// Several panels at once, as registers allow: enough sums in flight, and each row's unit is read
+// once for them.
 template <class Op, uint32_t kRows>
 void multiply_rows(const Gemm& gemm, uint32_t first_row) {
   constexpr uint32_t kFit = kRegisterSums / (kRows * kSumVectors);
@@ -111,7 +110,7 @@ void multiply_rows(const Gemm& gemm, uint32_t first_row) {
 
 template <class Op>
 void multiply([[maybe_unused]] const Gemm& gemm) {
-  // Not where the instruction set lacks the instruction.
+  // Only if the instruction set has the instruction.
   if constexpr (!std::is_same_v<Op, MultiplyF32>) {
     using MultiplyRows = void (*)(const Gemm&, uint32_t);
     static constexpr auto kMultiplyRows =
@@ -119,7 +118,7 @@ void multiply([[maybe_unused]] const Gemm& gemm) {
       return std::array<MultiplyRows, sizeof...(kLess)>{multiply_rows<Op, kLess + 1>...};
     }
     (std::make_integer_sequence<uint32_t, kMostDotRows>());
-    // As many rows at a time as there are registers for, and about as many each time.
+    // As many rows at a time as registers allow, in nearly equal parts.
     uint32_t row = 0;
     for (uint32_t n_times = (gemm.n_rows + kMostDotRows - 1) / kMostDotRows; n_times > 0;
          --n_times) {

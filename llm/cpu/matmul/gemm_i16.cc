@@ -1,9 +1,9 @@
-// Micro-kernel of 16-bit integers on AVX-512 VNNI, to about the precision of f16, with twice the
-// multiply-adds of f32. Rows have 14 bits with a scale for every 64 inputs; f16 or bf16 weights are
-// converted to 13 bits with a scale for every 64 inputs of an output: 64 products cannot exceed 32
-// bits. Sums of 64 are exact, those of all are f32. (bf16, as fast, keeps 8 bits of each factor.)
+// Micro-kernel of 16-bit integers on AVX-512 VNNI, with about the precision of f16 and twice the
+// multiply-adds of f32. Rows have 14 bits with a scale per 64 inputs. f16 or bf16 weights are
+// converted to 13 bits with a scale per 64 inputs of an output, so 64 products fit 32 bits. Sums of
+// 64 are exact; the rest is f32. (bf16 is as fast and keeps 8 bits of each factor.)
 //
-// Nothing here may run before cpu_features() allows it.
+// Run it only if cpu_features() has the instructions.
 #include "llm/cpu/matmul/gemm.h"
 
 #if defined(__x86_64__)
@@ -24,7 +24,7 @@ constexpr uint32_t kPairsPerBlock = kI16Inputs / 2;
 constexpr size_t kPairBytes = 2 * kPanelOutputs * sizeof(int16_t);
 constexpr uint32_t kMostRows = 12;  // 12 registers of integer sums, 12 of f32
 
-// Packing two vectors of 32 bits into one of 16 mixes their quarters: the output of each lane.
+// Packing two vectors of 32 bits into one of 16 permutes their quarters: the output of each lane.
 alignas(64) constexpr uint32_t kOutputOfLane[16] = {0, 1, 8,  9,  2, 3, 10, 11,
                                                     4, 5, 12, 13, 6, 7, 14, 15};
 // The lane of each output.
@@ -43,20 +43,20 @@ VESPER_VNNI inline __m512 load_weights(const uint16_t* from) {
   return widen<kIsF16>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
 
-// A panel of f16 or bf16 as i16 [n_pairs][16][2], its outputs in the order of kOutputOfLane, and
-// the scale of each block, f32 [n_blocks][16] in that order.
+// A panel of f16 or bf16 as i16 [n_pairs][16][2], outputs in the order of kOutputOfLane, and the
+// scale of each block, f32 [n_blocks][16] in that order.
 template <bool kIsF16>
 VESPER_VNNI void convert_panel(const std::byte* panel, uint32_t n_pairs, int16_t* weights,
                                float* scales) {
   const __m512i magnitude = _mm512_set1_epi16(0x7fff);
   const __m512i order = _mm512_load_si512(kOutputOfLane);
-  // A pair of lanes for each output, of the outputs 0 to 7 and 8 to 15.
+  // A pair of lanes per output, for outputs 0 to 7 and 8 to 15.
   const __m512i low = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0);
   const __m512i high = _mm512_set_epi32(15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8, 8);
   const auto* from = reinterpret_cast<const uint16_t*>(panel);
   for (uint32_t pair = 0; pair < n_pairs; scales += kPanelOutputs) {
     const uint32_t n = std::min(kPairsPerBlock, n_pairs - pair);
-    // Without their signs, both formats are ordered as their bits are.
+    // Without the sign, both formats are ordered by their bits.
     __m512i most_bits = _mm512_setzero_si512();
     for (uint32_t i = 0; i < n; ++i) {
       const __m512i bits = _mm512_loadu_si512(from + size_t{i} * 2 * kPanelOutputs);
@@ -82,16 +82,16 @@ VESPER_VNNI void convert_panel(const std::byte* panel, uint32_t n_pairs, int16_t
   }
 }
 
-// Adds the products of a pair of inputs in every lane, the row's being the same. GCC 12 would move
-// the sums from register to register around the intrinsic, and keep the pair in one of its own.
+// Adds the products of a pair of inputs in every lane; the row's pair is the same for all. With the
+// intrinsic, GCC 12 moves the sums between registers and keeps the pair in an extra one.
 VESPER_VNNI inline void add_pair(__m512i& sums, __m512i weights, const std::byte* pair) {
   asm("vpdpwssd %2%{1to16%}, %1, %0"
       : "+v"(sums)
       : "v"(weights), "m"(*reinterpret_cast<const std::byte(*)[4]>(pair)));
 }
 
-// kRows rows times a converted panel; row r's sums go to sums[r]. Meanwhile the memory brings what
-// lies at `next`, as much as the panel had.
+// kRows rows by a converted panel; row r's sums go to sums[r]. Meanwhile, prefetches at `next` as
+// much as the panel has.
 template <uint32_t kRows>
 VESPER_VNNI void multiply_rows(const std::byte* rows, const I16Row& row, uint32_t n_pairs,
                                const int16_t* weights, const float* scales, const std::byte* next,
@@ -135,7 +135,7 @@ VESPER_VNNI void multiply_rows(const std::byte* rows, const I16Row& row, uint32_
 using MultiplyRows = void (*)(const std::byte* rows, const I16Row& row, uint32_t n_pairs,
                               const int16_t* weights, const float* scales, const std::byte* next,
                               float* const* sums);
-// By the number of rows less one.
+// Indexed by the number of rows minus one.
 constexpr auto kMultiplyRows = []<uint32_t... kLess>(std::integer_sequence<uint32_t, kLess...>) {
   return std::array<MultiplyRows, sizeof...(kLess)>{multiply_rows<kLess + 1>...};
 }
@@ -157,7 +157,7 @@ void gemm_i16(const Gemm& gemm) {
     }
     const auto* rows = static_cast<const std::byte*>(gemm.rows);
     uint32_t row_index = 0;
-    // As many at a time as there is room for, and about as many each time.
+    // As many rows at a time as registers allow, in nearly equal parts.
     uint32_t n_left = gemm.n_rows;
     for (uint32_t n_times = (n_left + kMostRows - 1) / kMostRows; n_times > 0; --n_times) {
       const uint32_t n = (n_left + n_times - 1) / n_times;

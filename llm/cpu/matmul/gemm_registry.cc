@@ -8,7 +8,7 @@
 namespace vesper {
 namespace {
 
-// One kernel and what it is for.
+// A kernel and its conditions.
 struct RegistryRow {
   uint32_t storages;         // bit i: Storage i
   uint32_t inputs;           // bit i: InputFormat i
@@ -23,10 +23,10 @@ using enum Storage;
 constexpr uint32_t kAnyInputs = ~0u, kFloats = bits(kF32, kF16, kBF16);
 constexpr auto kF32Rows = InputFormat::kF32, kBF16Rows = InputFormat::kBF16;
 constexpr auto kI8Rows = InputFormat::kI8, kFastest = InputFormat::kFastest;
-// Up to so many rows the sums of a call of a direct kernel stay in registers.
+// Up to this number of rows, a call of a direct kernel keeps its sums in registers.
 constexpr uint32_t kRegisterRows = 12;
 
-// The first row that fits is taken: for each storage the fastest kernel comes first.
+// The first matching row is taken: for each storage the fastest kernel is first.
 constexpr RegistryRow kRegistry[] = {
 #if defined(__x86_64__)
     {bits(kBlocks),
@@ -105,8 +105,8 @@ constexpr RegistryRow kRegistry[] = {
      bits(kFastest),
      &CpuFeatures::avx512_vnni,
      kFewRows + 1,
-     {gemm_i16, RowLayout::kI16Blocks, gemm_i16_scratch_bytes, "16 bits, VNNI", kMaxGemmRows,
-      GemmKernel::kStoresResult | GemmKernel::kStoresAnyRows}},
+     {gemm_i16, RowLayout::kI16Blocks, gemm_i16_scratch_bytes, "16-bit integers, VNNI",
+      kMaxGemmRows, GemmKernel::kStoresResult | GemmKernel::kStoresAnyRows}},
 #endif
     {bits(kBlocks),
      kAnyInputs,

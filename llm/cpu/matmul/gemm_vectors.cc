@@ -1,11 +1,11 @@
-// Micro-kernels of multiply-adds in f32, on any CPU. Rows are f32; weights of 16 bits are widened
-// in registers.
+// Micro-kernels of f32 multiply-adds, for any CPU. Rows are f32; 16-bit weights are widened in
+// registers.
 #include "llm/cpu/matmul/gemm.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "llm/cpu/matmul/gemm_vectors.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway demands.
+// After foreach_target.h, as Highway requires.
 #include "hwy/highway.h"
 #include "llm/cpu/numbers-inl.h"
 
@@ -15,8 +15,8 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_SCALAR
 
-// One lane: no pairs to share a vector. The order is that of the vectors: even inputs and odd ones
-// apart.
+// One lane: no pairs in a vector. The order is that of the vectors: even and odd inputs are
+// separate.
 template <class T>
 void multiply_panels(const Gemm& gemm) {
   const uint32_t n_in = gemm.layout->n_in;
@@ -46,13 +46,13 @@ HWY_INLINE VF32 broadcast_pair(const float* pair) {
   return hn::BitCast(F32(), hn::Set(d64, bits));
 }
 
-// 32 registers: each weight vector is kept while the rows pass; 16: each row's pair is fetched anew
-// for every weight vector.
+// With 32 registers, each weight vector stays while the rows pass; with 16, each row's pair is
+// loaded again for every weight vector.
 inline constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
 inline constexpr uint32_t kVectorsPerPanel = 2 * kPanelOutputs / kLanes;
 
-// kRows rows times kPanels panels. The sums of even and odd inputs lie in neighbouring lanes until
-// the end.
+// kRows rows by kPanels panels. The sums of even and odd inputs are in neighbouring lanes until the
+// end.
 template <uint32_t kRows, uint32_t kPanels, class T>
 HWY_NOINLINE void multiply_tile(const Gemm& gemm, uint32_t first_row, uint32_t first_panel) {
   constexpr uint32_t kVectors = kPanels * kVectorsPerPanel;
@@ -98,7 +98,7 @@ HWY_NOINLINE void multiply_tile(const Gemm& gemm, uint32_t first_row, uint32_t f
       }
     }
   };
-  // While these panels are multiplied, the memory brings those after them.
+  // Prefetches the panels after these.
   const auto* const next =
       reinterpret_cast<const char*>(weights) + size_t{gemm.n_panels} * gemm.layout->panel_bytes;
   constexpr size_t kPairBytes = 2 * kPanelOutputs * sizeof(T), kCacheLine = 64;
@@ -141,8 +141,8 @@ HWY_INLINE void multiply_all_panels(const Gemm& gemm, uint32_t first_row) {
   }
 }
 
-// Tiles as large as the registers hold: 24 vectors of sums of 32, 12 of 16, at least 8 so that
-// additions need not wait for each other.
+// Tiles as large as the registers hold: 24 of 32 registers for sums, 12 of 16, at least 8 so that
+// additions do not wait for each other.
 template <class T>
 void multiply_panels(const Gemm& gemm) {
   const uint32_t n = gemm.n_rows;

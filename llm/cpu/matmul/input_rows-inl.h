@@ -1,5 +1,5 @@
 // Converts a command's input rows to the layout of a GEMM micro-kernel (input_rows.h). Compiled
-// once for every instruction set (Highway's foreach_target), hence no plain include guard.
+// once per instruction set (Highway's foreach_target), so there is no plain include guard.
 #if defined(VESPER_LLM_CPU_INPUT_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_INPUT_ROWS_INL_H_
 #undef VESPER_LLM_CPU_INPUT_ROWS_INL_H_
@@ -43,7 +43,7 @@ HWY_INLINE float quantize_row(const float* row, uint32_t padded, Int* to, const 
   return scale;
 }
 
-// A row of f32 as int8 by blocks of 32 (Int8BlockRow).
+// A row of f32 as int8 in blocks of 32 (Int8BlockRow).
 HWY_NOINLINE void quantize_blocks(const float* row, const PackedLayout& layout, std::byte* to) {
   const F32 d;
   const hn::Rebind<int32_t, F32> d32;
@@ -92,8 +92,8 @@ HWY_NOINLINE void quantize_to_i16(const float* row, const PackedLayout& layout, 
   }
 }
 
-// A row of f32 [padded_n_in] as the sum of kTerms bf16, each the rounded rest of those before it,
-// in tiles [padded_n_in / 32, kTerms, 16, 32]. `tiles` is at the row's place in the first.
+// A row of f32 [padded_n_in] as the sum of kTerms bf16, each the rounded rest of the previous ones,
+// in tiles [padded_n_in / 32, kTerms, 16, 32]. `tiles` is the row's part of the first tile.
 template <uint32_t kTerms>
 HWY_NOINLINE void split_to_tiles(const float* row, uint32_t padded, BF16* tiles) {
   constexpr uint32_t kWidth = 32, kTile = kFewRows * kWidth;
@@ -107,19 +107,18 @@ HWY_NOINLINE void split_to_tiles(const float* row, uint32_t padded, BF16* tiles)
   }
 }
 
-// Converts row `r` of a block; returns its scale, where the layout has one. The row starts at
-// element `start` of `in`. `rows` is where the converted rows lie, row_bytes apart; `passing` has
-// room for padded_n_in floats.
+// Converts row `r` of a block; returns its scale, if the layout has one. The row starts at element
+// `start` of `in`. Converted rows are at `rows`, row_bytes apart; `passing` has padded_n_in floats.
 HWY_NOINLINE float convert_row(RowLayout to, const PackedLayout& layout, uint32_t in_dtype,
                                const void* in, size_t start, uint32_t r, size_t row_bytes,
                                std::byte* rows, float* passing) {
   const uint32_t n_in = layout.n_in, padded = layout.padded_n_in;
   std::byte* const to_row = rows + r * row_bytes;
-  // Of tiles: the tile that the row is in, and its 64 bytes of it.
+  // For tiles: the row's tile, and its 64 bytes in it.
   std::byte* const to_tiles =
       rows + r / kFewRows * (kFewRows * row_bytes) + size_t{r % kFewRows} * 64;
   if (in_dtype == kDTypeBF16 && (to == RowLayout::kBF16 || to == RowLayout::kBF16Tiles)) {
-    // A copy, 64 bytes at a time.
+    // Copies 64 bytes at a time.
     constexpr uint32_t kWidth = 32;
     const bool in_tiles = to == RowLayout::kBF16Tiles;
     auto* bits = reinterpret_cast<BF16*>(in_tiles ? to_tiles : to_row);

@@ -1,5 +1,5 @@
-// The layouts that a GEMM micro-kernel reads its input rows in. matmul converts a command's input
-// to the kernel's (input_rows-inl.h) unless it has that layout already.
+// Layouts of the input rows of GEMM micro-kernels. matmul converts a command's input to the
+// kernel's layout (input_rows-inl.h) unless it has it already.
 #pragma once
 
 #include <cstddef>
@@ -15,25 +15,25 @@ enum class RowLayout {
   kBF16,        // bf16 [n_rows, padded_n_in]
   kI8,          // int8 [n_rows, padded_n_in] and a scale per row
   kI8Unsigned,  // the same plus 128, as u8
-  // In AMX tiles of 16 rows; the rows of the last tile behind n_rows hold anything.
+  // AMX tiles of 16 rows; unused rows of the last tile are undefined.
   kBF16Tiles,       // bf16 [n_tiles, padded_n_in / 32, 16, 32]
-  kTwoBF16Tiles,    // [n_tiles, padded_n_in / 32, 2, 16, 32]: rounded, and the rounded rest
-  kThreeBF16Tiles,  // [n_tiles, padded_n_in / 32, 3, 16, 32]: their sum is the f32, exactly
+  kTwoBF16Tiles,    // [n_tiles, padded_n_in / 32, 2, 16, 32]: rounded value, rounded rest
+  kThreeBF16Tiles,  // [n_tiles, padded_n_in / 32, 3, 16, 32]: their sum is exactly the f32
   kI8Tiles,         // int8 [n_tiles, padded_n_in / 64, 16, 64] and a scale per row
-  // With a scale for a few inputs.
+  // With a scale per few inputs.
   kI8Blocks,   // Int8BlockRow [n_rows]
   kI16Blocks,  // I16Row [n_rows]
 };
 
-// The rows of an AMX tile. For as many rows or fewer, multiply-adds in f32 are as fast as tiles or
-// 16-bit products, or faster: they read the weights at the speed of the memory.
+// Rows of an AMX tile. Up to this number, multiply-adds in f32 are at least as fast as tiles or
+// 16-bit products, because they read the weights at memory speed.
 inline constexpr uint32_t kFewRows = 16;
 
-// How many inputs an expanded scale of a quantized panel serves: 16 or 32.
+// Inputs per expanded scale of a quantized panel: 16 or 32.
 inline uint32_t expanded_group(const BlockFormat& format) { return format.group == 16 ? 16 : 32; }
 
-// A row of RowLayout::kI8Blocks: blocks of 32 int8 with a scale, max |x| / 127. Beside it, for each
-// group of expanded_group() inputs, what the zero code or the minimum of the weights needs.
+// A row of RowLayout::kI8Blocks: blocks of 32 int8 with a scale, max |x| / 127, and sums per group
+// of expanded_group() inputs for the zero point or the minimum of the weights.
 struct Int8BlockRow {
   explicit Int8BlockRow(const PackedLayout& layout)
       : block_bytes(bytes_of_block(expanded_group(layout.format.blocks) == 16)),
@@ -41,16 +41,15 @@ struct Int8BlockRow {
   static constexpr uint32_t bytes_of_block(bool halves) { return halves ? 64 : 48; }
   // Offsets in a block: i8 [32], then
   static constexpr uint32_t kScale = 32;   // f32
-  static constexpr uint32_t kStarts = 36;  // i32 [groups]: -zero * the sum of the group's int8
-  static constexpr uint32_t kSums = 44;    // f32 [groups]: the sum of the group's int8 * scale
+  static constexpr uint32_t kStarts = 36;  // i32 [groups]: -zero * sum of the group's int8
+  static constexpr uint32_t kSums = 44;    // f32 [groups]: sum of the group's int8 * scale
   uint32_t block_bytes, bytes;
 };
 
-// A row of RowLayout::kI16Blocks: i16 [padded_n_in], then a scale for each 64 of them, f32
-// [n_blocks].
-inline constexpr uint32_t kI16Inputs = 64;  // of a block; the last may have 32
-// The largest magnitudes: a sum of 64 products fits 32 bits. Rows have the larger range, since a
-// few of their elements are far above the others.
+// A row of RowLayout::kI16Blocks: i16 [padded_n_in], then a scale per 64 of them, f32 [n_blocks].
+inline constexpr uint32_t kI16Inputs = 64;  // per block; the last may have 32
+// Largest magnitudes: a sum of 64 products fits 32 bits. Rows have the larger range, because a few
+// of their elements are far above the others.
 inline constexpr int32_t kI16RowLimit = 8191, kI16WeightLimit = 4095;
 
 struct I16Row {
@@ -64,7 +63,7 @@ struct I16Row {
   size_t bytes;
 };
 
-// Bytes from one converted row to the next, or a 16th of those from tile to tile.
+// Bytes between converted rows, or 1/16 of those between tiles.
 size_t converted_row_bytes(RowLayout rows, const PackedLayout& layout);
 
 }  // namespace vesper

@@ -8,7 +8,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "llm/cpu/matmul/matmul.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway demands.
+// After foreach_target.h, as Highway requires.
 #include "hwy/highway.h"
 #include "llm/cpu/matmul/epilogue-inl.h"
 #include "llm/cpu/matmul/input_rows-inl.h"
@@ -18,19 +18,19 @@
 #define VESPER_LLM_CPU_MATMUL_PLAN_
 namespace vesper {
 
-// What prepare_matmul decided. The scratch of a thread is [sums][the kernel's][row places][rows].
+// The result of prepare_matmul. The scratch of a thread is [sums][kernel scratch][RowPlace][rows].
 struct MatmulPlan {
   PackedLayout layout;
   GemmKernel kernel;
-  bool may_read_in_place = false;  // rows that lie at one distance from each other
-  bool may_store_result = false;   // the kernel does: nothing is left for the epilogue
-  uint32_t rows_at_once = 0, panels_at_once = 0;  // that a call of the kernel is given
+  bool may_read_in_place = false;                 // rows at a constant distance
+  bool may_store_result = false;                  // by the kernel, without the epilogue
+  uint32_t rows_at_once = 0, panels_at_once = 0;  // per call of the kernel
   size_t row_bytes = 0;                           // of a converted row
   size_t panel_stride = 0;                        // of the sums
   size_t kernel_offset = 0, places_offset = 0, rows_offset = 0;
 };
 
-// Where row r of an operand starts.
+// Offset of row r of an operand.
 inline size_t row_start(const MatmulParams& params, uint32_t row, uint32_t row_stride,
                         uint32_t batch_stride) {
   if (row < params.rows_per_batch) return size_t{row} * row_stride;
@@ -42,15 +42,15 @@ inline size_t in_start(const MatmulParams& params, uint32_t row) {
 }
 inline size_t dtype_size(uint32_t dtype) { return dtype == kDTypeF32 ? 4 : 2; }
 
-// The rows of a block that are computed.
+// The computed rows of a block.
 struct BlockRows {
   uint32_t first;  // of the block
   uint32_t n = 0;
-  const uint32_t* index = nullptr;  // which of the block's; null: its first n
+  const uint32_t* index = nullptr;  // index in the block; null: its first n
   uint32_t at(uint32_t r) const { return first + (index == nullptr ? r : index[r]); }
 };
 
-// Of `n` rows those that have a sequence, if it is known. `index` has room for n.
+// The used ones of `n` rows, if known. `index` has n elements.
 inline BlockRows rows_to_compute(const Row* rows, uint32_t first, uint32_t n, uint32_t* index) {
   BlockRows found{first, n};
   if (rows == nullptr) return found;
@@ -69,7 +69,7 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
-// Prefetches what the epilogue is going to write and to add: in other cores' caches as a rule.
+// Prefetches what the epilogue writes and adds: usually in other cores' caches.
 HWY_INLINE void prefetch_results(const MatmulParams& params, const Epilogue& epilogue,
                                  const GemmSums& sums) {
   constexpr size_t kLine = 64;
@@ -87,7 +87,7 @@ HWY_INLINE void prefetch_results(const MatmulParams& params, const Epilogue& epi
   }
 }
 
-// What a kernel that calls the epilogue itself is given.
+// Context of the epilogue for a kernel that calls it.
 struct FinishContext {
   const Epilogue* epilogue;
   FinishSums finish;
@@ -170,8 +170,8 @@ void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& sc
     gemm.sums.n_panels = gemm.n_panels;
     const bool stores = stores_result && (panel + gemm.n_panels) * kPanelOutputs <= params.n_out;
     for (uint32_t row = 0; row < block.n; row += gemm.n_rows) {
-      // Two calls of about as many rows rather than one of few at the end: with few rows, loads
-      // hold the products up.
+      // Two calls of nearly equal numbers of rows instead of few rows at the end: with few rows,
+      // products wait for loads.
       const uint32_t left = block.n - row, most = plan.rows_at_once;
       gemm.n_rows = left > most && 2 * left < 3 * most ? (left + 3) / 4 * 2 : std::min(left, most);
       gemm.rows = rows + row * gemm.row_bytes;
@@ -206,7 +206,7 @@ HWY_EXPORT(run_matmul);
 
 namespace {
 
-// Elements from the first of the first row to the last of the last.
+// Elements from the start of the first row to the end of the last.
 uint64_t extent(const MatmulParams& params, uint64_t row_stride, uint64_t batch_stride,
                 uint64_t width) {
   const uint64_t n_batches = (params.n_rows - 1) / params.rows_per_batch;
@@ -239,9 +239,9 @@ void require_operands(const MatmulParams& params, const CommandToPrepare& comman
   command.require_bytes(6, uint64_t{params.n_rows} * sizeof(Row), true);
 }
 
-// Rows of a task that takes all outputs: so many that the threads end as early as they can, where
-// 64 rows more or fewer than 128 count as a 64th of the time. A multiple of `step` unless there are
-// fewer; the last task has what is left.
+// Rows of a task that takes all outputs: the number with which threads finish earliest, where 64
+// rows more or fewer than 128 count as 1/64 of the time. A multiple of `step` unless there are
+// fewer rows; the last task has the rest.
 uint32_t rows_of_task(uint32_t n_rows, uint32_t step, uint32_t n_threads) {
   constexpr uint32_t kWanted = 128, kHalf = kWanted / 2;
   const uint32_t share = round_up((n_rows + n_threads - 1) / n_threads, step);
@@ -249,7 +249,7 @@ uint32_t rows_of_task(uint32_t n_rows, uint32_t step, uint32_t n_threads) {
   double least = 0;
   for (uint32_t rows = std::min(kHalf, share); rows <= std::min(2 * kWanted, share); rows += step) {
     const uint32_t n_full = (n_rows - 1) / rows, last = round_up(n_rows - n_full * rows, step);
-    // The short last task matters only where it begins a round.
+    // The short last task matters only if it begins a round.
     const uint32_t end = n_full / n_threads * rows + (n_full % n_threads == 0 ? last : rows);
     const uint32_t away = rows < kWanted ? kWanted - rows : rows - kWanted;
     const double cost = end * (1 + static_cast<double>(away) / (kHalf * 64));
@@ -258,11 +258,12 @@ uint32_t rows_of_task(uint32_t n_rows, uint32_t step, uint32_t n_threads) {
   return std::min(best, n_rows);
 }
 
-// Panels of a task. Eight tasks a thread, so that a thread that the system suspends delays little;
-// but no fewer panels than a kernel takes at once, nor so many that a task is long.
+// Panels of a task. Eight tasks per thread, so that a thread that the system suspends delays
+// little; but at least as many panels as a kernel takes at once, and not so many that a task is
+// long.
 uint32_t panels_of_task(const PackedLayout& layout, uint32_t n_rows, uint32_t n_threads) {
   if (layout.is_quantized() && n_rows <= kFewRows) {
-    // Bound by memory, which is prefetched up to the end of a task: few, long, equal tasks.
+    // Limited by memory, which is prefetched up to the end of a task: few, long, equal tasks.
     uint32_t tasks = 4 * n_threads;
     while (tasks > 2 * n_threads && layout.n_panels % tasks != 0) tasks -= n_threads;
     if (layout.n_panels % tasks != 0) tasks = 4 * n_threads;
@@ -272,9 +273,8 @@ uint32_t panels_of_task(const PackedLayout& layout, uint32_t n_rows, uint32_t n_
   return std::clamp(wanted / kMaxGemmPanels * kMaxGemmPanels, kMaxGemmPanels, 16 * kMaxGemmPanels);
 }
 
-// Cuts a command into blocks of rows by ranges of panels. Many rows are cut by rows only: each is
-// converted once. A kernel that unpacks panels wants many rows for each, so those are cut by
-// panels, and so are few rows.
+// Cuts a command into blocks of rows by ranges of panels. Many rows are cut by rows only, so that
+// each is converted once. Few rows, and rows for a kernel that unpacks panels, are cut by panels.
 void cut_tasks(PreparedCommand& prepared, const PackedLayout& layout, const GemmKernel& kernel,
                uint32_t n_rows, uint32_t n_threads) {
   const bool finishes = kernel.has(GemmKernel::kFinishesSums);
@@ -291,7 +291,7 @@ void cut_tasks(PreparedCommand& prepared, const PackedLayout& layout, const Gemm
   prepared.tasks_per_row_block =
       (layout.n_panels + prepared.columns_per_task - 1) / prepared.columns_per_task;
   if (!unpacks && prepared.tasks_per_row_block > 1) {
-    // A task for each thread, if there are rows enough.
+    // One task per thread, if there are enough rows.
     const uint32_t n_blocks =
         (n_threads + prepared.tasks_per_row_block - 1) / prepared.tasks_per_row_block;
     const uint32_t rows = std::max(least, round_up((n_rows + n_blocks - 1) / n_blocks, step));
@@ -301,8 +301,8 @@ void cut_tasks(PreparedCommand& prepared, const PackedLayout& layout, const Gemm
       (n_rows + prepared.rows_per_task - 1) / prepared.rows_per_task * prepared.tasks_per_row_block;
 }
 
-// Whether the kernel reads rows of the input as they are. Not many rows a multiple of 4 KiB apart:
-// their cache lines would push each other out of the first-level cache.
+// Whether the kernel reads the rows of the input directly. Not for many rows a multiple of 4 KiB
+// apart, whose cache lines would evict each other from the first-level cache.
 bool may_read_in_place(const MatmulParams& params, const GemmKernel& kernel) {
   constexpr uint32_t kCacheWays = 8;
   const size_t row_bytes = params.in_row_stride * dtype_size(params.in_dtype);
@@ -336,8 +336,8 @@ void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command) 
                            params.out_dtype == kDTypeF32 && params.flags == 0 &&
                            params.activation == kActivationNone && !operands[3].present() &&
                            (!operands[4].present() || kernel.has(GemmKernel::kAddsResidual));
-  // Few rows: several panels at once, to have enough sums in flight. Many: two, which stay in the
-  // cache while all rows pass.
+  // Few rows: several panels at once, for enough sums in flight. Many: two, which stay in the cache
+  // while all rows pass.
   plan->panels_at_once = params.n_rows <= kFewRows ? kMaxGemmPanels : 2;
   plan->rows_at_once = std::min(kernel.rows_at_once, prepared.rows_per_task);
   plan->row_bytes = converted_row_bytes(kernel.rows, plan->layout);
@@ -349,7 +349,7 @@ void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command) 
       kernel.scratch_bytes == nullptr ? 0 : kernel.scratch_bytes(plan->layout);
   plan->places_offset = plan->kernel_offset + round_up(kernel_bytes, 64);
   plan->rows_offset = plan->places_offset + round_up(sizeof(RowPlace) * rows, 64);
-  // Rows that are read in place are converted where some are left out, or a block has two batches.
+  // Rows are converted even so if some are skipped, or a block has two batches.
   const bool always_in_place = plan->may_read_in_place && one_batch && !operands[6].present();
   prepared.scratch_bytes =
       plan->rows_offset + (always_in_place ? 0 : round_up(rows, kFewRows) * plan->row_bytes);

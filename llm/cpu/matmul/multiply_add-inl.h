@@ -1,10 +1,10 @@
-// The multiply-add instructions of products, a struct for each kind of 32-bit unit that they take
-// from the inner dimension: one f32, two bf16 or four int8. Written with Highway,
-// compiled once for each instruction set (hence no include guard of the usual kind).
+// Multiply-add instructions of products, one struct per kind of 32-bit unit of the inner dimension:
+// one f32, two bf16 or four int8. Written with Highway and compiled once per instruction set, so
+// there is no plain include guard.
 //
-// Some are assembly: Highway 1.0 does not have the instruction, and its intrinsic cannot be inlined
-// into code for CPUs without it. These may be called only where cpu_features() has them. Where an
-// instruction set has no such instruction, the struct is that of f32.
+// Some are assembly: Highway 1.0 lacks the instruction, and its intrinsic cannot be inlined into
+// code for CPUs without it. Call them only if cpu_features() has the instruction. On instruction
+// sets without it, the struct is that of f32.
 #if defined(VESPER_LLM_CPU_MULTIPLY_ADD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_MULTIPLY_ADD_INL_H_
 #undef VESPER_LLM_CPU_MULTIPLY_ADD_INL_H_
@@ -67,8 +67,8 @@ struct MultiplyInt8Quad {
 using MultiplyInt8Quad = MultiplyF32;
 #endif
 
-// Both are signed: for CPUs without instructions for int8, in two steps of int16 pairs where there
-// are those, else in four of int32.
+// Both signed, for CPUs without int8 instructions: two steps of int16 pairs where available,
+// otherwise four of int32.
 struct MultiplySignedInt8Quad {
   using Tag = hn::ScalableTag<int32_t>;
   using Vec = hn::Vec<Tag>;
@@ -79,7 +79,7 @@ struct MultiplySignedInt8Quad {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
     const hn::Repartition<int16_t, Tag> d16;
     const auto a16 = hn::BitCast(d16, a), b16 = hn::BitCast(d16, b);
-    Vec unused = hn::Zero(d);  // on x86 products of neighbours are added into the first sum
+    Vec unused = hn::Zero(d);  // on x86, products of neighbours are added to the first sum
     sum = hn::ReorderWidenMulAccumulate(d, hn::ShiftRight<8>(hn::ShiftLeft<8>(a16)),
                                         hn::ShiftRight<8>(hn::ShiftLeft<8>(b16)), sum, unused);
     return hn::ReorderWidenMulAccumulate(d, hn::ShiftRight<8>(a16), hn::ShiftRight<8>(b16), sum,

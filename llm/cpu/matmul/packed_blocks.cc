@@ -9,14 +9,13 @@ namespace vesper {
 namespace {
 
 uint32_t scale_bytes(ScaleKind kind) { return kind == ScaleKind::kF32 ? 4 : 2; }
-// Of a group: a scale, and a minimum where the format has them.
+// Per group: a scale, and a minimum if the format has them.
 uint32_t n_kinds(const BlockFormat& format) { return format.has_minimum ? 2 : 1; }
 uint32_t scale_inputs(const BlockFormat& format) {
   return format.scale == ScaleKind::kParts ? kPartsBlock : format.group;
 }
 
-// Where a plane has the bits of quad k: byte offset of its 64 bytes in the block, and the lowest
-// bit.
+// The bits of quad k in a plane: byte offset of its 64 bytes in the block, and lowest bit.
 struct Plane {
   uint32_t at, shift;
 };
@@ -27,7 +26,7 @@ Plane plane_of_1(uint32_t k) { return {0, k}; }
 
 template <class Visit>
 void for_each_plane(uint32_t bits, uint32_t k, const Visit& visit) {
-  // visit(plane, width, the bit of the code that is its lowest)
+  // visit(plane, width, lowest bit in the code)
   if (bits == 8) return visit(plane_of_8(k), 8u, 0u);
   uint32_t start = 0, low = 0;
   if (bits >= 4) {
@@ -45,7 +44,7 @@ void for_each_plane(uint32_t bits, uint32_t k, const Visit& visit) {
   }
 }
 
-// Packs a block's codes of one output, whose words begin at `to`: four codes at a time.
+// Packs a block's codes of one output, whose words begin at `to`, four codes at a time.
 void pack_output(uint32_t bits, const uint8_t* codes, std::byte* to) {
   uint32_t quads[8];
   std::memcpy(quads, codes, sizeof quads);

@@ -17,14 +17,14 @@ namespace {
 constexpr uint32_t kStorageBits = 3, kInputsBits = 2, kRowMajorBits = 1, kCodeBits = 4,
                    kScaleBits = 2, kGroupBits = 8, kMinimumBits = 1, kZeroBits = 8;
 
-// Takes the lowest bits of a word.
+// Removes and returns the lowest bits of a word.
 uint32_t take(uint32_t& word, uint32_t bits) {
   const uint32_t field = word & ((1u << bits) - 1);
   word >>= bits;
   return field;
 }
 
-// Where a row of the source lies.
+// A row of the source.
 struct SourceRow {
   const TensorView* part;
   const std::byte* data;
@@ -80,12 +80,12 @@ void interleave_pairs(const std::byte* const* rows, uint32_t n_pairs, std::byte*
   }
 }
 
-// What a thread needs while it packs.
+// Scratch of a packing thread.
 struct PackScratch {
   PackScratch(uint32_t n_in, uint32_t padded_n_in)
       : row(n_in), convolution_row(n_in), elements(size_t{kPanelOutputs} * padded_n_in * 4) {}
   std::vector<float> row, convolution_row;
-  std::vector<std::byte> elements;  // [16] rows of the panel, as they are stored
+  std::vector<std::byte> elements;  // [16] rows of the panel, as stored
   QuantizedRow quantized[kPanelOutputs];
 };
 
@@ -156,7 +156,7 @@ class Packer {
     }
   }
 
-  // A row as elements of the storage. The element behind an odd last one stays 0.
+  // A row as elements of the storage. The element after an odd last one stays 0.
   void store_elements(const float* row, std::byte* to) const {
     if (element_ == DType::kF32) {
       std::memcpy(to, row, sizeof(float) * layout_.n_in);
@@ -215,11 +215,11 @@ class Packer {
   std::byte* packed_;
   float* scale_;
   DType element_;
-  bool same_element_ = false;  // the source has rows of the stored elements
+  bool same_element_ = false;  // the source has rows of stored elements
 };
 
-// Of a matrix of floats for a decoder: the widest of what the parts have. Quantized files fit in
-// f16: 8 bits times an f16 scale. f32 and bf16 files may hold numbers beyond f16's range.
+// For a matrix of floats of a decoder: the widest format of the parts. Quantized files fit in f16
+// (8 bits times an f16 scale). f32 and bf16 files may exceed the range of f16.
 Storage choose_float_storage(const MatrixSource& source, bool in_16_bits) {
   bool any_f32 = false, any_bf16 = false, any_other = false;
   for (const TensorView* part : source.parts) {
@@ -343,7 +343,7 @@ void require_readable(const MatrixSource& source) {
     const uint64_t block = is_affine(part->dtype) ? part->groups.group : descriptor.block;
     if (n_in % block != 0) {
       throw Error(ErrorKind::kModel,
-                  "tensor " + part->file_name + ": expected rows of whole blocks of " +
+                  "tensor " + part->file_name + ": expected rows of complete blocks of " +
                       std::to_string(block) + " numbers, found rows of " + std::to_string(n_in));
     }
   }
@@ -354,7 +354,7 @@ void pack_weight(const MatrixSource& source, const PackedLayout& layout, std::by
   require_readable(source);
   const Packer packer(source, layout, packed, scale);
   std::vector<PackScratch> scratch(pool.n_threads(), PackScratch(layout.n_in, layout.padded_n_in));
-  // A few panels a task: a panel of a narrow matrix is packed in less than a microsecond.
+  // A few panels per task: a panel of a narrow matrix is packed in less than a microsecond.
   const uint32_t panels_per_task = 8 * kPanelOutputs / layout.panel_outputs;
   pool.for_each((layout.n_panels + panels_per_task - 1) / panels_per_task,
                 [&](uint32_t task, uint32_t thread) {

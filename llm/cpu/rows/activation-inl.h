@@ -1,4 +1,4 @@
-// activation: a function of each number by itself.
+// activation: an elementwise function.
 // Part of row_kernels.cc.
 #if defined(VESPER_LLM_CPU_ACTIVATION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_ACTIVATION_INL_H_

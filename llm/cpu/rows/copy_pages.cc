@@ -1,4 +1,4 @@
-// copy_pages: the rows that a sequence takes over from another's page.
+// copy_pages: copies the used rows of a page to another page.
 #include <cstring>
 
 #include "llm/cpu/prepared_command.h"

@@ -1,5 +1,5 @@
-// embed: gathers rows of a packed weight. A row's pairs lie 16 pairs apart in its panel, or one
-// after the other where it is only gathered.
+// embed: gathers rows of a packed weight. A row's pairs are 16 pairs apart in a panel, or
+// consecutive in a row-major weight.
 #include <algorithm>
 
 #include "llm/cpu/matmul/packed_blocks.h"
@@ -9,7 +9,7 @@
 namespace vesper {
 namespace {
 
-// Row `output` of a panel times `scale`. `to_f32` makes a number of what is stored.
+// Row `output` of a panel times `scale`. `to_f32` converts a stored element.
 template <class Stored, class ToF32>
 void gather_pairs(const PackedLayout& layout, const std::byte* panel, uint32_t output, float scale,
                   float* out, ToF32 to_f32) {
@@ -47,7 +47,7 @@ void run_embed(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
   const Row& row = command.operand<const Row>(1)[task];
   float* const out = command.operand<float>(0) + size_t{task} * params.d_model;
   const auto token = static_cast<uint32_t>(row.token);
-  // Rows that hold nothing may carry anything.
+  // Unused rows may have any token.
   if (row.sequence < 0 || token >= layout.n_out) {
     std::fill_n(out, params.d_model, 0.0f);
     return;
@@ -82,7 +82,7 @@ void prepare_embed(PreparedCommand& prepared, const CommandToPrepare& command) {
   const std::optional<PackedFormat> format = PackedFormat::from_word(params.weight_format);
   command.require(format && format->storage != Storage::kThreeBF16,
                   "no kernel for this weight_format");
-  // How many rows the weight has follows from its size: panels are never partly there.
+  // The number of rows follows from the size of the weight: panels are complete.
   PackedLayout layout = packed_layout(*format, kPanelOutputs, params.d_model);
   const Operand& weight = command.command().operands[2];
   layout.n_panels = static_cast<uint32_t>(weight.bytes / layout.panel_bytes);

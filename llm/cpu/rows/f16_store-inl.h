@@ -1,5 +1,5 @@
-// Vectors of f32 to f16. Compiled once for every instruction set (Highway's foreach_target), hence
-// no plain include guard.
+// Stores vectors of f32 as f16. Compiled once per instruction set (Highway's foreach_target), so
+// there is no plain include guard.
 #if defined(VESPER_LLM_CPU_F16_STORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_F16_STORE_INL_H_
 #undef VESPER_LLM_CPU_F16_STORE_INL_H_
@@ -17,7 +17,7 @@ namespace vesper {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// To nearest, ties to even, as number_conversion.h; what Highway 1.0 has without F16C truncates.
+// Rounds to nearest even, like number_conversion.h; Highway 1.0 truncates without F16C.
 template <class DF, class V = hn::Vec<DF>>
 HWY_INLINE void store_f16(DF d, V value, uint16_t* to) {
 #if HWY_TARGET <= HWY_AVX2

@@ -1,4 +1,4 @@
-// gated_activation: each number by itself; a task is a few rows, or a part of a long one.
+// gated_activation: elementwise; a task is a few rows, or a part of a long one.
 // Part of row_kernels.cc.
 #if defined(VESPER_LLM_CPU_GATED_ACTIVATION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_GATED_ACTIVATION_INL_H_

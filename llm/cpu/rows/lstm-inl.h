@@ -1,5 +1,5 @@
-// lstm: a sequence a task, its steps one after another. A step is a product with one row, bound by
-// the cache that the weight comes from, so its panels are read from end to end.
+// lstm: one sequence per task, step after step. A step is a product with one row, limited by the
+// cache that the weight is read from, so panels are read sequentially.
 // Part of row_kernels.cc.
 #if defined(VESPER_LLM_CPU_LSTM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_LSTM_INL_H_

@@ -1,4 +1,4 @@
-// magnitude: of complex rows, real parts beside imaginary ones.
+// magnitude: of complex rows, real parts then imaginary parts.
 // Part of row_kernels.cc.
 #if defined(VESPER_LLM_CPU_MAGNITUDE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_MAGNITUDE_INL_H_

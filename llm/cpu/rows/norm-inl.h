@@ -1,5 +1,5 @@
-// norm: each row by itself, sums in f32 over fixed lanes, so that a row's result does not depend on
-// the rows beside it.
+// norm: each row is independent, with f32 sums over fixed lanes, so a row's result does not depend
+// on other rows.
 // Part of row_kernels.cc.
 #if defined(VESPER_LLM_CPU_NORM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_NORM_INL_H_
@@ -18,11 +18,11 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
-// Sum over i of term(vector at i); `tail` handles what is left of a vector, one by one.
+// Sum over i of term(vector at i); `tail` handles the elements of an incomplete vector.
 template <class Term, class Tail>
 HWY_INLINE float sum_terms(uint32_t n, const Term& term, const Tail& tail) {
   const F32 d;
-  // Four sums, so that each is short: their rounding errors grow with their length.
+  // Four sums, because rounding errors grow with the length of a sum.
   VF32 sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
   uint32_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
@@ -47,7 +47,7 @@ HWY_INLINE void norm_row(const NormParams& params, const float* in, const float*
                [&](uint32_t i) { return in[i]; }) /
            static_cast<float>(n);
   }
-  // Around the mean, not from the sum of squares: rows may have a mean far above their spread.
+  // Around the mean, not from the sum of squares: the mean of a row may be far above its spread.
   const VF32 means = hn::Set(d, mean);
   const float variance = sum_terms(
                              n,
@@ -115,7 +115,7 @@ void prepare_norm(PreparedCommand& prepared, const CommandToPrepare& command) {
   command.require_bytes(4, uint64_t{params.n_rows} * 4, true);
   command.require_bytes(5, n * 4, true);
   prepared.run = HWY_DYNAMIC_DISPATCH(run_norm);
-  // Rows of a few microseconds together: a task costs about a tenth of one.
+  // Rows of a few microseconds together: a task costs about 0.1 us.
   prepared.rows_per_task = std::max(1u, 16384 / params.d);
   prepared.n_tasks = (params.n_rows + prepared.rows_per_task - 1) / prepared.rows_per_task;
 }

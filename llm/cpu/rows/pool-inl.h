@@ -1,4 +1,4 @@
-// pool: a sequence a task.
+// pool: one sequence per task.
 // Part of row_kernels.cc.
 #if defined(VESPER_LLM_CPU_POOL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_POOL_INL_H_

@@ -1,4 +1,4 @@
-// rope: norms and rotates heads and writes keys and values to their pages, a few rows a task.
+// rope: norms and rotates heads and writes keys and values to their pages, a few rows per task.
 // Part of row_kernels.cc.
 #if defined(VESPER_LLM_CPU_ROPE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_ROPE_INL_H_
@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
-// head [n] = its RMS norm; sums in f32 over fixed lanes.
+// head [n] = its RMS norm; f32 sums over fixed lanes.
 HWY_NOINLINE void norm_head(uint32_t n, float epsilon, const float* weight, float* head) {
   const F32 d;
   VF32 squares = hn::Zero(d);
@@ -65,7 +65,7 @@ void run_rope(const PreparedCommand& command, uint32_t task, ThreadScratch& scra
                      position / params.page_rows]);
       page_row = page * params.n_kv_heads * params.page_rows + position % params.page_rows;
     }
-    // Queries, then keys, then values, which only change their place.
+    // Queries, keys, then values, which are only copied.
     const uint32_t n_rotated = params.n_heads + params.n_kv_heads;
     const uint32_t n_all = page_table == nullptr ? n_rotated : n_rotated + params.n_kv_heads;
     for (uint32_t h = 0; h < n_all; ++h) {

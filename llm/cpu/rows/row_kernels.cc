@@ -1,9 +1,9 @@
-// Kernels that go over rows once, compiled together for every instruction set: each of them is a
-// few lines, Highway's headers are many.
+// Kernels that read rows once, compiled together per instruction set: each is a few lines, and
+// Highway's headers are large.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "llm/cpu/rows/row_kernels.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway demands.
+// After foreach_target.h, as Highway requires.
 #include "hwy/highway.h"
 #include "llm/cpu/rows/activation-inl.h"
 #include "llm/cpu/rows/gated_activation-inl.h"

@@ -1,4 +1,4 @@
-// write_kv: copies keys and values to their pages, a row a task or a few.
+// write_kv: copies keys and values to their pages, one or a few rows per task.
 // Part of row_kernels.cc.
 #if defined(VESPER_LLM_CPU_WRITE_KV_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_WRITE_KV_INL_H_

@@ -1,4 +1,4 @@
-// adjust_logits: bias, penalties against repetition, no repeated n-grams. A task is a sequence.
+// adjust_logits: bias, penalties, no repeated n-grams. One sequence per task.
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -8,7 +8,7 @@
 namespace vesper {
 namespace {
 
-// Of the tokens in the penalty window. `sorted` has room for them.
+// For tokens in the penalty window. `sorted` has as many elements.
 void apply_penalties(const SequenceState& state, std::span<const int32_t> history, uint32_t n_vocab,
                      int32_t* sorted, float* logits) {
   const bool is_off = state.repetition_penalty == 1.0f && state.frequency_penalty == 0.0f &&

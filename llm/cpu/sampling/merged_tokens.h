@@ -1,4 +1,4 @@
-// What sample_token and select_beams share: the merged chunks of one sequence, and its next state.
+// Shared by sample_token and select_beams: merged chunks of one sequence, and its next state.
 #pragma once
 
 #include <algorithm>
@@ -16,15 +16,15 @@ inline constexpr TokenCandidate kNoCandidate{-INFINITY, std::numeric_limits<uint
 inline constexpr TokenPartial kNothing{-INFINITY, 0, -INFINITY, -INFINITY,
                                        std::numeric_limits<uint32_t>::max()};
 
-// Puts a candidate into a list in falling order, after its equals. The last of the list, which must
-// be less, is dropped.
+// Inserts a candidate into a descending list, after equal ones, and drops the last element, which
+// must be less.
 inline void insert_candidate(std::span<TokenCandidate> list, TokenCandidate candidate) {
   size_t i = list.size() - 1;
   for (; i > 0 && list[i - 1].logit < candidate.logit; --i) list[i] = list[i - 1];
   list[i] = candidate;
 }
 
-// The merged chunks of one kind of token.
+// Merged chunks of text tokens or of timestamps.
 struct Merged {
   float max = -INFINITY;
   double sum = 0.0;  // of exp(logit - max)
@@ -49,11 +49,11 @@ struct Merged {
   double log_sum() const { return any() ? max + std::log(sum) : -INFINITY; }
 };
 
-// Text and timestamps, and the last timestamp rule.
+// Text, timestamps, and the timestamp rule that needs both.
 struct MergedTokens {
   Merged text, timestamp;
-  bool only_timestamps;  // together they are likelier than any text token
-  double log_sum;        // log of the sum of exp(logit) over the tokens that may be chosen
+  bool only_timestamps;  // all timestamps together are likelier than the best text token
+  double log_sum;        // log of the sum of exp(logit) over the allowed tokens
 
   MergedTokens(const TokenPartial* partials, uint32_t n_chunks, uint32_t n_text) {
     for (uint32_t c = 0; c < n_chunks; ++c) (c < n_text ? text : timestamp).add(partials[c]);
@@ -66,7 +66,7 @@ struct MergedTokens {
   }
 };
 
-// Counts a chosen token.
+// Updates the state after `token` was sampled.
 inline void advance_state(SequenceState& state, uint32_t token, uint32_t timestamp_begin) {
   const bool is_timestamp = token >= timestamp_begin;
   state.penultimate_was_timestamp = state.n_sampled < 1 || state.last_was_timestamp;

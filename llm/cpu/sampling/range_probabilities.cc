@@ -1,4 +1,4 @@
-// range_probabilities: a softmax a row.
+// range_probabilities: one softmax per row.
 #include <algorithm>
 #include <cmath>
 

@@ -13,7 +13,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "llm/cpu/sampling/sample_partials.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway demands.
+// After foreach_target.h, as Highway requires.
 #include "hwy/highway.h"
 #include "llm/cpu/numbers-inl.h"
 
@@ -21,8 +21,8 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
-// The token with the greatest values[i] / temperature + Gumbel noise among ids from `first` on that
-// the filters keep. `values` has `padded` numbers, a multiple of the lanes.
+// The token with the highest values[i] / temperature + Gumbel noise among the ids from `first` on
+// that the filters keep. `values` has `padded` elements, a multiple of the lanes.
 HWY_INLINE void sample(const SequenceState& state, bool has_filters, uint32_t first,
                        const float* values, uint32_t padded, TokenPartial& result) {
   const F32 d;
@@ -70,13 +70,13 @@ HWY_INLINE void sample(const SequenceState& state, bool has_filters, uint32_t fi
   result.logit = values[index];
 }
 
-// The greatest of values[i], of ids from `first` on; `values` has `padded` numbers, `most` is the
+// The greatest of values[i], of ids from `first` on. `values` has `padded` elements; `most` is the
 // greatest of each lane.
 HWY_INLINE void find_candidates(uint32_t first, const float* values, uint32_t padded, VF32 most,
                                 std::span<TokenCandidate> candidates) {
   const F32 d;
   TokenCandidate& least = candidates.back();
-  // At least as many numbers as there are candidates are not below this bound.
+  // At least as many values as candidates are not below this bound.
   float bound = -INFINITY;
   if (candidates.size() <= kLanes) {
     float lanes[kLanes];
@@ -88,15 +88,15 @@ HWY_INLINE void find_candidates(uint32_t first, const float* values, uint32_t pa
   for (uint32_t block = 0; block < padded; block += kLanes) {
     if (hn::AllFalse(d, hn::Ge(hn::LoadU(d, values + block), hn::Set(d, bound)))) continue;
     for (uint32_t i = block; i < block + kLanes; ++i) {
-      // Ids rise, so of equals the lowest stays in front.
+      // Ids ascend, so the lowest of equal ones stays first.
       if (values[i] > least.logit) insert_candidate(candidates, {values[i], first + i});
     }
     bound = std::max(bound, least.logit);
   }
 }
 
-// The ids [ids.first, ids.end), whose allowed logits are in `values`, padded with room for lanes.
-// `candidates` is empty unless wanted.
+// The ids [ids.first, ids.end); their allowed logits are in `values`, padded to full lanes.
+// `candidates` may be empty.
 HWY_INLINE TokenPartial reduce(const SequenceState& state, bool has_filters, IdRange ids,
                                float* values, std::span<TokenCandidate> candidates) {
   const F32 d;
@@ -109,7 +109,7 @@ HWY_INLINE TokenPartial reduce(const SequenceState& state, bool has_filters, IdR
   result.max = hn::GetLane(largest);
   if (!(result.max > -INFINITY)) return result;
   VF32 sum = hn::Zero(d);
-  // exp of less than -100 would be subnormal; it counts as 0.
+  // exp below -100 would be subnormal; it counts as 0.
   const VF32 least = hn::Set(d, -100.0f);
   for (uint32_t i = 0; i < padded; i += kLanes) {
     const VF32 off = hn::Sub(hn::LoadU(d, values + i), largest);
@@ -188,7 +188,7 @@ void prepare_sample_partials(PreparedCommand& prepared, const CommandToPrepare& 
       4,
       uint64_t{params.n_sequences} * params.n_chunks * params.n_candidates * sizeof(TokenCandidate),
       params.n_candidates == 0);
-  // A few thousand ids a task: about two microseconds.
+  // A few thousand ids per task: about two microseconds.
   prepared.columns_per_task = std::max(1u, 4096 / params.chunk);
   prepared.tasks_per_row_block =
       (params.n_chunks + prepared.columns_per_task - 1) / prepared.columns_per_task;

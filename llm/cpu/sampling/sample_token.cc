@@ -1,4 +1,4 @@
-// sample_token: the next token of every sequence that is not a beam. One task does all.
+// sample_token: the next token of every sequence that is not a beam, in one task.
 #include <algorithm>
 #include <cmath>
 

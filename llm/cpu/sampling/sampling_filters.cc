@@ -1,4 +1,4 @@
-// sampling_filters: the interval of logits that the filters keep. A task is a sequence.
+// sampling_filters: the interval of logits that the filters keep. One sequence per task.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -14,20 +14,20 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr uint32_t kBins = 4096;
 
-// A token as a filter sees it.
+// A token for a filter.
 struct FilterToken {
-  float value;   // the filter takes tokens by falling value
+  float value;   // the filter takes tokens in descending order
   float weight;  // 1, or exp(logit - the greatest)
 };
 
-// Rises with the value.
+// Increases with the value.
 uint32_t bin_of(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   return ((bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u) >> 20;
 }
 
-// Takes the tokens with the greatest values until their weights sum to `target`; returns the value
-// of the last one. Only the bin in which that happens is sorted. Reorders the tokens.
+// Takes the tokens with the greatest values until their weights sum to `target`; returns the last
+// value. Sorts only the bin in which that happens. Reorders the tokens.
 float least_taken(std::span<FilterToken> tokens, double target, double* bins) {
   std::fill_n(bins, kBins, 0.0);
   for (const FilterToken& c : tokens) bins[bin_of(c.value)] += double{c.weight};
@@ -47,7 +47,7 @@ float least_taken(std::span<FilterToken> tokens, double target, double* bins) {
   return last;
 }
 
-// The interval of one sequence's logits that is left after each filter.
+// The interval of one sequence's logits after each filter.
 class KeptLogits {
  public:
   KeptLogits(std::span<const float> logits, double* bins, FilterToken* tokens)
@@ -123,8 +123,7 @@ class KeptLogits {
   float greatest_;
 };
 
-// What the filters choose from: the logits themselves, or, where token rules apply, a copy in which
-// tokens that they forbid have -inf.
+// The logits for the filters; with token rules a copy in which masked tokens have -inf.
 std::span<const float> allowed_logits(const PreparedCommand& command, uint32_t s, float* copy) {
   const auto& params = command.params_as<SamplingParams>();
   const float* const logits = command.operand<const float>(1) + size_t{s} * params.row_stride;

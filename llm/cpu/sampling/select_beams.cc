@@ -1,4 +1,4 @@
-// select_beams: the next beams of a group, from the continuations of its beams. A task is a group.
+// select_beams: the next beams of a group, from the continuations of its beams. One group per task.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -11,14 +11,14 @@
 namespace vesper {
 namespace {
 
-// A text of a beam and one token more.
+// A beam and its next token.
 struct Continuation {
   uint32_t beam;
   uint32_t token;
-  float score;  // the sum of its log-probabilities
+  float score;  // sum of log-probabilities
 };
 
-// The likeliest continuations of one beam, in falling order.
+// The likeliest continuations of one beam in descending order.
 struct BeamContinuations {
   std::array<Continuation, kMostCandidates> best;
   uint32_t n = 0;
@@ -70,7 +70,7 @@ class Group {
     const uint32_t n_text = n_text_chunks(params_.timestamp_begin, params_.chunk);
     const size_t first_chunk = size_t{beam} * params_.n_chunks;
     const MergedTokens merged(partials_ + first_chunk, params_.n_chunks, n_text);
-    // By rising ids, so that of equals the lowest id stays in front.
+    // In ascending ids, so that the lowest of equal ones stays first.
     for (uint32_t chunk = merged.only_timestamps ? n_text : 0; chunk < params_.n_chunks; ++chunk) {
       const TokenCandidate* list = candidates_ + (first_chunk + chunk) * params_.n_candidates;
       for (uint32_t i = 0; i < best.size() && list[i].logit > best.back().logit; ++i) {
@@ -85,7 +85,7 @@ class Group {
     return found;
   }
 
-  // Finds the next beams, and notes the texts that end.
+  // Selects the next beams and the finished hypotheses.
   void select() {
     std::array<BeamContinuations, kMostBeams> all;
     std::array<uint32_t, kMostBeams> next{};
@@ -109,15 +109,15 @@ class Group {
     }
   }
 
-  // Tokens that a beam may have chosen so far, as the table of tokens has room for them.
-  uint32_t n_noted(const SequenceState& state) const {
+  // Sampled tokens of a beam that are stored in `tokens`.
+  uint32_t n_stored(const SequenceState& state) const {
     return std::min(state.n_sampled, params_.max_tokens - state.first_sampled);
   }
 
   void finish(const Continuation& ended) {
     const SequenceState& state = states_[ended.beam];
     if (n_finished_ >= state.max_finished) return;
-    const uint32_t n = n_noted(state);
+    const uint32_t n = n_stored(state);
     uint32_t* const text = finished_ + n_finished_ * finished_stride();
     text[0] = std::bit_cast<uint32_t>(ended.score);
     text[1] = n;
@@ -126,16 +126,16 @@ class Group {
   }
 
   void move_tokens() {
-    const uint32_t first = states_[0].first_sampled, n = n_noted(states_[0]);
-    take_over(tokens_ + first, params_.max_tokens, n);
+    const uint32_t first = states_[0].first_sampled, n = n_stored(states_[0]);
+    copy_from_parents(tokens_ + first, params_.max_tokens, n);
     if (first + n == params_.max_tokens) return;
     for (uint32_t b = 0; b < n_live_; ++b) {
       tokens_of(b)[first + n] = static_cast<int32_t>(live_[b].token);
     }
   }
 
-  // The first n numbers of each beam, `stride` apart, become those of the beam that it continues.
-  void take_over(int32_t* rows, uint32_t stride, uint32_t n) const {
+  // Each beam gets the first n elements of its parent; rows are `stride` apart.
+  void copy_from_parents(int32_t* rows, uint32_t stride, uint32_t n) const {
     std::array<int32_t, kMostBeams> before;
     for (uint32_t i = 0; i < n; ++i) {
       for (uint32_t b = 0; b < params_.beam_size; ++b) before[b] = rows[size_t{b} * stride + i];
@@ -143,13 +143,13 @@ class Group {
     }
   }
 
-  // The current positions have 2 * beam_size pages: each beam has one in its page table and a spare
-  // one. No beam's spare page is a source of copy_pages, so it never writes what it reads.
+  // The group has 2 * beam_size pages for the current positions: one in each beam's page table, and
+  // one spare page per beam. Spare pages are never a source of copy_pages.
   void move_pages() {
     const auto position = static_cast<uint32_t>(states_[0].position);
     const uint32_t page = position / params_.page_rows, n_rows = position % params_.page_rows;
-    take_over(pages_, params_.pages_per_sequence, page);
-    if (n_rows == 0) return;  // the current page is each beam's own, and empty
+    copy_from_parents(pages_, params_.pages_per_sequence, page);
+    if (n_rows == 0) return;  // every beam has an empty current page
     std::array<int32_t, kMostBeams> current;
     std::array<int32_t, 2 * kMostBeams> left;
     std::array<bool, kMostBeams> is_taken{};
@@ -197,7 +197,7 @@ class Group {
     }
   }
 
-  // What copy_pages copies for a beam, and the spare page that the beam has then.
+  // What copy_pages copies for a beam, and the beam's new spare page.
   struct PageMove {
     int32_t from, to;
     uint32_t n_rows;
@@ -205,7 +205,7 @@ class Group {
   };
 
   const BeamParams& params_;
-  uint32_t first_;  // sequence
+  uint32_t first_;  // first sequence
   SequenceState* states_;
   Row* rows_;
   int32_t* tokens_;

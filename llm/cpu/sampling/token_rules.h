@@ -1,5 +1,5 @@
-// The token rules of Whisper: which ids a sequence may choose next (openai-whisper, decoding.py:
-// SuppressTokens, SuppressBlank, ApplyTimestampRules), and no end of text while speech goes on.
+// Whisper's token rules: the ids that a sequence may sample next (openai-whisper, decoding.py:
+// SuppressTokens, SuppressBlank, ApplyTimestampRules), and no end of text before speech_end.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct IdRange {
   }
 };
 
-// The ids that a sequence's state allows. The other rules take single ids from these.
+// The id ranges that a sequence's state allows. Other rules mask single ids in them.
 struct AllowedIds {
   IdRange text, timestamp;
   uint32_t left_out[3];
@@ -42,11 +42,11 @@ inline AllowedIds allowed_ids(const SamplingParams& params, const SequenceState&
     if (last && penultimate) {
       allowed.timestamp = {0, 0};  // a pair is complete: text follows
     } else if (last) {
-      allowed.text.first = params.end_of_text;  // half a pair: its other half, or the end
+      allowed.text.first = params.end_of_text;  // half a pair: the other half or the end follows
     }
     if (last && state.last_timestamp < state.speech_end) end_of_text = false;
     if (state.last_timestamp != 0) {
-      // The other half of a pair may repeat the time; else time goes on.
+      // The second timestamp of a pair may repeat the first; otherwise time increases.
       const uint32_t least = last && !penultimate ? state.last_timestamp : state.last_timestamp + 1;
       allowed.timestamp.first = std::max(allowed.timestamp.first, least);
     }
@@ -61,8 +61,8 @@ inline AllowedIds allowed_ids(const SamplingParams& params, const SequenceState&
   return allowed;
 }
 
-// values[i] = the logit of id ids.first + i, -inf where a rule forbids it. `suppressed`: a bit mask
-// of ids, or null. The range is not empty.
+// values[i] = the logit of id ids.first + i, -inf if a rule masks it. `suppressed` is a bit mask of
+// ids, or null. The range is not empty.
 inline void copy_allowed(const float* logits, IdRange ids, const uint32_t* suppressed,
                          const AllowedIds& allowed, float* values) {
   std::copy(logits + ids.first, logits + ids.end, values);
