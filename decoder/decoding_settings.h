@@ -46,8 +46,8 @@ struct DecodingSettings {
   // (faster-whisper).
   uint32_t language_detection_segments = 1;
   double language_detection_threshold = 0.5;  // probability
-  // Follow the language where it changes (decoder/windows/mixed_languages.h). A language that is
-  // much less likely than the threshold changes nothing (faster-whisper).
+  // Follow the language where it changes (decoder/windows/languages/mixed_languages.h). A language
+  // that is much less likely than the threshold changes nothing (faster-whisper).
   bool multilingual = false;
 
   // ---- Search

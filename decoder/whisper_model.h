@@ -1,7 +1,7 @@
 // A loaded Whisper model on a device: encoder, decoder, vocabulary.
 //
-// Comes from a file or folder; gives what decoder/windows/transcriber needs of it: windows encoded,
-// prompts decoded, tokens spelled.
+// Comes from a file or folder; gives what decoder/windows/window_decoder needs of it: windows
+// encoded, prompts decoded, tokens spelled.
 #pragma once
 
 #include <filesystem>

@@ -1,6 +1,6 @@
 // A live stream: sound that is read ahead by a thread of its own, so that it keeps coming in while
 // the model works, and the rhythm at which what has come is decoded. In comes an AudioReader; out
-// go blocks of 16 kHz mono to a decoder (decoder/windows/live_transcriber). Called by
+// go blocks of 16 kHz mono to a decoder (decoder/windows/live/live_transcriber). Called by
 // SpeechSession.
 #pragma once
 

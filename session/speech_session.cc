@@ -10,7 +10,7 @@
 #include "audio/samples.h"
 #include "decoder/whisper_model.h"
 #include "decoder/windows/batch_transcriber.h"
-#include "decoder/windows/live_transcriber.h"
+#include "decoder/windows/live/live_transcriber.h"
 #include "decoder/windows/recording_transcriber.h"
 #include "error/error.h"
 #include "llm/devices/open_device.h"

@@ -21,8 +21,8 @@
 
 #include "audio/input.h"
 #include "decoder/transcript/transcript.h"
-#include "decoder/windows/language_detection.h"
-#include "decoder/windows/live_captions.h"
+#include "decoder/windows/languages/language_detection.h"
+#include "decoder/windows/live/live_captions.h"
 #include "session/channels.h"
 #include "session/live_stream.h"
 #include "session/speech_options.h"

@@ -10,7 +10,7 @@
 
 #include "decoder/transcript/transcript.h"
 #include "decoder/transcript/writers.h"
-#include "decoder/windows/live_captions.h"
+#include "decoder/windows/live/live_captions.h"
 
 namespace vesper {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "decoder/transcript/writers.h"
-#include "decoder/windows/language_detection.h"
+#include "decoder/windows/languages/language_detection.h"
 
 namespace vesper {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "audio/mel.h"
-#include "decoder/windows/language_detection.h"
-#include "decoder/windows/mixed_languages.h"
+#include "decoder/windows/languages/language_detection.h"
+#include "decoder/windows/languages/mixed_languages.h"
 #include "decoder/windows/window_decoder.h"
 
 namespace vesper {

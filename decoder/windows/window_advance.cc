@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "decoder/transcript/segment_cutting.h"
-#include "decoder/windows/repetition.h"
+#include "decoder/windows/attempts/repetition.h"
 #include "decoder/windows/window_decoder.h"
 #include "decoder/words/word_times.h"
 
@@ -79,8 +79,7 @@ std::vector<Segment> WindowDecoder::advance(RecordingState& state, WindowCursor&
 
 void WindowDecoder::drop_loop(WindowSegments& window, uint64_t seek, Transcript& transcript) const {
   const WindowPolicy& policy = settings_.policy;
-  const std::vector<WindowSegment> looped =
-      take_loop(window.segments, model_.tokens().eot, policy.loop_rounds, policy.loop_tokens);
+  const std::vector<WindowSegment> looped = take_loop(window.segments, model_.tokens().eot, policy);
   if (looped.empty()) return;
   // After a short text the next window would be almost the same.
   const double start_s = static_cast<double>(seek) * kFrameSeconds;
@@ -147,7 +146,7 @@ AfterWindow WindowDecoder::time_words(std::vector<Segment>& segments, const Wind
   }
   if (settings_.hallucination_silence_threshold_s) {
     return skip_hallucinations(segments, window, seek, to_the_end,
-                               *settings_.hallucination_silence_threshold_s);
+                               *settings_.hallucination_silence_threshold_s, settings_.policy);
   }
   const double end_s = end_of_speech_s(segments);
   if (!to_the_end && end_s > offset_s) {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "decoder/suppressed_tokens.h"
-#include "decoder/windows/repetition.h"
+#include "decoder/windows/attempts/repetition.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -250,14 +250,12 @@ WindowResult WindowDecoder::judge(DecodeResult decoded, double temperature) cons
   result.temperature = temperature;
   const std::string text = trimmed(text_of(decoded.tokens));
   const std::vector<int32_t> words = text_tokens(decoded.tokens);
-  result.evidence = {
-      .no_speech_prob = decoded.no_speech_prob,
-      .avg_logprob = decoded.avg_logprob(),
-      .compression_ratio = compression_ratio(text),
-      .loops =
-          find_loop(words, settings_.policy.loop_rounds, settings_.policy.loop_tokens).has_value(),
-      .is_one_loop = is_one_loop(words),
-      .has_words = has_words(text)};
+  result.evidence = {.no_speech_prob = decoded.no_speech_prob,
+                     .avg_logprob = decoded.avg_logprob(),
+                     .compression_ratio = compression_ratio(text),
+                     .loops = find_loop(words, settings_.policy).has_value(),
+                     .is_one_loop = is_one_loop(words, settings_.policy),
+                     .has_words = has_words(text)};
   result.decoded = std::move(decoded);
   result.is_silent = is_silent(result.evidence, settings_);
   return result;

@@ -18,9 +18,9 @@
 #include "decoder/decoding_settings.h"
 #include "decoder/transcript/transcript.h"
 #include "decoder/whisper_model.h"
-#include "decoder/windows/hallucinations.h"
-#include "decoder/windows/mixed_languages.h"
-#include "decoder/windows/window_attempts.h"
+#include "decoder/windows/attempts/hallucinations.h"
+#include "decoder/windows/attempts/window_attempts.h"
+#include "decoder/windows/languages/mixed_languages.h"
 #include "decoder/windows/window_cursor.h"
 #include "decoder/windows/window_segments.h"
 

@@ -30,8 +30,12 @@ struct WindowPolicy {
   bool reject_wordless_text = true;
   // If speech is in doubt, text that repeats like inventions is silence.
   bool reject_repetitive_text = true;
-  // Up to this multiple of compression_ratio_threshold, probable text may be repeated speech
-  // (measured: 2.43 to 2.46; the threshold is 2.4).
+  // Such a text is a loop, or `one_loop_share` of its tokens are a run that comes `one_loop_rounds`
+  // times (of tokens, so that "No, no, no." is such a text), or it compresses too well.
+  size_t one_loop_rounds = 3;
+  double one_loop_share = 0.75;
+  // Up to this multiple of compression_ratio_threshold a probable text may be what somebody said
+  // several times (measured: 2.43 to 2.46; the threshold is 2.4).
   double said_again_share = 1.5;
   // If speech is in doubt, text is silence if its mean log-probability is below
   // `doubtful_logprob_share` of logprob_threshold, or, if speech is improbable, below
@@ -45,7 +49,7 @@ struct WindowPolicy {
   // A loop (at least `loop_rounds` repetitions and `loop_tokens` tokens) is a failure, like a high
   // compression ratio.
   bool fail_loops = true;
-  size_t loop_rounds = 4;
+  size_t loop_rounds = 4;  // somebody may say a sentence three times
   size_t loop_tokens = 20;
   // A window that fails with previous text is decoded again without it before the temperature
   // rises. Silence with previous text must also be silence without it.
@@ -93,7 +97,23 @@ struct WindowPolicy {
   bool hold_until_speech_ends = true;
   uint32_t speech_end_slack_frames = 100;
 
-  // ---- Live captions (not in openai-whisper).
+  // ---- Text between silences (DecodingSettings::hallucination_silence_threshold_s). The rule and
+  // its numbers are openai-whisper's, so that they have no switch.
+
+  // The first `anomalous_words` words of a segment have a score: 1 for a word less probable than
+  // `improbable_word_probability`, `short_word_weight` for each second that it is shorter than
+  // `short_word_s`, and 1 for each second that it is longer than `long_word_s`. Words of a score of
+  // `anomalous_score`, or of 1 each, are anomalous.
+  size_t anomalous_words = 8;
+  double improbable_word_probability = 0.15;
+  double short_word_s = 0.133;
+  double short_word_weight = 15;
+  double long_word_s = 2;
+  double anomalous_score = 3;
+  // Text that begins or ends less than this from the edge of its window has silence on that side.
+  double window_edge_s = 2;
+
+  // ---- Live captions, which openai-whisper does not have.
 
   // A guess that ends `guess_gap_frames` before the audio is decoded again and has to continue.
   bool extend_guesses = true;

@@ -1,6 +1,6 @@
 // A stream through a tiny Whisper with random weights, whose windows are 5 s: what it says is
 // noise, but what is said of it has to hold together.
-#include "decoder/windows/live_transcriber.h"
+#include "decoder/windows/live/live_transcriber.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "decoder/windows/mixed_languages.h"
+#include "decoder/windows/languages/mixed_languages.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // What the windows of real speech and of sounds gave, with tiny.en and base (docs/decisions/0025):
 // the rules have to tell them apart.
-#include "decoder/windows/speech_evidence.h"
+#include "decoder/windows/attempts/speech_evidence.h"
 
 #include <gtest/gtest.h>
 

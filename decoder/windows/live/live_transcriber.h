@@ -3,7 +3,7 @@
 // In: 16 kHz samples. Out: captions (LiveEvents) and finally the transcript. A full window is
 // decoded and cut by the rules of recordings (decoder/windows/window_decoder.h), independently of
 // the shown words. Before that, its beginning is decoded repeatedly; words that successive guesses
-// share are final (decoder/windows/live_captions.h), and the text of the full window continues
+// share are final (decoder/windows/live/live_captions.h), and the text of the full window continues
 // after them. Called by session/, which has the clock.
 #pragma once
 
@@ -20,7 +20,7 @@
 #include "decoder/decoding_settings.h"
 #include "decoder/transcript/transcript.h"
 #include "decoder/whisper_model.h"
-#include "decoder/windows/live_captions.h"
+#include "decoder/windows/live/live_captions.h"
 #include "decoder/windows/window_decoder.h"
 
 namespace vesper {

@@ -1,4 +1,4 @@
-#include "decoder/windows/language_detection.h"
+#include "decoder/windows/languages/language_detection.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The rules are openai-whisper's (transcribe.py, hallucination_silence_threshold).
-#include "decoder/windows/hallucinations.h"
+#include "decoder/windows/attempts/hallucinations.h"
 
 #include <gtest/gtest.h>
 

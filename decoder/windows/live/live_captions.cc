@@ -1,4 +1,4 @@
-#include "decoder/windows/live_captions.h"
+#include "decoder/windows/live/live_captions.h"
 
 #include <algorithm>
 #include <array>

@@ -1,13 +1,13 @@
-#include "decoder/windows/live_transcriber.h"
+#include "decoder/windows/live/live_transcriber.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "audio/mel.h"
+#include "decoder/windows/attempts/speech_evidence.h"
+#include "decoder/windows/languages/mixed_languages.h"
 #include "decoder/windows/loudness.h"
-#include "decoder/windows/mixed_languages.h"
-#include "decoder/windows/speech_evidence.h"
 #include "decoder/windows/window_segments.h"
 #include "decoder/words/word_times.h"
 #include "error/error.h"

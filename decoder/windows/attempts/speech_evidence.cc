@@ -1,4 +1,4 @@
-#include "decoder/windows/speech_evidence.h"
+#include "decoder/windows/attempts/speech_evidence.h"
 
 #include <algorithm>
 #include <array>

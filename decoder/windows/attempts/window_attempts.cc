@@ -1,4 +1,4 @@
-#include "decoder/windows/window_attempts.h"
+#include "decoder/windows/attempts/window_attempts.h"
 
 #include <algorithm>
 #include <utility>

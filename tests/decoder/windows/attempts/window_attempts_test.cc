@@ -1,5 +1,5 @@
 // The transitions of the state machine, without a model.
-#include "decoder/windows/window_attempts.h"
+#include "decoder/windows/attempts/window_attempts.h"
 
 #include <gtest/gtest.h>
 

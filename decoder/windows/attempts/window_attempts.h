@@ -12,7 +12,7 @@
 
 #include "decoder/decoding_settings.h"
 #include "decoder/whisper_decoder.h"
-#include "decoder/windows/speech_evidence.h"
+#include "decoder/windows/attempts/speech_evidence.h"
 
 namespace vesper {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "decoder/transcript/transcript.h"
+#include "decoder/windows/window_policy.h"
 
 namespace vesper {
 
@@ -24,12 +25,13 @@ struct AfterWindow {
 };
 
 // Whether the segment's words are improbable, very short or very long.
-bool is_anomalous(const Segment& segment);
+bool is_anomalous(const Segment& segment, const WindowPolicy& policy = {});
 
 // Removes segments that are anomalous and between silences of more than `threshold_s` seconds, and
 // all segments after them. `seek` is the start of the next window; `to_the_end` says that no speech
 // follows the segments in the window.
 AfterWindow skip_hallucinations(std::vector<Segment>& segments, const WindowPlace& window,
-                                uint64_t seek, bool to_the_end, double threshold_s);
+                                uint64_t seek, bool to_the_end, double threshold_s,
+                                const WindowPolicy& policy = {});
 
 }  // namespace vesper

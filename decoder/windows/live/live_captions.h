@@ -3,7 +3,7 @@
 // The current window is decoded repeatedly as it grows. A word is final when two successive guesses
 // have it after the same words (LocalAgreement-2 of Liu et al. 2020, "Low-Latency
 // Sequence-to-Sequence Speech Recognition and Translation by Partial Hypothesis Selection"). Plain
-// data, no model: decoder/windows/live_transcriber decodes.
+// data, no model: decoder/windows/live/live_transcriber decodes.
 #pragma once
 
 #include <cstddef>

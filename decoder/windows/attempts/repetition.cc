@@ -1,4 +1,4 @@
-#include "decoder/windows/repetition.h"
+#include "decoder/windows/attempts/repetition.h"
 
 #include <zlib.h>
 
@@ -21,8 +21,11 @@ double compression_ratio(const std::string& text) {
   return static_cast<double>(text.size()) / static_cast<double>(n_deflated);
 }
 
-std::optional<TokenLoop> find_loop(std::span<const int32_t> tokens, size_t least_rounds,
-                                   size_t least_tokens) {
+namespace {
+
+// The longest run that comes so many times and has so many tokens.
+std::optional<TokenLoop> find_run(std::span<const int32_t> tokens, size_t least_rounds,
+                                  size_t least_tokens) {
   std::optional<TokenLoop> longest;
   for (size_t period = 1; period * least_rounds <= tokens.size(); ++period) {
     size_t begin = 0;
@@ -39,20 +42,26 @@ std::optional<TokenLoop> find_loop(std::span<const int32_t> tokens, size_t least
   return longest;
 }
 
-bool is_one_loop(std::span<const int32_t> tokens) {
-  constexpr size_t kRounds = 3;
-  const std::optional<TokenLoop> loop = find_loop(tokens, kRounds, kRounds);
-  return loop && (loop->end - loop->begin) * 4 >= tokens.size() * 3;
+}  // namespace
+
+std::optional<TokenLoop> find_loop(std::span<const int32_t> tokens, const WindowPolicy& policy) {
+  return find_run(tokens, policy.loop_rounds, policy.loop_tokens);
+}
+
+bool is_one_loop(std::span<const int32_t> tokens, const WindowPolicy& policy) {
+  const auto loop = find_run(tokens, policy.one_loop_rounds, policy.one_loop_rounds);
+  return loop && static_cast<double>(loop->end - loop->begin) >=
+                     policy.one_loop_share * static_cast<double>(tokens.size());
 }
 
 std::vector<WindowSegment> take_loop(std::vector<WindowSegment>& segments, int32_t eot,
-                                     size_t least_rounds, size_t least_tokens) {
+                                     const WindowPolicy& policy) {
   const auto is_text = [&](int32_t token) { return token < eot; };
   std::vector<int32_t> text;
   for (const WindowSegment& segment : segments) {
     std::copy_if(segment.tokens.begin(), segment.tokens.end(), std::back_inserter(text), is_text);
   }
-  const std::optional<TokenLoop> loop = find_loop(text, least_rounds, least_tokens);
+  const std::optional<TokenLoop> loop = find_loop(text, policy);
   if (!loop) return {};
   size_t end = 0;  // of a segment's text in that of the window
   const auto first = std::find_if(segments.begin(), segments.end(), [&](const WindowSegment& s) {

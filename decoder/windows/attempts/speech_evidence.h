@@ -17,8 +17,8 @@ struct WindowEvidence {
   double no_speech_prob = 0;     // 0 to 1
   double avg_logprob = 0;        // natural logarithm, mean over the tokens
   double compression_ratio = 0;  // of the text
-  bool loops = false;            // find_loop of decoder/windows/repetition.h found a loop
-  bool is_one_loop = false;      // is_one_loop of decoder/windows/repetition.h
+  bool loops = false;            // find_loop of decoder/windows/attempts/repetition.h found a loop
+  bool is_one_loop = false;      // is_one_loop of decoder/windows/attempts/repetition.h
   bool has_words = false;        // has_words of the text
 };
 

@@ -1,7 +1,7 @@
 // Recordings of several languages: where they are cut, which languages follow one another, and the
 // vote of windows by a tiny Whisper with random weights whose windows are 5 s: what it hears is
 // nonsense, but it hears it in the same language each time.
-#include "decoder/windows/mixed_languages.h"
+#include "decoder/windows/languages/mixed_languages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

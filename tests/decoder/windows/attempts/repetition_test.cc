@@ -1,4 +1,4 @@
-#include "decoder/windows/repetition.h"
+#include "decoder/windows/attempts/repetition.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -57,8 +57,8 @@ TEST(FindLoop, LetsPeopleRepeatThemselves) {
   EXPECT_FALSE(find_loop({}));
   EXPECT_FALSE(find_loop(times(3, kSentence)));
   EXPECT_FALSE(find_loop(Tokens{1} + times(9, {5, 6}) + Tokens{2}));  // "no, no, no, ..."
-  EXPECT_FALSE(find_loop(Tokens(kLeastLoopTokens - 1, 7)));
-  EXPECT_TRUE(find_loop(Tokens(kLeastLoopTokens, 7)));
+  EXPECT_FALSE(find_loop(Tokens(WindowPolicy{}.loop_tokens - 1, 7)));
+  EXPECT_TRUE(find_loop(Tokens(WindowPolicy{}.loop_tokens, 7)));
   Tokens counting(300);
   std::iota(counting.begin(), counting.end(), 0);
   EXPECT_FALSE(find_loop(counting));

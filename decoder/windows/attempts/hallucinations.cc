@@ -1,4 +1,4 @@
-#include "decoder/windows/hallucinations.h"
+#include "decoder/windows/attempts/hallucinations.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,12 +16,11 @@ uint64_t frame_of(double seconds) {
 }
 
 // Anomaly of a word: 1 for an improbable one, plus its deviation from the usual durations.
-double anomaly(const Word& word) {
-  constexpr double kImprobable = 0.15, kShort_s = 0.133, kLong_s = 2.0, kShortWeight = 15;
+double anomaly(const Word& word, const WindowPolicy& policy) {
   const double duration_s = word.end_s - word.start_s;
-  double score = word.probability < kImprobable ? 1.0 : 0.0;
-  score += std::max(0.0, kShort_s - duration_s) * kShortWeight;
-  score += std::max(0.0, duration_s - kLong_s);
+  double score = word.probability < policy.improbable_word_probability ? 1.0 : 0.0;
+  score += std::max(0.0, policy.short_word_s - duration_s) * policy.short_word_weight;
+  score += std::max(0.0, duration_s - policy.long_word_s);
   return score;
 }
 
@@ -35,27 +34,25 @@ const Segment* next_with_words(const std::vector<Segment>& segments, size_t firs
 
 }  // namespace
 
-bool is_anomalous(const Segment& segment) {
+bool is_anomalous(const Segment& segment, const WindowPolicy& policy) {
   // A text that is a substring of this is not a word.
   static const std::string marks = Punctuation{}.prepended + Punctuation{}.appended;
-  constexpr size_t kLooked = 8;
-  constexpr double kOdd = 3, kSlack = 0.01;
+  constexpr double kSlack = 0.01;  // of rounding
   if (segment.words.empty()) return false;
   double score = 0;
   size_t n = 0;
   for (const Word& word : segment.words) {
-    if (n == kLooked) break;
+    if (n == policy.anomalous_words) break;
     if (marks.find(word.text) != std::string::npos) continue;
-    score += anomaly(word);
+    score += anomaly(word, policy);
     ++n;
   }
-  return score >= kOdd || score + kSlack >= static_cast<double>(n);
+  return score >= policy.anomalous_score || score + kSlack >= static_cast<double>(n);
 }
 
 AfterWindow skip_hallucinations(std::vector<Segment>& segments, const WindowPlace& window,
-                                uint64_t seek, bool to_the_end, double threshold_s) {
-  // Text this near to the edge of a window may have silence on that side.
-  constexpr double kEdge_s = 2.0;
+                                uint64_t seek, bool to_the_end, double threshold_s,
+                                const WindowPolicy& policy) {
   const double offset_s = static_cast<double>(window.seek) / kMelFramesPerSecond;
   const double window_end_s =
       static_cast<double>(window.seek + window.n_window) / kMelFramesPerSecond;
@@ -71,22 +68,22 @@ AfterWindow skip_hallucinations(std::vector<Segment>& segments, const WindowPlac
     }
   }
   const Segment* first = next_with_words(segments, 0);
-  if (first && is_anomalous(*first) && first->start_s - offset_s > threshold_s) {
+  if (first && is_anomalous(*first, policy) && first->start_s - offset_s > threshold_s) {
     return {window.seek + frame_of(first->start_s - offset_s), true};
   }
   double last_end_s = window.last_speech_s;
   for (size_t i = 0; i < segments.size(); ++i) {
     const Segment& segment = segments[i];
     if (segment.words.empty()) continue;
-    if (is_anomalous(segment)) {
+    if (is_anomalous(segment, policy)) {
       const Segment* next = next_with_words(segments, i + 1);
       const double next_start_s = next ? next->words.front().start_s : content_end_s;
       const bool silence_before = segment.start_s - last_end_s > threshold_s ||
                                   segment.start_s < threshold_s ||
-                                  segment.start_s - offset_s < kEdge_s;
+                                  segment.start_s - offset_s < policy.window_edge_s;
       const bool silence_after = next_start_s - segment.end_s > threshold_s ||
-                                 (next && is_anomalous(*next)) ||
-                                 window_end_s - segment.end_s < kEdge_s;
+                                 (next && is_anomalous(*next, policy)) ||
+                                 window_end_s - segment.end_s < policy.window_edge_s;
       if (silence_before && silence_after) {
         seek = frame_of(std::max(offset_s + 1, segment.start_s));
         if (recording_s - segment.end_s < threshold_s) seek = window.n_content;
