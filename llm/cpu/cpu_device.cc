@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "error/error.h"
-#include "llm/cpu/attention/encoder_attention.h"
 #include "llm/cpu/buffer_memory.h"
 #include "llm/cpu/cpu_features.h"
 #include "llm/cpu/declaration_check.h"
@@ -287,7 +286,7 @@ class CpuDevice final : public Device {
         {"encoder products, int8", product_name(Storage::kI8, InputFormat::kI8)});
     AttentionParams in_bf16{};
     in_bf16.in_dtype = kDTypeBF16;
-    info_.capabilities.push_back({"encoder attention, bf16", attention_variant(in_bf16)});
+    info_.capabilities.push_back({"encoder attention, bf16", attention_variant_name(in_bf16)});
     info_.capabilities.push_back(
         {"decoder products, f16", !features_.amx && !features_.avx512_vnni
                                       ? "vectors"
@@ -429,10 +428,10 @@ class CpuDevice final : public Device {
 
   const char* variant_of(const Command& command) const {
     if (command.kernel == Kernel::kAttention) {
-      return attention_variant(command.params_as<AttentionParams>());
+      return attention_variant_name(command.params_as<AttentionParams>());
     }
     if (command.kernel == Kernel::kPagedAttention) {
-      return prompt_attention_variant(command.params_as<PagedAttentionParams>());
+      return attention_variant_name(command.params_as<PagedAttentionParams>());
     }
     if (command.kernel != Kernel::kMatmul) return "";
     const auto& p = command.params_as<MatmulParams>();

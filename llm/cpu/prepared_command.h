@@ -116,8 +116,9 @@ inline constexpr uint32_t kPromptRows = 16;
 void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& command);
 // Takes a paged_attention over, as prepared for a few rows, where it has many.
 void prepare_prompt_attention(PreparedCommand& prepared, const CommandToPrepare& command);
-// What such a one multiplies with, for people; empty where it is no other than f32.
-const char* prompt_attention_variant(const PagedAttentionParams& params);
+// What an attention multiplies with, for people; empty for paged_attention of a few rows.
+const char* attention_variant_name(const AttentionParams& params);
+const char* attention_variant_name(const PagedAttentionParams& params);
 void prepare_attention_weights(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_attention(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_range_probabilities(PreparedCommand& prepared, const CommandToPrepare& command);

@@ -1,7 +1,7 @@
-// What attention over blocks of keys is made of, for encoders and prompts: queries lie in the lanes
-// of two vectors, so that softmax never adds across lanes. What is multiplied lies in units of 32
-// bits, one f32 or two bf16. Written with Highway, compiled once for each instruction set (hence no
-// include guard of the usual kind).
+// What a blocked attention is made of: its products and its online softmax. Queries lie in the
+// lanes of two vectors, so that softmax never adds across lanes. Products take units of 32 bits,
+// one f32 or two bf16. Compiled once for every instruction set (Highway's foreach_target), hence no
+// plain include guard.
 #if defined(VESPER_LLM_CPU_ATTENTION_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_ATTENTION_BLOCK_INL_H_
 #undef VESPER_LLM_CPU_ATTENTION_BLOCK_INL_H_
@@ -13,7 +13,15 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
+#include "llm/cpu/amx_tile.h"
 #include "llm/cpu/matmul/multiply_add-inl.h"
+#include "llm/cpu/numbers-inl.h"
+
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+#include <immintrin.h>
+#undef VESPER_AMX_TILES
+#define VESPER_AMX_TILES __attribute__((target("amx-tile,amx-bf16")))
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace vesper {
@@ -65,43 +73,141 @@ HWY_INLINE hn::Vec<D> exp2_of(D d, hn::Vec<D> x) {
 #endif
 }
 
-// sums[r][2 vectors] = sums[r] * factors + sum over i of rows[r * row_stride + i * step] *
-// columns[i][2 vectors], for kRows rows and n units; without factors what was in sums is forgotten.
-// The one product under both scores (rows are keys, columns transposed queries) and weighted values
-// (rows are dimensions of the values, columns probabilities). Of the two vectors the first kVectors
-// are computed.
-template <class Op, size_t kRows, size_t kVectors, class D>
-HWY_INLINE void multiply_add(D d, const uint32_t* HWY_RESTRICT rows, size_t row_stride, size_t step,
-                             const uint32_t* HWY_RESTRICT columns, size_t n,
-                             const hn::Vec<D>* factors, float* HWY_RESTRICT sums) {
-  using V = hn::Vec<D>;
-  const size_t lanes = hn::Lanes(d);
-  const float* a = reinterpret_cast<const float*>(rows);
-  const float* b = reinterpret_cast<const float*>(columns);
-  V s[kRows][kVectors];
-#pragma GCC unroll 16
-  for (size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-    for (size_t h = 0; h < kVectors; ++h) {
-      s[r][h] = factors != nullptr ? hn::Mul(hn::LoadU(d, sums + (r * 2 + h) * lanes), factors[h])
-                                   : hn::Zero(d);
+// A product of a blocked attention computes, for scores (rows are keys, columns transposed queries)
+// and for weighted values (rows are dimensions, columns probabilities),
+//
+//   sums[r][2 vectors] = sums[r] * factors + sum over i < n of
+//                        rows[r * row_stride + i * step] * columns[i][2 vectors]
+//
+// for n_rows rows, in units of kPerUnit numbers. Null factors: sums is not read. Of the two vectors
+// the first kVectors are computed.
+
+// Multiply-adds of a struct of multiply_add-inl.h.
+template <class Op>
+struct VectorProduct {
+  static constexpr size_t kPerUnit = Op::kPerUnit;
+  static constexpr uint32_t kKeyStep = kPerUnit;  // keys come in multiples of this
+  static constexpr bool kTransposesValues = false;
+  static size_t key_units(size_t head_dim) { return head_dim / kPerUnit; }
+  static void begin() {}
+  static void end() {}
+
+  template <size_t kVectors>
+  static HWY_INLINE void multiply(const uint32_t* HWY_RESTRICT rows, size_t row_stride, size_t step,
+                                  size_t n_rows, const uint32_t* HWY_RESTRICT columns, size_t n,
+                                  const VF32* factors, float* HWY_RESTRICT sums) {
+    size_t r = 0;
+    for (; r + kBlockUnroll <= n_rows; r += kBlockUnroll) {
+      multiply_rows<kBlockUnroll, kVectors>(rows + r * row_stride, row_stride, step, columns, n,
+                                            factors, sums + r * 2 * kLanes);
+    }
+    for (; r < n_rows; ++r) {
+      multiply_rows<1, kVectors>(rows + r * row_stride, row_stride, step, columns, n, factors,
+                                 sums + r * 2 * kLanes);
     }
   }
-  for (size_t i = 0; i < n; ++i, a += step, b += 2 * lanes) {
-    const V c0 = hn::LoadU(d, b), c1 = hn::LoadU(d, b + (kVectors - 1) * lanes);
+
+ private:
+  template <size_t kRows, size_t kVectors>
+  static HWY_INLINE void multiply_rows(const uint32_t* HWY_RESTRICT rows, size_t row_stride,
+                                       size_t step, const uint32_t* HWY_RESTRICT columns, size_t n,
+                                       const VF32* factors, float* HWY_RESTRICT sums) {
+    const F32 d;
+    const float* a = reinterpret_cast<const float*>(rows);
+    const float* b = reinterpret_cast<const float*>(columns);
+    VF32 s[kRows][kVectors];
 #pragma GCC unroll 16
     for (size_t r = 0; r < kRows; ++r) {
-      const V x = hn::Set(d, a[r * row_stride]);
-      s[r][0] = Op::add(x, c0, s[r][0]);
-      if constexpr (kVectors == 2) s[r][1] = Op::add(x, c1, s[r][1]);
+#pragma GCC unroll 2
+      for (size_t h = 0; h < kVectors; ++h) {
+        s[r][h] = factors != nullptr
+                      ? hn::Mul(hn::LoadU(d, sums + (r * 2 + h) * kLanes), factors[h])
+                      : hn::Zero(d);
+      }
+    }
+    for (size_t i = 0; i < n; ++i, a += step, b += 2 * kLanes) {
+      const VF32 c0 = hn::LoadU(d, b), c1 = hn::LoadU(d, b + (kVectors - 1) * kLanes);
+#pragma GCC unroll 16
+      for (size_t r = 0; r < kRows; ++r) {
+        const VF32 x = hn::Set(d, a[r * row_stride]);
+        s[r][0] = Op::add(x, c0, s[r][0]);
+        if constexpr (kVectors == 2) s[r][1] = Op::add(x, c1, s[r][1]);
+      }
+    }
+#pragma GCC unroll 16
+    for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+      for (size_t h = 0; h < kVectors; ++h) hn::StoreU(s[r][h], d, sums + (r * 2 + h) * kLanes);
     }
   }
-#pragma GCC unroll 16
-  for (size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-    for (size_t h = 0; h < kVectors; ++h) hn::StoreU(s[r][h], d, sums + (r * 2 + h) * lanes);
+};
+
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+// AMX tiles of bf16: 32 rows by two vectors at a time. n is a multiple of 16, step is 1; rows up to
+// the next multiple of 16 are read, and their sums written.
+struct TileProduct {
+  static constexpr size_t kPerUnit = 2;
+  static constexpr uint32_t kKeyStep = 2 * kTileRows;
+  static constexpr bool kTransposesValues = true;
+  static size_t key_units(size_t head_dim) { return (head_dim + 31) / 32 * 16; }
+  VESPER_AMX_TILES static void begin() {
+    const TileConfig config;
+    _tile_loadconfig(&config);
   }
-}
+  VESPER_AMX_TILES static void end() { _tile_release(); }
+
+  template <size_t kVectors>
+  VESPER_AMX_TILES static void multiply(const uint32_t* rows, size_t row_stride, size_t,
+                                        size_t n_rows, const uint32_t* columns, size_t n,
+                                        const VF32* factors, float* sums) {
+    constexpr size_t kUnits = 16, kColumns = 2 * kUnits, kStride = kColumns * sizeof(float);
+    const size_t row_bytes = row_stride * sizeof(uint32_t);
+    const F32 d;
+    for (size_t r = 0; r < n_rows; r += 2 * kTileRows) {
+      const bool two_rows = r + kTileRows < n_rows;
+      float *out = sums + r * kColumns, *out1 = out + kTileRows * kColumns;
+      if (factors != nullptr) {
+        for (size_t i = 0; i < (two_rows ? 2 : 1) * kTileRows * kColumns; i += kColumns) {
+          for (size_t h = 0; h < kVectors; ++h) {
+            float* at = out + i + h * kUnits;
+            hn::StoreU(hn::Mul(hn::LoadU(d, at), factors[h]), d, at);
+          }
+        }
+        _tile_loadd(0, out, kStride);
+        if (kVectors == 2) _tile_loadd(1, out + kUnits, kStride);
+        if (two_rows) _tile_loadd(2, out1, kStride);
+        if (two_rows && kVectors == 2) _tile_loadd(3, out1 + kUnits, kStride);
+      } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+      }
+      const uint32_t *a = rows + r * row_stride, *b = columns;
+      for (size_t i = 0; i < n; i += kUnits, a += kUnits, b += kUnits * kColumns) {
+        _tile_loadd(4, a, row_bytes);
+        _tile_loadd(6, b, kStride);
+        _tile_dpbf16ps(0, 4, 6);
+        if (kVectors == 2) {
+          _tile_loadd(7, b + kUnits, kStride);
+          _tile_dpbf16ps(1, 4, 7);
+        }
+        if (!two_rows) continue;
+        _tile_loadd(5, a + kTileRows * row_stride, row_bytes);
+        _tile_dpbf16ps(2, 5, 6);
+        if (kVectors == 2) _tile_dpbf16ps(3, 5, 7);
+      }
+      _tile_stored(0, out, kStride);
+      if (kVectors == 2) _tile_stored(1, out + kUnits, kStride);
+      if (!two_rows) continue;
+      _tile_stored(2, out1, kStride);
+      if (kVectors == 2) _tile_stored(3, out1 + kUnits, kStride);
+    }
+  }
+};
+#else
+using TileProduct = VectorProduct<MultiplyF32>;
+#endif
 
 // What the online softmax carries for a vector of queries from block to block.
 template <class D>
@@ -111,14 +217,15 @@ struct RunningSoftmax {
 };
 
 // Turns the scores [n_keys][2 vectors] of a vector of queries, in their place, into probabilities
-// relative to the largest score so far, for bf16 those of two keys side by side: rows of n_keys / 2
-// units, rounded up. Returns what earlier sums are to be multiplied with; with kKeepsUnchanged
-// exactly 1 where nothing is larger, so that keys which a query does not see change nothing.
-template <class Op, bool kKeepsUnchanged, class D>
-HWY_INLINE hn::Vec<D> to_probabilities(D d, float* HWY_RESTRICT scores, size_t n_keys, float factor,
-                                       RunningSoftmax<D>& running) {
+// relative to the largest score so far, and those up to n_padded into zeros. bf16 (not kPrecise):
+// the probabilities of two keys side by side, [n_padded / 2][2 vectors]. `first`: the position of
+// the first key; those of even and of odd positions are added up apart. Returns what earlier sums
+// are to be multiplied with: exactly 1 where nothing is larger, so that keys which a query does not
+// see change nothing.
+template <bool kPrecise, class D>
+HWY_INLINE hn::Vec<D> to_probabilities(D d, float* HWY_RESTRICT scores, size_t first, size_t n_keys,
+                                       size_t n_padded, float factor, RunningSoftmax<D>& running) {
   using V = hn::Vec<D>;
-  constexpr bool kPrecise = Op::kPerUnit == 1;
   const size_t width = 2 * hn::Lanes(d);
   V m[4] = {running.largest, running.largest, running.largest, running.largest};
   size_t key = 0;
@@ -129,39 +236,43 @@ HWY_INLINE hn::Vec<D> to_probabilities(D d, float* HWY_RESTRICT scores, size_t n
   const V largest = hn::Max(hn::Max(m[0], m[1]), hn::Max(m[2], m[3]));
   const V factors = hn::Set(d, factor);
   const V shift = hn::Mul(largest, factors);
-  V correction = exp2_of < kPrecise ||
-                 kKeepsUnchanged > (d, hn::Mul(hn::Sub(running.largest, largest), factors));
-  if constexpr (kKeepsUnchanged) {
-    correction = hn::IfThenElse(hn::Eq(running.largest, largest), hn::Set(d, 1.0f), correction);
-  }
-  V sums[2] = {hn::Mul(running.sum, correction), hn::Zero(d)};
+  V correction = exp2_of<true>(d, hn::Mul(hn::Sub(running.largest, largest), factors));
+  correction = hn::IfThenElse(hn::Eq(running.largest, largest), hn::Set(d, 1.0f), correction);
+  V even = hn::Mul(running.sum, correction), odd = hn::Zero(d);
   const auto probability = [&](size_t at) HWY_ATTR {
     return exp2_of<kPrecise>(d, hn::MulSub(hn::LoadU(d, scores + at * width), factors, shift));
   };
-  // bf16: the sums are of what is left after rounding, so that the weights of all values add up to
-  // one (base's worst row: a cosine of 0.982 with f32, of 0.964 without).
-  const hn::RebindToUnsigned<D> du;
-  const auto rounded = [&](V p) HWY_ATTR {
-    return hn::And(hn::Add(hn::BitCast(du, p), hn::Set(du, 0x8000)), hn::Set(du, 0xFFFF0000u));
-  };
-  for (key = 0; key < n_keys; key += 2) {
-    const bool has_second = key + 1 < n_keys;
-    const V p0 = probability(key), p1 = has_second ? probability(key + 1) : hn::Zero(d);
-    if constexpr (kPrecise) {
-      sums[0] = hn::Add(sums[0], p0);
-      sums[1] = hn::Add(sums[1], p1);
-      hn::StoreU(p0, d, scores + key * width);
-      if (has_second) hn::StoreU(p1, d, scores + (key + 1) * width);
-    } else {
-      const auto bits0 = rounded(p0), bits1 = rounded(p1);
-      sums[0] = hn::Add(sums[0], hn::BitCast(d, bits0));
-      sums[1] = hn::Add(sums[1], hn::BitCast(d, bits1));
-      hn::StoreU(hn::BitCast(d, hn::Or(hn::ShiftRight<16>(bits0), bits1)), d,
-                 scores + key / 2 * width);
+  key = 0;
+  if constexpr (kPrecise) {
+    const auto add = [&](size_t at, V& sum) HWY_ATTR {
+      const V p = probability(at);
+      sum = hn::Add(sum, p);
+      hn::StoreU(p, d, scores + at * width);
+    };
+    if (first % 2 != 0) add(key++, odd);
+    for (; key + 2 <= n_keys; key += 2) {
+      add(key, even);
+      add(key + 1, odd);
     }
+    if (key < n_keys) add(key, even);
+  } else {
+    // The sums are of what is left after rounding, so that the weights of all values add up to one
+    // (base's worst row: a cosine of 0.982 with f32, of 0.964 without).
+    const hn::RebindToUnsigned<D> du;
+    const auto rounded = [&](size_t at) HWY_ATTR {
+      return hn::And(hn::Add(hn::BitCast(du, probability(at)), hn::Set(du, 0x8000)),
+                     hn::Set(du, 0xFFFF0000u));
+    };
+    for (; key < n_keys; key += 2) {
+      const auto p0 = rounded(key), p1 = key + 1 < n_keys ? rounded(key + 1) : hn::Zero(du);
+      even = hn::Add(even, hn::BitCast(d, p0));
+      odd = hn::Add(odd, hn::BitCast(d, p1));
+      hn::StoreU(hn::BitCast(d, hn::Or(hn::ShiftRight<16>(p0), p1)), d, scores + key / 2 * width);
+    }
+    for (; key < n_padded; key += 2) hn::StoreU(hn::Zero(d), d, scores + key / 2 * width);
   }
   running.largest = largest;
-  running.sum = hn::Add(sums[0], sums[1]);
+  running.sum = hn::Add(even, odd);
   return correction;
 }
 

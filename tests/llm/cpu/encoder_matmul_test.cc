@@ -143,11 +143,9 @@ void expect_untouched_between_rows(const Product& product, const Buffer& before)
 }
 
 class EncoderMatmul : public ::testing::TestWithParam<Compute> {
-  void SetUp() override {
-    if (GetParam() == Compute::kBF16 && !cpu_features().avx512_bf16) {
-      GTEST_SKIP() << "no bf16 by this CPU or VESPER_CPU_TARGET";
-    }
-  }
+ protected:
+  // Compute::kAuto: bf16, or f32 where the CPU has no products of bf16.
+  static Compute compute() { return testing::cpu(1)->resolve(GetParam(), WeightUse::kManyRows); }
 };
 
 TEST_P(EncoderMatmul, OfRandomOddShapesIsThatOfADoublePrecisionLoop) {
@@ -160,7 +158,7 @@ TEST_P(EncoderMatmul, OfRandomOddShapesIsThatOfADoublePrecisionLoop) {
     Product product =
         random_product(random, rows, outputs, inputs, 1 + random() % 3, 0,
                        test::kAllActivations[random() % std::size(test::kAllActivations)],
-                       random() % 3, random() % 3, GetParam());
+                       random() % 3, random() % 3, compute());
     product.has_bias = random() % 2;
     product.has_residual = random() % 2;
     if (product.has_residual && random() % 2) product.params.flags |= kMatmulResidualByRow;
@@ -177,7 +175,7 @@ TEST_P(EncoderMatmul, OverOverlappingRowsIsAConvolution) {
   for (uint32_t stride : {1u, 2u}) {
     const uint32_t channels = 80;
     Product product = random_product(random, 150, 48, 3 * channels, 2, stride * channels,
-                                     kActivationGelu, kDTypeF32, kDTypeF32, GetParam());
+                                     kActivationGelu, kDTypeF32, kDTypeF32, compute());
     product.has_bias = true;
     const Buffer before = product.out;
     run(product);
@@ -187,7 +185,7 @@ TEST_P(EncoderMatmul, OverOverlappingRowsIsAConvolution) {
 
 TEST_P(EncoderMatmul, AddsToItsResidualInPlace) {
   std::mt19937 random(9);
-  Product product = random_product(random, 77, 65, 128, 1, 0, 0, kDTypeBF16, kDTypeF32, GetParam());
+  Product product = random_product(random, 77, 65, 128, 1, 0, 0, kDTypeBF16, kDTypeF32, compute());
   product.out.fill_random(random);
   product.in_place = product.has_bias = true;
   const Buffer before = product.out;
@@ -198,7 +196,7 @@ TEST_P(EncoderMatmul, AddsToItsResidualInPlace) {
 TEST_P(EncoderMatmul, DoesNotDependOnThreadsNorOrder) {
   std::mt19937 random(10);
   Product product =
-      random_product(random, 311, 96, 200, 1, 0, kActivationGelu, kDTypeF32, kDTypeF32, GetParam());
+      random_product(random, 311, 96, 200, 1, 0, kActivationGelu, kDTypeF32, kDTypeF32, compute());
   run(product, 1);
   const std::vector<uint8_t> one = product.out.bytes;
   for (uint32_t threads : {2u, 3u, 16u}) {
@@ -210,7 +208,7 @@ TEST_P(EncoderMatmul, DoesNotDependOnThreadsNorOrder) {
 
 TEST_P(EncoderMatmul, FromSeveralThreadsAtOnceIsTheSame) {
   std::mt19937 random(11);
-  Product product = random_product(random, 500, 64, 96, 1, 0, 0, kDTypeF32, kDTypeF32, GetParam());
+  Product product = random_product(random, 500, 64, 96, 1, 0, 0, kDTypeF32, kDTypeF32, compute());
   run(product, 1);
   const std::vector<uint8_t> alone = product.out.bytes;
   product.out.fill_nan();
@@ -219,12 +217,26 @@ TEST_P(EncoderMatmul, FromSeveralThreadsAtOnceIsTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Computes, EncoderMatmul,
-                         ::testing::Values(Compute::kF32, Compute::kBF16, Compute::kI8),
+                         ::testing::Values(Compute::kF32, Compute::kAuto, Compute::kI8),
                          [](const auto& compute) {
                            return compute.param == Compute::kF32    ? "F32"
-                                  : compute.param == Compute::kBF16 ? "BF16"
+                                  : compute.param == Compute::kAuto ? "Auto"
                                                                     : "I8";
                          });
+
+TEST(EncoderMatmulBf16, IsRefusedWhereTheCpuHasNoneAndChosenWhereItHas) {
+  const auto device = testing::cpu();
+  const bool has_bf16 = cpu_features().avx512_bf16;
+  EXPECT_EQ(device->resolve(Compute::kAuto, WeightUse::kManyRows),
+            has_bf16 ? Compute::kBF16 : Compute::kF32);
+  const testing::FileMatrix file(std::vector<float>(8), 2, 4, DType::kF32);
+  const auto upload = [&] { device->upload(file.source(), WeightUse::kManyRows, Compute::kBF16); };
+  if (has_bf16) {
+    EXPECT_NO_THROW(upload());
+  } else {
+    EXPECT_THROW(upload(), Error);
+  }
+}
 
 // Also where it is made of six products of bf16 (gemm_amx.h), without any of which it
 // errs more than three times as much.

@@ -1,0 +1,414 @@
+#include "llm/cpu/attention/blocked_attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "llm/cpu/cpu_features.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "llm/cpu/attention/blocked_attention.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, as Highway demands.
+#include "hwy/highway.h"
+#include "llm/cpu/attention/attention_block-inl.h"
+#include "llm/cpu/attention/transpose-inl.h"
+#include "llm/cpu/numbers-inl.h"
+
+#ifndef VESPER_LLM_CPU_BLOCKED_ATTENTION_SCRATCH_
+#define VESPER_LLM_CPU_BLOCKED_ATTENTION_SCRATCH_
+namespace vesper {
+
+// Queries of a group on the widest vectors.
+inline constexpr uint32_t kMaxGroup = 32;
+
+// Where a pass keeps what, in units of 32 bits from the start of its scratch: a unit is one f32 or
+// two bf16. `dims` is head_dim rounded up to whole tiles.
+struct BlockedScratch {
+  size_t keys = 0;    // [kKeyBlock, dims in units]
+  size_t values;      // [kKeyBlock in units, dims]
+  size_t transposed;  // values [dims, kKeyBlock / 2]
+  size_t rows;        // queries [kMaxGroup, dims in units]
+  size_t scores;      // f32 [kKeyBlock, group], then the probabilities
+  size_t queries;     // [groups][dims in units, group]
+  size_t sums;        // f32 [groups][dims, group]
+  size_t running;     // f32 [groups][2][group]: the largest score, the sum of probabilities
+  size_t end;
+
+  explicit BlockedScratch(uint32_t head_dim) {
+    const size_t dims = (head_dim + 31) / 32 * 32;
+    values = keys + kKeyBlock * dims;
+    transposed = values + kKeyBlock * dims;
+    rows = transposed + kKeyBlock / 2 * dims;
+    scores = rows + kMaxGroup * dims;
+    queries = scores + kKeyBlock * kMaxGroup;
+    sums = queries + kMaxPassQueries * dims;
+    running = sums + kMaxPassQueries * dims;
+    end = running + 2 * kMaxPassQueries;
+  }
+};
+
+// The first element of each of positions [from, to).
+inline void find_rows(const KeysAndValues& kv, size_t first, size_t stride, uint32_t from,
+                      uint32_t to, size_t* at) {
+  uint32_t page = 0, row = from;
+  if (kv.pages != nullptr) {
+    page = from / kv.page_rows;
+    row = from % kv.page_rows;
+  }
+  while (from < to) {
+    size_t start = first + row * stride;
+    uint32_t n = to - from;
+    if (kv.pages != nullptr) {
+      start += static_cast<size_t>(kv.pages[page]) * kv.page_stride;
+      n = std::min(n, kv.page_rows - row);
+    }
+    for (uint32_t i = 0; i < n; ++i, start += stride) *at++ = start;
+    from += n;
+    ++page;
+    row = 0;
+  }
+}
+
+}  // namespace vesper
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace vesper {
+namespace HWY_NAMESPACE {
+
+inline constexpr uint32_t kGroup = 2 * kLanes;  // queries of a group
+static_assert(kGroup <= kMaxGroup);
+
+// A row of n numbers, n being even, as units: f32, or pairs of bf16.
+template <size_t kPerUnit, class From>
+HWY_INLINE void to_units(const From* from, size_t n, uint32_t* out) {
+  if constexpr (kPerUnit == 1) {
+    convert(from, n, reinterpret_cast<float*>(out));
+  } else if constexpr (std::is_same_v<From, BF16>) {
+    std::memcpy(out, from, n * sizeof(BF16));
+  } else {
+    convert(from, n, reinterpret_cast<BF16*>(out));
+  }
+}
+
+// The values of two positions as pairs of bf16, n units; `second` null: zeros.
+template <class From>
+HWY_INLINE void pair_rows(const From* first, const From* second, size_t n, uint32_t* out) {
+  const F32 d;
+  const hn::RebindToUnsigned<F32> du;
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const auto rounded = [&](const From* row) HWY_ATTR {
+      return hn::Add(hn::BitCast(du, load_f32(row + i)), hn::Set(du, 0x8000));
+    };
+    auto units = hn::ShiftRight<16>(rounded(first));
+    if (second != nullptr) {
+      units = hn::Or(units, hn::And(rounded(second), hn::Set(du, 0xFFFF0000u)));
+    }
+    hn::StoreU(units, du, out + i);
+  }
+  for (; i < n; ++i) {
+    out[i] = f32_to_bf16(to_f32(first[i]));
+    if (second != nullptr) out[i] |= uint32_t{f32_to_bf16(to_f32(second[i]))} << 16;
+  }
+}
+
+// Keys and values of positions [from, to) in the product's units: keys [to - from, key units],
+// values [(to - from) in units, head_dim], or transposed [dims, kKeyBlock / 2] where the product
+// wants them so.
+template <class Product>
+HWY_NOINLINE void load_block(const AttentionPass& pass, uint32_t from, uint32_t to,
+                             const BlockedScratch& at, uint32_t* scratch) {
+  constexpr size_t kPerUnit = Product::kPerUnit;
+  const KeysAndValues& kv = pass.kv;
+  const uint32_t n = to - from, dims = pass.head_dim;
+  const size_t n_units = Product::key_units(dims);
+  uint32_t *keys = scratch + at.keys, *values = scratch + at.values;
+  size_t rows[kKeyBlock];
+  find_rows(kv, kv.first_key, kv.key_stride, from, to, rows);
+  with_type(kv.dtype, kv.keys, [&](const auto* data) HWY_ATTR {
+    for (uint32_t j = 0; j < n; ++j, keys += n_units) {
+      to_units<kPerUnit>(data + rows[j], dims, keys);
+      std::fill(keys + dims / kPerUnit, keys + n_units, 0u);
+    }
+  });
+  find_rows(kv, kv.first_value, kv.value_stride, from, to, rows);
+  with_type(kv.dtype, kv.values, [&](const auto* data) HWY_ATTR {
+    for (uint32_t j = 0; j < n; j += kPerUnit, values += dims) {
+      if constexpr (kPerUnit == 1) {
+        to_units<1>(data + rows[j], dims, values);
+      } else {
+        pair_rows(data + rows[j], j + 1 < n ? data + rows[j + 1] : nullptr, dims, values);
+      }
+    }
+  });
+  if constexpr (Product::kTransposesValues) {
+    transpose({scratch + at.values, dims}, (n + 1) / 2, (n + 31) / 32 * 16, dims,
+              scratch + at.transposed, kKeyBlock / 2);
+  }
+}
+
+// Whether queries are scaled, to powers of 2, as they are read. Those of bf16 stay as they are:
+// they would be rounded once more.
+HWY_INLINE bool scales_queries(const AttentionPass& pass) { return pass.q_dtype != kDTypeBF16; }
+
+// Reads a group's queries, up to kGroup of them, and lays them out as columns.
+template <class Product>
+HWY_NOINLINE void load_queries(const AttentionPass& pass, std::span<const AttentionQuery> queries,
+                               uint32_t* rows, uint32_t* columns) {
+  const uint32_t dims = pass.head_dim;
+  const size_t n_units = Product::key_units(dims);
+  const float factor = scales_queries(pass) ? pass.scale * kLog2E : 1.0f;
+  float* const numbers = reinterpret_cast<float*>(columns);
+  uint32_t* row = rows;
+  for (const AttentionQuery& query : queries) {
+    read_numbers(pass.q_dtype, pass.q, query.q, dims, numbers);
+    for (uint32_t i = 0; i < dims; ++i) numbers[i] *= factor;
+    to_units<Product::kPerUnit>(numbers, dims, row);
+    std::fill(row + dims / Product::kPerUnit, row + n_units, 0u);
+    row += n_units;
+  }
+  transpose({rows, n_units}, queries.size(), kGroup, n_units, columns, kGroup);
+}
+
+// Scores [n_keys][kGroup], the first of position `key`: each falls by `slope` for each position
+// between query and key.
+HWY_NOINLINE void lower_by_distance(std::span<const AttentionQuery> queries, float slope,
+                                    uint32_t key, uint32_t n_keys, float* scores) {
+  const F32 d;
+  alignas(64) float positions[kGroup] = {};
+  for (size_t i = 0; i < queries.size(); ++i) {
+    positions[i] = static_cast<float>(queries[i].position);
+  }
+  for (uint32_t h = 0; h < kGroup; h += kLanes) {
+    const VF32 own = hn::LoadU(d, positions + h);
+    for (uint32_t j = 0; j < n_keys; ++j) {
+      float* at = scores + j * kGroup + h;
+      const VF32 distance = hn::Abs(hn::Sub(own, hn::Set(d, static_cast<float>(key + j))));
+      hn::StoreU(hn::NegMulAdd(hn::Set(d, slope), distance, hn::LoadU(d, at)), d, at);
+    }
+  }
+}
+
+// Scores [n_keys][kGroup], the first of position `key`: those of positions that a query does not
+// see become minus infinity.
+HWY_NOINLINE void hide_unseen(std::span<const AttentionQuery> queries, uint32_t key,
+                              uint32_t n_keys, float* scores) {
+  const F32 d;
+  const hn::RebindToSigned<F32> di;
+  alignas(64) int32_t begin[kGroup] = {}, end[kGroup] = {};
+  for (size_t i = 0; i < queries.size(); ++i) {
+    begin[i] = static_cast<int32_t>(queries[i].begin);
+    end[i] = static_cast<int32_t>(queries[i].end);
+  }
+  for (uint32_t h = 0; h < kGroup; h += kLanes) {
+    const auto from = hn::LoadU(di, begin + h), to = hn::LoadU(di, end + h);
+    for (uint32_t j = 0; j < n_keys; ++j) {
+      const auto position = hn::Set(di, static_cast<int32_t>(key + j));
+      const auto seen = hn::AndNot(hn::Lt(position, from), hn::Lt(position, to));
+      float* at = scores + j * kGroup + h;
+      hn::StoreU(hn::IfThenElse(hn::RebindMask(d, seen), hn::LoadU(d, at), hn::Set(d, -INFINITY)),
+                 d, at);
+    }
+  }
+}
+
+// A group of queries meets the keys [first, last) of the block that begins at position `from`.
+template <class Product, size_t kVectors>
+HWY_NOINLINE void meet_keys(const AttentionPass& pass, std::span<const AttentionQuery> queries,
+                            uint32_t from, uint32_t first, uint32_t last, const BlockedScratch& at,
+                            const uint32_t* columns, float* running, float* sums,
+                            uint32_t* scratch) {
+  const F32 d;
+  const uint32_t dims = pass.head_dim, n_keys = last - first, offset = first - from;
+  const size_t n_units = Product::key_units(dims);
+  float* const scores = reinterpret_cast<float*>(scratch + at.scores);
+  Product::template multiply<kVectors>(scratch + at.keys + offset * n_units, n_units, 1, n_keys,
+                                       columns, n_units, nullptr, scores);
+  float factor = scales_queries(pass) ? 1.0f : pass.scale * kLog2E;  // of scores, to powers of 2
+  if (pass.soft_cap > 0) {
+    const VF32 cap = hn::Set(d, pass.soft_cap * kLog2E);
+    const VF32 inverse = hn::Set(d, factor / (pass.soft_cap * kLog2E));
+    for (uint32_t i = 0; i < n_keys * kGroup; i += kLanes) {
+      const VF32 capped = hn::Tanh(d, hn::Mul(hn::LoadU(d, scores + i), inverse));
+      hn::StoreU(hn::Mul(cap, capped), d, scores + i);
+    }
+    factor = 1.0f;
+  }
+  if (pass.slope != 0) {
+    lower_by_distance(queries, pass.slope * kLog2E / factor, first, n_keys, scores);
+  }
+  const bool all_seen = std::ranges::all_of(
+      queries, [&](const AttentionQuery& q) { return q.begin <= first && q.end >= last; });
+  if (!all_seen) hide_unseen(queries, first, n_keys, scores);
+  VF32 corrections[kVectors];
+  const uint32_t n_padded =
+      (n_keys + Product::kKeyStep - 1) / Product::kKeyStep * Product::kKeyStep;
+  for (size_t h = 0; h < kVectors; ++h) {
+    float* const of_vector = running + h * kLanes;
+    RunningSoftmax<F32> softmax{hn::LoadU(d, of_vector), hn::LoadU(d, of_vector + kGroup)};
+    corrections[h] = to_probabilities<Product::kPerUnit == 1>(d, scores + h * kLanes, first, n_keys,
+                                                              n_padded, factor, softmax);
+    hn::StoreU(softmax.largest, d, of_vector);
+    hn::StoreU(softmax.sum, d, of_vector + kGroup);
+  }
+  const auto* probabilities = reinterpret_cast<const uint32_t*>(scores);
+  constexpr size_t kPerUnit = Product::kPerUnit;
+  if constexpr (Product::kTransposesValues) {
+    Product::template multiply<kVectors>(scratch + at.transposed + offset / kPerUnit, kKeyBlock / 2,
+                                         1, dims, probabilities, n_padded / kPerUnit, corrections,
+                                         sums);
+  } else {
+    Product::template multiply<kVectors>(scratch + at.values + offset / kPerUnit * dims, 1, dims,
+                                         dims, probabilities, n_padded / kPerUnit, corrections,
+                                         sums);
+  }
+}
+
+// Stores a group's sums [head_dim][kGroup], divided by the sums of probabilities.
+HWY_NOINLINE void store_results(const AttentionPass& pass, std::span<const AttentionQuery> queries,
+                                const float* totals, float* sums, float* rows) {
+  const F32 d;
+  const uint32_t dims = pass.head_dim;
+  for (uint32_t h = 0; h < kGroup && h < queries.size(); h += kLanes) {
+    const VF32 total = hn::LoadU(d, totals + h);
+    for (uint32_t i = 0; i < dims; ++i) {
+      float* const at = sums + i * kGroup + h;
+      hn::StoreU(hn::Div(hn::LoadU(d, at), total), d, at);
+    }
+  }
+  transpose({reinterpret_cast<const uint32_t*>(sums), kGroup}, dims, dims, queries.size(),
+            reinterpret_cast<uint32_t*>(rows), dims);
+  with_type(pass.out_dtype, pass.out, [&](auto* out) HWY_ATTR {
+    for (const AttentionQuery& query : queries) {
+      convert(rows, dims, out + query.out);
+      rows += dims;
+    }
+  });
+}
+
+template <class Product>
+void attend(const AttentionPass& pass, std::byte* memory) {
+  const BlockedScratch at(pass.head_dim);
+  auto* const scratch = reinterpret_cast<uint32_t*>(memory);
+  const size_t column_size = Product::key_units(pass.head_dim) * kGroup;
+  const size_t sums_size = (pass.head_dim + 31) / 32 * 32 * kGroup;
+  const size_t n_queries = pass.queries.size();
+  // A group, and the positions that any of its queries sees.
+  struct Group {
+    std::span<const AttentionQuery> queries;
+    uint32_t begin, end;
+  };
+  Group groups[kMaxPassQueries / kGroup];
+  uint32_t n_groups = 0, begin = UINT32_MAX, end = 0;
+  float* const sums = reinterpret_cast<float*>(scratch + at.sums);
+  float* const running = reinterpret_cast<float*>(scratch + at.running);
+  for (size_t q = 0; q < n_queries; q += kGroup, ++n_groups) {
+    Group& group = groups[n_groups];
+    group = {pass.queries.subspan(q, std::min<size_t>(kGroup, n_queries - q)), UINT32_MAX, 0};
+    for (const AttentionQuery& query : group.queries) {
+      group.begin = std::min(group.begin, query.begin);
+      group.end = std::max(group.end, query.end);
+    }
+    begin = std::min(begin, group.begin);
+    end = std::max(end, group.end);
+    load_queries<Product>(pass, group.queries, scratch + at.rows,
+                          scratch + at.queries + n_groups * column_size);
+    std::fill_n(running + n_groups * 2 * kGroup, kGroup, kNoScore);
+    std::fill_n(running + n_groups * 2 * kGroup + kGroup, kGroup, 0.0f);
+  }
+  std::fill_n(sums, n_groups * sums_size, 0.0f);
+  Product::begin();
+  constexpr uint32_t kStep = Product::kKeyStep;
+  for (uint32_t block = begin / kKeyBlock * kKeyBlock; block < end; block += kKeyBlock) {
+    const uint32_t from = std::max(block, begin / kStep * kStep);
+    const uint32_t to = std::min(block + kKeyBlock, end);
+    load_block<Product>(pass, from, to, at, scratch);
+    for (uint32_t g = 0; g < n_groups; ++g) {
+      const Group& group = groups[g];
+      const uint32_t first = std::max(from, group.begin / kStep * kStep);
+      const uint32_t last = std::min(to, group.end);
+      if (first >= last) continue;
+      const auto meet =
+          group.queries.size() <= kLanes ? meet_keys<Product, 1> : meet_keys<Product, 2>;
+      meet(pass, group.queries, from, first, last, at, scratch + at.queries + g * column_size,
+           running + g * 2 * kGroup, sums + g * sums_size, scratch);
+    }
+  }
+  Product::end();
+  for (uint32_t g = 0; g < n_groups; ++g) {
+    store_results(pass, groups[g].queries, running + (g * 2 + 1) * kGroup, sums + g * sums_size,
+                  reinterpret_cast<float*>(scratch + at.rows));
+  }
+}
+
+void attend_in_f32(const AttentionPass& pass, std::byte* scratch) {
+  attend<VectorProduct<MultiplyF32>>(pass, scratch);
+}
+void attend_in_bf16_pairs(const AttentionPass& pass, std::byte* scratch) {
+  attend<VectorProduct<MultiplyBf16Pair>>(pass, scratch);
+}
+void attend_on_tiles(const AttentionPass& pass, std::byte* scratch) {
+  attend<TileProduct>(pass, scratch);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vesper
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vesper {
+
+HWY_EXPORT(attend_in_f32);
+HWY_EXPORT(attend_in_bf16_pairs);
+HWY_EXPORT(attend_on_tiles);
+
+namespace {
+
+struct RegistryRow {
+  bool in_bf16;
+  bool CpuFeatures::*needs;  // null: any CPU
+  AttentionVariant variant;
+};
+
+// The first row that fits is taken: the fastest comes first.
+constexpr RegistryRow kRegistry[] = {
+    {true,
+     &CpuFeatures::amx,
+     {"AMX tiles",
+      [](const AttentionPass& pass, std::byte* scratch) {
+        HWY_DYNAMIC_DISPATCH(attend_on_tiles)(pass, scratch);
+      }}},
+    {true,
+     &CpuFeatures::avx512_bf16,
+     {"AVX512-BF16",
+      [](const AttentionPass& pass, std::byte* scratch) {
+        HWY_DYNAMIC_DISPATCH(attend_in_bf16_pairs)(pass, scratch);
+      }}},
+    {false,
+     nullptr,
+     {"vectors",
+      [](const AttentionPass& pass, std::byte* scratch) {
+        HWY_DYNAMIC_DISPATCH(attend_in_f32)
+        (pass, scratch);
+      }}},
+};
+
+}  // namespace
+
+const AttentionVariant& choose_attention_variant(bool in_bf16) {
+  return std::ranges::find_if(kRegistry,
+                              [&](const RegistryRow& row) {
+                                return (!row.in_bf16 || in_bf16) &&
+                                       (row.needs == nullptr || cpu_features().*row.needs);
+                              })
+      ->variant;
+}
+
+size_t blocked_attention_scratch_bytes(uint32_t head_dim) {
+  return BlockedScratch(head_dim).end * sizeof(uint32_t);
+}
+
+}  // namespace vesper
+#endif
