@@ -110,7 +110,7 @@ class Bench {
     const uint32_t longest =
         std::max(greatest("--pp") + 1, greatest("--depth") + greatest("--tg") + 1);
     generation.n_ctx = (longest + 255) / 256 * 256;
-    generation.n_places = numbers(options.at("--places")).at(0);
+    generation.n_slots = numbers(options.at("--places")).at(0);
     generation.has_filters = generation.has_penalties = false;
     generator_ = std::make_unique<Generator>(*device_, *provider_, compute, generation);
     generator_->prepare();
@@ -131,7 +131,7 @@ class Bench {
         if (n == 0) continue;
         const std::string name =
             "tg" + std::to_string(n) + (depth > 0 ? " at " + std::to_string(depth) : "");
-        report(name, n * generator_->n_places(), [&] { return text_seconds(n, depth); });
+        report(name, n * generator_->n_slots(), [&] { return text_seconds(n, depth); });
       }
     }
   }
@@ -173,7 +173,7 @@ class Bench {
   }
 
   double text_seconds(uint32_t n, uint32_t depth) {
-    for (uint32_t place = 0; place < generator_->n_places(); ++place) {
+    for (uint32_t place = 0; place < generator_->n_slots(); ++place) {
       generator_->start(place, random_ids(std::max(depth, 1u), generator_->n_vocab(), place + 1),
                         n + 1, {});
     }

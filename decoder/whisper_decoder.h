@@ -1,19 +1,16 @@
 // Whisper's text decoder: encoded windows and prompts in, chosen tokens out.
 //
-// A pass over prompts and a step of one token a sequence are tables of commands, recorded once; the
-// choice of tokens is kernels over device memory, and the host reads nothing but what was chosen.
-// Several sequences decode side by side: a task has a group of them that start from one prompt,
-// whose keys and values they share, and there is a place for each of several tasks. When a task has
-// ended, another may start in its place while the others go on. Used by decoder/whisper_model.
+// Each slot of a decoding loop decodes one task at a time: a prompt, searched with one sequence,
+// with several samples or with beams, by Whisper's rules for tokens. Used by decoder/whisper_model.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "decoder/decoding_settings.h"
+#include "llm/generation/decoding_loop.h"
 #include "llm/models/decoder_model.h"
 #include "llm/table/device.h"
 #include "llm/tokenizer/whisper_tokens.h"
@@ -33,23 +30,23 @@ struct DecodeTask {
   uint32_t max_initial_timestamp = 0;
   // Likewise: no end of text after an earlier timestamp, for speech goes on till then; 0: no rule.
   uint32_t speech_end = 0;
-  uint32_t window = 0;  // whose place the sequence attends to
-  uint32_t seed = 0;    // of the draws
+  uint32_t window = 0;  // the slot that the window was encoded to
+  uint32_t seed = 0;    // of the sampling noise
 };
 
-// How the tokens are looked for.
+// How the tokens of a task are found.
 struct Search {
-  double temperature = 0;     // 0: the likeliest; above: drawn from softmax(logits / temperature)
-  uint32_t n_candidates = 1;  // sequences for each task: drawn, of which the best is kept, or beams
+  Sampling sampling = {};     // its seed is the task's
+  uint32_t n_candidates = 1;  // sequences of a task: samples, of which the best is kept, or beams
   // Above 0: beam search, at temperature 0, that ends when so many texts have ended (select_beams
   // in shaders/kernel_params.h). At most kMostPatience for each beam.
   uint32_t max_finished = 0;
   // The best has the greatest sum of log-probabilities over this power of (5 + length) / 6 (Wu et
   // al. 2016), or over its length if absent.
   std::optional<double> length_penalty = std::nullopt;
-  // Against repetition, as CTranslate2 has them (adjust_logits in shaders/kernel_params.h).
-  double repetition_penalty = 1;
-  uint32_t no_repeat_ngram_size = 0;
+
+  // The step of batches of such searches.
+  StepShape shape(uint32_t n_slots) const;
 };
 
 struct DecodeResult {
@@ -58,17 +55,6 @@ struct DecodeResult {
   double no_speech_prob = 0;
   // As the reference has it: over the tokens and end of text, whether it was reached or not.
   double avg_logprob() const { return sum_logprob / static_cast<double>(tokens.size() + 1); }
-};
-
-// What is computed in each step of a batch, whatever tasks there are: so the result of one does not
-// depend on the others.
-struct BatchShape {
-  uint32_t n_places = 1;      // for a task each
-  uint32_t n_candidates = 1;  // sequences of each place, side by side
-  uint32_t beam_size = 0;     // of tasks that are searched with beams, if there may be any
-  bool has_penalties = false;
-  uint32_t n_sequences() const { return n_places * n_candidates; }
-  auto operator<=>(const BatchShape&) const = default;
 };
 
 class WhisperDecoder {
@@ -81,7 +67,7 @@ class WhisperDecoder {
                  uint32_t n_sequences);
 
   // The ids that are never chosen. Throws Error(kUsage) for an id beyond the vocabulary.
-  void set_suppressed(std::span<const int32_t> ids);
+  void set_suppressed(std::span<const int32_t> ids) { loop_.set_suppressed(ids); }
 
   // The best sequence that the search finds for each task. The first search of its kind and size
   // records its tables. Throws Error(kInternal) if a task is empty, too long for the context or has
@@ -90,108 +76,57 @@ class WhisperDecoder {
 
   // The same for tasks that come and go. Begins a batch without tasks; the first of its shape
   // records its tables. Throws Error(kInternal) if there is no room for it.
-  void begin(const BatchShape& shape);
-  // Starts a task in a place whose task, if any, has ended. Throws as decode() does, and if the
+  void begin(const StepShape& shape);
+  // Starts a task in a slot whose task, if any, has ended. Throws as decode() does, and if the
   // batch's shape does not allow for the search.
-  void start(uint32_t place, const DecodeTask& task, const Search& search);
-  // Takes up to n_steps steps of all tasks; the places whose tasks have ended in them, in order.
-  std::vector<uint32_t> advance(uint32_t n_steps);
-  // What the task that has ended in that place found.
-  DecodeResult result(uint32_t place);
+  void start(uint32_t slot, const DecodeTask& task, const Search& search);
+  // Takes up to n_steps steps of all tasks; the slots whose tasks have ended in them, in order.
+  std::span<const uint32_t> advance(uint32_t n_steps) { return loop_.advance(n_steps); }
+  // What the task that has ended in that slot found.
+  DecodeResult result(uint32_t slot);
 
-  // The probability of each language that the model knows, by index, for the window in a free place
+  // The probability of each language that the model knows, by index, for the window in a free slot
   // of the batch. Throws Error(kInternal) if it is not free.
-  std::vector<float> language_probabilities(uint32_t place);
-  // The same for place 0; ends the batch.
+  std::vector<float> language_probabilities(uint32_t slot);
+  // The same for slot 0; ends the batch.
   std::vector<float> language_probabilities();
 
   const DecoderModel& model() const { return model_; }
   DecoderModel& model() { return model_; }
   uint32_t n_vocab() const { return model_.n_vocab(); }
   uint32_t n_text_ctx() const { return model_.n_ctx(); }
-  uint32_t n_windows() const { return n_windows_; }
-  uint32_t n_sequences() const { return n_sequences_; }
+  uint32_t n_windows() const { return model_.options().n_sources; }
 
   // The most pages of keys and values that a task of several had, each of kv_page_rows() positions,
   // since the batch began.
-  uint32_t most_pages() const { return most_pages_; }
+  uint32_t most_pages() const { return loop_.most_pages(); }
   uint32_t kv_page_rows() const { return model_.cache().shape().page_rows; }
 
   // For tests: the logits after each token of `prompt`, [prompt.size(), n_vocab].
   std::vector<float> prompt_logits(std::span<const int32_t> prompt);
 
  private:
-  struct StepPrograms {
-    ProgramId step;
-    ProgramId copies;  // of pages of the prompt
-  };
-  struct PromptProgram {
-    uint32_t n_rows;
-    ProgramId program;
-  };
-  struct Place {
-    bool is_running = false;
-    Search search;
-  };
-
-  void record_prompts();
-  const StepPrograms& programs_of(const BatchShape& shape);
-  void emit_choice(DispatchTable& table, const BatchShape& shape) const;
-  void emit_copy_pages(DispatchTable& table, uint32_t n_sequences) const;
-  uint32_t max_rows() const { return model_.options().max_rows; }
-  // Sequences that a task may be searched with as beams.
-  uint32_t most_beams() const;
-
   void check(const DecodeTask& task, const Search& search) const;
-  SequenceState first_state(const DecodeTask& task, const Search& search, uint32_t i) const;
-  // Before steps in which a place's beams come to a new page: gives them those that they have all
-  // left behind, as far as there are such.
-  void reuse_pages(uint32_t place, uint32_t n_steps);
-  // Writes the first states of a place's sequences, their pages and rows.
-  void write_sequences(uint32_t place, const DecodeTask& task, const Search& search);
-  void require_free(uint32_t place) const;
-  // Runs the task's prompt, as the first sequence of its place, up to the last layer.
-  void run_prompt(uint32_t place, const DecodeTask& task);
-  // What sequence s holds, and the texts that ended in a place's beams.
-  DecodeResult text_of(uint32_t s) const;
-  std::vector<DecodeResult> finished_texts(uint32_t place, uint32_t n_beams) const;
+  void require_free(uint32_t slot) const;
+  // The first states of a task's sequences; beams come from the first.
+  std::vector<SequenceState> first_states(const DecodeTask& task, const Search& search) const;
+  // Makes the sequences of a slot attend to a window.
+  void set_window(uint32_t slot, uint32_t window);
+  // Computes keys and values of the task's prompt, all but the last token, which the first step
+  // takes, unless its own logits are wanted.
+  void run_prompt(uint32_t slot, const DecodeTask& task);
 
   Device& device_;
   WhisperTokens tokens_;
-  int32_t blank_;
-  uint32_t n_windows_, n_sequences_;
   DecoderModel model_;
-  Operand prompt_rows_;  // struct Row [max_rows]
-  Operand step_rows_;    // struct Row [n_sequences]
-  Operand logit_index_;  // u32 [n_sequences + n_windows]: the row of each sequence's last token,
-                         // then of each task's start of transcript
-  Operand logits_;       // f32 [n_sequences + n_windows, n_vocab]
+  DecodingLoop loop_;
+  Operand logit_index_;  // u32: the row of a task's start of transcript
   Operand no_speech_;    // f32 [n_windows]
   Operand languages_;    // f32 [n_languages]
-  Operand partials_;     // struct TokenPartial [n_sequences, n_chunks]
-  Operand states_;       // struct SequenceState [n_sequences]
-  Operand chosen_;       // i32 [n_sequences, n_text_ctx]
-  Operand candidates_;   // struct TokenCandidate [n_sequences, n_chunks, the most beams + 1]
-  Operand finished_;     // u32 [n_sequences * kMostPatience, kFinishedHeader + n_text_ctx]
-  Operand stop_;         // u32
-  Operand stop_ids_;     // u32 bit mask [(n_vocab + 31) / 32]: end of text
-  Operand suppressed_;   // u32 bit mask [(n_vocab + 31) / 32]
-  std::vector<PromptProgram> prompts_;  // by rising n_rows
   ProgramId language_choice_ = 0;
   std::vector<ProgramId> no_speech_choices_;  // [n_windows], after a prompt
-  std::map<BatchShape, StepPrograms> steps_;
-
-  BatchShape shape_;
-  const StepPrograms* programs_ = nullptr;
-  std::vector<Place> places_;
-  uint32_t most_pages_ = 0;
-
-  // Reused on the host from call to call.
-  std::vector<Row> host_rows_;
-  std::vector<SequenceState> host_states_;
-  std::vector<int32_t> host_chosen_, host_pages_, host_sources_;
-  std::vector<uint32_t> host_finished_;
-  std::vector<float> host_no_speech_;
+  std::vector<Search> searches_;              // [n_windows], of the tasks in the slots
+  std::vector<int32_t> host_sources_;         // [n_sequences]
 };
 
 }  // namespace vesper

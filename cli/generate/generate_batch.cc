@@ -163,7 +163,7 @@ BatchResult run_batch(TextModel& model, const GenerateArguments& arguments, cons
                       const std::function<void(const std::string&)>& report) {
   Generator& generator = model.generator();
   PromptFile prompts(model, arguments);
-  std::vector<Running> places(generator.n_places());
+  std::vector<Running> places(generator.n_slots());
   std::deque<std::optional<std::string>> lines;  // of answers that wait for one before them
   uint64_t n_started = 0, n_written = 0;
   BatchResult result;

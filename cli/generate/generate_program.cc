@@ -128,7 +128,7 @@ class Run {
     }
     GeneratorOptions options;
     options.n_ctx = n_ctx;
-    options.n_places = arguments_.batch;
+    options.n_slots = arguments_.batch;
     options.kv_dtype = arguments_.kv_dtype;
     options.has_filters = arguments_.sampling.has_filters();
     options.has_penalties = arguments_.sampling.has_penalties();

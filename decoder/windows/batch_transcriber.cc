@@ -75,17 +75,12 @@ class Batch {
 
   // Decodes windows at the first temperature until there are none, or too many have failed.
   void run_first_attempts() {
-    const BatchShape shape{
-        .n_places = static_cast<uint32_t>(slots_.size()),
-        .n_candidates = search_.n_candidates,
-        .beam_size = search_.max_finished > 0 ? search_.n_candidates : 0,
-        .has_penalties = search_.repetition_penalty != 1 || search_.no_repeat_ngram_size > 0};
     // A new recording may detect its language, which needs an idle decoder.
     if (n_waiting() == 0) open_next();
-    decoder_.begin(shape);
+    decoder_.begin(search_.shape(static_cast<uint32_t>(slots_.size())));
     fill_slots();
     while (n_running_ > 0) {
-      const std::vector<uint32_t> ended = decoder_.advance(kStepsAtOnce);
+      const std::span<const uint32_t> ended = decoder_.advance(kStepsAtOnce);
       for (const uint32_t slot : ended) {
         slots_[slot].is_running = false;
         --n_running_;

@@ -47,11 +47,11 @@ size_t index_of_language(const std::string& code) {
 
 Search search_of(const DecodingSettings& settings, double temperature) {
   Search search;
-  search.temperature = temperature;
+  search.sampling.temperature = static_cast<float>(temperature);
+  search.sampling.repetition_penalty = static_cast<float>(settings.repetition_penalty);
+  search.sampling.no_repeat_ngram_size = settings.no_repeat_ngram_size;
   search.length_penalty = settings.length_penalty;
-  search.repetition_penalty = settings.repetition_penalty;
-  search.no_repeat_ngram_size = settings.no_repeat_ngram_size;
-  if (search.temperature > 0) {
+  if (temperature > 0) {
     search.n_candidates = settings.best_of;
   } else if (settings.beam_size > 1) {
     search.n_candidates = settings.beam_size;

@@ -3,7 +3,7 @@
 // A stack of layers with an embedding before it and the output behind it. Passes over any rows of
 // any sequences are appended to tables; keys and values lie in its cache. A decoder with
 // cross-attention attends to sources, each of which has a page of keys and values of its own. Used
-// by llm/generation/token_loop, and by decoder/words/whisper_aligner with other sequences.
+// by llm/generation/decoding_loop, and by decoder/words/whisper_aligner with other sequences.
 #pragma once
 
 #include <array>

@@ -42,7 +42,7 @@ TEST(SearchOf, HasWhatTheSettingsSay) {
   EXPECT_EQ(beams.length_penalty, 0.5);
   EXPECT_EQ(drawn.n_candidates, 3u);
   EXPECT_EQ(drawn.max_finished, 0u);
-  EXPECT_EQ(drawn.temperature, 0.4);
+  EXPECT_EQ(drawn.sampling.temperature, 0.4f);
 }
 
 TEST(DecodingOptions, DoWhatTheySay) {

@@ -73,12 +73,13 @@ TEST_F(Sampling, KeepsTheBestOfTheSequencesThatWouldBeDrawnOneByOne) {
   for (const uint32_t n_prompt : {5u, 40u, 64u, 65u}) {
     SCOPED_TRACE("prompt of " + std::to_string(n_prompt));
     const DecodeTask all = task(n_prompt);
-    const DecodeResult found = decode(all, {.temperature = 1, .n_candidates = kCandidates});
+    const DecodeResult found =
+        decode(all, {.sampling = {.temperature = 1}, .n_candidates = kCandidates});
     DecodeResult best;
     for (uint32_t i = 0; i < kCandidates; ++i) {
       DecodeTask one = all;
       one.seed = all.seed + i * kNoiseStride;
-      DecodeResult result = decode(one, {.temperature = 1});
+      DecodeResult result = decode(one, {.sampling = {.temperature = 1}});
       EXPECT_NE(result.tokens, best.tokens);
       if (i == 0 || result.sum_logprob > best.sum_logprob) best = std::move(result);
     }
@@ -91,8 +92,9 @@ TEST_F(Sampling, KeepsTheBestOfTheSequencesThatWouldBeDrawnOneByOne) {
 TEST_F(Sampling, NearTemperatureZeroIsTheLikeliestSequence) {
   const DecodeTask one = task(50);
   const DecodeResult greedy = decode(one, {});
-  EXPECT_EQ(decode(one, {.temperature = 1e-5, .n_candidates = 3}).tokens, greedy.tokens);
-  EXPECT_NE(decode(one, {.temperature = 1, .n_candidates = 3}).tokens, greedy.tokens);
+  EXPECT_EQ(decode(one, {.sampling = {.temperature = 1e-5f}, .n_candidates = 3}).tokens,
+            greedy.tokens);
+  EXPECT_NE(decode(one, {.sampling = {.temperature = 1}, .n_candidates = 3}).tokens, greedy.tokens);
 }
 
 TEST_F(Sampling, DoesNotEndAfterATimestampWhileSpeechGoesOn) {
@@ -108,7 +110,7 @@ TEST_F(Sampling, DoesNotEndAfterATimestampWhileSpeechGoesOn) {
     DecodeTask one = task(5);
     one.seed = seed;
     one.speech_end = speech_end;
-    const DecodeResult found = decode(one, {.temperature = 1});
+    const DecodeResult found = decode(one, {.sampling = {.temperature = 1}});
     return found.tokens.size() < one.max_tokens && found.tokens.back() >= timestamp_begin &&
            found.tokens.back() < timestamp_begin + kSpeechEnd;
   };
@@ -228,7 +230,7 @@ TEST_F(Sampling, BeamsFindWhatASearchOfWholeTextsFinds) {
   EXPECT_GT(n_ended, 0u);
 }
 
-// Long enough to go through many pages of keys and values, in two places of a batch and alone.
+// Long enough to go through many pages of keys and values, in two slots of a batch and alone.
 TEST_F(Sampling, BeamsOfABatchGoOnInPagesThatTheyHaveLeft) {
   const Search search{.n_candidates = kCandidates, .max_finished = kCandidates};
   WhisperModel batch(folder_, open_device("cpu", {.n_threads = 2}), Compute::kF32, 2, kCandidates);
@@ -236,21 +238,21 @@ TEST_F(Sampling, BeamsOfABatchGoOnInPagesThatTheyHaveLeft) {
   const float* const windows[] = {silence.data()};
   const std::vector<int32_t> never{model_->tokens().eot};
   model_->encode(windows);
-  for (const uint32_t place : {0u, 1u}) batch.encode(windows, place);
+  for (const uint32_t slot : {0u, 1u}) batch.encode(windows, slot);
   batch.decoder().set_suppressed(never);
   std::vector<DecodeTask> tasks = {task(5), task(47)};
   for (DecodeTask& one : tasks) one.max_tokens = 110;
   tasks[1].window = 1;
-  batch.decoder().begin({.n_places = 2, .n_candidates = kCandidates, .beam_size = kCandidates});
-  for (const uint32_t place : {0u, 1u}) batch.decoder().start(place, tasks[place], search);
+  batch.decoder().begin({.n_slots = 2, .n_candidates = kCandidates, .beam_size = kCandidates});
+  for (const uint32_t slot : {0u, 1u}) batch.decoder().start(slot, tasks[slot], search);
   for (size_t n_ended = 0; n_ended < tasks.size();) {
-    for (const uint32_t place : batch.decoder().advance(4)) {
-      DecodeTask alone = tasks[place];
+    for (const uint32_t slot : batch.decoder().advance(4)) {
+      DecodeTask alone = tasks[slot];
       alone.window = 0;
-      const DecodeResult wanted = decode(alone, search), found = batch.decoder().result(place);
+      const DecodeResult wanted = decode(alone, search), found = batch.decoder().result(slot);
       EXPECT_EQ(found.tokens.size(), 110u);
-      EXPECT_EQ(found.tokens, wanted.tokens) << "place " << place;
-      EXPECT_EQ(found.sum_logprob, wanted.sum_logprob) << "place " << place;
+      EXPECT_EQ(found.tokens, wanted.tokens) << "slot " << slot;
+      EXPECT_EQ(found.sum_logprob, wanted.sum_logprob) << "slot " << slot;
       ++n_ended;
     }
   }
@@ -279,7 +281,7 @@ TEST_F(Sampling, NoRunOfTokensComesTwiceIfItMayNot) {
   for (const uint32_t n_beams : {0u, 4u}) {
     Search search{.n_candidates = std::max(1u, n_beams), .max_finished = n_beams};
     EXPECT_GT(repeats(decode(one, search).tokens, 2), 0u);
-    search.no_repeat_ngram_size = 2;
+    search.sampling.no_repeat_ngram_size = 2;
     EXPECT_EQ(repeats(decode(one, search).tokens, 2), 0u);
   }
 }
@@ -292,8 +294,9 @@ TEST_F(Sampling, PenaltyOnRepetitionMakesTokensComeLessOften) {
     suppressed.push_back(id);
   }
   model_->decoder().set_suppressed(suppressed);
-  const auto n_different = [&](double penalty) {
-    const std::vector<int32_t> tokens = decode(one, {.repetition_penalty = penalty}).tokens;
+  const auto n_different = [&](float penalty) {
+    const std::vector<int32_t> tokens =
+        decode(one, {.sampling = {.repetition_penalty = penalty}}).tokens;
     return std::set<int32_t>(tokens.begin(), tokens.end()).size();
   };
   EXPECT_LT(n_different(1), 40u);
@@ -306,7 +309,7 @@ TEST_F(Sampling, GivenTokensBeginTheAnswer) {
   one.prompt.insert(one.prompt.end(), given.begin(), given.end());
   one.n_given = 3;
   for (const uint32_t n : {1u, 4u}) {
-    const DecodeResult found = decode(one, {.temperature = 1, .n_candidates = n});
+    const DecodeResult found = decode(one, {.sampling = {.temperature = 1}, .n_candidates = n});
     ASSERT_EQ(found.tokens.size(), 40u);
     EXPECT_EQ(std::vector<int32_t>(found.tokens.begin(), found.tokens.begin() + 3), given);
   }

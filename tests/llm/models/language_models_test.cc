@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "error/error.h"
 #include "llm/devices/open_device.h"
 #include "llm/generation/generator.h"
 #include "llm/weights/weight_provider.h"
@@ -112,7 +113,7 @@ TEST(Generator, AnswersTheSameAloneAndAmongOthers) {
   sampling.seed = 11;
   const auto device = open_device("cpu", {});
   GeneratorOptions options = exact_options();
-  options.n_places = 3;
+  options.n_slots = 3;
   Generator generator(*device, *provider, Compute::kF32, options);
   std::vector<std::vector<int32_t>> alone;
   for (const auto& prompt : prompts) {
@@ -193,7 +194,7 @@ void check_beams(const std::string& family, const std::string& device_name) {
   for (const std::vector<int32_t>& stop_ids :
        {std::vector<int32_t>{}, {likeliest[3]}, {likeliest[2], likeliest[5], 7, 8}}) {
     GeneratorOptions options = exact_options();
-    options.n_places = 2;
+    options.n_slots = 2;
     options.beam_size = 4;
     Generator generator(*device, *provider, Compute::kF32, options);
     generator.set_stop_ids(stop_ids);
@@ -215,6 +216,57 @@ void check_beams(const std::string& family, const std::string& device_name) {
 
 TEST(GeneratorBeams, FindWhatAPlainSearchFinds) {
   for (const char* family : {"llama", "gemma3", "qwen3"}) check_beams(family, "cpu");
+}
+
+// A prompt of another length that begins as the one before, whose full pages are still there.
+TEST(GeneratorBeams, UseThePagesOfAnEarlierPromptAgain) {
+  const auto provider = open_weights(folder_of("llama"));
+  const auto device = open_device("cpu", {});
+  Generator plain(*device, *provider, Compute::kF32, exact_options());
+  GeneratorOptions options = exact_options();
+  options.n_slots = 2;
+  options.beam_size = 3;
+  Generator generator(*device, *provider, Compute::kF32, options);
+  std::vector<int32_t> text(50);
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<int32_t>((i * i + 3) % 60 + 1);
+  std::vector<int32_t> other = text;
+  other[37] ^= 1;
+  const std::pair<std::vector<int32_t>, uint32_t> prompts[] = {
+      {{text.begin(), text.begin() + 40}, 0},
+      {text, 32},
+      {{text.begin(), text.begin() + 20}, 19},
+      {{text.begin(), text.begin() + 45}, 0},
+      {other, 32}};
+  for (const auto& [prompt, n_reused] : prompts) {
+    generator.start(1, prompt, 12, {});
+    EXPECT_EQ(generator.n_reused(1), n_reused) << prompt.size();
+    while (generator.advance(5)) {
+    }
+    EXPECT_THAT(generator.chosen(1), ElementsAreArray(plain_beam_search(plain, prompt, 3, 12, {})))
+        << prompt.size();
+  }
+  const std::vector<std::byte> saved = generator.save(1);
+  generator.forget(0);
+  generator.restore(0, saved);
+  generator.start(0, text, 12, {});
+  EXPECT_EQ(generator.n_reused(0), 32u);
+  while (generator.advance(5)) {
+  }
+  EXPECT_THAT(generator.chosen(0), ElementsAreArray(plain_beam_search(plain, text, 3, 12, {})));
+}
+
+TEST(GeneratorBeams, RefuseATemperature) {
+  const auto provider = open_weights(folder_of("llama"));
+  const auto device = open_device("cpu", {});
+  GeneratorOptions options = exact_options();
+  options.beam_size = 3;
+  Generator generator(*device, *provider, Compute::kF32, options);
+  try {
+    generator.start(0, std::vector<int32_t>{1, 2, 3}, 4, {.temperature = 0.5f});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.setting(), "temperature");
+  }
 }
 
 #ifdef VESPER_HAS_VULKAN

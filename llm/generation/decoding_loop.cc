@@ -1,0 +1,457 @@
+#include "llm/generation/decoding_loop.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string>
+
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+// Passes over prompts are recorded for these numbers of rows; what is left of a prompt takes the
+// next larger one.
+constexpr uint32_t kPassRows[] = {1, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512};
+// Token ids that one chunk of sample_partials reduces.
+constexpr uint32_t kIdsPerChunk = 1024;
+// A filter that keeps the tokens up to so much mass keeps one, and never none.
+constexpr float kLeastMass = 1e-9f;
+constexpr Row kIdleRow{0, -1, 0, 0};
+
+}  // namespace
+
+SequenceState Sampling::state() const {
+  SequenceState state{};
+  state.temperature = temperature;
+  state.top_k = top_k;
+  state.typical_p = std::max(typical_p, kLeastMass);
+  state.top_p = std::max(top_p, kLeastMass);
+  state.min_p = min_p;
+  state.repetition_penalty = repetition_penalty;
+  state.frequency_penalty = frequency_penalty;
+  state.presence_penalty = presence_penalty;
+  state.penalty_window = has_penalties() ? penalty_window : 0;
+  state.no_repeat_ngram_size = no_repeat_ngram_size;
+  state.seed = seed;
+  return state;
+}
+
+uint32_t DecodingLoop::most_pass_rows(uint32_t n_ctx) {
+  return std::min(n_ctx, *std::rbegin(kPassRows));
+}
+
+DecodingLoop::DecodingLoop(Device& device, const DecoderModel& model, const Options& options,
+                           const std::optional<TokenRules>& rules)
+    : device_(device),
+      model_(model),
+      options_(options),
+      n_ctx_(model.n_ctx()),
+      n_vocab_(model.n_vocab()) {
+  params_.n_vocab = params_.row_stride = params_.timestamp_begin = params_.end_of_text = n_vocab_;
+  if (rules) {
+    params_.end_of_text = rules->end_of_text;
+    params_.timestamp_begin = rules->timestamp_begin;
+    params_.no_timestamps = rules->no_timestamps;
+    params_.blank = rules->blank;
+  }
+  params_.chunk = kIdsPerChunk;
+  params_.n_chunks = n_token_chunks(n_vocab_, params_.timestamp_begin, kIdsPerChunk);
+  params_.max_tokens = n_ctx_;
+
+  const uint64_t n = model.options().n_sequences, n_partials = n * params_.n_chunks;
+  const uint64_t finished_stride = uint64_t{kFinishedHeader} + n_ctx_;
+  const uint64_t n_finished = options.most_beams > 0 ? n * options.finished_per_beam : 0;
+  const auto words = [&](uint64_t count, const char* label) {
+    return device.allocate(count * sizeof(uint32_t), label);
+  };
+  pass_rows_ = device.allocate(most_pass_rows(n_ctx_) * sizeof(Row), "rows of a pass");
+  step_rows_ = device.allocate(n * sizeof(Row), "rows of a step");
+  logits_ = words(n * n_vocab_, "logits");
+  states_ = device.allocate(n * sizeof(SequenceState), "sequence states");
+  tokens_ = words(n * n_ctx_, "tokens");
+  logprobs_ = words(n * n_ctx_, "log-probabilities");
+  partials_ = device.allocate(n_partials * sizeof(TokenPartial), "token partials");
+  if (options.most_beams > 0) {
+    candidates_ = device.allocate(
+        n_partials * (options.most_beams + options.n_stop_candidates) * sizeof(TokenCandidate),
+        "candidates of beams");
+    finished_ = words(n_finished * finished_stride, "finished texts");
+  }
+  stop_ = words(1, "stop");
+  stop_ids_ = words((uint64_t{n_vocab_} + 31) / 32, "stop ids");
+  if (rules) suppressed_ = device.allocate(stop_ids_.bytes, "suppressed tokens");
+
+  rows_host_.resize(std::max<size_t>(most_pass_rows(n_ctx_), n));
+  states_host_.resize(n);
+  tokens_host_.resize(n * n_ctx_);
+  logprobs_host_.resize(n * n_ctx_);
+  finished_host_.resize(n_finished * finished_stride);
+  pages_host_.resize(n * model.cache().pages_per_sequence());
+  is_running_.resize(n);
+  ended_.reserve(n);
+  record_passes();
+}
+
+void DecodingLoop::record_passes() {
+  // A decoder with cross-attention has no attention among the rows of one sequence only.
+  const auto context = model_.context(pass_rows_, !model_.config().cross_attention);
+  const uint32_t most = most_pass_rows(n_ctx_);
+  std::vector<DispatchTable> tables;
+  for (const uint32_t size : kPassRows) {
+    const uint32_t n_rows = std::min(size, most);
+    if (!passes_.empty() && passes_.back().n_rows == n_rows) break;
+    model_.emit_rows(tables.emplace_back(), n_rows, context);
+    passes_.push_back({n_rows, 0});
+  }
+  const std::vector<ProgramId> programs = device_.record_all(tables);
+  for (size_t i = 0; i < passes_.size(); ++i) passes_[i].program = programs[i];
+}
+
+const DecodingLoop::StepPrograms& DecodingLoop::programs_of(const StepShape& shape) {
+  const auto [programs, is_new] = steps_.try_emplace(shape);
+  if (!is_new) return programs->second;
+  const uint32_t n = shape.n_sequences();
+  DispatchTable step;
+  model_.emit_rows(step, n, model_.context(step_rows_));
+  model_.emit_logits(step, n, {}, logits_, step_rows_);
+  emit_choice(step, shape);
+  programs->second.step = device_.record(step);
+  if (shape.n_candidates > 1) {
+    DispatchTable copies;
+    emit_copy_pages(copies, n);
+    programs->second.copies = device_.record(copies);
+  }
+  return programs->second;
+}
+
+void DecodingLoop::emit_choice(DispatchTable& table, const StepShape& shape) const {
+  const bool has_beams = shape.beam_size > 0;
+  SamplingParams params = params_;
+  params.n_sequences = shape.n_sequences();
+  params.n_candidates = has_beams ? shape.beam_size + options_.n_stop_candidates : 0;
+  params.has_filters = shape.has_filters;
+  if (has_bias_ || shape.has_penalties) {
+    emit::adjust_logits(table, "adjust_logits", params, logits_, states_,
+                        shape.has_penalties ? tokens_ : Operand{}, has_bias_ ? bias_ : Operand{});
+  }
+  if (shape.has_filters) {
+    emit::sampling_filters(table, "sampling_filters", params, states_, logits_, suppressed_);
+  }
+  emit::sample_partials(table, "sample_partials", params, partials_, logits_, states_, suppressed_,
+                        has_beams ? candidates_ : Operand{});
+  if (has_beams) {
+    const KvCache& cache = model_.cache();
+    BeamParams beams{};
+    beams.n_groups = shape.n_slots;
+    beams.beam_size = shape.beam_size;
+    beams.group_sequences = shape.n_candidates;
+    beams.most_finished = shape.beam_size * options_.finished_per_beam;
+    beams.n_chunks = params.n_chunks;
+    beams.chunk = params.chunk;
+    beams.n_candidates = params.n_candidates;
+    beams.timestamp_begin = params.timestamp_begin;
+    beams.max_tokens = params.max_tokens;
+    beams.page_rows = cache.shape().page_rows;
+    beams.pages_per_sequence = cache.pages_per_sequence();
+    emit::select_beams(table, "select_beams", beams, states_, step_rows_, tokens_, finished_,
+                       partials_, candidates_, cache.page_table(), stop_ids_);
+  }
+  emit::sample_token(table, "sample_token", params, states_, step_rows_, tokens_, logprobs_, stop_,
+                     partials_, stop_ids_);
+  if (has_beams) emit_copy_pages(table, params.n_sequences);
+}
+
+void DecodingLoop::emit_copy_pages(DispatchTable& table, uint32_t n_sequences) const {
+  const KvCache& cache = model_.cache();
+  const KvCache::Shape& shape = cache.shape();
+  const CopyPagesParams params{n_sequences, shape.n_kv_heads, shape.head_dim, shape.page_rows,
+                               static_cast<uint32_t>(shape.dtype)};
+  for (uint32_t layer = 0; layer < shape.n_layers; ++layer) {
+    emit::copy_pages(table, "copy_pages." + std::to_string(layer), params, cache.keys(layer),
+                     cache.values(layer), states_);
+  }
+}
+
+void DecodingLoop::write_mask(const Operand& mask, std::span<const int32_t> ids) {
+  std::vector<uint32_t> bits(mask.bytes / sizeof(uint32_t), 0);
+  for (const int32_t id : ids) bits[static_cast<uint32_t>(id) / 32] |= 1u << id % 32;
+  device_.write(mask, bits.data());
+}
+
+void DecodingLoop::set_stop_ids(std::span<const int32_t> ids) {
+  std::vector<int32_t> known;
+  std::copy_if(ids.begin(), ids.end(), std::back_inserter(known),
+               [&](int32_t id) { return id >= 0 && static_cast<uint32_t>(id) < n_vocab_; });
+  write_mask(stop_ids_, known);
+}
+
+void DecodingLoop::set_suppressed(std::span<const int32_t> ids) {
+  for (const int32_t id : ids) {
+    if (id >= 0 && static_cast<uint32_t>(id) < n_vocab_) continue;
+    throw Error(ErrorKind::kUsage, "suppress tokens",
+                "expected ids below " + std::to_string(n_vocab_) + ", found " + std::to_string(id));
+  }
+  write_mask(suppressed_, ids);
+}
+
+void DecodingLoop::set_bias(std::span<const float> bias) {
+  if (!bias_.present()) bias_ = device_.allocate(n_vocab_ * sizeof(float), "bias");
+  device_.write(bias_, bias.data());
+  has_bias_ = true;
+}
+
+template <class T>
+void DecodingLoop::write_slot(const Operand& to, const std::vector<T>& from, uint32_t slot,
+                              uint64_t n) {
+  const uint64_t first = first_sequence(slot) * n, bytes = shape_.n_candidates * n * sizeof(T);
+  device_.write(to.part(first * sizeof(T), bytes), from.data() + first);
+}
+
+template <class T>
+void DecodingLoop::read_part(const Operand& from, std::vector<T>& to, uint64_t first, uint64_t n) {
+  if (n > 0) device_.read(from.part(first * sizeof(T), n * sizeof(T)), to.data() + first);
+}
+
+void DecodingLoop::begin(const StepShape& shape) {
+  const uint32_t n_sequences = model_.options().n_sequences;
+  if (shape.n_slots == 0 || shape.n_candidates == 0 ||
+      shape.n_candidates > n_sequences / shape.n_slots ||
+      shape.beam_size > std::min(shape.n_candidates, options_.most_beams)) {
+    throw Error(ErrorKind::kInternal,
+                "decoding loop: " + std::to_string(shape.n_slots) + " slots of " +
+                    std::to_string(shape.n_candidates) + " sequences, of which " +
+                    std::to_string(shape.beam_size) + " are beams, but the model has room for " +
+                    std::to_string(n_sequences) + " sequences and " +
+                    std::to_string(options_.most_beams) + " beams of a slot");
+  }
+  shape_ = shape;
+  programs_ = &programs_of(shape);
+  most_pages_ = 0;
+  const uint32_t n = shape.n_sequences();
+  SequenceState idle{};
+  idle.finished = 1;
+  std::fill_n(states_host_.begin(), n, idle);
+  std::fill_n(rows_host_.begin(), n, kIdleRow);
+  std::fill_n(is_running_.begin(), shape.n_slots, uint8_t{0});
+  device_.write(states_.part(0, n * sizeof(SequenceState)), states_host_.data());
+  device_.write(step_rows_.part(0, n * sizeof(Row)), rows_host_.data());
+}
+
+// The first step takes the prompt's last token. The full pages before it are shared; of the page
+// that it is in, each sequence has its own.
+void DecodingLoop::give_pages(uint32_t slot, uint32_t n_prompt) {
+  const KvCache& cache = model_.cache();
+  const uint32_t n = shape_.n_candidates, n_pages = cache.pages_per_sequence();
+  const uint32_t n_full = (n_prompt - 1) / cache.shape().page_rows;
+  for (uint32_t i = 0; i < n; ++i) {
+    const uint32_t s = first_sequence(slot) + i;
+    states_host_[s].spare_page =
+        cache.fill_group_row(slot, n, i, n_full, pages_host_.data() + size_t{s} * n_pages);
+  }
+  write_slot(cache.page_table(), pages_host_, slot, n_pages);
+}
+
+void DecodingLoop::prefill(uint32_t slot, std::span<const int32_t> prompt, uint32_t first,
+                           uint32_t end,
+                           const std::function<void(uint32_t, uint32_t)>& after_pass) {
+  give_pages(slot, static_cast<uint32_t>(prompt.size()));
+  const auto sequence = static_cast<int32_t>(first_sequence(slot));
+  while (first < end) {
+    const uint32_t n = std::min(end - first, passes_.back().n_rows);
+    const auto pass = std::find_if(passes_.begin(), passes_.end(),
+                                   [&](const PassProgram& each) { return each.n_rows >= n; });
+    for (uint32_t r = 0; r < n; ++r) {
+      rows_host_[r] = {prompt[first + r], sequence, static_cast<int32_t>(first + r), 0};
+    }
+    std::fill(rows_host_.begin() + n, rows_host_.begin() + pass->n_rows, kIdleRow);
+    device_.write(pass_rows_.part(0, pass->n_rows * sizeof(Row)), rows_host_.data());
+    device_.run(pass->program);
+    if (after_pass) after_pass(first, n);
+    first += n;
+  }
+}
+
+void DecodingLoop::start(uint32_t slot, std::span<const int32_t> prompt,
+                         std::span<const SequenceState> states) {
+  const KvCache& cache = model_.cache();
+  const uint32_t n_pages = cache.pages_per_sequence(), page_rows = cache.shape().page_rows;
+  const uint32_t first = first_sequence(slot), n = shape_.n_candidates;
+  const auto last = static_cast<uint32_t>(prompt.size()) - 1;
+  is_running_[slot] = 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    const uint32_t s = first + i;
+    const int32_t spare_page = states_host_[s].spare_page;
+    SequenceState& state = states_host_[s] = states[std::min<size_t>(i, states.size() - 1)];
+    state.spare_page = spare_page;
+    state.position = static_cast<int32_t>(prompt.size());
+    if (i >= states.size()) {
+      state.finished = 1;
+      state.sum_logprob = -INFINITY;
+    }
+    rows_host_[s] = kIdleRow;
+    if (state.finished) continue;
+    is_running_[slot] = 1;
+    rows_host_[s] = {prompt.back(), static_cast<int32_t>(s), static_cast<int32_t>(last), 0};
+    if (i > 0) {
+      const uint32_t page = last / page_rows;
+      state.copy_from = pages_host_[size_t{first} * n_pages + page];
+      state.copy_to = pages_host_[size_t{s} * n_pages + page];
+      state.copy_rows = last % page_rows;
+    }
+  }
+  write_slot(states_, states_host_, slot);
+  write_slot(step_rows_, rows_host_, slot);
+  if (const uint32_t n_known = states[0].first_sampled + states[0].n_sampled; n_known > 0) {
+    for (uint32_t s = first; s < first + n; ++s) {
+      const auto to = tokens_host_.begin() + static_cast<std::ptrdiff_t>(uint64_t{s} * n_ctx_);
+      std::copy(prompt.end() - n_known, prompt.end(), to);
+      device_.write(tokens_.part(uint64_t{s} * n_ctx_ * sizeof(int32_t), n_known * sizeof(int32_t)),
+                    &*to);
+    }
+  }
+  const uint32_t go = 0;
+  device_.write(stop_, &go);
+  if (states.size() > 1) device_.run(programs_->copies);
+}
+
+void DecodingLoop::reuse_pages(uint32_t slot, uint32_t n_steps) {
+  const KvCache& cache = model_.cache();
+  const uint32_t n_pages = cache.pages_per_sequence(), page_rows = cache.shape().page_rows;
+  const uint32_t n = shape_.n_candidates, first = first_sequence(slot);
+  const auto position = static_cast<uint32_t>(states_host_[first].position);
+  const uint32_t next = (position + page_rows - 1) / page_rows;
+  if (next * page_rows >= position + n_steps || next >= n_pages) return;
+  read_part(cache.page_table(), pages_host_, uint64_t{first} * n_pages, uint64_t{n} * n_pages);
+  int32_t* const pages = pages_host_.data() + size_t{first} * n_pages;
+  std::vector<int32_t> named;
+  for (uint32_t i = 0; i < n; ++i) {
+    named.insert(named.end(), pages + i * n_pages, pages + i * n_pages + next);
+    named.push_back(states_host_[first + i].spare_page);
+  }
+  for (uint32_t i = 0, page = 0; i < n; ++page) {
+    const int32_t free = cache.group_page(slot, n, page);
+    if (std::find(named.begin(), named.end(), free) != named.end()) continue;
+    pages[i++ * n_pages + next] = free;
+    most_pages_ = std::max(most_pages_, page + 1);
+  }
+  write_slot(cache.page_table(), pages_host_, slot, n_pages);
+}
+
+bool DecodingLoop::any_is_running() const {
+  return std::any_of(is_running_.begin(), is_running_.begin() + shape_.n_slots,
+                     [](uint8_t runs) { return runs != 0; });
+}
+
+std::span<const uint32_t> DecodingLoop::advance(uint32_t n_steps) {
+  ended_.clear();
+  if (!any_is_running()) return ended_;
+  for (uint32_t slot = 0; shape_.n_slots > 1 && slot < shape_.n_slots; ++slot) {
+    if (is_running_[slot] && state(slot).is_beam) reuse_pages(slot, n_steps);
+  }
+  device_.run(programs_->step, n_steps, stop_);
+  read_part(states_, states_host_, 0, shape_.n_sequences());
+  for (uint32_t slot = 0; slot < shape_.n_slots; ++slot) {
+    const auto first = states_host_.begin() + first_sequence(slot);
+    if (!is_running_[slot] || std::any_of(first, first + shape_.n_candidates,
+                                          [](const auto& state) { return !state.finished; })) {
+      continue;
+    }
+    is_running_[slot] = 0;
+    ended_.push_back(slot);
+  }
+  return ended_;
+}
+
+void DecodingLoop::stop(uint32_t slot) {
+  if (!is_running_[slot]) return;
+  is_running_[slot] = 0;
+  const uint32_t first = first_sequence(slot);
+  for (uint32_t s = first; s < first + shape_.n_candidates; ++s) {
+    states_host_[s].finished = 1;
+    rows_host_[s] = kIdleRow;
+  }
+  write_slot(states_, states_host_, slot);
+  write_slot(step_rows_, rows_host_, slot);
+}
+
+void DecodingLoop::read_chosen(uint32_t slot) {
+  const uint64_t first = uint64_t{first_sequence(slot)} * n_ctx_ + state(slot).first_sampled;
+  read_part(tokens_, tokens_host_, first, state(slot).n_sampled);
+  read_part(logprobs_, logprobs_host_, first, state(slot).n_sampled);
+}
+
+std::span<const int32_t> DecodingLoop::tokens(uint32_t slot) const {
+  return {tokens_host_.data() + size_t{first_sequence(slot)} * n_ctx_,
+          state(slot).first_sampled + state(slot).n_sampled};
+}
+
+std::span<const int32_t> DecodingLoop::chosen(uint32_t slot) const {
+  return tokens(slot).last(state(slot).n_sampled);
+}
+
+std::span<const float> DecodingLoop::logprobs(uint32_t slot) const {
+  return {logprobs_host_.data() + size_t{first_sequence(slot)} * n_ctx_ + state(slot).first_sampled,
+          state(slot).n_sampled};
+}
+
+// openai-whisper, decoding.py: BeamSearchDecoder.finalize. Where too few texts have ended, the best
+// of those under way count as well.
+std::vector<FoundText> DecodingLoop::read_texts(uint32_t slot) {
+  const uint32_t first = first_sequence(slot);
+  const bool has_beams = state(slot).is_beam != 0;
+  const uint64_t stride = uint64_t{kFinishedHeader} + n_ctx_;
+  const uint64_t first_finished =
+      uint64_t{slot} * shape_.beam_size * options_.finished_per_beam * stride;
+  std::vector<FoundText> found;
+  if (has_beams) {
+    read_part(finished_, finished_host_, first_finished, state(slot).n_finished * stride);
+    for (uint32_t f = 0; f < state(slot).n_finished; ++f) {
+      const int32_t* text = finished_host_.data() + first_finished + f * stride;
+      found.push_back({{text + kFinishedHeader, static_cast<size_t>(text[1])},
+                       std::bit_cast<float>(text[0]),
+                       true});
+    }
+  }
+  const uint32_t wanted = has_beams ? shape_.beam_size : shape_.n_candidates;
+  if (found.size() >= wanted) return found;
+  read_part(tokens_, tokens_host_, uint64_t{first} * n_ctx_, uint64_t{wanted} * n_ctx_);
+  // Beams are in falling order.
+  for (uint32_t s = first; s < first + wanted && found.size() < wanted; ++s) {
+    const SequenceState& state = states_host_[s];
+    if (has_beams && !(state.sum_logprob > -INFINITY)) continue;
+    const int32_t* tokens = tokens_host_.data() + size_t{s} * n_ctx_ + state.first_sampled;
+    found.push_back({{tokens, state.n_sampled}, state.sum_logprob, false});
+  }
+  return found;
+}
+
+void DecodingLoop::evaluate(
+    uint32_t slot, std::span<const int32_t> tokens,
+    const std::function<void(uint32_t, uint32_t, const float*)>& take_rows) {
+  const uint32_t n_rows = model_.options().max_logit_rows;
+  if (!logits_program_) {
+    logit_index_ = device_.allocate(n_rows * sizeof(uint32_t), "rows that give logits");
+    pass_logits_ =
+        device_.allocate(uint64_t{n_rows} * n_vocab_ * sizeof(float), "logits of a pass");
+    pass_logits_host_.resize(size_t{n_rows} * n_vocab_);
+    DispatchTable table;
+    model_.emit_logits(table, n_rows, logit_index_, pass_logits_);
+    logits_program_ = device_.record(table);
+  }
+  stop(slot);
+  states_host_[first_sequence(slot)].n_sampled = 0;
+  std::vector<uint32_t> index(n_rows);
+  prefill(slot, tokens, 0, static_cast<uint32_t>(tokens.size()), [&](uint32_t first, uint32_t n) {
+    for (uint32_t r = 0; r < n; r += n_rows) {
+      const uint32_t n_taken = std::min(n_rows, n - r);
+      for (uint32_t i = 0; i < n_rows; ++i) index[i] = r + std::min(i, n_taken - 1);
+      device_.write(logit_index_, index.data());
+      device_.run(*logits_program_);
+      read_part(pass_logits_, pass_logits_host_, 0, uint64_t{n_taken} * n_vocab_);
+      take_rows(first + r, n_taken, pass_logits_host_.data());
+    }
+  });
+}
+
+}  // namespace vesper
