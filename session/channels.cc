@@ -16,19 +16,19 @@ constexpr int kMaxSplitChannels = 32;
 
 bool begins_earlier(const Segment& a, const Segment& b) { return a.start_s < b.start_s; }
 
-// Gives segments of several channels in the order of their beginnings, numbered anew.
+// Merges the segments of several channels by their starts, and numbers them.
 class Interleaver {
  public:
   explicit Interleaver(const OnSegment& on_segment) : on_segment_(on_segment) {}
 
-  // Those of a channel, in order, while others are still to come.
+  // Adds the segments of a channel, in order, before the last channel.
   void keep(std::vector<Segment> segments) {
     std::vector<Segment> merged;
     std::ranges::merge(waiting_, segments, std::back_inserter(merged), begins_earlier);
     waiting_ = std::move(merged);
   }
 
-  // One of the last channel: what is waiting goes before it as far as it begins earlier.
+  // Emits a segment of the last channel, and before it all waiting ones that begin earlier.
   void pass(const Segment& segment) {
     while (n_given_ < waiting_.size() && !begins_earlier(segment, waiting_[n_given_])) {
       give(waiting_[n_given_++]);
@@ -50,7 +50,7 @@ class Interleaver {
 
   const OnSegment& on_segment_;
   std::vector<Segment> waiting_;  // of the channels before the last one
-  size_t n_given_ = 0;            // of waiting_
+  size_t n_given_ = 0;            // emitted ones of waiting_
   std::vector<Segment> given_;
 };
 

@@ -1,4 +1,4 @@
-// Checksums of files, as publishers of models give them.
+// Checksums of files, as published with models.
 #pragma once
 
 #include <filesystem>

@@ -32,7 +32,7 @@ constexpr int kAttemptsWithoutProgress = 4;
 
 std::string errno_text() { return std::strerror(errno); }
 
-// The unfinished file, locked against other processes for as long as this object lives.
+// The unfinished file, locked against other processes during this object's life.
 class PartFile {
  public:
   PartFile(const fs::path& target, const std::function<void()>& on_wait)
@@ -44,7 +44,7 @@ class PartFile {
         if (on_wait) on_wait();
         while (flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) continue;
       }
-      // Whoever held the lock may have renamed or removed the file that we opened.
+      // The previous holder of the lock may have renamed or removed the file that we opened.
       struct stat ours {
       }, named{};
       if (fstat(descriptor_, &ours) == 0 && stat(path_.c_str(), &named) == 0 &&
@@ -64,7 +64,7 @@ class PartFile {
     return static_cast<uint64_t>(status.st_size);
   }
 
-  // False with errno set if it fails: called where nothing may be thrown.
+  // Sets errno and returns false on failure, because callers must not throw.
   bool empty() { return ftruncate(descriptor_, 0) == 0; }
   bool append(const char* data, size_t size) {
     const off_t end = lseek(descriptor_, 0, SEEK_END);
@@ -85,7 +85,7 @@ class PartFile {
     if (fsync(descriptor_) != 0 || rename(path_.c_str(), target.c_str()) != 0) {
       throw_model_error(target.string() + ": " + errno_text());
     }
-    // The new name reaches the disk with the folder; if that fails the file is still whole.
+    // Makes the new name durable; if that fails the file is still complete.
     const int folder = open(target.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder >= 0) {
       fsync(folder);
@@ -100,17 +100,17 @@ class PartFile {
   int descriptor_ = -1;
 };
 
-// One transfer: what its callbacks share.
+// The state shared by the callbacks of a transfer.
 struct Transfer {
   CURL* curl = nullptr;
   PartFile* part = nullptr;
   const DownloadEvents* events = nullptr;
-  uint64_t offset = 0;   // bytes asked to be left out
+  uint64_t offset = 0;   // requested start
   uint64_t present = 0;  // bytes in the file
   uint64_t before = 0;   // bytes in the file when download() was called
   bool body_begun = false;
   int write_error = 0;                       // errno
-  bool wrong_range = false;                  // the server sent another part than it was asked for
+  bool wrong_range = false;                  // the server sent another range than requested
   std::string content_range;                 // of the last response
   std::optional<std::string> linked_sha256;  // of the first response that had one
 };
@@ -135,7 +135,7 @@ bool is_sha256(const std::string& text) {
 size_t on_header(char* data, size_t, size_t size, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
   const std::string_view line(data, size);
-  if (line.substr(0, 5) == "HTTP/") transfer.content_range.clear();  // another response begins
+  if (line.substr(0, 5) == "HTTP/") transfer.content_range.clear();  // start of another response
   if (const auto range = header_value(line, "content-range")) transfer.content_range = *range;
   if (const auto etag = header_value(line, "x-linked-etag");
       etag && is_sha256(*etag) && !transfer.linked_sha256) {
@@ -160,7 +160,8 @@ size_t on_body(char* data, size_t, size_t size, void* user) {
     transfer.body_begun = true;
     long status = 0;
     curl_easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &status);
-    if (transfer.offset > 0 && status != 206) {  // the server ignores ranges: all comes again
+    if (transfer.offset > 0 && status != 206) {  // the server ignores ranges: it sends the whole
+                                                 // file again
       if (!transfer.part->empty()) {
         transfer.write_error = errno;
         return CURL_WRITEFUNC_ERROR;
@@ -221,7 +222,7 @@ class Downloader {
         throw_model_error(request.url + ": " + curl_easy_strerror(code));
       }
     };
-    // Plain HTTP has nothing that proves who answers, so a secure address never leads to one.
+    // Plain HTTP does not authenticate the server, so https never redirects to it.
     const bool plain = request.url.rfind("http://", 0) == 0;
     set(CURLOPT_PROTOCOLS_STR, plain ? "http" : "https");
     set(CURLOPT_REDIR_PROTOCOLS_STR, plain ? "http,https" : "https");
@@ -244,7 +245,7 @@ class Downloader {
     set(CURLOPT_NOPROGRESS, 0L);
   }
 
-  // Until all is there, or nothing more can be hoped for.
+  // Until the file is complete, or an error is permanent.
   void fetch_rest() {
     for (int failures = 0;;) {
       const uint64_t present_before = transfer_.part->size();
@@ -252,7 +253,7 @@ class Downloader {
       if (code == CURLE_OK) return;
       long status = 0;
       curl_easy_getinfo(curl_.get(), CURLINFO_RESPONSE_CODE, &status);
-      // Nothing after what is there: complete, or longer than the file. The digest tells.
+      // No bytes after ours: complete, or too long. The digest decides.
       if (code == CURLE_HTTP_RETURNED_ERROR && status == 416 && present_before > 0) return;
       if (transfer_.write_error != 0) {
         throw_model_error(transfer_.part->path().string() + ": " +
@@ -276,11 +277,11 @@ class Downloader {
     }
   }
 
-  // What the file should be: as requested, else as the server says.
+  // The digest: requested, otherwise the server's.
   Digest expected_digest() const {
     if (request_.digest) return *request_.digest;
     if (transfer_.linked_sha256) return {DigestAlgorithm::kSha256, *transfer_.linked_sha256};
-    throw_model_error(request_.url + ": the publisher gives no digest to check the file by");
+    throw_model_error(request_.url + ": expected a digest from the publisher, found none");
   }
 
  private:
@@ -325,7 +326,7 @@ void download(const DownloadRequest& request, const DownloadEvents& events) {
     const Digest expected = downloader.expected_digest();
     const Digest found = digest_of_file(part.path(), expected.algorithm);
     if (found == expected) break;
-    // The beginning may be of another version of the file, or damaged: once more, all of it.
+    // The beginning may be damaged or of another version: download all of it once more.
     if (continued && part.empty()) continue;
     const std::string size = std::to_string(part.size());
     part.remove();

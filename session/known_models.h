@@ -1,4 +1,4 @@
-// The models that can be fetched by name.
+// Models that can be downloaded by name.
 #pragma once
 
 #include <optional>
@@ -13,26 +13,25 @@ namespace vesper {
 enum class ModelKind { kSpeech, kTextEncoder, kLanguage };
 
 struct KnownModel {
-  std::string_view name;        // as users say it, "tiny.en"
-  std::string_view repository;  // of the publisher on Hugging Face, "owner/name"
-  std::string_view file;        // in it; the name it is kept under, too
-  std::string_view sha1;        // as the publisher's model card gives it; empty if it gives none:
-                                // the hub gives a SHA-256 with the file then
+  std::string_view name;        // for users, "tiny.en"
+  std::string_view repository;  // on Hugging Face, "owner/name"
+  std::string_view file;        // in the repository, and in the folder of models
+  std::string_view sha1;        // from the publisher's model card; empty: the hub sends a SHA-256
   ModelKind kind = ModelKind::kSpeech;
   bool is_folder() const { return kind == ModelKind::kTextEncoder; }
 };
 
-// What a model that is a folder has beside `file`, its weights: the small files of a repository of
-// sentence-transformers. The hub gives no digest for them.
+// Files beside `file`, the weights, of a model that is a folder: the small files of a
+// sentence-transformers repository. The hub has no digest for them.
 const std::vector<std::string_view>& files_beside_text_encoder();
 
 const std::vector<KnownModel>& known_models();
 
-// By name or by another name for it ("turbo", "large"). Null if there is none.
+// By name or alias ("turbo", "large"). Null if there is none.
 const KnownModel* find_known_model(std::string_view name);
 
-// Where a file of the model's repository is, on the hub or, if the environment variable HF_ENDPOINT
-// is set, on the mirror that it names.
+// The URL of a file of the model's repository on the hub, or on the mirror in the environment
+// variable HF_ENDPOINT.
 std::string download_url(const KnownModel& model, std::string_view file);
 
 std::optional<Digest> published_digest(const KnownModel& model);

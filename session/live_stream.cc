@@ -31,15 +31,15 @@ struct LiveSource::State {
   State(AudioReader source, bool recorded)
       : reader(in_short_blocks(std::move(source))), is_recorded(recorded) {}
 
-  SampleReader reader;  // the thread's alone
+  SampleReader reader;  // used by the thread only
   const bool is_recorded;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<float> samples;
   uint64_t n_received = 0;  // samples in all
   Clock::time_point first_came;
-  bool has_ended = false;     // nothing more will come
-  bool is_abandoned = false;  // nobody takes any more
+  bool has_ended = false;     // no more samples will come
+  bool is_abandoned = false;  // no more samples are taken
   std::exception_ptr error;
 
   void read_to_the_end() {
@@ -107,7 +107,7 @@ bool LiveSource::has_more(size_t n) const {
 }
 
 bool LiveSource::is_paced() const {
-  // What a sender had kept may come at once, and clocks differ.
+  // A sender may deliver buffered audio at once, and clocks differ.
   constexpr double kKeptSeconds = 2, kFastest = 1.5;
   if (state_->is_recorded) return false;
   const std::lock_guard lock(state_->mutex);
@@ -135,7 +135,7 @@ std::exception_ptr follow(LiveSource& source, const LiveOptions& options,
     passes.push(samples);
     const auto start = Clock::now();
     const bool had_window = passes.whole_windows();
-    // Where more sound is there, the next pass decodes more of the window.
+    // If more audio is available, the next pass decodes more of the window.
     const bool is_worth_a_look = !source.has_more(step);
     if (is_worth_a_look) passes.beginning();
     if (!is_worth_a_look && !had_window) continue;

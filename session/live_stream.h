@@ -1,7 +1,6 @@
-// A live stream: sound that is read ahead by a thread of its own, so that it keeps coming in while
-// the model works, and the rhythm at which what has come is decoded. In comes an AudioReader; out
-// go blocks of 16 kHz mono to a decoder (decoder/windows/live/live_transcriber). Called by
-// SpeechSession.
+// A live stream: a thread that reads audio ahead while the model works, and the schedule of
+// decoding. In: an AudioReader. Out: blocks of 16 kHz mono samples for a decoder
+// (decoder/windows/live/live_transcriber). Called by SpeechSession.
 #pragma once
 
 #include <cstddef>
@@ -17,26 +16,25 @@ namespace vesper {
 
 class LiveSource {
  public:
-  // Begins to read. The thread waits when it is a minute ahead. It ends with the stream, or with
-  // the process: a read that blocks cannot be interrupted. `is_recorded`: all of the sound is there
-  // already, as in a file.
+  // Starts reading, at most a minute ahead. The thread ends with the stream or the process, because
+  // a blocking read cannot be interrupted. `is_recorded`: all audio is available at once, as in a
+  // file.
   LiveSource(AudioReader reader, bool is_recorded);
   ~LiveSource();
   LiveSource(const LiveSource&) = delete;
   LiveSource& operator=(const LiveSource&) = delete;
 
-  // Waits for `n` samples (16 kHz mono; at most a minute), or the end of the stream, and takes
-  // them: fewer at the end, and none after it. Throws what reading threw, after the samples before.
-  // Where `is_stopped`, asked every 100 ms, returns true, the stream ends.
+  // Waits for `n` samples (16 kHz mono; at most a minute) or the end of the stream, and returns
+  // them: fewer at the end, none after it. After the last samples, throws the error of reading. If
+  // `is_stopped`, called every 100 ms, returns true, the stream ends.
   std::vector<float> take(size_t n, const std::function<bool()>& is_stopped = {});
 
-  // Samples that can be taken now.
+  // Samples available now.
   size_t waiting() const;
-  // Whether `n` samples are waiting or the stream has ended; a sender that has them is given 30 ms.
-  // Always true of a recording, so that what is decoded of it does not depend on how fast it is
-  // read.
+  // Whether `n` samples are available or the stream has ended; waits 30 ms for a sender. Always
+  // true for a recording, so that the result does not depend on the speed of reading.
   bool has_more(size_t n) const;
-  // Whether the sound comes about as fast as it is heard, not as fast as a file can be read.
+  // Whether audio arrives at about real time, not as fast as a file is read.
   bool is_paced() const;
 
  private:
@@ -44,34 +42,34 @@ class LiveSource {
   std::shared_ptr<State> state_;
 };
 
-// A pass over new sound that took longer than a step, so that the next one is late.
+// A pass over new audio that took longer than a step.
 struct SlowPass {
   double pass_s = 0;
-  double behind_s = 0;      // seconds of sound that are waiting
-  bool had_window = false;  // a full window was decoded, too
+  double behind_s = 0;      // seconds of waiting audio
+  bool had_window = false;  // included a full window
 };
 
-// How a stream is followed.
+// Settings for following a stream.
 struct LiveOptions {
-  // Seconds of new sound from one look at it to the next. Ours: short enough to read along, and
-  // long enough for a small model on two cores.
+  // Seconds of new audio between two passes. Our choice: short enough to read along, long enough
+  // for a small model on two cores.
   double step_s = 1;
-  // Told of passes that take longer than step_s, where the sound comes in real time.
+  // Called for passes that take longer than step_s, if audio arrives in real time.
   std::function<void(const SlowPass& pass)> on_slow = {};
-  // Asked at least every 100 ms: true ends the stream, and what has come is decoded to the end.
+  // Called at least every 100 ms; true ends the stream, and the received audio is decoded.
   std::function<bool()> is_stopped = {};
 };
 
-// What is done with new sound.
+// The work on new audio.
 struct LivePasses {
   std::function<void(std::span<const float> samples)> push;
-  std::function<bool()> whole_windows;  // decodes the windows that are full; whether there were any
-  std::function<void()> beginning;      // decodes the beginning of the next one
+  std::function<bool()> whole_windows;  // decodes full windows; returns whether there were any
+  std::function<void()> beginning;      // decodes the beginning of the next window
 };
 
-// Makes a pass after every step of the stream until it ends or is stopped: decodes the full
-// windows, and looks at the beginning of the next one unless more sound is there. Returns what
-// reading it failed with, if it did: what came before has been decoded.
+// Runs a pass after every step of the stream until it ends or is stopped: decodes full windows, and
+// the beginning of the next one unless more audio is available. Returns the error of reading, if
+// any; the audio before it has been decoded.
 std::exception_ptr follow(LiveSource& source, const LiveOptions& options, const LivePasses& passes);
 
 }  // namespace vesper

@@ -23,7 +23,7 @@ std::optional<std::string> environment(const char* name) {
 }
 
 std::optional<fs::path> cache_folder() {
-  // The XDG specification has relative paths ignored.
+  // The XDG specification ignores relative paths.
   if (const auto cache = environment("XDG_CACHE_HOME"); cache && fs::path(*cache).is_absolute()) {
     return fs::path(*cache);
   }
@@ -63,7 +63,7 @@ std::string names_of_known_models(ModelKind kind) {
   std::string text;
   for (const KnownModel& model : known_models()) {
     if (model.kind != kind) continue;
-    // Quantized variants follow the pattern NAME-q5_1; the plain names say enough.
+    // Quantized variants follow the pattern NAME-q5_1; the plain names are enough.
     if (model.name.find("-q") != std::string_view::npos) continue;
     text += (text.empty() ? "" : ", ") + std::string(model.name);
   }
@@ -76,15 +76,14 @@ bool is_model_file(const fs::path& path) {
          (path.extension() == ".bin" || path.extension() == ".gguf");
 }
 
-// As find() takes a file: "ggml-tiny.bin" is "tiny".
+// The name that find() accepts: "ggml-tiny.bin" is "tiny".
 std::string name_of_file(const fs::path& path) {
   std::string name = path.stem().string();
   if (path.extension() == ".bin" && name.starts_with("ggml-")) name.erase(0, 5);
   return name;
 }
 
-// By its name, or by that of its file: language models are kept under the names that their
-// publishers gave them.
+// By its name, or by the name of its file: language models keep their publishers' file names.
 const KnownModel* known_model_of(const fs::path& path, const std::string& name) {
   if (const KnownModel* known = find_known_model(name)) return known;
   for (const KnownModel& model : known_models()) {
@@ -151,7 +150,7 @@ fs::path ModelStore::fetch(const KnownModel& model) const {
   const std::string url = download_url(model, model.file);
   if (options_.on_fetch) options_.on_fetch(std::string(model.name), url, target);
   if (model.is_folder()) {
-    // The weights come last: a folder without them is no model yet.
+    // The weights are last: a folder without them is not a model.
     for (const std::string_view file : files_beside_text_encoder()) {
       const fs::path small = folder / file;
       if (fs::exists(small, error)) continue;
@@ -178,7 +177,7 @@ std::vector<StoredModel> ModelStore::list() const {
         model.kind = known->kind;
       }
       const auto [at, is_new] = models.emplace(model.name, model);
-      // Within a folder find() takes a folder before a file.
+      // In one folder, find() prefers a folder to a file.
       if (!is_new && is_folder && at->second.path.parent_path() == folder) at->second = model;
     }
   }

@@ -1,4 +1,4 @@
-// The texts that `embed` is given: arguments, or lines of files and of standard input.
+// The texts of `embed`: arguments, or lines of files and standard input.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,14 @@ namespace vesper {
 
 class EmbedInput {
  public:
-  // Opens nothing yet.
+  // Opens no file.
   explicit EmbedInput(const EmbedArguments& arguments);
 
-  // The next text. Returns false at the end. Throws Error(kInput) with file and line for what
-  // cannot be read: also a line that is no JSON, or has no text under the key, where that is asked
-  // for.
+  // The next text; false at the end. Throws Error(kInput) with file and line for input that cannot
+  // be read, and, with a key, for a line that is not JSON or has no text under the key.
   bool next(std::string& text);
 
-  // Where the last text was, for messages: "notes.txt:3", "text 2".
+  // The origin of the last text, for messages: "notes.txt:3", "text 2".
   std::string place() const;
 
  private:
@@ -35,8 +34,8 @@ class EmbedInput {
   const EmbedArguments& arguments_;
   std::vector<std::string> files_;
   size_t n_texts_ = 0, n_opened_ = 0;
-  bool is_json_ = false;            // what the lines of the open file are
-  std::optional<TextLines> lines_;  // of the open file, if any
+  bool is_json_ = false;            // format of the open file
+  std::optional<TextLines> lines_;  // of the open file
 };
 
 }  // namespace vesper

@@ -1,4 +1,4 @@
-// How `embed` writes vectors and ranked lines.
+// Output of vectors and ranked lines.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,19 @@
 
 namespace vesper {
 
-// Where output goes, piece by piece.
+// Receives the output.
 using EmbedSink = std::function<void(std::string_view)>;
 
-// Appends a vector in its format, which is not kNpy:
-//   json    [0.1,-0.2,...] and a new line, in the fewest digits that give the same f32
-//   jsonl   {"index": 0, "text": "...", "n_tokens": 7, "embedding": [...]} and a new line; an
-//   object
+// Appends a vector in a format other than kNpy:
+//   json    [0.1,-0.2,...] and a line end, with the fewest digits that give the same f32
+//   jsonl   {"index": 0, "text": "...", "n_tokens": 7, "embedding": [...]} and a line end;
 //           without "text" for token ids
-//   f32     little-endian numbers, nothing between
-//   base64  these bytes in base64 (RFC 4648), and a new line
+//   f32     little-endian numbers without separators
+//   base64  these bytes in base64 (RFC 4648), and a line end
 struct EmbeddedText {
-  uint64_t index = 0;  // from 0, in the order of the input
+  uint64_t index = 0;  // from 0, in input order
   const std::string* text = nullptr;
-  uint32_t n_tokens = 0;  // that went into the model
+  uint32_t n_tokens = 0;  // encoded tokens
   std::span<const float> vector;
 };
 void append_embedding(EmbedFormat format, const EmbeddedText& embedded, std::string& out);
@@ -37,8 +36,7 @@ struct RankedLine {
   uint64_t first = 0, second = 0;  // texts, from 0
 };
 
-// The best of what is offered, highest score first, of equal ones the earliest. Holds no more than
-// it will give.
+// The best lines by descending score, equal ones in input order.
 class Ranking {
  public:
   explicit Ranking(size_t n_best) : n_best_(n_best) {}
@@ -47,11 +45,11 @@ class Ranking {
 
  private:
   size_t n_best_;
-  std::vector<RankedLine> heap_;  // the worst of them on top
+  std::vector<RankedLine> heap_;  // min-heap
 };
 
-// `pairs`: two texts a line, else one. As text, with tabs between: score, the number of each text
-// from 1, each text; as jsonl an object a line; as json a list of these.
+// `pairs`: two texts per line, otherwise one. Text: score, number of each text (from 1) and each
+// text, separated by tabs. jsonl: an object per line. json: a list of objects.
 std::string ranking_text(const std::vector<RankedLine>& lines, bool pairs,
                          const std::vector<std::string>& texts);
 std::string ranking_json(const std::vector<RankedLine>& lines, bool pairs,

@@ -1,4 +1,4 @@
-// `embed`: texts to vectors, and what is most like what.
+// `embed`: turns texts into vectors, and finds similar texts.
 #pragma once
 
 namespace vesper {

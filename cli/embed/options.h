@@ -12,7 +12,7 @@ namespace vesper {
 
 enum class EmbedFormat { kJson, kJsonl, kNpy, kF32, kBase64 };
 
-// What is done with the vectors.
+// Use of the vectors.
 enum class EmbedMode { kVectors, kSearch, kSimilarity };
 
 struct EmbedArguments {
@@ -22,11 +22,11 @@ struct EmbedArguments {
   bool offline = false, verbose = false;
   EmbedderOptions options;
 
-  std::vector<std::string> texts;     // given as arguments
-  std::vector<std::string> inputs;    // files with a text a line; "-" is standard input
-  std::string key;                    // of the text in lines of JSON; empty: lines are the texts
-  bool input_ids = false;             // texts are token ids
-  std::optional<std::string> prefix;  // name of a prompt of the model's, or a text
+  std::vector<std::string> texts;           // given as arguments
+  std::vector<std::string> inputs;          // files with a text per line; "-" is standard input
+  std::string key;                          // of the text in JSON lines; empty: lines are texts
+  bool input_ids = false;                   // texts are token ids
+  std::optional<std::string> prefix;        // name of a prompt of the model, or a text
   std::optional<std::string> query_prefix;  // the same for the query of --search
 
   EmbedMode mode = EmbedMode::kVectors;

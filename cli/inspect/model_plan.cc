@@ -7,7 +7,7 @@
 #include <malloc.h>
 #endif
 
-#include "cli/inspect/watched_model.h"
+#include "cli/inspect/observed_model.h"
 #include "cli/terminal/terminal_text.h"
 #include "embedder/sentence_tokenizer.h"
 #include "error/error.h"

@@ -7,7 +7,7 @@ namespace vesper {
 OptionTable inspect_options(InspectArguments& arguments) {
   OptionTable options({
       .name = "inspect",
-      .summary = "describe a model, and whether it runs here",
+      .summary = "describe a model and the memory it needs",
       .usages = {"[OPTION]... MODEL", "--diff MODEL OTHER", "--profile MODEL [INPUT]", "--devices"},
       .description = "Says what a model is, how large, and whether it will run here. A MODEL is a "
                      "file or folder (GGUF, safetensors, CTranslate2, ggml), or a name that the "
@@ -21,7 +21,7 @@ OptionTable inspect_options(InspectArguments& arguments) {
     return flag_option([&arguments, value] { arguments.mode = value; });
   };
   options.section("Modes");
-  options.add("--metadata", mode(InspectMode::kMetadata), "all that the files say of themselves");
+  options.add("--metadata", mode(InspectMode::kMetadata), "all metadata of the files");
   options.add("--tensors", mode(InspectMode::kTensors),
               "name, format, shape, offset and bytes of each tensor");
   options.add("--tokenizer TEXT", parsed_option([&](const std::string&, const std::string& text) {
@@ -35,7 +35,7 @@ OptionTable inspect_options(InspectArguments& arguments) {
   options.add("--diff", mode(InspectMode::kDiff),
               "what differs between two models; exit status 1 if anything does");
   options.add("--devices", mode(InspectMode::kDevices),
-              "what each device can do, and the kernels it chooses");
+              "capabilities of each device, and its kernels");
   options.add("--table", mode(InspectMode::kTable),
               "the commands that a model runs, stage by stage");
   options

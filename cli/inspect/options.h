@@ -26,17 +26,17 @@ enum class InspectMode {
 struct InspectArguments {
   InspectMode mode = InspectMode::kSummary;
   std::vector<std::string> models;   // names or paths: one; two for kDiff, none for kDevices
-  std::string recording;             // that kProfile transcribes; empty: noise
-  std::vector<std::string> filters;  // globs over names of tensors and keys; empty: everything
-  std::string text;                  // what kTokenizer splits
-  std::string device = "auto";       // for what is run, or asked what it would run
+  std::string recording;             // input of kProfile; empty: noise
+  std::vector<std::string> filters;  // globs for names of tensors and keys; empty: all
+  std::string text;                  // input of kTokenizer
+  std::string device = "auto";       // to run on, or to plan for
   std::string compute = "auto";
-  std::string trace, csv;    // files that kProfile writes, where asked to
-  bool per_command = false;  // kProfile: a clock after each command, not only at barriers
-  bool statistics = false;   // of the numbers in tensors
+  std::string trace, csv;    // output files of kProfile, optional
+  bool per_command = false;  // kProfile: clock after each command instead of at barriers
+  bool statistics = false;   // of the elements of tensors
   bool json = false;
   bool offline = false;
-  uint32_t threads = 0;  // 0: as many as there are cores
+  uint32_t threads = 0;  // 0: one per core
 };
 
 // The table of options, which store into `arguments`.

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <numeric>
 
-#include "cli/inspect/watched_model.h"
+#include "cli/inspect/observed_model.h"
 #include "cli/terminal/terminal_text.h"
 #include "llm/devices/open_device.h"
 #include "llm/inspect/command_cost.h"
@@ -20,7 +20,7 @@ double weight_bytes(const ObservedDevice& device, const Command& command) {
   return buffer == nullptr ? 0 : static_cast<double>(buffer->bytes);
 }
 
-// The model's place for a layer: "encoder.3" of "encoder.3.attn.q".
+// The layer of a label: "encoder.3" of "encoder.3.attn.q".
 std::string layer_of(const std::string& label) {
   const size_t digit = label.find_first_of("0123456789");
   if (digit == std::string::npos || digit == 0 || label[digit - 1] != '.') {
@@ -35,7 +35,7 @@ std::string decimal_text(const char* format, double value) {
   return text.data();
 }
 
-// A matrix of that size of ones, uploaded.
+// Uploads a matrix of ones.
 Weight upload_ones(Device& device, std::vector<float>& values, uint32_t n_out, uint32_t n_in,
                    WeightUse use, Compute compute) {
   values.assign(size_t{n_out} * n_in, 1.0f);
@@ -47,7 +47,7 @@ Weight upload_ones(Device& device, std::vector<float>& values, uint32_t n_out, u
   return device.upload({{&view}}, use, compute);
 }
 
-// Seconds that one product takes, the best of a few.
+// Seconds of one product, the best of a few.
 double product_seconds(Device& device, uint32_t n_rows, uint32_t n_out, uint32_t n_in,
                        WeightUse use, Compute compute, uint64_t* stored) {
   std::vector<float> values;
@@ -80,7 +80,7 @@ double product_seconds(Device& device, uint32_t n_rows, uint32_t n_out, uint32_t
 }
 
 void measure_peaks(Device& device, Compute compute, Profile& profile) {
-  // A software Vulkan device would take minutes for what a GPU needs to be busy at all.
+  // A software Vulkan device would take minutes for a matrix that occupies a GPU.
   const bool slow = device.info().policy.is_emulated_gpu;
   const uint32_t rows = slow ? 128 : 1536, wide = slow ? 1024 : 4096, tall = slow ? 1024 : 8192;
   uint64_t bytes = 0;
@@ -104,7 +104,7 @@ void add(Total& total, const ProfiledStage& stage) {
   total.bytes += stage.bytes * runs;
 }
 
-// In the order of their time.
+// By descending time.
 template <class Key>
 std::vector<std::pair<std::string, Total>> totals_by(const Profile& profile, const Key& key) {
   std::vector<std::pair<std::string, Total>> rows;
@@ -120,7 +120,7 @@ std::vector<std::pair<std::string, Total>> totals_by(const Profile& profile, con
   return rows;
 }
 
-// "94%"; of a bandwidth above that of memory, that it was a cache's.
+// "94%", or `above` if it exceeds the peak (of a cache).
 std::string share_of_peak(double rate, double peak, const char* above) {
   return rate > peak ? above : decimal_text("%.0f%%", 100 * rate / peak);
 }
@@ -132,7 +132,7 @@ std::string totals_text(const Profile& profile, const char* title,
   TextTable table(0b11111110);
   table.add({title, "runs", "ms", "share", "GFLOP/s", "of peak", "GB/s", "of peak"});
   for (const auto& [name, total] : rows) {
-    // A stage can be shorter than a tick of the device's clock.
+    // A stage may be shorter than a tick of the device's clock.
     const double per_s = total.us > 0 ? 1e6 / total.us : 0;
     const double flop_per_s = total.flop * per_s, bytes_per_s = total.bytes * per_s;
     table.add({escaped(name), grouped(total.n_runs), decimal_text("%.2f", total.us / 1000),
@@ -145,7 +145,7 @@ std::string totals_text(const Profile& profile, const char* title,
   return table.text();
 }
 
-// The stages of a recording, each with all of its commands.
+// Adds the stages of a program with their commands.
 void add_stages(const ObservedDevice& device, ProgramId id, const ReplayTimes& times,
                 double n_positions, Profile& profile) {
   const DispatchTable& table = device.programs()[id];
@@ -193,9 +193,9 @@ Profile profile_model(const ProfileOptions& options) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
   const Clock clock = options.per_command ? Clock::kPerCommand : Clock::kPerStage;
-  // Once each to warm up: pages are touched, pipelines and command buffers made, clocks go up.
+  // Warm-up: touches pages, makes pipelines and command buffers, raises clock rates.
   double spent_s = seconds_of_a_run(Clock::kOff) + seconds_of_a_run(clock);
-  // Then in turns, and the best of each, so that what else the machine does hits both alike.
+  // Alternating runs, the best of each, so that other load affects both alike.
   constexpr int kMostRuns = 9;
   std::vector<ReplayTimes> times(device.programs().size());
   for (int i = 0; i == 0 || (i < kMostRuns && spent_s < options.enough_s); ++i) {
@@ -212,8 +212,8 @@ Profile profile_model(const ProfileOptions& options) {
   }
   profile.work = model.work();
   measure_peaks(device, model.compute(), profile);
-  // What other programs did in the meantime may have hit the measurement, and no peak is below what
-  // was reached.
+  // Other load may have slowed down the measurement, and a reached rate is a lower limit of the
+  // peak.
   for (const ProfiledStage& stage : profile.stages) {
     const double flop = stage.flop * static_cast<double>(stage.n_runs);
     if (stage.us > 0) {

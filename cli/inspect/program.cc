@@ -1,4 +1,4 @@
-// inspect: what is in a model's files, what it needs and what it does. Parses the command line and
+// inspect: describes a model's files, its memory and its commands. Parses the command line and
 // prints reports.
 
 #include "cli/terminal/program.h"
@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "cli/inspect/model_plan.h"
+#include "cli/inspect/observed_model.h"
 #include "cli/inspect/options.h"
 #include "cli/inspect/profile.h"
 #include "cli/inspect/report.h"
-#include "cli/inspect/watched_model.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
 #include "cli/terminal/terminal_text.h"
@@ -40,7 +40,7 @@ namespace {
 
 constexpr int kModelsDiffer = 1;
 
-// Whether a format that the engine has no reader for is one of whole numbers.
+// Whether a format without a reader has integers.
 bool has_integers(const std::string& format) {
   constexpr std::array<std::string_view, 9> kFormats = {"i8",  "u8",  "i16", "u16", "i32",
                                                         "u32", "i64", "u64", "bool"};
@@ -106,17 +106,17 @@ class Run {
   ModelDescription described(size_t place) const { return describe_model(path_of(place)); }
 
   int summary() {
-    // Vulkan drivers take longer to load than a model's header to read.
+    // Vulkan drivers load more slowly than a model's header.
     std::future<std::vector<PresentDevice>> devices =
         std::async(std::launch::async, [this] { return present_devices(); });
     ModelDescription model = described(0);
     if (!model.provider && model.problems.empty() && model.unknown.empty()) {
       try {
-        // Of a folder, the one file that programs would take has to be found.
+        // In a folder, finds the file that programs would open.
         std::error_code error;
         const bool is_read = model.gguf && !std::filesystem::is_directory(model.path, error);
         model.provider = is_read ? open_weights(model.path, model.gguf) : open_weights(model.path);
-      } catch (const Error&) {  // then it is no model of the engine's, which why_not says
+      } catch (const Error&) {  // not a model for the engine; why_not has the reason
       }
     }
     Summary summary{model, why_not(model), kv_bytes_per_1000(model), {}};
@@ -136,11 +136,11 @@ class Run {
   // A device of this machine that can run the engine.
   struct PresentDevice {
     std::string name;
-    uint64_t memory_bytes;  // 0 if not known
-    // To plan on: not opened, where that takes time. Throws Error(kUsage, kDevice).
+    uint64_t memory_bytes;  // 0: unknown
+    // A device to plan on, not opened if that takes time. Throws Error(kUsage, kDevice).
     std::function<std::unique_ptr<Device>()> plan;
   };
-  // Those that --device leaves. Throws Error(kUsage, kDevice) if there is none.
+  // The devices selected by --device. Throws Error(kUsage, kDevice) if there is none.
   std::vector<PresentDevice> present_devices() const {
     std::vector<PresentDevice> devices;
     const bool all = arguments_.device == "auto";
@@ -166,7 +166,7 @@ class Run {
     return devices;
   }
 
-  // `opened`: empty if the engine does not run it.
+  // `opened` is empty if the engine cannot run the model.
   MemoryNeed memory_on(const PresentDevice& device, const OpenModel& opened,
                        const Summary& summary) const {
     const ModelDescription& model = summary.model;
@@ -185,7 +185,7 @@ class Run {
     }
     need.at_least = true;
     for (const TensorClass& row : tensor_classes(model)) need.weights += row.bytes;
-    // For the whole context, where both are known.
+    // For the whole context, if both are known.
     if (__builtin_mul_overflow(summary.kv_bytes_per_1000 / 1000, model.count("n_ctx"),
                                &need.kv_cache)) {
       need.kv_cache = 0;
@@ -197,17 +197,17 @@ class Run {
     return model.provider ? kind_of(*model.provider) : RunnableKind::kNone;
   }
 
-  // "yes", or what is in the way of running it.
+  // "yes", or the reason why the model does not run.
   static std::string why_not(const ModelDescription& model) {
     if (!model.problems.empty()) return "no: the files are damaged";
-    if (!model.unknown.empty()) return "no: the engine does not know all of it";
-    // Files may hold tensors that nothing needs, in formats of their own.
+    if (!model.unknown.empty()) return "no: it has features that the engine does not know";
+    // Files may have unneeded tensors in other formats.
     if (model.provider && model.provider->stated_config() != nullptr) {
       const std::string& problem = model.provider->stated_config()->problem;
       return problem.empty() ? "yes" : "no: " + problem;
     }
     if (runs_as(model) != RunnableKind::kNone) return "yes";
-    if (model.family.empty()) return "no: nothing says of what family it is";
+    if (model.family.empty()) return "no: the files state no model family";
     if (!is_family(model.family)) return "no: the engine does not know family " + model.family;
     for (const DescribedTensor& tensor : model.tensors) {
       if (tensor.has_reader) continue;
@@ -222,7 +222,7 @@ class Run {
     const uint64_t n_layers = std::max(model.count("n_layers"), model.count("n_decoder_layers"));
     const uint64_t n_heads =
         model.count("n_kv_heads") != 0 ? model.count("n_kv_heads") : model.count("n_heads");
-    // An encoder keeps nothing from token to token.
+    // A text encoder has no cache.
     if (runs_as(model) == RunnableKind::kTextEncoder) return 0;
     if (model.family.ends_with("bert")) return 0;
     uint64_t bytes = kKeyAndValue * kF16 * kTokens;
@@ -246,7 +246,7 @@ class Run {
     return 0;
   }
 
-  // Ids with the bytes that they stand for. `kind`: of the tokenizer, in words.
+  // Ids and their bytes. `kind`: the kind of tokenizer, for people.
   static std::vector<std::pair<int32_t, std::string>> tokens_of(const ModelDescription& model,
                                                                 const std::string& text,
                                                                 std::string& kind) {
@@ -260,7 +260,7 @@ class Run {
       kind = "byte-level BPE, Whisper";
       return tokens;
     }
-    // A tokenizer can be looked at without weights that the engine reads.
+    // A tokenizer needs no readable weights.
     const auto tokenizer = open_text_tokenizer(model.path);
     for (const int32_t id : tokenizer->encode(text, true, true)) {
       tokens.emplace_back(id, tokenizer->bytes_of(id));
@@ -325,10 +325,10 @@ class Run {
       std::vector<const TensorView*> views;
       for (const DescribedTensor& tensor : model.tensors) {
         views.push_back(&tensor.view);
-        // Integers, such as the positions that older checkpoints hold, can be anything.
+        // Integers, such as positions in older checkpoints, may have any value.
         if (!tensor.has_reader && !has_integers(tensor.format)) {
           problems.push_back("tensor " + tensor.view.name + ": format " + tensor.format +
-                             " has no reader, its numbers were not looked at");
+                             " has no reader, its elements were not checked");
         }
       }
       const auto statistics = tensor_statistics(views, arguments_.threads);
@@ -379,7 +379,7 @@ class Run {
     return 0;
   }
 
-  // What the device itself says, in text and JSON.
+  // Properties of a device, as text and JSON.
   static void add_device(const std::string& name, const char* type, const Device& device,
                          std::string& text, ReportJson& json) {
     const DeviceInfo& info = device.info();

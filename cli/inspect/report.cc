@@ -12,7 +12,7 @@
 namespace vesper {
 namespace {
 
-constexpr size_t kMaxValue = 100;  // characters of a value in a list for people
+constexpr size_t kMaxValue = 100;  // characters of a value in a list, in text reports
 constexpr uint64_t kMaxElements = 8;
 
 std::string number_text(double value) {
@@ -24,12 +24,12 @@ std::string number_text(double value) {
 std::string value_text(const nlohmann::json& value, size_t max_characters = kMaxValue) {
   if (value.is_string()) return escaped(value.get_ref<const std::string&>(), max_characters);
   if (value.is_number_float()) return number_text(value.get<double>());
-  // Not ASCII only: escaped() takes care of what must not reach a terminal.
+  // Not only ASCII: escaped() makes it safe for terminals.
   return escaped(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
                  max_characters);
 }
 
-// A count with separators, anything else as it is.
+// A count with separators; other values unchanged.
 std::string fact_text(const Fact& fact) {
   if (fact.value.is_number_unsigned()) return grouped(fact.value.get<uint64_t>());
   if (fact.value.is_boolean()) return fact.value.get<bool>() ? "yes" : "no";

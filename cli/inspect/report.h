@@ -1,4 +1,4 @@
-// What `inspect` prints: each report as text for people, and as JSON for programs.
+// The reports of `inspect`, as text and as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,39 +13,38 @@ namespace vesper {
 
 using ReportJson = nlohmann::ordered_json;
 
-// What a model needs to run, in bytes. 0 where it is not known.
+// The memory that a model needs, in bytes. 0: unknown.
 struct MemoryNeed {
   std::string device;  // "cpu"
   std::string compute;
   uint64_t weights = 0, kv_cache = 0, scratch = 0;
-  // Where programs and the device share memory: the program itself with its vocabulary, and what
-  // storing the weights takes beyond what running takes: a matrix and the file's part that it comes
-  // from are there at once.
+  // If programs and the device share memory: the program with its vocabulary, and the additional
+  // memory while weights are stored (a matrix and its part of the file at once).
   uint64_t program = 0, loading = 0;
   uint64_t available = 0;
-  uint32_t n_ctx = 0;  // positions that a language model's cache is planned for
-  // Not planned, but added up from the files: what the engine needs to hold them at the very least.
+  uint32_t n_ctx = 0;  // positions of a language model's planned cache
+  // A lower limit computed from the file sizes, not planned.
   bool at_least = false;
-  std::string problem;  // why this device cannot run it; empty if it can
+  std::string problem;  // why the device cannot run it; empty if it can
   uint64_t total() const { return weights + kv_cache + scratch + program + loading; }
 };
 
 struct Summary {
   const ModelDescription& model;
-  std::string runs;                // "yes", or why not
-  uint64_t kv_bytes_per_1000 = 0;  // tokens, f16; 0 if not known
-  std::vector<MemoryNeed> memory;  // one a device
+  std::string runs;                // "yes", or the reason
+  uint64_t kv_bytes_per_1000 = 0;  // of 1000 tokens in f16; 0: unknown
+  std::vector<MemoryNeed> memory;  // one per device
 };
 std::string summary_text(const Summary& summary);
 ReportJson summary_json(const Summary& summary);
 
-// Names that match one of the globs; any, if there is none.
+// Names that match one of the globs; all if there are none.
 bool matches(const std::vector<std::string>& globs, const std::string& name);
 
 std::string metadata_text(const ModelDescription& model, const std::vector<std::string>& globs);
 ReportJson metadata_json(const ModelDescription& model, const std::vector<std::string>& globs);
 
-// `statistics` is empty, or one a tensor.
+// `statistics` is empty, or has one per tensor.
 struct TensorList {
   std::vector<const DescribedTensor*> tensors;
   std::vector<TensorStatistics> statistics;
@@ -56,7 +55,7 @@ ReportJson tensors_json(const TensorList& list);
 std::string difference_text(const ModelDifference& difference);
 ReportJson difference_json(const ModelDifference& difference);
 
-// One line, whatever bytes the strings hold: what is not ASCII is escaped.
+// One line of ASCII; other characters are escaped.
 std::string dump(const ReportJson& json);
 
 }  // namespace vesper

@@ -10,11 +10,11 @@
 namespace vesper {
 namespace {
 
-// CLI11 takes an argument that begins with a bracket for a list and cuts it at its commas. This
-// character, which no text has, is put before the bracket on the way through.
+// CLI11 splits an argument that begins with a bracket at its commas. This character, which no text
+// has, is inserted before the bracket during parsing.
 constexpr char kGuard = '\x01';
 
-// openai-whisper spells --beam-size as --beam_size.
+// openai-whisper's spelling is --beam_size.
 std::string with_hyphens(std::string argument) {
   if (!argument.starts_with("--")) return argument;
   const size_t name_end = std::min(argument.find('='), argument.size());
@@ -129,7 +129,7 @@ void OptionTable::add_model_option(std::string& model, ModelKind kind, std::stri
   OptionValue value = text_option(model).with_suggestions(std::move(names));
   value.completion = Completion::kFile;
   add("-m, --model NAME|PATH", std::move(value), std::move(help))
-      .add_details("A model that is known by name is fetched from Hugging Face when it is absent.");
+      .add_details("A known model is downloaded from Hugging Face if it is absent.");
 }
 
 void OptionTable::add_engine_options(std::string& device, std::string& compute, uint32_t& threads,
@@ -140,10 +140,10 @@ void OptionTable::add_engine_options(std::string& device, std::string& compute, 
           "in the list of inspect --devices.");
   add("--compute TYPE", choice_option(compute, {"auto", "f32", "f16", "bf16", "int8"}),
       "precision of products")
-      .add_details("auto: the fastest of the device that keeps accuracy.");
+      .add_details("auto: the fastest precision of the device that keeps accuracy.");
   add("-t, --threads N", integer_option(threads, 1, 1024).with_default("one per core"),
       "threads of the CPU");
-  add("--offline", flag_option(offline), "never fetch a model");
+  add("--offline", flag_option(offline), "never download a model");
 }
 
 void OptionTable::add_positional(std::string name, std::vector<std::string>& values,
@@ -243,7 +243,7 @@ std::optional<std::string> OptionTable::parse(int argc, const char* const* argv)
     app.parse(std::move(given));
     check_combinations();
   } catch (const CLI::ParseError& parse_error) {
-    // Its explanation may have a second line.
+    // The explanation may have a second line.
     const std::string text = parse_error.what();
     error.emplace(ErrorKind::kUsage,
                   text.substr(0, text.find('\n')) + " (see " + program_.name + " --help)");

@@ -1,5 +1,5 @@
-// The options of one program, as a table: the parser, --help, --help-all, the manual page (--man)
-// and the completions of shells (--completions) all come from it.
+// The options of one program as a table, the source of the parser, --help, --help-all, the manual
+// page (--man) and shell completions (--completions).
 //
 //   OptionTable options({.name = "embed", ...});
 //   options.section("Output");
@@ -26,12 +26,12 @@ namespace vesper {
 
 struct ProgramDescription {
   std::string name;                 // "embed"
-  std::string summary;              // of the manual page: "turn texts into vectors"
+  std::string summary;              // for the manual page: "turn texts into vectors"
   std::vector<std::string> usages;  // without the name: "[OPTION]... [TEXT]..."
   std::string description;          // sentences
   std::vector<std::string> examples;
   std::string exit_status = "0 done, 2 usage, 3 input, 4 model, 5 device, 6 output";
-  // That the program reads, besides those that decide where models are.
+  // Environment variables of the program, besides those for the folders of models.
   std::vector<std::pair<std::string, std::string>> environment = {};
 };
 
@@ -41,17 +41,17 @@ struct Option {
   std::string value_name;          // "FILE"; empty for a flag
   OptionValue value;
   std::string help;     // a phrase
-  std::string details;  // sentences that --help-all and the manual page add; a line that begins
-                        // with a space is kept as it is
-  std::string needed;   // this option is an error without that one ("--vad")
-  std::string setting;  // what the library calls it; empty: as the option, without hyphens
-  bool is_advanced = false;  // --help leaves it out
+  std::string details;  // sentences for --help-all and the manual page; a line that begins with a
+                        // space is not wrapped
+  std::string needed;   // this option requires that one ("--vad")
+  std::string setting;  // the library's name of the setting; empty: the option without hyphens
+  bool is_advanced = false;  // not in --help
   size_t section = 0;
   bool is_given = false;  // on the command line that was parsed
 
-  // The name that messages use: the first long one.
+  // The name in messages: the first long one.
   const std::string& name() const;
-  // `help` with the choices and the default of the value; \x1f is a space where no line breaks.
+  // `help` with the choices and the default; \x1f is a non-breaking space.
   std::string full_help() const;
 
   Option& add_details(std::string text);
@@ -63,32 +63,32 @@ class OptionTable {
  public:
   explicit OptionTable(ProgramDescription program);
   OptionTable(OptionTable&&) = default;
-  // -m/--model: a name of this kind or a path.
+  // -m/--model: a model name of this kind, or a path.
   void add_model_option(std::string& model, ModelKind kind, std::string help);
-  // --device, --compute, -t/--threads and --offline, which the programs share.
+  // The shared options --device, --compute, -t/--threads and --offline.
   void add_engine_options(std::string& device, std::string& compute, uint32_t& threads,
                           bool& offline);
 
-  // What follows belongs to this section. --help-all prints `text` below the title.
+  // Starts a section. --help-all prints `text` below the title.
   void section(std::string title, std::string text = "");
-  // `spelling` as in "-o, --output FILE". A value refers to its target, which outlives parse().
-  // add_advanced: only --help-all and the manual page show it.
+  // `spelling` is such as "-o, --output FILE". The target of a value must outlive parse().
+  // add_advanced: only in --help-all and the manual page.
   Option& add(std::string_view spelling, OptionValue value, std::string help);
   Option& add_advanced(std::string_view spelling, OptionValue value, std::string help);
-  // The arguments that belong to no option, in their order.
+  // Arguments that belong to no option, in order.
   void add_positional(std::string name, std::vector<std::string>& values,
                       Completion completion = Completion::kNone);
-  // Of these options at most one may be given.
+  // At most one of these options may be given.
   void exclude(std::vector<std::string> names);
 
-  // The text to print where the command line asks for help, the version, ...: such a command line
-  // may be wrong otherwise. Throws Error(kUsage) naming the option, what it expects and what was
-  // found.
+  // The text to print if the command line asks for help, the version, ...; the rest of such a
+  // command line is not checked. Throws Error(kUsage) naming the option, what it expects and what
+  // was found.
   std::optional<std::string> parse(int argc, const char* const* argv);
 
   bool is_given(std::string_view name) const;
 
-  // At most 80 columns. help() has what most people need, on one screen.
+  // At most 80 columns. help() fits one screen.
   std::string help() const;
   std::string help_all() const;
   // For groff -man.

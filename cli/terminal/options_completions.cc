@@ -1,4 +1,4 @@
-// What shells need to complete the options of a table.
+// Shell completions of an option table.
 #include "cli/terminal/options.h"
 
 namespace vesper {
@@ -17,7 +17,7 @@ std::string in_quotes(const std::string& text) {
   return out + "'";
 }
 
-// What a shell offers: words without spaces.
+// The words that a shell offers: those without spaces.
 std::string words_of(const OptionValue& value) {
   std::string text;
   for (const auto* words : {&value.choices, &value.suggestions}) {

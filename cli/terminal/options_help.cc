@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kScreenWidth = 80;
 
-// Lines of at most `width` columns. A line that begins with a space stays as it is; \x1f is a space
-// where no line breaks.
+// Lines of at most `width` columns. A line that begins with a space is not wrapped; \x1f is a
+// non-breaking space.
 std::vector<std::string> wrapped(const std::string& text, size_t width) {
   const auto columns = [](std::string line) {
     std::replace(line.begin(), line.end(), '\x1f', ' ');
@@ -46,7 +46,7 @@ std::string spelling_of(const Option& option) {
   return text + (option.value_name.empty() ? "" : " " + option.value_name);
 }
 
-// What --help-all and the manual say.
+// The text of --help-all and the manual page.
 std::string long_help(const Option& option) {
   std::string text = option.full_help() + ".";
   if (!option.value.range.empty())
@@ -71,11 +71,11 @@ std::string escaped_for_groff(const std::string& text) {
       out += c;
     }
   }
-  // A control line begins so.
+  // Otherwise it would be a groff control line.
   return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
 }
 
-// Paragraphs, with lines that begin with a space kept as they are.
+// Paragraphs; lines that begin with a space are not wrapped.
 std::string groff_text(const std::string& text) {
   std::string out;
   bool is_verbatim = false;

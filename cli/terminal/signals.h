@@ -1,5 +1,5 @@
-// What a signal does to a program: Ctrl-C that a program notes instead of ending by it, and files
-// that are removed before a signal ends the program.
+// Signals: Ctrl-C that a program handles, and files that are removed before a signal ends the
+// program.
 #pragma once
 
 #include <csignal>
@@ -8,13 +8,13 @@
 
 namespace vesper {
 
-// While it lives, Ctrl-C is noted: it ends an input that has no other end, or an answer. One at a
-// time.
+// While it exists, Ctrl-C sets a flag: it ends input that has no other end, or an answer. One
+// object at a time.
 class InterruptNoted {
  public:
   enum class Which {
-    kFirst,  // the second one does what it did before; left alone where the caller ignores them
-    kEvery,  // for a program with a person at the terminal
+    kFirst,  // the second one has the previous effect; ignored if the caller ignores them
+    kEvery,  // for interactive programs
   };
   explicit InterruptNoted(Which which);
   ~InterruptNoted();
@@ -22,11 +22,11 @@ class InterruptNoted {
   InterruptNoted& operator=(const InterruptNoted&) = delete;
 
   static bool has_come();
-  static void forget();  // what has come
+  static void forget();  // resets the flag
 };
 
-// Names a file that must not outlive the program unless it is finished, until destroyed. The list
-// holds 256; further files are simply not on it. Lock-free, as a signal handler reads the list.
+// Lists a file for removal on a signal, until destroyed. The list has 256 entries; further files
+// are not listed. Lock-free, because a signal handler reads the list.
 class UnfinishedFile {
  public:
   explicit UnfinishedFile(const std::string& path);
@@ -39,7 +39,7 @@ class UnfinishedFile {
   size_t slot_;  // in the list
 };
 
-// Unlinks every file on the list. Async-signal-safe.
+// Unlinks every listed file. Async-signal-safe.
 void remove_unfinished_files();
 
 }  // namespace vesper

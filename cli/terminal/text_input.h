@@ -1,4 +1,4 @@
-// Text from files and from standard input: whole, or line by line.
+// Text from files and standard input, whole or line by line.
 #pragma once
 
 #include <cstddef>
@@ -9,30 +9,28 @@
 
 namespace vesper {
 
-// A whole file. Throws Error(kInput) naming the file and why it cannot be read.
+// A whole file. Throws Error(kInput) with the name and the reason.
 std::string read_text_file(const std::filesystem::path& path);
 
-// Standard input to its end; empty where the caller has closed it. Throws Error(kInput) if it
-// cannot be read.
+// Standard input to its end; empty if it is closed. Throws Error(kInput) on failure.
 std::string read_standard_input();
 
-// The lines of a file or of standard input, one at a time.
+// The lines of a file or of standard input.
 class TextLines {
  public:
-  // `path` may be "-": standard input. Lines end with `separator`. Throws Error(kInput) for what
-  // cannot be opened, and for a standard input that is a terminal.
+  // `path` may be "-": standard input. Lines end with `separator`. Throws Error(kInput) if it
+  // cannot be opened, or standard input is a terminal.
   explicit TextLines(const std::string& path, char separator = '\n');
 
-  // The next line, without its end ("\n", "\r\n" or the separator). Returns false at the end.
-  // Throws Error(kInput) for what cannot be read and for lines of more than 64 MiB, which no text
-  // has.
+  // The next line without its end ("\n", "\r\n" or the separator); false at the end. Throws
+  // Error(kInput) for read errors and lines of more than 64 MiB.
   bool next(std::string& line);
 
-  // The file's name for messages; "stdin" for standard input.
+  // The file name for messages; "stdin" for standard input.
   const std::string& name() const { return name_; }
-  // Where the last line was: "prompts.jsonl:3".
+  // The position of the last line: "prompts.jsonl:3".
   std::string place() const { return name_ + ":" + std::to_string(n_lines_); }
-  // Of the last line, counted from 1.
+  // Of the last line, from 1.
   size_t line_number() const { return n_lines_; }
 
  private:

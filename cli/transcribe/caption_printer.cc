@@ -43,7 +43,7 @@ class TextPrinter final : public CaptionPrinter {
     put_(text);
   }
 
-  // As much as the line has room for; the cursor stays where the final words end.
+  // As many as the line has room for; the cursor stays at the end of the final words.
   void partial(std::span<const CaptionWord> words, double) override {
     const int columns = columns_();
     if (columns == 0) return;
@@ -73,13 +73,13 @@ class TextPrinter final : public CaptionPrinter {
   }
 
  private:
-  // To the end of the screen: a narrower terminal has wrapped it.
+  // To the end of the screen, because a narrower terminal has wrapped the line.
   std::string without_partial() { return std::exchange(has_partial_, false) ? "\033[J" : ""; }
 
   TextSink put_;
   std::function<int()> columns_;  // of the terminal, 0 if there is none
   bool colour_;
-  int used_ = 0;  // columns of the line that is being written
+  int used_ = 0;  // of the current line
   bool has_partial_ = false;
 };
 

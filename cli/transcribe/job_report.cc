@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 double speed_of(double audio_s, double elapsed_s) { return audio_s / std::max(elapsed_s, 1e-3); }
 
-// As much of a text as fits a line.
+// The beginning of a text, to fit a line.
 std::string beginning_of(const std::string& text) {
   constexpr size_t kLongest = 60;
   return text.size() <= kLongest
@@ -67,7 +67,7 @@ class TextReport final : public JobReport {
     if (!verbose_) return;
     for (const DroppedSpan& span : transcript.dropped) {
       note(job.file + ": " + short_number(span.start_s) + " to " + short_number(span.end_s) +
-           " s left out (" + span.reason + "): \"" + beginning_of(span.text) + "\"");
+           " s rejected (" + span.reason + "): \"" + beginning_of(span.text) + "\"");
     }
     const std::string language = transcript.language.empty()
                                      ? " s without speech"
@@ -109,7 +109,7 @@ class TextReport final : public JobReport {
   std::string program_;
   bool quiet_, verbose_;
   Progress progress_;
-  std::string fetched_;  // the model that progress_ shows
+  std::string fetched_;  // model that progress_ shows
 };
 
 class JsonReport final : public JobReport {
@@ -185,7 +185,7 @@ class JsonReport final : public JobReport {
   }
 
  private:
-  // Milliseconds are enough; infinities, which JSON lacks, are null.
+  // Milliseconds; infinities, which JSON lacks, become null.
   static Json rounded(double value) {
     return std::isfinite(value) ? Json(std::round(value * 1000) / 1000) : Json(nullptr);
   }

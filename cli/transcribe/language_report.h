@@ -1,4 +1,4 @@
-// What --detect-language says of a recording.
+// The output of --detect-language for a recording.
 #pragma once
 
 #include <span>
@@ -9,10 +9,10 @@
 
 namespace vesper {
 
-// `languages` are ranked, likeliest first. As kTxt a line for each one of at least 1 %, and for the
-// first: code, probability, English name, with tabs between, after the file's name if `with_file`.
-// As kJson and kJsonl an object in one line with all of them. There are
-// no others.
+// `languages` are ranked, most probable first. kTxt: one line per language of at least 1%, and for
+// the first: code, probability, English name, separated by tabs, after the file name if
+// `with_file`. kJson and kJsonl: one line with an object of all languages. Other formats are
+// errors.
 std::string language_report(TranscriptFormat format, const RecordingInfo& recording, bool with_file,
                             std::span<const LanguageProbability> languages);
 

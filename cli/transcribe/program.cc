@@ -1,5 +1,5 @@
-// transcribe: recordings to text and subtitles. Parses the command line, has a SpeechSession
-// transcribe each recording, and writes what comes of it.
+// transcribe: recordings to text and subtitles. Parses the command line, transcribes each recording
+// with a SpeechSession, and writes the results.
 
 #include "cli/terminal/program.h"
 
@@ -36,7 +36,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kProgram = "transcribe";
 
-// Throws Error(kInput) if it is clear without decoding it that this cannot be read.
+// Throws Error(kInput) if the input is unreadable even without decoding it.
 void check_input(const std::string& input) {
   if (input == "-") {
     if (isatty(STDIN_FILENO)) {
@@ -53,7 +53,7 @@ void check_input(const std::string& input) {
     throw Error(ErrorKind::kInput, "is a folder, expected a recording (or --recursive)");
 }
 
-// The model of --vad. It has no address to fetch it from by itself: it comes in a Python package.
+// The model of --vad. It cannot be downloaded directly: it is in a Python package.
 fs::path find_vad_model(const ModelStore& store) {
   constexpr const char* kName = "silero-vad";
   try {
@@ -122,8 +122,7 @@ class Run {
     totals_.elapsed_s = seconds_since(start);
   }
 
-  // Those that are not complete and can be read as far as that is clear before the model is there,
-  // which may take long to fetch and load.
+  // The inputs that are not complete, and look readable before the model is downloaded and loaded.
   std::vector<size_t> inputs_to_transcribe() {
     std::vector<size_t> wanted;
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -137,8 +136,8 @@ class Run {
     return wanted;
   }
 
-  // Runs the body. If it fails, says so, keeps the status and returns false. Where standard output
-  // fails there is nothing to go on for: that is thrown on.
+  // Runs the body. On failure, reports it, keeps the status and returns false. Rethrows failures of
+  // standard output, after which nothing can be written.
   template <typename Body>
   bool attempt(const InputFile& input, const Body& body) {
     try {
@@ -226,7 +225,7 @@ class Run {
           arguments_.writers));
       writers.back()->begin(recording);
     }
-    // On a terminal the words that may change say enough of the progress.
+    // On a terminal the changing words show the progress.
     const auto columns = [] { return terminal_columns(STDOUT_FILENO); };
     std::unique_ptr<CaptionPrinter> printer;
     if (arguments_.to_stdout) {
@@ -248,7 +247,7 @@ class Run {
       report_->segment(job, segment);
     };
     const double step_s = *arguments_.stream_step_s;
-    // Full windows come once in half a minute, and take longer on any machine.
+    // Full windows come twice a minute and always take longer.
     constexpr double kWorthSaying = 1.5, kWorthSayingOfWindow = 3;
     double most_s = kWorthSaying * step_s, most_of_window_s = kWorthSayingOfWindow * step_s;
     LiveOptions options;
@@ -259,16 +258,16 @@ class Run {
       most = kWorthSaying * pass.pass_s;
       const std::string took = short_number(pass.pass_s) + " s";
       report_->note("this machine takes " + took +
-                    (pass.had_window ? " where a window is full: the next words come after "
-                                     : " to look at what is new: words come every ") +
+                    (pass.had_window ? " for a full window: the next words come after "
+                                     : " per step: words come every ") +
                     took + ", not " + (pass.had_window ? "after " : "every ") +
                     short_number(step_s) + " s (" + short_number(pass.behind_s) +
-                    " s of sound are waiting)");
+                    " s of audio are waiting)");
     };
     options.is_stopped = InterruptNoted::has_come;
     const auto start = Clock::now();
     report_->started(job);
-    // Sound from a microphone has no end but Ctrl-C.
+    // Audio from a microphone ends with Ctrl-C.
     const InterruptNoted interrupt(InterruptNoted::Which::kFirst);
     const auto [transcript, error] =
         session_->transcribe_live(audio_input(i), arguments_.speech, events, options);
@@ -281,7 +280,7 @@ class Run {
     report_->done(job, transcript, outputs(i), seconds_since(start));
   }
 
-  // A recording on its way to its transcripts.
+  // A recording that is being transcribed.
   struct Work {
     Job job;
     size_t input;
@@ -293,7 +292,7 @@ class Run {
   };
 
   void open(Work& work) {
-    // A JSON document is of no use in part, and would spoil those of other recordings after it.
+    // An incomplete JSON document is useless, and would spoil later ones.
     const bool whole = arguments_.formats.front() == TranscriptFormat::kJson;
     if (arguments_.to_stdout) {
       work.writers.push_back(make_writer(
@@ -317,7 +316,7 @@ class Run {
     report_->started(work.job);
   }
 
-  // Not before something is known of the recording: one that cannot be read leaves no header.
+  // Not before the recording is known to be readable, so that an unreadable one has no header.
   void begin(Work& work) {
     if (std::exchange(work.has_begun, true)) return;
     for (const auto& writer : work.writers) writer->begin({work.job.file, arguments_.model});
@@ -339,8 +338,8 @@ class Run {
     report_->done(work.job, transcript, outputs(work.input), seconds_since(work.start));
   }
 
-  // What is printed of a recording comes after what is printed of those before it. The failure of
-  // one leaves the others alone.
+  // The output of a recording follows that of the previous ones. A failure does not affect other
+  // recordings.
   void transcribe(const std::vector<size_t>& wanted) {
     auto i = wanted.begin();
     session_->transcribe_many(
@@ -353,7 +352,7 @@ class Run {
 
   SpeechJob speech_job(size_t i) {
     const auto work = std::make_shared<Work>(Work{job(i), i});
-    // After a failure of its own the recording is cancelled.
+    // After a failure the recording is cancelled.
     const auto handle = [this, work](const auto& body) {
       if (work->has_failed) return;
       work->has_failed = !attempt(inputs_[work->input], body);
@@ -379,7 +378,7 @@ class Run {
     return job;
   }
 
-  // Lets go of what it wrote to; what is not finished is taken away.
+  // Closes its writers; unfinished files are removed.
   static void close(Work& work) {
     work.writers.clear();
     work.files.clear();
@@ -387,7 +386,7 @@ class Run {
 
   void print(std::string_view text) {
     report_->make_room();
-    stdout_failed_ = true;  // unless the next line returns
+    stdout_failed_ = true;  // reset by the next line unless it throws
     write_to_stdout(text);
     stdout_failed_ = false;
   }

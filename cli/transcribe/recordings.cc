@@ -21,11 +21,11 @@ constexpr size_t kMaxPathBytes = 4096;  // PATH_MAX of Linux
 
 bool is_hidden(const fs::path& path) { return path.filename().native().starts_with('.'); }
 
-// The recordings below `folder`, sorted.
+// The recordings in `folder` and below, sorted.
 std::vector<fs::path> recordings_in(const fs::path& folder, const OnFailure& on_failure) {
   std::vector<fs::path> found;
   std::error_code error;
-  // Each folder is opened by itself, so that one that cannot be read hides no other.
+  // Each folder is opened separately, so that an unreadable one hides no other.
   std::vector<fs::path> folders{folder};
   while (!folders.empty()) {
     const fs::path current = std::exchange(folders.back(), {});
@@ -47,7 +47,7 @@ std::vector<fs::path> recordings_in(const fs::path& folder, const OnFailure& on_
   return found;
 }
 
-// A listed path's folders are kept below the output folder if they stay below it.
+// The folders of a listed path are kept unless they lead out of the output folder.
 fs::path place_of_listed(const fs::path& path) {
   const fs::path normal = path.lexically_normal();
   if (normal.is_absolute() || normal.empty() || *normal.begin() == "..") return path.filename();
@@ -66,7 +66,7 @@ std::vector<std::string> read_list(const std::string& name, char separator) {
                       (has_zero ? "has a zero byte (expected only with --null)"
                                 : "is longer than " + std::to_string(kMaxPathBytes) + " bytes"));
     }
-    // Standard input holds the list, or is named on the command line.
+    // A listed "-" is a file: standard input is the list, or is named on the command line.
     paths.push_back(path == "-" ? "./-" : path);
   }
   return paths;
@@ -83,7 +83,8 @@ std::vector<InputFile> find_inputs(const InputSelection& selection, const OnFail
       return;
     }
     const std::vector<fs::path> found = recordings_in(path, on_failure);
-    if (found.empty()) on_failure(path, "no recording is in this folder, by the files' extensions");
+    if (found.empty())
+      on_failure(path, "expected a file with an audio extension in this folder, found none");
     for (const fs::path& file : found) {
       inputs.push_back({file.string(), file.lexically_relative(path)});
     }

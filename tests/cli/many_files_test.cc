@@ -129,7 +129,7 @@ TEST_F(ManyFiles, SaysWhichFolderHasNoRecording) {
   fs::create_directory(folder_ / "work/empty");
   const ChildResult result = transcribe({"-r", "-o", "out", "empty", "talks"});
   EXPECT_EQ(result.status, 3);
-  EXPECT_THAT(result.err, HasSubstr("transcribe: empty: no recording is in this folder"));
+  EXPECT_THAT(result.err, HasSubstr("transcribe: empty: expected a file with an audio extension"));
   EXPECT_EQ(tree_of(folder_ / "work/out").size(), 3u);
   EXPECT_EQ(transcribe({"talks"}).status, 3);
   EXPECT_THAT(transcribe({"talks"}).err, HasSubstr("--recursive"));

@@ -611,7 +611,7 @@ TEST_F(TranscribeProgram, CaptionsAStreamWhileItComes) {
   options_.standard_input = "one\n!slow 2\ntwo\n";
   const ChildResult text = transcribe({"--stream", "-"});
   EXPECT_EQ(text.out, "one again\ntwo again\n");
-  EXPECT_THAT(text.err, HasSubstr("words come every 2.00 s, not every 1.00 s (0.50 s of sound"));
+  EXPECT_THAT(text.err, HasSubstr("words come every 2.00 s, not every 1.00 s (0.50 s of audio"));
   std::vector<std::string> kinds;
   std::istringstream lines(transcribe({"--stream", "-f", "jsonl", "--stream-step=0.5", "-"}).out);
   for (std::string line; std::getline(lines, line);) {
@@ -640,10 +640,9 @@ TEST_F(TranscribeProgram, SaysOfASlowMachineWhatIsWorthSaying) {
   EXPECT_THAT(twice, HasSubstr("words come every 3.10 s, not every 1.00 s"));
   EXPECT_THAT(twice, Not(HasSubstr("2.50"))) << "about what was said";
   EXPECT_EQ(notes("!slow-window 2.9\n"), "") << "once in half a minute";
-  EXPECT_THAT(
-      notes("!slow-window 3.1\n"),
-      HasSubstr("takes 3.10 s where a window is full: the next words come after 3.10 s, not "
-                "after 1.00 s (0.50 s of sound are waiting)"));
+  EXPECT_THAT(notes("!slow-window 3.1\n"),
+              HasSubstr("takes 3.10 s for a full window: the next words come after 3.10 s, not "
+                        "after 1.00 s (0.50 s of audio are waiting)"));
 }
 
 TEST_F(TranscribeProgram, EndsAStreamWithCtrlC) {

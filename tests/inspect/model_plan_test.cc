@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/inspect/observed_model.h"
 #include "cli/inspect/profile.h"
-#include "cli/inspect/watched_model.h"
 #include "decoder/decoding_settings.h"
 #include "decoder/whisper_model.h"
 #include "llm/devices/open_device.h"
@@ -113,7 +113,7 @@ TEST_F(InspectRun, TimesEachStageOrEachCommandAndCountsItsWork) {
   for (const bool per_command : {true, false}) {
     options.per_command = per_command;
     const Profile profile = profile_model(options);
-    EXPECT_EQ(profile.work, "30.0 s of sound");
+    EXPECT_EQ(profile.work, "30.0 s of audio");
     double us = 0, encoder_flop = 0;
     size_t n_labels = 0;
     for (const ProfiledStage& stage : profile.stages) {

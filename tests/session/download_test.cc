@@ -141,7 +141,7 @@ TEST_F(Download, ChecksByTheGivenDigestWhereThereIsOne) {
 }
 
 TEST_F(Download, RefusesAFileThatNothingVouchesFor) {
-  EXPECT_THAT(error_of("nodigest"), HasSubstr("no digest"));
+  EXPECT_THAT(error_of("nodigest"), HasSubstr("expected a digest"));
   EXPECT_FALSE(std::filesystem::exists(target_));
 }
 

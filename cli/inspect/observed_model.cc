@@ -1,4 +1,4 @@
-#include "cli/inspect/watched_model.h"
+#include "cli/inspect/observed_model.h"
 
 #include <algorithm>
 #include <array>
@@ -23,8 +23,8 @@ namespace {
 constexpr size_t kSampleRate = 16000;
 // Synthetic texts for an encoder.
 constexpr size_t kTexts = 32;
-// What a language model is planned and profiled with: the context that `generate` takes for a short
-// prompt; a synthetic prompt, which is as long as a synthetic text, and an answer.
+// For planning and profiling a language model: the context that `generate` uses for a short prompt,
+// the length of a synthetic prompt or text, and of an answer.
 constexpr uint32_t kContext = 3072, kPromptTokens = 128, kAnswerTokens = 64;
 
 std::vector<float> noise() {
@@ -82,7 +82,7 @@ OpenModel open_model(std::shared_ptr<const WeightProvider> weights) {
   if (kind_of(*model.weights) != RunnableKind::kLanguageModel) return model;
   try {
     model.tokenizer = open_text_tokenizer(*model.weights);
-  } catch (const Error&) {  // nothing but a prompt needs one
+  } catch (const Error&) {  // only a prompt needs a tokenizer
   }
   return model;
 }
@@ -96,7 +96,7 @@ ObservedModel::ObservedModel(OpenModel model, std::unique_ptr<Device> device,
   const Compute wanted = parse_compute(compute);
   switch (kind) {
     case RunnableKind::kWhisper:
-      // A profile and a table are of one sequence, a plan of all that `transcribe` makes room for.
+      // A profile and a table need one sequence, a plan all that `transcribe` allocates.
       whisper_ = std::make_unique<WhisperModel>(
           model_.weights, std::move(owned_), wanted, 1,
           mode == ObservedDevice::Mode::kPlan ? DecodingSettings().best_of : 1);
@@ -113,8 +113,8 @@ ObservedModel::ObservedModel(OpenModel model, std::unique_ptr<Device> device,
     case RunnableKind::kNone:
       throw Error(ErrorKind::kModel,
                   weights.path().string() +
-                      ": expected a model that the engine runs (Whisper, an "
-                      "encoder of text, a language model, Silero VAD), found another");
+                      ": expected a model that the engine runs (Whisper, a "
+                      "text encoder, a language model, Silero VAD), found another");
   }
 }
 
@@ -146,7 +146,7 @@ double ObservedModel::n_positions() const {
   if (whisper_) return static_cast<double>(whisper_->decoder().n_text_ctx()) / 4;
   size_t n_tokens = 0;
   for (const auto& text : texts_) n_tokens += text.size();
-  // A prompt's end and what follows it sees the prompt and, on average, half of the answer.
+  // Prompt and answer tokens see the prompt and, on average, half of the answer.
   if (generator_) return static_cast<double>(n_tokens + n_generated_ / 2);
   return texts_.empty() ? 0.0 : static_cast<double>(n_tokens) / static_cast<double>(texts_.size());
 }
@@ -184,7 +184,7 @@ void ObservedModel::read_input(const std::string& name) {
   samples_ = name.empty() ? noise() : read_samples(name);
 }
 
-// Greedy, with no token that ends it; the prompt is computed anew each time.
+// Greedy without stop tokens; the prompt is computed again each time.
 void ObservedModel::generate() {
   generator_->forget(0);
   generator_->start(0, texts_.front(), kAnswerTokens, {});
@@ -222,7 +222,7 @@ std::string ObservedModel::work() const {
     return grouped(texts_.size()) + " texts of " + grouped(n_tokens) + " tokens";
   }
   std::array<char, 48> text{};
-  std::snprintf(text.data(), text.size(), "%.1f s of sound", audio_s_);
+  std::snprintf(text.data(), text.size(), "%.1f s of audio", audio_s_);
   return text.data();
 }
 

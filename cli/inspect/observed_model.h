@@ -1,5 +1,5 @@
-// Any model that the engine runs, built on a device that is watched, with something to do: what the
-// parts of `inspect` that build a model share.
+// A model of any kind, built on an ObservedDevice, with input to run on: shared by the parts of
+// `inspect` that build a model.
 #pragma once
 
 #include <filesystem>
@@ -19,16 +19,16 @@
 
 namespace vesper {
 
-// What the engine does with a model.
+// How the engine runs a model.
 enum class RunnableKind { kNone, kWhisper, kTextEncoder, kLanguageModel, kVoiceActivity };
 RunnableKind kind_of(const WeightProvider& provider);
 
-// A model's files, opened once for all that is built of them.
+// A model's files, opened once for all uses.
 struct OpenModel {
   std::shared_ptr<const WeightProvider> weights;
   std::shared_ptr<const TextTokenizer> tokenizer;  // of a language model, if it has one
 };
-// Throws Error(kModel) if no reader takes the files.
+// Throws Error(kModel) if no reader knows the files.
 OpenModel open_model(const std::filesystem::path& path);
 OpenModel open_model(std::shared_ptr<const WeightProvider> weights);
 
@@ -42,28 +42,29 @@ class ObservedModel {
   ObservedDevice& device() { return *device_; }
   const ObservedDevice& device() const { return *device_; }
   Compute compute() const;
-  // What its products are made in, for people.
+  // Precision of its products, for people.
   std::string compute_text() const;
-  WhisperModel& whisper() { return *whisper_; }  // if it is of that kind
+  WhisperModel& whisper() { return *whisper_; }  // of a Whisper model
 
-  // What run() is to work on: a recording, or a text: for an encoder its lines, for a language
-  // model a prompt. Noise, if there is no name. Throws Error(kInput).
+  // The input of run(): audio for Whisper, lines for a text encoder, a prompt for a language model.
+  // Noise if `name` is empty. Throws Error(kInput).
   void read_input(const std::string& name);
   void run();
-  // That run() did: "30.0 s of sound", "32 texts of 4,096 tokens", "64 tokens after 128".
+  // The work of run(): "30.0 s of audio", "32 texts of 4,096 tokens", "64 tokens after 128".
   std::string work() const;
-  // What is recorded when it is first wanted, with as little work as there can be.
+  // Records programs that are recorded on first use, with minimal input.
   void record_all();
-  // Positions of a language model's context; 0 for other models.
+  // Context of a language model; 0 for other models.
   uint32_t n_ctx() const { return generator_ ? generator_->n_ctx() : 0; }
-  // How far attention looks where its command does not say, on average.
+  // Mean number of positions of attention, if its command does not have it.
   double n_positions() const;
 
  private:
   OpenModel model_;
-  std::unique_ptr<ObservedDevice> owned_;  // before what is built on it; null where a model owns it
+  std::unique_ptr<ObservedDevice> owned_;  // declared before the models on it; null if a model owns
+                                           // it
   ObservedDevice* device_ = nullptr;
-  // One of these.
+  // One of these is set.
   std::unique_ptr<WhisperModel> whisper_;
   std::unique_ptr<Embedder> embedder_;
   std::unique_ptr<SileroVad> vad_;
@@ -78,10 +79,10 @@ class ObservedModel {
   std::optional<MelSpectrogram> mel_;
   std::vector<float> samples_;  // 16 kHz mono
   double audio_s_ = 0;
-  std::vector<std::vector<int32_t>> texts_;  // token ids; of a prompt the only one
+  std::vector<std::vector<int32_t>> texts_;  // token ids; of a language model one prompt
 };
 
-// What a recording of a model does, told by its kernels: "encode", "step", ...
+// The purpose of a program by its kernels: "encode", "step", ...
 std::string pass_name(const DispatchTable& table);
 
 }  // namespace vesper
