@@ -1,8 +1,5 @@
 #include "llm/table/device.h"
 
-#include <algorithm>
-#include <cstdlib>
-
 #include "error/error.h"
 
 namespace vesper {
@@ -42,20 +39,6 @@ DevicePolicy::DevicePolicy() {
       of_storage[i].activations = compute_name(static_cast<Compute>(i));
     }
   }
-}
-
-std::optional<std::string> tuning_override(std::string_view name) {
-  const char* const variable = std::getenv("VESPER_TUNING");
-  std::string_view rest = variable == nullptr ? "" : variable;
-  while (!rest.empty()) {
-    const std::string_view entry = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
-    const size_t equals = entry.find('=');
-    if (equals != std::string_view::npos && entry.substr(0, equals) == name) {
-      return std::string(entry.substr(equals + 1));
-    }
-  }
-  return std::nullopt;
 }
 
 }  // namespace vesper

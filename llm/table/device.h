@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -162,11 +161,6 @@ class Device {
   virtual uint64_t stored_bytes(const MatrixSource& source, WeightUse use,
                                 Compute resolved) const = 0;
 };
-
-// The value of `name` in the environment variable VESPER_TUNING=name=value,name=value,..., if
-// present. It replaces a tuned choice for an experiment. Numbers of a value are separated by x. The
-// names are documented at the choices (llm/vulkan/kernel_plan.cc).
-std::optional<std::string> tuning_override(std::string_view name);
 
 struct DeviceOptions {
   uint32_t n_threads = 0;      // CPU threads; 0: one per available core

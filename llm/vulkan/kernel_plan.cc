@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 #include <optional>
@@ -17,33 +15,15 @@ namespace {
 
 uint32_t blocks(uint32_t n, uint32_t block) { return n / block + (n % block != 0); }
 
-// Tiles of matmul_cooperative: of a workgroup, the columns in shared memory, and of a subgroup.
-struct MatmulTile {
-  uint32_t rows, outs, depth, subgroup_rows, subgroup_outs;
-};
-
-// VESPER_TUNING: matmul_tile=ROWSxOUTSxDEPTHxSUBGROUP_ROWSxSUBGROUP_OUTS.
-std::optional<MatmulTile> tile_from_environment() {
-  const std::optional<std::string> text = tuning_override("matmul_tile");
-  MatmulTile tile{};
-  if (!text || std::sscanf(text->c_str(), "%ux%ux%ux%ux%u", &tile.rows, &tile.outs, &tile.depth,
-                           &tile.subgroup_rows, &tile.subgroup_outs) != 5) {
-    return std::nullopt;
-  }
-  return tile;
-}
-
-// Tiles of attention_cooperative: subgroups per workgroup, row matrices per subgroup, keys per
-// step. VESPER_TUNING: attention_tile=SUBGROUPSxDOWNxKEYS.
-struct AttentionTile {
-  uint32_t subgroups, down, keys;
-};
-
 class Planner {
  public:
   Planner(const Command& command, const std::string& label, const VulkanMemory& memory,
           const VulkanCapabilities& capabilities)
-      : command_(command), label_(label), memory_(memory), capabilities_(capabilities) {}
+      : command_(command),
+        label_(label),
+        memory_(memory),
+        capabilities_(capabilities),
+        tuning_(capabilities.tuning) {}
 
   KernelPlan plan() {
     switch (command_.kernel) {
@@ -71,12 +51,11 @@ class Planner {
     if (!condition) fail(std::string("expected ") + what);
   }
 
-  // Threads of a kernel without a fixed shape: 256, fewer with narrow subgroups, because a software
-  // device runs subgroups one after another.
-  uint32_t threads(uint32_t most = 256) const {
-    const uint32_t wanted = capabilities_.subgroup_size < 16 ? 64 : 256;
-    return std::min({wanted, most, capabilities_.max_workgroup_threads});
+  uint32_t at_most(uint32_t n_threads) const {
+    return std::min(n_threads, capabilities_.max_workgroup_threads);
   }
+  // Of a kernel without a shape of its own.
+  uint32_t threads() const { return at_most(tuning_.threads); }
 
   bool present(uint32_t operand) const { return command_.operands[operand].present(); }
   uint64_t address(uint32_t operand) const {
@@ -154,14 +133,16 @@ class Planner {
     const uint32_t has = present(3) * 1u + present(4) * 2u + has_scale * 4u;
     const bool cooperative = (p.weight_format & kWeightHalfProducts) &&
                              capabilities_.has_cooperative_matrix() && rows_aligned(p, 8);
-    if (p.n_rows <= (cooperative ? max_vector_rows(p) : kMaxVectorRows) &&
-        p.rows_per_batch >= p.n_rows) {
+    const uint32_t vector_rows = !cooperative     ? kMaxVectorRows
+                                 : p.n_in >= 4096 ? tuning_.vector_rows_of_long
+                                                  : tuning_.vector_rows;
+    if (p.n_rows <= std::min(vector_rows, kMaxVectorRows) && p.rows_per_batch >= p.n_rows) {
       return matmul_vector(p, has);
     }
     if (cooperative) return matmul_cooperative(p, has);
     uint32_t tile = 64;
-    if (capabilities_.is_hardware_gpu && capabilities_.max_workgroup_threads >= 256 &&
-        uint64_t{blocks(p.n_rows, 128)} * blocks(p.n_out, 128) >= 128) {
+    if (capabilities_.max_workgroup_threads >= 256 &&
+        uint64_t{blocks(p.n_rows, 128)} * blocks(p.n_out, 128) >= tuning_.large_tile_groups) {
       tile = 128;
     }
     shader(Shader::kMatmulTiled,
@@ -200,59 +181,42 @@ class Planner {
   }
 
   MatmulTile choose_tile(const MatmulParams& p) const {
-    if (const std::optional<MatmulTile> tile = tile_from_environment()) return *tile;
-    // Software devices, and devices with little shared memory.
-    if (capabilities_.subgroup_size < 16 || capabilities_.shared_bytes < 47 * 1024) {
-      return {64, 64, 32, 32, 32};
-    }
-    const auto groups = [&](uint32_t rows, uint32_t outs) {
-      return uint64_t{blocks(p.n_rows, rows)} * blocks(p.n_out, outs);
-    };
-    // Few rows: weights are read from memory, so many columns must be in flight.
-    if (p.n_rows <= 16) return {16, 32, 256, 16, 16};
-    if (p.n_rows <= 32) return {32, 32, 256, 16, 16};
-    const uint64_t large = groups(128, 128);
-    if (large < 100) return {64, 64, 64, 32, 32};
-    // Subgroups of 64 x 64 are faster but fewer, and leave processors idle in the last round. Two
-    // workgroups of either kind fit on a processor. An H200 reaches 235 TFLOP/s instead of 197 if
-    // the last round is 90% full, but 183 instead of 205 if it is a third full.
+    if (capabilities_.shared_bytes < 47 * 1024) return tuning_.tile_of_small_memory;
+    if (p.n_rows <= 16) return tuning_.tile_of_16_rows;
+    if (p.n_rows <= 32) return tuning_.tile_of_32_rows;
+    const uint64_t groups = uint64_t{blocks(p.n_rows, 128)} * blocks(p.n_out, 128);
+    if (groups < 100) return tuning_.tile_of_few;
+    // Large subgroup tiles are faster but fewer, and leave processors idle in the last round. Two
+    // workgroups fit on a processor. An H200 reaches 235 TFLOP/s instead of 197 if the last round
+    // is 90% full, but 183 instead of 205 if it is a third full.
     const uint64_t round = 2 * capabilities_.n_processors;
-    if (round != 0 && large * 20 >= (large + round - 1) / round * round * 17) {
-      return {128, 128, 64, 64, 64};
+    if (round != 0 && groups * 20 >= (groups + round - 1) / round * round * 17) {
+      return tuning_.tile_of_full_rounds;
     }
-    return {128, 128, 64, 64, 32};
-  }
-
-  // Up to this number of rows matmul_vector is faster than matrix units. An H200 with 8 rows: 10 us
-  // instead of 13 for 1280 x 1280, 11 instead of 21 for 5120 x 1280, but 26 instead of 16 for 1280
-  // x 5120, which has few, long workgroups. VESPER_TUNING: vector_rows=ROWS.
-  static uint32_t max_vector_rows(const MatmulParams& p) {
-    if (const auto text = tuning_override("vector_rows")) {
-      return std::min<uint32_t>(kMaxVectorRows, std::strtoul(text->c_str(), nullptr, 10));
-    }
-    return p.n_in >= 4096 ? kMaxVectorRows : 4;
+    return tuning_.tile;
   }
 
   void matmul_vector(const MatmulParams& p, uint32_t has) {
     const uint32_t subgroup = capabilities_.subgroup_size;
     const uint32_t columns = blocks(p.n_in, 32) * 32;
-    // On a GPU, an output is split over subgroups until each has two loads left. Few outputs per
-    // subgroup give enough subgroups to keep the memory busy. With one row by quantized weights a
-    // lane loads 32 columns at once. VESPER_TUNING: vector_shape=OUTSxSPLIT.
-    uint32_t split = 1, out_groups = 1, outs = 8;
-    if (capabilities_.is_hardware_gpu) {
-      outs = p.n_out >= 16384 ? 4 : 2;
-      if (in_blocks(p.weight_format) && p.n_rows == 1) {
-        if (p.n_out < 16384 && columns >= 2048) split = 2;
-        if (names_minimums(p.weight_format)) outs = 2;
+    // An output is split over subgroups until each has two loads left. Few outputs per subgroup
+    // give enough subgroups to keep the memory busy. With one row by quantized weights a lane loads
+    // 32 columns at once.
+    const bool one_row_of_blocks = in_blocks(p.weight_format) && p.n_rows == 1;
+    const bool many_outs = p.n_out >= 16384;
+    uint32_t outs = many_outs ? tuning_.vector_outs_of_many : tuning_.vector_outs;
+    uint32_t split = std::max(tuning_.vector_split, 1u);
+    if (one_row_of_blocks && names_minimums(p.weight_format)) outs = tuning_.vector_outs_minimums;
+    if (tuning_.vector_split == 0) {
+      if (one_row_of_blocks) {
+        if (!many_outs && columns >= 2048) split = 2;
       } else {
-        while (split < 4 && columns >= split * 2 * subgroup * 8 * 2) split *= 2;
+        while (split < tuning_.vector_subgroups && columns >= split * 2 * subgroup * 8 * 2) {
+          split *= 2;
+        }
       }
-      if (const auto text = tuning_override("vector_shape")) {
-        std::sscanf(text->c_str(), "%ux%u", &outs, &split);
-      }
-      out_groups = 4 / split;
     }
+    const uint32_t out_groups = std::max(tuning_.vector_subgroups / split, 1u);
     if (p.n_rows > 4) outs = std::min(outs, 2u);
     const uint32_t aligned = rows_aligned(p, 4);
     shader(Shader::kMatmulVector,
@@ -280,8 +244,9 @@ class Planner {
     require(2 * uint64_t{p.n_pairs} <= p.head_dim, "no more pairs than a head has");
     require(4 * uint64_t{p.head_dim} + 512 <= capabilities_.shared_bytes,
             "a head_dim that fits in shared memory");
-    shader(Shader::kRope, {threads(blocks(p.head_dim, 32) * 32), p.head_dim, p.dtype, p.kv_dtype,
-                           present(2) * 1u + present(3) * 2u + present(4) * 4u + present(7) * 8u});
+    shader(Shader::kRope,
+           {std::min(threads(), blocks(p.head_dim, 32) * 32), p.head_dim, p.dtype, p.kv_dtype,
+            present(2) * 1u + present(3) * 2u + present(4) * 4u + present(7) * 8u});
     push_addresses(8);
     push(&p, sizeof p);
     plan_.groups = {p.n_heads + p.n_kv_heads * (present(7) ? 2 : 1), p.n_rows, 1};
@@ -307,21 +272,20 @@ class Planner {
     if (paged_attention_cooperative(p)) return;
     const uint32_t lanes = p.head_dim / 8;
     // The lanes that share a score must be a power of two within a subgroup.
-    const bool shared_scores = capabilities_.is_hardware_gpu && std::has_single_bit(lanes) &&
-                               lanes <= capabilities_.subgroup_size;
+    const bool shared_scores =
+        tuning_.shares_scores && std::has_single_bit(lanes) && lanes <= capabilities_.subgroup_size;
     const uint32_t longest = p.kv_length != 0 ? p.kv_length : p.pages_per_sequence * p.page_rows;
     const uint32_t n_splits = splits(p, longest);
     uint32_t n_threads = threads();
-    if (capabilities_.is_hardware_gpu && p.kv_length > 1024 && p.n_rows <= 8) n_threads = 1024;
-    n_threads = std::min(n_threads, capabilities_.max_workgroup_threads);
+    if (p.kv_length > 1024 && p.n_rows <= 8) n_threads = at_most(tuning_.long_attention_threads);
     const uint32_t chunk = std::min(1536u, blocks(longest, 32) * 32);
     while (n_threads > 64 && 4 * (chunk + n_threads * 8 + 128) > capabilities_.shared_bytes) {
       n_threads /= 2;
     }
     shader(Shader::kPagedAttention,
            {n_threads, n_threads, p.head_dim, p.q_dtype, p.kv_dtype, p.out_dtype,
-            shared_scores ? lanes : 1, chunk, p.pages_per_sequence == 1,
-            capabilities_.is_hardware_gpu ? 4u : 1u, n_splits, p.page_rows});
+            shared_scores ? lanes : 1, chunk, p.pages_per_sequence == 1, tuning_.keys_at_once,
+            n_splits, p.page_rows});
     push_addresses(6);
     push(&p, sizeof p);
     plan_.groups = {p.n_heads, p.n_rows, n_splits};
@@ -334,15 +298,12 @@ class Planner {
 
   // Workgroups per row and head of paged_attention: more than one if rows and heads are too few for
   // the device and there may be many positions. An H200, 32 heads of 64 at position 4096: 63 us
-  // with one, 16 with 8, 21 with 16. VESPER_TUNING: attention_splits=N.
+  // with one, 16 with 8, 21 with 16.
   uint32_t splits(const PagedAttentionParams& p, uint32_t longest) const {
     if (p.kv_length != 0) return 1;
-    if (const auto text = tuning_override("attention_splits")) {
-      return std::clamp<uint32_t>(std::strtoul(text->c_str(), nullptr, 10), 1, 32);
-    }
-    const uint32_t processors = capabilities_.n_processors != 0 ? capabilities_.n_processors
-                                : capabilities_.is_hardware_gpu ? 64
-                                                                : 4;
+    if (tuning_.attention_splits != 0) return std::min(tuning_.attention_splits, 32u);
+    const uint32_t processors =
+        capabilities_.n_processors != 0 ? capabilities_.n_processors : tuning_.n_processors;
     return std::clamp(2 * processors / (p.n_rows * p.n_heads), 1u,
                       std::clamp(longest / 256, 1u, 32u));
   }
@@ -429,11 +390,8 @@ class Planner {
         head_dim % 8 != 0 || capabilities_.subgroup_size % side != 0) {
       return std::nullopt;
     }
-    AttentionTile tiles[] = {{4, 2, 64}, {4, 1, 32}};
-    if (const auto text = tuning_override("attention_tile")) {
-      std::sscanf(text->c_str(), "%ux%ux%u", &tiles[0].subgroups, &tiles[0].down, &tiles[0].keys);
-    }
-    for (const AttentionTile& tile : tiles) {
+    constexpr AttentionTile kOfLittleMemory = {4, 1, 32};
+    for (const AttentionTile& tile : {tuning_.attention_tile, kOfLittleMemory}) {
       const auto [subgroups, down, keys] = tile;
       const uint32_t rows = subgroups * down * side,
                      n_threads = subgroups * capabilities_.subgroup_size;
@@ -480,9 +438,7 @@ class Planner {
   }
 
   void sampling_filters(const SamplingParams& p) {
-    const uint32_t wanted = capabilities_.is_hardware_gpu ? 1024 : threads();
-    shader(Shader::kSamplingFilters,
-           {std::min(wanted, capabilities_.max_workgroup_threads), present(2)});
+    shader(Shader::kSamplingFilters, {at_most(tuning_.filter_threads), present(2)});
     push_addresses(3);
     push(&p, sizeof p);
     plan_.groups = {p.n_sequences, 1, 1};
@@ -532,12 +488,8 @@ class Planner {
     require(p.n_hidden != 0 && p.n_hidden % 16 == 0, "n_hidden of a multiple of 16");
     require(4 * 6 * uint64_t{p.n_hidden} <= capabilities_.shared_bytes,
             "n_hidden whose state fits in shared memory");
-    // One workgroup per sequence. A GPU uses as many threads as it allows, at most one per gate.
-    const uint32_t wanted =
-        capabilities_.is_hardware_gpu
-            ? std::min({4 * p.n_hidden, 512u, capabilities_.max_workgroup_threads})
-            : threads();
-    shader(Shader::kLstm, {wanted, p.n_hidden});
+    // One workgroup per sequence, one thread per gate if there are as many.
+    shader(Shader::kLstm, {at_most(std::min(4 * p.n_hidden, tuning_.lstm_threads)), p.n_hidden});
     push_addresses(4);
     push(&p, sizeof p);
     plan_.groups = {p.n_sequences, 1, 1};
@@ -547,6 +499,7 @@ class Planner {
   const std::string& label_;
   const VulkanMemory& memory_;
   const VulkanCapabilities& capabilities_;
+  const VulkanTuning& tuning_;
   KernelPlan plan_;
 };
 

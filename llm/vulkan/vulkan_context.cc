@@ -146,9 +146,7 @@ void VulkanContext::wait(uint64_t submission) {
   if (waited_ >= submission) return;
   // Submissions end in order, and those up to submitted_ - kMaxInFlight have been waited for.
   const VkFence fence = fences_[submission % kMaxInFlight];
-  // On an H200 polling returns 11 us after the end, waiting 32 us. A software device needs the core
-  // for its work.
-  if (capabilities_.is_hardware_gpu) {
+  if (capabilities_.tuning.polls) {
     using Steady = std::chrono::steady_clock;
     const Steady::time_point until = Steady::now() + std::chrono::milliseconds(2);
     while (Steady::now() < until && vkGetFenceStatus(device_, fence) == VK_NOT_READY) {

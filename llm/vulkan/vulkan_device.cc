@@ -380,7 +380,7 @@ class VulkanDevice final : public VulkanChoices {
     if (at.clock && stop) dispatch(commands, at.clock->counting(at.slot), bound);
     // A software device runs a dispatch before it reaches the next command. A mark after it would
     // count the first dispatch of a stage to the stage before.
-    const bool runs_in_order = !context_.capabilities().is_hardware_gpu;
+    const bool runs_in_order = context_.capabilities().tuning.runs_in_order;
     const bool each = has_marks && clock_ == Clock::kPerCommand;
     uint32_t mark = 0;
     for (size_t i = 0; i < program.kernels.size(); ++i) {

@@ -205,6 +205,7 @@ VulkanCapabilities read_capabilities(VkInstance instance, VkPhysicalDevice physi
   const VkPhysicalDeviceLimits& limits = properties.limits;
   c.name = properties.deviceName;
   c.is_hardware_gpu = is_gpu(properties.deviceType);
+  c.tuning = vulkan_tuning(c.is_hardware_gpu);
   c.memory_bytes = largest_device_heap(physical);
   c.subgroup_size = v11.subgroupSize;
   c.fixed_subgroups = offered.v13.subgroupSizeControl && offered.v13.computeFullSubgroups &&
@@ -342,6 +343,7 @@ std::vector<VulkanListing> list_vulkan_devices() {
 }
 
 std::unique_ptr<VulkanInstance> vulkan_instance(const VulkanOptions& options) {
+  vulkan_tuning(true);  // a mistake in VESPER_TUNING is not a device that cannot be used
   try {
     return std::make_unique<VulkanInstance>(options);
   } catch (const Error&) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "llm/vulkan/vulkan_device.h"
+#include "llm/vulkan/vulkan_tuning.h"
 
 namespace vesper {
 
@@ -34,6 +35,7 @@ struct VulkanCapabilities {
   uint32_t matrix_m = 0, matrix_n = 0, matrix_k = 0;
   // The driver offers cooperative matrices, but this build has no shaders for them (glslang 12).
   bool lacks_matrix_shaders = false;
+  VulkanTuning tuning{};  // of the kind of device
   bool has_cooperative_matrix() const { return matrix_m != 0; }
 };
 

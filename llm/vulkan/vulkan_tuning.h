@@ -1,0 +1,75 @@
+// The measured choices of a Vulkan device, as data: how kernels divide their work. One row for each
+// kind of device; whoever measures a device that wants others adds a row.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace vesper {
+
+// Tiles of matmul_cooperative: of a workgroup, the columns in shared memory, and of a subgroup.
+struct MatmulTile {
+  uint32_t rows, outs, depth, subgroup_rows, subgroup_outs;
+};
+
+// Tiles of attention_cooperative: subgroups per workgroup, row matrices per subgroup, keys per
+// step.
+struct AttentionTile {
+  uint32_t subgroups, down, keys;
+};
+
+struct VulkanTuning {
+  // Threads of a workgroup, unless the device allows fewer.
+  uint32_t threads;                 // of kernels without a shape of their own
+  uint32_t filter_threads;          // of sampling_filters
+  uint32_t lstm_threads;            // of lstm, one a gate up to this number
+  uint32_t long_attention_threads;  // of paged_attention, few rows over more than 1,024 keys
+
+  // matmul_vector.
+  uint32_t vector_subgroups;      // per workgroup
+  uint32_t vector_split;          // subgroups that share an output; 0: by n_in
+  uint32_t vector_outs;           // outputs of a subgroup
+  uint32_t vector_outs_of_many;   // the same if n_out is 16,384 or more
+  uint32_t vector_outs_minimums;  // the same for one row by quantized weights with minimums
+  // With this number of rows or fewer, matmul_vector is faster than matrix units.
+  uint32_t vector_rows;
+  uint32_t vector_rows_of_long;  // the same if n_in is 4,096 or more
+
+  // matmul_tiled has tiles of 128 x 128 if they make this number of workgroups, else of 64 x 64.
+  uint32_t large_tile_groups;
+
+  // matmul_cooperative.
+  MatmulTile tile_of_16_rows;       // at most
+  MatmulTile tile_of_32_rows;       // at most
+  MatmulTile tile_of_few;           // if 128 x 128 makes fewer than 100 workgroups
+  MatmulTile tile;                  // otherwise
+  MatmulTile tile_of_full_rounds;   // otherwise, if few processors are idle in the last round
+  MatmulTile tile_of_small_memory;  // if a workgroup has less than 47 KiB of shared memory
+
+  // Attention.
+  bool shares_scores;         // the lanes of paged_attention compute a score together
+  uint32_t keys_at_once;      // of paged_attention's lanes
+  uint32_t attention_splits;  // workgroups per row and head of paged_attention; 0: by length
+  uint32_t n_processors;      // assumed for that if the driver does not say
+  AttentionTile attention_tile;
+
+  // The host polls a fence for 2 ms before it waits. On an H200 polling returns 11 us after the
+  // end, waiting 32 us. A software device needs the core for its work.
+  bool polls;
+  // A dispatch has run when the next command is reached, which matters to timestamps.
+  bool runs_in_order;
+};
+
+// The row for a GPU or a software device, changed by the environment variable VESPER_TUNING, for
+// experiments: NAME=NUMBERxNUMBERx...,NAME=... with these names.
+//   matmul_tile=ROWSxOUTSxDEPTHxSUBGROUP_ROWSxSUBGROUP_OUTS
+//   attention_tile=SUBGROUPSxDOWNxKEYS
+//   attention_splits=N
+//   vector_rows=ROWS
+//   vector_shape=OUTSxSPLIT
+// Throws Error(kUsage) for another name or another number of numbers.
+VulkanTuning vulkan_tuning(bool is_hardware_gpu);
+// The same with `changes` for the variable's value.
+VulkanTuning vulkan_tuning(bool is_hardware_gpu, std::string_view changes);
+
+}  // namespace vesper

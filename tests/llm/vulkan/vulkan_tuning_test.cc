@@ -1,0 +1,45 @@
+#include "llm/vulkan/vulkan_tuning.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "error/error.h"
+
+namespace vesper {
+namespace {
+
+TEST(VulkanTuning, IsTheRowOfTheKindOfDevice) {
+  EXPECT_TRUE(vulkan_tuning(true, "").polls);
+  EXPECT_FALSE(vulkan_tuning(false, "").polls);
+  EXPECT_EQ(vulkan_tuning(true, "").tile.outs, 128u);
+}
+
+TEST(VulkanTuning, ChangesSetEveryFieldThatTheirNameStandsFor) {
+  const VulkanTuning tuning = vulkan_tuning(
+      true, "matmul_tile=1x2x3x4x5,attention_splits=7,vector_shape=6x2,attention_tile=2x1x32");
+  EXPECT_EQ(tuning.tile.rows, 1u);
+  EXPECT_EQ(tuning.tile_of_small_memory.subgroup_outs, 5u);
+  EXPECT_EQ(tuning.attention_splits, 7u);
+  EXPECT_EQ(tuning.vector_outs_of_many, 6u);
+  EXPECT_EQ(tuning.vector_split, 2u);
+  EXPECT_EQ(tuning.attention_tile.keys, 32u);
+  EXPECT_EQ(tuning.vector_rows, vulkan_tuning(true, "").vector_rows);
+}
+
+TEST(VulkanTuning, AnythingElseIsAnErrorThatNamesTheEntry) {
+  for (const std::string wrong :
+       {"matmul_tiles=1x2x3x4x5", "matmul_tile=1x2", "vector_rows=", "vector_rows", "vector_rows=0",
+        "vector_rows=4x", "=4", "attention_splits=99999999999"}) {
+    try {
+      vulkan_tuning(true, "vector_rows=8," + wrong);
+      ADD_FAILURE() << wrong << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+      EXPECT_THAT(error.what(), testing::HasSubstr("found '" + wrong + "'"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vesper
