@@ -8,7 +8,7 @@
 namespace vesper {
 namespace {
 
-// As WhisperX has it: digits and the signs that go with numbers.
+// As in WhisperX: digits and signs used with numbers.
 bool has_numeral(std::string_view text) {
   return text.find_first_of("0123456789%$") != std::string_view::npos ||
          text.find("£") != std::string_view::npos;
@@ -27,7 +27,7 @@ std::vector<int32_t> suppressed_tokens(const DecodingSettings& settings, const T
   };
   if (settings.suppress_numerals) add_if(has_numeral);
   if (!settings.suppress_regex.empty()) {
-    // From a token's first to its last byte, as in whisper.cpp.
+    // The pattern must match a token completely, as in whisper.cpp.
     const Pattern pattern(settings.suppress_regex, "suppress regex", ErrorKind::kUsage);
     add_if([&](std::string_view text) { return pattern.matches_whole(text); });
   }

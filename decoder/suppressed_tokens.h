@@ -1,4 +1,4 @@
-// Which tokens are never chosen: lists, and what their text says.
+// Tokens that are never sampled: lists, and tokens with certain text.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace vesper {
 
-// The ids that the settings keep out. `of_model` are those of the model's file; ids from
-// `n_text_tokens` on stand for no text. Throws Error(kUsage) for a pattern that is none.
+// The ids that the settings suppress. `of_model` are those of the model's file; ids from
+// `n_text_tokens` on have no text. Throws Error(kUsage) for an invalid pattern.
 std::vector<int32_t> suppressed_tokens(const DecodingSettings& settings, const Tokenizer& tokenizer,
                                        int32_t n_text_tokens, std::span<const int32_t> of_model);
 

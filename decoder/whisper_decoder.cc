@@ -11,10 +11,10 @@
 namespace vesper {
 namespace {
 
-// Steps that are submitted before the host looks whether every sequence has finished.
+// Steps between checks of the host for finished sequences.
 constexpr uint32_t kChainSteps = 16;
-// Positions of a page of keys and values. Beams own two pages each at the position that is written,
-// so small ones take less memory, and less is copied when beams part.
+// Positions per KV page. Each beam owns two pages at the current position, so small pages take less
+// memory and less copying.
 constexpr uint32_t kPageRows = 16;
 static_assert(kMostBeamSize == kMostBeams);
 
@@ -204,7 +204,7 @@ DecodeResult WhisperDecoder::result(uint32_t slot) {
   }
   // A batch may have more sequences than the search; a beam search may find no text at all.
   if (search.max_finished == 0 || found.empty()) found.resize(search.n_candidates);
-  // The first of equals.
+  // The first of equal ones.
   DecodeResult best = std::move(*std::max_element(
       found.begin(), found.end(), [&](const DecodeResult& a, const DecodeResult& b) {
         return rank(a, search) < rank(b, search);

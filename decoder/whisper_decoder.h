@@ -1,7 +1,7 @@
-// Whisper's text decoder: encoded windows and prompts in, chosen tokens out.
+// Whisper's text decoder. In: encoded windows and prompts. Out: sampled tokens.
 //
 // Each slot of a decoding loop decodes one task at a time: a prompt, searched with one sequence,
-// with several samples or with beams, by Whisper's rules for tokens. Used by decoder/whisper_model.
+// several samples or beams, by Whisper's token rules. Used by decoder/whisper_model.
 #pragma once
 
 #include <cstdint>
@@ -18,31 +18,31 @@
 
 namespace vesper {
 
-// What one sequence starts from.
+// The start of a sequence.
 struct DecodeTask {
-  // Previous text if any, the start sequence, and what the answer has to begin with, if anything.
+  // Previous text, the start sequence, and the forced beginning of the answer, each optional.
   std::vector<int32_t> prompt;
-  uint32_t n_given = 0;              // tokens at the prompt's end that are part of the answer
-  uint32_t start_of_transcript = 0;  // where in `prompt` that token is
-  uint32_t max_tokens = 0;           // of the answer, end of text included
-  bool timestamps = true;            // apply the timestamp rules; without, no timestamp is chosen
-  // The latest first timestamp, in steps of 20 ms from the window's start.
+  uint32_t n_given = 0;              // forced tokens of the answer at the end of the prompt
+  uint32_t start_of_transcript = 0;  // its index in `prompt`
+  uint32_t max_tokens = 0;           // of the answer, including end of text
+  bool timestamps = true;            // apply the timestamp rules; otherwise no timestamps
+  // Limit of the first timestamp, in steps of 20 ms from the start of the window.
   uint32_t max_initial_timestamp = 0;
-  // Likewise: no end of text after an earlier timestamp, for speech goes on till then; 0: no rule.
+  // In the same unit: no end of text after an earlier timestamp; 0: off.
   uint32_t speech_end = 0;
-  uint32_t window = 0;  // the slot that the window was encoded to
+  uint32_t window = 0;  // slot of the encoded window
   uint32_t seed = 0;    // of the sampling noise
 };
 
-// How the tokens of a task are found.
+// The search for the tokens of a task.
 struct Search {
-  Sampling sampling = {};     // its seed is the task's
-  uint32_t n_candidates = 1;  // sequences of a task: samples, of which the best is kept, or beams
-  // Above 0: beam search, at temperature 0, that ends when so many texts have ended (select_beams
-  // in shaders/kernel_params.h). At most kMostPatience for each beam.
+  Sampling sampling = {};     // its seed is ignored; the task has one
+  uint32_t n_candidates = 1;  // sequences per task: samples or beams
+  // Above 0: beam search at temperature 0 that ends with this many finished hypotheses
+  // (select_beams in shaders/kernel_params.h). At most kMostPatience per beam.
   uint32_t max_finished = 0;
-  // The best has the greatest sum of log-probabilities over this power of (5 + length) / 6 (Wu et
-  // al. 2016), or over its length if absent.
+  // The best sequence has the greatest sum of log-probabilities / ((5 + length) / 6)^length_penalty
+  // (Wu et al. 2016), or / length if absent.
   std::optional<double> length_penalty = std::nullopt;
 
   // The step of batches of such searches.
@@ -51,42 +51,42 @@ struct Search {
 
 struct DecodeResult {
   std::vector<int32_t> tokens;  // without end of text
-  double sum_logprob = 0;       // natural logarithm, end of text included if it was chosen
+  double sum_logprob = 0;       // natural logarithm, including a sampled end of text
   double no_speech_prob = 0;
-  // As the reference has it: over the tokens and end of text, whether it was reached or not.
+  // As in the reference: over the tokens and end of text, even if that was not reached.
   double avg_logprob() const { return sum_logprob / static_cast<double>(tokens.size() + 1); }
 };
 
 class WhisperDecoder {
  public:
   // Uploads the decoder's weights for `n_windows` windows, of which up to `n_encoded` are encoded
-  // at once, and `n_sequences` sequences, and records what every search needs. `blank` is the token
-  // of a lone space. Throws Error(kModel, kDevice).
+  // at once, and `n_sequences` sequences, and records the programs of all searches. `blank` is the
+  // token of a single space. Throws Error(kModel, kDevice).
   WhisperDecoder(Device& device, const WeightProvider& provider, Compute compute,
                  const WhisperTokens& tokens, int32_t blank, uint32_t n_windows, uint32_t n_encoded,
                  uint32_t n_sequences);
 
-  // The ids that are never chosen. Throws Error(kUsage) for an id beyond the vocabulary.
+  // The ids that are never sampled. Throws Error(kUsage) for an id beyond the vocabulary.
   void set_suppressed(std::span<const int32_t> ids) { loop_.set_suppressed(ids); }
 
-  // The best sequence that the search finds for each task. The first search of its kind and size
-  // records its tables. Throws Error(kInternal) if a task is empty, too long for the context or has
-  // an id beyond the vocabulary, or if there are more tasks or sequences than there is room for.
+  // The best sequence for each task. The first search of a kind and size records its programs.
+  // Throws Error(kInternal) if a task is empty, too long for the context or has an id beyond the
+  // vocabulary, or there are too many tasks or sequences.
   std::vector<DecodeResult> decode(std::span<const DecodeTask> tasks, const Search& search = {});
 
-  // The same for tasks that come and go. Begins a batch without tasks; the first of its shape
-  // records its tables. Throws Error(kInternal) if there is no room for it.
+  // The same for tasks that start and end independently. Begins a batch without tasks; the first
+  // batch of a shape records its programs. Throws Error(kInternal) if it is too large.
   void begin(const StepShape& shape);
-  // Starts a task in a slot whose task, if any, has ended. Throws as decode() does, and if the
-  // batch's shape does not allow for the search.
+  // Starts a task in a free slot. Throws like decode(), and if the batch's shape does not allow the
+  // search.
   void start(uint32_t slot, const DecodeTask& task, const Search& search);
-  // Takes up to n_steps steps of all tasks; the slots whose tasks have ended in them, in order.
+  // Runs up to n_steps steps of all tasks; returns the slots whose tasks ended, in order.
   std::span<const uint32_t> advance(uint32_t n_steps) { return loop_.advance(n_steps); }
-  // What the task that has ended in that slot found.
+  // The result of the task that ended in the slot.
   DecodeResult result(uint32_t slot);
 
-  // The probability of each language that the model knows, by index, for the window in a free slot
-  // of the batch. Throws Error(kInternal) if it is not free.
+  // The probability of each language by index, for the window in a free slot of the batch. Throws
+  // Error(kInternal) if the slot is not free.
   std::vector<float> language_probabilities(uint32_t slot);
   // The same for slot 0; ends the batch.
   std::vector<float> language_probabilities();
@@ -97,8 +97,8 @@ class WhisperDecoder {
   uint32_t n_text_ctx() const { return model_.n_ctx(); }
   uint32_t n_windows() const { return model_.options().n_sources; }
 
-  // The most pages of keys and values that a task of several had, each of kv_page_rows() positions,
-  // since the batch began.
+  // The largest number of KV pages of a task with several sequences since the batch began, each of
+  // kv_page_rows() positions.
   uint32_t most_pages() const { return loop_.most_pages(); }
   uint32_t kv_page_rows() const { return model_.cache().shape().page_rows; }
 
@@ -108,23 +108,23 @@ class WhisperDecoder {
  private:
   void check(const DecodeTask& task, const Search& search) const;
   void require_free(uint32_t slot) const;
-  // The first states of a task's sequences; beams come from the first.
+  // The initial states of a task's sequences; a beam search starts from the first.
   std::vector<SequenceState> first_states(const DecodeTask& task, const Search& search) const;
   // Makes the sequences of a slot attend to a window.
   void set_window(uint32_t slot, uint32_t window);
-  // Computes keys and values of the task's prompt, all but the last token, which the first step
-  // takes, unless its own logits are wanted.
+  // Computes keys and values of the task's prompt except the last token, which the first step runs,
+  // unless its logits are needed.
   void run_prompt(uint32_t slot, const DecodeTask& task);
 
   Device& device_;
   WhisperTokens tokens_;
   DecoderModel model_;
   DecodingLoop loop_;
-  Operand logit_index_;  // u32: the row of a task's start of transcript
+  Operand logit_index_;  // u32: row of a task's start of transcript
   Operand no_speech_;    // f32 [n_windows]
   Operand languages_;    // f32 [n_languages]
   ProgramId language_choice_ = 0;
-  std::vector<ProgramId> no_speech_choices_;  // [n_windows], after a prompt
+  std::vector<ProgramId> no_speech_choices_;  // [n_windows], run after a prompt
   std::vector<Search> searches_;              // [n_windows], of the tasks in the slots
   std::vector<int32_t> host_sources_;         // [n_sequences]
 };

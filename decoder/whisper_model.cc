@@ -25,8 +25,7 @@ WhisperModel::WhisperModel(std::shared_ptr<const WeightProvider> weights,
       tokens_(WhisperTokens::of_vocabulary_size(provider_->config().n_vocab)),
       tokenizer_(provider_->vocabulary(), static_cast<uint32_t>(tokens_.eot)),
       encoder_(std::make_unique<WhisperEncoder>(*device_, *provider_, compute_, n_encoded)),
-      // Where the encoder has bf16 of its own choice, so has the decoder, or int8 for what is
-      // quantized.
+      // If the encoder chose bf16, the decoder uses bf16 too, or int8 for quantized weights.
       decoder_(std::make_unique<WhisperDecoder>(
           *device_, *provider_,
           compute == Compute::kAuto && compute_ == Compute::kBF16 ? compute : compute_, tokens_,
@@ -40,22 +39,22 @@ WhisperModel::WhisperModel(std::shared_ptr<const WeightProvider> weights,
   suppressed_ = provider_->config().suppress_tokens;
   if (suppressed_.empty()) suppressed_ = non_speech_tokens(tokenizer_);
   for (int32_t special : tokens_.suppressed_special()) suppressed_.push_back(special);
-  malloc_trim(0);  // what storing matrices left in malloc's hands: 9 MB with base
+  malloc_trim(0);  // releases the memory of packing: 9 MB with base
 }
 
-void WhisperModel::encode(std::span<const float* const> windows, uint32_t first_place) {
+void WhisperModel::encode(std::span<const float* const> windows, uint32_t first_slot) {
   if (windows.empty() || windows.size() > encode_.size()) {
     throw Error(ErrorKind::kInternal, "encoder: " + std::to_string(windows.size()) +
                                           " windows, but the model was loaded for 1 to " +
                                           std::to_string(encode_.size()));
   }
-  if (windows.size() + first_place > decoder_->n_windows()) {
+  if (windows.size() + first_slot > decoder_->n_windows()) {
     throw Error(ErrorKind::kInternal, "encoder: " + std::to_string(windows.size()) +
-                                          " windows from place " + std::to_string(first_place) +
+                                          " windows from slot " + std::to_string(first_slot) +
                                           " on, but there are " +
                                           std::to_string(decoder_->n_windows()) + " places");
   }
-  decoder_->model().set_first_encoded(first_place);
+  decoder_->model().set_first_encoded(first_slot);
   for (uint32_t i = 0; i < windows.size(); ++i) encoder_->write_window(i, windows[i]);
   device_->run(encode_[windows.size() - 1]);
 }

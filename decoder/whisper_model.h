@@ -1,7 +1,7 @@
 // A loaded Whisper model on a device: encoder, decoder, vocabulary.
 //
-// Comes from a file or folder; gives what decoder/windows/window_decoder needs of it: windows
-// encoded, prompts decoded, tokens spelled.
+// In: a file or folder. Out, for decoder/windows/window_decoder: encoded windows, decoded prompts,
+// the text of tokens.
 #pragma once
 
 #include <filesystem>
@@ -22,22 +22,21 @@ namespace vesper {
 
 class WhisperModel {
  public:
-  // Loads the model onto `device` for `n_windows` windows that are decoded at once, each with
-  // `n_candidates` sequences, and up to `n_encoded` that are encoded at once. Throws Error(kModel,
-  // kDevice, kUsage).
+  // Loads the model onto `device` for `n_windows` windows with `n_candidates` sequences each, of
+  // which up to `n_encoded` are encoded at once. Throws Error(kModel, kDevice, kUsage).
   WhisperModel(const std::filesystem::path& path, std::unique_ptr<Device> device, Compute compute,
                uint32_t n_windows = 1, uint32_t n_candidates = 1, uint32_t n_encoded = 1);
-  // The same of files that are open.
+  // The same from open files.
   WhisperModel(std::shared_ptr<const WeightProvider> weights, std::unique_ptr<Device> device,
                Compute compute, uint32_t n_windows = 1, uint32_t n_candidates = 1,
                uint32_t n_encoded = 1);
 
-  // Encodes up to n_encoded windows, each [n_frames, n_mels] of scaled log-mel, to places
-  // `first_place`, first_place + 1, ... of the decoder.
-  void encode(std::span<const float* const> windows, uint32_t first_place = 0);
+  // Encodes up to n_encoded windows, each [n_frames, n_mels] of scaled log-mel, to slots
+  // `first_slot`, first_slot + 1, ... of the decoder.
+  void encode(std::span<const float* const> windows, uint32_t first_slot = 0);
 
   WhisperDecoder& decoder() { return *decoder_; }
-  // Made when it is first wanted. Throws Error(kDevice) if it does not fit.
+  // Created on first use. Throws Error(kDevice) if it does not fit.
   WhisperAligner& aligner();
   const WhisperEncoder& encoder() const { return *encoder_; }
   const Tokenizer& tokenizer() const { return tokenizer_; }
@@ -45,12 +44,12 @@ class WhisperModel {
   const Device& device() const { return *device_; }
   Device& device() { return *device_; }
   Compute compute() const { return compute_; }
-  // Frames of log-mel in a window.
+  // Log-mel frames of a window.
   uint32_t n_frames() const { return encoder_->n_frames(); }
   uint32_t n_mels() const { return encoder_->n_mels(); }
-  // [n_mels, 201], empty where the file has none.
+  // [n_mels, 201], empty if the file has none.
   const std::vector<float>& mel_filters() const { return provider_->config().mel_filters; }
-  // What the model should never say: its file's own list, else the reference's.
+  // Suppressed tokens: the file's list, otherwise the reference's.
   const std::vector<int32_t>& suppressed() const { return suppressed_; }
 
  private:

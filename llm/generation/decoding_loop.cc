@@ -10,12 +10,11 @@
 namespace vesper {
 namespace {
 
-// Passes over prompts are recorded for these numbers of rows; what is left of a prompt takes the
-// next larger one.
+// Rows of the recorded prompt passes; the rest of a prompt uses the next larger one.
 constexpr uint32_t kPassRows[] = {1, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512};
-// Token ids that one chunk of sample_partials reduces.
+// Token ids per chunk of sample_partials.
 constexpr uint32_t kIdsPerChunk = 1024;
-// A filter that keeps the tokens up to so much mass keeps one, and never none.
+// A filter keeps at least one token.
 constexpr float kLeastMass = 1e-9f;
 constexpr Row kIdleRow{0, -1, 0, 0};
 
@@ -94,7 +93,7 @@ DecodingLoop::DecodingLoop(Device& device, const DecoderModel& model, const Opti
 }
 
 void DecodingLoop::record_passes() {
-  // A decoder with cross-attention has no attention among the rows of one sequence only.
+  // Only decoders without cross-attention have attention within a prompt.
   const auto context = model_.context(pass_rows_, !model_.config().cross_attention);
   const uint32_t most = most_pass_rows(n_ctx_);
   std::vector<DispatchTable> tables;
@@ -238,8 +237,8 @@ void DecodingLoop::begin(const StepShape& shape) {
   device_.write(step_rows_.part(0, n * sizeof(Row)), rows_host_.data());
 }
 
-// The first step takes the prompt's last token. The full pages before it are shared; of the page
-// that it is in, each sequence has its own.
+// The first step runs the prompt's last token. The full pages before it are shared; each sequence
+// has its own copy of the page with it.
 void DecodingLoop::give_pages(uint32_t slot, uint32_t n_prompt) {
   const KvCache& cache = model_.cache();
   const uint32_t n = shape_.n_candidates, n_pages = cache.pages_per_sequence();
@@ -395,8 +394,8 @@ std::span<const float> DecodingLoop::logprobs(uint32_t slot) const {
           state(slot).n_sampled};
 }
 
-// openai-whisper, decoding.py: BeamSearchDecoder.finalize. Where too few texts have ended, the best
-// of those under way count as well.
+// openai-whisper, decoding.py: BeamSearchDecoder.finalize. If too few texts have finished, the best
+// unfinished ones count too.
 std::vector<FoundText> DecodingLoop::read_texts(uint32_t slot) {
   const uint32_t first = first_sequence(slot);
   const bool has_beams = state(slot).is_beam != 0;
@@ -416,7 +415,7 @@ std::vector<FoundText> DecodingLoop::read_texts(uint32_t slot) {
   const uint32_t wanted = has_beams ? shape_.beam_size : shape_.n_candidates;
   if (found.size() >= wanted) return found;
   read_part(tokens_, tokens_host_, uint64_t{first} * n_ctx_, uint64_t{wanted} * n_ctx_);
-  // Beams are in falling order.
+  // Beams are in descending order.
   for (uint32_t s = first; s < first + wanted && found.size() < wanted; ++s) {
     const SequenceState& state = states_host_[s];
     if (has_beams && !(state.sum_logprob > -INFINITY)) continue;

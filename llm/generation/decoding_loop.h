@@ -1,13 +1,13 @@
-// The decoding loop: the host's side of a decoder's steps, for language models and for Whisper.
+// The decoding loop: the host's side of decoder steps, for language models and Whisper.
 //
-// Sequences decode side by side in slots. A slot has a group of sequences that start from one
-// prompt: one, several samples, or the beams of a search. When a slot has ended, another text may
-// start there while the others go on. Passes over prompts and the step of one token a sequence are
-// tables that are recorded once and replayed; kernels choose the tokens, and the host reads the
-// chosen ones between chains of steps. The output of a slot is independent of the others.
+// Sequences decode side by side in slots. A slot has a group of sequences with one prompt: one
+// sequence, several samples, or the beams of a search. When a slot has ended, another text may
+// start in it while the others continue. Passes over prompts and the step of one token per sequence
+// are recorded once and replayed. Kernels sample the tokens, and the host reads them between chains
+// of steps. The output of a slot is independent of the others.
 //
-// Used by llm/generation/generator and decoder/whisper_decoder, which say what a slot starts from,
-// which rules its tokens follow and which of its texts is the best.
+// Used by llm/generation/generator and decoder/whisper_decoder, which set the start, the token
+// rules and the best text of a slot.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,14 @@
 
 namespace vesper {
 
-// How tokens are chosen; what the numbers mean stands beside SequenceState
-// (shaders/kernel_params.h).
+// Sampling settings; SequenceState (shaders/kernel_params.h) documents the numbers.
 struct Sampling {
-  float temperature = 0;  // 0: the likeliest token, always
+  float temperature = 0;  // 0: greedy
   uint32_t top_k = 0;
-  float typical_p = 1, top_p = 1, min_p = 0;  // of the first two 0 leaves one token
+  float typical_p = 1, top_p = 1, min_p = 0;  // 0 in the first two keeps one token
   float repetition_penalty = 1, frequency_penalty = 0, presence_penalty = 0;
   uint32_t penalty_window = 64;
-  uint32_t no_repeat_ngram_size = 0;  // no run of this many tokens occurs twice; 0: any may
+  uint32_t no_repeat_ngram_size = 0;  // no n-gram of this size occurs twice; 0: off
   uint32_t seed = 0;
 
   bool has_filters() const {
@@ -41,41 +40,41 @@ struct Sampling {
            (penalty_window > 0 &&
             (repetition_penalty != 1 || frequency_penalty != 0 || presence_penalty != 0));
   }
-  // The state of a sequence that has chosen nothing yet, without its limits.
+  // The initial state of a sequence, without its limits.
   SequenceState state() const;
 };
 
-// What every step of a batch computes, whatever runs in its slots.
+// The work of every step of a batch, whatever its slots contain.
 struct StepShape {
   uint32_t n_slots = 1;
-  uint32_t n_candidates = 1;   // sequences of a slot, side by side
-  uint32_t beam_size = 0;      // of slots that are searched with beams, if any may be
+  uint32_t n_candidates = 1;   // consecutive sequences per slot
+  uint32_t beam_size = 0;      // of slots with beam search; 0: none
   bool has_filters = false;    // top-k, typical, top-p, min-p
-  bool has_penalties = false;  // and no repeated n-grams
+  bool has_penalties = false;  // including no repeated n-grams
   uint32_t n_sequences() const { return n_slots * n_candidates; }
   auto operator<=>(const StepShape&) const = default;
 };
 
-// A text that a slot's sequences have found.
+// A text found by a slot's sequences.
 struct FoundText {
-  std::span<const int32_t> tokens;  // without the stop token if the text has ended in a beam search
-  float sum_logprob = 0;            // natural logarithm, the stop token included
+  std::span<const int32_t> tokens;  // without the stop token if it ended in a beam search
+  float sum_logprob = 0;            // natural logarithm, including the stop token
   bool has_ended = false;           // in a beam search
 };
 
 class DecodingLoop {
  public:
   struct Options {
-    uint32_t most_beams = 0;         // of a slot; 0: there is no beam search
-    uint32_t finished_per_beam = 1;  // texts of a search that may end, for each beam
-    uint32_t n_stop_candidates = 1;  // stop tokens that may be among a beam's continuations
+    uint32_t most_beams = 0;         // per slot; 0: no beam search
+    uint32_t finished_per_beam = 1;  // finished hypotheses per beam
+    uint32_t n_stop_candidates = 1;  // stop tokens among a beam's continuations
   };
-  // Token ids of Whisper that have rules of their own (SamplingParams).
+  // Whisper's token ids with special rules (SamplingParams).
   struct TokenRules {
     uint32_t end_of_text, timestamp_begin, no_timestamps, blank;
   };
 
-  // Rows of a pass over a prompt, at most, for contexts of that length.
+  // The most rows of a prompt pass for a context of this length.
   static uint32_t most_pass_rows(uint32_t n_ctx);
 
   // Loops over the sequences of `model`, which has room for passes of most_pass_rows(). Records the
@@ -83,64 +82,64 @@ class DecodingLoop {
   DecodingLoop(Device& device, const DecoderModel& model, const Options& options,
                const std::optional<TokenRules>& rules = std::nullopt);
 
-  // The tokens that end a text. Ids beyond the vocabulary are left out.
+  // The tokens that end a text. Ids beyond the vocabulary are ignored.
   void set_stop_ids(std::span<const int32_t> ids);
-  // The tokens that are never chosen; with TokenRules only. Throws Error(kUsage) for an id beyond
+  // The tokens that are never sampled; with TokenRules only. Throws Error(kUsage) for an id beyond
   // the vocabulary.
   void set_suppressed(std::span<const int32_t> ids);
-  // What is added to the logits, f32 [n_vocab]; before the first begin().
+  // Added to the logits, f32 [n_vocab]; before the first begin().
   void set_bias(std::span<const float> bias);
 
-  // Begins a batch of idle slots. The first of its shape records its step. Throws Error(kInternal)
-  // if the model has too few sequences.
+  // Begins a batch of idle slots. The first batch of a shape records its step. Throws
+  // Error(kInternal) if the model has too few sequences.
   void begin(const StepShape& shape);
 
-  // Gives a slot the pages for `prompt`, and computes keys and values of tokens [first, end), as
-  // rows of the slot's first sequence. Those before `first` must be there. after_pass(first row, n
-  // rows) is called after each pass.
+  // Allocates pages for `prompt` in a slot, and computes keys and values of tokens [first, end) as
+  // rows of the slot's first sequence. Those before `first` must be present. Calls after_pass(first
+  // row, n rows) after each pass.
   void prefill(uint32_t slot, std::span<const int32_t> prompt, uint32_t first, uint32_t end,
                const std::function<void(uint32_t, uint32_t)>& after_pass = nullptr);
-  // Starts the first sequences of a slot from their states, after prefill of all but the prompt's
-  // last token, which the first step takes. The others hold no text: beams come from the first. The
-  // last state.first_sampled + state.n_sampled tokens of the prompt become the sequence's tokens.
+  // Starts the first sequences of a slot from their states, after prefill of the prompt without its
+  // last token, which the first step runs. The others are unused: a beam search starts from the
+  // first. The last state.first_sampled + state.n_sampled tokens of the prompt become the
+  // sequence's tokens.
   void start(uint32_t slot, std::span<const int32_t> prompt, std::span<const SequenceState> states);
-  // Takes up to n_steps steps of all slots; returns the slots that have ended in them, in order.
+  // Runs up to n_steps steps of all slots; returns the slots that ended, in order.
   std::span<const uint32_t> advance(uint32_t n_steps);
-  // Ends a slot before its time.
+  // Ends a slot early.
   void stop(uint32_t slot);
 
-  // As of the last advance().
+  // After the last advance().
   bool is_running(uint32_t slot) const { return is_running_[slot]; }
   bool any_is_running() const;
   const SequenceState& state(uint32_t slot) const { return states_host_[first_sequence(slot)]; }
-  // What the first sequence of a slot has chosen, a stop token included, and the log-probability of
-  // each token. read_chosen() reads both from the device.
+  // The sampled tokens of a slot's first sequence, including a stop token, and the log-probability
+  // of each. read_chosen() reads both from the device.
   void read_chosen(uint32_t slot);
   std::span<const int32_t> chosen(uint32_t slot) const;
   std::span<const float> logprobs(uint32_t slot) const;
-  // The first sequence's tokens from position 0 on: those of start(), then the chosen ones.
+  // The first sequence's tokens from position 0 on: those of start(), then the sampled ones.
   std::span<const int32_t> tokens(uint32_t slot) const;
-  // Reads what a slot has found: the texts of its sequences; in a beam search those that have
-  // ended, then those of beams, up to beam_size in all. Valid until the next read.
+  // Reads the texts of a slot's sequences; in a beam search the finished ones, then those of beams,
+  // up to beam_size in all. Valid until the next read.
   std::vector<FoundText> read_texts(uint32_t slot);
 
-  // Runs all of `tokens` from position 0 on in a slot, and hands over the logits after each token,
-  // a few rows at a time: (first row, n rows, f32 [n, n_vocab]). The first call records what it
-  // needs.
+  // Runs `tokens` from position 0 on in a slot, and passes on the logits after each token, a few
+  // rows at a time: (first row, n rows, f32 [n, n_vocab]). The first call records its program.
   void evaluate(uint32_t slot, std::span<const int32_t> tokens,
                 const std::function<void(uint32_t, uint32_t, const float*)>& take_rows);
 
   const StepShape& shape() const { return shape_; }
   uint32_t first_sequence(uint32_t slot) const { return slot * shape_.n_candidates; }
-  // f32 [n_sequences, n_vocab]: of the latest step, bias and penalties applied.
+  // f32 [n_sequences, n_vocab] of the last step, with bias and penalties.
   const Operand& logits() const { return logits_; }
-  // The most pages of keys and values that the beams of a slot had since the batch began, where
-  // there are several slots.
+  // The largest number of KV pages of the beams of a slot since the batch began, with several
+  // slots.
   uint32_t most_pages() const { return most_pages_; }
 
  private:
   struct StepPrograms {
-    ProgramId step, copies;  // copies: of the prompt's last page, for sequences beyond the first
+    ProgramId step, copies;  // copies: of the prompt's last page, for sequences after the first
   };
   struct PassProgram {
     uint32_t n_rows;
@@ -152,11 +151,11 @@ class DecodingLoop {
   void emit_choice(DispatchTable& table, const StepShape& shape) const;
   void emit_copy_pages(DispatchTable& table, uint32_t n_sequences) const;
   void give_pages(uint32_t slot, uint32_t n_prompt);
-  // Before steps in which a slot's beams come to a new page: gives them pages that they have all
-  // left behind, as far as there are such.
+  // Before steps in which a slot's beams reach a new page: gives them pages that all of them have
+  // left, if there are any.
   void reuse_pages(uint32_t slot, uint32_t n_steps);
   void write_mask(const Operand& mask, std::span<const int32_t> ids);
-  // Writes the slot's part of a buffer with `n` elements a sequence.
+  // Writes the slot's part of a buffer with `n` elements per sequence.
   template <class T>
   void write_slot(const Operand& to, const std::vector<T>& from, uint32_t slot, uint64_t n = 1);
   template <class T>
@@ -165,11 +164,11 @@ class DecodingLoop {
   Device& device_;
   const DecoderModel& model_;
   Options options_;
-  SamplingParams params_{};  // but for what the shape of a step says
+  SamplingParams params_{};  // without the values of a step's shape
   uint32_t n_ctx_, n_vocab_;
   bool has_bias_ = false;
 
-  std::vector<PassProgram> passes_;  // by rising n_rows
+  std::vector<PassProgram> passes_;  // by ascending n_rows
   std::map<StepShape, StepPrograms> steps_;
   std::optional<ProgramId> logits_program_;  // of evaluate(), for max_logit_rows rows
 
@@ -189,11 +188,11 @@ class DecodingLoop {
   Operand stop_;         // u32
   Operand stop_ids_;     // u32 bit mask [(n_vocab + 31) / 32]
   Operand suppressed_;   // likewise, with TokenRules
-  Operand bias_;         // f32 [n_vocab], if there is one
+  Operand bias_;         // may be absent
   Operand logit_index_;  // u32 [max_logit_rows], of evaluate()
   Operand pass_logits_;  // f32 [max_logit_rows, n_vocab], of evaluate()
 
-  // Reused on the host from call to call.
+  // Reused between calls.
   std::vector<Row> rows_host_;
   std::vector<SequenceState> states_host_;
   std::vector<int32_t> tokens_host_, finished_host_, pages_host_;

@@ -11,7 +11,7 @@
 namespace vesper {
 namespace {
 
-// Logits of a pass that are computed at once take so much at most, and so many rows.
+// Limits of the logits of a pass that are computed at once.
 constexpr uint64_t kMostLogitBytes = uint64_t{64} << 20, kMostLogitRows = 128;
 
 DecoderModel::Options model_options(const WeightProvider& provider,
@@ -36,7 +36,7 @@ DecoderModel::Options model_options(const WeightProvider& provider,
   return model;
 }
 
-// As many of a beam's continuations as there are beams may be stop tokens.
+// Up to beam_size of a beam's continuations may be stop tokens.
 DecodingLoop::Options loop_options(const GeneratorOptions& options) {
   return {.most_beams = options.beam_size > 1 ? options.beam_size : 0,
           .n_stop_candidates = options.beam_size};
@@ -135,13 +135,13 @@ void Generator::start(uint32_t slot, std::span<const int32_t> prompt, uint32_t m
   const auto differs =
       std::mismatch(prompt.begin(), prompt.end() - 1, at.held.begin(), at.held.end());
   at.n_reused = static_cast<uint32_t>(differs.first - prompt.begin());
-  // The window of the next position must still be there.
+  // The window of the next position must still be cached.
   if (at.first_kept > 0 && at.n_reused + 1 < at.first_kept + model_.longest_window()) {
     at.n_reused = 0;
   }
   if (at.n_reused == 0) at.first_kept = 0;
   loop_.prefill(slot, prompt, at.n_reused, n_prompt - 1);
-  // Beams write to the page that the prompt ends in, each to a copy.
+  // Beams write to copies of the last page of the prompt.
   const uint32_t page_rows = model_.cache().shape().page_rows;
   hold(slot, prompt.first(has_beams() ? (n_prompt - 1) / page_rows * page_rows : n_prompt - 1));
 
@@ -172,7 +172,7 @@ bool Generator::advance(uint32_t n_steps) {
   for (uint32_t slot = 0; slot < n_slots(); ++slot) {
     if (loop_.state(slot).n_sampled == 0) continue;
     loop_.read_chosen(slot);
-    // Of the latest token no key is computed yet.
+    // The last token has no keys yet.
     const std::span<const int32_t> tokens = loop_.tokens(slot);
     hold(slot, tokens.first(tokens.size() - 1));
   }
@@ -226,7 +226,7 @@ struct SavedHeader {
   uint32_t first_kept, n_kept_positions;  // of layers with a sliding window
 };
 
-// Keys and values of every layer, of the pages that a slot's first n_tokens positions have.
+// Keys and values of every layer, in the pages of a slot's first n_tokens positions.
 std::vector<Operand> saved_pages(const KvCache& cache, uint32_t slot, uint32_t beam_size,
                                  uint32_t n_tokens) {
   const KvCache::Shape& shape = cache.shape();
@@ -282,8 +282,8 @@ void Generator::restore(uint32_t slot, std::span<const std::byte> bytes) {
       header.kv_dtype != static_cast<uint32_t>(cache.shape().dtype)) {
     throw Error(ErrorKind::kInput, "it was saved with another model or another KV type");
   }
-  // A context of another length keeps another number of positions: of no use, unless all are kept.
-  // So is more than this context has room for.
+  // A context of another length keeps other positions, so the state is useless unless all are kept
+  // and fit.
   if (header.n_kept_positions != cache.n_kept_positions() || header.n_tokens > n_ctx()) return;
   const std::vector<Operand> pages = saved_pages(cache, slot, options_.beam_size, header.n_tokens);
   const uint64_t wanted = saved_bytes(pages, header.n_tokens);

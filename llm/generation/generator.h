@@ -1,7 +1,7 @@
-// Text generation: token ids of prompts in, chosen token ids out.
+// Text generation. In: token ids of prompts. Out: sampled token ids.
 //
-// Each slot of a decoding loop answers one prompt at a time. What a slot's cache holds of an
-// earlier prompt is not computed again, and may be saved to be used later. Used by `generate`.
+// Each slot of a decoding loop answers one prompt at a time. The cached prefix of an earlier prompt
+// is not computed again, and may be saved for later. Used by `generate`.
 #pragma once
 
 #include <cstdint>
@@ -17,72 +17,70 @@
 namespace vesper {
 
 struct GeneratorOptions {
-  uint32_t n_ctx = 0;  // positions of each sequence; 0: as many as the model is made for
+  uint32_t n_ctx = 0;  // positions of each sequence; 0: the model's limit
   uint32_t n_slots = 1;
   DType kv_dtype = DType::kF16;
-  // Layers with a sliding window keep only what it still reaches. Without, for tests, all.
+  // Layers with a sliding window keep only positions within it. false: all, for tests.
   bool recycles_pages = true;
-  // What the steps have to be able to do; what is not there costs nothing.
+  // What steps support; unused features cost nothing.
   bool has_filters = true, has_penalties = true;
-  // Above 1: beam search (select_beams in shaders/kernel_params.h) that ends with this many texts.
-  // At most kMostBeams. Layers with a sliding window keep all then.
+  // Above 1: beam search (select_beams in shaders/kernel_params.h) that ends with this many
+  // finished texts. At most kMostBeams. Layers with a sliding window then keep all positions.
   uint32_t beam_size = 1;
-  // With beams, the best text has the greatest sum of log-probabilities over this power of its
-  // length, the stop token included (as in transformers).
+  // With beams, the best text has the greatest sum of log-probabilities / length^length_penalty,
+  // including the stop token (as in transformers).
   float length_penalty = 1;
 };
 
 class Generator {
  public:
-  // Uploads the model and records what every pass needs. Throws Error(kModel, kDevice, kUsage).
+  // Uploads the model and records the passes. Throws Error(kModel, kDevice, kUsage).
   Generator(Device& device, const WeightProvider& provider, Compute compute,
             const GeneratorOptions& options);
 
-  // The tokens that end a text. Ids beyond the vocabulary are left out. None: only the limit does.
+  // The tokens that end a text. Ids beyond the vocabulary are ignored. Without any, only the limit
+  // ends it.
   void set_stop_ids(std::span<const int32_t> ids) { loop_.set_stop_ids(ids); }
-  // What is added to the logits of tokens; to be called before the first text starts. Throws
-  // Error(kUsage) for an id beyond the vocabulary.
+  // Added to the logits of tokens; before the first text. Throws Error(kUsage) for an id beyond the
+  // vocabulary.
   void set_bias(std::span<const std::pair<int32_t, float>> bias);
 
-  // Records the step, which the first start() does otherwise; after set_bias.
+  // Records the step, otherwise done by the first start(); after set_bias.
   void prepare();
 
-  // Starts a text in a slot: after `prompt`, up to `max_new` tokens, at most as many as the context
-  // has room for. What the slot's cache holds of the prompt's beginning is not computed again.
-  // Throws Error(kInput) if the prompt is empty, has an id beyond the vocabulary, or leaves no room
-  // in the context, saying by how much; Error(kUsage) for sampling that the options leave out or
-  // that beams do not have, naming the setting.
+  // Starts a text in a slot: after `prompt`, up to `max_new` tokens, limited by the context. The
+  // cached prefix of the prompt is not computed again. Throws Error(kInput) if the prompt is empty,
+  // has an id beyond the vocabulary, or is too long; Error(kUsage) naming a sampling setting that
+  // the options exclude or beams do not support.
   void start(uint32_t slot, std::span<const int32_t> prompt, uint32_t max_new,
              const Sampling& sampling);
-  // Takes up to n_steps steps of all slots; answers whether any text is still under way.
+  // Runs up to n_steps steps of all slots; returns whether any text is unfinished.
   bool advance(uint32_t n_steps);
 
-  // As of the last advance.
+  // After the last advance.
   bool is_running(uint32_t slot) const { return loop_.is_running(slot); }
-  // The tokens that were chosen, a stop token included; and the logarithm of the probability of
-  // each. With beams: nothing until the search has ended, then the best text without its stop
-  // token; no logarithms.
+  // The sampled tokens, including a stop token, and the log-probability of each. With beams: empty
+  // until the search has ended, then the best text without its stop token, without
+  // log-probabilities.
   std::span<const int32_t> chosen(uint32_t slot) const;
   std::span<const float> logprobs(uint32_t slot) const;
-  // Lets go of what the slot's cache holds, so that its next text is computed whole.
+  // Clears the cached prefix of a slot.
   void forget(uint32_t slot) { slots_[slot].held.clear(); }
-  // Ends a text before its time.
+  // Ends a text early.
   void stop(uint32_t slot) { loop_.stop(slot); }
-  // Tokens of the latest prompt in this slot that its cache held already.
+  // Cached tokens of the slot's last prompt.
   uint32_t n_reused(uint32_t slot) const { return slots_[slot].n_reused; }
 
-  // The logits from which the latest token of a slot was chosen, bias and penalties applied, before
-  // any filter. f32 [n_vocab].
+  // The logits of a slot's last token, f32 [n_vocab], with bias and penalties, before filters.
   void read_logits(uint32_t slot, float* out);
 
-  // Runs all of `tokens` as one text from the context's beginning, in slot 0, and hands over the
-  // logits after each token, a few rows at a time: (first row, n rows, f32 [n, n_vocab]). Throws as
-  // start() does.
+  // Runs `tokens` as one text from position 0 on in slot 0, and passes on the logits after each
+  // token, a few rows at a time: (first row, n rows, f32 [n, n_vocab]). Throws like start().
   void evaluate(std::span<const int32_t> tokens,
                 const std::function<void(uint32_t, uint32_t, const float*)>& take_rows);
 
-  // The keys and values of a slot, and the tokens that they are of, as bytes that `restore` of a
-  // generator with the same model takes. Throws Error(kInput) if they are of another one.
+  // The tokens, keys and values of a slot as bytes for `restore` of a generator with the same
+  // model. Throws Error(kInput) if they belong to another model.
   std::vector<std::byte> save(uint32_t slot);
   void restore(uint32_t slot, std::span<const std::byte> bytes);
 
@@ -92,18 +90,18 @@ class Generator {
 
  private:
   struct Slot {
-    std::vector<int32_t> held;  // tokens whose keys and values the cache has, from position 0
+    std::vector<int32_t> held;  // cached tokens, from position 0
     uint32_t n_reused = 0;
-    std::vector<int32_t> best;  // text of the beams that have ended
-    // From this position on, layers with a sliding window have what was written there.
+    std::vector<int32_t> best;  // best text of finished beams
+    // Layers with a sliding window have the positions from here on.
     uint32_t first_kept = 0;
   };
 
   void check_prompt(std::span<const int32_t> prompt, uint32_t n_new) const;
   bool has_beams() const { return options_.beam_size > 1; }
-  // The best text of beams that have ended.
+  // The best text of finished beams.
   std::vector<int32_t> best_text(uint32_t slot);
-  // Notes that the cache of a slot has the keys and values of these tokens.
+  // Records that the cache of a slot has these tokens.
   void hold(uint32_t slot, std::span<const int32_t> tokens);
 
   Device& device_;
@@ -112,7 +110,7 @@ class Generator {
   DecodingLoop loop_;
   std::vector<Slot> slots_;
   bool is_prepared_ = false;
-  uint64_t fingerprint_;  // of the model: its shape and a norm
+  uint64_t fingerprint_;  // of the model: its shape and a norm weight
 };
 
 }  // namespace vesper

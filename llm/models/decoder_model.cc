@@ -23,7 +23,7 @@ KvCache::Shape cache_shape(const Device& device, const StackConfig& stack,
   shape.dtype = options.kv_dtype;
   shape.n_extra_pages = options.n_extra_pages;
   if (!options.recycles_pages) return shape;
-  // Rows of a pass are written before any of them looks back.
+  // The rows of a pass are written before any of them is read.
   for (const LayerConfig& layer : stack.layers) {
     shape.sliding_layers.push_back(layer.sliding_window > 0);
     if (layer.sliding_window == 0) continue;
@@ -35,7 +35,7 @@ KvCache::Shape cache_shape(const Device& device, const StackConfig& stack,
   return shape;
 }
 
-// Checked before anything is stored: what a context of so many positions takes.
+// Fails before uploading if the context does not fit.
 DecoderModel::Options completed(const Device& device, const WeightProvider& provider,
                                 DecoderModel::Options options) {
   const StackConfig& stack = provider.config().decoder();
@@ -44,13 +44,13 @@ DecoderModel::Options completed(const Device& device, const WeightProvider& prov
   const uint64_t available = device.info().memory_bytes;
   if (available != 0 && bytes > available) {
     constexpr uint64_t kMiB = 1 << 20;
-    throw Error(ErrorKind::kDevice,
-                "the keys and values of a context of " + std::to_string(options.n_ctx) +
-                    " tokens take " + std::to_string(bytes / kMiB) + " MiB" +
-                    (options.n_sequences > 1
-                         ? " for " + std::to_string(options.n_sequences) + " texts at once"
-                         : std::string()) +
-                    ", " + device.info().name + " has " + std::to_string(available / kMiB));
+    throw Error(
+        ErrorKind::kDevice,
+        "the keys and values of a context of " + std::to_string(options.n_ctx) + " tokens take " +
+            std::to_string(bytes / kMiB) + " MiB" +
+            (options.n_sequences > 1 ? " for " + std::to_string(options.n_sequences) + " sequences"
+                                     : std::string()) +
+            ", " + device.info().name + " has " + std::to_string(available / kMiB));
   }
   return options;
 }
@@ -171,7 +171,7 @@ void DecoderModel::set_first_encoded(uint32_t source) {
                                           ", but there is room for " + std::to_string(n_sources));
   }
   first_encoded_ = source;
-  // A source's keys and values are a page; this table is read by what writes them alone.
+  // The keys and values of a source are one page; only their writer uses this table.
   std::vector<int32_t> pages(std::min(options_.n_encoded, n_sources));
   for (uint32_t i = 0; i < pages.size(); ++i) {
     pages[i] = static_cast<int32_t>(std::min(source + i, n_sources - 1));

@@ -1,9 +1,9 @@
-// A decoder on a device, of a language model or of Whisper: token ids in, logits out.
+// A decoder on a device, of a language model or of Whisper. In: token ids. Out: logits.
 //
-// A stack of layers with an embedding before it and the output behind it. Passes over any rows of
-// any sequences are appended to tables; keys and values lie in its cache. A decoder with
-// cross-attention attends to sources, each of which has a page of keys and values of its own. Used
-// by llm/generation/decoding_loop, and by decoder/words/whisper_aligner with other sequences.
+// A stack of layers between an embedding and an output matrix. It appends passes over any rows of
+// any sequences to tables, and has their KV cache. A decoder with cross-attention attends to
+// sources, each with one page of keys and values. Used by llm/generation/decoding_loop, and by
+// decoder/words/whisper_aligner with other sequences.
 #pragma once
 
 #include <array>
@@ -20,39 +20,38 @@ namespace vesper {
 class DecoderModel {
  public:
   struct Options {
-    uint32_t n_ctx = 0;        // positions of a sequence; at most what the model is made for, if 0
-    uint32_t n_sequences = 1;  // side by side
-    uint32_t max_rows = 1;     // of a pass
+    uint32_t n_ctx = 0;        // positions of a sequence; 0: the model's limit
+    uint32_t n_sequences = 1;  // slots of the cache
+    uint32_t max_rows = 1;     // per pass
     uint32_t max_logit_rows = 32;
     DType kv_dtype = DType::kF16;  // or kF32
     uint32_t page_rows = KvCache::kPageRows;
     bool recycles_pages = true;  // of layers with a sliding window
     uint32_t n_extra_pages = 0;  // see KvCache::Shape
     uint32_t n_sources = 0;      // for cross-attention
-    uint32_t n_encoded = 0;      // sources that are encoded at once
+    uint32_t n_encoded = 0;      // sources encoded at once
   };
 
   // Uploads the weights. Throws Error(kModel, kDevice).
   DecoderModel(Device& device, const WeightProvider& provider, Compute compute,
                const Options& options);
 
-  // The pass of rows, struct Row [n], of the model's own sequences. `is_prompt`: the rows are
-  // successive positions of one sequence; those without a sequence come last.
+  // The context of rows, struct Row [n], of the model's own sequences. `is_prompt`: rows are
+  // successive positions of one sequence, unused rows last.
   TransformerStack::CausalContext context(const Operand& rows, bool is_prompt = false) const;
-  // Appends a pass of `n_rows` rows through all layers; what the output is computed from stays in
-  // the model.
+  // Appends a pass of `n_rows` rows through all layers; its result stays in the model.
   void emit_rows(DispatchTable& table, uint32_t n_rows,
                  const TransformerStack::CausalContext& context) const;
-  // Appends logits of the latest pass: f32 [n_rows, n_vocab] in `out`, of the rows that `index`
-  // names (u32 [n_rows]), or of those from `first_row` on. Logits of rows without a sequence are
-  // not computed where `rows`, struct Row [n_rows], says which these are.
+  // Appends logits of the last pass: f32 [n_rows, n_vocab] in `out`, of the rows in `index` (u32
+  // [n_rows]) or of those from `first_row` on. With `rows`, struct Row [n_rows], unused rows are
+  // skipped.
   void emit_logits(DispatchTable& table, uint32_t n_rows, const Operand& index, const Operand& out,
                    const Operand& rows = {}, uint32_t first_row = 0) const;
 
-  // Appends the computation of the cross-attention's keys and values from the other stack's output,
+  // Appends the computation of cross-attention keys and values from the output of the other stack,
   // for `n` sources from the first encoded one on.
   void emit_cross_kv(DispatchTable& table, uint32_t n, const Operand& output, DType dtype) const;
-  // Which source is encoded next: this one and those after it.
+  // Sets the first of the next encoded sources.
   void set_first_encoded(uint32_t source);
 
   const KvCache& cache() const { return cache_; }
@@ -61,10 +60,10 @@ class DecoderModel {
   uint32_t n_ctx() const { return options_.n_ctx; }
   // Positions of a source.
   uint32_t n_source_positions() const { return n_source_positions_; }
-  // Positions that a layer with a sliding window looks at; 0: there is none.
+  // The largest sliding window of a layer; 0: none.
   uint32_t longest_window() const;
   const Options& options() const { return options_; }
-  // i32 [n_sequences]: the source that each sequence attends to.
+  // i32 [n_sequences]: source of each sequence
   const Operand& sources() const { return sources_; }
 
  private:
@@ -75,12 +74,12 @@ class DecoderModel {
   Options options_;
   uint32_t n_vocab_, n_source_positions_ = 0;
   bool rounds_attention_;
-  // Before the layers: the largest matrix is read while the rest is not there yet.
-  Weight embedding_, output_;  // [n_vocab, d_model]; the same where the file has one
-  Operand position_;           // f32 [n_ctx, d_model], absent where positions are rotary
+  // Uploaded before the layers: the largest matrix is read while little else is resident.
+  Weight embedding_, output_;  // [n_vocab, d_model]; the same if tied
+  Operand position_;           // f32 [n_ctx, d_model], absent with rotary positions
   TransformerStack stack_;
   KvCache cache_;
-  std::optional<KvCache> cross_;          // a sequence of one page for each source
+  std::optional<KvCache> cross_;          // a sequence of one page per source
   std::array<Operand, 2> cross_scratch_;  // f32 [n_encoded * n_source_positions, 2 * kv_width]
   Operand sources_;
   uint32_t first_encoded_ = 0;
@@ -88,7 +87,7 @@ class DecoderModel {
   Operand normed_;  // [max_logit_rows, d_model]
 };
 
-// Whether matrices of the model are quantized in its file, which is then how products read them.
+// Whether the file has quantized matrices, which products then read as such.
 bool has_quantized_matrices(const WeightProvider& provider);
 
 }  // namespace vesper

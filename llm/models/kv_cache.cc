@@ -10,19 +10,19 @@ uint32_t pages_of(uint32_t n_positions, uint32_t page_rows) {
   return (n_positions + page_rows - 1) / page_rows;
 }
 
-// Of a sequence, in layers that slide; 0 where none does.
+// Per sequence, in layers with a sliding window; 0: none.
 uint32_t n_sliding_pages(const KvCache::Shape& shape) {
   const uint32_t n = pages_of(shape.n_sliding_positions, shape.page_rows);
   const bool is_less = n < pages_of(shape.n_positions, shape.page_rows);
   return !shape.sliding_layers.empty() && is_less ? n : 0;
 }
 
-// Of the keys of a layer's page; as many of its values.
+// Of a layer's keys in a page, and of its values.
 uint64_t page_bytes(const KvCache::Shape& shape) {
   return uint64_t{shape.n_kv_heads} * shape.page_rows * dtype_bytes(shape.dtype, shape.head_dim);
 }
 
-// Of the keys of a layer; as many of its values.
+// Of a layer's keys, and of its values.
 uint64_t layer_bytes(const KvCache::Shape& shape, uint32_t layer) {
   const uint32_t n_sliding = n_sliding_pages(shape);
   const uint64_t n_pages =

@@ -91,7 +91,7 @@ LinearWeights WeightUploader::linear(const std::string& prefix,
                                      WeightUse use) const {
   LinearWeights linear;
   MatrixSource source;
-  std::vector<const TensorView*> biases;  // null where a part has none
+  std::vector<const TensorView*> biases;  // null for a part without one
   bool has_bias = false;
   for (size_t i = 0; i < parts.size(); ++i) {
     const TensorView& tensor = provider_.require(prefix + parts[i] + ".weight");
@@ -140,7 +140,7 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
   for (uint32_t i = 0; i < config.n_layers; ++i) {
     const std::string prefix = stack + ".layers." + std::to_string(i) + ".";
     LayerWeights layer;
-    // Absent where a block follows another norm at once, as ModernBERT's first does.
+    // Absent if the block directly follows another norm, like ModernBERT's first.
     if (provider.find(prefix + "attn_norm.weight")) {
       layer.attn_norm = upload.norm(prefix + "attn_norm", d);
     }

@@ -1,8 +1,8 @@
-// Builds one stack of transformer layers: weights onto a device, then commands into a table.
+// Builds one stack of transformer layers: uploads weights, then emits commands.
 //
-// In come a StackConfig and a model's tensors; out go commands that update the residual stream `x`
-// in place, layer by layer. Used by the encoders and decoders and by
-// language models; what comes before the first layer and after the last is theirs.
+// In: a StackConfig and a model's tensors. Out: commands that update the residual stream `x` in
+// place, layer by layer. Used by encoders and decoders, which add the parts before the first and
+// after the last layer.
 #pragma once
 
 #include <functional>
@@ -16,12 +16,12 @@
 
 namespace vesper {
 
-// A norm's parameters on a device. `bias` is absent where the file has none.
+// A norm on a device. `bias` may be absent.
 struct NormWeights {
   Operand weight, bias;  // f32 [d]
 };
 
-// A matrix with its bias, f32 [n_out], absent where the file has none.
+// A matrix with its bias, f32 [n_out], which may be absent.
 struct LinearWeights {
   Weight weight;
   Operand bias;
@@ -30,19 +30,19 @@ struct LinearWeights {
 struct LayerWeights {
   NormWeights attn_norm;
   LinearWeights attn_qkv;            // [q_width + 2 * kv_width, d_model]: queries, keys, values
-  Operand attn_q_norm, attn_k_norm;  // weights of a norm of each head, f32 [head_dim] (?)
+  Operand attn_q_norm, attn_k_norm;  // weights of per-head norms, f32 [head_dim] (?)
   LinearWeights attn_out;
-  NormWeights attn_post_norm;  // of what the block gives, before it is added (?)
+  NormWeights attn_post_norm;  // of the block's output, before the residual is added (?)
   NormWeights cross_norm;
   LinearWeights cross_q, cross_out;
-  LinearWeights cross_kv;  // [2 * kv_width, d_model], multiplied with the other stack's output
+  LinearWeights cross_kv;  // [2 * kv_width, d_model], for the output of the other stack
   NormWeights ffn_norm;
-  LinearWeights ffn_up;  // [d_ffn, d_model]; with a gate, the gate above it: [2 * d_ffn, d_model]
+  LinearWeights ffn_up;  // [d_ffn, d_model]; gated: gate above up, [2 * d_ffn, d_model]
   LinearWeights ffn_down;
-  NormWeights ffn_post_norm;  // as attn_post_norm
+  NormWeights ffn_post_norm;  // like attn_post_norm
 };
 
-// Uploads the parts of a model; the names are canonical (llm/weights/weight_provider.h).
+// Uploads tensors of a model by canonical names (llm/weights/weight_provider.h).
 class WeightUploader {
  public:
   WeightUploader(Device& device, const WeightProvider& provider, Compute compute,
@@ -52,26 +52,25 @@ class WeightUploader {
         compute_(compute),
         norm_weight_offset_(norm_weight_offset) {}
 
-  // The tensor as f32. Throws Error(kModel) if it is absent or has not `n` elements.
+  // The tensor as f32. Throws Error(kModel) if it is absent or does not have `n` elements.
   Operand vector(const std::string& name, uint64_t n) const;
-  // The matrix; the memory under its file is given back. Throws what Device::upload does.
+  // The matrix; releases its file memory. Throws the errors of Device::upload.
   Weight matrix(const MatrixSource& source, WeightUse use) const;
-  // What makes logits of a decoder's rows: a matrix of its own, or the embedding where the file has
-  // none.
+  // The output matrix of a decoder, or its embedding if the file has none.
   Weight output(const Weight& embedding) const;
   NormWeights norm(const std::string& name, uint32_t d) const;
-  // The weight of a norm that the file may have, or none.
+  // The weight of an optional norm; may be absent.
   Operand optional_weight(const std::string& name, uint32_t d) const;
-  // The matrices `prefix + part + ".weight"` one above the other, and their biases, zero for a part
-  // that has none; no bias at all if none has one. Each part is [n_out / parts, n_in].
+  // The matrices `prefix + part + ".weight"` stacked, and their biases, zero for a part without
+  // one; no bias if none has one. Each part is [n_out / parts, n_in].
   LinearWeights linear(const std::string& prefix, const std::vector<std::string>& parts,
                        const std::vector<uint32_t>& n_out, uint32_t n_in, WeightUse use) const;
   // A convolution kernel [n_out, channels, width] as a product over overlapping rows.
   LinearWeights convolution(const std::string& name, uint32_t n_out, uint32_t channels,
                             uint32_t width) const;
-  // The tensor as f32; the memory under its file is given back.
+  // The tensor as f32; releases its file memory.
   std::vector<float> read(const TensorView& tensor) const;
-  // A buffer of `n` numbers, f32. `values`: makes them, where the device keeps what is written.
+  // A buffer of `n` f32. `values` computes them; not called if the device only plans.
   Operand store(uint64_t n, const std::string& name,
                 const std::function<std::vector<float>()>& values) const;
 
@@ -84,27 +83,27 @@ class WeightUploader {
 
 class TransformerStack {
  public:
-  // Uploads every layer. `use` says how many rows a pass has; rotary angles are made for
-  // config.n_positions positions. Throws Error(kModel, kDevice).
+  // Uploads every layer. `use` is for the rows of a pass. The rotary table has config.n_positions
+  // positions. Throws Error(kModel, kDevice).
   TransformerStack(Device& device, const WeightProvider& provider, const StackConfig& config,
                    Compute compute, WeightUse use, uint32_t max_rows);
 
-  // Where the weights of some heads of the cross-attention go.
+  // Destination of the attention probabilities of some cross-attention heads.
   struct CrossWeights {
     Operand out;                 // f32 [heads of all layers, n_rows, positions of `cross`]
-    std::vector<Operand> heads;  // [n_layers]: u32, the layer's heads; absent where there are none
-    Operand lengths;             // u32 [n_sequences]: positions of `cross` that count
+    std::vector<Operand> heads;  // [n_layers]: u32, the layer's heads; absent: none
+    Operand lengths;             // u32 [n_sequences]: valid positions of `cross`
   };
 
-  // Where a causal pass finds its rows and caches. `cross` may be null without cross-attention; of
-  // it each sequence has one page, named in `cross_pages`, all of whose positions are attended to.
+  // Rows and caches of a causal pass. `cross` is null without cross-attention. Each sequence
+  // attends to all positions of its page of `cross`, given in `cross_pages`.
   struct CausalContext {
     Operand rows;  // struct Row [n_rows]
     const KvCache* self = nullptr;
     const KvCache* cross = nullptr;
     Operand cross_pages;                    // i32 [n_sequences of `self`]
-    const CrossWeights* weights = nullptr;  // null: they are not wanted
-    // The rows are successive positions of one sequence; those without a sequence come last.
+    const CrossWeights* weights = nullptr;  // may be null
+    // Rows are successive positions of one sequence, unused rows last.
     bool is_prompt = false;
     bool rounds_attention = false;  // of prompts, see DevicePolicy
   };
@@ -114,43 +113,43 @@ class TransformerStack {
                    const CausalContext& context) const;
   void emit_bidirectional(DispatchTable& table, uint32_t n_sequences, uint32_t rows_per_sequence,
                           const Operand& x) const;
-  // The same for sequences of any lengths, packed into `n_rows` rows: `starts` as in
-  // AttentionParams, u32 [n_sequences + 1]. `rows`, struct Row [n_rows], is needed where heads are
-  // turned or have norms: it says the position of each.
+  // The same for sequences of any length, packed into `n_rows` rows: `starts` as in
+  // AttentionParams, u32 [n_sequences + 1]. `rows`, struct Row [n_rows], has the positions for
+  // rotary embeddings and head norms.
   void emit_packed(DispatchTable& table, uint32_t n_rows, uint32_t n_sequences,
                    const Operand& starts, const Operand& x, const Operand& rows = {}) const;
   // Appends a norm of the stack's kind: out [n_rows, d_model] of `out_dtype`, with an index as
-  // below. In f32 and without an index, out may be x.
+  // below. An f32 `out` without index may alias x.
   void emit_norm(DispatchTable& table, std::string label, const NormWeights& weights,
                  uint32_t n_rows, const Operand& out, DType out_dtype, const Operand& x,
                  const Operand& index = {}) const;
-  // Appends the norm after the last layer: out [n_rows, d_model] of `out_dtype`. With an index
-  // (u32 [n_rows]) row r takes x[index[r]].
+  // Appends the norm after the last layer: out [n_rows, d_model] of `out_dtype`. With an index (u32
+  // [n_rows]) row r reads x[index[r]].
   void emit_final_norm(DispatchTable& table, uint32_t n_rows, const Operand& out, DType out_dtype,
                        const Operand& x, const Operand& index) const;
-  // Appends what computes the cross-attention's keys and values of every layer from `source`, the
-  // other stack's output, [n_sequences * rows_per_sequence, d_model], and writes them to `cross`.
+  // Appends the computation of cross-attention keys and values of every layer from `source`, the
+  // output of the other stack, [n_sequences * rows_per_sequence, d_model], into `cross`.
   void emit_cross_kv(DispatchTable& table, uint32_t n_sequences, uint32_t rows_per_sequence,
                      const Operand& source, DType source_dtype, const KvCache& cross,
                      const std::array<Operand, 2>& scratch) const;
 
   const StackConfig& config() const { return config_; }
-  // The format in which the stack wants the inputs of its products, but for prompts.
+  // The format of the stack's product inputs, except for prompts.
   DType activation_dtype() const { return activation_; }
 
  private:
-  // What the first product of a block reads: x after the norm before the block, or x itself.
+  // Input of the first product of a block: x after the norm, or x.
   struct BlockInput {
     Operand rows;
     DType dtype;
   };
   BlockInput emit_norm_before(DispatchTable& table, std::string label, const NormWeights& weights,
                               uint32_t n_rows, DType dtype, const Operand& x) const;
-  // Ends a block whose sum with the residual is in x.
+  // Ends a block with post-norm; x has the sum with the residual.
   void emit_norm_after(DispatchTable& table, std::string label, const NormWeights& weights,
                        uint32_t n_rows, const Operand& x) const;
-  // The rows of a pass, and the format of what its products read. `sequences`: struct Row [n] (?),
-  // which say what need not be computed.
+  // The rows of a pass, and the format of its product inputs. `sequences`, struct Row [n] (?),
+  // marks unused rows.
   struct PassRows {
     uint32_t n;
     DType dtype;
@@ -162,12 +161,12 @@ class TransformerStack {
   void emit_block_end(DispatchTable& table, const std::string& label, const LinearWeights& linear,
                       const NormWeights& post_norm, const PassRows& rows, const Operand& in,
                       const Operand& x) const;
-  // Norms and turns the heads in qkv_; with a cache, keys and values go there.
+  // Norms and rotates the heads in qkv_; with a cache, writes keys and values to it.
   void emit_rope(DispatchTable& table, const std::string& label, uint32_t layer, uint32_t n_rows,
                  DType dtype, const Operand& rows, const KvCache* cache) const;
   bool prepares_heads() const { return !rope_angles_.empty() || has_head_norms_; }
   float attention_scale() const;
-  // The weights of the layer's wanted heads, from the queries in qkv_.
+  // The attention probabilities of selected heads of the layer, for the queries in qkv_.
   void emit_cross_weights(DispatchTable& table, const std::string& label, uint32_t layer,
                           const PagedAttentionParams& cross, const CausalContext& context) const;
   void emit_bidirectional_layers(DispatchTable& table, const AttentionParams& sequences,
@@ -175,9 +174,9 @@ class TransformerStack {
                                  const Operand& x) const;
 
   StackConfig config_;
-  DType activation_, prompt_activation_;  // of prompts of many rows
+  DType activation_, prompt_activation_;  // for prompts of many rows
   std::vector<LayerWeights> layers_;
-  NormWeights final_norm_;            // where norms stand before blocks
+  NormWeights final_norm_;            // with norms before blocks
   std::vector<Operand> rope_angles_;  // f32 [n_positions, n_pairs, 2], for each of config.ropes
   bool has_head_norms_ = false;
   // Scratch of one pass, for max_rows rows.
@@ -185,12 +184,11 @@ class TransformerStack {
   Operand qkv_;        // [max_rows, q_width + 2 * kv_width]
   Operand attended_;   // [max_rows, q_width]
   Operand hidden_;     // [max_rows, d_ffn]
-  Operand gate_up_;    // [max_rows, 2 * d_ffn], where there is a gate
-  Operand block_out_;  // f32 [max_rows, d_model], where it has a norm of its own
+  Operand gate_up_;    // [max_rows, 2 * d_ffn], if gated
+  Operand block_out_;  // f32 [max_rows, d_model], with post-norms
 };
 
-// A plain product of rows that lie side by side; with `rows`, struct Row [n_rows], of those that
-// have a sequence.
+// A product of contiguous rows; with `rows`, struct Row [n_rows], unused rows are skipped.
 void emit_linear(DispatchTable& table, std::string label, const LinearWeights& linear,
                  uint32_t n_rows, const Operand& out, DType out_dtype, const Operand& in,
                  DType in_dtype, const Operand& residual = {},
