@@ -1,4 +1,4 @@
-// The shape of AMX tiles, as every kernel that multiplies with them loads it.
+// The shape of AMX tiles for all kernels that use them.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,10 @@
 
 namespace vesper {
 
-// A tile: 16 rows of 64 bytes, one after the other.
+// A tile: 16 consecutive rows of 64 bytes.
 inline constexpr size_t kTileRows = 16, kTileRowBytes = 64, kTileBytes = kTileRows * kTileRowBytes;
 
-// What ldtilecfg reads: palette 1 has eight tiles.
+// The operand of ldtilecfg: palette 1 has eight tiles.
 struct alignas(64) TileConfig {
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
   uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};

@@ -15,7 +15,7 @@ constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kHugePage = 2 << 20;
 constexpr uint64_t kPage = 4 << 10;
 constexpr uint64_t kArenaBytes = 32 << 20;
-// From here on it is worth asking how much memory there is: below, a failing mapping tells.
+// From this size on, check the available memory; below, a failing mapping is enough.
 constexpr uint64_t kLarge = 64 << 20;
 #ifdef NDEBUG
 constexpr uint64_t kCanaryBytes = 0;
@@ -51,7 +51,7 @@ std::byte* BufferArena::cut(uint64_t bytes) {
         (reinterpret_cast<uintptr_t>(start) + kHugePage - 1) / kHugePage * kHugePage;
     next_ = reinterpret_cast<std::byte*>(aligned);
     left_ = kArenaBytes;
-    // Where the system refuses, small pages do as well.
+    // If the system refuses, small pages work too.
     (void)madvise(next_, kArenaBytes, MADV_HUGEPAGE);
   }
   std::byte* const found = next_;
@@ -75,7 +75,7 @@ BufferMemory::BufferMemory(uint64_t bytes, std::string label, BufferArena* arena
       return;
     }
   }
-  // Room to begin at a huge page: mappings begin at any small one.
+  // Room to align to a huge page: mappings begin at any small page.
   mapping_bytes_ = wanted >= kHugePage ? wanted + kHugePage : wanted;
   mapping_ =
       mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -86,7 +86,7 @@ BufferMemory::BufferMemory(uint64_t bytes, std::string label, BufferArena* arena
   auto start = reinterpret_cast<uintptr_t>(mapping_);
   if (wanted >= kHugePage) {
     start = (start + kHugePage - 1) / kHugePage * kHugePage;
-    // Where the system refuses, small pages do as well.
+    // If the system refuses, small pages work too.
     (void)madvise(reinterpret_cast<void*>(start), wanted, MADV_HUGEPAGE);
   }
   data_ = reinterpret_cast<std::byte*>(start) + kCanaryBytes;

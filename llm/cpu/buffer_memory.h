@@ -8,8 +8,8 @@
 
 namespace vesper {
 
-// Stretches of 32 MiB on huge pages, where the system gives them, from which buffers that are too
-// small for a huge page of their own are cut: the layers of a small model.
+// Blocks of 32 MiB on huge pages, where available, for buffers smaller than a huge page, such as
+// the layers of a small model.
 class BufferArena {
  public:
   BufferArena() = default;
@@ -17,7 +17,7 @@ class BufferArena {
   BufferArena(const BufferArena&) = delete;
   BufferArena& operator=(const BufferArena&) = delete;
 
-  // Zeroed memory aligned to 64 bytes, for the arena's life; null if there is none.
+  // Zeroed memory aligned to 64 bytes, for the arena's life; null if it is full.
   std::byte* cut(uint64_t bytes);
 
  private:
@@ -27,17 +27,16 @@ class BufferArena {
   };
   std::vector<Mapping> mappings_;
   std::byte* next_ = nullptr;
-  uint64_t left_ = 0;  // bytes, from next_ on
+  uint64_t left_ = 0;  // bytes from next_ on
 };
 
-// A block of zeroed memory, aligned to 64 bytes, with 64 bytes of a known pattern before and after
-// it in debug builds. Large blocks are mapped by themselves, on huge pages where the system gives
-// them, smaller ones may share an arena's: a walk through a weight then misses the page tables 512
-// times less.
+// A block of zeroed memory, aligned to 64 bytes; in debug builds with 64 bytes of a known pattern
+// before and after it. Large blocks are separate mappings, on huge pages where available, which
+// have 512 times fewer page table misses. Smaller ones may be part of an arena.
 class BufferMemory {
  public:
-  // Throws Error(kDevice) naming `label`, the bytes wanted and the bytes there are. `arena`, where
-  // there is one, lives longer.
+  // Throws Error(kDevice) naming `label`, the requested and the available bytes. `arena` may be
+  // null and must outlive this object.
   BufferMemory(uint64_t bytes, std::string label, BufferArena* arena = nullptr);
   ~BufferMemory();
   BufferMemory(BufferMemory&& other) noexcept;
@@ -46,8 +45,8 @@ class BufferMemory {
   std::byte* data() const { return data_; }
   uint64_t bytes() const { return bytes_; }
   const std::string& label() const { return label_; }
-  // Throws Error(kInternal) naming the buffer if something was written beside it. Release builds
-  // have no pattern and check nothing.
+  // Throws Error(kInternal) naming the buffer if the pattern beside it was overwritten. Does
+  // nothing in release builds.
   void check_canaries() const;
 
  private:

@@ -43,30 +43,29 @@ constexpr PrepareKernel kPrepareKernels[] = {
 };
 static_assert(std::size(kPrepareKernels) == kKernelCount);
 
-// A task of a stage: of which command, and which of its tasks.
+// A task of a stage: its command, and its index there.
 struct TaskOfStage {
   uint32_t command, task;
 };
 
-// The tasks of a program's commands, cut into the stages of a stages. A stage of the table
-// without any task is none of the stages.
+// The tasks of a program's commands by stage. Stages of the table without tasks are left out.
 struct StagedTasks {
   const PreparedCommand* commands = nullptr;
-  ThreadScratch* scratch = nullptr;       // [n_threads], the device's
-  std::vector<TaskOfStage> tasks;         // of all stages, one stage after another
-  std::vector<size_t> first_of_stage;     // in tasks
+  ThreadScratch* scratch = nullptr;       // [n_threads], of the device
+  std::vector<TaskOfStage> tasks;         // stage by stage
+  std::vector<size_t> first_of_stage;     // index in tasks
   std::vector<uint32_t> n_tasks;          // of each stage
   std::vector<uint32_t> number_in_table;  // of each stage
   uint32_t n_table_stages = 0;
   StageClock clock;
 };
 
-struct Recording {
-  DispatchTable table;  // empty unless its commands are checked against it
+struct Program {
+  DispatchTable table;  // empty unless declarations are checked
   std::vector<PreparedCommand> commands;
-  std::vector<const char*> variants;  // of their kernels; empty where there is one
+  std::vector<const char*> variants;  // of their kernels; may be empty
   StagedTasks by_stage;
-  StagedTasks by_command;  // empty until they are clocked so
+  StagedTasks by_command;  // empty until timed per command
 };
 
 void run_task_of_stage(const void* context, uint32_t stage, uint32_t task, uint32_t thread,
@@ -79,7 +78,7 @@ void run_task_of_stage(const void* context, uint32_t stage, uint32_t task, uint3
   command.run(command, at.task, scratch);
 }
 
-// One command by itself, as the check of declarations runs it.
+// One command, for the check of declarations.
 struct SingleCommand {
   const PreparedCommand* command;
   ThreadScratch* scratch;  // [n_threads]
@@ -111,12 +110,12 @@ class CpuDevice final : public Device {
   const DeviceInfo& info() const override { return info_; }
 
   Compute resolve(Compute wanted, WeightUse use) const override {
-    // A decoder's matrices are stored in 16 bits, or quantized as in the file, and multiplied by
-    // what the CPU has for that. An encoder's rows and weights are both rounded to bf16.
+    // A decoder's matrices are stored in 16 bits, or quantized as in the file, and multiplied in
+    // any available format. An encoder's rows and weights are both rounded to bf16.
     const bool has_bf16 = use != WeightUse::kManyRows || features_.amx || features_.avx512_bf16;
     switch (wanted) {
       case Compute::kAuto:
-        if (use != WeightUse::kManyRows) return wanted;  // choose_packed_format knows more
+        if (use != WeightUse::kManyRows) return wanted;  // choose_packed_format decides
         return has_bf16 ? Compute::kBF16 : Compute::kF32;
       case Compute::kF16:
         throw Error(ErrorKind::kUsage, "compute",
@@ -172,7 +171,7 @@ class CpuDevice final : public Device {
   void read(const Operand& from, void* to) override { std::memcpy(to, data_of(from), from.bytes); }
 
   ProgramId record(const DispatchTable& table) override {
-    auto program = std::make_unique<Recording>();
+    auto program = std::make_unique<Program>();
     if (options_.check_declarations) program->table = table;
     const std::vector<Command>& commands = table.commands();
     size_t scratch_bytes = 0;
@@ -190,7 +189,7 @@ class CpuDevice final : public Device {
   }
 
   void run(ProgramId id, uint32_t times, const Operand& stop) override {
-    Recording& program = recording_of(id);
+    Program& program = program_of(id);
     const auto* stop_word =
         stop.present() ? reinterpret_cast<const uint32_t*>(data_of(stop)) : nullptr;
     if (options_.check_declarations) {
@@ -218,7 +217,7 @@ class CpuDevice final : public Device {
   }
 
   std::vector<CommandVariant> variants(ProgramId id) const override {
-    const Recording& program = *programs_.at(id);
+    const Program& program = *programs_.at(id);
     std::vector<CommandVariant> forms;
     for (size_t i = 0; i < program.commands.size(); ++i) {
       forms.push_back({program.variants[i], {program.commands[i].n_tasks, 1, 1}});
@@ -237,7 +236,7 @@ class CpuDevice final : public Device {
   }
 
   ReplayTimes replay_times(ProgramId id) override {
-    const Recording& program = recording_of(id);
+    const Program& program = program_of(id);
     const StagedTasks& staged =
         clock_ == Clock::kPerCommand ? program.by_command : program.by_stage;
     ReplayTimes times;
@@ -255,7 +254,7 @@ class CpuDevice final : public Device {
     info_.policy.keeps_layers_together = true;
     for (const bool is_quantized : {false, true}) {
       const bool has_int8 = !is_quantized || features_.avx2;
-      // What many rows are multiplied in, where that differs.
+      // The format of many rows, if it differs.
       const std::string of_many = features_.amx                            ? ", bf16"
                                   : !is_quantized && features_.avx512_vnni ? ", int16"
                                                                            : "";
@@ -267,7 +266,7 @@ class CpuDevice final : public Device {
                                    ? (has_int8 ? "int8" : "f32")
                                    : (chooses_int8 && has_int8 ? "int8" : "f32") +
                                          (compute == Compute::kF32 ? "" : of_many);
-        // Not where there are tiles: there vectors multiply pairs of bf16 no faster than f32.
+        // Not with AMX tiles: their vectors multiply bf16 pairs no faster than f32.
         products.rounds_attention =
             features_.avx512_bf16 && !features_.amx &&
             (compute == Compute::kBF16 || compute == Compute::kI8 || chooses_int8);
@@ -288,11 +287,11 @@ class CpuDevice final : public Device {
     in_bf16.in_dtype = kDTypeBF16;
     info_.capabilities.push_back({"encoder attention, bf16", attention_variant_name(in_bf16)});
     info_.capabilities.push_back(
-        {"decoder products, f16", !features_.amx && !features_.avx512_vnni
-                                      ? "vectors"
-                                      : "vectors to " + std::to_string(kFewRows) + " rows, " +
-                                            (features_.amx ? "AMX tiles" : "16 bits by VNNI") +
-                                            " above"});
+        {"decoder products, f16",
+         !features_.amx && !features_.avx512_vnni
+             ? "vectors"
+             : "vectors to " + std::to_string(kFewRows) + " rows, " +
+                   (features_.amx ? "AMX tiles" : "16-bit integers by VNNI") + " above"});
     info_.capabilities.push_back(
         {"decoder products, int8", features_.avx512_vnni ? "VNNI" : "vectors"});
     info_.capabilities.push_back({"quantized products, int8", features_.avx512_vnni ? "VNNI"
@@ -301,7 +300,7 @@ class CpuDevice final : public Device {
                                                                                : "none: in f32"});
   }
 
-  // What multiplies many rows, for people.
+  // The product for many rows, for people.
   static const char* product_name(Storage storage, InputFormat inputs) {
     return choose_gemm_kernel({storage, inputs}, kMaxGemmRows).name;
   }
@@ -336,7 +335,7 @@ class CpuDevice final : public Device {
     return staged;
   }
 
-  Recording& recording_of(ProgramId id) const {
+  Program& program_of(ProgramId id) const {
     if (id >= programs_.size()) {
       throw Error(ErrorKind::kInternal, "cpu: no program " + std::to_string(id));
     }
@@ -353,14 +352,14 @@ class CpuDevice final : public Device {
     pool_.run(stages, 1, nullptr);
   }
 
-  void run_checked(const Recording& program) {
+  void run_checked(const Program& program) {
     for (size_t i = 0; i < program.commands.size(); ++i) {
       declaration_check_.run(program.table.commands()[i], program.table.labels()[i],
                              [&] { run_alone(program.commands[i]); });
     }
   }
 
-  // Throws Error(kModel) unless the parts are matrices of one width that can be read.
+  // Throws Error(kModel) unless the parts are readable matrices of one width.
   PackedLayout layout_of(const MatrixSource& source, WeightUse use, Compute resolved) const {
     uint64_t n_out = 0, n_in = 0;
     for (const TensorView* part : source.parts) {
@@ -438,7 +437,7 @@ class CpuDevice final : public Device {
     return choose_gemm_kernel(PackedFormat::from_word(p.weight_format).value(), p.n_rows).name;
   }
 
-  // Gives every thread at least so much scratch, now rather than in a replay.
+  // Allocates scratch for every thread before replays.
   void reserve_scratch(size_t bytes) {
     if (bytes <= scratch_bytes_) return;
     scratch_memory_.clear();
@@ -456,7 +455,7 @@ class CpuDevice final : public Device {
   ThreadPool pool_;
   BufferArena arena_;                  // of buffers_
   std::vector<BufferMemory> buffers_;  // BufferId - 1
-  std::vector<std::unique_ptr<Recording>> programs_;
+  std::vector<std::unique_ptr<Program>> programs_;
   std::map<const std::byte*, std::shared_ptr<AttentionParts>> attention_parts_;  // by output
   std::vector<ThreadScratch> scratch_;                                           // [n_threads]
   std::vector<BufferMemory> scratch_memory_;

@@ -1,4 +1,4 @@
-// Device on the processor's cores.
+// The Device on CPU cores.
 #pragma once
 
 #include <memory>

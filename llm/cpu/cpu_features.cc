@@ -24,19 +24,19 @@
 namespace vesper {
 namespace {
 
-// What Highway may use, and does from now on: in version 1.0 a question for the supported targets
-// chooses from all that the CPU has, whatever was disabled.
+// The targets that Highway may use; sets them. In Highway 1.0 a query of the supported targets
+// resets disabled ones.
 int64_t usable_targets() {
   const int64_t targets = hwy::SupportedTargets();
   hwy::GetChosenTarget().Update(targets);
   return targets;
 }
 
-// One row an accepted value of VESPER_CPU_TARGET, the older before the newer.
+// The values of VESPER_CPU_TARGET, older CPUs first.
 struct Limit {
   const char* name;
-  int64_t hwy_targets;   // that may be used
-  CpuFeatures features;  // that may be used
+  int64_t hwy_targets;   // allowed targets
+  CpuFeatures features;  // allowed features
 };
 
 #if HWY_ARCH_X86
@@ -53,13 +53,13 @@ constexpr std::array<Limit, 7> kLimits{{
     {"amx", kAvx3, {.avx2 = true, .avx512_vnni = true, .avx512_bf16 = true, .amx = true}},
 }};
 
-// Whether the kernel grants the tile registers to this process.
+// Whether the kernel permits this process to use tile registers.
 bool ask_for_tiles() {
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XTILEDATA
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-// Throws Error(kDevice) on a CPU that even the oldest kernels here are too new for.
+// Throws Error(kDevice) on a CPU that is too old for all kernels.
 CpuFeatures detect() {
   if (!__builtin_cpu_supports("sse4.2")) {
     throw Error(ErrorKind::kDevice, "cpu: expected a processor with SSE4.2, found " + cpu_name());
@@ -106,7 +106,7 @@ CpuFeatures find_features() {
               "VESPER_CPU_TARGET: expected one of " + names + ", found '" + wanted + "'");
 }
 
-// The whole of a small text file of the system, empty if it cannot be read.
+// The contents of a small system file, empty if it is unreadable.
 std::string read_system_file(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::ostringstream text;
@@ -121,8 +121,8 @@ std::optional<int64_t> parse_number(std::string_view text) {
   return value;
 }
 
-// The folders of this process's cgroup for a controller, innermost first: version 2's, or version
-// 1's hierarchy of that name.
+// The folders of this process's cgroup for a controller, innermost first: of version 2, or of
+// version 1's hierarchy of that name.
 std::vector<std::filesystem::path> cgroup_folders(std::string_view controller) {
   const std::filesystem::path root = "/sys/fs/cgroup";
   std::vector<std::filesystem::path> folders;
@@ -131,7 +131,7 @@ std::vector<std::filesystem::path> cgroup_folders(std::string_view controller) {
     const size_t first = line.find(':');
     const size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    // "N:controller,controller:/path", with no controllers for version 2.
+    // "N:controller,controller:/path", without controllers in version 2.
     std::istringstream controllers(line.substr(first + 1, second - first - 1));
     const bool version_2 = second == first + 1;
     bool found = version_2;
@@ -161,7 +161,7 @@ uint32_t available_cores() {
   int64_t cores = sched_getaffinity(0, sizeof(mask), &mask) == 0 ? CPU_COUNT(&mask)
                                                                  : sysconf(_SC_NPROCESSORS_ONLN);
   for (const auto& folder : cgroup_folders("cpu")) {
-    // Version 2: "QUOTA PERIOD" or "max PERIOD"; version 1: a file each, -1 for no quota.
+    // Version 2: "QUOTA PERIOD" or "max PERIOD". Version 1: two files, -1 for no quota.
     std::string quota_text = read_system_file(folder / "cpu.max"), period_text;
     if (const size_t space = quota_text.find(' '); space != std::string::npos) {
       period_text = quota_text.substr(space + 1);

@@ -8,9 +8,9 @@
 namespace vesper {
 namespace {
 
-// A byte of undeclared memory: the two patterns differ in every bit, are harmless numbers as f32
-// (about -6000 and 7e-4) and as f16, and from one number to the next they change, as a mean of
-// equal numbers would tell nothing.
+// A byte of undeclared memory. The two patterns differ in every bit and are ordinary numbers in f32
+// (about -6000 and 7e-4) and f16. They change from element to element, because a mean of equal
+// elements would show nothing.
 std::byte pattern_byte(size_t at, size_t pattern) {
   const uint32_t number = static_cast<uint32_t>(at / 4) * 0x9e3779b1u;
   const uint32_t mantissa = at % 4 == 3 ? 0 : number >> (8 * (at % 4)) & 0x1f;
@@ -19,9 +19,9 @@ std::byte pattern_byte(size_t at, size_t pattern) {
 
 }  // namespace
 
-std::vector<DeclarationCheck::Stretch> DeclarationCheck::stretches_of(
+std::vector<DeclarationCheck::DeclaredRange> DeclarationCheck::ranges_of(
     const Command& command) const {
-  std::vector<Stretch> stretches;
+  std::vector<DeclaredRange> ranges;
   for (size_t b = 0; b < buffers_.size(); ++b) {
     std::vector<size_t> edges{0, buffers_[b].bytes()};
     for (uint32_t i = 0; i < command.n_operands; ++i) {
@@ -33,20 +33,20 @@ std::vector<DeclarationCheck::Stretch> DeclarationCheck::stretches_of(
     std::sort(edges.begin(), edges.end());
     for (size_t e = 1; e < edges.size(); ++e) {
       if (edges[e] == edges[e - 1]) continue;
-      Stretch stretch{b, edges[e - 1], edges[e], false, false};
+      DeclaredRange range{b, edges[e - 1], edges[e], false, false};
       for (uint32_t i = 0; i < command.n_operands; ++i) {
         const Operand& operand = command.operands[i];
-        if (operand.buffer != b + 1 || operand.offset_bytes > stretch.begin ||
-            operand.offset_bytes + operand.bytes < stretch.end) {
+        if (operand.buffer != b + 1 || operand.offset_bytes > range.begin ||
+            operand.offset_bytes + operand.bytes < range.end) {
           continue;
         }
-        stretch.is_read = stretch.is_read || (command.reads >> i & 1);
-        stretch.is_written = stretch.is_written || (command.writes >> i & 1);
+        range.is_read = range.is_read || (command.reads >> i & 1);
+        range.is_written = range.is_written || (command.writes >> i & 1);
       }
-      stretches.push_back(stretch);
+      ranges.push_back(range);
     }
   }
-  return stretches;
+  return ranges;
 }
 
 void DeclarationCheck::copy_to(Memory& memory) const {
@@ -56,9 +56,9 @@ void DeclarationCheck::copy_to(Memory& memory) const {
   }
 }
 
-void DeclarationCheck::settle(const Stretch& stretch, const Command& command,
-                              const std::string& label) {
-  const auto& [b, begin, end, is_read, is_written] = stretch;
+void DeclarationCheck::store_result(const DeclaredRange& range, const Command& command,
+                                    const std::string& label) {
+  const auto& [b, begin, end, is_read, is_written] = range;
   const std::vector<std::byte>&before = before_[b], &first = after_[0][b], &second = after_[1][b];
   std::copy(before.begin() + static_cast<std::ptrdiff_t>(begin),
             before.begin() + static_cast<std::ptrdiff_t>(end), buffers_[b].data() + begin);
@@ -69,7 +69,7 @@ void DeclarationCheck::settle(const Stretch& stretch, const Command& command,
     return;
   }
   for (size_t at = begin; at < end; ++at) {
-    // Untouched memory has what was put there, which differs unless the command may read it.
+    // Unwritten memory still has the pattern, unless the command may read it.
     if (is_read ? first[at] == before[at] && second[at] == before[at]
                 : first[at] == patterns_[0][at] && second[at] == patterns_[1][at]) {
       continue;
@@ -77,8 +77,8 @@ void DeclarationCheck::settle(const Stretch& stretch, const Command& command,
     if (!is_written || first[at] != second[at]) {
       throw Error(ErrorKind::kInternal,
                   "cpu: command " + label + " (" + kernel_name(command.kernel) + ") " +
-                      (is_written ? "reads what it does not say, as shows in"
-                                  : "writes, without saying so,") +
+                      (is_written ? "reads undeclared memory, which changes"
+                                  : "writes undeclared memory,") +
                       " byte " + std::to_string(at) + " of buffer " + buffers_[b].label());
     }
     buffers_[b].data()[at] = first[at];
@@ -87,7 +87,7 @@ void DeclarationCheck::settle(const Stretch& stretch, const Command& command,
 
 void DeclarationCheck::run(const Command& command, const std::string& label,
                            const std::function<void()>& run) {
-  const std::vector<Stretch> stretches = stretches_of(command);
+  const std::vector<DeclaredRange> ranges = ranges_of(command);
   copy_to(before_);
   for (const BufferMemory& buffer : buffers_) {
     for (size_t i = 0; i < 2; ++i) {
@@ -97,20 +97,19 @@ void DeclarationCheck::run(const Command& command, const std::string& label,
     }
   }
   for (size_t i = 0; i < 2; ++i) {
-    for (const Stretch& stretch : stretches) {
-      std::byte* const data = buffers_[stretch.buffer].data();
-      if (stretch.is_read) {
-        std::copy_n(before_[stretch.buffer].data() + stretch.begin, stretch.end - stretch.begin,
-                    data + stretch.begin);
+    for (const DeclaredRange& range : ranges) {
+      std::byte* const data = buffers_[range.buffer].data();
+      if (range.is_read) {
+        std::copy_n(before_[range.buffer].data() + range.begin, range.end - range.begin,
+                    data + range.begin);
       } else {
-        std::copy_n(patterns_[i].data() + stretch.begin, stretch.end - stretch.begin,
-                    data + stretch.begin);
+        std::copy_n(patterns_[i].data() + range.begin, range.end - range.begin, data + range.begin);
       }
     }
     run();
     copy_to(after_[i]);
   }
-  for (const Stretch& stretch : stretches) settle(stretch, command, label);
+  for (const DeclaredRange& range : ranges) store_result(range, command, label);
 }
 
 }  // namespace vesper

@@ -1,5 +1,5 @@
-// Single numbers between f32 and the 16-bit formats, rounded to nearest, ties to even.
-// What converts many at once stands in numbers-inl.h.
+// Conversion of single numbers between f32 and 16-bit formats, rounded to nearest even.
+// numbers-inl.h converts vectors.
 #pragma once
 
 #include <bit>
@@ -18,7 +18,7 @@ inline uint16_t f32_to_bf16(float value) {
 inline float f16_to_f32(uint16_t bits) {
   const uint32_t sign = uint32_t{bits & 0x8000u} << 16, magnitude = bits & 0x7fffu;
   if (magnitude >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000 | magnitude << 13);
-  // Rebiased by a product, which makes subnormals normal.
+  // Multiplication corrects the exponent and normalizes subnormals.
   const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
   return std::bit_cast<float>(std::bit_cast<uint32_t>(scaled) | sign);
 }

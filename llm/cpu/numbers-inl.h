@@ -1,5 +1,5 @@
-// Vectors of f32 from and to the formats of buffers and weights, and exp and erf on them. Compiled
-// once for every instruction set (Highway's foreach_target), hence no plain include guard.
+// Vectors of f32 from and to the formats of buffers and weights, and exp and erf. Compiled once per
+// instruction set (Highway's foreach_target), so there is no plain include guard.
 #if defined(VESPER_LLM_CPU_NUMBERS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_NUMBERS_INL_H_
 #undef VESPER_LLM_CPU_NUMBERS_INL_H_
@@ -25,7 +25,7 @@ using F32 = hn::ScalableTag<float>;
 using VF32 = hn::Vec<F32>;
 inline constexpr uint32_t kLanes = hn::MaxLanes(F32());
 
-// Element types of buffers, told apart by type: raw bits of the 16-bit formats.
+// Element types of buffers: raw bits of the 16-bit formats.
 struct F16 {
   uint16_t bits;
 };
@@ -47,7 +47,7 @@ HWY_INLINE VF32 load_f32(const BF16* from) {
 
 HWY_INLINE void store_f32(VF32 value, float* to) { hn::StoreU(value, F32(), to); }
 HWY_INLINE void store_f32(VF32 value, F16* to) { store_f16(F32(), value, &to->bits); }
-// NaN stays NaN as long as its upper 16 bits say so, which every NaN that arithmetic makes does.
+// A NaN stays NaN if its upper 16 bits are one, as in every NaN of an operation.
 HWY_INLINE void store_f32(VF32 value, BF16* to) {
   const hn::Rebind<uint16_t, F32> d16;
   const hn::Rebind<uint32_t, F32> d32;
@@ -65,7 +65,7 @@ inline void put_f32(float value, float* to) { *to = value; }
 inline void put_f32(float value, F16* to) { to->bits = f32_to_f16(value); }
 inline void put_f32(float value, BF16* to) { to->bits = f32_to_bf16(value); }
 
-// Calls body(pointer) with `data` as a pointer to the type that `dtype` names.
+// Calls body(pointer) with `data` as a pointer to the type of `dtype`.
 template <class Body>
 HWY_INLINE void with_type(uint32_t dtype, const void* data, const Body& body) {
   if (dtype == kDTypeF32) body(static_cast<const float*>(data));
@@ -86,7 +86,7 @@ HWY_INLINE void convert(const From* from, size_t n, To* to) {
   for (; i < n; ++i) put_f32(to_f32(from[i]), to + i);
 }
 
-// to [n] = numbers first to first + n of `from`, whose type `dtype` names.
+// to [n] = elements first to first + n of `from`, whose type is `dtype`.
 HWY_INLINE void read_numbers(uint32_t dtype, const void* from, size_t first, size_t n, float* to) {
   with_type(dtype, from, [&](const auto* numbers) { convert(numbers + first, n, to); });
 }
@@ -101,7 +101,7 @@ HWY_INLINE VF32 erf(VF32 x) {
   p = hn::MulAdd(p, t, hn::Set(d, 1.421413741f));
   p = hn::MulAdd(p, t, hn::Set(d, -0.284496736f));
   p = hn::MulAdd(p, t, hn::Set(d, 0.254829592f));
-  // Beyond 9 erf is 1 to every bit, and exp stays clear of subnormals.
+  // erf is exactly 1 beyond 9; larger values would make exp subnormal.
   const VF32 bounded = hn::Min(z, hn::Set(d, 9.0f));
   const VF32 e = hn::Exp(d, hn::Neg(hn::Mul(bounded, bounded)));
   return hn::CopySign(hn::NegMulAdd(hn::Mul(p, t), e, hn::Set(d, 1.0f)), x);
@@ -115,7 +115,7 @@ HWY_INLINE VF32 gelu(VF32 x) {
 
 HWY_INLINE VF32 sigmoid(VF32 x) {
   const F32 d;
-  // exp stays within f32.
+  // keeps exp finite
   const VF32 bounded = hn::Min(hn::Neg(x), hn::Set(d, 88.0f));
   return hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), hn::Exp(d, bounded)));
 }

@@ -1,7 +1,7 @@
-// A command of a table as the CPU device replays it: everything that can be decided is decided.
+// A command of a table as prepared for replay on the CPU.
 //
-// Each kernel file has one prepare function, which checks a command's operands against its
-// parameters, cuts it into tasks and chooses the function that runs one.
+// Each kernel file has one prepare function. It checks the operands against the parameters, cuts
+// the command into tasks and selects the function that runs a task.
 #pragma once
 
 #include <array>
@@ -18,22 +18,21 @@ namespace vesper {
 
 struct PreparedCommand;
 
-// What a thread has to itself while it runs tasks. Kernels that convert a command's input before
-// they use it keep the result for the next task of the same command on the same thread.
+// Scratch memory of a thread. Kernels that convert a command's input keep the result for the next
+// task of the same command on the same thread.
 class ThreadScratch {
  public:
-  std::byte* data = nullptr;  // aligned to 64 bytes; as much as the hungriest command asked for
+  std::byte* data = nullptr;  // aligned to 64 bytes; the largest size of all commands
 
-  // Says whose task comes next. Another command's, or another stage's, leaves nothing in `data`
-  // that is of use.
+  // Starts a task. `data` is invalid if the previous task belonged to another command or stage.
   void begin_task(const PreparedCommand& command, uint32_t serial) {
     if (command_ == &command && serial_ == serial) return;
     command_ = &command;
     serial_ = serial;
     kept_block_ = kNothing;
   }
-  // Whether block `block` of the command's input lies in `data` since an earlier task; notes that
-  // it will.
+  // Whether `data` has block `block` of the command's input from an earlier task; it will
+  // afterwards.
   bool keep(uint32_t block) {
     const bool kept = kept_block_ == block;
     kept_block_ = block;
@@ -43,22 +42,22 @@ class ThreadScratch {
  private:
   static constexpr uint32_t kNothing = UINT32_MAX;
   const PreparedCommand* command_ = nullptr;
-  uint32_t serial_ = 0;  // of the stage: tells one replay from another
+  uint32_t serial_ = 0;  // of the stage, different in every replay
   uint32_t kept_block_ = kNothing;
 };
 
 struct PreparedCommand {
   void (*run)(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) = nullptr;
-  // Null where the operand is absent.
+  // Null for an absent operand.
   std::array<std::byte*, kMaxOperands> operands{};
   alignas(8) std::array<unsigned char, kMaxParamBytes> params{};
   uint32_t n_tasks = 0;
-  size_t scratch_bytes = 0;  // a thread needs
-  // How the command is cut: `rows_per_task` rows by `columns_per_task` columns (or heads, or
-  // chunks), the columns of a block of rows one task after another.
+  size_t scratch_bytes = 0;  // per thread
+  // Tasks have `rows_per_task` rows by `columns_per_task` columns (or heads, or chunks). The
+  // columns of a block of rows are consecutive tasks.
   uint32_t rows_per_task = 1, columns_per_task = 1;
   uint32_t tasks_per_row_block = 1;
-  // What the kernel found out at prepare that has no place above.
+  // Results of prepare without a member above.
   std::shared_ptr<const void> plan;
 
   template <class Params>
@@ -71,15 +70,15 @@ struct PreparedCommand {
   }
 };
 
-// Where threads that share a row and head of attention leave what they found. Commands that write
-// the same output have the same: they never run at once.
+// Results of threads that share a row and head of attention. Commands with the same output share
+// them, because they never run at once.
 struct AttentionParts {
   std::vector<float> numbers;                      // grows while commands are prepared
-  std::unique_ptr<std::atomic<uint32_t>[]> ended;  // threads that are done, of every shared piece
+  std::unique_ptr<std::atomic<uint32_t>[]> ended;  // finished threads per shared row and head
   size_t n_ended = 0;
 };
 
-// What a prepare function may ask.
+// Interface of prepare functions.
 class CommandToPrepare {
  public:
   CommandToPrepare(const Command& command, const std::string& label, uint32_t n_threads)
@@ -87,16 +86,15 @@ class CommandToPrepare {
 
   const Command& command() const { return command_; }
   uint32_t n_threads() const { return n_threads_; }
-  // Of the command's output.
+  // For the command's output.
   std::shared_ptr<AttentionParts> attention_parts;
 
-  // Throws Error(kInternal) naming the command, saying `what`.
+  // Throws Error(kInternal) naming the command and `what`.
   [[noreturn]] void fail(const std::string& what) const;
   void require(bool condition, const char* what) const {
     if (!condition) fail(what);
   }
-  // Throws unless operand `index` is there and has at least so many bytes; `optional`: may be
-  // absent.
+  // Throws unless operand `index` has at least `bytes` bytes; `optional`: it may be absent.
   void require_bytes(uint32_t index, uint64_t bytes, bool optional = false) const;
 
  private:
@@ -111,12 +109,12 @@ void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_write_kv(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_rope(PreparedCommand& prepared, const CommandToPrepare& command);
 void prepare_gated_activation(PreparedCommand& prepared, const CommandToPrepare& command);
-// From so many rows on a paged_attention is one of prompts.
+// From this number of rows on, a paged_attention is treated as a prompt.
 inline constexpr uint32_t kPromptRows = 16;
 void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& command);
-// Takes a paged_attention over, as prepared for a few rows, where it has many.
+// Replaces a paged_attention that was prepared for few rows, if it has many.
 void prepare_prompt_attention(PreparedCommand& prepared, const CommandToPrepare& command);
-// What an attention multiplies with, for people; empty for paged_attention of a few rows.
+// The variant of an attention, for people; empty for paged_attention of few rows.
 const char* attention_variant_name(const AttentionParams& params);
 const char* attention_variant_name(const PagedAttentionParams& params);
 void prepare_attention_weights(PreparedCommand& prepared, const CommandToPrepare& command);

@@ -66,13 +66,13 @@ void ThreadPool::wake(std::atomic<uint32_t>& word, int how_many) {
   futex_wake(word, how_many);
 }
 
-// Takes and runs one task of the open stage, if any is left.
+// Takes and runs one task of the open stage, if any.
 bool ThreadPool::take_task(uint32_t thread) {
   uint64_t seen = open_.load();
   do {
     if (static_cast<uint32_t>(seen) == 0) return false;
   } while (!open_.compare_exchange_weak(seen, seen - 1));
-  // The stage cannot end before this task does, so what describes it stands still.
+  // The stage cannot end before this task, so its description does not change.
   const uint32_t stage = stage_;
   const uint32_t task = stages_.n_tasks[stage] - static_cast<uint32_t>(seen);
   stages_.run_task(stages_.context, stage, task, thread, static_cast<uint32_t>(seen >> 32));
@@ -86,8 +86,8 @@ void ThreadPool::open_stage(uint32_t stage) {
   unfinished_.store(n_tasks, std::memory_order_relaxed);
   const uint64_t serial = (open_.load(std::memory_order_relaxed) >> 32) + 1;
   open_.store(serial << 32 | n_tasks);
-  // Sequentially consistent on both sides: either a thread that goes to sleep sees the stage, or
-  // it is counted here. Who opens a stage works on it too, hence one less.
+  // Sequentially consistent on both sides: a thread that goes to sleep sees the stage, or is
+  // counted here. The opening thread works too, so one wake-up less.
   if (n_tasks > 1) {
     if (sleeping_workers_.load() != 0) {
       wake(worker_word_, static_cast<int>(std::min<uint32_t>(n_tasks - 1, INT_MAX)));
@@ -113,7 +113,7 @@ void ThreadPool::end_stage() {
   if (caller_sleeps_.load() != 0) wake(caller_word_, 1);
 }
 
-// Sleeps unless there is something to do.
+// Sleeps unless there is work.
 void ThreadPool::sleep(bool caller) {
   std::atomic<uint32_t>& count = caller ? caller_sleeps_ : sleeping_workers_;
   std::atomic<uint32_t>& word = caller ? caller_word_ : worker_word_;

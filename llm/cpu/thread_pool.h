@@ -1,11 +1,10 @@
 // The CPU device's workers.
 //
-// In comes a stages: stages of tasks. The pool runs stage after stage, the tasks of one stage in
-// any order on any thread, the calling thread among them. One wake-up serves a whole stages, and
-// all its repetitions: the thread that ends the last task of a stage opens the next one. Waiting
-// threads spin for at most 50 us, then sleep, so that stages that share cores do not fight. A
-// stage waits for its tasks only, never for a thread that holds none: a worker that the system has
-// put aside delays nothing.
+// In: TaskStages. The pool runs stage after stage, the tasks of a stage in any order on any thread,
+// including the caller's. One wake-up serves all stages and their repetitions: the thread that ends
+// the last task of a stage opens the next stage. Waiting threads spin for at most 50 us, then
+// sleep, so that programs on shared cores do not slow each other down. A stage waits for its tasks,
+// not for threads, so a worker that the system has suspended delays nothing.
 #pragma once
 
 #include <atomic>
@@ -17,27 +16,27 @@
 
 namespace vesper {
 
-// Where a pool notes how long the stages of a stages take: added up over repetitions and runs.
+// Times of stages, summed over repetitions and runs.
 struct StageClock {
   std::vector<uint64_t> ns;  // [n_stages]
   uint64_t n_runs = 0;
 };
 
-// What a pool runs. Nothing of it is copied: it lives as long as the run.
+// The work of a run. Not copied; must outlive the run.
 struct TaskStages {
-  // Runs one task, on thread `thread` of the pool (0: the caller of run). `serial` is another
-  // number for every stage that the pool runs. Must not throw.
+  // Runs one task on thread `thread` of the pool (0: the caller of run). `serial` is different for
+  // every stage that the pool runs. Must not throw.
   void (*run_task)(const void* context, uint32_t stage, uint32_t task, uint32_t thread,
                    uint32_t serial) = nullptr;
   const void* context = nullptr;
   const uint32_t* n_tasks = nullptr;  // [n_stages], each at least 1
   uint32_t n_stages = 0;
-  StageClock* clock = nullptr;  // null: nobody asks
+  StageClock* clock = nullptr;  // may be null
 };
 
 class ThreadPool {
  public:
-  // Starts n_threads - 1 workers, n_threads >= 1. Throws Error(kDevice) if the system refuses.
+  // Starts n_threads - 1 workers, n_threads >= 1. Throws Error(kDevice) on failure.
   explicit ThreadPool(uint32_t n_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -45,8 +44,8 @@ class ThreadPool {
 
   uint32_t n_threads() const { return n_threads_; }
 
-  // Runs a stages `times` times and returns when it is done. With `stop`, repetitions that would
-  // begin after *stop became non-zero are left out. Allocates nothing. One thread at a time.
+  // Runs the stages `times` times and returns when they are done. With `stop`, repetitions after
+  // *stop became non-zero are skipped. Allocates nothing. One thread at a time.
   void run(const TaskStages& stages, uint32_t times, const uint32_t* stop);
 
   // Runs body(task, thread) for every task in [0, n_tasks), in any order.
@@ -75,23 +74,23 @@ class ThreadPool {
   uint32_t n_threads_;
   std::vector<std::thread> workers_;
 
-  // The stage that is open: its serial above, how many of its tasks nobody has taken below.
+  // The open stage: serial in the upper half, tasks not taken yet in the lower half.
   alignas(64) std::atomic<uint64_t> open_{0};
-  // Tasks of the open stage that have not ended.
+  // Unfinished tasks of the open stage.
   alignas(64) std::atomic<uint32_t> unfinished_{0};
   alignas(64) std::atomic<uint32_t> sleeping_workers_{0};
-  std::atomic<uint32_t> worker_word_{0};  // what sleeping workers wait to see change
+  std::atomic<uint32_t> worker_word_{0};  // futex of sleeping workers
   alignas(64) std::atomic<uint32_t> caller_sleeps_{0};
   std::atomic<uint32_t> caller_word_{0};
   std::atomic<bool> running_{false};
   std::atomic<bool> shut_down_{false};
 
-  // Of the stages that runs: written while no task is open, or by whoever ended the last one.
+  // The running stages: written while no task is open, or by the thread that ended the last one.
   TaskStages stages_;
   uint32_t stage_ = 0;
   uint32_t repetitions_left_ = 0;
   const uint32_t* stop_ = nullptr;
-  std::chrono::steady_clock::time_point stage_began_;  // if the stages has a clock
+  std::chrono::steady_clock::time_point stage_began_;  // with a clock
 };
 
 }  // namespace vesper

@@ -1,10 +1,11 @@
-// Intrinsics for kernels on instructions that not every x86 has, and the instruction sets of their
-// functions. Of these, not of a file, so that no inline function of a header is compiled for them
-// and then shared with the rest of the program. None may run before cpu_features() allows it.
+// Intrinsics for x86 instructions that not every CPU has, and target attributes of functions.
+// Attributes are per function, not per file, so that inline functions of headers are not compiled
+// for these targets and shared with the rest of the program. Run such functions only if
+// cpu_features() has the instructions.
 #pragma once
 
-// GCC 12 takes the undefined vectors of its own intrinsics for mistakes: to the end of the file
-// that includes this.
+// GCC 12 warns about undefined vectors in its own intrinsics; ignored to the end of the including
+// file.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>

@@ -1,5 +1,5 @@
-// attention: a task is a block of query rows of one head of one sequence. Of packed sequences it is
-// a block of rows of the whole, and goes through the sequences that have rows in it.
+// attention: a task is a block of query rows of one head of one sequence. For packed sequences it
+// is a block of all rows, and covers the sequences with rows in it.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -12,19 +12,18 @@ namespace {
 
 struct AttentionPlan {
   const AttentionVariant* variant;
-  uint32_t n_blocks;  // of rows, of a head; task = (sequence * n_heads + head) * n_blocks + block
+  uint32_t n_blocks;  // of rows, per head; task = (sequence * n_heads + head) * n_blocks + block
 };
 
-// The ALiBi slope of a head (Press et al., "Train Short, Test Long", 2022): for the first heads, a
-// power of two of them, a geometric sequence that ends with 2^-8; for the others the numbers
-// between its members.
+// The ALiBi slope of a head (Press et al., "Train Short, Test Long", 2022): for the largest power
+// of two of heads a geometric sequence that ends with 2^-8, for the others the values between.
 float alibi_slope(const AttentionParams& p, uint32_t head) {
   const auto n = static_cast<float>(std::bit_floor(p.n_heads));
   const auto h = static_cast<float>(head);
   return std::exp2(h < n ? -8.0f * (h + 1) / n : -4.0f * (2 * (h - n) + 1) / n);
 }
 
-// Rows [from, to) of the sequence of n_rows rows that begins at row `start` of all.
+// Rows [from, to) of the sequence of n_rows rows that begins at row `start`.
 void attend(const PreparedCommand& command, uint32_t head, uint32_t start, uint32_t n_rows,
             uint32_t from, uint32_t to, std::byte* scratch) {
   const auto& p = command.params_as<AttentionParams>();
@@ -72,7 +71,7 @@ void run_attention(const PreparedCommand& command, uint32_t task, ThreadScratch&
     const uint32_t start = head_of_all / p.n_heads * p.rows_per_sequence;
     return attend(command, head, start, p.rows_per_sequence, first, end, scratch.data);
   }
-  // The last sequence that starts at or before the first row; empty ones before it have none.
+  // The last sequence that starts at or before the first row.
   auto s =
       static_cast<uint32_t>(std::upper_bound(starts, starts + p.n_sequences + 1, first) - starts);
   for (s = s == 0 ? 0 : s - 1; s < p.n_sequences && starts[s] < end; ++s) {
@@ -110,8 +109,8 @@ void prepare_attention(PreparedCommand& prepared, const CommandToPrepare& comman
   command.require_bytes(2, bytes(p.k_row_stride, p.n_kv_heads, p.in_dtype));
   command.require_bytes(3, bytes(p.v_row_stride, p.n_kv_heads, p.in_dtype));
   command.require_bytes(4, (uint64_t{p.n_sequences} + 1) * sizeof(uint32_t), true);
-  // Keys and values are converted for each pass: tasks of many rows, but several a thread, so that
-  // the threads end together. Whole groups of queries.
+  // Keys and values are converted for each pass: tasks have many rows, but there are several per
+  // thread, so that threads finish together. Complete groups of queries.
   constexpr uint32_t kLeastRows = 128, kTasksPerThread = 8, kGroupRows = 32;
   const uint64_t heads = uint64_t{packed ? 1 : p.n_sequences} * p.n_heads;
   const uint64_t wanted = uint64_t{command.n_threads()} * kTasksPerThread;

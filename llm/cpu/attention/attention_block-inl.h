@@ -1,7 +1,7 @@
-// What a blocked attention is made of: its products and its online softmax. Queries lie in the
-// lanes of two vectors, so that softmax never adds across lanes. Products take units of 32 bits,
-// one f32 or two bf16. Compiled once for every instruction set (Highway's foreach_target), hence no
-// plain include guard.
+// The parts of a blocked attention: its products and its online softmax. Queries are in the lanes
+// of two vectors, so softmax never adds across lanes. Products use units of 32 bits, one f32 or two
+// bf16. Compiled once per instruction set (Highway's foreach_target), so there is no plain include
+// guard.
 #if defined(VESPER_LLM_CPU_ATTENTION_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_ATTENTION_BLOCK_INL_H_
 #undef VESPER_LLM_CPU_ATTENTION_BLOCK_INL_H_
@@ -28,20 +28,20 @@ namespace vesper {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows that are multiplied with two vectors at once: as many as registers hold the sums of.
+// Rows multiplied with two vectors at once: as many as the registers hold sums.
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
 inline constexpr size_t kBlockUnroll = 8;
 #else
 inline constexpr size_t kBlockUnroll = 4;
 #endif
 
-// Below every score and above minus infinity, so that differences stay numbers where a query sees
-// none of a block's keys.
+// Below every score, but finite, so that differences are finite if a query sees none of a block's
+// keys.
 inline constexpr float kNoScore = -1e30f;
 inline constexpr float kLog2E = 1.44269504f;
 
-// 2^x for x <= 0, to 8e-8 of itself, or 8e-5 where the result is rounded to bf16; less than 2^-126
-// may be 0. The polynomials are those of least relative error on [0, 1).
+// 2^x for x <= 0, with a relative error of 8e-8, or 8e-5 if the result is rounded to bf16. Results
+// below 2^-126 may be 0. Polynomials with minimal relative error on [0, 1).
 template <bool kPrecise, class D>
 HWY_INLINE hn::Vec<D> exp2_of(D d, hn::Vec<D> x) {
   using V = hn::Vec<D>;
@@ -73,16 +73,17 @@ HWY_INLINE hn::Vec<D> exp2_of(D d, hn::Vec<D> x) {
 #endif
 }
 
-// A product of a blocked attention computes, for scores (rows are keys, columns transposed queries)
-// and for weighted values (rows are dimensions, columns probabilities),
+// A product of a blocked attention computes scores (rows are keys, columns transposed queries) and
+// weighted values (rows are dimensions, columns probabilities):
 //
 //   sums[r][2 vectors] = sums[r] * factors + sum over i < n of
 //                        rows[r * row_stride + i * step] * columns[i][2 vectors]
 //
-// for n_rows rows, in units of kPerUnit numbers. Null factors: sums is not read. Of the two vectors
+// for n_rows rows, in units of kPerUnit elements. Null factors: sums is not read. Only the first
+// kVectors of the two vectors are computed.
 // the first kVectors are computed.
 
-// Multiply-adds of a struct of multiply_add-inl.h.
+// Products by a multiply-add of multiply_add-inl.h.
 template <class Op>
 struct VectorProduct {
   static constexpr size_t kPerUnit = Op::kPerUnit;
@@ -143,7 +144,7 @@ struct VectorProduct {
 };
 
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-// AMX tiles of bf16: 32 rows by two vectors at a time. n is a multiple of 16, step is 1; rows up to
+// AMX tiles of bf16: 32 rows by two vectors at a time. n is a multiple of 16, step is 1. Rows up to
 // the next multiple of 16 are read, and their sums written.
 struct TileProduct {
   static constexpr size_t kPerUnit = 2;
@@ -209,19 +210,18 @@ struct TileProduct {
 using TileProduct = VectorProduct<MultiplyF32>;
 #endif
 
-// What the online softmax carries for a vector of queries from block to block.
+// State of the online softmax for a vector of queries.
 template <class D>
 struct RunningSoftmax {
-  hn::Vec<D> largest;  // score so far, unscaled; kNoScore at first
+  hn::Vec<D> largest;  // unscaled; kNoScore at first
   hn::Vec<D> sum;      // of 2^(factor * (score - largest)); 0 at first
 };
 
-// Turns the scores [n_keys][2 vectors] of a vector of queries, in their place, into probabilities
-// relative to the largest score so far, and those up to n_padded into zeros. bf16 (not kPrecise):
-// the probabilities of two keys side by side, [n_padded / 2][2 vectors]. `first`: the position of
-// the first key; those of even and of odd positions are added up apart. Returns what earlier sums
-// are to be multiplied with: exactly 1 where nothing is larger, so that keys which a query does not
-// see change nothing.
+// Replaces the scores [n_keys][2 vectors] of a vector of queries by probabilities relative to the
+// largest score so far, and those up to n_padded by zeros. bf16 (not kPrecise): the probabilities
+// of two keys together, [n_padded / 2][2 vectors]. `first` is the position of the first key; even
+// and odd positions have separate sums. Returns the factor of earlier sums: exactly 1 if no score
+// is larger, so keys that a query does not see change nothing.
 template <bool kPrecise, class D>
 HWY_INLINE hn::Vec<D> to_probabilities(D d, float* HWY_RESTRICT scores, size_t first, size_t n_keys,
                                        size_t n_padded, float factor, RunningSoftmax<D>& running) {
@@ -256,8 +256,8 @@ HWY_INLINE hn::Vec<D> to_probabilities(D d, float* HWY_RESTRICT scores, size_t f
     }
     if (key < n_keys) add(key, even);
   } else {
-    // The sums are of what is left after rounding, so that the weights of all values add up to one
-    // (base's worst row: a cosine of 0.982 with f32, of 0.964 without).
+    // Sums rounded probabilities, so that the weights of all values add up to one (base's worst
+    // row: a cosine of 0.982 with f32, 0.964 otherwise).
     const hn::RebindToUnsigned<D> du;
     const auto rounded = [&](size_t at) HWY_ATTR {
       return hn::And(hn::Add(hn::BitCast(du, probability(at)), hn::Set(du, 0x8000)),

@@ -1,4 +1,4 @@
-// Which positions a row of paged_attention sees, and which rows go through its pages together.
+// Visible positions of a row of paged_attention, and rows that share the reads of pages.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 
 namespace vesper {
 
-// Queries of paged attention that go through their pages together: heads that share a kv head,
-// beams that look at one window.
+// Queries of paged attention that are processed together: heads of one kv head, beams on one
+// window.
 inline constexpr uint32_t kHeadsAtOnce = 4, kQueriesAtOnce = 5;
 
-// The positions that a row of paged attention sees: [begin, end).
+// The positions [begin, end) that a row of paged attention sees.
 struct VisiblePositions {
   uint32_t begin, end;
 };

@@ -9,7 +9,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "llm/cpu/attention/blocked_attention.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway demands.
+// After foreach_target.h, as Highway requires.
 #include "hwy/highway.h"
 #include "llm/cpu/attention/attention_block-inl.h"
 #include "llm/cpu/attention/transpose-inl.h"
@@ -19,20 +19,20 @@
 #define VESPER_LLM_CPU_BLOCKED_ATTENTION_SCRATCH_
 namespace vesper {
 
-// Queries of a group on the widest vectors.
+// Queries per group on the widest vectors.
 inline constexpr uint32_t kMaxGroup = 32;
 
-// Where a pass keeps what, in units of 32 bits from the start of its scratch: a unit is one f32 or
-// two bf16. `dims` is head_dim rounded up to whole tiles.
+// Layout of a pass's scratch, in units of 32 bits: one f32 or two bf16. `dims` is head_dim rounded
+// up to complete tiles.
 struct BlockedScratch {
   size_t keys = 0;    // [kKeyBlock, dims in units]
   size_t values;      // [kKeyBlock in units, dims]
   size_t transposed;  // values [dims, kKeyBlock / 2]
   size_t rows;        // queries [kMaxGroup, dims in units]
-  size_t scores;      // f32 [kKeyBlock, group], then the probabilities
+  size_t scores;      // f32 [kKeyBlock, group], then probabilities
   size_t queries;     // [groups][dims in units, group]
   size_t sums;        // f32 [groups][dims, group]
-  size_t running;     // f32 [groups][2][group]: the largest score, the sum of probabilities
+  size_t running;     // f32 [groups][2][group]: largest score, sum of probabilities
   size_t end;
 
   explicit BlockedScratch(uint32_t head_dim) {
@@ -48,7 +48,7 @@ struct BlockedScratch {
   }
 };
 
-// The first element of each of positions [from, to).
+// Offsets of positions [from, to).
 inline void find_rows(const KeysAndValues& kv, size_t first, size_t stride, uint32_t from,
                       uint32_t to, size_t* at) {
   uint32_t page = 0, row = from;
@@ -77,10 +77,10 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
-inline constexpr uint32_t kGroup = 2 * kLanes;  // queries of a group
+inline constexpr uint32_t kGroup = 2 * kLanes;  // queries per group
 static_assert(kGroup <= kMaxGroup);
 
-// A row of n numbers, n being even, as units: f32, or pairs of bf16.
+// A row of n elements (even) as units: f32, or bf16 pairs.
 template <size_t kPerUnit, class From>
 HWY_INLINE void to_units(const From* from, size_t n, uint32_t* out) {
   if constexpr (kPerUnit == 1) {
@@ -92,7 +92,7 @@ HWY_INLINE void to_units(const From* from, size_t n, uint32_t* out) {
   }
 }
 
-// The values of two positions as pairs of bf16, n units; `second` null: zeros.
+// The values of two positions as bf16 pairs, n units; `second` null: zeros.
 template <class From>
 HWY_INLINE void pair_rows(const From* first, const From* second, size_t n, uint32_t* out) {
   const F32 d;
@@ -115,8 +115,8 @@ HWY_INLINE void pair_rows(const From* first, const From* second, size_t n, uint3
 }
 
 // Keys and values of positions [from, to) in the product's units: keys [to - from, key units],
-// values [(to - from) in units, head_dim], or transposed [dims, kKeyBlock / 2] where the product
-// wants them so.
+// values [(to - from) in units, head_dim], or [dims, kKeyBlock / 2] if the product needs them
+// transposed.
 template <class Product>
 HWY_NOINLINE void load_block(const AttentionPass& pass, uint32_t from, uint32_t to,
                              const BlockedScratch& at, uint32_t* scratch) {
@@ -149,11 +149,11 @@ HWY_NOINLINE void load_block(const AttentionPass& pass, uint32_t from, uint32_t 
   }
 }
 
-// Whether queries are scaled, to powers of 2, as they are read. Those of bf16 stay as they are:
-// they would be rounded once more.
+// Whether queries are scaled (to powers of 2) when they are read. Not for bf16, to avoid a second
+// rounding.
 HWY_INLINE bool scales_queries(const AttentionPass& pass) { return pass.q_dtype != kDTypeBF16; }
 
-// Reads a group's queries, up to kGroup of them, and lays them out as columns.
+// Reads a group's queries, up to kGroup, and stores them as columns.
 template <class Product>
 HWY_NOINLINE void load_queries(const AttentionPass& pass, std::span<const AttentionQuery> queries,
                                uint32_t* rows, uint32_t* columns) {
@@ -172,8 +172,8 @@ HWY_NOINLINE void load_queries(const AttentionPass& pass, std::span<const Attent
   transpose({rows, n_units}, queries.size(), kGroup, n_units, columns, kGroup);
 }
 
-// Scores [n_keys][kGroup], the first of position `key`: each falls by `slope` for each position
-// between query and key.
+// ALiBi: scores [n_keys][kGroup] from position `key` on decrease by `slope` per position of
+// distance.
 HWY_NOINLINE void lower_by_distance(std::span<const AttentionQuery> queries, float slope,
                                     uint32_t key, uint32_t n_keys, float* scores) {
   const F32 d;
@@ -191,8 +191,8 @@ HWY_NOINLINE void lower_by_distance(std::span<const AttentionQuery> queries, flo
   }
 }
 
-// Scores [n_keys][kGroup], the first of position `key`: those of positions that a query does not
-// see become minus infinity.
+// Masks scores [n_keys][kGroup] from position `key` on: -inf for positions that a query does not
+// see.
 HWY_NOINLINE void hide_unseen(std::span<const AttentionQuery> queries, uint32_t key,
                               uint32_t n_keys, float* scores) {
   const F32 d;
@@ -214,7 +214,7 @@ HWY_NOINLINE void hide_unseen(std::span<const AttentionQuery> queries, uint32_t 
   }
 }
 
-// A group of queries meets the keys [first, last) of the block that begins at position `from`.
+// Processes the keys [first, last) of the block at position `from` for a group of queries.
 template <class Product, size_t kVectors>
 HWY_NOINLINE void meet_keys(const AttentionPass& pass, std::span<const AttentionQuery> queries,
                             uint32_t from, uint32_t first, uint32_t last, const BlockedScratch& at,
@@ -295,7 +295,7 @@ void attend(const AttentionPass& pass, std::byte* memory) {
   const size_t column_size = Product::key_units(pass.head_dim) * kGroup;
   const size_t sums_size = (pass.head_dim + 31) / 32 * 32 * kGroup;
   const size_t n_queries = pass.queries.size();
-  // A group, and the positions that any of its queries sees.
+  // A group, and the positions that some of its queries see.
   struct Group {
     std::span<const AttentionQuery> queries;
     uint32_t begin, end;
@@ -372,7 +372,7 @@ struct RegistryRow {
   AttentionVariant variant;
 };
 
-// The first row that fits is taken: the fastest comes first.
+// The first matching row is taken; the fastest is first.
 constexpr RegistryRow kRegistry[] = {
     {true,
      &CpuFeatures::amx,

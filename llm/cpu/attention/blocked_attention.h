@@ -1,13 +1,13 @@
-// softmax(Q K^T) V over blocks of keys: the attention of encoders (attention.cc) and of prompts
+// softmax(Q K^T) V over blocks of keys, for encoders (attention.cc) and prompts
 // (prompt_attention.cc).
 //
-// A pass is a list of queries that share their keys and values. These come in blocks of
-// kKeyBlock positions, counted from position 0, which are converted once for all queries of the
-// pass. Queries meet a block in groups of two vectors, one query a lane, with an online softmax in
-// f32: no score leaves the cache. A key that a query does not see adds nothing to its result, which
-// therefore depends neither on the other queries nor on how queries are cut into passes.
+// A pass is a list of queries with the same keys and values. Blocks of kKeyBlock positions, counted
+// from position 0, are converted once for all queries of the pass. Groups of two vectors, one query
+// per lane, process a block with an online softmax in f32, and scores stay in the cache. Keys that
+// a query does not see add nothing. So a query's result does not depend on the other queries, or on
+// how queries are grouped into passes.
 //
-// Adding a variant: a product in attention_block-inl.h and a row of the registry in
+// A new variant is a product in attention_block-inl.h and a row of the registry in
 // blocked_attention.cc.
 #pragma once
 
@@ -17,28 +17,27 @@
 
 namespace vesper {
 
-// Keys whose scores are computed before the running maximum is updated.
+// Keys per update of the running maximum.
 inline constexpr uint32_t kKeyBlock = 128;
-// Queries of a pass, at most.
+// The most queries of a pass.
 inline constexpr uint32_t kMaxPassQueries = 512;
 
-// The keys and values of one head, in pages or one after another. Offsets and strides count
-// elements.
+// The keys and values of one head, in pages or contiguous. Offsets and strides are in elements.
 struct KeysAndValues {
   const void* keys = nullptr;
   const void* values = nullptr;
   uint32_t dtype = 0;                       // kDType*: F32, F16 or BF16
-  size_t first_key = 0, first_value = 0;    // of position 0 of page 0
-  size_t key_stride = 0, value_stride = 0;  // from position to position of a page
-  const int32_t* pages = nullptr;           // of the sequence; null: all positions are in one page
-  uint32_t page_rows = 0;                   // positions of a page
-  size_t page_stride = 0;                   // from page to page
+  size_t first_key = 0, first_value = 0;    // of position 0 in page 0
+  size_t key_stride = 0, value_stride = 0;  // between positions of a page
+  const int32_t* pages = nullptr;           // of the sequence; null: one page for all positions
+  uint32_t page_rows = 0;                   // positions per page
+  size_t page_stride = 0;                   // between pages
 };
 
 struct AttentionQuery {
-  size_t q, out;        // its first element of AttentionPass::q and ::out
-  uint32_t begin, end;  // the positions that it sees
-  uint32_t position;    // its own, for AttentionPass::slope
+  size_t q, out;        // its first element in AttentionPass::q and ::out
+  uint32_t begin, end;  // visible positions
+  uint32_t position;    // for AttentionPass::slope
 };
 
 struct AttentionPass {
@@ -49,7 +48,7 @@ struct AttentionPass {
   uint32_t head_dim = 0;                // a multiple of 8
   float scale = 1.0f;                   // of scores
   float soft_cap = 0.0f;  // not 0: a scaled score s becomes soft_cap * tanh(s / soft_cap)
-  float slope = 0.0f;     // ALiBi: a scaled score falls by this for each position of distance
+  float slope = 0.0f;     // ALiBi: subtracted from a scaled score per position of distance
   std::span<const AttentionQuery> queries;  // 1 to kMaxPassQueries
 };
 

@@ -1,14 +1,15 @@
-// paged_attention: a task is one kv head of a block of rows. Consecutive rows with the same pages,
-// of one sequence or of beams that look at one window, (and the query heads that share the kv head)
-// go through them together, a few at a time, each with its own sums in the order of positions: a
-// row's result does not depend on the rows beside it. In a block of one row the task takes the rows
-// behind it that go along with it too, and they have no task of their own.
-// Scores of a few queries fit the first caches, so softmax is done over all of them at once.
-// Where a few rows may see thousands of positions, these are cut into chunks, which tasks share;
-// the one that ends last adds what was found in chunks, in their order: how many tasks there are
-// does not change a result.
+// paged_attention: a task is one kv head of a block of rows. Consecutive rows with the same pages
+// (of one sequence, or of beams on one window), and the query heads of the kv head, are processed
+// together, a few at a time. Each has its own sums in the order of positions, so a row's result
+// does not depend on other rows. With blocks of one row, a task also takes the following rows with
+// the same pages, which then have no task of their own. The scores of a few queries fit the
+// first-level caches, so softmax is computed over all of them at once.
 //
-// attention_weights: the first half of that for some heads, its softmax kept.
+// If a few rows may see thousands of positions, these are cut into chunks, which tasks share. The
+// last task adds the results of the chunks in their order, so the number of tasks does not change
+// the result.
+//
+// attention_weights: the scores and softmax of some heads.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -20,7 +21,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "llm/cpu/attention/paged_attention.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway demands.
+// After foreach_target.h, as Highway requires.
 #include "hwy/highway.h"
 #include "llm/cpu/attention/paged_scores-inl.h"
 
@@ -28,17 +29,17 @@
 #define VESPER_LLM_CPU_PAGED_ATTENTION_PLAN_
 namespace vesper {
 
-// Contexts of fewer positions are not cut.
+// Shorter contexts are not cut.
 inline constexpr uint32_t kLeastCutLength = 1024, kLeastChunk = 256, kMostChunks = 64;
 
 // The scratch of a thread: [queries][partial sums][scores].
 struct PagedAttentionPlan {
-  uint32_t chunk = 0, n_chunks = 1;  // positions of a chunk; of how many
-  uint32_t n_shares = 1;             // tasks that a block of rows and a kv head have
-  // Of a chunk: the largest score, the sum of weights, then the mean of values, f32
-  // [n_rows, n_heads, n_chunks, 2 + head_dim].
+  uint32_t chunk = 0, n_chunks = 1;  // positions per chunk; number of chunks
+  uint32_t n_shares = 1;             // tasks per block of rows and kv head
+  // Per chunk: largest score, sum of weights, mean of values, f32 [n_rows, n_heads, n_chunks, 2 +
+  // head_dim].
   std::shared_ptr<AttentionParts> parts;
-  uint32_t max_length = 0;  // positions a row may attend to, rounded up to whole vectors
+  uint32_t max_length = 0;  // the most positions of a row, rounded up to complete vectors
   size_t partial_offset = 0, scores_offset = 0;
   size_t scratch_bytes = 0;
 };
@@ -64,15 +65,15 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
-// The pages of a sequence, or those that the queries already have if they are the same: beams look
-// at one window, and what is read for one of them serves the others.
+// The pages of a sequence, or those of the queries if they are the same: beams use one window and
+// share its reads.
 inline const int32_t* shared_pages(const Queries& queries, const int32_t* pages, uint32_t n_pages) {
   const bool are_same =
       queries.pages != nullptr && std::equal(pages, pages + n_pages, queries.pages);
   return are_same ? queries.pages : pages;
 }
 
-// Whether row r and the one before it, each all that there is of its sequence, have the same pages.
+// Whether rows r - 1 and r, each the only row of its sequence, have the same pages.
 inline bool go_together(std::span<const Row> rows, uint32_t r, const int32_t* page_table,
                         uint32_t n_pages) {
   if (rows[r].sequence < 0 || rows[r - 1].sequence < 0 || !is_alone(rows, r) ||
@@ -85,7 +86,7 @@ inline bool go_together(std::span<const Row> rows, uint32_t r, const int32_t* pa
   return std::equal(pages(r), pages(r) + n_pages, pages(r - 1));
 }
 
-// mixed [kQueries, head_dim] = the values, each by its weight.
+// mixed [kQueries, head_dim] = the weighted sum of the values.
 template <uint32_t kQueries, class KV>
 HWY_NOINLINE void mix_values(const PageShape& shape, const Queries& queries, uint32_t kv_head,
                              const KV* keys, const KV* values, const float* weights,
@@ -141,7 +142,7 @@ HWY_NOINLINE void mix_values(const PageShape& shape, const Queries& queries, uin
   }
 }
 
-// What was found for each query, [queries, head_dim], to where it goes.
+// Writes the result of each query, [queries, head_dim].
 HWY_NOINLINE void put_results(const PreparedCommand& command, const Queries& queries,
                               const float* mixed) {
   const auto& params = command.params_as<PagedAttentionParams>();
@@ -174,7 +175,7 @@ HWY_INLINE void attend(const PreparedCommand& command, const Queries& queries, u
     inverse_sums[j] = 1.0f / found.sum;
     if (queries.parts[j] != nullptr) std::memcpy(queries.parts[j], &found, sizeof found);
   }
-  // The queries have done their work: their place takes the results.
+  // The queries are not needed any more: results reuse their memory.
   mix_values<kQueries>(shape, queries, kv_head, keys, values, scores, plan.max_length, inverse_sums,
                        q);
   put_results(command, queries, q);
@@ -187,7 +188,7 @@ void attend(const PreparedCommand& command, const Queries& queries, uint32_t kv_
              [&](auto n) { attend<decltype(n)::value, KV>(command, queries, kv_head, scratch); });
 }
 
-// Results of the chunks of a row and head, one after another: the mean of values.
+// Merges the results of the chunks of a row and head: the mean of values.
 HWY_NOINLINE void merge_chunks(const float* parts, uint32_t n_chunks, uint32_t head_dim,
                                float* out) {
   const size_t stride = size_t{2} + head_dim;
@@ -220,7 +221,7 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
     return plan.parts->numbers.data() + index * (size_t{2} + dims);
   };
 
-  // The chunks of this task: its share of those that any row of the block sees.
+  // The chunks of this task: its share of those that some row of the block sees.
   uint32_t chunk = 0, end_chunk = 1;
   if (plan.n_chunks > 1) {
     uint32_t least = plan.n_chunks, most = 0;
@@ -236,7 +237,7 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
   }
 
   Queries queries;
-  // Pages of the tokens before part where sequences do: those are compared for fixed lengths alone.
+  // The pages of earlier tokens differ between sequences: only fixed lengths are compared.
   const uint32_t n_compared = params.kv_length != 0 ? params.pages_per_sequence : 0;
   const uint32_t at_once = n_compared > 0 ? kQueriesAtOnce : kHeadsAtOnce;
   if (command.rows_per_task == 1 && n_compared > 0) {
@@ -308,8 +309,8 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
   }
 }
 
-// Writes the weights of the queries, whose out_start are rows of the output, and of which the
-// scratch begins with the numbers.
+// Writes the attention probabilities of the queries, whose out_start are rows of the output;
+// `scratch` begins with their indices.
 template <class KV>
 void weigh(const PreparedCommand& command, const Queries& queries, uint32_t kv_head,
            std::byte* scratch) {
@@ -320,7 +321,7 @@ void weigh(const PreparedCommand& command, const Queries& queries, uint32_t kv_h
   auto* const q = reinterpret_cast<const float*>(scratch);
   auto* const partial = reinterpret_cast<float*>(scratch + plan.partial_offset);
   auto* const scores = reinterpret_cast<float*>(scratch + plan.scores_offset);
-  const KV* const none = nullptr;  // of the values
+  const KV* const none = nullptr;  // instead of values
   const uint32_t n = plan.max_length;
   with_count(queries.n, [&](auto count) {
     score_keys<decltype(count)::value>(shape, queries, kv_head, keys, none, q, partial, n, scores);
@@ -382,7 +383,7 @@ HWY_EXPORT(run_attention_weights);
 
 namespace {
 
-// Lets several tasks share what a row sees.
+// Lets several tasks share the positions of a row.
 void cut_positions(PagedAttentionPlan& plan, const CommandToPrepare& command, uint32_t n_blocks) {
   const auto& params = command.command().params_as<PagedAttentionParams>();
   plan.chunk = std::max(kLeastChunk, round_up(plan.max_length / kMostChunks, kLeastChunk));
@@ -431,7 +432,7 @@ void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& 
   const uint64_t length = params.kv_length != 0 ? params.kv_length : positions;
   auto plan = std::make_shared<PagedAttentionPlan>(plan_paged_attention(length, params.head_dim));
   prepared.rows_per_task = std::min(params.n_rows, 4 * kQueriesAtOnce);
-  // Rows of one sequence read the same keys, those of several do not.
+  // Rows of one sequence read the same keys, rows of several sequences do not.
   if (params.kv_length == 0 && (params.flags & kAttentionOneSequence) == 0) {
     prepared.rows_per_task =
         std::clamp(params.n_rows * params.n_kv_heads / 16, 1u, prepared.rows_per_task);

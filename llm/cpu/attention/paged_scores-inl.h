@@ -1,6 +1,6 @@
-// Scores of queries against the keys of pages, and their softmax: what paged_attention and
-// attention_weights begin with. Compiled once for every instruction set (Highway's foreach_target),
-// hence no plain include guard.
+// Scores of queries against the keys of pages, and their softmax: the first part of paged_attention
+// and attention_weights. Compiled once per instruction set (Highway's foreach_target), so there is
+// no plain include guard.
 #if defined(VESPER_LLM_CPU_PAGED_SCORES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_PAGED_SCORES_INL_H_
 #undef VESPER_LLM_CPU_PAGED_SCORES_INL_H_
@@ -20,7 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
-// The sum of each of kLanes vectors, in one: neighbours are added until one lane of each is left.
+// The sums of kLanes vectors, in one vector: pairs are added until one lane of each is left.
 HWY_INLINE VF32 sum_each(const float* vectors) {
   const F32 d;
   VF32 level[kLanes];
@@ -44,11 +44,11 @@ struct PageShape {
   uint32_t n_kv_heads, page_rows, head_dim;
 };
 
-// Queries that go through the pages together, and where they are to attend.
+// Queries that are processed together, and their positions.
 struct Queries {
-  uint32_t n = 0;                        // kQueriesAtOnce at most
-  uint32_t begin[kQueriesAtOnce] = {};   // the first position of each
-  uint32_t length[kQueriesAtOnce] = {};  // the end of its positions
+  uint32_t n = 0;                        // at most kQueriesAtOnce
+  uint32_t begin[kQueriesAtOnce] = {};   // first position of each
+  uint32_t length[kQueriesAtOnce] = {};  // end of its positions
   uint32_t earliest = 0, longest = 0;    // of all
 
   void add(uint32_t first, uint32_t end, size_t out, float* part = nullptr) {
@@ -61,17 +61,17 @@ struct Queries {
     ++n;
   }
   void clear() { n = longest = 0; }
-  // Where scores begin: a multiple of any number of lanes.
+  // First stored score: a multiple of any number of lanes.
   uint32_t first_score() const { return earliest / 16 * 16; }
   size_t out_start[kQueriesAtOnce] = {};
-  float* parts[kQueriesAtOnce] = {};  // where a chunk's result goes; null: it is all of it
+  float* parts[kQueriesAtOnce] = {};  // results of a chunk; null: final result
   const int32_t* pages = nullptr;     // of the sequence
-  uint32_t last_page = 0;             // of those
-  uint32_t to_next_chunk = 0;         // pages to that of this task; 0: there is none
+  uint32_t last_page = 0;             // index of the last page
+  uint32_t to_next_chunk = 0;         // pages to the next chunk of this task; 0: none
 };
 
-// Calls body(position, element where that position's vector starts, the same of `pages_ahead` pages
-// on or of the last page) for positions in [first, end).
+// Calls body(position, offset of its vector, offset `pages_ahead` pages later or in the last page)
+// for positions in [first, end).
 template <class Body>
 HWY_INLINE void for_positions(const PageShape& shape, const Queries& queries, uint32_t kv_head,
                               uint32_t first, uint32_t end, uint32_t pages_ahead,
@@ -95,15 +95,15 @@ HWY_INLINE void for_positions(const PageShape& shape, const Queries& queries, ui
   }
 }
 
-// Asks the memory for what is needed later: the processor itself does not beyond 4 KiB, as long as
-// a page of one head may be. No further than the second cache: the first has the queries.
+// Prefetches data for later: hardware prefetching stops after 4 KiB, which a page of one head may
+// exceed. Only to the second-level cache; the first has the queries.
 template <class T>
 HWY_INLINE void prefetch(const T* from, uint32_t n) {
   for (uint32_t i = 0; i < n; i += 64 / sizeof(T)) __builtin_prefetch(from + i, 0, 2);
 }
 
-// kVectors: the vectors of a head, whose queries then stay in registers from key to key; 0: as many
-// as there are, each loaded anew for every key.
+// kVectors: vectors of a head, if the queries stay in registers; 0: any number, loaded again for
+// every key.
 template <uint32_t kQueries, uint32_t kVectors, class KV>
 HWY_NOINLINE void score_heads(const PageShape& shape, const Queries& queries, uint32_t kv_head,
                               const KV* keys, const KV* values, const float* q, float* partial,
@@ -150,7 +150,7 @@ HWY_NOINLINE void score_heads(const PageShape& shape, const Queries& queries, ui
     };
     for_positions(shape, queries, kv_head, std::max(first, queries.earliest), end, 0, score);
     for (uint32_t j = 0; j < kQueries; ++j) {
-      // Lanes outside the positions hold sums of earlier ones: softmax does not look at them.
+      // Lanes outside the positions have old sums; softmax ignores them.
       hn::StoreU(sum_each(partial + j * kLanes * kLanes), d, scores + j * max_length + first);
     }
   }
@@ -160,7 +160,7 @@ template <uint32_t kQueries, class KV>
 HWY_INLINE void score_keys(const PageShape& shape, const Queries& queries, uint32_t kv_head,
                            const KV* keys, const KV* values, const float* q, float* partial,
                            uint32_t max_length, float* scores) {
-  // Whisper's heads, of 64, on 32 registers of 16 lanes.
+  // Whisper's heads of 64, on 32 registers of 16 lanes.
   constexpr uint32_t kVectors = 4;
   if constexpr (HWY_TARGET <= HWY_AVX3 && kQueries * kVectors <= 20) {
     if (shape.head_dim == kVectors * kLanes) {
@@ -171,8 +171,8 @@ HWY_INLINE void score_keys(const PageShape& shape, const Queries& queries, uint3
   score_heads<kQueries, 0>(shape, queries, kv_head, keys, values, q, partial, max_length, scores);
 }
 
-// Turns the scores of query j into exp(score - largest), with zeros at the positions of the others;
-// answers the largest score and their sum.
+// Replaces the scores of query j by exp(score - largest), with zeros at other positions; returns
+// the largest score and the sum.
 struct ScoreSum {
   float largest, sum;
 };
@@ -195,7 +195,7 @@ HWY_NOINLINE ScoreSum exponentials(float* scores_of_query, const Queries& querie
   for (uint32_t i = 0; i < padded; i += kLanes) most = hn::Max(most, hn::LoadU(d, scores + i));
   const VF32 largest = hn::MaxOfLanes(d, most);
   VF32 sum = hn::Zero(d);
-  // Below -100 nothing is left of the number, and exp stays clear of subnormals.
+  // exp below -100 would be subnormal; it counts as 0.
   const VF32 least = hn::Set(d, -100.0f);
   for (uint32_t i = 0; i < padded; i += kLanes) {
     const VF32 off = hn::Sub(hn::LoadU(d, scores + i), largest);

@@ -1,6 +1,5 @@
-// paged_attention of many rows: those of prompts. A task is one kv head of a block of rows. Rows
-// that are all there is of their sequence, of many texts a row each, are left to the kernel for a
-// few rows.
+// paged_attention of many rows: prompts. A task is one kv head of a block of rows. Rows that are
+// the only ones of their sequence are left to the kernel for few rows.
 #include <algorithm>
 
 #include "llm/cpu/attention/attention_rows.h"
@@ -11,7 +10,7 @@ namespace vesper {
 namespace {
 
 struct PromptAttentionPlan {
-  PreparedCommand single;  // the same command, in blocks of one row
+  PreparedCommand single;  // the same command in blocks of one row
   const AttentionVariant* variant;
 };
 
@@ -48,7 +47,7 @@ void run_prompt_attention(const PreparedCommand& command, uint32_t task, ThreadS
   pass.scale = params.scale;
   pass.soft_cap = params.soft_cap;
 
-  // Queries of consecutive rows of one sequence, and the positions that any of them sees.
+  // Queries of consecutive rows of one sequence, and the positions that some of them see.
   AttentionQuery queries[kMaxPassQueries];
   uint32_t n = 0, begin = 0, seen_end = 0;
   int sequence = -1;
@@ -60,14 +59,14 @@ void run_prompt_attention(const PreparedCommand& command, uint32_t task, ThreadS
   };
   for (uint32_t r = first; r < end; ++r) {
     if (rows[r].sequence < 0) continue;
-    // By the rows of the whole command: how it is cut into tasks does not matter.
+    // Checked in all rows of the command, so that the cut into tasks does not matter.
     if (is_alone({rows, params.n_rows}, r)) {
       flush();
       plan.single.run(plan.single, r * params.n_kv_heads + kv_head, scratch);
       continue;
     }
     const VisiblePositions seen = visible_positions(params, rows[r]);
-    // A pass goes over all positions between the first and the last that its queries see.
+    // A pass processes all positions between the first and the last that its queries see.
     if (rows[r].sequence != sequence || seen.begin > seen_end || seen.end < begin) {
       flush();
       sequence = rows[r].sequence;
@@ -96,7 +95,7 @@ void prepare_prompt_attention(PreparedCommand& prepared, const CommandToPrepare&
   const auto& params = command.command().params_as<PagedAttentionParams>();
   if (!is_prompt(params)) return;
   const uint32_t n_heads = params.n_heads / params.n_kv_heads;
-  // A block of keys is read for every task: tasks of many rows, but enough for all threads.
+  // Every task reads a block of keys: tasks have many rows, but there are enough for all threads.
   const uint32_t most = std::max(1u, kMaxPassQueries / n_heads);
   const uint64_t wanted = uint64_t{params.n_rows} * params.n_kv_heads / (8 * command.n_threads());
   const auto rows =

@@ -1,5 +1,5 @@
-// Transposes matrices of 32-bit elements. Compiled once for every instruction set (Highway's
-// foreach_target), hence no plain include guard.
+// Transposes matrices of 32-bit elements. Compiled once per instruction set (Highway's
+// foreach_target), so there is no plain include guard.
 #if defined(VESPER_LLM_CPU_TRANSPOSE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_TRANSPOSE_INL_H_
 #undef VESPER_LLM_CPU_TRANSPOSE_INL_H_
@@ -23,7 +23,7 @@ namespace HWY_NAMESPACE {
 
 struct MatrixView {
   const uint32_t* first;
-  size_t stride;  // from row to row
+  size_t stride;  // between rows
 };
 
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
@@ -39,7 +39,7 @@ HWY_INLINE void transpose_16x16(__m512i* rows) {
     rows[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);
     rows[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
   }
-  // Now column 4 j + i of rows 4 b .. 4 b + 3 is the j-th quarter of rows[4 b + i].
+  // Now column 4 j + i of rows 4 b to 4 b + 3 is quarter j of rows[4 b + i].
   for (int i = 0; i < 4; ++i) {
     const __m512i low = _mm512_shuffle_i32x4(rows[i], rows[4 + i], 0x44);
     const __m512i high = _mm512_shuffle_i32x4(rows[i], rows[4 + i], 0xEE);
@@ -54,8 +54,8 @@ HWY_INLINE void transpose_16x16(__m512i* rows) {
 }
 #endif
 
-// out [n_columns, out_stride]: column c of the matrix as row c, `padded_rows` long, zeros after
-// the matrix's n_rows.
+// out [n_columns, out_stride]: column c of the matrix as row c, `padded_rows` long, with zeros
+// after n_rows.
 HWY_NOINLINE void transpose(MatrixView in, size_t n_rows, size_t padded_rows, size_t n_columns,
                             uint32_t* out, size_t out_stride) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3

@@ -294,9 +294,9 @@ TEST(CpuDevice, NamesTheCommandThatTouchesWhatItDoesNotDeclare) {
   const std::vector<float> normed = fetch<float>(*device, out);
   EXPECT_NEAR(std::accumulate(normed.begin(), normed.end(), 0.0f), 8.0f, 1e-3f);
   const std::string unread = message_of([&] { run(0b1100, 0b1); }, ErrorKind::kInternal);
-  EXPECT_THAT(unread, ::testing::HasSubstr("layer.7.norm (norm) reads what it does not say"));
+  EXPECT_THAT(unread, ::testing::HasSubstr("layer.7.norm (norm) reads undeclared memory"));
   const std::string unwritten = message_of([&] { run(0b1110, 0b0); }, ErrorKind::kInternal);
-  EXPECT_THAT(unwritten, ::testing::HasSubstr("layer.7.norm (norm) writes, without saying so,"));
+  EXPECT_THAT(unwritten, ::testing::HasSubstr("layer.7.norm (norm) writes undeclared memory,"));
   EXPECT_THAT(unwritten, ::testing::HasSubstr("of buffer out"));
 }
 
