@@ -33,7 +33,7 @@ void check(const GenerateArguments& arguments) {
   if (!arguments.prompt_ids.empty() && !arguments.texts.empty()) {
     fail("expected a prompt or --prompt-ids, found both");
   }
-  if (arguments.batch > 1 && arguments.mode != GenerateMode::kBatch) {
+  if (arguments.session.n_slots > 1 && arguments.mode != GenerateMode::kBatch) {
     fail("--batch: expected together with --input");
   }
   if (arguments.system && (arguments.no_chat || !arguments.prompt_ids.empty())) {
@@ -48,25 +48,29 @@ void check(const GenerateArguments& arguments) {
   if (arguments.mode != GenerateMode::kAnswer) {
     reject({{"--dump-logits", !arguments.logits_file.empty()},
             {"--prompt-cache", !arguments.prompt_cache.empty()},
-            {"--context-shift", arguments.context_shift},
+            {"--context-shift", arguments.text.context_shift},
             {"--long", arguments.map_reduce}},
            "with a prompt, not with --input or --perplexity");
   }
   if (arguments.mode == GenerateMode::kPerplexity) {
     reject({{"--system", arguments.system.has_value()},
-            {"--max-tokens", arguments.max_new.has_value()},
-            {"--logprobs", arguments.n_logprobs.has_value()},
+            {"--max-tokens", arguments.text.max_tokens.has_value()},
+            {"--logprobs", arguments.logprobs.has_value()},
             {"--print-ids", arguments.print_ids},
-            {"--stop", !arguments.stops.empty()}},
+            {"--stop", !arguments.text.stops.empty()}},
            "with something to answer, not with --perplexity");
   }
-  if (arguments.mode == GenerateMode::kAnswer && arguments.n_logprobs && arguments.print_ids) {
+  if (arguments.session.beam_size > 1) {
+    reject({{"--logprobs", arguments.logprobs.has_value()}}, "without --beam-size");
+  }
+  check_options(arguments.text, arguments.session);
+  if (arguments.mode == GenerateMode::kAnswer && arguments.logprobs && arguments.print_ids) {
     fail("expected one of --logprobs and --print-ids, found both");
   }
 }
 
 void add_sampling_options(OptionTable& options, GenerateArguments& arguments) {
-  Sampling& sampling = arguments.sampling;
+  Sampling& sampling = arguments.text.sampling;
   options.section("Choice of tokens");
   options
       .add("--temp, --temperature T", number_option(sampling.temperature, 0, 100).with_default(""),
@@ -80,10 +84,14 @@ void add_sampling_options(OptionTable& options, GenerateArguments& arguments) {
               "only the likeliest tokens that have P together");
   options.add_advanced("--min-p P", number_option(sampling.min_p, 0, 1),
                        "only tokens that have at least P times the probability of the likeliest");
-  options.add_advanced("--typical P", number_option(sampling.typical_p, 0, 1),
-                       "only the tokens nearest to the entropy that have P together");
-  options.add_advanced("--repeat-penalty X", number_option(sampling.repetition_penalty, 0.01, 100),
-                       "above 1: tokens that were there become less likely");
+  options
+      .add_advanced("--typical P", number_option(sampling.typical_p, 0, 1),
+                    "only the tokens nearest to the entropy that have P together")
+      .sets("typical p");
+  options
+      .add_advanced("--repeat-penalty X", number_option(sampling.repetition_penalty, 0.01, 100),
+                    "above 1: tokens that were there become less likely")
+      .sets("repetition penalty");
   options.add_advanced("--frequency-penalty X",
                        number_option(sampling.frequency_penalty, -100, 100),
                        "subtracted from the logit of a token for each time that it was there");
@@ -91,8 +99,18 @@ void add_sampling_options(OptionTable& options, GenerateArguments& arguments) {
                        "subtracted from the logit of a token that was there");
   options.add_advanced("--repeat-last-n N", integer_option(sampling.penalty_window, 0, kAnyCount),
                        "tokens that the penalties look back at");
+  options
+      .add_advanced("--beam-size N", integer_option(arguments.session.beam_size, 1, kMostBeams),
+                    "search with N beams for the text that is likeliest as a whole; 1: none")
+      .add_details(
+          "Slower, and only with a temperature of 0. The answer is printed when it is complete.");
+  options
+      .add_advanced("--length-penalty X",
+                    number_option(arguments.session.length_penalty, -100, 100),
+                    "beams are ranked by log-probability / length^X: above 0 favours long texts")
+      .needs("--beam-size");
   OptionValue bias = parsed_option([&](const std::string& option, const std::string& text) {
-    arguments.bias.push_back(parse_bias(option, text));
+    arguments.session.logit_bias.push_back(parse_bias(option, text));
   });
   bias.is_repeatable = true;
   options.add_advanced("--logit-bias ID+X", bias,
@@ -124,7 +142,7 @@ OptionTable generate_options(GenerateArguments& arguments) {
   options.exclude({"--no-chat", "--chat-template"});
   options.add("--input FILE", file_option(arguments.input, true),
               "answer a prompt a line (.txt), or JSON a line (.jsonl)");
-  options.add("--batch N", integer_option(arguments.batch, 1, 1024), "answers at once");
+  options.add("--batch N", integer_option(arguments.session.n_slots, 1, 1024), "answers at once");
   options
       .add("--long HOW", one_of({"map-reduce"}, [&](size_t) { arguments.map_reduce = true; }),
            "of a text longer than the context")
@@ -146,21 +164,23 @@ OptionTable generate_options(GenerateArguments& arguments) {
   options.add_advanced("--prompt-cache FILE", file_option(arguments.prompt_cache),
                        "keep what was computed of the prompt for next time");
   options.section("Answer");
-  options.add("-n, --max-tokens N", integer_option(arguments.max_new, 1, kAnyCount),
+  options.add("-n, --max-tokens N", integer_option(arguments.text.max_tokens, 1, kAnyCount),
               "tokens of the answer (default: until it ends)");
-  options.add("--ctx N",
-              integer_option(arguments.n_ctx, 2, 1u << 24).with_default("what they need"),
-              "tokens of prompt and answer");
+  options
+      .add("--ctx N",
+           integer_option(arguments.session.context, 2, 1u << 24).with_default("what they need"),
+           "tokens of prompt and answer")
+      .sets("context");
   OptionValue stop = parsed_option([&](const std::string&, const std::string& text) {
-    if (!text.empty()) arguments.stops.push_back(text);
+    if (!text.empty()) arguments.text.stops.push_back(text);
   });
   stop.is_repeatable = true;
   options.add("--stop TEXT", stop, "end before this text");
   options.add("--no-think", flag_option(arguments.no_think),
               "leave out what a model thinks before it answers");
-  options.add_advanced("--ignore-eos", flag_option(arguments.ignore_end),
+  options.add_advanced("--ignore-eos", flag_option(arguments.session.ignore_end),
                        "go on where the answer would end");
-  options.add_advanced("--context-shift", flag_option(arguments.context_shift),
+  options.add_advanced("--context-shift", flag_option(arguments.text.context_shift),
                        "go on when the context is full: drop its older half");
   add_sampling_options(options, arguments);
   options.section("Output");
@@ -169,7 +189,7 @@ OptionTable generate_options(GenerateArguments& arguments) {
   options.add("--stats", flag_option(arguments.stats),
               "times and tokens per second on standard error");
   options
-      .add("--logprobs N", integer_option(arguments.n_logprobs, 0, 1000),
+      .add("--logprobs N", integer_option(arguments.logprobs, 0, 1000),
            "a line of JSON a token, with N alternatives")
       .add_details("With --input, each line of the output has them as \"logprobs\".");
   options.add_advanced("--print-ids", flag_option(arguments.print_ids),
@@ -183,11 +203,11 @@ OptionTable generate_options(GenerateArguments& arguments) {
   options.exclude({"--input", "--perplexity"});
   options.add("-v, --verbose", flag_option(arguments.verbose), "say what is used");
   options.section("Engine");
-  options.add_engine_options(arguments.device, arguments.compute, arguments.threads,
-                             arguments.offline);
+  options.add_engine_options(arguments.session.device, arguments.session.compute,
+                             arguments.session.threads, arguments.offline);
   options.add_advanced(
       "--kv-type TYPE",
-      choice_option(arguments.kv_dtype, {{"f16", DType::kF16}, {"f32", DType::kF32}}),
+      choice_option(arguments.session.kv_type, {{"f16", DType::kF16}, {"f32", DType::kF32}}),
       "number format of the KV cache");
   options.add_positional("PROMPT", arguments.texts);
   return options;
@@ -199,6 +219,8 @@ std::optional<std::string> parse_generate_options(int argc, const char* const* a
   if (auto answer = options.parse(argc, argv)) return answer;
   if (!arguments.input.empty()) arguments.mode = GenerateMode::kBatch;
   if (!arguments.perplexity_file.empty()) arguments.mode = GenerateMode::kPerplexity;
+  arguments.text.top_logprobs = arguments.logprobs.value_or(0);
+  if (arguments.no_think) arguments.text.thinking = Thinking::kSeparate;
   check(arguments);
   return std::nullopt;
 }

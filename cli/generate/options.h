@@ -4,11 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cli/terminal/options.h"
-#include "llm/generation/generator.h"
+#include "session/text_options.h"
 
 namespace vesper {
 
@@ -17,9 +16,9 @@ enum class GenerateMode { kAnswer, kBatch, kPerplexity };  // kAnswer without a 
 
 struct GenerateArguments {
   std::string model = "smollm2-135m";
-  std::string device = "auto", compute = "auto";
-  uint32_t threads = 0;
   bool offline = false, verbose = false;
+  TextSessionOptions session;
+  TextOptions text;  // of every answer
 
   GenerateMode mode = GenerateMode::kAnswer;
   std::vector<std::string> texts;     // given as arguments
@@ -34,19 +33,9 @@ struct GenerateArguments {
   std::string prompt_cache;           // a file that keeps the prompt's keys and values
   std::string output;                 // a file; empty: standard output
 
-  std::optional<uint32_t> max_new;  // tokens of an answer; absent: as many as there is room for
-  uint32_t n_ctx = 0;               // 0: what the text needs
-  uint32_t batch = 1;               // answers at once
-  DType kv_dtype = DType::kF16;
-  Sampling sampling;
-  std::vector<std::pair<int32_t, float>> bias;
-  std::vector<std::string> stops;
-  bool ignore_end = false;
-  bool map_reduce = false;     // texts too long for the context go through in parts
-  bool context_shift = false;  // when the context is full, its older half makes room
-
-  bool print_ids = false;              // token ids, not text
-  std::optional<uint32_t> n_logprobs;  // a line of JSON a token, with so many alternatives
+  bool map_reduce = false;           // texts too long for the context go through in parts
+  bool print_ids = false;            // token ids, not text
+  std::optional<uint32_t> logprobs;  // a line of JSON a token, with so many alternatives
   bool stats = false;
 };
 

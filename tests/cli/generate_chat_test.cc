@@ -1,5 +1,5 @@
 // The chat of the built `generate`, through a pseudo terminal, with SmolLM2 where
-// scripts/fetch-models.sh has put it; and what it is made of.
+// scripts/fetch-models.sh has put it.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "cli/generate/thinking_text.h"
 #include "error/error.h"
 #include "session/model_store.h"
 #include "tests/child_process.h"
@@ -167,37 +166,6 @@ TEST_F(GenerateChat, LetsCtrlCCutASingleAnswer) {
   EXPECT_THAT(terminal.read_until("the answer was cut\r\n"),
               HasSubstr("\r\ngenerate: interrupted: "));
   EXPECT_EQ(terminal.wait(), 128 + SIGINT);
-}
-
-std::string marked(const std::vector<AnswerPart>& parts) {
-  std::string text;
-  for (const AnswerPart& part : parts) {
-    text += part.is_thinking ? "[" + part.text + "]" : part.text;
-  }
-  return text;
-}
-
-TEST(ThinkingText, IsToldFromTheAnswerHoweverItIsCut) {
-  const std::string answer = "<think>\nhm < 3\n</think>\n\nYes, a < b.";
-  for (size_t step = 1; step <= answer.size(); ++step) {
-    ThinkingText thinking;
-    std::string inside, outside;
-    const auto take = [&](const std::vector<AnswerPart>& parts) {
-      for (const AnswerPart& part : parts) (part.is_thinking ? inside : outside) += part.text;
-    };
-    for (size_t at = 0; at < answer.size(); at += step)
-      take(thinking.push(answer.substr(at, step)));
-    take(thinking.finish());
-    EXPECT_EQ(inside, "hm < 3\n");
-    EXPECT_EQ(outside, "Yes, a < b.");
-  }
-}
-
-TEST(ThinkingText, MayHaveBegunInThePrompt) {
-  EXPECT_EQ(without_thinking("so.\n</think>\n\nIt is.", true), "It is.");
-  EXPECT_EQ(without_thinking("It is <thin", false), "It is <thin");
-  ThinkingText cut;
-  EXPECT_EQ(marked(cut.push("<think>and so")) + marked(cut.finish()), "[and so]");
 }
 
 }  // namespace

@@ -96,6 +96,11 @@ TEST_F(GenerateProgram, SaysWhatIsWrong) {
   expect_failure(run({"--no-chat", "--chat-template", "x", "a"}), 2, "found both");
   expect_failure(run({"--dump-logits", "-", "a"}), 2, "--dump-logits: expected the name of a file");
   expect_failure(run({"--logprobs", "1", "--print-ids", "a"}), 2, "found both");
+  expect_failure(run({"--beam-size", "17", "a"}), 2, "--beam-size: expected a number from 1 to 16");
+  expect_failure(run({"--beam-size", "2", "--temp", "1", "a"}), 2, "--temp: expected 0, or above");
+  expect_failure(run({"--beam-size", "2", "--logprobs", "0", "a"}), 2, "--logprobs: expected with");
+  expect_failure(run({"--beam-size", "2", "--context-shift", "a"}), 2, "--context-shift: expected");
+  expect_failure(run({"--length-penalty", "2", "a"}), 2, "--length-penalty: expected together");
   for (const char* list : {"1,,3", "1,2,", ",1", "1 2]", "[1,2", "1;2", "1,-2", "[]", ""}) {
     expect_failure(run({"--prompt-ids", list}), 2, "--prompt-ids: expected token ids such as");
   }
@@ -200,6 +205,22 @@ TEST_F(GenerateProgram, ChoosesTokensAsAskedFor) {
   }
   EXPECT_NE(ids({"-n", "20", "--repeat-penalty", "5"}), greedy);
   EXPECT_EQ(ids({"-n", "20", "--repeat-penalty", "5", "--repeat-last-n", "0"}), greedy);
+}
+
+TEST_F(GenerateProgram, SearchesWithBeams) {
+  const std::string greedy = ids({"-n", "12"});
+  EXPECT_EQ(ids({"-n", "12", "--beam-size", "1"}), greedy);
+  const std::string found = ids({"-n", "12", "--beam-size", "8"});
+  EXPECT_EQ(std::count(found.begin(), found.end(), ','), 11);
+  EXPECT_NE(found, greedy);
+  EXPECT_EQ(ids({"-n", "12", "--beam-size", "8"}), found);
+  // The same of many prompts.
+  write_file(folder_ / "prompts.jsonl", "{\"prompt_ids\": [1, 2, 3]}\n{\"prompt_ids\": [4]}\n");
+  const ChildResult batch = tiny(
+      {"--input", "prompts.jsonl", "--print-ids", "-n", "12", "--batch", "2", "--beam-size", "8"});
+  ASSERT_EQ(batch.status, 0) << batch.err;
+  std::string list = json::parse(lines_of(batch.out)[0])["ids"].dump();
+  EXPECT_EQ(list, "[" + found.substr(0, found.size() - 1) + "]");
 }
 
 TEST_F(GenerateProgram, GoesOnPastItsContextByShifting) {

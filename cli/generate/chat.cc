@@ -1,17 +1,21 @@
-#include "cli/generate/generate_chat.h"
+#include "cli/generate/chat.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "cli/generate/line_editor.h"
-#include "cli/generate/thinking_text.h"
 #include "cli/terminal/output.h"
+#include "cli/terminal/program.h"
 #include "cli/terminal/signals.h"
 #include "cli/terminal/terminal_text.h"
 #include "cli/terminal/text_input.h"
 #include "error/error.h"
+#include "session/text/conversation.h"
 
 namespace vesper {
 namespace {
@@ -42,10 +46,14 @@ std::string shown(std::string_view text) {
 
 class Chat {
  public:
-  Chat(TextModel& model, const GenerateArguments& arguments)
-      : model_(model), arguments_(arguments), editor_("generate"), sampling_(arguments.sampling) {
-    if (arguments.system) system_ = *arguments.system;
-    prompt_of({{"user", "?"}});  // a model that has no template says so now
+  Chat(TextSession& session, const GenerateArguments& arguments)
+      : conversation_(session, arguments.text, !arguments.no_think),
+        hides_thinking_(arguments.no_think),
+        editor_("generate") {
+    conversation_.system = arguments.system.value_or("");
+    conversation_.on_forget = [this] {
+      say("(The context is full: the oldest messages are forgotten.)");
+    };
   }
 
   void run() {
@@ -56,13 +64,12 @@ class Chat {
         if (message->starts_with('/') && message->find('\n') == std::string::npos) {
           if (!command(*message)) return;
         } else {
-          messages_.push_back({"user", *message});
-          answer();
+          answer([&](const TextEvents& events) { return conversation_.say(*message, events); });
         }
       } catch (const Error& error) {
         // A device or the program itself that fails is no matter of this message.
         if (error.kind() == ErrorKind::kDevice || error.kind() == ErrorKind::kInternal) throw;
-        say(error.what());
+        say(failure_of(error).message);
       }
     }
     write_to_stdout("\n");
@@ -98,14 +105,14 @@ class Chat {
     if (name == "/help") {
       write_to_stdout(kChatHelp);
     } else if (name == "/reset" || name == "/clear") {
-      messages_.clear();
+      conversation_.set_messages({});
       say("The conversation is forgotten.");
     } else if (name == "/system") {
-      system_ = rest;
+      conversation_.system = rest;
       say(rest.empty() ? "Nothing is told before the conversation."
                        : "Told before the conversation from now on.");
     } else if (name == "/regenerate") {
-      regenerate();
+      answer([&](const TextEvents& events) { return conversation_.regenerate(events); });
     } else if ((name == "/save" || name == "/load") && rest.empty()) {
       say("expected a file: " + name + " FILE");
     } else if (name == "/save") {
@@ -120,84 +127,29 @@ class Chat {
     return true;
   }
 
-  void regenerate() {
-    if (!messages_.empty() && messages_.back().role == "assistant") messages_.pop_back();
-    if (messages_.empty()) return say("There is no message to answer yet.");
-    ++sampling_.seed;  // another answer, where answers are drawn
-    answer();
-  }
-
-  std::vector<int32_t> prompt_of(const std::vector<ChatMessage>& messages) const {
-    std::vector<ChatMessage> all = messages;
-    if (!system_.empty()) all.insert(all.begin(), {"system", system_});
-    return model_.chat_ids(all);
-  }
-
-  // The conversation as tokens; its oldest turns are forgotten where it leaves no room for an
-  // answer.
-  std::vector<int32_t> prompt() {
-    const uint32_t n_ctx = model_.generator().n_ctx();
-    std::vector<int32_t> ids = prompt_of(messages_);
-    bool forgets = false;
-    while (ids.size() + n_ctx / 8 > n_ctx && messages_.size() > 2) {
-      messages_.erase(messages_.begin(), messages_.begin() + 2);
-      ids = prompt_of(messages_);
-      forgets = true;
-    }
-    if (forgets) say("(The context is full: the oldest messages are forgotten.)");
-    if (ids.size() >= n_ctx) {
-      throw Error(ErrorKind::kInput, "expected a message that leaves room in the context of " +
-                                         std::to_string(n_ctx) + " tokens, found " +
-                                         std::to_string(ids.size()) + " (--ctx N)");
-    }
-    return ids;
-  }
-
-  void answer() {
-    std::vector<int32_t> ids;
-    try {
-      ids = prompt();
-    } catch (const Error&) {
-      messages_.pop_back();  // the conversation goes on as if it had not been said
-      throw;
-    }
-    const bool starts_inside = model_.begins_thinking(ids);
-    ThinkingText thinking(starts_inside);
+  // Shows an answer as it comes; what is thought is dim.
+  void answer(const std::function<TextAnswer(const TextEvents&)>& ask) {
     bool is_dim = false;
-    std::string text;
-    const auto show = [&](const std::vector<AnswerPart>& parts) {
-      std::string out;
-      for (const AnswerPart& part : parts) {
-        if (part.is_thinking && arguments_.no_think) continue;
-        if (part.is_thinking != is_dim) {
-          out += part.is_thinking ? "\x1b[2m" : "\x1b[22m\n\n";
-          is_dim = part.is_thinking;
-        }
-        out += shown(part.text);
-      }
-      if (!out.empty()) write_to_stdout(out);
+    TextEvents events;
+    events.on_thinking = [&](std::string_view text) {
+      if (hides_thinking_) return;
+      write_to_stdout((std::exchange(is_dim, true) ? "" : "\x1b[2m") + shown(text));
     };
-    GenerateArguments arguments = arguments_;
-    arguments.sampling = sampling_;
+    events.on_text = [&](std::string_view text) {
+      write_to_stdout((std::exchange(is_dim, false) ? "\x1b[22m\n\n" : "") + shown(text));
+    };
+    events.is_cancelled = InterruptNoted::has_come;
     InterruptNoted::forget();
-    last_ = run_answer(
-        model_, arguments, ids,
-        [&](std::string_view part) {
-          text += part;
-          show(thinking.push(part));
-        },
-        InterruptNoted::has_come);
-    show(thinking.finish());
+    last_ = ask(events);
     if (is_dim) write_to_stdout("\x1b[22m");
-    write_to_stdout(text.ends_with('\n') ? "" : "\n");
-    if (last_->end == "interrupted") say("(stopped)");
-    if (last_->end == "context") say("(The context is full: the answer was cut.)");
-    messages_.push_back({"assistant", without_thinking(text, starts_inside)});
+    write_to_stdout(last_->text.ends_with('\n') ? "" : "\n");
+    if (last_->end == AnswerEnd::kCancelled) say("(stopped)");
+    if (last_->end == AnswerEnd::kContext) say("(The context is full: the answer was cut.)");
   }
 
   void stats() const {
     if (!last_) return say("There is no answer yet.");
-    const AnswerTimes& times = last_->times;
+    const TextStatistics& times = last_->statistics;
     std::array<char, 200> text{};
     const auto rate = [](uint64_t n, double s) { return s > 0 ? static_cast<double>(n) / s : 0.0; };
     const uint64_t n_read = times.n_prompt - times.n_reused;
@@ -214,13 +166,15 @@ class Chat {
 
   void save(const std::string& path) const {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const ChatMessage& message : messages_) {
+    for (const ChatMessage& message : conversation_.messages()) {
       list.push_back({{"role", message.role}, {"content", message.content}});
     }
     AtomicFile file(path);
-    file.write(nlohmann::ordered_json{{"system", system_}, {"messages", list}}.dump(2) + "\n");
+    file.write(
+        nlohmann::ordered_json{{"system", conversation_.system}, {"messages", list}}.dump(2) +
+        "\n");
     file.commit();
-    say("Saved " + std::to_string(messages_.size()) + " messages.");
+    say("Saved " + std::to_string(list.size()) + " messages.");
   }
 
   void load(const std::string& path) {
@@ -230,28 +184,25 @@ class Chat {
       for (const auto& message : saved.at("messages")) {
         messages.push_back({message.at("role"), message.at("content")});
       }
-      system_ = saved.value("system", "");
+      conversation_.system = saved.value("system", "");
     } catch (const nlohmann::json::exception&) {
       throw Error(ErrorKind::kInput, path + ": expected a conversation that /save has written");
     }
-    messages_ = std::move(messages);
-    say("Loaded " + std::to_string(messages_.size()) + " messages.");
+    say("Loaded " + std::to_string(messages.size()) + " messages.");
+    conversation_.set_messages(std::move(messages));
   }
 
-  TextModel& model_;
-  const GenerateArguments& arguments_;
+  Conversation conversation_;
+  bool hides_thinking_;
   const InterruptNoted noted_{InterruptNoted::Which::kEvery};  // also between two lines
   LineEditor editor_;
-  Sampling sampling_;
-  std::string system_;
-  std::vector<ChatMessage> messages_;  // without the system's
-  std::optional<Answer> last_;
+  std::optional<TextAnswer> last_;
 };
 
 }  // namespace
 
-void run_chat(TextModel& model, const GenerateArguments& arguments) {
-  Chat(model, arguments).run();
+void run_chat(TextSession& session, const GenerateArguments& arguments) {
+  Chat(session, arguments).run();
 }
 
 }  // namespace vesper

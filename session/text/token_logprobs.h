@@ -1,4 +1,4 @@
-// How likely the tokens of an answer were, and what could have stood in their place.
+// How likely the tokens of an answer were, and which others could have been chosen.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@ namespace vesper {
 
 struct TokenLogprob {
   int32_t id = 0;
-  float logprob = 0;                           // natural logarithm
-  std::vector<std::pair<int32_t, float>> top;  // the likeliest tokens there, the best first
+  float logprob = 0;  // natural logarithm
+  std::vector<std::pair<int32_t, float>>
+      top;  // the likeliest tokens and their logprobs, best first
 };
 
 // The `n` likeliest tokens of logits [n_vocab] and their log-probabilities; equal ones by id.
@@ -24,8 +25,8 @@ std::vector<std::pair<int32_t, float>> likeliest_tokens(std::span<const float> l
 // `tokenizer` may be null: the texts are empty then.
 nlohmann::ordered_json token_json(const TextTokenizer* tokenizer, const TokenLogprob& token);
 
-// The tokens of an answer as OpenAI's chat completions have them under "logprobs": "content", of
-// each "token", "logprob", "bytes" and "top_logprobs"; and its "id".
+// The tokens of an answer as OpenAI's chat completions have them under "logprobs": "content" with
+// "token", "logprob", "bytes" and "top_logprobs" of each token, and its "id" besides.
 nlohmann::ordered_json openai_logprobs(const TextTokenizer* tokenizer,
                                        std::span<const TokenLogprob> tokens);
 

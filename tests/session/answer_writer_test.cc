@@ -1,6 +1,9 @@
-#include "cli/generate/answer_writer.h"
+// Tokens to text: stop texts, tokens of the text, thinking.
+#include "session/text/answer_writer.h"
 
 #include <gtest/gtest.h>
+
+#include "session/text/thinking_text.h"
 
 namespace vesper::answer_writer_test {
 namespace {
@@ -99,6 +102,41 @@ TEST_F(AnswerTokens, AreAllOfThemWhereThereIsNoText) {
   EXPECT_EQ(writer.n_in_text(), 2u);
   EXPECT_EQ(writer.finish(), "");
   EXPECT_EQ(writer.n_in_text(), 2u);
+}
+
+std::string marked(const std::vector<AnswerPart>& parts) {
+  std::string text;
+  for (const AnswerPart& part : parts) {
+    text += part.is_thinking ? "[" + part.text + "]" : part.text;
+  }
+  return text;
+}
+
+TEST(ThinkingText, IsToldFromTheAnswerHoweverItIsCut) {
+  const std::string answer = "<think>\nhm < 3\n</think>\n\nYes, a < b.";
+  for (size_t step = 1; step <= answer.size(); ++step) {
+    ThinkingText thinking;
+    std::string inside, outside;
+    const auto take = [&](const std::vector<AnswerPart>& parts) {
+      for (const AnswerPart& part : parts) (part.is_thinking ? inside : outside) += part.text;
+    };
+    for (size_t at = 0; at < answer.size(); at += step)
+      take(thinking.push(answer.substr(at, step)));
+    take(thinking.finish());
+    EXPECT_EQ(inside, "hm < 3\n");
+    EXPECT_EQ(outside, "Yes, a < b.");
+  }
+}
+
+TEST(ThinkingText, MayHaveBegunInThePrompt) {
+  const auto marked_whole = [](const std::string& answer, bool starts_inside) {
+    ThinkingText thinking(starts_inside);
+    const std::string text = marked(thinking.push(answer));
+    return text + marked(thinking.finish());
+  };
+  EXPECT_EQ(marked_whole("so.\n</think>\n\nIt is.", true), "[so.\n]It is.");
+  EXPECT_EQ(marked_whole("It is <thin", false), "It is <thin");
+  EXPECT_EQ(marked_whole("<think>and so", false), "[and so]");
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
-// Where the tokens of an answer become text: streamed as they come, up to a stop text.
+// Tokens of an answer to text: streamed as they come, up to a stop text.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,9 +15,9 @@ namespace vesper {
 class StopTexts {
  public:
   explicit StopTexts(std::vector<std::string> stops) : stops_(std::move(stops)) {}
-  // What can be said for certain now.
+  // Takes new text, and returns the text that no stop text can begin in any more.
   std::string push(std::string_view text);
-  // The end: what was held back.
+  // The end: returns the text that was held back.
   std::string finish();
   bool is_stopped() const { return is_stopped_; }
 
@@ -29,27 +30,28 @@ class StopTexts {
 // One answer.
 class AnswerWriter {
  public:
-  // The tokenizer, which may be null where there is to be no text, must outlive this.
+  // `tokenizer` may be null: there is no text then. It must outlive this.
   AnswerWriter(const TextTokenizer* tokenizer, std::vector<std::string> stops);
 
-  // The text that this token adds; one that ends an answer adds none.
+  // Returns the text that this token completes; a token that ends an answer adds none.
   std::string push(int32_t id);
   std::string finish();
   bool is_stopped() const { return stops_.is_stopped(); }
-  // How many of the tokens, from the first, are known to be of the text: those that begin before
-  // its end, so that neither what ended the answer nor what a stop text is made of is among them.
-  // Without a tokenizer all are. Final after finish().
+  // So many of the tokens, from the first, are known to be of the text: those that begin before
+  // its end. Neither a token that ended the answer nor those of a stop text are among them. Without
+  // a tokenizer all are. Final after finish().
   size_t n_in_text() const { return n_in_text_; }
 
  private:
   std::string take(std::string text);
 
   const TextTokenizer* tokenizer_;
-  std::vector<TextStream> stream_;  // one, or none without a tokenizer
+  std::optional<TextStream> stream_;  // absent without a tokenizer
   StopTexts stops_;
-  std::vector<size_t> begins_;               // of each token: bytes of text before it
-  size_t n_in_text_ = 0;                     // of begins_
-  size_t n_bytes_pushed_ = 0, n_bytes_ = 0;  // of text: what a stop text may be in, and certain
+  std::vector<size_t> begins_;  // of each token: bytes of text before it
+  size_t n_in_text_ = 0;        // of begins_
+  size_t n_bytes_pushed_ = 0;   // of text, a stop text maybe among it
+  size_t n_bytes_ = 0;          // of text that was returned
 };
 
 }  // namespace vesper

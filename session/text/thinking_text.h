@@ -1,4 +1,4 @@
-// Answers of models that think aloud first: what stands between <think> and </think>, and the rest.
+// Answers of models that think first: what is between <think> and </think>, and the rest.
 #pragma once
 
 #include <string>
@@ -17,10 +17,10 @@ class ThinkingText {
   // `starts_inside`: the prompt has ended with <think>.
   explicit ThinkingText(bool starts_inside = false) : is_inside_(starts_inside) {}
 
-  // The parts that this portion completes, the tags themselves and the white space behind them left
-  // out. What may be the beginning of a tag is held back.
+  // Returns the parts that new text completes, without the tags and the white space behind them.
+  // What may be the beginning of a tag is held back.
   std::vector<AnswerPart> push(std::string_view text);
-  // The end: what was held back.
+  // The end: returns the text that was held back.
   std::vector<AnswerPart> finish();
 
  private:
@@ -30,8 +30,5 @@ class ThinkingText {
   bool skips_space_ = true;  // at the start and behind a tag
   std::string held_;
 };
-
-// An answer without its thinking.
-std::string without_thinking(std::string_view answer, bool starts_inside);
 
 }  // namespace vesper

@@ -1,4 +1,4 @@
-#include "cli/generate/token_logprobs.h"
+#include "session/text/token_logprobs.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "cli/generate/answer_writer.h"
+#include "session/text/answer_writer.h"
 
 #include <algorithm>
 #include <utility>
@@ -33,26 +33,26 @@ std::string StopTexts::finish() { return std::exchange(held_, {}); }
 
 AnswerWriter::AnswerWriter(const TextTokenizer* tokenizer, std::vector<std::string> stops)
     : tokenizer_(tokenizer), stops_(std::move(stops)) {
-  if (tokenizer) stream_.emplace_back(*tokenizer);
+  if (tokenizer) stream_.emplace(*tokenizer);
 }
 
 std::string AnswerWriter::push(int32_t id) {
-  if (stream_.empty()) {
+  if (!stream_) {
     ++n_in_text_;
     return {};
   }
   if (tokenizer_->is_end(id)) return {};
   begins_.push_back(n_bytes_pushed_);
-  const std::string text = stream_.front().push(id);
+  const std::string text = stream_->push(id);
   n_bytes_pushed_ += text.size();
   return take(stops_.push(text));
 }
 
 std::string AnswerWriter::finish() {
-  if (stream_.empty()) return {};
-  std::string text = take(stops_.push(stream_.front().finish()));
+  if (!stream_) return {};
+  std::string text = take(stops_.push(stream_->finish()));
   text += take(stops_.finish());
-  // Those of no text of their own at its end, as control tokens.
+  // Tokens without a text of their own may follow, such as control tokens.
   if (!is_stopped()) n_in_text_ = begins_.size();
   return text;
 }

@@ -1,4 +1,4 @@
-#include "cli/generate/thinking_text.h"
+#include "session/text/thinking_text.h"
 
 #include <algorithm>
 
@@ -40,19 +40,6 @@ std::vector<AnswerPart> ThinkingText::finish() {
   emit(held_, parts);
   held_.clear();
   return parts;
-}
-
-std::string without_thinking(std::string_view answer, bool starts_inside) {
-  ThinkingText thinking(starts_inside);
-  std::string text;
-  const auto take = [&](const std::vector<AnswerPart>& parts) {
-    for (const AnswerPart& part : parts) {
-      if (!part.is_thinking) text += part.text;
-    }
-  };
-  take(thinking.push(answer));
-  take(thinking.finish());
-  return text;
 }
 
 }  // namespace vesper

@@ -1,0 +1,308 @@
+// generate: text from language models. Parses the command line, has a TextSession answer, and
+// prints what comes of it.
+
+#include "cli/terminal/program.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "cli/generate/batch.h"
+#include "cli/generate/chat.h"
+#include "cli/generate/options.h"
+#include "cli/generate/prompts.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/progress.h"
+#include "cli/terminal/signals.h"
+#include "cli/terminal/text_input.h"
+#include "error/error.h"
+#include "session/text/long_text.h"
+#include "session/text/token_logprobs.h"
+#include "session/text_session.h"
+
+namespace vesper {
+namespace {
+
+namespace fs = std::filesystem;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr std::string_view kProgram = "generate";
+
+class Run {
+ public:
+  explicit Run(GenerateArguments arguments) : arguments_(std::move(arguments)) {}
+
+  int run() {
+    if (!arguments_.output.empty()) file_ = std::make_unique<AtomicFile>(arguments_.output);
+    if (!arguments_.prompt_cache.empty()) {
+      cache_file_ = std::make_unique<AtomicFile>(arguments_.prompt_cache);
+    }
+    // What cannot be written or read is found before a model is fetched and loaded.
+    const bool is_chat = chats();
+    if (arguments_.mode == GenerateMode::kAnswer && !is_chat) read_prompt();
+    open();
+    if (is_chat) {
+      load();
+      run_chat(*session_, arguments_);
+      return 0;
+    }
+    int status = 0;
+    switch (arguments_.mode) {
+      case GenerateMode::kAnswer:
+        answer();
+        break;
+      case GenerateMode::kBatch:
+        status = answer_batch();
+        break;
+      case GenerateMode::kPerplexity:
+        measure_perplexity();
+        break;
+    }
+    if (file_) file_->commit();
+    if (is_interrupted_) throw Interrupted();
+    return status;
+  }
+
+ private:
+  // Whether somebody sits there and has not said yet what is wanted.
+  bool chats() const {
+    return arguments_.mode == GenerateMode::kAnswer && arguments_.texts.empty() &&
+           arguments_.prompt_ids.empty() && !arguments_.no_chat && arguments_.output.empty() &&
+           arguments_.logits_file.empty() && arguments_.prompt_cache.empty() &&
+           !arguments_.print_ids && !arguments_.logprobs && isatty(STDIN_FILENO) &&
+           isatty(STDOUT_FILENO);
+  }
+
+  void read_prompt() {
+    if (!arguments_.texts.empty()) instruction_ = arguments_.texts[0];
+    if (arguments_.prompt_ids.empty() && !isatty(STDIN_FILENO)) {
+      text_ = read_standard_input();
+      while (text_.ends_with('\n') || text_.ends_with('\r')) text_.pop_back();
+    }
+    if (instruction_.empty() && text_.empty() && arguments_.prompt_ids.empty()) {
+      throw Error(ErrorKind::kUsage, "expected a prompt (see generate --help)");
+    }
+  }
+
+  void open() {
+    const fs::path path =
+        find_model_showing(kProgram, arguments_.model, ModelKind::kLanguage, arguments_.offline);
+    std::string chat_template;
+    if (!arguments_.chat_template.empty()) chat_template = read_text_file(arguments_.chat_template);
+    start_ = SteadyClock::now();
+    model_ = std::make_shared<const TextModel>(path, chat_template);
+    const bool takes_ids =
+        !arguments_.prompt_ids.empty() || arguments_.mode == GenerateMode::kBatch;
+    const bool gives_logits = !arguments_.logits_file.empty() && !arguments_.text.max_tokens;
+    const bool gives_ids = arguments_.print_ids || arguments_.logprobs || gives_logits;
+    if (!takes_ids || !gives_ids || !arguments_.text.stops.empty()) model_->require_tokenizer();
+  }
+
+  // With the context that is asked for, or else this one.
+  void load(uint32_t context = 0) {
+    TextSessionOptions options = arguments_.session;
+    if (options.context == 0) options.context = context;
+    if (options.context > model_->max_ctx()) {
+      note("the model is made for contexts of up to " + std::to_string(model_->max_ctx()) +
+           " tokens: beyond, its answers may be of no use");
+    }
+    options.allows_filters = arguments_.text.sampling.has_filters();
+    options.allows_penalties = arguments_.text.sampling.has_penalties();
+    session_.emplace(model_, options);
+    load_s_ = seconds_since(start_);
+    if (arguments_.verbose) {
+      note(session_->description() + ", context of " + std::to_string(session_->context()) +
+           "; loaded in " + short_number(load_s_) + " s");
+    }
+  }
+
+  void answer() {
+    std::vector<int32_t> ids = arguments_.prompt_ids;
+    if (ids.empty()) ids = prompt_ids(*model_, arguments_, instruction_, text_);
+    load(model_->ctx_for(ids.size(), arguments_.text.max_tokens));
+    if (!arguments_.logits_file.empty()) {
+      dump_logits(ids);
+      if (!arguments_.text.max_tokens) return;
+    }
+    const uint64_t n_answer = arguments_.text.max_tokens.value_or(1);
+    if (arguments_.map_reduce && ids.size() + n_answer > session_->context() && !text_.empty()) {
+      ids = map_reduced_prompt(*session_, arguments_.text, text_, [&](const std::string& part) {
+        return prompt_ids(*model_, arguments_, instruction_, part);
+      });
+    }
+    restore_prompt();
+    // From its first token on there is an answer to keep.
+    std::optional<InterruptNoted> interrupt;
+    TextEvents events = printing_events();
+    events.is_cancelled = [&] {
+      if (!interrupt) interrupt.emplace(InterruptNoted::Which::kFirst);
+      return InterruptNoted::has_come();
+    };
+    const TextAnswer found = session_->answer({std::move(ids), arguments_.text}, events);
+    save_prompt();
+    end(found);
+  }
+
+  // Token ids, a line of JSON a token, or text.
+  TextEvents printing_events() {
+    TextEvents events;
+    if (arguments_.print_ids) {
+      events.on_tokens = [this](std::span<const TokenLogprob> tokens, size_t) {
+        std::string out;
+        for (; n_printed_ < tokens.size(); ++n_printed_) {
+          out += (n_printed_ > 0 ? "," : "") + std::to_string(tokens[n_printed_].id);
+        }
+        write(out);
+      };
+    } else if (arguments_.logprobs) {
+      events.on_tokens = [this](std::span<const TokenLogprob> tokens, size_t n_in_text) {
+        std::string out;
+        for (; n_printed_ < n_in_text; ++n_printed_) {
+          out += token_json(model_->tokenizer(), tokens[n_printed_]).dump() + "\n";
+        }
+        write(out);
+      };
+    } else {
+      events.on_text = [this](std::string_view text) { write(text); };
+    }
+    return events;
+  }
+
+  void end(const TextAnswer& answer) {
+    const bool ends_line =
+        arguments_.logprobs || (answer.text.ends_with('\n') && !arguments_.print_ids);
+    if (!ends_line) write("\n");
+    is_interrupted_ = answer.end == AnswerEnd::kCancelled;
+    if (is_interrupted_) note("interrupted: the answer was cut");
+    if (answer.end == AnswerEnd::kContext && !arguments_.text.context_shift) {
+      note("the context of " + std::to_string(session_->context()) +
+           " tokens is full: the answer was cut (--ctx N, --context-shift)");
+    }
+    // The first token comes with the prompt.
+    print_stats(answer.statistics, 1);
+  }
+
+  int answer_batch() {
+    load(arguments_.session.context != 0 ? 0 : ctx_for_batch(*model_, arguments_));
+    const BatchResult batch = run_batch(
+        *session_, arguments_, [this](std::string_view text) { write(text); },
+        [this](const std::string& what) { note(what); });
+    print_stats(batch.statistics, 0);
+    return batch.status;
+  }
+
+  void measure_perplexity() {
+    constexpr uint32_t kContext = 512;
+    load(kContext);
+    const std::string text = arguments_.perplexity_file == "-"
+                                 ? read_standard_input()
+                                 : read_text_file(arguments_.perplexity_file);
+    Perplexity found;
+    try {
+      found = session_->perplexity(model_->text_ids(text));
+    } catch (const Error& error) {
+      throw Error(error.kind(), arguments_.perplexity_file + ": " + error.what());
+    }
+    std::array<char, 160> line{};
+    std::snprintf(line.data(), line.size(),
+                  "perplexity %.4f +/- %.5f (%llu tokens of %llu contexts of %u)\n", found.value,
+                  found.deviation, static_cast<unsigned long long>(found.n_tokens),
+                  static_cast<unsigned long long>(found.n_contexts), session_->context());
+    write(line.data());
+  }
+
+  // The logits after each token of the prompt as a NumPy file, f32 [n, n_vocab].
+  void dump_logits(std::span<const int32_t> prompt) {
+    AtomicFile file(arguments_.logits_file);
+    const uint32_t n_vocab = session_->n_vocab();
+    file.write(npy_header(prompt.size(), n_vocab));
+    session_->logits(prompt, [&](const float* rows, uint32_t n) {
+      file.write({reinterpret_cast<const char*>(rows), sizeof(float) * n * n_vocab});
+    });
+    file.commit();
+  }
+
+  void restore_prompt() {
+    if (arguments_.prompt_cache.empty() || !fs::exists(arguments_.prompt_cache)) return;
+    const std::string bytes = read_text_file(arguments_.prompt_cache);
+    try {
+      session_->restore_prompt(std::as_bytes(std::span(bytes)));
+    } catch (const Error& error) {
+      throw Error(error.kind(), arguments_.prompt_cache + ": " + error.what());
+    }
+  }
+
+  void save_prompt() {
+    if (arguments_.prompt_cache.empty()) return;
+    const std::vector<std::byte> bytes = session_->save_prompt();
+    cache_file_->write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    cache_file_->commit();
+  }
+
+  // As llama.cpp prints them. So many tokens of the answer came with its prompt.
+  void print_stats(const TextStatistics& times, uint64_t n_with_prompt) const {
+    if (!arguments_.stats) return;
+    const auto line = [&](const char* what, double s, uint64_t n, const char* unit) {
+      std::array<char, 160> text{};
+      const double count = static_cast<double>(std::max<uint64_t>(n, 1));
+      std::snprintf(text.data(), text.size(),
+                    "%16s = %10.2f ms / %5llu %s (%8.2f ms per token, %8.2f tokens per second)",
+                    what, s * 1e3, static_cast<unsigned long long>(n), unit, s * 1e3 / count,
+                    s > 0 ? static_cast<double>(n) / s : 0.0);
+      note(text.data());
+    };
+    std::array<char, 80> load{};
+    std::snprintf(load.data(), load.size(), "%16s = %10.2f ms", "load time", load_s_ * 1e3);
+    note(load.data());
+    line("prompt eval time", times.prompt_s, times.n_prompt - times.n_reused, "tokens");
+    line("eval time", times.answer_s, times.n_answer - std::min(times.n_answer, n_with_prompt),
+         "runs  ");
+    line("total time", times.prompt_s + times.answer_s, times.n_prompt + times.n_answer, "tokens");
+    if (times.n_reused > 0) note(std::to_string(times.n_reused) + " tokens were in the cache");
+  }
+
+  void note(const std::string& text) const { print_error(kProgram, text); }
+
+  void write(std::string_view text) {
+    if (text.empty()) return;
+    if (file_) {
+      file_->write(text);
+    } else {
+      write_to_stdout(text);
+    }
+  }
+
+  GenerateArguments arguments_;
+  std::string instruction_, text_;  // the prompt, and what it is about
+  std::unique_ptr<AtomicFile> file_, cache_file_;
+  std::shared_ptr<const TextModel> model_;
+  std::optional<TextSession> session_;
+  SteadyClock::time_point start_;
+  double load_s_ = 0;
+  size_t n_printed_ = 0;  // tokens
+  bool is_interrupted_ = false;
+};
+
+}  // namespace
+}  // namespace vesper
+
+int main(int argc, char** argv) {
+  return vesper::run_program(vesper::kProgram, [&] {
+    vesper::GenerateArguments arguments;
+    if (const auto answer = vesper::parse_generate_options(argc, argv, arguments)) {
+      vesper::write_to_stdout(*answer);
+      return 0;
+    }
+    return vesper::Run(std::move(arguments)).run();
+  });
+}

@@ -1,0 +1,75 @@
+#include "session/text/text_model.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "error/error.h"
+#include "llm/weights/model_tokenizer.h"
+
+namespace vesper {
+
+TextModel::TextModel(const std::filesystem::path& path, std::string_view chat_template)
+    : TextModel(std::shared_ptr<const WeightProvider>(open_weights(path)), chat_template) {}
+
+TextModel::TextModel(std::shared_ptr<const WeightProvider> weights, std::string_view chat_template)
+    : weights_(std::move(weights)) {
+  weights_->config(ModelType::kLanguageModel);  // throws for other models
+  try {
+    tokenizer_ = open_text_tokenizer(*weights_);
+  } catch (const Error&) {
+    tokenizer_error_ = std::current_exception();
+  }
+  if (!chat_template.empty()) {
+    chat_template_.emplace(chat_template);
+  } else if (const auto source = chat_template_source(*weights_)) {
+    chat_template_.emplace(*source);
+  }
+}
+
+const TextTokenizer& TextModel::require_tokenizer() const {
+  if (!tokenizer_) std::rethrow_exception(tokenizer_error_);
+  return *tokenizer_;
+}
+
+std::vector<int32_t> TextModel::chat_ids(std::span<const ChatMessage> messages, bool thinks) const {
+  const TextTokenizer& tokenizer = require_tokenizer();
+  if (!chat_template_) {
+    throw Error(ErrorKind::kModel, "chat template",
+                "expected one, found none in " + weights_->path().string() +
+                    ": this model continues texts");
+  }
+  nlohmann::ordered_json extra;
+  if (!thinks) extra = {{"enable_thinking", false}};
+  const std::string text = chat_template_->render(messages, true, &tokenizer, extra);
+  std::vector<int32_t> ids = tokenizer.encode(text, true, false);
+  // Most templates write the tokens that begin every text themselves.
+  const auto before = tokenizer.before();
+  if (ids.size() < before.size() || !std::equal(before.begin(), before.end(), ids.begin())) {
+    ids.insert(ids.begin(), before.begin(), before.end());
+  }
+  return ids;
+}
+
+std::vector<int32_t> TextModel::text_ids(std::string_view text) const {
+  const TextTokenizer& tokenizer = require_tokenizer();
+  std::vector<int32_t> ids = tokenizer.encode(text, false, false);
+  ids.insert(ids.begin(), tokenizer.before().begin(), tokenizer.before().end());
+  return ids;
+}
+
+bool TextModel::begins_thinking(std::span<const int32_t> prompt) const {
+  if (!tokenizer_) return false;
+  std::string ending = tokenizer_->decode(prompt.last(std::min<size_t>(prompt.size(), 8)), true);
+  ending.resize(ending.find_last_not_of(" \n") + 1);
+  return ending.ends_with("<think>");
+}
+
+uint32_t TextModel::ctx_for(uint64_t n_prompt, std::optional<uint32_t> max_tokens) const {
+  constexpr uint64_t kUsualAnswer = 2048, kStep = 1024;
+  const uint64_t wanted = n_prompt + max_tokens.value_or(kUsualAnswer);
+  const uint64_t rounded = (wanted + kStep - 1) / kStep * kStep;
+  return static_cast<uint32_t>(std::min<uint64_t>(rounded, max_ctx()));
+}
+
+}  // namespace vesper

@@ -1,0 +1,400 @@
+#include "session/text_session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "error/error.h"
+#include "llm/devices/open_device.h"
+#include "session/text/answer_writer.h"
+#include "session/text/thinking_text.h"
+
+namespace vesper {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+double seconds_from(SteadyClock::time_point start) {
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
+// Steps that are submitted at once while somebody watches an answer come: as many as take about so
+// long, so that text comes in a steady stream and the device is not asked too often.
+constexpr double kChainSeconds = 0.03;
+constexpr uint32_t kMostChainSteps = 16;
+// Else a fixed number, so that no clock decides when a slot is free for the next job.
+constexpr uint32_t kUnwatchedChainSteps = 8;
+
+GeneratorOptions generator_options(const TextSessionOptions& options, const TextModel& model) {
+  constexpr uint32_t kUsualContext = 4096;
+  GeneratorOptions generator;
+  generator.n_ctx =
+      options.context != 0 ? options.context : std::min(kUsualContext, model.max_ctx());
+  generator.n_slots = options.n_slots;
+  generator.kv_dtype = options.kv_type;
+  generator.has_filters = options.allows_filters;
+  generator.has_penalties = options.allows_penalties;
+  generator.beam_size = options.beam_size;
+  generator.length_penalty = options.length_penalty;
+  return generator;
+}
+
+// Whether an error is of one request, so that others can be answered all the same.
+bool is_of_request(const Error& error) {
+  return error.kind() == ErrorKind::kUsage || error.kind() == ErrorKind::kInput ||
+         error.kind() == ErrorKind::kModel;
+}
+
+// A job in its slot of the generator.
+class Answering {
+ public:
+  // Computes the prompt, but for its last token. Throws what Generator::start does.
+  Answering(Generator& generator, const TextModel& model, uint32_t slot, TextJob job)
+      : generator_(generator),
+        model_(model),
+        slot_(slot),
+        job_(std::move(job)),
+        sampling_(options().sampling),
+        context_(std::move(job_.request.prompt)),
+        writer_(model.tokenizer(), options().stops) {
+    if (options().thinking == Thinking::kSeparate) {
+      thinking_.emplace(model.begins_thinking(context_));
+    }
+    if (!options().reuse_prompt) generator_.forget(slot_);
+    generator_.start(slot_, context_, most(), sampling_);
+    answer_.statistics.n_prompt = context_.size();
+    answer_.statistics.n_reused = generator_.n_reused(slot_);
+  }
+
+  // Somebody waits for the next token, or may cancel.
+  bool is_watched() const {
+    const TextEvents& events = job_.events;
+    return events.on_text || events.on_thinking || events.on_tokens || events.is_cancelled;
+  }
+  // The logits of each step are wanted.
+  bool reads_logits() const { return options().top_logprobs > 0; }
+
+  // Takes the tokens of the latest steps. False when the answer has ended.
+  bool take(std::vector<float>& logits) {
+    if (!std::exchange(has_stepped_, true)) {
+      answer_.statistics.prompt_s = seconds_from(start_);
+      first_token_ = SteadyClock::now();
+    }
+    const auto chosen = generator_.chosen(slot_);
+    const auto logprobs = generator_.logprobs(slot_);
+    std::string text;
+    for (; n_taken_ < chosen.size() && !writer_.is_stopped(); ++n_taken_) {
+      const int32_t id = chosen[n_taken_];
+      TokenLogprob& token = answer_.tokens.emplace_back();
+      token.id = id;
+      if (!logprobs.empty()) token.logprob = logprobs[n_taken_];
+      if (reads_logits()) {
+        logits.resize(generator_.n_vocab());
+        generator_.read_logits(slot_, logits.data());
+        token.top = likeliest_tokens(logits, options().top_logprobs);
+      }
+      text += writer_.push(id);
+    }
+    give_tokens();
+    give(text);
+    const bool is_cancelled = job_.events.is_cancelled && job_.events.is_cancelled();
+    const bool shifts = wants_shift();
+    const bool could_go_on = generator_.is_running(slot_) || shifts;
+    if (could_go_on && !writer_.is_stopped() && !is_cancelled) {
+      if (shifts) shift();
+      return true;
+    }
+    generator_.stop(slot_);
+    finish(could_go_on && is_cancelled);
+    return false;
+  }
+
+  // The answer that has ended.
+  void done(TextStatistics& totals) {
+    totals.n_answer += answer_.tokens.size();
+    if (job_.on_done) job_.on_done(std::move(answer_));
+  }
+
+  const TextStatistics& statistics() const { return answer_.statistics; }
+
+ private:
+  const TextOptions& options() const { return job_.request.options; }
+  uint32_t most() const {
+    return options().max_tokens.value_or(UINT32_MAX) - static_cast<uint32_t>(answer_.tokens.size());
+  }
+  bool is_full() const { return context_.size() + n_taken_ >= generator_.n_ctx(); }
+  bool has_ended() const {
+    return model_.tokenizer() && !answer_.tokens.empty() &&
+           model_.tokenizer()->is_end(answer_.tokens.back().id);
+  }
+
+  bool wants_shift() const {
+    return options().context_shift && !generator_.is_running(slot_) && is_full() && !has_ended() &&
+           most() > 0;
+  }
+
+  // Drops the older half of the context, but for the tokens that begin every text.
+  void shift() {
+    const auto chosen = generator_.chosen(slot_);
+    context_.insert(context_.end(), chosen.begin(), chosen.end());
+    const size_t n_kept = model_.tokenizer() ? model_.tokenizer()->before().size() : 0;
+    const auto from = context_.begin() + static_cast<std::ptrdiff_t>(n_kept);
+    context_.erase(from, from + static_cast<std::ptrdiff_t>((context_.size() - n_kept + 1) / 2));
+    sampling_.seed = mix_bits(sampling_.seed + 1);
+    generator_.start(slot_, context_, most(), sampling_);
+    n_taken_ = 0;
+  }
+
+  void give_tokens() {
+    if (job_.events.on_tokens) job_.events.on_tokens(answer_.tokens, writer_.n_in_text());
+  }
+
+  void give(const std::string& text) {
+    if (!thinking_) return give_part({text, false});
+    for (const AnswerPart& part : thinking_->push(text)) give_part(part);
+  }
+  void give_part(const AnswerPart& part) {
+    if (part.text.empty()) return;
+    (part.is_thinking ? answer_.thinking : answer_.text) += part.text;
+    const auto& event = part.is_thinking ? job_.events.on_thinking : job_.events.on_text;
+    if (event) event(part.text);
+  }
+
+  void finish(bool is_cancelled) {
+    const std::string rest = writer_.finish();
+    give_tokens();
+    give(rest);
+    if (thinking_) {
+      for (const AnswerPart& part : thinking_->finish()) give_part(part);
+    }
+    answer_.n_in_text = writer_.n_in_text();
+    answer_.statistics.n_answer = answer_.tokens.size();
+    answer_.statistics.answer_s = seconds_from(first_token_);
+    answer_.end = writer_.is_stopped() ? AnswerEnd::kStop
+                  : is_cancelled       ? AnswerEnd::kCancelled
+                  : has_ended()        ? AnswerEnd::kEnd
+                  : most() == 0        ? AnswerEnd::kLimit
+                  : is_full()          ? AnswerEnd::kContext
+                                       : AnswerEnd::kEnd;
+  }
+
+  Generator& generator_;
+  const TextModel& model_;
+  uint32_t slot_;
+  TextJob job_;
+  Sampling sampling_;
+  std::vector<int32_t> context_;  // the prompt; after a shift what is left of it and of the answer
+  AnswerWriter writer_;
+  std::optional<ThinkingText> thinking_;  // with Thinking::kSeparate
+  TextAnswer answer_;
+  size_t n_taken_ = 0;  // tokens chosen since the latest start
+  bool has_stepped_ = false;
+  SteadyClock::time_point start_ = SteadyClock::now(), first_token_;
+};
+
+}  // namespace
+
+std::string_view end_name(AnswerEnd end) {
+  switch (end) {
+    case AnswerEnd::kEnd:
+      return "end";
+    case AnswerEnd::kStop:
+      return "stop";
+    case AnswerEnd::kLimit:
+      return "limit";
+    case AnswerEnd::kContext:
+      return "context";
+    case AnswerEnd::kCancelled:
+      break;
+  }
+  return "cancelled";
+}
+
+struct TextSession::State {
+  State(std::shared_ptr<const TextModel> opened, const TextSessionOptions& wanted)
+      : options(wanted),
+        model(std::move(opened)),
+        device(open_device(wanted.device, DeviceOptions{.n_threads = wanted.threads})),
+        compute(device->resolve(parse_compute(wanted.compute), WeightUse::kAnyRows)),
+        generator(*device, model->weights(), compute, generator_options(wanted, *model)) {
+    std::vector<std::pair<int32_t, float>> bias = wanted.logit_bias;
+    if (const TextTokenizer* tokenizer = model->tokenizer()) {
+      if (!wanted.ignore_end) generator.set_stop_ids(tokenizer->ends());
+      for (const int32_t id : tokenizer->ends()) {
+        if (wanted.ignore_end) bias.emplace_back(id, -std::numeric_limits<float>::infinity());
+      }
+    }
+    generator.set_bias(bias);
+    generator.prepare();
+  }
+
+  TextStatistics answer_many(const NextJob& next);
+  std::unique_ptr<Answering> start_next(uint32_t slot, bool is_idle, const NextJob& next,
+                                        TextStatistics& totals);
+
+  TextSessionOptions options;
+  std::shared_ptr<const TextModel> model;
+  std::unique_ptr<Device> device;
+  Compute compute;
+  Generator generator;
+};
+
+// The next job that can be started; null if there is none now.
+std::unique_ptr<Answering> TextSession::State::start_next(uint32_t slot, bool is_idle,
+                                                          const NextJob& next,
+                                                          TextStatistics& totals) {
+  while (std::optional<TextJob> job = next(is_idle)) {
+    const auto on_failure = job->on_failure;
+    try {
+      check_options(job->request.options, options);
+      if (!job->request.options.stops.empty()) model->require_tokenizer();
+      const auto start = SteadyClock::now();
+      auto answering = std::make_unique<Answering>(generator, *model, slot, std::move(*job));
+      totals.prompt_s += seconds_from(start);
+      totals.n_prompt += answering->statistics().n_prompt;
+      totals.n_reused += answering->statistics().n_reused;
+      return answering;
+    } catch (const Error& error) {
+      if (!is_of_request(error)) throw;
+      if (on_failure) on_failure(error);
+    }
+  }
+  return nullptr;
+}
+
+TextStatistics TextSession::State::answer_many(const NextJob& next) {
+  std::vector<std::unique_ptr<Answering>> slots(generator.n_slots());
+  TextStatistics totals;
+  std::vector<float> logits;
+  uint32_t chain = 1;
+  size_t n_busy = 0;
+  while (true) {
+    for (uint32_t slot = 0; slot < slots.size(); ++slot) {
+      if (slots[slot]) continue;
+      slots[slot] = start_next(slot, n_busy == 0, next, totals);
+      if (!slots[slot]) break;
+      ++n_busy;
+      chain = 1;
+    }
+    if (n_busy == 0) return totals;
+    const auto any = [&](bool (Answering::*is_so)() const) {
+      return std::ranges::any_of(
+          slots, [&](const auto& answering) { return answering && (*answering.*is_so)(); });
+    };
+    const auto start = SteadyClock::now();
+    // Only the logits of the latest step are there.
+    generator.advance(any(&Answering::reads_logits) ? 1
+                      : any(&Answering::is_watched) ? chain
+                                                    : kUnwatchedChainSteps);
+    const double chain_s = seconds_from(start);
+    totals.answer_s += chain_s;
+    if (chain_s < kChainSeconds / 2) chain = std::min(2 * chain, kMostChainSteps);
+    if (chain_s > kChainSeconds) chain = std::max(chain / 2, 1u);
+    for (std::unique_ptr<Answering>& answering : slots) {
+      if (!answering || answering->take(logits)) continue;
+      const std::unique_ptr<Answering> ended = std::move(answering);
+      --n_busy;
+      ended->done(totals);
+    }
+  }
+}
+
+TextSession::TextSession(const std::filesystem::path& model, const TextSessionOptions& options)
+    : TextSession(std::make_shared<const TextModel>(model), options) {}
+
+TextSession::TextSession(std::shared_ptr<const TextModel> model, const TextSessionOptions& options)
+    : state_(std::make_unique<State>(std::move(model), options)) {}
+
+TextSession::~TextSession() = default;
+
+const TextModel& TextSession::model() const { return *state_->model; }
+
+std::string TextSession::description() const {
+  const DeviceInfo& device = state_->device->info();
+  const bool is_quantized = has_quantized_matrices(state_->model->weights());
+  return device.kind + " (" + device.name + "), " +
+         device.policy.products(state_->compute, is_quantized).activations;
+}
+
+uint32_t TextSession::context() const { return state_->generator.n_ctx(); }
+uint32_t TextSession::n_vocab() const { return state_->generator.n_vocab(); }
+
+TextAnswer TextSession::answer(const TextRequest& request, const TextEvents& events) {
+  std::optional<TextAnswer> answer;
+  std::exception_ptr error;
+  bool is_given = false;
+  answer_many([&](bool) -> std::optional<TextJob> {
+    if (std::exchange(is_given, true)) return std::nullopt;
+    return TextJob{.request = request,
+                   .events = events,
+                   .on_done = [&](TextAnswer found) { answer = std::move(found); },
+                   .on_failure = [&](const std::exception&) { error = std::current_exception(); }};
+  });
+  if (error) std::rethrow_exception(error);
+  return std::move(*answer);
+}
+
+TextStatistics TextSession::answer_many(const NextJob& next) {
+  try {
+    return state_->answer_many(next);
+  } catch (...) {
+    Generator& generator = state_->generator;
+    for (uint32_t slot = 0; slot < generator.n_slots(); ++slot) generator.stop(slot);
+    throw;
+  }
+}
+
+std::vector<std::byte> TextSession::save_prompt() { return state_->generator.save(0); }
+
+void TextSession::restore_prompt(std::span<const std::byte> bytes) {
+  state_->generator.restore(0, bytes);
+}
+
+void TextSession::logits(std::span<const int32_t> tokens,
+                         const std::function<void(const float* rows, uint32_t n)>& take_rows) {
+  state_->generator.evaluate(tokens,
+                             [&](uint32_t, uint32_t n, const float* rows) { take_rows(rows, n); });
+}
+
+Perplexity TextSession::perplexity(std::span<const int32_t> tokens) {
+  const uint32_t n_piece = context(), n_vocab = this->n_vocab();
+  Perplexity result;
+  result.n_contexts = tokens.size() / n_piece;
+  if (result.n_contexts == 0) {
+    throw Error(ErrorKind::kInput, "expected at least " + std::to_string(n_piece) +
+                                       " tokens, found " + std::to_string(tokens.size()));
+  }
+  std::span<const int32_t> before;
+  if (const TextTokenizer* tokenizer = model().tokenizer()) before = tokenizer->before();
+  double sum = 0, squares = 0;
+  for (size_t i = 0; i < result.n_contexts; ++i) {
+    const auto piece = tokens.subspan(i * n_piece, n_piece);
+    std::vector<int32_t> run(piece.begin(), piece.end());
+    std::ranges::copy(before, run.begin());
+    uint32_t at = 0;
+    logits(run, [&](const float* rows, uint32_t n) {
+      for (uint32_t r = 0; r < n; ++r, ++at) {
+        if (at < n_piece / 2 || at + 1 >= n_piece) continue;
+        const float* row = rows + size_t{r} * n_vocab;
+        const float greatest = *std::max_element(row, row + n_vocab);
+        double total = 0;
+        for (uint32_t id = 0; id < n_vocab; ++id) total += std::exp(row[id] - greatest);
+        const double surprise =
+            std::log(total) + greatest - row[static_cast<uint32_t>(piece[at + 1])];
+        sum += surprise;
+        squares += surprise * surprise;
+        ++result.n_tokens;
+      }
+    });
+  }
+  const auto count = static_cast<double>(result.n_tokens);
+  const double mean = sum / count;
+  const double variance = std::max(0.0, squares / count - mean * mean);
+  result.value = std::exp(mean);
+  result.deviation = std::sqrt(variance / std::max(1.0, count - 1)) * result.value;
+  return result;
+}
+
+}  // namespace vesper

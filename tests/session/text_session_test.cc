@@ -1,0 +1,387 @@
+// TextSession and what is around it, with a tiny random model that has a vocabulary of letters.
+#include "session/text_session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "error/error.h"
+#include "session/text/conversation.h"
+#include "session/text/long_text.h"
+#include "tests/child_process.h"
+
+namespace vesper::text_session_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+using Ids = std::vector<int32_t>;
+
+// Ids 0 and 1 are special, 2 and 3 are the tags of thinking, 4 is a space, then come letters.
+constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,!?;:-";
+
+void write_tokenizer(const std::filesystem::path& folder, bool has_template) {
+  const std::vector<std::string> added = {"<end>", "<user>", "<think>", "</think>"};
+  nlohmann::json list = nlohmann::json::array(), vocabulary;
+  for (size_t id = 0; id < added.size(); ++id) {
+    vocabulary[added[id]] = id;
+    list.push_back({{"id", id},
+                    {"content", added[id]},
+                    {"special", id < 2},
+                    {"single_word", false},
+                    {"lstrip", false},
+                    {"rstrip", false},
+                    {"normalized", false}});
+  }
+  vocabulary["\u0120"] = 4;
+  for (size_t i = 0; i < kLetters.size(); ++i) vocabulary[std::string(1, kLetters[i])] = 5 + i;
+  const nlohmann::json bytes = {{"type", "ByteLevel"},
+                                {"add_prefix_space", false},
+                                {"trim_offsets", true},
+                                {"use_regex", true}};
+  write_file(
+      folder / "tokenizer.json",
+      nlohmann::json{
+          {"added_tokens", list},
+          {"pre_tokenizer", bytes},
+          {"decoder", bytes},
+          {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", nlohmann::json::array()}}}}
+          .dump());
+  nlohmann::json config = {{"eos_token", "<end>"}};
+  if (has_template) {
+    config["chat_template"] =
+        "{% for message in messages %}<user>{{ message.content }}{% endfor %}<user>"
+        "{% if enable_thinking is not defined %}{% else %}<think></think>{% endif %}";
+  }
+  write_file(folder / "tokenizer_config.json", config.dump());
+}
+
+class TinyText : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::filesystem::path source = std::string(LANGUAGE_MODELS) + "/qwen3";
+    for (const char* file : {"config.json", "model.safetensors"}) {
+      std::filesystem::copy_file(source / file, folder_ / file);
+    }
+    options_.device = "cpu";
+    options_.compute = "f32";
+    options_.kv_type = DType::kF32;
+  }
+
+  TextSession& open(bool has_tokenizer = true) {
+    if (has_tokenizer) write_tokenizer(folder_.path(), has_template_);
+    session_ = std::make_unique<TextSession>(folder_.path(), options_);
+    return *session_;
+  }
+  static TextOptions limit(uint32_t max_tokens) { return {.max_tokens = max_tokens}; }
+  static Ids ids_of(const TextAnswer& answer) {
+    Ids ids;
+    for (const TokenLogprob& token : answer.tokens) ids.push_back(token.id);
+    return ids;
+  }
+  // The setting that the error names.
+  template <class Body>
+  std::string setting_of(const Body& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("expected"));
+      return error.setting();
+    }
+    return "no error";
+  }
+
+  TemporaryFolder folder_;
+  TextSessionOptions options_;
+  bool has_template_ = true;
+  std::unique_ptr<TextSession> session_;
+};
+
+TEST_F(TinyText, AnswersTokenIdsWithoutATokenizer) {
+  TextSession& session = open(/*has_tokenizer=*/false);
+  const TextAnswer answer = session.answer({{1, 2, 3}, limit(20)});
+  EXPECT_EQ(answer.tokens.size(), 20u);
+  EXPECT_EQ(answer.n_in_text, 20u);
+  EXPECT_EQ(answer.text, "");
+  EXPECT_EQ(answer.end, AnswerEnd::kLimit);
+  EXPECT_EQ(ids_of(session.answer({{1, 2, 3}, limit(20)})), ids_of(answer));
+  EXPECT_EQ(session.model().tokenizer(), nullptr);
+  EXPECT_THROW(session.model().text_ids("a"), Error);
+  TextOptions stops = limit(2);
+  stops.stops = {"a"};
+  EXPECT_THROW(session.answer({{1}, stops}), Error);
+  // To the end of its context of 128 tokens, unless it may drop the older half.
+  EXPECT_EQ(session.context(), 128u);
+  EXPECT_EQ(session.answer({{1, 2, 3}}).end, AnswerEnd::kContext);
+  TextOptions shifting = limit(200);
+  shifting.context_shift = true;
+  EXPECT_EQ(session.answer({{1, 2, 3}, shifting}).tokens.size(), 200u);
+}
+
+TEST_F(TinyText, StreamsTheTextThatItReturns) {
+  TextSession& session = open();
+  std::string streamed;
+  size_t n_tokens = 0, n_in_text = 0;
+  TextEvents events;
+  events.on_text = [&](std::string_view text) { streamed += text; };
+  events.on_tokens = [&](std::span<const TokenLogprob> tokens, size_t n) {
+    EXPECT_GE(tokens.size(), n_tokens);
+    EXPECT_GE(n, n_in_text);
+    n_tokens = tokens.size();
+    n_in_text = n;
+  };
+  const TextAnswer answer = session.answer({session.model().text_ids("abc"), limit(30)}, events);
+  EXPECT_FALSE(answer.text.empty());
+  EXPECT_EQ(streamed, answer.text);
+  EXPECT_EQ(n_tokens, answer.tokens.size());
+  EXPECT_EQ(n_in_text, answer.n_in_text);
+  EXPECT_EQ(answer.statistics.n_answer, answer.tokens.size());
+  EXPECT_EQ(answer.statistics.n_prompt, 3u);
+}
+
+TEST_F(TinyText, EndsBeforeAStopText) {
+  options_.logit_bias = {{2, -INFINITY}, {3, -INFINITY}};  // tokens of one letter only
+  TextSession& session = open();
+  const Ids prompt = session.model().text_ids("abc");
+  const TextAnswer whole = session.answer({prompt, limit(30)});
+  ASSERT_GT(whole.text.size(), 8u);
+  TextOptions stopped = limit(30);
+  stopped.stops = {whole.text.substr(5, 3)};
+  const TextAnswer answer = session.answer({prompt, stopped});
+  EXPECT_EQ(answer.text, whole.text.substr(0, whole.text.find(stopped.stops[0])));
+  EXPECT_EQ(answer.end, AnswerEnd::kStop);
+  EXPECT_LT(answer.n_in_text, answer.tokens.size());
+  EXPECT_EQ(end_name(answer.end), "stop");
+}
+
+TEST_F(TinyText, EndsWhereItIsCancelledAndGoesOnAfterwards) {
+  TextSession& session = open();
+  const TextRequest request{session.model().text_ids("abc"), limit(100)};
+  const TextAnswer whole = session.answer(request);
+  TextEvents events;
+  events.is_cancelled = [] { return true; };
+  const TextAnswer cut = session.answer(request, events);
+  EXPECT_EQ(cut.end, AnswerEnd::kCancelled);
+  EXPECT_LT(cut.tokens.size(), whole.tokens.size());
+  EXPECT_THAT(whole.text, StartsWith(cut.text));
+  // What a callback throws passes through.
+  events.is_cancelled = [] { return false; };
+  events.on_text = [](std::string_view) { throw std::logic_error("enough"); };
+  EXPECT_THROW(session.answer(request, events), std::logic_error);
+  EXPECT_EQ(session.answer(request).text, whole.text);
+}
+
+TEST_F(TinyText, AnswersManyJobsEachAsIfItWereAlone) {
+  options_.n_slots = 3;
+  TextSession& session = open();
+  std::vector<TextRequest> requests;
+  for (int i = 0; i < 8; ++i) {
+    requests.push_back({Ids(static_cast<size_t>(i + 1), 5 + i), limit(4 + i % 3)});
+    requests.back().options.reuse_prompt = false;
+    requests.back().options.sampling = {.temperature = 1, .seed = seed_of_prompt(7, i)};
+  }
+  requests[3].prompt = {1000};  // none of the vocabulary's
+  std::vector<std::string> texts(requests.size()), errors(requests.size());
+  size_t n_given = 0;
+  const TextStatistics totals = session.answer_many([&](bool is_idle) -> std::optional<TextJob> {
+    // Some come later, while others are under way.
+    if (n_given == requests.size() || (n_given == 2 && !is_idle)) return std::nullopt;
+    const size_t i = n_given++;
+    TextJob job{.request = requests[i]};
+    job.on_done = [&, i](const TextAnswer& answer) { texts[i] = answer.text; };
+    job.on_failure = [&, i](const std::exception& error) { errors[i] = error.what(); };
+    return job;
+  });
+  uint64_t n_answer = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (i == 3) {
+      EXPECT_THAT(errors[i], HasSubstr("below 64"));
+      continue;
+    }
+    EXPECT_EQ(errors[i], "");
+    const TextAnswer alone = session.answer(requests[i]);
+    EXPECT_EQ(texts[i], alone.text) << i;
+    n_answer += alone.tokens.size();
+  }
+  EXPECT_EQ(totals.n_answer, n_answer);
+}
+
+TEST_F(TinyText, UsesKeysAndValuesAgainUnlessItIsToldNotTo) {
+  TextSession& session = open();
+  const Ids prompt = session.model().text_ids("abcdefgh");
+  TextOptions options = limit(4);
+  EXPECT_EQ(session.answer({prompt, options}).statistics.n_reused, 0u);
+  EXPECT_EQ(session.answer({prompt, options}).statistics.n_reused, 7u);
+  const std::vector<std::byte> kept = session.save_prompt();
+  options.reuse_prompt = false;
+  EXPECT_EQ(session.answer({prompt, options}).statistics.n_reused, 0u);
+  TextSession& other = open();
+  other.restore_prompt(kept);
+  EXPECT_EQ(other.answer({prompt, limit(4)}).statistics.n_reused, 7u);
+  EXPECT_THROW(other.restore_prompt(std::vector<std::byte>(100)), Error);
+}
+
+TEST_F(TinyText, ListsTheLikeliestTokensBesideEachChosenOne) {
+  TextSession& session = open();
+  TextOptions options = limit(6);
+  options.top_logprobs = 3;
+  const TextAnswer answer = session.answer({{5, 6}, options});
+  ASSERT_EQ(answer.tokens.size(), 6u);
+  for (const TokenLogprob& token : answer.tokens) {
+    ASSERT_EQ(token.top.size(), 3u);
+    EXPECT_EQ(token.top[0].first, token.id);
+    EXPECT_NEAR(token.top[0].second, token.logprob, 1e-4);
+    EXPECT_GE(token.top[0].second, token.top[1].second);
+  }
+}
+
+TEST_F(TinyText, BiasesAndIgnoresTokens) {
+  options_.logit_bias = {{0, 1000.0f}};
+  EXPECT_EQ(open().answer({{5, 6}, limit(6)}).end, AnswerEnd::kEnd);
+  EXPECT_EQ(session_->answer({{5, 6}, limit(6)}).text, "");
+  options_.ignore_end = true;
+  EXPECT_EQ(open().answer({{5, 6}, limit(6)}).end, AnswerEnd::kLimit);
+  options_.logit_bias = {{5, 1000.0f}};
+  EXPECT_EQ(open().answer({{5, 6}, limit(6)}).text, "aaaaaa");
+  options_.logit_bias = {{64, 1.0f}};
+  EXPECT_EQ(setting_of([&] { open(); }), "logit bias");
+}
+
+TEST_F(TinyText, SeparatesWhatIsThought) {
+  options_.logit_bias = {{5, 1000.0f}};
+  TextSession& session = open();
+  TextOptions options = limit(4);
+  const Ids thinking = {1, 5, 2};  // ends with <think>
+  EXPECT_EQ(session.answer({thinking, options}).text, "aaaa");
+  options.thinking = Thinking::kSeparate;
+  std::string thought;
+  TextEvents events;
+  events.on_thinking = [&](std::string_view text) { thought += text; };
+  const TextAnswer answer = session.answer({thinking, options}, events);
+  EXPECT_EQ(answer.text, "");
+  EXPECT_EQ(answer.thinking, "aaaa");
+  EXPECT_EQ(thought, "aaaa");
+  const std::vector<ChatMessage> chat = {{"user", "ab"}};
+  EXPECT_EQ(session.model().chat_ids(chat), (Ids{1, 5, 6, 1}));
+  EXPECT_EQ(session.model().chat_ids(chat, /*thinks=*/false), (Ids{1, 5, 6, 1, 2, 3}));
+}
+
+TEST_F(TinyText, FindsALikelierTextWithBeams) {
+  const auto logprob_of = [&](const Ids& prompt, const Ids& answer) {
+    Ids all = prompt;
+    all.insert(all.end(), answer.begin(), answer.end());
+    double sum = 0;
+    size_t at = 0;
+    session_->logits(all, [&](const float* rows, uint32_t n) {
+      for (uint32_t r = 0; r < n; ++r, ++at) {
+        if (at + 1 < prompt.size() || at + 1 >= all.size()) continue;
+        const std::span<const float> row(rows + r * 64, 64);
+        for (const auto& [id, logprob] : likeliest_tokens(row, 64)) {
+          if (id == all[at + 1]) sum += logprob;
+        }
+      }
+    });
+    return sum;
+  };
+  const Ids prompt = {5, 6, 7};
+  options_.ignore_end = true;
+  const Ids greedy = ids_of(open().answer({prompt, limit(12)}));
+  options_.beam_size = 4;
+  const TextAnswer answer = open().answer({prompt, limit(12)});
+  EXPECT_EQ(answer.end, AnswerEnd::kLimit);
+  ASSERT_EQ(answer.tokens.size(), 12u);
+  EXPECT_EQ(answer.text, session_->model().tokenizer()->decode(ids_of(answer)));
+  EXPECT_GE(logprob_of(prompt, ids_of(answer)), logprob_of(prompt, greedy) - 1e-4);
+  TextSession& session = *session_;
+  const auto setting = [&](const TextOptions& options) {
+    return setting_of([&] { session.answer({prompt, options}); });
+  };
+  EXPECT_EQ(setting({.sampling = {.temperature = 1}}), "temperature");
+  EXPECT_EQ(setting({.top_logprobs = 1}), "logprobs");
+  EXPECT_EQ(setting({.context_shift = true}), "context shift");
+  options_.beam_size = 1000;
+  EXPECT_EQ(setting_of([&] { open(); }), "beam size");
+}
+
+TEST_F(TinyText, NamesTheSettingThatIsWrong) {
+  options_.allows_filters = options_.allows_penalties = false;
+  TextSession& session = open();
+  const auto setting = [&](const TextOptions& options) {
+    return setting_of([&] { session.answer({{5}, options}); });
+  };
+  EXPECT_EQ(setting({.max_tokens = 0}), "max tokens");
+  EXPECT_EQ(setting({.sampling = {.temperature = -1}}), "temperature");
+  EXPECT_EQ(setting({.sampling = {.top_p = 1.5f}}), "top p");
+  EXPECT_EQ(setting({.sampling = {.temperature = NAN}}), "temperature");
+  EXPECT_EQ(setting({.sampling = {.temperature = 1, .top_k = 4}}), "filters");
+  EXPECT_EQ(setting({.sampling = {.presence_penalty = 1}}), "penalties");
+  EXPECT_EQ(setting({.stops = {""}}), "stop");
+  EXPECT_THROW(session.answer({{}, {}}), Error);
+  EXPECT_THROW(session.answer({Ids(128, 5), {}}), Error);
+  EXPECT_THROW(session.perplexity(Ids(127, 5)), Error);
+  EXPECT_GT(session.perplexity(Ids(256, 5)).value, 1);
+  EXPECT_EQ(session.perplexity(Ids(256, 5)).n_tokens, 2u * 63);
+}
+
+TEST_F(TinyText, ConversesAndForgetsTheOldestMessages) {
+  options_.ignore_end = true;
+  options_.context = 64;
+  TextSession& session = open();
+  Conversation conversation(session, limit(8));
+  bool has_forgotten = false;
+  conversation.on_forget = [&] { has_forgotten = true; };
+  const TextAnswer first = conversation.say("hello");
+  ASSERT_EQ(conversation.messages().size(), 2u);
+  EXPECT_EQ(conversation.messages()[1].content, first.text);
+  // Of the next prompt only what is new is computed.
+  EXPECT_GT(conversation.say("and").statistics.n_reused, 6u);
+  for (int i = 0; i < 3; ++i) conversation.say("go on please");
+  EXPECT_TRUE(has_forgotten);
+  EXPECT_LT(conversation.messages().size(), 10u);
+  const auto before = conversation.messages();
+  EXPECT_EQ(setting_of([&] { conversation.say(std::string(100, 'a')); }), "context");
+  EXPECT_THAT(conversation.messages().size(), testing::Le(before.size()));
+  conversation.set_messages({});
+  EXPECT_THROW(conversation.regenerate(), Error);
+  conversation.set_messages({{"user", "hello"}});
+  EXPECT_EQ(conversation.regenerate().text, first.text);  // greedy: the seed changes nothing
+}
+
+TEST_F(TinyText, ContinuesTextWhereItHasNoChatTemplate) {
+  has_template_ = false;
+  TextSession& session = open();
+  EXPECT_FALSE(session.model().has_chat_template());
+  const std::vector<ChatMessage> chat = {{"user", "ab"}};
+  EXPECT_EQ(setting_of([&] { session.model().chat_ids(chat); }), "chat template");
+  EXPECT_EQ(setting_of([&] { Conversation(session, {}); }), "chat template");
+  EXPECT_THAT(session.model().text_ids("ab"), ElementsAre(5, 6));
+}
+
+TEST_F(TinyText, AsksAboutThePartsOfALongText) {
+  TextSession& session = open();
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "a b c. ";
+  std::vector<std::string> parts;
+  const auto prompt_of = [&](const std::string& part) {
+    parts.push_back(part);
+    return session.model().text_ids("sum up " + part);
+  };
+  const Ids prompt = map_reduced_prompt(session, limit(8), text, prompt_of);
+  EXPECT_LE(prompt.size() + 8, 128u);
+  EXPECT_GT(parts.size(), 4u);
+  EXPECT_EQ(map_reduced_prompt(session, limit(8), "short", prompt_of),
+            session.model().text_ids("sum up short"));
+  const auto long_prompt = [&](const std::string& part) {
+    return session.model().text_ids(std::string(120, 'a') + part);
+  };
+  EXPECT_EQ(setting_of([&] { map_reduced_prompt(session, limit(8), text, long_prompt); }),
+            "context");
+}
+
+}  // namespace
+}  // namespace vesper::text_session_test
