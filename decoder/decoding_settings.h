@@ -63,6 +63,11 @@ struct DecodingSettings {
   double repetition_penalty = 1;
   // No n-gram of this size occurs twice in a window; 0: off (faster-whisper).
   uint32_t no_repeat_ngram_size = 0;
+  // What may be sampled at a temperature above 0: the top_k likeliest tokens (0: all), of them the
+  // likeliest up to a mass of top_p (1: all; CTranslate2's sampling_topk and sampling_topp), of
+  // them those with at least min_p times the probability of the likeliest (0: all; llama.cpp's).
+  uint32_t top_k = 0;
+  double top_p = 1, min_p = 0;
   uint32_t seed = 0;  // of the sampling noise (ours)
 
   // ---- Thresholds; absent: off

@@ -35,6 +35,8 @@ void check_search(const DecodingSettings& settings) {
              " beams no text would ever end the search");
   expect(settings.repetition_penalty > 0 && std::isfinite(settings.repetition_penalty),
          "repetition penalty", "more than 0", settings.repetition_penalty);
+  expect(settings.top_p >= 0 && settings.top_p <= 1, "top p", "0 to 1", settings.top_p);
+  expect(settings.min_p >= 0 && settings.min_p <= 1, "min p", "0 to 1", settings.min_p);
 }
 
 void check_times(const DecodingSettings& settings) {

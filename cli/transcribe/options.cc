@@ -246,6 +246,12 @@ void add_search_options(OptionTable& options, TranscribeArguments& arguments) {
                        "the search ends with X finished texts for each beam");
   options.add_advanced("--best-of N", integer_option(decoding.best_of, 1, 64),
                        "texts that are sampled above temperature 0; the best is kept");
+  options.add_advanced("--top-k N", integer_option(decoding.top_k, 0, 100000),
+                       "above temperature 0: only the N likeliest tokens; 0: all");
+  options.add_advanced("--top-p P", number_option(decoding.top_p, 0, 1),
+                       "likewise: only the likeliest tokens that have P together");
+  options.add_advanced("--min-p P", number_option(decoding.min_p, 0, 1),
+                       "likewise: only tokens with at least P times the greatest probability");
   options.add_advanced(
       "--length-penalty X",
       threshold_option(decoding.length_penalty, 0, 1, "a number from 0 to 1, or none"),

@@ -52,6 +52,9 @@ Search search_of(const DecodingSettings& settings, double temperature) {
   search.sampling.no_repeat_ngram_size = settings.no_repeat_ngram_size;
   search.length_penalty = settings.length_penalty;
   if (temperature > 0) {
+    search.sampling.top_k = settings.top_k;
+    search.sampling.top_p = static_cast<float>(settings.top_p);
+    search.sampling.min_p = static_cast<float>(settings.min_p);
     search.n_candidates = settings.best_of;
   } else if (settings.beam_size > 1) {
     search.n_candidates = settings.beam_size;

@@ -147,9 +147,11 @@ struct SpeechSession::State {
     text << " best_of=" << decoding.best_of << " length_penalty=" << shown(decoding.length_penalty)
          << " seed=" << decoding.seed << " beams=" << decoding.beam_size
          << " patience=" << decoding.patience << " repetition=" << decoding.repetition_penalty
-         << " ngram=" << decoding.no_repeat_ngram_size << " regex=" << decoding.suppress_regex
-         << " numerals=" << decoding.suppress_numerals << " carry=" << decoding.carry_initial_prompt
-         << " hotwords=" << decoding.hotwords << " prefix=" << decoding.prefix << " clips=";
+         << " ngram=" << decoding.no_repeat_ngram_size << " top_k=" << decoding.top_k
+         << " top_p=" << decoding.top_p << " min_p=" << decoding.min_p
+         << " regex=" << decoding.suppress_regex << " numerals=" << decoding.suppress_numerals
+         << " carry=" << decoding.carry_initial_prompt << " hotwords=" << decoding.hotwords
+         << " prefix=" << decoding.prefix << " clips=";
     for (double clip : decoding.clip_timestamps) text << clip << ";";
     text << " max_new_tokens=" << decoding.max_new_tokens.value_or(0);
     return text.str();

@@ -366,6 +366,7 @@ TEST_F(TranscribeProgram, NamesTheOptionThatIsWrong) {
       {{"--patience", "9", "--beam-size", "2", "a.wav"}, "--patience: expected a number from 0.01"},
       {{"--repetition-penalty", "0", "a.wav"}, "--repetition-penalty"},
       {{"--no-repeat-ngram-size", "-1", "a.wav"}, "--no-repeat-ngram-size"},
+      {{"--top-p", "1.1", "a.wav"}, "--top-p: expected a number from 0 to 1"},
       {{"-o", "", "a.wav"}, "--output-dir"},
       {{""}, "empty"},
   };
@@ -408,6 +409,9 @@ TEST_F(TranscribeProgram, HelpsOnOneScreenAndWithEveryOptionOnRequest) {
                                            "--patience",
                                            "--repetition-penalty",
                                            "--no-repeat-ngram-size",
+                                           "--top-k",
+                                           "--top-p",
+                                           "--min-p",
                                            "--suppress-regex",
                                            "--suppress-numerals",
                                            "--length-penalty",
@@ -454,24 +458,39 @@ TEST_F(TranscribeProgram, HelpsOnOneScreenAndWithEveryOptionOnRequest) {
 
 TEST_F(TranscribeProgram, PassesOnHowToSearchAndWhatToExpect) {
   write_file(folder_ / "work/s.wav", "!search\n");
-  EXPECT_EQ(
-      transcribe({"s.wav"}).out,
-      "candidates=5 temperatures=0;0.2;0.4;0.6;0.8;1; best_of=5 length_penalty=none seed=0 "
-      "beams=5 patience=1 repetition=1 ngram=0 regex= numerals=0 carry=0 hotwords= prefix= clips= "
-      "max_new_tokens=0\n");
+  EXPECT_EQ(transcribe({"s.wav"}).out,
+            "candidates=5 temperatures=0;0.2;0.4;0.6;0.8;1; best_of=5 length_penalty=none seed=0 "
+            "beams=5 patience=1 repetition=1 ngram=0 top_k=0 top_p=1 min_p=0 regex= numerals=0 "
+            "carry=0 hotwords= prefix= clips= "
+            "max_new_tokens=0\n");
   EXPECT_THAT(transcribe({"--temperature-increment-on-fallback=none", "s.wav"}).out,
               HasSubstr("candidates=5 temperatures=0; "));
-  EXPECT_EQ(
-      transcribe({"--temperature=0.1", "--temperature-increment-on-fallback=0.3", "--best-of=7",
-                  "--length-penalty=0.5", "--seed=9", "--beam-size=3", "--patience=2",
-                  "--repetition-penalty=1.2", "--no-repeat-ngram-size=4", "--suppress-regex=.*a",
-                  "--suppress-numerals", "--carry-initial-prompt=true", "--hotwords=red fox",
-                  "--prefix=Dear Sir", "--clip-timestamps=0,2.5,7", "--max-new-tokens=30", "s.wav"})
-          .out,
-      "candidates=7 temperatures=0.1;0.4;0.7;1; best_of=7 length_penalty=0.500000 seed=9 "
-      "beams=3 patience=2 repetition=1.2 ngram=4 regex=.*a numerals=1 carry=1 hotwords=red fox "
-      "prefix=Dear Sir "
-      "clips=0;2.5;7; max_new_tokens=30\n");
+  EXPECT_EQ(transcribe({"--temperature=0.1",
+                        "--temperature-increment-on-fallback=0.3",
+                        "--best-of=7",
+                        "--length-penalty=0.5",
+                        "--seed=9",
+                        "--beam-size=3",
+                        "--patience=2",
+                        "--repetition-penalty=1.2",
+                        "--no-repeat-ngram-size=4",
+                        "--top-k=8",
+                        "--top-p=0.9",
+                        "--min-p=0.01",
+                        "--suppress-regex=.*a",
+                        "--suppress-numerals",
+                        "--carry-initial-prompt=true",
+                        "--hotwords=red fox",
+                        "--prefix=Dear Sir",
+                        "--clip-timestamps=0,2.5,7",
+                        "--max-new-tokens=30",
+                        "s.wav"})
+                .out,
+            "candidates=7 temperatures=0.1;0.4;0.7;1; best_of=7 length_penalty=0.500000 seed=9 "
+            "beams=3 patience=2 repetition=1.2 ngram=4 top_k=8 top_p=0.9 min_p=0.01 regex=.*a "
+            "numerals=1 carry=1 hotwords=red fox "
+            "prefix=Dear Sir "
+            "clips=0;2.5;7; max_new_tokens=30\n");
 }
 
 TEST_F(TranscribeProgram, PassesOnWhatIsWantedOfWords) {

@@ -36,6 +36,9 @@ TEST(SearchOf, HasWhatTheSettingsSay) {
   settings.patience = 2;
   settings.best_of = 3;
   settings.length_penalty = 0.5;
+  settings.top_k = 9;
+  settings.top_p = 0.75;
+  settings.min_p = 0.25;
   const Search beams = search_of(settings, 0), drawn = search_of(settings, 0.4);
   EXPECT_EQ(beams.n_candidates, 4u);
   EXPECT_EQ(beams.max_finished, 8u);
@@ -43,6 +46,13 @@ TEST(SearchOf, HasWhatTheSettingsSay) {
   EXPECT_EQ(drawn.n_candidates, 3u);
   EXPECT_EQ(drawn.max_finished, 0u);
   EXPECT_EQ(drawn.sampling.temperature, 0.4f);
+  EXPECT_EQ(drawn.sampling.top_k, 9u);
+  EXPECT_EQ(drawn.sampling.top_p, 0.75f);
+  EXPECT_EQ(drawn.sampling.min_p, 0.25f);
+  // Steps have filters only where they do something.
+  EXPECT_TRUE(drawn.shape(1).has_filters);
+  EXPECT_FALSE(beams.shape(1).has_filters);
+  EXPECT_FALSE(search_of(greedy_settings(), 0.4).shape(1).has_filters);
 }
 
 TEST(DecodingOptions, DoWhatTheySay) {

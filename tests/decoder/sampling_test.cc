@@ -97,6 +97,23 @@ TEST_F(Sampling, NearTemperatureZeroIsTheLikeliestSequence) {
   EXPECT_NE(decode(one, {.sampling = {.temperature = 1}, .n_candidates = 3}).tokens, greedy.tokens);
 }
 
+TEST_F(Sampling, FiltersLeaveOutUnlikelyTokens) {
+  DecodeTask one = task(50);
+  one.timestamps = false;
+  const std::vector<int32_t> greedy = decode(one, {}).tokens;
+  const auto sampled = [&](const vesper::Sampling& sampling) {
+    return decode(one, {.sampling = sampling, .n_candidates = 2}).tokens;
+  };
+  const std::vector<int32_t> any = sampled({.temperature = 1});
+  EXPECT_NE(any, greedy);
+  EXPECT_EQ(sampled({.temperature = 1, .top_k = 1}), greedy);
+  EXPECT_EQ(sampled({.temperature = 1, .top_p = 0}), greedy);
+  EXPECT_EQ(sampled({.temperature = 1, .min_p = 1}), greedy);
+  const std::vector<int32_t> of_few = sampled({.temperature = 1, .top_k = 4});
+  EXPECT_NE(of_few, greedy);
+  EXPECT_NE(of_few, any);
+}
+
 TEST_F(Sampling, DoesNotEndAfterATimestampWhileSpeechGoesOn) {
   // Little to say but times and the end.
   std::vector<int32_t> never;
