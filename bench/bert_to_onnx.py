@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A BERT of Hugging Face (safetensors, f32) as an ONNX file, for bench/compare_embed.py.
+"""Converts a Hugging Face BERT (safetensors, f32) to an ONNX file for bench/compare_embed.py.
 
     bench/bert_to_onnx.py MODEL_FOLDER OUT.onnx
 
-The graph is made of the fused operators that ONNX Runtime's own optimizer would make of an export
-(EmbedLayerNormalization, Attention, SkipLayerNormalization, BiasGelu), so that it shows its best.
-Inputs: input_ids, mask, int32 [texts, tokens]. Output: embeddings, mean over the mask, length 1.
+The graph uses the fused operators of ONNX Runtime's optimizer (EmbedLayerNormalization, Attention,
+SkipLayerNormalization, BiasGelu), for its best speed.
+Inputs: input_ids, mask, int32 [texts, tokens]. Output: embeddings, mean over the mask, L2 norm 1.
 Needs: pip install onnx numpy
 """
 import json

@@ -4,11 +4,10 @@
     bench/compare_peers.sh    # once: gets the other programs into build/bench-peers
     bench/compare.py          # models and recordings by default; prints a Markdown table
 
-Every program transcribes with the same settings: 2 threads, English, greedy (beam of one,
-temperature 0, no fall-back), with or without the previous text as prompt. They take turns, so that
-whatever else the machine does meets all of them; the table has medians. A time is that of the whole
-process, from its start to its end: reading the model and the recording included. As starting Python
-is no fault of faster-whisper, its time after the imports stands beside it.
+All programs use the same settings: 2 threads, English, greedy (beam size 1, temperature 0, no
+fallback), with or without previous text as prompt. Runs alternate, so that other load affects all
+programs alike; the table has medians. A time is that of the whole process, including reading the
+model and the recording. For faster-whisper the time after Python's imports is shown too.
 """
 
 import argparse
@@ -46,7 +45,7 @@ class Run:
 
 
 def run_process(command):
-    """(stdout, stderr, Run without text) of a command; ends this program if it fails."""
+    """(stdout, stderr, Run without text) of a command; exits if it fails."""
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         start = time.perf_counter()
         process = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL,
@@ -81,7 +80,7 @@ def run_vesper(compute, model, recording, settings):
 
 
 def ggml_file(model):
-    """The model as whisper.cpp reads it, converted when it is first asked for."""
+    """The model in whisper.cpp's format, converted on first use."""
     path = PEERS / f"{pathlib.Path(model).name}.bin"
     if not path.exists():
         convert(model, path)
@@ -117,7 +116,7 @@ def run_faster_whisper(compute, model, recording, settings):
     return run
 
 
-# Name in the table, what runs it, and the choice of arithmetic that is handed on.
+# Name in the table, function that runs it, and its compute type.
 PROGRAMS = {
     "vesper": ("transcribe", run_vesper, "auto"),
     "vesper-f32": ("transcribe, f32", run_vesper, "f32"),
@@ -138,7 +137,7 @@ def seconds(value):
 
 
 def duration_s(recording):
-    """Length by ffprobe or soxi, None if there is neither."""
+    """Seconds of audio by ffprobe or soxi, None without either."""
     for command in (["soxi", "-D", recording],
                     ["ffprobe", "-v", "error", "-show_entries", "format=duration", "-of",
                      "csv=p=0", recording]):
@@ -159,7 +158,7 @@ def cpu_description():
 
 
 def rows_of(name, model, length, results, transcript):
-    """Lines of the table for one model and one recording; the first program is the measure."""
+    """Lines of the table for one model and one recording, relative to the first program."""
     first = median(run.wall_s for run in next(iter(results.values())))
     label = f"{pathlib.Path(model).name}, {f'{length:.0f} s' if length else name}"
     for program, runs in results.items():
@@ -214,7 +213,7 @@ def read_arguments():
 
 
 def recordings_of(arguments):
-    """[(name, path, transcript or None)], made where none is named."""
+    """[(name, path, transcript or None)]; generated if none is given."""
     made = None
     chosen = []
     for index, name in enumerate(("short", "long")):
@@ -231,7 +230,7 @@ def recordings_of(arguments):
 
 
 def check(arguments):
-    """Ends the program with what to do about it if something needed is absent."""
+    """Exits with instructions if a needed file is absent."""
     needed = {"vesper": arguments.program, "whisper.cpp": PEERS / "whisper-cli",
               "faster-whisper": PEERS / "venv" / "bin" / "python"}
     for program in arguments.programs:
@@ -245,7 +244,7 @@ def check(arguments):
 
 
 def warn(everything, load_before):
-    """Says what makes the times worth less than they look."""
+    """Prints conditions that make the times unreliable."""
     if load_before > 0.5:
         print(f"\nNot for publication: the machine was busy before the start (load {load_before:.1f}).")
     if len({run["niceness"] for run in everything}) > 1:

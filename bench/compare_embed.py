@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Embeddings per second: ours and ONNX Runtime's, the same weights and token ids, taking turns.
+"""Compares embeddings per second with ONNX Runtime, same weights and token ids, alternating runs.
 
     bench/compare_embed.py [--threads 2] [--runs 7] [--build build] [--model FOLDER]
                            [--batch-tokens N]
 
 Prints a table for the README. Two loads: 32 texts of 128 tokens, and 256 texts of 8 to 256 tokens,
-which ONNX Runtime gets sorted by length in padded batches of 32. Medians; vectors are compared.
+sorted by length in padded batches of 32 for ONNX Runtime. Prints medians and compares vectors.
 Needs: pip install onnxruntime onnx numpy; build/embedding_bench (cmake -DVESPER_BENCH=ON).
 """
 import argparse
@@ -51,21 +51,21 @@ class OnnxRuntime:
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         self.batches = []
         for first in range(0, len(order), 32):
-            places = order[first:first + 32]
-            longest = max(len(texts[i]) for i in places)
-            ids = np.zeros((len(places), longest), np.int32)
+            indices = order[first:first + 32]
+            longest = max(len(texts[i]) for i in indices)
+            ids = np.zeros((len(indices), longest), np.int32)
             mask = np.zeros_like(ids)
-            for row, i in enumerate(places):
+            for row, i in enumerate(indices):
                 ids[row, :len(texts[i])] = texts[i]
                 mask[row, :len(texts[i])] = 1
-            self.batches.append((places, {"input_ids": ids, "mask": mask}))
+            self.batches.append((indices, {"input_ids": ids, "mask": mask}))
         self.vectors = np.zeros((len(texts), self.session.get_outputs()[0].shape[1]), np.float32)
         self.run()
 
     def run(self):
         start = time.perf_counter()
-        for places, batch in self.batches:
-            self.vectors[places] = self.session.run(None, batch)[0]
+        for indices, batch in self.batches:
+            self.vectors[indices] = self.session.run(None, batch)[0]
         return time.perf_counter() - start
 
 
@@ -103,7 +103,7 @@ def main():
             seconds = {engine: [] for engine in engines}
             for _ in range(options.runs):
                 for engine, runner in engines.items():
-                    # ONNX Runtime's threads go on looking for work for a while after their own.
+                    # ONNX Runtime's threads spin for a while after their work.
                     time.sleep(0.3)
                     seconds[engine].append(runner.run())
             rate = {engine: len(texts) / statistics.median(times)

@@ -1,8 +1,8 @@
-"""Transcribes one recording with faster-whisper; run by compare.py as a process of its own.
+"""Transcribes one recording with faster-whisper; run by compare.py in a separate process.
 
     compare_faster_whisper.py MODEL_FOLDER RECORDING COMPUTE_TYPE THREADS PREVIOUS_TEXT
 
-Prints JSON: text, load_s, transcribe_s, and ready_s: from the start of this process to the end of
+Prints JSON: text, load_s, transcribe_s, and ready_s, from the start of the process to the end of
 the imports.
 """
 

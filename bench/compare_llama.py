@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Language models by ours and llama.cpp, the same GGUF file, taking turns: llama-bench's table.
+"""Compares language models with llama.cpp on one GGUF file, alternating runs: llama-bench's table.
 
     bench/compare_llama.py MODEL.gguf [--build build] [--threads 2] [--runs 3] [--batch 16]
                            [--tests pp16,pp512,pp4000,tg128,tg64@d4000,batch]
                            [--llama-bench COMMAND] [--device cpu]
 
-Tests: ppN, a prompt of N tokens (its tokens per second; ms is the time to the first token); tgN, N
-tokens one after another; tgN@dD, the same behind D others; batch, 64 tokens of each of B texts at
-once (tg64@bB). Mean and deviation of the runs; the time is their median.
-llama.cpp is left out where it is not there. Debian's does without being installed: unpack the
-packages of llama.cpp's tools, ggml and the C library into a folder, and give
+Tests: ppN, a prompt of N tokens (tokens per second, and ms to the first token); tgN, N generated
+tokens; tgN@dD, the same after D tokens; batch, 64 tokens of each of B texts at once (tg64@bB).
+Prints mean and deviation of the runs, and the median time.
+llama.cpp is skipped if it is absent. Debian's works without installation: unpack the packages of
+llama.cpp's tools, ggml and the C library into a folder, and pass
 
     --llama-bench 'FOLDER/lib64/ld-linux-x86-64.so.2 --library-path FOLDERS FOLDER/bin/llama-bench'
 
-with GGML_BACKEND_PATH naming the library of the backend that fits the processor.
+with GGML_BACKEND_PATH set to the backend library for the processor.
 """
 import argparse
 import json
@@ -49,7 +49,7 @@ class Ours:
 
     def ids(self, n):
         generator = random.Random(n)
-        # Ids that every vocabulary has and that are no special tokens in any that we know.
+        # Ids that every known vocabulary has, without special tokens.
         return ",".join(str(generator.randrange(300, 30000)) for _ in range(n))
 
     def prompt(self, n):

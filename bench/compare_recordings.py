@@ -1,4 +1,4 @@
-"""Recordings to compare programs on, for those who name none.
+"""The default recordings for comparing programs.
 
 Made from the five sentences of "Sense and Sensibility" (LibriVox, public domain) in Debian's
 pocketsphinx-testdata: a short one of about 11 s, and a long one of about eight minutes.

@@ -3,9 +3,8 @@
 
     bench/compare_two_at_once.py [-m MODEL] [RECORDING] [--goal 2.3]
 
-Two programs of two threads each on two processors cannot do better than 2.0; threads that spin
-while they wait for one another, or for a processor that is taken, do worse. Exits with status 1 if
-the median ratio is above the goal.
+Two programs of two threads each on two processors reach 2.0 at best. Threads that spin while they
+wait are worse. Exits with status 1 if the median ratio is above the goal.
 """
 
 import argparse
@@ -22,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def run_at_once(command, n):
-    """Seconds that each of n processes took, started together."""
+    """Seconds of each of n processes that start together."""
     start = time.perf_counter()
     processes = [subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE) for _ in range(n)]

@@ -1,10 +1,9 @@
-// The CPU device's kernels against what the machine can do: bytes/s of a plain read loop for
-// products of few rows, FLOP/s of a bare multiply-add loop for products of many.
+// The CPU device's kernels compared with the machine: bytes/s of a read loop for products of few
+// rows, FLOP/s of multiply-adds in registers for products of many.
 //
-// Whole programs are timed, through the device, with its barriers: what a decoder's step sees.
-// Rates are per second of processor time, of all threads together, so that they hold on a machine
-// that does other things too: a core's share, waiting included. VESPER_BENCH_THREADS is the number
-// of threads of the device, one by default.
+// Programs run through the device with their barriers, as in a decoder step. Rates are per second
+// of processor time of all threads, waiting included, so that they are valid on a machine with
+// other load. VESPER_BENCH_THREADS is the number of threads of the device, one by default.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -26,7 +25,7 @@ uint32_t device_threads() {
   return wanted == nullptr ? 1 : static_cast<uint32_t>(std::atoi(wanted));
 }
 
-// The sum of a block of memory, by the widest loads that the compiler's clones have.
+// The sum of a block of memory, with the widest loads of the compiler's clones.
 __attribute__((target_clones("avx512f", "avx2", "default"))) uint64_t sum_words(
     const uint64_t* from, size_t n) {
   uint64_t sums[32] = {};
@@ -58,7 +57,7 @@ BENCHMARK(read_memory)
     ->ArgsProduct({{1, 20, 48, 256}, {1, 2}})
     ->MeasureProcessCPUTime();
 
-// Multiply-adds of f32 on registers alone.
+// f32 multiply-adds in registers.
 __attribute__((target_clones("avx512f", "arch=haswell", "default"))) float multiply_add(uint32_t n,
                                                                                         float x) {
   constexpr uint32_t kWidth = 16, kChains = 12;
@@ -88,7 +87,7 @@ void f32_peak(benchmark::State& state) {
 }
 BENCHMARK(f32_peak)->ArgName("threads")->Arg(1)->Arg(2)->MeasureProcessCPUTime();
 
-// An empty table: what a stage costs beside its work.
+// An empty table: the overhead of stages.
 void stages(benchmark::State& state) {
   ThreadPool pool(static_cast<uint32_t>(state.range(0)));
   const std::vector<uint32_t> n_tasks(100, 2);
@@ -105,7 +104,7 @@ struct Shape {
   uint32_t n_out, n_in;
 };
 
-// All products of a Whisper decoder's step of that width but the last, or the last alone.
+// All products of a Whisper decoder step of this width except the last, or only the last.
 std::vector<Shape> decoder_products(uint32_t d, uint32_t n_layers, bool last) {
   std::vector<Shape> shapes;
   if (last) return {{51865, d}};
@@ -165,7 +164,7 @@ BENCHMARK(matmul)
     ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMicrosecond);
 
-// Attention of one step over a window of sound (1500 positions), or of a prompt.
+// Attention of one step over an audio window (1500 positions), or of a prompt.
 void paged_attention(benchmark::State& state) {
   const auto n_rows = static_cast<uint32_t>(state.range(0));
   const uint32_t n_heads = 8, head_dim = 64, page_rows = 32, length = 1500, n_layers = 6;

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Writes a CTranslate2 Whisper folder as whisper.cpp's f16 .bin, so that both read the same weights.
+"""Converts a CTranslate2 Whisper folder to whisper.cpp's f16 .bin, for equal weights.
 
     bench/ctranslate2_to_ggml.py MODEL_FOLDER OUTPUT.bin
 
-The folder holds model.bin (f16 or f32), and vocabulary.txt or vocabulary.json. Matrices that are
-f16 in the folder are copied bit by bit; what whisper.cpp wants as f32 (biases, norms, positions) is
-widened, which loses nothing.
+The folder has model.bin (f16 or f32), and vocabulary.txt or vocabulary.json. f16 matrices are copied
+bit by bit; f32 tensors of whisper.cpp (biases, norms, positions) are widened without loss.
 
-A .bin is, in little-endian:
+Layout of a .bin, little-endian:
 
     i32 0x67676d6c, then 11 i32: vocabulary, audio context, width, heads and layers of the encoder,
         text context, width, heads and layers of the decoder, mel bands, 1 for f16
@@ -91,7 +90,7 @@ def read_model_bin(path):
 
 
 def byte_of_character():
-    """Byte-level BPE spells bytes as characters: printable Latin-1 as itself, the rest from U+0100."""
+    """Byte-level BPE's characters of bytes: printable Latin-1 unchanged, the others from U+0100."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     table = {chr(byte): byte for byte in printable}
     others = [byte for byte in range(256) if byte not in printable]

@@ -1,10 +1,10 @@
-// Times the embedder on given token ids, for bench/compare_embed.py.
+// Times the embedder on token ids, for bench/compare_embed.py.
 //
 //   embedding_bench MODEL COMPUTE THREADS IDS [BATCH_TOKENS]
 //
-// IDS has a text's token ids a line. After loading and one run it prints "ready DIMENSIONS"; then
-// for each line on standard input it embeds all texts and prints the seconds that took. At the end
-// of the input it writes the vectors to IDS.f32.
+// IDS has the token ids of one text per line. After loading and one run, prints "ready DIMENSIONS".
+// For each line on standard input, embeds all texts and prints the seconds. At the end of the
+// input, writes the vectors to IDS.f32.
 #include <chrono>
 #include <cstdio>
 #include <fstream>

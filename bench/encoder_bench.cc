@@ -1,6 +1,6 @@
-// The encoder's kernels on this CPU: single products and attention at the shapes of Whisper tiny.en
-// and base on one thread, then the commands of a whole encoder on two. The rates to compare with,
-// those of instructions that touch registers only, come first. FLOP/s counts 2 per multiply-add.
+// The encoder's kernels on this CPU: products and attention in the shapes of Whisper tiny.en and
+// base on one thread, then the commands of a whole encoder on two. Begins with the peak rates of
+// instructions in registers. A multiply-add counts 2 FLOP.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace vesper {
 namespace {
 
-constexpr uint32_t kFrames = 1500;  // rows of Whisper's encoder, a window
+constexpr uint32_t kFrames = 1500;  // rows of Whisper's encoder per window
 
 void set_rate(benchmark::State& state, double flop) {
   state.counters["FLOP/s"] = benchmark::Counter(flop * static_cast<double>(state.iterations()),
@@ -91,7 +91,7 @@ BENCHMARK(peak_avx512_bf16);
 DType activations(Compute compute) { return compute == Compute::kF32 ? DType::kF32 : DType::kBF16; }
 uint64_t bytes_of(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
 
-// Commands of an encoder on a device, replayed.
+// Replays the commands of an encoder on a device.
 class EncoderTable {
  public:
   EncoderTable(Compute compute, uint32_t n_threads) : compute_(compute) {
@@ -155,7 +155,7 @@ class EncoderTable {
   }
 
  private:
-  // A buffer of numbers around 1.
+  // A buffer of values near 1.
   Operand numbers_of(DType dtype, uint64_t n) {
     const Operand buffer = device_->allocate(n * bytes_of(dtype), "numbers");
     const std::vector<uint16_t> halves(buffer.bytes / 2, 0x3f80);  // bf16 1; f32 1.0014
@@ -180,7 +180,7 @@ struct Model {
 };
 constexpr Model kModels[] = {{"tiny.en", 384, 1536, 6, 4}, {"base", 512, 2048, 8, 6}};
 
-// The commands of a whole encoder, without its norms, in order.
+// The commands of a whole encoder without its norms, in order.
 void add_encoder(EncoderTable& table, const Model& m, Compute compute, bool products,
                  bool attention) {
   const DType a = activations(compute);

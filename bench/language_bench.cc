@@ -1,13 +1,12 @@
-// A language model on a device: seconds to load it, then llama-bench's table, and where a step's
-// and a pass's time goes.
+// A language model on a device: load time, llama-bench's table, and the time of each command in a
+// step and a pass.
 //
 //   language_bench MODEL [--device vulkan] [--compute auto] [--pp 512,2048] [--tg 128]
-//                  [--depth 0,4096] [--places 1] [--repeats 3] [--profile 0]
+//                  [--depth 0,4096] [--slots 1] [--repeats 3] [--profile 0]
 //
-// ppN: a prompt of N tokens up to its first answer token, nothing of it in the cache. tgN: N tokens
-// one after another, the prompt before them being of as many tokens as --depth says. Every test
-// runs for 0.3 s to warm up; the mean of the runs after that counts. --profile 1 clocks each
-// command.
+// ppN: a prompt of N tokens up to the first sampled token, without cache. tgN: N tokens after a
+// prompt of --depth tokens. Every test warms up for 0.3 s; the result is the mean of the following
+// runs. --profile 1 times each command.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -51,7 +50,7 @@ std::vector<int32_t> random_ids(uint32_t n, uint32_t n_vocab, uint32_t seed) {
   return ids;
 }
 
-// By label, layers together: what the clock found of the runs since it was set.
+// Times since the clock was set, by label, layers summed.
 void print_profile(ObservedDevice& device, double n_positions) {
   for (ProgramId id = 0; id < device.programs().size(); ++id) {
     const ReplayTimes times = device.replay_times(id);
@@ -110,7 +109,7 @@ class Bench {
     const uint32_t longest =
         std::max(greatest("--pp") + 1, greatest("--depth") + greatest("--tg") + 1);
     generation.n_ctx = (longest + 255) / 256 * 256;
-    generation.n_slots = numbers(options.at("--places")).at(0);
+    generation.n_slots = numbers(options.at("--slots")).at(0);
     generation.has_filters = generation.has_penalties = false;
     generator_ = std::make_unique<Generator>(*device_, *provider_, compute, generation);
     generator_->prepare();
@@ -144,7 +143,7 @@ class Bench {
 
   template <class Test>
   void report(const std::string& name, uint32_t n_tokens, const Test& test) {
-    // A GPU that was idle takes a while to come up to speed.
+    // An idle GPU needs time to reach its clock rate.
     for (const auto start = SteadyClock::now(); seconds_since(start) < 0.3;) test();
     const auto repeats = numbers(options_.at("--repeats")).at(0);
     double sum = 0, squares = 0;
@@ -194,7 +193,7 @@ class Bench {
 int run(int argc, char** argv) {
   std::map<std::string, std::string> options = {
       {"--device", "vulkan"}, {"--compute", "auto"}, {"--pp", "512"},    {"--tg", "128"},
-      {"--depth", "0"},       {"--places", "1"},     {"--repeats", "3"}, {"--profile", "0"}};
+      {"--depth", "0"},       {"--slots", "1"},      {"--repeats", "3"}, {"--profile", "0"}};
   if (argc < 2) throw Error(ErrorKind::kUsage, "expected a model");
   for (int i = 2; i < argc; i += 2) {
     if (!options.contains(argv[i]) || i + 1 == argc) {

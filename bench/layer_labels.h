@@ -1,4 +1,4 @@
-// Labels of commands, layers told apart or not.
+// Labels of commands without layer numbers.
 #pragma once
 
 #include <cctype>
@@ -6,7 +6,7 @@
 
 namespace vesper {
 
-// "decoder.attn.q" of "decoder.3.attn.q".
+// "decoder.attn.q" for "decoder.3.attn.q".
 inline std::string without_layer(const std::string& label) {
   std::string name;
   for (size_t i = 0; i < label.size(); ++i) {

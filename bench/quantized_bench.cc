@@ -1,11 +1,11 @@
-// Products of quantized weights by themselves, on the CPU device: GB/s of stored weights for few
-// rows, GFLOP/s for many, in the shapes of one language model (SmolLM2-135M by default), against
-// what the machine reads and multiplies (cpu_bench says that).
+// Products of quantized weights on the CPU device: GB/s of stored weights for few rows, GFLOP/s for
+// many, in the shapes of a language model (SmolLM2-135M by default). cpu_bench prints the peaks of
+// the machine.
 //
 //   quantized_bench [threads [format]]
 //
-// Whole steps are timed, all layers one after another as a step runs them, so that weights come
-// from where a step finds them. The best of several runs counts: others use the machine too.
+// Whole steps are timed, layer after layer, so that weights are read from the same memory or cache
+// as in a step. Prints the best of several runs, because of other load.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -27,8 +27,8 @@ struct Shape {
   uint32_t n_out, n_in;
 };
 
-// A random matrix in a format of ggml. Every f16 of a block is set to a small number: the codes
-// that get hit do not matter for the time.
+// A random matrix in a ggml format. Every f16 of a block becomes a small number; codes do not
+// affect the time.
 std::vector<uint8_t> random_file(DType dtype, const Shape& shape, std::mt19937& random) {
   std::vector<uint8_t> bytes(dtype_bytes(dtype, uint64_t{shape.n_out} * shape.n_in));
   for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
@@ -86,8 +86,8 @@ Result measure(Device& device, DType dtype, Compute compute, uint32_t n_rows,
   return result;
 }
 
-// The products of one step of SmolLM2-135M: queries, keys and values; what comes back; gate and up;
-// down. Few layers where there are many rows, which need no weights from afar.
+// The products of one step of SmolLM2-135M: qkv, attention output, gate and up, down. Few layers if
+// there are many rows, which do not wait for weights.
 std::vector<Shape> layers(uint32_t n_layers) {
   std::vector<Shape> shapes;
   for (uint32_t layer = 0; layer < n_layers; ++layer) {
@@ -106,7 +106,7 @@ int run(uint32_t n_threads, const std::string& only) {
               "GFLOP/s");
   for (const DType dtype : dtypes) {
     if (!only.empty() && only != dtype_descriptor(dtype).name) continue;
-    // Rows of K-quants are multiples of 256: a wider model of the same size.
+    // Rows of K-quants are multiples of 256, so they use a wider model of the same size.
     const bool wide = dtype_descriptor(dtype).block == 256;
     for (const Compute compute : {Compute::kF32, Compute::kI8, Compute::kBF16}) {
       for (const uint32_t n_rows : {1u, 4u, 16u, 512u}) {

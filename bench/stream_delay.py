@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""How long after it was said a word stands in the live captions.
+"""Measures the delay of words in live captions.
 
     bench/stream_delay.py [--model base] [--seconds 120] [--threads 2] [--device cpu] RECORDING...
 
-Feeds the beginning of each recording (16-bit mono WAV) to `transcribe --stream` by the clock, a
-twentieth of a second at a time, and notes when each final word comes out. When a word ended is what
-`--word-timestamps` says of the recording as a whole. Prints the delays of the words that both have,
-whether anything final was taken back, how far the stream was behind, and the word errors of the
-stream's text against that of the recording (without word times, which move the windows). Run it on
-a machine that does nothing else.
+Feeds the beginning of each recording (16-bit mono WAV) to `transcribe --stream` in real time, 50 ms
+at a time, and records when each final word is printed. The end of a word is that of
+`--word-timestamps` for the whole recording. Prints the delays of common words, whether a final word
+changed, the backlog of the stream, and the word errors of the stream against the recording (without
+word times, which move the windows). Run it on an idle machine.
 """
 
 import argparse
@@ -94,7 +93,7 @@ def transcribe_live(command, rate, samples):
     def feed():
         piece = int(PIECE_S * rate) * 2
         for at in range(0, len(samples), piece):
-            # A piece can be heard when its last sample has been said.
+            # A block is available when its last sample has been spoken.
             due = start + min(at + piece, len(samples)) / 2 / rate
             time.sleep(max(0.0, due - time.monotonic()))
             process.stdin.write(samples[at:at + piece])

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How long `inspect` takes to answer of a large model: a GGUF file of 4.5 GB in the shape of
-Llama-3.1-8B, Q4_0, with a vocabulary of 128,256 tokens, whose weights are a hole in the file.
+"""Times `inspect` on a large model: a sparse GGUF file of 4.5 GB in the shape of Llama-3.1-8B, Q4_0,
+with a vocabulary of 128,256 tokens.
 
     bench/time_inspect.py [--build build] [--runs 15] [INSPECT OPTION]...
 
-Prints least and median milliseconds of whole processes, the file's header in the page cache, with
-all devices, on the CPU alone, and of `--devices` beside them: what drivers take.
+Prints minimum and median milliseconds of whole processes with the header in the page cache: all
+devices, CPU only, and `--devices`, the time of the drivers.
 """
 import argparse
 import pathlib

