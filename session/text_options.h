@@ -1,5 +1,5 @@
-// What can be set of a TextSession and of an answer. Every default is here, or in Sampling
-// (llm/generation/decoding_loop.h).
+// Options of a TextSession and of an answer, with their defaults. The defaults of Sampling are in
+// llm/generation/decoding_loop.h.
 #pragma once
 
 #include <cstdint>
@@ -12,60 +12,58 @@
 
 namespace vesper {
 
-// What is decided when the model is loaded.
+// Options for loading the model.
 struct TextSessionOptions {
   std::string device = "auto";   // "auto" (a GPU if there is one), "cpu", "vulkan" or "vulkan:N"
   std::string compute = "auto";  // precision: "auto" (the device's best), "f32", "f16", "bf16",
                                  // "int8"
-  uint32_t threads = 0;          // of the CPU device; 0: one for each core
-  uint32_t context = 0;  // tokens of a prompt and its answer; 0: 4096, or what the model is made
-                         // for if that is less
-  uint32_t n_slots = 1;  // answers that are generated at once
+  uint32_t threads = 0;          // of the CPU device; 0: one per core
+  uint32_t context = 0;  // tokens of a prompt and its answer; 0: 4096, or the model's limit if that
+                         // is less
+  uint32_t n_slots = 1;  // answers generated at once
   DType kv_type = DType::kF16;  // of keys and values: kF16 or kF32
-  // Above 1: beam search, of the likeliest text as a whole; at most kMostBeams
-  // (shaders/kernel_params.h). An answer then comes at once when the search has ended. See
-  // check_options() for what it excludes.
+  // Above 1: beam search, at most kMostBeams (shaders/kernel_params.h). The answer is emitted when
+  // the search has ended. See check_options() for excluded options.
   uint32_t beam_size = 1;
-  // With beams, texts are ranked by their log-probability over this power of their length.
+  // With beams, texts are ranked by log-probability / length^length_penalty.
   float length_penalty = 1;
   // Added to the logits of tokens: (id, bias).
   std::vector<std::pair<int32_t, float>> logit_bias = {};
-  bool ignore_end = false;  // the tokens that end an answer are never chosen
-  // What answers may ask for of Sampling. Off: a step of all slots takes a little less time.
+  bool ignore_end = false;  // never sample the tokens that end an answer
+  // Features of Sampling that answers may use. Disabled ones save a little time per step.
   bool allows_filters = true;    // top_k, top_p, min_p, typical_p
   bool allows_penalties = true;  // repetition, frequency, presence, no_repeat_ngram_size
 };
 
-// What a model writes between <think> and </think> before it answers.
+// The text of a model between <think> and </think>.
 enum class Thinking {
-  kInText,    // left in the text, tags included
+  kInText,    // part of the text, with the tags
   kSeparate,  // TextAnswer::thinking and TextEvents::on_thinking
 };
 
-// How a prompt is answered.
+// Options of an answer.
 struct TextOptions {
-  // Tokens of the answer; absent: until it ends, or the context is full.
+  // Limit of the answer in tokens; absent: until it ends, or the context is full.
   std::optional<uint32_t> max_tokens = {};
   Sampling sampling = {};
   // The answer ends before the first of these texts.
   std::vector<std::string> stops = {};
-  // So many of the likeliest tokens are listed beside each chosen one. Above 0, each step waits for
-  // the logits.
+  // Number of most probable tokens listed for each token. Above 0, each step waits for the logits.
   uint32_t top_logprobs = 0;
   Thinking thinking = Thinking::kInText;
-  // When the context is full, its older half is dropped and the answer goes on.
+  // When the context is full, drop its older half and continue.
   bool context_shift = false;
-  // Uses keys and values again that the slot holds of the same beginning. They may differ in their
-  // last bits from those that are computed anew, in passes over another number of tokens.
+  // Reuse the slot's cached keys and values of the same prefix. They may differ in their last bits
+  // from new ones, which are computed in passes of other sizes.
   bool reuse_prompt = true;
 };
 
-// Throws Error(kUsage) naming the first setting that makes no sense, or that another one excludes.
-// With beam search: a temperature, top logprobs and a context shift are excluded.
+// Throws Error(kUsage) naming the first setting that is invalid or excluded by another one. Beam
+// search excludes a temperature, top logprobs and a context shift.
 void check_options(const TextOptions& options, const TextSessionOptions& session);
 
-// The seed of prompt `index` (from 0) of many that have one seed, so that equal prompts get
-// different answers.
+// The seed of prompt `index` (from 0) of many with one seed, so that equal prompts get different
+// answers.
 uint32_t seed_of_prompt(uint32_t seed, uint64_t index);
 
 }  // namespace vesper

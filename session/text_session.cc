@@ -20,11 +20,11 @@ double seconds_from(SteadyClock::time_point start) {
   return std::chrono::duration<double>(SteadyClock::now() - start).count();
 }
 
-// Steps that are submitted at once while somebody watches an answer come: as many as take about so
-// long, so that text comes in a steady stream and the device is not asked too often.
+// Target time of a chain of steps while an answer is watched, so that text appears steadily and the
+// device is rarely interrupted.
 constexpr double kChainSeconds = 0.03;
 constexpr uint32_t kMostChainSteps = 16;
-// Else a fixed number, so that no clock decides when a slot is free for the next job.
+// Otherwise a fixed number, so that the order of jobs does not depend on time.
 constexpr uint32_t kUnwatchedChainSteps = 8;
 
 GeneratorOptions generator_options(const TextSessionOptions& options, const TextModel& model) {
@@ -41,16 +41,16 @@ GeneratorOptions generator_options(const TextSessionOptions& options, const Text
   return generator;
 }
 
-// Whether an error is of one request, so that others can be answered all the same.
+// Whether an error belongs to one request, so that others can be answered.
 bool is_of_request(const Error& error) {
   return error.kind() == ErrorKind::kUsage || error.kind() == ErrorKind::kInput ||
          error.kind() == ErrorKind::kModel;
 }
 
-// A job in its slot of the generator.
+// A job in a slot of the generator.
 class Answering {
  public:
-  // Computes the prompt, but for its last token. Throws what Generator::start does.
+  // Computes the prompt without its last token. Throws the errors of Generator::start.
   Answering(Generator& generator, const TextModel& model, uint32_t slot, TextJob job)
       : generator_(generator),
         model_(model),
@@ -68,15 +68,15 @@ class Answering {
     answer_.statistics.n_reused = generator_.n_reused(slot_);
   }
 
-  // Somebody waits for the next token, or may cancel.
+  // A callback needs the next token, or may cancel.
   bool is_watched() const {
     const TextEvents& events = job_.events;
     return events.on_text || events.on_thinking || events.on_tokens || events.is_cancelled;
   }
-  // The logits of each step are wanted.
+  // The logits of each step are needed.
   bool reads_logits() const { return options().top_logprobs > 0; }
 
-  // Takes the tokens of the latest steps. False when the answer has ended.
+  // Takes the tokens of the last steps. False when the answer has ended.
   bool take(std::vector<float>& logits) {
     if (!std::exchange(has_stepped_, true)) {
       answer_.statistics.prompt_s = seconds_from(start_);
@@ -111,7 +111,7 @@ class Answering {
     return false;
   }
 
-  // The answer that has ended.
+  // Finishes an ended answer.
   void done(TextStatistics& totals) {
     totals.n_answer += answer_.tokens.size();
     if (job_.on_done) job_.on_done(std::move(answer_));
@@ -135,7 +135,7 @@ class Answering {
            most() > 0;
   }
 
-  // Drops the older half of the context, but for the tokens that begin every text.
+  // Drops the older half of the context, except the tokens that begin every text.
   void shift() {
     const auto chosen = generator_.chosen(slot_);
     context_.insert(context_.end(), chosen.begin(), chosen.end());
@@ -185,11 +185,11 @@ class Answering {
   uint32_t slot_;
   TextJob job_;
   Sampling sampling_;
-  std::vector<int32_t> context_;  // the prompt; after a shift what is left of it and of the answer
+  std::vector<int32_t> context_;  // the prompt; after a shift the rest of it and of the answer
   AnswerWriter writer_;
   std::optional<ThinkingText> thinking_;  // with Thinking::kSeparate
   TextAnswer answer_;
-  size_t n_taken_ = 0;  // tokens chosen since the latest start
+  size_t n_taken_ = 0;  // tokens since the last start
   bool has_stepped_ = false;
   SteadyClock::time_point start_ = SteadyClock::now(), first_token_;
 };
@@ -241,7 +241,7 @@ struct TextSession::State {
   Generator generator;
 };
 
-// The next job that can be started; null if there is none now.
+// The next job to start; null if there is none.
 std::unique_ptr<Answering> TextSession::State::start_next(uint32_t slot, bool is_idle,
                                                           const NextJob& next,
                                                           TextStatistics& totals) {
@@ -284,7 +284,7 @@ TextStatistics TextSession::State::answer_many(const NextJob& next) {
           slots, [&](const auto& answering) { return answering && (*answering.*is_so)(); });
     };
     const auto start = SteadyClock::now();
-    // Only the logits of the latest step are there.
+    // Only the logits of the last step are available.
     generator.advance(any(&Answering::reads_logits) ? 1
                       : any(&Answering::is_watched) ? chain
                                                     : kUnwatchedChainSteps);

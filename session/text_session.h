@@ -1,16 +1,16 @@
 // TextSession: text from a language model, the layer that programs, the C API and a server use.
 //
-// In: a language model, then prompts as token ids (session/text/text_model.h makes them of texts
-// and conversations). Out: text, tokens and their probabilities by callback as they come, and a
-// TextAnswer as plain data. Called by cli/generate. Calls llm/generation.
-// Every setting and its default is in session/text_options.h.
+// In: a language model, then prompts as token ids (session/text/text_model.h makes them from texts
+// and conversations). Out: text, tokens and their probabilities by callback, and a TextAnswer as
+// plain data. Called by cli/generate. Calls llm/generation. session/text_options.h has all settings
+// and defaults.
 //
 //   TextSession session("models/SmolLM2-135M-Instruct.Q4_1.gguf");
 //   const std::vector<ChatMessage> chat = {{"user", "Why is the sky blue?"}};
 //   TextAnswer answer = session.answer({session.model().chat_ids(chat)});
 //
-// One thread at a time uses a session. A server has one thread in answer_many(), whose `next` takes
-// requests from a queue that other threads fill.
+// Use a session from one thread at a time. A server has one thread in answer_many(), whose `next`
+// takes requests from a queue that other threads fill.
 #pragma once
 
 #include <cstddef>
@@ -36,16 +36,17 @@ struct TextRequest {
   TextOptions options = {};
 };
 
-// Called on the thread that called the session, after each few steps. Each may be absent. What one
-// throws ends all answers under way, and passes through.
+// Called on the thread that called the session, after every few steps. All are optional. An
+// exception ends all running answers and is rethrown.
 struct TextEvents {
-  // Text that is new and final: whole characters, and nothing of a stop text.
+  // New final text: complete characters, without stop texts.
   std::function<void(std::string_view text)> on_text = {};
-  // The same of what the model thinks, with Thinking::kSeparate.
+  // The same for thinking, with Thinking::kSeparate.
   std::function<void(std::string_view text)> on_thinking = {};
-  // All tokens so far, and how many of them are known to be of the text. Also once at the end.
+  // All tokens so far, and how many of them are known to belong to the text. Also called at the
+  // end.
   std::function<void(std::span<const TokenLogprob> tokens, size_t n_in_text)> on_tokens = {};
-  // Asked after each few steps. True ends the answer: TextAnswer::end is kCancelled.
+  // Called after every few steps. true ends the answer with kCancelled.
   std::function<bool()> is_cancelled = {};
 };
 
@@ -61,20 +62,20 @@ std::string_view end_name(AnswerEnd end);
 
 struct TextStatistics {
   uint64_t n_prompt = 0;  // tokens of the prompt
-  uint64_t n_reused = 0;  // of these, tokens whose keys and values were there already
+  uint64_t n_reused = 0;  // cached tokens of these
   uint64_t n_answer = 0;  // tokens of the answer
-  double prompt_s = 0;    // until the first token of the answer; of many: without that step
-  double answer_s = 0;    // from there to the last; of many: in steps of all slots
+  double prompt_s = 0;    // to the first token of the answer; answer_many: without that step
+  double answer_s = 0;    // from there to the last; answer_many: in steps of all slots
 };
 
 struct TextAnswer {
-  std::string text;      // empty for a model without a tokenizer
+  std::string text;      // empty without a tokenizer
   std::string thinking;  // with Thinking::kSeparate
-  // What was chosen, a token that ended the answer included. With beam search log-probabilities
-  // are 0.
+  // The sampled tokens, including one that ended the answer. With beam search log-probabilities are
+  // 0.
   std::vector<TokenLogprob> tokens;
-  // So many of `tokens`, from the first, are of the text (its thinking included): neither the token
-  // that ended it nor those of a stop text. All of them without a tokenizer.
+  // The first tokens of `tokens` that belong to the text (and thinking), without the one that ended
+  // it and those of a stop text. All of them without a tokenizer.
   size_t n_in_text = 0;
   AnswerEnd end = AnswerEnd::kEnd;
   TextStatistics statistics;
@@ -84,25 +85,25 @@ struct TextAnswer {
 struct TextJob {
   TextRequest request = {};
   TextEvents events = {};
-  // The last event: one of these two. A request that cannot be answered (Error kUsage, kInput or
-  // kModel) leaves the others alone.
+  // One of these two is the last event. An invalid request (Error kUsage, kInput or kModel) does
+  // not affect others.
   std::function<void(TextAnswer answer)> on_done = {};
   std::function<void(const std::exception& error)> on_failure = {};
 };
 
-// How well a model foresees a text.
+// How well a model predicts a text.
 struct Perplexity {
   double value = 0;       // exp of the mean of -log p
   double deviation = 0;   // standard error of `value`
-  uint64_t n_tokens = 0;  // that were scored
+  uint64_t n_tokens = 0;  // scored tokens
   uint64_t n_contexts = 0;
 };
 
 // All functions throw Error(kUsage) naming the setting, what was expected and what was found;
-// Error(kInput) for prompts that have no room or no meaning; Error(kDevice).
+// Error(kInput) for invalid or too long prompts; Error(kDevice).
 class TextSession {
  public:
-  // `model`: a file or folder of any format that llm/weights reads. Throws Error(kModel), too.
+  // `model`: a file or folder of any format that llm/weights reads. Also throws Error(kModel).
   explicit TextSession(const std::filesystem::path& model, const TextSessionOptions& options = {});
   explicit TextSession(std::shared_ptr<const TextModel> model,
                        const TextSessionOptions& options = {});
@@ -111,32 +112,32 @@ class TextSession {
   TextSession& operator=(const TextSession&) = delete;
 
   const TextModel& model() const;
-  // The device and what products meet the weights in: "cpu (AMD EPYC 9K84), int8".
+  // The device and the activation format of products: "cpu (AMD EPYC 9K84), int8".
   std::string description() const;
   uint32_t context() const;  // tokens
   uint32_t n_vocab() const;
 
   TextAnswer answer(const TextRequest& request, const TextEvents& events = {});
 
-  // Answers jobs, TextSessionOptions::n_slots at once, as slots become free; the text of one does
-  // not depend on the others. `next` gives a job, or none: where `is_idle`, no answer is under way
-  // and none ends this call, so that it may wait there for a job; else it is asked again after a
-  // few steps. The statistics are of all answers.
+  // Answers jobs, up to TextSessionOptions::n_slots at once; the text of a job is independent of
+  // the others. `next` returns a job or none. With `is_idle` no answer is running: it may wait for
+  // a job, and none ends this call. Otherwise it is called again after a few steps. The statistics
+  // are of all answers.
   using NextJob = std::function<std::optional<TextJob>(bool is_idle)>;
   TextStatistics answer_many(const NextJob& next);
 
-  // The keys and values of the first slot's latest prompt and answer, as bytes that restore_prompt
-  // of a session with the same model takes: a prompt that begins in the same way is not computed
-  // again then. Throws Error(kInput) for bytes of another model.
+  // The keys and values of the first slot's last prompt and answer as bytes for restore_prompt of a
+  // session with the same model, which then need not compute the same prefix again. Throws
+  // Error(kInput) for bytes of another model.
   std::vector<std::byte> save_prompt();
   void restore_prompt(std::span<const std::byte> bytes);
 
-  // Hands over the logits after each token, a few rows at a time: (f32 [n, n_vocab], n).
+  // Passes on the logits after each token, a few rows at a time: (f32 [n, n_vocab], n).
   void logits(std::span<const int32_t> tokens,
               const std::function<void(const float* rows, uint32_t n)>& take_rows);
-  // As llama.cpp's llama-perplexity: the tokens in pieces of context() of which the second half is
-  // scored, each with the tokens at its start that begin every text. Throws Error(kInput) if there
-  // is not one whole piece.
+  // As llama.cpp's llama-perplexity: pieces of context() tokens, each after the tokens that begin
+  // every text, of which the second half is scored. Throws Error(kInput) if there is no complete
+  // piece.
   Perplexity perplexity(std::span<const int32_t> tokens);
 
  private:

@@ -49,7 +49,7 @@ class Batch {
       TextOptions& options = job.request.options;
       options.max_tokens = prompt->max_tokens;
       options.sampling.seed = seed_of_prompt(options.sampling.seed, index);
-      // An answer must not depend on the prompt that was in its slot before.
+      // An answer must not depend on the previous prompt of its slot.
       options.reuse_prompt = false;
       job.on_done = [this, index](const TextAnswer& answer) {
         finish(index, line_of(index, answer));
@@ -101,7 +101,7 @@ class Batch {
   const std::function<void(std::string_view)>& write_;
   const std::function<void(const std::string&)>& report_;
   PromptFile prompts_;
-  std::deque<std::optional<std::string>> lines_;  // of prompts n_written_ .. n_started_
+  std::deque<std::optional<std::string>> lines_;  // of prompts n_written_ to n_started_
   uint64_t n_started_ = 0, n_written_ = 0;
   BatchResult result_;
 };

@@ -1,4 +1,4 @@
-// --input: many prompts, some of which are answered side by side.
+// --input: many prompts, several answered at once.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,17 @@ namespace vesper {
 
 struct BatchResult {
   TextStatistics statistics;
-  int status = 0;  // the program's exit status: of the first prompt that could not be answered
+  int status = 0;  // exit status: of the first failed prompt
 };
 
-// Answers the prompts of --input and writes a line of JSON each, in their order. What is wrong with
-// a prompt is handed to `report` ("prompts.jsonl:3: what"), stands as "error" in its line, and does
-// not keep the others from their answers.
+// Answers the prompts of --input and writes a line of JSON for each, in order. An invalid prompt is
+// reported to `report` ("prompts.jsonl:3: what"), has an "error" in its line, and does not affect
+// the others.
 BatchResult run_batch(TextSession& session, const GenerateArguments& arguments,
                       const std::function<void(std::string_view)>& write,
                       const std::function<void(const std::string&)>& report);
 
-// A context that every prompt of --input has room in, with its answer. Standard input can be read
-// only once: for it, 4096.
+// A context for every prompt of --input and its answer. Standard input can be read only once: 4096.
 uint32_t ctx_for_batch(const TextModel& model, const GenerateArguments& arguments);
 
 }  // namespace vesper

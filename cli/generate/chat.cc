@@ -31,7 +31,7 @@ ends a message of several lines. Ctrl-C stops an answer, Ctrl-D ends the chat.
   /exit
 )";
 
-// What a model says is shown, and must not command the terminal. Lines stay lines.
+// Escapes an answer for the terminal, except line ends.
 std::string shown(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -67,7 +67,7 @@ class Chat {
           answer([&](const TextEvents& events) { return conversation_.say(*message, events); });
         }
       } catch (const Error& error) {
-        // A device or the program itself that fails is no matter of this message.
+        // Errors of the device or the program end the chat.
         if (error.kind() == ErrorKind::kDevice || error.kind() == ErrorKind::kInternal) throw;
         say(failure_of(error).message);
       }
@@ -96,7 +96,7 @@ class Chat {
     return message;
   }
 
-  // False for the end of the chat.
+  // False at the end of the chat.
   bool command(const std::string& line) {
     const size_t space = line.find(' ');
     const std::string name = line.substr(0, space);
@@ -109,8 +109,7 @@ class Chat {
       say("The conversation is forgotten.");
     } else if (name == "/system") {
       conversation_.system = rest;
-      say(rest.empty() ? "Nothing is told before the conversation."
-                       : "Told before the conversation from now on.");
+      say(rest.empty() ? "There is no system message." : "The system message is set.");
     } else if (name == "/regenerate") {
       answer([&](const TextEvents& events) { return conversation_.regenerate(events); });
     } else if ((name == "/save" || name == "/load") && rest.empty()) {
@@ -127,7 +126,7 @@ class Chat {
     return true;
   }
 
-  // Shows an answer as it comes; what is thought is dim.
+  // Prints an answer while it is generated; thinking is dim.
   void answer(const std::function<TextAnswer(const TextEvents&)>& ask) {
     bool is_dim = false;
     TextEvents events;

@@ -1,4 +1,4 @@
-// A chat on a terminal: lines of a person, answers of the model, commands.
+// A chat on a terminal: messages, answers and commands.
 #pragma once
 
 #include "cli/generate/options.h"
@@ -6,7 +6,7 @@
 
 namespace vesper {
 
-// Reads messages until the person ends the chat. Throws Error(kModel) if the model has no chat
+// Reads messages until the user ends the chat. Throws Error(kModel) if the model has no chat
 // template.
 void run_chat(TextSession& session, const GenerateArguments& arguments);
 

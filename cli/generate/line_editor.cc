@@ -39,7 +39,7 @@ struct LineEditor::State {
 };
 
 LineEditor::LineEditor(const char* program) : state_(std::make_unique<State>()) {
-  // Characters of several bytes are one to move over.
+  // Multi-byte characters are one step for the cursor.
   std::setlocale(LC_CTYPE, "");
   if (std::string_view(nl_langinfo(CODESET)) != "UTF-8") std::setlocale(LC_CTYPE, "C.UTF-8");
   state_->editor = el_init(program, stdin, stdout, stderr);
@@ -52,7 +52,7 @@ LineEditor::LineEditor(const char* program) : state_(std::make_unique<State>()) 
   el_set(state_->editor, EL_PROMPT, &State::show_prompt);
   el_set(state_->editor, EL_EDITOR, "emacs");
   el_set(state_->editor, EL_HIST, history, state_->history);
-  // While a line is edited Ctrl-C is a key like others; else it is a signal.
+  // During editing Ctrl-C is an ordinary key, otherwise a signal.
   el_set(state_->editor, EL_SETTY, "-d", "-isig", nullptr);
   el_set(state_->editor, EL_ADDFN, "cancel-line", "Drop the line", &State::cancel_line);
   el_set(state_->editor, EL_BIND, "^C", "cancel-line", nullptr);
@@ -66,7 +66,7 @@ std::optional<std::string> LineEditor::read(const std::string& prompt) {
   state_->cancelled = false;
   int n = 0;
   const char* line = el_gets(state_->editor, &n);
-  // An empty line that is dropped looks like the end.
+  // An empty dropped line looks like the end of input.
   const bool is_empty = line == nullptr || n <= 0;
   if (is_empty && !state_->cancelled) return std::nullopt;
   std::string text(is_empty ? "" : line, is_empty ? 0 : static_cast<size_t>(n));

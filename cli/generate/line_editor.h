@@ -1,4 +1,4 @@
-// Lines from a terminal, with editing and a history: libedit. UTF-8 whatever the locale says.
+// Reads lines from a terminal, with editing and a history: libedit. UTF-8 in every locale.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,14 @@ namespace vesper {
 
 class LineEditor {
  public:
-  // On standard input and output, which must be a terminal.
+  // For standard input and output, which must be a terminal.
   explicit LineEditor(const char* program);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  // The next line without its end; absent at the end of input (Ctrl-D). Ctrl-C drops the line:
-  // then it is empty and was_cancelled() is true.
+  // The next line without its end; absent at the end of input (Ctrl-D). Ctrl-C drops the line: it
+  // is empty, and was_cancelled() is true.
   std::optional<std::string> read(const std::string& prompt);
   bool was_cancelled() const;
   void remember(const std::string& line);

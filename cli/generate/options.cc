@@ -71,13 +71,13 @@ void check(const GenerateArguments& arguments) {
 
 void add_sampling_options(OptionTable& options, GenerateArguments& arguments) {
   Sampling& sampling = arguments.text.sampling;
-  options.section("Choice of tokens");
+  options.section("Sampling");
   options
       .add("--temp, --temperature T", number_option(sampling.temperature, 0, 100).with_default(""),
-           "0 (default): the likeliest token; above: random")
-      .add_details("The higher it is, the more often an unlikely token is chosen.");
+           "0 (default): the most probable token; above: random")
+      .add_details("Higher values sample improbable tokens more often.");
   options.add("--seed N", integer_option(sampling.seed, 0, std::numeric_limits<uint32_t>::max()),
-              "of random choices");
+              "of the sampling noise");
   options.add("--top-k N", integer_option(sampling.top_k, 0, kAnyCount),
               "only the N likeliest tokens; 0: all");
   options.add("--top-p P", number_option(sampling.top_p, 0, 1),
@@ -90,15 +90,15 @@ void add_sampling_options(OptionTable& options, GenerateArguments& arguments) {
       .sets("typical p");
   options
       .add_advanced("--repeat-penalty X", number_option(sampling.repetition_penalty, 0.01, 100),
-                    "above 1: tokens that were there become less likely")
+                    "above 1: earlier tokens become less probable")
       .sets("repetition penalty");
   options.add_advanced("--frequency-penalty X",
                        number_option(sampling.frequency_penalty, -100, 100),
-                       "subtracted from the logit of a token for each time that it was there");
+                       "subtracted from a token's logit for each earlier occurrence");
   options.add_advanced("--presence-penalty X", number_option(sampling.presence_penalty, -100, 100),
-                       "subtracted from the logit of a token that was there");
+                       "subtracted from the logit of every earlier token");
   options.add_advanced("--repeat-last-n N", integer_option(sampling.penalty_window, 0, kAnyCount),
-                       "tokens that the penalties look back at");
+                       "number of last tokens that the penalties use");
   options
       .add_advanced("--beam-size N", integer_option(arguments.session.beam_size, 1, kMostBeams),
                     "search with N beams for the text that is likeliest as a whole; 1: none")
@@ -162,7 +162,7 @@ OptionTable generate_options(GenerateArguments& arguments) {
                        }),
                        "the prompt as token ids: 1,2,3");
   options.add_advanced("--prompt-cache FILE", file_option(arguments.prompt_cache),
-                       "keep what was computed of the prompt for next time");
+                       "keep the prompt's keys and values for the next run");
   options.section("Answer");
   options.add("-n, --max-tokens N", integer_option(arguments.text.max_tokens, 1, kAnyCount),
               "tokens of the answer (default: until it ends)");
@@ -177,11 +177,11 @@ OptionTable generate_options(GenerateArguments& arguments) {
   stop.is_repeatable = true;
   options.add("--stop TEXT", stop, "end before this text");
   options.add("--no-think", flag_option(arguments.no_think),
-              "leave out what a model thinks before it answers");
+              "hide what a model thinks before it answers");
   options.add_advanced("--ignore-eos", flag_option(arguments.session.ignore_end),
-                       "go on where the answer would end");
+                       "ignore tokens that end an answer");
   options.add_advanced("--context-shift", flag_option(arguments.text.context_shift),
-                       "go on when the context is full: drop its older half");
+                       "if the context is full, drop its older half and continue");
   add_sampling_options(options, arguments);
   options.section("Output");
   options.add("-o, --output FILE", output_option(arguments.output),

@@ -11,31 +11,31 @@
 
 namespace vesper {
 
-// What is done with the model.
+// Use of the model.
 enum class GenerateMode { kAnswer, kBatch, kPerplexity };  // kAnswer without a prompt: a chat
 
 struct GenerateArguments {
   std::string model = "smollm2-135m";
   bool offline = false, verbose = false;
   TextSessionOptions session;
-  TextOptions text;  // of every answer
+  TextOptions text;  // for every answer
 
   GenerateMode mode = GenerateMode::kAnswer;
   std::vector<std::string> texts;     // given as arguments
   std::optional<std::string> system;  // the system message
-  bool no_chat = false;               // the text is to be continued
-  bool no_think = false;              // what a model thinks before it answers is not shown
-  std::string chat_template;          // a file with one; empty: the model's own
+  bool no_chat = false;               // continue the text
+  bool no_think = false;              // hide thinking
+  std::string chat_template;          // a file; empty: the model's template
   std::vector<int32_t> prompt_ids;    // instead of text
-  std::string input;                  // kBatch: prompts a line
+  std::string input;                  // kBatch: one prompt per line
   std::string perplexity_file;        // kPerplexity
-  std::string logits_file;            // where the prompt's logits go; empty: nowhere
-  std::string prompt_cache;           // a file that keeps the prompt's keys and values
+  std::string logits_file;            // output of the prompt's logits; empty: none
+  std::string prompt_cache;           // file for the prompt's keys and values
   std::string output;                 // a file; empty: standard output
 
-  bool map_reduce = false;           // texts too long for the context go through in parts
-  bool print_ids = false;            // token ids, not text
-  std::optional<uint32_t> logprobs;  // a line of JSON a token, with so many alternatives
+  bool map_reduce = false;           // process long texts in parts
+  bool print_ids = false;            // print token ids instead of text
+  std::optional<uint32_t> logprobs;  // print a line of JSON per token, with this many alternatives
   bool stats = false;
 };
 

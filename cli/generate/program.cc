@@ -1,5 +1,5 @@
-// generate: text from language models. Parses the command line, has a TextSession answer, and
-// prints what comes of it.
+// generate: text from language models. Parses the command line, calls a TextSession, and prints the
+// answer.
 
 #include "cli/terminal/program.h"
 
@@ -47,7 +47,7 @@ class Run {
     if (!arguments_.prompt_cache.empty()) {
       cache_file_ = std::make_unique<AtomicFile>(arguments_.prompt_cache);
     }
-    // What cannot be written or read is found before a model is fetched and loaded.
+    // Input and output files are checked before a model is downloaded and loaded.
     const bool is_chat = chats();
     if (arguments_.mode == GenerateMode::kAnswer && !is_chat) read_prompt();
     open();
@@ -74,7 +74,7 @@ class Run {
   }
 
  private:
-  // Whether somebody sits there and has not said yet what is wanted.
+  // Whether there is a user at the terminal and no prompt.
   bool chats() const {
     return arguments_.mode == GenerateMode::kAnswer && arguments_.texts.empty() &&
            arguments_.prompt_ids.empty() && !arguments_.no_chat && arguments_.output.empty() &&
@@ -108,7 +108,7 @@ class Run {
     if (!takes_ids || !gives_ids || !arguments_.text.stops.empty()) model_->require_tokenizer();
   }
 
-  // With the context that is asked for, or else this one.
+  // With the requested context, otherwise this one.
   void load(uint32_t context = 0) {
     TextSessionOptions options = arguments_.session;
     if (options.context == 0) options.context = context;
@@ -153,7 +153,7 @@ class Run {
     end(found);
   }
 
-  // Token ids, a line of JSON a token, or text.
+  // Prints token ids, a line of JSON per token, or text.
   TextEvents printing_events() {
     TextEvents events;
     if (arguments_.print_ids) {
@@ -188,7 +188,7 @@ class Run {
       note("the context of " + std::to_string(session_->context()) +
            " tokens is full: the answer was cut (--ctx N, --context-shift)");
     }
-    // The first token comes with the prompt.
+    // The first token is part of the prompt's pass.
     print_stats(answer.statistics, 1);
   }
 
@@ -249,7 +249,7 @@ class Run {
     cache_file_->commit();
   }
 
-  // As llama.cpp prints them. So many tokens of the answer came with its prompt.
+  // In llama.cpp's format. `n_with_prompt` tokens of the answer are part of the prompt's pass.
   void print_stats(const TextStatistics& times, uint64_t n_with_prompt) const {
     if (!arguments_.stats) return;
     const auto line = [&](const char* what, double s, uint64_t n, const char* unit) {
@@ -283,7 +283,7 @@ class Run {
   }
 
   GenerateArguments arguments_;
-  std::string instruction_, text_;  // the prompt, and what it is about
+  std::string instruction_, text_;  // the prompt, and its text
   std::unique_ptr<AtomicFile> file_, cache_file_;
   std::shared_ptr<const TextModel> model_;
   std::optional<TextSession> session_;

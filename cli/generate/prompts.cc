@@ -14,7 +14,7 @@ using nlohmann::json;
   throw Error(ErrorKind::kInput, "expected " + expected);
 }
 
-// Null if there is none.
+// Null if absent.
 const json* member_of(const json& value, const char* key) {
   const auto found = value.is_object() ? value.find(key) : value.end();
   return found == value.end() ? nullptr : &*found;
@@ -57,7 +57,7 @@ std::optional<FilePrompt> PromptFile::next() {
         prompt.ids = prompt_ids(model_, arguments_, line, "");
       }
     } catch (const Error& error) {
-      // What concerns one prompt leaves the others alone.
+      // Errors of one prompt do not affect others.
       if (error.kind() != ErrorKind::kInput && error.kind() != ErrorKind::kModel) throw;
       const Failure failure = failure_of(error);
       prompt.error = failure.message;

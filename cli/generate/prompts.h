@@ -1,4 +1,4 @@
-// The prompts that `generate` is given: an instruction and a text, or a file with one a line.
+// The prompts of `generate`: an instruction and a text, or a file with one prompt per line.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace vesper {
 
-// The ids of a prompt: `instruction` and the text that it is about, either of which may be empty.
+// The ids of a prompt: `instruction` and its text, either of which may be empty.
 std::vector<int32_t> prompt_ids(const TextModel& model, const GenerateArguments& arguments,
                                 const std::string& instruction, const std::string& text);
 
@@ -24,16 +24,16 @@ struct FilePrompt {
   std::optional<uint32_t> max_tokens;
   size_t line_number = 0;  // in the file, from 1
   std::string place;       // for messages: "prompts.jsonl:3"
-  std::string error;       // why this is no prompt; empty: it is one
-  int status = 0;          // the program's exit status for that
+  std::string error;       // why it is invalid; empty if it is valid
+  int status = 0;          // exit status for the error
 };
 
 class PromptFile {
  public:
   PromptFile(const TextModel& model, const GenerateArguments& arguments);
 
-  // The prompt of the next line that is not blank; also of one that is wrong, with its error. None
-  // at the end.
+  // The prompt of the next line that is not blank, or an invalid one with its error. Absent at the
+  // end.
   std::optional<FilePrompt> next();
 
  private:

@@ -15,7 +15,7 @@ std::string StopTexts::push(std::string_view text) {
     held_.resize(first);
     return std::exchange(held_, {});
   }
-  // The longest end of the text that a stop text may begin with.
+  // The longest suffix of the text that may begin a stop text.
   size_t n_held = 0;
   for (const std::string& stop : stops_) {
     for (size_t n = std::min(stop.size() - 1, held_.size()); n > n_held; --n) {
@@ -52,7 +52,7 @@ std::string AnswerWriter::finish() {
   if (!stream_) return {};
   std::string text = take(stops_.push(stream_->finish()));
   text += take(stops_.finish());
-  // Tokens without a text of their own may follow, such as control tokens.
+  // Tokens without text may follow, such as control tokens.
   if (!is_stopped()) n_in_text_ = begins_.size();
   return text;
 }

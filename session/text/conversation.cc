@@ -33,7 +33,7 @@ std::vector<int32_t> Conversation::fitting_prompt() {
   const uint32_t context = session_.context();
   std::vector<int32_t> ids = prompt_of(messages_);
   bool forgets = false;
-  // An eighth of the context is kept free for the answer.
+  // An eighth of the context is reserved for the answer.
   while (ids.size() + context / 8 > context && messages_.size() > 2) {
     messages_.erase(messages_.begin(), messages_.begin() + 2);
     ids = prompt_of(messages_);

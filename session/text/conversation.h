@@ -1,8 +1,7 @@
 // Conversation: a chat with a model, message by message.
 //
-// Each answer is asked for with all messages so far; the session has the keys and values of those
-// before the last, which are not computed again. When the context is full the oldest messages are
-// forgotten.
+// Each answer uses all messages so far; the session has the cached prefix. When the context is
+// full, the oldest messages are dropped.
 #pragma once
 
 #include <functional>
@@ -15,20 +14,19 @@ namespace vesper {
 
 class Conversation {
  public:
-  // Both the session and what it is asked with are the conversation's for its life. Throws
-  // Error(kModel) if the model has no chat template. TextOptions::thinking is kSeparate: what was
-  // thought is no part of the messages.
+  // Session and options must outlive the conversation. Throws Error(kModel) if the model has no
+  // chat template. TextOptions::thinking is set to kSeparate: thinking is not part of the messages.
   Conversation(TextSession& session, const TextOptions& options, bool thinks = true);
 
-  // Adds a message of the user and the model's answer. Throws what TextSession::answer does, and
-  // Error(kInput) for a message that leaves no room in the context: it is dropped then.
+  // Adds a message of the user and the model's answer. Throws the errors of TextSession::answer,
+  // and Error(kInput) for a message that is too long for the context, which is then dropped.
   TextAnswer say(const std::string& message, const TextEvents& events = {});
-  // Answers the last message once more, with another seed. Throws Error(kInput) without one.
+  // Answers the last message again with another seed. Throws Error(kInput) without a message.
   TextAnswer regenerate(const TextEvents& events = {});
 
-  // Told before each conversation; empty: nothing.
+  // The system message; may be empty.
   std::string system;
-  // Called before an answer when messages were forgotten for it.
+  // Called before an answer if messages were dropped.
   std::function<void()> on_forget = {};
 
   const std::vector<ChatMessage>& messages() const { return messages_; }
@@ -42,7 +40,7 @@ class Conversation {
   TextSession& session_;
   TextOptions options_;
   bool thinks_;
-  std::vector<ChatMessage> messages_;  // without the system's
+  std::vector<ChatMessage> messages_;  // without the system message
 };
 
 }  // namespace vesper

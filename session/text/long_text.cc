@@ -8,7 +8,7 @@
 namespace vesper {
 namespace {
 
-// Splits a text into pieces of at most `most` tokens, at ends of lines, sentences or words.
+// Splits a text into pieces of at most `most` tokens, at the ends of lines, sentences or words.
 std::vector<std::string> parts_of(const TextTokenizer& tokenizer, const std::string& text,
                                   uint32_t most) {
   const auto n_tokens = [&](std::string_view part) {
@@ -18,7 +18,7 @@ std::vector<std::string> parts_of(const TextTokenizer& tokenizer, const std::str
   std::string_view rest = text;
   while (!rest.empty()) {
     size_t n = rest.size();
-    // The size that fits, by proportion; a few rounds as tokens differ in length.
+    // Estimates the fitting size by proportion, in a few rounds, because tokens differ in length.
     for (size_t tokens = n_tokens(rest); tokens > most && n > 1;) {
       n = std::max<size_t>(1, std::min(n - 1, n * most / tokens));
       tokens = n_tokens(rest.substr(0, n));
@@ -49,7 +49,7 @@ std::vector<int32_t> map_reduced_prompt(
   of_part.max_tokens = n_answer;
   of_part.top_logprobs = 0;
   of_part.thinking = Thinking::kSeparate;
-  // A few tokens are lost where a text is cut.
+  // Some tokens are added where a text is cut.
   const size_t n_around = prompt_of("x").size() + 8;
   if (n_around + n_answer + 16 >= context) {
     throw Error(ErrorKind::kInput, "context",

@@ -1,4 +1,4 @@
-// Texts that are longer than the context, by map-reduce.
+// Texts longer than the context, by map-reduce.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace vesper {
 
-// Asks about each part of a text that has no room in the context, and again about the answers
-// together, until these fit. `prompt_of` makes the prompt about a part. Returns the prompt about
-// the last answers, or about the text itself where it fits. An answer to a part has at most
-// `options.max_tokens`, or a quarter of the context. Throws Error(kInput) if the context has no
-// room for that, or the answers are as long as the text.
+// Answers each part of a text that is too long for the context, then the joined answers, until
+// these fit. `prompt_of` makes the prompt for a part. Returns the prompt for the last answers, or
+// for the text if it fits. The answer to a part has at most `options.max_tokens`, or a quarter of
+// the context. Throws Error(kInput) if the context is too small, or the answers are as long as the
+// text.
 std::vector<int32_t> map_reduced_prompt(
     TextSession& session, const TextOptions& options, const std::string& text,
     const std::function<std::vector<int32_t>(const std::string& part)>& prompt_of);

@@ -37,13 +37,13 @@ std::vector<int32_t> TextModel::chat_ids(std::span<const ChatMessage> messages, 
   if (!chat_template_) {
     throw Error(ErrorKind::kModel, "chat template",
                 "expected one, found none in " + weights_->path().string() +
-                    ": this model continues texts");
+                    ": this model only continues texts");
   }
   nlohmann::ordered_json extra;
   if (!thinks) extra = {{"enable_thinking", false}};
   const std::string text = chat_template_->render(messages, true, &tokenizer, extra);
   std::vector<int32_t> ids = tokenizer.encode(text, true, false);
-  // Most templates write the tokens that begin every text themselves.
+  // Most templates contain the tokens that begin every text.
   const auto before = tokenizer.before();
   if (ids.size() < before.size() || !std::equal(before.begin(), before.end(), ids.begin())) {
     ids.insert(ids.begin(), before.begin(), before.end());

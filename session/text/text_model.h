@@ -1,6 +1,5 @@
-// The files of a language model: its tokenizer, its chat template, and its weights, which are not
-// read yet. In: texts and conversations. Out: the token ids that a TextRequest has as its prompt.
-// Cheap to open, and safe to use from several threads at once.
+// The files of a language model: tokenizer, chat template, and weights, which are not read yet. In:
+// texts and conversations. Out: token ids for a TextRequest. Cheap to open, and thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,31 +20,31 @@ namespace vesper {
 
 class TextModel {
  public:
-  // `chat_template`: the source of one that replaces the model's own. Throws Error(kModel).
+  // `chat_template`: replaces the model's template. Throws Error(kModel).
   explicit TextModel(const std::filesystem::path& path, std::string_view chat_template = {});
   explicit TextModel(std::shared_ptr<const WeightProvider> weights,
                      std::string_view chat_template = {});
 
-  // Null if the model has none that can be read: it takes and gives token ids only.
+  // Null if the model has no readable tokenizer: then only token ids work.
   const TextTokenizer* tokenizer() const { return tokenizer_.get(); }
-  // Throws Error(kModel) saying why there is none.
+  // Throws Error(kModel) with the reason if there is none.
   const TextTokenizer& require_tokenizer() const;
   bool has_chat_template() const { return chat_template_.has_value(); }
 
-  // A conversation, up to where the model's next message begins. `thinks`: false asks the template
+  // A conversation up to the start of the model's next message. `thinks` false asks the template
   // for an answer without thinking (its variable enable_thinking). Throws Error(kModel) without a
-  // template, Error(kInput) if the template refuses the conversation.
+  // template, Error(kInput) if the template rejects the conversation.
   std::vector<int32_t> chat_ids(std::span<const ChatMessage> messages, bool thinks = true) const;
-  // A text that is to be continued.
+  // A text to continue.
   std::vector<int32_t> text_ids(std::string_view text) const;
 
-  // Whether a prompt ends where the model's thinking has begun: some templates begin it themselves.
+  // Whether the prompt ends with the start of thinking, which some templates add.
   bool begins_thinking(std::span<const int32_t> prompt) const;
 
-  // The longest context that the model is made for, in tokens.
+  // The model's longest context in tokens.
   uint32_t max_ctx() const { return weights_->config().decoder().n_positions; }
-  // A context for a prompt of so many tokens and its answer, which has at most max_tokens, or
-  // usually no more than 2048: rounded up to a multiple of 1024, and at most max_ctx().
+  // The context for a prompt of `n_prompt` tokens and an answer of at most max_tokens, by default
+  // 2048: rounded up to a multiple of 1024, at most max_ctx().
   uint32_t ctx_for(uint64_t n_prompt, std::optional<uint32_t> max_tokens) const;
 
   const WeightProvider& weights() const { return *weights_; }

@@ -21,7 +21,7 @@ std::vector<AnswerPart> ThinkingText::push(std::string_view text) {
     const std::string_view tag = is_inside_ ? "</think>" : "<think>";
     const size_t at = held_.find(tag);
     if (at == std::string::npos) {
-      // The longest end that the tag may begin with.
+      // The longest suffix that may begin the tag.
       size_t n = std::min(tag.size() - 1, held_.size());
       while (n > 0 && !tag.starts_with(std::string_view(held_).substr(held_.size() - n))) --n;
       emit(std::string_view(held_).substr(0, held_.size() - n), parts);

@@ -1,4 +1,4 @@
-// Answers of models that think first: what is between <think> and </think>, and the rest.
+// Splits answers of models that think first: text between <think> and </think>, and the rest.
 #pragma once
 
 #include <string>
@@ -14,20 +14,20 @@ struct AnswerPart {
 
 class ThinkingText {
  public:
-  // `starts_inside`: the prompt has ended with <think>.
+  // `starts_inside`: the prompt ends with <think>.
   explicit ThinkingText(bool starts_inside = false) : is_inside_(starts_inside) {}
 
-  // Returns the parts that new text completes, without the tags and the white space behind them.
-  // What may be the beginning of a tag is held back.
+  // Returns the parts that new text completes, without tags and white space after them. Text that
+  // may begin a tag is held back.
   std::vector<AnswerPart> push(std::string_view text);
-  // The end: returns the text that was held back.
+  // Ends the text; returns the text that was held back.
   std::vector<AnswerPart> finish();
 
  private:
   void emit(std::string_view text, std::vector<AnswerPart>& parts);
 
   bool is_inside_;
-  bool skips_space_ = true;  // at the start and behind a tag
+  bool skips_space_ = true;  // at the start and after a tag
   std::string held_;
 };
 
