@@ -1,4 +1,4 @@
-// Runs a program as a user would, and gives what it printed and how it ended.
+// Runs a program like a user, and returns its output and exit status.
 #pragma once
 
 #include <sys/types.h>
@@ -19,10 +19,10 @@ std::string read_file(const std::filesystem::path& path);
 std::vector<std::string> names_in(const std::filesystem::path& folder);
 
 struct ChildOptions {
-  std::filesystem::path folder;                    // to run in
-  std::map<std::string, std::string> environment;  // beside the inherited one; "" unsets
+  std::filesystem::path folder;                    // working directory
+  std::map<std::string, std::string> environment;  // added to the inherited one; "" unsets
   std::string standard_input;
-  std::string stdout_path;  // instead of being captured; "(closed)" for none at all
+  std::string stdout_path;  // instead of capturing; "(closed)": no standard output
   bool terminal = false;    // stderr is a terminal of 80 columns
 };
 
@@ -34,7 +34,7 @@ struct ChildResult {
 class Child {
  public:
   Child(const std::vector<std::string>& arguments, const ChildOptions& options);
-  ~Child();  // kills it if it still runs
+  ~Child();  // kills it if it is still running
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 

@@ -1,4 +1,4 @@
-// A folder of its own for a test.
+// A temporary folder for a test.
 #pragma once
 
 #include <filesystem>
@@ -6,7 +6,7 @@
 
 namespace vesper {
 
-// Goes, with all in it, at the end of its scope.
+// Removed with its contents at the end of its scope.
 class TemporaryFolder {
  public:
   TemporaryFolder();

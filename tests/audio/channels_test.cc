@@ -90,7 +90,7 @@ TEST(RawPcm, IsReadAsItIsSaidToBe) {
   PipeOf pipe(floats, 3);
   EXPECT_EQ(samples_of(AudioReader::from_stream(pipe.fd(), "pipe", options)),
             (std::vector<float>{0.5f, -1.0f, 0.125f}));
-  // A WAV header is nothing but noise then, and a wave of NaN an error.
+  // A WAV header read as raw samples is noise; a NaN is an error.
   write_bytes(path, std::string(16, '\xff'));
   EXPECT_THROW(samples_of(AudioReader(path, options)), Error);
 }
@@ -112,7 +112,7 @@ TEST(RewindableInput, IsReadFromItsBeginningEachTime) {
   }
 }
 
-// A second of each: left, right, both, neither.
+// One second each: left, right, both, neither.
 TEST(ChannelLevels, TellWhichChannelIsClearlyLouder) {
   const TemporaryFolder folder;
   const std::vector<float> sound = noise(0.5f, 8000, 1);

@@ -1,4 +1,4 @@
-// Recordings that the audio tests make for themselves: tones, WAV bytes, files through libsndfile.
+// Generated recordings for the audio tests: tones, WAV bytes, files written by libsndfile.
 #pragma once
 
 #include <sndfile.h>
@@ -17,7 +17,7 @@ namespace vesper {
 // amplitude * sin(2 pi hz t), [n].
 std::vector<float> tone(double hz, double amplitude, size_t n, int rate_hz);
 
-// n values in +-amplitude from a fixed linear congruential sequence, the same on every machine.
+// n values in +-amplitude from a fixed linear congruential sequence, equal on every machine.
 std::vector<float> noise(float amplitude, size_t n, uint32_t seed);
 
 // Whether the libsndfile here writes `format` (SF_FORMAT_...).
@@ -30,12 +30,12 @@ void write_with_sndfile(const std::string& path, int format, int channels, int r
 std::string bytes_of(const std::string& path);
 void write_bytes(const std::string& path, const std::string& bytes);
 
-// A WAV of 16-bit samples whose header states `data_bytes`, whatever is there.
+// A WAV of 16-bit samples whose header states `data_bytes`, right or wrong.
 std::string wav_bytes(const std::vector<int16_t>& interleaved, int channels, uint32_t rate_hz,
                       uint32_t data_bytes);
 std::string wav_bytes(const std::vector<int16_t>& interleaved, int channels, uint32_t rate_hz);
 
-// The read end of a pipe into which a thread writes `bytes`, in pieces of `piece` bytes.
+// The read end of a pipe; a thread writes `bytes` to it in pieces of `piece` bytes.
 class PipeOf {
  public:
   PipeOf(std::string bytes, size_t piece);
@@ -47,7 +47,7 @@ class PipeOf {
   std::thread writer_;
 };
 
-// Sets an environment variable for the length of a scope.
+// Sets an environment variable during a scope.
 class ScopedEnvironment {
  public:
   ScopedEnvironment(const char* name, const std::string& value);

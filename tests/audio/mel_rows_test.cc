@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMels = 3;
 
-// Rows of numbers that all differ, appended in parts of no particular size.
+// Rows of distinct values, appended in parts of various sizes.
 MelRows counted_rows(size_t n) {
   MelRows rows(kMels);
   std::vector<float> part;

@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kPaddingSamples = 480000;  // 30 s at 16 kHz
 
-// log10 mel energies [n_frames, n_mels] of the first frames of `samples` and the 30 s of silence
-// after them, in double precision and by the definition of the DFT: no FFT, no sparse filters.
+// log10 mel energies [n_frames, n_mels] of the first frames of `samples` followed by 30 s of
+// silence, in double precision by the definition of the DFT: no FFT, no sparse filters.
 std::vector<double> direct_log_mel(const std::vector<float>& samples, int n_mels, size_t n_frames) {
   const auto n_padded = static_cast<long>(samples.size()) + kPaddingSamples;
   const auto sample = [&](long i) -> double {
@@ -69,7 +69,7 @@ std::vector<float> rows_of(const MelSpectrogram& mel, size_t first, size_t n_fra
   return rows;
 }
 
-// A chirp with some noise: all bands have something to say.
+// A chirp with some noise: all bands have energy.
 std::vector<float> chirp(size_t n) {
   std::vector<float> samples = noise(0.01f, n, 7);
   for (size_t i = 0; i < n; ++i) {
@@ -240,7 +240,7 @@ TEST(MelFrames, IsSilenceBeyondTheContentWhenAskedFor) {
   std::vector<float> rows(3000 * 80, NAN);
   mel.window(window, rows.data());
   const float silence = (mel.maximum() - 8.0f + 4.0f) / 4.0f;
-  EXPECT_GT(rows[200 * 80], silence);  // half of this frame still lies in the content
+  EXPECT_GT(rows[200 * 80], silence);  // half of this frame is in the content
   for (size_t i = 202 * 80; i < rows.size(); ++i) ASSERT_FLOAT_EQ(rows[i], silence) << i;
 }
 
@@ -279,7 +279,7 @@ TEST(Mel, RefusesSamplesAfterItsEnd) {
 }
 
 TEST(MelFilters, GivenByAModelAreUsedInsteadOfOurs) {
-  // Band 0 takes 1 kHz alone, band 1 nothing at all.
+  // Band 0 has only 1 kHz, band 1 nothing.
   std::vector<float> filters(2 * 201, 0.0f);
   filters[25] = 2.0f;
   MelSpectrogram mel(2, filters);
@@ -349,7 +349,7 @@ TEST(MelKeep, LeavesTheStretchesOneBehindTheOther) {
   const float maximum = *std::max_element(all.begin(), all.end());
   EXPECT_EQ(kept.maximum(), maximum);
   EXPECT_LT(maximum, whole.maximum());
-  // Of what is left, again.
+  // Keeps ranges of the kept frames again.
   const std::vector<std::pair<size_t, size_t>> of_those = {{5, 15}, {3025, 3031}};
   kept.keep(of_those);
   EXPECT_EQ(rows_of(kept, 3, 4), std::vector<float>(all.begin() + 8 * 80, all.begin() + 12 * 80));

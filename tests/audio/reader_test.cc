@@ -27,7 +27,7 @@ std::vector<float> read_all(AudioReader reader, size_t block = 1000) {
   }
 }
 
-// What reading `path` to its end says, "" where it says nothing.
+// The error of reading `path` to its end, "" without one.
 std::string complaint_about(const std::string& path, ReaderOptions options = {}) {
   try {
     read_all(AudioReader(path, options));
@@ -79,7 +79,7 @@ TEST(AudioReader, ReadsEveryLosslessFormat) {
     for (size_t i = 0; i < samples.size(); ++i) {
       ASSERT_NEAR(read[i], samples[i], f.tolerance) << f.name << ", sample " << i;
     }
-    // The same through a pipe and from memory, whichever decoder that takes.
+    // The same through a pipe and from memory, with any decoder.
     const PipeOf pipe(bytes, 5000);
     EXPECT_EQ(read_all(AudioReader::from_stream(pipe.fd(), "pipe")), read) << f.name;
     EXPECT_EQ(read_all(AudioReader::from_memory(memory, "memory")), read) << f.name;
@@ -103,7 +103,7 @@ TEST(AudioReader, ReadsEveryLossyFormat) {
     write_with_sndfile(path, f.format, 1, 48000, samples);
     const std::vector<float> read = read_all(AudioReader(path));
     ASSERT_NEAR(static_cast<double>(read.size()), 48000.0, 3000.0) << f.name;
-    // Decoders may add a delay: what counts is that 440 Hz of that amplitude comes out.
+    // Decoders may add a delay: checks only the frequency and amplitude.
     double sine = 0.0, cosine = 0.0;
     for (size_t i = 10000; i < 10000 + 24000; ++i) {
       const double phase = 2.0 * M_PI * 440.0 * static_cast<double>(i) / 48000.0;

@@ -69,7 +69,7 @@ TEST(Resampler, GivesExactlyTheRoundedNumberOfSamples) {
 
 TEST(Resampler, OfSimpleRatiosAgreesWithLibsamplerate) {
   for (const int rate : {8000, 11025, 22050, 32000, 44100, 48000, 96000}) {
-    // Noise that both pass bands keep: without what lies above 90 % of the Nyquist frequency.
+    // Noise below 90% of the Nyquist frequency, in both pass bands.
     std::vector<float> samples(static_cast<size_t>(rate));
     const double highest = 0.9 * std::min(rate, 16000) / 2.0;
     for (int i = 0; i < 40; ++i) {

@@ -32,7 +32,7 @@ std::vector<int16_t> ramp(size_t n) {
   return samples;
 }
 
-// Replaces standard input for the length of a scope.
+// Replaces standard input during a scope.
 class ScopedStdin {
  public:
   explicit ScopedStdin(int fd) : saved_(::dup(STDIN_FILENO)) { ::dup2(fd, STDIN_FILENO); }
@@ -122,7 +122,7 @@ TEST(NamedPipe, IsReadAsAStream) {
   writer.join();
 }
 
-// A folder with a program called ffmpeg that does what `script` says.
+// A folder with a program ffmpeg that runs `script`.
 class FakeFfmpeg {
  public:
   explicit FakeFfmpeg(const std::string& script) : path_("PATH", folder_.path().string()) {
@@ -241,7 +241,7 @@ TEST(Ffmpeg, OfThisMachineDecodesM4a) {
   EXPECT_EQ(reader.channels(), 2);
   const std::vector<float> samples = read_samples(std::move(reader));
   EXPECT_NEAR(static_cast<double>(samples.size()), 16000.0, 1500.0);
-  // m4a cannot be read without seeking, and comes from a pipe all the same.
+  // m4a needs seeking, but also works through a pipe.
   const PipeOf pipe(bytes_of(folder.file("a.m4a")), 1000);
   EXPECT_EQ(read_samples(AudioReader::from_stream(pipe.fd(), "pipe")), samples);
 }

@@ -1,4 +1,4 @@
-// Damaged WAV headers: each one must give an error or sound samples, within little memory.
+// Damaged WAV headers: each gives an error or sound samples, within little memory.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #include "tests/audio/made_recordings.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-// The sanitizer's address space cannot be capped, but its allocations can.
+// The sanitizer's address space cannot be limited, but its allocations can.
 extern "C" const char* __asan_default_options() {
   return "max_allocation_size_mb=256:allocator_may_return_null=1";
 }
@@ -22,8 +22,8 @@ extern "C" const char* __asan_default_options() {
 namespace vesper {
 namespace {
 
-constexpr size_t kMaxSoundSamples = 1
-                                    << 20;  // of 16 kHz: what a file of a few hundred bytes may say
+constexpr size_t kMaxSoundSamples = 1 << 20;  // at 16 kHz: the limit for a file of a few hundred
+                                              // bytes
 
 class MemoryCap : public testing::Environment {
  public:
@@ -36,8 +36,8 @@ class MemoryCap : public testing::Environment {
 };
 const auto* const kMemoryCap = testing::AddGlobalTestEnvironment(new MemoryCap);
 
-// Reads all that is there. True where it is sound, false where an Error said that it is not; any
-// other exception fails the test.
+// Reads the whole file. True if it is sound, false for an Error; any other exception fails the
+// test.
 bool is_sound(AudioReader (*open)(const std::string& bytes), const std::string& bytes) {
   try {
     SampleReader blocks(open(bytes), 4096);
@@ -83,7 +83,7 @@ AudioReader open_pipe(const std::string& bytes) {
   return AudioReader::from_stream(ends[0], "fuzzed", {.use_ffmpeg = false});
 }
 
-// Small WAVs of several kinds, with the samples of 2 ms each.
+// Small WAVs of several kinds, each with 2 ms of samples.
 std::vector<std::string> seeds() {
   std::vector<std::string> wavs = {wav_bytes(std::vector<int16_t>(64, 1000), 2, 16000)};
   const TemporaryFolder folder;
@@ -106,7 +106,7 @@ TEST(WavFuzz, EveryTruncationIsAnErrorOrSound) {
       is_sound(open_pipe, wav.substr(0, length));
     }
   }
-  // The plain one has no chunk after its samples: nothing shorter is whole.
+  // The plain one has no chunk after its samples, so every shorter file is cut off.
   const std::string plain = seeds()[0];
   for (size_t length = 0; length < plain.size(); ++length) {
     EXPECT_FALSE(is_sound(open_memory, plain.substr(0, length))) << length;
@@ -114,7 +114,7 @@ TEST(WavFuzz, EveryTruncationIsAnErrorOrSound) {
   }
 }
 
-// `n_trials` damaged copies: one to four bytes changed, more often in the header than after it.
+// `n_trials` damaged copies with one to four changed bytes, most of them in the header.
 void flip_bytes(AudioReader (*open)(const std::string&), uint32_t seed, int n_trials) {
   std::mt19937 random(seed);
   const std::vector<std::string> wavs = seeds();
@@ -128,7 +128,7 @@ void flip_bytes(AudioReader (*open)(const std::string&), uint32_t seed, int n_tr
     SCOPED_TRACE("trial " + std::to_string(trial) + " of seed " + std::to_string(seed));
     n_sound += is_sound(open, wav);
   }
-  // Neither all refused nor all accepted: the damage reaches beyond the first check.
+  // Some are rejected and some accepted: the damage reaches beyond the first check.
   EXPECT_GT(n_sound, n_trials / 20);
   EXPECT_LT(n_sound, n_trials * 19 / 20);
 }

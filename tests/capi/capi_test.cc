@@ -120,7 +120,7 @@ TEST(CApi, WhatIsNotSpeechIsLeftOutOnRequestAndTimesStayThoseOfTheRecording) {
     if (heard.start_s < 0) heard.start_s = segment->start_s;
     return 0;
   };
-  // One that breaks off leaves nothing behind for the next.
+  // A cancelled one leaves no state for the next.
   const TemporaryFolder folder;
   const std::string broken = folder.file("broken.wav");
   std::vector<float> breaking = noise(0.1f, 3 * 16000, 1);
@@ -134,7 +134,7 @@ TEST(CApi, WhatIsNotSpeechIsLeftOutOnRequestAndTimesStayThoseOfTheRecording) {
       VESPER_OK);
   EXPECT_EQ(heard.text, " He might even have been made amiable himself.");
   EXPECT_NEAR(heard.start_s, 20, 0.6);
-  // Of silence nothing is left.
+  // Silence has no text.
   Heard silence;
   EXPECT_EQ(
       vesper_whisper_transcribe_pcm(whisper, samples.data(), kSilence, &speech, hear, &silence),

@@ -58,7 +58,7 @@ TEST(TextCaptions, DrawWhatMayChangeBehindTheCursorOfATerminal) {
 TEST(TextCaptions, FitTheTerminalAsItIsNow) {
   const auto printed = printing(TranscriptFormat::kTxt, 20);
   printed->printer->final(std::vector{word(" one"), word(" two"), word(" three")}, 1);
-  printed->columns = 8;  // it was made narrower
+  printed->columns = 8;  // it became narrower
   printed->printer->partial(std::vector{word(" four")}, 2);
   printed->printer->final(std::vector{word(" four"), word(" five")}, 2);
   EXPECT_THAT(printed->puts, ElementsAre("one two three", "\nfour\nfive"));
@@ -70,7 +70,7 @@ TEST(TextCaptions, CountWideCharactersTwice) {
   printed->printer->partial(words, 1);
   printed->printer->final(words, 2);
   EXPECT_THAT(printed->puts, ElementsAre("\0337扎自己的\0338", "\033[J扎自己的\n脚"));
-  // A combining mark takes no column.
+  // A combining mark has no width.
   printed->printer->partial(std::vector{word(" e\u0301e\u0301e\u0301e\u0301e\u0301e\u0301")}, 3);
   EXPECT_THAT(printed->puts.back(), HasSubstr(" e\u0301"));
 }

@@ -168,7 +168,7 @@ TEST_F(EmbedProgram, WritesTheSameNumbersInEveryFormat) {
     const int n = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
                                   reinterpret_cast<const unsigned char*>(base64[i].data()),
                                   static_cast<int>(base64[i].size()));
-    ASSERT_GE(n, 256);  // with what padding stands for
+    ASSERT_GE(n, 256);  // including padding bytes
     EXPECT_EQ(floats_of(bytes.substr(0, 256)), vectors[i]);
   }
 }

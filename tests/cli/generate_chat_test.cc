@@ -1,5 +1,4 @@
-// The chat of the built `generate`, through a pseudo terminal, with SmolLM2 where
-// scripts/fetch-models.sh has put it.
+// The chat of the built `generate` on a pseudo terminal, with SmolLM2 from scripts/fetch-models.sh.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +22,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// A program on a terminal, and somebody who types and reads there.
+// A program on a terminal, and a user who types and reads.
 class Terminal {
  public:
   explicit Terminal(const std::vector<std::string>& arguments) {
@@ -47,11 +46,11 @@ class Terminal {
   Terminal& operator=(const Terminal&) = delete;
 
   void type(const std::string& keys) {
-    // A prompt is written shortly before the terminal hands over single keys.
+    // The prompt is written shortly before the terminal switches to single keys.
     std::this_thread::sleep_for(std::chrono::milliseconds(150));
     ASSERT_EQ(write(descriptor_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
   }
-  // What the screen has shown since the last call, up to `mark` and with it.
+  // The screen output since the last call, up to and including `mark`.
   std::string read_until(const std::string& mark) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     for (;;) {
@@ -125,13 +124,13 @@ TEST_F(GenerateChat, AnswersRemembersAndSaves) {
   terminal.type("/regenerate\n");
   terminal.read_until("no message");
   terminal.read_until("> ");
-  terminal.type("   \n");  // no message either
+  terminal.type("   \n");  // not a message
   EXPECT_EQ(terminal.read_until("\r\n> "), "   \r\n> ");
   terminal.type("/load " + file + "\n");
   terminal.read_until("Loaded 2 messages.\r\n> ");
   terminal.type("/load " + (folder_ / "none").string() + "\n");
   terminal.read_until("No such file or directory\r\n> ");
-  // The second answer reads what is new of the conversation only.
+  // The second answer computes only the new part of the conversation.
   terminal.type("And \\\nof Spain?\n");
   terminal.read_until("\r\n> ");
   terminal.type("\x04");
@@ -144,13 +143,13 @@ TEST_F(GenerateChat, LetsCtrlCStopAnAnswerAndDropALine) {
   terminal.read_until("> ");
   terminal.type("half a li\x03");
   EXPECT_THAT(terminal.read_until("^C\r\n> "), Not(HasSubstr("(stopped)")));
-  terminal.type("\x03");  // of an empty line: nothing to drop, and no reason to end
+  terminal.type("\x03");  // on an empty line: nothing to drop, and the chat continues
   terminal.read_until("^C\r\n> ");
   terminal.type("/save\n");
   terminal.read_until("expected a file: /save FILE\r\n> ");
   terminal.type("Tell me a story.\n");
   terminal.read_until("story.\r\n");
-  terminal.read_until(" ");  // of the answer, which would not end by itself
+  terminal.read_until(" ");  // of the answer, which would not end otherwise
   terminal.type("\x03");
   terminal.read_until("(stopped)\r\n> ");
   terminal.type("/exit\n");
@@ -158,7 +157,7 @@ TEST_F(GenerateChat, LetsCtrlCStopAnAnswerAndDropALine) {
   EXPECT_EQ(terminal.wait(), 0);
 }
 
-// One answer on a terminal: the shell's next line begins below what there is of it.
+// One answer on a terminal: the shell's next line begins below it.
 TEST_F(GenerateChat, LetsCtrlCCutASingleAnswer) {
   Terminal terminal(command({"--offline", "--ignore-eos", "Tell me a story."}));
   terminal.read_until(" ");  // of the answer

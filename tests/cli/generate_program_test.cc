@@ -1,5 +1,5 @@
-// The built `generate`, with a tiny model that has no tokenizer, and with SmolLM2 where
-// scripts/fetch-models.sh has put it.
+// The built `generate`, with a tiny model without tokenizer, and with SmolLM2 from
+// scripts/fetch-models.sh.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ class GenerateProgram : public testing::Test {
     arguments.insert(arguments.begin(), GENERATE);
     return run_child(arguments, options_);
   }
-  // With a tiny model that knows token ids only.
+  // With a tiny model that only has token ids.
   std::vector<std::string> tiny_command(std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(),
                      {GENERATE, "-m", std::string(LANGUAGE_MODELS) + "/qwen3", "--device", "cpu",
@@ -114,7 +114,7 @@ TEST_F(GenerateProgram, SaysWhatIsWrong) {
     expect_failure(run(arguments), 2, "--system is a part of a chat");
   }
   expect_failure(run({"-m", "absent", "a"}), 4, "smollm2-135m");
-  // Folders are opened like files, and would be empty ones.
+  // Folders open like files, and would be empty.
   const std::string folder = folder_.path().string();
   expect_failure(tiny({"--input", folder, "--print-ids"}), 3, "found a folder");
   expect_failure(tiny({"--input", "absent.txt", "--print-ids"}), 3, "absent.txt: No such file");
@@ -149,13 +149,13 @@ TEST_F(GenerateProgram, TakesAndPrintsTokenIds) {
   }
 }
 
-// One core or more, the same tokens; and so many threads as were asked for.
+// Any number of threads gives the same tokens; the requested number of threads runs.
 TEST_F(GenerateProgram, WorksWithTheThreadsThatItIsGiven) {
   const std::string plain = ids({"-n", "20", "-t", "1"});
   EXPECT_EQ(ids({"-n", "20", "--threads", "3"}), plain);
   EXPECT_EQ(ids({"-n", "20", "--threads", "3", "-t", "2"}), plain);
 #if defined(__linux__)
-  // In a process that waits for the rest of its prompts.
+  // In a process that waits for more prompts.
   for (const int n : {1, 3}) {
     const std::string command = "mkfifo prompts; " GENERATE " -m " + std::string(LANGUAGE_MODELS) +
                                 "/qwen3 --device cpu --input - --print-ids -n 2 -t " +
@@ -173,7 +173,7 @@ TEST_F(GenerateProgram, WorksWithTheThreadsThatItIsGiven) {
 #endif
 }
 
-// Each option changes what is chosen, in the way that it should.
+// Each sampling option changes the tokens as documented.
 TEST_F(GenerateProgram, ChoosesTokensAsAskedFor) {
   const std::string greedy = ids({"-n", "20"});
   const std::string drawn = ids({"-n", "20", "--temp", "2", "--seed", "1"});
@@ -188,7 +188,7 @@ TEST_F(GenerateProgram, ChoosesTokensAsAskedFor) {
     arguments.insert(arguments.end(), only_likeliest.begin(), only_likeliest.end());
     EXPECT_EQ(ids(arguments), greedy) << only_likeliest[0] << " " << only_likeliest[1];
   }
-  // The one most typical token, whatever the seed.
+  // The most typical token, for any seed.
   EXPECT_EQ(ids({"-n", "20", "--temp", "2", "--seed", "1", "--typical", "0"}),
             ids({"-n", "20", "--temp", "2", "--seed", "2", "--typical", "0"}));
   EXPECT_NE(ids({"-n", "20", "--temp", "2", "--seed", "1", "--typical", "0.2"}), drawn);
@@ -196,7 +196,7 @@ TEST_F(GenerateProgram, ChoosesTokensAsAskedFor) {
   EXPECT_THAT(ids({"-n", "20", "--logit-bias", first + "-inf"}),
               testing::Not(HasSubstr(first + ",")));
   EXPECT_EQ(ids({"-n", "3", "--logit-bias", "7+1000"}), "7,7,7\n");
-  // With a strong penalty nothing comes twice.
+  // A strong penalty prevents repetitions.
   for (const char* penalty : {"--presence-penalty", "--frequency-penalty"}) {
     std::set<std::string> seen;
     std::istringstream tokens(ids({"-n", "20", penalty, "100"}));
@@ -214,7 +214,7 @@ TEST_F(GenerateProgram, SearchesWithBeams) {
   EXPECT_EQ(std::count(found.begin(), found.end(), ','), 11);
   EXPECT_NE(found, greedy);
   EXPECT_EQ(ids({"-n", "12", "--beam-size", "8"}), found);
-  // The same of many prompts.
+  // The same for many prompts.
   write_file(folder_ / "prompts.jsonl", "{\"prompt_ids\": [1, 2, 3]}\n{\"prompt_ids\": [4]}\n");
   const ChildResult batch = tiny(
       {"--input", "prompts.jsonl", "--print-ids", "-n", "12", "--batch", "2", "--beam-size", "8"});
@@ -242,14 +242,14 @@ TEST_F(GenerateProgram, DumpsLogitsForNumPy) {
   EXPECT_THAT(file, HasSubstr("'shape': (3, 64)"));
   EXPECT_EQ(file.size() % 64, 0u);
   EXPECT_GE(file.size(), 3 * 64 * sizeof(float) + 64);
-  // Without an answer nothing needs a tokenizer.
+  // Without an answer no tokenizer is needed.
   const ChildResult alone = tiny({"--prompt-ids", "1,2,3", "--dump-logits", "alone.npy"});
   EXPECT_EQ(alone.status, 0) << alone.err;
   EXPECT_THAT(alone.out, IsEmpty());
   EXPECT_EQ(read_file(folder_ / "alone.npy"), file);
 }
 
-// As `-o /dev/null` by root, who may put a file in the place of a device.
+// Like `-o /dev/null` by root, who may replace a device by a file.
 TEST_F(GenerateProgram, WritesToAPipeAndLeavesItThere) {
   const ChildResult result = run_child(
       {"/bin/sh", "-c",
@@ -261,8 +261,8 @@ TEST_F(GenerateProgram, WritesToAPipeAndLeavesItThere) {
   EXPECT_THAT(names_in(folder_.path()), testing::ElementsAre("got", "pipe"));
 }
 
-// Text that would go on for ever, until it is interrupted: what there is of it is kept, in a file
-// too, and the caller sees that it was cut.
+// An endless text that is interrupted: the text so far is kept, also in a file, and a note says
+// that it was cut.
 TEST_F(GenerateProgram, KeepsWhatWasGeneratedWhenItIsInterrupted) {
   for (const bool to_file : {false, true}) {
     std::vector<std::string> arguments = {"--ctx",        "16",    "--context-shift",
@@ -334,7 +334,7 @@ TEST_F(GenerateProgram, AnswersManyPromptsInTheirOrder) {
   }
 }
 
-// Each wrong line has its own error, in its place, and the others have their answers.
+// Each invalid line has its own error, and the other lines are answered.
 TEST_F(GenerateProgram, GoesOnAfterAPromptThatIsWrong) {
   write_file(folder_ / "prompts.jsonl",
              "{\"prompt_ids\": [1]}\n"
@@ -393,7 +393,7 @@ TEST_F(GenerateProgram, GoesOnAfterAPromptThatIsWrong) {
   expect_failure(closed, 3, "stdin: Bad file descriptor");
 }
 
-// As OpenAI's chat completions have them; the answers themselves are those of a run without.
+// The format of OpenAI's chat completions; answers equal those without log-probabilities.
 TEST_F(GenerateProgram, GivesAlternativesInEachLineOfABatch) {
   std::string prompts;
   for (int i = 1; i <= 5; ++i) {
@@ -426,7 +426,7 @@ TEST_F(GenerateProgram, GivesAlternativesInEachLineOfABatch) {
       EXPECT_LE(content[t]["logprob"], 0);
       const json& top = content[t]["top_logprobs"];
       ASSERT_EQ(top.size(), 3u);
-      EXPECT_EQ(top[0]["id"], content[t]["id"]);  // the likeliest is what was chosen
+      EXPECT_EQ(top[0]["id"], content[t]["id"]);  // the sampled token is the most probable one
       EXPECT_NEAR(top[0]["logprob"], content[t]["logprob"], 1e-4);
       EXPECT_GE(top[0]["logprob"], top[1]["logprob"]);
       EXPECT_GE(top[1]["logprob"], top[2]["logprob"]);
@@ -454,8 +454,8 @@ TEST_F(GenerateText, AnswersAPromptAboutStandardInput) {
   EXPECT_THAT(about, HasSubstr("Lisbon"));
 }
 
-// A text of Debian's own. llama-perplexity (llama.cpp 0.7.0, of Debian's packages) gives 18.3914
-// with its defaults, of which contexts of 512 are one.
+// A text of Debian. llama-perplexity (llama.cpp 0.7.0 of Debian) gives 18.3914 with its defaults,
+// including contexts of 512.
 TEST_F(GenerateText, ForeseesATextAsWellAsLlamaCppDoes) {
   const std::string text = "/usr/share/common-licenses/GPL-3";
   if (!std::filesystem::exists(text)) GTEST_SKIP() << text << " is not there";
@@ -478,7 +478,7 @@ TEST_F(GenerateText, SaysWhatItsProductsAreMadeIn) {
   options_.environment["VESPER_CPU_TARGET"] = "generic";
   EXPECT_THAT(used("auto"), HasSubstr("), f32, context of"));
 #if defined(__x86_64__)
-  options_.environment["VESPER_CPU_TARGET"] = "avx512_bf16";  // but for tiles, all that there is
+  options_.environment["VESPER_CPU_TARGET"] = "avx512_bf16";  // all instructions except tiles
   EXPECT_THAT(used("auto"), HasSubstr("), int8, context of"));
   EXPECT_THAT(used("bf16"), HasSubstr("), f32, context of"));
 #endif
@@ -501,7 +501,7 @@ TEST_F(GenerateText, TellsTheModelASystemMessage) {
   expect_failure(with({"Hi"}), 3, "no system message");
   expect_failure(with({"--system", "", "Hi"}), 3, "another system message");
   EXPECT_EQ(with({"--system", "You are a cat.", "Hi"}).status, 0);
-  // Before the messages of a batch, but for those that have their own.
+  // Before the messages of a batch, except those with their own.
   write_file(folder_ / "chats.jsonl",
              json{{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}.dump() + "\n" +
                  json{{"messages",
@@ -513,7 +513,7 @@ TEST_F(GenerateText, TellsTheModelASystemMessage) {
   EXPECT_EQ(batch.status, 3);
   EXPECT_THAT(batch.err, HasSubstr("chats.jsonl:2: "));
   EXPECT_EQ(lines_of(batch.err).size(), 1u) << batch.err;
-  // A real one heeds it.
+  // A real model follows it.
   const auto asked = [&](const std::string& system) {
     return run({"-n", "24", "--system", system, "What is your name?"}).out;
   };
@@ -544,7 +544,7 @@ TEST_F(GenerateText, SaysByHowMuchATextIsTooLongOrGoesThroughInParts) {
   EXPECT_THAT(result.out, HasSubstr("apples"));
 }
 
-// What is said in recordings of Debian's pocketsphinx-testdata, through a pipe.
+// The transcript of recordings of Debian's pocketsphinx-testdata, through a pipe.
 TEST_F(GenerateText, SummarisesWhatWasTranscribed) {
   const std::string transcribe =
       TRANSCRIBE " -m base --offline --device cpu /usr/share/pocketsphinx/test/data/librivox/*.wav";
@@ -558,7 +558,7 @@ TEST_F(GenerateText, SummarisesWhatWasTranscribed) {
   const ChildResult answer = pipe("-m smollm2-135m -n 80 'Summarise this.'");
   EXPECT_EQ(answer.status, 0) << answer.err;
   EXPECT_THAT(answer.err, Not(HasSubstr("generate:")));
-  // It is about those who were spoken of, and shorter than what was said.
+  // It is about the people in the recordings, and shorter than the transcript.
   EXPECT_THAT(answer.out, AnyOf(HasSubstr("Dashwood"), HasSubstr("Norland"), HasSubstr("sister")));
   EXPECT_LT(answer.out.size(), heard.out.size());
 
@@ -583,13 +583,13 @@ TEST_F(GenerateText, AsksForAnswersWithoutThinkingOrLeavesItOut) {
   std::vector<std::string> without = arguments;
   without.push_back("--no-think");
   EXPECT_EQ(run(without).status, 0);
-  // A template that begins the thinking itself: all is thought that no </think> ends.
+  // A template that begins the thinking: everything before </think> is thinking.
   write_file(folder_ / "begins.jinja", "{{ messages[-1].content }}<think>\n");
   const ChildResult thought =
       run({"-n", "4", "--chat-template", "begins.jinja", "--no-think", "Hi"});
   EXPECT_EQ(thought.status, 0) << thought.err;
   EXPECT_EQ(thought.out, "\n");
-  // The same of many prompts, and of the last answer about the parts of a long text.
+  // The same for many prompts, and for the last answer of a long text in parts.
   write_file(folder_ / "prompts.txt", "Hi\n");
   const ChildResult batch =
       run({"-n", "4", "--chat-template", "begins.jinja", "--no-think", "--input", "prompts.txt"});
@@ -633,8 +633,8 @@ TEST_F(GenerateText, SeparatesProbabilitiesFromText) {
   EXPECT_EQ(answer["text"], text);
 }
 
-// The tokens of the text that is printed without --logprobs, and no others: neither the one that
-// ends the answer nor those of a stop text.
+// The tokens of the text that is printed without --logprobs: neither the one that ends the answer
+// nor those of a stop text.
 TEST_F(GenerateText, GivesProbabilitiesOfTheTokensOfTheText) {
   const auto tokens_of = [](const json& tokens, const char* key) {
     std::string text;
@@ -652,7 +652,7 @@ TEST_F(GenerateText, GivesProbabilitiesOfTheTokensOfTheText) {
     json tokens = json::array();
     for (const std::string& line : lines_of(run(with).out)) tokens.push_back(json::parse(line));
     ASSERT_FALSE(tokens.empty()) << text;
-    // The last token may hold the beginning of the stop text.
+    // The last token may contain the beginning of the stop text.
     const std::string all = tokens_of(tokens, "text");
     EXPECT_THAT(all, StartsWith(text.substr(0, text.size() - 1)));
     tokens.erase(tokens.size() - 1);

@@ -28,7 +28,7 @@ using testing::Not;
 using testing::Pair;
 using testing::UnorderedElementsAre;
 
-// What is in a folder, by relative path: the text of each file.
+// The files of a folder by relative path, with their text.
 using Tree = std::map<std::string, std::string>;
 
 Tree tree_of(const fs::path& folder) {
@@ -42,7 +42,7 @@ Tree tree_of(const fs::path& folder) {
   return tree;
 }
 
-// Of a folder that a program may be writing to.
+// For a folder that a program may be writing to.
 size_t n_complete_files(const fs::path& folder) {
   size_t n = 0;
   std::error_code error;
@@ -191,12 +191,12 @@ TEST_F(ManyFiles, ResumesWithWhatIsNotComplete) {
   EXPECT_THAT(transcribe(arguments).err, HasSubstr("1 transcribed, 2 skipped"));
   EXPECT_EQ(read_file(folder_ / "work/out/2020/a.txt"), "in a\n");
   EXPECT_EQ(read_file(folder_ / "work/out/b.txt"), "kept");
-  // A recording that has changed since.
+  // A recording that has changed since then.
   fs::last_write_time(folder_ / "work/talks/b.wav",
                       fs::last_write_time(folder_ / "work/out/b.txt") + std::chrono::hours(1));
   EXPECT_THAT(transcribe(arguments).err, HasSubstr("1 transcribed, 2 skipped"));
   EXPECT_EQ(read_file(folder_ / "work/out/b.txt"), "in b\n");
-  // Without --resume everything is done again.
+  // Without --resume everything is transcribed again.
   EXPECT_EQ(transcribe({"-r", "-f", "txt,srt", "-o", "out", "talks"}).status, 0);
   EXPECT_EQ(tree_of(folder_ / "work/out"), first);
 }
@@ -258,8 +258,8 @@ TEST_F(ManyFiles, TellsOtherProgramsOfWhatEndsTheRun) {
   EXPECT_EQ(all[0]["status"], 4);
 }
 
-// Killed at any moment, a run leaves whole files only; resumed, the result is that of a run that
-// was left alone.
+// A run that is killed at any moment leaves only complete files; resumed, the result equals that of
+// an undisturbed run.
 TEST_F(ManyFiles, LosesNothingWhenItIsKilled) {
   fs::create_directory(folder_ / "work/in");
   for (int i = 0; i < 8; ++i) {
@@ -284,7 +284,7 @@ TEST_F(ManyFiles, LosesNothingWhenItIsKilled) {
     const std::string out = "out" + std::to_string(run);
     {
       Child child(command(arguments(out)), options_);
-      // By what it has written and not by a clock alone: this run may be far slower or faster.
+      // By its output, not only by time: this run may be much slower or faster.
       const size_t n_written = random() % whole.size();
       const auto deadline = std::chrono::steady_clock::now() + 10 * took;
       while (n_complete_files(folder_ / "work" / out) < n_written &&
@@ -308,7 +308,7 @@ TEST_F(ManyFiles, LosesNothingWhenItIsKilled) {
   EXPECT_GE(n_killed_in_the_middle, 5u) << "the test does not test what it says";
 }
 
-// With voice activity and places for several windows, recordings go to the engine all together.
+// With voice activity and several slots, all recordings go to the engine together.
 TEST_F(ManyFiles, TogetherHaveTheOutputsAndReportsOfEachAlone) {
   fs::create_directories(folder_ / "models/silero-vad");
   write_file(folder_ / "models/silero-vad/silero_vad_16k.safetensors", "");
@@ -347,7 +347,7 @@ TEST_F(ManyFiles, TogetherHaveTheOutputsAndReportsOfEachAlone) {
   };
   EXPECT_EQ(events(together), events(alone));
   EXPECT_THAT(events(together), Contains("error 2.wav is damaged"));
-  // What is complete is passed over.
+  // Complete files are skipped.
   write_file(work / "3.wav", "three\n");
   const ChildResult resumed = run_all("together", {"--batch-size=4", "--resume"});
   const std::vector<std::string> after = events(resumed);

@@ -1,4 +1,4 @@
-// The option tables of the programs, and what is made of them.
+// The option tables of the programs, and their help, manual pages and completions.
 #include "cli/terminal/options.h"
 
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// What the library says of a setting is about the program's option of that name.
+// Errors of the library's settings name the program's option.
 TEST(ProgramOptions, AreNamedInErrorsOfTheLibrary) {
   const auto message_of = [](const std::string& setting) {
     return failure_of(Error(ErrorKind::kUsage, setting, "expected less, found more")).message;

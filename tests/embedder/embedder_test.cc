@@ -1,4 +1,4 @@
-// The embedder and its tokenizer on a tiny BERT, against plain loops.
+// The embedder and its tokenizer on a tiny BERT, compared with plain loops.
 #include "embedder/embedder.h"
 
 #include <gmock/gmock.h>
@@ -254,8 +254,8 @@ TEST(SentenceTokenizer, TakesTheSpellingOfASpecialTokenForIt) {
   EXPECT_THAT(tokenizer.encode("cat[SEP]cat [PAD]", 40).ids, ElementsAre(2, 6, 3, 6, 0, 3));
 }
 
-// Ids are those of Hugging Face's tokenizers 0.23.3, printed by
-// tests/reference/make_unigram_fixture.py, which made the file.
+// Ids of Hugging Face's tokenizers 0.23.3, printed by tests/reference/make_unigram_fixture.py,
+// which made the file.
 TEST(SentenceTokenizer, ReadsAUnigramModelOfSentencePiece) {
   const SentenceTokenizer tokenizer{ModelFiles(UNIGRAM_FOLDER)};
   const auto ids = [&](const char* text) { return tokenizer.encode(text, 100).ids; };
@@ -292,7 +292,7 @@ TEST(SentenceTokenizer, RefusesADamagedUnigramModel) {
   EXPECT_FALSE(loads("\"precompiled_charsmap\":\"", "\"precompiled_charsmap\":\"////"));
   EXPECT_FALSE(loads("\"precompiled_charsmap\":\"", "\"precompiled_charsmap\":\"!"));
   EXPECT_FALSE(loads("Metaspace", "Nonsense"));
-  // A trie whose numbers lead out of it gives no replacements, and no crash.
+  // A trie with offsets out of bounds gives no replacements, and no crash.
   const size_t table = sound.find("\"precompiled_charsmap\":\"") + 24;
   const size_t table_end = sound.find('"', table);
   std::mt19937 random(5);
@@ -348,7 +348,7 @@ TEST(SentenceTokenizer, OfAGgufFileIsTheOneInItsMetadata) {
           .scalar<uint32_t>("tokenizer.ggml.unknown_token_id", 4, 1)
           .bytes();
   write_file(folder / "model.gguf", std::string(bytes.begin(), bytes.end()));
-  // What lies beside it is not asked.
+  // Files beside it are not read.
   write_file(folder / "vocab.txt", "[UNK]\n[CLS]\n[SEP]\ndog\n");
   const std::filesystem::path file = folder / "model.gguf";
   EXPECT_THAT(SentenceTokenizer(file).encode("Cat dog", 9).ids, ElementsAre(2, 4, 1, 3));

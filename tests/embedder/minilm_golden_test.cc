@@ -1,6 +1,6 @@
-// all-MiniLM-L6-v2 (as scripts/fetch-models.sh gets it) against a hand-written BERT in
-// PyTorch 2.15.0, f32 on a CPU, with mean pooling and vectors of length 1; token ids are those of
-// the package's tokenizer.json in Hugging Face's tokenizers 0.23.
+// all-MiniLM-L6-v2 (from scripts/fetch-models.sh) compared with a hand-written BERT in PyTorch
+// 2.15.0, f32 on a CPU, with mean pooling and L2 norm 1. Token ids are those of the package's
+// tokenizer.json in Hugging Face's tokenizers 0.23.
 #include <gtest/gtest.h>
 
 #include <cmath>

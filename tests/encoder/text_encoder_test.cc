@@ -1,6 +1,6 @@
-// Every family of text encoders against Hugging Face's transformers: tiny random models and their
-// reference rows, made by tests/reference/make_text_encoders.py; those that it does not have
-// against what tests/reference/make_text_encoders_by_formula.py computes.
+// Every family of text encoders compared with Hugging Face's transformers: tiny random models and
+// their reference rows, made by tests/reference/make_text_encoders.py. Families that transformers
+// lacks are compared with tests/reference/make_text_encoders_by_formula.py.
 #include "encoder/text_encoder.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ void check_family(const std::string& name, const std::string& device) {
   const std::span<const float> wanted(reference.values);
   const std::span<const int32_t> texts[] = {ids.first(kFirstText), ids.last(kSecondText)};
   EXPECT_LT(greatest_difference(rows_of(folder_of(name), device, texts), wanted), 1e-4);
-  // A text's rows do not depend on what it lies beside.
+  // A text's rows are independent of the rest of the batch.
   const std::span<const int32_t> swapped[] = {texts[1], texts[0]};
   const std::vector<float> found = rows_of(folder_of(name), device, swapped);
   EXPECT_LT(
@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Families, TextEncoders,
                            return name;
                          });
 
-// A tensor's name in GGUF, by its canonical one.
+// A tensor's GGUF name for its canonical name.
 std::string gguf_name(std::string name, bool norms_before) {
   const std::pair<const char*, const char*> parts[] = {
       {"encoder.layers.", "blk."},
@@ -142,7 +142,7 @@ TEST_P(TextEncodersInGguf, AreTheSameModels) {
     std::vector<uint8_t> bytes(first, first + tensor.bytes);
     std::string tensor_name = gguf_name(tensor.name, is_modern);
     if (is_modern && tensor.name.ends_with("ffn.up.weight")) continue;
-    // Both in one, the gate first.
+    // Both in one tensor, the gate first.
     if (const size_t gate = tensor_name.find("gate"); is_modern && gate != std::string::npos) {
       tensor_name.replace(gate, 4, "up");
       std::string up_name = tensor.name;

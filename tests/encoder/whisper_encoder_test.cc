@@ -1,5 +1,5 @@
-// The encoder of real models on real speech: f32 against openai-whisper 20250625 (f32, CPU), the
-// other formats of products against f32.
+// The encoder of real models on real speech: f32 compared with openai-whisper 20250625 (f32, CPU),
+// other formats of products with f32.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -103,8 +103,8 @@ TEST(WhisperEncoder, BaseAtF32IsTheReferences) {
 
 class WhisperEncoderFormats : public testing::TestWithParam<const char*> {};
 
-// Expects so much of the cosine of all rows with those at f32, and of that of the worst row (in
-// int8 one of nearly silent rows may be far off).
+// Checks the cosine of all rows with f32, and that of the worst row (in int8, nearly silent rows
+// may be far off).
 void expect_close_to_f32(const char* model, Compute compute, double least, double least_of_a_row) {
   const Encoded exact = encode(model, "cpu", Compute::kF32),
                 rounded = encode(model, "cpu", compute);

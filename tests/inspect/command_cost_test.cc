@@ -5,7 +5,7 @@
 namespace vesper {
 namespace {
 
-// Operands have room for the largest prompt, whatever a command makes of them.
+// Operands have room for the largest prompt in every command.
 const Operand kLarge{1, 0, 0, uint64_t{1} << 30};
 
 TEST(CommandCost, OfAGatedActivationIsThatOfItsRows) {

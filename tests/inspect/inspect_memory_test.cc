@@ -1,5 +1,5 @@
-// What `inspect` says that a model will need, and what the programs then take: real models as
-// scripts/fetch-models.sh gets them, on the CPU.
+// The memory that `inspect` predicts, and the memory that the programs take: real models from
+// scripts/fetch-models.sh on the CPU.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 struct Case {
   const char* model;
   const char* compute;
-  std::vector<std::string> command;  // what runs it
+  std::vector<std::string> command;  // program that runs it
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.model << ", " << c.compute; }
 
@@ -38,7 +38,7 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-// Bytes that a program had at most; 0 if it failed.
+// Peak memory of a program in bytes; 0 if it failed.
 uint64_t peak_of(const std::vector<std::string>& command) {
   const pid_t child = fork();
   if (child == 0) {
@@ -101,7 +101,7 @@ std::vector<Case> cases() {
       all.push_back({model, compute, {"transcribe", recording}});
     }
     all.push_back({"all-minilm-l6-v2", compute, {"embed", "--input", lines}});
-    // A prompt that fills the context that is planned.
+    // A prompt that fills the planned context.
     std::string prompt;
     for (int word = 0; word < 940; ++word) prompt += "a kind man ";
     all.push_back({"smollm2-135m", compute, {"generate", "-n", "100", prompt}});

@@ -1,4 +1,4 @@
-// The program as users run it: what it prints and how it ends.
+// The built program: output and exit status.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -161,7 +161,7 @@ TEST(Inspect, VerifiesAndSaysByItsStatusWhatItFound) {
               HasSubstr("format type 57 has no reader"));
 }
 
-// BERT's older checkpoints, all-MiniLM-L6-v2 among them, hold their positions.
+// Older BERT checkpoints, such as all-MiniLM-L6-v2, contain their positions.
 TEST(Inspect, VerifiesModelsThatHoldIntegersBesideTheirWeights) {
   const std::string header =
       R"({"embeddings.position_ids":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"

@@ -44,7 +44,7 @@ class Folder : public testing::Test {
   fs::path folder_;
 };
 
-// A model in the shape of SmolLM2-135M, of one layer; its weights are zeros.
+// A model of one layer in the shape of SmolLM2-135M, with zero weights.
 GgufBytes llama() {
   return GgufBytes()
       .string("general.architecture", "llama")
@@ -119,7 +119,7 @@ TEST_F(Folder, OfAWhisperModelIsDescribedInEveryFormat) {
     EXPECT_EQ(fact(model, "head_dim"), "32");
     EXPECT_THAT(model.problems, IsEmpty());
     EXPECT_THAT(model.unknown, IsEmpty());
-    // Every tensor's bytes are where its offset says.
+    // The bytes of every tensor are at its offset.
     for (const DescribedTensor& tensor : model.tensors) {
       const auto& file = model.provider->files()[tensor.file];
       EXPECT_EQ(file->bytes().data() + tensor.offset, tensor.view.data) << tensor.view.name;
@@ -143,7 +143,7 @@ TEST_F(Folder, OfOtherModelsSaysWhatIsNotKnown) {
 }
 
 TEST_F(Folder, OfAFileOfFiveGigabytesIsDescribedInUnderAFifthOfASecond) {
-  // Sparse: one tensor of 5.4 GB behind a small header.
+  // Sparse: one tensor of 5.4 GB after a small header.
   constexpr uint64_t kRows = 1u << 20, kColumns = 1280;
   const auto header = GgufBytes()
                           .string("general.architecture", "llama")

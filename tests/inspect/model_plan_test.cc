@@ -1,4 +1,4 @@
-// Models watched while they are built and run, with a tiny Whisper on the CPU.
+// Models observed while they are built and run, with a tiny Whisper on the CPU.
 #include "cli/inspect/model_plan.h"
 
 #include <gmock/gmock.h>
@@ -42,12 +42,12 @@ TEST_F(InspectRun, PlansTheMemoryThatBuildingTheModelTakes) {
     EXPECT_EQ(need.kv_cache + need.scratch, observed.other_bytes()) << compute;
     EXPECT_GT(need.kv_cache, 0u);
     EXPECT_GT(need.program, 1'000'000u);
-    // 51,865 tokens and 2 layers of 64 numbers: most of it is the embedding.
+    // 51,865 tokens and 2 layers of width 64: mostly the embedding.
     EXPECT_GT(need.weights, 51865u * 64 * (compute == std::string("int8") ? 1 : 2));
   }
 }
 
-// Reading a large vocabulary once more for each device took longer than all the rest.
+// Reading a large vocabulary again for each device took longer than everything else.
 TEST_F(InspectRun, OpensTheFilesOnceForAllDevices) {
   const fs::path whisper = folder_ / "opened once";
   test::write_files(test::TinyWhisper().ctranslate2(DType::kF16), whisper);
@@ -130,8 +130,8 @@ TEST_F(InspectRun, TimesEachStageOrEachCommandAndCountsItsWork) {
     EXPECT_GT(us * 1e-6, 0.2 * profile.elapsed_s) << "a tiny model is mostly on the device";
     EXPECT_LT(us * 1e-6, profile.elapsed_s) << "stages run one after another";
     EXPECT_GT(profile.plain_s, 0.0);
-    // Convolutions, two layers of products and attention, and the cross-attention's keys and values
-    // for two layers.
+    // Convolutions, two layers of products and attention, and the cross-attention keys and values
+    // of two layers.
     const double d = 64, ffn = 256, rows = 1500;
     const double expected =
         2 * (2 * rows * d * 80 * 3 + rows * d * d * 3 + 2 * rows * (4 * d * d + 2 * d * ffn) +
@@ -148,7 +148,7 @@ TEST_F(InspectRun, TimesEachStageOrEachCommandAndCountsItsWork) {
     }
     const auto trace = nlohmann::json::parse(profile_trace(profile));
     EXPECT_GT(trace["traceEvents"].size(), profile.stages.size());
-    // A share is a percentage up to 100 or, of what caches give, "cache".
+    // A percentage up to 100 or, for caches, "cache".
     const std::string text = profile_text(profile);
     for (size_t at = 0; (at = text.find('%', at)) != std::string::npos; ++at) {
       const size_t begin = text.find_last_of(" (", at) + 1;
@@ -162,13 +162,14 @@ TEST_F(InspectRun, TimesEachStageOrEachCommandAndCountsItsWork) {
 }
 
 TEST_F(InspectRun, CountsTheReplaysOfAChainUpToItsStop) {
-  // The same number of steps, whether chains stop in the middle or each step is waited for.
+  // The same number of steps, whether chains stop early or each step is waited for.
   const auto steps = [](Clock clock) {
     ObservedModel observed(open_model(folder_), open_device("cpu"), "f32", Mode::kRun);
     DecodeTask task;
     task.prompt = {observed.whisper().tokens().sot};
     task.max_tokens = 21;
-    observed.whisper().decoder().decode({&task, 1});  // what is recorded when it is first wanted
+    observed.whisper().decoder().decode({&task, 1});  // records programs that are recorded on first
+                                                      // use
     observed.device().set_clock(clock);
     observed.whisper().decoder().decode({&task, 1});
     uint64_t n = 0;

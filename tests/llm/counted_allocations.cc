@@ -11,7 +11,7 @@ std::atomic<uint64_t> n_calls{0};
 uint64_t vesper::n_allocations() { return n_calls; }
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
-// glibc's own entry points stand behind the ones that are replaced.
+// glibc's entry points behind the replaced ones.
 extern "C" {
 void* __libc_malloc(size_t);
 void* __libc_calloc(size_t, size_t);

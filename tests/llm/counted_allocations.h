@@ -1,13 +1,11 @@
-// Counts the calls of the allocator, in all threads and libraries of a test program that links
-// this.
+// Counts allocations in all threads and libraries of a test program that links this.
 #pragma once
 
 #include <cstdint>
 
 namespace vesper {
 
-// Since the program began. Where sanitizers bring an allocator of their own, or the C library is
-// not glibc, nothing is counted.
+// Since the start of the program. Counts nothing with sanitizers, or without glibc.
 uint64_t n_allocations();
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)

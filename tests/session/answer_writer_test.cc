@@ -41,7 +41,7 @@ TEST(StopTexts, LetEverythingThroughWhereThereAreNone) {
 
 class AnswerTokens : public testing::Test {
  protected:
-  // One token each, and how many are said to be of the text after each and at the end.
+  // One token each, and the number of tokens in the text after each and at the end.
   std::vector<size_t> in_text_of(const std::vector<std::string>& tokens,
                                  const std::vector<std::string>& stops) {
     TokenizerParts parts;
@@ -75,7 +75,7 @@ TEST_F(AnswerTokens, AreThoseBeforeTheEnd) {
   EXPECT_EQ(in_text_of({"<end>"}, {}), (Counts{0, 0}));
 }
 
-// A token that gives the text its last bytes is one of the text's, whatever else it holds.
+// A token with the last bytes of the text belongs to the text, whatever else it has.
 TEST_F(AnswerTokens, AreNotThoseOfAStopText) {
   EXPECT_EQ(in_text_of({"one", "\n", "\n", "two"}, {"\n\n"}), (Counts{1, 1, 1, 1}));
   EXPECT_EQ(text_, "one");

@@ -11,7 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// "Hears" a segment of half a second wherever a second of the recording begins loud.
+// "Hears" a segment of 0.5 s in every second of the recording that begins loud.
 Transcript hear(AudioReader reader, const OnSegment& on_segment, const OnProgress& on_progress) {
   Transcript transcript;
   transcript.language = "en";
@@ -49,7 +49,7 @@ std::string recording(const TemporaryFolder& folder, const std::vector<std::vect
 
 struct Heard {
   Transcript transcript;
-  std::vector<std::string> told;  // what on_segment was given, in order
+  std::vector<std::string> told;  // segments passed to on_segment, in order
   std::vector<double> progress;
 };
 
@@ -109,8 +109,8 @@ TEST(OneChannel, IsTheOnlyOneHeard) {
 TEST(Speakers, AreToldByTheLouderChannel) {
   const TemporaryFolder folder;
   AudioInput input;
-  // The mixture of 0.5 and 0.001 would be too quiet for hear(), so channel 1 is loud by itself only
-  // where channel 0 is as well; levels are what tells them apart.
+  // The mixture of 0.5 and 0.001 would be too quiet for hear(), so channel 1 is loud only where
+  // channel 0 is; levels tell them apart.
   constexpr int kRate = 8000;
   std::vector<float> interleaved;
   for (const auto& [left, right] :

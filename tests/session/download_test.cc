@@ -29,7 +29,7 @@ TEST(DigestOfFile, IsThatOfTheStandardsExample) {
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-// The Python server beside this file, and a folder to download into.
+// The Python server in this folder, and a folder to download into.
 class Download : public testing::Test {
  protected:
   static constexpr size_t kSize = 3'000'017;
@@ -89,7 +89,7 @@ class Download : public testing::Test {
     return ranges;
   }
 
-  // The program, with a model that has no published digest but the server's.
+  // The program, with a model whose digest only the server has.
   std::vector<std::string> program() const {
     return {FAKE_TRANSCRIBE, "-m", "distil-large-v3", "talk.wav"};
   }
@@ -134,7 +134,7 @@ TEST_F(Download, ChecksByTheGivenDigestWhereThereIsOne) {
   EXPECT_EQ(error_of("nodigest", right), "");
   expect_complete();
   std::filesystem::remove(target_);
-  // The server's digest is right, the one that was asked for is not: the latter counts.
+  // The server's digest is right, the requested one is wrong: the requested one counts.
   EXPECT_THAT(error_of("plain", Digest{DigestAlgorithm::kSha1, std::string(40, '0')}),
               testing::AllOf(HasSubstr(right.hex), HasSubstr(std::string(40, '0'))));
   EXPECT_THAT(names_in(folder_ / "models"), ElementsAre());

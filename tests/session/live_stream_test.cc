@@ -31,7 +31,7 @@ TEST(LiveSource, GivesSoundBeforeTheStreamHasEnded) {
   ASSERT_EQ(pipe(ends), 0);
   send_second(ends[1]);
   LiveSource source(AudioReader::from_stream(ends[0], "pipe", raw_at(8000)), false);
-  // The resampler holds back a little, and blocks are of a twentieth of a second.
+  // The resampler delays samples, and blocks have 50 ms.
   const std::vector<float> first = source.take(14000);
   EXPECT_EQ(first.size(), 14000u);
   EXPECT_NEAR(first[8000], 0.25, 0.01);
@@ -92,15 +92,14 @@ TEST(LiveSource, EndsWhereItIsStoppedThoughNothingComes) {
   close(ends[0]);
 }
 
-// What was done with a stream of a second at 8 kHz after the other.
+// The passes over a stream, one second at 8 kHz at a time.
 struct Followed {
   size_t n_pushed = 0, n_looks = 0;
   std::vector<SlowPass> slow;
   std::exception_ptr error;
 };
 
-// `seconds` come at once. The first look at a full window, and each look at a beginning, take so
-// many milliseconds.
+// `seconds` of audio at once. A full window and each beginning take this many milliseconds.
 Followed follow_seconds(int seconds, int window_ms, int look_ms, double step_s) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
@@ -166,7 +165,7 @@ TEST(LivePasses, LookAtWhatCameBeforeAnError) {
   EXPECT_GE(n_pushed, 15000u);
 }
 
-// Samples that had been pushed at each look, where `piece` samples come every 150 ms.
+// Samples pushed before each pass, if `piece` samples come every 150 ms.
 std::vector<size_t> looks_at(size_t n_samples, size_t piece, double step_s) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);

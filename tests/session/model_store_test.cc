@@ -1,4 +1,4 @@
-// Models by name in folders of this machine. What is fetched: download_test.cc.
+// Models by name in folders of this machine. download_test.cc tests downloads.
 #include "session/model_store.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// TextSession and what is around it, with a tiny random model that has a vocabulary of letters.
+// TextSession and its helpers, with a tiny random model and a vocabulary of letters.
 #include "session/text_session.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using Ids = std::vector<int32_t>;
 
-// Ids 0 and 1 are special, 2 and 3 are the tags of thinking, 4 is a space, then come letters.
+// Ids 0 and 1 are special, 2 and 3 are the tags of thinking, 4 is a space, then letters.
 constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,!?;:-";
 
 void write_tokenizer(const std::filesystem::path& folder, bool has_template) {
@@ -169,7 +169,7 @@ TEST_F(TinyText, EndsWhereItIsCancelledAndGoesOnAfterwards) {
   EXPECT_EQ(cut.end, AnswerEnd::kCancelled);
   EXPECT_LT(cut.tokens.size(), whole.tokens.size());
   EXPECT_THAT(whole.text, StartsWith(cut.text));
-  // What a callback throws passes through.
+  // Exceptions of callbacks are rethrown.
   events.is_cancelled = [] { return false; };
   events.on_text = [](std::string_view) { throw std::logic_error("enough"); };
   EXPECT_THROW(session.answer(request, events), std::logic_error);
@@ -185,11 +185,11 @@ TEST_F(TinyText, AnswersManyJobsEachAsIfItWereAlone) {
     requests.back().options.reuse_prompt = false;
     requests.back().options.sampling = {.temperature = 1, .seed = seed_of_prompt(7, i)};
   }
-  requests[3].prompt = {1000};  // none of the vocabulary's
+  requests[3].prompt = {1000};  // not in the vocabulary
   std::vector<std::string> texts(requests.size()), errors(requests.size());
   size_t n_given = 0;
   const TextStatistics totals = session.answer_many([&](bool is_idle) -> std::optional<TextJob> {
-    // Some come later, while others are under way.
+    // Some come later, while others are running.
     if (n_given == requests.size() || (n_given == 2 && !is_idle)) return std::nullopt;
     const size_t i = n_given++;
     TextJob job{.request = requests[i]};
@@ -338,7 +338,7 @@ TEST_F(TinyText, ConversesAndForgetsTheOldestMessages) {
   const TextAnswer first = conversation.say("hello");
   ASSERT_EQ(conversation.messages().size(), 2u);
   EXPECT_EQ(conversation.messages()[1].content, first.text);
-  // Of the next prompt only what is new is computed.
+  // Only the new part of the next prompt is computed.
   EXPECT_GT(conversation.say("and").statistics.n_reused, 6u);
   for (int i = 0; i < 3; ++i) conversation.say("go on please");
   EXPECT_TRUE(has_forgotten);

@@ -1,5 +1,5 @@
-// A tiny Whisper with random weights through the whole engine: every file format, both devices,
-// any order and number of threads.
+// A tiny Whisper with random weights through the whole engine: every file format, both devices, any
+// order and number of threads.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,7 +26,7 @@ test::TinyWhisperOptions small_options() {
   return options;
 }
 
-// The model's files in a folder that lives as long as this.
+// The model's files in a folder that exists as long as this object.
 class ModelFolder {
  public:
   explicit ModelFolder(const test::FileSet& files) {
@@ -37,7 +37,7 @@ class ModelFolder {
   }
   ~ModelFolder() { fs::remove_all(folder_); }
   ModelFolder(const ModelFolder&) = delete;
-  // The folder, or the one file that a ggml model is.
+  // The folder, or the single file of a ggml model.
   fs::path path() const {
     return fs::exists(folder_ / "ggml.bin") ? folder_ / "ggml.bin" : folder_;
   }
@@ -46,7 +46,7 @@ class ModelFolder {
   fs::path folder_;
 };
 
-// What the model makes of a window of noise.
+// The model's result for a window of noise.
 struct Heard {
   std::vector<float> logits;  // of the start sequence
   std::vector<int32_t> tokens;

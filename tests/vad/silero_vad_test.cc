@@ -1,5 +1,5 @@
-// Voice activity on every device: made weights against the plain formulas, the real ones against
-// the package's own ONNX model.
+// Voice activity on every device: random weights compared with plain formulas, real weights with
+// the package's ONNX model.
 #include "vad/silero_vad.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ struct Tensor {
 };
 using Model = std::map<std::string, Tensor>;
 
-// Weights of the real model's shapes, such that probabilities differ from chunk to chunk.
+// Weights in the real shapes, with probabilities that differ between chunks.
 Model made_model() {
   Model model = {{"stft_conv.weight", {{258, 1, 256}, {}}},
                  {"conv1.weight", {{128, 129, 3}, {}}},
@@ -89,7 +89,7 @@ std::filesystem::path write_model(const Model& model, const std::string& name) {
   return path;
 }
 
-// A buzz that swells and fades, with a pitch that moves: [n], 16 kHz.
+// A buzz with varying loudness and pitch: [n], 16 kHz.
 std::vector<float> made_sound(size_t n) {
   std::vector<float> samples(n);
   double phase = 0;
@@ -103,7 +103,7 @@ std::vector<float> made_sound(size_t n) {
   return samples;
 }
 
-// relu(convolution), in [n_in, frames], three taps over zero padding.
+// relu(convolution), in [n_in, frames], width 3 with zero padding.
 std::vector<double> convolve(const Model& model, const std::string& name,
                              const std::vector<double>& in, size_t frames, size_t stride) {
   const Tensor& weight = model.at(name + ".weight");
@@ -126,7 +126,7 @@ std::vector<double> convolve(const Model& model, const std::string& name,
   return out;
 }
 
-// The probabilities by the definition, a chunk after another.
+// The probabilities by the definition, chunk after chunk.
 std::vector<double> plain_probabilities(const Model& model, std::vector<float> samples) {
   samples.resize((samples.size() + 511) / 512 * 512);
   samples.insert(samples.begin(), 64, 0.0f);
@@ -189,7 +189,7 @@ TEST_P(SileroVadOn, EqualsThePlainFormulas) {
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-5) << i;
   const auto [least, most] = std::minmax_element(wanted.begin(), wanted.end());
   EXPECT_GT(*most - *least, 0.01);
-  // A recording leaves nothing behind for the next, and it is all one how it comes.
+  // A recording leaves no state for the next, and the sizes of pushes do not matter.
   for (const size_t piece : {1000u, 7u}) {
     for (size_t at = 0; at < samples.size(); at += piece) {
       vad.push(samples.data() + at, std::min(piece, samples.size() - at));

@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kChunksPerMinute = 60 * 16000 / 512;
 
-// Speech but for silences of `n` chunks from chunk `at` on.
+// Speech except for silences of `n` chunks from chunk `at` on.
 struct Pause {
   size_t at, n;
 };
@@ -18,11 +18,11 @@ std::vector<float> probabilities(size_t n_minutes, const std::vector<Pause>& pau
   return all;
 }
 
-// The frame in which a chunk of 32 ms begins.
+// The first frame of a chunk of 32 ms.
 double frame_of(size_t chunk) { return static_cast<double>(chunk) * 3.2; }
 
 TEST(SpeechCutting, AreCutInTheLongestSilences) {
-  // Of the pauses before 30 s the longest, not the last.
+  // The longest pause before 30 s, not the last one.
   const std::vector<SpeechSegment> segments =
       cut_at_silences(probabilities(1, {{600, 10}, {700, 40}, {900, 10}}),
                       std::vector<SpeechSegment>{{0, 5000}}, 3000);
@@ -42,7 +42,7 @@ TEST(SpeechCutting, AreAsFewAsLongSilencesAllow) {
   const std::vector<SpeechSegment> segments =
       cut_at_silences(probabilities(4, pauses), std::vector<SpeechSegment>{{0, 24000}}, 3000);
   EXPECT_EQ(segments.size(), 9u);
-  // Where speech hardly pauses, a part more is better than a cut between two words.
+  // If speech hardly pauses, one more segment is better than a cut between two words.
   const size_t half = kChunksPerMinute / 2;
   EXPECT_EQ(cut_at_silences(probabilities(1, {{half / 2, 70}, {half - 10, 2}, {half + 200, 70}}),
                             std::vector<SpeechSegment>{{0, 5600}}, 3000)
@@ -51,7 +51,7 @@ TEST(SpeechCutting, AreAsFewAsLongSilencesAllow) {
 }
 
 TEST(SpeechCutting, AreFramesOfWhatWasKept) {
-  // The silence at 3 minutes of the recording is 20 s into what was kept.
+  // The silence at 3 minutes of the recording is at 20 s of the kept audio.
   const size_t three_minutes = 3 * kChunksPerMinute;
   const std::vector<SpeechSegment> segments =
       cut_at_silences(probabilities(5, {{three_minutes, 30}}),

@@ -1,4 +1,4 @@
-// The rules are those of silero-vad 6.2.3; the expected spans were worked out by hand from them.
+// The rules are those of silero-vad 6.2.3; the expected segments were computed by hand.
 #include "vad/speech_segments.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// One chunk of 512 samples a letter: S speech (0.9), m between the thresholds (0.4), . silence.
+// One letter per chunk of 512 samples: S speech (0.9), m between the thresholds (0.4), . silence.
 std::vector<float> chunks(const std::string& letters) {
   std::vector<float> probabilities;
   for (const char letter : letters) {
@@ -24,7 +24,7 @@ std::vector<float> chunks(const std::string& letters) {
   return probabilities;
 }
 
-// No padding, no least durations: what a test is not about.
+// No padding and no minimum durations, unless a test needs them.
 SpeechSettings bare() {
   SpeechSettings settings;
   settings.min_speech_duration_ms = 0;
@@ -93,7 +93,7 @@ TEST(FindSpeech, SharesAGapThatIsTooSmallForThePaddingOfBothSides) {
 TEST(FindSpeech, CutsALongSegmentAtItsLongestSilence) {
   SpeechSettings settings = bare();
   settings.min_silence_duration_ms = 1000;
-  // 24 chunks, one of which is kept back: the 24th after the beginning is too late.
+  // 24 chunks, one of which is kept: the 24th after the beginning is too late.
   settings.max_speech_duration_s = 24 * 0.032;
   EXPECT_THAT(find("SSSS....SSS.....SSSSSSSSSSSSSS", settings),
               ElementsAre(chunk_range(0, 11), chunk_range(16, 30)));
@@ -188,10 +188,10 @@ TEST(SpeechTimeline, PutsAWordBehindTheSilenceThatItSeemsToBeginWith) {
   };
   EXPECT_THAT(within(0.5, 1, 0.3), times(1.5, 2));
   EXPECT_THAT(within(1.5, 2.5, 0.3), times(10, 10.5));
-  // It ends before the speech that follows begins.
+  // It ends before the next speech begins.
   EXPECT_THAT(within(1.5, 2.3, 0.3), times(2.5, 3));
   EXPECT_THAT(within(1.5, 2.3, 0.1), times(10, 10.3));
-  // In nothing but padding.
+  // Within padding only.
   EXPECT_THAT(within(1.9, 2.05, 0.3), times(2.9, 3));
   EXPECT_THAT(within(1.95, 2.1, 0.3), times(10, 10.1));
   EXPECT_THAT(within(2, 2, 0), times(10, 10));

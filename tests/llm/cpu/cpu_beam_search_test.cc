@@ -1,4 +1,4 @@
-// select_beams of the CPU device, with the kernels around it, against a plain beam search.
+// select_beams of the CPU device, with the kernels around it, compared with a plain beam search.
 #include "tests/llm/cpu/cpu_fixture.h"
 #include "tests/llm/kernels/beam_search_check.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 class BeamSearch : public ::testing::Test {
  protected:
-  // Runs the case with several seeds; returns how many texts ended.
+  // Runs the case with several seeds; returns the number of finished hypotheses.
   uint32_t check(test::BeamCase one, uint32_t n_seeds = 8) {
     uint32_t n_ended = 0;
     for (uint32_t seed = 1; seed <= n_seeds; ++seed) {

@@ -1,5 +1,5 @@
-// The CPU device as a whole: a small decoder's pass gives the same bits whatever the threads, the
-// order of tasks and the barriers, allocates nothing in a replay, and refuses what it cannot do.
+// The CPU device as a whole: a small decoder's pass gives the same bits for any threads, task order
+// and barriers, allocates nothing in a replay, and unsupported commands are errors.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -19,8 +19,8 @@
 namespace vesper::testing::cpu_device_test {
 namespace {
 
-// A decoder of one layer over three sequences, with everything that a step has: embedding,
-// attention over pages, an encoder's product and attention beside it, and the choice of tokens.
+// A decoder of one layer over three sequences with everything of a step: embedding, paged
+// attention, an encoder's product and attention beside it, and sampling.
 class SmallDecoder {
  public:
   SmallDecoder(const DeviceOptions& options, Compute compute)
@@ -78,7 +78,7 @@ class SmallDecoder {
     product("down", weight(d, 4 * d), kSequences, x, hidden, x);
     norm("norm");
     product("logits", embedding, kSequences, logits, normed, {});
-    // What depends on nothing above, and may run beside it.
+    // Independent of the commands above.
     const Operand sound = numbers(100 * d), heard = floats(100 * 3 * d), mixed = floats(100 * d);
     product("sound.qkv", weight(3 * d, d, WeightUse::kManyRows), 100, heard, sound, {});
     AttentionParams sound_attention{};
@@ -104,7 +104,7 @@ class SmallDecoder {
     tokens.max_tokens = kSteps;
     const Operand partials =
         device_->allocate(kSequences * tokens.n_chunks * sizeof(TokenPartial), "partials");
-    // End of text never, so that all steps have work.
+    // Without end of text, so that all steps have work.
     std::vector<uint32_t> suppressed((n_vocab + 31) / 32, 0);
     suppressed[250 / 32] |= 1u << 250 % 32;
     const Operand suppressed_mask = store(*device_, suppressed);
@@ -118,7 +118,7 @@ class SmallDecoder {
 
   void run(uint32_t times) { device_->run(program_, times, stop_); }
 
-  // Every byte that the pass has left behind.
+  // All bytes written by the pass.
   std::vector<uint8_t> everything() {
     std::vector<uint8_t> all;
     for (const Operand& output : outputs_) {
@@ -198,7 +198,7 @@ TEST(CpuDevice, AllocatesNothingInAHundredReplays) {
     const uint64_t before = n_allocations();
     for (int i = 0; i < 100; ++i) decoder.run(1);
     EXPECT_EQ(n_allocations(), before) << "compute " << static_cast<int>(compute);
-    // That this test sees allocations at all.
+    // Checks that this test counts allocations at all.
     decoder.everything();
     EXPECT_GT(n_allocations(), before);
   }
@@ -241,7 +241,7 @@ TEST(CpuDevice, RefusesWhatItCannotDo) {
                        ErrorKind::kUsage)
                 .find("found 'f16'"),
             std::string::npos);
-  // A product whose output is a byte too small, named by its label.
+  // A product with an output that is one byte too small; the error has its label.
   const FileMatrix file(random_numbers(12, 1), 3, 4, DType::kF16);
   const Weight weight = device->upload(file.source(), WeightUse::kAnyRows, Compute::kF32);
   MatmulParams params{};
@@ -326,7 +326,7 @@ TEST(ThreadPool, RunsEveryTaskOnceAndStagesInOrder) {
     stages.n_stages = static_cast<uint32_t>(seen.n_tasks.size());
     stages.run_task = [](const void* context, uint32_t stage, uint32_t task, uint32_t, uint32_t) {
       Seen& s = *static_cast<Seen*>(const_cast<void*>(context));
-      // All tasks of the stage before have ended, in this repetition too.
+      // All tasks of the previous stage have ended, in this repetition too.
       const uint32_t run = s.done[stage] / s.n_tasks[stage];
       if (stage > 0 && s.done[stage - 1] != (run + 1) * s.n_tasks[stage - 1]) ++s.out_of_order;
       if (task >= s.n_tasks[stage]) ++s.out_of_order;
@@ -341,7 +341,7 @@ TEST(ThreadPool, RunsEveryTaskOnceAndStagesInOrder) {
 }
 
 TEST(ThreadPool, SharesASleepyProgramAmongItsThreads) {
-  // Tasks long enough for waiting threads to go to sleep and be woken again.
+  // Long enough for waiting threads to sleep and be woken.
   ThreadPool pool(3);
   std::atomic<uint32_t> done{0};
   for (int i = 0; i < 20; ++i) {

@@ -1,4 +1,4 @@
-// matmul and embed of the CPU device against plain loops in double precision.
+// matmul and embed of the CPU device compared with plain loops in double precision.
 #include "llm/cpu/cpu_features.h"
 #include "tests/llm/cpu/cpu_fixture.h"
 #include "tests/llm/kernels/plain_activation.h"
@@ -25,7 +25,7 @@ std::string describe(const Case& c) {
          ", activation " + std::to_string(c.activation);
 }
 
-// Numbers as int8 products see them: whole multiples of max |x| / 127, by row.
+// Values as int8 products round them: multiples of max |x| / 127, by row.
 std::vector<float> as_int8(const std::vector<float>& numbers, uint32_t n_rows, uint32_t width) {
   std::vector<float> result(numbers.size());
   for (uint32_t r = 0; r < n_rows; ++r) {
@@ -41,8 +41,8 @@ std::vector<float> as_int8(const std::vector<float>& numbers, uint32_t n_rows, u
   return result;
 }
 
-// Runs a product and compares it with a plain loop. Rows of `in` and `out` lie apart, with NaN
-// between those of `in`, so that reading beyond a row shows.
+// Runs a product and compares it with a plain loop. Rows of `in` and `out` are apart, with NaN
+// between those of `in` to detect reads beyond a row.
 std::vector<float> check(Device& device, const Case& c, double tolerance) {
   SCOPED_TRACE(describe(c));
   const uint32_t in_stride = c.n_in + 3, out_stride = c.n_out + 5;
@@ -116,7 +116,7 @@ std::vector<float> check(Device& device, const Case& c, double tolerance) {
       worst = std::isnan(error) ? INFINITY : std::max(worst, error);
       result.push_back(found[at + o]);
     }
-    // Between the rows nothing is written.
+    // Nothing is written between the rows.
     for (uint32_t o = c.n_out; o < out_stride; ++o) {
       const size_t at = size_t{batch_of(r)} * out_batch + size_t{r % rows_per_batch} * out_stride;
       EXPECT_TRUE(std::isnan(found[at + o])) << "written behind row " << r;
@@ -189,8 +189,8 @@ TEST(CpuMatmul, InBf16StaysCloseToThePlainLoop) {
     for (const DType file : {DType::kF16, DType::kBF16}) {
       for (const uint32_t n_out : {7u, 64u, 129u}) {
         for (const uint32_t n_in : {7u, 64u, 384u}) {
-          // What is left of a number after two bf16 is below 2^-16 of it. 16-bit products round
-          // to 2^-13 of the largest of 64: of few inputs all may be far below that.
+          // The rest of a number after two bf16 is below 2^-16 of it. 16-bit products round to
+          // 2^-13 of the largest of 64 inputs, so a few inputs may all be far below.
           const bool in_16_bits = n_rows > 16 && !cpu_features().amx;
           const double tolerance = !in_16_bits ? 2e-5 : n_in < 64 ? 1e-3 : 1.5e-4;
           check(*device, {n_rows, n_out, n_in, file, Compute::kBF16}, tolerance);
@@ -200,7 +200,7 @@ TEST(CpuMatmul, InBf16StaysCloseToThePlainLoop) {
   }
 }
 
-// Of rows that lie one after another.
+// For consecutive rows.
 MatmulParams params_of(uint32_t n_rows, const Weight& weight) {
   MatmulParams params{};
   params.n_rows = params.rows_per_batch = n_rows;
@@ -210,7 +210,7 @@ MatmulParams params_of(uint32_t n_rows, const Weight& weight) {
   return params;
 }
 
-// A row with one number far above the others, as activations have: as near as f16 would be.
+// A row with one value far above the others, as activations have: the error is that of f16.
 TEST(CpuMatmul, KeepsTheSmallBesideTheLarge) {
   const auto device = cpu();
   constexpr uint32_t kRows = 20, kOut = 48, kIn = 256;
@@ -235,7 +235,7 @@ TEST(CpuMatmul, KeepsTheSmallBesideTheLarge) {
   EXPECT_LT(std::sqrt(of_errors / of_all), 4e-4);
 }
 
-// A product of which some rows hold nothing, each compared with the whole product's.
+// A product with unused rows, each used row compared with the full product.
 void check_left_out_rows(Device& device, const Case& c) {
   SCOPED_TRACE(describe(c));
   const FileMatrix file(random_numbers(size_t{c.n_out} * c.n_in, 3), c.n_out, c.n_in, c.file);
@@ -292,8 +292,7 @@ TEST(CpuMatmul, InInt8EqualsTheProductOfTheQuantizedRows) {
   for (const uint32_t n_rows : {1u, 2u, 3u, 7u, 8u, 15u, 100u}) {
     for (const uint32_t n_out : {7u, 64u, 129u}) {
       for (const uint32_t n_in : {7u, 64u, 384u}) {
-        // A number that falls between two whole ones may round either way in f32: one part in
-        // 127 of one product.
+        // A value between two integers may round either way in f32: one part in 127 of one product.
         check(*device, {n_rows, n_out, n_in, DType::kF16, Compute::kI8}, 1e-3);
       }
     }
@@ -304,8 +303,8 @@ TEST(CpuMatmul, GivesARowTheSameBitsWhateverLiesBesideIt) {
   const auto device = cpu();
   const uint32_t n_out = 67, n_in = 192, most = 113;
   const std::vector<float> rows = random_numbers(size_t{most} * n_in, 21);
-  // In bf16, commands of up to 16 rows are multiplied in f32, and those of more on tiles where
-  // there are some: each kind gives the same bits.
+  // In bf16, commands of up to 16 rows are multiplied in f32, and larger ones on tiles if
+  // available: within each kind the bits are equal.
   const std::vector<uint32_t> few{16, 1, 2, 5, 12, 13}, many{most, 17, 31, 32, 33, 96};
   std::vector<uint32_t> all_heights = many;
   all_heights.insert(all_heights.end(), few.begin(), few.end());
@@ -384,7 +383,7 @@ TEST(CpuMatmul, KeepsTheInt8OfAFile) {
   view.data = whole.data();
   view.bytes = whole.size();
   for (uint32_t o = 0; o < n_out; ++o) view.scale.push_back(0.001f * static_cast<float>(o + 1));
-  // Whole rows of which one has 127: quantizing them changes nothing.
+  // Integer rows with a maximum of 127: quantizing them is exact.
   std::vector<float> rows(n_rows * n_in);
   for (float& x : rows) x = static_cast<float>(static_cast<int>(random() % 255) - 127);
   for (uint32_t r = 0; r < n_rows; ++r) rows[r * n_in] = 127;
@@ -437,7 +436,7 @@ TEST_P(CpuEmbed, GathersTheRowAndAddsItsPosition) {
         run_once(*device, table);
         const std::vector<float> found = fetch<float>(*device, out);
         const float tolerance = compute == Compute::kI8 ? 2.0f / 127 : 1e-6f;
-        // A bf16 choice may keep f32 files as bf16.
+        // bf16 may store f32 files as bf16.
         const float rounding = compute == Compute::kBF16 ? 2.0f / 256 : 0.0f;
         for (uint32_t r = 0; r < 3; ++r) {
           for (uint32_t i = 0; i < d_model; ++i) {

@@ -1,5 +1,5 @@
-// Products and gathers of quantized weights on the CPU device, every format of a file, against
-// plain loops in double precision over what the plain dequantizers make of the file.
+// Products and gathers of quantized weights on the CPU device, for every file format, compared with
+// plain loops in double precision over dequantized weights.
 #include "error/error.h"
 #include "llm/cpu/cpu_features.h"
 #include "tests/llm/cpu/cpu_fixture.h"
@@ -12,7 +12,7 @@ struct Shape {
   uint32_t n_rows, n_out, n_in;
 };
 
-// Numbers as int8 by blocks of 32, each with max |x| / 127 as its scale.
+// Values as int8 in blocks of 32, each with the scale max |x| / 127.
 std::vector<float> as_int8_blocks(const std::vector<float>& numbers) {
   std::vector<float> result(numbers.size());
   for (size_t block = 0; block < numbers.size(); block += 32) {
@@ -26,7 +26,7 @@ std::vector<float> as_int8_blocks(const std::vector<float>& numbers) {
   return result;
 }
 
-// What the device's kernel for such a product does to its operands.
+// The rounding of the operands by the device's kernel.
 enum class Operands { kExact, kInt8Rows, kBF16 };
 
 Operands operands_of(Compute compute, uint32_t n_rows) {
@@ -54,7 +54,7 @@ std::vector<float> product(Device& device, const MatrixSource& source, Compute c
   return fetch<float>(device, out);
 }
 
-// The greatest error as a part of the sum of the products' magnitudes.
+// The greatest error relative to the sum of the products' magnitudes.
 double greatest_error(const std::vector<float>& found, const Shape& shape,
                       const std::vector<float>& rows, const std::vector<float>& weight) {
   double worst = 0;
@@ -86,13 +86,13 @@ void check(Device& device, const MatrixSource& source, std::vector<float> weight
       break;
     case Operands::kInt8Rows:
       rows = as_int8_blocks(rows);
-      // A number that falls between two whole ones may round either way in f32.
+      // A value between two integers may round either way in f32.
       tolerance = 5e-4;
       break;
     case Operands::kBF16:
       rows = rounded(rows, DType::kBF16);
       weight = rounded(weight, DType::kBF16);
-      // Likewise one between two of bf16.
+      // The same between two bf16.
       tolerance = 2e-4;
       break;
   }
@@ -105,7 +105,7 @@ TEST(CpuQuantized, ProductsEqualThePlainLoopInEveryFormat) {
   const auto device = cpu();
   for (const QuantizedFormat& format : quantized_formats()) {
     SCOPED_TRACE(format.name());
-    // As narrow as a row can be, an odd number of blocks, and a model's width.
+    // The narrowest row, an odd number of blocks, and a model's width.
     for (const uint32_t n_in : {format.unit(), 3 * format.unit(), 768u}) {
       for (const uint32_t n_out : {1u, 16u, 83u}) {
         const QuantizedMatrix matrix(format, n_out, n_in, n_out + n_in);
@@ -119,7 +119,7 @@ TEST(CpuQuantized, ProductsEqualThePlainLoopInEveryFormat) {
   }
 }
 
-// Products of the largest codes and numbers, all of one sign: no sum of few bits may overflow.
+// Products of the largest codes and values with one sign: no short sum may overflow.
 TEST(CpuQuantized, ProductsOfTheLargestNumbersEqualThePlainLoop) {
   const auto device = cpu();
   const Shape shape{5, 16, 256};
@@ -168,8 +168,7 @@ TEST(CpuQuantized, AFormatTakesNoMoreMemoryThanItsFileButForRoundedScales) {
     const Weight weight = device->upload(matrix.source(), WeightUse::kAnyRows, Compute::kBF16);
     EXPECT_EQ(weight.data.bytes, stored) << format.name();
     EXPECT_FALSE(weight.scale.present()) << format.name();
-    // Values without even steps take a byte each; 2-bit files pack their scales in 4 bits, which
-    // become bytes.
+    // Values without even steps take a byte each; 4-bit scales of 2-bit files become bytes.
     if (format.dtype == DType::kIQ4_NL) continue;
     EXPECT_LE(static_cast<double>(stored),
               static_cast<double>(file) * (format.dtype == DType::kQ2_K ? 1.2 : 1.04))
@@ -181,8 +180,8 @@ TEST(CpuQuantized, GivesARowTheSameBitsWhateverLiesBesideIt) {
   const auto device = cpu();
   const uint32_t n_out = 67, n_in = 768, most = 113;
   const std::vector<float> rows = random_numbers(size_t{most} * n_in, 21);
-  // In bf16, commands of up to 16 rows and those of more are multiplied differently where there are
-  // tiles: each kind gives the same bits.
+  // In bf16, commands of up to 16 rows and larger ones differ on CPUs with tiles: within each kind
+  // the bits are equal.
   const std::vector<uint32_t> few{16, 1, 2, 5, 12, 13}, many{most, 17, 31, 32, 33, 96};
   std::vector<uint32_t> all_heights = many;
   all_heights.insert(all_heights.end(), few.begin(), few.end());
@@ -243,7 +242,7 @@ TEST(CpuQuantized, AddsBiasAndResidualAsAskedAndWritesNothingBetweenRows) {
               sum += one;
               size += std::abs(one);
             }
-            // bf16 rounds by one part in 256 at most, int8 rows by one in 254 of the largest.
+            // bf16 rounds by at most one part in 256, int8 rows by one in 254 of the largest.
             ASSERT_LE(std::abs(value - sum), 3e-3 * size) << "row " << r << ", output " << o;
           }
         }

@@ -1,4 +1,4 @@
-// activation, magnitude and lstm of the CPU device against plain loops in double precision.
+// activation, magnitude and lstm of the CPU device compared with plain loops in double precision.
 #include "tests/llm/cpu/cpu_fixture.h"
 #include "tests/llm/kernels/plain_lstm.h"
 

@@ -1,5 +1,5 @@
-// norm, write_kv, paged_attention and range_probabilities of the CPU device against plain loops in
-// double precision.
+// norm, write_kv, paged_attention and range_probabilities of the CPU device compared with plain
+// loops in double precision.
 #include <algorithm>
 
 #include "llm/cpu/cpu_features.h"
@@ -85,7 +85,7 @@ TEST(CpuPool, MakesOneVectorOfTheRowsOfEachSequence) {
   }
 }
 
-// Keys and values of a few sequences in pages that lie in no order.
+// Keys and values of a few sequences in unordered pages.
 struct Pages {
   uint32_t n_kv_heads, head_dim, page_rows, pages_per_sequence, n_sequences;
   std::vector<int32_t> table;  // [n_sequences, pages_per_sequence]
@@ -159,7 +159,7 @@ TEST(CpuWriteKv, PutsEachRowIntoThePageOfItsPosition) {
         const std::vector<float> found_k = decode(fetch<uint8_t>(*device, k_pages), kv);
         const std::vector<float> found_v = decode(fetch<uint8_t>(*device, v_pages), kv);
         for (size_t i = 0; i < wanted_k.size(); ++i) {
-          // What is written nowhere stays NaN.
+          // Unwritten elements stay NaN.
           ASSERT_EQ(std::isnan(found_k[i]), std::isnan(wanted_k[i])) << i;
           if (std::isnan(wanted_k[i])) continue;
           ASSERT_EQ(found_k[i], wanted_k[i]);
@@ -173,10 +173,10 @@ TEST(CpuWriteKv, PutsEachRowIntoThePageOfItsPosition) {
 struct AttentionCase {
   uint32_t n_heads, n_kv_heads, head_dim, page_rows, kv_length, n_rows;
   DType kv = DType::kF16, in = DType::kF32, out = DType::kF32;
-  uint32_t longest = 61, window = 0, flags = 0;  // where kv_length is 0
+  uint32_t longest = 61, window = 0, flags = 0;  // if kv_length is 0
 };
 
-// Answers what the device found.
+// Returns the device's result.
 std::vector<float> check_attention(Device& device, const AttentionCase& c) {
   SCOPED_TRACE("head_dim " + std::to_string(c.head_dim) + ", " + std::to_string(c.n_rows) +
                " rows, kv_length " + std::to_string(c.kv_length) + ", pages of " +
@@ -191,7 +191,7 @@ std::vector<float> check_attention(Device& device, const AttentionCase& c) {
                static_cast<int>(random() % longest), 0};
   }
   if (c.n_rows > 2) rows[1].sequence = -1;
-  // Positions that nobody may look at hold NaN.
+  // Invisible positions hold NaN.
   std::vector<uint32_t> used(n_sequences, 0);
   for (const Row& row : rows) {
     if (row.sequence < 0) continue;
@@ -232,7 +232,7 @@ std::vector<float> check_attention(Device& device, const AttentionCase& c) {
   emit::paged_attention(table, "attention", params, out, store(device, encode(q, c.in)),
                         store(device, encode(k, c.kv)), store(device, encode(v, c.kv)),
                         store(device, rows), store(device, pages.table));
-  device.run(device.record(table), 2);  // the second run finds what the first one left
+  device.run(device.record(table), 2);  // the second run reuses the memory of the first
   const std::vector<float> found = decode(fetch<uint8_t>(device, out), c.out);
   const std::vector<float> q_in = rounded(q, c.in), k_in = rounded(k, c.kv),
                            v_in = rounded(v, c.kv);
@@ -297,8 +297,8 @@ TEST(CpuPagedAttention, EqualsThePlainLoopForCausalRowsOfSeveralSequences) {
   }
 }
 
-// Pairs of keys begin at even positions, wherever pages and windows do. How rows are shared among
-// threads, and so which go through together, is no matter of the result.
+// Pairs of keys begin at even positions, for any page and window. The sharing of rows among threads
+// does not change the result.
 TEST(CpuPagedAttention, EqualsThePlainLoopWhereItRoundsToBf16) {
   const std::unique_ptr<Device> one = cpu(1), many = cpu(7);
   const auto check = [&](const AttentionCase& c) {
@@ -324,7 +324,7 @@ TEST(CpuPagedAttention, GivesBeamsOfOneWindowWhatEachWouldGetAlone) {
   const auto device = cpu();
   constexpr uint32_t kHeads = 3, kHeadDim = 64, kPageRows = 30, kLength = 47, kPages = 2;
   constexpr uint32_t kWidth = kHeads * kHeadDim;
-  // How many sequences side by side look at a window; 0: a row that is idle.
+  // Sequences on one window; 0: an idle row.
   const std::vector<uint32_t> groups = {5, 1, 0, 7, 3, 5, 0, 5, 2, 4, 6, 1};
   std::vector<Row> rows;
   std::vector<int32_t> table_of_pages;
@@ -371,7 +371,7 @@ TEST(CpuPagedAttention, GivesBeamsOfOneWindowWhatEachWouldGetAlone) {
     const std::vector<float> row = attend(r, 1);
     alone.insert(alone.end(), row.begin(), row.end());
   }
-  // Fewer than a prompt's kernel takes, and more.
+  // Fewer rows than a prompt's kernel takes, and more.
   for (const uint32_t n : {5u, 13u, n_rows}) {
     const std::vector<float> together = attend(0, n);
     for (size_t i = 0; i < together.size(); ++i) {
@@ -382,7 +382,7 @@ TEST(CpuPagedAttention, GivesBeamsOfOneWindowWhatEachWouldGetAlone) {
   }
 }
 
-// Tasks share the positions of a row; how many there are is no matter of the result.
+// Tasks share the positions of a row; their number does not change the result.
 TEST(CpuPagedAttention, EqualsThePlainLoopOverLongContextsForAnyNumberOfThreads) {
   const std::unique_ptr<Device> devices[] = {cpu(1), cpu(2), cpu(7)};
   for (const uint32_t n_rows : {1u, 3u, 15u}) {
@@ -468,7 +468,7 @@ TEST(CpuAttentionWeights, AreTheSoftmaxOfTheChosenHeadsOverThePositionsThatCount
         for (uint32_t p = 0; p < length; ++p) {
           ASSERT_NEAR(row[p], weights[p] / sum, 2e-5 * weights[p] / sum + 1e-9) << p;
         }
-        // What does not count is not written.
+        // Other elements are not written.
         for (uint32_t p = length; p < c.kv_length; ++p) ASSERT_TRUE(std::isnan(row[p])) << p;
       }
     }

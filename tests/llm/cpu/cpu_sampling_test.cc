@@ -6,7 +6,7 @@ namespace {
 
 TEST(CpuSampling, DrawsAsEachSamplerIsDefined) {
   const auto device = cpu();
-  // 2000 * 500 draws of each of 14 samplers.
+  // 2000 * 500 samples of each of 14 settings.
   test::SamplingCheck check(*device, 2000, 500);
   test::check_every_sampler(check);
 }

@@ -1,5 +1,5 @@
-// sample_partials and sample_token of the CPU device against a transcription of the reference's
-// rules (openai-whisper, decoding.py) that keeps all chosen tokens and fills logits with -inf.
+// sample_partials and sample_token of the CPU device compared with the reference's rules
+// (openai-whisper, decoding.py), which keep all sampled tokens and fill logits with -inf.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -21,7 +21,7 @@ struct ReferenceSequence {
   bool finished = false;
 };
 
-// A bit mask of one id.
+// A bit mask with one id.
 std::vector<uint32_t> mask_of(uint32_t n_vocab, uint32_t id) {
   std::vector<uint32_t> mask((n_vocab + 31) / 32, 0);
   mask[id / 32] = 1u << id % 32;
@@ -145,7 +145,7 @@ TEST_P(TokenRules, ChooseWhatTheReferenceChooses) {
       std::vector<float> numbers = random_numbers(size_t{n_sequences} * stride, random(), 8.0f);
       for (uint32_t s = 0; s < n_sequences; ++s) {
         float* row = &numbers[s * stride];
-        // All rules meet: timestamps that are likely only together, ends, and equal maxima.
+        // All rules together: timestamps that are probable only together, ends, and equal maxima.
         if (random() % 2) {
           for (uint32_t id = kTimestampBegin; id < kVocab; ++id) row[id] += 3;
         }
@@ -190,8 +190,8 @@ TEST_P(TokenRules, ChooseWhatTheReferenceChooses) {
 
 INSTANTIATE_TEST_SUITE_P(ChunksOf, TokenRules, ::testing::Values(1u, 7u, 64u, 1000u, 2048u));
 
-// Draws `n` times the first token of as many sequences, all with these logits; returns how often
-// each id came. Adds the log-probabilities to sum_logprob.
+// Samples the first token of `n` sequences with these logits; returns the count of each id. Adds
+// the log-probabilities to sum_logprob.
 std::vector<double> draw(const std::vector<float>& logits, uint32_t timestamp_begin,
                          float temperature, uint32_t n, uint32_t seed, double& sum_logprob) {
   const auto device = cpu();

@@ -1,4 +1,4 @@
-// Counts calls of the allocator, of whatever library, while an encoder's kernels run.
+// Counts allocations of all libraries while an encoder's kernels run.
 #include <gtest/gtest.h>
 
 #include <random>

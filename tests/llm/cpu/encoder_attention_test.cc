@@ -1,5 +1,4 @@
-// Attention of encoders, of every format: where the CPU has no bf16 products, bf16 goes through
-// f32.
+// Attention of encoders in every format. On CPUs without bf16 products, bf16 is computed in f32.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -14,8 +13,8 @@ namespace {
 struct Case {
   AttentionParams params{};
   Buffer q{kDTypeF32, 0}, k{kDTypeF32, 0}, v{kDTypeF32, 0}, out{kDTypeF32, 0};
-  std::vector<uint32_t> starts;  // of packed sequences; empty if they are of one length
-  // Row and number of rows of each sequence.
+  std::vector<uint32_t> starts;  // of packed sequences; empty for equal lengths
+  // First row and number of rows of each sequence.
   std::vector<std::pair<size_t, size_t>> sequences() const {
     std::vector<std::pair<size_t, size_t>> found;
     for (size_t s = 0; s < params.n_sequences; ++s) {
@@ -74,7 +73,7 @@ void expect_right(const Case& c) {
   const AttentionParams& p = c.params;
   const std::vector<double> q_values = c.q.values(), k_values = c.k.values(),
                             v_values = c.v.values(), out_values = c.out.values();
-  // bf16 probabilities are off by 2^-8 of themselves, and by their polynomial.
+  // bf16 probabilities have a relative error of 2^-8, plus that of their polynomial.
   const double part = p.in_dtype == kDTypeBF16 ? 1.0 / 256 + 3e-4 : 1e-5;
   double compared = 0.0;
   std::vector<double> probability;
@@ -82,7 +81,7 @@ void expect_right(const Case& c) {
   for (const auto& [first, n_rows] : c.sequences()) {
     ++s;
     for (size_t h = 0; h < p.n_heads; ++h) {
-      // Of Press et al.: a geometric sequence that begins with its own ratio, 2^(-8 / n).
+      // Press et al.: a geometric sequence that begins with its ratio, 2^(-8 / n).
       const double n = std::bit_floor(p.n_heads), place = static_cast<double>(h);
       const double slope = std::exp2(h < n ? -8 / n * (place + 1) : -4 / n * (2 * (place - n) + 1));
       for (size_t r = 0; r < n_rows; ++r) {
@@ -93,7 +92,7 @@ void expect_right(const Case& c) {
         probability.assign(n_rows, 0.0);
         const size_t q = (first + r) * p.q_row_stride + h * p.head_dim;
         const size_t kv_head = h / (p.n_heads / p.n_kv_heads) * p.head_dim;
-        double largest = -1e300, total = 0.0, score_noise = 0.0;  // of scores added up in f32
+        double largest = -1e300, total = 0.0, score_noise = 0.0;  // of scores added in f32
         for (size_t j = 0; j < n_rows; ++j) {
           if (!sees(j)) continue;
           double score = 0.0, magnitude = 0.0;
@@ -171,7 +170,7 @@ TEST(EncoderAttention, DoesNotDependOnThreads) {
   }
 }
 
-// Random lengths, some of them zero, with rows behind the last.
+// Random lengths, some of them zero, with rows after the last sequence.
 Case packed_case(std::mt19937& random, uint32_t n_sequences, uint32_t longest, uint32_t head_dim,
                  uint32_t dtype) {
   std::vector<uint32_t> starts = {0};
@@ -235,7 +234,7 @@ TEST(EncoderAttention, OfAPackedSequenceDoesNotDependOnWhatLiesBeforeIt) {
   std::mt19937 random(28);
   for (uint32_t dtype : {kDTypeF32, kDTypeBF16}) {
     for (const auto& [causal, window] : {std::pair(0u, 0u), {0u, 30u}, {1u, 0u}}) {
-      // The same rows twice, alone and behind 77 others.
+      // The same rows twice, alone and after 77 others.
       constexpr uint32_t kRows = 1000, kBefore = 77;
       Case behind = random_case(random, 1, kRows + kBefore, 2, 2, 40, dtype, dtype);
       behind.params.causal = causal;

@@ -1,4 +1,4 @@
-// matmul of the CPU device with matrices that many rows are multiplied with, an encoder's.
+// matmul of the CPU device with an encoder's matrices, for many rows.
 #include <algorithm>
 
 #include "error/error.h"
@@ -25,7 +25,7 @@ size_t out_offset(const MatmulParams& p, size_t r) {
   return r / p.rows_per_batch * p.out_batch_stride + r % p.rows_per_batch * p.out_row_stride;
 }
 
-// A product with random operands; `stride` is that of input rows, 0 for n_in.
+// A product with random operands; `stride` is that of input rows, 0: n_in.
 Product random_product(std::mt19937& random, uint32_t n_rows, uint32_t n_out, uint32_t n_in,
                        uint32_t n_batches, uint32_t stride, uint32_t activation, uint32_t in_dtype,
                        uint32_t out_dtype, Compute compute) {
@@ -78,8 +78,8 @@ void run(Product& product, uint32_t n_threads = 2, uint64_t shuffle_seed = 0) {
   product.out.bytes = testing::fetch<uint8_t>(*device, out);
 }
 
-// Compares with a double-precision loop. Allowed: a part of the sum of |in| |weight|, what int8
-// loses by its rounding, and the output's own rounding.
+// Compares with a loop in double precision. Allowed: a part of the sum of |in| |weight|, the
+// rounding of int8, and the rounding of the output.
 void expect_right(const Product& product, const Buffer& before) {
   const MatmulParams& p = product.params;
   const std::vector<double> in_values = product.in.values();
@@ -125,7 +125,7 @@ void expect_right(const Product& product, const Buffer& before) {
       worst = std::max(worst, error / (allowed + 1e-30));
     }
   }
-  EXPECT_GT(worst, 0.0);  // else nothing was compared
+  EXPECT_GT(worst, 0.0);  // otherwise nothing was compared
 }
 
 void expect_untouched_between_rows(const Product& product, const Buffer& before) {
@@ -144,7 +144,7 @@ void expect_untouched_between_rows(const Product& product, const Buffer& before)
 
 class EncoderMatmul : public ::testing::TestWithParam<Compute> {
  protected:
-  // Compute::kAuto: bf16, or f32 where the CPU has no products of bf16.
+  // Compute::kAuto: bf16, or f32 on CPUs without bf16 products.
   static Compute compute() { return testing::cpu(1)->resolve(GetParam(), WeightUse::kManyRows); }
 };
 
@@ -238,8 +238,8 @@ TEST(EncoderMatmulBf16, IsRefusedWhereTheCpuHasNoneAndChosenWhereItHas) {
   }
 }
 
-// Also where it is made of six products of bf16 (gemm_amx.h), without any of which it
-// errs more than three times as much.
+// Also for six bf16 products (gemm_amx.h): without any of them the error is more than three times
+// as large.
 TEST(EncoderMatmulF32, IsAsExactAsALoopInF32) {
   std::mt19937 random(11);
   Product product =

@@ -1,4 +1,4 @@
-// Random operands for the tests of the encoder's kernels, in any of the formats between commands.
+// Random operands for tests of the encoder's kernels, in all formats of activations.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace vesper {
 
 inline size_t dtype_size(uint32_t dtype) { return dtype == kDTypeF32 ? 4 : 2; }
 
-// Numbers as a buffer holds them.
+// Values as a buffer holds them.
 struct Buffer {
   uint32_t dtype = kDTypeF32;
   std::vector<uint8_t> bytes;
@@ -54,7 +54,7 @@ struct Buffer {
   void set(size_t i, float value) {
     uint8_t* to = bytes.data() + i * dtype_size(dtype);
     if (dtype == kDTypeF16) {
-      // Numbers of normal size only; what is smaller becomes 0.
+      // Normal numbers only; smaller ones become 0.
       const int exponent = value == 0.0f ? -20 : std::ilogb(value);
       uint16_t half = 0;
       if (exponent >= -14) {
@@ -73,7 +73,7 @@ struct Buffer {
       std::memcpy(to, &high, 2);
     }
   }
-  // Every element a NaN.
+  // All elements NaN.
   void fill_nan() { std::fill(bytes.begin(), bytes.end(), uint8_t{0xFF}); }
   void fill_random(std::mt19937& random, float scale = 1.0f) {
     std::normal_distribution<float> normal(0.0f, scale);
@@ -81,7 +81,7 @@ struct Buffer {
   }
 };
 
-// How far a number of this format may be from what it stands for, relative to it.
+// Relative rounding error of the format.
 inline double rounding_of(uint32_t dtype) {
   return dtype == kDTypeF32 ? 6e-8 : dtype == kDTypeF16 ? 1.0 / 2048 : 1.0 / 256;
 }

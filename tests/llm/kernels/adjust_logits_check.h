@@ -1,5 +1,5 @@
-// adjust_logits on a device against plain loops, over random tokens and sizes: CTranslate2's
-// penalties. sampling_check.h has those of llama.cpp.
+// adjust_logits on a device compared with plain loops, for CTranslate2's penalties.
+// sampling_check.h has those of llama.cpp.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@
 
 namespace vesper::test {
 
-// What the penalties make of the logits of one sequence, in the words of CTranslate2's description:
-// each token that was chosen counts once, whatever its number; then no run comes twice.
+// The penalties on the logits of one sequence, as CTranslate2 describes them: each sampled token
+// counts once; then no n-gram is repeated.
 inline void penalize_plainly(std::vector<float>& logits, const std::vector<int32_t>& chosen,
                              float penalty, size_t ngram) {
   for (const int32_t token : std::set<int32_t>(chosen.begin(), chosen.end())) {
@@ -34,14 +34,14 @@ inline void penalize_plainly(std::vector<float>& logits, const std::vector<int32
   }
 }
 
-// `tolerance`: relative, of what is divided.
+// `tolerance` is relative.
 inline void check_adjust_logits(Device& device, uint32_t seed, float tolerance) {
   std::mt19937 random(seed);
   const auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
   for (int trial = 0; trial < 30; ++trial) {
     SamplingParams params{};
     params.n_sequences = 1 + below(6);
-    params.n_vocab = 1 + below(trial % 2 ? 12 : 700);  // few tokens come again and again
+    params.n_vocab = 1 + below(trial % 2 ? 12 : 700);  // tokens repeat often
     params.row_stride = params.n_vocab + below(9);
     params.max_tokens = 1 + below(trial % 3 ? 40 : 448);
     std::vector<float> logits(size_t{params.n_sequences} * params.row_stride);
@@ -59,7 +59,7 @@ inline void check_adjust_logits(Device& device, uint32_t seed, float tolerance) 
       const float penalties[] = {1.0f, 1.3f, 0.5f, 20.0f};
       state.repetition_penalty = penalties[below(4)];
       state.penalty_window = params.max_tokens;
-      // Some of the chosen tokens may be of a prompt.
+      // Some of the sampled tokens may belong to a prompt.
       state.first_sampled = below(state.n_sampled + 1);
       state.n_sampled -= state.first_sampled;
       state.no_repeat_ngram_size = below(5);

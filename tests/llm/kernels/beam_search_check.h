@@ -1,8 +1,8 @@
-// Beam search on a device against a plain one on the host, on random logits.
+// Beam search on a device compared with a plain one on the host, on random logits.
 //
-// The host keeps every text whole and applies the rules to whole rows of logits, as openai-whisper
-// does (decoding.py: BeamSearchDecoder, ApplyTimestampRules); a key-value cache of one number a
-// position shows that each beam's pages hold its own past.
+// The host keeps whole token lists and applies the rules to whole rows of logits, as openai-whisper
+// does (decoding.py: BeamSearchDecoder, ApplyTimestampRules). A KV cache of one value per position
+// shows that each beam's pages hold its own history.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,12 +21,12 @@ namespace vesper::test {
 
 struct BeamCase {
   uint32_t n_groups = 2, beam_size = 5, max_finished = 5;
-  uint32_t n_unused = 0;  // sequences of a group beyond its beams
+  uint32_t n_unused = 0;  // sequences of a group without a beam
   uint32_t max_sampled = 40;
   uint32_t n_prompt = 6;
   uint32_t chunk = 64;
-  double p_end = 0.05;     // how often a beam's likeliest token is end of text
-  uint32_t n_allowed = 0;  // only so many text tokens are not suppressed; 0: nearly all
+  double p_end = 0.05;     // probability of end of text in a beam
+  uint32_t n_allowed = 0;  // text tokens that are not suppressed; 0: nearly all
   uint32_t seed = 1;
 };
 
@@ -42,7 +42,7 @@ class BeamSearchCheck {
       ASSERT_LE(step, case_.max_sampled);
       std::vector<float> logits;
       std::vector<Group> after;
-      // Sums that are almost but not quite equal would be a question of rounding.
+      // Nearly equal sums would depend on rounding.
       do {
         logits = random_logits();
         after = groups_;
@@ -201,14 +201,14 @@ class BeamSearchCheck {
       float* row = &logits[size_t{s} * kVocab];
       if (random_() % 3 == 0) std::fill_n(row + kTimestampBegin, kVocab - kTimestampBegin, -9.0f);
       if (chance(random_) < case_.p_end) row[kEndOfText] = 7;
-      // Equals within a row, and rows that are equal to the one before.
+      // Ties within a row, and equal rows.
       if (random_() % 3 == 0) row[random_() % 200] = row[random_() % 200] = 5;
       if (random_() % 4 == 0 && s % group_sequences() > 0) std::copy_n(row - kVocab, kVocab, row);
     }
     return logits;
   }
 
-  // The natural logarithm of each token's probability after the reference's rules.
+  // The log-probability of each token after the reference's rules.
   std::vector<double> log_probabilities(const std::vector<uint32_t>& tokens,
                                         const float* logits) const {
     std::vector<double> left(logits, logits + kVocab);
@@ -265,7 +265,7 @@ class BeamSearchCheck {
       }
       std::stable_sort(extended.begin(), extended.end(),
                        [](const Extended& x, const Extended& y) { return x.score > y.score; });
-      // No more than these are looked at: each beam ends once at most.
+      // More are never needed: each beam ends at most once.
       const size_t n_looked_at = std::min<size_t>(extended.size(), 2 * case_.beam_size + 1);
       for (size_t i = 1; i < n_looked_at; ++i) {
         const double gap = extended[i - 1].score - extended[i].score;
@@ -339,7 +339,7 @@ class BeamSearchCheck {
     return {first, first + static_cast<std::ptrdiff_t>(n)};
   }
 
-  // Each beam that goes on finds the prompt and its own tokens but for the last.
+  // Each live beam reads the prompt and its own tokens except the last.
   void compare_past(const std::vector<int32_t>& table) {
     for (const Operand& numbers : {keys_, values_}) {
       past_ = fetch<float>(numbers);
@@ -357,7 +357,7 @@ class BeamSearchCheck {
                                          : static_cast<float>(tokens[i - case_.n_prompt]))
                 << "position " << i;
           }
-          // The page that the next token is written to is this beam's alone.
+          // No other beam has the page of the next token.
           const int32_t page = table[s * kPages + next / kPageRows];
           ASSERT_EQ(std::count(written.begin(), written.end(), page), 0);
           written.push_back(page);
@@ -373,7 +373,7 @@ class BeamSearchCheck {
     return static_cast<size_t>(page) * kPageRows + position % kPageRows;
   }
 
-  // What the next pass would write: the last token of each beam.
+  // Writes the last token of each beam, as the next pass would.
   void write_past() {
     for (const Row& row : fetch<Row>(rows_)) {
       if (row.sequence < 0) continue;

@@ -1,4 +1,4 @@
-// The kernels of language models on a device against plain loops in double precision.
+// The kernels of language models on a device compared with plain loops in double precision.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class LanguageKernelsCheck {
   void rope_without_pages() {
     for (const bool interleaved : {false, true}) {
       for (const uint32_t head_dim : {8u, 64u, 80u}) {
-        // Whole heads, a part of them, and none.
+        // All pairs of a head, some, and none.
         for (const uint32_t n_pairs : {head_dim / 2, head_dim / 8, 0u}) {
           for (const bool with_norms : {false, true}) {
             rope({3, 2, head_dim, n_pairs, interleaved, with_norms, false});
@@ -96,8 +96,7 @@ class LanguageKernelsCheck {
     }
   }
 
-  // Rows see the last `window` positions of their own sequence, none of which is NaN; those before
-  // are.
+  // Rows see the last `window` positions of their sequence, without NaN. Earlier positions are NaN.
   void attention_with_window(uint32_t n_rows, uint32_t window, float soft_cap) {
     SCOPED_TRACE(std::to_string(n_rows) + " rows, window " + std::to_string(window) + ", cap " +
                  std::to_string(soft_cap));
@@ -118,7 +117,7 @@ class LanguageKernelsCheck {
     };
     std::vector<float> k = random(n, 2.0f), v = random(n);
     const std::vector<float> q = random(size_t{n_rows} * width, 2.0f);
-    // With a window, nobody looks at positions between those of the last row and the others'.
+    // With a window, nothing reads positions between those of the last row and the others.
     for (uint32_t t = 4; window != 0 && t + window <= 50; ++t) {
       for (uint32_t h = 0; h < n_kv_heads; ++h) {
         std::fill_n(&k[at(t, h)], dim, NAN);
@@ -240,7 +239,7 @@ class LanguageKernelsCheck {
         }
       }
       for (uint32_t i = n_heads * c.head_dim; i < stride; ++i) {
-        ASSERT_EQ(found[r * stride + i], in[r * stride + i]);  // behind the heads
+        ASSERT_EQ(found[r * stride + i], in[r * stride + i]);  // after the heads
       }
     }
     for (size_t i = 0; i < n_page; ++i) {

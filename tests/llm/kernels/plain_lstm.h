@@ -1,5 +1,4 @@
-// A long short-term memory in double precision, one output after another: what the devices' lstm is
-// compared with.
+// An LSTM in double precision, for comparison with the devices' lstm.
 #pragma once
 
 #include <cmath>
@@ -18,7 +17,7 @@ class PlainLstm {
   PlainLstm(size_t n_hidden, std::vector<float> weight)
       : n_hidden_(n_hidden), weight_(std::move(weight)) {}
 
-  // The weight as the kernel reads it.
+  // The weight in the layout of the kernel.
   std::vector<float> panels() const {
     std::vector<float> panels;
     for (size_t panel = 0; panel < 4 * n_hidden_; panel += kLstmPanel) {
@@ -31,7 +30,7 @@ class PlainLstm {
     return panels;
   }
 
-  // in [n_sequences, n_steps, 4 * n_hidden], state [n_sequences, 2, n_hidden] (changed); answers
+  // in [n_sequences, n_steps, 4 * n_hidden], state [n_sequences, 2, n_hidden] (changed); returns
   // [n_sequences, n_steps, n_hidden].
   std::vector<double> run(const std::vector<float>& in, size_t n_sequences,
                           std::vector<double>& state) const {

@@ -1,4 +1,4 @@
-// Pooling by plain loops in double precision: what the kernels of both devices are compared with.
+// Pooling in double precision, for comparison with the kernels of both devices.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace vesper {
 
-// [starts.size() - 1, n_out] from rows of d numbers.
+// [starts.size() - 1, n_out] from rows of d elements.
 inline std::vector<double> plain_pool(const std::vector<float>& rows,
                                       const std::vector<uint32_t>& starts, uint32_t d,
                                       uint32_t n_out, uint32_t kind, bool normalize) {

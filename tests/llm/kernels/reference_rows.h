@@ -1,4 +1,4 @@
-// What a script of tests/reference/ wrote of a model: token ids, and a row of numbers for each.
+// Output of a script of tests/reference/: token ids, and a row of values for each.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct ReferenceRows {
   std::vector<float> values;  // [ids.size(), width]
 };
 
-// From `reference.safetensors` in that folder: i32 `ids`, and the one other tensor.
+// From `reference.safetensors` in the folder: i32 `ids`, and one other tensor.
 inline ReferenceRows read_reference_rows(const std::filesystem::path& folder) {
   Safetensors tensors;
   read_safetensors(std::make_shared<MappedFile>(folder / "reference.safetensors"), tensors);

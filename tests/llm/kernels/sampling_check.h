@@ -1,6 +1,6 @@
-// The choice of tokens on a device against the definitions of its filters, on known logits: many
-// sequences draw at once, each with a seed of its own, and their frequencies are compared with the
-// probabilities by a chi-squared test.
+// Sampling on a device compared with the definitions of its filters, on known logits: many
+// sequences sample at once with different seeds, and a chi-squared test compares frequencies with
+// probabilities.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class SamplingCheck {
     std::mt19937 random(7);
     std::normal_distribution<float> normal(0.0f, 2.0f);
     for (uint32_t i = 0; i < kVocabulary; ++i) logits_.push_back(normal(random));
-    logits_[3] = logits_[50] = 3.0f;  // equals
+    logits_[3] = logits_[50] = 3.0f;  // ties
     logits_[9] = -INFINITY;
   }
 
@@ -36,8 +36,8 @@ class SamplingCheck {
     return state;
   }
 
-  // Draws n_sequences * n_rounds tokens as `sampling` says, after two earlier tokens each (token 5
-  // twice), and compares them with the definition.
+  // Samples n_sequences * n_rounds tokens, each after two earlier tokens (token 5 twice), and
+  // compares them with the definition.
   void draws_as_defined(const SequenceState& sampling, const std::vector<float>& bias = {}) {
     const std::vector<double> wanted = probabilities(sampling, bias);
     std::vector<uint64_t> found(kVocabulary, 0);
@@ -62,14 +62,14 @@ class SamplingCheck {
       }
     }
     if (rest_wanted > 5) add(rest_found, rest_wanted);
-    // The mean of the distribution is its degrees of freedom, its variance twice that: five
+    // The mean of the distribution is its degrees of freedom, its variance twice that. Five
     // deviations above the mean have a probability below 1e-4 even for few cells.
     const double freedom = std::max(1.0, n_cells - 1.0);
     EXPECT_LT(chi_squared, freedom + 5 * std::sqrt(2 * freedom) + 5) << n_cells << " cells";
     EXPECT_GE(n_cells, 1u);
   }
 
-  // At temperature 0 it is the likeliest token, of equals the lowest id.
+  // Temperature 0 gives the most probable token, the lowest id of equal ones.
   void greedy() {
     SequenceState state = plain();
     state.temperature = 0;
@@ -77,7 +77,7 @@ class SamplingCheck {
     for (const int32_t token : draw(state, {}, 0)) ASSERT_EQ(token, best);
   }
 
-  // What is noted besides the token.
+  // The log-probability.
   void advances() {
     SequenceState state = plain();
     state.max_sampled = 2;
@@ -179,7 +179,7 @@ class SamplingCheck {
     return result;
   }
 
-  // Keeps the first tokens of an order until they have `p`, and the equals of the last.
+  // Keeps the first tokens of an order up to probability `p`, and ties of the last.
   static void keep(std::vector<double>& logits, const std::vector<double>& order, double p) {
     const std::vector<double> all = softmax(logits, 1);
     std::vector<size_t> ids(logits.size());
@@ -234,7 +234,7 @@ class SamplingCheck {
   ProgramId program_ = 0;
 };
 
-// Every filter by itself, then together.
+// Every filter alone, then together.
 inline void check_every_sampler(SamplingCheck& check) {
   const auto with = [](const auto& change) {
     SequenceState state = SamplingCheck::plain();

@@ -1,4 +1,4 @@
-// Where the pages of keys and values lie.
+// Offsets of the pages of keys and values.
 #include "llm/models/kv_cache.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace vesper::kv_cache_test {
 namespace {
 
-// 1 of 3 layers keeps 4 pages of each sequence only.
+// 1 of 3 layers keeps only 4 pages of each sequence.
 KvCache::Shape shape(bool keeps_layers_together) {
   KvCache::Shape shape;
   shape.n_layers = 3;
@@ -27,7 +27,7 @@ KvCache::Shape shape(bool keeps_layers_together) {
 }
 constexpr uint64_t kPageBytes = uint64_t{2} * 8 * KvCache::kPageRows * 2;
 
-// The places, buffer and offset, of the pages of layers that do not slide, or of the one that does.
+// Buffer and offset of the pages of layers without a sliding window, or of the one with it.
 std::set<std::pair<BufferId, uint64_t>> places(const KvCache& cache, uint32_t sequence,
                                                uint32_t first, uint32_t end, bool sliding) {
   std::set<std::pair<BufferId, uint64_t>> found;
@@ -58,7 +58,7 @@ TEST(KvCache, KeepsPagesApartAndThoseOfAPositionTogether) {
     const uint64_t span = page.rbegin()->second - page.begin()->second + kPageBytes;
     EXPECT_EQ(page.rbegin()->first == page.begin()->first, together);
     EXPECT_EQ(together ? span : 4 * kPageBytes, 4 * kPageBytes);
-    // What the device is given is what the host knows.
+    // The device's page table equals the host's.
     std::vector<int32_t> table(2 * cache.pages_per_sequence());
     for (const uint32_t layer : {0u, 1u}) {
       device->read(cache.page_table(layer), table.data());

@@ -1,5 +1,5 @@
-// SmolLM2 (as scripts/fetch-models.sh gets it) in f32 against a plain reference: weights brought to
-// f32, then loops in double precision, with everything of the model written out again.
+// SmolLM2 (from scripts/fetch-models.sh) in f32 compared with a plain reference: weights as f32,
+// then loops in double precision that implement the whole model.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 using Vector = std::vector<double>;
 
-// The logits after each of the tokens. LLaMA as GGUF has it: neighbours of a head turn together.
+// The logits after each token. LLaMA in GGUF: neighbours of a head are rotated together.
 class PlainLlama {
  public:
   explicit PlainLlama(const WeightProvider& weights) : weights_(weights) {}
