@@ -1,6 +1,6 @@
-// What each setting of how speech is decoded does to real recordings, with the real base model (as
-// scripts/fetch-models.sh gets it): each expectation fails if the setting is not heeded. Settings
-// that have tests of their own are not here.
+// The effect of decoding settings on real recordings, with the real base model (from
+// scripts/fetch-models.sh): each expectation fails if the setting is ignored. Settings with tests
+// elsewhere are not here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ TEST(SearchOf, HasWhatTheSettingsSay) {
   EXPECT_EQ(drawn.sampling.top_k, 9u);
   EXPECT_EQ(drawn.sampling.top_p, 0.75f);
   EXPECT_EQ(drawn.sampling.min_p, 0.25f);
-  // Steps have filters only where they do something.
+  // Steps have filters only if they have an effect.
   EXPECT_TRUE(drawn.shape(1).has_filters);
   EXPECT_FALSE(beams.shape(1).has_filters);
   EXPECT_FALSE(search_of(greedy_settings(), 0.4).shape(1).has_filters);
@@ -102,7 +102,7 @@ TEST(DecodingOptions, DoWhatTheySay) {
   EXPECT_EQ(std::count(said.begin(), said.end(), token), 0);
 
   EXPECT_THAT(text(hear([](auto& s) { s.clip_timestamps = {0, 1.2}; })), Not(HasSubstr("himself")));
-  // Two clips, of which the second is prompted with what the first said.
+  // Two clips; the second has the text of the first as prompt.
   const auto clips = [](auto& s) { s.clip_timestamps = {0, 1.2, 1.2, 3.3}; };
   EXPECT_NE(logprob(hear(clips)), logprob(hear([&](auto& s) {
               clips(s);
@@ -119,7 +119,7 @@ TEST(DecodingOptions, DoWhatTheySay) {
               s.condition_on_previous_text = false;
               s.carry_initial_prompt = true;
             })));
-  // The first token is a time: where it can only be 0, nothing is lost on others.
+  // The first token is a timestamp; limited to 0, it does not cost other probabilities.
   EXPECT_GT(logprob(hear([](auto& s) { s.max_initial_timestamp_s = 0; })), logprob(plain));
   const auto untimed = hear([](auto& s) { s.without_timestamps = true; });
   ASSERT_EQ(untimed.segments.size(), 1u);
@@ -132,7 +132,7 @@ TEST(DecodingOptions, DoWhatTheySay) {
       s.seed = seed;
       s.best_of = best_of;
       s.logprob_threshold.reset();
-      s.suppress_regex = "\\.";  // so that there is something to draw
+      s.suppress_regex = "\\.";  // so that sampling has a choice
     };
   };
   EXPECT_EQ(logprob(hear(drawn(1, 1))), logprob(hear(drawn(1, 1))));

@@ -1,4 +1,4 @@
-// The settings of a single greedy attempt, for tests that are not about the search.
+// Settings for a single greedy attempt, for tests that are not about the search.
 #pragma once
 
 #include "decoder/decoding_settings.h"

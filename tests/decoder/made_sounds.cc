@@ -10,7 +10,7 @@ namespace {
 constexpr double kRate = 16000, kTurn = 6.283185307179586;
 using Samples = std::vector<float>;
 
-// The same numbers from the same seed on every machine, unlike the distributions of <random>.
+// The same numbers for a seed on every machine, unlike the distributions of <random>.
 class Chance {
  public:
   explicit Chance(uint32_t seed) : engine_(seed) {}
@@ -37,7 +37,7 @@ Samples of_time(size_t n, const OfTime& value) {
   return samples;
 }
 
-// Adds `length` samples of value(seconds since `begin`) at `begin`, as far as there is room.
+// Adds `length` samples of value(seconds since `begin`) at `begin`, limited to the end.
 template <class OfTime>
 void add(Samples& samples, size_t begin, size_t length, const OfTime& value) {
   for (size_t i = 0; i < length && begin + i < samples.size(); ++i) {
@@ -86,7 +86,7 @@ Samples applause(size_t n, uint32_t seed) {
   return samples;
 }
 
-// Of equal power in every octave: the sum of noises that change ever more slowly (Voss).
+// Equal power in every octave: the sum of noises that change at halving rates (Voss).
 Samples pink_noise(size_t n, uint32_t seed) {
   Chance chance(seed);
   std::vector<double> rows(14, 0);

@@ -1,4 +1,4 @@
-// Sounds without a word in them, made from formulas and a seed: what a recorder left alone hears.
+// Sounds without speech, generated from formulas and a seed.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct MadeSound {
   std::function<std::vector<float>(size_t n, uint32_t seed)> make;
 };
 
-// Hum, clicks, sweeps, applause, pink noise, rain, a telephone's tone, chords, beeps, an engine.
+// Hum, clicks, sweeps, applause, pink noise, rain, a telephone tone, chords, beeps, an engine.
 const std::vector<MadeSound>& made_sounds();
 
 }  // namespace vesper

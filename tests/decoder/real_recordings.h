@@ -1,5 +1,5 @@
-// Real speech and real models, for the tests that need them: recordings of Debian's
-// pocketsphinx-testdata, models as scripts/fetch-models.sh gets them.
+// Real speech and real models for tests: recordings of Debian's pocketsphinx-testdata, models from
+// scripts/fetch-models.sh.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@ namespace vesper {
 // The file of a sentence of "Sense and Sensibility", such as "0870".
 std::string librivox_sentence(const std::string& number);
 
-// The first seconds of a recording, 16 kHz. Throws as AudioReader does.
+// The first seconds of a recording, 16 kHz. Throws like AudioReader.
 std::vector<float> samples_of(const std::string& path, size_t seconds);
 
-// The file or folder of a model that is on this machine. Throws Error if it is not.
+// The file or folder of a model on this machine. Throws Error if it is absent.
 std::filesystem::path fetched_model(const std::string& name);
 
-// A session with that model on the CPU. Throws as fetched_model does.
+// A session with the model on the CPU. Throws like fetched_model.
 std::unique_ptr<SpeechSession> real_session(const std::string& name);
 
 // In lower case, without punctuation.

@@ -1,4 +1,4 @@
-// Drawing several sequences of a window at once, with a tiny Whisper of random weights.
+// Sampling several sequences of a window at once, with a tiny Whisper of random weights.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ class Sampling : public testing::Test {
   }
   ~Sampling() override { std::filesystem::remove_all(folder_); }
 
-  // A prompt of that many tokens.
+  // A prompt of `n` tokens.
   DecodeTask task(uint32_t n_prompt) const {
     const WhisperTokens& tokens = model_->tokens();
     DecodeTask task;
@@ -68,7 +68,7 @@ class Sampling : public testing::Test {
   std::unique_ptr<WhisperModel> model_;
 };
 
-// Prompts that end within a page of keys and values, at its end, and after its first row.
+// Prompts that end within a KV page, at its end, and after its first row.
 TEST_F(Sampling, KeepsTheBestOfTheSequencesThatWouldBeDrawnOneByOne) {
   for (const uint32_t n_prompt : {5u, 40u, 64u, 65u}) {
     SCOPED_TRACE("prompt of " + std::to_string(n_prompt));
@@ -115,7 +115,7 @@ TEST_F(Sampling, FiltersLeaveOutUnlikelyTokens) {
 }
 
 TEST_F(Sampling, DoesNotEndAfterATimestampWhileSpeechGoesOn) {
-  // Little to say but times and the end.
+  // Few tokens besides timestamps and the end.
   std::vector<int32_t> never;
   const int32_t timestamp_begin = model_->tokens().timestamp_begin;
   for (int32_t id = 4; id < timestamp_begin; ++id) {
@@ -139,7 +139,7 @@ TEST_F(Sampling, DoesNotEndAfterATimestampWhileSpeechGoesOn) {
   EXPECT_GT(n_early, 0);
 }
 
-// Beam search as openai-whisper has it, of whole texts, each computed from its first token on.
+// Beam search as in openai-whisper, of whole texts, each computed from its first token.
 class PlainBeamSearch {
  public:
   PlainBeamSearch(WhisperDecoder& decoder, const DecodeTask& task, std::vector<int32_t> allowed,
@@ -201,9 +201,9 @@ class PlainBeamSearch {
   size_t n_ended_ = 0;
 };
 
-// Prompts that end just before the end of a page and just after it.
+// Prompts that end just before and just after the end of a page.
 TEST_F(Sampling, BeamsFindWhatASearchOfWholeTextsFinds) {
-  // Of all ids, those that are on the whole a little less likely than the end of the text.
+  // The ids that are on average slightly less probable than end of text.
   const int32_t end = model_->tokens().eot;
   const uint32_t n_vocab = model_->decoder().n_vocab();
   const std::vector<float> logits = model_->decoder().prompt_logits(task(33).prompt);
@@ -247,7 +247,7 @@ TEST_F(Sampling, BeamsFindWhatASearchOfWholeTextsFinds) {
   EXPECT_GT(n_ended, 0u);
 }
 
-// Long enough to go through many pages of keys and values, in two slots of a batch and alone.
+// Long enough for many KV pages, in two slots of a batch and alone.
 TEST_F(Sampling, BeamsOfABatchGoOnInPagesThatTheyHaveLeft) {
   const Search search{.n_candidates = kCandidates, .max_finished = kCandidates};
   WhisperModel batch(folder_, open_device("cpu", {.n_threads = 2}), Compute::kF32, 2, kCandidates);
@@ -273,7 +273,7 @@ TEST_F(Sampling, BeamsOfABatchGoOnInPagesThatTheyHaveLeft) {
       ++n_ended;
     }
   }
-  // Far fewer than all beams would fill by themselves.
+  // Far fewer than all beams would fill without sharing.
   const uint32_t page_rows = batch.decoder().kv_page_rows();
   EXPECT_GT(batch.decoder().most_pages(), 157 / page_rows);
   EXPECT_LT(batch.decoder().most_pages(), kCandidates * 110 / page_rows);

@@ -1,4 +1,4 @@
-// No allocation after load, in any thread: counted by a malloc of our own.
+// No allocation after load in any thread, counted by a replaced malloc.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 

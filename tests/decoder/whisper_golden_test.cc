@@ -1,7 +1,6 @@
-// Real models on real speech against openai-whisper 20250625 (f32, CPU) on the same weights.
+// Real models on real speech compared with openai-whisper 20250625 (f32, CPU) on the same weights.
 //
-// The recordings are those of Debian's pocketsphinx-testdata, the models those that
-// scripts/fetch-models.sh gets.
+// The recordings are from Debian's pocketsphinx-testdata, the models from scripts/fetch-models.sh.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -26,9 +25,9 @@ struct Logit {
 
 struct Golden {
   const char* model;
-  // Of model.transcribe(clip, temperature=0, beam_size=None), by sentence; each is one segment from
-  // 0 to end_s. With beam_size=5 segment and text are the same but for the mean log-probability,
-  // and, where there is a beam_text, the text.
+  // Results of model.transcribe(clip, temperature=0, beam_size=None) by sentence; each is one
+  // segment from 0 to end_s. With beam_size=5 segment and text are the same except for the mean
+  // log-probability and, if there is a beam_text, the text.
   struct Sentence {
     const char* number;
     const char* text;
@@ -40,7 +39,7 @@ struct Golden {
   // For sentence 0870: the start sequence, and the ten highest logits after it.
   std::vector<int32_t> start;
   std::vector<Logit> top;
-  // For sentence 0920, of the same call with word_timestamps=True.
+  // For sentence 0920: the same call with word_timestamps=True.
   std::vector<Word> words;
 };
 
@@ -176,7 +175,7 @@ TEST_P(WhisperGolden, TextProbabilityAndTimesOfFiveBeamsAtF32AreThoseOfTheRefere
   DecodingSettings settings = greedy_settings();
   settings.beam_size = 5;
   std::vector<Golden::Sentence> sentences = GetParam().golden->sentences;
-  // Where the kernels run on a CPU by a detour, one says enough.
+  // If kernels run on a software device, one recording is enough.
   if (std::string(GetParam().device) != "cpu") sentences.resize(1);
   for (const Golden::Sentence& sentence : sentences) {
     const Transcript transcript =

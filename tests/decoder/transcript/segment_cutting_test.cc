@@ -10,7 +10,7 @@ using testing::ElementsAre;
 
 constexpr int32_t kEndOfText = 1000, kTimestamp = 2000;
 
-// Each text is a word of a second and one token.
+// Each text is a word of 1 s and one token.
 Segment spoken(std::initializer_list<const char*> words) {
   Segment segment;
   segment.start_s = 10;

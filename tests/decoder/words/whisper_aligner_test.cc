@@ -1,4 +1,4 @@
-// The pass that finds the times of tokens, with a tiny Whisper of random weights.
+// The alignment pass, with a tiny Whisper of random weights.
 #include "decoder/words/whisper_aligner.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class WhisperAlignerTest : public testing::Test {
   }
   ~WhisperAlignerTest() override { std::filesystem::remove_all(folder_); }
 
-  // A model that has encoded noise to two windows.
+  // A model with two encoded windows of noise.
   std::unique_ptr<WhisperModel> model(const std::string& device = "cpu",
                                       const DeviceOptions& options = {.n_threads = 2},
                                       Compute compute = Compute::kF32) const {
@@ -123,7 +123,7 @@ TEST_F(WhisperAlignerTest, DoesNotDisturbTheDecoder) {
 }
 
 TEST_F(WhisperAlignerTest, BitsDoNotDependOnThreadsOrOnMemoryThatIsNotDeclared) {
-  constexpr Compute kCompute = Compute::kAuto;  // in 16 bits where this CPU is fast at it
+  constexpr Compute kCompute = Compute::kAuto;  // in 16 bits if this CPU is fast at it
   const auto expected = model("cpu", {.n_threads = 1}, kCompute);
   const AlignmentTask one = task(*expected, 0, 6);
   const TokenAlignment wanted = expected->aligner().align({&one, 1}).front();

@@ -1,5 +1,5 @@
-// What is asked of the times of words, through a whole transcription with a tiny Whisper of random
-// weights: it says something in every window, and nothing of it is probable.
+// Word time settings in a whole transcription with a tiny Whisper of random weights: it has text in
+// every window, and none of it is probable.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class WordOptions : public testing::Test {
   }
   ~WordOptions() override { std::filesystem::remove_all(folder_); }
 
-  // What is heard in 6 s of noise.
+  // The segments of 6 s of noise.
   std::vector<Segment> heard() const {
     MelSpectrogram mel(static_cast<int>(model_->n_mels()), model_->mel_filters());
     std::mt19937 random(7);
@@ -132,7 +132,7 @@ TEST_F(WordOptions, MarksJoinTheWordsThatTheyBelongTo) {
   settings_.punctuation = {.prepended = "", .appended = ""};
   const std::vector<std::string> apart = words();
   ASSERT_GT(apart.size(), 4u);
-  // Any word may be a mark.
+  // Any word may be punctuation.
   ASSERT_TRUE(apart[2].starts_with(' ')) << apart[2];
   settings_.punctuation.appended = apart[2];
   EXPECT_EQ(words()[1], apart[1] + apart[2]);

@@ -20,7 +20,7 @@ TEST(StandardizeOverRows, GivesEveryPositionMeanZeroAndDeviationOneOverTheRowsOf
   std::vector<float> data(kHeads * kHeadStride);
   std::mt19937 random(1);
   for (float& x : data) x = std::uniform_real_distribution<float>(0, 1)(random);
-  for (uint32_t r = 0; r < kRows; ++r) data[r * kRowStride + 3] = 0.25f;  // does not deviate
+  for (uint32_t r = 0; r < kRows; ++r) data[r * kRowStride + 3] = 0.25f;  // constant
   const std::vector<float> before = data;
   standardize_over_rows({data.data(), kHeadStride, kRowStride, kHeads, kRows, kPositions});
   for (uint32_t h = 0; h < kHeads; ++h) {
@@ -35,7 +35,7 @@ TEST(StandardizeOverRows, GivesEveryPositionMeanZeroAndDeviationOneOverTheRowsOf
       EXPECT_NEAR(squares / kRows, h == 0 && t == 3 ? 0 : 1, 1e-4);
     }
   }
-  // What is no position is left alone.
+  // Elements that are not positions are not changed.
   EXPECT_EQ(data[kPositions], before[kPositions]);
 }
 
@@ -62,7 +62,7 @@ TEST(MedianFilter, IsTheMiddleOfSevenMirroredAtBothEnds) {
   }
 }
 
-// The greatest sum over all ways, and the positions at which that way enters each row.
+// The greatest sum over all paths, and the positions at which that path enters each row.
 std::pair<double, std::vector<uint32_t>> best_way(const std::vector<float>& matrix, uint32_t n_rows,
                                                   uint32_t n_positions) {
   std::pair<double, std::vector<uint32_t>> best{-1e300, {}};
@@ -106,7 +106,7 @@ TEST(FirstPositions, OfNumbersThatAreNoneStayInside) {
 TEST(AlignRows, FindsWhereTheHeadsLook) {
   constexpr uint32_t kHeads = 3, kRows = 6, kPositions = 60;
   std::vector<float> data(kHeads * kRows * kPositions, 0.001f);
-  // Row r looks at positions 10 r to 10 r + 9.
+  // Row r attends to positions 10 r to 10 r + 9.
   for (uint32_t h = 0; h < kHeads; ++h) {
     for (uint32_t r = 0; r < kRows; ++r) {
       for (uint32_t t = 0; t < 10; ++t) data[(h * kRows + r) * kPositions + 10 * r + t] = 0.1f;
@@ -245,12 +245,12 @@ TEST(AddWords, ShortensAFullStopAndTheWordAfterIt) {
   std::vector<Segment> segments = {segment_of(0, 9, 5)};
   std::vector<WordTiming> words = of({" a", " b", ".", " c", " d"});
   words[2].end_s = words[3].start_s = 3;  // the stop lasts 2.6 s
-  words[3].end_s = words[4].start_s = 5;  // so does the word after it
+  words[3].end_s = words[4].start_s = 5;  // so does the next word
   words[4].end_s = 5.2;
   add_words(segments, words, kEndOfText, 0, 0, {});
   ASSERT_EQ(segments[0].words.size(), 4u);
   EXPECT_EQ(segments[0].words[1].text, " b.");
-  // The median is 0.2: twice that is the most.
+  // The median is 0.2: twice that is the limit.
   EXPECT_DOUBLE_EQ(segments[0].words[2].start_s, 4.6);
   EXPECT_DOUBLE_EQ(segments[0].words[2].end_s, 5.0);
 }
@@ -262,7 +262,7 @@ TEST(AddWords, ShortensTheFirstWordAfterAPause) {
   words[1].end_s = words[2].start_s = 3.4;
   words[2].end_s = 3.6;
   add_words(segments, words, kEndOfText, 0, 0, {});
-  EXPECT_DOUBLE_EQ(segments[0].words[0].start_s, 2.8);  // 3.2 less twice the median
+  EXPECT_DOUBLE_EQ(segments[0].words[0].start_s, 2.8);  // 3.2 minus twice the median
   EXPECT_DOUBLE_EQ(segments[0].start_s, 2.8);
 }
 

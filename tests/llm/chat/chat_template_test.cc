@@ -1,6 +1,6 @@
-// Chat templates. What they render to is what Python's jinja2 3.1.6 gives, configured as Hugging
-// Face's transformers does (tests/reference/render_templates.py). The templates are our own: they
-// use the constructs of the published ones of widely used families.
+// Chat templates. Expected texts are from Python's jinja2 3.1.6, configured like Hugging Face's
+// transformers (tests/reference/render_templates.py). The templates are our own and use the
+// constructs of published ones of common families.
 #include "llm/chat/chat_template.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 
-// Times are UTC, as where the reference ran.
+// Times are UTC, as for the reference.
 class Utc : public testing::Environment {
  public:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// SmolLM2-135M-Instruct Q4_1 (as scripts/fetch-models.sh gets it) against llama.cpp (Debian's
+// SmolLM2-135M-Instruct Q4_1 (from scripts/fetch-models.sh) compared with llama.cpp (Debian's
 // 0.7.0+dfsg-2, CPU, `-t 2 -np 1 -c 4096`), five prompts at temperature 0.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -63,9 +63,9 @@ class SmolLm2 : public testing::Test {
   std::unique_ptr<Device> device;
 };
 
-// Up to where the two likeliest tokens are so close that llama.cpp, which quantizes the inputs of
-// products and adds in another order, may take the other one; answers how many texts are the same
-// to their end.
+// Compares up to the first token where the two best are so close that llama.cpp, which quantizes
+// the inputs of products and adds in another order, may sample the other one. Returns the number of
+// texts that are equal to their end.
 size_t expect_golden(Generator& model, float close) {
   std::vector<float> logits(model.n_vocab());
   size_t n_whole = 0;
@@ -91,7 +91,7 @@ TEST_F(SmolLm2, SaysWhatItSaysInLlamaCpp) {
   EXPECT_GE(expect_golden(*generator("cpu", Compute::kAuto), 0.2f), 2u);
 }
 
-// Without quantization of its own, 0.219 apart at the most where they part.
+// Without quantization: at most 0.219 apart where they differ.
 TEST_F(SmolLm2, SaysTheSameInF32UpToWhereTokensAreClose) {
   EXPECT_GE(expect_golden(*generator("cpu", Compute::kF32), 0.23f), 2u);
 }

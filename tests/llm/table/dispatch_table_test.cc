@@ -36,8 +36,8 @@ TEST(DispatchTable, ConflictsAreSoughtInTheWholeStageAndOnlyThere) {
   DispatchTable table;
   add_norm(table, buffer(1), buffer(3));
   add_norm(table, buffer(2), buffer(3));
-  add_norm(table, buffer(4), buffer(1));  // needs the first command
-  add_norm(table, buffer(5), buffer(2));  // done in the stage before: no barrier
+  add_norm(table, buffer(4), buffer(1));  // depends on the first command
+  add_norm(table, buffer(5), buffer(2));  // of the previous stage: no barrier
   EXPECT_EQ(table.stages(), (std::vector<uint32_t>{0, 0, 1, 1}));
 }
 

@@ -7,8 +7,8 @@
 namespace vesper::attention_test {
 namespace {
 
-// softmax(q . k * scale) . v over `n` positions, and the sum of |weight * value| beside it.
-// q [head_dim], key(t) and value(t) point to head_dim numbers; bias(t) is added to a score.
+// softmax(q . k * scale) . v over `n` positions, and the sum of |weight * value|. q [head_dim];
+// key(t) and value(t) point to head_dim elements; bias(t) is added to a score.
 template <class Key, class Value>
 void plain_attention(
     const float* q, uint32_t head_dim, uint32_t n, double scale, Key key, Value value,
@@ -216,7 +216,7 @@ TEST_P(PagedAttention, ReadsWhatWriteKvWroteUpToThePosition) {
   DispatchTable table;
   emit::write_kv(table, "write", write, k_pages, v_pages, qkv_buffer.from(q_width * element),
                  qkv_buffer.from((q_width + kv_width) * element), {}, table_buffer);
-  // Four rows: three that attend, one that holds nothing.
+  // Four rows: three used, one unused.
   const std::vector<Row> rows = {{0, 2, static_cast<int>(c.n_positions) - 1, 0},
                                  {0, 0, 0, 0},
                                  {0, -1, 0, 0},
@@ -290,7 +290,7 @@ TEST_P(PromptAttention, OfSuccessivePositionsIsOverThoseBeforeEach) {
   std::vector<int32_t> pages(n_pages);
   for (uint32_t i = 0; i < n_pages; ++i) pages[i] = static_cast<int32_t>(i);
   std::shuffle(pages.begin(), pages.end(), engine_);
-  // The sequence is the third; the pages of the others are nowhere.
+  // The sequence is the third; the other sequences have no pages.
   std::vector<int32_t> page_table(2 * n_pages, 1 << 20);
   page_table.insert(page_table.end(), pages.begin(), pages.end());
   const auto place = [&](uint32_t t, uint32_t kv_head) {
@@ -301,7 +301,7 @@ TEST_P(PromptAttention, OfSuccessivePositionsIsOverThoseBeforeEach) {
   std::vector<float> k = random(size_t{n_pages} * kPageRows * kv_width, 2.0f);
   std::vector<float> v = random(k.size());
   std::vector<float> q = random(size_t{c.n_rows} * q_width, 2.0f);
-  // Behind the last position there may be anything.
+  // Positions after the last one may have any content.
   for (uint32_t t = n_positions; t < n_pages * kPageRows; ++t) {
     for (uint32_t h = 0; h < c.n_kv_heads; ++h) {
       std::fill_n(&k[place(t, h)], c.head_dim, NAN);
@@ -427,7 +427,7 @@ TEST_P(AttentionWeights, AreTheSoftmaxOfTheChosenHeadsOverThePositionsThatCount)
       for (uint32_t t = 0; t < length; ++t) {
         ASSERT_NEAR(row[t], weights[t] / sum, 2e-5 * weights[t] / sum + 1e-9) << t;
       }
-      // What does not count is not written.
+      // Other elements are not written.
       for (uint32_t t = length; t < c.kv_length; ++t) ASSERT_TRUE(std::isnan(row[t])) << t;
     }
   }

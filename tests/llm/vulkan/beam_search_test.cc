@@ -1,4 +1,4 @@
-// select_beams of the Vulkan device, with the kernels around it, against a plain beam search.
+// select_beams of the Vulkan device, with the kernels around it, compared with a plain beam search.
 #include "tests/llm/kernels/beam_search_check.h"
 #include "tests/llm/vulkan/device_fixture.h"
 

@@ -1,5 +1,4 @@
-// A Vulkan device under test, with the validation layers if they are installed, and random
-// operands.
+// A Vulkan device under test, with the validation layers if installed, and random operands.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,16 +14,16 @@
 
 namespace vesper {
 
-// The device the tests use: number VESPER_TEST_VULKAN, or the first that is usable, a GPU if there
-// is one. Fails the test if there is none.
+// The tested device: number VESPER_TEST_VULKAN, or the first usable one, preferably a GPU. Fails
+// the test if there is none.
 uint32_t test_device_index();
 
-// One device for all kernel tests of a program. A message of the validation layers fails the test
-// that is running.
+// One device for all kernel tests of a program. A message of the validation layers fails the
+// running test.
 class VulkanTest : public testing::Test {
  protected:
   static Device& device();
-  // Another one. Messages fail the test too.
+  // A new device. Messages fail the test too.
   static std::unique_ptr<Device> open(VulkanOptions options);
 
   std::vector<float> random(size_t n, float scale = 1.0f) {
@@ -34,9 +33,9 @@ class VulkanTest : public testing::Test {
     return values;
   }
 
-  // A buffer with these numbers in f32 or f16; `values` become what it holds.
+  // A buffer of f32 or f16; `values` are rounded to its format.
   static Operand store(std::vector<float>& values, DType dtype);
-  // A buffer of n numbers, all NaN.
+  // A buffer of n NaNs.
   static Operand poisoned(size_t n, DType dtype);
   static std::vector<float> load(const Operand& operand, DType dtype);
   template <class T>
@@ -51,7 +50,7 @@ class VulkanTest : public testing::Test {
     device().read(operand, values.data());
     return values;
   }
-  // Uploads a matrix as a file of that format would have it; `values` become what it holds.
+  // Uploads a matrix of a file format; `values` are rounded to it.
   static Weight upload(std::vector<float>& values, uint32_t n_out, uint32_t n_in, DType file,
                        Compute compute);
   static void run(const DispatchTable& table) { device().run(device().record(table)); }

@@ -46,7 +46,7 @@ TEST(GpuNodes, AreSupposedWhereTheFolderCannotBeRead) {
   EXPECT_TRUE(may_have_gpu(devices / "no_folder"));
 }
 
-// The libraries that this program has mapped.
+// The libraries mapped by this program.
 std::set<std::string> libraries() {
   std::set<std::string> found;
   std::ifstream maps("/proc/self/maps");
@@ -59,7 +59,7 @@ std::set<std::string> libraries() {
   return found;
 }
 
-// A software driver may be unloaded again, but what it needs, as Mesa's needs LLVM, stays.
+// A software driver may be unloaded, but its libraries, such as LLVM for Mesa, stay.
 TEST(GpuNodes, LeaveDriversUnloadedWhereThereAreNone) {
   if (may_have_gpu()) GTEST_SKIP() << "this machine shows a GPU";
   const std::set<std::string> before = libraries();

@@ -1,5 +1,5 @@
-// Products and gathers of quantized weights by the shaders, every format of a file, against plain
-// loops in double precision over what the plain dequantizers make of the file.
+// Products and gathers of quantized weights by shaders, for every file format, compared with plain
+// loops in double precision over dequantized weights.
 #include <cmath>
 #include <string>
 
@@ -51,8 +51,8 @@ class Quantized : public VulkanTest {
 TEST_F(Quantized, ProductsEqualThePlainLoopInEveryFormat) {
   for (const QuantizedFormat& format : quantized_formats()) {
     SCOPED_TRACE(format.name());
-    // An odd number of blocks, as narrow as a row can be, and a model's width. A pipeline takes
-    // long to make on a software device: each is of use for several of the shapes.
+    // An odd number of blocks, the narrowest row, and a model's width. Pipelines are slow to
+    // compile on a software device, so several shapes share each.
     const uint32_t n_out = 37;
     for (const uint32_t n_in : {3 * format.unit(), format.unit(), 512u}) {
       const QuantizedMatrix matrix(format, n_out, n_in, n_in);
@@ -89,8 +89,7 @@ TEST_F(Quantized, TakeNoMoreMemoryThanTheirFilesButForRoundedScales) {
     const uint64_t stored =
         device().stored_bytes(matrix.source(), WeightUse::kAnyRows, Compute::kF32);
     EXPECT_EQ(weight.data.bytes + weight.scale.bytes, stored) << format.name();
-    // Values without even steps take a byte each; 2-bit files pack their scales in 4 bits, which
-    // become bytes.
+    // Values without even steps take a byte each; 4-bit scales of 2-bit files become bytes.
     if (format.dtype == DType::kIQ4_NL) continue;
     EXPECT_LE(static_cast<double>(stored),
               static_cast<double>(file) * (format.dtype == DType::kQ2_K ? 1.2 : 1.04))

@@ -60,7 +60,7 @@ TEST_F(RecurrentKernels, LstmIsThePlainRecurrenceAndCarriesItsStateOn) {
     const Operand weight = store(panels, DType::kF32);
     for (int pass = 0; pass < 2; ++pass) {
       std::vector<float> in = random(size_t{kSequences} * kSteps * 4 * n_hidden, 4.0f);
-      in[1] = 200.0f;  // beyond what exp can hold
+      in[1] = 200.0f;  // exp overflows
       const Operand out = poisoned(size_t{kSequences} * kSteps * n_hidden, DType::kF32);
       DispatchTable table;
       emit::lstm(table, "lstm", {kSequences, kSteps, n_hidden}, out, state, store(in, DType::kF32),

@@ -10,15 +10,15 @@ namespace {
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
-// A bit mask of one id.
+// A bit mask with one id.
 std::vector<uint32_t> mask_of(uint32_t n_vocab, uint32_t id) {
   std::vector<uint32_t> mask((n_vocab + 31) / 32, 0);
   mask[id / 32] = 1u << id % 32;
   return mask;
 }
 
-// What the rules and the choice should do, by the plain definition over the whole vocabulary
-// (openai-whisper, decoding.py: SuppressTokens, SuppressBlank, ApplyTimestampRules, GreedyDecoder).
+// The token rules and greedy sampling by definition over the whole vocabulary (openai-whisper,
+// decoding.py: SuppressTokens, SuppressBlank, ApplyTimestampRules, GreedyDecoder).
 struct Choice {
   uint32_t token;
   double logprob;
@@ -110,7 +110,7 @@ TEST_F(TokenKernels, ChooseWhatTheRulesAndThePlainDefinitionChoose) {
     rows[s] = {1, static_cast<int>(s), static_cast<int>(9 + s), 0};
     float* row = &logits[size_t{s} * p.row_stride];
     if (s % 6 == 1) row[p.end_of_text] = 40.0f;
-    if (s % 6 == 2) row[123] = row[45000] = 30.0f;  // equals: the lowest id
+    if (s % 6 == 2) row[123] = row[45000] = 30.0f;  // ties: the lowest id
     if (s % 6 == 3) row[p.timestamp_begin + 300] = 35.0f;
   }
   mask[123 / 32] &= ~(1u << (123 % 32));
@@ -200,8 +200,7 @@ TEST_F(TokenKernels, StopIsSetWhenEverySequenceHasFinished) {
   EXPECT_EQ(load_structs<uint32_t>(stop)[0], 1u);
 }
 
-// The kernels of this device and of the CPU draw from one hash; only the logarithms' last bits
-// differ.
+// The kernels of both devices use the same hash; only the last bits of logarithms differ.
 TEST_F(TokenKernels, DrawWhatThePlainDefinitionDraws) {
   constexpr uint32_t kSequences = 200, kVocabulary = 700;
   SamplingParams p{};

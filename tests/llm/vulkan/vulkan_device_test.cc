@@ -23,7 +23,7 @@ TEST_F(VulkanDeviceTest, ListsTheDeviceThatItOpens) {
   EXPECT_GT(device().info().memory_bytes, 0u);
 }
 
-// What `inspect` plans on, for opening a device takes longer than reading a model's header.
+// `inspect` plans with it, because opening a device takes longer than reading a model's header.
 TEST_F(VulkanDeviceTest, IsPlannedOnUnopenedAsItIsOpened) {
   const std::unique_ptr<Device> planned =
       plan_vulkan_device(list_vulkan_devices().at(test_device_index()));
@@ -96,7 +96,7 @@ TEST_F(VulkanDeviceTest, NewBuffersAreZeroAndKeepWhatIsWritten) {
     VulkanOptions options;
     options.host_visible = host_visible;
     const std::unique_ptr<Device> device = open(options);
-    const size_t n = 9'000'001;  // more than twice the staging memory, and odd
+    const size_t n = 9'000'001;  // odd, more than twice the staging memory
     const Operand big = device->allocate(n * 4, "big"), small = device->allocate(12, "small");
     std::vector<uint32_t> values(n, 1), back(n, 1);
     device->read(big, back.data());
@@ -132,7 +132,7 @@ TEST_F(VulkanDeviceTest, MoreMemoryThanThereIsIsAnErrorThatSaysHowMuch) {
   }
 }
 
-// A chain whose every product reads what the one before wrote: x = x + W gelu(V norm(x)).
+// A chain of dependent products: x = x + W gelu(V norm(x)).
 struct Chain {
   DispatchTable table;
   Operand x;
@@ -201,7 +201,7 @@ TEST_F(VulkanDeviceTest, DerivedBarriersGiveTheBitsOfFullOnes) {
   }
 }
 
-// sample_token over one sequence that ends after `max_sampled` tokens counts the replays.
+// sample_token over one sequence that ends after `max_sampled` tokens; counts the replays.
 TEST_F(VulkanDeviceTest, ReplaysAfterTheStopDoNothing) {
   for (const bool conditional : {true, false}) {
     VulkanOptions options;
@@ -246,7 +246,7 @@ TEST_F(VulkanDeviceTest, ReplaysAfterTheStopDoNothing) {
     device->write(stop, &zero);
     device->run(program, 1, stop);
     EXPECT_NE(x(), after_five);
-    // A clock leaves them out of its count, too.
+    // A clock does not count them either.
     for (const Clock clock : {Clock::kPerStage, Clock::kPerCommand}) {
       SequenceState again{};
       again.max_sampled = 5;
@@ -261,7 +261,7 @@ TEST_F(VulkanDeviceTest, ReplaysAfterTheStopDoNothing) {
   }
 }
 
-// The layers then add checks of their own to every shader.
+// The layers then add checks to every shader.
 TEST_F(VulkanDeviceTest, IsCleanUnderGpuAssistedChecks) {
   VulkanOptions options;
   options.gpu_assisted = true;
@@ -282,7 +282,7 @@ TEST_F(VulkanDeviceTest, ClocksEveryStageOrEveryCommandOfReplays) {
   const std::vector<uint32_t> stages = chain.table.stages();
   for (const Clock clock : {Clock::kPerStage, Clock::kPerCommand}) {
     device->set_clock(clock);
-    for (const uint32_t n : {3, 150, 47}) device->run(program, n);  // more than there are slots
+    for (const uint32_t n : {3, 150, 47}) device->run(program, n);  // more than the slots
     const ReplayTimes times = device->replay_times(program);
     EXPECT_EQ(times.n_runs, 200u);
     ASSERT_EQ(times.us.size(),
@@ -294,7 +294,7 @@ TEST_F(VulkanDeviceTest, ClocksEveryStageOrEveryCommandOfReplays) {
   EXPECT_EQ(device->replay_times(program).n_runs, 0u);
 }
 
-// Long and short stages by turns: a stage's time is its own, not that of the one behind it.
+// Alternating long and short stages: a stage's time is its own, not that of the next one.
 TEST_F(VulkanDeviceTest, ClocksEachStageByItself) {
   const std::unique_ptr<Device> device = open({});
   constexpr uint32_t kManyRows = 20000, kWidth = 512, kRounds = 4;
@@ -315,7 +315,7 @@ TEST_F(VulkanDeviceTest, ClocksEachStageByItself) {
                y.part(0, kWidth * sizeof(float)), weight, {}, {});
   }
   const ProgramId program = device->record(table);
-  device->run(program, 2);  // to warm up
+  device->run(program, 2);  // warm-up
   device->set_clock(Clock::kPerStage);
   device->run(program, 5);
   const ReplayTimes times = device->replay_times(program);

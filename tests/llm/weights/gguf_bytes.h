@@ -1,4 +1,4 @@
-// Writes GGUF files, sound ones and others, for tests.
+// Writes valid and invalid GGUF files for tests.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class GgufBytes {
     to.insert(to.end(), text.begin(), text.end());
   }
 
-  // A value of the type with that number.
+  // A value of the type with this number.
   template <typename T>
   GgufBytes& scalar(std::string_view key, uint32_t type, T value) {
     start(key, type);
@@ -54,15 +54,15 @@ class GgufBytes {
     for (const T value : values) put(metadata_, value);
     return *this;
   }
-  // Anything after key and type.
+  // Any bytes after key and type.
   GgufBytes& raw(std::string_view key, uint32_t type, const std::vector<uint8_t>& bytes) {
     start(key, type);
     metadata_.insert(metadata_.end(), bytes.begin(), bytes.end());
     return *this;
   }
 
-  // A tensor; dimensions innermost first, as the file has them. Its data goes behind what is there,
-  // aligned.
+  // A tensor; dimensions innermost first, as in the file. Its aligned data follows the previous
+  // data.
   GgufBytes& tensor(std::string_view name, const std::vector<uint64_t>& dimensions, uint32_t type,
                     const std::vector<uint8_t>& data) {
     data_.resize((data_.size() + alignment_ - 1) / alignment_ * alignment_);
@@ -70,7 +70,7 @@ class GgufBytes {
     data_.insert(data_.end(), data.begin(), data.end());
     return *this;
   }
-  // A tensor's line of the directory only.
+  // Only the directory entry of a tensor.
   GgufBytes& entry(std::string_view name, const std::vector<uint64_t>& dimensions, uint32_t type,
                    uint64_t offset) {
     put_string(directory_, name);

@@ -1,5 +1,5 @@
-// Damaged GGUF files: an error or a sound result, never a crash. Meant for the asan preset; the
-// address space is capped, so that a length from the file cannot become an allocation.
+// Damaged GGUF files give an error or a sound result, never a crash. For the asan preset. The
+// address space is limited, so that a length from the file cannot become an allocation.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -14,7 +14,7 @@ namespace vesper::gguf_damage_test {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr bool kCanCapMemory = false;  // the sanitizer maps terabytes for itself
+constexpr bool kCanCapMemory = false;  // the sanitizer maps terabytes
 #else
 constexpr bool kCanCapMemory = true;
 #endif
@@ -45,7 +45,7 @@ std::vector<uint8_t> sample() {
       .bytes();
 }
 
-// Reads all that the file promises. Returns whether it was found sound.
+// Reads everything in the file. Returns whether it is sound.
 bool read_all(std::vector<uint8_t> bytes) {
   const auto file = std::make_shared<const MappedFile>("model.gguf", std::move(bytes));
   const ModelFiles none(".", {});
@@ -101,7 +101,7 @@ TEST_F(GgufDamage, WithFlippedBytesItIsAnErrorOrSound) {
     }
     ++(read_all(std::move(bytes)) ? n_sound : n_errors);
   }
-  // Both happen: flips in weights and names are harmless, those in lengths are not.
+  // Both occur: flips in weights and names are harmless, those in lengths are not.
   EXPECT_GT(n_sound, 10'000u);
   EXPECT_GT(n_errors, 10'000u);
 }

@@ -1,5 +1,5 @@
-// The tiny models of language_models/ rewritten as GGUF, as llama.cpp's converter orders and names
-// them: the same logits must come out.
+// The tiny models of language_models/ converted to GGUF with llama.cpp's order and names give the
+// same logits.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,15 +21,15 @@ namespace fs = std::filesystem;
 struct Model {
   const char* folder;
   const char* architecture;
-  bool is_permuted;              // rows of queries and keys: halves of pairs side by side
-  bool norm_weights_are_offset;  // transformers stores weights less one
+  bool is_permuted;              // rows of queries and keys: halves of pairs interleaved
+  bool norm_weights_are_offset;  // transformers stores weights minus one
 };
 
 fs::path folder_of(const Model& model) {
   return fs::path(VESPER_TEST_DATA) / "language_models" / model.folder;
 }
 
-// Of a tensor's name inside a layer.
+// Part of a tensor's name inside a layer.
 std::string name_in_layer(const std::string& stem) {
   static const std::map<std::string, std::string> names = {
       {"input_layernorm", "attn_norm"},        {"self_attn.q_proj", "attn_q"},
@@ -53,7 +53,7 @@ std::string gguf_name(std::string name) {
   return "blk." + stem.substr(number, rest - number) + name_in_layer(stem.substr(rest)) + leaf;
 }
 
-// Rows of a head: those of the two halves take turns.
+// Rows of a head: those of the two halves alternate.
 std::vector<float> permuted(const std::vector<float>& rows, uint32_t n_heads, size_t width) {
   std::vector<float> result(rows.size());
   const size_t dim = rows.size() / width / n_heads;

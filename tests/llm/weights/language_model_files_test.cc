@@ -1,4 +1,4 @@
-// What config.json may say of a language model, and what is wrong with it.
+// Valid and invalid config.json files of language models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
 
-// A copy of a tiny model whose config.json is changed.
+// A copy of a tiny model with a changed config.json.
 class ChangedModel {
  public:
   explicit ChangedModel(const std::string& name) {
@@ -32,7 +32,7 @@ class ChangedModel {
   std::unique_ptr<WeightProvider> open() const {
     std::ofstream(path_ / "config.json") << config.dump();
     auto provider = open_weights(path_);
-    provider->config(ModelType::kLanguageModel);  // or throws
+    provider->config(ModelType::kLanguageModel);  // throws otherwise
     return provider;
   }
   std::string error() const {
@@ -83,7 +83,7 @@ TEST(LanguageModelFiles, SayWhatIsWrongWithAFact) {
   };
   for (const WrongFact& fact : facts) {
     ChangedModel model(fact.model);
-    // Older files state what newer ones have in rope_parameters one by one.
+    // Older files have the values of rope_parameters as separate keys.
     if (std::string(fact.key) == "rope_scaling" || std::string(fact.key).starts_with("partial")) {
       model.config.erase("rope_parameters");
     }

@@ -1,4 +1,4 @@
-// MLX's quantized safetensors as the reader gives them, against codes taken from the stream bit by
+// MLX's quantized safetensors from the reader, compared with codes taken from the stream bit by
 // bit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// A tiny Whisper model with random weights, as the files of each format that Vesper reads: for
-// tests of the readers, and of everything that needs a model to run. The weights are the same in
-// every format (to the format's precision), so what is computed from them can be compared.
+// A tiny Whisper model with random weights as files of each format, for tests of the readers and of
+// everything that runs a model. All formats have the same weights (to the format's precision), so
+// results can be compared.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ struct TinyWhisperOptions {
   uint32_t n_mels = 80;
   uint32_t n_audio_ctx = 1500;
   uint32_t n_text_ctx = 448;
-  uint32_t n_vocab = 51865;  // 51864 (English), 51865, 51866; smaller where nothing is decoded
+  uint32_t n_vocab = 51865;  // 51864 (English), 51865, 51866; smaller if nothing is decoded
   uint32_t d_model = 64;     // a multiple of 32 for the quantized formats
   uint32_t n_heads = 2;
   uint32_t n_encoder_layers = 2;
@@ -34,7 +34,7 @@ struct TinyTensor {
   std::vector<float> values;  // exact in f32, f16 and bf16
 };
 
-using FileSet = std::vector<std::shared_ptr<const MappedFile>>;  // named within their folder
+using FileSet = std::vector<std::shared_ptr<const MappedFile>>;  // named relative to their folder
 
 class TinyWhisper {
  public:
@@ -44,8 +44,8 @@ class TinyWhisper {
   const std::vector<TinyTensor>& tensors() const { return tensors_; }
   const TinyTensor& tensor(const std::string& canonical_name) const;
 
-  // The vocabulary, raw bytes by token id: GPT-2's 256 bytes (a space is token 220), then words of
-  // up to four letters with and without a space before, then the special tokens.
+  // The vocabulary, raw bytes by token id: GPT-2's 256 bytes (a space is token 220), words of up to
+  // four letters with and without a leading space, special tokens.
   const std::vector<std::string>& vocabulary() const { return vocabulary_; }
   uint32_t n_text_tokens() const { return n_text_tokens_; }
   const std::vector<float>& mel_filters() const { return mel_filters_; }  // [n_mels, 201], Slaney's
@@ -75,13 +75,13 @@ class TinyWhisper {
   uint64_t random_state_;
 };
 
-// Writes the files into a folder, which is made if need be.
+// Writes the files to a folder, which is created if missing.
 void write_files(const FileSet& files, const std::filesystem::path& folder);
 
-// `values` in a format of files, as the reference implementations of the formats round and pack
-// them. For i8, `scales` gets one number a row: value = i8 / scale (CTranslate2's way).
+// `values` in a file format, rounded and packed like the reference implementations. For i8,
+// `scales` gets one number per row: value = i8 / scale (as in CTranslate2).
 std::vector<uint8_t> packed(DType dtype, const std::vector<float>& values, uint64_t row_size,
                             std::vector<float>* scales = nullptr);
-uint16_t f16_of(float value);  // rounded to nearest, ties to even
+uint16_t f16_of(float value);  // rounded to nearest even
 
 }  // namespace vesper::test

@@ -1,4 +1,4 @@
-// Numbers to the formats of files.
+// Converts values to file formats.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -21,7 +21,7 @@ uint16_t bf16_of(float value) {
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-// The 32 whole numbers of a block as nibbles: byte j holds numbers j and j + 16.
+// The 32 integers of a block as nibbles: byte j holds numbers j and j + 16.
 void append_nibbles(std::vector<uint8_t>& out, const int* q) {
   for (int j = 0; j < 16; ++j) {
     out.push_back(static_cast<uint8_t>((q[j] & 15) | (q[j + 16] & 15) << 4));
@@ -34,7 +34,7 @@ void append_fifth_bits(std::vector<uint8_t>& out, const int* q) {
   append(out, bits);
 }
 
-// Formats without a minimum: the number of largest magnitude becomes the lowest level.
+// Formats without a minimum: the value of largest magnitude becomes the lowest level.
 void append_symmetric(std::vector<uint8_t>& out, const float* x, int n_bits) {
   const float extreme =
       *std::max_element(x, x + 32, [](float a, float b) { return std::fabs(a) < std::fabs(b); });
@@ -81,7 +81,7 @@ uint16_t f16_of(float value) {
   const float magnitude = std::fabs(value);
   if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00);
   if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00);
-  if (magnitude < 0x1p-14f) {  // subnormal: a whole number of 2^-24
+  if (magnitude < 0x1p-14f) {  // subnormal: an integer multiple of 2^-24
     return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(magnitude * 0x1p24f)));
   }
   const uint32_t rounded = (bits & 0x7fffffff) + 0xfff + (bits >> 13 & 1);

@@ -1,5 +1,5 @@
-// Damaged model files: whatever is cut off or flipped, opening gives an error or a sound model, and
-// never takes more than a bounded amount of memory.
+// Damaged model files: truncated or with flipped bytes, opening gives an error or a sound model,
+// and takes a limited amount of memory.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -14,13 +14,13 @@
 
 namespace {
 
-// The cap on memory: every allocation of the process above it fails, as on a full machine.
+// The memory limit: allocations above it fail, as on a full machine.
 constexpr int64_t kMemoryCap = 64 << 20;
 std::atomic<int64_t> memory_in_use{0};
 
 }  // namespace
 
-// Not inlined: the compiler would see malloc and free where it expects new and delete.
+// Not inlined: the compiler would see malloc and free instead of new and delete.
 [[gnu::noinline]] void* operator new(size_t size) {
   void* memory = size <= size_t{kMemoryCap} ? std::malloc(size) : nullptr;
   if (memory == nullptr) throw std::bad_alloc();
@@ -46,7 +46,7 @@ namespace {
 using test::FileSet;
 using test::TinyWhisper;
 
-// As little data as a model can have, so that most bytes are structure.
+// As little data as possible, so that most bytes are structure.
 const TinyWhisper& smallest_model() {
   static const TinyWhisper model({.seed = 5,
                                   .n_mels = 1,
@@ -76,7 +76,7 @@ const TinyWhisper& smallest_quantized_model() {
   return model;
 }
 
-// What later code relies on without looking.
+// Assumptions of later code.
 void expect_sound(const WeightProvider& weights) {
   if (weights.family() != "whisper") return;
   const ModelConfig& facts = weights.config(ModelType::kWhisper);
@@ -88,7 +88,7 @@ void expect_sound(const WeightProvider& weights) {
     EXPECT_LT(static_cast<uint32_t>(id), facts.n_vocab);
   EXPECT_EQ(weights.require("decoder.embed.weight").n_elements(),
             uint64_t{facts.n_vocab} * decoder.d_model);
-  for (const TensorView& tensor : weights.tensors()) read_f32(tensor);  // asan sees a stray read
+  for (const TensorView& tensor : weights.tensors()) read_f32(tensor);  // asan detects stray reads
 }
 
 // True if it opened.
@@ -126,13 +126,13 @@ void flip_bytes(const FileSet& files, int n_trials, uint32_t seed) {
   std::mt19937 random(seed);
   int n_opened = 0;
   for (int trial = 0; trial < n_trials; ++trial) {
-    // The weights' file more often than what stands beside it.
+    // The weights' file more often than the files beside it.
     const size_t place = random() % 2 == 0 ? 0 : random() % files.size();
     std::vector<uint8_t> bytes(files[place]->bytes().begin(), files[place]->bytes().end());
     const uint32_t n_flips = 1 + random() % 3;
     for (uint32_t i = 0; i < n_flips; ++i) {
       uint8_t& byte = bytes[random() % bytes.size()];
-      // A bit, the extremes, or anything.
+      // One bit, the extremes, or any value.
       switch (random() % 4) {
         case 0:
           byte = 0xff;
@@ -150,13 +150,13 @@ void flip_bytes(const FileSet& files, int n_trials, uint32_t seed) {
     n_opened += open_or_error(with_bytes(files, place, std::move(bytes)));
     ASSERT_FALSE(testing::Test::HasFailure()) << "trial " << trial;
   }
-  // Both outcomes must occur, or the test looks at nothing.
+  // Both outcomes must occur, or the test checks nothing.
   EXPECT_GT(n_opened, n_trials / 100);
   EXPECT_LT(n_opened, n_trials);
 }
 
 TEST(DamagedGgml, CutAnywhereIsAnError) {
-  // A cut between two tensors is seen by the tensors that are missing.
+  // A cut between two tensors is detected by the missing tensors.
   cut_everywhere(smallest_model().ggml(DType::kF16), "ggml.bin");
 }
 

@@ -1,4 +1,4 @@
-// The readers of model files, on a tiny model that is written in each format.
+// The readers of model files, with a tiny model in each format.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -56,7 +56,7 @@ FileSet with_text(FileSet files, const std::string& name, std::string_view text)
   return with_file(std::move(files), name, {text.begin(), text.end()});
 }
 
-// The same bytes with the first occurrence of `from` replaced by as many others.
+// The same bytes with the first occurrence of `from` replaced by as many bytes.
 std::vector<uint8_t> patched(std::vector<uint8_t> bytes, std::string_view from,
                              std::string_view to) {
   const auto at = std::search(bytes.begin(), bytes.end(), from.begin(), from.end());
@@ -79,7 +79,7 @@ std::string error_of(const FileSet& files) {
 struct Case {
   const char* format;
   DType dtype;
-  double tolerance;  // of the largest magnitude in a row: half a step of the format
+  double tolerance;  // relative to the largest magnitude in a row: half a step of the format
 };
 
 FileSet files_of(const TinyWhisper& model, const Case& c) {
@@ -145,8 +145,9 @@ TEST_P(EveryFormat, HasNoBiasForKeysAndNoSecondOutputMatrix) {
 }
 
 // Steps of the formats: i8 1/127 of the row's extreme, q4_0 1/8 and q5_0 1/16 of the block's
-// extreme, q4_1 2/15 and q5_1 2/31 (the block's range is at most twice the extreme), q8_0 1/127;
-// half a step, more for q4_0 and q5_0, whose highest level is a step short of the extreme, and a
+// extreme, q4_1 2/15 and q5_1 2/31 (the block's range is at most twice the extreme), q8_0 1/127.
+// The tolerance is half a step, more for q4_0 and q5_0, whose highest level is one step below the
+// extreme, plus the rounding of the scale to f16.
 // little for the scale's own rounding to f16.
 INSTANTIATE_TEST_SUITE_P(
     , EveryFormat,
@@ -221,12 +222,12 @@ TEST(Weights, AreNotReadFromWhatIsNoFile) {
   const std::filesystem::path pipe =
       std::filesystem::path(testing::TempDir()) / "vesper_weights_pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_THROW(open_weights(pipe), Error);  // and does not wait for a writer
+  EXPECT_THROW(open_weights(pipe), Error);  // without waiting for a writer
   std::filesystem::remove(pipe);
 }
 
 TEST(Ggml, WithATensorOfWrongShapeIsAnErrorThatNamesIt) {
-  // Rows and columns of the innermost matrix exchanged: [96, 64] becomes [64, 96].
+  // Rows and columns of the innermost matrix swapped: [96, 64] becomes [64, 96].
   auto bytes = bytes_of(small_model().ggml(DType::kF32), "ggml.bin");
   const std::string name = "encoder.blocks.0.mlp.0.weight";
   const auto at = std::search(bytes.begin(), bytes.end(), name.begin(), name.end());
