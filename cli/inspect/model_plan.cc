@@ -21,8 +21,8 @@ using Mode = ObservedDevice::Mode;
 
 namespace {
 
-// What this process has ("VmRSS:") or had at most ("VmHWM:"). Not getrusage's, which knows whoever
-// started it, too.
+// Resident memory ("VmRSS:") or its peak ("VmHWM:") of this process. getrusage includes that of the
+// parent.
 uint64_t memory_bytes(std::string_view key) {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);) {
@@ -50,7 +50,7 @@ std::string operand_text(const ObservedDevice& device, const Command& command, u
   return text;
 }
 
-// What the program of an encoder has beside its input; synthetic input does without.
+// Memory of an encoder's program besides its input, which synthetic input does not need.
 void read_vocabulary(const WeightProvider& weights) {
   if (kind_of(weights) != RunnableKind::kTextEncoder) return;
   try {
@@ -71,11 +71,11 @@ MemoryNeed plan_memory(const OpenModel& model, std::unique_ptr<Device> device,
   need.available = observed.device().info().memory_bytes;
   need.n_ctx = observed.n_ctx();
   if (observed.device().info().kind == "cpu") {
-    // This program is what the one that runs the model will be, but for the weights: libraries, and
-    // after loading what it is to work on, of Whisper a window of sound with its spectrogram, of an
-    // encoder the vocabulary.
+    // This process takes as much as the one that will run the model, except for the weights:
+    // libraries and, after loading the input, an audio window with its spectrogram for Whisper, or
+    // the vocabulary for an encoder.
 #ifdef __GLIBC__
-    malloc_trim(0);  // what reading the files for a description took does not count
+    malloc_trim(0);  // releases the memory of reading the description
 #endif
     const uint64_t loading = observed.device().peak_loading_bytes() + memory_bytes("VmRSS:");
     observed.read_input("");
@@ -87,7 +87,7 @@ MemoryNeed plan_memory(const OpenModel& model, std::unique_ptr<Device> device,
   }
   for (const ObservedDevice::Buffer& buffer : observed.device().buffers()) {
     if (buffer.is_weight) continue;
-    // What only a measurement of perplexity writes takes no memory of the CPU's before.
+    // Buffers that only a perplexity run writes take no memory of the CPU before.
     if (need.device == "cpu" && buffer.label == "logits of a pass") continue;
     const bool is_cache =
         buffer.label.starts_with("keys of ") || buffer.label.starts_with("values of ");
@@ -113,7 +113,7 @@ std::string table_text(const ObservedDevice& device) {
       for (uint32_t j = 0; j < command.n_operands; ++j) {
         operands += (j == 0 ? "" : "; ") + operand_text(device, command, j);
       }
-      // The number stands where a barrier is.
+      // The stage number is printed at a barrier.
       const bool is_first = i == 0 || stages[i] != stages[i - 1];
       table.add({is_first ? std::to_string(stages[i]) : "", escaped(pass.labels()[i]),
                  kernel_name(command.kernel), forms[i].variant, grid_text(forms[i]),

@@ -4,7 +4,7 @@
 namespace vesper {
 namespace {
 
-// In single quotes, for any of the three shells.
+// In single quotes, for all three shells.
 std::string in_quotes(const std::string& text) {
   std::string out = "'";
   for (const char c : text) {

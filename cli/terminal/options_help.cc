@@ -101,7 +101,7 @@ std::string OptionTable::listing(bool with_advanced) const {
     if (is_shown(option) && width <= kWidestSpelling) column = std::max(column, width);
   }
   std::string text;
-  // The first section has the help options, which come last.
+  // The first section has the help options; it is printed last.
   for (size_t i = 1; i <= sections_.size(); ++i) {
     const size_t section = i % sections_.size();
     if (with_advanced) {
@@ -116,7 +116,7 @@ std::string OptionTable::listing(bool with_advanced) const {
       std::vector<std::string> parts = wrapped(help, kScreenWidth - column);
       std::string line = spelling_of(option) + "  ";
       if (line.size() > column) {
-        // A short help goes behind a long name, other help below it.
+        // A short help is beside a long name, other help below it.
         const std::vector<std::string> rest = wrapped(help, kScreenWidth - line.size());
         if (rest.size() == 1) {
           parts = rest;

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
   throw Error(ErrorKind::kOutput, where + ": " + std::strerror(error_number));
 }
 
-// Writes everything, or returns the error number.
+// Writes all bytes, or returns the error number.
 int write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(descriptor, text.data(), text.size());
@@ -37,8 +37,7 @@ int write_all(int descriptor, std::string_view text) {
   return 0;
 }
 
-// What temporary files are called: a long final name leaves no room for a longer temporary one, so
-// that it is short and its own.
+// Prefix of temporary files: short, because a long final name leaves no room for a longer one.
 constexpr std::string_view kPrefix = ".vesper-", kSuffix = ".part";
 constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789";
 constexpr size_t kRandomLetters = 8;
@@ -56,12 +55,12 @@ bool is_temporary_name(const std::string& name) {
          name.find_first_not_of(kLetters, kPrefix.size()) == name.size() - kSuffix.size();
 }
 
-// Removes a temporary file that nobody writes to any more.
+// Removes a temporary file that no program writes to.
 void remove_if_abandoned(const fs::path& path) {
   const int descriptor = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) return;
   struct stat status {};
-  // Where files cannot be locked, nothing tells whether it is in use: it stays.
+  // Without file locks, a file in use cannot be detected: it is kept.
   if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
       flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
     unlink(path.c_str());
@@ -130,9 +129,9 @@ void AtomicFile::commit() {
     if (close(std::exchange(descriptor_, -1)) != 0) throw_output_error(path_.string(), errno);
     return;
   }
-  // Some file systems cannot sync (EINVAL) and still keep the file.
+  // Some file systems cannot sync (EINVAL), but keep the file.
   if (fsync(descriptor_) != 0 && errno != EINVAL) throw_output_error(path_.string(), errno);
-  // Closed after it has its name: closing gives up the lock.
+  // Closed after renaming: closing releases the lock.
   if (rename(temporary_.c_str(), path_.c_str()) != 0) throw_output_error(path_.string(), errno);
   temporary_.clear();
   if (close(std::exchange(descriptor_, -1)) != 0) throw_output_error(path_.string(), errno);
@@ -142,7 +141,7 @@ void AtomicFile::commit() {
 std::string npy_header(uint64_t n_rows, uint64_t n_columns) {
   std::string text = "{'descr': '<f4', 'fortran_order': False, 'shape': (" +
                      std::to_string(n_rows) + ", " + std::to_string(n_columns) + "), }";
-  // The whole is a multiple of 64 bytes, the last of which ends the line.
+  // Padded to a multiple of 64 bytes; the last byte ends the line.
   constexpr size_t kFixed = 10, kAlignment = 64;
   while ((kFixed + text.size() + 1) % kAlignment != 0) text += ' ';
   text += '\n';

@@ -14,13 +14,12 @@
 namespace vesper {
 namespace {
 
-// A standard stream that the caller closed must not become the number of the next file opened:
-// results would be written into it.
+// If the caller closed a standard stream, the next opened file must not get its number: results
+// would be written to it.
 void occupy_standard_streams() {
   for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) != -1) continue;
-    // The lowest free number is given, which is `stream`. Reading from or writing to it fails, as
-    // with the closed one.
+    // The lowest free number is `stream`. Reading and writing fail, as with the closed one.
     if (open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) == -1) return;
   }
 }
@@ -32,11 +31,11 @@ void remove_files_and_die(int signal_number) {
 }
 
 void handle_signals() {
-  // Writing to a closed pipe is seen where it happens (cli/terminal/output), which cleans up first.
+  // Writes to a closed pipe fail where they happen (cli/terminal/output), which cleans up first.
   std::signal(SIGPIPE, SIG_IGN);
   for (int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction action {};
-    // Left alone where the caller ignores it (nohup).
+    // Unchanged if the caller ignores it (nohup).
     if (sigaction(signal_number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
     action = {};
     action.sa_handler = remove_files_and_die;
@@ -62,7 +61,7 @@ std::string printable(std::string_view text) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte == 0x7f) c = '?';
   }
-  // U+0080 to U+009F: controls too, among them one that begins sequences as escape and [ do.
+  // U+0080 to U+009F are also control characters; one of them begins terminal sequences.
   for (size_t at = 0; (at = out.find('\xc2', at)) != std::string::npos; ++at) {
     if (static_cast<unsigned char>(out[at + 1]) < 0xa0) out.replace(at, 2, "?");
   }
@@ -80,7 +79,7 @@ void print_error(std::string_view program, std::string_view message) {
 
 void print_error(std::string_view program, std::string_view file, std::string_view message) {
   std::string prefix = std::string(file) + ": ";
-  // Readers name the file themselves.
+  // Readers include the file in their messages.
   if (message.substr(0, prefix.size()) == prefix) prefix.clear();
   print_error(program, prefix + std::string(message));
 }
@@ -111,7 +110,7 @@ int run_program(std::string_view program, const std::function<int()>& body) {
   try {
     return body();
   } catch (const OutputPipeClosed&) {
-    return end_by(SIGPIPE);  // the end that any filter has whose reader went away
+    return end_by(SIGPIPE);  // like any filter whose reader is gone
   } catch (const Interrupted&) {
     return end_by(SIGINT);
   } catch (const std::exception& error) {

@@ -20,7 +20,7 @@ namespace {
 constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
 constexpr int kBarWidth = 20;  // columns
 
-// The last `columns` characters, "..." first if some were cut: a path's end tells more.
+// The last `columns` characters, with "..." first if some were cut: the end of a path matters more.
 std::string shortened(const std::string& text, size_t columns) {
   const auto starts_character = [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
@@ -78,7 +78,7 @@ std::string short_number(double value) { return formatted("%.2f", value); }
 
 std::string progress_text(std::string_view label, double fraction, std::string_view details,
                           int columns, bool colour) {
-  // One column stays free: some terminals wrap after the last.
+  // One column stays free: some terminals wrap after the last one.
   const int room = columns - 1;
   std::string text, bar;
   int used = 0;
@@ -98,7 +98,7 @@ std::string progress_text(std::string_view label, double fraction, std::string_v
   const int name_columns = text_width(name);
   text = name_columns + used <= room ? name + bar : name;
   used = name_columns + used <= room ? name_columns + used : name_columns;
-  // Details are separated by two spaces; whole ones are shown.
+  // Details are separated by two spaces and never cut.
   while (!details.empty()) {
     const size_t end = std::min(details.find("  "), details.size());
     if (used + 2 + static_cast<int>(end) > room) break;

@@ -31,7 +31,7 @@ InterruptNoted::InterruptNoted(Which which) {
   if (which == Which::kFirst && g_before.sa_handler == SIG_IGN) return;
   struct sigaction action = {};
   action.sa_handler = which == Which::kFirst ? note_first : note;
-  action.sa_flags = SA_RESTART;  // a read that waits for sound or a line goes on
+  action.sa_flags = SA_RESTART;  // continues a read that waits for audio or a line
   sigaction(SIGINT, &action, nullptr);
 }
 

@@ -10,7 +10,8 @@
 namespace vesper {
 namespace {
 
-// Takes the first character off `text`: its code point, or nothing for a byte that is not UTF-8.
+// Removes the first character of `text` and returns its code point, or nothing for a byte that is
+// not UTF-8.
 std::optional<uint32_t> next_code_point(std::string_view& text) {
   utf8proc_int32_t code_point = 0;
   const utf8proc_ssize_t n =
@@ -21,7 +22,8 @@ std::optional<uint32_t> next_code_point(std::string_view& text) {
   return static_cast<uint32_t>(code_point);
 }
 
-// Controls, and characters that act on the text around them: writing direction, invisible ones.
+// Control characters, and characters that affect the text around them: writing direction, invisible
+// ones.
 bool is_hazardous(uint32_t c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || (c >= 0x200b && c <= 0x200f) ||
          (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||

@@ -14,10 +14,10 @@
 namespace vesper {
 namespace {
 
-// A longer line is no text, but a file of another kind.
+// A longer line is not text, but a file of another kind.
 constexpr size_t kMaxLineBytes = size_t{64} << 20;
 
-// A stream opens a folder, and finds it empty.
+// A stream would open a folder as an empty file.
 void require_no_folder(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored)) return;

@@ -1,10 +1,10 @@
-// The instruction set of Highway's kernels, told by one of them.
+// The name of the instruction set of Highway's kernels.
 #include "llm/cpu/cpu_features.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "llm/cpu/vector_target.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway demands.
+// After foreach_target.h, as Highway requires.
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -54,7 +54,7 @@ class Planner {
   uint32_t at_most(uint32_t n_threads) const {
     return std::min(n_threads, capabilities_.max_workgroup_threads);
   }
-  // Of a kernel without a shape of its own.
+  // Of a kernel without a fixed shape.
   uint32_t threads() const { return at_most(tuning_.threads); }
 
   bool present(uint32_t operand) const { return command_.operands[operand].present(); }

@@ -343,7 +343,7 @@ std::vector<VulkanListing> list_vulkan_devices() {
 }
 
 std::unique_ptr<VulkanInstance> vulkan_instance(const VulkanOptions& options) {
-  vulkan_tuning(true);  // a mistake in VESPER_TUNING is not a device that cannot be used
+  vulkan_tuning(true);  // an error in VESPER_TUNING is not an unusable device
   try {
     return std::make_unique<VulkanInstance>(options);
   } catch (const Error&) {

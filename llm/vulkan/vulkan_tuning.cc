@@ -71,7 +71,7 @@ constexpr VulkanTuning kSoftware = {
     .runs_in_order = true,
 };
 
-// What an entry of VESPER_TUNING changes: its numbers are set, in order, in each list of fields.
+// An entry of VESPER_TUNING sets its numbers, in order, in each list of fields.
 struct Setting {
   std::string_view name;
   std::vector<std::vector<uint32_t*>> fields;
@@ -94,7 +94,7 @@ std::vector<Setting> settings_of(VulkanTuning& t) {
             {&t.vector_outs_minimums, &t.vector_split}}}};
 }
 
-// "1x2x3"; empty unless all of it is positive numbers.
+// "1x2x3"; empty unless all parts are positive numbers.
 std::vector<uint32_t> numbers_of(std::string_view text) {
   std::vector<uint32_t> numbers;
   for (const char *at = text.data(), *const end = at + text.size();; ++at) {

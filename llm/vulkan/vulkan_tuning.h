@@ -1,5 +1,5 @@
-// The measured choices of a Vulkan device, as data: how kernels divide their work. One row for each
-// kind of device; whoever measures a device that wants others adds a row.
+// Measured choices of a Vulkan device: how kernels divide their work. One row per kind of device; a
+// new kind of device is a new row.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ struct AttentionTile {
 
 struct VulkanTuning {
   // Threads of a workgroup, unless the device allows fewer.
-  uint32_t threads;                 // of kernels without a shape of their own
+  uint32_t threads;                 // of kernels without a fixed shape
   uint32_t filter_threads;          // of sampling_filters
-  uint32_t lstm_threads;            // of lstm, one a gate up to this number
+  uint32_t lstm_threads;            // of lstm, at most one per gate
   uint32_t long_attention_threads;  // of paged_attention, few rows over more than 1,024 keys
 
   // matmul_vector.
@@ -50,13 +50,13 @@ struct VulkanTuning {
   bool shares_scores;         // the lanes of paged_attention compute a score together
   uint32_t keys_at_once;      // of paged_attention's lanes
   uint32_t attention_splits;  // workgroups per row and head of paged_attention; 0: by length
-  uint32_t n_processors;      // assumed for that if the driver does not say
+  uint32_t n_processors;      // assumed for that if the driver does not report it
   AttentionTile attention_tile;
 
   // The host polls a fence for 2 ms before it waits. On an H200 polling returns 11 us after the
   // end, waiting 32 us. A software device needs the core for its work.
   bool polls;
-  // A dispatch has run when the next command is reached, which matters to timestamps.
+  // A dispatch has run when the next command is reached; relevant for timestamps.
   bool runs_in_order;
 };
 
@@ -69,7 +69,7 @@ struct VulkanTuning {
 //   vector_shape=OUTSxSPLIT
 // Throws Error(kUsage) for another name or another number of numbers.
 VulkanTuning vulkan_tuning(bool is_hardware_gpu);
-// The same with `changes` for the variable's value.
+// The same with `changes` instead of the variable's value.
 VulkanTuning vulkan_tuning(bool is_hardware_gpu, std::string_view changes);
 
 }  // namespace vesper
