@@ -65,22 +65,22 @@ OptionTable embed_options(EmbedArguments& arguments) {
   options.add("--prefix TEXT", text_option(arguments.prefix),
               "put before each text, for models that expect one: \"passage: \", or the name of one "
               "of the model's prompts");
-  options.add("--max-tokens N", integer_option(arguments.options.max_tokens, 1, kAnyCount),
+  options.add("--max-tokens N", integer_option(arguments.session.embedder.max_tokens, 1, kAnyCount),
               "tokens of a text; longer texts are cut, which is reported");
   options.section("Vectors");
   options.add("--pooling KIND", parsed_option([&](const std::string&, const std::string& text) {
-                                  arguments.options.pooling = parse_pooling(text);
+                                  arguments.session.embedder.pooling = parse_pooling(text);
                                 }).with_default("as the model's files say"),
               "mean, cls, last");
-  options.add("--normalize", flag_option([&] { arguments.options.normalize = true; }),
+  options.add("--normalize", flag_option([&] { arguments.session.embedder.normalize = true; }),
               "scale vectors to length 1");
-  options.add("--no-normalize", flag_option([&] { arguments.options.normalize = false; }),
+  options.add("--no-normalize", flag_option([&] { arguments.session.embedder.normalize = false; }),
               "do not");
   options.exclude({"--normalize", "--no-normalize"});
-  options.add("--dimensions N", integer_option(arguments.options.dimensions, 1, kAnyCount),
+  options.add("--dimensions N", integer_option(arguments.session.embedder.dimensions, 1, kAnyCount),
               "only the first N numbers (of Matryoshka models)");
   options.add_advanced("--batch-tokens N",
-                       integer_option(arguments.options.batch_tokens, 1, 1u << 20),
+                       integer_option(arguments.session.embedder.batch_tokens, 1, 1u << 20),
                        "tokens that are computed at once (default: what suits the device)");
   options.section("Search");
   options.add("--search QUERY",
@@ -118,8 +118,8 @@ OptionTable embed_options(EmbedArguments& arguments) {
               "write there, not to standard output");
   options.add("-v, --verbose", flag_option(arguments.verbose), "say what is used");
   options.section("Engine");
-  options.add_engine_options(arguments.device, arguments.compute, arguments.threads,
-                             arguments.offline);
+  options.add_engine_options(arguments.session.device, arguments.session.compute,
+                             arguments.session.threads, arguments.offline);
   options.add_positional("TEXT", arguments.texts);
   return options;
 }

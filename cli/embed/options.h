@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/terminal/options.h"
-#include "embedder/embedder.h"
+#include "session/embedding_session.h"
 
 namespace vesper {
 
@@ -17,10 +17,8 @@ enum class EmbedMode { kVectors, kSearch, kSimilarity };
 
 struct EmbedArguments {
   std::string model = "all-minilm-l6-v2";
-  std::string device = "auto", compute = "auto";
-  uint32_t threads = 0;
   bool offline = false, verbose = false;
-  EmbedderOptions options;
+  EmbeddingSessionOptions session;
 
   std::vector<std::string> texts;           // given as arguments
   std::vector<std::string> inputs;          // files with a text per line; "-" is standard input

@@ -1,4 +1,4 @@
-#include "cli/embed/embed_input.h"
+#include "cli/embed/input.h"
 
 #include <charconv>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "cli/embed/embed_output.h"
+#include "cli/embed/output.h"
 
 #include <algorithm>
 #include <array>

@@ -1,0 +1,136 @@
+#include "session/embedding_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "error/error.h"
+#include "llm/devices/open_device.h"
+
+namespace vesper {
+
+EmbeddingSession::EmbeddingSession(const std::filesystem::path& model,
+                                   const EmbeddingSessionOptions& options)
+    : EmbeddingSession(*open_weights(model), options) {}
+
+EmbeddingSession::EmbeddingSession(const WeightProvider& weights,
+                                   const EmbeddingSessionOptions& options)
+    : embedder_(weights, open_device(options.device, DeviceOptions{.n_threads = options.threads}),
+                parse_compute(options.compute), options.embedder) {
+  try {
+    tokenizer_.emplace(weights);
+    if (tokenizer_->n_vocab() > embedder_.n_vocab()) {
+      throw Error(ErrorKind::kModel, weights.path().string() + ": the tokenizer has " +
+                                         std::to_string(tokenizer_->n_vocab()) +
+                                         " tokens, the weights only " +
+                                         std::to_string(embedder_.n_vocab()));
+    }
+    if (max_tokens() < tokenizer_->least_tokens()) {
+      throw Error(ErrorKind::kUsage, "max tokens",
+                  "expected at least " + std::to_string(tokenizer_->least_tokens()) +
+                      " for this model, found " + std::to_string(max_tokens()));
+    }
+  } catch (const Error&) {
+    tokenizer_error_ = std::current_exception();
+  }
+}
+
+std::string EmbeddingSession::description() const {
+  const DeviceInfo& device = embedder_.device().info();
+  return device.kind + " (" + device.name + "), " + std::string(compute_name(embedder_.compute()));
+}
+
+std::string EmbeddingSession::prompt(TextPurpose purpose) const {
+  const auto& prompts = embedder_.settings().prompts;
+  std::vector<std::string> names;
+  if (purpose == TextPurpose::kQuery) names = {"query"};
+  if (purpose == TextPurpose::kPassage) names = {"passage", "document"};
+  names.push_back(embedder_.settings().default_prompt);
+  for (const std::string& name : names) {
+    const auto found = prompts.find(name);
+    if (found != prompts.end()) return found->second;
+  }
+  return {};
+}
+
+std::string EmbeddingSession::prompt(const std::string& name_or_text) const {
+  const auto& prompts = embedder_.settings().prompts;
+  const auto found = prompts.find(name_or_text);
+  if (found != prompts.end()) return found->second;
+  if (name_or_text == "query" || name_or_text == "passage" || name_or_text == "document") {
+    throw Error(ErrorKind::kUsage, "prefix",
+                "this model's files name no prompt \"" + name_or_text +
+                    "\"; give the text itself, such as \"" + name_or_text + ": \"");
+  }
+  return name_or_text;
+}
+
+TokenizedText EmbeddingSession::tokenize(std::vector<int32_t> ids) const {
+  for (const int32_t id : ids) {
+    if (id >= 0 && static_cast<uint32_t>(id) < embedder_.n_vocab()) continue;
+    throw Error(ErrorKind::kInput, "expected token ids below " +
+                                       std::to_string(embedder_.n_vocab()) + ", found " +
+                                       std::to_string(id));
+  }
+  if (ids.empty()) throw Error(ErrorKind::kInput, "expected token ids, found none");
+  TokenizedText tokens{std::move(ids)};
+  tokens.n_tokens = static_cast<uint32_t>(tokens.ids.size());
+  tokens.ids.resize(std::min(tokens.n_tokens, max_tokens()));
+  return tokens;
+}
+
+const SentenceTokenizer& EmbeddingSession::tokenizer() const {
+  if (tokenizer_error_) std::rethrow_exception(tokenizer_error_);
+  return *tokenizer_;
+}
+
+std::vector<Embedding> EmbeddingSession::embed(std::span<const std::string> texts,
+                                               const std::optional<std::string>& prefix) {
+  const std::string before = prefix ? *prefix : prompt(TextPurpose::kAny);
+  std::vector<Embedding> embeddings;
+  size_t n_given = 0;
+  embed_many([&](bool) -> std::optional<EmbeddingJob> {
+    if (n_given == texts.size()) return std::nullopt;
+    return EmbeddingJob{
+        .tokens = tokenize(before + texts[n_given++]),
+        .on_done = [&](Embedding found) { embeddings.push_back(std::move(found)); }};
+  });
+  return embeddings;
+}
+
+void EmbeddingSession::embed_many(const NextJob& next) {
+  std::vector<EmbeddingJob> batch;
+  size_t n_tokens = 0;
+  const auto flush = [&] {
+    run(batch);
+    batch.clear();
+    n_tokens = 0;
+  };
+  while (true) {
+    std::optional<EmbeddingJob> job = next(batch.empty());
+    if (!job) {
+      if (batch.empty()) return;
+      flush();
+      continue;
+    }
+    const size_t n = job->tokens.ids.size();
+    if (n_tokens + n > embedder_.batch_tokens() || batch.size() == embedder_.batch_texts()) flush();
+    n_tokens += n;
+    batch.push_back(std::move(*job));
+  }
+}
+
+void EmbeddingSession::run(std::vector<EmbeddingJob>& batch) {
+  std::vector<std::span<const int32_t>> texts;
+  for (const EmbeddingJob& job : batch) texts.emplace_back(job.tokens.ids);
+  const uint32_t d = dimensions();
+  std::vector<float> vectors(texts.size() * d);
+  embedder_.embed(texts, vectors.data());
+  for (size_t i = 0; i < batch.size(); ++i) {
+    if (!batch[i].on_done) continue;
+    const auto begin = vectors.begin() + static_cast<std::ptrdiff_t>(i * d);
+    batch[i].on_done({std::vector<float>(begin, begin + d),
+                      static_cast<uint32_t>(batch[i].tokens.ids.size()), batch[i].tokens.n_tokens});
+  }
+}
+
+}  // namespace vesper
