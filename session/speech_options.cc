@@ -11,75 +11,101 @@ void expect(bool condition, const std::string& setting, const std::string& expec
   if (!condition) throw Error(ErrorKind::kUsage, setting, "expected " + expected);
 }
 
-void expect(bool condition, const std::string& setting, const std::string& expected, double found) {
-  std::string number = std::to_string(found);
-  number.erase(number.find_last_not_of('0') + 1);
-  if (number.ends_with('.')) number.pop_back();
-  expect(condition, setting, expected + ", found " + number);
-}
-
 void check_search(const DecodingSettings& settings) {
-  constexpr uint32_t kMostDraws = 64;
   expect(!settings.temperatures.empty(), "temperature", "at least one");
   for (const double temperature : settings.temperatures) {
-    expect(temperature >= 0 && temperature <= 10, "temperature", "0 to 10", temperature);
+    check_bounds("temperature", bounds::kTemperature, temperature);
   }
-  expect(settings.beam_size >= 1 && settings.beam_size <= kMostBeamSize, "beam size",
-         "1 to " + std::to_string(kMostBeamSize), settings.beam_size);
-  expect(settings.best_of >= 1 && settings.best_of <= kMostDraws, "best of",
-         "1 to " + std::to_string(kMostDraws), settings.best_of);
-  expect(settings.patience > 0 && settings.patience <= kMostPatience, "patience",
-         "more than 0, and at most " + std::to_string(kMostPatience), settings.patience);
+  check_bounds("beam size", bounds::kBeamSize, settings.beam_size);
+  check_bounds("best of", bounds::kBestOf, settings.best_of);
+  check_bounds("patience", bounds::kPatience, settings.patience);
+  expect(settings.patience == 1 || settings.beam_size > 1, "patience", "a beam size above 1");
   expect(most_finished(settings) > 0, "patience",
          "more: with " + std::to_string(settings.beam_size) +
              " beams no text would ever end the search");
-  expect(settings.repetition_penalty > 0 && std::isfinite(settings.repetition_penalty),
-         "repetition penalty", "more than 0", settings.repetition_penalty);
-  expect(settings.top_p >= 0 && settings.top_p <= 1, "top p", "0 to 1", settings.top_p);
-  expect(settings.min_p >= 0 && settings.min_p <= 1, "min p", "0 to 1", settings.min_p);
+  if (settings.length_penalty) {
+    check_bounds("length penalty", bounds::kLengthPenalty, *settings.length_penalty);
+  }
+  check_bounds("repetition penalty", bounds::kRepetitionPenalty, settings.repetition_penalty);
+  check_bounds("no repeat ngram size", bounds::kNoRepeatNgramSize, settings.no_repeat_ngram_size);
+  check_bounds("top k", bounds::kTopK, settings.top_k);
+  check_bounds("top p", bounds::kProbability, settings.top_p);
+  check_bounds("min p", bounds::kProbability, settings.min_p);
 }
 
 void check_times(const DecodingSettings& settings) {
   double last = 0;
   for (const double clip : settings.clip_timestamps) {
-    expect(clip >= last && std::isfinite(clip), "clip timestamps", "rising seconds", clip);
+    expect(clip >= last && std::isfinite(clip), "clip timestamps", "rising seconds");
     last = clip;
   }
-  expect(settings.max_initial_timestamp_s >= 0, "max initial timestamp", "0 or more seconds",
-         settings.max_initial_timestamp_s);
-  expect(!settings.max_new_tokens || *settings.max_new_tokens > 0, "max new tokens", "1 or more",
-         0);
-  expect(!settings.max_segment_length || settings.word_timestamps, "max segment length",
-         "word timestamps");
-  expect(!settings.hallucination_silence_threshold_s || settings.word_timestamps,
-         "hallucination silence threshold", "word timestamps");
+  check_bounds("max initial timestamp", bounds::kMaxInitialTimestamp,
+               settings.max_initial_timestamp_s);
+  if (settings.max_new_tokens) {
+    check_bounds("max new tokens", bounds::kMaxTokens, *settings.max_new_tokens);
+  }
+  if (settings.max_segment_length) {
+    check_bounds("max segment length", bounds::kMaxSegmentLength, *settings.max_segment_length);
+    expect(settings.word_timestamps, "max segment length", "word timestamps");
+  }
+  if (settings.hallucination_silence_threshold_s) {
+    check_bounds("hallucination silence threshold", bounds::kHallucinationSilence,
+                 *settings.hallucination_silence_threshold_s);
+    expect(settings.word_timestamps, "hallucination silence threshold", "word timestamps");
+  }
   expect(!settings.split_on_word || settings.max_segment_length, "split on word",
          "a max segment length");
 }
 
-// What needs a recording as a whole, and so not a live stream.
+void check_vad(const SpeechSettings& settings) {
+  check_bounds("vad threshold", bounds::kVadThreshold, settings.threshold);
+  check_bounds("vad min speech ms", bounds::kVadDuration, settings.min_speech_duration_ms);
+  check_bounds("vad min silence ms", bounds::kVadDuration, settings.min_silence_duration_ms);
+  check_bounds("vad pad ms", bounds::kVadDuration, settings.speech_pad_ms);
+  check_bounds("vad max speech s", bounds::kVadMaxSpeech, settings.max_speech_duration_s);
+}
+
+// Settings that need a recording as a whole.
 void check_live(const SpeechOptions& options) {
   const auto refuse = [](bool is_set, const std::string& setting) {
-    expect(!is_set, setting, "without live captions");
+    expect(!is_set, setting, "none in live captions");
   };
   refuse(options.vad.has_value(), "vad");
-  refuse(options.channels == Channels::kSplit, "channels split");
+  refuse(options.channels == Channels::kSplit, "channels");
   refuse(options.channels == Channels::kDiarize, "diarize");
   refuse(!options.decoding.clip_timestamps.empty(), "clip timestamps");
   refuse(options.decoding.max_segment_length.has_value(), "max segment length");
   refuse(options.decoding.word_timestamps, "word timestamps");
 }
 
+void check_detection(const SpeechOptions& options) {
+  expect(options.decoding.language == "auto", "language", "none where it is to be detected");
+  expect(options.channels == Channels::kMix,
+         options.channels == Channels::kSplit ? "channels" : "diarize",
+         "none where the language is to be detected");
+}
+
 }  // namespace
 
-void check_options(const SpeechOptions& options, bool is_live) {
+void check_options(const SpeechSessionOptions& options) {
+  if (options.threads != 0) check_bounds("threads", bounds::kThreads, options.threads);
+  check_bounds("batch size", bounds::kBatchSize, options.batch_size);
+  check_bounds("max candidates", bounds::kBestOf, options.max_candidates);
+}
+
+void check_options(const SpeechOptions& options, SpeechTask task) {
   const DecodingSettings& decoding = options.decoding;
   expect(!decoding.multilingual || decoding.language == "auto", "multilingual",
          "no language, found " + decoding.language);
-  expect(decoding.language_detection_segments > 0, "language detection segments", "1 or more", 0);
+  check_bounds("language detection segments", bounds::kLanguageDetectionSegments,
+               decoding.language_detection_segments);
+  check_bounds("language detection threshold", bounds::kProbability,
+               decoding.language_detection_threshold);
   check_search(decoding);
   check_times(decoding);
-  if (is_live) check_live(options);
+  if (options.vad) check_vad(*options.vad);
+  if (task == SpeechTask::kLiveCaptions) check_live(options);
+  if (task == SpeechTask::kDetectLanguage) check_detection(options);
 }
 
 }  // namespace vesper

@@ -1,13 +1,16 @@
 // What can be set of a SpeechSession and of a transcription. Every default is here, or in
-// DecodingSettings, with where it is from.
+// DecodingSettings, with where it is from. The values that a setting takes are here, too: a program
+// reads them for its help.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 
 #include "decoder/decoding_settings.h"
+#include "error/bounds.h"
 #include "session/channels.h"
 #include "vad/speech_segments.h"
 
@@ -38,8 +41,38 @@ struct SpeechOptions {
   Channels channels = Channels::kMix;
 };
 
-// Throws Error(kUsage) naming the first setting that makes no sense, or that another one excludes.
-// What only the model can tell (a language that it does not know) is checked by the session.
-void check_options(const SpeechOptions& options, bool is_live = false);
+// The values that settings take. The upper bounds without a source keep memory and waiting times
+// sane; they are no limits of the method.
+namespace bounds {
+inline constexpr Bounds<uint32_t> kThreads{1, 1024};
+inline constexpr Bounds<uint32_t> kBatchSize{1, 64};
+inline constexpr Bounds<uint32_t> kBeamSize{1, kMostBeamSize};
+inline constexpr Bounds<uint32_t> kBestOf{1, 64};
+inline constexpr Bounds<double> kTemperature{0, 10};
+inline constexpr Bounds<double> kPatience{0.01, kMostPatience};
+inline constexpr Bounds<uint32_t> kTopK{0, 100000};  // 0: all tokens
+inline constexpr Bounds<double> kLengthPenalty{0, 1};  // as openai-whisper checks
+inline constexpr Bounds<double> kRepetitionPenalty{0.01, 100};
+inline constexpr Bounds<uint32_t> kLanguageDetectionSegments{1, 1000};  // windows of 30 s
+inline constexpr Bounds<double> kProbability{0, 1};
+inline constexpr Bounds<double> kMaxInitialTimestamp{0, 30};  // seconds of a window
+inline constexpr Bounds<uint32_t> kMaxTokens{1, 448};         // Whisper's text context
+inline constexpr Bounds<uint32_t> kNoRepeatNgramSize{0, 448};
+inline constexpr Bounds<uint32_t> kMaxSegmentLength{1, 1000};    // characters
+inline constexpr Bounds<double> kHallucinationSilence{0, 3600};  // seconds
+inline constexpr Bounds<double> kVadThreshold{0.01, 0.99};       // probability
+inline constexpr Bounds<double> kVadDuration{0, 3600e3};         // milliseconds
+inline constexpr Bounds<double> kVadMaxSpeech{1, std::numeric_limits<double>::infinity()};  // s
+inline constexpr Bounds<double> kStreamStep{0.2, 20};  // seconds
+}  // namespace bounds
+
+// What a session is asked to do.
+enum class SpeechTask { kTranscribe, kLiveCaptions, kDetectLanguage };
+
+// Throw Error(kUsage) naming the first setting that is out of bounds, or that another one or the
+// task excludes. What only the model can tell (a language that it does not know) is checked by the
+// session.
+void check_options(const SpeechSessionOptions& options);
+void check_options(const SpeechOptions& options, SpeechTask task = SpeechTask::kTranscribe);
 
 }  // namespace vesper

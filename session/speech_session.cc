@@ -139,15 +139,20 @@ struct BatchJob {
 
 struct SpeechSession::State {
   State(std::shared_ptr<const WeightProvider> weights, const SpeechSessionOptions& wanted)
-      : options(wanted),
+      : options(checked(wanted)),
         model(std::move(weights),
               open_device(wanted.device, DeviceOptions{.n_threads = wanted.threads}),
               parse_compute(wanted.compute), wanted.batch_size, wanted.max_candidates) {
     if (!options.vad_model.empty()) vad.emplace(model.device(), options.vad_model);
   }
 
-  void check(const SpeechOptions& speech, bool is_live = false) const {
-    check_options(speech, is_live);
+  static const SpeechSessionOptions& checked(const SpeechSessionOptions& options) {
+    check_options(options);
+    return options;
+  }
+
+  void check(const SpeechOptions& speech, SpeechTask task = SpeechTask::kTranscribe) const {
+    check_options(speech, task);
     if (speech.vad && !vad)
       throw Error(ErrorKind::kUsage, "vad", "expected a VAD model, found none");
     const uint32_t n_candidates = most_candidates(speech.decoding);
@@ -299,7 +304,8 @@ void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>
 
 LiveTranscript SpeechSession::transcribe_live(const AudioInput& input, const SpeechOptions& options,
                                               const SpeechEvents& events, const LiveOptions& live) {
-  state_->check(options, /*is_live=*/true);
+  state_->check(options, SpeechTask::kLiveCaptions);
+  check_bounds("stream step", bounds::kStreamStep, live.step_s);
   LiveTranscriber transcriber(state_->model, options.decoding,
                               {events.on_final, events.on_partial, events.on_segment});
   LiveSource source(open_audio(input), is_recorded(input));
@@ -316,7 +322,7 @@ LiveTranscript SpeechSession::transcribe_live(const AudioInput& input, const Spe
 
 std::vector<LanguageProbability> SpeechSession::detect_languages(const AudioInput& input,
                                                                  const SpeechOptions& options) {
-  state_->check(options);
+  state_->check(options, SpeechTask::kDetectLanguage);
   AudioReader reader = open_audio(input);
   if (options.vad) {
     const ExtractedSpeech kept = state_->read_speech(std::move(reader), options, {});
@@ -369,7 +375,8 @@ struct SpeechStream::State {
 
 SpeechStream SpeechSession::open_stream(const PcmFormat& format, const SpeechOptions& options,
                                         const SpeechEvents& events, std::optional<double> step_s) {
-  state_->check(options, step_s.has_value());
+  state_->check(options, step_s ? SpeechTask::kLiveCaptions : SpeechTask::kTranscribe);
+  if (step_s) check_bounds("stream step", bounds::kStreamStep, *step_s);
   if (format.channels < 1 || format.channels > AudioReader::kMaxChannels ||
       format.sample_rate_hz < AudioReader::kMinSampleRateHz ||
       format.sample_rate_hz > AudioReader::kMaxSampleRateHz) {
@@ -381,10 +388,6 @@ SpeechStream SpeechSession::open_stream(const PcmFormat& format, const SpeechOpt
   }
   auto stream = std::make_unique<SpeechStream::State>(*this, format, options, events);
   if (step_s) {
-    if (!(*step_s >= 0.01 && *step_s <= 30)) {
-      throw Error(ErrorKind::kUsage, "stream step",
-                  "expected 0.01 to 30 seconds, found " + std::to_string(*step_s));
-    }
     stream->captions = std::make_unique<SpeechStream::State::Captions>(*state_, *stream, *step_s);
   }
   return SpeechStream(std::move(stream));

@@ -1,6 +1,7 @@
 #include "cli/terminal/option_values.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "error/error.h"
@@ -9,6 +10,11 @@ namespace vesper {
 namespace {
 
 bool is_none(const std::string& text) { return text == "none" || text == "None"; }
+
+std::string text_of(const Bounds<double>& bounds) {
+  return "from " + decimal_text(bounds.low) +
+         (std::isinf(bounds.high) ? " on" : " to " + decimal_text(bounds.high));
+}
 
 }  // namespace
 
@@ -138,6 +144,12 @@ OptionValue threshold_option(std::optional<double>& target) {
   return threshold_option(target, -kAny, kAny);
 }
 
+OptionValue threshold_option(std::optional<double>& target, const Bounds<double>& bounds,
+                             const std::string& unit) {
+  return threshold_option(target, bounds.low, bounds.high,
+                          unit + " " + text_of(bounds) + ", or none");
+}
+
 OptionValue truth_option(bool& target) {
   OptionValue value = parsed_option([&target](const std::string& option, const std::string& text) {
     target = text == "true" || text == "True";
@@ -180,12 +192,12 @@ OptionValue integer_range(int64_t low, int64_t high, std::string expected,
 
 OptionValue number_range(double low, double high, const std::string& unit,
                          std::function<void(double)> store) {
-  const std::string expected = unit + " from " + decimal_text(low) + " to " + decimal_text(high);
+  const std::string expected = unit + " " + text_of({low, high});
   OptionValue value = parsed_option([low, high, expected, store = std::move(store)](
                                         const std::string& option, const std::string& text) {
     store(parse_number(option, text, low, high, expected));
   });
-  value.range = decimal_text(low) + " to " + decimal_text(high);
+  if (std::isfinite(high)) value.range = decimal_text(low) + " to " + decimal_text(high);
   return value;
 }
 

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "error/bounds.h"
+
 namespace vesper {
 
 // Throws Error(kUsage).
@@ -71,6 +73,8 @@ OptionValue output_option(std::string& target);
 OptionValue threshold_option(std::optional<double>& target, double low, double high,
                              std::string expected = "a number or none");
 OptionValue threshold_option(std::optional<double>& target);
+OptionValue threshold_option(std::optional<double>& target, const Bounds<double>& bounds,
+                             const std::string& unit = "a number");
 // "true" or "false", also as Python writes them.
 OptionValue truth_option(bool& target);
 // auto, cpu, vulkan, vulkan:N
@@ -87,6 +91,15 @@ OptionValue number_option(Float& target, double low, double high, std::string un
 // A word for each value.
 template <typename T>
 OptionValue choice_option(T& target, std::vector<std::pair<std::string, T>> choices);
+// The same with bounds of the library.
+template <typename T>
+OptionValue integer_option(T& target, const Bounds<uint32_t>& bounds) {
+  return integer_option(target, bounds.low, bounds.high);
+}
+template <typename T>
+OptionValue number_option(T& target, const Bounds<double>& bounds, std::string unit = "a number") {
+  return number_option(target, bounds.low, bounds.high, std::move(unit));
+}
 OptionValue choice_option(std::string& target, std::vector<std::string> choices);
 
 // The same without the target.

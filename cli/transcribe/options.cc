@@ -29,8 +29,9 @@ std::string parse_language(const std::string& option, std::string text) {
 std::vector<double> parse_temperatures(const std::string& option, const std::string& list) {
   std::vector<double> temperatures;
   for (const std::string& part : split_at_commas(list)) {
-    temperatures.push_back(
-        parse_number(option, part, 0, 10, "numbers from 0 to 10 with commas between"));
+    temperatures.push_back(parse_number(option, part, bounds::kTemperature.low,
+                                        bounds::kTemperature.high,
+                                        "numbers from 0 to 10 with commas between"));
   }
   return temperatures;
 }
@@ -189,7 +190,7 @@ Ctrl-C ends the stream: what was heard is transcribed to its end, and files are 
           R"(A word is final as soon as two looks at the sound agree on it. With -f jsonl events: "partial" (may still change), "final", "segment", "end".)");
   options
       .add_advanced("--stream-step S",
-                    number_option(arguments.given.stream_step_s, 0.2, 20, "seconds"),
+                    number_option(arguments.given.stream_step_s, bounds::kStreamStep, "seconds"),
                     "look every S seconds; later if the machine is slow")
       .needs("--stream");
 }
@@ -209,11 +210,12 @@ void add_language_options(OptionTable& options, TranscribeArguments& arguments) 
       .add_advanced("--detect-language", flag_option(arguments.detect_language),
                     "only print the language: code, probability and name, the likeliest first")
       .add_details("With -f json all of them.");
-  options.add_advanced("--language-detection-segments N",
-                       integer_option(decoding.language_detection_segments, 1, 1000),
-                       "windows of 30 s that are looked at, at most");
+  options.add_advanced(
+      "--language-detection-segments N",
+      integer_option(decoding.language_detection_segments, bounds::kLanguageDetectionSegments),
+      "windows of 30 s that are looked at, at most");
   options.add_advanced("--language-detection-threshold X",
-                       number_option(decoding.language_detection_threshold, 0, 1),
+                       number_option(decoding.language_detection_threshold, bounds::kProbability),
                        "the first window that gives a language more than X decides; if none does, "
                        "the mean of all");
   options.add_advanced("--multilingual", flag_option(decoding.multilingual),
@@ -237,30 +239,26 @@ void add_search_options(OptionTable& options, TranscribeArguments& arguments) {
       .add_advanced("--temperature-increment-on-fallback X", increment,
                     "after a failure try again at a higher temperature, up to 1")
       .add_details("Or list all of them: --temperature 0,0.2,0.4");
-  options.add_advanced("--beam-size N", integer_option(decoding.beam_size, 1, kMostBeamSize),
+  options.add_advanced("--beam-size N", integer_option(decoding.beam_size, bounds::kBeamSize),
                        "beams of the search at temperature 0, also of live captions");
-  options.add_advanced("--patience X",
-                       number_range(0.01, kMostPatience, "a number",
-                                    [&](double number) { decoding.patience = number; })
-                           .with_default("1"),
+  options.add_advanced("--patience X", number_option(decoding.patience, bounds::kPatience),
                        "the search ends with X finished texts for each beam");
-  options.add_advanced("--best-of N", integer_option(decoding.best_of, 1, 64),
+  options.add_advanced("--best-of N", integer_option(decoding.best_of, bounds::kBestOf),
                        "texts that are sampled above temperature 0; the best is kept");
-  options.add_advanced("--top-k N", integer_option(decoding.top_k, 0, 100000),
+  options.add_advanced("--top-k N", integer_option(decoding.top_k, bounds::kTopK),
                        "above temperature 0: only the N likeliest tokens; 0: all");
-  options.add_advanced("--top-p P", number_option(decoding.top_p, 0, 1),
+  options.add_advanced("--top-p P", number_option(decoding.top_p, bounds::kProbability),
                        "likewise: only the likeliest tokens that have P together");
-  options.add_advanced("--min-p P", number_option(decoding.min_p, 0, 1),
+  options.add_advanced("--min-p P", number_option(decoding.min_p, bounds::kProbability),
                        "likewise: only tokens with at least P times the greatest probability");
-  options.add_advanced(
-      "--length-penalty X",
-      threshold_option(decoding.length_penalty, 0, 1, "a number from 0 to 1, or none"),
-      "scores are divided by this power of the length; none: by the length");
+  options.add_advanced("--length-penalty X",
+                       threshold_option(decoding.length_penalty, bounds::kLengthPenalty),
+                       "scores are divided by this power of the length; none: by the length");
   options.add_advanced("--repetition-penalty X",
-                       number_option(decoding.repetition_penalty, 0.01, 100),
+                       number_option(decoding.repetition_penalty, bounds::kRepetitionPenalty),
                        "above 1: tokens that were there become less likely");
   options.add_advanced("--no-repeat-ngram-size N",
-                       integer_option(decoding.no_repeat_ngram_size, 0, 448),
+                       integer_option(decoding.no_repeat_ngram_size, bounds::kNoRepeatNgramSize),
                        "no N tokens in a row come twice; 0: they may");
   options.add_advanced("--seed N",
                        integer_option(decoding.seed, 0, std::numeric_limits<uint32_t>::max()),
@@ -311,12 +309,14 @@ void add_search_options(OptionTable& options, TranscribeArguments& arguments) {
                        "start,end,... in seconds: only these parts");
   options.add_advanced("--without-timestamps", flag_option(decoding.without_timestamps),
                        "one segment for each window");
-  options.add_advanced("--max-initial-timestamp SECONDS",
-                       number_option(decoding.max_initial_timestamp_s, 0, 30, "seconds"),
-                       "latest first time in a window");
-  options.add_advanced("--max-new-tokens N",
-                       integer_option(decoding.max_new_tokens, 1, 448).with_default("224"),
-                       "tokens of a window, at most");
+  options.add_advanced(
+      "--max-initial-timestamp SECONDS",
+      number_option(decoding.max_initial_timestamp_s, bounds::kMaxInitialTimestamp, "seconds"),
+      "latest first time in a window");
+  options.add_advanced(
+      "--max-new-tokens N",
+      integer_option(decoding.max_new_tokens, bounds::kMaxTokens).with_default("224"),
+      "tokens of a window, at most");
 }
 
 void add_word_options(OptionTable& options, TranscribeArguments& arguments) {
@@ -341,7 +341,7 @@ void add_word_options(OptionTable& options, TranscribeArguments& arguments) {
                     "srt, vtt: lines of a cue; cues go on from segment to segment then")
       .needs("--max-line-width");
   options.add_advanced("--max-segment-length N",
-                       integer_option(decoding.max_segment_length, 1, 1000),
+                       integer_option(decoding.max_segment_length, bounds::kMaxSegmentLength),
                        "all formats: characters of a segment");
   options
       .add_advanced("--split-on-word", flag_option(decoding.split_on_word),
@@ -353,8 +353,8 @@ void add_word_options(OptionTable& options, TranscribeArguments& arguments) {
                     "txt: words from red (improbable) to green")
       .add_details("auto: on a terminal, if NO_COLOR is not set.");
   options.add_advanced("--hallucination-silence-threshold SECONDS",
-                       threshold_option(decoding.hallucination_silence_threshold_s, 0, 3600,
-                                        "seconds from 0 to 3600, or none"),
+                       threshold_option(decoding.hallucination_silence_threshold_s,
+                                        bounds::kHallucinationSilence, "seconds"),
                        "leave out improbable text between longer silences");
   options.add_advanced("--prepend-punctuations CHARS",
                        text_option(decoding.punctuation.prepended).with_default(""),
@@ -370,34 +370,38 @@ void add_speech_options(OptionTable& options, TranscribeArguments& arguments) {
                   "With the model silero-vad, which scripts/fetch-models.sh silero-vad fetches.");
   options.add("--vad", flag_option(arguments.given.vad),
               "leave out what is not speech (model silero-vad)");
-  constexpr double kHourMs = 3600e3;
   options
-      .add_advanced("--vad-threshold X", number_option(speech.threshold, 0.01, 0.99),
+      .add_advanced("--vad-threshold X", number_option(speech.threshold, bounds::kVadThreshold),
                     "probability from which on it is speech")
       .needs("--vad");
   options
-      .add_advanced("--vad-min-speech-ms N",
-                    number_option(speech.min_speech_duration_ms, 0, kHourMs, "milliseconds"),
-                    "shorter sounds are no speech")
+      .add_advanced(
+          "--vad-min-speech-ms N",
+          number_option(speech.min_speech_duration_ms, bounds::kVadDuration, "milliseconds"),
+          "shorter sounds are no speech")
       .needs("--vad");
   options
-      .add_advanced("--vad-min-silence-ms N",
-                    number_option(speech.min_silence_duration_ms, 0, kHourMs, "milliseconds"),
-                    "shorter silences do not end it")
+      .add_advanced(
+          "--vad-min-silence-ms N",
+          number_option(speech.min_silence_duration_ms, bounds::kVadDuration, "milliseconds"),
+          "shorter silences do not end it")
       .needs("--vad");
   options
       .add_advanced("--vad-max-speech-s X",
-                    number_option(speech.max_speech_duration_s, 1, kHourMs, "seconds")
+                    number_option(speech.max_speech_duration_s, bounds::kVadMaxSpeech, "seconds")
                         .with_default("no limit"),
                     "longer speech is cut, at a silence")
       .needs("--vad");
   options
       .add_advanced("--vad-pad-ms N",
-                    number_option(speech.speech_pad_ms, 0, kHourMs, "milliseconds"),
+                    number_option(speech.speech_pad_ms, bounds::kVadDuration, "milliseconds"),
                     "added before and after speech")
       .needs("--vad");
-  options.add_advanced("--batch-size N", integer_option(arguments.session.batch_size, 1, 64),
-                       "cut what is speech at silences and decode N parts at once, each by itself");
+  options
+      .add_advanced("--batch-size N",
+                    integer_option(arguments.session.batch_size, bounds::kBatchSize),
+                    "cut speech at silences and decode N parts at once, each by itself")
+      .needs("--vad");
 }
 
 void check_inputs(const InputSelection& inputs) {
@@ -412,14 +416,6 @@ void check_inputs(const InputSelection& inputs) {
 }
 
 void check_detection(const TranscribeArguments& arguments) {
-  constexpr const char* kOption = "--detect-language: ";
-  if (arguments.speech.decoding.language != "auto") {
-    throw Error(ErrorKind::kUsage, std::string(kOption) + "expected without --language");
-  }
-  if (arguments.speech.channels != Channels::kMix) {
-    throw Error(ErrorKind::kUsage,
-                std::string(kOption) + "expected without --channels split and --diarize");
-  }
   for (TranscriptFormat format : arguments.formats) {
     if (format != TranscriptFormat::kTxt && format != TranscriptFormat::kJson &&
         format != TranscriptFormat::kJsonl) {
@@ -438,19 +434,11 @@ void check_stream(const TranscribeArguments& arguments) {
          "one recording, or - for standard input");
   refuse(arguments.resume, "without --resume");
   refuse(arguments.detect_language, "without --detect-language");
-  refuse(arguments.given.vad, "without --vad");
-  refuse(arguments.speech.channels != Channels::kMix, "without --channels split and --diarize");
-  refuse(!arguments.speech.decoding.clip_timestamps.empty(), "without --clip-timestamps");
-  refuse(arguments.speech.decoding.word_timestamps, "without --word-timestamps and what needs it");
-  refuse(arguments.speech.decoding.max_segment_length.has_value(), "without --max-segment-length");
 }
 
 void settle_decoding(const OptionTable& options, TranscribeArguments& arguments) {
   DecodingSettings& decoding = arguments.speech.decoding;
   if (options.is_given("--reference")) decoding.policy = WindowPolicy::reference();
-  if (decoding.multilingual && decoding.language != "auto") {
-    throw Error(ErrorKind::kUsage, "--multilingual: expected without --language");
-  }
   const std::optional<double>& increment = arguments.given.temperature_increment;
   std::vector<double>& temperatures = decoding.temperatures;
   if (!options.is_given("--temperature")) temperatures.resize(1);
@@ -462,13 +450,6 @@ void settle_decoding(const OptionTable& options, TranscribeArguments& arguments)
   }
   if (increment && temperatures.size() == 1) {
     temperatures = rising_temperatures(temperatures.front(), *increment);
-  }
-  if (options.is_given("--patience") && decoding.beam_size == 1) {
-    throw Error(ErrorKind::kUsage, "--patience: expected together with a --beam-size above 1");
-  }
-  if (most_finished(decoding) == 0) {
-    throw Error(ErrorKind::kUsage, "--patience: with " + std::to_string(decoding.beam_size) +
-                                       " beams no text would ever end the search");
   }
   arguments.session.max_candidates = most_candidates(decoding);
 }
@@ -561,10 +542,6 @@ std::optional<std::string> parse_transcribe_options(int argc, const char* const*
   settle_decoding(options, arguments);
   settle_sound(arguments);
   if (arguments.given.vad) arguments.speech.vad = arguments.given.speech;
-  if (arguments.session.batch_size > 1 && !arguments.speech.vad) {
-    throw Error(ErrorKind::kUsage,
-                "--batch-size: expected together with --vad, which finds the silences to cut at");
-  }
   check_inputs(arguments.inputs);
   if (arguments.detect_language) check_detection(arguments);
   settle_output(arguments);
@@ -573,6 +550,10 @@ std::optional<std::string> parse_transcribe_options(int argc, const char* const*
     arguments.stream_step_s = arguments.given.stream_step_s;
     check_stream(arguments);
   }
+  check_options(arguments.session);
+  check_options(arguments.speech, arguments.detect_language ? SpeechTask::kDetectLanguage
+                                  : arguments.stream_step_s ? SpeechTask::kLiveCaptions
+                                                            : SpeechTask::kTranscribe);
   return std::nullopt;
 }
 

@@ -232,7 +232,7 @@ void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>
 
 LiveTranscript SpeechSession::transcribe_live(const AudioInput& input, const SpeechOptions& options,
                                               const SpeechEvents& events, const LiveOptions& live) {
-  check_options(options, /*is_live=*/true);
+  check_options(options, SpeechTask::kLiveCaptions);
   return State::transcribe_live(input, events, live);
 }
 

@@ -361,8 +361,8 @@ TEST_F(TranscribeProgram, NamesTheOptionThatIsWrong) {
       {{"--suppress-tokens", "4294967296", "a.wav"}, "--suppress-tokens"},
       {{"--max-initial-timestamp", "31", "a.wav"}, "--max-initial-timestamp"},
       {{"--beam-size", "17", "a.wav"}, "--beam-size: expected a number from 1 to 16"},
-      {{"--patience", "2", "--beam-size", "1", "a.wav"}, "--patience: expected together with"},
-      {{"--patience", "0.1", "--beam-size", "2", "a.wav"}, "--patience: with 2 beams"},
+      {{"--patience", "2", "--beam-size", "1", "a.wav"}, "--patience: expected a beam size above 1"},
+      {{"--patience", "0.1", "--beam-size", "2", "a.wav"}, "--patience: expected more: with 2 beams"},
       {{"--patience", "9", "--beam-size", "2", "a.wav"}, "--patience: expected a number from 0.01"},
       {{"--repetition-penalty", "0", "a.wav"}, "--repetition-penalty"},
       {{"--no-repeat-ngram-size", "-1", "a.wav"}, "--no-repeat-ngram-size"},
@@ -610,7 +610,7 @@ TEST_F(TranscribeProgram, SaysWhichLanguageItIsAndTranscribesNothing) {
   EXPECT_EQ(json["file"], "t.wav");
   EXPECT_EQ(transcribe({"--detect-language", "-o", "out", "s.wav"}).status, 0);
   EXPECT_EQ(read_file(folder_ / "work/out/s.txt"), "fr\t0.5000\tfrench\nde\t0.0150\tgerman\n");
-  expect_failure(transcribe({"--detect-language", "-l", "fr", "s.wav"}), 2, "without --language");
+  expect_failure(transcribe({"--detect-language", "-l", "fr", "s.wav"}), 2, "--language: expected none");
   expect_failure(transcribe({"--detect-language", "-f", "srt", "s.wav"}), 2, "json or jsonl");
 }
 
@@ -692,8 +692,8 @@ TEST_F(TranscribeProgram, SaysWhatItHasHeardOfAStreamThatBreaksOff) {
 
 TEST_F(TranscribeProgram, CaptionsNothingThatIsNotAStream) {
   expect_failure(transcribe({"--stream", "a.wav", "b.flac"}), 2, "--stream: expected one");
-  expect_failure(transcribe({"--stream", "--vad", "-"}), 2, "--stream: expected without --vad");
-  expect_failure(transcribe({"--stream", "--channels", "split", "-"}), 2, "--channels split");
+  expect_failure(transcribe({"--stream", "--vad", "-"}), 2, "--vad: expected none in live captions");
+  expect_failure(transcribe({"--stream", "--channels", "split", "-"}), 2, "--channels: expected none");
   expect_failure(transcribe({"--stream-step", "2", "-"}), 2, "together with --stream");
   expect_failure(transcribe({"--stream", "--stream-step", "0", "-"}), 2, "--stream-step");
 }
