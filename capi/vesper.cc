@@ -8,11 +8,8 @@
 #include "llm/tokenizer/utf8_stream.h"
 #include "session/speech_session.h"
 
-struct vesper_whisper {
-  vesper_whisper(const char* path, const vesper::SpeechSessionOptions& options)
-      : session(path, options) {}
-
-  vesper::SpeechSession session;
+struct vesper_whisper : vesper::SpeechSession {
+  using SpeechSession::SpeechSession;
 };
 
 namespace {
@@ -48,19 +45,13 @@ vesper::SpeechSessionOptions session_options(const vesper_device_options* given)
   return options;
 }
 
-vesper::SpeechOptions speech_options(const vesper_whisper& whisper,
-                                     const vesper_transcribe_options* given) {
+vesper::SpeechOptions speech_options(const vesper_transcribe_options* given) {
   vesper::SpeechOptions options;
   if (!given) return options;
   if (given->language) options.decoding.language = given->language;
   if (given->initial_prompt) options.decoding.initial_prompt = given->initial_prompt;
   options.decoding.translate = given->translate != 0;
-  if (given->vad == 0) return options;
-  if (!whisper.session.has_vad()) {
-    throw vesper::Error(vesper::ErrorKind::kUsage,
-                        "vad: expected a model by vesper_whisper_load_vad");
-  }
-  options.vad.emplace();
+  if (given->vad != 0) options.vad.emplace();
   return options;
 }
 
@@ -78,7 +69,7 @@ vesper_status transcribe(vesper_whisper& whisper, const vesper::AudioInput& inpu
         throw vesper::Error(vesper::ErrorKind::kStopped, "stopped by the caller");
       }
     };
-    whisper.session.transcribe(input, speech_options(whisper, options), events);
+    whisper.transcribe(input, speech_options(options), events);
   });
 }
 
@@ -99,7 +90,7 @@ vesper_status vesper_whisper_open(const char* path, const vesper_device_options*
 
 vesper_status vesper_whisper_load_vad(vesper_whisper* whisper, const char* path) {
   if (!whisper || !path) return fail(VESPER_ERROR_USAGE, "vesper_whisper_load_vad: NULL argument");
-  return guarded([&] { whisper->session.load_vad(path); });
+  return guarded([&] { whisper->load_vad(path); });
 }
 
 void vesper_whisper_close(vesper_whisper* whisper) { delete whisper; }

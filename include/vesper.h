@@ -1,8 +1,11 @@
 /* The C API of Vesper: the only public header.
  *
  * Every function that can fail returns a vesper_status; vesper_last_error() then says in one line
- * what was expected, what was found, and where. Strings are UTF-8. An object is used by one thread
- * at a time; several objects may be used at once.
+ * what was expected, what was found, and where. Strings are UTF-8 and end with a zero byte. An
+ * object is used by one thread at a time; several objects may be used at once.
+ *
+ * A field of an options struct that is 0 or NULL has its default, so a struct of zeros, or NULL
+ * instead of it, is all defaults. They are those of the programs.
  */
 #ifndef VESPER_H_
 #define VESPER_H_
@@ -23,13 +26,13 @@ extern "C" {
 /* The numbers are the exit statuses of the programs for the same errors. */
 typedef enum vesper_status {
   VESPER_OK = 0,
-  VESPER_ERROR_USAGE = 2,   /* an argument or a setting that makes no sense */
-  VESPER_ERROR_INPUT = 3,   /* audio that cannot be read */
-  VESPER_ERROR_MODEL = 4,   /* a model that is missing, damaged or of an unknown kind */
-  VESPER_ERROR_DEVICE = 5,  /* no such device, or not enough memory */
-  VESPER_ERROR_OUTPUT = 6,  /* a result that cannot be written (by the programs alone) */
-  VESPER_ERROR_STOPPED = 7, /* the caller's callback asked to stop */
-  VESPER_ERROR_INTERNAL = 70
+  VESPER_ERROR_USAGE = 2,    /* NULL where it may not be, or a setting out of its range */
+  VESPER_ERROR_INPUT = 3,    /* audio that cannot be read, or samples that are not numbers */
+  VESPER_ERROR_MODEL = 4,    /* a model that is missing, damaged or of an unknown kind */
+  VESPER_ERROR_DEVICE = 5,   /* no such device, a device that failed, or not enough memory */
+  VESPER_ERROR_OUTPUT = 6,   /* a result that cannot be written; only programs end with it */
+  VESPER_ERROR_STOPPED = 7,  /* the caller's callback asked to stop */
+  VESPER_ERROR_INTERNAL = 70 /* a defect of the library */
 } vesper_status;
 
 /* "1.2.3". */
@@ -44,48 +47,66 @@ VESPER_API const char* vesper_last_error(void);
 /* A Whisper model on a device. */
 typedef struct vesper_whisper vesper_whisper;
 
+/* What is decided when the model is loaded. */
 typedef struct vesper_device_options {
-  const char* device;  /* "auto", "cpu", "vulkan", "vulkan:N"; NULL is "auto" */
-  const char* compute; /* "auto", "f32", "f16", "bf16", "int8"; NULL is "auto" */
-  uint32_t threads;    /* of the CPU device; 0 takes all cores */
+  /* "auto" (the default: a GPU if there is one, else the CPU), "cpu", "vulkan" or "vulkan:N".
+   * VESPER_ERROR_USAGE for another text, VESPER_ERROR_DEVICE where there is no such device. */
+  const char* device;
+  /* Precision of matrix products: "auto" (the default: the fastest of the device that keeps
+   * accuracy), "f32", "f16", "bf16" or "int8". VESPER_ERROR_USAGE for another text. */
+  const char* compute;
+  /* Threads of the CPU device, 1 to 1024. Default: one for each core. VESPER_ERROR_USAGE above. */
+  uint32_t threads;
 } vesper_device_options;
 
+/* How a recording is transcribed. */
 typedef struct vesper_transcribe_options {
-  const char* language;       /* a code or an English name; NULL detects it */
-  int translate;              /* non-zero: into English */
-  const char* initial_prompt; /* text before the first window, or NULL */
-  int vad; /* non-zero: leave out what is not speech; needs vesper_whisper_load_vad */
+  /* Spoken language: a code or an English name in lower case, "fr" or "french". Default: detected
+   * from the first 30 s. VESPER_ERROR_USAGE for a language that the model does not know. */
+  const char* language;
+  /* Non-zero translates into English. Default: 0, the text stays in the spoken language. */
+  int translate;
+  /* Names and words to expect: text that the first window is prompted with. Of a long text the end
+   * counts, as much as half the model's text context (224 tokens). Default: none. */
+  const char* initial_prompt;
+  /* Non-zero transcribes only speech, found by the model of vesper_whisper_load_vad. Times stay
+   * those of the recording. Default: 0, everything. VESPER_ERROR_USAGE without such a model. */
+  int vad;
 } vesper_transcribe_options;
 
+/* A stretch of text. `text` and `language` are valid during the callback. */
 typedef struct vesper_segment {
-  double start_s, end_s; /* from the start of the recording */
-  const char* text;      /* valid during the callback */
-  const char* language;  /* ISO 639-1, likewise */
-  double avg_logprob;    /* natural logarithm, mean over the tokens of the window */
-  double no_speech_prob; /* of the window, 0 to 1 */
+  double start_s, end_s; /* seconds from the start of the recording; start_s <= end_s */
+  const char* text;      /* valid UTF-8; begins with a space where the language has them */
+  const char* language;  /* ISO 639-1 code: "en" */
+  double avg_logprob;    /* mean natural log-probability of the tokens of its window, at most 0 */
+  double no_speech_prob; /* probability that its window has no speech, 0 to 1 */
 } vesper_segment;
 
-/* Called for each segment as soon as it is final, in order. Anything but 0 stops the
- * transcription, which then returns VESPER_ERROR_STOPPED. */
+/* Called for each segment as soon as it is final, in order, on the thread that called. `user` is
+ * what the caller gave. Anything but 0 stops the transcription, which returns
+ * VESPER_ERROR_STOPPED; the model stays usable. */
 typedef int (*vesper_on_segment)(const vesper_segment* segment, void* user);
 
-/* Loads the model at `path`, a file or folder of any format that `transcribe` reads. `options` may
- * be NULL. On success *whisper is the model, to be closed with vesper_whisper_close. */
+/* Loads the Whisper model at `path`, a file or folder: GGUF, ggml, safetensors or CTranslate2.
+ * `options` may be NULL. On success *whisper is the model, to be closed with
+ * vesper_whisper_close; otherwise it is NULL. */
 VESPER_API vesper_status vesper_whisper_open(const char* path, const vesper_device_options* options,
                                              vesper_whisper** whisper);
-/* Loads a Silero VAD model, safetensors as a file or a folder, for transcriptions that leave out
- * what is not speech. */
+/* Loads a Silero VAD model, safetensors as a file or in a folder, instead of the one before. */
 VESPER_API vesper_status vesper_whisper_load_vad(vesper_whisper* whisper, const char* path);
 /* NULL is ignored. */
 VESPER_API void vesper_whisper_close(vesper_whisper* whisper);
 
-/* Transcribes a file of any format that `transcribe` reads. `options` may be NULL. */
+/* Transcribes a file of any audio format that libsndfile reads, or ffmpeg where it is installed;
+ * "-" is standard input. `options` and `on_segment` may be NULL. */
 VESPER_API vesper_status vesper_whisper_transcribe_file(vesper_whisper* whisper,
                                                         const char* audio_path,
                                                         const vesper_transcribe_options* options,
                                                         vesper_on_segment on_segment, void* user);
 
-/* Transcribes `n_samples` of 16 kHz mono, full scale +-1. */
+/* Transcribes `samples`, [n_samples], 16 kHz mono, full scale +-1. `options` and `on_segment` may
+ * be NULL, and `samples` where n_samples is 0. */
 VESPER_API vesper_status vesper_whisper_transcribe_pcm(vesper_whisper* whisper,
                                                        const float* samples, size_t n_samples,
                                                        const vesper_transcribe_options* options,

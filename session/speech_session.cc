@@ -154,7 +154,7 @@ struct SpeechSession::State {
   void check(const SpeechOptions& speech, SpeechTask task = SpeechTask::kTranscribe) const {
     check_options(speech, task);
     if (speech.vad && !vad)
-      throw Error(ErrorKind::kUsage, "vad", "expected a VAD model, found none");
+      throw Error(ErrorKind::kUsage, "vad", "expected a VAD model to be loaded, found none");
     const uint32_t n_candidates = most_candidates(speech.decoding);
     if (n_candidates > options.max_candidates) {
       const bool is_beams = speech.decoding.beam_size == n_candidates;
@@ -257,8 +257,6 @@ SpeechSession::~SpeechSession() = default;
 void SpeechSession::load_vad(const std::filesystem::path& model) {
   state_->vad.emplace(state_->model.device(), model);
 }
-
-bool SpeechSession::has_vad() const { return state_->vad.has_value(); }
 
 std::string SpeechSession::description() const {
   const DeviceInfo& device = state_->model.device().info();

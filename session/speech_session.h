@@ -103,7 +103,6 @@ class SpeechSession {
 
   // Loads a VAD model, instead of the one before. Throws Error(kModel).
   void load_vad(const std::filesystem::path& model);
-  bool has_vad() const;
 
   // Device and precision in one line: "cpu (Intel Xeon), bf16".
   std::string description() const;

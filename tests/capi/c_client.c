@@ -27,3 +27,66 @@ int c_client_transcribe(const char* model, const char* audio, char* text, size_t
   vesper_whisper_close(whisper);
   return status;
 }
+
+static int refuse(const vesper_segment* segment, void* user) {
+  (void)segment;
+  (void)user;
+  return 1;
+}
+
+#define EXPECT(wanted, call)                                                      \
+  do {                                                                            \
+    if ((call) != (wanted)) return __LINE__;                                      \
+    if ((wanted) != VESPER_OK && vesper_last_error()[0] == '\0') return __LINE__; \
+  } while (0)
+
+static int first_wrong_status(const char* model, const char* audio, vesper_whisper* whisper) {
+  const float samples[2] = {0.5f, (float)(1e300 * 1e300)};
+  vesper_device_options device = {NULL, NULL, 0};
+  vesper_transcribe_options options = {NULL, 0, NULL, 0};
+  vesper_whisper* other = NULL;
+
+  EXPECT(VESPER_ERROR_USAGE, vesper_whisper_open(NULL, NULL, &other));
+  EXPECT(VESPER_ERROR_USAGE, vesper_whisper_open(model, NULL, NULL));
+  EXPECT(VESPER_ERROR_USAGE, vesper_whisper_load_vad(NULL, model));
+  EXPECT(VESPER_ERROR_USAGE, vesper_whisper_transcribe_file(whisper, NULL, NULL, NULL, NULL));
+  EXPECT(VESPER_ERROR_USAGE, vesper_whisper_transcribe_pcm(whisper, NULL, 1, NULL, NULL, NULL));
+  device.device = "abacus";
+  EXPECT(VESPER_ERROR_USAGE, vesper_whisper_open(model, &device, &other));
+  device.device = "cpu";
+  device.compute = "f3";
+  EXPECT(VESPER_ERROR_USAGE, vesper_whisper_open(model, &device, &other));
+  device.compute = NULL;
+  device.threads = 100000;
+  EXPECT(VESPER_ERROR_USAGE, vesper_whisper_open(model, &device, &other));
+  options.language = "klingon";
+  EXPECT(VESPER_ERROR_USAGE, vesper_whisper_transcribe_file(whisper, audio, &options, NULL, NULL));
+  options.language = NULL;
+  options.vad = 1;
+  EXPECT(VESPER_ERROR_USAGE, vesper_whisper_transcribe_file(whisper, audio, &options, NULL, NULL));
+
+  EXPECT(VESPER_ERROR_INPUT,
+         vesper_whisper_transcribe_file(whisper, "/no/such/audio.wav", NULL, NULL, NULL));
+  EXPECT(VESPER_ERROR_INPUT, vesper_whisper_transcribe_pcm(whisper, samples, 2, NULL, NULL, NULL));
+  EXPECT(VESPER_ERROR_MODEL, vesper_whisper_open("/no/such/model", NULL, &other));
+  if (other != NULL) return __LINE__;
+  EXPECT(VESPER_ERROR_MODEL, vesper_whisper_load_vad(whisper, "/no/such/model"));
+  device.threads = 0;
+  device.device = "vulkan:200";
+  EXPECT(VESPER_ERROR_DEVICE, vesper_whisper_open(model, &device, &other));
+  EXPECT(VESPER_ERROR_STOPPED, vesper_whisper_transcribe_file(whisper, audio, NULL, refuse, NULL));
+  EXPECT(VESPER_OK, vesper_whisper_transcribe_pcm(whisper, NULL, 0, NULL, NULL, NULL));
+  EXPECT(VESPER_OK, vesper_whisper_transcribe_file(whisper, audio, NULL, NULL, NULL));
+  return 0;
+}
+
+int c_client_first_wrong_status(const char* model, const char* audio) {
+  vesper_device_options device = {"cpu", NULL, 0};
+  vesper_whisper* whisper = NULL;
+  int line;
+  if (vesper_whisper_open(model, &device, &whisper) != VESPER_OK) return __LINE__;
+  line = first_wrong_status(model, audio, whisper);
+  vesper_whisper_close(whisper);
+  vesper_whisper_close(NULL);
+  return line;
+}

@@ -3,15 +3,15 @@
 #include <vesper.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "audio/samples.h"
 #include "session/model_store.h"
-#include "session/speech_session.h"
 #include "tests/audio/made_recordings.h"
 #include "tests/capi/c_client.h"
+#include "tests/child_process.h"
 
 namespace vesper {
 namespace {
@@ -28,32 +28,76 @@ TEST(CApi, ACProgramGetsTheTextOfARecording) {
   EXPECT_STREQ(text, " He might even have been made amiable himself.");
 }
 
-TEST(CApi, GivesWhatASessionGivesWithTheSameDefaults) {
+TEST(CApi, ReturnsTheStatusThatTheHeaderStates) {
+  EXPECT_EQ(c_client_first_wrong_status(model_path().c_str(), kRecording), 0)
+      << vesper_last_error();
+}
+
+// The segments that the C API gives, as the JSON of `transcribe` has them.
+nlohmann::json c_segments(const std::string& model, const vesper_transcribe_options& options) {
   vesper_whisper* whisper = nullptr;
   const vesper_device_options device{"cpu", nullptr, 0};
-  ASSERT_EQ(vesper_whisper_open(model_path().c_str(), &device, &whisper), VESPER_OK);
-  std::vector<std::pair<std::string, double>> heard;
+  EXPECT_EQ(vesper_whisper_open(model.c_str(), &device, &whisper), VESPER_OK);
+  if (options.vad != 0) {
+    EXPECT_EQ(
+        vesper_whisper_load_vad(whisper, ModelStore({.offline = true}).find("silero-vad").c_str()),
+        VESPER_OK);
+  }
+  nlohmann::json segments = nlohmann::json::array();
   const auto hear = [](const vesper_segment* segment, void* user) {
-    static_cast<std::vector<std::pair<std::string, double>>*>(user)->emplace_back(
-        segment->text, segment->avg_logprob);
+    static_cast<nlohmann::json*>(user)->push_back({{"text", segment->text},
+                                                   {"start", segment->start_s},
+                                                   {"end", segment->end_s},
+                                                   {"language", segment->language},
+                                                   {"avg_logprob", segment->avg_logprob},
+                                                   {"no_speech_prob", segment->no_speech_prob}});
     return 0;
   };
-  EXPECT_EQ(vesper_whisper_transcribe_file(whisper, kRecording, nullptr, hear, &heard), VESPER_OK);
+  EXPECT_EQ(vesper_whisper_transcribe_file(whisper, kRecording, &options, hear, &segments),
+            VESPER_OK)
+      << vesper_last_error();
   vesper_whisper_close(whisper);
-  SpeechSession session(model_path(), {.device = "cpu"});
-  const Transcript transcript = session.transcribe({.path = kRecording});
-  ASSERT_EQ(heard.size(), transcript.segments.size());
-  for (size_t i = 0; i < heard.size(); ++i) {
-    EXPECT_EQ(heard[i].first, transcript.segments[i].text);
-    EXPECT_EQ(heard[i].second, transcript.segments[i].avg_logprob);
+  return segments;
+}
+
+void expect_as_the_program(const std::string& model, const vesper_transcribe_options& options,
+                           std::vector<std::string> arguments) {
+  std::vector<std::string> command = {TRANSCRIBE, "-q",  "--offline", "--device", "cpu",
+                                      "-m",       model, "-f",        "json"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  command.push_back(kRecording);
+  const ChildResult result = run_child(command, {});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json expected = nlohmann::json::parse(result.out);
+  const nlohmann::json segments = c_segments(model, options);
+  ASSERT_FALSE(segments.empty());
+  ASSERT_EQ(segments.size(), expected["segments"].size());
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const nlohmann::json& found = segments[i];
+    const nlohmann::json& wanted = expected["segments"][i];
+    EXPECT_EQ(found["text"], wanted["text"]);
+    EXPECT_EQ(found["language"], expected["language"]);
+    for (const char* number : {"start", "end", "avg_logprob", "no_speech_prob"}) {
+      EXPECT_NEAR(found[number].get<double>(), wanted[number].get<double>(), 1e-3) << number;
+    }
   }
 }
 
-TEST(CApi, AMissingModelIsAStatusAndAMessageThatNamesIt) {
-  vesper_whisper* whisper = nullptr;
-  EXPECT_EQ(vesper_whisper_open("/no/such/model", nullptr, &whisper), VESPER_ERROR_MODEL);
-  EXPECT_EQ(whisper, nullptr);
-  EXPECT_THAT(vesper_last_error(), testing::HasSubstr("/no/such/model"));
+TEST(CApi, GivesWhatTheProgramGivesWithTheSameDefaults) {
+  expect_as_the_program(model_path(), {}, {});
+}
+
+TEST(CApi, TakesTheOptionsThatTheProgramTakes) {
+  const std::string base = ModelStore({.offline = true}).find("base").string();
+  vesper_transcribe_options options{};
+  options.initial_prompt = "Amiable AMIABLE";
+  options.vad = 1;
+  expect_as_the_program(base, options, {"--initial-prompt", "Amiable AMIABLE", "--vad"});
+  options = {};
+  options.language = "de";
+  expect_as_the_program(base, options, {"--language", "de"});
+  options.translate = 1;
+  expect_as_the_program(base, options, {"--language", "de", "--task", "translate"});
 }
 
 TEST(CApi, ACallbackStopsTheTranscriptionAndTheModelStaysUsable) {
@@ -103,7 +147,7 @@ TEST(CApi, WhatIsNotSpeechIsLeftOutOnRequestAndTimesStayThoseOfTheRecording) {
   EXPECT_EQ(vesper_whisper_transcribe_pcm(whisper, samples.data(), samples.size(), &speech, nullptr,
                                           nullptr),
             VESPER_ERROR_USAGE);
-  EXPECT_THAT(vesper_last_error(), testing::HasSubstr("vesper_whisper_load_vad"));
+  EXPECT_THAT(vesper_last_error(), testing::HasSubstr("expected a VAD model to be loaded"));
   EXPECT_EQ(vesper_whisper_load_vad(whisper, "/no/such/model"), VESPER_ERROR_MODEL);
   ASSERT_EQ(
       vesper_whisper_load_vad(whisper, ModelStore({.offline = true}).find("silero-vad").c_str()),
