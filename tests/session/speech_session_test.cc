@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -118,10 +119,124 @@ TEST_F(SpeechSessions, NameTheSettingInErrors) {
   EXPECT_THAT(usage_error(options), testing::StartsWith("beam size: expected at most 5"));
   options = {};
   options.vad.emplace();
-  EXPECT_EQ(usage_error(options), "vad: expected a VAD model, found none");
+  EXPECT_EQ(usage_error(options), "vad: expected a VAD model to be loaded, found none");
   options = {};
   options.decoding.temperatures = {};
   EXPECT_THAT(usage_error(options), testing::StartsWith("temperature: expected"));
+}
+
+TEST_F(SpeechSessions, CaptionAStreamWordByWordUntilItIsTheWholeText) {
+  const std::vector<float> samples = read_samples(kRecording);
+  std::string final_text, last_partial, segments;
+  double last_received_s = 0, last_end_s = 0;
+  SpeechEvents events;
+  events.on_final = [&](std::span<const CaptionWord> words, double received_s) {
+    for (const CaptionWord& word : words) {
+      final_text += word.text;
+      EXPECT_LE(word.start_s, word.end_s);
+      EXPECT_GE(word.end_s, last_end_s);
+      last_end_s = word.end_s;
+    }
+    EXPECT_GE(received_s, last_received_s);
+    last_received_s = received_s;
+  };
+  events.on_partial = [&](std::span<const CaptionWord> words, double) {
+    for (const CaptionWord& word : words) last_partial += word.text;
+  };
+  events.on_segment = [&](const Segment& segment) { segments += segment.text; };
+  SpeechStream stream = session_->open_stream({}, {}, events, 0.5);
+  stream.push(samples);
+  EXPECT_FALSE(last_partial.empty()) << "words before the stream has ended";
+  const Transcript transcript = stream.finish();
+  EXPECT_EQ(final_text, " He might even have been made amiable himself.");
+  EXPECT_EQ(segments, final_text);
+  ASSERT_EQ(transcript.segments.size(), 1u);
+  EXPECT_EQ(transcript.segments[0].text, final_text);
+  EXPECT_NEAR(transcript.duration_s, static_cast<double>(samples.size()) / 16000, 0.01);
+}
+
+// Two sentences in a minute of silence: from 10 s and from 40 s on.
+class SpeechInSilence : public SpeechSessions {
+ protected:
+  void SetUp() override {
+    try {
+      const ModelStore store({.offline = true});
+      session_ = std::make_unique<SpeechSession>(
+          store.find("tiny.en"),
+          SpeechSessionOptions{
+              .device = "cpu", .batch_size = 4, .vad_model = store.find("silero-vad")});
+    } catch (const Error& error) {
+      GTEST_SKIP() << error.what();
+    }
+    const std::vector<float> sentence = read_samples(kRecording);
+    samples_.resize(size_t{60} * 16000);
+    for (const size_t second : {10, 40}) {
+      std::copy(sentence.begin(), sentence.end(), samples_.begin() + second * 16000);
+    }
+    options_.vad.emplace();
+    // A segment without words may begin in the silence that is kept after the sentence before.
+    options_.decoding.word_timestamps = true;
+  }
+
+  AudioInput input() const { return {.samples = PcmSamples{samples_}}; }
+
+  static void expect_both_sentences(const Transcript& transcript) {
+    ASSERT_EQ(transcript.segments.size(), 2u);
+    EXPECT_NEAR(transcript.segments[0].start_s, 10, 0.6);
+    EXPECT_NEAR(transcript.segments[1].start_s, 40, 0.6);
+    for (const Segment& segment : transcript.segments) {
+      EXPECT_EQ(segment.text, " He might even have been made amiable himself.");
+      EXPECT_NEAR(segment.end_s - segment.start_s, 2.6, 1.0);
+    }
+    EXPECT_DOUBLE_EQ(transcript.duration_s, 60);
+  }
+
+  std::vector<float> samples_;
+  SpeechOptions options_;
+};
+
+TEST_F(SpeechInSilence, HasTheTimesOfTheRecordingWhereItsPartsAreDecodedTogether) {
+  std::vector<double> progress;
+  SpeechEvents events;
+  events.on_progress = [&](double done_s, double total_s) {
+    EXPECT_DOUBLE_EQ(total_s, 60);
+    progress.push_back(done_s);
+  };
+  const Transcript transcript = session_->transcribe(input(), options_, events);
+  expect_both_sentences(transcript);
+  EXPECT_TRUE(std::is_sorted(progress.begin(), progress.end()));
+  for (const Segment& segment : transcript.segments) {
+    ASSERT_EQ(segment.words.size(), 8u);
+    EXPECT_EQ(segment.words.front().start_s, segment.start_s);
+    EXPECT_EQ(segment.words.back().end_s, segment.end_s);
+  }
+}
+
+TEST_F(SpeechInSilence, LosesOnlyTheRecordingOfABatchThatIsCancelled) {
+  std::string log;
+  int i = 0;
+  const auto next = [&]() -> std::optional<SpeechJob> {
+    if (i == 3) return std::nullopt;
+    const std::string name = std::to_string(i);
+    SpeechJob job{.input = input()};
+    // Cancelled after its first segment, while it is decoded with others.
+    auto has_segment = std::make_shared<bool>(false);
+    job.events.on_segment = [has_segment](const Segment&) { *has_segment = true; };
+    if (i == 1) job.events.is_cancelled = [has_segment] { return *has_segment; };
+    ++i;
+    job.on_start = [&, name] { log += name + " starts\n"; };
+    job.on_done = [&, name](const Transcript& transcript) {
+      expect_both_sentences(transcript);
+      log += name + " done\n";
+    };
+    job.on_failure = [&, name](const std::exception& error) {
+      EXPECT_EQ(dynamic_cast<const Error&>(error).kind(), ErrorKind::kStopped);
+      log += name + " stopped\n";
+    };
+    return job;
+  };
+  session_->transcribe_many(next, options_);
+  EXPECT_EQ(log, "0 starts\n0 done\n1 starts\n1 stopped\n2 starts\n2 done\n");
 }
 
 }  // namespace
