@@ -50,7 +50,7 @@ inline constexpr Bounds<uint32_t> kBeamSize{1, kMostBeamSize};
 inline constexpr Bounds<uint32_t> kBestOf{1, 64};
 inline constexpr Bounds<double> kTemperature{0, 10};
 inline constexpr Bounds<double> kPatience{0.01, kMostPatience};
-inline constexpr Bounds<uint32_t> kTopK{0, 100000};  // 0: all tokens
+inline constexpr Bounds<uint32_t> kTopK{0, 100000};    // 0: all tokens
 inline constexpr Bounds<double> kLengthPenalty{0, 1};  // as openai-whisper checks
 inline constexpr Bounds<double> kRepetitionPenalty{0.01, 100};
 inline constexpr Bounds<uint32_t> kLanguageDetectionSegments{1, 1000};  // windows of 30 s

@@ -134,7 +134,7 @@ void OptionTable::add_model_option(std::string& model, ModelKind kind, std::stri
 
 void OptionTable::add_engine_options(std::string& device, std::string& compute, uint32_t& threads,
                                      bool& offline) {
-  add("--device DEVICE", device_option(device), "where it runs")
+  add("--device DEVICE", device_option(device), "the device")
       .add_details(
           "auto: a hardware GPU where there is one, else the CPU. vulkan:N: the GPU of that number "
           "in the list of inspect --devices.");

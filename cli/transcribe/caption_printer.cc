@@ -150,21 +150,6 @@ class JsonlPrinter final : public CaptionPrinter {
   std::unique_ptr<TranscriptWriter> segments_;
 };
 
-class SegmentPrinter final : public CaptionPrinter {
- public:
-  SegmentPrinter(TranscriptFormat format, const RecordingInfo& recording, TextSink put)
-      : writer_(make_writer(format, std::move(put))) {
-    writer_->begin(recording);
-  }
-  void final(std::span<const CaptionWord>, double) override {}
-  void partial(std::span<const CaptionWord>, double) override {}
-  void segment(const Segment& segment) override { writer_->segment(segment); }
-  void end(const Transcript& transcript) override { writer_->end(transcript); }
-
- private:
-  std::unique_ptr<TranscriptWriter> writer_;
-};
-
 }  // namespace
 
 std::unique_ptr<CaptionPrinter> make_caption_printer(TranscriptFormat format,
@@ -177,7 +162,7 @@ std::unique_ptr<CaptionPrinter> make_caption_printer(TranscriptFormat format,
   if (format == TranscriptFormat::kJsonl) {
     return std::make_unique<JsonlPrinter>(recording, std::move(put));
   }
-  return std::make_unique<SegmentPrinter>(format, recording, std::move(put));
+  return nullptr;
 }
 
 }  // namespace vesper

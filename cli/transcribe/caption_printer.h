@@ -36,7 +36,7 @@ class CaptionPrinter {
 //             received}
 //            {"event": "segment", and what the format has without --stream}
 //            {"event": "end", duration, language}
-//   others as without --stream, each segment when all its words are final
+//   others null: a TranscriptWriter writes each segment when all its words are final
 std::unique_ptr<CaptionPrinter> make_caption_printer(TranscriptFormat format,
                                                      const RecordingInfo& recording, TextSink put,
                                                      std::function<int()> terminal_columns,

@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 
+#include "cli/terminal/progress.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -66,15 +66,13 @@ std::vector<double> parse_clips(const std::string& option, const std::string& li
 
 // Whether text on standard output is to be in colors.
 bool wants_colors(const std::string& when) {
-  if (when != "auto") return when == "always";
-  const char* no_color = std::getenv("NO_COLOR");  // no-color.org: set and not empty
-  return isatty(STDOUT_FILENO) && (!no_color || *no_color == '\0');
+  return when == "auto" ? isatty(STDOUT_FILENO) && wants_colour() : when == "always";
 }
 
 void add_input_options(OptionTable& options, TranscribeArguments& arguments) {
   options.section("Model, input and output");
   options.add_model_option(arguments.model, ModelKind::kSpeech,
-                           "tiny, tiny.en, base, small, medium, large-v3, turbo, ... (fetched when "
+                           "tiny.en, base, small, medium, large-v3, turbo, ... (fetched if "
                            "absent), or a file or folder");
   OptionValue formats = parsed_option([&](const std::string&, const std::string& text) {
     arguments.formats = parse_formats(text);
@@ -82,25 +80,24 @@ void add_input_options(OptionTable& options, TranscribeArguments& arguments) {
   formats.choices = {"txt", "srt", "vtt", "tsv", "csv", "lrc", "json", "jsonl", "all"};
   formats.default_text = "txt";
   formats.is_list = true;
-  options.add("-f, --format LIST", formats, "one or more of these, with commas between");
+  options.add("-f, --format LIST", formats, "output formats, separated by commas");
   OptionValue folder = parsed_option([&](const std::string& option, const std::string& text) {
     if (text.empty()) throw_usage(option, "a folder", text);
     arguments.given.output_folder = text;
   });
   folder.completion = Completion::kFolder;
   options.add("-o, --output-dir DIR", folder,
-              "write files there; without DIR one format goes to standard output (-), several go "
+              "write files there; by default one format goes to standard output (-), several go "
               "beside each recording");
   options
       .add("-r, --recursive", flag_option(arguments.inputs.recursive),
-           "all recordings in folders; what is written lies beside them, or in the same folders "
-           "below DIR")
-      .add_details("What is not a recording by its extension is passed over.");
+           "transcribe the recordings in folders; DIR gets the same folders")
+      .add_details("Files without the extension of a recording are skipped.");
   options.add("--resume", flag_option(arguments.resume),
-              "pass over recordings whose files are complete");
+              "skip recordings whose output files are complete");
   options.add("-q, --quiet", flag_option(arguments.quiet), "no progress and no notes");
   options.add("-v, --verbose", flag_option(arguments.verbose),
-              "say what is used and how long it took");
+              "print the device, times and dropped text");
   options.section("Many recordings", R"(Events of --jobs-json:
   {"event": "loaded", engine, elapsed_s}
   {"event": "start", file, index, count}
@@ -124,14 +121,14 @@ Times are in seconds, index counts from 0, speed is audio_s / elapsed_s; file is
       .add_advanced("--files-from FILE", files_from,
                     "read the paths of recordings from FILE, one a line, or - for standard input")
       .add_details(
-          "What is written lies beside the recordings, or below DIR in the same folders "
-          "where paths are relative.");
+          "Output files lie beside the recordings, or below DIR; relative paths keep their folders "
+          "there.");
   options
       .add_advanced("-0, --null", flag_option(arguments.inputs.null_separated),
-                    "paths there end with a zero byte (find -print0)")
+                    "the paths end with a zero byte (find -print0)")
       .needs("--files-from");
   options.add_advanced("--jobs-json", flag_option(arguments.jobs_json),
-                       "progress on standard error as JSON, one of these events a line");
+                       "print progress on standard error as JSON lines");
 }
 
 void add_sound_options(OptionTable& options, TranscribeArguments& arguments) {
@@ -150,31 +147,31 @@ void add_sound_options(OptionTable& options, TranscribeArguments& arguments) {
   });
   channels.choices = {"mix", "split", "left", "right", "N"};
   channels.default_text = "mix";
-  options.add_advanced("--channels WHICH", channels, "what becomes of the channels")
+  options.add_advanced("--channels WHICH", channels, "the channels to transcribe")
       .add_details(
-          "split: each is transcribed by itself, with [left], [right] or [channel N] "
-          "before its text. left, right, or a number from 1: that one alone.");
+          "mix: the mean of all. split: each by itself, with [left], [right] or [channel N] before "
+          "its text. left, right, or a number from 1: that channel alone.");
   options
       .add_advanced("--diarize HOW",
                     choice_option(arguments.given.diarize, {{"stereo", true}, {"none", false}}),
-                    "who speaks")
+                    "label speakers")
       .add_details(
           "stereo: by the louder of two channels: (speaker 0), (speaker 1), or "
           "(speaker ?).");
   options.add_advanced("--pcm ENCODING",
                        choice_option(arguments.given.pcm, {{"s16le", RawPcm::Encoding::kS16Le},
                                                            {"f32le", RawPcm::Encoding::kF32Le}}),
-                       "samples without a header, interleaved");
+                       "the input is interleaved samples without a header");
   RawPcm& raw = arguments.given.raw;
   options
       .add_advanced("--pcm-rate HZ",
                     integer_option(raw.sample_rate_hz, AudioReader::kMinSampleRateHz,
                                    AudioReader::kMaxSampleRateHz),
-                    "their sample rate")
+                    "sample rate of --pcm")
       .needs("--pcm");
   options
       .add_advanced("--pcm-channels N", integer_option(raw.channels, 1, AudioReader::kMaxChannels),
-                    "their channels")
+                    "channels of --pcm")
       .needs("--pcm");
 }
 
@@ -182,17 +179,18 @@ void add_stream_options(OptionTable& options, TranscribeArguments& arguments) {
   options.section("Live captions", R"(Of standard input or a named pipe:
   arecord -q -f S16_LE -r 16000 | transcribe -m base --stream -
   ffmpeg -i URL -f s16le -ar 16000 -ac 1 - | transcribe --stream --pcm s16le -
-Ctrl-C ends the stream: what was heard is transcribed to its end, and files are complete. A second one ends the program.)");
+Ctrl-C ends the stream: the sound so far is transcribed to its end, and files are completed. A second Ctrl-C ends the program.)");
   options
-      .add("--stream", flag_option(arguments.given.stream),
-           "live captions of what comes from standard input")
+      .add("--stream", flag_option(arguments.given.stream), "print live captions of standard input")
       .add_details(
-          R"(A word is final as soon as two looks at the sound agree on it. With -f jsonl events: "partial" (may still change), "final", "segment", "end".)");
+          R"(A word is final when two passes in a row agree on it. -f jsonl prints events: "partial" (may still change), "final", "segment" and "end".)");
   options
       .add_advanced("--stream-step S",
                     number_option(arguments.given.stream_step_s, bounds::kStreamStep, "seconds"),
-                    "look every S seconds; later if the machine is slow")
+                    "decode new sound every S seconds")
       .needs("--stream");
+  options.exclude({"--stream", "--resume"});
+  options.exclude({"--stream", "--detect-language"});
 }
 
 void add_language_options(OptionTable& options, TranscribeArguments& arguments) {
@@ -208,18 +206,18 @@ void add_language_options(OptionTable& options, TranscribeArguments& arguments) 
               "keep the language, or translate into English");
   options
       .add_advanced("--detect-language", flag_option(arguments.detect_language),
-                    "only print the language: code, probability and name, the likeliest first")
-      .add_details("With -f json all of them.");
+                    "print only the languages: code, probability and name, most likely first")
+      .add_details("txt has languages of at least 1 %, json and jsonl all of them.");
   options.add_advanced(
       "--language-detection-segments N",
       integer_option(decoding.language_detection_segments, bounds::kLanguageDetectionSegments),
-      "windows of 30 s that are looked at, at most");
-  options.add_advanced("--language-detection-threshold X",
-                       number_option(decoding.language_detection_threshold, bounds::kProbability),
-                       "the first window that gives a language more than X decides; if none does, "
-                       "the mean of all");
+      "detect the language in at most N windows of 30 s");
+  options.add_advanced(
+      "--language-detection-threshold X",
+      number_option(decoding.language_detection_threshold, bounds::kProbability),
+      "the first window with a language above X decides; if there is none, the mean of all");
   options.add_advanced("--multilingual", flag_option(decoding.multilingual),
-                       "follow the language where it changes, for mixed recordings");
+                       "follow changes of the language");
 }
 
 void add_search_options(OptionTable& options, TranscribeArguments& arguments) {
@@ -231,92 +229,92 @@ void add_search_options(OptionTable& options, TranscribeArguments& arguments) {
                        parsed_option([&](const std::string& option, const std::string& text) {
                          decoding.temperatures = parse_temperatures(option, text);
                        }).with_default("0"),
-                       "0: the likeliest text; above: sampled");
+                       "0 takes the most likely text; above 0 text is sampled");
   OptionValue increment =
       threshold_option(arguments.given.temperature_increment, 0.01,
                        std::numeric_limits<double>::max(), "0.01 or more, or none");
   options
       .add_advanced("--temperature-increment-on-fallback X", increment,
-                    "after a failure try again at a higher temperature, up to 1")
-      .add_details("Or list all of them: --temperature 0,0.2,0.4");
+                    "after a failure decode again at a higher temperature, up to 1")
+      .add_details("Or list them: --temperature 0,0.2,0.4");
   options.add_advanced("--beam-size N", integer_option(decoding.beam_size, bounds::kBeamSize),
-                       "beams of the search at temperature 0, also of live captions");
+                       "beams of the search at temperature 0");
   options.add_advanced("--patience X", number_option(decoding.patience, bounds::kPatience),
-                       "the search ends with X finished texts for each beam");
+                       "the search ends when X texts for each beam are finished");
   options.add_advanced("--best-of N", integer_option(decoding.best_of, bounds::kBestOf),
-                       "texts that are sampled above temperature 0; the best is kept");
+                       "texts to sample above temperature 0; the best one is kept");
   options.add_advanced("--top-k N", integer_option(decoding.top_k, bounds::kTopK),
-                       "above temperature 0: only the N likeliest tokens; 0: all");
+                       "sample only from the N most likely tokens; 0: from all");
   options.add_advanced("--top-p P", number_option(decoding.top_p, bounds::kProbability),
-                       "likewise: only the likeliest tokens that have P together");
+                       "sample only from the most likely tokens that sum to P");
   options.add_advanced("--min-p P", number_option(decoding.min_p, bounds::kProbability),
-                       "likewise: only tokens with at least P times the greatest probability");
+                       "sample only from tokens with at least P times the highest probability");
   options.add_advanced("--length-penalty X",
                        threshold_option(decoding.length_penalty, bounds::kLengthPenalty),
-                       "scores are divided by this power of the length; none: by the length");
+                       "divide scores by this power of the length; none: by the length");
   options.add_advanced("--repetition-penalty X",
                        number_option(decoding.repetition_penalty, bounds::kRepetitionPenalty),
-                       "above 1: tokens that were there become less likely");
+                       "above 1, tokens that were chosen before become less likely");
   options.add_advanced("--no-repeat-ngram-size N",
                        integer_option(decoding.no_repeat_ngram_size, bounds::kNoRepeatNgramSize),
-                       "no N tokens in a row come twice; 0: they may");
+                       "no run of N tokens is repeated; 0: no limit");
   options.add_advanced("--seed N",
                        integer_option(decoding.seed, 0, std::numeric_limits<uint32_t>::max()),
-                       "of what is sampled");
+                       "seed of the sampling");
   options.add_advanced("--compression-ratio-threshold X",
                        threshold_option(decoding.compression_ratio_threshold),
-                       "more than this is a failure");
+                       "text with a higher ratio has failed");
   options.add_advanced("--logprob-threshold X", threshold_option(decoding.logprob_threshold),
-                       "a mean log-probability below this is a failure");
+                       "text with a lower mean log-probability has failed");
   options.add_advanced("--no-speech-threshold X", threshold_option(decoding.no_speech_threshold),
-                       "more than this is silence");
+                       "a window with a higher probability of no speech is silence");
   options.add_advanced("--reference", flag_option([] {}),
-                       "these thresholds alone, as in openai-whisper: no rules of our own against "
-                       "text that was not spoken, and against loops");
+                       "use only the thresholds of openai-whisper, without the further rules "
+                       "against loops and text that was not spoken");
   options
       .add_advanced("--disable-rule NAME",
                     parsed_option([&](const std::string&, const std::string& text) {
                       disable_rule(decoding.policy, text);
                     }),
-                    "for experiments: without this one of those rules; a wrong name lists them")
+                    "switch one of the further rules off; a wrong name lists them")
       .sets("window rule");
   options.section("Prompts and suppressed tokens");
   options.add_advanced("--condition-on-previous-text BOOL",
                        truth_option(decoding.condition_on_previous_text),
-                       "prompt with the text so far");
+                       "prompt a window with the text before it");
   options.add_advanced("--initial-prompt TEXT", text_option(decoding.initial_prompt),
-                       "names and words to expect at the start");
+                       "prompt the first window with names and words to expect");
   options.add_advanced("--carry-initial-prompt BOOL", truth_option(decoding.carry_initial_prompt),
-                       "and in every window");
+                       "use the initial prompt in every window");
   options.add_advanced("--hotwords TEXT", text_option(decoding.hotwords),
-                       "words to expect in every window");
+                       "prompt every window with words to expect");
   options.add_advanced("--prefix TEXT", text_option(decoding.prefix),
-                       "what the recording begins with");
+                       "text that the recording begins with");
   options.add_advanced("--suppress-tokens LIST",
                        parsed_option([&](const std::string& option, const std::string& text) {
                          parse_suppressed(option, text, decoding);
                        }).with_default("-1"),
-                       "ids that are never chosen; -1: the model's list");
+                       "token ids that are never chosen; -1: the model's list");
   options.add_advanced("--suppress-regex PATTERN", text_option(decoding.suppress_regex),
-                       "and tokens that it matches as a whole");
+                       "suppress tokens whose whole text matches");
   options.add_advanced("--suppress-numerals", flag_option(decoding.suppress_numerals),
-                       "and tokens with digits, %, $ or £");
+                       "suppress tokens with digits, %, $ or £");
   options.section("Parts and times of a recording");
   options.add_advanced("--clip-timestamps LIST",
                        parsed_option([&](const std::string& option, const std::string& text) {
                          decoding.clip_timestamps = parse_clips(option, text);
                        }),
-                       "start,end,... in seconds: only these parts");
+                       "transcribe only these parts: start,end,... in seconds");
   options.add_advanced("--without-timestamps", flag_option(decoding.without_timestamps),
-                       "one segment for each window");
+                       "make one segment of each window");
   options.add_advanced(
       "--max-initial-timestamp SECONDS",
       number_option(decoding.max_initial_timestamp_s, bounds::kMaxInitialTimestamp, "seconds"),
-      "latest first time in a window");
+      "latest first timestamp of a window");
   options.add_advanced(
       "--max-new-tokens N",
       integer_option(decoding.max_new_tokens, bounds::kMaxTokens).with_default("224"),
-      "tokens of a window, at most");
+      "largest number of tokens of a window");
 }
 
 void add_word_options(OptionTable& options, TranscribeArguments& arguments) {
@@ -327,41 +325,41 @@ void add_word_options(OptionTable& options, TranscribeArguments& arguments) {
                   "turn --word-timestamps on.");
   options
       .add("--word-timestamps", flag_option(decoding.word_timestamps),
-           "find out when each word is said: json, jsonl, lrc")
+           "find the time of each word (json, jsonl, lrc)")
       .add_details("Segments begin and end with their words.");
   options.add_advanced("--highlight-words", flag_option(subtitles.highlight_words),
-                       "srt, vtt: underline the word being said");
+                       "underline the spoken word (srt, vtt)");
   options.add_advanced("--max-words-per-line N",
                        integer_option(subtitles.max_words_per_line, 1, 1000),
-                       "srt, vtt: words of a cue");
+                       "largest number of words of a cue (srt, vtt)");
   options.add_advanced("--max-line-width N", integer_option(subtitles.max_line_width, 1, 1000),
-                       "srt, vtt: characters of a line");
+                       "longest line in characters (srt, vtt)");
   options
       .add_advanced("--max-line-count N", integer_option(subtitles.max_line_count, 1, 1000),
-                    "srt, vtt: lines of a cue; cues go on from segment to segment then")
+                    "largest number of lines of a cue, which may join segments (srt, vtt)")
       .needs("--max-line-width");
   options.add_advanced("--max-segment-length N",
                        integer_option(decoding.max_segment_length, bounds::kMaxSegmentLength),
-                       "all formats: characters of a segment");
+                       "longest segment in characters (all formats)");
   options
       .add_advanced("--split-on-word", flag_option(decoding.split_on_word),
-                    "such segments end between words, not tokens")
+                    "cut such segments between words, not tokens")
       .needs("--max-segment-length");
   options
       .add_advanced("--color WHEN",
                     choice_option(arguments.given.color, {"never", "always", "auto"}),
-                    "txt: words from red (improbable) to green")
-      .add_details("auto: on a terminal, if NO_COLOR is not set.");
+                    "color words from red (improbable) to green (txt)")
+      .add_details("auto: on a terminal, unless NO_COLOR is set.");
   options.add_advanced("--hallucination-silence-threshold SECONDS",
                        threshold_option(decoding.hallucination_silence_threshold_s,
                                         bounds::kHallucinationSilence, "seconds"),
-                       "leave out improbable text between longer silences");
+                       "drop improbable text between longer silences");
   options.add_advanced("--prepend-punctuations CHARS",
                        text_option(decoding.punctuation.prepended).with_default(""),
-                       "marks that join the word after them");
+                       "punctuation that belongs to the word after it");
   options.add_advanced("--append-punctuations CHARS",
                        text_option(decoding.punctuation.appended).with_default(""),
-                       "marks that join the word before them");
+                       "punctuation that belongs to the word before it");
 }
 
 void add_speech_options(OptionTable& options, TranscribeArguments& arguments) {
@@ -369,38 +367,38 @@ void add_speech_options(OptionTable& options, TranscribeArguments& arguments) {
   options.section("Voice activity",
                   "With the model silero-vad, which scripts/fetch-models.sh silero-vad fetches.");
   options.add("--vad", flag_option(arguments.given.vad),
-              "leave out what is not speech (model silero-vad)");
+              "transcribe only speech (model silero-vad)");
   options
       .add_advanced("--vad-threshold X", number_option(speech.threshold, bounds::kVadThreshold),
-                    "probability from which on it is speech")
+                    "probability at which speech begins")
       .needs("--vad");
   options
       .add_advanced(
           "--vad-min-speech-ms N",
           number_option(speech.min_speech_duration_ms, bounds::kVadDuration, "milliseconds"),
-          "shorter sounds are no speech")
+          "drop shorter speech")
       .needs("--vad");
   options
       .add_advanced(
           "--vad-min-silence-ms N",
           number_option(speech.min_silence_duration_ms, bounds::kVadDuration, "milliseconds"),
-          "shorter silences do not end it")
+          "shorter silences do not end speech")
       .needs("--vad");
   options
       .add_advanced("--vad-max-speech-s X",
                     number_option(speech.max_speech_duration_s, bounds::kVadMaxSpeech, "seconds")
                         .with_default("no limit"),
-                    "longer speech is cut, at a silence")
+                    "cut longer speech, at a silence if it has one")
       .needs("--vad");
   options
       .add_advanced("--vad-pad-ms N",
                     number_option(speech.speech_pad_ms, bounds::kVadDuration, "milliseconds"),
-                    "added before and after speech")
+                    "silence to keep before and after speech")
       .needs("--vad");
   options
       .add_advanced("--batch-size N",
                     integer_option(arguments.session.batch_size, bounds::kBatchSize),
-                    "cut speech at silences and decode N parts at once, each by itself")
+                    "cut speech at silences and decode N parts at once")
       .needs("--vad");
 }
 
@@ -426,14 +424,10 @@ void check_detection(const TranscribeArguments& arguments) {
 }
 
 void check_stream(const TranscribeArguments& arguments) {
-  const auto refuse = [](bool found, const char* what) {
-    if (found) throw Error(ErrorKind::kUsage, std::string("--stream: expected ") + what);
-  };
   const InputSelection& inputs = arguments.inputs;
-  refuse(inputs.named.size() != 1 || inputs.recursive || inputs.files_from,
-         "one recording, or - for standard input");
-  refuse(arguments.resume, "without --resume");
-  refuse(arguments.detect_language, "without --detect-language");
+  if (inputs.named.size() != 1 || inputs.recursive || inputs.files_from) {
+    throw Error(ErrorKind::kUsage, "--stream: expected one recording, or - for standard input");
+  }
 }
 
 void settle_decoding(const OptionTable& options, TranscribeArguments& arguments) {

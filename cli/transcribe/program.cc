@@ -186,98 +186,73 @@ class Run {
   AudioInput audio_input(size_t i) const { return {inputs_[i].path, arguments_.reader}; }
 
   void detect_languages(size_t i) {
-    const Job job = this->job(i);
-    std::vector<std::unique_ptr<AtomicFile>> files;
-    for (const PlannedFile& planned : plan_[i]) files.push_back(open_file(planned));
-    const auto start = Clock::now();
-    report_->started(job);
+    Work work{job(i), i};
+    open_files(work);
+    report_->started(work.job);
     const std::vector<LanguageProbability> languages =
         session_->detect_languages(audio_input(i), arguments_.speech);
     const auto report = [&](TranscriptFormat format) {
-      return language_report(format, {job.file, arguments_.model}, inputs_.size() > 1, languages);
+      return language_report(format, {work.job.file, arguments_.model}, inputs_.size() > 1,
+                             languages);
     };
     if (arguments_.to_stdout) print(report(arguments_.formats.front()));
-    for (size_t f = 0; f < files.size(); ++f) {
-      files[f]->write(report(plan_[i][f].format));
-      files[f]->commit();
-    }
-    ++totals_.done;
+    for (size_t f = 0; f < work.files.size(); ++f) work.files[f]->write(report(plan_[i][f].format));
     Transcript transcript;
     transcript.language = languages.front().language;
     transcript.language_probability = languages.front().probability;
-    report_->done(job, transcript, outputs(i), seconds_since(start));
-  }
-
-  static std::unique_ptr<AtomicFile> open_file(const PlannedFile& planned) {
-    if (planned.path.has_parent_path()) make_folder(planned.path.parent_path());
-    return std::make_unique<AtomicFile>(planned.path);
+    finish(work, transcript);
   }
 
   void caption(size_t i) {
-    const Job job = this->job(i);
-    const RecordingInfo recording{job.file, arguments_.model};
-    std::vector<std::unique_ptr<AtomicFile>> files;
-    std::vector<std::unique_ptr<TranscriptWriter>> writers;
-    for (const PlannedFile& planned : plan_[i]) {
-      files.push_back(open_file(planned));
-      writers.push_back(make_writer(
-          planned.format, [file = files.back().get()](std::string_view text) { file->write(text); },
-          arguments_.writers));
-      writers.back()->begin(recording);
-    }
-    // On a terminal the changing words show the progress.
-    const auto columns = [] { return terminal_columns(STDOUT_FILENO); };
-    std::unique_ptr<CaptionPrinter> printer;
-    if (arguments_.to_stdout) {
-      printer = make_caption_printer(
-          arguments_.formats.front(), recording, [&](std::string_view text) { print(text); },
-          columns, wants_colour());
-    }
+    Work work{job(i), i};
+    // Formats without captions of their own get whole segments.
+    const std::unique_ptr<CaptionPrinter> printer =
+        arguments_.to_stdout ? make_caption_printer(
+                                   arguments_.formats.front(), {work.job.file, arguments_.model},
+                                   [&](std::string_view text) { print(text); },
+                                   [] { return terminal_columns(STDOUT_FILENO); }, wants_colour())
+                             : nullptr;
+    open(work, arguments_.to_stdout && !printer);
+    begin(work);
     SpeechEvents events;
     events.on_final = [&](std::span<const CaptionWord> words, double received_s) {
       if (printer) printer->final(words, received_s);
     };
     events.on_partial = [&](std::span<const CaptionWord> words, double received_s) {
       if (printer) printer->partial(words, received_s);
-      if (columns() == 0) report_->progress(job, received_s, 0);
+      // On a terminal the partial words show the progress.
+      if (terminal_columns(STDOUT_FILENO) == 0) report_->progress(work.job, received_s, 0);
     };
     events.on_segment = [&](const Segment& segment) {
       if (printer) printer->segment(segment);
-      for (const auto& writer : writers) writer->segment(segment);
-      report_->segment(job, segment);
+      take_segment(work, segment);
     };
-    const double step_s = *arguments_.stream_step_s;
-    // Full windows come twice a minute and always take longer.
-    constexpr double kWorthSaying = 1.5, kWorthSayingOfWindow = 3;
-    double most_s = kWorthSaying * step_s, most_of_window_s = kWorthSayingOfWindow * step_s;
     LiveOptions options;
-    options.step_s = step_s;
-    options.on_slow = [&](const SlowPass& pass) {
-      double& most = pass.had_window ? most_of_window_s : most_s;
-      if (pass.pass_s < most) return;
-      most = kWorthSaying * pass.pass_s;
-      const std::string took = short_number(pass.pass_s) + " s";
-      report_->note("this machine takes " + took +
-                    (pass.had_window ? " for a full window: the next words come after "
-                                     : " per step: words come every ") +
-                    took + ", not " + (pass.had_window ? "after " : "every ") +
-                    short_number(step_s) + " s (" + short_number(pass.behind_s) +
-                    " s of audio are waiting)");
-    };
+    options.step_s = *arguments_.stream_step_s;
+    options.on_slow = slow_pass_note(options.step_s);
     options.is_stopped = InterruptNoted::has_come;
-    const auto start = Clock::now();
-    report_->started(job);
-    // Audio from a microphone ends with Ctrl-C.
+    // A microphone has no end but Ctrl-C.
     const InterruptNoted interrupt(InterruptNoted::Which::kFirst);
     const auto [transcript, error] =
         session_->transcribe_live(audio_input(i), arguments_.speech, events, options);
     if (printer) printer->end(transcript);
-    if (error) std::rethrow_exception(error);
-    for (const auto& writer : writers) writer->end(transcript);
-    for (const auto& file : files) file->commit();
-    ++totals_.done;
-    totals_.audio_s += transcript.duration_s;
-    report_->done(job, transcript, outputs(i), seconds_since(start));
+    end(work, transcript, error);
+  }
+
+  // Notes passes that are slow for their kind, each time one is clearly slower than those before.
+  std::function<void(const SlowPass&)> slow_pass_note(double step_s) {
+    // A full window is decoded every half minute, and takes longer on any machine.
+    constexpr double kMuch = 1.5, kMuchForWindow = 3;
+    return [this, step_s, most_s = kMuch * step_s,
+            most_with_window_s = kMuchForWindow * step_s](const SlowPass& pass) mutable {
+      double& most = pass.had_window ? most_with_window_s : most_s;
+      if (pass.pass_s < most) return;
+      most = kMuch * pass.pass_s;
+      report_->note("decoding " + std::string(pass.had_window ? "a full window" : "new audio") +
+                    " takes " + short_number(pass.pass_s) + " s on this machine, longer than the " +
+                    short_number(step_s) + " s from step to step: captions come late (" +
+                    short_number(pass.behind_s) + " s of audio are waiting)");
+    };
   }
 
   // A recording that is being transcribed.
@@ -291,26 +266,29 @@ class Run {
     bool has_begun = false, has_failed = false;
   };
 
-  void open(Work& work) {
-    // An incomplete JSON document is useless, and would spoil later ones.
-    const bool whole = arguments_.formats.front() == TranscriptFormat::kJson;
-    if (arguments_.to_stdout) {
+  void open_files(Work& work) {
+    for (const PlannedFile& planned : plan_[work.input]) {
+      if (planned.path.has_parent_path()) make_folder(planned.path.parent_path());
+      work.files.push_back(std::make_unique<AtomicFile>(planned.path));
+    }
+  }
+
+  void open(Work& work, bool to_stdout) {
+    if (to_stdout) {
+      // A part of a JSON document is of no use, and would spoil the documents after it.
+      const bool is_whole = arguments_.formats.front() == TranscriptFormat::kJson;
       work.writers.push_back(make_writer(
           arguments_.formats.front(),
-          [this, whole, &work](std::string_view text) {
-            if (whole) {
-              work.held_back += text;
-            } else {
-              print(text);
-            }
+          [this, is_whole, &work](std::string_view text) {
+            is_whole ? void(work.held_back += text) : print(text);
           },
           arguments_.writers));
     }
-    for (const PlannedFile& planned : plan_[work.input]) {
-      work.files.push_back(open_file(planned));
+    open_files(work);
+    for (size_t f = 0; f < work.files.size(); ++f) {
       work.writers.push_back(make_writer(
-          planned.format,
-          [file = work.files.back().get()](std::string_view text) { file->write(text); },
+          plan_[work.input][f].format,
+          [file = work.files[f].get()](std::string_view text) { file->write(text); },
           arguments_.writers));
     }
     report_->started(work.job);
@@ -328,10 +306,16 @@ class Run {
     report_->segment(work.job, segment);
   }
 
-  void end(Work& work, const Transcript& transcript) {
+  // After an `error` standard output has what came before it, and files are left out.
+  void end(Work& work, const Transcript& transcript, const std::exception_ptr& error = {}) {
     begin(work);
     for (const auto& writer : work.writers) writer->end(transcript);
     if (!work.held_back.empty()) print(work.held_back);
+    if (error) std::rethrow_exception(error);
+    finish(work, transcript);
+  }
+
+  void finish(const Work& work, const Transcript& transcript) {
     for (const auto& file : work.files) file->commit();
     ++totals_.done;
     totals_.audio_s += transcript.duration_s;
@@ -361,7 +345,7 @@ class Run {
     SpeechJob job{.input = audio_input(i)};
     job.on_start = [this, handle, work] {
       work->start = Clock::now();
-      handle([&] { open(*work); });
+      handle([&] { open(*work, arguments_.to_stdout); });
     };
     job.events.on_segment = [this, handle, work](const Segment& segment) {
       handle([&] { take_segment(*work, segment); });

@@ -109,15 +109,8 @@ TEST(JsonCaptions, AreEventsWithTimes) {
   EXPECT_EQ(events[4], nlohmann::json::parse(R"({"event":"end","duration":3.0,"language":"en"})"));
 }
 
-TEST(SubtitleCaptions, AreSegments) {
-  const auto printed = printing(TranscriptFormat::kSrt);
-  printed->printer->final(std::vector{word(" And", true)}, 2);
-  EXPECT_TRUE(printed->puts.empty());
-  Segment segment;
-  segment.end_s = 1;
-  segment.text = " And so";
-  printed->printer->segment(segment);
-  EXPECT_THAT(printed->puts, ElementsAre("1\n00:00:00,000 --> 00:00:01,000\nAnd so\n\n"));
+TEST(Captions, AreOfTextAndJsonLinesAlone) {
+  EXPECT_EQ(printing(TranscriptFormat::kSrt)->printer, nullptr);
 }
 
 }  // namespace
