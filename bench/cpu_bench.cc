@@ -13,8 +13,8 @@
 
 #include "llm/cpu/buffer_memory.h"
 #include "llm/cpu/cpu_device.h"
-#include "llm/cpu/number_conversion.h"
 #include "llm/cpu/thread_pool.h"
+#include "llm/dtype/number_conversion.h"
 #include "llm/table/device.h"
 
 namespace vesper {

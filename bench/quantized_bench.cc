@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "llm/cpu/cpu_device.h"
-#include "llm/cpu/number_conversion.h"
 #include "llm/dtype/dtype.h"
+#include "llm/dtype/number_conversion.h"
 #include "llm/table/device.h"
 
 namespace vesper {

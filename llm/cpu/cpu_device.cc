@@ -361,29 +361,16 @@ class CpuDevice final : public Device {
 
   // Throws Error(kModel) unless the parts are readable matrices of one width.
   PackedLayout layout_of(const MatrixSource& source, WeightUse use, Compute resolved) const {
+    check_matrix("cpu", source);
     uint64_t n_out = 0, n_in = 0;
     for (const TensorView* part : source.parts) {
-      const std::vector<uint64_t>& shape = part->shape;
-      const size_t n_dims = source.convolution ? 3 : 2;
-      const uint64_t width =
-          shape.size() == n_dims ? shape[1] * (source.convolution ? shape[2] : 1) : 0;
-      if (width == 0 || width > UINT32_MAX / 2 || shape[0] == 0 || (n_in != 0 && width != n_in)) {
-        throw Error(
-            ErrorKind::kModel,
-            "tensor " + part->file_name + ": expected a matrix of " + std::to_string(n_dims) +
-                " dimensions" +
-                (n_in != 0 ? ", " + std::to_string(n_in) + " numbers a row" : std::string()) +
-                ", found " + std::to_string(shape.size()) + " dimensions, " +
-                std::to_string(width));
-      }
-      n_in = width;
-      n_out += shape[0];
+      n_out += part->shape[0];
+      n_in = part->n_elements() / part->shape[0];
     }
-    if (n_out == 0 || n_out > UINT32_MAX / 2) {
-      throw Error(ErrorKind::kInternal,
-                  "cpu: a matrix of " + std::to_string(n_out) + " rows cannot be stored");
+    if (n_out == 0 || n_out > UINT32_MAX / 2 || n_in > UINT32_MAX / 2) {
+      throw Error(ErrorKind::kInternal, "cpu: a matrix of " + std::to_string(n_out) + " rows of " +
+                                            std::to_string(n_in) + " cannot be stored");
     }
-    require_readable(source);
     if (use == WeightUse::kManyRows) resolved = resolve(resolved, use);
     return packed_layout(choose_packed_format(source, use, resolved), static_cast<uint32_t>(n_out),
                          static_cast<uint32_t>(n_in));

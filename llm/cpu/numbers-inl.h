@@ -12,8 +12,8 @@
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
-#include "llm/cpu/number_conversion.h"
 #include "llm/cpu/rows/f16_store-inl.h"
+#include "llm/dtype/number_conversion.h"
 #include "shaders/kernel_params.h"
 
 HWY_BEFORE_NAMESPACE();

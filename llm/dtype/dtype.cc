@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <string>
 
 #include "error/error.h"
-#include "llm/dtype/half.h"
-#include "llm/dtype/k_quants.h"
+#include "llm/dtype/block_formats.h"
+#include "llm/dtype/number_conversion.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -24,142 +23,104 @@ T load(const uint8_t* at) {
   return value;
 }
 
-void f32_to_f32(const void* source, float* out, uint64_t n) {
+void read_f32s(const void* source, float* out, uint64_t n) {
   // A tensor without elements has no memory, which memcpy does not allow.
   if (n != 0) std::memcpy(out, source, n * sizeof(float));
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx,f16c"))) void f16_to_f32_f16c(const uint8_t* source, float* out,
-                                                         uint64_t n) {
+__attribute__((target("avx,f16c"))) void read_f16s_f16c(const uint8_t* source, float* out,
+                                                        uint64_t n) {
   uint64_t i = 0;
   for (; i + 8 <= n; i += 8) {
     const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + 2 * i));
     _mm256_storeu_ps(out + i, _mm256_cvtph_ps(halves));
   }
-  for (; i < n; ++i) out[i] = f16_bits_to_f32(load<uint16_t>(source + 2 * i));
+  for (; i < n; ++i) out[i] = f16_to_f32(load<uint16_t>(source + 2 * i));
 }
 #endif
 
-void f16_to_f32(const void* source, float* out, uint64_t n) {
+void read_f16s(const void* source, float* out, uint64_t n) {
   const auto* from = static_cast<const uint8_t*>(source);
 #if defined(__x86_64__)
   static const bool has_f16c = __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c");
-  if (has_f16c) return f16_to_f32_f16c(from, out, n);
+  if (has_f16c) return read_f16s_f16c(from, out, n);
 #endif
-  for (uint64_t i = 0; i < n; ++i) out[i] = f16_bits_to_f32(load<uint16_t>(from + 2 * i));
+  for (uint64_t i = 0; i < n; ++i) out[i] = f16_to_f32(load<uint16_t>(from + 2 * i));
 }
 
-void bf16_to_f32(const void* source, float* out, uint64_t n) {
+void read_bf16s(const void* source, float* out, uint64_t n) {
   const auto* from = static_cast<const uint8_t*>(source);
-  for (uint64_t i = 0; i < n; ++i) {
-    out[i] = std::bit_cast<float>(static_cast<uint32_t>(load<uint16_t>(from + 2 * i)) << 16);
-  }
+  for (uint64_t i = 0; i < n; ++i) out[i] = bf16_to_f32(load<uint16_t>(from + 2 * i));
 }
 
-constexpr uint64_t kBlock = 32;  // elements a block of every format below
-
-// Byte j of a block's 16 nibble bytes holds element j (low) and element j + 16 (high).
-void q4_0_to_f32(const void* source, float* out, uint64_t n) {
-  const auto* block = static_cast<const uint8_t*>(source);  // d f16, 16 nibble bytes
-  for (uint64_t i = 0; i < n; i += kBlock, block += 18, out += kBlock) {
-    const float d = f16_bits_to_f32(load<uint16_t>(block));
-    for (int j = 0; j < 16; ++j) {
-      out[j] = d * static_cast<float>((block[2 + j] & 15) - 8);
-      out[j + 16] = d * static_cast<float>((block[2 + j] >> 4) - 8);
-    }
-  }
+template <typename T>
+void read_integers(const void* source, float* out, uint64_t n) {
+  const auto* from = static_cast<const uint8_t*>(source);
+  for (uint64_t i = 0; i < n; ++i) out[i] = static_cast<float>(load<T>(from + i * sizeof(T)));
 }
 
-void q4_1_to_f32(const void* source, float* out, uint64_t n) {
-  const auto* block = static_cast<const uint8_t*>(source);  // d f16, min f16, 16 nibble bytes
-  for (uint64_t i = 0; i < n; i += kBlock, block += 20, out += kBlock) {
-    const float d = f16_bits_to_f32(load<uint16_t>(block));
-    const float min = f16_bits_to_f32(load<uint16_t>(block + 2));
-    for (int j = 0; j < 16; ++j) {
-      out[j] = d * static_cast<float>(block[4 + j] & 15) + min;
-      out[j + 16] = d * static_cast<float>(block[4 + j] >> 4) + min;
-    }
-  }
+constexpr DTypeDescriptor plain(DType dtype, const char* name, uint32_t bytes, int32_t ggml_type,
+                                void (*to_f32)(const void*, float*, uint64_t)) {
+  return {dtype, name, 1, bytes, ggml_type, to_f32, {}, nullptr};
 }
 
-// Bit i of the u32 `high` is the fifth bit of element i.
-void q5_0_to_f32(const void* source, float* out, uint64_t n) {
-  const auto* block = static_cast<const uint8_t*>(source);  // d f16, high u32, 16 nibble bytes
-  for (uint64_t i = 0; i < n; i += kBlock, block += 22, out += kBlock) {
-    const float d = f16_bits_to_f32(load<uint16_t>(block));
-    const uint32_t high = load<uint32_t>(block + 2);
-    for (int j = 0; j < 16; ++j) {
-      const int low_half = (block[6 + j] & 15) | static_cast<int>((high >> j & 1) << 4);
-      const int high_half = (block[6 + j] >> 4) | static_cast<int>((high >> (j + 16) & 1) << 4);
-      out[j] = d * static_cast<float>(low_half - 16);
-      out[j + 16] = d * static_cast<float>(high_half - 16);
-    }
-  }
+constexpr DTypeDescriptor quantized(DType dtype, const char* name, uint32_t block,
+                                    uint32_t block_bytes, int32_t ggml_type, BlockFormat format,
+                                    void (*unpack)(const uint8_t*, const UnpackedBlock&)) {
+  return {dtype, name, block, block_bytes, ggml_type, nullptr, format, unpack};
 }
 
-void q5_1_to_f32(const void* source, float* out, uint64_t n) {
-  const auto* block = static_cast<const uint8_t*>(source);  // d f16, min f16, high u32, 16 bytes
-  for (uint64_t i = 0; i < n; i += kBlock, block += 24, out += kBlock) {
-    const float d = f16_bits_to_f32(load<uint16_t>(block));
-    const float min = f16_bits_to_f32(load<uint16_t>(block + 2));
-    const uint32_t high = load<uint32_t>(block + 4);
-    for (int j = 0; j < 16; ++j) {
-      const int low_half = (block[8 + j] & 15) | static_cast<int>((high >> j & 1) << 4);
-      const int high_half = (block[8 + j] >> 4) | static_cast<int>((high >> (j + 16) & 1) << 4);
-      out[j] = d * static_cast<float>(low_half) + min;
-      out[j + 16] = d * static_cast<float>(high_half) + min;
-    }
-  }
+// The scales of an affine format lie beside the tensor, which tells their kind and group.
+template <uint32_t kBits>
+constexpr DTypeDescriptor affine(DType dtype, const char* name) {
+  return {dtype,
+          name,
+          32,
+          4 * kBits,
+          -1,
+          nullptr,
+          {.bits = kBits, .group = 0, .has_minimum = true},
+          unpack_affine<kBits>};
 }
 
-void q8_0_to_f32(const void* source, float* out, uint64_t n) {
-  const auto* block = static_cast<const uint8_t*>(source);  // d f16, 32 i8
-  for (uint64_t i = 0; i < n; i += kBlock, block += 34, out += kBlock) {
-    const float d = f16_bits_to_f32(load<uint16_t>(block));
-    for (uint64_t j = 0; j < kBlock; ++j) {
-      out[j] = d * static_cast<float>(static_cast<int8_t>(block[2 + j]));
-    }
-  }
+constexpr BlockFormat with_zero(uint32_t bits, uint32_t zero) {
+  return {.bits = bits, .zero = zero};
 }
-
-// Nibbles as q4_0 has them, each standing for one of kIq4Values.
-void iq4_nl_to_f32(const void* source, float* out, uint64_t n) {
-  const auto* block = static_cast<const uint8_t*>(source);  // d f16, 16 nibble bytes
-  for (uint64_t i = 0; i < n; i += kBlock, block += 18, out += kBlock) {
-    const float d = f16_bits_to_f32(load<uint16_t>(block));
-    for (int j = 0; j < 16; ++j) {
-      out[j] = d * static_cast<float>(kIq4Values[block[2 + j] & 15]);
-      out[j + 16] = d * static_cast<float>(kIq4Values[block[2 + j] >> 4]);
-    }
-  }
+constexpr BlockFormat with_minimum(uint32_t bits) { return {.bits = bits, .has_minimum = true}; }
+constexpr BlockFormat parts_with_zero(uint32_t bits, uint32_t group, uint32_t zero) {
+  return {.bits = bits, .scale = ScaleKind::kParts, .group = group, .zero = zero};
+}
+constexpr BlockFormat parts_with_minimum(uint32_t bits, uint32_t group) {
+  return {.bits = bits, .scale = ScaleKind::kParts, .group = group, .has_minimum = true};
 }
 
 // In the order of DType, which indexes it.
 constexpr std::array<DTypeDescriptor, 23> kDTypes = {{
-    {DType::kF32, "f32", 1, 4, 0, f32_to_f32},
-    {DType::kF16, "f16", 1, 2, 1, f16_to_f32},
-    {DType::kBF16, "bf16", 1, 2, 30, bf16_to_f32},
-    {DType::kI8, "i8", 1, 1, -1, nullptr},
-    {DType::kQ4_0, "q4_0", 32, 18, 2, q4_0_to_f32},
-    {DType::kQ4_1, "q4_1", 32, 20, 3, q4_1_to_f32},
-    {DType::kQ5_0, "q5_0", 32, 22, 6, q5_0_to_f32},
-    {DType::kQ5_1, "q5_1", 32, 24, 7, q5_1_to_f32},
-    {DType::kQ8_0, "q8_0", 32, 34, 8, q8_0_to_f32},
-    {DType::kI16, "i16", 1, 2, 25, nullptr},
-    {DType::kI32, "i32", 1, 4, 26, nullptr},
-    {DType::kQ2_K, "q2_k", kKQuantBlock, 84, 10, q2_k_to_f32},
-    {DType::kQ3_K, "q3_k", kKQuantBlock, 110, 11, q3_k_to_f32},
-    {DType::kQ4_K, "q4_k", kKQuantBlock, 144, 12, q4_k_to_f32},
-    {DType::kQ5_K, "q5_k", kKQuantBlock, 176, 13, q5_k_to_f32},
-    {DType::kQ6_K, "q6_k", kKQuantBlock, 210, 14, q6_k_to_f32},
-    {DType::kAffine2, "affine2", 32, 8, -1, nullptr},
-    {DType::kAffine3, "affine3", 32, 12, -1, nullptr},
-    {DType::kAffine4, "affine4", 32, 16, -1, nullptr},
-    {DType::kAffine5, "affine5", 32, 20, -1, nullptr},
-    {DType::kAffine6, "affine6", 32, 24, -1, nullptr},
-    {DType::kAffine8, "affine8", 32, 32, -1, nullptr},
-    {DType::kIQ4_NL, "iq4_nl", 32, 18, 20, iq4_nl_to_f32},
+    plain(DType::kF32, "f32", 4, 0, read_f32s),
+    plain(DType::kF16, "f16", 2, 1, read_f16s),
+    plain(DType::kBF16, "bf16", 2, 30, read_bf16s),
+    plain(DType::kI8, "i8", 1, -1, read_integers<int8_t>),
+    quantized(DType::kQ4_0, "q4_0", 32, 18, 2, with_zero(4, 8), unpack_q4_0),
+    quantized(DType::kQ4_1, "q4_1", 32, 20, 3, with_minimum(4), unpack_q4_1),
+    quantized(DType::kQ5_0, "q5_0", 32, 22, 6, with_zero(5, 16), unpack_q5_0),
+    quantized(DType::kQ5_1, "q5_1", 32, 24, 7, with_minimum(5), unpack_q5_1),
+    quantized(DType::kQ8_0, "q8_0", 32, 34, 8, with_zero(8, 128), unpack_q8_0),
+    plain(DType::kI16, "i16", 2, 25, read_integers<int16_t>),
+    plain(DType::kI32, "i32", 4, 26, read_integers<int32_t>),
+    quantized(DType::kQ2_K, "q2_k", 256, 84, 10, parts_with_minimum(2, 16), unpack_q2_k),
+    quantized(DType::kQ3_K, "q3_k", 256, 110, 11, parts_with_zero(3, 16, 4), unpack_q3_k),
+    quantized(DType::kQ4_K, "q4_k", 256, 144, 12, parts_with_minimum(4, 32), unpack_q4_k),
+    quantized(DType::kQ5_K, "q5_k", 256, 176, 13, parts_with_minimum(5, 32), unpack_q5_k),
+    quantized(DType::kQ6_K, "q6_k", 256, 210, 14, parts_with_zero(6, 16, 32), unpack_q6_k),
+    affine<2>(DType::kAffine2, "affine2"),
+    affine<3>(DType::kAffine3, "affine3"),
+    affine<4>(DType::kAffine4, "affine4"),
+    affine<5>(DType::kAffine5, "affine5"),
+    affine<6>(DType::kAffine6, "affine6"),
+    affine<8>(DType::kAffine8, "affine8"),
+    // Codes are the values that the file's 4 bits stand for: they are not evenly spaced.
+    quantized(DType::kIQ4_NL, "iq4_nl", 32, 18, 20, with_zero(8, 128), unpack_iq4_nl),
 }};
 
 }  // namespace

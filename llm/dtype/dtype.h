@@ -1,7 +1,7 @@
 // Weight formats: one row of a table for each.
 //
-// A row says how a format's blocks are laid out in a file; the devices' kernels for it carry the
-// same name. A format that has no row is a load error that names it.
+// A row says how a format's blocks are laid out in a file and takes them apart. A format that has
+// no row is a load error that names it.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,36 @@ enum class DType : uint32_t {
   kIQ4_NL = 22,  // codes of 4 bits that stand for 16 unevenly spaced values
 };
 
+// How the scales, and the minimums where there are some, are kept.
+enum class ScaleKind : uint32_t {
+  kF16 = 0,
+  kBF16 = 1,
+  kF32 = 2,
+  // A scale is an f16 for 256 elements times a signed byte for the group; likewise a minimum.
+  kParts = 3,
+};
+
+inline constexpr uint32_t kPartsBlock = 256;  // elements that share the f16 of kParts
+
+// What the quantized formats have in common: an element is a small integer, its code, and a group
+// of neighbours shares a scale.
+struct BlockFormat {
+  uint32_t bits = 0;  // of a code: 2, 3, 4, 5, 6 or 8; 0 of a format that is not quantized so
+  ScaleKind scale = ScaleKind::kF16;
+  uint32_t group = 32;       // elements a scale serves: 16, 32, 64 or 128
+  bool has_minimum = false;  // value = scale * code + minimum
+  uint32_t zero = 0;         // value = scale * (code - zero), where there is no minimum
+  friend bool operator==(const BlockFormat&, const BlockFormat&) = default;
+};
+
+// Where the parts of one block are written. A format writes those that it has.
+struct UnpackedBlock {
+  uint8_t* codes;  // [block]
+  // Bits as the file has them, f16. [block / group], of kParts [1].
+  uint32_t *scales, *minimums;
+  int8_t *part_scales, *part_minimums;  // [block / group], of kParts only
+};
+
 // How a weight format is laid out: `block` consecutive elements of a row take `block_bytes`.
 struct DTypeDescriptor {
   DType dtype;
@@ -47,9 +77,13 @@ struct DTypeDescriptor {
   uint32_t block;        // elements a block
   uint32_t block_bytes;  // bytes a block
   int32_t ggml_type;     // its number in ggml files and GGUF, -1 if none
-  // Writes `n` elements (a multiple of `block`) that start at `source` as f32. `source` need not be
-  // aligned. Null for kI8 and kAffine*, whose scales stand elsewhere, and for the integer types.
+  // Plain numbers: writes `n` elements that start at `source` as f32. `source` need not be aligned.
+  // Null for the quantized formats.
   void (*to_f32)(const void* source, float* out, uint64_t n);
+  // Quantized formats: what a block is made of, and the function that takes one apart. Of kAffine*
+  // the tensor tells `scale` and `group`, and `unpack` writes codes only.
+  BlockFormat blocks;
+  void (*unpack)(const uint8_t* block, const UnpackedBlock& to);
 };
 
 const DTypeDescriptor& dtype_descriptor(DType dtype);

@@ -1,6 +1,6 @@
 #include "llm/dtype/tensor_view.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "error/error.h"
 #include "llm/dtype/quantized_row.h"
@@ -8,28 +8,27 @@
 namespace vesper {
 namespace {
 
-template <typename T>
-void integers_to_f32(const void* source, float* out, uint64_t n) {
-  const auto* from = static_cast<const uint8_t*>(source);
-  for (uint64_t i = 0; i < n; ++i) {
-    T value;
-    std::memcpy(&value, from + i * sizeof(T), sizeof(T));
-    out[i] = static_cast<float>(value);
-  }
+uint64_t row_elements(const TensorView& tensor) {
+  uint64_t n = 1;
+  for (size_t i = 1; i < tensor.shape.size(); ++i) n *= tensor.shape[i];
+  return n;
 }
 
-// [rows, n / rows] of i8, each row with its own scale.
-void scaled_i8_to_f32(const TensorView& tensor, float* out) {
-  const auto* from = static_cast<const int8_t*>(tensor.data);
-  const uint64_t rows = tensor.scale.size();
-  if (tensor.shape.empty() || tensor.shape[0] != rows) {
-    throw Error(ErrorKind::kInternal, "tensor " + tensor.name + " has " + std::to_string(rows) +
-                                          " scales, not one a row");
+void check_format(const std::string& where, const TensorView& tensor, uint64_t row_size) {
+  const DTypeDescriptor& dtype = dtype_descriptor(tensor.dtype);
+  const auto fail = [&](const std::string& expected) {
+    throw Error(ErrorKind::kModel, where + ": expected " + expected);
+  };
+  const bool integers =
+      tensor.dtype == DType::kI8 || tensor.dtype == DType::kI16 || tensor.dtype == DType::kI32;
+  if (integers && tensor.scale.size() != tensor.shape[0]) {
+    fail("tensor " + tensor.file_name + " to hold fractions, found plain integers (" + dtype.name +
+         " without scales)");
   }
-  const uint64_t row_size = rows == 0 ? 0 : tensor.n_elements() / rows;
-  for (uint64_t row = 0; row < rows; ++row, from += row_size, out += row_size) {
-    const float scale = tensor.scale[row];
-    for (uint64_t i = 0; i < row_size; ++i) out[i] = static_cast<float>(from[i]) * scale;
+  if (row_size % row_unit(tensor) != 0) {
+    fail("the rows of tensor " + tensor.file_name + " to be a multiple of " +
+         std::to_string(row_unit(tensor)) + " long for format " + dtype.name + ", found " +
+         std::to_string(row_size));
   }
 }
 
@@ -50,51 +49,94 @@ std::string shape_text(const std::vector<uint64_t>& shape) {
   return text + "]";
 }
 
+uint32_t row_unit(const TensorView& tensor) {
+  return std::max(tensor.groups.group, dtype_descriptor(tensor.dtype).block);
+}
+
 void check_tensor(const std::string& where, const TensorView& tensor,
                   const std::vector<uint64_t>& shape) {
-  const auto fail = [&](const std::string& message) {
-    throw Error(ErrorKind::kModel, where + ": expected " + message);
-  };
   if (tensor.shape != shape) {
-    fail("tensor " + tensor.file_name + " of shape " + shape_text(shape) + ", found " +
-         shape_text(tensor.shape));
+    throw Error(ErrorKind::kModel, where + ": expected tensor " + tensor.file_name + " of shape " +
+                                       shape_text(shape) + ", found " + shape_text(tensor.shape));
   }
-  const DTypeDescriptor& format = dtype_descriptor(tensor.dtype);
-  if (format.to_f32 == nullptr && !is_affine(tensor.dtype) && tensor.scale.size() != shape[0]) {
-    fail("tensor " + tensor.file_name + " to hold fractions, found plain integers (" + format.name +
-         " without scales)");
+  check_format(where, tensor, shape.back());
+}
+
+void check_matrix(const std::string& where, const MatrixSource& source) {
+  const auto fail = [&](const TensorView& part, const std::string& expected) {
+    throw Error(ErrorKind::kModel, where + ": expected tensor " + part.file_name + " " + expected);
+  };
+  const size_t rank = source.convolution ? 3 : 2;
+  for (const TensorView* part : source.parts) {
+    if (part->shape.size() != rank) {
+      fail(*part,
+           "of " + std::to_string(rank) + " dimensions, found shape " + shape_text(part->shape));
+    }
+    uint64_t n = 1;
+    for (const uint64_t size : part->shape) {
+      if (size == 0 || __builtin_mul_overflow(n, size, &n)) {
+        fail(*part,
+             "to have elements that 64 bits can count, found shape " + shape_text(part->shape));
+      }
+    }
+    const uint64_t columns = row_elements(*part), first = row_elements(*source.parts[0]);
+    if (columns != first) {
+      fail(*part, "of " + std::to_string(first) + " columns, found " + std::to_string(columns));
+    }
+    check_format(where, *part, columns);
+    if (part->bytes < dtype_bytes(part->dtype, n)) {
+      fail(*part, "of " + std::to_string(dtype_bytes(part->dtype, n)) + " bytes, found " +
+                      std::to_string(part->bytes));
+    }
   }
-  if (shape.back() % format.block != 0) {
-    fail("the rows of tensor " + tensor.file_name + " to be a multiple of " +
-         std::to_string(format.block) + " long for format " + format.name + ", found " +
-         std::to_string(shape.back()));
+}
+
+void read_f32(const TensorView& tensor, uint64_t first, uint64_t n, float* out) {
+  const DTypeDescriptor& dtype = dtype_descriptor(tensor.dtype);
+  if (dtype.to_f32 == nullptr) return dequantize(tensor, first, n, out);
+  dtype.to_f32(static_cast<const std::byte*>(tensor.data) + first * dtype.block_bytes, out, n);
+  if (tensor.scale.empty()) return;
+  const uint64_t row_size = row_elements(tensor);
+  for (uint64_t i = 0; i < n;) {
+    const uint64_t row = (first + i) / row_size;
+    const uint64_t end = std::min(n, (row + 1) * row_size - first);
+    for (; i < end; ++i) out[i] *= tensor.scale.at(row);
   }
 }
 
 void read_f32(const TensorView& tensor, float* out) {
-  const DTypeDescriptor& row = dtype_descriptor(tensor.dtype);
-  const uint64_t n = tensor.n_elements();
-  if (row.to_f32 != nullptr) {
-    row.to_f32(tensor.data, out, n);
-  } else if (tensor.dtype == DType::kI8 && !tensor.scale.empty()) {
-    scaled_i8_to_f32(tensor, out);
-  } else if (tensor.dtype == DType::kI8) {
-    integers_to_f32<int8_t>(tensor.data, out, n);
-  } else if (is_affine(tensor.dtype)) {
-    for (uint64_t r = 0; r < tensor.shape[0]; ++r) {
-      read_affine_row(tensor, r, out + r * tensor.shape[1]);
-    }
-  } else if (tensor.dtype == DType::kI16) {
-    integers_to_f32<int16_t>(tensor.data, out, n);
-  } else {
-    integers_to_f32<int32_t>(tensor.data, out, n);
-  }
+  read_f32(tensor, 0, tensor.n_elements(), out);
 }
 
 std::vector<float> read_f32(const TensorView& tensor) {
   std::vector<float> values(tensor.n_elements());
   read_f32(tensor, values.data());
   return values;
+}
+
+MatrixRow matrix_row(const MatrixSource& source, uint64_t row) {
+  uint64_t left = row;
+  for (const TensorView* part : source.parts) {
+    if (left < part->shape[0]) {
+      return {part, left,
+              static_cast<const std::byte*>(part->data) +
+                  dtype_bytes(part->dtype, left * row_elements(*part))};
+    }
+    left -= part->shape[0];
+  }
+  throw Error(ErrorKind::kInternal, "row " + std::to_string(row) + " is below the matrix");
+}
+
+void read_f32(const MatrixSource& source, uint64_t row, float* out) {
+  const MatrixRow at = matrix_row(source, row);
+  const uint64_t n = row_elements(*at.part);
+  if (!source.convolution) return read_f32(*at.part, at.row * n, n, out);
+  const uint64_t width = at.part->shape[2], channels = at.part->shape[1];
+  std::vector<float> taps(n);
+  read_f32(*at.part, at.row * n, n, taps.data());
+  for (uint64_t c = 0; c < channels; ++c) {
+    for (uint64_t tap = 0; tap < width; ++tap) out[tap * channels + c] = taps[c * width + tap];
+  }
 }
 
 }  // namespace vesper

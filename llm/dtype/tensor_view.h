@@ -3,6 +3,7 @@
 // Made by the readers of llm/weights; devices store it as they want it (llm/table/device.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -44,13 +45,33 @@ struct MatrixSource {
 
 // "[384, 80, 3]"
 std::string shape_text(const std::vector<uint64_t>& shape);
+
+// Elements that a row of the tensor must have a multiple of: those of a block, or of a group.
+uint32_t row_unit(const TensorView& tensor);
+
 // Throws Error(kModel), beginning with `where`, unless the tensor has that shape and its rows can
-// be read as f32.
+// be read as f32: numbers rather than plain integers, in whole blocks.
 void check_tensor(const std::string& where, const TensorView& tensor,
                   const std::vector<uint64_t>& shape);
+// The same of each part of a matrix, whatever its shape: the parts have equally long rows, none is
+// empty, and their bytes are there.
+void check_matrix(const std::string& where, const MatrixSource& source);
 
-// All of a tensor's elements as f32, whatever its format. `out` has n_elements().
+// A tensor's elements as f32, whatever its format: all of them, or [first, first + n), both
+// multiples of 256 or of a row.
 void read_f32(const TensorView& tensor, float* out);
 std::vector<float> read_f32(const TensorView& tensor);
+void read_f32(const TensorView& tensor, uint64_t first, uint64_t n, float* out);
+
+// Where a row of a matrix lies.
+struct MatrixRow {
+  const TensorView* part;
+  uint64_t row;           // of the part
+  const std::byte* data;  // unaligned
+};
+// Throws Error(kInternal) if the matrix has no such row.
+MatrixRow matrix_row(const MatrixSource& source, uint64_t row);
+// The row as f32 [cols]; of a convolution [width * channels].
+void read_f32(const MatrixSource& source, uint64_t row, float* out);
 
 }  // namespace vesper

@@ -7,8 +7,6 @@
 #include <limits>
 #include <thread>
 
-#include "llm/dtype/quantized_row.h"
-
 namespace vesper {
 namespace {
 
@@ -70,44 +68,7 @@ Sums sums_of(const std::vector<float>& values, uint64_t n) {
   return sums;
 }
 
-template <typename T>
-void integers_to_f32(const void* source, uint64_t begin, uint64_t n, float* out) {
-  const auto* from = static_cast<const uint8_t*>(source) + begin * sizeof(T);
-  for (uint64_t i = 0; i < n; ++i) {
-    T value;
-    std::copy_n(from + i * sizeof(T), sizeof(T), reinterpret_cast<uint8_t*>(&value));
-    out[i] = static_cast<float>(value);
-  }
-}
-
 }  // namespace
-
-void read_range_f32(const TensorView& tensor, uint64_t begin, uint64_t n, float* out) {
-  const DTypeDescriptor& row = dtype_descriptor(tensor.dtype);
-  if (row.to_f32 != nullptr) {
-    const auto* from = static_cast<const uint8_t*>(tensor.data);
-    row.to_f32(from + begin / row.block * row.block_bytes, out, n);
-  } else if (tensor.dtype == DType::kI8) {
-    integers_to_f32<int8_t>(tensor.data, begin, n, out);
-    if (tensor.scale.empty()) return;
-    const uint64_t row_size = tensor.n_elements() / tensor.scale.size();
-    for (uint64_t i = 0; i < n; ++i) out[i] *= tensor.scale[(begin + i) / row_size];
-  } else if (is_affine(tensor.dtype)) {
-    // A range may begin and end within a row.
-    std::vector<float> row_values(tensor.shape[1]);
-    for (uint64_t i = begin; i < begin + n;) {
-      const uint64_t row_index = i / tensor.shape[1], at = i % tensor.shape[1];
-      const uint64_t here = std::min(begin + n - i, tensor.shape[1] - at);
-      read_affine_row(tensor, row_index, row_values.data());
-      std::copy_n(row_values.data() + at, here, out + (i - begin));
-      i += here;
-    }
-  } else if (tensor.dtype == DType::kI16) {
-    integers_to_f32<int16_t>(tensor.data, begin, n, out);
-  } else {
-    integers_to_f32<int32_t>(tensor.data, begin, n, out);
-  }
-}
 
 std::vector<TensorStatistics> tensor_statistics(const std::vector<const TensorView*>& tensors,
                                                 uint32_t n_threads) {
@@ -116,7 +77,7 @@ std::vector<TensorStatistics> tensor_statistics(const std::vector<const TensorVi
   in_parallel(chunks.size(), n_threads, [&](size_t i) {
     thread_local std::vector<float> values(kChunk);
     const Chunk& chunk = chunks[i];
-    read_range_f32(*tensors[chunk.tensor], chunk.begin, chunk.n, values.data());
+    read_f32(*tensors[chunk.tensor], chunk.begin, chunk.n, values.data());
     sums[i] = sums_of(values, chunk.n);
   });
   std::vector<Sums> totals(tensors.size());
@@ -157,8 +118,8 @@ std::vector<double> largest_differences(const std::vector<TensorPair>& pairs, ui
   in_parallel(chunks.size(), n_threads, [&](size_t i) {
     thread_local std::vector<float> a(kChunk), b(kChunk);
     const Chunk& chunk = chunks[i];
-    read_range_f32(*pairs[chunk.tensor].a, chunk.begin, chunk.n, a.data());
-    read_range_f32(*pairs[chunk.tensor].b, chunk.begin, chunk.n, b.data());
+    read_f32(*pairs[chunk.tensor].a, chunk.begin, chunk.n, a.data());
+    read_f32(*pairs[chunk.tensor].b, chunk.begin, chunk.n, b.data());
     double largest = 0;
     for (uint64_t j = 0; j < chunk.n; ++j) {
       if (a[j] == b[j] || (std::isnan(a[j]) && std::isnan(b[j]))) continue;

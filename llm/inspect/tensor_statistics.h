@@ -28,7 +28,4 @@ struct TensorPair {
 std::vector<double> largest_differences(const std::vector<TensorPair>& pairs,
                                         uint32_t n_threads = 0);
 
-// Elements [begin, begin + n) as f32. Both are multiples of 256, except at the end of the tensor.
-void read_range_f32(const TensorView& tensor, uint64_t begin, uint64_t n, float* out);
-
 }  // namespace vesper

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "llm/cpu/number_conversion.h"
+#include "llm/dtype/number_conversion.h"
 
 namespace vesper {
 namespace {

@@ -8,7 +8,7 @@
 #include "error/error.h"
 #include "llm/cpu/cpu_features.h"
 #include "llm/cpu/matmul/packed_blocks.h"
-#include "llm/cpu/number_conversion.h"
+#include "llm/dtype/number_conversion.h"
 
 namespace vesper {
 namespace {
@@ -22,49 +22,6 @@ uint32_t take(uint32_t& word, uint32_t bits) {
   const uint32_t field = word & ((1u << bits) - 1);
   word >>= bits;
   return field;
-}
-
-// A row of the source.
-struct SourceRow {
-  const TensorView* part;
-  const std::byte* data;
-  uint32_t row_of_part;
-};
-
-SourceRow find_row(const MatrixSource& source, uint32_t row, uint32_t n_in) {
-  uint64_t left = row;
-  for (const TensorView* part : source.parts) {
-    if (left < part->shape[0]) {
-      return {part,
-              static_cast<const std::byte*>(part->data) + dtype_bytes(part->dtype, left * n_in),
-              static_cast<uint32_t>(left)};
-    }
-    left -= part->shape[0];
-  }
-  throw Error(ErrorKind::kInternal, "cpu: row " + std::to_string(row) + " is below the matrix");
-}
-
-// One row of a source as f32 [n_in]; of a convolution [taps, channels]. `scratch` has n_in floats.
-void read_source_row(const MatrixSource& source, uint32_t row, uint32_t n_in, float* scratch,
-                     float* out) {
-  const SourceRow at = find_row(source, row, n_in);
-  float* const to = source.convolution ? scratch : out;
-  if (at.part->dtype == DType::kI8) {
-    const float scale = at.part->scale.empty() ? 1.0f : at.part->scale[at.row_of_part];
-    for (uint32_t i = 0; i < n_in; ++i) {
-      to[i] = static_cast<float>(static_cast<int8_t>(at.data[i])) * scale;
-    }
-  } else if (is_affine(at.part->dtype)) {
-    read_affine_row(*at.part, at.row_of_part, to);
-  } else {
-    dtype_descriptor(at.part->dtype).to_f32(at.data, to, n_in);
-  }
-  if (source.convolution) {
-    const auto width = static_cast<uint32_t>(at.part->shape[2]), channels = n_in / width;
-    for (uint32_t c = 0; c < channels; ++c) {
-      for (uint32_t tap = 0; tap < width; ++tap) out[tap * channels + c] = to[c * width + tap];
-    }
-  }
 }
 
 // 16 rows of pairs to a panel [n_pairs][16]; a null row gives zeros.
@@ -83,8 +40,8 @@ void interleave_pairs(const std::byte* const* rows, uint32_t n_pairs, std::byte*
 // Scratch of a packing thread.
 struct PackScratch {
   PackScratch(uint32_t n_in, uint32_t padded_n_in)
-      : row(n_in), convolution_row(n_in), elements(size_t{kPanelOutputs} * padded_n_in * 4) {}
-  std::vector<float> row, convolution_row;
+      : row(n_in), elements(size_t{kPanelOutputs} * padded_n_in * 4) {}
+  std::vector<float> row;
   std::vector<std::byte> elements;  // [16] rows of the panel, as stored
   QuantizedRow quantized[kPanelOutputs];
 };
@@ -110,8 +67,8 @@ class Packer {
     switch (layout_.format.storage) {
       case Storage::kBlocks:
         for (uint32_t o = 0; o < n; ++o) {
-          const SourceRow at = find_row(source_, first + o, layout_.n_in);
-          read_quantized_row(*at.part, at.row_of_part, layout_.format.blocks, scratch.quantized[o]);
+          const MatrixRow at = matrix_row(source_, first + o);
+          read_quantized_row(*at.part, at.row, layout_.format.blocks, scratch.quantized[o]);
         }
         return pack_block_panel(layout_, scratch.quantized, n, to);
       case Storage::kI8:
@@ -119,7 +76,7 @@ class Packer {
         return;
       case Storage::kThreeBF16:
         for (uint32_t o = 0; o < n; ++o) {
-          read_row(first + o, scratch);
+          read_f32(source_, first + o, scratch.row.data());
           pack_three_bf16(o, scratch.row.data(), to);
         }
         return;
@@ -129,20 +86,16 @@ class Packer {
   }
 
  private:
-  void read_row(uint32_t row, PackScratch& scratch) const {
-    read_source_row(source_, row, layout_.n_in, scratch.convolution_row.data(), scratch.row.data());
-  }
-
   void pack_floats(uint32_t first, uint32_t n, std::byte* to, PackScratch& scratch) const {
     const size_t size = element_ == DType::kF32 ? sizeof(float) : sizeof(uint16_t);
     const size_t row_bytes = size * round_up(layout_.n_in, 2);
     const std::byte* rows[kPanelOutputs] = {};
     for (uint32_t o = 0; o < n; ++o) {
       if (same_element_) {
-        rows[o] = find_row(source_, first + o, layout_.n_in).data;
+        rows[o] = matrix_row(source_, first + o).data;
         continue;
       }
-      read_row(first + o, scratch);
+      read_f32(source_, first + o, scratch.row.data());
       std::byte* const elements = scratch.elements.data() + o * row_bytes;
       store_elements(scratch.row.data(), elements);
       rows[o] = elements;
@@ -193,12 +146,12 @@ class Packer {
       weights[(i / 4) * 4 * kPanelOutputs + o * 4 + i % 4] = w;
       sum += w;
     };
-    const SourceRow at = find_row(source_, row, layout_.n_in);
+    const MatrixRow at = matrix_row(source_, row);
     if (at.part->dtype == DType::kI8 && !source_.convolution) {
-      scale_[row] = at.part->scale.empty() ? 1.0f : at.part->scale[at.row_of_part];
+      scale_[row] = at.part->scale[at.row];
       for (uint32_t i = 0; i < layout_.n_in; ++i) put(i, static_cast<int8_t>(at.data[i]));
     } else {
-      read_row(row, scratch);
+      read_f32(source_, row, scratch.row.data());
       float largest = 0.0f;
       for (const float w : scratch.row) largest = std::max(largest, std::abs(w));
       scale_[row] = largest / 127.0f;
@@ -331,27 +284,9 @@ PackedFormat choose_packed_format(const MatrixSource& source, WeightUse use, Com
   return {storage, in_16_bits ? InputFormat::kFastest : InputFormat::kF32};
 }
 
-void require_readable(const MatrixSource& source) {
-  for (const TensorView* part : source.parts) {
-    const DTypeDescriptor& descriptor = dtype_descriptor(part->dtype);
-    if (part->dtype != DType::kI8 && !is_affine(part->dtype) && descriptor.to_f32 == nullptr) {
-      throw Error(ErrorKind::kModel, "tensor " + part->file_name + ": no product reads format " +
-                                         std::string(descriptor.name));
-    }
-    uint64_t n_in = 1;
-    for (size_t i = 1; i < part->shape.size(); ++i) n_in *= part->shape[i];
-    const uint64_t block = is_affine(part->dtype) ? part->groups.group : descriptor.block;
-    if (n_in % block != 0) {
-      throw Error(ErrorKind::kModel,
-                  "tensor " + part->file_name + ": expected rows of complete blocks of " +
-                      std::to_string(block) + " numbers, found rows of " + std::to_string(n_in));
-    }
-  }
-}
-
 void pack_weight(const MatrixSource& source, const PackedLayout& layout, std::byte* packed,
                  float* scale, ThreadPool& pool) {
-  require_readable(source);
+  check_matrix("cpu", source);
   const Packer packer(source, layout, packed, scale);
   std::vector<PackScratch> scratch(pool.n_threads(), PackScratch(layout.n_in, layout.padded_n_in));
   // A few panels per task: a panel of a narrow matrix is packed in less than a microsecond.

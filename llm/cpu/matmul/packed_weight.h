@@ -79,13 +79,9 @@ PackedLayout packed_layout(const PackedFormat& format, uint32_t n_out, uint32_t 
 // Quantized matrices stay quantized for other uses.
 PackedFormat choose_packed_format(const MatrixSource& source, WeightUse use, Compute compute);
 
-// Throws Error(kModel) naming the tensor if its elements cannot be read as numbers, or its rows are
-// not complete blocks.
-void require_readable(const MatrixSource& source);
-
 // Packs the rows of `source` into `packed` (zeroed, layout.bytes()). For int8 also writes `scale`
-// [n_out]: the file's, or max |w| / 127 of a row that was not int8. Uses all threads of the pool.
-// Throws like require_readable.
+// [n_out]: that of the file, or max |w| / 127 of a row that was not int8. Uses all threads of the
+// pool. Throws as check_matrix.
 void pack_weight(const MatrixSource& source, const PackedLayout& layout, std::byte* packed,
                  float* scale, ThreadPool& pool);
 

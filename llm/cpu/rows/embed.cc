@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "llm/cpu/matmul/packed_blocks.h"
-#include "llm/cpu/number_conversion.h"
 #include "llm/cpu/prepared_command.h"
+#include "llm/dtype/number_conversion.h"
 
 namespace vesper {
 namespace {

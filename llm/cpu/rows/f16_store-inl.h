@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
-#include "llm/cpu/number_conversion.h"
+#include "llm/dtype/number_conversion.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vesper {

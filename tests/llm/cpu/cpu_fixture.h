@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "llm/cpu/cpu_device.h"
-#include "llm/cpu/number_conversion.h"
+#include "llm/dtype/number_conversion.h"
 #include "llm/table/device.h"
 
 namespace vesper::testing {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "error/error.h"
+#include "llm/dtype/tensor_view.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace vesper::dtype_test {
@@ -15,7 +16,11 @@ namespace {
 
 std::vector<float> unpacked(DType dtype, const std::vector<uint8_t>& bytes, uint64_t n) {
   std::vector<float> out(n, std::nanf(""));
-  dtype_descriptor(dtype).to_f32(bytes.data(), out.data(), n);
+  TensorView tensor;
+  tensor.dtype = dtype;
+  tensor.shape = {n};
+  tensor.data = bytes.data();
+  read_f32(tensor, out.data());
   return out;
 }
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "llm/cpu/number_conversion.h"
 #include "llm/dtype/dtype.h"
+#include "llm/dtype/number_conversion.h"
 #include "llm/table/device.h"
 
 namespace vesper {
@@ -54,15 +54,15 @@ class QuantizedMatrix {
     view.dtype = format.dtype;
     view.shape = {n_out, n_in};
     bytes.resize(dtype_bytes(format.dtype, numbers.size()));
+    view.data = bytes.data();
+    view.bytes = bytes.size();
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
     if (format.group == 0) {
       set_scales(random);
-      dtype_descriptor(format.dtype).to_f32(bytes.data(), numbers.data(), numbers.size());
+      read_f32(view, numbers.data());
     } else {
       add_groups(format, random);
     }
-    view.data = bytes.data();
-    view.bytes = bytes.size();
   }
   QuantizedMatrix(const QuantizedMatrix&) = delete;
   MatrixSource source() const { return {{&view}, false}; }

@@ -1,5 +1,5 @@
 // Conversion of single numbers between f32 and 16-bit formats, rounded to nearest even.
-// numbers-inl.h converts vectors.
+// llm/cpu/numbers-inl.h converts vectors.
 #pragma once
 
 #include <bit>

@@ -1,6 +1,6 @@
 // Every block format against a dequantizer that walks a block byte by byte, in the order in which
 // ggml's reference code unpacks it (ggml-quants.c, dequantize_row_*), rather than by element.
-#include "llm/dtype/k_quants.h"
+#include "llm/dtype/block_formats.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 #include <random>
 
 #include "error/error.h"
-#include "llm/dtype/dtype.h"
+#include "llm/dtype/tensor_view.h"
 
-namespace vesper::k_quants_test {
+namespace vesper::block_formats_test {
 namespace {
 
 using Block = std::vector<uint8_t>;
@@ -185,7 +185,11 @@ TEST(BlockFormats, EqualAPlainDequantizerOnRandomBlocks) {
       }
     }
     std::vector<float> out(kBlocks * row.block, NAN);
-    row.to_f32(bytes.data() + 1, out.data(), out.size());
+    TensorView tensor;
+    tensor.dtype = format.dtype;
+    tensor.shape = {out.size()};
+    tensor.data = bytes.data() + 1;
+    read_f32(tensor, out.data());
     for (size_t block = 0; block < kBlocks; ++block) {
       const auto first = bytes.begin() + static_cast<std::ptrdiff_t>(1 + block * row.block_bytes);
       const auto expected = format.plain(Block(first, first + row.block_bytes));
@@ -224,4 +228,4 @@ TEST(BlockFormats, RefuseNumbersOfElementsThatAreNoWholeBlocksOrOverflow) {
 }
 
 }  // namespace
-}  // namespace vesper::k_quants_test
+}  // namespace vesper::block_formats_test
