@@ -16,8 +16,9 @@ bool has_numeral(std::string_view text) {
 
 }  // namespace
 
-std::vector<int32_t> suppressed_tokens(const DecodingSettings& settings, const Tokenizer& tokenizer,
-                                       int32_t n_text_tokens, std::span<const int32_t> of_model) {
+std::vector<int32_t> suppressed_tokens(const DecodingSettings& settings,
+                                       const TextTokenizer& tokenizer, int32_t n_text_tokens,
+                                       std::span<const int32_t> of_model) {
   std::vector<int32_t> ids = settings.suppress_tokens;
   if (settings.suppress_model_tokens) ids.insert(ids.end(), of_model.begin(), of_model.end());
   const auto add_if = [&](auto condition) {

@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "decoder/decoding_settings.h"
-#include "llm/tokenizer/tokenizer.h"
+#include "llm/tokenizer/text_tokenizer.h"
 
 namespace vesper {
 
 // The ids that the settings suppress. `of_model` are those of the model's file; ids from
 // `n_text_tokens` on have no text. Throws Error(kUsage) for an invalid pattern.
-std::vector<int32_t> suppressed_tokens(const DecodingSettings& settings, const Tokenizer& tokenizer,
-                                       int32_t n_text_tokens, std::span<const int32_t> of_model);
+std::vector<int32_t> suppressed_tokens(const DecodingSettings& settings,
+                                       const TextTokenizer& tokenizer, int32_t n_text_tokens,
+                                       std::span<const int32_t> of_model);
 
 }  // namespace vesper

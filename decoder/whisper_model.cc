@@ -23,13 +23,13 @@ WhisperModel::WhisperModel(std::shared_ptr<const WeightProvider> weights,
       compute_(device_->resolve(compute, WeightUse::kManyRows)),
       provider_(std::move(weights)),
       tokens_(WhisperTokens::of_vocabulary_size(provider_->config().n_vocab)),
-      tokenizer_(provider_->vocabulary(), static_cast<uint32_t>(tokens_.eot)),
+      tokenizer_(whisper_tokenizer(provider_->vocabulary(), static_cast<uint32_t>(tokens_.eot))),
       encoder_(std::make_unique<WhisperEncoder>(*device_, *provider_, compute_, n_encoded)),
       // If the encoder chose bf16, the decoder uses bf16 too, or int8 for quantized weights.
       decoder_(std::make_unique<WhisperDecoder>(
           *device_, *provider_,
           compute == Compute::kAuto && compute_ == Compute::kBF16 ? compute : compute_, tokens_,
-          tokenizer_.find(" "), n_windows, n_encoded, n_windows * n_candidates)) {
+          tokenizer_->find(" "), n_windows, n_encoded, n_windows * n_candidates)) {
   for (uint32_t n = 1; n <= n_encoded; ++n) {
     DispatchTable table;
     encoder_->emit(table, n);
@@ -37,7 +37,7 @@ WhisperModel::WhisperModel(std::shared_ptr<const WeightProvider> weights,
     encode_.push_back(device_->record(table));
   }
   suppressed_ = provider_->config().suppress_tokens;
-  if (suppressed_.empty()) suppressed_ = non_speech_tokens(tokenizer_);
+  if (suppressed_.empty()) suppressed_ = non_speech_tokens(*tokenizer_);
   for (int32_t special : tokens_.suppressed_special()) suppressed_.push_back(special);
   malloc_trim(0);  // releases the memory of packing: 9 MB with base
 }

@@ -14,7 +14,6 @@
 #include "decoder/words/whisper_aligner.h"
 #include "encoder/whisper_encoder.h"
 #include "llm/table/device.h"
-#include "llm/tokenizer/tokenizer.h"
 #include "llm/tokenizer/whisper_tokens.h"
 #include "llm/weights/weight_provider.h"
 
@@ -39,7 +38,7 @@ class WhisperModel {
   // Created on first use. Throws Error(kDevice) if it does not fit.
   WhisperAligner& aligner();
   const WhisperEncoder& encoder() const { return *encoder_; }
-  const Tokenizer& tokenizer() const { return tokenizer_; }
+  const TextTokenizer& tokenizer() const { return *tokenizer_; }
   const WhisperTokens& tokens() const { return tokens_; }
   const Device& device() const { return *device_; }
   Device& device() { return *device_; }
@@ -57,7 +56,7 @@ class WhisperModel {
   Compute compute_;
   std::shared_ptr<const WeightProvider> provider_;
   WhisperTokens tokens_;
-  Tokenizer tokenizer_;
+  std::unique_ptr<const TextTokenizer> tokenizer_;
   std::unique_ptr<WhisperEncoder> encoder_;
   std::unique_ptr<WhisperDecoder> decoder_;
   std::unique_ptr<WhisperAligner> aligner_;

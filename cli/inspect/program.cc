@@ -25,7 +25,6 @@
 #include "llm/cpu/cpu_device.h"
 #include "llm/cpu/cpu_features.h"
 #include "llm/tokenizer/text_tokenizer.h"
-#include "llm/tokenizer/tokenizer.h"
 #include "llm/tokenizer/whisper_tokens.h"
 #include "llm/weights/model_families.h"
 #include "session/digest.h"
@@ -250,19 +249,18 @@ class Run {
   static std::vector<std::pair<int32_t, std::string>> tokens_of(const ModelDescription& model,
                                                                 const std::string& text,
                                                                 std::string& kind) {
-    std::vector<std::pair<int32_t, std::string>> tokens;
-    if (runs_as(model) == RunnableKind::kWhisper) {
+    std::unique_ptr<const TextTokenizer> tokenizer;
+    const bool is_whisper = runs_as(model) == RunnableKind::kWhisper;
+    if (is_whisper) {
       const auto special = WhisperTokens::of_vocabulary_size(model.provider->config().n_vocab);
-      const Tokenizer tokenizer(model.provider->vocabulary(), static_cast<uint32_t>(special.eot));
-      for (const int32_t id : tokenizer.encode(text)) {
-        tokens.emplace_back(id, tokenizer.bytes_of(id));
-      }
-      kind = "byte-level BPE, Whisper";
-      return tokens;
+      tokenizer =
+          whisper_tokenizer(model.provider->vocabulary(), static_cast<uint32_t>(special.eot));
+    } else {
+      // A tokenizer needs no readable weights.
+      tokenizer = open_text_tokenizer(model.path);
     }
-    // A tokenizer needs no readable weights.
-    const auto tokenizer = open_text_tokenizer(model.path);
-    for (const int32_t id : tokenizer->encode(text, true, true)) {
+    std::vector<std::pair<int32_t, std::string>> tokens;
+    for (const int32_t id : tokenizer->encode(text, !is_whisper, !is_whisper)) {
       tokens.emplace_back(id, tokenizer->bytes_of(id));
     }
     kind = tokenizer->kind();

@@ -11,12 +11,12 @@ std::string trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-std::vector<int32_t> tokens_of_phrase(const Tokenizer& tokenizer, const std::string& text) {
+std::vector<int32_t> tokens_of_phrase(const TextTokenizer& tokenizer, const std::string& text) {
   const std::string phrase = trimmed(text);
-  return phrase.empty() ? std::vector<int32_t>{} : tokenizer.encode(" " + phrase);
+  return phrase.empty() ? std::vector<int32_t>{} : tokenizer.encode(" " + phrase, false, false);
 }
 
-PromptHistory::PromptHistory(const DecodingSettings& settings, const Tokenizer& tokenizer,
+PromptHistory::PromptHistory(const DecodingSettings& settings, const TextTokenizer& tokenizer,
                              const WhisperTokens& tokens, uint32_t n_text_ctx)
     : start_of_previous_(tokens.prev),
       limit_(n_text_ctx / 2 - 1),

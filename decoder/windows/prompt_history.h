@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "decoder/decoding_settings.h"
-#include "llm/tokenizer/tokenizer.h"
+#include "llm/tokenizer/text_tokenizer.h"
 #include "llm/tokenizer/whisper_tokens.h"
 
 namespace vesper {
@@ -16,7 +16,7 @@ class PromptHistory {
  public:
   // For the start of a recording. `n_text_ctx` is the decoder's context; a prompt has at most half
   // of it.
-  PromptHistory(const DecodingSettings& settings, const Tokenizer& tokenizer,
+  PromptHistory(const DecodingSettings& settings, const TextTokenizer& tokenizer,
                 const WhisperTokens& tokens, uint32_t n_text_ctx);
 
   // The tokens before the start of transcript of the next window; may be empty.
@@ -40,7 +40,7 @@ class PromptHistory {
 
 // The tokens of a text within a prompt: outer blanks become one leading blank. Empty for a blank
 // text.
-std::vector<int32_t> tokens_of_phrase(const Tokenizer& tokenizer, const std::string& text);
+std::vector<int32_t> tokens_of_phrase(const TextTokenizer& tokenizer, const std::string& text);
 // Without outer blanks.
 std::string trimmed(const std::string& text);
 

@@ -307,7 +307,9 @@ std::vector<int32_t> WindowDecoder::text_tokens(std::span<const int32_t> ids) co
 }
 
 std::string WindowDecoder::text_of(std::span<const int32_t> ids) const {
-  return model_.tokenizer().decode(text_tokens(ids));
+  std::string text;
+  for (const std::string_view bytes : token_bytes(ids)) text += bytes;
+  return text;
 }
 
 }  // namespace vesper

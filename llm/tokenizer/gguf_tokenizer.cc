@@ -120,12 +120,11 @@ class Reader {
       }
       pairs.emplace_back(text.substr(0, space), text.substr(space + 1));
     }
-    BytePairEncoding::Settings settings;
+    MergeListEncoding::Settings settings;
     settings.ignore_merges = row->ignore_merges;
-    const auto index = index_of_spellings(parts_.spellings);
-    parts_.encode_piece =
-        [index, model = std::make_shared<const BytePairEncoding>(*index, pairs, settings)](
-            std::string_view piece, std::vector<int32_t>& ids) { model->encode(piece, ids); };
+    parts_.encode_piece = piece_encoder<MergeListEncoding>(
+        std::make_shared<const Vocabulary>(parts_.spellings, Vocabulary::Duplicates::kLast), pairs,
+        settings);
   }
 
   void read_sentence_piece(bool is_unigram) {
@@ -189,9 +188,9 @@ class Reader {
     parts_.normalizations = {normalize_as_bert({})};
     parts_.splitters = {split_at_white_space(), split_at_punctuation(SplitBehavior::kIsolated)};
     parts_.drops_first_space = true;
-    parts_.encode_piece =
-        [words = std::make_shared<const WordPiece>(std::move(vocabulary), settings)](
-            std::string_view piece, std::vector<int32_t>& ids) { words->encode(piece, ids); };
+    parts_.encode_piece = piece_encoder<WordPiece>(
+        std::make_shared<const Vocabulary>(std::move(vocabulary), Vocabulary::Duplicates::kFirst),
+        settings);
     is_bert_ = true;
   }
 

@@ -42,7 +42,8 @@ TokenizerParts read_vocabulary_text(const MappedFile& file, const json& config) 
   parts.kind = "WordPiece";
   parts.normalizations = {normalize_as_bert(normalization)};
   parts.splitters = {split_at_white_space(), split_at_punctuation(SplitBehavior::kIsolated)};
-  const auto words = std::make_shared<const WordPiece>(parts.spellings, WordPiece::Settings{});
+  const auto words =
+      std::make_shared<const Vocabulary>(parts.spellings, Vocabulary::Duplicates::kFirst);
   for (const char* spelling : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}) {
     AddedToken token;
     token.spelling = spelling;
@@ -56,9 +57,7 @@ TokenizerParts read_vocabulary_text(const MappedFile& file, const json& config) 
     if (id < 0) fail_in_file(name, std::string("expected a token ") + spelling + ", found none");
     place->push_back(id);
   }
-  parts.encode_piece = [words](std::string_view piece, std::vector<int32_t>& ids) {
-    words->encode(piece, ids);
-  };
+  parts.encode_piece = piece_encoder<WordPiece>(words, WordPiece::Settings{});
   const json decoder = {{"type", "WordPiece"}};
   read_json_decoder(name, &decoder, parts);
   return parts;

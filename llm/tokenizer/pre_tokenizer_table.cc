@@ -2,7 +2,6 @@
 // files state; the names are those that llama.cpp's converter writes into GGUF files.
 #include <algorithm>
 
-#include "llm/tokenizer/pre_tokenizer.h"
 #include "llm/tokenizer/text_splitters.h"
 
 namespace vesper {

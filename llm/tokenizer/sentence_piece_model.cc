@@ -1,10 +1,11 @@
 #include "llm/tokenizer/sentence_piece_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "error/error.h"
-#include "llm/tokenizer/byte_tokens.h"
+#include "llm/tokenizer/byte_pair_encoding.h"
 #include "llm/tokenizer/normalizations.h"
 #include "llm/tokenizer/precompiled_normalizer.h"
 #include "llm/tokenizer/tokenizer_json.h"
@@ -192,6 +193,40 @@ Normalization normalization_of(const SentencePieceModel& model) {
   };
 }
 
+// What merging may give: pieces of text. The highest score merges first.
+bool is_merged(const SentencePiece& piece) {
+  return piece.type == SentencePiece::Type::kNormal ||
+         piece.type == SentencePiece::Type::kUserDefined;
+}
+
+PieceEncoder bpe_of(const SentencePieceModel& model, const TokenizerParts& parts) {
+  RankedEncoding::Settings settings;
+  std::vector<float> scores;
+  for (const SentencePiece& piece : model.pieces) scores.push_back(piece.score);
+  std::sort(scores.begin(), scores.end(), std::greater<>());
+  scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
+  std::vector<AddedToken> user_defined;
+  for (size_t id = 0; id < model.pieces.size(); ++id) {
+    const SentencePiece& piece = model.pieces[id];
+    const auto place =
+        std::lower_bound(scores.begin(), scores.end(), piece.score, std::greater<>());
+    settings.ranks.push_back(static_cast<int32_t>(place - scores.begin()));
+    if (piece.type != SentencePiece::Type::kUserDefined) continue;
+    AddedToken token;
+    token.spelling = piece.text;
+    token.id = static_cast<int32_t>(id);
+    user_defined.push_back(std::move(token));
+  }
+  settings.unmerged = AddedTokens(std::move(user_defined));
+  settings.unknown = parts.unknown;
+  if (model.byte_fallback) settings.byte_tokens = find_byte_tokens(parts.spellings);
+  return piece_encoder<RankedEncoding>(
+      std::make_shared<const Vocabulary>(
+          parts.spellings, Vocabulary::Duplicates::kFirst,
+          [&](int32_t id) { return is_merged(model.pieces[static_cast<size_t>(id)]); }),
+      std::move(settings));
+}
+
 }  // namespace
 
 SentencePieceModel read_sentence_piece_model(const std::string& name,
@@ -226,7 +261,6 @@ TokenizerParts tokenizer_of_sentence_piece(const SentencePieceModel& model) {
   parts.bos = id_or_none(model.bos);
   parts.eos = id_or_none(model.eos);
   parts.pad = id_or_none(model.pad);
-  std::vector<Unigram::Piece> scored;  // without what is found by its type alone
   for (size_t id = 0; id < model.pieces.size(); ++id) {
     const SentencePiece& piece = model.pieces[id];
     parts.spellings.push_back(piece.text);
@@ -248,22 +282,18 @@ TokenizerParts tokenizer_of_sentence_piece(const SentencePieceModel& model) {
       token.special = true;
       parts.added.push_back(std::move(token));
     }
-    scored.push_back({piece.text, piece.score, piece.type});
   }
   parts.normalizations = {normalization_of(model)};
   parts.drops_first_space = model.add_dummy_prefix;
   if (model.is_bpe) {
-    parts.encode_piece = [bpe = std::make_shared<const SentencePieceBpe>(
-                              model.pieces, parts.unknown, model.byte_fallback)](
-                             std::string_view text, std::vector<int32_t>& ids) {
-      bpe->encode(text, ids);
-    };
+    parts.encode_piece = bpe_of(model, parts);
   } else {
-    parts.encode_piece = [unigram = std::make_shared<const Unigram>(
-                              std::move(scored), parts.unknown, model.byte_fallback, true)](
-                             std::string_view text, std::vector<int32_t>& ids) {
-      unigram->encode(text, ids);
-    };
+    std::vector<Unigram::Piece> scored;
+    for (const SentencePiece& piece : model.pieces) {
+      scored.push_back({piece.text, piece.score, piece.type});
+    }
+    parts.encode_piece =
+        piece_encoder<Unigram>(std::move(scored), parts.unknown, model.byte_fallback, true);
   }
   return parts;
 }

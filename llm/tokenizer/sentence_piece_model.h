@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "llm/tokenizer/sentence_piece_bpe.h"
+#include "llm/tokenizer/sentence_piece.h"
 #include "llm/tokenizer/text_tokenizer.h"
 
 namespace vesper {

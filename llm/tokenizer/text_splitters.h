@@ -44,4 +44,9 @@ struct PreTokenizerRow {
 // Null if the name has no row.
 const PreTokenizerRow* find_pre_tokenizer(std::string_view name);
 
+// GPT-2's pattern, which Whisper's tokenizers use too: English contractions, runs of letters, of
+// digits and of other signs, each with the space before it, and white space.
+inline constexpr std::string_view kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
 }  // namespace vesper

@@ -8,7 +8,7 @@ namespace vesper {
 
 TextTokenizer::TextTokenizer(TokenizerParts parts) : parts_(std::move(parts)) {
   const size_t n = parts_.spellings.size();
-  parts_.bytes.resize(n);
+  if (!parts_.bytes.empty()) parts_.bytes.resize(n);
   const auto check = [&](int32_t id, const std::string& what) {
     if (id < 0 || static_cast<size_t>(id) >= n) {
       throw Error(ErrorKind::kModel, "expected " + what + " among " + std::to_string(n) +
@@ -31,7 +31,7 @@ TextTokenizer::TextTokenizer(TokenizerParts parts) : parts_(std::move(parts)) {
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
 
-  id_of_ = TokenIndex(parts_.spellings, TokenIndex::Duplicates::kFirst);
+  vocabulary_ = Vocabulary(std::move(parts_.spellings), Vocabulary::Duplicates::kFirst);
   std::vector<AddedToken> raw, normalized;
   for (const AddedToken& token : parts_.added) {
     (token.normalized ? normalized : raw).push_back(token);
@@ -88,14 +88,12 @@ std::vector<int32_t> TextTokenizer::encode(std::string_view text, bool parse_spe
 }
 
 std::string_view TextTokenizer::bytes_of(int32_t id) const {
+  if (parts_.bytes.empty()) return spelling_of(id);
   if (id < 0 || static_cast<size_t>(id) >= parts_.bytes.size()) return {};
   return parts_.bytes[static_cast<size_t>(id)];
 }
 
-std::string_view TextTokenizer::spelling_of(int32_t id) const {
-  if (id < 0 || static_cast<size_t>(id) >= parts_.spellings.size()) return {};
-  return parts_.spellings[static_cast<size_t>(id)];
-}
+std::string_view TextTokenizer::spelling_of(int32_t id) const { return vocabulary_.spelling(id); }
 
 bool TextTokenizer::is_special(int32_t id) const {
   return id >= 0 && static_cast<size_t>(id) < is_special_.size() &&
@@ -106,7 +104,7 @@ bool TextTokenizer::is_end(int32_t id) const {
   return std::binary_search(parts_.ends.begin(), parts_.ends.end(), id);
 }
 
-int32_t TextTokenizer::find(std::string_view spelling) const { return id_of_.find(spelling); }
+int32_t TextTokenizer::find(std::string_view spelling) const { return vocabulary_.find(spelling); }
 
 std::string TextTokenizer::decode(std::span<const int32_t> ids, bool with_special) const {
   TextStream stream(*this, with_special);

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "llm/tokenizer/added_tokens.h"
-#include "llm/tokenizer/token_index.h"
 #include "llm/tokenizer/utf8_stream.h"
+#include "llm/tokenizer/vocabulary.h"
 
 namespace vesper {
 
@@ -38,12 +38,18 @@ using Normalization = std::function<std::string(std::string_view)>;
 using PieceSplitter = std::function<void(const TextPiece&, std::vector<TextPiece>&)>;
 // Appends the tokens of a piece.
 using PieceEncoder = std::function<void(std::string_view, std::vector<int32_t>&)>;
+// That of a model with these arguments: MergeListEncoding, RankedEncoding, Unigram, WordPiece.
+template <class Model, class... Arguments>
+PieceEncoder piece_encoder(Arguments&&... arguments) {
+  return [model = std::make_shared<const Model>(std::forward<Arguments>(arguments)...)](
+             std::string_view piece, std::vector<int32_t>& ids) { model->encode(piece, ids); };
+}
 
 // What a reader of files makes a tokenizer of. Token ids are below n_vocab everywhere.
 struct TokenizerParts {
   std::string kind;                    // in words: "byte-level BPE, smollm"
   std::vector<std::string> spellings;  // by id, as the file has them; empty where there is none
-  std::vector<std::string> bytes;      // by id, what a token adds to a text
+  std::vector<std::string> bytes;      // by id, what a token adds to a text; empty: its spelling
   std::vector<AddedToken> added;       // special ones among them
   std::vector<Normalization> normalizations;  // in this order
   std::vector<PieceSplitter> splitters;       // in this order
@@ -88,7 +94,7 @@ class TextTokenizer {
   std::span<const int32_t> before() const { return parts_.before; }
   std::span<const int32_t> after() const { return parts_.after; }
 
-  uint32_t n_vocab() const { return static_cast<uint32_t>(parts_.spellings.size()); }
+  uint32_t n_vocab() const { return vocabulary_.size(); }
   const std::string& kind() const { return parts_.kind; }
   bool drops_first_space() const { return parts_.drops_first_space; }
 
@@ -98,9 +104,9 @@ class TextTokenizer {
  private:
   void encode_text(std::string_view text, bool at_start, std::vector<int32_t>& ids) const;
 
-  TokenizerParts parts_;
+  TokenizerParts parts_;          // without spellings, which vocabulary_ has
   std::vector<bool> is_special_;  // by id
-  TokenIndex id_of_;
+  Vocabulary vocabulary_;
   AddedTokens raw_added_, normalized_added_;
 };
 

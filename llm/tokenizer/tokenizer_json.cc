@@ -5,7 +5,6 @@
 #include "error/error.h"
 #include "llm/files/json_file.h"
 #include "llm/tokenizer/byte_level.h"
-#include "llm/tokenizer/byte_tokens.h"
 #include "llm/tokenizer/normalizations.h"
 
 namespace vesper {

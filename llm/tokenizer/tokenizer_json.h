@@ -6,7 +6,6 @@
 #include <string>
 
 #include "llm/tokenizer/text_tokenizer.h"
-#include "llm/tokenizer/token_index.h"
 
 namespace vesper {
 
@@ -25,12 +24,7 @@ void read_json_model(const std::string& name, const nlohmann::json& model, Token
 void read_json_decoder(const std::string& name, const nlohmann::json* decoder,
                        TokenizerParts& parts);
 
-inline constexpr size_t kMaxVocabulary = 1'000'000;
 // A token id below kMaxVocabulary, or an error.
 int32_t json_token_id(const std::string& name, const nlohmann::json& value);
-
-// Token ids by the spellings of `parts`, both kept alive by what is returned. Later tokens of the
-// same spelling count.
-std::shared_ptr<const TokenIndex> index_of_spellings(const std::vector<std::string>& spellings);
 
 }  // namespace vesper

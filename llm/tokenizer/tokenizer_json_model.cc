@@ -17,7 +17,9 @@ namespace {
 
 using nlohmann::json;
 
-void read_vocabulary(const std::string& name, const json& model, TokenizerParts& parts) {
+// Fills parts.spellings. Of tokens with one spelling the last counts.
+std::shared_ptr<const Vocabulary> read_vocabulary(const std::string& name, const json& model,
+                                                  TokenizerParts& parts) {
   const json* ids = find_member(model, "vocab");
   if (ids == nullptr || !ids->is_object()) {
     fail_in_file(name, "expected model.vocab with token ids by spelling, found " + shown_json(ids));
@@ -27,14 +29,15 @@ void read_vocabulary(const std::string& name, const json& model, TokenizerParts&
     if (place >= parts.spellings.size()) parts.spellings.resize(place + 1);
     parts.spellings[place] = spelling;
   }
+  return std::make_shared<const Vocabulary>(parts.spellings, Vocabulary::Duplicates::kLast);
 }
 
 // The id of a token that the model names, or -1.
 int32_t named_token(const std::string& name, const json& model, const char* key,
-                    const TokenIndex& index) {
+                    const Vocabulary& vocabulary) {
   const std::string spelling = text_member(name, model, key, "");
   if (spelling.empty()) return -1;
-  const int32_t id = index.find(spelling);
+  const int32_t id = vocabulary.find(spelling);
   if (id < 0) {
     fail_in_file(name, std::string("expected ") + key + " to be a token, found " + spelling);
   }
@@ -42,8 +45,7 @@ int32_t named_token(const std::string& name, const json& model, const char* key,
 }
 
 void read_bpe(const std::string& name, const json& model, TokenizerParts& parts) {
-  read_vocabulary(name, model, parts);
-  const auto index = index_of_spellings(parts.spellings);
+  const auto vocabulary = read_vocabulary(name, model, parts);
   const json* list = find_member(model, "merges");
   if (list == nullptr || !list->is_array() || list->size() > kMaxVocabulary) {
     fail_in_file(name, "expected merges of a BPE model");
@@ -64,17 +66,15 @@ void read_bpe(const std::string& name, const json& model, TokenizerParts& parts)
     }
     merges.emplace_back(text.substr(0, space), text.substr(space + 1));
   }
-  BytePairEncoding::Settings settings;
+  MergeListEncoding::Settings settings;
   settings.ignore_merges = truth_member(name, model, "ignore_merges", false);
   settings.byte_fallback = truth_member(name, model, "byte_fallback", false);
   settings.fuses_unknown = truth_member(name, model, "fuse_unk", false);
-  settings.unknown = parts.unknown = named_token(name, model, "unk_token", *index);
+  settings.unknown = parts.unknown = named_token(name, model, "unk_token", *vocabulary);
   settings.continuing_prefix = text_member(name, model, "continuing_subword_prefix", "");
   settings.end_of_word_suffix = text_member(name, model, "end_of_word_suffix", "");
   parts.kind = "BPE";
-  parts.encode_piece =
-      [index, bpe = std::make_shared<const BytePairEncoding>(*index, merges, settings)](
-          std::string_view piece, std::vector<int32_t>& ids) { bpe->encode(piece, ids); };
+  parts.encode_piece = piece_encoder<MergeListEncoding>(vocabulary, merges, settings);
 }
 
 // A number as Hugging Face's tokenizers read it (serde_json's fast way): its digits as a whole
@@ -122,14 +122,12 @@ void read_unigram(const std::string& name, const json& model, TokenizerParts& pa
   const json* unknown = find_member(model, "unk_id");
   parts.unknown = unknown == nullptr ? -1 : json_token_id(name, *unknown);
   parts.kind = "unigram";
-  parts.encode_piece =
-      [unigram = std::make_shared<const Unigram>(
-           std::move(pieces), parts.unknown, truth_member(name, model, "byte_fallback", false))](
-          std::string_view piece, std::vector<int32_t>& ids) { unigram->encode(piece, ids); };
+  parts.encode_piece = piece_encoder<Unigram>(std::move(pieces), parts.unknown,
+                                              truth_member(name, model, "byte_fallback", false));
 }
 
 void read_word_piece(const std::string& name, const json& model, TokenizerParts& parts) {
-  read_vocabulary(name, model, parts);
+  const auto vocabulary = read_vocabulary(name, model, parts);
   WordPiece::Settings settings;
   settings.unknown = text_member(name, model, "unk_token", settings.unknown);
   settings.continuation =
@@ -137,22 +135,18 @@ void read_word_piece(const std::string& name, const json& model, TokenizerParts&
   if (const uint32_t most = count_member(name, model, "max_input_chars_per_word"); most != 0) {
     settings.max_word_characters = most;
   }
-  auto words = std::make_shared<const WordPiece>(parts.spellings, settings);
-  parts.unknown = words->find(settings.unknown);
+  parts.unknown = vocabulary->find(settings.unknown);
   parts.kind = "WordPiece";
-  parts.encode_piece = [words](std::string_view piece, std::vector<int32_t>& ids) {
-    words->encode(piece, ids);
-  };
+  parts.encode_piece = piece_encoder<WordPiece>(vocabulary, settings);
 }
 
 void read_word_level(const std::string& name, const json& model, TokenizerParts& parts) {
-  read_vocabulary(name, model, parts);
-  const auto index = index_of_spellings(parts.spellings);
-  parts.unknown = named_token(name, model, "unk_token", *index);
+  const auto vocabulary = read_vocabulary(name, model, parts);
+  parts.unknown = named_token(name, model, "unk_token", *vocabulary);
   parts.kind = "whole words";
-  parts.encode_piece = [index, unknown = parts.unknown](std::string_view piece,
-                                                        std::vector<int32_t>& ids) {
-    const int32_t found = index->find(piece);
+  parts.encode_piece = [vocabulary, unknown = parts.unknown](std::string_view piece,
+                                                             std::vector<int32_t>& ids) {
+    const int32_t found = vocabulary->find(piece);
     const int32_t id = found < 0 ? unknown : found;
     if (id >= 0) ids.push_back(id);
   };
@@ -166,17 +160,6 @@ int32_t json_token_id(const std::string& name, const json& value) {
                            shown_json(&value));
   }
   return value.get<int32_t>();
-}
-
-std::shared_ptr<const TokenIndex> index_of_spellings(const std::vector<std::string>& spellings) {
-  struct Indexed {
-    std::vector<std::string> spellings;
-    TokenIndex index;
-  };
-  auto indexed = std::make_shared<Indexed>();
-  indexed->spellings = spellings;
-  indexed->index = TokenIndex(indexed->spellings, TokenIndex::Duplicates::kLast);
-  return {indexed, &indexed->index};
 }
 
 void read_json_model(const std::string& name, const json& model, TokenizerParts& parts) {

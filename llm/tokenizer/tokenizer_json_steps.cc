@@ -3,7 +3,6 @@
 #include "error/error.h"
 #include "llm/files/json_file.h"
 #include "llm/tokenizer/normalizations.h"
-#include "llm/tokenizer/pre_tokenizer.h"
 #include "llm/tokenizer/text_splitters.h"
 #include "llm/tokenizer/tokenizer_json.h"
 

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "error/error.h"
-#include "llm/tokenizer/byte_tokens.h"
 #include "llm/tokenizer/utf8_stream.h"
 
 namespace vesper {
@@ -19,43 +18,39 @@ constexpr int32_t kUnknownCharacter = -2;
 
 Unigram::Unigram(std::vector<Piece> pieces, int32_t unknown, bool byte_fallback,
                  bool single_precision)
-    : pieces_(std::move(pieces)), unknown_(unknown), single_precision_(single_precision) {
-  if (unknown != -1 && (unknown < 0 || static_cast<size_t>(unknown) >= pieces_.size())) {
-    throw Error(ErrorKind::kModel, "expected an unk_id among " + std::to_string(pieces_.size()) +
+    : unknown_(unknown), single_precision_(single_precision) {
+  if (unknown != -1 && (unknown < 0 || static_cast<size_t>(unknown) >= pieces.size())) {
+    throw Error(ErrorKind::kModel, "expected an unk_id among " + std::to_string(pieces.size()) +
                                        " pieces, found " + std::to_string(unknown));
   }
   double least = 0;
   double most = std::numeric_limits<float>::min();  // SentencePiece's, and so not below 0
   size_t n_normal = 0;
-  std::unordered_map<std::string_view, int32_t> all;
-  id_of_.reserve(pieces_.size());
-  for (size_t id = 0; id < pieces_.size(); ++id) {
-    const Piece& piece = pieces_[id];
+  std::vector<std::string> spellings;
+  for (Piece& piece : pieces) {
     if (!std::isfinite(piece.score)) {
-      throw Error(ErrorKind::kModel,
-                  "expected finite scores, found another for piece " + std::to_string(id));
+      throw Error(ErrorKind::kModel, "expected finite scores, found another for piece " +
+                                         std::to_string(spellings.size()));
     }
-    if (!piece.text.empty()) all.emplace(piece.text, static_cast<int32_t>(id));
-    const bool is_normal = piece.type == SentencePiece::Type::kNormal;
-    if (is_normal) {
+    if (piece.type == SentencePiece::Type::kNormal) {
       most = std::max(most, piece.score);
       least = n_normal == 0 ? piece.score : std::min(least, piece.score);
       ++n_normal;
     }
-    if (piece.text.empty() || (!is_normal && piece.type != SentencePiece::Type::kUserDefined)) {
-      continue;
-    }
-    id_of_.emplace(piece.text, static_cast<int32_t>(id));
-    longest_ = std::max(longest_, piece.text.size());
+    spellings.push_back(std::move(piece.text));
   }
-  // As SentencePiece scores them: above all that it could be cut into.
-  for (Piece& piece : pieces_) {
-    if (piece.type == SentencePiece::Type::kUserDefined) {
-      piece.score = static_cast<double>(piece.text.size()) * most - 0.1;
-    }
+  if (byte_fallback) byte_pieces_ = find_byte_tokens(spellings);
+  for (size_t id = 0; id < pieces.size(); ++id) {
+    // As SentencePiece scores them: above all that it could be cut into.
+    scores_.push_back(pieces[id].type == SentencePiece::Type::kUserDefined
+                          ? static_cast<double>(spellings[id].size()) * most - 0.1
+                          : pieces[id].score);
   }
   unknown_score_ = least - kUnknownPenalty;
-  if (byte_fallback) byte_pieces_ = byte_tokens_of(all);
+  vocabulary_ = Vocabulary(std::move(spellings), Vocabulary::Duplicates::kFirst, [&](int32_t id) {
+    const SentencePiece::Type type = pieces[static_cast<size_t>(id)].type;
+    return type == SentencePiece::Type::kNormal || type == SentencePiece::Type::kUserDefined;
+  });
 }
 
 void Unigram::encode(std::string_view word, std::vector<int32_t>& ids) const {
@@ -76,11 +71,11 @@ void Unigram::encode(std::string_view word, std::vector<int32_t>& ids) const {
       if (single_precision_) sum = static_cast<float>(sum);
       if (step.from == SIZE_MAX || sum > step.score) step = {sum, begin, id};
     };
-    for (size_t end = first_end; end <= word.size() && end - begin <= longest_;) {
-      const auto found = id_of_.find(word.substr(begin, end - begin));
-      if (found != id_of_.end()) {
+    for (size_t end = first_end; end <= word.size() && end - begin <= vocabulary_.longest();) {
+      const int32_t id = vocabulary_.find(word.substr(begin, end - begin));
+      if (id >= 0) {
         has_character |= end == first_end;
-        propose(end, pieces_[static_cast<size_t>(found->second)].score, found->second);
+        propose(end, scores_[static_cast<size_t>(id)], id);
       }
       if (end == word.size()) break;
       end += character_bytes(word, end);

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "llm/tokenizer/sentence_piece.h"
+#include "llm/tokenizer/vocabulary.h"
 
 namespace vesper {
 
@@ -27,23 +27,17 @@ class Unigram {
   // do not; it decides between ways that are as likely. Throws Error(kModel).
   Unigram(std::vector<Piece> pieces, int32_t unknown, bool byte_fallback,
           bool single_precision = false);
-  Unigram(const Unigram&) = delete;  // the index points into the pieces
-  Unigram& operator=(const Unigram&) = delete;
 
   // Appends the tokens of a normalized piece of text, U+2581 for its spaces. Valid UTF-8.
   void encode(std::string_view word, std::vector<int32_t>& ids) const;
-
-  size_t n_pieces() const { return pieces_.size(); }
-  const std::string& piece(int32_t id) const { return pieces_[static_cast<size_t>(id)].text; }
 
  private:
   // Appends what stands for characters that no piece has.
   void encode_unknown(std::string_view characters, std::vector<int32_t>& ids) const;
 
-  std::vector<Piece> pieces_;
+  Vocabulary vocabulary_;
+  std::vector<double> scores_;  // by id
   int32_t unknown_;
-  std::unordered_map<std::string_view, int32_t> id_of_;
-  size_t longest_ = 0;  // bytes of the longest piece
   double unknown_score_ = 0;
   bool single_precision_;
   std::vector<int32_t> byte_pieces_;  // of <0x00> to <0xFF>; empty if one is missing

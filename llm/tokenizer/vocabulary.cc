@@ -1,9 +1,8 @@
-#include "llm/tokenizer/token_index.h"
+#include "llm/tokenizer/vocabulary.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <functional>
 
 namespace vesper {
 namespace {
@@ -17,8 +16,9 @@ uint32_t hash_of(std::string_view spelling) {
 
 }  // namespace
 
-TokenIndex::TokenIndex(std::span<const std::string> spellings, Duplicates duplicates)
-    : spellings_(spellings), slots_(std::bit_ceil(2 * spellings_.size() + 1)) {
+Vocabulary::Vocabulary(std::vector<std::string> spellings, Duplicates duplicates,
+                       const std::function<bool(int32_t)>& is_found)
+    : spellings_(std::move(spellings)), slots_(std::bit_ceil(2 * spellings_.size() + 1)) {
   std::array<uint32_t, kAtOnce> hashes;
   for (size_t first = 0; first < spellings_.size(); first += kAtOnce) {
     const size_t n = std::min(kAtOnce, spellings_.size() - first);
@@ -27,15 +27,23 @@ TokenIndex::TokenIndex(std::span<const std::string> spellings, Duplicates duplic
       __builtin_prefetch(&slots_[hashes[i] & (slots_.size() - 1)], 1);
     }
     for (size_t i = 0; i < n; ++i) {
-      if (spellings_[first + i].empty()) continue;
-      Slot& slot = slots_[place_of(spellings_[first + i], hashes[i])];
+      const std::string& spelling = spellings_[first + i];
+      const auto id = static_cast<int32_t>(first + i);
+      if (spelling.empty() || (is_found && !is_found(id))) continue;
+      longest_ = std::max(longest_, spelling.size());
+      Slot& slot = slots_[place_of(spelling, hashes[i])];
       if (slot.id >= 0 && duplicates == Duplicates::kFirst) continue;
-      slot = {hashes[i], static_cast<int32_t>(first + i)};
+      slot = {hashes[i], id};
     }
   }
 }
 
-size_t TokenIndex::place_of(std::string_view spelling, uint32_t hash) const {
+std::string_view Vocabulary::spelling(int32_t id) const {
+  if (id < 0 || static_cast<size_t>(id) >= spellings_.size()) return {};
+  return spellings_[static_cast<size_t>(id)];
+}
+
+size_t Vocabulary::place_of(std::string_view spelling, uint32_t hash) const {
   const size_t mask = slots_.size() - 1;
   size_t place = hash & mask;
   while (slots_[place].id >= 0 && (slots_[place].hash != hash ||
@@ -45,12 +53,12 @@ size_t TokenIndex::place_of(std::string_view spelling, uint32_t hash) const {
   return place;
 }
 
-int32_t TokenIndex::find(std::string_view spelling) const {
+int32_t Vocabulary::find(std::string_view spelling) const {
   if (slots_.empty()) return -1;
   return slots_[place_of(spelling, hash_of(spelling))].id;
 }
 
-void TokenIndex::find(std::span<const std::string_view> spellings, int32_t* ids) const {
+void Vocabulary::find(std::span<const std::string_view> spellings, int32_t* ids) const {
   std::array<uint32_t, kAtOnce> hashes;
   const size_t mask = slots_.size() - 1;
   for (size_t first = 0; first < spellings.size(); first += kAtOnce) {
@@ -71,6 +79,30 @@ void TokenIndex::find(std::span<const std::string_view> spellings, int32_t* ids)
       ids[first + i] = slots_[place_of(some[i], hashes[i])].id;
     }
   }
+}
+
+std::optional<char> byte_of_token(std::string_view spelling) {
+  if (spelling.size() != 6 || !spelling.starts_with("<0x") || spelling[5] != '>') {
+    return std::nullopt;
+  }
+  unsigned value = 0;
+  for (const char c : spelling.substr(3, 2)) {
+    const bool is_digit = c >= '0' && c <= '9';
+    if (!is_digit && !(c >= 'A' && c <= 'F')) return std::nullopt;
+    value = value * 16 + static_cast<unsigned>(is_digit ? c - '0' : c - 'A' + 10);
+  }
+  return static_cast<char>(value);
+}
+
+std::vector<int32_t> find_byte_tokens(std::span<const std::string> spellings) {
+  std::vector<int32_t> tokens(256, -1);
+  for (size_t id = spellings.size(); id-- > 0;) {
+    if (const auto byte = byte_of_token(spellings[id])) {
+      tokens[static_cast<uint8_t>(*byte)] = static_cast<int32_t>(id);
+    }
+  }
+  if (std::find(tokens.begin(), tokens.end(), -1) != tokens.end()) tokens.clear();
+  return tokens;
 }
 
 }  // namespace vesper

@@ -5,6 +5,8 @@
 #include <string>
 
 #include "error/error.h"
+#include "llm/tokenizer/byte_pair_encoding.h"
+#include "llm/tokenizer/text_splitters.h"
 
 namespace vesper {
 namespace {
@@ -120,23 +122,50 @@ std::array<int32_t, 6> WhisperTokens::suppressed_special() const {
   return {translate, transcribe, sot, solm, prev, nospeech};
 }
 
-std::vector<int32_t> non_speech_tokens(const Tokenizer& tokenizer) {
+std::unique_ptr<const TextTokenizer> whisper_tokenizer(std::vector<std::string> vocabulary,
+                                                       uint32_t n_text_tokens) {
+  const auto n = static_cast<int32_t>(std::min<size_t>(n_text_tokens, vocabulary.size()));
+  const auto text_tokens = std::make_shared<const Vocabulary>(
+      vocabulary, Vocabulary::Duplicates::kFirst, [n](int32_t id) { return id < n; });
+  for (int byte = 0; byte < 256; ++byte) {
+    const char text = static_cast<char>(byte);
+    if (text_tokens->find({&text, 1}) < 0) {
+      throw Error(ErrorKind::kModel,
+                  "expected a vocabulary with a token for each of the 256 bytes, found none for "
+                  "byte " +
+                      std::to_string(byte) + " among " + std::to_string(n) + " tokens");
+    }
+  }
+  TokenizerParts parts;
+  parts.kind = "byte-level BPE, Whisper";
+  parts.spellings = std::move(vocabulary);
+  parts.splitters = {split_by_pattern(kGpt2Pattern, SplitBehavior::kIsolated, false)};
+  RankedEncoding::Settings settings;
+  settings.by_bytes = true;
+  parts.encode_piece = piece_encoder<RankedEncoding>(text_tokens, std::move(settings));
+  return std::make_unique<const TextTokenizer>(std::move(parts));
+}
+
+std::vector<int32_t> non_speech_tokens(const TextTokenizer& tokenizer) {
+  const auto tokens_of = [&](std::string_view text) {
+    return tokenizer.encode(text, false, false);
+  };
   std::set<int32_t> chosen;
   // Dashes and apostrophes are part of words; after a space they open asides and quotations.
-  chosen.insert(tokenizer.encode(" -").front());
-  chosen.insert(tokenizer.encode(" '").front());
+  chosen.insert(tokens_of(" -").front());
+  chosen.insert(tokens_of(" '").front());
   for (const std::string space : {"", " "}) {
     for (const char* sign : kSigns) {
-      const auto ids = tokenizer.encode(space + sign);
+      const auto ids = tokens_of(space + sign);
       if (ids.size() == 1) chosen.insert(ids.front());
     }
-    for (const char* note : kMusic) chosen.insert(tokenizer.encode(space + note).front());
+    for (const char* note : kMusic) chosen.insert(tokens_of(space + note).front());
   }
   return {chosen.begin(), chosen.end()};
 }
 
-std::vector<int32_t> blank_tokens(const Tokenizer& tokenizer, const WhisperTokens& tokens) {
-  std::vector<int32_t> ids = tokenizer.encode(" ");
+std::vector<int32_t> blank_tokens(const TextTokenizer& tokenizer, const WhisperTokens& tokens) {
+  std::vector<int32_t> ids = tokenizer.encode(" ", false, false);
   ids.push_back(tokens.eot);
   return ids;
 }

@@ -4,12 +4,14 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
-#include "llm/tokenizer/tokenizer.h"
+#include "llm/tokenizer/text_tokenizer.h"
 
 namespace vesper {
 
@@ -59,11 +61,18 @@ struct WhisperTokens {
   std::array<int32_t, 6> suppressed_special() const;
 };
 
+// Whisper's tokenizer, byte-level BPE whose ranks are the token ids. `vocabulary`: raw bytes by
+// token id. encode() never gives ids from `n_text_tokens` on, which are special; their bytes and
+// spellings are those of the vocabulary. Throws Error(kModel) if one of the 256 bytes has no token
+// of its own.
+std::unique_ptr<const TextTokenizer> whisper_tokenizer(std::vector<std::string> vocabulary,
+                                                       uint32_t n_text_tokens);
+
 // Tokens that stand for no speech: brackets, music notes and other signs, ascending. What the
 // reference suppresses where a file has no list, besides suppressed_special().
-std::vector<int32_t> non_speech_tokens(const Tokenizer& tokenizer);
+std::vector<int32_t> non_speech_tokens(const TextTokenizer& tokenizer);
 
 // Tokens that may not be the first of a window: a lone space, and the end of text.
-std::vector<int32_t> blank_tokens(const Tokenizer& tokenizer, const WhisperTokens& tokens);
+std::vector<int32_t> blank_tokens(const TextTokenizer& tokenizer, const WhisperTokens& tokens);
 
 }  // namespace vesper

@@ -11,28 +11,14 @@ bool is_character_start(char byte) { return (static_cast<unsigned char>(byte) & 
 
 }  // namespace
 
-WordPiece::WordPiece(std::vector<std::string> vocabulary, const Settings& settings)
-    : settings_(settings), vocabulary_(std::move(vocabulary)) {
-  for (size_t id = 0; id < vocabulary_.size(); ++id) {
-    const std::string_view spelling = vocabulary_[id];
-    if (spelling.empty()) continue;
-    id_of_.emplace(spelling, static_cast<int32_t>(id));
-    longest_ = std::max(longest_, spelling.size());
-    if (spelling.starts_with(settings_.continuation)) {
-      continuations_.emplace(spelling.substr(settings_.continuation.size()),
-                             static_cast<int32_t>(id));
-    }
-  }
-  unknown_ = find(settings_.unknown);
+WordPiece::WordPiece(std::shared_ptr<const Vocabulary> vocabulary, const Settings& settings)
+    : vocabulary_(std::move(vocabulary)),
+      settings_(settings),
+      unknown_(vocabulary_->find(settings_.unknown)) {
   if (unknown_ < 0) {
     throw Error(ErrorKind::kModel, "expected a vocabulary with the token " + settings_.unknown +
-                                       ", found none among " + std::to_string(vocabulary_.size()));
+                                       ", found none among " + std::to_string(vocabulary_->size()));
   }
-}
-
-int32_t WordPiece::find(std::string_view spelling) const {
-  const auto found = id_of_.find(spelling);
-  return found == id_of_.end() ? -1 : found->second;
 }
 
 void WordPiece::encode(std::string_view word, std::vector<int32_t>& ids) const {
@@ -42,22 +28,27 @@ void WordPiece::encode(std::string_view word, std::vector<int32_t>& ids) const {
     return;
   }
   const size_t first = ids.size();
+  const std::string& prefix = settings_.continuation;
+  std::string continuation;
   for (size_t at = 0; at < word.size();) {
-    const auto& index = at == 0 ? id_of_ : continuations_;
-    size_t end = std::min(word.size(), at + longest_);
-    auto found = index.end();
-    for (; end > at; --end) {
-      if (end < word.size() && !is_character_start(word[end])) continue;
-      found = index.find(word.substr(at, end - at));
-      if (found != index.end()) break;
+    // What is left of the word, as the vocabulary spells it.
+    std::string_view rest = word;
+    if (at > 0) rest = continuation = prefix + std::string(word.substr(at));
+    const size_t n_prefix = at > 0 ? prefix.size() : 0;
+    size_t end = std::min(rest.size(), vocabulary_->longest());
+    int32_t id = -1;
+    for (; end > n_prefix; --end) {
+      if (end < rest.size() && !is_character_start(rest[end])) continue;
+      id = vocabulary_->find(rest.substr(0, end));
+      if (id >= 0) break;
     }
-    if (found == index.end()) {  // the whole word is unknown
+    if (id < 0) {  // the whole word is unknown
       ids.resize(first);
       ids.push_back(unknown_);
       return;
     }
-    ids.push_back(found->second);
-    at = end;
+    ids.push_back(id);
+    at += end - n_prefix;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "error/error.h"
+#include "llm/tokenizer/whisper_tokens.h"
 
 namespace vesper::suppressed_tokens_test {
 namespace {
@@ -28,22 +29,22 @@ class SuppressedTokens : public testing::Test {
   // Of the words, those that the settings keep out, from 0.
   std::vector<int32_t> words_of(const DecodingSettings& settings) const {
     std::vector<int32_t> words;
-    for (const int32_t id : suppressed_tokens(settings, tokenizer_, kWords + 9, {})) {
+    for (const int32_t id : suppressed_tokens(settings, *tokenizer_, kWords + 9, {})) {
       if (id >= kWords) words.push_back(id - kWords);
     }
     return words;
   }
 
-  Tokenizer tokenizer_{vocabulary(), kWords + 9};
+  std::unique_ptr<const TextTokenizer> tokenizer_ = whisper_tokenizer(vocabulary(), kWords + 9);
 };
 
 TEST_F(SuppressedTokens, AreThoseOfTheListsAndOfTheModelUnlessSwitchedOff) {
   DecodingSettings settings;
   settings.suppress_tokens = {7, 3};
   const std::vector<int32_t> of_model{5, 6};
-  EXPECT_THAT(suppressed_tokens(settings, tokenizer_, 265, of_model), ElementsAre(7, 3, 5, 6));
+  EXPECT_THAT(suppressed_tokens(settings, *tokenizer_, 265, of_model), ElementsAre(7, 3, 5, 6));
   settings.suppress_model_tokens = false;
-  EXPECT_THAT(suppressed_tokens(settings, tokenizer_, 265, of_model), ElementsAre(7, 3));
+  EXPECT_THAT(suppressed_tokens(settings, *tokenizer_, 265, of_model), ElementsAre(7, 3));
 }
 
 TEST_F(SuppressedTokens, MatchThePatternAsAWhole) {

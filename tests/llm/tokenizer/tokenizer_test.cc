@@ -1,6 +1,4 @@
 // The tokenizer, on the synthetic vocabulary of the tiny model, and Whisper's tables.
-#include "llm/tokenizer/tokenizer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +7,8 @@
 
 #include "error/error.h"
 #include "llm/tokenizer/byte_level.h"
-#include "llm/tokenizer/token_index.h"
+#include "llm/tokenizer/text_splitters.h"
+#include "llm/tokenizer/text_tokenizer.h"
 #include "llm/tokenizer/utf8_stream.h"
 #include "llm/tokenizer/whisper_tokens.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
@@ -23,26 +22,31 @@ using testing::ElementsAre;
 using testing::Not;
 
 // 256 bytes, then "th", "he", "the", " t", "in", " the", "thin".
-const Tokenizer& small_tokenizer() {
-  static const Tokenizer tokenizer = [] {
+const TextTokenizer& small_tokenizer() {
+  static const auto tokenizer = [] {
     std::vector<std::string> vocabulary;
     for (int byte = 0; byte < 256; ++byte) vocabulary.emplace_back(1, static_cast<char>(byte));
     for (const char* word : {"th", "he", "the", " t", "in", " the", "thin", "<|end|>"}) {
       vocabulary.emplace_back(word);
     }
-    return Tokenizer(std::move(vocabulary), 263);
+    return whisper_tokenizer(std::move(vocabulary), 263);
   }();
-  return tokenizer;
+  return *tokenizer;
+}
+
+std::vector<int32_t> ids_of(const TextTokenizer& tokenizer, std::string_view text) {
+  return tokenizer.encode(text, true, true);
 }
 
 constexpr int32_t kTh = 256, kThe = 258, kSpaceT = 259, kIn = 260, kSpaceThe = 261, kThin = 262;
 
 std::vector<std::string> pieces_of(std::string_view text) {
-  std::vector<std::string> pieces;
-  PreTokenizer(kGpt2Pattern).split(text, [&](std::string_view piece) {
-    pieces.emplace_back(piece);
-  });
-  return pieces;
+  std::vector<TextPiece> pieces;
+  split_by_pattern(kGpt2Pattern, SplitBehavior::kIsolated, false)({std::string(text), true},
+                                                                  pieces);
+  std::vector<std::string> texts;
+  for (const TextPiece& piece : pieces) texts.push_back(piece.text);
+  return texts;
 }
 
 TEST(ByteLevel, SpellsEveryByteInOneCharacterAndBack) {
@@ -63,66 +67,72 @@ TEST(ByteLevel, LeavesOtherCharactersAsTheyAre) {
   EXPECT_EQ(bytes_of_byte_level("\xc4"), "\xc4");  // half a character
 }
 
-TEST(PreTokenizer, KeepsASpaceWithTheWordAfterIt) {
+TEST(Gpt2Pieces, KeepASpaceWithTheWordAfterIt) {
   EXPECT_THAT(pieces_of("I've 20 cats,  don't  "),
               ElementsAre("I", "'ve", " 20", " cats", ",", " ", " don", "'t", "  "));
 }
 
-TEST(PreTokenizer, KnowsLettersAndDigitsOfAllScripts) {
+TEST(Gpt2Pieces, KnowLettersAndDigitsOfAllScripts) {
   EXPECT_THAT(pieces_of("naïve Привет٣４ 日本語"),
               ElementsAre("naïve", " Привет", "٣４", " 日本語"));
 }
 
-TEST(PreTokenizer, GivesBytesThatAreNoTextAsTheirOwnPiece) {
+TEST(Gpt2Pieces, GiveBytesThatAreNoTextAsTheirOwnPiece) {
   EXPECT_THAT(pieces_of("ab\xff\xfe cd\xc3"), ElementsAre("ab", "\xff\xfe", " cd", "\xc3"));
 }
 
-TEST(PreTokenizer, RejectsWhatIsNoPattern) { EXPECT_THROW(PreTokenizer("(a"), Error); }
-
-TEST(Tokenizer, MergesTheLowestRankFirst) {
-  // "thin": th (256) goes before in (260), then both are one.
-  EXPECT_THAT(small_tokenizer().encode("thin"), ElementsAre(kThin));
-  // "the": th before he, so h is not taken by he.
-  EXPECT_THAT(small_tokenizer().encode("thee"), ElementsAre(kThe, 'e'));
-  // " the": th (256) goes first, then the, then " the"; " t" (259) never has its turn.
-  EXPECT_THAT(small_tokenizer().encode(" theo"), ElementsAre(kSpaceThe, 'o'));
-  EXPECT_THAT(small_tokenizer().encode(" tin"), ElementsAre(kSpaceT, kIn));
-  EXPECT_THAT(small_tokenizer().encode("athth"), ElementsAre('a', kTh, kTh));
+TEST(Gpt2Pieces, NeedAPattern) {
+  EXPECT_THROW(split_by_pattern("(a", SplitBehavior::kIsolated, false), Error);
 }
 
-TEST(Tokenizer, MergesOfEqualRankFromTheLeft) {
+TEST(WhisperTokenizer, MergesTheLowestRankFirst) {
+  // "thin": th (256) goes before in (260), then both are one.
+  EXPECT_THAT(ids_of(small_tokenizer(), "thin"), ElementsAre(kThin));
+  // "the": th before he, so h is not taken by he.
+  EXPECT_THAT(ids_of(small_tokenizer(), "thee"), ElementsAre(kThe, 'e'));
+  // " the": th (256) goes first, then the, then " the"; " t" (259) never has its turn.
+  EXPECT_THAT(ids_of(small_tokenizer(), " theo"), ElementsAre(kSpaceThe, 'o'));
+  EXPECT_THAT(ids_of(small_tokenizer(), " tin"), ElementsAre(kSpaceT, kIn));
+  EXPECT_THAT(ids_of(small_tokenizer(), "athth"), ElementsAre('a', kTh, kTh));
+}
+
+TEST(WhisperTokenizer, MergesOfEqualRankFromTheLeft) {
   std::vector<std::string> vocabulary;
   for (int byte = 0; byte < 256; ++byte) vocabulary.emplace_back(1, static_cast<char>(byte));
   vocabulary.emplace_back("aa");
-  EXPECT_THAT(Tokenizer(vocabulary, 257).encode("aaaaa"), ElementsAre(256, 256, 'a'));
+  EXPECT_THAT(ids_of(*whisper_tokenizer(vocabulary, 257), "aaaaa"), ElementsAre(256, 256, 'a'));
 }
 
-TEST(Tokenizer, NeverEncodesSpecialTokensButDecodesThem) {
-  const auto ids = small_tokenizer().encode("<|end|>");
+TEST(WhisperTokenizer, NeverEncodesSpecialTokensButDecodesThem) {
+  const auto ids = ids_of(small_tokenizer(), "<|end|>");
   EXPECT_EQ(ids.size(), 7u);
   EXPECT_THAT(ids, Not(Contains(263)));
   EXPECT_EQ(small_tokenizer().bytes_of(263), "<|end|>");
-  EXPECT_EQ(small_tokenizer().find("<|end|>"), -1);
 }
 
-TEST(Tokenizer, DecodesUnknownIdsToNothing) {
+TEST(WhisperTokenizer, DecodesUnknownIdsToNothing) {
   const int32_t ids[] = {-1, 'a', 264, INT32_MAX};
   EXPECT_EQ(small_tokenizer().decode(ids), "a");
 }
 
-TEST(Tokenizer, GivesBackAnyBytes) {
+TEST(WhisperTokenizer, GivesBackAnyText) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 2000; ++trial) {
-    std::string text(random() % 40, '\0');
-    for (char& c : text) {
-      c = random() % 3 == 0 ? "the in"[random() % 6] : static_cast<char>(random());
+    std::string text;
+    for (size_t i = random() % 40; i > 0; --i) {
+      const char* const characters[] = {"t", "h", "e", " ", "i", "n", "é", "日", "🎵", "\n"};
+      text += characters[random() % 10];
     }
-    ASSERT_EQ(small_tokenizer().decode(small_tokenizer().encode(text)), text) << trial;
+    ASSERT_EQ(small_tokenizer().decode(ids_of(small_tokenizer(), text)), text) << trial;
   }
 }
 
+TEST(WhisperTokenizer, TakesBytesThatAreNoTextAsReplacementCharacters) {
+  EXPECT_EQ(ids_of(small_tokenizer(), "the\xff"), ids_of(small_tokenizer(), "the\ufffd"));
+}
+
 // What merging means, in the plainest way: of all pairs the lowest rank, leftmost first.
-std::vector<int32_t> merged_plainly(const Tokenizer& tokenizer, std::string_view piece) {
+std::vector<int32_t> merged_plainly(const TextTokenizer& tokenizer, std::string_view piece) {
   std::vector<std::string> parts;
   for (const char c : piece) parts.emplace_back(1, c);
   while (true) {
@@ -149,33 +159,34 @@ const test::TinyWhisper& tiny_model() {
   return model;
 }
 
-const Tokenizer& whisper_tokenizer() {
-  static const Tokenizer tokenizer(tiny_model().vocabulary(), tiny_model().n_text_tokens());
-  return tokenizer;
+const TextTokenizer& tiny_tokenizer() {
+  static const auto tokenizer =
+      whisper_tokenizer(tiny_model().vocabulary(), tiny_model().n_text_tokens());
+  return *tokenizer;
 }
 
-TEST(Tokenizer, MergesAsThePlainLoopDoes) {
+TEST(WhisperTokenizer, MergesAsThePlainLoopDoes) {
   std::mt19937 random(8);
   for (int trial = 0; trial < 500; ++trial) {
     std::string word(1 + random() % 30, '\0');
     for (char& c : word) c = static_cast<char>('a' + random() % 26);
-    ASSERT_EQ(whisper_tokenizer().encode(word), merged_plainly(whisper_tokenizer(), word)) << word;
+    ASSERT_EQ(ids_of(tiny_tokenizer(), word), merged_plainly(tiny_tokenizer(), word)) << word;
   }
 }
 
-TEST(Tokenizer, TakesAMegabyteWithoutASpaceInLessThanQuadraticTime) {
+TEST(WhisperTokenizer, TakesAMegabyteWithoutASpaceInLessThanQuadraticTime) {
   // Quadratic merging of a million bytes takes minutes; this takes a fraction of a second.
   const auto start = std::chrono::steady_clock::now();
-  for (const char c : {'a', ' ', '!', '\xff'}) {
+  for (const char c : {'a', ' ', '!', '\n'}) {
     const std::string text(1'000'000, c);
-    EXPECT_EQ(whisper_tokenizer().decode(whisper_tokenizer().encode(text)), text);
+    EXPECT_EQ(tiny_tokenizer().decode(ids_of(tiny_tokenizer(), text)), text);
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
-TEST(Tokenizer, NeedsATokenForEveryByte) {
-  EXPECT_THROW(Tokenizer({"a", "b"}, 2), Error);
-  EXPECT_THROW(Tokenizer({}, 0), Error);
+TEST(WhisperTokenizer, NeedsATokenForEveryByte) {
+  EXPECT_THROW(whisper_tokenizer({"a", "b"}, 2), Error);
+  EXPECT_THROW(whisper_tokenizer({}, 0), Error);
 }
 
 TEST(Utf8Stream, HoldsBackHalfACharacter) {
@@ -304,7 +315,7 @@ TEST(WhisperLanguages, AreAHundredWithCodesOfTheirOwn) {
 }
 
 TEST(NonSpeechTokens, AreSingleSignsAndTheBeginningsOfMusic) {
-  const auto& tokenizer = whisper_tokenizer();
+  const auto& tokenizer = tiny_tokenizer();
   const auto suppressed = non_speech_tokens(tokenizer);
   EXPECT_TRUE(std::is_sorted(suppressed.begin(), suppressed.end()));
   for (const char* sign : {"#", "(", "[", "~", "@", "\\"}) {
@@ -319,17 +330,27 @@ TEST(NonSpeechTokens, AreSingleSignsAndTheBeginningsOfMusic) {
 
 TEST(BlankTokens, AreASpaceAndTheEndOfText) {
   const auto tokens = WhisperTokens::of_vocabulary_size(51865);
-  EXPECT_THAT(blank_tokens(whisper_tokenizer(), tokens), ElementsAre(220, 50257));
+  EXPECT_THAT(blank_tokens(tiny_tokenizer(), tokens), ElementsAre(220, 50257));
 }
 
-TEST(TokenIndex, FindsEachSpellingAndOfTwoTheOneThatCounts) {
+TEST(Vocabulary, LeavesOutWhatIsNotToBeFound) {
+  const Vocabulary vocabulary({"long", "a", "a"}, Vocabulary::Duplicates::kFirst,
+                              [](int32_t id) { return id == 2; });
+  EXPECT_EQ(vocabulary.find("a"), 2);
+  EXPECT_EQ(vocabulary.find("long"), -1);
+  EXPECT_EQ(vocabulary.longest(), 1u);
+  EXPECT_EQ(vocabulary.spelling(0), "long");
+  EXPECT_EQ(vocabulary.spelling(3), "");
+}
+
+TEST(Vocabulary, FindsEachSpellingAndOfTwoTheOneThatCounts) {
   std::vector<std::string> spellings = {"a", "", "b", "a"};
   for (int i = 0; i < 1000; ++i) spellings.push_back("token " + std::to_string(i));
-  const TokenIndex first(spellings, TokenIndex::Duplicates::kFirst);
-  const TokenIndex last(spellings, TokenIndex::Duplicates::kLast);
+  const Vocabulary first(spellings, Vocabulary::Duplicates::kFirst);
+  const Vocabulary last(spellings, Vocabulary::Duplicates::kLast);
   EXPECT_EQ(first.find("a"), 0);
   EXPECT_EQ(last.find("a"), 3);
-  for (const TokenIndex* index : {&first, &last}) {
+  for (const Vocabulary* index : {&first, &last}) {
     EXPECT_EQ(index->find("b"), 2);
     EXPECT_EQ(index->find(""), -1);
     EXPECT_EQ(index->find("token 1000"), -1);
@@ -341,10 +362,10 @@ TEST(TokenIndex, FindsEachSpellingAndOfTwoTheOneThatCounts) {
   last.find(several, ids.data());
   for (size_t i = 0; i < several.size(); ++i)
     EXPECT_EQ(ids[i], last.find(several[i])) << several[i];
-  TokenIndex().find(several, ids.data());
+  Vocabulary().find(several, ids.data());
   EXPECT_THAT(ids, Each(-1));
-  EXPECT_EQ(TokenIndex().find("a"), -1);
-  EXPECT_EQ(TokenIndex({}, TokenIndex::Duplicates::kFirst).find("a"), -1);
+  EXPECT_EQ(Vocabulary().find("a"), -1);
+  EXPECT_EQ(Vocabulary({}, Vocabulary::Duplicates::kFirst).find("a"), -1);
 }
 
 }  // namespace

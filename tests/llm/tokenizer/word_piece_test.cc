@@ -64,9 +64,13 @@ TEST(BertWords, LoseControlCharactersAndWhatIsNoUtf8) {
               ElementsAre("abcdef"));
 }
 
+std::shared_ptr<const Vocabulary> vocabulary(std::vector<std::string> spellings) {
+  return std::make_shared<const Vocabulary>(std::move(spellings), Vocabulary::Duplicates::kFirst);
+}
+
 const WordPiece& small() {
-  static const WordPiece words({"[UNK]", "un", "##aff", "##able", "##a", "able", "東", "a", "##東"},
-                               {});
+  static const WordPiece words(
+      vocabulary({"[UNK]", "un", "##aff", "##able", "##a", "able", "東", "a", "##東"}), {});
   return words;
 }
 
@@ -91,7 +95,9 @@ TEST(WordPiece, TakesWordsOfUpToAHundredCharacters) {
   EXPECT_THAT(ids_of(std::string(101, 'a')), ElementsAre(0));
 }
 
-TEST(WordPiece, NeedsATokenForUnknownWords) { EXPECT_THROW(WordPiece({"a", "b"}, {}), Error); }
+TEST(WordPiece, NeedsATokenForUnknownWords) {
+  EXPECT_THROW(WordPiece(vocabulary({"a", "b"}), {}), Error);
+}
 
 }  // namespace
 }  // namespace vesper::word_piece_test
