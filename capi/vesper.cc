@@ -5,7 +5,7 @@
 #include <string>
 
 #include "error/error.h"
-#include "llm/tokenizer/utf8_stream.h"
+#include "llm/tokenizer/unicode/utf8_stream.h"
 #include "session/speech_session.h"
 
 struct vesper_whisper : vesper::SpeechSession {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "llm/tokenizer/pattern.h"
+#include "llm/tokenizer/unicode/pattern.h"
 
 namespace vesper {
 namespace {

@@ -6,8 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "llm/tokenizer/text_tokenizer.h"
-#include "llm/weights/model_tokenizer.h"
+#include "llm/tokenizer/files/open_text_tokenizer.h"
 #include "llm/weights/weight_provider.h"
 
 namespace vesper {

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/terminal/program.h"
-#include "llm/tokenizer/utf8_stream.h"
+#include "llm/tokenizer/unicode/utf8_stream.h"
 
 namespace vesper {
 namespace {

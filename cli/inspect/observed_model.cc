@@ -14,7 +14,7 @@
 #include "decoder/windows/recording_transcriber.h"
 #include "embedder/sentence_tokenizer.h"
 #include "error/error.h"
-#include "llm/weights/model_tokenizer.h"
+#include "llm/tokenizer/text_tokenizer.h"
 #include "llm/weights/weight_provider.h"
 
 namespace vesper {

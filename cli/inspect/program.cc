@@ -24,7 +24,7 @@
 #include "error/error.h"
 #include "llm/cpu/cpu_device.h"
 #include "llm/cpu/cpu_features.h"
-#include "llm/tokenizer/text_tokenizer.h"
+#include "llm/tokenizer/files/open_text_tokenizer.h"
 #include "llm/tokenizer/whisper_tokens.h"
 #include "llm/weights/model_families.h"
 #include "session/digest.h"

@@ -9,7 +9,7 @@
 
 #include "cli/terminal/signals.h"
 #include "error/error.h"
-#include "llm/tokenizer/utf8_stream.h"
+#include "llm/tokenizer/unicode/utf8_stream.h"
 
 namespace vesper {
 namespace {

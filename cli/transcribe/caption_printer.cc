@@ -7,7 +7,7 @@
 
 #include "cli/terminal/program.h"
 #include "cli/terminal/terminal_text.h"
-#include "llm/tokenizer/utf8_stream.h"
+#include "llm/tokenizer/unicode/utf8_stream.h"
 
 namespace vesper {
 namespace {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/terminal/progress.h"
-#include "llm/tokenizer/utf8_stream.h"
+#include "llm/tokenizer/unicode/utf8_stream.h"
 
 namespace vesper {
 namespace {

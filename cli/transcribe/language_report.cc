@@ -6,7 +6,7 @@
 
 #include "cli/terminal/program.h"
 #include "error/error.h"
-#include "llm/tokenizer/utf8_stream.h"
+#include "llm/tokenizer/unicode/utf8_stream.h"
 #include "llm/tokenizer/whisper_tokens.h"
 
 namespace vesper {

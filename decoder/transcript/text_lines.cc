@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "llm/tokenizer/utf8_stream.h"
+#include "llm/tokenizer/unicode/utf8_stream.h"
 
 namespace vesper {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "decoder/transcript/segment_cutting.h"
 #include "decoder/windows/prompt_history.h"
-#include "llm/tokenizer/utf8_stream.h"
+#include "llm/tokenizer/unicode/utf8_stream.h"
 
 namespace vesper {
 namespace {

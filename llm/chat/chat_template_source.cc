@@ -40,7 +40,7 @@ std::optional<std::string> chat_template_source(const WeightProvider& weights) {
   const ModelFiles files(is_folder ? weights.path() : weights.path().parent_path());
   if (files.has("chat_template.jinja")) {
     const auto file = files.open("chat_template.jinja");
-    return std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+    return std::string(file->text());
   }
   for (const char* name : {"chat_template.json", "tokenizer_config.json"}) {
     if (!files.has(name)) continue;

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "llm/chat/template_evaluator.h"
-#include "llm/tokenizer/unicode.h"
+#include "llm/tokenizer/unicode/characters.h"
 
 namespace vesper::chat {
 

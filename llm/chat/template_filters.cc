@@ -5,7 +5,7 @@
 
 #include "llm/chat/template_evaluator.h"
 #include "llm/chat/template_list_filters.h"
-#include "llm/tokenizer/unicode.h"
+#include "llm/tokenizer/unicode/characters.h"
 
 namespace vesper::chat {
 namespace {

@@ -5,8 +5,8 @@
 #include <charconv>
 
 #include "llm/chat/template_value.h"
-#include "llm/tokenizer/unicode.h"
-#include "llm/tokenizer/utf8_stream.h"
+#include "llm/tokenizer/unicode/characters.h"
+#include "llm/tokenizer/unicode/utf8_stream.h"
 
 namespace vesper::chat {
 namespace {

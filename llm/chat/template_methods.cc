@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "llm/chat/template_evaluator.h"
-#include "llm/tokenizer/unicode.h"
+#include "llm/tokenizer/unicode/characters.h"
 
 namespace vesper::chat {
 namespace {

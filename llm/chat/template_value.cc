@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "error/error.h"
-#include "llm/tokenizer/unicode.h"
-#include "llm/tokenizer/utf8_stream.h"
+#include "llm/tokenizer/unicode/characters.h"
+#include "llm/tokenizer/unicode/utf8_stream.h"
 
 namespace vesper::chat {
 namespace {

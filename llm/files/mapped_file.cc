@@ -56,6 +56,18 @@ MappedFile::~MappedFile() {
   if (mapped_) munmap(const_cast<uint8_t*>(data_), size_);
 }
 
+std::vector<std::string_view> MappedFile::lines() const {
+  std::vector<std::string_view> lines;
+  for (std::string_view rest = text(); !rest.empty();) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.push_back(line);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return lines;
+}
+
 void MappedFile::release(const void* data, uint64_t n_bytes) const {
   if (!mapped_ || n_bytes == 0) return;
   const auto begin = reinterpret_cast<uintptr_t>(data);

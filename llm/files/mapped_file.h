@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vesper {
@@ -23,6 +24,9 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const uint8_t> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+  // Its lines without their ends (\n or \r\n). The end of the last one may be missing.
+  std::vector<std::string_view> lines() const;
   // The path as given, for messages.
   const std::string& name() const { return name_; }
 

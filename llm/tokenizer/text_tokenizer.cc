@@ -1,10 +1,43 @@
 #include "llm/tokenizer/text_tokenizer.h"
 
 #include <algorithm>
+#include <array>
 
 #include "error/error.h"
 
 namespace vesper {
+namespace {
+
+// The spellings of tokens that end an answer. Files name one end-of-sequence token, and a chat
+// model has several: that of its turns, that of its messages, that of its base model's texts.
+bool ends_an_answer(std::string_view spelling) {
+  constexpr std::array<std::string_view, 20> kEnds = {"<|im_end|>",
+                                                      "<|endoftext|>",
+                                                      "<|eot_id|>",
+                                                      "<|eom_id|>",
+                                                      "<|end_of_text|>",
+                                                      "<|end|>",
+                                                      "<end_of_turn>",
+                                                      "<|END_OF_TURN_TOKEN|>",
+                                                      "<|end_of_turn|>",
+                                                      "<end_of_utterance>",
+                                                      "<|endofturn|>",
+                                                      "[|endofturn|]",
+                                                      "<|eot|>",
+                                                      "<|return|>",
+                                                      "<|call|>",
+                                                      "<\xef\xbd\x9c"
+                                                      "end\xe2\x96\x81"
+                                                      "of\xe2\x96\x81"
+                                                      "sentence\xef\xbd\x9c>",
+                                                      "<EOT>",
+                                                      "_<EOT>",
+                                                      "<turn|>",
+                                                      "<|role_end|>"};
+  return std::find(kEnds.begin(), kEnds.end(), spelling) != kEnds.end();
+}
+
+}  // namespace
 
 TextTokenizer::TextTokenizer(TokenizerParts parts) : parts_(std::move(parts)) {
   const size_t n = parts_.spellings.size();
@@ -19,6 +52,7 @@ TextTokenizer::TextTokenizer(TokenizerParts parts) : parts_(std::move(parts)) {
   for (const AddedToken& token : parts_.added) {
     check(token.id, "the added token \"" + token.spelling + "\"");
     if (token.special) is_special_[static_cast<size_t>(token.id)] = true;
+    if (ends_an_answer(token.spelling)) parts_.ends.push_back(token.id);
   }
   for (const int32_t id : parts_.before) check(id, "what is before a text");
   for (const int32_t id : parts_.after) check(id, "what is behind a text");

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -16,26 +15,14 @@
 #include <string_view>
 #include <vector>
 
-#include "llm/tokenizer/added_tokens.h"
-#include "llm/tokenizer/utf8_stream.h"
-#include "llm/tokenizer/vocabulary.h"
+#include "llm/tokenizer/models/added_tokens.h"
+#include "llm/tokenizer/models/vocabulary.h"
+#include "llm/tokenizer/steps/normalizations.h"
+#include "llm/tokenizer/steps/text_splitters.h"
+#include "llm/tokenizer/unicode/utf8_stream.h"
 
 namespace vesper {
 
-class Gguf;
-class ModelFiles;
-
-// How SentencePiece, and what learnt from it, spells a space.
-inline constexpr std::string_view kSpaceMark = "\u2581";
-
-// A piece of text on its way to the model, in UTF-8.
-struct TextPiece {
-  std::string text;
-  bool at_start = false;  // begins where the whole text does
-};
-using Normalization = std::function<std::string(std::string_view)>;
-// Cuts a piece and appends its parts.
-using PieceSplitter = std::function<void(const TextPiece&, std::vector<TextPiece>&)>;
 // Appends the tokens of a piece.
 using PieceEncoder = std::function<void(std::string_view, std::vector<int32_t>&)>;
 // That of a model with these arguments: MergeListEncoding, RankedEncoding, Unigram, WordPiece.
@@ -56,7 +43,7 @@ struct TokenizerParts {
   PieceEncoder encode_piece;
   std::vector<int32_t> before, after;  // special tokens around a text
   int32_t bos = -1, eos = -1, pad = -1, unknown = -1;
-  std::vector<int32_t> ends;  // what ends an answer besides eos
+  std::vector<int32_t> ends;  // what ends an answer besides eos and added tokens known for it
   bool knows_bytes = false;   // pieces are spelled in byte-level letters
   // A text's first token loses the space that its spelling begins with when it is decoded.
   bool drops_first_space = false;
@@ -129,15 +116,5 @@ class TextStream {
   bool at_start_ = true;
   Utf8Stream stream_;
 };
-
-// The tokenizer in a folder of files: tokenizer.json, tokenizer.model or vocab.txt, and the special
-// tokens of tokenizer_config.json and generation_config.json. Throws Error(kModel) if there is
-// none, or one that the engine does not know.
-std::unique_ptr<TextTokenizer> open_text_tokenizer(const ModelFiles& files);
-// The same from the metadata of a GGUF file; `path` stands for it in messages.
-std::unique_ptr<TextTokenizer> open_text_tokenizer(const std::filesystem::path& path,
-                                                   const Gguf& gguf);
-// The same for a path to either, whose weights need not be readable.
-std::unique_ptr<TextTokenizer> open_text_tokenizer(const std::filesystem::path& path);
 
 }  // namespace vesper

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "error/error.h"
-#include "llm/tokenizer/byte_pair_encoding.h"
-#include "llm/tokenizer/text_splitters.h"
+#include "llm/tokenizer/models/byte_pair_encoding.h"
+#include "llm/tokenizer/steps/text_splitters.h"
 
 namespace vesper {
 namespace {

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "error/error.h"
+#include "llm/tokenizer/files/open_text_tokenizer.h"
 #include "llm/weights/gguf/gguf_reader.h"
 #include "llm/weights/hugging_face/hugging_face_reader.h"
 #include "llm/weights/weight_provider.h"
@@ -83,6 +84,11 @@ std::unique_ptr<WeightProvider> open_weights(const std::filesystem::path& path) 
   auto file = std::make_shared<const MappedFile>(path);
   const ModelFiles beside(path.parent_path());
   return std::make_unique<WeightProvider>(path, read_contents(beside, std::move(file)));
+}
+
+std::unique_ptr<TextTokenizer> open_text_tokenizer(const WeightProvider& weights) {
+  return weights.gguf() != nullptr ? open_text_tokenizer(weights.path(), *weights.gguf())
+                                   : open_text_tokenizer(model_folder(weights.path()));
 }
 
 }  // namespace vesper

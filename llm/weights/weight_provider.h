@@ -46,6 +46,7 @@
 namespace vesper {
 
 class Gguf;
+class TextTokenizer;
 
 // A tensor in a format without a row in the table: an error only if it is needed.
 struct UnreadableTensor {
@@ -129,5 +130,9 @@ std::unique_ptr<WeightProvider> open_weights(std::shared_ptr<const MappedFile> f
 // The same for an open GGUF container, read from `path`.
 std::unique_ptr<WeightProvider> open_weights(const std::filesystem::path& path,
                                              std::shared_ptr<const Gguf> gguf);
+
+// The tokenizer of an open language model or text encoder, from the GGUF metadata or from the files
+// beside the weights. Throws Error(kModel) if there is none, or one that the engine does not know.
+std::unique_ptr<TextTokenizer> open_text_tokenizer(const WeightProvider& weights);
 
 }  // namespace vesper

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "error/error.h"
-#include "llm/weights/model_tokenizer.h"
 
 namespace vesper {
 

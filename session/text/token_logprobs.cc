@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string>
 
-#include "llm/tokenizer/utf8_stream.h"
+#include "llm/tokenizer/unicode/utf8_stream.h"
 
 namespace vesper {
 namespace {

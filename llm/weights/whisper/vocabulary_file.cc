@@ -5,7 +5,7 @@
 
 #include "error/error.h"
 #include "llm/files/json_file.h"
-#include "llm/tokenizer/byte_level.h"
+#include "llm/tokenizer/steps/byte_level.h"
 
 namespace vesper {
 namespace {
@@ -50,12 +50,8 @@ std::vector<std::string> read_ctranslate2_vocabulary(const ModelFiles& files) {
     }
   } else if (files.has("vocabulary.txt")) {
     const auto file = files.open("vocabulary.txt");
-    std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
-                          file->bytes().size());
-    while (!text.empty()) {  // the last line may have no end
-      const size_t end = std::min(text.find('\n'), text.size());
-      vocabulary.push_back(bytes_of_byte_level(text.substr(0, end)));
-      text.remove_prefix(std::min(end + 1, text.size()));
+    for (const std::string_view line : file->lines()) {
+      vocabulary.push_back(bytes_of_byte_level(line));
     }
   }
   return vocabulary;

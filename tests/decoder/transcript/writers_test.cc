@@ -9,7 +9,7 @@
 #include <random>
 
 #include "error/error.h"
-#include "llm/tokenizer/utf8_stream.h"
+#include "llm/tokenizer/unicode/utf8_stream.h"
 
 namespace vesper::writers_test {
 namespace {

@@ -10,7 +10,6 @@
 #include "error/error.h"
 #include "llm/chat/chat_template.h"
 #include "llm/tokenizer/text_tokenizer.h"
-#include "llm/weights/model_tokenizer.h"
 #include "llm/weights/weight_provider.h"
 #include "session/model_store.h"
 

@@ -12,10 +12,10 @@
 #include "error/error.h"
 #include "llm/files/json_file.h"
 #include "llm/files/mapped_file.h"
-#include "llm/tokenizer/gguf_tokenizer.h"
-#include "llm/tokenizer/sentence_piece_model.h"
-#include "llm/tokenizer/text_tokenizer.h"
-#include "llm/tokenizer/utf8_stream.h"
+#include "llm/tokenizer/files/gguf_tokenizer.h"
+#include "llm/tokenizer/files/open_text_tokenizer.h"
+#include "llm/tokenizer/files/sentence_piece_model.h"
+#include "llm/tokenizer/unicode/utf8_stream.h"
 #include "tests/llm/weights/gguf_bytes.h"
 
 namespace vesper::tokenizer_corpus_test {

@@ -9,9 +9,9 @@
 #include "error/error.h"
 #include "llm/chat/chat_template.h"
 #include "llm/files/mapped_file.h"
-#include "llm/tokenizer/gguf_tokenizer.h"
-#include "llm/tokenizer/sentence_piece_model.h"
-#include "llm/tokenizer/text_tokenizer.h"
+#include "llm/tokenizer/files/gguf_tokenizer.h"
+#include "llm/tokenizer/files/open_text_tokenizer.h"
+#include "llm/tokenizer/files/sentence_piece_model.h"
 #include "tests/llm/weights/gguf_bytes.h"
 
 namespace vesper::tokenizer_damage_test {

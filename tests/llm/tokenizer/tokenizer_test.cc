@@ -6,10 +6,10 @@
 #include <random>
 
 #include "error/error.h"
-#include "llm/tokenizer/byte_level.h"
-#include "llm/tokenizer/text_splitters.h"
+#include "llm/tokenizer/steps/byte_level.h"
+#include "llm/tokenizer/steps/text_splitters.h"
 #include "llm/tokenizer/text_tokenizer.h"
-#include "llm/tokenizer/utf8_stream.h"
+#include "llm/tokenizer/unicode/utf8_stream.h"
 #include "llm/tokenizer/whisper_tokens.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 

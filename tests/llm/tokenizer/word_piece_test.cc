@@ -1,12 +1,13 @@
 // BERT's normalizer and WordPiece, on a vocabulary of a few tokens.
-#include "llm/tokenizer/word_piece.h"
+#include "llm/tokenizer/models/word_piece.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "error/error.h"
-#include "llm/tokenizer/text_normalizer.h"
-#include "llm/tokenizer/text_splitters.h"
+#include "llm/tokenizer/steps/normalizations.h"
+#include "llm/tokenizer/steps/text_splitters.h"
+#include "llm/tokenizer/unicode/utf8_stream.h"
 
 namespace vesper::word_piece_test {
 namespace {
@@ -17,7 +18,7 @@ using testing::ElementsAre;
 std::vector<std::string> words_of(std::string_view text, const BertNormalization& how = {}) {
   std::vector<TextPiece> words;
   std::vector<TextPiece> parts;
-  split_at_white_space()({bert_normalized(text, how), true}, words);
+  split_at_white_space()({normalize_as_bert(how)(valid_utf8(text)), true}, words);
   for (const TextPiece& word : words) {
     split_at_punctuation(SplitBehavior::kIsolated)(word, parts);
   }

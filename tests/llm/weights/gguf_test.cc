@@ -5,7 +5,6 @@
 #include "llm/files/gguf_file.h"
 #include "llm/tokenizer/text_tokenizer.h"
 #include "llm/weights/gguf/gguf_reader.h"
-#include "llm/weights/model_tokenizer.h"
 #include "llm/weights/weight_provider.h"
 #include "tests/llm/weights/gguf_bytes.h"
 

@@ -7,7 +7,7 @@
 #include <numbers>
 #include <stdexcept>
 
-#include "llm/tokenizer/byte_level.h"
+#include "llm/tokenizer/steps/byte_level.h"
 #include "llm/tokenizer/whisper_tokens.h"
 
 namespace vesper::test {

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "llm/tokenizer/byte_level.h"
+#include "llm/tokenizer/steps/byte_level.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace vesper::test {

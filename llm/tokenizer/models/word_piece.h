@@ -1,0 +1,35 @@
+// WordPiece, BERT's tokenizer: a word becomes the longest token that it begins with, and the rest
+// the longest continuation each time (Wu et al., "Google's Neural Machine Translation System",
+// 2016; as in the published BERT code).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "llm/tokenizer/models/vocabulary.h"
+
+namespace vesper {
+
+class WordPiece {
+ public:
+  struct Settings {
+    std::string continuation = "##";     // what continuations begin with in the vocabulary
+    std::string unknown = "[UNK]";       // the token of a word that cannot be put together
+    uint32_t max_word_characters = 100;  // longer words are unknown
+  };
+  // Throws Error(kModel) if the vocabulary lacks the unknown token.
+  WordPiece(std::shared_ptr<const Vocabulary> vocabulary, const Settings& settings);
+
+  // Appends the tokens of a word of UTF-8.
+  void encode(std::string_view word, std::vector<int32_t>& ids) const;
+
+ private:
+  std::shared_ptr<const Vocabulary> vocabulary_;
+  Settings settings_;
+  int32_t unknown_;
+};
+
+}  // namespace vesper
