@@ -24,7 +24,7 @@ enum class FfnKind : uint32_t { kPlain, kGated, kAsInFile };
 
 struct ModelFamily {
   std::string_view name;
-  ModelType type;
+  ModelType type = ModelType::kNone;
 
   // Names in the file formats; empty or null if the format does not have the family.
   std::string_view gguf = {};                         // general.architecture
