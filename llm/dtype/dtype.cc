@@ -6,7 +6,6 @@
 #include <string>
 
 #include "error/error.h"
-#include "llm/dtype/block_formats.h"
 #include "llm/dtype/number_conversion.h"
 
 #if defined(__x86_64__)
@@ -58,6 +57,176 @@ template <typename T>
 void read_integers(const void* source, float* out, uint64_t n) {
   const auto* from = static_cast<const uint8_t*>(source);
   for (uint64_t i = 0; i < n; ++i) out[i] = static_cast<float>(load<T>(from + i * sizeof(T)));
+}
+
+// The quantized formats: a function each that takes one block apart, which need not be aligned.
+//
+// Fields in the order of the file, little-endian; d, min and dmin are f16, q is a code.
+//
+// Blocks of 32 elements. Byte j of 16 `nibbles` holds element j (low) and element j + 16 (high);
+// bit i of `high` is the fifth bit of element i:
+//   q4_0    d, nibbles                   x = d * (q - 8)
+//   q4_1    d, min, nibbles              x = d * q + min
+//   q5_0    d, high u32, nibbles         x = d * (q - 16)
+//   q5_1    d, min, high u32, nibbles    x = d * q + min
+//   q8_0    d, i8 [32]                   x = d * i8
+//   iq4_nl  d, nibbles                   x = d * (the value that q stands for)
+//   affineN N bits a code in one stream, the lowest bits first; scales and biases lie elsewhere
+//
+// Blocks of 256 elements, with small scales for parts of a block that are quantized themselves:
+//   q2_k    scales [16], qs [64], d, dmin
+//           x = d * (scale & 15) * q - dmin * (scale >> 4), 16 elements a scale
+//   q3_k    hmask [32], qs [64], scales [12], d
+//           x = d * (scale - 32) * (q - 4), 16 elements a scale of 6 bits
+//   q4_k    d, dmin, scales [12], qs [128]
+//   q5_k    d, dmin, scales [12], qh [32], qs [128]
+//           x = d * scale * q - dmin * min, 32 elements a scale and a min of 6 bits each
+//   q6_k    ql [128], qh [64], scales i8 [16], d
+//           x = d * scale * (q - 32), 16 elements a scale
+
+void unpack_nibbles(const uint8_t* from, uint8_t* codes) {
+  for (uint32_t j = 0; j < 16; ++j) codes[j] = from[j] & 15;
+  for (uint32_t j = 0; j < 16; ++j) codes[j + 16] = from[j] >> 4;
+}
+
+void unpack_five_bits(const uint8_t* from, uint32_t high, uint8_t* codes) {
+  for (uint32_t j = 0; j < 16; ++j) {
+    codes[j] = static_cast<uint8_t>((from[j] & 15) | (high >> j & 1) << 4);
+    codes[j + 16] = static_cast<uint8_t>(from[j] >> 4 | (high >> (j + 16) & 1) << 4);
+  }
+}
+
+// dmin is subtracted in a file and added in an UnpackedBlock.
+uint32_t negated_f16(uint32_t bits) { return bits ^ 0x8000; }
+
+// The eight 6-bit scales and minimums in the 12 bytes of q4_k and q5_k: the first four pairs lie
+// whole in the low bits of bytes 0-3 and 4-7; the last four have their low bits in bytes 8-11 and
+// their high bits above the first four.
+void unpack_six_bit_scales(const uint8_t* packed, int8_t* scales, int8_t* minimums) {
+  for (uint32_t k = 0; k < 4; ++k) {
+    scales[k] = static_cast<int8_t>(packed[k] & 63);
+    minimums[k] = static_cast<int8_t>(packed[k + 4] & 63);
+    scales[k + 4] = static_cast<int8_t>((packed[k + 8] & 15) | (packed[k] >> 6) << 4);
+    minimums[k + 4] = static_cast<int8_t>(packed[k + 8] >> 4 | (packed[k + 4] >> 6) << 4);
+  }
+}
+
+void unpack_q4_0(const uint8_t* block, const UnpackedBlock& to) {
+  *to.scales = load<uint16_t>(block);
+  unpack_nibbles(block + 2, to.codes);
+}
+
+void unpack_q4_1(const uint8_t* block, const UnpackedBlock& to) {
+  *to.scales = load<uint16_t>(block);
+  *to.minimums = load<uint16_t>(block + 2);
+  unpack_nibbles(block + 4, to.codes);
+}
+
+void unpack_q5_0(const uint8_t* block, const UnpackedBlock& to) {
+  *to.scales = load<uint16_t>(block);
+  unpack_five_bits(block + 6, load<uint32_t>(block + 2), to.codes);
+}
+
+void unpack_q5_1(const uint8_t* block, const UnpackedBlock& to) {
+  *to.scales = load<uint16_t>(block);
+  *to.minimums = load<uint16_t>(block + 2);
+  unpack_five_bits(block + 8, load<uint32_t>(block + 4), to.codes);
+}
+
+void unpack_q8_0(const uint8_t* block, const UnpackedBlock& to) {
+  *to.scales = load<uint16_t>(block);
+  for (uint32_t j = 0; j < 32; ++j) to.codes[j] = block[2 + j] ^ 0x80;
+}
+
+void unpack_iq4_nl(const uint8_t* block, const UnpackedBlock& to) {
+  // ggml-common.h, kvalues_iq4nl.
+  constexpr int8_t kValues[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                  1,    13,   25,  38,  53,  69,  89,  113};
+  *to.scales = load<uint16_t>(block);
+  unpack_nibbles(block + 2, to.codes);
+  for (uint32_t j = 0; j < 32; ++j) {
+    to.codes[j] = static_cast<uint8_t>(kValues[to.codes[j]] + 128);
+  }
+}
+
+void unpack_q2_k(const uint8_t* block, const UnpackedBlock& to) {
+  for (uint32_t k = 0; k < 16; ++k) {
+    to.part_scales[k] = static_cast<int8_t>(block[k] & 15);
+    to.part_minimums[k] = static_cast<int8_t>(block[k] >> 4);
+  }
+  // The four runs of 32 elements of a half share their bytes.
+  for (uint32_t run = 0; run < 8; ++run) {
+    const uint8_t* low = block + 16 + 32 * (run / 4);
+    for (uint32_t l = 0; l < 32; ++l) to.codes[32 * run + l] = low[l] >> (2 * (run % 4)) & 3;
+  }
+  *to.scales = load<uint16_t>(block + 80);
+  *to.minimums = negated_f16(load<uint16_t>(block + 82));
+}
+
+void unpack_q3_k(const uint8_t* block, const UnpackedBlock& to) {
+  for (uint32_t run = 0; run < 8; ++run) {
+    const uint8_t *low = block + 32 + 32 * (run / 4), *high = block;  // bit `run` of each byte
+    for (uint32_t l = 0; l < 32; ++l) {
+      to.codes[32 * run + l] =
+          static_cast<uint8_t>((low[l] >> (2 * (run % 4)) & 3) | (high[l] >> run & 1) << 2);
+    }
+  }
+  const uint8_t* packed = block + 96;
+  for (uint32_t k = 0; k < 16; ++k) {
+    const int low = packed[k % 8] >> (4 * (k / 8)) & 15;
+    const int high = packed[8 + k % 4] >> (2 * (k / 4)) & 3;
+    to.part_scales[k] = static_cast<int8_t>((low | high << 4) - 32);
+  }
+  *to.scales = load<uint16_t>(block + 108);
+}
+
+void unpack_q4_k(const uint8_t* block, const UnpackedBlock& to) {
+  *to.scales = load<uint16_t>(block);
+  *to.minimums = negated_f16(load<uint16_t>(block + 2));
+  unpack_six_bit_scales(block + 4, to.part_scales, to.part_minimums);
+  for (uint32_t run = 0; run < 8; ++run) {
+    const uint8_t* nibbles = block + 16 + 32 * (run / 2);
+    for (uint32_t l = 0; l < 32; ++l) to.codes[32 * run + l] = nibbles[l] >> (4 * (run % 2)) & 15;
+  }
+}
+
+void unpack_q5_k(const uint8_t* block, const UnpackedBlock& to) {
+  *to.scales = load<uint16_t>(block);
+  *to.minimums = negated_f16(load<uint16_t>(block + 2));
+  unpack_six_bit_scales(block + 4, to.part_scales, to.part_minimums);
+  const uint8_t* high = block + 16;  // bit `run` of byte l: the fifth bit of element 32 run + l
+  for (uint32_t run = 0; run < 8; ++run) {
+    const uint8_t* nibbles = block + 48 + 32 * (run / 2);
+    for (uint32_t l = 0; l < 32; ++l) {
+      to.codes[32 * run + l] =
+          static_cast<uint8_t>((nibbles[l] >> (4 * (run % 2)) & 15) | (high[l] >> run & 1) << 4);
+    }
+  }
+}
+
+void unpack_q6_k(const uint8_t* block, const UnpackedBlock& to) {
+  // Runs k and k + 2 of a half share their low bytes.
+  for (uint32_t run = 0; run < 8; ++run) {
+    const uint32_t half = run / 4, k = run % 4;
+    const uint8_t *low = block + 64 * half + 32 * (k % 2), *high = block + 128 + 32 * half;
+    for (uint32_t l = 0; l < 32; ++l) {
+      to.codes[32 * run + l] =
+          static_cast<uint8_t>((low[l] >> (4 * (k / 2)) & 15) | (high[l] >> (2 * k) & 3) << 4);
+    }
+  }
+  std::memcpy(to.part_scales, block + 192, 16);
+  *to.scales = load<uint16_t>(block + 208);
+}
+
+// 32 codes of kBits each: 2, 3, 4, 5, 6 or 8.
+template <uint32_t kBits>
+void unpack_affine(const uint8_t* block, const UnpackedBlock& to) {
+  for (uint32_t i = 0; i < 32; ++i) {
+    const uint32_t bit = i * kBits;
+    uint32_t value = block[bit / 8];
+    if (bit % 8 + kBits > 8) value |= uint32_t{block[bit / 8 + 1]} << 8;
+    to.codes[i] = static_cast<uint8_t>(value >> bit % 8 & ((1u << kBits) - 1));
+  }
 }
 
 constexpr DTypeDescriptor plain(DType dtype, const char* name, uint32_t bytes, int32_t ggml_type,
@@ -124,6 +293,8 @@ constexpr std::array<DTypeDescriptor, 23> kDTypes = {{
 }};
 
 }  // namespace
+
+std::span<const DTypeDescriptor> dtypes() { return kDTypes; }
 
 const DTypeDescriptor& dtype_descriptor(DType dtype) {
   const auto index = static_cast<uint32_t>(dtype);

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <string_view>
 
 namespace vesper {
@@ -86,6 +86,7 @@ struct DTypeDescriptor {
   void (*unpack)(const uint8_t* block, const UnpackedBlock& to);
 };
 
+std::span<const DTypeDescriptor> dtypes();  // all rows
 const DTypeDescriptor& dtype_descriptor(DType dtype);
 // The row with that ggml number or that name, or null.
 const DTypeDescriptor* find_ggml_dtype(int32_t ggml_type);

@@ -1,6 +1,6 @@
 // Rows of quantized matrices: codes, one a byte, and scales, as exact as the file has them.
 //
-// Each format's own function takes its blocks apart (llm/dtype/block_formats.h). The devices pack
+// Each format's own function takes its blocks apart (llm/dtype/dtype.cc). The devices pack
 // the rows as their kernels want them (llm/cpu/matmul/packed_blocks.h, llm/vulkan/block_layout.h).
 #pragma once
 

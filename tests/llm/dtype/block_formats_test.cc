@@ -1,7 +1,5 @@
 // Every block format against a dequantizer that walks a block byte by byte, in the order in which
 // ggml's reference code unpacks it (ggml-quants.c, dequantize_row_*), rather than by element.
-#include "llm/dtype/block_formats.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,10 @@
 // Random quantized matrices as files have them, with what their numbers are.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -27,12 +30,11 @@ struct QuantizedFormat {
   uint32_t unit() const { return group == 0 ? dtype_descriptor(dtype).block : group; }
 };
 
+// Every format of the table; those of MLX with some groups and kinds of scales.
 inline std::vector<QuantizedFormat> quantized_formats() {
   std::vector<QuantizedFormat> formats;
-  for (const DType dtype :
-       {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kQ2_K,
-        DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kIQ4_NL}) {
-    formats.push_back({dtype});
+  for (const DTypeDescriptor& dtype : dtypes()) {
+    if (dtype.unpack != nullptr && dtype.blocks.group != 0) formats.push_back({dtype.dtype});
   }
   formats.push_back({DType::kAffine2, 64, DType::kF16});
   formats.push_back({DType::kAffine3, 64, DType::kBF16});
@@ -76,27 +78,43 @@ class QuantizedMatrix {
     return std::uniform_real_distribution<float>(least, most)(random);
   }
 
-  // Gives every block scales that are numbers, of either sign.
+  // Where a block has its f16 scale and minimum: an f16 that is written there is found again.
+  static std::vector<uint32_t> scale_offsets(const DTypeDescriptor& dtype) {
+    std::vector<uint32_t> offsets;
+    for (uint32_t at = 0; at + 1 < dtype.block_bytes; ++at) {
+      std::vector<uint8_t> block(dtype.block_bytes);
+      block[at] = 0x34;
+      block[at + 1] = 0x12;
+      const Unpacked unpacked(dtype, block.data());
+      if (unpacked.scale == 0x1234 || (unpacked.minimum & 0x7fff) == 0x1234) offsets.push_back(at);
+    }
+    return offsets;
+  }
+
+  struct Unpacked {
+    Unpacked(const DTypeDescriptor& dtype, const uint8_t* block) {
+      dtype.unpack(block, {codes, &scale, &minimum, part_scales, part_minimums});
+    }
+    uint8_t codes[256];
+    uint32_t scale = 0, minimum = 0;
+    int8_t part_scales[16] = {}, part_minimums[16] = {};
+  };
+
+  // Gives every block scales that are numbers, of either sign, such that elements are about 1.
   void set_scales(std::mt19937& random) {
-    struct Place {
-      DType dtype;
-      std::vector<uint32_t> offsets;
-      float most;
-    };
-    const Place places[] = {{DType::kQ4_0, {0}, 0.1f},      {DType::kQ4_1, {0, 2}, 0.1f},
-                            {DType::kQ5_0, {0}, 0.05f},     {DType::kQ5_1, {0, 2}, 0.05f},
-                            {DType::kQ8_0, {0}, 0.01f},     {DType::kQ2_K, {80, 82}, 0.02f},
-                            {DType::kQ3_K, {108}, 0.01f},   {DType::kQ4_K, {0, 2}, 0.002f},
-                            {DType::kQ5_K, {0, 2}, 0.001f}, {DType::kQ6_K, {208}, 0.0003f},
-                            {DType::kIQ4_NL, {0}, 0.01f}};
-    const uint32_t block_bytes = dtype_descriptor(view.dtype).block_bytes;
-    for (const Place& place : places) {
-      if (place.dtype != view.dtype) continue;
-      for (size_t block = 0; block < bytes.size(); block += block_bytes) {
-        for (const uint32_t offset : place.offsets) {
-          const uint16_t bits = f32_to_f16(draw(random, -place.most, place.most));
-          std::memcpy(&bytes[block + offset], &bits, 2);
-        }
+    const DTypeDescriptor& dtype = dtype_descriptor(view.dtype);
+    const std::vector<uint32_t> offsets = scale_offsets(dtype);
+    int largest_part = 1;
+    for (size_t block = 0; block < bytes.size(); block += dtype.block_bytes) {
+      for (const int part : Unpacked(dtype, &bytes[block]).part_scales) {
+        largest_part = std::max(largest_part, std::abs(part));
+      }
+    }
+    const float most = 1.5f / static_cast<float>(largest_part << dtype.blocks.bits);
+    for (size_t block = 0; block < bytes.size(); block += dtype.block_bytes) {
+      for (const uint32_t offset : offsets) {
+        const uint16_t bits = f32_to_f16(draw(random, -most, most));
+        std::memcpy(&bytes[block + offset], &bits, 2);
       }
     }
   }
