@@ -1,5 +1,5 @@
 # vesper_add_shaders(TARGET name.comp...): compiles shaders/name.comp to SPIR-V, as a header name.spv.h
-# with one array name_spv, in the build folder.
+# with one array name_spv, in the build folder; all_shaders.h there includes those of all calls.
 # Needs glslangValidator: -DVESPER_GLSLANG=path, else the one that scripts/setup.sh installs on
 # Debian 12, else the one on the PATH.
 # Sets VESPER_GLSLANG_VERSION to its major version.
@@ -20,6 +20,11 @@ set(VESPER_GLSLANG_VERSION ${CMAKE_MATCH_1})
 function(vesper_add_shaders target)
   set(folder ${CMAKE_BINARY_DIR}/shaders)
   file(MAKE_DIRECTORY ${folder})
+  get_target_property(is_known ${target} SHADER_INCLUDES)
+  if(NOT is_known)
+    file(GENERATE OUTPUT ${folder}/all_shaders.h
+         CONTENT "$<JOIN:$<TARGET_PROPERTY:${target},SHADER_INCLUDES>,\n>\n")
+  endif()
   file(GLOB included CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/shaders/*.glsl)
   foreach(source ${ARGN})
     string(REPLACE ".comp" "" name ${source})
@@ -33,6 +38,7 @@ function(vesper_add_shaders target)
       COMMENT "SPIR-V of ${source}"
       VERBATIM)
     target_sources(${target} PRIVATE ${header})
+    set_property(TARGET ${target} APPEND PROPERTY SHADER_INCLUDES "#include \"${name}.spv.h\"")
   endforeach()
   target_include_directories(${target} PRIVATE ${folder})
 endfunction()

@@ -103,32 +103,18 @@ class CommandToPrepare {
   uint32_t n_threads_;
 };
 
-void prepare_embed(PreparedCommand& prepared, const CommandToPrepare& command);
-void prepare_norm(PreparedCommand& prepared, const CommandToPrepare& command);
-void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command);
-void prepare_write_kv(PreparedCommand& prepared, const CommandToPrepare& command);
-void prepare_rope(PreparedCommand& prepared, const CommandToPrepare& command);
-void prepare_gated_activation(PreparedCommand& prepared, const CommandToPrepare& command);
+// prepare_embed(), prepare_norm() and so on: one function for each kernel.
+#define VESPER_DECLARE_PREPARE(id, name, params) \
+  void prepare_##name(PreparedCommand& prepared, const CommandToPrepare& command);
+VESPER_KERNELS(VESPER_DECLARE_PREPARE)
+#undef VESPER_DECLARE_PREPARE
+
 // From this number of rows on, a paged_attention is treated as a prompt.
 inline constexpr uint32_t kPromptRows = 16;
-void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& command);
 // Replaces a paged_attention that was prepared for few rows, if it has many.
 void prepare_prompt_attention(PreparedCommand& prepared, const CommandToPrepare& command);
 // The variant of an attention, for people; empty for paged_attention of few rows.
 const char* attention_variant_name(const AttentionParams& params);
 const char* attention_variant_name(const PagedAttentionParams& params);
-void prepare_attention_weights(PreparedCommand& prepared, const CommandToPrepare& command);
-void prepare_attention(PreparedCommand& prepared, const CommandToPrepare& command);
-void prepare_range_probabilities(PreparedCommand& prepared, const CommandToPrepare& command);
-void prepare_copy_pages(PreparedCommand& prepared, const CommandToPrepare& command);
-void prepare_adjust_logits(PreparedCommand& prepared, const CommandToPrepare& command);
-void prepare_sampling_filters(PreparedCommand& prepared, const CommandToPrepare& command);
-void prepare_sample_partials(PreparedCommand& prepared, const CommandToPrepare& command);
-void prepare_select_beams(PreparedCommand& prepared, const CommandToPrepare& command);
-void prepare_sample_token(PreparedCommand& prepared, const CommandToPrepare& command);
-void prepare_activation(PreparedCommand& prepared, const CommandToPrepare& command);
-void prepare_magnitude(PreparedCommand& prepared, const CommandToPrepare& command);
-void prepare_lstm(PreparedCommand& prepared, const CommandToPrepare& command);
-void prepare_pool(PreparedCommand& prepared, const CommandToPrepare& command);
 
 }  // namespace vesper

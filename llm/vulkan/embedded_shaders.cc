@@ -4,33 +4,7 @@
 namespace vesper {
 namespace {
 
-#include "activation.spv.h"
-#include "adjust_logits.spv.h"
-#include "attention.spv.h"
-#include "attention_weights.spv.h"
-#include "copy_pages.spv.h"
-#include "count_replay.spv.h"
-#include "embed.spv.h"
-#include "gated_activation.spv.h"
-#include "lstm.spv.h"
-#include "magnitude.spv.h"
-#include "matmul_tiled.spv.h"
-#include "matmul_vector.spv.h"
-#include "norm.spv.h"
-#include "paged_attention.spv.h"
-#include "pool.spv.h"
-#include "range_probabilities.spv.h"
-#include "rope.spv.h"
-#include "sample_partials.spv.h"
-#include "sample_token.spv.h"
-#include "sampling_filters.spv.h"
-#include "select_beams.spv.h"
-#include "write_kv.spv.h"
-#ifdef VESPER_COOPERATIVE_MATRIX
-#include "attention_cooperative.spv.h"
-#include "matmul_cooperative.spv.h"
-#include "paged_attention_cooperative.spv.h"
-#endif
+#include "all_shaders.h"
 
 }  // namespace
 

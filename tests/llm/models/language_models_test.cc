@@ -79,7 +79,17 @@ void check_family(const std::string& name, const std::string& device_name) {
   EXPECT_THAT(generator.chosen(0), ElementsAreArray(ids.subspan(kPrompt)));
 }
 
-class LanguageModels : public testing::TestWithParam<const char*> {};
+// A folder for each.
+std::vector<std::string> families() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder_of(""))) {
+    if (entry.is_directory()) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class LanguageModels : public testing::TestWithParam<std::string> {};
 
 TEST_P(LanguageModels, GiveTheLogitsOfTransformersOnTheCpu) { check_family(GetParam(), "cpu"); }
 
@@ -91,11 +101,8 @@ TEST_P(LanguageModels, GiveTheLogitsOfTransformersOnVulkan) {
 #endif
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, LanguageModels,
-                         testing::Values("llama", "llama3", "llama-yarn", "mistral", "qwen2",
-                                         "qwen3", "gemma", "gemma2", "gemma3", "phi3", "phi3-long",
-                                         "smollm3"),
-                         [](const testing::TestParamInfo<const char*>& family) {
+INSTANTIATE_TEST_SUITE_P(Families, LanguageModels, testing::ValuesIn(families()),
+                         [](const testing::TestParamInfo<std::string>& family) {
                            std::string name = family.param;
                            std::erase(name, '-');
                            return name;
