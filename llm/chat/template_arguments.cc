@@ -36,14 +36,14 @@ std::vector<std::optional<Value>> bind(const std::string& function, const Argume
 
 int64_t checked_integer(const Value& value, const std::string& what) {
   if (!value.is_number() || value.is_float()) {
-    fail("expected an integer for " + what + ", found a value of type " + value.type_name());
+    fail_type("expected an integer for " + what, value);
   }
   return value.as_int();
 }
 
 std::string checked_text(const Value& value, const std::string& what) {
   if (!value.is_string() && !value.is_undefined()) {
-    fail("expected a string for " + what + ", found a value of type " + value.type_name());
+    fail_type("expected a string for " + what, value);
   }
   return text_of(value);
 }
@@ -122,6 +122,17 @@ std::string lower_case(std::string_view text) {
 std::string capitalized(std::string_view text) {
   const size_t first = text.empty() ? 0 : characters_of(text.substr(0, 4)).front().size();
   return upper_case(text.substr(0, first)) + lower_case(text.substr(first));
+}
+
+std::string title_case(std::string_view text, bool (*separates)(char32_t)) {
+  std::string out;
+  bool in_word = false;
+  for (const std::string_view character : characters_of(text)) {
+    size_t at = 0;
+    out += in_word ? lower_case(character) : upper_case(character);
+    in_word = !separates(next_character(character, at));
+  }
+  return out;
 }
 
 std::string replaced(Evaluator& evaluator, std::string_view text, std::string_view from,

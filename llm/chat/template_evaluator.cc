@@ -357,7 +357,7 @@ Value Evaluator::call(const Value& callee, const Arguments& arguments) {
   spend(1);
   if (callee.is_undefined()) fail(callee.undefined_message());
   if (!callee.is_callable()) {
-    fail(std::string("expected a function to call, found a value of type ") + callee.type_name());
+    fail_type("expected a function to call", callee);
   }
   const Deeper deeper(*this);
   return callee.as_callable().call(*this, arguments);

@@ -128,6 +128,9 @@ std::string upper_case(std::string_view text);
 std::string lower_case(std::string_view text);
 // First character in upper case, the others in lower case.
 std::string capitalized(std::string_view text);
+// The first character of each word in upper case, the others in lower case; `separates` tells
+// which characters lie between words.
+std::string title_case(std::string_view text, bool (*separates)(char32_t));
 std::string replaced(Evaluator& evaluator, std::string_view text, std::string_view from,
                      std::string_view to, int64_t most);
 // Python's "format % values".

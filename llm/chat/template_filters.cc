@@ -58,8 +58,7 @@ Value length(Evaluator& evaluator, const Value& input, const Arguments& argument
     return static_cast<int64_t>(input.as_dict().items.size());
   }
   if (input.is_undefined()) return int64_t{0};
-  fail(std::string("length: expected a value that has a length, found a value of type ") +
-       input.type_name());
+  fail_type("length: expected a value that has a length", input);
 }
 
 Value string_filter(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
@@ -74,17 +73,10 @@ Value convert_filter(Evaluator& evaluator, const Value& input, const Arguments& 
 }
 
 // Words begin after white space, hyphens and opening brackets.
-std::string title_case(std::string_view text) {
-  std::string out;
-  bool in_word = false;
-  for (const std::string_view character : characters_of(text)) {
-    size_t at = 0;
-    const bool separates = is_white_space(next_character(character, at)) ||
-                           std::string_view("-({[<").find(character) != std::string_view::npos;
-    out += in_word ? lower_case(character) : upper_case(character);
-    in_word = !separates;
-  }
-  return out;
+std::string jinja_title(std::string_view text) {
+  return title_case(text, [](char32_t c) {
+    return is_white_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
+  });
 }
 
 std::string escaped(std::string_view text) {
@@ -130,12 +122,7 @@ std::string url_encoded(std::string_view text) {
 }
 
 Value trim(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
-  const auto given = bind("trim", arguments, {"chars"});
-  const std::string text = evaluator.text(input);
-  if (!given[0] || given[0]->is_none()) return stripped(text, std::nullopt, true, true);
-  const std::string characters = checked_text(*given[0], "the characters to trim");
-  evaluator.spend(text.size(), characters.size() + 1);
-  return stripped(text, characters, true, true);
+  return evaluator.call(method_of(evaluator.text(input), "strip"), arguments);
 }
 
 Value replace_filter(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
@@ -205,7 +192,7 @@ Value float_filter(Evaluator& evaluator, const Value& input, const Arguments& ar
 Value abs_filter(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
   bind("abs", arguments, {});
   if (!input.is_number()) {
-    fail(std::string("abs: expected a number, found a value of type ") + input.type_name());
+    fail_type("abs: expected a number", input);
   }
   if (input.is_float()) return std::fabs(input.as_double());
   return input.as_int() < 0 ? evaluator.binary("-", int64_t{0}, input) : Value(input.as_int());
@@ -214,7 +201,7 @@ Value abs_filter(Evaluator& evaluator, const Value& input, const Arguments& argu
 Value round_filter(Evaluator&, const Value& input, const Arguments& arguments) {
   const auto given = bind("round", arguments, {"precision", "method"});
   if (!input.is_number()) {
-    fail(std::string("round: expected a number, found a value of type ") + input.type_name());
+    fail_type("round: expected a number", input);
   }
   const int64_t precision = given[0] ? checked_integer(*given[0], "round's precision") : 0;
   const std::string method = given[1] ? checked_text(*given[1], "round's method") : "common";
@@ -291,7 +278,7 @@ Value items(Evaluator& evaluator, const Value& input, const Arguments& arguments
   bind("items", arguments, {});
   if (input.is_undefined()) return List();
   if (!input.is_dict()) {
-    fail(std::string("items: expected a dict, found a value of type ") + input.type_name());
+    fail_type("items: expected a dict", input);
   }
   return evaluator.call(method_of(input, "items"), {});
 }
@@ -309,7 +296,7 @@ const std::unordered_map<std::string_view, Filter>& filters() {
       {"upper", convert_filter<upper_case>},
       {"lower", convert_filter<lower_case>},
       {"capitalize", convert_filter<capitalized>},
-      {"title", convert_filter<title_case>},
+      {"title", convert_filter<jinja_title>},
       {"escape", convert_filter<escaped>},
       {"e", convert_filter<escaped>},
       {"urlencode", convert_filter<url_encoded>},

@@ -158,7 +158,7 @@ Value sort(Evaluator& evaluator, const Value& input, const Arguments& arguments)
 Value dictsort(Evaluator& evaluator, const Value& input, const Arguments& arguments) {
   const auto given = bind("dictsort", arguments, {"case_sensitive", "by", "reverse"});
   if (!input.is_dict()) {
-    fail(std::string("dictsort: expected a dict, found a value of type ") + input.type_name());
+    fail_type("dictsort: expected a dict", input);
   }
   const std::string by = given[1] ? checked_text(*given[1], "dictsort's order") : "key";
   if (by != "key" && by != "value") fail("dictsort: expected key or value, found " + by);

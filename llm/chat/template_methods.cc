@@ -120,8 +120,7 @@ Value has_affix(Evaluator& evaluator, const Value& self, const Arguments& argume
       given[0]->is_list() ? given[0]->items() : std::vector{*given[0]};
   for (const Value& affix : affixes) {
     if (!affix.is_string()) {
-      fail(std::string("expected a string to search for, found a value of type ") +
-           affix.type_name());
+      fail_type("expected a string to search for", affix);
     }
     evaluator.spend(affix.as_string().size());
     if (at_end ? self.as_string().ends_with(affix.as_string())
@@ -187,7 +186,7 @@ Value join(Evaluator& evaluator, const Value& self, const Arguments& arguments) 
   bool first = true;
   for (const Value& item : evaluator.items_of(*bind("join()", arguments, {"items"}, 1)[0])) {
     if (!item.is_string()) {
-      fail(std::string("join(): expected text, found a value of type ") + item.type_name());
+      fail_type("join(): expected text", item);
     }
     evaluator.spend(self.as_string().size() + item.as_string().size());
     if (!first) out += self.as_string();
@@ -197,18 +196,8 @@ Value join(Evaluator& evaluator, const Value& self, const Arguments& arguments) 
   return out;
 }
 
-Value title(Evaluator& evaluator, const Value& self, const Arguments& arguments) {
-  bind("title()", arguments, {});
-  evaluator.spend(self.as_string().size());
-  std::string out;
-  bool in_word = false;
-  for (const std::string_view character : characters_of(self.as_string())) {
-    size_t at = 0;
-    const bool is_cased_letter = is_letter(next_character(character, at));
-    out += in_word ? lower_case(character) : upper_case(character);
-    in_word = is_cased_letter;
-  }
-  return out;
+std::string python_title(std::string_view text) {
+  return title_case(text, [](char32_t c) { return !is_letter(c); });
 }
 
 template <std::string (*convert)(std::string_view)>
@@ -313,7 +302,7 @@ const std::unordered_map<std::string_view, Method>& text_methods() {
       {"count", count},
       {"replace", replace},
       {"join", join},
-      {"title", title},
+      {"title", convert_text<python_title>},
       {"format", format},
       {"upper", convert_text<upper_case>},
       {"lower", convert_text<lower_case>},
@@ -334,26 +323,16 @@ const std::unordered_map<std::string_view, Method>& text_methods() {
   return table;
 }
 
-Value dict_items(Evaluator& evaluator, const Value& self, const Arguments&) {
+enum class Side { kKeys, kValues, kPairs };
+template <Side side>
+Value dict_list(Evaluator& evaluator, const Value& self, const Arguments&) {
   List list;
-  evaluator.spend(self.as_dict().items.size(), 8);
+  evaluator.spend(self.as_dict().items.size(), side == Side::kPairs ? 8 : 4);
   for (const auto& [key, value] : self.as_dict().items) {
-    list.items.push_back(Value::tuple({key, value}));
+    list.items.push_back(side == Side::kKeys     ? key
+                         : side == Side::kValues ? value
+                                                 : Value::tuple({key, value}));
   }
-  return list;
-}
-
-Value dict_keys(Evaluator& evaluator, const Value& self, const Arguments&) {
-  List list;
-  evaluator.spend(self.as_dict().items.size(), 4);
-  for (const auto& [key, value] : self.as_dict().items) list.items.push_back(key);
-  return list;
-}
-
-Value dict_values(Evaluator& evaluator, const Value& self, const Arguments&) {
-  List list;
-  evaluator.spend(self.as_dict().items.size(), 4);
-  for (const auto& [key, value] : self.as_dict().items) list.items.push_back(value);
   return list;
 }
 
@@ -385,8 +364,11 @@ Value list_count(Evaluator& evaluator, const Value& self, const Arguments& argum
 
 const std::unordered_map<std::string_view, Method>& dict_methods() {
   static const std::unordered_map<std::string_view, Method> table = {
-      {"items", dict_items}, {"keys", dict_keys}, {"values", dict_values},
-      {"get", dict_get},     {"copy", copy},
+      {"items", dict_list<Side::kPairs>},
+      {"keys", dict_list<Side::kKeys>},
+      {"values", dict_list<Side::kValues>},
+      {"get", dict_get},
+      {"copy", copy},
   };
   return table;
 }

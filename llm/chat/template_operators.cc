@@ -303,8 +303,7 @@ std::vector<Value> Evaluator::items_of(const Value& value) {
   } else if (value.is_dict() && !value.as_dict().is_namespace) {
     for (const auto& [key, member] : value.as_dict().items) items.push_back(key);
   } else if (!value.is_undefined()) {
-    fail(std::string("expected something to go through, found a value of type ") +
-         value.type_name());
+    fail_type("expected something to go through", value);
   }
   spend(items.size(), kItemCost);
   return items;

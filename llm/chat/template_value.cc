@@ -58,49 +58,8 @@ std::string repr_of_text(std::string_view text) {
   return out + quote;
 }
 
-void append_json_text(std::string_view text, bool ascii, std::string& out) {
-  out += '"';
-  for (size_t at = 0; at < text.size();) {
-    const size_t begin = at;
-    const char32_t c = next_character(text, at);
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        continue;
-      case '\\':
-        out += "\\\\";
-        continue;
-      case '\n':
-        out += "\\n";
-        continue;
-      case '\r':
-        out += "\\r";
-        continue;
-      case '\t':
-        out += "\\t";
-        continue;
-      case '\b':
-        out += "\\b";
-        continue;
-      case '\f':
-        out += "\\f";
-        continue;
-      default:
-        break;
-    }
-    if (c >= 0x20 && (!ascii || c < 0x7f)) {
-      out += text.substr(begin, at - begin);
-    } else if (c < 0x10000) {
-      out += "\\u";
-      append_hex(c, 4, out);
-    } else {
-      out += "\\u";
-      append_hex(0xd800 + ((c - 0x10000) >> 10), 4, out);
-      out += "\\u";
-      append_hex(0xdc00 + ((c - 0x10000) & 0x3ff), 4, out);
-    }
-  }
-  out += '"';
+void append_json_text(const std::string& text, bool ascii, std::string& out) {
+  out += nlohmann::json(text).dump(-1, ' ', ascii, nlohmann::json::error_handler_t::replace);
 }
 
 void append_json(const Value& value, const JsonStyle& style, size_t level, std::string& out);
@@ -170,14 +129,17 @@ void append_json(const Value& value, const JsonStyle& style, size_t level, std::
     if (!first) append_line(style, level, out);
     out += '}';
   } else {
-    fail(std::string("tojson: expected a value that JSON has, found one of type ") +
-         value.type_name());
+    fail_type("tojson: expected a value that JSON has", value);
   }
 }
 
 }  // namespace
 
 void fail(const std::string& message) { throw Error(ErrorKind::kModel, message); }
+
+void fail_type(const std::string& expected, const Value& found) {
+  fail(expected + ", found a value of type " + found.type_name());
+}
 
 Value::Value(List list) {
   for (const Value& item : list.items) {

@@ -153,5 +153,7 @@ size_t count_characters(std::string_view text);
 std::vector<std::string_view> characters_of(std::string_view text);
 
 [[noreturn]] void fail(const std::string& message);
+// "expected ..., found a value of type ..."
+[[noreturn]] void fail_type(const std::string& expected, const Value& found);
 
 }  // namespace vesper::chat
