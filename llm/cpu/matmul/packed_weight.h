@@ -80,8 +80,8 @@ PackedLayout packed_layout(const PackedFormat& format, uint32_t n_out, uint32_t 
 PackedFormat choose_packed_format(const MatrixSource& source, WeightUse use, Compute compute);
 
 // Packs the rows of `source` into `packed` (zeroed, layout.bytes()). For int8 also writes `scale`
-// [n_out]: that of the file, or max |w| / 127 of a row that was not int8. Uses all threads of the
-// pool. Throws as check_matrix.
+// [n_out]: the file's, or max |w| / 127 of a row that was not int8. Uses all threads of the
+// pool. Throws like check_matrix.
 void pack_weight(const MatrixSource& source, const PackedLayout& layout, std::byte* packed,
                  float* scale, ThreadPool& pool);
 
