@@ -222,7 +222,9 @@ ModelConfig start_config(const ModelFamily& family) {
   return model;
 }
 
-void scale_embedding(const ModelFamily& family, StackConfig& stack) {
+void complete_sizes(const ModelFamily& family, StackConfig& stack) {
+  if (stack.n_kv_heads == 0) stack.n_kv_heads = stack.n_heads;
+  if (stack.head_dim == 0 && stack.n_heads != 0) stack.head_dim = stack.d_model / stack.n_heads;
   if (family.scales_embedding) {
     stack.embedding_scale = std::sqrt(static_cast<float>(stack.d_model));
   }

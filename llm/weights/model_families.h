@@ -75,8 +75,9 @@ const ModelFamily& whisper_family();
 // The family's row as a configuration without sizes.
 ModelConfig start_config(const ModelFamily& family);
 
-// Sets embedding_scale. d_model must be known.
-void scale_embedding(const ModelFamily& family, StackConfig& stack);
+// Sets what follows from the sizes that a file states: n_kv_heads and head_dim where it has none,
+// and embedding_scale.
+void complete_sizes(const ModelFamily& family, StackConfig& stack);
 
 // Properties of single layers in a file.
 struct LayerFacts {

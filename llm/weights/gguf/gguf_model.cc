@@ -59,9 +59,7 @@ ModelConfig read_facts(const GgufMetadata& metadata, const ModelFamily& family) 
   stack.d_ffn = metadata.count("feed_forward_length");
   stack.n_heads = metadata.count("attention.head_count");
   stack.n_kv_heads = metadata.count("attention.head_count_kv");
-  if (stack.n_kv_heads == 0) stack.n_kv_heads = stack.n_heads;
   stack.head_dim = metadata.count("attention.key_length");
-  if (stack.head_dim == 0 && stack.n_heads != 0) stack.head_dim = stack.d_model / stack.n_heads;
   stack.n_positions = metadata.count("context_length");
   const float epsilon =
       metadata.number(stack.norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon"
@@ -69,7 +67,7 @@ ModelConfig read_facts(const GgufMetadata& metadata, const ModelFamily& family) 
   if (epsilon > 0) stack.norm_epsilon = epsilon;
   stack.attention_soft_cap = metadata.number("attn_logit_softcapping");
   stack.logit_soft_cap = metadata.number("final_logit_softcapping");
-  scale_embedding(family, stack);
+  complete_sizes(family, stack);
   if (stack.positions == PositionKind::kRope) read_rope(metadata, family, stack, model);
   read_layers(metadata, family, stack, model);
   if (stack.n_layers != 0 && stack.n_layers == family.gguf_width_scaled_layers &&

@@ -189,14 +189,12 @@ ModelConfig read_config_json(const ConfigJson& config, const ModelFamily& family
   stack.d_ffn = config.count({"intermediate_size", "n_inner"});
   stack.n_heads = config.count({"num_attention_heads", "n_head"});
   stack.n_kv_heads = config.count({"num_key_value_heads"});
-  if (stack.n_kv_heads == 0) stack.n_kv_heads = stack.n_heads;
   stack.head_dim = config.count({"head_dim"});
-  if (stack.head_dim == 0 && stack.n_heads != 0) stack.head_dim = stack.d_model / stack.n_heads;
   stack.n_positions = config.count({"max_position_embeddings", "n_positions"});
   stack.norm_epsilon = config.number(
       {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps"}, family.norm_epsilon);
   stack.norm_weight_offset = family.hugging_face_norm_weight_offset;
-  scale_embedding(family, stack);
+  complete_sizes(family, stack);
   family.read_config_json(config, family, model);
   if (stack.layers.empty()) set_layers(family, {}, stack, model);
   return model;

@@ -5,6 +5,7 @@
 
 #include "error/error.h"
 #include "llm/weights/model_check.h"
+#include "llm/weights/model_families.h"
 
 namespace vesper {
 namespace {
@@ -61,8 +62,7 @@ void complete_whisper_sizes(const std::string& where, ModelContents& contents) {
            kMostPositions);
     settle("n_" + name + "_layers", stack.n_layers, count_layers(contents, name), kMostLayers);
     settle("d_ffn", stack.d_ffn, size(name + ".layers.0.ffn.up.weight", 2, 0), kMostWidth);
-    stack.n_kv_heads = stack.n_heads;
-    if (stack.n_heads != 0) stack.head_dim = stack.d_model / stack.n_heads;
+    complete_sizes(whisper_family(), stack);
     stack.layers.assign(stack.n_layers, {});
   }
 }
