@@ -1,8 +1,8 @@
 #include "llm/dtype/dtype.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #include "error/error.h"
@@ -265,7 +265,7 @@ constexpr BlockFormat parts_with_minimum(uint32_t bits, uint32_t group) {
 }
 
 // In the order of DType, which indexes it.
-constexpr std::array<DTypeDescriptor, 23> kDTypes = {{
+constexpr DTypeDescriptor kDTypes[] = {
     plain(DType::kF32, "f32", 4, 0, read_f32s),
     plain(DType::kF16, "f16", 2, 1, read_f16s),
     plain(DType::kBF16, "bf16", 2, 30, read_bf16s),
@@ -290,7 +290,13 @@ constexpr std::array<DTypeDescriptor, 23> kDTypes = {{
     affine<8>(DType::kAffine8, "affine8"),
     // Codes are the values that the file's 4 bits stand for: they are not evenly spaced.
     quantized(DType::kIQ4_NL, "iq4_nl", 32, 18, 20, with_zero(8, 128), unpack_iq4_nl),
-}};
+};
+static_assert([] {
+  for (uint32_t i = 0; i < std::size(kDTypes); ++i) {
+    if (static_cast<uint32_t>(kDTypes[i].dtype) != i) return false;
+  }
+  return true;
+}());
 
 }  // namespace
 
@@ -298,7 +304,7 @@ std::span<const DTypeDescriptor> dtypes() { return kDTypes; }
 
 const DTypeDescriptor& dtype_descriptor(DType dtype) {
   const auto index = static_cast<uint32_t>(dtype);
-  if (index >= kDTypes.size()) {
+  if (index >= std::size(kDTypes)) {
     throw Error(ErrorKind::kInternal,
                 "expected a known number format, found number " + std::to_string(index));
   }
