@@ -100,7 +100,7 @@ class QuantizedMatrix {
     int8_t part_scales[16] = {}, part_minimums[16] = {};
   };
 
-  // Gives every block scales that are numbers, of either sign, such that elements are about 1.
+  // Gives every block scales that are numbers, of either sign, such that elements are at most 1.5.
   void set_scales(std::mt19937& random) {
     const DTypeDescriptor& dtype = dtype_descriptor(view.dtype);
     const std::vector<uint32_t> offsets = scale_offsets(dtype);
