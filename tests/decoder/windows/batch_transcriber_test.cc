@@ -1,4 +1,4 @@
-// Stretches of a recording decoded together, with a tiny Whisper of random weights.
+// Speech segments decoded together, with a tiny Whisper of random weights.
 #include "decoder/windows/batch_transcriber.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class BatchTranscriber : public testing::Test {
  protected:
   BatchTranscriber() {
     test::TinyWhisperOptions options;
-    options.n_audio_ctx = 50;  // a window is a second
+    options.n_audio_ctx = 50;  // a window is 1 s
     options.n_text_ctx = 160;
     folder_ = (std::filesystem::temp_directory_path() / "vesper-batch-XXXXXX").string();
     if (!mkdtemp(folder_.data())) throw std::runtime_error("no temporary folder");
@@ -61,8 +61,8 @@ class BatchTranscriber : public testing::Test {
     return {folder_, open_device("cpu", {.n_threads = 2}), compute, n_places,
             most_candidates(settings_)};
   }
-  // Of a model with windows of 8 s: what leaves little to say but every so many-th time in them and
-  // the end, yet enough that little goes round.
+  // Settings for a model with windows of 8 s: suppresses all tokens except some timestamps and the
+  // end, so that little text loops.
   static std::vector<int32_t> all_but_little(const WhisperTokens& tokens, int32_t step) {
     std::vector<int32_t> all;
     for (int32_t id = 12; id < tokens.timestamp_begin + 1501; ++id) {
@@ -72,7 +72,7 @@ class BatchTranscriber : public testing::Test {
     }
     return all;
   }
-  // Segments that begin within the stretch.
+  // Text segments that begin within the speech segment.
   static std::vector<Segment> within(const Transcript& transcript, const SpeechSegment& span) {
     std::vector<Segment> segments;
     for (const Segment& segment : transcript.segments) {
@@ -81,7 +81,7 @@ class BatchTranscriber : public testing::Test {
     }
     return segments;
   }
-  // To the last bit of their probabilities.
+  // Equal to the last bit of their probabilities.
   static void expect_equal(const std::vector<Segment>& found, const std::vector<Segment>& wanted) {
     ASSERT_EQ(found.size(), wanted.size());
     for (size_t i = 0; i < found.size(); ++i) {
@@ -92,15 +92,15 @@ class BatchTranscriber : public testing::Test {
       EXPECT_EQ(found[i].temperature, wanted[i].temperature);
     }
   }
-  Transcript transcribe(WhisperModel& model, const std::vector<SpeechSegment>& stretches) const {
-    return transcribe_segments(model, mel_, stretches, settings_, {}, {});
+  Transcript transcribe(WhisperModel& model, const std::vector<SpeechSegment>& segments) const {
+    return transcribe_segments(model, mel_, segments, settings_, {}, {});
   }
-  // That each stretch alone gives what it gives together with the others.
+  // Each speech segment alone has the same result as together with the others.
   void expect_independent(Compute compute) const {
     WhisperModel model = load(3, compute);
-    const Transcript together = transcribe(model, stretches_);
-    for (const SpeechSegment& span : stretches_) {
-      SCOPED_TRACE("stretch from frame " + std::to_string(span.begin));
+    const Transcript together = transcribe(model, speech_segments_);
+    for (const SpeechSegment& span : speech_segments_) {
+      SCOPED_TRACE("segment from frame " + std::to_string(span.begin));
       const Transcript alone = transcribe(model, {span});
       ASSERT_FALSE(alone.segments.empty());
       expect_equal(within(together, span), alone.segments);
@@ -110,8 +110,8 @@ class BatchTranscriber : public testing::Test {
   std::string folder_;
   MelSpectrogram mel_{80};
   DecodingSettings settings_ = greedy_settings();
-  // More than places, of one and of several windows.
-  const std::vector<SpeechSegment> stretches_ = {
+  // More than the slots, of one and of several windows.
+  const std::vector<SpeechSegment> speech_segments_ = {
       {0, 250}, {250, 320}, {330, 500}, {500, 780}, {780, 900}};
 };
 
@@ -131,9 +131,9 @@ TEST_F(BatchTranscriber, AStretchThatIsDrawnIsTheSame) {
   settings_.seed = 5;
   expect_independent(Compute::kF32);
   WhisperModel model = load(3);
-  const Transcript once = transcribe(model, stretches_);
+  const Transcript once = transcribe(model, speech_segments_);
   settings_.seed = 6;
-  EXPECT_NE(transcribe(model, stretches_).segments[0].tokens, once.segments[0].tokens);
+  EXPECT_NE(transcribe(model, speech_segments_).segments[0].tokens, once.segments[0].tokens);
 }
 
 TEST_F(BatchTranscriber, AFailureIsTriedAgainHotterByItself) {
@@ -143,15 +143,15 @@ TEST_F(BatchTranscriber, AFailureIsTriedAgainHotterByItself) {
   settings_.best_of = 2;
   expect_independent(Compute::kF32);
   WhisperModel model = load(3);
-  for (const Segment& segment : transcribe(model, stretches_).segments) {
+  for (const Segment& segment : transcribe(model, speech_segments_).segments) {
     EXPECT_EQ(segment.temperature, 1);
   }
 }
 
 TEST_F(BatchTranscriber, AStretchIsWhatTheRecordingAloneWouldBe) {
   WhisperModel batch = load(3), sequential = load(1);
-  const Transcript together = transcribe(batch, stretches_);
-  for (const SpeechSegment& span : stretches_) {
+  const Transcript together = transcribe(batch, speech_segments_);
+  for (const SpeechSegment& span : speech_segments_) {
     DecodingSettings clip = settings_;
     clip.clip_timestamps = {static_cast<double>(span.begin) / 100,
                             static_cast<double>(span.end) / 100};
@@ -169,7 +169,7 @@ TEST_F(BatchTranscriber, SegmentsComeInOrderWithRisingIds) {
   std::vector<Segment> handed_on;
   double last_done_s = 0;
   const Transcript transcript = transcribe_segments(
-      model, mel_, stretches_, settings_,
+      model, mel_, speech_segments_, settings_,
       [&](const Segment& segment) { handed_on.push_back(segment); },
       [&](double done_s, double total_s) {
         EXPECT_GE(done_s, last_done_s);
@@ -192,20 +192,20 @@ TEST_F(BatchTranscriber, AWindowDoesNotEndBeforeItsSpeech) {
   WhisperModel model = load(3);
   settings_.suppress_tokens = all_but_little(model.tokens(), 1);
   constexpr uint64_t kSpeechEnd = 790;
-  // Where the window after the first begins.
+  // Start of the second window.
   const auto end_of_first_window = [&](uint32_t seed, uint64_t speech_end) {
     settings_.seed = seed;
-    const std::vector<SpeechSegment> stretches = {{0, 800, speech_end}};
+    const std::vector<SpeechSegment> segments = {{0, 800, speech_end}};
     double first_s = 0;
-    transcribe_segments(model, mel_, stretches, settings_, {}, [&](double done_s, double total_s) {
+    transcribe_segments(model, mel_, segments, settings_, {}, [&](double done_s, double total_s) {
       const double at_s = done_s - (total_s - 8);
       if (first_s == 0 && at_s > 0) first_s = at_s;
     });
     return first_s;
   };
-  // Up to a second of what is known may be missing.
+  // Up to a second of the speech may be missing.
   constexpr double kEarliest_s = static_cast<double>(kSpeechEnd - 100) / 100;
-  // But for what goes round, which is decoded again, alone and without the rule.
+  // Except for loops, which are decoded again, alone and without the rule.
   int n_early = 0, n_early_nevertheless = 0;
   for (uint32_t seed = 0; seed < 40; ++seed) {
     n_early += end_of_first_window(seed, 0) < kEarliest_s;
@@ -239,8 +239,8 @@ TEST_F(BatchTranscriber, AWindowThatFailsByItsSpeechsEndIsDecodedAgainWhereItIs)
     found.n_encoded = n_encoded() - before;
     return found;
   };
-  // Where the text that may end early is more probable than the one that may not, a threshold
-  // between the two has the window decoded again.
+  // If the text that may end early is more probable than the other one, a threshold between the two
+  // makes the window decode again.
   constexpr uint64_t kSpeechEnd = 790;
   const auto least_logprob = [](const Found& found) {
     double least = 0;
@@ -258,7 +258,7 @@ TEST_F(BatchTranscriber, AWindowThatFailsByItsSpeechsEndIsDecodedAgainWhereItIs)
     const Found again = decode(kSpeechEnd);
     ASSERT_FALSE(again.segments.empty());
     EXPECT_EQ(again.segments[0].tokens, early.segments[0].tokens);
-    // Not so where a later window, which may say nothing, fails for good.
+    // Not so if a later window, which may have no text, fails in all attempts.
     n_in_place += again.n_encoded == early.n_encoded;
   }
   EXPECT_GE(n_in_place, 2u);
@@ -266,7 +266,7 @@ TEST_F(BatchTranscriber, AWindowThatFailsByItsSpeechsEndIsDecodedAgainWhereItIs)
 
 TEST_F(BatchTranscriber, RecordingsShareABatchAndAreWhatEachIsAlone) {
   settings_.beam_size = 2;
-  // The third has nothing to decode. More than may be open at once.
+  // The third has nothing to decode. More recordings than may be open at once.
   const std::vector<std::vector<SpeechSegment>> few = {
       {{0, 250}, {250, 320}}, {{330, 500}}, {}, {{500, 780}, {780, 900}}, {{100, 150}}};
   std::vector<std::vector<SpeechSegment>> recordings = few;
@@ -276,7 +276,7 @@ TEST_F(BatchTranscriber, RecordingsShareABatchAndAreWhatEachIsAlone) {
     settings_.language = language;
     WhisperModel model = load(3);
     std::vector<Transcript> found;
-    std::vector<Segment> segments;  // of the recording under way
+    std::vector<Segment> segments;  // of the current recording
     size_t n_given = 0, most_open = 0;
     transcribe_batch(model, settings_, [&]() -> std::optional<BatchRecording> {
       if (n_given == recordings.size()) return std::nullopt;
@@ -314,7 +314,7 @@ TEST_F(BatchTranscriber, RecordingsShareABatchAndAreWhatEachIsAlone) {
 TEST_F(BatchTranscriber, ALanguageIsFoundInTheWindowOfItsPlace) {
   settings_.language = "auto";
   WhisperModel batch = load(3), sequential = load(1);
-  // The second recording's first window is in the second place.
+  // The second recording's first window is in the second slot.
   std::vector<Transcript> found;
   size_t n_given = 0;
   const std::vector<SpeechSegment> spans = {{0, 100}, {300, 400}, {600, 700}};
@@ -342,36 +342,36 @@ TEST_F(BatchTranscriber, ALanguageIsFoundInTheWindowOfItsPlace) {
 }
 
 TEST_F(BatchTranscriber, WithTheFirstWindowsLanguageThePlacesFill) {
-  // Replays of everything that was recorded.
+  // Replays of all programs.
   const auto count_runs = [this](const char* language) {
     settings_.language = language;
     auto owned =
         std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
     ObservedDevice& device = *owned;
     WhisperModel model(folder_, std::move(owned), Compute::kF32, 4, most_candidates(settings_));
-    std::vector<SpeechSegment> stretches;
-    for (uint64_t i = 0; i < 8; ++i) stretches.push_back({100 * i, 100 * (i + 1)});
+    std::vector<SpeechSegment> segments;
+    for (uint64_t i = 0; i < 8; ++i) segments.push_back({100 * i, 100 * (i + 1)});
     device.set_clock(Clock::kPerStage);
-    transcribe(model, stretches);
+    transcribe(model, segments);
     uint64_t n_runs = 0;
     for (ProgramId id = 0; id < device.programs().size(); ++id) {
       n_runs += device.replay_times(id).n_runs;
     }
     return n_runs;
   };
-  // The first window alone, and the look for its language.
+  // The first window alone, and its language detection.
   settings_.language_detection_threshold = 1.01;
   const uint64_t n_known = count_runs("en"), n_waiting = count_runs("auto");
   EXPECT_LE(n_waiting, n_known + *settings_.max_new_tokens + 5);
-  // Where the model is sure of the language, the others do not wait till that window has ended.
+  // If the model is sure of the language, the others do not wait for the end of that window.
   settings_.language_detection_threshold = 0;
   EXPECT_LE(count_runs("auto"), n_known + 5);
   EXPECT_GE(n_waiting, n_known + *settings_.max_new_tokens / 2) << n_known;
 }
 
 TEST_F(BatchTranscriber, ALanguageThatIsGuessedChangesNothing) {
-  // A second of noise, then tones, which are another language to this model, and more likely
-  // speech.
+  // A second of noise, then tones, which this model takes for another language and for more
+  // probable speech.
   MelSpectrogram mel(80);
   std::mt19937 random(1);
   std::normal_distribution<float> noise(0.0f, 0.5f);
@@ -382,15 +382,15 @@ TEST_F(BatchTranscriber, ALanguageThatIsGuessedChangesNothing) {
   }
   mel.push(samples.data(), samples.size());
   mel.finish();
-  std::vector<SpeechSegment> stretches;
-  for (uint64_t i = 0; i < 9; ++i) stretches.push_back({100 * i, 100 * (i + 1)});
+  std::vector<SpeechSegment> segments;
+  for (uint64_t i = 0; i < 9; ++i) segments.push_back({100 * i, 100 * (i + 1)});
   settings_.language = "auto";
   settings_.policy =
-      WindowPolicy::reference();  // a window is silent by its no-speech probability alone
+      WindowPolicy::reference();  // a window is silent by its no-speech probability only
   WhisperModel model = load(4);
   const auto transcribed = [&](bool guesses) {
     settings_.language_detection_threshold = guesses ? 0 : 1.01;
-    return transcribe_segments(model, mel, stretches, settings_, {}, {});
+    return transcribe_segments(model, mel, segments, settings_, {}, {});
   };
   std::set<std::string> languages;
   for (const bool first_is_silent : {false, true}) {

@@ -1,4 +1,4 @@
-// What windows are prompted with, with the tokenizer of a tiny Whisper of random weights.
+// The prompts of windows, with the tokenizer of a tiny Whisper of random weights.
 #include "decoder/windows/prompt_history.h"
 
 #include <gmock/gmock.h>

@@ -6,7 +6,7 @@
 namespace vesper::hallucinations_test {
 namespace {
 
-// Words of 0.3 s, one after another.
+// Successive words of 0.3 s.
 Segment said(double start_s, int n_words, double probability) {
   Segment segment;
   segment.start_s = segment.end_s = start_s;
@@ -68,7 +68,7 @@ TEST(SkipHallucinations, GoesOnAfterTheLastWordOrAtTheNextWindow) {
   // 24 s of silence after the words: more than the threshold.
   std::vector<Segment> segments = {said(30, 20, 0.9)};
   EXPECT_EQ(skip_hallucinations(segments, kWindow, 3500, false, 2).seek, 3600u);
-  // Less than it.
+  // Less than the threshold.
   EXPECT_EQ(skip_hallucinations(segments, kWindow, 3500, false, 25).seek, 6000u);
 }
 

@@ -1,6 +1,6 @@
-// Recordings of several languages: where they are cut, which languages follow one another, and the
-// vote of windows by a tiny Whisper with random weights whose windows are 5 s: what it hears is
-// nonsense, but it hears it in the same language each time.
+// Recordings of several languages: their cuts, the path of languages, and the vote of windows by a
+// tiny Whisper with random weights and windows of 5 s, whose detected language is arbitrary but
+// constant.
 #include "decoder/windows/languages/mixed_languages.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 
-// Loudness of sound and pauses by turns, 10 ms each; sound is uneven.
+// Loudness of alternating sound and pauses, 10 ms each; the sound is uneven.
 std::vector<float> loudness(std::initializer_list<int> frames, float pause = -6) {
   std::vector<float> values;
   bool is_sound = true;
@@ -67,7 +67,7 @@ TEST(CutAtPauses, CutsLongSoundWhereItIsQuietest) {
   }
 }
 
-// Of three languages, the likeliest with p.
+// Of three languages, the most probable one with p.
 PartLanguages heard(size_t language, float p, double seconds = 3) {
   PartLanguages part{seconds, std::vector<float>(3, (1 - p) / 2)};
   part.probabilities[language] = p;
@@ -88,7 +88,7 @@ TEST(LikeliestLanguages, DoNotChangeForAGuess) {
   EXPECT_THAT(likeliest_languages(longer, {}, 0.5), ElementsAre(0, 1, 0)) << "more sound says more";
 }
 
-// The model may waver between Spanish and Italian and yet hear that it is no longer Russian.
+// The model may be unsure between Spanish and Italian and still exclude Russian.
 TEST(LikeliestLanguages, ChangeWhereTheOneBeforeIsRuledOut) {
   const PartLanguages wavering{5, {0.002f, 0.45f, 0.3f, 0.2f}};
   EXPECT_THAT(likeliest_languages({{wavering}}, 0, 0.5), ElementsAre(1));
@@ -147,7 +147,7 @@ class DetectedLanguages : public testing::Test {
       : folder_(made_folder()),
         model_(folder_, open_device("cpu", {.n_threads = 1}), Compute::kF32),
         mel_(80, model_.mel_filters()) {
-    // Windows as different as can be: noise, a tone, silence, soft noise.
+    // Very different windows: noise, a tone, silence, soft noise.
     std::mt19937 random(5);
     std::normal_distribution<float> noise(0.0f, 0.3f);
     std::vector<float> sound;
@@ -162,7 +162,7 @@ class DetectedLanguages : public testing::Test {
     settings_.no_speech_threshold.reset();
     settings_.logprob_threshold.reset();
     settings_.compression_ratio_threshold.reset();
-    settings_.without_timestamps = true;  // so that windows lie side by side
+    settings_.without_timestamps = true;  // so that windows are adjacent
     settings_.max_new_tokens = 8;
   }
   ~DetectedLanguages() override { fs::remove_all(folder_); }
@@ -177,7 +177,7 @@ class DetectedLanguages : public testing::Test {
     return pattern;
   }
 
-  // What the model says of window i alone.
+  // The model's result for window i alone.
   std::vector<float> probabilities(uint32_t i) {
     std::vector<float> window(size_t{model_.n_frames()} * model_.n_mels());
     MelFrames cut;

@@ -1,5 +1,5 @@
-// The real base model (as scripts/fetch-models.sh gets it) on a recording of two languages that
-// take turns: English sentences of Debian's pocketsphinx-testdata, French prompts of its
+// The real base model (from scripts/fetch-models.sh) on a recording of two alternating languages:
+// English sentences of Debian's pocketsphinx-testdata, French prompts of its
 // asterisk-core-sounds-fr-wav.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ TEST(MixedRecording, IsTranscribedInTheLanguageOfEachPart) {
     EXPECT_EQ(spoken_words(texts[i]), spoken_words(text));
   }
 
-  // A stream's windows end where the language changes, too.
+  // The windows of a stream also end where the language changes.
   std::string captions;
   SpeechEvents events;
   events.on_final = [&](std::span<const CaptionWord> words, double) {

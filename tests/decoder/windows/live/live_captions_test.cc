@@ -112,7 +112,7 @@ TEST(LocalAgreement, IsTheLongestBeginningOfTwoGuessesThatFollowEachOther) {
   EXPECT_THAT(agreed(agreement, said({" And", " so", " my"})), IsEmpty());
   EXPECT_THAT(agreed(agreement, said({" And", " so", " nigh", " fellow"})),
               ElementsAre(" And", " so"));
-  // What is final is not in the next guesses.
+  // Final words are not in the next guesses.
   EXPECT_THAT(agreed(agreement, said({" my", " fellow"})), IsEmpty()) << "nigh was my";
   EXPECT_THAT(agreed(agreement, said({" my", " fellow.", " Ask"})), ElementsAre(" my", " fellow"));
   EXPECT_THAT(agreed(agreement, said({".", " Ask"})), ElementsAre(".", " Ask"));
@@ -130,7 +130,7 @@ TEST(LocalAgreement, LeavesTheMarksBehindTheLastWordOpen) {
 TEST(LocalAgreement, IsOnWhatBothGuessesHaveHeard) {
   LocalAgreement agreement;
   std::vector<CaptionWord> words = said({" ask", " not"}, 9);
-  words[1].end_s = 9.5;  // up to where the guess before had no sound
+  words[1].end_s = 9.5;  // after the end of the previous guess's audio
   EXPECT_THAT(agreed(agreement, words, 9.2), IsEmpty());
   EXPECT_THAT(agreed(agreement, words, 10.2), ElementsAre(" ask"));
   EXPECT_THAT(agreed(agreement, said({" not"}, 9.5), 11.2), ElementsAre(" not"));
@@ -143,7 +143,7 @@ TEST(LocalAgreement, WaitsForWhatFollowsAWordThatIsDoubted) {
   EXPECT_THAT(agreed(agreement, words, 10), IsEmpty());
   EXPECT_THAT(agreed(agreement, words, 11), IsEmpty()) << "a second was heard behind it";
   EXPECT_THAT(agreed(agreement, words, 12), ElementsAre(" appuyer", " sur"));
-  // One of the two guesses may have doubted it.
+  // One of the two guesses may have been in doubt.
   std::vector<CaptionWord> sure = said({" appuyer"}, 19);
   agreed(agreement, words = said({" appuyer"}, 19), 20);
   words[0].probability = 0.3;
@@ -177,7 +177,7 @@ TEST(LocalAgreement, LeavesACharacterThatIsNotComplete) {
   EXPECT_THAT(agreed(agreement, said({" a", " caf\xc3"})), ElementsAre(" a"));
 }
 
-// Words with a second each.
+// Words of 1 s each.
 std::vector<CaptionWord> spoken(std::initializer_list<const char*> texts, double start_s = 0) {
   std::vector<CaptionWord> words = said(texts);
   for (CaptionWord& word : words) {
