@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the tiny language models of tests/llm/models/language_models/, and what Hugging Face's transformers
-says of them: for each family a random model in f32 with its config.json, and reference.safetensors
-with `ids` (a prompt of 12 tokens and 32 that were chosen greedily after it) and `logits`, those
-after each of the ids, [44, n_vocab].
+"""Makes the tiny language models of tests/llm/models/language_models/ and their reference logits from
+Hugging Face's transformers: for each family a random model in f32 with its config.json, and
+reference.safetensors with `ids` (a prompt of 12 tokens and 32 greedy tokens) and `logits` after each
+of the ids, [44, n_vocab].
 
     python3 -m venv venv && venv/bin/pip install torch transformers safetensors
     venv/bin/python tests/reference/make_language_models.py tests/llm/models/language_models [FAMILY...]
@@ -66,7 +66,7 @@ def make(name, folder):
                                                           dtype=torch.float32).eval()
     with torch.no_grad():
         for key, weight in model.named_parameters():
-            # Norms of other size than one, so that their place matters.
+            # Norm weights other than one, so that their position matters.
             spread, mean = (0.3, 0.7) if "norm" in key else (0.25, 0.0)
             weight.copy_(torch.randn_like(weight) * spread + mean)
         ids = torch.randint(0, config.vocab_size, (1, N_PROMPT))

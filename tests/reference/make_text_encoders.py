@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the tiny text encoders of tests/encoder/text_encoders/, and what Hugging Face's transformers
-says of them: for each family a random model in f32 with its config.json, and reference.safetensors
-with `ids` (two texts of 5 and 23 tokens, one behind the other) and `rows`, the last hidden states of
-each text by itself, [28, d_model].
+"""Makes the tiny text encoders of tests/encoder/text_encoders/ and their reference rows from Hugging
+Face's transformers: for each family a random model in f32 with its config.json, and
+reference.safetensors with `ids` (two texts of 5 and 23 tokens, concatenated) and `rows`, the last
+hidden states of each text alone, [28, d_model].
 
     python3 -m venv venv && venv/bin/pip install torch transformers safetensors
     venv/bin/python tests/reference/make_text_encoders.py tests/encoder/text_encoders [FAMILY...]
@@ -43,10 +43,10 @@ def make(name, folder):
                                                dtype=torch.float32).eval()
     with torch.no_grad():
         for key, weight in model.named_parameters():
-            # Norms of other size than one, so that their place matters.
+            # Norm weights other than one, so that their position matters.
             spread, mean = (0.3, 0.7) if "norm" in key.lower() else (0.25, 0.0)
             weight.copy_(torch.randn_like(weight) * spread + mean)
-        # From 3 on: ids that no family takes for padding.
+        # From 3 on: no family uses these ids for padding.
         texts = [torch.randint(3, config.vocab_size, (1, n)) for n in LENGTHS]
         rows = [model(text).last_hidden_state[0] for text in texts]
     folder.mkdir(parents=True, exist_ok=True)

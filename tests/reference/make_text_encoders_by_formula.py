@@ -1,22 +1,21 @@
 #!/usr/bin/env python3
-"""Makes the tiny text encoders of tests/encoder/text_encoders/ whose code transformers does not
-have: their authors publish it beside the weights. What is computed here, in f64, follows what that
-code does, written anew:
+"""Makes the tiny text encoders of tests/encoder/text_encoders/ that transformers lacks. Their authors
+publish the code beside the weights; this is an independent implementation in f64:
 
 - `new`: GTE of 2024 (Alibaba-NLP/gte-base-en-v1.5 and others; Zhang et al., "mGTE", 2024).
-  BERT whose heads are turned by rotary angles, stretched by NTK: a base `factor` times as large,
-  and angles smaller by factor^(2 / head_dim). Feed-forward blocks have a gate, exact GELU, behind
-  the rows in one matrix.
-- `jina-bert`: jina-embeddings-v2 (Guenther et al., "Jina Embeddings 2", 2023). BERT without vectors
-  of positions; scores fall with the distance (ALiBi; Press et al., 2022), to both sides alike. The
-  gate, exact GELU, stands before the rows.
+  BERT with rotary embeddings and NTK scaling: a base `factor` times as large, and angles divided by
+  factor^(2 / head_dim). Feed-forward blocks have a gate with exact GELU, below the up rows in one
+  matrix.
+- `jina-bert`: jina-embeddings-v2 (Guenther et al., "Jina Embeddings 2", 2023). BERT with ALiBi
+  (Press et al., 2022) in both directions instead of position embeddings. The gate, with exact GELU,
+  is above the up rows.
 
     python3 -m venv venv && venv/bin/pip install numpy safetensors
     venv/bin/python tests/reference/make_text_encoders_by_formula.py tests/encoder/text_encoders
 
-As make_text_encoders.py: a random model in f32 with its config.json, and reference.safetensors with
-`ids`, two texts of 5 and 23 tokens, one behind the other, and `rows`, the last hidden states of each
-text by itself. The fixtures in the repository were made with numpy 2.4.6 and safetensors 0.8.0.
+Writes the same files as make_text_encoders.py: a random model in f32 with its config.json, and
+reference.safetensors with `ids`, two texts of 5 and 23 tokens, concatenated, and `rows`, the last
+hidden states of each text alone. The fixtures in the repository were made with numpy 2.4.6 and safetensors 0.8.0.
 """
 import json
 import math
@@ -34,7 +33,7 @@ CONFIGS = {
                 type_vocab_size=2, position_embedding_type="rope", rope_theta=10000.0,
                 rope_scaling=dict(type="ntk", factor=8.0), layer_norm_type="layer_norm",
                 logn_attention_scale=False, logn_attention_clip1=False),
-    # Three heads: not a power of two, so that the slopes between others' are met.
+    # Three heads, not a power of two, to test the slopes between others.
     "jina-bert": dict(COMMON, model_type="bert", hidden_size=96, num_attention_heads=3,
                       type_vocab_size=2, position_embedding_type="alibi",
                       feed_forward_type="geglu"),

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Trains small tokenizers of every kind that tokenizer.json files describe, and writes what Hugging
-Face's tokenizers make of a corpus, for tests/llm/tokenizer/tokenizer_corpus_test.cc:
+"""Trains small tokenizers of every kind of tokenizer.json, and writes the results of Hugging Face's
+tokenizers on a corpus, for tests/llm/tokenizer/tokenizer_corpus_test.cc:
 
     FOLDER/corpus.json            the lines
-    FOLDER/NAME/tokenizer.json    a tokenizer, with the steps of a family's own and a vocabulary trained here
-    FOLDER/NAME/tokenizer.model   or a SentencePiece model, of which sentencepiece 0.2.3 is the reference
+    FOLDER/NAME/tokenizer.json    a tokenizer with the steps of a family and a vocabulary trained here
+    FOLDER/NAME/tokenizer.model   or a SentencePiece model; the reference is sentencepiece 0.2.3
     FOLDER/NAME/expected.json     for each line a hash (FNV-1a, 32 bits) of its ids, special tokens included
 
 The fixtures in tests/llm/tokenizers are those of `make_tokenizer_fixtures.py tests/llm/tokenizers 300 300`;
 a larger comparison is `make_tokenizer_fixtures.py FOLDER 10000 3000`, then
 VESPER_TOKENIZER_CORPUS=FOLDER build/tokenizer_corpus_test.
 
-The lines are made of Unicode data (Python's, version 14) and of Debian's own files.
+The lines come from Unicode data (Python's, version 14) and Debian's files.
 
 Needs: pip install tokenizers==0.23.3 sentencepiece protobuf
 """
@@ -26,7 +26,7 @@ import unicodedata
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-# Blocks of 24 scripts; what of them is no letter or mark of Unicode 14 is left out.
+# Blocks of 24 scripts, limited to letters and marks of Unicode 14.
 SCRIPTS = {
     "Latin": (0x61, 0x24F), "Greek": (0x370, 0x3FF), "Cyrillic": (0x400, 0x52F), "Armenian": (0x530, 0x58F),
     "Hebrew": (0x590, 0x5FF), "Arabic": (0x600, 0x6FF), "Syriac": (0x700, 0x74F), "Devanagari": (0x900, 0x97F),
@@ -127,7 +127,7 @@ def unigram(lines, size, model_type="unigram", rule="nmt_nfkc", byte_fallback=Fa
     from sentencepiece import sentencepiece_model_pb2
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder)
-        # Its vocabulary has every character: those of few scripts.
+        # Its vocabulary has every character, so it uses few scripts.
         plain = [" ".join(line.split()) for line in lines if line.strip() and max(line) < "\u0400"]
         (path / "corpus").write_text("\n".join(plain))
         # The rules of nmt_nfkc are too large for a fixture.
@@ -261,7 +261,7 @@ def sentence_pieces(folder, lines, size):
             (folder / name / "tokenizer.model").write_bytes((pathlib.Path(scratch) / "m.model").read_bytes())
         (folder / name / "tokenizer_config.json").write_text('{"add_bos_token": false}')
         model = sentencepiece.SentencePieceProcessor(model_file=str(folder / name / "tokenizer.model"))
-        # SentencePiece takes the spellings of special tokens for text: such lines are no comparison (0).
+        # SentencePiece treats the spellings of special tokens as text, so such lines are skipped (0).
         expected = [0 if "<s>" in line or "</s>" in line or "\0" in line else fnv(model.encode(line)) for line in lines]
         (folder / name / "expected.json").write_text(json.dumps(expected, separators=(",", ":")))
         print(name, model.get_piece_size(), (folder / name / "tokenizer.model").stat().st_size)
@@ -276,7 +276,7 @@ def main():
     for name, tokenizer in tokenizers_of(lines, size):
         (folder / name).mkdir(exist_ok=True)
         tokenizer.save(str(folder / name / "tokenizer.json"), pretty=False)
-        # As a program would: from the file.
+        # From the file, like a program.
         tokenizer = Tokenizer.from_file(str(folder / name / "tokenizer.json"))
         ids = [encoding.ids for encoding in tokenizer.encode_batch(lines)]
         (folder / name / "expected.json").write_text(json.dumps([fnv(of_line) for of_line in ids], separators=(",", ":")))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes tests/embedder/unigram/tokenizer.json, a small SentencePiece unigram model in the form that
-XLM-R's has, and prints what Hugging Face's tokenizers make of some texts (for embedder_test.cc).
+"""Makes tests/embedder/unigram/tokenizer.json, a small SentencePiece unigram model in the form of
+XLM-R's, and prints the ids of Hugging Face's tokenizers for some texts (for embedder_test.cc).
 
 Needs: pip install sentencepiece protobuf tokenizers
 """
@@ -19,7 +19,7 @@ CORPUS = """the budget for the next year was five times the budget of the last y
 she said that the plans for next year are the best plans they have made
 budgets and plans and years and times and the cats that sat on the mat
 """ * 50
-# What is replaced, as SentencePiece's rule files have it: code points, tab, code points.
+# Replacements in the format of SentencePiece's rule files: code points, tab, code points.
 RULES = {"ﬁ": "fi", "①": "1", "\u3000": " ", "e\u0301": "é", "B": "b"}
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes tests/llm/chat/chat_templates.json: what Python's jinja2, configured as Hugging Face's transformers
-configures it for chat templates, makes of templates of our own, which use the constructs of the published
-ones. The test is tests/llm/chat/chat_template_test.cc.
+"""Writes tests/llm/chat/chat_templates.json: our own templates, which use the constructs of published ones,
+rendered by Python's jinja2 with the configuration of Hugging Face's transformers. The test is
+tests/llm/chat/chat_template_test.cc.
 
-The published templates themselves are compared outside of the repository, as their licences are not all clear:
-those of Llama 2 and 3, Gemma, Mistral, Phi-3, Qwen2.5 and 3, Granite, Falcon, Vicuna, Zephyr and ChatML rendered
-the same in 1,120 conversations.
+Published templates were compared outside of the repository, because their licences are not all clear: those of
+Llama 2 and 3, Gemma, Mistral, Phi-3, Qwen2.5 and 3, Granite, Falcon, Vicuna, Zephyr and ChatML gave the same
+texts in 1,120 conversations.
 
 Needs: pip install jinja2==3.1.6
 """
@@ -53,7 +53,7 @@ def environment():
 VARIABLES = {"messages":[{"role":"system","content":"Be terse."},{"role":"user","content":"Hi \"there\" <b>é日\n x"},{"role":"assistant","content":"yes","tool_calls":[{"id":"abc","type":"function","function":{"name":"f","arguments":{"x":1,"y":[1.5,None,True]}}}]}],
  "tools":[{"type":"function","function":{"name":"get_weather","description":"Gets it's","parameters":{"type":"object","properties":{"city":{"type":"string","description":"c"},"n":{"type":"integer"}},"required":["city"]}}}],
  "n":5,"f":2.5,"s":"Hello World foo-bar","l":[3,1,2],"d":{"b":1,"a":2,"C":3},"none":None,"t":True,"empty":"","words":["b","A","c","a"],"nested":[[1,2],[3]],"people":[{"name":"Bo","age":3,"x":{"y":1}},{"name":"al","age":1,"x":{"y":2}},{"name":"Cy","age":3,"x":{"y":1}}]}
-# A case a line; one that spans lines is between two empty ones.
+# One case per line; a case of several lines is between empty lines.
 LINES = r'''
 {{ n }} {{ f }} {{ s }} {{ l }} {{ d }} {{ none }} {{ t }} {{ nested }} {{ 'a"b' }} {{ ["it's", 'q"', "é", "\n"] }}
 {{ 1/2 }} {{ 7//2 }} {{ -7//2 }} {{ -7%3 }} {{ 7.5//2 }} {{ 2**10 }} {{ 2**-1 }} {{ 1e20 }} {{ 1.0 }} {{ 1e-7 }} {{ 0.1+0.2 }} {{ 123456789.0*1e10 }}

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""A hub of models for the tests: serves one file under every path, as the path's first part says.
+"""A model hub for tests: serves one file under every path; the first part of a path sets the behavior.
 
 usage: model_server.py FILE LOG    prints its port, logs "PATH RANGE" for each request, and ends
                                    when its standard input is closed
 
 /plain/...       ranges; the digest in x-linked-etag
-/redirect/...    a redirection that has the digest, to a place that has none
+/redirect/...    a redirection with the digest, to a URL without one
 /nodigest/...    ranges; no digest
 /baddigest/...   a digest of zeros
-/norange/...     always all of the file
-/wrongrange/...  for a range, another one
+/norange/...     always the whole file
+/wrongrange/...  another range than requested
 /cut/...         closes the connection after a million bytes
 /stall/...       the first time, stops after a million bytes and keeps the connection open
 /slow/...        takes about a second
 /flaky/...       the first time, "503 Service Unavailable"
-/dead/...        always that
+/dead/...        always "503 Service Unavailable"
 /missing/...     "404 Not Found"
 """
 import hashlib
