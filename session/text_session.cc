@@ -221,8 +221,8 @@ struct TextSession::State {
         generator(*device, model->weights(), compute, generator_options(wanted, *model)) {
     std::vector<std::pair<int32_t, float>> bias = wanted.logit_bias;
     if (const TextTokenizer* tokenizer = model->tokenizer()) {
-      if (!wanted.ignore_end) generator.set_stop_ids(tokenizer->ends());
-      for (const int32_t id : tokenizer->ends()) {
+      if (!wanted.ignore_end) generator.set_stop_ids(tokenizer->stop_ids());
+      for (const int32_t id : tokenizer->stop_ids()) {
         if (wanted.ignore_end) bias.emplace_back(id, -std::numeric_limits<float>::infinity());
       }
     }

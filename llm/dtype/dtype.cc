@@ -23,7 +23,7 @@ T load(const uint8_t* at) {
 }
 
 void read_f32s(const void* source, float* out, uint64_t n) {
-  // A tensor without elements has no memory, which memcpy does not allow.
+  // A tensor without elements has no memory; memcpy needs a pointer.
   if (n != 0) std::memcpy(out, source, n * sizeof(float));
 }
 
@@ -59,7 +59,7 @@ void read_integers(const void* source, float* out, uint64_t n) {
   for (uint64_t i = 0; i < n; ++i) out[i] = static_cast<float>(load<T>(from + i * sizeof(T)));
 }
 
-// The quantized formats: a function each that takes one block apart, which need not be aligned.
+// The quantized formats: one function each that unpacks one block, which may be unaligned.
 //
 // Fields in the order of the file, little-endian; d, min and dmin are f16, q is a code.
 //
@@ -70,19 +70,19 @@ void read_integers(const void* source, float* out, uint64_t n) {
 //   q5_0    d, high u32, nibbles         x = d * (q - 16)
 //   q5_1    d, min, high u32, nibbles    x = d * q + min
 //   q8_0    d, i8 [32]                   x = d * i8
-//   iq4_nl  d, nibbles                   x = d * (the value that q stands for)
-//   affineN N bits a code in one stream, the lowest bits first; scales and biases lie elsewhere
+//   iq4_nl  d, nibbles                   x = d * kValues[q]
+//   affineN N-bit codes in one stream, lowest bits first; scales and biases are separate
 //
-// Blocks of 256 elements, with small scales for parts of a block that are quantized themselves:
+// Blocks of 256 elements, with small quantized scales for parts of a block:
 //   q2_k    scales [16], qs [64], d, dmin
-//           x = d * (scale & 15) * q - dmin * (scale >> 4), 16 elements a scale
+//           x = d * (scale & 15) * q - dmin * (scale >> 4), 16 elements per scale
 //   q3_k    hmask [32], qs [64], scales [12], d
-//           x = d * (scale - 32) * (q - 4), 16 elements a scale of 6 bits
+//           x = d * (scale - 32) * (q - 4), 16 elements per 6-bit scale
 //   q4_k    d, dmin, scales [12], qs [128]
 //   q5_k    d, dmin, scales [12], qh [32], qs [128]
-//           x = d * scale * q - dmin * min, 32 elements a scale and a min of 6 bits each
+//           x = d * scale * q - dmin * min, 32 elements per 6-bit scale and min
 //   q6_k    ql [128], qh [64], scales i8 [16], d
-//           x = d * scale * (q - 32), 16 elements a scale
+//           x = d * scale * (q - 32), 16 elements per scale
 
 void unpack_nibbles(const uint8_t* from, uint8_t* codes) {
   for (uint32_t j = 0; j < 16; ++j) codes[j] = from[j] & 15;
@@ -99,9 +99,9 @@ void unpack_five_bits(const uint8_t* from, uint32_t high, uint8_t* codes) {
 // dmin is subtracted in a file and added in an UnpackedBlock.
 uint32_t negated_f16(uint32_t bits) { return bits ^ 0x8000; }
 
-// The eight 6-bit scales and minimums in the 12 bytes of q4_k and q5_k: the first four pairs lie
-// whole in the low bits of bytes 0-3 and 4-7; the last four have their low bits in bytes 8-11 and
-// their high bits above the first four.
+// The eight 6-bit scales and minimums in the 12 bytes of q4_k and q5_k: the first four pairs are in
+// the low bits of bytes 0-3 and 4-7; the last four have their low bits in bytes 8-11 and their high
+// bits above the first four.
 void unpack_six_bit_scales(const uint8_t* packed, int8_t* scales, int8_t* minimums) {
   for (uint32_t k = 0; k < 4; ++k) {
     scales[k] = static_cast<int8_t>(packed[k] & 63);
@@ -154,7 +154,7 @@ void unpack_q2_k(const uint8_t* block, const UnpackedBlock& to) {
     to.part_scales[k] = static_cast<int8_t>(block[k] & 15);
     to.part_minimums[k] = static_cast<int8_t>(block[k] >> 4);
   }
-  // The four runs of 32 elements of a half share their bytes.
+  // The four runs of 32 elements of a half share bytes.
   for (uint32_t run = 0; run < 8; ++run) {
     const uint8_t* low = block + 16 + 32 * (run / 4);
     for (uint32_t l = 0; l < 32; ++l) to.codes[32 * run + l] = low[l] >> (2 * (run % 4)) & 3;
@@ -205,7 +205,7 @@ void unpack_q5_k(const uint8_t* block, const UnpackedBlock& to) {
 }
 
 void unpack_q6_k(const uint8_t* block, const UnpackedBlock& to) {
-  // Runs k and k + 2 of a half share their low bytes.
+  // Runs k and k + 2 of a half share low bytes.
   for (uint32_t run = 0; run < 8; ++run) {
     const uint32_t half = run / 4, k = run % 4;
     const uint8_t *low = block + 64 * half + 32 * (k % 2), *high = block + 128 + 32 * half;
@@ -240,7 +240,7 @@ constexpr DTypeDescriptor quantized(DType dtype, const char* name, uint32_t bloc
   return {dtype, name, block, block_bytes, ggml_type, nullptr, format, unpack};
 }
 
-// The scales of an affine format lie beside the tensor, which tells their kind and group.
+// The tensor has the kind and group of an affine format's scales.
 template <uint32_t kBits>
 constexpr DTypeDescriptor affine(DType dtype, const char* name) {
   return {dtype,
@@ -288,7 +288,7 @@ constexpr DTypeDescriptor kDTypes[] = {
     affine<5>(DType::kAffine5, "affine5"),
     affine<6>(DType::kAffine6, "affine6"),
     affine<8>(DType::kAffine8, "affine8"),
-    // Codes are the values that the file's 4 bits stand for: they are not evenly spaced.
+    // Codes are the unevenly spaced values of the file's 4-bit codes.
     quantized(DType::kIQ4_NL, "iq4_nl", 32, 18, 20, with_zero(8, 128), unpack_iq4_nl),
 };
 static_assert([] {

@@ -1,7 +1,7 @@
-// Weight formats: one row of a table for each.
+// Weight formats: a table with one row per format.
 //
-// A row says how a format's blocks are laid out in a file and takes them apart. A format that has
-// no row is a load error that names it.
+// A row has the layout of a format's blocks in a file and the function that unpacks them. A format
+// without a row is a load error that names it.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace vesper {
 
-// Formats of numbers in files, in buffers and between commands. The values are stable: shaders and
-// command parameters hold them.
+// Number formats in files, buffers and commands. The values are stable, because shaders and command
+// parameters contain them.
 enum class DType : uint32_t {
   kF32 = 0,
   kF16 = 1,
   kBF16 = 2,
-  kI8 = 3,  // with one f32 scale per row beside it: value = i8 * scale
+  kI8 = 3,  // with one f32 scale per row: value = i8 * scale
   kQ4_0 = 4,
   kQ4_1 = 5,
   kQ5_0 = 6,
@@ -29,66 +29,66 @@ enum class DType : uint32_t {
   kQ4_K = 13,
   kQ5_K = 14,
   kQ6_K = 15,
-  // MLX's: codes of 2 to 8 bits in one stream, the lowest bits first, with a scale and a bias
-  // beside it for every 32, 64 or 128 of a row: value = scale * code + bias.
+  // MLX's: codes of 2 to 8 bits in one stream, lowest bits first, with a separate scale and bias
+  // for every 32, 64 or 128 elements of a row: value = scale * code + bias.
   kAffine2 = 16,
   kAffine3 = 17,
   kAffine4 = 18,
   kAffine5 = 19,
   kAffine6 = 20,
   kAffine8 = 21,
-  kIQ4_NL = 22,  // codes of 4 bits that stand for 16 unevenly spaced values
+  kIQ4_NL = 22,  // 4-bit codes of 16 unevenly spaced values
 };
 
-// How the scales, and the minimums where there are some, are kept.
+// Storage of scales and minimums.
 enum class ScaleKind : uint32_t {
   kF16 = 0,
   kBF16 = 1,
   kF32 = 2,
-  // A scale is an f16 for 256 elements times a signed byte for the group; likewise a minimum.
+  // A scale is an f16 per 256 elements times a signed byte per group; minimums likewise.
   kParts = 3,
 };
 
 inline constexpr uint32_t kPartsBlock = 256;  // elements that share the f16 of kParts
 
-// What the quantized formats have in common: an element is a small integer, its code, and a group
-// of neighbours shares a scale.
+// A quantized format: an element is a small integer (its code), and a group of neighbours shares a
+// scale.
 struct BlockFormat {
-  uint32_t bits = 0;  // of a code: 2, 3, 4, 5, 6 or 8; 0 of a format that is not quantized so
+  uint32_t bits = 0;  // of a code: 2, 3, 4, 5, 6 or 8; 0: not quantized in blocks
   ScaleKind scale = ScaleKind::kF16;
-  uint32_t group = 32;       // elements a scale serves: 16, 32, 64 or 128
+  uint32_t group = 32;       // elements per scale: 16, 32, 64 or 128
   bool has_minimum = false;  // value = scale * code + minimum
-  uint32_t zero = 0;         // value = scale * (code - zero), where there is no minimum
+  uint32_t zero = 0;         // value = scale * (code - zero), without a minimum
   friend bool operator==(const BlockFormat&, const BlockFormat&) = default;
 };
 
-// Where the parts of one block are written. A format writes those that it has.
+// Output of unpacking one block. A format writes the parts that it has.
 struct UnpackedBlock {
   uint8_t* codes;  // [block]
-  // Bits as the file has them, f16. [block / group], of kParts [1].
+  // Bits as in the file, f16. [block / group], for kParts [1].
   uint32_t *scales, *minimums;
-  int8_t *part_scales, *part_minimums;  // [block / group], of kParts only
+  int8_t *part_scales, *part_minimums;  // [block / group], for kParts only
 };
 
-// How a weight format is laid out: `block` consecutive elements of a row take `block_bytes`.
+// The layout of a weight format: `block` consecutive elements of a row take `block_bytes`.
 struct DTypeDescriptor {
   DType dtype;
-  const char* name;      // as the file formats spell it, lower case: "f16", "q5_1"
-  uint32_t block;        // elements a block
-  uint32_t block_bytes;  // bytes a block
-  int32_t ggml_type;     // its number in ggml files and GGUF, -1 if none
-  // Plain numbers: writes `n` elements that start at `source` as f32. `source` need not be aligned.
-  // Null for the quantized formats.
+  const char* name;      // as in file formats, lower case: "f16", "q5_1"
+  uint32_t block;        // elements per block
+  uint32_t block_bytes;  // bytes per block
+  int32_t ggml_type;     // number in ggml files and GGUF, -1 if none
+  // Plain numbers: writes `n` elements from `source`, which may be unaligned, as f32. Null for
+  // quantized formats.
   void (*to_f32)(const void* source, float* out, uint64_t n);
-  // Quantized formats: what a block is made of, and the function that takes one apart. Of kAffine*
-  // the tensor tells `scale` and `group`, and `unpack` writes codes only.
+  // Quantized formats: the contents of a block and the function that unpacks one. For kAffine* the
+  // tensor has `scale` and `group`, and `unpack` writes only codes.
   BlockFormat blocks;
   void (*unpack)(const uint8_t* block, const UnpackedBlock& to);
 };
 
 std::span<const DTypeDescriptor> dtypes();  // all rows
 const DTypeDescriptor& dtype_descriptor(DType dtype);
-// The row with that ggml number or that name, or null.
+// The row with this ggml number or name, or null.
 const DTypeDescriptor* find_ggml_dtype(int32_t ggml_type);
 const DTypeDescriptor* find_dtype(std::string_view name);
 

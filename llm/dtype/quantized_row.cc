@@ -20,7 +20,7 @@ void resize(const BlockFormat& format, uint64_t n, QuantizedRow& row) {
   row.part_minimums.resize(format.has_minimum ? n_parts : 0);
 }
 
-// The scales and biases beside an affine tensor, from group `first` on.
+// Reads the scales and biases of an affine tensor from group `first` on.
 void read_groups(const TensorView::Groups& groups, uint64_t first, QuantizedRow& out) {
   const uint64_t size = dtype_descriptor(groups.dtype).block_bytes;
   const auto* scales = static_cast<const uint8_t*>(groups.scales) + first * size;
@@ -39,7 +39,7 @@ void read_codes(const TensorView& tensor, const BlockFormat& format, uint64_t fi
   const DTypeDescriptor& dtype = dtype_descriptor(tensor.dtype);
   const auto* block =
       static_cast<const uint8_t*>(tensor.data) + first / dtype.block * dtype.block_bytes;
-  // What a block adds to `out`.
+  // Elements that a block adds to `out`.
   const bool has_parts = format.scale == ScaleKind::kParts;
   const uint32_t groups = dtype.block / format.group, scales = has_parts ? 1 : groups;
   UnpackedBlock to{out.codes.data(), out.scales.data(), out.minimums.data(), out.part_scales.data(),
@@ -67,7 +67,7 @@ float scale_value(ScaleKind kind, uint32_t bits) {
   }
 }
 
-// Of the group that element `i` lies in. The minimum is 0 where the format has none.
+// Of the group of element `i`. The minimum is 0 if the format has none.
 struct ScaleAndMinimum {
   float scale, minimum;
 };

@@ -1,7 +1,7 @@
-// Rows of quantized matrices: codes, one a byte, and scales, as exact as the file has them.
+// Rows of quantized matrices: codes, one per byte, and scales with the file's precision.
 //
-// Each format's own function takes its blocks apart (llm/dtype/dtype.cc). The devices pack
-// the rows as their kernels want them (llm/cpu/matmul/packed_blocks.h, llm/vulkan/block_layout.h).
+// Each format has its own function to unpack blocks (llm/dtype/dtype.cc). The devices pack the rows
+// for their kernels (llm/cpu/matmul/packed_blocks.h, llm/vulkan/block_layout.h).
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace vesper {
 
-// The scales, as bits of the kind (low half of 16-bit ones), and the codes of `n` elements.
+// Scales as bits (16-bit ones in the low half) and codes of `n` elements.
 struct QuantizedRow {
   std::vector<uint8_t> codes;                      // [n]
-  std::vector<uint32_t> scales, minimums;          // [n / group], of kParts f16 [n / 256]
-  std::vector<int8_t> part_scales, part_minimums;  // [n / group], of kParts only
+  std::vector<uint32_t> scales, minimums;          // [n / group], for kParts f16 [n / 256]
+  std::vector<int8_t> part_scales, part_minimums;  // [n / group], for kParts only
 };
 
-// The format of a tensor's rows, or nothing if it is not quantized in blocks (f32, f16, i8 with a
-// scale a row).
+// The format of a tensor's rows; empty if it is not quantized in blocks (f32, f16, i8 with a scale
+// per row).
 std::optional<BlockFormat> block_format(const TensorView& tensor);
-// The one that holds the rows of all these matrices exactly (to a rounding of f32): theirs if it is
-// one, else scales and minimums in f32 for groups as small as the smallest. Nothing if one of them
-// is not quantized, or for a convolution, whose elements are reordered.
+// A format that holds the rows of all these matrices exactly (except f32 rounding): their common
+// one, otherwise f32 scales and minimums for the smallest group. Empty if one is not quantized, or
+// for a convolution, whose elements are reordered.
 std::optional<BlockFormat> block_format(const MatrixSource& source);
 
-// Reads row `row` of a quantized matrix in that format, its own or the common one above.
+// Reads row `row` of a quantized matrix in its own or a common format.
 void read_quantized_row(const TensorView& tensor, uint64_t row, const BlockFormat& as,
                         QuantizedRow& out);
 

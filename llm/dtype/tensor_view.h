@@ -1,6 +1,6 @@
-// A tensor as a model's files hold it: name, format, shape, and where its bytes are.
+// A tensor in a model's files: name, format, shape, and data.
 //
-// Made by the readers of llm/weights; devices store it as they want it (llm/table/device.h).
+// Made by the readers of llm/weights; devices store it in their own formats (llm/table/device.h).
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@ namespace vesper {
 // A tensor inside a mapped file: valid as long as its provider.
 struct TensorView {
   std::string name;       // canonical
-  std::string file_name;  // as the file spells it; parts of a fused tensor share it
+  std::string file_name;  // as in the file; parts of a fused tensor share it
   DType dtype = DType::kF32;
   std::vector<uint64_t> shape;  // outermost first; empty for a scalar
   const void* data = nullptr;   // unaligned
   uint64_t bytes = 0;           // dtype_bytes(dtype, n_elements())
-  // For kI8: value = i8 * scale[row]; the reader has inverted what the file stores if need be.
-  // Empty for every other format, and for kI8 that are plain integers.
+  // For kI8: value = i8 * scale[row]; the reader inverts the file's scale if necessary. Empty for
+  // other formats, and for plain integers in kI8.
   std::vector<float> scale;  // [shape[0]]
-  // For kAffine*: a scale and a bias for every `group` numbers of a row, [shape[0], shape[1] /
+  // For kAffine*: a scale and a bias for every `group` elements of a row, [shape[0], shape[1] /
   // group] of `dtype` (f32, f16 or bf16), unaligned.
   struct Groups {
     uint32_t group = 0;  // 32, 64 or 128
@@ -35,43 +35,44 @@ struct TensorView {
   uint64_t n_elements() const;  // 1 for a scalar
 };
 
-// A matrix as the files have it: the parts one above the other.
+// A matrix of the files: stacked parts.
 struct MatrixSource {
-  std::vector<const TensorView*> parts;  // each [rows, cols], or [rows, channels, width] below
-  // The parts are convolution kernels [rows, channels, width], wanted as [rows, width * channels]
-  // with the channels of one tap together.
+  std::vector<const TensorView*> parts;  // each [rows, cols], or [rows, channels, width] for a
+                                         // convolution
+  // The parts are convolution kernels [rows, channels, width], to be stored as [rows, width,
+  // channels].
   bool convolution = false;
 };
 
 // "[384, 80, 3]"
 std::string shape_text(const std::vector<uint64_t>& shape);
 
-// Elements that a row of the tensor must have a multiple of: those of a block, or of a group.
+// A row of the tensor must have a multiple of this number of elements: a block or a group.
 uint32_t row_unit(const TensorView& tensor);
 
-// Throws Error(kModel), beginning with `where`, unless the tensor has that shape and its rows can
-// be read as f32: numbers rather than plain integers, in whole blocks.
+// Throws Error(kModel), beginning with `where`, unless the tensor has this shape and its rows can
+// be read as f32: not plain integers, and in complete blocks.
 void check_tensor(const std::string& where, const TensorView& tensor,
                   const std::vector<uint64_t>& shape);
-// The same of each part of a matrix, whatever its shape: the parts have equally long rows, none is
-// empty, and their bytes are there.
+// The same for each part of a matrix of any shape: equally long rows, not empty, with all their
+// bytes.
 void check_matrix(const std::string& where, const MatrixSource& source);
 
-// A tensor's elements as f32, whatever its format: all of them, or [first, first + n), both
-// multiples of 256 or of a row.
+// A tensor's elements as f32: all of them, or [first, first + n), both multiples of 256 or of a
+// row.
 void read_f32(const TensorView& tensor, float* out);
 std::vector<float> read_f32(const TensorView& tensor);
 void read_f32(const TensorView& tensor, uint64_t first, uint64_t n, float* out);
 
-// Where a row of a matrix lies.
+// A row of a matrix.
 struct MatrixRow {
   const TensorView* part;
-  uint64_t row;           // of the part
+  uint64_t row;           // in the part
   const std::byte* data;  // unaligned
 };
-// Throws Error(kInternal) if the matrix has no such row.
+// Throws Error(kInternal) if the matrix does not have the row.
 MatrixRow matrix_row(const MatrixSource& source, uint64_t row);
-// The row as f32 [cols]; of a convolution [width * channels].
+// The row as f32 [cols]; for a convolution [width * channels].
 void read_f32(const MatrixSource& source, uint64_t row, float* out);
 
 }  // namespace vesper

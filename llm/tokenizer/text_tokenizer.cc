@@ -8,8 +8,8 @@
 namespace vesper {
 namespace {
 
-// The spellings of tokens that end an answer. Files name one end-of-sequence token, and a chat
-// model has several: that of its turns, that of its messages, that of its base model's texts.
+// Spellings of tokens that end an answer. Files name one end-of-sequence token, but a chat model
+// has several: of turns, of messages, of the base model's texts.
 bool ends_an_answer(std::string_view spelling) {
   constexpr std::array<std::string_view, 20> kEnds = {"<|im_end|>",
                                                       "<|endoftext|>",
@@ -52,18 +52,18 @@ TextTokenizer::TextTokenizer(TokenizerParts parts) : parts_(std::move(parts)) {
   for (const AddedToken& token : parts_.added) {
     check(token.id, "the added token \"" + token.spelling + "\"");
     if (token.special) is_special_[static_cast<size_t>(token.id)] = true;
-    if (ends_an_answer(token.spelling)) parts_.ends.push_back(token.id);
+    if (ends_an_answer(token.spelling)) parts_.stop_ids.push_back(token.id);
   }
-  for (const int32_t id : parts_.before) check(id, "what is before a text");
-  for (const int32_t id : parts_.after) check(id, "what is behind a text");
+  for (const int32_t id : parts_.before) check(id, "a token before a text");
+  for (const int32_t id : parts_.after) check(id, "a token after a text");
   for (int32_t* id : {&parts_.bos, &parts_.eos, &parts_.pad, &parts_.unknown}) {
     if (*id != -1) check(*id, "a special token");
   }
-  std::vector<int32_t>& ends = parts_.ends;
-  if (parts_.eos >= 0) ends.push_back(parts_.eos);
-  for (const int32_t id : ends) check(id, "what ends an answer");
-  std::sort(ends.begin(), ends.end());
-  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  std::vector<int32_t>& stop_ids = parts_.stop_ids;
+  if (parts_.eos >= 0) stop_ids.push_back(parts_.eos);
+  for (const int32_t id : stop_ids) check(id, "a token that ends an answer");
+  std::sort(stop_ids.begin(), stop_ids.end());
+  stop_ids.erase(std::unique(stop_ids.begin(), stop_ids.end()), stop_ids.end());
 
   vocabulary_ = Vocabulary(std::move(parts_.spellings), Vocabulary::Duplicates::kFirst);
   std::vector<AddedToken> raw, normalized;
@@ -135,7 +135,7 @@ bool TextTokenizer::is_special(int32_t id) const {
 }
 
 bool TextTokenizer::is_end(int32_t id) const {
-  return std::binary_search(parts_.ends.begin(), parts_.ends.end(), id);
+  return std::binary_search(parts_.stop_ids.begin(), parts_.stop_ids.end(), id);
 }
 
 int32_t TextTokenizer::find(std::string_view spelling) const { return vocabulary_.find(spelling); }

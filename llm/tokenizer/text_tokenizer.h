@@ -1,10 +1,10 @@
-// A language model's tokenizer, whatever its kind: text to token ids and back. In come the files of
-// a model (GGUF metadata, a Hugging Face tokenizer.json, a SentencePiece tokenizer.model), out come
-// ids; `generate`, `embed` and `inspect` call it.
+// A tokenizer of any kind: text to token ids and back. In: the files of a model (GGUF metadata, a
+// Hugging Face tokenizer.json, a SentencePiece tokenizer.model). Out: ids. Called by `generate`,
+// `embed` and `inspect`.
 //
-// A text goes through: added tokens that stand for themselves are cut out; what is between them is
-// normalized, cut into pieces (the pre-tokenizer), and each piece becomes tokens (the model: BPE,
-// unigram or WordPiece). That is also how Hugging Face's tokenizers work, whose ids are met.
+// Added tokens are cut out of a text first. The text between them is normalized, split into pieces
+// (the pre-tokenizer), and each piece becomes tokens (the model: BPE, unigram or WordPiece). The
+// ids equal those of Hugging Face's tokenizers.
 #pragma once
 
 #include <cstdint>
@@ -25,59 +25,60 @@ namespace vesper {
 
 // Appends the tokens of a piece.
 using PieceEncoder = std::function<void(std::string_view, std::vector<int32_t>&)>;
-// That of a model with these arguments: MergeListEncoding, RankedEncoding, Unigram, WordPiece.
+// The encoder of a model with these arguments: MergeListEncoding, RankedEncoding, Unigram,
+// WordPiece.
 template <class Model, class... Arguments>
 PieceEncoder piece_encoder(Arguments&&... arguments) {
   return [model = std::make_shared<const Model>(std::forward<Arguments>(arguments)...)](
              std::string_view piece, std::vector<int32_t>& ids) { model->encode(piece, ids); };
 }
 
-// What a reader of files makes a tokenizer of. Token ids are below n_vocab everywhere.
+// The parts of a tokenizer, filled by file readers. Token ids are below n_vocab.
 struct TokenizerParts {
-  std::string kind;                    // in words: "byte-level BPE, smollm"
-  std::vector<std::string> spellings;  // by id, as the file has them; empty where there is none
-  std::vector<std::string> bytes;      // by id, what a token adds to a text; empty: its spelling
-  std::vector<AddedToken> added;       // special ones among them
+  std::string kind;                           // for people: "byte-level BPE, smollm"
+  std::vector<std::string> spellings;         // by id, as in the file; empty without a token
+  std::vector<std::string> bytes;             // by id, text of a token; empty: its spelling
+  std::vector<AddedToken> added;              // including special ones
   std::vector<Normalization> normalizations;  // in this order
   std::vector<PieceSplitter> splitters;       // in this order
   PieceEncoder encode_piece;
   std::vector<int32_t> before, after;  // special tokens around a text
   int32_t bos = -1, eos = -1, pad = -1, unknown = -1;
-  std::vector<int32_t> ends;  // what ends an answer besides eos and added tokens known for it
-  bool knows_bytes = false;   // pieces are spelled in byte-level letters
-  // A text's first token loses the space that its spelling begins with when it is decoded.
+  std::vector<int32_t> stop_ids;  // additional tokens that end an answer, besides eos and known
+                                  // added tokens
+  bool knows_bytes = false;       // pieces are in byte-level spelling
+  // Decoding removes the leading space of the first token.
   bool drops_first_space = false;
 };
 
-// Safe to use from several threads at once.
+// Thread-safe.
 class TextTokenizer {
  public:
   // Throws Error(kModel) if an id is out of range.
   explicit TextTokenizer(TokenizerParts parts);
 
-  // Any bytes; those that are no UTF-8 count as U+FFFD: vocabularies are learnt from text, and many
-  // have no token for a byte that no text has.
-  // `parse_special`: spellings of special tokens in the text mean those tokens, else they are text.
-  // `add_special`: the special tokens that the model wants around a text come with it.
+  // Accepts any bytes; invalid UTF-8 becomes U+FFFD, because many vocabularies have no tokens for
+  // such bytes. `parse_special`: spellings of special tokens become those tokens, otherwise text.
+  // `add_special`: adds the model's special tokens around a text.
   std::vector<int32_t> encode(std::string_view text, bool parse_special, bool add_special) const;
 
-  // What a token adds to a text: a space where its spelling says so; its spelling if it is special.
-  // Half a character is possible. Empty for ids without a token.
+  // The text of a token, including a space; the spelling of a special token. May be part of a
+  // character. Empty for ids without a token.
   std::string_view bytes_of(int32_t id) const;
-  // As the vocabulary has it, byte-level letters and all. Empty for ids without a token.
+  // The spelling in the vocabulary, such as byte-level characters. Empty for ids without a token.
   std::string_view spelling_of(int32_t id) const;
-  // A control token, such as the end of a turn: no part of an answer.
+  // A control token, such as the end of a turn; not part of an answer.
   bool is_special(int32_t id) const;
-  // The token of exactly that spelling, or -1. Special ones are found too.
+  // The token with exactly this spelling, or -1. Also finds special tokens.
   int32_t find(std::string_view spelling) const;
 
   int32_t bos() const { return parts_.bos; }  // -1 if there is none
   int32_t eos() const { return parts_.eos; }  // -1 if there is none
   int32_t pad() const { return parts_.pad; }  // -1 if there is none
-  // All that end an answer: end of text, of turn, of message. Ascending; may be empty.
-  std::span<const int32_t> ends() const { return parts_.ends; }
+  // The tokens that end an answer: end of text, of turn, of message. Ascending; may be empty.
+  std::span<const int32_t> stop_ids() const { return parts_.stop_ids; }
   bool is_end(int32_t id) const;
-  // The special tokens that encode() puts before and behind a text with `add_special`.
+  // The special tokens that encode() adds before and after a text with `add_special`.
   std::span<const int32_t> before() const { return parts_.before; }
   std::span<const int32_t> after() const { return parts_.after; }
 
@@ -85,29 +86,30 @@ class TextTokenizer {
   const std::string& kind() const { return parts_.kind; }
   bool drops_first_space() const { return parts_.drops_first_space; }
 
-  // The text of all, special tokens left out unless asked for. Valid UTF-8.
+  // The text of all tokens, optionally with special ones. Valid UTF-8.
   std::string decode(std::span<const int32_t> ids, bool with_special = false) const;
 
  private:
   void encode_text(std::string_view text, bool at_start, std::vector<int32_t>& ids) const;
 
-  TokenizerParts parts_;          // without spellings, which vocabulary_ has
+  TokenizerParts parts_;          // without spellings, which are in vocabulary_
   std::vector<bool> is_special_;  // by id
   Vocabulary vocabulary_;
   AddedTokens raw_added_, normalized_added_;
 };
 
-// Text from tokens, as they come: valid UTF-8 at every moment. A token that is half a character is
-// held back until the other half is there.
+// Text of successive tokens as valid UTF-8. A token with part of a character is held back until the
+// character is complete.
 class TextStream {
  public:
-  // The tokenizer must outlive this. Special tokens give their spelling if asked for, else nothing.
+  // The tokenizer must outlive this object. `with_special`: special tokens give their spelling,
+  // otherwise nothing.
   explicit TextStream(const TextTokenizer& tokenizer, bool with_special = false)
       : tokenizer_(&tokenizer), with_special_(with_special) {}
 
   // The text that this token completes; may be empty.
   std::string push(int32_t id);
-  // The end: what was held back, as U+FFFD. Ready for a new text afterwards.
+  // Ends the text: the held back bytes as U+FFFD. Then ready for a new text.
   std::string finish();
 
  private:

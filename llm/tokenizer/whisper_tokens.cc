@@ -40,7 +40,7 @@ constexpr WhisperLanguage kLanguages[] = {
 };
 static_assert(std::size(kLanguages) == 100);
 
-// Other names of a language, and its code.
+// Aliases of a language, and its code.
 constexpr WhisperLanguage kOtherNames[] = {
     {"my", "burmese"},       {"ca", "valencian"}, {"nl", "flemish"},   {"ht", "haitian"},
     {"lb", "letzeburgesch"}, {"ps", "pushto"},    {"pa", "panjabi"},   {"ro", "moldavian"},
@@ -49,13 +49,13 @@ constexpr WhisperLanguage kOtherNames[] = {
 
 constexpr uint32_t kEnglishVocabulary = 51864;
 
-// Signs suppressed where one token stands for them, alone or after a space.
+// Signs that are suppressed if one token has them, alone or after a space.
 constexpr const char* kSigns[] = {"\"",  "#",  "(",   ")",  "*",  "+",  "/",   ":",  ";",  "<",
                                   "=",   ">",  "@",   "[",  "\\", "]",  "^",   "_",  "`",  "{",
                                   "|",   "}",  "~",   "「", "」", "『", "』",  "<<", ">>", "<<<",
                                   ">>>", "--", "---", "-(", "-[", "('", "(\"", "((", "))", "(((",
                                   ")))", "[[", "]]",  "{{", "}}", "♪♪", "♪♪♪"};
-// Signs of music, whose first token is suppressed whatever follows it.
+// Music signs; their first token is always suppressed.
 constexpr const char* kMusic[] = {"♩", "♪", "♫", "♬", "♭", "♮", "♯"};
 
 }  // namespace
@@ -69,8 +69,8 @@ std::optional<uint32_t> find_whisper_language(std::string_view name) {
   for (const WhisperLanguage& other : kOtherNames) {
     if (wanted == other.name) wanted = other.code;
   }
-  for (uint32_t place = 0; place < std::size(kLanguages); ++place) {
-    if (wanted == kLanguages[place].code || wanted == kLanguages[place].name) return place;
+  for (uint32_t index = 0; index < std::size(kLanguages); ++index) {
+    if (wanted == kLanguages[index].code || wanted == kLanguages[index].name) return index;
   }
   return std::nullopt;
 }
@@ -87,7 +87,7 @@ WhisperTokens WhisperTokens::of_vocabulary_size(uint32_t n_vocab) {
   tokens.is_multilingual = n_vocab > kEnglishVocabulary;
   tokens.n_languages = n_vocab == kEnglishVocabulary + 2 ? 100 : 99;
   tokens.eot = tokens.is_multilingual ? 50257 : 50256;
-  // The rest follow one another.
+  // The others follow in this order.
   int32_t next = tokens.eot + 1;
   tokens.sot = next++;
   tokens.first_language = next;
@@ -102,20 +102,20 @@ WhisperTokens WhisperTokens::of_vocabulary_size(uint32_t n_vocab) {
   return tokens;
 }
 
-std::optional<int32_t> WhisperTokens::language_token(uint32_t place) const {
-  if (place >= n_languages) return std::nullopt;
-  return first_language + static_cast<int32_t>(place);
+std::optional<int32_t> WhisperTokens::language_token(uint32_t index) const {
+  if (index >= n_languages) return std::nullopt;
+  return first_language + static_cast<int32_t>(index);
 }
 
 std::optional<int32_t> WhisperTokens::language_token(std::string_view name) const {
-  const auto place = find_whisper_language(name);
-  return place ? language_token(*place) : std::nullopt;
+  const auto index = find_whisper_language(name);
+  return index ? language_token(*index) : std::nullopt;
 }
 
 const WhisperLanguage* WhisperTokens::language_of(int32_t token) const {
-  const int32_t place = token - first_language;
-  if (place < 0 || static_cast<uint32_t>(place) >= n_languages) return nullptr;
-  return &kLanguages[place];
+  const int32_t index = token - first_language;
+  if (index < 0 || static_cast<uint32_t>(index) >= n_languages) return nullptr;
+  return &kLanguages[index];
 }
 
 std::array<int32_t, 6> WhisperTokens::suppressed_special() const {
@@ -151,7 +151,7 @@ std::vector<int32_t> non_speech_tokens(const TextTokenizer& tokenizer) {
     return tokenizer.encode(text, false, false);
   };
   std::set<int32_t> chosen;
-  // Dashes and apostrophes are part of words; after a space they open asides and quotations.
+  // Dashes and apostrophes are parts of words; after a space they begin asides and quotations.
   chosen.insert(tokens_of(" -").front());
   chosen.insert(tokens_of(" '").front());
   for (const std::string space : {"", " "}) {

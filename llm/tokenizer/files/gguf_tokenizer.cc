@@ -15,7 +15,7 @@
 namespace vesper {
 namespace {
 
-// tokenizer.ggml.token_type: what kind of token one is.
+// tokenizer.ggml.token_type
 enum TokenType : int64_t {
   kNormal = 1,
   kUnknown = 2,
@@ -90,7 +90,7 @@ class Reader {
     const std::string pre(gguf_.find_string("tokenizer.ggml.pre").value_or(""));
     const PreTokenizerRow* row = find_pre_tokenizer(pre);
     if (row == nullptr) {
-      fail("tokenizer.ggml.pre: expected a pre-tokenizer that is known, found \"" + pre + "\"");
+      fail("tokenizer.ggml.pre: expected a known pre-tokenizer, found \"" + pre + "\"");
     }
     parts_.kind = "byte-level BPE, " + (pre.empty() ? "default" : pre);
     for (const std::string_view pattern : row->patterns) {
@@ -162,8 +162,7 @@ class Reader {
     adds_eos_ = is_unigram;
   }
 
-  // Words begin with U+2581 and what goes on with a word has no sign; BERT's own files have them
-  // the other way about.
+  // Words begin with U+2581 and continuations have no prefix, the opposite of BERT's own files.
   void read_word_piece() {
     std::vector<std::string> vocabulary = parts_.spellings;
     const bool has_signs = std::any_of(vocabulary.begin(), vocabulary.end(), [](const auto& text) {
@@ -200,7 +199,7 @@ class Reader {
 
   int32_t special_id(const char* key) const {
     const auto id = gguf_.find_unsigned(std::string("tokenizer.ggml.") + key + "_token_id");
-    // Files exist that mark "none" by the largest number.
+    // Some files use the largest number for "none".
     if (!id || *id == UINT32_MAX) return -1;
     if (*id >= parts_.spellings.size()) {
       fail(std::string("tokenizer.ggml.") + key + "_token_id: expected a token below " +
@@ -215,9 +214,9 @@ class Reader {
     parts_.pad = special_id("padding");
     parts_.unknown = special_id("unknown");
     for (const char* key : {"eot", "eom"}) {
-      if (const int32_t id = special_id(key); id >= 0) parts_.ends.push_back(id);
+      if (const int32_t id = special_id(key); id >= 0) parts_.stop_ids.push_back(id);
     }
-    // BERT's begin and end have keys of their own in newer files.
+    // Newer files have separate keys for BERT's begin and end.
     const int32_t begin = is_bert_ && special_id("cls") >= 0 ? special_id("cls") : parts_.bos;
     const int32_t end = is_bert_ ? special_id("seperator") : parts_.eos;  // [sic]
     if (truth("tokenizer.ggml.add_bos_token", adds_bos_ || is_bert_) && begin >= 0) {
@@ -234,7 +233,7 @@ class Reader {
   const Gguf& gguf_;
   TokenizerParts parts_;
   std::vector<int64_t> types_;                                  // by id
-  bool adds_bos_ = false, adds_eos_ = false, is_bert_ = false;  // where the file does not say
+  bool adds_bos_ = false, adds_eos_ = false, is_bert_ = false;  // defaults if the file does not say
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Tokenizers from GGUF metadata (tokenizer.ggml.*), as llama.cpp's converter writes it.
+// Tokenizers in GGUF metadata (tokenizer.ggml.*), as written by llama.cpp's converter.
 #pragma once
 
 #include "llm/files/gguf_file.h"
@@ -6,8 +6,8 @@
 
 namespace vesper {
 
-// Throws Error(kModel), beginning with `name`, if there is none, it is damaged, or its kind or its
-// pre-tokenizer is not known.
+// Throws Error(kModel), beginning with `name`, if it is absent or damaged, or its kind or
+// pre-tokenizer is unknown.
 TokenizerParts read_gguf_tokenizer(const std::string& name, const Gguf& gguf);
 
 }  // namespace vesper

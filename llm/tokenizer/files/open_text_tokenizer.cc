@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-// BERT's list of tokens, one a line. `config`: tokenizer_config.json, or null.
+// BERT's list of tokens, one per line. `config`: tokenizer_config.json, or null.
 TokenizerParts read_vocabulary_text(const MappedFile& file, const json& config) {
   const std::string& name = file.name();
   TokenizerParts parts;
@@ -57,14 +57,14 @@ TokenizerParts read_vocabulary_text(const MappedFile& file, const json& config) 
   return parts;
 }
 
-// What tokenizer_config.json, config.json and generation_config.json say of special tokens.
+// Special tokens of tokenizer_config.json, config.json and generation_config.json.
 class SpecialTokens {
  public:
   SpecialTokens(const ModelFiles& files, TokenizerParts& parts) : files_(files), parts_(parts) {}
 
   void read(const json& config) {
     const std::string name = (files_.folder() / "tokenizer_config.json").string();
-    // Without a tokenizer.json, added tokens stand here.
+    // Without a tokenizer.json, this has the added tokens.
     const json* decoder = find_member(config, "added_tokens_decoder");
     if (parts_.added.empty() && decoder != nullptr && decoder->is_object()) {
       for (const auto& [id, entry] : decoder->items()) add_token(name, id, entry);
@@ -79,8 +79,8 @@ class SpecialTokens {
       if (const json* eos = find_member(root, "eos_token_id")) {
         for (const json& id : eos->is_array() ? *eos : json::array({*eos})) {
           const int32_t end = json_token_id(file->name(), id);
-          // A model may have more rows than its tokenizer has tokens.
-          if (static_cast<size_t>(end) < parts_.spellings.size()) parts_.ends.push_back(end);
+          // A model may have more embedding rows than its tokenizer has tokens.
+          if (static_cast<size_t>(end) < parts_.spellings.size()) parts_.stop_ids.push_back(end);
         }
       }
     }
@@ -112,7 +112,7 @@ class SpecialTokens {
     parts_.added.push_back(std::move(token));
   }
 
-  // A token that is named by its spelling, or by an object that has it.
+  // A token given by its spelling, or by an object with it.
   void take_named(const std::string& name, const json& config, const char* key, int32_t& id) {
     const json* member = find_member(config, key);
     if (member == nullptr) return;
@@ -128,7 +128,7 @@ class SpecialTokens {
   TokenizerParts& parts_;
 };
 
-// Errors of the tokenizer's own parts do not know the file.
+// Adds the file to errors of the tokenizer's parts.
 template <typename Make>
 std::unique_ptr<TextTokenizer> named(const std::string& name, const Make& make) try {
   return std::make_unique<TextTokenizer>(make());

@@ -13,13 +13,13 @@
 namespace vesper {
 namespace {
 
-// Goes through the fields of a protobuf message.
+// Iterates over the fields of a protobuf message.
 class Message {
  public:
   struct Field {
     uint64_t number = 0;
-    uint64_t value = 0;              // of a whole number, or of 4 bytes
-    std::span<const uint8_t> bytes;  // of a text or a message
+    uint64_t value = 0;              // of an integer, or of 4 bytes
+    std::span<const uint8_t> bytes;  // of a string or a message
   };
 
   Message(const std::string& name, std::span<const uint8_t> bytes) : name_(name), rest_(bytes) {}
@@ -165,7 +165,7 @@ void read_normalizer(const std::string& name, std::span<const uint8_t> bytes,
   }
 }
 
-// SentencePiece's own normalizer: replacements, then spaces.
+// SentencePiece's normalizer: replacements, then spaces.
 Normalization normalization_of(const SentencePieceModel& model) {
   auto table = std::make_shared<const PrecompiledNormalizer>(model.charsmap);
   return [table, prefix = model.add_dummy_prefix,
@@ -186,13 +186,13 @@ Normalization normalization_of(const SentencePieceModel& model) {
       }
       before = c;
     }
-    // Spaces that the text itself spells so count too.
+    // Includes U+2581 in the text.
     while (joins && out.ends_with(kSpaceMark)) out.resize(out.size() - kSpaceMark.size());
     return out;
   };
 }
 
-// What merging may give: pieces of text. The highest score merges first.
+// Results of merges. The highest score merges first.
 bool is_merged(const SentencePiece& piece) {
   return piece.type == SentencePiece::Type::kNormal ||
          piece.type == SentencePiece::Type::kUserDefined;
@@ -266,7 +266,7 @@ TokenizerParts tokenizer_of_sentence_piece(const SentencePieceModel& model) {
     const bool is_control = piece.type == SentencePiece::Type::kControl;
     const auto byte = byte_of_token(piece.text);
     if (piece.type == SentencePiece::Type::kUnknown) {
-      parts.bytes.emplace_back(" \u2047 ");  // SentencePiece's sign for what it does not know
+      parts.bytes.emplace_back(" \u2047 ");  // SentencePiece's text for unknown characters
     } else if (is_control) {
       parts.bytes.push_back(piece.text);
     } else if (piece.type == SentencePiece::Type::kByte && byte) {

@@ -1,9 +1,8 @@
-// SentencePiece models: what a tokenizer.model (or GGUF metadata) says, and the tokenizer that it
-// makes.
+// SentencePiece models: reads tokenizer.model (or GGUF metadata) and makes the tokenizer.
 //
-// The file is one protobuf message. Of protobuf this needs the wire format of three messages alone,
-// which is 60 lines with every length checked; libprotobuf or libsentencepiece would be a library
-// of megabytes, and an abort or an exception of its own for a damaged file.
+// The file is one protobuf message. Reading the wire format of three messages takes 60 lines with
+// every length checked; libprotobuf and libsentencepiece are megabytes, and abort or throw their
+// own exceptions on damaged files.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +17,19 @@ namespace vesper {
 
 struct SentencePieceModel {
   std::vector<SentencePiece> pieces;  // by token id
-  bool is_bpe = false;                // else unigram
+  bool is_bpe = false;                // otherwise unigram
   bool byte_fallback = false;
   int32_t unknown = 0, bos = 1, eos = 2, pad = -1;  // -1: none
   std::string charsmap;                             // see PrecompiledNormalizer
   bool add_dummy_prefix = true;                     // a space before every text
-  bool remove_extra_whitespaces = true;             // at both ends, and of runs all but one
+  bool remove_extra_whitespaces = true;             // at both ends, and in runs except one
 };
 
-// `name` stands for the file in messages. Throws Error(kModel).
+// `name` is the file in messages. Throws Error(kModel).
 SentencePieceModel read_sentence_piece_model(const std::string& name,
                                              std::span<const uint8_t> bytes);
 
-// With no special tokens around a text: which there are is for other files to say.
+// Without special tokens around a text, which other files define.
 TokenizerParts tokenizer_of_sentence_piece(const SentencePieceModel& model);
 
 }  // namespace vesper

@@ -32,7 +32,7 @@ void read_added_tokens(const std::string& name, const json& list, TokenizerParts
     if (place >= parts.spellings.size()) parts.spellings.resize(place + 1);
     parts.spellings[place] = token.spelling;
     if (token.normalized) {
-      // It is looked for in the text as that is once it is normalized.
+      // It is searched in the normalized text.
       for (const Normalization& normalize : parts.normalizations) {
         token.spelling = normalize(token.spelling);
       }
@@ -80,18 +80,18 @@ void read_post_processor(const std::string& name, const json& processor, Tokeniz
     add("cls", parts.before);
     return add("sep", parts.after);
   }
-  if (type == "ByteLevel") return;  // concerns offsets alone
+  if (type == "ByteLevel") return;  // only affects offsets
   fail_in_file(name, "expected a post-processor that is known, found \"" + type + "\"");
 }
 
-// How the spellings of tokens become text again.
+// How spellings of tokens are decoded to text.
 struct Decoding {
   bool is_byte_level = false;
   bool has_byte_tokens = false;
-  std::string space = "";       // what stands for a space
-  std::string continuation;     // what a token that goes on with a word begins with
-  std::string end_of_word;      // what a token that ends a word ends with
-  bool spaces_between = false;  // tokens that do not go on with a word begin with a space
+  std::string space = "";       // replaced by a space
+  std::string continuation;     // prefix of a token that continues a word
+  std::string end_of_word;      // suffix of a token that ends a word
+  bool spaces_between = false;  // tokens that do not continue a word begin with a space
   bool drops_first_space = false;
 };
 

@@ -1,5 +1,5 @@
-// Hugging Face's tokenizer.json, in general: what its steps mean is in normalizations.h,
-// text_splitters.h and the three models.
+// Reads Hugging Face's tokenizer.json. normalizations.h, text_splitters.h and the models implement
+// its steps.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,22 +9,21 @@
 
 namespace vesper {
 
-// `name` stands for the file in messages. Throws Error(kModel), also for a step that is not known,
-// naming it.
+// `name` is the file in messages. Throws Error(kModel), also for an unknown step, naming it.
 TokenizerParts read_tokenizer_json(const std::string& name, const nlohmann::json& root);
 
-// What it is made of; each adds to the parts.
+// The sections of the file; each adds to the parts.
 void read_json_normalizer(const std::string& name, const nlohmann::json& step,
                           TokenizerParts& parts);
 void read_json_pre_tokenizer(const std::string& name, const nlohmann::json& step,
                              TokenizerParts& parts);
-// Its vocabulary too.
+// Including the vocabulary.
 void read_json_model(const std::string& name, const nlohmann::json& model, TokenizerParts& parts);
-// Needs the vocabulary: what each token adds to a text.
+// Needs the vocabulary: the text of each token.
 void read_json_decoder(const std::string& name, const nlohmann::json* decoder,
                        TokenizerParts& parts);
 
-// A token id below kMaxVocabulary, or an error.
+// A token id below kMaxVocabulary, otherwise an error.
 int32_t json_token_id(const std::string& name, const nlohmann::json& value);
 
 }  // namespace vesper

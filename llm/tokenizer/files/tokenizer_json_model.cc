@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-// Fills parts.spellings. Of tokens with one spelling the last counts.
+// Fills parts.spellings. The last of several tokens with one spelling counts.
 std::shared_ptr<const Vocabulary> read_vocabulary(const std::string& name, const json& model,
                                                   TokenizerParts& parts) {
   const json* ids = find_member(model, "vocab");
@@ -77,9 +77,9 @@ void read_bpe(const std::string& name, const json& model, TokenizerParts& parts)
   parts.encode_piece = piece_encoder<MergeListEncoding>(vocabulary, merges, settings);
 }
 
-// A number as Hugging Face's tokenizers read it (serde_json's fast way): its digits as a whole
-// number, then one division or multiplication. That can be one unit in the last place beside the
-// nearest, which decides between ways to cut a row of equal signs.
+// Parses a number like Hugging Face's tokenizers (serde_json's fast path): its digits as an
+// integer, then one division or multiplication. The error of one unit in the last place decides
+// between equal splits.
 double score_of(double number) {
   std::array<char, 64> room{};
   const auto [end, error] = std::to_chars(room.data(), room.data() + room.size(), std::fabs(number),
@@ -98,7 +98,7 @@ double score_of(double number) {
   }
   if (at != end) std::from_chars(at + (at[1] == '+' ? 2 : 1), end, exponent);
   const int power = exponent - n_decimals;
-  if (std::abs(power) > 22) return number;  // powers of ten beyond are not exact
+  if (std::abs(power) > 22) return number;  // larger powers of ten are inexact
   const double scale = std::pow(10.0, std::abs(power));
   const auto whole = static_cast<double>(digits);
   const double magnitude = power < 0 ? whole / scale : whole * scale;
@@ -164,7 +164,7 @@ int32_t json_token_id(const std::string& name, const json& value) {
 
 void read_json_model(const std::string& name, const json& model, TokenizerParts& parts) {
   std::string type = text_member(name, model, "type", "");
-  // Files from before there was a type.
+  // Files without a type.
   if (type.empty() && find_member(model, "merges") != nullptr) type = "BPE";
   if (type == "BPE") return read_bpe(name, model, parts);
   if (type == "Unigram") return read_unigram(name, model, parts);

@@ -31,14 +31,14 @@ std::string bytes_of_base64(const std::string& name, const std::string& text) {
   return bytes;
 }
 
-// The steps of a sequence, which are under `key`.
+// The steps of a sequence, in the member `key`.
 const json& list_of(const std::string& name, const json& step, const char* key) {
   const json* list = find_member(step, key);
   if (list == nullptr || !list->is_array()) fail_in_file(name, std::string("expected ") + key);
   return *list;
 }
 
-// A pattern in a step: {"Regex": ...} or {"String": ...}. Whether it is the first.
+// A pattern in a step: {"Regex": ...} or {"String": ...}. Returns whether it is a Regex.
 bool is_regex(const std::string& name, const json& step, std::string& pattern) {
   const json* member = find_member(step, "pattern");
   if (member == nullptr) fail_in_file(name, "expected a pattern, found " + shown_json(&step));
@@ -98,9 +98,9 @@ void read_json_normalizer(const std::string& name, const json& step, TokenizerPa
   };
   if (type == "Sequence") {
     for (const json& part : list_of(name, step, "normalizers")) {
-      // One level: sequences are not nested in sequences.
+      // Sequences are not nested.
       if (text_member(name, part, "type", "none") == "Sequence") {
-        fail_in_file(name, "expected a sequence of normalizers without another in it");
+        fail_in_file(name, "expected a sequence of normalizers without a nested one");
       }
       read_json_normalizer(name, part, parts);
     }
@@ -140,7 +140,7 @@ void read_json_normalizer(const std::string& name, const json& step, TokenizerPa
   } else if (type == "Nmt") {
     add(normalize_as_nmt());
   } else {
-    fail_in_file(name, "expected a normalizer that is known, found \"" + type + "\"");
+    fail_in_file(name, "expected a known normalizer, found \"" + type + "\"");
   }
 }
 
@@ -150,7 +150,7 @@ void read_json_pre_tokenizer(const std::string& name, const json& step, Tokenize
   if (type == "Sequence") {
     for (const json& part : list_of(name, step, "pretokenizers")) {
       if (text_member(name, part, "type", "none") == "Sequence") {
-        fail_in_file(name, "expected a sequence of pre-tokenizers without another in it");
+        fail_in_file(name, "expected a sequence of pre-tokenizers without a nested one");
       }
       read_json_pre_tokenizer(name, part, parts);
     }
@@ -177,7 +177,7 @@ void read_json_pre_tokenizer(const std::string& name, const json& step, Tokenize
   } else if (type == "Metaspace") {
     add_metaspace(name, step, parts);
   } else if (type == "Whitespace") {
-    // \w+|[^\w\s]+ of a regular expression whose \w has joiners too.
+    // \w+|[^\w\s]+ of a regular expression whose \w includes joiners.
     add(split_by_pattern("[\\w\\x{200c}\\x{200d}]+|[^\\w\\x{200c}\\x{200d}\\s]+",
                          SplitBehavior::kRemoved, true));
   } else if (type == "WhitespaceSplit") {
@@ -191,7 +191,7 @@ void read_json_pre_tokenizer(const std::string& name, const json& step, Tokenize
     add(split_by_pattern(pattern_of_text(text_member(name, step, "delimiter", " ")),
                          SplitBehavior::kRemoved, false));
   } else {
-    fail_in_file(name, "expected a pre-tokenizer that is known, found \"" + type + "\"");
+    fail_in_file(name, "expected a known pre-tokenizer, found \"" + type + "\"");
   }
 }
 

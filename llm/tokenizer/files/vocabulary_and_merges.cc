@@ -14,13 +14,13 @@ namespace {
 
 using nlohmann::json;
 
-// What a class of transformers does that its files do not say.
+// Properties of a transformers class that its files do not state.
 struct TokenizerClass {
   std::vector<std::string_view> names;
   std::string_view pre_tokenizer;  // a name of pre_tokenizer_table.cc
-  bool is_composed = false;        // texts are brought to NFC first
-  // Its tokens where the files name none; the first stands before every text and the second after
-  // it, if `wraps`.
+  bool is_composed = false;        // texts are normalized to NFC
+  // Its tokens if the files name none; with `wraps`, the first is before every text and the second
+  // after it.
   std::vector<std::string_view> special = {"<|endoftext|>"};
   bool wraps = false;
 };
@@ -64,7 +64,7 @@ TokenizerParts read_vocabulary_and_merges(const std::string& name, const json& v
   }
   json pieces = {{"type", "ByteLevel"},
                  {"add_prefix_space", truth_member(name, config, "add_prefix_space", false)}};
-  if (of->pre_tokenizer != "gpt-2") {  // whose pattern is the one of that step
+  if (of->pre_tokenizer != "gpt-2") {  // the ByteLevel step has its pattern
     const auto& patterns = find_pre_tokenizer(of->pre_tokenizer)->patterns;
     pieces = {{"type", "Sequence"},
               {"pretokenizers",

@@ -61,7 +61,7 @@ void AddedTokens::split(
     }
     if (token->takes_after) end += white_space_at_start(text.substr(end));
     begin = std::max(begin, done);
-    if (end <= done) continue;  // lies in what the token before has taken
+    if (end <= done) continue;  // inside the previous token
     if (begin > done) part(text.substr(done, begin - done), nullptr);
     part(text.substr(begin, end - begin), token);
     done = end;

@@ -1,5 +1,5 @@
-// Tokens that stand for themselves wherever a text has their spelling, whatever the model would
-// make of it: special tokens such as <|im_end|>, and words that were added to a vocabulary.
+// Tokens that are found in a text by their spelling before the model runs: special tokens such as
+// <|im_end|>, and words added to a vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +14,32 @@ namespace vesper {
 struct AddedToken {
   std::string spelling;
   int32_t id = 0;
-  bool special = false;       // looked for only where special tokens are asked for
-  bool takes_before = false;  // white space before it belongs to it ("lstrip")
-  bool takes_after = false;   // and after it ("rstrip")
-  bool single_word = false;   // only where no letter, digit or _ stands beside it
-  bool normalized = false;    // looked for in the normalized text, else in the text as it is
+  bool special = false;       // found only if special tokens are parsed
+  bool takes_before = false;  // includes white space before it ("lstrip")
+  bool takes_after = false;   // includes white space after it ("rstrip")
+  bool single_word = false;   // only without a letter, digit or _ beside it
+  bool normalized = false;    // searched in the normalized text, otherwise in the original text
 };
 
-// A set of spellings to look for. Safe to use from several threads at once.
+// A set of spellings to search for. Thread-safe.
 class AddedTokens {
  public:
-  // Later tokens of the same spelling replace earlier ones; empty spellings are left out.
+  // Later tokens replace earlier ones with the same spelling; empty spellings are ignored.
   explicit AddedTokens(std::vector<AddedToken> tokens = {});
 
-  // Calls `part` for the parts of a text in order: text between the tokens (never empty) with null,
-  // and each token. Where several begin, the longest counts. Special ones count as text if
-  // `parse_special` is false.
+  // Calls `part` for the parts of a text in order: text between tokens (never empty) with null, and
+  // each token. The longest token at a position counts. Special ones are text if `parse_special` is
+  // false.
   void split(std::string_view text, bool parse_special,
              const std::function<void(std::string_view, const AddedToken*)>& part) const;
   bool empty() const { return tokens_.empty(); }
 
  private:
-  // The longest spelling that `text` begins with, or null.
+  // The longest token at the start of `text`, or null.
   const AddedToken* longest_at(std::string_view text) const;
 
   std::vector<AddedToken> tokens_;
-  // A trie: the node that a byte leads to from a node, and the token that ends at a node or -1.
+  // A trie: the child of a node by byte, and the token that ends at a node or -1.
   std::unordered_map<uint64_t, uint32_t> next_;
   std::vector<int32_t> ends_;
 };

@@ -14,18 +14,18 @@ namespace {
 
 struct Symbol {
   int32_t id = -1;                  // its token, or -1
-  uint32_t begin = 0, end = 0;      // its bytes within the piece; end == begin once merged away
-  uint32_t previous = 0, next = 0;  // neighbours; kNoSymbol at either end. Set by merge_neighbours
+  uint32_t begin = 0, end = 0;      // bytes in the piece; end == begin after merging away
+  uint32_t previous = 0, next = 0;  // neighbours; kNoSymbol at the ends. Set by merge_neighbours
 };
 constexpr uint32_t kNoSymbol = UINT32_MAX;
 
 struct SymbolMerge {
   int32_t rank = 0;
-  int32_t id = 0;  // what the two become
+  int32_t id = 0;  // result of the merge
 };
 
-// `merge_of(left, right)` gives an optional SymbolMerge of two symbols. Afterwards the symbols that
-// are left have end > begin, in the order of the vector.
+// `merge_of(left, right)` returns an optional SymbolMerge of two symbols. Afterwards the remaining
+// symbols have end > begin, in the order of the vector.
 template <typename MergeOf>
 void merge_neighbours(std::vector<Symbol>& symbols, const MergeOf& merge_of) {
   struct Candidate {
@@ -55,7 +55,7 @@ void merge_neighbours(std::vector<Symbol>& symbols, const MergeOf& merge_of) {
     Symbol& left = symbols[candidate.left];
     if (left.end == left.begin || left.next == kNoSymbol) continue;
     Symbol& right = symbols[left.next];
-    // Out of date if one of the two has become another since.
+    // Outdated if one of the two has been merged since.
     const auto now = merge_of(left, right);
     if (!now || now->id != candidate.merge.id) continue;
     left.id = now->id;
@@ -77,7 +77,7 @@ MergeListEncoding::MergeListEncoding(
     : vocabulary_(std::move(vocabulary)),
       settings_(settings),
       merges_(std::bit_ceil(merges.size() + merges.size() / 3 + 1)) {
-  // So many at once that their spellings are looked up together.
+  // Batches whose spellings are looked up together.
   constexpr size_t kAtOnce = 64;
   std::array<std::string, kAtOnce> wholes;
   std::array<std::string_view, 3 * kAtOnce> spellings;
@@ -105,7 +105,7 @@ MergeListEncoding::MergeListEncoding(
     }
     for (size_t i = 0; i < n; ++i) {
       const int32_t left = ids[3 * i], right = ids[3 * i + 1];
-      // Of a pair that is there twice, the later rank counts, as in Hugging Face's tokenizers.
+      // The later rank of a repeated pair counts, as in Hugging Face's tokenizers.
       merges_[place_of(left, right)] = {left, right, static_cast<int32_t>(first + i),
                                         ids[3 * i + 2]};
     }
@@ -114,7 +114,7 @@ MergeListEncoding::MergeListEncoding(
 }
 
 size_t MergeListEncoding::first_place_of(int32_t left, int32_t right) const {
-  // Multiplicative hashing: the upper bits of the product depend on all of the pair's.
+  // Multiplicative hashing: the upper bits of the product depend on all bits of the pair.
   constexpr uint64_t kFactor = 0x9E3779B97F4A7C15;
   const uint64_t pair = uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
   return (pair * kFactor >> 32) & (merges_.size() - 1);
@@ -160,8 +160,8 @@ void MergeListEncoding::encode(std::string_view piece, std::vector<int32_t>& ids
       continue;
     }
     if (!byte_tokens_.empty()) {
-      // The bytes of the character as its spelling has them: with a prefix there are more of them
-      // than in the piece, and each must take a place there to count as a symbol.
+      // The bytes of the character's spelling: with a prefix they are more than in the piece, and
+      // each must be at least one byte to count as a symbol.
       for (const char c : character) {
         symbols.push_back({byte_tokens_[static_cast<uint8_t>(c)], begin, end});
       }
@@ -188,7 +188,7 @@ RankedEncoding::RankedEncoding(std::shared_ptr<const Vocabulary> vocabulary, Set
     : vocabulary_(std::move(vocabulary)), settings_(std::move(settings)) {}
 
 void RankedEncoding::encode(std::string_view piece, std::vector<int32_t>& ids) const {
-  constexpr int32_t kUnmerged = -2;  // in place of a symbol's token
+  constexpr int32_t kUnmerged = -2;  // instead of a symbol's token
   if (settings_.by_bytes && piece.size() <= vocabulary_->longest()) {
     if (const int32_t id = vocabulary_->find(piece); id >= 0) {
       ids.push_back(id);

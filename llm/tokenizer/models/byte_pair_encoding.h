@@ -1,10 +1,10 @@
 // Byte-pair encoding (Sennrich et al., "Neural Machine Translation of Rare Words with Subword
-// Units", 2016): a piece of text is cut into symbols, and neighbours are merged, always the pair of
-// the lowest rank, of equal ones the leftmost. In comes a piece as the pre-tokenizer left it, out
-// go token ids. Time grows as n log n with the piece.
+// Units", 2016): a piece of text is split into symbols, and neighbours are merged, always the pair
+// of lowest rank, the leftmost of equal ones. In: a piece from the pre-tokenizer. Out: token ids.
+// Takes O(n log n) time.
 //
-// Files say in two ways what merges: MergeListEncoding has a list of merges (GPT-2 and most
-// language models), RankedEncoding the vocabulary alone (Whisper and SentencePiece).
+// MergeListEncoding has a list of merges (GPT-2 and most language models). RankedEncoding has only
+// the vocabulary (Whisper and SentencePiece).
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,18 @@
 
 namespace vesper {
 
-// Merges the pairs of a list; a pair's rank is its place there. Symbols are characters. Safe to use
-// from several threads at once.
+// Merges the pairs of a list; a pair's rank is its index. Symbols are characters. Thread-safe.
 class MergeListEncoding {
  public:
   struct Settings {
-    bool ignore_merges = false;      // a piece that is a token becomes that token at once
-    bool byte_fallback = false;      // a character without a token becomes <0x00> tokens
-    bool fuses_unknown = false;      // unknown characters side by side are one token
-    int32_t unknown = -1;            // -1: what has no token is left out
-    std::string continuing_prefix;   // of every character of a piece but its first
+    bool ignore_merges = false;      // a piece that is a token is not split
+    bool byte_fallback = false;      // characters without a token become <0x00> tokens
+    bool fuses_unknown = false;      // adjacent unknown characters are one token
+    int32_t unknown = -1;            // -1: characters without a token are dropped
+    std::string continuing_prefix;   // of every character of a piece except the first
     std::string end_of_word_suffix;  // of a piece's last character
   };
-  // Pairs of spellings, first learnt first. Throws Error(kModel) if one or what it makes is no
-  // token.
+  // Pairs of spellings by rank. Throws Error(kModel) if a part or the result is not a token.
   MergeListEncoding(std::shared_ptr<const Vocabulary> vocabulary,
                     const std::vector<std::pair<std::string_view, std::string_view>>& merges,
                     const Settings& settings);
@@ -41,34 +39,33 @@ class MergeListEncoding {
   void encode(std::string_view piece, std::vector<int32_t>& ids) const;
 
  private:
-  // What a pair of tokens becomes.
+  // The merge of a pair of tokens.
   struct Merge {
-    int32_t left = -1, right = -1;  // -1: a free place
+    int32_t left = -1, right = -1;  // -1: free slot
     int32_t rank = 0, id = 0;
   };
-  // Where the search for a pair begins.
+  // First slot of the search for a pair.
   size_t first_place_of(int32_t left, int32_t right) const;
-  // The place of a pair in merges_, or the free one where it would be.
+  // The slot of a pair in merges_, or the free slot for it.
   size_t place_of(int32_t left, int32_t right) const;
 
   std::shared_ptr<const Vocabulary> vocabulary_;
   Settings settings_;
-  // A hash table with open addressing: a power of two of places, a quarter of them free or more.
+  // A hash table with open addressing: a power of two of slots, at least a quarter of them free.
   std::vector<Merge> merges_;
   std::vector<int32_t> byte_tokens_;  // of <0x00> to <0xFF>; empty if one is missing
 };
 
-// Merges neighbours that together spell a token; the rank is the token's. Safe to use from several
-// threads at once.
+// Merges neighbours whose joined spelling is a token; the rank is the token's. Thread-safe.
 class RankedEncoding {
  public:
   struct Settings {
-    // Symbols are bytes, and a piece that is a token becomes it at once (tiktoken); else symbols
+    // true: symbols are bytes, and a piece that is a token is not split (tiktoken). false: symbols
     // are characters (SentencePiece).
     bool by_bytes = false;
-    std::vector<int32_t> ranks;        // by token id; empty: the id is the rank
-    AddedTokens unmerged;              // tokens that merge with nothing
-    int32_t unknown = -1;              // of what has no token, one for neighbours; -1: left out
+    std::vector<int32_t> ranks;  // by token id; empty: the id is the rank
+    AddedTokens unmerged;        // tokens that never merge
+    int32_t unknown = -1;        // for symbols without a token, once for neighbours; -1: dropped
     std::vector<int32_t> byte_tokens;  // instead of `unknown`, [256]; or empty
   };
   RankedEncoding(std::shared_ptr<const Vocabulary> vocabulary, Settings settings);

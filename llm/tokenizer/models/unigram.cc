@@ -10,7 +10,7 @@
 namespace vesper {
 namespace {
 
-// SentencePiece's: an unknown character scores so much below the least likely piece.
+// SentencePiece's penalty of an unknown character below the least probable piece.
 constexpr double kUnknownPenalty = 10.0;
 constexpr int32_t kUnknownCharacter = -2;
 
@@ -24,7 +24,7 @@ Unigram::Unigram(std::vector<Piece> pieces, int32_t unknown, bool byte_fallback,
                                        " pieces, found " + std::to_string(unknown));
   }
   double least = 0;
-  double most = std::numeric_limits<float>::min();  // SentencePiece's, and so not below 0
+  double most = std::numeric_limits<float>::min();  // SentencePiece's initial value, so at least 0
   size_t n_normal = 0;
   std::vector<std::string> spellings;
   for (Piece& piece : pieces) {
@@ -41,7 +41,7 @@ Unigram::Unigram(std::vector<Piece> pieces, int32_t unknown, bool byte_fallback,
   }
   if (byte_fallback) byte_pieces_ = find_byte_tokens(spellings);
   for (size_t id = 0; id < pieces.size(); ++id) {
-    // As SentencePiece scores them: above all that it could be cut into.
+    // SentencePiece's score: higher than any split.
     scores_.push_back(pieces[id].type == SentencePiece::Type::kUserDefined
                           ? static_cast<double>(spellings[id].size()) * most - 0.1
                           : pieces[id].score);
@@ -54,7 +54,7 @@ Unigram::Unigram(std::vector<Piece> pieces, int32_t unknown, bool byte_fallback,
 }
 
 void Unigram::encode(std::string_view word, std::vector<int32_t>& ids) const {
-  // The best way to each byte that begins a character: where its last piece begins, and which.
+  // The best path to each character: start and id of its last piece.
   struct Step {
     double score = 0;
     size_t from = SIZE_MAX;
@@ -82,9 +82,9 @@ void Unigram::encode(std::string_view word, std::vector<int32_t>& ids) const {
     }
     if (!has_character) propose(first_end, unknown_score_, kUnknownCharacter);
   }
-  std::vector<std::pair<size_t, size_t>> found;  // [begin, end) of each, the last first
+  std::vector<std::pair<size_t, size_t>> found;  // [begin, end) of each, the last one first
   for (size_t end = word.size(); end > 0; end = best[end].from) {
-    // Unknown characters side by side are one.
+    // Adjacent unknown characters are one.
     const bool is_unknown = best[end].id == kUnknownCharacter;
     if (is_unknown && !found.empty() && best[found.back().second].id == kUnknownCharacter) {
       found.back().first = best[end].from;

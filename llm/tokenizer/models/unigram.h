@@ -1,6 +1,5 @@
-// SentencePiece's unigram tokenizer: of all ways to cut a word into pieces, the one whose scores
-// sum up highest (Kudo, "Subword Regularization", 2018). What XLM-R and multilingual E5 and BGE
-// use.
+// SentencePiece's unigram tokenizer: splits a word into the pieces with the highest sum of scores
+// (Kudo, "Subword Regularization", 2018). Used by XLM-R, multilingual E5 and BGE.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +13,10 @@ namespace vesper {
 
 // A piece of a SentencePiece vocabulary.
 struct SentencePiece {
-  // By the numbers in SentencePiece's files, and in GGUF's.
+  // Numbers of SentencePiece's files and GGUF.
   enum class Type { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
   std::string text;
-  float score = 0;  // logarithm of its probability, or a rank
+  float score = 0;  // log-probability, or a rank
   Type type = Type::kNormal;
 };
 
@@ -25,22 +24,22 @@ class Unigram {
  public:
   struct Piece {
     std::string text;
-    double score = 0;  // logarithm of its probability
-    // Only normal and user-defined ones are found in a text. A tokenizer.json knows no types.
+    double score = 0;  // log-probability
+    // Only normal and user-defined pieces are found in a text. A tokenizer.json has no types.
     SentencePiece::Type type = SentencePiece::Type::kNormal;
   };
-  // `pieces` by token id; `unknown` is the id of what no piece has, -1 if that is left out.
-  // `byte_fallback`: what no piece has becomes <0x00> pieces, if all are there.
-  // `single_precision`: sums are kept in f32, as SentencePiece does and Hugging Face's tokenizers
-  // do not; it decides between ways that are as likely. Throws Error(kModel).
+  // `pieces` by token id. `unknown` is the id for characters without a piece; -1: dropped.
+  // `byte_fallback`: such characters become <0x00> pieces, if all exist. `single_precision`: sums
+  // are f32, as in SentencePiece but not in Hugging Face's tokenizers, which decides between equal
+  // scores. Throws Error(kModel).
   Unigram(std::vector<Piece> pieces, int32_t unknown, bool byte_fallback,
           bool single_precision = false);
 
-  // Appends the tokens of a normalized piece of text, U+2581 for its spaces. Valid UTF-8.
+  // Appends the tokens of a normalized piece of valid UTF-8, with U+2581 for spaces.
   void encode(std::string_view word, std::vector<int32_t>& ids) const;
 
  private:
-  // Appends what stands for characters that no piece has.
+  // Appends the tokens of characters without a piece.
   void encode_unknown(std::string_view characters, std::vector<int32_t>& ids) const;
 
   Vocabulary vocabulary_;

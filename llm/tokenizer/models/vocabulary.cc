@@ -7,7 +7,7 @@
 namespace vesper {
 namespace {
 
-// Spellings whose slots are asked for before the first is looked at.
+// Spellings whose slots are prefetched together.
 constexpr size_t kAtOnce = 64;
 
 uint32_t hash_of(std::string_view spelling) {

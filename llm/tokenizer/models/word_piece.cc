@@ -31,7 +31,7 @@ void WordPiece::encode(std::string_view word, std::vector<int32_t>& ids) const {
   const std::string& prefix = settings_.continuation;
   std::string continuation;
   for (size_t at = 0; at < word.size();) {
-    // What is left of the word, as the vocabulary spells it.
+    // The rest of the word in the vocabulary's spelling.
     std::string_view rest = word;
     if (at > 0) rest = continuation = prefix + std::string(word.substr(at));
     const size_t n_prefix = at > 0 ? prefix.size() : 0;

@@ -1,6 +1,6 @@
-// WordPiece, BERT's tokenizer: a word becomes the longest token that it begins with, and the rest
-// the longest continuation each time (Wu et al., "Google's Neural Machine Translation System",
-// 2016; as in the published BERT code).
+// WordPiece, BERT's tokenizer: a word is split into the longest token at its start, then the
+// longest continuation each time (Wu et al., "Google's Neural Machine Translation System", 2016; as
+// in the published BERT code).
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace vesper {
 class WordPiece {
  public:
   struct Settings {
-    std::string continuation = "##";     // what continuations begin with in the vocabulary
-    std::string unknown = "[UNK]";       // the token of a word that cannot be put together
+    std::string continuation = "##";     // prefix of continuations in the vocabulary
+    std::string unknown = "[UNK]";       // token of a word that cannot be split
     uint32_t max_word_characters = 100;  // longer words are unknown
   };
   // Throws Error(kModel) if the vocabulary lacks the unknown token.

@@ -6,7 +6,7 @@
 namespace vesper {
 namespace {
 
-// Every character of the alphabet is below U+0144, so at most two bytes of UTF-8.
+// All characters of the alphabet are below U+0144, so at most two bytes of UTF-8.
 struct Alphabet {
   std::array<uint16_t, 256> character_of_byte{};
   std::array<int16_t, 0x144> byte_of_character{};  // -1: not in the alphabet

@@ -1,7 +1,7 @@
-// The byte-level spelling of tokens that GPT-2 introduced: each byte of a token is written as one
-// printable character, so that any bytes can stand in a JSON or text file. Printable ASCII and
-// Latin-1 (all but the soft hyphen) stand for themselves, the other 68 bytes for U+0100 onwards in
-// order: a space is U+0120.
+// The byte-level spelling of tokens introduced by GPT-2: each byte of a token is one printable
+// character, so that JSON and text files can contain any bytes. Printable ASCII and Latin-1 (except
+// the soft hyphen) are unchanged, the other 68 bytes are U+0100 onwards in order: a space is
+// U+0120.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace vesper {
 
-// The bytes that a byte-level spelling stands for. Characters outside the alphabet (special tokens
-// may have them) stay as they are.
+// The bytes of a byte-level spelling. Characters outside the alphabet (in special tokens) are
+// unchanged.
 std::string bytes_of_byte_level(std::string_view spelling);
 
 // The byte-level spelling (UTF-8) of any bytes.

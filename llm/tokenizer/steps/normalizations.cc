@@ -28,7 +28,7 @@ std::string mapped(std::string_view text, int options) {
   return out;
 }
 
-// Newer marks neither move nor compose: between them each part is normalized by itself.
+// Newer marks are neither reordered nor composed: the parts between them are normalized separately.
 std::string normal_form(std::string_view text, int options) {
   std::string out;
   size_t begin = 0;
@@ -42,7 +42,7 @@ std::string normal_form(std::string_view text, int options) {
   return begin == 0 ? mapped(text, options) : out + mapped(text.substr(begin), options);
 }
 
-// Calls `change` with each character; it appends what becomes of it.
+// Calls `change` for each character; it appends the result.
 template <typename Change>
 std::string each_character(std::string_view text, const Change& change) {
   std::string out;
@@ -53,7 +53,7 @@ std::string each_character(std::string_view text, const Change& change) {
 
 bool is_newer_mark(char32_t c) { return is_mark_of_unicode_9(c) || is_mark_since_unicode_10(c); }
 
-// Full lower case; of one character alone that is longer.
+// Full lower case of one character, which may be longer.
 void append_lower_case(char32_t c, std::string& out) {
   append_character(c == 0x130 ? U'i' : lower_case(c), out);
   if (c == 0x130) append_character(0x307, out);
@@ -73,13 +73,13 @@ bool is_chinese(char32_t c) {
                      [c](const auto& range) { return c >= range[0] && c <= range[1]; });
 }
 
-// Decomposes a character without its non-spacing marks, and makes it lower case, as is asked for.
+// Optionally decomposes a character without its non-spacing marks, and converts it to lower case.
 void append_bert(char32_t c, const BertNormalization& settings, std::string& out) {
   const auto append = [&](char32_t part) {
     settings.lower_case ? append_lower_case(part, out) : append_character(part, out);
   };
   if (!settings.strip_accents || c < 128) return append(c);
-  // The longest canonical decomposition of one character has 4.
+  // The longest canonical decomposition of one character has 4 characters.
   std::array<utf8proc_int32_t, 16> parts{};
   const utf8proc_ssize_t n = utf8proc_decompose_char(
       static_cast<utf8proc_int32_t>(c), parts.data(), parts.size(),
@@ -159,7 +159,7 @@ Normalization replace_pattern(std::string_view pattern, std::string to) {
 
 Normalization normalize_by_charsmap(std::string_view charsmap) {
   return [table = std::make_shared<const PrecompiledNormalizer>(charsmap)](std::string_view text) {
-    // A damaged table may hold half characters.
+    // A damaged table may contain incomplete characters.
     return valid_utf8(table->normalize(text));
   };
 }

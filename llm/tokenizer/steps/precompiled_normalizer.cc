@@ -11,9 +11,9 @@
 namespace vesper {
 namespace {
 
-constexpr size_t kLongestWhole = 5;  // bytes of a user-perceived character that is looked up
+constexpr size_t kLongestWhole = 5;  // bytes of a grapheme cluster in the table
 
-// A unit of the double array, as darts-clone lays it out.
+// A unit of the double array in darts-clone's layout.
 bool has_leaf(uint32_t unit) { return unit >> 8 & 1; }
 uint32_t value_of(uint32_t unit) { return unit & 0x7fffffffu; }
 uint32_t label_of(uint32_t unit) { return unit & 0x800000ffu; }
@@ -63,7 +63,7 @@ PrecompiledNormalizer::Found PrecompiledNormalizer::find(std::string_view text,
 }
 
 bool PrecompiledNormalizer::replace(std::string_view part, std::string& out) const {
-  // The shortest beginning that the table has stands for the whole part.
+  // The shortest prefix in the table replaces the whole part.
   const Found found = find(part, false);
   out += found.replacement;
   return found.n_bytes > 0;
@@ -93,7 +93,7 @@ std::string PrecompiledNormalizer::normalize(std::string_view text) const {
       if (!replace(character, out)) out += character;
     }
   };
-  // User-perceived characters: extended grapheme clusters.
+  // Extended grapheme clusters.
   utf8proc_int32_t before = -1, state = 0;
   size_t begin = 0;
   for (size_t at = 0; at < text.size();) {

@@ -1,5 +1,5 @@
-// SentencePiece's normalization: a table of replacements that a model's file carries in compiled
-// form (a double array trie of darts-clone, then the texts it leads to).
+// SentencePiece's normalization: a table of replacements in compiled form in the model's file (a
+// double array trie of darts-clone, then the replacement texts).
 #pragma once
 
 #include <cstdint>
@@ -12,29 +12,29 @@ namespace vesper {
 class PrecompiledNormalizer {
  public:
   // `table`: the bytes of precompiled_charsmap; empty for no replacements. Throws Error(kModel) if
-  // they are not one.
+  // they are invalid.
   explicit PrecompiledNormalizer(std::string_view table);
 
-  // Valid UTF-8 with everything replaced: a user-perceived character of up to 5 bytes as a whole
-  // where the table has it, else each of its code points, as Hugging Face's tokenizers do.
+  // Replaces text in valid UTF-8 as Hugging Face's tokenizers do: grapheme clusters of up to 5
+  // bytes that the table has, otherwise single code points.
   std::string normalize(std::string_view text) const;
 
-  // The same as SentencePiece itself does it: at each place the longest text that the table has, or
-  // a character as it is.
+  // The same as SentencePiece does it: at each position the longest text in the table, otherwise
+  // one character unchanged.
   std::string normalize_longest(std::string_view text) const;
 
  private:
-  // What the table has for the shortest or the longest beginning of `text`.
+  // The table entry for the shortest or longest prefix of `text`.
   struct Found {
-    size_t n_bytes = 0;  // of the beginning; 0: it has nothing
+    size_t n_bytes = 0;  // of the prefix; 0: none
     const char* replacement = "";
   };
   Found find(std::string_view text, bool longest) const;
-  // Appends what stands for `part`; false if the table has nothing for it.
+  // Appends the replacement of `part`; false if there is none.
   bool replace(std::string_view part, std::string& out) const;
 
   std::vector<uint32_t> units_;
-  std::string texts_;  // each ends with a NUL
+  std::string texts_;  // zero-terminated
 };
 
 }  // namespace vesper

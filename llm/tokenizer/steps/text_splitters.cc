@@ -14,7 +14,7 @@ struct SplitPart {
   bool is_separator;
 };
 
-// Merges the parts of a text as `behavior` says and appends them.
+// Merges the parts of a text by `behavior` and appends them.
 void append_parts(const TextPiece& piece, std::vector<SplitPart> parts, SplitBehavior behavior,
                   std::vector<TextPiece>& out) {
   std::vector<SplitPart> merged;
@@ -101,7 +101,7 @@ PieceSplitter split_by_pattern(std::string_view pattern, SplitBehavior behavior,
 
 namespace {
 
-// Characters for which `separates` says so are separators, each by itself.
+// Characters for which `separates` is true are separate separators.
 template <typename Separates>
 std::vector<SplitPart> parts_by_character(std::string_view text, const Separates& separates) {
   std::vector<SplitPart> parts;

@@ -1,5 +1,5 @@
-// What cuts normalized text into the pieces within which a model looks for tokens (pre-tokenizers),
-// as Hugging Face's tokenizers define them.
+// Pre-tokenizers: split normalized text into the pieces in which a model finds tokens, as defined
+// by Hugging Face's tokenizers.
 #pragma once
 
 #include <functional>
@@ -9,43 +9,48 @@
 
 namespace vesper {
 
-// How SentencePiece, and what learnt from it, spells a space.
+// The space of SentencePiece and similar tokenizers.
 inline constexpr std::string_view kSpaceMark = "\u2581";
 
-// A piece of text on its way to the model, in UTF-8.
+// A piece of text, UTF-8.
 struct TextPiece {
   std::string text;
-  bool at_start = false;  // begins where the whole text does
+  bool at_start = false;  // at the start of the whole text
 };
-// Cuts a piece and appends its parts.
+// Splits a piece and appends its parts.
 using PieceSplitter = std::function<void(const TextPiece&, std::vector<TextPiece>&)>;
 
-// What becomes of the separators that a pattern finds.
+// The use of the separators that a pattern matches.
 enum class SplitBehavior {
-  kIsolated,            // each a piece by itself
-  kRemoved,             // left out
-  kMergedWithPrevious,  // the end of the piece before
-  kMergedWithNext,      // the start of the piece behind
-  kContiguous,          // neighbours of one kind (separators, or not) are one piece
+  kIsolated,            // separate pieces
+  kRemoved,             // dropped
+  kMergedWithPrevious,  // end of the previous piece
+  kMergedWithNext,      // start of the next piece
+  kContiguous,          // adjacent separators are one piece
 };
 
-// Separators are what the pattern matches, or with `invert` what lies between its matches. Bytes
-// that are no UTF-8 are pieces by themselves. Throws Error(kModel) if it is no pattern.
+// Separators are the matches of the pattern, or with `invert` the text between them. Invalid UTF-8
+// bytes are separate pieces. Throws Error(kModel) for an invalid pattern.
 PieceSplitter split_by_pattern(std::string_view pattern, SplitBehavior behavior, bool invert);
 
-// SentencePiece's words: U+2581 (or another sign) in place of every space, and before the text.
-enum class SpacePrefix { kAlways, kFirst, kNever };  // of every piece, of the whole text's start
+// SentencePiece's words: U+2581 (or another sign) for every space, and before the text.
+enum class SpacePrefix {
+  kAlways,
+  kFirst,
+  kNever
+};  // before every piece, the start of the whole
+    // text, none
 PieceSplitter split_at_spaces(std::string replacement, SpacePrefix prefix, bool split);
-// At white space, which is left out.
+// At white space, which is dropped.
 PieceSplitter split_at_white_space();
-// Around each sign of punctuation: Unicode's, and ASCII's that are no letter or digit.
+// Around each punctuation character: Unicode's, and ASCII characters that are no letters or digits.
 PieceSplitter split_at_punctuation(SplitBehavior behavior);
 
-// Writes each byte as its character of the byte-level spelling (llm/tokenizer/steps/byte_level.h).
+// Replaces each byte by its byte-level character (llm/tokenizer/steps/byte_level.h).
 PieceSplitter spell_bytes();
 
-// The patterns by which the families' own tokenizers cut text, one after the other, by the name
-// that GGUF files give them (tokenizer.ggml.pre: "gpt2", "llama-bpe", "qwen2").
+// The patterns with which the families' tokenizers split text, in order, by their GGUF names
+// (tokenizer.ggml.pre: "gpt2", "llama-bpe", "qwen2").
 struct PreTokenizerRow {
   std::vector<std::string_view> names;
   std::vector<std::string_view> patterns;
@@ -54,8 +59,8 @@ struct PreTokenizerRow {
 // Null if the name has no row.
 const PreTokenizerRow* find_pre_tokenizer(std::string_view name);
 
-// GPT-2's pattern, which Whisper's tokenizers use too: English contractions, runs of letters, of
-// digits and of other signs, each with the space before it, and white space.
+// GPT-2's pattern, also Whisper's: English contractions, runs of letters, digits and other
+// characters, each with the space before it, and white space.
 inline constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 

@@ -17,7 +17,7 @@ bool lies_between(utf8proc_category_t category, utf8proc_category_t first,
   return category >= first && category <= last;
 }
 
-// Where the last character of a text begins.
+// Start of the last character of a text.
 size_t last_character(std::string_view text) {
   size_t at = text.size() - 1;
   while (at > 0 && text.size() - at < 4 && (static_cast<uint8_t>(text[at]) & 0xc0) == 0x80) --at;
@@ -154,7 +154,7 @@ bool is_word_character(char32_t c) {
       category == UTF8PROC_CATEGORY_PC) {
     return true;
   }
-  // Join_Control, and the letters in circles and squares, which count as alphabetic.
+  // Join_Control, and circled and squared letters, which are alphabetic.
   return c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9) ||
          (c >= 0x1f130 && c <= 0x1f149) || (c >= 0x1f150 && c <= 0x1f169) ||
          (c >= 0x1f170 && c <= 0x1f189);

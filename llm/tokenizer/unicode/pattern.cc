@@ -8,8 +8,8 @@
 namespace vesper {
 namespace {
 
-// Steps of one match. The patterns of tokenizers take few a character; a hostile one must not take
-// minutes.
+// Step limit of one match, against hostile patterns. Tokenizers' patterns take few steps per
+// character.
 constexpr uint32_t kMaxSteps = 2'000'000;
 
 std::string message_of(int code) {
@@ -18,13 +18,13 @@ std::string message_of(int code) {
   return reinterpret_cast<const char*>(text);
 }
 
-// \s, \S and \w spelt as Unicode's properties, inside character classes too: those of PCRE2 differ
-// from the ones that tokenizers are trained with. A class in a class, which Oniguruma has and PCRE2
-// does not, is made one with it.
+// Replaces \s, \S and \w by Unicode properties, also inside character classes, because PCRE2's
+// differ from those of tokenizers. Nested classes, which Oniguruma has and PCRE2 has not, are
+// merged.
 std::string with_unicode_classes(std::string_view pattern) {
   constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
   std::string out;
-  size_t n_classes = 0;  // around this place
+  size_t n_classes = 0;  // open ones
   for (size_t i = 0; i < pattern.size(); ++i) {
     const bool in_class = n_classes > 0;
     if (pattern[i] != '\\' || i + 1 == pattern.size()) {
@@ -33,10 +33,10 @@ std::string with_unicode_classes(std::string_view pattern) {
       const bool closes = pattern[i] == ']' && in_class;
       if (opens) ++n_classes;
       if (closes) --n_classes;
-      // A class in a class is one with it.
+      // A nested class is merged.
       const bool is_inner = (opens && in_class) || (closes && n_classes > 0);
       if (!is_inner) out += pattern[i];
-      // A bracket in first place closes nothing.
+      // A bracket in first position closes nothing.
       if (opens && !in_class) {
         while (i + 1 < pattern.size() && (pattern[i + 1] == '^' || pattern[i + 1] == ']')) {
           out += pattern[++i];
@@ -92,14 +92,14 @@ struct Pattern::Compiled {
       n = pcre2_match(code, subject, text.size(), from, options | PCRE2_NO_JIT, data, context);
     }
     if (n >= 0) return true;
-    // Anything between the two is a byte sequence that is no UTF-8.
+    // Errors in this range mean invalid UTF-8.
     if (n == PCRE2_ERROR_NOMATCH || (n <= PCRE2_ERROR_UTF8_ERR1 && n >= PCRE2_ERROR_UTF8_ERR21)) {
       return false;
     }
     throw error("matching a text failed: " + message_of(n));
   }
 
-  // A pattern that the user has given is a setting.
+  // A pattern of the user is a setting.
   Error error(const std::string& message) const {
     return kind == ErrorKind::kUsage ? Error(kind, where, message)
                                      : Error(kind, where + ": " + message);
@@ -123,7 +123,7 @@ Pattern::Pattern(std::string_view pattern, const std::string& where, ErrorKind k
   compiled_->context = pcre2_match_context_create(nullptr);
   if (compiled_->context == nullptr) throw std::bad_alloc();
   pcre2_set_match_limit(compiled_->context, kMaxSteps);
-  // Without a just-in-time compiler on this machine, matching is slower and as right.
+  // Without a just-in-time compiler, matching is slower but correct.
   pcre2_jit_compile(compiled_->code, PCRE2_JIT_COMPLETE);
 }
 
@@ -148,13 +148,13 @@ PatternSearch::PatternSearch(const Pattern& pattern, std::string_view valid_text
 PatternSearch::~PatternSearch() = default;
 
 std::optional<PatternSearch::Match> PatternSearch::next(size_t from) {
-  // The text is valid, and PCRE2 would check all the rest of it at every match.
+  // The text is valid; PCRE2 would check the rest at every match.
   if (!state_->pattern.match(state_->text, from, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY,
                              state_->data.get())) {
     return std::nullopt;
   }
   const PCRE2_SIZE* range = pcre2_get_ovector_pointer(state_->data.get());
-  // \K in a lookaround can put the begin behind the end.
+  // \K in a lookaround may put the begin after the end.
   if (range[0] >= range[1] || range[0] < from) return std::nullopt;
   return Match{range[0], range[1]};
 }

@@ -1,4 +1,4 @@
-// A regular expression over Unicode text: the one place where PCRE2 is called.
+// A regular expression over Unicode text; the only caller of PCRE2.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,20 @@
 
 namespace vesper {
 
-// Unicode's classes (\p{L}, \d, \w) throughout. \s is Unicode's White_Space, as in the regular
-// expressions that tokenizers are trained with (PCRE2's own has U+180E too), \w has marks as well,
-// and `^` and `$` match at every line, as in Oniguruma. Safe to use from several threads at once.
+// Unicode classes (\p{L}, \d, \w). \s is Unicode's White_Space, as in the regular expressions of
+// tokenizers (PCRE2's \s includes U+180E). \w includes marks. `^` and `$` match at every line, as
+// in Oniguruma. Thread-safe.
 class Pattern {
  public:
-  // Throws Error(kind), beginning with `where`, if it is no pattern of PCRE2.
+  // Throws Error(kind), beginning with `where`, if PCRE2 rejects the pattern.
   explicit Pattern(std::string_view pattern, const std::string& where = "pattern",
                    ErrorKind kind = ErrorKind::kModel);
   ~Pattern();
   Pattern(Pattern&&) noexcept;
   Pattern& operator=(Pattern&&) noexcept;
 
-  // Whether it matches these bytes from the first to the last. What is no UTF-8 matches nothing.
-  // Throws Error(kind) if matching takes more steps than are allowed.
+  // Whether the pattern matches the whole text. Invalid UTF-8 never matches. Throws Error(kind) if
+  // matching takes too many steps.
   bool matches_whole(std::string_view text) const;
 
  private:
@@ -33,8 +33,8 @@ class Pattern {
   std::unique_ptr<Compiled> compiled_;
 };
 
-// Goes through the matches of a pattern in one text, which must be UTF-8 and outlive it, as the
-// pattern must.
+// Iterates over the matches of a pattern in a text of valid UTF-8. Pattern and text must outlive
+// this object.
 class PatternSearch {
  public:
   struct Match {
@@ -45,7 +45,7 @@ class PatternSearch {
   PatternSearch(const PatternSearch&) = delete;
   PatternSearch& operator=(const PatternSearch&) = delete;
 
-  // The first match that begins at `from` or later and is not empty. Throws as matches_whole().
+  // The first non-empty match that begins at `from` or later. Throws like matches_whole().
   std::optional<Match> next(size_t from);
 
  private:

@@ -5,8 +5,8 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
-// What may follow a character's first byte: how many bytes, and the range of the next one, which
-// excludes overlong forms, surrogates and values above U+10FFFF (Unicode standard, table 3-7).
+// The number of bytes after a character's first byte, and the range of the next one, which excludes
+// overlong forms, surrogates and values above U+10FFFF (Unicode standard, table 3-7).
 struct Sequence {
   int n_following;  // -1: no character begins with this byte
   uint8_t lowest = 0x80;

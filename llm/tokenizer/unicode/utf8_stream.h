@@ -1,5 +1,4 @@
-// Text from tokens, as it comes: a character may be spread over several tokens, and what is written
-// out must be valid UTF-8 at every moment.
+// Joins the bytes of tokens to valid UTF-8: a character may be split over several tokens.
 #pragma once
 
 #include <cstddef>
@@ -9,36 +8,36 @@
 
 namespace vesper {
 
-// How many bytes at the start of `text` are whole, valid UTF-8 characters.
+// Bytes of complete, valid UTF-8 characters at the start of `text`.
 size_t valid_utf8_prefix(std::string_view text);
 
-// How many bytes the character at `at` has, by its first byte; at least 1, at most what is left.
+// Length of the character at `at` by its first byte; at least 1, at most the rest of the text.
 inline size_t character_bytes(std::string_view text, size_t at) {
   const auto first = static_cast<uint8_t>(text[at]);
   const size_t n = first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
   return n < text.size() - at ? n : text.size() - at;
 }
 
-// Takes bytes in any portions and gives back whole characters. Bytes that are no UTF-8 become
-// U+FFFD, one for each longest run that could have begun a character (the rule of the Unicode
-// standard, section 3.9, which web browsers and Python's "replace" follow).
+// Takes bytes in any pieces and returns complete characters. Invalid bytes become U+FFFD, one for
+// each longest prefix of a character (Unicode standard, section 3.9, as in web browsers and
+// Python's "replace").
 class Utf8Stream {
  public:
-  // The characters that these bytes complete. At most 3 bytes are held back.
+  // The characters completed by these bytes. At most 3 bytes are held back.
   std::string push(std::string_view bytes);
-  // The end: U+FFFD if a character is unfinished, else empty. Ready for new text afterwards.
+  // Ends the text: U+FFFD for an incomplete character, otherwise empty. Then ready for new text.
   std::string finish();
 
  private:
   void take(char byte, std::string& out);
 
   std::string held_;            // the bytes of an unfinished character
-  int n_missing_ = 0;           // bytes that it lacks
-  uint8_t lowest_next_ = 0x80;  // the range that its next byte must lie in
+  int n_missing_ = 0;           // missing bytes
+  uint8_t lowest_next_ = 0x80;  // range of its next byte
   uint8_t highest_next_ = 0xbf;
 };
 
-// `bytes` with everything that is not UTF-8 replaced as above.
+// `bytes` with invalid UTF-8 replaced as above.
 std::string valid_utf8(std::string_view bytes);
 
 }  // namespace vesper
