@@ -46,7 +46,7 @@ void check_options(const TextOptions& options, const TextSessionOptions& session
   if (session.beam_size == 1) return;
   const std::string without = "with a beam size of 1, found " + std::to_string(session.beam_size);
   require_setting(options.sampling.temperature == 0, "temperature", "0, or above " + without);
-  require_setting(options.top_logprobs == 0, "logprobs", without);
+  require_setting(options.top_logprobs == 0, "logprobs", "0, or more " + without);
   require_setting(!options.context_shift, "context shift", without);
 }
 

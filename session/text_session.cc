@@ -89,7 +89,7 @@ class Answering {
       const int32_t id = chosen[n_taken_];
       TokenLogprob& token = answer_.tokens.emplace_back();
       token.id = id;
-      if (!logprobs.empty()) token.logprob = logprobs[n_taken_];
+      token.logprob = logprobs[n_taken_];
       if (reads_logits()) {
         logits.resize(generator_.n_vocab());
         generator_.read_logits(slot_, logits.data());

@@ -71,8 +71,7 @@ struct TextStatistics {
 struct TextAnswer {
   std::string text;      // empty without a tokenizer
   std::string thinking;  // with Thinking::kSeparate
-  // The sampled tokens, including one that ended the answer. With beam search log-probabilities are
-  // 0.
+  // The sampled tokens, including one that ended the answer (without it with beam search).
   std::vector<TokenLogprob> tokens;
   // The first tokens of `tokens` that belong to the text (and thinking), without the one that ended
   // it and those of a stop text. All of them without a tokenizer.

@@ -359,7 +359,8 @@ struct TokenCandidate {
 // start one beam is used.
 // operands: 0 states (rw)  1 rows [n_sequences] (w)  2 tokens i32 [n_sequences, max_tokens] (rw)
 //           3 finished u32 [n_groups, most_finished, kFinishedHeader + max_tokens] (w): bits of
-//             the f32 sum of log-probabilities, number of tokens, tokens without the stop token
+//             the f32 sum of log-probabilities, number of tokens, tokens without the stop token;
+//             with log-probabilities of tokens, max_tokens more: the bits of each
 //           4 partials [n_sequences, n_chunks]
 //           5 candidates [n_sequences, n_chunks, n_candidates]
 //           6 page_table i32 [n_sequences, pages_per_sequence] (rw)
@@ -375,7 +376,12 @@ struct BeamParams {
   uint timestamp_begin;
   uint max_tokens;
   uint page_rows, pages_per_sequence;
+  // From a token in operand 2 to its f32 log-probability in the same operand; 0: they are not kept.
+  uint logprobs_offset;
 };
+VESPER_FUNCTION uint finished_stride(BeamParams p) {
+  return kFinishedHeader + (p.logprobs_offset > 0u ? 2u : 1u) * p.max_tokens;
+}
 
 // activation: out[i] = f(in[i]); out may alias in.
 // operands: 0 out f32 [n] (w)  1 in f32 [n]

@@ -16,13 +16,13 @@ layout(push_constant) uniform Push {
 const uint kMostEnded = kMostBeams * kMostCandidates;
 
 // The likeliest continuations of each beam in descending order; -inf: end.
-shared float scores[kMostBeams * kMostCandidates];
+shared float scores[kMostBeams * kMostCandidates], logprobs[kMostBeams * kMostCandidates];
 shared uint ids[kMostBeams * kMostCandidates];
 
 // Written by the first thread.
 shared uint n_live, n_finished, n_finished_before;
 shared uint parents[kMostBeams], live_tokens[kMostBeams];
-shared float live_scores[kMostBeams];
+shared float live_scores[kMostBeams], live_logprobs[kMostBeams];
 shared uint ended_parents[kMostEnded];
 shared bool has_ended;
 shared int current_pages[kMostBeams], next_pages[kMostBeams], spare_pages[kMostBeams];
@@ -61,17 +61,17 @@ void find_continuations(uint first, uint beam) {
     last = subgroupMax(best);
     last_token = subgroupMin(best == last ? token : 0xffffffffu);
     if (subgroupElect()) {
-      bool is_one = last != kMinusInfinity;
-      scores[beam * kMostCandidates + k] =
-          is_one ? sum_logprob + (last - merged.log_sum) : kMinusInfinity;
-      ids[beam * kMostCandidates + k] = last_token;
+      uint at = beam * kMostCandidates + k;
+      logprobs[at] = last - merged.log_sum;
+      scores[at] = last != kMinusInfinity ? sum_logprob + logprobs[at] : kMinusInfinity;
+      ids[at] = last_token;
     }
   }
 }
 
 // Offset of the f-th finished hypothesis of the group.
 uint finished_at(uint f) {
-  return (gl_WorkGroupID.x * p.most_finished + f) * (kFinishedHeader + p.max_tokens);
+  return (gl_WorkGroupID.x * p.most_finished + f) * finished_stride(p);
 }
 
 // Sampled tokens of a beam that are stored in `tokens`.
@@ -97,12 +97,14 @@ void select(SequenceState state) {
       }
     }
     if (parent == kMostBeams) break;
-    uint token = ids[parent * kMostCandidates + next[parent]];
+    uint at = parent * kMostCandidates + next[parent];
+    uint token = ids[at];
     ++next[parent];
     if (!is_in_mask(stop_ids, token)) {
       parents[n_live] = parent;
       live_tokens[n_live] = token;
       live_scores[n_live] = best;
+      live_logprobs[n_live] = logprobs[at];
       ++n_live;
     } else if (n_finished < state.max_finished) {
       uint text = finished_at(n_finished);
@@ -173,17 +175,20 @@ void main() {
   // Each thread owns columns of the tables below.
   uint n = n_stored(group);
   int before[kMostBeams];
-  for (uint i = thread; i < n; i += gl_WorkGroupSize.x) {
-    for (uint b = 0; b < p.beam_size; ++b) {
-      before[b] = I32Buffer(tokens).v[(first + b) * p.max_tokens + group.first_sampled + i];
-    }
-    for (uint f = n_finished_before; f < n_finished; ++f) {
-      U32Buffer(finished).v[finished_at(f) + kFinishedHeader + i] =
-          uint(before[ended_parents[f - n_finished_before]]);
-    }
-    for (uint b = 0; b < n_live; ++b) {
-      I32Buffer(tokens).v[(first + b) * p.max_tokens + group.first_sampled + i] =
-          before[parents[b]];
+  uint n_planes = p.logprobs_offset > 0 ? 2 : 1;  // tokens, and their log-probabilities
+  for (uint plane = 0; plane < n_planes; ++plane) {
+    uint sampled = plane * p.logprobs_offset + first * p.max_tokens + group.first_sampled;
+    for (uint i = thread; i < n; i += gl_WorkGroupSize.x) {
+      for (uint b = 0; b < p.beam_size; ++b) {
+        before[b] = I32Buffer(tokens).v[sampled + b * p.max_tokens + i];
+      }
+      for (uint f = n_finished_before; f < n_finished; ++f) {
+        U32Buffer(finished).v[finished_at(f) + kFinishedHeader + plane * p.max_tokens + i] =
+            uint(before[ended_parents[f - n_finished_before]]);
+      }
+      for (uint b = 0; b < n_live; ++b) {
+        I32Buffer(tokens).v[sampled + b * p.max_tokens + i] = before[parents[b]];
+      }
     }
   }
   if (!has_ended) {
@@ -208,7 +213,13 @@ void main() {
   if (has_text) {
     uint token = live_tokens[thread];
     uint index = group.first_sampled + n;
-    if (index < p.max_tokens) I32Buffer(tokens).v[s * p.max_tokens + index] = int(token);
+    if (index < p.max_tokens) {
+      I32Buffer(tokens).v[s * p.max_tokens + index] = int(token);
+      if (p.logprobs_offset > 0) {
+        I32Buffer(tokens).v[p.logprobs_offset + s * p.max_tokens + index] =
+            floatBitsToInt(live_logprobs[thread]);
+      }
+    }
     advance_state(state, token, p.timestamp_begin);
     state.sum_logprob = live_scores[thread];
   } else {

@@ -60,9 +60,6 @@ void check(const GenerateArguments& arguments) {
             {"--stop", !arguments.text.stops.empty()}},
            "with something to answer, not with --perplexity");
   }
-  if (arguments.session.beam_size > 1) {
-    reject({{"--logprobs", arguments.logprobs.has_value()}}, "without --beam-size");
-  }
   check_options(arguments.text, arguments.session);
   if (arguments.mode == GenerateMode::kAnswer && arguments.logprobs && arguments.print_ids) {
     fail("expected one of --logprobs and --print-ids, found both");

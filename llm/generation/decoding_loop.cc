@@ -59,7 +59,6 @@ DecodingLoop::DecodingLoop(Device& device, const DecoderModel& model, const Opti
   params_.max_tokens = n_ctx_;
 
   const uint64_t n = model.options().n_sequences, n_partials = n * params_.n_chunks;
-  const uint64_t finished_stride = uint64_t{kFinishedHeader} + n_ctx_;
   const uint64_t n_finished = options.most_beams > 0 ? n * options.finished_per_beam : 0;
   const auto words = [&](uint64_t count, const char* label) {
     return device.allocate(count * sizeof(uint32_t), label);
@@ -68,14 +67,15 @@ DecodingLoop::DecodingLoop(Device& device, const DecoderModel& model, const Opti
   step_rows_ = device.allocate(n * sizeof(Row), "rows of a step");
   logits_ = words(n * n_vocab_, "logits");
   states_ = device.allocate(n * sizeof(SequenceState), "sequence states");
-  tokens_ = words(n * n_ctx_, "tokens");
-  logprobs_ = words(n * n_ctx_, "log-probabilities");
+  tokens_and_logprobs_ = words(2 * n * n_ctx_, "tokens and log-probabilities");
+  tokens_ = tokens_and_logprobs_.part(0, n * n_ctx_ * sizeof(int32_t));
+  logprobs_ = tokens_and_logprobs_.from(tokens_.bytes);
   partials_ = device.allocate(n_partials * sizeof(TokenPartial), "token partials");
   if (options.most_beams > 0) {
     candidates_ = device.allocate(
         n_partials * (options.most_beams + options.n_stop_candidates) * sizeof(TokenCandidate),
         "candidates of beams");
-    finished_ = words(n_finished * finished_stride, "finished texts");
+    finished_ = words(n_finished * finished_stride(beam_params({})), "finished texts");
   }
   stop_ = words(1, "stop");
   stop_ids_ = words((uint64_t{n_vocab_} + 31) / 32, "stop ids");
@@ -85,7 +85,7 @@ DecodingLoop::DecodingLoop(Device& device, const DecoderModel& model, const Opti
   states_host_.resize(n);
   tokens_host_.resize(n * n_ctx_);
   logprobs_host_.resize(n * n_ctx_);
-  finished_host_.resize(n_finished * finished_stride);
+  finished_host_.resize(finished_.bytes / sizeof(int32_t));
   pages_host_.resize(n * model.cache().pages_per_sequence());
   is_running_.resize(n);
   ended_.reserve(n);
@@ -124,11 +124,31 @@ const DecodingLoop::StepPrograms& DecodingLoop::programs_of(const StepShape& sha
   return programs->second;
 }
 
+BeamParams DecodingLoop::beam_params(const StepShape& shape) const {
+  const KvCache& cache = model_.cache();
+  BeamParams beams{};
+  beams.n_groups = shape.n_slots;
+  beams.beam_size = shape.beam_size;
+  beams.group_sequences = shape.n_candidates;
+  beams.most_finished = shape.beam_size * options_.finished_per_beam;
+  beams.n_chunks = params_.n_chunks;
+  beams.chunk = params_.chunk;
+  beams.n_candidates = shape.beam_size + options_.n_stop_candidates;
+  beams.timestamp_begin = params_.timestamp_begin;
+  beams.max_tokens = params_.max_tokens;
+  beams.page_rows = cache.shape().page_rows;
+  beams.pages_per_sequence = cache.pages_per_sequence();
+  if (options_.keeps_beam_logprobs) {
+    beams.logprobs_offset = static_cast<uint32_t>(tokens_.bytes / sizeof(int32_t));
+  }
+  return beams;
+}
+
 void DecodingLoop::emit_choice(DispatchTable& table, const StepShape& shape) const {
   const bool has_beams = shape.beam_size > 0;
   SamplingParams params = params_;
   params.n_sequences = shape.n_sequences();
-  params.n_candidates = has_beams ? shape.beam_size + options_.n_stop_candidates : 0;
+  params.n_candidates = has_beams ? beam_params(shape).n_candidates : 0;
   params.has_filters = shape.has_filters;
   if (has_bias_ || shape.has_penalties) {
     emit::adjust_logits(table, "adjust_logits", params, logits_, states_,
@@ -140,21 +160,9 @@ void DecodingLoop::emit_choice(DispatchTable& table, const StepShape& shape) con
   emit::sample_partials(table, "sample_partials", params, partials_, logits_, states_, suppressed_,
                         has_beams ? candidates_ : Operand{});
   if (has_beams) {
-    const KvCache& cache = model_.cache();
-    BeamParams beams{};
-    beams.n_groups = shape.n_slots;
-    beams.beam_size = shape.beam_size;
-    beams.group_sequences = shape.n_candidates;
-    beams.most_finished = shape.beam_size * options_.finished_per_beam;
-    beams.n_chunks = params.n_chunks;
-    beams.chunk = params.chunk;
-    beams.n_candidates = params.n_candidates;
-    beams.timestamp_begin = params.timestamp_begin;
-    beams.max_tokens = params.max_tokens;
-    beams.page_rows = cache.shape().page_rows;
-    beams.pages_per_sequence = cache.pages_per_sequence();
-    emit::select_beams(table, "select_beams", beams, states_, step_rows_, tokens_, finished_,
-                       partials_, candidates_, cache.page_table(), stop_ids_);
+    emit::select_beams(table, "select_beams", beam_params(shape), states_, step_rows_,
+                       options_.keeps_beam_logprobs ? tokens_and_logprobs_ : tokens_, finished_,
+                       partials_, candidates_, model_.cache().page_table(), stop_ids_);
   }
   emit::sample_token(table, "sample_token", params, states_, step_rows_, tokens_, logprobs_, stop_,
                      partials_, stop_ids_);
@@ -399,7 +407,8 @@ std::span<const float> DecodingLoop::logprobs(uint32_t slot) const {
 std::vector<FoundText> DecodingLoop::read_texts(uint32_t slot) {
   const uint32_t first = first_sequence(slot);
   const bool has_beams = state(slot).is_beam != 0;
-  const uint64_t stride = uint64_t{kFinishedHeader} + n_ctx_;
+  const bool has_logprobs = has_beams && options_.keeps_beam_logprobs;
+  const uint64_t stride = finished_stride(beam_params(shape_));
   const uint64_t first_finished =
       uint64_t{slot} * shape_.beam_size * options_.finished_per_beam * stride;
   std::vector<FoundText> found;
@@ -407,20 +416,28 @@ std::vector<FoundText> DecodingLoop::read_texts(uint32_t slot) {
     read_part(finished_, finished_host_, first_finished, state(slot).n_finished * stride);
     for (uint32_t f = 0; f < state(slot).n_finished; ++f) {
       const int32_t* text = finished_host_.data() + first_finished + f * stride;
-      found.push_back({{text + kFinishedHeader, static_cast<size_t>(text[1])},
-                       std::bit_cast<float>(text[0]),
-                       true});
+      const std::span<const int32_t> tokens(text + kFinishedHeader, static_cast<size_t>(text[1]));
+      found.push_back({tokens, std::bit_cast<float>(text[0]), true});
+      for (size_t i = 0; has_logprobs && i < tokens.size(); ++i) {
+        found.back().logprobs.push_back(std::bit_cast<float>(tokens.data()[n_ctx_ + i]));
+      }
     }
   }
   const uint32_t wanted = has_beams ? shape_.beam_size : shape_.n_candidates;
   if (found.size() >= wanted) return found;
   read_part(tokens_, tokens_host_, uint64_t{first} * n_ctx_, uint64_t{wanted} * n_ctx_);
+  if (has_logprobs) {
+    read_part(logprobs_, logprobs_host_, uint64_t{first} * n_ctx_, uint64_t{wanted} * n_ctx_);
+  }
   // Beams are in descending order.
   for (uint32_t s = first; s < first + wanted && found.size() < wanted; ++s) {
     const SequenceState& state = states_host_[s];
     if (has_beams && !(state.sum_logprob > -INFINITY)) continue;
-    const int32_t* tokens = tokens_host_.data() + size_t{s} * n_ctx_ + state.first_sampled;
-    found.push_back({{tokens, state.n_sampled}, state.sum_logprob, false});
+    const size_t at = size_t{s} * n_ctx_ + state.first_sampled;
+    found.push_back({{tokens_host_.data() + at, state.n_sampled}, state.sum_logprob, false});
+    if (!has_logprobs) continue;
+    const float* logprobs = logprobs_host_.data() + at;
+    found.back().logprobs.assign(logprobs, logprobs + state.n_sampled);
   }
   return found;
 }

@@ -57,17 +57,19 @@ struct StepShape {
 
 // A text found by a slot's sequences.
 struct FoundText {
-  std::span<const int32_t> tokens;  // without the stop token if it ended in a beam search
-  float sum_logprob = 0;            // natural logarithm, including the stop token
-  bool has_ended = false;           // in a beam search
+  std::span<const int32_t> tokens;   // without the stop token if it ended in a beam search
+  float sum_logprob = 0;             // natural logarithm, including the stop token
+  bool has_ended = false;            // in a beam search
+  std::vector<float> logprobs = {};  // of the tokens in a beam search, with keeps_beam_logprobs
 };
 
 class DecodingLoop {
  public:
   struct Options {
-    uint32_t most_beams = 0;         // per slot; 0: no beam search
-    uint32_t finished_per_beam = 1;  // finished hypotheses per beam
-    uint32_t n_stop_candidates = 1;  // stop tokens among a beam's continuations
+    uint32_t most_beams = 0;           // per slot; 0: no beam search
+    uint32_t finished_per_beam = 1;    // finished hypotheses per beam
+    uint32_t n_stop_candidates = 1;    // stop tokens among a beam's continuations
+    bool keeps_beam_logprobs = false;  // FoundText::logprobs of beam searches
   };
   // Whisper's token ids with special rules (SamplingParams).
   struct TokenRules {
@@ -148,6 +150,7 @@ class DecodingLoop {
 
   void record_passes();
   const StepPrograms& programs_of(const StepShape& shape);
+  BeamParams beam_params(const StepShape& shape) const;
   void emit_choice(DispatchTable& table, const StepShape& shape) const;
   void emit_copy_pages(DispatchTable& table, uint32_t n_sequences) const;
   void give_pages(uint32_t slot, uint32_t n_prompt);
@@ -176,13 +179,14 @@ class DecodingLoop {
   const StepPrograms* programs_ = nullptr;
   uint32_t most_pages_ = 0;
 
-  Operand pass_rows_;    // struct Row [most_pass_rows]
-  Operand step_rows_;    // struct Row [n_sequences]
-  Operand logits_;       // f32 [n_sequences, n_vocab]
-  Operand states_;       // struct SequenceState [n_sequences]
-  Operand tokens_;       // i32 [n_sequences, n_ctx]
-  Operand logprobs_;     // f32 [n_sequences, n_ctx]
-  Operand partials_;     // struct TokenPartial [n_sequences, n_chunks]
+  Operand pass_rows_;            // struct Row [most_pass_rows]
+  Operand step_rows_;            // struct Row [n_sequences]
+  Operand logits_;               // f32 [n_sequences, n_vocab]
+  Operand states_;               // struct SequenceState [n_sequences]
+  Operand tokens_and_logprobs_;  // of which these are parts
+  Operand tokens_;               // i32 [n_sequences, n_ctx]
+  Operand logprobs_;             // f32 [n_sequences, n_ctx]
+  Operand partials_;             // struct TokenPartial [n_sequences, n_chunks]
   Operand candidates_;   // struct TokenCandidate [n_sequences, n_chunks, n_candidates], of beams
   Operand finished_;     // i32 [n_sequences * finished_per_beam, kFinishedHeader + n_ctx], of beams
   Operand stop_;         // u32

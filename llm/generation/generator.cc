@@ -39,7 +39,8 @@ DecoderModel::Options model_options(const WeightProvider& provider,
 // Up to beam_size of a beam's continuations may be stop tokens.
 DecodingLoop::Options loop_options(const GeneratorOptions& options) {
   return {.most_beams = options.beam_size > 1 ? options.beam_size : 0,
-          .n_stop_candidates = options.beam_size};
+          .n_stop_candidates = options.beam_size,
+          .keeps_beam_logprobs = true};
 }
 
 // FNV-1a.
@@ -131,6 +132,7 @@ void Generator::start(uint32_t slot, std::span<const int32_t> prompt, uint32_t m
   prepare();
   Slot& at = slots_[slot];
   at.best.clear();
+  at.best_logprobs.clear();
   const auto n_prompt = static_cast<uint32_t>(prompt.size());
   const auto differs =
       std::mismatch(prompt.begin(), prompt.end() - 1, at.held.begin(), at.held.end());
@@ -166,7 +168,7 @@ bool Generator::advance(uint32_t n_steps) {
   if (!loop_.any_is_running()) return false;
   const std::span<const uint32_t> ended = loop_.advance(n_steps);
   if (has_beams()) {
-    for (const uint32_t slot : ended) slots_[slot].best = best_text(slot);
+    for (const uint32_t slot : ended) find_best(slot);
     return loop_.any_is_running();
   }
   for (uint32_t slot = 0; slot < n_slots(); ++slot) {
@@ -179,18 +181,18 @@ bool Generator::advance(uint32_t n_steps) {
   return loop_.any_is_running();
 }
 
-std::vector<int32_t> Generator::best_text(uint32_t slot) {
-  std::vector<int32_t> best;
+void Generator::find_best(uint32_t slot) {
+  Slot& at = slots_[slot];
   double best_score = -INFINITY;
-  for (const FoundText& text : loop_.read_texts(slot)) {
+  for (FoundText& text : loop_.read_texts(slot)) {
     const size_t length = std::max<size_t>(1, text.tokens.size() + text.has_ended);
     const double score =
         text.sum_logprob / std::pow(static_cast<double>(length), double{options_.length_penalty});
     if (!(score > best_score)) continue;
     best_score = score;
-    best.assign(text.tokens.begin(), text.tokens.end());
+    at.best.assign(text.tokens.begin(), text.tokens.end());
+    at.best_logprobs = std::move(text.logprobs);
   }
-  return best;
 }
 
 std::span<const int32_t> Generator::chosen(uint32_t slot) const {
@@ -198,7 +200,7 @@ std::span<const int32_t> Generator::chosen(uint32_t slot) const {
 }
 
 std::span<const float> Generator::logprobs(uint32_t slot) const {
-  return has_beams() ? std::span<const float>() : loop_.logprobs(slot);
+  return has_beams() ? slots_[slot].best_logprobs : loop_.logprobs(slot);
 }
 
 void Generator::read_logits(uint32_t slot, float* out) {

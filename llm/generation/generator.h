@@ -60,8 +60,7 @@ class Generator {
   // After the last advance.
   bool is_running(uint32_t slot) const { return loop_.is_running(slot); }
   // The sampled tokens, including a stop token, and the log-probability of each. With beams: empty
-  // until the search has ended, then the best text without its stop token, without
-  // log-probabilities.
+  // until the search has ended, then those of the best text without its stop token.
   std::span<const int32_t> chosen(uint32_t slot) const;
   std::span<const float> logprobs(uint32_t slot) const;
   // Clears the cached prefix of a slot.
@@ -93,14 +92,15 @@ class Generator {
     std::vector<int32_t> held;  // cached tokens, from position 0
     uint32_t n_reused = 0;
     std::vector<int32_t> best;  // best text of finished beams
+    std::vector<float> best_logprobs;
     // Layers with a sliding window have the positions from here on.
     uint32_t first_kept = 0;
   };
 
   void check_prompt(std::span<const int32_t> prompt, uint32_t n_new) const;
   bool has_beams() const { return options_.beam_size > 1; }
-  // The best text of finished beams.
-  std::vector<int32_t> best_text(uint32_t slot);
+  // Finds the best text of finished beams.
+  void find_best(uint32_t slot);
   // Records that the cache of a slot has these tokens.
   void hold(uint32_t slot, std::span<const int32_t> tokens);
 

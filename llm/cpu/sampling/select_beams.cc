@@ -15,7 +15,8 @@ namespace {
 struct Continuation {
   uint32_t beam;
   uint32_t token;
-  float score;  // sum of log-probabilities
+  float logprob;  // of the token
+  float score;    // sum of log-probabilities
 };
 
 // The likeliest continuations of one beam in descending order.
@@ -34,7 +35,7 @@ class Group {
         rows_(command.operand<Row>(1) + first_),
         tokens_(command.operand<int32_t>(2) + size_t{first_} * params_.max_tokens),
         finished_(command.operand<uint32_t>(3) +
-                  size_t{group} * params_.most_finished * finished_stride()),
+                  size_t{group} * params_.most_finished * finished_stride(params_)),
         partials_(command.operand<const TokenPartial>(4) + size_t{first_} * params_.n_chunks),
         candidates_(command.operand<const TokenCandidate>(5) +
                     size_t{first_} * params_.n_chunks * params_.n_candidates),
@@ -57,8 +58,9 @@ class Group {
   }
 
  private:
-  size_t finished_stride() const { return size_t{kFinishedHeader} + params_.max_tokens; }
-  int32_t* tokens_of(uint32_t beam) { return tokens_ + size_t{beam} * params_.max_tokens; }
+  // Tokens of the first beam and, if they are kept, their log-probabilities.
+  uint32_t n_planes() const { return params_.logprobs_offset > 0 ? 2 : 1; }
+  int32_t* plane(uint32_t i) { return tokens_ + size_t{i} * params_.logprobs_offset; }
   int32_t* pages_of(uint32_t beam) { return pages_ + size_t{beam} * params_.pages_per_sequence; }
 
   BeamContinuations continuations(uint32_t beam) const {
@@ -80,7 +82,7 @@ class Group {
     for (const TokenCandidate& candidate : best) {
       if (!(candidate.logit > -INFINITY)) break;
       const auto logprob = static_cast<float>(candidate.logit - merged.log_sum);
-      found.best[found.n++] = {beam, candidate.token, states_[beam].sum_logprob + logprob};
+      found.best[found.n++] = {beam, candidate.token, logprob, states_[beam].sum_logprob + logprob};
     }
     return found;
   }
@@ -118,19 +120,25 @@ class Group {
     const SequenceState& state = states_[ended.beam];
     if (n_finished_ >= state.max_finished) return;
     const uint32_t n = n_stored(state);
-    uint32_t* const text = finished_ + n_finished_ * finished_stride();
+    uint32_t* const text = finished_ + size_t{n_finished_} * finished_stride(params_);
     text[0] = std::bit_cast<uint32_t>(ended.score);
     text[1] = n;
-    std::copy_n(tokens_of(ended.beam) + state.first_sampled, n, text + kFinishedHeader);
+    for (uint32_t i = 0; i < n_planes(); ++i) {
+      std::copy_n(plane(i) + size_t{ended.beam} * params_.max_tokens + state.first_sampled, n,
+                  text + kFinishedHeader + size_t{i} * params_.max_tokens);
+    }
     ++n_finished_;
   }
 
   void move_tokens() {
     const uint32_t first = states_[0].first_sampled, n = n_stored(states_[0]);
-    copy_from_parents(tokens_ + first, params_.max_tokens, n);
-    if (first + n == params_.max_tokens) return;
-    for (uint32_t b = 0; b < n_live_; ++b) {
-      tokens_of(b)[first + n] = static_cast<int32_t>(live_[b].token);
+    for (uint32_t i = 0; i < n_planes(); ++i) {
+      copy_from_parents(plane(i) + first, params_.max_tokens, n);
+      for (uint32_t b = 0; b < n_live_ && first + n < params_.max_tokens; ++b) {
+        plane(i)[size_t{b} * params_.max_tokens + first + n] =
+            i == 0 ? static_cast<int32_t>(live_[b].token)
+                   : std::bit_cast<int32_t>(live_[b].logprob);
+      }
     }
   }
 
@@ -240,8 +248,8 @@ void prepare_select_beams(PreparedCommand& prepared, const CommandToPrepare& com
                  n_finished = uint64_t{params.n_groups} * params.most_finished;
   command.require_bytes(0, n * sizeof(SequenceState));
   command.require_bytes(1, n * sizeof(Row));
-  command.require_bytes(2, n * params.max_tokens * sizeof(int32_t));
-  command.require_bytes(3, n_finished * (kFinishedHeader + params.max_tokens) * sizeof(uint32_t));
+  command.require_bytes(2, (n * params.max_tokens + params.logprobs_offset) * sizeof(int32_t));
+  command.require_bytes(3, n_finished * finished_stride(params) * sizeof(uint32_t));
   command.require_bytes(4, n * params.n_chunks * sizeof(TokenPartial));
   command.require_bytes(5, n * params.n_chunks * params.n_candidates * sizeof(TokenCandidate));
   command.require_bytes(6, n * params.pages_per_sequence * sizeof(int32_t));

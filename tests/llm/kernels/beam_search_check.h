@@ -62,10 +62,11 @@ class BeamSearchCheck {
  private:
   static constexpr uint32_t kVocab = 300, kEndOfText = 200, kNoTimestamps = 219,
                             kTimestampBegin = 220, kBlank = 33, kMaxTokens = 48, kPageRows = 4,
-                            kPages = 16, kFinishedStride = kFinishedHeader + kMaxTokens;
+                            kPages = 16, kFinishedStride = kFinishedHeader + 2 * kMaxTokens;
 
   struct Beam {
     std::vector<uint32_t> tokens;
+    std::vector<double> logprobs;  // of the tokens
     double sum = 0;
     uint32_t parent = 0;
   };
@@ -75,7 +76,7 @@ class BeamSearchCheck {
   };
   struct Extended {
     uint32_t beam, token;
-    double score;
+    double logprob, score;
   };
 
   uint32_t group_sequences() const { return case_.beam_size + case_.n_unused; }
@@ -143,7 +144,7 @@ class BeamSearchCheck {
     states_ = store(states);
     page_table_ = store(table);
     rows_ = store(std::vector<Row>(n, Row{-7, -7, -7, -7}));
-    tokens_ = store(std::vector<int32_t>(size_t{n} * kMaxTokens, -7));
+    tokens_ = store(std::vector<int32_t>(2 * size_t{n} * kMaxTokens, -7));
     logits_ = store(std::vector<float>(size_t{n} * kVocab, nan));
     finished_ =
         store(std::vector<uint32_t>(case_.n_groups * most_finished * kFinishedStride, 9999));
@@ -175,6 +176,7 @@ class BeamSearchCheck {
     beams.max_tokens = kMaxTokens;
     beams.page_rows = kPageRows;
     beams.pages_per_sequence = kPages;
+    beams.logprobs_offset = n * kMaxTokens;
     DispatchTable table_of_step;
     std::vector<uint32_t> stop_mask(mask.size(), 0);
     stop_mask[kEndOfText / 32] = 1u << kEndOfText % 32;
@@ -260,7 +262,8 @@ class BeamSearchCheck {
         std::stable_sort(ids.begin(), ids.end(),
                          [&](uint32_t x, uint32_t y) { return logprobs[x] > logprobs[y]; });
         for (uint32_t k = 0; k <= case_.beam_size && logprobs[ids[k]] > -INFINITY; ++k) {
-          extended.push_back({b, ids[k], group.live[b].sum + logprobs[ids[k]]});
+          const double logprob = logprobs[ids[k]];
+          extended.push_back({b, ids[k], logprob, group.live[b].sum + logprob});
         }
       }
       std::stable_sort(extended.begin(), extended.end(),
@@ -281,6 +284,7 @@ class BeamSearchCheck {
           if (group.ended.size() < case_.max_finished) group.ended.push_back(std::move(beam));
         } else {
           beam.tokens.push_back(one.token);
+          beam.logprobs.push_back(one.logprob);
           next.push_back(std::move(beam));
         }
       }
@@ -314,6 +318,7 @@ class BeamSearchCheck {
         ASSERT_EQ(states[s].n_sampled, wanted.size());
         ASSERT_NEAR(states[s].sum_logprob, group.live[b].sum, 2e-4);
         ASSERT_EQ(text_at(tokens, s, wanted.size()), wanted);
+        compare_logprobs(text_at(tokens, n_sequences() + s, wanted.size()), group.live[b]);
         if (states[s].finished) continue;
         ASSERT_EQ(rows[s].token, static_cast<int>(wanted.back()));
         ASSERT_EQ(rows[s].sequence, static_cast<int>(s));
@@ -325,13 +330,21 @@ class BeamSearchCheck {
         const uint32_t* text = &finished[at * kFinishedStride];
         ASSERT_EQ(text[1], group.ended[f].tokens.size());
         ASSERT_NEAR(std::bit_cast<float>(text[0]), group.ended[f].sum, 2e-4);
-        ASSERT_EQ(std::vector<uint32_t>(text + kFinishedHeader, text + kFinishedHeader + text[1]),
-                  group.ended[f].tokens);
+        const uint32_t* chosen = text + kFinishedHeader;
+        ASSERT_EQ(std::vector<uint32_t>(chosen, chosen + text[1]), group.ended[f].tokens);
+        compare_logprobs({chosen + kMaxTokens, chosen + kMaxTokens + text[1]}, group.ended[f]);
       }
       n_ended_ += static_cast<uint32_t>(group.ended.size());
     }
     ASSERT_EQ(fetch<uint32_t>(stop_)[0], all_ended() ? 1u : 0u);
     compare_past(table);
+  }
+
+  static void compare_logprobs(const std::vector<uint32_t>& found, const Beam& beam) {
+    ASSERT_EQ(found.size(), beam.logprobs.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      ASSERT_NEAR(std::bit_cast<float>(found[i]), beam.logprobs[i], 1e-5) << "token " << i;
+    }
   }
 
   static std::vector<uint32_t> text_at(const std::vector<int32_t>& tokens, size_t row, size_t n) {

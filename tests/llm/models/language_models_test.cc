@@ -19,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::ElementsAreArray;
+using testing::FloatNear;
+using testing::Pointwise;
 
 constexpr uint32_t kPrompt = 12;
 
@@ -225,6 +227,24 @@ TEST(GeneratorBeams, FindWhatAPlainSearchFinds) {
   for (const char* family : {"llama", "gemma3", "qwen3"}) check_beams(family, "cpu");
 }
 
+// The log-probability of each token after a prompt, from one pass over both.
+std::vector<float> plain_logprobs(Generator& model, std::vector<int32_t> prompt,
+                                  std::span<const int32_t> answer) {
+  const auto n_prompt = static_cast<uint32_t>(prompt.size());
+  prompt.insert(prompt.end(), answer.begin(), answer.end());
+  std::vector<float> logprobs;
+  model.evaluate(prompt, [&](uint32_t first, uint32_t n, const float* rows) {
+    for (uint32_t r = 0; r < n; ++r, rows += model.n_vocab()) {
+      if (first + r + 1 < n_prompt || first + r + 1 == prompt.size()) continue;
+      double sum = 0;
+      for (uint32_t id = 0; id < model.n_vocab(); ++id) sum += std::exp(double{rows[id]});
+      const auto token = static_cast<size_t>(prompt[first + r + 1]);
+      logprobs.push_back(static_cast<float>(rows[token] - std::log(sum)));
+    }
+  });
+  return logprobs;
+}
+
 // A prompt of another length that begins as the one before, whose full pages are still there.
 TEST(GeneratorBeams, UseThePagesOfAnEarlierPromptAgain) {
   const auto provider = open_weights(folder_of("llama"));
@@ -251,6 +271,8 @@ TEST(GeneratorBeams, UseThePagesOfAnEarlierPromptAgain) {
     }
     EXPECT_THAT(generator.chosen(1), ElementsAreArray(plain_beam_search(plain, prompt, 3, 12, {})))
         << prompt.size();
+    EXPECT_THAT(generator.logprobs(1),
+                Pointwise(FloatNear(1e-3f), plain_logprobs(plain, prompt, generator.chosen(1))));
   }
   const std::vector<std::byte> saved = generator.save(1);
   generator.forget(0);
