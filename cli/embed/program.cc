@@ -233,12 +233,8 @@ class Run {
 }  // namespace vesper
 
 int main(int argc, char** argv) {
-  return vesper::run_program(vesper::kProgram, [&] {
-    vesper::EmbedArguments arguments;
-    if (const auto answer = vesper::parse_embed_options(argc, argv, arguments)) {
-      vesper::write_to_stdout(*answer);
-      return 0;
-    }
-    return vesper::Run(std::move(arguments)).run();
-  });
+  vesper::EmbedArguments arguments;
+  return vesper::run_program(
+      vesper::kProgram, [&] { return vesper::parse_embed_options(argc, argv, arguments); },
+      [&] { return vesper::Run(std::move(arguments)).run(); });
 }

@@ -297,12 +297,8 @@ class Run {
 }  // namespace vesper
 
 int main(int argc, char** argv) {
-  return vesper::run_program(vesper::kProgram, [&] {
-    vesper::GenerateArguments arguments;
-    if (const auto answer = vesper::parse_generate_options(argc, argv, arguments)) {
-      vesper::write_to_stdout(*answer);
-      return 0;
-    }
-    return vesper::Run(std::move(arguments)).run();
-  });
+  vesper::GenerateArguments arguments;
+  return vesper::run_program(
+      vesper::kProgram, [&] { return vesper::parse_generate_options(argc, argv, arguments); },
+      [&] { return vesper::Run(std::move(arguments)).run(); });
 }

@@ -446,12 +446,8 @@ class Run {
 }  // namespace vesper
 
 int main(int argc, char** argv) {
-  return vesper::run_program("inspect", [&] {
-    vesper::InspectArguments arguments;
-    if (const auto answer = vesper::parse_inspect_options(argc, argv, arguments)) {
-      vesper::write_to_stdout(*answer);
-      return 0;
-    }
-    return vesper::Run(std::move(arguments)).run();
-  });
+  vesper::InspectArguments arguments;
+  return vesper::run_program(
+      "inspect", [&] { return vesper::parse_inspect_options(argc, argv, arguments); },
+      [&] { return vesper::Run(std::move(arguments)).run(); });
 }

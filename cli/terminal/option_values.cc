@@ -16,6 +16,17 @@ std::string text_of(const Bounds<double>& bounds) {
          (std::isinf(bounds.high) ? " on" : " to " + decimal_text(bounds.high));
 }
 
+// A path; not empty, and "-" only where `takes_dash`.
+OptionValue path_option(bool takes_dash, std::string expected, Completion completion,
+                        std::function<void(const std::string& path)> store) {
+  OptionValue value = parsed_option([=](const std::string& option, const std::string& text) {
+    if (text.empty() || (text == "-" && !takes_dash)) throw_usage(option, expected, text);
+    store(text);
+  });
+  value.completion = completion;
+  return value;
+}
+
 }  // namespace
 
 void throw_usage(const std::string& option, const std::string& expected, const std::string& found) {
@@ -107,25 +118,22 @@ OptionValue repeated_option(std::vector<std::string>& target) {
   return value;
 }
 
-OptionValue file_option(std::string& target, bool takes_stdin) {
-  OptionValue value =
-      parsed_option([&target, takes_stdin](const std::string& option, const std::string& text) {
-        if (text.empty() || (text == "-" && !takes_stdin)) {
-          throw_usage(option, takes_stdin ? "a file, or -" : "the name of a file", text);
-        }
-        target = text;
-      });
-  value.completion = Completion::kFile;
-  return value;
+template <class Text>
+OptionValue file_option(Text& target, bool takes_stdin) {
+  return path_option(takes_stdin, takes_stdin ? "a file, or -" : "the name of a file",
+                     Completion::kFile, [&target](const std::string& path) { target = path; });
 }
+template OptionValue file_option(std::string&, bool);
+template OptionValue file_option(std::optional<std::string>&, bool);
 
 OptionValue output_option(std::string& target) {
-  OptionValue value = parsed_option([&target](const std::string& option, const std::string& text) {
-    if (text.empty()) throw_usage(option, "a file", text);
-    target = text == "-" ? "" : text;
-  });
-  value.completion = Completion::kFile;
-  return value;
+  return path_option(true, "a file", Completion::kFile,
+                     [&target](const std::string& path) { target = path == "-" ? "" : path; });
+}
+
+OptionValue folder_option(std::string& target) {
+  return path_option(true, "a folder", Completion::kFolder,
+                     [&target](const std::string& path) { target = path; });
 }
 
 OptionValue threshold_option(std::optional<double>& target, double low, double high,

@@ -66,9 +66,12 @@ OptionValue repeated_option(std::vector<std::string>& target);
 // Anything else: `store` reads and checks it.
 OptionValue parsed_option(std::function<void(const std::string& option, const std::string& text)>);
 // The name of a file that is read, or "-" where `takes_stdin`; not empty.
-OptionValue file_option(std::string& target, bool takes_stdin = false);
+template <class Text>  // std::string, or an optional one
+OptionValue file_option(Text& target, bool takes_stdin = false);
 // The name of a file that is written, where "-" (standard output) becomes an empty text.
 OptionValue output_option(std::string& target);
+// The name of a folder that is written to; "-" is kept.
+OptionValue folder_option(std::string& target);
 // A number, or "none".
 OptionValue threshold_option(std::optional<double>& target, double low, double high,
                              std::string expected = "a number or none");

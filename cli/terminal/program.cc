@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <new>
 
+#include "cli/terminal/output.h"
 #include "cli/terminal/signals.h"
 #include "error/error.h"
 #include "llm/tokenizer/unicode/utf8_stream.h"
@@ -99,7 +100,8 @@ Failure failure_of(const std::exception& error) {
   return {exit_status(ErrorKind::kInternal), std::string("internal error: ") + error.what()};
 }
 
-int run_program(std::string_view program, const std::function<int()>& body) {
+int run_program(std::string_view program, const std::function<std::optional<std::string>()>& parse,
+                const std::function<int()>& run) {
   occupy_standard_streams();
   handle_signals();
   const auto end_by = [](int signal_number) {
@@ -108,7 +110,10 @@ int run_program(std::string_view program, const std::function<int()>& body) {
     return 128 + signal_number;
   };
   try {
-    return body();
+    const std::optional<std::string> answer = parse();
+    if (!answer) return run();
+    write_to_stdout(*answer);
+    return 0;
   } catch (const OutputPipeClosed&) {
     return end_by(SIGPIPE);  // like any filter whose reader is gone
   } catch (const Interrupted&) {

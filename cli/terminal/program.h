@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -38,8 +39,10 @@ Failure failure_of(const std::exception& error);
 // Text that is safe for a terminal: valid UTF-8, '?' for control characters.
 std::string printable(std::string_view text);
 
-// Runs the body and returns its status; an exception is printed and sets the status. A signal that
-// ends the program removes unfinished files (see signals.h).
-int run_program(std::string_view program, const std::function<int()>& body);
+// The body of main(): parses the command line, prints the answer to --help and the like, or else
+// runs and returns its status. An exception is printed and sets the status. A signal that ends the
+// program removes unfinished files (see signals.h).
+int run_program(std::string_view program, const std::function<std::optional<std::string>()>& parse,
+                const std::function<int()>& run);
 
 }  // namespace vesper

@@ -81,12 +81,7 @@ void add_input_options(OptionTable& options, TranscribeArguments& arguments) {
   formats.default_text = "txt";
   formats.is_list = true;
   options.add("-f, --format LIST", formats, "output formats, separated by commas");
-  OptionValue folder = parsed_option([&](const std::string& option, const std::string& text) {
-    if (text.empty()) throw_usage(option, "a folder", text);
-    arguments.given.output_folder = text;
-  });
-  folder.completion = Completion::kFolder;
-  options.add("-o, --output-dir DIR", folder,
+  options.add("-o, --output-dir DIR", folder_option(arguments.given.output_folder),
               "write files there; by default one format goes to standard output (-), several go "
               "beside each recording");
   options
@@ -112,13 +107,8 @@ void add_input_options(OptionTable& options, TranscribeArguments& arguments) {
   {"event": "fetching", model, done_bytes, total_bytes}
   {"event": "note", message}
 Times are in seconds, index counts from 0, speed is audio_s / elapsed_s; file is null in an error that ends the whole run.)");
-  OptionValue files_from = parsed_option([&](const std::string& option, const std::string& text) {
-    if (text.empty()) throw_usage(option, "a file, or -", text);
-    arguments.inputs.files_from = text;
-  });
-  files_from.completion = Completion::kFile;
   options
-      .add_advanced("--files-from FILE", files_from,
+      .add_advanced("--files-from FILE", file_option(arguments.inputs.files_from, true),
                     "read the paths of recordings from FILE, one a line, or - for standard input")
       .add_details(
           "Output files lie beside the recordings, or below DIR; relative paths keep their folders "
@@ -207,7 +197,7 @@ void add_language_options(OptionTable& options, TranscribeArguments& arguments) 
   options
       .add_advanced("--detect-language", flag_option(arguments.detect_language),
                     "print only the languages: code, probability and name, most likely first")
-      .add_details("txt has languages of at least 1 %, json and jsonl all of them.");
+      .add_details("txt has languages of at least 1%, json and jsonl all of them.");
   options.add_advanced(
       "--language-detection-segments N",
       integer_option(decoding.language_detection_segments, bounds::kLanguageDetectionSegments),

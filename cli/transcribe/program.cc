@@ -389,14 +389,8 @@ class Run {
 }  // namespace vesper
 
 int main(int argc, char** argv) {
-  return vesper::run_program(vesper::kProgram, [&] {
-    vesper::TranscribeArguments arguments;
-    const std::optional<std::string> answer =
-        vesper::parse_transcribe_options(argc, argv, arguments);
-    if (answer) {
-      vesper::write_to_stdout(*answer);
-      return 0;
-    }
-    return vesper::Run(std::move(arguments)).run();
-  });
+  vesper::TranscribeArguments arguments;
+  return vesper::run_program(
+      vesper::kProgram, [&] { return vesper::parse_transcribe_options(argc, argv, arguments); },
+      [&] { return vesper::Run(std::move(arguments)).run(); });
 }
