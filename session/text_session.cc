@@ -218,7 +218,8 @@ struct TextSession::State {
         model(std::move(opened)),
         device(open_device(wanted.device, DeviceOptions{.n_threads = wanted.threads})),
         compute(device->resolve(parse_compute(wanted.compute), WeightUse::kAnyRows)),
-        generator(*device, model->weights(), compute, generator_options(wanted, *model)) {
+        generator(*device, model->weights(), compute, generator_options(wanted, *model)),
+        last_use(generator.n_slots()) {
     std::vector<std::pair<int32_t, float>> bias = wanted.logit_bias;
     if (const TextTokenizer* tokenizer = model->tokenizer()) {
       if (!wanted.ignore_end) generator.set_stop_ids(tokenizer->stop_ids());
@@ -231,51 +232,74 @@ struct TextSession::State {
   }
 
   TextStatistics answer_many(const NextJob& next);
-  std::unique_ptr<Answering> start_next(uint32_t slot, bool is_idle, const NextJob& next,
-                                        TextStatistics& totals);
+  using Slots = std::vector<std::unique_ptr<Answering>>;  // null: free
+  uint32_t free_slot(const Slots& slots, const TextRequest& request) const;
+  std::unique_ptr<Answering> start(uint32_t slot, TextJob job, TextStatistics& totals);
 
   TextSessionOptions options;
   std::shared_ptr<const TextModel> model;
   std::unique_ptr<Device> device;
   Compute compute;
   Generator generator;
+  std::vector<uint64_t> last_use;  // of each slot, counted in jobs; 0: never used
+  uint64_t n_uses = 0;
 };
 
-// The next job to start; null if there is none.
-std::unique_ptr<Answering> TextSession::State::start_next(uint32_t slot, bool is_idle,
-                                                          const NextJob& next,
-                                                          TextStatistics& totals) {
-  while (std::optional<TextJob> job = next(is_idle)) {
-    const auto on_failure = job->on_failure;
-    try {
-      check_options(job->request.options, options);
-      if (!job->request.options.stops.empty()) model->require_tokenizer();
-      const auto start = SteadyClock::now();
-      auto answering = std::make_unique<Answering>(generator, *model, slot, std::move(*job));
-      totals.prompt_s += seconds_from(start);
-      totals.n_prompt += answering->statistics().n_prompt;
-      totals.n_reused += answering->statistics().n_reused;
-      return answering;
-    } catch (const Error& error) {
-      if (!is_of_request(error)) throw;
-      if (on_failure) on_failure(error);
+// A free slot: the one whose cache has at least half of the prompt, else the one that has been
+// free for longest, so that other conversations keep their caches.
+uint32_t TextSession::State::free_slot(const Slots& slots, const TextRequest& request) const {
+  uint32_t best = 0, oldest = 0, n_best = 0;
+  uint64_t oldest_use = UINT64_MAX;
+  for (uint32_t slot = 0; slot < slots.size(); ++slot) {
+    if (slots[slot]) continue;
+    const uint32_t n =
+        request.options.reuse_prompt ? generator.n_reusable(slot, request.prompt) : 0;
+    if (n > n_best) {
+      best = slot;
+      n_best = n;
+    }
+    if (last_use[slot] < oldest_use) {
+      oldest = slot;
+      oldest_use = last_use[slot];
     }
   }
-  return nullptr;
+  return 2 * uint64_t{n_best} >= std::max<size_t>(1, request.prompt.size()) ? best : oldest;
+}
+
+// Starts a job in a slot; null if it cannot be answered.
+std::unique_ptr<Answering> TextSession::State::start(uint32_t slot, TextJob job,
+                                                     TextStatistics& totals) {
+  const auto on_failure = job.on_failure;
+  try {
+    check_options(job.request.options, options);
+    if (!job.request.options.stops.empty()) model->require_tokenizer();
+    const auto start = SteadyClock::now();
+    auto answering = std::make_unique<Answering>(generator, *model, slot, std::move(job));
+    totals.prompt_s += seconds_from(start);
+    totals.n_prompt += answering->statistics().n_prompt;
+    totals.n_reused += answering->statistics().n_reused;
+    last_use[slot] = ++n_uses;
+    return answering;
+  } catch (const Error& error) {
+    if (!is_of_request(error)) throw;
+    if (on_failure) on_failure(error);
+    return nullptr;
+  }
 }
 
 TextStatistics TextSession::State::answer_many(const NextJob& next) {
-  std::vector<std::unique_ptr<Answering>> slots(generator.n_slots());
+  Slots slots(generator.n_slots());
   TextStatistics totals;
   std::vector<float> logits;
   uint32_t chain = 1;
   size_t n_busy = 0;
   while (true) {
-    for (uint32_t slot = 0; slot < slots.size(); ++slot) {
-      if (slots[slot]) continue;
-      slots[slot] = start_next(slot, n_busy == 0, next, totals);
-      if (!slots[slot]) break;
-      ++n_busy;
+    while (n_busy < slots.size()) {
+      std::optional<TextJob> job = next(n_busy == 0);
+      if (!job) break;
+      const uint32_t slot = free_slot(slots, job->request);
+      slots[slot] = start(slot, std::move(*job), totals);
+      if (slots[slot]) ++n_busy;
       chain = 1;
     }
     if (n_busy == 0) return totals;
@@ -346,7 +370,11 @@ TextStatistics TextSession::answer_many(const NextJob& next) {
   }
 }
 
-std::vector<std::byte> TextSession::save_prompt() { return state_->generator.save(0); }
+std::vector<std::byte> TextSession::save_prompt() {
+  const std::vector<uint64_t>& last_use = state_->last_use;
+  const auto latest = std::ranges::max_element(last_use) - last_use.begin();
+  return state_->generator.save(static_cast<uint32_t>(latest));
+}
 
 void TextSession::restore_prompt(std::span<const std::byte> bytes) {
   state_->generator.restore(0, bytes);

@@ -120,12 +120,13 @@ class TextSession {
 
   // Answers jobs, up to TextSessionOptions::n_slots at once; the text of a job is independent of
   // the others. `next` returns a job or none. With `is_idle` no answer is running: it may wait for
-  // a job, and none ends this call. Otherwise it is called again after a few steps. The statistics
-  // are of all answers.
+  // a job, and none ends this call. Otherwise it is called again after a few steps. A job runs in
+  // the free slot that has its prompt's prefix in its cache, if one has. The statistics are of all
+  // answers.
   using NextJob = std::function<std::optional<TextJob>(bool is_idle)>;
   TextStatistics answer_many(const NextJob& next);
 
-  // The keys and values of the first slot's last prompt and answer as bytes for restore_prompt of a
+  // The keys and values of the last prompt and its answer as bytes for restore_prompt of a
   // session with the same model, which then need not compute the same prefix again. Throws
   // Error(kInput) for bytes of another model.
   std::vector<std::byte> save_prompt();

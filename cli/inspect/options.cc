@@ -36,6 +36,8 @@ OptionTable inspect_options(InspectArguments& arguments) {
               "what differs between two models; exit status 1 if anything does");
   options.add("--devices", mode(InspectMode::kDevices),
               "capabilities of each device, and its kernels");
+  options.add_advanced("--models", mode(InspectMode::kModels),
+                       "the models on this machine, by name");
   options.add("--table", mode(InspectMode::kTable),
               "the commands that a model runs, stage by stage");
   options
@@ -43,7 +45,7 @@ OptionTable inspect_options(InspectArguments& arguments) {
            "run it on a recording, a text or noise, with a clock at each barrier")
       .add_details("The times are compared with the peak of the device.");
   options.exclude({"--metadata", "--tensors", "--tokenizer", "--checksum", "--verify", "--diff",
-                   "--devices", "--table", "--profile"});
+                   "--devices", "--models", "--table", "--profile"});
   options.section("Details");
   options
       .add("--stats", flag_option(arguments.statistics),
@@ -73,9 +75,9 @@ std::optional<std::string> parse_inspect_options(int argc, const char* const* ar
     arguments.recording = arguments.models.back();
     arguments.models.pop_back();
   }
-  const size_t n_models = arguments.mode == InspectMode::kDevices ? 0
-                          : arguments.mode == InspectMode::kDiff  ? 2
-                                                                  : 1;
+  const bool takes_none =
+      arguments.mode == InspectMode::kDevices || arguments.mode == InspectMode::kModels;
+  const size_t n_models = takes_none ? 0 : arguments.mode == InspectMode::kDiff ? 2 : 1;
   if (arguments.models.size() != n_models) {
     throw Error(ErrorKind::kUsage,
                 "expected " + std::to_string(n_models) + (n_models == 1 ? " model" : " models") +

@@ -19,14 +19,16 @@ enum class InspectMode {
   kVerify,
   kDiff,
   kDevices,
+  kModels,
   kTable,
   kProfile,
 };
 
 struct InspectArguments {
   InspectMode mode = InspectMode::kSummary;
-  std::vector<std::string> models;   // names or paths: one; two for kDiff, none for kDevices
-  std::string recording;             // input of kProfile; empty: noise
+  std::vector<std::string>
+      models;             // names or paths: one; two for kDiff, none for kDevices and kModels
+  std::string recording;  // input of kProfile; empty: noise
   std::vector<std::string> filters;  // globs for names of tensors and keys; empty: all
   std::string text;                  // input of kTokenizer
   std::string device = "auto";       // to run on, or to plan for

@@ -79,6 +79,8 @@ class Run {
       }
       case InspectMode::kDevices:
         return devices();
+      case InspectMode::kModels:
+        return models();
       case InspectMode::kTable: {
         std::string text;
         const ReportJson json = model_table(path_of(0), arguments_.device, arguments_.compute,
@@ -101,6 +103,31 @@ class Run {
   std::filesystem::path path_of(size_t place) const {
     return find_model_showing("inspect", arguments_.models[place], ModelKind::kSpeech,
                               arguments_.offline);
+  }
+
+  int models() {
+    const std::vector<StoredModel> models = ModelStore().list();
+    const auto kind_of = [](const StoredModel& model) -> std::string {
+      if (!model.kind) return "unknown";
+      switch (*model.kind) {
+        case ModelKind::kSpeech:
+          return "speech";
+        case ModelKind::kTextEncoder:
+          return "text encoder";
+        case ModelKind::kLanguage:
+          return "language";
+      }
+      return "unknown";
+    };
+    TextTable table;
+    ReportJson list = ReportJson::array();
+    for (const StoredModel& model : models) {
+      table.add({escaped(model.name), kind_of(model), escaped(model.path.string())});
+      list.push_back(
+          {{"name", model.name}, {"kind", kind_of(model)}, {"path", model.path.string()}});
+    }
+    print([&] { return table.text(); }, [&] { return list; });
+    return 0;
   }
   ModelDescription described(size_t place) const { return describe_model(path_of(place)); }
 

@@ -116,6 +116,16 @@ void Generator::check_prompt(std::span<const int32_t> prompt, uint32_t n_new) co
                                      std::to_string(prompt.size() - most) + " too many");
 }
 
+uint32_t Generator::n_reusable(uint32_t slot, std::span<const int32_t> prompt) const {
+  if (prompt.empty()) return 0;
+  const Slot& at = slots_[slot];
+  const auto differs =
+      std::mismatch(prompt.begin(), prompt.end() - 1, at.held.begin(), at.held.end());
+  const auto n = static_cast<uint32_t>(differs.first - prompt.begin());
+  // The window of the next position must still be cached.
+  return at.first_kept > 0 && n + 1 < at.first_kept + model_.longest_window() ? 0 : n;
+}
+
 void Generator::start(uint32_t slot, std::span<const int32_t> prompt, uint32_t max_new,
                       const Sampling& sampling) {
   check_prompt(prompt, 1);
@@ -134,13 +144,7 @@ void Generator::start(uint32_t slot, std::span<const int32_t> prompt, uint32_t m
   at.best.clear();
   at.best_logprobs.clear();
   const auto n_prompt = static_cast<uint32_t>(prompt.size());
-  const auto differs =
-      std::mismatch(prompt.begin(), prompt.end() - 1, at.held.begin(), at.held.end());
-  at.n_reused = static_cast<uint32_t>(differs.first - prompt.begin());
-  // The window of the next position must still be cached.
-  if (at.first_kept > 0 && at.n_reused + 1 < at.first_kept + model_.longest_window()) {
-    at.n_reused = 0;
-  }
+  at.n_reused = n_reusable(slot, prompt);
   if (at.n_reused == 0) at.first_kept = 0;
   loop_.prefill(slot, prompt, at.n_reused, n_prompt - 1);
   // Beams write to copies of the last page of the prompt.

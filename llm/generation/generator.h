@@ -69,6 +69,8 @@ class Generator {
   void stop(uint32_t slot) { loop_.stop(slot); }
   // Cached tokens of the slot's last prompt.
   uint32_t n_reused(uint32_t slot) const { return slots_[slot].n_reused; }
+  // Tokens of a prompt that start() would find in the slot's cache.
+  uint32_t n_reusable(uint32_t slot, std::span<const int32_t> prompt) const;
 
   // The logits of a slot's last token, f32 [n_vocab], with bias and penalties, before filters.
   void read_logits(uint32_t slot, float* out);

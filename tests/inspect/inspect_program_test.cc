@@ -274,6 +274,24 @@ TEST(Inspect, AddsUpWhatAModelNeedsThatItCannotRun) {
   EXPECT_EQ(run("--device vulkan:99 " + path).status, 5);
 }
 
+TEST(Inspect, ListsTheModelsOnThisMachine) {
+  const fs::path folder = fs::path(testing::TempDir()) / "vesper_inspect_program_models";
+  fs::create_directories(folder / "tiny.en");
+  std::ofstream(folder / "tiny.en/model.bin") << "weights";
+  std::ofstream(folder / "mine.gguf") << "weights";
+  const std::string places = "XDG_CACHE_HOME=/none VESPER_MODELS=" + folder.string();
+  const auto json = nlohmann::json::parse(run_with(places, "--models --json").out);
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json[0]["name"], "mine");
+  EXPECT_EQ(json[0]["kind"], "unknown");
+  EXPECT_EQ(json[1]["name"], "tiny.en");
+  EXPECT_EQ(json[1]["kind"], "speech");
+  EXPECT_EQ(json[1]["path"], (folder / "tiny.en").string());
+  EXPECT_THAT(run_with(places, "--models").out, HasSubstr("tiny.en  speech"));
+  EXPECT_EQ(run("--models model.gguf").status, 2);
+  fs::remove_all(folder);
+}
+
 TEST(Inspect, HelpFitsOnOneScreen) {
   const std::string help = run("--help").out;
   EXPECT_LE(std::count(help.begin(), help.end(), '\n'), 40);

@@ -226,6 +226,20 @@ TEST_F(TinyText, UsesKeysAndValuesAgainUnlessItIsToldNotTo) {
   EXPECT_THROW(other.restore_prompt(std::vector<std::byte>(100)), Error);
 }
 
+TEST_F(TinyText, FindsTheSlotThatHasAConversationInItsCache) {
+  options_.n_slots = 2;
+  TextSession& session = open();
+  const Ids one = {5, 6, 7, 8, 9, 10}, other = {5, 20, 21, 22, 23, 24};
+  session.answer({one, limit(2)});
+  EXPECT_EQ(session.answer({other, limit(2)}).statistics.n_reused, 0u);
+  EXPECT_EQ(session.answer({one, limit(2)}).statistics.n_reused, 5u);
+  EXPECT_EQ(session.answer({other, limit(2)}).statistics.n_reused, 5u);
+  // A third takes the slot that has not been used for longest.
+  session.answer({{30, 31, 32}, limit(2)});
+  EXPECT_EQ(session.answer({other, limit(2)}).statistics.n_reused, 5u);
+  EXPECT_EQ(session.answer({one, limit(2)}).statistics.n_reused, 0u);
+}
+
 TEST_F(TinyText, ListsTheLikeliestTokensBesideEachChosenOne) {
   TextSession& session = open();
   TextOptions options = limit(6);
