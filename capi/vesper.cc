@@ -21,7 +21,7 @@ vesper_status fail(vesper_status status, const char* message) {
   return status;
 }
 
-// Runs `work` and turns whatever it throws into a status.
+// Runs `work` and returns its error, if any, as a status.
 template <class Work>
 vesper_status guarded(const Work& work) {
   try {

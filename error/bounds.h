@@ -1,17 +1,17 @@
-// The bounds of a setting's value, for the check in the library and the help of the programs.
+// The range of a setting's values. The library checks it and the programs show it in their help.
 #pragma once
 
 #include <string>
 
 namespace vesper {
 
-// The values that a setting may have, both ends included.
+// The range of valid values, both ends included.
 template <class T>
 struct Bounds {
   T low, high;
 };
 
-// Throws Error(kUsage) naming the setting if `value` is outside the bounds or not a number.
+// Throws Error(kUsage), naming the setting, if `value` is out of bounds or NaN.
 void check_bounds(const std::string& setting, Bounds<double> bounds, double value);
 template <class T>
 void check_bounds(const std::string& setting, const Bounds<T>& bounds, T value) {

@@ -2,10 +2,10 @@
  *
  * Every function that can fail returns a vesper_status; vesper_last_error() then says in one line
  * what was expected, what was found, and where. Strings are UTF-8 and end with a zero byte. An
- * object is used by one thread at a time; several objects may be used at once.
+ * object may be used by one thread at a time, and several objects at once.
  *
- * A field of an options struct that is 0 or NULL has its default, so a struct of zeros, or NULL
- * instead of it, is all defaults. They are those of the programs.
+ * In an options struct, 0 and NULL mean the default value; NULL instead of the struct means all
+ * defaults. The defaults are those of the programs.
  */
 #ifndef VESPER_H_
 #define VESPER_H_
@@ -26,11 +26,11 @@ extern "C" {
 /* The numbers are the exit statuses of the programs for the same errors. */
 typedef enum vesper_status {
   VESPER_OK = 0,
-  VESPER_ERROR_USAGE = 2,    /* NULL where it may not be, or a setting out of its range */
+  VESPER_ERROR_USAGE = 2,    /* NULL where it is not allowed, or a setting out of its range */
   VESPER_ERROR_INPUT = 3,    /* audio that cannot be read, or samples that are not numbers */
   VESPER_ERROR_MODEL = 4,    /* a model that is missing, damaged or of an unknown kind */
   VESPER_ERROR_DEVICE = 5,   /* no such device, a device that failed, or not enough memory */
-  VESPER_ERROR_OUTPUT = 6,   /* a result that cannot be written; only programs end with it */
+  VESPER_ERROR_OUTPUT = 6,   /* a result that cannot be written; only from programs */
   VESPER_ERROR_STOPPED = 7,  /* the caller's callback asked to stop */
   VESPER_ERROR_INTERNAL = 70 /* a defect of the library */
 } vesper_status;
@@ -38,8 +38,8 @@ typedef enum vesper_status {
 /* "1.2.3". */
 VESPER_API const char* vesper_version(void);
 
-/* What the last call on this thread that failed said; "" if none did. Valid until the next call on
- * this thread. */
+/* The message of the last failed call on this thread; "" if none failed. Valid until the next call
+ * on this thread. */
 VESPER_API const char* vesper_last_error(void);
 
 /* ---- Speech to text ---------------------------------------------------------------------- */
@@ -47,15 +47,15 @@ VESPER_API const char* vesper_last_error(void);
 /* A Whisper model on a device. */
 typedef struct vesper_whisper vesper_whisper;
 
-/* What is decided when the model is loaded. */
+/* Settings of a loaded model. */
 typedef struct vesper_device_options {
   /* "auto" (the default: a GPU if there is one, else the CPU), "cpu", "vulkan" or "vulkan:N".
-   * VESPER_ERROR_USAGE for another text, VESPER_ERROR_DEVICE where there is no such device. */
+   * VESPER_ERROR_USAGE for any other text, VESPER_ERROR_DEVICE if there is no such device. */
   const char* device;
-  /* Precision of matrix products: "auto" (the default: the fastest of the device that keeps
-   * accuracy), "f32", "f16", "bf16" or "int8". VESPER_ERROR_USAGE for another text. */
+  /* Precision of matrix products: "auto" (the default: the fastest one that keeps accuracy on
+   * the device), "f32", "f16", "bf16" or "int8". VESPER_ERROR_USAGE for any other text. */
   const char* compute;
-  /* Threads of the CPU device, 1 to 1024. Default: one for each core. VESPER_ERROR_USAGE above. */
+  /* Threads of the CPU device, 1 to 1024. Default: one per core. */
   uint32_t threads;
 } vesper_device_options;
 
@@ -66,26 +66,26 @@ typedef struct vesper_transcribe_options {
   const char* language;
   /* Non-zero translates into English. Default: 0, the text stays in the spoken language. */
   int translate;
-  /* Names and words to expect: text that the first window is prompted with. Of a long text the end
-   * counts, as much as half the model's text context (224 tokens). Default: none. */
+  /* Names and words to expect: the prompt of the first window. Only the last 224
+   * tokens are used (half the model's text context). Default: none. */
   const char* initial_prompt;
-  /* Non-zero transcribes only speech, found by the model of vesper_whisper_load_vad. Times stay
-   * those of the recording. Default: 0, everything. VESPER_ERROR_USAGE without such a model. */
+  /* Non-zero transcribes only the speech that the VAD model finds. Times remain those of the
+   * recording. Default: 0, everything. VESPER_ERROR_USAGE without vesper_whisper_load_vad. */
   int vad;
 } vesper_transcribe_options;
 
-/* A stretch of text. `text` and `language` are valid during the callback. */
+/* A segment of the transcript. `text` and `language` are valid during the callback. */
 typedef struct vesper_segment {
   double start_s, end_s; /* seconds from the start of the recording; start_s <= end_s */
-  const char* text;      /* valid UTF-8; begins with a space where the language has them */
+  const char* text;      /* valid UTF-8; starts with a space in languages that use spaces */
   const char* language;  /* ISO 639-1 code: "en" */
   double avg_logprob;    /* mean natural log-probability of the tokens of its window, at most 0 */
   double no_speech_prob; /* probability that its window has no speech, 0 to 1 */
 } vesper_segment;
 
 /* Called for each segment as soon as it is final, in order, on the thread that called. `user` is
- * what the caller gave. Anything but 0 stops the transcription, which returns
- * VESPER_ERROR_STOPPED; the model stays usable. */
+ * the caller's pointer. A non-zero result stops the transcription, which returns
+ * VESPER_ERROR_STOPPED; the model remains usable. */
 typedef int (*vesper_on_segment)(const vesper_segment* segment, void* user);
 
 /* Loads the Whisper model at `path`, a file or folder: GGUF, ggml, safetensors or CTranslate2.
@@ -93,7 +93,7 @@ typedef int (*vesper_on_segment)(const vesper_segment* segment, void* user);
  * vesper_whisper_close; otherwise it is NULL. */
 VESPER_API vesper_status vesper_whisper_open(const char* path, const vesper_device_options* options,
                                              vesper_whisper** whisper);
-/* Loads a Silero VAD model, safetensors as a file or in a folder, instead of the one before. */
+/* Loads a Silero VAD model, a safetensors file or its folder, and replaces the previous one. */
 VESPER_API vesper_status vesper_whisper_load_vad(vesper_whisper* whisper, const char* path);
 /* NULL is ignored. */
 VESPER_API void vesper_whisper_close(vesper_whisper* whisper);

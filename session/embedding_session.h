@@ -1,14 +1,14 @@
-// EmbeddingSession: texts to vectors, the layer that programs, the C API and a server use.
+// EmbeddingSession: texts to vectors. The programs and servers use this layer.
 //
-// In: a text encoder or a language model with a pooling, then texts or token ids. Out: a vector per
-// text, independent of the texts beside it. Called by cli/embed. Calls embedder/.
+// Input: a text encoder or a language model with a pooling, then texts or token ids. Output: one
+// vector per text; it does not depend on the other texts. Called by cli/embed. Calls embedder/.
 //
 //   EmbeddingSession session("models/all-minilm-l6-v2");
 //   const std::vector<std::string> texts = {"a sentence", "another"};
 //   std::vector<Embedding> embeddings = session.embed(texts);
 //
-// One thread at a time uses a session, but for tokenize(), which any may call. A server has one
-// thread in embed_many(), whose `next` takes requests from a queue that other threads fill.
+// A session is used by one thread at a time, except tokenize(), which any thread may call. A server
+// runs embed_many() in one thread; its `next` takes requests from a queue that other threads fill.
 #pragma once
 
 #include <cstdint>
@@ -36,13 +36,13 @@ struct EmbeddingSessionOptions {
   EmbedderOptions embedder = {};
 };
 
-// What a text is embedded for. Some models want another prompt before each kind.
+// What the text is for. Some models need a different prompt for each purpose.
 enum class TextPurpose { kAny, kQuery, kPassage };
 
 struct Embedding {
   std::vector<float> vector;  // [dimensions]
-  uint32_t n_tokens = 0;      // that went into the model, special tokens included
-  uint32_t n_whole = 0;       // of the whole text; more than n_tokens if it was truncated
+  uint32_t n_tokens = 0;      // tokens computed, including special tokens
+  uint32_t n_whole = 0;       // tokens of the whole text; larger than n_tokens if it was truncated
 };
 
 // One text of many.
@@ -51,11 +51,11 @@ struct EmbeddingJob {
   std::function<void(Embedding embedding)> on_done = {};
 };
 
-// All functions throw Error(kUsage) naming the setting, what was expected and what was found;
-// Error(kInput) for ids that are none of the vocabulary's; Error(kDevice).
+// All functions throw Error(kUsage) with the setting, what was expected and what was found,
+// Error(kInput) for ids outside the vocabulary, and Error(kDevice).
 class EmbeddingSession {
  public:
-  // `model`: a file or folder of any format that llm/weights reads. Throws Error(kModel), too.
+  // `model`: a file or folder in any format that llm/weights reads. Also throws Error(kModel).
   explicit EmbeddingSession(const std::filesystem::path& model,
                             const EmbeddingSessionOptions& options = {});
   explicit EmbeddingSession(const WeightProvider& weights,
@@ -66,31 +66,31 @@ class EmbeddingSession {
   uint32_t dimensions() const { return embedder_.dimensions(); }
   uint32_t max_tokens() const { return embedder_.max_tokens(); }  // of a text
 
-  // What the model's files want before a text of that purpose: the prompt "query", "passage" or
-  // "document", else the default prompt; may be empty.
+  // The model's prompt for this purpose ("query", "passage" or "document"), else its default
+  // prompt; may be empty.
   std::string prompt(TextPurpose purpose) const;
-  // The prompt of that name in the model's files, or the name itself as a text. Throws
-  // Error(kUsage) for "query", "passage" and "document" where the files have no such prompt.
+  // The model's prompt with this name; if there is none, returns the argument as the prompt. Throws
+  // Error(kUsage) for "query", "passage" or "document" if the model has no such prompt.
   std::string prompt(const std::string& name_or_text) const;
 
   // The ids of a text, truncated to max_tokens(). Throws Error(kModel) if the model has no
-  // tokenizer, Error(kUsage) if max_tokens leaves no room for a token.
+  // tokenizer, and Error(kUsage) if max_tokens is too small for a single token.
   TokenizedText tokenize(std::string_view text) const {
     return tokenizer().encode(text, max_tokens());
   }
-  // Ids that the caller has, special tokens among them. Throws Error(kInput) for an id beyond the
-  // vocabulary, and for none.
+  // For ids that the caller has, including special tokens. Throws Error(kInput) for an empty list
+  // and for an id outside the vocabulary.
   TokenizedText tokenize(std::vector<int32_t> ids) const;
-  // Throws as tokenize() does.
+  // Throws the same errors as tokenize().
   const SentenceTokenizer& tokenizer() const;
 
-  // Each text with `prefix` before it; absent: prompt(TextPurpose::kAny).
+  // Puts `prefix` before each text. Default: prompt(TextPurpose::kAny).
   std::vector<Embedding> embed(std::span<const std::string> texts,
                                const std::optional<std::string>& prefix = {});
 
-  // Embeds jobs in batches of EmbedderOptions::batch_tokens, in their order. `next` gives a job, or
-  // none: where `is_idle`, no job is waiting and none ends this call, so that it may wait there for
-  // a job; else the batch is computed as it is.
+  // Embeds jobs in batches of EmbedderOptions::batch_tokens, in order. `next` returns a job or
+  // none. If `is_idle`, no job is pending: `next` may wait for one, and none ends this call.
+  // Otherwise none starts the batch with the jobs it has.
   using NextJob = std::function<std::optional<EmbeddingJob>(bool is_idle)>;
   void embed_many(const NextJob& next);
 

@@ -65,7 +65,7 @@ void check_vad(const SpeechSettings& settings) {
   check_bounds("vad max speech s", bounds::kVadMaxSpeech, settings.max_speech_duration_s);
 }
 
-// Settings that need a recording as a whole.
+// Settings that need the whole recording.
 void check_live(const SpeechOptions& options) {
   const auto refuse = [](bool is_set, const std::string& setting) {
     expect(!is_set, setting, "none in live captions");

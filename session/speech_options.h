@@ -1,6 +1,5 @@
-// What can be set of a SpeechSession and of a transcription. Every default is here, or in
-// DecodingSettings, with where it is from. The values that a setting takes are here, too: a program
-// reads them for its help.
+// The settings of a SpeechSession and of a transcription: their defaults, with sources, and their
+// ranges, which the programs show in their help. DecodingSettings has further settings.
 #pragma once
 
 #include <cstdint>
@@ -16,33 +15,32 @@
 
 namespace vesper {
 
-// What is decided when the model is loaded.
+// Settings of a loaded model.
 struct SpeechSessionOptions {
   std::string device = "auto";  // "auto" (a GPU if there is one), "cpu", "vulkan" or "vulkan:N"
   std::string compute =
       "auto";            // precision: "auto" (the device's best), "f32", "f16", "bf16", "int8"
   uint32_t threads = 0;  // of the CPU device; 0: one for each core
-  // Memory is reserved for this many beams or draws of a window: the limit of
+  // Memory is reserved for this many beams or samples of a window: the limit of
   // DecodingSettings::beam_size and best_of. Both are 5 by default, as in openai-whisper.
   uint32_t max_candidates = 5;
-  // Speech segments that are decoded at once, of one recording or of several; with
-  // SpeechOptions::vad only. 1: none. faster-whisper's BatchedInferencePipeline takes 8.
+  // Speech segments that are decoded in one batch, from one recording or several. Only used with
+  // SpeechOptions::vad. 1: no batches. faster-whisper's BatchedInferencePipeline uses 8.
   uint32_t batch_size = 1;
-  // A file or folder with Silero VAD; empty: none, until load_vad().
+  // A file or folder with a Silero VAD model; empty: none until load_vad().
   std::filesystem::path vad_model = {};
 };
 
-// How a recording is transcribed.
+// Settings of a transcription.
 struct SpeechOptions {
   DecodingSettings decoding = {};
-  // Transcribe only what is speech, by the VAD model (faster-whisper's vad_filter). Absent, as in
-  // openai-whisper: everything.
+  // Transcribe only the speech that the VAD model finds (faster-whisper's vad_filter). Absent, as
+  // in openai-whisper: transcribe everything.
   std::optional<SpeechSettings> vad = {};
   Channels channels = Channels::kMix;
 };
 
-// The values that settings take. The upper bounds without a source keep memory and waiting times
-// sane; they are no limits of the method.
+// The ranges of settings. Upper bounds without a source only limit memory and run time.
 namespace bounds {
 inline constexpr Bounds<uint32_t> kThreads{1, 1024};
 inline constexpr Bounds<uint32_t> kBatchSize{1, 64};
@@ -66,12 +64,11 @@ inline constexpr Bounds<double> kVadMaxSpeech{1, std::numeric_limits<double>::in
 inline constexpr Bounds<double> kStreamStep{0.2, 20};  // seconds
 }  // namespace bounds
 
-// What a session is asked to do.
+// What a session can do with a recording.
 enum class SpeechTask { kTranscribe, kLiveCaptions, kDetectLanguage };
 
-// Throw Error(kUsage) naming the first setting that is out of bounds, or that another one or the
-// task excludes. What only the model can tell (a language that it does not know) is checked by the
-// session.
+// Throw Error(kUsage) for the first setting that is out of bounds, or that another setting or the
+// task excludes. The session checks what depends on the model, such as the language.
 void check_options(const SpeechSessionOptions& options);
 void check_options(const SpeechOptions& options, SpeechTask task = SpeechTask::kTranscribe);
 

@@ -34,7 +34,7 @@ OnSegment segment_event(const SpeechEvents& events) {
   };
 }
 
-// Every driver reports its progress between windows.
+// Every transcriber reports its progress between windows.
 OnProgress progress_event(const SpeechEvents& events) {
   return [&events](double done_s, double total_s) {
     check_cancelled(events);
@@ -47,7 +47,7 @@ DecodingSettings without_clips(DecodingSettings settings) {
   return settings;
 }
 
-// From times within the speech that was kept of a recording to times of the recording.
+// Maps times in the extracted speech to times in the recording.
 class SpeechMap {
  public:
   SpeechMap(const ExtractedSpeech& kept, double pad_s)
@@ -57,7 +57,7 @@ class SpeechMap {
     segment.seek =
         std::lround(timeline_.start_s(static_cast<double>(segment.seek) / kMelFramesPerSecond) *
                     kMelFramesPerSecond);
-    // A segment that ends with its words still does.
+    // Keep the segment's start and end equal to those of its first and last word.
     const bool from_first = !segment.words.empty() && segment.start_s == segment.words[0].start_s;
     const bool to_last = !segment.words.empty() && segment.end_s == segment.words.back().end_s;
     segment.start_s = timeline_.start_s(segment.start_s);
@@ -94,8 +94,8 @@ class SpeechMap {
   double duration_s_, pad_s_;
 };
 
-// A job whose windows are decoded together with those of others. Its events begin when its turn
-// comes; after it is cancelled there is none but the failure, and the others go on.
+// A job whose windows are decoded in batches with windows of other jobs. Its events start when all
+// previous jobs are complete. After it is cancelled, only on_failure is called.
 struct BatchJob {
   explicit BatchJob(SpeechJob given) : job(std::move(given)) {}
 
@@ -118,7 +118,7 @@ struct BatchJob {
   }
 
   const SpeechJob job;
-  std::exception_ptr error;  // why it has failed
+  std::exception_ptr error;  // why it failed
 
  private:
   bool goes_on() {
@@ -173,7 +173,7 @@ struct SpeechSession::State {
                         [&](double) { check_cancelled(events); });
   }
 
-  // The speech of a recording, or what of it lies within the clips.
+  // The speech of a recording, within the clips if there are any.
   ExtractedSpeech read_speech(AudioReader reader, const SpeechOptions& speech,
                               const SpeechEvents& events) {
     return extract_speech(std::move(reader), empty_mel(), *vad, *speech.vad,
@@ -185,9 +185,9 @@ struct SpeechSession::State {
     return {kept, speech.vad->speech_pad_ms / 1000};
   }
 
-  // The segments of a recording's speech that are decoded side by side.
+  // The speech segments that are decoded in batches.
   std::vector<SpeechSegment> segments_of(const ExtractedSpeech& kept) const {
-    // Frames: a model tends to leave a sentence that ends near the end of its window for the next.
+    // Frames. Whisper often leaves the last sentence of a full window to the next one.
     constexpr uint64_t kRoom = 400;
     return cut_at_silences(kept.probabilities, kept.segments, model.n_frames() - kRoom);
   }
@@ -218,7 +218,7 @@ struct SpeechSession::State {
       kept = std::make_shared<ExtractedSpeech>(
           read_speech(open_audio(shared->job.input), speech, shared->job.events));
     } catch (const std::exception&) {
-      // Nothing to decode: it fails when its turn comes.
+      // There is nothing to decode. on_failure is called when its turn comes.
       shared->error = std::current_exception();
       auto nothing = std::make_shared<MelSpectrogram>(empty_mel());
       nothing->finish();
@@ -330,7 +330,7 @@ std::vector<LanguageProbability> SpeechSession::detect_languages(const AudioInpu
                                   options.decoding);
 }
 
-// ---- A stream that is pushed
+// ---- A stream of samples from the caller
 
 struct SpeechStream::State {
   struct Captions {
@@ -340,8 +340,8 @@ struct SpeechStream::State {
           resampler(static_cast<int>(stream.format.sample_rate_hz)),
           step(static_cast<size_t>(step_s * kSampleRateHz)) {}
 
-    // Decodes the whole steps of what is new, each as if it had come alone, or the rest of the
-    // stream.
+    // Decodes the new samples in whole steps, so that the result does not depend on how they
+    // arrived. If `is_rest`, also adds the remaining samples.
     void decode(bool is_rest) {
       std::span<const float> left = new_samples;
       for (; left.size() >= step; left = left.subspan(step)) {
@@ -367,8 +367,8 @@ struct SpeechStream::State {
   PcmFormat format;
   SpeechOptions options;
   SpeechEvents events;
-  std::unique_ptr<Captions> captions = {};  // absent: none are wanted
-  std::vector<float> samples = {};          // all so far, if no captions are wanted
+  std::unique_ptr<Captions> captions = {};  // absent: not wanted
+  std::vector<float> samples = {};          // all samples, if captions are not wanted
 };
 
 SpeechStream SpeechSession::open_stream(const PcmFormat& format, const SpeechOptions& options,

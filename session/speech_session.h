@@ -1,9 +1,9 @@
-// SpeechSession: speech to text, the layer that programs, the C API and other users build on.
+// SpeechSession: speech to text. The programs, the C API and other users build on this layer.
 //
-// In: a Whisper model, then recordings as files, pipes, descriptors or samples, and live streams.
-// Out: segments, captions and progress by callback, and a Transcript as plain data.
-// Called by cli/transcribe and capi/. Calls audio/ (sound), vad/ (speech), decoder/windows (text).
-// Every setting and its default is in session/speech_options.h.
+// Input: a Whisper model, then recordings (files, pipes, descriptors, samples) and live streams.
+// Output: segments, captions and progress by callback, and a Transcript.
+// Called by cli/transcribe and capi/. Calls audio/, vad/ and decoder/windows/.
+// session/speech_options.h has every setting and its default.
 //
 //   SpeechSession session("models/tiny.en");
 //   Transcript transcript = session.transcribe({.path = "talk.wav"});
@@ -31,21 +31,21 @@ namespace vesper {
 
 class WeightProvider;
 
-// Called on the thread that called the session. Each may be absent. What one throws ends the
-// transcription, and passes through.
+// Called on the thread that called the session. Each may be absent. An exception from a callback
+// ends the transcription and is passed to the caller.
 struct SpeechEvents {
   // A segment, as soon as it is final, in order.
   OnSegment on_segment = {};
-  // Seconds of the recording: done, and in total.
+  // Seconds of the recording that are done, and its duration.
   OnProgress on_progress = {};
-  // Asked between windows, and while sound is read. True ends the transcription by
+  // Called between windows and while audio is read. If it returns true, the transcription ends with
   // Error(kStopped).
   std::function<bool()> is_cancelled = {};
 
-  // Live captions only. `received_s`: how much of the stream had come by then.
-  // Words that stay as they are, in order.
+  // Live captions only. `received_s`: seconds of the stream received so far.
+  // Words that will not change, in order.
   std::function<void(std::span<const CaptionWord> words, double received_s)> on_final = {};
-  // Words that may follow the final ones; they replace those of the call before.
+  // Words that may still change. They replace those of the previous call.
   std::function<void(std::span<const CaptionWord> words, double received_s)> on_partial = {};
 };
 
@@ -53,21 +53,21 @@ struct SpeechEvents {
 struct SpeechJob {
   AudioInput input;
   SpeechEvents events = {};
-  // The first event of a recording. The last one is on_done, or on_failure for a recording that
-  // could not be transcribed, which leaves the others alone.
+  // Called before all other events of a recording. The last event is on_done, or on_failure if the
+  // recording could not be transcribed. A failure does not affect other recordings.
   std::function<void()> on_start = {};
   std::function<void(const Transcript& transcript)> on_done = {};
   std::function<void(const std::exception& error)> on_failure = {};
 };
 
-// What became of a live stream.
+// The result of a live stream.
 struct LiveTranscript {
   Transcript transcript;
-  std::exception_ptr error = {};  // why the stream could not be read to its end, if it could not
+  std::exception_ptr error = {};  // the error that ended reading early, if any
 };
 
-// A recording or a live stream whose samples the caller has piece by piece. It uses its session,
-// which must outlive it and transcribes nothing else until finish().
+// A recording or live stream whose samples the caller pushes. It uses its session, which must
+// outlive it and cannot transcribe anything else until finish().
 class SpeechStream {
  public:
   struct State;
@@ -75,33 +75,32 @@ class SpeechStream {
   SpeechStream(SpeechStream&&) noexcept;
   ~SpeechStream();
 
-  // Takes the next samples, [n_frames, channels], full scale +-1, any number of frames. With
-  // captions the new sound is decoded when a step of it has come. Throws Error(kInput) for samples
-  // that are not numbers, or no whole number of frames.
+  // Adds samples, [n_frames, channels], full scale +-1; any number of frames. With captions,
+  // decodes after each step of audio. Throws Error(kInput) for NaN, infinity and incomplete frames.
   void push(std::span<const float> interleaved);
-  // The stream has ended: decodes the rest. Call once.
+  // Ends the stream and decodes the rest. Call it once.
   Transcript finish();
 
  private:
   std::unique_ptr<State> state_;
 };
 
-// All functions throw Error(kUsage) naming the setting, what was expected and what was found;
-// Error(kInput) for recordings that cannot be read; Error(kDevice).
+// All functions throw Error(kUsage) with the setting, what was expected and what was found,
+// Error(kInput) for recordings that cannot be read, and Error(kDevice).
 class SpeechSession {
  public:
   struct State;
-  // `model`: a file or folder of any format that llm/weights reads. Throws Error(kModel), too.
+  // `model`: a file or folder in any format that llm/weights reads. Also throws Error(kModel).
   explicit SpeechSession(const std::filesystem::path& model,
                          const SpeechSessionOptions& options = {});
-  // The same of files that are open.
+  // For files that are already open.
   explicit SpeechSession(std::shared_ptr<const WeightProvider> weights,
                          const SpeechSessionOptions& options = {});
   ~SpeechSession();
   SpeechSession(const SpeechSession&) = delete;
   SpeechSession& operator=(const SpeechSession&) = delete;
 
-  // Loads a VAD model, instead of the one before. Throws Error(kModel).
+  // Loads a VAD model and replaces the previous one. Throws Error(kModel).
   void load_vad(const std::filesystem::path& model);
 
   // Device and precision in one line: "cpu (Intel Xeon), bf16".
@@ -110,23 +109,23 @@ class SpeechSession {
   Transcript transcribe(const AudioInput& input, const SpeechOptions& options = {},
                         const SpeechEvents& events = {});
 
-  // Transcribes many recordings with the same options. `next` gives the next one, or none, when
-  // there is room for it. Events come in this order: all of one recording, then those of the next.
-  // A recording's transcript is independent of the others.
+  // Transcribes many recordings with the same options. `next` is called when there is room for
+  // another recording, and returns none at the end. All events of a recording come before those of
+  // the next. A transcript does not depend on the other recordings.
   void transcribe_many(const std::function<std::optional<SpeechJob>()>& next,
                        const SpeechOptions& options = {});
 
-  // Transcribes a stream while it comes: with captions of each new word. If reading fails after the
-  // stream has begun, what came before is decoded to the end, and the error is returned.
+  // Transcribes a stream as it arrives, with captions. If reading fails in the middle of the
+  // stream, decodes what was read and returns the error.
   LiveTranscript transcribe_live(const AudioInput& input, const SpeechOptions& options = {},
                                  const SpeechEvents& events = {}, const LiveOptions& live = {});
-  // The same of samples that the caller pushes: with captions every `step_s` seconds of sound, as
-  // LiveOptions has it. Without `step_s` the samples are kept (64 KB a second at 16 kHz mono), and
+  // For samples that the caller pushes. With `step_s`, decodes captions after each `step_s` seconds
+  // of audio (see LiveOptions). Without it, keeps all samples (64 KB/s at 16 kHz mono), and
   // finish() does what transcribe() does.
   SpeechStream open_stream(const PcmFormat& format, const SpeechOptions& options = {},
                            const SpeechEvents& events = {}, std::optional<double> step_s = {});
 
-  // The languages that a recording may be in, likeliest first.
+  // The possible languages of a recording, the most likely first.
   std::vector<LanguageProbability> detect_languages(const AudioInput& input,
                                                     const SpeechOptions& options = {});
 

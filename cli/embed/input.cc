@@ -51,7 +51,7 @@ bool EmbedInput::next(std::string& text) {
   if (is_json_) {
     try {
       text = member_of(text);
-    } catch (const Error& error) {  // what the parser found is the input's fault, not the model's
+    } catch (const Error& error) {  // the parser throws kModel, but this is bad input
       throw Error(ErrorKind::kInput, error.what());
     }
   }

@@ -1,4 +1,4 @@
-// The texts of `embed`: arguments, or lines of files and standard input.
+// The texts that `embed` reads: from arguments, or from the lines of files and standard input.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@ class EmbedInput {
   // Opens no file.
   explicit EmbedInput(const EmbedArguments& arguments);
 
-  // The next text; false at the end. Throws Error(kInput) with file and line for input that cannot
-  // be read, and, with a key, for a line that is not JSON or has no text under the key.
+  // Reads the next text; false at the end. Throws Error(kInput) with the file and line if the input
+  // cannot be read, or if a line has no text under the key.
   bool next(std::string& text);
 
-  // The origin of the last text, for messages: "notes.txt:3", "text 2".
+  // Where the last text came from, for messages: "notes.txt:3", "text 2".
   std::string place() const;
 
  private:

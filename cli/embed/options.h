@@ -12,7 +12,7 @@ namespace vesper {
 
 enum class EmbedFormat { kJson, kJsonl, kNpy, kF32, kBase64 };
 
-// Use of the vectors.
+// What the program does with the vectors.
 enum class EmbedMode { kVectors, kSearch, kSimilarity };
 
 struct EmbedArguments {
@@ -20,24 +20,24 @@ struct EmbedArguments {
   bool offline = false, verbose = false;
   EmbeddingSessionOptions session;
 
-  std::vector<std::string> texts;           // given as arguments
-  std::vector<std::string> inputs;          // files with a text per line; "-" is standard input
-  std::string key;                          // of the text in JSON lines; empty: lines are texts
-  bool input_ids = false;                   // texts are token ids
-  std::optional<std::string> prefix;        // name of a prompt of the model, or a text
+  std::vector<std::string> texts;     // from arguments
+  std::vector<std::string> inputs;    // files with one text per line; "-" is standard input
+  std::string key;                    // of the text in JSON lines; if empty, each line is a text
+  bool input_ids = false;             // texts are token ids
+  std::optional<std::string> prefix;  // the name of a prompt of the model, or a text
   std::optional<std::string> query_prefix;  // the same for the query of --search
 
   EmbedMode mode = EmbedMode::kVectors;
   std::string query;                  // kSearch
   uint32_t top = 10;                  // lines of kSearch and kSimilarity
-  std::optional<EmbedFormat> format;  // absent: json; ranked lines as text
-  std::string output;                 // a file; empty: standard output
+  std::optional<EmbedFormat> format;  // default: json for vectors, text for rankings
+  std::string output;                 // file; empty: standard output
 };
 
-// The table of options, which store into `arguments`.
+// The table of options. Parsing stores their values in `arguments`.
 OptionTable embed_options(EmbedArguments& arguments);
 
-// Returns the text to print instead of working, for --help and the like. Throws Error(kUsage).
+// Returns text to print instead of working (--help, for example). Throws Error(kUsage).
 std::optional<std::string> parse_embed_options(int argc, const char* const* argv,
                                                EmbedArguments& arguments);
 

@@ -19,7 +19,7 @@ using OrderedJson = nlohmann::ordered_json;
 
 static_assert(std::endian::native == std::endian::little, "numbers are written as they lie");
 
-// JSON has no infinities and no NaN: null stands for them.
+// JSON has no infinity and no NaN: write null instead.
 void append_number(float value, std::string& out) {
   if (!std::isfinite(value)) {
     out += "null";

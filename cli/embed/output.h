@@ -1,4 +1,4 @@
-// Output of vectors and ranked lines.
+// Formats vectors and ranked lines.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// embed: texts to vectors, search and similarity. Parses the command line, has an EmbeddingSession
-// embed each text, and prints vectors or ranked lines.
+// embed: computes vectors of texts, searches, and compares texts. Parses the command line, runs an
+// EmbeddingSession on each text, and prints vectors or ranked lines.
 
 #include "cli/terminal/program.h"
 
@@ -57,7 +57,7 @@ class Run {
                   "with --output");
     }
     if (!arguments_.output.empty()) file_ = std::make_unique<AtomicFile>(arguments_.output);
-    // What cannot be read is found before a model is fetched and loaded.
+    // Read the first text now, to report unreadable input before a model is downloaded and loaded.
     std::string text;
     if (input_.next(text)) first_ = std::move(text);
     load();
@@ -96,7 +96,7 @@ class Run {
     }
   }
 
-  // What is put before a text: what was asked for, or what the model has for a search.
+  // The prompt given as an option, else the model's prompt for this purpose.
   std::string prompt(const std::optional<std::string>& wanted, TextPurpose in_search) const {
     if (wanted) return session_->prompt(*wanted);
     return session_->prompt(arguments_.mode == EmbedMode::kSearch ? in_search : TextPurpose::kAny);
@@ -110,15 +110,15 @@ class Run {
     query_ = query.vector;
   }
 
-  // The next text that has a vector. None at the end.
+  // The next text to embed; none at the end.
   std::optional<EmbeddingJob> next_job() {
-    write(std::exchange(out_, {}));  // of the batch before
+    write(std::exchange(out_, {}));  // output of the previous batch
     std::string text;
     while (next_text(text)) {
       const uint64_t index = n_texts_++;
       if (ranks()) {
         texts_.push_back(text);
-        // A ranking has no use for lines without a word.
+        // Blank lines are not ranked.
         if (!arguments_.input_ids && is_blank(text)) continue;
       }
       EmbeddingJob job{tokens_of(text)};
@@ -147,7 +147,7 @@ class Run {
     }
   }
 
-  // The first ones by name, all of them by number at the end.
+  // Names the first few truncated texts; finish() reports how many there were.
   void report_cut(const std::string& place, uint32_t n_whole) {
     constexpr uint64_t kNamed = 3;
     if (n_whole <= session_->max_tokens() || ++n_cut_ > kNamed) return;
@@ -175,7 +175,7 @@ class Run {
   void finish() {
     switch (arguments_.mode) {
       case EmbedMode::kVectors:
-        // The header, which comes first, has the number of rows.
+        // The header needs the number of rows.
         if (format() == EmbedFormat::kNpy) {
           write(npy_header(n_texts_, session_->dimensions()) + held_back_);
         }
@@ -218,10 +218,10 @@ class Run {
   std::optional<EmbeddingSession> session_;
   std::string prefix_;
 
-  std::optional<std::string> first_;  // text, read before the model was loaded
+  std::optional<std::string> first_;  // read before the model was loaded
   uint64_t n_texts_ = 0, n_tokens_ = 0, n_cut_ = 0;
-  std::string out_;        // of the latest batch
-  std::string held_back_;  // numbers of a NumPy file
+  std::string out_;        // output not yet written
+  std::string held_back_;  // the data of a NumPy file, written after its header
 
   std::vector<float> query_;  // [dimensions]
   Ranking ranking_;

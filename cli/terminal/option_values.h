@@ -1,5 +1,5 @@
-// The values of options: how each is read from text, checked and stored. An error names the option,
-// what it expects and what it was given.
+// Option values: how each is parsed, checked and stored. An error message names the option, what
+// was expected and what was found.
 #pragma once
 
 #include <array>
@@ -22,32 +22,32 @@ namespace vesper {
 [[noreturn]] void throw_usage(const std::string& option, const std::string& expected,
                               const std::string& found);
 
-// Each of these throws Error(kUsage) for text that is not what it reads.
+// Each of these parsers throws Error(kUsage) for invalid text.
 
-// A finite decimal number in [low, high], which `expected` describes.
+// A finite decimal number in [low, high]. `expected` describes the range in the error.
 double parse_number(const std::string& option, const std::string& text, double low, double high,
                     const std::string& expected);
 int64_t parse_integer(const std::string& option, const std::string& text, int64_t low, int64_t high,
                       const std::string& expected);
-// "a,b,c"; the empty text is one empty part.
+// Splits "a,b,c". An empty text gives one empty part.
 std::vector<std::string> split_at_commas(const std::string& list);
-// Token ids in decimal with spaces or a comma between each two, a pair of brackets around them
-// allowed; none of empty text. Throws Error(kInput) for anything else.
+// Token ids in decimal, separated by spaces or commas, optionally in brackets. Empty text gives no
+// ids. Throws Error(kInput) if the text is anything else.
 std::vector<int32_t> parse_token_ids(std::string_view text);
-// "2.4", "0.0001": as few digits as tell the number from others.
+// The shortest decimal text that parses to the same number: "2.4", "0.0001".
 std::string decimal_text(double value);
 
-// What a shell offers for a value, besides its choices.
+// What a shell completes the value with, besides `choices`.
 enum class Completion { kNone, kFile, kFolder };
 
 struct OptionValue {
-  // Stores the text, or throws Error(kUsage). A flag is given an empty text.
+  // Parses and stores the text, or throws Error(kUsage). The text of a flag is empty.
   std::function<void(const std::string& option, const std::string& text)> store;
   bool is_flag = false;
-  bool is_repeatable = false;            // each time with one value
-  bool is_list = false;                  // choices may be joined by commas
-  std::vector<std::string> choices;      // all that it takes, or (`suggestions`) some of it
-  std::vector<std::string> suggestions;  // for shells only
+  bool is_repeatable = false;            // each occurrence adds a value
+  bool is_list = false;                  // accepts choices joined by commas
+  std::vector<std::string> choices;      // all valid values, if not empty
+  std::vector<std::string> suggestions;  // some valid values, for shell completion
   std::string range;                     // "1 to 1024"
   std::string default_text;
   Completion completion = Completion::kNone;
@@ -56,21 +56,21 @@ struct OptionValue {
   OptionValue with_suggestions(std::vector<std::string> texts) const;
 };
 
-// Defaults are read from the target when the row is made.
+// The functions below read the default value from the target when they are called.
 
 OptionValue flag_option(bool& target);
 OptionValue flag_option(std::function<void()> action);
 OptionValue text_option(std::string& target);
 OptionValue text_option(std::optional<std::string>& target);
 OptionValue repeated_option(std::vector<std::string>& target);
-// Anything else: `store` reads and checks it.
+// `store` parses and checks the text.
 OptionValue parsed_option(std::function<void(const std::string& option, const std::string& text)>);
-// The name of a file that is read, or "-" where `takes_stdin`; not empty.
-template <class Text>  // std::string, or an optional one
+// The name of a file to read, or "-" if `takes_stdin`; not empty.
+template <class Text>  // std::string or std::optional<std::string>
 OptionValue file_option(Text& target, bool takes_stdin = false);
-// The name of a file that is written, where "-" (standard output) becomes an empty text.
+// The name of a file to write. "-" (standard output) is stored as an empty text.
 OptionValue output_option(std::string& target);
-// The name of a folder that is written to; "-" is kept.
+// The name of a folder to write to; "-" is stored as it is.
 OptionValue folder_option(std::string& target);
 // A number, or "none".
 OptionValue threshold_option(std::optional<double>& target, double low, double high,
@@ -78,12 +78,12 @@ OptionValue threshold_option(std::optional<double>& target, double low, double h
 OptionValue threshold_option(std::optional<double>& target);
 OptionValue threshold_option(std::optional<double>& target, const Bounds<double>& bounds,
                              const std::string& unit = "a number");
-// "true" or "false", also as Python writes them.
+// "true" or "false", also capitalized as in Python.
 OptionValue truth_option(bool& target);
 // auto, cpu, vulkan, vulkan:N
 OptionValue device_option(std::string& target);
 
-// `expected` describes the numbers in an error: "a number from 1 to 8" where it is empty.
+// `expected` describes the range in errors. If empty, it is "a number from 1 to 8", for example.
 template <typename Integer>
 OptionValue integer_option(Integer& target, int64_t low, int64_t high, std::string expected = "");
 template <typename Integer>
@@ -91,10 +91,10 @@ OptionValue integer_option(std::optional<Integer>& target, int64_t low, int64_t 
 // `unit`: "a number", "seconds"
 template <typename Float>
 OptionValue number_option(Float& target, double low, double high, std::string unit = "a number");
-// A word for each value.
+// One choice for each value.
 template <typename T>
 OptionValue choice_option(T& target, std::vector<std::pair<std::string, T>> choices);
-// The same with bounds of the library.
+// With the bounds that the library defines.
 template <typename T>
 OptionValue integer_option(T& target, const Bounds<uint32_t>& bounds) {
   return integer_option(target, bounds.low, bounds.high);
@@ -105,7 +105,7 @@ OptionValue number_option(T& target, const Bounds<double>& bounds, std::string u
 }
 OptionValue choice_option(std::string& target, std::vector<std::string> choices);
 
-// The same without the target.
+// These call `store` instead of writing to a target.
 OptionValue integer_range(int64_t low, int64_t high, std::string expected,
                           std::function<void(int64_t)> store);
 OptionValue number_range(double low, double high, const std::string& unit,

@@ -15,23 +15,23 @@ namespace vesper {
 
 struct TranscribeArguments {
   InputSelection inputs;
-  ReaderOptions reader;        // how to read each of them
+  ReaderOptions reader;        // used for each input
   std::string model = "base";  // a name or a path
   std::vector<TranscriptFormat> formats = {TranscriptFormat::kTxt};
-  // Where files go; absent: beside each input.
+  // Where output files are written. Default: beside each input.
   std::optional<std::filesystem::path> output_folder;
-  bool to_stdout = true;         // rather than to files
-  SpeechSessionOptions session;  // without the VAD model
+  bool to_stdout = true;         // print instead of writing files
+  SpeechSessionOptions session;  // its VAD model is set later
   SpeechOptions speech;
   WriterOptions writers;
-  bool detect_language = false;  // and nothing else
-  // Live captions of the only input, with so many seconds from look to look.
+  bool detect_language = false;  // only detect the language
+  // Live captions of the only input, updated after this many seconds of audio.
   std::optional<double> stream_step_s;
-  bool resume = false;     // pass over what is complete
+  bool resume = false;     // skip inputs whose output is complete
   bool jobs_json = false;  // progress as JSON lines on stderr
   bool offline = false, quiet = false, verbose = false;
 
-  // What the command line says; parse_transcribe_options() derives settings above from it.
+  // What the command line contains; parse_transcribe_options() derives the settings above from it.
   struct Given {
     std::string output_folder, color = "never";
     bool stream = false, vad = false;
@@ -44,10 +44,10 @@ struct TranscribeArguments {
   } given = {};
 };
 
-// The table of options, which store into `arguments`.
+// The table of options. Parsing stores their values in `arguments`.
 OptionTable transcribe_options(TranscribeArguments& arguments);
 
-// Returns the text to print instead of working, for --help and the like. Throws Error(kUsage).
+// Returns text to print instead of working (--help, for example). Throws Error(kUsage).
 std::optional<std::string> parse_transcribe_options(int argc, const char* const* argv,
                                                     TranscribeArguments& arguments);
 
