@@ -58,7 +58,7 @@ TEST(TextCaptions, DrawWhatMayChangeBehindTheCursorOfATerminal) {
 TEST(TextCaptions, FitTheTerminalAsItIsNow) {
   const auto printed = printing(TranscriptFormat::kTxt, 20);
   printed->printer->final(std::vector{word(" one"), word(" two"), word(" three")}, 1);
-  printed->columns = 8;  // it became narrower
+  printed->columns = 8;  // the terminal became narrower
   printed->printer->partial(std::vector{word(" four")}, 2);
   printed->printer->final(std::vector{word(" four"), word(" five")}, 2);
   EXPECT_THAT(printed->puts, ElementsAre("one two three", "\nfour\nfive"));

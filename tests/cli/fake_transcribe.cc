@@ -1,15 +1,14 @@
-// `transcribe` with a SpeechSession that needs no model: what it "hears" is in the recording, as
-// text.
+// `transcribe` with a SpeechSession that needs no model: a recording is a text file.
 //
-// Each line of the input is a segment of a second, except lines that begin with a command:
-//   !input TEXT, !device TEXT, !internal TEXT  fail so
+// Each line of the input is a segment of one second, except the commands:
+//   !input TEXT, !device TEXT, !internal TEXT  fail with this kind of error
 //   !sleep MILLISECONDS                        wait
-//   !settings                                  a segment that shows the settings
-//   !search                                    one that shows how it was asked to search
-//   !words                                     one that shows what it was asked about words
-//   !sound                                     one that shows how to read the recording
-//   !languages                                 one that shows how to find the language
-//   !vad                                       a segment that shows those of voice activity
+//   !settings                                  a segment with the settings
+//   !search                                    a segment with the search settings
+//   !words                                     a segment with the settings of words
+//   !sound                                     a segment with the settings of the audio reader
+//   !languages                                 a segment with the settings of languages
+//   !vad                                       a segment with the settings of the VAD
 #include <chrono>
 #include <fstream>
 #include <iostream>
@@ -31,9 +30,9 @@ std::string shown(const std::optional<double>& threshold) {
 }  // namespace
 
 struct SpeechSession::State {
-  // Each line is final after it has been partial; "!slow STEPS" says that it takes long,
-  // "!slow-window STEPS" that a full window does, "!wait" waits for the stream to be stopped and
-  // "!cut WHY" is a stream that cannot be read on.
+  // Each line is first partial, then final. "!slow STEPS" reports slow decoding, "!slow-window
+  // STEPS" slow decoding of a full window, "!wait" waits until the stream is stopped, and "!cut
+  // WHY" ends the stream with a read error.
   static LiveTranscript transcribe_live(const AudioInput& audio, const SpeechEvents& events,
                                         const LiveOptions& options) {
     const double step_s = options.step_s;
@@ -73,7 +72,7 @@ struct SpeechSession::State {
     return {transcript};
   }
 
-  // The recording's first line, then two others.
+  // Returns the first line of the recording and two other languages.
   static std::vector<LanguageProbability> detect_languages(const AudioInput& input,
                                                            const DecodingSettings& decoding) {
     std::ifstream file(input.path);

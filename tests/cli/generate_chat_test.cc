@@ -143,13 +143,13 @@ TEST_F(GenerateChat, LetsCtrlCStopAnAnswerAndDropALine) {
   terminal.read_until("> ");
   terminal.type("half a li\x03");
   EXPECT_THAT(terminal.read_until("^C\r\n> "), Not(HasSubstr("(stopped)")));
-  terminal.type("\x03");  // on an empty line: nothing to drop, and the chat continues
+  terminal.type("\x03");  // on an empty line: drops nothing, and the chat continues
   terminal.read_until("^C\r\n> ");
   terminal.type("/save\n");
   terminal.read_until("expected a file: /save FILE\r\n> ");
   terminal.type("Tell me a story.\n");
   terminal.read_until("story.\r\n");
-  terminal.read_until(" ");  // of the answer, which would not end otherwise
+  terminal.read_until(" ");  // of the answer, which is endless
   terminal.type("\x03");
   terminal.read_until("(stopped)\r\n> ");
   terminal.type("/exit\n");
@@ -157,7 +157,7 @@ TEST_F(GenerateChat, LetsCtrlCStopAnAnswerAndDropALine) {
   EXPECT_EQ(terminal.wait(), 0);
 }
 
-// One answer on a terminal: the shell's next line begins below it.
+// After one answer on a terminal, the shell's next line starts below it.
 TEST_F(GenerateChat, LetsCtrlCCutASingleAnswer) {
   Terminal terminal(command({"--offline", "--ignore-eos", "Tell me a story."}));
   terminal.read_until(" ");  // of the answer

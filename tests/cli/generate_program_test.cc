@@ -115,7 +115,7 @@ TEST_F(GenerateProgram, SaysWhatIsWrong) {
     expect_failure(run(arguments), 2, "--system is a part of a chat");
   }
   expect_failure(run({"-m", "absent", "a"}), 4, "smollm2-135m");
-  // Folders open like files, and would be empty.
+  // A folder opens like a file, but reads as empty.
   const std::string folder = folder_.path().string();
   expect_failure(tiny({"--input", folder, "--print-ids"}), 3, "found a folder");
   expect_failure(tiny({"--input", "absent.txt", "--print-ids"}), 3, "absent.txt: No such file");
@@ -123,7 +123,7 @@ TEST_F(GenerateProgram, SaysWhatIsWrong) {
                  "--logit-bias: expected token ids below 64");
   expect_failure(tiny({"--chat-template", folder, "--prompt-ids", "1", "--print-ids"}), 3,
                  "found a folder");
-  // Before anything is computed.
+  // Fails before any computation.
   expect_failure(tiny({"--prompt-cache", folder, "--prompt-ids", "1", "--print-ids", "-n", "2"}), 6,
                  "directory");
   expect_failure(tiny({"--prompt-cache", folder + "/none/kept", "--prompt-ids", "1", "--print-ids",
@@ -250,7 +250,7 @@ TEST_F(GenerateProgram, DumpsLogitsForNumPy) {
   EXPECT_EQ(read_file(folder_ / "alone.npy"), file);
 }
 
-// Like `-o /dev/null` by root, who may replace a device by a file.
+// Root may replace a device by a file: `-o /dev/null`.
 TEST_F(GenerateProgram, WritesToAPipeAndLeavesItThere) {
   const ChildResult result = run_child(
       {"/bin/sh", "-c",
@@ -262,8 +262,8 @@ TEST_F(GenerateProgram, WritesToAPipeAndLeavesItThere) {
   EXPECT_THAT(names_in(folder_.path()), testing::ElementsAre("got", "pipe"));
 }
 
-// An endless text that is interrupted: the text so far is kept, also in a file, and a note says
-// that it was cut.
+// An endless text that is interrupted: the text so far is kept, also in a file, and a note
+// reports it.
 TEST_F(GenerateProgram, KeepsWhatWasGeneratedWhenItIsInterrupted) {
   for (const bool to_file : {false, true}) {
     std::vector<std::string> arguments = {"--ctx",        "16",    "--context-shift",
@@ -485,7 +485,7 @@ TEST_F(GenerateText, SaysWhatItsProductsAreMadeIn) {
 #endif
 }
 
-// The system message is where the template puts it, and the answer follows it.
+// The template places the system message, and the answer follows.
 TEST_F(GenerateText, TellsTheModelASystemMessage) {
   write_file(folder_ / "shows.jinja",
              "{%- for message in messages -%}\n"
@@ -559,7 +559,7 @@ TEST_F(GenerateText, SummarisesWhatWasTranscribed) {
   const ChildResult answer = pipe("-m smollm2-135m -n 80 'Summarise this.'");
   EXPECT_EQ(answer.status, 0) << answer.err;
   EXPECT_THAT(answer.err, Not(HasSubstr("generate:")));
-  // It is about the people in the recordings, and shorter than the transcript.
+  // The answer mentions the people in the recordings, and is shorter than the transcript.
   EXPECT_THAT(answer.out, AnyOf(HasSubstr("Dashwood"), HasSubstr("Norland"), HasSubstr("sister")));
   EXPECT_LT(answer.out.size(), heard.out.size());
 
@@ -584,7 +584,7 @@ TEST_F(GenerateText, AsksForAnswersWithoutThinkingOrLeavesItOut) {
   std::vector<std::string> without = arguments;
   without.push_back("--no-think");
   EXPECT_EQ(run(without).status, 0);
-  // A template that begins the thinking: everything before </think> is thinking.
+  // The template starts the thinking: everything before </think> is thinking.
   write_file(folder_ / "begins.jinja", "{{ messages[-1].content }}<think>\n");
   const ChildResult thought =
       run({"-n", "4", "--chat-template", "begins.jinja", "--no-think", "Hi"});

@@ -28,7 +28,7 @@ using testing::Not;
 using testing::Pair;
 using testing::UnorderedElementsAre;
 
-// The files of a folder by relative path, with their text.
+// The contents of a folder's files by relative path.
 using Tree = std::map<std::string, std::string>;
 
 Tree tree_of(const fs::path& folder) {
@@ -42,7 +42,7 @@ Tree tree_of(const fs::path& folder) {
   return tree;
 }
 
-// For a folder that a program may be writing to.
+// Also works while a program writes to the folder.
 size_t n_complete_files(const fs::path& folder) {
   size_t n = 0;
   std::error_code error;
@@ -191,7 +191,7 @@ TEST_F(ManyFiles, ResumesWithWhatIsNotComplete) {
   EXPECT_THAT(transcribe(arguments).err, HasSubstr("1 transcribed, 2 skipped"));
   EXPECT_EQ(read_file(folder_ / "work/out/2020/a.txt"), "in a\n");
   EXPECT_EQ(read_file(folder_ / "work/out/b.txt"), "kept");
-  // A recording that has changed since then.
+  // This recording has changed since then.
   fs::last_write_time(folder_ / "work/talks/b.wav",
                       fs::last_write_time(folder_ / "work/out/b.txt") + std::chrono::hours(1));
   EXPECT_THAT(transcribe(arguments).err, HasSubstr("1 transcribed, 2 skipped"));
@@ -258,8 +258,8 @@ TEST_F(ManyFiles, TellsOtherProgramsOfWhatEndsTheRun) {
   EXPECT_EQ(all[0]["status"], 4);
 }
 
-// A run that is killed at any moment leaves only complete files; resumed, the result equals that of
-// an undisturbed run.
+// A killed run leaves only complete files, and a resumed run gives the same result as an
+// undisturbed one.
 TEST_F(ManyFiles, LosesNothingWhenItIsKilled) {
   fs::create_directory(folder_ / "work/in");
   for (int i = 0; i < 8; ++i) {
@@ -308,7 +308,7 @@ TEST_F(ManyFiles, LosesNothingWhenItIsKilled) {
   EXPECT_GE(n_killed_in_the_middle, 5u) << "the test does not test what it says";
 }
 
-// With voice activity and several slots, all recordings go to the engine together.
+// With voice activity and several slots, the engine gets all recordings together.
 TEST_F(ManyFiles, TogetherHaveTheOutputsAndReportsOfEachAlone) {
   fs::create_directories(folder_ / "models/silero-vad");
   write_file(folder_ / "models/silero-vad/silero_vad_16k.safetensors", "");

@@ -115,7 +115,7 @@ TEST(ProgramOptions, AreEachExplainedOnceOnScreensOf80Columns) {
   }
 }
 
-// Each "build/PROGRAM ... --option" of its examples, and each `--option` of its text.
+// Each "build/PROGRAM ... --option" of its examples and each `--option` in its text.
 TEST(ProgramOptions, ThatTheReadmeNamesExist) {
   std::ifstream file(README);
   const std::string readme{std::istreambuf_iterator<char>(file), {}};

@@ -41,7 +41,7 @@ class TranscribeProgram : public testing::Test {
     arguments.insert(arguments.begin(), FAKE_TRANSCRIBE);
     return run_child(arguments, options_);
   }
-  // With a model that is there.
+  // With a model that exists.
   ChildResult transcribe(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"-m", "small-one"});
     return run(std::move(arguments));
@@ -153,7 +153,7 @@ TEST_F(TranscribeProgram, ReplacesWhatALinkPointsTo) {
   EXPECT_EQ(read_file(folder_ / "work/real"), "first\nsecond\n");
 }
 
-// Signals end it while files are open; none stays, finished or not.
+// A signal while files are open leaves no file, finished or not.
 TEST_F(TranscribeProgram, RemovesUnfinishedFilesWhenASignalEndsIt) {
   write_file(folder_ / "work/long.wav", "text\n!sleep 20000\n");
   for (int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
@@ -258,7 +258,7 @@ TEST_F(TranscribeProgram, SaysWhatItUsesWhenVerbose) {
                              HasSubstr("a.wav: 2.00 s of speech in \"en\"")));
 }
 
-// A name is data: it cannot command the terminal, nor break the one line of an error.
+// Control characters in a name must not reach the terminal or break an error into two lines.
 TEST_F(TranscribeProgram, PrintsNamesSafely) {
   expect_failure(transcribe({"evil\n\033[31m\xFF.wav"}), 3,
                  "evil ?[31m\xEF\xBF\xBD.wav: No such file");
@@ -325,7 +325,7 @@ TEST_F(TranscribeProgram, PassesEveryOptionOn) {
   EXPECT_THAT(transcribe({"--suppress-tokens", "", "s.wav"}).out, HasSubstr("suppress_model=0"));
   EXPECT_THAT(transcribe({"--suppress-tokens", "-1", "s.wav"}).out, HasSubstr("suppress_model=1"));
   EXPECT_THAT(transcribe({"-t", "2", "s.wav", "-t", "4"}).out, HasSubstr("threads=4"));
-  // As openai-whisper spells them.
+  // Names as in openai-whisper.
   EXPECT_THAT(transcribe({"--initial_prompt", "a_b", "--no_speech_threshold=0.5", "s.wav"}).out,
               AllOf(HasSubstr("prompt=a_b "), HasSubstr("no_speech=0.500000")));
 }
@@ -503,7 +503,7 @@ TEST_F(TranscribeProgram, PassesOnWhatIsWantedOfWords) {
             "words=1 silence=none length=0 split_on_word=0" + marks);
   EXPECT_EQ(transcribe({"--prepend-punctuations=#", "--append-punctuations=~", "s.wav"}).out,
             "words=0 silence=none length=0 split_on_word=0 prepended=# appended=~\n");
-  // What needs word times turns them on.
+  // Settings that need word times turn them on.
   EXPECT_THAT(transcribe({"--hallucination-silence-threshold=2", "s.wav"}).out,
               HasSubstr("words=1 silence=2.000000"));
   EXPECT_THAT(transcribe({"--max-segment-length=999", "s.wav"}).out,
@@ -515,7 +515,7 @@ TEST_F(TranscribeProgram, PassesOnWhatIsWantedOfWords) {
     EXPECT_THAT(transcribe({"-f", "srt", option, "s.wav"}).out, HasSubstr("words=1")) << option;
   }
   EXPECT_THAT(transcribe({"--color=always", "s.wav"}).out, HasSubstr("words=1"));
-  // Not on a terminal.
+  // Only on a terminal.
   EXPECT_THAT(transcribe({"--color=auto", "s.wav"}).out, HasSubstr("words=0"));
 }
 
@@ -530,7 +530,7 @@ TEST_F(TranscribeProgram, PassesTheLayoutOfSubtitlesOn) {
   EXPECT_THAT(srt({"--max-line-width=7"}), HasSubstr("\none two\nthree\n"));
   EXPECT_THAT(srt({"--max-line-width=7", "--max-line-count=1"}), HasSubstr("\none two\n\n2\n"));
   EXPECT_THAT(srt({"--highlight-words"}), HasSubstr("\none <u>two</u> three\n"));
-  // In files as on standard output.
+  // The same in files and on standard output.
   ASSERT_EQ(transcribe({"--max-words-per-line=2", "-f", "srt,vtt", "s.wav"}).status, 0);
   EXPECT_THAT(read_file(folder_ / "work/s.srt"), HasSubstr("\none two\n\n2\n"));
   EXPECT_THAT(read_file(folder_ / "work/s.vtt"), HasSubstr("\none two\n\n"));

@@ -25,7 +25,7 @@ TEST(QuietFrames, AreQuietBesideThoseAround) {
   std::vector<float> loudness = sound_and_quiet({200, 100, 200});
   const std::vector<bool> is_quiet = quiet_frames(loudness);
   for (size_t i = 0; i < loudness.size(); ++i) EXPECT_EQ(is_quiet[i], i >= 200 && i < 300) << i;
-  // A soft speaker after a loud one, far enough apart.
+  // A quiet speaker after a loud one, far enough apart.
   for (int i = 0; i < 5000; ++i) loudness.push_back(-3);
   for (const float value : sound_and_quiet({200, 100})) loudness.push_back(value - 2.0f);
   EXPECT_FALSE(quiet_frames(loudness)[5600]);

@@ -1,5 +1,5 @@
-// Every block format against a dequantizer that walks a block byte by byte, in the order in which
-// ggml's reference code unpacks it (ggml-quants.c, dequantize_row_*), rather than by element.
+// Every block format compared with a dequantizer that reads a block in the order of ggml's
+// reference code (ggml-quants.c, dequantize_row_*).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ std::vector<double> plain_q2_k(const Block& b) {
 }
 
 std::vector<double> plain_q3_k(const Block& b) {
-  // The 16 scales, spread to bytes four at a time as 32-bit words.
+  // Unpacks the 16 scales to bytes, four at a time as 32-bit words.
   std::array<uint32_t, 4> words{};
   std::memcpy(words.data(), b.data() + 96, 12);
   const uint32_t low = 0x0f0f0f0f, high = 0x03030303, tops = words[2];
@@ -112,8 +112,8 @@ std::vector<double> plain_q6_k(const Block& b) {
   return out;
 }
 
-// The older formats, 32 elements a block: an optional min, optional fifth bits, then nibbles whose
-// low halves are the first 16 elements.
+// The older formats, 32 elements per block: an optional minimum, optional fifth bits, then nibbles;
+// the low ones are the first 16 elements.
 std::vector<double> plain_nibbles(const Block& b, bool has_min, bool has_high, int bias) {
   size_t at = 2;
   const double min = has_min ? half(b, at) : 0;
@@ -147,7 +147,7 @@ std::vector<double> plain_iq4_nl(const Block& b) {
 
 struct Format {
   DType dtype;
-  std::vector<size_t> halves;  // where a block holds f16 numbers
+  std::vector<size_t> halves;  // byte offsets of f16 numbers in a block
   std::function<std::vector<double>(const Block&)> plain;
 };
 
@@ -174,7 +174,7 @@ TEST(BlockFormats, EqualAPlainDequantizerOnRandomBlocks) {
     const DTypeDescriptor& row = dtype_descriptor(format.dtype);
     SCOPED_TRACE(row.name);
     constexpr size_t kBlocks = 50;
-    // One byte in front: blocks need not be aligned.
+    // One byte before the blocks, because blocks need not be aligned.
     std::vector<uint8_t> bytes(1 + kBlocks * row.block_bytes);
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
     for (size_t block = 0; block < kBlocks; ++block) {

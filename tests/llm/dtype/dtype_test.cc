@@ -57,7 +57,7 @@ TEST(DType, BytesAreOfWholeBlocksAndDoNotOverflow) {
 }
 
 TEST(DType, EveryHalfIsReadExactly) {
-  // An odd number of elements at an odd address: the vector code's rest, and no alignment.
+  // An odd number of elements at an odd address also tests the scalar tail and unaligned reads.
   constexpr uint64_t kCount = 65535;
   std::vector<uint8_t> bytes(1 + 2 * kCount);
   for (uint64_t i = 0; i < kCount; ++i) {
@@ -78,7 +78,7 @@ TEST(DType, EveryHalfIsReadExactly) {
 }
 
 TEST(DType, ATailOfHalvesIsReadAsTheVectorPartIs) {
-  // Seven halves take the portable code on every machine.
+  // Seven elements use the portable code on every machine.
   for (uint32_t i = 0; i < 65536; i += 7) {
     std::vector<uint8_t> bytes(14);
     for (uint32_t j = 0; j < 7; ++j) {
@@ -100,8 +100,8 @@ TEST(DType, BFloat16IsTheUpperHalfOfAFloat) {
   EXPECT_EQ(unpacked(DType::kBF16, bytes, 2), (std::vector<float>{1.0f, -10.0f}));
 }
 
-// A block whose byte j is a nibble pair (low: j, high: 15 - j), d = 0.5 (0x3800), minimum 2
-// (0x4000), fifth bits 0x80000001: elements 0 and 31.
+// Byte j has the nibbles j (low) and 15 - j (high); d = 0.5 (0x3800), minimum 2 (0x4000), fifth
+// bits 0x80000001 (elements 0 and 31).
 std::vector<uint8_t> block(bool has_minimum, bool has_fifth_bits) {
   std::string head("\x00\x38", 2);
   if (has_minimum) head += std::string("\x00\x40", 2);
@@ -140,7 +140,7 @@ TEST(DType, TheTestsOwnPackingToHalfRoundsToNearest) {
   for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
     ASSERT_EQ(test::f16_of(static_cast<float>(f16_value(static_cast<uint16_t>(bits)))), bits);
   }
-  EXPECT_EQ(test::f16_of(1.0f + 0x1p-11f), 0x3c00);  // a tie goes to the even one
+  EXPECT_EQ(test::f16_of(1.0f + 0x1p-11f), 0x3c00);  // ties round to even
   EXPECT_EQ(test::f16_of(1.0f + 0x1p-11f + 0x1p-20f), 0x3c01);
 }
 

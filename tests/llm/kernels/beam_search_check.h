@@ -21,7 +21,7 @@ namespace vesper::test {
 
 struct BeamCase {
   uint32_t n_groups = 2, beam_size = 5, max_finished = 5;
-  uint32_t n_unused = 0;  // sequences of a group without a beam
+  uint32_t n_unused = 0;  // unused sequences per group
   uint32_t max_sampled = 40;
   uint32_t n_prompt = 6;
   uint32_t chunk = 64;
@@ -268,7 +268,7 @@ class BeamSearchCheck {
       }
       std::stable_sort(extended.begin(), extended.end(),
                        [](const Extended& x, const Extended& y) { return x.score > y.score; });
-      // More are never needed: each beam ends at most once.
+      // More are not needed: each beam ends at most once.
       const size_t n_looked_at = std::min<size_t>(extended.size(), 2 * case_.beam_size + 1);
       for (size_t i = 1; i < n_looked_at; ++i) {
         const double gap = extended[i - 1].score - extended[i].score;

@@ -23,7 +23,7 @@ class LanguageKernelsCheck {
   void rope_without_pages() {
     for (const bool interleaved : {false, true}) {
       for (const uint32_t head_dim : {8u, 64u, 80u}) {
-        // All pairs of a head, some, and none.
+        // Rotates all pairs of a head, some, or none.
         for (const uint32_t n_pairs : {head_dim / 2, head_dim / 8, 0u}) {
           for (const bool with_norms : {false, true}) {
             rope({3, 2, head_dim, n_pairs, interleaved, with_norms, false});

@@ -63,10 +63,10 @@ void check_family(const std::string& name, const std::string& device_name) {
   });
   EXPECT_LT(worst, 1e-3) << "in one pass";
 
-  // The prompt, then 32 steps that take the likeliest token.
+  // The prompt, then 32 greedy steps.
   const std::span<const int32_t> ids(reference.ids);
   generator.stop(0);
-  // Another text comes between, so that nothing of the cache can be used again.
+  // Another sequence in between, so that the cache cannot be reused.
   generator.start(0, std::vector<int32_t>{1, 2, 3}, 1, {});
   generator.advance(1);
   generator.start(0, ids.first(kPrompt), 32, {});
@@ -81,7 +81,7 @@ void check_family(const std::string& name, const std::string& device_name) {
   EXPECT_THAT(generator.chosen(0), ElementsAreArray(ids.subspan(kPrompt)));
 }
 
-// A folder for each.
+// One folder per family.
 std::vector<std::string> families() {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder_of(""))) {
@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(Families, LanguageModels, testing::ValuesIn(families())
                            return name;
                          });
 
-// What one sequence becomes must not depend on the others, nor on what its place held before.
+// A sequence must not depend on the others, nor on the previous contents of its slot.
 TEST(Generator, AnswersTheSameAloneAndAmongOthers) {
   const auto provider = open_weights(folder_of("qwen3"));
   const std::vector<std::vector<int32_t>> prompts = {
@@ -133,20 +133,20 @@ TEST(Generator, AnswersTheSameAloneAndAmongOthers) {
     alone.emplace_back(chosen.begin(), chosen.end());
     EXPECT_EQ(chosen.size(), 20u);
   }
-  EXPECT_GT(generator.n_reused(0), 0u);  // the last prompt begins as an earlier one
+  EXPECT_GT(generator.n_reused(0), 0u);  // the last prompt starts like an earlier one
   EXPECT_NE(alone[0], alone[3]);
-  for (uint32_t place = 0; place < 3; ++place) {
-    generator.start(place, prompts[place], 20, sampling);
+  for (uint32_t slot = 0; slot < 3; ++slot) {
+    generator.start(slot, prompts[slot], 20, sampling);
     generator.advance(2);
   }
   while (generator.advance(5)) {
   }
-  for (uint32_t place = 0; place < 3; ++place) {
-    EXPECT_THAT(generator.chosen(place), ElementsAreArray(alone[place])) << place;
+  for (uint32_t slot = 0; slot < 3; ++slot) {
+    EXPECT_THAT(generator.chosen(slot), ElementsAreArray(alone[slot])) << slot;
   }
 }
 
-// The rules of select_beams over whole texts, each run from its beginning.
+// Applies the rules of select_beams to whole sequences, each computed from the start.
 std::vector<int32_t> plain_beam_search(Generator& model, std::vector<int32_t> prompt,
                                        uint32_t beam_size, uint32_t max_new,
                                        const std::vector<int32_t>& stop_ids) {
@@ -199,7 +199,7 @@ void check_beams(const std::string& family, const std::string& device_name) {
   Generator plain(*device, *provider, Compute::kF32, exact_options());
   const std::vector<std::vector<int32_t>> prompts = {{60, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9}};
   const std::vector<int32_t> likeliest = plain_beam_search(plain, prompts[1], 1, 8, {});
-  // Nothing ends; a token that comes early ends; several may end.
+  // No stop ids; one that occurs early; several.
   for (const std::vector<int32_t>& stop_ids :
        {std::vector<int32_t>{}, {likeliest[3]}, {likeliest[2], likeliest[5], 7, 8}}) {
     GeneratorOptions options = exact_options();
@@ -207,17 +207,17 @@ void check_beams(const std::string& family, const std::string& device_name) {
     options.beam_size = 4;
     Generator generator(*device, *provider, Compute::kF32, options);
     generator.set_stop_ids(stop_ids);
-    // The second round starts from what the first has left.
+    // The second round reuses the caches of the first.
     for (int round = 0; round < 2; ++round) {
-      for (uint32_t place = 0; place < 2; ++place) {
-        generator.start(place, prompts[place], 40, {});
+      for (uint32_t slot = 0; slot < 2; ++slot) {
+        generator.start(slot, prompts[slot], 40, {});
       }
       while (generator.advance(7)) {
       }
-      for (uint32_t place = 0; place < 2; ++place) {
-        EXPECT_THAT(generator.chosen(place),
-                    ElementsAreArray(plain_beam_search(plain, prompts[place], 4, 40, stop_ids)))
-            << family << ", place " << place << ", " << stop_ids.size() << " stop ids";
+      for (uint32_t slot = 0; slot < 2; ++slot) {
+        EXPECT_THAT(generator.chosen(slot),
+                    ElementsAreArray(plain_beam_search(plain, prompts[slot], 4, 40, stop_ids)))
+            << family << ", slot " << slot << ", " << stop_ids.size() << " stop ids";
       }
     }
   }
@@ -227,7 +227,7 @@ TEST(GeneratorBeams, FindWhatAPlainSearchFinds) {
   for (const char* family : {"llama", "gemma3", "qwen3"}) check_beams(family, "cpu");
 }
 
-// The log-probability of each token after a prompt, from one pass over both.
+// The log-probability of each answer token, from one pass over prompt and answer.
 std::vector<float> plain_logprobs(Generator& model, std::vector<int32_t> prompt,
                                   std::span<const int32_t> answer) {
   const auto n_prompt = static_cast<uint32_t>(prompt.size());
@@ -245,7 +245,7 @@ std::vector<float> plain_logprobs(Generator& model, std::vector<int32_t> prompt,
   return logprobs;
 }
 
-// A prompt of another length that begins as the one before, whose full pages are still there.
+// Prompts that share their first tokens with the previous one, whose full pages are still cached.
 TEST(GeneratorBeams, UseThePagesOfAnEarlierPromptAgain) {
   const auto provider = open_weights(folder_of("llama"));
   const auto device = open_device("cpu", {});
@@ -308,7 +308,7 @@ TEST(Generator, StopsAtItsEndsAndLimits) {
   const auto device = open_device("cpu", {});
   Generator generator(*device, *provider, Compute::kF32, exact_options());
   const std::span<const int32_t> prompt = std::span(reference.ids).first(kPrompt);
-  // The first token of the answer that was not in it before; a chain of 32 does not go past it.
+  // Stop at a token that occurs here first; advance(32) must not continue after it.
   const auto at = std::find_if(
       reference.ids.begin() + kPrompt + 2, reference.ids.end(),
       [&](const int32_t& id) { return std::find(reference.ids.data() + kPrompt, &id, id) == &id; });
@@ -322,7 +322,7 @@ TEST(Generator, StopsAtItsEndsAndLimits) {
   generator.start(0, prompt, 7, {});
   EXPECT_FALSE(generator.advance(32));
   EXPECT_EQ(generator.chosen(0).size(), 7u);
-  generator.start(0, prompt, 1000, {});  // the context has 64
+  generator.start(0, prompt, 1000, {});  // n_ctx is 64
   EXPECT_FALSE(generator.advance(100));
   EXPECT_EQ(generator.chosen(0).size(), 64u - kPrompt);
   EXPECT_THROW(generator.start(0, std::vector<int32_t>(64, 1), 1, {}), std::exception);
@@ -352,7 +352,7 @@ TEST(Generator, GoesOnFromWhatWasSaved) {
   EXPECT_THROW(third.restore(0, saved), std::exception);
 }
 
-// Layers with a window of 9 keep 9 and a pass of rows; one of the three keeps all of a long text.
+// Layers with a window of 9 keep 9 positions and the rows of a pass; one of three keeps all.
 TEST(Generator, RecyclesThePagesOfSlidingWindows) {
   const auto provider = open_weights(folder_of("gemma3"));
   const auto device = open_device("cpu", {});
@@ -389,7 +389,7 @@ TEST(Generator, RecyclesThePagesOfSlidingWindows) {
   };
   both_answer(text);
   EXPECT_EQ(recycling.n_reused(0), 999u);
-  // Near the end there is what its window needs, far before it there is not.
+  // The window of a position near the end is still cached; that of a position far before it is not.
   text[900] ^= 1;
   both_answer(text);
   EXPECT_EQ(recycling.n_reused(0), 900u);

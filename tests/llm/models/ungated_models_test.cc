@@ -1,6 +1,6 @@
-// Language models whose feed-forward block has no gate, with each activation, against the plain
-// computation in double precision. No family of the table is such a model, so that the weights are
-// made here: random ones, with biases everywhere.
+// Language models whose feed-forward block has no gate, with each activation, compared with a plain
+// computation in double precision. No family in the table has such a block, so the weights are
+// random ones made here, with biases everywhere.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,14 +38,14 @@ class RandomModel {
       add_linear(layer + "attn.k", kv, kWidth);
       add_linear(layer + "attn.v", kv, kWidth);
       add_linear(layer + "attn.out", kWidth, q);
-      // Wide enough that the hidden rows lie on both sides of every activation's bend.
+      // Large enough that hidden values lie on both sides of the activation's bend.
       add_linear(layer + "ffn.up", kFfn, kWidth, 0.4f);
       add_linear(layer + "ffn.down", kWidth, kFfn);
     }
     add_norm("decoder.norm");
   }
 
-  // Valid as long as this.
+  // Valid as long as this object.
   std::unique_ptr<WeightProvider> provider() const {
     StackConfig stack;
     stack.name = "decoder";
@@ -84,7 +84,7 @@ class RandomModel {
     return std::make_unique<WeightProvider>("random model", std::move(contents));
   }
 
-  // The logits behind each token of a text.
+  // The logits after each token of a text.
   std::vector<Row> logits(const std::vector<int32_t>& text) const {
     std::vector<Row> rows;
     for (const int32_t id : text) {
@@ -180,7 +180,7 @@ class RandomModel {
     return out;
   }
 
-  // Rotates each head; number i of its first half and number i of its second are a pair.
+  // Rotates each head; element i of the first half and element i of the second half are a pair.
   static void rotate(Row& heads, size_t position) {
     for (size_t head = 0; head < heads.size(); head += kHeadDim) {
       for (size_t i = 0; i < kHeadDim / 2; ++i) {
@@ -253,13 +253,13 @@ class UngatedModels : public testing::TestWithParam<Case> {
       }
       return worst;
     };
-    // Products of many rows.
+    // Many rows per product.
     generator.evaluate(kText, [&](uint32_t first, uint32_t n, const float* logits) {
       for (uint32_t r = 0; r < n; ++r) {
         EXPECT_LT(error_of(first + r, logits + size_t{r} * kVocabulary), kClose) << first + r;
       }
     });
-    // Products of one row: a step behind each beginning of the text.
+    // One row per product: a step after each prefix of the text.
     std::vector<float> logits(kVocabulary);
     for (size_t n = 1; n <= kText.size(); ++n) {
       generator.start(0, std::span(kText).first(n), 1, {});
@@ -268,7 +268,7 @@ class UngatedModels : public testing::TestWithParam<Case> {
       EXPECT_LT(error_of(n - 1, logits.data()), kClose) << n << " tokens";
     }
   }
-  // Less than two activations differ by (see DifferByTheirActivation).
+  // Smaller than the difference between two activations (see DifferByTheirActivation).
   static constexpr double kClose = 1e-4;
 };
 
@@ -282,7 +282,7 @@ TEST_P(UngatedModels, GiveTheLogitsOfThePlainComputationOnVulkan) {
 #endif
 }
 
-// A test that takes one activation for another would prove nothing.
+// The test above would prove nothing if activations gave equal logits.
 TEST(UngatedModelsThemselves, DifferByTheirActivation) {
   const std::vector<Activation> all = {Activation::kGelu, Activation::kGeluTanh, Activation::kSilu,
                                        Activation::kRelu};

@@ -19,7 +19,7 @@ namespace {
 struct Golden {
   const char* text;
   std::vector<int32_t> ids;
-  std::vector<int32_t> ids_as_text;  // where they differ: special tokens' spellings taken as text
+  std::vector<int32_t> ids_as_text;  // if different: special tokens encoded as text
 };
 
 const std::vector<Golden>& golden() {
@@ -104,7 +104,7 @@ TEST_F(SmolLm2Tokenizer, GivesTheIdsOfLlamaCpp) {
   }
 }
 
-// Its vocabulary has no token for a byte that no text has.
+// The vocabulary has no token for a byte that never occurs in UTF-8.
 TEST_F(SmolLm2Tokenizer, MakesTokensOfBytesThatAreNoText) {
   EXPECT_FALSE(tokenizer->encode("\xff", false, false).empty());
   EXPECT_EQ(tokenizer->encode("\xff", false, false), tokenizer->encode("\ufffd", false, false));

@@ -1,8 +1,8 @@
-// Tokenizers of every kind that tokenizer.json files describe, against Hugging Face's tokenizers
-// 0.23.3: for each line of a corpus, the ids (their hash, to keep the files small). The tokenizers
-// have the steps of the families' own and vocabularies trained on the corpus;
-// tests/reference/make_tokenizer_fixtures.py made all files, and makes larger ones for
-// VESPER_TOKENIZER_CORPUS. Of SentencePiece's own files, sentencepiece 0.2.3 is the reference.
+// Tokenizers of every kind that tokenizer.json describes, compared with Hugging Face's tokenizers
+// 0.23.3: the hash of the ids of each line of a corpus. The tokenizers have the steps of real
+// families and vocabularies trained on the corpus. tests/reference/make_tokenizer_fixtures.py makes
+// the files, and larger ones for VESPER_TOKENIZER_CORPUS. SentencePiece files are compared with
+// sentencepiece 0.2.3.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -28,7 +28,7 @@ std::filesystem::path folder() {
 
 nlohmann::json read_json(const std::filesystem::path& path) { return parse_json(MappedFile(path)); }
 
-// FNV-1a over the ids, 4 bytes each, the lowest first.
+// FNV-1a over the ids, 4 little-endian bytes each.
 uint32_t hash_of(const std::vector<int32_t>& ids) {
   uint32_t value = 0x811c9dc5u;
   for (const int32_t id : ids) {
@@ -72,7 +72,7 @@ TEST_P(TokenizerCorpus, StreamsValidTextThatIsTheSameHoweverItComes) {
     }
     text += stream.finish();
     ASSERT_EQ(text, tokenizer->decode(ids, true));
-    // Vocabularies of bytes, without a normalizer, give the text back.
+    // Decoding gives the text back with vocabularies of bytes and no normalizer.
     const std::string name = GetParam();
     if (name == "gpt2" || name == "llama3" || name == "smollm" || name == "deepseek3") {
       ASSERT_EQ(text, line.get<std::string>());
@@ -85,7 +85,7 @@ std::shared_ptr<const MappedFile> file_of(const std::string& name, const std::st
   return std::make_shared<const MappedFile>(name, std::vector<uint8_t>(text.begin(), text.end()));
 }
 
-// The same tokenizer as it was published before there was a tokenizer.json.
+// The same tokenizer in the older files, vocabulary and merges.
 ModelFiles as_vocabulary_and_merges(const std::filesystem::path& path, nlohmann::json config) {
   const auto root = read_json(path / "tokenizer.json");
   std::string merges = "#version: 0.2\n";
@@ -131,7 +131,7 @@ TEST(VocabularyAndMerges, OfAnUnknownClassAreAnErrorThatNamesIt) {
       Error);
 }
 
-// The metadata that llama.cpp's converter makes of a SentencePiece model.
+// The metadata that llama.cpp's converter writes for a SentencePiece model.
 std::shared_ptr<const MappedFile> gguf_of(const std::filesystem::path& path, bool with_scores) {
   const MappedFile file(path);
   const SentencePieceModel model = read_sentence_piece_model(file.name(), file.bytes());
@@ -165,7 +165,7 @@ TEST(GgufTokenizer, OfASentencePieceModelGivesTheSameIds) {
     const Gguf gguf = read_gguf_files(ModelFiles("here", {file}), file);
     const TextTokenizer tokenizer(read_gguf_tokenizer("model.gguf", gguf));
     const auto reference = open_text_tokenizer(ModelFiles(folder() / name));
-    // Where the file does not say, texts of BPE models begin with bos and of T5 end with eos.
+    // By default, texts start with bos for BPE and end with eos for T5.
     const bool is_bpe = tokenizer.kind() == "SentencePiece BPE";
     EXPECT_EQ(tokenizer.before().size(), is_bpe ? 1u : 0u);
     EXPECT_EQ(tokenizer.after().size(), is_bpe ? 0u : 1u);
@@ -177,8 +177,8 @@ TEST(GgufTokenizer, OfASentencePieceModelGivesTheSameIds) {
   }
 }
 
-// As llama.cpp has it for byte-level vocabularies, and as Hugging Face's tokenizers get it from
-// Python, where a text has been read with errors="replace".
+// Invalid UTF-8 becomes U+FFFD, as in llama.cpp for byte-level vocabularies, and in Python with
+// errors="replace".
 TEST(AnyTokenizer, TakesWhatIsNoTextForTheReplacementCharacter) {
   for (const auto& entry : std::filesystem::directory_iterator(folder())) {
     if (!entry.is_directory()) continue;

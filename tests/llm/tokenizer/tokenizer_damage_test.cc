@@ -31,7 +31,7 @@ void use(const TextTokenizer& tokenizer) {
   }
 }
 
-// Calls `load` with truncations and flips of the bytes. Returns how many it took for sound.
+// Calls `load` with truncated and changed bytes. Returns how often it succeeded.
 template <typename Load>
 int damage(const std::vector<uint8_t>& sound, size_t n_cuts, size_t n_flips, const Load& load) {
   int n_loaded = 0;
@@ -50,7 +50,7 @@ int damage(const std::vector<uint8_t>& sound, size_t n_cuts, size_t n_flips, con
   for (size_t i = 0; i < n_flips; ++i) {
     std::vector<uint8_t> bytes = sound;
     for (uint32_t n = 1 + random() % 4; n > 0; --n) {
-      // Half of them printable, so that texts stay texts.
+      // Half of them printable, so that some strings remain valid.
       const auto byte = static_cast<uint8_t>(random());
       bytes[random() % bytes.size()] = random() % 2 == 0 ? byte : 32 + byte % 95;
     }

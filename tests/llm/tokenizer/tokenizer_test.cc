@@ -86,11 +86,11 @@ TEST(Gpt2Pieces, NeedAPattern) {
 }
 
 TEST(WhisperTokenizer, MergesTheLowestRankFirst) {
-  // "thin": th (256) goes before in (260), then both are one.
+  // "thin": th (256) merges before in (260), then both merge.
   EXPECT_THAT(ids_of(small_tokenizer(), "thin"), ElementsAre(kThin));
-  // "the": th before he, so h is not taken by he.
+  // "the": t and h merge before h and e.
   EXPECT_THAT(ids_of(small_tokenizer(), "thee"), ElementsAre(kThe, 'e'));
-  // " the": th (256) goes first, then the, then " the"; " t" (259) never has its turn.
+  // " the": th (256) merges first, then the, then " the"; " t" (259) never merges.
   EXPECT_THAT(ids_of(small_tokenizer(), " theo"), ElementsAre(kSpaceThe, 'o'));
   EXPECT_THAT(ids_of(small_tokenizer(), " tin"), ElementsAre(kSpaceT, kIn));
   EXPECT_THAT(ids_of(small_tokenizer(), "athth"), ElementsAre('a', kTh, kTh));
@@ -131,23 +131,23 @@ TEST(WhisperTokenizer, TakesBytesThatAreNoTextAsReplacementCharacters) {
   EXPECT_EQ(ids_of(small_tokenizer(), "the\xff"), ids_of(small_tokenizer(), "the\ufffd"));
 }
 
-// What merging means, in the plainest way: of all pairs the lowest rank, leftmost first.
+// The definition: merges the pair with the lowest rank, leftmost first, until none is left.
 std::vector<int32_t> merged_plainly(const TextTokenizer& tokenizer, std::string_view piece) {
   std::vector<std::string> parts;
   for (const char c : piece) parts.emplace_back(1, c);
   while (true) {
     int32_t lowest = INT32_MAX;
-    size_t place = 0;
+    size_t at = 0;
     for (size_t i = 0; i + 1 < parts.size(); ++i) {
       const int32_t rank = tokenizer.find(parts[i] + parts[i + 1]);
       if (rank >= 0 && rank < lowest) {
         lowest = rank;
-        place = i;
+        at = i;
       }
     }
     if (lowest == INT32_MAX) break;
-    parts[place] += parts[place + 1];
-    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(place) + 1);
+    parts[at] += parts[at + 1];
+    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(at) + 1);
   }
   std::vector<int32_t> ids;
   for (const std::string& part : parts) ids.push_back(tokenizer.find(part));
@@ -175,7 +175,7 @@ TEST(WhisperTokenizer, MergesAsThePlainLoopDoes) {
 }
 
 TEST(WhisperTokenizer, TakesAMegabyteWithoutASpaceInLessThanQuadraticTime) {
-  // Quadratic merging of a million bytes takes minutes; this takes a fraction of a second.
+  // Quadratic merging of a million bytes would take minutes.
   const auto start = std::chrono::steady_clock::now();
   for (const char c : {'a', ' ', '!', '\n'}) {
     const std::string text(1'000'000, c);
@@ -245,8 +245,8 @@ TEST(Utf8Stream, GivesTheSameTextHoweverItIsCut) {
   }
 }
 
-// Ids from openai-whisper 20250625, whisper/tokenizer.py with its two vocabularies; those of
-// large-v3 follow from its one additional language.
+// Ids from openai-whisper 20250625 (whisper/tokenizer.py, both vocabularies). large-v3 has one more
+// language.
 TEST(WhisperTokens, OfAnEnglishModelAreTheReferences) {
   const auto tokens = WhisperTokens::of_vocabulary_size(51864);
   EXPECT_FALSE(tokens.is_multilingual);
@@ -308,9 +308,9 @@ TEST(WhisperLanguages, AreFoundByCodeNameAndOtherNames) {
 
 TEST(WhisperLanguages, AreAHundredWithCodesOfTheirOwn) {
   ASSERT_EQ(whisper_languages().size(), 100u);
-  for (uint32_t place = 0; place < 100; ++place) {
-    EXPECT_EQ(find_whisper_language(whisper_languages()[place].code), place);
-    EXPECT_EQ(find_whisper_language(whisper_languages()[place].name), place);
+  for (uint32_t at = 0; at < 100; ++at) {
+    EXPECT_EQ(find_whisper_language(whisper_languages()[at].code), at);
+    EXPECT_EQ(find_whisper_language(whisper_languages()[at].name), at);
   }
 }
 
@@ -321,7 +321,7 @@ TEST(NonSpeechTokens, AreSingleSignsAndTheBeginningsOfMusic) {
   for (const char* sign : {"#", "(", "[", "~", "@", "\\"}) {
     EXPECT_THAT(suppressed, Contains(tokenizer.find(sign))) << sign;
   }
-  // This vocabulary has no token for a note: its first byte stands for it.
+  // This vocabulary has no token for a note, so its first byte is suppressed.
   EXPECT_THAT(suppressed, Contains(tokenizer.find("\xe2")));
   for (const char* text : {"-", "'", "a", ".", ",", "?", "$"}) {
     EXPECT_THAT(suppressed, Not(Contains(tokenizer.find(text)))) << text;

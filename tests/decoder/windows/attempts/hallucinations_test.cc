@@ -1,4 +1,4 @@
-// The rules are openai-whisper's (transcribe.py, hallucination_silence_threshold).
+// The rules of openai-whisper (transcribe.py, hallucination_silence_threshold).
 #include "decoder/windows/attempts/hallucinations.h"
 
 #include <gtest/gtest.h>

@@ -114,7 +114,7 @@ TEST(MixedLanguages, EndWhereAnotherOneBegins) {
   std::mt19937 random(5);
   std::normal_distribution<float> noise(0.0f, 0.3f);
   std::vector<float> sound;
-  for (int second = 0; second < 12; ++second) {  // every fourth is silent
+  for (int second = 0; second < 12; ++second) {  // every fourth second is silent
     for (int i = 0; i < 16000; ++i) sound.push_back(second % 4 == 3 ? 0 : noise(random));
   }
   mel.push(sound.data(), sound.size());
@@ -147,7 +147,7 @@ class DetectedLanguages : public testing::Test {
       : folder_(made_folder()),
         model_(folder_, open_device("cpu", {.n_threads = 1}), Compute::kF32),
         mel_(80, model_.mel_filters()) {
-    // Very different windows: noise, a tone, silence, soft noise.
+    // Very different windows: noise, a tone, silence, quiet noise.
     std::mt19937 random(5);
     std::normal_distribution<float> noise(0.0f, 0.3f);
     std::vector<float> sound;

@@ -101,7 +101,7 @@ TEST(CaptionWords, AreSplitWhereTheGivenOnesEnd) {
   EXPECT_THAT(texts(caption_words(guess, tokens, 0, 5)), ElementsAre(" so", ",", " my"));
 }
 
-// The texts of the words that are final now.
+// The texts of the words that became final.
 std::vector<std::string> agreed(LocalAgreement& agreement, const std::vector<CaptionWord>& words,
                                 double end_s = 10, double patience_s = 5) {
   return texts(agreement.agree(words, end_s, patience_s));
@@ -143,7 +143,7 @@ TEST(LocalAgreement, WaitsForWhatFollowsAWordThatIsDoubted) {
   EXPECT_THAT(agreed(agreement, words, 10), IsEmpty());
   EXPECT_THAT(agreed(agreement, words, 11), IsEmpty()) << "a second was heard behind it";
   EXPECT_THAT(agreed(agreement, words, 12), ElementsAre(" appuyer", " sur"));
-  // One of the two guesses may have been in doubt.
+  // One of the two guesses may be doubtful.
   std::vector<CaptionWord> sure = said({" appuyer"}, 19);
   agreed(agreement, words = said({" appuyer"}, 19), 20);
   words[0].probability = 0.3;
