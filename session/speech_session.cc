@@ -60,8 +60,8 @@ class SpeechMap {
     // Keep the segment's start and end equal to those of its first and last word.
     const bool from_first = !segment.words.empty() && segment.start_s == segment.words[0].start_s;
     const bool to_last = !segment.words.empty() && segment.end_s == segment.words.back().end_s;
-    segment.start_s = timeline_.start_s(segment.start_s);
-    segment.end_s = timeline_.end_s(segment.end_s);
+    std::tie(segment.start_s, segment.end_s) =
+        timeline_.of_text(segment.start_s, segment.end_s, pad_s_);
     for (Word& word : segment.words) {
       std::tie(word.start_s, word.end_s) = timeline_.within_one(word.start_s, word.end_s, pad_s_);
     }

@@ -170,6 +170,20 @@ double SpeechTimeline::map(double time_s, bool is_start) const {
   return mapped_s;
 }
 
+std::pair<double, double> SpeechTimeline::of_text(double from_s, double to_s, double pad_s) const {
+  double border_s = 0;
+  for (const SpeechSegment& segment : kept_) {
+    border_s += static_cast<double>(segment.end - segment.begin) / kMelFramesPerSecond;
+    if (from_s >= border_s || to_s <= border_s) continue;
+    if (from_s >= border_s - pad_s) {
+      from_s = border_s;
+    } else if (to_s <= border_s + pad_s) {
+      to_s = border_s;
+    }
+  }
+  return {start_s(from_s), end_s(to_s)};
+}
+
 std::pair<double, double> SpeechTimeline::within_one(double from_s, double to_s,
                                                      double pad_s) const {
   constexpr double kReachS = 0.05;

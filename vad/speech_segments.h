@@ -58,6 +58,10 @@ class SpeechTimeline {
   // one and an end in the earlier one. Without segments: 0.
   double start_s(double time_s) const { return map(time_s, true); }
   double end_s(double time_s) const { return map(time_s, false); }
+  // Start and end of a text, which may cover several segments. Where it begins in the `pad_s` of
+  // silence at the end of a segment, or ends in that at the start of one, it does not reach into
+  // that segment: models date a text back to the end of the one before.
+  std::pair<double, double> of_text(double from_s, double to_s, double pad_s) const;
   // Start and end of a word, which is in one segment. A word across a border includes the silence
   // before it. It is in the last segment whose speech it overlaps (speech begins and ends `pad_s`
   // inside a segment), otherwise in the segment with most of it.

@@ -178,6 +178,18 @@ TEST(SpeechTimeline, MapsTimesOfTheSpeechToTimesOfTheRecording) {
   EXPECT_DOUBLE_EQ(SpeechTimeline({}).start_s(5), 0);
 }
 
+TEST(SpeechTimeline, LeavesOutTheSilenceThatATextReachesInto) {
+  const SpeechTimeline timeline({{100, 300}, {1000, 1100}});  // 1 to 3 s, 10 to 11 s
+  const auto times = [](double from_s, double to_s) {
+    return testing::Pair(testing::DoubleNear(from_s, 1e-9), testing::DoubleNear(to_s, 1e-9));
+  };
+  EXPECT_THAT(timeline.of_text(0.5, 2.6, 0.3), times(1.5, 10.6)) << "covers both";
+  EXPECT_THAT(timeline.of_text(1.8, 2.6, 0.3), times(10, 10.6)) << "begins with the second";
+  EXPECT_THAT(timeline.of_text(0.5, 2.2, 0.3), times(1.5, 3)) << "ends with the first";
+  EXPECT_THAT(timeline.of_text(1.8, 2, 0.3), times(2.8, 3)) << "within the first";
+  EXPECT_THAT(timeline.of_text(1.8, 2.6, 0), times(2.8, 10.6)) << "no silence was kept";
+}
+
 TEST(SpeechTimeline, PutsAWordBehindTheSilenceThatItSeemsToBeginWith) {
   const SpeechTimeline timeline({{100, 300}, {1000, 1100}});  // 1 to 3 s, 10 to 11 s
   const auto within = [&](double from_s, double to_s, double pad_s) {
