@@ -31,9 +31,9 @@ std::vector<SpeechSegment> within_clips(std::vector<SpeechSegment> segments,
 
 }  // namespace
 
-ExtractedSpeech extract_speech(AudioReader reader, MelSpectrogram mel, SileroVad& vad,
-                               const SpeechSettings& settings, std::span<const double> clips_s,
-                               const std::function<void(double)>& on_progress) {
+ExtractedSpeech detect_speech(AudioReader reader, MelSpectrogram mel, SileroVad& vad,
+                              const SpeechSettings& settings, std::span<const double> clips_s,
+                              const std::function<void(double)>& on_progress) {
   vad.finish();  // drops the rest of a recording that failed
   uint64_t n_samples = 0;
   SampleReader blocks(std::move(reader));
@@ -48,11 +48,20 @@ ExtractedSpeech extract_speech(AudioReader reader, MelSpectrogram mel, SileroVad
   std::vector<float> probabilities = vad.finish();
   std::vector<SpeechSegment> segments = within_clips(
       frames_of(find_speech(probabilities, n_samples, settings), n_frames), clips_s, n_frames);
-  std::vector<std::pair<size_t, size_t>> kept;
-  for (const SpeechSegment& segment : segments) kept.emplace_back(segment.begin, segment.end);
-  mel.keep(kept);
   return {std::move(mel), std::move(segments), static_cast<double>(n_frames) / kMelFramesPerSecond,
           std::move(probabilities)};
+}
+
+ExtractedSpeech extract_speech(AudioReader reader, MelSpectrogram mel, SileroVad& vad,
+                               const SpeechSettings& settings, std::span<const double> clips_s,
+                               const std::function<void(double)>& on_progress) {
+  ExtractedSpeech speech =
+      detect_speech(std::move(reader), std::move(mel), vad, settings, clips_s, on_progress);
+  std::vector<std::pair<size_t, size_t>> kept;
+  for (const SpeechSegment& segment : speech.segments)
+    kept.emplace_back(segment.begin, segment.end);
+  speech.mel.keep(kept);
+  return speech;
 }
 
 }  // namespace vesper

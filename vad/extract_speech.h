@@ -33,4 +33,9 @@ ExtractedSpeech extract_speech(AudioReader reader, MelSpectrogram mel, SileroVad
                                const SpeechSettings& settings, std::span<const double> clips_s = {},
                                const std::function<void(double)>& on_progress = {});
 
+// The same, but `mel` is of the whole recording.
+ExtractedSpeech detect_speech(AudioReader reader, MelSpectrogram mel, SileroVad& vad,
+                              const SpeechSettings& settings, std::span<const double> clips_s = {},
+                              const std::function<void(double)>& on_progress = {});
+
 }  // namespace vesper

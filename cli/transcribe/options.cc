@@ -260,7 +260,7 @@ void add_search_options(OptionTable& options, TranscribeArguments& arguments) {
                        "a window with a higher probability of no speech is silence");
   options.add_advanced("--reference", flag_option([] {}),
                        "use only the thresholds of openai-whisper, without the further rules "
-                       "against loops and text that was not spoken");
+                       "against text that was not spoken");
   options
       .add_advanced("--disable-rule NAME",
                     parsed_option([&](const std::string&, const std::string& text) {

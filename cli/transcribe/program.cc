@@ -53,14 +53,27 @@ void check_input(const std::string& input) {
     throw Error(ErrorKind::kInput, "is a folder, expected a recording (or --recursive)");
 }
 
+constexpr const char* kVadModel = "silero-vad";
+
+// The VAD model, if a folder of models has it; else empty.
+fs::path vad_model_if_there(const ModelStore& store) {
+  try {
+    for (const StoredModel& model : store.list()) {
+      if (model.name == kVadModel) return model.path;
+    }
+  } catch (const Error&) {
+    // There are no folders of models.
+  }
+  return {};
+}
+
 // The model of --vad. It cannot be downloaded directly: it is in a Python package.
 fs::path find_vad_model(const ModelStore& store) {
-  constexpr const char* kName = "silero-vad";
   try {
-    return store.find(kName);
+    return store.find(kVadModel);
   } catch (const Error& error) {
     throw Error(ErrorKind::kModel,
-                std::string("--vad: model \"") + kName +
+                std::string("--vad: model \"") + kVadModel +
                     "\" is not there: scripts/fetch-models.sh silero-vad fetches "
                     "it (" +
                     failure_of(error).message + ")");
@@ -176,7 +189,11 @@ class Run {
         });
     const fs::path model = store.find(arguments_.model);
     SpeechSessionOptions options = arguments_.session;
-    if (arguments_.speech.vad) options.vad_model = find_vad_model(store);
+    if (arguments_.speech.vad) {
+      options.vad_model = find_vad_model(store);
+    } else if (arguments_.speech.decoding.policy.ask_vad) {
+      options.vad_model = vad_model_if_there(store);
+    }
     report_->make_room();
     const auto start = Clock::now();
     session_.emplace(model, options);

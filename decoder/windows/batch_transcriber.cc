@@ -42,7 +42,9 @@ class Batch {
 
   struct Open {
     Open(const WindowDecoder& windows, BatchRecording from)
-        : source(std::move(from)), recording(windows, *source.mel) {}
+        : source(std::move(from)), recording(windows, *source.mel) {
+      recording.state.speech = source.segments;
+    }
 
     BatchRecording source;
     RecordingWindows recording;
@@ -64,7 +66,6 @@ class Batch {
     bool is_running = false;
     // In the language of a running window that may turn out to have no speech.
     bool is_guess = false;
-    bool is_faint = false;
     DecodeTask task = {};
     bool is_free() const { return !is_running && taken.of == nullptr; }
   };
@@ -161,10 +162,7 @@ class Batch {
         task.speech_end = speech_end_in_window(track);
         task.seed = attempt_seed(window_seed(settings_.seed, track.cursor.seek), 0);
         track.is_taken = true;
-        slots_[slot] = {.taken = {&open, &track},
-                        .is_guess = is_guess,
-                        .is_faint = windows_.is_faint(open.recording.window),
-                        .task = std::move(task)};
+        slots_[slot] = {.taken = {&open, &track}, .is_guess = is_guess, .task = std::move(task)};
         start(slot);
         return true;
       }
@@ -236,15 +234,16 @@ class Batch {
   void take(uint32_t index) {
     Slot& slot = slots_[index];
     if (slot.taken.of == nullptr) return;
-    WindowResult result = windows_.judge(decoder_.result(index), settings_.temperatures.front());
+    WindowResult result = windows_.judge(
+        decoder_.result(index), settings_.temperatures.front(),
+        windows_.has_speech(slot.taken.of->recording.state, slot.taken.track->cursor));
     // Waiting for the end of speech is the most frequent cause of a failure.
     if (!passes(result, settings_) && std::exchange(slot.task.speech_end, 0) > 0) {
       return start(index);
     }
     const Taken taken = std::exchange(slot.taken, {});
-    WindowAttempts attempts = windows_.attempts(slot.task, settings_, slot.is_faint);
-    attempts.take(std::move(result));
-    if (attempts.stage() == WindowAttempts::Stage::kDone) {
+    WindowAttempts attempts(settings_);
+    if (attempts.take(std::move(result))) {
       finish(taken, std::move(attempts).result(), index);
     } else {
       failed_.push_back(taken);

@@ -84,7 +84,7 @@ bool RecordingWindows::encode_next(WindowCursor& cursor, uint32_t slot) {
 
 WindowResult RecordingWindows::decode(WindowCursor& cursor) {
   decoder_.detect_language(state, cursor);
-  return decoder_.decode(window, state, cursor);
+  return decoder_.decode(state, cursor);
 }
 
 void RecordingWindows::follow_language(WindowCursor& cursor) {
@@ -104,9 +104,11 @@ void RecordingWindows::follow_language(WindowCursor& cursor) {
 
 Transcript transcribe_recording(WhisperModel& model, const MelSpectrogram& mel,
                                 const DecodingSettings& settings, const EmitSegment& on_segment,
-                                const ReportProgress& on_progress) {
+                                const ReportProgress& on_progress,
+                                std::optional<std::vector<SpeechSegment>> speech) {
   const WindowDecoder decoder(model, settings);
   RecordingWindows recording(decoder, mel);
+  recording.state.speech = std::move(speech);
   const double total_s = recording.state.transcript.duration_s;
   WindowCursor cursor = decoder.cursor(recording.state, 0, 0);
   for (const Clip& clip : clips_of(settings.clip_timestamps, mel.content_frames())) {

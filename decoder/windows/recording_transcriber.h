@@ -20,10 +20,12 @@ namespace vesper {
 using ReportProgress = std::function<void(double done_s, double total_s)>;
 
 // `mel` is finished and has the model's number of mels. Throws Error(kUsage) for settings that the
-// model does not support, such as an unknown language.
+// model does not support, such as an unknown language. `speech`: frames in which a VAD model finds
+// speech, in order; absent: none has listened.
 Transcript transcribe_recording(WhisperModel& model, const MelSpectrogram& mel,
                                 const DecodingSettings& settings, const EmitSegment& on_segment,
-                                const ReportProgress& on_progress);
+                                const ReportProgress& on_progress,
+                                std::optional<std::vector<SpeechSegment>> speech = std::nullopt);
 
 // The possible languages of a recording, most probable first, from up to
 // settings.language_detection_segments windows at its start or the start of its first clip. Throws

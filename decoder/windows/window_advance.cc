@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "decoder/transcript/segment_cutting.h"
-#include "decoder/windows/attempts/repetition.h"
 #include "decoder/windows/window_decoder.h"
 #include "decoder/words/word_times.h"
 
@@ -13,7 +12,6 @@ namespace {
 
 // Reasons in Transcript::dropped.
 constexpr const char* kNoSpeech = "no speech";
-constexpr const char* kLoop = "loop";
 
 // Text decoded above this temperature is a bad prompt (openai-whisper).
 constexpr double kTrustworthyTemperature = 0.5;
@@ -39,12 +37,8 @@ std::vector<Segment> WindowDecoder::advance(RecordingState& state, WindowCursor&
     return {};
   }
   state.language_is_found = true;
-  if (result.without_prompt) cursor.history.forget();
-  WindowSegments cut =
+  const WindowSegments cut =
       cut_window(result.decoded.tokens, model_.tokens().timestamp_begin, cursor.seek, n_frames);
-  if (result.evidence.loops && !result.is_chant && settings_.policy.drop_loops) {
-    drop_loop(cut, cursor.seek, state.transcript);
-  }
   std::vector<Segment> segments;
   for (const WindowSegment& part : cut.segments) {
     segments.push_back(segment_of(part, result, cursor));
@@ -69,33 +63,8 @@ std::vector<Segment> WindowDecoder::advance(RecordingState& state, WindowCursor&
   if (!settings_.condition_on_previous_text || result.temperature > kTrustworthyTemperature) {
     cursor.history.forget();
   }
-  // Otherwise a window without text that ends where it begins would be decoded forever.
-  if (segments.empty() && settings_.policy.advance_past_silence) {
-    next_seek = std::max(next_seek, cursor.seek + settings_.policy.least_advance_frames);
-  }
   cursor.seek = next_seek;
   return segments;
-}
-
-void WindowDecoder::drop_loop(WindowSegments& window, uint64_t seek, Transcript& transcript) const {
-  const WindowPolicy& policy = settings_.policy;
-  const std::vector<WindowSegment> looped = take_loop(window.segments, model_.tokens().eot, policy);
-  if (looped.empty()) return;
-  // After a short text the next window would be almost the same.
-  const double start_s = static_cast<double>(seek) * kFrameSeconds;
-  if (!window.segments.empty()) {
-    const double kept_end_s = window.segments.back().end_s;
-    if (kept_end_s >= start_s + policy.loop_retry_s && kept_end_s <= looped.front().start_s) {
-      window.advance_frames =
-          static_cast<uint32_t>(std::lround((kept_end_s - start_s) / kFrameSeconds));
-      window.to_the_end = false;
-      return;
-    }
-  }
-  window.to_the_end = true;
-  std::string text;
-  for (const WindowSegment& segment : looped) text += text_of(segment.tokens);
-  transcript.dropped.push_back({looped.front().start_s, looped.back().end_s, kLoop, trimmed(text)});
 }
 
 Segment WindowDecoder::segment_of(const WindowSegment& part, const WindowResult& result,

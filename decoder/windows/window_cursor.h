@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "decoder/transcript/transcript.h"
 #include "decoder/windows/prompt_history.h"
+#include "vad/speech_segments.h"
 
 namespace vesper {
 
@@ -42,7 +44,9 @@ struct AudioWindow {
 struct RecordingState {
   Transcript transcript;
   bool language_is_found = false;  // given, or detected in a window with speech
-  uint64_t n_content_frames = 0;   // of the whole recording
+  // Frames in which a VAD model finds speech, in order; absent: none has listened.
+  std::optional<std::vector<SpeechSegment>> speech = std::nullopt;
+  uint64_t n_content_frames = 0;  // of the whole recording
 };
 
 }  // namespace vesper

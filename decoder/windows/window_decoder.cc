@@ -21,22 +21,6 @@ std::span<const float> audio_of(const AudioWindow& window, uint32_t n_mels) {
   return std::span(window.log_mel).first(size_t{window.n_frames} * n_mels);
 }
 
-// Log10 mel energy in Whisper's scaling.
-float scaled_log_mel(double log_mel) { return static_cast<float>((log_mel + 4) / 4); }
-
-// Amplifies a faint window to usual loudness.
-void amplify(AudioWindow& window, uint32_t n_mels, const WindowPolicy& policy) {
-  const std::span<const float> audio = audio_of(window, n_mels);
-  const float gain = scaled_log_mel(policy.usual_level) - std::ranges::max(audio);
-  for (float& value : std::span(window.log_mel).first(audio.size())) value += gain;
-}
-
-DecodeTask without_prompt(DecodeTask task) {
-  task.prompt.erase(task.prompt.begin(), task.prompt.begin() + task.start_of_transcript);
-  task.start_of_transcript = 0;
-  return task;
-}
-
 size_t index_of_language(const std::string& code) {
   const auto languages = whisper_languages();
   const auto is_it = [&](const auto& language) { return language.code == code; };
@@ -114,11 +98,6 @@ AudioWindow WindowDecoder::audio_window() const {
 
 bool WindowDecoder::is_uniform_silence(const AudioWindow& window) const {
   return settings_.policy.skip_uniform_silence && is_uniform(audio_of(window, model_.n_mels()));
-}
-
-bool WindowDecoder::is_faint(const AudioWindow& window) const {
-  return std::ranges::max(audio_of(window, model_.n_mels())) <
-         scaled_log_mel(settings_.policy.faint_level);
 }
 
 void WindowDecoder::encode(const AudioWindow& window, uint32_t slot) const {
@@ -203,62 +182,43 @@ DecodeTask WindowDecoder::task(const WindowCursor& cursor) const {
   return task;
 }
 
-WindowAttempts WindowDecoder::attempts(const DecodeTask& task, const DecodingSettings& settings,
-                                       bool is_faint) const {
-  return WindowAttempts(settings, {.has_prompt = task.start_of_transcript > 0,
-                                   .is_faint = is_faint,
-                                   .max_tokens = task.max_tokens,
-                                   .timestamp_begin = model_.tokens().timestamp_begin,
-                                   .end_of_text = model_.tokens().eot});
+std::optional<bool> WindowDecoder::has_speech(const RecordingState& state,
+                                              const WindowCursor& cursor) const {
+  if (!state.speech) return std::nullopt;
+  const uint64_t end = cursor.seek + cursor.n_frames(model_.n_frames());
+  return std::ranges::any_of(*state.speech, [&](const SpeechSegment& segment) {
+    return segment.begin < end && segment.end > cursor.seek;
+  });
 }
 
-WindowResult WindowDecoder::decode(AudioWindow& window, RecordingState& state,
-                                   WindowCursor& cursor) const {
+WindowResult WindowDecoder::decode(const RecordingState& state, const WindowCursor& cursor) const {
   DecodeTask task = this->task(cursor);
   const uint32_t seed = window_seed(settings_.seed, cursor.seek);
-  WindowAttempts attempts = this->attempts(task, settings_, is_faint(window));
-  while (const std::optional<WindowAttempt> next = attempts.next()) {
-    if (next->is_amplified) {
-      amplify(window, model_.n_mels(), settings_.policy);
-      encode(window, 0);
-      detect_language(state, cursor);
-      task = this->task(cursor);
-    }
-    if (next->without_prompt) task = without_prompt(std::move(task));
-    task.seed = attempt_seed(seed, next->seed_index);
-    attempts.take(attempt(task, next->temperature));
+  const std::optional<bool> has_speech = this->has_speech(state, cursor);
+  WindowAttempts attempts(settings_);
+  for (size_t i = 0; i < settings_.temperatures.size(); ++i) {
+    task.seed = attempt_seed(seed, i);
+    if (attempts.take(attempt(task, settings_.temperatures[i], has_speech))) break;
   }
   return std::move(attempts).result();
 }
 
-WindowResult WindowDecoder::decode(DecodeTask task, const DecodingSettings& settings,
-                                   uint32_t seed) const {
-  WindowAttempts attempts = this->attempts(task, settings, false);
-  while (const std::optional<WindowAttempt> next = attempts.next()) {
-    if (next->without_prompt) task = without_prompt(std::move(task));
-    task.seed = attempt_seed(seed, next->seed_index);
-    attempts.take(attempt(task, next->temperature));
-  }
-  return std::move(attempts).result();
-}
-
-WindowResult WindowDecoder::attempt(const DecodeTask& task, double temperature) const {
+WindowResult WindowDecoder::attempt(const DecodeTask& task, double temperature,
+                                    std::optional<bool> has_speech) const {
   return judge(
       std::move(model_.decoder().decode({&task, 1}, search_of(settings_, temperature)).front()),
-      temperature);
+      temperature, has_speech);
 }
 
-WindowResult WindowDecoder::judge(DecodeResult decoded, double temperature) const {
+WindowResult WindowDecoder::judge(DecodeResult decoded, double temperature,
+                                  std::optional<bool> has_speech) const {
   WindowResult result;
   result.temperature = temperature;
-  const std::string text = trimmed(text_of(decoded.tokens));
-  const std::vector<int32_t> words = text_tokens(decoded.tokens);
   result.evidence = {.no_speech_prob = decoded.no_speech_prob,
                      .avg_logprob = decoded.avg_logprob(),
-                     .compression_ratio = compression_ratio(text),
-                     .loops = find_loop(words, settings_.policy).has_value(),
-                     .is_one_loop = is_one_loop(words, settings_.policy),
-                     .has_words = has_words(text)};
+                     .compression_ratio = compression_ratio(trimmed(text_of(decoded.tokens))),
+                     .is_one_loop = is_one_loop(text_tokens(decoded.tokens), settings_.policy),
+                     .has_speech = has_speech};
   result.decoded = std::move(decoded);
   result.is_silent = is_silent(result.evidence, settings_);
   return result;

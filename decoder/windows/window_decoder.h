@@ -55,8 +55,6 @@ class WindowDecoder {
   AudioWindow audio_window() const;
   // Whether the window is silent and need not be decoded.
   bool is_uniform_silence(const AudioWindow& window) const;
-  // Whether amplification would change the window.
-  bool is_faint(const AudioWindow& window) const;
   void encode(const AudioWindow& window, uint32_t slot) const;
 
   // Whether windows follow changes of the language.
@@ -78,15 +76,15 @@ class WindowDecoder {
 
   // Prompt and limits of the next window.
   DecodeTask task(const WindowCursor& cursor) const;
-  // Decodes the window encoded to slot 0, with all attempts that the rules require.
-  WindowResult decode(AudioWindow& window, RecordingState& state, WindowCursor& cursor) const;
-  // The same for a task, without the rules that need the audio.
-  WindowResult decode(DecodeTask task, const DecodingSettings& settings, uint32_t seed) const;
-  WindowResult attempt(const DecodeTask& task, double temperature) const;
-  WindowResult judge(DecodeResult decoded, double temperature) const;
-  // The state machine of a window's attempts. `settings` must outlive it.
-  WindowAttempts attempts(const DecodeTask& task, const DecodingSettings& settings,
-                          bool is_faint) const;
+  // Whether a VAD model finds speech in the next window; absent: none has listened.
+  std::optional<bool> has_speech(const RecordingState& state, const WindowCursor& cursor) const;
+  // Decodes the window encoded to slot 0, at as many temperatures as needed.
+  WindowResult decode(const RecordingState& state, const WindowCursor& cursor) const;
+  // One attempt at a task, and its judgement. `has_speech`: by a VAD model.
+  WindowResult attempt(const DecodeTask& task, double temperature,
+                       std::optional<bool> has_speech) const;
+  WindowResult judge(DecodeResult decoded, double temperature,
+                     std::optional<bool> has_speech) const;
 
   // ---- After a window
 
@@ -117,9 +115,6 @@ class WindowDecoder {
   std::string known_language(const std::string& name) const;
   // The bytes of each text token.
   std::vector<std::string_view> token_bytes(std::span<const int32_t> ids) const;
-  // Removes looping text from a window: the next window begins before it, or it is reported as
-  // dropped.
-  void drop_loop(WindowSegments& window, uint64_t seek, Transcript& transcript) const;
   Segment segment_of(const WindowSegment& part, const WindowResult& result,
                      const WindowCursor& cursor) const;
   // Times the words of the window's segments. `seek` is the start of the next window by timestamps.

@@ -26,16 +26,18 @@ struct WindowPolicy {
   // Share of no_speech_threshold. Measured: speech has up to 0.25 (0.30 if faint, 0.51 in windows
   // without previous text), sounds have 0.33 and more; the threshold is 0.6.
   double doubtful_share = 0.5;
-  // If speech is in doubt, text without a letter or digit is silence.
-  bool reject_wordless_text = true;
+  // If speech is in doubt and a VAD model has listened to the recording, its finding counts: text
+  // of a window in which it finds speech is held to openai-whisper's rule alone, any other text is
+  // silence. The rules below are for recordings without a VAD model.
+  bool ask_vad = true;
   // If speech is in doubt, text that repeats like inventions is silence.
   bool reject_repetitive_text = true;
-  // Such a text is a loop, or `one_loop_share` of its tokens are a run that comes `one_loop_rounds`
-  // times (of tokens, so that "No, no, no." is such a text), or it compresses too well.
+  // `one_loop_share` of the tokens of such a text are a run that comes `one_loop_rounds` times
+  // ("No, no, no." is one), or it compresses too well.
   size_t one_loop_rounds = 3;
   double one_loop_share = 0.75;
-  // Up to this multiple of compression_ratio_threshold a probable text may be what somebody said
-  // several times (measured: 2.43 to 2.46; the threshold is 2.4).
+  // Up to this multiple of compression_ratio_threshold, probable text may be repeated speech
+  // (measured: 2.43 to 2.46; the threshold is 2.4).
   double said_again_share = 1.5;
   // If speech is in doubt, text is silence if its mean log-probability is below
   // `doubtful_logprob_share` of logprob_threshold, or, if speech is improbable, below
@@ -46,50 +48,12 @@ struct WindowPolicy {
 
   // ---- The attempt at a window that counts.
 
-  // A loop (at least `loop_rounds` repetitions and `loop_tokens` tokens) is a failure, like a high
-  // compression ratio.
-  bool fail_loops = true;
-  size_t loop_rounds = 4;  // somebody may say a sentence three times
-  size_t loop_tokens = 20;
-  // A window that fails with previous text is decoded again without it before the temperature
-  // rises. Silence with previous text must also be silence without it.
-  bool retry_without_prompt = true;
-  // If all attempts fail, the best one counts, not the last one.
+  // If all attempts fail, the best one counts, not the last one. Text that failed is better than
+  // silence at a higher temperature, which makes text less probable.
   bool keep_best_attempt = true;
-  // Repetitive text of a window whose speech is in doubt, but not improbable, is decoded at higher
-  // temperatures before the window is silence. Then only text above `convincing_logprob_share` of
-  // logprob_threshold counts.
-  bool retry_doubtful_loops = true;
-  double convincing_logprob_share = 0.5;
-  // A less probable attempt at a higher temperature does not turn accepted text that failed into
-  // silence.
-  bool keep_believed_text = true;
-  // An attempt without doubt confirms an earlier one that only the no-speech probability rejected.
-  bool confirm_doubted_text = true;
-  // Text that omits most of the speech is decoded again without previous text: a segment of at
-  // least `sparse_segment_s` seconds with fewer than `sparse_tokens_per_second` (speech has 3, slow
-  // speech 2). The second text counts if it has `sparse_gain` times as many tokens.
-  bool retry_sparse_text = true;
-  double sparse_segment_s = 10;
-  double sparse_tokens_per_second = 1.2;
-  double sparse_gain = 1.5;
-  // A faint window is decoded once more at usual loudness before it is silence. Log10 mel energy:
-  // the maximum of a faint window is below `faint_level`; speech close to a microphone reaches
-  // `usual_level` (measured: -0.7 to 1.9).
-  bool amplify_faint_speech = true;
-  double faint_level = 0;
-  double usual_level = 1;
 
   // ---- From one window to the next.
 
-  // Text that loops in every attempt is dropped, unless every attempt ends with an end token
-  // (people chant). Text of more than `loop_retry_s` seconds before the loop is kept, and a new
-  // window begins after it.
-  bool drop_loops = true;
-  double loop_retry_s = 5;
-  // After a window without text the next one begins at least this much later. Frames of 10 ms.
-  bool advance_past_silence = true;
-  uint32_t least_advance_frames = 100;
   // A recording without speech has no language.
   bool require_speech_for_language = true;
   // A window cut by voice activity does not end more than `speech_end_slack_frames` before its
@@ -134,21 +98,12 @@ struct WindowRule {
   std::string_view name;
   bool WindowPolicy::*is_on;
 };
-inline constexpr std::array<WindowRule, 18> kWindowRules = {{
+inline constexpr std::array<WindowRule, 9> kWindowRules = {{
     {"skip-uniform-silence", &WindowPolicy::skip_uniform_silence},
-    {"reject-wordless-text", &WindowPolicy::reject_wordless_text},
+    {"ask-vad", &WindowPolicy::ask_vad},
     {"reject-repetitive-text", &WindowPolicy::reject_repetitive_text},
     {"reject-improbable-text", &WindowPolicy::reject_improbable_text},
-    {"fail-loops", &WindowPolicy::fail_loops},
-    {"retry-without-prompt", &WindowPolicy::retry_without_prompt},
     {"keep-best-attempt", &WindowPolicy::keep_best_attempt},
-    {"retry-doubtful-loops", &WindowPolicy::retry_doubtful_loops},
-    {"keep-believed-text", &WindowPolicy::keep_believed_text},
-    {"confirm-doubted-text", &WindowPolicy::confirm_doubted_text},
-    {"retry-sparse-text", &WindowPolicy::retry_sparse_text},
-    {"amplify-faint-speech", &WindowPolicy::amplify_faint_speech},
-    {"drop-loops", &WindowPolicy::drop_loops},
-    {"advance-past-silence", &WindowPolicy::advance_past_silence},
     {"require-speech-for-language", &WindowPolicy::require_speech_for_language},
     {"hold-until-speech-ends", &WindowPolicy::hold_until_speech_ends},
     {"extend-guesses", &WindowPolicy::extend_guesses},

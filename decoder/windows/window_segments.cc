@@ -44,22 +44,4 @@ WindowSegments cut_window(std::span<const int32_t> tokens, int32_t timestamp_beg
   return result;
 }
 
-bool has_sparse_segment(std::span<const int32_t> tokens, int32_t timestamp_begin,
-                        const WindowPolicy& policy) {
-  const auto is_timestamp = [&](int32_t token) { return token >= timestamp_begin; };
-  auto begin = std::ranges::find_if(tokens, is_timestamp);
-  while (begin != tokens.end()) {
-    const auto end = std::find_if(begin + 1, tokens.end(), is_timestamp);
-    if (end == tokens.end()) return false;
-    const auto n_text = static_cast<double>(end - begin - 1);
-    const double duration_s = (*end - *begin) * kTimestampSeconds;
-    if (n_text > 0 && duration_s >= policy.sparse_segment_s &&
-        n_text < policy.sparse_tokens_per_second * duration_s) {
-      return true;
-    }
-    begin = end;
-  }
-  return false;
-}
-
 }  // namespace vesper

@@ -6,8 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "decoder/windows/window_policy.h"
-
 namespace vesper {
 
 inline constexpr double kFrameSeconds = 0.01;      // a log-mel frame: 160 samples at 16 kHz
@@ -31,10 +29,5 @@ struct WindowSegments {
 // means that no speech follows in the window.
 WindowSegments cut_window(std::span<const int32_t> tokens, int32_t timestamp_begin, uint64_t seek,
                           uint32_t n_content_frames);
-
-// Whether a segment of the tokens has too little text for its duration
-// (WindowPolicy::retry_sparse_text).
-bool has_sparse_segment(std::span<const int32_t> tokens, int32_t timestamp_begin,
-                        const WindowPolicy& policy);
 
 }  // namespace vesper

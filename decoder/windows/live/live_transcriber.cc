@@ -28,23 +28,15 @@ constexpr double kPatienceSeconds = 5;
 // The minimum log-mel.
 constexpr float kSilence = -10;
 
-// A guess is replaced soon: only the retry without previous text is worth its time.
-DecodingSettings settings_of_guesses(DecodingSettings settings) {
-  settings.temperatures.resize(1);
-  settings.policy.retry_sparse_text = false;
-  settings.policy.amplify_faint_speech = false;
-  return settings;
-}
-
 }  // namespace
 
 LiveTranscriber::LiveTranscriber(WhisperModel& model, const DecodingSettings& settings,
-                                 LiveEvents events)
+                                 LiveEvents events, FindSpeech find_speech)
     : model_(model),
       settings_(settings),
-      guess_settings_(settings_of_guesses(settings)),
       decoder_(model, settings_),
       events_(std::move(events)),
+      find_speech_(std::move(find_speech)),
       state_(decoder_.begin(0)),
       cursor_(decoder_.cursor(state_, 0, 0)),
       window_(decoder_.audio_window()),
@@ -92,6 +84,15 @@ bool LiveTranscriber::encode(uint32_t n_frames) {
   mel.window(cut, window_.log_mel.data());
   window_.n_frames = n_frames;
   if (decoder_.is_uniform_silence(window_)) return false;
+  if (find_speech_) {
+    const uint64_t begin = cursor_.seek * kMelHop - first_sample_;
+    const size_t n = std::min<size_t>(samples_.size() - begin, size_t{n_frames} * kMelHop);
+    state_.speech = find_speech_(std::span(samples_).subspan(begin, n));
+    for (SpeechSegment& segment : *state_.speech) {
+      segment.begin += cursor_.seek;
+      segment.end += cursor_.seek;
+    }
+  }
   decoder_.encode(window_, 0);
   return true;
 }
@@ -178,7 +179,12 @@ WindowResult LiveTranscriber::guess(uint32_t n_frames) {
       std::min(guess.max_tokens,
                guess.n_given +
                    static_cast<uint32_t>(kMoreTokens + kTokensPerSecond * std::max(0.0, since_s)));
-  WindowResult result = decoder_.decode(guess, guess_settings_, settings_.seed);
+  std::optional<bool> has_speech;
+  if (state_.speech) has_speech = !state_.speech->empty();
+  // A guess is replaced soon: one attempt is enough.
+  guess.seed = attempt_seed(settings_.seed, 0);
+  const double temperature = settings_.temperatures.front();
+  WindowResult result = decoder_.attempt(guess, temperature, has_speech);
   // A model tends to end after a sentence and to ignore the beginning of the next one.
   const WindowPolicy& policy = settings_.policy;
   const std::vector<int32_t>& tokens = result.decoded.tokens;
@@ -190,11 +196,11 @@ WindowResult LiveTranscriber::guess(uint32_t n_frames) {
     return result;
   }
   guess.speech_end = (end_of_sound_ - policy.speech_end_slack_frames) / kFramesPerTimestamp;
-  WindowResult longer = decoder_.attempt(guess, settings_.temperatures.front());
+  WindowResult longer = decoder_.attempt(guess, temperature, has_speech);
   WindowEvidence evidence = longer.evidence;  // of the new tokens only
   const size_t n_new = longer.decoded.tokens.size() - guess.n_given;
   evidence.avg_logprob = longer.decoded.sum_logprob / static_cast<double>(n_new + 1);
-  if (longer.is_silent || evidence.loops || !is_believable(evidence, settings_)) return result;
+  if (longer.is_silent || has_failed(evidence, settings_)) return result;
   return longer;
 }
 
@@ -218,8 +224,7 @@ void LiveTranscriber::transcribe_beginning() {
   const bool is_repetitive =
       settings_.compression_ratio_threshold &&
       guessed.evidence.compression_ratio > *settings_.compression_ratio_threshold;
-  if ((guessed.is_silent && final_.empty()) || is_repetitive ||
-      (guessed.evidence.loops && settings_.policy.fail_loops)) {
+  if ((guessed.is_silent && final_.empty()) || is_repetitive) {
     agreement_.forget();
     return emit_partial({});
   }
@@ -293,7 +298,7 @@ void LiveTranscriber::transcribe_window(uint32_t n_frames) {
   std::vector<Segment> segments;
   if (encode(n_frames)) {
     detect_language(n_frames, true);
-    const WindowResult result = decoder_.decode(window_, state_, cursor_);
+    const WindowResult result = decoder_.decode(state_, cursor_);
     segments = decoder_.advance(state_, cursor_, result, 0);
   } else {
     decoder_.skip(cursor_);

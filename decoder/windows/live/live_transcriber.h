@@ -25,11 +25,15 @@
 
 namespace vesper {
 
+// Frames in which a VAD model finds speech, of samples [n], 16 kHz.
+using FindSpeech = std::function<std::vector<SpeechSegment>(std::span<const float> samples)>;
+
 class LiveTranscriber {
  public:
   // `model` must outlive this object. Throws Error(kUsage) for settings that the model does not
   // support.
-  LiveTranscriber(WhisperModel& model, const DecodingSettings& settings, LiveEvents events);
+  LiveTranscriber(WhisperModel& model, const DecodingSettings& settings, LiveEvents events,
+                  FindSpeech find_speech = {});
   LiveTranscriber(const LiveTranscriber&) = delete;
   LiveTranscriber& operator=(const LiveTranscriber&) = delete;
 
@@ -81,9 +85,9 @@ class LiveTranscriber {
 
   WhisperModel& model_;
   const DecodingSettings settings_;
-  const DecodingSettings guess_settings_;  // without retries, which would take too long
   const WindowDecoder decoder_;
   LiveEvents events_;
+  const FindSpeech find_speech_;
   LocalAgreement agreement_{settings_.policy};
   RecordingState state_;
   WindowCursor cursor_;

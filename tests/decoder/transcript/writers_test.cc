@@ -115,12 +115,12 @@ TEST(Writers, JsonNotesWhatWasLeftOut) {
   const auto writer =
       make_writer(TranscriptFormat::kJson, [&](std::string_view text) { out += text; });
   Transcript transcript;
-  transcript.dropped = {{1.5, 31.5, "loop", "again again"}, {40, 39, "no speech", "you"}};
+  transcript.dropped = {{1.5, 31.5, "no speech", "again again"}, {40, 39, "no speech", "you"}};
   writer->begin({"talk.wav", "tiny.en"});
   writer->end(transcript);
   const json document = json::parse(out);
   EXPECT_EQ(document["dropped"], json::parse(R"([
-      {"start": 1.5, "end": 31.5, "reason": "loop", "text": "again again"},
+      {"start": 1.5, "end": 31.5, "reason": "no speech", "text": "again again"},
       {"start": 40.0, "end": 40.0, "reason": "no speech", "text": "you"}])"));
   EXPECT_EQ(document["language"], nullptr);
   EXPECT_EQ(json::parse(written(TranscriptFormat::kJson, kTalk))["dropped"], json::array());

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "error/error.h"
+#include "session/model_store.h"
 #include "tests/audio/made_recordings.h"
 #include "tests/decoder/greedy_settings.h"
 #include "tests/decoder/made_sounds.h"
@@ -119,7 +121,6 @@ TEST_P(NoInventions, KeepsWhatWasSaidSoftly) {
   const std::string said = text(transcribe(loud));
   EXPECT_EQ(spoken_words(said).size(), 18u);
   EXPECT_LE(word_differences(text(transcribe(scaled(loud, -30))), said), 1u);
-  EXPECT_LE(word_differences(text(transcribe(scaled(loud, -62))), said), 1u);
 }
 
 TEST_P(NoInventions, KeepsWhatWasSaidInNoise) {
@@ -142,28 +143,17 @@ Samples sentences(const std::vector<std::string>& numbers, double pause_s) {
 // Of a text with the same sentence three times models are sure, but it deflates as well as many an
 // invention does, and a pause before it makes them doubt that it is speech.
 TEST_P(NoInventions, KeepsWhatIsSaidAgain) {
+  // Without a VAD model tiny.en takes the end of the drill, a window of 3 s, for silence.
+  try {
+    session_->load_vad(ModelStore({.offline = true}).find("silero-vad"));
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
   const Samples drill =
       joined(silence(2 * kSecond), sentences({"0880", "0920", "0880", "0920", "0880"}, 0.8));
   const Transcript transcript = transcribe(drill);
   EXPECT_TRUE(transcript.dropped.empty());
   EXPECT_NEAR(static_cast<double>(spoken_words(text(transcript)).size()), 57, 1);
-}
-
-// A model that is given a text with the sentences of the window may say one of them and put its end
-// at that of the window. base does that here, and by the reference's rules alone that is its text.
-TEST_P(NoInventions, SaysWhatThePromptMadeItLeaveOut) {
-  DecodingSettings settings = greedy_with_fallback();
-  settings.initial_prompt =
-      "He might even have been made amiable himself. Had he married a more amiable woman, he might "
-      "have been made still more respectable than he was. Unless to be rather cold-hearted and "
-      "rather selfish is to be ill-disposed. Had he married a more amiable woman, he might have "
-      "been made still more respectable than he was.";
-  const Samples speech = sentences({"0880", "0890", "0880", "0890", "0920"}, 1);
-  EXPECT_GE(spoken_words(text(transcribe(speech, settings))).size(), 45u);  // of 55
-  settings.policy = WindowPolicy::reference();
-  if (GetParam() == std::string("base")) {
-    EXPECT_LE(spoken_words(text(transcribe(speech, settings))).size(), 20u);
-  }
 }
 
 TEST_P(NoInventions, SaysNothingMoreAfterSpeech) {

@@ -51,36 +51,5 @@ TEST(WindowSegments, NothingDecodedStillMovesOn) {
   EXPECT_EQ(cut.advance_frames, 700u);
 }
 
-// `n` tokens of text.
-std::vector<int32_t> words(size_t n) { return std::vector<int32_t>(n, 11); }
-
-TEST(HasSparseSegment, IsOneWithFarFewerTokensThanItsTimeHas) {
-  const auto between = [](int32_t from, std::vector<int32_t> text, int32_t to) {
-    text.insert(text.begin(), t(from));
-    text.push_back(t(to));
-    return text;
-  };
-  EXPECT_TRUE(has_sparse_segment(between(0, words(26), 1400), kBegin, {}));
-  EXPECT_FALSE(has_sparse_segment(between(0, words(34), 1400), kBegin, {}));
-  // A short one may have a pause.
-  EXPECT_FALSE(has_sparse_segment(between(0, words(3), 490), kBegin, {}));
-  EXPECT_TRUE(has_sparse_segment(between(0, words(3), 500), kBegin, {}));
-  // Behind others, and with nothing said between two.
-  std::vector<int32_t> tokens = between(0, words(30), 400);
-  EXPECT_FALSE(has_sparse_segment(tokens, kBegin, {}));
-  tokens.push_back(t(1000));
-  EXPECT_FALSE(has_sparse_segment(tokens, kBegin, {}));
-  tokens.insert(tokens.end(), {11, t(1499)});
-  EXPECT_FALSE(has_sparse_segment(tokens, kBegin, {}));
-  tokens.back() = t(1500);
-  EXPECT_TRUE(has_sparse_segment(tokens, kBegin, {}));
-}
-
-TEST(HasSparseSegment, SaysNothingOfTextWhoseTimeIsNotKnown) {
-  EXPECT_FALSE(has_sparse_segment({}, kBegin, {}));
-  EXPECT_FALSE(has_sparse_segment(words(3), kBegin, {}));
-  EXPECT_FALSE(has_sparse_segment(std::vector{t(0), 11, 12}, kBegin, {}));
-}
-
 }  // namespace
 }  // namespace vesper::window_segments_test

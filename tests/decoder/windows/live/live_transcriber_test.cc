@@ -70,7 +70,7 @@ class LiveTranscription : public testing::Test {
       streamed.is_partial = !words.empty();
     };
     events.on_segment = [&](const Segment& segment) { streamed.segments += segment.text; };
-    LiveTranscriber live_transcriber(model_, settings_, events);
+    LiveTranscriber live_transcriber(model_, settings_, events, find_speech_);
     const auto step = static_cast<size_t>(step_s * kSamplesPerSecond);
     for (size_t at = 0; at < sound_.size(); at += step) {
       live_transcriber.push(sound_.data() + at, std::min(step, sound_.size() - at));
@@ -88,6 +88,7 @@ class LiveTranscription : public testing::Test {
   WhisperModel model_;
   std::vector<float> sound_;
   DecodingSettings settings_ = greedy_settings();
+  FindSpeech find_speech_;
 };
 
 TEST_F(LiveTranscription, OfSoundThatIsThereAlreadyIsThatOfTheRecording) {
@@ -200,6 +201,32 @@ TEST_F(LiveTranscription, HasTheRulesOfARecording) {
   EXPECT_TRUE(silence.segments.empty());
   EXPECT_TRUE(silence.dropped.empty());
   EXPECT_EQ(silence.language, "");
+}
+
+TEST_F(LiveTranscription, AsksTheVadModelWhereSpeechIsInDoubtAsARecordingDoes) {
+  settings_.policy = {};
+  settings_.language = "en";
+  settings_.no_speech_threshold = 1e-9;
+  settings_.logprob_threshold = -100;
+  MelSpectrogram mel(80, model_.mel_filters());
+  mel.push(sound_.data(), sound_.size());
+  mel.finish();
+  for (const bool has_speech : {true, false}) {
+    find_speech_ = [=](std::span<const float> samples) {
+      std::vector<SpeechSegment> speech;
+      if (has_speech) speech.push_back({10, samples.size() / 160});
+      return speech;
+    };
+    std::vector<SpeechSegment> speech;
+    if (has_speech) speech.push_back({10, mel.content_frames()});
+    const Transcript whole = transcribe_recording(model_, mel, settings_, {}, {}, speech);
+    const Transcript streamed = stream(14, false).transcript;
+    EXPECT_NE(whole.segments.empty(), has_speech);
+    EXPECT_EQ(whole.dropped.empty(), has_speech);
+    EXPECT_EQ(streamed.segments.size(), whole.segments.size());
+    EXPECT_EQ(streamed.dropped.size(), whole.dropped.size());
+    EXPECT_NE(stream(0.4, true).final.empty(), has_speech);
+  }
 }
 
 // A copy of a cursor is a complete bookmark.
