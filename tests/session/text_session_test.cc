@@ -294,7 +294,8 @@ TEST_F(TinyText, FindsALikelierTextWithBeams) {
     session_->logits(all, [&](const float* rows, uint32_t n) {
       for (uint32_t r = 0; r < n; ++r, ++at) {
         if (at + 1 < prompt.size() || at + 1 >= all.size()) continue;
-        const std::span<const float> row(rows + r * 64, 64);
+        std::vector<float> row(rows + r * 64, rows + (r + 1) * 64);
+        row[0] = -INFINITY;  // ignore_end
         for (const auto& [id, logprob] : likeliest_tokens(row, 64)) {
           if (id == all[at + 1]) sum += logprob;
         }
@@ -310,7 +311,11 @@ TEST_F(TinyText, FindsALikelierTextWithBeams) {
   EXPECT_EQ(answer.end, AnswerEnd::kLimit);
   ASSERT_EQ(answer.tokens.size(), 12u);
   EXPECT_EQ(answer.text, session_->model().tokenizer()->decode(ids_of(answer)));
-  EXPECT_GE(logprob_of(prompt, ids_of(answer)), logprob_of(prompt, greedy) - 1e-4);
+  const double logprob = logprob_of(prompt, ids_of(answer));
+  EXPECT_GE(logprob, logprob_of(prompt, greedy) - 1e-4);
+  double sum = 0;
+  for (const TokenLogprob& token : answer.tokens) sum += token.logprob;
+  EXPECT_NEAR(sum, logprob, 1e-3);
   TextSession& session = *session_;
   const auto setting = [&](const TextOptions& options) {
     return setting_of([&] { session.answer({prompt, options}); });
