@@ -19,8 +19,7 @@
 #include "bench/layer_labels.h"
 #include "encoder/whisper_encoder.h"
 #include "error/error.h"
-#include "llm/models/kv_cache.h"
-#include "llm/models/transformer.h"
+#include "llm/models/decoder_model.h"
 #include "llm/vulkan/vulkan_device.h"
 #include "llm/weights/model_families.h"
 #include "llm/weights/weight_provider.h"
@@ -251,31 +250,18 @@ int run(const std::map<std::string, std::string>& options) {
   std::printf("random numbers %.0f ms\n", elapsed_ms());
 
   WhisperEncoder encoder(*device, weights, compute, n_windows);
-  const uint32_t d = model.encoder().d_model;
-  const StackConfig& shape = model.decoder();
-  TransformerStack decoder(*device, weights, shape, compute, WeightUse::kAnyRows, n_sequences);
-  const Weight embedding = device->upload({{weights.find("decoder.embed.weight")}, false},
-                                          WeightUse::kEmbedding, compute);
-  const WeightUploader upload(*device, weights, compute);
-  const Operand position =
-      upload.vector("decoder.position.weight", uint64_t{model.decoder().n_positions} * d);
-  uint32_t word = 0;
-  device->read(position.part(0, 4), &word);
-  std::printf("upload %.0f ms\n", elapsed_ms());
-
-  KvCache self(*device, {shape.n_layers, shape.n_kv_heads, shape.head_dim, n_sequences,
-                         model.decoder().n_positions});
-  KvCache cross(*device,
-                {shape.n_layers, shape.n_kv_heads, shape.head_dim, std::max(n_sequences, n_windows),
-                 model.encoder().n_positions, model.encoder().n_positions});
+  DecoderModel::Options decoder_options;
+  decoder_options.n_sequences = decoder_options.max_rows = n_sequences;
+  decoder_options.max_logit_rows = n_sequences;
+  decoder_options.n_sources = decoder_options.n_encoded = n_windows;
+  const DecoderModel decoder(*device, weights, compute, decoder_options);
   const auto buffer = [&](uint64_t bytes, const char* label) {
     return device->allocate(bytes, label);
   };
-  const std::array<Operand, 2> scratch = {
-      buffer(uint64_t{n_windows} * model.encoder().n_positions * 2 * d * 4,
-             "cross keys and values"),
-      buffer(uint64_t{n_windows} * model.encoder().n_positions * 2 * d * 4,
-             "cross keys and values")};
+  const Operand stop = buffer(4, "stop");
+  uint32_t word = 0;
+  device->read(stop, &word);
+  std::printf("upload %.0f ms\n", elapsed_ms());
 
   std::mt19937 engine(2);
   std::normal_distribution<float> normal;
@@ -284,8 +270,7 @@ int run(const std::map<std::string, std::string>& options) {
   for (uint32_t w = 0; w < n_windows; ++w) encoder.write_window(w, log_mel.data());
   DispatchTable encode;
   encoder.emit(encode, n_windows);
-  decoder.emit_cross_kv(encode, n_windows, model.encoder().n_positions, encoder.output(),
-                        encoder.output_dtype(), cross, scratch);
+  decoder.emit_cross_kv(encode, n_windows, encoder.output(), encoder.output_dtype());
 
   // A step in the middle of a text: every sequence at position 100.
   SamplingParams token{};
@@ -310,22 +295,15 @@ int run(const std::map<std::string, std::string>& options) {
   const Operand row_buffer = buffer(rows.size() * sizeof rows[0], "rows");
   const Operand next_rows = buffer(rows.size() * sizeof rows[0], "next rows");
   const Operand tokens = buffer(uint64_t{n_sequences} * token.max_tokens * 4, "tokens");
-  const Operand stop = buffer(4, "stop");
   const Operand partials =
       buffer(uint64_t{n_sequences} * token.n_chunks * sizeof(TokenPartial), "partials");
   const Operand suppressed = buffer((model.n_vocab + 31) / 32 * 4, "suppressed tokens");
-  const Operand x = buffer(uint64_t{n_sequences} * d * 4, "x"),
-                normed = buffer(uint64_t{n_sequences} * d * 4, "normed");
   const Operand logits = buffer(uint64_t{n_sequences} * model.n_vocab * 4, "logits");
   device->write(state_buffer, states.data());
   device->write(row_buffer, rows.data());
   DispatchTable step;
-  emit::embed(step, "decoder.embed", {n_sequences, d, embedding.format, 1.0f}, x, row_buffer,
-              embedding.data, position, embedding.scale);
-  decoder.emit_causal(step, n_sequences, x, {row_buffer, &self, &cross, cross.page_table()});
-  decoder.emit_final_norm(step, n_sequences, normed, DType::kF32, x, {});
-  emit_linear(step, "decoder.logits", {embedding, {}}, n_sequences, logits, DType::kF32, normed,
-              DType::kF32);
+  decoder.emit_rows(step, n_sequences, decoder.context(row_buffer));
+  decoder.emit_logits(step, n_sequences, {}, logits);
   emit::sample_partials(step, "decoder.partials", token, partials, logits, state_buffer, suppressed,
                         {});
   // The rows do not change, so that every replay is the same step.

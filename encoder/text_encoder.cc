@@ -98,7 +98,7 @@ void TextEncoder::emit(DispatchTable& table, uint32_t n_rows) const {
   if (embed_norm_.weight.present()) {
     stack_.emit_norm(table, stack + ".embed_norm", embed_norm_, n_rows, x_, DType::kF32, x_);
   }
-  stack_.emit_packed(table, n_rows, max_sequences_, starts_, x_, rows_);
+  stack_.emit_bidirectional(table, n_rows, max_sequences_, x_, starts_, rows_);
   if (stack_.config().norm_placement == NormPlacement::kBefore) {
     stack_.emit_final_norm(table, n_rows, x_, DType::kF32, x_, {});
   }

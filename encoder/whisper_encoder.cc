@@ -74,7 +74,7 @@ void WhisperEncoder::emit(DispatchTable& table, uint32_t n_windows) const {
   emit::matmul(table, "encoder.conv2", conv2, x_, conv1_out_, conv2_.weight.data, conv2_.bias,
                position_, conv2_.weight.scale);
 
-  stack_.emit_bidirectional(table, n_windows, n_audio_ctx_, x_);
+  stack_.emit_bidirectional(table, n_windows * n_audio_ctx_, n_windows, x_);
   stack_.emit_final_norm(table, n_windows * n_audio_ctx_, output_, output_dtype(), x_, {});
 }
 

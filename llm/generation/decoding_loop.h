@@ -188,7 +188,7 @@ class DecodingLoop {
   Operand logprobs_;             // f32 [n_sequences, n_ctx]
   Operand partials_;             // struct TokenPartial [n_sequences, n_chunks]
   Operand candidates_;   // struct TokenCandidate [n_sequences, n_chunks, n_candidates], of beams
-  Operand finished_;     // i32 [n_sequences * finished_per_beam, kFinishedHeader + n_ctx], of beams
+  Operand finished_;     // i32 [n_sequences * finished_per_beam, finished_stride()], of beams
   Operand stop_;         // u32
   Operand stop_ids_;     // u32 bit mask [(n_vocab + 31) / 32]
   Operand suppressed_;   // likewise, with TokenRules

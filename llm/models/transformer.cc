@@ -312,29 +312,13 @@ void TransformerStack::emit_rope(DispatchTable& table, const std::string& label,
              cache ? cache->page_table(layer) : Operand{});
 }
 
-void TransformerStack::emit_bidirectional(DispatchTable& table, uint32_t n_sequences,
-                                          uint32_t rows_per_sequence, const Operand& x) const {
-  AttentionParams sequences{};
-  sequences.n_sequences = n_sequences;
-  sequences.rows_per_sequence = rows_per_sequence;
-  emit_bidirectional_layers(table, sequences, n_sequences * rows_per_sequence, {}, {}, x);
-}
-
-void TransformerStack::emit_packed(DispatchTable& table, uint32_t n_rows, uint32_t n_sequences,
-                                   const Operand& starts, const Operand& x,
-                                   const Operand& rows) const {
-  AttentionParams sequences{};
-  sequences.n_sequences = n_sequences;
-  sequences.rows_per_sequence = n_rows;
-  emit_bidirectional_layers(table, sequences, n_rows, starts, rows, x);
-}
-
-void TransformerStack::emit_bidirectional_layers(DispatchTable& table,
-                                                 const AttentionParams& sequences, uint32_t n_rows,
-                                                 const Operand& starts, const Operand& rows,
-                                                 const Operand& x) const {
+void TransformerStack::emit_bidirectional(DispatchTable& table, uint32_t n_rows,
+                                          uint32_t n_sequences, const Operand& x,
+                                          const Operand& starts, const Operand& rows) const {
   const uint32_t q = config_.q_width(), kv = config_.kv_width(), width = q + 2 * kv;
-  AttentionParams attention = sequences;
+  AttentionParams attention{};
+  attention.n_sequences = n_sequences;
+  attention.rows_per_sequence = starts.present() ? n_rows : n_rows / n_sequences;
   attention.n_heads = config_.n_heads;
   attention.n_kv_heads = config_.n_kv_heads;
   attention.head_dim = config_.head_dim;

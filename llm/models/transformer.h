@@ -111,13 +111,12 @@ class TransformerStack {
   // Appends all layers for `n_rows` rows of x, f32 [n_rows, d_model].
   void emit_causal(DispatchTable& table, uint32_t n_rows, const Operand& x,
                    const CausalContext& context) const;
-  void emit_bidirectional(DispatchTable& table, uint32_t n_sequences, uint32_t rows_per_sequence,
-                          const Operand& x) const;
-  // The same for sequences of any length, packed into `n_rows` rows: `starts` as in
+  // The same for `n_sequences` of equal length, or packed, of any length: `starts` as in
   // AttentionParams, u32 [n_sequences + 1]. `rows`, struct Row [n_rows], has the positions for
   // rotary embeddings and head norms.
-  void emit_packed(DispatchTable& table, uint32_t n_rows, uint32_t n_sequences,
-                   const Operand& starts, const Operand& x, const Operand& rows = {}) const;
+  void emit_bidirectional(DispatchTable& table, uint32_t n_rows, uint32_t n_sequences,
+                          const Operand& x, const Operand& starts = {},
+                          const Operand& rows = {}) const;
   // Appends a norm of the stack's kind: out [n_rows, d_model] of `out_dtype`, with an index as
   // below. An f32 `out` without index may alias x.
   void emit_norm(DispatchTable& table, std::string label, const NormWeights& weights,
@@ -169,9 +168,6 @@ class TransformerStack {
   // The attention probabilities of selected heads of the layer, for the queries in qkv_.
   void emit_cross_weights(DispatchTable& table, const std::string& label, uint32_t layer,
                           const PagedAttentionParams& cross, const CausalContext& context) const;
-  void emit_bidirectional_layers(DispatchTable& table, const AttentionParams& sequences,
-                                 uint32_t n_rows, const Operand& starts, const Operand& rows,
-                                 const Operand& x) const;
 
   StackConfig config_;
   DType activation_, prompt_activation_;  // for prompts of many rows
