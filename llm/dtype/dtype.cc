@@ -96,7 +96,7 @@ void unpack_five_bits(const uint8_t* from, uint32_t high, uint8_t* codes) {
   }
 }
 
-// dmin is subtracted in a file and added in an UnpackedBlock.
+// dmin is subtracted in a file and added in UnpackedBlocks.
 uint32_t negated_f16(uint32_t bits) { return bits ^ 0x8000; }
 
 // The eight 6-bit scales and minimums in the 12 bytes of q4_k and q5_k: the first four pairs are in
@@ -111,34 +111,34 @@ void unpack_six_bit_scales(const uint8_t* packed, int8_t* scales, int8_t* minimu
   }
 }
 
-void unpack_q4_0(const uint8_t* block, const UnpackedBlock& to) {
+void unpack_q4_0(const uint8_t* block, UnpackedBlocks to) {
   *to.scales = load<uint16_t>(block);
   unpack_nibbles(block + 2, to.codes);
 }
 
-void unpack_q4_1(const uint8_t* block, const UnpackedBlock& to) {
+void unpack_q4_1(const uint8_t* block, UnpackedBlocks to) {
   *to.scales = load<uint16_t>(block);
   *to.minimums = load<uint16_t>(block + 2);
   unpack_nibbles(block + 4, to.codes);
 }
 
-void unpack_q5_0(const uint8_t* block, const UnpackedBlock& to) {
+void unpack_q5_0(const uint8_t* block, UnpackedBlocks to) {
   *to.scales = load<uint16_t>(block);
   unpack_five_bits(block + 6, load<uint32_t>(block + 2), to.codes);
 }
 
-void unpack_q5_1(const uint8_t* block, const UnpackedBlock& to) {
+void unpack_q5_1(const uint8_t* block, UnpackedBlocks to) {
   *to.scales = load<uint16_t>(block);
   *to.minimums = load<uint16_t>(block + 2);
   unpack_five_bits(block + 8, load<uint32_t>(block + 4), to.codes);
 }
 
-void unpack_q8_0(const uint8_t* block, const UnpackedBlock& to) {
+void unpack_q8_0(const uint8_t* block, UnpackedBlocks to) {
   *to.scales = load<uint16_t>(block);
   for (uint32_t j = 0; j < 32; ++j) to.codes[j] = block[2 + j] ^ 0x80;
 }
 
-void unpack_iq4_nl(const uint8_t* block, const UnpackedBlock& to) {
+void unpack_iq4_nl(const uint8_t* block, UnpackedBlocks to) {
   // ggml-common.h, kvalues_iq4nl.
   constexpr int8_t kValues[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                   1,    13,   25,  38,  53,  69,  89,  113};
@@ -149,7 +149,7 @@ void unpack_iq4_nl(const uint8_t* block, const UnpackedBlock& to) {
   }
 }
 
-void unpack_q2_k(const uint8_t* block, const UnpackedBlock& to) {
+void unpack_q2_k(const uint8_t* block, UnpackedBlocks to) {
   for (uint32_t k = 0; k < 16; ++k) {
     to.part_scales[k] = static_cast<int8_t>(block[k] & 15);
     to.part_minimums[k] = static_cast<int8_t>(block[k] >> 4);
@@ -163,7 +163,7 @@ void unpack_q2_k(const uint8_t* block, const UnpackedBlock& to) {
   *to.minimums = negated_f16(load<uint16_t>(block + 82));
 }
 
-void unpack_q3_k(const uint8_t* block, const UnpackedBlock& to) {
+void unpack_q3_k(const uint8_t* block, UnpackedBlocks to) {
   for (uint32_t run = 0; run < 8; ++run) {
     const uint8_t *low = block + 32 + 32 * (run / 4), *high = block;  // bit `run` of each byte
     for (uint32_t l = 0; l < 32; ++l) {
@@ -180,7 +180,7 @@ void unpack_q3_k(const uint8_t* block, const UnpackedBlock& to) {
   *to.scales = load<uint16_t>(block + 108);
 }
 
-void unpack_q4_k(const uint8_t* block, const UnpackedBlock& to) {
+void unpack_q4_k(const uint8_t* block, UnpackedBlocks to) {
   *to.scales = load<uint16_t>(block);
   *to.minimums = negated_f16(load<uint16_t>(block + 2));
   unpack_six_bit_scales(block + 4, to.part_scales, to.part_minimums);
@@ -190,7 +190,7 @@ void unpack_q4_k(const uint8_t* block, const UnpackedBlock& to) {
   }
 }
 
-void unpack_q5_k(const uint8_t* block, const UnpackedBlock& to) {
+void unpack_q5_k(const uint8_t* block, UnpackedBlocks to) {
   *to.scales = load<uint16_t>(block);
   *to.minimums = negated_f16(load<uint16_t>(block + 2));
   unpack_six_bit_scales(block + 4, to.part_scales, to.part_minimums);
@@ -204,7 +204,7 @@ void unpack_q5_k(const uint8_t* block, const UnpackedBlock& to) {
   }
 }
 
-void unpack_q6_k(const uint8_t* block, const UnpackedBlock& to) {
+void unpack_q6_k(const uint8_t* block, UnpackedBlocks to) {
   // Runs k and k + 2 of a half share low bytes.
   for (uint32_t run = 0; run < 8; ++run) {
     const uint32_t half = run / 4, k = run % 4;
@@ -220,7 +220,7 @@ void unpack_q6_k(const uint8_t* block, const UnpackedBlock& to) {
 
 // 32 codes of kBits each: 2, 3, 4, 5, 6 or 8.
 template <uint32_t kBits>
-void unpack_affine(const uint8_t* block, const UnpackedBlock& to) {
+void unpack_affine(const uint8_t* block, UnpackedBlocks to) {
   for (uint32_t i = 0; i < 32; ++i) {
     const uint32_t bit = i * kBits;
     uint32_t value = block[bit / 8];
@@ -234,10 +234,41 @@ constexpr DTypeDescriptor plain(DType dtype, const char* name, uint32_t bytes, i
   return {dtype, name, 1, bytes, ggml_type, to_f32, {}, nullptr};
 }
 
-constexpr DTypeDescriptor quantized(DType dtype, const char* name, uint32_t block,
-                                    uint32_t block_bytes, int32_t ggml_type, BlockFormat format,
-                                    void (*unpack)(const uint8_t*, const UnpackedBlock&)) {
-  return {dtype, name, block, block_bytes, ggml_type, nullptr, format, unpack};
+// Calls `kUnpack`, which the compiler inlines, for each block.
+template <void (*kUnpack)(const uint8_t*, UnpackedBlocks), uint32_t kBlock, uint32_t kBlockBytes,
+          uint32_t kScales, uint32_t kParts>
+void unpack_blocks(const uint8_t* blocks, uint64_t n_blocks, UnpackedBlocks to) {
+  const auto advance = [](auto*& pointer, uint32_t n) {
+    if (pointer != nullptr) pointer += n;
+  };
+  for (uint64_t i = 0; i < n_blocks; ++i, blocks += kBlockBytes) {
+    kUnpack(blocks, to);
+    to.codes += kBlock;
+    advance(to.scales, kScales);
+    advance(to.minimums, kScales);
+    advance(to.part_scales, kParts);
+    advance(to.part_minimums, kParts);
+  }
+}
+
+// A format of blocks of 32.
+template <void (*kUnpack)(const uint8_t*, UnpackedBlocks), uint32_t kBlockBytes>
+constexpr DTypeDescriptor quantized(DType dtype, const char* name, int32_t ggml_type,
+                                    BlockFormat format) {
+  return {dtype,     name,    32,     kBlockBytes,
+          ggml_type, nullptr, format, unpack_blocks<kUnpack, 32, kBlockBytes, 1, 0>};
+}
+
+// A format of blocks of 256 with a small scale for every kGroup elements.
+template <void (*kUnpack)(const uint8_t*, UnpackedBlocks), uint32_t kBlockBytes, uint32_t kGroup>
+constexpr DTypeDescriptor k_quant(DType dtype, const char* name, int32_t ggml_type,
+                                  BlockFormat format) {
+  format.scale = ScaleKind::kParts;
+  format.group = kGroup;
+  return {dtype,       name,
+          kPartsBlock, kBlockBytes,
+          ggml_type,   nullptr,
+          format,      unpack_blocks<kUnpack, kPartsBlock, kBlockBytes, 1, kPartsBlock / kGroup>};
 }
 
 // The tensor has the kind and group of an affine format's scales.
@@ -250,19 +281,13 @@ constexpr DTypeDescriptor affine(DType dtype, const char* name) {
           -1,
           nullptr,
           {.bits = kBits, .group = 0, .has_minimum = true},
-          unpack_affine<kBits>};
+          unpack_blocks<unpack_affine<kBits>, 32, 4 * kBits, 0, 0>};
 }
 
 constexpr BlockFormat with_zero(uint32_t bits, uint32_t zero) {
   return {.bits = bits, .zero = zero};
 }
 constexpr BlockFormat with_minimum(uint32_t bits) { return {.bits = bits, .has_minimum = true}; }
-constexpr BlockFormat parts_with_zero(uint32_t bits, uint32_t group, uint32_t zero) {
-  return {.bits = bits, .scale = ScaleKind::kParts, .group = group, .zero = zero};
-}
-constexpr BlockFormat parts_with_minimum(uint32_t bits, uint32_t group) {
-  return {.bits = bits, .scale = ScaleKind::kParts, .group = group, .has_minimum = true};
-}
 
 // In the order of DType, which indexes it.
 constexpr DTypeDescriptor kDTypes[] = {
@@ -270,18 +295,18 @@ constexpr DTypeDescriptor kDTypes[] = {
     plain(DType::kF16, "f16", 2, 1, read_f16s),
     plain(DType::kBF16, "bf16", 2, 30, read_bf16s),
     plain(DType::kI8, "i8", 1, -1, read_integers<int8_t>),
-    quantized(DType::kQ4_0, "q4_0", 32, 18, 2, with_zero(4, 8), unpack_q4_0),
-    quantized(DType::kQ4_1, "q4_1", 32, 20, 3, with_minimum(4), unpack_q4_1),
-    quantized(DType::kQ5_0, "q5_0", 32, 22, 6, with_zero(5, 16), unpack_q5_0),
-    quantized(DType::kQ5_1, "q5_1", 32, 24, 7, with_minimum(5), unpack_q5_1),
-    quantized(DType::kQ8_0, "q8_0", 32, 34, 8, with_zero(8, 128), unpack_q8_0),
+    quantized<unpack_q4_0, 18>(DType::kQ4_0, "q4_0", 2, with_zero(4, 8)),
+    quantized<unpack_q4_1, 20>(DType::kQ4_1, "q4_1", 3, with_minimum(4)),
+    quantized<unpack_q5_0, 22>(DType::kQ5_0, "q5_0", 6, with_zero(5, 16)),
+    quantized<unpack_q5_1, 24>(DType::kQ5_1, "q5_1", 7, with_minimum(5)),
+    quantized<unpack_q8_0, 34>(DType::kQ8_0, "q8_0", 8, with_zero(8, 128)),
     plain(DType::kI16, "i16", 2, 25, read_integers<int16_t>),
     plain(DType::kI32, "i32", 4, 26, read_integers<int32_t>),
-    quantized(DType::kQ2_K, "q2_k", 256, 84, 10, parts_with_minimum(2, 16), unpack_q2_k),
-    quantized(DType::kQ3_K, "q3_k", 256, 110, 11, parts_with_zero(3, 16, 4), unpack_q3_k),
-    quantized(DType::kQ4_K, "q4_k", 256, 144, 12, parts_with_minimum(4, 32), unpack_q4_k),
-    quantized(DType::kQ5_K, "q5_k", 256, 176, 13, parts_with_minimum(5, 32), unpack_q5_k),
-    quantized(DType::kQ6_K, "q6_k", 256, 210, 14, parts_with_zero(6, 16, 32), unpack_q6_k),
+    k_quant<unpack_q2_k, 84, 16>(DType::kQ2_K, "q2_k", 10, with_minimum(2)),
+    k_quant<unpack_q3_k, 110, 16>(DType::kQ3_K, "q3_k", 11, with_zero(3, 4)),
+    k_quant<unpack_q4_k, 144, 32>(DType::kQ4_K, "q4_k", 12, with_minimum(4)),
+    k_quant<unpack_q5_k, 176, 32>(DType::kQ5_K, "q5_k", 13, with_minimum(5)),
+    k_quant<unpack_q6_k, 210, 16>(DType::kQ6_K, "q6_k", 14, with_zero(6, 32)),
     affine<2>(DType::kAffine2, "affine2"),
     affine<3>(DType::kAffine3, "affine3"),
     affine<4>(DType::kAffine4, "affine4"),
@@ -289,7 +314,7 @@ constexpr DTypeDescriptor kDTypes[] = {
     affine<6>(DType::kAffine6, "affine6"),
     affine<8>(DType::kAffine8, "affine8"),
     // Codes are the unevenly spaced values of the file's 4-bit codes.
-    quantized(DType::kIQ4_NL, "iq4_nl", 32, 18, 20, with_zero(8, 128), unpack_iq4_nl),
+    quantized<unpack_iq4_nl, 18>(DType::kIQ4_NL, "iq4_nl", 20, with_zero(8, 128)),
 };
 static_assert([] {
   for (uint32_t i = 0; i < std::size(kDTypes); ++i) {

@@ -62,12 +62,12 @@ struct BlockFormat {
   friend bool operator==(const BlockFormat&, const BlockFormat&) = default;
 };
 
-// Output of unpacking one block. A format writes the parts that it has.
-struct UnpackedBlock {
-  uint8_t* codes;  // [block]
-  // Bits as in the file, f16. [block / group], for kParts [1].
+// Output of unpacking blocks. A format writes the parts that it has; the others may be null.
+struct UnpackedBlocks {
+  uint8_t* codes;  // [n_blocks, block]
+  // Bits as in the file, f16. [n_blocks]
   uint32_t *scales, *minimums;
-  int8_t *part_scales, *part_minimums;  // [block / group], for kParts only
+  int8_t *part_scales, *part_minimums;  // [n_blocks, block / group], for kParts only
 };
 
 // The layout of a weight format: `block` consecutive elements of a row take `block_bytes`.
@@ -80,10 +80,10 @@ struct DTypeDescriptor {
   // Plain numbers: writes `n` elements from `source`, which may be unaligned, as f32. Null for
   // quantized formats.
   void (*to_f32)(const void* source, float* out, uint64_t n);
-  // Quantized formats: the contents of a block and the function that unpacks one. For kAffine* the
-  // tensor has `scale` and `group`, and `unpack` writes only codes.
+  // Quantized formats: the contents of a block and the function that unpacks blocks. For kAffine*
+  // the tensor has `scale` and `group`, and `unpack` writes only codes.
   BlockFormat blocks;
-  void (*unpack)(const uint8_t* block, const UnpackedBlock& to);
+  void (*unpack)(const uint8_t* blocks, uint64_t n_blocks, UnpackedBlocks to);
 };
 
 std::span<const DTypeDescriptor> dtypes();  // all rows

@@ -37,22 +37,11 @@ void read_codes(const TensorView& tensor, const BlockFormat& format, uint64_t fi
                 QuantizedRow& out) {
   resize(format, n, out);
   const DTypeDescriptor& dtype = dtype_descriptor(tensor.dtype);
-  const auto* block =
+  const auto* blocks =
       static_cast<const uint8_t*>(tensor.data) + first / dtype.block * dtype.block_bytes;
-  // Elements that a block adds to `out`.
-  const bool has_parts = format.scale == ScaleKind::kParts;
-  const uint32_t groups = dtype.block / format.group, scales = has_parts ? 1 : groups;
-  UnpackedBlock to{out.codes.data(), out.scales.data(), out.minimums.data(), out.part_scales.data(),
-                   out.part_minimums.data()};
-  for (uint64_t i = 0; i < n; i += dtype.block, block += dtype.block_bytes) {
-    dtype.unpack(block, to);
-    to.codes += dtype.block;
-    to.scales += scales;
-    if (format.has_minimum) to.minimums += scales;
-    if (!has_parts) continue;
-    to.part_scales += groups;
-    if (format.has_minimum) to.part_minimums += groups;
-  }
+  dtype.unpack(blocks, n / dtype.block,
+               {out.codes.data(), out.scales.data(), out.minimums.data(), out.part_scales.data(),
+                out.part_minimums.data()});
   if (tensor.groups.group != 0) read_groups(tensor.groups, first / format.group, out);
 }
 
@@ -141,11 +130,15 @@ void dequantize(const TensorView& tensor, uint64_t first, uint64_t n, float* out
       const auto [scale, minimum] = group_scale(format, row, i);
       const uint8_t* codes = row.codes.data() + i;
       float* to = out + begin + i;
-      for (uint32_t j = 0; j < format.group; ++j) {
-        to[j] = scale * static_cast<float>(codes[j] - zero);
+      if (format.has_minimum) {
+        for (uint32_t j = 0; j < format.group; ++j) {
+          to[j] = scale * static_cast<float>(codes[j]) + minimum;
+        }
+      } else {
+        for (uint32_t j = 0; j < format.group; ++j) {
+          to[j] = scale * static_cast<float>(codes[j] - zero);
+        }
       }
-      if (!format.has_minimum) continue;
-      for (uint32_t j = 0; j < format.group; ++j) to[j] += minimum;
     }
   }
 }

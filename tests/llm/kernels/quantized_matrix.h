@@ -93,7 +93,7 @@ class QuantizedMatrix {
 
   struct Unpacked {
     Unpacked(const DTypeDescriptor& dtype, const uint8_t* block) {
-      dtype.unpack(block, {codes, &scale, &minimum, part_scales, part_minimums});
+      dtype.unpack(block, 1, {codes, &scale, &minimum, part_scales, part_minimums});
     }
     uint8_t codes[256];
     uint32_t scale = 0, minimum = 0;
