@@ -88,12 +88,7 @@ class SpecialTokens {
 
  private:
   void add_token(const std::string& name, const std::string& id, const json& entry) {
-    AddedToken token;
-    token.spelling = text_member(name, entry, "content", "");
-    token.special = truth_member(name, entry, "special", false);
-    token.takes_before = truth_member(name, entry, "lstrip", false);
-    token.takes_after = truth_member(name, entry, "rstrip", false);
-    token.single_word = truth_member(name, entry, "single_word", false);
+    AddedToken token = read_json_added_token(name, entry);
     int64_t number = -1;
     if (id.size() < 8 && id.find_first_not_of("0123456789") == std::string::npos && !id.empty()) {
       number = std::stoll(id);

@@ -16,17 +16,12 @@ void read_added_tokens(const std::string& name, const json& list, TokenizerParts
   if (!list.is_array()) fail_in_file(name, "expected added_tokens to be a list");
   const bool normalizes = !parts.normalizations.empty();
   for (const json& entry : list) {
-    AddedToken token;
-    token.spelling = text_member(name, entry, "content", "");
+    AddedToken token = read_json_added_token(name, entry);
     const json* id = find_member(entry, "id");
     if (token.spelling.empty() || id == nullptr) {
       fail_in_file(name, "expected added tokens with content and id, found " + shown_json(&entry));
     }
     token.id = json_token_id(name, *id);
-    token.special = truth_member(name, entry, "special", false);
-    token.takes_before = truth_member(name, entry, "lstrip", false);
-    token.takes_after = truth_member(name, entry, "rstrip", false);
-    token.single_word = truth_member(name, entry, "single_word", false);
     token.normalized = normalizes && truth_member(name, entry, "normalized", !token.special);
     const auto place = static_cast<size_t>(token.id);
     if (place >= parts.spellings.size()) parts.spellings.resize(place + 1);
@@ -142,6 +137,16 @@ std::string decoded(const std::string& spelling, const Decoding& decoding) {
 }
 
 }  // namespace
+
+AddedToken read_json_added_token(const std::string& name, const json& entry) {
+  AddedToken token;
+  token.spelling = text_member(name, entry, "content", "");
+  token.special = truth_member(name, entry, "special", false);
+  token.takes_before = truth_member(name, entry, "lstrip", false);
+  token.takes_after = truth_member(name, entry, "rstrip", false);
+  token.single_word = truth_member(name, entry, "single_word", false);
+  return token;
+}
 
 void read_json_decoder(const std::string& name, const json* decoder, TokenizerParts& parts) {
   Decoding decoding;

@@ -23,6 +23,8 @@ void read_json_model(const std::string& name, const nlohmann::json& model, Token
 void read_json_decoder(const std::string& name, const nlohmann::json* decoder,
                        TokenizerParts& parts);
 
+// An added token without its id.
+AddedToken read_json_added_token(const std::string& name, const nlohmann::json& entry);
 // A token id below kMaxVocabulary, otherwise an error.
 int32_t json_token_id(const std::string& name, const nlohmann::json& value);
 
