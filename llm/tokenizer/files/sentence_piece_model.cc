@@ -1,6 +1,7 @@
 #include "llm/tokenizer/files/sentence_piece_model.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -87,8 +88,7 @@ SentencePiece read_piece(const std::string& name, std::span<const uint8_t> bytes
     if (field.number == 1) {
       piece.text = text_of(field.bytes);
     } else if (field.number == 2) {
-      const auto bits = static_cast<uint32_t>(field.value);
-      std::memcpy(&piece.score, &bits, sizeof bits);
+      piece.score = std::bit_cast<float>(static_cast<uint32_t>(field.value));
     } else if (field.number == 3) {
       if (field.value < 1 || field.value > 6) {
         throw Error(ErrorKind::kModel, name + ": expected a type of piece from 1 to 6, found " +
@@ -192,15 +192,10 @@ Normalization normalization_of(const SentencePieceModel& model) {
   };
 }
 
-// Results of merges. The highest score merges first.
-bool is_merged(const SentencePiece& piece) {
-  return piece.type == SentencePiece::Type::kNormal ||
-         piece.type == SentencePiece::Type::kUserDefined;
-}
-
+// The highest score merges first.
 PieceEncoder bpe_of(const SentencePieceModel& model, const TokenizerParts& parts) {
   RankedEncoding::Settings settings;
-  std::vector<float> scores;
+  std::vector<double> scores;
   for (const SentencePiece& piece : model.pieces) scores.push_back(piece.score);
   std::sort(scores.begin(), scores.end(), std::greater<>());
   scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
@@ -222,7 +217,7 @@ PieceEncoder bpe_of(const SentencePieceModel& model, const TokenizerParts& parts
   return piece_encoder<RankedEncoding>(
       std::make_shared<const Vocabulary>(
           parts.spellings, Vocabulary::Duplicates::kFirst,
-          [&](int32_t id) { return is_merged(model.pieces[static_cast<size_t>(id)]); }),
+          [&](int32_t id) { return model.pieces[static_cast<size_t>(id)].is_text(); }),
       std::move(settings));
 }
 
@@ -287,12 +282,8 @@ TokenizerParts tokenizer_of_sentence_piece(const SentencePieceModel& model) {
   if (model.is_bpe) {
     parts.encode_piece = bpe_of(model, parts);
   } else {
-    std::vector<Unigram::Piece> scored;
-    for (const SentencePiece& piece : model.pieces) {
-      scored.push_back({piece.text, piece.score, piece.type});
-    }
     parts.encode_piece =
-        piece_encoder<Unigram>(std::move(scored), parts.unknown, model.byte_fallback, true);
+        piece_encoder<Unigram>(model.pieces, parts.unknown, model.byte_fallback, true);
   }
   return parts;
 }

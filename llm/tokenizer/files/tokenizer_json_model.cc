@@ -110,7 +110,7 @@ void read_unigram(const std::string& name, const json& model, TokenizerParts& pa
   if (vocabulary == nullptr || !vocabulary->is_array() || vocabulary->size() > kMaxVocabulary) {
     fail_in_file(name, "expected a unigram model with vocab, found " + shown_json(vocabulary));
   }
-  std::vector<Unigram::Piece> pieces;
+  std::vector<SentencePiece> pieces;
   pieces.reserve(vocabulary->size());
   for (const json& piece : *vocabulary) {
     if (!piece.is_array() || piece.size() != 2 || !piece[0].is_string() || !piece[1].is_number()) {

@@ -16,7 +16,7 @@ constexpr int32_t kUnknownCharacter = -2;
 
 }  // namespace
 
-Unigram::Unigram(std::vector<Piece> pieces, int32_t unknown, bool byte_fallback,
+Unigram::Unigram(std::vector<SentencePiece> pieces, int32_t unknown, bool byte_fallback,
                  bool single_precision)
     : unknown_(unknown), single_precision_(single_precision) {
   if (unknown != -1 && (unknown < 0 || static_cast<size_t>(unknown) >= pieces.size())) {
@@ -27,7 +27,7 @@ Unigram::Unigram(std::vector<Piece> pieces, int32_t unknown, bool byte_fallback,
   double most = std::numeric_limits<float>::min();  // SentencePiece's initial value, so at least 0
   size_t n_normal = 0;
   std::vector<std::string> spellings;
-  for (Piece& piece : pieces) {
+  for (SentencePiece& piece : pieces) {
     if (!std::isfinite(piece.score)) {
       throw Error(ErrorKind::kModel, "expected finite scores, found another for piece " +
                                          std::to_string(spellings.size()));
@@ -47,10 +47,8 @@ Unigram::Unigram(std::vector<Piece> pieces, int32_t unknown, bool byte_fallback,
                           : pieces[id].score);
   }
   unknown_score_ = least - kUnknownPenalty;
-  vocabulary_ = Vocabulary(std::move(spellings), Vocabulary::Duplicates::kFirst, [&](int32_t id) {
-    const SentencePiece::Type type = pieces[static_cast<size_t>(id)].type;
-    return type == SentencePiece::Type::kNormal || type == SentencePiece::Type::kUserDefined;
-  });
+  vocabulary_ = Vocabulary(std::move(spellings), Vocabulary::Duplicates::kFirst,
+                           [&](int32_t id) { return pieces[static_cast<size_t>(id)].is_text(); });
 }
 
 void Unigram::encode(std::string_view word, std::vector<int32_t>& ids) const {

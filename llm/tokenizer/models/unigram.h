@@ -16,23 +16,20 @@ struct SentencePiece {
   // Numbers of SentencePiece's files and GGUF.
   enum class Type { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
   std::string text;
-  float score = 0;  // log-probability, or a rank
-  Type type = Type::kNormal;
+  double score = 0;           // log-probability, or a rank. An f32 in SentencePiece's files
+  Type type = Type::kNormal;  // a tokenizer.json has no types
+
+  // Whether it may be found in a text.
+  bool is_text() const { return type == Type::kNormal || type == Type::kUserDefined; }
 };
 
 class Unigram {
  public:
-  struct Piece {
-    std::string text;
-    double score = 0;  // log-probability
-    // Only normal and user-defined pieces are found in a text. A tokenizer.json has no types.
-    SentencePiece::Type type = SentencePiece::Type::kNormal;
-  };
   // `pieces` by token id. `unknown` is the id for characters without a piece; -1: dropped.
   // `byte_fallback`: such characters become <0x00> pieces, if all exist. `single_precision`: sums
   // are f32, as in SentencePiece but not in Hugging Face's tokenizers, which decides between equal
   // scores. Throws Error(kModel).
-  Unigram(std::vector<Piece> pieces, int32_t unknown, bool byte_fallback,
+  Unigram(std::vector<SentencePiece> pieces, int32_t unknown, bool byte_fallback,
           bool single_precision = false);
 
   // Appends the tokens of a normalized piece of valid UTF-8, with U+2581 for spaces.

@@ -140,7 +140,7 @@ std::shared_ptr<const MappedFile> gguf_of(const std::filesystem::path& path, boo
   std::vector<int32_t> types;
   for (const SentencePiece& piece : model.pieces) {
     tokens.push_back(piece.text);
-    scores.push_back(piece.score);
+    scores.push_back(static_cast<float>(piece.score));
     types.push_back(static_cast<int32_t>(piece.type));
   }
   GgufBytes gguf;
