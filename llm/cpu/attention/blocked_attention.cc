@@ -86,7 +86,11 @@ HWY_INLINE void to_units(const From* from, size_t n, uint32_t* out) {
   if constexpr (kPerUnit == 1) {
     convert(from, n, reinterpret_cast<float*>(out));
   } else if constexpr (std::is_same_v<From, BF16>) {
-    std::memcpy(out, from, n * sizeof(BF16));
+    const hn::RebindToUnsigned<F32> du;
+    const auto* pairs = reinterpret_cast<const uint32_t*>(from);
+    size_t i = 0;
+    for (; i + kLanes <= n / 2; i += kLanes) hn::StoreU(hn::LoadU(du, pairs + i), du, out + i);
+    std::memcpy(out + i, pairs + i, (n / 2 - i) * sizeof(uint32_t));
   } else {
     convert(from, n, reinterpret_cast<BF16*>(out));
   }
@@ -153,22 +157,36 @@ HWY_NOINLINE void load_block(const AttentionPass& pass, uint32_t from, uint32_t 
 // rounding.
 HWY_INLINE bool scales_queries(const AttentionPass& pass) { return pass.q_dtype != kDTypeBF16; }
 
+template <class From>
+HWY_INLINE void scale_numbers(const From* from, size_t n, float factor, float* to) {
+  const F32 d;
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    hn::StoreU(hn::Mul(load_f32(from + i), hn::Set(d, factor)), d, to + i);
+  }
+  for (; i < n; ++i) to[i] = to_f32(from[i]) * factor;
+}
+
 // Reads a group's queries, up to kGroup, and stores them as columns.
 template <class Product>
 HWY_NOINLINE void load_queries(const AttentionPass& pass, std::span<const AttentionQuery> queries,
                                uint32_t* rows, uint32_t* columns) {
   const uint32_t dims = pass.head_dim;
   const size_t n_units = Product::key_units(dims);
-  const float factor = scales_queries(pass) ? pass.scale * kLog2E : 1.0f;
-  float* const numbers = reinterpret_cast<float*>(columns);
   uint32_t* row = rows;
-  for (const AttentionQuery& query : queries) {
-    read_numbers(pass.q_dtype, pass.q, query.q, dims, numbers);
-    for (uint32_t i = 0; i < dims; ++i) numbers[i] *= factor;
-    to_units<Product::kPerUnit>(numbers, dims, row);
-    std::fill(row + dims / Product::kPerUnit, row + n_units, 0u);
-    row += n_units;
-  }
+  with_type(pass.q_dtype, pass.q, [&](const auto* q) HWY_ATTR {
+    for (const AttentionQuery& query : queries) {
+      if (scales_queries(pass)) {
+        float* const scaled = reinterpret_cast<float*>(columns);
+        scale_numbers(q + query.q, dims, pass.scale * kLog2E, scaled);
+        to_units<Product::kPerUnit>(scaled, dims, row);
+      } else {
+        to_units<Product::kPerUnit>(q + query.q, dims, row);
+      }
+      std::fill(row + dims / Product::kPerUnit, row + n_units, 0u);
+      row += n_units;
+    }
+  });
   transpose({rows, n_units}, queries.size(), kGroup, n_units, columns, kGroup);
 }
 
@@ -214,18 +232,27 @@ HWY_NOINLINE void hide_unseen(std::span<const AttentionQuery> queries, uint32_t 
   }
 }
 
+// Queries that go through the keys together, a lane each.
+struct Group {
+  std::span<const AttentionQuery> queries;
+  uint32_t begin, end;  // the positions that some of them see
+  uint32_t* columns;    // the queries, transposed
+  float* running;       // [2][kGroup]: the largest score, the sum of probabilities
+  float* sums;          // [head_dim][kGroup]
+  bool has_sums;        // false: no keys yet
+};
+
 // Processes the keys [first, last) of the block at position `from` for a group of queries.
 template <class Product, size_t kVectors>
-HWY_NOINLINE void meet_keys(const AttentionPass& pass, std::span<const AttentionQuery> queries,
-                            uint32_t from, uint32_t first, uint32_t last, const BlockedScratch& at,
-                            const uint32_t* columns, float* running, float* sums,
-                            uint32_t* scratch) {
+HWY_NOINLINE void meet_keys(const AttentionPass& pass, Group& group, uint32_t from, uint32_t first,
+                            uint32_t last, const BlockedScratch& at, uint32_t* scratch) {
   const F32 d;
+  const std::span<const AttentionQuery> queries = group.queries;
   const uint32_t dims = pass.head_dim, n_keys = last - first, offset = first - from;
   const size_t n_units = Product::key_units(dims);
   float* const scores = reinterpret_cast<float*>(scratch + at.scores);
   Product::template multiply<kVectors>(scratch + at.keys + offset * n_units, n_units, 1, n_keys,
-                                       columns, n_units, nullptr, scores);
+                                       group.columns, n_units, nullptr, scores);
   float factor = scales_queries(pass) ? 1.0f : pass.scale * kLog2E;  // of scores, to powers of 2
   if (pass.soft_cap > 0) {
     const VF32 cap = hn::Set(d, pass.soft_cap * kLog2E);
@@ -243,10 +270,12 @@ HWY_NOINLINE void meet_keys(const AttentionPass& pass, std::span<const Attention
       queries, [&](const AttentionQuery& q) { return q.begin <= first && q.end >= last; });
   if (!all_seen) hide_unseen(queries, first, n_keys, scores);
   VF32 corrections[kVectors];
+  const VF32* const factors = group.has_sums ? corrections : nullptr;
+  group.has_sums = true;
   const uint32_t n_padded =
       (n_keys + Product::kKeyStep - 1) / Product::kKeyStep * Product::kKeyStep;
   for (size_t h = 0; h < kVectors; ++h) {
-    float* const of_vector = running + h * kLanes;
+    float* const of_vector = group.running + h * kLanes;
     RunningSoftmax<F32> softmax{hn::LoadU(d, of_vector), hn::LoadU(d, of_vector + kGroup)};
     corrections[h] = to_probabilities<Product::kPerUnit == 1>(d, scores + h * kLanes, first, n_keys,
                                                               n_padded, factor, softmax);
@@ -257,28 +286,28 @@ HWY_NOINLINE void meet_keys(const AttentionPass& pass, std::span<const Attention
   constexpr size_t kPerUnit = Product::kPerUnit;
   if constexpr (Product::kTransposesValues) {
     Product::template multiply<kVectors>(scratch + at.transposed + offset / kPerUnit, kKeyBlock / 2,
-                                         1, dims, probabilities, n_padded / kPerUnit, corrections,
-                                         sums);
+                                         1, dims, probabilities, n_padded / kPerUnit, factors,
+                                         group.sums);
   } else {
     Product::template multiply<kVectors>(scratch + at.values + offset / kPerUnit * dims, 1, dims,
-                                         dims, probabilities, n_padded / kPerUnit, corrections,
-                                         sums);
+                                         dims, probabilities, n_padded / kPerUnit, factors,
+                                         group.sums);
   }
 }
 
 // Stores a group's sums [head_dim][kGroup], divided by the sums of probabilities.
-HWY_NOINLINE void store_results(const AttentionPass& pass, std::span<const AttentionQuery> queries,
-                                const float* totals, float* sums, float* rows) {
+HWY_NOINLINE void store_results(const AttentionPass& pass, const Group& group, float* rows) {
   const F32 d;
   const uint32_t dims = pass.head_dim;
+  const std::span<const AttentionQuery> queries = group.queries;
   for (uint32_t h = 0; h < kGroup && h < queries.size(); h += kLanes) {
-    const VF32 total = hn::LoadU(d, totals + h);
+    const VF32 total = hn::LoadU(d, group.running + kGroup + h);
     for (uint32_t i = 0; i < dims; ++i) {
-      float* const at = sums + i * kGroup + h;
+      float* const at = group.sums + i * kGroup + h;
       hn::StoreU(hn::Div(hn::LoadU(d, at), total), d, at);
     }
   }
-  transpose({reinterpret_cast<const uint32_t*>(sums), kGroup}, dims, dims, queries.size(),
+  transpose({reinterpret_cast<const uint32_t*>(group.sums), kGroup}, dims, dims, queries.size(),
             reinterpret_cast<uint32_t*>(rows), dims);
   with_type(pass.out_dtype, pass.out, [&](auto* out) HWY_ATTR {
     for (const AttentionQuery& query : queries) {
@@ -295,51 +324,45 @@ void attend(const AttentionPass& pass, std::byte* memory) {
   const size_t column_size = Product::key_units(pass.head_dim) * kGroup;
   const size_t sums_size = (pass.head_dim + 31) / 32 * 32 * kGroup;
   const size_t n_queries = pass.queries.size();
-  // A group, and the positions that some of its queries see.
-  struct Group {
-    std::span<const AttentionQuery> queries;
-    uint32_t begin, end;
-  };
   Group groups[kMaxPassQueries / kGroup];
   uint32_t n_groups = 0, begin = UINT32_MAX, end = 0;
-  float* const sums = reinterpret_cast<float*>(scratch + at.sums);
-  float* const running = reinterpret_cast<float*>(scratch + at.running);
   for (size_t q = 0; q < n_queries; q += kGroup, ++n_groups) {
     Group& group = groups[n_groups];
-    group = {pass.queries.subspan(q, std::min<size_t>(kGroup, n_queries - q)), UINT32_MAX, 0};
+    group = {.queries = pass.queries.subspan(q, std::min<size_t>(kGroup, n_queries - q)),
+             .begin = UINT32_MAX,
+             .end = 0,
+             .columns = scratch + at.queries + n_groups * column_size,
+             .running = reinterpret_cast<float*>(scratch + at.running) + n_groups * 2 * kGroup,
+             .sums = reinterpret_cast<float*>(scratch + at.sums) + n_groups * sums_size,
+             .has_sums = false};
     for (const AttentionQuery& query : group.queries) {
       group.begin = std::min(group.begin, query.begin);
       group.end = std::max(group.end, query.end);
     }
     begin = std::min(begin, group.begin);
     end = std::max(end, group.end);
-    load_queries<Product>(pass, group.queries, scratch + at.rows,
-                          scratch + at.queries + n_groups * column_size);
-    std::fill_n(running + n_groups * 2 * kGroup, kGroup, kNoScore);
-    std::fill_n(running + n_groups * 2 * kGroup + kGroup, kGroup, 0.0f);
+    load_queries<Product>(pass, group.queries, scratch + at.rows, group.columns);
+    std::fill_n(group.running, kGroup, kNoScore);
+    std::fill_n(group.running + kGroup, kGroup, 0.0f);
   }
-  std::fill_n(sums, n_groups * sums_size, 0.0f);
   Product::begin();
   constexpr uint32_t kStep = Product::kKeyStep;
   for (uint32_t block = begin / kKeyBlock * kKeyBlock; block < end; block += kKeyBlock) {
     const uint32_t from = std::max(block, begin / kStep * kStep);
     const uint32_t to = std::min(block + kKeyBlock, end);
     load_block<Product>(pass, from, to, at, scratch);
-    for (uint32_t g = 0; g < n_groups; ++g) {
-      const Group& group = groups[g];
+    for (Group& group : std::span(groups, n_groups)) {
       const uint32_t first = std::max(from, group.begin / kStep * kStep);
       const uint32_t last = std::min(to, group.end);
       if (first >= last) continue;
       const auto meet =
           group.queries.size() <= kLanes ? meet_keys<Product, 1> : meet_keys<Product, 2>;
-      meet(pass, group.queries, from, first, last, at, scratch + at.queries + g * column_size,
-           running + g * 2 * kGroup, sums + g * sums_size, scratch);
+      meet(pass, group, from, first, last, at, scratch);
     }
   }
   Product::end();
-  for (uint32_t g = 0; g < n_groups; ++g) {
-    store_results(pass, groups[g].queries, running + (g * 2 + 1) * kGroup, sums + g * sums_size,
-                  reinterpret_cast<float*>(scratch + at.rows));
+  for (const Group& group : std::span(groups, n_groups)) {
+    store_results(pass, group, reinterpret_cast<float*>(scratch + at.rows));
   }
 }
 

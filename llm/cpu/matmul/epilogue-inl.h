@@ -45,9 +45,10 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
-// Exact GELU by a polynomial, for products that round their inputs. With z = |x| / sqrt 2 clamped
-// to L, erf(z) / z is a polynomial in u = 2 z^2 / L^2 - 1, fitted at Chebyshev nodes. Error of the
-// result: at most 4e-7 (L = 3.92, kPrecise) or 7e-5 (L = 3, for 16-bit outputs).
+// Exact (erf) GELU by a polynomial, half the time of the division and exponential of gelu(). With z
+// = |x| / sqrt 2 clamped to L, erf(z) / z is a polynomial in u = 2 z^2 / L^2 - 1, fitted at
+// Chebyshev nodes. Error of the result: at most 4e-7 (L = 3.92, kPrecise) or 7e-5 (L = 3, for
+// 16-bit outputs).
 template <bool kPrecise>
 HWY_INLINE VF32 gelu_by_polynomial(VF32 x) {
   const F32 d;
@@ -141,29 +142,29 @@ HWY_NOINLINE void finish_sums(const Epilogue& epilogue, const GemmSums& sums, ui
 }
 
 template <class Sum, class Out>
-HWY_INLINE FinishSums choose_finish_of(uint32_t activation, bool rounds_inputs) {
+HWY_INLINE FinishSums choose_finish_of(uint32_t activation, bool polynomial_gelu) {
   if (activation == kActivationNone) return finish_sums<Sum, Out, Activates::kNone>;
-  return activation == kActivationGelu && rounds_inputs
+  return activation == kActivationGelu && polynomial_gelu
              ? finish_sums<Sum, Out, Activates::kByPolynomial>
              : finish_sums<Sum, Out, Activates::kExactly>;
 }
 
 template <class Sum>
-HWY_INLINE FinishSums choose_finish_of(const MatmulParams& params, bool rounds_inputs) {
+HWY_INLINE FinishSums choose_finish_of(const MatmulParams& params, bool polynomial_gelu) {
   switch (params.out_dtype) {
     case kDTypeF32:
-      return choose_finish_of<Sum, float>(params.activation, rounds_inputs);
+      return choose_finish_of<Sum, float>(params.activation, polynomial_gelu);
     case kDTypeF16:
-      return choose_finish_of<Sum, F16>(params.activation, rounds_inputs);
+      return choose_finish_of<Sum, F16>(params.activation, polynomial_gelu);
     default:
-      return choose_finish_of<Sum, BF16>(params.activation, rounds_inputs);
+      return choose_finish_of<Sum, BF16>(params.activation, polynomial_gelu);
   }
 }
 
 inline FinishSums choose_finish(const MatmulParams& params, const GemmKernel& kernel) {
-  const bool rounds_inputs = kernel.has(GemmKernel::kRoundsInputs);
-  return kernel.has(GemmKernel::kIntegerSums) ? choose_finish_of<int32_t>(params, rounds_inputs)
-                                              : choose_finish_of<float>(params, rounds_inputs);
+  const bool polynomial_gelu = kernel.has(GemmKernel::kPolynomialGelu);
+  return kernel.has(GemmKernel::kIntegerSums) ? choose_finish_of<int32_t>(params, polynomial_gelu)
+                                              : choose_finish_of<float>(params, polynomial_gelu);
 }
 
 }  // namespace HWY_NAMESPACE

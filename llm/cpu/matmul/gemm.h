@@ -76,7 +76,7 @@ struct GemmKernel {
   enum : uint32_t {
     kIntegerSums = 1,   // int32, to be multiplied by the scales of row and output
     kFinishesSums = 2,  // takes all panels of a task, and calls `finish` during the multiplication
-    kRoundsInputs = 4,  // to bf16 or int8, so GELU may be approximated
+    kPolynomialGelu = 4,  // of encoders: see gelu_by_polynomial
     // May store the result: in order, any rows (out_rows), with a residual.
     kStoresResult = 8,
     kStoresAnyRows = 16,
