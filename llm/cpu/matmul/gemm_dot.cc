@@ -43,10 +43,10 @@ HWY_NOINLINE void multiply_tile(const Gemm& gemm, uint32_t first_row, uint32_t f
   // Every third row has a pointer; an index register reaches the next two.
   constexpr uint32_t kThirds = (kRows + 2) / 3;
   const size_t row_bytes = gemm.row_bytes;
-  const std::byte* third[kThirds];
-  for (uint32_t t = 0; t < kThirds; ++t) {
-    third[t] = static_cast<const std::byte*>(gemm.rows) + (first_row + 3 * t) * row_bytes;
-  }
+  const std::byte* third[kThirds] = {static_cast<const std::byte*>(gemm.rows) +
+                                     first_row * row_bytes};
+#pragma GCC unroll 4
+  for (uint32_t t = 1; t < kThirds; ++t) third[t] = third[t - 1] + 3 * row_bytes;
   const std::byte* weights = gemm.panels + first_panel * layout.panel_bytes;
   const auto load = [&](const std::byte* from, uint32_t v) HWY_ATTR {
     return hn::LoadU(d, reinterpret_cast<const Unit*>(from + v / kSumVectors * layout.panel_bytes +
@@ -79,15 +79,15 @@ HWY_NOINLINE void multiply_tile(const Gemm& gemm, uint32_t first_row, uint32_t f
 #pragma GCC unroll 4
     for (uint32_t t = 0; t < kThirds; ++t) third[t] += sizeof(Unit);
   }
+  const size_t panel_stride = gemm.sums.panel_stride;
   float* const sums_of_rows =
-      gemm.sums.data + first_panel * gemm.sums.panel_stride + size_t{first_row} * kPanelOutputs;
+      gemm.sums.data + first_panel * panel_stride + size_t{first_row} * kPanelOutputs;
 #pragma GCC unroll 16
-  for (uint32_t r = 0; r < kRows; ++r) {
+  for (uint32_t v = 0; v < kVectors; ++v) {
+    auto* const to = reinterpret_cast<Unit*>(sums_of_rows + v / kSumVectors * panel_stride) +
+                     v % kSumVectors * hn::Lanes(d);
 #pragma GCC unroll 16
-    for (uint32_t v = 0; v < kVectors; ++v) {
-      float* const to = sums_of_rows + v / kSumVectors * gemm.sums.panel_stride + r * kPanelOutputs;
-      hn::StoreU(sums[r][v], d, reinterpret_cast<Unit*>(to) + v % kSumVectors * hn::Lanes(d));
-    }
+    for (uint32_t r = 0; r < kRows; ++r) hn::StoreU(sums[r][v], d, to + r * kPanelOutputs);
   }
 }
 
