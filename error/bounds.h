@@ -1,9 +1,12 @@
-// The range of a setting's values. The library checks it and the programs show it in their help.
+// Checks of settings, and the ranges of their values, which the programs show in their help.
 #pragma once
 
 #include <string>
 
 namespace vesper {
+
+// Throws Error(kUsage), naming the setting and what was expected, unless the condition holds.
+void check_setting(bool condition, const std::string& setting, const std::string& expected);
 
 // The range of valid values, both ends included.
 template <class T>

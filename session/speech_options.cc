@@ -2,27 +2,22 @@
 
 #include <cmath>
 
-#include "error/error.h"
-
 namespace vesper {
 namespace {
 
-void expect(bool condition, const std::string& setting, const std::string& expected) {
-  if (!condition) throw Error(ErrorKind::kUsage, setting, "expected " + expected);
-}
-
 void check_search(const DecodingSettings& settings) {
-  expect(!settings.temperatures.empty(), "temperature", "at least one");
+  check_setting(!settings.temperatures.empty(), "temperature", "at least one");
   for (const double temperature : settings.temperatures) {
     check_bounds("temperature", bounds::kTemperature, temperature);
   }
   check_bounds("beam size", bounds::kBeamSize, settings.beam_size);
   check_bounds("best of", bounds::kBestOf, settings.best_of);
   check_bounds("patience", bounds::kPatience, settings.patience);
-  expect(settings.patience == 1 || settings.beam_size > 1, "patience", "a beam size above 1");
-  expect(most_finished(settings) > 0, "patience",
-         "more: with " + std::to_string(settings.beam_size) +
-             " beams no text would ever end the search");
+  check_setting(settings.patience == 1 || settings.beam_size > 1, "patience",
+                "a beam size above 1");
+  check_setting(most_finished(settings) > 0, "patience",
+                "more: with " + std::to_string(settings.beam_size) +
+                    " beams no text would ever end the search");
   if (settings.length_penalty) {
     check_bounds("length penalty", bounds::kLengthPenalty, *settings.length_penalty);
   }
@@ -36,7 +31,7 @@ void check_search(const DecodingSettings& settings) {
 void check_times(const DecodingSettings& settings) {
   double last = 0;
   for (const double clip : settings.clip_timestamps) {
-    expect(clip >= last && std::isfinite(clip), "clip timestamps", "rising seconds");
+    check_setting(clip >= last && std::isfinite(clip), "clip timestamps", "rising seconds");
     last = clip;
   }
   check_bounds("max initial timestamp", bounds::kMaxInitialTimestamp,
@@ -46,15 +41,15 @@ void check_times(const DecodingSettings& settings) {
   }
   if (settings.max_segment_length) {
     check_bounds("max segment length", bounds::kMaxSegmentLength, *settings.max_segment_length);
-    expect(settings.word_timestamps, "max segment length", "word timestamps");
+    check_setting(settings.word_timestamps, "max segment length", "word timestamps");
   }
   if (settings.hallucination_silence_threshold_s) {
     check_bounds("hallucination silence threshold", bounds::kHallucinationSilence,
                  *settings.hallucination_silence_threshold_s);
-    expect(settings.word_timestamps, "hallucination silence threshold", "word timestamps");
+    check_setting(settings.word_timestamps, "hallucination silence threshold", "word timestamps");
   }
-  expect(!settings.split_on_word || settings.max_segment_length, "split on word",
-         "a max segment length");
+  check_setting(!settings.split_on_word || settings.max_segment_length, "split on word",
+                "a max segment length");
 }
 
 void check_vad(const SpeechSettings& settings) {
@@ -68,7 +63,7 @@ void check_vad(const SpeechSettings& settings) {
 // Settings that need the whole recording.
 void check_live(const SpeechOptions& options) {
   const auto refuse = [](bool is_set, const std::string& setting) {
-    expect(!is_set, setting, "none in live captions");
+    check_setting(!is_set, setting, "none in live captions");
   };
   refuse(options.vad.has_value(), "vad");
   refuse(options.channels == Channels::kSplit, "channels");
@@ -79,10 +74,10 @@ void check_live(const SpeechOptions& options) {
 }
 
 void check_detection(const SpeechOptions& options) {
-  expect(options.decoding.language == "auto", "language", "none where it is to be detected");
-  expect(options.channels == Channels::kMix,
-         options.channels == Channels::kSplit ? "channels" : "diarize",
-         "none where the language is to be detected");
+  check_setting(options.decoding.language == "auto", "language", "none where it is to be detected");
+  check_setting(options.channels == Channels::kMix,
+                options.channels == Channels::kSplit ? "channels" : "diarize",
+                "none where the language is to be detected");
 }
 
 }  // namespace
@@ -95,8 +90,8 @@ void check_options(const SpeechSessionOptions& options) {
 
 void check_options(const SpeechOptions& options, SpeechTask task) {
   const DecodingSettings& decoding = options.decoding;
-  expect(!decoding.multilingual || decoding.language == "auto", "multilingual",
-         "no language, found " + decoding.language);
+  check_setting(!decoding.multilingual || decoding.language == "auto", "multilingual",
+                "no language, found " + decoding.language);
   check_bounds("language detection segments", bounds::kLanguageDetectionSegments,
                decoding.language_detection_segments);
   check_bounds("language detection threshold", bounds::kProbability,

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "error/bounds.h"
 #include "llm/generation/generator.h"
 
 namespace vesper {
@@ -57,6 +58,14 @@ struct TextOptions {
   // from new ones, which are computed in passes of other sizes.
   bool reuse_prompt = true;
 };
+
+// The values that settings of Sampling take.
+namespace text_bounds {
+inline constexpr Bounds<double> kTemperature{0, 100};
+inline constexpr Bounds<double> kProbability{0, 1};
+inline constexpr Bounds<double> kRepetitionPenalty{0.01, 100};
+inline constexpr Bounds<double> kPenalty{-100, 100};
+}  // namespace text_bounds
 
 // Throws Error(kUsage) naming the first setting that is invalid or excluded by another one. Beam
 // search excludes a temperature, top logprobs and a context shift.

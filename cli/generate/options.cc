@@ -70,29 +70,32 @@ void add_sampling_options(OptionTable& options, GenerateArguments& arguments) {
   Sampling& sampling = arguments.text.sampling;
   options.section("Sampling");
   options
-      .add("--temp, --temperature T", number_option(sampling.temperature, 0, 100).with_default(""),
+      .add("--temp, --temperature T",
+           number_option(sampling.temperature, text_bounds::kTemperature).with_default(""),
            "0 (default): the most probable token; above: random")
       .add_details("Higher values sample improbable tokens more often.");
   options.add("--seed N", integer_option(sampling.seed, 0, std::numeric_limits<uint32_t>::max()),
               "of the sampling noise");
   options.add("--top-k N", integer_option(sampling.top_k, 0, kAnyCount),
               "only the N likeliest tokens; 0: all");
-  options.add("--top-p P", number_option(sampling.top_p, 0, 1),
+  options.add("--top-p P", number_option(sampling.top_p, text_bounds::kProbability),
               "only the likeliest tokens that have P together");
-  options.add_advanced("--min-p P", number_option(sampling.min_p, 0, 1),
+  options.add_advanced("--min-p P", number_option(sampling.min_p, text_bounds::kProbability),
                        "only tokens that have at least P times the probability of the likeliest");
   options
-      .add_advanced("--typical P", number_option(sampling.typical_p, 0, 1),
+      .add_advanced("--typical P", number_option(sampling.typical_p, text_bounds::kProbability),
                     "only the tokens nearest to the entropy that have P together")
       .sets("typical p");
   options
-      .add_advanced("--repeat-penalty X", number_option(sampling.repetition_penalty, 0.01, 100),
+      .add_advanced("--repeat-penalty X",
+                    number_option(sampling.repetition_penalty, text_bounds::kRepetitionPenalty),
                     "above 1: earlier tokens become less probable")
       .sets("repetition penalty");
   options.add_advanced("--frequency-penalty X",
-                       number_option(sampling.frequency_penalty, -100, 100),
+                       number_option(sampling.frequency_penalty, text_bounds::kPenalty),
                        "subtracted from a token's logit for each earlier occurrence");
-  options.add_advanced("--presence-penalty X", number_option(sampling.presence_penalty, -100, 100),
+  options.add_advanced("--presence-penalty X",
+                       number_option(sampling.presence_penalty, text_bounds::kPenalty),
                        "subtracted from the logit of every earlier token");
   options.add_advanced("--repeat-last-n N", integer_option(sampling.penalty_window, 0, kAnyCount),
                        "number of last tokens that the penalties use");
