@@ -172,8 +172,8 @@ class Bench {
   }
 
   double text_seconds(uint32_t n, uint32_t depth) {
-    for (uint32_t place = 0; place < generator_->n_slots(); ++place) {
-      generator_->start(place, random_ids(std::max(depth, 1u), generator_->n_vocab(), place + 1),
+    for (uint32_t slot = 0; slot < generator_->n_slots(); ++slot) {
+      generator_->start(slot, random_ids(std::max(depth, 1u), generator_->n_vocab(), slot + 1),
                         n + 1, {});
     }
     generator_->advance(1);

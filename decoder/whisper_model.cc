@@ -52,7 +52,7 @@ void WhisperModel::encode(std::span<const float* const> windows, uint32_t first_
     throw Error(ErrorKind::kInternal, "encoder: " + std::to_string(windows.size()) +
                                           " windows from slot " + std::to_string(first_slot) +
                                           " on, but there are " +
-                                          std::to_string(decoder_->n_windows()) + " places");
+                                          std::to_string(decoder_->n_windows()) + " slots");
   }
   decoder_->model().set_first_encoded(first_slot);
   for (uint32_t i = 0; i < windows.size(); ++i) encoder_->write_window(i, windows[i]);

@@ -143,8 +143,9 @@ fs::path ModelStore::fetch(const KnownModel& model) const {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
-    throw Error(ErrorKind::kModel, "no place for model \"" + std::string(model.name) +
-                                       "\": " + folder.string() + ": " + error.message());
+    throw Error(ErrorKind::kModel, "cannot create the folder of model \"" +
+                                       std::string(model.name) + "\": " + folder.string() + ": " +
+                                       error.message());
   }
   const fs::path target = folder / model.file;
   const std::string url = download_url(model, model.file);

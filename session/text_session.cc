@@ -82,11 +82,11 @@ class Answering {
       answer_.statistics.prompt_s = seconds_from(start_);
       first_token_ = SteadyClock::now();
     }
-    const auto chosen = generator_.chosen(slot_);
+    const auto sampled = generator_.sampled(slot_);
     const auto logprobs = generator_.logprobs(slot_);
     std::string text;
-    for (; n_taken_ < chosen.size() && !writer_.is_stopped(); ++n_taken_) {
-      const int32_t id = chosen[n_taken_];
+    for (; n_taken_ < sampled.size() && !writer_.is_stopped(); ++n_taken_) {
+      const int32_t id = sampled[n_taken_];
       TokenLogprob& token = answer_.tokens.emplace_back();
       token.id = id;
       token.logprob = logprobs[n_taken_];
@@ -137,8 +137,8 @@ class Answering {
 
   // Drops the older half of the context, except the tokens that begin every text.
   void shift() {
-    const auto chosen = generator_.chosen(slot_);
-    context_.insert(context_.end(), chosen.begin(), chosen.end());
+    const auto sampled = generator_.sampled(slot_);
+    context_.insert(context_.end(), sampled.begin(), sampled.end());
     const size_t n_kept = model_.tokenizer() ? model_.tokenizer()->before().size() : 0;
     const auto from = context_.begin() + static_cast<std::ptrdiff_t>(n_kept);
     context_.erase(from, from + static_cast<std::ptrdiff_t>((context_.size() - n_kept + 1) / 2));

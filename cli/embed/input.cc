@@ -13,12 +13,12 @@ EmbedInput::EmbedInput(const EmbedArguments& arguments)
   if (arguments.texts.empty() && files_.empty()) files_.emplace_back("-");
 }
 
-std::string EmbedInput::place() const {
-  return lines_ ? lines_->place() : "text " + std::to_string(n_texts_);
+std::string EmbedInput::origin() const {
+  return lines_ ? lines_->origin() : "text " + std::to_string(n_texts_);
 }
 
 void EmbedInput::fail(const std::string& message) const {
-  throw Error(ErrorKind::kInput, place() + ": " + message);
+  throw Error(ErrorKind::kInput, origin() + ": " + message);
 }
 
 bool EmbedInput::next_line(std::string& line) {
@@ -33,7 +33,7 @@ bool EmbedInput::next_line(std::string& line) {
 std::string EmbedInput::member_of(const std::string& line) const {
   const std::string key = arguments_.key.empty() ? "text" : arguments_.key;
   const auto value =
-      parse_json(place(), {reinterpret_cast<const uint8_t*>(line.data()), line.size()});
+      parse_json(origin(), {reinterpret_cast<const uint8_t*>(line.data()), line.size()});
   const auto* member = find_member(value, key.c_str());
   if (member == nullptr) fail("expected a member \"" + key + "\", found none");
   if (arguments_.input_ids && member->is_array()) return member->dump();

@@ -24,7 +24,7 @@ class EmbedInput {
   bool next(std::string& text);
 
   // Where the last text came from, for messages: "notes.txt:3", "text 2".
-  std::string place() const;
+  std::string origin() const;
 
  private:
   bool next_line(std::string& line);

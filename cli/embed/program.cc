@@ -122,7 +122,7 @@ class Run {
         if (!arguments_.input_ids && is_blank(text)) continue;
       }
       EmbeddingJob job{tokens_of(text)};
-      report_cut(input_.place(), job.tokens.n_tokens);
+      report_cut(input_.origin(), job.tokens.n_tokens);
       n_tokens_ += job.tokens.ids.size();
       job.on_done = [this, index, text = std::move(text)](const Embedding& embedding) {
         take(index, text, embedding);
@@ -143,15 +143,15 @@ class Run {
     try {
       return session_->tokenize(parse_token_ids(text));
     } catch (const Error& error) {
-      throw Error(ErrorKind::kInput, input_.place() + ": " + error.what());
+      throw Error(ErrorKind::kInput, input_.origin() + ": " + error.what());
     }
   }
 
   // Names the first few truncated texts; finish() reports how many there were.
-  void report_cut(const std::string& place, uint32_t n_whole) {
+  void report_cut(const std::string& origin, uint32_t n_whole) {
     constexpr uint64_t kNamed = 3;
     if (n_whole <= session_->max_tokens() || ++n_cut_ > kNamed) return;
-    note(place + ": cut to the first " + std::to_string(session_->max_tokens()) + " of " +
+    note(origin + ": cut to the first " + std::to_string(session_->max_tokens()) + " of " +
          std::to_string(n_whole) + " tokens");
   }
 

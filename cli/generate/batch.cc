@@ -81,7 +81,7 @@ class Batch {
   }
 
   void fail(uint64_t index, const FilePrompt& prompt, const Failure& failure) {
-    report_(prompt.place + ": " + failure.message);
+    report_(prompt.origin + ": " + failure.message);
     if (result_.status == 0) result_.status = failure.status;
     finish(index,
            json_line({{"index", index},

@@ -21,7 +21,7 @@ namespace vesper {
 namespace {
 
 constexpr std::string_view kChatHelp =
-    R"(A line is a message; one that ends with \ goes on in the next, and """ begins and
+    R"(A line is a message; one that ends with \ continues in the next, and """ begins and
 ends a message of several lines. Ctrl-C stops an answer, Ctrl-D ends the chat.
   /reset         forget the conversation
   /system TEXT   what the model is told before it; without TEXT: nothing

@@ -49,7 +49,7 @@ std::optional<FilePrompt> PromptFile::next() {
     FilePrompt prompt;
     prompt.max_tokens = arguments_.text.max_tokens;
     prompt.line_number = lines_.line_number();
-    prompt.place = lines_.place();
+    prompt.origin = lines_.origin();
     try {
       if (is_json_) {
         read(line, prompt);

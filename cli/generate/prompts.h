@@ -23,7 +23,7 @@ struct FilePrompt {
   std::vector<int32_t> ids;
   std::optional<uint32_t> max_tokens;
   size_t line_number = 0;  // in the file, from 1
-  std::string place;       // for messages: "prompts.jsonl:3"
+  std::string origin;      // for messages: "prompts.jsonl:3"
   std::string error;       // why it is invalid; empty if it is valid
   int status = 0;          // exit status for the error
 };

@@ -190,7 +190,7 @@ void ObservedModel::generate() {
   generator_->start(0, texts_.front(), kAnswerTokens, {});
   while (generator_->advance(kAnswerTokens)) {
   }
-  n_generated_ = static_cast<uint32_t>(generator_->chosen(0).size());
+  n_generated_ = static_cast<uint32_t>(generator_->sampled(0).size());
 }
 
 void ObservedModel::run() {

@@ -100,8 +100,8 @@ class Run {
     write_to_stdout(arguments_.json ? dump(json()) : text());
   }
 
-  std::filesystem::path path_of(size_t place) const {
-    return find_model_showing("inspect", arguments_.models[place], ModelKind::kSpeech,
+  std::filesystem::path path_of(size_t index) const {
+    return find_model_showing("inspect", arguments_.models[index], ModelKind::kSpeech,
                               arguments_.offline);
   }
 
@@ -129,7 +129,7 @@ class Run {
     print([&] { return table.text(); }, [&] { return list; });
     return 0;
   }
-  ModelDescription described(size_t place) const { return describe_model(path_of(place)); }
+  ModelDescription described(size_t index) const { return describe_model(path_of(index)); }
 
   int summary() {
     // Vulkan drivers load more slowly than a model's header.

@@ -70,7 +70,7 @@ bool TextLines::next(std::string& line) {
   int c = 0;
   while ((c = getc_unlocked(file_.get())) != EOF && c != separator_) {
     if (line.size() >= kMaxLineBytes) {
-      throw Error(ErrorKind::kInput, place() + ": expected at most " +
+      throw Error(ErrorKind::kInput, origin() + ": expected at most " +
                                          std::to_string(kMaxLineBytes) +
                                          " bytes a line, found more");
     }

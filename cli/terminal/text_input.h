@@ -29,7 +29,7 @@ class TextLines {
   // The file name for messages; "stdin" for standard input.
   const std::string& name() const { return name_; }
   // The position of the last line: "prompts.jsonl:3".
-  std::string place() const { return name_ + ":" + std::to_string(n_lines_); }
+  std::string origin() const { return name_ + ":" + std::to_string(n_lines_); }
   // Of the last line, from 1.
   size_t line_number() const { return n_lines_; }
 

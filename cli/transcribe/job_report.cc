@@ -48,9 +48,9 @@ class TextReport final : public JobReport {
   }
 
   void started(const Job& job) override {
-    const std::string place =
+    const std::string position =
         job.count > 1 ? std::to_string(job.index + 1) + "/" + std::to_string(job.count) + " " : "";
-    progress_.start(place + job.file);
+    progress_.start(position + job.file);
   }
 
   void progress(const Job&, double done_s, double total_s) override {

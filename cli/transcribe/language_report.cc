@@ -13,8 +13,8 @@ namespace vesper {
 namespace {
 
 std::string name_of(const std::string& code) {
-  const auto place = find_whisper_language(code);
-  return place ? std::string(whisper_languages()[*place].name) : code;
+  const auto index = find_whisper_language(code);
+  return index ? std::string(whisper_languages()[*index].name) : code;
 }
 
 std::string as_lines(const std::string& file, std::span<const LanguageProbability> languages) {

@@ -244,7 +244,7 @@ void add_search_options(OptionTable& options, TranscribeArguments& arguments) {
                        "divide scores by this power of the length; none: by the length");
   options.add_advanced("--repetition-penalty X",
                        number_option(decoding.repetition_penalty, bounds::kRepetitionPenalty),
-                       "above 1, tokens that were chosen before become less likely");
+                       "above 1, tokens sampled before become less likely");
   options.add_advanced("--no-repeat-ngram-size N",
                        integer_option(decoding.no_repeat_ngram_size, bounds::kNoRepeatNgramSize),
                        "no run of N tokens is repeated; 0: no limit");
@@ -284,7 +284,7 @@ void add_search_options(OptionTable& options, TranscribeArguments& arguments) {
                        parsed_option([&](const std::string& option, const std::string& text) {
                          parse_suppressed(option, text, decoding);
                        }).with_default("-1"),
-                       "token ids that are never chosen; -1: the model's list");
+                       "token ids that are never sampled; -1: the model's list");
   options.add_advanced("--suppress-regex PATTERN", text_option(decoding.suppress_regex),
                        "suppress tokens whose whole text matches");
   options.add_advanced("--suppress-numerals", flag_option(decoding.suppress_numerals),

@@ -48,7 +48,7 @@ std::vector<fs::path> recordings_in(const fs::path& folder, const OnFailure& on_
 }
 
 // The folders of a listed path are kept unless they lead out of the output folder.
-fs::path place_of_listed(const fs::path& path) {
+fs::path output_path_of_listed(const fs::path& path) {
   const fs::path normal = path.lexically_normal();
   if (normal.is_absolute() || normal.empty() || *normal.begin() == "..") return path.filename();
   return normal;
@@ -62,7 +62,7 @@ std::vector<std::string> read_list(const std::string& name, char separator) {
     const bool has_zero = path.find('\0') != std::string::npos;
     if (has_zero || path.size() > kMaxPathBytes) {
       throw Error(ErrorKind::kUsage,
-                  "--files-from: " + lines.place() + ": the path " +
+                  "--files-from: " + lines.origin() + ": the path " +
                       (has_zero ? "has a zero byte (expected only with --null)"
                                 : "is longer than " + std::to_string(kMaxPathBytes) + " bytes"));
     }
@@ -76,10 +76,10 @@ std::vector<std::string> read_list(const std::string& name, char separator) {
 
 std::vector<InputFile> find_inputs(const InputSelection& selection, const OnFailure& on_failure) {
   std::vector<InputFile> inputs;
-  const auto add = [&](const std::string& path, const fs::path& place) {
+  const auto add = [&](const std::string& path, const fs::path& output_path) {
     std::error_code error;
     if (!selection.recursive || path == "-" || !fs::is_directory(path, error)) {
-      inputs.push_back({path, place});
+      inputs.push_back({path, output_path});
       return;
     }
     const std::vector<fs::path> found = recordings_in(path, on_failure);
@@ -93,7 +93,7 @@ std::vector<InputFile> find_inputs(const InputSelection& selection, const OnFail
   if (selection.files_from) {
     for (const std::string& path :
          read_list(*selection.files_from, selection.null_separated ? '\0' : '\n')) {
-      add(path, place_of_listed(path));
+      add(path, output_path_of_listed(path));
     }
   }
   return inputs;
@@ -108,7 +108,7 @@ std::vector<std::vector<PlannedFile>> plan_files(const std::vector<InputFile>& i
   }
   std::vector<std::vector<PlannedFile>> plan;
   for (const InputFile& input : inputs) {
-    fs::path source = folder ? *folder / input.place : fs::path(input.path);
+    fs::path source = folder ? *folder / input.output_path : fs::path(input.path);
     if (input.path == "-") source = folder.value_or("") / "stdin";
     std::vector<PlannedFile>& files = plan.emplace_back();
     for (TranscriptFormat format : formats) {
@@ -116,13 +116,13 @@ std::vector<std::vector<PlannedFile>> plan_files(const std::vector<InputFile>& i
       name += ".";
       name += format_name(format);
       const fs::path file = source.parent_path() / name;
-      const fs::path place = resolved(file);
-      if (const auto at = input_at.find(place); at != input_at.end()) {
+      const fs::path target = resolved(file);
+      if (const auto at = input_at.find(target); at != input_at.end()) {
         throw Error(ErrorKind::kUsage, "the transcript of " + input.path +
                                            " would overwrite the input " + at->second +
                                            "; choose a folder with --output-dir");
       }
-      if (const auto [at, fresh] = source_of.emplace(place, input.path); !fresh) {
+      if (const auto [at, fresh] = source_of.emplace(target, input.path); !fresh) {
         throw Error(ErrorKind::kUsage, "the transcripts of " + at->second + " and " + input.path +
                                            " would both be " + file.string());
       }

@@ -17,7 +17,7 @@ struct InputFile {
   // Path of its transcripts in an output folder, with the extension of the recording: the file
   // name, with its folders if it was found in a folder (relative to it) or listed by a relative
   // path that does not lead upwards.
-  std::filesystem::path place;
+  std::filesystem::path output_path;
 };
 
 struct InputSelection {

@@ -143,8 +143,8 @@ class TxtWriter : public LineWriter {
     constexpr std::array<int, 8> kColors = {196, 202, 208, 214, 220, 190, 154, 118};
     // Most words are near 1; the cube spreads them.
     const double p = std::clamp(probability, 0.0, 1.0);
-    const auto place = static_cast<size_t>(p * p * p * kColors.size());
-    return "\x1b[38;5;" + std::to_string(kColors[std::min(place, kColors.size() - 1)]) + "m";
+    const auto color = static_cast<size_t>(p * p * p * kColors.size());
+    return "\x1b[38;5;" + std::to_string(kColors[std::min(color, kColors.size() - 1)]) + "m";
   }
 
   bool colors_;

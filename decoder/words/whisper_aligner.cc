@@ -61,8 +61,8 @@ WhisperAligner::WhisperAligner(Device& device, const DecoderModel& decoder,
 }
 
 ProgramId WhisperAligner::program_of(uint32_t n_rows) {
-  const auto [place, is_new] = programs_.try_emplace(n_rows);
-  if (!is_new) return place->second;
+  const auto [entry, is_new] = programs_.try_emplace(n_rows);
+  if (!is_new) return entry->second;
   DispatchTable table;
   TransformerStack::CausalContext context = decoder_.context(rows_);
   context.self = &self_;
@@ -82,7 +82,7 @@ ProgramId WhisperAligner::program_of(uint32_t n_rows) {
                               probabilities_.part(first * sizeof(float), n * sizeof(float)),
                               logits_, ids_.part(first * sizeof(uint32_t), n * sizeof(uint32_t)));
   }
-  return place->second = device_.record(table);
+  return entry->second = device_.record(table);
 }
 
 void WhisperAligner::check(std::span<const AlignmentTask> tasks) const {

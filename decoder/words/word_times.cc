@@ -189,11 +189,11 @@ void median_filter_7(std::span<const float> in, float* out) {
     std::array<float, 2 * kReach + 1> near{};
     for (size_t j = 0; j < near.size(); ++j) {
       // The edge is not repeated.
-      auto place = static_cast<std::ptrdiff_t>(i + j) - static_cast<std::ptrdiff_t>(kReach);
+      auto index = static_cast<std::ptrdiff_t>(i + j) - static_cast<std::ptrdiff_t>(kReach);
       const auto last = static_cast<std::ptrdiff_t>(n) - 1;
-      if (place < 0) place = -place;
-      if (place > last) place = 2 * last - place;
-      near[j] = in[static_cast<size_t>(place)];
+      if (index < 0) index = -index;
+      if (index > last) index = 2 * last - index;
+      near[j] = in[static_cast<size_t>(index)];
     }
     std::sort(near.begin(), near.end());
     out[i] = near[kReach];

@@ -320,8 +320,7 @@ Arguments Evaluator::arguments_of(const Expression& call_expression) {
   }
   if (call_expression.spread_names) {
     const Value names = evaluate(*call_expression.spread_names);
-    if (!names.is_dict())
-      fail(std::string("expected a dict behind **, found ") + names.type_name());
+    if (!names.is_dict()) fail(std::string("expected a dict after **, found ") + names.type_name());
     spend(names.as_dict().items.size());
     for (const auto& [key, value] : names.as_dict().items) {
       arguments.named.emplace_back(text(key), value);
@@ -478,13 +477,13 @@ Value Evaluator::slice(const Expression& expression) {
     characters = characters_of(of.as_string());
   }
   const auto n = static_cast<int64_t>(of.is_string() ? characters.size() : of.items().size());
-  const auto place = [&](std::optional<int64_t> limit, int64_t otherwise) {
+  const auto position = [&](std::optional<int64_t> limit, int64_t otherwise) {
     if (!limit) return otherwise;
     const int64_t at = *limit < 0 ? *limit + n : *limit;
     return std::clamp<int64_t>(at, step < 0 ? -1 : 0, step < 0 ? n - 1 : n);
   };
-  const int64_t begin = place(limits[0], step < 0 ? n - 1 : 0);
-  const int64_t end = place(limits[1], step < 0 ? -1 : n);
+  const int64_t begin = position(limits[0], step < 0 ? n - 1 : 0);
+  const int64_t end = position(limits[1], step < 0 ? -1 : n);
   std::string text;
   List list;
   if (of.is_list()) list.is_tuple = of.as_list().is_tuple;

@@ -177,7 +177,7 @@ Value count(Evaluator& evaluator, const Value& self, const Arguments& arguments)
 Value replace(Evaluator& evaluator, const Value& self, const Arguments& arguments) {
   const auto given = bind("replace()", arguments, {"old", "new", "count"}, 2);
   return replaced(evaluator, self.as_string(), checked_text(*given[0], "what to replace"),
-                  checked_text(*given[1], "what to put in its place"),
+                  checked_text(*given[1], "the replacement"),
                   given[2] ? checked_integer(*given[2], "count") : -1);
 }
 
@@ -263,12 +263,12 @@ Value format(Evaluator& evaluator, const Value& self, const Arguments& arguments
         name.find_first_of(":!.[") != std::string::npos) {
       fail("format(): expected names or numbers in braces");
     }
-    const auto place =
+    const auto index =
         name.empty() ? std::optional<int64_t>(static_cast<int64_t>(next++)) : parse_int(name, 10);
     const Value* value = nullptr;
-    if (place) {
-      if (*place >= 0 && static_cast<size_t>(*place) < arguments.positional.size()) {
-        value = &arguments.positional[static_cast<size_t>(*place)];
+    if (index) {
+      if (*index >= 0 && static_cast<size_t>(*index) < arguments.positional.size()) {
+        value = &arguments.positional[static_cast<size_t>(*index)];
       }
     } else {
       for (const auto& [key, named] : arguments.named) {

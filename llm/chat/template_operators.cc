@@ -283,8 +283,8 @@ Value Evaluator::member_by_path(const Value& of, const Value& path) {
     const std::string name(rest.substr(0, dot));
     if (more) rest.remove_prefix(dot + 1);
     spend(1);
-    const auto place = parse_int(name, 10);
-    value = place             ? subscript(value, *place)
+    const auto index = parse_int(name, 10);
+    value = index             ? subscript(value, *index)
             : value.is_dict() ? subscript(value, name)
                               : member(value, name);
   }

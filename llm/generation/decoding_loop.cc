@@ -382,7 +382,7 @@ void DecodingLoop::stop(uint32_t slot) {
   write_slot(step_rows_, rows_host_, slot);
 }
 
-void DecodingLoop::read_chosen(uint32_t slot) {
+void DecodingLoop::read_sampled(uint32_t slot) {
   const uint64_t first = uint64_t{first_sequence(slot)} * n_ctx_ + state(slot).first_sampled;
   read_part(tokens_, tokens_host_, first, state(slot).n_sampled);
   read_part(logprobs_, logprobs_host_, first, state(slot).n_sampled);
@@ -393,7 +393,7 @@ std::span<const int32_t> DecodingLoop::tokens(uint32_t slot) const {
           state(slot).first_sampled + state(slot).n_sampled};
 }
 
-std::span<const int32_t> DecodingLoop::chosen(uint32_t slot) const {
+std::span<const int32_t> DecodingLoop::sampled(uint32_t slot) const {
   return tokens(slot).last(state(slot).n_sampled);
 }
 

@@ -116,9 +116,9 @@ class DecodingLoop {
   bool any_is_running() const;
   const SequenceState& state(uint32_t slot) const { return states_host_[first_sequence(slot)]; }
   // The sampled tokens of a slot's first sequence, including a stop token, and the log-probability
-  // of each. read_chosen() reads both from the device.
-  void read_chosen(uint32_t slot);
-  std::span<const int32_t> chosen(uint32_t slot) const;
+  // of each. read_sampled() reads both from the device.
+  void read_sampled(uint32_t slot);
+  std::span<const int32_t> sampled(uint32_t slot) const;
   std::span<const float> logprobs(uint32_t slot) const;
   // The first sequence's tokens from position 0 on: those of start(), then the sampled ones.
   std::span<const int32_t> tokens(uint32_t slot) const;

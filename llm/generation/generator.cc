@@ -177,7 +177,7 @@ bool Generator::advance(uint32_t n_steps) {
   }
   for (uint32_t slot = 0; slot < n_slots(); ++slot) {
     if (loop_.state(slot).n_sampled == 0) continue;
-    loop_.read_chosen(slot);
+    loop_.read_sampled(slot);
     // The last token has no keys yet.
     const std::span<const int32_t> tokens = loop_.tokens(slot);
     hold(slot, tokens.first(tokens.size() - 1));
@@ -199,8 +199,8 @@ void Generator::find_best(uint32_t slot) {
   }
 }
 
-std::span<const int32_t> Generator::chosen(uint32_t slot) const {
-  return has_beams() ? slots_[slot].best : loop_.chosen(slot);
+std::span<const int32_t> Generator::sampled(uint32_t slot) const {
+  return has_beams() ? slots_[slot].best : loop_.sampled(slot);
 }
 
 std::span<const float> Generator::logprobs(uint32_t slot) const {

@@ -61,7 +61,7 @@ class Generator {
   bool is_running(uint32_t slot) const { return loop_.is_running(slot); }
   // The sampled tokens, including a stop token, and the log-probability of each. With beams: empty
   // until the search has ended, then those of the best text without its stop token.
-  std::span<const int32_t> chosen(uint32_t slot) const;
+  std::span<const int32_t> sampled(uint32_t slot) const;
   std::span<const float> logprobs(uint32_t slot) const;
   // Clears the cached prefix of a slot.
   void forget(uint32_t slot) { slots_[slot].held.clear(); }

@@ -34,7 +34,7 @@ TEST(GeneratorAllocation, StepsOfLoadedModelsAllocateNothing) {
   while (generator.advance(3)) {
   }
   EXPECT_EQ(n_allocations() - before, 0u);
-  EXPECT_EQ(generator.chosen(0).size(), 40u);
+  EXPECT_EQ(generator.sampled(0).size(), 40u);
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ size_t expect_golden(Generator& model, float close) {
     size_t step = 0;
     for (; step < text.answer.size(); ++step) {
       model.advance(1);
-      const int32_t ours = model.chosen(0).back(), theirs = text.answer[step];
+      const int32_t ours = model.sampled(0).back(), theirs = text.answer[step];
       if (ours == theirs) continue;
       model.read_logits(0, logits.data());
       EXPECT_LT(logits[static_cast<size_t>(ours)] - logits[static_cast<size_t>(theirs)], close)
@@ -105,7 +105,7 @@ TEST_F(SmolLm2, SaysTheSameOnVulkanAsOnTheCpu) {
     model->start(0, prompt, 6, {});
     while (model->advance(4)) {
     }
-    answers[i].assign(model->chosen(0).begin(), model->chosen(0).end());
+    answers[i].assign(model->sampled(0).begin(), model->sampled(0).end());
   }
   EXPECT_EQ(answers[0], answers[1]);
   EXPECT_EQ(answers[0].size(), 6u);

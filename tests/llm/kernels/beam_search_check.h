@@ -330,9 +330,9 @@ class BeamSearchCheck {
         const uint32_t* text = &finished[at * kFinishedStride];
         ASSERT_EQ(text[1], group.ended[f].tokens.size());
         ASSERT_NEAR(std::bit_cast<float>(text[0]), group.ended[f].sum, 2e-4);
-        const uint32_t* chosen = text + kFinishedHeader;
-        ASSERT_EQ(std::vector<uint32_t>(chosen, chosen + text[1]), group.ended[f].tokens);
-        compare_logprobs({chosen + kMaxTokens, chosen + kMaxTokens + text[1]}, group.ended[f]);
+        const uint32_t* ids = text + kFinishedHeader;
+        ASSERT_EQ(std::vector<uint32_t>(ids, ids + text[1]), group.ended[f].tokens);
+        compare_logprobs({ids + kMaxTokens, ids + kMaxTokens + text[1]}, group.ended[f]);
       }
       n_ended_ += static_cast<uint32_t>(group.ended.size());
     }

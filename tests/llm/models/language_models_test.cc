@@ -78,7 +78,7 @@ void check_family(const std::string& name, const std::string& device_name) {
     worst = std::max(worst, error_of(reference, kPrompt - 1 + step, logits.data(), n_vocab));
   }
   EXPECT_LT(worst, 1e-3) << "step by step";
-  EXPECT_THAT(generator.chosen(0), ElementsAreArray(ids.subspan(kPrompt)));
+  EXPECT_THAT(generator.sampled(0), ElementsAreArray(ids.subspan(kPrompt)));
 }
 
 // One folder per family.
@@ -129,9 +129,9 @@ TEST(Generator, AnswersTheSameAloneAndAmongOthers) {
     generator.start(0, prompt, 20, sampling);
     while (generator.advance(3)) {
     }
-    const auto chosen = generator.chosen(0);
-    alone.emplace_back(chosen.begin(), chosen.end());
-    EXPECT_EQ(chosen.size(), 20u);
+    const auto sampled = generator.sampled(0);
+    alone.emplace_back(sampled.begin(), sampled.end());
+    EXPECT_EQ(sampled.size(), 20u);
   }
   EXPECT_GT(generator.n_reused(0), 0u);  // the last prompt starts like an earlier one
   EXPECT_NE(alone[0], alone[3]);
@@ -142,7 +142,7 @@ TEST(Generator, AnswersTheSameAloneAndAmongOthers) {
   while (generator.advance(5)) {
   }
   for (uint32_t slot = 0; slot < 3; ++slot) {
-    EXPECT_THAT(generator.chosen(slot), ElementsAreArray(alone[slot])) << slot;
+    EXPECT_THAT(generator.sampled(slot), ElementsAreArray(alone[slot])) << slot;
   }
 }
 
@@ -215,7 +215,7 @@ void check_beams(const std::string& family, const std::string& device_name) {
       while (generator.advance(7)) {
       }
       for (uint32_t slot = 0; slot < 2; ++slot) {
-        EXPECT_THAT(generator.chosen(slot),
+        EXPECT_THAT(generator.sampled(slot),
                     ElementsAreArray(plain_beam_search(plain, prompts[slot], 4, 40, stop_ids)))
             << family << ", slot " << slot << ", " << stop_ids.size() << " stop ids";
       }
@@ -269,10 +269,10 @@ TEST(GeneratorBeams, UseThePagesOfAnEarlierPromptAgain) {
     EXPECT_EQ(generator.n_reused(1), n_reused) << prompt.size();
     while (generator.advance(5)) {
     }
-    EXPECT_THAT(generator.chosen(1), ElementsAreArray(plain_beam_search(plain, prompt, 3, 12, {})))
+    EXPECT_THAT(generator.sampled(1), ElementsAreArray(plain_beam_search(plain, prompt, 3, 12, {})))
         << prompt.size();
     EXPECT_THAT(generator.logprobs(1),
-                Pointwise(FloatNear(1e-3f), plain_logprobs(plain, prompt, generator.chosen(1))));
+                Pointwise(FloatNear(1e-3f), plain_logprobs(plain, prompt, generator.sampled(1))));
   }
   const std::vector<std::byte> saved = generator.save(1);
   generator.forget(0);
@@ -281,7 +281,7 @@ TEST(GeneratorBeams, UseThePagesOfAnEarlierPromptAgain) {
   EXPECT_EQ(generator.n_reused(0), 32u);
   while (generator.advance(5)) {
   }
-  EXPECT_THAT(generator.chosen(0), ElementsAreArray(plain_beam_search(plain, text, 3, 12, {})));
+  EXPECT_THAT(generator.sampled(0), ElementsAreArray(plain_beam_search(plain, text, 3, 12, {})));
 }
 
 TEST(GeneratorBeams, RefuseATemperature) {
@@ -316,15 +316,15 @@ TEST(Generator, StopsAtItsEndsAndLimits) {
   generator.set_stop_ids(std::vector<int32_t>{*at});
   generator.start(0, prompt, 32, {});
   EXPECT_FALSE(generator.advance(32));
-  EXPECT_THAT(generator.chosen(0),
+  EXPECT_THAT(generator.sampled(0),
               ElementsAreArray(std::vector<int32_t>(reference.ids.begin() + kPrompt, at + 1)));
   generator.set_stop_ids({});
   generator.start(0, prompt, 7, {});
   EXPECT_FALSE(generator.advance(32));
-  EXPECT_EQ(generator.chosen(0).size(), 7u);
+  EXPECT_EQ(generator.sampled(0).size(), 7u);
   generator.start(0, prompt, 1000, {});  // n_ctx is 64
   EXPECT_FALSE(generator.advance(100));
-  EXPECT_EQ(generator.chosen(0).size(), 64u - kPrompt);
+  EXPECT_EQ(generator.sampled(0).size(), 64u - kPrompt);
   EXPECT_THROW(generator.start(0, std::vector<int32_t>(64, 1), 1, {}), std::exception);
   EXPECT_THROW(generator.start(0, std::vector<int32_t>{64}, 1, {}), std::exception);
   EXPECT_THROW(generator.start(0, {}, 1, {}), std::exception);
@@ -344,7 +344,7 @@ TEST(Generator, GoesOnFromWhatWasSaved) {
   second.start(0, ids.first(40), 4, {});
   EXPECT_EQ(second.n_reused(0), 39u);
   second.advance(4);
-  EXPECT_THAT(second.chosen(0), ElementsAreArray(ids.subspan(40)));
+  EXPECT_THAT(second.sampled(0), ElementsAreArray(ids.subspan(40)));
   std::vector<std::byte> cut(saved.begin(), saved.end() - 1);
   EXPECT_THROW(second.restore(0, cut), std::exception);
   const auto other = open_weights(folder_of("gemma2"));
@@ -381,8 +381,8 @@ TEST(Generator, RecyclesThePagesOfSlidingWindows) {
       generator->start(0, prompt, 40, {});
       while (generator->advance(16)) {
       }
-      const auto chosen = generator->chosen(0);
-      answers.emplace_back(chosen.begin(), chosen.end());
+      const auto sampled = generator->sampled(0);
+      answers.emplace_back(sampled.begin(), sampled.end());
     }
     EXPECT_EQ(answers[0].size(), 40u);
     EXPECT_EQ(answers[0], answers[1]);
