@@ -32,7 +32,7 @@ std::string counting_wav(int channels, int n_frames) {
   return wav_bytes(interleaved, channels, 16000);
 }
 
-TEST(Channels, OneIsReadWhereOneIsAskedFor) {
+TEST(Channels, OneCanBeSelected) {
   const std::string bytes = counting_wav(3, 200);
   const std::span<const uint8_t> memory(reinterpret_cast<const uint8_t*>(bytes.data()),
                                         bytes.size());
@@ -56,7 +56,7 @@ TEST(Channels, OneIsReadWhereOneIsAskedFor) {
   }
 }
 
-TEST(Channels, AllAreReadInterleavedFromTheVeryFirstFrame) {
+TEST(Channels, AllAreReadInterleaved) {
   const std::string bytes = counting_wav(2, 300);
   AudioReader reader = AudioReader::from_memory(
       {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, "it");
@@ -69,7 +69,7 @@ TEST(Channels, AllAreReadInterleavedFromTheVeryFirstFrame) {
   EXPECT_FLOAT_EQ(frames[2 * 289 + 1], 29901.0f / 32768);
 }
 
-TEST(RawPcm, IsReadAsItIsSaidToBe) {
+TEST(RawPcm, IsReadInTheGivenFormat) {
   const TemporaryFolder folder;
   const std::string path = folder.file("samples");
   ReaderOptions options;
@@ -113,7 +113,7 @@ TEST(RewindableInput, IsReadFromItsBeginningEachTime) {
 }
 
 // One second each: left, right, both, neither.
-TEST(ChannelLevels, TellWhichChannelIsClearlyLouder) {
+TEST(ChannelLevels, FindTheLouderChannel) {
   const TemporaryFolder folder;
   const std::vector<float> sound = noise(0.5f, 8000, 1);
   std::vector<float> interleaved;
@@ -139,7 +139,7 @@ TEST(ChannelLevels, TellWhichChannelIsClearlyLouder) {
   EXPECT_THROW(ChannelLevels((AudioReader(path))), Error);
 }
 
-TEST(RecordingExtensions, AreThoseOfSoundAndVideo) {
+TEST(RecordingExtensions, AreThoseOfAudioAndVideo) {
   for (const char* name : {"a.wav", "A.FLAC", "x.y.Mp3", "talk.m4a", "film.mkv", "b.opus"}) {
     EXPECT_TRUE(has_audio_extension(name)) << name;
   }

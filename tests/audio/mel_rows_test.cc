@@ -44,14 +44,14 @@ void expect_all(const MelRows& rows) {
   expect_counted(rows, 0, rows.size());
 }
 
-TEST(MelRows, OfAShortRecordingAreInMemory) {
+TEST(MelRows, AreInMemoryForAShortRecording) {
   const ScopedEnvironment nowhere("TMPDIR", "/no/such/folder");
   const MelRows rows = counted_rows(MelRows::kMostInMemory);
   EXPECT_EQ(rows.n_in_memory(), MelRows::kMostInMemory);
   expect_all(rows);
 }
 
-TEST(MelRows, OfALongRecordingAreInAFile) {
+TEST(MelRows, AreInAFileForALongRecording) {
   const TemporaryFolder folder;
   const ScopedEnvironment here("TMPDIR", folder.path().string());
   const MelRows rows = counted_rows(100000);
@@ -60,14 +60,14 @@ TEST(MelRows, OfALongRecordingAreInAFile) {
   expect_all(rows);
 }
 
-TEST(MelRows, StayInMemoryWhereNoFileCanBeWritten) {
+TEST(MelRows, StayInMemoryIfNoFileCanBeWritten) {
   const ScopedEnvironment nowhere("TMPDIR", "/no/such/folder");
   const MelRows rows = counted_rows(50000);
   EXPECT_EQ(rows.n_in_memory(), 50000u);
   expect_all(rows);
 }
 
-TEST(MelRows, StayInMemoryWhenTheFileIsFull) {
+TEST(MelRows, StayInMemoryIfTheFileIsFull) {
   const TemporaryFolder folder;
   const ScopedEnvironment here("TMPDIR", folder.path().string());
   rlimit before;

@@ -105,7 +105,7 @@ TEST(Mel, EqualsADirectDftInDoublePrecision) {
   }
 }
 
-TEST(Mel, OfARecordingShorterThanItsOwnReflectionIsThatOfThePaddedRecording) {
+TEST(Mel, PadsShortRecordings) {
   for (const size_t n_samples : {1u, 2u, 159u, 160u, 200u, 201u, 399u, 400u}) {
     const std::vector<float> samples = chirp(n_samples);
     const std::vector<double> expected = direct_log_mel(samples, 80, 4);
@@ -125,7 +125,7 @@ TEST(Mel, OfARecordingShorterThanItsOwnReflectionIsThatOfThePaddedRecording) {
   }
 }
 
-TEST(Mel, OfAToneHasItsMaximumInTheBandOfThatTone) {
+TEST(Mel, HasItsMaximumInTheBandOfATone) {
   // Bands of openai-whisper's 80-band filters, from its definition (librosa, Slaney scale).
   const std::pair<double, size_t> bands[] = {
       {500, 13}, {1000, 26}, {2000, 44}, {4000, 62}, {6000, 72}};
@@ -139,7 +139,7 @@ TEST(Mel, OfAToneHasItsMaximumInTheBandOfThatTone) {
 
 // openai-whisper 20250625, log_mel_spectrogram(pad_or_trim(audio)) in f32 of
 // sense_and_sensibility_01_austen_64kb-0870.wav of Debian's pocketsphinx-testdata (7.1 s).
-TEST(Mel, OfARealRecordingEqualsTheReference) {
+TEST(Mel, EqualsTheReferenceForARealRecording) {
   const std::string path =
       "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-0870.wav";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "pocketsphinx-testdata is not installed";
@@ -169,7 +169,7 @@ TEST(Mel, OfARealRecordingEqualsTheReference) {
   }
 }
 
-TEST(Mel, DoesNotDependOnHowTheRecordingIsCut) {
+TEST(Mel, DoesNotDependOnBlockSizes) {
   const std::vector<float> samples = chirp(40000);
   const MelSpectrogram whole = finished_mel(samples);
   MelSpectrogram pieces(80);
@@ -186,7 +186,7 @@ TEST(Mel, DoesNotDependOnHowTheRecordingIsCut) {
   EXPECT_EQ(rows_of(pieces, 0, whole.content_frames()), rows_of(whole, 0, whole.content_frames()));
 }
 
-TEST(MelFrames, ClampsByTheMaximumOfTheWholeRecordingOrOfItself) {
+TEST(MelFrames, ClampsByTheMaximumOfRecordingOrWindow) {
   std::vector<float> samples = tone(1000, 0.9, 32000, 16000);
   const std::vector<float> quiet = noise(1e-4f, 32000, 3);
   samples.insert(samples.end(), quiet.begin(), quiet.end());
@@ -212,7 +212,7 @@ TEST(MelFrames, ClampsByTheMaximumOfTheWholeRecordingOrOfItself) {
   }
 }
 
-TEST(MelFrames, IsZeroBeyondTheContentAsInTranscribe) {
+TEST(MelFrames, IsZeroAfterTheContent) {
   const MelSpectrogram mel = finished_mel(chirp(16000 * 2 + 100));  // 200 frames
   MelFrames window;
   window.first_frame = 150;
@@ -233,7 +233,7 @@ TEST(MelFrames, IsZeroBeyondTheContentAsInTranscribe) {
   EXPECT_THAT(rows, testing::Each(0.0f));
 }
 
-TEST(MelFrames, IsSilenceBeyondTheContentWhenAskedFor) {
+TEST(MelFrames, IsSilenceAfterTheContentIfRequested) {
   const MelSpectrogram mel = finished_mel(chirp(32000));
   MelFrames window;
   window.beyond = MelFrames::Beyond::kSilence;
@@ -244,7 +244,7 @@ TEST(MelFrames, IsSilenceBeyondTheContentWhenAskedFor) {
   for (size_t i = 202 * 80; i < rows.size(); ++i) ASSERT_FLOAT_EQ(rows[i], silence) << i;
 }
 
-TEST(Mel, OfSilenceIsTheFloorEverywhere) {
+TEST(Mel, HasOnlyFloorValuesForSilence) {
   const MelSpectrogram mel = finished_mel(std::vector<float>(48000, 0.0f));
   EXPECT_EQ(mel.maximum(), -10.0f);
   std::vector<float> rows(300 * 80);
@@ -254,13 +254,13 @@ TEST(Mel, OfSilenceIsTheFloorEverywhere) {
   EXPECT_THAT(rows, testing::Each(-1.5f));
 }
 
-TEST(Mel, OfNothingHasNoFrames) {
+TEST(Mel, HasNoFramesWithoutSamples) {
   const MelSpectrogram mel = finished_mel({});
   EXPECT_EQ(mel.content_frames(), 0u);
   EXPECT_EQ(mel.maximum(), -10.0f);
 }
 
-TEST(Mel, OfAStreamIsThereBeforeTheEnd) {
+TEST(Mel, IsAvailableBeforeTheEndOfAStream) {
   const std::vector<float> samples = chirp(32000);
   const MelSpectrogram whole = finished_mel(samples);
   MelSpectrogram live(80);
@@ -278,7 +278,7 @@ TEST(Mel, RefusesSamplesAfterItsEnd) {
   EXPECT_THROW(mel.push(&sample, 1), Error);
 }
 
-TEST(MelFilters, GivenByAModelAreUsedInsteadOfOurs) {
+TEST(MelFilters, OfAModelReplaceTheDefault) {
   // Band 0 has only 1 kHz, band 1 nothing.
   std::vector<float> filters(2 * 201, 0.0f);
   filters[25] = 2.0f;
@@ -292,7 +292,7 @@ TEST(MelFilters, GivenByAModelAreUsedInsteadOfOurs) {
   EXPECT_EQ(row[1], -10.0f);
 }
 
-TEST(MelFilters, OfAnotherShapeAreRefusedWithBothShapes) {
+TEST(MelFilters, OfAnotherShapeAreRefused) {
   try {
     const std::vector<float> filters(80 * 200, 0.0f);
     MelSpectrogram mel(80, filters);
@@ -310,7 +310,7 @@ TEST(MelFilters, OfAnotherShapeAreRefusedWithBothShapes) {
   EXPECT_THROW(MelSpectrogram(80, broken), Error);
 }
 
-TEST(MelFilters, OfSlaneyAreTrianglesOfOneArea) {
+TEST(MelFilters, OfSlaneyAreTrianglesOfEqualArea) {
   for (const int n_mels : {80, 128}) {
     const std::vector<float> filters = slaney_mel_filters(n_mels);
     ASSERT_EQ(filters.size(), static_cast<size_t>(n_mels) * 201);
@@ -323,7 +323,7 @@ TEST(MelFilters, OfSlaneyAreTrianglesOfOneArea) {
   }
 }
 
-TEST(MelKeep, LeavesTheStretchesOneBehindTheOther) {
+TEST(MelKeep, JoinsTheKeptFrames) {
   std::vector<float> samples(16000 * 90);
   std::mt19937 random(7);
   std::normal_distribution<float> noise(0.0f, 0.1f);

@@ -116,7 +116,7 @@ TEST(AudioReader, ReadsEveryLossyFormat) {
   }
 }
 
-TEST(AudioReader, MixesAllChannelsToTheirMean) {
+TEST(AudioReader, MixesChannelsToTheirMean) {
   const TemporaryFolder folder;
   for (const int channels : {2, 3, 6, 8}) {
     const std::vector<float> interleaved = noise(0.9f, 5000 * static_cast<size_t>(channels), 21);
@@ -136,7 +136,7 @@ TEST(AudioReader, MixesAllChannelsToTheirMean) {
   }
 }
 
-TEST(AudioReader, GivesTheSameSamplesInBlocksOfAnySize) {
+TEST(AudioReader, DoesNotDependOnBlockSizes) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.flac");
   write_with_sndfile(path, SF_FORMAT_FLAC | SF_FORMAT_PCM_16, 2, 44100, noise(0.5f, 20000, 3));
@@ -146,7 +146,7 @@ TEST(AudioReader, GivesTheSameSamplesInBlocksOfAnySize) {
   EXPECT_EQ(read_all(AudioReader(path), 4096), whole);
 }
 
-TEST(AudioReader, NamesWhatIsWrongWithAPath) {
+TEST(AudioReader, ReportsInvalidPaths) {
   const TemporaryFolder folder;
   EXPECT_THAT(complaint_about(folder.file("absent.wav")),
               AllOf(HasSubstr("absent.wav"), HasSubstr("No such file")));
@@ -160,7 +160,7 @@ TEST(AudioReader, NamesWhatIsWrongWithAPath) {
   EXPECT_THAT(complaint_about(""), HasSubstr("No such file"));
 }
 
-TEST(AudioReader, RefusesARecordingWithoutASample) {
+TEST(AudioReader, RefusesARecordingWithoutSamples) {
   const TemporaryFolder folder;
   write_bytes(folder.file("none.wav"), wav_bytes({}, 1, 16000));
   EXPECT_THAT(complaint_about(folder.file("none.wav")), HasSubstr("no audio sample"));
@@ -168,7 +168,7 @@ TEST(AudioReader, RefusesARecordingWithoutASample) {
   EXPECT_THROW(AudioReader::from_stream(pipe.fd(), "pipe"), Error);
 }
 
-TEST(AudioReader, RefusesRatesAndChannelsThatNoRecordingHas) {
+TEST(AudioReader, RefusesInvalidRatesAndChannels) {
   const TemporaryFolder folder;
   const std::vector<int16_t> samples(3000, 100);
   write_bytes(folder.file("slow.wav"), wav_bytes(samples, 1, 999));
@@ -180,7 +180,7 @@ TEST(AudioReader, RefusesRatesAndChannelsThatNoRecordingHas) {
   EXPECT_THAT(complaint_about(folder.file("wide.wav")), HasSubstr("300 channels"));
 }
 
-TEST(AudioReader, RefusesSamplesThatAreNoNumbersAndSaysWhere) {
+TEST(AudioReader, RefusesNaNAndInfinityWithTheirTime) {
   const TemporaryFolder folder;
   const std::string path = folder.file("nan.wav");
   for (const float bad : {NAN, INFINITY, -INFINITY, 1e30f}) {
@@ -191,7 +191,7 @@ TEST(AudioReader, RefusesSamplesThatAreNoNumbersAndSaysWhere) {
   }
 }
 
-TEST(AudioReader, SaysThatARecordingIsCutOff) {
+TEST(AudioReader, ReportsATruncatedRecording) {
   const TemporaryFolder folder;
   const std::string wav = wav_bytes(std::vector<int16_t>(16000, 77), 1, 16000);
   write_bytes(folder.file("cut.wav"), wav.substr(0, 44 + 8000));
@@ -208,7 +208,7 @@ TEST(AudioReader, SaysThatARecordingIsCutOff) {
               AnyOf(HasSubstr("cut off"), HasSubstr("damaged")));
 }
 
-TEST(AudioReader, ReadsToTheEndOfAFileWhoseHeaderWasNeverCompleted) {
+TEST(AudioReader, ReadsAFileWithAnIncompleteHeader) {
   const TemporaryFolder folder;
   const std::vector<int16_t> samples(5000, 123);
   for (const uint32_t stated : {0x7FFFFFFFu, 0xFFFFFFFFu, 0x80000000u, 0x7FFFFFDAu, 0u}) {
@@ -222,7 +222,7 @@ TEST(AudioReader, ReadsToTheEndOfAFileWhoseHeaderWasNeverCompleted) {
   }
 }
 
-TEST(AudioReader, DoesNotHearChunksAfterTheSamples) {
+TEST(AudioReader, IgnoresChunksAfterTheSamples) {
   const TemporaryFolder folder;
   const std::string bytes = wav_bytes(std::vector<int16_t>(500, 123), 1, 16000) +
                             "LIST\x08\0\0\0 words  " + std::string(100, 'x');
@@ -232,7 +232,7 @@ TEST(AudioReader, DoesNotHearChunksAfterTheSamples) {
   EXPECT_EQ(read_all(AudioReader::from_stream(pipe.fd(), "pipe")).size(), 500u);
 }
 
-TEST(Recording, OfAnyRateComesOutAtSixteenKilohertz) {
+TEST(Recording, IsResampledTo16Kilohertz) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.wav");
   for (const int rate : {8000, 16000, 44100, 48000}) {

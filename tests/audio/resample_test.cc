@@ -22,7 +22,7 @@ std::vector<float> resampled(const std::vector<float>& samples, int rate_hz, siz
   return out;
 }
 
-TEST(Resampler, LeavesSixteenKilohertzUntouched) {
+TEST(Resampler, DoesNotChange16Kilohertz) {
   const std::vector<float> samples = noise(1.0f, 12345, 5);
   EXPECT_EQ(resampled(samples, 16000, 1000), samples);
 }
@@ -43,7 +43,7 @@ TEST(Resampler, KeepsTheFrequencyAmplitudeAndPhaseOfATone) {
   }
 }
 
-TEST(Resampler, FoldsNothingAboveEightKilohertzBack) {
+TEST(Resampler, DoesNotAlias) {
   for (const int rate : {22050, 24000, 44100, 48000, 96000}) {
     for (const double hz : {8500.0, 9000.0, 10000.0, 15000.0, 16100.0, 31900.0}) {
       if (hz >= rate / 2) continue;
@@ -67,7 +67,7 @@ TEST(Resampler, GivesExactlyTheRoundedNumberOfSamples) {
   }
 }
 
-TEST(Resampler, OfSimpleRatiosAgreesWithLibsamplerate) {
+TEST(Resampler, AgreesWithLibsamplerate) {
   for (const int rate : {8000, 11025, 22050, 32000, 44100, 48000, 96000}) {
     // Noise below 90% of the Nyquist frequency, in both pass bands.
     std::vector<float> samples(static_cast<size_t>(rate));
@@ -92,16 +92,16 @@ TEST(Resampler, OfSimpleRatiosAgreesWithLibsamplerate) {
   }
 }
 
-TEST(Resampler, DoesNotDependOnHowTheRecordingIsCut) {
+TEST(Resampler, DoesNotDependOnBlockSizes) {
   const std::vector<float> samples = noise(0.5f, 30000, 11);
   for (const int rate : {44100, 48000, 8000, 44056}) {
     EXPECT_EQ(resampled(samples, rate, 30000), resampled(samples, rate, 313)) << rate;
   }
 }
 
-TEST(Resampler, OfNothingGivesNothing) { EXPECT_TRUE(resampled({}, 44100, 1).empty()); }
+TEST(Resampler, GivesNothingWithoutSamples) { EXPECT_TRUE(resampled({}, 44100, 1).empty()); }
 
-TEST(Resampler, RefusesRatesThatNoReaderGives) {
+TEST(Resampler, RefusesInvalidRates) {
   EXPECT_THROW(Resampler(0), Error);
   EXPECT_THROW(Resampler(-44100), Error);
   EXPECT_THROW(Resampler(999), Error);

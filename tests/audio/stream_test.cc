@@ -52,7 +52,7 @@ TEST(StandardInput, StreamsAWavOfUnknownLength) {
   EXPECT_EQ(read_samples("-"), expected_samples(samples));
 }
 
-TEST(StandardInput, GivesSamplesBeforeTheWriterHasEnded) {
+TEST(StandardInput, GivesSamplesWhileTheWriterRuns) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const std::string wav = wav_bytes(ramp(2000), 1, 16000, 0xFFFFFFFF);
@@ -66,7 +66,7 @@ TEST(StandardInput, GivesSamplesBeforeTheWriterHasEnded) {
   ::close(ends[0]);
 }
 
-TEST(StandardInput, SpoolsFlacAndLeavesNothingBehind) {
+TEST(StandardInput, SpoolsFlacWithoutLeavingFiles) {
   const TemporaryFolder folder, spool;
   const ScopedEnvironment tmpdir("TMPDIR", spool.path().string());
   const std::string path = folder.file("a.flac");
@@ -79,7 +79,7 @@ TEST(StandardInput, SpoolsFlacAndLeavesNothingBehind) {
   EXPECT_EQ(read_samples(std::move(reader)), read_samples(path));
 }
 
-TEST(StandardInput, ThatIsAFileIsReadInPlace) {
+TEST(StandardInput, IsReadDirectlyIfItIsAFile) {
   const TemporaryFolder folder;
   const ScopedEnvironment tmpdir("TMPDIR", folder.file("absent"));  // spooling would fail
   const std::string path = folder.file("a.flac");
@@ -90,7 +90,7 @@ TEST(StandardInput, ThatIsAFileIsReadInPlace) {
   ::close(fd);
 }
 
-TEST(StandardInput, SaysSoWhereThereIsNoRoomToSpool) {
+TEST(StandardInput, ReportsAFullDiskWhileSpooling) {
   const TemporaryFolder folder;
   const ScopedEnvironment tmpdir("TMPDIR", folder.file("absent"));
   const PipeOf pipe("fLaC and no more", 100);
@@ -102,7 +102,7 @@ TEST(StandardInput, SaysSoWhereThereIsNoRoomToSpool) {
   }
 }
 
-TEST(StandardInput, ThatIsEmptyIsAnError) {
+TEST(StandardInput, IsAnErrorIfEmpty) {
   const PipeOf pipe("", 1);
   try {
     AudioReader::from_stream(pipe.fd(), "standard input");
@@ -149,14 +149,14 @@ std::string complaint_about(const std::string& path) {
   return "";
 }
 
-TEST(Ffmpeg, DecodesWhatLibsndfileDoesNotKnow) {
+TEST(Ffmpeg, DecodesFormatsThatLibsndfileCannotRead) {
   const std::vector<int16_t> samples = ramp(30000);
   FakeFfmpeg fake("exec /bin/cat \"${0%/*}/decoded.wav\"\n");
   write_bytes(fake.file("decoded.wav"), wav_bytes(samples, 1, 16000, 0xFFFFFFFF));
   EXPECT_EQ(read_samples(fake.input()), expected_samples(samples));
 }
 
-TEST(Ffmpeg, GetsTheNameAsAFileNameWhateverItLooksLike) {
+TEST(Ffmpeg, GetsAnyNameAsAFileName) {
   FakeFfmpeg fake("echo \"$@\" >\"${0%/*}/arguments\"; exec /bin/cat \"${0%/*}/decoded.wav\"\n");
   write_bytes(fake.file("decoded.wav"), wav_bytes(ramp(100), 1, 16000));
   std::filesystem::rename(fake.input(), fake.file("-i; rm 'x' .m4a"));
@@ -174,25 +174,25 @@ TEST(Ffmpeg, ReadsASpooledPipeFromItsBeginning) {
   EXPECT_EQ(bytes_of(fake.file("seen")), sent);
 }
 
-TEST(Ffmpeg, ThatFailsIsQuotedAndSoIsWhatWasTriedBefore) {
+TEST(Ffmpeg, IsQuotedWithLibsndfileIfBothFail) {
   FakeFfmpeg fake("echo first >&2; echo 'moov atom not found' >&2; exit 3\n");
   EXPECT_THAT(complaint_about(fake.input()),
               AllOf(HasSubstr("input.m4a"), HasSubstr("status 3: moov atom not found"),
                     HasSubstr("libsndfile"), Not(HasSubstr("first"))));
 }
 
-TEST(Ffmpeg, ThatIsKilledHalfwayIsAnErrorAndNotAShortRecording) {
+TEST(Ffmpeg, IsAnErrorIfKilled) {
   FakeFfmpeg fake("/bin/cat \"${0%/*}/decoded.wav\"; kill -9 $$\n");
   write_bytes(fake.file("decoded.wav"), wav_bytes(ramp(30000), 1, 16000, 0xFFFFFFFF));
   EXPECT_THAT(complaint_about(fake.input()), HasSubstr("ended by signal 9"));
 }
 
-TEST(Ffmpeg, ThatGivesSomethingElseIsAnError) {
+TEST(Ffmpeg, IsAnErrorIfItsOutputIsNotAudio) {
   FakeFfmpeg fake("echo this is no WAV at all and much longer than a header\n");
   EXPECT_THAT(complaint_about(fake.input()), HasSubstr("ffmpeg gave no audio"));
 }
 
-TEST(Ffmpeg, ThatComplainsAtLengthDoesNotBlock) {
+TEST(Ffmpeg, DoesNotBlockOnLongErrorOutput) {
   FakeFfmpeg fake(
       "i=0; while [ $i -lt 5000 ]; do echo \"a line of complaint number $i\" >&2; i=$((i+1)); "
       "done\n"
@@ -201,7 +201,7 @@ TEST(Ffmpeg, ThatComplainsAtLengthDoesNotBlock) {
   EXPECT_EQ(read_samples(fake.input()).size(), 100u);
 }
 
-TEST(Ffmpeg, IsEndedWhenTheReaderGoes) {
+TEST(Ffmpeg, EndsWithItsReader) {
   FakeFfmpeg fake(
       "echo $$ >\"${0%/*}/pid\"; /bin/cat \"${0%/*}/decoded.wav\"; exec /bin/sleep 600\n");
   write_bytes(fake.file("decoded.wav"), wav_bytes(ramp(30000), 1, 16000, 0xFFFFFFFF));
@@ -214,7 +214,7 @@ TEST(Ffmpeg, IsEndedWhenTheReaderGoes) {
   EXPECT_NE(::kill(pid, 0), 0);
 }
 
-TEST(Ffmpeg, ThatIsNotThereIsSaid) {
+TEST(Ffmpeg, IsReportedIfNotInstalled) {
   const TemporaryFolder folder;
   const ScopedEnvironment path("PATH", folder.path().string());
   write_bytes(folder.file("a.m4a"), "no format that libsndfile knows");
@@ -222,13 +222,13 @@ TEST(Ffmpeg, ThatIsNotThereIsSaid) {
               AllOf(HasSubstr("libsndfile"), HasSubstr("ffmpeg"), HasSubstr("not on the PATH")));
 }
 
-TEST(Ffmpeg, ThatCannotBeStartedIsSaid) {
+TEST(Ffmpeg, IsReportedIfItCannotStart) {
   FakeFfmpeg fake("");
   write_bytes(fake.file("ffmpeg"), "#!/absent/interpreter\n");
   EXPECT_THAT(complaint_about(fake.input()), HasSubstr("cannot start ffmpeg"));
 }
 
-TEST(Ffmpeg, OfThisMachineDecodesM4a) {
+TEST(Ffmpeg, DecodesM4a) {
   if (!ffmpeg_is_on_path()) GTEST_SKIP() << "ffmpeg is not installed";
   const TemporaryFolder folder;
   write_with_sndfile(folder.file("a.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, 2, 44100,

@@ -21,14 +21,14 @@ constexpr char kRecording[] =
 
 std::string model_path() { return ModelStore({.offline = true}).find("tiny.en").string(); }
 
-TEST(CApi, ACProgramGetsTheTextOfARecording) {
+TEST(CApi, WorksFromC) {
   char text[1024];
   EXPECT_EQ(c_client_transcribe(model_path().c_str(), kRecording, text, sizeof text), VESPER_OK)
       << vesper_last_error();
   EXPECT_STREQ(text, " He might even have been made amiable himself.");
 }
 
-TEST(CApi, ReturnsTheStatusThatTheHeaderStates) {
+TEST(CApi, ReturnsDocumentedStatuses) {
   EXPECT_EQ(c_client_first_wrong_status(model_path().c_str(), kRecording), 0)
       << vesper_last_error();
 }
@@ -82,11 +82,9 @@ void expect_as_the_program(const std::string& model, const vesper_transcribe_opt
   }
 }
 
-TEST(CApi, GivesWhatTheProgramGivesWithTheSameDefaults) {
-  expect_as_the_program(model_path(), {}, {});
-}
+TEST(CApi, HasTheDefaultsOfTheProgram) { expect_as_the_program(model_path(), {}, {}); }
 
-TEST(CApi, TakesTheOptionsThatTheProgramTakes) {
+TEST(CApi, HasTheOptionsOfTheProgram) {
   const std::string base = ModelStore({.offline = true}).find("base").string();
   vesper_transcribe_options options{};
   options.initial_prompt = "Amiable AMIABLE";
@@ -99,7 +97,7 @@ TEST(CApi, TakesTheOptionsThatTheProgramTakes) {
   expect_as_the_program(base, options, {"--language", "de", "--task", "translate"});
 }
 
-TEST(CApi, ACallbackStopsTheTranscriptionAndTheModelStaysUsable) {
+TEST(CApi, ACallbackCanStopTheTranscription) {
   vesper_whisper* whisper = nullptr;
   const vesper_device_options options{"cpu", nullptr, 0};
   ASSERT_EQ(vesper_whisper_open(model_path().c_str(), &options, &whisper), VESPER_OK);
@@ -116,7 +114,7 @@ TEST(CApi, ACallbackStopsTheTranscriptionAndTheModelStaysUsable) {
   vesper_whisper_close(whisper);
 }
 
-TEST(CApi, SamplesThatAreNoNumbersAreRefused) {
+TEST(CApi, RefusesNaN) {
   vesper_whisper* whisper = nullptr;
   const vesper_device_options options{"cpu", nullptr, 0};
   ASSERT_EQ(vesper_whisper_open(model_path().c_str(), &options, &whisper), VESPER_OK);
@@ -131,7 +129,7 @@ TEST(CApi, SamplesThatAreNoNumbersAreRefused) {
   vesper_whisper_close(whisper);
 }
 
-TEST(CApi, WhatIsNotSpeechIsLeftOutOnRequestAndTimesStayThoseOfTheRecording) {
+TEST(CApi, OmitsSilenceWithVad) {
   vesper_whisper* whisper = nullptr;
   const vesper_device_options options{"cpu", nullptr, 0};
   ASSERT_EQ(vesper_whisper_open(model_path().c_str(), &options, &whisper), VESPER_OK);

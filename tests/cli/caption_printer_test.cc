@@ -32,7 +32,7 @@ std::unique_ptr<Printed> printing(TranscriptFormat format, int columns = 0, bool
   return printed;
 }
 
-TEST(TextCaptions, AreFinalWordsOnlyWhereThereIsNoTerminal) {
+TEST(TextCaptions, AreOnlyFinalWordsWithoutATerminal) {
   const auto printed = printing(TranscriptFormat::kTxt);
   printed->printer->partial(std::vector{word(" And", true)}, 1);
   printed->printer->final(std::vector{word(" And", true), word(" so")}, 2);
@@ -41,7 +41,7 @@ TEST(TextCaptions, AreFinalWordsOnlyWhereThereIsNoTerminal) {
   EXPECT_THAT(printed->puts, ElementsAre("And so", " my.\nAsk not??[2J", "\n"));
 }
 
-TEST(TextCaptions, DrawWhatMayChangeBehindTheCursorOfATerminal) {
+TEST(TextCaptions, ShowGuessesAfterTheCursor) {
   const auto printed = printing(TranscriptFormat::kTxt, 20, true);
   printed->printer->partial(std::vector{word(" And", true), word(" so")}, 1);
   printed->printer->final(std::vector{word(" And", true)}, 2);
@@ -55,7 +55,7 @@ TEST(TextCaptions, DrawWhatMayChangeBehindTheCursorOfATerminal) {
   EXPECT_EQ(printed->puts.back(), " sew your\nfellows");
 }
 
-TEST(TextCaptions, FitTheTerminalAsItIsNow) {
+TEST(TextCaptions, FitAResizedTerminal) {
   const auto printed = printing(TranscriptFormat::kTxt, 20);
   printed->printer->final(std::vector{word(" one"), word(" two"), word(" three")}, 1);
   printed->columns = 8;  // the terminal became narrower
@@ -75,7 +75,7 @@ TEST(TextCaptions, CountWideCharactersTwice) {
   EXPECT_THAT(printed->puts.back(), HasSubstr(" e\u0301"));
 }
 
-TEST(TextCaptions, LetNoTextCommandTheTerminal) {
+TEST(TextCaptions, EscapeControlCharacters) {
   const auto printed = printing(TranscriptFormat::kTxt, 20);
   printed->printer->final(std::vector{word(" a\x1b[2J\u009b2Jb")}, 1);
   EXPECT_EQ(printed->puts.back(), "a?[2J?2Jb");
@@ -109,7 +109,7 @@ TEST(JsonCaptions, AreEventsWithTimes) {
   EXPECT_EQ(events[4], nlohmann::json::parse(R"({"event":"end","duration":3.0,"language":"en"})"));
 }
 
-TEST(Captions, AreOfTextAndJsonLinesAlone) {
+TEST(Captions, AreTextOrJsonLines) {
   EXPECT_EQ(printing(TranscriptFormat::kSrt)->printer, nullptr);
 }
 

@@ -82,7 +82,7 @@ void expect_failure(const ChildResult& result, int status, const std::string& me
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
 }
 
-TEST_F(EmbedProgram, PrintsAnArrayATextInTheOrderOfTheArguments) {
+TEST_F(EmbedProgram, PrintsOneArrayPerText) {
   const ChildResult result = embed({"the cat sat", "next year's plan", "the cat sat"});
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.err, "");
@@ -94,7 +94,7 @@ TEST_F(EmbedProgram, PrintsAnArrayATextInTheOrderOfTheArguments) {
   EXPECT_NEAR(length_of(vectors[0]), 1, 1e-6);
 }
 
-TEST_F(EmbedProgram, TakesTextsInBracketsAsTheyAre) {
+TEST_F(EmbedProgram, AcceptsTextsInBrackets) {
   options_.standard_input = "[the cat, sat]\n";
   const std::string wanted = embed({}).out;
   EXPECT_EQ(embed({"[the cat, sat]"}).out, wanted);
@@ -104,7 +104,7 @@ TEST_F(EmbedProgram, TakesTextsInBracketsAsTheyAre) {
   }
 }
 
-TEST_F(EmbedProgram, ReadsLinesOfStandardInputAndOfFilesAsItReadsArguments) {
+TEST_F(EmbedProgram, ReadsLinesOfStandardInputAndFiles) {
   const std::string wanted = embed({"the cat", "", "a plan"}).out;
   options_.standard_input = "the cat\r\n\na plan";
   EXPECT_EQ(embed({}).out, wanted);
@@ -173,7 +173,7 @@ TEST_F(EmbedProgram, WritesTheSameNumbersInEveryFormat) {
   }
 }
 
-TEST_F(EmbedProgram, TakesTokenIdsInsteadOfTexts) {
+TEST_F(EmbedProgram, AcceptsTokenIds) {
   EXPECT_EQ(embed({"--input-ids", "2 4 6 3", "[2, 15, 3]"}).out, embed({"the cat", "plan"}).out);
   expect_failure(embed({"--input-ids", "2 4 68 3"}), 3, "text 1: expected token ids below 68");
   for (const char* list : {"2 x", "2,,3", "2,", ",2", "[[2 4],3"}) {
@@ -185,7 +185,7 @@ TEST_F(EmbedProgram, TakesTokenIdsInsteadOfTexts) {
   expect_failure(embed({"the cat"}), 4, "token ids can be given");
 }
 
-TEST_F(EmbedProgram, SaysWhatItCutsOff) {
+TEST_F(EmbedProgram, ReportsTruncation) {
   std::string text;
   for (int i = 0; i < 50; ++i) text += "cat ";
   const ChildResult one = embed({"a", text});
@@ -200,7 +200,7 @@ TEST_F(EmbedProgram, SaysWhatItCutsOff) {
   expect_failure(embed({"--max-tokens", "2", "cat"}), 2, "--max-tokens: expected at least 3");
 }
 
-TEST_F(EmbedProgram, PoolsNormalizesAndCutsVectorsAsAsked) {
+TEST_F(EmbedProgram, HasOptionsForPoolingNormalizationAndDimensions) {
   const Vector usual = vectors_of(embed({"the cat"}).out).at(0);
   const Vector raw = vectors_of(embed({"--no-normalize", "the cat"}).out).at(0);
   EXPECT_GT(std::abs(length_of(raw) - 1), 0.01);
@@ -228,7 +228,7 @@ TEST_F(EmbedProgram, PutsAPrefixBeforeEachText) {
   EXPECT_NE(embed({"cats"}).out, wanted);
 }
 
-TEST_F(EmbedProgram, RanksTextsByTheirLikenessToAQuery) {
+TEST_F(EmbedProgram, RanksTextsBySimilarityToAQuery) {
   options_.standard_input = "money\nthe cat sat\n\nnext year's plan\n  \nthe cat sat\n";
   const ChildResult text = embed({"--search", "the cat sat", "--top", "3"});
   EXPECT_EQ(text.status, 0) << text.err;
@@ -247,7 +247,7 @@ TEST_F(EmbedProgram, RanksTextsByTheirLikenessToAQuery) {
   EXPECT_EQ(json::parse(lines_of(all.out)[0])["index"], 1);
 }
 
-TEST_F(EmbedProgram, RanksPairsByTheirLikeness) {
+TEST_F(EmbedProgram, RanksPairsBySimilarity) {
   const ChildResult result =
       embed({"--similarity", "money", "the cat sat", "a plan", "the cat sat"});
   const std::vector<std::string> lines = lines_of(result.out);
@@ -259,7 +259,7 @@ TEST_F(EmbedProgram, RanksPairsByTheirLikeness) {
   EXPECT_EQ(list[0]["other_text"], "b");
 }
 
-TEST_F(EmbedProgram, WritesAFileThatAppearsWhenItIsComplete) {
+TEST_F(EmbedProgram, WritesItsFileAtomically) {
   EXPECT_EQ(embed({"-o", "out.json", "the cat"}).out, "");
   EXPECT_EQ(read_file(folder_ / "work/out.json"), embed({"the cat"}).out);
   options_.standard_input = "{\"text\": \"a\"}\nno JSON\n";
@@ -268,7 +268,7 @@ TEST_F(EmbedProgram, WritesAFileThatAppearsWhenItIsComplete) {
   expect_failure(embed({"-o", "none/out.npy", "a"}), 6, "none/out.npy");
 }
 
-TEST_F(EmbedProgram, EndsWithItsOwnStatusForEachKindOfFailure) {
+TEST_F(EmbedProgram, HasAStatusForEachKindOfFailure) {
   expect_failure(embed({"--nonsense"}), 2, "see embed --help");
   expect_failure(embed({"-f", "xml", "a"}), 2, "--format: expected one of json");
   expect_failure(embed({"--input", "a.txt", "text"}), 2, "found both");
@@ -289,7 +289,7 @@ TEST_F(EmbedProgram, EndsWithItsOwnStatusForEachKindOfFailure) {
   expect_failure(embed({"--device", "abacus", "a"}), 2, "abacus");
 }
 
-TEST_F(EmbedProgram, EndsQuietlyWhereNobodyReadsItsOutput) {
+TEST_F(EmbedProgram, EndsSilentlyOnAClosedPipe) {
   std::string script = std::string(EMBED) + " -m tiny --device cpu --input many.txt | head -n 1";
   std::string many;
   for (int i = 0; i < 3000; ++i) many += "the cat sat\n";
@@ -299,7 +299,7 @@ TEST_F(EmbedProgram, EndsQuietlyWhereNobodyReadsItsOutput) {
   EXPECT_EQ(lines_of(result.out).size(), 1u);
 }
 
-TEST_F(EmbedProgram, ExplainsItselfOnOneScreen) {
+TEST_F(EmbedProgram, PrintsHelpOnOneScreen) {
   const ChildResult help = run({"--help"});
   EXPECT_EQ(help.status, 0);
   const std::vector<std::string> lines = lines_of(help.out);

@@ -103,7 +103,7 @@ class GenerateChat : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(GenerateChat, AnswersRemembersAndSaves) {
+TEST_F(GenerateChat, AnswersAndSavesAConversation) {
   Terminal terminal(command({"-n", "12"}));
   terminal.read_until("/help.\r\n> ");
   const std::string question = "What is the capital of France? Answer in one word.";
@@ -138,7 +138,7 @@ TEST_F(GenerateChat, AnswersRemembersAndSaves) {
   EXPECT_EQ(terminal.wait(), 0);
 }
 
-TEST_F(GenerateChat, LetsCtrlCStopAnAnswerAndDropALine) {
+TEST_F(GenerateChat, CtrlCStopsAnAnswerOrDropsALine) {
   Terminal terminal(command({"--ignore-eos"}));
   terminal.read_until("> ");
   terminal.type("half a li\x03");
@@ -158,7 +158,7 @@ TEST_F(GenerateChat, LetsCtrlCStopAnAnswerAndDropALine) {
 }
 
 // After one answer on a terminal, the shell's next line starts below it.
-TEST_F(GenerateChat, LetsCtrlCCutASingleAnswer) {
+TEST_F(GenerateChat, CtrlCEndsASingleAnswer) {
   Terminal terminal(command({"--offline", "--ignore-eos", "Tell me a story."}));
   terminal.read_until(" ");  // of the answer
   terminal.type("\x03");

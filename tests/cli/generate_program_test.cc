@@ -69,7 +69,7 @@ class GenerateProgram : public testing::Test {
   ChildOptions options_;
 };
 
-TEST_F(GenerateProgram, ExplainsItselfOnOneScreen) {
+TEST_F(GenerateProgram, PrintsHelpOnOneScreen) {
   const ChildResult result = run({"--help"});
   EXPECT_EQ(result.status, 0);
   const auto lines = lines_of(result.out);
@@ -79,7 +79,7 @@ TEST_F(GenerateProgram, ExplainsItselfOnOneScreen) {
   EXPECT_THAT(run({"--help-all"}).out, HasSubstr("--repeat-last-n"));
 }
 
-TEST_F(GenerateProgram, SaysWhatIsWrong) {
+TEST_F(GenerateProgram, ReportsErrors) {
   expect_failure(run({}), 2, "expected a prompt");
   expect_failure(run({"a", "b"}), 2, "expected one prompt, found 2");
   expect_failure(run({"--temp", "hot", "a"}), 2, "--temp");
@@ -139,7 +139,7 @@ TEST_F(GenerateProgram, SaysWhatIsWrong) {
   EXPECT_THAT(long_context.err, HasSubstr("up to 128 tokens"));
 }
 
-TEST_F(GenerateProgram, TakesAndPrintsTokenIds) {
+TEST_F(GenerateProgram, ReadsAndPrintsTokenIds) {
   const std::string plain = ids({"-n", "20"});
   EXPECT_EQ(plain, ids({"-n", "20"}));
   EXPECT_EQ(std::count(plain.begin(), plain.end(), ','), 19);
@@ -151,7 +151,7 @@ TEST_F(GenerateProgram, TakesAndPrintsTokenIds) {
 }
 
 // Any number of threads gives the same tokens; the requested number of threads runs.
-TEST_F(GenerateProgram, WorksWithTheThreadsThatItIsGiven) {
+TEST_F(GenerateProgram, UsesTheGivenThreads) {
   const std::string plain = ids({"-n", "20", "-t", "1"});
   EXPECT_EQ(ids({"-n", "20", "--threads", "3"}), plain);
   EXPECT_EQ(ids({"-n", "20", "--threads", "3", "-t", "2"}), plain);
@@ -175,7 +175,7 @@ TEST_F(GenerateProgram, WorksWithTheThreadsThatItIsGiven) {
 }
 
 // Each sampling option changes the tokens as documented.
-TEST_F(GenerateProgram, ChoosesTokensAsAskedFor) {
+TEST_F(GenerateProgram, SamplesTokensWithEachOption) {
   const std::string greedy = ids({"-n", "20"});
   const std::string drawn = ids({"-n", "20", "--temp", "2", "--seed", "1"});
   EXPECT_NE(drawn, greedy);
@@ -224,7 +224,7 @@ TEST_F(GenerateProgram, SearchesWithBeams) {
   EXPECT_EQ(list, "[" + found.substr(0, found.size() - 1) + "]");
 }
 
-TEST_F(GenerateProgram, GoesOnPastItsContextByShifting) {
+TEST_F(GenerateProgram, ShiftsAFullContext) {
   const std::vector<std::string> arguments = {"--ctx", "16", "-n", "40"};
   const std::string cut = ids(arguments);
   EXPECT_EQ(std::count(cut.begin(), cut.end(), ','), 12);
@@ -251,7 +251,7 @@ TEST_F(GenerateProgram, DumpsLogitsForNumPy) {
 }
 
 // Root may replace a device by a file: `-o /dev/null`.
-TEST_F(GenerateProgram, WritesToAPipeAndLeavesItThere) {
+TEST_F(GenerateProgram, WritesToANamedPipe) {
   const ChildResult result = run_child(
       {"/bin/sh", "-c",
        "mkfifo pipe; timeout 5 cat pipe > got & " GENERATE " -m " + std::string(LANGUAGE_MODELS) +
@@ -264,7 +264,7 @@ TEST_F(GenerateProgram, WritesToAPipeAndLeavesItThere) {
 
 // An endless text that is interrupted: the text so far is kept, also in a file, and a note
 // reports it.
-TEST_F(GenerateProgram, KeepsWhatWasGeneratedWhenItIsInterrupted) {
+TEST_F(GenerateProgram, KeepsTextWhenInterrupted) {
   for (const bool to_file : {false, true}) {
     std::vector<std::string> arguments = {"--ctx",        "16",    "--context-shift",
                                           "--prompt-ids", "1,2,3", "--print-ids"};
@@ -298,7 +298,7 @@ TEST_F(GenerateProgram, KeepsWhatWasGeneratedWhenItIsInterrupted) {
   }
 }
 
-TEST_F(GenerateProgram, KeepsAPromptForTheNextTime) {
+TEST_F(GenerateProgram, SavesAndRestoresAPrompt) {
   const auto again = [&] {
     return tiny({"--prompt-ids", "1,2,3,4,5,6,7,8", "--print-ids", "-n", "8", "--stats",
                  "--prompt-cache", "kept"});
@@ -311,7 +311,7 @@ TEST_F(GenerateProgram, KeepsAPromptForTheNextTime) {
   expect_failure(again(), 3, "kept");
 }
 
-TEST_F(GenerateProgram, AnswersManyPromptsInTheirOrder) {
+TEST_F(GenerateProgram, AnswersManyPromptsInOrder) {
   std::string prompts;
   for (int i = 1; i <= 9; ++i) {
     prompts += json{{"prompt_ids", {i, 2 * i, 3}}, {"max_tokens", 3 * (i % 3) + 2}}.dump() + "\n";
@@ -336,7 +336,7 @@ TEST_F(GenerateProgram, AnswersManyPromptsInTheirOrder) {
 }
 
 // Each invalid line has its own error, and the other lines are answered.
-TEST_F(GenerateProgram, GoesOnAfterAPromptThatIsWrong) {
+TEST_F(GenerateProgram, ContinuesAfterAnInvalidPrompt) {
   write_file(folder_ / "prompts.jsonl",
              "{\"prompt_ids\": [1]}\n"
              "{\"prompt\": 7}\n"
@@ -395,7 +395,7 @@ TEST_F(GenerateProgram, GoesOnAfterAPromptThatIsWrong) {
 }
 
 // The format of OpenAI's chat completions; answers equal those without log-probabilities.
-TEST_F(GenerateProgram, GivesAlternativesInEachLineOfABatch) {
+TEST_F(GenerateProgram, GivesLogprobsInABatch) {
   std::string prompts;
   for (int i = 1; i <= 5; ++i) {
     prompts += json{{"prompt_ids", {i, 2 * i}}, {"max_tokens", 2 + i % 3}}.dump() + "\n";
@@ -457,7 +457,7 @@ TEST_F(GenerateText, AnswersAPromptAboutStandardInput) {
 
 // A text of Debian. llama-perplexity (llama.cpp 0.7.0 of Debian) gives 18.3914 with its defaults,
 // including contexts of 512.
-TEST_F(GenerateText, ForeseesATextAsWellAsLlamaCppDoes) {
+TEST_F(GenerateText, HasThePerplexityOfLlamaCpp) {
   const std::string text = "/usr/share/common-licenses/GPL-3";
   if (!std::filesystem::exists(text)) GTEST_SKIP() << text << " is not there";
   ASSERT_EQ(std::filesystem::file_size(text), 35149u) << "another version of the text";
@@ -469,7 +469,7 @@ TEST_F(GenerateText, ForeseesATextAsWellAsLlamaCppDoes) {
   EXPECT_THAT(result.out, HasSubstr("14 contexts of 512"));
 }
 
-TEST_F(GenerateText, SaysWhatItsProductsAreMadeIn) {
+TEST_F(GenerateText, ReportsTheComputeFormat) {
   const auto used = [&](const char* compute) {
     const ChildResult result =
         run({"--device", "cpu", "-v", "--compute", compute, "-n", "1", "--no-chat", "Hi"});
@@ -486,7 +486,7 @@ TEST_F(GenerateText, SaysWhatItsProductsAreMadeIn) {
 }
 
 // The template places the system message, and the answer follows.
-TEST_F(GenerateText, TellsTheModelASystemMessage) {
+TEST_F(GenerateText, UsesASystemMessage) {
   write_file(folder_ / "shows.jinja",
              "{%- for message in messages -%}\n"
              "{%- if message['role'] == 'system' and message['content'] != 'You are a cat.' -%}\n"
@@ -530,7 +530,7 @@ TEST_F(GenerateText, EndsBeforeAStopText) {
   EXPECT_EQ(cut, whole.substr(0, whole.find("six")) + "\n");
 }
 
-TEST_F(GenerateText, SaysByHowMuchATextIsTooLongOrGoesThroughInParts) {
+TEST_F(GenerateText, RefusesOrSplitsALongText) {
   for (int i = 0; i < 60; ++i) {
     options_.standard_input += "On day " + std::to_string(i) + " the merchant sold apples.\n";
   }
@@ -546,7 +546,7 @@ TEST_F(GenerateText, SaysByHowMuchATextIsTooLongOrGoesThroughInParts) {
 }
 
 // The transcript of recordings of Debian's pocketsphinx-testdata, through a pipe.
-TEST_F(GenerateText, SummarisesWhatWasTranscribed) {
+TEST_F(GenerateText, SummarizesATranscript) {
   const std::string transcribe =
       TRANSCRIBE " -m base --offline --device cpu /usr/share/pocketsphinx/test/data/librivox/*.wav";
   const auto pipe = [&](const std::string& with) {
@@ -574,7 +574,7 @@ TEST_F(GenerateText, SummarisesWhatWasTranscribed) {
   EXPECT_THAT(in_parts.out, Not(IsEmpty()));
 }
 
-TEST_F(GenerateText, AsksForAnswersWithoutThinkingOrLeavesItOut) {
+TEST_F(GenerateText, DisablesOrOmitsThinking) {
   write_file(folder_ / "asks.jinja",
              "{%- if enable_thinking is not defined or enable_thinking -%}\n"
              "{{- raise_exception('it would think') -}}\n{%- endif -%}\n"
@@ -603,7 +603,7 @@ TEST_F(GenerateText, AsksForAnswersWithoutThinkingOrLeavesItOut) {
   EXPECT_EQ(parts.out, "\n");
 }
 
-TEST_F(GenerateText, SeparatesProbabilitiesFromText) {
+TEST_F(GenerateText, SeparatesLogprobsFromText) {
   const ChildResult result = run({"-n", "3", "--logprobs", "2", "--no-chat", "One two three"});
   const auto lines = lines_of(result.out);
   ASSERT_EQ(lines.size(), 3u);
@@ -636,7 +636,7 @@ TEST_F(GenerateText, SeparatesProbabilitiesFromText) {
 
 // The tokens of the text that is printed without --logprobs: neither the one that ends the answer
 // nor those of a stop text.
-TEST_F(GenerateText, GivesProbabilitiesOfTheTokensOfTheText) {
+TEST_F(GenerateText, GivesLogprobsOfTheText) {
   const auto tokens_of = [](const json& tokens, const char* key) {
     std::string text;
     for (const json& token : tokens) text += token[key].get<std::string>();

@@ -102,7 +102,7 @@ class ManyFiles : public testing::Test {
   ChildOptions options_;
 };
 
-TEST_F(ManyFiles, FindsTheRecordingsOfAFolderAndWritesBesideThem) {
+TEST_F(ManyFiles, FindsRecordingsAndWritesBesideThem) {
   const ChildResult result = transcribe({"-r", "talks"});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.out, "");
@@ -112,7 +112,7 @@ TEST_F(ManyFiles, FindsTheRecordingsOfAFolderAndWritesBesideThem) {
   EXPECT_EQ(tree_of(folder_ / "work/talks").size(), 7u + 3u);
 }
 
-TEST_F(ManyFiles, KeepsTheFoldersBelowTheOutputFolder) {
+TEST_F(ManyFiles, KeepsSubfoldersInTheOutputFolder) {
   EXPECT_EQ(transcribe({"-r", "-f", "srt", "-o", "out", "talks"}).status, 0);
   EXPECT_THAT(names_of(tree_of(folder_ / "work/out")),
               ElementsAre("2020/a.srt", "2020/may/c.tar.srt", "b.srt"));
@@ -125,7 +125,7 @@ TEST_F(ManyFiles, DoesNotFollowLinksToFolders) {
   EXPECT_EQ(transcribe({"-r", "-o", "-", "talks"}).out, "in a\nin c\nin b\nin b\n");
 }
 
-TEST_F(ManyFiles, SaysWhichFolderHasNoRecording) {
+TEST_F(ManyFiles, ReportsFoldersWithoutRecordings) {
   fs::create_directory(folder_ / "work/empty");
   const ChildResult result = transcribe({"-r", "-o", "out", "empty", "talks"});
   EXPECT_EQ(result.status, 3);
@@ -148,7 +148,7 @@ TEST_F(ManyFiles, ReadsPathsFromAList) {
   EXPECT_EQ(read_file(folder_ / "work/talks/b.txt"), "in b\n");
 }
 
-TEST_F(ManyFiles, RefusesAListThatCannotBeOne) {
+TEST_F(ManyFiles, RefusesInvalidLists) {
   options_.standard_input = std::string("a\0b\n", 4);
   EXPECT_THAT(transcribe({"--files-from", "-"}).err,
               HasSubstr("stdin:1: the path has a zero byte"));
@@ -169,7 +169,7 @@ TEST_F(ManyFiles, RefusesTwoRecordingsForOneOutputBeforeAnyWork) {
   EXPECT_THAT(names_of(tree_of(folder_ / "work/talks")), Not(Contains("2020/a.txt")));
 }
 
-TEST_F(ManyFiles, EndsWithCountsAndTheTotalSpeed) {
+TEST_F(ManyFiles, PrintsCountsAndTotalSpeed) {
   write_file(folder_ / "work/bad.wav", "!input broken\n");
   EXPECT_THAT(transcribe({"talks/b.wav", "bad.wav", "talks/2020/a.FLAC"}).err,
               testing::MatchesRegex("transcribe: bad.wav: broken\n"
@@ -179,7 +179,7 @@ TEST_F(ManyFiles, EndsWithCountsAndTheTotalSpeed) {
   EXPECT_EQ(transcribe({"--quiet", "talks/b.wav", "talks/2020/a.FLAC"}).err, "");
 }
 
-TEST_F(ManyFiles, ResumesWithWhatIsNotComplete) {
+TEST_F(ManyFiles, ResumesWithIncompleteInputs) {
   const std::vector<std::string> arguments = {"-r",  "-f",       "txt,srt", "-o",
                                               "out", "--resume", "talks"};
   EXPECT_THAT(transcribe(arguments).err, HasSubstr("3 recordings: 3 transcribed;"));
@@ -201,7 +201,7 @@ TEST_F(ManyFiles, ResumesWithWhatIsNotComplete) {
   EXPECT_EQ(tree_of(folder_ / "work/out"), first);
 }
 
-TEST_F(ManyFiles, RemovesWhatAKilledRunLeftButNotWhatAnotherOneIsWriting) {
+TEST_F(ManyFiles, RemovesFilesOfKilledRunsOnly) {
   fs::create_directory(folder_ / "work/out");
   write_file(folder_ / "work/out/.vesper-abcdefgh.part", "half");
   write_file(folder_ / "work/out/.vesper-12345678.part", "in use");
@@ -215,7 +215,7 @@ TEST_F(ManyFiles, RemovesWhatAKilledRunLeftButNotWhatAnotherOneIsWriting) {
   close(other);
 }
 
-TEST_F(ManyFiles, TellsOtherProgramsOfItsProgressInJsonLines) {
+TEST_F(ManyFiles, ReportsProgressAsJsonLines) {
   write_file(folder_ / "work/bad.wav", "!device lost\n");
   const ChildResult result =
       transcribe({"--jobs-json", "-f", "txt,srt", "-o", "out", "talks/b.wav", "bad.wav"});
@@ -247,7 +247,7 @@ TEST_F(ManyFiles, TellsOtherProgramsOfItsProgressInJsonLines) {
   EXPECT_EQ(again[1]["skipped"], 1);
 }
 
-TEST_F(ManyFiles, TellsOtherProgramsOfWhatEndsTheRun) {
+TEST_F(ManyFiles, ReportsErrorsAsJsonLines) {
   const ChildResult result =
       run_child({FAKE_TRANSCRIBE, "-m", "nonsense", "--jobs-json", "talks/b.wav"}, options_);
   EXPECT_EQ(result.status, 4);
@@ -260,7 +260,7 @@ TEST_F(ManyFiles, TellsOtherProgramsOfWhatEndsTheRun) {
 
 // A killed run leaves only complete files, and a resumed run gives the same result as an
 // undisturbed one.
-TEST_F(ManyFiles, LosesNothingWhenItIsKilled) {
+TEST_F(ManyFiles, LosesNothingWhenKilled) {
   fs::create_directory(folder_ / "work/in");
   for (int i = 0; i < 8; ++i) {
     const std::string name = "in/" + std::string(i % 2 ? "odd/" : "") + std::to_string(i) + ".wav";
@@ -309,7 +309,7 @@ TEST_F(ManyFiles, LosesNothingWhenItIsKilled) {
 }
 
 // With voice activity and several slots, the engine gets all recordings together.
-TEST_F(ManyFiles, TogetherHaveTheOutputsAndReportsOfEachAlone) {
+TEST_F(ManyFiles, GiveTheSameOutputTogetherAsAlone) {
   fs::create_directories(folder_ / "models/silero-vad");
   write_file(folder_ / "models/silero-vad/silero_vad_16k.safetensors", "");
   const fs::path work = folder_ / "work";
@@ -356,7 +356,7 @@ TEST_F(ManyFiles, TogetherHaveTheOutputsAndReportsOfEachAlone) {
   EXPECT_EQ(tree_of(work / "together").size(), 8u);
 }
 
-TEST_F(ManyFiles, TogetherArePrintedInOrder) {
+TEST_F(ManyFiles, ArePrintedInOrder) {
   fs::create_directories(folder_ / "models/silero-vad");
   write_file(folder_ / "models/silero-vad/silero_vad_16k.safetensors", "");
   write_file(folder_ / "work/1.wav", "one\n");

@@ -50,7 +50,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 // Errors of the library's settings name the program's option.
-TEST(ProgramOptions, AreNamedInErrorsOfTheLibrary) {
+TEST(ProgramOptions, AreNamedInLibraryErrors) {
   const auto message_of = [](const std::string& setting) {
     return failure_of(Error(ErrorKind::kUsage, setting, "expected less, found more")).message;
   };
@@ -91,7 +91,7 @@ TEST(LibraryMessages, NameNoOption) {
   EXPECT_GT(n_files, 100u);
 }
 
-TEST(ProgramOptions, AreEachExplainedOnceOnScreensOf80Columns) {
+TEST(ProgramOptions, AreExplainedOnceIn80Columns) {
   for (const auto& [program, table] : Tables().all) {
     std::set<std::string> names;
     for (const Option& option : table.options()) {
@@ -116,7 +116,7 @@ TEST(ProgramOptions, AreEachExplainedOnceOnScreensOf80Columns) {
 }
 
 // Each "build/PROGRAM ... --option" of its examples and each `--option` in its text.
-TEST(ProgramOptions, ThatTheReadmeNamesExist) {
+TEST(ProgramOptions, InTheReadmeExist) {
   std::ifstream file(README);
   const std::string readme{std::istreambuf_iterator<char>(file), {}};
   ASSERT_FALSE(readme.empty());
@@ -148,7 +148,7 @@ TEST(ProgramOptions, ThatTheReadmeNamesExist) {
   EXPECT_GT(n_found, 40u);
 }
 
-TEST(ProgramOptions, AreAllInTheManualAndTheCompletions) {
+TEST(ProgramOptions, AreInManualAndCompletions) {
   for (const auto& [program, table] : Tables().all) {
     const std::string manual = table.manual();
     for (const char* section : {"NAME", "SYNOPSIS", "OPTIONS", "EXIT STATUS", "EXAMPLES"}) {
@@ -215,7 +215,7 @@ TEST(OptionTable, StoresValues) {
   EXPECT_FALSE(made.table.is_given("--quiet"));
 }
 
-TEST(OptionTable, NamesWhatIsWrong) {
+TEST(OptionTable, ReportsInvalidValues) {
   EXPECT_EQ(Made().error_of({"-l", "-c", "10"}),
             "--count: expected a number from 1 to 9, found \"10\"");
   EXPECT_EQ(Made().error_of({"--kind", "c"}), "--kind: expected one of a, b, found \"c\"");
@@ -227,14 +227,14 @@ TEST(OptionTable, NamesWhatIsWrong) {
   EXPECT_THAT(Made().error_of({"--kind"}), HasSubstr("--kind"));
 }
 
-TEST(OptionTable, AnswersQuestionsOnLinesThatAreWrong) {
+TEST(OptionTable, AnswersHelpDespiteOtherErrors) {
   EXPECT_THAT(Made().parse({"--help", "--count", "0"}).value_or(""), HasSubstr("Usage: made X"));
   EXPECT_THAT(Made().parse({"--nonsense", "--version"}).value_or(""), HasSubstr("made "));
   EXPECT_THAT(Made().parse({"--completions", "bash"}).value_or(""), HasSubstr("complete -F"));
   EXPECT_THAT(Made().error_of({"--completions", "csh"}), HasSubstr("bash, zsh, fish"));
 }
 
-TEST(OptionTable, TellsChoicesAndDefaults) {
+TEST(OptionTable, ListsChoicesAndDefaults) {
   const std::string help = Made().table.help();
   EXPECT_THAT(help, HasSubstr("sort: a, b (default)"));
   EXPECT_THAT(help, HasSubstr("so often (default: 3)"));

@@ -7,7 +7,7 @@
 namespace vesper::progress_test {
 namespace {
 
-TEST(ShortDuration, ShowsHoursOnlyWhereThereAreSome) {
+TEST(ShortDuration, ShowsHoursOnlyIfNeeded) {
   EXPECT_EQ(short_duration(0), "0:00");
   EXPECT_EQ(short_duration(59.6), "1:00");
   EXPECT_EQ(short_duration(754), "12:34");

@@ -59,7 +59,7 @@ void expect_failure(const ChildResult& result, int status, const std::string& me
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
 }
 
-TEST_F(TranscribeProgram, WritesTextToStandardOutputInTheOrderOfTheInputs) {
+TEST_F(TranscribeProgram, WritesTextToStandardOutputInInputOrder) {
   const ChildResult result = transcribe({"-q", "b.flac", "a.wav", "b.flac"});
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.out, "third\nfirst\nsecond\nthird\n");
@@ -67,7 +67,7 @@ TEST_F(TranscribeProgram, WritesTextToStandardOutputInTheOrderOfTheInputs) {
   EXPECT_THAT(work(), ElementsAre("a.wav", "b.flac"));
 }
 
-TEST_F(TranscribeProgram, TakesNamesInBracketsAsTheyAre) {
+TEST_F(TranscribeProgram, AcceptsNamesInBrackets) {
   write_file(folder_ / "work/[a, b].wav", "fourth\n");
   write_file(folder_ / "work/[c,d]", "fifth\n");
   EXPECT_EQ(transcribe({"[a, b].wav", "[c,d]"}).out, "fourth\nfifth\n");
@@ -96,7 +96,7 @@ TEST_F(TranscribeProgram, WritesFilesBesideTheInputsForSeveralFormats) {
       "1\n00:00:00,000 --> 00:00:01,000\nfirst\n\n2\n00:00:01,000 --> 00:00:02,000\nsecond\n\n");
 }
 
-TEST_F(TranscribeProgram, WritesFilesToAFolderThatItMakes) {
+TEST_F(TranscribeProgram, CreatesTheOutputFolder) {
   EXPECT_EQ(transcribe({"-o", "out/deep", "a.wav", "b.flac"}).status, 0);
   EXPECT_THAT(names_in(folder_ / "work/out/deep"), ElementsAre("a.txt", "b.txt"));
   EXPECT_EQ(transcribe({"-f", "all", "-o", "out/all", "a.wav"}).status, 0);
@@ -106,7 +106,7 @@ TEST_F(TranscribeProgram, WritesFilesToAFolderThatItMakes) {
   expect_failure(transcribe({"-o", "-", "-f", "txt,srt", "b.flac"}), 2, "one format");
 }
 
-TEST_F(TranscribeProgram, GivesFilesThePermissionsOfTheUsersMask) {
+TEST_F(TranscribeProgram, CreatesFilesWithTheUmask) {
   const mode_t mask = umask(0027);
   const ChildResult result = transcribe({"-o", ".", "a.wav"});
   umask(mask);
@@ -115,7 +115,7 @@ TEST_F(TranscribeProgram, GivesFilesThePermissionsOfTheUsersMask) {
   EXPECT_EQ(status.st_mode & 0777, 0640u);
 }
 
-TEST_F(TranscribeProgram, RefusesTwoInputsForOneOutputBeforeAnyWork) {
+TEST_F(TranscribeProgram, RefusesTwoInputsForOneOutput) {
   std::filesystem::create_directory(folder_ / "work/sub");
   write_file(folder_ / "work/sub/a.mp3", "x\n");
   write_file(folder_ / "work/a.mp3", "x\n");
@@ -137,7 +137,7 @@ TEST_F(TranscribeProgram, NeverOverwritesAnInput) {
   EXPECT_THAT(work(), ElementsAre("a.wav", "b.flac", "speech.txt"));
 }
 
-TEST_F(TranscribeProgram, LeavesOldFilesAsTheyAreWhenItFails) {
+TEST_F(TranscribeProgram, KeepsOldFilesOnFailure) {
   write_file(folder_ / "work/bad.wav", "half\n!input damaged at byte 7\n");
   write_file(folder_ / "work/bad.txt", "from before");
   expect_failure(transcribe({"-f", "txt,srt", "bad.wav"}), 3, "bad.wav: damaged at byte 7");
@@ -145,7 +145,7 @@ TEST_F(TranscribeProgram, LeavesOldFilesAsTheyAreWhenItFails) {
   EXPECT_THAT(work(), ElementsAre("a.wav", "b.flac", "bad.txt", "bad.wav"));
 }
 
-TEST_F(TranscribeProgram, ReplacesWhatALinkPointsTo) {
+TEST_F(TranscribeProgram, ReplacesTheTargetOfALink) {
   write_file(folder_ / "work/real", "old");
   std::filesystem::create_symlink("real", folder_ / "work/a.txt");
   EXPECT_EQ(transcribe({"-o", ".", "a.wav"}).status, 0);
@@ -154,7 +154,7 @@ TEST_F(TranscribeProgram, ReplacesWhatALinkPointsTo) {
 }
 
 // A signal while files are open leaves no file, finished or not.
-TEST_F(TranscribeProgram, RemovesUnfinishedFilesWhenASignalEndsIt) {
+TEST_F(TranscribeProgram, RemovesUnfinishedFilesOnSignals) {
   write_file(folder_ / "work/long.wav", "text\n!sleep 20000\n");
   for (int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
     Child child({FAKE_TRANSCRIBE, "-m", "small-one", "-f", "txt,vtt", "long.wav"}, options_);
@@ -169,7 +169,7 @@ TEST_F(TranscribeProgram, RemovesUnfinishedFilesWhenASignalEndsIt) {
   }
 }
 
-TEST_F(TranscribeProgram, GoesOnAfterAFailureAndEndsWithTheFirstOnesStatus) {
+TEST_F(TranscribeProgram, ContinuesAfterAFailureAndReturnsItsStatus) {
   write_file(folder_ / "work/bad.wav", "!input broken\n");
   write_file(folder_ / "work/device.wav", "!device lost\n");
   const ChildResult result = transcribe({"-q", "a.wav", "device.wav", "bad.wav", "b.flac"});
@@ -190,7 +190,7 @@ TEST_F(TranscribeProgram, LeavesStandardOutputWellFormedWhenARecordingFails) {
   EXPECT_EQ(nlohmann::json::parse(result.out)["text"], " third");
 }
 
-TEST_F(TranscribeProgram, TellsKindsOfFailureApart) {
+TEST_F(TranscribeProgram, HasAStatusForEachKindOfFailure) {
   write_file(folder_ / "work/bug.wav", "!internal oops\n");
   write_file(folder_ / "work/huge.wav", "!memory\n");
   expect_failure(transcribe({"missing.wav"}), 3, "missing.wav: No such file or directory");
@@ -212,7 +212,7 @@ TEST_F(TranscribeProgram, ReportsStandardOutputThatCannotBeWritten) {
   expect_failure(transcribe({"a.wav"}), 6, "standard output: Bad file descriptor");
 }
 
-TEST_F(TranscribeProgram, EndsQuietlyWhenNobodyReads) {
+TEST_F(TranscribeProgram, EndsSilentlyOnAClosedPipe) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, 0), 0);
   close(ends[0]);
@@ -223,7 +223,7 @@ TEST_F(TranscribeProgram, EndsQuietlyWhenNobodyReads) {
   EXPECT_EQ(result.err, "");
 }
 
-TEST_F(TranscribeProgram, ShowsTextWhileItIsStillAtWork) {
+TEST_F(TranscribeProgram, PrintsTextWhileTranscribing) {
   write_file(folder_ / "work/long.wav", "early\n!sleep 20000\n");
   options_.stdout_path = folder_ / "out";
   Child child({FAKE_TRANSCRIBE, "-m", "small-one", "long.wav"}, options_);
@@ -235,7 +235,7 @@ TEST_F(TranscribeProgram, ShowsTextWhileItIsStillAtWork) {
   EXPECT_EQ(seen, "early\n");
 }
 
-TEST_F(TranscribeProgram, ShowsProgressOnATerminalOnly) {
+TEST_F(TranscribeProgram, ShowsProgressOnlyOnATerminal) {
   write_file(folder_ / "work/slow.wav", "one\n!sleep 120\ntwo\n!sleep 120\nthree\n");
   EXPECT_EQ(transcribe({"slow.wav"}).err, "");
   options_.terminal = true;
@@ -252,7 +252,7 @@ TEST_F(TranscribeProgram, ShowsProgressOnATerminalOnly) {
   EXPECT_EQ(transcribe({"slow.wav"}).err, "");
 }
 
-TEST_F(TranscribeProgram, SaysWhatItUsesWhenVerbose) {
+TEST_F(TranscribeProgram, ReportsDeviceAndModelIfVerbose) {
   EXPECT_THAT(transcribe({"-v", "a.wav"}).err,
               testing::AllOf(HasSubstr("transcribe: fake engine; loaded in"),
                              HasSubstr("a.wav: 2.00 s of speech in \"en\"")));
@@ -285,7 +285,7 @@ TEST_F(TranscribeProgram, FindsModelsByNameInTheFoldersAndByPath) {
   EXPECT_EQ(used("mine"), "model=mine");
 }
 
-TEST_F(TranscribeProgram, PassesEveryOptionOn) {
+TEST_F(TranscribeProgram, PassesOptionsToTheSession) {
   write_file(folder_ / "work/s.wav", "!settings\n");
   EXPECT_EQ(transcribe({"s.wav"}).out,
             "model=small-one.bin device=auto compute=auto threads=0 language=auto translate=0 "
@@ -330,14 +330,14 @@ TEST_F(TranscribeProgram, PassesEveryOptionOn) {
               AllOf(HasSubstr("prompt=a_b "), HasSubstr("no_speech=0.500000")));
 }
 
-TEST_F(TranscribeProgram, TakesNamesThatLookLikeOptionsAfterTwoDashes) {
+TEST_F(TranscribeProgram, AcceptsNamesThatLookLikeOptionsAfterTwoDashes) {
   write_file(folder_ / "work/-x.wav", "dash\n");
   EXPECT_EQ(transcribe({"--", "-x.wav"}).out, "dash\n");
   write_file(folder_ / "work/--x_y.wav", "dashes\n");
   EXPECT_EQ(transcribe({"--", "--x_y.wav"}).out, "dashes\n");
 }
 
-TEST_F(TranscribeProgram, NamesTheOptionThatIsWrong) {
+TEST_F(TranscribeProgram, NamesInvalidOptions) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{}, "expected at least one recording"},
       {{"--bogus", "a.wav"}, "--bogus"},
@@ -379,7 +379,7 @@ TEST_F(TranscribeProgram, NamesTheOptionThatIsWrong) {
   }
 }
 
-TEST_F(TranscribeProgram, HelpsOnOneScreenAndWithEveryOptionOnRequest) {
+TEST_F(TranscribeProgram, PrintsShortAndFullHelp) {
   EXPECT_EQ(run({"--help"}).out, run({"-h"}).out);
   const std::vector<const char*> on_the_screen = {
       "--model",   "--format",   "--output-dir", "--language", "--task",    "--device",
@@ -458,7 +458,7 @@ TEST_F(TranscribeProgram, HelpsOnOneScreenAndWithEveryOptionOnRequest) {
   }
 }
 
-TEST_F(TranscribeProgram, PassesOnHowToSearchAndWhatToExpect) {
+TEST_F(TranscribeProgram, PassesSearchAndPromptOptions) {
   write_file(folder_ / "work/s.wav", "!search\n");
   EXPECT_EQ(transcribe({"s.wav"}).out,
             "candidates=5 temperatures=0;0.2;0.4;0.6;0.8;1; best_of=5 length_penalty=none seed=0 "
@@ -495,7 +495,7 @@ TEST_F(TranscribeProgram, PassesOnHowToSearchAndWhatToExpect) {
             "clips=0;2.5;7; max_new_tokens=30\n");
 }
 
-TEST_F(TranscribeProgram, PassesOnWhatIsWantedOfWords) {
+TEST_F(TranscribeProgram, PassesWordOptions) {
   write_file(folder_ / "work/s.wav", "!words\n");
   const std::string marks = " prepended=\"'“¿([{- appended=\"'.。,，!！?？:：”)]}、\n";
   EXPECT_EQ(transcribe({"s.wav"}).out, "words=0 silence=none length=0 split_on_word=0" + marks);
@@ -519,7 +519,7 @@ TEST_F(TranscribeProgram, PassesOnWhatIsWantedOfWords) {
   EXPECT_THAT(transcribe({"--color=auto", "s.wav"}).out, HasSubstr("words=0"));
 }
 
-TEST_F(TranscribeProgram, PassesTheLayoutOfSubtitlesOn) {
+TEST_F(TranscribeProgram, PassesSubtitleOptions) {
   write_file(folder_ / "work/s.wav", "one two three\n");
   const auto srt = [&](std::vector<std::string> options) {
     options.insert(options.end(), {"-f", "srt", "s.wav"});
@@ -536,7 +536,7 @@ TEST_F(TranscribeProgram, PassesTheLayoutOfSubtitlesOn) {
   EXPECT_THAT(read_file(folder_ / "work/s.vtt"), HasSubstr("\none two\n\n"));
 }
 
-TEST_F(TranscribeProgram, RefusesWordOptionsThatAreOfNoUse) {
+TEST_F(TranscribeProgram, RefusesWordOptionsWithoutEffect) {
   expect_failure(transcribe({"--highlight-words", "a.wav"}), 2,
                  "--highlight-words: expected srt or vtt");
   expect_failure(transcribe({"-f", "srt", "--max-line-count", "2", "a.wav"}), 2,
@@ -550,7 +550,7 @@ TEST_F(TranscribeProgram, RefusesWordOptionsThatAreOfNoUse) {
                  "--hallucination-silence-threshold: expected seconds");
 }
 
-TEST_F(TranscribeProgram, PassesVoiceActivityOnWithItsModel) {
+TEST_F(TranscribeProgram, PassesVadOptionsAndModel) {
   write_file(folder_ / "work/s.wav", "!vad\n");
   EXPECT_EQ(transcribe({"s.wav"}).out, "none\n");
   const ChildResult missing = transcribe({"--vad", "s.wav"});
@@ -575,7 +575,7 @@ TEST_F(TranscribeProgram, PassesVoiceActivityOnWithItsModel) {
                  "--vad-threshold: expected a number from 0.01 to 0.99, found \"2\"");
 }
 
-TEST_F(TranscribeProgram, PassesOnHowToReadTheSound) {
+TEST_F(TranscribeProgram, PassesAudioOptions) {
   write_file(folder_ / "work/s.wav", "!sound\n");
   EXPECT_EQ(transcribe({"s.wav"}).out, "split=0 label=0 channel=-1\n");
   EXPECT_EQ(transcribe({"--channels", "split", "s.wav"}).out, "split=1 label=0 channel=-1\n");
@@ -596,7 +596,7 @@ TEST_F(TranscribeProgram, PassesOnHowToReadTheSound) {
   expect_failure(transcribe({"--pcm-rate", "8000", "s.wav"}), 2, "together with --pcm");
 }
 
-TEST_F(TranscribeProgram, SaysWhichLanguageItIsAndTranscribesNothing) {
+TEST_F(TranscribeProgram, DetectsTheLanguageOnly) {
   write_file(folder_ / "work/s.wav", "fr\nbonjour\n");
   write_file(folder_ / "work/t.wav", "en\nhello\n");
   EXPECT_EQ(transcribe({"--detect-language", "--language-detection-threshold=0.75", "s.wav"}).out,
@@ -617,7 +617,7 @@ TEST_F(TranscribeProgram, SaysWhichLanguageItIsAndTranscribesNothing) {
   expect_failure(transcribe({"--detect-language", "-f", "srt", "s.wav"}), 2, "json or jsonl");
 }
 
-TEST_F(TranscribeProgram, PassesOnHowToFindTheLanguage) {
+TEST_F(TranscribeProgram, PassesLanguageOptions) {
   write_file(folder_ / "work/s.wav", "!languages\n");
   EXPECT_EQ(transcribe({"s.wav"}).out, "multilingual=0 segments=1 threshold=0.5\n");
   EXPECT_EQ(transcribe({"--multilingual", "--language-detection-segments", "4",
@@ -629,7 +629,7 @@ TEST_F(TranscribeProgram, PassesOnHowToFindTheLanguage) {
                  "--language-detection-segments");
 }
 
-TEST_F(TranscribeProgram, CaptionsAStreamWhileItComes) {
+TEST_F(TranscribeProgram, CaptionsALiveStream) {
   options_.standard_input = "one\n!slow 2\ntwo\n";
   const ChildResult text = transcribe({"--stream", "-"});
   EXPECT_EQ(text.out, "one again\ntwo again\n");
@@ -654,7 +654,7 @@ TEST_F(TranscribeProgram, CaptionsAStreamWhileItComes) {
   EXPECT_THAT(transcribe({"--stream", "-f", "srt", "-"}).out, HasSubstr("\none again\n"));
 }
 
-TEST_F(TranscribeProgram, SaysOfASlowMachineWhatIsWorthSaying) {
+TEST_F(TranscribeProgram, ReportsSlowDecoding) {
   const auto notes = [&](const std::string& passes) {
     options_.standard_input = passes;
     return transcribe({"--stream", "-"}).err;
@@ -684,7 +684,7 @@ TEST_F(TranscribeProgram, EndsAStreamWithCtrlC) {
   }
 }
 
-TEST_F(TranscribeProgram, SaysWhatItHasHeardOfAStreamThatBreaksOff) {
+TEST_F(TranscribeProgram, KeepsTheTextOfABrokenStream) {
   options_.standard_input = "one\n!cut cut off\n";
   const ChildResult result = transcribe({"--stream", "-"});
   EXPECT_EQ(result.out, "one again\n");
@@ -696,7 +696,7 @@ TEST_F(TranscribeProgram, SaysWhatItHasHeardOfAStreamThatBreaksOff) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "work/out/stdin.srt")) << "not whole";
 }
 
-TEST_F(TranscribeProgram, CaptionsNothingThatIsNotAStream) {
+TEST_F(TranscribeProgram, RefusesCaptionsOfARecording) {
   expect_failure(transcribe({"--stream", "a.wav", "b.flac"}), 2, "--stream: expected one");
   expect_failure(transcribe({"--stream", "--vad", "-"}), 2,
                  "--vad: expected none in live captions");
@@ -706,7 +706,7 @@ TEST_F(TranscribeProgram, CaptionsNothingThatIsNotAStream) {
   expect_failure(transcribe({"--stream", "--stream-step", "0", "-"}), 2, "--stream-step");
 }
 
-TEST_F(TranscribeProgram, TellsItsVersion) {
+TEST_F(TranscribeProgram, PrintsItsVersion) {
   const ChildResult result = run({"--version"});
   EXPECT_EQ(result.status, 0);
   EXPECT_THAT(result.out, testing::MatchesRegex("transcribe [0-9]+\\.[0-9]+\\.[0-9]+ .Vesper.\n"));

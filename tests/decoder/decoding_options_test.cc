@@ -30,7 +30,7 @@ constexpr const char* kEnglish =
     "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-0930.wav";
 constexpr const char* kFrench = "/usr/share/asterisk/sounds/fr_CA_f_June/vm-opts.wav";
 
-TEST(SearchOf, HasWhatTheSettingsSay) {
+TEST(SearchOf, FollowsTheSettings) {
   DecodingSettings settings = greedy_settings();
   settings.beam_size = 4;
   settings.patience = 2;
@@ -55,7 +55,7 @@ TEST(SearchOf, HasWhatTheSettingsSay) {
   EXPECT_FALSE(search_of(greedy_settings(), 0.4).shape(1).has_filters);
 }
 
-TEST(DecodingOptions, DoWhatTheySay) {
+TEST(DecodingOptions, HaveTheirEffect) {
   for (const char* path : {kEnglish, kFrench}) {
     if (!std::filesystem::exists(path)) GTEST_SKIP() << "not installed: " << path;
   }

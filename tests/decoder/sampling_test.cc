@@ -69,7 +69,7 @@ class Sampling : public testing::Test {
 };
 
 // Prompts that end within a KV page, at its end, and after its first row.
-TEST_F(Sampling, KeepsTheBestOfTheSequencesThatWouldBeDrawnOneByOne) {
+TEST_F(Sampling, KeepsTheBestOfSeveralSamples) {
   for (const uint32_t n_prompt : {5u, 40u, 64u, 65u}) {
     SCOPED_TRACE("prompt of " + std::to_string(n_prompt));
     const DecodeTask all = task(n_prompt);
@@ -89,7 +89,7 @@ TEST_F(Sampling, KeepsTheBestOfTheSequencesThatWouldBeDrawnOneByOne) {
   }
 }
 
-TEST_F(Sampling, NearTemperatureZeroIsTheLikeliestSequence) {
+TEST_F(Sampling, NearTemperatureZeroIsGreedy) {
   const DecodeTask one = task(50);
   const DecodeResult greedy = decode(one, {});
   EXPECT_EQ(decode(one, {.sampling = {.temperature = 1e-5f}, .n_candidates = 3}).tokens,
@@ -97,7 +97,7 @@ TEST_F(Sampling, NearTemperatureZeroIsTheLikeliestSequence) {
   EXPECT_NE(decode(one, {.sampling = {.temperature = 1}, .n_candidates = 3}).tokens, greedy.tokens);
 }
 
-TEST_F(Sampling, FiltersLeaveOutUnlikelyTokens) {
+TEST_F(Sampling, FiltersExcludeImprobableTokens) {
   DecodeTask one = task(50);
   one.timestamps = false;
   const std::vector<int32_t> greedy = decode(one, {}).tokens;
@@ -114,7 +114,7 @@ TEST_F(Sampling, FiltersLeaveOutUnlikelyTokens) {
   EXPECT_NE(of_few, any);
 }
 
-TEST_F(Sampling, DoesNotEndAfterATimestampWhileSpeechGoesOn) {
+TEST_F(Sampling, DoesNotEndAfterATimestampDuringSpeech) {
   // Few tokens besides timestamps and the end.
   std::vector<int32_t> never;
   const int32_t timestamp_begin = model_->tokens().timestamp_begin;
@@ -202,7 +202,7 @@ class PlainBeamSearch {
 };
 
 // Prompts that end just before and just after the end of a page.
-TEST_F(Sampling, BeamsFindWhatASearchOfWholeTextsFinds) {
+TEST_F(Sampling, BeamsEqualAPlainSearch) {
   // The ids that are on average slightly less probable than end of text.
   const int32_t end = model_->tokens().eot;
   const uint32_t n_vocab = model_->decoder().n_vocab();
@@ -248,7 +248,7 @@ TEST_F(Sampling, BeamsFindWhatASearchOfWholeTextsFinds) {
 }
 
 // Long enough for many KV pages, in two slots of a batch and alone.
-TEST_F(Sampling, BeamsOfABatchGoOnInPagesThatTheyHaveLeft) {
+TEST_F(Sampling, BeamsReusePages) {
   const Search search{.n_candidates = kCandidates, .max_finished = kCandidates};
   WhisperModel batch(folder_, open_device("cpu", {.n_threads = 2}), Compute::kF32, 2, kCandidates);
   std::vector<float> silence(size_t{model_->n_frames()} * model_->n_mels());
@@ -279,7 +279,7 @@ TEST_F(Sampling, BeamsOfABatchGoOnInPagesThatTheyHaveLeft) {
   EXPECT_LT(batch.decoder().most_pages(), kCandidates * 110 / page_rows);
 }
 
-TEST_F(Sampling, NoRunOfTokensComesTwiceIfItMayNot) {
+TEST_F(Sampling, NoNGramIsRepeated) {
   const auto repeats = [](const std::vector<int32_t>& tokens, size_t n) {
     std::set<std::vector<int32_t>> runs;
     size_t n_runs = 0;
@@ -303,7 +303,7 @@ TEST_F(Sampling, NoRunOfTokensComesTwiceIfItMayNot) {
   }
 }
 
-TEST_F(Sampling, PenaltyOnRepetitionMakesTokensComeLessOften) {
+TEST_F(Sampling, RepetitionPenaltyReducesRepetition) {
   DecodeTask one = task(6);
   one.timestamps = false;
   std::vector<int32_t> suppressed{model_->tokens().eot};
@@ -320,7 +320,7 @@ TEST_F(Sampling, PenaltyOnRepetitionMakesTokensComeLessOften) {
   EXPECT_GT(n_different(50), n_different(1) + 3);
 }
 
-TEST_F(Sampling, GivenTokensBeginTheAnswer) {
+TEST_F(Sampling, PrefixTokensStartTheAnswer) {
   DecodeTask one = task(20);
   const std::vector<int32_t> given{model_->tokens().timestamp_begin, 400, 401};
   one.prompt.insert(one.prompt.end(), given.begin(), given.end());

@@ -38,7 +38,7 @@ class SuppressedTokens : public testing::Test {
   std::unique_ptr<const TextTokenizer> tokenizer_ = whisper_tokenizer(vocabulary(), kWords + 9);
 };
 
-TEST_F(SuppressedTokens, AreThoseOfTheListsAndOfTheModelUnlessSwitchedOff) {
+TEST_F(SuppressedTokens, AreTheListedAndTheModels) {
   DecodingSettings settings;
   settings.suppress_tokens = {7, 3};
   const std::vector<int32_t> of_model{5, 6};
@@ -57,7 +57,7 @@ TEST_F(SuppressedTokens, MatchThePatternAsAWhole) {
   EXPECT_THAT(words_of(settings), ElementsAre(0, 4, 8));
 }
 
-TEST_F(SuppressedTokens, APatternThatIsNoneIsAnErrorThatSaysWhere) {
+TEST_F(SuppressedTokens, RefuseAnInvalidPattern) {
   DecodingSettings settings;
   settings.suppress_regex = "a(b";
   try {
@@ -70,7 +70,7 @@ TEST_F(SuppressedTokens, APatternThatIsNoneIsAnErrorThatSaysWhere) {
   }
 }
 
-TEST_F(SuppressedTokens, NumeralsAreDigitsAndSignsOfMoneyAndPercent) {
+TEST_F(SuppressedTokens, IncludeDigitsAndSymbolsForNumerals) {
   DecodingSettings settings;
   settings.suppress_numerals = true;
   EXPECT_THAT(words_of(settings), ElementsAre(3, 4, 5, 6));

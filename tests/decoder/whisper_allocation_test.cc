@@ -27,7 +27,7 @@ uint64_t allocations_of_decoding(WhisperModel& model, uint32_t n_tokens) {
   return after - before;
 }
 
-TEST(WhisperAllocation, AHundredStepsMoreAllocateNothingMore) {
+TEST(WhisperAllocation, StepsAllocateNothing) {
   test::TinyWhisperOptions options;
   options.n_audio_ctx = 50;
   options.n_text_ctx = 240;

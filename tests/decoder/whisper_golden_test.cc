@@ -155,7 +155,7 @@ struct Case {
 
 class WhisperGolden : public testing::TestWithParam<Case> {};
 
-TEST_P(WhisperGolden, GreedyTextAndTimesAtF32AreThoseOfTheReference) {
+TEST_P(WhisperGolden, GreedyDecodingInF32EqualsTheReference) {
   const auto model = load(GetParam().golden->model, GetParam().device, Compute::kF32);
   for (const Golden::Sentence& sentence : GetParam().golden->sentences) {
     DecodingSettings reference = greedy_settings();
@@ -170,7 +170,7 @@ TEST_P(WhisperGolden, GreedyTextAndTimesAtF32AreThoseOfTheReference) {
   }
 }
 
-TEST_P(WhisperGolden, TextProbabilityAndTimesOfFiveBeamsAtF32AreThoseOfTheReference) {
+TEST_P(WhisperGolden, FiveBeamsInF32EqualTheReference) {
   const auto model = load(GetParam().golden->model, GetParam().device, Compute::kF32, 5);
   DecodingSettings settings = greedy_settings();
   settings.beam_size = 5;
@@ -188,7 +188,7 @@ TEST_P(WhisperGolden, TextProbabilityAndTimesOfFiveBeamsAtF32AreThoseOfTheRefere
   }
 }
 
-TEST_P(WhisperGolden, LogitsOfTheStartSequenceAtF32AreWithinAHundredth) {
+TEST_P(WhisperGolden, LogitsInF32AreWithin001OfTheReference) {
   const Golden& golden = *GetParam().golden;
   const auto model = load(golden.model, GetParam().device, Compute::kF32);
   const MelSpectrogram mel = log_mel(*model, "0870");
@@ -203,7 +203,7 @@ TEST_P(WhisperGolden, LogitsOfTheStartSequenceAtF32AreWithinAHundredth) {
 
 class WhisperWords : public testing::TestWithParam<Case> {};
 
-TEST_P(WhisperWords, AtF32HaveTheTimesAndProbabilitiesOfTheReference) {
+TEST_P(WhisperWords, InF32EqualTheReference) {
   const Golden& golden = *GetParam().golden;
   const auto model = load(golden.model, GetParam().device, Compute::kF32);
   DecodingSettings settings = greedy_settings();

@@ -66,7 +66,7 @@ std::vector<double> pooled(const TinyBert& bert, const Ids& ids, Pooling pooling
   return vector;
 }
 
-TEST(Embedder, GivesWhatPlainLoopsDoForPackedTextsOfAnyLengths) {
+TEST(Embedder, EqualsPlainLoopsForPackedTexts) {
   const TinyBert bert;
   const std::vector<Ids> texts = random_texts({5, 1, 40, 17, 33, 2, 40, 8});
   for (const auto& [mode, pooling] : {std::pair("mean_tokens", Pooling::kMean),
@@ -92,7 +92,7 @@ TEST(Embedder, GivesWhatPlainLoopsDoForPackedTextsOfAnyLengths) {
   }
 }
 
-TEST(Embedder, CountsThePositionsOfXlmRFromBehindThePadding) {
+TEST(Embedder, OffsetsPositionsOfXlmR) {
   const TinyBert roberta(true);
   const TemporaryFolder folder;
   roberta.write(folder.path());
@@ -108,7 +108,7 @@ TEST(Embedder, CountsThePositionsOfXlmRFromBehindThePadding) {
   }
 }
 
-TEST(Embedder, OfATextDoesNotDependOnItsBatchNorOnThreads) {
+TEST(Embedder, DoesNotDependOnBatchOrThreads) {
   const TemporaryFolder folder;
   TinyBert().write(folder.path());
   const std::vector<Ids> texts = random_texts({5, 1, 40, 17, 33, 2, 40, 8});
@@ -126,7 +126,7 @@ TEST(Embedder, OfATextDoesNotDependOnItsBatchNorOnThreads) {
   }
 }
 
-TEST(Embedder, AllocatesNothingForABatchOfASizeThatItHasSeen) {
+TEST(Embedder, AllocatesNothingForAKnownBatchSize) {
   if (!kAllocationsAreCounted) GTEST_SKIP() << "sanitizers bring an allocator of their own";
   const TemporaryFolder folder;
   TinyBert().write(folder.path());
@@ -143,7 +143,7 @@ TEST(Embedder, AllocatesNothingForABatchOfASizeThatItHasSeen) {
   EXPECT_EQ(n_allocations(), before);
 }
 
-TEST(Embedder, CutsMatryoshkaVectorsBeforeItNormalizesThem) {
+TEST(Embedder, TruncatesMatryoshkaVectorsBeforeNormalizing) {
   const TinyBert bert;
   const TemporaryFolder folder;
   bert.write(folder.path());
@@ -159,7 +159,7 @@ TEST(Embedder, CutsMatryoshkaVectorsBeforeItNormalizesThem) {
   for (size_t i = 0; i < 10; ++i) EXPECT_NEAR(found[i], whole[i] / std::sqrt(squares), 2e-5);
 }
 
-TEST(Embedder, RefusesIdsAndLengthsThatTheModelDoesNotHave) {
+TEST(Embedder, RefusesInvalidIdsAndLengths) {
   const TemporaryFolder folder;
   TinyBert().write(folder.path());
   Embedder embedder(folder.path(), cpu(), Compute::kF32);
@@ -190,7 +190,7 @@ std::string failure_of_loading(const TinyBert& bert,
   return "loaded";
 }
 
-TEST(Embedder, SaysWhatItDoesNotKnowOfAModel) {
+TEST(Embedder, ReportsUnknownFeaturesOfAModel) {
   const TinyBert bert;
   EXPECT_EQ(failure_of_loading(bert, {}), "loaded");
   EXPECT_THAT(failure_of_loading(
@@ -223,7 +223,7 @@ TEST(Embedder, SaysWhatItDoesNotKnowOfAModel) {
               HasSubstr("family gpt2"));
 }
 
-TEST(Embedder, ComparesEveryTensorWithWhatTheConfigurationSays) {
+TEST(Embedder, ChecksTensorShapesAgainstTheConfiguration) {
   TinyBert bert;
   bert.shapes["encoder.layer.1.output.dense.weight"] = {96, 64};
   EXPECT_THAT(failure_of_loading(bert, {}),
@@ -234,7 +234,7 @@ TEST(Embedder, ComparesEveryTensorWithWhatTheConfigurationSays) {
   EXPECT_THAT(failure_of_loading(bert, {}), HasSubstr("expected a tensor encoder.layers.0.attn.k"));
 }
 
-TEST(SentenceTokenizer, PutsSpecialTokensAroundATextAndCutsTheTextNotThem) {
+TEST(SentenceTokenizer, KeepsSpecialTokensWhenTruncating) {
   const TemporaryFolder folder;
   TinyBert().write(folder.path());
   const SentenceTokenizer tokenizer{ModelFiles(folder.path())};
@@ -247,7 +247,7 @@ TEST(SentenceTokenizer, PutsSpecialTokensAroundATextAndCutsTheTextNotThem) {
   EXPECT_EQ(tokenizer.least_tokens(), 3u);
 }
 
-TEST(SentenceTokenizer, TakesTheSpellingOfASpecialTokenForIt) {
+TEST(SentenceTokenizer, EncodesTheSpellingOfASpecialToken) {
   const TemporaryFolder folder;
   TinyBert().write(folder.path());
   const SentenceTokenizer tokenizer{ModelFiles(folder.path())};
@@ -335,7 +335,7 @@ TEST(SentenceTokenizer, ReadsTokenizerJsonBeforeVocabTxt) {
   }
 }
 
-TEST(SentenceTokenizer, OfAGgufFileIsTheOneInItsMetadata) {
+TEST(SentenceTokenizer, IsReadFromGgufMetadata) {
   const TemporaryFolder folder;
   const auto bytes =
       GgufBytes()

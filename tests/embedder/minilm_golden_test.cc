@@ -407,7 +407,7 @@ void expect_cosines(const char* device, Compute compute, double least) {
   }
 }
 
-TEST(MiniLm, TokenIdsAreThoseOfTheReference) {
+TEST(MiniLm, TokenIdsEqualTheReference) {
   const SentenceTokenizer tokenizer{ModelFiles(model())};
   for (const Golden& sentence : golden()) {
     EXPECT_EQ(tokenizer.encode(sentence.text, 256).ids, sentence.ids) << sentence.text;

@@ -72,10 +72,10 @@ void check_family(const std::string& name, const std::string& device) {
 
 class TextEncoders : public testing::TestWithParam<const char*> {};
 
-TEST_P(TextEncoders, GiveTheRowsOfTransformersOnTheCpu) { check_family(GetParam(), "cpu"); }
+TEST_P(TextEncoders, EqualTransformersOnTheCpu) { check_family(GetParam(), "cpu"); }
 
 #ifdef VESPER_HAS_VULKAN
-TEST_P(TextEncoders, GiveTheRowsOfTransformersOnVulkan) { check_family(GetParam(), "vulkan"); }
+TEST_P(TextEncoders, EqualTransformersOnVulkan) { check_family(GetParam(), "vulkan"); }
 #endif
 
 INSTANTIATE_TEST_SUITE_P(Families, TextEncoders,
@@ -113,7 +113,7 @@ std::string gguf_name(std::string name, bool norms_before) {
 
 class TextEncodersInGguf : public testing::TestWithParam<const char*> {};
 
-TEST_P(TextEncodersInGguf, AreTheSameModels) {
+TEST_P(TextEncodersInGguf, GiveTheSameVectors) {
   const std::string family = GetParam();
   const bool is_modern = family == "modernbert";
   const std::string name = is_modern ? "modern-bert" : family;

@@ -85,7 +85,7 @@ void expect_golden(const Encoded& encoded, const std::vector<GoldenRow>& golden)
   }
 }
 
-TEST(WhisperEncoder, TinyEnAtF32IsTheReferences) {
+TEST(WhisperEncoder, TinyEnInF32EqualsTheReference) {
   expect_golden(encode("tiny.en", "cpu", Compute::kF32),
                 {{0, {-1.0789f, -0.7001f, 1.9865f, 0.2059f, -0.3849f, -1.6374f}, 18.758},
                  {200, {-0.4498f, 1.2267f, -2.6795f, -0.256f, -0.7276f, -0.2011f}, 24.878},
@@ -93,7 +93,7 @@ TEST(WhisperEncoder, TinyEnAtF32IsTheReferences) {
                  {1250, {0.3358f, -0.349f, -3.5295f, -0.1315f, 0.2065f, 0.1362f}, 20.549}});
 }
 
-TEST(WhisperEncoder, BaseAtF32IsTheReferences) {
+TEST(WhisperEncoder, BaseInF32EqualsTheReference) {
   expect_golden(encode("base", "cpu", Compute::kF32),
                 {{0, {-1.4538f, -0.2753f, -0.6616f, 0.5277f, 0.087f, -2.7106f}, 27.493},
                  {200, {-1.015f, -0.5574f, 0.0102f, 1.5039f, 0.3257f, 0.5055f}, 32.285},
@@ -130,7 +130,7 @@ TEST_P(WhisperEncoderFormats, Int8StaysCloseToF32) {
 INSTANTIATE_TEST_SUITE_P(Models, WhisperEncoderFormats, testing::Values("tiny.en", "base"));
 
 #ifdef VESPER_HAS_VULKAN
-TEST(WhisperEncoder, LavapipeAtF32AgreesWithTheCpu) {
+TEST(WhisperEncoder, LavapipeInF32AgreesWithTheCpu) {
   const Encoded cpu = encode("tiny.en", "cpu", Compute::kF32);
   const Encoded lavapipe = encode("tiny.en", "vulkan", Compute::kF32);
   EXPECT_GT(cosine(cpu.rows, lavapipe.rows), 0.9999);

@@ -8,7 +8,7 @@ namespace {
 // Operands have room for the largest prompt in every command.
 const Operand kLarge{1, 0, 0, uint64_t{1} << 30};
 
-TEST(CommandCost, OfAGatedActivationIsThatOfItsRows) {
+TEST(CommandCost, CountsGatedActivations) {
   GatedActivationParams p{};
   p.n_rows = 3;
   p.d = 100;
@@ -19,7 +19,7 @@ TEST(CommandCost, OfAGatedActivationIsThatOfItsRows) {
   EXPECT_EQ(command_cost(table.commands()[0], 0, 64).bytes, 3 * 100 * (2 * 4 + 2));
 }
 
-TEST(CommandCost, OfRotationIsThatOfItsHeads) {
+TEST(CommandCost, CountsRope) {
   RopeParams p{};
   p.n_rows = 5;
   p.n_heads = 6;
@@ -33,7 +33,7 @@ TEST(CommandCost, OfRotationIsThatOfItsHeads) {
   EXPECT_EQ(command_cost(table.commands()[0], 0, 64).bytes, 5 * (queries + keys_and_values));
 }
 
-TEST(CommandCost, OfRowsOfOneSequenceIsThatOfItsKeysOnce) {
+TEST(CommandCost, CountsSharedKeysOnce) {
   PagedAttentionParams p{};
   p.n_heads = 4;
   p.n_kv_heads = 2;

@@ -57,7 +57,7 @@ uint64_t peak_of(const std::vector<std::string>& command) {
 
 class InspectMemory : public testing::TestWithParam<Case> {};
 
-TEST_P(InspectMemory, IsPredictedToWithinFivePercentOfWhatIsTaken) {
+TEST_P(InspectMemory, IsPredictedWithin5Percent) {
   const Case& c = GetParam();
   try {
     ModelStore({.offline = true}).find(c.model);

@@ -60,7 +60,7 @@ GgufBytes sample() {
       .tensor("output_norm.weight", {1}, 0, {0, 0, 192, 255});  // NaN
 }
 
-TEST(Inspect, SaysOfATextEncoderWhetherItRuns) {
+TEST(Inspect, ReportsWhetherATextEncoderRuns) {
   const fs::path folder = fs::path(testing::TempDir()) / "vesper_inspect_program_bert";
   TinyBert bert;
   bert.write(folder);
@@ -73,7 +73,7 @@ TEST(Inspect, SaysOfATextEncoderWhetherItRuns) {
   EXPECT_THAT(run(folder.string()).out, HasSubstr("expected a tensor encoder.embed.weight"));
 }
 
-TEST(TerminalText, ShowsWhatWouldActOnTheTerminalEscaped) {
+TEST(TerminalText, EscapesControlCharacters) {
   EXPECT_EQ(escaped("plain \xc3\xa9"), "plain \xc3\xa9");
   EXPECT_EQ(escaped("\x1b[2J\n\t\x7f"), "\\x1b[2J\\n\\t\\x7f");
   EXPECT_EQ(escaped("\xc2\x9b"), "\\x9b");         // CSI as one character
@@ -90,7 +90,7 @@ TEST(TerminalText, WritesSizesAndNumbers) {
   EXPECT_EQ(grouped(12), "12");
 }
 
-TEST(InspectArguments, AreRefusedWhereTheyDoNotGoTogether) {
+TEST(InspectArguments, AreRefusedIfTheyConflict) {
   const auto parse = [](std::vector<const char*> arguments) {
     arguments.insert(arguments.begin(), "inspect");
     InspectArguments parsed;
@@ -139,7 +139,7 @@ TEST(Inspect, ListsTensorsWithStatisticsAsJson) {
   EXPECT_EQ(json["tensors"][0]["class"], "attention");
 }
 
-TEST(Inspect, VerifiesAndSaysByItsStatusWhatItFound) {
+TEST(Inspect, VerifiesAndReturnsAStatus) {
   const Result nan = run("--verify " + write("nan.gguf", sample().bytes()));
   EXPECT_EQ(nan.status, 4);
   EXPECT_THAT(nan.out, HasSubstr("output_norm.weight: 1 NaN"));
@@ -177,7 +177,7 @@ TEST(Inspect, VerifiesModelsThatHoldIntegersBesideTheirWeights) {
   EXPECT_EQ(run("--verify " + write("nan.safetensors", bytes)).status, 4);
 }
 
-TEST(Inspect, SaysWhetherAModelRunsHere) {
+TEST(Inspect, ReportsWhetherAModelRuns) {
   const test::TinyWhisper whisper;
   const fs::path folder = fs::path(testing::TempDir()) / "vesper_inspect_program_whisper";
   test::write_files(whisper.ctranslate2(DType::kF16), folder);
@@ -206,21 +206,21 @@ TEST(Inspect, ShowsTheTokensOfAText) {
   fs::remove_all(folder);
 }
 
-TEST(Inspect, GivesTheChecksumThatSha256sumGives) {
+TEST(Inspect, GivesTheSameChecksumAsSha256sum) {
   // printf abc | sha256sum, GNU coreutils
   const std::string path = write("abc", {'a', 'b', 'c'});
   EXPECT_THAT(run("--checksum " + path).out,
               HasSubstr("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
 }
 
-TEST(Inspect, EndsWithOneIfModelsDifferAndWithZeroIfNot) {
+TEST(Inspect, ReturnsOneIfModelsDiffer) {
   const std::string a = write("a.gguf", sample().bytes());
   const std::string b = write("b.gguf", GgufBytes().string("general.architecture", "b").bytes());
   EXPECT_EQ(run("--diff " + a + " " + a).status, 0);
   EXPECT_EQ(run("--diff " + a + " " + b).status, 1);
 }
 
-TEST(Inspect, SaysWhatEachDeviceCanDoAndWhichVariantsItTakes) {
+TEST(Inspect, ListsCapabilitiesAndVariantsOfDevices) {
   const auto json = nlohmann::json::parse(run("--devices --json").out);
   const auto& cpu = json["devices"][0];
   EXPECT_EQ(cpu["device"], "cpu");
@@ -236,7 +236,7 @@ TEST(Inspect, SaysWhatEachDeviceCanDoAndWhichVariantsItTakes) {
   EXPECT_EQ(old["devices"][0]["capabilities"]["encoder products, bf16"], "vectors");
 }
 
-TEST(Inspect, PlansAnEncoderOfTextAndSplitsItsTexts) {
+TEST(Inspect, PlansATextEncoderAndTokenizes) {
   const fs::path folder = fs::path(testing::TempDir()) / "vesper_inspect_program_bert";
   fs::create_directories(folder);
   TinyBert().write(folder);
@@ -256,7 +256,7 @@ TEST(Inspect, PlansAnEncoderOfTextAndSplitsItsTexts) {
   fs::remove_all(folder);
 }
 
-TEST(Inspect, AddsUpWhatAModelNeedsThatItCannotRun) {
+TEST(Inspect, PlansTheMemoryOfAnUnsupportedModel) {
   auto bytes = GgufBytes()
                    .string("general.architecture", "martian")
                    .scalar<uint32_t>("martian.block_count", 4, 2)

@@ -89,7 +89,7 @@ TEST_F(Folder, OfAGgufFileIsDescribed) {
   EXPECT_EQ(describe_model(folder_).family, "llama") << "the folder leads to its only GGUF file";
 }
 
-TEST_F(Folder, OfADamagedGgufFileIsDescribedWithItsDamage) {
+TEST_F(Folder, OfADamagedGgufFileIsDescribed) {
   auto bytes = llama().bytes();
   bytes.resize(bytes.size() - 1000);
   const ModelDescription model = describe_model(write("m.gguf", bytes));
@@ -127,7 +127,7 @@ TEST_F(Folder, OfAWhisperModelIsDescribedInEveryFormat) {
   }
 }
 
-TEST_F(Folder, OfOtherModelsSaysWhatIsNotKnown) {
+TEST_F(Folder, OfOtherModelsReportsUnknownFeatures) {
   std::vector<uint8_t> bytes;
   GgufBytes::put<uint32_t>(bytes, 6);
   const std::string name("TransformerSpec\0", 16);
@@ -142,7 +142,7 @@ TEST_F(Folder, OfOtherModelsSaysWhatIsNotKnown) {
   EXPECT_THROW(describe_model(folder_ / "absent"), Error);
 }
 
-TEST_F(Folder, OfAFileOfFiveGigabytesIsDescribedInUnderAFifthOfASecond) {
+TEST_F(Folder, OfALargeFileIsDescribedQuickly) {
   // Sparse: one tensor of 5.4 GB after a small header.
   constexpr uint64_t kRows = 1u << 20, kColumns = 1280;
   const auto header = GgufBytes()
@@ -162,7 +162,7 @@ TEST_F(Folder, OfAFileOfFiveGigabytesIsDescribedInUnderAFifthOfASecond) {
   EXPECT_LT(seconds, 0.2);
 }
 
-TEST_F(Folder, DiffersFromItselfInNothingAndFromAnotherFormatInFormatsOnly) {
+TEST_F(Folder, DiffersFromAnotherFormatOnlyInFormats) {
   const test::TinyWhisper whisper;
   test::write_files(whisper.safetensors(DType::kF32), folder_ / "f32");
   test::write_files(whisper.safetensors(DType::kF16), folder_ / "f16");
@@ -179,7 +179,7 @@ TEST_F(Folder, DiffersFromItselfInNothingAndFromAnotherFormatInFormatsOnly) {
   }
 }
 
-TEST_F(Folder, DiffersWhereANumberATensorOrAFactDoes) {
+TEST_F(Folder, DiffersInNumbersTensorsAndConfiguration) {
   const auto with = [](uint8_t byte, const char* name, uint32_t n_layers) {
     std::vector<uint8_t> numbers(8);
     numbers[7] = byte;  // the second number's sign and exponent

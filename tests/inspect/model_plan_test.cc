@@ -31,7 +31,7 @@ class InspectRun : public testing::Test {
 };
 fs::path InspectRun::folder_;
 
-TEST_F(InspectRun, PlansTheMemoryThatBuildingTheModelTakes) {
+TEST_F(InspectRun, PlansTheMemoryOfLoading) {
   for (const char* compute : {"f32", "int8"}) {
     auto device = std::make_unique<ObservedDevice>(open_device("cpu"), Mode::kRun);
     const ObservedDevice& observed = *device;

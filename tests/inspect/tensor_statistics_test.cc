@@ -18,7 +18,7 @@ TensorView view_of(DType dtype, std::vector<uint64_t> shape, const void* data, u
   return view;
 }
 
-TEST(TensorStatistics, EqualAPlainPassOverTheNumbersWhateverTheNumberOfThreads) {
+TEST(TensorStatistics, EqualAPlainLoopForAnyThreads) {
   std::mt19937 random(3);
   std::normal_distribution<float> numbers(1.5f, 2.0f);
   std::vector<float> values(400'001);  // several chunks and a rest
@@ -46,7 +46,7 @@ TEST(TensorStatistics, EqualAPlainPassOverTheNumbersWhateverTheNumberOfThreads) 
   EXPECT_EQ(one.mean, four.mean) << "the order of summation does not depend on the threads";
 }
 
-TEST(TensorStatistics, CountNumbersThatAreNotFiniteApart) {
+TEST(TensorStatistics, CountNonFiniteNumbers) {
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<float> values = {1, NAN, -inf, 3, NAN, inf};
   const TensorView view = view_of(DType::kF32, {2, 3}, values.data(), 24);
@@ -69,7 +69,7 @@ TEST(TensorStatistics, ApplyTheScaleOfEachRowOfInt8) {
   EXPECT_EQ(row.max, 40);
 }
 
-TEST(LargestDifferences, AreFoundAnywhereAndTellNaNFromNumbers) {
+TEST(LargestDifferences, AreFoundAnywhereIncludingNaN) {
   std::vector<float> a(300'000, 1.0f), b = a, c = a, d = a;
   b[250'000] = -1.5f;
   c[5] = NAN;

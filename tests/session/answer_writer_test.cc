@@ -8,7 +8,7 @@
 namespace vesper::answer_writer_test {
 namespace {
 
-TEST(StopTexts, HoldBackWhatMayBeginOne) {
+TEST(StopTexts, HoldBackPossibleBeginnings) {
   StopTexts stops({"END", "##"});
   EXPECT_EQ(stops.push("text E"), "text ");
   EXPECT_EQ(stops.push("N"), "");
@@ -22,7 +22,7 @@ TEST(StopTexts, HoldBackWhatMayBeginOne) {
   EXPECT_EQ(stops.finish(), "");
 }
 
-TEST(StopTexts, GiveTheRestAtTheEnd) {
+TEST(StopTexts, ReleaseTheRestAtTheEnd) {
   StopTexts stops({"\n\n"});
   EXPECT_EQ(stops.push("a\n"), "a");
   EXPECT_EQ(stops.finish(), "\n");
@@ -34,7 +34,7 @@ TEST(StopTexts, EndBeforeTheFirstOfThem) {
   EXPECT_TRUE(stops.is_stopped());
 }
 
-TEST(StopTexts, LetEverythingThroughWhereThereAreNone) {
+TEST(StopTexts, PassEverythingWithoutStopTexts) {
   StopTexts stops({});
   EXPECT_EQ(stops.push("anything"), "anything");
 }
@@ -96,7 +96,7 @@ TEST_F(AnswerTokens, MayBeHalfACharacterOrNone) {
   EXPECT_EQ(text_, "a");
 }
 
-TEST_F(AnswerTokens, AreAllOfThemWhereThereIsNoText) {
+TEST_F(AnswerTokens, AreAllTokensWithoutATokenizer) {
   AnswerWriter writer(nullptr, {"stop"});
   EXPECT_EQ(writer.push(1) + writer.push(2), "");
   EXPECT_EQ(writer.n_in_text(), 2u);
@@ -112,7 +112,7 @@ std::string marked(const std::vector<AnswerPart>& parts) {
   return text;
 }
 
-TEST(ThinkingText, IsToldFromTheAnswerHoweverItIsCut) {
+TEST(ThinkingText, IsSeparatedFromTheAnswer) {
   const std::string answer = "<think>\nhm < 3\n</think>\n\nYes, a < b.";
   for (size_t step = 1; step <= answer.size(); ++step) {
     ThinkingText thinking;
@@ -128,7 +128,7 @@ TEST(ThinkingText, IsToldFromTheAnswerHoweverItIsCut) {
   }
 }
 
-TEST(ThinkingText, MayHaveBegunInThePrompt) {
+TEST(ThinkingText, MayStartInThePrompt) {
   const auto marked_whole = [](const std::string& answer, bool starts_inside) {
     ThinkingText thinking(starts_inside);
     const std::string text = marked(thinking.push(answer));

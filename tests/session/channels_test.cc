@@ -66,7 +66,7 @@ Heard transcribed(const AudioInput& input, Channels channels = Channels::kMix) {
   return heard;
 }
 
-TEST(SplitChannels, ComeInTheOrderOfTheirBeginningsAndSayTheirChannel) {
+TEST(SplitChannels, AreOrderedByStartAndLabelled) {
   const TemporaryFolder folder;
   AudioInput input;
   input.path = recording(folder, {{true, false, true, true}, {false, true, true, false}});
@@ -81,7 +81,7 @@ TEST(SplitChannels, ComeInTheOrderOfTheirBeginningsAndSayTheirChannel) {
   EXPECT_THAT(heard.progress, ElementsAre(0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5));
 }
 
-TEST(SplitChannels, AreNumberedWhereThereAreNotTwo) {
+TEST(SplitChannels, AreNumberedUnlessThereAreTwo) {
   const TemporaryFolder folder;
   AudioInput input;
   input.path = recording(folder, {{false}, {true}, {true}});
@@ -91,14 +91,14 @@ TEST(SplitChannels, AreNumberedWhereThereAreNotTwo) {
   EXPECT_THAT(transcribed(input, Channels::kSplit).told, ElementsAre("0 1 second 0"));
 }
 
-TEST(SplitChannels, AreNotWithoutEnd) {
+TEST(SplitChannels, AreLimitedInNumber) {
   const TemporaryFolder folder;
   AudioInput input;
   input.path = recording(folder, std::vector<std::vector<bool>>(33, {true}));
   EXPECT_THROW(transcribed(input, Channels::kSplit), Error);
 }
 
-TEST(OneChannel, IsTheOnlyOneHeard) {
+TEST(OneChannel, IsTranscribedAlone) {
   const TemporaryFolder folder;
   AudioInput input;
   input.path = recording(folder, {{true, false}, {false, true}});
@@ -106,7 +106,7 @@ TEST(OneChannel, IsTheOnlyOneHeard) {
   EXPECT_THAT(transcribed(input).told, ElementsAre("0 0 second 1"));
 }
 
-TEST(Speakers, AreToldByTheLouderChannel) {
+TEST(Speakers, AreFoundByTheLouderChannel) {
   const TemporaryFolder folder;
   AudioInput input;
   // The mixture of 0.5 and 0.001 would be too quiet for hear(), so channel 1 is loud only where

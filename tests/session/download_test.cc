@@ -20,7 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // Of "abc", from FIPS 180-4's examples.
-TEST(DigestOfFile, IsThatOfTheStandardsExample) {
+TEST(DigestOfFile, EqualsTheExampleOfTheStandard) {
   const TemporaryFolder folder;
   write_file(folder / "abc", "abc");
   EXPECT_EQ(digest_of_file(folder / "abc", DigestAlgorithm::kSha1).hex,
@@ -110,7 +110,7 @@ class Download : public testing::Test {
   int keep_alive_ = -1;
 };
 
-TEST_F(Download, FetchesAndChecksByTheServersDigest) {
+TEST_F(Download, ChecksTheDigestOfTheServer) {
   uint64_t last_done = 0, last_total = 0;
   events_.on_progress = [&](uint64_t done, uint64_t total, uint64_t before) {
     EXPECT_GE(done, last_done);
@@ -124,12 +124,12 @@ TEST_F(Download, FetchesAndChecksByTheServersDigest) {
   EXPECT_EQ(last_total, kSize);
 }
 
-TEST_F(Download, TakesTheDigestFromTheRedirection) {
+TEST_F(Download, ReadsTheDigestFromTheRedirection) {
   EXPECT_EQ(error_of("redirect"), "");
   expect_complete();
 }
 
-TEST_F(Download, ChecksByTheGivenDigestWhereThereIsOne) {
+TEST_F(Download, ChecksTheGivenDigest) {
   const Digest right = digest_of_file(folder_ / "content", DigestAlgorithm::kSha1);
   EXPECT_EQ(error_of("nodigest", right), "");
   expect_complete();
@@ -140,83 +140,83 @@ TEST_F(Download, ChecksByTheGivenDigestWhereThereIsOne) {
   EXPECT_THAT(names_in(folder_ / "models"), ElementsAre());
 }
 
-TEST_F(Download, RefusesAFileThatNothingVouchesFor) {
+TEST_F(Download, RefusesAFileWithoutADigest) {
   EXPECT_THAT(error_of("nodigest"), HasSubstr("expected a digest"));
   EXPECT_FALSE(std::filesystem::exists(target_));
 }
 
-TEST_F(Download, LeavesNothingOfAFileWithAnotherDigest) {
+TEST_F(Download, RemovesAFileWithAWrongDigest) {
   EXPECT_THAT(error_of("baddigest"), HasSubstr("SHA-256"));
   EXPECT_THAT(names_in(folder_ / "models"), ElementsAre());
 }
 
-TEST_F(Download, ContinuesWhatIsThere) {
+TEST_F(Download, ContinuesAPartialFile) {
   write_file(target_.string() + ".part", content_.substr(0, 1'000'000));
   EXPECT_EQ(error_of("plain"), "");
   expect_complete();
   EXPECT_THAT(ranges(), ElementsAre("bytes=1000000-"));
 }
 
-TEST_F(Download, FinishesAPartThatIsComplete) {
+TEST_F(Download, AcceptsACompletePartialFile) {
   write_file(target_.string() + ".part", content_);
   EXPECT_EQ(error_of("plain", digest_of_file(folder_ / "content", DigestAlgorithm::kSha256)), "");
   expect_complete();
 }
 
-TEST_F(Download, BeginsAgainWhereThePartIsOfAnotherFile) {
+TEST_F(Download, RestartsIfThePartialFileIsOfAnotherFile) {
   write_file(target_.string() + ".part", std::string(1'000'000, 'x'));
   EXPECT_EQ(error_of("plain"), "");
   expect_complete();
   EXPECT_THAT(ranges(), ElementsAre("bytes=1000000-", "-"));
 }
 
-TEST_F(Download, BeginsAgainWhereThePartIsTooLong) {
+TEST_F(Download, RestartsIfThePartialFileIsTooLong) {
   write_file(target_.string() + ".part", std::string(kSize + 1, 'x'));
   EXPECT_EQ(error_of("redirect"), "");
   expect_complete();
 }
 
-TEST_F(Download, CopesWithAServerWithoutRanges) {
+TEST_F(Download, WorksWithAServerWithoutRanges) {
   write_file(target_.string() + ".part", content_.substr(0, 1'000'000));
   EXPECT_EQ(error_of("norange"), "");
   expect_complete();
 }
 
-TEST_F(Download, DoesNotTakeAnotherRangeThanItAskedFor) {
+TEST_F(Download, RefusesAWrongRange) {
   write_file(target_.string() + ".part", content_.substr(0, 1'000'000));
   EXPECT_EQ(error_of("wrongrange"), "");
   expect_complete();
   EXPECT_THAT(ranges(), ElementsAre("bytes=1000000-", "-"));
 }
 
-TEST_F(Download, GoesOnAfterEachBrokenConnection) {
+TEST_F(Download, ContinuesAfterBrokenConnections) {
   EXPECT_EQ(error_of("cut"), "");
   expect_complete();
   EXPECT_THAT(ranges(), ElementsAre("-", "bytes=1000000-", "bytes=2000000-", "bytes=3000000-"));
 }
 
-TEST_F(Download, TriesAgainWhenTheServerIsBusy) {
+TEST_F(Download, RetriesIfTheServerIsBusy) {
   EXPECT_EQ(error_of("flaky"), "");
   expect_complete();
 }
 
-TEST_F(Download, GivesUpOnAServerThatStaysBusy) {
+TEST_F(Download, GivesUpIfTheServerRemainsBusy) {
   EXPECT_THAT(error_of("dead"), HasSubstr("503"));
   EXPECT_FALSE(std::filesystem::exists(target_));
   EXPECT_EQ(ranges().size(), 4u);
 }
 
-TEST_F(Download, DoesNotRepeatWhatCannotSucceed) {
+TEST_F(Download, DoesNotRetryPermanentErrors) {
   EXPECT_THAT(error_of("missing"), HasSubstr("404"));
   EXPECT_EQ(ranges().size(), 1u);
 }
 
-TEST_F(Download, SaysWhatIsWrongWithAServerThatIsNotThere) {
+TEST_F(Download, ReportsAnUnreachableServer) {
   hub_ = "http://127.0.0.1:1";
   EXPECT_THAT(error_of("plain"), HasSubstr("127.0.0.1"));
 }
 
-TEST_F(Download, OfAModelByTheProgramIsUsedAtOnceAndFoundTheNextTime) {
+TEST_F(Download, IsUsedByTheProgramAndFoundTheNextTime) {
   write_file(folder_ / "talk.wav", "hello\n");
   const ChildResult first = run_child(program(), surroundings("redirect"));
   EXPECT_EQ(first.status, 0) << first.err;
@@ -230,7 +230,7 @@ TEST_F(Download, OfAModelByTheProgramIsUsedAtOnceAndFoundTheNextTime) {
   EXPECT_EQ(ranges().size(), requests);
 }
 
-TEST_F(Download, ByTheProgramGoesOnAfterItWasInterrupted) {
+TEST_F(Download, ContinuesAfterTheProgramWasInterrupted) {
   write_file(folder_ / "talk.wav", "hello\n");
   const std::filesystem::path part = folder_ / "models/ggml-distil-large-v3.bin.part";
   {
@@ -250,7 +250,7 @@ TEST_F(Download, ByTheProgramGoesOnAfterItWasInterrupted) {
   EXPECT_FALSE(std::filesystem::exists(part));
 }
 
-TEST_F(Download, ByTwoProgramsAtOnceHappensOnce) {
+TEST_F(Download, HappensOnceForTwoPrograms) {
   write_file(folder_ / "talk.wav", "hello\n");
   Child one(program(), surroundings("slow"));
   Child two(program(), surroundings("slow"));
@@ -262,7 +262,7 @@ TEST_F(Download, ByTwoProgramsAtOnceHappensOnce) {
   EXPECT_THAT(names_in(folder_ / "models"), ElementsAre("ggml-distil-large-v3.bin"));
 }
 
-TEST_F(Download, ByTheProgramEndsWithAModelErrorOnAWrongDigest) {
+TEST_F(Download, WithAWrongDigestIsAModelError) {
   write_file(folder_ / "talk.wav", "hello\n");
   const ChildResult result =
       run_child({FAKE_TRANSCRIBE, "-q", "-m", "tiny", "talk.wav"}, surroundings("plain"));

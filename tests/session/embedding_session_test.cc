@@ -42,7 +42,7 @@ class TinyEmbeddings : public testing::Test {
   std::unique_ptr<EmbeddingSession> session_;
 };
 
-TEST_F(TinyEmbeddings, GivesAVectorOfLengthOneForEachText) {
+TEST_F(TinyEmbeddings, GivesANormalizedVectorPerText) {
   const std::vector<std::string> texts = {"the cat", "a plan", "the cat"};
   const std::vector<Embedding> embeddings = open().embed(texts);
   ASSERT_EQ(embeddings.size(), 3u);
@@ -57,7 +57,7 @@ TEST_F(TinyEmbeddings, GivesAVectorOfLengthOneForEachText) {
   EXPECT_THAT(session_->description(), HasSubstr("f32"));
 }
 
-TEST_F(TinyEmbeddings, GivesTheSameVectorsWhateverTheBatchIs) {
+TEST_F(TinyEmbeddings, GivesTheSameVectorsInAnyBatch) {
   options_.embedder.batch_tokens = 40;
   EmbeddingSession& session = open();
   std::vector<std::string> texts;
@@ -80,7 +80,7 @@ TEST_F(TinyEmbeddings, GivesTheSameVectorsWhateverTheBatchIs) {
   for (size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(some[i].vector, all[i].vector) << i;
 }
 
-TEST_F(TinyEmbeddings, SaysHowMuchOfATextItTook) {
+TEST_F(TinyEmbeddings, ReportsTruncation) {
   options_.embedder.max_tokens = 5;
   EmbeddingSession& session = open();
   const std::vector<std::string> texts = {"cat cat cat cat cat cat", "cat cat cat"};
@@ -91,7 +91,7 @@ TEST_F(TinyEmbeddings, SaysHowMuchOfATextItTook) {
   EXPECT_EQ(embeddings[0].vector, embeddings[1].vector);
 }
 
-TEST_F(TinyEmbeddings, PutsThePromptOfAPurposeBeforeATextOrWhatItIsGiven) {
+TEST_F(TinyEmbeddings, PutsAPromptBeforeEachText) {
   write_file(folder_ / "config_sentence_transformers.json",
              R"({"prompts": {"query": "plan for ", "document": "the "}})");
   EmbeddingSession& session = open();
@@ -126,7 +126,7 @@ TEST_F(TinyEmbeddings, TakesTokenIdsWithoutATokenizer) {
   EXPECT_THROW(session.tokenize(std::vector<int32_t>{-1}), Error);
 }
 
-TEST_F(TinyEmbeddings, NamesTheSettingThatIsWrong) {
+TEST_F(TinyEmbeddings, NamesInvalidSettings) {
   options_.embedder.dimensions = 65;
   EXPECT_EQ(setting_of([&] { open(); }), "dimensions");
   options_.embedder = {};

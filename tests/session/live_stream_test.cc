@@ -26,7 +26,7 @@ void send_second(int to) {
   ASSERT_EQ(write(to, second.data(), n_bytes), static_cast<ssize_t>(n_bytes));
 }
 
-TEST(LiveSource, GivesSoundBeforeTheStreamHasEnded) {
+TEST(LiveSource, GivesAudioBeforeTheStreamEnds) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   send_second(ends[1]);
@@ -43,7 +43,7 @@ TEST(LiveSource, GivesSoundBeforeTheStreamHasEnded) {
   close(ends[0]);
 }
 
-TEST(LiveSource, TellsWhatComesByTheClockFromWhatIsThereAlready) {
+TEST(LiveSource, DistinguishesLiveStreamsFromFiles) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   send_second(ends[1]);
@@ -59,7 +59,7 @@ TEST(LiveSource, TellsWhatComesByTheClockFromWhatIsThereAlready) {
   close(ends[0]);
 }
 
-TEST(LiveSource, GivesWhatCameBeforeAnErrorAndThenTheError) {
+TEST(LiveSource, GivesAudioBeforeAnErrorThenTheError) {
   const TemporaryFolder folder;
   const std::string path = folder.file("samples");
   std::string bytes(4 * 16000, '\0');
@@ -77,7 +77,7 @@ TEST(LiveSource, GivesWhatCameBeforeAnErrorAndThenTheError) {
   EXPECT_GE(total, 15000u);
 }
 
-TEST(LiveSource, EndsWhereItIsStoppedThoughNothingComes) {
+TEST(LiveSource, CanBeStoppedWhileWaiting) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   send_second(ends[1]);
@@ -145,11 +145,9 @@ TEST(LivePasses, CountAFullWindow) {
   EXPECT_EQ(look.error, nullptr);
 }
 
-TEST(LivePasses, OfWhatComesAtOnceAreNotSlow) {
-  EXPECT_TRUE(follow_seconds(6, 600, 10, 0.5).slow.empty());
-}
+TEST(LivePasses, AreNotSlowForAFile) { EXPECT_TRUE(follow_seconds(6, 600, 10, 0.5).slow.empty()); }
 
-TEST(LivePasses, LookAtWhatCameBeforeAnError) {
+TEST(LivePasses, DecodeAudioBeforeAnError) {
   const TemporaryFolder folder;
   const std::string path = folder.file("samples");
   write_bytes(path, std::string(4 * 16000, '\0') + "\xff\xff\xff\xff");  // not a number
@@ -193,14 +191,14 @@ std::vector<size_t> looks_at(size_t n_samples, size_t piece, double step_s) {
   return looks;
 }
 
-TEST(LivePasses, LookAfterEachStepOfSoundHoweverItComes) {
+TEST(LivePasses, DecodeAfterEachStepForAnyBlockSize) {
   const std::vector<size_t> steps = {3200, 6400, 9600};
   EXPECT_EQ(looks_at(11200, 3200, 0.2), steps);
   EXPECT_EQ(looks_at(11200, 1600, 0.2), steps);
   EXPECT_EQ(looks_at(11200, 4000, 0.2), steps);
 }
 
-TEST(LivePasses, NeverLookAtTheBeginningOfAWindowOfARecording) {
+TEST(LivePasses, DecodeOnlyFullWindowsOfARecording) {
   const TemporaryFolder folder;
   const std::string path = folder.file("samples");
   write_bytes(path, std::string(2 * 11200, '\0'));
@@ -221,7 +219,7 @@ TEST(LivePasses, NeverLookAtTheBeginningOfAWindowOfARecording) {
   }
 }
 
-TEST(LiveSource, CanBeLeftWhileAReadBlocks) {
+TEST(LiveSource, CanBeDestroyedWhileReading) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const std::vector<int16_t> samples(1000, 1);

@@ -36,7 +36,7 @@ class ModelStoreOfTwoFolders : public testing::Test {
   std::string setting_;
 };
 
-TEST_F(ModelStoreOfTwoFolders, FindsAModelByItsNameInTheFirstFolderThatHasIt) {
+TEST_F(ModelStoreOfTwoFolders, FindsAModelInTheFirstFolderThatHasIt) {
   put("second/tiny/model.bin");
   EXPECT_EQ(store_.find("tiny"), folder_ / "second/tiny");
   put("first/ggml-tiny.bin");
@@ -51,7 +51,7 @@ TEST_F(ModelStoreOfTwoFolders, FindsAModelByItsNameInTheFirstFolderThatHasIt) {
   EXPECT_EQ(store_.find("large"), folder_ / "second/large-v3");
 }
 
-TEST_F(ModelStoreOfTwoFolders, ListsEachModelUnderTheNameThatFindsIt) {
+TEST_F(ModelStoreOfTwoFolders, ListsModelsByName) {
   put("first/ggml-tiny.bin");
   put("first/notes.txt");
   put("first/half.bin.part");
@@ -73,7 +73,7 @@ TEST_F(ModelStoreOfTwoFolders, ListsEachModelUnderTheNameThatFindsIt) {
   EXPECT_EQ(models[3].kind, ModelKind::kSpeech);
 }
 
-TEST_F(ModelStoreOfTwoFolders, SaysWhereItLookedAndWhatItKnows) {
+TEST_F(ModelStoreOfTwoFolders, ReportsSearchedFoldersAndKnownModels) {
   EXPECT_THAT(error_of("none", ModelKind::kLanguage),
               testing::AllOf(HasSubstr(folder_ / "first"), HasSubstr(folder_ / "second"),
                              HasSubstr("smollm2-135m"), testing::Not(HasSubstr("tiny.en"))));

@@ -53,7 +53,7 @@ TEST(SpeechOptions, HaveTheDefaultsOfOpenaiWhisper) {
   EXPECT_EQ(SpeechSessionOptions().max_candidates, most_candidates(options.decoding));
 }
 
-TEST_F(SpeechSessions, HearTheSameInPiecesOfSamplesAsInTheFile) {
+TEST_F(SpeechSessions, TranscribePushedSamplesAsTheFile) {
   const Transcript file = session_->transcribe({.path = kRecording});
   const std::vector<float> samples = read_samples(kRecording);
   for (const size_t piece : {size_t{777}, samples.size()}) {
@@ -72,7 +72,7 @@ TEST_F(SpeechSessions, HearTheSameInPiecesOfSamplesAsInTheFile) {
   }
 }
 
-TEST_F(SpeechSessions, CaptionTheSameInPiecesOfAnySize) {
+TEST_F(SpeechSessions, CaptionTheSameForAnyBlockSize) {
   std::vector<float> samples = read_samples(kRecording);
   samples.insert(samples.end(), samples.begin(), samples.end());
   SpeechOptions options;
@@ -100,7 +100,7 @@ TEST_F(SpeechSessions, CaptionTheSameInPiecesOfAnySize) {
   }
 }
 
-TEST_F(SpeechSessions, StopWhenTheyAreCancelledAndGoOnAfterwards) {
+TEST_F(SpeechSessions, CanBeCancelledAndUsedAgain) {
   SpeechEvents events;
   events.is_cancelled = [] { return true; };
   try {
@@ -125,7 +125,7 @@ TEST_F(SpeechSessions, NameTheSettingInErrors) {
   EXPECT_THAT(usage_error(options), testing::StartsWith("temperature: expected"));
 }
 
-TEST_F(SpeechSessions, CaptionAStreamWordByWordUntilItIsTheWholeText) {
+TEST_F(SpeechSessions, CaptionAStreamWordByWord) {
   const std::vector<float> samples = read_samples(kRecording);
   std::string final_text, last_partial, segments;
   double last_received_s = 0, last_end_s = 0;
@@ -193,7 +193,7 @@ class SpeechInSilence : public SpeechSessions {
   SpeechOptions options_;
 };
 
-TEST_F(SpeechInSilence, HasTheTimesOfTheRecordingWhereItsPartsAreDecodedTogether) {
+TEST_F(SpeechInSilence, HasTimesOfTheRecordingInBatches) {
   std::vector<double> progress;
   SpeechEvents events;
   events.on_progress = [&](double done_s, double total_s) {
@@ -212,7 +212,7 @@ TEST_F(SpeechInSilence, HasTheTimesOfTheRecordingWhereItsPartsAreDecodedTogether
   }
 }
 
-TEST_F(SpeechInSilence, LosesOnlyTheRecordingOfABatchThatIsCancelled) {
+TEST_F(SpeechInSilence, LosesOnlyTheCancelledRecordingOfABatch) {
   std::string log;
   int i = 0;
   const auto next = [&]() -> std::optional<SpeechJob> {

@@ -159,7 +159,7 @@ TEST_F(TinyText, EndsBeforeAStopText) {
   EXPECT_EQ(end_name(answer.end), "stop");
 }
 
-TEST_F(TinyText, EndsWhereItIsCancelledAndGoesOnAfterwards) {
+TEST_F(TinyText, CanBeCancelledAndUsedAgain) {
   TextSession& session = open();
   const TextRequest request{session.model().text_ids("abc"), limit(100)};
   const TextAnswer whole = session.answer(request);
@@ -176,7 +176,7 @@ TEST_F(TinyText, EndsWhereItIsCancelledAndGoesOnAfterwards) {
   EXPECT_EQ(session.answer(request).text, whole.text);
 }
 
-TEST_F(TinyText, AnswersManyJobsEachAsIfItWereAlone) {
+TEST_F(TinyText, AnswersEachOfManyJobsAsAlone) {
   options_.n_slots = 3;
   TextSession& session = open();
   std::vector<TextRequest> requests;
@@ -211,7 +211,7 @@ TEST_F(TinyText, AnswersManyJobsEachAsIfItWereAlone) {
   EXPECT_EQ(totals.n_answer, n_answer);
 }
 
-TEST_F(TinyText, UsesKeysAndValuesAgainUnlessItIsToldNotTo) {
+TEST_F(TinyText, ReusesKeysAndValuesByDefault) {
   TextSession& session = open();
   const Ids prompt = session.model().text_ids("abcdefgh");
   TextOptions options = limit(4);
@@ -226,7 +226,7 @@ TEST_F(TinyText, UsesKeysAndValuesAgainUnlessItIsToldNotTo) {
   EXPECT_THROW(other.restore_prompt(std::vector<std::byte>(100)), Error);
 }
 
-TEST_F(TinyText, FindsTheSlotThatHasAConversationInItsCache) {
+TEST_F(TinyText, FindsTheSlotWithACachedConversation) {
   options_.n_slots = 2;
   TextSession& session = open();
   const Ids one = {5, 6, 7, 8, 9, 10}, other = {5, 20, 21, 22, 23, 24};
@@ -240,7 +240,7 @@ TEST_F(TinyText, FindsTheSlotThatHasAConversationInItsCache) {
   EXPECT_EQ(session.answer({one, limit(2)}).statistics.n_reused, 0u);
 }
 
-TEST_F(TinyText, ListsTheLikeliestTokensBesideEachChosenOne) {
+TEST_F(TinyText, ListsAlternativesOfEachToken) {
   TextSession& session = open();
   TextOptions options = limit(6);
   options.top_logprobs = 3;
@@ -266,7 +266,7 @@ TEST_F(TinyText, BiasesAndIgnoresTokens) {
   EXPECT_EQ(setting_of([&] { open(); }), "logit bias");
 }
 
-TEST_F(TinyText, SeparatesWhatIsThought) {
+TEST_F(TinyText, SeparatesThinking) {
   options_.logit_bias = {{5, 1000.0f}};
   TextSession& session = open();
   TextOptions options = limit(4);
@@ -285,7 +285,7 @@ TEST_F(TinyText, SeparatesWhatIsThought) {
   EXPECT_EQ(session.model().chat_ids(chat, /*thinks=*/false), (Ids{1, 5, 6, 1, 2, 3}));
 }
 
-TEST_F(TinyText, FindsALikelierTextWithBeams) {
+TEST_F(TinyText, FindsAMoreProbableTextWithBeams) {
   const auto logprob_of = [&](const Ids& prompt, const Ids& answer) {
     Ids all = prompt;
     all.insert(all.end(), answer.begin(), answer.end());
@@ -327,7 +327,7 @@ TEST_F(TinyText, FindsALikelierTextWithBeams) {
   EXPECT_EQ(setting_of([&] { open(); }), "beam size");
 }
 
-TEST_F(TinyText, NamesTheSettingThatIsWrong) {
+TEST_F(TinyText, NamesInvalidSettings) {
   options_.allows_filters = options_.allows_penalties = false;
   TextSession& session = open();
   const auto setting = [&](const TextOptions& options) {
@@ -347,7 +347,7 @@ TEST_F(TinyText, NamesTheSettingThatIsWrong) {
   EXPECT_EQ(session.perplexity(Ids(256, 5)).n_tokens, 2u * 63);
 }
 
-TEST_F(TinyText, ConversesAndForgetsTheOldestMessages) {
+TEST_F(TinyText, DropsTheOldestMessagesOfAConversation) {
   options_.ignore_end = true;
   options_.context = 64;
   TextSession& session = open();
@@ -371,7 +371,7 @@ TEST_F(TinyText, ConversesAndForgetsTheOldestMessages) {
   EXPECT_EQ(conversation.regenerate().text, first.text);  // greedy: the seed changes nothing
 }
 
-TEST_F(TinyText, ContinuesTextWhereItHasNoChatTemplate) {
+TEST_F(TinyText, ContinuesTextWithoutAChatTemplate) {
   has_template_ = false;
   TextSession& session = open();
   EXPECT_FALSE(session.model().has_chat_template());
@@ -381,7 +381,7 @@ TEST_F(TinyText, ContinuesTextWhereItHasNoChatTemplate) {
   EXPECT_THAT(session.model().text_ids("ab"), ElementsAre(5, 6));
 }
 
-TEST_F(TinyText, AsksAboutThePartsOfALongText) {
+TEST_F(TinyText, SplitsALongText) {
   TextSession& session = open();
   std::string text;
   for (int i = 0; i < 60; ++i) text += "a b c. ";

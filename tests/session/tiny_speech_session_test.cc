@@ -78,7 +78,7 @@ std::string error_of(ErrorKind kind, const std::function<void()>& body) {
   return "no error";
 }
 
-TEST_F(TinySpeechSession, GivesTheSameForAFileADescriptorAndStandardInput) {
+TEST_F(TinySpeechSession, GivesTheSameForEachKindOfInput) {
   SpeechSession session = this->session();
   const std::string path = stereo();
   const std::vector<int32_t> expected = tokens_of(session.transcribe({.path = path}, options_));
@@ -95,7 +95,7 @@ TEST_F(TinySpeechSession, GivesTheSameForAFileADescriptorAndStandardInput) {
   close(saved);
 }
 
-TEST_F(TinySpeechSession, TranscribesEachChannelAsItWouldAlone) {
+TEST_F(TinySpeechSession, TranscribesEachChannelAsAlone) {
   SpeechSession session = this->session();
   const std::string path = stereo();
   options_.channels = Channels::kSplit;
@@ -110,7 +110,7 @@ TEST_F(TinySpeechSession, TranscribesEachChannelAsItWouldAlone) {
   }
 }
 
-TEST_F(TinySpeechSession, TellsSpeakersByTheLouderChannelOfTheSameText) {
+TEST_F(TinySpeechSession, LabelsSpeakersByTheLouderChannel) {
   SpeechSession session = this->session();
   const std::string path = stereo();
   const std::vector<int32_t> mixed = tokens_of(session.transcribe({.path = path}, options_));
@@ -122,7 +122,7 @@ TEST_F(TinySpeechSession, TellsSpeakersByTheLouderChannelOfTheSameText) {
   }
 }
 
-TEST_F(TinySpeechSession, GoesOnWithTheOtherRecordingsWhenOneIsCancelledOrFails) {
+TEST_F(TinySpeechSession, ContinuesWhenOneRecordingIsCancelledOrFails) {
   SpeechSession session = this->session();
   const std::string path = stereo();
   const std::vector<int32_t> expected = tokens_of(session.transcribe({.path = path}, options_));
@@ -148,7 +148,7 @@ TEST_F(TinySpeechSession, GoesOnWithTheOtherRecordingsWhenOneIsCancelledOrFails)
   EXPECT_EQ(log, "0 done\n1 stopped\n2 failed\n3 done\n");
 }
 
-TEST_F(TinySpeechSession, RefusesStreamsOfNoFormat) {
+TEST_F(TinySpeechSession, RefusesStreamsWithoutAFormat) {
   SpeechSession session = this->session();
   const auto open = [&](PcmFormat format, std::optional<double> step_s = {}) {
     return error_of(ErrorKind::kUsage, [&] { session.open_stream(format, options_, {}, step_s); });
@@ -171,7 +171,7 @@ TEST_F(TinySpeechSession, RefusesSessionSettingsOutOfBounds) {
   EXPECT_THAT(open({.device = "abacus"}), StartsWith("device: expected"));
 }
 
-TEST(CheckOptions, NamesTheSettingItsBoundsAndItsValue) {
+TEST(CheckOptions, NamesSettingBoundsAndValue) {
   const auto error = [](const std::function<void(SpeechOptions&)>& change,
                         SpeechTask task = SpeechTask::kTranscribe) {
     SpeechOptions options;

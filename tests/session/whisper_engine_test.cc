@@ -98,7 +98,7 @@ class WhisperEngine : public testing::Test {
   const ModelFolder folder_{tiny_.ctranslate2(DType::kF32)};
 };
 
-TEST_F(WhisperEngine, HearsTheSameFromEveryFileFormat) {
+TEST_F(WhisperEngine, TranscribesTheSameFromEachModelFormat) {
   const Heard expected = hear(folder_.path(), "cpu", {.n_threads = 1});
   ASSERT_EQ(expected.tokens.size(), 40u);
   for (const test::FileSet& files :
@@ -111,7 +111,7 @@ TEST_F(WhisperEngine, HearsTheSameFromEveryFileFormat) {
   }
 }
 
-TEST_F(WhisperEngine, QuantizedFilesHearAlmostTheSame) {
+TEST_F(WhisperEngine, QuantizedModelsTranscribeAlmostTheSame) {
   const Heard expected = hear(folder_.path(), "cpu", {.n_threads = 1});
   double scale = 0;
   for (float logit : expected.logits) scale = std::max(scale, double{std::abs(logit)});
@@ -148,7 +148,7 @@ TEST_F(WhisperEngine, BitsDoNotDependOnTheOrderWithinStages) {
   }
 }
 
-TEST_F(WhisperEngine, CommandsTouchOnlyWhatTheyDeclare) {
+TEST_F(WhisperEngine, CommandsAccessOnlyDeclaredMemory) {
   for (const Compute compute : {Compute::kF32, Compute::kI8}) {
     const Heard expected = hear(folder_.path(), "cpu", {.n_threads = 2}, compute, 4);
     const Heard heard =
@@ -159,14 +159,14 @@ TEST_F(WhisperEngine, CommandsTouchOnlyWhatTheyDeclare) {
 }
 
 #ifdef VESPER_HAS_VULKAN
-TEST_F(WhisperEngine, HearsTheSameOnLavapipe) {
+TEST_F(WhisperEngine, TranscribesTheSameOnLavapipe) {
   const Heard cpu = hear(folder_.path(), "cpu", {});
   const Heard lavapipe = hear(folder_.path(), "vulkan", {});
   EXPECT_LT(largest_difference(cpu.logits, lavapipe.logits), 1e-3);
   EXPECT_EQ(cpu.tokens, lavapipe.tokens);
 }
 
-TEST_F(WhisperEngine, BitsOnLavapipeAreThoseWithABarrierAfterEachCommand) {
+TEST_F(WhisperEngine, BitsOnLavapipeDoNotDependOnBarriers) {
   const Heard derived = hear(folder_.path(), "vulkan", {});
   const Heard full = hear(folder_.path(), "vulkan", {.full_barriers = true});
   EXPECT_EQ(derived.logits, full.logits);

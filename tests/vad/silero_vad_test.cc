@@ -178,7 +178,7 @@ std::vector<float> probabilities(SileroVad& vad, const std::vector<float>& sampl
 
 class SileroVadOn : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(SileroVadOn, EqualsThePlainFormulas) {
+TEST_P(SileroVadOn, EqualsPlainFormulas) {
   const Model model = made_model();
   const auto device = open_device(GetParam());
   SileroVad vad(*device, write_model(model, std::string("plain-") + GetParam() + ".safetensors"));
@@ -200,7 +200,7 @@ TEST_P(SileroVadOn, EqualsThePlainFormulas) {
 }
 
 // From silero-vad 6.2.3, data/silero_vad.onnx in onnxruntime on the CPU, chunk by chunk.
-TEST_P(SileroVadOn, GivesTheProbabilitiesOfTheOnnxModelOnSpeech) {
+TEST_P(SileroVadOn, EqualsTheOnnxModelOnSpeech) {
   const auto device = open_device(GetParam());
   SileroVad vad(*device, ModelStore({.offline = true}).find("silero-vad"));
   const std::vector<float> found =
@@ -222,7 +222,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, SileroVadOn,
 #endif
                                            ));
 
-TEST(SileroVad, NamesTheTensorThatHasAnotherShape) {
+TEST(SileroVad, RefusesATensorOfWrongShape) {
   const auto device = open_device("cpu");
   Model model = made_model();
   model["conv2.weight"].shape = {64, 3, 128};

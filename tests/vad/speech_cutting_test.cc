@@ -35,7 +35,7 @@ TEST(SpeechCutting, AreCutInTheLongestSilences) {
   EXPECT_EQ(segments[1].speech_end, 5000u);
 }
 
-TEST(SpeechCutting, AreAsFewAsLongSilencesAllow) {
+TEST(SpeechCutting, AreAsFewAsPossible) {
   // A long pause every 10 s.
   std::vector<Pause> pauses;
   for (size_t at = 312; at < 4 * kChunksPerMinute - 70; at += 312) pauses.push_back({at, 70});
@@ -50,7 +50,7 @@ TEST(SpeechCutting, AreAsFewAsLongSilencesAllow) {
             3u);
 }
 
-TEST(SpeechCutting, AreFramesOfWhatWasKept) {
+TEST(SpeechCutting, AreFramesOfTheExtractedSpeech) {
   // The silence at 3 minutes of the recording is at 20 s of the kept audio.
   const size_t three_minutes = 3 * kChunksPerMinute;
   const std::vector<SpeechSegment> segments =
@@ -61,7 +61,7 @@ TEST(SpeechCutting, AreFramesOfWhatWasKept) {
   EXPECT_EQ(segments[1].end, 4000u);
 }
 
-TEST(SpeechCutting, AreCutWhereSpeechIsLeastProbableWithoutASilence) {
+TEST(SpeechCutting, AreCutAtTheLowestProbabilityWithoutASilence) {
   std::vector<float> all = probabilities(2, {});
   all[600] = 0.5f;
   const std::vector<SpeechSegment> segments =

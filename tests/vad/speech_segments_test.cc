@@ -60,7 +60,7 @@ TEST(FindSpeech, BeginsAtTheThresholdAndEndsBelowTheNegativeOne) {
   EXPECT_THAT(find(".mSSm.S", settings), IsEmpty());
 }
 
-TEST(FindSpeech, GoesOnOverASilenceThatIsTooShort) {
+TEST(FindSpeech, ContinuesOverShortSilences) {
   SpeechSettings settings = bare();
   settings.min_silence_duration_ms = 64;  // 2 chunks, seen at the third
   EXPECT_THAT(find("SS..SS...SS", settings), ElementsAre(chunk_range(0, 6), chunk_range(9, 11)));
@@ -68,7 +68,7 @@ TEST(FindSpeech, GoesOnOverASilenceThatIsTooShort) {
   EXPECT_THAT(find("SS..SS...SS", settings), ElementsAre(chunk_range(0, 11)));
 }
 
-TEST(FindSpeech, DropsASegmentThatIsTooShort) {
+TEST(FindSpeech, DropsShortSegments) {
   SpeechSettings settings = bare();
   settings.min_speech_duration_ms = 64;  // more than 2 chunks
   EXPECT_THAT(find("SS.SSS.SS", settings), ElementsAre(chunk_range(3, 6)));
@@ -82,7 +82,7 @@ TEST(FindSpeech, PadsBothSidesWithinTheRecording) {
                           SampleRange{8 * kChunk - 768, 10 * kChunk + 768}));
 }
 
-TEST(FindSpeech, SharesAGapThatIsTooSmallForThePaddingOfBothSides) {
+TEST(FindSpeech, SharesSmallGaps) {
   SpeechSettings settings = bare();
   settings.speech_pad_ms = 48;
   EXPECT_THAT(find("..SS.SS..", settings),
@@ -107,7 +107,7 @@ TEST(FindSpeech, EndsWithTheRecording) {
               ElementsAre(SampleRange{2 * kChunk, 3 * kChunk + 100}));
 }
 
-TEST(FindSpeech, RefusesSettingsThatMakeNoSense) {
+TEST(FindSpeech, RefusesInvalidSettings) {
   SpeechSettings settings;
   settings.threshold = 0;
   EXPECT_THROW(find("S", settings), Error);
@@ -119,7 +119,7 @@ TEST(FindSpeech, RefusesSettingsThatMakeNoSense) {
   EXPECT_THROW(find("S", settings), Error);
 }
 
-TEST(FindSpeech, RefusesWhatIsNoNumberAndNegativeOnes) {
+TEST(FindSpeech, RefusesNaNAndNegativeNumbers) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const double wrong : {nan, -1.0}) {
     for (double SpeechSettings::*field :
@@ -136,7 +136,7 @@ TEST(FindSpeech, RefusesWhatIsNoNumberAndNegativeOnes) {
   }
 }
 
-TEST(FindSpeech, EndsWithAnySettingsThatMakeSense) {
+TEST(FindSpeech, EndsWithAnyValidSettings) {
   const std::string talk = "..SS..SSSSS.SS......SSSSSSSSSSSSS...mmmSS";
   const double huge = 1e300, infinite = std::numeric_limits<double>::infinity();
   for (const double silence_ms : {0.0, 1.0, 500.0, huge, infinite}) {
@@ -161,7 +161,7 @@ TEST(FindSpeech, EndsWithAnySettingsThatMakeSense) {
   }
 }
 
-TEST(FramesOf, TakesEveryFrameThatSpeechReachesIntoAndJoinsWhatMeets) {
+TEST(FramesOf, IncludesPartialFramesAndJoinsNeighbours) {
   const std::vector<SampleRange> spans = {{0, 160}, {330, 479}, {480, 800}, {1600, 9999}};
   EXPECT_THAT(frames_of(spans, 20),
               ElementsAre(SpeechSegment{0, 1}, SpeechSegment{2, 5}, SpeechSegment{10, 20}));
@@ -190,7 +190,7 @@ TEST(SpeechTimeline, LeavesOutTheSilenceThatATextReachesInto) {
   EXPECT_THAT(timeline.of_text(1.8, 2.6, 0), times(2.8, 10.6)) << "no silence was kept";
 }
 
-TEST(SpeechTimeline, PutsAWordBehindTheSilenceThatItSeemsToBeginWith) {
+TEST(SpeechTimeline, MovesAWordAfterItsLeadingSilence) {
   const SpeechTimeline timeline({{100, 300}, {1000, 1100}});  // 1 to 3 s, 10 to 11 s
   const auto within = [&](double from_s, double to_s, double pad_s) {
     return timeline.within_one(from_s, to_s, pad_s);

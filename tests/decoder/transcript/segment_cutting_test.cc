@@ -36,7 +36,7 @@ std::vector<Segment> cut(const Segment& segment, uint32_t max_length) {
   return cut_segment(segment, words_of(segment), max_length, kEndOfText);
 }
 
-TEST(CutSegment, EndsBetweenWordsAndLetsALongOneStandAlone) {
+TEST(CutSegment, CutsBetweenWords) {
   const std::vector<Segment> pieces =
       cut(spoken({" One", " two", " three,", " extraordinary", " six"}), 9);
   EXPECT_THAT(texts(pieces), ElementsAre(" One two", " three,", " extraordinary", " six"));
@@ -47,18 +47,18 @@ TEST(CutSegment, EndsBetweenWordsAndLetsALongOneStandAlone) {
   EXPECT_EQ(pieces[0].words.size(), 2u);
 }
 
-TEST(CutSegment, CountsWholeCharacters) {
+TEST(CutSegment, CountsCharactersNotBytes) {
   EXPECT_THAT(texts(cut(spoken({"砸", "自己", "的", "脚"}), 3)), ElementsAre("砸自己", "的脚"));
 }
 
-TEST(CutSegment, SharesOutTheTokens) {
+TEST(CutSegment, DistributesTokens) {
   const std::vector<Segment> pieces = cut(spoken({" One", " two", " three"}), 7);
   ASSERT_EQ(pieces.size(), 2u);
   EXPECT_THAT(pieces[0].tokens, ElementsAre(kTimestamp, 1, 2));
   EXPECT_THAT(pieces[1].tokens, ElementsAre(3, kTimestamp + 1));
 }
 
-TEST(CutSegment, LeavesAShortOneAsItIs) {
+TEST(CutSegment, KeepsAShortSegment) {
   const Segment segment = spoken({" One", " two"});
   const std::vector<Segment> pieces = cut(segment, 7);
   ASSERT_EQ(pieces.size(), 1u);
@@ -66,7 +66,7 @@ TEST(CutSegment, LeavesAShortOneAsItIs) {
   EXPECT_EQ(pieces[0].tokens, segment.tokens);
 }
 
-TEST(CutSegment, SharesOutTheTimeWhereWordsHaveNone) {
+TEST(CutSegment, DistributesTimeWithoutWordTimes) {
   Segment segment;
   segment.text = " abcd efgh";
   segment.start_s = 0;
@@ -89,7 +89,7 @@ TEST(WordsOf, KeepsEveryCharacter) {
   }
 }
 
-TEST(CutSegment, NeverLosesOrInventsAByteOrAnInstant) {
+TEST(CutSegment, KeepsAllTextAndTime) {
   const Segment segment = spoken({" I", " am", ", a", " héllo", " wörldly", "one", "!"});
   for (uint32_t length = 1; length < 20; ++length) {
     std::string joined;

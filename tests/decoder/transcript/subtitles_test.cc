@@ -51,20 +51,20 @@ TEST(Subtitles, OneWordPerLineGivesACueForEachWord) {
             "2\n00:00:04,000 --> 00:00:04,500\nbye.\n\n");
 }
 
-TEST(Subtitles, SoManyWordsMakeACueAndNoneGoesOnIntoTheNextSegment) {
+TEST(Subtitles, CuesHaveALimitOfWordsAndEndWithTheSegment) {
   EXPECT_EQ(srt({kHello, kBye}, {.max_words_per_line = 3}),
             "1\n00:00:01,000 --> 00:00:02,400\nHello big wide\n\n"
             "2\n00:00:02,400 --> 00:00:03,000\nworld.\n\n"
             "3\n00:00:03,500 --> 00:00:04,500\nGood bye.\n\n");
 }
 
-TEST(Subtitles, LinesAreNotWiderThanAskedAndStayInTheirSegment) {
+TEST(Subtitles, LinesHaveALimitOfWidthAndEndWithTheSegment) {
   EXPECT_EQ(srt({kHello, kBye}, {.max_line_width = 10}),
             "1\n00:00:01,000 --> 00:00:03,000\nHello big\nwide\nworld.\n\n"
             "2\n00:00:03,500 --> 00:00:04,500\nGood bye.\n\n");
 }
 
-TEST(Subtitles, WithWidthAndCountACueIsFilledFromTheNextSegmentUpToALongPause) {
+TEST(Subtitles, CuesContinueIntoTheNextSegmentWithWidthAndCount) {
   EXPECT_EQ(srt({kHello, kBye, kLate}, {.max_line_width = 11, .max_line_count = 2}),
             "1\n00:00:01,000 --> 00:00:03,000\nHello big\nwide world.\n\n"
             "2\n00:00:03,500 --> 00:00:04,500\nGood bye.\n\n"
@@ -78,7 +78,7 @@ TEST(Subtitles, WithWidthAndCountACueIsFilledFromTheNextSegmentUpToALongPause) {
             "4\n00:00:03,500 --> 00:00:04,500\nGood bye.\n\n");
 }
 
-TEST(Subtitles, TheCurrentWordIsUnderlinedAndNoneBetweenWords) {
+TEST(Subtitles, OnlyTheCurrentWordIsUnderlined) {
   const Segment segment = spoken({word(1, 1.5, " One"), word(2, 2.5, " <two>")});
   EXPECT_EQ(srt({segment}, {.highlight_words = true}),
             "1\n00:00:01,000 --> 00:00:01,500\n<u>One</u> <two>\n\n"
@@ -91,7 +91,7 @@ TEST(Subtitles, TheCurrentWordIsUnderlinedAndNoneBetweenWords) {
             "00:02.000 --> 00:02.500\nOne\n<u>&lt;two></u>\n\n");
 }
 
-TEST(Subtitles, WordsWithoutADurationShareThatOfTheNext) {
+TEST(Subtitles, WordsWithoutDurationShareTheNextOne) {
   EXPECT_EQ(srt({spoken({word(1, 1, " a"), word(1, 1, " b"), word(1, 1.3, " c")})},
                 {.max_words_per_line = 1}),
             "1\n00:00:01,000 --> 00:00:01,100\na\n\n"
@@ -105,7 +105,7 @@ TEST(Subtitles, WordsWithoutADurationShareThatOfTheNext) {
             "3\n00:00:02,000 --> 00:00:02,100\nc\n\n");
 }
 
-TEST(Subtitles, WhatIsWrittenAsOneWordStaysTogether) {
+TEST(Subtitles, CompoundsAreNotSplit) {
   const Segment segment = spoken({word(0, 1, " c"), word(1, 2, "'est"), word(2, 3, " cold"),
                                   word(3, 4, "-hearted."), word(4, 5, " -"), word(5, 6, " ok")});
   EXPECT_EQ(srt({segment}, {.max_words_per_line = 1}),
@@ -118,14 +118,14 @@ TEST(Subtitles, WhatIsWrittenAsOneWordStaysTogether) {
             "2\n00:00:01,000 --> 00:00:02,000\n自己\n\n");
 }
 
-TEST(Subtitles, ACueBeginsAfterTheOneBeforeItHasEnded) {
+TEST(Subtitles, CuesDoNotOverlap) {
   EXPECT_EQ(
       srt({spoken({word(1, 2, " a")}), spoken({word(1.5, 3, " b")})}, {.max_words_per_line = 1}),
       "1\n00:00:01,000 --> 00:00:02,000\na\n\n"
       "2\n00:00:02,000 --> 00:00:03,000\nb\n\n");
 }
 
-TEST(Subtitles, ASegmentWithoutWordTimesIsLaidOutByItsText) {
+TEST(Subtitles, SegmentsWithoutWordTimesAreSplitByText) {
   Segment segment;
   segment.start_s = 1;
   segment.end_s = 2;
@@ -134,7 +134,7 @@ TEST(Subtitles, ASegmentWithoutWordTimesIsLaidOutByItsText) {
             "1\n00:00:01,000 --> 00:00:02,000\nabcd efgh\nijkl\n\n");
 }
 
-TEST(Subtitles, OfAnyWordsCuesNeitherOverlapNorVanishNorSplitCharacters) {
+TEST(Subtitles, RandomWordsGiveValidCues) {
   std::mt19937 random(5);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
   const std::vector<std::string> texts = {" a",   " wörd", "。", " ", "\n",
@@ -173,7 +173,7 @@ TEST(Subtitles, OfAnyWordsCuesNeitherOverlapNorVanishNorSplitCharacters) {
   }
 }
 
-TEST(Lyrics, WordsAreStampedWhereTheirTimesAreKnown) {
+TEST(Lyrics, WordsHaveTimestampsIfKnown) {
   EXPECT_EQ(written(TranscriptFormat::kLrc, {kBye}, {}),
             "[00:03.50] <00:03.50> Good <00:04.00> bye.\n");
   EXPECT_EQ(
@@ -181,7 +181,7 @@ TEST(Lyrics, WordsAreStampedWhereTheirTimesAreKnown) {
       "[01:01.00]<01:01.00>砸<01:02.00>自己\n");
 }
 
-TEST(Text, WordsAreColoredByProbabilityOnlyIfAsked) {
+TEST(Text, WordsAreColoredByProbabilityIfRequested) {
   const Segment segment = spoken({word(0, 1, " sure", 1.0), word(1, 2, " unsure", 0.1)});
   EXPECT_EQ(written(TranscriptFormat::kTxt, {segment}, {.colors = true}),
             "\x1b[38;5;118msure\x1b[0m \x1b[38;5;196munsure\x1b[0m\n");

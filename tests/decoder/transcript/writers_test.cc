@@ -60,7 +60,7 @@ TEST(Writers, SrtCountsFromOneAndHasCommasInItsTimes) {
             "2\n00:00:02,500 --> 01:02:05,060\nA \"b\", c.\n\n");
 }
 
-TEST(Writers, VttShowsHoursOnlyWhereThereAreSome) {
+TEST(Writers, VttShowsHoursOnlyIfNeeded) {
   EXPECT_EQ(written(TranscriptFormat::kVtt, kTalk),
             "WEBVTT\n\n00:00.000 --> 00:02.500\nHello there.\n\n"
             "00:02.500 --> 01:02:05.060\nA \"b\", c.\n\n");
@@ -81,7 +81,7 @@ TEST(Writers, LrcLetsMinutesGrowPastTheHour) {
             "[00:00.00]Hello there.\n[62:05.06]b\n");
 }
 
-TEST(Writers, JsonHasTheKeysOfTheReferenceAndThenSome) {
+TEST(Writers, JsonHasTheKeysOfTheReference) {
   Segment segment = said(0, 2.5, " Hello");
   segment.seek = 3000;
   segment.tokens = {50363, 18435, 50488};
@@ -110,7 +110,7 @@ TEST(Writers, JsonHasTheKeysOfTheReferenceAndThenSome) {
   EXPECT_FALSE(document["segments"][1].contains("words"));
 }
 
-TEST(Writers, JsonNotesWhatWasLeftOut) {
+TEST(Writers, JsonListsDroppedText) {
   std::string out;
   const auto writer =
       make_writer(TranscriptFormat::kJson, [&](std::string_view text) { out += text; });
@@ -126,7 +126,7 @@ TEST(Writers, JsonNotesWhatWasLeftOut) {
   EXPECT_EQ(json::parse(written(TranscriptFormat::kJson, kTalk))["dropped"], json::array());
 }
 
-TEST(Writers, JsonlIsAnObjectALineThatNamesItsFile) {
+TEST(Writers, JsonlIsOneObjectPerSegment) {
   const std::string text = written(TranscriptFormat::kJsonl, kTalk);
   const size_t newline = text.find('\n');
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
@@ -136,7 +136,7 @@ TEST(Writers, JsonlIsAnObjectALineThatNamesItsFile) {
   EXPECT_EQ(json::parse(text.substr(newline + 1))["start"], 2.5);
 }
 
-TEST(Writers, SayWhichChannelOrSpeakerItIs) {
+TEST(Writers, NameChannelOrSpeaker) {
   Segment left = said(0, 1, " Hello");
   left.channel = 1;
   left.speaker = "left";
@@ -163,7 +163,7 @@ TEST(Writers, SayWhichChannelOrSpeakerItIs) {
   EXPECT_EQ(object["segments"][2]["words"][0]["speaker"], "1");
 }
 
-TEST(Writers, OfNoSegmentsWriteHeadersOnly) {
+TEST(Writers, WriteOnlyHeadersWithoutSegments) {
   EXPECT_EQ(written(TranscriptFormat::kTxt, {}), "");
   EXPECT_EQ(written(TranscriptFormat::kSrt, {}), "");
   EXPECT_EQ(written(TranscriptFormat::kVtt, {}), "WEBVTT\n\n");
@@ -173,7 +173,7 @@ TEST(Writers, OfNoSegmentsWriteHeadersOnly) {
   EXPECT_EQ(document["text"], "");
 }
 
-TEST(Writers, PassEverySegmentOnBeforeTheNext) {
+TEST(Writers, WriteEachSegmentImmediately) {
   for (TranscriptFormat format : parse_formats("all")) {
     std::string out;
     const auto writer = make_writer(format, [&](std::string_view text) { out += text; });
@@ -195,7 +195,7 @@ TEST(Writers, RoundTimesBeforeSplittingThem) {
             "1\n99:59:59,999 --> 100:00:00,000\nx\n\n");
 }
 
-TEST(Writers, WriteNoTimeThatRunsBackwardsOrIsNotANumber) {
+TEST(Writers, WriteValidIncreasingTimes) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();
   EXPECT_EQ(written(TranscriptFormat::kTsv, {said(-1, -2, "a"), said(5, 4, "b"),
@@ -216,7 +216,7 @@ TEST(Writers, SkipSegmentsWithoutTextExceptInJson) {
   EXPECT_EQ(json::parse(written(TranscriptFormat::kJson, segments))["segments"].size(), 3u);
 }
 
-TEST(Writers, LetNoTextPassForMarkup) {
+TEST(Writers, EscapeMarkup) {
   const Segment hostile =
       said(0, 1, " a\n\n2\n00:00:09,000 --> 00:00:10,000\r\nb\tc ---> <i>&\x01 ");
   EXPECT_EQ(written(TranscriptFormat::kSrt, {hostile}),
@@ -232,7 +232,7 @@ TEST(Writers, LetNoTextPassForMarkup) {
 }
 
 // The expected strings are what Python 3.11 gives for bytes.decode("utf-8", "replace").
-TEST(ValidUtf8, PutsAReplacementForEachMaximalInvalidPart) {
+TEST(ValidUtf8, ReplacesEachMaximalInvalidPart) {
   const std::string bad = "\xEF\xBF\xBD";
   EXPECT_EQ(valid_utf8("plain"), "plain");
   EXPECT_EQ(valid_utf8("\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80"),
@@ -272,19 +272,19 @@ TEST(Writers, GiveValidUtf8ForAnyBytes) {
 }
 
 // Three bytes of one character, the first at the end of a segment: the whole text has it intact.
-TEST(Writers, JoinACharacterThatASegmentBoundaryCuts) {
+TEST(Writers, JoinCharactersSplitBetweenSegments) {
   const auto segments = {said(0, 1, "\xE2"), said(1, 2, "\x82\xAC")};
   EXPECT_EQ(json::parse(written(TranscriptFormat::kJson, segments))["text"], "\xE2\x82\xAC");
 }
 
-TEST(ParseFormats, TakesListsAndAllAndEachFormatOnce) {
+TEST(ParseFormats, ReadsListsAndAll) {
   EXPECT_THAT(parse_formats("srt,txt,srt"),
               testing::ElementsAre(TranscriptFormat::kSrt, TranscriptFormat::kTxt));
   EXPECT_EQ(parse_formats("all").size(), 8u);
   EXPECT_EQ(parse_formats("json,all").front(), TranscriptFormat::kJson);
 }
 
-TEST(ParseFormats, NamesWhatItDoesNotKnow) {
+TEST(ParseFormats, RefusesUnknownFormats) {
   for (const char* list : {"", "srt,", ",srt", "SRT", "docx", "srt vtt"}) {
     try {
       parse_formats(list);

@@ -115,17 +115,17 @@ class BatchTranscriber : public testing::Test {
       {0, 250}, {250, 320}, {330, 500}, {500, 780}, {780, 900}};
 };
 
-TEST_F(BatchTranscriber, AStretchIsTheSameWhateverIsBesideIt) {
+TEST_F(BatchTranscriber, ASegmentDoesNotDependOnItsBatch) {
   expect_independent(Compute::kF32);
   expect_independent(Compute::kAuto);
 }
 
-TEST_F(BatchTranscriber, AStretchIsTheSameWithBeams) {
+TEST_F(BatchTranscriber, ASegmentDoesNotDependOnItsBatchWithBeams) {
   settings_.beam_size = 3;
   expect_independent(Compute::kAuto);
 }
 
-TEST_F(BatchTranscriber, AStretchThatIsDrawnIsTheSame) {
+TEST_F(BatchTranscriber, ASampledSegmentDoesNotDependOnItsBatch) {
   settings_.temperatures = {0.8};
   settings_.best_of = 2;
   settings_.seed = 5;
@@ -136,7 +136,7 @@ TEST_F(BatchTranscriber, AStretchThatIsDrawnIsTheSame) {
   EXPECT_NE(transcribe(model, speech_segments_).segments[0].tokens, once.segments[0].tokens);
 }
 
-TEST_F(BatchTranscriber, AFailureIsTriedAgainHotterByItself) {
+TEST_F(BatchTranscriber, AFailedWindowIsDecodedAgainAlone) {
   settings_.policy = WindowPolicy::reference();  // which keeps the last attempt
   settings_.logprob_threshold = 0;               // nothing passes
   settings_.temperatures = {0, 0.5, 1};
@@ -148,7 +148,7 @@ TEST_F(BatchTranscriber, AFailureIsTriedAgainHotterByItself) {
   }
 }
 
-TEST_F(BatchTranscriber, AStretchIsWhatTheRecordingAloneWouldBe) {
+TEST_F(BatchTranscriber, ASegmentEqualsARecordingOfItsOwn) {
   WhisperModel batch = load(3), sequential = load(1);
   const Transcript together = transcribe(batch, speech_segments_);
   for (const SpeechSegment& span : speech_segments_) {
@@ -164,7 +164,7 @@ TEST_F(BatchTranscriber, AStretchIsWhatTheRecordingAloneWouldBe) {
   }
 }
 
-TEST_F(BatchTranscriber, SegmentsComeInOrderWithRisingIds) {
+TEST_F(BatchTranscriber, SegmentsAreOrderedWithIncreasingIds) {
   WhisperModel model = load(2);
   std::vector<Segment> handed_on;
   double last_done_s = 0;
@@ -214,7 +214,7 @@ TEST_F(BatchTranscriber, AWindowDoesNotEndBeforeItsSpeech) {
   EXPECT_GE(n_early, n_early_nevertheless + 3) << n_early_nevertheless;
 }
 
-TEST_F(BatchTranscriber, AWindowThatFailsByItsSpeechsEndIsDecodedAgainWhereItIs) {
+TEST_F(BatchTranscriber, AWindowThatEndsTooLateIsDecodedAgain) {
   draw_in_longer_windows();
   auto owned = std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
   ObservedDevice& device = *owned;
@@ -264,7 +264,7 @@ TEST_F(BatchTranscriber, AWindowThatFailsByItsSpeechsEndIsDecodedAgainWhereItIs)
   EXPECT_GE(n_in_place, 2u);
 }
 
-TEST_F(BatchTranscriber, RecordingsShareABatchAndAreWhatEachIsAlone) {
+TEST_F(BatchTranscriber, RecordingsInABatchEqualEachAlone) {
   settings_.beam_size = 2;
   // The third has nothing to decode. More recordings than may be open at once.
   const std::vector<std::vector<SpeechSegment>> few = {
@@ -311,7 +311,7 @@ TEST_F(BatchTranscriber, RecordingsShareABatchAndAreWhatEachIsAlone) {
   }
 }
 
-TEST_F(BatchTranscriber, ALanguageIsFoundInTheWindowOfItsPlace) {
+TEST_F(BatchTranscriber, TheLanguageIsDetectedInTheRightSlot) {
   settings_.language = "auto";
   WhisperModel batch = load(3), sequential = load(1);
   // The second recording's first window is in the second slot.
@@ -341,7 +341,7 @@ TEST_F(BatchTranscriber, ALanguageIsFoundInTheWindowOfItsPlace) {
   EXPECT_EQ(probabilities.size(), spans.size());
 }
 
-TEST_F(BatchTranscriber, WithTheFirstWindowsLanguageThePlacesFill) {
+TEST_F(BatchTranscriber, SlotsFillAfterLanguageDetection) {
   // Replays of all programs.
   const auto count_runs = [this](const char* language) {
     settings_.language = language;
@@ -369,7 +369,7 @@ TEST_F(BatchTranscriber, WithTheFirstWindowsLanguageThePlacesFill) {
   EXPECT_GE(n_waiting, n_known + *settings_.max_new_tokens / 2) << n_known;
 }
 
-TEST_F(BatchTranscriber, ALanguageThatIsGuessedChangesNothing) {
+TEST_F(BatchTranscriber, AGuessedLanguageChangesNothing) {
   // A second of noise, then tones, which this model takes for another language and for more
   // probable speech.
   MelSpectrogram mel(80);

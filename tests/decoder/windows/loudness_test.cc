@@ -21,7 +21,7 @@ std::vector<float> sound_and_quiet(std::initializer_list<int> frames) {
   return loudness;
 }
 
-TEST(QuietFrames, AreQuietBesideThoseAround) {
+TEST(QuietFrames, AreQuietRelativeToTheirNeighbours) {
   std::vector<float> loudness = sound_and_quiet({200, 100, 200});
   const std::vector<bool> is_quiet = quiet_frames(loudness);
   for (size_t i = 0; i < loudness.size(); ++i) EXPECT_EQ(is_quiet[i], i >= 200 && i < 300) << i;
@@ -32,13 +32,13 @@ TEST(QuietFrames, AreQuietBesideThoseAround) {
   EXPECT_TRUE(quiet_frames(loudness)[5799]);
 }
 
-TEST(EndOfSound, IsWhereTheLastOneEnds) {
+TEST(EndOfSound, IsTheEndOfTheLastSound) {
   EXPECT_EQ(end_of_sound(sound_and_quiet({200, 100, 150, 80})), 450u);
   EXPECT_EQ(end_of_sound(sound_and_quiet({200, 100, 150})), 450u);
   EXPECT_EQ(end_of_sound(sound_and_quiet({200, 100, 5, 60})), 200u) << "a click";
 }
 
-TEST(EndOfSound, IsNotKnownWhereAllIsAboutAsLoud) {
+TEST(EndOfSound, IsUnknownForUniformLoudness) {
   std::vector<float> noise;
   for (int i = 0; i < 500; ++i) noise.push_back(0.2f * std::sin(1.3f * static_cast<float>(i * i)));
   EXPECT_EQ(end_of_sound(noise), 0u);

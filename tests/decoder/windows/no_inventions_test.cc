@@ -93,14 +93,14 @@ class NoInventions : public testing::TestWithParam<const char*> {
   std::unique_ptr<SpeechSession> session_ = real_session(GetParam());
 };
 
-TEST_P(NoInventions, SaysNothingInSilence) {
+TEST_P(NoInventions, GivesNoTextForSilence) {
   EXPECT_EQ(text(transcribe(silence(35 * kSecond))), "");
   EXPECT_EQ(text(transcribe(noise(0.01f, 31 * kSecond, 1))), "");
   // As quiet as 16 bits have it.
   EXPECT_EQ(text(transcribe(noise(0.00005f, 5 * kSecond, 2))), "");
 }
 
-TEST_P(NoInventions, SaysNothingInSoundsAndNotesWhatItLeavesOut) {
+TEST_P(NoInventions, GivesNoTextForSoundsAndReportsDroppedText) {
   size_t n_noted = 0;
   for (const MadeSound& sound : made_sounds()) {
     const Transcript transcript = transcribe(scaled(sound.make(15 * kSecond, 1), -9));
@@ -116,14 +116,14 @@ TEST_P(NoInventions, SaysNothingInSoundsAndNotesWhatItLeavesOut) {
   EXPECT_GT(n_noted, 0u);  // what openai-whisper would have shown
 }
 
-TEST_P(NoInventions, KeepsWhatWasSaidSoftly) {
+TEST_P(NoInventions, KeepsQuietSpeech) {
   const Samples loud = samples_of(librivox_sentence("0920"), 10);
   const std::string said = text(transcribe(loud));
   EXPECT_EQ(spoken_words(said).size(), 18u);
   EXPECT_LE(word_differences(text(transcribe(scaled(loud, -30))), said), 1u);
 }
 
-TEST_P(NoInventions, KeepsWhatWasSaidInNoise) {
+TEST_P(NoInventions, KeepsSpeechInNoise) {
   const Samples speech = samples_of(librivox_sentence("0920"), 10);
   const std::string said = text(transcribe(speech));
   EXPECT_LE(word_differences(text(transcribe(mixed(speech, noise(1, speech.size(), 3), 10))), said),
@@ -142,7 +142,7 @@ Samples sentences(const std::vector<std::string>& numbers, double pause_s) {
 
 // Of a text with the same sentence three times models are sure, but it deflates as well as many an
 // invention does, and a pause before it makes them doubt that it is speech.
-TEST_P(NoInventions, KeepsWhatIsSaidAgain) {
+TEST_P(NoInventions, KeepsRepeatedSpeech) {
   // Without a VAD model tiny.en takes the end of the drill, a window of 3 s, for silence.
   try {
     session_->load_vad(ModelStore({.offline = true}).find("silero-vad"));
@@ -156,7 +156,7 @@ TEST_P(NoInventions, KeepsWhatIsSaidAgain) {
   EXPECT_NEAR(static_cast<double>(spoken_words(text(transcript)).size()), 57, 1);
 }
 
-TEST_P(NoInventions, SaysNothingMoreAfterSpeech) {
+TEST_P(NoInventions, GivesNoTextAfterSpeech) {
   const Samples speech = samples_of(librivox_sentence("0890"), 10);
   const std::string said = text(transcribe(speech));
   EXPECT_EQ(spoken_words(said).size(), 12u);
@@ -166,7 +166,7 @@ TEST_P(NoInventions, SaysNothingMoreAfterSpeech) {
 
 // The loop over the temperatures, by the reference's rules: what is never good enough is decoded at
 // the last one.
-TEST_P(NoInventions, GoesOnToTheNextTemperatureWhereAThresholdSaysSo) {
+TEST_P(NoInventions, RaisesTheTemperatureByThresholds) {
   const Samples speech = samples_of(librivox_sentence("0930"), 10);
   DecodingSettings settings = greedy_settings();
   settings.policy = WindowPolicy::reference();
@@ -190,7 +190,7 @@ TEST_P(NoInventions, GoesOnToTheNextTemperatureWhereAThresholdSaysSo) {
   EXPECT_EQ(temperature(settings), 0);
 }
 
-TEST_P(NoInventions, TakesAWindowForSilentFromTheNoSpeechThresholdOn) {
+TEST_P(NoInventions, DropsWindowsAboveTheNoSpeechThreshold) {
   const Samples sound = noise(0.01f, 5 * kSecond, 1);
   DecodingSettings settings = greedy_settings();
   settings.policy = WindowPolicy::reference();

@@ -62,23 +62,23 @@ class PromptOfWindows : public testing::Test {
   DecodingSettings settings_ = greedy_settings();
 };
 
-TEST_F(PromptOfWindows, IsNothingWhereThereIsNothingToSay) {
+TEST_F(PromptOfWindows, IsEmptyWithoutText) {
   settings_.initial_prompt.clear();
   EXPECT_THAT(history().before_next(), IsEmpty());
 }
 
-TEST_F(PromptOfWindows, BeginsWithTheInitialPrompt) {
+TEST_F(PromptOfWindows, StartsWithTheInitialPrompt) {
   EXPECT_EQ(history().before_next(), after_prev(phrase("ab")));
 }
 
-TEST_F(PromptOfWindows, IsTheLastOfWhatWasSaidAsFarAsThereIsRoom) {
+TEST_F(PromptOfWindows, IsTheLastTextThatFits) {
   PromptHistory prompts = history();
   prompts.add(said(30));
   const Tokens all = said(30);
   EXPECT_EQ(prompts.before_next(), after_prev({all.end() - 19, all.end()}));
 }
 
-TEST_F(PromptOfWindows, KeepsTheInitialPromptInEveryWindowOnlyIfItIsCarried) {
+TEST_F(PromptOfWindows, KeepsTheInitialPromptOnlyIfCarried) {
   const Tokens all = said(30), initial = phrase("ab");
   for (const bool carry : {false, true}) {
     settings_.carry_initial_prompt = carry;
@@ -92,7 +92,7 @@ TEST_F(PromptOfWindows, KeepsTheInitialPromptInEveryWindowOnlyIfItIsCarried) {
   }
 }
 
-TEST_F(PromptOfWindows, HasTheHotwordsBeforeAllElse) {
+TEST_F(PromptOfWindows, StartsWithHotwords) {
   settings_.hotwords = "cd";
   PromptHistory prompts = history();
   prompts.forget();

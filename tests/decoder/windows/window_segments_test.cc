@@ -12,7 +12,7 @@ namespace {
 constexpr int32_t kBegin = 50364;
 constexpr int32_t t(int32_t step) { return kBegin + step; }
 
-TEST(WindowSegments, ConsecutiveTimestampsCutAndTheLastOneMovesTheWindow) {
+TEST(WindowSegments, ConsecutiveTimestampsEndSegments) {
   const std::vector<int32_t> tokens{t(0), 11, 12, t(100), t(100), 13, t(250), t(250), 14};
   const WindowSegments cut = cut_window(tokens, kBegin, 3000, 3000);
   ASSERT_EQ(cut.segments.size(), 2u);
@@ -24,7 +24,7 @@ TEST(WindowSegments, ConsecutiveTimestampsCutAndTheLastOneMovesTheWindow) {
   EXPECT_EQ(cut.advance_frames, 500u);  // 14 is heard again in the next window
 }
 
-TEST(WindowSegments, ASingleTimestampAtTheEndTakesTheWholeWindow) {
+TEST(WindowSegments, ASingleTimestampAtTheEndUsesTheWholeWindow) {
   const std::vector<int32_t> tokens{t(0), 11, t(100), t(120), 13, t(250)};
   const WindowSegments cut = cut_window(tokens, kBegin, 0, 2900);
   ASSERT_EQ(cut.segments.size(), 2u);
@@ -44,7 +44,7 @@ TEST(WindowSegments, WithoutConsecutiveTimestampsTheWindowIsOneSegment) {
   EXPECT_DOUBLE_EQ(open.segments[0].end_s, 11.0);  // a timestamp of zero says nothing of the end
 }
 
-TEST(WindowSegments, NothingDecodedStillMovesOn) {
+TEST(WindowSegments, NoTokensAdvanceByTheWindow) {
   const WindowSegments cut = cut_window({}, kBegin, 0, 700);
   ASSERT_EQ(cut.segments.size(), 1u);
   EXPECT_TRUE(cut.segments[0].tokens.empty());

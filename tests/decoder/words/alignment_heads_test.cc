@@ -18,13 +18,13 @@ ModelConfig sizes(uint32_t n_layers, uint32_t n_heads, uint32_t n_vocab) {
   return model;
 }
 
-TEST(AlignmentHeads, AreThoseOfTheFileIfItNamesAny) {
+TEST(AlignmentHeads, AreReadFromTheFile) {
   ModelConfig model = sizes(4, 6, 51864);
   model.alignment_heads = {{3, 1}, {0, 5}, {3, 1}};
   EXPECT_THAT(alignment_heads(model), ElementsAre(Head{0, 5}, Head{3, 1}));
 }
 
-TEST(AlignmentHeads, AreThoseOfThePublishedModelOfTheSameSizes) {
+TEST(AlignmentHeads, AreThoseOfThePublishedModelOfTheSameSize) {
   EXPECT_THAT(alignment_heads(sizes(4, 6, 51865)),  // tiny
               ElementsAre(Head{2, 2}, Head{3, 0}, Head{3, 2}, Head{3, 3}, Head{3, 4}, Head{3, 5}));
   EXPECT_THAT(alignment_heads(sizes(6, 8, 51864)),  // base.en
@@ -38,7 +38,7 @@ TEST(AlignmentHeads, AreTheUpperHalfOfAnUnknownModel) {
               ElementsAre(Head{1, 0}, Head{1, 1}, Head{2, 0}, Head{2, 1}));
 }
 
-TEST(AlignmentHeads, OfKnownModelsLieWithinTheirSizes) {
+TEST(AlignmentHeads, OfKnownModelsAreInRange) {
   for (const auto& [n_layers, n_heads] :
        {std::array<uint32_t, 2>{4, 6}, {6, 8}, {12, 12}, {24, 16}, {32, 20}, {4, 20}}) {
     for (uint32_t n_vocab : {51864u, 51865u, 51866u}) {

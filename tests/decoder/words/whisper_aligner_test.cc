@@ -69,7 +69,7 @@ void expect_equal(const TokenAlignment& found, const TokenAlignment& wanted) {
   EXPECT_EQ(found.probabilities, wanted.probabilities);
 }
 
-TEST_F(WhisperAlignerTest, ProbabilitiesAreThoseOfTheDecoderAmongTextTokens) {
+TEST_F(WhisperAlignerTest, ProbabilitiesEqualTheDecoder) {
   const auto loaded = model();
   const AlignmentTask one = task(*loaded, 0, 9);
   const TokenAlignment found = loaded->aligner().align({&one, 1}).front();
@@ -87,7 +87,7 @@ TEST_F(WhisperAlignerTest, ProbabilitiesAreThoseOfTheDecoderAmongTextTokens) {
   }
 }
 
-TEST_F(WhisperAlignerTest, PositionsRiseFromTheFirstAndStayWithinTheAudio) {
+TEST_F(WhisperAlignerTest, PositionsIncreaseWithinTheAudio) {
   const auto loaded = model();
   AlignmentTask one = task(*loaded, 0, 40);
   for (uint32_t n_positions : {kPositions, 17u, 3u, 1u}) {
@@ -100,7 +100,7 @@ TEST_F(WhisperAlignerTest, PositionsRiseFromTheFirstAndStayWithinTheAudio) {
   }
 }
 
-TEST_F(WhisperAlignerTest, AWindowDoesNotDependOnWhatElseIsInItsBatch) {
+TEST_F(WhisperAlignerTest, AWindowDoesNotDependOnItsBatch) {
   const auto loaded = model();
   const AlignmentTask tasks[] = {task(*loaded, 1, 30), task(*loaded, 0, 11)};
   const std::vector<TokenAlignment> together = loaded->aligner().align(tasks);
@@ -111,7 +111,7 @@ TEST_F(WhisperAlignerTest, AWindowDoesNotDependOnWhatElseIsInItsBatch) {
   EXPECT_NE(together[0].positions, together[1].positions);
 }
 
-TEST_F(WhisperAlignerTest, DoesNotDisturbTheDecoder) {
+TEST_F(WhisperAlignerTest, DoesNotChangeTheDecoder) {
   const auto loaded = model();
   DecodeTask decode;
   decode.prompt = task(*loaded, 0, 0).start;
@@ -122,7 +122,7 @@ TEST_F(WhisperAlignerTest, DoesNotDisturbTheDecoder) {
   EXPECT_EQ(loaded->decoder().decode({&decode, 1}).front().tokens, before);
 }
 
-TEST_F(WhisperAlignerTest, BitsDoNotDependOnThreadsOrOnMemoryThatIsNotDeclared) {
+TEST_F(WhisperAlignerTest, BitsDoNotDependOnThreadsOrUndeclaredMemory) {
   constexpr Compute kCompute = Compute::kAuto;  // in 16 bits if this CPU is fast at it
   const auto expected = model("cpu", {.n_threads = 1}, kCompute);
   const AlignmentTask one = task(*expected, 0, 6);
@@ -134,7 +134,7 @@ TEST_F(WhisperAlignerTest, BitsDoNotDependOnThreadsOrOnMemoryThatIsNotDeclared) 
   }
 }
 
-TEST_F(WhisperAlignerTest, RefusesWhatThereIsNoRoomFor) {
+TEST_F(WhisperAlignerTest, RefusesTooManyTokens) {
   const auto loaded = model();
   const AlignmentTask good = task(*loaded, 0, 5);
   const auto refused = [&](const std::function<void(AlignmentTask&)>& spoil) {
@@ -153,7 +153,7 @@ TEST_F(WhisperAlignerTest, RefusesWhatThereIsNoRoomFor) {
 }
 
 #ifdef VESPER_HAS_VULKAN
-TEST_F(WhisperAlignerTest, FindsTheSameOnLavapipe) {
+TEST_F(WhisperAlignerTest, IsTheSameOnLavapipe) {
   const auto cpu = model(), lavapipe = model("vulkan", {});
   const AlignmentTask one = task(*cpu, 0, 12);
   const TokenAlignment wanted = cpu->aligner().align({&one, 1}).front();

@@ -68,7 +68,7 @@ class WordOptions : public testing::Test {
   DecodingSettings settings_ = greedy_settings();
 };
 
-TEST_F(WordOptions, WordsAreTimedIfAskedAndSayWhatTheSegmentSays) {
+TEST_F(WordOptions, WordsHaveTimesAndTheTextOfTheSegment) {
   std::vector<Segment> segments = heard();
   ASSERT_FALSE(segments.empty());
   for (const Segment& segment : segments) EXPECT_TRUE(segment.words.empty());
@@ -89,14 +89,14 @@ TEST_F(WordOptions, WordsAreTimedIfAskedAndSayWhatTheSegmentSays) {
   EXPECT_EQ(words, text_of(segments));
 }
 
-TEST_F(WordOptions, ImprobableTextBetweenSilencesIsLeftOutIfAsked) {
+TEST_F(WordOptions, HallucinationsBetweenSilencesAreDropped) {
   settings_.word_timestamps = true;
   ASSERT_FALSE(heard().empty());
   settings_.hallucination_silence_threshold_s = 1.0;
   EXPECT_TRUE(heard().empty());
 }
 
-TEST_F(WordOptions, SegmentsAreCutToTheirLengthBetweenTokensOrBetweenWords) {
+TEST_F(WordOptions, SegmentsAreCutBetweenTokensOrWords) {
   settings_.word_timestamps = true;
   const std::vector<Segment> whole = heard();
   settings_.max_segment_length = 6;
@@ -120,7 +120,7 @@ TEST_F(WordOptions, SegmentsAreCutToTheirLengthBetweenTokensOrBetweenWords) {
   }
 }
 
-TEST_F(WordOptions, MarksJoinTheWordsThatTheyBelongTo) {
+TEST_F(WordOptions, PunctuationJoinsWords) {
   settings_.word_timestamps = true;
   const auto words = [&] {
     std::vector<std::string> texts;

@@ -14,7 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(StandardizeOverRows, GivesEveryPositionMeanZeroAndDeviationOneOverTheRowsOfItsHead) {
+TEST(StandardizeOverRows, GivesMeanZeroAndDeviationOne) {
   constexpr uint32_t kHeads = 2, kRows = 5, kPositions = 7;
   constexpr size_t kRowStride = 9, kHeadStride = 50;
   std::vector<float> data(kHeads * kHeadStride);
@@ -39,7 +39,7 @@ TEST(StandardizeOverRows, GivesEveryPositionMeanZeroAndDeviationOneOverTheRowsOf
   EXPECT_EQ(data[kPositions], before[kPositions]);
 }
 
-TEST(MedianFilter, IsTheMiddleOfSevenMirroredAtBothEnds) {
+TEST(MedianFilter, IsTheMedianOfSevenWithMirroredEnds) {
   std::mt19937 random(2);
   for (const size_t n : {1u, 3u, 4u, 5u, 6u, 7u, 8u, 100u, 1500u}) {
     std::vector<float> in(n), found(n, std::numeric_limits<float>::quiet_NaN());
@@ -85,7 +85,7 @@ std::pair<double, std::vector<uint32_t>> best_way(const std::vector<float>& matr
   return best;
 }
 
-TEST(FirstPositions, AreThoseOfTheBestOfAllWays) {
+TEST(FirstPositions, AreThoseOfTheBestPath) {
   std::mt19937 random(3);
   for (uint32_t n_rows = 1; n_rows <= 5; ++n_rows) {
     for (uint32_t n_positions = 1; n_positions <= 6; ++n_positions) {
@@ -98,12 +98,12 @@ TEST(FirstPositions, AreThoseOfTheBestOfAllWays) {
   }
 }
 
-TEST(FirstPositions, OfNumbersThatAreNoneStayInside) {
+TEST(FirstPositions, StayInRangeForNaN) {
   const std::vector<float> matrix(12, std::numeric_limits<float>::quiet_NaN());
   for (uint32_t position : first_positions(matrix, 4, 3)) EXPECT_LT(position, 3u);
 }
 
-TEST(AlignRows, FindsWhereTheHeadsLook) {
+TEST(AlignRows, FollowsTheAttentionOfTheHeads) {
   constexpr uint32_t kHeads = 3, kRows = 6, kPositions = 60;
   std::vector<float> data(kHeads * kRows * kPositions, 0.001f);
   // Row r attends to positions 10 r to 10 r + 9.
@@ -124,7 +124,7 @@ std::vector<std::string> texts(const std::vector<TokenWord>& words) {
   return out;
 }
 
-TEST(SplitWords, BeginsAWordAtASpaceAndAtPunctuation) {
+TEST(SplitWords, SplitsAtSpacesAndPunctuation) {
   const std::vector<std::string_view> tokens = {"He", "llo", ",", " wor", "ld",
                                                 "'s", ".",   " ", "A"};
   EXPECT_THAT(texts(split_words(tokens, false)),
@@ -138,7 +138,7 @@ TEST(SplitWords, KeepsTheTokensOfACharacterTogether) {
   EXPECT_THAT(texts(split_words(tokens, false)), ElementsAre("砸自己/3", " x/1"));
 }
 
-TEST(SplitWords, DoesNotWaitForCharactersThatNeverGetWhole) {
+TEST(SplitWords, EndsWordsAtInvalidCharacters) {
   const std::vector<std::string_view> broken = {" a", "\xE7", " b", " c"};
   EXPECT_THAT(texts(split_words(broken, true)), ElementsAre(" a/1", "\xE7/1", " b/1", " c/1"));
   const std::vector<std::string_view> unfinished = {" a", "\xE7", "\xA0"};
@@ -151,7 +151,7 @@ TEST(SplitWords, KnowsLanguagesWithoutSpaces) {
   EXPECT_FALSE(is_written_without_spaces("en"));
 }
 
-TEST(TimeWords, TakesStartEndAndMeanProbabilityFromTheTokens) {
+TEST(TimeWords, UsesTimesAndMeanProbabilityOfTokens) {
   const std::vector<TokenWord> words = {{" a", 1}, {" bc", 2}};
   const std::vector<uint32_t> positions = {5, 10, 11, 20};
   const std::vector<float> probabilities = {0.5f, 0.25f, 0.75f};
@@ -190,7 +190,7 @@ std::vector<std::string> merged(std::initializer_list<const char*> texts,
   return out;
 }
 
-TEST(MergePunctuation, JoinsWhatStandsAloneToTheWordThatItBelongsTo) {
+TEST(MergePunctuation, JoinsPunctuationToItsWord) {
   EXPECT_THAT(merged({" \"", "Yes", ",", "\"", " he", " said", "."}),
               ElementsAre(" \"Yes,\"/4", " he/1", " said./2"));
   EXPECT_THAT(merged({" (", " [", "a", "]", ")", "."}), ElementsAre(" ( [a])./6"));
@@ -198,14 +198,14 @@ TEST(MergePunctuation, JoinsWhatStandsAloneToTheWordThatItBelongsTo) {
   EXPECT_TRUE(merged({}).empty());
 }
 
-TEST(MergePunctuation, TakesTheMarksThatItIsGiven) {
+TEST(MergePunctuation, UsesTheGivenPunctuation) {
   EXPECT_THAT(merged({" \"", "a", ".", " b"}, {.prepended = "", .appended = "x"}),
               ElementsAre(" \"/1", "a/1", "./1", " b/1"));
   EXPECT_THAT(merged({" #", "a", "~", " b"}, {.prepended = "#", .appended = "~"}),
               ElementsAre(" #a~/3", " b/1"));
 }
 
-TEST(MergePunctuation, LeavesTheTimesOfTheWord) {
+TEST(MergePunctuation, KeepsTheTimesOfTheWord) {
   std::vector<WordTiming> words = of({" a", "."});
   merge_punctuation(words, {});
   EXPECT_DOUBLE_EQ(words[0].end_s, 0.2);
@@ -266,7 +266,7 @@ TEST(AddWords, ShortensTheFirstWordAfterAPause) {
   EXPECT_DOUBLE_EQ(segments[0].start_s, 2.8);
 }
 
-TEST(AddWords, PrefersTheSegmentsTimesWhereAnOuterWordIsTooLong) {
+TEST(AddWords, UsesSegmentTimesForLongOuterWords) {
   std::vector<Segment> segments = {segment_of(1.0, 2.0, 3)};
   std::vector<WordTiming> words = of({" a", " b", " c"});
   words[0].start_s = 0.3;
@@ -296,7 +296,7 @@ TEST(SplitAtTokens, GivesEachTokenItsShareOfTheWord) {
   EXPECT_EQ(split_at_tokens(words, {}).size(), 3u);
 }
 
-TEST(EndOfSpeech, IsTheSegmentsEndWhereThereAreNoWords) {
+TEST(EndOfSpeech, IsTheSegmentEndWithoutWords) {
   EXPECT_DOUBLE_EQ(end_of_speech_s({segment_of(1, 2.5, 0)}), 2.5);
 }
 

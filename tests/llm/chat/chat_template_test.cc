@@ -40,7 +40,7 @@ std::string error_of(const std::string& source, const Json& variables = Json::ob
   return "no error";
 }
 
-TEST(ChatTemplate, RendersAsPythonsJinja2Does) {
+TEST(ChatTemplate, RendersAsJinja2) {
   const std::vector<uint8_t> bytes = [] {
     const MappedFile file(CHAT_TEMPLATES);
     return std::vector<uint8_t>(file.bytes().begin(), file.bytes().end());
@@ -68,14 +68,14 @@ TEST(ChatTemplate, RendersAsPythonsJinja2Does) {
   EXPECT_GE(n_refused, 20u);
 }
 
-TEST(ChatTemplate, StripsTheLineOfATagAndTheLineBreakBehindIt) {
+TEST(ChatTemplate, StripsTheLineOfATagAndItsLineBreak) {
   EXPECT_EQ(rendered("a\n  {% if true %}\nb\n  {% endif %}\nc\n"), "a\nb\nc");
   EXPECT_EQ(rendered("a  {{- ' x ' -}}  b"), "a x b");
   EXPECT_EQ(rendered("a\n{%+ if true %}x{% endif %}"), "a\nx");
   EXPECT_EQ(rendered("  {# gone #}\nx"), "x");
 }
 
-TEST(ChatTemplate, KeepsWhatALoopSetsInsideIt) {
+TEST(ChatTemplate, KeepsLoopVariablesInTheLoop) {
   EXPECT_EQ(rendered("{% set x = 1 %}{% for i in [1, 2] %}{% set x = x + i %}{{ x }} "
                      "{% endfor %}{{ x }}"),
             "2 3 1");
@@ -84,7 +84,7 @@ TEST(ChatTemplate, KeepsWhatALoopSetsInsideIt) {
             "4");
 }
 
-TEST(ChatTemplate, RefusesAConversationInTheWordsOfTheTemplate) {
+TEST(ChatTemplate, ReportsRaiseException) {
   const std::string source =
       "{% if messages | length == 0 %}{{ raise_exception('Say more!') }}{% endif %}";
   try {
@@ -102,7 +102,7 @@ TEST(ChatTemplate, NamesTheLineOfAnError) {
   EXPECT_THAT(error_of("{{ 'a' | nothing }}"), HasSubstr("\"nothing\""));
 }
 
-TEST(ChatTemplate, HasABoundOnWhatItCosts) {
+TEST(ChatTemplate, LimitsWork) {
   for (const char* source : {
            "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
            "{{ 'x' * 999999999999 }}",
@@ -122,7 +122,7 @@ TEST(ChatTemplate, HasABoundOnWhatItCosts) {
   }
 }
 
-TEST(ChatTemplate, IsNotNestedWithoutABound) {
+TEST(ChatTemplate, LimitsNesting) {
   const auto repeated = [](const std::string& part, int n) {
     std::string text;
     for (int i = 0; i < n; ++i) text += part;

@@ -25,7 +25,7 @@ class BeamSearch : public ::testing::Test {
   uint32_t n_parted_ = 0;
 };
 
-TEST_F(BeamSearch, FindsTheTextsOfThePlainOneForEveryNumberOfBeams) {
+TEST_F(BeamSearch, EqualsAPlainSearchForEachNumberOfBeams) {
   for (const uint32_t beam_size : {1u, 2u, 5u, 16u}) {
     SCOPED_TRACE(std::to_string(beam_size) + " beams");
     EXPECT_GT(check({.beam_size = beam_size, .max_finished = beam_size}), 0u);
@@ -33,29 +33,29 @@ TEST_F(BeamSearch, FindsTheTextsOfThePlainOneForEveryNumberOfBeams) {
   EXPECT_GT(n_parted_, 100u) << "no beams parted, so that no page was copied";
 }
 
-TEST_F(BeamSearch, EndsWithTheTextsThatPatienceAsksFor) {
+TEST_F(BeamSearch, EndsByPatience) {
   for (const uint32_t max_finished : {1u, 3u, 10u}) {
     SCOPED_TRACE(std::to_string(max_finished) + " texts");
     check({.max_finished = max_finished, .p_end = 0.3});
   }
 }
 
-TEST_F(BeamSearch, EndsAtTheLimitOfTokens) {
+TEST_F(BeamSearch, EndsByTokenLimit) {
   for (const uint32_t max_sampled : {1u, 2u, 3u}) check({.max_sampled = max_sampled});
   check({.max_sampled = 40, .p_end = 0});
 }
 
-TEST_F(BeamSearch, SharesThePromptWhereverItEndsInAPage) {
+TEST_F(BeamSearch, SharesThePromptForAnyPageOffset) {
   for (const uint32_t n_prompt : {1u, 4u, 5u, 7u, 8u}) check({.n_prompt = n_prompt}, 3);
 }
 
-TEST_F(BeamSearch, LivesWithFewerContinuationsThanBeams) {
+TEST_F(BeamSearch, WorksWithFewContinuations) {
   for (const uint32_t n_allowed : {1u, 2u, 4u}) {
     check({.max_finished = 10, .p_end = 0.2, .n_allowed = n_allowed});
   }
 }
 
-TEST_F(BeamSearch, LeavesAloneWhatAGroupHasBeyondItsBeams) {
+TEST_F(BeamSearch, DoesNotChangeUnusedSequences) {
   check({.beam_size = 3, .max_finished = 3, .n_unused = 2});
 }
 

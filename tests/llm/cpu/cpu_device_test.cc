@@ -158,7 +158,7 @@ class SmallDecoder {
   std::vector<Operand> outputs_;
 };
 
-TEST(CpuDevice, GivesTheSameBitsForEveryNumberOfThreadsOrderAndBarrier) {
+TEST(CpuDevice, GivesTheSameBitsForAnyThreadsAndOrder) {
   for (const Compute compute : {Compute::kF32, Compute::kI8, Compute::kAuto}) {
     std::vector<uint8_t> wanted;
     for (const uint32_t n_threads : {1u, 2u, 3u}) {
@@ -177,7 +177,7 @@ TEST(CpuDevice, GivesTheSameBitsForEveryNumberOfThreadsOrderAndBarrier) {
   }
 }
 
-TEST(CpuDevice, StopsReplayingOnceTheStopIsSet) {
+TEST(CpuDevice, StopsReplaysWhenStopIsSet) {
   SmallDecoder decoder({2, false, 0}, Compute::kF32);
   decoder.run(7);
   for (const SequenceState& state : decoder.states()) EXPECT_EQ(state.n_sampled, 7u);
@@ -216,7 +216,7 @@ std::string message_of(const Body& body, ErrorKind kind) {
   return {};
 }
 
-TEST(CpuDevice, SaysHowMuchMemoryWasWantedAndThereIs) {
+TEST(CpuDevice, ReportsRequestedAndAvailableMemory) {
   const auto device = cpu(1);
   const std::string message =
       message_of([&] { device->allocate(uint64_t{1} << 50, "a petabyte"); }, ErrorKind::kDevice);
@@ -225,7 +225,7 @@ TEST(CpuDevice, SaysHowMuchMemoryWasWantedAndThereIs) {
   message_of([&] { device->allocate(~uint64_t{0}, "everything"); }, ErrorKind::kDevice);
 }
 
-TEST(CpuDevice, HandsOutZeroedBuffersOnTheirOwnCacheLines) {
+TEST(CpuDevice, AllocatesZeroedAlignedBuffers) {
   const auto device = cpu(1);
   for (const uint64_t bytes : {1u, 63u, 4096u, 5u << 20}) {
     for (const uint8_t byte : fetch<uint8_t>(*device, device->allocate(bytes, "zeros"))) {
@@ -235,7 +235,7 @@ TEST(CpuDevice, HandsOutZeroedBuffersOnTheirOwnCacheLines) {
   }
 }
 
-TEST(CpuDevice, RefusesWhatItCannotDo) {
+TEST(CpuDevice, RefusesUnsupportedParameters) {
   const auto device = cpu(1);
   EXPECT_NE(message_of([&] { (void)device->resolve(Compute::kF16, WeightUse::kAnyRows); },
                        ErrorKind::kUsage)
@@ -278,7 +278,7 @@ TEST(CpuDevice, NamesTheTensorThatItCannotStore) {
              ErrorKind::kModel);
 }
 
-TEST(CpuDevice, NamesTheCommandThatTouchesWhatItDoesNotDeclare) {
+TEST(CpuDevice, ReportsUndeclaredMemoryAccess) {
   DeviceOptions options;
   options.check_declarations = true;
   const auto device = open_cpu_device(options);
@@ -301,7 +301,7 @@ TEST(CpuDevice, NamesTheCommandThatTouchesWhatItDoesNotDeclare) {
 }
 
 #ifndef NDEBUG
-TEST(BufferMemory, NoticesAByteWrittenOnEitherSide) {
+TEST(BufferMemory, DetectsOneByteBeforeOrAfter) {
   for (const ptrdiff_t at : {-64, -1, 100, 163}) {
     BufferMemory memory(100, "guarded");
     memory.check_canaries();
@@ -340,7 +340,7 @@ TEST(ThreadPool, RunsEveryTaskOnceAndStagesInOrder) {
   }
 }
 
-TEST(ThreadPool, SharesASleepyProgramAmongItsThreads) {
+TEST(ThreadPool, SharesSlowTasksAmongThreads) {
   // Long enough for waiting threads to sleep and be woken.
   ThreadPool pool(3);
   std::atomic<uint32_t> done{0};

@@ -9,7 +9,7 @@ namespace vesper::cpu_features_test {
 namespace {
 
 // Run with each value of VESPER_CPU_TARGET, and without one.
-TEST(CpuFeatures, LimitTheInstructionSetOfKernelsToTheOneAskedFor) {
+TEST(CpuFeatures, LimitTheInstructionSetOfKernels) {
   const char* wanted = std::getenv("VESPER_CPU_TARGET");
   const std::string limit = wanted == nullptr || *wanted == 0 ? "amx" : wanted;
   const std::string used = vector_target_name();

@@ -4,16 +4,16 @@
 namespace vesper::testing::cpu_language_kernels_test {
 namespace {
 
-TEST(CpuRope, NormsAndTurnsHeadsInPlace) {
+TEST(CpuRope, NormalizesAndRotatesHeadsInPlace) {
   test::LanguageKernelsCheck(*cpu()).rope_without_pages();
 }
-TEST(CpuRope, PutsKeysAndValuesIntoPages) { test::LanguageKernelsCheck(*cpu()).rope_into_pages(); }
-TEST(CpuGatedActivation, EqualsThePlainFormulas) {
+TEST(CpuRope, WritesKeysAndValuesToPages) { test::LanguageKernelsCheck(*cpu()).rope_into_pages(); }
+TEST(CpuGatedActivation, EqualsPlainFormulas) {
   test::LanguageKernelsCheck(*cpu()).gated_activation();
 }
 TEST(CpuNorm, AddsAResidualToItsResult) { test::LanguageKernelsCheck(*cpu()).norm_with_residual(); }
-TEST(CpuActivation, CapsSoftly) { test::LanguageKernelsCheck(*cpu()).soft_cap(); }
-TEST(CpuPagedAttention, SeesNothingBeforeItsWindowAndCapsScores) {
+TEST(CpuActivation, AppliesSoftCaps) { test::LanguageKernelsCheck(*cpu()).soft_cap(); }
+TEST(CpuPagedAttention, UsesWindowsAndSoftCaps) {
   const auto device = cpu();
   for (const uint32_t window : {0u, 1u, 5u, 17u, 200u}) {
     for (const float soft_cap : {0.0f, 2.0f}) {

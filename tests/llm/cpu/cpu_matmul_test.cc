@@ -151,7 +151,7 @@ TEST(CpuMatmul, InF32EqualsThePlainLoopForOddShapes) {
   check(*device, {3, 51865, 7}, kF32Tolerance);
 }
 
-TEST(CpuMatmul, FinishesWithBiasActivationAndResidualAsAsked) {
+TEST(CpuMatmul, AppliesBiasActivationAndResidual) {
   const auto device = cpu();
   for (const uint32_t activation : test::kAllActivations) {
     for (const uint32_t flags : {0u, kMatmulResidualByRow}) {
@@ -211,7 +211,7 @@ MatmulParams params_of(uint32_t n_rows, const Weight& weight) {
 }
 
 // A row with one value far above the others, as activations have: the error is that of f16.
-TEST(CpuMatmul, KeepsTheSmallBesideTheLarge) {
+TEST(CpuMatmul, KeepsSmallValuesBesideLargeOnes) {
   const auto device = cpu();
   constexpr uint32_t kRows = 20, kOut = 48, kIn = 256;
   const FileMatrix file(random_numbers(size_t{kOut} * kIn, 3), kOut, kIn, DType::kF16);
@@ -273,7 +273,7 @@ void check_left_out_rows(Device& device, const Case& c) {
   }
 }
 
-TEST(CpuMatmul, LeavesOutRowsThatHoldNothing) {
+TEST(CpuMatmul, SkipsEmptyRows) {
   const auto device = cpu();
   for (const uint32_t n_rows : {1u, 5u, 40u, 300u}) {
     for (const Compute compute : {Compute::kF32, Compute::kAuto, Compute::kI8}) {
@@ -299,7 +299,7 @@ TEST(CpuMatmul, InInt8EqualsTheProductOfTheQuantizedRows) {
   }
 }
 
-TEST(CpuMatmul, GivesARowTheSameBitsWhateverLiesBesideIt) {
+TEST(CpuMatmul, GivesARowTheSameBitsInAnyBatch) {
   const auto device = cpu();
   const uint32_t n_out = 67, n_in = 192, most = 113;
   const std::vector<float> rows = random_numbers(size_t{most} * n_in, 21);
@@ -370,7 +370,7 @@ TEST(CpuMatmul, StacksThePartsOfAMatrix) {
   EXPECT_EQ(fetch<float>(*device, out), (std::vector<float>{210, 430, 650}));
 }
 
-TEST(CpuMatmul, KeepsTheInt8OfAFile) {
+TEST(CpuMatmul, KeepsInt8WeightsOfAFile) {
   const auto device = cpu();
   const uint32_t n_out = 37, n_in = 96, n_rows = 5;
   std::mt19937 random(3);

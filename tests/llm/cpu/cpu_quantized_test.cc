@@ -157,7 +157,7 @@ TEST(CpuQuantized, ProductsEqualThePlainLoopForEveryNumberOfRows) {
   }
 }
 
-TEST(CpuQuantized, AFormatTakesNoMoreMemoryThanItsFileButForRoundedScales) {
+TEST(CpuQuantized, AFormatUsesAsMuchMemoryAsTheFileExceptForScales) {
   const auto device = cpu();
   for (const QuantizedFormat& format : quantized_formats()) {
     const uint32_t n_out = 256, n_in = 4096;
@@ -176,7 +176,7 @@ TEST(CpuQuantized, AFormatTakesNoMoreMemoryThanItsFileButForRoundedScales) {
   }
 }
 
-TEST(CpuQuantized, GivesARowTheSameBitsWhateverLiesBesideIt) {
+TEST(CpuQuantized, GivesARowTheSameBitsInAnyBatch) {
   const auto device = cpu();
   const uint32_t n_out = 67, n_in = 768, most = 113;
   const std::vector<float> rows = random_numbers(size_t{most} * n_in, 21);
@@ -203,7 +203,7 @@ TEST(CpuQuantized, GivesARowTheSameBitsWhateverLiesBesideIt) {
   }
 }
 
-TEST(CpuQuantized, AddsBiasAndResidualAsAskedAndWritesNothingBetweenRows) {
+TEST(CpuQuantized, AddsBiasAndResidualAndKeepsGapsBetweenRows) {
   const auto device = cpu();
   const uint32_t n_out = 50, n_in = 256, stride = 53;
   const QuantizedMatrix matrix({DType::kQ4_1}, n_out, n_in, 5);
@@ -251,7 +251,7 @@ TEST(CpuQuantized, AddsBiasAndResidualAsAskedAndWritesNothingBetweenRows) {
   }
 }
 
-TEST(CpuQuantized, StacksPartsOfOneFormatAndOfSeveral) {
+TEST(CpuQuantized, StacksPartsOfOneOrSeveralFormats) {
   const auto device = cpu();
   const uint32_t n_in = 512;
   const QuantizedMatrix q4({DType::kQ4_K}, 21, n_in, 1), more({DType::kQ4_K}, 30, n_in, 2),
@@ -306,7 +306,7 @@ TEST(CpuQuantized, GathersTheRowAndAddsItsPosition) {
   }
 }
 
-TEST(CpuQuantized, RefusesRowsThatAreNoWholeBlocks) {
+TEST(CpuQuantized, RefusesRowsOfIncompleteBlocks) {
   const auto device = cpu();
   QuantizedMatrix matrix({DType::kQ4_0}, 2, 32, 1);
   matrix.view.shape = {4, 16};

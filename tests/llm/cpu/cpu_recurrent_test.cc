@@ -5,7 +5,7 @@
 namespace vesper::testing::cpu_recurrent_test {
 namespace {
 
-TEST(CpuActivation, IsTheFunctionOfEachNumberInPlaceToo) {
+TEST(CpuActivation, EqualsItsFunctionAlsoInPlace) {
   const auto device = cpu();
   for (const uint32_t n : {1u, 15u, 16u, 40000u}) {
     std::vector<float> in = random_numbers(n, n, 12.0f);
@@ -29,7 +29,7 @@ TEST(CpuActivation, IsTheFunctionOfEachNumberInPlaceToo) {
   }
 }
 
-TEST(CpuMagnitude, IsOfTheRealPartAndTheImaginaryOneOfEachBin) {
+TEST(CpuMagnitude, IsThatOfComplexBins) {
   const auto device = cpu();
   const uint32_t n_bins = 129, n_rows = 500, per_batch = 4, stride = 6 * n_bins;
   const std::vector<float> in = random_numbers(n_rows * 2 * n_bins, 1);
@@ -49,7 +49,7 @@ TEST(CpuMagnitude, IsOfTheRealPartAndTheImaginaryOneOfEachBin) {
   }
 }
 
-TEST(CpuLstm, EqualsThePlainRecurrenceAndCarriesItsStateOn) {
+TEST(CpuLstm, EqualsAPlainLoopAndKeepsItsState) {
   const auto device = cpu();
   for (const uint32_t n_hidden : {16u, 48u, 128u}) {
     const PlainLstm plain(n_hidden, random_numbers(4 * n_hidden * n_hidden, 1, 0.3f));

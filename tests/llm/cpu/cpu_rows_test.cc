@@ -9,7 +9,7 @@
 namespace vesper::testing::cpu_rows_test {
 namespace {
 
-TEST(CpuNorm, EqualsThePlainFormulaForEveryWidthKindAndFormat) {
+TEST(CpuNorm, EqualsAPlainFormulaForEachWidthKindAndFormat) {
   const auto device = cpu();
   for (const uint32_t d : {1u, 7u, 16u, 384u, 1500u}) {
     for (const uint32_t kind : {kNormLayer, kNormRms}) {
@@ -64,7 +64,7 @@ TEST(CpuNorm, MayReplaceItsInput) {
   EXPECT_EQ(fetch<float>(*device, x), fetch<float>(*device, out));
 }
 
-TEST(CpuPool, MakesOneVectorOfTheRowsOfEachSequence) {
+TEST(CpuPool, MakesOneVectorPerSequence) {
   const auto device = cpu();
   const std::vector<uint32_t> starts = {0, 3, 3, 4, 60, 61};
   const uint32_t n_sequences = 5, d = 39;
@@ -108,7 +108,7 @@ struct Pages {
   }
 };
 
-TEST(CpuWriteKv, PutsEachRowIntoThePageOfItsPosition) {
+TEST(CpuWriteKv, WritesEachRowToThePageOfItsPosition) {
   const auto device = cpu();
   for (const DType kv : {DType::kF32, DType::kF16}) {
     for (const DType in_dtype : {DType::kF32, DType::kBF16}) {
@@ -299,7 +299,7 @@ TEST(CpuPagedAttention, EqualsThePlainLoopForCausalRowsOfSeveralSequences) {
 
 // Pairs of keys begin at even positions, for any page and window. The sharing of rows among threads
 // does not change the result.
-TEST(CpuPagedAttention, EqualsThePlainLoopWhereItRoundsToBf16) {
+TEST(CpuPagedAttention, EqualsAPlainLoopInBf16) {
   const std::unique_ptr<Device> one = cpu(1), many = cpu(7);
   const auto check = [&](const AttentionCase& c) {
     const std::vector<float> found = check_attention(*one, c), again = check_attention(*many, c);
@@ -320,7 +320,7 @@ TEST(CpuPagedAttention, EqualsThePlainLoopWhereItRoundsToBf16) {
   }
 }
 
-TEST(CpuPagedAttention, GivesBeamsOfOneWindowWhatEachWouldGetAlone) {
+TEST(CpuPagedAttention, GivesEachBeamTheSameAsAlone) {
   const auto device = cpu();
   constexpr uint32_t kHeads = 3, kHeadDim = 64, kPageRows = 30, kLength = 47, kPages = 2;
   constexpr uint32_t kWidth = kHeads * kHeadDim;
@@ -400,7 +400,7 @@ TEST(CpuPagedAttention, EqualsThePlainLoopOverLongContextsForAnyNumberOfThreads)
   }
 }
 
-TEST(CpuAttentionWeights, AreTheSoftmaxOfTheChosenHeadsOverThePositionsThatCount) {
+TEST(CpuAttentionWeights, AreTheSoftmaxOfTheSelectedHeads) {
   const auto device = cpu();
   struct Case {
     uint32_t n_heads, n_kv_heads, head_dim, page_rows, kv_length, n_rows;
@@ -475,7 +475,7 @@ TEST(CpuAttentionWeights, AreTheSoftmaxOfTheChosenHeadsOverThePositionsThatCount
   }
 }
 
-TEST(CpuRangeProbabilities, AreThoseOfTheIdsWhereThereAreAny) {
+TEST(CpuRangeProbabilities, AreOfListedIds) {
   const auto device = cpu();
   const uint32_t n_rows = 5, stride = 1000;
   const std::vector<float> logits = random_numbers(size_t{n_rows} * stride, 6, 5.0f);

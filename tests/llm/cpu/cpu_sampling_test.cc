@@ -4,19 +4,19 @@
 namespace vesper::testing::cpu_sampling_test {
 namespace {
 
-TEST(CpuSampling, DrawsAsEachSamplerIsDefined) {
+TEST(CpuSampling, FollowsTheDefinitionOfEachFilter) {
   const auto device = cpu();
   // 2000 * 500 samples of each of 14 settings.
   test::SamplingCheck check(*device, 2000, 500);
   test::check_every_sampler(check);
 }
 
-TEST(CpuSampling, TakesTheLikeliestAtTemperatureZero) {
+TEST(CpuSampling, IsGreedyAtTemperatureZero) {
   const auto device = cpu();
   test::SamplingCheck(*device, 10, 1).greedy();
 }
 
-TEST(CpuSampling, NotesTokensProbabilitiesAndEnds) {
+TEST(CpuSampling, StoresTokensLogProbabilitiesAndStops) {
   const auto device = cpu();
   test::SamplingCheck(*device, 500, 1).advances();
 }

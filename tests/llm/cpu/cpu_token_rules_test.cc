@@ -87,7 +87,7 @@ uint32_t reference_step(ReferenceSequence& sequence, const float* logits,
 
 class TokenRules : public ::testing::TestWithParam<uint32_t> {};
 
-TEST_P(TokenRules, ChooseWhatTheReferenceChooses) {
+TEST_P(TokenRules, SampleWhatTheReferenceSamples) {
   const uint32_t chunk = GetParam();
   const auto device = cpu();
   std::mt19937 random(chunk);
@@ -265,7 +265,7 @@ TEST(Drawing, FollowsTheSoftmaxOfLogitsOverTemperature) {
   }
 }
 
-TEST(Drawing, TakesATimestampWheneverTheyAreTogetherLikelierThanAnyText) {
+TEST(Drawing, SamplesATimestampIfTheirSumIsMoreProbable) {
   // Text: one token at logit 1. Timestamps: 40 at logit 0, together e^3.7.
   std::vector<float> logits(41, 0.0f);
   logits[0] = 1;
@@ -276,7 +276,7 @@ TEST(Drawing, TakesATimestampWheneverTheyAreTogetherLikelierThanAnyText) {
   EXPECT_NEAR(sum_logprob, -4000 * std::log(40.0), 0.01);
 }
 
-TEST(Drawing, DependsOnTheSeedAndNothingElse) {
+TEST(Drawing, DependsOnlyOnTheSeed) {
   const std::vector<float> logits(300, 0.0f);
   double unused = 0;
   const auto once = draw(logits, 300, 1.0f, 3000, 7, unused);
@@ -284,7 +284,7 @@ TEST(Drawing, DependsOnTheSeedAndNothingElse) {
   EXPECT_NE(draw(logits, 300, 1.0f, 3000, 8000, unused), once);
 }
 
-TEST(CopyPages, TakesTheFirstRowsOfEveryHeadAndLeavesTheRest) {
+TEST(CopyPages, CopiesTheFirstRowsOfEachHead) {
   constexpr uint32_t kHeads = 3, kDim = 8, kRows = 32, kPages = 5;
   constexpr size_t kHead = kRows * kDim, kPage = kHeads * kHead;
   const auto device = cpu();
@@ -314,7 +314,7 @@ TEST(CopyPages, TakesTheFirstRowsOfEveryHeadAndLeavesTheRest) {
   }
 }
 
-TEST(AdjustLogits, AreThoseOfPlainLoops) {
+TEST(AdjustLogits, EqualPlainLoops) {
   const auto device = cpu();
   for (uint32_t seed = 1; seed <= 4; ++seed) test::check_adjust_logits(*device, seed, 0);
 }

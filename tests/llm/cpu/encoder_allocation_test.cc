@@ -11,7 +11,7 @@
 namespace vesper::encoder_allocation_test {
 namespace {
 
-TEST(EncoderAllocations, AreSeenByThisTest) {
+TEST(EncoderAllocations, AreCounted) {
   if (!kAllocationsAreCounted) GTEST_SKIP() << "sanitizers bring an allocator of their own";
   const uint64_t before = n_allocations();
   std::vector<int>* made = new std::vector<int>(100);

@@ -134,7 +134,7 @@ void expect_right(const Case& c) {
   EXPECT_GT(compared, 0.0);
 }
 
-TEST(EncoderAttention, OfRandomOddShapesIsThatOfADoublePrecisionLoop) {
+TEST(EncoderAttention, EqualsAPlainLoopForRandomShapes) {
   std::mt19937 random(21);
   const uint32_t rows[] = {1, 2, 7, 16, 31, 33, 64, 127, 129, 192, 257, 270};
   const uint32_t dims[] = {32, 40, 64, 48, 72, 80, 96, 128, 200, 256};
@@ -147,7 +147,7 @@ TEST(EncoderAttention, OfRandomOddShapesIsThatOfADoublePrecisionLoop) {
   }
 }
 
-TEST(EncoderAttention, HoldsForScoresThatAreFarApart) {
+TEST(EncoderAttention, IsExactForDistantScores) {
   std::mt19937 random(22);
   for (uint32_t dtype : {kDTypeF32, kDTypeBF16}) {
     Case c = random_case(random, 1, 400, 1, 1, 64, dtype, kDTypeF32, 40.0f);
@@ -181,7 +181,7 @@ Case packed_case(std::mt19937& random, uint32_t n_sequences, uint32_t longest, u
   return c;
 }
 
-TEST(EncoderAttention, OfPackedSequencesIsThatOfEachByItself) {
+TEST(EncoderAttention, EqualsThatOfEachSequenceAlone) {
   std::mt19937 random(26);
   for (uint32_t dtype : {kDTypeF32, kDTypeF16, kDTypeBF16}) {
     for (uint32_t longest : {3u, 40u, 270u}) {
@@ -195,7 +195,7 @@ TEST(EncoderAttention, OfPackedSequencesIsThatOfEachByItself) {
   }
 }
 
-TEST(EncoderAttention, SeesNoFurtherThanItsWindowAndNothingAheadWhereItIsCausal) {
+TEST(EncoderAttention, UsesWindowsAndCausalMasks) {
   std::mt19937 random(27);
   for (uint32_t dtype : {kDTypeF32, kDTypeBF16}) {
     for (const auto& [causal, window] : {std::pair(0u, 1u), {0u, 64u}, {1u, 0u}, {1u, 20u}}) {
@@ -212,7 +212,7 @@ TEST(EncoderAttention, SeesNoFurtherThanItsWindowAndNothingAheadWhereItIsCausal)
   }
 }
 
-TEST(EncoderAttention, FallsWithTheDistanceWhereItIsToldTo) {
+TEST(EncoderAttention, AppliesAlibiSlopes) {
   std::mt19937 random(29);
   for (uint32_t dtype : {kDTypeF32, kDTypeF16, kDTypeBF16}) {
     for (const uint32_t n_heads : {1u, 2u, 3u, 4u}) {
@@ -230,7 +230,7 @@ TEST(EncoderAttention, FallsWithTheDistanceWhereItIsToldTo) {
   }
 }
 
-TEST(EncoderAttention, OfAPackedSequenceDoesNotDependOnWhatLiesBeforeIt) {
+TEST(EncoderAttention, DoesNotDependOnOtherSequences) {
   std::mt19937 random(28);
   for (uint32_t dtype : {kDTypeF32, kDTypeBF16}) {
     for (const auto& [causal, window] : {std::pair(0u, 0u), {0u, 30u}, {1u, 0u}}) {
@@ -279,7 +279,7 @@ TEST(EncoderAttention, WritesNothingBetweenRows) {
   }
 }
 
-TEST(EncoderAttention, RefusesAHeadDimensionOutOfItsContract) {
+TEST(EncoderAttention, RefusesUnsupportedHeadDimensions) {
   std::mt19937 random(25);
   Case c = random_case(random, 1, 4, 1, 1, 64, kDTypeF32, kDTypeF32);
   for (uint32_t dim : {0u, 33u, 60u}) {

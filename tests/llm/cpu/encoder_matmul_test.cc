@@ -148,7 +148,7 @@ class EncoderMatmul : public ::testing::TestWithParam<Compute> {
   static Compute compute() { return testing::cpu(1)->resolve(GetParam(), WeightUse::kManyRows); }
 };
 
-TEST_P(EncoderMatmul, OfRandomOddShapesIsThatOfADoublePrecisionLoop) {
+TEST_P(EncoderMatmul, EqualsAPlainLoopForRandomShapes) {
   std::mt19937 random(7);
   const uint32_t sizes[] = {1, 7, 16, 33, 80, 129, 240};
   for (int i = 0; i < 60; ++i) {
@@ -193,7 +193,7 @@ TEST_P(EncoderMatmul, AddsToItsResidualInPlace) {
   expect_right(product, before);
 }
 
-TEST_P(EncoderMatmul, DoesNotDependOnThreadsNorOrder) {
+TEST_P(EncoderMatmul, DoesNotDependOnThreadsOrOrder) {
   std::mt19937 random(10);
   Product product =
       random_product(random, 311, 96, 200, 1, 0, kActivationGelu, kDTypeF32, kDTypeF32, compute());
@@ -206,7 +206,7 @@ TEST_P(EncoderMatmul, DoesNotDependOnThreadsNorOrder) {
   }
 }
 
-TEST_P(EncoderMatmul, FromSeveralThreadsAtOnceIsTheSame) {
+TEST_P(EncoderMatmul, IsTheSameFromSeveralThreads) {
   std::mt19937 random(11);
   Product product = random_product(random, 500, 64, 96, 1, 0, 0, kDTypeF32, kDTypeF32, compute());
   run(product, 1);
@@ -224,7 +224,7 @@ INSTANTIATE_TEST_SUITE_P(Computes, EncoderMatmul,
                                                                     : "I8";
                          });
 
-TEST(EncoderMatmulBf16, IsRefusedWhereTheCpuHasNoneAndChosenWhereItHas) {
+TEST(EncoderMatmulBf16, IsSelectedIfTheCpuSupportsIt) {
   const auto device = testing::cpu();
   const bool has_bf16 = cpu_features().avx512_bf16;
   EXPECT_EQ(device->resolve(Compute::kAuto, WeightUse::kManyRows),
@@ -275,7 +275,7 @@ MatmulParams small_params(const Weight& weight) {
   return params;
 }
 
-TEST(EncoderMatmulI8, TakesWeightsWithTheScalesOfTheFile) {
+TEST(EncoderMatmulI8, KeepsTheScalesOfTheFile) {
   const auto device = testing::cpu();
   const int8_t numbers[2][4] = {{1, -2, 3, -127}, {127, 0, 5, 1}};
   TensorView view;

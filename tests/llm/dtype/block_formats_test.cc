@@ -168,7 +168,7 @@ const std::vector<Format>& formats() {
   return all;
 }
 
-TEST(BlockFormats, EqualAPlainDequantizerOnRandomBlocks) {
+TEST(BlockFormats, EqualAPlainDequantizer) {
   std::mt19937 random(1);
   for (const Format& format : formats()) {
     const DTypeDescriptor& row = dtype_descriptor(format.dtype);
@@ -201,7 +201,7 @@ TEST(BlockFormats, EqualAPlainDequantizerOnRandomBlocks) {
   }
 }
 
-TEST(BlockFormats, HaveTheirNumberInGgmlAndTheirSize) {
+TEST(BlockFormats, HaveTheTypeAndBlockSizeOfGgml) {
   // From ggml.h (enum ggml_type) and the static_asserts on block sizes in ggml-common.h.
   const std::vector<std::tuple<int32_t, DType, uint32_t, uint32_t>> facts = {
       {2, DType::kQ4_0, 32, 18},    {3, DType::kQ4_1, 32, 20},    {6, DType::kQ5_0, 32, 22},
@@ -219,7 +219,7 @@ TEST(BlockFormats, HaveTheirNumberInGgmlAndTheirSize) {
   }
 }
 
-TEST(BlockFormats, RefuseNumbersOfElementsThatAreNoWholeBlocksOrOverflow) {
+TEST(BlockFormats, RefuseIncompleteBlocksAndOverflow) {
   EXPECT_EQ(dtype_bytes(DType::kQ4_K, 512), 288u);
   EXPECT_THROW(dtype_bytes(DType::kQ4_K, 288), Error);
   EXPECT_THROW(dtype_bytes(DType::kF32, uint64_t{1} << 62), Error);

@@ -50,13 +50,13 @@ TEST(DType, RowsAreFoundByNumberAndByName) {
   EXPECT_EQ(find_dtype("iq4_xs"), nullptr);
 }
 
-TEST(DType, BytesAreOfWholeBlocksAndDoNotOverflow) {
+TEST(DType, SizesAreCheckedForBlocksAndOverflow) {
   EXPECT_EQ(dtype_bytes(DType::kQ5_1, 64), 48u);
   EXPECT_THROW(dtype_bytes(DType::kQ5_1, 33), Error);
   EXPECT_THROW(dtype_bytes(DType::kF32, uint64_t{1} << 62), Error);
 }
 
-TEST(DType, EveryHalfIsReadExactly) {
+TEST(DType, EveryF16IsReadExactly) {
   // An odd number of elements at an odd address also tests the scalar tail and unaligned reads.
   constexpr uint64_t kCount = 65535;
   std::vector<uint8_t> bytes(1 + 2 * kCount);
@@ -77,7 +77,7 @@ TEST(DType, EveryHalfIsReadExactly) {
   }
 }
 
-TEST(DType, ATailOfHalvesIsReadAsTheVectorPartIs) {
+TEST(DType, ATailOfF16IsReadExactly) {
   // Seven elements use the portable code on every machine.
   for (uint32_t i = 0; i < 65536; i += 7) {
     std::vector<uint8_t> bytes(14);
@@ -95,7 +95,7 @@ TEST(DType, ATailOfHalvesIsReadAsTheVectorPartIs) {
   }
 }
 
-TEST(DType, BFloat16IsTheUpperHalfOfAFloat) {
+TEST(DType, BF16IsTheUpperHalfOfF32) {
   const std::vector<uint8_t> bytes = {0x80, 0x3f, 0x20, 0xc1};  // 1.0, -10.0
   EXPECT_EQ(unpacked(DType::kBF16, bytes, 2), (std::vector<float>{1.0f, -10.0f}));
 }
@@ -136,7 +136,7 @@ TEST(DType, Q8BlocksAreAScaleAndSignedBytes) {
   }
 }
 
-TEST(DType, TheTestsOwnPackingToHalfRoundsToNearest) {
+TEST(DType, TestHelperRoundsF16ToNearest) {
   for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
     ASSERT_EQ(test::f16_of(static_cast<float>(f16_value(static_cast<uint16_t>(bits)))), bits);
   }

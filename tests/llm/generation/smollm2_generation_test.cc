@@ -87,17 +87,17 @@ size_t expect_golden(Generator& model, float close) {
   return n_whole;
 }
 
-TEST_F(SmolLm2, SaysWhatItSaysInLlamaCpp) {
+TEST_F(SmolLm2, AnswersAsLlamaCpp) {
   EXPECT_GE(expect_golden(*generator("cpu", Compute::kAuto), 0.2f), 2u);
 }
 
 // Without quantization: at most 0.219 apart where they differ.
-TEST_F(SmolLm2, SaysTheSameInF32UpToWhereTokensAreClose) {
+TEST_F(SmolLm2, AnswersAsLlamaCppInF32ExceptForNearTies) {
   EXPECT_GE(expect_golden(*generator("cpu", Compute::kF32), 0.23f), 2u);
 }
 
 #ifdef VESPER_HAS_VULKAN
-TEST_F(SmolLm2, SaysTheSameOnVulkanAsOnTheCpu) {
+TEST_F(SmolLm2, AnswersTheSameOnVulkan) {
   const std::vector<int32_t>& prompt = golden()[1].prompt;
   std::vector<int32_t> answers[2];
   for (size_t i = 0; i < 2; ++i) {

@@ -45,7 +45,7 @@ std::set<std::pair<BufferId, uint64_t>> places(const KvCache& cache, uint32_t se
   return found;
 }
 
-TEST(KvCache, KeepsPagesApartAndThoseOfAPositionTogether) {
+TEST(KvCache, PagesDoNotOverlap) {
   const std::unique_ptr<Device> device = open_device("cpu", {});
   for (const bool together : {false, true}) {
     const KvCache cache(*device, shape(together));

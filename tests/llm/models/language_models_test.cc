@@ -93,9 +93,9 @@ std::vector<std::string> families() {
 
 class LanguageModels : public testing::TestWithParam<std::string> {};
 
-TEST_P(LanguageModels, GiveTheLogitsOfTransformersOnTheCpu) { check_family(GetParam(), "cpu"); }
+TEST_P(LanguageModels, EqualTransformersOnTheCpu) { check_family(GetParam(), "cpu"); }
 
-TEST_P(LanguageModels, GiveTheLogitsOfTransformersOnVulkan) {
+TEST_P(LanguageModels, EqualTransformersOnVulkan) {
 #ifdef VESPER_HAS_VULKAN
   check_family(GetParam(), "vulkan");
 #else
@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Families, LanguageModels, testing::ValuesIn(families())
                          });
 
 // A sequence must not depend on the others, nor on the previous contents of its slot.
-TEST(Generator, AnswersTheSameAloneAndAmongOthers) {
+TEST(Generator, AnswersTheSameAloneAndInABatch) {
   const auto provider = open_weights(folder_of("qwen3"));
   const std::vector<std::vector<int32_t>> prompts = {
       {60, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 2, 3, 4, 9}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}};
@@ -223,7 +223,7 @@ void check_beams(const std::string& family, const std::string& device_name) {
   }
 }
 
-TEST(GeneratorBeams, FindWhatAPlainSearchFinds) {
+TEST(GeneratorBeams, EqualAPlainSearch) {
   for (const char* family : {"llama", "gemma3", "qwen3"}) check_beams(family, "cpu");
 }
 
@@ -246,7 +246,7 @@ std::vector<float> plain_logprobs(Generator& model, std::vector<int32_t> prompt,
 }
 
 // Prompts that share their first tokens with the previous one, whose full pages are still cached.
-TEST(GeneratorBeams, UseThePagesOfAnEarlierPromptAgain) {
+TEST(GeneratorBeams, ReusePagesOfAnEarlierPrompt) {
   const auto provider = open_weights(folder_of("llama"));
   const auto device = open_device("cpu", {});
   Generator plain(*device, *provider, Compute::kF32, exact_options());
@@ -299,10 +299,10 @@ TEST(GeneratorBeams, RefuseATemperature) {
 }
 
 #ifdef VESPER_HAS_VULKAN
-TEST(GeneratorBeams, FindWhatAPlainSearchFindsOnVulkan) { check_beams("llama", "vulkan"); }
+TEST(GeneratorBeams, EqualAPlainSearchOnVulkan) { check_beams("llama", "vulkan"); }
 #endif
 
-TEST(Generator, StopsAtItsEndsAndLimits) {
+TEST(Generator, StopsAtStopIdsAndLimits) {
   const auto provider = open_weights(folder_of("qwen3"));
   const ReferenceRows reference = read_reference_rows(folder_of("qwen3"));
   const auto device = open_device("cpu", {});
@@ -330,7 +330,7 @@ TEST(Generator, StopsAtItsEndsAndLimits) {
   EXPECT_THROW(generator.start(0, {}, 1, {}), std::exception);
 }
 
-TEST(Generator, GoesOnFromWhatWasSaved) {
+TEST(Generator, ContinuesFromSavedState) {
   const auto provider = open_weights(folder_of("gemma3"));
   const ReferenceRows reference = read_reference_rows(folder_of("gemma3"));
   const std::span<const int32_t> ids(reference.ids);

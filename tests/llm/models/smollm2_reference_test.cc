@@ -128,7 +128,7 @@ class PlainLlama {
   const WeightProvider& weights_;
 };
 
-TEST(SmolLm2, GivesTheLogitsOfPlainLoopsInF32) {
+TEST(SmolLm2, EqualsPlainLoopsInF32) {
   std::unique_ptr<WeightProvider> weights;
   try {
     weights = open_weights(ModelStore({.offline = true}).find("smollm2-135m"));

@@ -272,9 +272,9 @@ class UngatedModels : public testing::TestWithParam<Case> {
   static constexpr double kClose = 1e-4;
 };
 
-TEST_P(UngatedModels, GiveTheLogitsOfThePlainComputationOnTheCpu) { check("cpu"); }
+TEST_P(UngatedModels, EqualAPlainComputationOnTheCpu) { check("cpu"); }
 
-TEST_P(UngatedModels, GiveTheLogitsOfThePlainComputationOnVulkan) {
+TEST_P(UngatedModels, EqualAPlainComputationOnVulkan) {
 #ifdef VESPER_HAS_VULKAN
   check("vulkan");
 #else

@@ -32,7 +32,7 @@ TEST(DispatchTable, AWriteAfterAReadStartsAStage) {
   EXPECT_EQ(table.stages(), (std::vector<uint32_t>{0, 1}));
 }
 
-TEST(DispatchTable, ConflictsAreSoughtInTheWholeStageAndOnlyThere) {
+TEST(DispatchTable, ConflictsAreFoundWithinAStage) {
   DispatchTable table;
   add_norm(table, buffer(1), buffer(3));
   add_norm(table, buffer(2), buffer(3));

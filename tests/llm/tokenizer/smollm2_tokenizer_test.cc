@@ -105,7 +105,7 @@ TEST_F(SmolLm2Tokenizer, GivesTheIdsOfLlamaCpp) {
 }
 
 // The vocabulary has no token for a byte that never occurs in UTF-8.
-TEST_F(SmolLm2Tokenizer, MakesTokensOfBytesThatAreNoText) {
+TEST_F(SmolLm2Tokenizer, ReplacesInvalidUtf8) {
   EXPECT_FALSE(tokenizer->encode("\xff", false, false).empty());
   EXPECT_EQ(tokenizer->encode("\xff", false, false), tokenizer->encode("\ufffd", false, false));
 }
@@ -123,7 +123,7 @@ TEST_F(SmolLm2Tokenizer, KnowsItsSpecialTokens) {
   EXPECT_EQ(tokenizer->bytes_of(3575), " capital");
 }
 
-TEST_F(SmolLm2Tokenizer, ComesWithAChatTemplateThatRendersAsInLlamaCpp) {
+TEST_F(SmolLm2Tokenizer, HasAChatTemplateThatRendersAsInLlamaCpp) {
   ASSERT_TRUE(chat_template.has_value());
   const ChatTemplate chat(*chat_template);
   std::vector<ChatMessage> messages = {{"user", "Hi, who are you?"},

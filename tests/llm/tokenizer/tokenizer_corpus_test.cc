@@ -44,7 +44,7 @@ class TokenizerCorpus : public testing::TestWithParam<const char*> {
   const std::filesystem::path path_ = folder() / GetParam();
 };
 
-TEST_P(TokenizerCorpus, GivesTheIdsOfHuggingFacesTokenizers) {
+TEST_P(TokenizerCorpus, EqualsHuggingFaceTokenizers) {
   const auto tokenizer = open_text_tokenizer(ModelFiles(path_));
   const auto lines = read_json(folder() / "corpus.json");
   const auto expected = read_json(path_ / "expected.json");
@@ -59,7 +59,7 @@ TEST_P(TokenizerCorpus, GivesTheIdsOfHuggingFacesTokenizers) {
   EXPECT_EQ(n_wrong, 0u) << "of " << lines.size();
 }
 
-TEST_P(TokenizerCorpus, StreamsValidTextThatIsTheSameHoweverItComes) {
+TEST_P(TokenizerCorpus, StreamsValidText) {
   const auto tokenizer = open_text_tokenizer(ModelFiles(path_));
   for (const auto& line : read_json(folder() / "corpus.json")) {
     const auto ids = tokenizer->encode(line.get<std::string>(), true, false);
@@ -100,7 +100,7 @@ ModelFiles as_vocabulary_and_merges(const std::filesystem::path& path, nlohmann:
                file_of("tokenizer_config.json", config.dump())});
 }
 
-TEST(VocabularyAndMerges, GiveWhatTheTokenizerJsonGives) {
+TEST(VocabularyAndMerges, EqualTokenizerJson) {
   const std::pair<const char*, nlohmann::json> classes[] = {
       {"gpt2", nlohmann::json::object()},
       {"gpt2", {{"tokenizer_class", "GPT2TokenizerFast"}}},
@@ -116,7 +116,7 @@ TEST(VocabularyAndMerges, GiveWhatTheTokenizerJsonGives) {
   }
 }
 
-TEST(VocabularyAndMerges, OfAnUnknownClassAreAnErrorThatNamesIt) {
+TEST(VocabularyAndMerges, RefuseUnknownClasses) {
   const auto files =
       as_vocabulary_and_merges(folder() / "gpt2", {{"tokenizer_class", "CTRLTokenizer"}});
   EXPECT_THROW(
@@ -179,7 +179,7 @@ TEST(GgufTokenizer, OfASentencePieceModelGivesTheSameIds) {
 
 // Invalid UTF-8 becomes U+FFFD, as in llama.cpp for byte-level vocabularies, and in Python with
 // errors="replace".
-TEST(AnyTokenizer, TakesWhatIsNoTextForTheReplacementCharacter) {
+TEST(AnyTokenizer, ReplacesInvalidUtf8) {
   for (const auto& entry : std::filesystem::directory_iterator(folder())) {
     if (!entry.is_directory()) continue;
     const auto tokenizer = open_text_tokenizer(ModelFiles(entry.path()));

@@ -77,7 +77,7 @@ TEST(Gpt2Pieces, KnowLettersAndDigitsOfAllScripts) {
               ElementsAre("naïve", " Привет", "٣４", " 日本語"));
 }
 
-TEST(Gpt2Pieces, GiveBytesThatAreNoTextAsTheirOwnPiece) {
+TEST(Gpt2Pieces, KeepInvalidBytesInTheirOwnPiece) {
   EXPECT_THAT(pieces_of("ab\xff\xfe cd\xc3"), ElementsAre("ab", "\xff\xfe", " cd", "\xc3"));
 }
 
@@ -96,7 +96,7 @@ TEST(WhisperTokenizer, MergesTheLowestRankFirst) {
   EXPECT_THAT(ids_of(small_tokenizer(), "athth"), ElementsAre('a', kTh, kTh));
 }
 
-TEST(WhisperTokenizer, MergesOfEqualRankFromTheLeft) {
+TEST(WhisperTokenizer, MergesEqualRanksFromTheLeft) {
   std::vector<std::string> vocabulary;
   for (int byte = 0; byte < 256; ++byte) vocabulary.emplace_back(1, static_cast<char>(byte));
   vocabulary.emplace_back("aa");
@@ -115,7 +115,7 @@ TEST(WhisperTokenizer, DecodesUnknownIdsToNothing) {
   EXPECT_EQ(small_tokenizer().decode(ids), "a");
 }
 
-TEST(WhisperTokenizer, GivesBackAnyText) {
+TEST(WhisperTokenizer, DecodesWhatItEncodes) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 2000; ++trial) {
     std::string text;
@@ -127,7 +127,7 @@ TEST(WhisperTokenizer, GivesBackAnyText) {
   }
 }
 
-TEST(WhisperTokenizer, TakesBytesThatAreNoTextAsReplacementCharacters) {
+TEST(WhisperTokenizer, ReplacesInvalidBytes) {
   EXPECT_EQ(ids_of(small_tokenizer(), "the\xff"), ids_of(small_tokenizer(), "the\ufffd"));
 }
 
@@ -165,7 +165,7 @@ const TextTokenizer& tiny_tokenizer() {
   return *tokenizer;
 }
 
-TEST(WhisperTokenizer, MergesAsThePlainLoopDoes) {
+TEST(WhisperTokenizer, MergesAsAPlainLoop) {
   std::mt19937 random(8);
   for (int trial = 0; trial < 500; ++trial) {
     std::string word(1 + random() % 30, '\0');
@@ -174,7 +174,7 @@ TEST(WhisperTokenizer, MergesAsThePlainLoopDoes) {
   }
 }
 
-TEST(WhisperTokenizer, TakesAMegabyteWithoutASpaceInLessThanQuadraticTime) {
+TEST(WhisperTokenizer, EncodesAMegabyteWithoutSpacesQuickly) {
   // Quadratic merging of a million bytes would take minutes.
   const auto start = std::chrono::steady_clock::now();
   for (const char c : {'a', ' ', '!', '\n'}) {
@@ -222,7 +222,7 @@ TEST(Utf8Stream, ReplacesInvalidBytesAsTheUnicodeStandardRecommends) {
             "A");
 }
 
-TEST(Utf8Stream, GivesTheSameTextHoweverItIsCut) {
+TEST(Utf8Stream, DoesNotDependOnHowBytesArrive) {
   std::mt19937 random(9);
   for (int trial = 0; trial < 2000; ++trial) {
     std::string bytes;
@@ -247,7 +247,7 @@ TEST(Utf8Stream, GivesTheSameTextHoweverItIsCut) {
 
 // Ids from openai-whisper 20250625 (whisper/tokenizer.py, both vocabularies). large-v3 has one more
 // language.
-TEST(WhisperTokens, OfAnEnglishModelAreTheReferences) {
+TEST(WhisperTokens, OfAnEnglishModelEqualTheReference) {
   const auto tokens = WhisperTokens::of_vocabulary_size(51864);
   EXPECT_FALSE(tokens.is_multilingual);
   EXPECT_EQ(tokens.eot, 50256);
@@ -261,7 +261,7 @@ TEST(WhisperTokens, OfAnEnglishModelAreTheReferences) {
   EXPECT_EQ(tokens.timestamp_begin, 50363);
 }
 
-TEST(WhisperTokens, OfAMultilingualModelAreTheReferences) {
+TEST(WhisperTokens, OfAMultilingualModelEqualTheReference) {
   const auto tokens = WhisperTokens::of_vocabulary_size(51865);
   EXPECT_TRUE(tokens.is_multilingual);
   EXPECT_EQ(tokens.eot, 50257);
@@ -306,7 +306,7 @@ TEST(WhisperLanguages, AreFoundByCodeNameAndOtherNames) {
   EXPECT_EQ(find_whisper_language(""), std::nullopt);
 }
 
-TEST(WhisperLanguages, AreAHundredWithCodesOfTheirOwn) {
+TEST(WhisperLanguages, AreAHundredWithDistinctCodes) {
   ASSERT_EQ(whisper_languages().size(), 100u);
   for (uint32_t at = 0; at < 100; ++at) {
     EXPECT_EQ(find_whisper_language(whisper_languages()[at].code), at);
@@ -314,7 +314,7 @@ TEST(WhisperLanguages, AreAHundredWithCodesOfTheirOwn) {
   }
 }
 
-TEST(NonSpeechTokens, AreSingleSignsAndTheBeginningsOfMusic) {
+TEST(NonSpeechTokens, AreSymbolsAndMusicNotes) {
   const auto& tokenizer = tiny_tokenizer();
   const auto suppressed = non_speech_tokens(tokenizer);
   EXPECT_TRUE(std::is_sorted(suppressed.begin(), suppressed.end()));
@@ -333,7 +333,7 @@ TEST(BlankTokens, AreASpaceAndTheEndOfText) {
   EXPECT_THAT(blank_tokens(tiny_tokenizer(), tokens), ElementsAre(220, 50257));
 }
 
-TEST(Vocabulary, LeavesOutWhatIsNotToBeFound) {
+TEST(Vocabulary, OmitsExcludedTokens) {
   const Vocabulary vocabulary({"long", "a", "a"}, Vocabulary::Duplicates::kFirst,
                               [](int32_t id) { return id == 2; });
   EXPECT_EQ(vocabulary.find("a"), 2);
@@ -343,7 +343,7 @@ TEST(Vocabulary, LeavesOutWhatIsNotToBeFound) {
   EXPECT_EQ(vocabulary.spelling(3), "");
 }
 
-TEST(Vocabulary, FindsEachSpellingAndOfTwoTheOneThatCounts) {
+TEST(Vocabulary, FindsTheRightOneOfDuplicates) {
   std::vector<std::string> spellings = {"a", "", "b", "a"};
   for (int i = 0; i < 1000; ++i) spellings.push_back("token " + std::to_string(i));
   const Vocabulary first(spellings, Vocabulary::Duplicates::kFirst);

@@ -34,14 +34,14 @@ TEST(BertWords, AreCutAtWhiteSpaceAndAroundEachPunctuationMark) {
   EXPECT_THAT(words_of(""), ElementsAre());
 }
 
-TEST(BertWords, LoseAccentsAndCase) {
+TEST(BertWords, LoseAccentsAndCaseByDefault) {
   EXPECT_THAT(words_of("Café NAÏVE Ångström İstanbul"),
               ElementsAre("cafe", "naive", "angstrom", "istanbul"));
   // Hangul decomposes as well.
   EXPECT_THAT(words_of("\uac01"), ElementsAre("\u1100\u1161\u11a8"));
 }
 
-TEST(BertWords, KeepAccentsAndCaseWhereTheModelDoes) {
+TEST(BertWords, KeepAccentsAndCaseIfTheModelDoes) {
   BertNormalization cased;
   cased.lower_case = cased.strip_accents = false;
   EXPECT_THAT(words_of("Café", cased), ElementsAre("Café"));
@@ -57,7 +57,7 @@ TEST(BertWords, AreSingleChineseCharacters) {
   EXPECT_THAT(words_of("a東京b", together), ElementsAre("a東京b"));
 }
 
-TEST(BertWords, LoseControlCharactersAndWhatIsNoUtf8) {
+TEST(BertWords, LoseControlCharactersAndInvalidUtf8) {
   EXPECT_THAT(words_of("a\0b\x07"
                        "c\u200dd\ufeff\xff"
                        "e\x0b"
@@ -86,7 +86,7 @@ TEST(WordPiece, TakesTheLongestTokenEachTime) {
   EXPECT_THAT(ids_of("a東 東"), ElementsAre(7, 6, 6));
 }
 
-TEST(WordPiece, HasOneUnknownTokenForAWordThatCannotBePutTogether) {
+TEST(WordPiece, HasOneUnknownTokenPerWord) {
   EXPECT_THAT(ids_of("unaffx a"), ElementsAre(0, 7));
   EXPECT_THAT(ids_of("!a"), ElementsAre(0, 7));
 }

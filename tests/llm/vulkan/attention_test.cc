@@ -105,7 +105,7 @@ struct PackedCase {
 
 class PackedAttention : public VulkanTest, public testing::WithParamInterface<PackedCase> {};
 
-TEST_P(PackedAttention, OfEachSequenceIsOverTheRowsThatItSees) {
+TEST_P(PackedAttention, SeesOnlyRowsOfTheSameSequence) {
   const PackedCase c = GetParam();
   std::vector<uint32_t> starts = {0};
   for (const uint32_t length : c.lengths) starts.push_back(starts.back() + length);
@@ -183,7 +183,7 @@ struct PagedCase {
 
 class PagedAttention : public VulkanTest, public testing::WithParamInterface<PagedCase> {};
 
-TEST_P(PagedAttention, ReadsWhatWriteKvWroteUpToThePosition) {
+TEST_P(PagedAttention, ReadsKeysAndValuesUpToThePosition) {
   const PagedCase c = GetParam();
   constexpr uint32_t kSequences = 3;
   const uint32_t pages = (c.n_positions + c.page_rows - 1) / c.page_rows;
@@ -281,7 +281,7 @@ struct PromptCase {
 
 class PromptAttention : public VulkanTest, public testing::WithParamInterface<PromptCase> {};
 
-TEST_P(PromptAttention, OfSuccessivePositionsIsOverThoseBeforeEach) {
+TEST_P(PromptAttention, IsCausal) {
   const PromptCase& c = GetParam();
   constexpr uint32_t kPageRows = 32;
   const uint32_t n_present = c.n_rows - c.n_absent, n_positions = c.first_position + n_present;
@@ -371,7 +371,7 @@ struct WeightsCase {
 
 class AttentionWeights : public VulkanTest, public testing::WithParamInterface<WeightsCase> {};
 
-TEST_P(AttentionWeights, AreTheSoftmaxOfTheChosenHeadsOverThePositionsThatCount) {
+TEST_P(AttentionWeights, AreTheSoftmaxOfTheSelectedHeads) {
   const WeightsCase& c = GetParam();
   constexpr uint32_t kSequences = 3;
   const uint32_t pages = (c.kv_length + c.page_rows - 1) / c.page_rows;

@@ -16,21 +16,21 @@ class BeamSearch : public VulkanTest {
   }
 };
 
-TEST_F(BeamSearch, FindsTheTextsOfThePlainOneForEveryNumberOfBeams) {
+TEST_F(BeamSearch, EqualsAPlainSearchForEachNumberOfBeams) {
   for (const uint32_t beam_size : {1u, 2u, 5u, 16u}) {
     SCOPED_TRACE(std::to_string(beam_size) + " beams");
     EXPECT_GT(check({.beam_size = beam_size, .max_finished = beam_size}, beam_size), 0u);
   }
 }
 
-TEST_F(BeamSearch, EndsWithTheTextsThatPatienceAsksForOrAtTheLimitOfTokens) {
+TEST_F(BeamSearch, EndsByPatienceOrTokenLimit) {
   for (const uint32_t max_finished : {1u, 3u, 10u}) {
     check({.max_finished = max_finished, .p_end = 0.3}, 3);
   }
   for (const uint32_t max_sampled : {1u, 3u}) check({.max_sampled = max_sampled}, 4);
 }
 
-TEST_F(BeamSearch, LivesWithFewerContinuationsThanBeamsAndAnyPromptAndChunk) {
+TEST_F(BeamSearch, WorksWithFewContinuationsAndAnyPromptAndChunk) {
   for (const uint32_t n_allowed : {1u, 4u}) {
     check({.max_finished = 10, .p_end = 0.2, .n_allowed = n_allowed}, 5);
   }

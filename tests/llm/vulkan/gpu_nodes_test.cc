@@ -24,7 +24,7 @@ bool shows_gpu(const std::initializer_list<const char*>& nodes) {
 
 #ifdef __linux__
 
-TEST(GpuNodes, OfEachKindOfDriverAreFound) {
+TEST(GpuNodes, AreFoundForEachKindOfDriver) {
   for (const char* node :
        {"dri/renderD128", "dri/renderD129", "nvidia0", "nvidiactl", "nvhost-ctrl-gpu",
         "nvgpu/igpu0/ctrl", "dxg", "mali0", "kgsl-3d0", "pvrsrvkm", "pvr_sync", "galcore"}) {
@@ -32,7 +32,7 @@ TEST(GpuNodes, OfEachKindOfDriverAreFound) {
   }
 }
 
-TEST(GpuNodes, AreNotThoseOfMachinesWithoutOne) {
+TEST(GpuNodes, AreNotFoundWithoutAGpu) {
   EXPECT_FALSE(shows_gpu({}));
   EXPECT_FALSE(shows_gpu({"null", "tty0", "vga_arbiter", "net/tun", "input/event0", "snd/timer"}));
   // A display controller without a renderer, with its links by path.
@@ -40,7 +40,7 @@ TEST(GpuNodes, AreNotThoseOfMachinesWithoutOne) {
   EXPECT_FALSE(may_have_gpu("/no/such/folder"));
 }
 
-TEST(GpuNodes, AreSupposedWhereTheFolderCannotBeRead) {
+TEST(GpuNodes, AreAssumedIfTheFolderCannotBeRead) {
   const TemporaryFolder devices;
   std::ofstream(devices / "no_folder").put('\n');
   EXPECT_TRUE(may_have_gpu(devices / "no_folder"));
@@ -60,7 +60,7 @@ std::set<std::string> libraries() {
 }
 
 // A software driver may be unloaded, but its libraries, such as LLVM for Mesa, stay.
-TEST(GpuNodes, LeaveDriversUnloadedWhereThereAreNone) {
+TEST(GpuNodes, LoadNoDriversWithoutAGpu) {
   if (may_have_gpu()) GTEST_SKIP() << "this machine shows a GPU";
   const std::set<std::string> before = libraries();
   ASSERT_FALSE(before.empty());

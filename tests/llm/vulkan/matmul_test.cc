@@ -25,7 +25,7 @@ std::string case_name(const testing::TestParamInfo<MatmulCase>& info) {
 
 class Matmul : public VulkanTest, public testing::WithParamInterface<MatmulCase> {};
 
-TEST_P(Matmul, IsThePlainSumOfProducts) {
+TEST_P(Matmul, EqualsAPlainLoop) {
   const MatmulCase c = GetParam();
   engine_.seed(c.rows * 7919 + c.n_out * 31 + c.n_in);
   std::vector<float> in = random(size_t{c.rows} * c.n_in);

@@ -81,7 +81,7 @@ TEST_F(Quantized, StacksPartsOfSeveralFormats) {
   check(source, weight, 20, 49, n_in, Compute::kF32, DType::kF32);
 }
 
-TEST_F(Quantized, TakeNoMoreMemoryThanTheirFilesButForRoundedScales) {
+TEST_F(Quantized, UseAsMuchMemoryAsTheFileExceptForScales) {
   for (const QuantizedFormat& format : quantized_formats()) {
     const QuantizedMatrix matrix(format, 64, 1024, 1);
     const uint64_t file = matrix.bytes.size() + matrix.scales.size() + matrix.biases.size();

@@ -8,7 +8,7 @@ namespace {
 
 class RecurrentKernels : public VulkanTest {};
 
-TEST_F(RecurrentKernels, ActivationIsTheFunctionOfEachNumber) {
+TEST_F(RecurrentKernels, ActivationEqualsItsFunction) {
   for (const uint32_t kind : {kActivationRelu, kActivationSigmoid}) {
     std::vector<float> in = random(1000, 5.0f);
     in[3] = 1e30f;
@@ -29,7 +29,7 @@ TEST_F(RecurrentKernels, ActivationIsTheFunctionOfEachNumber) {
   }
 }
 
-TEST_F(RecurrentKernels, MagnitudeIsOfTheRealPartAndTheImaginaryOneOfEachBin) {
+TEST_F(RecurrentKernels, MagnitudeIsThatOfComplexBins) {
   constexpr uint32_t kBins = 129, kRows = 20, kPerBatch = 4, kStride = 6 * kBins;
   std::vector<float> in = random(kRows * 2 * kBins);
   const Operand out = poisoned(kRows / kPerBatch * kStride, DType::kF32);
@@ -49,7 +49,7 @@ TEST_F(RecurrentKernels, MagnitudeIsOfTheRealPartAndTheImaginaryOneOfEachBin) {
   }
 }
 
-TEST_F(RecurrentKernels, LstmIsThePlainRecurrenceAndCarriesItsStateOn) {
+TEST_F(RecurrentKernels, LstmEqualsAPlainLoopAndKeepsItsState) {
   for (const uint32_t n_hidden : {16u, 128u}) {
     constexpr uint32_t kSequences = 2, kSteps = 5;
     const PlainLstm plain(n_hidden, random(size_t{4} * n_hidden * n_hidden, 0.2f));

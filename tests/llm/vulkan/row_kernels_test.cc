@@ -132,7 +132,7 @@ TEST_F(RowKernels, RangeProbabilitiesAreASoftmaxOverTheRange) {
   }
 }
 
-TEST_F(RowKernels, RangeProbabilitiesAreThoseOfTheIdsWhereThereAreAny) {
+TEST_F(RowKernels, RangeProbabilitiesAreOfListedIds) {
   constexpr uint32_t kRows = 4, kStride = 1000, kCount = 900;
   std::vector<float> logits = random(size_t{kRows} * kStride, 4.0f);
   const std::vector<uint32_t> ids = {0, 899, 7, 300};

@@ -6,16 +6,14 @@ namespace {
 
 class Sampling : public VulkanTest {};
 
-TEST_F(Sampling, DrawsAsEachSamplerIsDefined) {
+TEST_F(Sampling, FollowsTheDefinitionOfEachFilter) {
   test::SamplingCheck check(device(), 500, 4);
   test::check_every_sampler(check);
 }
 
-TEST_F(Sampling, TakesTheLikeliestAtTemperatureZero) {
-  test::SamplingCheck(device(), 10, 1).greedy();
-}
+TEST_F(Sampling, IsGreedyAtTemperatureZero) { test::SamplingCheck(device(), 10, 1).greedy(); }
 
-TEST_F(Sampling, NotesTokensProbabilitiesAndEnds) {
+TEST_F(Sampling, StoresTokensLogProbabilitiesAndStops) {
   test::SamplingCheck(device(), 500, 1).advances();
 }
 

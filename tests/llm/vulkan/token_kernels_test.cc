@@ -71,7 +71,7 @@ Choice plain_choice(std::vector<double> logits, const std::vector<uint32_t>& mas
 
 class TokenKernels : public VulkanTest {};
 
-TEST_F(TokenKernels, ChooseWhatTheRulesAndThePlainDefinitionChoose) {
+TEST_F(TokenKernels, SampleTokensAsPlainRulesDo) {
   constexpr uint32_t kSequences = 40, kVocabulary = 51865, kChunk = 1024;
   SamplingParams p{};
   p.n_sequences = kSequences;
@@ -169,7 +169,7 @@ TEST_F(TokenKernels, ChooseWhatTheRulesAndThePlainDefinitionChoose) {
   EXPECT_EQ(load_structs<uint32_t>(stop)[0], 0u);
 }
 
-TEST_F(TokenKernels, StopIsSetWhenEverySequenceHasFinished) {
+TEST_F(TokenKernels, StopIsSetWhenAllSequencesHaveEnded) {
   SamplingParams p{};
   p.n_sequences = 3;
   p.n_vocab = p.row_stride = 40;
@@ -201,7 +201,7 @@ TEST_F(TokenKernels, StopIsSetWhenEverySequenceHasFinished) {
 }
 
 // The kernels of both devices use the same hash; only the last bits of logarithms differ.
-TEST_F(TokenKernels, DrawWhatThePlainDefinitionDraws) {
+TEST_F(TokenKernels, SampleAtATemperatureAsPlainCodeDoes) {
   constexpr uint32_t kSequences = 200, kVocabulary = 700;
   SamplingParams p{};
   p.n_sequences = kSequences;
@@ -254,7 +254,7 @@ TEST_F(TokenKernels, DrawWhatThePlainDefinitionDraws) {
   EXPECT_LT(n_greedy, kSequences / 2);
 }
 
-TEST_F(TokenKernels, CopyPagesTakesTheFirstRowsOfEveryHeadAndLeavesTheRest) {
+TEST_F(TokenKernels, CopyPagesCopiesTheFirstRowsOfEachHead) {
   constexpr uint32_t kHeads = 3, kDim = 8, kRows = 32, kPages = 5;
   constexpr size_t kHead = kRows * kDim, kPage = kHeads * kHead;
   for (const DType dtype : {DType::kF32, DType::kF16}) {
@@ -281,7 +281,7 @@ TEST_F(TokenKernels, CopyPagesTakesTheFirstRowsOfEveryHeadAndLeavesTheRest) {
   }
 }
 
-TEST_F(TokenKernels, PenaltiesAreThoseOfPlainLoops) {
+TEST_F(TokenKernels, PenaltiesEqualPlainLoops) {
   for (uint32_t seed = 1; seed <= 4; ++seed) test::check_adjust_logits(device(), seed, 1e-6f);
 }
 

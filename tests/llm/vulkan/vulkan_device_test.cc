@@ -24,7 +24,7 @@ TEST_F(VulkanDeviceTest, ListsTheDeviceThatItOpens) {
 }
 
 // `inspect` plans with it, because opening a device takes longer than reading a model's header.
-TEST_F(VulkanDeviceTest, IsPlannedOnUnopenedAsItIsOpened) {
+TEST_F(VulkanDeviceTest, IsPlannedAsItIsOpened) {
   const std::unique_ptr<Device> planned =
       plan_vulkan_device(list_vulkan_devices().at(test_device_index()));
   const std::unique_ptr<Device> opened = open({});
@@ -50,7 +50,7 @@ TEST_F(VulkanDeviceTest, IsPlannedOnUnopenedAsItIsOpened) {
   EXPECT_THROW(planned->allocate(4, "nothing"), Error);
 }
 
-TEST(VulkanDeviceNames, ChooseAmongTheListed) {
+TEST(VulkanDeviceNames, SelectListedDevices) {
   VulkanListing software, old_gpu, gpu;
   software.name = "software";
   old_gpu.name = "old GPU";
@@ -76,7 +76,7 @@ TEST(VulkanDeviceNames, ChooseAmongTheListed) {
   EXPECT_EQ(message("vulkan", {}), "no Vulkan device: there is no driver, or it sees none");
 }
 
-TEST_F(VulkanDeviceTest, NamesThatAreNoDeviceAreErrors) {
+TEST_F(VulkanDeviceTest, RefusesInvalidDeviceNames) {
   const auto kind_of = [](const char* name) {
     try {
       open_vulkan_device(name, DeviceOptions{});
@@ -91,7 +91,7 @@ TEST_F(VulkanDeviceTest, NamesThatAreNoDeviceAreErrors) {
   EXPECT_EQ(kind_of("gpu"), ErrorKind::kUsage);
 }
 
-TEST_F(VulkanDeviceTest, NewBuffersAreZeroAndKeepWhatIsWritten) {
+TEST_F(VulkanDeviceTest, NewBuffersAreZeroAndKeepWrittenData) {
   for (const bool host_visible : {true, false}) {
     VulkanOptions options;
     options.host_visible = host_visible;
@@ -120,7 +120,7 @@ TEST_F(VulkanDeviceTest, NewBuffersAreZeroAndKeepWhatIsWritten) {
   }
 }
 
-TEST_F(VulkanDeviceTest, MoreMemoryThanThereIsIsAnErrorThatSaysHowMuch) {
+TEST_F(VulkanDeviceTest, ReportsHowMuchMemoryIsMissing) {
   const std::unique_ptr<Device> device = open({});
   try {
     device->allocate(uint64_t{1} << 50, "the moon");
@@ -182,7 +182,7 @@ Chain make_chain(Device& device, std::mt19937& engine, uint32_t n_rows, uint32_t
   return chain;
 }
 
-TEST_F(VulkanDeviceTest, DerivedBarriersGiveTheBitsOfFullOnes) {
+TEST_F(VulkanDeviceTest, DerivedBarriersGiveTheSameBitsAsFullBarriers) {
   for (const uint32_t n_rows : {1u, 5u, 70u}) {
     std::vector<std::vector<float>> results;
     for (const bool full : {false, true}) {
@@ -274,7 +274,7 @@ TEST_F(VulkanDeviceTest, IsCleanUnderGpuAssistedChecks) {
   for (const float value : result) EXPECT_TRUE(std::isfinite(value));
 }
 
-TEST_F(VulkanDeviceTest, ClocksEveryStageOrEveryCommandOfReplays) {
+TEST_F(VulkanDeviceTest, TimesStagesOrCommandsOfReplays) {
   const std::unique_ptr<Device> device = open({});
   std::mt19937 engine(5);
   const Chain chain = make_chain(*device, engine, 1, 64, 2);
@@ -295,7 +295,7 @@ TEST_F(VulkanDeviceTest, ClocksEveryStageOrEveryCommandOfReplays) {
 }
 
 // Alternating long and short stages: a stage's time is its own, not that of the next one.
-TEST_F(VulkanDeviceTest, ClocksEachStageByItself) {
+TEST_F(VulkanDeviceTest, TimesEachStageSeparately) {
   const std::unique_ptr<Device> device = open({});
   constexpr uint32_t kManyRows = 20000, kWidth = 512, kRounds = 4;
   const uint64_t bytes = uint64_t{kManyRows} * kWidth * sizeof(float);
@@ -325,7 +325,7 @@ TEST_F(VulkanDeviceTest, ClocksEachStageByItself) {
   EXPECT_LT(short_us, 0.2 * long_us);
 }
 
-TEST_F(VulkanDeviceTest, ADamagedPipelineCacheIsReplacedByAGoodOne) {
+TEST_F(VulkanDeviceTest, ReplacesADamagedPipelineCache) {
   const std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) / ("vesper-cache-" + std::to_string(getpid()));
   ASSERT_EQ(0, setenv("VESPER_CACHE", folder.c_str(), 1));
@@ -363,7 +363,7 @@ TEST_F(VulkanDeviceTest, ADamagedPipelineCacheIsReplacedByAGoodOne) {
   std::filesystem::remove_all(folder);
 }
 
-TEST_F(VulkanDeviceTest, AWeightThatIsNoMatrixIsAModelErrorThatNamesIt) {
+TEST_F(VulkanDeviceTest, RefusesAWeightThatIsNotAMatrix) {
   float number = 0;
   TensorView tensor;
   tensor.file_name = "decoder/odd";

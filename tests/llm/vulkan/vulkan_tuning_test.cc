@@ -9,13 +9,13 @@
 namespace vesper {
 namespace {
 
-TEST(VulkanTuning, IsTheRowOfTheKindOfDevice) {
+TEST(VulkanTuning, IsFoundByKindOfDevice) {
   EXPECT_TRUE(vulkan_tuning(true, "").polls);
   EXPECT_FALSE(vulkan_tuning(false, "").polls);
   EXPECT_EQ(vulkan_tuning(true, "").tile.outs, 128u);
 }
 
-TEST(VulkanTuning, ChangesSetEveryFieldThatTheirNameStandsFor) {
+TEST(VulkanTuning, CanBeChangedByFieldName) {
   const VulkanTuning tuning = vulkan_tuning(
       true, "matmul_tile=1x2x3x4x5,attention_splits=7,vector_shape=6x2,attention_tile=2x1x32");
   EXPECT_EQ(tuning.tile.rows, 1u);
@@ -27,7 +27,7 @@ TEST(VulkanTuning, ChangesSetEveryFieldThatTheirNameStandsFor) {
   EXPECT_EQ(tuning.vector_rows, vulkan_tuning(true, "").vector_rows);
 }
 
-TEST(VulkanTuning, AnythingElseIsAnErrorThatNamesTheEntry) {
+TEST(VulkanTuning, ReportsInvalidEntries) {
   for (const std::string wrong :
        {"matmul_tiles=1x2x3x4x5", "matmul_tile=1x2", "vector_rows=", "vector_rows", "vector_rows=0",
         "vector_rows=4x", "=4", "attention_splits=99999999999"}) {

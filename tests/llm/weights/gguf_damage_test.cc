@@ -80,9 +80,9 @@ class GgufDamage : public testing::Test {
   rlimit before_{};
 };
 
-TEST_F(GgufDamage, TheWholeFileIsSound) { EXPECT_TRUE(read_all(sample())); }
+TEST_F(GgufDamage, UndamagedFileIsValid) { EXPECT_TRUE(read_all(sample())); }
 
-TEST_F(GgufDamage, CutAnywhereItIsAnError) {
+TEST_F(GgufDamage, TruncatedFileIsAnError) {
   const std::vector<uint8_t> whole = sample();
   for (size_t length = 0; length < whole.size(); ++length) {
     const auto end = whole.begin() + static_cast<std::ptrdiff_t>(length);
@@ -90,7 +90,7 @@ TEST_F(GgufDamage, CutAnywhereItIsAnError) {
   }
 }
 
-TEST_F(GgufDamage, WithFlippedBytesItIsAnErrorOrSound) {
+TEST_F(GgufDamage, ChangedBytesAreAnErrorOrValid) {
   const std::vector<uint8_t> whole = sample();
   std::mt19937 random(20);
   uint32_t n_sound = 0, n_errors = 0;
@@ -106,7 +106,7 @@ TEST_F(GgufDamage, WithFlippedBytesItIsAnErrorOrSound) {
   EXPECT_GT(n_errors, 10'000u);
 }
 
-TEST_F(GgufDamage, LengthsAtTheEdgesOf64BitsAreErrorsOrSound) {
+TEST_F(GgufDamage, HugeLengthsAreAnErrorOrValid) {
   const std::vector<uint8_t> whole = sample();
   const std::vector<uint64_t> edges = {0,
                                        1,

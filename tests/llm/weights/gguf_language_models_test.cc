@@ -135,7 +135,7 @@ std::vector<float> logits_of(const WeightProvider& provider) {
   return all;
 }
 
-TEST(GgufLanguageModels, GiveTheLogitsOfTheSameModelInSafetensors) {
+TEST(GgufLanguageModels, GiveTheSameLogitsAsSafetensors) {
   for (const Model& model :
        {Model{"llama", "llama", true, false}, Model{"qwen2", "qwen2", false, false},
         Model{"qwen3", "qwen3", false, false}, Model{"gemma", "gemma", false, true},

@@ -27,7 +27,7 @@ std::string error_of(const std::function<void()>& body) {
   return "no error";
 }
 
-TEST(Gguf, GivesEveryTypeOfValue) {
+TEST(Gguf, ReadsEveryTypeOfValue) {
   for (const uint32_t version : {2u, 3u}) {
     const Gguf gguf = parse(GgufBytes(version)
                                 .scalar<uint8_t>("u8", 0, 200)
@@ -62,7 +62,7 @@ TEST(Gguf, GivesEveryTypeOfValue) {
   }
 }
 
-TEST(Gguf, GoesThroughArraysOfNumbersOfStringsAndOfArrays) {
+TEST(Gguf, ReadsArraysOfNumbersStringsAndArrays) {
   // [["a", "bc"], []] and behind it another value, which proves where the array ends.
   std::vector<uint8_t> nested;
   GgufBytes::put<uint32_t>(nested, 9);
@@ -99,7 +99,7 @@ TEST(Gguf, GoesThroughArraysOfNumbersOfStringsAndOfArrays) {
   EXPECT_EQ(gguf.find_string("behind"), "x");
 }
 
-TEST(Gguf, FindsTensorsBehindItsDirectoryOutermostDimensionFirst) {
+TEST(Gguf, ReadsTensorsWithTheOutermostDimensionFirst) {
   const Gguf gguf = parse(GgufBytes()
                               .alignment(64)
                               .tensor("first", {3}, 0, std::vector<uint8_t>(12, 1))
@@ -115,7 +115,7 @@ TEST(Gguf, FindsTensorsBehindItsDirectoryOutermostDimensionFirst) {
   EXPECT_EQ(gguf.tensors[1].data[35], 2);
 }
 
-TEST(Gguf, NamesTypesThatHaveNoKernelAndTypesThatNobodyKnows) {
+TEST(Gguf, NamesUnsupportedAndUnknownTypes) {
   GgufBytes writer;
   writer.tensor("rows", {256}, 23, std::vector<uint8_t>(136, 1));
   writer.entry("strange", {256}, 57, 0);
@@ -129,7 +129,7 @@ TEST(Gguf, NamesTypesThatHaveNoKernelAndTypesThatNobodyKnows) {
   EXPECT_EQ(contents.unreadable[1].format, "type 57");
 }
 
-TEST(Gguf, NotesWhatIsWrongWithSingleTensors) {
+TEST(Gguf, ReportsProblemsOfSingleTensors) {
   struct Case {
     std::vector<uint64_t> dimensions;
     uint32_t type;
@@ -160,7 +160,7 @@ TEST(Gguf, NotesWhatIsWrongWithSingleTensors) {
   }
 }
 
-TEST(Gguf, NotesNamesThatAppearTwice) {
+TEST(Gguf, ReportsDuplicateNames) {
   const Gguf gguf = parse(GgufBytes()
                               .string("key", "a")
                               .string("key", "b")
@@ -170,7 +170,7 @@ TEST(Gguf, NotesNamesThatAppearTwice) {
               ElementsAre(HasSubstr("key key, found two"), HasSubstr("tensor name, found two")));
 }
 
-TEST(Gguf, RefusesHeadersThatItCannotTrust) {
+TEST(Gguf, RefusesInvalidHeaders) {
   const auto deep = [] {
     std::vector<uint8_t> bytes;
     for (int i = 0; i < 1000; ++i) {
@@ -230,7 +230,7 @@ TEST(Gguf, JoinsTheFilesOfASplitModel) {
               HasSubstr("expected split.no to be 1"));
 }
 
-TEST(Gguf, UndoesTheSpellingOfTokens) {
+TEST(Gguf, DecodesTheSpellingOfTokens) {
   const auto bytes_of_tokens = [](const GgufBytes& gguf) {
     const auto tokenizer = open_text_tokenizer(*open_weights(gguf.file()));
     std::vector<std::string> bytes;

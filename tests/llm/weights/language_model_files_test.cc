@@ -57,7 +57,7 @@ struct WrongFact {
   const char* message;
 };
 
-TEST(LanguageModelFiles, SayWhatIsWrongWithAFact) {
+TEST(LanguageModelFiles, ReportInvalidConfigurationValues) {
   const WrongFact facts[] = {
       {"llama", "model_type", "llamma", "family llamma"},
       {"llama", "vocab_size", 63, "embed_tokens.weight"},
@@ -92,7 +92,7 @@ TEST(LanguageModelFiles, SayWhatIsWrongWithAFact) {
   }
 }
 
-TEST(LanguageModelFiles, TakeOlderSpellingsForNewerOnes) {
+TEST(LanguageModelFiles, AcceptOlderNames) {
   ChangedModel model("llama3");
   const StackConfig newer = model.open()->config().decoder();
   json scaling = model.config["rope_parameters"];
@@ -110,7 +110,7 @@ TEST(LanguageModelFiles, TakeOlderSpellingsForNewerOnes) {
   EXPECT_NE(rope_angles(plain, 64), rope_angles(newer.ropes[0], 64));
 }
 
-TEST(LanguageModelFiles, GiveEachLayerItsWindowAndBase) {
+TEST(LanguageModelFiles, HaveAWindowAndRopeBasePerLayer) {
   const ChangedModel model("gemma3");
   const auto provider = model.open();
   const StackConfig& stated = provider->config().decoder();
@@ -143,7 +143,7 @@ TEST(LanguageModelFiles, GiveEachLayerItsWindowAndBase) {
   EXPECT_FALSE(some_without.layers[3].rope.has_value());
 }
 
-TEST(LanguageModelFiles, TakeTheFactorsOfTheContext) {
+TEST(LanguageModelFiles, SelectRopeFactorsByContext) {
   const ChangedModel model("phi3-long");
   const RopeSettings rope = model.open()->config().decoder().ropes[0];
   ASSERT_FALSE(rope.freq_factors.empty());

@@ -81,7 +81,7 @@ class Mlx : public testing::Test {
       ("mlx_test_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
 };
 
-TEST_F(Mlx, EveryWidthAndGroupIsOneTensorOfItsNumbers) {
+TEST_F(Mlx, ReadsEveryBitWidthAndGroupSize) {
   for (const QuantizedFormat& format : quantized_formats()) {
     if (format.group == 0) continue;
     SCOPED_TRACE(format.name());
@@ -106,7 +106,7 @@ TEST_F(Mlx, EveryWidthAndGroupIsOneTensorOfItsNumbers) {
   }
 }
 
-TEST_F(Mlx, AModuleMayHaveAWidthOfItsOwn) {
+TEST_F(Mlx, ModulesMayHaveTheirOwnBitWidth) {
   const QuantizedMatrix narrow({DType::kAffine4, 64}, 3, 128, 1),
       wide({DType::kAffine8, 32}, 3, 128, 2);
   std::vector<Entry> entries = triple("a", narrow);
@@ -121,7 +121,7 @@ TEST_F(Mlx, AModuleMayHaveAWidthOfItsOwn) {
   }
 }
 
-TEST_F(Mlx, WhatDoesNotFitTogetherIsAnErrorThatNamesIt) {
+TEST_F(Mlx, RefusesInconsistentTensors) {
   const QuantizedMatrix matrix({DType::kAffine4, 64}, 3, 128, 1);
   const std::string config = R"({"model_type":"llama","quantization":{"group_size":64,"bits":4}})";
   const std::vector<Entry> whole = triple("a", matrix);

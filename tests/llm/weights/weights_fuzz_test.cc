@@ -155,29 +155,29 @@ void flip_bytes(const FileSet& files, int n_trials, uint32_t seed) {
   EXPECT_LT(n_opened, n_trials);
 }
 
-TEST(DamagedGgml, CutAnywhereIsAnError) {
+TEST(DamagedGgml, TruncatedFileIsAnError) {
   // A cut between two tensors is detected by the missing tensors.
   cut_everywhere(smallest_model().ggml(DType::kF16), "ggml.bin");
 }
 
-TEST(DamagedGgml, FlippedAnywhereIsAnErrorOrSound) {
+TEST(DamagedGgml, ChangedBytesAreAnErrorOrValid) {
   flip_bytes(smallest_model().ggml(DType::kF16), 80'000, 1);
   flip_bytes(smallest_quantized_model().ggml(DType::kQ5_1), 20'000, 2);
 }
 
-TEST(DamagedCTranslate2, CutAnywhereIsAnError) {
+TEST(DamagedCTranslate2, TruncatedFileIsAnError) {
   cut_everywhere(smallest_model().ctranslate2(DType::kI8), "model.bin");
 }
 
-TEST(DamagedCTranslate2, FlippedAnywhereIsAnErrorOrSound) {
+TEST(DamagedCTranslate2, ChangedBytesAreAnErrorOrValid) {
   flip_bytes(smallest_model().ctranslate2(DType::kI8), 100'000, 3);
 }
 
-TEST(DamagedSafetensors, CutAnywhereIsAnError) {
+TEST(DamagedSafetensors, TruncatedFileIsAnError) {
   cut_everywhere(smallest_model().safetensors(DType::kF16), "model.safetensors");
 }
 
-TEST(DamagedSafetensors, FlippedAnywhereIsAnErrorOrSound) {
+TEST(DamagedSafetensors, ChangedBytesAreAnErrorOrValid) {
   flip_bytes(smallest_model().safetensors(DType::kF16), 80'000, 4);
   flip_bytes(smallest_model().safetensors(DType::kF16, 2), 20'000, 5);
 }

@@ -90,7 +90,7 @@ FileSet files_of(const TinyWhisper& model, const Case& c) {
 
 class EveryFormat : public testing::TestWithParam<Case> {};
 
-TEST_P(EveryFormat, GivesTheSameWeightsByTheSameNames) {
+TEST_P(EveryFormat, GivesTheSameWeights) {
   const TinyWhisper& model = small_model();
   const auto weights = open_set(files_of(model, GetParam()));
   EXPECT_EQ(weights->format(), GetParam().format);
@@ -109,7 +109,7 @@ TEST_P(EveryFormat, GivesTheSameWeightsByTheSameNames) {
   }
 }
 
-TEST_P(EveryFormat, GivesTheSameFacts) {
+TEST_P(EveryFormat, GivesTheSameConfiguration) {
   const TinyWhisper& model = small_model();
   const auto weights = open_set(files_of(model, GetParam()));
   const ModelConfig& facts = weights->config(ModelType::kWhisper);
@@ -163,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(tested.param.format) + "_" + dtype_descriptor(tested.param.dtype).name;
     });
 
-TEST(Weights, AreFoundByContentAtAFileOrAFolder) {
+TEST(Weights, AreRecognizedByContent) {
   const std::filesystem::path root =
       std::filesystem::path(testing::TempDir()) / "vesper_weights_test";
   test::write_files(small_model().ctranslate2(DType::kF16), root / "ct2");
@@ -189,7 +189,7 @@ TEST(Weights, StayReadableAfterTheirPagesAreReleased) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(Weights, OfAShardedModelAreThoseOfAllItsFiles) {
+TEST(Weights, OfAShardedModelAreComplete) {
   const auto whole = open_set(small_model().safetensors(DType::kF32));
   const auto sharded = open_set(small_model().safetensors(DType::kF32, 3));
   ASSERT_EQ(sharded->tensors().size(), whole->tensors().size());
@@ -198,7 +198,7 @@ TEST(Weights, OfAShardedModelAreThoseOfAllItsFiles) {
   }
 }
 
-TEST(Weights, ThatAreMissingAreNamed) {
+TEST(Weights, AreNamedIfMissing) {
   const auto weights = open_set(small_model().ggml(DType::kF32));
   EXPECT_EQ(weights->find("no.such.tensor"), nullptr);
   try {
@@ -209,14 +209,14 @@ TEST(Weights, ThatAreMissingAreNamed) {
   }
 }
 
-TEST(Weights, OfNoKnownFormatAreAnErrorThatSaysWhatTheFileBeginsWith) {
+TEST(Weights, OfUnknownFormatAreAnErrorWithTheFirstBytes) {
   EXPECT_THAT(error_of(with_text({}, "model.bin", "ONNX\x03")),
               AllOf(HasSubstr("model.bin"), HasSubstr("4f 4e 4e 58 03")));
   EXPECT_THAT(error_of(with_text({}, "model.bin", "")), HasSubstr("an empty file"));
   EXPECT_THAT(error_of({}), HasSubstr("folder"));
 }
 
-TEST(Weights, AreNotReadFromWhatIsNoFile) {
+TEST(Weights, AreOnlyReadFromFiles) {
   EXPECT_THROW(open_weights(std::filesystem::path("/no/such/file")), Error);
   EXPECT_THROW(open_weights(std::filesystem::path("/dev/null")), Error);
   const std::filesystem::path pipe =
@@ -226,7 +226,7 @@ TEST(Weights, AreNotReadFromWhatIsNoFile) {
   std::filesystem::remove(pipe);
 }
 
-TEST(Ggml, WithATensorOfWrongShapeIsAnErrorThatNamesIt) {
+TEST(Ggml, RefusesATensorOfWrongShape) {
   // Rows and columns of the innermost matrix swapped: [96, 64] becomes [64, 96].
   auto bytes = bytes_of(small_model().ggml(DType::kF32), "ggml.bin");
   const std::string name = "encoder.blocks.0.mlp.0.weight";
@@ -237,7 +237,7 @@ TEST(Ggml, WithATensorOfWrongShapeIsAnErrorThatNamesIt) {
               AllOf(HasSubstr(name), HasSubstr("found [64, 96]")));
 }
 
-TEST(Ggml, OfAnOlderBlockLayoutIsAnError) {
+TEST(Ggml, RefusesOlderBlockLayouts) {
   auto bytes = bytes_of(small_model().ggml(DType::kQ5_0), "ggml.bin");
   const int32_t first_layout = 1008;
   std::memcpy(bytes.data() + 11 * 4, &first_layout, 4);
@@ -245,13 +245,13 @@ TEST(Ggml, OfAnOlderBlockLayoutIsAnError) {
               AllOf(HasSubstr("version 1"), HasSubstr("expected version 2")));
 }
 
-TEST(Ggml, WithHeadsThatDoNotDivideTheWidthIsAnError) {
+TEST(Ggml, RefusesHeadsThatDoNotDivideTheWidth) {
   auto bytes = bytes_of(small_model().ggml(DType::kF32), "ggml.bin");
   bytes[4 * 4] = 3;  // n_audio_head
   EXPECT_THAT(error_of(with_file({}, "model.bin", bytes)), HasSubstr("n_encoder_heads"));
 }
 
-TEST(CTranslate2, DeliversTheScalesOfI8Inverted) {
+TEST(CTranslate2, InvertsTheScalesOfInt8) {
   const auto weights = open_set(small_model().ctranslate2(DType::kI8));
   const TensorView& value = weights->require("encoder.layers.1.attn.v.weight");
   const auto& expected = small_model().tensor("encoder.layers.1.attn.v.weight");
@@ -266,13 +266,13 @@ TEST(CTranslate2, DeliversTheScalesOfI8Inverted) {
   }
 }
 
-TEST(CTranslate2, OfAnotherSpecificationIsAnErrorThatNamesIt) {
+TEST(CTranslate2, RefusesOtherSpecifications) {
   const FileSet files = small_model().ctranslate2(DType::kF32);
   const auto other = patched(bytes_of(files, "model.bin"), "WhisperSpec", "Wav2Vec_Spe");
   EXPECT_THAT(error_of(with_file(files, "model.bin", other)), HasSubstr("Wav2Vec_Spe"));
 }
 
-TEST(CTranslate2, WithANameThatWouldBreakAMessageIsAnError) {
+TEST(CTranslate2, RefusesNamesWithControlCharacters) {
   const FileSet files = small_model().ctranslate2(DType::kF32);
   const auto other = patched(bytes_of(files, "model.bin"), "WhisperSpec", "Whisper\nSpe");
   EXPECT_THAT(error_of(with_file(files, "model.bin", other)), HasSubstr("begins 06 00"));
@@ -281,7 +281,7 @@ TEST(CTranslate2, WithANameThatWouldBreakAMessageIsAnError) {
   EXPECT_THAT(error_of(with_file(files, "model.bin", bytes)), HasSubstr("printable"));
 }
 
-TEST(CTranslate2, OfAnUnknownVersionIsAnErrorThatSaysWhichAreRead) {
+TEST(CTranslate2, RefusesUnknownVersions) {
   const FileSet files = small_model().ctranslate2(DType::kF32);
   auto bytes = bytes_of(files, "model.bin");
   bytes[0] = 7;
@@ -289,7 +289,7 @@ TEST(CTranslate2, OfAnUnknownVersionIsAnErrorThatSaysWhichAreRead) {
               AllOf(HasSubstr("offset 4"), HasSubstr("4 to 6"), HasSubstr("version 7")));
 }
 
-TEST(CTranslate2, WithListsThatReachOutsideTheModelIsAnError) {
+TEST(CTranslate2, RefusesListsOutOfRange) {
   const FileSet files = small_model().ctranslate2(DType::kF32);
   EXPECT_THAT(error_of(with_text(files, "config.json", R"({"alignment_heads": [[3, 0]]})")),
               HasSubstr("alignment heads"));
@@ -301,14 +301,14 @@ TEST(CTranslate2, WithListsThatReachOutsideTheModelIsAnError) {
               HasSubstr("n_mels 128"));
 }
 
-TEST(CTranslate2, ReadsItsVocabularyFromJsonToo) {
+TEST(CTranslate2, ReadsAJsonVocabulary) {
   const FileSet files = small_model().ctranslate2(DType::kF32);
   const auto weights =
       open_set(with_text(files, "vocabulary.json", R"(["a", "\u0120b", "<|x|>"])"));
   EXPECT_EQ(weights->vocabulary(), (std::vector<std::string>{"a", " b", "<|x|>"}));
 }
 
-TEST(Safetensors, WithoutAWhisperConfigKeepsTheFilesOwnNames) {
+TEST(Safetensors, KeepsTensorNamesOfOtherModels) {
   FileSet files =
       with_text(small_model().safetensors(DType::kF32), "config.json", R"({"model_type": "bert"})");
   const auto weights = open_set(files);
@@ -317,21 +317,21 @@ TEST(Safetensors, WithoutAWhisperConfigKeepsTheFilesOwnNames) {
   EXPECT_THROW(weights->config(ModelType::kWhisper), Error);
 }
 
-TEST(Safetensors, InAFormatWithoutAReaderIsAnErrorThatNamesTensorAndFormat) {
+TEST(Safetensors, RefusesUnsupportedElementTypes) {
   const FileSet files = small_model().safetensors(DType::kF32);
   const auto bytes = patched(bytes_of(files, "model.safetensors"), "\"F32\"", "\"F64\"");
   EXPECT_THAT(error_of(with_file(files, "model.safetensors", bytes)),
               AllOf(HasSubstr("encoder.conv1.weight"), HasSubstr("F64")));
 }
 
-TEST(Safetensors, WhoseIndexReachesOutsideItsFolderIsAnError) {
+TEST(Safetensors, RefusesAnIndexWithPathsOutsideTheFolder) {
   EXPECT_THAT(error_of(with_text(
                   {std::make_shared<const MappedFile>("x.safetensors", std::vector<uint8_t>())},
                   "model.safetensors.index.json", R"({"weight_map": {"w": "../x.safetensors"}})")),
               HasSubstr("in this folder"));
 }
 
-TEST(Safetensors, WhoseTensorsOverlapIsAnError) {
+TEST(Safetensors, RefusesOverlappingTensors) {
   const std::string header = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
                              R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})";
   std::vector<uint8_t> bytes(8, 0);
@@ -342,7 +342,7 @@ TEST(Safetensors, WhoseTensorsOverlapIsAnError) {
               AllOf(HasSubstr("tensor b"), HasSubstr("overlaps another tensor")));
 }
 
-TEST(Safetensors, OfAHeaderNestedWithoutEndIsAnErrorNotACrash) {
+TEST(Safetensors, RefusesADeeplyNestedHeader) {
   std::string header(1'000'000, '[');
   header.front() = '{';
   std::vector<uint8_t> bytes(8, 0);
@@ -352,7 +352,7 @@ TEST(Safetensors, OfAHeaderNestedWithoutEndIsAnErrorNotACrash) {
   EXPECT_THAT(error_of(with_file({}, "model.safetensors", bytes)), HasSubstr("nested"));
 }
 
-TEST(HuggingFace, TakesItsMelFiltersFromThePreprocessorEitherWayRound) {
+TEST(HuggingFace, ReadsMelFiltersInBothOrientations) {
   const FileSet files = small_model().safetensors(DType::kF32);
   for (const bool is_transposed : {false, true}) {
     const size_t n_rows = is_transposed ? 201 : 6;
@@ -377,7 +377,7 @@ TEST(HuggingFace, TakesItsMelFiltersFromThePreprocessorEitherWayRound) {
   }
 }
 
-TEST(HuggingFace, ReadsItsVocabularyFromTokenizerJsonWhereThereIsNoVocabJson) {
+TEST(HuggingFace, ReadsItsVocabularyFromTokenizerJson) {
   FileSet files = small_model().safetensors(DType::kF32);
   std::erase_if(files, [](const auto& file) { return file->name() == "vocab.json"; });
   const auto weights = open_set(with_text(

@@ -20,7 +20,7 @@ Segment said(double start_s, int n_words, double probability) {
 // The second window of a recording of 100 s: 30 to 60 s.
 constexpr WindowPlace kWindow{3000, 3000, 3000, 10000, 28.0};
 
-TEST(IsAnomalous, TellsImprobableVeryShortAndVeryLongWords) {
+TEST(IsAnomalous, DetectsImprobableShortAndLongWords) {
   EXPECT_FALSE(is_anomalous(said(0, 4, 0.9)));
   EXPECT_TRUE(is_anomalous(said(0, 4, 0.1)));
   EXPECT_FALSE(is_anomalous(Segment{}));
@@ -31,7 +31,7 @@ TEST(IsAnomalous, TellsImprobableVeryShortAndVeryLongWords) {
   EXPECT_TRUE(is_anomalous(odd));
 }
 
-TEST(IsAnomalous, LooksAtEightWordsAndNotAtPunctuation) {
+TEST(IsAnomalous, UsesEightWordsWithoutPunctuation) {
   Segment segment = said(0, 8, 0.9);
   for (int i = 0; i < 20; ++i) segment.words.push_back({3, 3.3, " odd", 0.01});
   EXPECT_FALSE(is_anomalous(segment));
@@ -47,7 +47,7 @@ TEST(SkipHallucinations, SkipsTheSilenceBeforeAnAnomalousFirstSegment) {
   EXPECT_EQ(after.seek, 4000u);
 }
 
-TEST(SkipHallucinations, TakesOutWhatStandsBetweenSilencesAndAllAfterIt) {
+TEST(SkipHallucinations, DropsAnomalousSegmentsBetweenSilencesAndAllAfter) {
   std::vector<Segment> segments = {said(30, 4, 0.9), said(40, 4, 0.1), said(50, 4, 0.9)};
   const AfterWindow after = skip_hallucinations(segments, kWindow, 6000, true, 2);
   EXPECT_FALSE(after.again);
@@ -55,7 +55,7 @@ TEST(SkipHallucinations, TakesOutWhatStandsBetweenSilencesAndAllAfterIt) {
   EXPECT_EQ(after.seek, 4000u);
 }
 
-TEST(SkipHallucinations, KeepsWhatIsProbableOrStandsBesideSpeech) {
+TEST(SkipHallucinations, KeepsProbableSegmentsAndThoseNearSpeech) {
   for (const double probability : {0.9, 0.1}) {
     std::vector<Segment> segments = {said(33, 4, 0.9), said(34.3, 4, probability),
                                      said(35.6, 4, 0.9)};
@@ -64,7 +64,7 @@ TEST(SkipHallucinations, KeepsWhatIsProbableOrStandsBesideSpeech) {
   }
 }
 
-TEST(SkipHallucinations, GoesOnAfterTheLastWordOrAtTheNextWindow) {
+TEST(SkipHallucinations, ContinuesAfterTheLastWordOrAtTheNextWindow) {
   // 24 s of silence after the words: more than the threshold.
   std::vector<Segment> segments = {said(30, 20, 0.9)};
   EXPECT_EQ(skip_hallucinations(segments, kWindow, 3500, false, 2).seek, 3600u);

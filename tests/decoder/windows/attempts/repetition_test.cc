@@ -23,7 +23,7 @@ Tokens operator+(Tokens a, const Tokens& b) {
 
 const Tokens kSentence = {11, 12, 13, 14, 15, 16, 17};
 
-TEST(IsOneLoop, AsksForThreeRoundsThatAreMostOfTheText) {
+TEST(IsOneLoop, RequiresThreeRoundsOfMostOfTheText) {
   EXPECT_TRUE(is_one_loop(times(3, kSentence)));
   EXPECT_TRUE(is_one_loop(Tokens{1} + Tokens(3, 7)));
   EXPECT_FALSE(is_one_loop(Tokens{1, 2} + Tokens(3, 7)));
@@ -32,7 +32,7 @@ TEST(IsOneLoop, AsksForThreeRoundsThatAreMostOfTheText) {
 }
 
 // The figures are those of Python's len(text) / len(zlib.compress(text)), zlib 1.2.13.
-TEST(CompressionRatio, IsThatOfZlib) {
+TEST(CompressionRatio, EqualsZlib) {
   EXPECT_EQ(compression_ratio(""), 0);
   EXPECT_NEAR(compression_ratio("you"), 3.0 / 11, 1e-9);
   std::string loop;

@@ -34,7 +34,7 @@ TEST(IsSilent, KeepsSpeech) {
   EXPECT_FALSE(is_silent(window(0.7, -0.2), {}));
 }
 
-TEST(IsSilent, DropsWhatTheModelIsUnsureOf) {
+TEST(IsSilent, DropsImprobableText) {
   EXPECT_TRUE(is_silent(window(0.948, -0.701, 0.27), {}));  // digital silence: "you"
   EXPECT_TRUE(is_silent(window(0.910, -0.606, 0.11), {}));  // a siren: "."
   EXPECT_TRUE(is_silent(window(0.760, -0.545, 1.71), {}));  // birds: "Halt! Halt! ..."
@@ -43,7 +43,7 @@ TEST(IsSilent, DropsWhatTheModelIsUnsureOf) {
   EXPECT_TRUE(is_silent(window(0.330, -1.152, 0.38), {}));
 }
 
-TEST(IsSilent, DropsWhatOnlyRepeatsWhereSpeechIsDoubtful) {
+TEST(IsSilent, DropsLoopsIfSpeechIsDoubtful) {
   EXPECT_TRUE(is_silent(window(0.448, -0.851, 2.46), {}));   // clicks
   EXPECT_TRUE(is_silent(window(0.574, -0.113, 52.24), {}));  // a band: "______"
   WindowEvidence strings = window(0.593, -0.376, 2.39);      // "music music ..."
@@ -54,7 +54,7 @@ TEST(IsSilent, DropsWhatOnlyRepeatsWhereSpeechIsDoubtful) {
   EXPECT_FALSE(is_silent(strings, {}));
 }
 
-TEST(IsSilent, IsTheReferencesRuleAloneIfAskedFor) {
+TEST(IsSilent, IsOnlyTheReferenceRuleIfRequested) {
   for (const WindowEvidence& evidence :
        {window(0.948, -0.701, 0.27), window(0.448, -0.851, 2.46), window(0.453, -1.577)}) {
     EXPECT_TRUE(is_silent(evidence, {}));
@@ -81,7 +81,7 @@ TEST(IsSilent, FollowsTheThresholds) {
 }
 
 // A window of five sentences, two of them twice, with tiny.en.
-TEST(IsSilent, BelievesWhatIsSaidAgain) {
+TEST(IsSilent, KeepsRepeatedSentences) {
   for (const WindowEvidence& said : {window(0.640, -0.160, 2.45), window(0.450, -0.130, 2.43)}) {
     EXPECT_FALSE(is_silent(said, {}));
     EXPECT_TRUE(has_failed(said, {}));  // worth another attempt all the same

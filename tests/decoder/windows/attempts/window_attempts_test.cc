@@ -33,7 +33,7 @@ TEST(WindowAttempts, SilenceDecidesAWindowWithoutText) {
   EXPECT_TRUE(std::move(attempts).result().is_silent);
 }
 
-TEST(WindowAttempts, TheBestOfAllFailuresCounts) {
+TEST(WindowAttempts, TheBestOfAllFailuresIsKept) {
   const DecodingSettings settings;
   WindowAttempts attempts(settings);
   for (const double avg_logprob : {-1.6, -1.2, -2.0}) {
@@ -67,7 +67,7 @@ TEST(WindowAttempts, TextThatFailedDoesNotBecomeSilence) {
   }
 }
 
-TEST(WindowPolicy, SwitchesRulesOffByName) {
+TEST(WindowPolicy, DisablesRulesByName) {
   WindowPolicy policy;
   disable_rule(policy, "ask-vad");
   EXPECT_FALSE(policy.ask_vad);

@@ -9,7 +9,7 @@ namespace {
 using testing::ElementsAre;
 using testing::FloatEq;
 
-TEST(LanguageVote, ALikelyWindowDecidesAlone) {
+TEST(LanguageVote, AProbableWindowDecidesAlone) {
   LanguageVote vote(0.5);
   EXPECT_FALSE(vote.add(std::vector<float>{0.5f, 0.3f, 0.2f})) << "the threshold is not passed";
   EXPECT_TRUE(vote.add(std::vector<float>{0.1f, 0.3f, 0.6f}));
@@ -17,7 +17,7 @@ TEST(LanguageVote, ALikelyWindowDecidesAlone) {
   EXPECT_THAT(vote.result(), ElementsAre(FloatEq(0.1f), FloatEq(0.3f), FloatEq(0.6f)));
 }
 
-TEST(LanguageVote, UnlikelyOnesAreAveraged) {
+TEST(LanguageVote, ImprobableWindowsAreAveraged) {
   LanguageVote vote(0.9);
   EXPECT_TRUE(vote.result().empty());
   EXPECT_FALSE(vote.add(std::vector<float>{0.5f, 0.3f, 0.2f}));
@@ -25,7 +25,7 @@ TEST(LanguageVote, UnlikelyOnesAreAveraged) {
   EXPECT_THAT(vote.result(), ElementsAre(FloatEq(0.3f), FloatEq(0.5f), FloatEq(0.2f)));
 }
 
-TEST(RankedLanguages, BeginWithTheLikeliest) {
+TEST(RankedLanguages, StartWithTheMostProbable) {
   const auto ranked = ranked_languages(std::vector<float>{0.2f, 0.5f, 0.3f});
   ASSERT_EQ(ranked.size(), 3u);
   EXPECT_EQ(ranked[0].language, "zh");

@@ -36,13 +36,13 @@ std::vector<float> loudness(std::initializer_list<int> frames, float pause = -6)
   return values;
 }
 
-TEST(CutAtPauses, HasAPartBetweenPauses) {
+TEST(CutAtPauses, CutsAtPauses) {
   EXPECT_THAT(cut_at_pauses(loudness({300, 60, 200, 50, 400})), ElementsAre(330, 585, 1010));
   EXPECT_THAT(cut_at_pauses(loudness({300, 30, 200})), ElementsAre(530)) << "between words";
   EXPECT_THAT(cut_at_pauses(loudness({300, 60, 200}, -1.5f)), ElementsAre(330, 560)) << "noisy";
 }
 
-TEST(CutAtPauses, LeavesNoPartAlmostWithoutSound) {
+TEST(CutAtPauses, KeepsNoQuietSegment) {
   EXPECT_THAT(cut_at_pauses(loudness({300, 60, 30, 80, 300})), ElementsAre(430, 770))
       << "it belongs to what is closer";
   EXPECT_THAT(cut_at_pauses(loudness({300, 80, 30, 60, 300})), ElementsAre(340, 770));
@@ -52,7 +52,7 @@ TEST(CutAtPauses, LeavesNoPartAlmostWithoutSound) {
   EXPECT_THAT(cut_at_pauses(std::vector<float>(5, 1.0f)), ElementsAre(5));
 }
 
-TEST(CutAtPauses, CutsLongSoundWhereItIsQuietest) {
+TEST(CutAtPauses, CutsLongAudioAtTheQuietestPoint) {
   std::vector<float> sound = loudness({1500});
   for (int i = 0; i < 20; ++i) sound[500 + i] -= 1;
   const std::vector<size_t> ends = cut_at_pauses(sound);
@@ -74,14 +74,14 @@ PartLanguages heard(size_t language, float p, double seconds = 3) {
   return part;
 }
 
-TEST(LikeliestLanguages, ChangeWhereTheModelIsSure) {
+TEST(LikeliestLanguages, ChangeIfTheModelIsSure) {
   const std::vector<PartLanguages> parts{heard(0, 0.99f), heard(1, 0.99f), heard(0, 0.98f),
                                          heard(2, 0.97f)};
   EXPECT_THAT(likeliest_languages(parts, {}, 0.5), ElementsAre(0, 1, 0, 2));
   EXPECT_THAT(likeliest_languages(parts, 2, 0.5), ElementsAre(0, 1, 0, 2));
 }
 
-TEST(LikeliestLanguages, DoNotChangeForAGuess) {
+TEST(LikeliestLanguages, DoNotChangeIfTheModelIsUnsure) {
   const std::vector<PartLanguages> parts{heard(0, 0.99f), heard(1, 0.8f), heard(0, 0.98f)};
   EXPECT_THAT(likeliest_languages(parts, {}, 0.5), ElementsAre(0, 0, 0));
   const std::vector<PartLanguages> longer{heard(0, 0.99f), heard(1, 0.8f, 8), heard(0, 0.98f)};
@@ -89,7 +89,7 @@ TEST(LikeliestLanguages, DoNotChangeForAGuess) {
 }
 
 // The model may be unsure between Spanish and Italian and still exclude Russian.
-TEST(LikeliestLanguages, ChangeWhereTheOneBeforeIsRuledOut) {
+TEST(LikeliestLanguages, ChangeIfThePreviousOneIsExcluded) {
   const PartLanguages wavering{5, {0.002f, 0.45f, 0.3f, 0.2f}};
   EXPECT_THAT(likeliest_languages({{wavering}}, 0, 0.5), ElementsAre(1));
   EXPECT_THAT(likeliest_languages({{wavering}}, 2, 0.5), ElementsAre(2));
@@ -98,7 +98,7 @@ TEST(LikeliestLanguages, ChangeWhereTheOneBeforeIsRuledOut) {
   EXPECT_THAT(likeliest_languages({{open}}, 0, 0.5), ElementsAre(0)) << "not ruled out";
 }
 
-TEST(LikeliestLanguages, DoNotGoByWhatIsBelowTheThreshold) {
+TEST(LikeliestLanguages, IgnoreSegmentsBelowTheThreshold) {
   const std::vector<PartLanguages> parts{
       heard(0, 0.59f, 8), heard(1, 0.59f, 8), {3, {}}, heard(0, 0.58f, 8)};
   EXPECT_THAT(likeliest_languages(parts, {}, 1), ElementsAre(0, 0, 0, 0)) << "their mean";
@@ -109,7 +109,7 @@ TEST(LikeliestLanguages, DoNotGoByWhatIsBelowTheThreshold) {
   EXPECT_THAT(likeliest_languages(silence, 2, 0.5), ElementsAre(2, 2));
 }
 
-TEST(MixedLanguages, EndWhereAnotherOneBegins) {
+TEST(MixedLanguages, EndWindowsAtALanguageChange) {
   MelSpectrogram mel(80);
   std::mt19937 random(5);
   std::normal_distribution<float> noise(0.0f, 0.3f);

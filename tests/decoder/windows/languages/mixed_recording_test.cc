@@ -29,7 +29,7 @@ std::string french(const std::string& name) {
   return "/usr/share/asterisk/sounds/fr_CA_f_June/" + name + ".wav";
 }
 
-TEST(MixedRecording, IsTranscribedInTheLanguageOfEachPart) {
+TEST(MixedRecording, IsTranscribedInEachLanguage) {
   const std::vector<Part> parts = {{"en", librivox_sentence("0870")},
                                    {"fr", french("vm-opts")},
                                    {"en", librivox_sentence("0880")},
@@ -105,7 +105,7 @@ TEST(MixedRecording, IsTranscribedInTheLanguageOfEachPart) {
   EXPECT_EQ(captions, live_text);
 }
 
-TEST(MixedRecording, IsRefusedByAModelThatKnowsEnglishOnly) {
+TEST(MixedRecording, IsRefusedByAnEnglishModel) {
   const std::string path = librivox_sentence("0930");
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "not installed: " << path;
   std::unique_ptr<SpeechSession> session;

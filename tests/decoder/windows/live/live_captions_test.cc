@@ -30,7 +30,7 @@ std::vector<std::string> texts(const std::vector<CaptionWord>& words) {
   return texts;
 }
 
-TEST(CaptionWords, AreTokensUpToTheNextSpaceWithTimesByTheirLength) {
+TEST(CaptionWords, AreSplitAtSpacesWithProportionalTimes) {
   std::map<int32_t, std::string> spelling = {{1, " And"}, {2, " so"}, {3, " my"}, {4, " fel"},
                                              {5, "low"},  {6, ","},   {7, " Ask"}};
   const std::vector<int32_t> guess = {at(1), 1, 2, at(2.4), at(3), 3, 4, 5, 6, 1001, 7};
@@ -51,7 +51,7 @@ TEST(CaptionWords, AreTokensUpToTheNextSpaceWithTimesByTheirLength) {
   EXPECT_DOUBLE_EQ(words[4].end_s, 16) << "an open segment reaches to the sound's end";
 }
 
-TEST(CaptionWords, AreWholeCharactersWhereThereAreNoSpaces) {
+TEST(CaptionWords, AreCharactersWithoutSpaces) {
   std::map<int32_t, std::string> spelling = {
       {1, "\xe7\xa0\xb8"}, {2, "\xe8\x87"}, {3, "\xaa"}, {4, "\xe5\xb7\xb1\xe7\x9a\x84"}};
   const std::vector<int32_t> guess = {at(0), 1, 2, 3, 4};
@@ -59,7 +59,7 @@ TEST(CaptionWords, AreWholeCharactersWhereThereAreNoSpaces) {
               ElementsAre("\xe7\xa0\xb8", "\xe8\x87\xaa", "\xe5\xb7\xb1\xe7\x9a\x84"));
 }
 
-TEST(CaptionWords, OfNothingAreNone) {
+TEST(CaptionWords, AreEmptyWithoutTokens) {
   std::map<int32_t, std::string> spelling;
   EXPECT_THAT(caption_words({}, tokens_spelled(spelling), 0, 1), IsEmpty());
   EXPECT_THAT(caption_words(std::vector<int32_t>{at(0), at(1)}, tokens_spelled(spelling), 0, 1),
@@ -79,7 +79,7 @@ std::vector<CaptionWord> said(std::initializer_list<const char*> texts, double e
   return words;
 }
 
-TEST(CaptionWords, KnowTheMarksBehindThem) {
+TEST(CaptionWords, IncludeFollowingPunctuation) {
   std::map<int32_t, std::string> spelling = {{1, " ill"}, {2, "-"},   {3, "disposed"}, {4, "."},
                                              {5, "..\""}, {6, " He"}, {7, " -"},       {8, " Mr."}};
   const std::vector<int32_t> guess = {at(0), 1, 2, 3, 4, 5, 6, 7, 8};
@@ -93,7 +93,7 @@ TEST(CaptionWords, KnowTheMarksBehindThem) {
   EXPECT_EQ(words[3].stem(), " Mr.") << "one token";
 }
 
-TEST(CaptionWords, AreSplitWhereTheGivenOnesEnd) {
+TEST(CaptionWords, AreSplitAtGivenEnds) {
   std::map<int32_t, std::string> spelling = {{1, " so"}, {2, ","}, {3, " my"}};
   CaptionTokens tokens = tokens_spelled(spelling);
   tokens.n_given = 2;
@@ -107,7 +107,7 @@ std::vector<std::string> agreed(LocalAgreement& agreement, const std::vector<Cap
   return texts(agreement.agree(words, end_s, patience_s));
 }
 
-TEST(LocalAgreement, IsTheLongestBeginningOfTwoGuessesThatFollowEachOther) {
+TEST(LocalAgreement, IsTheLongestCommonPrefixOfTwoGuesses) {
   LocalAgreement agreement;
   EXPECT_THAT(agreed(agreement, said({" And", " so", " my"})), IsEmpty());
   EXPECT_THAT(agreed(agreement, said({" And", " so", " nigh", " fellow"})),
@@ -118,7 +118,7 @@ TEST(LocalAgreement, IsTheLongestBeginningOfTwoGuessesThatFollowEachOther) {
   EXPECT_THAT(agreed(agreement, said({".", " Ask"})), ElementsAre(".", " Ask"));
 }
 
-TEST(LocalAgreement, LeavesTheMarksBehindTheLastWordOpen) {
+TEST(LocalAgreement, ExcludesTrailingPunctuation) {
   LocalAgreement agreement;
   EXPECT_THAT(agreed(agreement, said({" young", " man."})), IsEmpty());
   EXPECT_THAT(agreed(agreement, said({" young", " man."})), ElementsAre(" young", " man"));
@@ -127,7 +127,7 @@ TEST(LocalAgreement, LeavesTheMarksBehindTheLastWordOpen) {
   EXPECT_THAT(agreed(agreement, said({",", " unless", " to"})), ElementsAre(",", " unless"));
 }
 
-TEST(LocalAgreement, IsOnWhatBothGuessesHaveHeard) {
+TEST(LocalAgreement, IsLimitedToAudioOfBothGuesses) {
   LocalAgreement agreement;
   std::vector<CaptionWord> words = said({" ask", " not"}, 9);
   words[1].end_s = 9.5;  // after the end of the previous guess's audio
@@ -136,7 +136,7 @@ TEST(LocalAgreement, IsOnWhatBothGuessesHaveHeard) {
   EXPECT_THAT(agreed(agreement, said({" not"}, 9.5), 11.2), ElementsAre(" not"));
 }
 
-TEST(LocalAgreement, WaitsForWhatFollowsAWordThatIsDoubted) {
+TEST(LocalAgreement, WaitsForTheWordAfterADoubtfulOne) {
   LocalAgreement agreement;
   std::vector<CaptionWord> words = said({" appuyer", " sur"}, 9);
   words[0].probability = 0.3;
@@ -152,7 +152,7 @@ TEST(LocalAgreement, WaitsForWhatFollowsAWordThatIsDoubted) {
   EXPECT_THAT(agreed(agreement, sure, 21), ElementsAre(" appuyer"));
 }
 
-TEST(LocalAgreement, OfOtherWindowsIsNone) {
+TEST(LocalAgreement, IsEmptyForDifferentWindows) {
   LocalAgreement agreement;
   EXPECT_THAT(agreed(agreement, said({" And"})), IsEmpty());
   agreement.forget();
@@ -161,7 +161,7 @@ TEST(LocalAgreement, OfOtherWindowsIsNone) {
   EXPECT_THAT(agreed(agreement, said({" And"})), IsEmpty()) << "the guess before had nothing";
 }
 
-TEST(LocalAgreement, DoesNotWaitForeverForAWordThatGuessesDifferIn) {
+TEST(LocalAgreement, DoesNotWaitForeverForADisputedWord) {
   LocalAgreement agreement;
   std::vector<CaptionWord> words = said({" old", " new"});
   words[0].end_s = 4.9;
@@ -171,7 +171,7 @@ TEST(LocalAgreement, DoesNotWaitForeverForAWordThatGuessesDifferIn) {
   EXPECT_THAT(agreed(other, words, 10), ElementsAre(" old"));
 }
 
-TEST(LocalAgreement, LeavesACharacterThatIsNotComplete) {
+TEST(LocalAgreement, ExcludesIncompleteCharacters) {
   LocalAgreement agreement;
   agreed(agreement, said({" a", " caf\xc3"}));
   EXPECT_THAT(agreed(agreement, said({" a", " caf\xc3"})), ElementsAre(" a"));
@@ -187,7 +187,7 @@ std::vector<CaptionWord> spoken(std::initializer_list<const char*> texts, double
   return words;
 }
 
-TEST(ShownWords, AreTheBeginningOfTheWholeTextAsFarAsTheyGo) {
+TEST(ShownWords, AreAPrefixOfTheWholeText) {
   const auto whole = spoken({" And", " so,", " my", " fellow", " Americans"});
   const ShownPart part = find_shown(spoken({" and", " so", " nigh"}), whole);
   EXPECT_THAT(part.stands_for, ElementsAre(0, 1, 2)) << "misheard";
@@ -199,7 +199,7 @@ TEST(ShownWords, AreTheBeginningOfTheWholeTextAsFarAsTheyGo) {
   EXPECT_EQ(all.n_whole, 0u);
 }
 
-TEST(ShownWords, MayHaveWordsThatTheWholeTextHasNotAndLackOthers) {
+TEST(ShownWords, MayDifferFromTheWholeText) {
   const auto whole = spoken({" And", " so", " my", " fellow", " Americans", " ask"});
   const ShownPart more = find_shown(spoken({" And", " so", " so", " my", " fellow"}), whole);
   EXPECT_THAT(more.stands_for, ElementsAre(0, 0, 1, 2, 3));
@@ -209,14 +209,14 @@ TEST(ShownWords, MayHaveWordsThatTheWholeTextHasNotAndLackOthers) {
   EXPECT_EQ(fewer.n_whole, 5u);
 }
 
-TEST(ShownWords, MayGoOnBehindTheWholeText) {
+TEST(ShownWords, MayBeLongerThanTheWholeText) {
   const ShownPart part =
       find_shown(spoken({" And", " so", " my", " fellow"}), spoken({" And", " so"}));
   EXPECT_EQ(part.stands_for.size(), 2u);
   EXPECT_EQ(part.n_whole, 2u);
 }
 
-TEST(ShownWords, EndWhereTheyWereHeardIfThereIsAChoice) {
+TEST(ShownWords, EndAtTheirTimeIfAmbiguous) {
   const auto whole = spoken({" no", " no", " no", " no", " yes"});
   EXPECT_EQ(find_shown(spoken({" no", " no"}), whole).n_whole, 2u);
   EXPECT_EQ(find_shown(spoken({" x", " x"}), whole).n_whole, 2u);

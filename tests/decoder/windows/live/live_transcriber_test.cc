@@ -91,7 +91,7 @@ class LiveTranscription : public testing::Test {
   FindSpeech find_speech_;
 };
 
-TEST_F(LiveTranscription, OfSoundThatIsThereAlreadyIsThatOfTheRecording) {
+TEST_F(LiveTranscription, OfAvailableAudioEqualsTheRecording) {
   MelSpectrogram mel(80, model_.mel_filters());
   mel.push(sound_.data(), sound_.size());
   mel.finish();
@@ -113,7 +113,7 @@ TEST_F(LiveTranscription, OfSoundThatIsThereAlreadyIsThatOfTheRecording) {
 }
 
 // Up to a window's own length, so that a window is full when nothing behind it has come.
-TEST_F(LiveTranscription, WindowsDoNotDependOnWhenTheSoundCame) {
+TEST_F(LiveTranscription, WindowsDoNotDependOnWhenAudioArrives) {
   settings_.language = "en";
   const Streamed at_once = stream(14, false);
   ASSERT_GT(at_once.transcript.segments.size(), 1u);
@@ -128,7 +128,7 @@ TEST_F(LiveTranscription, WindowsDoNotDependOnWhenTheSoundCame) {
   }
 }
 
-TEST_F(LiveTranscription, TakesNothingBackThatIsFinal) {
+TEST_F(LiveTranscription, NeverChangesFinalWords) {
   settings_.language = "en";
   const Streamed streamed = stream(0.4, true);
   std::string text;
@@ -140,7 +140,7 @@ TEST_F(LiveTranscription, TakesNothingBackThatIsFinal) {
   EXPECT_FALSE(streamed.is_partial) << "nothing is left open at the end";
 }
 
-TEST_F(LiveTranscription, WalksOverTheWindowsOfTheRecordingWhateverWasShownOfThem) {
+TEST_F(LiveTranscription, HasTheWindowsOfTheRecording) {
   settings_.language = "en";
   const Streamed early = stream(0.4, true), late = stream(6, false);
   ASSERT_GT(early.n_early, 0u);
@@ -156,7 +156,7 @@ TEST_F(LiveTranscription, WalksOverTheWindowsOfTheRecordingWhateverWasShownOfThe
   EXPECT_NE(early.final, late.final) << "hasty words differ, or there is nothing to test";
 }
 
-TEST_F(LiveTranscription, KnowsTheLanguageThatItIsTold) {
+TEST_F(LiveTranscription, UsesTheGivenLanguage) {
   settings_.language = "german";
   EXPECT_EQ(stream(6, true).transcript.language, "de");
   settings_.language = "klingon";
@@ -230,7 +230,7 @@ TEST_F(LiveTranscription, AsksTheVadModelWhereSpeechIsInDoubtAsARecordingDoes) {
 }
 
 // A copy of a cursor is a complete bookmark.
-TEST_F(LiveTranscription, ACursorCanBeTakenUpAgain) {
+TEST_F(LiveTranscription, ContinuesFromACopyOfACursor) {
   settings_.language = "en";
   MelSpectrogram mel(80, model_.mel_filters());
   mel.push(sound_.data(), sound_.size());
