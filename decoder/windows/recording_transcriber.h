@@ -21,7 +21,7 @@ using ReportProgress = std::function<void(double done_s, double total_s)>;
 
 // `mel` is finished and has the model's number of mels. Throws Error(kUsage) for settings that the
 // model does not support, such as an unknown language. `speech`: frames in which a VAD model finds
-// speech, in order; absent: none has listened.
+// speech, in order; absent without a VAD model.
 Transcript transcribe_recording(WhisperModel& model, const MelSpectrogram& mel,
                                 const DecodingSettings& settings, const EmitSegment& on_segment,
                                 const ReportProgress& on_progress,

@@ -44,7 +44,7 @@ struct AudioWindow {
 struct RecordingState {
   Transcript transcript;
   bool language_is_found = false;  // given, or detected in a window with speech
-  // Frames in which a VAD model finds speech, in order; absent: none has listened.
+  // Frames in which a VAD model finds speech, in order; absent without a VAD model.
   std::optional<std::vector<SpeechSegment>> speech = std::nullopt;
   uint64_t n_content_frames = 0;  // of the whole recording
 };

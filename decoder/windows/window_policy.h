@@ -26,14 +26,14 @@ struct WindowPolicy {
   // Share of no_speech_threshold. Measured: speech has up to 0.25 (0.30 if faint, 0.51 in windows
   // without previous text), sounds have 0.33 and more; the threshold is 0.6.
   double doubtful_share = 0.5;
-  // If speech is in doubt and a VAD model has listened to the recording, its finding counts: text
-  // of a window in which it finds speech is held to openai-whisper's rule alone, any other text is
-  // silence. The rules below are for recordings without a VAD model.
+  // If speech is in doubt and the recording has speech segments of a VAD model, they decide: text
+  // in a window without speech is silence, other text is only subject to openai-whisper's rule. The
+  // rules below are for recordings without a VAD model.
   bool ask_vad = true;
-  // If speech is in doubt, text that repeats like inventions is silence.
+  // If speech is in doubt, repetitive text is silence.
   bool reject_repetitive_text = true;
-  // `one_loop_share` of the tokens of such a text are a run that comes `one_loop_rounds` times
-  // ("No, no, no." is one), or it compresses too well.
+  // Text is repetitive if `one_loop_share` of its tokens are a run that occurs `one_loop_rounds`
+  // times ("No, no, no." is one), or if it compresses too well.
   size_t one_loop_rounds = 3;
   double one_loop_share = 0.75;
   // Up to this multiple of compression_ratio_threshold, probable text may be repeated speech

@@ -13,7 +13,7 @@ bool is_repetitive(const WindowEvidence& evidence, const DecodingSettings& setti
          evidence.compression_ratio > *settings.compression_ratio_threshold;
 }
 
-// Whether a text repeats like an invention. Models are sure of repeated speech.
+// Whether text is as repetitive as inventions. Repeated speech has a high probability.
 bool repeats_without_sense(const WindowEvidence& evidence, const DecodingSettings& settings) {
   if (evidence.is_one_loop) return true;
   if (!is_repetitive(evidence, settings)) return false;

@@ -1,8 +1,8 @@
-// Decides from the model's evidence whether decoded text was said in the window.
+// Decides whether a window has speech, from the model's evidence.
 //
-// A speech model finds words in any sound. openai-whisper takes a window as silent only if the
-// no-speech probability is high and the text improbable; but the model is very sure of loops. These
-// rules use more of the same evidence. docs/decisions/0025 has their reasons and measurements.
+// Whisper finds words in any sound. openai-whisper treats a window as silent only if the no-speech
+// probability is high and the text improbable, but loops are very probable. These rules use more of
+// the same evidence. docs/decisions/0025 has reasons and measurements.
 // Called by decoder/windows/window_decoder for each attempt at a window.
 #pragma once
 
@@ -18,7 +18,7 @@ struct WindowEvidence {
   double avg_logprob = 0;        // natural logarithm, mean over the tokens
   double compression_ratio = 0;  // of the text
   bool is_one_loop = false;      // is_one_loop of decoder/windows/attempts/repetition.h
-  // Whether a VAD model finds speech in the window; absent: none has listened.
+  // Whether a VAD model finds speech in the window; absent without a VAD model.
   std::optional<bool> has_speech = std::nullopt;
 };
 
@@ -28,7 +28,7 @@ bool is_silent_by_reference(const WindowEvidence& evidence, const DecodingSettin
 // No speech. Equals openai-whisper's rule if all rules of `settings.policy` are off.
 bool is_silent(const WindowEvidence& evidence, const DecodingSettings& settings);
 
-// The text needs another attempt: it is repetitive or improbable.
+// The text is repetitive or improbable: another attempt is needed.
 bool has_failed(const WindowEvidence& evidence, const DecodingSettings& settings);
 
 // Of two failed attempts: `a` is less repetitive, or otherwise more probable.

@@ -1,4 +1,4 @@
-// The attempts at one window at rising temperatures, without a model: which result counts.
+// The attempts at one window at rising temperatures, without a model: selects the result.
 //
 // In: the judged result of each attempt. Out: whether another attempt is needed, and the window's
 // result. Called by decoder/windows/window_decoder.h, and by the batch driver for the first
@@ -32,12 +32,12 @@ class WindowAttempts {
   // Takes the result of the next attempt. Returns whether it decides the window: no other attempt
   // is needed.
   bool take(WindowResult result);
-  // The result that counts; after one attempt or more.
+  // The selected result, after at least one attempt.
   WindowResult result() && { return *std::move(best_); }
 
  private:
   const DecodingSettings& settings_;
-  bool has_text_ = false;  // an attempt was not silent, though it failed
+  bool has_text_ = false;  // an attempt failed but was not silent
   std::optional<WindowResult> best_;
 };
 

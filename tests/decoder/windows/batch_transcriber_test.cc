@@ -110,7 +110,7 @@ class BatchTranscriber : public testing::Test {
   std::string folder_;
   MelSpectrogram mel_{80};
   DecodingSettings settings_ = greedy_settings();
-  // More than the slots, of one and of several windows.
+  // More segments than slots, of one and of several windows.
   const std::vector<SpeechSegment> speech_segments_ = {
       {0, 250}, {250, 320}, {330, 500}, {500, 780}, {780, 900}};
 };
@@ -138,7 +138,7 @@ TEST_F(BatchTranscriber, ASampledSegmentDoesNotDependOnItsBatch) {
 
 TEST_F(BatchTranscriber, AFailedWindowIsDecodedAgainAlone) {
   settings_.policy = WindowPolicy::reference();  // which keeps the last attempt
-  settings_.logprob_threshold = 0;               // nothing passes
+  settings_.logprob_threshold = 0;               // every attempt fails
   settings_.temperatures = {0, 0.5, 1};
   settings_.best_of = 2;
   expect_independent(Compute::kF32);
@@ -258,7 +258,7 @@ TEST_F(BatchTranscriber, AWindowThatEndsTooLateIsDecodedAgain) {
     const Found again = decode(kSpeechEnd);
     ASSERT_FALSE(again.segments.empty());
     EXPECT_EQ(again.segments[0].tokens, early.segments[0].tokens);
-    // Not so if a later window, which may have no text, fails in all attempts.
+    // It is not kept if a later window, perhaps without text, fails in all attempts.
     n_in_place += again.n_encoded == early.n_encoded;
   }
   EXPECT_GE(n_in_place, 2u);
@@ -370,8 +370,8 @@ TEST_F(BatchTranscriber, SlotsFillAfterLanguageDetection) {
 }
 
 TEST_F(BatchTranscriber, AGuessedLanguageChangesNothing) {
-  // A second of noise, then tones, which this model takes for another language and for more
-  // probable speech.
+  // A second of noise, then tones: the model detects another language and a higher speech
+  // probability in the tones.
   MelSpectrogram mel(80);
   std::mt19937 random(1);
   std::normal_distribution<float> noise(0.0f, 0.5f);
@@ -386,7 +386,7 @@ TEST_F(BatchTranscriber, AGuessedLanguageChangesNothing) {
   for (uint64_t i = 0; i < 9; ++i) segments.push_back({100 * i, 100 * (i + 1)});
   settings_.language = "auto";
   settings_.policy =
-      WindowPolicy::reference();  // a window is silent by its no-speech probability only
+      WindowPolicy::reference();  // a window is silent only by its no-speech probability
   WhisperModel model = load(4);
   const auto transcribed = [&](bool guesses) {
     settings_.language_detection_threshold = guesses ? 0 : 1.01;

@@ -1,8 +1,7 @@
-// Real models on sound without a word in it, and on speech that is hard to hear: nothing is
-// invented, and nothing that was said is lost.
+// Real models on sounds without words, and on speech that is difficult to recognize: no text is
+// invented, and no speech is lost.
 //
-// The recordings are those of Debian's pocketsphinx-testdata, the models those that
-// scripts/fetch-models.sh gets.
+// The recordings are from Debian's pocketsphinx-testdata, the models from scripts/fetch-models.sh.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sndfile.h>
@@ -41,7 +40,7 @@ Samples joined(Samples a, const Samples& b) {
   return a;
 }
 
-// `speech` with `sound` as much less powerful.
+// Adds `sound` to `speech` at `decibels` below its power.
 Samples mixed(Samples speech, const Samples& sound, double decibels) {
   double p = 0, q = 0;
   for (size_t i = 0; i < speech.size(); ++i) {
@@ -53,7 +52,7 @@ Samples mixed(Samples speech, const Samples& sound, double decibels) {
   return speech;
 }
 
-// Words to insert, delete or replace.
+// The number of words to insert, delete or replace.
 size_t word_differences(const std::string& a, const std::string& b) {
   const std::vector<std::string> from = spoken_words(a), to = spoken_words(b);
   std::vector<size_t> row(to.size() + 1);
@@ -96,7 +95,7 @@ class NoInventions : public testing::TestWithParam<const char*> {
 TEST_P(NoInventions, GivesNoTextForSilence) {
   EXPECT_EQ(text(transcribe(silence(35 * kSecond))), "");
   EXPECT_EQ(text(transcribe(noise(0.01f, 31 * kSecond, 1))), "");
-  // As quiet as 16 bits have it.
+  // The quietest noise that 16 bits represent.
   EXPECT_EQ(text(transcribe(noise(0.00005f, 5 * kSecond, 2))), "");
 }
 
@@ -130,7 +129,7 @@ TEST_P(NoInventions, KeepsSpeechInNoise) {
             1u);
 }
 
-// Sentences one after another, each with a pause behind it.
+// Sentences with a pause after each.
 Samples sentences(const std::vector<std::string>& numbers, double pause_s) {
   Samples all;
   for (const std::string& number : numbers) {
@@ -140,8 +139,8 @@ Samples sentences(const std::vector<std::string>& numbers, double pause_s) {
   return all;
 }
 
-// Of a text with the same sentence three times models are sure, but it deflates as well as many an
-// invention does, and a pause before it makes them doubt that it is speech.
+// Text with the same sentence three times is probable, but compresses as well as many inventions,
+// and the pause before it raises the no-speech probability.
 TEST_P(NoInventions, KeepsRepeatedSpeech) {
   // Without a VAD model tiny.en takes the end of the drill, a window of 3 s, for silence.
   try {
@@ -164,8 +163,7 @@ TEST_P(NoInventions, GivesNoTextAfterSpeech) {
   EXPECT_LE(word_differences(text(transcribe(joined(speech, after))), said), 1u);
 }
 
-// The loop over the temperatures, by the reference's rules: what is never good enough is decoded at
-// the last one.
+// Raises the temperature as in the reference: text that always fails is decoded at the last one.
 TEST_P(NoInventions, RaisesTheTemperatureByThresholds) {
   const Samples speech = samples_of(librivox_sentence("0930"), 10);
   DecodingSettings settings = greedy_settings();
@@ -176,15 +174,15 @@ TEST_P(NoInventions, RaisesTheTemperatureByThresholds) {
     return transcript.segments.empty() ? -1 : transcript.segments[0].temperature;
   };
   EXPECT_EQ(temperature(settings), 0);
-  settings.logprob_threshold = 0;  // no text is as probable
+  settings.logprob_threshold = 0;  // all text is less probable
   EXPECT_EQ(temperature(settings), 0.1);
   settings.logprob_threshold = std::nullopt;
   EXPECT_EQ(temperature(settings), 0);
-  settings.compression_ratio_threshold = 0.1;  // every text deflates as well
+  settings.compression_ratio_threshold = 0.1;  // all text compresses better
   EXPECT_EQ(temperature(settings), 0.1);
   settings.compression_ratio_threshold = std::nullopt;
   EXPECT_EQ(temperature(settings), 0);
-  // Without the reference's rules the best of all attempts counts, which is the likeliest.
+  // Otherwise the best of all attempts is kept, which is the most probable.
   settings.policy = {};
   settings.logprob_threshold = 0;
   EXPECT_EQ(temperature(settings), 0);

@@ -21,7 +21,7 @@ TEST(WindowSegments, ConsecutiveTimestampsEndSegments) {
   EXPECT_EQ(cut.segments[0].tokens, (std::vector<int32_t>{t(0), 11, 12, t(100)}));
   EXPECT_DOUBLE_EQ(cut.segments[1].start_s, 32.0);
   EXPECT_DOUBLE_EQ(cut.segments[1].end_s, 35.0);
-  EXPECT_EQ(cut.advance_frames, 500u);  // 14 is heard again in the next window
+  EXPECT_EQ(cut.advance_frames, 500u);  // 14 is decoded again in the next window
 }
 
 TEST(WindowSegments, ASingleTimestampAtTheEndUsesTheWholeWindow) {
@@ -41,7 +41,7 @@ TEST(WindowSegments, WithoutConsecutiveTimestampsTheWindowIsOneSegment) {
   EXPECT_EQ(with_end.advance_frames, 1000u);
 
   const WindowSegments open = cut_window(std::vector{t(0), 11}, kBegin, 100, 1000);
-  EXPECT_DOUBLE_EQ(open.segments[0].end_s, 11.0);  // a timestamp of zero says nothing of the end
+  EXPECT_DOUBLE_EQ(open.segments[0].end_s, 11.0);  // a timestamp of zero is not an end
 }
 
 TEST(WindowSegments, NoTokensAdvanceByTheWindow) {

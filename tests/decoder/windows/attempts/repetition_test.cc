@@ -31,7 +31,7 @@ TEST(IsOneLoop, RequiresThreeRoundsOfMostOfTheText) {
   EXPECT_FALSE(is_one_loop({}));
 }
 
-// The figures are those of Python's len(text) / len(zlib.compress(text)), zlib 1.2.13.
+// The values of Python's len(text) / len(zlib.compress(text)), zlib 1.2.13.
 TEST(CompressionRatio, EqualsZlib) {
   EXPECT_EQ(compression_ratio(""), 0);
   EXPECT_NEAR(compression_ratio("you"), 3.0 / 11, 1e-9);

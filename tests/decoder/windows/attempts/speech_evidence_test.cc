@@ -1,5 +1,5 @@
-// What the windows of real speech and of sounds gave, with tiny.en and base (docs/decisions/0025):
-// the rules have to tell them apart.
+// The rules have to separate speech from sounds. The evidence was measured with tiny.en and base
+// (docs/decisions/0025).
 #include "decoder/windows/attempts/speech_evidence.h"
 
 #include <gtest/gtest.h>
@@ -24,13 +24,13 @@ DecodingSettings reference() {
 
 TEST(IsSilent, KeepsSpeech) {
   EXPECT_FALSE(is_silent(window(0.03, -0.2), {}));
-  // Faint, or with few words, or in noise, or in a language that the model knows badly.
+  // Quiet speech, few words, noise, or a language that the model does not know well.
   EXPECT_FALSE(is_silent(window(0.580, -0.661, 0.73), {}));
   EXPECT_FALSE(is_silent(window(0.470, -0.887, 0.69), {}));
   EXPECT_FALSE(is_silent(window(0.208, -1.229, 0.80), {}));
-  // Somebody who repeats himself.
+  // Repeated speech.
   EXPECT_FALSE(is_silent(window(0.1, -0.2, 3.5), {}));
-  // A text that the model is sure of.
+  // Text of high probability.
   EXPECT_FALSE(is_silent(window(0.7, -0.2), {}));
 }
 
@@ -39,7 +39,8 @@ TEST(IsSilent, DropsImprobableText) {
   EXPECT_TRUE(is_silent(window(0.910, -0.606, 0.11), {}));  // a siren: "."
   EXPECT_TRUE(is_silent(window(0.760, -0.545, 1.71), {}));  // birds: "Halt! Halt! ..."
   EXPECT_TRUE(is_silent(window(0.453, -1.577, 0.11), {}));  // strings
-  EXPECT_TRUE(is_silent(window(0.393, -1.015, 0.38), {}));  // strings, to the other model: "music"
+  EXPECT_TRUE(is_silent(window(0.393, -1.015, 0.38), {}));  // strings, with the other model:
+                                                            // "music"
   EXPECT_TRUE(is_silent(window(0.330, -1.152, 0.38), {}));
 }
 
@@ -74,17 +75,17 @@ TEST(IsSilent, FollowsTheThresholds) {
   settings.no_speech_threshold = 0.6;
   settings.logprob_threshold = -3;
   EXPECT_FALSE(is_silent(window(0.948, -0.701), settings));
-  // Without a threshold of the text's, as in the reference, any text is improbable.
+  // Without a log-probability threshold, any text counts as improbable, as in the reference.
   settings.logprob_threshold = std::nullopt;
   EXPECT_TRUE(is_silent(window(0.948, -0.1), settings));
   EXPECT_FALSE(is_silent(window(0.5, -2), settings));
 }
 
-// A window of five sentences, two of them twice, with tiny.en.
+// Windows of five sentences, two of them repeated, with tiny.en.
 TEST(IsSilent, KeepsRepeatedSentences) {
   for (const WindowEvidence& said : {window(0.640, -0.160, 2.45), window(0.450, -0.130, 2.43)}) {
     EXPECT_FALSE(is_silent(said, {}));
-    EXPECT_TRUE(has_failed(said, {}));  // worth another attempt all the same
+    EXPECT_TRUE(has_failed(said, {}));  // another attempt is made
   }
   EXPECT_TRUE(is_silent(window(0.640, -0.320, 2.45), {}));
   EXPECT_TRUE(is_silent(window(0.640, -0.160, 3.7), {}));
@@ -105,7 +106,7 @@ TEST(IsBetter, PrefersNoRepetitionThenTheMoreProbable) {
   EXPECT_FALSE(is_better(window(0, -1.2), window(0, -1.1), {}));
 }
 
-// Digits read out (no-speech probability 0.70), and music with a probable invention.
+// Spoken digits (no-speech probability 0.70), and music with probable invented text.
 TEST(IsSilent, AsksTheVadModelWhereSpeechIsInDoubt) {
   WindowEvidence digits = window(0.70, -0.645);
   EXPECT_TRUE(is_silent(digits, {}));

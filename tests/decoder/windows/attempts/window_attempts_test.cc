@@ -1,4 +1,4 @@
-// Which of a window's attempts counts, without a model.
+// Which attempt at a window is selected, without a model.
 #include "decoder/windows/attempts/window_attempts.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace vesper::window_attempts_test {
 namespace {
 
-// A result as WindowDecoder judges it.
+// A result with the judgement of WindowDecoder.
 WindowResult judged(double no_speech_prob, double avg_logprob, double compression_ratio = 1.5) {
   WindowResult result;
   result.evidence = {.no_speech_prob = no_speech_prob,
@@ -57,7 +57,7 @@ TEST(WindowAttempts, TextThatFailedDoesNotBecomeSilence) {
   for (const bool keeps_best : {true, false}) {
     settings.policy.keep_best_attempt = keeps_best;
     WindowAttempts attempts(settings);
-    EXPECT_FALSE(attempts.take(judged(0.5, -0.2, 2.45)));  // said again: failed, but text
+    EXPECT_FALSE(attempts.take(judged(0.5, -0.2, 2.45)));  // repeated: failed, but not silent
     WindowResult hotter = judged(0.5, -1.5);
     ASSERT_TRUE(hotter.is_silent);
     EXPECT_EQ(attempts.take(std::move(hotter)), !keeps_best);

@@ -1,5 +1,5 @@
-// A stream through a tiny Whisper with random weights, whose windows are 5 s: what it says is
-// noise, but what is said of it has to hold together.
+// A stream through a tiny Whisper with random weights and windows of 5 s. Its text is meaningless
+// but must be consistent.
 #include "decoder/windows/live/live_transcriber.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class LiveTranscription : public testing::Test {
     std::normal_distribution<float> noise(0.0f, 0.1f);
     sound_.resize(static_cast<size_t>(13.3 * kSamplesPerSecond));
     for (float& sample : sound_) sample = noise(random);
-    // Nothing is silence, nothing is tried twice.
+    // No window is silent and none is decoded again.
     settings_.no_speech_threshold.reset();
     settings_.logprob_threshold.reset();
     settings_.compression_ratio_threshold.reset();
@@ -50,13 +50,13 @@ class LiveTranscription : public testing::Test {
 
   struct Streamed {
     Transcript transcript;
-    std::string final;     // all words, in the order in which they were said
-    size_t n_early = 0;    // words that were final before the window was full
-    std::string segments;  // texts as on_segment gave them
+    std::string final;     // all words, in order
+    size_t n_early = 0;    // words that were final before their window was full
+    std::string segments;  // texts from on_segment
     bool is_partial = false;
   };
 
-  // Pushes the sound `step_s` at a time; looks at what is not a whole window if `live`.
+  // Pushes the audio in steps of `step_s`. If `live`, also decodes incomplete windows.
   Streamed stream(double step_s, bool live) {
     Streamed streamed;
     bool is_early = false;
@@ -112,7 +112,7 @@ TEST_F(LiveTranscription, OfAvailableAudioEqualsTheRecording) {
   EXPECT_DOUBLE_EQ(streamed.transcript.duration_s, 13.3);
 }
 
-// Up to a window's own length, so that a window is full when nothing behind it has come.
+// Steps of at most one window, so that a window is full before later audio arrives.
 TEST_F(LiveTranscription, WindowsDoNotDependOnWhenAudioArrives) {
   settings_.language = "en";
   const Streamed at_once = stream(14, false);
@@ -163,7 +163,7 @@ TEST_F(LiveTranscription, UsesTheGivenLanguage) {
   EXPECT_ANY_THROW(stream(6, true));
 }
 
-// The rules of a recording, each where the same sound triggers it.
+// The rules of recordings, where the same audio triggers them.
 TEST_F(LiveTranscription, HasTheRulesOfARecording) {
   settings_.policy = {};
   settings_.language = "en";
