@@ -258,7 +258,7 @@ TEST_F(BatchTranscriber, AWindowThatEndsTooLateIsDecodedAgain) {
     const Found again = decode(kSpeechEnd);
     ASSERT_FALSE(again.segments.empty());
     EXPECT_EQ(again.segments[0].tokens, early.segments[0].tokens);
-    // It is not kept if a later window, perhaps without text, fails in all attempts.
+    // The numbers differ if a later window, perhaps without text, fails in all attempts.
     n_in_place += again.n_encoded == early.n_encoded;
   }
   EXPECT_GE(n_in_place, 2u);

@@ -39,8 +39,7 @@ TEST(IsSilent, DropsImprobableText) {
   EXPECT_TRUE(is_silent(window(0.910, -0.606, 0.11), {}));  // a siren: "."
   EXPECT_TRUE(is_silent(window(0.760, -0.545, 1.71), {}));  // birds: "Halt! Halt! ..."
   EXPECT_TRUE(is_silent(window(0.453, -1.577, 0.11), {}));  // strings
-  EXPECT_TRUE(is_silent(window(0.393, -1.015, 0.38), {}));  // strings, with the other model:
-                                                            // "music"
+  EXPECT_TRUE(is_silent(window(0.393, -1.015, 0.38), {}));  // strings, other model: "music"
   EXPECT_TRUE(is_silent(window(0.330, -1.152, 0.38), {}));
 }
 
