@@ -267,7 +267,7 @@ class Run {
       most = kMuch * pass.pass_s;
       report_->note("decoding " + std::string(pass.had_window ? "a full window" : "new audio") +
                     " takes " + short_number(pass.pass_s) + " s on this machine, longer than the " +
-                    short_number(step_s) + " s from step to step: captions come late (" +
+                    short_number(step_s) + " s step: captions are late (" +
                     short_number(pass.behind_s) + " s of audio are waiting)");
     };
   }

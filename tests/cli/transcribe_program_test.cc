@@ -634,8 +634,8 @@ TEST_F(TranscribeProgram, CaptionsALiveStream) {
   const ChildResult text = transcribe({"--stream", "-"});
   EXPECT_EQ(text.out, "one again\ntwo again\n");
   EXPECT_THAT(text.err,
-              HasSubstr("new audio takes 2.00 s on this machine, longer than the 1.00 s from "
-                        "step to step: captions come late (0.50 s of audio"));
+              HasSubstr("new audio takes 2.00 s on this machine, longer than the 1.00 s step: "
+                        "captions are late (0.50 s of audio"));
   std::vector<std::string> kinds;
   std::istringstream lines(transcribe({"--stream", "-f", "jsonl", "--stream-step=0.5", "-"}).out);
   for (std::string line; std::getline(lines, line);) {
