@@ -1,8 +1,7 @@
-# vesper_add_shaders(TARGET name.comp...): compiles shaders/name.comp to SPIR-V, as a header name.spv.h
-# with one array name_spv, in the build folder; all_shaders.h there includes those of all calls.
-# Needs glslangValidator: -DVESPER_GLSLANG=path, else the one that scripts/setup.sh installs on
-# Debian 12, else the one on the PATH.
-# Sets VESPER_GLSLANG_VERSION to its major version.
+# vesper_add_shaders(TARGET name.comp...): compiles shaders/name.comp to SPIR-V, and writes it to the
+# build folder as a header name.spv.h with an array name_spv. all_shaders.h includes all of them.
+# Uses glslangValidator: -DVESPER_GLSLANG=path, else the one that scripts/setup.sh installs on
+# Debian 12, else the one on the PATH. Sets VESPER_GLSLANG_VERSION to its major version.
 find_program(VESPER_GLSLANG glslangValidator
   HINTS $ENV{XDG_CACHE_HOME}/vesper/glslang-13.1.1/bin $ENV{HOME}/.cache/vesper/glslang-13.1.1/bin
   DOC "The GLSL compiler that makes SPIR-V of shaders/")

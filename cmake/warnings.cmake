@@ -1,9 +1,9 @@
-# Flags that every target of the project is compiled with.
+# Compiler flags of every target of the project.
 add_compile_options(-Wall -Wextra -Wshadow
                     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
                     $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual>)
-# False alarms: of GCC 12 on std::string (bug 105651), of all so far on std::optional (bug 105562), and
-# of GCC 13 and later on functions that take a temporary and return a reference to something else.
+# False positives: of GCC 12 for std::string (bug 105651), of all versions so far for std::optional (bug
+# 105562), and of GCC 13 and later for returned references that do not refer to a temporary argument.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict> -Wno-maybe-uninitialized)
   if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
