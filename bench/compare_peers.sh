@@ -1,9 +1,9 @@
 #!/bin/bash
-# Gets the programs that bench/compare.py compares with, into build/bench-peers:
+# Installs the programs for bench/compare.py in build/bench-peers:
 #   venv/         a virtual environment with faster-whisper
 #   whisper-cli   whisper.cpp's program, compiled for this machine from the sources that the Python
-#                 package pywhispercpp carries (its ready-made library uses AVX2 at most)
-# What is there already is left alone. Compiling takes a few minutes.
+#                 package pywhispercpp has (its compiled library uses AVX2 at most)
+# Existing programs are kept. Compiling takes a few minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,7 +27,7 @@ if [ ! -x "$folder/whisper-cli" ]; then
     "$pywhispercpp"
   tar --extract --gzip --file "$sources"/pywhispercpp-*.tar.gz --directory "$sources" \
     --strip-components 1
-  # The compiler's cache would be no help: the folder has another name each time.
+  # A compiler cache would not help: the folder has a new name each time.
   cmake -S "$sources/whisper.cpp" -B "$sources/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
     -DGGML_NATIVE=ON -DGGML_CCACHE=OFF -DBUILD_SHARED_LIBS=OFF -DWHISPER_BUILD_TESTS=OFF \
     -DWHISPER_BUILD_SERVER=OFF >/dev/null

@@ -1,26 +1,26 @@
 #!/usr/bin/env python3
-"""Makes a corpus for the rules of speech recognition from Debian's packages of sounds.
+"""Makes a corpus for the rules of speech recognition from Debian packages of sounds.
 
     build/bench-peers/venv/bin/python bench/speech_corpus.py [--texts FOLDER] [--also FOLDER]
 
-Needs a Python with faster-whisper, as bench/compare_peers.sh makes it. Writes {tuning,held-out}.jsonl
-into build/speech-corpus, or the folder that --corpus names. Each line is a clip: its name, group,
-path in that folder, language (null: to be detected) and text (null: not known; "": nobody speaks).
-Nothing is installed: packages are downloaded with apt-get and unpacked in the folder. It can be moved
-to another machine; bench/speech_errors.py needs the files that the lines name and nothing else.
+Needs a Python with faster-whisper (bench/compare_peers.sh makes one). Writes {tuning,held-out}.jsonl
+to build/speech-corpus or the folder of --corpus. Each line is a clip: its name, group, path in the
+folder, language (null: to be detected) and text (null: unknown; "": no speech). Installs nothing:
+packages are downloaded with apt-get and unpacked in the folder. The folder can be copied to another
+machine; bench/speech_errors.py only needs the listed files.
 
-Groups: announcements with their scripts in English and Russian, and without in Spanish and French;
-single numbers, days and months in four languages; digits read out with pauses; spoken letters of
-twenty languages; music, sounds and silence of games; announcements mixed with music or noise at 0 to
-20 dB; long recordings joined from different announcements.
+Groups: announcements with scripts in English and Russian, and without scripts in Spanish and French;
+single numbers, days and months in four languages; spoken digits with pauses; spoken letters of twenty
+languages; music, sounds and silence of games; announcements mixed with music or noise at 0 to 20 dB;
+long recordings joined from different announcements.
 
-The scripts of the announcements (core-sounds-LANGUAGE.txt) are in Debian's source package. Where it
-cannot be had, --texts names a folder with these files. --also names a folder of further recordings
-NAME.wav or NAME.flac with their texts NAME.txt, for the tuning half.
+The scripts of the announcements (core-sounds-LANGUAGE.txt) are in Debian's source package. If it is
+not available, --texts is a folder with these files. --also is a folder of further recordings
+NAME.wav or NAME.flac with texts NAME.txt, for the tuning half.
 
-A clip belongs to the half that the hash of its name says. Rules are chosen on the tuning half; the
-held-out half is for the final measurement only. Made recordings use clips of their own half, except
-that strings of digits share the ten recordings of digits.
+The hash of a clip's name selects its half. Rules are chosen on the tuning half; the held-out half is
+for the final measurement only. Joined and mixed recordings use clips of their own half, except that
+strings of digits share the ten recordings of digits.
 """
 
 import argparse
@@ -71,7 +71,7 @@ NUMBER_TEXTS = {
           "janvier,février,mars,avril,mai,juin,juillet,août,septembre,octobre,novembre,décembre",
 }
 
-# Sounds of games in which somebody speaks, sings or shouts.
+# Sounds of games with speech, singing or shouting.
 VOCAL_SOUNDS = re.compile(
     r"countdown|custom|hell_|Hellish|hogchant|Yoohoo|Kiss|denied|extratime|homerun|ride_of|skip|"
     r"suddendeath|invulnerable|lowgravity|BirdyLay|welldone|excellent|yeti|grunts|tada")
@@ -218,12 +218,12 @@ def add_announcements(corpus, language, script, folder):
     for path in sorted(folder.glob("*.wav")):
         seconds, text = seconds_of(path), script.get(path.stem)
         if script:
-            # A text that cannot be spoken in the time of its clip belongs to another clip.
+            # Text that does not fit the duration of its clip belongs to another clip.
             words = len(text.split()) if text else 0
             if words < 2 or not 1 < words / seconds < 5:
                 continue
         if 1 < seconds < 25 and path.stem != "tt-monkeys":  # they scream
-            # English is left to be detected, as it is by default.
+            # English is detected, which is the default.
             candidates.append((path.stem, path, None if language == "en" else language, text))
     corpus.choose(group, candidates, SIZES[group])
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Transcribes a half of the corpus of bench/speech_corpus.py and counts what is wrong.
+"""Transcribes a half of the corpus of bench/speech_corpus.py and counts errors.
 
     bench/speech_errors.py run NAME [--program build/transcribe] [--jobs N] [-- OPTION...]
     build/bench-peers/venv/bin/python bench/speech_errors.py run NAME --faster-whisper float32
     bench/speech_errors.py table [NAME...]
     bench/speech_errors.py differences NAME NAME
 
-`run` keeps the texts as build/speech-corpus/results/HALF/MODEL/NAME.json. `table` prints them beside
-each other as Markdown: word errors of the clips whose text is known, clips of speech that came out
-empty, and clips without speech that have a text. --half held-out is for the final measurement only.
-Python's own library is all that it needs, but for --faster-whisper.
+`run` writes the texts to build/speech-corpus/results/HALF/MODEL/NAME.json. `table` compares runs as
+Markdown: word errors of clips with known text, empty results for clips of speech, and text for clips
+without speech. --half held-out is for the final measurement only. Only --faster-whisper needs a
+package besides Python's standard library.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import word_errors
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = pathlib.Path.home() / ".cache/vesper/models"
 
-# More words than this for a spoken letter or syllable are an invention.
+# More words than this for a spoken letter or syllable are invented.
 MOST_WORDS_OF_A_LETTER = 4
 
 
@@ -48,14 +48,14 @@ def by_language(clips):
     return languages
 
 
-# Rules against invented text act where speech is in doubt: above half of the no-speech threshold.
-# A margin is left, as the rules need not see the numbers of the attempt that counted.
+# Rules against invented text act if speech is in doubt: above half of the no-speech threshold. This is
+# lower, because rules may see other attempts than the one in the result.
 SETTLED_NO_SPEECH_PROBABILITY = 0.2
 WINDOW_S = 30
 
 
 def transcribe(arguments, clips):
-    """(texts by path, paths on which rules may act). Several clips of a language a process."""
+    """(texts by path, paths on which rules may act). A process transcribes several clips of a language."""
     texts = {}
     open_ = set()
 
@@ -70,7 +70,7 @@ def transcribe(arguments, clips):
 
     tasks = []
     for language, group in by_language(clips).items():
-        # With one job every model is loaded once a language, else jobs of like length are shared out.
+        # One job loads the model once per language; several jobs get parts of similar length.
         parts = min(len(group), 1 if arguments.jobs == 1 else 3 * arguments.jobs)
         tasks += [(language, [clip["path"] for clip in group[i::parts]]) for i in range(parts)]
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Switches our rules of speech recognition off one by one and prints what each wins and loses.
+"""Disables single rules of speech recognition and prints how the errors change.
 
     bench/speech_rules.py [--rules NAME,...] [OPTION... of bench/speech_errors.py run] [-- OPTION...]
 
-The rules are those of WindowPolicy in decoder/windows/window_policy.h, by the names that
-`transcribe --disable-rule NAME` takes; what follows -- goes to transcribe, too. Needs the corpus of
-bench/speech_corpus.py. The first run has all rules; a further one, without a rule, decodes only the
-clips on which a rule may act. Results that are there already are used again. `speech_errors.py
-table` prints them by group then.
+The rules are those of WindowPolicy in decoder/windows/window_policy.h, with the names of
+`transcribe --disable-rule NAME`. Options after -- are passed to transcribe. Needs the corpus of
+bench/speech_corpus.py. The first run has all rules; each other run lacks a rule and decodes only the
+clips on which a rule may act. Existing results are reused. `speech_errors.py table` prints them by
+group.
 """
 
 import pathlib
@@ -18,7 +18,7 @@ import sys
 import speech_errors
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# These act on live streams or with voice activity, which this corpus does not use.
+# These are for live streams or voice activity, which this corpus does not use.
 OTHER_RULES = {"extend-guesses", "delay-doubtful-words", "hold-until-speech-ends"}
 
 
