@@ -101,7 +101,7 @@ void add_sampling_options(OptionTable& options, GenerateArguments& arguments) {
                        "number of last tokens that the penalties use");
   options
       .add_advanced("--beam-size N", integer_option(arguments.session.beam_size, 1, kMostBeams),
-                    "search with N beams for the text that is likeliest as a whole; 1: none")
+                    "search for the most probable text with N beams; 1: no search")
       .add_details(
           "Slower, and only with a temperature of 0. The answer is printed when it is complete.");
   options
@@ -125,9 +125,9 @@ OptionTable generate_options(GenerateArguments& arguments) {
       .summary = "answer a prompt with a language model",
       .usages = {"[OPTION]... [PROMPT]"},
       .description =
-          "Answers PROMPT with a language model. Text on standard input is what the prompt is "
-          "about, or the prompt itself where there is none. Without any, on a terminal: a chat "
-          "(type /help in it).",
+          "Answers PROMPT with a language model. Text on standard input is the subject of "
+          "the prompt, or the prompt if none is given. Without any, on a terminal: a chat (type "
+          "/help in it).",
       .examples = {"generate \"Write one sentence about rivers.\"",
                    "transcribe talk.wav | generate \"Summarise this in three points.\""},
   });
@@ -141,13 +141,13 @@ OptionTable generate_options(GenerateArguments& arguments) {
                        "a chat template that replaces the model's own");
   options.exclude({"--no-chat", "--chat-template"});
   options.add("--input FILE", file_option(arguments.input, true),
-              "answer a prompt a line (.txt), or JSON a line (.jsonl)");
+              "answer one prompt per line: text (.txt) or JSON (.jsonl)");
   options.add("--batch N", integer_option(arguments.session.n_slots, 1, 1024), "answers at once");
   options
       .add("--long HOW", one_of({"map-reduce"}, [&](size_t) { arguments.map_reduce = true; }),
-           "of a text longer than the context")
+           "for a text longer than the context")
       .add_details(
-          "map-reduce: the prompt is asked of each part of the text, and then of the "
+          "map-reduce: the prompt is applied to each part of the text, then to the "
           "answers.");
   options.add_advanced("--prompt-ids LIST",
                        parsed_option([&](const std::string& option, const std::string& text) {
