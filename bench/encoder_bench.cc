@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "llm/cpu/amx_tile.h"
 #include "llm/cpu/cpu_device.h"
 #include "llm/cpu/cpu_features.h"
 
@@ -28,12 +29,6 @@ void set_rate(benchmark::State& state, double flop) {
 }
 
 #if defined(__x86_64__)
-struct alignas(64) TileConfig {
-  uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-
 __attribute__((target("amx-tile,amx-bf16"))) void peak_amx_bf16(benchmark::State& state) {
   if (!cpu_features().amx) return state.SkipWithError("no AMX");
   const TileConfig config;

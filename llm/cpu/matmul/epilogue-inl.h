@@ -21,7 +21,7 @@
 namespace vesper {
 
 // Offset of a row's results, in elements, and the scale of its int8 inputs.
-struct RowPlace {
+struct RowOffsets {
   size_t out, residual;
   float scale;
 };
@@ -32,7 +32,7 @@ struct Epilogue {
   const float* residual = nullptr;      // may alias `out`
   const float* bias = nullptr;          // [n_out]
   const float* output_scale = nullptr;  // [n_out], for int8 weights
-  const RowPlace* rows = nullptr;       // of the block
+  const RowOffsets* rows = nullptr;     // of the block
   uint32_t activation = 0;              // kActivation*
   uint32_t n_out = 0;
 };
@@ -117,7 +117,7 @@ HWY_NOINLINE void finish_sums(const Epilogue& epilogue, const GemmSums& sums, ui
     const auto* of_row = reinterpret_cast<const Sum*>(sums.data + p * sums.panel_stride) +
                          size_t{from} * kPanelOutputs;
     for (uint32_t r = from; r < to; ++r, of_row += kPanelOutputs) {
-      const RowPlace& row = epilogue.rows[sums.first_row + r];
+      const RowOffsets& row = epilogue.rows[sums.first_row + r];
       Out* const out = static_cast<Out*>(epilogue.out) + row.out + output;
       const float* const residual = operand(
           epilogue.residual == nullptr ? nullptr : epilogue.residual + row.residual + output,

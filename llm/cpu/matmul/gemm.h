@@ -113,7 +113,13 @@ void gemm_amx_int8(const Gemm& gemm);
 size_t gemm_amx_f16_scratch_bytes(const PackedLayout& layout);
 size_t gemm_amx_sums_scratch_bytes(const PackedLayout& layout);
 
-// Quantized blocks: gemm_blocks.h.
+// Quantized blocks: packed_blocks.h. The scales of a panel are expanded to f32 first, so kernels
+// have only scales for 16 or 32 inputs.
+
+// Scales and minimums of a panel as f32 [n_in / expanded_group][16]. `minimums` is written if the
+// format has minimums, or with `zero_as_minimum`: -zero * scale. Returns whether it was written.
+bool expand_scales(const PackedLayout& layout, const std::byte* panel, bool zero_as_minimum,
+                   float* scales, float* minimums);
 void gemm_blocks_f32(const Gemm& gemm);
 size_t gemm_blocks_f32_scratch_bytes(const PackedLayout& layout);
 void gemm_blocks_vnni(const Gemm& gemm);  // all three give the same bits

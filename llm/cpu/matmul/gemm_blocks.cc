@@ -1,6 +1,6 @@
-#include "llm/cpu/matmul/gemm_blocks.h"
-
 #include <algorithm>
+
+#include "llm/cpu/matmul/gemm.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "llm/cpu/matmul/gemm_blocks.cc"

@@ -2,7 +2,7 @@
 // multiplied with up to 256 rows of bf16 on tiles. The sums are f32.
 //
 // Run them only if cpu_features() has AMX.
-#include "llm/cpu/matmul/gemm_blocks.h"
+#include "llm/cpu/matmul/gemm.h"
 
 #if defined(__x86_64__)
 #include <algorithm>

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "llm/cpu/matmul/gemm_blocks.h"
+#include "llm/cpu/matmul/gemm.h"
 
 namespace vesper {
 

@@ -18,7 +18,8 @@
 #define VESPER_LLM_CPU_MATMUL_PLAN_
 namespace vesper {
 
-// The result of prepare_matmul. The scratch of a thread is [sums][kernel scratch][RowPlace][rows].
+// The result of prepare_matmul. The scratch of a thread is [sums][kernel
+// scratch][RowOffsets][rows].
 struct MatmulPlan {
   PackedLayout layout;
   GemmKernel kernel;
@@ -27,7 +28,7 @@ struct MatmulPlan {
   uint32_t rows_at_once = 0, panels_at_once = 0;  // per call of the kernel
   size_t row_bytes = 0;                           // of a converted row
   size_t panel_stride = 0;                        // of the sums
-  size_t kernel_offset = 0, places_offset = 0, rows_offset = 0;
+  size_t kernel_offset = 0, row_offsets_start = 0, rows_offset = 0;
 };
 
 // Offset of row r of an operand.
@@ -78,7 +79,7 @@ HWY_INLINE void prefetch_results(const MatmulParams& params, const Epilogue& epi
   const size_t n = std::min<size_t>(size_t{sums.n_panels} * kPanelOutputs, params.n_out - output);
   const float* residual = epilogue.residual != epilogue.out ? epilogue.residual : nullptr;
   for (uint32_t r = 0; r < sums.n_rows; ++r) {
-    const RowPlace& row = epilogue.rows[sums.first_row + r];
+    const RowOffsets& row = epilogue.rows[sums.first_row + r];
     const auto* to = static_cast<const uint8_t*>(epilogue.out) + (row.out + output) * size;
     for (size_t at = 0; at < n * size; at += kLine) __builtin_prefetch(to + at, 1);
     if (residual == nullptr) continue;
@@ -110,7 +111,7 @@ void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& sc
   const uint32_t first_panel = task % command.tasks_per_row_block * command.columns_per_task;
   const uint32_t end_panel = std::min(first_panel + command.columns_per_task, plan.layout.n_panels);
   const auto* const weight = command.operand<const std::byte>(2);
-  auto* const places = reinterpret_cast<RowPlace*>(scratch.data + plan.places_offset);
+  auto* const offsets = reinterpret_cast<RowOffsets*>(scratch.data + plan.row_offsets_start);
   const size_t first_in = in_start(params, first_row);
   const bool in_place = plan.may_read_in_place && block.index == nullptr &&
                         in_start(params, first_row + block.n - 1) - first_in ==
@@ -120,9 +121,9 @@ void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& sc
       const uint32_t row = block.at(r);
       const size_t out = row_start(params, row, params.out_row_stride, params.out_batch_stride);
       const bool by_row = (params.flags & kMatmulResidualByRow) != 0;
-      places[r] = {out, by_row ? size_t{row % params.rows_per_batch} * params.n_out : out, 1.0f};
+      offsets[r] = {out, by_row ? size_t{row % params.rows_per_batch} * params.n_out : out, 1.0f};
       if (in_place) continue;
-      places[r].scale =
+      offsets[r].scale =
           convert_row(plan.kernel.rows, plan.layout, params.in_dtype, command.operands[1],
                       in_start(params, row), r, plan.row_bytes, scratch.data + plan.rows_offset,
                       reinterpret_cast<float*>(scratch.data));
@@ -137,7 +138,7 @@ void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& sc
   epilogue.bias = command.operand<const float>(3);
   epilogue.output_scale =
       plan.kernel.has(GemmKernel::kIntegerSums) ? command.operand<const float>(5) : nullptr;
-  epilogue.rows = places;
+  epilogue.rows = offsets;
   epilogue.activation = params.activation;
   epilogue.n_out = params.n_out;
   const FinishSums finish = choose_finish(params, plan.kernel);
@@ -347,8 +348,8 @@ void prepare_matmul(PreparedCommand& prepared, const CommandToPrepare& command) 
   plan->kernel_offset = round_up(std::max(sums, sizeof(float) * plan->layout.padded_n_in), 64);
   const size_t kernel_bytes =
       kernel.scratch_bytes == nullptr ? 0 : kernel.scratch_bytes(plan->layout);
-  plan->places_offset = plan->kernel_offset + round_up(kernel_bytes, 64);
-  plan->rows_offset = plan->places_offset + round_up(sizeof(RowPlace) * rows, 64);
+  plan->row_offsets_start = plan->kernel_offset + round_up(kernel_bytes, 64);
+  plan->rows_offset = plan->row_offsets_start + round_up(sizeof(RowOffsets) * rows, 64);
   // Rows are converted even so if some are skipped, or a block has two batches.
   const bool always_in_place = plan->may_read_in_place && one_batch && !operands[6].present();
   prepared.scratch_bytes =
