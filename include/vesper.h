@@ -93,9 +93,9 @@ typedef int (*vesper_on_segment)(const vesper_segment* segment, void* user);
  * vesper_whisper_close; otherwise it is NULL. */
 VESPER_API vesper_status vesper_whisper_open(const char* path, const vesper_device_options* options,
                                              vesper_whisper** whisper);
-/* Loads a Silero VAD model, a safetensors file or its folder, and replaces the previous one. From
- * then on it also decides where Whisper doubts that there is speech, as in `transcribe`, which
- * loads it where it is installed. */
+/* Loads a Silero VAD model, a safetensors file or its folder, and replaces the previous one. It
+ * is also used without `vad`, for windows in which Whisper may have invented text. `transcribe`
+ * does the same if the model is installed. */
 VESPER_API vesper_status vesper_whisper_load_vad(vesper_whisper* whisper, const char* path);
 /* NULL is ignored. */
 VESPER_API void vesper_whisper_close(vesper_whisper* whisper);

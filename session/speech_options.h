@@ -27,8 +27,8 @@ struct SpeechSessionOptions {
   // Speech segments that are decoded in one batch, from one recording or several. Only used with
   // SpeechOptions::vad. 1: no batches. faster-whisper's BatchedInferencePipeline uses 8.
   uint32_t batch_size = 1;
-  // A file or folder with a Silero VAD model; empty: none until load_vad(). The model is also asked
-  // without SpeechOptions::vad if Whisper doubts that there is speech (WindowPolicy::ask_vad).
+  // A file or folder with a Silero VAD model; empty: none until load_vad(). The model is also used
+  // without SpeechOptions::vad if speech is in doubt (WindowPolicy::ask_vad).
   std::filesystem::path vad_model = {};
 };
 

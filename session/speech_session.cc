@@ -188,10 +188,10 @@ struct SpeechSession::State {
                           [&](double) { check_cancelled(events); });
   }
 
-  // Whether the VAD model is a witness of speech in doubt.
+  // Whether the VAD model decides if speech is in doubt.
   bool asks_vad(const SpeechOptions& speech) const { return vad && speech.decoding.policy.ask_vad; }
 
-  // Asks the VAD model about the windows of a live stream.
+  // Finds speech in the windows of a live stream.
   FindSpeech speech_finder(const SpeechOptions& speech) {
     if (!asks_vad(speech)) return {};
     return [this](std::span<const float> samples) {

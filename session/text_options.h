@@ -59,7 +59,7 @@ struct TextOptions {
   bool reuse_prompt = true;
 };
 
-// The values that settings of Sampling take.
+// Ranges of the settings in Sampling.
 namespace text_bounds {
 inline constexpr Bounds<double> kTemperature{0, 100};
 inline constexpr Bounds<double> kProbability{0, 1};

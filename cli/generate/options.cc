@@ -77,14 +77,14 @@ void add_sampling_options(OptionTable& options, GenerateArguments& arguments) {
   options.add("--seed N", integer_option(sampling.seed, 0, std::numeric_limits<uint32_t>::max()),
               "of the sampling noise");
   options.add("--top-k N", integer_option(sampling.top_k, 0, kAnyCount),
-              "only the N likeliest tokens; 0: all");
+              "only the N most probable tokens; 0: all");
   options.add("--top-p P", number_option(sampling.top_p, text_bounds::kProbability),
-              "only the likeliest tokens that have P together");
+              "only the most probable tokens, up to P in total");
   options.add_advanced("--min-p P", number_option(sampling.min_p, text_bounds::kProbability),
-                       "only tokens that have at least P times the probability of the likeliest");
+                       "only tokens with at least P times the highest probability");
   options
       .add_advanced("--typical P", number_option(sampling.typical_p, text_bounds::kProbability),
-                    "only the tokens nearest to the entropy that have P together")
+                    "only the tokens nearest to the entropy, up to P in total")
       .sets("typical p");
   options
       .add_advanced("--repeat-penalty X",

@@ -55,14 +55,14 @@ void check_input(const std::string& input) {
 
 constexpr const char* kVadModel = "silero-vad";
 
-// The VAD model, if a folder of models has it; else empty.
+// The VAD model if it is installed, else empty.
 fs::path vad_model_if_there(const ModelStore& store) {
   try {
     for (const StoredModel& model : store.list()) {
       if (model.name == kVadModel) return model.path;
     }
   } catch (const Error&) {
-    // There are no folders of models.
+    // The environment names no folder for models.
   }
   return {};
 }

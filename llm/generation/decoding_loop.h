@@ -183,7 +183,7 @@ class DecodingLoop {
   Operand step_rows_;            // struct Row [n_sequences]
   Operand logits_;               // f32 [n_sequences, n_vocab]
   Operand states_;               // struct SequenceState [n_sequences]
-  Operand tokens_and_logprobs_;  // of which these are parts
+  Operand tokens_and_logprobs_;  // contains the next two
   Operand tokens_;               // i32 [n_sequences, n_ctx]
   Operand logprobs_;             // f32 [n_sequences, n_ctx]
   Operand partials_;             // struct TokenPartial [n_sequences, n_chunks]

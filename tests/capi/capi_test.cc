@@ -33,12 +33,12 @@ TEST(CApi, ReturnsDocumentedStatuses) {
       << vesper_last_error();
 }
 
-// The segments that the C API gives, as the JSON of `transcribe` has them.
+// The segments of the C API, in the JSON format of `transcribe`.
 nlohmann::json c_segments(const std::string& model, const vesper_transcribe_options& options) {
   vesper_whisper* whisper = nullptr;
   const vesper_device_options device{"cpu", nullptr, 0};
   EXPECT_EQ(vesper_whisper_open(model.c_str(), &device, &whisper), VESPER_OK);
-  // The program has it, too.
+  // The program uses it, too.
   EXPECT_EQ(
       vesper_whisper_load_vad(whisper, ModelStore({.offline = true}).find("silero-vad").c_str()),
       VESPER_OK);

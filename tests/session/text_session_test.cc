@@ -234,7 +234,7 @@ TEST_F(TinyText, FindsTheSlotWithACachedConversation) {
   EXPECT_EQ(session.answer({other, limit(2)}).statistics.n_reused, 0u);
   EXPECT_EQ(session.answer({one, limit(2)}).statistics.n_reused, 5u);
   EXPECT_EQ(session.answer({other, limit(2)}).statistics.n_reused, 5u);
-  // A third takes the slot that has not been used for longest.
+  // A third prompt gets the least recently used slot.
   session.answer({{30, 31, 32}, limit(2)});
   EXPECT_EQ(session.answer({other, limit(2)}).statistics.n_reused, 5u);
   EXPECT_EQ(session.answer({one, limit(2)}).statistics.n_reused, 0u);

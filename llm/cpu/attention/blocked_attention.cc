@@ -232,10 +232,10 @@ HWY_NOINLINE void hide_unseen(std::span<const AttentionQuery> queries, uint32_t 
   }
 }
 
-// Queries that go through the keys together, a lane each.
+// Queries that are computed together, one per lane.
 struct Group {
   std::span<const AttentionQuery> queries;
-  uint32_t begin, end;  // the positions that some of them see
+  uint32_t begin, end;  // positions that at least one query sees
   uint32_t* columns;    // the queries, transposed
   float* running;       // [2][kGroup]: the largest score, the sum of probabilities
   float* sums;          // [head_dim][kGroup]
