@@ -78,7 +78,7 @@ bool RecordingWindows::encode_next(WindowCursor& cursor, uint32_t slot) {
     decoder_.skip(cursor);
     return false;
   }
-  decoder_.encode(window, slot);
+  decoder_.encode(window, mel_.maximum(), slot);
   return true;
 }
 

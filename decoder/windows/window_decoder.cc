@@ -100,7 +100,14 @@ bool WindowDecoder::is_uniform_silence(const AudioWindow& window) const {
   return settings_.policy.skip_uniform_silence && is_uniform(audio_of(window, model_.n_mels()));
 }
 
-void WindowDecoder::encode(const AudioWindow& window, uint32_t slot) const {
+void WindowDecoder::encode(AudioWindow& window, float maximum, uint32_t slot) const {
+  const WindowPolicy& policy = settings_.policy;
+  if (policy.amplify_faint_recordings && maximum < policy.faint_level) {
+    constexpr double kScale = 4;  // of log10 energy in a window, MelSpectrogram::window
+    const auto gain = static_cast<float>((policy.usual_level - maximum) / kScale);
+    const size_t n = audio_of(window, model_.n_mels()).size();
+    for (float& value : std::span(window.log_mel).first(n)) value += gain;
+  }
   const float* const windows[] = {window.log_mel.data()};
   model_.encode(windows, slot);
 }
@@ -132,7 +139,7 @@ std::vector<float> WindowDecoder::language_probabilities(const MelSpectrogram& m
   window.n_frames = static_cast<uint32_t>(
       std::min<size_t>(frames.end_frame - frames.first_frame, model_.n_frames()));
   if (is_uniform(audio_of(window, model_.n_mels()))) return {};
-  encode(window, 0);
+  encode(window, std::max(mel.maximum(), frames.least_maximum), 0);
   return model_.decoder().language_probabilities();
 }
 

@@ -55,7 +55,9 @@ class WindowDecoder {
   AudioWindow audio_window() const;
   // Whether the window is silent and need not be decoded.
   bool is_uniform_silence(const AudioWindow& window) const;
-  void encode(const AudioWindow& window, uint32_t slot) const;
+  // Encodes a window of a recording whose maximum log10 mel energy is `maximum`; amplifies it first
+  // if that is faint.
+  void encode(AudioWindow& window, float maximum, uint32_t slot) const;
 
   // Whether windows follow changes of the language.
   bool follows_languages() const;

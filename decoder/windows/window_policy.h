@@ -19,6 +19,12 @@ struct WindowPolicy {
 
   // A window with a constant log-mel (digital silence, or 80 dB below the loudest) is not decoded.
   bool skip_uniform_silence = true;
+  // A recording whose loudest log10 mel energy is below `faint_level` is amplified to
+  // `usual_level`. Speech close to a microphone has -0.7 to 1.9. Measured on 16 announcements 60 dB
+  // softer with base: 9 word errors of 210 instead of 42, which is why there is this rule.
+  bool amplify_faint_recordings = true;
+  double faint_level = -4;
+  double usual_level = 1;
 
   // ---- Silence. Speech is in doubt if the no-speech probability is above `doubtful_share` of the
   // user's threshold, and improbable if it is above the threshold.
@@ -98,8 +104,9 @@ struct WindowRule {
   std::string_view name;
   bool WindowPolicy::*is_on;
 };
-inline constexpr std::array<WindowRule, 9> kWindowRules = {{
+inline constexpr std::array<WindowRule, 10> kWindowRules = {{
     {"skip-uniform-silence", &WindowPolicy::skip_uniform_silence},
+    {"amplify-faint-recordings", &WindowPolicy::amplify_faint_recordings},
     {"ask-vad", &WindowPolicy::ask_vad},
     {"reject-repetitive-text", &WindowPolicy::reject_repetitive_text},
     {"reject-improbable-text", &WindowPolicy::reject_improbable_text},

@@ -93,7 +93,7 @@ bool LiveTranscriber::encode(uint32_t n_frames) {
       segment.end += cursor_.seek;
     }
   }
-  decoder_.encode(window_, 0);
+  decoder_.encode(window_, maximum_, 0);
   return true;
 }
 

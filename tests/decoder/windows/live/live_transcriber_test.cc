@@ -203,6 +203,24 @@ TEST_F(LiveTranscription, HasTheRulesOfARecording) {
   EXPECT_EQ(silence.language, "");
 }
 
+TEST_F(LiveTranscription, AmplifiesFaintSoundAsARecordingDoes) {
+  settings_.language = "en";
+  for (float& sample : sound_) sample *= 1e-3f;
+  MelSpectrogram mel(80, model_.mel_filters());
+  mel.push(sound_.data(), sound_.size());
+  mel.finish();
+  std::vector<std::vector<int32_t>> tokens;
+  for (const bool amplifies : {true, false}) {
+    settings_.policy.amplify_faint_recordings = amplifies;
+    const auto first_of = [](const Transcript& transcript) {
+      return transcript.segments.at(0).tokens;
+    };
+    tokens.push_back(first_of(transcribe_recording(model_, mel, settings_, {}, {})));
+    EXPECT_EQ(first_of(stream(14, false).transcript), tokens.back()) << amplifies;
+  }
+  EXPECT_NE(tokens[0], tokens[1]);
+}
+
 TEST_F(LiveTranscription, AsksTheVadModelWhereSpeechIsInDoubtAsARecordingDoes) {
   settings_.policy = {};
   settings_.language = "en";
