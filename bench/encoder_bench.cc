@@ -31,8 +31,7 @@ void set_rate(benchmark::State& state, double flop) {
 #if defined(__x86_64__)
 __attribute__((target("amx-tile,amx-bf16"))) void peak_amx_bf16(benchmark::State& state) {
   if (!cpu_features().amx) return state.SkipWithError("no AMX");
-  const TileConfig config;
-  _tile_loadconfig(&config);
+  _tile_loadconfig(&kTileConfig);
   for (auto _ : state) {
     for (int i = 0; i < 1000; ++i) {
       _tile_dpbf16ps(0, 4, 6);

@@ -15,5 +15,9 @@ struct alignas(64) TileConfig {
   uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
+// For _tile_loadconfig(). It must be a constant of the program: GCC's intrinsic declares a read of
+// the first 8 bytes only, so the compiler may leave out the other stores to a local variable, and
+// ldtilecfg then faults.
+inline constexpr TileConfig kTileConfig;
 
 }  // namespace vesper

@@ -81,7 +81,6 @@ HWY_INLINE hn::Vec<D> exp2_of(D d, hn::Vec<D> x) {
 //
 // for n_rows rows, in units of kPerUnit elements. Null factors: sums is not read. Only the first
 // kVectors of the two vectors are computed.
-// the first kVectors are computed.
 
 // Products by a multiply-add of multiply_add-inl.h.
 template <class Op>
@@ -151,10 +150,7 @@ struct TileProduct {
   static constexpr uint32_t kKeyStep = 2 * kTileRows;
   static constexpr bool kTransposesValues = true;
   static size_t key_units(size_t head_dim) { return (head_dim + 31) / 32 * 16; }
-  VESPER_AMX_TILES static void begin() {
-    const TileConfig config;
-    _tile_loadconfig(&config);
-  }
+  VESPER_AMX_TILES static void begin() { _tile_loadconfig(&kTileConfig); }
   VESPER_AMX_TILES static void end() { _tile_release(); }
 
   template <size_t kVectors>

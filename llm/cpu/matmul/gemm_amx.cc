@@ -67,8 +67,7 @@ VESPER_AMX void multiply_and_finish(const Gemm& gemm) {
   const uint32_t n_steps = layout.padded_n_in / (Terms::kInt8 ? 64 : 32);
   constexpr size_t kPanelSums = kGroupRows * kPanelOutputs;
   const size_t row_tile_bytes = gemm.row_bytes * kTileRows;
-  const TileConfig config;
-  _tile_loadconfig(&config);
+  _tile_loadconfig(&kTileConfig);
   auto* const sums = reinterpret_cast<float*>(gemm.scratch);  // [2][2 panels][32][16]
   GemmSums last{};
   uint32_t turn = 0;
@@ -103,8 +102,7 @@ VESPER_AMX void gemm_amx_f16(const Gemm& gemm) {
   constexpr size_t kSplitBytes = 2 * kTileBytes;  // a high and a low tile
   const uint32_t n_steps = gemm.layout->padded_n_in / 32;
   const size_t panel_bytes = n_steps * kSplitBytes;
-  const TileConfig config;
-  _tile_loadconfig(&config);
+  _tile_loadconfig(&kTileConfig);
   for (uint32_t panel = 0; panel < gemm.n_panels; panel += kPanelsAtOnce) {
     for (uint32_t p = 0; p < std::min(kPanelsAtOnce, gemm.n_panels - panel); ++p) {
       const std::byte* const from = gemm.panels + (panel + p) * gemm.layout->panel_bytes;
@@ -120,8 +118,7 @@ VESPER_AMX void gemm_amx_f16(const Gemm& gemm) {
 
 VESPER_AMX void gemm_amx_bf16(const Gemm& gemm) {
   const size_t panel_bytes = gemm.layout->panel_bytes;
-  const TileConfig config;
-  _tile_loadconfig(&config);
+  _tile_loadconfig(&kTileConfig);
   for (uint32_t panel = 0; panel < gemm.n_panels; panel += kPanelsAtOnce) {
     multiply_rows<TwoByOneBF16>(gemm, panel, gemm.panels + panel * panel_bytes, panel_bytes);
   }

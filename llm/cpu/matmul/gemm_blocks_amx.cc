@@ -126,8 +126,7 @@ VESPER_AMX void gemm_blocks_amx(const Gemm& gemm) {
   const bool direct = gemm.out != nullptr;
   const size_t stride = direct ? gemm.out_stride : kPanelOutputs;
   const size_t panel_stride = direct ? kPanelOutputs : gemm.sums.panel_stride;
-  const TileConfig config;
-  _tile_loadconfig(&config);
+  _tile_loadconfig(&kTileConfig);
   for (uint32_t panel = 0; panel < gemm.n_panels; panel += kPanelsAtOnce) {
     const bool two_panels = gemm.n_panels - panel >= 2;
     for (uint32_t p = 0; p < 1u + two_panels; ++p) {
