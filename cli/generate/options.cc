@@ -141,7 +141,7 @@ OptionTable generate_options(GenerateArguments& arguments) {
                        "a chat template that replaces the model's own");
   options.exclude({"--no-chat", "--chat-template"});
   options.add("--input FILE", file_option(arguments.input, true),
-              "answer one prompt per line: text (.txt) or JSON (.jsonl)");
+              "answer each line: text (.txt) or JSON (.jsonl)");
   options.add("--batch N", integer_option(arguments.session.n_slots, 1, 1024), "answers at once");
   options
       .add("--long HOW", one_of({"map-reduce"}, [&](size_t) { arguments.map_reduce = true; }),

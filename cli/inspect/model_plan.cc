@@ -89,8 +89,9 @@ MemoryNeed plan_memory(const OpenModel& model, std::unique_ptr<Device> device,
     if (buffer.is_weight) continue;
     // Buffers that only a perplexity run writes take no memory of the CPU before.
     if (need.device == "cpu" && buffer.label == "logits of a pass") continue;
-    const bool is_cache =
-        buffer.label.starts_with("keys of ") || buffer.label.starts_with("values of ");
+    const bool is_cache = buffer.label.starts_with("keys and values") ||
+                          buffer.label.starts_with("keys of ") ||
+                          buffer.label.starts_with("values of ");
     (is_cache ? need.kv_cache : need.scratch) += buffer.bytes;
   }
   return need;
