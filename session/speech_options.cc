@@ -63,7 +63,7 @@ void check_vad(const SpeechSettings& settings) {
 // Settings that need the whole recording.
 void check_live(const SpeechOptions& options) {
   const auto refuse = [](bool is_set, const std::string& setting) {
-    check_setting(!is_set, setting, "none in live captions");
+    check_setting(!is_set, setting, "not to be set in live captions");
   };
   refuse(options.vad.has_value(), "vad");
   refuse(options.channels == Channels::kSplit, "channels");
@@ -74,10 +74,11 @@ void check_live(const SpeechOptions& options) {
 }
 
 void check_detection(const SpeechOptions& options) {
-  check_setting(options.decoding.language == "auto", "language", "none where it is to be detected");
+  check_setting(options.decoding.language == "auto", "language",
+                "not to be set where it is to be detected");
   check_setting(options.channels == Channels::kMix,
                 options.channels == Channels::kSplit ? "channels" : "diarize",
-                "none where the language is to be detected");
+                "not to be set where the language is to be detected");
 }
 
 }  // namespace

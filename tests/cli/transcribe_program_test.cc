@@ -613,7 +613,7 @@ TEST_F(TranscribeProgram, DetectsTheLanguageOnly) {
   EXPECT_EQ(transcribe({"--detect-language", "-o", "out", "s.wav"}).status, 0);
   EXPECT_EQ(read_file(folder_ / "work/out/s.txt"), "fr\t0.5000\tfrench\nde\t0.0150\tgerman\n");
   expect_failure(transcribe({"--detect-language", "-l", "fr", "s.wav"}), 2,
-                 "--language: expected none");
+                 "--language: expected not to be set");
   expect_failure(transcribe({"--detect-language", "-f", "srt", "s.wav"}), 2, "json or jsonl");
 }
 
@@ -699,9 +699,9 @@ TEST_F(TranscribeProgram, KeepsTheTextOfABrokenStream) {
 TEST_F(TranscribeProgram, RefusesCaptionsOfARecording) {
   expect_failure(transcribe({"--stream", "a.wav", "b.flac"}), 2, "--stream: expected one");
   expect_failure(transcribe({"--stream", "--vad", "-"}), 2,
-                 "--vad: expected none in live captions");
+                 "--vad: expected not to be set in live captions");
   expect_failure(transcribe({"--stream", "--channels", "split", "-"}), 2,
-                 "--channels: expected none");
+                 "--channels: expected not to be set");
   expect_failure(transcribe({"--stream-step", "2", "-"}), 2, "together with --stream");
   expect_failure(transcribe({"--stream", "--stream-step", "0", "-"}), 2, "--stream-step");
 }

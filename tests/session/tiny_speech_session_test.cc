@@ -199,13 +199,13 @@ TEST(CheckOptions, NamesSettingBoundsAndValue) {
   EXPECT_EQ(error([](auto& o) { o.decoding.language = "fr", o.decoding.multilingual = true; }),
             "multilingual: expected no language, found fr");
   EXPECT_EQ(error([](auto& o) { o.vad.emplace(); }, SpeechTask::kLiveCaptions),
-            "vad: expected none in live captions");
+            "vad: expected not to be set in live captions");
   EXPECT_EQ(error([](auto& o) { o.decoding.word_timestamps = true; }, SpeechTask::kLiveCaptions),
-            "word timestamps: expected none in live captions");
+            "word timestamps: expected not to be set in live captions");
   EXPECT_EQ(error([](auto& o) { o.decoding.language = "fr"; }, SpeechTask::kDetectLanguage),
-            "language: expected none where it is to be detected");
+            "language: expected not to be set where it is to be detected");
   EXPECT_EQ(error([](auto& o) { o.channels = Channels::kDiarize; }, SpeechTask::kDetectLanguage),
-            "diarize: expected none where the language is to be detected");
+            "diarize: expected not to be set where the language is to be detected");
 }
 
 }  // namespace
