@@ -10,11 +10,12 @@
 namespace vesper {
 namespace {
 
-// What the rows of language models share; a row may name tables of its own for its tensors.
-constexpr ModelFamily language_model(ModelFamily row) {
+// What the rows of language models share.
+constexpr ModelFamily language_model(
+    ModelFamily row, const TensorNaming& hugging_face_names = kHuggingFaceLanguageModelNaming) {
   row.type = ModelType::kLanguageModel;
   if (!row.gguf.empty()) row.gguf_names = &kGgufLanguageModelNaming;
-  if (row.hugging_face_names == nullptr) row.hugging_face_names = &kHuggingFaceLanguageModelNaming;
+  row.hugging_face_names = &hugging_face_names;
   row.read_config_json = read_language_model;
   row.norm = NormKind::kRms;
   row.ffn = FfnKind::kGated;
@@ -126,25 +127,25 @@ constexpr ModelFamily kFamilies[] = {
     language_model({.name = "gemma2",
                     .gguf = "gemma2",
                     .hugging_face = {"gemma2"},
-                    .hugging_face_names = &kHuggingFacePostNormNaming,
                     .norm_epsilon = 1e-6f,
                     .activation = Activation::kGeluTanh,
                     .scales_embedding = true,
                     .window_period = 2,
                     .gguf_width_scaled_layers = 46,
-                    .hugging_face_norm_weight_offset = 1}),
+                    .hugging_face_norm_weight_offset = 1},
+                   kHuggingFacePostNormNaming),
     // Gemma Team, "Gemma 3 Technical Report" (2025).
     language_model({.name = "gemma3",
                     .gguf = "gemma3",
                     .hugging_face = {"gemma3_text", "gemma3"},
-                    .hugging_face_names = &kHuggingFacePostNormNaming,
                     .norm_epsilon = 1e-6f,
                     .activation = Activation::kGeluTanh,
                     .scales_embedding = true,
                     .window_rope_theta = 10000,
                     .window_period = 6,
                     .gguf_width_scaled_layers = 62,
-                    .hugging_face_norm_weight_offset = 1}),
+                    .hugging_face_norm_weight_offset = 1},
+                   kHuggingFacePostNormNaming),
     // Abdin et al., "Phi-3 Technical Report" (2024).
     language_model({.name = "phi3",
                     .gguf = "phi3",
