@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,20 +13,32 @@ namespace vesper {
 
 enum class ModelKind { kSpeech, kTextEncoder, kLanguage };
 
+struct ModelFile {
+  std::string_view name;    // in the repository
+  std::string_view digest;  // hexadecimal, SHA-1 or SHA-256 by its length; empty: not known
+};
+
 struct KnownModel {
   std::string_view name;        // for users, "tiny.en"
   std::string_view repository;  // on Hugging Face, "owner/name"
-  std::string_view file;        // in the repository, and in the folder of models
-  std::string_view sha1;        // from the publisher's model card; empty: the hub sends a SHA-256
+  ModelFile weights;            // in the folder of models under the same name
   ModelKind kind = ModelKind::kSpeech;
-  bool is_folder() const { return kind == ModelKind::kTextEncoder; }
+  std::string_view revision = "main";      // of the repository: a branch or a commit
+  std::span<const ModelFile> beside = {};  // of a model that is a folder: its other files
+  bool is_folder() const { return !beside.empty(); }
+  bool has_digests() const;  // of every file
 };
 
-// Files beside `file`, the weights, of a model that is a folder: the small files of a
-// sentence-transformers repository. The hub has no digest for them.
-const std::vector<std::string_view>& files_beside_text_encoder();
-
+// Models whose files have digests here, so that a mirror cannot change them, then text encoders
+// without digests, whose files nothing vouches for.
 const std::vector<KnownModel>& known_models();
+
+// The model that "hf://OWNER/NAME/FILE" names; for a text encoder "hf://OWNER/NAME" too. It has no
+// digests, and its name is "OWNER--NAME", that of its folder among the models. Absent if `text`
+// does not begin with hf://. The result refers to `text`, except its name, which is stored in
+// `name`. Throws Error(kModel) if the rest has another form.
+std::optional<KnownModel> model_of_repository(std::string_view text, ModelKind kind,
+                                              std::string& name);
 
 // By name or alias ("turbo", "large"). Null if there is none.
 const KnownModel* find_known_model(std::string_view name);
@@ -34,6 +47,6 @@ const KnownModel* find_known_model(std::string_view name);
 // variable HF_ENDPOINT.
 std::string download_url(const KnownModel& model, std::string_view file);
 
-std::optional<Digest> published_digest(const KnownModel& model);
+std::optional<Digest> published_digest(const ModelFile& file);
 
 }  // namespace vesper

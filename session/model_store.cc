@@ -87,9 +87,16 @@ std::string name_of_file(const fs::path& path) {
 const KnownModel* known_model_of(const fs::path& path, const std::string& name) {
   if (const KnownModel* known = find_known_model(name)) return known;
   for (const KnownModel& model : known_models()) {
-    if (!model.is_folder() && path.filename() == model.file) return &model;
+    if (!model.is_folder() && path.filename() == model.weights.name) return &model;
   }
   return nullptr;
+}
+
+void refuse_offline(const ModelStoreOptions& options, const std::string& name,
+                    const std::vector<fs::path>& folders) {
+  if (!options.offline) return;
+  throw Error(ErrorKind::kModel, "offline",
+              "model \"" + name + "\" is not in " + list_of(folders) + ", and may not be fetched");
 }
 
 }  // namespace
@@ -111,6 +118,10 @@ std::vector<fs::path> ModelStore::folders() const {
 fs::path ModelStore::find(const std::string& name_or_path, ModelKind kind) const {
   std::error_code error;
   if (fs::exists(name_or_path, error)) return name_or_path;
+  std::string name;
+  if (const auto model = model_of_repository(name_or_path, kind, name)) {
+    return find_in_repository(*model);
+  }
   if (name_or_path.empty() || name_or_path.find('/') != std::string::npos) {
     throw Error(ErrorKind::kModel, "model \"" + name_or_path + "\": no such file or folder");
   }
@@ -120,8 +131,8 @@ fs::path ModelStore::find(const std::string& name_or_path, ModelKind kind) const
     if (const auto found = find_in(folder, name_or_path)) return *found;
     if (!known) continue;
     if (const auto found = find_in(folder, std::string(known->name))) return *found;
-    if (!known->is_folder() && fs::is_regular_file(folder / known->file, error)) {
-      return folder / known->file;
+    if (!known->is_folder() && fs::is_regular_file(folder / known->weights.name, error)) {
+      return folder / known->weights.name;
     }
   }
   if (!known) {
@@ -129,38 +140,51 @@ fs::path ModelStore::find(const std::string& name_or_path, ModelKind kind) const
                                        list_of(folders) + ", or one of " +
                                        names_of_known_models(kind));
   }
-  if (options_.offline) {
-    throw Error(ErrorKind::kModel, "offline",
-                "model \"" + name_or_path + "\" is not in " + list_of(folders) +
-                    ", and may not be fetched");
-  }
-  return fetch(*known);
+  refuse_offline(options_, name_or_path, folders);
+  return fetch(*known, known->is_folder() ? folders.front() / known->name : folders.front());
 }
 
-fs::path ModelStore::fetch(const KnownModel& model) const {
-  fs::path folder = folders().front();
-  if (model.is_folder()) folder /= model.name;
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) {
-    throw Error(ErrorKind::kModel, "cannot create the folder of model \"" +
-                                       std::string(model.name) + "\": " + folder.string() + ": " +
-                                       error.message());
+fs::path ModelStore::find_in_repository(const KnownModel& model) const {
+  const std::vector<fs::path> folders = this->folders();
+  for (const fs::path& folder : folders) {
+    const fs::path weights = folder / model.name / model.weights.name;
+    std::error_code error;
+    if (!fs::is_regular_file(weights, error)) continue;
+    return model.is_folder() ? folder / model.name : weights;
   }
-  const fs::path target = folder / model.file;
-  const std::string url = download_url(model, model.file);
-  if (options_.on_fetch) options_.on_fetch(std::string(model.name), url, target);
-  if (model.is_folder()) {
-    // The weights are last: a folder without them is not a model.
-    for (const std::string_view file : files_beside_text_encoder()) {
-      const fs::path small = folder / file;
-      if (fs::exists(small, error)) continue;
-      fs::create_directories(small.parent_path(), error);
-      download({download_url(model, file), small, std::nullopt, false},
-               {.on_wait = options_.on_wait});
+  refuse_offline(options_, "hf://" + std::string(model.repository), folders);
+  return fetch(model, folders.front() / model.name);
+}
+
+fs::path ModelStore::fetch(const KnownModel& model, const fs::path& folder) const {
+  const auto create = [&](const fs::path& path) {
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (error) {
+      throw Error(ErrorKind::kModel, "cannot create the folder of model \"" +
+                                         std::string(model.name) + "\": " + path.string() + ": " +
+                                         error.message());
     }
+  };
+  const fs::path target = folder / model.weights.name;
+  const std::string url = download_url(model, model.weights.name);
+  create(target.parent_path());
+  if (options_.on_fetch) options_.on_fetch(std::string(model.name), url, target);
+  if (!model.has_digests() && options_.on_unverified) {
+    options_.on_unverified(std::string(model.name), std::string(model.repository));
   }
-  download({url, target, published_digest(model)}, {options_.on_progress, options_.on_wait});
+  // The weights are last: a folder without them is not a model.
+  for (const ModelFile& file : model.beside) {
+    const fs::path small = folder / file.name;
+    std::error_code error;
+    if (fs::exists(small, error)) continue;
+    create(small.parent_path());
+    const auto digest = published_digest(file);
+    download({download_url(model, file.name), small, digest, digest.has_value()},
+             {.on_wait = options_.on_wait});
+  }
+  download({url, target, published_digest(model.weights)},
+           {options_.on_progress, options_.on_wait});
   return model.is_folder() ? folder : target;
 }
 

@@ -27,6 +27,9 @@ struct ModelStoreOptions {
   std::function<void(const std::string& name, const std::string& url,
                      const std::filesystem::path& target)>
       on_fetch = {};
+  // Called before a download of files without digests, with the name and the repository: nothing
+  // but the server vouches for them.
+  std::function<void(const std::string& name, const std::string& repository)> on_unverified = {};
   // Done bytes, total bytes (0 if unknown), and bytes present before this call. Called many times a
   // second.
   std::function<void(uint64_t done, uint64_t total, uint64_t before)> on_progress = {};
@@ -51,8 +54,9 @@ class ModelStore {
 
   // An existing path is returned unchanged. Otherwise finds, in each of the folders, a folder NAME
   // with model.bin, *.safetensors or *.gguf, or a file NAME, NAME.bin, ggml-NAME.bin or NAME.gguf.
-  // Otherwise downloads a known model and checks its digest. Throws Error(kModel) that lists the
-  // folders and the known models of `kind`.
+  // Otherwise downloads a known model, or "hf://OWNER/NAME/FILE" (or a text encoder
+  // hf://OWNER/NAME) from any repository of the hub, and checks the digests that are known. Throws
+  // Error(kModel) that lists the folders and the known models of `kind`.
   std::filesystem::path find(const std::string& name_or_path,
                              ModelKind kind = ModelKind::kSpeech) const;
 
@@ -60,7 +64,9 @@ class ModelStore {
   std::vector<StoredModel> list() const;
 
  private:
-  std::filesystem::path fetch(const KnownModel& model) const;
+  std::filesystem::path find_in_repository(const KnownModel& model) const;
+  // Into `folder`, which is created.
+  std::filesystem::path fetch(const KnownModel& model, const std::filesystem::path& folder) const;
 
   ModelStoreOptions options_;
 };

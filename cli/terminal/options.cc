@@ -129,7 +129,9 @@ void OptionTable::add_model_option(std::string& model, ModelKind kind, std::stri
   OptionValue value = text_option(model).with_suggestions(std::move(names));
   value.completion = Completion::kFile;
   add("-m, --model NAME|PATH", std::move(value), std::move(help))
-      .add_details("A known model is downloaded from Hugging Face if it is absent.");
+      .add_details(std::string("A known model is downloaded from Hugging Face if it is absent. ") +
+                   (kind == ModelKind::kTextEncoder ? "hf://OWNER/NAME" : "hf://OWNER/NAME/FILE") +
+                   " names any other there, whose files nothing vouches for.");
 }
 
 void OptionTable::add_engine_options(std::string& device, std::string& compute, uint32_t& threads,

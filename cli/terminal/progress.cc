@@ -190,6 +190,10 @@ ModelStore reporting_store(
                                                                   uint64_t before) {
     progress(*fetched, done, total, before);
   };
+  options.on_unverified = [note](const std::string& name, const std::string& repository) {
+    note("warning: no digests are known for model " + name +
+         ": nothing vouches for the files of repository " + repository);
+  };
   options.on_wait = [note] { note("another process is fetching this model: waiting for it"); };
   return ModelStore(std::move(options));
 }

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "error/error.h"
+#include "session/model_store.h"
 #include "tests/child_process.h"
 
 namespace vesper::download_test {
@@ -91,7 +92,7 @@ class Download : public testing::Test {
 
   // The program, with a model whose digest only the server has.
   std::vector<std::string> program() const {
-    return {FAKE_TRANSCRIBE, "-m", "distil-large-v3", "talk.wav"};
+    return {FAKE_TRANSCRIBE, "-m", "hf://owner/talks/ggml-talk.bin", "talk.wav"};
   }
   ChildOptions surroundings(const std::string& mode) const {
     ChildOptions options;
@@ -221,8 +222,10 @@ TEST_F(Download, IsUsedByTheProgramAndFoundTheNextTime) {
   const ChildResult first = run_child(program(), surroundings("redirect"));
   EXPECT_EQ(first.status, 0) << first.err;
   EXPECT_EQ(first.out, "hello\n");
-  EXPECT_THAT(first.err, HasSubstr("fetching model distil-large-v3 from " + hub_));
-  EXPECT_TRUE(read_file(folder_ / "models/ggml-distil-large-v3.bin") == content_);
+  EXPECT_THAT(first.err, HasSubstr("fetching model owner--talks from " + hub_ +
+                                   "/redirect/owner/talks/resolve/main/ggml-talk.bin"));
+  EXPECT_THAT(first.err, HasSubstr("nothing vouches for the files of repository owner/talks"));
+  EXPECT_TRUE(read_file(folder_ / "models/owner--talks/ggml-talk.bin") == content_);
   const size_t requests = ranges().size();
   const ChildResult second = run_child(program(), surroundings("redirect"));
   EXPECT_EQ(second.out, "hello\n");
@@ -232,7 +235,7 @@ TEST_F(Download, IsUsedByTheProgramAndFoundTheNextTime) {
 
 TEST_F(Download, ContinuesAfterTheProgramWasInterrupted) {
   write_file(folder_ / "talk.wav", "hello\n");
-  const std::filesystem::path part = folder_ / "models/ggml-distil-large-v3.bin.part";
+  const std::filesystem::path part = folder_ / "models/owner--talks/ggml-talk.bin.part";
   {
     Child child(program(), surroundings("stall"));
     for (int i = 0; i < 1000; ++i) {
@@ -246,7 +249,7 @@ TEST_F(Download, ContinuesAfterTheProgramWasInterrupted) {
   EXPECT_EQ(std::filesystem::file_size(part), 1'000'000u);
   EXPECT_EQ(run_child(program(), surroundings("stall")).out, "hello\n");
   EXPECT_THAT(ranges(), ElementsAre("-", "bytes=1000000-"));
-  EXPECT_TRUE(read_file(folder_ / "models/ggml-distil-large-v3.bin") == content_);
+  EXPECT_TRUE(read_file(folder_ / "models/owner--talks/ggml-talk.bin") == content_);
   EXPECT_FALSE(std::filesystem::exists(part));
 }
 
@@ -259,7 +262,7 @@ TEST_F(Download, HappensOnceForTwoPrograms) {
   EXPECT_EQ(second.out, "hello\n") << second.err;
   EXPECT_THAT(first.err + second.err, HasSubstr("another process is fetching"));
   EXPECT_THAT(ranges(), ElementsAre("-"));
-  EXPECT_THAT(names_in(folder_ / "models"), ElementsAre("ggml-distil-large-v3.bin"));
+  EXPECT_THAT(names_in(folder_ / "models/owner--talks"), ElementsAre("ggml-talk.bin"));
 }
 
 TEST_F(Download, WithAWrongDigestIsAModelError) {
@@ -271,6 +274,50 @@ TEST_F(Download, WithAWrongDigestIsAModelError) {
   EXPECT_THAT(result.err, HasSubstr("bd577a113a864445d4c299885e0cb97d4ba92b5f"));
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1);
   EXPECT_THAT(names_in(folder_ / "models"), ElementsAre());
+}
+
+// A store over the server, in this process.
+class DownloadIntoStore : public Download {
+ protected:
+  std::string error_of_model(const std::string& mode, const std::string& name) {
+    setenv("HF_ENDPOINT", (hub_ + "/" + mode).c_str(), 1);
+    ModelStoreOptions options{.folders = {folder_ / "models"}};
+    options.on_unverified = [&](const std::string& model, const std::string& repository) {
+      unverified_.push_back(model + " of " + repository);
+    };
+    std::string error;
+    try {
+      ModelStore(options).find(name, ModelKind::kTextEncoder);
+    } catch (const Error& refused) {
+      error = refused.what();
+    }
+    unsetenv("HF_ENDPOINT");
+    return error;
+  }
+
+  std::vector<std::string> unverified_;
+};
+
+TEST_F(DownloadIntoStore, RefusesAChangedFileBesideTheWeightsOfAKnownModel) {
+  const std::string right = find_known_model("all-minilm-l6-v2")->beside.front().digest.data();
+  EXPECT_THAT(error_of_model("plain", "all-minilm-l6-v2"),
+              testing::AllOf(HasSubstr("config.json"), HasSubstr(right.substr(0, 64))));
+  EXPECT_THAT(names_in(folder_ / "models/all-minilm-l6-v2"), ElementsAre());
+  EXPECT_THAT(unverified_, ElementsAre());
+}
+
+TEST_F(DownloadIntoStore, ReportsARepositoryWithoutDigests) {
+  EXPECT_EQ(error_of_model("plain", "hf://owner/encoder"), "");
+  EXPECT_THAT(unverified_, ElementsAre("owner--encoder of owner/encoder"));
+  const std::vector<std::string> names = names_in(folder_ / "models/owner--encoder");
+  EXPECT_THAT(names, testing::IsSupersetOf({"config.json", "model.safetensors"}));
+  EXPECT_TRUE(read_file(folder_ / "models/owner--encoder/1_Pooling/config.json") == content_);
+  EXPECT_EQ(error_of_model("dead", "hf://owner/encoder"), "");  // found the next time
+}
+
+TEST_F(DownloadIntoStore, ReportsAKnownModelWithoutDigests) {
+  EXPECT_EQ(error_of_model("plain", "gte-small"), "");
+  EXPECT_THAT(unverified_, ElementsAre("gte-small of thenlper/gte-small"));
 }
 
 TEST_F(Download, IsNotTriedOffline) {

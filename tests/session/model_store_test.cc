@@ -84,19 +84,55 @@ TEST_F(ModelStoreOfTwoFolders, ReportsSearchedFoldersAndKnownModels) {
   EXPECT_TRUE(store_.list().empty());
 }
 
+TEST_F(ModelStoreOfTwoFolders, FindsAModelOfAnyRepository) {
+  put("second/owner--name/files/mine.gguf");
+  EXPECT_EQ(store_.find("hf://owner/name/files/mine.gguf", ModelKind::kLanguage),
+            folder_ / "second/owner--name/files/mine.gguf");
+  put("second/owner--encoder/model.safetensors");
+  EXPECT_EQ(store_.find("hf://owner/encoder", ModelKind::kTextEncoder),
+            folder_ / "second/owner--encoder");
+  EXPECT_THAT(error_of("hf://owner/other/model.bin"), HasSubstr("may not be fetched"));
+  EXPECT_EQ(setting_, "offline");
+}
+
+TEST_F(ModelStoreOfTwoFolders, RefusesOtherFormsOfRepositories) {
+  for (const char* name :
+       {"hf://", "hf://owner", "hf://owner/name", "hf://owner/name/", "hf://owner//model.bin",
+        "hf://owner/name/../model.bin", "hf://../name/model.bin", "hf://owner/name/a b.bin"}) {
+    EXPECT_THAT(error_of(name), HasSubstr("expected hf://OWNER/NAME/FILE")) << name;
+  }
+  EXPECT_THAT(error_of("hf://owner", ModelKind::kTextEncoder),
+              HasSubstr("expected hf://OWNER/NAME or hf://OWNER/NAME/FILE"));
+}
+
+void expect_digest(std::string_view digest, std::string_view of) {
+  EXPECT_TRUE(digest.size() == 40 || digest.size() == 64) << of;
+  EXPECT_EQ(digest.find_first_not_of("0123456789abcdef"), std::string_view::npos) << of;
+}
+
 TEST(KnownModels, AreWellFormed) {
+  std::vector<std::string> without_digests;
   for (const KnownModel& model : known_models()) {
     EXPECT_EQ(find_known_model(model.name), &model);
-    EXPECT_TRUE(model.sha1.empty() || model.sha1.size() == 40) << model.name;
-    EXPECT_EQ(model.sha1.find_first_not_of("0123456789abcdef"), std::string_view::npos);
+    if (model.has_digests()) {
+      expect_digest(model.weights.digest, model.name);
+      for (const ModelFile& file : model.beside) expect_digest(file.digest, model.name);
+    } else {
+      without_digests.emplace_back(model.name);
+    }
+    EXPECT_EQ(model.is_folder(), model.kind == ModelKind::kTextEncoder) << model.name;
     if (model.kind == ModelKind::kLanguage) {
-      EXPECT_TRUE(model.file.ends_with(".gguf")) << model.name;
+      EXPECT_TRUE(model.weights.name.ends_with(".gguf")) << model.name;
       continue;
     }
-    EXPECT_EQ(model.file, model.kind == ModelKind::kSpeech
-                              ? "ggml-" + std::string(model.name) + ".bin"
-                              : "model.safetensors");
+    EXPECT_EQ(model.weights.name, model.kind == ModelKind::kSpeech
+                                      ? "ggml-" + std::string(model.name) + ".bin"
+                                      : "model.safetensors");
   }
+  // A new model has the digests of all its files.
+  EXPECT_THAT(without_digests,
+              ElementsAre("all-minilm-l12-v2", "e5-small-v2", "e5-base-v2", "gte-small", "gte-base",
+                          "nomic-embed-text-v1.5", "modernbert-embed-base"));
   EXPECT_EQ(find_known_model("turbo")->name, "large-v3-turbo");
   EXPECT_EQ(find_known_model("nonsense"), nullptr);
 }
