@@ -213,6 +213,8 @@ const std::vector<KnownModel>& known_models() {
        {"gemma-3-1b-it-Q4_K_M.gguf",
         "8ccc5cd1f1b3602548715ae25a66ed73fd5dc68a210412eea643eb20eb75a135"},
        kChat},
+      // Published in a Python package only.
+      {kVadModel, "", {"silero_vad_16k.safetensors", ""}, ModelKind::kVad},
       // Without digests.
       {"all-minilm-l12-v2",
        "sentence-transformers/all-MiniLM-L12-v2",

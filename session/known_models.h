@@ -1,4 +1,4 @@
-// Models that can be downloaded by name.
+// Models that have a name of their own; most can be downloaded by it.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,10 @@
 
 namespace vesper {
 
-enum class ModelKind { kSpeech, kTextEncoder, kLanguage };
+enum class ModelKind { kSpeech, kVad, kTextEncoder, kLanguage };
+
+// The VAD model that the programs and the C API use if it is installed.
+inline constexpr const char* kVadModel = "silero-vad";
 
 struct ModelFile {
   std::string_view name;    // in the repository
@@ -20,7 +23,7 @@ struct ModelFile {
 
 struct KnownModel {
   std::string_view name;        // for users, "tiny.en"
-  std::string_view repository;  // on Hugging Face, "owner/name"
+  std::string_view repository;  // on Hugging Face, "owner/name"; empty: cannot be downloaded
   ModelFile weights;            // in the folder of models under the same name
   ModelKind kind = ModelKind::kSpeech;
   std::string_view revision = "main";      // of the repository: a branch or a commit

@@ -101,11 +101,16 @@ void refuse_offline(const ModelStoreOptions& options, const std::string& name,
 
 }  // namespace
 
-std::vector<fs::path> ModelStore::folders() const {
+std::vector<fs::path> ModelStore::folders_or_none() const {
   if (!options_.folders.empty()) return options_.folders;
   std::vector<fs::path> folders;
   if (const auto chosen = environment("VESPER_MODELS")) folders.emplace_back(*chosen);
   if (const auto cache = cache_folder()) folders.push_back(*cache / "vesper" / "models");
+  return folders;
+}
+
+std::vector<fs::path> ModelStore::folders() const {
+  std::vector<fs::path> folders = folders_or_none();
   if (folders.empty()) {
     throw Error(
         ErrorKind::kModel,
@@ -113,6 +118,21 @@ std::vector<fs::path> ModelStore::folders() const {
         "set");
   }
   return folders;
+}
+
+std::optional<fs::path> ModelStore::find_installed(const std::string& name) const {
+  if (name.empty() || name.find('/') != std::string::npos) return std::nullopt;
+  std::error_code error;
+  const KnownModel* known = find_known_model(name);
+  for (const fs::path& folder : folders_or_none()) {
+    if (const auto found = find_in(folder, name)) return found;
+    if (!known) continue;
+    if (const auto found = find_in(folder, std::string(known->name))) return found;
+    if (!known->is_folder() && fs::is_regular_file(folder / known->weights.name, error)) {
+      return folder / known->weights.name;
+    }
+  }
+  return std::nullopt;
 }
 
 fs::path ModelStore::find(const std::string& name_or_path, ModelKind kind) const {
@@ -126,19 +146,16 @@ fs::path ModelStore::find(const std::string& name_or_path, ModelKind kind) const
     throw Error(ErrorKind::kModel, "model \"" + name_or_path + "\": no such file or folder");
   }
   const std::vector<fs::path> folders = this->folders();
+  if (const auto found = find_installed(name_or_path)) return *found;
   const KnownModel* known = find_known_model(name_or_path);
-  for (const fs::path& folder : folders) {
-    if (const auto found = find_in(folder, name_or_path)) return *found;
-    if (!known) continue;
-    if (const auto found = find_in(folder, std::string(known->name))) return *found;
-    if (!known->is_folder() && fs::is_regular_file(folder / known->weights.name, error)) {
-      return folder / known->weights.name;
-    }
-  }
   if (!known) {
     throw Error(ErrorKind::kModel, "model \"" + name_or_path + "\": expected a path, a model in " +
                                        list_of(folders) + ", or one of " +
                                        names_of_known_models(kind));
+  }
+  if (known->repository.empty()) {
+    throw Error(ErrorKind::kModel, "model \"" + name_or_path + "\" is not in " + list_of(folders) +
+                                       ": scripts/fetch-models.sh " + name_or_path + " fetches it");
   }
   refuse_offline(options_, name_or_path, folders);
   return fetch(*known, known->is_folder() ? folders.front() / known->name : folders.front());

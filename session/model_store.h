@@ -60,10 +60,14 @@ class ModelStore {
   std::filesystem::path find(const std::string& name_or_path,
                              ModelKind kind = ModelKind::kSpeech) const;
 
+  // The same for a name, without a download; absent: not installed.
+  std::optional<std::filesystem::path> find_installed(const std::string& name) const;
+
   // The models in the folders, by name; of several with one name the one that find() returns.
   std::vector<StoredModel> list() const;
 
  private:
+  std::vector<std::filesystem::path> folders_or_none() const;
   std::filesystem::path find_in_repository(const KnownModel& model) const;
   // Into `folder`, which is created.
   std::filesystem::path fetch(const KnownModel& model, const std::filesystem::path& folder) const;

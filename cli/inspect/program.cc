@@ -112,6 +112,8 @@ class Run {
       switch (*model.kind) {
         case ModelKind::kSpeech:
           return "speech";
+        case ModelKind::kVad:
+          return "voice activity";
         case ModelKind::kTextEncoder:
           return "text encoder";
         case ModelKind::kLanguage:

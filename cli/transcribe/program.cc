@@ -53,33 +53,6 @@ void check_input(const std::string& input) {
     throw Error(ErrorKind::kInput, "is a folder, expected a recording (or --recursive)");
 }
 
-constexpr const char* kVadModel = "silero-vad";
-
-// The VAD model if it is installed, else empty.
-fs::path vad_model_if_there(const ModelStore& store) {
-  try {
-    for (const StoredModel& model : store.list()) {
-      if (model.name == kVadModel) return model.path;
-    }
-  } catch (const Error&) {
-    // The environment names no folder for models.
-  }
-  return {};
-}
-
-// The model of --vad. It cannot be downloaded directly: it is in a Python package.
-fs::path find_vad_model(const ModelStore& store) {
-  try {
-    return store.find(kVadModel);
-  } catch (const Error& error) {
-    throw Error(ErrorKind::kModel,
-                std::string("--vad: model \"") + kVadModel +
-                    "\" is not there: scripts/fetch-models.sh silero-vad fetches "
-                    "it (" +
-                    failure_of(error).message + ")");
-  }
-}
-
 std::unique_ptr<JobReport> make_report(const TranscribeArguments& arguments) {
   if (arguments.jobs_json) return make_json_report();
   return make_text_report(std::string(kProgram), arguments.quiet, arguments.verbose);
@@ -190,9 +163,9 @@ class Run {
     const fs::path model = store.find(arguments_.model);
     SpeechSessionOptions options = arguments_.session;
     if (arguments_.speech.vad) {
-      options.vad_model = find_vad_model(store);
+      options.vad_model = store.find(kVadModel, ModelKind::kVad);
     } else if (arguments_.speech.decoding.policy.ask_vad) {
-      options.vad_model = vad_model_if_there(store);
+      options.vad_model = store.find_installed(kVadModel).value_or("");
     }
     report_->make_room();
     const auto start = Clock::now();

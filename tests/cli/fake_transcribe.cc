@@ -189,7 +189,9 @@ struct SpeechSession::State {
   }
 
   std::string described_vad(const SpeechOptions& speech) const {
-    if (!speech.vad) return "none";
+    if (!speech.vad) {
+      return options.vad_model.empty() ? "none" : "in doubt " + options.vad_model.string();
+    }
     std::ostringstream text;
     text << "model=" << options.vad_model.filename().string()
          << " threshold=" << speech.vad->threshold

@@ -552,12 +552,18 @@ TEST_F(TranscribeProgram, RefusesWordOptionsWithoutEffect) {
 
 TEST_F(TranscribeProgram, PassesVadOptionsAndModel) {
   write_file(folder_ / "work/s.wav", "!vad\n");
+  // A file of this name in the working folder is only taken if it is asked for.
+  write_file(folder_ / "work/silero-vad", "");
   EXPECT_EQ(transcribe({"s.wav"}).out, "none\n");
+  EXPECT_THAT(transcribe({"--vad", "s.wav"}).out, HasSubstr("model=silero-vad"));
+  std::filesystem::remove(folder_ / "work/silero-vad");
   const ChildResult missing = transcribe({"--vad", "s.wav"});
-  expect_failure(missing, 4, "--vad: model \"silero-vad\" is not there");
+  expect_failure(missing, 4, "model \"silero-vad\" is not in ");
   EXPECT_THAT(missing.err, HasSubstr("scripts/fetch-models.sh silero-vad"));
   std::filesystem::create_directories(folder_ / "models/silero-vad");
   write_file(folder_ / "models/silero-vad/silero_vad_16k.safetensors", "");
+  EXPECT_EQ(transcribe({"s.wav"}).out,
+            "in doubt " + (folder_ / "models/silero-vad").string() + "\n");
   EXPECT_EQ(transcribe({"--vad", "s.wav"}).out,
             "model=silero-vad threshold=0.5 min_speech=250 min_silence=2000 max_speech=inf pad=400 "
             "batch=1\n");

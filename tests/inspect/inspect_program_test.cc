@@ -279,15 +279,18 @@ TEST(Inspect, ListsTheModelsOnThisMachine) {
   fs::create_directories(folder / "tiny.en");
   std::ofstream(folder / "tiny.en/model.bin") << "weights";
   std::ofstream(folder / "mine.gguf") << "weights";
+  fs::create_directories(folder / "silero-vad");
+  std::ofstream(folder / "silero-vad/silero_vad_16k.safetensors") << "weights";
   const std::string places = "XDG_CACHE_HOME=/none VESPER_MODELS=" + folder.string();
   const auto json = nlohmann::json::parse(run_with(places, "--models --json").out);
-  ASSERT_EQ(json.size(), 2u);
+  ASSERT_EQ(json.size(), 3u);
   EXPECT_EQ(json[0]["name"], "mine");
   EXPECT_EQ(json[0]["kind"], "unknown");
-  EXPECT_EQ(json[1]["name"], "tiny.en");
-  EXPECT_EQ(json[1]["kind"], "speech");
-  EXPECT_EQ(json[1]["path"], (folder / "tiny.en").string());
-  EXPECT_THAT(run_with(places, "--models").out, HasSubstr("tiny.en  speech"));
+  EXPECT_EQ(json[1]["kind"], "voice activity");
+  EXPECT_EQ(json[2]["name"], "tiny.en");
+  EXPECT_EQ(json[2]["kind"], "speech");
+  EXPECT_EQ(json[2]["path"], (folder / "tiny.en").string());
+  EXPECT_THAT(run_with(places, "--models").out, HasSubstr("tiny.en     speech"));
   EXPECT_EQ(run("--models model.gguf").status, 2);
   fs::remove_all(folder);
 }
