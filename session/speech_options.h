@@ -1,15 +1,14 @@
-// The settings of a SpeechSession and of a transcription: their defaults, with sources, and their
-// ranges, which the programs show in their help. DecodingSettings has further settings.
+// The settings of a SpeechSession and of a transcription: their defaults, with sources.
+// DecodingSettings has further settings, session/bounds.h the ranges.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <optional>
 #include <string>
 
 #include "decoder/decoding_settings.h"
-#include "error/bounds.h"
+#include "session/bounds.h"
 #include "session/channels.h"
 #include "vad/speech_segments.h"
 
@@ -40,30 +39,6 @@ struct SpeechOptions {
   std::optional<SpeechSettings> vad = {};
   Channels channels = Channels::kMix;
 };
-
-// The ranges of settings. Upper bounds without a source only limit memory and run time.
-namespace bounds {
-inline constexpr Bounds<uint32_t> kThreads{1, 1024};
-inline constexpr Bounds<uint32_t> kBatchSize{1, 64};
-inline constexpr Bounds<uint32_t> kBeamSize{1, kMostBeamSize};
-inline constexpr Bounds<uint32_t> kBestOf{1, 64};
-inline constexpr Bounds<double> kTemperature{0, 10};
-inline constexpr Bounds<double> kPatience{0.01, kMostPatience};
-inline constexpr Bounds<uint32_t> kTopK{0, 100000};    // 0: all tokens
-inline constexpr Bounds<double> kLengthPenalty{0, 1};  // as openai-whisper checks
-inline constexpr Bounds<double> kRepetitionPenalty{0.01, 100};
-inline constexpr Bounds<uint32_t> kLanguageDetectionSegments{1, 1000};  // windows of 30 s
-inline constexpr Bounds<double> kProbability{0, 1};
-inline constexpr Bounds<double> kMaxInitialTimestamp{0, 30};  // seconds of a window
-inline constexpr Bounds<uint32_t> kMaxTokens{1, 448};         // Whisper's text context
-inline constexpr Bounds<uint32_t> kNoRepeatNgramSize{0, 448};
-inline constexpr Bounds<uint32_t> kMaxSegmentLength{1, 1000};    // characters
-inline constexpr Bounds<double> kHallucinationSilence{0, 3600};  // seconds
-inline constexpr Bounds<double> kVadThreshold{0.01, 0.99};       // probability
-inline constexpr Bounds<double> kVadDuration{0, 3600e3};         // milliseconds
-inline constexpr Bounds<double> kVadMaxSpeech{1, std::numeric_limits<double>::infinity()};  // s
-inline constexpr Bounds<double> kStreamStep{0.2, 20};  // seconds
-}  // namespace bounds
 
 // What a session can do with a recording.
 enum class SpeechTask { kTranscribe, kLiveCaptions, kDetectLanguage };

@@ -1,23 +1,38 @@
 #include "session/text_options.h"
 
+#include <cmath>
+
 namespace vesper {
 namespace {
 
 void check_sampling(const Sampling& sampling) {
-  check_bounds("temperature", text_bounds::kTemperature, sampling.temperature);
-  check_bounds("top p", text_bounds::kProbability, sampling.top_p);
-  check_bounds("min p", text_bounds::kProbability, sampling.min_p);
-  check_bounds("typical p", text_bounds::kProbability, sampling.typical_p);
-  check_bounds("repetition penalty", text_bounds::kRepetitionPenalty, sampling.repetition_penalty);
-  check_bounds("frequency penalty", text_bounds::kPenalty, sampling.frequency_penalty);
-  check_bounds("presence penalty", text_bounds::kPenalty, sampling.presence_penalty);
+  check_bounds("temperature", bounds::kTemperature, sampling.temperature);
+  check_bounds("top k", bounds::kTopK, sampling.top_k);
+  check_bounds("top p", bounds::kProbability, sampling.top_p);
+  check_bounds("min p", bounds::kProbability, sampling.min_p);
+  check_bounds("typical p", bounds::kProbability, sampling.typical_p);
+  check_bounds("repetition penalty", bounds::kRepetitionPenalty, sampling.repetition_penalty);
+  check_bounds("frequency penalty", bounds::kPenalty, sampling.frequency_penalty);
+  check_bounds("presence penalty", bounds::kPenalty, sampling.presence_penalty);
 }
 
 }  // namespace
 
+void check_options(const TextSessionOptions& options) {
+  if (options.threads != 0) check_bounds("threads", bounds::kThreads, options.threads);
+  if (options.context != 0) check_bounds("context", bounds::kContext, options.context);
+  check_bounds("slots", bounds::kSlots, options.n_slots);
+  check_bounds("beam size", bounds::kBeamSize, options.beam_size);
+  check_bounds("length penalty", bounds::kTextLengthPenalty, options.length_penalty);
+  for (const auto& [id, bias] : options.logit_bias) {
+    check_setting(!std::isnan(bias), "logit bias", "numbers, found nan");
+  }
+}
+
 void check_options(const TextOptions& options, const TextSessionOptions& session) {
   check_sampling(options.sampling);
-  check_setting(!options.max_tokens || *options.max_tokens > 0, "max tokens", "1 or more, found 0");
+  if (options.max_tokens) check_bounds("max tokens", bounds::kAnswerTokens, *options.max_tokens);
+  check_bounds("logprobs", bounds::kTopLogprobs, options.top_logprobs);
   for (const std::string& stop : options.stops) {
     check_setting(!stop.empty(), "stop", "a text, found an empty one");
   }

@@ -1,5 +1,5 @@
 // Options of a TextSession and of an answer, with their defaults. The defaults of Sampling are in
-// llm/generation/decoding_loop.h.
+// llm/generation/decoding_loop.h, the ranges in session/bounds.h.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "error/bounds.h"
 #include "llm/generation/generator.h"
+#include "session/bounds.h"
 
 namespace vesper {
 
@@ -59,16 +59,10 @@ struct TextOptions {
   bool reuse_prompt = true;
 };
 
-// Ranges of the settings in Sampling.
-namespace text_bounds {
-inline constexpr Bounds<double> kTemperature{0, 100};
-inline constexpr Bounds<double> kProbability{0, 1};
-inline constexpr Bounds<double> kRepetitionPenalty{0.01, 100};
-inline constexpr Bounds<double> kPenalty{-100, 100};
-}  // namespace text_bounds
-
-// Throws Error(kUsage) naming the first setting that is invalid or excluded by another one. Beam
-// search excludes a temperature, top logprobs and a context shift.
+// Throw Error(kUsage) naming the first setting that is out of bounds, or excluded by another one.
+// Beam search excludes a temperature, top logprobs and a context shift. The session checks what
+// depends on the model.
+void check_options(const TextSessionOptions& options);
 void check_options(const TextOptions& options, const TextSessionOptions& session);
 
 // The seed of prompt `index` (from 0) of many with one seed, so that equal prompts get different

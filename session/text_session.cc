@@ -214,7 +214,7 @@ std::string_view end_name(AnswerEnd end) {
 
 struct TextSession::State {
   State(std::shared_ptr<const TextModel> opened, const TextSessionOptions& wanted)
-      : options(wanted),
+      : options(checked(wanted)),
         model(std::move(opened)),
         device(open_device(wanted.device, DeviceOptions{.n_threads = wanted.threads})),
         compute(device->resolve(parse_compute(wanted.compute), WeightUse::kAnyRows)),
@@ -229,6 +229,11 @@ struct TextSession::State {
     }
     generator.set_bias(bias);
     generator.prepare();
+  }
+
+  static const TextSessionOptions& checked(const TextSessionOptions& options) {
+    check_options(options);
+    return options;
   }
 
   TextStatistics answer_many(const NextJob& next);

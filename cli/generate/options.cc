@@ -71,42 +71,42 @@ void add_sampling_options(OptionTable& options, GenerateArguments& arguments) {
   options.section("Sampling");
   options
       .add("--temp, --temperature T",
-           number_option(sampling.temperature, text_bounds::kTemperature).with_default(""),
+           number_option(sampling.temperature, bounds::kTemperature).with_default(""),
            "0 (default): the most probable token; above: random")
       .add_details("Higher values sample improbable tokens more often.");
   options.add("--seed N", integer_option(sampling.seed, 0, std::numeric_limits<uint32_t>::max()),
               "of the sampling noise");
-  options.add("--top-k N", integer_option(sampling.top_k, 0, kAnyCount),
+  options.add("--top-k N", integer_option(sampling.top_k, bounds::kTopK),
               "only the N most probable tokens; 0: all");
-  options.add("--top-p P", number_option(sampling.top_p, text_bounds::kProbability),
+  options.add("--top-p P", number_option(sampling.top_p, bounds::kProbability),
               "only the most probable tokens, up to P in total");
-  options.add_advanced("--min-p P", number_option(sampling.min_p, text_bounds::kProbability),
+  options.add_advanced("--min-p P", number_option(sampling.min_p, bounds::kProbability),
                        "only tokens with at least P times the highest probability");
   options
-      .add_advanced("--typical P", number_option(sampling.typical_p, text_bounds::kProbability),
+      .add_advanced("--typical P", number_option(sampling.typical_p, bounds::kProbability),
                     "only the tokens nearest to the entropy, up to P in total")
       .sets("typical p");
   options
       .add_advanced("--repeat-penalty X",
-                    number_option(sampling.repetition_penalty, text_bounds::kRepetitionPenalty),
+                    number_option(sampling.repetition_penalty, bounds::kRepetitionPenalty),
                     "above 1: earlier tokens become less probable")
       .sets("repetition penalty");
   options.add_advanced("--frequency-penalty X",
-                       number_option(sampling.frequency_penalty, text_bounds::kPenalty),
+                       number_option(sampling.frequency_penalty, bounds::kPenalty),
                        "subtracted from a token's logit for each earlier occurrence");
   options.add_advanced("--presence-penalty X",
-                       number_option(sampling.presence_penalty, text_bounds::kPenalty),
+                       number_option(sampling.presence_penalty, bounds::kPenalty),
                        "subtracted from the logit of every earlier token");
   options.add_advanced("--repeat-last-n N", integer_option(sampling.penalty_window, 0, kAnyCount),
                        "number of last tokens that the penalties use");
   options
-      .add_advanced("--beam-size N", integer_option(arguments.session.beam_size, 1, kMostBeams),
+      .add_advanced("--beam-size N", integer_option(arguments.session.beam_size, bounds::kBeamSize),
                     "search for the most probable text with N beams; 1: no search")
       .add_details(
           "Slower, and only with a temperature of 0. The answer is printed when it is complete.");
   options
       .add_advanced("--length-penalty X",
-                    number_option(arguments.session.length_penalty, -100, 100),
+                    number_option(arguments.session.length_penalty, bounds::kTextLengthPenalty),
                     "beams are ranked by log-probability / length^X: above 0 favours long texts")
       .needs("--beam-size");
   OptionValue bias = parsed_option([&](const std::string& option, const std::string& text) {
@@ -142,7 +142,8 @@ OptionTable generate_options(GenerateArguments& arguments) {
   options.exclude({"--no-chat", "--chat-template"});
   options.add("--input FILE", file_option(arguments.input, true),
               "answer each line: text (.txt) or JSON (.jsonl)");
-  options.add("--batch N", integer_option(arguments.session.n_slots, 1, 1024), "answers at once");
+  options.add("--batch N", integer_option(arguments.session.n_slots, bounds::kSlots),
+              "answers at once");
   options
       .add("--long HOW", one_of({"map-reduce"}, [&](size_t) { arguments.map_reduce = true; }),
            "for a text longer than the context")
@@ -164,11 +165,13 @@ OptionTable generate_options(GenerateArguments& arguments) {
   options.add_advanced("--prompt-cache FILE", file_option(arguments.prompt_cache),
                        "keep the prompt's keys and values for the next run");
   options.section("Answer");
-  options.add("-n, --max-tokens N", integer_option(arguments.text.max_tokens, 1, kAnyCount),
+  options.add("-n, --max-tokens N",
+              integer_option(arguments.text.max_tokens, bounds::kAnswerTokens),
               "tokens of the answer (default: until it ends)");
   options
       .add("--ctx N",
-           integer_option(arguments.session.context, 2, 1u << 24).with_default("what they need"),
+           integer_option(arguments.session.context, bounds::kContext)
+               .with_default("what they need"),
            "tokens of prompt and answer")
       .sets("context");
   OptionValue stop = parsed_option([&](const std::string&, const std::string& text) {
@@ -189,7 +192,7 @@ OptionTable generate_options(GenerateArguments& arguments) {
   options.add("--stats", flag_option(arguments.stats),
               "times and tokens per second on standard error");
   options
-      .add("--logprobs N", integer_option(arguments.logprobs, 0, 1000),
+      .add("--logprobs N", integer_option(arguments.logprobs, bounds::kTopLogprobs),
            "a line of JSON a token, with N alternatives")
       .add_details("With --input, each line of the output has them as \"logprobs\".");
   options.add_advanced("--print-ids", flag_option(arguments.print_ids),

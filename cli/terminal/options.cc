@@ -6,6 +6,7 @@
 #include "cli/terminal/program.h"
 #include "cli/terminal/version.h"
 #include "error/error.h"
+#include "session/bounds.h"
 
 namespace vesper {
 namespace {
@@ -143,7 +144,7 @@ void OptionTable::add_engine_options(std::string& device, std::string& compute, 
   add("--compute TYPE", choice_option(compute, {"auto", "f32", "f16", "bf16", "int8"}),
       "precision of products")
       .add_details("auto: the fastest precision of the device that keeps accuracy.");
-  add("-t, --threads N", integer_option(threads, 1, 1024).with_default("one per core"),
+  add("-t, --threads N", integer_option(threads, bounds::kThreads).with_default("one per core"),
       "threads of the CPU");
   add("--offline", flag_option(offline), "never download a model");
 }

@@ -16,11 +16,6 @@ constexpr uint64_t kMostLogitBytes = uint64_t{64} << 20, kMostLogitRows = 128;
 
 DecoderModel::Options model_options(const WeightProvider& provider,
                                     const GeneratorOptions& options) {
-  if (options.beam_size < 1 || options.beam_size > kMostBeams) {
-    throw Error(ErrorKind::kUsage, "beam size",
-                "expected 1 to " + std::to_string(kMostBeams) + ", found " +
-                    std::to_string(options.beam_size));
-  }
   const ModelConfig& config = provider.config(ModelType::kLanguageModel);
   DecoderModel::Options model;
   model.n_ctx = options.n_ctx != 0 ? options.n_ctx : config.decoder().n_positions;
@@ -132,12 +127,6 @@ void Generator::start(uint32_t slot, std::span<const int32_t> prompt, uint32_t m
   if ((sampling.has_filters() && !options_.has_filters) ||
       (sampling.has_penalties() && !options_.has_penalties)) {
     throw Error(ErrorKind::kInternal, "generator: made without filters or penalties");
-  }
-  if (has_beams() && sampling.temperature > 0) {
-    throw Error(ErrorKind::kUsage, "temperature",
-                "expected 0 with a beam size of " + std::to_string(options_.beam_size) +
-                    ", which takes the likeliest tokens, found " +
-                    std::to_string(sampling.temperature));
   }
   prepare();
   Slot& at = slots_[slot];

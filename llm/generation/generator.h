@@ -50,8 +50,8 @@ class Generator {
 
   // Starts a text in a slot: after `prompt`, up to `max_new` tokens, limited by the context. The
   // cached prefix of the prompt is not computed again. Throws Error(kInput) if the prompt is empty,
-  // has an id beyond the vocabulary, or is too long; Error(kUsage) naming a sampling setting that
-  // the options exclude or beams do not support.
+  // has an id beyond the vocabulary, or is too long; with beams the
+  // temperature must be 0.
   void start(uint32_t slot, std::span<const int32_t> prompt, uint32_t max_new,
              const Sampling& sampling);
   // Runs up to n_steps steps of all slots; returns whether any text is unfinished.

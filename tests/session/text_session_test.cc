@@ -334,6 +334,7 @@ TEST_F(TinyText, NamesInvalidSettings) {
     return setting_of([&] { session.answer({{5}, options}); });
   };
   EXPECT_EQ(setting({.max_tokens = 0}), "max tokens");
+  EXPECT_EQ(setting({.top_logprobs = 1001}), "logprobs");
   EXPECT_EQ(setting({.sampling = {.temperature = -1}}), "temperature");
   EXPECT_EQ(setting({.sampling = {.top_p = 1.5f}}), "top p");
   EXPECT_EQ(setting({.sampling = {.temperature = NAN}}), "temperature");
@@ -345,6 +346,18 @@ TEST_F(TinyText, NamesInvalidSettings) {
   EXPECT_THROW(session.perplexity(Ids(127, 5)), Error);
   EXPECT_GT(session.perplexity(Ids(256, 5)).value, 1);
   EXPECT_EQ(session.perplexity(Ids(256, 5)).n_tokens, 2u * 63);
+}
+
+TEST_F(TinyText, NamesInvalidSettingsOfASession) {
+  const auto setting = [&](const TextSessionOptions& options) {
+    return setting_of([&] { options_ = options, open(); });
+  };
+  EXPECT_EQ(setting({.threads = 1025}), "threads");
+  EXPECT_EQ(setting({.context = 1}), "context");
+  EXPECT_EQ(setting({.n_slots = 0}), "slots");
+  EXPECT_EQ(setting({.beam_size = 0}), "beam size");
+  EXPECT_EQ(setting({.length_penalty = 101}), "length penalty");
+  EXPECT_EQ(setting({.logit_bias = {{5, NAN}}}), "logit bias");
 }
 
 TEST_F(TinyText, DropsTheOldestMessagesOfAConversation) {

@@ -185,7 +185,7 @@ TEST(CheckOptions, NamesSettingBoundsAndValue) {
   EXPECT_EQ(error([&](auto& o) {
               o.decoding.temperatures = {0, nan};
             }),
-            "temperature: expected 0 to 10, found nan");
+            "temperature: expected 0 to 100, found nan");
   EXPECT_EQ(error([](auto& o) { o.decoding.length_penalty = 1.5; }),
             "length penalty: expected 0 to 1, found 1.5");
   EXPECT_EQ(error([](auto& o) { o.decoding.patience = 0.1, o.decoding.beam_size = 2; }),
