@@ -35,8 +35,7 @@ EmbeddingSession::EmbeddingSession(const WeightProvider& weights,
 }
 
 std::string EmbeddingSession::description() const {
-  const DeviceInfo& device = embedder_.device().info();
-  return device.kind + " (" + device.name + "), " + std::string(compute_name(embedder_.compute()));
+  return engine_text(embedder_.device().info(), compute_name(embedder_.compute()));
 }
 
 std::string EmbeddingSession::prompt(TextPurpose purpose) const {

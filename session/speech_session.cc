@@ -283,13 +283,11 @@ SpeechSession::SpeechSession(std::shared_ptr<const WeightProvider> weights,
 SpeechSession::~SpeechSession() = default;
 
 void SpeechSession::load_vad(const std::filesystem::path& model) {
-  state_->vad.emplace(state_->model.device(), model);
+  state_->vad = state_->open_vad(model);
 }
 
 std::string SpeechSession::description() const {
-  const DeviceInfo& device = state_->model.device().info();
-  return device.kind + " (" + device.name + "), " +
-         std::string(compute_name(state_->model.compute()));
+  return engine_text(state_->model.device().info(), compute_name(state_->model.compute()));
 }
 
 Transcript SpeechSession::transcribe(const AudioInput& input, const SpeechOptions& options,

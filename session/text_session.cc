@@ -343,8 +343,7 @@ const TextModel& TextSession::model() const { return *state_->model; }
 std::string TextSession::description() const {
   const DeviceInfo& device = state_->device->info();
   const bool is_quantized = has_quantized_matrices(state_->model->weights());
-  return device.kind + " (" + device.name + "), " +
-         device.policy.products(state_->compute, is_quantized).activations;
+  return engine_text(device, device.policy.products(state_->compute, is_quantized).activations);
 }
 
 uint32_t TextSession::context() const { return state_->generator.n_ctx(); }

@@ -182,7 +182,7 @@ Profile profile_model(const ProfileOptions& options) {
                       ObservedDevice::Mode::kRun);
   ObservedDevice& device = model.device();
   Profile profile;
-  profile.device = device.info().kind + " (" + device.info().name + ")";
+  profile.device = device_text(device.info());
   profile.compute = model.compute_text();
   profile.per_command = options.per_command;
   model.read_input(options.input);

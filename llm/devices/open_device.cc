@@ -28,4 +28,15 @@ std::unique_ptr<Device> open_device(std::string_view name, const DeviceOptions& 
 #endif
 }
 
+std::string device_text(const DeviceInfo& device) { return device.kind + " (" + device.name + ")"; }
+
+std::string engine_text(const DeviceInfo& device, std::string_view precision) {
+  std::string text = device_text(device) + ", " + std::string(precision);
+  for (const DeviceInfo::Capability& capability : device.capabilities) {
+    if (!capability.what.starts_with("not used")) continue;
+    text += "; " + capability.name + " " + capability.what;
+  }
+  return text;
+}
+
 }  // namespace vesper

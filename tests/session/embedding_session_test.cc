@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "error/error.h"
+#include "llm/devices/open_device.h"
 #include "tests/child_process.h"
 #include "tests/embedder/tiny_bert.h"
 
@@ -55,6 +56,14 @@ TEST_F(TinyEmbeddings, GivesANormalizedVectorPerText) {
   EXPECT_EQ(embeddings[0].n_tokens, 4u);
   EXPECT_TRUE(session_->embed({}).empty());
   EXPECT_THAT(session_->description(), HasSubstr("f32"));
+  EXPECT_EQ(
+      engine_text({.kind = "vulkan", .name = "GPU", .capabilities = {{"units", "none"}}}, "f32"),
+      "vulkan (GPU), f32");
+  EXPECT_EQ(engine_text({.kind = "vulkan",
+                         .name = "GPU",
+                         .capabilities = {{"matrix units", "not used: an old build"}}},
+                        "f32"),
+            "vulkan (GPU), f32; matrix units not used: an old build");
 }
 
 TEST_F(TinyEmbeddings, GivesTheSameVectorsInAnyBatch) {
