@@ -6,6 +6,7 @@
 
 #include "error/error.h"
 #include "llm/tokenizer/unicode/utf8_stream.h"
+#include "session/model_store.h"
 #include "session/speech_session.h"
 
 struct vesper_whisper : vesper::SpeechSession {
@@ -38,6 +39,7 @@ vesper_status guarded(const Work& work) {
 
 vesper::SpeechSessionOptions session_options(const vesper_device_options* given) {
   vesper::SpeechSessionOptions options;
+  options.vad_model = vesper::ModelStore().find_installed(vesper::kVadModel).value_or("");
   if (!given) return options;
   if (given->device) options.device = given->device;
   if (given->compute) options.compute = given->compute;
@@ -89,8 +91,8 @@ vesper_status vesper_whisper_open(const char* path, const vesper_device_options*
 }
 
 vesper_status vesper_whisper_load_vad(vesper_whisper* whisper, const char* path) {
-  if (!whisper || !path) return fail(VESPER_ERROR_USAGE, "vesper_whisper_load_vad: NULL argument");
-  return guarded([&] { whisper->load_vad(path); });
+  if (!whisper) return fail(VESPER_ERROR_USAGE, "vesper_whisper_load_vad: NULL argument");
+  return guarded([&] { whisper->load_vad(path ? path : ""); });
 }
 
 void vesper_whisper_close(vesper_whisper* whisper) { delete whisper; }

@@ -70,7 +70,7 @@ typedef struct vesper_transcribe_options {
    * tokens are used (half the model's text context). Default: none. */
   const char* initial_prompt;
   /* Non-zero transcribes only the speech that the VAD model finds. Times remain those of the
-   * recording. Default: 0, everything. VESPER_ERROR_USAGE without vesper_whisper_load_vad. */
+   * recording. Default: 0, everything. VESPER_ERROR_USAGE if none is loaded. */
   int vad;
 } vesper_transcribe_options;
 
@@ -90,12 +90,14 @@ typedef int (*vesper_on_segment)(const vesper_segment* segment, void* user);
 
 /* Loads the Whisper model at `path`, a file or folder: GGUF, ggml, safetensors or CTranslate2.
  * `options` may be NULL. On success *whisper is the model, to be closed with
- * vesper_whisper_close; otherwise it is NULL. */
+ * vesper_whisper_close; otherwise it is NULL. Like `transcribe`, also loads the model "silero-vad"
+ * (see vesper_whisper_load_vad) if it is installed: in $VESPER_MODELS, or in vesper/models in
+ * $XDG_CACHE_HOME or ~/.cache. */
 VESPER_API vesper_status vesper_whisper_open(const char* path, const vesper_device_options* options,
                                              vesper_whisper** whisper);
-/* Loads a Silero VAD model, a safetensors file or its folder, and replaces the previous one. It
- * is also used without `vad`, for windows in which Whisper may have invented text. `transcribe`
- * does the same if the model is installed. */
+/* Loads a Silero VAD model, a safetensors file or its folder, and replaces the previous one; NULL
+ * removes it. It is also used without `vad`, for windows in which Whisper may have invented text.
+ */
 VESPER_API vesper_status vesper_whisper_load_vad(vesper_whisper* whisper, const char* path);
 /* NULL is ignored. */
 VESPER_API void vesper_whisper_close(vesper_whisper* whisper);

@@ -150,7 +150,12 @@ struct SpeechSession::State {
         model(std::move(weights),
               open_device(wanted.device, DeviceOptions{.n_threads = wanted.threads}),
               parse_compute(wanted.compute), wanted.batch_size, wanted.max_candidates) {
-    if (!options.vad_model.empty()) vad.emplace(model.device(), options.vad_model);
+    vad = open_vad(options.vad_model);
+  }
+
+  // Null if `path` is empty.
+  std::unique_ptr<SileroVad> open_vad(const std::filesystem::path& path) {
+    return path.empty() ? nullptr : std::make_unique<SileroVad>(model.device(), path);
   }
 
   static const SpeechSessionOptions& checked(const SpeechSessionOptions& options) {
@@ -269,7 +274,7 @@ struct SpeechSession::State {
 
   SpeechSessionOptions options;
   WhisperModel model;
-  std::optional<SileroVad> vad;
+  std::unique_ptr<SileroVad> vad;
 };
 
 SpeechSession::SpeechSession(const std::filesystem::path& model,

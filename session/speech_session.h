@@ -100,7 +100,7 @@ class SpeechSession {
   SpeechSession(const SpeechSession&) = delete;
   SpeechSession& operator=(const SpeechSession&) = delete;
 
-  // Loads a VAD model and replaces the previous one. Throws Error(kModel).
+  // Loads a VAD model and replaces the previous one; empty: removes it. Throws Error(kModel).
   void load_vad(const std::filesystem::path& model);
 
   // Device and precision in one line: "cpu (Intel Xeon), bf16".

@@ -49,6 +49,7 @@ static int first_wrong_status(const char* model, const char* audio, vesper_whisp
   EXPECT(VESPER_ERROR_USAGE, vesper_whisper_open(NULL, NULL, &other));
   EXPECT(VESPER_ERROR_USAGE, vesper_whisper_open(model, NULL, NULL));
   EXPECT(VESPER_ERROR_USAGE, vesper_whisper_load_vad(NULL, model));
+  EXPECT(VESPER_OK, vesper_whisper_load_vad(whisper, NULL));
   EXPECT(VESPER_ERROR_USAGE, vesper_whisper_transcribe_file(whisper, NULL, NULL, NULL, NULL));
   EXPECT(VESPER_ERROR_USAGE, vesper_whisper_transcribe_pcm(whisper, NULL, 1, NULL, NULL, NULL));
   device.device = "abacus";

@@ -38,10 +38,6 @@ nlohmann::json c_segments(const std::string& model, const vesper_transcribe_opti
   vesper_whisper* whisper = nullptr;
   const vesper_device_options device{"cpu", nullptr, 0};
   EXPECT_EQ(vesper_whisper_open(model.c_str(), &device, &whisper), VESPER_OK);
-  // The program uses it, too.
-  EXPECT_EQ(
-      vesper_whisper_load_vad(whisper, ModelStore({.offline = true}).find("silero-vad").c_str()),
-      VESPER_OK);
   nlohmann::json segments = nlohmann::json::array();
   const auto hear = [](const vesper_segment* segment, void* user) {
     static_cast<nlohmann::json*>(user)->push_back({{"text", segment->text},
@@ -129,6 +125,19 @@ TEST(CApi, RefusesNaN) {
   vesper_whisper_close(whisper);
 }
 
+TEST(CApi, LoadsTheVadModelThatIsInstalled) {
+  const std::string model = model_path();
+  const TemporaryFolder models;
+  const ScopedEnvironment places("VESPER_MODELS", models.path().string());
+  std::filesystem::create_directories(models / kVadModel);
+  write_file(models / "silero-vad/silero_vad_16k.safetensors", "damaged");
+  vesper_whisper* whisper = nullptr;
+  const vesper_device_options options{"cpu", nullptr, 0};
+  EXPECT_EQ(vesper_whisper_open(model.c_str(), &options, &whisper), VESPER_ERROR_MODEL);
+  EXPECT_THAT(vesper_last_error(), testing::HasSubstr("silero_vad_16k.safetensors"));
+  EXPECT_EQ(whisper, nullptr);
+}
+
 TEST(CApi, OmitsSilenceWithVad) {
   vesper_whisper* whisper = nullptr;
   const vesper_device_options options{"cpu", nullptr, 0};
@@ -141,6 +150,7 @@ TEST(CApi, OmitsSilenceWithVad) {
 
   vesper_transcribe_options speech{};
   speech.vad = 1;
+  EXPECT_EQ(vesper_whisper_load_vad(whisper, nullptr), VESPER_OK);
   EXPECT_EQ(vesper_whisper_transcribe_pcm(whisper, samples.data(), samples.size(), &speech, nullptr,
                                           nullptr),
             VESPER_ERROR_USAGE);
