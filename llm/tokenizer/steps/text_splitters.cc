@@ -5,6 +5,7 @@
 #include "llm/tokenizer/steps/byte_level.h"
 #include "llm/tokenizer/unicode/characters.h"
 #include "llm/tokenizer/unicode/pattern.h"
+#include "llm/tokenizer/unicode/utf8_stream.h"
 
 namespace vesper {
 namespace {
