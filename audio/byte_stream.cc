@@ -87,6 +87,7 @@ UniqueFd spool_to_unlinked_file(ByteStream& stream, const std::string& name) {
   UniqueFd file = open_unlinked_file();
   if (!file.is_open()) throw fail("create");
 
+  stream.forget_head();
   std::vector<uint8_t> block(size_t{1} << 18);
   while (true) {
     const size_t got = stream.read(block.data(), block.size());

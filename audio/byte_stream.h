@@ -46,7 +46,8 @@ ByteStream stream_of(UniqueFd fd, const std::string& name);
 ByteStream stream_of_file(UniqueFd fd, const std::string& name);
 
 // Copies the rest of `stream` to an unnamed temporary file (unlinked_file.h) and seeks to its
-// beginning. Throws Error(kInput) if the folder is full or not writable.
+// beginning. The stream keeps no bytes of it. Throws Error(kInput) if the folder is full or not
+// writable.
 UniqueFd spool_to_unlinked_file(ByteStream& stream, const std::string& name);
 
 }  // namespace vesper

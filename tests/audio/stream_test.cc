@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "audio/byte_stream.h"
 #include "audio/reader.h"
 #include "audio/sample_source.h"
 #include "audio/samples.h"
@@ -52,6 +53,27 @@ TEST(StandardInput, StreamsAWavOfUnknownLength) {
   EXPECT_EQ(read_samples("-"), expected_samples(samples));
 }
 
+TEST(StandardInput, StreamsAWavWithAChunkOfOddSize) {
+  const std::vector<int16_t> samples = ramp(1000);
+  std::string wav = wav_bytes(samples, 1, 16000);
+  const std::string odd("LIST\3\0\0\0abc\0", 12);  // with a pad byte
+  wav.insert(wav.find("data"), odd);
+  const PipeOf pipe(wav, 777);
+  const ScopedStdin redirected(pipe.fd());
+  EXPECT_EQ(read_samples("-"), expected_samples(samples));
+}
+
+TEST(StandardInput, StreamsRf64UpToItsLength) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("rf64.wav");
+  write_with_sndfile(path, SF_FORMAT_RF64 | SF_FORMAT_FLOAT, 1, 16000, noise(0.5f, 5000, 4));
+  std::string bytes = bytes_of(path);
+  bytes += std::string("LIST\4\0\0\0abcd", 12);  // is not audio
+  const PipeOf pipe(bytes, 1000);
+  const ScopedStdin redirected(pipe.fd());
+  EXPECT_EQ(read_samples("-"), noise(0.5f, 5000, 4));
+}
+
 TEST(StandardInput, GivesSamplesWhileTheWriterRuns) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
@@ -77,6 +99,22 @@ TEST(StandardInput, SpoolsFlacWithoutLeavingFiles) {
   EXPECT_EQ(reader.name(), "standard input");
   EXPECT_TRUE(std::filesystem::is_empty(spool.path()));
   EXPECT_EQ(read_samples(std::move(reader)), read_samples(path));
+}
+
+TEST(ByteStream, KeepsNothingOfWhatIsSpooled) {
+  const TemporaryFolder spool;
+  const ScopedEnvironment tmpdir("TMPDIR", spool.path().string());
+  const std::string text = "fLaC and much more";
+  ByteStream stream =
+      stream_of(std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+  uint8_t head[6];
+  EXPECT_EQ(stream.read(head, sizeof head), sizeof head);
+  stream.rewind();
+  const UniqueFd file = spool_to_unlinked_file(stream, "it");
+  std::string spooled(100, '\0');
+  spooled.resize(static_cast<size_t>(::read(file.get(), spooled.data(), spooled.size())));
+  EXPECT_EQ(spooled, text);
+  EXPECT_EQ(stream.head_size(), 0u);
 }
 
 TEST(StandardInput, IsReadDirectlyIfItIsAFile) {
