@@ -31,19 +31,21 @@ std::vector<int32_t> Conversation::prompt_of(std::vector<ChatMessage> messages) 
 
 std::vector<int32_t> Conversation::fitting_prompt() {
   const uint32_t context = session_.context();
-  std::vector<int32_t> ids = prompt_of(messages_);
-  bool forgets = false;
+  std::vector<ChatMessage> kept = messages_;
+  std::vector<int32_t> ids = prompt_of(kept);
   // An eighth of the context is reserved for the answer.
-  while (ids.size() + context / 8 > context && messages_.size() > 2) {
-    messages_.erase(messages_.begin(), messages_.begin() + 2);
-    ids = prompt_of(messages_);
-    forgets = true;
+  while (ids.size() + context / 8 > context && kept.size() > 2) {
+    kept.erase(kept.begin(), kept.begin() + 2);
+    ids = prompt_of(kept);
   }
-  if (forgets && on_forget) on_forget();
   if (ids.size() >= context) {
     throw Error(ErrorKind::kInput, "context",
                 "expected a message that leaves room in " + std::to_string(context) +
                     " tokens, found " + std::to_string(ids.size()));
+  }
+  if (kept.size() < messages_.size()) {
+    messages_ = std::move(kept);
+    if (on_forget) on_forget();
   }
   return ids;
 }

@@ -262,6 +262,8 @@ TEST_F(TinyText, BiasesAndIgnoresTokens) {
   EXPECT_EQ(open().answer({{5, 6}, limit(6)}).end, AnswerEnd::kLimit);
   options_.logit_bias = {{5, 1000.0f}};
   EXPECT_EQ(open().answer({{5, 6}, limit(6)}).text, "aaaaaa");
+  options_.logit_bias = {{5, 600.0f}, {6, 1000.0f}, {5, 600.0f}};
+  EXPECT_EQ(open().answer({{5, 6}, limit(6)}).text, "aaaaaa") << "biases of one token add up";
   options_.logit_bias = {{64, 1.0f}};
   EXPECT_EQ(setting_of([&] { open(); }), "logit bias");
 }
@@ -376,12 +378,28 @@ TEST_F(TinyText, DropsTheOldestMessagesOfAConversation) {
   EXPECT_TRUE(has_forgotten);
   EXPECT_LT(conversation.messages().size(), 10u);
   const auto before = conversation.messages();
+  has_forgotten = false;
   EXPECT_EQ(setting_of([&] { conversation.say(std::string(100, 'a')); }), "context");
-  EXPECT_THAT(conversation.messages().size(), testing::Le(before.size()));
+  EXPECT_FALSE(has_forgotten) << "a message that fits in no context costs no other message";
+  ASSERT_EQ(conversation.messages().size(), before.size());
+  EXPECT_EQ(conversation.messages().back().role, "assistant");
+  EXPECT_EQ(conversation.messages().back().content, before.back().content);
   conversation.set_messages({});
   EXPECT_THROW(conversation.regenerate(), Error);
   conversation.set_messages({{"user", "hello"}});
   EXPECT_EQ(conversation.regenerate().text, first.text);  // greedy: the seed changes nothing
+}
+
+TEST_F(TinyText, AnswersAgainWithAnotherSeed) {
+  TextSession& session = open();
+  TextOptions options = limit(12);
+  options.sampling = {.temperature = 1, .seed = 3};
+  Conversation conversation(session, options);
+  const TextAnswer first = conversation.say("hello");
+  const TextAnswer second = conversation.regenerate();
+  EXPECT_NE(second.text, first.text);
+  ASSERT_EQ(conversation.messages().size(), 2u);
+  EXPECT_EQ(conversation.messages()[1].content, second.text);
 }
 
 TEST_F(TinyText, ContinuesTextWithoutAChatTemplate) {
