@@ -1,36 +1,10 @@
 #include "vad/extract_speech.h"
 
-#include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "audio/samples.h"
 
 namespace vesper {
-namespace {
-
-// The segments limited to the clips; no clips: all.
-std::vector<SpeechSegment> within_clips(std::vector<SpeechSegment> segments,
-                                        std::span<const double> clips_s, uint64_t n_frames) {
-  if (clips_s.empty()) return segments;
-  const auto frame = [&](size_t i) {
-    if (i >= clips_s.size()) return n_frames;
-    const double at = std::min(clips_s[i] * kMelFramesPerSecond, static_cast<double>(n_frames));
-    return static_cast<uint64_t>(std::llround(at));
-  };
-  std::vector<SpeechSegment> cut;
-  for (size_t clip = 0; clip < clips_s.size(); clip += 2) {
-    for (const SpeechSegment& segment : segments) {
-      const SpeechSegment within{std::max(segment.begin, frame(clip)),
-                                 std::min(segment.end, frame(clip + 1))};
-      if (within.begin < within.end) cut.push_back(within);
-    }
-  }
-  return cut;
-}
-
-}  // namespace
-
 ExtractedSpeech detect_speech(AudioReader reader, MelSpectrogram mel, SileroVad& vad,
                               const SpeechSettings& settings, std::span<const double> clips_s,
                               const std::function<void(double)>& on_progress) {

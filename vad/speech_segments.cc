@@ -154,6 +154,25 @@ std::vector<SpeechSegment> frames_of(std::span<const SampleRange> ranges, uint64
   return frames;
 }
 
+std::vector<SpeechSegment> within_clips(std::vector<SpeechSegment> segments,
+                                        std::span<const double> clips_s, uint64_t n_frames) {
+  if (clips_s.empty()) return segments;
+  const auto frame = [&](size_t i) {
+    if (i >= clips_s.size()) return n_frames;
+    const double at = std::min(clips_s[i] * kMelFramesPerSecond, static_cast<double>(n_frames));
+    return static_cast<uint64_t>(std::llround(at));
+  };
+  std::vector<SpeechSegment> cut;
+  for (size_t clip = 0; clip < clips_s.size(); clip += 2) {
+    for (const SpeechSegment& segment : segments) {
+      const SpeechSegment within{std::max(segment.begin, frame(clip)),
+                                 std::min(segment.end, frame(clip + 1))};
+      if (within.begin < within.end) cut.push_back(within);
+    }
+  }
+  return cut;
+}
+
 double SpeechTimeline::map(double time_s, bool is_start) const {
   double before_s = 0;  // length of the segments so far
   double mapped_s = 0;

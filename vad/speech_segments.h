@@ -49,6 +49,11 @@ struct SpeechSegment {
 // become one segment.
 std::vector<SpeechSegment> frames_of(std::span<const SampleRange> ranges, uint64_t n_frames);
 
+// The segments limited to clips: start, end, start, ... in seconds; a last clip without an end goes
+// to frame `n_frames`. No clips: all segments.
+std::vector<SpeechSegment> within_clips(std::vector<SpeechSegment> segments,
+                                        std::span<const double> clips_s, uint64_t n_frames);
+
 // Maps times in the joined segments to times in the recording.
 class SpeechTimeline {
  public:

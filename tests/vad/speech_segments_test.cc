@@ -102,6 +102,15 @@ TEST(FindSpeech, CutsALongSegmentAtItsLongestSilence) {
               ElementsAre(chunk_range(0, 24), chunk_range(25, 30)));
 }
 
+TEST(FindSpeech, CutsTheRestOfALongSegmentAtItsOwnSilences) {
+  SpeechSettings settings = bare();
+  settings.min_silence_duration_ms = 1000;
+  settings.max_speech_duration_s = 24 * 0.032;
+  // The first cut is at the longer silence, the second one at the shorter silence after it.
+  EXPECT_THAT(find("SSSS....SSS.....SSSSSSSS....SSSSSSSSSSSSSSSSSSSS", settings),
+              ElementsAre(chunk_range(0, 11), chunk_range(16, 24), chunk_range(28, 48)));
+}
+
 TEST(FindSpeech, EndsWithTheRecording) {
   EXPECT_THAT(find_speech(chunks("..SS"), 3 * kChunk + 100, bare()),
               ElementsAre(SampleRange{2 * kChunk, 3 * kChunk + 100}));
@@ -165,6 +174,19 @@ TEST(FramesOf, IncludesPartialFramesAndJoinsNeighbours) {
   const std::vector<SampleRange> spans = {{0, 160}, {330, 479}, {480, 800}, {1600, 9999}};
   EXPECT_THAT(frames_of(spans, 20),
               ElementsAre(SpeechSegment{0, 1}, SpeechSegment{2, 5}, SpeechSegment{10, 20}));
+}
+
+TEST(WithinClips, CutsSegmentsAtTheClips) {
+  const std::vector<SpeechSegment> segments{{100, 300}, {400, 500}, {900, 1000}};
+  const auto within = [&](std::vector<double> clips_s) {
+    return within_clips(segments, clips_s, 1000);
+  };
+  EXPECT_EQ(within({}), segments);
+  EXPECT_THAT(
+      within({0.5, 2, 2.5, 4.5}),
+      ElementsAre(SpeechSegment{100, 200}, SpeechSegment{250, 300}, SpeechSegment{400, 450}));
+  EXPECT_THAT(within({4.2}), ElementsAre(SpeechSegment{420, 500}, SpeechSegment{900, 1000}));
+  EXPECT_THAT(within({3, 4, 99}), IsEmpty());
 }
 
 TEST(SpeechTimeline, MapsTimesOfTheSpeechToTimesOfTheRecording) {
