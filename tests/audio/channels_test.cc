@@ -128,6 +128,8 @@ TEST(ChannelLevels, FindTheLouderChannel) {
   const ChannelLevels levels((AudioReader(path)));
   EXPECT_EQ(levels.louder(0.1, 0.9), 0);
   EXPECT_EQ(levels.louder(1.1, 1.9), 1);
+  EXPECT_EQ(levels.louder(0.98, 1), 0) << "to the hundredth of a second";
+  EXPECT_EQ(levels.louder(1, 1.02), 1);
   EXPECT_EQ(levels.louder(2.1, 2.9), std::nullopt);
   EXPECT_EQ(levels.louder(3.1, 3.9), std::nullopt);
   EXPECT_EQ(levels.louder(-5, 0.5), 0);

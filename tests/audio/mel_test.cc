@@ -354,6 +354,8 @@ TEST(MelKeep, JoinsTheKeptFrames) {
   kept.keep(of_those);
   EXPECT_EQ(rows_of(kept, 3, 4), std::vector<float>(all.begin() + 8 * 80, all.begin() + 12 * 80));
   EXPECT_EQ(rows_of(kept, 10, 6), std::vector<float>(all.begin() + 3025 * 80, all.end()));
+  const std::vector<float> rest = rows_of(kept, 0, 16);
+  EXPECT_EQ(kept.maximum(), *std::max_element(rest.begin(), rest.end()));
   kept.keep({});
   EXPECT_EQ(kept.content_frames(), 0u);
   const std::vector<std::pair<size_t, size_t>> beyond = {{0, 1}};

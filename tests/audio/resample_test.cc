@@ -99,6 +99,13 @@ TEST(Resampler, DoesNotDependOnBlockSizes) {
   }
 }
 
+TEST(Resampler, KeepsAConstantInEveryPhase) {
+  for (const int rate : {8000, 22050, 44100, 48000}) {
+    const std::vector<float> out = resampled(std::vector<float>(20000, 0.5f), rate, 4096);
+    for (size_t i = 1000; i < 6000; ++i) ASSERT_NEAR(out[i], 0.5f, 5e-7f) << rate << ", " << i;
+  }
+}
+
 TEST(Resampler, GivesNothingWithoutSamples) { EXPECT_TRUE(resampled({}, 44100, 1).empty()); }
 
 TEST(Resampler, RefusesInvalidRates) {
