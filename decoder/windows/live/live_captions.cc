@@ -212,4 +212,17 @@ ShownPart find_shown(std::span<const CaptionWord> shown, std::span<const Caption
   return part;
 }
 
+std::vector<int32_t> tokens_of_next_window(std::span<const int32_t> tokens, uint64_t advance_frames,
+                                           int32_t timestamp_begin) {
+  const auto advance = static_cast<int32_t>(advance_frames / kFramesPerTimestamp);
+  std::vector<int32_t> carried;
+  for (const int32_t token : tokens) {
+    const bool is_timestamp = token >= timestamp_begin;
+    if (is_timestamp && carried.size() == 1) carried.clear();
+    if (!is_timestamp && carried.empty()) carried.push_back(timestamp_begin);
+    carried.push_back(is_timestamp ? std::max(timestamp_begin, token - advance) : token);
+  }
+  return carried;
+}
+
 }  // namespace vesper

@@ -83,6 +83,11 @@ struct ShownPart {
 // of the last shown word.
 ShownPart find_shown(std::span<const CaptionWord> shown, std::span<const CaptionWord> whole);
 
+// Final tokens of a window that begin the next one, `advance_frames` later: their timestamps count
+// from the next window, at least 0, and one timestamp comes first.
+std::vector<int32_t> tokens_of_next_window(std::span<const int32_t> tokens, uint64_t advance_frames,
+                                           int32_t timestamp_begin);
+
 // Events of a stream. `received_s` is the audio received before the event.
 struct LiveEvents {
   // Words that do not change any more, in order.

@@ -380,22 +380,9 @@ void LiveTranscriber::emit_window(const std::vector<Segment>& segments, uint64_t
     spoken.text = decoder_.text_of(spoken.tokens);
     emit_segment(std::move(spoken));
   }
-  carry_over(next_shown == 0 ? 0 : shown[next_shown - 1].end_token, cursor_.seek - seek);
-}
-
-void LiveTranscriber::carry_over(size_t begin, uint64_t advance_frames) {
-  const int32_t first_timestamp = model_.tokens().timestamp_begin;
-  const auto advance = static_cast<int32_t>(advance_frames / kFramesPerTimestamp);
-  std::vector<int32_t> carried;
-  for (size_t i = begin; i < final_.size(); ++i) {
-    const bool is_timestamp = final_[i] >= first_timestamp;
-    if (is_timestamp && carried.size() == 1)
-      carried.clear();  // one timestamp is enough at the
-                        // beginning
-    if (!is_timestamp && carried.empty()) carried.push_back(first_timestamp);
-    carried.push_back(is_timestamp ? std::max(first_timestamp, final_[i] - advance) : final_[i]);
-  }
-  final_ = std::move(carried);
+  const size_t n_emitted = next_shown == 0 ? 0 : shown[next_shown - 1].end_token;
+  final_ = tokens_of_next_window(std::span(final_).subspan(n_emitted), cursor_.seek - seek,
+                                 model_.tokens().timestamp_begin);
 }
 
 Transcript LiveTranscriber::finish() {

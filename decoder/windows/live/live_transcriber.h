@@ -76,8 +76,6 @@ class LiveTranscriber {
   // Emits the segments of the window. Shown words do not change.
   void emit_window(const std::vector<Segment>& segments, uint64_t seek, double end_s);
   void emit_segment(Segment segment);
-  // Starts the next window, `advance_frames` later, with the final tokens from `begin` on.
-  void carry_over(size_t begin, uint64_t advance_frames);
   // Emits final words that no window contains.
   void emit_final_words(uint64_t seek, double end_s);
   // Emits words that may still change.

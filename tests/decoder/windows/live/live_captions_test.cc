@@ -223,5 +223,15 @@ TEST(ShownWords, EndAtTheirTimeIfAmbiguous) {
   EXPECT_EQ(find_shown(spoken({" x", " x"}, -1), whole).n_whole, 1u) << "only the last is one";
 }
 
+TEST(TokensOfNextWindow, CountTimestampsFromTheNextWindow) {
+  const auto carried = [](std::vector<int32_t> tokens) {
+    return tokens_of_next_window(tokens, 100, kTimestamps);
+  };
+  EXPECT_THAT(carried({1, at(3), at(3), 2}), ElementsAre(at(0), 1, at(2), at(2), 2));
+  EXPECT_THAT(carried({at(3), at(4), 2}), ElementsAre(at(3), 2)) << "one timestamp at the start";
+  EXPECT_THAT(carried({at(0.5), 1}), ElementsAre(at(0), 1)) << "not before the window";
+  EXPECT_THAT(carried({}), IsEmpty());
+}
+
 }  // namespace
 }  // namespace vesper::live_captions_test

@@ -221,6 +221,21 @@ TEST_F(LiveTranscription, AmplifiesFaintSoundAsARecordingDoes) {
   EXPECT_NE(tokens[0], tokens[1]);
 }
 
+TEST_F(LiveTranscription, ClampsAFaintWindowByTheMaximumBeforeIt) {
+  settings_.language = "en";
+  for (size_t i = 5 * kSamplesPerSecond; i < sound_.size(); ++i) sound_[i] *= 1e-3f;
+  MelSpectrogram mel(80, model_.mel_filters());
+  mel.push(sound_.data(), sound_.size());
+  mel.finish();
+  const Transcript whole = transcribe_recording(model_, mel, settings_, {}, {});
+  const Transcript streamed = stream(14, false).transcript;
+  ASSERT_EQ(streamed.segments.size(), whole.segments.size());
+  for (size_t i = 0; i < whole.segments.size(); ++i) {
+    EXPECT_EQ(streamed.segments[i].tokens, whole.segments[i].tokens) << i;
+    EXPECT_NEAR(streamed.segments[i].avg_logprob, whole.segments[i].avg_logprob, 1e-4) << i;
+  }
+}
+
 TEST_F(LiveTranscription, AsksTheVadModelWhereSpeechIsInDoubtAsARecordingDoes) {
   settings_.policy = {};
   settings_.language = "en";
