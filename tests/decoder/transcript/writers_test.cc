@@ -207,6 +207,11 @@ TEST(Writers, WriteValidIncreasingTimes) {
   const json document = json::parse(written(TranscriptFormat::kJson, {segment}));
   EXPECT_TRUE(document["segments"][0]["avg_logprob"].is_null());
   EXPECT_TRUE(document["segments"][0]["compression_ratio"].is_null());
+  segment = said(3, 2, " x");
+  segment.words = {{3, 2.5, " x", 1, 1, ""}};
+  const json backwards = json::parse(written(TranscriptFormat::kJson, {segment}));
+  EXPECT_EQ(backwards["segments"][0]["end"], 3);
+  EXPECT_EQ(backwards["segments"][0]["words"][0]["end"], 3);
 }
 
 TEST(Writers, SkipSegmentsWithoutTextExceptInJson) {

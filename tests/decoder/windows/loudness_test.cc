@@ -25,6 +25,8 @@ TEST(QuietFrames, AreQuietRelativeToTheirNeighbours) {
   std::vector<float> loudness = sound_and_quiet({200, 100, 200});
   const std::vector<bool> is_quiet = quiet_frames(loudness);
   for (size_t i = 0; i < loudness.size(); ++i) EXPECT_EQ(is_quiet[i], i >= 200 && i < 300) << i;
+  // A pause that fills its block of 1000 frames, after sound in the block before.
+  EXPECT_TRUE(quiet_frames(sound_and_quiet({1000, 200}))[1100]);
   // A quiet speaker after a loud one, far enough apart.
   for (int i = 0; i < 5000; ++i) loudness.push_back(-3);
   for (const float value : sound_and_quiet({200, 100})) loudness.push_back(value - 2.0f);

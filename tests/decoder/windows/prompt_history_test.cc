@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "decoder/whisper_model.h"
+#include "decoder/windows/window_decoder.h"
 #include "llm/devices/open_device.h"
 #include "tests/decoder/greedy_settings.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
@@ -89,6 +90,31 @@ TEST_F(PromptOfWindows, KeepsTheInitialPromptOnlyIfCarried) {
     EXPECT_EQ(prompts.before_next(), after_prev(carry ? joined(initial, last) : last)) << carry;
     prompts.forget();
     EXPECT_EQ(prompts.before_next(), carry ? after_prev(initial) : Tokens{}) << carry;
+  }
+}
+
+TEST_F(PromptOfWindows, HasACarriedInitialPromptOnce) {
+  settings_.carry_initial_prompt = true;
+  EXPECT_EQ(history().before_next(), after_prev(phrase("ab")));
+  PromptHistory prompts = history();
+  prompts.add(said(2));
+  EXPECT_EQ(prompts.before_next(), after_prev(joined(phrase("ab"), said(2))));
+}
+
+// openai-whisper, transcribe.py: text decoded above a temperature of 0.5 is a bad prompt.
+TEST_F(PromptOfWindows, ForgetsTextOfAHighTemperature) {
+  settings_.initial_prompt.clear();
+  const WindowDecoder decoder(*model_, settings_);
+  for (const double temperature : {0.5, 0.6}) {
+    RecordingState state = decoder.begin(3000);
+    WindowCursor cursor = decoder.cursor(state, 0, 3000);
+    WindowResult result;
+    const int32_t begin = model_->tokens().timestamp_begin;
+    result.decoded.tokens = {begin, 100, 101, begin + 50};
+    result.temperature = temperature;
+    EXPECT_EQ(decoder.advance(state, cursor, result, 0).size(), 1u);
+    EXPECT_EQ(cursor.history.before_next(),
+              temperature > 0.5 ? Tokens{} : after_prev(result.decoded.tokens));
   }
 }
 

@@ -51,5 +51,12 @@ TEST(WindowSegments, NoTokensAdvanceByTheWindow) {
   EXPECT_EQ(cut.advance_frames, 700u);
 }
 
+TEST(WindowSegments, AnEmptySegmentAtTheStartAdvancesByOneFrame) {
+  const WindowSegments cut = cut_window(std::vector{t(0), t(0), 14}, kBegin, 100, 3000);
+  ASSERT_EQ(cut.segments.size(), 1u);
+  EXPECT_DOUBLE_EQ(cut.segments[0].start_s, cut.segments[0].end_s);
+  EXPECT_EQ(cut.advance_frames, 1u);  // 0 would decode the same window for ever
+}
+
 }  // namespace
 }  // namespace vesper::window_segments_test

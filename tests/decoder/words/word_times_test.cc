@@ -98,6 +98,12 @@ TEST(FirstPositions, AreThoseOfTheBestPath) {
   }
 }
 
+// openai-whisper, timing.py: dtw_cpu takes a step that is strictly the cheapest, else the next
+// position.
+TEST(FirstPositions, StayInTheRowWhenStepsAreEquallyGood) {
+  EXPECT_THAT(first_positions(std::vector<float>{0, 1, 1, 0}, 2, 2), ElementsAre(0, 0));
+}
+
 TEST(FirstPositions, StayInRangeForNaN) {
   const std::vector<float> matrix(12, std::numeric_limits<float>::quiet_NaN());
   for (uint32_t position : first_positions(matrix, 4, 3)) EXPECT_LT(position, 3u);

@@ -55,6 +55,14 @@ TEST(SkipHallucinations, DropsAnomalousSegmentsBetweenSilencesAndAllAfter) {
   EXPECT_EQ(after.seek, 4000u);
 }
 
+TEST(SkipHallucinations, AdvancesByAtLeastASecond) {
+  std::vector<Segment> segments = {said(30.2, 4, 0.1), said(50, 4, 0.9)};
+  const AfterWindow after = skip_hallucinations(segments, kWindow, 6000, true, 2);
+  EXPECT_FALSE(after.again);
+  EXPECT_TRUE(segments.empty());
+  EXPECT_EQ(after.seek, 3100u);
+}
+
 TEST(SkipHallucinations, KeepsProbableSegmentsAndThoseNearSpeech) {
   for (const double probability : {0.9, 0.1}) {
     std::vector<Segment> segments = {said(33, 4, 0.9), said(34.3, 4, probability),

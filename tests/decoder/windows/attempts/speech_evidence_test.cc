@@ -54,6 +54,12 @@ TEST(IsSilent, DropsLoopsIfSpeechIsDoubtful) {
   EXPECT_FALSE(is_silent(strings, {}));
 }
 
+// openai-whisper, transcribe.py: no_speech_prob > no_speech_threshold.
+TEST(IsSilentByReference, NeedsMoreThanTheThreshold) {
+  EXPECT_FALSE(is_silent_by_reference(window(0.6, -2), reference()));
+  EXPECT_TRUE(is_silent_by_reference(window(0.601, -2), reference()));
+}
+
 TEST(IsSilent, IsOnlyTheReferenceRuleIfRequested) {
   for (const WindowEvidence& evidence :
        {window(0.948, -0.701, 0.27), window(0.448, -0.851, 2.46), window(0.453, -1.577)}) {
