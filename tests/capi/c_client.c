@@ -69,6 +69,7 @@ static int first_wrong_status(const char* model, const char* audio, vesper_whisp
   EXPECT(VESPER_ERROR_INPUT,
          vesper_whisper_transcribe_file(whisper, "/no/such/audio.wav", NULL, NULL, NULL));
   EXPECT(VESPER_ERROR_INPUT, vesper_whisper_transcribe_pcm(whisper, samples, 2, NULL, NULL, NULL));
+  other = whisper;
   EXPECT(VESPER_ERROR_MODEL, vesper_whisper_open("/no/such/model", NULL, &other));
   if (other != NULL) return __LINE__;
   EXPECT(VESPER_ERROR_MODEL, vesper_whisper_load_vad(whisper, "/no/such/model"));

@@ -227,6 +227,16 @@ TEST(OptionTable, ReportsInvalidValues) {
   EXPECT_THAT(Made().error_of({"--kind"}), HasSubstr("--kind"));
 }
 
+TEST(OptionTable, NamesTheGivenOnesOfSeveralThatExcludeEachOther) {
+  Made made;
+  for (const char* name : {"--one", "--two", "--three"}) {
+    made.table.add(name, flag_option([] {}), "a choice");
+  }
+  made.table.exclude({"--one", "--two", "--three"});
+  EXPECT_EQ(made.error_of({"--one", "--three"}),
+            "expected one of --one, --two, --three, found --one and --three");
+}
+
 TEST(OptionTable, AnswersHelpDespiteOtherErrors) {
   EXPECT_THAT(Made().parse({"--help", "--count", "0"}).value_or(""), HasSubstr("Usage: made X"));
   EXPECT_THAT(Made().parse({"--nonsense", "--version"}).value_or(""), HasSubstr("made "));

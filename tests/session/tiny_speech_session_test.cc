@@ -190,6 +190,10 @@ TEST(CheckOptions, NamesSettingBoundsAndValue) {
             "length penalty: expected 0 to 1, found 1.5");
   EXPECT_EQ(error([](auto& o) { o.decoding.patience = 0.1, o.decoding.beam_size = 2; }),
             "patience: expected more: with 2 beams no text would ever end the search");
+  EXPECT_EQ(error([](auto& o) {
+              o.decoding.clip_timestamps = {1, 3, 2};
+            }),
+            "clip timestamps: expected rising seconds");
   EXPECT_EQ(error([](auto& o) { o.decoding.max_initial_timestamp_s = 31; }),
             "max initial timestamp: expected 0 to 30, found 31");
   EXPECT_EQ(error([](auto& o) { o.decoding.max_segment_length = 20; }),

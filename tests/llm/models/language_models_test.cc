@@ -12,6 +12,7 @@
 #include "llm/devices/open_device.h"
 #include "llm/generation/generator.h"
 #include "llm/weights/weight_provider.h"
+#include "tests/child_process.h"
 #include "tests/llm/kernels/reference_rows.h"
 
 namespace vesper::language_models_test {
@@ -347,9 +348,48 @@ TEST(Generator, ContinuesFromSavedState) {
   EXPECT_THAT(second.sampled(0), ElementsAreArray(ids.subspan(40)));
   std::vector<std::byte> cut(saved.begin(), saved.end() - 1);
   EXPECT_THROW(second.restore(0, cut), std::exception);
+  std::vector<std::byte> longer = saved;
+  longer.push_back({});
+  EXPECT_THROW(second.restore(0, longer), std::exception);
   const auto other = open_weights(folder_of("gemma2"));
   Generator third(*device, *other, Compute::kF32, exact_options());
   EXPECT_THROW(third.restore(0, saved), std::exception);
+}
+
+TEST(Generator, RefusesStateOfOtherWeightsOfTheSameSizes) {
+  const auto device = open_device("cpu", {});
+  const auto provider = open_weights(folder_of("qwen3"));
+  Generator first(*device, *provider, Compute::kF32, exact_options());
+  first.start(0, std::vector<int32_t>(20, 1), 1, {});
+  first.advance(1);
+  const std::vector<std::byte> saved = first.save(0);
+  // A copy of the model in which one norm weight differs.
+  const TemporaryFolder folder;
+  fs::copy(folder_of("qwen3"), folder.path(), fs::copy_options::recursive);
+  std::string file = read_file(folder / "model.safetensors");
+  const TensorView& norm = provider->require("decoder.norm.weight");
+  const size_t at = file.find({static_cast<const char*>(norm.data), norm.bytes});
+  ASSERT_NE(at, std::string::npos);
+  file[at + 1] ^= 1;
+  write_file(folder / "model.safetensors", file);
+  const auto changed = open_weights(folder.path());
+  Generator second(*device, *changed, Compute::kF32, exact_options());
+  EXPECT_THROW(second.restore(0, saved), Error);
+}
+
+TEST(Generator, DropsStateThatExceedsItsContext) {
+  const auto device = open_device("cpu", {});
+  const auto provider = open_weights(folder_of("llama"));
+  Generator first(*device, *provider, Compute::kF32, exact_options());
+  const std::vector<int32_t> text(40, 1);
+  first.start(0, text, 1, {});
+  first.advance(1);
+  GeneratorOptions options = exact_options();
+  options.n_ctx = 32;
+  Generator second(*device, *provider, Compute::kF32, options);
+  second.restore(0, first.save(0));
+  second.start(0, std::span(text).first(20), 4, {});
+  EXPECT_EQ(second.n_reused(0), 0u);
 }
 
 // Layers with a window of 9 keep 9 positions and the rows of a pass; one of three keeps all.

@@ -160,6 +160,33 @@ TEST(Gguf, ReportsProblemsOfSingleTensors) {
   }
 }
 
+TEST(Gguf, ReportsOverlapsWithATensorBeforeThePreviousOne) {
+  GgufBytes writer;
+  writer.tensor("long", {64}, 0, std::vector<uint8_t>(256, 1));
+  writer.entry("inside", {1}, 0, 32);
+  writer.entry("after that", {1}, 0, 128);
+  EXPECT_THAT(parse(writer).problems,
+              ElementsAre(HasSubstr("tensor inside: it overlaps tensor long"),
+                          HasSubstr("tensor after that: it overlaps tensor long")));
+}
+
+TEST(Gguf, ReadsArraysNestedFourDeep) {
+  // [[...[7]...]] as the value of a key.
+  const auto parse_nested = [](int depth) {
+    std::vector<uint8_t> bytes;
+    for (int i = 1; i < depth; ++i) {
+      GgufBytes::put<uint32_t>(bytes, 9);
+      GgufBytes::put<uint64_t>(bytes, 1);
+    }
+    GgufBytes::put<uint32_t>(bytes, 0);
+    GgufBytes::put<uint64_t>(bytes, 1);
+    bytes.push_back(7);
+    parse(GgufBytes().raw("key", 9, bytes));
+  };
+  EXPECT_NO_THROW(parse_nested(4));
+  EXPECT_THAT(error_of([&] { parse_nested(5); }), HasSubstr("nested at most 4 deep"));
+}
+
 TEST(Gguf, ReportsDuplicateNames) {
   const Gguf gguf = parse(GgufBytes()
                               .string("key", "a")
