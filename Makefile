@@ -5,6 +5,7 @@
 #   make check    the same set-up, then every test
 #   make quick    the tests that take seconds
 #   make asan     the tests under the address and undefined-behaviour sanitizers, in build-asan/
+#   make mutants  test the tests: each fault of tests/mutation/faults.toml must fail one (an hour)
 #   make bench    the benchmarks of the CPU kernels (build/vulkan_bench: those of a GPU)
 #   make compare  whole programs on the same weights: ours, whisper.cpp, faster-whisper
 #   make format   lay out the sources by .clang-format
@@ -14,7 +15,7 @@ JOBS ?= $(shell nproc)
 # Warnings are errors where CI is set: whoever builds with a newer compiler need not mend its warnings.
 WERROR ?= $(if $(CI),ON,OFF)
 
-.PHONY: build demo check quick asan bench compare format clean setup
+.PHONY: build demo check quick asan mutants bench compare format clean setup
 
 build:
 	cmake --preset release -DVESPER_WERROR=$(WERROR)
@@ -42,6 +43,10 @@ asan:
 	cmake --build --preset asan --parallel $(JOBS)
 	ctest --preset asan --parallel $(JOBS)
 
+mutants:
+	scripts/fetch-models.sh
+	tests/mutation/mutate.py --jobs $(JOBS)
+
 bench:
 	cmake --preset release -DVESPER_BENCH=ON
 	cmake --build --preset release --parallel $(JOBS)
@@ -59,4 +64,4 @@ format:
 	git ls-files '*.cc' '*.h' | xargs clang-format -i
 
 clean:
-	rm -rf build build-debug build-asan demo
+	rm -rf build build-debug build-asan build-mutants demo

@@ -9,10 +9,12 @@ function(vesper_compile_quickly)
   add_compile_options($<$<NOT:$<CONFIG:Debug>>:-O${level}>)
 endfunction()
 
+option(VESPER_UNITY "Compile several files of a target together" ON)
+
 # vesper_compile_together(TARGET...): a unity build of each target, which reads shared headers once. Not
 # in debug builds: there a change recompiles one file, and missing includes are found.
 function(vesper_compile_together)
-  if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+  if(VESPER_UNITY AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
     set_target_properties(${ARGV} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
   endif()
 endfunction()
