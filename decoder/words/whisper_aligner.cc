@@ -155,11 +155,14 @@ std::vector<TokenAlignment> WhisperAligner::align(std::span<const AlignmentTask>
   if (tasks.empty()) return {};
   check(tasks);
   const uint32_t n_rows = write_rows(tasks);
+  const auto n_used = static_cast<size_t>(std::count_if(
+      host_rows_.begin(), host_rows_.end(), [](const Row& row) { return row.sequence >= 0; }));
   device_.run(program_of(n_rows));
   host_weights_.resize(size_t{n_heads_} * n_rows * n_positions_);
-  host_probabilities_.resize(n_rows);
+  // Unused rows at the end have none.
+  host_probabilities_.resize(n_used);
   device_.read(cross_.out.part(0, host_weights_.size() * sizeof(float)), host_weights_.data());
-  device_.read(probabilities_.part(0, n_rows * sizeof(float)), host_probabilities_.data());
+  device_.read(probabilities_.part(0, n_used * sizeof(float)), host_probabilities_.data());
 
   std::vector<TokenAlignment> alignments;
   size_t first_row = 0;

@@ -10,7 +10,6 @@
 #include "error/error.h"
 #include "llm/cpu/buffer_memory.h"
 #include "llm/cpu/cpu_features.h"
-#include "llm/cpu/declaration_check.h"
 #include "llm/cpu/matmul/gemm.h"
 #include "llm/cpu/matmul/packed_weight.h"
 #include "llm/cpu/prepared_command.h"
@@ -61,7 +60,6 @@ struct StagedTasks {
 };
 
 struct Program {
-  DispatchTable table;  // empty unless declarations are checked
   std::vector<PreparedCommand> commands;
   std::vector<const char*> variants;  // of their kernels; may be empty
   StagedTasks by_stage;
@@ -76,20 +74,6 @@ void run_task_of_stage(const void* context, uint32_t stage, uint32_t task, uint3
   ThreadScratch& scratch = staged.scratch[thread];
   scratch.begin_task(command, serial);
   command.run(command, at.task, scratch);
-}
-
-// One command, for the check of declarations.
-struct SingleCommand {
-  const PreparedCommand* command;
-  ThreadScratch* scratch;  // [n_threads]
-};
-
-void run_task_of_command(const void* context, uint32_t, uint32_t task, uint32_t thread,
-                         uint32_t serial) {
-  const auto& single = *static_cast<const SingleCommand*>(context);
-  ThreadScratch& scratch = single.scratch[thread];
-  scratch.begin_task(*single.command, serial);
-  single.command->run(*single.command, task, scratch);
 }
 
 class CpuDevice final : public Device {
@@ -172,7 +156,6 @@ class CpuDevice final : public Device {
 
   ProgramId record(const DispatchTable& table) override {
     auto program = std::make_unique<Program>();
-    if (options_.check_declarations) program->table = table;
     const std::vector<Command>& commands = table.commands();
     size_t scratch_bytes = 0;
     for (size_t i = 0; i < commands.size(); ++i) {
@@ -192,12 +175,6 @@ class CpuDevice final : public Device {
     Program& program = program_of(id);
     const auto* stop_word =
         stop.present() ? reinterpret_cast<const uint32_t*>(data_of(stop)) : nullptr;
-    if (options_.check_declarations) {
-      for (; times > 0 && (stop_word == nullptr || *stop_word == 0); --times) {
-        run_checked(program);
-      }
-      return;
-    }
     if (clock_ == Clock::kPerCommand && program.by_command.commands == nullptr) {
       std::vector<uint32_t> stages(program.commands.size());
       std::iota(stages.begin(), stages.end(), 0u);
@@ -342,23 +319,6 @@ class CpuDevice final : public Device {
     return *programs_[id];
   }
 
-  void run_alone(const PreparedCommand& command) {
-    const SingleCommand single{&command, scratch_.data()};
-    TaskStages stages;
-    stages.run_task = run_task_of_command;
-    stages.context = &single;
-    stages.n_tasks = &command.n_tasks;
-    stages.n_stages = command.n_tasks == 0 ? 0 : 1;
-    pool_.run(stages, 1, nullptr);
-  }
-
-  void run_checked(const Program& program) {
-    for (size_t i = 0; i < program.commands.size(); ++i) {
-      declaration_check_.run(program.table.commands()[i], program.table.labels()[i],
-                             [&] { run_alone(program.commands[i]); });
-    }
-  }
-
   // Throws Error(kModel) unless the parts are readable matrices of one width.
   PackedLayout layout_of(const MatrixSource& source, WeightUse use, Compute resolved) const {
     check_matrix("cpu", source);
@@ -447,7 +407,6 @@ class CpuDevice final : public Device {
   std::vector<ThreadScratch> scratch_;                                           // [n_threads]
   std::vector<BufferMemory> scratch_memory_;
   size_t scratch_bytes_ = 0;
-  DeclarationCheck declaration_check_{buffers_};
 };
 
 }  // namespace

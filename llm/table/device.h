@@ -165,10 +165,8 @@ class Device {
 struct DeviceOptions {
   uint32_t n_threads = 0;      // CPU threads; 0: one per available core
   bool full_barriers = false;  // a barrier after each command, to test the derived ones
-  uint64_t shuffle_seed =
-      0;  // CPU: seed of a random order of the commands of a stage; 0: as listed
-  // CPU, for tests, slow: fail if a command touches memory that it does not declare.
-  bool check_declarations = false;
+  // CPU: seed of a random order of the tasks of a stage; 0: as listed.
+  uint64_t shuffle_seed = 0;
 };
 
 }  // namespace vesper

@@ -14,6 +14,7 @@
 #include "tests/child_process.h"
 #include "tests/embedder/tiny_bert.h"
 #include "tests/llm/counted_allocations.h"
+#include "tests/llm/test_devices.h"
 #include "tests/llm/weights/gguf_bytes.h"
 
 namespace vesper::embedder_test {
@@ -104,6 +105,21 @@ TEST(Embedder, OffsetsPositionsOfXlmR) {
     const std::vector<double> wanted = pooled(roberta, texts[t], Pooling::kMean, true);
     for (size_t i = 0; i < wanted.size(); ++i) {
       ASSERT_NEAR(found[t * wanted.size() + i], wanted[i], 2e-5) << "text " << t;
+    }
+  }
+}
+
+TEST(Embedder, AccessesOnlyDeclaredMemoryInAnyOrder) {
+  const std::vector<Ids> texts = random_texts({5, 1, 40, 17, 33, 2, 40, 8});
+  for (const char* mode : {"mean_tokens", "cls_token", "lasttoken"}) {
+    const TemporaryFolder folder;
+    TinyBert().write(folder.path(), mode);
+    for (const std::string& device : plain_test_devices()) {
+      EmbedderOptions options;
+      options.batch_tokens = 64;
+      Embedder plain(folder.path(), open_test_device(device), Compute::kI8, options);
+      Embedder checked(folder.path(), open_test_device("checked " + device), Compute::kI8, options);
+      EXPECT_EQ(embed(checked, texts), embed(plain, texts)) << mode << " on " << device;
     }
   }
 }

@@ -13,9 +13,9 @@
 #include <string>
 
 #include "error/error.h"
-#include "llm/devices/open_device.h"
 #include "llm/weights/weight_provider.h"
 #include "tests/llm/kernels/reference_rows.h"
+#include "tests/llm/test_devices.h"
 #include "tests/llm/weights/gguf_bytes.h"
 
 namespace vesper::text_encoder_test {
@@ -33,7 +33,7 @@ fs::path folder_of(const std::string& name) {
 std::vector<float> rows_of(const fs::path& model, const std::string& device_name,
                            std::span<const std::span<const int32_t>> texts) {
   const auto provider = open_weights(model);
-  const auto device = open_device(device_name, {});
+  const auto device = open_test_device(device_name);
   TextEncoder encoder(*device, *provider, device->resolve(Compute::kF32, WeightUse::kManyRows), 40,
                       3);
   encoder.write(texts, 32);
@@ -73,6 +73,12 @@ void check_family(const std::string& name, const std::string& device) {
 class TextEncoders : public testing::TestWithParam<const char*> {};
 
 TEST_P(TextEncoders, EqualTransformersOnTheCpu) { check_family(GetParam(), "cpu"); }
+
+TEST_P(TextEncoders, AccessOnlyDeclaredMemoryInAnyOrder) {
+  for (const std::string& device : plain_test_devices()) {
+    check_family(GetParam(), "checked " + device);
+  }
+}
 
 #ifdef VESPER_HAS_VULKAN
 TEST_P(TextEncoders, EqualTransformersOnVulkan) { check_family(GetParam(), "vulkan"); }

@@ -12,6 +12,7 @@
 
 #include "decoder/whisper_model.h"
 #include "llm/devices/open_device.h"
+#include "tests/llm/test_devices.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace vesper::whisper_engine_test {
@@ -62,12 +63,14 @@ DecodeTask task_of(const WhisperModel& model, uint32_t max_tokens) {
   return task;
 }
 
-void encode_noise(WhisperModel& model) {
+void encode_noise(WhisperModel& model, size_t n_windows = 1) {
   std::mt19937 random(7);
   std::normal_distribution<float> noise(0.0f, 0.5f);
-  std::vector<float> window(size_t{model.n_frames()} * model.n_mels());
-  for (float& value : window) value = noise(random);
-  const float* const windows[] = {window.data()};
+  const size_t n = size_t{model.n_frames()} * model.n_mels();
+  std::vector<float> numbers(n_windows * n);
+  for (float& value : numbers) value = noise(random);
+  std::vector<const float*> windows;
+  for (size_t i = 0; i < n_windows; ++i) windows.push_back(numbers.data() + i * n);
   model.encode(windows);
 }
 
@@ -148,13 +151,54 @@ TEST_F(WhisperEngine, BitsDoNotDependOnTheOrderWithinStages) {
   }
 }
 
-TEST_F(WhisperEngine, CommandsAccessOnlyDeclaredMemory) {
-  for (const Compute compute : {Compute::kF32, Compute::kI8}) {
-    const Heard expected = hear(folder_.path(), "cpu", {.n_threads = 2}, compute, 4);
-    const Heard heard =
-        hear(folder_.path(), "cpu", {.n_threads = 2, .check_declarations = true}, compute, 4);
-    EXPECT_EQ(heard.logits, expected.logits);
-    EXPECT_EQ(heard.tokens, expected.tokens);
+// What a model gives for two windows, by every kind of search.
+struct Searched {
+  std::vector<std::vector<int32_t>> tokens;
+  std::vector<double> sum_logprobs;
+  std::vector<float> languages;
+  bool operator==(const Searched&) const = default;
+};
+
+Searched search(const fs::path& path, std::unique_ptr<Device> device) {
+  constexpr uint32_t kCandidates = 3, kTokens = 5;
+  WhisperModel model(path, std::move(device), Compute::kI8, 2, kCandidates, 2);
+  encode_noise(model, 2);
+  WhisperDecoder& decoder = model.decoder();
+  decoder.set_suppressed(model.suppressed());
+  DecodeTask tasks[] = {task_of(model, kTokens), task_of(model, kTokens + 3)};
+  const std::vector<int32_t>& start = tasks[1].prompt;
+  std::vector<int32_t> prompt(40, 100);  // more than a page of earlier text
+  prompt[0] = model.tokens().prev;
+  tasks[1].start_of_transcript = static_cast<uint32_t>(prompt.size());
+  prompt.insert(prompt.end(), start.begin(), start.end());
+  tasks[1].prompt = prompt;
+  tasks[1].window = 1;
+  Search beams{.n_candidates = kCandidates, .max_finished = kCandidates};
+  Search samples{.n_candidates = kCandidates};
+  samples.sampling.temperature = 0.8f;
+  Search filtered = samples;
+  filtered.sampling.top_k = 50;
+  filtered.sampling.top_p = 0.9f;
+  filtered.sampling.repetition_penalty = 1.2f;
+  filtered.sampling.no_repeat_ngram_size = 3;
+  Searched found;
+  for (const Search& one : {Search{}, beams, samples, filtered}) {
+    for (const DecodeResult& result : decoder.decode(tasks, one)) {
+      found.tokens.push_back(result.tokens);
+      found.sum_logprobs.push_back(result.sum_logprob);
+      found.sum_logprobs.push_back(result.no_speech_prob);
+    }
+    tasks[0].timestamps = !tasks[0].timestamps;
+  }
+  found.languages = decoder.language_probabilities();
+  return found;
+}
+
+TEST_F(WhisperEngine, CommandsAccessOnlyDeclaredMemoryInAnyOrder) {
+  for (const std::string& device : plain_test_devices()) {
+    EXPECT_EQ(search(folder_.path(), open_test_device("checked " + device)),
+              search(folder_.path(), open_test_device(device)))
+        << device;
   }
 }
 

@@ -20,6 +20,7 @@
 #include "llm/devices/open_device.h"
 #include "session/model_store.h"
 #include "tests/llm/kernels/plain_lstm.h"
+#include "tests/llm/test_devices.h"
 
 namespace vesper::silero_vad_test {
 namespace {
@@ -221,6 +222,18 @@ INSTANTIATE_TEST_SUITE_P(Devices, SileroVadOn,
                                            "vulkan"
 #endif
                                            ));
+
+TEST(SileroVad, AccessesOnlyDeclaredMemoryInAnyOrder) {
+  const std::filesystem::path model = write_model(made_model(), "declared.safetensors");
+  const std::vector<float> samples = made_sound(75 * 512 + 100);
+  for (const std::string& name : plain_test_devices()) {
+    const auto device = open_test_device(name), checked = open_test_device("checked " + name);
+    SileroVad plain(*device, model), vad(*checked, model);
+    const std::vector<float> wanted = probabilities(plain, samples);
+    EXPECT_EQ(probabilities(vad, samples), wanted);
+    EXPECT_EQ(probabilities(vad, samples), wanted);
+  }
+}
 
 TEST(SileroVad, RefusesATensorOfWrongShape) {
   const auto device = open_device("cpu");

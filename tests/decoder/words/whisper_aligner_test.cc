@@ -14,6 +14,7 @@
 #include "decoder/whisper_model.h"
 #include "error/error.h"
 #include "llm/devices/open_device.h"
+#include "tests/llm/test_devices.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace vesper::whisper_aligner_test {
@@ -35,11 +36,9 @@ class WhisperAlignerTest : public testing::Test {
   ~WhisperAlignerTest() override { std::filesystem::remove_all(folder_); }
 
   // A model with two encoded windows of noise.
-  std::unique_ptr<WhisperModel> model(const std::string& device = "cpu",
-                                      const DeviceOptions& options = {.n_threads = 2},
+  std::unique_ptr<WhisperModel> model(std::unique_ptr<Device> device,
                                       Compute compute = Compute::kF32) const {
-    auto model =
-        std::make_unique<WhisperModel>(folder_, open_device(device, options), compute, 2, 1, 2);
+    auto model = std::make_unique<WhisperModel>(folder_, std::move(device), compute, 2, 1, 2);
     std::mt19937 random(7);
     std::normal_distribution<float> noise(0.0f, 0.5f);
     std::vector<float> numbers(2 * size_t{model->n_frames()} * model->n_mels());
@@ -47,6 +46,9 @@ class WhisperAlignerTest : public testing::Test {
     const float* const windows[] = {numbers.data(), numbers.data() + numbers.size() / 2};
     model->encode(windows);
     return model;
+  }
+  std::unique_ptr<WhisperModel> model() const {
+    return model(open_device("cpu", {.n_threads = 2}));
   }
 
   static AlignmentTask task(const WhisperModel& model, uint32_t window, uint32_t n_text) {
@@ -122,15 +124,26 @@ TEST_F(WhisperAlignerTest, DoesNotChangeTheDecoder) {
   EXPECT_EQ(loaded->decoder().decode({&decode, 1}).front().tokens, before);
 }
 
-TEST_F(WhisperAlignerTest, BitsDoNotDependOnThreadsOrUndeclaredMemory) {
+TEST_F(WhisperAlignerTest, BitsDoNotDependOnThreads) {
   constexpr Compute kCompute = Compute::kAuto;  // in 16 bits if this CPU is fast at it
-  const auto expected = model("cpu", {.n_threads = 1}, kCompute);
+  const auto expected = model(open_device("cpu", {.n_threads = 1}), kCompute);
   const AlignmentTask one = task(*expected, 0, 6);
   const TokenAlignment wanted = expected->aligner().align({&one, 1}).front();
   for (const DeviceOptions& options :
-       {DeviceOptions{.n_threads = 3}, DeviceOptions{.n_threads = 2, .shuffle_seed = 5},
-        DeviceOptions{.n_threads = 2, .check_declarations = true}}) {
-    expect_equal(model("cpu", options, kCompute)->aligner().align({&one, 1}).front(), wanted);
+       {DeviceOptions{.n_threads = 3}, DeviceOptions{.n_threads = 2, .shuffle_seed = 5}}) {
+    expect_equal(model(open_device("cpu", options), kCompute)->aligner().align({&one, 1}).front(),
+                 wanted);
+  }
+}
+
+TEST_F(WhisperAlignerTest, AccessesOnlyDeclaredMemoryInAnyOrder) {
+  for (const std::string& device : plain_test_devices()) {
+    const auto plain = model(open_test_device(device));
+    const auto checked = model(open_test_device("checked " + device));
+    const AlignmentTask tasks[] = {task(*plain, 1, 30), task(*plain, 0, 11)};
+    const std::vector<TokenAlignment> wanted = plain->aligner().align(tasks);
+    const std::vector<TokenAlignment> found = checked->aligner().align(tasks);
+    for (size_t i = 0; i < 2; ++i) expect_equal(found[i], wanted[i]);
   }
 }
 
@@ -154,7 +167,7 @@ TEST_F(WhisperAlignerTest, RefusesTooManyTokens) {
 
 #ifdef VESPER_HAS_VULKAN
 TEST_F(WhisperAlignerTest, IsTheSameOnLavapipe) {
-  const auto cpu = model(), lavapipe = model("vulkan", {});
+  const auto cpu = model(), lavapipe = model(open_device("vulkan"));
   const AlignmentTask one = task(*cpu, 0, 12);
   const TokenAlignment wanted = cpu->aligner().align({&one, 1}).front();
   const TokenAlignment found = lavapipe->aligner().align({&one, 1}).front();

@@ -1,12 +1,10 @@
 // The CPU device as a whole: a small decoder's pass gives the same bits for any threads, task order
 // and barriers, allocates nothing in a replay, and unsupported commands are errors.
-#include <gmock/gmock.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <numeric>
 #include <thread>
 
 #include "error/error.h"
@@ -276,28 +274,6 @@ TEST(CpuDevice, NamesTheTensorThatItCannotStore) {
   file.view.shape = {12};
   message_of([&] { device->upload(file.source(), WeightUse::kAnyRows, Compute::kF32); },
              ErrorKind::kModel);
-}
-
-TEST(CpuDevice, ReportsUndeclaredMemoryAccess) {
-  DeviceOptions options;
-  options.check_declarations = true;
-  const auto device = open_cpu_device(options);
-  const Operand in = store(*device, random_numbers(8, 1)), out = device->allocate(32, "out");
-  const Operand ones = store(*device, std::vector<float>(8, 1.0f));
-  const NormParams params{1, 8, 1e-5f, kNormLayer, kDTypeF32};
-  const auto run = [&](uint32_t reads, uint32_t writes) {
-    DispatchTable table;
-    table.add(Kernel::kNorm, "layer.7.norm", {out, in, ones, ones, {}}, reads, writes, params);
-    device->run(device->record(table));
-  };
-  run(0b1110, 0b1);
-  const std::vector<float> normed = fetch<float>(*device, out);
-  EXPECT_NEAR(std::accumulate(normed.begin(), normed.end(), 0.0f), 8.0f, 1e-3f);
-  const std::string unread = message_of([&] { run(0b1100, 0b1); }, ErrorKind::kInternal);
-  EXPECT_THAT(unread, ::testing::HasSubstr("layer.7.norm (norm) reads undeclared memory"));
-  const std::string unwritten = message_of([&] { run(0b1110, 0b0); }, ErrorKind::kInternal);
-  EXPECT_THAT(unwritten, ::testing::HasSubstr("layer.7.norm (norm) writes undeclared memory,"));
-  EXPECT_THAT(unwritten, ::testing::HasSubstr("of buffer out"));
 }
 
 #ifndef NDEBUG

@@ -14,6 +14,7 @@
 #include "llm/weights/weight_provider.h"
 #include "tests/child_process.h"
 #include "tests/llm/kernels/reference_rows.h"
+#include "tests/llm/test_devices.h"
 
 namespace vesper::language_models_test {
 namespace {
@@ -51,7 +52,7 @@ void check_family(const std::string& name, const std::string& device_name) {
   const ReferenceRows reference = read_reference_rows(folder_of(name));
   ASSERT_EQ(reference.ids.size(), 44u);
   const auto provider = open_weights(folder_of(name));
-  const auto device = open_device(device_name, {});
+  const auto device = open_test_device(device_name);
   Generator generator(*device, *provider, Compute::kF32, exact_options());
   const uint32_t n_vocab = generator.n_vocab();
 
@@ -95,6 +96,12 @@ std::vector<std::string> families() {
 class LanguageModels : public testing::TestWithParam<std::string> {};
 
 TEST_P(LanguageModels, EqualTransformersOnTheCpu) { check_family(GetParam(), "cpu"); }
+
+TEST_P(LanguageModels, AccessOnlyDeclaredMemoryInAnyOrder) {
+  for (const std::string& device : plain_test_devices()) {
+    check_family(GetParam(), "checked " + device);
+  }
+}
 
 TEST_P(LanguageModels, EqualTransformersOnVulkan) {
 #ifdef VESPER_HAS_VULKAN
@@ -227,6 +234,69 @@ void check_beams(const std::string& family, const std::string& device_name) {
 TEST(GeneratorBeams, EqualAPlainSearch) {
   for (const char* family : {"llama", "gemma3", "qwen3"}) check_beams(family, "cpu");
 }
+
+// The texts of two slots, with beams and with sampling, and their log-probabilities.
+struct Answers {
+  std::vector<std::vector<int32_t>> texts;
+  std::vector<std::vector<float>> logprobs;
+  bool operator==(const Answers&) const = default;
+};
+Answers answers(const std::string& family, Device& device, uint32_t beam_size,
+                const Sampling& sampling, DType kv_dtype) {
+  const auto provider = open_weights(folder_of(family));
+  GeneratorOptions options = exact_options();
+  options.n_slots = 2;
+  options.beam_size = beam_size;
+  options.kv_dtype = kv_dtype;
+  Generator generator(device, *provider, Compute::kF32, options);
+  generator.set_bias(std::vector<std::pair<int32_t, float>>{{3, 0.5f}});
+  generator.set_stop_ids(std::vector<int32_t>{7, 8});
+  std::vector<int32_t> prompt(40);
+  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int32_t>(i * i % 60 + 1);
+  Answers found;
+  // The second round shares pages with the first, and ends one text early.
+  for (int round = 0; round < 2; ++round) {
+    generator.start(0, std::span(prompt).first(9), 20, sampling);
+    generator.start(1, prompt, 12, sampling);
+    generator.advance(5);
+    if (round == 1) generator.stop(0);
+    while (generator.advance(5)) {
+    }
+    for (uint32_t slot = 0; slot < 2; ++slot) {
+      const auto text = generator.sampled(slot);
+      const auto logprobs = generator.logprobs(slot);
+      found.texts.emplace_back(text.begin(), text.end());
+      found.logprobs.emplace_back(logprobs.begin(), logprobs.end());
+    }
+  }
+  return found;
+}
+
+class GeneratorInAnyOrder : public testing::TestWithParam<std::string> {};
+
+TEST_P(GeneratorInAnyOrder, AccessesOnlyDeclaredMemory) {
+  Sampling all;
+  all.temperature = 0.8f;
+  all.top_k = 20;
+  all.top_p = 0.9f;
+  all.typical_p = 0.95f;
+  all.min_p = 0.01f;
+  all.repetition_penalty = 1.3f;
+  all.frequency_penalty = 0.1f;
+  all.no_repeat_ngram_size = 3;
+  for (const std::string& device : plain_test_devices()) {
+    const auto plain = open_test_device(device);
+    for (const DType kv_dtype : {DType::kF16, DType::kF32}) {
+      const auto checked = open_test_device("checked " + device, kv_dtype == DType::kF16 ? 1 : 2);
+      EXPECT_EQ(answers(GetParam(), *checked, 4, {}, kv_dtype),
+                answers(GetParam(), *plain, 4, {}, kv_dtype));
+      EXPECT_EQ(answers(GetParam(), *checked, 1, all, kv_dtype),
+                answers(GetParam(), *plain, 1, all, kv_dtype));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, GeneratorInAnyOrder, testing::Values("llama", "gemma3"));
 
 // The log-probability of each answer token, from one pass over prompt and answer.
 std::vector<float> plain_logprobs(Generator& model, std::vector<int32_t> prompt,

@@ -1,0 +1,22 @@
+// Devices by name for tests of whole models: those of open_device, and two that look closer.
+//
+// "checked cpu", "checked vulkan": a StageCheckDevice on them; `seed` is that of its order.
+// "validated vulkan": a Vulkan device under the validation layers. A message fails the test.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "llm/table/device.h"
+
+namespace vesper {
+
+// "cpu", and "vulkan" if this build has it.
+std::vector<std::string> plain_test_devices();
+
+std::unique_ptr<Device> open_test_device(std::string_view name, uint64_t seed = 1);
+
+}  // namespace vesper
