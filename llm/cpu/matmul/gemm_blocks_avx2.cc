@@ -6,6 +6,7 @@
 #include "llm/cpu/matmul/gemm_blocks_rows.h"
 
 #if defined(__x86_64__)
+#include "llm/cpu/dot_instructions.h"
 #include "llm/cpu/x86_targets.h"
 
 namespace vesper {
@@ -50,13 +51,6 @@ VESPER_AVX2_INLINE __m256i broadcast_int(const std::byte* from) {
   return _mm256_set1_epi32(load_row_int(from));
 }
 
-// sum + the products of four unsigned and four signed bytes of each lane.
-VESPER_AVX2_INLINE __m256i add_products_vnni(__m256i sum, __m256i codes, __m256i row) {
-  // Assembly: the intrinsic cannot be inlined into functions for plain AVX2.
-  asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(codes), "x"(row));
-  return sum;
-}
-
 // The number of quads of products, of codes below 2^bits and values up to 127 with two products
 // added, that may be added in 16 bits.
 constexpr int quads_in_16_bits(int bits) { return bits <= 4 ? 8 : bits == 5 ? 4 : 2; }
@@ -77,7 +71,7 @@ VESPER_AVX2_INLINE void add_quads(const std::byte* block, const std::byte* const
 #pragma GCC unroll 2
       for (int h = 0; h < 2; ++h) {
         if constexpr (kVnni) {
-          sums[r][h] = add_products_vnni(sums[r][h], codes[h], row);
+          VESPER_VEX_VPDPBUSD(sums[r][h], codes[h], row);
         } else if constexpr (kBits == 8) {
           // Two products of 255 * 127 exceed 16 bits: even and odd bytes are separate.
           const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(row, 8), 8);

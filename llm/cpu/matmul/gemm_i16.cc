@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "llm/cpu/dot_instructions.h"
 #include "llm/cpu/matmul/input_rows.h"
 #include "llm/cpu/x86_targets.h"
 
@@ -82,14 +83,6 @@ VESPER_VNNI void convert_panel(const std::byte* panel, uint32_t n_pairs, int16_t
   }
 }
 
-// Adds the products of a pair of inputs in every lane; the row's pair is the same for all. With the
-// intrinsic, GCC 12 moves the sums between registers and keeps the pair in an extra one.
-VESPER_VNNI inline void add_pair(__m512i& sums, __m512i weights, const std::byte* pair) {
-  asm("vpdpwssd %2%{1to16%}, %1, %0"
-      : "+v"(sums)
-      : "v"(weights), "m"(*reinterpret_cast<const std::byte(*)[4]>(pair)));
-}
-
 // kRows rows by a converted panel; row r's sums go to sums[r]. Meanwhile, prefetches at `next` as
 // much as the panel has.
 template <uint32_t kRows>
@@ -112,7 +105,7 @@ VESPER_VNNI void multiply_rows(const std::byte* rows, const I16Row& row, uint32_
       next += kPairBytes;
 #pragma GCC unroll 16
       for (uint32_t r = 0; r < kRows; ++r) {
-        add_pair(block[r], weight, inputs + r * row.bytes);
+        VESPER_VPDPWSSD_BROADCAST(block[r], weight, inputs + r * row.bytes);
       }
     }
     const __m512 scale = _mm512_loadu_ps(scales);

@@ -2,9 +2,8 @@
 // one f32, two bf16 or four int8. Written with Highway and compiled once per instruction set, so
 // there is no plain include guard.
 //
-// Some are assembly: Highway 1.0 lacks the instruction, and its intrinsic cannot be inlined into
-// code for CPUs without it. Call them only if cpu_features() has the instruction. On instruction
-// sets without it, the struct is that of f32.
+// Some are an instruction of dot_instructions.h. Call them only if cpu_features() has the
+// instruction. On instruction sets without it, the struct is that of f32.
 #if defined(VESPER_LLM_CPU_MULTIPLY_ADD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VESPER_LLM_CPU_MULTIPLY_ADD_INL_H_
 #undef VESPER_LLM_CPU_MULTIPLY_ADD_INL_H_
@@ -15,6 +14,7 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
+#include "llm/cpu/dot_instructions.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vesper {
@@ -39,7 +39,7 @@ struct MultiplyBf16Pair {
   using Sum = float;
   static constexpr size_t kPerUnit = 2;
   static HWY_INLINE Vec add(Vec a, Vec b, Vec sum) {
-    asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+    VESPER_VDPBF16PS(sum.raw, a.raw, b.raw);
     return sum;
   }
 };
@@ -56,9 +56,9 @@ struct MultiplyInt8Quad {
   static constexpr size_t kPerUnit = 4;
   static HWY_INLINE Vec add(Vec a, Vec b, Vec sum) {
 #if HWY_TARGET == HWY_AVX2
-    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "x"(b.raw));
+    VESPER_VEX_VPDPBUSD(sum.raw, a.raw, b.raw);
 #else
-    asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+    VESPER_VPDPBUSD(sum.raw, a.raw, b.raw);
 #endif
     return sum;
   }
