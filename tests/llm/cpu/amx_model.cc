@@ -11,16 +11,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <string_view>
 
-#include "llm/cpu/cpu_features.h"
+#include "tests/llm/cpu/modelled_features.h"
 
 // Of the address sanitizer, if the program has it: the first address out of bounds, or null.
 extern "C" __attribute__((weak)) void* __asan_region_is_poisoned(void* begin, size_t size);
-
-// The linker's names for cpu_features() with --wrap.
-extern "C" const vesper::CpuFeatures& __real__ZN6vesper12cpu_featuresEv();
-extern "C" const vesper::CpuFeatures& __wrap__ZN6vesper12cpu_featuresEv();
 
 namespace vesper::testing {
 namespace {
@@ -280,22 +275,11 @@ void handle_illegal_instruction(int, siginfo_t*, void* raw_context) {
   if (position == start) signal(SIGILL, SIG_DFL);
 }
 
-const CpuFeatures& features() {
-  static const CpuFeatures found = [] {
-    CpuFeatures of_cpu = __real__ZN6vesper12cpu_featuresEv();
-    const char* target = getenv("VESPER_CPU_TARGET");
-    const bool wants_amx = target != nullptr && std::string_view(target) == "amx";
-    if (wants_amx && of_cpu.avx512_bf16 && model_amx()) of_cpu.amx = true;
-    return of_cpu;
-  }();
-  return found;
-}
-
 }  // namespace
 
 bool model_amx() {
   static const bool is_model = [] {
-    if (__real__ZN6vesper12cpu_featuresEv().amx) return false;
+    if (features_of_cpu().amx) return false;
     struct sigaction action {};
     action.sa_sigaction = handle_illegal_instruction;
     action.sa_flags = SA_SIGINFO;
@@ -305,7 +289,3 @@ bool model_amx() {
 }
 
 }  // namespace vesper::testing
-
-const vesper::CpuFeatures& __wrap__ZN6vesper12cpu_featuresEv() {
-  return vesper::testing::features();
-}

@@ -1,11 +1,8 @@
-// A software model of the AMX instructions that llm/cpu uses, for CPUs with AVX512-BF16 but without
-// AMX: the machine code of the kernels runs as it was built, the CPU raises SIGILL at each tile
-// instruction, and the signal's handler executes it. So faults of the compiler's treatment of an
-// intrinsic show too.
+// A software model of the AMX instructions that llm/cpu uses, for CPUs without AMX: the machine
+// code of the kernels runs as it was built, the CPU raises SIGILL at each tile instruction, and the
+// signal's handler executes it. So faults of the compiler's treatment of an intrinsic show too.
 //
-// A test program that links it has AMX wherever the CPU lacks nothing else that the kernels for AMX
-// use: with VESPER_CPU_TARGET=amx, cpu_features() (replaced by the linker's --wrap) adds AMX and
-// installs the handler. Every thread has its own tiles.
+// Every thread has its own tiles.
 //
 // What a CPU would answer with #UD or #GP ends the process with a message on stderr: a tile without
 // configuration, an invalid configuration, operands whose shapes do not fit. So does what a CPU

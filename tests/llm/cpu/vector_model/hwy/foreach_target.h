@@ -1,0 +1,1 @@
+// In place of Highway's: files are compiled once, for the vector model.

@@ -1,0 +1,3 @@
+// Marks programs whose kernels for AVX-512 are compiled for the vector model: modelled_features.cc.
+extern "C" const char vesper_vector_model;
+const char vesper_vector_model = 1;
