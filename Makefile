@@ -33,15 +33,15 @@ check: setup
 	cmake --preset release -DVESPER_WERROR=$(WERROR)
 	cmake --build --preset release --parallel $(JOBS)
 	scripts/fetch-models.sh
-	ctest --preset release --parallel $(JOBS)
+	tests/run.py --preset release --parallel $(JOBS)
 
 quick: build
-	ctest --preset release --parallel $(JOBS) --label-regex quick
+	tests/run.py --preset release --parallel $(JOBS) --label-regex quick
 
 asan:
 	cmake --preset asan
 	cmake --build --preset asan --parallel $(JOBS)
-	ctest --preset asan --parallel $(JOBS)
+	tests/run.py --preset asan --parallel $(JOBS)
 
 mutants:
 	scripts/fetch-models.sh

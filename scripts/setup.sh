@@ -16,7 +16,7 @@ packages=(
   libcli11-dev libedit-dev nlohmann-json3-dev libcurl4-openssl-dev libssl-dev
   # tests and benchmarks: frameworks, a Vulkan driver without a GPU, validation, recordings
   libgtest-dev libgmock-dev libbenchmark-dev mesa-vulkan-drivers vulkan-validationlayers
-  pocketsphinx-testdata asterisk-core-sounds-fr-wav
+  pocketsphinx-testdata asterisk-core-sounds-fr-wav ffmpeg
   # models by package
   python3 python3-pip python3-venv
 )

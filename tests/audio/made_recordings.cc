@@ -30,14 +30,6 @@ std::vector<float> noise(float amplitude, size_t n, uint32_t seed) {
   return samples;
 }
 
-bool sndfile_writes(int format, int channels, int rate_hz) {
-  SF_INFO info = {};
-  info.format = format;
-  info.channels = channels;
-  info.samplerate = rate_hz;
-  return sf_format_check(&info) != 0;
-}
-
 void write_with_sndfile(const std::string& path, int format, int channels, int rate_hz,
                         const std::vector<float>& interleaved) {
   SF_INFO info = {};

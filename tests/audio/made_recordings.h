@@ -20,9 +20,6 @@ std::vector<float> tone(double hz, double amplitude, size_t n, int rate_hz);
 // n values in +-amplitude from a fixed linear congruential sequence, equal on every machine.
 std::vector<float> noise(float amplitude, size_t n, uint32_t seed);
 
-// Whether the libsndfile here writes `format` (SF_FORMAT_...).
-bool sndfile_writes(int format, int channels, int rate_hz);
-
 // Writes `interleaved` [n_frames, channels] to `path`.
 void write_with_sndfile(const std::string& path, int format, int channels, int rate_hz,
                         const std::vector<float>& interleaved);

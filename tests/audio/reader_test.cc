@@ -95,10 +95,6 @@ TEST(AudioReader, ReadsEveryLossyFormat) {
   };
   const std::vector<float> samples = tone(440, 0.5, 48000, 48000);
   for (const Format& f : formats) {
-    if (!sndfile_writes(f.format, 1, 48000)) {
-      GTEST_LOG_(INFO) << "this libsndfile does not write " << f.name;
-      continue;
-    }
     const std::string path = folder.file(f.name);
     write_with_sndfile(path, f.format, 1, 48000, samples);
     const std::vector<float> read = read_all(AudioReader(path));

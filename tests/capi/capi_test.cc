@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "audio/samples.h"
-#include "session/model_store.h"
 #include "tests/audio/made_recordings.h"
 #include "tests/capi/c_client.h"
 #include "tests/child_process.h"
+#include "tests/fetched_model.h"
 
 namespace vesper {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 constexpr char kRecording[] =
     "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-0930.wav";
 
-std::string model_path() { return ModelStore({.offline = true}).find("tiny.en").string(); }
+std::string model_path() { return fetched_model("tiny.en").string(); }
 
 TEST(CApi, WorksFromC) {
   char text[1024];
@@ -81,7 +81,7 @@ void expect_as_the_program(const std::string& model, const vesper_transcribe_opt
 TEST(CApi, HasTheDefaultsOfTheProgram) { expect_as_the_program(model_path(), {}, {}); }
 
 TEST(CApi, HasTheOptionsOfTheProgram) {
-  const std::string base = ModelStore({.offline = true}).find("base").string();
+  const std::string base = fetched_model("base").string();
   vesper_transcribe_options options{};
   options.initial_prompt = "Amiable AMIABLE";
   options.vad = 1;
@@ -156,9 +156,7 @@ TEST(CApi, OmitsSilenceWithVad) {
             VESPER_ERROR_USAGE);
   EXPECT_THAT(vesper_last_error(), testing::HasSubstr("expected a VAD model to be loaded"));
   EXPECT_EQ(vesper_whisper_load_vad(whisper, "/no/such/model"), VESPER_ERROR_MODEL);
-  ASSERT_EQ(
-      vesper_whisper_load_vad(whisper, ModelStore({.offline = true}).find("silero-vad").c_str()),
-      VESPER_OK)
+  ASSERT_EQ(vesper_whisper_load_vad(whisper, fetched_model("silero-vad").c_str()), VESPER_OK)
       << vesper_last_error();
 
   struct Heard {

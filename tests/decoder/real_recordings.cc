@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "audio/samples.h"
-#include "session/model_store.h"
+#include "tests/fetched_model.h"
 
 namespace vesper {
 
@@ -18,10 +18,6 @@ std::vector<float> samples_of(const std::string& path, size_t seconds) {
   std::vector<float> samples = read_samples(path);
   samples.resize(std::min(samples.size(), seconds * 16000));
   return samples;
-}
-
-std::filesystem::path fetched_model(const std::string& name) {
-  return ModelStore({.offline = true}).find(name);
 }
 
 std::unique_ptr<SpeechSession> real_session(const std::string& name) {

@@ -1,9 +1,7 @@
-// Real speech and real models for tests: recordings of Debian's pocketsphinx-testdata, models from
-// scripts/fetch-models.sh.
+// Real speech for tests: recordings of Debian's pocketsphinx-testdata.
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,9 +15,6 @@ std::string librivox_sentence(const std::string& number);
 
 // The first seconds of a recording, 16 kHz. Throws like AudioReader.
 std::vector<float> samples_of(const std::string& path, size_t seconds);
-
-// The file or folder of a model on this machine. Throws Error if it is absent.
-std::filesystem::path fetched_model(const std::string& name);
 
 // A session with the model on the CPU. Throws like fetched_model.
 std::unique_ptr<SpeechSession> real_session(const std::string& name);

@@ -14,6 +14,7 @@
 #include "llm/devices/open_device.h"
 #include "tests/decoder/greedy_settings.h"
 #include "tests/decoder/real_recordings.h"
+#include "tests/fetched_model.h"
 
 namespace vesper::whisper_golden_test {
 namespace {

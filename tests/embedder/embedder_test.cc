@@ -143,7 +143,7 @@ TEST(Embedder, DoesNotDependOnBatchOrThreads) {
 }
 
 TEST(Embedder, AllocatesNothingForAKnownBatchSize) {
-  if (!kAllocationsAreCounted) GTEST_SKIP() << "sanitizers bring an allocator of their own";
+  if (!kAllocationsAreCounted) GTEST_SKIP() << "a sanitizer replaces malloc";
   const TemporaryFolder folder;
   TinyBert().write(folder.path());
   Embedder embedder(folder.path(), cpu(), Compute::kF32);

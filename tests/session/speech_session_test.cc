@@ -12,7 +12,7 @@
 
 #include "audio/samples.h"
 #include "error/error.h"
-#include "session/model_store.h"
+#include "tests/fetched_model.h"
 
 namespace vesper::speech_session_test {
 namespace {
@@ -23,12 +23,8 @@ constexpr char kRecording[] =
 class SpeechSessions : public testing::Test {
  protected:
   void SetUp() override {
-    try {
-      session_ = std::make_unique<SpeechSession>(ModelStore({.offline = true}).find("tiny.en"),
-                                                 SpeechSessionOptions{.device = "cpu"});
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
+    session_ = std::make_unique<SpeechSession>(fetched_model("tiny.en"),
+                                               SpeechSessionOptions{.device = "cpu"});
   }
 
   std::string usage_error(const SpeechOptions& options) {
@@ -159,15 +155,10 @@ TEST_F(SpeechSessions, CaptionAStreamWordByWord) {
 class SpeechInSilence : public SpeechSessions {
  protected:
   void SetUp() override {
-    try {
-      const ModelStore store({.offline = true});
-      session_ = std::make_unique<SpeechSession>(
-          store.find("tiny.en"),
-          SpeechSessionOptions{
-              .device = "cpu", .batch_size = 4, .vad_model = store.find("silero-vad")});
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
+    session_ = std::make_unique<SpeechSession>(
+        fetched_model("tiny.en"),
+        SpeechSessionOptions{
+            .device = "cpu", .batch_size = 4, .vad_model = fetched_model("silero-vad")});
     const std::vector<float> sentence = read_samples(kRecording);
     samples_.resize(size_t{60} * 16000);
     for (const size_t second : {10, 40}) {

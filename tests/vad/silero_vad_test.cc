@@ -18,7 +18,7 @@
 #include "audio/samples.h"
 #include "error/error.h"
 #include "llm/devices/open_device.h"
-#include "session/model_store.h"
+#include "tests/fetched_model.h"
 #include "tests/llm/kernels/plain_lstm.h"
 #include "tests/llm/test_devices.h"
 
@@ -203,7 +203,7 @@ TEST_P(SileroVadOn, EqualsPlainFormulas) {
 // From silero-vad 6.2.3, data/silero_vad.onnx in onnxruntime on the CPU, chunk by chunk.
 TEST_P(SileroVadOn, EqualsTheOnnxModelOnSpeech) {
   const auto device = open_device(GetParam());
-  SileroVad vad(*device, ModelStore({.offline = true}).find("silero-vad"));
+  SileroVad vad(*device, fetched_model("silero-vad"));
   const std::vector<float> found =
       probabilities(vad, read_samples("/usr/share/pocketsphinx/test/data/librivox/"
                                       "sense_and_sensibility_01_austen_64kb-0870.wav"));

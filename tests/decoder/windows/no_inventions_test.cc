@@ -14,12 +14,11 @@
 #include <utility>
 #include <vector>
 
-#include "error/error.h"
-#include "session/model_store.h"
 #include "tests/audio/made_recordings.h"
 #include "tests/decoder/greedy_settings.h"
 #include "tests/decoder/made_sounds.h"
 #include "tests/decoder/real_recordings.h"
+#include "tests/fetched_model.h"
 
 namespace vesper::no_inventions_test {
 namespace {
@@ -144,11 +143,7 @@ Samples sentences(const std::vector<std::string>& numbers, double pause_s) {
 // and the pause before it raises the no-speech probability.
 TEST_P(NoInventions, KeepsRepeatedSpeech) {
   // Without a VAD model tiny.en takes the end of the drill, a window of 3 s, for silence.
-  try {
-    session_->load_vad(ModelStore({.offline = true}).find("silero-vad"));
-  } catch (const Error& error) {
-    GTEST_SKIP() << error.what();
-  }
+  session_->load_vad(fetched_model("silero-vad"));
   const Samples drill =
       joined(silence(2 * kSecond), sentences({"0880", "0920", "0880", "0920", "0880"}, 0.8));
   const Transcript transcript = transcribe(drill);

@@ -190,7 +190,7 @@ TEST(CpuDevice, StopsReplaysWhenStopIsSet) {
 }
 
 TEST(CpuDevice, AllocatesNothingInAHundredReplays) {
-  if (!kAllocationsAreCounted) GTEST_SKIP() << "sanitizers bring an allocator of their own";
+  if (!kAllocationsAreCounted) GTEST_SKIP() << "a sanitizer replaces malloc";
   for (const Compute compute : {Compute::kF32, Compute::kI8, Compute::kAuto}) {
     SmallDecoder decoder({3, false, 0}, compute);
     const uint64_t before = n_allocations();

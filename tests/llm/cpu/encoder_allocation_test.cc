@@ -12,7 +12,7 @@ namespace vesper::encoder_allocation_test {
 namespace {
 
 TEST(EncoderAllocations, AreCounted) {
-  if (!kAllocationsAreCounted) GTEST_SKIP() << "sanitizers bring an allocator of their own";
+  if (!kAllocationsAreCounted) GTEST_SKIP() << "a sanitizer replaces malloc";
   const uint64_t before = n_allocations();
   std::vector<int>* made = new std::vector<int>(100);
   EXPECT_GE(n_allocations() - before, 2u);

@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "error/error.h"
 #include "llm/devices/open_device.h"
 #include "llm/generation/generator.h"
 #include "llm/weights/weight_provider.h"
-#include "session/model_store.h"
+#include "tests/fetched_model.h"
 
 namespace vesper::smollm2_generation_test {
 namespace {
@@ -43,13 +42,7 @@ const std::vector<Golden>& golden() {
 
 class SmolLm2 : public testing::Test {
  protected:
-  void SetUp() override {
-    try {
-      weights = open_weights(ModelStore({.offline = true}).find("smollm2-135m"));
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
-  }
+  void SetUp() override { weights = open_weights(fetched_model("smollm2-135m")); }
 
   std::unique_ptr<Generator> generator(const char* device_name, Compute compute) {
     device = open_device(device_name, {});

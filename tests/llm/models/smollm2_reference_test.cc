@@ -4,11 +4,10 @@
 
 #include <cmath>
 
-#include "error/error.h"
 #include "llm/devices/open_device.h"
 #include "llm/generation/generator.h"
 #include "llm/weights/weight_provider.h"
-#include "session/model_store.h"
+#include "tests/fetched_model.h"
 
 namespace vesper::smollm2_reference_test {
 namespace {
@@ -129,12 +128,7 @@ class PlainLlama {
 };
 
 TEST(SmolLm2, EqualsPlainLoopsInF32) {
-  std::unique_ptr<WeightProvider> weights;
-  try {
-    weights = open_weights(ModelStore({.offline = true}).find("smollm2-135m"));
-  } catch (const Error& error) {
-    GTEST_SKIP() << error.what();
-  }
+  const std::unique_ptr<WeightProvider> weights = open_weights(fetched_model("smollm2-135m"));
   ASSERT_TRUE(weights->config(ModelType::kLanguageModel).decoder().interleaved_rope);
   const auto device = open_device("cpu", {});
   GeneratorOptions options;

@@ -7,11 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "error/error.h"
 #include "llm/chat/chat_template.h"
 #include "llm/tokenizer/text_tokenizer.h"
 #include "llm/weights/weight_provider.h"
-#include "session/model_store.h"
+#include "tests/fetched_model.h"
 
 namespace vesper::smollm2_tokenizer_test {
 namespace {
@@ -77,13 +76,7 @@ const std::vector<Golden>& golden() {
 class SmolLm2Tokenizer : public testing::Test {
  protected:
   void SetUp() override {
-    std::filesystem::path path;
-    try {
-      path = ModelStore({.offline = true}).find("smollm2-135m");
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
-    const auto weights = open_weights(path);
+    const auto weights = open_weights(fetched_model("smollm2-135m"));
     tokenizer = open_text_tokenizer(*weights);
     chat_template = chat_template_source(*weights);
   }

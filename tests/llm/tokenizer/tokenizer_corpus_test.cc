@@ -52,8 +52,14 @@ TEST_P(TokenizerCorpus, EqualsHuggingFaceTokenizers) {
   ASSERT_GE(lines.size(), 300u);
   size_t n_wrong = 0;
   for (size_t i = 0; i < lines.size(); ++i) {
-    const auto ids = tokenizer->encode(lines[i].get<std::string>(), true, true);
-    if (hash_of(ids) == expected[i].get<uint32_t>() || expected[i] == 0) continue;
+    const auto line = lines[i].get<std::string>();
+    // 0: SentencePiece's own library has no ids for these texts of control tokens.
+    const bool has_ids = !std::string_view(GetParam()).starts_with("spm_") ||
+                         (line.find("<s>") == line.npos && line.find("</s>") == line.npos &&
+                          line.find('\0') == line.npos);
+    ASSERT_EQ(expected[i] != 0, has_ids) << line;
+    const auto ids = tokenizer->encode(line, true, true);
+    if (!has_ids || hash_of(ids) == expected[i].get<uint32_t>()) continue;
     if (++n_wrong <= 5) ADD_FAILURE() << "line " << i << ": " << lines[i].dump();
   }
   EXPECT_EQ(n_wrong, 0u) << "of " << lines.size();
