@@ -15,6 +15,8 @@ namespace vesper {
 void write_file(const std::filesystem::path& path, const std::string& text);
 std::string read_file(const std::filesystem::path& path);
 
+std::vector<std::string> lines_of(const std::string& text);
+
 // The names in a folder, sorted.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
 

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tests/child_process.h"
 #include "tests/embedder/tiny_bert.h"
@@ -46,13 +45,6 @@ class EmbedProgram : public testing::Test {
   TemporaryFolder folder_;
   ChildOptions options_;
 };
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
 
 using Vector = std::vector<float>;
 

@@ -12,9 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "error/error.h"
-#include "session/model_store.h"
 #include "tests/child_process.h"
+#include "tests/fetched_model.h"
 
 namespace vesper::generate_chat_test {
 namespace {
@@ -86,20 +85,13 @@ class Terminal {
 
 class GenerateChat : public testing::Test {
  protected:
-  void SetUp() override {
-    try {
-      model_ = ModelStore({.offline = true}).find("smollm2-135m").string();
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
-  }
   std::vector<std::string> command(const std::vector<std::string>& options) const {
     std::vector<std::string> words = {GENERATE, "-m", model_, "--device", "cpu"};
     words.insert(words.end(), options.begin(), options.end());
     return words;
   }
 
-  std::string model_;
+  const std::string model_ = fetched_model("smollm2-135m").string();
   TemporaryFolder folder_;
 };
 

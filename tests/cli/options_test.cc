@@ -9,7 +9,6 @@
 #include <fstream>
 #include <regex>
 #include <set>
-#include <sstream>
 
 #include "cli/embed/options.h"
 #include "cli/generate/options.h"
@@ -18,6 +17,7 @@
 #include "cli/terminal/terminal_text.h"
 #include "cli/transcribe/options.h"
 #include "error/error.h"
+#include "tests/child_process.h"
 
 namespace vesper::options_test {
 namespace {
@@ -41,13 +41,6 @@ struct Tables {
     all.emplace_back("transcribe", transcribe_options(transcribe));
   }
 };
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
 
 // Errors of the library's settings name the program's option.
 TEST(ProgramOptions, AreNamedInLibraryErrors) {
