@@ -2,12 +2,13 @@
 #
 #   make          build everything in build/
 #   make demo     install what is missing, build, fetch a model, transcribe a recording
-#   make check    the same set-up, then every test
-#   make quick    the tests that take seconds
+#   make quick    build, then the tests that take seconds
+#   make check    the same set-up as demo, then every test
 #   make asan     the tests under the address and undefined-behaviour sanitizers, in build-asan/
 #   make mutants  test the tests: each fault of tests/mutation/faults.toml must fail one (an hour)
 #   make bench    the benchmarks of the CPU kernels (build/vulkan_bench: those of a GPU)
-#   make compare  whole programs on the same weights: ours, whisper.cpp, faster-whisper
+#   make compare  our programs beside others on the same weights, into the README; QUICK=1: in 10 min
+#   make word-errors  errors on the whole speech corpus, beside other rules and faster-whisper
 #   make format   lay out the sources by .clang-format
 #   make clean    remove what was built
 
@@ -15,7 +16,7 @@ JOBS ?= $(shell nproc)
 # Warnings are errors where CI is set: whoever builds with a newer compiler need not mend its warnings.
 WERROR ?= $(if $(CI),ON,OFF)
 
-.PHONY: build demo check quick asan mutants bench compare format clean setup
+.PHONY: build demo check quick asan mutants bench compare word-errors format clean setup
 
 build:
 	cmake --preset release -DVESPER_WERROR=$(WERROR)
@@ -49,16 +50,25 @@ mutants:
 
 bench:
 	cmake --preset release -DVESPER_BENCH=ON
-	cmake --build --preset release --parallel $(JOBS)
-	build/cpu_bench
-	build/encoder_bench
+	cmake --build --preset release --parallel $(JOBS) \
+	  --target cpu_bench encoder_bench quantized_bench
+	build/cpu_bench --benchmark_min_time=0.1
+	build/encoder_bench --benchmark_min_time=0.1
 	build/quantized_bench
 
-compare: build
+compare:
+	cmake --preset release -DVESPER_BENCH=ON
+	cmake --build --preset release --parallel $(JOBS) \
+	  --target transcribe generate embed embedding_bench
 	scripts/fetch-models.sh
-	JOBS=$(JOBS) bench/compare_peers.sh
-	bench/compare.py
-	bench/compare_two_at_once.py
+	JOBS=$(JOBS) bench/peers.sh
+	bench/recordings.py
+	bench/compare.py $(if $(QUICK),--quick)
+
+word-errors: build
+	scripts/fetch-models.sh base silero-vad
+	bench/peers.sh venv
+	bench/word_error_tables.sh
 
 format:
 	git ls-files '*.cc' '*.h' | xargs clang-format -i

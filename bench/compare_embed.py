@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Compares embeddings per second with ONNX Runtime, same weights and token ids, alternating runs.
+"""Compares embed with ONNX Runtime on the same weights and token ids, runs in turn.
 
-    bench/compare_embed.py [--threads 2] [--runs 7] [--build build] [--model FOLDER]
-                           [--batch-tokens N]
+    bench/compare_embed.py [--quick] [MODEL_FOLDER]    # after bench/peers.sh; prints a table
 
-Prints a table for the README. Two loads: 32 texts of 128 tokens, and 256 texts of 8 to 256 tokens,
-sorted by length in padded batches of 32 for ONNX Runtime. Prints medians and compares vectors.
-Needs: pip install onnxruntime onnx numpy; build/embedding_bench (cmake -DVESPER_BENCH=ON).
+Two loads: 32 texts of 128 tokens, and 256 texts of 8 to 256 tokens, which ONNX Runtime gets sorted by
+length, in padded batches of 32. ONNX Runtime's graph has the fused operators of its optimizer; int8 is
+its dynamic quantization. Vectors have to agree with ONNX Runtime's at f32. Needs
+build/embedding_bench (cmake -DVESPER_BENCH=ON).
 """
+
 import argparse
+import os
 import pathlib
 import statistics
 import subprocess
@@ -16,19 +18,33 @@ import sys
 import tempfile
 import time
 
-import numpy as np
-import onnxruntime
+from comparison import (MODELS, PEERS, ROOT, conditions, describe, header, note, row, rotated, save,
+                        spread, times_of, vesper_version)
+
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime
+    from onnxruntime.quantization import quantize_dynamic
+except ImportError:  # main() runs the peers' Python, which has them; the table needs none
+    pass
+
+MODEL = MODELS / "all-minilm-l6-v2"
+THREADS = 2
+# Least cosine of a vector with ONNX Runtime's at f32, by precision; int8 is shown, not checked.
+AGREEMENT = {"f32": 0.9999, "bf16": 0.999}
 
 
-class Ours:
-    def __init__(self, build, model, compute, threads, ids_file, batch_tokens):
-        self.vectors_file = ids_file + ".f32"
+class Embed:
+    def __init__(self, precision, folder, texts):
+        self.ids_file = folder / f"ids-{precision}"
+        self.ids_file.write_text("".join(" ".join(map(str, text)) + "\n" for text in texts))
         self.process = subprocess.Popen(
-            [f"{build}/embedding_bench", model, compute, str(threads), ids_file, *batch_tokens],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            [ROOT / "build/embedding_bench", folder / "model", precision, str(THREADS),
+             self.ids_file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         answer = self.process.stdout.readline().split()
         if not answer or answer[0] != "ready":
-            sys.exit("compare_embed: embedding_bench did not start")
+            raise SystemExit("compare_embed: embedding_bench did not start")
         self.dimensions = int(answer[1])
 
     def run(self):
@@ -37,16 +53,18 @@ class Ours:
         return float(self.process.stdout.readline())
 
     def end(self):
+        """The vectors."""
         self.process.stdin.close()
         self.process.wait()
-        return np.fromfile(self.vectors_file, np.float32).reshape(-1, self.dimensions)
+        vectors = np.fromfile(self.ids_file.with_name(self.ids_file.name + ".f32"), np.float32)
+        return vectors.reshape(-1, self.dimensions)
 
 
 class OnnxRuntime:
-    def __init__(self, onnx_file, threads, texts):
+    def __init__(self, file, texts):
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        self.session = onnxruntime.InferenceSession(onnx_file, options,
+        options.intra_op_num_threads = THREADS
+        self.session = onnxruntime.InferenceSession(file, options,
                                                     providers=["CPUExecutionProvider"])
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         self.batches = []
@@ -55,9 +73,9 @@ class OnnxRuntime:
             longest = max(len(texts[i]) for i in indices)
             ids = np.zeros((len(indices), longest), np.int32)
             mask = np.zeros_like(ids)
-            for row, i in enumerate(indices):
-                ids[row, :len(texts[i])] = texts[i]
-                mask[row, :len(texts[i])] = 1
+            for i, text in enumerate(indices):
+                ids[i, :len(texts[text])] = texts[text]
+                mask[i, :len(texts[text])] = 1
             self.batches.append((indices, {"input_ids": ids, "mask": mask}))
         self.vectors = np.zeros((len(texts), self.session.get_outputs()[0].shape[1]), np.float32)
         self.run()
@@ -68,55 +86,84 @@ class OnnxRuntime:
             self.vectors[indices] = self.session.run(None, batch)[0]
         return time.perf_counter() - start
 
+    def end(self):
+        return self.vectors
+
+
+def measure_load(name, texts, folder, repetitions):
+    engines = {
+        "embed, f32": Embed("f32", folder, texts),
+        "embed, bf16": Embed("bf16", folder, texts),
+        "ONNX Runtime, f32": OnnxRuntime(folder / "model.onnx", texts),
+        "ONNX Runtime, int8": OnnxRuntime(folder / "model-int8.onnx", texts),
+    }
+    rates = {engine: [] for engine in engines}
+    for repetition in range(repetitions):
+        for engine in rotated(engines, repetition):
+            time.sleep(0.3)  # ONNX Runtime's threads spin for a while after their work
+            rates[engine].append(len(texts) / engines[engine].run())
+            note(f"{name}, {engine}: {rates[engine][-1]:.0f} texts/s")
+    vectors = {engine: runner.end() for engine, runner in engines.items()}
+    cosines = {engine: float(np.sum(found * vectors["ONNX Runtime, f32"], axis=1).min())
+               for engine, found in vectors.items()}
+    for precision, least in AGREEMENT.items():
+        if cosines[f"embed, {precision}"] < least:
+            raise SystemExit(f"{name}: embed's vectors at {precision} have a cosine of "
+                             f"{cosines[f'embed, {precision}']:.5f} with ONNX Runtime's, expected at "
+                             f"least {least}")
+    return {"name": name, "rates": rates, "cosines": cosines}
+
+
+def measure(model, quick):
+    load_before = os.getloadavg()[0]
+    versions = [vesper_version("embed"), f"ONNX Runtime {onnxruntime.__version__}"]
+    chance = np.random.default_rng(1)
+    loads = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        (folder / "model").symlink_to(model)
+        subprocess.run([sys.executable, ROOT / "bench/bert_to_onnx.py", model, folder / "model.onnx"],
+                       check=True)
+        quantize_dynamic(folder / "model.onnx", folder / "model-int8.onnx",
+                         extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT})
+        for name, lengths in (("32 texts of 128 tokens", [128] * 32),
+                              ("256 texts of 8 to 256 tokens", chance.integers(8, 257, 256))):
+            texts = [[101, *chance.integers(1000, 30000, n - 2).tolist(), 102] for n in lengths]
+            loads.append(measure_load(name, texts, folder, 5 if quick else 9))
+    return {**conditions(versions, load_before), "model": pathlib.Path(model).name, "loads": loads}
+
+
+def table(results):
+    loads = results["loads"]
+    engines = list(loads[0]["rates"])
+    yield from header([f"{results['model']}, texts per second", *engines])
+    for load in loads:
+        reference = statistics.median(load["rates"]["embed, f32"])
+        yield row([load["name"], *(
+            spread(rates, 0) if engine == "embed, f32" else
+            times_of(spread(rates, 0), statistics.median(rates) / reference)
+            for engine, rates in load["rates"].items())])
+    yield row(["least cosine with ONNX Runtime, f32", *(
+        f"{min(load['cosines'][engine] for load in loads):.4f}" for engine in engines)])
+    yield ""
+    yield (f"Median (range) of {len(loads[0]['rates'][engines[0]])} runs in turn, and its ratio to "
+           f"`embed` at f32; {THREADS} threads. bf16 is the default of `embed` on this CPU. "
+           f"{describe(results)}")
+
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--build", default="build")
-    parser.add_argument("--batch-tokens", action="append", default=[],
-                        help="of ours, at once (default: what embed takes)")
-    parser.add_argument("--model", default=str(
-        pathlib.Path.home() / ".cache/vesper/models/all-minilm-l6-v2"))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", nargs="?", default=MODEL)
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     options = parser.parse_args()
-    random = np.random.default_rng(1)
-    loads = {
-        "32 texts of 128 tokens": [128] * 32,
-        "256 texts of 8 to 256 tokens": random.integers(8, 257, 256).tolist(),
-    }
-    print(f"| embeddings/s, all-MiniLM-L6-v2, {options.threads} threads | ONNX Runtime "
-          f"{onnxruntime.__version__} f32 | embed f32 | embed bf16 |")
-    print("|---|--:|--:|--:|")
-    with tempfile.TemporaryDirectory() as folder:
-        onnx_file = f"{folder}/model.onnx"
-        subprocess.run([sys.executable, str(pathlib.Path(__file__).with_name("bert_to_onnx.py")),
-                        options.model, onnx_file], check=True)
-        for name, lengths in loads.items():
-            texts = [[101, *random.integers(1000, 30000, n - 2).tolist(), 102] for n in lengths]
-            engines = {"onnx": OnnxRuntime(onnx_file, options.threads, texts)}
-            for compute in ("f32", "bf16"):
-                ids_file = f"{folder}/ids-{compute}"
-                pathlib.Path(ids_file).write_text(
-                    "".join(" ".join(map(str, text)) + "\n" for text in texts))
-                engines[compute] = Ours(options.build, options.model, compute, options.threads,
-                                        ids_file, options.batch_tokens)
-            seconds = {engine: [] for engine in engines}
-            for _ in range(options.runs):
-                for engine, runner in engines.items():
-                    # ONNX Runtime's threads spin for a while after their work.
-                    time.sleep(0.3)
-                    seconds[engine].append(runner.run())
-            rate = {engine: len(texts) / statistics.median(times)
-                    for engine, times in seconds.items()}
-            print(f"| {name} | {rate['onnx']:.0f} | "
-                  f"{rate['f32']:.0f} ({rate['f32'] / rate['onnx']:.2f}x) | "
-                  f"{rate['bf16']:.0f} ({rate['bf16'] / rate['onnx']:.2f}x) |", flush=True)
-            for compute in ("f32", "bf16"):
-                vectors = engines[compute].end()
-                cosine = np.sum(vectors * engines["onnx"].vectors, axis=1)
-                print(f"compare_embed: {name}, {compute}: least cosine {cosine.min():.7f}; best "
-                      f"{len(texts) / min(seconds[compute]):.0f}/s against "
-                      f"{len(texts) / min(seconds['onnx']):.0f}/s", file=sys.stderr)
+    python = PEERS / "venv/bin/python"
+    if not python.exists():
+        raise SystemExit(f"{python} is missing: run bench/peers.sh")
+    if pathlib.Path(sys.prefix).resolve() != (PEERS / "venv").resolve():
+        os.execv(python, [str(python), *sys.argv])
+    results = measure(options.model, options.quick)
+    save("embed", results)
+    print("\n".join(table(results)))
 
 
 if __name__ == "__main__":

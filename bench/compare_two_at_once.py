@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from compare_recordings import make_recordings
+import recordings
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -40,7 +40,7 @@ def run_at_once(command, n):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("recording", nargs="?", type=pathlib.Path,
-                        help="default: eight minutes made of pocketsphinx-testdata")
+                        help="default: four minutes made by bench/recordings.py")
     parser.add_argument("-m", "--model", default="tiny.en")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "transcribe")
     parser.add_argument("--threads", type=int, default=2)
@@ -52,8 +52,7 @@ def main():
     if len(allowed) < 2:
         raise SystemExit("expected two processors to run on, found one")
     os.sched_setaffinity(0, allowed[:2])
-    recording = arguments.recording or make_recordings(ROOT / "build" / "bench-peers"
-                                                       / "recordings")[1][0]
+    recording = arguments.recording or recordings.recording("medium")[0]
     command = [str(arguments.program.resolve()), "-m", arguments.model, "-t", str(arguments.threads),
                "--device", "cpu", "-q", str(recording)]
     ratios = []

@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
 """Makes a corpus for the rules of speech recognition from Debian packages of sounds.
 
-    build/bench-peers/venv/bin/python bench/speech_corpus.py [--texts FOLDER] [--also FOLDER]
+    ~/.cache/vesper/peers/venv/bin/python bench/speech_corpus.py [--texts FOLDER] [--also FOLDER]
 
-Needs a Python with faster-whisper (bench/compare_peers.sh makes one). Writes {tuning,held-out}.jsonl
-to build/speech-corpus or the folder of --corpus. Each line is a clip: its name, group, path in the
+Needs a Python with faster-whisper (bench/peers.sh makes one). Writes {tuning,held-out}.jsonl to
+vesper/speech-corpus in the user's cache folder or the folder of --corpus. Each line is a clip: its name, group, path in the
 folder, language (null: to be detected) and text (null: unknown; "": no speech). Installs nothing:
 packages are downloaded with apt-get and unpacked in the folder. The folder can be copied to another
 machine; bench/speech_errors.py only needs the listed files.
 
-Groups: announcements with scripts in English and Russian, and without scripts in Spanish and French;
+Groups: dialogue of a game (bench/game_dialogue.py), in clips and joined; announcements with scripts in English and Russian, and without scripts in Spanish and French;
 single numbers, days and months in four languages; spoken digits with pauses; spoken letters of twenty
 languages; music, sounds and silence of games; announcements mixed with music or noise at 0 to 20 dB;
 long recordings joined from different announcements.
 
 The scripts of the announcements (core-sounds-LANGUAGE.txt) are in Debian's source package. If it is
-not available, --texts is a folder with these files. --also is a folder of further recordings
+not available, --texts is a folder with these files; without them, the announcements in English and
+Russian and what is made of them are left out. --also is a folder of further recordings
 NAME.wav or NAME.flac with texts NAME.txt, for the tuning half.
 
 The hash of a clip's name selects its half. Rules are chosen on the tuning half; the held-out half is
@@ -39,14 +40,17 @@ import av
 import numpy
 from faster_whisper.audio import decode_audio
 
-CORPUS = pathlib.Path(__file__).resolve().parent.parent / "build/speech-corpus"
+import game_dialogue
+import recordings
+
+CORPUS = recordings.cache_folder() / "speech-corpus"
 HALVES = ("tuning", "held-out")
 RATE_HZ = 16000
 
 VOICES = {"en": "en_US_f_Allison", "ru": "ru_RU_f_IvrvoiceRU", "es": "es_MX_f_Allison",
           "fr": "fr_CA_f_June"}
 PACKAGES = [f"asterisk-core-sounds-{language}-wav" for language in VOICES] + [
-    "klettres-data", "supertux-data", "hedgewars-data"]
+    "klettres-data", "supertux-data", "hedgewars-data", game_dialogue.PACKAGE]
 
 # Names of the clips in digits/: 0 to 20, the tens, day-0 (Sunday) to day-6, mon-0 to mon-11.
 NUMBER_CLIPS = [str(n) for n in [*range(21), *range(30, 100, 10)]] + [
@@ -77,7 +81,7 @@ VOCAL_SOUNDS = re.compile(
     r"suddendeath|invulnerable|lowgravity|BirdyLay|welldone|excellent|yeti|grunts|tada")
 
 # Clips of each half.
-SIZES = {"announcements-en": 130, "announcements-ru": 70, "announcements-es": 25,
+SIZES = {"dialogue-en": 80, "long-dialogue-en": 4, "announcements-en": 130, "announcements-ru": 70, "announcements-es": 25,
          "announcements-fr": 25, "numbers": 14, "digits": 6, "letters": 2, "music": 26,
          "sounds": 36, "mixtures-en": 24, "mixtures-ru": 12, "long-en": 5, "long-ru": 2}
 
@@ -92,24 +96,6 @@ def half_of(name):
 
 def seeded(name):
     return random.Random(order_of(name))
-
-
-def fetch():
-    """Downloads and unpacks the packages; what is there already is left alone."""
-    archives = CORPUS / "debian"
-    archives.mkdir(parents=True, exist_ok=True)
-    for package in PACKAGES:
-        folder = CORPUS / "packages" / package
-        if folder.exists():
-            continue
-        if not list(archives.glob(package + "_*.deb")):
-            print("speech-corpus: downloading", package, flush=True)
-            subprocess.run(["apt-get", "download", "-qq", package], cwd=archives, check=True)
-        folder.parent.mkdir(exist_ok=True)
-        unfinished = folder.with_suffix(".unfinished")
-        subprocess.run(["dpkg", "-x", next(archives.glob(package + "_*.deb")), unfinished],
-                       check=True)
-        unfinished.rename(folder)
 
 
 def fetch_scripts():
@@ -137,8 +123,8 @@ def fetch_scripts():
                 if re.fullmatch(r"core-sounds-\w+\.txt", name):
                     (folder / name).write_bytes(tar.extractfile(member).read())
     if got.returncode:
-        print("speech-corpus: no source package of the announcements: their scripts are needed from "
-              "--texts FOLDER")
+        print("speech-corpus: no source package of the announcements: without --texts FOLDER they are "
+              "left out")
 
 
 def read_script(folders, language):
@@ -210,6 +196,37 @@ class Corpus:
                 write_flac(path, source())
             self.clips[half].append({"name": f"{group}/{name}", "group": group, "path": str(path),
                                      "language": language, "text": text})
+
+
+def add_dialogue(corpus):
+    """Clips of a game, and eight minutes of them joined in recordings of two minutes."""
+    clips = recordings.dialogue(CORPUS)
+
+    def sound(name):
+        path = CORPUS / "made" / "mp3" / f"{name}.mp3"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(clips[name].mp3)
+        return load(path)
+
+    corpus.choose("dialogue-en", [(name, lambda name=name: sound(name), None, clip.text)
+                                  for name, clip in clips.items()], SIZES["dialogue-en"])
+    for half in HALVES:
+        names = [name for name in clips if half_of(f"dialogue-en/{name}") == half]
+        for number in range(SIZES["long-dialogue-en"]):
+            # Successive clips of the game, from another place for each recording.
+            at = len(names) * number // SIZES["long-dialogue-en"]
+            parts, text, seconds = [], [], 0.0
+            while seconds < 120:
+                name = names[at % len(names)]
+                at += 1
+                parts += [sound(name), pause(recordings.PAUSE_S)]
+                text.append(clips[name].text)
+                seconds += clips[name].seconds + recordings.PAUSE_S
+            path = CORPUS / "made" / "long-dialogue-en" / f"{half}-{number}.flac"
+            write_flac(path, numpy.concatenate(parts))
+            corpus.clips[half].append({
+                "name": f"long-dialogue-en/{half}-{number}", "group": "long-dialogue-en",
+                "path": str(path), "language": None, "text": " ".join(text)})
 
 
 def add_announcements(corpus, language, script, folder):
@@ -349,20 +366,24 @@ def main():
     parser.add_argument("--also", type=pathlib.Path)
     arguments = parser.parse_args()
     CORPUS = arguments.corpus.resolve()
-    fetch()
+    for package in PACKAGES:
+        recordings.unpacked(package, CORPUS)
     fetch_scripts()
     corpus = Corpus()
+    add_dialogue(corpus)
+    with_script = []
     for language, voice in VOICES.items():
         folder = (CORPUS / f"packages/asterisk-core-sounds-{language}-wav/usr/share/asterisk/sounds"
                   / voice)
         script = read_script(filter(None, [arguments.texts, CORPUS / "texts"]), language)
-        if language in ("en", "ru") and not script:
-            raise SystemExit(f"speech-corpus: core-sounds-{language}.txt is missing: --texts FOLDER")
-        add_announcements(corpus, language, script, folder)
+        if script:
+            with_script.append(language)
+        if script or language not in ("en", "ru"):
+            add_announcements(corpus, language, script, folder)
         add_numbers(corpus, language, folder / "digits")
     add_letters(corpus)
     add_sounds(corpus)
-    for language in ("en", "ru"):
+    for language in with_script:
         add_mixtures(corpus, language)
         add_long(corpus, language)
     for source in sorted(arguments.also.glob("*.[wf][al]*")) if arguments.also else ():

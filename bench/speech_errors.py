@@ -2,11 +2,11 @@
 """Transcribes a half of the corpus of bench/speech_corpus.py and counts errors.
 
     bench/speech_errors.py run NAME [--program build/transcribe] [--jobs N] [-- OPTION...]
-    build/bench-peers/venv/bin/python bench/speech_errors.py run NAME --faster-whisper float32
+    ~/.cache/vesper/peers/venv/bin/python bench/speech_errors.py run NAME --faster-whisper float32
     bench/speech_errors.py table [NAME...]
     bench/speech_errors.py differences NAME NAME
 
-`run` writes the texts to build/speech-corpus/results/HALF/MODEL/NAME.json. `table` compares runs as
+`run` writes the texts to results/HALF/MODEL/NAME.json in the folder of the corpus. `table` compares runs as
 Markdown: word errors of clips with known text, empty results for clips of speech, and text for clips
 without speech. --half held-out is for the final measurement only. Only --faster-whisper needs a
 package besides Python's standard library.
@@ -22,10 +22,11 @@ import subprocess
 import sys
 import time
 
+import recordings
 import word_errors
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MODELS = pathlib.Path.home() / ".cache/vesper/models"
+MODELS = recordings.cache_folder() / "models"
 
 # More words than this for a spoken letter or syllable are invented.
 MOST_WORDS_OF_A_LETTER = 4
@@ -234,7 +235,7 @@ def parse(given):
     parser.add_argument("--half", choices=("tuning", "held-out"), default="tuning")
     parser.add_argument("--groups", type=lambda names: names.split(","), metavar="NAME,...")
     parser.add_argument("--corpus", type=lambda path: pathlib.Path(path).resolve(),
-                        default=ROOT / "build/speech-corpus")
+                        default=recordings.cache_folder() / "speech-corpus")
     parser.add_argument("--results", type=pathlib.Path, metavar="FOLDER")
     parser.add_argument("--model", default="base", help="a name or, without --faster-whisper, a path")
     parser.add_argument("--program", default=str(ROOT / "build/transcribe"))
