@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <random>
 
 #include "error/error.h"
+#include "llm/dtype/quantized_row.h"
 #include "llm/dtype/tensor_view.h"
 
 namespace vesper::block_formats_test {
@@ -196,6 +198,44 @@ TEST(BlockFormats, EqualAPlainDequantizer) {
       for (const double value : expected) largest = std::max(largest, std::abs(value));
       for (size_t i = 0; i < row.block; ++i) {
         ASSERT_NEAR(out[block * row.block + i], expected[i], 1e-6 * largest) << "element " << i;
+      }
+    }
+  }
+}
+
+// Rows of different formats that one product joins.
+TEST(BlockFormats, RowsInACommonFormatKeepTheirValues) {
+  std::mt19937 random(2);
+  constexpr uint32_t kColumns = 512;
+  for (const auto& [a, b] : {std::pair{DType::kQ4_0, DType::kQ4_1}, {DType::kQ6_K, DType::kQ5_0}}) {
+    std::vector<std::vector<uint8_t>> bytes;
+    std::vector<TensorView> tensors;
+    for (const DType dtype : {a, b}) {
+      std::vector<uint8_t>& data = bytes.emplace_back(dtype_bytes(dtype, kColumns));
+      const uint32_t block_bytes = dtype_descriptor(dtype).block_bytes;
+      for (uint8_t& byte : data) byte = static_cast<uint8_t>(random());
+      for (const Format& format : formats()) {
+        for (size_t at = 0; format.dtype == dtype && at < data.size(); at += block_bytes) {
+          for (const size_t half : format.halves) data[at + half + 1] &= 0xbb;
+        }
+      }
+      TensorView& tensor = tensors.emplace_back();
+      tensor.dtype = dtype;
+      tensor.shape = {1, kColumns};
+    }
+    for (size_t i = 0; i < 2; ++i) tensors[i].data = bytes[i].data();
+    const BlockFormat common = *block_format(MatrixSource{{&tensors[0], &tensors[1]}});
+    for (const TensorView& tensor : tensors) {
+      std::vector<float> expected(kColumns);
+      read_f32(tensor, expected.data());
+      QuantizedRow row;
+      read_quantized_row(tensor, 0, common, row);
+      for (uint32_t i = 0; i < kColumns; ++i) {
+        const uint32_t group = i / common.group;
+        const float scale = std::bit_cast<float>(row.scales[group]);
+        const float minimum = std::bit_cast<float>(row.minimums[group]);
+        const float limit = 1e-5f * (std::abs(minimum) + std::abs(scale) * 64);
+        ASSERT_NEAR(scale * static_cast<float>(row.codes[i]) + minimum, expected[i], limit) << i;
       }
     }
   }

@@ -72,5 +72,14 @@ TEST(KvCache, PagesDoNotOverlap) {
   }
 }
 
+TEST(KvCache, HasAPageForTheLastPositions) {
+  const std::unique_ptr<Device> device = open_device("cpu", {});
+  KvCache::Shape longer = shape(false);
+  longer.n_positions += 1;
+  EXPECT_EQ(KvCache(*device, longer).pages_per_sequence(), 11u);
+  longer.n_sliding_positions += 1;
+  EXPECT_EQ(KvCache(*device, longer).n_kept_positions(), 5 * KvCache::kPageRows);
+}
+
 }  // namespace
 }  // namespace vesper::kv_cache_test

@@ -47,6 +47,10 @@ TEST(DispatchTable, PartsOfABufferThatDoNotOverlapAreIndependent) {
   add_norm(table, buffer(2), buffer(1, 128).part(64, 64));
   add_norm(table, buffer(4), buffer(1, 128).part(60, 8));
   EXPECT_EQ(table.stages(), (std::vector<uint32_t>{0, 0, 1}));
+  DispatchTable backwards;
+  add_norm(backwards, buffer(1, 128).part(64, 64), buffer(3));
+  add_norm(backwards, buffer(2), buffer(1, 128).part(0, 64));
+  EXPECT_EQ(backwards.stages(), (std::vector<uint32_t>{0, 0}));
 }
 
 TEST(DispatchTable, AbsentOperandsAreNeitherReadNorWritten) {

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "error/error.h"
+#include "llm/files/byte_reader.h"
 #include "llm/weights/hugging_face/safetensors.h"
 #include "llm/weights/weight_provider.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
@@ -216,6 +217,15 @@ TEST(Weights, OfUnknownFormatAreAnErrorWithTheFirstBytes) {
   EXPECT_THAT(error_of({}), HasSubstr("folder"));
 }
 
+TEST(ByteReader, ReadsUpToTheLastByte) {
+  const MappedFile file("four", std::vector<uint8_t>{1, 2, 3, 4});
+  ByteReader reader(file);
+  EXPECT_EQ(reader.read<uint16_t>("a number"), 0x0201);
+  EXPECT_THROW(reader.take(3, "the rest"), Error);
+  EXPECT_EQ(reader.take(2, "the rest").size(), 2u);
+  EXPECT_THROW(reader.read<uint8_t>("a byte"), Error);
+}
+
 TEST(Weights, AreOnlyReadFromFiles) {
   EXPECT_THROW(open_weights(std::filesystem::path("/no/such/file")), Error);
   EXPECT_THROW(open_weights(std::filesystem::path("/dev/null")), Error);
@@ -289,6 +299,31 @@ TEST(CTranslate2, RefusesUnknownVersions) {
               AllOf(HasSubstr("offset 4"), HasSubstr("4 to 6"), HasSubstr("version 7")));
 }
 
+TEST(CTranslate2, RefusesMoreBytesThanTheDimensionsHave) {
+  std::string bytes;
+  const auto put = [&](uint64_t value, int n_bytes) {
+    for (int i = 0; i < n_bytes; ++i) bytes.push_back(static_cast<char>(value >> (8 * i)));
+  };
+  const auto put_name = [&](std::string_view name) {
+    put(name.size() + 1, 2);
+    bytes += name;
+    bytes += '\0';
+  };
+  put(6, 4);  // version
+  put_name("WhisperSpec");
+  put(3, 4);  // revision
+  put(1, 4);  // one variable, f32 [1] of 8 bytes
+  put_name("v");
+  put(1, 1);
+  put(1, 4);
+  put(0, 1);
+  put(8, 4);
+  put(0, 8);
+  put(0, 4);  // no aliases
+  EXPECT_THAT(error_of(with_file({}, "model.bin", {bytes.begin(), bytes.end()})),
+              HasSubstr("variable v: expected 4 bytes by its dimensions, found a size of 8"));
+}
+
 TEST(CTranslate2, RefusesListsOutOfRange) {
   const FileSet files = small_model().ctranslate2(DType::kF32);
   EXPECT_THAT(error_of(with_text(files, "config.json", R"({"alignment_heads": [[3, 0]]})")),
@@ -340,6 +375,16 @@ TEST(Safetensors, RefusesOverlappingTensors) {
   bytes.resize(bytes.size() + 8);
   EXPECT_THAT(error_of(with_file({}, "model.safetensors", bytes)),
               AllOf(HasSubstr("tensor b"), HasSubstr("overlaps another tensor")));
+}
+
+TEST(Safetensors, RefusesMoreBytesThanTheShapeHas) {
+  const std::string header = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,12]}})";
+  std::vector<uint8_t> bytes(8, 0);
+  bytes[0] = static_cast<uint8_t>(header.size());
+  bytes.insert(bytes.end(), header.begin(), header.end());
+  bytes.resize(bytes.size() + 12);
+  EXPECT_THAT(error_of(with_file({}, "model.safetensors", bytes)),
+              HasSubstr("expected 8 bytes by its shape and dtype, found 12"));
 }
 
 TEST(Safetensors, RefusesADeeplyNestedHeader) {
