@@ -89,10 +89,6 @@ class GgmlReader {
 
   void read_vocabulary() {
     const uint32_t n = read_count("the number of tokens");
-    if (n > contents_.config->n_vocab) {
-      reader_.fail("expected at most " + std::to_string(contents_.config->n_vocab) +
-                   " tokens, found " + std::to_string(n));
-    }
     for (uint32_t id = 0; id < n; ++id) {
       const auto length = reader_.read<uint32_t>("a token's length");
       contents_.vocabulary.push_back(reader_.read_string(length, "a token"));

@@ -136,6 +136,12 @@ TEST_F(Mlx, RefusesInconsistentTensors) {
   write(R"({"model_type":"llama","quantization":{"group_size":128,"bits":6}})", whole);
   EXPECT_THAT(failure(), HasSubstr("whole groups of 128"));
   entries = whole;
+  for (const int more : {-4, 4}) {
+    entries[0].bytes.resize(whole[0].bytes.size() + static_cast<size_t>(more));
+    write(config, entries);
+    EXPECT_THAT(failure(), HasSubstr("bytes by its shape, found"));
+  }
+  entries = whole;
   entries[0].shape = {3, 32};
   write(config, entries);
   EXPECT_THAT(failure(), HasSubstr("a."));

@@ -343,6 +343,15 @@ TEST(CTranslate2, ReadsAJsonVocabulary) {
   EXPECT_EQ(weights->vocabulary(), (std::vector<std::string>{"a", " b", "<|x|>"}));
 }
 
+TEST(Weights, HaveAtMostTheTokensOfTheModel) {
+  const FileSet files = small_model().ctranslate2(DType::kF32);
+  std::string tokens = "[\"0\"";
+  for (int id = 1; id < 300; ++id) tokens += ",\"" + std::to_string(id) + "\"";
+  EXPECT_EQ(open_set(with_text(files, "vocabulary.json", tokens + "]"))->vocabulary().size(), 300u);
+  EXPECT_THAT(error_of(with_text(files, "vocabulary.json", tokens + ",\"300\"]")),
+              HasSubstr("expected a vocabulary of at most 300 tokens, found 301"));
+}
+
 TEST(Safetensors, KeepsTensorNamesOfOtherModels) {
   FileSet files =
       with_text(small_model().safetensors(DType::kF32), "config.json", R"({"model_type": "bert"})");
