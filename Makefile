@@ -34,6 +34,7 @@ check: setup
 	cmake --preset release -DVESPER_WERROR=$(WERROR)
 	cmake --build --preset release --parallel $(JOBS)
 	scripts/fetch-models.sh
+	bench/word_error_gate.py --fetch
 	tests/run.py --preset release --parallel $(JOBS)
 
 quick: build

@@ -38,6 +38,19 @@ def cache_folder():
 FOLDER = cache_folder() / "recordings"
 
 
+def download(package, folder):
+    command = ["apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", package]
+    try:
+        if subprocess.run(command, cwd=folder, stderr=subprocess.DEVNULL).returncode == 0:
+            return
+        if os.geteuid() == 0:  # the lists of packages may be missing or old
+            subprocess.run(["apt-get", "-qq", "update"])
+        subprocess.run(command, cwd=folder, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SystemExit(f"recordings: Debian package {package} cannot be downloaded: {error}; run "
+                         f"apt-get update, or copy the package into {folder}") from None
+
+
 def unpacked(package, folder=FOLDER):
     """The folder with the contents of a Debian package, downloaded on first use."""
     target = folder / "packages" / package
@@ -47,12 +60,7 @@ def unpacked(package, folder=FOLDER):
     archives.mkdir(parents=True, exist_ok=True)
     if not list(archives.glob(package + "_*.deb")):
         print("recordings: downloading", package, flush=True)
-        try:
-            subprocess.run(["apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", package],
-                           cwd=archives, check=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise SystemExit(f"recordings: Debian package {package} cannot be downloaded: {error}; "
-                             f"copy it into {archives}") from None
+        download(package, archives)
     target.parent.mkdir(exist_ok=True)
     unfinished = target.with_suffix(".unfinished")
     subprocess.run(["dpkg", "-x", next(archives.glob(package + "_*.deb")), unfinished], check=True)
