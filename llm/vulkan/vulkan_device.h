@@ -50,10 +50,11 @@ struct VulkanOptions {
   bool cooperative_matrices = true;   // false: as if the device had none
   bool conditional_rendering = true;  // likewise
   bool host_visible = true;           // false: as if only staging memory were mappable
-  // If set, the validation layers are loaded, with GPU-assisted checks if `gpu_assisted`, and call
-  // this with every warning and error. Error(kDevice) if the layers are not installed.
+  // If set, the validation layers are loaded and call this with every warning and error.
+  // Error(kDevice) if the layers are not installed.
   std::function<void(const std::string&)> on_message;
-  bool gpu_assisted = false;
+  bool synchronization = false;  // the layers also check barriers between commands and copies
+  bool gpu_assisted = false;     // the layers also add checks of addresses to every shader
 };
 std::unique_ptr<Device> open_vulkan_device(uint32_t index, const VulkanOptions& options);
 

@@ -129,7 +129,7 @@ VkInstance create_instance(const VulkanOptions& options) {
   auto info = vulkan_struct<VkInstanceCreateInfo>(VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO);
   info.pApplicationInfo = &application;
   const char* extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
-  const VkValidationFeatureEnableEXT assisted = VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT;
+  std::vector<VkValidationFeatureEnableEXT> enabled;
   auto validation =
       vulkan_struct<VkValidationFeaturesEXT>(VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT);
   if (options.on_message) {
@@ -137,11 +137,13 @@ VkInstance create_instance(const VulkanOptions& options) {
     info.ppEnabledLayerNames = &kValidationLayer;
     info.enabledExtensionCount = 1;
     info.ppEnabledExtensionNames = &extension;
-    if (options.gpu_assisted) {
-      validation.enabledValidationFeatureCount = 1;
-      validation.pEnabledValidationFeatures = &assisted;
-      info.pNext = &validation;
+    if (options.synchronization) {
+      enabled.push_back(VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT);
     }
+    if (options.gpu_assisted) enabled.push_back(VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT);
+    validation.enabledValidationFeatureCount = static_cast<uint32_t>(enabled.size());
+    validation.pEnabledValidationFeatures = enabled.data();
+    info.pNext = &validation;
   }
   VkInstance instance = VK_NULL_HANDLE;
   check_vulkan(vkCreateInstance(&info, nullptr, &instance), "vkCreateInstance");
@@ -160,11 +162,7 @@ VKAPI_ATTR VkBool32 VKAPI_CALL on_debug_message(VkDebugUtilsMessageSeverityFlagB
                                                 VkDebugUtilsMessageTypeFlagsEXT,
                                                 const VkDebugUtilsMessengerCallbackDataEXT* data,
                                                 void* user) {
-  const std::string message = data->pMessage;
-  // Newer layers report settings that they change themselves; not an error of the program.
-  if (message.find("Internal Warning: ") == std::string::npos) {
-    (*static_cast<std::function<void(const std::string&)>*>(user))(message);
-  }
+  (*static_cast<std::function<void(const std::string&)>*>(user))(data->pMessage);
   return VK_FALSE;
 }
 

@@ -81,6 +81,10 @@ TEST_P(TextEncoders, AccessOnlyDeclaredMemoryInAnyOrder) {
 }
 
 #ifdef VESPER_HAS_VULKAN
+TEST_P(TextEncoders, AreCleanUnderTheValidationLayers) {
+  check_family(GetParam(), "validated vulkan");
+}
+
 TEST_P(TextEncoders, EqualTransformersOnVulkan) { check_family(GetParam(), "vulkan"); }
 #endif
 

@@ -1,7 +1,8 @@
 // Devices by name for tests of whole models: those of open_device, and two that look closer.
 //
 // "checked cpu", "checked vulkan": a StageCheckDevice on them; `seed` is that of its order.
-// "validated vulkan": a Vulkan device under the validation layers. A message fails the test.
+// "validated vulkan": a Vulkan device under all checks of the validation layers. A message fails
+// the test. tests/llm/vulkan/validation_layers_test.cc shows which mistakes they report.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,12 @@
 #include "llm/table/device.h"
 
 namespace vesper {
+
+struct VulkanOptions;
+// With all checks of the validation layers. A message fails the running test.
+VulkanOptions validated_options();
+// Whether a message of the layers is about the program, not about themselves.
+bool is_about_program(const std::string& message);
 
 // "cpu", and "vulkan" if this build has it.
 std::vector<std::string> plain_test_devices();

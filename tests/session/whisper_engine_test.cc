@@ -203,6 +203,11 @@ TEST_F(WhisperEngine, CommandsAccessOnlyDeclaredMemoryInAnyOrder) {
 }
 
 #ifdef VESPER_HAS_VULKAN
+TEST_F(WhisperEngine, IsCleanUnderTheValidationLayers) {
+  EXPECT_EQ(search(folder_.path(), open_test_device("validated vulkan")),
+            search(folder_.path(), open_test_device("vulkan")));
+}
+
 TEST_F(WhisperEngine, TranscribesTheSameOnLavapipe) {
   const Heard cpu = hear(folder_.path(), "cpu", {});
   const Heard lavapipe = hear(folder_.path(), "vulkan", {});

@@ -235,6 +235,16 @@ TEST(SileroVad, AccessesOnlyDeclaredMemoryInAnyOrder) {
   }
 }
 
+#ifdef VESPER_HAS_VULKAN
+TEST(SileroVad, IsCleanUnderTheValidationLayers) {
+  const std::filesystem::path model = write_model(made_model(), "validated.safetensors");
+  const std::vector<float> samples = made_sound(19 * 512);
+  const auto device = open_device("vulkan"), validated = open_test_device("validated vulkan");
+  SileroVad plain(*device, model), vad(*validated, model);
+  EXPECT_EQ(probabilities(vad, samples), probabilities(plain, samples));
+}
+#endif
+
 TEST(SileroVad, RefusesATensorOfWrongShape) {
   const auto device = open_device("cpu");
   Model model = made_model();

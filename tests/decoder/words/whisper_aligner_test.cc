@@ -166,6 +166,14 @@ TEST_F(WhisperAlignerTest, RefusesTooManyTokens) {
 }
 
 #ifdef VESPER_HAS_VULKAN
+TEST_F(WhisperAlignerTest, IsCleanUnderTheValidationLayers) {
+  const auto plain = model(open_device("vulkan"));
+  const auto validated = model(open_test_device("validated vulkan"));
+  const AlignmentTask one = task(*plain, 1, 30);
+  expect_equal(validated->aligner().align({&one, 1}).front(),
+               plain->aligner().align({&one, 1}).front());
+}
+
 TEST_F(WhisperAlignerTest, IsTheSameOnLavapipe) {
   const auto cpu = model(), lavapipe = model(open_device("vulkan"));
   const AlignmentTask one = task(*cpu, 0, 12);

@@ -105,6 +105,10 @@ TEST_P(LanguageModels, AccessOnlyDeclaredMemoryInAnyOrder) {
 
 #ifdef VESPER_HAS_VULKAN
 TEST_P(LanguageModels, EqualTransformersOnVulkan) { check_family(GetParam(), "vulkan"); }
+
+TEST_P(LanguageModels, AreCleanUnderTheValidationLayers) {
+  check_family(GetParam(), "validated vulkan");
+}
 #endif
 
 INSTANTIATE_TEST_SUITE_P(Families, LanguageModels, testing::ValuesIn(families()),
@@ -366,6 +370,12 @@ TEST(GeneratorBeams, RefuseATemperature) {
 }
 
 #ifdef VESPER_HAS_VULKAN
+TEST(GeneratorBeams, AreCleanUnderTheValidationLayers) {
+  const auto plain = open_device("vulkan"), validated = open_test_device("validated vulkan");
+  EXPECT_EQ(answers("llama", *validated, 4, {}, DType::kF16),
+            answers("llama", *plain, 4, {}, DType::kF16));
+}
+
 TEST(GeneratorBeams, EqualAPlainSearchOnVulkan) { check_beams("llama", "vulkan"); }
 #endif
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "error/error.h"
+#include "tests/llm/test_devices.h"
 
 namespace vesper {
 
@@ -28,7 +29,8 @@ uint32_t test_device_index() {
 
 std::unique_ptr<Device> VulkanTest::open(VulkanOptions options) {
   if (!std::getenv("VESPER_TEST_NO_VALIDATION")) {
-    options.on_message = [](const std::string& message) { ADD_FAILURE() << message; };
+    options.on_message = validated_options().on_message;
+    options.synchronization = true;
   }
   return open_vulkan_device(test_device_index(), options);
 }

@@ -261,19 +261,6 @@ TEST_F(VulkanDeviceTest, ReplaysAfterTheStopDoNothing) {
   }
 }
 
-// The layers then add checks to every shader.
-TEST_F(VulkanDeviceTest, IsCleanUnderGpuAssistedChecks) {
-  VulkanOptions options;
-  options.gpu_assisted = true;
-  const std::unique_ptr<Device> device = open(options);
-  std::mt19937 engine(5);
-  const Chain chain = make_chain(*device, engine, 3, 64, 2);
-  device->run(device->record(chain.table), 2);
-  std::vector<float> result(3 * 64);
-  device->read(chain.x, result.data());
-  for (const float value : result) EXPECT_TRUE(std::isfinite(value));
-}
-
 TEST_F(VulkanDeviceTest, TimesStagesOrCommandsOfReplays) {
   const std::unique_ptr<Device> device = open({});
   std::mt19937 engine(5);
