@@ -67,7 +67,8 @@ Value float_result(const std::string& sign, double a, double b) {
   if (sign == "/") return a / b;
   if (sign == "//") return std::floor(a / b);
   const double rest = std::fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  if (rest == 0) return std::copysign(0.0, b);
+  return (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
 bool is_text_or_list(const Value& value) { return value.is_string() || value.is_list(); }

@@ -57,6 +57,8 @@ VARIABLES = {"messages":[{"role":"system","content":"Be terse."},{"role":"user",
 LINES = r'''
 {{ n }} {{ f }} {{ s }} {{ l }} {{ d }} {{ none }} {{ t }} {{ nested }} {{ 'a"b' }} {{ ["it's", 'q"', "é", "\n"] }}
 {{ 1/2 }} {{ 7//2 }} {{ -7//2 }} {{ -7%3 }} {{ 7.5//2 }} {{ 2**10 }} {{ 2**-1 }} {{ 1e20 }} {{ 1.0 }} {{ 1e-7 }} {{ 0.1+0.2 }} {{ 123456789.0*1e10 }}
+{{ -7.5%2 }} {{ 7.5%-2 }} {{ 7.5%2 }} {{ -8.0%2 }} {{ 7%-3 }}
+{{ [1,2,3,4,5]|slice(3, 'x')|list }} {{ [1,2,3,4]|slice(2, 'x')|list }}
 {{ 'a' ~ 1 ~ none ~ 2.0 ~ [1] }} {{ 'ab'*3 }} {{ [1]*2 }} {{ [1]+[2] }}
 {{ s|upper }} {{ s|lower }} {{ s|title }} {{ s|capitalize }} {{ s.title() }} {{ s.upper() }} {{ "they're bill's" | title }} {{ "they're bill's".title() }}
 {{ s|length }} {{ l|length }} {{ d|length }} {{ 'é日'|length }} {{ undefinedx|length }}
@@ -228,7 +230,7 @@ def main():
         except Exception:
             case["text"] = None  # refused
         written.append(case)
-    target = pathlib.Path(__file__).parents[1] / "llm/chat_templates.json"
+    target = pathlib.Path(__file__).parents[1] / "llm/chat/chat_templates.json"
     target.write_text(json.dumps({"now": NOW, "variables": VARIABLES, "cases": written}, indent=0) + "\n")
     print(f"{len(written)} cases, {sum(case['text'] is None for case in written)} refused")
 
