@@ -38,7 +38,7 @@ inline AllowedIds allowed_ids(const SamplingParams& params, const SequenceState&
     allowed.timestamp = {0, 0};
   } else {
     const bool last = !is_first && state.last_was_timestamp;
-    const bool penultimate = state.n_sampled < 2 || state.penultimate_was_timestamp;
+    const bool penultimate = state.penultimate_was_timestamp;
     if (last && penultimate) {
       allowed.timestamp = {0, 0};  // a pair is complete: text follows
     } else if (last) {

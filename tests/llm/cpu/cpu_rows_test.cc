@@ -16,6 +16,7 @@ TEST(CpuNorm, EqualsAPlainFormulaForEachWidthKindAndFormat) {
       for (const DType out_dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
         for (const bool with_bias : {false, true}) {
           const uint32_t n_rows = 53, n_in_rows = 60;
+          constexpr float kEpsilon = 0.25f;  // so large that its place in the formula shows
           // A mean far above the spread.
           std::vector<float> in = random_numbers(n_in_rows * d, d);
           for (float& x : in) x += 30;
@@ -23,7 +24,7 @@ TEST(CpuNorm, EqualsAPlainFormulaForEachWidthKindAndFormat) {
           std::vector<uint32_t> index(n_rows);
           for (uint32_t r = 0; r < n_rows; ++r) index[r] = (r * 7 + 3) % n_in_rows;
           const Operand out = nan_buffer(*device, n_rows * d, out_dtype);
-          const NormParams params{n_rows, d, 1e-5f, kind, code(out_dtype)};
+          const NormParams params{n_rows, d, kEpsilon, kind, code(out_dtype)};
           DispatchTable table;
           emit::norm(table, "norm", params, out, store(*device, in), store(*device, norm_weight),
                      with_bias ? store(*device, bias) : Operand{}, store(*device, index));
@@ -35,7 +36,7 @@ TEST(CpuNorm, EqualsAPlainFormulaForEachWidthKindAndFormat) {
             for (uint32_t i = 0; i < d; ++i) mean += row[i];
             mean = kind == kNormLayer ? mean / d : 0;
             for (uint32_t i = 0; i < d; ++i) squares += (row[i] - mean) * (row[i] - mean);
-            const double factor = 1 / std::sqrt(squares / d + 1e-5);
+            const double factor = 1 / std::sqrt(squares / d + double{kEpsilon});
             for (uint32_t i = 0; i < d; ++i) {
               const double wanted =
                   (row[i] - mean) * factor * norm_weight[i] + (with_bias ? bias[i] : 0.0f);

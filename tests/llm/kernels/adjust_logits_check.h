@@ -15,11 +15,12 @@
 
 namespace vesper::test {
 
-// The penalties on the logits of one sequence, as CTranslate2 describes them: each sampled token
-// counts once; then no n-gram is repeated.
+// The penalties on the logits of one sequence, as CTranslate2 describes them: each of the last
+// `window` sampled tokens counts once; then no n-gram is repeated.
 inline void penalize_plainly(std::vector<float>& logits, const std::vector<int32_t>& chosen,
-                             float penalty, size_t ngram) {
-  for (const int32_t token : std::set<int32_t>(chosen.begin(), chosen.end())) {
+                             float penalty, size_t window, size_t ngram) {
+  const auto n = static_cast<std::ptrdiff_t>(std::min(window, chosen.size()));
+  for (const int32_t token : std::set<int32_t>(chosen.end() - n, chosen.end())) {
     float& logit = logits[static_cast<size_t>(token)];
     if (penalty != 1) logit = logit < 0 ? logit * penalty : logit / penalty;
   }
@@ -58,7 +59,7 @@ inline void check_adjust_logits(Device& device, uint32_t seed, float tolerance) 
       state.n_sampled = below(params.max_tokens + 1);
       const float penalties[] = {1.0f, 1.3f, 0.5f, 20.0f};
       state.repetition_penalty = penalties[below(4)];
-      state.penalty_window = params.max_tokens;
+      state.penalty_window = below(params.max_tokens + 2);
       // Some of the sampled tokens may belong to a prompt.
       state.first_sampled = below(state.n_sampled + 1);
       state.n_sampled -= state.first_sampled;
@@ -69,7 +70,7 @@ inline void check_adjust_logits(Device& device, uint32_t seed, float tolerance) 
       const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(s * params.max_tokens);
       penalize_plainly(
           row, {begin, begin + static_cast<std::ptrdiff_t>(state.first_sampled + state.n_sampled)},
-          state.repetition_penalty, state.no_repeat_ngram_size);
+          state.repetition_penalty, state.penalty_window, state.no_repeat_ngram_size);
       std::copy(row.begin(), row.end(), first);
     }
     const auto store = [&](const auto& values, const char* label) {
