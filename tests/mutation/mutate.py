@@ -12,6 +12,7 @@ or does not build, or if a test program fails without a fault.
 """
 
 import argparse
+import fcntl
 import os
 import re
 import shutil
@@ -199,6 +200,11 @@ def main():
 
     copy = options.folder.resolve()
     copy.mkdir(exist_ok=True)
+    lock = os.open(copy, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"another run uses {copy}")
     copy_sources(copy)
     subprocess.run(["cmake", "--preset", "release", *CMAKE_OPTIONS], cwd=copy, check=True,
                    stdout=subprocess.DEVNULL)
