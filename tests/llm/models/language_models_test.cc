@@ -355,20 +355,6 @@ TEST(GeneratorBeams, ReusePagesOfAnEarlierPrompt) {
   EXPECT_THAT(generator.sampled(0), ElementsAreArray(plain_beam_search(plain, text, 3, 12, {})));
 }
 
-TEST(GeneratorBeams, RefuseATemperature) {
-  const auto provider = open_weights(folder_of("llama"));
-  const auto device = open_device("cpu", {});
-  GeneratorOptions options = exact_options();
-  options.beam_size = 3;
-  Generator generator(*device, *provider, Compute::kF32, options);
-  try {
-    generator.start(0, std::vector<int32_t>{1, 2, 3}, 4, {.temperature = 0.5f});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.setting(), "temperature");
-  }
-}
-
 #ifdef VESPER_HAS_VULKAN
 TEST(GeneratorBeams, AreCleanUnderTheValidationLayers) {
   const auto plain = open_device("vulkan"), validated = open_test_device("validated vulkan");
