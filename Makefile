@@ -7,7 +7,8 @@
 #   make asan     the tests under the address and undefined-behaviour sanitizers, in build-asan/
 #   make mutants  test the tests: each fault of tests/mutation/faults.toml must fail one (an hour)
 #   make bench    the benchmarks of the CPU kernels (build/vulkan_bench: those of a GPU)
-#   make compare  our programs beside others on the same weights, into the README; QUICK=1: in 10 min
+#   make compare  our programs beside others on the same weights, into the README; QUICK=1: in 10 min;
+#                 PARTS="speech generate embed": only these
 #   make word-errors  errors on the whole speech corpus, beside other rules and faster-whisper
 #   make format   lay out the sources by .clang-format
 #   make clean    remove what was built
@@ -64,7 +65,7 @@ compare:
 	scripts/fetch-models.sh
 	JOBS=$(JOBS) bench/peers.sh
 	bench/recordings.py
-	bench/compare.py $(if $(QUICK),--quick)
+	bench/compare.py $(if $(QUICK),--quick) $(PARTS)
 
 word-errors: build
 	scripts/fetch-models.sh base silero-vad

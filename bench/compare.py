@@ -28,7 +28,7 @@ README = ROOT / "README.md"
 def table_of(part):
     path = RESULTS / f"{part}.json"
     if not path.exists():
-        raise SystemExit(f"{path} is missing: run bench/compare.py {part}")
+        return [f"{part} is not measured: `bench/compare.py {part}`."]
     module = {"speech": compare_speech, "generate": compare_generate, "embed": compare_embed}[part]
     return list(module.table(json.loads(path.read_text(encoding="utf-8"))))
 

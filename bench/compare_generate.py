@@ -25,7 +25,7 @@ THREADS = 2
 PROMPTS = (16, 512, 2048)  # tokens
 TEXT = 128                 # tokens
 CONTINUED = ("Rivers are", "The capital of France is", "Once upon a time there was a")
-EQUAL_WORDS = 8
+EQUAL_WORDS = 5
 TIMING = re.compile(r"(prompt eval|eval) time =\s*([\d.]+) ms /\s*(\d+) (?:tokens|runs)")
 
 
@@ -96,7 +96,7 @@ def measure(model, quick):
     results = []
     for name, unit, run in tests:
         values = {program.name: [] for program in programs}
-        for repetition in range(2 if quick else 5):
+        for repetition in range(3 if quick else 5):
             for program in rotated(programs, repetition):
                 values[program.name].append(run(program))
                 note(f"{name}, {program.name}: {values[program.name][-1]:.1f} {unit}")
@@ -110,10 +110,12 @@ def table(results):
         ours, theirs = test["values"].values()
         unit = f" {test['unit']}" if test["unit"] else ""
         ratio = statistics.median(theirs) / statistics.median(ours)
+        if not test["unit"]:  # a rate
+            ratio = 1 / ratio
         yield row([test["name"], spread(ours, 0, unit), times_of(spread(theirs, 0, unit), ratio)])
     yield ""
-    yield (f"Median (range) of {len(results['tests'][0]['values']['generate'])} runs in turn, and its "
-           f"ratio to `generate`; the same file, {THREADS} threads. Each answer of `generate` is a new "
+    yield (f"Median (range) of {len(results['tests'][0]['values']['generate'])} runs in turn, and how "
+           f"many times slower than `generate`; the same file, {THREADS} threads. Each answer of `generate` is a new "
            "process; llama-bench warms up first. Both continue three prompts with the same "
            f"{EQUAL_WORDS} words. {describe(results)}")
 

@@ -77,8 +77,8 @@ PROGRAMS = {
 ONE_WINDOW = ["vesper", "whisper.cpp", "faster-whisper-int8", "faster-whisper-f32"]
 
 # Model, recording, programs, repetitions of a full and of a quick run.
-LOADS = [("tiny.en", "short", ONE_WINDOW, 5, 3), ("base", "short", ONE_WINDOW, 5, 3),
-         ("base", "medium", list(PROGRAMS), 3, 2), ("tiny.en", "long", list(PROGRAMS), 3, 1)]
+LOADS = [("tiny.en", "short", ONE_WINDOW, 5, 5), ("base", "short", ONE_WINDOW, 5, 5),
+         ("base", "medium", list(PROGRAMS), 5, 3), ("tiny.en", "long", list(PROGRAMS), 3, 1)]
 
 
 def measure_load(model, name, programs, repetitions):
@@ -114,7 +114,7 @@ def measure(quick):
         if not (MODELS / model / "model.bin").is_file():
             raise SystemExit(f"{MODELS / model} has no model.bin: run scripts/fetch-models.sh")
         ggml_file(model)
-    versions = [vesper_version(), peer_version("whisper-cli"), peer_version("venv").split()[0]]
+    versions = [vesper_version(), peer_version("whisper-cli"), " ".join(peer_version("venv").split()[:2])]
     loads = []
     for model, name, programs, full_repetitions, quick_repetitions in LOADS:
         loads.append(measure_load(model, name, programs,
@@ -157,8 +157,8 @@ def table(results):
     most = max(value for load in loads for value in load["disagreements"].values())
     repetitions = ", ".join(str(len(load["runs"]["vesper"])) for load in loads)
     yield ""
-    yield (f"Time of whole processes: median (range) of {repetitions} runs in turn, and its ratio to "
-           f"`transcribe`, or with batches to `transcribe` with batches. The same weights, {THREADS} "
+    yield (f"Time of whole processes: median (range) of {repetitions} runs in turn, and how many times "
+           f"slower than `transcribe`, with batches than `transcribe` with batches. The same weights, {THREADS} "
            "threads, greedy search, English, no previous text as prompt. faster-whisper's times have "
            f"{statistics.median(starts):.2f} s of Python's start. The texts differ from ours in at "
            f"most {most:.1%} of the words. {describe(results)}")

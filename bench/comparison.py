@@ -75,10 +75,12 @@ def vesper_version(program="transcribe"):
 
 
 def peer_version(name):
+    """Its version, and how it was built, as bench/peers.sh wrote them."""
     path = PEERS / f"{name}.version"
     if not path.exists():
         raise SystemExit(f"{path} is missing: run bench/peers.sh")
-    return path.read_text().strip()
+    version, _, build = path.read_text().strip().replace("==", " ").partition(", ")
+    return f"{version} ({build})" if build else version
 
 
 def conditions(versions, load_before):
@@ -110,7 +112,7 @@ def spread(values, digits=2, unit=""):
 
 
 def times_of(text, ratio):
-    """A cell with the ratio to the first column."""
+    """A cell with how many times slower than ours it is."""
     return f"{text}, {ratio:.1f}x"
 
 
