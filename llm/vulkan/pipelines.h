@@ -17,7 +17,8 @@
 
 namespace vesper {
 
-// Every shader, by the name of its source file in shaders/.
+// Every shader, by the name of its source file in shaders/. The build compiles what these two
+// lists name.
 #define VESPER_SHADERS(X)                     \
   X(kEmbed, embed)                            \
   X(kNorm, norm)                              \
