@@ -198,6 +198,39 @@ TEST(AnyTokenizer, ReplacesInvalidUtf8) {
   }
 }
 
+// Names of pre-tokenizers in GGUF files (tests/reference/make_pre_tokenizer_fixtures.py).
+TEST(GgufTokenizer, SplitsTextAsItsPreTokenizerDoes) {
+  const std::filesystem::path given = TOKENIZER_FOLDER;
+  const auto lines = read_json(given / "corpus.json");
+  const auto fixture = read_json(given / "pre_tokenizers.json");
+  constexpr size_t kLinesOfAHash = 10;
+  const auto tokenizer_of = [&](const std::string& pre_tokenizer) {
+    GgufBytes gguf;
+    gguf.string("tokenizer.ggml.model", "gpt2");
+    gguf.string("tokenizer.ggml.pre", pre_tokenizer);
+    gguf.strings("tokenizer.ggml.tokens", fixture["tokens"].get<std::vector<std::string>>());
+    gguf.strings("tokenizer.ggml.merges", fixture["merges"].get<std::vector<std::string>>());
+    const auto file = gguf.file();
+    return read_gguf_tokenizer("model.gguf", read_gguf_files(ModelFiles("here", {file}), file));
+  };
+  for (const auto& row : fixture["pre_tokenizers"]) {
+    for (const std::string name : row["names"]) {
+      const TextTokenizer tokenizer(tokenizer_of(name));
+      ASSERT_EQ(row["expected"].size(), lines.size() / kLinesOfAHash);
+      for (size_t h = 0; h < row["expected"].size(); ++h) {
+        std::vector<int32_t> ids;
+        for (size_t i = h * kLinesOfAHash; i < (h + 1) * kLinesOfAHash; ++i) {
+          const auto of_line = tokenizer.encode(lines[i].get<std::string>(), true, false);
+          ids.insert(ids.end(), of_line.begin(), of_line.end());
+        }
+        EXPECT_EQ(hash_of(ids), row["expected"][h].get<uint32_t>())
+            << name << ", from line " << h * kLinesOfAHash;
+      }
+    }
+  }
+  EXPECT_THROW(tokenizer_of("of no family"), Error);
+}
+
 TEST(GgufTokenizer, NeedsAScoreForEveryPiece) {
   const auto file = gguf_of(folder() / "spm_llama/tokenizer.model", false);
   const Gguf gguf = read_gguf_files(ModelFiles("here", {file}), file);
