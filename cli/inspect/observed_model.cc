@@ -219,7 +219,8 @@ std::string ObservedModel::work() const {
   if (embedder_) {
     size_t n_tokens = 0;
     for (const auto& text : texts_) n_tokens += text.size();
-    return grouped(texts_.size()) + " texts of " + grouped(n_tokens) + " tokens";
+    return grouped(texts_.size()) + (texts_.size() == 1 ? " text of " : " texts of ") +
+           grouped(n_tokens) + " tokens";
   }
   std::array<char, 48> text{};
   std::snprintf(text.data(), text.size(), "%.1f s of audio", audio_s_);

@@ -256,6 +256,71 @@ TEST(Inspect, PlansATextEncoderAndTokenizes) {
   fs::remove_all(folder);
 }
 
+TEST(Inspect, ProfilesAModelAndWritesItsStages) {
+  const fs::path folder = fs::path(testing::TempDir()) / "vesper_inspect_program_profile";
+  TinyBert().write(folder);
+  const std::string csv = (folder / "stages.csv").string();
+  const std::string trace = (folder / "trace.json").string();
+  std::ofstream(folder / "texts") << "the cat sat\n";
+  const std::string profile = "--profile --device cpu --threads 1 ";
+  const std::string input = " " + (folder / "texts").string();
+  const Result result =
+      run(profile + "--json --csv " + csv + " --trace " + trace + " " + folder.string() + input);
+  ASSERT_EQ(result.status, 0) << result.out;
+  const auto report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["work"], "1 text of 5 tokens");
+  EXPECT_EQ(report["clock"], "stage");
+  const auto& stages = report["stages"];
+  ASSERT_GT(stages.size(), 10u);
+
+  std::ifstream rows(csv);
+  std::string row;
+  std::getline(rows, row);
+  EXPECT_EQ(row, "pass,label,kernel,runs,us_total,us_mean,flop,bytes");
+  auto events = nlohmann::json::parse(std::ifstream(trace))["traceEvents"];
+  ASSERT_EQ(events.size(), stages.size() + 1);
+  EXPECT_EQ(events[0]["args"]["name"], stages[0]["pass"]);  // the name of the thread
+  double at_us = 0, flop = 0;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const auto& stage = stages[i];
+    const auto& event = events[i + 1];
+    std::string label;
+    for (const auto& part : stage["labels"]) {
+      label += (label.empty() ? "" : " + ") + part.get<std::string>();
+    }
+    const double us = stage["us"], n_runs = stage["n_runs"];
+    EXPECT_GE(us, 0);
+    flop += stage["flop"].get<double>();
+    ASSERT_TRUE(std::getline(rows, row));
+    std::vector<std::string> fields;
+    std::istringstream line(row);
+    for (std::string field; std::getline(line, field, ',');) fields.push_back(field);
+    ASSERT_EQ(fields.size(), 8u) << row;
+    EXPECT_EQ(fields[0], stage["pass"]);
+    EXPECT_EQ(fields[1], label);
+    EXPECT_EQ(fields[2], stage["kernel"]);
+    EXPECT_EQ(std::stod(fields[3]), n_runs);
+    EXPECT_NEAR(std::stod(fields[4]), us, 1e-3);
+    EXPECT_NEAR(std::stod(fields[5]), us / n_runs, 1e-3);
+    EXPECT_EQ(std::stod(fields[6]), stage["flop"]);
+    EXPECT_EQ(std::stod(fields[7]), stage["bytes"]);
+    EXPECT_EQ(event["name"], label);
+    EXPECT_EQ(event["args"]["kernel"], stage["kernel"]);
+    EXPECT_NEAR(event["ts"].get<double>(), at_us, 1e-3);
+    EXPECT_NEAR(event["dur"].get<double>(), us / n_runs, 1e-3);
+    at_us += us / n_runs;
+  }
+  EXPECT_FALSE(std::getline(rows, row));
+  EXPECT_GT(flop, 0);
+
+  const Result text = run(profile + "--per-command " + folder.string() + input);
+  EXPECT_EQ(text.status, 0);
+  EXPECT_THAT(text.out, HasSubstr("work           1 text of 5 tokens\n"));
+  EXPECT_THAT(text.out, HasSubstr("after each command"));
+  EXPECT_THAT(text.out, HasSubstr("\nmatmul"));
+  fs::remove_all(folder);
+}
+
 TEST(Inspect, PlansTheMemoryOfAnUnsupportedModel) {
   auto bytes = GgufBytes()
                    .string("general.architecture", "martian")
