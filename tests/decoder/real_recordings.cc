@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <sstream>
+#include <utility>
 
 #include "audio/samples.h"
 #include "tests/fetched_model.h"
@@ -34,6 +35,20 @@ std::vector<std::string> spoken_words(const std::string& text) {
     if (!word.empty()) words.push_back(word);
   }
   return words;
+}
+
+size_t word_differences(const std::string& a, const std::string& b) {
+  const std::vector<std::string> from = spoken_words(a), to = spoken_words(b);
+  std::vector<size_t> row(to.size() + 1);
+  for (size_t j = 0; j <= to.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= from.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= to.size(); ++j) {
+      const size_t replaced = diagonal + (from[i - 1] != to[j - 1]);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row.back();
 }
 
 }  // namespace vesper

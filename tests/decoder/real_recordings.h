@@ -22,4 +22,7 @@ std::unique_ptr<SpeechSession> real_session(const std::string& name);
 // In lower case, without punctuation.
 std::vector<std::string> spoken_words(const std::string& text);
 
+// The number of words to insert, delete or replace.
+size_t word_differences(const std::string& a, const std::string& b);
+
 }  // namespace vesper

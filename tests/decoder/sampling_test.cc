@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -168,11 +169,14 @@ class PlainBeamSearch {
     for (size_t i = 0; i < live.size() && ended.size() < search.n_candidates; ++i) {
       ended.push_back(live[i]);
     }
-    const auto mean = [](const DecodeResult& text) {
-      return text.sum_logprob / static_cast<double>(text.tokens.size());
+    // openai-whisper, decoding.py: MaximumLikelihoodRanker.
+    const auto score = [&](const DecodeResult& text) {
+      const auto length = static_cast<double>(text.tokens.size());
+      if (!search.length_penalty) return text.sum_logprob / length;
+      return text.sum_logprob / std::pow((5 + length) / 6, *search.length_penalty);
     };
     return *std::max_element(ended.begin(), ended.end(),
-                             [&](const auto& a, const auto& b) { return mean(a) < mean(b); });
+                             [&](const auto& a, const auto& b) { return score(a) < score(b); });
   }
   size_t n_ended() const { return n_ended_; }
 
@@ -227,7 +231,7 @@ TEST_F(Sampling, BeamsEqualAPlainSearch) {
     suppressed.push_back(static_cast<int32_t>(id));
   }
   model_->decoder().set_suppressed(suppressed);
-  size_t n_ended = 0;
+  size_t n_ended = 0, n_ranked_apart = 0;
   const std::pair<uint32_t, Search> cases[] = {{5, {.n_candidates = 3, .max_finished = 3}},
                                                {29, {.n_candidates = 4, .max_finished = 2}},
                                                {33, {.n_candidates = 2, .max_finished = 8}}};
@@ -238,13 +242,21 @@ TEST_F(Sampling, BeamsEqualAPlainSearch) {
     one.timestamps = false;
     one.max_tokens = 6;
     PlainBeamSearch plain(model_->decoder(), one, allowed, end);
-    const DecodeResult wanted = plain.best(search);
+    std::set<size_t> lengths;
+    for (const std::optional<double> penalty :
+         {std::optional<double>(), std::optional(0.0), std::optional(1.0), std::optional(8.0)}) {
+      Search ranked = search;
+      ranked.length_penalty = penalty;
+      const DecodeResult wanted = plain.best(ranked), found = decode(one, ranked);
+      EXPECT_EQ(found.tokens, wanted.tokens) << penalty.value_or(-1);
+      EXPECT_NEAR(found.sum_logprob, wanted.sum_logprob, 1e-3) << penalty.value_or(-1);
+      lengths.insert(found.tokens.size());
+    }
     n_ended += plain.n_ended();
-    const DecodeResult found = decode(one, search);
-    EXPECT_EQ(found.tokens, wanted.tokens);
-    EXPECT_NEAR(found.sum_logprob, wanted.sum_logprob, 1e-3);
+    n_ranked_apart += lengths.size() > 1;
   }
   EXPECT_GT(n_ended, 0u);
+  EXPECT_GT(n_ranked_apart, 0u);
 }
 
 // Long enough for many KV pages, in two slots of a batch and alone.

@@ -51,21 +51,6 @@ Samples mixed(Samples speech, const Samples& sound, double decibels) {
   return speech;
 }
 
-// The number of words to insert, delete or replace.
-size_t word_differences(const std::string& a, const std::string& b) {
-  const std::vector<std::string> from = spoken_words(a), to = spoken_words(b);
-  std::vector<size_t> row(to.size() + 1);
-  for (size_t j = 0; j <= to.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= from.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= to.size(); ++j) {
-      const size_t replaced = diagonal + (from[i - 1] != to[j - 1]);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
-    }
-  }
-  return row.back();
-}
-
 DecodingSettings greedy_with_fallback() {
   DecodingSettings settings;
   settings.beam_size = 1;
