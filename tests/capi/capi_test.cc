@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "audio/samples.h"
+#include "session/model_store.h"
 #include "tests/audio/made_recordings.h"
 #include "tests/capi/c_client.h"
 #include "tests/child_process.h"
@@ -55,8 +56,9 @@ nlohmann::json c_segments(const std::string& model, const vesper_transcribe_opti
   return segments;
 }
 
+// The segments that both give.
 void expect_as_the_program(const std::string& model, const vesper_transcribe_options& options,
-                           std::vector<std::string> arguments) {
+                           std::vector<std::string> arguments, nlohmann::json& segments) {
   std::vector<std::string> command = {TRANSCRIBE, "-q",  "--offline", "--device", "cpu",
                                       "-m",       model, "-f",        "json"};
   command.insert(command.end(), arguments.begin(), arguments.end());
@@ -64,7 +66,7 @@ void expect_as_the_program(const std::string& model, const vesper_transcribe_opt
   const ChildResult result = run_child(command, {});
   ASSERT_EQ(result.status, 0) << result.err;
   const nlohmann::json expected = nlohmann::json::parse(result.out);
-  const nlohmann::json segments = c_segments(model, options);
+  segments = c_segments(model, options);
   ASSERT_FALSE(segments.empty());
   ASSERT_EQ(segments.size(), expected["segments"].size());
   for (size_t i = 0; i < segments.size(); ++i) {
@@ -78,19 +80,30 @@ void expect_as_the_program(const std::string& model, const vesper_transcribe_opt
   }
 }
 
-TEST(CApi, HasTheDefaultsOfTheProgram) { expect_as_the_program(model_path(), {}, {}); }
+TEST(CApi, HasTheDefaultsOfTheProgram) {
+  nlohmann::json segments;
+  expect_as_the_program(model_path(), {}, {}, segments);
+}
 
 TEST(CApi, HasTheOptionsOfTheProgram) {
   const std::string base = fetched_model("base").string();
+  fetched_model("silero-vad");
+  nlohmann::json plain, prompted, german, translated;
+  expect_as_the_program(base, {}, {}, plain);
   vesper_transcribe_options options{};
   options.initial_prompt = "Amiable AMIABLE";
   options.vad = 1;
-  expect_as_the_program(base, options, {"--initial-prompt", "Amiable AMIABLE", "--vad"});
+  expect_as_the_program(base, options, {"--initial-prompt", "Amiable AMIABLE", "--vad"}, prompted);
   options = {};
   options.language = "de";
-  expect_as_the_program(base, options, {"--language", "de"});
+  expect_as_the_program(base, options, {"--language", "de"}, german);
   options.translate = 1;
-  expect_as_the_program(base, options, {"--language", "de", "--task", "translate"});
+  expect_as_the_program(base, options, {"--language", "de", "--task", "translate"}, translated);
+  // Each option has an effect.
+  EXPECT_EQ(plain.at(0)["language"], "en");
+  EXPECT_EQ(german.at(0)["language"], "de");
+  EXPECT_NE(prompted.at(0)["avg_logprob"], plain.at(0)["avg_logprob"]);
+  EXPECT_NE(translated.at(0)["avg_logprob"], german.at(0)["avg_logprob"]);
 }
 
 TEST(CApi, ACallbackCanStopTheTranscription) {

@@ -197,6 +197,14 @@ TEST_F(EmbedProgram, HasOptionsForPoolingNormalizationAndDimensions) {
   const Vector raw = vectors_of(embed({"--no-normalize", "the cat"}).out).at(0);
   EXPECT_GT(std::abs(length_of(raw) - 1), 0.01);
   EXPECT_NEAR(raw[3] / length_of(raw), usual[3], 1e-6);
+  // --normalize, for a model that does not normalize.
+  const std::string modules = read_file(folder_ / "models/tiny/modules.json");
+  json unnormalized = json::parse(modules);
+  unnormalized.erase(unnormalized.size() - 1);
+  write_file(folder_ / "models/tiny/modules.json", unnormalized.dump());
+  EXPECT_EQ(vectors_of(embed({"the cat"}).out).at(0), raw);
+  EXPECT_EQ(vectors_of(embed({"--normalize", "the cat"}).out).at(0), usual);
+  write_file(folder_ / "models/tiny/modules.json", modules);
   const Vector cls = vectors_of(embed({"--pooling", "cls", "the cat"}).out).at(0);
   const Vector last = vectors_of(embed({"--pooling", "last", "the cat"}).out).at(0);
   EXPECT_NE(cls, usual);
@@ -208,6 +216,19 @@ TEST_F(EmbedProgram, HasOptionsForPoolingNormalizationAndDimensions) {
   EXPECT_NEAR(few[0] / few[1], usual[0] / usual[1], 1e-4);
   expect_failure(embed({"--dimensions", "65", "a"}), 2, "expected at most 64");
   expect_failure(embed({"--pooling", "max", "a"}), 2, "expected mean, cls or last");
+}
+
+// The first vectors come while standard input is open: 50 texts of 5 tokens fill many batches of 40
+// tokens, and not one of the usual size.
+TEST_F(EmbedProgram, ComputesABatchAsSoonAsItHasItsTokens) {
+  const std::string script =
+      "mkfifo in out; " EMBED
+      " -m tiny --device cpu --compute f32 -t 1 --batch-tokens 40 "
+      "< in > out & exec 3> in 4< out; for i in {1..50}; do echo the cat sat; done >&3; "
+      "read -r -t 60 line <&4 && echo early; exec 3>&-; wc -l <&4; wait $!";
+  const ChildResult result = run_child({"/bin/bash", "-c", script}, options_);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out, "early\n49\n");
 }
 
 TEST_F(EmbedProgram, PutsAPrefixBeforeEachText) {
@@ -237,6 +258,13 @@ TEST_F(EmbedProgram, RanksTextsBySimilarityToAQuery) {
     before = object["score"];
   }
   EXPECT_EQ(json::parse(lines_of(all.out)[0])["index"], 1);
+}
+
+TEST_F(EmbedProgram, PutsAPrefixBeforeTheQuery) {
+  options_.standard_input = "the cat sat\nmoney\n";
+  const std::string wanted = embed({"--search", "the cat sat"}).out;
+  EXPECT_EQ(embed({"--search", "cat sat", "--query-prefix", "the "}).out, wanted);
+  EXPECT_NE(embed({"--search", "cat sat"}).out, wanted);
 }
 
 TEST_F(EmbedProgram, RanksPairsBySimilarity) {

@@ -158,6 +158,25 @@ TEST_F(GenerateProgram, SamplesTokensWithEachOption) {
   }
   EXPECT_NE(ids({"-n", "20", "--repeat-penalty", "5"}), greedy);
   EXPECT_EQ(ids({"-n", "20", "--repeat-penalty", "5", "--repeat-last-n", "0"}), greedy);
+  // Only the last tokens are penalized.
+  for (const size_t window : {1, 2, 5}) {
+    std::vector<std::string> seen;
+    std::istringstream tokens(
+        ids({"-n", "20", "--presence-penalty", "100", "--repeat-last-n", std::to_string(window)}));
+    for (std::string id; std::getline(tokens, id, ',');)
+      seen.push_back(std::to_string(std::stoi(id)));
+    bool is_repeated = false;
+    for (size_t i = 0; i < seen.size(); ++i) {
+      const auto before = std::find(seen.rbegin() + static_cast<std::ptrdiff_t>(seen.size() - i),
+                                    seen.rend(), seen[i]);
+      if (before == seen.rend()) continue;
+      const auto distance =
+          before - (seen.rbegin() + static_cast<std::ptrdiff_t>(seen.size() - i)) + 1;
+      EXPECT_GT(static_cast<size_t>(distance), window) << "token " << i;
+      is_repeated = true;
+    }
+    EXPECT_TRUE(is_repeated) << window;
+  }
 }
 
 TEST_F(GenerateProgram, SearchesWithBeams) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -67,6 +68,49 @@ std::vector<double> pooled(const TinyBert& bert, const Ids& ids, Pooling pooling
   return vector;
 }
 
+// The model with llama.cpp's names and a number of its enum llama_pooling_type.
+std::string gguf_of(const TinyBert& bert, uint32_t pooling_type) {
+  GgufBytes gguf;
+  gguf.string("general.architecture", "bert");
+  const std::pair<const char*, uint32_t> counts[] = {
+      {"block_count", TinyBert::kLayers},         {"context_length", TinyBert::kPositions},
+      {"embedding_length", TinyBert::kWidth},     {"feed_forward_length", TinyBert::kFfn},
+      {"attention.head_count", TinyBert::kHeads}, {"pooling_type", pooling_type}};
+  for (const auto& [key, count] : counts) {
+    gguf.scalar<uint32_t>(std::string("bert.") + key, 4, count);
+  }
+  gguf.scalar<float>("bert.attention.layer_norm_epsilon", 6,
+                     static_cast<float>(TinyBert::kEpsilon));
+  const std::pair<const char*, const char*> names[] = {
+      {"embeddings.word_embeddings", "token_embd"},
+      {"embeddings.position_embeddings", "position_embd"},
+      {"embeddings.token_type_embeddings", "token_types"},
+      {"embeddings.LayerNorm", "token_embd_norm"},
+      {"encoder.layer.", "blk."},
+      {"attention.self.query", "attn_q"},
+      {"attention.self.key", "attn_k"},
+      {"attention.self.value", "attn_v"},
+      {"attention.output.dense", "attn_output"},
+      {"attention.output.LayerNorm", "attn_output_norm"},
+      {"intermediate.dense", "ffn_up"},
+      {"output.dense", "ffn_down"},
+      {"output.LayerNorm", "layer_output_norm"}};
+  for (const auto& [hugging_face, values] : bert.tensors) {
+    std::string name = hugging_face;
+    for (const auto& [from, to] : names) {
+      if (const size_t at = name.find(from); at != std::string::npos) {
+        name.replace(at, std::strlen(from), to);
+      }
+    }
+    const std::vector<uint64_t>& shape = bert.shapes.at(hugging_face);
+    std::vector<uint8_t> bytes(values.size() * sizeof(float));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    gguf.tensor(name, {shape.rbegin(), shape.rend()}, 0, bytes);
+  }
+  const std::vector<uint8_t> bytes = gguf.bytes();
+  return {bytes.begin(), bytes.end()};
+}
+
 TEST(Embedder, EqualsPlainLoopsForPackedTexts) {
   const TinyBert bert;
   const std::vector<Ids> texts = random_texts({5, 1, 40, 17, 33, 2, 40, 8});
@@ -90,6 +134,31 @@ TEST(Embedder, EqualsPlainLoopsForPackedTexts) {
         }
       }
     }
+  }
+}
+
+// A GGUF file has no modules.json: its metadata say how rows are pooled.
+TEST(Embedder, PoolsAsGgufMetadataSay) {
+  const TinyBert bert;
+  const std::vector<Ids> texts = random_texts({5, 17});
+  const TemporaryFolder folder;
+  for (const auto& [type, pooling] :
+       {std::pair(1u, Pooling::kMean), {2u, Pooling::kFirst}, {3u, Pooling::kLast}}) {
+    write_file(folder / "model.gguf", gguf_of(bert, type));
+    Embedder embedder(folder / "model.gguf", cpu(), Compute::kF32);
+    EXPECT_EQ(embedder.settings().pooling, pooling);
+    const std::vector<float> found = embed(embedder, texts);
+    for (size_t t = 0; t < texts.size(); ++t) {
+      const std::vector<double> wanted = pooled(bert, texts[t], pooling, true);
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        ASSERT_NEAR(found[t * wanted.size() + i], wanted[i], 2e-5) << "type " << type;
+      }
+    }
+  }
+  // 0: no pooling. 4: ranks pairs of texts.
+  for (const uint32_t type : {0u, 4u}) {
+    write_file(folder / "model.gguf", gguf_of(bert, type));
+    EXPECT_THROW(Embedder(folder / "model.gguf", cpu(), Compute::kF32), Error) << type;
   }
 }
 

@@ -329,6 +329,20 @@ TEST_F(TinyText, FindsAMoreProbableTextWithBeams) {
   EXPECT_EQ(setting_of([&] { open(); }), "beam size");
 }
 
+// A small penalty prefers short texts, a large one long texts: sums of log-probabilities are
+// negative.
+TEST_F(TinyText, RanksBeamsByTheLengthPenalty) {
+  options_.beam_size = 8;
+  options_.logit_bias = {{0, 5.0f}};  // <end>, so that some texts end before the limit
+  const auto length = [&](float penalty) {
+    options_.length_penalty = penalty;
+    return open().answer({{5, 6, 7}, limit(12)}).tokens.size();
+  };
+  const size_t shortest = length(-100), longest = length(100);
+  EXPECT_LT(shortest, longest);
+  EXPECT_EQ(length(0), shortest);  // without a penalty, each token costs
+}
+
 TEST_F(TinyText, NamesInvalidSettings) {
   options_.allows_filters = options_.allows_penalties = false;
   TextSession& session = open();
