@@ -211,6 +211,10 @@ TEST(OptionTable, StoresValues) {
 TEST(OptionTable, ReportsInvalidValues) {
   EXPECT_EQ(Made().error_of({"-l", "-c", "10"}),
             "--count: expected a number from 1 to 9, found \"10\"");
+  EXPECT_EQ(Made().error_of({"-l", "-c", "5x"}),
+            "--count: expected a number from 1 to 9, found \"5x\"");
+  EXPECT_EQ(Made().error_of({"--limit", "0.5x"}),
+            "--limit: expected a number or none, found \"0.5x\"");
   EXPECT_EQ(Made().error_of({"--kind", "c"}), "--kind: expected one of a, b, found \"c\"");
   EXPECT_EQ(Made().error_of({"--limit", "x"}), "--limit: expected a number or none, found \"x\"");
   EXPECT_EQ(Made().error_of({"--count", "1"}), "--count: expected together with --loud");

@@ -30,7 +30,7 @@ std::unique_ptr<Device> cpu(uint32_t n_threads = 2) {
   return open_device("cpu", DeviceOptions{.n_threads = n_threads});
 }
 
-std::vector<Ids> random_texts(std::initializer_list<size_t> lengths) {
+std::vector<Ids> random_texts(const std::vector<size_t>& lengths) {
   std::mt19937 random(3);
   std::vector<Ids> texts;
   for (const size_t n : lengths) {
@@ -208,6 +208,20 @@ TEST(Embedder, DoesNotDependOnBatchOrThreads) {
             << compute_name(compute) << ", text " << t << ", number " << i;
       }
     }
+  }
+}
+
+TEST(Embedder, DividesManyShortTextsIntoBatches) {
+  const TemporaryFolder folder;
+  TinyBert().write(folder.path());
+  EmbedderOptions options;
+  options.batch_tokens = 64;  // 8 texts
+  Embedder embedder(folder.path(), cpu(), Compute::kF32, options);
+  const std::vector<Ids> texts = random_texts(std::vector<size_t>(20, 1));
+  const std::vector<float> found = embed(embedder, texts);
+  for (size_t t = 0; t < texts.size(); ++t) {
+    const std::vector<float> one = embed(embedder, {texts[t]});
+    for (size_t i = 0; i < one.size(); ++i) ASSERT_EQ(found[t * one.size() + i], one[i]) << t;
   }
 }
 
