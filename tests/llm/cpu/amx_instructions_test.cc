@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 
 #include "llm/cpu/amx_tile.h"
 #include "llm/dtype/number_conversion.h"
@@ -190,6 +191,21 @@ TEST_F(AmxModel, RefusesWhatNoKernelMeans) {
   EXPECT_DEATH(zero_unconfigured_tile(), "rows in the configuration of tile, found 3");
   EXPECT_DEATH(multiply_exchanged(), "tdpbf16ps: expected rows as long as columns, found 12");
 }
+
+#ifdef __SANITIZE_ADDRESS__
+AMX_TARGET void load_two_rows(const void* rows) {
+  _tile_loadconfig(&kSmall);
+  _tile_loadd(0, rows, 12);
+  _tile_release();
+}
+
+TEST_F(AmxModel, ReadsOnlyMemoryInBounds) {
+  if (!is_model_) GTEST_SKIP() << "not run: this CPU has AMX, so the model is not used";
+  const auto rows = std::make_unique<std::byte[]>(24);
+  load_two_rows(rows.get());
+  EXPECT_DEATH(load_two_rows(rows.get() + 4), "tileloadd: expected memory in bounds");
+}
+#endif
 
 }  // namespace
 }  // namespace vesper::amx_instructions_test
