@@ -60,7 +60,8 @@ VESPER_AMX void multiply_rows(const Gemm& gemm, uint32_t panel, const std::byte*
   }
 }
 
-// All panels of a task. While 32 x 32 sums are computed, the epilogue processes the previous ones.
+// All panels of a task. While 32 x 32 sums are computed in tiles, the epilogue processes the
+// previous ones; then the new ones take their place.
 template <class Terms>
 VESPER_AMX void multiply_and_finish(const Gemm& gemm) {
   const PackedLayout& layout = *gemm.layout;
@@ -68,14 +69,13 @@ VESPER_AMX void multiply_and_finish(const Gemm& gemm) {
   constexpr size_t kPanelSums = kGroupRows * kPanelOutputs;
   const size_t row_tile_bytes = gemm.row_bytes * kTileRows;
   _tile_loadconfig(&kTileConfig);
-  auto* const sums = reinterpret_cast<float*>(gemm.scratch);  // [2][2 panels][32][16]
+  auto* const sums = reinterpret_cast<float*>(gemm.scratch);  // [2 panels][32][16]
   GemmSums last{};
-  uint32_t turn = 0;
   for (uint32_t panel = 0; panel < gemm.n_panels; panel += kPanelsAtOnce) {
     const uint32_t n_panels = std::min(kPanelsAtOnce, gemm.n_panels - panel);
     const std::byte* const weights = gemm.panels + panel * layout.panel_bytes;
-    for (uint32_t row = 0; row < gemm.n_rows; row += kGroupRows, turn ^= 1) {
-      const GemmSums group{sums + turn * kPanelsAtOnce * kPanelSums,
+    for (uint32_t row = 0; row < gemm.n_rows; row += kGroupRows) {
+      const GemmSums group{sums,
                            kPanelSums,
                            row,
                            std::min(kGroupRows, gemm.n_rows - row),
@@ -133,7 +133,7 @@ size_t gemm_amx_f16_scratch_bytes(const PackedLayout& layout) {
   return size_t{2} * kPanelsAtOnce * (layout.padded_n_in / 32) * kTileBytes;
 }
 size_t gemm_amx_sums_scratch_bytes(const PackedLayout&) {
-  return size_t{2} * kPanelsAtOnce * kGroupRows * kPanelOutputs * sizeof(float);
+  return size_t{kPanelsAtOnce} * kGroupRows * kPanelOutputs * sizeof(float);
 }
 
 }  // namespace vesper
