@@ -297,6 +297,15 @@ VESPER_MODEL __m512 mm512_scalef_ps(__m512 a, __m512 b) {
 }  // namespace vesper::vector_model
 
 #ifndef VESPER_MODEL_WITHOUT_NAMES
+// Without optimization, GCC defines these as macros.
+#undef _mm512_slli_epi32
+#undef _mm512_srli_epi32
+#undef _mm512_slli_epi16
+#undef _mm512_srli_epi16
+#undef _mm512_ternarylogic_epi32
+#undef _mm512_shuffle_i32x4
+#undef _mm512_cmp_ps_mask
+#undef _mm512_reduce_ps
 #define _mm512_loadu_si512 vesper::vector_model::mm512_loadu_si512
 #define _mm512_loadu_ps vesper::vector_model::mm512_loadu_ps
 #define _mm512_storeu_si512 vesper::vector_model::mm512_storeu_si512
