@@ -37,7 +37,7 @@ class Fault:
     file: str
     old: str
     new: str
-    tests: list[str]  # "program" or "program GTEST_FILTER"
+    tests: list[str]  # "program" or "program GTEST_FILTER", after "NAME=value" of its environment
 
     def problem(self, root):
         """Why the fault does not apply to the sources in `root`, or None."""
@@ -109,15 +109,26 @@ def build(copy, programs, jobs):
     return None if done.returncode == 0 else done.stdout + done.stderr
 
 
+def parts_of(test):
+    """The environment, the program and the GoogleTest filter of one of Fault.tests."""
+    words = test.split()
+    environment = {}
+    while "=" in words[0]:
+        name, _, value = words.pop(0).partition("=")
+        environment[name] = value
+    return environment, words[0], " ".join(words[1:])
+
+
 def run_test(copy, test, timeout_s):
     """Runs a test program; returns what failed, or None."""
-    program, _, test_filter = test.partition(" ")
+    environment, program, test_filter = parts_of(test)
     command = [str(copy / "build" / program), "--gtest_fail_fast", "--gtest_brief=0"]
     if test_filter:
         command.append(f"--gtest_filter={test_filter}")
     # A process group of its own: what the tests started ends with them.
-    process = subprocess.Popen(command, cwd=copy / "build", stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, start_new_session=True)
+    process = subprocess.Popen(command, cwd=copy / "build", env={**os.environ, **environment},
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               start_new_session=True)
     try:
         output, _ = process.communicate(timeout=timeout_s)
         ending = f"exit status {process.returncode}"
@@ -157,12 +168,12 @@ def test_fault(fault, copy, jobs, limits):
     path.write_text(original.replace(fault.old, fault.new))
     try:
         for test in fault.tests:
-            failure = build(copy, [test.split()[0]], jobs)
+            failure = build(copy, [parts_of(test)[1]], jobs)
             if failure:
                 errors = re.findall(r"error: .*", failure)
                 return Outcome("does not build", errors[0] if errors else failure[-200:])
             # First the tests that are most likely to fail.
-            first = mirror_filter(copy, fault.file) if " " not in test else None
+            first = mirror_filter(copy, fault.file) if not parts_of(test)[2] else None
             killer = run_test(copy, f"{test} {first}", limits[test]) if first else None
             killer = killer or run_test(copy, test, limits[test])
             if killer:
@@ -209,12 +220,12 @@ def main():
     subprocess.run(["cmake", "--preset", "release", *CMAKE_OPTIONS], cwd=copy, check=True,
                    stdout=subprocess.DEVNULL)
     tests = list(dict.fromkeys(test for fault in faults for test in fault.tests))
-    failure = build(copy, list(dict.fromkeys(test.split()[0] for test in tests)), options.jobs)
+    failure = build(copy, list(dict.fromkeys(parts_of(test)[1] for test in tests)), options.jobs)
     if failure:
         sys.exit(f"the sources do not build without a fault:\n{failure}")
     limits = {}
     for test in tests:
-        program, _, test_filter = test.partition(" ")
+        _, program, test_filter = parts_of(test)
         listed = subprocess.run([str(copy / "build" / program), "--gtest_list_tests",
                                  f"--gtest_filter={test_filter or '*'}"],
                                 cwd=copy / "build", capture_output=True, text=True)
