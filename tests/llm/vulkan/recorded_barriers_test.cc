@@ -1,12 +1,16 @@
 // The barriers in the command buffers of a table. Neither lavapipe, which waits after each
 // dispatch, nor the validation layers, which do not see the addresses that a shader accesses, would
-// show that one is missing. This program has its own vkCmdDispatch and vkCmdPipelineBarrier2, which
-// note the call and forward it.
+// show that one is missing. This program has its own vkCmdDispatch, vkCmdPipelineBarrier2 and
+// vkCmdPushConstants, which note the call and forward it.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <vulkan/vulkan.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +24,16 @@ namespace {
 // By command buffer: D for a dispatch, B for a barrier between compute shaders.
 std::map<VkCommandBuffer, std::string>& calls() {
   static std::map<VkCommandBuffer, std::string> all;
+  return all;
+}
+
+// Addresses at the end of push constants, for kernels with scratch memory.
+struct Scratch {
+  uint64_t scratch, counters;
+  bool operator==(const Scratch&) const = default;
+};
+std::vector<Scratch>& pushed_scratch() {
+  static std::vector<Scratch> all;
   return all;
 }
 
@@ -47,6 +61,17 @@ VKAPI_ATTR void VKAPI_CALL vkCmdDispatch(VkCommandBuffer commands, uint32_t x, u
   static const auto next = reinterpret_cast<PFN_vkCmdDispatch>(dlsym(RTLD_NEXT, "vkCmdDispatch"));
   calls()[commands] += 'D';
   next(commands, x, y, z);
+}
+
+VKAPI_ATTR void VKAPI_CALL vkCmdPushConstants(VkCommandBuffer commands, VkPipelineLayout layout,
+                                              VkShaderStageFlags stages, uint32_t offset,
+                                              uint32_t size, const void* values) {
+  static const auto next =
+      reinterpret_cast<PFN_vkCmdPushConstants>(dlsym(RTLD_NEXT, "vkCmdPushConstants"));
+  Scratch& scratch = pushed_scratch().emplace_back();
+  std::memcpy(&scratch, static_cast<const std::byte*>(values) + size - sizeof scratch,
+              sizeof scratch);
+  next(commands, layout, stages, offset, size, values);
 }
 
 VKAPI_ATTR void VKAPI_CALL vkCmdPipelineBarrier2(VkCommandBuffer commands,
@@ -124,6 +149,34 @@ TEST_F(RecordedBarriers, AreBetweenAllCommandsIfWanted) {
   VulkanOptions full;
   full.full_barriers = true;
   EXPECT_THAT(calls_of(full, Clock::kOff, false), ElementsAre("BDBDBDBDBDBDBD"));
+}
+
+// Attention of one row that workgroups share: they exchange partial results in scratch memory.
+TEST_F(RecordedBarriers, CommandsOfAStageHaveTheirOwnScratchMemory) {
+  ASSERT_EQ(0, setenv("VESPER_TUNING", "attention_splits=2", 1));
+  const std::unique_ptr<Device> device = open_vulkan_device(test_device_index(), VulkanOptions());
+  ASSERT_EQ(0, unsetenv("VESPER_TUNING"));
+  PagedAttentionParams params{};
+  params.n_rows = params.n_heads = params.n_kv_heads = params.pages_per_sequence = 1;
+  params.head_dim = params.q_row_stride = params.out_row_stride = 8;
+  params.page_rows = 32;
+  const auto floats = [&](uint64_t n) { return device->allocate(n * sizeof(float), "floats"); };
+  const Operand q = floats(8), k = floats(32 * 8), v = floats(32 * 8);
+  const Operand rows = device->allocate(sizeof(Row), "rows"), pages = floats(1);
+  const Operand first = floats(8), second = floats(8);
+  DispatchTable table;
+  for (const Operand& out : {first, second, first}) {
+    emit::paged_attention(table, "attention", params, out, q, k, v, rows, pages);
+  }
+  ASSERT_THAT(table.stages(), ElementsAre(0, 0, 1));
+  pushed_scratch().clear();
+  device->record(table);
+  const std::vector<Scratch>& found = pushed_scratch();
+  ASSERT_EQ(found.size(), 3u);
+  constexpr uint64_t kScratchBytes = 2 * (8 + 2) * sizeof(float);  // of a head with two splits
+  EXPECT_GE(found[1].scratch, found[0].scratch + kScratchBytes);
+  EXPECT_GE(found[1].counters, found[0].counters + sizeof(uint32_t));
+  EXPECT_EQ(found[2], found[0]);
 }
 
 }  // namespace
