@@ -190,6 +190,13 @@ TEST_F(Download, RefusesAWrongRange) {
   EXPECT_THAT(ranges(), ElementsAre("bytes=1000000-", "-"));
 }
 
+// Nothing else would find the wrong bytes.
+TEST_F(Download, RefusesAWrongRangeOfAFileWithoutADigest) {
+  write_file(target_.string() + ".part", content_.substr(0, 1'000'000));
+  download({hub_ + "/wrongrange/model", target_, std::nullopt, false}, events_);
+  expect_complete();
+}
+
 TEST_F(Download, ContinuesAfterBrokenConnections) {
   EXPECT_EQ(error_of("cut"), "");
   expect_complete();

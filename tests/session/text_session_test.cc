@@ -25,7 +25,8 @@ using Ids = std::vector<int32_t>;
 // Ids 0 and 1 are special, 2 and 3 are the tags of thinking, 4 is a space, then letters.
 constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,!?;:-";
 
-void write_tokenizer(const std::filesystem::path& folder, bool has_template) {
+// `begins`: every text begins with <user>.
+void write_tokenizer(const std::filesystem::path& folder, bool has_template, bool begins) {
   const std::vector<std::string> added = {"<end>", "<user>", "<think>", "</think>"};
   nlohmann::json list = nlohmann::json::array(), vocabulary;
   for (size_t id = 0; id < added.size(); ++id) {
@@ -50,6 +51,12 @@ void write_tokenizer(const std::filesystem::path& folder, bool has_template) {
           {"added_tokens", list},
           {"pre_tokenizer", bytes},
           {"decoder", bytes},
+          {"post_processor", begins ? nlohmann::json::parse(R"({"type": "TemplateProcessing",
+               "single": [{"SpecialToken": {"id": "<user>", "type_id": 0}},
+                          {"Sequence": {"id": "A", "type_id": 0}}],
+               "pair": [],
+               "special_tokens": {"<user>": {"id": "<user>", "ids": [1], "tokens": ["<user>"]}}})")
+                                    : nlohmann::json()},
           {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", nlohmann::json::array()}}}}
           .dump());
   nlohmann::json config = {{"eos_token", "<end>"}};
@@ -74,7 +81,7 @@ class TinyText : public testing::Test {
   }
 
   TextSession& open(bool has_tokenizer = true) {
-    if (has_tokenizer) write_tokenizer(folder_.path(), has_template_);
+    if (has_tokenizer) write_tokenizer(folder_.path(), has_template_, begins_);
     session_ = std::make_unique<TextSession>(folder_.path(), options_);
     return *session_;
   }
@@ -98,7 +105,7 @@ class TinyText : public testing::Test {
 
   TemporaryFolder folder_;
   TextSessionOptions options_;
-  bool has_template_ = true;
+  bool has_template_ = true, begins_ = false;
   std::unique_ptr<TextSession> session_;
 };
 
@@ -121,6 +128,22 @@ TEST_F(TinyText, AnswersTokenIdsWithoutATokenizer) {
   TextOptions shifting = limit(200);
   shifting.context_shift = true;
   EXPECT_EQ(session.answer({{1, 2, 3}, shifting}).tokens.size(), 200u);
+}
+
+TEST_F(TinyText, KeepsTheFirstTokenOfTextsWhenTheContextShifts) {
+  begins_ = options_.ignore_end = true;
+  TextSession& session = open();
+  Ids all = session.model().text_ids("abc");
+  ASSERT_EQ(all, (Ids{1, 5, 6, 7}));
+  TextOptions shifting = limit(124 + 6);
+  shifting.context_shift = true;
+  const Ids answer = ids_of(session.answer({all, shifting}));
+  ASSERT_EQ(answer.size(), 130u);
+  // The context of 128 tokens drops the older half of all but the first one.
+  all.insert(all.end(), answer.begin(), answer.begin() + 124);
+  Ids kept = {1};
+  kept.insert(kept.end(), all.begin() + 1 + 64, all.end());
+  EXPECT_EQ(ids_of(session.answer({kept, limit(6)})), Ids(answer.end() - 6, answer.end()));
 }
 
 TEST_F(TinyText, StreamsTheTextThatItReturns) {
