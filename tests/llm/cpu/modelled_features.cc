@@ -4,13 +4,11 @@
 #include <string_view>
 
 #include "tests/llm/cpu/amx_model.h"
+#include "tests/llm/cpu/required_instructions.h"
 
 // The linker's names for cpu_features() with --wrap.
 extern "C" const vesper::CpuFeatures& __real__ZN6vesper12cpu_featuresEv();
 extern "C" const vesper::CpuFeatures& __wrap__ZN6vesper12cpu_featuresEv();
-
-// In programs with the vector model.
-extern "C" __attribute__((weak)) const char vesper_vector_model;
 
 namespace vesper::testing {
 namespace {
@@ -33,7 +31,6 @@ CpuFeatures with_models(CpuFeatures features) {
 }  // namespace
 
 const CpuFeatures& features_of_cpu() { return __real__ZN6vesper12cpu_featuresEv(); }
-bool models_vectors() { return &vesper_vector_model != nullptr; }
 
 }  // namespace vesper::testing
 

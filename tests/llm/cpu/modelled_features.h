@@ -13,7 +13,4 @@ namespace vesper::testing {
 // Without models.
 const CpuFeatures& features_of_cpu();
 
-// Whether the kernels for AVX-512 are compiled for the vector model.
-bool models_vectors();
-
 }  // namespace vesper::testing

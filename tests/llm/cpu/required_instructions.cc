@@ -4,7 +4,8 @@
 
 #include <cstdlib>
 
-#include "tests/llm/cpu/modelled_features.h"
+// In programs with the vector model.
+extern "C" __attribute__((weak)) const char vesper_vector_model;
 
 namespace vesper::testing {
 namespace {
@@ -24,6 +25,8 @@ class RequiredInstructions : public ::testing::Environment {
     ::testing::AddGlobalTestEnvironment(new RequiredInstructions);
 
 }  // namespace
+
+bool models_vectors() { return &vesper_vector_model != nullptr; }
 
 std::string missing_instructions(std::string_view target, const CpuFeatures& features,
                                  std::string_view vectors) {

@@ -15,4 +15,7 @@ namespace vesper::testing {
 std::string missing_instructions(std::string_view target, const CpuFeatures& features,
                                  std::string_view vectors);
 
+// Whether this program's kernels for AVX-512 are compiled for the vector model (vector_model/).
+bool models_vectors();
+
 }  // namespace vesper::testing

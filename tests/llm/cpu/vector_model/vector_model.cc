@@ -1,3 +1,4 @@
-// Marks programs whose kernels for AVX-512 are compiled for the vector model: modelled_features.cc.
+// Marks programs whose kernels for AVX-512 are compiled for the vector model:
+// required_instructions.cc.
 extern "C" const char vesper_vector_model;
 const char vesper_vector_model = 1;
