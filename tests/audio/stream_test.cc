@@ -58,6 +58,8 @@ TEST(StandardInput, StreamsAWavWithAChunkOfOddSize) {
   std::string wav = wav_bytes(samples, 1, 16000);
   const std::string odd("LIST\3\0\0\0abc\0", 12);  // with a pad byte
   wav.insert(wav.find("data"), odd);
+  const TemporaryFolder folder;
+  const ScopedEnvironment tmpdir("TMPDIR", folder.file("absent"));  // spooling would fail
   const PipeOf pipe(wav, 777);
   const ScopedStdin redirected(pipe.fd());
   EXPECT_EQ(read_samples("-"), expected_samples(samples));
