@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "error/error.h"
+#include "llm/files/folder_names.h"
 #include "session/download.h"
 
 namespace vesper {
@@ -37,9 +38,9 @@ bool is_model_folder(const fs::path& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return false;
   if (fs::exists(path / "model.bin", error)) return true;
-  fs::directory_iterator entries(path, error);
-  return !error && std::any_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
-    const fs::path extension = entry.path().extension();
+  const std::vector<std::string> names = names_in_folder(path, error);
+  return !error && std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    const fs::path extension = fs::path(name).extension();
     return extension == ".safetensors" || extension == ".gguf";
   });
 }
@@ -209,12 +210,13 @@ std::vector<StoredModel> ModelStore::list() const {
   std::map<std::string, StoredModel> models;
   for (const fs::path& folder : folders()) {
     std::error_code error;
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-      const bool is_folder = is_model_folder(entry.path());
-      if (!is_folder && !is_model_file(entry.path())) continue;
-      std::string name = is_folder ? entry.path().filename().string() : name_of_file(entry.path());
-      StoredModel model{name, entry.path()};
-      if (const KnownModel* known = known_model_of(entry.path(), name)) {
+    for (const std::string& file : names_in_folder(folder, error)) {
+      const fs::path path = folder / file;
+      const bool is_folder = is_model_folder(path);
+      if (!is_folder && !is_model_file(path)) continue;
+      const std::string name = is_folder ? file : name_of_file(path);
+      StoredModel model{name, path};
+      if (const KnownModel* known = known_model_of(path, name)) {
         model.name = known->name;
         model.kind = known->kind;
       }

@@ -24,6 +24,7 @@
 #include "error/error.h"
 #include "llm/cpu/cpu_device.h"
 #include "llm/cpu/cpu_features.h"
+#include "llm/files/folder_names.h"
 #include "llm/tokenizer/files/open_text_tokenizer.h"
 #include "llm/tokenizer/whisper_tokens.h"
 #include "llm/weights/model_families.h"
@@ -324,10 +325,11 @@ class Run {
     std::vector<std::filesystem::path> files = {path};
     if (std::filesystem::is_directory(path)) {
       files.clear();
-      for (const auto& entry : std::filesystem::directory_iterator(path)) {
-        if (entry.is_regular_file()) files.push_back(entry.path());
+      std::error_code error;
+      for (const std::string& name : names_in_folder(path, error)) {
+        if (std::filesystem::is_regular_file(path / name)) files.push_back(path / name);
       }
-      std::sort(files.begin(), files.end());
+      if (error) throw Error(ErrorKind::kModel, path.string() + ": " + error.message());
     }
     std::string text;
     ReportJson json = ReportJson::array();

@@ -14,6 +14,7 @@
 
 #include "cli/terminal/program.h"
 #include "error/error.h"
+#include "llm/files/folder_names.h"
 
 namespace vesper {
 namespace {
@@ -154,12 +155,9 @@ std::string npy_header(uint64_t n_rows, uint64_t n_columns) {
 void remove_abandoned_files(const std::set<fs::path>& folders) {
   for (const fs::path& folder : folders) {
     std::error_code error;
-    std::vector<fs::path> found;
-    fs::directory_iterator entry(folder, error);
-    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-      if (is_temporary_name(entry->path().filename().native())) found.push_back(entry->path());
+    for (const std::string& name : names_in_folder(folder, error)) {
+      if (is_temporary_name(name)) remove_if_abandoned(folder / name);
     }
-    for (const fs::path& path : found) remove_if_abandoned(path);
   }
 }
 

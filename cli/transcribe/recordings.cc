@@ -9,6 +9,7 @@
 #include "cli/terminal/output.h"
 #include "cli/terminal/text_input.h"
 #include "error/error.h"
+#include "llm/files/folder_names.h"
 
 namespace vesper {
 namespace {
@@ -30,13 +31,12 @@ std::vector<fs::path> recordings_in(const fs::path& folder, const OnFailure& on_
   while (!folders.empty()) {
     const fs::path current = std::exchange(folders.back(), {});
     folders.pop_back();
-    fs::directory_iterator entry(current, error);
-    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-      const fs::path& path = entry->path();
+    for (const std::string& name : names_in_folder(current, error)) {
+      const fs::path path = current / name;
       if (is_hidden(path)) continue;
       std::error_code unknown;
-      if (entry->is_directory(unknown)) {
-        if (!entry->is_symlink(unknown)) folders.push_back(path);
+      if (fs::is_directory(path, unknown)) {
+        if (!fs::is_symlink(path, unknown)) folders.push_back(path);
       } else if (has_audio_extension(path.filename().native())) {
         found.push_back(path);
       }

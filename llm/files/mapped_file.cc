@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "error/error.h"
+#include "llm/files/folder_names.h"
 
 namespace vesper {
 namespace {
@@ -110,11 +111,8 @@ std::vector<std::string> ModelFiles::names_ending_with(const std::string& suffix
     }
   } else {
     std::error_code error;
-    for (std::filesystem::directory_iterator entry(folder_, error), end; !error && entry != end;
-         entry.increment(error)) {
-      std::string name = entry->path().filename().string();
-      if (name.ends_with(suffix)) names.push_back(std::move(name));
-    }
+    names = names_in_folder(folder_, error);
+    std::erase_if(names, [&](const std::string& name) { return !name.ends_with(suffix); });
     if (error) {
       throw Error(ErrorKind::kModel, "cannot list " + folder_.string() + ": " + error.message());
     }

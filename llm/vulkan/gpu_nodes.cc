@@ -3,6 +3,9 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
+
+#include "llm/files/folder_names.h"
 
 namespace vesper {
 
@@ -32,13 +35,12 @@ bool may_have_gpu(const std::filesystem::path& device_folder) {
 #ifdef __linux__
   for (const GpuNode& node : kGpuNodes) {
     std::error_code error;
-    std::filesystem::directory_iterator entry(device_folder / node.folder, error);
+    const std::vector<std::string> names = names_in_folder(device_folder / node.folder, error);
     if (error == std::errc::no_such_file_or_directory) continue;
     if (error) return true;
-    for (; entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-      if (entry->path().filename().string().starts_with(node.prefix)) return true;
+    for (const std::string& name : names) {
+      if (name.starts_with(node.prefix)) return true;
     }
-    if (error) return true;
   }
   return false;
 #else
