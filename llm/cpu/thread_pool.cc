@@ -46,16 +46,19 @@ ThreadPool::ThreadPool(uint32_t n_threads) : n_threads_(std::max(n_threads, 1u))
     }
   } catch (const std::system_error& error) {
     const size_t started = workers_.size();
-    shut_down_ = true;
-    wake(worker_word_, INT_MAX);
-    for (std::thread& worker : workers_) worker.join();
+    shut_down();
     throw Error(ErrorKind::kDevice, "cannot start " + std::to_string(n_threads_) +
                                         " threads: the system gave " + std::to_string(started + 1) +
                                         " (" + error.what() + ")");
+  } catch (...) {
+    shut_down();
+    throw;
   }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { shut_down(); }
+
+void ThreadPool::shut_down() {
   shut_down_ = true;
   wake(worker_word_, INT_MAX);
   for (std::thread& worker : workers_) worker.join();

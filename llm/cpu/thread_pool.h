@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -48,21 +49,36 @@ class ThreadPool {
   // *stop became non-zero are skipped. Allocates nothing. One thread at a time.
   void run(const TaskStages& stages, uint32_t times, const uint32_t* stop);
 
-  // Runs body(task, thread) for every task in [0, n_tasks), in any order.
+  // Runs body(task, thread) for every task in [0, n_tasks), in any order. If a task throws, later
+  // ones are left out, and the first exception is rethrown at the end.
   template <class Body>
   void for_each(uint32_t n_tasks, const Body& body) {
     if (n_tasks == 0) return;
+    struct Tasks {
+      const Body& body;
+      mutable std::atomic<bool> has_failed = false;
+      mutable std::exception_ptr failure = {};
+    };
+    const Tasks tasks{body};
     TaskStages stages;
     stages.run_task = [](const void* context, uint32_t, uint32_t task, uint32_t thread, uint32_t) {
-      (*static_cast<const Body*>(context))(task, thread);
+      const auto& of_all = *static_cast<const Tasks*>(context);
+      if (of_all.has_failed) return;
+      try {
+        of_all.body(task, thread);
+      } catch (...) {
+        if (!of_all.has_failed.exchange(true)) of_all.failure = std::current_exception();
+      }
     };
-    stages.context = &body;
+    stages.context = &tasks;
     stages.n_tasks = &n_tasks;
     stages.n_stages = 1;
     run(stages, 1, nullptr);
+    if (tasks.failure) std::rethrow_exception(tasks.failure);
   }
 
  private:
+  void shut_down();
   void work(uint32_t thread);
   bool take_task(uint32_t thread);
   void open_stage(uint32_t stage);

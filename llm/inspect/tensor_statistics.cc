@@ -1,11 +1,10 @@
 #include "llm/inspect/tensor_statistics.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <thread>
+
+#include "error/tasks.h"
 
 namespace vesper {
 namespace {
@@ -26,20 +25,6 @@ std::vector<Chunk> chunks_of(const std::vector<const TensorView*>& tensors) {
     }
   }
   return chunks;
-}
-
-// Calls work(chunk) once for each chunk.
-void in_parallel(size_t n_chunks, uint32_t n_threads, const std::function<void(size_t)>& work) {
-  if (n_threads == 0) n_threads = std::max(1u, std::thread::hardware_concurrency());
-  std::atomic<size_t> next = 0;
-  const auto take = [&] {
-    for (size_t i = next++; i < n_chunks; i = next++) work(i);
-  };
-  std::vector<std::thread> threads;
-  const size_t n_more = std::min<size_t>(n_threads, n_chunks) - (n_chunks == 0 ? 0 : 1);
-  for (size_t i = 0; i < n_more; ++i) threads.emplace_back(take);
-  take();
-  for (std::thread& thread : threads) thread.join();
 }
 
 struct Sums {
@@ -74,7 +59,7 @@ std::vector<TensorStatistics> tensor_statistics(const std::vector<const TensorVi
                                                 uint32_t n_threads) {
   const std::vector<Chunk> chunks = chunks_of(tensors);
   std::vector<Sums> sums(chunks.size());
-  in_parallel(chunks.size(), n_threads, [&](size_t i) {
+  run_tasks(chunks.size(), n_threads, [&](size_t i) {
     thread_local std::vector<float> values(kChunk);
     const Chunk& chunk = chunks[i];
     read_f32(*tensors[chunk.tensor], chunk.begin, chunk.n, values.data());
@@ -115,7 +100,7 @@ std::vector<double> largest_differences(const std::vector<TensorPair>& pairs, ui
   for (const TensorPair& pair : pairs) first.push_back(pair.a);
   const std::vector<Chunk> chunks = chunks_of(first);
   std::vector<double> of_chunk(chunks.size(), 0.0);
-  in_parallel(chunks.size(), n_threads, [&](size_t i) {
+  run_tasks(chunks.size(), n_threads, [&](size_t i) {
     thread_local std::vector<float> a(kChunk), b(kChunk);
     const Chunk& chunk = chunks[i];
     read_f32(*pairs[chunk.tensor].a, chunk.begin, chunk.n, a.data());

@@ -3,16 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <fstream>
 #include <iterator>
-#include <mutex>
-#include <thread>
+#include <utility>
+#include <vector>
 
 #include "error/error.h"
+#include "error/tasks.h"
 
 namespace vesper {
 namespace {
@@ -144,6 +143,8 @@ Pipelines::Pipelines(VulkanContext& context)
 }
 
 Pipelines::~Pipelines() {
+  // After an error, work that uses them may still run.
+  vkDeviceWaitIdle(context_.device());
   for (const auto& [key, pipeline] : pipelines_) {
     vkDestroyPipeline(context_.device(), pipeline, nullptr);
   }
@@ -190,37 +191,13 @@ VkPipeline Pipelines::make(const PipelineKey& key) const {
 }
 
 void Pipelines::prepare(const std::vector<PipelineKey>& keys) {
-  std::vector<PipelineKey> wanted;
-  for (const PipelineKey& key : keys) {
-    if (!pipelines_.contains(key)) wanted.push_back(key);
+  for (const PipelineKey& key : keys) pipelines_.try_emplace(key, VK_NULL_HANDLE);
+  std::vector<std::pair<const PipelineKey*, VkPipeline*>> wanted;
+  for (auto& [key, pipeline] : pipelines_) {
+    if (!pipeline) wanted.emplace_back(&key, &pipeline);
   }
-  std::sort(wanted.begin(), wanted.end());
-  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   if (wanted.empty()) return;
-
-  std::vector<VkPipeline> made(wanted.size(), VK_NULL_HANDLE);
-  std::atomic<size_t> next{0};
-  std::exception_ptr failure;
-  std::mutex failure_mutex;
-  const auto work = [&] {
-    try {
-      for (size_t i = next++; i < wanted.size(); i = next++) made[i] = make(wanted[i]);
-    } catch (...) {
-      const std::lock_guard lock(failure_mutex);
-      failure = std::current_exception();
-      next = wanted.size();
-    }
-  };
-  std::vector<std::thread> threads;
-  const size_t n_threads =
-      std::min<size_t>(wanted.size(), std::max(1u, std::thread::hardware_concurrency()));
-  for (size_t i = 1; i < n_threads; ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    if (made[i]) pipelines_.emplace(wanted[i], made[i]);
-  }
-  if (failure) std::rethrow_exception(failure);
+  run_tasks(wanted.size(), 0, [&](size_t i) { *wanted[i].second = make(*wanted[i].first); });
 
   if (cache_path_.empty()) return;
   size_t bytes = 0;
@@ -232,7 +209,8 @@ void Pipelines::prepare(const std::vector<PipelineKey>& keys) {
 
 VkPipeline Pipelines::get(const PipelineKey& key) const {
   const auto found = pipelines_.find(key);
-  if (found == pipelines_.end()) throw Error(ErrorKind::kInternal, "a pipeline not prepared");
+  if (found == pipelines_.end() || !found->second)
+    throw Error(ErrorKind::kInternal, "a pipeline not prepared");
   return found->second;
 }
 

@@ -1,14 +1,12 @@
 #include "llm/vulkan/vulkan_memory.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <exception>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "error/error.h"
+#include "error/tasks.h"
 
 namespace vesper {
 namespace {
@@ -35,28 +33,12 @@ void produce_pieces(uint64_t first, uint64_t bytes, uint64_t unit, std::byte* ou
                     const VulkanMemory::Producer& produce) {
   const uint64_t piece = round_up(std::max(kPieceBytes, unit), unit);
   const uint64_t n_pieces = (bytes + piece - 1) / piece;
-  const uint64_t n_threads = std::min<uint64_t>(
-      {n_pieces, kMaxThreads, std::max(1u, std::thread::hardware_concurrency())});
-  std::atomic<uint64_t> next{0};
-  std::exception_ptr failure;
-  std::mutex failure_mutex;
-  const auto work = [&] {
-    try {
-      for (uint64_t i = next++; i < n_pieces; i = next++) {
-        const uint64_t offset = i * piece;
-        produce(first + offset, std::min(piece, bytes - offset), out + offset);
-      }
-    } catch (...) {
-      const std::lock_guard lock(failure_mutex);
-      failure = std::current_exception();
-      next = n_pieces;
-    }
-  };
-  std::vector<std::thread> threads;
-  for (uint64_t i = 1; i < n_threads; ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
+  const uint32_t n_threads =
+      std::min(kMaxThreads, std::max(1u, std::thread::hardware_concurrency()));
+  run_tasks(n_pieces, n_threads, [&](size_t i) {
+    const uint64_t offset = i * piece;
+    produce(first + offset, std::min(piece, bytes - offset), out + offset);
+  });
 }
 
 }  // namespace
@@ -154,8 +136,9 @@ VulkanMemory::Block VulkanMemory::make_block(uint64_t bytes, uint32_t memory_typ
   }
   if (result != VK_SUCCESS) destroy(block);
   check_vulkan(result, "vkAllocateMemory");
-  check_vulkan(vkBindBufferMemory(context_.device(), block.buffer, block.memory, 0),
-               "vkBindBufferMemory");
+  const VkResult bound = vkBindBufferMemory(context_.device(), block.buffer, block.memory, 0);
+  if (bound != VK_SUCCESS) destroy(block);
+  check_vulkan(bound, "vkBindBufferMemory");
   VkBufferDeviceAddressInfo address{};
   address.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO;
   address.buffer = block.buffer;
@@ -201,9 +184,8 @@ Operand VulkanMemory::allocate(uint64_t bytes, std::string_view label) {
     }
     blocks_.push_back(block);
     // Zeroes the block once for all buffers in it.
-    if (!staging_commands_[0]) {
-      for (VkCommandBuffer& commands : staging_commands_)
-        commands = context_.allocate_command_buffer();
+    for (VkCommandBuffer& commands : staging_commands_) {
+      if (!commands) commands = context_.allocate_command_buffer();
     }
     VkCommandBuffer commands = staging_commands_[0];
     context_.wait(staging_submission_[0]);
@@ -272,11 +254,14 @@ uint64_t VulkanMemory::copy(VkCommandBuffer commands, VkBuffer from, uint64_t fr
 }
 
 void VulkanMemory::prepare_staging() {
-  if (staging_[0].buffer) return;
+  if (staging_[1].mapped) return;
   const int type = find_type(kMapped, VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
   if (type < 0) throw Error(ErrorKind::kDevice, "Vulkan: no memory that the host can reach");
   for (Block& staging : staging_) {
-    staging = make_block(kStagingBytes, static_cast<uint32_t>(type), "staging");
+    if (staging.mapped) continue;
+    if (!staging.buffer) {
+      staging = make_block(kStagingBytes, static_cast<uint32_t>(type), "staging");
+    }
     void* pointer = nullptr;
     check_vulkan(vkMapMemory(context_.device(), staging.memory, 0, VK_WHOLE_SIZE, 0, &pointer),
                  "vkMapMemory");

@@ -316,6 +316,18 @@ TEST(ThreadPool, RunsEveryTaskOnceAndStagesInOrder) {
   }
 }
 
+TEST(ThreadPool, RethrowsTheExceptionOfATask) {
+  ThreadPool pool(3);
+  EXPECT_THROW(pool.for_each(100,
+                             [](uint32_t task, uint32_t) {
+                               if (task == 7) throw std::bad_alloc();
+                             }),
+               std::bad_alloc);
+  std::atomic<int> n_runs = 0;
+  pool.for_each(100, [&](uint32_t, uint32_t) { ++n_runs; });
+  EXPECT_EQ(n_runs, 100);
+}
+
 TEST(ThreadPool, SharesSlowTasksAmongThreads) {
   // Long enough for waiting threads to sleep and be woken.
   ThreadPool pool(3);
