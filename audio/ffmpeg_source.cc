@@ -135,6 +135,10 @@ class FfmpegSource : public SampleSource {
       const ssize_t got = ::read(out_.get(), bytes, n);
       if (got > 0) return static_cast<size_t>(got);
       if (got < 0 && errno == EINTR) continue;
+      if (got < 0) {
+        throw Error(ErrorKind::kInput,
+                    "cannot read the output of ffmpeg for " + name_ + ": " + std::strerror(errno));
+      }
       out_.reset();
       finish();
     }

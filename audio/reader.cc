@@ -84,7 +84,7 @@ struct AudioReader::State {
     if (::fstat(file.get(), &info) == 0 && info.st_size == 0) fail_unread("it is empty");
     if (options.raw) return open_raw(stream_of_file(std::move(file), name));
     std::string why;
-    source = open_with_sndfile(file.get(), name, why);
+    source = open_with_sndfile(file.get(), "", name, why);
     if (!source) return open_with_ffmpeg_after(why, "");
     UniqueFd duplicate(::fcntl(file.get(), F_DUPFD_CLOEXEC, 3));
     compare_with_wav_header(stream_of_file(std::move(duplicate), name));
@@ -127,9 +127,8 @@ struct AudioReader::State {
     if (!S_ISREG(info.st_mode)) return open_fd(fd.get());
     if (info.st_size == 0) fail_unread("it is empty");
     if (options.raw) return open_raw(stream_of_file(std::move(fd), name));
-    // By name instead of `fd`: libsndfile recognizes headerless formats by extension.
     std::string why;
-    source = open_with_sndfile(path, name, why);
+    source = open_with_sndfile(fd.get(), path, name, why);
     if (!source) return open_with_ffmpeg_after(why, path);
     compare_with_wav_header(stream_of_file(std::move(fd), name));
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <numbers>
 #include <numeric>
 #include <string>
@@ -178,7 +179,8 @@ Resampler::Resampler(int from_hz) : from_hz_(from_hz) {
   }
   int code = 0;
   converter_.reset(src_new(SRC_SINC_BEST_QUALITY, 1, &code));
-  if (!converter_) throw broken(code);
+  // The only error with valid arguments (SRC_ERR_MALLOC_FAILED is not in its header).
+  if (!converter_) throw std::bad_alloc();
 }
 
 Resampler::~Resampler() = default;

@@ -32,10 +32,11 @@ class SampleSource {
 
 // libsndfile: WAV, AIFF, FLAC, Ogg Vorbis and Opus, MP3 and two dozen more formats. Returns null,
 // and libsndfile's reason in `why`, if it cannot open the recording. `name` is for later errors.
-std::unique_ptr<SampleSource> open_with_sndfile(const std::string& path, const std::string& name,
-                                                std::string& why);
-// `fd` must be seekable; it is owned by the caller.
-std::unique_ptr<SampleSource> open_with_sndfile(int fd, const std::string& name, std::string& why);
+// `fd` is a seekable file, owned by the caller, and read from its beginning. Headerless formats are
+// known by the extension of `path`, which may be empty. Throws Error(kInput) if reading fails, here
+// and in SampleSource::read().
+std::unique_ptr<SampleSource> open_with_sndfile(int fd, const std::string& path,
+                                                const std::string& name, std::string& why);
 // `bytes` must outlive the source.
 std::unique_ptr<SampleSource> open_with_sndfile(std::span<const uint8_t> bytes,
                                                 const std::string& name, std::string& why);

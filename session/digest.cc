@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "error/error.h"
@@ -29,7 +30,7 @@ Digest digest_of_file(const std::filesystem::path& path, DigestAlgorithm algorit
                                          " is not offered by this system's OpenSSL");
     }
   };
-  check(context != nullptr);
+  if (!context) throw std::bad_alloc();
   check(EVP_DigestInit_ex(
       context.get(), algorithm == DigestAlgorithm::kSha1 ? EVP_sha1() : EVP_sha256(), nullptr));
   std::vector<unsigned char> buffer(1 << 20);

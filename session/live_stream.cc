@@ -7,10 +7,13 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "audio/samples.h"
+#include "error/error.h"
 
 namespace vesper {
 namespace {
@@ -57,7 +60,7 @@ struct LiveSource::State {
 
 LiveSource::LiveSource(AudioReader reader, bool is_recorded)
     : state_(std::make_shared<State>(std::move(reader), is_recorded)) {
-  std::thread([state = state_] {
+  const auto read = [state = state_] {
     std::exception_ptr error;
     try {
       state->read_to_the_end();
@@ -68,7 +71,13 @@ LiveSource::LiveSource(AudioReader reader, bool is_recorded)
     if (!state->is_abandoned) state->error = error;
     state->has_ended = true;
     state->changed.notify_all();
-  }).detach();
+  };
+  try {
+    std::thread(read).detach();
+  } catch (const std::system_error& error) {
+    throw Error(ErrorKind::kDevice,
+                std::string("cannot start a thread that reads the stream: ") + error.what());
+  }
 }
 
 LiveSource::~LiveSource() {

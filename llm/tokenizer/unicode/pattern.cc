@@ -96,6 +96,7 @@ struct Pattern::Compiled {
     if (n == PCRE2_ERROR_NOMATCH || (n <= PCRE2_ERROR_UTF8_ERR1 && n >= PCRE2_ERROR_UTF8_ERR21)) {
       return false;
     }
+    if (n == PCRE2_ERROR_NOMEMORY) throw std::bad_alloc();
     throw error("matching a text failed: " + message_of(n));
   }
 
@@ -117,6 +118,7 @@ Pattern::Pattern(std::string_view pattern, const std::string& where, ErrorKind k
                                   PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
                                   &error, &offset, nullptr);
   if (compiled_->code == nullptr) {
+    if (error == PCRE2_ERROR_HEAP_FAILED) throw std::bad_alloc();
     throw compiled_->error("expected a pattern of PCRE2, found \"" + std::string(pattern) +
                            "\": " + message_of(error) + " at byte " + std::to_string(offset));
   }
