@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::string_view kProgram = "embed";
+constexpr const char* kProgram = "embed";
 
 double cosine(std::span<const float> a, std::span<const float> b) {
   double product = 0, a_squares = 0, b_squares = 0;
@@ -233,8 +233,12 @@ class Run {
 }  // namespace vesper
 
 int main(int argc, char** argv) {
-  vesper::EmbedArguments arguments;
-  return vesper::run_program(
-      vesper::kProgram, [&] { return vesper::parse_embed_options(argc, argv, arguments); },
-      [&] { return vesper::Run(std::move(arguments)).run(); });
+  return vesper::run_program(vesper::kProgram, argc, argv, [](int n, char** words) {
+    vesper::EmbedArguments arguments;
+    if (const auto answer = vesper::parse_embed_options(n, words, arguments)) {
+      vesper::write_to_stdout(*answer);
+      return 0;
+    }
+    return vesper::Run(std::move(arguments)).run();
+  });
 }

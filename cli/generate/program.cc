@@ -36,7 +36,7 @@ namespace {
 namespace fs = std::filesystem;
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr std::string_view kProgram = "generate";
+constexpr const char* kProgram = "generate";
 
 class Run {
  public:
@@ -297,8 +297,12 @@ class Run {
 }  // namespace vesper
 
 int main(int argc, char** argv) {
-  vesper::GenerateArguments arguments;
-  return vesper::run_program(
-      vesper::kProgram, [&] { return vesper::parse_generate_options(argc, argv, arguments); },
-      [&] { return vesper::Run(std::move(arguments)).run(); });
+  return vesper::run_program(vesper::kProgram, argc, argv, [](int n, char** words) {
+    vesper::GenerateArguments arguments;
+    if (const auto answer = vesper::parse_generate_options(n, words, arguments)) {
+      vesper::write_to_stdout(*answer);
+      return 0;
+    }
+    return vesper::Run(std::move(arguments)).run();
+  });
 }

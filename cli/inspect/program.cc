@@ -477,8 +477,12 @@ class Run {
 }  // namespace vesper
 
 int main(int argc, char** argv) {
-  vesper::InspectArguments arguments;
-  return vesper::run_program(
-      "inspect", [&] { return vesper::parse_inspect_options(argc, argv, arguments); },
-      [&] { return vesper::Run(std::move(arguments)).run(); });
+  return vesper::run_program("inspect", argc, argv, [](int n, char** words) {
+    vesper::InspectArguments arguments;
+    if (const auto answer = vesper::parse_inspect_options(n, words, arguments)) {
+      vesper::write_to_stdout(*answer);
+      return 0;
+    }
+    return vesper::Run(std::move(arguments)).run();
+  });
 }

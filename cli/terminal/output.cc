@@ -93,9 +93,10 @@ AtomicFile::AtomicFile(const fs::path& path) : path_(resolved(path)) {
     return;
   }
   for (int attempt = 0; attempt < 16; ++attempt) {
-    const fs::path candidate = path_.parent_path() / temporary_name();
-    auto unfinished = std::make_unique<UnfinishedFile>(candidate.string());
-    descriptor_ = open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    // Before the file is there: what follows needs no memory.
+    temporary_ = path_.parent_path() / temporary_name();
+    unfinished_ = std::make_unique<UnfinishedFile>(temporary_.string());
+    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ < 0) {
       if (errno != EEXIST) throw_output_error(path.string(), errno);
       continue;
@@ -103,13 +104,9 @@ AtomicFile::AtomicFile(const fs::path& path) : path_(resolved(path)) {
     // Between the two calls another run may take the file for abandoned and remove it.
     const bool is_free = flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
     struct stat status {};
-    if (is_free && fstat(descriptor_, &status) == 0 && status.st_nlink > 0) {
-      temporary_ = candidate;
-      unfinished_ = std::move(unfinished);
-      return;
-    }
+    if (is_free && fstat(descriptor_, &status) == 0 && status.st_nlink > 0) return;
     close(std::exchange(descriptor_, -1));
-    unlink(candidate.c_str());
+    unlink(temporary_.c_str());
   }
   throw_output_error(path.string(), EEXIST);
 }

@@ -1,13 +1,16 @@
 #include "cli/terminal/program.h"
 
 #include <fcntl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <new>
 
-#include "cli/terminal/output.h"
 #include "cli/terminal/signals.h"
 #include "error/error.h"
 #include "llm/tokenizer/unicode/utf8_stream.h"
@@ -25,24 +28,70 @@ void occupy_standard_streams() {
   }
 }
 
+// The name of the program, for handlers of signals.
+std::atomic<const char*> g_program = nullptr;
+static_assert(std::atomic<const char*>::is_always_lock_free);
+
+// Prints "program: message" without allocating memory.
+void print_plainly(const char* message) {
+  std::array<iovec, 4> parts{};
+  size_t n = 0;
+  for (const char* text : {g_program.load(), ": ", message, "\n"}) {
+    parts[n++] = {const_cast<char*>(text), std::strlen(text)};
+  }
+  // There is nowhere to report a failure to.
+  [[maybe_unused]] const ssize_t written = writev(STDERR_FILENO, parts.data(), int(n));
+}
+
 void remove_files_and_die(int signal_number) {
   remove_unfinished_files();
   std::signal(signal_number, SIG_DFL);
   std::raise(signal_number);
 }
 
-void handle_signals() {
-  // Writes to a closed pipe fail where they happen (cli/terminal/output), which cleans up first.
-  std::signal(SIGPIPE, SIG_IGN);
-  for (int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction action {};
-    // Unchanged if the caller ignores it (nohup).
-    if (sigaction(signal_number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
-    action = {};
-    action.sa_handler = remove_files_and_die;
-    sigemptyset(&action.sa_mask);
-    sigaction(signal_number, &action, nullptr);
+// Reading a page of a mapped file failed: only model files are mapped.
+void report_unreadable_page(int) {
+  remove_unfinished_files();
+  print_plainly(
+      "a model file cannot be read: the disk failed, or the file became shorter while it was used");
+  _exit(exit_status(ErrorKind::kModel));
+}
+
+// An exception where none may leave: libraries whose destructors allocate (nlohmann's JSON) end so
+// if memory runs out.
+[[noreturn]] void report_termination() {
+  remove_unfinished_files();
+  bool has_memory = true;
+  try {
+    if (std::current_exception()) throw;
+  } catch (const std::bad_alloc&) {
+    has_memory = false;
+  } catch (...) {
   }
+  print_plainly(has_memory ? "internal error: an exception that nobody handles" : "out of memory");
+  _exit(exit_status(has_memory ? ErrorKind::kInternal : ErrorKind::kDevice));
+}
+
+void handle(int signal_number, void (*handler)(int)) {
+  struct sigaction action {};
+  // Unchanged if the caller ignores it (nohup).
+  if (sigaction(signal_number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) return;
+  action = {};
+  action.sa_handler = handler;
+  sigemptyset(&action.sa_mask);
+  sigaction(signal_number, &action, nullptr);
+}
+
+void handle_signals() {
+  // Writes to a closed pipe or beyond the limit of a file's size fail where they happen
+  // (cli/terminal/output), which cleans up first.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  // SIGABRT comes from libraries that cannot go on, such as FFTW without memory.
+  for (int signal_number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGABRT}) {
+    handle(signal_number, remove_files_and_die);
+  }
+  handle(SIGBUS, report_unreadable_page);
 }
 
 std::map<std::string, std::string>& option_of_setting() {
@@ -100,28 +149,40 @@ Failure failure_of(const std::exception& error) {
   return {exit_status(ErrorKind::kInternal), std::string("internal error: ") + error.what()};
 }
 
-int run_program(std::string_view program, const std::function<std::optional<std::string>()>& parse,
-                const std::function<int()>& run) {
+namespace {
+
+int end_by(int signal_number) {
+  std::signal(signal_number, SIG_DFL);
+  std::raise(signal_number);
+  return 128 + signal_number;
+}
+
+int report(std::string_view program, const std::exception& error) noexcept {
+  try {
+    const Failure failure = failure_of(error);
+    print_error(program, failure.message);
+    return failure.status;
+  } catch (const std::exception&) {
+    print_plainly("out of memory");
+    return exit_status(ErrorKind::kDevice);
+  }
+}
+
+}  // namespace
+
+int run_program(const char* program, int argc, char** argv, int (*body)(int, char**)) {
+  g_program = program;
   occupy_standard_streams();
   handle_signals();
-  const auto end_by = [](int signal_number) {
-    std::signal(signal_number, SIG_DFL);
-    std::raise(signal_number);
-    return 128 + signal_number;
-  };
+  std::set_terminate(report_termination);
   try {
-    const std::optional<std::string> answer = parse();
-    if (!answer) return run();
-    write_to_stdout(*answer);
-    return 0;
+    return body(argc, argv);
   } catch (const OutputPipeClosed&) {
     return end_by(SIGPIPE);  // like any filter whose reader is gone
   } catch (const Interrupted&) {
     return end_by(SIGINT);
   } catch (const std::exception& error) {
-    const Failure failure = failure_of(error);
-    print_error(program, failure.message);
-    return failure.status;
+    return report(program, error);
   }
 }
 

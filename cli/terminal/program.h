@@ -3,9 +3,7 @@
 #pragma once
 
 #include <exception>
-#include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -39,10 +37,9 @@ Failure failure_of(const std::exception& error);
 // Text that is safe for a terminal: valid UTF-8, '?' for control characters.
 std::string printable(std::string_view text);
 
-// The body of main(): parses the command line, prints the answer to --help and the like, or else
-// runs and returns its status. An exception is printed and sets the status. A signal that ends the
-// program removes unfinished files (see signals.h).
-int run_program(std::string_view program, const std::function<std::optional<std::string>()>& parse,
-                const std::function<int()>& run);
+// What main() does: runs `body` and returns its status. An exception is printed and sets the
+// status. A signal that ends the program removes unfinished files (see signals.h). A plain
+// function, because there may be no memory for anything else.
+int run_program(const char* program, int argc, char** argv, int (*body)(int argc, char** argv));
 
 }  // namespace vesper

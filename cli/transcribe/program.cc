@@ -34,7 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::string_view kProgram = "transcribe";
+constexpr const char* kProgram = "transcribe";
 
 // Throws Error(kInput) if the input is unreadable even without decoding it.
 void check_input(const std::string& input) {
@@ -55,7 +55,7 @@ void check_input(const std::string& input) {
 
 std::unique_ptr<JobReport> make_report(const TranscribeArguments& arguments) {
   if (arguments.jobs_json) return make_json_report();
-  return make_text_report(std::string(kProgram), arguments.quiet, arguments.verbose);
+  return make_text_report(kProgram, arguments.quiet, arguments.verbose);
 }
 
 // One run of the program.
@@ -379,8 +379,12 @@ class Run {
 }  // namespace vesper
 
 int main(int argc, char** argv) {
-  vesper::TranscribeArguments arguments;
-  return vesper::run_program(
-      vesper::kProgram, [&] { return vesper::parse_transcribe_options(argc, argv, arguments); },
-      [&] { return vesper::Run(std::move(arguments)).run(); });
+  return vesper::run_program(vesper::kProgram, argc, argv, [](int n, char** words) {
+    vesper::TranscribeArguments arguments;
+    if (const auto answer = vesper::parse_transcribe_options(n, words, arguments)) {
+      vesper::write_to_stdout(*answer);
+      return 0;
+    }
+    return vesper::Run(std::move(arguments)).run();
+  });
 }
