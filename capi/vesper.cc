@@ -17,8 +17,12 @@ namespace {
 
 thread_local std::string last_error;
 
-vesper_status fail(vesper_status status, const char* message) {
-  last_error = message;
+vesper_status fail(vesper_status status, const char* message) noexcept {
+  try {
+    last_error = message;
+  } catch (const std::bad_alloc&) {
+    last_error = "out of memory";  // short enough to need none
+  }
   return status;
 }
 
@@ -34,6 +38,8 @@ vesper_status guarded(const Work& work) {
     return fail(VESPER_ERROR_DEVICE, "out of memory");
   } catch (const std::exception& error) {
     return fail(VESPER_ERROR_INTERNAL, error.what());
+  } catch (...) {
+    return fail(VESPER_ERROR_INTERNAL, "an exception of an unknown type");
   }
 }
 
@@ -57,7 +63,9 @@ vesper::SpeechOptions speech_options(const vesper_transcribe_options* given) {
   return options;
 }
 
-vesper_status transcribe(vesper_whisper& whisper, const vesper::AudioInput& input,
+// `input` returns the vesper::AudioInput.
+template <class Input>
+vesper_status transcribe(vesper_whisper& whisper, const Input& input,
                          const vesper_transcribe_options* options, vesper_on_segment on_segment,
                          void* user) {
   return guarded([&] {
@@ -71,7 +79,7 @@ vesper_status transcribe(vesper_whisper& whisper, const vesper::AudioInput& inpu
         throw vesper::Error(vesper::ErrorKind::kStopped, "stopped by the caller");
       }
     };
-    whisper.transcribe(input, speech_options(options), events);
+    whisper.transcribe(input(), speech_options(options), events);
   });
 }
 
@@ -103,7 +111,8 @@ vesper_status vesper_whisper_transcribe_file(vesper_whisper* whisper, const char
   if (!whisper || !audio_path) {
     return fail(VESPER_ERROR_USAGE, "vesper_whisper_transcribe_file: NULL argument");
   }
-  return transcribe(*whisper, {.path = audio_path}, options, on_segment, user);
+  const auto input = [&] { return vesper::AudioInput{.path = audio_path}; };
+  return transcribe(*whisper, input, options, on_segment, user);
 }
 
 vesper_status vesper_whisper_transcribe_pcm(vesper_whisper* whisper, const float* samples,
@@ -113,7 +122,9 @@ vesper_status vesper_whisper_transcribe_pcm(vesper_whisper* whisper, const float
   if (!whisper || (!samples && n_samples > 0)) {
     return fail(VESPER_ERROR_USAGE, "vesper_whisper_transcribe_pcm: NULL argument");
   }
-  const vesper::AudioInput input{.samples = vesper::PcmSamples{{samples, n_samples}}};
+  const auto input = [&] {
+    return vesper::AudioInput{.samples = vesper::PcmSamples{{samples, n_samples}}};
+  };
   return transcribe(*whisper, input, options, on_segment, user);
 }
 
