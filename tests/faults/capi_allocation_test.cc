@@ -1,0 +1,130 @@
+// Memory that runs out at the n-th allocation of a call of the C API: the call returns an error
+// with a message, no exception leaves it, and the model is as usable as before.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <vesper.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/audio/made_recordings.h"
+#include "tests/faults/failing_calls.h"
+#include "tests/llm/weights/tiny_whisper_files.h"
+#include "tests/temporary_folder.h"
+
+namespace vesper::capi_allocation_test {
+namespace {
+
+using testing::HasSubstr;
+
+class AllocationsOfTheCApi : public testing::Test {
+ protected:
+  AllocationsOfTheCApi() {
+    test::TinyWhisperOptions tiny;
+    tiny.n_audio_ctx = 50;  // a window is a second
+    tiny.n_text_ctx = 32;
+    test::write_files(test::TinyWhisper(tiny).ctranslate2(DType::kF32), model_);
+    write_with_sndfile(recording_, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 16000, samples_);
+  }
+  ~AllocationsOfTheCApi() override {
+    failing_calls_arm(nullptr);
+    vesper_whisper_close(whisper_);
+  }
+
+  vesper_status open() {
+    vesper_whisper_close(whisper_);
+    return vesper_whisper_open(model_.c_str(), &device_, &whisper_);
+  }
+
+  // Leaves the text of the recording in text_. Allocates nothing itself.
+  vesper_status transcribe(bool from_file) {
+    const auto add = [](const vesper_segment* segment, void* user) {
+      // The caller's own memory is not what is tested.
+      auto& text = *static_cast<Text*>(user);
+      text.size += static_cast<size_t>(std::snprintf(
+          text.bytes + text.size, sizeof text.bytes - text.size, "%s|", segment->text));
+      return text.size >= sizeof text.bytes ? 1 : 0;
+    };
+    text_ = {};
+    return from_file ? vesper_whisper_transcribe_file(whisper_, recording_.c_str(), &options_, add,
+                                                      &text_)
+                     : vesper_whisper_transcribe_pcm(whisper_, samples_.data(), samples_.size(),
+                                                     &options_, add, &text_);
+  }
+
+  // Makes `call` fail at each of a sample of its allocations: the first ones, and `n_sampled`
+  // others. It leaves the same text where it succeeds. `rests`: "" fails one allocation, "+" all
+  // later ones, too.
+  void fail_each(size_t n_sampled, const std::vector<std::string>& rests,
+                 const std::function<vesper_status()>& call) {
+    failing_calls_arm("allocate:1000000000");
+    const vesper_status unharmed = call();
+    const long n = failing_calls_count();
+    failing_calls_arm(nullptr);
+    ASSERT_EQ(unharmed, VESPER_OK) << vesper_last_error();
+    const std::string text = text_.bytes;
+    const long step = std::max(1L, n / static_cast<long>(n_sampled));
+    size_t n_errors = 0;
+    for (long i = 1; i <= n; i += i < 20 ? 1 : step) {
+      for (const std::string& rest : rests) {
+        failing_calls_arm(("allocate:" + std::to_string(i) + rest).c_str());
+        const vesper_status status = call();
+        failing_calls_arm(nullptr);
+        SCOPED_TRACE("allocation " + std::to_string(i) + rest);
+        if (status == VESPER_OK) {
+          EXPECT_EQ(text_.bytes, text);
+          continue;
+        }
+        ++n_errors;
+        EXPECT_EQ(status, VESPER_ERROR_DEVICE) << vesper_last_error();
+        EXPECT_THAT(vesper_last_error(), HasSubstr("memory"));
+      }
+    }
+    EXPECT_GT(n_errors, 20u);
+    EXPECT_EQ(call(), VESPER_OK);
+    EXPECT_EQ(text_.bytes, text);
+  }
+
+  struct Text {
+    char bytes[4096] = "";
+    size_t size = 0;
+  };
+  TemporaryFolder folder_;
+  const std::string model_ = folder_.file("model"), recording_ = folder_.file("a.wav");
+  const std::vector<float> samples_ = noise(0.3f, 16000, 1);
+  const ScopedEnvironment no_vad_{"VESPER_MODELS", folder_.file("none")};
+  vesper_device_options device_{"cpu", "f32", 2};
+  vesper_transcribe_options options_{"en", 0, nullptr, 0};
+  vesper_whisper* whisper_ = nullptr;
+  Text text_;
+};
+
+TEST_F(AllocationsOfTheCApi, MayFailWhileAModelIsOpened) {
+  // Without any memory the destructors of nlohmann's JSON, which allocate, would end the process.
+  fail_each(150, {""}, [&] { return open(); });
+  EXPECT_EQ(transcribe(false), VESPER_OK);
+}
+
+TEST_F(AllocationsOfTheCApi, MayFailWhileSamplesAreTranscribed) {
+  ASSERT_EQ(open(), VESPER_OK);
+  fail_each(40, {"", "+"}, [&] { return transcribe(false); });
+}
+
+TEST_F(AllocationsOfTheCApi, MayFailWhileAFileIsTranscribed) {
+  ASSERT_EQ(open(), VESPER_OK);
+  fail_each(40, {"", "+"}, [&] { return transcribe(true); });
+}
+
+TEST_F(AllocationsOfTheCApi, MayFailForAMessage) {
+  const std::string long_name(200, 'x');
+  failing_calls_arm("allocate:1+");
+  EXPECT_EQ(vesper_whisper_open(long_name.c_str(), &device_, &whisper_), VESPER_ERROR_DEVICE);
+  failing_calls_arm(nullptr);
+  EXPECT_STREQ(vesper_last_error(), "out of memory");
+  EXPECT_EQ(vesper_whisper_transcribe_pcm(nullptr, nullptr, 0, nullptr, nullptr, nullptr),
+            VESPER_ERROR_USAGE);
+}
+
+}  // namespace
+}  // namespace vesper::capi_allocation_test
