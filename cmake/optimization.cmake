@@ -45,7 +45,7 @@ endif()
 
 # About forty programs are linked, so a fast linker helps.
 find_program(MOLD mold)
-if(MOLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12.1)
+if(MOLD AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12.1)
   add_link_options(-fuse-ld=mold)
 endif()
 

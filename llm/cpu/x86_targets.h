@@ -7,7 +7,9 @@
 // GCC 12 warns about undefined vectors in its own intrinsics; ignored to the end of the including
 // file.
 #pragma GCC diagnostic ignored "-Wuninitialized"
+#if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
 
 #define VESPER_AVX2 __attribute__((target("avx2,fma")))

@@ -20,7 +20,7 @@
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
 #include <immintrin.h>
 #undef VESPER_AMX_TILES
-#define VESPER_AMX_TILES __attribute__((target("amx-tile,amx-bf16")))
+#define VESPER_AMX_TILES __attribute__((target(HWY_TARGET_STR ",amx-tile,amx-bf16")))
 #endif
 
 HWY_BEFORE_NAMESPACE();

@@ -99,7 +99,6 @@ HWY_INLINE void to_units(const From* from, size_t n, uint32_t* out) {
 // The values of two positions as bf16 pairs, n units; `second` null: zeros.
 template <class From>
 HWY_INLINE void pair_rows(const From* first, const From* second, size_t n, uint32_t* out) {
-  const F32 d;
   const hn::RebindToUnsigned<F32> du;
   size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
