@@ -8,16 +8,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <memory>
-#include <string_view>
 #include <thread>
 
 #include "error/error.h"
+#include "session/response_headers.h"
 
 namespace vesper {
 namespace {
@@ -109,49 +107,14 @@ struct Transfer {
   uint64_t present = 0;  // bytes in the file
   uint64_t before = 0;   // bytes in the file when download() was called
   bool body_begun = false;
-  int write_error = 0;                       // errno
-  bool wrong_range = false;                  // the server sent another range than requested
-  std::string content_range;                 // of the last response
-  std::optional<std::string> linked_sha256;  // of the first response that had one
+  int write_error = 0;       // errno
+  bool wrong_range = false;  // the server sent another range than requested
+  ResponseHeaders headers;
 };
 
-// The value of a header line if it has this name (lower case), without quotes around it.
-std::optional<std::string> header_value(std::string_view line, std::string_view name) {
-  if (line.size() <= name.size() || line[name.size()] != ':') return std::nullopt;
-  for (size_t i = 0; i < name.size(); ++i) {
-    if (std::tolower(static_cast<unsigned char>(line[i])) != name[i]) return std::nullopt;
-  }
-  line.remove_prefix(name.size() + 1);
-  constexpr std::string_view kAround = " \t\r\n\"";
-  const size_t first = line.find_first_not_of(kAround);
-  if (first == std::string_view::npos) return "";
-  return std::string(line.substr(first, line.find_last_not_of(kAround) - first + 1));
-}
-
-bool is_sha256(const std::string& text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
 size_t on_header(char* data, size_t, size_t size, void* user) {
-  auto& transfer = *static_cast<Transfer*>(user);
-  const std::string_view line(data, size);
-  if (line.substr(0, 5) == "HTTP/") transfer.content_range.clear();  // start of another response
-  if (const auto range = header_value(line, "content-range")) transfer.content_range = *range;
-  if (const auto etag = header_value(line, "x-linked-etag");
-      etag && is_sha256(*etag) && !transfer.linked_sha256) {
-    transfer.linked_sha256 = *etag;
-  }
+  static_cast<Transfer*>(user)->headers.add({data, size});
   return size;
-}
-
-// "bytes 100-199/200" begins at 100.
-bool range_begins_at(const std::string& range, uint64_t offset) {
-  constexpr std::string_view kUnit = "bytes ";
-  if (range.compare(0, kUnit.size(), kUnit) != 0) return false;
-  uint64_t first = 0;
-  const auto [end, error] =
-      std::from_chars(range.data() + kUnit.size(), range.data() + range.size(), first);
-  return error == std::errc() && *end == '-' && first == offset;
 }
 
 size_t on_body(char* data, size_t, size_t size, void* user) {
@@ -167,7 +130,7 @@ size_t on_body(char* data, size_t, size_t size, void* user) {
         return CURL_WRITEFUNC_ERROR;
       }
       transfer.present = transfer.before = transfer.offset = 0;
-    } else if (transfer.offset > 0 && !range_begins_at(transfer.content_range, transfer.offset)) {
+    } else if (transfer.offset > 0 && !transfer.headers.range_begins_at(transfer.offset)) {
       transfer.wrong_range = true;
       return CURL_WRITEFUNC_ERROR;
     }
@@ -280,7 +243,9 @@ class Downloader {
   // The digest: requested, otherwise the server's.
   Digest expected_digest() const {
     if (request_.digest) return *request_.digest;
-    if (transfer_.linked_sha256) return {DigestAlgorithm::kSha256, *transfer_.linked_sha256};
+    if (const auto& sha256 = transfer_.headers.linked_sha256()) {
+      return {DigestAlgorithm::kSha256, *sha256};
+    }
     throw_model_error(request_.url + ": expected a digest from the publisher, found none");
   }
 
