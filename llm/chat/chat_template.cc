@@ -1,5 +1,6 @@
 #include "llm/chat/chat_template.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "error/error.h"
@@ -15,10 +16,13 @@ struct ChatTemplate::Program {
 
 namespace {
 
-// Adds "chat template: " to an error.
+// Adds "chat template: " to an error of the template. Messages quote the template and its values,
+// which may have line breaks; an error has one line.
 [[noreturn]] void rethrow(const Error& error) {
-  if (error.kind() != ErrorKind::kModel) throw error;
-  throw Error(error.kind(), std::string("chat template: ") + error.what());
+  std::string message = error.kind() == ErrorKind::kModel ? "chat template: " : "";
+  message += error.what();
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  throw Error(error.kind(), message);
 }
 
 }  // namespace

@@ -102,6 +102,11 @@ TEST(ChatTemplate, NamesTheLineOfAnError) {
   EXPECT_THAT(error_of("{{ 'a' | nothing }}"), HasSubstr("\"nothing\""));
 }
 
+TEST(ChatTemplate, HasErrorsOfOneLine) {
+  EXPECT_THAT(error_of("{{ 1 | round(1, 'a\\nb') }}"), HasSubstr("a b"));
+  EXPECT_THAT(error_of("{{ raise_exception('a\\nb') }}"), HasSubstr("a b"));
+}
+
 TEST(ChatTemplate, LimitsWork) {
   for (const char* source : {
            "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
