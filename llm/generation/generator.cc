@@ -257,7 +257,7 @@ std::vector<std::byte> Generator::save(uint32_t slot) {
   const std::vector<Operand> pages = saved_pages(cache, slot, options_.beam_size, n_tokens);
   std::vector<std::byte> bytes(saved_bytes(pages, n_tokens));
   std::memcpy(bytes.data(), &header, sizeof header);
-  std::memcpy(bytes.data() + sizeof header, at.held.data(), n_tokens * sizeof(int32_t));
+  std::ranges::copy(std::as_bytes(std::span(at.held)), bytes.begin() + sizeof header);
   std::byte* to = bytes.data() + sizeof header + n_tokens * sizeof(int32_t);
   for (const Operand& page : pages) {
     device_.read(page, to);
@@ -287,7 +287,8 @@ void Generator::restore(uint32_t slot, std::span<const std::byte> bytes) {
                                        std::to_string(bytes.size()));
   }
   std::vector<int32_t> tokens(header.n_tokens);
-  std::memcpy(tokens.data(), bytes.data() + sizeof header, tokens.size() * sizeof(int32_t));
+  std::ranges::copy(bytes.subspan(sizeof header, tokens.size() * sizeof(int32_t)),
+                    std::as_writable_bytes(std::span(tokens)).begin());
   const std::byte* from = bytes.data() + sizeof header + tokens.size() * sizeof(int32_t);
   for (const Operand& page : pages) {
     device_.write(page, from);

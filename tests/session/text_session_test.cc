@@ -249,6 +249,15 @@ TEST_F(TinyText, ReusesKeysAndValuesByDefault) {
   EXPECT_THROW(other.restore_prompt(std::vector<std::byte>(100)), Error);
 }
 
+TEST_F(TinyText, KeepsThatThereIsNoPromptYet) {
+  const std::vector<std::byte> kept = open().save_prompt();
+  TextSession& session = open();
+  const Ids prompt = session.model().text_ids("abcdefgh");
+  session.answer({prompt, limit(4)});
+  session.restore_prompt(kept);
+  EXPECT_EQ(session.answer({prompt, limit(4)}).statistics.n_reused, 0u);
+}
+
 TEST_F(TinyText, FindsTheSlotWithACachedConversation) {
   options_.n_slots = 2;
   TextSession& session = open();
