@@ -417,7 +417,8 @@ SpeechStream SpeechSession::open_stream(const PcmFormat& format, const SpeechOpt
                     std::to_string(format.channels) + " and " +
                     std::to_string(format.sample_rate_hz));
   }
-  auto stream = std::make_unique<SpeechStream::State>(*this, format, options, events);
+  std::unique_ptr<SpeechStream::State> stream(
+      new SpeechStream::State{*this, format, options, events});
   if (step_s) {
     stream->captions = std::make_unique<SpeechStream::State::Captions>(*state_, *stream, *step_s);
   }
