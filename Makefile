@@ -4,7 +4,10 @@
 #   make demo     install what is missing, build, fetch a model, transcribe a recording
 #   make quick    build, then the tests that take seconds
 #   make check    the same set-up as demo, then every test
-#   make asan     the tests under the address and undefined-behaviour sanitizers, in build-asan/
+#   make asan     the quick tests and those of damaged files under the address and undefined-behaviour
+#                 sanitizers, in build-asan/
+#   make tsan     the tests of threads, streams and batches under the thread sanitizer, in build-tsan/
+#   make fuzz     libFuzzer on every reader and parser, FUZZ_SECONDS (60) each, in build-asan/
 #   make mutants  test the tests: each fault of tests/mutation/faults.toml must fail one (an hour)
 #   make bench    the benchmarks of the CPU kernels (build/vulkan_bench: those of a GPU)
 #   make compare  our programs beside others on the same weights, into the README; QUICK=1: in 10 min;
@@ -16,8 +19,12 @@
 JOBS ?= $(shell nproc)
 # Warnings are errors where CI is set: whoever builds with a newer compiler need not mend its warnings.
 WERROR ?= $(if $(CI),ON,OFF)
+# The thread sanitizer of Debian 12 ends at random where the kernel randomizes addresses by more bits
+# than it expects, so they are not randomized where this is allowed.
+FIXED_ADDRESSES = $(shell setarch --addr-no-randomize true 2>/dev/null && echo setarch --addr-no-randomize)
 
-.PHONY: build demo check quick asan mutants bench compare word-errors format clean setup
+.PHONY: build demo check quick asan tsan fuzz mutants bench compare word-errors format clean setup
+.PHONY: setup-sanitizers
 
 build:
 	cmake --preset release -DVESPER_WERROR=$(WERROR)
@@ -25,6 +32,9 @@ build:
 
 setup:
 	scripts/setup.sh
+
+setup-sanitizers:
+	scripts/setup.sh sanitizers
 
 demo: setup
 	$(MAKE) build
@@ -41,7 +51,7 @@ check: setup
 quick: build
 	tests/run.py --preset release --parallel $(JOBS) --label-regex quick
 
-asan:
+asan: setup-sanitizers
 	cmake --preset asan
 	cmake --build --preset asan --parallel $(JOBS)
 	tests/run.py --preset asan --parallel $(JOBS)
@@ -49,6 +59,16 @@ asan:
 mutants:
 	scripts/fetch-models.sh
 	tests/mutation/mutate.py --jobs $(JOBS)
+
+tsan: setup-sanitizers
+	cmake --preset tsan
+	$(FIXED_ADDRESSES) cmake --build --preset tsan --parallel $(JOBS)
+	$(FIXED_ADDRESSES) tests/run.py --preset tsan --parallel $(JOBS)
+
+fuzz: setup-sanitizers
+	cmake --preset asan
+	cmake --build --preset fuzz --parallel $(JOBS)
+	JOBS=$(JOBS) scripts/fuzz.sh
 
 bench:
 	cmake --preset release -DVESPER_BENCH=ON
@@ -76,4 +96,4 @@ format:
 	git ls-files '*.cc' '*.h' | xargs clang-format -i
 
 clean:
-	rm -rf build build-debug build-asan build-mutants demo
+	rm -rf build build-debug build-asan build-tsan build-mutants demo

@@ -14,6 +14,8 @@ if(VESPER_WERROR)
   add_compile_options(-Werror)
 endif()
 if(VESPER_SANITIZE)
+  # The checks of libstdc++ see accesses outside a vector, but inside its allocation.
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
   add_compile_options(-fsanitize=${VESPER_SANITIZE} -fno-omit-frame-pointer
                       -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${VESPER_SANITIZE})

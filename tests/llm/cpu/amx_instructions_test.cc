@@ -192,7 +192,7 @@ TEST_F(AmxModel, RefusesWhatNoKernelMeans) {
   EXPECT_DEATH(multiply_exchanged(), "tdpbf16ps: expected rows as long as columns, found 12");
 }
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef VESPER_ADDRESS_SANITIZED
 AMX_TARGET void load_two_rows(const void* rows) {
   _tile_loadconfig(&kSmall);
   _tile_loadd(0, rows, 12);

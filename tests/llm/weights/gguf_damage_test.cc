@@ -13,7 +13,7 @@
 namespace vesper::gguf_damage_test {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(VESPER_SANITIZED)
 constexpr bool kCanCapMemory = false;  // the sanitizer maps terabytes
 #else
 constexpr bool kCanCapMemory = true;
