@@ -18,7 +18,8 @@ using uint = uint32_t;
 #define VESPER_FUNCTION
 #endif
 
-// Number formats of buffers between commands: the first values of vesper::DType.
+// Number formats of buffers between commands: the first values of vesper::DType. Rows of int8 have
+// blocks of 32 columns with a scale (shaders/int8_rows.glsl); only products of few rows read them.
 VESPER_CONST(kDTypeF32, 0u);
 VESPER_CONST(kDTypeF16, 1u);
 VESPER_CONST(kDTypeBF16, 2u);
@@ -115,7 +116,7 @@ struct NormParams {
   uint n_rows, d;
   float epsilon;
   uint kind;       // kNorm*
-  uint out_dtype;  // kDTypeF32, F16 or BF16
+  uint out_dtype;  // kDTypeF32, F16, BF16 or I8
 };
 
 // matmul: out[r, o] = residual + activation(bias[o] + sum_i in[r, i] * weight[o, i])
@@ -125,16 +126,22 @@ struct NormParams {
 // operands: 0 out (w)  1 in  2 weight  3 bias f32 [n_out] (?)  4 residual f32 (?)
 //           5 weight scale f32 [n_out] (?)
 //           6 struct Row [n_rows] (?): results of unused rows may be skipped
+//           7 norm weight f32 [n_in] (?): an RMS norm of the rows of in, f32, before the product
+// Weight::int8_rows and norm_rows say for how many contiguous rows there are int8 rows, gates and a
+// norm.
 VESPER_CONST(kMatmulResidualByRow, 1u);  // residual is [rows_per_batch, n_out] for every batch;
                                          // otherwise it has the layout of out and may alias it
+VESPER_CONST(kMatmulGated, 2u);          // out[r, o] = activation(sum of o) * sum of n_out + o: the
+                                         // weight and the bias have 2 * n_out rows
 struct MatmulParams {
   uint n_rows, n_out, n_in;
   uint in_row_stride, out_row_stride;
   uint rows_per_batch, in_batch_stride, out_batch_stride;
-  uint in_dtype, out_dtype;  // F32, F16 or BF16
+  uint in_dtype, out_dtype;  // F32, F16, BF16 or I8
   uint weight_format;        // returned by Device::upload
   uint flags;                // kMatmul*
   uint activation;           // kActivation*, up to kActivationSigmoid
+  float norm_epsilon;        // of the norm, if there is one
 };
 
 // write_kv: copies keys and values to the pages of their sequences. A page is [n_kv_heads,

@@ -7,5 +7,6 @@
 const uint kHasBias = 1u;
 const uint kHasResidual = 2u;
 const uint kHasScale = 4u;
+const uint kHasNorm = 8u;
 
 #endif

@@ -4,6 +4,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "buffers.glsl"
+#include "int8_rows.glsl"
 #include "reduce.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -56,7 +57,9 @@ void main() {
     if ((kPresent & 1u) != 0) value += load4(bias, 0, column);
     if ((kPresent & 4u) != 0) value += load4(residual, r * p.d, column);
     uint at = r * p.d + column;
-    if (kAligned != 0) {
+    if (kOutDtype == kDTypeI8) {
+      store_int8(out_, p.n_rows * p.d, at, value);
+    } else if (kAligned != 0) {
       if (kOutDtype == kDTypeF16) {
         UVec2Buffer(out_).v[at / 4] = uvec2(packHalf2x16(value.xy), packHalf2x16(value.zw));
       } else {

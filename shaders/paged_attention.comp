@@ -8,8 +8,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-#extension GL_KHR_shader_subgroup_shuffle : require
 #include "buffers.glsl"
+#include "int8_rows.glsl"
 #include "reduce.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -73,6 +73,25 @@ void load8(Address address, uint i, out vec4 low, out vec4 high) {
 vec4 subgroup_xor(vec4 x, uint step) {
   return vec4(subgroupShuffleXor(x.x, step), subgroupShuffleXor(x.y, step),
               subgroupShuffleXor(x.z, step), subgroupShuffleXor(x.w, step));
+}
+
+// Stores element d of the head's result. Rows of int8 are collected in group_sums.
+void store_result(uint r, uint head, uint d, float value) {
+  if (kOutDtype == kDTypeI8) {
+    group_sums[d] = value;
+  } else {
+    store_float(out_, r * p.out_row_stride + head * kHeadDim + d, kOutDtype, value);
+  }
+}
+
+// Stores the collected result.
+void store_int8_result(uint r, uint head) {
+  if (kOutDtype != kDTypeI8) return;
+  barrier();
+  for (uint d = gl_LocalInvocationID.x * 4; d < kHeadDim; d += kThreads * 4) {
+    vec4 x = vec4(group_sums[d], group_sums[d + 1], group_sums[d + 2], group_sums[d + 3]);
+    store_int8(out_, p.n_rows * p.out_row_stride, r * p.out_row_stride + head * kHeadDim + d, x);
+  }
 }
 
 void main() {
@@ -188,12 +207,15 @@ void main() {
     float sum = 0.0;
     for (uint g = 0; g < n_sums; ++g) sum += group_sums[g * kHeadDim + d];
     if (n_parts == 1) {
-      store_float(out_, r * p.out_row_stride + head * kHeadDim + d, kOutDtype, sum / total);
+      store_result(r, head, d, sum / total);
     } else {
       partials.v[(at * kSplits + gl_WorkGroupID.z) * kPartial + d] = sum;
     }
   }
-  if (n_parts == 1) return;
+  if (n_parts == 1) {
+    store_int8_result(r, head);
+    return;
+  }
   if (thread == 0) {
     uint end = (at * kSplits + gl_WorkGroupID.z + 1) * kPartial;
     partials.v[end - 2] = greatest;
@@ -219,6 +241,7 @@ void main() {
       sum += weight * partials.v[part + d];
       total += weight * partials.v[part + kHeadDim + 1];
     }
-    store_float(out_, r * p.out_row_stride + head * kHeadDim + d, kOutDtype, sum / total);
+    store_result(r, head, d, sum / total);
   }
+  store_int8_result(r, head);
 }

@@ -17,8 +17,9 @@ std::string text(uint32_t number) { return std::to_string(number); }
 
 CommandCost cost(const MatmulParams& p, double weight_bytes, bool has_residual) {
   const double rows = p.n_rows, out = p.n_out, in = p.n_in;
-  return {2 * rows * out * in, rows * in * element_bytes(p.in_dtype) + weight_bytes +
-                                   rows * out * (element_bytes(p.out_dtype) + 4.0 * has_residual)};
+  const double sums = p.flags & kMatmulGated ? 2 * out : out;
+  return {2 * rows * sums * in, rows * in * element_bytes(p.in_dtype) + weight_bytes +
+                                    rows * out * (element_bytes(p.out_dtype) + 4.0 * has_residual)};
 }
 
 CommandCost cost(const AttentionParams& p, bool packed, double n_positions) {
@@ -162,7 +163,8 @@ std::string command_text(const Command& command) {
       const auto& p = command.params_as<MatmulParams>();
       return text(p.n_rows) + " rows, " + text(p.n_in) + " -> " + text(p.n_out) + ", " +
              dtype_name(p.in_dtype) + " -> " + dtype_name(p.out_dtype) + ", weights " +
-             text(p.weight_format) + activation_text(p.activation) +
+             text(p.weight_format) + (command.operands[7].present() ? ", norm" : "") +
+             activation_text(p.activation) + (p.flags & kMatmulGated ? " of gates" : "") +
              (command.operands[4].present() ? ", residual" : "");
     }
     case Kernel::kRope: {

@@ -146,12 +146,12 @@ void DecoderModel::emit_rows(DispatchTable& table, uint32_t n_rows,
 
 void DecoderModel::emit_logits(DispatchTable& table, uint32_t n_rows, const Operand& index,
                                const Operand& out, const Operand& rows, uint32_t first_row) const {
-  const DType dtype = stack_.activation_dtype();
+  const DType dtype = input_dtype(output_, n_rows, stack_.activation_dtype());
   stack_.emit_final_norm(table, n_rows, normed_, dtype,
                          x_.from(dtype_bytes(DType::kF32, uint64_t{first_row} * config().d_model)),
                          index);
-  emit_linear(table, "decoder.output", {output_, {}}, n_rows, out, DType::kF32, normed_, dtype, {},
-              kActivationNone, rows);
+  emit_linear(table, "decoder.output", {output_, {}}, n_rows, out, DType::kF32, normed_, dtype,
+              {.rows = rows});
   if (config().logit_soft_cap > 0) {
     emit::activation(table, "decoder.output.cap",
                      {n_rows * n_vocab_, kActivationSoftCap, config().logit_soft_cap}, out, out);

@@ -197,24 +197,35 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
   }
 }
 
+uint64_t row_bytes(DType dtype, uint64_t n_elements) {
+  return dtype == DType::kI8 ? n_elements + n_elements / 4 : dtype_bytes(dtype, n_elements);
+}
+
+DType input_dtype(const Weight& weight, uint32_t n_rows, DType dtype) {
+  return n_rows <= weight.int8_rows ? DType::kI8 : dtype;
+}
+
 void emit_linear(DispatchTable& table, std::string label, const LinearWeights& linear,
                  uint32_t n_rows, const Operand& out, DType out_dtype, const Operand& in,
-                 DType in_dtype, const Operand& residual, uint32_t activation,
-                 const Operand& rows) {
+                 DType in_dtype, const LinearOptions& options) {
   const Weight& weight = linear.weight;
   MatmulParams params{};
   params.n_rows = params.rows_per_batch = n_rows;
-  params.n_out = params.out_row_stride = weight.n_out;
+  params.n_out = params.out_row_stride = options.gated ? weight.n_out / 2 : weight.n_out;
   params.n_in = params.in_row_stride = weight.n_in;
   params.in_dtype = code(in_dtype);
   params.out_dtype = code(out_dtype);
   params.weight_format = weight.format;
-  params.activation = activation;
+  params.flags = options.gated ? kMatmulGated : 0;
+  params.activation = options.activation;
+  params.norm_epsilon = options.norm_epsilon;
+  const Operand& rows = options.rows;
   emit::matmul(table, std::move(label), params,
-               out.part(0, dtype_bytes(out_dtype, uint64_t{n_rows} * weight.n_out)),
-               in.part(0, dtype_bytes(in_dtype, uint64_t{n_rows} * weight.n_in)), weight.data,
-               linear.bias, residual, weight.scale,
-               rows.present() ? rows.part(0, n_rows * sizeof(Row)) : Operand{});
+               out.part(0, row_bytes(out_dtype, uint64_t{n_rows} * params.n_out)),
+               in.part(0, row_bytes(in_dtype, uint64_t{n_rows} * weight.n_in)), weight.data,
+               linear.bias, options.residual, weight.scale,
+               rows.present() ? rows.part(0, n_rows * sizeof(Row)) : Operand{},
+               options.norm_weight);
 }
 
 void TransformerStack::emit_norm(DispatchTable& table, std::string label,
@@ -225,16 +236,30 @@ void TransformerStack::emit_norm(DispatchTable& table, std::string label,
   emit::norm(table, std::move(label), params, out, x, weights.weight, weights.bias, index);
 }
 
-TransformerStack::BlockInput TransformerStack::emit_norm_before(DispatchTable& table,
-                                                                std::string label,
-                                                                const NormWeights& weights,
-                                                                uint32_t n_rows, DType dtype,
-                                                                const Operand& x) const {
+TransformerStack::BlockInput TransformerStack::emit_norm_before(
+    DispatchTable& table, std::string label, const NormWeights& weights, const Weight& product,
+    uint32_t n_rows, DType dtype, const Operand& x) const {
   if (config_.norm_placement != NormPlacement::kBefore || !weights.weight.present()) {
     return {x, DType::kF32};
   }
+  if (n_rows <= product.norm_rows && config_.norm == NormKind::kRms && !weights.bias.present()) {
+    return {x, DType::kF32, weights.weight};
+  }
+  dtype = input_dtype(product, n_rows, dtype);
   emit_norm(table, std::move(label), weights, n_rows, normed_, dtype, x);
   return {normed_, dtype};
+}
+
+void TransformerStack::emit_first(DispatchTable& table, std::string label,
+                                  const LinearWeights& linear, const PassRows& rows,
+                                  const BlockInput& in, const Operand& out, DType out_dtype,
+                                  uint32_t activation, bool gated) const {
+  emit_linear(table, std::move(label), linear, rows.n, out, out_dtype, in.rows, in.dtype,
+              {.activation = activation,
+               .rows = rows.sequences,
+               .norm_weight = in.norm_weight,
+               .norm_epsilon = config_.norm_epsilon,
+               .gated = gated});
 }
 
 void TransformerStack::emit_norm_after(DispatchTable& table, std::string label,
@@ -248,34 +273,38 @@ void TransformerStack::emit_ffn(DispatchTable& table, const std::string& label,
                                 const LayerWeights& layer, const PassRows& rows,
                                 const Operand& x) const {
   const auto& [n_rows, dtype, sequences] = rows;
+  const uint32_t activation = kernel_activation(config_.activation);
+  const LinearWeights& up = layer.ffn_up;
+  const DType hidden_dtype =
+      n_rows <= up.weight.int8_rows ? input_dtype(layer.ffn_down.weight, n_rows, dtype) : dtype;
   const BlockInput in =
-      emit_norm_before(table, label + "ffn_norm", layer.ffn_norm, n_rows, dtype, x);
+      emit_norm_before(table, label + "ffn_norm", layer.ffn_norm, up.weight, n_rows, dtype, x);
   if (!config_.gated_ffn) {
-    emit_linear(table, label + "ffn.up", layer.ffn_up, n_rows, hidden_, dtype, in.rows, in.dtype,
-                {}, kernel_activation(config_.activation), sequences);
+    emit_first(table, label + "ffn.up", up, rows, in, hidden_, hidden_dtype, activation);
+  } else if (n_rows <= up.weight.int8_rows) {
+    emit_first(table, label + "ffn.gate_up", up, rows, in, hidden_, hidden_dtype, activation, true);
   } else {
-    emit_linear(table, label + "ffn.gate_up", layer.ffn_up, n_rows, gate_up_, dtype, in.rows,
-                in.dtype, {}, kActivationNone, sequences);
-    const GatedActivationParams gate{n_rows, config_.d_ffn, kernel_activation(config_.activation),
-                                     code(dtype), code(dtype)};
+    emit_first(table, label + "ffn.gate_up", up, rows, in, gate_up_, dtype);
+    const GatedActivationParams gate{n_rows, config_.d_ffn, activation, code(dtype), code(dtype)};
     emit::gated_activation(table, label + "ffn.activation", gate, hidden_, gate_up_);
   }
-  emit_block_end(table, label + "ffn.down", layer.ffn_down, layer.ffn_post_norm, rows, hidden_, x);
+  emit_block_end(table, label + "ffn.down", layer.ffn_down, layer.ffn_post_norm, rows,
+                 {hidden_, hidden_dtype}, x);
   emit_norm_after(table, label + "ffn_norm", layer.ffn_norm, n_rows, x);
 }
 
 void TransformerStack::emit_block_end(DispatchTable& table, const std::string& label,
                                       const LinearWeights& linear, const NormWeights& post_norm,
-                                      const PassRows& rows, const Operand& in,
+                                      const PassRows& rows, const BlockInput& in,
                                       const Operand& x) const {
-  const auto& [n_rows, dtype, sequences] = rows;
+  const uint32_t n_rows = rows.n;
   if (!post_norm.weight.present()) {
-    emit_linear(table, label, linear, n_rows, x, DType::kF32, in, dtype, x, kActivationNone,
-                sequences);
+    emit_linear(table, label, linear, n_rows, x, DType::kF32, in.rows, in.dtype,
+                {.residual = x, .rows = rows.sequences});
     return;
   }
-  emit_linear(table, label, linear, n_rows, block_out_, DType::kF32, in, dtype, {}, kActivationNone,
-              sequences);
+  emit_linear(table, label, linear, n_rows, block_out_, DType::kF32, in.rows, in.dtype,
+              {.rows = rows.sequences});
   const NormParams norm{n_rows, config_.d_model, config_.norm_epsilon, kernel_norm(config_.norm),
                         code(DType::kF32)};
   emit::norm(table, label + ".norm", norm, x, block_out_, post_norm.weight, post_norm.bias, {}, x);
@@ -331,10 +360,10 @@ void TransformerStack::emit_bidirectional(DispatchTable& table, uint32_t n_rows,
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerWeights& layer = layers_[i];
     const std::string label = std::string(config_.name) + "." + std::to_string(i) + ".";
-    const BlockInput in =
-        emit_norm_before(table, label + "attn_norm", layer.attn_norm, n_rows, activation_, x);
-    emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, activation_, in.rows,
-                in.dtype);
+    const BlockInput in = emit_norm_before(table, label + "attn_norm", layer.attn_norm,
+                                           layer.attn_qkv.weight, n_rows, activation_, x);
+    emit_first(table, label + "attn.qkv", layer.attn_qkv, {n_rows, activation_}, in, qkv_,
+               activation_);
     const uint32_t l = static_cast<uint32_t>(i), window = config_.layers[l].sliding_window;
     if (prepares_heads()) emit_rope(table, label, l, n_rows, activation_, rows, nullptr);
     attention.window = window > 0 ? window - 1 : 0;
@@ -342,7 +371,7 @@ void TransformerStack::emit_bidirectional(DispatchTable& table, uint32_t n_rows,
                     qkv_.from(dtype_bytes(activation_, q)),
                     qkv_.from(dtype_bytes(activation_, q + kv)), starts);
     emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm,
-                   {n_rows, activation_}, attended_, x);
+                   {n_rows, activation_}, {attended_, activation_}, x);
     emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);
     emit_ffn(table, label, layer, {n_rows, activation_}, x);
   }
@@ -384,9 +413,9 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
     const LayerWeights& layer = layers_[i];
     const uint32_t l = static_cast<uint32_t>(i);
     const std::string label = std::string(config_.name) + "." + std::to_string(i) + ".";
-    BlockInput in = emit_norm_before(table, label + "attn_norm", layer.attn_norm, n_rows, dtype, x);
-    emit_linear(table, label + "attn.qkv", layer.attn_qkv, n_rows, qkv_, dtype, in.rows, in.dtype,
-                {}, kActivationNone, context.rows);
+    BlockInput in = emit_norm_before(table, label + "attn_norm", layer.attn_norm,
+                                     layer.attn_qkv.weight, n_rows, dtype, x);
+    emit_first(table, label + "attn.qkv", layer.attn_qkv, rows, in, qkv_, dtype);
     if (prepares_heads()) {
       emit_rope(table, label, l, n_rows, dtype, context.rows, &self);
     } else {
@@ -395,10 +424,12 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
                      context.rows, self.page_table(l));
     }
     attention.window = config_.layers[l].sliding_window;
+    DType attended_dtype = input_dtype(layer.attn_out.weight, n_rows, dtype);
+    attention.out_dtype = code(attended_dtype);
     emit::paged_attention(table, label + "attn", attention, attended_, qkv_, self.keys(l),
                           self.values(l), context.rows, self.page_table(l));
-    emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm, rows, attended_,
-                   x);
+    emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm, rows,
+                   {attended_, attended_dtype}, x);
     emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);
     if (config_.cross_attention) {
       const KvCache& source = *context.cross;
@@ -409,14 +440,16 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
       cross.kv_length = source.shape().n_positions;
       cross.window = 0;
       cross.kv_dtype = code(source.shape().dtype);
-      in = emit_norm_before(table, label + "cross_norm", layer.cross_norm, n_rows, dtype, x);
-      emit_linear(table, label + "cross.q", layer.cross_q, n_rows, qkv_, dtype, in.rows, in.dtype,
-                  {}, kActivationNone, context.rows);
+      attended_dtype = input_dtype(layer.cross_out.weight, n_rows, dtype);
+      cross.out_dtype = code(attended_dtype);
+      in = emit_norm_before(table, label + "cross_norm", layer.cross_norm, layer.cross_q.weight,
+                            n_rows, dtype, x);
+      emit_first(table, label + "cross.q", layer.cross_q, rows, in, qkv_, dtype);
       if (context.weights) emit_cross_weights(table, label, l, cross, context);
       emit::paged_attention(table, label + "cross", cross, attended_, qkv_, source.keys(l),
                             source.values(l), context.rows, context.cross_pages);
       emit_linear(table, label + "cross.out", layer.cross_out, n_rows, x, DType::kF32, attended_,
-                  dtype, x, kActivationNone, context.rows);
+                  attended_dtype, {.residual = x, .rows = context.rows});
       emit_norm_after(table, label + "cross_norm", layer.cross_norm, n_rows, x);
     }
     emit_ffn(table, label, layer, rows, x);

@@ -137,16 +137,6 @@ class TransformerStack {
   DType activation_dtype() const { return activation_; }
 
  private:
-  // Input of the first product of a block: x after the norm, or x.
-  struct BlockInput {
-    Operand rows;
-    DType dtype;
-  };
-  BlockInput emit_norm_before(DispatchTable& table, std::string label, const NormWeights& weights,
-                              uint32_t n_rows, DType dtype, const Operand& x) const;
-  // Ends a block with post-norm; x has the sum with the residual.
-  void emit_norm_after(DispatchTable& table, std::string label, const NormWeights& weights,
-                       uint32_t n_rows, const Operand& x) const;
   // The rows of a pass, and the format of its product inputs. `sequences`, struct Row [n] (?),
   // marks unused rows.
   struct PassRows {
@@ -154,11 +144,28 @@ class TransformerStack {
     DType dtype;
     Operand sequences = {};
   };
+  // Input of the first product of a block: x after the norm, or x and the weight of a norm that the
+  // product applies.
+  struct BlockInput {
+    Operand rows;
+    DType dtype;
+    Operand norm_weight = {};
+  };
+  BlockInput emit_norm_before(DispatchTable& table, std::string label, const NormWeights& weights,
+                              const Weight& product, uint32_t n_rows, DType dtype,
+                              const Operand& x) const;
+  // The first product of a block.
+  void emit_first(DispatchTable& table, std::string label, const LinearWeights& linear,
+                  const PassRows& rows, const BlockInput& in, const Operand& out, DType out_dtype,
+                  uint32_t activation = kActivationNone, bool gated = false) const;
+  // Ends a block with post-norm; x has the sum with the residual.
+  void emit_norm_after(DispatchTable& table, std::string label, const NormWeights& weights,
+                       uint32_t n_rows, const Operand& x) const;
   void emit_ffn(DispatchTable& table, const std::string& label, const LayerWeights& layer,
                 const PassRows& rows, const Operand& x) const;
   // Adds the last product of a block, of `in`, to x.
   void emit_block_end(DispatchTable& table, const std::string& label, const LinearWeights& linear,
-                      const NormWeights& post_norm, const PassRows& rows, const Operand& in,
+                      const NormWeights& post_norm, const PassRows& rows, const BlockInput& in,
                       const Operand& x) const;
   // Norms and rotates the heads in qkv_; with a cache, writes keys and values to it.
   void emit_rope(DispatchTable& table, const std::string& label, uint32_t layer, uint32_t n_rows,
@@ -184,10 +191,21 @@ class TransformerStack {
   Operand block_out_;  // f32 [max_rows, d_model], with post-norms
 };
 
-// A product of contiguous rows; with `rows`, struct Row [n_rows], unused rows are skipped.
+// The bytes of rows between commands; of int8 rows their scales included (shaders/int8_rows.glsl).
+uint64_t row_bytes(DType dtype, uint64_t n_elements);
+// The format of the input of a product with `weight`: `dtype`, or int8 if it reads that.
+DType input_dtype(const Weight& weight, uint32_t n_rows, DType dtype);
+// What a product of contiguous rows does beside the product (see MatmulParams).
+struct LinearOptions {
+  Operand residual = {};  // f32 [n_rows, n_out] (?)
+  uint32_t activation = kActivationNone;
+  Operand rows = {};         // struct Row [n_rows] (?): unused rows are skipped
+  Operand norm_weight = {};  // f32 [n_in] (?)
+  float norm_epsilon = 0;
+  bool gated = false;  // the weight is [2 * n_out, n_in]
+};
 void emit_linear(DispatchTable& table, std::string label, const LinearWeights& linear,
                  uint32_t n_rows, const Operand& out, DType out_dtype, const Operand& in,
-                 DType in_dtype, const Operand& residual = {},
-                 uint32_t activation = kActivationNone, const Operand& rows = {});
+                 DType in_dtype, const LinearOptions& options = {});
 
 }  // namespace vesper

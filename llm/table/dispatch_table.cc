@@ -104,10 +104,10 @@ void norm(DispatchTable& table, std::string label, const NormParams& params, Ope
 
 void matmul(DispatchTable& table, std::string label, const MatmulParams& params, Operand out,
             Operand in, Operand weight, Operand bias, Operand residual, Operand weight_scale,
-            Operand rows) {
+            Operand rows, Operand norm_weight) {
   table.add(Kernel::kMatmul, std::move(label),
-            {out, in, weight, bias, residual, weight_scale, rows}, bits({1, 2, 3, 4, 5, 6}),
-            bits({0}), params);
+            {out, in, weight, bias, residual, weight_scale, rows, norm_weight},
+            bits({1, 2, 3, 4, 5, 6, 7}), bits({0}), params);
 }
 
 void write_kv(DispatchTable& table, std::string label, const WriteKvParams& params, Operand k_pages,

@@ -124,8 +124,8 @@ void embed(DispatchTable&, std::string label, const EmbedParams&, Operand out, O
 void norm(DispatchTable&, std::string label, const NormParams&, Operand out, Operand in,
           Operand norm_weight, Operand bias, Operand index, Operand residual = {});
 void matmul(DispatchTable&, std::string label, const MatmulParams&, Operand out, Operand in,
-            Operand weight, Operand bias, Operand residual, Operand weight_scale,
-            Operand rows = {});
+            Operand weight, Operand bias, Operand residual, Operand weight_scale, Operand rows = {},
+            Operand norm_weight = {});
 void write_kv(DispatchTable&, std::string label, const WriteKvParams&, Operand k_pages,
               Operand v_pages, Operand k, Operand v, Operand rows, Operand page_table);
 void rope(DispatchTable&, std::string label, const RopeParams&, Operand qkv, Operand rows,

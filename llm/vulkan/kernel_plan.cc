@@ -82,7 +82,9 @@ class Planner {
     require(dtype == kDTypeF32 || dtype == kDTypeF16, "f32 or f16 between commands");
   }
   // The DType of a weight.
-  static uint32_t storage(uint32_t weight_format) { return weight_format & ~kWeightHalfProducts; }
+  static uint32_t storage(uint32_t weight_format) {
+    return weight_format & ~(kWeightHalfProducts | kWeightInt8Products);
+  }
   static bool in_blocks(uint32_t weight_format) {
     return (weight_format & kWeightKindMask) == kWeightBlocks;
   }
@@ -105,10 +107,11 @@ class Planner {
   }
 
   void norm(const NormParams& p) {
-    require_float(p.out_dtype);
+    if (p.out_dtype != kDTypeI8) require_float(p.out_dtype);
     // Four values per thread if rows begin at multiples of 16 bytes.
     const bool aligned =
         p.d % 4 == 0 && (address(0) | address(1) | address(2) | address(3) | address(5)) % 16 == 0;
+    require(p.out_dtype != kDTypeI8 || (aligned && p.d % 32 == 0), "int8 rows of whole blocks");
     const uint32_t vectors = blocks(p.d, 4), subgroup = capabilities_.subgroup_size;
     const uint32_t n_threads =
         std::min(blocks(vectors, subgroup) * subgroup,
@@ -121,8 +124,6 @@ class Planner {
   }
 
   void matmul(const MatmulParams& p) {
-    require_float(p.in_dtype);
-    require_float(p.out_dtype);
     require_weight(p.weight_format);
     require(p.rows_per_batch != 0 && p.n_in != 0 && p.n_out != 0, "sizes above 0");
     require(p.activation <= kActivationSigmoid, "a known activation");
@@ -131,6 +132,15 @@ class Planner {
             "scales beside a quantized weight of whole blocks");
     const uint32_t has_scale = !blocks_of_codes && present(5);
     const uint32_t has = present(3) * 1u + present(4) * 2u + has_scale * 4u;
+    if ((p.weight_format & kWeightInt8Products) && p.n_rows <= tuning_.int8_rows &&
+        p.n_rows <= p.rows_per_batch && p.in_row_stride == p.n_in && p.out_row_stride == p.n_out &&
+        rows_aligned(p, 4)) {
+      return matmul_int8(p, has);
+    }
+    require_float(p.in_dtype);
+    require_float(p.out_dtype);
+    require(!present(7) && (p.flags & kMatmulGated) == 0,
+            "few contiguous rows and a quantized weight for a norm or gates");
     const bool cooperative = (p.weight_format & kWeightHalfProducts) &&
                              capabilities_.has_cooperative_matrix() && rows_aligned(p, 8);
     const uint32_t vector_rows = !cooperative     ? kMaxVectorRows
@@ -228,6 +238,41 @@ class Planner {
     plan_.groups = {blocks(p.n_out, out_groups * outs), 1, 1};
   }
 
+  void matmul_int8(const MatmulParams& p, uint32_t has) {
+    require(!present(7) || (p.in_dtype == kDTypeF32 && address(7) % 16 == 0), "a norm of f32 rows");
+    require(p.in_dtype == kDTypeI8 || p.in_dtype <= kDTypeF16, "f32, f16 or int8 rows");
+    const bool writes_int8 = p.out_dtype == kDTypeI8, gated = (p.flags & kMatmulGated) != 0;
+    if (!writes_int8) require_float(p.out_dtype);
+    const uint32_t subgroup = capabilities_.subgroup_size;
+    const Int8Shape& shape =
+        p.n_rows > 1  ? p.n_in >= 4096 ? tuning_.int8_rows_of_long : tuning_.int8_rows_of_short
+        : writes_int8 ? tuning_.int8_row_to_int8
+                      : tuning_.int8_row;
+    // A workgroup writes whole blocks of 32 outputs, in turns if it has fewer.
+    const uint32_t most = writes_int8 ? (gated ? 64 : 32) / shape.outs : shape.subgroups;
+    const uint32_t subgroups =
+        std::min({shape.subgroups, most, capabilities_.max_workgroup_threads / subgroup});
+    const bool splits = p.n_in >= 64 * subgroup && p.n_out < 16384 && !writes_int8;
+    const uint32_t split = splits ? std::min(shape.split, subgroups) : 1;
+    const uint32_t outs = shape.outs, out_groups = subgroups / split;
+    const uint32_t width = out_groups * (gated ? outs / 2 : outs);
+    const uint32_t turns = writes_int8 ? blocks(32, width) : 1;
+    require(!writes_int8 || (p.n_out % 32 == 0 && 32 % width == 0), "whole blocks of outputs");
+    // A column of a row takes a byte, and a block 12 more.
+    const uint32_t fitting = capabilities_.shared_bytes * 3 / 4 / (p.n_rows * 11 / 8 + 1);
+    const uint32_t chunk =
+        p.in_dtype == kDTypeI8 ? p.n_in : std::min(p.n_in, fitting / 1024 * 1024);
+    shader(Shader::kMatmulInt8,
+           {split * out_groups * subgroup, p.n_rows, outs, out_groups, split,
+            p.in_dtype | p.out_dtype << 4, storage(p.weight_format), p.flags, has | present(7) * 8u,
+            p.activation, p.n_out, p.n_in, chunk, std::bit_cast<uint32_t>(p.norm_epsilon), turns});
+    for (const uint32_t operand : {0, 1, 2, 3, 4, 5, 7}) {
+      const uint64_t value = address(operand);
+      push(&value, sizeof value);
+    }
+    plan_.groups = {blocks(p.n_out, turns * width), 1, 1};
+  }
+
   void write_kv(const WriteKvParams& p) {
     require_float(p.in_dtype);
     require_float(p.kv_dtype);
@@ -264,7 +309,11 @@ class Planner {
   void paged_attention(const PagedAttentionParams& p) {
     require_float(p.q_dtype);
     require_float(p.kv_dtype);
-    require_float(p.out_dtype);
+    if (p.out_dtype == kDTypeI8) {
+      require(p.head_dim % 32 == 0, "int8 rows of whole blocks");
+    } else {
+      require_float(p.out_dtype);
+    }
     require(p.head_dim % 8 == 0 && p.head_dim <= 256, "a head_dim of a multiple of 8 up to 256");
     require(p.n_kv_heads != 0 && p.n_heads % p.n_kv_heads == 0,
             "heads in equal groups on the heads of keys");
@@ -311,7 +360,7 @@ class Planner {
   // Plans the kernel for matrix units if it can run the command.
   bool paged_attention_cooperative(const PagedAttentionParams& p) {
     if ((p.flags & kAttentionOneSequence) == 0 || p.n_rows <= kMaxVectorRows || p.kv_length != 0 ||
-        p.q_dtype != kDTypeF16 || p.kv_dtype != kDTypeF16 ||
+        p.q_dtype != kDTypeF16 || p.kv_dtype != kDTypeF16 || p.out_dtype == kDTypeI8 ||
         (p.q_row_stride | p.out_row_stride) % 8 != 0 || (address(0) | address(1)) % 16 != 0) {
       return false;
     }

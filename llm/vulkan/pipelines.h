@@ -23,6 +23,7 @@ namespace vesper {
   X(kEmbed, embed)                            \
   X(kNorm, norm)                              \
   X(kMatmulVector, matmul_vector)             \
+  X(kMatmulInt8, matmul_int8)                 \
   X(kMatmulTiled, matmul_tiled)               \
   X(kWriteKv, write_kv)                       \
   X(kRope, rope)                              \
@@ -59,7 +60,7 @@ const char* shader_name(Shader shader);
 
 // A pipeline: constant_id i has constants[i] (constant 0 is the workgroup's threads).
 struct PipelineKey {
-  static constexpr uint32_t kMaxConstants = 14;
+  static constexpr uint32_t kMaxConstants = 16;
   Shader shader{};
   std::array<uint32_t, kMaxConstants> constants{};
   auto operator<=>(const PipelineKey&) const = default;

@@ -35,6 +35,7 @@ void VulkanContext::open_device(const VulkanOptions& options) {
   wanted.core.features.shaderInt64 = options.gpu_assisted && offered.core.features.shaderInt64;
   wanted.v13.synchronization2 = VK_TRUE;
   wanted.v13.maintenance4 = VK_TRUE;
+  wanted.v13.shaderIntegerDotProduct = VK_TRUE;
   wanted.v13.subgroupSizeControl = c.fixed_subgroups;
   wanted.v13.computeFullSubgroups = c.fixed_subgroups;
   std::vector<const char*> extensions;

@@ -70,6 +70,9 @@ std::vector<DeviceInfo::Capability> abilities_of(const VulkanCapabilities& c) {
           {"shared memory", number(c.shared_bytes / 1024) + " KiB"},
           {"matrix units", matrices},
           {"products", "matmul_vector to " + number(kMaxVectorRows) + " rows, " + large + " above"},
+          {"quantized products", c.tuning.int8_rows == 0
+                                     ? "the same"
+                                     : "matmul_int8 to " + number(c.tuning.int8_rows) + " rows"},
           {"attention", tiles ? "attention_cooperative where f16" : "attention"},
           {"after a stop", c.conditional_rendering ? "the rest of a chain is skipped"
                                                    : "the host looks before each step"},
@@ -81,10 +84,12 @@ class VulkanChoices : public Device {
  public:
   const DeviceInfo& info() const override { return info_; }
 
-  Compute resolve(Compute wanted, WeightUse) const override {
+  Compute resolve(Compute wanted, WeightUse use) const override {
     switch (wanted) {
       case Compute::kAuto:
-        return capabilities_.has_cooperative_matrix() ? Compute::kF16 : Compute::kF32;
+        // The file's format decides whether products of few rows use int8.
+        if (use != WeightUse::kManyRows && capabilities_.tuning.int8_rows != 0) return wanted;
+        return of_many_rows(wanted);
       case Compute::kBF16:
         throw Error(ErrorKind::kUsage, "compute",
                     "bf16 was asked for, but " + info_.name + " computes in f32, f16 or int8 here");
@@ -94,6 +99,7 @@ class VulkanChoices : public Device {
   }
 
   DType activation_dtype(Compute resolved, WeightUse use, uint32_t n_rows) const override {
+    resolved = of_many_rows(resolved);
     if (resolved == Compute::kF32) return DType::kF32;
     const bool has_matrices = capabilities_.has_cooperative_matrix();
     // A few rows are read from the cache: f16 would gain nothing.
@@ -106,16 +112,25 @@ class VulkanChoices : public Device {
 
   uint64_t stored_bytes(const MatrixSource& source, WeightUse use,
                         Compute resolved) const override {
-    const WeightLayout layout = weight_layout(source, use, resolved);
+    const WeightLayout layout = weight_layout(source, use, of_many_rows(resolved));
     return layout.bytes() + layout.all_scale_bytes();
   }
 
  protected:
+  // The format of products of many rows.
+  Compute of_many_rows(Compute resolved) const {
+    if (resolved != Compute::kAuto) return resolved;
+    return capabilities_.has_cooperative_matrix() ? Compute::kF16 : Compute::kF32;
+  }
   void take(const VulkanCapabilities& c) {
     capabilities_ = c;
     info_ = {"vulkan", c.name, c.is_hardware_gpu, c.memory_bytes, abilities_of(c)};
     info_.policy.is_emulated_gpu = !c.is_hardware_gpu;
     if (c.is_hardware_gpu) info_.policy.embedding_batch_tokens = 16384;
+    const std::string of_many(compute_name(of_many_rows(Compute::kAuto)));
+    info_.policy.products(Compute::kAuto, false).activations = of_many;
+    info_.policy.products(Compute::kAuto, true).activations =
+        c.tuning.int8_rows == 0 ? of_many : "int8, " + of_many;
   }
 
  private:
@@ -159,11 +174,18 @@ class VulkanDevice final : public VulkanChoices {
   }
 
   Weight upload(const MatrixSource& source, WeightUse use, Compute resolved) override {
-    const WeightLayout layout = weight_layout(source, use, resolved);
+    const Compute of_many = of_many_rows(resolved);
+    const WeightLayout layout = weight_layout(source, use, of_many);
     const std::string& label = source.parts[0]->name;
     Weight weight;
     weight.format = layout.weight_format();
-    if (resolved != Compute::kF32) weight.format |= kWeightHalfProducts;
+    if (of_many != Compute::kF32) weight.format |= kWeightHalfProducts;
+    if (layout.blocks.bits != 0 && (resolved == Compute::kAuto || resolved == Compute::kI8)) {
+      const VulkanTuning& tuning = context_.capabilities().tuning;
+      weight.int8_rows = tuning.int8_rows;
+      weight.norm_rows = std::min(tuning.int8_rows, tuning.int8_norm_rows);
+      if (weight.int8_rows != 0) weight.format |= kWeightInt8Products;
+    }
     weight.n_out = layout.n_out;
     weight.n_in = layout.n_in;
     weight.data = memory_.allocate(layout.bytes(), label);

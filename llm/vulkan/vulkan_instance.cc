@@ -67,6 +67,7 @@ std::string missing(VkPhysicalDevice physical) {
       {features.v12.hostQueryReset, "hostQueryReset"},
       {features.v13.synchronization2, "synchronization2"},
       {features.v13.maintenance4, "maintenance4"},
+      {features.v13.shaderIntegerDotProduct, "shaderIntegerDotProduct"},
   };
   for (const auto& [present, name] : needed) {
     if (!present) return name;
@@ -204,6 +205,11 @@ VulkanCapabilities read_capabilities(VkInstance instance, VkPhysicalDevice physi
   c.name = properties.deviceName;
   c.is_hardware_gpu = is_gpu(properties.deviceType);
   c.tuning = vulkan_tuning(c.is_hardware_gpu);
+  // matmul_int8 shares blocks of 32 columns between eight lanes.
+  if (c.is_hardware_gpu && !v13.integerDotProduct4x8BitPackedMixedSignednessAccelerated) {
+    c.tuning.int8_rows = 0;
+  }
+  if (v11.subgroupSize < 8) c.tuning.int8_rows = 0;
   c.memory_bytes = largest_device_heap(physical);
   c.subgroup_size = v11.subgroupSize;
   c.fixed_subgroups = offered.v13.subgroupSizeControl && offered.v13.computeFullSubgroups &&

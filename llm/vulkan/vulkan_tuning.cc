@@ -26,6 +26,12 @@ constexpr VulkanTuning kGpu = {
     .vector_outs_minimums = 2,
     .vector_rows = 4,
     .vector_rows_of_long = 8,
+    .int8_rows = 8,
+    .int8_norm_rows = 1,
+    .int8_row = {2, 8, 2},
+    .int8_row_to_int8 = {4, 16, 1},
+    .int8_rows_of_short = {2, 8, 2},
+    .int8_rows_of_long = {4, 4, 2},
     .large_tile_groups = 128,
     .tile_of_16_rows = {16, 32, 256, 16, 16},
     .tile_of_32_rows = {32, 32, 256, 16, 16},
@@ -55,6 +61,12 @@ constexpr VulkanTuning kSoftware = {
     .vector_outs_minimums = 8,
     .vector_rows = 4,
     .vector_rows_of_long = 8,
+    .int8_rows = 0,
+    .int8_norm_rows = 1,
+    .int8_row = {8, 2, 1},
+    .int8_row_to_int8 = {8, 2, 1},
+    .int8_rows_of_short = {8, 2, 1},
+    .int8_rows_of_long = {8, 2, 1},
     .large_tile_groups = UINT32_MAX,
     .tile_of_16_rows = {64, 64, 32, 32, 32},
     .tile_of_32_rows = {64, 64, 32, 32, 32},
@@ -83,10 +95,17 @@ std::vector<Setting> settings_of(VulkanTuning& t) {
                         &t.tile_of_full_rounds, &t.tile_of_small_memory}) {
     tile.fields.push_back({&m->rows, &m->outs, &m->depth, &m->subgroup_rows, &m->subgroup_outs});
   }
+  Setting shape{"int8_shape", {}};
+  for (Int8Shape* m :
+       {&t.int8_row, &t.int8_row_to_int8, &t.int8_rows_of_short, &t.int8_rows_of_long}) {
+    shape.fields.push_back({&m->outs, &m->subgroups, &m->split});
+  }
   AttentionTile& a = t.attention_tile;
   return {tile,
           {"attention_tile", {{&a.subgroups, &a.down, &a.keys}}},
           {"attention_splits", {{&t.attention_splits}}},
+          {"int8_rows", {{&t.int8_rows, &t.int8_norm_rows}}},
+          shape,
           {"vector_rows", {{&t.vector_rows}, {&t.vector_rows_of_long}}},
           {"vector_shape",
            {{&t.vector_outs, &t.vector_split},
@@ -125,6 +144,7 @@ VulkanTuning vulkan_tuning(bool is_hardware_gpu, std::string_view changes) {
     if (setting == settings.end() || numbers.size() != setting->fields[0].size()) {
       throw Error(ErrorKind::kUsage,
                   "VESPER_TUNING: expected attention_splits=N, attention_tile=NxNxN, "
+                  "int8_rows=NxN, int8_shape=NxNxN, "
                   "matmul_tile=NxNxNxNxN, vector_rows=N or vector_shape=NxN, found '" +
                       std::string(entry) + "'");
     }

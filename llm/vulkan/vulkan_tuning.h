@@ -18,6 +18,12 @@ struct AttentionTile {
   uint32_t subgroups, down, keys;
 };
 
+// Shape of matmul_int8: sums of a subgroup, subgroups per workgroup, and subgroups that share a sum
+// if rows are long and not many.
+struct Int8Shape {
+  uint32_t outs, subgroups, split;
+};
+
 struct VulkanTuning {
   // Threads of a workgroup, unless the device allows fewer.
   uint32_t threads;                 // of kernels without a fixed shape
@@ -34,6 +40,14 @@ struct VulkanTuning {
   // With this number of rows or fewer, matmul_vector is faster than matrix units.
   uint32_t vector_rows;
   uint32_t vector_rows_of_long;  // the same if n_in is 4,096 or more
+
+  // matmul_int8, for quantized weights.
+  uint32_t int8_rows;            // at most; 0: not used
+  uint32_t int8_norm_rows;       // with this number of rows or fewer, it applies the norm before it
+  Int8Shape int8_row;            // of one row
+  Int8Shape int8_row_to_int8;    // of one row, with a result of int8
+  Int8Shape int8_rows_of_short;  // of more rows
+  Int8Shape int8_rows_of_long;   // the same if n_in is 4,096 or more
 
   // matmul_tiled has tiles of 128 x 128 if they make this number of workgroups, else of 64 x 64.
   uint32_t large_tile_groups;
@@ -65,6 +79,8 @@ struct VulkanTuning {
 //   matmul_tile=ROWSxOUTSxDEPTHxSUBGROUP_ROWSxSUBGROUP_OUTS
 //   attention_tile=SUBGROUPSxDOWNxKEYS
 //   attention_splits=N
+//   int8_rows=ROWSxNORM_ROWS
+//   int8_shape=OUTSxSUBGROUPSxSPLIT
 //   vector_rows=ROWS
 //   vector_shape=OUTSxSPLIT
 // Throws Error(kUsage) for another name or another number of numbers.

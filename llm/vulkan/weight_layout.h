@@ -14,6 +14,8 @@ namespace vesper {
 
 // Bit of a Weight's format beside the DType: products may use f16 (matrix units).
 inline constexpr uint32_t kWeightHalfProducts = 0x100;
+// Likewise, of quantized blocks: products of few rows may use int8.
+inline constexpr uint32_t kWeightInt8Products = 0x80;
 
 struct WeightLayout {
   DType format = DType::kF16;  // kF32, kF16 or kI8; not used if `blocks` has bits

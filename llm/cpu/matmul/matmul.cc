@@ -223,6 +223,8 @@ void require_operands(const MatmulParams& params, const CommandToPrepare& comman
   command.require(params.rows_per_batch > 0, "rows_per_batch is zero");
   command.require(params.in_dtype <= kDTypeBF16 && params.out_dtype <= kDTypeBF16,
                   "in and out must be f32, f16 or bf16");
+  command.require(!command.command().operands[7].present() && (params.flags & kMatmulGated) == 0,
+                  "a norm or gates, which only int8 rows have");
   const bool by_row = params.flags & kMatmulResidualByRow;
   const uint64_t out_extent =
       extent(params, params.out_row_stride, params.out_batch_stride, params.n_out);
