@@ -71,7 +71,8 @@ VESPER_AVX2_INLINE void add_quads(const std::byte* block, const std::byte* const
 #pragma GCC unroll 2
       for (int h = 0; h < 2; ++h) {
         if constexpr (kVnni) {
-          VESPER_VEX_VPDPBUSD(sums[r][h], codes[h], row);
+          __m256i& sum = sums[r][h];  // clang 14 captures nothing that only assembly uses
+          VESPER_VEX_VPDPBUSD(sum, codes[h], row);
         } else if constexpr (kBits == 8) {
           // Two products of 255 * 127 exceed 16 bits: even and odd bytes are separate.
           const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(row, 8), 8);
