@@ -19,6 +19,7 @@
 #define HWY_SCALAR 3
 #define HWY_EMU128 4
 #define HWY_TARGET HWY_AVX3
+#define HWY_TARGET_STR "avx2"  // of functions that add instructions
 #define HWY_NAMESPACE N_VECTOR_MODEL
 #define HWY_ONCE 1
 #define HWY_BEFORE_NAMESPACE() static_assert(true)
