@@ -243,9 +243,8 @@ class CpuDevice final : public Device {
                                    ? (has_int8 ? "int8" : "f32")
                                    : (chooses_int8 && has_int8 ? "int8" : "f32") +
                                          (compute == Compute::kF32 ? "" : of_many);
-        // Not with AMX tiles: their vectors multiply bf16 pairs no faster than f32.
         products.rounds_attention =
-            features_.avx512_bf16 && !features_.amx &&
+            features_.avx512_bf16 &&
             (compute == Compute::kBF16 || compute == Compute::kI8 || chooses_int8);
       }
     }
