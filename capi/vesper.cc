@@ -1,5 +1,7 @@
 #include "vesper.h"
 
+#include <array>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -15,14 +17,19 @@ struct vesper_whisper : vesper::SpeechSession {
 
 namespace {
 
-thread_local std::string last_error;
+// An array, because the first use of a thread_local string takes memory, and the process ends if
+// there is none.
+thread_local std::array<char, 4096> last_error{};
 
+// A longer message is cut before a character of UTF-8.
 vesper_status fail(vesper_status status, const char* message) noexcept {
-  try {
-    last_error = message;
-  } catch (const std::bad_alloc&) {
-    last_error = "out of memory";  // short enough to need none
+  size_t n = std::strlen(message);
+  if (n >= last_error.size()) {
+    n = last_error.size() - 1;
+    while (n > 0 && (message[n] & 0xc0) == 0x80) --n;
   }
+  std::memmove(last_error.data(), message, n);
+  last_error[n] = '\0';
   return status;
 }
 
@@ -89,7 +96,7 @@ extern "C" {
 
 const char* vesper_version(void) { return VESPER_VERSION; }
 
-const char* vesper_last_error(void) { return last_error.c_str(); }
+const char* vesper_last_error(void) { return last_error.data(); }
 
 vesper_status vesper_whisper_open(const char* path, const vesper_device_options* options,
                                   vesper_whisper** whisper) {
