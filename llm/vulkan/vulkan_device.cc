@@ -71,7 +71,7 @@ std::vector<DeviceInfo::Capability> abilities_of(const VulkanCapabilities& c) {
           {"matrix units", matrices},
           {"products", "matmul_vector to " + number(kMaxVectorRows) + " rows, " + large + " above"},
           {"quantized products", c.tuning.int8_rows == 0
-                                     ? "the same"
+                                     ? "not in int8"
                                      : "matmul_int8 to " + number(c.tuning.int8_rows) + " rows"},
           {"attention", tiles ? "attention_cooperative where f16" : "attention"},
           {"after a stop", c.conditional_rendering ? "the rest of a chain is skipped"
