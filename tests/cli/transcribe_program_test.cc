@@ -120,7 +120,7 @@ TEST_F(TranscribeProgram, RemovesUnfinishedFilesOnSignals) {
   write_file(folder_ / "work/long.wav", "text\n!sleep 20000\n");
   for (int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
     Child child({FAKE_TRANSCRIBE, "-m", "small-one", "-f", "txt,vtt", "long.wav"}, options_);
-    for (int i = 0; i < 1000 && work().size() < 5; ++i) {
+    for (int i = 0; i < 12000 && work().size() < 5; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     EXPECT_EQ(work().size(), 5u) << "the unfinished files should be here";
@@ -190,7 +190,7 @@ TEST_F(TranscribeProgram, PrintsTextWhileTranscribing) {
   options_.stdout_path = folder_ / "out";
   Child child({FAKE_TRANSCRIBE, "-m", "small-one", "long.wav"}, options_);
   std::string seen;
-  for (int i = 0; i < 1000 && seen.empty(); ++i) {
+  for (int i = 0; i < 12000 && seen.empty(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     if (std::filesystem::exists(folder_ / "out")) seen = read_file(folder_ / "out");
   }

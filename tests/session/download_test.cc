@@ -245,7 +245,7 @@ TEST_F(Download, ContinuesAfterTheProgramWasInterrupted) {
   const std::filesystem::path part = folder_ / "models/owner--talks/ggml-talk.bin.part";
   {
     Child child(program(), surroundings("stall"));
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < 6000; ++i) {
       std::error_code error;
       if (std::filesystem::file_size(part, error) >= 1'000'000 && !error) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
