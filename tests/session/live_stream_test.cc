@@ -51,6 +51,9 @@ TEST(LiveSource, DistinguishesLiveStreamsFromFiles) {
   source.take(14000);
   EXPECT_TRUE(source.is_paced()) << "a sender may have kept a second";
   for (int i = 0; i < 9; ++i) send_second(ends[1]);
+  for (int i = 0; i < 6000 && source.waiting() < 9 * 16000; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   EXPECT_TRUE(source.has_more(9 * 16000));
   EXPECT_FALSE(source.has_more(11 * 16000));
   source.take(9 * 16000);
