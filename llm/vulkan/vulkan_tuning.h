@@ -19,7 +19,7 @@ struct AttentionTile {
 };
 
 // Shape of matmul_int8: sums of a subgroup, subgroups per workgroup, and subgroups that share a sum
-// if rows are long and not many.
+// (with rows of two blocks per lane or more, and fewer than 16,384 outputs).
 struct Int8Shape {
   uint32_t outs, subgroups, split;
 };

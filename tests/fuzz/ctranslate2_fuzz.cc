@@ -5,7 +5,7 @@ namespace vesper::fuzz {
 namespace {
 
 const SoundFolders& sound() {
-  static const SoundFolders folders({smallest_whisper().ctranslate2(DType::kI8)});
+  static const SoundFolders folders({test::smallest_whisper().ctranslate2(DType::kI8)});
   return folders;
 }
 

@@ -4,7 +4,7 @@
 namespace vesper::fuzz {
 
 std::vector<std::string> seeds() {
-  const Files files = smallest_whisper().ggml(DType::kF16);
+  const Files files = test::smallest_whisper().ggml(DType::kF16);
   return {std::string(files.front()->text())};
 }
 

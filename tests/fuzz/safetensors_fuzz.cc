@@ -6,8 +6,8 @@ namespace vesper::fuzz {
 namespace {
 
 const SoundFolders& sound() {
-  static const SoundFolders folders({smallest_whisper().safetensors(DType::kF16),
-                                     smallest_whisper().safetensors(DType::kF16, 2)});
+  static const SoundFolders folders({test::smallest_whisper().safetensors(DType::kF16),
+                                     test::smallest_whisper().safetensors(DType::kF16, 2)});
   return folders;
 }
 

@@ -1,5 +1,4 @@
-// A Whisper model that is as small as possible, so that most of its bytes are structure, and the
-// use of one that has been opened.
+// The use of a Whisper model that has been opened.
 #pragma once
 
 #include "llm/weights/weight_provider.h"
@@ -7,20 +6,6 @@
 #include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace vesper::fuzz {
-
-inline const test::TinyWhisper& smallest_whisper() {
-  static const test::TinyWhisper model({.seed = 5,
-                                        .n_mels = 1,
-                                        .n_audio_ctx = 2,
-                                        .n_text_ctx = 2,
-                                        .n_vocab = 12,
-                                        .d_model = 2,
-                                        .n_heads = 1,
-                                        .n_encoder_layers = 1,
-                                        .n_decoder_layers = 1,
-                                        .d_ffn = 2});
-  return model;
-}
 
 // What later code does not check again.
 inline void use_whisper(const WeightProvider& weights) {

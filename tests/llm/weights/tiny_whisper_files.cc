@@ -193,6 +193,20 @@ std::vector<int32_t> TinyWhisper::suppress_tokens_at_begin() const {
   return {220, static_cast<int32_t>(n_text_tokens_)};
 }
 
+const TinyWhisper& smallest_whisper() {
+  static const TinyWhisper model({.seed = 5,
+                                  .n_mels = 1,
+                                  .n_audio_ctx = 2,
+                                  .n_text_ctx = 2,
+                                  .n_vocab = 12,
+                                  .d_model = 2,
+                                  .n_heads = 1,
+                                  .n_encoder_layers = 1,
+                                  .n_decoder_layers = 1,
+                                  .d_ffn = 2});
+  return model;
+}
+
 void write_files(const FileSet& files, const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   for (const auto& file : files) {

@@ -75,6 +75,9 @@ class TinyWhisper {
   uint64_t random_state_;
 };
 
+// A model that is as small as possible, so that most bytes of its files are structure.
+const TinyWhisper& smallest_whisper();
+
 // Writes the files to a folder, which is created if missing.
 void write_files(const FileSet& files, const std::filesystem::path& folder);
 

@@ -46,22 +46,7 @@ namespace {
 using test::FileSet;
 using test::TinyWhisper;
 
-// As little data as possible, so that most bytes are structure.
-const TinyWhisper& smallest_model() {
-  static const TinyWhisper model({.seed = 5,
-                                  .n_mels = 1,
-                                  .n_audio_ctx = 2,
-                                  .n_text_ctx = 2,
-                                  .n_vocab = 12,
-                                  .d_model = 2,
-                                  .n_heads = 1,
-                                  .n_encoder_layers = 1,
-                                  .n_decoder_layers = 1,
-                                  .d_ffn = 2});
-  return model;
-}
-
-// The same with rows of one block.
+// The smallest model with rows of one block.
 const TinyWhisper& smallest_quantized_model() {
   static const TinyWhisper model({.seed = 6,
                                   .n_mels = 1,
@@ -157,29 +142,29 @@ void flip_bytes(const FileSet& files, int n_trials, uint32_t seed) {
 
 TEST(DamagedGgml, TruncatedFileIsAnError) {
   // A cut between two tensors is detected by the missing tensors.
-  cut_everywhere(smallest_model().ggml(DType::kF16), "ggml.bin");
+  cut_everywhere(test::smallest_whisper().ggml(DType::kF16), "ggml.bin");
 }
 
 TEST(DamagedGgml, ChangedBytesAreAnErrorOrValid) {
-  flip_bytes(smallest_model().ggml(DType::kF16), 80'000, 1);
+  flip_bytes(test::smallest_whisper().ggml(DType::kF16), 80'000, 1);
   flip_bytes(smallest_quantized_model().ggml(DType::kQ5_1), 20'000, 2);
 }
 
 TEST(DamagedCTranslate2, TruncatedFileIsAnError) {
-  cut_everywhere(smallest_model().ctranslate2(DType::kI8), "model.bin");
+  cut_everywhere(test::smallest_whisper().ctranslate2(DType::kI8), "model.bin");
 }
 
 TEST(DamagedCTranslate2, ChangedBytesAreAnErrorOrValid) {
-  flip_bytes(smallest_model().ctranslate2(DType::kI8), 100'000, 3);
+  flip_bytes(test::smallest_whisper().ctranslate2(DType::kI8), 100'000, 3);
 }
 
 TEST(DamagedSafetensors, TruncatedFileIsAnError) {
-  cut_everywhere(smallest_model().safetensors(DType::kF16), "model.safetensors");
+  cut_everywhere(test::smallest_whisper().safetensors(DType::kF16), "model.safetensors");
 }
 
 TEST(DamagedSafetensors, ChangedBytesAreAnErrorOrValid) {
-  flip_bytes(smallest_model().safetensors(DType::kF16), 80'000, 4);
-  flip_bytes(smallest_model().safetensors(DType::kF16, 2), 20'000, 5);
+  flip_bytes(test::smallest_whisper().safetensors(DType::kF16), 80'000, 4);
+  flip_bytes(test::smallest_whisper().safetensors(DType::kF16, 2), 20'000, 5);
 }
 
 }  // namespace
