@@ -102,6 +102,21 @@ void refuse_offline(const ModelStoreOptions& options, const std::string& name,
 
 }  // namespace
 
+std::string StoredModel::kind_text() const {
+  if (!kind) return "unknown";
+  switch (*kind) {
+    case ModelKind::kSpeech:
+      return "speech";
+    case ModelKind::kVad:
+      return "voice activity";
+    case ModelKind::kTextEncoder:
+      return "text encoder";
+    case ModelKind::kLanguage:
+      return "language";
+  }
+  return "unknown";
+}
+
 std::vector<fs::path> ModelStore::folders_or_none() const {
   if (!options_.folders.empty()) return options_.folders;
   std::vector<fs::path> folders;

@@ -42,6 +42,8 @@ struct StoredModel {
   std::string name;  // as accepted by find()
   std::filesystem::path path;
   std::optional<ModelKind> kind = {};  // absent if not in known_models()
+  // "speech", "voice activity", "text encoder", "language" or "unknown".
+  std::string kind_text() const;
 };
 
 // Thread-safe and safe for several processes: a model is downloaded once.

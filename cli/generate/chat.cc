@@ -13,8 +13,8 @@
 #include "cli/terminal/program.h"
 #include "cli/terminal/signals.h"
 #include "cli/terminal/terminal_text.h"
-#include "cli/terminal/text_input.h"
 #include "error/error.h"
+#include "llm/files/text_file.h"
 #include "session/text/conversation.h"
 
 namespace vesper {

@@ -26,6 +26,7 @@
 #include "cli/terminal/signals.h"
 #include "cli/terminal/text_input.h"
 #include "error/error.h"
+#include "llm/files/text_file.h"
 #include "session/text/long_text.h"
 #include "session/text/token_logprobs.h"
 #include "session/text_session.h"

@@ -1,13 +1,11 @@
 #include "cli/inspect/report.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
 
 #include "cli/terminal/terminal_text.h"
-#include "llm/weights/weight_provider.h"
+#include "error/number_text.h"
 
 namespace vesper {
 namespace {
@@ -15,11 +13,13 @@ namespace {
 constexpr size_t kMaxValue = 100;  // characters of a value in a list, in text reports
 constexpr uint64_t kMaxElements = 8;
 
-std::string number_text(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.6g", value);
+std::string decimal_text(const char* format, double value) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), format, value);
   return text.data();
 }
+
+std::string number_text(double value) { return decimal_text("%.6g", value); }
 
 std::string value_text(const nlohmann::json& value, size_t max_characters = kMaxValue) {
   if (value.is_string()) return escaped(value.get_ref<const std::string&>(), max_characters);
@@ -40,28 +40,11 @@ std::string fact_text(const Fact& fact) {
   return value_text(fact.value);
 }
 
-std::string bits_text(double bits) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.2f", bits);
-  return text.data();
-}
-
 std::string parameters_text(uint64_t n) {
-  std::array<char, 32> text{};
   const auto value = static_cast<double>(n);
-  if (n >= 1'000'000'000) {
-    std::snprintf(text.data(), text.size(), " (%.2f billion)", value / 1e9);
-  } else if (n >= 1'000'000) {
-    std::snprintf(text.data(), text.size(), " (%.1f million)", value / 1e6);
-  }
-  return grouped(n) + text.data();
-}
-
-double bits_per_weight(const ModelDescription& model, uint64_t* bytes) {
-  *bytes = 0;
-  for (const TensorClass& row : tensor_classes(model)) *bytes += row.bytes;
-  const uint64_t n = model.n_parameters();
-  return n == 0 ? 0.0 : 8.0 * static_cast<double>(*bytes) / static_cast<double>(n);
+  if (n >= 1'000'000'000) return grouped(n) + decimal_text(" (%.2f billion)", value / 1e9);
+  if (n >= 1'000'000) return grouped(n) + decimal_text(" (%.1f million)", value / 1e6);
+  return grouped(n);
 }
 
 std::string memory_text(const MemoryNeed& need) {
@@ -83,28 +66,86 @@ std::string memory_text(const MemoryNeed& need) {
   return text + (need.total() <= need.available ? ": fits, " : ": does not fit, ") + limit;
 }
 
-ReportJson json_of(const nlohmann::json& value) { return ReportJson(value); }
+std::string operand_text(const std::optional<TableOperand>& operand) {
+  if (!operand || operand->buffer.empty()) return "-";
+  std::string text = escaped(operand->buffer, 60);
+  if (operand->offset_bytes != 0) text += "+" + std::to_string(operand->offset_bytes);
+  if (operand->is_written) text += operand->is_read ? " (rw)" : " (w)";
+  return text;
+}
+
+// The layer of a label: "encoder.3" of "encoder.3.attn.q".
+std::string layer_of(const std::string& label) {
+  const size_t digit = label.find_first_of("0123456789");
+  if (digit == std::string::npos || digit == 0 || label[digit - 1] != '.') {
+    return label.substr(0, label.find('.'));
+  }
+  return label.substr(0, label.find('.', digit));
+}
+
+struct Total {
+  uint64_t n_runs = 0;
+  double us = 0, flop = 0, bytes = 0;  // of all runs
+};
+void add(Total& total, const ProfiledStage& stage) {
+  const auto runs = static_cast<double>(stage.n_runs);
+  total.n_runs += stage.n_runs;
+  total.us += stage.us;
+  total.flop += stage.flop * runs;
+  total.bytes += stage.bytes * runs;
+}
+
+// By descending time.
+template <class Key>
+std::vector<std::pair<std::string, Total>> totals_by(const Profile& profile, const Key& key) {
+  std::vector<std::pair<std::string, Total>> rows;
+  for (const ProfiledStage& stage : profile.stages) {
+    const std::string name = key(stage);
+    auto found =
+        std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.first == name; });
+    if (found == rows.end()) found = rows.insert(rows.end(), {name, {}});
+    add(found->second, stage);
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.second.us > b.second.us; });
+  return rows;
+}
+
+// "94%", or `above` if it exceeds the peak (of a cache).
+std::string share_of_peak(double rate, double peak, const char* above) {
+  return rate > peak ? above : decimal_text("%.0f%%", 100 * rate / peak);
+}
+
+std::string totals_text(const Profile& profile, const char* title,
+                        const std::vector<std::pair<std::string, Total>>& rows) {
+  double all_us = 0;
+  for (const auto& [name, total] : rows) all_us += total.us;
+  TextTable table(0b11111110);
+  table.add({title, "runs", "ms", "share", "GFLOP/s", "of peak", "GB/s", "of peak"});
+  for (const auto& [name, total] : rows) {
+    // A stage may be shorter than a tick of the device's clock.
+    const double per_s = total.us > 0 ? 1e6 / total.us : 0;
+    const double flop_per_s = total.flop * per_s, bytes_per_s = total.bytes * per_s;
+    table.add({escaped(name), grouped(total.n_runs), decimal_text("%.2f", total.us / 1000),
+               decimal_text("%.1f%%", all_us > 0 ? 100 * total.us / all_us : 0),
+               decimal_text("%.1f", flop_per_s / 1e9),
+               share_of_peak(flop_per_s, profile.peak_flop_per_s, "100%"),
+               decimal_text("%.1f", bytes_per_s / 1e9),
+               share_of_peak(bytes_per_s, profile.peak_bytes_per_s, "cache")});
+  }
+  return table.text();
+}
+
+std::string kernel_of(const ProfiledStage& stage) { return stage.kernel + ", " + stage.pass; }
 
 }  // namespace
 
-std::string dump(const ReportJson& json) {
-  return json.dump(-1, ' ', true, ReportJson::error_handler_t::replace) + "\n";
-}
-
-bool matches(const std::vector<std::string>& globs, const std::string& name) {
-  return globs.empty() || std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
-           return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
-         });
-}
-
-std::string summary_text(const Summary& summary) {
+std::string summary_text(const ModelSummary& summary) {
   const ModelDescription& model = summary.model;
   TextTable facts;
   facts.add({"file", escaped(model.path.string())});
   facts.add({"format", escaped(model.format)});
   facts.add({"family", model.family.empty() ? "not stated" : escaped(model.family, kMaxValue)});
-  uint64_t tensor_bytes = 0;
-  const double bits = bits_per_weight(model, &tensor_bytes);
   if (!model.tensors.empty()) {
     facts.add({"parameters", parameters_text(model.n_parameters()) + " in " +
                                  grouped(model.tensors.size()) + " tensors"});
@@ -134,64 +175,11 @@ std::string summary_text(const Summary& summary) {
   table.add({"weights", "format", "tensors", "parameters", "bytes", "bits per weight"});
   for (const TensorClass& row : classes) {
     table.add({row.name, escaped(row.format), grouped(row.n_tensors), grouped(row.n_parameters),
-               bytes_text(row.bytes), bits_text(row.bits_per_weight())});
+               bytes_text(row.bytes), decimal_text("%.2f", row.bits_per_weight())});
   }
   table.add({"all", "", grouped(model.tensors.size()), grouped(model.n_parameters()),
-             bytes_text(tensor_bytes), bits_text(bits)});
+             bytes_text(model.tensor_bytes()), decimal_text("%.2f", model.bits_per_weight())});
   return text + "\n" + table.text();
-}
-
-ReportJson summary_json(const Summary& summary) {
-  const ModelDescription& model = summary.model;
-  ReportJson json;
-  json["path"] = model.path.string();
-  json["format"] = model.format;
-  json["family"] = model.family;
-  json["n_parameters"] = model.n_parameters();
-  json["n_tensors"] = model.tensors.size();
-  for (const Fact& fact : model.facts) json[fact.key] = json_of(fact.value);
-  json["has_chat_template"] = !model.chat_template.empty();
-  json["bytes_on_disk"] = model.bytes_on_disk();
-  for (const auto& file : model.files) {
-    json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
-  }
-  uint64_t tensor_bytes = 0;
-  json["bits_per_weight"] = bits_per_weight(model, &tensor_bytes);
-  json["tensor_bytes"] = tensor_bytes;
-  json["weights"] = ReportJson::array();
-  for (const TensorClass& row : tensor_classes(model)) {
-    json["weights"].push_back({{"class", row.name},
-                               {"format", row.format},
-                               {"n_tensors", row.n_tensors},
-                               {"n_parameters", row.n_parameters},
-                               {"bytes", row.bytes},
-                               {"bits_per_weight", row.bits_per_weight()}});
-  }
-  json["kv_bytes_per_1000_tokens"] = summary.kv_bytes_per_1000;
-  json["memory"] = ReportJson::array();
-  for (const MemoryNeed& need : summary.memory) {
-    if (!need.problem.empty()) {
-      json["memory"].push_back({{"device", need.device}, {"problem", need.problem}});
-      continue;
-    }
-    json["memory"].push_back({{"device", need.device},
-                              {"compute", need.compute},
-                              {"weights", need.weights},
-                              {"kv_cache", need.kv_cache},
-                              {"n_ctx", need.n_ctx},
-                              {"scratch", need.scratch},
-                              {"program", need.program},
-                              {"loading", need.loading},
-                              {"total", need.total()},
-                              {"at_least", need.at_least},
-                              {"available", need.available},
-                              {"fits", need.available == 0 || need.total() <= need.available}});
-  }
-  json["runs"] = summary.runs == "yes";
-  if (summary.runs != "yes") json["why_not"] = summary.runs;
-  json["unknown"] = model.unknown;
-  json["problems"] = model.problems;
-  return json;
 }
 
 std::string metadata_text(const ModelDescription& model, const std::vector<std::string>& globs) {
@@ -205,14 +193,6 @@ std::string metadata_text(const ModelDescription& model, const std::vector<std::
   return table.text();
 }
 
-ReportJson metadata_json(const ModelDescription& model, const std::vector<std::string>& globs) {
-  ReportJson json = ReportJson::object();
-  for (const MetadataEntry& entry : model.metadata) {
-    if (matches(globs, entry.key)) json[entry.key] = json_of(entry.value(~uint64_t{0}));
-  }
-  return json;
-}
-
 std::string tensors_text(const TensorList& list) {
   const bool has_statistics = !list.statistics.empty();
   TextTable table(0b111111000);
@@ -222,8 +202,8 @@ std::string tensors_text(const TensorList& list) {
     table.add(
         {"name", "format", "shape", "bytes", "min", "max", "mean", "deviation", "NaN", "infinite"});
   }
-  for (size_t i = 0; i < list.tensors.size(); ++i) {
-    const DescribedTensor& tensor = *list.tensors[i];
+  for (size_t i = 0; i < list.model.tensors.size(); ++i) {
+    const DescribedTensor& tensor = list.model.tensors[i];
     std::vector<std::string> cells = {escaped(tensor.view.name, kMaxValue), escaped(tensor.format),
                                       shape_text(tensor.view.shape)};
     if (has_statistics) {
@@ -240,29 +220,6 @@ std::string tensors_text(const TensorList& list) {
     table.add(std::move(cells));
   }
   return table.text();
-}
-
-ReportJson tensors_json(const TensorList& list) {
-  ReportJson rows = ReportJson::array();
-  for (size_t i = 0; i < list.tensors.size(); ++i) {
-    const DescribedTensor& tensor = *list.tensors[i];
-    ReportJson row = {{"name", tensor.view.name},   {"file_name", tensor.view.file_name},
-                      {"format", tensor.format},    {"shape", tensor.view.shape},
-                      {"file", tensor.file},        {"offset", tensor.offset},
-                      {"bytes", tensor.view.bytes}, {"class", tensor_class(tensor.view.name)}};
-    if (!list.statistics.empty() && list.statistics[i].n != 0) {
-      const TensorStatistics& from = list.statistics[i];
-      row["min"] = from.min;
-      row["max"] = from.max;
-      row["mean"] = from.mean;
-      row["standard_deviation"] = from.standard_deviation;
-      row["n_nan"] = from.n_nan;
-      row["n_infinite"] = from.n_infinite;
-      row["n_zero"] = from.n_zero;
-    }
-    rows.push_back(std::move(row));
-  }
-  return {{"tensors", std::move(rows)}};
 }
 
 std::string difference_text(const ModelDifference& difference) {
@@ -286,23 +243,116 @@ std::string difference_text(const ModelDifference& difference) {
          grouped(difference.tensors.size()) + " are not\n";
 }
 
-ReportJson difference_json(const ModelDifference& difference) {
-  ReportJson json;
-  for (const auto& [name, values] :
-       {std::pair("facts", &difference.facts), std::pair("metadata", &difference.metadata)}) {
-    json[name] = ReportJson::array();
-    for (const auto& row : *values) {
-      json[name].push_back({{"key", row.key}, {"a", json_of(row.a)}, {"b", json_of(row.b)}});
+std::string models_text(const std::vector<StoredModel>& models) {
+  TextTable table;
+  for (const StoredModel& model : models) {
+    table.add({escaped(model.name), model.kind_text(), escaped(model.path.string())});
+  }
+  return table.text();
+}
+
+std::string tokens_text(const TextTokens& text) {
+  TextTable table(0b1);
+  table.add({"id", "token", "bytes"});
+  for (const TextTokens::Token& token : text.tokens) {
+    table.add({std::to_string(token.id), "\"" + escaped(token.bytes) + "\"", token.hex()});
+  }
+  return table.text();
+}
+
+std::string checksums_text(const std::vector<FileChecksum>& checksums) {
+  std::string text;
+  for (const FileChecksum& row : checksums) {
+    text += row.sha256 + "  " + escaped(row.file.string()) + "\n";
+  }
+  return text;
+}
+
+std::string verification_text(const ModelVerification& verification) {
+  if (verification.is_sound()) {
+    return "sound: " + grouped(verification.n_tensors) + " tensors, " +
+           grouped(verification.n_numbers) + " numbers read\n";
+  }
+  const size_t n = verification.problems.size();
+  std::string text;
+  for (const std::string& problem : verification.problems) text += escaped(problem) + "\n";
+  return text + grouped(n) + (n == 1 ? " problem\n" : " problems\n");
+}
+
+std::string devices_text(const std::vector<DeviceDescription>& devices) {
+  std::string text;
+  for (const DeviceDescription& device : devices) {
+    const ListedDevice& listing = device.listing;
+    text += (text.empty() ? "" : "\n") + listing.device + ": " + escaped(listing.name) + ", " +
+            listing.type + "\n";
+    if (!listing.unusable.empty()) {
+      text += "  not usable: " + escaped(listing.unusable) + "\n";
+      continue;
     }
+    std::string computes;
+    for (const std::string& compute : device.computes) {
+      computes += (computes.empty() ? "" : ", ") + compute;
+    }
+    TextTable table;
+    table.add(
+        {"memory", listing.memory_bytes == 0 ? "not known" : bytes_text(listing.memory_bytes)});
+    table.add({"computes in", computes + "; by itself in " + device.compute});
+    for (const DeviceInfo::Capability& capability : device.capabilities) {
+      table.add({capability.name, capability.what});
+    }
+    text += table.text("  ");
   }
-  json["tensors"] = ReportJson::array();
-  for (const auto& row : difference.tensors) {
-    ReportJson tensor = {{"name", row.name}, {"a", row.a}, {"b", row.b}};
-    if (row.largest) tensor["largest_difference"] = *row.largest;
-    json["tensors"].push_back(std::move(tensor));
+  return text;
+}
+
+std::string table_text(const std::vector<TablePass>& passes) {
+  std::string text;
+  for (const TablePass& pass : passes) {
+    text += pass.name + ": " + grouped(pass.commands.size()) + " commands, " +
+            grouped(pass.commands.back().stage + 1) + " stages, a barrier between stages\n";
+    TextTable table(0b10001);
+    table.add({"stage", "label", "kernel", "variant", "grid", "parameters", "operands"});
+    for (const TableCommand& command : pass.commands) {
+      std::string operands;
+      for (const std::optional<TableOperand>& operand : command.operands) {
+        operands += (operands.empty() ? "" : "; ") + operand_text(operand);
+      }
+      // The stage number is printed at a barrier.
+      const bool is_first = command.has_barrier_before || &command == pass.commands.data();
+      table.add({is_first ? std::to_string(command.stage) : "", escaped(command.label),
+                 command.kernel, command.variant,
+                 std::to_string(command.grid[0]) + "x" + std::to_string(command.grid[1]) + "x" +
+                     std::to_string(command.grid[2]),
+                 command.parameters, operands});
+    }
+    text += table.text("  ") + "\n";
   }
-  json["n_equal_tensors"] = difference.n_equal_tensors;
-  return json;
+  return text;
+}
+
+std::string profile_text(const Profile& profile) {
+  TextTable facts;
+  double us = 0;
+  for (const ProfiledStage& stage : profile.stages) us += stage.us;
+  facts.add({"device", escaped(profile.device) + ", " + profile.compute});
+  facts.add({"peak", decimal_text("%.0f GFLOP/s, ", profile.peak_flop_per_s / 1e9) +
+                         decimal_text("%.1f GB/s", profile.peak_bytes_per_s / 1e9) +
+                         ", measured with products of this format"});
+  facts.add({"work", profile.work});
+  facts.add({"took", decimal_text("%.1f ms", profile.elapsed_s * 1000) +
+                         decimal_text(", %.1f ms without the clock", profile.plain_s * 1000) +
+                         decimal_text(" (%+.1f%%)", 100 * profile.overhead())});
+  facts.add({"on the device", decimal_text("%.1f ms, by a clock ", us / 1000) +
+                                  (profile.per_command ? "after each command, with a barrier there"
+                                                       : "at the barriers")});
+  std::string text = facts.text() + "\n";
+  text += totals_text(profile, "pass",
+                      totals_by(profile, [](const ProfiledStage& s) { return s.pass; })) +
+          "\n";
+  text += totals_text(profile, "kernel", totals_by(profile, kernel_of)) + "\n";
+  return text + totals_text(profile, "layer", totals_by(profile, [](const ProfiledStage& s) {
+                              return layer_of(s.labels.front());
+                            }));
 }
 
 }  // namespace vesper

@@ -13,6 +13,7 @@
 
 #include "cli/terminal/program.h"
 #include "cli/terminal/terminal_text.h"
+#include "error/number_text.h"
 
 namespace vesper {
 namespace {

@@ -63,29 +63,6 @@ std::string escaped(std::string_view text, size_t max_characters) {
   return out;
 }
 
-std::string bytes_text(uint64_t bytes) {
-  if (bytes < 1000) return std::to_string(bytes) + " bytes";
-  static constexpr std::array<const char*, 6> kUnits = {"kB", "MB", "GB", "TB", "PB", "EB"};
-  double value = static_cast<double>(bytes) / 1000;
-  size_t unit = 0;
-  while (value >= 999.95 && unit + 1 < kUnits.size()) {
-    value /= 1000;
-    ++unit;
-  }
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f %s", value, kUnits[unit]);
-  return text.data();
-}
-
-std::string grouped(uint64_t number) {
-  std::string text = std::to_string(number);
-  for (size_t at = text.size(); at > 3;) {
-    at -= 3;
-    text.insert(at, ",");
-  }
-  return text;
-}
-
 std::string TextTable::text(std::string_view indent) const {
   std::vector<int> widths;
   for (const auto& row : rows_) {

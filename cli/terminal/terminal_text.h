@@ -1,4 +1,4 @@
-// Text for terminals: width, numbers, tables, and escaping of foreign text.
+// Text for terminals: width, tables, and escaping of foreign text.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,6 @@ int text_width(std::string_view text);
 // become \n, \x1b or \u202e, bytes that are not UTF-8 \xff. With `max_characters` the rest
 // becomes an ellipsis.
 std::string escaped(std::string_view text, size_t max_characters = ~size_t{0});
-
-// "1.2 GB", "34.0 MB", "980 bytes": powers of 1000.
-std::string bytes_text(uint64_t bytes);
-// "134,515,008"
-std::string grouped(uint64_t number);
 
 // Rows of cells in columns, two spaces apart; columns in `right` (bit i) are right-aligned.
 class TextTable {

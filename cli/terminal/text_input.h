@@ -1,16 +1,12 @@
-// Text from files and standard input, whole or line by line.
+// Text from standard input, whole, and from files, line by line.
 #pragma once
 
 #include <cstddef>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 
 namespace vesper {
-
-// A whole file. Throws Error(kInput) with the name and the reason.
-std::string read_text_file(const std::filesystem::path& path);
 
 // Standard input to its end; empty if it is closed. Throws Error(kInput) on failure.
 std::string read_standard_input();

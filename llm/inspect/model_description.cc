@@ -34,6 +34,17 @@ uint64_t ModelDescription::n_parameters() const {
   return n;
 }
 
+uint64_t ModelDescription::tensor_bytes() const {
+  uint64_t bytes = 0;
+  for (const TensorClass& row : tensor_classes(*this)) bytes += row.bytes;
+  return bytes;
+}
+
+double ModelDescription::bits_per_weight() const {
+  const uint64_t n = n_parameters();
+  return n == 0 ? 0.0 : 8.0 * static_cast<double>(tensor_bytes()) / static_cast<double>(n);
+}
+
 uint64_t ModelDescription::count(std::string_view key) const {
   for (const Fact& fact : facts) {
     if (fact.key == key && fact.value.is_number_unsigned()) return fact.value.get<uint64_t>();

@@ -64,6 +64,8 @@ struct ModelDescription {
 
   uint64_t bytes_on_disk() const;
   uint64_t n_parameters() const;
+  uint64_t tensor_bytes() const;
+  double bits_per_weight() const;  // 0 without tensors
   // The fact `key` as a count, 0 if absent.
   uint64_t count(std::string_view key) const;
   void add(std::string key, std::string label, nlohmann::json value);

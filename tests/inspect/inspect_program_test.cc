@@ -11,7 +11,6 @@
 #include <sstream>
 
 #include "cli/inspect/options.h"
-#include "cli/inspect/report.h"
 #include "cli/terminal/terminal_text.h"
 #include "error/error.h"
 #include "tests/embedder/tiny_bert.h"
@@ -80,14 +79,6 @@ TEST(TerminalText, EscapesControlCharacters) {
   EXPECT_EQ(escaped("\xe2\x80\xae"), "\\u202e");   // writing direction
   EXPECT_EQ(escaped("a\xff\xc3"), "a\\xff\\xc3");  // no UTF-8
   EXPECT_EQ(escaped("abcdef", 3), "abc\xe2\x80\xa6");
-}
-
-TEST(TerminalText, WritesSizesAndNumbers) {
-  EXPECT_EQ(bytes_text(999), "999 bytes");
-  EXPECT_EQ(bytes_text(75'537'502), "75.5 MB");
-  EXPECT_EQ(bytes_text(999'950), "1.0 MB");
-  EXPECT_EQ(grouped(134515008), "134,515,008");
-  EXPECT_EQ(grouped(12), "12");
 }
 
 TEST(InspectArguments, AreRefusedIfTheyConflict) {

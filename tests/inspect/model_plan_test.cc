@@ -1,14 +1,14 @@
 // Models observed while they are built and run, with a tiny Whisper on the CPU.
-#include "cli/inspect/model_plan.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/inspect/observed_model.h"
-#include "cli/inspect/profile.h"
+#include "cli/inspect/report.h"
 #include "decoder/decoding_settings.h"
 #include "decoder/whisper_model.h"
 #include "llm/devices/open_device.h"
+#include "session/inspection/memory_plan.h"
+#include "session/inspection/observed_model.h"
+#include "session/inspection/reports.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace vesper::model_plan_test {
@@ -83,7 +83,7 @@ TEST_F(InspectRun, PlansTheSameTablesAsItRuns) {
 }
 
 TEST_F(InspectRun, ListsEveryCommandWithItsStageAndOperands) {
-  const ReportJson json = model_table(folder_, "cpu", "f32", nullptr);
+  const ReportJson json = table_json(command_table(folder_, "cpu", "f32"));
   bool has_step = false;
   for (const auto& pass : json["passes"]) {
     has_step = has_step || pass["pass"] == "step";

@@ -1,13 +1,11 @@
-// `inspect --profile`: runs a model, times its stages with the device's clock, and compares the
-// arithmetic and memory traffic of each stage with the peak of the device.
+// Runs a model, times its stages with the device's clock, and compares the arithmetic and memory
+// traffic of each stage with the peak of the device.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
-
-#include "cli/inspect/report.h"
 
 namespace vesper {
 
@@ -37,19 +35,15 @@ struct Profile {
 
 struct ProfileOptions {
   std::filesystem::path model;
-  std::string input;  // audio, or lines of text; empty: noise
-  std::string device, compute;
-  uint32_t threads = 0;
-  bool per_command = false;
+  // A file: audio for Whisper and a VAD model, lines for a text encoder, a prompt for a language
+  // model. Empty: noise.
+  std::string input;
+  std::string device = "auto", compute = "auto";  // as in SpeechSessionOptions
+  uint32_t threads = 0;                           // of the CPU device; 0: one for each core
+  bool per_command = false;                       // clock after each command instead of at barriers
   double enough_s = 8;  // total time of the runs; at least one run of each kind
 };
 // Throws Error(kModel, kDevice, kUsage, kInput).
 Profile profile_model(const ProfileOptions& options);
-
-std::string profile_text(const Profile& profile);
-ReportJson profile_json(const Profile& profile);
-std::string profile_csv(const Profile& profile);
-// Chrome's trace format: each stage once per pass, with its mean time.
-std::string profile_trace(const Profile& profile);
 
 }  // namespace vesper

@@ -1,5 +1,5 @@
 // A model of any kind, built on an ObservedDevice, with input to run on: shared by the parts of
-// `inspect` that build a model.
+// the inspection that build a model.
 #pragma once
 
 #include <filesystem>

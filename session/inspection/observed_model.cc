@@ -1,19 +1,19 @@
-#include "cli/inspect/observed_model.h"
+#include "session/inspection/observed_model.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <fstream>
 #include <random>
 #include <span>
+#include <sstream>
 
 #include "audio/samples.h"
-#include "cli/terminal/terminal_text.h"
-#include "cli/terminal/text_input.h"
 #include "decoder/decoding_settings.h"
 #include "decoder/windows/recording_transcriber.h"
 #include "embedder/sentence_tokenizer.h"
 #include "error/error.h"
+#include "error/number_text.h"
+#include "llm/files/text_file.h"
 #include "llm/tokenizer/text_tokenizer.h"
 #include "llm/weights/weight_provider.h"
 
@@ -49,9 +49,9 @@ std::vector<std::vector<int32_t>> random_texts(size_t n_texts, uint32_t n_vocab,
 std::vector<std::vector<int32_t>> read_texts(const std::string& name, const WeightProvider& model,
                                              uint32_t max_tokens) {
   const SentenceTokenizer tokenizer(model);
-  std::ifstream file(name);
+  std::istringstream lines(read_text_file(name));
   std::vector<std::vector<int32_t>> texts;
-  for (std::string line; std::getline(file, line);) {
+  for (std::string line; std::getline(lines, line);) {
     if (!line.empty()) texts.push_back(tokenizer.encode(line, max_tokens).ids);
   }
   if (texts.empty()) throw Error(ErrorKind::kInput, name + ": expected lines of text, found none");
