@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <span>
 
 #include "error/tasks.h"
 
@@ -34,10 +36,9 @@ struct Sums {
   double sum = 0, sum_of_squares = 0;
 };
 
-Sums sums_of(const std::vector<float>& values, uint64_t n) {
+Sums sums_of(std::span<const float> values) {
   Sums sums;
-  for (uint64_t i = 0; i < n; ++i) {
-    const double value = values[i];
+  for (const double value : values) {
     if (std::isnan(value)) {
       ++sums.n_nan;
     } else if (std::isinf(value)) {
@@ -60,10 +61,10 @@ std::vector<TensorStatistics> tensor_statistics(const std::vector<const TensorVi
   const std::vector<Chunk> chunks = chunks_of(tensors);
   std::vector<Sums> sums(chunks.size());
   run_tasks(chunks.size(), n_threads, [&](size_t i) {
-    thread_local std::vector<float> values(kChunk);
     const Chunk& chunk = chunks[i];
-    read_f32(*tensors[chunk.tensor], chunk.begin, chunk.n, values.data());
-    sums[i] = sums_of(values, chunk.n);
+    const auto values = std::make_unique_for_overwrite<float[]>(chunk.n);
+    read_f32(*tensors[chunk.tensor], chunk.begin, chunk.n, values.get());
+    sums[i] = sums_of({values.get(), chunk.n});
   });
   std::vector<Sums> totals(tensors.size());
   std::vector<TensorStatistics> result(tensors.size());
@@ -101,10 +102,11 @@ std::vector<double> largest_differences(const std::vector<TensorPair>& pairs, ui
   const std::vector<Chunk> chunks = chunks_of(first);
   std::vector<double> of_chunk(chunks.size(), 0.0);
   run_tasks(chunks.size(), n_threads, [&](size_t i) {
-    thread_local std::vector<float> a(kChunk), b(kChunk);
     const Chunk& chunk = chunks[i];
-    read_f32(*pairs[chunk.tensor].a, chunk.begin, chunk.n, a.data());
-    read_f32(*pairs[chunk.tensor].b, chunk.begin, chunk.n, b.data());
+    const auto a = std::make_unique_for_overwrite<float[]>(chunk.n);
+    const auto b = std::make_unique_for_overwrite<float[]>(chunk.n);
+    read_f32(*pairs[chunk.tensor].a, chunk.begin, chunk.n, a.get());
+    read_f32(*pairs[chunk.tensor].b, chunk.begin, chunk.n, b.get());
     double largest = 0;
     for (uint64_t j = 0; j < chunk.n; ++j) {
       if (a[j] == b[j] || (std::isnan(a[j]) && std::isnan(b[j]))) continue;
