@@ -2,6 +2,9 @@
 add_compile_options(-Wall -Wextra -Wshadow
                     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
                     $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual>)
+# The same code in the shared library and in programs, which share precompiled headers; no folders of
+# the build machine in __FILE__.
+add_compile_options(-fPIC -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/= -fmacro-prefix-map=${CMAKE_BINARY_DIR}/=)
 # False positives: of GCC 12 for std::string (bug 105651), of all versions so far for std::optional (bug
 # 105562), and of GCC 13 and later for returned references that do not refer to a temporary argument.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
