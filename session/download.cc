@@ -11,8 +11,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <memory>
+#include <new>
 #include <thread>
+#include <utility>
 
 #include "error/error.h"
 #include "session/response_headers.h"
@@ -30,17 +33,33 @@ constexpr int kAttemptsWithoutProgress = 4;
 
 std::string errno_text() { return std::strerror(errno); }
 
+void check_cancelled(const DownloadEvents& events) {
+  if (events.is_cancelled && events.is_cancelled()) {
+    throw Error(ErrorKind::kStopped, "the download was stopped by the caller");
+  }
+}
+
+// Sleeps for `duration`. Throws Error(kStopped).
+void wait_for(std::chrono::milliseconds duration, const DownloadEvents& events) {
+  constexpr std::chrono::milliseconds kStep(50);
+  for (; duration.count() > 0; duration -= kStep) {
+    check_cancelled(events);
+    std::this_thread::sleep_for(std::min(duration, kStep));
+  }
+}
+
 // The unfinished file, locked against other processes during this object's life.
 class PartFile {
  public:
-  PartFile(const fs::path& target, const std::function<void()>& on_wait)
-      : path_(target.string() + ".part") {
+  PartFile(const fs::path& target, const DownloadEvents& events) : PartFile(target) {
+    bool has_waited = false;
     while (true) {
       descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
       if (descriptor_ < 0) throw_model_error(path_.string() + ": " + errno_text());
-      if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        if (on_wait) on_wait();
-        while (flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) continue;
+      while (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 &&
+             (errno == EWOULDBLOCK || errno == EINTR)) {
+        if (!std::exchange(has_waited, true) && events.on_wait) events.on_wait();
+        wait_for(std::chrono::milliseconds(50), events);
       }
       // The previous holder of the lock may have renamed or removed the file that we opened.
       struct stat ours {
@@ -49,10 +68,12 @@ class PartFile {
           ours.st_ino == named.st_ino && ours.st_dev == named.st_dev) {
         return;
       }
-      close(descriptor_);
+      close(std::exchange(descriptor_, -1));
     }
   }
-  ~PartFile() { close(descriptor_); }
+  ~PartFile() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;
 
@@ -94,6 +115,9 @@ class PartFile {
   const fs::path& path() const { return path_; }
 
  private:
+  // The other constructor delegates to this one, so that its exceptions destroy the object.
+  explicit PartFile(const fs::path& target) : path_(target.string() + ".part") {}
+
   fs::path path_;
   int descriptor_ = -1;
 };
@@ -110,11 +134,26 @@ struct Transfer {
   int write_error = 0;       // errno
   bool wrong_range = false;  // the server sent another range than requested
   ResponseHeaders headers;
+  std::exception_ptr error;  // of an event: exceptions must not cross libcurl
 };
 
+// Runs `work`; false if it throws, or has thrown before.
+template <class Work>
+bool keeping_exceptions(Transfer& transfer, const Work& work) {
+  if (transfer.error) return false;
+  try {
+    work();
+    return true;
+  } catch (...) {
+    transfer.error = std::current_exception();
+    return false;
+  }
+}
+
 size_t on_header(char* data, size_t, size_t size, void* user) {
-  static_cast<Transfer*>(user)->headers.add({data, size});
-  return size;
+  auto& transfer = *static_cast<Transfer*>(user);
+  const bool is_kept = keeping_exceptions(transfer, [&] { transfer.headers.add({data, size}); });
+  return is_kept ? size : 0;
 }
 
 size_t on_body(char* data, size_t, size_t size, void* user) {
@@ -144,12 +183,14 @@ size_t on_body(char* data, size_t, size_t size, void* user) {
 }
 
 int on_transfer_progress(void* user, curl_off_t total, curl_off_t, curl_off_t, curl_off_t) {
-  const auto& transfer = *static_cast<Transfer*>(user);
-  if (transfer.events->on_progress && transfer.body_begun) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  const bool goes_on = keeping_exceptions(transfer, [&] {
+    check_cancelled(*transfer.events);
+    if (!transfer.events->on_progress || !transfer.body_begun) return;
     const uint64_t whole = total > 0 ? static_cast<uint64_t>(total) + transfer.offset : 0;
     transfer.events->on_progress(transfer.present, whole, transfer.before);
-  }
-  return 0;
+  });
+  return goes_on ? 0 : 1;
 }
 
 bool may_pass(CURLcode code, long status) {
@@ -181,7 +222,9 @@ class Downloader {
     transfer_.events = &events;
     transfer_.before = part.size();
     const auto set = [&](CURLoption option, auto value) {
-      if (const CURLcode code = curl_easy_setopt(curl_.get(), option, value); code != CURLE_OK) {
+      const CURLcode code = curl_easy_setopt(curl_.get(), option, value);
+      if (code == CURLE_OUT_OF_MEMORY) throw std::bad_alloc();
+      if (code != CURLE_OK) {
         throw_model_error(request.url + ": " + curl_easy_strerror(code));
       }
     };
@@ -236,7 +279,7 @@ class Downloader {
                                              " bytes are kept, and the next attempt continues "
                                              "from there"));
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(250) * (1 << failures));
+      wait_for(std::chrono::milliseconds(250) * (1 << failures), *transfer_.events);
     }
   }
 
@@ -256,7 +299,10 @@ class Downloader {
     error_text_[0] = '\0';
     const std::string range = std::to_string(offset) + "-";
     curl_easy_setopt(curl_.get(), CURLOPT_RANGE, offset > 0 ? range.c_str() : nullptr);
-    return curl_easy_perform(curl_.get());
+    const CURLcode code = curl_easy_perform(curl_.get());
+    if (transfer_.error) std::rethrow_exception(std::exchange(transfer_.error, nullptr));
+    if (code == CURLE_OUT_OF_MEMORY) throw std::bad_alloc();
+    return code;
   }
 
   std::string reason(CURLcode code, long status) const {
@@ -277,7 +323,7 @@ class Downloader {
 void download(const DownloadRequest& request, const DownloadEvents& events) {
   static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
   if (started != CURLE_OK) throw_model_error("libcurl cannot be started");
-  PartFile part(request.target, events.on_wait);
+  PartFile part(request.target, events);
   std::error_code error;
   if (fs::exists(request.target, error)) {  // another process was faster
     part.remove();

@@ -214,10 +214,10 @@ fs::path ModelStore::fetch(const KnownModel& model, const fs::path& folder) cons
     create(small.parent_path());
     const auto digest = published_digest(file);
     download({download_url(model, file.name), small, digest, digest.has_value()},
-             {.on_wait = options_.on_wait});
+             {.on_wait = options_.on_wait, .is_cancelled = options_.is_cancelled});
   }
   download({url, target, published_digest(model.weights)},
-           {options_.on_progress, options_.on_wait});
+           {options_.on_progress, options_.on_wait, options_.is_cancelled});
   return model.is_folder() ? folder : target;
 }
 

@@ -35,6 +35,9 @@ struct ModelStoreOptions {
   std::function<void(uint64_t done, uint64_t total, uint64_t before)> on_progress = {};
   // Another process downloads the same file; this one waits for it.
   std::function<void()> on_wait = {};
+  // Called about every second during a download or more often. If it returns true, the download
+  // ends with Error(kStopped), and the next one continues it.
+  std::function<bool()> is_cancelled = {};
 };
 
 // A model on this machine.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -222,6 +223,48 @@ TEST_F(Download, DoesNotRetryPermanentErrors) {
 TEST_F(Download, ReportsAnUnreachableServer) {
   hub_ = "http://127.0.0.1:1";
   EXPECT_THAT(error_of("plain"), HasSubstr("127.0.0.1"));
+}
+
+// libcurl, whose functions are C, calls the events.
+TEST_F(Download, PassesOnTheExceptionOfAnEvent) {
+  events_.on_progress = [](uint64_t done, uint64_t, uint64_t) {
+    if (done > 500'000) throw std::runtime_error("of the caller");
+  };
+  EXPECT_THROW(error_of("slow"), std::runtime_error);
+  EXPECT_FALSE(std::filesystem::exists(target_));
+  events_ = {};
+  EXPECT_EQ(error_of("plain"), "");
+  expect_complete();
+  EXPECT_THAT(ranges().back(), HasSubstr("bytes=")) << "continued";
+}
+
+TEST_F(Download, StopsWhenItIsCancelled) {
+  uint64_t received = 0;
+  events_.on_progress = [&](uint64_t done, uint64_t, uint64_t) { received = done; };
+  events_.is_cancelled = [&] { return received > 500'000; };
+  const auto kind_of = [&](const std::string& mode) {
+    try {
+      download({hub_ + "/" + mode + "/model", target_, std::nullopt}, events_);
+    } catch (const Error& error) {
+      return error.kind();
+    }
+    return ErrorKind::kInternal;
+  };
+  EXPECT_EQ(kind_of("stall"), ErrorKind::kStopped) << "while nothing arrives";
+  EXPECT_EQ(std::filesystem::file_size(target_.string() + ".part"), 1'000'000u);
+  // Before the first byte, between attempts, and while another process holds the file.
+  events_.is_cancelled = [] { return true; };
+  EXPECT_EQ(kind_of("plain"), ErrorKind::kStopped);
+  const int other = open((target_.string() + ".part").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(flock(other, LOCK_EX), 0);
+  bool has_waited = false;
+  events_.on_wait = [&] { has_waited = true; };
+  EXPECT_EQ(kind_of("plain"), ErrorKind::kStopped);
+  EXPECT_TRUE(has_waited);
+  close(other);
+  events_ = {};
+  EXPECT_EQ(error_of("plain"), "");
+  expect_complete();
 }
 
 TEST_F(Download, IsUsedByTheProgramAndFoundTheNextTime) {
