@@ -56,6 +56,13 @@ constexpr auto kBesideBgeLarge =
     beside_bge("446712fac367857b4b1302762fe1cd7bfa8b3c4b77b4dc5d77c4025407660896",
                "e54c164a07274f2eb45bb724f54a79d1efcc90c41573887cd9a29aeee0597352");
 
+// The sampling settings of generation_config.json in the repositories Qwen/Qwen3-0.6B,
+// meta-llama/Llama-3.2-1B-Instruct and google/gemma-3-1b-it, and of their larger models.
+constexpr std::string_view kQwen3 =
+    R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95})";
+constexpr std::string_view kLlama32 = R"({"do_sample": true, "temperature": 0.6, "top_p": 0.9})";
+constexpr std::string_view kGemma3 = R"({"do_sample": true, "top_k": 64, "top_p": 0.95})";
+
 constexpr ModelKind kText = ModelKind::kTextEncoder;
 constexpr ModelKind kChat = ModelKind::kLanguage;
 
@@ -193,26 +200,41 @@ const std::vector<KnownModel>& known_models() {
       {"qwen3-0.6b",
        "Qwen/Qwen3-0.6B-GGUF",
        {"Qwen3-0.6B-Q8_0.gguf", "9465e63a22add5354d9bb4b99e90117043c7124007664907259bd16d043bb031"},
-       kChat},
+       kChat,
+       kMain,
+       {},
+       kQwen3},
       {"qwen3-1.7b",
        "Qwen/Qwen3-1.7B-GGUF",
        {"Qwen3-1.7B-Q8_0.gguf", "061b54daade076b5d3362dac252678d17da8c68f07560be70818cace6590cb1a"},
-       kChat},
+       kChat,
+       kMain,
+       {},
+       kQwen3},
       {"llama-3.2-1b",
        "bartowski/Llama-3.2-1B-Instruct-GGUF",
        {"Llama-3.2-1B-Instruct-Q4_K_M.gguf",
         "6f85a640a97cf2bf5b8e764087b1e83da0fdb51d7c9fab7d0fece9385611df83"},
-       kChat},
+       kChat,
+       kMain,
+       {},
+       kLlama32},
       {"llama-3.2-3b",
        "bartowski/Llama-3.2-3B-Instruct-GGUF",
        {"Llama-3.2-3B-Instruct-Q4_K_M.gguf",
         "6c1a2b41161032677be168d354123594c0e6e67d2b9227c84f296ad037c728ff"},
-       kChat},
+       kChat,
+       kMain,
+       {},
+       kLlama32},
       {"gemma-3-1b",
        "ggml-org/gemma-3-1b-it-GGUF",
        {"gemma-3-1b-it-Q4_K_M.gguf",
         "8ccc5cd1f1b3602548715ae25a66ed73fd5dc68a210412eea643eb20eb75a135"},
-       kChat},
+       kChat,
+       kMain,
+       {},
+       kGemma3},
       // Published in a Python package only.
       {kVadModel, "", {"silero_vad_16k.safetensors", ""}, ModelKind::kVad},
       // Without digests.
@@ -249,6 +271,14 @@ const KnownModel* find_known_model(std::string_view name) {
   const auto& models = known_models();
   const auto found = std::find_if(models.begin(), models.end(),
                                   [&](const KnownModel& model) { return model.name == name; });
+  return found == models.end() ? nullptr : &*found;
+}
+
+const KnownModel* find_known_model_of_file(const std::filesystem::path& path) {
+  const auto& models = known_models();
+  const auto found = std::find_if(models.begin(), models.end(), [&](const KnownModel& model) {
+    return !model.is_folder() && path.filename() == model.weights.name;
+  });
   return found == models.end() ? nullptr : &*found;
 }
 

@@ -1,6 +1,7 @@
 // Models that have a name of their own; most can be downloaded by it.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +29,9 @@ struct KnownModel {
   ModelKind kind = ModelKind::kSpeech;
   std::string_view revision = "main";      // of the repository: a branch or a commit
   std::span<const ModelFile> beside = {};  // of a model that is a folder: its other files
+  // The sampling settings of the publisher's generation_config.json, for files that lack them;
+  // empty: none.
+  std::string_view generation_config = {};
   bool is_folder() const { return !beside.empty(); }
   bool has_digests() const;  // of every file
 };
@@ -45,6 +49,10 @@ std::optional<KnownModel> model_of_repository(std::string_view text, ModelKind k
 
 // By name or alias ("turbo", "large"). Null if there is none.
 const KnownModel* find_known_model(std::string_view name);
+
+// The model whose weights have this file name: language models keep their publishers' names. Null
+// if there is none.
+const KnownModel* find_known_model_of_file(const std::filesystem::path& path);
 
 // The URL of a file of the model's repository on the hub, or on the mirror in the environment
 // variable HF_ENDPOINT.

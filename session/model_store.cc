@@ -87,10 +87,7 @@ std::string name_of_file(const fs::path& path) {
 // By its name, or by the name of its file: language models keep their publishers' file names.
 const KnownModel* known_model_of(const fs::path& path, const std::string& name) {
   if (const KnownModel* known = find_known_model(name)) return known;
-  for (const KnownModel& model : known_models()) {
-    if (!model.is_folder() && path.filename() == model.weights.name) return &model;
-  }
-  return nullptr;
+  return find_known_model_of_file(path);
 }
 
 void refuse_offline(const ModelStoreOptions& options, const std::string& name,

@@ -1,19 +1,26 @@
 #include "session/text_options.h"
 
 #include <cmath>
+#include <random>
 
 namespace vesper {
 namespace {
 
-void check_sampling(const Sampling& sampling) {
-  check_bounds("temperature", bounds::kTemperature, sampling.temperature);
-  check_bounds("top k", bounds::kTopK, sampling.top_k);
-  check_bounds("top p", bounds::kProbability, sampling.top_p);
-  check_bounds("min p", bounds::kProbability, sampling.min_p);
-  check_bounds("typical p", bounds::kProbability, sampling.typical_p);
-  check_bounds("repetition penalty", bounds::kRepetitionPenalty, sampling.repetition_penalty);
-  check_bounds("frequency penalty", bounds::kPenalty, sampling.frequency_penalty);
-  check_bounds("presence penalty", bounds::kPenalty, sampling.presence_penalty);
+template <class T, class Value>
+void check_given(const std::string& setting, const Bounds<T>& bounds,
+                 const std::optional<Value>& value) {
+  if (value) check_bounds(setting, bounds, static_cast<T>(*value));
+}
+
+void check_sampling(const SamplingOptions& sampling) {
+  check_given("temperature", bounds::kTemperature, sampling.temperature);
+  check_given("top k", bounds::kTopK, sampling.top_k);
+  check_given("top p", bounds::kProbability, sampling.top_p);
+  check_given("min p", bounds::kProbability, sampling.min_p);
+  check_given("typical p", bounds::kProbability, sampling.typical_p);
+  check_given("repetition penalty", bounds::kRepetitionPenalty, sampling.repetition_penalty);
+  check_given("frequency penalty", bounds::kPenalty, sampling.frequency_penalty);
+  check_given("presence penalty", bounds::kPenalty, sampling.presence_penalty);
 }
 
 }  // namespace
@@ -36,15 +43,39 @@ void check_options(const TextOptions& options, const TextSessionOptions& session
   for (const std::string& stop : options.stops) {
     check_setting(!stop.empty(), "stop", "a text, found an empty one");
   }
-  check_setting(session.allows_filters || !options.sampling.has_filters(), "filters",
-                "a session that allows them");
-  check_setting(session.allows_penalties || !options.sampling.has_penalties(), "penalties",
-                "a session that allows them");
   if (session.beam_size == 1) return;
   const std::string without = "with a beam size of 1, found " + std::to_string(session.beam_size);
-  check_setting(options.sampling.temperature == 0, "temperature", "0, or above " + without);
+  check_setting(options.sampling.temperature.value_or(0) == 0, "temperature",
+                "0, or above " + without);
   check_setting(options.top_logprobs == 0, "logprobs", "0, or more " + without);
   check_setting(!options.context_shift, "context shift", without);
+}
+
+Sampling resolve_sampling(const SamplingOptions& options, const Sampling& defaults,
+                          const TextSessionOptions& session) {
+  Sampling sampling = defaults;
+  const auto take = [](auto& to, const auto& from) { to = from.value_or(to); };
+  if (session.beam_size > 1) sampling.temperature = 0;
+  take(sampling.temperature, options.temperature);
+  take(sampling.top_k, options.top_k);
+  take(sampling.typical_p, options.typical_p);
+  take(sampling.top_p, options.top_p);
+  take(sampling.min_p, options.min_p);
+  take(sampling.repetition_penalty, options.repetition_penalty);
+  take(sampling.frequency_penalty, options.frequency_penalty);
+  take(sampling.presence_penalty, options.presence_penalty);
+  take(sampling.penalty_window, options.penalty_window);
+  take(sampling.no_repeat_ngram_size, options.no_repeat_ngram_size);
+  if (options.seed) {
+    sampling.seed = *options.seed;
+  } else if (sampling.temperature > 0) {
+    sampling.seed = std::random_device()();
+  }
+  check_setting(session.allows_filters || !sampling.has_filters(), "filters",
+                "a session that allows them");
+  check_setting(session.allows_penalties || !sampling.has_penalties(), "penalties",
+                "a session that allows them");
+  return sampling;
 }
 
 uint32_t seed_of_prompt(uint32_t seed, uint64_t index) {

@@ -1,5 +1,5 @@
-// Options of a TextSession and of an answer, with their defaults. The defaults of Sampling are in
-// llm/generation/decoding_loop.h, the ranges in session/bounds.h.
+// Options of a TextSession and of an answer, with their defaults. The ranges are in
+// session/bounds.h.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,19 @@ struct TextSessionOptions {
   bool allows_penalties = true;  // repetition, frequency, presence, no_repeat_ngram_size
 };
 
+// The settings of Sampling (llm/generation/decoding_loop.h). Absent: the model's own
+// (TextModel::sampling_defaults), and a random seed.
+struct SamplingOptions {
+  // 0: greedy. Absent with beam search: 0.
+  std::optional<float> temperature = {};
+  std::optional<uint32_t> top_k = {};
+  std::optional<float> typical_p = {}, top_p = {}, min_p = {};
+  std::optional<float> repetition_penalty = {}, frequency_penalty = {}, presence_penalty = {};
+  std::optional<uint32_t> penalty_window = {};
+  std::optional<uint32_t> no_repeat_ngram_size = {};
+  std::optional<uint32_t> seed = {};
+};
+
 // The text of a model between <think> and </think>.
 enum class Thinking {
   kInText,    // part of the text, with the tags
@@ -46,7 +59,7 @@ enum class Thinking {
 struct TextOptions {
   // Limit of the answer in tokens; absent: until it ends, or the context is full.
   std::optional<uint32_t> max_tokens = {};
-  Sampling sampling = {};
+  SamplingOptions sampling = {};
   // The answer ends before the first of these texts.
   std::vector<std::string> stops = {};
   // Number of most probable tokens listed for each token. Above 0, each step waits for the logits.
@@ -64,6 +77,11 @@ struct TextOptions {
 // depends on the model.
 void check_options(const TextSessionOptions& options);
 void check_options(const TextOptions& options, const TextSessionOptions& session);
+
+// The settings of an answer: those of `options`, else the model's. Throws Error(kUsage) if they
+// need a feature that the session does not allow.
+Sampling resolve_sampling(const SamplingOptions& options, const Sampling& defaults,
+                          const TextSessionOptions& session);
 
 // The seed of prompt `index` (from 0) of many with one seed, so that equal prompts get different
 // answers.

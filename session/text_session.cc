@@ -51,12 +51,13 @@ bool is_of_request(const Error& error) {
 class Answering {
  public:
   // Computes the prompt without its last token. Throws the errors of Generator::start.
-  Answering(Generator& generator, const TextModel& model, uint32_t slot, TextJob job)
+  Answering(Generator& generator, const TextModel& model, uint32_t slot, TextJob job,
+            const Sampling& sampling)
       : generator_(generator),
         model_(model),
         slot_(slot),
         job_(std::move(job)),
-        sampling_(options().sampling),
+        sampling_(sampling),
         context_(std::move(job_.request.prompt)),
         writer_(model.tokenizer(), options().stops) {
     if (options().thinking == Thinking::kSeparate) {
@@ -64,6 +65,7 @@ class Answering {
     }
     if (!options().reuse_prompt) generator_.forget(slot_);
     generator_.start(slot_, context_, most(), sampling_);
+    answer_.sampling = sampling;
     answer_.statistics.n_prompt = context_.size();
     answer_.statistics.n_reused = generator_.n_reused(slot_);
   }
@@ -277,9 +279,11 @@ std::unique_ptr<Answering> TextSession::State::start(uint32_t slot, TextJob job,
   const auto on_failure = job.on_failure;
   try {
     check_options(job.request.options, options);
+    const Sampling sampling = resolve_sampling(job.request.options.sampling,
+                                               model->sampling_defaults().sampling, options);
     if (!job.request.options.stops.empty()) model->require_tokenizer();
     const auto start = SteadyClock::now();
-    auto answering = std::make_unique<Answering>(generator, *model, slot, std::move(job));
+    auto answering = std::make_unique<Answering>(generator, *model, slot, std::move(job), sampling);
     totals.prompt_s += seconds_from(start);
     totals.n_prompt += answering->statistics().n_prompt;
     totals.n_reused += answering->statistics().n_reused;

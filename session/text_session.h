@@ -77,6 +77,7 @@ struct TextAnswer {
   // it and those of a stop text. All of them without a tokenizer.
   size_t n_in_text = 0;
   AnswerEnd end = AnswerEnd::kEnd;
+  Sampling sampling;  // as used: TextOptions::sampling, else the model's, with the seed
   TextStatistics statistics;
 };
 

@@ -48,7 +48,8 @@ class Batch {
       job.request = {std::move(prompt->ids), arguments_.text};
       TextOptions& options = job.request.options;
       options.max_tokens = prompt->max_tokens;
-      options.sampling.seed = seed_of_prompt(options.sampling.seed, index);
+      std::optional<uint32_t>& seed = options.sampling.seed;
+      if (seed) seed = seed_of_prompt(*seed, index);
       // An answer must not depend on the previous prompt of its slot.
       options.reuse_prompt = false;
       job.on_done = [this, index](const TextAnswer& answer) {

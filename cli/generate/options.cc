@@ -67,15 +67,19 @@ void check(const GenerateArguments& arguments) {
 }
 
 void add_sampling_options(OptionTable& options, GenerateArguments& arguments) {
-  Sampling& sampling = arguments.text.sampling;
-  options.section("Sampling");
+  SamplingOptions& sampling = arguments.text.sampling;
+  options.section(
+      "Sampling",
+      "Without these options: as the model's generation_config.json or general.sampling.* "
+      "of its GGUF file say, else always the most probable token.");
   options
-      .add("--temp, --temperature T",
-           number_option(sampling.temperature, bounds::kTemperature).with_default(""),
-           "0 (default): the most probable token; above: random")
+      .add("--temp, --temperature T", number_option(sampling.temperature, bounds::kTemperature),
+           "0: the most probable token; above: random")
       .add_details("Higher values sample improbable tokens more often.");
-  options.add("--seed N", integer_option(sampling.seed, 0, std::numeric_limits<uint32_t>::max()),
-              "of the sampling noise");
+  options.add(
+      "--seed N",
+      integer_option(sampling.seed, 0, std::numeric_limits<uint32_t>::max()).with_default("random"),
+      "of the sampling noise");
   options.add("--top-k N", integer_option(sampling.top_k, bounds::kTopK),
               "only the N most probable tokens; 0: all");
   options.add("--top-p P", number_option(sampling.top_p, bounds::kProbability),
@@ -91,11 +95,12 @@ void add_sampling_options(OptionTable& options, GenerateArguments& arguments) {
                     number_option(sampling.repetition_penalty, bounds::kRepetitionPenalty),
                     "above 1: earlier tokens become less probable")
       .sets("repetition penalty");
-  options.add_advanced("--frequency-penalty X",
-                       number_option(sampling.frequency_penalty, bounds::kPenalty),
-                       "subtracted from a token's logit for each earlier occurrence");
+  options.add_advanced(
+      "--frequency-penalty X",
+      number_option(sampling.frequency_penalty, bounds::kPenalty).with_default("0"),
+      "subtracted from a token's logit for each earlier occurrence");
   options.add_advanced("--presence-penalty X",
-                       number_option(sampling.presence_penalty, bounds::kPenalty),
+                       number_option(sampling.presence_penalty, bounds::kPenalty).with_default("0"),
                        "subtracted from the logit of every earlier token");
   options.add_advanced("--repeat-last-n N", integer_option(sampling.penalty_window, 0, kAnyCount),
                        "number of last tokens that the penalties use");
@@ -103,7 +108,8 @@ void add_sampling_options(OptionTable& options, GenerateArguments& arguments) {
       .add_advanced("--beam-size N", integer_option(arguments.session.beam_size, bounds::kBeamSize),
                     "search for the most probable text with N beams; 1: no search")
       .add_details(
-          "Slower, and only with a temperature of 0. The answer is printed when it is complete.");
+          "Slower, and without sampling: the temperature is 0. The answer is printed when it is "
+          "complete.");
   options
       .add_advanced("--length-penalty X",
                     number_option(arguments.session.length_penalty, bounds::kTextLengthPenalty),

@@ -39,6 +39,36 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr const char* kProgram = "generate";
 
+// "sampling; given: temperature 0.7; of generation_config.json: top-k 20, top-p 0.95; random seed
+// 7": the settings that have an effect, and where they are from.
+std::string sampling_text(const Sampling& sampling, const SamplingOptions& given,
+                          const std::string& source) {
+  std::string own, of_options;
+  const auto add = [&](const char* name, const auto& option, double value, double without) {
+    if (value == without) return;
+    std::string& list = option ? of_options : own;
+    list += (list.empty() ? "" : ", ") + (name + (" " + decimal_text(value)));
+  };
+  if (sampling.temperature > 0) {
+    add("temperature", given.temperature, sampling.temperature, 0);
+    add("top-k", given.top_k, sampling.top_k, 0);
+    add("typical", given.typical_p, sampling.typical_p, 1);
+    add("top-p", given.top_p, sampling.top_p, 1);
+    add("min-p", given.min_p, sampling.min_p, 0);
+  }
+  add("repeat-penalty", given.repetition_penalty, sampling.repetition_penalty, 1);
+  add("frequency-penalty", given.frequency_penalty, sampling.frequency_penalty, 0);
+  add("presence-penalty", given.presence_penalty, sampling.presence_penalty, 0);
+  std::string text = sampling.temperature > 0 ? "sampling" : "the most probable token each time";
+  if (!of_options.empty()) text += "; given: " + of_options;
+  if (!own.empty()) text += "; of " + source + ": " + own;
+  if (sampling.temperature > 0) {
+    text += std::string("; ") + (given.seed ? "given" : "random") + " seed " +
+            std::to_string(sampling.seed);
+  }
+  return text;
+}
+
 class Run {
  public:
   explicit Run(GenerateArguments arguments) : arguments_(std::move(arguments)) {}
@@ -117,14 +147,21 @@ class Run {
       note("the model is made for contexts of up to " + std::to_string(model_->max_ctx()) +
            " tokens: beyond, its answers may be of no use");
     }
-    options.allows_filters = arguments_.text.sampling.has_filters();
-    options.allows_penalties = arguments_.text.sampling.has_penalties();
+    check_options(arguments_.text, options);
+    const SamplingDefaults& defaults = model_->sampling_defaults();
+    const Sampling sampling =
+        resolve_sampling(arguments_.text.sampling, defaults.sampling, options);
+    options.allows_filters = sampling.has_filters();
+    options.allows_penalties = sampling.has_penalties();
     session_.emplace(model_, options);
     load_s_ = seconds_since(start_);
     if (arguments_.verbose) {
       note(session_->description() + ", context of " + std::to_string(session_->context()) +
            "; loaded in " + short_number(load_s_) + " s");
+      note(sampling_text(sampling, arguments_.text.sampling, defaults.source));
     }
+    // One seed for all answers of this run.
+    arguments_.text.sampling.seed = sampling.seed;
   }
 
   void answer() {

@@ -91,6 +91,9 @@ OptionValue integer_option(std::optional<Integer>& target, int64_t low, int64_t 
 // `unit`: "a number", "seconds"
 template <typename Float>
 OptionValue number_option(Float& target, double low, double high, std::string unit = "a number");
+template <typename Float>
+OptionValue number_option(std::optional<Float>& target, double low, double high,
+                          std::string unit = "a number");
 // One choice for each value.
 template <typename T>
 OptionValue choice_option(T& target, std::vector<std::pair<std::string, T>> choices);
@@ -134,6 +137,12 @@ OptionValue number_option(Float& target, double low, double high, std::string un
       low, high, unit, [&target](double number) { target = static_cast<Float>(number); });
   if (target >= low && target <= high) value.default_text = decimal_text(target);
   return value;
+}
+
+template <typename Float>
+OptionValue number_option(std::optional<Float>& target, double low, double high, std::string unit) {
+  return number_range(low, high, unit,
+                      [&target](double number) { target = static_cast<Float>(number); });
 }
 
 template <typename T>

@@ -20,7 +20,7 @@ TextAnswer Conversation::say(const std::string& message, const TextEvents& event
 TextAnswer Conversation::regenerate(const TextEvents& events) {
   if (!messages_.empty() && messages_.back().role == "assistant") messages_.pop_back();
   if (messages_.empty()) throw Error(ErrorKind::kInput, "There is no message to answer yet.");
-  ++options_.sampling.seed;
+  if (options_.sampling.seed) ++*options_.sampling.seed;
   return answer(events);
 }
 

@@ -21,7 +21,8 @@ class Conversation {
   // Adds a message of the user and the model's answer. Throws the errors of TextSession::answer,
   // and Error(kInput) for a message that is too long for the context, which is then dropped.
   TextAnswer say(const std::string& message, const TextEvents& events = {});
-  // Answers the last message again with another seed. Throws Error(kInput) without a message.
+  // Answers the last message again with another seed (given: the next one). Throws Error(kInput)
+  // without a message.
   TextAnswer regenerate(const TextEvents& events = {});
 
   // The system message; may be empty.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "error/error.h"
+#include "session/known_models.h"
 
 namespace vesper {
 
@@ -24,6 +25,12 @@ TextModel::TextModel(std::shared_ptr<const WeightProvider> weights, std::string_
   } else if (const auto source = chat_template_source(*weights_)) {
     chat_template_.emplace(*source);
   }
+  sampling_defaults_ = vesper::sampling_defaults(*weights_);
+  if (!sampling_defaults_.source.empty()) return;
+  const KnownModel* known = find_known_model_of_file(weights_->path());
+  if (known == nullptr || known->generation_config.empty()) return;
+  sampling_defaults_ = vesper::sampling_defaults(
+      "generation_config.json of " + std::string(known->name), known->generation_config);
 }
 
 const TextTokenizer& TextModel::require_tokenizer() const {

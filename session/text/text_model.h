@@ -1,5 +1,6 @@
-// The files of a language model: tokenizer, chat template, and weights, which are not read yet. In:
-// texts and conversations. Out: token ids for a TextRequest. Cheap to open, and thread-safe.
+// The files of a language model: tokenizer, chat template, sampling settings, and weights, which
+// are not read yet. In: texts and conversations. Out: token ids for a TextRequest. Cheap to open,
+// and thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "llm/chat/chat_template.h"
+#include "llm/generation/sampling_defaults.h"
 #include "llm/tokenizer/text_tokenizer.h"
 #include "llm/weights/weight_provider.h"
 
@@ -41,6 +43,10 @@ class TextModel {
   // Whether the prompt ends with the start of thinking, which some templates add.
   bool begins_thinking(std::span<const int32_t> prompt) const;
 
+  // The sampling settings of the model: of its files (llm/generation/sampling_defaults.h), or of a
+  // known model with the same file name (session/known_models.h).
+  const SamplingDefaults& sampling_defaults() const { return sampling_defaults_; }
+
   // The model's longest context in tokens.
   uint32_t max_ctx() const { return weights_->config().decoder().n_positions; }
   // The context for a prompt of `n_prompt` tokens and an answer of at most max_tokens, by default
@@ -54,6 +60,7 @@ class TextModel {
   std::unique_ptr<TextTokenizer> tokenizer_;
   std::exception_ptr tokenizer_error_;  // why there is no tokenizer
   std::optional<ChatTemplate> chat_template_;
+  SamplingDefaults sampling_defaults_;
 };
 
 }  // namespace vesper

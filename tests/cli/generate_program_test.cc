@@ -179,6 +179,31 @@ TEST_F(GenerateProgram, SamplesTokensWithEachOption) {
   }
 }
 
+TEST_F(GenerateProgram, SaysWhereTheSamplingSettingsAreFrom) {
+  const std::string model = (folder_ / "model").string();
+  std::filesystem::copy(std::string(LANGUAGE_MODELS) + "/qwen3", model);
+  write_file(model + "/generation_config.json",
+             R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95})");
+  const auto said = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"-m", model, "--device", "cpu", "-v", "-n", "4",
+                                     "--prompt-ids", "1,2,3", "--print-ids"});
+    const ChildResult result = run(options);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return lines_of(result.err).back();
+  };
+  EXPECT_THAT(said({}),
+              StartsWith("generate: sampling; of generation_config.json: temperature 0.6, "
+                         "top-k 20, top-p 0.95; random seed "));
+  EXPECT_EQ(
+      said({"--temp", "0.7", "--seed", "7", "--min-p", "0.1"}),
+      "generate: sampling; given: temperature 0.7, min-p 0.1; of generation_config.json: top-k "
+      "20, top-p 0.95; given seed 7");
+  EXPECT_EQ(said({"--temp", "0"}), "generate: the most probable token each time");
+  EXPECT_EQ(said({"--beam-size", "2"}), "generate: the most probable token each time");
+  EXPECT_EQ(said({"--beam-size", "2", "--repeat-penalty", "1.1"}),
+            "generate: the most probable token each time; given: repeat-penalty 1.1");
+}
+
 TEST_F(GenerateProgram, SearchesWithBeams) {
   const std::string greedy = ids({"-n", "12"});
   EXPECT_EQ(ids({"-n", "12", "--beam-size", "1"}), greedy);
@@ -289,8 +314,8 @@ TEST_F(GenerateProgram, AnswersManyPromptsInOrder) {
   }
   write_file(folder_ / "prompts.jsonl", prompts);
   const auto answers = [&](const char* batch) {
-    const ChildResult result = tiny(
-        {"--input", "prompts.jsonl", "--batch", batch, "--print-ids", "--stats", "--temp", "1"});
+    const ChildResult result = tiny({"--input", "prompts.jsonl", "--batch", batch, "--print-ids",
+                                     "--stats", "--temp", "1", "--seed", "5"});
     EXPECT_EQ(result.status, 0) << result.err;
     return result.out;
   };

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "error/error.h"
+#include "llm/generation/sampling_defaults.h"
 #include "tests/child_process.h"
 
 namespace vesper::model_store_test {
@@ -118,6 +119,18 @@ TEST_F(ModelStoreOfTwoFolders, RefusesOtherFormsOfRepositories) {
 void expect_digest(std::string_view digest, std::string_view of) {
   EXPECT_TRUE(digest.size() == 40 || digest.size() == 64) << of;
   EXPECT_EQ(digest.find_first_not_of("0123456789abcdef"), std::string_view::npos) << of;
+}
+
+TEST(KnownModels, HaveTheSamplingOfTheirPublishers) {
+  for (const KnownModel& model : known_models()) {
+    if (model.generation_config.empty()) continue;
+    EXPECT_GT(sampling_defaults("", model.generation_config).sampling.temperature, 0) << model.name;
+  }
+  const KnownModel* qwen3 = find_known_model_of_file("models/Qwen3-0.6B-Q8_0.gguf");
+  ASSERT_NE(qwen3, nullptr);
+  EXPECT_EQ(qwen3->name, "qwen3-0.6b");
+  EXPECT_EQ(sampling_defaults("", qwen3->generation_config).sampling.top_k, 20u);
+  EXPECT_EQ(find_known_model_of_file("models/other.gguf"), nullptr);
 }
 
 TEST(KnownModels, AreWellFormed) {

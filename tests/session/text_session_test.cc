@@ -319,6 +319,39 @@ TEST_F(TinyText, SeparatesThinking) {
   EXPECT_EQ(session.model().chat_ids(chat, /*thinks=*/false), (Ids{1, 5, 6, 1, 2, 3}));
 }
 
+TEST_F(TinyText, SamplesAsTheModelSaysUnlessGiven) {
+  const Ids prompt = {5, 6, 7};
+  const Ids greedy = ids_of(open().answer({prompt, limit(20)}));
+  write_file(folder_ / "generation_config.json",
+             R"({"do_sample": true, "temperature": 50, "top_k": 30})");
+  TextSession& session = open();
+  EXPECT_EQ(session.model().sampling_defaults().source, "generation_config.json");
+  const TextAnswer drawn = session.answer({prompt, limit(20)});
+  EXPECT_EQ(drawn.sampling.temperature, 50);
+  EXPECT_EQ(drawn.sampling.top_k, 30u);
+  EXPECT_NE(ids_of(drawn), greedy);
+  // The seed is random, and gives the same answer again.
+  EXPECT_NE(session.answer({prompt, limit(20)}).sampling.seed, drawn.sampling.seed);
+  TextOptions options = limit(20);
+  options.sampling.seed = drawn.sampling.seed;
+  EXPECT_EQ(ids_of(session.answer({prompt, options})), ids_of(drawn));
+  options.sampling.temperature = 0;
+  EXPECT_EQ(ids_of(session.answer({prompt, options})), greedy);
+  options.sampling = {.top_k = 1};
+  const TextAnswer one = session.answer({prompt, options});
+  EXPECT_EQ(ids_of(one), greedy);
+  EXPECT_EQ(one.sampling.temperature, 50);
+  // Beam search does not sample.
+  options_.beam_size = 2;
+  EXPECT_EQ(open().answer({prompt, limit(4)}).sampling.temperature, 0);
+}
+
+TEST_F(TinyText, RefusesTheSamplingOfTheModelWithoutFilters) {
+  write_file(folder_ / "generation_config.json", R"({"do_sample": true})");
+  options_.allows_filters = false;
+  EXPECT_EQ(setting_of([&] { open().answer({{5}, limit(1)}); }), "filters");
+}
+
 TEST_F(TinyText, FindsAMoreProbableTextWithBeams) {
   const auto logprob_of = [&](const Ids& prompt, const Ids& answer) {
     Ids all = prompt;
