@@ -1,69 +1,25 @@
 #include "audio/mel.h"
 
-#include <fftw3.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <mutex>
-#include <numbers>
 #include <numeric>
 #include <string>
 
 #include "audio/mel_rows.h"
+#include "audio/power_spectrum.h"
 #include "error/error.h"
 
 namespace vesper {
 namespace {
 
 constexpr size_t kHop = kMelHop;
-constexpr size_t kDftSize = 400;
 constexpr size_t kReflected = kDftSize / 2;
-constexpr size_t kBins = kSpectrumBins;
-constexpr size_t kBatch = 16;  // frames transformed at once: the innermost index, for SIMD
+constexpr size_t kBatch = kFramesPerBatch;  // frames computed at once: the innermost index
 constexpr float kFloor = 1e-10f;
 constexpr float kLogFloor = -10.0f;
 constexpr float kDynamicRange = 8.0f;  // decades kept below the maximum
 
-// FFTW's planner is not thread-safe.
-std::mutex& planner_mutex() {
-  static std::mutex mutex;
-  return mutex;
-}
-
 }  // namespace
-
-// kBatch real DFTs of 400 points at once. FFTW_ESTIMATE, because a measured plan, and so the last
-// bit of the result, varies from run to run.
-class BatchDft {
- public:
-  BatchDft() {
-    // The planner ends the process if it gets no memory. It takes 0.7 MB in all.
-    constexpr size_t kPlannerBytes = 1 << 20;
-    operator delete(operator new(kPlannerBytes));
-    const int size = kDftSize, batch = kBatch;
-    const std::lock_guard lock(planner_mutex());
-    plan_ =
-        fftwf_plan_many_dft_r2c(1, &size, batch, input_.data(), nullptr, batch, 1, output_.data(),
-                                nullptr, batch, 1, FFTW_ESTIMATE | FFTW_DESTROY_INPUT);
-    if (plan_ == nullptr) throw Error(ErrorKind::kInternal, "FFTW made no plan");
-  }
-  ~BatchDft() {
-    const std::lock_guard lock(planner_mutex());
-    fftwf_destroy_plan(plan_);
-  }
-  BatchDft(const BatchDft&) = delete;
-  BatchDft& operator=(const BatchDft&) = delete;
-
-  float* input() { return input_.data(); }                        // [400, kBatch]
-  const fftwf_complex* output() const { return output_.data(); }  // [201, kBatch]
-  void run() { fftwf_execute(plan_); }
-
- private:
-  alignas(64) std::array<float, kDftSize * kBatch> input_;
-  alignas(64) std::array<fftwf_complex, kBins * kBatch> output_;
-  fftwf_plan plan_;
-};
 
 struct MelSpectrogram::State {
   // Consecutive frames of the content that are consecutive rows.
@@ -77,12 +33,7 @@ struct MelSpectrogram::State {
         filters(sparse_filters(
             mels, given.empty() ? std::span<const float>(slaney_mel_filters(mels)) : given)),
         batch(kBatch * n_mels),
-        rows(n_mels) {
-    for (size_t i = 0; i < kDftSize; ++i) {
-      hann[i] = static_cast<float>(
-          0.5 - 0.5 * std::cos(2.0 * std::numbers::pi * static_cast<double>(i) / kDftSize));
-    }
-  }
+        rows(n_mels) {}
 
   // Calls f(row, n) for the rows of n frames, as many consecutive ones at once as possible.
   template <class F>
@@ -118,7 +69,6 @@ struct MelSpectrogram::State {
     pending.insert(pending.end(), samples, samples + n);
     if (!is_reflected && pending.size() > kReflected) reflect_beginning();
     if (!is_reflected) return;
-    constexpr size_t kBatchSamples = (kBatch - 1) * kHop + kDftSize;
     size_t at = 0;
     for (; pending.size() - at >= kBatchSamples; at += kBatch * kHop) {
       compute_rows(pending.data() + at, kBatch);
@@ -126,19 +76,9 @@ struct MelSpectrogram::State {
     pending.erase(pending.begin(), pending.begin() + static_cast<std::ptrdiff_t>(at));
   }
 
-  // Rows of `n` <= kBatch frames; the first one begins at `samples`.
+  // Rows of the first n of the kBatch frames at `samples`, [kBatchSamples].
   void compute_rows(const float* samples, size_t n) {
-    float* in = dft.input();
-    for (size_t i = 0; i < kDftSize; ++i) {
-      for (size_t b = 0; b < kBatch; ++b) {
-        in[i * kBatch + b] = b < n ? samples[b * kHop + i] * hann[i] : 0.0f;
-      }
-    }
-    dft.run();
-    const fftwf_complex* spectrum = dft.output();
-    for (size_t k = 0; k < kBins * kBatch; ++k) {
-      power[k] = spectrum[k][0] * spectrum[k][0] + spectrum[k][1] * spectrum[k][1];
-    }
+    spectrum.compute(samples, power);
     for (size_t m = 0; m < n_mels; ++m) {
       const auto& band = filters.bands[m];
       float energy[kBatch] = {};
@@ -159,10 +99,9 @@ struct MelSpectrogram::State {
 
   size_t n_mels;
   SparseFilters filters;
-  float hann[kDftSize];
-  BatchDft dft;
-  float power[kBins * kBatch];  // [201, kBatch]
-  std::vector<float> batch;     // [kBatch, n_mels]
+  PowerSpectrum spectrum;
+  float power[kSpectrumBins * kBatch];  // [201, kBatch]
+  std::vector<float> batch;             // [kBatch, n_mels]
 
   std::vector<float> pending;  // samples from the start of the next frame on
   bool is_reflected = false;
@@ -209,11 +148,10 @@ void MelSpectrogram::finish() {
     s.pending.resize(std::max(s.pending.size(), kReflected + 1));
     s.reflect_beginning();
   }
-  s.pending.resize((n_rows - s.n_rows - 1) * kHop + kDftSize);
-  for (size_t at = 0; s.n_rows < n_rows;) {
-    const size_t n = std::min(kBatch, n_rows - s.n_rows);
-    s.compute_rows(s.pending.data() + at, n);
-    at += n * kHop;
+  while (s.n_rows < n_rows) {
+    s.pending.resize(std::max(s.pending.size(), kBatchSamples));
+    s.compute_rows(s.pending.data(), std::min(kBatch, n_rows - s.n_rows));
+    s.pending.erase(s.pending.begin(), s.pending.begin() + kBatch * kHop);
   }
   s.pending = {};
 }

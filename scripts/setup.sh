@@ -8,8 +8,8 @@ set -euo pipefail
 packages=(
   # the build
   ca-certificates ccache cmake g++ make mold ninja-build pkg-config
-  # audio in: decoding, resampling, Fourier transform
-  libsndfile1-dev libsamplerate0-dev libfftw3-dev
+  # audio in: decoding, resampling
+  libsndfile1-dev libsamplerate0-dev
   # the engine: matrix products and SIMD on the CPU, Vulkan and its shader compiler
   libhwy-dev libvulkan-dev glslang-tools
   # tokenizers: regular expressions with Unicode classes, Unicode itself; compression ratio of a text

@@ -87,7 +87,7 @@ void handle_signals() {
   // (cli/terminal/output), which cleans up first.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
-  // SIGABRT comes from libraries that cannot go on, such as FFTW without memory.
+  // SIGABRT comes from libraries that cannot go on, such as nlohmann's JSON without memory.
   for (int signal_number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGABRT}) {
     handle(signal_number, remove_files_and_die);
   }
