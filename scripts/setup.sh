@@ -19,6 +19,8 @@ packages=(
   # tests and benchmarks: frameworks, a Vulkan driver without a GPU, validation, recordings
   libgtest-dev libgmock-dev libbenchmark-dev mesa-vulkan-drivers vulkan-validationlayers
   pocketsphinx-testdata asterisk-core-sounds-fr-wav ffmpeg
+  # tests of an installation: shells that complete options
+  fish zsh
   # models by package
   python3 python3-pip python3-venv
 )

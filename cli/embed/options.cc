@@ -38,7 +38,6 @@ void check(const EmbedArguments& arguments) {
 OptionTable embed_options(EmbedArguments& arguments) {
   OptionTable options({
       .name = "embed",
-      .summary = "turn texts into vectors",
       .usages = {"[OPTION]... [TEXT]..."},
       .description = "Turns texts into vectors. Without TEXT and --input, each line of standard "
                      "input is a text.",

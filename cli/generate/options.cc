@@ -128,7 +128,6 @@ void add_sampling_options(OptionTable& options, GenerateArguments& arguments) {
 OptionTable generate_options(GenerateArguments& arguments) {
   OptionTable options({
       .name = "generate",
-      .summary = "answer a prompt with a language model",
       .usages = {"[OPTION]... [PROMPT]"},
       .description =
           "Answers PROMPT with a language model. Text on standard input is the subject of "

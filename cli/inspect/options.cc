@@ -7,7 +7,6 @@ namespace vesper {
 OptionTable inspect_options(InspectArguments& arguments) {
   OptionTable options({
       .name = "inspect",
-      .summary = "describe a model and the memory it needs",
       .usages = {"[OPTION]... MODEL", "--diff MODEL OTHER", "--profile MODEL [INPUT]", "--devices"},
       .description = "Says what a model is, how large, and whether it will run here. A MODEL is a "
                      "file or folder (GGUF, safetensors, CTranslate2, ggml), or a name that the "

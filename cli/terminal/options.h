@@ -10,6 +10,7 @@
 // CLI11 does the parsing, in options.cc.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <map>
 #include <memory>
@@ -24,15 +25,27 @@
 
 namespace vesper {
 
+// The programs with the summaries of their manual pages; all but the last are commands of `vesper`.
+struct Program {
+  std::string_view name, summary;
+};
+inline constexpr std::array<Program, 5> kPrograms = {{
+    {"embed", "turn texts into vectors"},
+    {"generate", "answer a prompt with a language model"},
+    {"inspect", "describe a model and the memory it needs"},
+    {"transcribe", "turn speech into text and subtitles"},
+    {"vesper", "turn speech into text and text into text"},
+}};
+
 struct ProgramDescription {
   std::string name;                 // "embed"
-  std::string summary;              // for the manual page: "turn texts into vectors"
   std::vector<std::string> usages;  // without the name: "[OPTION]... [TEXT]..."
   std::string description;          // sentences
   std::vector<std::string> examples;
   std::string exit_status = "0 done, 2 usage, 3 input, 4 model, 5 device, 6 output";
   // Environment variables of the program, besides those for the folders of models.
   std::vector<std::pair<std::string, std::string>> environment = {};
+  std::vector<Program> commands = {};  // the first argument, for the help and completions
 };
 
 // One row of the table.

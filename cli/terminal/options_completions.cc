@@ -31,6 +31,14 @@ std::string words_of(const OptionValue& value) {
 
 bool has_files(Completion completion) { return completion != Completion::kNone; }
 
+std::string joined_names(const std::vector<Program>& commands, const char* separator) {
+  std::string text;
+  for (const Program& command : commands) {
+    text += (text.empty() ? "" : separator) + std::string(command.name);
+  }
+  return text;
+}
+
 std::string replaced(std::string text, std::string_view what, std::string_view by) {
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size())) {
     text.replace(at, what.size(), by);
@@ -68,6 +76,27 @@ std::string OptionTable::bash_completions() const {
     cases += "      return ;;\n";
   }
   const std::string function = "_vesper_" + program_.name;
+  std::string command_case, positionals;
+  if (!program_.commands.empty()) {
+    // The command's own function completes the rest.
+    command_case = "  if ((COMP_CWORD > 1)) && [[ ${COMP_WORDS[1]} == @(" +
+                   joined_names(program_.commands, "|") +
+                   ") ]]; then\n"
+                   "    COMP_WORDS=(\"${COMP_WORDS[@]:1}\")\n"
+                   "    ((--COMP_CWORD))\n"
+                   "    declare -F \"_vesper_${COMP_WORDS[0]}\" >/dev/null ||\n"
+                   "      source <(" +
+                   program_.name +
+                   " \"${COMP_WORDS[0]}\" --completions bash)\n"
+                   "    \"_vesper_${COMP_WORDS[0]}\"\n"
+                   "    return\n  fi\n";
+    positionals = "    return\n  fi\n  mapfile -t COMPREPLY < <(compgen -W " +
+                  in_quotes(joined_names(program_.commands, " ") + " help") + " -- \"$cur\")\n";
+  } else if (has_files(positional_completion_)) {
+    positionals = "    return\n  fi\n  _vesper_files -f\n";
+  } else {
+    positionals = "  fi\n";
+  }
   return "# Completions of " + program_.name + " for bash: source <(" + program_.name +
          " --completions bash)\n"
          "_vesper_files() {\n"
@@ -76,8 +105,7 @@ std::string OptionTable::bash_completions() const {
          "  while IFS= read -r path; do COMPREPLY+=(\"$path\"); done < <(compgen \"$1\" -- "
          "\"$cur\")\n"
          "}\n" +
-         function +
-         "() {\n"
+         function + "() {\n" + command_case +
          "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} head= i\n"
          "  COMPREPLY=()\n"
          "  # --name=value comes as three words.\n"
@@ -89,14 +117,25 @@ std::string OptionTable::bash_completions() const {
          "  esac\n"
          "  if [[ $cur == -* && $prev != -- ]]; then\n"
          "    mapfile -t COMPREPLY < <(compgen -W " +
-         in_quotes(all) + " -- \"$cur\")\n" +
-         (has_files(positional_completion_) ? "    return\n  fi\n  _vesper_files -f\n" : "  fi\n") +
-         "}\ncomplete -F " + function + " " + program_.name + "\n";
+         in_quotes(all) + " -- \"$cur\")\n" + positionals + "}\ncomplete -F " + function + " " +
+         program_.name + "\n";
 }
 
 std::string OptionTable::zsh_completions() const {
   std::string text = "#compdef " + program_.name + "\n# Completions of " + program_.name +
-                     " for zsh: in a folder of $fpath, as _" + program_.name + "\n_arguments -s";
+                     " for zsh: in a folder of $fpath, as _" + program_.name + "\n";
+  if (!program_.commands.empty()) {
+    text += "if (( CURRENT > 2 )) && [[ $words[2] == (" + joined_names(program_.commands, "|") +
+            ") ]]; then\n"
+            "  shift words\n"
+            "  (( --CURRENT ))\n"
+            "  eval \"$(" +
+            program_.name +
+            " $words[1] --completions zsh)\"\n"
+            "  return\n"
+            "fi\n";
+  }
+  text += "_arguments -s";
   for (const Option& option : options_) {
     std::string exclusive, names;
     for (const std::string& name : option.names) {
@@ -131,6 +170,9 @@ std::string OptionTable::zsh_completions() const {
       text += in_quotes(first) + "{" + names + "}" + in_quotes(rest);
     }
   }
+  if (!program_.commands.empty()) {
+    text += " \\\n  " + in_quotes("*:command:(" + joined_names(program_.commands, " ") + " help)");
+  }
   if (positionals_) {
     text += " \\\n  " + in_quotes("*:" + positional_name_ + ":" +
                                   (has_files(positional_completion_) ? "_files" : " "));
@@ -142,6 +184,16 @@ std::string OptionTable::fish_completions() const {
   std::string text = "# Completions of " + program_.name + " for fish: " + program_.name +
                      " --completions fish | source\n";
   if (!has_files(positional_completion_)) text += "complete -c " + program_.name + " -f\n";
+  if (!program_.commands.empty()) {
+    const std::string names = joined_names(program_.commands, " ");
+    for (const Program& command : program_.commands) {
+      text += "complete -c " + program_.name + " -n 'not __fish_seen_subcommand_from " + names +
+              "' -a " + std::string(command.name) + " -d " +
+              in_quotes(std::string(command.summary)) + "\n";
+    }
+    text += "complete -c " + program_.name + " -n '__fish_seen_subcommand_from " + names +
+            "' -a '(__fish_complete_subcommand)'\n";
+  }
   for (const Option& option : options_) {
     text += "complete -c " + program_.name;
     for (const std::string& name : option.names) {

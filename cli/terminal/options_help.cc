@@ -10,6 +10,7 @@ namespace vesper {
 namespace {
 
 constexpr size_t kScreenWidth = 80;
+constexpr size_t kCommandColumn = 14;
 
 // Lines of at most `width` columns. A line that begins with a space is not wrapped; \x1f is a
 // non-breaking space.
@@ -73,6 +74,13 @@ std::string escaped_for_groff(const std::string& text) {
   }
   // Otherwise it would be a groff control line.
   return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
+}
+
+std::string summary_of(std::string_view name) {
+  for (const Program& program : kPrograms) {
+    if (program.name == name) return std::string(program.summary);
+  }
+  return "";
 }
 
 // Paragraphs; lines that begin with a space are not wrapped.
@@ -141,6 +149,11 @@ std::string OptionTable::help() const {
     text += (text.empty() ? "Usage: " : "       ") + program_.name + " " + usage + "\n";
   }
   for (const std::string& line : wrapped(program_.description, kScreenWidth)) text += line + "\n";
+  for (const Program& command : program_.commands) {
+    std::string name = "  " + std::string(command.name);
+    name.resize(kCommandColumn, ' ');
+    text += name + std::string(command.summary) + "\n";
+  }
   text += "\n" + listing(false) + "\n" + kModelPlaces + "\n";
   for (const std::string& line :
        wrapped("Exit status: " + program_.exit_status + ".", kScreenWidth)) {
@@ -165,11 +178,17 @@ std::string OptionTable::manual() const {
   });
   std::string text = ".TH " + upper + " 1 \"\" \"Vesper " + std::string(kVersion) +
                      "\" \"User Commands\"\n.SH NAME\n" + program_.name + " \\- " +
-                     escaped_for_groff(program_.summary) + "\n.SH SYNOPSIS\n";
+                     escaped_for_groff(summary_of(program_.name)) + "\n.SH SYNOPSIS\n";
   for (const std::string& usage : program_.usages) {
     text += ".B " + program_.name + "\n" + escaped_for_groff(usage) + "\n.br\n";
   }
-  text += ".SH DESCRIPTION\n" + groff_text(program_.description) + ".SH OPTIONS\n";
+  text += ".SH DESCRIPTION\n" + groff_text(program_.description);
+  if (!program_.commands.empty()) text += ".SH COMMANDS\n";
+  for (const Program& command : program_.commands) {
+    text += ".TP\n.B " + std::string(command.name) + "\n" +
+            escaped_for_groff(std::string(command.summary)) + ".\n";
+  }
+  text += ".SH OPTIONS\n";
   for (size_t i = 1; i <= sections_.size(); ++i) {
     const size_t section = i % sections_.size();
     text += ".SS " + sections_[section].title + "\n" + groff_text(sections_[section].text);
@@ -197,8 +216,9 @@ std::string OptionTable::manual() const {
   for (const std::string& example : program_.examples) text += escaped_for_groff(example) + "\n";
   text += ".fi\n.SH SEE ALSO\n";
   std::string others;
-  for (const char* other : {"embed", "generate", "inspect", "transcribe"}) {
-    if (program_.name != other) others += (others.empty() ? "" : ", ") + std::string(other) + "(1)";
+  for (const Program& other : kPrograms) {
+    if (program_.name == other.name) continue;
+    others += (others.empty() ? "" : ", ") + std::string(other.name) + "(1)";
   }
   return text + others + "\n";
 }

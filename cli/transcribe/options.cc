@@ -495,7 +495,6 @@ void settle_words(TranscribeArguments& arguments) {
 OptionTable transcribe_options(TranscribeArguments& arguments) {
   OptionTable options({
       .name = "transcribe",
-      .summary = "turn speech into text and subtitles",
       .usages = {"[OPTION]... RECORDING..."},
       .description =
           "Turns speech into text. A RECORDING is an audio file, or - for standard input.",

@@ -165,7 +165,7 @@ struct Made {
   std::string kind = "b";
   std::vector<std::string> tags, rest;
   OptionTable table{
-      {.name = "made", .summary = "", .usages = {"X"}, .description = "", .examples = {}}};
+      {.name = "made", .usages = {"X"}, .description = "", .examples = {}}};
 
   Made() {
     table.section("All");

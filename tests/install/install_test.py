@@ -14,7 +14,8 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 CLIENT = SOURCE / "tests/install/client"
-PROGRAMS = ("embed", "generate", "inspect", "transcribe")
+COMMANDS = ("embed", "generate", "inspect", "transcribe")
+PROGRAMS = COMMANDS + ("vesper",)
 BUILD = pathlib.Path()  # the argument
 
 
@@ -123,8 +124,68 @@ class Installed(unittest.TestCase):
                                 ("zsh", f"zsh/site-functions/_{program}"),
                                 ("fish", f"fish/vendor_completions.d/{program}.fish")):
                 self.assertIn(f"# Completions of {program} for {shell}", (share / path).read_text())
-                if shutil.which(shell):
-                    run(shell, "-n", share / path)
+                run(shell, "-n", share / path)
+
+    def completed_in_bash(self, *words):
+        folder = self.prefix / "share/bash-completion/completions"
+        quoted = " ".join(f"'{word}'" for word in words)
+        return run("bash", "-c", f"source '{folder}/vesper'\ncompopt() {{ :; }}\nCOMP_WORDS=({quoted})\n"
+                   f"COMP_CWORD={len(words) - 1}\n_vesper_vesper\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"",
+                   env=self.environment()).split()
+
+    def completed_in_fish(self, *words):
+        data = {"XDG_DATA_HOME": str(self.work), "XDG_CONFIG_HOME": str(self.work)}
+        folder = self.prefix / "share/fish/vendor_completions.d"
+        lines = run("fish", "--no-config", "-c", f"set fish_complete_path '{folder}'\ncomplete -C '{' '.join(words)}'",
+                    env=self.environment() | data).splitlines()
+        return [line.split("\t")[0] for line in lines]
+
+    def environment(self):
+        return os.environ | {"PATH": f"{self.prefix}/bin:{os.environ['PATH']}"}
+
+    def test_vesper_completes_its_commands_and_their_options(self):
+        for completed in (self.completed_in_bash, self.completed_in_fish):
+            self.assertEqual(completed("vesper", "tr"), ["transcribe"])
+            self.assertLessEqual(set(COMMANDS), set(completed("vesper", "")))
+            self.assertIn("--beam-size", completed("vesper", "transcribe", "--beam"))
+            self.assertNotIn("--beam-size", completed("vesper", "embed", "--beam"))
+            self.assertIn("cpu", completed("vesper", "transcribe", "--device", "c"))
+
+    def test_vesper_runs_the_programs_beside_it_or_in_libexec(self):
+        bin_folder = self.work / "elsewhere/bin"
+        libexec = self.work / "elsewhere/libexec/vesper"
+        shutil.copytree(self.prefix / "bin", bin_folder)
+        vesper = bin_folder / "vesper"
+        for command in COMMANDS:
+            self.assertIn(version(), run(vesper, command, "--version"))
+            self.assertEqual(run(vesper, "help", command), run(vesper, command, "--help"))
+            self.assertIn(command, run(vesper, "--help"))
+        libexec.mkdir(parents=True)
+        for command in COMMANDS:
+            shutil.move(bin_folder / command, libexec)
+        # A program of that name of another package.
+        (bin_folder / "inspect").symlink_to("/bin/false")
+        for command in COMMANDS:
+            self.assertIn(version(), run(vesper, command, "--version"))
+        result = subprocess.run([vesper, "transcribe", "/no/such.wav", "-m", "/no/such"], text=True,
+                                capture_output=True)
+        self.assertEqual((result.returncode, result.stdout, result.stderr.split(":")[0]), (3, "", "transcribe"))
+        shutil.rmtree(libexec)
+        (bin_folder / "inspect").unlink()
+        result = subprocess.run([vesper, "inspect"], text=True, capture_output=True)
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("inspect: expected a program in ", result.stderr)
+
+    def test_vesper_names_its_commands(self):
+        vesper = self.prefix / "bin/vesper"
+        self.assertEqual(run(vesper), run(vesper, "--help"))
+        for arguments, message in ((["trancribe"], 'expected a command (embed, generate, inspect, transcribe), found "trancribe"'),
+                                   (["help", "me"], 'found "me"'),
+                                   (["help", "embed", "inspect"], "expected one command, found 2"),
+                                   (["--loud"], "--loud"), ([""], 'found ""')):
+            result = subprocess.run([vesper, *arguments], text=True, capture_output=True)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
+            self.assertIn(message, result.stderr)
 
     def test_the_licence_is_installed(self):
         self.assertEqual((self.prefix / "share/doc/vesper/LICENSE").read_text(),
