@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that README.md and docs/ name only files that exist.
+"""Checks that README.md, THIRD-PARTY-NOTICES.md and docs/ name only files that exist.
 
 Follows every relative link, and every path in back quotes that begins with a folder of the tree and
 is not a placeholder (NAME). docs/measurements is history: only its links are checked.
@@ -31,7 +31,7 @@ def missing_in(page):
 
 
 def main():
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    pages = [ROOT / "README.md", ROOT / "THIRD-PARTY-NOTICES.md", *sorted((ROOT / "docs").rglob("*.md"))]
     problems = [f"{page.relative_to(ROOT)}: {target} does not exist"
                 for page in pages for target in missing_in(page)]
     print("\n".join(problems) or f"{len(pages)} pages: every path exists")

@@ -187,9 +187,9 @@ class Installed(unittest.TestCase):
             self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
             self.assertIn(message, result.stderr)
 
-    def test_the_licence_is_installed(self):
-        self.assertEqual((self.prefix / "share/doc/vesper/LICENSE").read_text(),
-                         (SOURCE / "LICENSE").read_text())
+    def test_the_licence_and_the_notices_of_others_are_installed(self):
+        for name in ("LICENSE", "THIRD-PARTY-NOTICES.md"):
+            self.assertEqual((self.prefix / "share/doc/vesper" / name).read_text(), (SOURCE / name).read_text())
 
 
 if __name__ == "__main__":
