@@ -42,6 +42,17 @@ OnProgress progress_event(const SpeechEvents& events) {
   };
 }
 
+void check_format(const PcmFormat& format) {
+  check_bounds("sample rate hz",
+               Bounds<uint32_t>{AudioReader::kMinSampleRateHz, AudioReader::kMaxSampleRateHz},
+               format.sample_rate_hz);
+  check_bounds("channels", Bounds<uint32_t>{1, AudioReader::kMaxChannels}, format.channels);
+}
+
+void check_samples(const AudioInput& input) {
+  if (input.samples) check_format(input.samples->format);
+}
+
 DecodingSettings without_clips(DecodingSettings settings) {
   settings.clip_timestamps.clear();
   return settings;
@@ -202,7 +213,7 @@ struct SpeechSession::State {
     return [this](std::span<const float> samples) {
       vad->finish();
       vad->push(samples.data(), samples.size());
-      return frames_of(find_speech(vad->finish(), samples.size(), kAnySpeech),
+      return frames_of(vesper::find_speech(vad->finish(), samples.size(), kAnySpeech),
                        samples.size() / kMelHop);
     };
   }
@@ -295,9 +306,12 @@ std::string SpeechSession::description() const {
   return engine_text(state_->model.device().info(), compute_name(state_->model.compute()));
 }
 
+bool SpeechSession::is_multilingual() const { return state_->model.tokens().is_multilingual; }
+
 Transcript SpeechSession::transcribe(const AudioInput& input, const SpeechOptions& options,
                                      const SpeechEvents& events) {
   state_->check(options);
+  check_samples(input);
   if (input.samples && input.samples->interleaved.empty()) return {};
   const auto one = [&](AudioReader reader, const OnSegment& on_segment,
                        const OnProgress& on_progress) {
@@ -351,15 +365,42 @@ LiveTranscript SpeechSession::transcribe_live(const AudioInput& input, const Spe
 }
 
 std::vector<LanguageProbability> SpeechSession::detect_languages(const AudioInput& input,
-                                                                 const SpeechOptions& options) {
+                                                                 const SpeechOptions& options,
+                                                                 const SpeechEvents& events) {
   state_->check(options, SpeechTask::kDetectLanguage);
+  check_samples(input);
   AudioReader reader = open_audio(input);
   if (options.vad) {
-    const ExtractedSpeech kept = state_->read_speech(std::move(reader), options, {});
+    const ExtractedSpeech kept = state_->read_speech(std::move(reader), options, events);
     return vesper::detect_languages(state_->model, kept.mel, without_clips(options.decoding));
   }
-  return vesper::detect_languages(state_->model, state_->log_mel(std::move(reader), {}),
+  return vesper::detect_languages(state_->model, state_->log_mel(std::move(reader), events),
                                   options.decoding);
+}
+
+std::vector<TimeRange> SpeechSession::find_speech(const AudioInput& input,
+                                                  const SpeechSettings& settings,
+                                                  const SpeechEvents& events) {
+  SpeechOptions options;
+  options.vad = settings;
+  state_->check(options);
+  check_samples(input);
+  if (input.samples && input.samples->interleaved.empty()) return {};
+  SileroVad& vad = *state_->vad;
+  vad.finish();  // forgets a recording that was cancelled
+  SampleReader reader(open_audio(input));
+  uint64_t n_samples = 0;
+  for (auto block = reader.next(); !block.empty(); block = reader.next()) {
+    check_cancelled(events);
+    vad.push(block.data(), block.size());
+    n_samples += block.size();
+  }
+  std::vector<TimeRange> ranges;
+  for (const SampleRange& range : vesper::find_speech(vad.finish(), n_samples, settings)) {
+    ranges.push_back({static_cast<double>(range.begin) / kSampleRateHz,
+                      static_cast<double>(range.end) / kSampleRateHz});
+  }
+  return ranges;
 }
 
 // ---- A stream of samples from the caller
@@ -375,50 +416,55 @@ struct SpeechStream::State {
 
     // Decodes the new samples in whole steps, so that the result does not depend on how they
     // arrived. If `is_rest`, also adds the remaining samples.
-    void decode(bool is_rest) {
+    void decode(bool is_rest, const SpeechEvents& events) {
+      has_failed = true;  // if anything below throws
       std::span<const float> left = new_samples;
       for (; left.size() >= step; left = left.subspan(step)) {
+        check_cancelled(events);
         transcriber.push(left.data(), step);
         transcriber.transcribe_whole_windows();
         transcriber.transcribe_beginning();
       }
       if (is_rest) transcriber.push(left.data(), left.size());
       new_samples.erase(new_samples.begin(), new_samples.end() - std::ssize(left));
+      has_failed = false;
     }
 
     LiveTranscriber transcriber;
     Resampler resampler;
     size_t step;                     // samples at 16 kHz
     std::vector<float> new_samples;  // 16 kHz mono, not decoded yet
+    bool has_failed = false;         // the state of the transcriber is unknown
   };
 
+  void check_usable() const {
+    check_cancelled(events);
+    if (captions && captions->has_failed) {
+      throw Error(ErrorKind::kUsage, "the stream has failed; expected a new one");
+    }
+  }
+
   AudioInput input(std::span<const float> interleaved) const {
-    return {.samples = PcmSamples{interleaved, format}};
+    return {.reader = reader, .samples = PcmSamples{interleaved, format}};
   }
 
   SpeechSession& session;
   PcmFormat format;
   SpeechOptions options;
   SpeechEvents events;
+  ReaderOptions reader;
   std::unique_ptr<Captions> captions = {};  // absent: not wanted
   std::vector<float> samples = {};          // all samples, if captions are not wanted
 };
 
 SpeechStream SpeechSession::open_stream(const PcmFormat& format, const SpeechOptions& options,
-                                        const SpeechEvents& events, std::optional<double> step_s) {
+                                        const SpeechEvents& events, std::optional<double> step_s,
+                                        const ReaderOptions& reader) {
   state_->check(options, step_s ? SpeechTask::kLiveCaptions : SpeechTask::kTranscribe);
   if (step_s) check_bounds("stream step", bounds::kStreamStep, *step_s);
-  if (format.channels < 1 || format.channels > AudioReader::kMaxChannels ||
-      format.sample_rate_hz < AudioReader::kMinSampleRateHz ||
-      format.sample_rate_hz > AudioReader::kMaxSampleRateHz) {
-    throw Error(ErrorKind::kUsage, "PCM format",
-                "expected 1 to 256 channels and 1000 to 768000 samples a second, "
-                "found " +
-                    std::to_string(format.channels) + " and " +
-                    std::to_string(format.sample_rate_hz));
-  }
+  check_format(format);
   std::unique_ptr<SpeechStream::State> stream(
-      new SpeechStream::State{*this, format, options, events});
+      new SpeechStream::State{*this, format, options, events, {.channel = reader.channel}});
   if (step_s) {
     stream->captions = std::make_unique<SpeechStream::State::Captions>(*state_, *stream, *step_s);
   }
@@ -430,7 +476,7 @@ SpeechStream::SpeechStream(SpeechStream&&) noexcept = default;
 SpeechStream::~SpeechStream() = default;
 
 void SpeechStream::push(std::span<const float> interleaved) {
-  check_cancelled(state_->events);
+  state_->check_usable();
   if (interleaved.empty()) return;
   AudioReader reader = open_audio(state_->input(interleaved));  // checks the samples
   std::vector<float> mono(interleaved.size() / state_->format.channels);
@@ -440,7 +486,7 @@ void SpeechStream::push(std::span<const float> interleaved) {
     return;
   }
   state_->captions->resampler.push(mono.data(), mono.size(), state_->captions->new_samples);
-  state_->captions->decode(/*is_rest=*/false);
+  state_->captions->decode(/*is_rest=*/false, state_->events);
 }
 
 Transcript SpeechStream::finish() {
@@ -448,8 +494,9 @@ Transcript SpeechStream::finish() {
     return state_->session.transcribe(state_->input(state_->samples), state_->options,
                                       state_->events);
   }
+  state_->check_usable();
   state_->captions->resampler.finish(state_->captions->new_samples);
-  state_->captions->decode(/*is_rest=*/true);
+  state_->captions->decode(/*is_rest=*/true, state_->events);
   return state_->captions->transcriber.finish();
 }
 

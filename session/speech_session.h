@@ -66,6 +66,11 @@ struct LiveTranscript {
   std::exception_ptr error = {};  // the error that ended reading early, if any
 };
 
+// Seconds from the start of a recording.
+struct TimeRange {
+  double start_s = 0, end_s = 0;
+};
+
 // A recording or live stream whose samples the caller pushes. It uses its session, which must
 // outlive it and cannot transcribe anything else until finish().
 class SpeechStream {
@@ -76,7 +81,9 @@ class SpeechStream {
   ~SpeechStream();
 
   // Adds samples, [n_frames, channels], full scale +-1; any number of frames. With captions,
-  // decodes after each step of audio. Throws Error(kInput) for NaN, infinity and incomplete frames.
+  // decodes after each step of audio. Throws Error(kInput) for NaN, infinity and incomplete frames:
+  // then none of these samples are used. After another error of a stream with captions, push() and
+  // finish() throw Error(kUsage).
   void push(std::span<const float> interleaved);
   // Ends the stream and decodes the rest. Call it once.
   Transcript finish();
@@ -105,6 +112,8 @@ class SpeechSession {
 
   // Device and precision in one line: "cpu (Intel Xeon), bf16".
   std::string description() const;
+  // Whether the model knows several languages.
+  bool is_multilingual() const;
 
   Transcript transcribe(const AudioInput& input, const SpeechOptions& options = {},
                         const SpeechEvents& events = {});
@@ -121,13 +130,20 @@ class SpeechSession {
                                  const SpeechEvents& events = {}, const LiveOptions& live = {});
   // For samples that the caller pushes. With `step_s`, decodes captions after each `step_s` seconds
   // of audio (see LiveOptions). Without it, keeps all samples (64 KB/s at 16 kHz mono), and
-  // finish() does what transcribe() does.
+  // finish() does what transcribe() does. `reader`: only the channel counts.
   SpeechStream open_stream(const PcmFormat& format, const SpeechOptions& options = {},
-                           const SpeechEvents& events = {}, std::optional<double> step_s = {});
+                           const SpeechEvents& events = {}, std::optional<double> step_s = {},
+                           const ReaderOptions& reader = {});
 
   // The possible languages of a recording, the most likely first.
   std::vector<LanguageProbability> detect_languages(const AudioInput& input,
-                                                    const SpeechOptions& options = {});
+                                                    const SpeechOptions& options = {},
+                                                    const SpeechEvents& events = {});
+
+  // The speech in a recording, by the VAD model. Throws Error(kUsage) if none is loaded. Of the
+  // events only is_cancelled is called.
+  std::vector<TimeRange> find_speech(const AudioInput& input, const SpeechSettings& settings = {},
+                                     const SpeechEvents& events = {});
 
  private:
   std::unique_ptr<State> state_;

@@ -34,10 +34,27 @@ TEST(CApi, ReturnsDocumentedStatuses) {
       << vesper_last_error();
 }
 
+vesper_whisper_options on_cpu() {
+  vesper_whisper_options options;
+  vesper_whisper_options_init(&options, sizeof options);
+  options.load.device = "cpu";
+  return options;
+}
+
+vesper_transcribe_options default_options() {
+  vesper_transcribe_options options;
+  vesper_transcribe_options_init(&options, sizeof options);
+  return options;
+}
+
+vesper_pcm pcm_of(const std::vector<float>& samples, size_t n) {
+  return {samples.data(), n, 16000, 1};
+}
+
 // The segments of the C API, in the JSON format of `transcribe`.
 nlohmann::json c_segments(const std::string& model, const vesper_transcribe_options& options) {
   vesper_whisper* whisper = nullptr;
-  const vesper_device_options device{"cpu", nullptr, 0};
+  const vesper_whisper_options device = on_cpu();
   EXPECT_EQ(vesper_whisper_open(model.c_str(), &device, &whisper), VESPER_OK);
   nlohmann::json segments = nlohmann::json::array();
   const auto hear = [](const vesper_segment* segment, void* user) {
@@ -49,7 +66,7 @@ nlohmann::json c_segments(const std::string& model, const vesper_transcribe_opti
                                                    {"no_speech_prob", segment->no_speech_prob}});
     return 0;
   };
-  EXPECT_EQ(vesper_whisper_transcribe_file(whisper, kRecording, &options, hear, &segments),
+  EXPECT_EQ(vesper_whisper_transcribe_file(whisper, kRecording, &options, hear, &segments, nullptr),
             VESPER_OK)
       << vesper_last_error();
   vesper_whisper_close(whisper);
@@ -82,22 +99,22 @@ void expect_as_the_program(const std::string& model, const vesper_transcribe_opt
 
 TEST(CApi, HasTheDefaultsOfTheProgram) {
   nlohmann::json segments;
-  expect_as_the_program(model_path(), {}, {}, segments);
+  expect_as_the_program(model_path(), default_options(), {}, segments);
 }
 
 TEST(CApi, HasTheOptionsOfTheProgram) {
   const std::string base = fetched_model("base").string();
   fetched_model("silero-vad");
   nlohmann::json plain, prompted, german, translated;
-  expect_as_the_program(base, {}, {}, plain);
-  vesper_transcribe_options options{};
+  expect_as_the_program(base, default_options(), {}, plain);
+  vesper_transcribe_options options = default_options();
   options.initial_prompt = "Amiable AMIABLE";
   options.vad = 1;
   expect_as_the_program(base, options, {"--initial-prompt", "Amiable AMIABLE", "--vad"}, prompted);
-  options = {};
+  options = default_options();
   options.language = "de";
   expect_as_the_program(base, options, {"--language", "de"}, german);
-  options.translate = 1;
+  options.task = VESPER_TASK_TRANSLATE;
   expect_as_the_program(base, options, {"--language", "de", "--task", "translate"}, translated);
   // Each option has an effect.
   EXPECT_EQ(plain.at(0)["language"], "en");
@@ -108,16 +125,16 @@ TEST(CApi, HasTheOptionsOfTheProgram) {
 
 TEST(CApi, ACallbackCanStopTheTranscription) {
   vesper_whisper* whisper = nullptr;
-  const vesper_device_options options{"cpu", nullptr, 0};
+  const vesper_whisper_options options = on_cpu();
   ASSERT_EQ(vesper_whisper_open(model_path().c_str(), &options, &whisper), VESPER_OK);
   const auto stop = [](const vesper_segment*, void* user) {
     ++*static_cast<int*>(user);
     return 1;
   };
   int n_calls = 0;
-  EXPECT_EQ(vesper_whisper_transcribe_file(whisper, kRecording, nullptr, stop, &n_calls),
+  EXPECT_EQ(vesper_whisper_transcribe_file(whisper, kRecording, nullptr, stop, &n_calls, nullptr),
             VESPER_ERROR_STOPPED);
-  EXPECT_EQ(vesper_whisper_transcribe_file(whisper, kRecording, nullptr, stop, &n_calls),
+  EXPECT_EQ(vesper_whisper_transcribe_file(whisper, kRecording, nullptr, stop, &n_calls, nullptr),
             VESPER_ERROR_STOPPED);
   EXPECT_EQ(n_calls, 2);
   vesper_whisper_close(whisper);
@@ -125,15 +142,15 @@ TEST(CApi, ACallbackCanStopTheTranscription) {
 
 TEST(CApi, RefusesNaN) {
   vesper_whisper* whisper = nullptr;
-  const vesper_device_options options{"cpu", nullptr, 0};
+  const vesper_whisper_options options = on_cpu();
   ASSERT_EQ(vesper_whisper_open(model_path().c_str(), &options, &whisper), VESPER_OK);
   std::vector<float> samples(16000, 0.0f);
   samples[77] = NAN;
-  EXPECT_EQ(vesper_whisper_transcribe_pcm(whisper, samples.data(), samples.size(), nullptr, nullptr,
-                                          nullptr),
+  const vesper_pcm pcm = pcm_of(samples, samples.size()), none = pcm_of(samples, 0);
+  EXPECT_EQ(vesper_whisper_transcribe_pcm(whisper, &pcm, nullptr, nullptr, nullptr, nullptr),
             VESPER_ERROR_INPUT);
   EXPECT_THAT(vesper_last_error(), testing::HasSubstr("at 0.004812 s"));
-  EXPECT_EQ(vesper_whisper_transcribe_pcm(whisper, nullptr, 0, nullptr, nullptr, nullptr),
+  EXPECT_EQ(vesper_whisper_transcribe_pcm(whisper, &none, nullptr, nullptr, nullptr, nullptr),
             VESPER_OK);
   vesper_whisper_close(whisper);
 }
@@ -145,7 +162,7 @@ TEST(CApi, LoadsTheVadModelThatIsInstalled) {
   std::filesystem::create_directories(models / kVadModel);
   write_file(models / "silero-vad/silero_vad_16k.safetensors", "damaged");
   vesper_whisper* whisper = nullptr;
-  const vesper_device_options options{"cpu", nullptr, 0};
+  const vesper_whisper_options options = on_cpu();
   EXPECT_EQ(vesper_whisper_open(model.c_str(), &options, &whisper), VESPER_ERROR_MODEL);
   EXPECT_THAT(vesper_last_error(), testing::HasSubstr("silero_vad_16k.safetensors"));
   EXPECT_EQ(whisper, nullptr);
@@ -153,7 +170,7 @@ TEST(CApi, LoadsTheVadModelThatIsInstalled) {
 
 TEST(CApi, OmitsSilenceWithVad) {
   vesper_whisper* whisper = nullptr;
-  const vesper_device_options options{"cpu", nullptr, 0};
+  const vesper_whisper_options options = on_cpu();
   ASSERT_EQ(vesper_whisper_open(model_path().c_str(), &options, &whisper), VESPER_OK);
   // 20 s of silence, then the sentence.
   constexpr size_t kSilence = 20 * 16000;
@@ -161,11 +178,11 @@ TEST(CApi, OmitsSilenceWithVad) {
   const std::vector<float> sentence = read_samples(kRecording);
   samples.insert(samples.end(), sentence.begin(), sentence.end());
 
-  vesper_transcribe_options speech{};
+  const vesper_pcm pcm = pcm_of(samples, samples.size()), quiet = pcm_of(samples, kSilence);
+  vesper_transcribe_options speech = default_options();
   speech.vad = 1;
   EXPECT_EQ(vesper_whisper_load_vad(whisper, nullptr), VESPER_OK);
-  EXPECT_EQ(vesper_whisper_transcribe_pcm(whisper, samples.data(), samples.size(), &speech, nullptr,
-                                          nullptr),
+  EXPECT_EQ(vesper_whisper_transcribe_pcm(whisper, &pcm, &speech, nullptr, nullptr, nullptr),
             VESPER_ERROR_USAGE);
   EXPECT_THAT(vesper_last_error(), testing::HasSubstr("expected a VAD model to be loaded"));
   EXPECT_EQ(vesper_whisper_load_vad(whisper, "/no/such/model"), VESPER_ERROR_MODEL);
@@ -188,19 +205,18 @@ TEST(CApi, OmitsSilenceWithVad) {
   std::vector<float> breaking = noise(0.1f, 3 * 16000, 1);
   breaking.back() = NAN;
   write_with_sndfile(broken, SF_FORMAT_WAV | SF_FORMAT_FLOAT, 1, 16000, breaking);
-  EXPECT_EQ(vesper_whisper_transcribe_file(whisper, broken.c_str(), &speech, nullptr, nullptr),
-            VESPER_ERROR_INPUT);
+  EXPECT_EQ(
+      vesper_whisper_transcribe_file(whisper, broken.c_str(), &speech, nullptr, nullptr, nullptr),
+      VESPER_ERROR_INPUT);
   Heard heard;
-  ASSERT_EQ(
-      vesper_whisper_transcribe_pcm(whisper, samples.data(), samples.size(), &speech, hear, &heard),
-      VESPER_OK);
+  ASSERT_EQ(vesper_whisper_transcribe_pcm(whisper, &pcm, &speech, hear, &heard, nullptr),
+            VESPER_OK);
   EXPECT_EQ(heard.text, " He might even have been made amiable himself.");
   EXPECT_NEAR(heard.start_s, 20, 0.6);
   // Silence has no text.
   Heard silence;
-  EXPECT_EQ(
-      vesper_whisper_transcribe_pcm(whisper, samples.data(), kSilence, &speech, hear, &silence),
-      VESPER_OK);
+  EXPECT_EQ(vesper_whisper_transcribe_pcm(whisper, &quiet, &speech, hear, &silence, nullptr),
+            VESPER_OK);
   EXPECT_EQ(silence.text, "");
   vesper_whisper_close(whisper);
 }

@@ -25,6 +25,12 @@ class AllocationsOfTheCApi : public testing::Test {
     tiny.n_audio_ctx = 50;  // a window is a second
     tiny.n_text_ctx = 32;
     test::write_files(test::TinyWhisper(tiny).ctranslate2(DType::kF32), model_);
+    vesper_whisper_options_init(&device_, sizeof device_);
+    device_.load.device = "cpu";
+    device_.load.compute = "f32";
+    device_.load.threads = 2;
+    vesper_transcribe_options_init(&options_, sizeof options_);
+    options_.language = "en";
     write_with_sndfile(recording_, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 16000, samples_);
   }
   ~AllocationsOfTheCApi() override {
@@ -47,10 +53,11 @@ class AllocationsOfTheCApi : public testing::Test {
       return text.size >= sizeof text.bytes ? 1 : 0;
     };
     text_ = {};
-    return from_file ? vesper_whisper_transcribe_file(whisper_, recording_.c_str(), &options_, add,
-                                                      &text_)
-                     : vesper_whisper_transcribe_pcm(whisper_, samples_.data(), samples_.size(),
-                                                     &options_, add, &text_);
+    const vesper_pcm pcm{samples_.data(), samples_.size(), 16000, 1};
+    return from_file
+               ? vesper_whisper_transcribe_file(whisper_, recording_.c_str(), &options_, add,
+                                                &text_, nullptr)
+               : vesper_whisper_transcribe_pcm(whisper_, &pcm, &options_, add, &text_, nullptr);
   }
 
   // Makes `call` fail at each of a sample of its allocations: the first ones, and `n_sampled`
@@ -94,8 +101,8 @@ class AllocationsOfTheCApi : public testing::Test {
   const std::string model_ = folder_.file("model"), recording_ = folder_.file("a.wav");
   const std::vector<float> samples_ = noise(0.3f, 16000, 1);
   const ScopedEnvironment no_vad_{"VESPER_MODELS", folder_.file("none")};
-  vesper_device_options device_{"cpu", "f32", 2};
-  vesper_transcribe_options options_{"en", 0, nullptr, 0};
+  vesper_whisper_options device_;
+  vesper_transcribe_options options_;
   vesper_whisper* whisper_ = nullptr;
   Text text_;
 };
@@ -122,7 +129,7 @@ TEST_F(AllocationsOfTheCApi, MayFailForAMessage) {
   EXPECT_EQ(vesper_whisper_open(long_name.c_str(), &device_, &whisper_), VESPER_ERROR_DEVICE);
   failing_calls_arm(nullptr);
   EXPECT_STREQ(vesper_last_error(), "out of memory");
-  EXPECT_EQ(vesper_whisper_transcribe_pcm(nullptr, nullptr, 0, nullptr, nullptr, nullptr),
+  EXPECT_EQ(vesper_whisper_transcribe_pcm(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr),
             VESPER_ERROR_USAGE);
 }
 

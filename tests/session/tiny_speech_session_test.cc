@@ -153,8 +153,8 @@ TEST_F(TinySpeechSession, RefusesStreamsWithoutAFormat) {
   const auto open = [&](PcmFormat format, std::optional<double> step_s = {}) {
     return error_of(ErrorKind::kUsage, [&] { session.open_stream(format, options_, {}, step_s); });
   };
-  EXPECT_THAT(open({.sample_rate_hz = 999}), StartsWith("PCM format: expected"));
-  EXPECT_THAT(open({.channels = 0}), StartsWith("PCM format: expected"));
+  EXPECT_THAT(open({.sample_rate_hz = 999}), StartsWith("sample rate hz: expected"));
+  EXPECT_THAT(open({.channels = 0}), StartsWith("channels: expected"));
   EXPECT_EQ(open({}, 0.1), "stream step: expected 0.2 to 20, found 0.1");
   SpeechStream stream = session.open_stream({.channels = 2}, options_);
   const std::vector<float> odd(3);
