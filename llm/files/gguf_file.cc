@@ -69,7 +69,7 @@ class FileReader {
   }
 
   std::string read_name(const char* what) {
-    return reader_.read_string(read_count(what, kMaxName), what);
+    return reader_.read_name(read_count(what, kMaxName), what);
   }
 
   GgufType read_type() {

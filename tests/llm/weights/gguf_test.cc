@@ -225,6 +225,8 @@ TEST(Gguf, RefusesInvalidHeaders) {
       {GgufBytes().scalar<uint32_t>("general.alignment", 4, 48), "power of two"},
       {GgufBytes().entry("t", std::vector<uint64_t>(9, 1), 0, 0), "at most 8 dimensions"},
       {GgufBytes().entry("t", {1u << 31, 1u << 31, 1u << 31}, 0, 0), "overflow 64 bits"},
+      {GgufBytes().entry("a\nb", {1}, 0, 0), "a tensor's name of printable ASCII"},
+      {GgufBytes().scalar<uint32_t>("", 4, 0), "a key of the metadata of printable ASCII"},
   };
   for (const auto& [writer, expected] : cases) {
     EXPECT_THAT(error_of([&, &w = writer] { parse(w); }), HasSubstr(expected));
