@@ -1,5 +1,5 @@
-// Damaged tokenizers: every truncation of small files and 100,000 seeded flips of their bytes give
-// an error or a tokenizer whose ids are in range, never a crash.
+// Damaged tokenizers: every truncation of small files and up to 100,000 seeded flips of their bytes
+// give an error or a tokenizer whose ids are in range, never a crash.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include "llm/tokenizer/files/gguf_tokenizer.h"
 #include "llm/tokenizer/files/open_text_tokenizer.h"
 #include "llm/tokenizer/files/sentence_piece_model.h"
+#include "tests/damage_rounds.h"
 #include "tests/llm/weights/gguf_bytes.h"
 
 namespace vesper::tokenizer_damage_test {
@@ -67,10 +68,11 @@ std::vector<uint8_t> bytes_of(const std::filesystem::path& path) {
 TEST(DamagedTokenizer, JsonIsAnErrorOrATokenizer) {
   for (const char* name : {"llama3", "llama2", "odd", "bert", "xlmr", "clip"}) {
     const auto sound = bytes_of(std::filesystem::path(TOKENIZER_FOLDER) / name / "tokenizer.json");
-    const int n = damage(sound, sound.size(), 17'000, [](std::vector<uint8_t> bytes) {
-      const auto file = std::make_shared<const MappedFile>("tokenizer.json", std::move(bytes));
-      use(*open_text_tokenizer(ModelFiles("x", {file})));
-    });
+    const int n =
+        damage(sound, sound.size(), damage_rounds(17'000), [](std::vector<uint8_t> bytes) {
+          const auto file = std::make_shared<const MappedFile>("tokenizer.json", std::move(bytes));
+          use(*open_text_tokenizer(ModelFiles("x", {file})));
+        });
     EXPECT_GT(n, 0) << name;  // most flips change a spelling
   }
 }
@@ -78,10 +80,11 @@ TEST(DamagedTokenizer, JsonIsAnErrorOrATokenizer) {
 TEST(DamagedTokenizer, SentencePieceModelIsAnErrorOrATokenizer) {
   for (const char* name : {"spm_llama", "spm_t5"}) {
     const auto sound = bytes_of(std::filesystem::path(TOKENIZER_FOLDER) / name / "tokenizer.model");
-    const int n = damage(sound, sound.size(), 50'000, [](std::vector<uint8_t> bytes) {
-      use(TextTokenizer(
-          tokenizer_of_sentence_piece(read_sentence_piece_model("tokenizer.model", bytes))));
-    });
+    const int n =
+        damage(sound, sound.size(), damage_rounds(50'000), [](std::vector<uint8_t> bytes) {
+          use(TextTokenizer(
+              tokenizer_of_sentence_piece(read_sentence_piece_model("tokenizer.model", bytes))));
+        });
     EXPECT_GT(n, 0) << name;
   }
 }
@@ -104,7 +107,7 @@ TEST(DamagedTokenizer, GgufMetadataIsAnErrorOrATokenizer) {
     use(TextTokenizer(read_gguf_tokenizer("model.gguf", gguf)));
   };
   load(bpe.bytes());
-  EXPECT_GT(damage(bpe.bytes(), bpe.bytes().size(), 100'000, load), 0);
+  EXPECT_GT(damage(bpe.bytes(), bpe.bytes().size(), damage_rounds(100'000), load), 0);
 }
 
 TEST(DamagedTokenizer, ChatTemplateIsAnErrorOrText) {
@@ -133,7 +136,7 @@ TEST(DamagedTokenizer, ChatTemplateIsAnErrorOrText) {
   };
   const std::vector<uint8_t> sound(source.begin(), source.end());
   load(sound);
-  EXPECT_GT(damage(sound, sound.size(), 100'000, load), 0);
+  EXPECT_GT(damage(sound, sound.size(), damage_rounds(100'000), load), 0);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "error/error.h"
 #include "llm/weights/weight_provider.h"
+#include "tests/damage_rounds.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace {
@@ -107,10 +108,10 @@ void cut_everywhere(const FileSet& files, const char* weights_file) {
   }
 }
 
-void flip_bytes(const FileSet& files, int n_trials, uint32_t seed) {
+void flip_bytes(const FileSet& files, size_t n_trials, uint32_t seed) {
   std::mt19937 random(seed);
-  int n_opened = 0;
-  for (int trial = 0; trial < n_trials; ++trial) {
+  size_t n_opened = 0;
+  for (size_t trial = 0; trial < n_trials; ++trial) {
     // The weights' file more often than the files beside it.
     const size_t place = random() % 2 == 0 ? 0 : random() % files.size();
     std::vector<uint8_t> bytes(files[place]->bytes().begin(), files[place]->bytes().end());
@@ -146,8 +147,8 @@ TEST(DamagedGgml, TruncatedFileIsAnError) {
 }
 
 TEST(DamagedGgml, ChangedBytesAreAnErrorOrValid) {
-  flip_bytes(test::smallest_whisper().ggml(DType::kF16), 80'000, 1);
-  flip_bytes(smallest_quantized_model().ggml(DType::kQ5_1), 20'000, 2);
+  flip_bytes(test::smallest_whisper().ggml(DType::kF16), damage_rounds(80'000), 1);
+  flip_bytes(smallest_quantized_model().ggml(DType::kQ5_1), damage_rounds(20'000), 2);
 }
 
 TEST(DamagedCTranslate2, TruncatedFileIsAnError) {
@@ -155,7 +156,7 @@ TEST(DamagedCTranslate2, TruncatedFileIsAnError) {
 }
 
 TEST(DamagedCTranslate2, ChangedBytesAreAnErrorOrValid) {
-  flip_bytes(test::smallest_whisper().ctranslate2(DType::kI8), 100'000, 3);
+  flip_bytes(test::smallest_whisper().ctranslate2(DType::kI8), damage_rounds(100'000), 3);
 }
 
 TEST(DamagedSafetensors, TruncatedFileIsAnError) {
@@ -163,8 +164,8 @@ TEST(DamagedSafetensors, TruncatedFileIsAnError) {
 }
 
 TEST(DamagedSafetensors, ChangedBytesAreAnErrorOrValid) {
-  flip_bytes(test::smallest_whisper().safetensors(DType::kF16), 80'000, 4);
-  flip_bytes(test::smallest_whisper().safetensors(DType::kF16, 2), 20'000, 5);
+  flip_bytes(test::smallest_whisper().safetensors(DType::kF16), damage_rounds(80'000), 4);
+  flip_bytes(test::smallest_whisper().safetensors(DType::kF16, 2), damage_rounds(20'000), 5);
 }
 
 }  // namespace
