@@ -64,7 +64,10 @@ struct TextOptions {
   std::vector<std::string> stops = {};
   // Number of most probable tokens listed for each token. Above 0, each step waits for the logits.
   uint32_t top_logprobs = 0;
-  Thinking thinking = Thinking::kInText;
+  Thinking thinking = Thinking::kSeparate;
+  // End an answer that only repeats itself, with AnswerEnd::kLoop. Without effect on beam search,
+  // and on sessions that ignore the end of answers.
+  bool end_loops = true;
   // When the context is full, drop its older half and continue.
   bool context_shift = false;
   // Reuse the slot's cached keys and values of the same prefix. They may differ in their last bits

@@ -8,6 +8,7 @@
 
 #include "error/error.h"
 #include "llm/devices/open_device.h"
+#include "session/text/answer_loop.h"
 #include "session/text/answer_writer.h"
 #include "session/text/thinking_text.h"
 
@@ -52,14 +53,15 @@ class Answering {
  public:
   // Computes the prompt without its last token. Throws the errors of Generator::start.
   Answering(Generator& generator, const TextModel& model, uint32_t slot, TextJob job,
-            const Sampling& sampling)
+            const Sampling& sampling, bool ignores_end)
       : generator_(generator),
         model_(model),
         slot_(slot),
         job_(std::move(job)),
         sampling_(sampling),
         context_(std::move(job_.request.prompt)),
-        writer_(model.tokenizer(), options().stops) {
+        writer_(model.tokenizer(), options().stops),
+        ends_loops_(options().end_loops && !ignores_end) {
     if (options().thinking == Thinking::kSeparate) {
       thinking_.emplace(model.begins_thinking(context_));
     }
@@ -87,7 +89,7 @@ class Answering {
     const auto sampled = generator_.sampled(slot_);
     const auto logprobs = generator_.logprobs(slot_);
     std::string text;
-    for (; n_taken_ < sampled.size() && !writer_.is_stopped(); ++n_taken_) {
+    for (; n_taken_ < sampled.size() && !writer_.is_stopped() && !loops_; ++n_taken_) {
       const int32_t id = sampled[n_taken_];
       TokenLogprob& token = answer_.tokens.emplace_back();
       token.id = id;
@@ -98,13 +100,15 @@ class Answering {
         token.top = likeliest_tokens(logits, options().top_logprobs);
       }
       text += writer_.push(id);
+      ids_.push_back(id);
+      loops_ = ends_loops_ && answer_loop(ids_, model_.tokenizer()).period > 0;
     }
     give_tokens();
     give(text);
     const bool is_cancelled = job_.events.is_cancelled && job_.events.is_cancelled();
     const bool shifts = wants_shift();
     const bool could_go_on = generator_.is_running(slot_) || shifts;
-    if (could_go_on && !writer_.is_stopped() && !is_cancelled) {
+    if (could_go_on && !writer_.is_stopped() && !loops_ && !is_cancelled) {
       if (shifts) shift();
       return true;
     }
@@ -175,6 +179,7 @@ class Answering {
     answer_.statistics.n_answer = answer_.tokens.size();
     answer_.statistics.answer_s = seconds_from(first_token_);
     answer_.end = writer_.is_stopped() ? AnswerEnd::kStop
+                  : loops_             ? AnswerEnd::kLoop
                   : is_cancelled       ? AnswerEnd::kCancelled
                   : has_ended()        ? AnswerEnd::kEnd
                   : most() == 0        ? AnswerEnd::kLimit
@@ -191,6 +196,9 @@ class Answering {
   AnswerWriter writer_;
   std::optional<ThinkingText> thinking_;  // with Thinking::kSeparate
   TextAnswer answer_;
+  std::vector<int32_t> ids_;  // of answer_.tokens
+  const bool ends_loops_;
+  bool loops_ = false;
   size_t n_taken_ = 0;  // tokens since the last start
   bool has_stepped_ = false;
   SteadyClock::time_point start_ = SteadyClock::now(), first_token_;
@@ -208,6 +216,8 @@ std::string_view end_name(AnswerEnd end) {
       return "limit";
     case AnswerEnd::kContext:
       return "context";
+    case AnswerEnd::kLoop:
+      return "loop";
     case AnswerEnd::kCancelled:
       break;
   }
@@ -283,7 +293,8 @@ std::unique_ptr<Answering> TextSession::State::start(uint32_t slot, TextJob job,
                                                model->sampling_defaults().sampling, options);
     if (!job.request.options.stops.empty()) model->require_tokenizer();
     const auto start = SteadyClock::now();
-    auto answering = std::make_unique<Answering>(generator, *model, slot, std::move(job), sampling);
+    auto answering = std::make_unique<Answering>(generator, *model, slot, std::move(job), sampling,
+                                                 options.ignore_end);
     totals.prompt_s += seconds_from(start);
     totals.n_prompt += answering->statistics().n_prompt;
     totals.n_reused += answering->statistics().n_reused;

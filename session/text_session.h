@@ -41,7 +41,7 @@ struct TextRequest {
 struct TextEvents {
   // New final text: complete characters, without stop texts.
   std::function<void(std::string_view text)> on_text = {};
-  // The same for thinking, with Thinking::kSeparate.
+  // The same for thinking, with Thinking::kSeparate, the default.
   std::function<void(std::string_view text)> on_thinking = {};
   // All tokens so far, and how many of them are known to belong to the text. Also called at the
   // end.
@@ -55,9 +55,10 @@ enum class AnswerEnd {
   kStop,       // one of TextOptions::stops
   kLimit,      // TextOptions::max_tokens
   kContext,    // the context is full
+  kLoop,       // it only repeated itself (session/text/answer_loop.h)
   kCancelled,  // TextEvents::is_cancelled
 };
-// "end", "stop", "limit", "context", "cancelled".
+// "end", "stop", "limit", "context", "loop", "cancelled".
 std::string_view end_name(AnswerEnd end);
 
 struct TextStatistics {

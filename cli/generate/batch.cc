@@ -71,6 +71,9 @@ class Batch {
       for (const TokenLogprob& token : tokens) ids.push_back(token.id);
     } else {
       line["text"] = answer.text;
+      if (!answer.thinking.empty() && arguments_.thinking == ShownThinking::kShow) {
+        line["thinking"] = answer.thinking;
+      }
     }
     line["tokens"] = tokens.size();
     if (arguments_.logprobs) {

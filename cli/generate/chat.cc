@@ -31,24 +31,11 @@ ends a message of several lines. Ctrl-C stops an answer, Ctrl-D ends the chat.
   /exit
 )";
 
-// Escapes an answer for the terminal, except line ends.
-std::string shown(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const size_t end = text.find_first_of("\n\t");
-    out += escaped(text.substr(0, end));
-    if (end == std::string_view::npos) break;
-    out += text[end];
-    text.remove_prefix(end + 1);
-  }
-  return out;
-}
-
 class Chat {
  public:
   Chat(TextSession& session, const GenerateArguments& arguments)
       : conversation_(session, arguments.text, !arguments.no_think),
-        hides_thinking_(arguments.no_think),
+        hides_thinking_(arguments.no_think || arguments.thinking == ShownThinking::kHide),
         editor_("generate") {
     conversation_.system = arguments.system.value_or("");
     conversation_.on_forget = [this] {
@@ -132,10 +119,10 @@ class Chat {
     TextEvents events;
     events.on_thinking = [&](std::string_view text) {
       if (hides_thinking_) return;
-      write_to_stdout((std::exchange(is_dim, true) ? "" : "\x1b[2m") + shown(text));
+      write_to_stdout((std::exchange(is_dim, true) ? "" : "\x1b[2m") + escaped_lines(text));
     };
     events.on_text = [&](std::string_view text) {
-      write_to_stdout((std::exchange(is_dim, false) ? "\x1b[22m\n\n" : "") + shown(text));
+      write_to_stdout((std::exchange(is_dim, false) ? "\x1b[22m\n\n" : "") + escaped_lines(text));
     };
     events.is_cancelled = InterruptNoted::has_come;
     InterruptNoted::forget();
@@ -143,6 +130,7 @@ class Chat {
     if (is_dim) write_to_stdout("\x1b[22m");
     write_to_stdout(last_->text.ends_with('\n') ? "" : "\n");
     if (last_->end == AnswerEnd::kCancelled) say("(stopped)");
+    if (last_->end == AnswerEnd::kLoop) say("(The answer only repeated itself: it was ended.)");
     if (last_->end == AnswerEnd::kContext) say("(The context is full: the answer was cut.)");
   }
 

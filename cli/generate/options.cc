@@ -185,9 +185,20 @@ OptionTable generate_options(GenerateArguments& arguments) {
   stop.is_repeatable = true;
   options.add("--stop TEXT", stop, "end before this text");
   options.add("--no-think", flag_option(arguments.no_think),
-              "hide what a model thinks before it answers");
+              "answer without thinking first, if the model can do so");
+  options
+      .add_advanced("--thinking HOW",
+                    choice_option(arguments.thinking, {{"show", ShownThinking::kShow},
+                                                       {"hide", ShownThinking::kHide},
+                                                       {"text", ShownThinking::kText}}),
+                    "what a model thinks before it answers")
+      .add_details(
+          "show: dimmed on a terminal, on standard error, and as \"thinking\" with --input. hide: "
+          "nowhere. text: on standard output with its tags, as a part of the answer.");
   options.add_advanced("--ignore-eos", flag_option(arguments.session.ignore_end),
                        "ignore tokens that end an answer");
+  options.add_advanced("--allow-loops", flag_option([&] { arguments.text.end_loops = false; }),
+                       "do not end an answer that only repeats itself");
   options.add_advanced("--context-shift", flag_option(arguments.text.context_shift),
                        "if the context is full, drop its older half and continue");
   add_sampling_options(options, arguments);
@@ -228,7 +239,7 @@ std::optional<std::string> parse_generate_options(int argc, const char* const* a
   if (!arguments.input.empty()) arguments.mode = GenerateMode::kBatch;
   if (!arguments.perplexity_file.empty()) arguments.mode = GenerateMode::kPerplexity;
   arguments.text.top_logprobs = arguments.logprobs.value_or(0);
-  if (arguments.no_think) arguments.text.thinking = Thinking::kSeparate;
+  if (arguments.thinking == ShownThinking::kText) arguments.text.thinking = Thinking::kInText;
   check(arguments);
   return std::nullopt;
 }

@@ -14,6 +14,9 @@ namespace vesper {
 // Use of the model.
 enum class GenerateMode { kAnswer, kBatch, kPerplexity };  // kAnswer without a prompt: a chat
 
+// Thinking: for the user of a terminal, for nobody, or as a part of the answer, with its tags.
+enum class ShownThinking { kShow, kHide, kText };
+
 struct GenerateArguments {
   std::string model = "smollm2-135m";
   bool offline = false, verbose = false;
@@ -24,14 +27,15 @@ struct GenerateArguments {
   std::vector<std::string> texts;     // given as arguments
   std::optional<std::string> system;  // the system message
   bool no_chat = false;               // continue the text
-  bool no_think = false;              // hide thinking
-  std::string chat_template;          // a file; empty: the model's template
-  std::vector<int32_t> prompt_ids;    // instead of text
-  std::string input;                  // kBatch: one prompt per line
-  std::string perplexity_file;        // kPerplexity
-  std::string logits_file;            // output of the prompt's logits; empty: none
-  std::string prompt_cache;           // file for the prompt's keys and values
-  std::string output;                 // a file; empty: standard output
+  bool no_think = false;              // answer without thinking
+  ShownThinking thinking = ShownThinking::kShow;
+  std::string chat_template;        // a file; empty: the model's template
+  std::vector<int32_t> prompt_ids;  // instead of text
+  std::string input;                // kBatch: one prompt per line
+  std::string perplexity_file;      // kPerplexity
+  std::string logits_file;          // output of the prompt's logits; empty: none
+  std::string prompt_cache;         // file for the prompt's keys and values
+  std::string output;               // a file; empty: standard output
 
   bool map_reduce = false;           // process long texts in parts
   bool print_ids = false;            // print token ids instead of text

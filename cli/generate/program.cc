@@ -24,6 +24,7 @@
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
 #include "cli/terminal/signals.h"
+#include "cli/terminal/terminal_text.h"
 #include "cli/terminal/text_input.h"
 #include "error/error.h"
 #include "llm/files/text_file.h"
@@ -211,17 +212,40 @@ class Run {
         write(out);
       };
     } else {
-      events.on_text = [this](std::string_view text) { write(text); };
+      events.on_text = [this](std::string_view text) {
+        end_thinking();
+        write(text);
+      };
+      // Standard output has only the answer.
+      if (arguments_.thinking == ShownThinking::kShow && !arguments_.no_think &&
+          isatty(STDERR_FILENO) && isatty(STDOUT_FILENO) && !file_) {
+        events.on_thinking = [this](std::string_view text) {
+          const char* dim = std::exchange(shows_thinking_, true) ? "" : "\x1b[2m";
+          std::fputs((dim + escaped_lines(text)).c_str(), stderr);
+        };
+      }
     }
     return events;
   }
 
+  // Of the terminal.
+  void end_thinking() {
+    if (std::exchange(shows_thinking_, false)) std::fputs("\x1b[22m\n\n", stderr);
+  }
+
   void end(const TextAnswer& answer) {
+    end_thinking();
     const bool ends_line =
         arguments_.logprobs || (answer.text.ends_with('\n') && !arguments_.print_ids);
     if (!ends_line) write("\n");
     is_interrupted_ = answer.end == AnswerEnd::kCancelled;
     if (is_interrupted_) note("interrupted: the answer was cut");
+    if (answer.end == AnswerEnd::kLoop) {
+      note("the answer only repeated itself: it was ended (--allow-loops)");
+    }
+    if (answer.text.empty() && !answer.thinking.empty()) {
+      note("the model was still thinking when the answer ended (--max-tokens, --no-think)");
+    }
     if (answer.end == AnswerEnd::kContext && !arguments_.text.context_shift) {
       note("the context of " + std::to_string(session_->context()) +
            " tokens is full: the answer was cut (--ctx N, --context-shift)");
@@ -329,6 +353,7 @@ class Run {
   double load_s_ = 0;
   size_t n_printed_ = 0;  // tokens
   bool is_interrupted_ = false;
+  bool shows_thinking_ = false;  // on the terminal, now
 };
 
 }  // namespace

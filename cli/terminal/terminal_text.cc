@@ -63,6 +63,18 @@ std::string escaped(std::string_view text, size_t max_characters) {
   return out;
 }
 
+std::string escaped_lines(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t end = text.find_first_of("\n\t");
+    out += escaped(text.substr(0, end));
+    if (end == std::string_view::npos) break;
+    out += text[end];
+    text.remove_prefix(end + 1);
+  }
+  return out;
+}
+
 std::string TextTable::text(std::string_view indent) const {
   std::vector<int> widths;
   for (const auto& row : rows_) {

@@ -17,6 +17,9 @@ int text_width(std::string_view text);
 // becomes an ellipsis.
 std::string escaped(std::string_view text, size_t max_characters = ~size_t{0});
 
+// The same for text of several lines: keeps \n and \t.
+std::string escaped_lines(std::string_view text);
+
 // Rows of cells in columns, two spaces apart; columns in `right` (bit i) are right-aligned.
 class TextTable {
  public:

@@ -15,10 +15,11 @@ struct AnswerPart {
 class ThinkingText {
  public:
   // `starts_inside`: the prompt ends with <think>.
-  explicit ThinkingText(bool starts_inside = false) : is_inside_(starts_inside) {}
+  explicit ThinkingText(bool starts_inside = false)
+      : is_inside_(starts_inside), skips_space_(starts_inside) {}
 
-  // Returns the parts that new text completes, without tags and white space after them. Text that
-  // may begin a tag is held back.
+  // Returns the parts that new text completes, without tags, white space after them and before a
+  // first one. Text that may be one of these is held back.
   std::vector<AnswerPart> push(std::string_view text);
   // Ends the text; returns the text that was held back.
   std::vector<AnswerPart> finish();
@@ -27,7 +28,8 @@ class ThinkingText {
   void emit(std::string_view text, std::vector<AnswerPart>& parts);
 
   bool is_inside_;
-  bool skips_space_ = true;  // at the start and after a tag
+  bool skips_space_;      // after a tag
+  bool is_first_ = true;  // nothing was emitted, and there was no tag
   std::string held_;
 };
 

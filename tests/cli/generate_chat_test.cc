@@ -149,6 +149,25 @@ TEST_F(GenerateChat, CtrlCStopsAnAnswerOrDropsALine) {
   EXPECT_EQ(terminal.wait(), 0);
 }
 
+// A single answer on a terminal: thinking is dim, on standard error; standard output has the
+// answer.
+TEST_F(GenerateChat, ShowsThinkingDimmed) {
+  const std::string chat_template = (folder_ / "begins.jinja").string();
+  write_file(chat_template, "{{ messages[-1].content }}<think>\n");
+  const std::vector<std::string> question = {"--offline",       "-n",          "6",
+                                             "--chat-template", chat_template, "One two three"};
+  Terminal shown(command(question));
+  shown.read_until("\x1b[2m");
+  EXPECT_THAT(shown.read_until("\x1b[22m"), Not(HasSubstr("think")));
+  shown.read_until("still thinking");
+  EXPECT_EQ(shown.wait(), 0);
+  std::vector<std::string> hidden = question;
+  hidden.insert(hidden.begin(), {"--thinking", "hide"});
+  Terminal terminal(command(hidden));
+  EXPECT_THAT(terminal.read_until("still thinking"), Not(HasSubstr("\x1b[2m")));
+  EXPECT_EQ(terminal.wait(), 0);
+}
+
 // After one answer on a terminal, the shell's next line starts below it.
 TEST_F(GenerateChat, CtrlCEndsASingleAnswer) {
   Terminal terminal(command({"--offline", "--ignore-eos", "Tell me a story."}));

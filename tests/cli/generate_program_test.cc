@@ -17,8 +17,10 @@ namespace vesper::generate_program_test {
 namespace {
 
 using nlohmann::json;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::StartsWith;
 
 TEST_F(GenerateProgram, PrintsHelpOnOneScreen) {
@@ -202,6 +204,31 @@ TEST_F(GenerateProgram, SaysWhereTheSamplingSettingsAreFrom) {
   EXPECT_EQ(said({"--beam-size", "2"}), "generate: the most probable token each time");
   EXPECT_EQ(said({"--beam-size", "2", "--repeat-penalty", "1.1"}),
             "generate: the most probable token each time; given: repeat-penalty 1.1");
+}
+
+TEST_F(GenerateProgram, EndsAnAnswerThatOnlyRepeatsItself) {
+  const std::vector<std::string> sevens = {"-n", "1100", "--ctx", "2048", "--logit-bias", "7+1000"};
+  const auto with = [&](std::vector<std::string> options) {
+    options.insert(options.end(), sevens.begin(), sevens.end());
+    return tiny(options);
+  };
+  const std::vector<std::string> prompt = {"--prompt-ids", "1,2,3", "--print-ids"};
+  const ChildResult ended = with(prompt);
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_EQ(std::count(ended.out.begin(), ended.out.end(), '7'), 1024);
+  EXPECT_THAT(ended.err, EndsWith("generate: the answer only repeated itself: it was ended "
+                                  "(--allow-loops)\n"));
+  std::vector<std::string> allowed = prompt;
+  allowed.push_back("--allow-loops");
+  const ChildResult whole = with(allowed);
+  EXPECT_EQ(std::count(whole.out.begin(), whole.out.end(), '7'), 1100);
+  EXPECT_THAT(whole.err, Not(HasSubstr("repeated")));
+  write_file(folder_ / "prompts.jsonl", "{\"prompt_ids\": [1, 2, 3]}\n");
+  const ChildResult batch = with({"--input", "prompts.jsonl", "--print-ids"});
+  ASSERT_EQ(batch.status, 0) << batch.err;
+  const json answer = json::parse(batch.out);
+  EXPECT_EQ(answer["stop"], "loop");
+  EXPECT_EQ(answer["tokens"], 1024);
 }
 
 TEST_F(GenerateProgram, SearchesWithBeams) {

@@ -170,12 +170,23 @@ TEST_F(GenerateText, DisablesOrOmitsThinking) {
       run({"-n", "4", "--chat-template", "begins.jinja", "--no-think", "Hi"});
   EXPECT_EQ(thought.status, 0) << thought.err;
   EXPECT_EQ(thought.out, "\n");
+  // Without the option too: only --thinking text makes it a part of the answer.
+  const std::vector<std::string> begins = {"-n", "4", "--chat-template", "begins.jinja", "Hi"};
+  const auto thinking = [&](std::vector<std::string> options) {
+    options.insert(options.end(), begins.begin(), begins.end());
+    return run(options);
+  };
+  EXPECT_EQ(thinking({}).out, "\n");
+  EXPECT_THAT(thinking({}).err, HasSubstr("still thinking when the answer ended"));
+  EXPECT_EQ(thinking({"--thinking", "hide"}).out, "\n");
+  EXPECT_GT(thinking({"--thinking", "text"}).out.size(), 4u);
   // The same for many prompts, and for the last answer of a long text in parts.
   write_file(folder_ / "prompts.txt", "Hi\n");
   const ChildResult batch =
       run({"-n", "4", "--chat-template", "begins.jinja", "--no-think", "--input", "prompts.txt"});
   EXPECT_EQ(batch.status, 0) << batch.err;
   EXPECT_EQ(json::parse(batch.out)["text"], "");
+  EXPECT_NE(json::parse(batch.out)["thinking"], "");
   for (int i = 0; i < 100; ++i) options_.standard_input += "one two three.\n";
   const ChildResult parts = run({"-n", "4", "--ctx", "256", "--long", "map-reduce",
                                  "--chat-template", "begins.jinja", "--no-think", "Hi"});

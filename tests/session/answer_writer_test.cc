@@ -137,6 +137,10 @@ TEST(ThinkingText, MayStartInThePrompt) {
   EXPECT_EQ(marked_whole("so.\n</think>\n\nIt is.", true), "[so.\n]It is.");
   EXPECT_EQ(marked_whole("It is <thin", false), "It is <thin");
   EXPECT_EQ(marked_whole("<think>and so", false), "[and so]");
+  // Space before a first tag is of no answer; before text it is.
+  EXPECT_EQ(marked_whole("\n <think>so</think>\n\nIt is.", false), "[so]It is.");
+  EXPECT_EQ(marked_whole(" are long", false), " are long");
+  EXPECT_EQ(marked_whole(" \n", false), " \n");
 }
 
 }  // namespace

@@ -305,6 +305,7 @@ TEST_F(TinyText, SeparatesThinking) {
   TextSession& session = open();
   TextOptions options = limit(4);
   const Ids thinking = {1, 5, 2};  // ends with <think>
+  options.thinking = Thinking::kInText;
   EXPECT_EQ(session.answer({thinking, options}).text, "aaaa");
   options.thinking = Thinking::kSeparate;
   std::string thought;
@@ -317,6 +318,24 @@ TEST_F(TinyText, SeparatesThinking) {
   const std::vector<ChatMessage> chat = {{"user", "ab"}};
   EXPECT_EQ(session.model().chat_ids(chat), (Ids{1, 5, 6, 1}));
   EXPECT_EQ(session.model().chat_ids(chat, /*thinks=*/false), (Ids{1, 5, 6, 1, 2, 3}));
+}
+
+TEST_F(TinyText, EndsALoop) {
+  options_.logit_bias = {{5, 1000.0f}};  // only "a"
+  TextOptions options = limit(400);
+  options.context_shift = true;
+  const auto answer_of = [&] { return open().answer({{5, 6}, options}); };
+  const TextAnswer answer = answer_of();
+  EXPECT_EQ(answer.end, AnswerEnd::kLoop);
+  EXPECT_EQ(end_name(answer.end), "loop");
+  EXPECT_EQ(answer.text, std::string(256, 'a'));
+  EXPECT_EQ(answer.n_in_text, 256u);
+  EXPECT_TRUE(session_->answer({{5, 6}, limit(4)}).end == AnswerEnd::kLimit);  // usable
+  options.end_loops = false;
+  EXPECT_EQ(answer_of().end, AnswerEnd::kLimit);
+  options.end_loops = true;
+  options_.ignore_end = true;
+  EXPECT_EQ(answer_of().end, AnswerEnd::kLimit);
 }
 
 TEST_F(TinyText, SamplesAsTheModelSaysUnlessGiven) {

@@ -2,9 +2,10 @@
 
 #include <zlib.h>
 
-#include <algorithm>
 #include <new>
 #include <vector>
+
+#include "llm/generation/token_loops.h"
 
 namespace vesper {
 
@@ -20,15 +21,7 @@ double compression_ratio(const std::string& text) {
 }
 
 bool is_one_loop(std::span<const int32_t> tokens, const WindowPolicy& policy) {
-  const size_t rounds = policy.one_loop_rounds;
-  size_t longest = 0;  // run of equal periods
-  for (size_t period = 1; period * rounds <= tokens.size(); ++period) {
-    size_t length = period;
-    for (size_t i = period; i < tokens.size(); ++i) {
-      length = tokens[i] == tokens[i - period] ? length + 1 : period;
-      if (length >= period * rounds) longest = std::max(longest, length);
-    }
-  }
+  const size_t longest = longest_loop(tokens, policy.one_loop_rounds).length;
   return longest > 0 &&
          static_cast<double>(longest) >= policy.one_loop_share * static_cast<double>(tokens.size());
 }
