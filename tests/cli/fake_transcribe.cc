@@ -238,7 +238,8 @@ LiveTranscript SpeechSession::transcribe_live(const AudioInput& input, const Spe
 }
 
 std::vector<LanguageProbability> SpeechSession::detect_languages(const AudioInput& input,
-                                                                 const SpeechOptions& options) {
+                                                                 const SpeechOptions& options,
+                                                                 const SpeechEvents&) {
   return State::detect_languages(input, options.decoding);
 }
 
