@@ -1,6 +1,8 @@
 // Models that have a name of their own; most can be downloaded by it.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -16,6 +18,25 @@ enum class ModelKind { kSpeech, kVad, kTextEncoder, kLanguage };
 
 // The VAD model that the programs and the C API use if it is installed.
 inline constexpr const char* kVadModel = "silero-vad";
+
+// The name of the language model that is taken if none is named (ModelStore::find).
+inline constexpr std::string_view kDefaultModel = "default";
+
+// A language model for those who name none, and the memory of a machine that it is for.
+struct DefaultModel {
+  std::string_view name;
+  uint64_t min_memory_gib = 0;
+  bool is_fetched = false;  // otherwise it is only taken if it is installed
+};
+// The best first. 12 GiB: machines with 16 GB, less what firmware and kernel keep.
+inline constexpr std::array<DefaultModel, 8> kDefaultModels = {{{"qwen3-1.7b", 12, true},
+                                                                {"qwen3-0.6b", 0, true},
+                                                                {"llama-3.2-3b", 8},
+                                                                {"smollm2-1.7b", 4},
+                                                                {"llama-3.2-1b", 4},
+                                                                {"gemma-3-1b", 4},
+                                                                {"smollm2-360m", 0},
+                                                                {"smollm2-135m", 0}}};
 
 struct ModelFile {
   std::string_view name;    // in the repository

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "error/error.h"
+#include "llm/cpu/cpu_features.h"
 #include "llm/files/folder_names.h"
 #include "session/download.h"
 
@@ -149,6 +150,7 @@ std::optional<fs::path> ModelStore::find_installed(const std::string& name) cons
 }
 
 fs::path ModelStore::find(const std::string& name_or_path, ModelKind kind) const {
+  if (kind == ModelKind::kLanguage && name_or_path == kDefaultModel) return find_default();
   std::error_code error;
   if (fs::exists(name_or_path, error)) return name_or_path;
   std::string name;
@@ -172,6 +174,31 @@ fs::path ModelStore::find(const std::string& name_or_path, ModelKind kind) const
   }
   refuse_offline(options_, name_or_path, folders);
   return fetch(*known, known->is_folder() ? folders.front() / known->name : folders.front());
+}
+
+fs::path ModelStore::find_default() const {
+  const uint64_t memory = options_.memory_bytes != 0 ? options_.memory_bytes : total_memory_bytes();
+  std::vector<DefaultModel> models;
+  for (const DefaultModel& model : kDefaultModels) {
+    if (model.min_memory_gib <= memory >> 30) models.push_back(model);
+  }
+  for (const DefaultModel& model : models) {
+    if (!model.is_fetched) continue;
+    if (const auto found = find_installed(std::string(model.name))) return *found;
+  }
+  try {
+    return find(std::string(models.front().name), ModelKind::kLanguage);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kModel) throw;
+    for (const DefaultModel& model : models) {
+      const std::string name(model.name);
+      const auto found = find_installed(name);
+      if (!found) continue;
+      if (options_.on_substitute) options_.on_substitute(name, error.what());
+      return *found;
+    }
+    throw;
+  }
 }
 
 fs::path ModelStore::find_in_repository(const KnownModel& model) const {

@@ -22,11 +22,15 @@ struct ModelStoreOptions {
   // Folders with models, in order of precedence; downloads go to the first. Empty: $VESPER_MODELS
   // if set, then vesper/models in the user's cache folder ($XDG_CACHE_HOME, or ~/.cache).
   std::vector<std::filesystem::path> folders = {};
-  bool offline = false;  // never download
+  bool offline = false;       // never download
+  uint64_t memory_bytes = 0;  // for which kDefaultModel is chosen; 0: of this machine
   // Called before a download with the name, the URL and the target file.
   std::function<void(const std::string& name, const std::string& url,
                      const std::filesystem::path& target)>
       on_fetch = {};
+  // Called if kDefaultModel is a lesser model because the best one cannot be had: its name, and
+  // why.
+  std::function<void(const std::string& name, const std::string& why)> on_substitute = {};
   // Called before a download of files without digests, with the name and the repository: nothing
   // but the server vouches for them.
   std::function<void(const std::string& name, const std::string& repository)> on_unverified = {};
@@ -62,6 +66,10 @@ class ModelStore {
   // Otherwise downloads a known model, or "hf://OWNER/NAME/FILE" (or a text encoder
   // hf://OWNER/NAME) from any repository of the hub, and checks the digests that are known. Throws
   // Error(kModel) that lists the folders and the known models of `kind`.
+  //
+  // kDefaultModel is a language model by the memory of this machine (kDefaultModels): the first
+  // installed one of those that may be fetched, else the best of them, downloaded, else the first
+  // installed one of the others.
   std::filesystem::path find(const std::string& name_or_path,
                              ModelKind kind = ModelKind::kSpeech) const;
 
@@ -73,6 +81,7 @@ class ModelStore {
 
  private:
   std::vector<std::filesystem::path> folders_or_none() const;
+  std::filesystem::path find_default() const;
   std::filesystem::path find_in_repository(const KnownModel& model) const;
   // Into `folder`, which is created.
   std::filesystem::path fetch(const KnownModel& model, const std::filesystem::path& folder) const;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/terminal/options.h"
+#include "session/known_models.h"
 #include "session/text_options.h"
 
 namespace vesper {
@@ -18,7 +19,7 @@ enum class GenerateMode { kAnswer, kBatch, kPerplexity };  // kAnswer without a 
 enum class ShownThinking { kShow, kHide, kText };
 
 struct GenerateArguments {
-  std::string model = "smollm2-135m";
+  std::string model = std::string(kDefaultModel);
   bool offline = false, verbose = false;
   TextSessionOptions session;
   TextOptions text;  // for every answer

@@ -129,10 +129,16 @@ void OptionTable::add_model_option(std::string& model, ModelKind kind, std::stri
   }
   OptionValue value = text_option(model).with_suggestions(std::move(names));
   value.completion = Completion::kFile;
+  const bool has_default = model == kDefaultModel;
+  if (has_default) value.default_text = "qwen3-1.7b or qwen3-0.6b";
   add("-m, --model NAME|PATH", std::move(value), std::move(help))
       .add_details(std::string("A known model is downloaded from Hugging Face if it is absent. ") +
                    (kind == ModelKind::kTextEncoder ? "hf://OWNER/NAME" : "hf://OWNER/NAME/FILE") +
-                   " names any other there, whose files nothing vouches for.");
+                   " names any other there, whose files nothing vouches for." +
+                   (has_default
+                        ? " Without a name: qwen3-1.7b with at least 12 GiB of memory, else "
+                          "qwen3-0.6b; if it cannot be fetched, an installed language model."
+                        : ""));
 }
 
 void OptionTable::add_engine_options(std::string& device, std::string& compute, uint32_t& threads,

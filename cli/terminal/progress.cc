@@ -191,6 +191,9 @@ ModelStore reporting_store(
                                                                   uint64_t before) {
     progress(*fetched, done, total, before);
   };
+  options.on_substitute = [note](const std::string& name, const std::string& why) {
+    note("answering with " + name + ", a lesser model: " + why);
+  };
   options.on_unverified = [note](const std::string& name, const std::string& repository) {
     note("warning: no digests are known for model " + name +
          ": nothing vouches for the files of repository " + repository);

@@ -148,6 +148,25 @@ std::vector<std::filesystem::path> cgroup_folders(std::string_view controller) {
   return folders;
 }
 
+// A line of /proc/meminfo in bytes; UINT64_MAX if it is absent.
+uint64_t memory_of_kernel(std::string_view name) {
+  std::istringstream lines(read_system_file("/proc/meminfo"));
+  for (std::string line; std::getline(lines, line);) {
+    const size_t digits = line.find_first_of("0123456789");
+    if (!line.starts_with(name) || digits == std::string::npos) continue;
+    if (const auto kib = parse_number(std::string_view(line).substr(digits))) {
+      return static_cast<uint64_t>(*kib) * 1024;
+    }
+  }
+  return std::numeric_limits<uint64_t>::max();
+}
+
+// Of a cgroup in bytes, of version 2 or 1; absent: none.
+std::optional<int64_t> memory_limit(const std::filesystem::path& folder) {
+  const auto limit = parse_number(read_system_file(folder / "memory.max"));
+  return limit ? limit : parse_number(read_system_file(folder / "memory.limit_in_bytes"));
+}
+
 }  // namespace
 
 const CpuFeatures& cpu_features() {
@@ -188,26 +207,26 @@ std::string cpu_name() {
 }
 
 uint64_t available_memory_bytes() {
-  uint64_t available = std::numeric_limits<uint64_t>::max();
-  std::istringstream lines(read_system_file("/proc/meminfo"));
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("MemAvailable:")) continue;
-    const size_t digits = line.find_first_of("0123456789");
-    if (digits == std::string::npos) continue;
-    if (const auto kib = parse_number(std::string_view(line).substr(digits))) {
-      available = static_cast<uint64_t>(*kib) * 1024;
-    }
-  }
+  uint64_t available = memory_of_kernel("MemAvailable:");
   for (const auto& folder : cgroup_folders("memory")) {
-    auto limit = parse_number(read_system_file(folder / "memory.max"));
+    const auto limit = memory_limit(folder);
     auto used = parse_number(read_system_file(folder / "memory.current"));
-    if (!limit) limit = parse_number(read_system_file(folder / "memory.limit_in_bytes"));
     if (!used) used = parse_number(read_system_file(folder / "memory.usage_in_bytes"));
     if (limit && used) {
       available = std::min(available, static_cast<uint64_t>(std::max<int64_t>(*limit - *used, 0)));
     }
   }
   return available;
+}
+
+uint64_t total_memory_bytes() {
+  uint64_t total = memory_of_kernel("MemTotal:");
+  for (const auto& folder : cgroup_folders("memory")) {
+    if (const auto limit = memory_limit(folder)) {
+      total = std::min(total, static_cast<uint64_t>(std::max<int64_t>(*limit, 0)));
+    }
+  }
+  return total;
 }
 
 }  // namespace vesper

@@ -37,4 +37,7 @@ std::string cpu_name();
 // that is lower. UINT64_MAX if unknown.
 uint64_t available_memory_bytes();
 
+// Memory of the machine in bytes, or the cgroup's limit if that is lower. UINT64_MAX if unknown.
+uint64_t total_memory_bytes();
+
 }  // namespace vesper

@@ -23,9 +23,29 @@ class GenerateText : public GenerateProgram {
  protected:
   void SetUp() override {
     GenerateProgram::SetUp();
-    fetched_model("smollm2-135m");  // the default
+    fetched_model("smollm2-135m");
+  }
+  ChildResult run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"-m", "smollm2-135m"});
+    return GenerateProgram::run(arguments);
   }
 };
+
+// Only SmolLM2 is installed, and nothing can be fetched.
+TEST_F(GenerateText, SaysOnceThatItsModelIsALesserOne) {
+  const std::filesystem::path models = folder_ / "models";
+  std::filesystem::create_directory(models);
+  std::filesystem::create_symlink(fetched_model("smollm2-135m"), models / "smollm2-135m");
+  options_.environment["VESPER_MODELS"] = models;
+  options_.environment["XDG_CACHE_HOME"] = folder_ / "cache";
+  const ChildResult answer = GenerateProgram::run({"--offline", "-n", "4", "Hi"});
+  EXPECT_EQ(answer.status, 0);
+  EXPECT_THAT(answer.out, Not(IsEmpty()));
+  EXPECT_THAT(answer.err, StartsWith("generate: answering with smollm2-135m, a lesser model: "));
+  EXPECT_EQ(lines_of(answer.err).size(), 1u) << answer.err;
+  std::filesystem::remove(models / "smollm2-135m");
+  expect_failure(GenerateProgram::run({"--offline", "Hi"}), 4, "--offline: model \"qwen3-");
+}
 
 TEST_F(GenerateText, AnswersAPromptAboutStandardInput) {
   const std::string alone = run({"-n", "12", "--no-chat", "The capital of France is"}).out;

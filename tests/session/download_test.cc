@@ -365,6 +365,25 @@ TEST_F(DownloadIntoStore, ReportsARepositoryWithoutDigests) {
   EXPECT_EQ(error_of_model("dead", "hf://owner/encoder"), "");  // found the next time
 }
 
+// The file of the server has another digest than qwen3-0.6b: an installed model takes its place.
+TEST_F(DownloadIntoStore, AnswersWithAnInstalledModelIfTheDefaultCannotBeFetched) {
+  write_file(folder_ / "models/smollm2-135m.gguf", "weights");
+  setenv("HF_ENDPOINT", (hub_ + "/plain").c_str(), 1);
+  ModelStoreOptions options{.folders = {folder_ / "models"}, .memory_bytes = uint64_t{8} << 30};
+  std::string fetched, said;
+  options.on_fetch = [&](const std::string& name, auto&&...) { fetched = name; };
+  options.on_substitute = [&](const std::string& name, const std::string& why) {
+    said = name + ": " + why;
+  };
+  EXPECT_EQ(ModelStore(options).find("default", ModelKind::kLanguage),
+            folder_ / "models/smollm2-135m.gguf");
+  EXPECT_EQ(fetched, "qwen3-0.6b");
+  EXPECT_THAT(said,
+              testing::AllOf(testing::StartsWith("smollm2-135m: "),
+                             HasSubstr(find_known_model("qwen3-0.6b")->weights.digest.data())));
+  unsetenv("HF_ENDPOINT");
+}
+
 TEST_F(DownloadIntoStore, ReportsAKnownModelWithoutDigests) {
   EXPECT_EQ(error_of_model("plain", "gte-small"), "");
   EXPECT_THAT(unverified_, ElementsAre("gte-small of thenlper/gte-small"));

@@ -62,6 +62,39 @@ TEST_F(ModelStoreOfTwoFolders, FindsInstalledModelsOnlyInTheFolders) {
   EXPECT_EQ(store_.find_installed(folder_ / "mine.gguf"), std::nullopt);
 }
 
+TEST_F(ModelStoreOfTwoFolders, ChoosesALanguageModelByMemory) {
+  std::vector<std::string> said;
+  const auto chosen = [&](uint64_t memory_gib) {
+    ModelStoreOptions options{.folders = {folder_ / "first", folder_ / "second"}, .offline = true};
+    options.memory_bytes = memory_gib << 30;
+    options.on_substitute = [&](const std::string& name, const std::string& why) {
+      said.push_back(name + ": " + why);
+    };
+    said.clear();
+    return ModelStore(options).find("default", ModelKind::kLanguage).filename().string();
+  };
+  EXPECT_THAT([&] { chosen(24); }, testing::Throws<Error>());
+  EXPECT_THAT(error_of("default", ModelKind::kLanguage), HasSubstr("model \"qwen3-"));
+  EXPECT_THAT(error_of("default"), HasSubstr("expected a path"));
+  // What is installed, if the best cannot be had.
+  put("second/smollm2-135m/SmolLM2-135M-Instruct.Q4_1.gguf");
+  EXPECT_EQ(chosen(24), "smollm2-135m");
+  EXPECT_THAT(said, ElementsAre(testing::AllOf(testing::StartsWith("smollm2-135m: "),
+                                               HasSubstr("model \"qwen3-1.7b\" is not in"))));
+  EXPECT_EQ(chosen(2), "smollm2-135m");
+  EXPECT_THAT(said, ElementsAre(HasSubstr("model \"qwen3-0.6b\" is not in")));
+  put("first/gemma-3-1b.gguf");
+  EXPECT_EQ(chosen(4), "gemma-3-1b.gguf");
+  EXPECT_EQ(chosen(3), "smollm2-135m");  // too large for 3 GiB
+  // The smaller one of those that are fetched is preferred to a download.
+  put("second/Qwen3-0.6B-Q8_0.gguf");
+  EXPECT_EQ(chosen(24), "Qwen3-0.6B-Q8_0.gguf");
+  EXPECT_THAT(said, ElementsAre());
+  put("second/Qwen3-1.7B-Q8_0.gguf");
+  EXPECT_EQ(chosen(12), "Qwen3-1.7B-Q8_0.gguf");
+  EXPECT_EQ(chosen(11), "Qwen3-0.6B-Q8_0.gguf");
+}
+
 TEST_F(ModelStoreOfTwoFolders, ListsModelsByName) {
   put("first/ggml-tiny.bin");
   put("first/notes.txt");
