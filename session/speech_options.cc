@@ -54,6 +54,9 @@ void check_times(const DecodingSettings& settings) {
 
 void check_vad(const SpeechSettings& settings) {
   check_bounds("vad threshold", bounds::kVadThreshold, settings.threshold);
+  if (settings.neg_threshold) {
+    check_bounds("vad neg threshold", bounds::kProbability, *settings.neg_threshold);
+  }
   check_bounds("vad min speech ms", bounds::kVadDuration, settings.min_speech_duration_ms);
   check_bounds("vad min silence ms", bounds::kVadDuration, settings.min_silence_duration_ms);
   check_bounds("vad pad ms", bounds::kVadDuration, settings.speech_pad_ms);
