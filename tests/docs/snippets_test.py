@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs every command and snippet of the documentation pages, with real models and recordings.
+"""Runs every command and snippet of README.md and of the pages in docs/, with real models and recordings.
 
     tests/docs/snippets_test.py BUILD_FOLDER
 
@@ -31,12 +31,16 @@ def frames(path):
 
 
 def make_recordings(folder):
-    """talk.wav, lectures/*.wav and call.wav, which has a speaker in each channel."""
+    """talk.wav, talk.mp4, lectures/*.wav, demo/*.wav, and call.wav, which has a speaker in each channel."""
     (folder / "lectures").mkdir()
+    (folder / "demo").mkdir()
     sources = sorted(RECORDINGS.glob("*.wav"))
     for source in sources:
-        (folder / "lectures" / f"{source.stem.rsplit('-', 1)[1]}.wav").symlink_to(source)
+        number = source.stem.rsplit("-", 1)[1]
+        (folder / "lectures" / f"{number}.wav").symlink_to(source)
+        (folder / "demo" / f"sentence-{number}.wav").symlink_to(source)
     (folder / "talk.wav").write_bytes(sources[0].read_bytes())
+    subprocess.run(["ffmpeg", "-loglevel", "error", "-i", "talk.wav", "talk.mp4"], cwd=folder, check=True)
     left, right = frames(sources[1]), frames(sources[2])
     silence = bytes(len(right))
     with wave.open(str(folder / "call.wav"), "wb") as call:
@@ -47,19 +51,23 @@ def make_recordings(folder):
 
 class Snippets(unittest.TestCase):
     def run_page(self, name):
-        page = ROOT / "docs" / name
+        page = ROOT / name
         text = page.read_text(encoding="utf-8")
         blocks = list(FENCE.finditer(text))
         self.assertEqual(2 * len(blocks), len(re.findall("^```", text, re.MULTILINE)), "unpaired fences")
         with tempfile.TemporaryDirectory() as top:
             folder = pathlib.Path(top)
             make_recordings(folder)
+            (folder / "build").symlink_to(BUILD)
+            (folder / "scripts").symlink_to(ROOT / "scripts")
             (folder / "bin").mkdir()
             (folder / "bin/arecord").write_text(ARECORD)
             (folder / "bin/arecord").chmod(0o755)
             environment = os.environ | {
                 "PATH": f"{folder}/bin:{BUILD}:{os.environ['PATH']}",
                 "LD_LIBRARY_PATH": str(BUILD / "capi"),
+                "PYTHONPATH": str(ROOT / "python"),
+                "VESPER_LIBRARY": str(BUILD / "capi/libvesper.so"),
                 "HF_ENDPOINT": "http://127.0.0.1:9",  # what is absent is an error, not a download
             }
             for block in blocks:
@@ -86,11 +94,12 @@ class Snippets(unittest.TestCase):
 
 
 def pages():
-    return sorted(path.name for path in (ROOT / "docs").glob("*.md") if "```" in path.read_text(encoding="utf-8"))
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [str(path.relative_to(ROOT)) for path in found if "```" in path.read_text(encoding="utf-8")]
 
 
 for page_name in pages():
-    setattr(Snippets, f"test_{page_name.removesuffix('.md').replace('-', '_')}",
+    setattr(Snippets, "test_" + re.sub(r"\W", "_", page_name.removesuffix(".md")),
             lambda self, name=page_name: self.run_page(name))
 
 
