@@ -1,5 +1,6 @@
 #include "session/digest.h"
 
+#include <openssl/err.h>
 #include <openssl/evp.h>
 
 #include <array>
@@ -21,11 +22,15 @@ std::string_view algorithm_name(DigestAlgorithm algorithm) {
 Digest digest_of_file(const std::filesystem::path& path, DigestAlgorithm algorithm) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"),
                                                              &std::fclose);
+  if (!file && errno == ENOMEM) throw std::bad_alloc();
   if (!file) throw Error(ErrorKind::kModel, path.string() + ": " + std::strerror(errno));
   const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(),
                                                                    &EVP_MD_CTX_free);
   const auto check = [&](int result) {
     if (result != 1) {
+      const int reason = ERR_GET_REASON(ERR_peek_error());
+      ERR_clear_error();
+      if (reason != ERR_R_UNSUPPORTED) throw std::bad_alloc();
       throw Error(ErrorKind::kModel, std::string(algorithm_name(algorithm)) +
                                          " is not offered by this system's OpenSSL");
     }

@@ -8,7 +8,6 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <optional>
@@ -107,7 +106,7 @@ CpuFeatures find_features() {
 }
 
 // The contents of a small system file, empty if it is unreadable.
-std::string read_system_file(const std::filesystem::path& path) {
+std::string read_system_file(const std::string& path) {
   std::ifstream file(path);
   std::ostringstream text;
   if (file) text << file.rdbuf();
@@ -122,10 +121,11 @@ std::optional<int64_t> parse_number(std::string_view text) {
 }
 
 // The folders of this process's cgroup for a controller, innermost first: of version 2, or of
-// version 1's hierarchy of that name.
-std::vector<std::filesystem::path> cgroup_folders(std::string_view controller) {
-  const std::filesystem::path root = "/sys/fs/cgroup";
-  std::vector<std::filesystem::path> folders;
+// version 1's hierarchy of that name. Strings, because the process ends if memory runs out while
+// std::filesystem::path joins names (libstdc++ 12).
+std::vector<std::string> cgroup_folders(std::string_view controller) {
+  const std::string root = "/sys/fs/cgroup";
+  std::vector<std::string> folders;
   std::istringstream lines(read_system_file("/proc/self/cgroup"));
   for (std::string line; std::getline(lines, line);) {
     const size_t first = line.find(':');
@@ -137,13 +137,13 @@ std::vector<std::filesystem::path> cgroup_folders(std::string_view controller) {
     bool found = version_2;
     for (std::string name; std::getline(controllers, name, ',');) found |= name == controller;
     if (!found) continue;
-    const std::filesystem::path top = version_2 ? root : root / controller;
-    std::filesystem::path inside = std::filesystem::path(line.substr(second + 1)).relative_path();
-    while (true) {
-      folders.push_back(top / inside);
-      if (inside.empty()) break;
-      inside = inside.parent_path();
+    const std::string top = version_2 ? root : root + "/" + std::string(controller);
+    std::string inside = line.substr(second + 1);  // begins with "/"
+    while (inside.size() > 1) {
+      folders.push_back(top + inside);
+      inside.erase(std::min(inside.rfind('/'), inside.size()));
     }
+    folders.push_back(top);
   }
   return folders;
 }
@@ -162,9 +162,9 @@ uint64_t memory_of_kernel(std::string_view name) {
 }
 
 // Of a cgroup in bytes, of version 2 or 1; absent: none.
-std::optional<int64_t> memory_limit(const std::filesystem::path& folder) {
-  const auto limit = parse_number(read_system_file(folder / "memory.max"));
-  return limit ? limit : parse_number(read_system_file(folder / "memory.limit_in_bytes"));
+std::optional<int64_t> memory_limit(const std::string& folder) {
+  const auto limit = parse_number(read_system_file(folder + "/memory.max"));
+  return limit ? limit : parse_number(read_system_file(folder + "/memory.limit_in_bytes"));
 }
 
 }  // namespace
@@ -181,12 +181,12 @@ uint32_t available_cores() {
                                                                  : sysconf(_SC_NPROCESSORS_ONLN);
   for (const auto& folder : cgroup_folders("cpu")) {
     // Version 2: "QUOTA PERIOD" or "max PERIOD". Version 1: two files, -1 for no quota.
-    std::string quota_text = read_system_file(folder / "cpu.max"), period_text;
+    std::string quota_text = read_system_file(folder + "/cpu.max"), period_text;
     if (const size_t space = quota_text.find(' '); space != std::string::npos) {
       period_text = quota_text.substr(space + 1);
     } else {
-      quota_text = read_system_file(folder / "cpu.cfs_quota_us");
-      period_text = read_system_file(folder / "cpu.cfs_period_us");
+      quota_text = read_system_file(folder + "/cpu.cfs_quota_us");
+      period_text = read_system_file(folder + "/cpu.cfs_period_us");
     }
     const auto quota = parse_number(quota_text), period = parse_number(period_text);
     if (quota && period && *quota > 0 && *period > 0) {
@@ -210,8 +210,8 @@ uint64_t available_memory_bytes() {
   uint64_t available = memory_of_kernel("MemAvailable:");
   for (const auto& folder : cgroup_folders("memory")) {
     const auto limit = memory_limit(folder);
-    auto used = parse_number(read_system_file(folder / "memory.current"));
-    if (!used) used = parse_number(read_system_file(folder / "memory.usage_in_bytes"));
+    auto used = parse_number(read_system_file(folder + "/memory.current"));
+    if (!used) used = parse_number(read_system_file(folder + "/memory.usage_in_bytes"));
     if (limit && used) {
       available = std::min(available, static_cast<uint64_t>(std::max<int64_t>(*limit - *used, 0)));
     }
