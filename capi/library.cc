@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "capi/options.h"
 #include "error/error.h"
@@ -39,8 +40,8 @@ vesper_load_options read_load_options(const vesper_load_options& given) {
   return options;
 }
 
-ModelStore model_store(const vesper_load_options& options) {
-  ModelStoreOptions store{.offline = options.offline != 0};
+ModelStore model_store(const vesper_load_options& options, std::function<bool()> is_cancelled) {
+  ModelStoreOptions store{.offline = options.offline != 0, .is_cancelled = std::move(is_cancelled)};
   const auto fetched = std::make_shared<std::string>();
   store.on_fetch = [fetched](const std::string& name, const std::string& url,
                              const std::filesystem::path& target) {

@@ -4,6 +4,7 @@
 #include <vesper/base.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "capi/errors.h"
@@ -20,7 +21,7 @@ vesper_load_options read_load_options(const vesper_load_options& given);
 
 // A store that logs and reports its downloads, and is offline if the options say so. The options
 // must outlive it.
-ModelStore model_store(const vesper_load_options& options);
+ModelStore model_store(const vesper_load_options& options, std::function<bool()> is_cancelled = {});
 
 // Sets device, compute and threads of a session's options.
 template <class SessionOptions>

@@ -2,6 +2,7 @@
  *
  * This header includes all parts:
  *   vesper/base.h       errors, strings, cancellation, log, settings of loading a model
+ *   vesper/inspect.h    what models and devices are; models by name, downloads
  *   vesper/speech.h     Whisper: files, samples, streams, batches, subtitles
  *
  *   vesper_whisper* whisper;
@@ -16,6 +17,7 @@
 #define VESPER_H_
 
 #include <vesper/base.h>
+#include <vesper/inspect.h>
 #include <vesper/speech.h>
 
 #endif /* VESPER_H_ */

@@ -264,6 +264,20 @@ const std::vector<KnownModel>& known_models() {
   return models;
 }
 
+std::string_view kind_name(ModelKind kind) {
+  switch (kind) {
+    case ModelKind::kSpeech:
+      return "speech";
+    case ModelKind::kVad:
+      return "voice activity";
+    case ModelKind::kTextEncoder:
+      return "text encoder";
+    case ModelKind::kLanguage:
+      return "language";
+  }
+  return "";
+}
+
 const KnownModel* find_known_model(std::string_view name) {
   for (const auto& [other, real] : kOtherNames) {
     if (name == other) name = real;

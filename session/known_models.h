@@ -15,6 +15,8 @@
 namespace vesper {
 
 enum class ModelKind { kSpeech, kVad, kTextEncoder, kLanguage };
+// "speech", "voice activity", "text encoder" or "language".
+std::string_view kind_name(ModelKind kind);
 
 // The VAD model that the programs and the C API use if it is installed.
 inline constexpr const char* kVadModel = "silero-vad";

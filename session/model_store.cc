@@ -101,18 +101,7 @@ void refuse_offline(const ModelStoreOptions& options, const std::string& name,
 }  // namespace
 
 std::string StoredModel::kind_text() const {
-  if (!kind) return "unknown";
-  switch (*kind) {
-    case ModelKind::kSpeech:
-      return "speech";
-    case ModelKind::kVad:
-      return "voice activity";
-    case ModelKind::kTextEncoder:
-      return "text encoder";
-    case ModelKind::kLanguage:
-      return "language";
-  }
-  return "unknown";
+  return std::string(kind ? kind_name(*kind) : "unknown");
 }
 
 std::vector<fs::path> ModelStore::folders_or_none() const {

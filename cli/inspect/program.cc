@@ -47,8 +47,7 @@ class Run {
         return result.is_sound() ? 0 : exit_status(ErrorKind::kModel);
       }
       case InspectMode::kDiff: {
-        const ModelDescription a = describe_model(path_of(0)), b = describe_model(path_of(1));
-        const ModelDifference result = model_difference(a, b, arguments_.threads);
+        const ModelDifference result = compare_models(path_of(0), path_of(1), arguments_.threads);
         print(result, difference_text, difference_json);
         return result.empty() ? 0 : kModelsDiffer;
       }

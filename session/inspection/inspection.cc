@@ -19,6 +19,8 @@
 namespace vesper {
 namespace {
 
+// Later in this thread if the system refuses another one.
+constexpr std::launch kAnyLaunch = std::launch::async | std::launch::deferred;
 constexpr std::string_view kHexDigits = "0123456789abcdef";
 
 // Whether a format without a reader has integers.
@@ -112,7 +114,7 @@ ModelSummary summarize_model(const std::filesystem::path& path, const std::strin
   parse_compute(compute);
   // Vulkan drivers load more slowly than a model's header.
   std::future<std::vector<ListedDevice>> devices =
-      std::async(std::launch::async, [&] { return list_devices(device); });
+      std::async(kAnyLaunch, [&] { return list_devices(device); });
   ModelSummary summary{describe_model(path), "", 0, {}};
   ModelDescription& model = summary.model;
   if (!model.provider && model.problems.empty() && model.unknown.empty()) {
@@ -232,6 +234,12 @@ ModelVerification verify_model(const std::filesystem::path& path, uint32_t threa
     result.problems.push_back(first_line(damage.what()));
   }
   return result;
+}
+
+ModelDifference compare_models(const std::filesystem::path& a, const std::filesystem::path& b,
+                               uint32_t threads) {
+  check_threads(threads);
+  return model_difference(describe_model(a), describe_model(b), threads);
 }
 
 std::vector<DeviceDescription> describe_devices() {

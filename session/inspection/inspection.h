@@ -75,6 +75,10 @@ struct ModelVerification {
 // there is no such file. `threads` as above.
 ModelVerification verify_model(const std::filesystem::path& path, uint32_t threads = 0);
 
+// What differs between two models, in any formats. Throws Error(kModel). `threads` as above.
+ModelDifference compare_models(const std::filesystem::path& a, const std::filesystem::path& b,
+                               uint32_t threads = 0);
+
 struct DeviceDescription {
   ListedDevice listing;  // memory_bytes is the limit of the device, if it is usable
   // Of a usable device.

@@ -178,6 +178,28 @@ ReportJson stored_models_json(const std::vector<StoredModel>& models) {
   return list;
 }
 
+ReportJson known_models_json() {
+  ReportJson list = ReportJson::array();
+  for (const KnownModel& model : known_models()) {
+    ReportJson files = ReportJson::array();
+    const auto add = [&](const ModelFile& file) {
+      ReportJson row = {{"name", file.name}};
+      if (const auto digest = published_digest(file)) {
+        row[digest->algorithm == DigestAlgorithm::kSha1 ? "sha1" : "sha256"] = digest->hex;
+      }
+      files.push_back(std::move(row));
+    };
+    for (const ModelFile& file : model.beside) add(file);
+    add(model.weights);
+    list.push_back({{"name", model.name},
+                    {"kind", kind_name(model.kind)},
+                    {"repository", model.repository},
+                    {"revision", model.revision},
+                    {"files", std::move(files)}});
+  }
+  return list;
+}
+
 ReportJson table_json(const std::vector<TablePass>& passes) {
   ReportJson list = ReportJson::array();
   for (const TablePass& pass : passes) {

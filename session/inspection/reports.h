@@ -29,6 +29,8 @@ ReportJson verification_json(const ModelVerification& verification);
 ReportJson difference_json(const ModelDifference& difference);
 ReportJson devices_json(const std::vector<DeviceDescription>& devices);
 ReportJson stored_models_json(const std::vector<StoredModel>& models);
+// Name, kind, repository, and files with their digests.
+ReportJson known_models_json();
 ReportJson table_json(const std::vector<TablePass>& passes);
 ReportJson profile_json(const Profile& profile);
 

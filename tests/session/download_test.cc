@@ -14,6 +14,7 @@
 #include "error/error.h"
 #include "session/model_store.h"
 #include "tests/child_process.h"
+#include "tests/session/model_server.h"
 
 namespace vesper::download_test {
 namespace {
@@ -31,40 +32,14 @@ TEST(DigestOfFile, EqualsTheExampleOfTheStandard) {
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-// The Python server in this folder, and a folder to download into.
+// A server, and a folder to download into.
 class Download : public testing::Test {
  protected:
   static constexpr size_t kSize = 3'000'017;
 
-  void SetUp() override {
-    content_.resize(kSize);
-    for (size_t i = 0; i < kSize; ++i) content_[i] = static_cast<char>(i * i / 7 + i / 251);
+  Download() {
     write_file(folder_ / "content", content_);
     std::filesystem::create_directory(folder_ / "models");
-    int to_server[2], from_server[2];
-    ASSERT_EQ(pipe2(to_server, O_CLOEXEC), 0);
-    ASSERT_EQ(pipe2(from_server, O_CLOEXEC), 0);
-    const std::string file = folder_ / "content", log = folder_ / "log";
-    server_ = fork();
-    if (server_ == 0) {
-      dup2(to_server[0], STDIN_FILENO);
-      dup2(from_server[1], STDOUT_FILENO);
-      execlp("python3", "python3", MODEL_SERVER, file.c_str(), log.c_str(), nullptr);
-      _exit(127);
-    }
-    close(to_server[0]);
-    close(from_server[1]);
-    keep_alive_ = to_server[1];
-    std::string port;
-    for (char c = 0; read(from_server[0], &c, 1) == 1 && c != '\n';) port += c;
-    close(from_server[0]);
-    ASSERT_FALSE(port.empty()) << "the test server did not start";
-    hub_ = "http://127.0.0.1:" + port;
-  }
-
-  void TearDown() override {
-    if (keep_alive_ >= 0) close(keep_alive_);
-    if (server_ > 0) waitpid(server_, nullptr, 0);
   }
 
   // Downloads in this process; the message of the error, or "".
@@ -83,13 +58,7 @@ class Download : public testing::Test {
     EXPECT_THAT(names_in(folder_ / "models"), ElementsAre("model.bin"));
   }
 
-  // The Range headers of the requests so far, "-" for none.
-  std::vector<std::string> ranges() {
-    std::vector<std::string> ranges;
-    std::istringstream log(read_file(folder_ / "log"));
-    for (std::string path, range; log >> path >> range;) ranges.push_back(range);
-    return ranges;
-  }
+  std::vector<std::string> ranges() const { return server_.ranges(); }
 
   // The program, with a model whose digest only the server has.
   std::vector<std::string> program() const {
@@ -107,9 +76,13 @@ class Download : public testing::Test {
   TemporaryFolder folder_;
   std::filesystem::path target_ = folder_ / "models/model.bin";
   DownloadEvents events_;
-  std::string content_, hub_;
-  pid_t server_ = -1;
-  int keep_alive_ = -1;
+  const std::string content_ = [] {
+    std::string content(kSize, '\0');
+    for (size_t i = 0; i < kSize; ++i) content[i] = static_cast<char>(i * i / 7 + i / 251);
+    return content;
+  }();
+  const ModelServer server_{content_};
+  std::string hub_ = server_.address();
 };
 
 TEST_F(Download, ChecksTheDigestOfTheServer) {
