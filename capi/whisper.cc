@@ -1,10 +1,11 @@
 #include "capi/whisper.h"
 
+#include <array>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -75,6 +76,17 @@ vesper_status transcribe(const char* function, vesper_whisper* whisper, const So
   });
 }
 
+// Codes and names need no escapes. (Destructors of nlohmann's JSON would end the process without
+// memory.)
+std::string language_object(const std::string& language, double probability) {
+  const auto index = find_whisper_language(language);
+  const std::string name = index ? whisper_languages()[*index].name : language;
+  std::array<char, 32> number{};
+  std::to_chars(number.data(), number.data() + number.size() - 1, probability);
+  return R"({"language":")" + language + R"(","name":")" + name + R"(","probability":)" +
+         number.data() + "}";
+}
+
 template <class Source>
 vesper_status detect_languages(const char* function, vesper_whisper* whisper, const Source* source,
                                const vesper_transcribe_options* options, char** json) {
@@ -83,15 +95,12 @@ vesper_status detect_languages(const char* function, vesper_whisper* whisper, co
     const Use use("whisper", whisper);
     required("json", json);
     const SpeechCall call(options);
-    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    std::string all;
     for (const auto& [language, probability] :
          use->session.detect_languages(call.input(source), call.speech, call.events)) {
-      const auto index = find_whisper_language(language);
-      all.push_back({{"language", language},
-                     {"name", index ? whisper_languages()[*index].name : language.c_str()},
-                     {"probability", probability}});
+      all += (all.empty() ? "[" : ",") + language_object(language, probability);
     }
-    *json = copied_string(all.dump());
+    *json = copied_string((all.empty() ? "[" : all) + "]");
   });
 }
 

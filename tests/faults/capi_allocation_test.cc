@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <vesper.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
@@ -53,11 +56,21 @@ class AllocationsOfTheCApi : public testing::Test {
       return text.size >= sizeof text.bytes ? 1 : 0;
     };
     text_ = {};
-    const vesper_pcm pcm{samples_.data(), samples_.size(), 16000, 1};
+    const vesper_pcm pcm = this->pcm();
     return from_file
                ? vesper_whisper_transcribe_file(whisper_, recording_.c_str(), &options_, add,
                                                 &text_, nullptr)
                : vesper_whisper_transcribe_pcm(whisper_, &pcm, &options_, add, &text_, nullptr);
+  }
+
+  vesper_pcm pcm() const { return {samples_.data(), samples_.size(), 16000, 1}; }
+
+  // Leaves a result in text_ and frees it.
+  vesper_status keep(char* result, vesper_status status) {
+    text_ = {};
+    if (result) std::strncpy(text_.bytes, result, sizeof text_.bytes - 1);
+    vesper_string_free(result);
+    return status;
   }
 
   // Makes `call` fail at each of a sample of its allocations: the first ones, and `n_sampled`
@@ -96,6 +109,7 @@ class AllocationsOfTheCApi : public testing::Test {
   struct Text {
     char bytes[4096] = "";
     size_t size = 0;
+    vesper_status status = VESPER_OK;
   };
   TemporaryFolder folder_;
   const std::string model_ = folder_.file("model"), recording_ = folder_.file("a.wav");
@@ -121,6 +135,78 @@ TEST_F(AllocationsOfTheCApi, MayFailWhileSamplesAreTranscribed) {
 TEST_F(AllocationsOfTheCApi, MayFailWhileAFileIsTranscribed) {
   ASSERT_EQ(open(), VESPER_OK);
   fail_each(40, {"", "+"}, [&] { return transcribe(true); });
+}
+
+TEST_F(AllocationsOfTheCApi, MayFailWhileATranscriptIsFormatted) {
+  ASSERT_EQ(open(), VESPER_OK);
+  const vesper_pcm pcm = this->pcm();
+  fail_each(40, {""}, [&] {
+    vesper_transcript* transcript = nullptr;
+    vesper_status status =
+        vesper_whisper_transcribe_pcm(whisper_, &pcm, &options_, nullptr, nullptr, &transcript);
+    // Not JSON, for the reason above.
+    char* text = nullptr;
+    if (status == VESPER_OK) {
+      status = vesper_transcript_format(transcript, "srt", nullptr, &text);
+    }
+    vesper_transcript_free(transcript);
+    return keep(text, status);
+  });
+}
+
+TEST_F(AllocationsOfTheCApi, MayFailWhileLanguagesAreDetected) {
+  ASSERT_EQ(open(), VESPER_OK);
+  const vesper_pcm pcm = this->pcm();
+  options_.language = nullptr;
+  fail_each(40, {"", "+"}, [&] {
+    char* json = nullptr;
+    const vesper_status status =
+        vesper_whisper_detect_languages_pcm(whisper_, &pcm, &options_, &json);
+    return keep(json, status);
+  });
+}
+
+TEST_F(AllocationsOfTheCApi, MayFailWhileAStreamIsFed) {
+  ASSERT_EQ(open(), VESPER_OK);
+  vesper_stream_options captions;
+  vesper_stream_options_init(&captions, sizeof captions);
+  captions.step_s = 0.4;
+  fail_each(40, {"", "+"}, [&] {
+    vesper_stream* stream = nullptr;
+    vesper_transcript* transcript = nullptr;
+    vesper_status status = vesper_stream_open(whisper_, 16000, 1, &options_, &captions, &stream);
+    if (status == VESPER_OK) status = vesper_stream_push(stream, samples_.data(), samples_.size());
+    if (status == VESPER_OK) status = vesper_stream_finish(stream, &transcript);
+    vesper_stream_close(stream);
+    text_ = {};
+    if (transcript) {
+      std::strncpy(text_.bytes, vesper_transcript_text(transcript), sizeof text_.bytes - 1);
+    }
+    vesper_transcript_free(transcript);
+    return status;
+  });
+}
+
+TEST_F(AllocationsOfTheCApi, MayFailWhileFilesAreTranscribed) {
+  ASSERT_EQ(open(), VESPER_OK);
+  const char* const paths[] = {recording_.c_str(), recording_.c_str()};
+  const auto take = [](size_t, vesper_transcript* transcript, vesper_status status, const char*,
+                       void* user) {
+    auto& text = *static_cast<Text*>(user);
+    if (status == VESPER_OK) {
+      std::strncat(text.bytes, vesper_transcript_text(transcript), 1000);
+      vesper_transcript_free(transcript);
+    } else {
+      text.status = status;
+    }
+    return 0;
+  };
+  fail_each(40, {""}, [&] {
+    text_ = {};
+    const vesper_status status =
+        vesper_whisper_transcribe_files(whisper_, paths, 2, &options_, take, &text_);
+    return status == VESPER_OK ? text_.status : status;
+  });
 }
 
 TEST_F(AllocationsOfTheCApi, MayFailForAMessage) {
