@@ -3,8 +3,11 @@
 #include <vesper.h>
 
 #include <cmath>
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "audio/samples.h"
@@ -95,6 +98,139 @@ void expect_as_the_program(const std::string& model, const vesper_transcribe_opt
       EXPECT_NEAR(found[number].get<double>(), wanted[number].get<double>(), 1e-3) << number;
     }
   }
+}
+
+// Everything that `transcribe` writes with these arguments, by format.
+std::map<std::string, std::string> files_of_the_program(std::vector<std::string> arguments,
+                                                        const std::string& recording) {
+  const TemporaryFolder out;
+  std::vector<std::string> command = {TRANSCRIBE, "-q",  "--offline", "--device",         "cpu",
+                                      "-f",       "all", "-o",        out.path().string()};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  command.push_back(recording);
+  const ChildResult result = run_child(command, {});
+  EXPECT_EQ(result.status, 0) << result.err;
+  std::map<std::string, std::string> files;
+  for (const auto& file : std::filesystem::directory_iterator(out.path())) {
+    files[file.path().extension().string().substr(1)] = bytes_of(file.path().string());
+  }
+  return files;
+}
+
+void expect_the_bytes(const std::map<std::string, std::string>& files, const std::string& model,
+                      const vesper_whisper_options& settings,
+                      const vesper_transcribe_options& options, const std::string& recording) {
+  vesper_whisper* whisper = nullptr;
+  ASSERT_EQ(vesper_whisper_open(model.c_str(), &settings, &whisper), VESPER_OK)
+      << vesper_last_error();
+  vesper_transcript* transcript = nullptr;
+  ASSERT_EQ(vesper_whisper_transcribe_file(whisper, recording.c_str(), &options, nullptr, nullptr,
+                                           &transcript),
+            VESPER_OK)
+      << vesper_last_error();
+  vesper_format_options layout;
+  vesper_format_options_init(&layout, sizeof layout);
+  layout.file = recording.c_str();
+  layout.model = model.c_str();
+  EXPECT_EQ(files.size(), 8u);
+  for (const auto& [format, bytes] : files) {
+    char* text = nullptr;
+    ASSERT_EQ(vesper_transcript_format(transcript, format.c_str(), &layout, &text), VESPER_OK);
+    EXPECT_EQ(text, bytes) << format;
+    vesper_string_free(text);
+  }
+  vesper_transcript_free(transcript);
+  vesper_whisper_close(whisper);
+}
+
+TEST(CApi, HasTheBytesOfTheProgramInEveryFormat) {
+  const std::string model = model_path();
+  fetched_model("silero-vad");
+  vesper_transcribe_options options = default_options();
+  expect_the_bytes(files_of_the_program({"-m", model}, kRecording), model, on_cpu(), options,
+                   kRecording);
+  options.word_timestamps = 1;
+  expect_the_bytes(files_of_the_program({"-m", model, "--word-timestamps"}, kRecording), model,
+                   on_cpu(), options, kRecording);
+  // Speech, silence and speech, in batches.
+  const TemporaryFolder folder;
+  const std::string path = folder.file("twice.wav");
+  const std::vector<float> sentence = read_samples(kRecording);
+  std::vector<float> samples = sentence;
+  samples.resize(samples.size() + 5 * 16000);
+  samples.insert(samples.end(), sentence.begin(), sentence.end());
+  write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 16000, samples);
+  options.vad = 1;
+  vesper_whisper_options batches = on_cpu();
+  batches.batch_size = 4;
+  expect_the_bytes(
+      files_of_the_program({"-m", model, "--word-timestamps", "--vad", "--batch-size", "4"}, path),
+      model, batches, options, path);
+}
+
+std::vector<std::pair<double, double>> speech(vesper_whisper* whisper,
+                                              const std::vector<float>& samples,
+                                              const vesper_transcribe_options& options) {
+  const vesper_pcm pcm = pcm_of(samples, samples.size());
+  vesper_speech_range* ranges = nullptr;
+  size_t n = 0;
+  EXPECT_EQ(vesper_whisper_find_speech_pcm(whisper, &pcm, &options, &ranges, &n), VESPER_OK)
+      << vesper_last_error();
+  std::vector<std::pair<double, double>> found;
+  for (size_t i = 0; i < n; ++i) found.emplace_back(ranges[i].start_s, ranges[i].end_s);
+  vesper_ranges_free(ranges);
+  return found;
+}
+
+TEST(CApi, FindsSpeechByTheSettingsOfVoiceActivity) {
+  const std::string vad = fetched_model("silero-vad").string();
+  vesper_whisper_options settings = on_cpu();
+  settings.vad_model = vad.c_str();
+  vesper_whisper* whisper = nullptr;
+  ASSERT_EQ(vesper_whisper_open(model_path().c_str(), &settings, &whisper), VESPER_OK);
+  // 3 s of silence, then the sentence twice with 1 s between, then 3 s of silence.
+  const std::vector<float> sentence = read_samples(kRecording);
+  std::vector<float> samples(3 * 16000);
+  samples.insert(samples.end(), sentence.begin(), sentence.end());
+  samples.resize(samples.size() + 16000);
+  samples.insert(samples.end(), sentence.begin(), sentence.end());
+  samples.resize(samples.size() + 3 * 16000);
+
+  vesper_transcribe_options options = default_options();
+  const auto usual = speech(whisper, samples, options);
+  ASSERT_EQ(usual.size(), 1u);
+  EXPECT_NEAR(usual[0].first, 3 - 0.4, 0.5);
+  const double end_s = static_cast<double>(samples.size()) / 16000;
+  EXPECT_NEAR(usual[0].second, end_s - 3 + 0.4, 0.6);
+
+  const auto expect_change = [&](const char* field, const auto& set) {
+    vesper_transcribe_options changed = default_options();
+    changed.vad_min_silence_ms = 100;
+    const auto before = speech(whisper, samples, changed);
+    set(changed);
+    EXPECT_NE(speech(whisper, samples, changed), before) << field;
+  };
+  expect_change("vad_threshold", [](auto& o) { o.vad_threshold = 0.99; });
+  expect_change("vad_neg_threshold", [](auto& o) { o.vad_neg_threshold = 0.98; });
+  expect_change("vad_min_speech_ms", [](auto& o) { o.vad_min_speech_ms = 60000; });
+  expect_change("vad_min_silence_ms", [](auto& o) { o.vad_min_silence_ms = 2000; });
+  expect_change("vad_pad_ms", [](auto& o) { o.vad_pad_ms = 0; });
+  expect_change("vad_max_speech_s", [](auto& o) { o.vad_max_speech_s = 1; });
+
+  // The same from a file; silence has none.
+  const TemporaryFolder folder;
+  const std::string path = folder.file("speech.wav");
+  write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_FLOAT, 1, 16000, samples);
+  vesper_speech_range* ranges = nullptr;
+  size_t n = 0;
+  ASSERT_EQ(vesper_whisper_find_speech_file(whisper, path.c_str(), nullptr, &ranges, &n),
+            VESPER_OK);
+  ASSERT_EQ(n, 1u);
+  EXPECT_EQ(ranges[0].start_s, usual[0].first);
+  EXPECT_EQ(ranges[0].end_s, usual[0].second);
+  vesper_ranges_free(ranges);
+  EXPECT_TRUE(speech(whisper, std::vector<float>(32000), options).empty());
+  vesper_whisper_close(whisper);
 }
 
 TEST(CApi, HasTheDefaultsOfTheProgram) {
