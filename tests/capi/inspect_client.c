@@ -2,13 +2,15 @@
  * with a line end, as `inspect --json` does.
  *
  * usage: inspect_client FUNCTION [ARGUMENT]...    exit status: that of the function
- *        inspect_client refusals MODEL            0, or the number of a line with a wrong status
+ *        inspect_client refusals MODEL            bad arguments; 1 and a message if one is accepted
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <vesper/inspect.h>
+
+#include "tests/capi/check.h"
 
 /* Prints and frees the texts that are not NULL. */
 static int print(vesper_status status, char** texts, size_t n_texts) {
@@ -36,21 +38,16 @@ static int stop_download(const char* model, uint64_t done, uint64_t total, void*
   return 1;
 }
 
-#define EXPECT(wanted, call)                                                      \
-  do {                                                                            \
-    if ((call) != (wanted)) return __LINE__;                                      \
-    if ((wanted) != VESPER_OK && vesper_last_error()[0] == '\0') return __LINE__; \
-  } while (0)
-/* The result of a failed call is NULL. */
-#define REFUSED(wanted, call)          \
-  do {                                 \
-    text = text_before;                \
-    EXPECT(wanted, call);              \
-    if (text != NULL) return __LINE__; \
+/* A call that fails, with a text that is then NULL. */
+#define REFUSED(status, call)  \
+  do {                         \
+    text = text_before;        \
+    CHECK_FAILS(status, call); \
+    CHECK(text == NULL);       \
   } while (0)
 
-/* The number of the first line whose call has a wrong status, or 0. */
-static int first_wrong_line(const char* model) {
+/* NULL, or what is wrong. */
+static const char* check_refusals(const char* model) {
   char before = 0;
   char* const text_before = &before;
   char* text = NULL;
@@ -63,38 +60,38 @@ static int first_wrong_line(const char* model) {
   load.offline = options.load.offline = 1;
 
   /* NULL for each pointer that must not be NULL. */
-  EXPECT(VESPER_ERROR_USAGE, vesper_model_find(model, VESPER_MODEL_SPEECH, &load, NULL, NULL));
+  CHECK_FAILS(VESPER_ERROR_USAGE, vesper_model_find(model, VESPER_MODEL_SPEECH, &load, NULL, NULL));
   REFUSED(VESPER_ERROR_USAGE, vesper_model_find(NULL, VESPER_MODEL_SPEECH, &load, NULL, &text));
-  EXPECT(VESPER_ERROR_USAGE, vesper_model_find_installed(model, NULL));
+  CHECK_FAILS(VESPER_ERROR_USAGE, vesper_model_find_installed(model, NULL));
   REFUSED(VESPER_ERROR_USAGE, vesper_model_find_installed(NULL, &text));
-  EXPECT(VESPER_ERROR_USAGE, vesper_models_installed(NULL));
-  EXPECT(VESPER_ERROR_USAGE, vesper_models_known(NULL));
-  EXPECT(VESPER_ERROR_USAGE, vesper_file_digest(model, "sha256", NULL));
+  CHECK_FAILS(VESPER_ERROR_USAGE, vesper_models_installed(NULL));
+  CHECK_FAILS(VESPER_ERROR_USAGE, vesper_models_known(NULL));
+  CHECK_FAILS(VESPER_ERROR_USAGE, vesper_file_digest(model, "sha256", NULL));
   REFUSED(VESPER_ERROR_USAGE, vesper_file_digest(NULL, "sha256", &text));
   REFUSED(VESPER_ERROR_USAGE, vesper_file_digest(model, NULL, &text));
-  EXPECT(VESPER_ERROR_USAGE, vesper_inspect_model(model, &options, NULL));
+  CHECK_FAILS(VESPER_ERROR_USAGE, vesper_inspect_model(model, &options, NULL));
   REFUSED(VESPER_ERROR_USAGE, vesper_inspect_model(NULL, &options, &text));
-  EXPECT(VESPER_ERROR_USAGE, vesper_inspect_metadata(model, &options, NULL));
+  CHECK_FAILS(VESPER_ERROR_USAGE, vesper_inspect_metadata(model, &options, NULL));
   REFUSED(VESPER_ERROR_USAGE, vesper_inspect_metadata(NULL, &options, &text));
-  EXPECT(VESPER_ERROR_USAGE, vesper_inspect_tensors(model, &options, NULL));
+  CHECK_FAILS(VESPER_ERROR_USAGE, vesper_inspect_tensors(model, &options, NULL));
   REFUSED(VESPER_ERROR_USAGE, vesper_inspect_tensors(NULL, &options, &text));
-  EXPECT(VESPER_ERROR_USAGE, vesper_inspect_tokens(model, "text", &options, NULL));
+  CHECK_FAILS(VESPER_ERROR_USAGE, vesper_inspect_tokens(model, "text", &options, NULL));
   REFUSED(VESPER_ERROR_USAGE, vesper_inspect_tokens(model, NULL, &options, &text));
   REFUSED(VESPER_ERROR_USAGE, vesper_inspect_tokens(NULL, "text", &options, &text));
-  EXPECT(VESPER_ERROR_USAGE, vesper_inspect_checksums(model, &options, NULL));
+  CHECK_FAILS(VESPER_ERROR_USAGE, vesper_inspect_checksums(model, &options, NULL));
   REFUSED(VESPER_ERROR_USAGE, vesper_inspect_checksums(NULL, &options, &text));
-  EXPECT(VESPER_ERROR_USAGE, vesper_inspect_verify(model, &options, &flag, NULL));
-  if (flag != 0) return __LINE__;
+  CHECK_FAILS(VESPER_ERROR_USAGE, vesper_inspect_verify(model, &options, &flag, NULL));
+  CHECK(flag == 0);
   REFUSED(VESPER_ERROR_USAGE, vesper_inspect_verify(NULL, &options, NULL, &text));
   flag = 1;
-  EXPECT(VESPER_ERROR_USAGE, vesper_inspect_diff(model, model, &options, &flag, NULL));
-  if (flag != 0) return __LINE__;
+  CHECK_FAILS(VESPER_ERROR_USAGE, vesper_inspect_diff(model, model, &options, &flag, NULL));
+  CHECK(flag == 0);
   REFUSED(VESPER_ERROR_USAGE, vesper_inspect_diff(model, NULL, &options, NULL, &text));
   REFUSED(VESPER_ERROR_USAGE, vesper_inspect_diff(NULL, model, &options, NULL, &text));
-  EXPECT(VESPER_ERROR_USAGE, vesper_inspect_table(model, &options, NULL));
+  CHECK_FAILS(VESPER_ERROR_USAGE, vesper_inspect_table(model, &options, NULL));
   REFUSED(VESPER_ERROR_USAGE, vesper_inspect_table(NULL, &options, &text));
   REFUSED(VESPER_ERROR_USAGE, vesper_inspect_profile(NULL, &options, &text, NULL, NULL));
-  EXPECT(VESPER_ERROR_USAGE, vesper_inspect_devices(NULL));
+  CHECK_FAILS(VESPER_ERROR_USAGE, vesper_inspect_devices(NULL));
 
   /* Wrong settings. */
   REFUSED(VESPER_ERROR_USAGE, vesper_model_find(model, (vesper_model_kind)77, &load, NULL, &text));
@@ -120,7 +117,7 @@ static int first_wrong_line(const char* model) {
   options.load.compute = NULL;
   options.load.threads = 100000;
   REFUSED(VESPER_ERROR_USAGE, vesper_inspect_verify(model, &options, NULL, &text));
-  if (strcmp(vesper_last_error_setting(), "threads") != 0) return __LINE__;
+  CHECK(strcmp(vesper_last_error_setting(), "threads") == 0);
   REFUSED(VESPER_ERROR_USAGE, vesper_inspect_tensors(model, &options, &text));
   REFUSED(VESPER_ERROR_USAGE, vesper_inspect_diff(model, model, &options, NULL, &text));
   REFUSED(VESPER_ERROR_USAGE, vesper_inspect_profile(model, &options, NULL, &text, NULL));
@@ -146,8 +143,10 @@ static int first_wrong_line(const char* model) {
           vesper_model_find("tiny.en", VESPER_MODEL_SPEECH, &load, NULL, &text));
   REFUSED(VESPER_ERROR_MODEL, vesper_file_digest("/no/such", "sha1", &text));
   REFUSED(VESPER_ERROR_MODEL, vesper_file_digest("/", "sha1", &text));
-  REFUSED(VESPER_OK, vesper_model_find_installed("no-such-model", &text));
-  REFUSED(VESPER_OK, vesper_model_find_installed("../../etc/passwd", &text));
+  text = text_before;
+  CHECK(vesper_model_find_installed("no-such-model", &text) == VESPER_OK && text == NULL);
+  text = text_before;
+  CHECK(vesper_model_find_installed("../../etc/passwd", &text) == VESPER_OK && text == NULL);
   REFUSED(VESPER_ERROR_MODEL, vesper_inspect_model("/no/such", &options, &text));
   REFUSED(VESPER_ERROR_MODEL, vesper_inspect_metadata("/etc/passwd", &options, &text));
   REFUSED(VESPER_ERROR_MODEL, vesper_inspect_tensors("/etc/passwd", &options, &text));
@@ -157,7 +156,7 @@ static int first_wrong_line(const char* model) {
   REFUSED(VESPER_ERROR_MODEL, vesper_inspect_diff(model, "/no/such", &options, NULL, &text));
   REFUSED(VESPER_ERROR_MODEL, vesper_inspect_table("/etc/passwd", &options, &text));
   REFUSED(VESPER_ERROR_MODEL, vesper_inspect_profile("/dev/null", &options, &text, NULL, NULL));
-  return 0;
+  return NULL;
 }
 
 /* "find" downloads, "stop" ends the download by its callback, "cancel" by a cancellation. */
@@ -198,9 +197,9 @@ int main(int argc, char** argv) {
   options.load.device = "cpu";
   options.load.offline = 1;
   if (strcmp(what, "refusals") == 0) {
-    const int line = first_wrong_line(model);
-    if (line != 0) fprintf(stderr, "line %d: wrong status; %s\n", line, vesper_last_error());
-    return line != 0;
+    const char* wrong = check_refusals(model);
+    if (wrong) fprintf(stderr, "%s\n%s\n", wrong, vesper_last_error());
+    return wrong != NULL;
   }
   if (strcmp(what, "find") == 0 || strcmp(what, "stop") == 0 || strcmp(what, "cancel") == 0) {
     return find(what, model);
