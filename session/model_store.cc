@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <utility>
@@ -30,9 +31,13 @@ std::optional<fs::path> cache_folder() {
     return fs::path(*cache);
   }
   if (const auto home = environment("HOME")) return fs::path(*home) / ".cache";
-  const passwd* user = getpwuid(getuid());
-  if (user && user->pw_dir && *user->pw_dir) return fs::path(user->pw_dir) / ".cache";
-  return std::nullopt;
+  // Not getpwuid(), whose result other threads overwrite.
+  std::array<char, 16384> strings{};
+  passwd entry{};
+  passwd* user = nullptr;
+  const int error = getpwuid_r(getuid(), &entry, strings.data(), strings.size(), &user);
+  if (error != 0 || !user || !*user->pw_dir) return std::nullopt;
+  return fs::path(user->pw_dir) / ".cache";
 }
 
 bool is_model_folder(const fs::path& path) {
