@@ -1,7 +1,8 @@
 # What one types. The work is done by CMake (CMakePresets.json) and the scripts in scripts/.
 #
 #   make          build everything in build/
-#   make demo     install what is missing, build, fetch a model, transcribe a recording
+#   make demo     install what is missing, build all but the tests, fetch Whisper base, transcribe
+#                 recordings
 #   make quick    build, then the tests that take seconds
 #   make check    the same set-up as demo, then every test
 #   make asan     the quick tests and those of damaged files under the address and undefined-behaviour
@@ -20,6 +21,8 @@
 JOBS ?= $(shell nproc)
 # Warnings are errors where CI is set: whoever builds with a newer compiler need not mend its warnings.
 WERROR ?= $(if $(CI),ON,OFF)
+# The demonstration needs no tests, which are half of what is built.
+TESTS ?= ON
 # The thread sanitizer of Debian 12 ends at random where the kernel randomizes addresses by more bits
 # than it expects, so they are not randomized where this is allowed.
 FIXED_ADDRESSES = $(shell setarch --addr-no-randomize true 2>/dev/null && echo setarch --addr-no-randomize)
@@ -28,7 +31,7 @@ FIXED_ADDRESSES = $(shell setarch --addr-no-randomize true 2>/dev/null && echo s
 .PHONY: setup-sanitizers
 
 build:
-	cmake --preset release -DVESPER_WERROR=$(WERROR)
+	cmake --preset release -DVESPER_WERROR=$(WERROR) -DVESPER_TESTS=$(TESTS)
 	cmake --build --preset release --parallel $(JOBS)
 
 setup:
@@ -37,13 +40,11 @@ setup:
 setup-sanitizers:
 	scripts/setup.sh sanitizers
 
-demo: setup
-	$(MAKE) build
-	scripts/fetch-models.sh tiny.en
-	scripts/demo.sh
+demo:
+	+MAKE="$(MAKE)" scripts/demo.sh
 
 check: setup
-	cmake --preset release -DVESPER_WERROR=$(WERROR)
+	cmake --preset release -DVESPER_WERROR=$(WERROR) -DVESPER_TESTS=$(TESTS)
 	cmake --build --preset release --parallel $(JOBS)
 	scripts/fetch-models.sh
 	bench/word_error_gate.py --fetch
@@ -72,7 +73,7 @@ fuzz: setup-sanitizers
 	JOBS=$(JOBS) scripts/fuzz.sh
 
 bench:
-	cmake --preset release -DVESPER_BENCH=ON
+	cmake --preset release -DVESPER_BENCH=ON -DVESPER_TESTS=$(TESTS)
 	cmake --build --preset release --parallel $(JOBS) \
 	  --target cpu_bench encoder_bench quantized_bench
 	build/cpu_bench --benchmark_min_time=0.1
@@ -80,7 +81,7 @@ bench:
 	build/quantized_bench
 
 compare:
-	cmake --preset release -DVESPER_BENCH=ON
+	cmake --preset release -DVESPER_BENCH=ON -DVESPER_TESTS=$(TESTS)
 	cmake --build --preset release --parallel $(JOBS) \
 	  --target transcribe generate embed embedding_bench
 	scripts/fetch-models.sh
