@@ -753,6 +753,7 @@ const char* check_bad_arguments(const char* model, vesper_whisper* whisper, cons
   do {                                                                               \
     tiny_whisper_options(&settings);                                                 \
     settings.field = value;                                                          \
+    opened = whisper;                                                                \
     CHECK_FAILS(VESPER_ERROR_USAGE, vesper_whisper_open(model, &settings, &opened)); \
     CHECK(opened == NULL && #field[0]);                                              \
   } while (0)
