@@ -416,11 +416,11 @@ struct SpeechStream::State {
 
     // Decodes the new samples in whole steps, so that the result does not depend on how they
     // arrived. If `is_rest`, also adds the remaining samples.
-    void decode(bool is_rest, const SpeechEvents& events) {
+    void decode(bool is_rest, const std::function<void()>& check_stopped) {
       has_failed = true;  // if anything below throws
       std::span<const float> left = new_samples;
       for (; left.size() >= step; left = left.subspan(step)) {
-        check_cancelled(events);
+        check_stopped();
         transcriber.push(left.data(), step);
         transcriber.transcribe_whole_windows();
         transcriber.transcribe_beginning();
@@ -486,7 +486,7 @@ void SpeechStream::push(std::span<const float> interleaved) {
     return;
   }
   state_->captions->resampler.push(mono.data(), mono.size(), state_->captions->new_samples);
-  state_->captions->decode(/*is_rest=*/false, state_->events);
+  state_->captions->decode(/*is_rest=*/false, [this] { check_cancelled(state_->events); });
 }
 
 Transcript SpeechStream::finish() {
@@ -496,7 +496,7 @@ Transcript SpeechStream::finish() {
   }
   state_->check_usable();
   state_->captions->resampler.finish(state_->captions->new_samples);
-  state_->captions->decode(/*is_rest=*/true, state_->events);
+  state_->captions->decode(/*is_rest=*/true, [this] { check_cancelled(state_->events); });
   return state_->captions->transcriber.finish();
 }
 
