@@ -21,20 +21,24 @@ namespace vesper {
 namespace {
 
 constexpr std::string_view kChatHelp =
-    R"(A line is a message; one that ends with \ continues in the next, and """ begins and
-ends a message of several lines. Ctrl-C stops an answer, Ctrl-D ends the chat.
+    R"(Type a message and press Enter. A line that ends with \ continues in the next one;
+""" begins and ends a message of several lines.
+Ctrl-C stops an answer or drops a line, Ctrl-D ends the chat.
+  /help          this text
   /reset         forget the conversation
-  /system TEXT   what the model is told before it; without TEXT: nothing
+  /system TEXT   give the model a system message; without TEXT: none
   /regenerate    answer the last message again
-  /save FILE     write the conversation, as JSON; /load FILE takes it up again
+  /save FILE     write the conversation as JSON
+  /load FILE     continue a saved conversation
   /stats         how long the last answer took
-  /exit
+  /exit          end the chat
 )";
 
 class Chat {
  public:
   Chat(TextSession& session, const GenerateArguments& arguments)
       : conversation_(session, arguments.text, !arguments.no_think),
+        model_(session.model().weights().path().filename().string()),
         hides_thinking_(arguments.no_think || arguments.thinking == ShownThinking::kHide),
         editor_("generate") {
     conversation_.system = arguments.system.value_or("");
@@ -44,7 +48,7 @@ class Chat {
   }
 
   void run() {
-    write_to_stdout("Type a message, or /help.\n");
+    write_to_stdout("Chat with " + escaped(model_) + ". Type a message, or /help.\n");
     while (const auto message = read_message()) {
       if (message->find_first_not_of(" \t\n") == std::string::npos) continue;
       try {
@@ -180,6 +184,7 @@ class Chat {
   }
 
   Conversation conversation_;
+  std::string model_;  // name of its file or folder
   bool hides_thinking_;
   const InterruptNoted noted_{InterruptNoted::Which::kEvery};  // also between two lines
   LineEditor editor_;

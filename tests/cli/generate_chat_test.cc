@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -97,7 +98,15 @@ class GenerateChat : public testing::Test {
 
 TEST_F(GenerateChat, AnswersAndSavesAConversation) {
   Terminal terminal(command({"-n", "12"}));
-  terminal.read_until("/help.\r\n> ");
+  const std::string name = std::filesystem::path(model_).filename().string();
+  EXPECT_EQ(terminal.read_until("/help.\r\n> "),
+            "Chat with " + name + ". Type a message, or /help.\r\n> ");
+  terminal.type("/help\n");
+  const std::string help = terminal.read_until("/exit          end the chat\r\n> ");
+  for (const char* line : {"Ctrl-C stops an answer", "/reset ", "/system TEXT", "/regenerate ",
+                           "/save FILE", "/load FILE", "/stats "}) {
+    EXPECT_THAT(help, HasSubstr(line));
+  }
   const std::string question = "What is the capital of France? Answer in one word.";
   terminal.type(question + "\n");
   EXPECT_THAT(terminal.read_until("\r\n> "), HasSubstr("word.\r\nThe capital of France is Paris"));
@@ -142,6 +151,11 @@ TEST_F(GenerateChat, CtrlCStopsAnAnswerOrDropsALine) {
   terminal.type("Tell me a story.\n");
   terminal.read_until("story.\r\n");
   terminal.read_until(" ");  // of the answer, which is endless
+  terminal.type("\x03");
+  terminal.read_until("(stopped)\r\n> ");
+  terminal.type("Another one.\n");  // the chat goes on, and the next answer can be stopped too
+  terminal.read_until("one.\r\n");
+  terminal.read_until(" ");
   terminal.type("\x03");
   terminal.read_until("(stopped)\r\n> ");
   terminal.type("/exit\n");
