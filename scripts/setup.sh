@@ -22,8 +22,8 @@ packages=(
   pocketsphinx-testdata asterisk-core-sounds-fr-wav ffmpeg
   # tests of an installation: shells that complete options
   fish zsh
-  # models by package, and the Python in the documentation
-  python3 python3-numpy python3-pip python3-venv
+  # models by package, the Python package, its type hints, and the Python in the documentation
+  mypy python3 python3-numpy python3-pip python3-venv
 )
 
 if [ "${1:-}" = sanitizers ]; then
