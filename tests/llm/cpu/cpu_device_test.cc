@@ -345,6 +345,7 @@ TEST(ThreadPool, SharesSlowTasksAmongThreads) {
 TEST(CpuFeatures, CountAtLeastOneCoreAndSomeMemory) {
   EXPECT_GE(available_cores(), 1u);
   EXPECT_GT(available_memory_bytes(), uint64_t{1} << 20);
+  EXPECT_GE(total_memory_bytes(), available_memory_bytes());
 }
 
 }  // namespace
