@@ -47,6 +47,25 @@ TEST_F(GenerateText, SaysOnceThatItsModelIsALesserOne) {
   expect_failure(GenerateProgram::run({"--offline", "Hi"}), 4, "--offline: model \"qwen3-");
 }
 
+// Under the file name of qwen3-0.6b another model serves as the default, and is sampled as Qwen3's
+// publisher says.
+TEST_F(GenerateText, TakesTheInstalledDefaultWithItsSampling) {
+  const std::filesystem::path models = folder_ / "models";
+  std::filesystem::create_directory(models);
+  std::filesystem::create_symlink(fetched_model("smollm2-135m") / "SmolLM2-135M-Instruct.Q4_1.gguf",
+                                  models / "Qwen3-0.6B-Q8_0.gguf");
+  options_.environment["VESPER_MODELS"] = models;
+  options_.environment["XDG_CACHE_HOME"] = folder_ / "cache";
+  const ChildResult answer =
+      GenerateProgram::run({"--offline", "-v", "--seed", "3", "-n", "4", "Hi"});
+  EXPECT_EQ(answer.status, 0);
+  EXPECT_THAT(answer.err, Not(HasSubstr("lesser")));
+  EXPECT_EQ(
+      lines_of(answer.err).back(),
+      "generate: sampling; of generation_config.json of qwen3-0.6b: temperature 0.6, top-k 20, "
+      "top-p 0.95; given seed 3");
+}
+
 TEST_F(GenerateText, AnswersAPromptAboutStandardInput) {
   const std::string alone = run({"-n", "12", "--no-chat", "The capital of France is"}).out;
   EXPECT_THAT(alone, HasSubstr("Paris"));
