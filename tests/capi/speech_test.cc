@@ -1,5 +1,6 @@
 // The speech functions of the C API with a tiny Whisper of random weights.
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <vesper.h>
 
 #include <cmath>
@@ -252,6 +253,46 @@ TEST_F(SpeechOfTheCApi, ATranscriptIsReadByManyThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   vesper_transcript_free(transcript);
+  vesper_whisper_close(whisper);
+}
+
+TEST_F(SpeechOfTheCApi, AnExceptionOfACallbackIsAnError) {
+  vesper_whisper* whisper = open();
+  vesper_transcribe_options options;
+  tiny_transcribe_options(&options);
+  const auto throw_int = [](const vesper_segment*, void*) -> int { throw 7; };
+  EXPECT_EQ(vesper_whisper_transcribe_file(whisper, stereo().c_str(), &options, throw_int, nullptr,
+                                           nullptr),
+            VESPER_ERROR_INTERNAL);
+  EXPECT_STREQ(vesper_last_error(),
+               "vesper_whisper_transcribe_file: an exception of an unknown type");
+  EXPECT_NE(json(whisper, options), "");
+  vesper_whisper_close(whisper);
+}
+
+TEST_F(SpeechOfTheCApi, AThreadMayEndInACallback) {
+  vesper_whisper* whisper = open();
+  vesper_transcribe_options options;
+  tiny_transcribe_options(&options);
+  const std::string expected = json(whisper, options);
+  struct Call {
+    vesper_whisper* whisper;
+    const vesper_transcribe_options* options;
+    std::string path;
+  } call{whisper, &options, stereo()};
+  pthread_t thread{};
+  const auto transcribe = [](void* user) -> void* {
+    const auto& given = *static_cast<Call*>(user);
+    const auto end = [](const vesper_segment*, void*) -> int { pthread_exit(nullptr); };
+    vesper_whisper_transcribe_file(given.whisper, given.path.c_str(), given.options, end, nullptr,
+                                   nullptr);
+    return user;
+  };
+  ASSERT_EQ(pthread_create(&thread, nullptr, transcribe, &call), 0);
+  void* returned = &call;
+  ASSERT_EQ(pthread_join(thread, &returned), 0);
+  EXPECT_EQ(returned, nullptr);
+  EXPECT_EQ(json(whisper, options), expected);
   vesper_whisper_close(whisper);
 }
 
