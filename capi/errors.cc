@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "capi/objects.h"
+#include "capi/options.h"
 
 namespace vesper::capi {
 namespace {
@@ -107,7 +108,7 @@ char* copied_string(const std::string& text) {
 extern "C" {
 
 const char* vesper_status_name(vesper_status status) {
-  switch (status) {
+  switch (vesper::capi::number_of(status)) {
     case VESPER_OK:
       return "ok";
     case VESPER_ERROR_USAGE:
@@ -124,8 +125,9 @@ const char* vesper_status_name(vesper_status status) {
       return "stopped";
     case VESPER_ERROR_INTERNAL:
       return "internal";
+    default:
+      return "unknown";
   }
-  return "unknown";
 }
 
 const char* vesper_last_error(void) { return vesper::capi::last_error.data(); }

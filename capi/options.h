@@ -65,4 +65,14 @@ T read_options(const char* argument, const T* given, const T& defaults) {
   return options;
 }
 
+// The number in an enum field, which a C caller may set to any int. Reading it as the enum would be
+// undefined.
+template <class Enum>
+int number_of(const Enum& field) {
+  static_assert(std::is_enum_v<Enum> && sizeof(Enum) == sizeof(int));
+  int number = 0;
+  std::memcpy(&number, &field, sizeof number);
+  return number;
+}
+
 }  // namespace vesper::capi

@@ -145,22 +145,23 @@ WindowPolicy window_policy(const vesper_transcribe_options& given) {
 }
 
 Channels channels(const vesper_transcribe_options& given) {
-  switch (given.channels) {
+  switch (number_of(given.channels)) {
     case VESPER_CHANNELS_MIX:
       return Channels::kMix;
     case VESPER_CHANNELS_SPLIT:
       return Channels::kSplit;
     case VESPER_CHANNELS_DIARIZE:
       return Channels::kDiarize;
+    default:
+      throw Error(ErrorKind::kUsage, "channels",
+                  "expected a vesper_channels, found " + std::to_string(number_of(given.channels)));
   }
-  throw Error(ErrorKind::kUsage, "channels",
-              "expected a vesper_channels, found " + std::to_string(int{given.channels}));
 }
 
 ReaderOptions reader_options(const vesper_transcribe_options& given) {
   ReaderOptions reader;
   if (given.channel != 0) {
-    check_setting(given.channels == VESPER_CHANNELS_MIX, "channel",
+    check_setting(number_of(given.channels) == VESPER_CHANNELS_MIX, "channel",
                   "to be set only with VESPER_CHANNELS_MIX");
     check_bounds("channel", Bounds<uint32_t>{1, AudioReader::kMaxChannels}, given.channel);
     reader.channel = static_cast<int>(given.channel) - 1;
@@ -185,9 +186,10 @@ ReaderOptions reader_options(const vesper_transcribe_options& given) {
 SpeechCall::SpeechCall(const vesper_transcribe_options* caller) {
   const vesper_transcribe_options given = read_options("options", caller, default_options());
   copy_fields(FromCaller(), given, speech.decoding, vad);
-  check_setting(given.task == VESPER_TASK_TRANSCRIBE || given.task == VESPER_TASK_TRANSLATE, "task",
-                "a vesper_task, found " + std::to_string(int{given.task}));
-  speech.decoding.translate = given.task == VESPER_TASK_TRANSLATE;
+  const int task = number_of(given.task);
+  check_setting(task == VESPER_TASK_TRANSCRIBE || task == VESPER_TASK_TRANSLATE, "task",
+                "a vesper_task, found " + std::to_string(task));
+  speech.decoding.translate = task == VESPER_TASK_TRANSLATE;
   speech.decoding.policy = window_policy(given);
   speech.channels = channels(given);
   if (given.vad != 0) speech.vad = vad;
