@@ -4,7 +4,8 @@
     tests/docs/snippets_test.py BUILD_FOLDER
 
 The fenced blocks of a page (sh, c, python) run one after the other in a folder of the page, as a
-reader would run them, without the network. A comment before a block says otherwise:
+reader would run them, without the network. Python blocks continue the earlier ones of their page. A
+comment before a block says otherwise:
 
     <!-- fails -->          the commands end with an error
     <!-- not run: WHY -->   for what tests cannot do
@@ -85,7 +86,9 @@ class Snippets(unittest.TestCase):
             code = (f"cc -std=c11 -Wall -Wextra -Werror -I'{ROOT}/include' snippet.c -L'{BUILD}/capi' -lvesper"
                     " -o snippet && ./snippet")
         elif language == "python":
-            (folder / "snippet.py").write_text(code)
+            # As in one session: a block knows the names of the earlier ones.
+            with open(folder / "snippet.py", "a") as file:
+                file.write(code)
             code = f"'{sys.executable}' snippet.py"
         result = subprocess.run(["bash", "-euo", "pipefail", "-c", code], cwd=folder, env=environment, text=True,
                                 capture_output=True, stdin=subprocess.DEVNULL, timeout=300)
