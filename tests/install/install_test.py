@@ -187,9 +187,14 @@ class Installed(unittest.TestCase):
             self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
             self.assertIn(message, result.stderr)
 
-    def test_the_licence_and_the_notices_of_others_are_installed(self):
+    def test_the_licence_and_the_notices_are_installed(self):
         for name in ("LICENSE", "THIRD-PARTY-NOTICES.md"):
             self.assertEqual((self.prefix / "share/doc/vesper" / name).read_text(), (SOURCE / name).read_text())
+
+    def test_the_debian_packages_have_the_version_of_the_project(self):
+        self.assertIn(f"vesper ({version()})", (SOURCE / "debian/changelog").read_text().splitlines()[0])
+        # A program that is built with this release needs at least this release.
+        self.assertIn(f"(symver)VESPER_0 {version()}", (SOURCE / "debian/libvesper0.symbols").read_text())
 
 
 if __name__ == "__main__":
