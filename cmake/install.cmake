@@ -7,7 +7,7 @@ install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES LICENSE THIRD-PARTY-NOTICES.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set_target_properties(vesper_static PROPERTIES EXPORT_NAME static)
-install(TARGETS vesper EXPORT VesperShared)
+install(TARGETS vesper_shared EXPORT VesperShared)
 install(TARGETS vesper_static EXPORT VesperStatic)
 foreach(kind Shared Static)
   install(EXPORT Vesper${kind} NAMESPACE Vesper:: DESTINATION ${config_folder})
