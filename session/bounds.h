@@ -41,6 +41,10 @@ inline constexpr Bounds<uint32_t> kContext{2, 1u << 24};        // tokens
 inline constexpr Bounds<double> kTextLengthPenalty{-100, 100};  // above 0: long texts
 inline constexpr Bounds<double> kPenalty{-100, 100};            // of logits
 inline constexpr Bounds<uint32_t> kTopLogprobs{0, 1000};
+inline constexpr Bounds<uint32_t> kPenaltyWindow{0, std::numeric_limits<int32_t>::max()};
 inline constexpr Bounds<uint32_t> kAnswerTokens{1, std::numeric_limits<int32_t>::max()};
+
+// Embeddings
+inline constexpr Bounds<uint32_t> kBatchTokens{1, 1u << 20};
 
 }  // namespace vesper::bounds

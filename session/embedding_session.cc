@@ -5,8 +5,25 @@
 
 #include "error/error.h"
 #include "llm/devices/open_device.h"
+#include "session/bounds.h"
 
 namespace vesper {
+
+namespace {
+
+std::unique_ptr<Device> checked_device(const EmbeddingSessionOptions& options) {
+  check_options(options);
+  return open_device(options.device, DeviceOptions{.n_threads = options.threads});
+}
+
+}  // namespace
+
+void check_options(const EmbeddingSessionOptions& options) {
+  if (options.threads != 0) check_bounds("threads", bounds::kThreads, options.threads);
+  if (options.embedder.batch_tokens != 0) {
+    check_bounds("batch tokens", bounds::kBatchTokens, options.embedder.batch_tokens);
+  }
+}
 
 EmbeddingSession::EmbeddingSession(const std::filesystem::path& model,
                                    const EmbeddingSessionOptions& options)
@@ -14,8 +31,8 @@ EmbeddingSession::EmbeddingSession(const std::filesystem::path& model,
 
 EmbeddingSession::EmbeddingSession(const WeightProvider& weights,
                                    const EmbeddingSessionOptions& options)
-    : embedder_(weights, open_device(options.device, DeviceOptions{.n_threads = options.threads}),
-                parse_compute(options.compute), options.embedder) {
+    : embedder_(weights, checked_device(options), parse_compute(options.compute),
+                options.embedder) {
   try {
     tokenizer_.emplace(weights);
     if (tokenizer_->n_vocab() > embedder_.n_vocab()) {
@@ -49,6 +66,13 @@ std::string EmbeddingSession::prompt(TextPurpose purpose) const {
     if (found != prompts.end()) return found->second;
   }
   return {};
+}
+
+std::string EmbeddingSession::prompt_of_kind(const std::string& name) const {
+  if (name == "query") return prompt(TextPurpose::kQuery);
+  if (name == "passage" || name == "document") return prompt(TextPurpose::kPassage);
+  const auto found = embedder_.settings().prompts.find(name);
+  return found == embedder_.settings().prompts.end() ? "" : found->second;
 }
 
 std::string EmbeddingSession::prompt(const std::string& name_or_text) const {

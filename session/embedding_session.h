@@ -36,6 +36,10 @@ struct EmbeddingSessionOptions {
   EmbedderOptions embedder = {};
 };
 
+// Throws Error(kUsage) naming the first setting that is out of bounds. The embedder checks what
+// depends on the model.
+void check_options(const EmbeddingSessionOptions& options);
+
 // What the text is for. Some models need a different prompt for each purpose.
 enum class TextPurpose { kAny, kQuery, kPassage };
 
@@ -69,6 +73,9 @@ class EmbeddingSession {
   // The model's prompt for this purpose ("query", "passage" or "document"), else its default
   // prompt; may be empty.
   std::string prompt(TextPurpose purpose) const;
+  // The same for "query", "passage" and "document"; for another name the model's prompt with this
+  // name, else "".
+  std::string prompt_of_kind(const std::string& name) const;
   // The model's prompt with this name; if there is none, returns the argument as the prompt. Throws
   // Error(kUsage) for "query", "passage" or "document" if the model has no such prompt.
   std::string prompt(const std::string& name_or_text) const;

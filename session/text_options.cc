@@ -21,6 +21,8 @@ void check_sampling(const SamplingOptions& sampling) {
   check_given("repetition penalty", bounds::kRepetitionPenalty, sampling.repetition_penalty);
   check_given("frequency penalty", bounds::kPenalty, sampling.frequency_penalty);
   check_given("presence penalty", bounds::kPenalty, sampling.presence_penalty);
+  check_given("penalty window", bounds::kPenaltyWindow, sampling.penalty_window);
+  check_given("no repeat ngram size", bounds::kNoRepeatNgramSize, sampling.no_repeat_ngram_size);
 }
 
 }  // namespace

@@ -8,7 +8,9 @@
 
 #include "error/error.h"
 #include "llm/devices/open_device.h"
+#include "llm/files/text_file.h"
 #include "session/text/answer_loop.h"
+#include "session/text/answer_writer.h"
 #include "session/text/answer_writer.h"
 #include "session/text/thinking_text.h"
 
@@ -354,6 +356,8 @@ TextSession::TextSession(std::shared_ptr<const TextModel> model, const TextSessi
 TextSession::~TextSession() = default;
 
 const TextModel& TextSession::model() const { return *state_->model; }
+std::shared_ptr<const TextModel> TextSession::shared_model() const { return state_->model; }
+const TextSessionOptions& TextSession::options() const { return state_->options; }
 
 std::string TextSession::description() const {
   const DeviceInfo& device = state_->device->info();
@@ -399,13 +403,29 @@ void TextSession::restore_prompt(std::span<const std::byte> bytes) {
   state_->generator.restore(0, bytes);
 }
 
+void TextSession::save_prompt(AtomicFile& file) {
+  const std::vector<std::byte> bytes = save_prompt();
+  file.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  file.commit();
+}
+
+void TextSession::restore_prompt(const std::filesystem::path& file) {
+  const std::string bytes = read_text_file(file);
+  try {
+    restore_prompt(std::as_bytes(std::span(bytes)));
+  } catch (const Error& error) {
+    throw Error(error.kind(), file.string() + ": " + error.what());
+  }
+}
+
 void TextSession::logits(std::span<const int32_t> tokens,
                          const std::function<void(const float* rows, uint32_t n)>& take_rows) {
   state_->generator.evaluate(tokens,
                              [&](uint32_t, uint32_t n, const float* rows) { take_rows(rows, n); });
 }
 
-Perplexity TextSession::perplexity(std::span<const int32_t> tokens) {
+Perplexity TextSession::perplexity(std::span<const int32_t> tokens,
+                                   const std::function<bool()>& is_cancelled) {
   const uint32_t n_piece = context(), n_vocab = this->n_vocab();
   Perplexity result;
   result.n_contexts = tokens.size() / n_piece;
@@ -422,6 +442,9 @@ Perplexity TextSession::perplexity(std::span<const int32_t> tokens) {
     std::ranges::copy(before, run.begin());
     uint32_t at = 0;
     logits(run, [&](const float* rows, uint32_t n) {
+      if (is_cancelled && is_cancelled()) {
+        throw Error(ErrorKind::kStopped, "stopped by the caller");
+      }
       for (uint32_t r = 0; r < n; ++r, ++at) {
         if (at < n_piece / 2 || at + 1 >= n_piece) continue;
         const float* row = rows + size_t{r} * n_vocab;

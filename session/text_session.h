@@ -25,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "session/atomic_file.h"
 #include "session/text/text_model.h"
 #include "session/text/token_logprobs.h"
 #include "session/text_options.h"
@@ -113,6 +114,8 @@ class TextSession {
   TextSession& operator=(const TextSession&) = delete;
 
   const TextModel& model() const;
+  std::shared_ptr<const TextModel> shared_model() const;
+  const TextSessionOptions& options() const;
   // The device and the activation format of products: "cpu (AMD EPYC 9K84), int8".
   std::string description() const;
   uint32_t context() const;  // tokens
@@ -133,14 +136,19 @@ class TextSession {
   // Error(kInput) for bytes of another model.
   std::vector<std::byte> save_prompt();
   void restore_prompt(std::span<const std::byte> bytes);
+  // The same in a file, which is written as a whole or not at all. Throw Error(kOutput), and
+  // Error(kInput) naming the file.
+  void save_prompt(AtomicFile& file);
+  void restore_prompt(const std::filesystem::path& file);
 
   // Passes on the logits after each token, a few rows at a time: (f32 [n, n_vocab], n).
   void logits(std::span<const int32_t> tokens,
               const std::function<void(const float* rows, uint32_t n)>& take_rows);
   // As llama.cpp's llama-perplexity: pieces of context() tokens, each after the tokens that begin
   // every text, of which the second half is scored. Throws Error(kInput) if there is no complete
-  // piece.
-  Perplexity perplexity(std::span<const int32_t> tokens);
+  // piece, Error(kStopped) if `is_cancelled`, called after every few tokens, returns true.
+  Perplexity perplexity(std::span<const int32_t> tokens,
+                        const std::function<bool()>& is_cancelled = {});
 
  private:
   struct State;

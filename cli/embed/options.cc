@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "error/error.h"
+#include "session/bounds.h"
 
 namespace vesper {
 namespace {
@@ -78,9 +79,10 @@ OptionTable embed_options(EmbedArguments& arguments) {
   options.exclude({"--normalize", "--no-normalize"});
   options.add("--dimensions N", integer_option(arguments.session.embedder.dimensions, 1, kAnyCount),
               "only the first N numbers (of Matryoshka models)");
-  options.add_advanced("--batch-tokens N",
-                       integer_option(arguments.session.embedder.batch_tokens, 1, 1u << 20),
-                       "tokens that are computed at once (default: what suits the device)");
+  options.add_advanced(
+      "--batch-tokens N",
+      integer_option(arguments.session.embedder.batch_tokens, bounds::kBatchTokens),
+      "tokens that are computed at once (default: what suits the device)");
   options.section("Search");
   options.add("--search QUERY",
               parsed_option([&](const std::string& option, const std::string& text) {

@@ -84,32 +84,6 @@ void append_embedding(EmbedFormat format, const EmbeddedText& embedded, std::str
   }
 }
 
-namespace {
-
-bool is_better(const RankedLine& a, const RankedLine& b) {
-  if (a.score != b.score) return a.score > b.score;
-  return a.first != b.first ? a.first < b.first : a.second < b.second;
-}
-
-}  // namespace
-
-void Ranking::offer(const RankedLine& line) {
-  if (heap_.size() == n_best_) {
-    if (!is_better(line, heap_.front())) return;
-    std::pop_heap(heap_.begin(), heap_.end(), is_better);
-    heap_.back() = line;
-  } else {
-    heap_.push_back(line);
-  }
-  std::push_heap(heap_.begin(), heap_.end(), is_better);
-}
-
-std::vector<RankedLine> Ranking::best() const {
-  std::vector<RankedLine> lines = heap_;
-  std::sort(lines.begin(), lines.end(), is_better);
-  return lines;
-}
-
 std::string ranking_text(const std::vector<RankedLine>& lines, bool pairs,
                          const std::vector<std::string>& texts) {
   std::string out;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/embed/options.h"
+#include "session/ranking.h"
 
 namespace vesper {
 
@@ -29,24 +30,6 @@ struct EmbeddedText {
   std::span<const float> vector;
 };
 void append_embedding(EmbedFormat format, const EmbeddedText& embedded, std::string& out);
-
-// A line of a ranking: a text and the query, or two texts.
-struct RankedLine {
-  double score = 0;
-  uint64_t first = 0, second = 0;  // texts, from 0
-};
-
-// The best lines by descending score, equal ones in input order.
-class Ranking {
- public:
-  explicit Ranking(size_t n_best) : n_best_(n_best) {}
-  void offer(const RankedLine& line);
-  std::vector<RankedLine> best() const;
-
- private:
-  size_t n_best_;
-  std::vector<RankedLine> heap_;  // min-heap
-};
 
 // `pairs`: two texts per line, otherwise one. Text: score, number of each text (from 1) and each
 // text, separated by tabs. jsonl: an object per line. json: a list of objects.

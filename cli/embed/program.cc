@@ -21,7 +21,9 @@
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
 #include "error/error.h"
+#include "session/atomic_file.h"
 #include "session/embedding_session.h"
+#include "session/ranking.h"
 
 namespace vesper {
 namespace {
@@ -30,16 +32,6 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kProgram = "embed";
-
-double cosine(std::span<const float> a, std::span<const float> b) {
-  double product = 0, a_squares = 0, b_squares = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    product += double{a[i]} * b[i];
-    a_squares += double{a[i]} * a[i];
-    b_squares += double{b[i]} * b[i];
-  }
-  return product / std::max(std::sqrt(a_squares * b_squares), 1e-30);
-}
 
 bool is_blank(const std::string& text) {
   return text.find_first_not_of(" \t\r") == std::string::npos;

@@ -15,6 +15,7 @@
 #include "cli/terminal/terminal_text.h"
 #include "error/error.h"
 #include "llm/files/text_file.h"
+#include "session/atomic_file.h"
 #include "session/text/conversation.h"
 
 namespace vesper {

@@ -28,6 +28,7 @@
 #include "cli/terminal/text_input.h"
 #include "error/error.h"
 #include "llm/files/text_file.h"
+#include "session/atomic_file.h"
 #include "session/text/long_text.h"
 #include "session/text/token_logprobs.h"
 #include "session/text_session.h"
@@ -167,17 +168,17 @@ class Run {
 
   void answer() {
     std::vector<int32_t> ids = arguments_.prompt_ids;
-    if (ids.empty()) ids = prompt_ids(*model_, arguments_, instruction_, text_);
+    if (ids.empty()) {
+      ids = model_->instruction_ids(instruction_, text_, instruction_format(arguments_));
+    }
     load(model_->ctx_for(ids.size(), arguments_.text.max_tokens));
     if (!arguments_.logits_file.empty()) {
       dump_logits(ids);
       if (!arguments_.text.max_tokens) return;
     }
-    const uint64_t n_answer = arguments_.text.max_tokens.value_or(1);
-    if (arguments_.map_reduce && ids.size() + n_answer > session_->context() && !text_.empty()) {
-      ids = map_reduced_prompt(*session_, arguments_.text, text_, [&](const std::string& part) {
-        return prompt_ids(*model_, arguments_, instruction_, part);
-      });
+    if (arguments_.map_reduce) {
+      ids = long_prompt(*session_, arguments_.text, instruction_, text_,
+                        instruction_format(arguments_));
     }
     restore_prompt();
     // From its first token on there is an answer to keep.
@@ -296,19 +297,11 @@ class Run {
 
   void restore_prompt() {
     if (arguments_.prompt_cache.empty() || !fs::exists(arguments_.prompt_cache)) return;
-    const std::string bytes = read_text_file(arguments_.prompt_cache);
-    try {
-      session_->restore_prompt(std::as_bytes(std::span(bytes)));
-    } catch (const Error& error) {
-      throw Error(error.kind(), arguments_.prompt_cache + ": " + error.what());
-    }
+    session_->restore_prompt(fs::path(arguments_.prompt_cache));
   }
 
   void save_prompt() {
-    if (arguments_.prompt_cache.empty()) return;
-    const std::vector<std::byte> bytes = session_->save_prompt();
-    cache_file_->write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    cache_file_->commit();
+    if (cache_file_) session_->save_prompt(*cache_file_);
   }
 
   // In llama.cpp's format. `n_with_prompt` tokens of the answer are part of the prompt's pass.

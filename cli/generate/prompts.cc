@@ -22,18 +22,8 @@ const json* member_of(const json& value, const char* key) {
 
 }  // namespace
 
-std::vector<int32_t> prompt_ids(const TextModel& model, const GenerateArguments& arguments,
-                                const std::string& instruction, const std::string& text) {
-  const std::string both = instruction.empty() ? text
-                           : text.empty()      ? instruction
-                                               : instruction + "\n\n" + text;
-  if (arguments.no_chat || (!model.has_chat_template() && !arguments.system)) {
-    return model.text_ids(both);
-  }
-  std::vector<ChatMessage> messages;
-  if (arguments.system) messages.push_back({"system", *arguments.system});
-  messages.push_back({"user", both});
-  return model.chat_ids(messages, !arguments.no_think);
+InstructionFormat instruction_format(const GenerateArguments& arguments) {
+  return {arguments.system, !arguments.no_chat, !arguments.no_think};
 }
 
 PromptFile::PromptFile(const TextModel& model, const GenerateArguments& arguments)
@@ -54,7 +44,7 @@ std::optional<FilePrompt> PromptFile::next() {
       if (is_json_) {
         read(line, prompt);
       } else {
-        prompt.ids = prompt_ids(model_, arguments_, line, "");
+        prompt.ids = model_.instruction_ids(line, "", instruction_format(arguments_));
       }
     } catch (const Error& error) {
       // Errors of one prompt do not affect others.
@@ -81,9 +71,10 @@ void PromptFile::read(const std::string& line, FilePrompt& prompt) const {
 }
 
 std::vector<int32_t> PromptFile::ids_of(const json& line) const {
-  if (line.is_string()) return prompt_ids(model_, arguments_, line.get<std::string>(), "");
+  if (line.is_string())
+    return model_.instruction_ids(line.get<std::string>(), "", instruction_format(arguments_));
   if (const json* text = member_of(line, "prompt"); text && text->is_string()) {
-    return prompt_ids(model_, arguments_, text->get<std::string>(), "");
+    return model_.instruction_ids(text->get<std::string>(), "", instruction_format(arguments_));
   }
   if (const json* list = member_of(line, "prompt_ids"); list && list->is_array()) {
     std::vector<int32_t> ids;

@@ -1,4 +1,4 @@
-// The prompts of `generate`: an instruction and a text, or a file with one prompt per line.
+// The prompts of `generate`: how an instruction becomes one, and a file with one prompt per line.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,7 @@
 
 namespace vesper {
 
-// The ids of a prompt: `instruction` and its text, either of which may be empty.
-std::vector<int32_t> prompt_ids(const TextModel& model, const GenerateArguments& arguments,
-                                const std::string& instruction, const std::string& text);
+InstructionFormat instruction_format(const GenerateArguments& arguments);
 
 // A line of --input.
 struct FilePrompt {

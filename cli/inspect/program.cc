@@ -10,6 +10,7 @@
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
 #include "error/error.h"
+#include "session/atomic_file.h"
 #include "session/inspection/reports.h"
 
 namespace vesper {

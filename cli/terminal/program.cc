@@ -11,9 +11,9 @@
 #include <cstring>
 #include <new>
 
-#include "cli/terminal/signals.h"
 #include "error/error.h"
 #include "llm/tokenizer/unicode/utf8_stream.h"
+#include "session/atomic_file.h"
 
 namespace vesper {
 namespace {

@@ -1,10 +1,6 @@
 #include "cli/terminal/signals.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <atomic>
-#include <cstring>
 
 namespace vesper {
 namespace {
@@ -19,9 +15,6 @@ void note_first(int) {
   g_has_come = true;
   sigaction(SIGINT, &g_before, nullptr);
 }
-
-std::array<std::atomic<char*>, 256> g_paths{};
-static_assert(std::atomic<char*>::is_always_lock_free);
 
 }  // namespace
 
@@ -40,25 +33,5 @@ InterruptNoted::~InterruptNoted() { sigaction(SIGINT, &g_before, nullptr); }
 bool InterruptNoted::has_come() { return g_has_come; }
 
 void InterruptNoted::forget() { g_has_come = false; }
-
-UnfinishedFile::UnfinishedFile(const std::string& path)
-    : path_(new char[path.size() + 1]), slot_(0) {
-  std::memcpy(path_, path.c_str(), path.size() + 1);
-  for (; slot_ < g_paths.size(); ++slot_) {
-    char* empty = nullptr;
-    if (g_paths[slot_].compare_exchange_strong(empty, path_)) break;
-  }
-}
-
-UnfinishedFile::~UnfinishedFile() {
-  if (slot_ < g_paths.size()) g_paths[slot_].store(nullptr);
-  delete[] path_;
-}
-
-void remove_unfinished_files() {
-  for (std::atomic<char*>& path : g_paths) {
-    if (const char* file = path.load()) unlink(file);
-  }
-}
 
 }  // namespace vesper

@@ -1,10 +1,7 @@
-// Signals: Ctrl-C that a program handles, and files that are removed before a signal ends the
-// program.
+// Signals: Ctrl-C that a program handles.
 #pragma once
 
 #include <csignal>
-#include <cstddef>
-#include <string>
 
 namespace vesper {
 
@@ -24,22 +21,5 @@ class InterruptNoted {
   static bool has_come();
   static void forget();  // resets the flag
 };
-
-// Lists a file for removal on a signal, until destroyed. The list has 256 entries; further files
-// are not listed. Lock-free, because a signal handler reads the list.
-class UnfinishedFile {
- public:
-  explicit UnfinishedFile(const std::string& path);
-  ~UnfinishedFile();
-  UnfinishedFile(const UnfinishedFile&) = delete;
-  UnfinishedFile& operator=(const UnfinishedFile&) = delete;
-
- private:
-  char* path_;   // owned
-  size_t slot_;  // in the list
-};
-
-// Unlinks every listed file. Async-signal-safe.
-void remove_unfinished_files();
 
 }  // namespace vesper

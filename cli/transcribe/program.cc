@@ -26,6 +26,7 @@
 #include "cli/transcribe/options.h"
 #include "cli/transcribe/recordings.h"
 #include "error/error.h"
+#include "session/atomic_file.h"
 #include "session/speech_session.h"
 
 namespace vesper {

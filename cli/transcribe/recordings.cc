@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "audio/reader.h"
-#include "cli/terminal/output.h"
 #include "cli/terminal/text_input.h"
 #include "error/error.h"
 #include "llm/files/folder_names.h"
+#include "session/atomic_file.h"
 
 namespace vesper {
 namespace {

@@ -80,4 +80,16 @@ std::string ChatTemplate::render(std::span<const ChatMessage> messages, bool add
   return render(messages, add_generation_prompt, tokenizer, nlohmann::ordered_json());
 }
 
+std::string ChatTemplate::render_prompt(std::span<const ChatMessage> messages, bool thinks,
+                                        const TextTokenizer* tokenizer) const {
+  nlohmann::ordered_json extra;
+  if (!thinks) extra = {{"enable_thinking", false}};
+  return render(messages, true, tokenizer, extra);
+}
+
+void throw_no_chat_template(const std::string& name) {
+  throw Error(ErrorKind::kModel, "chat template",
+              "expected one, found none in " + name + ": this model only continues texts");
+}
+
 }  // namespace vesper

@@ -48,11 +48,18 @@ class ChatTemplate {
                      const TextTokenizer* tokenizer, const nlohmann::ordered_json& extra) const;
   std::string render(std::span<const ChatMessage> messages, bool add_generation_prompt,
                      const TextTokenizer* tokenizer = nullptr) const;
+  // A conversation up to the start of the model's answer. `thinks` false asks for an answer without
+  // thinking (the variable enable_thinking).
+  std::string render_prompt(std::span<const ChatMessage> messages, bool thinks,
+                            const TextTokenizer* tokenizer) const;
 
  private:
   struct Program;
   std::unique_ptr<const Program> program_;
 };
+
+// Throws the Error(kModel) about a model without a template. `name`: its file.
+[[noreturn]] void throw_no_chat_template(const std::string& name);
 
 // The source of a model's template, from GGUF metadata or from the files beside its weights
 // (chat_template.jinja, chat_template.json, tokenizer_config.json). Empty if it has none.

@@ -10,11 +10,10 @@
 #include "error/error.h"
 #include "error/number_text.h"
 #include "llm/files/folder_names.h"
-#include "llm/tokenizer/files/open_text_tokenizer.h"
-#include "llm/tokenizer/whisper_tokens.h"
 #include "llm/weights/model_families.h"
 #include "session/bounds.h"
 #include "session/digest.h"
+#include "session/model_tokenizer.h"
 
 namespace vesper {
 namespace {
@@ -167,19 +166,11 @@ std::string TextTokens::Token::hex() const {
 }
 
 TextTokens tokenize_text(const std::filesystem::path& path, const std::string& text) {
-  const ModelDescription model = describe_model(path);
-  const bool is_whisper = runs_as(model) == RunnableKind::kWhisper;
-  std::unique_ptr<const TextTokenizer> tokenizer;
-  if (is_whisper) {
-    const auto special = WhisperTokens::of_vocabulary_size(model.provider->config().n_vocab);
-    tokenizer = whisper_tokenizer(model.provider->vocabulary(), static_cast<uint32_t>(special.eot));
-  } else {
-    // A tokenizer needs no readable weights.
-    tokenizer = open_text_tokenizer(model.path);
-  }
-  TextTokens result{tokenizer->kind(), {}};
-  for (const int32_t id : tokenizer->encode(text, !is_whisper, !is_whisper)) {
-    result.tokens.push_back({id, std::string(tokenizer->bytes_of(id))});
+  const ModelTokenizer model(path);
+  const bool has_special = model.has_special_spellings();
+  TextTokens result{model.text().kind(), {}};
+  for (const int32_t id : model.text().encode(text, has_special, has_special)) {
+    result.tokens.push_back({id, std::string(model.text().bytes_of(id))});
   }
   return result;
 }

@@ -19,7 +19,8 @@ class Conversation {
   Conversation(TextSession& session, const TextOptions& options, bool thinks = true);
 
   // Adds a message of the user and the model's answer. Throws the errors of TextSession::answer,
-  // and Error(kInput) for a message that is too long for the context, which is then dropped.
+  // and Error(kInput) for a message that is too long for the context; the messages are then as
+  // before.
   TextAnswer say(const std::string& message, const TextEvents& events = {});
   // Answers the last message again with another seed (given: the next one). Throws Error(kInput)
   // without a message.
@@ -35,8 +36,9 @@ class Conversation {
 
  private:
   std::vector<int32_t> prompt_of(std::vector<ChatMessage> messages) const;
-  std::vector<int32_t> fitting_prompt();
-  TextAnswer answer(const TextEvents& events);
+  // Drops the oldest messages until the others fit.
+  std::vector<int32_t> fitting_prompt(std::vector<ChatMessage>& messages) const;
+  TextAnswer answer(std::vector<ChatMessage> messages, const TextEvents& events);
 
   TextSession& session_;
   TextOptions options_;

@@ -42,7 +42,8 @@ std::vector<std::string> parts_of(const TextTokenizer& tokenizer, const std::str
 
 std::vector<int32_t> map_reduced_prompt(
     TextSession& session, const TextOptions& options, const std::string& text,
-    const std::function<std::vector<int32_t>(const std::string& part)>& prompt_of) {
+    const std::function<std::vector<int32_t>(const std::string& part)>& prompt_of,
+    const std::function<bool()>& is_cancelled) {
   const uint32_t context = session.context();
   TextOptions of_part = options;
   const uint32_t n_answer = std::min(options.max_tokens.value_or(context / 4), context / 2);
@@ -64,7 +65,12 @@ std::vector<int32_t> map_reduced_prompt(
     const auto most = static_cast<uint32_t>(context - n_answer - n_around);
     std::string joined;
     for (const std::string& part : parts_of(session.model().require_tokenizer(), left, most)) {
-      joined += (joined.empty() ? "" : "\n\n") + session.answer({prompt_of(part), of_part}).text;
+      const TextAnswer answer =
+          session.answer({prompt_of(part), of_part}, {.is_cancelled = is_cancelled});
+      if (answer.end == AnswerEnd::kCancelled) {
+        throw Error(ErrorKind::kStopped, "stopped by the caller");
+      }
+      joined += (joined.empty() ? "" : "\n\n") + answer.text;
     }
     if (joined.size() >= left.size()) {
       throw Error(ErrorKind::kInput, "max tokens",
@@ -73,6 +79,18 @@ std::vector<int32_t> map_reduced_prompt(
     }
     left = joined;
   }
+}
+
+std::vector<int32_t> long_prompt(TextSession& session, const TextOptions& options,
+                                 const std::string& instruction, const std::string& text,
+                                 const InstructionFormat& format,
+                                 const std::function<bool()>& is_cancelled) {
+  const auto prompt_of = [&](const std::string& part) {
+    return session.model().instruction_ids(instruction, part, format);
+  };
+  std::vector<int32_t> ids = prompt_of(text);
+  if (ids.size() + options.max_tokens.value_or(1) <= session.context() || text.empty()) return ids;
+  return map_reduced_prompt(session, options, text, prompt_of, is_cancelled);
 }
 
 }  // namespace vesper

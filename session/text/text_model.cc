@@ -40,14 +40,8 @@ const TextTokenizer& TextModel::require_tokenizer() const {
 
 std::vector<int32_t> TextModel::chat_ids(std::span<const ChatMessage> messages, bool thinks) const {
   const TextTokenizer& tokenizer = require_tokenizer();
-  if (!chat_template_) {
-    throw Error(ErrorKind::kModel, "chat template",
-                "expected one, found none in " + weights_->path().string() +
-                    ": this model only continues texts");
-  }
-  nlohmann::ordered_json extra;
-  if (!thinks) extra = {{"enable_thinking", false}};
-  const std::string text = chat_template_->render(messages, true, &tokenizer, extra);
+  if (!chat_template_) throw_no_chat_template(weights_->path().string());
+  const std::string text = chat_template_->render_prompt(messages, thinks, &tokenizer);
   std::vector<int32_t> ids = tokenizer.encode(text, true, false);
   // Most templates contain the tokens that begin every text.
   const auto before = tokenizer.before();
@@ -62,6 +56,19 @@ std::vector<int32_t> TextModel::text_ids(std::string_view text) const {
   std::vector<int32_t> ids = tokenizer.encode(text, false, false);
   ids.insert(ids.begin(), tokenizer.before().begin(), tokenizer.before().end());
   return ids;
+}
+
+std::vector<int32_t> TextModel::instruction_ids(const std::string& instruction,
+                                                const std::string& text,
+                                                const InstructionFormat& format) const {
+  const std::string both = instruction.empty() ? text
+                           : text.empty()      ? instruction
+                                               : instruction + "\n\n" + text;
+  if (!format.is_chat || (!has_chat_template() && !format.system)) return text_ids(both);
+  std::vector<ChatMessage> messages;
+  if (format.system) messages.push_back({"system", *format.system});
+  messages.push_back({"user", both});
+  return chat_ids(messages, format.thinks);
 }
 
 bool TextModel::begins_thinking(std::span<const int32_t> prompt) const {

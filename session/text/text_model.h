@@ -20,6 +20,13 @@
 
 namespace vesper {
 
+// How an instruction becomes a prompt.
+struct InstructionFormat {
+  std::optional<std::string> system = {};  // a message before it
+  bool is_chat = true;                     // false: a text to continue
+  bool thinks = true;                      // see TextModel::chat_ids
+};
+
 class TextModel {
  public:
   // `chat_template`: replaces the model's template. Throws Error(kModel).
@@ -39,6 +46,11 @@ class TextModel {
   std::vector<int32_t> chat_ids(std::span<const ChatMessage> messages, bool thinks = true) const;
   // A text to continue.
   std::vector<int32_t> text_ids(std::string_view text) const;
+  // An instruction and the text that it is about, either of which may be empty: a message of a
+  // chat. A text to continue if the model has no template and the format no system message. Throws
+  // like chat_ids().
+  std::vector<int32_t> instruction_ids(const std::string& instruction, const std::string& text,
+                                       const InstructionFormat& format = {}) const;
 
   // Whether the prompt ends with the start of thinking, which some templates add.
   bool begins_thinking(std::span<const int32_t> prompt) const;
