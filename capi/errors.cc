@@ -17,14 +17,19 @@ namespace {
 // spaces for underscores.
 struct FieldName {
   std::string_view setting, field;
+  std::string_view functions = "";  // beginning of the names of the functions that have the field
 };
 constexpr FieldName kFieldNames[] = {
     {"diarize", "channels"},
     {"window rule", "disabled_rules"},
     {"hallucination silence threshold", "hallucination_silence_threshold_s"},
     {"max initial timestamp", "max_initial_timestamp_s"},
+    {"logprobs", "top_logprobs"},
+    {"slots", "batch_size"},
+    {"stop", "stops"},
     {"stream step", "step_s"},
-    {"temperature", "temperatures"},
+    {"temperature", "temperatures", "vesper_stream_"},
+    {"temperature", "temperatures", "vesper_whisper_"},
 };
 
 // Arrays, because the first use of a thread_local string takes memory.
@@ -44,10 +49,12 @@ void append(std::array<char, kSize>& text, std::string_view more) noexcept {
   text[at + n] = '\0';
 }
 
-void set_setting(std::string_view setting) noexcept {
+void set_setting(std::string_view function, std::string_view setting) noexcept {
   last_setting[0] = '\0';
   for (const FieldName& name : kFieldNames) {
-    if (name.setting == setting) return append(last_setting, name.field);
+    if (name.setting == setting && function.starts_with(name.functions)) {
+      return append(last_setting, name.field);
+    }
   }
   append(last_setting, setting);
   for (char& c : last_setting) {
@@ -55,11 +62,12 @@ void set_setting(std::string_view setting) noexcept {
   }
 }
 
-vesper_status set_error(vesper_status status, std::string_view function, std::string_view setting,
-                        std::string_view message) noexcept {
-  set_setting(setting);
+// The message begins with the name of the function, if it is about its call.
+vesper_status set_error(vesper_status status, std::string_view function, bool is_about_call,
+                        std::string_view setting, std::string_view message) noexcept {
+  set_setting(function, setting);
   last_error[0] = '\0';
-  if (!function.empty()) {
+  if (is_about_call) {
     append(last_error, function);
     append(last_error, ": ");
   }
@@ -75,16 +83,16 @@ vesper_status status_of_exception(const char* function) noexcept {
   try {
     throw;
   } catch (const ArgumentError& error) {
-    return set_error(VESPER_ERROR_USAGE, function, "", error.what());
+    return set_error(VESPER_ERROR_USAGE, function, true, "", error.what());
   } catch (const Error& error) {
-    return set_error(static_cast<vesper_status>(exit_status(error.kind())), "", error.setting(),
-                     error.what());
+    return set_error(static_cast<vesper_status>(exit_status(error.kind())), function, false,
+                     error.setting(), error.what());
   } catch (const std::bad_alloc&) {
-    return set_error(VESPER_ERROR_DEVICE, "", "", "out of memory");
+    return set_error(VESPER_ERROR_DEVICE, function, false, "", "out of memory");
   } catch (const std::exception& error) {
-    return set_error(VESPER_ERROR_INTERNAL, function, "", error.what());
+    return set_error(VESPER_ERROR_INTERNAL, function, true, "", error.what());
   } catch (...) {
-    return set_error(VESPER_ERROR_INTERNAL, function, "", "an exception of an unknown type");
+    return set_error(VESPER_ERROR_INTERNAL, function, true, "", "an exception of an unknown type");
   }
 }
 

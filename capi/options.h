@@ -21,22 +21,25 @@ bool is_options_size(size_t size) {
   return size >= sizeof(size_t) && size <= kMostOptionsBytes && size % alignof(T) == 0;
 }
 
-// ..._options_init: writes the defaults into the `size` bytes of the caller's struct, and 0 into
-// those that this version of the library does not know. An impossible call is the thread's error.
+// Writes the defaults into the `size` bytes of the caller's struct, and 0 into those that this
+// version of the library does not know. Throws ArgumentError for an impossible size.
+template <class T>
+void fill_options(T* options, size_t size, const T& defaults) {
+  required("options", options);
+  if (!is_options_size<T>(size)) {
+    throw ArgumentError("size",
+                        "expected the size of the options struct, found " + std::to_string(size));
+  }
+  auto* bytes = reinterpret_cast<std::byte*>(options);
+  std::memset(bytes, 0, size);
+  std::memcpy(bytes, &defaults, std::min(size, sizeof(T)));
+  std::memcpy(bytes, &size, sizeof size);
+}
+
+// ..._options_init. An impossible call is the thread's error.
 template <class T>
 void init_options(const char* function, T* options, size_t size, T (*get_defaults)()) {
-  guarded(function, nullptr, [&] {
-    required("options", options);
-    if (!is_options_size<T>(size)) {
-      throw ArgumentError("size",
-                          "expected the size of the options struct, found " + std::to_string(size));
-    }
-    const T defaults = get_defaults();
-    auto* bytes = reinterpret_cast<std::byte*>(options);
-    std::memset(bytes, 0, size);
-    std::memcpy(bytes, &defaults, std::min(size, sizeof(T)));
-    std::memcpy(bytes, &size, sizeof size);
-  });
+  guarded(function, nullptr, [&] { fill_options(options, size, get_defaults()); });
 }
 
 // The caller's options of any version, completed by the defaults. Throws ArgumentError for a size

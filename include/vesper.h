@@ -1,9 +1,11 @@
-/* The C API of Vesper: speech to text.
+/* The C API of Vesper: speech to text, text to text, texts to vectors, and models by name.
  *
  * This header includes all parts:
  *   vesper/base.h       errors, strings, cancellation, log, settings of loading a model
  *   vesper/inspect.h    what models and devices are; models by name, downloads
  *   vesper/speech.h     Whisper: files, samples, streams, batches, subtitles
+ *   vesper/text.h       language models: prompts, chats, tokens, perplexity
+ *   vesper/embedding.h  texts to vectors
  *
  *   vesper_whisper* whisper;
  *   vesper_transcript* transcript;
@@ -17,7 +19,9 @@
 #define VESPER_H_
 
 #include <vesper/base.h>
+#include <vesper/embedding.h>
 #include <vesper/inspect.h>
 #include <vesper/speech.h>
+#include <vesper/text.h>
 
 #endif /* VESPER_H_ */

@@ -11,7 +11,6 @@
 #include "llm/files/text_file.h"
 #include "session/text/answer_loop.h"
 #include "session/text/answer_writer.h"
-#include "session/text/answer_writer.h"
 #include "session/text/thinking_text.h"
 
 namespace vesper {

@@ -13,6 +13,7 @@
 #include "session/text/conversation.h"
 #include "session/text/long_text.h"
 #include "tests/child_process.h"
+#include "tests/session/tiny_text_model.h"
 
 namespace vesper::text_session_test {
 namespace {
@@ -22,66 +23,17 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using Ids = std::vector<int32_t>;
 
-// Ids 0 and 1 are special, 2 and 3 are the tags of thinking, 4 is a space, then letters.
-constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,!?;:-";
-
-// `begins`: every text begins with <user>.
-void write_tokenizer(const std::filesystem::path& folder, bool has_template, bool begins) {
-  const std::vector<std::string> added = {"<end>", "<user>", "<think>", "</think>"};
-  nlohmann::json list = nlohmann::json::array(), vocabulary;
-  for (size_t id = 0; id < added.size(); ++id) {
-    vocabulary[added[id]] = id;
-    list.push_back({{"id", id},
-                    {"content", added[id]},
-                    {"special", id < 2},
-                    {"single_word", false},
-                    {"lstrip", false},
-                    {"rstrip", false},
-                    {"normalized", false}});
-  }
-  vocabulary["\u0120"] = 4;
-  for (size_t i = 0; i < kLetters.size(); ++i) vocabulary[std::string(1, kLetters[i])] = 5 + i;
-  const nlohmann::json bytes = {{"type", "ByteLevel"},
-                                {"add_prefix_space", false},
-                                {"trim_offsets", true},
-                                {"use_regex", true}};
-  write_file(
-      folder / "tokenizer.json",
-      nlohmann::json{
-          {"added_tokens", list},
-          {"pre_tokenizer", bytes},
-          {"decoder", bytes},
-          {"post_processor", begins ? nlohmann::json::parse(R"({"type": "TemplateProcessing",
-               "single": [{"SpecialToken": {"id": "<user>", "type_id": 0}},
-                          {"Sequence": {"id": "A", "type_id": 0}}],
-               "pair": [],
-               "special_tokens": {"<user>": {"id": "<user>", "ids": [1], "tokens": ["<user>"]}}})")
-                                    : nlohmann::json()},
-          {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", nlohmann::json::array()}}}}
-          .dump());
-  nlohmann::json config = {{"eos_token", "<end>"}};
-  if (has_template) {
-    config["chat_template"] =
-        "{% for message in messages %}<user>{{ message.content }}{% endfor %}<user>"
-        "{% if enable_thinking is not defined %}{% else %}<think></think>{% endif %}";
-  }
-  write_file(folder / "tokenizer_config.json", config.dump());
-}
-
 class TinyText : public testing::Test {
  protected:
   void SetUp() override {
-    const std::filesystem::path source = std::string(LANGUAGE_MODELS) + "/qwen3";
-    for (const char* file : {"config.json", "model.safetensors"}) {
-      std::filesystem::copy_file(source / file, folder_ / file);
-    }
+    write_tiny_text_weights(folder_.path());
     options_.device = "cpu";
     options_.compute = "f32";
     options_.kv_type = DType::kF32;
   }
 
   TextSession& open(bool has_tokenizer = true) {
-    if (has_tokenizer) write_tokenizer(folder_.path(), has_template_, begins_);
+    if (has_tokenizer) write_letter_tokenizer(folder_.path(), has_template_, begins_);
     session_ = std::make_unique<TextSession>(folder_.path(), options_);
     return *session_;
   }
