@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "audio/block_worker.h"
+
 namespace vesper {
 
 SampleReader::SampleReader(AudioReader reader, size_t block_frames)
@@ -43,10 +45,12 @@ MelSpectrogram read_log_mel(AudioReader reader, int n_mels, std::span<const floa
                             const std::function<void(double)>& on_progress) {
   SampleReader blocks(std::move(reader));
   MelSpectrogram mel(n_mels, filters);
+  BlockWorker transform([&](auto block) { mel.push(block.data(), block.size()); });
   for (auto block = blocks.next(); !block.empty(); block = blocks.next()) {
-    mel.push(block.data(), block.size());
+    transform.push(block);
     if (on_progress) on_progress(blocks.progress());
   }
+  transform.finish();
   mel.finish();
   return mel;
 }

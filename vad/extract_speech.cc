@@ -2,21 +2,28 @@
 
 #include <utility>
 
+#include "audio/block_worker.h"
 #include "audio/samples.h"
 
 namespace vesper {
+
 ExtractedSpeech detect_speech(AudioReader reader, MelSpectrogram mel, SileroVad& vad,
                               const SpeechSettings& settings, std::span<const double> clips_s,
                               const std::function<void(double)>& on_progress) {
   vad.finish();  // drops the rest of a recording that failed
   uint64_t n_samples = 0;
   SampleReader blocks(std::move(reader));
+  // Each of the three takes about as long: to read, to transform, and to listen for speech.
+  BlockWorker transform([&](auto block) { mel.push(block.data(), block.size()); });
+  BlockWorker listen([&](auto block) { vad.push(block.data(), block.size()); });
   for (auto block = blocks.next(); !block.empty(); block = blocks.next()) {
-    mel.push(block.data(), block.size());
-    vad.push(block.data(), block.size());
+    transform.push(block);
+    listen.push(block);
     n_samples += block.size();
     if (on_progress) on_progress(blocks.progress());
   }
+  transform.finish();
+  listen.finish();
   mel.finish();
   const uint64_t n_frames = mel.content_frames();
   std::vector<float> probabilities = vad.finish();
