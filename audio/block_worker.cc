@@ -17,14 +17,16 @@ namespace vesper {
 struct BlockWorker::State {
   static constexpr size_t kMostWaiting = 8;
 
-  explicit State(std::function<void(std::span<const float>)> to_do) : work(std::move(to_do)) {}
+  explicit State(std::function<void(std::span<const float>)> to_do) : work(std::move(to_do)) {
+    spare.reserve(kMostWaiting + 1);  // so that the thread allocates nothing
+  }
 
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
       changed.wait(lock, [&] { return !waiting.empty() || has_ended; });
       if (waiting.empty()) return;
-      const std::vector<float> block = std::move(waiting.front());
+      std::vector<float> block = std::move(waiting.front());
       waiting.pop_front();
       changed.notify_all();
       lock.unlock();
@@ -35,6 +37,7 @@ struct BlockWorker::State {
         thrown = std::current_exception();
       }
       lock.lock();
+      spare.push_back(std::move(block));
       if (thrown) {
         error = thrown;
         waiting.clear();
@@ -58,6 +61,7 @@ struct BlockWorker::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::vector<float>> waiting;
+  std::vector<std::vector<float>> spare;  // blocks that are done, whose memory is used again
   bool has_ended = false;  // no more blocks are pushed
   std::exception_ptr error;
   std::thread thread;
@@ -76,11 +80,16 @@ BlockWorker::BlockWorker(std::function<void(std::span<const float>)> work)
 BlockWorker::~BlockWorker() { state_->end(true); }
 
 void BlockWorker::push(std::span<const float> block) {
-  std::vector<float> copy(block.begin(), block.end());
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(
       lock, [&] { return state_->waiting.size() < State::kMostWaiting || state_->error; });
   if (state_->error) std::rethrow_exception(state_->error);
+  std::vector<float> copy;
+  if (!state_->spare.empty()) {
+    copy = std::move(state_->spare.back());
+    state_->spare.pop_back();
+  }
+  copy.assign(block.begin(), block.end());
   state_->waiting.push_back(std::move(copy));
   state_->changed.notify_all();
 }
