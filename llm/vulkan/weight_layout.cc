@@ -26,6 +26,7 @@ __attribute__((target("avx,f16c"))) void to_f16_f16c(const float* in, uint16_t* 
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
                      _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT));
   }
+  _mm256_zeroupper();  // see read_f16s_f16c in llm/dtype/dtype.cc
   for (; i < n; ++i) out[i] = f32_to_f16(in[i]);
 }
 #endif
