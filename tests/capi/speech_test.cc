@@ -181,9 +181,11 @@ TEST_F(SpeechOfTheCApi, FormatsHaveTheBytesOfTheProgram) {
   vesper_whisper_close(whisper);
 }
 
-// ---- Threads
+// ---- Threads. The preset tsan runs these.
 
-TEST_F(SpeechOfTheCApi, EightModelsWorkAtOnce) {
+class ThreadsOfTheCApi : public SpeechOfTheCApi {};
+
+TEST_F(ThreadsOfTheCApi, EightModelsWorkAtOnce) {
   vesper_transcribe_options options;
   tiny_transcribe_options(&options);
   vesper_whisper* first = open();
@@ -202,7 +204,7 @@ TEST_F(SpeechOfTheCApi, EightModelsWorkAtOnce) {
   EXPECT_EQ(texts, std::vector<std::string>(8, expected));
 }
 
-TEST_F(SpeechOfTheCApi, ASecondCallOfABusyModelIsAnError) {
+TEST_F(ThreadsOfTheCApi, ASecondCallOfABusyModelIsAnError) {
   vesper_whisper* whisper = open();
   vesper_transcribe_options options;
   tiny_transcribe_options(&options);
@@ -233,7 +235,7 @@ TEST_F(SpeechOfTheCApi, ASecondCallOfABusyModelIsAnError) {
   EXPECT_STREQ(vesper_error_of(whisper), "");
 }
 
-TEST_F(SpeechOfTheCApi, ATranscriptIsReadByManyThreads) {
+TEST_F(ThreadsOfTheCApi, ATranscriptIsReadByManyThreads) {
   vesper_whisper* whisper = open();
   vesper_transcribe_options options;
   tiny_transcribe_options(&options);
@@ -270,7 +272,7 @@ TEST_F(SpeechOfTheCApi, AnExceptionOfACallbackIsAnError) {
   vesper_whisper_close(whisper);
 }
 
-TEST_F(SpeechOfTheCApi, AThreadMayEndInACallback) {
+TEST_F(ThreadsOfTheCApi, AThreadMayEndInACallback) {
   vesper_whisper* whisper = open();
   vesper_transcribe_options options;
   tiny_transcribe_options(&options);
