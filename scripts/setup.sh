@@ -32,7 +32,7 @@ if [ "${1:-}" = sanitizers ]; then
 elif [ "${1:-}" = site ]; then
   packages+=(mkdocs)
 elif [ "${1:-}" = packages ]; then
-  packages+=(build-essential debhelper git lintian)
+  packages+=(build-essential debhelper dh-python git lintian)
 fi
 
 if ! command -v dpkg-query >/dev/null; then
