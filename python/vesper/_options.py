@@ -5,7 +5,7 @@ import ctypes
 import math
 import operator
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from vesper import _structs as c
@@ -94,6 +94,17 @@ def array_of(name: str, kind: Any, values: Iterable[Any]) -> Any:
     if kind is ctypes.c_int32 and any(not -2**31 <= value < 2**31 for value in converted):
         raise UsageError(f"{name}: expected integers of 32 bits", name)
     return (kind * len(converted))(*converted)
+
+
+def messages_of(messages: Iterable[Mapping[str, str]]) -> Any:
+    """A C array of messages, {"role": ..., "content": ...}."""
+    array = []
+    for index, message in enumerate(messages):
+        if not isinstance(message, Mapping) or set(message) != {"role", "content"}:
+            raise UsageError(f'messages[{index}]: expected {{"role": ..., "content": ...}}, '
+                             f"found {message!r}", "messages")
+        array.append(c.Message(encoded("role", message["role"]), encoded("content", message["content"])))
+    return (c.Message * len(array))(*array)
 
 
 _COMPUTE = {

@@ -19,10 +19,17 @@ CONSTANTS = {
     "CHANNELS_MIX": 0,
     "CHANNELS_SPLIT": 1,
     "CHANNELS_DIARIZE": 2,
+    "END_MODEL": 0,
+    "END_STOP": 1,
+    "END_LIMIT": 2,
+    "END_CONTEXT": 3,
+    "END_CANCELLED": 4,
+    "END_LOOP": 5,
     "MODEL_SPEECH": 0,
     "MODEL_VAD": 1,
     "MODEL_TEXT_ENCODER": 2,
     "MODEL_LANGUAGE": 3,
+    "MODEL_DEFAULT": 2**32 - 1,
 }
 
 # ---- base.h -------------------------------------------------------------------------------------
@@ -209,6 +216,114 @@ class SpeechRange(Structure):
     _fields_ = [("start_s", c_double), ("end_s", c_double)]
 
 
+# ---- text.h -------------------------------------------------------------------------------------
+
+class LogitBias(Structure):
+    _fields_ = [("token", c_int32), ("bias", c_float)]
+
+
+class LanguageModelOptions(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("load", LoadOptions),
+        ("context", c_uint32),
+        ("batch_size", c_uint32),
+        ("kv_type", c_char_p),
+        ("beam_size", c_uint32),
+        ("length_penalty", c_double),
+        ("logit_bias", POINTER(LogitBias)),
+        ("n_logit_bias", c_size_t),
+        ("ignore_end", c_int),
+        ("chat_template", c_char_p),
+    ]
+
+
+class Message(Structure):
+    _fields_ = [("role", c_char_p), ("content", c_char_p)]
+
+
+class Prompt(Structure):
+    _fields_ = [
+        ("text", c_char_p),
+        ("messages", POINTER(Message)),
+        ("n_messages", c_size_t),
+        ("tokens", POINTER(c_int32)),
+        ("n_tokens", c_size_t),
+    ]
+
+
+OnText = CFUNCTYPE(c_int, c_char_p, c_void_p)
+
+
+class GenerateOptions(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("max_tokens", c_uint32),
+        ("temperature", c_double),
+        ("top_k", c_uint32),
+        ("top_p", c_double),
+        ("min_p", c_double),
+        ("typical_p", c_double),
+        ("repetition_penalty", c_double),
+        ("frequency_penalty", c_double),
+        ("presence_penalty", c_double),
+        ("penalty_window", c_uint32),
+        ("no_repeat_ngram_size", c_uint32),
+        ("seed", c_int64),
+        ("stops", POINTER(c_char_p)),
+        ("n_stops", c_size_t),
+        ("top_logprobs", c_uint32),
+        ("no_thinking", c_int),
+        ("separate_thinking", c_int),
+        ("allow_loops", c_int),
+        ("context_shift", c_int),
+        ("no_reuse", c_int),
+        ("cancellation", c_void_p),
+        ("on_text", OnText),
+        ("on_thinking", OnText),
+        ("user", c_void_p),
+    ]
+
+
+class GenerateStatistics(Structure):
+    _fields_ = [
+        ("n_prompt", c_uint64),
+        ("n_reused", c_uint64),
+        ("n_answer", c_uint64),
+        ("prompt_s", c_double),
+        ("answer_s", c_double),
+    ]
+
+
+OnAnswer = CFUNCTYPE(c_int, c_size_t, c_void_p, c_int, c_char_p, c_void_p)
+
+
+class PerplexityResult(Structure):
+    _fields_ = [
+        ("value", c_double),
+        ("deviation", c_double),
+        ("n_tokens", c_uint64),
+        ("n_contexts", c_uint64),
+    ]
+
+
+OnRows = CFUNCTYPE(c_int, POINTER(c_float), c_size_t, c_void_p)
+
+
+# ---- embedding.h --------------------------------------------------------------------------------
+
+class EmbedderOptions(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("load", LoadOptions),
+        ("pooling", c_char_p),
+        ("normalize", c_int),
+        ("dimensions", c_uint32),
+        ("max_tokens", c_uint32),
+        ("batch_tokens", c_uint32),
+    ]
+
+
 # ---- inspect.h ----------------------------------------------------------------------------------
 
 class InspectOptions(Structure):
@@ -234,5 +349,13 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "vesper_caption_word": CaptionWord,
     "vesper_stream_options": StreamOptions,
     "vesper_speech_range": SpeechRange,
+    "vesper_logit_bias": LogitBias,
+    "vesper_language_model_options": LanguageModelOptions,
+    "vesper_message": Message,
+    "vesper_prompt": Prompt,
+    "vesper_generate_options": GenerateOptions,
+    "vesper_generate_statistics": GenerateStatistics,
+    "vesper_perplexity_result": PerplexityResult,
+    "vesper_embedder_options": EmbedderOptions,
     "vesper_inspect_options": InspectOptions,
 }

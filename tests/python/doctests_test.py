@@ -15,7 +15,9 @@ import numpy
 import vesper
 
 MODELS = {"vesper.speech": ("WhisperModel", "tiny.en"), "vesper.transcription": ("WhisperModel", "tiny.en"),
-          "vesper.stream": ("WhisperModel", "tiny.en")}
+          "vesper.stream": ("WhisperModel", "tiny.en"), "vesper.text": ("LanguageModel", "smollm2-135m"),
+          "vesper.embedding": ("Embedder", "all-minilm-l6-v2"), "vesper.tokenizer": ("Tokenizer", "smollm2-135m")}
+VARIABLES = {"Embedder": "embedder", "Tokenizer": "tokenizer"}
 
 
 def main():
@@ -33,7 +35,7 @@ def main():
             scope = {"vesper": vesper, "numpy": numpy, "samples": samples}
             if name in MODELS:
                 kind, model = MODELS[name]
-                scope["model"] = getattr(vesper, kind)(model, local_files_only=True)
+                scope[VARIABLES.get(kind, "model")] = getattr(vesper, kind)(model, local_files_only=True)
             result = doctest.testmod(importlib.import_module(name), extraglobs=scope,
                                      optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
             n_failed, n_examples = n_failed + result.failed, n_examples + result.attempted
