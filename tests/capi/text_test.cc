@@ -372,7 +372,10 @@ TEST_F(CText, PassesTextOnAsItIsGenerated) {
   EXPECT_LT(cut.text.size(), whole.text.size());
 }
 
-TEST_F(CText, IsCancelledByAnotherThreadAtAnyTime) {
+// Also under the thread sanitizer.
+using ThreadsOfTheCApiForText = CText;
+
+TEST_F(ThreadsOfTheCApiForText, CancelAtAnyTime) {
   options_.ignore_end = 1;
   open();
   generate_.max_tokens = 0;
@@ -511,7 +514,7 @@ TEST_F(CText, HasTheTokenizerOfEveryKindOfModel) {
   }
 }
 
-TEST_F(CText, WorksInEightThreadsAtOnce) {
+TEST_F(ThreadsOfTheCApiForText, AreEightAtOnce) {
   open();
   const std::string expected = generate().text;
   std::vector<std::thread> threads;
