@@ -28,7 +28,8 @@ model = vesper.WhisperModel("tiny.en", local_files_only=True)
 samples = numpy.tile(numpy.fromfile(sys.argv[1], numpy.int16)[22:], 300)
 try:
     print("begin", flush=True)
-    {work}
+    while True:
+        {work}
 except KeyboardInterrupt:
     print(model.transcribe(sys.argv[1], beam_size=1).text)
     sys.exit(130)
@@ -244,7 +245,7 @@ class Speech(unittest.TestCase):
 
     def test_ctrl_c_ends_a_call_and_the_model_remains_usable(self):
         for work in ("model.transcribe(samples).text", "for segment in model.transcribe(samples): list(segment)",
-                     "vesper.Stream(model, step=None).push(samples).clear() or model.find_speech(samples)",
+                     "model.find_speech(samples)",
                      "model.transcribe_files([sys.argv[1]] * 500)"):
             with self.subTest(work):
                 process = subprocess.Popen([sys.executable, "-c", LONG.format(work=work), RECORDING],
