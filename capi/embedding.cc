@@ -71,7 +71,7 @@ void embed(EmbeddingSession& session, size_t n_texts, const vesper_cancellation*
   const size_t dimensions = session.dimensions();
   size_t n_started = 0;
   session.embed_many([&](bool) -> std::optional<EmbeddingJob> {
-    if (stopped && stopped()) throw Error(ErrorKind::kStopped, "stopped by the caller");
+    if (stopped && stopped()) throw_stopped();
     if (n_started == n_texts) return std::nullopt;
     const size_t index = n_started++;
     EmbeddingJob job{tokens_of(index)};

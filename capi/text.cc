@@ -105,8 +105,6 @@ std::vector<int32_t> prompt_ids(const TextModel& model, const vesper_prompt& pro
   return model.chat_ids(read_messages(prompt.messages, prompt.n_messages), thinks);
 }
 
-[[noreturn]] void throw_stopped() { throw Error(ErrorKind::kStopped, "stopped by the caller"); }
-
 // The prompts of vesper_generate_many as jobs.
 class ManyPrompts {
  public:
@@ -339,7 +337,7 @@ vesper_status vesper_logits(vesper_language_model* model, const int32_t* tokens,
     capi::required("on_rows", on_rows);
     const std::vector<int32_t> ids = capi::read_tokens(tokens, n_tokens);
     use->session.logits(ids, [&](const float* rows, uint32_t n) {
-      if (on_rows(rows, n, user) != 0) capi::throw_stopped();
+      if (on_rows(rows, n, user) != 0) vesper::throw_stopped();
     });
   });
 }

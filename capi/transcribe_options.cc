@@ -225,8 +225,6 @@ std::span<const float> samples_argument(const char* argument, const float* sampl
   return {samples, n_frames * channels};
 }
 
-void stop() { throw Error(ErrorKind::kStopped, "stopped by the caller"); }
-
 }  // namespace vesper::capi
 
 extern "C" void vesper_transcribe_options_init(vesper_transcribe_options* options, size_t size) {

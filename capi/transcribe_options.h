@@ -31,7 +31,4 @@ struct SpeechCall {
 std::span<const float> samples_argument(const char* argument, const float* samples, size_t n_frames,
                                         uint32_t channels);
 
-// What a non-zero result of a callback does.
-[[noreturn]] void stop();
-
 }  // namespace vesper::capi

@@ -100,7 +100,7 @@ SegmentView::SegmentView(Segment segment) : segment_(std::move(segment)), view_{
 OnSegment segment_event(vesper_on_segment on_segment, void* user) {
   if (!on_segment) return {};
   return [on_segment, user](const Segment& segment) {
-    if (on_segment(SegmentView(segment).get(), user) != 0) stop();
+    if (on_segment(SegmentView(segment).get(), user) != 0) throw_stopped();
   };
 }
 

@@ -157,7 +157,7 @@ class FileJobs {
  private:
   void pass(size_t index, vesper_transcript* transcript, vesper_status status,
             const char* message) const {
-    if (on_transcript_(index, transcript, status, message, user_) != 0) stop();
+    if (on_transcript_(index, transcript, status, message, user_) != 0) throw_stopped();
   }
 
   const char* function_;

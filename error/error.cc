@@ -2,6 +2,8 @@
 
 namespace vesper {
 
+void throw_stopped() { throw Error(ErrorKind::kStopped, "stopped by the caller"); }
+
 int exit_status(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kUsage:

@@ -38,6 +38,9 @@ class Error : public std::runtime_error {
   std::string setting_;
 };
 
+// Throws Error(kStopped) "stopped by the caller": a callback or a cancellation ended the work.
+[[noreturn]] void throw_stopped();
+
 // The status a program ends with after an error of this kind: 2 usage, 3 input, 4 model, 5 device,
 // 6 output, 7 stopped, 70 internal (the number sysexits.h gives to software errors).
 int exit_status(ErrorKind kind);

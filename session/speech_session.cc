@@ -23,9 +23,7 @@ namespace vesper {
 namespace {
 
 void check_cancelled(const SpeechEvents& events) {
-  if (events.is_cancelled && events.is_cancelled()) {
-    throw Error(ErrorKind::kStopped, "stopped by the caller");
-  }
+  if (events.is_cancelled && events.is_cancelled()) throw_stopped();
 }
 
 OnSegment segment_event(const SpeechEvents& events) {

@@ -441,9 +441,7 @@ Perplexity TextSession::perplexity(std::span<const int32_t> tokens,
     std::ranges::copy(before, run.begin());
     uint32_t at = 0;
     logits(run, [&](const float* rows, uint32_t n) {
-      if (is_cancelled && is_cancelled()) {
-        throw Error(ErrorKind::kStopped, "stopped by the caller");
-      }
+      if (is_cancelled && is_cancelled()) throw_stopped();
       for (uint32_t r = 0; r < n; ++r, ++at) {
         if (at < n_piece / 2 || at + 1 >= n_piece) continue;
         const float* row = rows + size_t{r} * n_vocab;

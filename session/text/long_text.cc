@@ -67,9 +67,7 @@ std::vector<int32_t> map_reduced_prompt(
     for (const std::string& part : parts_of(session.model().require_tokenizer(), left, most)) {
       const TextAnswer answer =
           session.answer({prompt_of(part), of_part}, {.is_cancelled = is_cancelled});
-      if (answer.end == AnswerEnd::kCancelled) {
-        throw Error(ErrorKind::kStopped, "stopped by the caller");
-      }
+      if (answer.end == AnswerEnd::kCancelled) throw_stopped();
       joined += (joined.empty() ? "" : "\n\n") + answer.text;
     }
     if (joined.size() >= left.size()) {
