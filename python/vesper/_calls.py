@@ -78,6 +78,49 @@ class Worker(threading.Thread):
             worker.join()
 
 
+class Exchange:
+    """A call of the library on one thread, whose results another thread consumes.
+
+    `changed` is the condition of both threads, with which all fields are guarded.
+    """
+
+    def __init__(self, changed: threading.Condition, cancellation: Cancellation) -> None:
+        self.is_finished = False
+        self._changed, self._cancellation = changed, cancellation
+        self._collects = False  # all results are wanted, and none waits to be consumed
+        self._error: BaseException | None = None
+
+    def cancel(self) -> None:
+        """Ends the call soon."""
+        with self._changed:
+            self._cancellation.request()
+            self._changed.notify_all()
+
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        """Waits for `condition`, which the end of the call must meet. Ctrl-C ends the call first."""
+        try:
+            self._changed.wait_for(condition)
+        except KeyboardInterrupt:
+            self._cancellation.request()
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self.is_finished)
+            raise
+
+    def _wait_for_the_end(self) -> None:
+        """Waits for the end of the call without consuming its results, and raises its error."""
+        with self._changed:
+            self._collects = True
+            self._changed.notify_all()
+            self._wait(lambda: self.is_finished)
+        if self._error:
+            raise self._error
+
+    def _finish(self) -> None:
+        with self._changed:
+            self.is_finished = True
+            self._changed.notify_all()
+
+
 def _ignore() -> None:
     """The call cannot be cancelled."""
 
@@ -197,7 +240,6 @@ class Handle:
             child.close()
         with self.use():
             self.drop()
-
 
     @classmethod
     def close_all(cls) -> None:

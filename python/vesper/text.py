@@ -12,7 +12,7 @@ import numpy
 import numpy.typing
 
 from vesper import _structs as c
-from vesper._calls import Cancellation, Closable, Handle, Worker, interruptible
+from vesper._calls import Cancellation, Closable, Exchange, Handle, Worker, interruptible
 from vesper._library import library, take_string, text
 from vesper._options import (array_of, default_options, encoded, integer, load_options, messages_of,
                              path_bytes, real, unsigned)
@@ -334,7 +334,7 @@ class TextStream(Iterator[str]):
                  sink: Callable[[_Pieces], None] | None = None,
                  cancellation: Cancellation | None = None) -> None:
         cancellation = cancellation or Cancellation()
-        self._pieces = _Pieces(handle.condition, lambda: handle.n_waiting > 0, cancellation)
+        self._pieces = _Pieces(handle, cancellation)
         pieces = self._pieces
         if sink:
             sink(pieces)
@@ -360,17 +360,15 @@ class TextStream(Iterator[str]):
             self._pieces.cancel()
 
 
-class _Pieces:
+class _Pieces(Exchange):
     """Text between the thread that generates it and the one that consumes it."""
 
-    def __init__(self, changed: Any, others_wait: Callable[[], bool], cancellation: Cancellation) -> None:
+    def __init__(self, handle: Handle, cancellation: Cancellation) -> None:
+        super().__init__(handle.condition, cancellation)
         self.callback = c.OnText(self.on_text)
-        self._changed, self._others_wait, self._cancellation = changed, others_wait, cancellation
+        self._handle = handle
         self._texts: list[str] = []
-        self._collects = False
-        self._is_finished = False
         self._answer: Answer | None = None
-        self._error: BaseException | None = None
 
     def on_text(self, piece: bytes, _: Any) -> int:
         """Called by the library."""
@@ -378,7 +376,7 @@ class _Pieces:
             self._texts.append(text(piece))
             self._changed.notify_all()
             self._changed.wait_for(lambda: len(self._texts) < _MOST_WAITING or self._collects
-                                   or self._others_wait() or self._cancellation.is_requested())
+                                   or self._handle.n_waiting > 0 or self._cancellation.is_requested())
         return int(self._cancellation.is_requested())
 
     def run(self, work: Callable[[], Answer]) -> None:
@@ -388,20 +386,12 @@ class _Pieces:
         except BaseException as error:
             self._error = error
         finally:
-            with self._changed:
-                self._is_finished = True
-                self._changed.notify_all()
-
-    def cancel(self) -> None:
-        """Ends the answer soon."""
-        with self._changed:
-            self._cancellation.request()
-            self._changed.notify_all()
+            self._finish()
 
     def next(self) -> str:
         """The next piece."""
         with self._changed:
-            self._wait(lambda: self._is_finished or bool(self._texts))
+            self._wait(lambda: self.is_finished or bool(self._texts))
             if self._texts:
                 self._changed.notify_all()
                 return self._texts.pop(0)
@@ -411,23 +401,9 @@ class _Pieces:
 
     def wait(self) -> Answer:
         """The whole answer."""
-        with self._changed:
-            self._collects = True
-            self._changed.notify_all()
-            self._wait(lambda: self._is_finished)
-        if self._error:
-            raise self._error
+        self._wait_for_the_end()
         assert self._answer
         return self._answer
-
-    def _wait(self, condition: Callable[[], bool]) -> None:
-        try:
-            self._changed.wait_for(condition)
-        except KeyboardInterrupt:
-            self._cancellation.request()
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._is_finished)
-            raise
 
 
 class Chat(Closable):

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from vesper import _structs as c
 from vesper._audio import Source
-from vesper._calls import Cancellation, Handle, Worker, interruptible
+from vesper._calls import Cancellation, Exchange, Handle, Worker, interruptible
 from vesper._library import library, take_string
 from vesper.errors import Stopped
 from vesper.transcript import Segment, Transcript, segment_of
@@ -31,7 +31,7 @@ class Model(Protocol):
         """The model for the calling thread, with memory for so many beams or samples."""
 
 
-class Run:
+class Run(Exchange):
     """The transcription's call of the library, on a thread of its own.
 
     It waits while _MOST_WAITING segments are not consumed, unless all are wanted or another call waits
@@ -40,19 +40,15 @@ class Run:
 
     def __init__(self, model: Model, source: Source, options: c.TranscribeOptions, n_candidates: int,
                  on_progress: Callable[[float, float], None] | None) -> None:
+        super().__init__(model.handle.condition, Cancellation())
         self.model, self.source, self.options = model, source, options
         self.segments: list[Segment] = []
         self.n_consumed = 0
         self.total_s = source.duration_s or 0.0
         self.transcript: Transcript | None = None
-        self.is_finished = False
         self.is_started = False
         self._n_candidates = n_candidates
-        self._collects = False
-        self._error: BaseException | None = None
         self._on_progress = on_progress
-        self._changed = model.handle.condition
-        self._cancellation = Cancellation()
 
     def start(self) -> None:
         """Starts the call, once."""
@@ -62,21 +58,10 @@ class Run:
             self.is_started = True
         Worker(self._work, self.cancel).start()
 
-    def cancel(self) -> None:
-        """Ends the call soon."""
-        with self._changed:
-            self._cancellation.request()
-            self._changed.notify_all()
-
     def collect(self) -> Transcript:
         """Waits for the end. Raises the error that ended the call."""
         self.start()
-        with self._changed:
-            self._collects = True
-            self._changed.notify_all()
-            self._wait(lambda: self.is_finished)
-        if self._error:
-            raise self._error
+        self._wait_for_the_end()
         if self.transcript is None:
             raise Stopped("the transcription was stopped before its end")
         return self.transcript
@@ -103,15 +88,6 @@ class Run:
         if self._error:
             raise self._error
 
-    def _wait(self, condition: Callable[[], bool]) -> None:
-        try:
-            self._changed.wait_for(condition)
-        except KeyboardInterrupt:
-            self._cancellation.request()
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self.is_finished)
-            raise
-
     def _work(self) -> None:
         progress = c.OnProgress(self._progress)
         on_segment = c.OnSegment(self._segment)
@@ -127,9 +103,7 @@ class Run:
         except BaseException as error:
             self._error = self._error or error
         finally:
-            with self._changed:
-                self.is_finished = True
-                self._changed.notify_all()
+            self._finish()
 
     def _segment(self, segment: Any, _: Any) -> int:
         try:
