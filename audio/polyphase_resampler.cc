@@ -2,6 +2,7 @@
 #define HWY_TARGET_INCLUDE "audio/polyphase_resampler.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, as Highway requires.
+#include "audio/polyphase_resampler.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -9,8 +10,7 @@ namespace vesper::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Partial sums of a dot product, so that the result is the same for every instruction set.
-constexpr size_t kLanes = 16;
+constexpr size_t kLanes = PolyphaseResampler::kPartialSums;
 
 // The dot products of a filter [n_taps] with N inputs, `input_step` apart.
 template <size_t N>
@@ -66,14 +66,11 @@ HWY_AFTER_NAMESPACE();
 #include <numbers>
 #include <numeric>
 
-#include "audio/polyphase_resampler.h"
-
 namespace vesper {
 HWY_EXPORT(run_filter);
 
 namespace {
 
-constexpr size_t kTapsMultiple = 16;  // of the partial sums
 constexpr size_t kMaxTableValues = size_t{1} << 18;
 constexpr double kPassband = 0.965, kStopband = 1.015;  // of the smaller Nyquist frequency
 constexpr double kAttenuationDb = 100.0;
@@ -92,7 +89,8 @@ Band band_of(int from_hz, int to_hz) {
 size_t half_taps_of(const Band& band) {
   const double taps =
       (kAttenuationDb - 8.0) / (2.285 * 2.0 * std::numbers::pi * (band.stop - band.pass));
-  return (static_cast<size_t>(taps) / kTapsMultiple + 1) * kTapsMultiple / 2;
+  constexpr size_t kMultiple = PolyphaseResampler::kPartialSums;
+  return (static_cast<size_t>(taps) / kMultiple + 1) * kMultiple / 2;
 }
 
 double sinc(double x) {

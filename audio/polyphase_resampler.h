@@ -13,6 +13,9 @@ namespace vesper {
 
 class PolyphaseResampler {
  public:
+  // Of a dot product, so that its result is the same for every instruction set.
+  static constexpr size_t kPartialSums = 16;
+
   // Whether the filter table is small (1 MiB) for this pair of rates.
   static bool suits(int from_hz, int to_hz);
 
@@ -31,7 +34,7 @@ class PolyphaseResampler {
 
   uint64_t up_, down_;          // L and M
   size_t half_taps_;            // input samples of a filter to each side
-  size_t n_taps_;               // per filter, 2 * half_taps_, a multiple of 16
+  size_t n_taps_;               // per filter, 2 * half_taps_, a multiple of kPartialSums
   std::vector<float> filters_;  // [L, n_taps]
   std::vector<float> pending_;  // input from sample first_pending_ - half_taps_ + 1 on
   uint64_t first_pending_ = 0;
