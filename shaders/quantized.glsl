@@ -59,6 +59,10 @@ vec2 load_group_scale(Address scales, uint row, uint n_in, uint k) {
   uint at = row * (n_in / kGroup) + group;
   if (kScaleKind == 2u) return vec2(F32Buffer(scales).v[2u * at], F32Buffer(scales).v[2u * at + 1u]);
   if (kScaleKind == 1u) {
+    if (kScaleKinds == 1u) {
+      uint pair = U32Buffer(scales).v[at / 2u];
+      return vec2(uintBitsToFloat(at % 2u == 0u ? pair << 16 : pair & 0xffff0000u), 0.0);
+    }
     uint both = U32Buffer(scales).v[at];
     return vec2(uintBitsToFloat(both << 16), uintBitsToFloat(both & 0xffff0000u));
   }

@@ -64,6 +64,11 @@ void read_integers(const void* source, float* out, uint64_t n) {
   for (uint64_t i = 0; i < n; ++i) out[i] = static_cast<float>(load<T>(from + i * sizeof(T)));
 }
 
+void read_e8m0s(const void* source, float* out, uint64_t n) {
+  const auto* from = static_cast<const uint8_t*>(source);
+  for (uint64_t i = 0; i < n; ++i) out[i] = 2 * bf16_to_f32(bf16_of_half_e8m0(from[i]));
+}
+
 // The quantized formats: one function each that unpacks one block, which may be unaligned.
 //
 // Fields in the order of the file, little-endian; d, min and dmin are f16, q is a code.
@@ -76,7 +81,9 @@ void read_integers(const void* source, float* out, uint64_t n) {
 //   q5_1    d, min, high u32, nibbles    x = d * q + min
 //   q8_0    d, i8 [32]                   x = d * i8
 //   iq4_nl  d, nibbles                   x = d * kValues[q]
+//   mxfp4   e u8, nibbles                x = 2^(e - 127) * E2M1 of q
 //   affineN N-bit codes in one stream, lowest bits first; scales and biases are separate
+//   mxfp4_pairs  like affine4, with E2M1 codes; scales are separate
 //
 // Blocks of 256 elements, with small quantized scales for parts of a block:
 //   q2_k    scales [16], qs [64], d, dmin
@@ -88,6 +95,8 @@ void read_integers(const void* source, float* out, uint64_t n) {
 //           x = d * scale * q - dmin * min, 32 elements per 6-bit scale and min
 //   q6_k    ql [128], qh [64], scales i8 [16], d
 //           x = d * scale * (q - 32), 16 elements per scale
+//   iq4_xs  d, high u16, low [4], qs [128]
+//           x = d * (scale - 32) * kValues[q], 32 elements per 6-bit scale; nibbles as in iq4_nl
 
 void unpack_nibbles(const uint8_t* from, uint8_t* codes) {
   for (uint32_t j = 0; j < 16; ++j) codes[j] = from[j] & 15;
@@ -143,15 +152,38 @@ void unpack_q8_0(const uint8_t* block, UnpackedBlocks to) {
   for (uint32_t j = 0; j < 32; ++j) to.codes[j] = block[2 + j] ^ 0x80;
 }
 
+// ggml-common.h, kvalues_iq4nl, plus 128.
+constexpr uint8_t kUnevenCodes[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                      129, 141, 153, 166, 181, 197, 217, 241};
+// Twice the E2M1 numbers (0, 0.5, 1, 1.5, 2, 3, 4, 6 and the same below zero), plus 12.
+constexpr uint32_t kE2M1Zero = 12;
+constexpr uint8_t kE2M1Codes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+
+void map_codes(const uint8_t* map, uint8_t* codes) {
+  for (uint32_t j = 0; j < 32; ++j) codes[j] = map[codes[j]];
+}
+
 void unpack_iq4_nl(const uint8_t* block, UnpackedBlocks to) {
-  // ggml-common.h, kvalues_iq4nl.
-  constexpr int8_t kValues[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                  1,    13,   25,  38,  53,  69,  89,  113};
   *to.scales = load<uint16_t>(block);
   unpack_nibbles(block + 2, to.codes);
-  for (uint32_t j = 0; j < 32; ++j) {
-    to.codes[j] = static_cast<uint8_t>(kValues[to.codes[j]] + 128);
+  map_codes(kUnevenCodes, to.codes);
+}
+
+void unpack_iq4_xs(const uint8_t* block, UnpackedBlocks to) {
+  *to.scales = load<uint16_t>(block);
+  const uint32_t high = load<uint16_t>(block + 2);
+  for (uint32_t k = 0; k < 8; ++k) {
+    const uint32_t low = block[4 + k / 2] >> (4 * (k % 2)) & 15;
+    to.part_scales[k] = static_cast<int8_t>((low | (high >> 2 * k & 3) << 4) - 32);
+    unpack_nibbles(block + 8 + 16 * k, to.codes + 32 * k);
+    map_codes(kUnevenCodes, to.codes + 32 * k);
   }
+}
+
+void unpack_mxfp4(const uint8_t* block, UnpackedBlocks to) {
+  *to.scales = bf16_of_half_e8m0(block[0]);
+  unpack_nibbles(block + 1, to.codes);
+  map_codes(kE2M1Codes, to.codes);
 }
 
 void unpack_q2_k(const uint8_t* block, UnpackedBlocks to) {
@@ -234,6 +266,11 @@ void unpack_affine(const uint8_t* block, UnpackedBlocks to) {
   }
 }
 
+void unpack_mxfp4_pairs(const uint8_t* block, UnpackedBlocks to) {
+  unpack_affine<4>(block, to);
+  map_codes(kE2M1Codes, to.codes);
+}
+
 constexpr DTypeDescriptor plain(DType dtype, const char* name, uint32_t bytes, int32_t ggml_type,
                                 void (*to_f32)(const void*, float*, uint64_t)) {
   return {dtype, name, 1, bytes, ggml_type, to_f32, {}, nullptr};
@@ -289,6 +326,10 @@ constexpr DTypeDescriptor affine(DType dtype, const char* name) {
           unpack_blocks<unpack_affine<kBits>, 32, 4 * kBits, 0, 0>};
 }
 
+// A bf16 holds every E8M0 scale, and half of it, exactly.
+constexpr BlockFormat e2m1(uint32_t group) {
+  return {.bits = 5, .scale = ScaleKind::kBF16, .group = group, .zero = kE2M1Zero};
+}
 constexpr BlockFormat with_zero(uint32_t bits, uint32_t zero) {
   return {.bits = bits, .zero = zero};
 }
@@ -320,6 +361,11 @@ constexpr DTypeDescriptor kDTypes[] = {
     affine<8>(DType::kAffine8, "affine8"),
     // Codes are the unevenly spaced values of the file's 4-bit codes.
     quantized<unpack_iq4_nl, 18>(DType::kIQ4_NL, "iq4_nl", 20, with_zero(8, 128)),
+    k_quant<unpack_iq4_xs, 136, 32>(DType::kIQ4_XS, "iq4_xs", 23, with_zero(8, 128)),
+    quantized<unpack_mxfp4, 17>(DType::kMXFP4, "mxfp4", 39, e2m1(32)),
+    {DType::kMXFP4Pairs, "mxfp4_pairs", 32, 16, -1, nullptr, e2m1(0),
+     unpack_blocks<unpack_mxfp4_pairs, 32, 16, 0, 0>},
+    plain(DType::kE8M0, "f8_e8m0", 1, -1, read_e8m0s),
 };
 static_assert([] {
   for (uint32_t i = 0; i < std::size(kDTypes); ++i) {

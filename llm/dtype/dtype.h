@@ -38,6 +38,12 @@ enum class DType : uint32_t {
   kAffine6 = 20,
   kAffine8 = 21,
   kIQ4_NL = 22,  // 4-bit codes of 16 unevenly spaced values
+  kIQ4_XS = 23,  // the same in blocks of 256
+  // OCP Microscaling Formats (2023): E2M1 elements, 32 of them with one E8M0 scale. kMXFP4 as in
+  // GGUF; kMXFP4Pairs with neighbours in a byte and the scales in a separate tensor.
+  kMXFP4 = 24,
+  kMXFP4Pairs = 25,
+  kE8M0 = 26,  // powers of two: 2^(byte - 127)
 };
 
 // Storage of scales and minimums.
@@ -65,7 +71,7 @@ struct BlockFormat {
 // Output of unpacking blocks. A format writes the parts that it has; the others may be null.
 struct UnpackedBlocks {
   uint8_t* codes;  // [n_blocks, block]
-  // Bits as in the file, f16. [n_blocks]
+  // Bits of the row's ScaleKind, f16 for kParts. [n_blocks]
   uint32_t *scales, *minimums;
   int8_t *part_scales, *part_minimums;  // [n_blocks, block / group], for kParts only
 };
@@ -81,7 +87,7 @@ struct DTypeDescriptor {
   // quantized formats.
   void (*to_f32)(const void* source, float* out, uint64_t n);
   // Quantized formats: the contents of a block and the function that unpacks blocks. For kAffine*
-  // the tensor has `scale` and `group`, and `unpack` writes only codes.
+  // and kMXFP4Pairs the tensor has scales and group, and `unpack` writes only codes.
   BlockFormat blocks;
   void (*unpack)(const uint8_t* blocks, uint64_t n_blocks, UnpackedBlocks to);
 };

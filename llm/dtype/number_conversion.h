@@ -15,6 +15,12 @@ inline uint16_t f32_to_bf16(float value) {
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+// Half of 2^(exponent - 127), an E8M0 scale, as bits of a bf16: exact, also where it is subnormal.
+inline uint16_t bf16_of_half_e8m0(uint8_t exponent) {
+  if (exponent < 2) return static_cast<uint16_t>(0x20u << exponent);
+  return static_cast<uint16_t>((exponent - 1u) << 7);
+}
+
 inline float f16_to_f32(uint16_t bits) {
   const uint32_t sign = uint32_t{bits & 0x8000u} << 16, magnitude = bits & 0x7fffu;
   if (magnitude >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000 | magnitude << 13);

@@ -20,10 +20,14 @@ void resize(const BlockFormat& format, uint64_t n, QuantizedRow& row) {
   row.part_minimums.resize(format.has_minimum ? n_parts : 0);
 }
 
-// Reads the scales and biases of an affine tensor from group `first` on.
+// Reads the separate scales and biases of a tensor from group `first` on.
 void read_groups(const TensorView::Groups& groups, uint64_t first, QuantizedRow& out) {
   const uint64_t size = dtype_descriptor(groups.dtype).block_bytes;
   const auto* scales = static_cast<const uint8_t*>(groups.scales) + first * size;
+  if (groups.dtype == DType::kE8M0) {
+    std::transform(scales, scales + out.scales.size(), out.scales.begin(), bf16_of_half_e8m0);
+    return;
+  }
   const auto* biases = static_cast<const uint8_t*>(groups.biases) + first * size;
   for (uint64_t g = 0; g < out.scales.size(); ++g) {
     out.scales[g] = out.minimums[g] = 0;
@@ -77,9 +81,9 @@ std::optional<BlockFormat> block_format(const TensorView& tensor) {
   if (format.bits == 0) return std::nullopt;
   if (format.group == 0) {
     format.group = tensor.groups.group;
-    format.scale = tensor.groups.dtype == DType::kF32    ? ScaleKind::kF32
-                   : tensor.groups.dtype == DType::kBF16 ? ScaleKind::kBF16
-                                                         : ScaleKind::kF16;
+    format.scale = tensor.groups.dtype == DType::kF32   ? ScaleKind::kF32
+                   : tensor.groups.dtype == DType::kF16 ? ScaleKind::kF16
+                                                        : ScaleKind::kBF16;
   }
   return format;
 }

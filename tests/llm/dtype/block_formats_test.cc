@@ -137,12 +137,44 @@ std::vector<double> plain_q8_0(const Block& b) {
   return out;
 }
 
+constexpr std::array<int, 16> kUneven = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                         1,    13,   25,  38,  53,  69,  89,  113};
+
 std::vector<double> plain_iq4_nl(const Block& b) {
-  const std::array<int, 16> values = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                      1,    13,   25,  38,  53,  69,  89,  113};
   std::vector<double> out;
   for (size_t i = 0; i < 32; ++i) {
-    out.push_back(half(b, 0) * values.at(i < 16 ? b[2 + i] & 15 : b[2 + i - 16] >> 4));
+    out.push_back(half(b, 0) * kUneven.at(i < 16 ? b[2 + i] & 15 : b[2 + i - 16] >> 4));
+  }
+  return out;
+}
+
+std::vector<double> plain_iq4_xs(const Block& b) {
+  std::vector<double> out;
+  const int high = b[2] | b[3] << 8;
+  for (size_t run = 0; run < 8; ++run) {
+    const int low = run % 2 == 0 ? b[4 + run / 2] & 15 : b[4 + run / 2] >> 4;
+    const int scale = low + 16 * (high >> (2 * run) & 3) - 32;
+    for (size_t i = 0; i < 32; ++i) {
+      const int byte = b[8 + 16 * run + i % 16];
+      out.push_back(half(b, 0) * scale * kUneven.at(i < 16 ? byte & 15 : byte >> 4));
+    }
+  }
+  return out;
+}
+
+// OCP Microscaling Formats: sign, two bits of exponent with bias 1, one bit of fraction.
+double e2m1(int code) {
+  const int exponent = code >> 1 & 3;
+  const double magnitude =
+      exponent == 0 ? 0.5 * (code & 1) : std::ldexp(1 + 0.5 * (code & 1), exponent - 1);
+  return code & 8 ? -magnitude : magnitude;
+}
+
+std::vector<double> plain_mxfp4(const Block& b) {
+  std::vector<double> out;
+  for (size_t i = 0; i < 32; ++i) {
+    const int code = i < 16 ? b[1 + i] & 15 : b[1 + i - 16] >> 4;
+    out.push_back(std::ldexp(e2m1(code), b[0] - 127));
   }
   return out;
 }
@@ -166,6 +198,8 @@ const std::vector<Format>& formats() {
       {DType::kQ5_1, {0, 2}, [](const Block& b) { return plain_nibbles(b, true, true, 0); }},
       {DType::kQ8_0, {0}, plain_q8_0},
       {DType::kIQ4_NL, {0}, plain_iq4_nl},
+      {DType::kIQ4_XS, {0}, plain_iq4_xs},
+      {DType::kMXFP4, {}, plain_mxfp4},
   };
   return all;
 }
@@ -183,6 +217,7 @@ TEST(BlockFormats, EqualAPlainDequantizer) {
       for (const size_t at : format.halves) {
         bytes[1 + block * row.block_bytes + at + 1] &= 0xbb;  // no infinity, no NaN
       }
+      if (format.dtype == DType::kMXFP4) bytes[1 + block * row.block_bytes] &= 0xbf;  // within f32
     }
     std::vector<float> out(kBlocks * row.block, NAN);
     TensorView tensor;
@@ -241,13 +276,50 @@ TEST(BlockFormats, RowsInACommonFormatKeepTheirValues) {
   }
 }
 
+TEST(BlockFormats, HaveTheValuesOfGguf) {
+  // Made with PyPI's gguf 0.19.0: gguf.quants.dequantize of a block whose byte i is (i * 37 + 11) %
+  // 256, except that mxfp4 has the scale 120 and iq4_xs the f16 0.125.
+  const std::vector<std::tuple<DType, uint8_t, uint8_t, std::vector<float>>> blocks = {
+      {DType::kIQ4_XS, 0, 48, {8.125f,   2.75f,    -1.625f,  -11.125f, -11.125f, 72.625f, 30.625f,
+                               -21.875f, -21.875f, -21.875f, 156.0f,   73.5f,    33.0f,   33.0f,
+                               -34.5f,   63.5f,    41.5f,    41.5f,    41.5f,    59.625f, 127.125f,
+                               100.125f, 100.125f, 1.75f,    66.5f,    155.75f,  43.75f,  43.75f,
+                               -37.5f,   93.75f,   -131.25f, -82.5f,   130.0f,   44.0f,   -26.0f,
+                               208.0f,   208.0f}},
+      {DType::kMXFP4, 120, 0, {0.0f, 0.01171875f, 0.03125f, -0.03125f, -0.03125f}},
+  };
+  for (const auto& [dtype, first, second, expected] : blocks) {
+    Block block(dtype_descriptor(dtype).block_bytes);
+    for (size_t i = 0; i < block.size(); ++i) block[i] = static_cast<uint8_t>(i * 37 + 11);
+    block[0] = first;
+    if (second != 0) block[1] = second;
+    TensorView tensor;
+    tensor.dtype = dtype;
+    tensor.shape = {dtype_descriptor(dtype).block};
+    tensor.data = block.data();
+    const std::vector<float> found = read_f32(tensor);
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(found[i * 7], expected[i]) << i * 7;
+  }
+}
+
+TEST(BlockFormats, ReadSubnormalPowersOfTwo) {
+  const std::vector<uint8_t> exponents = {0, 1, 2, 127, 128, 254};
+  TensorView tensor;
+  tensor.dtype = DType::kE8M0;
+  tensor.shape = {exponents.size()};
+  tensor.data = exponents.data();
+  EXPECT_THAT(read_f32(tensor),
+              ::testing::ElementsAre(0x1p-127f, 0x1p-126f, 0x1p-125f, 1.0f, 2.0f, 0x1p127f));
+}
+
 TEST(BlockFormats, HaveTheTypeAndBlockSizeOfGgml) {
   // From ggml.h (enum ggml_type) and the static_asserts on block sizes in ggml-common.h.
   const std::vector<std::tuple<int32_t, DType, uint32_t, uint32_t>> facts = {
       {2, DType::kQ4_0, 32, 18},    {3, DType::kQ4_1, 32, 20},    {6, DType::kQ5_0, 32, 22},
       {7, DType::kQ5_1, 32, 24},    {8, DType::kQ8_0, 32, 34},    {10, DType::kQ2_K, 256, 84},
       {11, DType::kQ3_K, 256, 110}, {12, DType::kQ4_K, 256, 144}, {13, DType::kQ5_K, 256, 176},
-      {14, DType::kQ6_K, 256, 210}, {20, DType::kIQ4_NL, 32, 18}, {30, DType::kBF16, 1, 2}};
+      {14, DType::kQ6_K, 256, 210}, {20, DType::kIQ4_NL, 32, 18}, {23, DType::kIQ4_XS, 256, 136},
+      {39, DType::kMXFP4, 32, 17},  {30, DType::kBF16, 1, 2}};
   for (const auto& [number, dtype, block, bytes] : facts) {
     const DTypeDescriptor* row = find_ggml_dtype(number);
     ASSERT_NE(row, nullptr) << number;

@@ -73,8 +73,8 @@ TEST(DType, RowsAreFoundByNumberAndByName) {
     }
   }
   EXPECT_EQ(find_ggml_dtype(-1), nullptr);
-  EXPECT_EQ(find_ggml_dtype(23), nullptr);  // iq4_xs
-  EXPECT_EQ(find_dtype("iq4_xs"), nullptr);
+  EXPECT_EQ(find_ggml_dtype(22), nullptr);  // iq2_s
+  EXPECT_EQ(find_dtype("iq2_s"), nullptr);
 }
 
 TEST(DType, SizesAreCheckedForBlocksAndOverflow) {

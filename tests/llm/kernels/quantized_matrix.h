@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +16,7 @@
 
 namespace vesper {
 
-// A format of a file; `group` and `scale` are of MLX's only.
+// A format of a file; `group` and `scale` are of formats with separate scales only.
 struct QuantizedFormat {
   DType dtype;
   uint32_t group = 0;
@@ -29,6 +30,12 @@ struct QuantizedFormat {
   // Numbers that a row must have a multiple of.
   uint32_t unit() const { return group == 0 ? dtype_descriptor(dtype).block : group; }
 };
+
+// Whether a code of the file takes more bits in memory than in the file: values without even steps.
+inline bool has_wider_codes(DType dtype) {
+  return dtype == DType::kIQ4_NL || dtype == DType::kIQ4_XS || dtype == DType::kMXFP4 ||
+         dtype == DType::kMXFP4Pairs;
+}
 
 // Every format of the table; those of MLX with some groups and kinds of scales.
 inline std::vector<QuantizedFormat> quantized_formats() {
@@ -44,6 +51,7 @@ inline std::vector<QuantizedFormat> quantized_formats() {
   formats.push_back({DType::kAffine5, 32, DType::kBF16});
   formats.push_back({DType::kAffine6, 64, DType::kF16});
   formats.push_back({DType::kAffine8, 128, DType::kF16});
+  formats.push_back({DType::kMXFP4Pairs, 32, DType::kE8M0});
   return formats;
 }
 
@@ -59,7 +67,19 @@ class QuantizedMatrix {
     view.data = bytes.data();
     view.bytes = bytes.size();
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
-    if (format.group == 0) {
+    if (format.dtype == DType::kMXFP4) {
+      for (size_t at = 0; at < bytes.size(); at += 17) bytes[at] = small_e8m0(random);
+      read_f32(view, numbers.data());
+    } else if (format.dtype == DType::kMXFP4Pairs) {
+      for (size_t i = 0; i < numbers.size() / 32; ++i) scales.push_back(small_e8m0(random));
+      view.groups = {32, DType::kE8M0, scales.data(), nullptr};
+      for (size_t i = 0; i < numbers.size(); ++i) {
+        constexpr float kE2M1[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+        const int code = bytes[i / 2] >> (4 * (i % 2)) & 15;
+        const float magnitude = std::ldexp(kE2M1[code % 8], scales[i / 32] - 127);
+        numbers[i] = code > 7 ? -magnitude : magnitude;
+      }
+    } else if (format.group == 0) {
       set_scales(random);
       read_f32(view, numbers.data());
     } else {
@@ -76,6 +96,11 @@ class QuantizedMatrix {
  private:
   static float draw(std::mt19937& random, float least, float most) {
     return std::uniform_real_distribution<float>(least, most)(random);
+  }
+
+  // 2^-8 to 2^-3.
+  static uint8_t small_e8m0(std::mt19937& random) {
+    return static_cast<uint8_t>(119 + random() % 6);
   }
 
   // Where a block has its f16 scale and minimum: an f16 that is written there is found again.

@@ -117,11 +117,11 @@ TEST(Gguf, ReadsTensorsWithTheOutermostDimensionFirst) {
 
 TEST(Gguf, NamesUnsupportedAndUnknownTypes) {
   GgufBytes writer;
-  writer.tensor("rows", {256}, 23, std::vector<uint8_t>(136, 1));
+  writer.tensor("rows", {256}, 22, std::vector<uint8_t>(82, 1));
   writer.entry("strange", {256}, 57, 0);
   const Gguf gguf = parse(writer);
-  EXPECT_EQ(gguf.tensors[0].format, "iq4_xs");
-  EXPECT_EQ(gguf.tensors[0].bytes, 136u);
+  EXPECT_EQ(gguf.tensors[0].format, "iq2_s");
+  EXPECT_EQ(gguf.tensors[0].bytes, 82u);
   EXPECT_EQ(gguf.tensors[1].format, "type 57");
   EXPECT_EQ(gguf.tensors[1].bytes, 0u);
   const ModelContents contents = read_gguf(ModelFiles(".", {}), writer.file());
