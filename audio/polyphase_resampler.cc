@@ -65,6 +65,9 @@ HWY_AFTER_NAMESPACE();
 #include <cmath>
 #include <numbers>
 #include <numeric>
+#include <thread>
+
+#include "error/tasks.h"
 
 namespace vesper {
 HWY_EXPORT(run_filter);
@@ -74,6 +77,9 @@ namespace {
 constexpr size_t kMaxTableValues = size_t{1} << 18;
 constexpr double kPassband = 0.965, kStopband = 1.015;  // of the smaller Nyquist frequency
 constexpr double kAttenuationDb = 100.0;
+// Takes several times as long as to start a thread.
+constexpr uint64_t kProductsPerThread = uint64_t{1} << 21;
+constexpr size_t kMostThreads = 8;
 
 // Band edges in cycles per input sample.
 struct Band {
@@ -164,14 +170,26 @@ void PolyphaseResampler::produce(uint64_t n_wanted, std::vector<float>& out) {
     const size_t before = out.size();
     out.resize(before + static_cast<size_t>(n_wanted - n_out_));
     // Outputs L apart have the same filter, and their inputs are M apart.
-    for (uint64_t first = n_out_; first < std::min(n_out_ + up_, n_wanted); ++first) {
+    const auto run_phase = [&](uint64_t first) {
       const uint64_t position = first * down_;
       HWY_DYNAMIC_DISPATCH(run_filter)
       (&filters_[static_cast<size_t>(position % up_) * n_taps_], n_taps_,
        &pending_[static_cast<size_t>(position / up_ - first_pending_)], static_cast<size_t>(down_),
        &out[before + static_cast<size_t>(first - n_out_)], static_cast<size_t>(up_),
        static_cast<size_t>((n_wanted - first - 1) / up_ + 1));
-    }
+    };
+    const uint64_t n_new = n_wanted - n_out_, n_phases = std::min(up_, n_new);
+    const size_t n_threads =
+        std::clamp<size_t>(n_new * n_taps_ / kProductsPerThread, 1, kMostThreads);
+    const uint64_t per_task = (n_phases + n_threads - 1) / n_threads;
+    run_tasks(static_cast<size_t>((n_phases + per_task - 1) / per_task),
+              std::min<size_t>(n_threads, std::max(1u, std::thread::hardware_concurrency())),
+              [&](size_t task) {
+                const uint64_t end = std::min((task + 1) * per_task, n_phases);
+                for (uint64_t phase = task * per_task; phase < end; ++phase) {
+                  run_phase(n_out_ + phase);
+                }
+              });
     n_out_ = n_wanted;
   }
   const uint64_t next = std::min(n_out_ * down_ / up_, n_in_);

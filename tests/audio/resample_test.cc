@@ -97,6 +97,9 @@ TEST(Resampler, DoesNotDependOnBlockSizes) {
   for (const int rate : {44100, 48000, 8000, 44056}) {
     EXPECT_EQ(resampled(samples, rate, 30000), resampled(samples, rate, 313)) << rate;
   }
+  // Blocks that several threads share.
+  const std::vector<float> many = noise(0.5f, 200000, 12);
+  EXPECT_EQ(resampled(many, 44100, 200000), resampled(many, 44100, 313));
 }
 
 TEST(Resampler, KeepsAConstantInEveryPhase) {
