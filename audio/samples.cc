@@ -1,39 +1,135 @@
 #include "audio/samples.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "audio/block_worker.h"
 
 namespace vesper {
 
+struct SampleReader::State {
+  struct Block {
+    std::vector<float> samples;    // 16 kHz
+    uint64_t n_frames_so_far = 0;  // read from the recording, with this block
+  };
+
+  State(AudioReader from, size_t block_frames)
+      : reader(std::move(from)), resampler(reader.sample_rate_hz()), frames(block_frames) {}
+
+  ~State() {
+    {
+      const std::lock_guard lock(mutex);
+      is_abandoned = true;
+      changed.notify_all();
+    }
+    if (thread.joinable()) thread.join();
+  }
+
+  // Reads until there are samples, or to the end.
+  void read(Block& block) {
+    block.samples.clear();
+    while (block.samples.empty() && !has_ended) {
+      const size_t got = reader.read(frames.data(), frames.size());
+      n_frames_read += got;
+      resampler.push(frames.data(), got, block.samples);
+      has_ended = got < frames.size();
+      if (has_ended) resampler.finish(block.samples);
+    }
+    block.n_frames_so_far = n_frames_read;
+  }
+
+  // On the thread.
+  void read_all() {
+    try {
+      while (true) {
+        Block block;
+        read(block);
+        const bool is_end = block.samples.empty();
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return n_ahead < kMostSamplesAhead || is_abandoned; });
+        if (is_abandoned) return;
+        n_ahead += block.samples.size();
+        ahead.push_back(std::move(block));
+        changed.notify_all();
+        if (is_end) return;
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      error = std::current_exception();
+      changed.notify_all();
+    }
+  }
+
+  // The next block that the thread has read.
+  void take_ahead() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return !ahead.empty() || error; });
+    if (ahead.empty()) std::rethrow_exception(error);
+    current = std::move(ahead.front());
+    if (current.samples.empty()) return;  // The end stays for later calls.
+    ahead.pop_front();
+    n_ahead -= current.samples.size();
+    changed.notify_all();
+  }
+
+  AudioReader reader;
+  Resampler resampler;
+  std::vector<float> frames;  // [block_frames] at the rate of the recording
+  uint64_t n_frames_read = 0;
+  bool has_ended = false;
+  Block current;  // of the last next()
+
+  std::mutex mutex;  // of everything below, while the thread runs
+  std::condition_variable changed;
+  std::deque<Block> ahead;
+  size_t n_ahead = 0;  // samples in it
+  bool is_abandoned = false;
+  std::exception_ptr error;  // of the thread, after the blocks in `ahead`
+  std::thread thread;
+};
+
 SampleReader::SampleReader(AudioReader reader, size_t block_frames)
-    : reader_(std::move(reader)), resampler_(reader_.sample_rate_hz()), block_(block_frames) {}
+    : state_(std::make_unique<State>(std::move(reader), block_frames)) {}
+SampleReader::SampleReader(SampleReader&&) noexcept = default;
+SampleReader& SampleReader::operator=(SampleReader&&) noexcept = default;
+SampleReader::~SampleReader() = default;
+
+void SampleReader::read_ahead() {
+  if (state_->thread.joinable()) return;
+  try {
+    state_->thread = std::thread([state = state_.get()] { state->read_all(); });
+  } catch (const std::system_error&) {
+    // next() reads.
+  }
+}
 
 std::span<const float> SampleReader::next() {
-  samples_.clear();
-  while (samples_.empty() && !has_ended_) {
-    const size_t got = reader_.read(block_.data(), block_.size());
-    n_frames_read_ += got;
-    resampler_.push(block_.data(), got, samples_);
-    has_ended_ = got < block_.size();
-    if (has_ended_) resampler_.finish(samples_);
+  if (state_->thread.joinable()) {
+    state_->take_ahead();
+  } else {
+    state_->read(state_->current);
   }
-  return samples_;
+  return state_->current.samples;
 }
 
 double SampleReader::progress() const {
-  const auto frames = reader_.frames_if_known();
+  const auto frames = state_->reader.frames_if_known();
   if (!frames || *frames == 0) return 0.0;
-  return std::min(1.0, static_cast<double>(n_frames_read_) / static_cast<double>(*frames));
+  return std::min(
+      1.0, static_cast<double>(state_->current.n_frames_so_far) / static_cast<double>(*frames));
 }
 
 std::vector<float> read_samples(const std::string& path, ReaderOptions options) {
-  return read_samples(AudioReader(path, options));
+  return read_samples(SampleReader(AudioReader(path, options)));
 }
 
-std::vector<float> read_samples(AudioReader reader) {
-  SampleReader blocks(std::move(reader));
+std::vector<float> read_samples(SampleReader blocks) {
   std::vector<float> samples;
   for (auto block = blocks.next(); !block.empty(); block = blocks.next()) {
     samples.insert(samples.end(), block.begin(), block.end());
@@ -41,9 +137,8 @@ std::vector<float> read_samples(AudioReader reader) {
   return samples;
 }
 
-MelSpectrogram read_log_mel(AudioReader reader, int n_mels, std::span<const float> filters,
+MelSpectrogram read_log_mel(SampleReader blocks, int n_mels, std::span<const float> filters,
                             const std::function<void(double)>& on_progress) {
-  SampleReader blocks(std::move(reader));
   MelSpectrogram mel(n_mels, filters);
   BlockWorker transform([&](auto block) { mel.push(block.data(), block.size()); });
   for (auto block = blocks.next(); !block.empty(); block = blocks.next()) {

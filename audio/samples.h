@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,36 +18,42 @@ namespace vesper {
 // The 16 kHz mono samples of a recording, block by block.
 class SampleReader {
  public:
-  static constexpr size_t kBlockFrames = 16384;
+  // 1.5 s at 44.1 kHz, enough work for several threads of the resampler.
+  static constexpr size_t kBlockFrames = 65536;
+  // Of read_ahead(): an hour, 230 MB.
+  static constexpr size_t kMostSamplesAhead = size_t{3600} * kSampleRateHz;
 
   // Reads blocks of `block_frames` frames at the rate of the recording.
-  explicit SampleReader(AudioReader reader, size_t block_frames = kBlockFrames);
+  SampleReader(AudioReader reader, size_t block_frames = kBlockFrames);
+  SampleReader(SampleReader&&) noexcept;
+  SampleReader& operator=(SampleReader&&) noexcept;
+  ~SampleReader();
+
+  // Reads on a thread of its own from now on, until kMostSamplesAhead wait for next(). Without
+  // effect if the system refuses a thread.
+  void read_ahead();
 
   // The next samples, valid until the next call; empty at the end. Throws the errors of
   // AudioReader::read.
   std::span<const float> next();
 
-  // Share of the recording that has been read, 0 to 1; always 0 if its length is unknown.
+  // Share of the recording that next() has returned, 0 to 1; always 0 if its length is unknown.
   double progress() const;
 
  private:
-  AudioReader reader_;
-  Resampler resampler_;
-  std::vector<float> block_;    // [block_frames] at the rate of the recording
-  std::vector<float> samples_;  // 16 kHz, of the last block
-  uint64_t n_frames_read_ = 0;  // at the rate of the recording
-  bool has_ended_ = false;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 // The whole recording in memory, [n_samples], 16 kHz mono, 230 MB per hour. `read_log_mel` needs
 // only a block at a time.
 std::vector<float> read_samples(const std::string& path, ReaderOptions options = {});
-std::vector<float> read_samples(AudioReader reader);
+std::vector<float> read_samples(SampleReader reader);
 
 // The finished log-mel spectrogram of the whole recording (115 MB per hour at 80 mels), with one
 // block of samples in memory at a time. `filters` as for MelSpectrogram. `on_progress`, if given,
 // is called after each block with SampleReader::progress().
-MelSpectrogram read_log_mel(AudioReader reader, int n_mels, std::span<const float> filters = {},
+MelSpectrogram read_log_mel(SampleReader reader, int n_mels, std::span<const float> filters = {},
                             const std::function<void(double)>& on_progress = {});
 
 }  // namespace vesper

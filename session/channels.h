@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "audio/input.h"
+#include "audio/samples.h"
 #include "decoder/transcript/transcript.h"
 
 namespace vesper {
@@ -19,7 +20,7 @@ enum class Channels {
 using OnSegment = std::function<void(const Segment& segment)>;
 using OnProgress = std::function<void(double done_s, double total_s)>;
 // Transcribes one channel, or the mean of all.
-using TranscribeOne = std::function<Transcript(AudioReader reader, const OnSegment& on_segment,
+using TranscribeOne = std::function<Transcript(SampleReader reader, const OnSegment& on_segment,
                                                const OnProgress& on_progress)>;
 
 // With kSplit, segments have their channel and are emitted in the order of their starts, while the

@@ -151,6 +151,52 @@ struct BatchJob {
   bool is_started_ = false;
 };
 
+// A job, and a reader if the recording is read ahead.
+struct OpenedJob {
+  SpeechJob job;
+  std::optional<SampleReader> reader = {};
+};
+
+// The jobs of transcribe_many. The next recording is read while one is decoded.
+class JobQueue {
+ public:
+  explicit JobQueue(const std::function<std::optional<SpeechJob>()>& next) : next_(next) {}
+
+  std::optional<OpenedJob> take() {
+    if (!is_ahead_) ahead_ = open_next();
+    is_ahead_ = false;
+    return std::exchange(ahead_, {});
+  }
+
+  // Begins to read the next recording, once for each take().
+  void read_ahead() {
+    if (std::exchange(is_ahead_, true)) return;
+    ahead_ = open_next();
+    if (!ahead_ || !is_recorded(ahead_->job.input)) return;
+    try {
+      check_samples(ahead_->job.input);
+      ahead_->reader.emplace(open_audio(ahead_->job.input));
+      ahead_->reader->read_ahead();
+    } catch (const std::exception&) {
+      // Its turn opens it again, and reports the failure.
+      ahead_->reader.reset();
+    }
+  }
+
+ private:
+  std::optional<OpenedJob> open_next() {
+    std::optional<SpeechJob> job = has_ended_ ? std::nullopt : next_();
+    has_ended_ = !job;
+    if (!job) return std::nullopt;
+    return OpenedJob{.job = std::move(*job)};
+  }
+
+  const std::function<std::optional<SpeechJob>()>& next_;
+  std::optional<OpenedJob> ahead_;  // none at the end
+  bool is_ahead_ = false;           // ahead_ is what take() returns next
+  bool has_ended_ = false;
+};
+
 }  // namespace
 
 struct SpeechSession::State {
@@ -189,13 +235,13 @@ struct SpeechSession::State {
     return MelSpectrogram(static_cast<int>(model.n_mels()), model.mel_filters());
   }
 
-  MelSpectrogram log_mel(AudioReader reader, const SpeechEvents& events) const {
+  MelSpectrogram log_mel(SampleReader reader, const SpeechEvents& events) const {
     return read_log_mel(std::move(reader), static_cast<int>(model.n_mels()), model.mel_filters(),
                         [&](double) { check_cancelled(events); });
   }
 
   // The speech of a recording, within the clips if there are any.
-  ExtractedSpeech read_speech(AudioReader reader, const SpeechOptions& speech,
+  ExtractedSpeech read_speech(SampleReader reader, const SpeechOptions& speech,
                               const SpeechEvents& events) {
     return extract_speech(std::move(reader), empty_mel(), *vad, *speech.vad,
                           speech.decoding.clip_timestamps,
@@ -227,7 +273,7 @@ struct SpeechSession::State {
     return cut_at_silences(kept.probabilities, kept.segments, model.n_frames() - kRoom);
   }
 
-  Transcript transcribe_reader(AudioReader reader, const SpeechOptions& speech,
+  Transcript transcribe_reader(SampleReader reader, const SpeechOptions& speech,
                                const SpeechEvents& events, const OnSegment& on_segment,
                                const OnProgress& on_progress) {
     if (!speech.vad && asks_vad(speech)) {
@@ -252,13 +298,14 @@ struct SpeechSession::State {
                                    std::vector{SpeechSegment{0, kept.mel.content_frames()}}));
   }
 
-  BatchRecording batch_recording(SpeechJob job, const SpeechOptions& speech) {
-    auto shared = std::make_shared<BatchJob>(std::move(job));
+  BatchRecording batch_recording(OpenedJob opened, const SpeechOptions& speech) {
+    auto shared = std::make_shared<BatchJob>(std::move(opened.job));
     BatchRecording recording;
     std::shared_ptr<ExtractedSpeech> kept;
     try {
       kept = std::make_shared<ExtractedSpeech>(
-          read_speech(open_audio(shared->job.input), speech, shared->job.events));
+          read_speech(opened.reader ? std::move(*opened.reader) : open_audio(shared->job.input),
+                      speech, shared->job.events));
     } catch (const std::exception&) {
       // There is nothing to decode. on_failure is called when its turn comes.
       shared->error = std::current_exception();
@@ -311,7 +358,7 @@ Transcript SpeechSession::transcribe(const AudioInput& input, const SpeechOption
   state_->check(options);
   check_samples(input);
   if (input.samples && input.samples->interleaved.empty()) return {};
-  const auto one = [&](AudioReader reader, const OnSegment& on_segment,
+  const auto one = [&](SampleReader reader, const OnSegment& on_segment,
                        const OnProgress& on_progress) {
     return state_->transcribe_reader(std::move(reader), options, events, on_segment, on_progress);
   };
@@ -322,24 +369,38 @@ Transcript SpeechSession::transcribe(const AudioInput& input, const SpeechOption
 void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>()>& next,
                                     const SpeechOptions& options) {
   state_->check(options);
-  if (options.vad && state_->options.batch_size > 1 && options.channels == Channels::kMix) {
+  JobQueue jobs(next);
+  const bool is_mixed = options.channels == Channels::kMix;
+  if (options.vad && state_->options.batch_size > 1 && is_mixed) {
     return transcribe_batch(state_->model, without_clips(options.decoding),
                             [&]() -> std::optional<BatchRecording> {
-                              std::optional<SpeechJob> job = next();
+                              std::optional<OpenedJob> job = jobs.take();
                               if (!job) return std::nullopt;
-                              return state_->batch_recording(std::move(*job), options);
+                              auto recording = state_->batch_recording(std::move(*job), options);
+                              jobs.read_ahead();
+                              return recording;
                             });
   }
-  while (const std::optional<SpeechJob> job = next()) {
-    if (job->on_start) job->on_start();
+  while (std::optional<OpenedJob> opened = jobs.take()) {
+    const SpeechJob& job = opened->job;
+    if (job.on_start) job.on_start();
+    SpeechEvents events = job.events;
+    // The first progress comes when this recording has been read.
+    events.on_progress = [&](double done_s, double total_s) {
+      if (is_mixed) jobs.read_ahead();
+      if (job.events.on_progress) job.events.on_progress(done_s, total_s);
+    };
     Transcript transcript;
     try {
-      transcript = transcribe(job->input, options, job->events);
+      transcript = opened->reader
+                       ? state_->transcribe_reader(std::move(*opened->reader), options, events,
+                                                   segment_event(events), progress_event(events))
+                       : transcribe(job.input, options, events);
     } catch (const std::exception& error) {
-      if (job->on_failure) job->on_failure(error);
+      if (job.on_failure) job.on_failure(error);
       continue;
     }
-    if (job->on_done) job->on_done(transcript);
+    if (job.on_done) job.on_done(transcript);
   }
 }
 

@@ -119,8 +119,9 @@ class SpeechSession {
                         const SpeechEvents& events = {});
 
   // Transcribes many recordings with the same options. `next` is called when there is room for
-  // another recording, and returns none at the end. All events of a recording come before those of
-  // the next. A transcript does not depend on the other recordings.
+  // another recording, and returns none at the end; a file is read while the previous recordings
+  // are decoded. All events of a recording come before those of the next. A transcript does not
+  // depend on the other recordings.
   void transcribe_many(const std::function<std::optional<SpeechJob>()>& next,
                        const SpeechOptions& options = {});
 

@@ -3,16 +3,14 @@
 #include <utility>
 
 #include "audio/block_worker.h"
-#include "audio/samples.h"
 
 namespace vesper {
 
-ExtractedSpeech detect_speech(AudioReader reader, MelSpectrogram mel, SileroVad& vad,
+ExtractedSpeech detect_speech(SampleReader blocks, MelSpectrogram mel, SileroVad& vad,
                               const SpeechSettings& settings, std::span<const double> clips_s,
                               const std::function<void(double)>& on_progress) {
   vad.finish();  // drops the rest of a recording that failed
   uint64_t n_samples = 0;
-  SampleReader blocks(std::move(reader));
   // Each of the three takes about as long: to read, to transform, and to listen for speech.
   BlockWorker transform([&](auto block) { mel.push(block.data(), block.size()); });
   BlockWorker listen([&](auto block) { vad.push(block.data(), block.size()); });
@@ -33,7 +31,7 @@ ExtractedSpeech detect_speech(AudioReader reader, MelSpectrogram mel, SileroVad&
           std::move(probabilities)};
 }
 
-ExtractedSpeech extract_speech(AudioReader reader, MelSpectrogram mel, SileroVad& vad,
+ExtractedSpeech extract_speech(SampleReader reader, MelSpectrogram mel, SileroVad& vad,
                                const SpeechSettings& settings, std::span<const double> clips_s,
                                const std::function<void(double)>& on_progress) {
   ExtractedSpeech speech =

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "audio/mel.h"
-#include "audio/reader.h"
+#include "audio/samples.h"
 #include "vad/silero_vad.h"
 #include "vad/speech_segments.h"
 
@@ -29,12 +29,12 @@ struct ExtractedSpeech {
 // segments are limited to them; empty: the whole recording. `on_progress`, if given, is called
 // after each block with SampleReader::progress(). Throws Error(kUsage) for settings out of range,
 // and the errors of AudioReader::read.
-ExtractedSpeech extract_speech(AudioReader reader, MelSpectrogram mel, SileroVad& vad,
+ExtractedSpeech extract_speech(SampleReader reader, MelSpectrogram mel, SileroVad& vad,
                                const SpeechSettings& settings, std::span<const double> clips_s = {},
                                const std::function<void(double)>& on_progress = {});
 
 // The same, but `mel` is of the whole recording.
-ExtractedSpeech detect_speech(AudioReader reader, MelSpectrogram mel, SileroVad& vad,
+ExtractedSpeech detect_speech(SampleReader reader, MelSpectrogram mel, SileroVad& vad,
                               const SpeechSettings& settings, std::span<const double> clips_s = {},
                               const std::function<void(double)>& on_progress = {});
 

@@ -254,12 +254,70 @@ TEST(Recording, IsResampledTo16Kilohertz) {
 TEST(Recording, ReportsItsProgressUpToOne) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.wav");
-  write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 16000, noise(0.1f, 100000, 1));
+  write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 16000, noise(0.1f, 400000, 1));
   std::vector<double> progress;
   read_log_mel(AudioReader(path), 80, {}, [&](double p) { progress.push_back(p); });
   EXPECT_GT(progress.size(), 3u);
   EXPECT_TRUE(std::is_sorted(progress.begin(), progress.end()));
   EXPECT_EQ(progress.back(), 1.0);
+}
+
+std::vector<float> rest_of(SampleReader& reader) {
+  std::vector<float> samples;
+  for (auto block = reader.next(); !block.empty(); block = reader.next()) {
+    samples.insert(samples.end(), block.begin(), block.end());
+  }
+  return samples;
+}
+
+TEST(SampleReader, ReadsTheSameAhead) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("a.wav");
+  write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 44100, noise(0.1f, 100000, 1));
+  SampleReader reader(AudioReader(path), 4096);
+  reader.read_ahead();
+  SampleReader moved = std::move(reader);
+  EXPECT_EQ(rest_of(moved), read_samples(path));
+  EXPECT_EQ(moved.progress(), 1.0);
+  EXPECT_TRUE(moved.next().empty()) << "again at the end";
+}
+
+TEST(SampleReader, ReadsAheadFromTheNextBlock) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("a.wav");
+  write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 16000, noise(0.1f, 20000, 1));
+  SampleReader reader(AudioReader(path), 4096);
+  const auto block = reader.next();
+  std::vector<float> samples(block.begin(), block.end());
+  reader.read_ahead();
+  const std::vector<float> rest = rest_of(reader);
+  samples.insert(samples.end(), rest.begin(), rest.end());
+  EXPECT_EQ(samples, read_samples(path));
+}
+
+TEST(SampleReader, FailsAheadAfterTheSamplesBeforeTheFault) {
+  std::string bytes = wav_bytes(std::vector<int16_t>(20000, 1000), 1, 16000);
+  bytes.resize(bytes.size() - 10000);
+  const TemporaryFolder folder;
+  write_bytes(folder.file("a.wav"), bytes);
+  SampleReader reader(AudioReader(folder.file("a.wav")), 4096);
+  reader.read_ahead();
+  size_t n_samples = 0;
+  const auto read_all = [&] {
+    for (auto block = reader.next(); !block.empty(); block = reader.next()) {
+      n_samples += block.size();
+    }
+  };
+  EXPECT_THROW(read_all(), Error);
+  EXPECT_EQ(n_samples, 3 * 4096u);
+}
+
+TEST(SampleReader, MayBeAbandonedWhileItReadsAhead) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("a.wav");
+  write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 16000, noise(0.1f, 200000, 1));
+  SampleReader reader(AudioReader(path), 64);
+  reader.read_ahead();
 }
 
 }  // namespace

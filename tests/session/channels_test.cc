@@ -11,15 +11,16 @@ namespace {
 
 using testing::ElementsAre;
 
-// "Hears" a segment of 0.5 s in every second of the recording that begins loud, in the language "3"
-// if there are three.
-Transcript hear(AudioReader reader, const OnSegment& on_segment, const OnProgress& on_progress) {
+// "Hears" a segment of 0.5 s in every second of the recording that is loud in its middle, in the
+// language "3" if there are three.
+Transcript hear(SampleReader reader, const OnSegment& on_segment, const OnProgress& on_progress) {
   Transcript transcript;
-  std::vector<float> second(static_cast<size_t>(reader.sample_rate_hz()));
-  for (int at = 0; reader.read(second.data(), second.size()) == second.size(); ++at) {
+  const std::vector<float> samples = read_samples(std::move(reader));
+  const int n_seconds = static_cast<int>(samples.size()) / kSampleRateHz;
+  for (int at = 0; at < n_seconds; ++at) {
     transcript.duration_s = at + 1;
     on_progress(at, 4);
-    if (second[10] < 0.3f) continue;
+    if (samples[static_cast<size_t>(at * kSampleRateHz + kSampleRateHz / 2)] < 0.3f) continue;
     Segment segment;
     segment.id = static_cast<int>(transcript.segments.size());
     segment.start_s = at;

@@ -131,6 +131,7 @@ TEST_F(TinySpeechSession, ContinuesWhenOneRecordingIsCancelledOrFails) {
   const auto next = [&]() -> std::optional<SpeechJob> {
     if (i == 4) return std::nullopt;
     const std::string name = std::to_string(i);
+    log += name + " asked\n";
     SpeechJob job{.input = {.path = i == 2 ? "missing.wav" : path}};
     if (i == 1) job.events.is_cancelled = [] { return true; };
     ++i;
@@ -145,7 +146,9 @@ TEST_F(TinySpeechSession, ContinuesWhenOneRecordingIsCancelledOrFails) {
     return job;
   };
   session.transcribe_many(next, options_);
-  EXPECT_EQ(log, "0 done\n1 stopped\n2 failed\n3 done\n");
+  // Recording 1 is asked for, and read, while 0 is decoded.
+  EXPECT_EQ(log,
+            "0 asked\n1 asked\n0 done\n1 stopped\n2 asked\n2 failed\n3 asked\n3 done\n");
 }
 
 TEST_F(TinySpeechSession, RefusesStreamsWithoutAFormat) {
