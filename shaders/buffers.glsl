@@ -26,6 +26,9 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer PartialBuffe
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer CandidateBuffer {
   TokenCandidate v[];
 };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer ExpertTileBuffer {
+  ExpertTile v[];
+};
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer U32Buffer { uint v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer UVec2Buffer { uvec2 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer UVec4Buffer { uvec4 v[]; };

@@ -14,11 +14,18 @@ layout(push_constant) uniform Push {
   GatedActivationParams p;
 };
 
+float gated(float gate, float value) {
+  if (kActivation != kActivationClampedSwiGlu) return activate(kActivation, gate) * value;
+  gate = min(gate, p.limit);
+  return gate * sigmoid(1.702 * gate) * (clamp(value, -p.limit, p.limit) + 1.0);
+}
+
 void main() {
   uint i = gl_GlobalInvocationID.x;
   uint r = gl_WorkGroupID.y;
   if (i >= p.d) return;
-  uint from = r * 2 * p.d + i;
-  float gate = activate(kActivation, load_float(in_, from, kInDtype));
-  store_float(out_, r * p.d + i, kOutDtype, gate * load_float(in_, from + p.d, kInDtype));
+  uint row = r * 2 * p.d;
+  uint gate = row + (p.alternates != 0 ? 2 * i : i), value = p.alternates != 0 ? gate + 1 : gate + p.d;
+  store_float(out_, r * p.d + i, kOutDtype,
+              gated(load_float(in_, gate, kInDtype), load_float(in_, value, kInDtype)));
 }

@@ -96,6 +96,9 @@ VESPER_CONST(kActivationSilu, 3u);      // x / (1 + exp(-x))
 VESPER_CONST(kActivationRelu, 4u);
 VESPER_CONST(kActivationSigmoid, 5u);
 VESPER_CONST(kActivationSoftCap, 6u);  // limit * tanh(x / limit); only in the kernel activation
+// Only in gated_activation, of gpt-oss, with g and u limited to at most `limit`, u also to at least
+// -limit: g / (1 + exp(-1.702 g)) * (u + 1)
+VESPER_CONST(kActivationClampedSwiGlu, 7u);
 
 // embed: out[r] = embedding[rows[r].token] * scale + position[rows[r].position]
 // operands: 0 out f32 [n_rows, d_model] (w)  1 rows [n_rows]  2 embedding weight [n_vocab, d_model]
@@ -183,8 +186,69 @@ struct RopeParams {
 // operands: 0 out [n_rows, d] (w)  1 in [n_rows, 2 * d]
 struct GatedActivationParams {
   uint n_rows, d;
-  uint activation;           // kActivation*, up to kActivationSigmoid
+  uint activation;           // kActivation*, up to kActivationSigmoid, or ClampedSwiGlu
   uint in_dtype, out_dtype;  // F32, F16 or BF16
+  uint alternates;           // 1: gates and values alternate: in[r, 2 * i] and in[r, 2 * i + 1]
+  float limit;               // of ClampedSwiGlu
+};
+
+// Mixtures of experts: route_experts, (group_experts,) expert_matmul, combine_experts. Row r of a
+// pass has the slots r * n_used to r * n_used + n_used - 1, one for each of its experts.
+
+VESPER_CONST(kMostExperts, 512u);
+VESPER_CONST(kMostUsedExperts, 32u);
+
+// route_experts: chooses for each row the n_used experts with the highest logits, in descending
+// order (ties: lower id first). Their weights are the softmax over all logits, or, with
+// `normalizes`, the same divided by the sum of the chosen, which is the softmax over these. Ids are
+// valid for any logits.
+// operands: 0 ids u32 [n_rows, n_used] (w)  1 weights f32 [n_rows, n_used] (w)
+//           2 logits f32 [n_rows, n_experts]
+struct RouteExpertsParams {
+  uint n_rows, n_experts, n_used;
+  uint normalizes;
+};
+
+// group_experts: orders the slots by expert, for expert_matmul of many rows. Slots of unused rows
+// are left out. The slots of an expert are cut into tiles of at most kExpertTileRows; tiles after
+// the last one have no slots.
+// operands: 0 groups u32 (w): slots by expert [n_slots], then struct ExpertTile [n_tiles]
+//           1 ids u32 [n_slots]  2 rows [n_slots / n_used] (?)
+VESPER_CONST(kExpertTileRows, 64u);
+struct ExpertTile {
+  uint expert;
+  uint first, n;  // in the slots by expert
+};
+struct GroupExpertsParams {
+  uint n_slots, n_used, n_experts;
+  uint n_tiles;  // most_expert_tiles()
+};
+VESPER_FUNCTION uint most_expert_tiles(uint n_slots, uint n_experts) {
+  uint full = n_slots / kExpertTileRows;
+  return n_experts < n_slots ? full + n_experts : n_slots;
+}
+
+// expert_matmul: out[s, o] = bias[e, o] + sum_i in[s, i] * weight[e, o, i], with the expert e =
+// ids[s] of slot s. Reads only the weights of chosen experts.
+// operands: 0 out [n_slots, n_out] (w)
+//           1 in [n_slots, n_in], or without in_per_slot [n_slots / n_used, n_in]
+//           2 weight [n_experts * n_out, n_in]  3 bias f32 [n_experts * n_out] (?)
+//           4 weight scale f32 [n_experts * n_out] (?)  5 ids u32 [n_slots]
+//           6 rows [n_slots / n_used] (?): slots of unused rows may be skipped
+//           7 groups of group_experts (?): an expert's weights are read once for a tile of slots
+struct ExpertMatmulParams {
+  uint n_slots, n_used, n_experts;
+  uint n_out, n_in;  // of an expert; n_out is a multiple of 16
+  uint in_per_slot;
+  uint in_dtype, out_dtype;  // F32, F16 or BF16
+  uint weight_format;        // returned by Device::upload
+  uint n_tiles;              // of groups
+};
+
+// combine_experts: x[r] += sum_c weights[r, c] * in[r * n_used + c], in the order of c
+// operands: 0 x f32 [n_rows, d] (rw)  1 in f32 [n_rows * n_used, d]  2 weights f32 [n_rows, n_used]
+struct CombineExpertsParams {
+  uint n_rows, n_used, d;
 };
 
 // paged_attention: each row attends to the positions of its sequence: [0, position] if kv_length is

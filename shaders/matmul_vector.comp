@@ -4,6 +4,7 @@
 // A workgroup has kOutGroups * kSplit subgroups. Each subgroup sums kOuts outputs over its part of
 // the columns. The kSplit parts of an output are added in shared memory. With one row and quantized
 // weights, a lane takes 32 columns at a time. Grid: blocks of kOutGroups * kOuts outputs.
+// Also expert_matmul, one slot per workgroup. Grid: (blocks of outputs, slots).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -25,12 +26,19 @@ layout(constant_id = 8) const uint kFlags = 0;
 layout(constant_id = 9) const uint kPresent = 0;
 layout(constant_id = 10) const uint kAligned = 1;  // rows of `in` are aligned to 4 elements
 layout(constant_id = 11) const uint kActivation = 0;
+layout(constant_id = 12) const uint kExperts = 0;  // 1: expert_matmul, 2: with a row table
 #include "quantized.glsl"
 
 layout(push_constant) uniform Push {
   Address out_, in_, weight, bias, residual, scale;
   uint n_out, n_in, in_row_stride, out_row_stride;
+  // of expert_matmul
+  Address ids, rows;
+  uint n_used, in_slots;  // slots of a row of the pass, and of a row of `in`
 };
+
+// Of expert_matmul: the first row of the expert's weights, and of `in` and `out`.
+uint first_weight_row = 0, in_row = 0, out_row = 0;
 
 // Eight columns are in one group: with few rows, scale their sum instead of each weight.
 const bool kScalesSums = kInBlocks && kRows <= 4;
@@ -45,7 +53,7 @@ shared vec4 staged[kByBlocks ? gl_WorkGroupSize.x * kLanePitch : 1];
 shared float parts[kOutGroups * kSplit * kOuts * kRows];
 
 vec4 load_in4(uint r, uint k) {
-  uint i = r * in_row_stride + k;
+  uint i = (in_row + r) * in_row_stride + k;
   if (kAligned != 0) return k < n_in ? load_vec4(in_, i, kInDtype) : vec4(0.0);
   vec4 x = vec4(0.0);
   for (uint j = 0; j < 4; ++j) {
@@ -63,7 +71,7 @@ void sum_blocks(uint first, uint part) {
     uint k = min(start + lane * 32, n_in - 32);
     CodeBlock blocks[kOuts];
     [[unroll]] for (uint o = 0; o < kOuts; ++o) {
-      blocks[o] = load_block(weight, scale, min(first + o, n_out - 1), n_in, k);
+      blocks[o] = load_block(weight, scale, first_weight_row + min(first + o, n_out - 1), n_in, k);
     }
     [[unroll]] for (uint j = 0; j < 8; ++j) {
       uint i = lane + j * kLanes;
@@ -94,6 +102,13 @@ void main() {
   uint part = gl_SubgroupID % kSplit;
   uint first = (gl_WorkGroupID.x * kOutGroups + out_group) * kOuts;
   uint columns = padded_columns(n_in);
+  if (kExperts != 0) {
+    uint slot = gl_WorkGroupID.y;
+    if (kExperts == 2 && RowBuffer(rows).v[slot / n_used].sequence < 0) return;
+    first_weight_row = U32Buffer(ids).v[slot] * n_out;
+    in_row = slot / in_slots;
+    out_row = slot;
+  }
 
   [[unroll]] for (uint i = 0; i < kOuts * kRows; ++i) sums[i] = 0.0;
   if (kByBlocks) sum_blocks(first, part);
@@ -102,7 +117,7 @@ void main() {
     vec4 w0[kOuts], w1[kOuts];
     vec2 groups[kOuts];  // of quantized weights
     [[unroll]] for (uint o = 0; o < kOuts; ++o) {
-      uint row = min(first + o, n_out - 1), i = row * columns + k;
+      uint row = first_weight_row + min(first + o, n_out - 1), i = row * columns + k;
       if (kInBlocks) {
         uvec2 codes = load_codes(weight, row, n_in, k);
         groups[o] = load_group_scale(scale, row, n_in, k);
@@ -153,10 +168,10 @@ void main() {
     if (o < n_out) {
       float value = 0.0;
       for (uint s = 0; s < kSplit; ++s) value += parts[(group * kSplit + s) * kOuts * kRows + slot];
-      if ((kPresent & kHasScale) != 0) value *= F32Buffer(scale).v[o];
-      if ((kPresent & kHasBias) != 0) value += F32Buffer(bias).v[o];
+      if ((kPresent & kHasScale) != 0) value *= F32Buffer(scale).v[first_weight_row + o];
+      if ((kPresent & kHasBias) != 0) value += F32Buffer(bias).v[first_weight_row + o];
       value = activate(kActivation, value);
-      uint at = r * out_row_stride + o;
+      uint at = (out_row + r) * out_row_stride + o;
       if ((kPresent & kHasResidual) != 0) {
         uint from = (kFlags & kMatmulResidualByRow) != 0 ? r * n_out + o : at;
         value += F32Buffer(residual).v[from];

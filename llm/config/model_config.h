@@ -29,6 +29,16 @@ enum class NormKind : uint32_t { kLayer, kRms };
 enum class NormPlacement : uint32_t { kBefore, kAfter };
 enum class Activation : uint32_t { kGelu, kGeluTanh, kSilu, kRelu };  // kGelu: exact, with erf
 
+// A mixture of experts in the place of a feed-forward block: a router, a matrix [n, d_model],
+// chooses n_used of the n experts for each row, and their outputs are added with its weights.
+struct ExpertsConfig {
+  uint32_t n = 0;  // 0: no layer has experts
+  uint32_t n_used = 0;
+  uint32_t d_ffn = 0;      // of one expert
+  bool normalizes = true;  // divides the weights of the chosen by their sum
+  bool any() const { return n != 0; }
+};
+
 struct LayerConfig {
   // Sliding window: keys visible to a query, its own position included; to each side if the
   // attention is bidirectional. 0: all.
@@ -46,6 +56,7 @@ struct StackConfig {
   uint32_t n_kv_heads = 0;  // of keys and values; divides n_heads
   uint32_t head_dim = 0;
   uint32_t d_ffn = 0;                    // width of the feed-forward block
+  ExpertsConfig experts = {};            // of layers with a router
   uint32_t n_positions = 0;              // the longest sequence
   std::vector<LayerConfig> layers = {};  // [n_layers]
 

@@ -22,6 +22,15 @@ CommandCost cost(const MatmulParams& p, double weight_bytes, bool has_residual) 
                                     rows * out * (element_bytes(p.out_dtype) + 4.0 * has_residual)};
 }
 
+// `weight_bytes`: of all experts. At most one expert per slot is read.
+CommandCost cost(const ExpertMatmulParams& p, double weight_bytes) {
+  const double slots = p.n_slots, out = p.n_out, in = p.n_in;
+  const double in_rows = p.in_per_slot ? slots : slots / p.n_used;
+  return {2 * slots * out * in, in_rows * in * element_bytes(p.in_dtype) +
+                                    weight_bytes * std::min(1.0, slots / p.n_experts) +
+                                    slots * out * element_bytes(p.out_dtype)};
+}
+
 CommandCost cost(const AttentionParams& p, bool packed, double n_positions) {
   // Packed: rows_per_sequence is the total number of rows, and lengths are in device memory.
   const double rows = (packed ? 1.0 : p.n_sequences) * p.rows_per_sequence;
@@ -79,6 +88,16 @@ CommandCost command_cost(const Command& command, double weight_bytes, double n_p
     }
     case Kernel::kMatmul:
       return cost(command.params_as<MatmulParams>(), weight_bytes, command.operands[4].present());
+    case Kernel::kExpertMatmul:
+      return cost(command.params_as<ExpertMatmulParams>(), weight_bytes);
+    case Kernel::kRouteExperts: {
+      const auto& p = command.params_as<RouteExpertsParams>();
+      return {0, sizeof(float) * static_cast<double>(p.n_rows) * (p.n_experts + 2.0 * p.n_used)};
+    }
+    case Kernel::kCombineExperts: {
+      const auto& p = command.params_as<CombineExpertsParams>();
+      return {0, sizeof(float) * static_cast<double>(p.n_rows) * p.d * (p.n_used + 2.0)};
+    }
     case Kernel::kWriteKv: {
       const auto& p = command.params_as<WriteKvParams>();
       const double width = static_cast<double>(p.n_kv_heads) * p.head_dim;
@@ -166,6 +185,25 @@ std::string command_text(const Command& command) {
              text(p.weight_format) + (command.operands[7].present() ? ", norm" : "") +
              activation_text(p.activation) + (p.flags & kMatmulGated ? " of gates" : "") +
              (command.operands[4].present() ? ", residual" : "");
+    }
+    case Kernel::kExpertMatmul: {
+      const auto& p = command.params_as<ExpertMatmulParams>();
+      return text(p.n_slots) + " slots of " + text(p.n_experts) + " experts, " + text(p.n_in) +
+             " -> " + text(p.n_out) + ", " + dtype_name(p.in_dtype) + " -> " +
+             dtype_name(p.out_dtype) + ", weights " + text(p.weight_format) +
+             (command.operands[7].present() ? ", grouped" : "");
+    }
+    case Kernel::kRouteExperts: {
+      const auto& p = command.params_as<RouteExpertsParams>();
+      return text(p.n_rows) + " rows, " + text(p.n_used) + " of " + text(p.n_experts) + " experts";
+    }
+    case Kernel::kGroupExperts: {
+      const auto& p = command.params_as<GroupExpertsParams>();
+      return text(p.n_slots) + " slots of " + text(p.n_experts) + " experts";
+    }
+    case Kernel::kCombineExperts: {
+      const auto& p = command.params_as<CombineExpertsParams>();
+      return text(p.n_rows) + " rows of " + text(p.d) + ", " + text(p.n_used) + " experts";
     }
     case Kernel::kRope: {
       const auto& p = command.params_as<RopeParams>();

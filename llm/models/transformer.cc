@@ -127,6 +127,39 @@ LinearWeights WeightUploader::convolution(const std::string& name, uint32_t n_ou
   return linear;
 }
 
+namespace {
+
+// The router is multiplied in f32: a rounded logit could choose another expert.
+void upload_experts(const WeightUploader& upload, const WeightUploader& exact,
+                    const StackConfig& config, const std::string& prefix, WeightUse use,
+                    LayerWeights& layer) {
+  const ExpertsConfig& experts = config.experts;
+  const uint32_t d = config.d_model;
+  layer.router = exact.linear(prefix + "ffn.", {"router"}, {experts.n}, d, use);
+  std::vector<std::string> up, down;
+  for (uint32_t e = 0; e < experts.n; ++e) {
+    const std::string expert = std::to_string(e) + ".";
+    up.insert(up.end(), {expert + "gate", expert + "up"});
+    down.push_back(expert + "down");
+  }
+  const std::vector<uint32_t> up_rows(up.size(), experts.d_ffn), down_rows(down.size(), d);
+  layer.ffn_up = upload.linear(prefix + "experts.", up, up_rows, d, use);
+  layer.ffn_down = upload.linear(prefix + "experts.", down, down_rows, experts.d_ffn, use);
+}
+
+uint64_t group_bytes(uint32_t n_slots, uint32_t n_experts) {
+  return sizeof(uint32_t) * uint64_t{n_slots} +
+         sizeof(ExpertTile) * uint64_t{most_expert_tiles(n_slots, n_experts)};
+}
+
+// Slots from which expert_matmul reads them grouped: each expert has two or more, so its weights
+// are read less often, and the tiles of a GPU have some rows.
+bool groups_slots(uint32_t n_slots, const ExpertsConfig& experts) {
+  return n_slots > experts.n_used && n_slots >= 2 * experts.n;
+}
+
+}  // namespace
+
 TransformerStack::TransformerStack(Device& device, const WeightProvider& provider,
                                    const StackConfig& config, Compute compute, WeightUse use,
                                    uint32_t max_rows)
@@ -157,13 +190,18 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
       layer.cross_out = upload.linear(prefix + "cross.", {"out"}, {d}, q, use);
     }
     layer.ffn_norm = upload.norm(prefix + "ffn_norm", d);
-    if (config.gated_ffn) {
+    if (config.experts.any() && provider.find(prefix + "ffn.router.weight")) {
+      upload_experts(upload, WeightUploader(device, provider, Compute::kF32), config, prefix, use,
+                     layer);
+    } else if (config.gated_ffn) {
       layer.ffn_up =
           upload.linear(prefix + "ffn.", {"gate", "up"}, {config.d_ffn, config.d_ffn}, d, use);
     } else {
       layer.ffn_up = upload.linear(prefix + "ffn.", {"up"}, {config.d_ffn}, d, use);
     }
-    layer.ffn_down = upload.linear(prefix + "ffn.", {"down"}, {d}, config.d_ffn, use);
+    if (!layer.has_experts()) {
+      layer.ffn_down = upload.linear(prefix + "ffn.", {"down"}, {d}, config.d_ffn, use);
+    }
     if (provider.find(prefix + "attn_post_norm.weight")) {
       layer.attn_post_norm = upload.norm(prefix + "attn_post_norm", d);
       has_post_norms = true;
@@ -189,8 +227,23 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
   if (config.norm_placement == NormPlacement::kBefore) normed_ = scratch(d, "normed rows");
   qkv_ = scratch(q + 2 * kv, "queries, keys, values");
   attended_ = scratch(q, "attended rows");
-  hidden_ = scratch(config.d_ffn, "hidden rows");
-  if (config.gated_ffn) gate_up_ = scratch(2 * uint64_t{config.d_ffn}, "gates and rows");
+  // Of a dense layer, and of the slots of one with experts.
+  const ExpertsConfig& experts = config.experts;
+  const uint64_t d_hidden =
+      std::max(uint64_t{config.d_ffn}, uint64_t{experts.n_used} * experts.d_ffn);
+  hidden_ = scratch(d_hidden, "hidden rows");
+  if (config.gated_ffn) gate_up_ = scratch(2 * d_hidden, "gates and rows");
+  if (experts.any()) {
+    const uint32_t n_slots = max_rows * experts.n_used;
+    const auto words = [&](uint64_t n, const char* label) {
+      return device.allocate(sizeof(uint32_t) * n, stack + " " + label);
+    };
+    router_logits_ = words(uint64_t{max_rows} * experts.n, "router logits");
+    expert_ids_ = words(n_slots, "experts of rows");
+    expert_weights_ = words(n_slots, "weights of experts");
+    expert_groups_ = device.allocate(group_bytes(n_slots, experts.n), stack + " slots by expert");
+    expert_out_ = words(uint64_t{n_slots} * d, "rows of experts");
+  }
   if (has_post_norms) {
     block_out_ = device.allocate(dtype_bytes(DType::kF32, uint64_t{max_rows} * d),
                                  stack + " rows of a block");
@@ -269,9 +322,69 @@ void TransformerStack::emit_norm_after(DispatchTable& table, std::string label,
   emit_norm(table, std::move(label), weights, n_rows, x, DType::kF32, x);
 }
 
+void TransformerStack::emit_experts(DispatchTable& table, const std::string& label,
+                                    const LayerWeights& layer, const PassRows& rows,
+                                    const Operand& x) const {
+  const auto& [n_rows, dtype, sequences] = rows;
+  const ExpertsConfig& experts = config_.experts;
+  const uint32_t n_slots = n_rows * experts.n_used;
+  const auto words = [](const Operand& buffer, uint64_t n) {
+    return buffer.part(0, n * sizeof(uint32_t));
+  };
+  const auto numbers = [](const Operand& buffer, DType type, uint64_t n) {
+    return buffer.part(0, dtype_bytes(type, n));
+  };
+  const Operand used = sequences.present() ? sequences.part(0, n_rows * sizeof(Row)) : Operand{};
+  emit_norm(table, label + "ffn_norm", layer.ffn_norm, n_rows, normed_, dtype, x);
+  emit_linear(table, label + "ffn.router", layer.router, n_rows, router_logits_, DType::kF32,
+              normed_, dtype, {.rows = sequences});
+  const Operand ids = words(expert_ids_, n_slots), weights = words(expert_weights_, n_slots);
+  emit::route_experts(table, label + "ffn.route",
+                      {n_rows, experts.n, experts.n_used, experts.normalizes}, ids, weights,
+                      words(router_logits_, uint64_t{n_rows} * experts.n));
+  ExpertMatmulParams product{};
+  product.n_slots = n_slots;
+  product.n_used = experts.n_used;
+  product.n_experts = experts.n;
+  Operand groups;
+  if (groups_slots(n_slots, experts)) {
+    product.n_tiles = most_expert_tiles(n_slots, experts.n);
+    groups = expert_groups_.part(0, group_bytes(n_slots, experts.n));
+    emit::group_experts(table, label + "ffn.group",
+                        {n_slots, experts.n_used, experts.n, product.n_tiles}, groups, ids, used);
+  }
+  const auto multiply = [&](const char* name, const LinearWeights& linear, const Operand& out,
+                            DType out_dtype, const Operand& in) {
+    product.n_out = linear.weight.n_out / experts.n;
+    product.n_in = linear.weight.n_in;
+    product.in_dtype = code(dtype);
+    product.out_dtype = code(out_dtype);
+    product.weight_format = linear.weight.format;
+    const uint64_t in_rows = product.in_per_slot ? n_slots : n_rows;
+    emit::expert_matmul(table, label + name, product,
+                        numbers(out, out_dtype, uint64_t{n_slots} * product.n_out),
+                        numbers(in, dtype, in_rows * product.n_in), linear.weight.data, linear.bias,
+                        linear.weight.scale, ids, used, groups);
+  };
+  multiply("experts.gate_up", layer.ffn_up, gate_up_, dtype, normed_);
+  const GatedActivationParams gate{
+      n_slots, experts.d_ffn, kernel_activation(config_.activation), code(dtype), code(dtype), 0,
+      0};
+  emit::gated_activation(table, label + "experts.activation", gate,
+                         numbers(hidden_, dtype, uint64_t{n_slots} * experts.d_ffn),
+                         numbers(gate_up_, dtype, 2 * uint64_t{n_slots} * experts.d_ffn));
+  product.in_per_slot = 1;
+  multiply("experts.down", layer.ffn_down, expert_out_, DType::kF32, hidden_);
+  emit::combine_experts(table, label + "experts.sum", {n_rows, experts.n_used, config_.d_model},
+                        x.part(0, dtype_bytes(DType::kF32, uint64_t{n_rows} * config_.d_model)),
+                        numbers(expert_out_, DType::kF32, uint64_t{n_slots} * config_.d_model),
+                        weights);
+}
+
 void TransformerStack::emit_ffn(DispatchTable& table, const std::string& label,
                                 const LayerWeights& layer, const PassRows& rows,
                                 const Operand& x) const {
+  if (layer.has_experts()) return emit_experts(table, label, layer, rows, x);
   const auto& [n_rows, dtype, sequences] = rows;
   const uint32_t activation = kernel_activation(config_.activation);
   const LinearWeights& up = layer.ffn_up;
@@ -285,7 +398,8 @@ void TransformerStack::emit_ffn(DispatchTable& table, const std::string& label,
     emit_first(table, label + "ffn.gate_up", up, rows, in, hidden_, hidden_dtype, activation, true);
   } else {
     emit_first(table, label + "ffn.gate_up", up, rows, in, gate_up_, dtype);
-    const GatedActivationParams gate{n_rows, config_.d_ffn, activation, code(dtype), code(dtype)};
+    const GatedActivationParams gate{n_rows, config_.d_ffn, activation, code(dtype), code(dtype), 0,
+                                     0};
     emit::gated_activation(table, label + "ffn.activation", gate, hidden_, gate_up_);
   }
   emit_block_end(table, label + "ffn.down", layer.ffn_down, layer.ffn_post_norm, rows,

@@ -40,6 +40,10 @@ struct LayerWeights {
   LinearWeights ffn_up;  // [d_ffn, d_model]; gated: gate above up, [2 * d_ffn, d_model]
   LinearWeights ffn_down;
   NormWeights ffn_post_norm;  // like attn_post_norm
+  // With experts, ffn_up is [n_experts * 2 * d_ffn, d_model], gate above up of each expert, and
+  // ffn_down [n_experts * d_model, d_ffn].
+  LinearWeights router;  // [n_experts, d_model] (?)
+  bool has_experts() const { return router.weight.data.present(); }
 };
 
 // Uploads tensors of a model by canonical names (llm/weights/weight_provider.h).
@@ -163,6 +167,9 @@ class TransformerStack {
                        uint32_t n_rows, const Operand& x) const;
   void emit_ffn(DispatchTable& table, const std::string& label, const LayerWeights& layer,
                 const PassRows& rows, const Operand& x) const;
+  // The same with experts.
+  void emit_experts(DispatchTable& table, const std::string& label, const LayerWeights& layer,
+                    const PassRows& rows, const Operand& x) const;
   // Adds the last product of a block, of `in`, to x.
   void emit_block_end(DispatchTable& table, const std::string& label, const LinearWeights& linear,
                       const NormWeights& post_norm, const PassRows& rows, const BlockInput& in,
@@ -189,6 +196,12 @@ class TransformerStack {
   Operand hidden_;     // [max_rows, d_ffn]
   Operand gate_up_;    // [max_rows, 2 * d_ffn], if gated
   Operand block_out_;  // f32 [max_rows, d_model], with post-norms
+  // With experts: hidden_ and gate_up_ have a row per slot.
+  Operand router_logits_;   // f32 [max_rows, n_experts]
+  Operand expert_ids_;      // u32 [max_rows, n_used]
+  Operand expert_weights_;  // f32 [max_rows, n_used]
+  Operand expert_groups_;   // of group_experts
+  Operand expert_out_;      // f32 [max_rows * n_used, d_model]
 };
 
 // The bytes of rows between commands; of int8 rows their scales included (shaders/int8_rows.glsl).

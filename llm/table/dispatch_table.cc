@@ -129,6 +129,32 @@ void gated_activation(DispatchTable& table, std::string label, const GatedActiva
   table.add(Kernel::kGatedActivation, std::move(label), {out, in}, bits({1}), bits({0}), params);
 }
 
+void route_experts(DispatchTable& table, std::string label, const RouteExpertsParams& params,
+                   Operand ids, Operand weights, Operand logits) {
+  table.add(Kernel::kRouteExperts, std::move(label), {ids, weights, logits}, bits({2}),
+            bits({0, 1}), params);
+}
+
+void group_experts(DispatchTable& table, std::string label, const GroupExpertsParams& params,
+                   Operand groups, Operand ids, Operand rows) {
+  table.add(Kernel::kGroupExperts, std::move(label), {groups, ids, rows}, bits({1, 2}), bits({0}),
+            params);
+}
+
+void expert_matmul(DispatchTable& table, std::string label, const ExpertMatmulParams& params,
+                   Operand out, Operand in, Operand weight, Operand bias, Operand weight_scale,
+                   Operand ids, Operand rows, Operand groups) {
+  table.add(Kernel::kExpertMatmul, std::move(label),
+            {out, in, weight, bias, weight_scale, ids, rows, groups}, bits({1, 2, 3, 4, 5, 6, 7}),
+            bits({0}), params);
+}
+
+void combine_experts(DispatchTable& table, std::string label, const CombineExpertsParams& params,
+                     Operand x, Operand in, Operand weights) {
+  table.add(Kernel::kCombineExperts, std::move(label), {x, in, weights}, bits({0, 1, 2}), bits({0}),
+            params);
+}
+
 void paged_attention(DispatchTable& table, std::string label, const PagedAttentionParams& params,
                      Operand out, Operand q, Operand k_pages, Operand v_pages, Operand rows,
                      Operand page_table) {

@@ -24,6 +24,10 @@ namespace vesper {
   X(kWriteKv, write_kv, WriteKvParams)                                  \
   X(kRope, rope, RopeParams)                                            \
   X(kGatedActivation, gated_activation, GatedActivationParams)          \
+  X(kRouteExperts, route_experts, RouteExpertsParams)                   \
+  X(kGroupExperts, group_experts, GroupExpertsParams)                   \
+  X(kExpertMatmul, expert_matmul, ExpertMatmulParams)                   \
+  X(kCombineExperts, combine_experts, CombineExpertsParams)             \
   X(kPagedAttention, paged_attention, PagedAttentionParams)             \
   X(kAttentionWeights, attention_weights, AttentionWeightsParams)       \
   X(kAttention, attention, AttentionParams)                             \
@@ -133,6 +137,15 @@ void rope(DispatchTable&, std::string label, const RopeParams&, Operand qkv, Ope
           Operand v_pages = {}, Operand page_table = {});
 void gated_activation(DispatchTable&, std::string label, const GatedActivationParams&, Operand out,
                       Operand in);
+void route_experts(DispatchTable&, std::string label, const RouteExpertsParams&, Operand ids,
+                   Operand weights, Operand logits);
+void group_experts(DispatchTable&, std::string label, const GroupExpertsParams&, Operand groups,
+                   Operand ids, Operand rows);
+void expert_matmul(DispatchTable&, std::string label, const ExpertMatmulParams&, Operand out,
+                   Operand in, Operand weight, Operand bias, Operand weight_scale, Operand ids,
+                   Operand rows, Operand groups);
+void combine_experts(DispatchTable&, std::string label, const CombineExpertsParams&, Operand x,
+                     Operand in, Operand weights);
 void paged_attention(DispatchTable&, std::string label, const PagedAttentionParams&, Operand out,
                      Operand q, Operand k_pages, Operand v_pages, Operand rows, Operand page_table);
 void attention_weights(DispatchTable&, std::string label, const AttentionWeightsParams&,

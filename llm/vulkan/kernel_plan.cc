@@ -206,7 +206,10 @@ class Planner {
     return tuning_.tile;
   }
 
-  void matmul_vector(const MatmulParams& p, uint32_t has) {
+  struct VectorShape {
+    uint32_t threads, outs, out_groups, split;
+  };
+  VectorShape vector_shape(const MatmulParams& p) const {
     const uint32_t subgroup = capabilities_.subgroup_size;
     const uint32_t columns = blocks(p.n_in, 32) * 32;
     // An output is split over subgroups until each has two loads left. Few outputs per subgroup
@@ -228,14 +231,19 @@ class Planner {
     }
     const uint32_t out_groups = std::max(tuning_.vector_subgroups / split, 1u);
     if (p.n_rows > 4) outs = std::min(outs, 2u);
+    return {split * out_groups * subgroup, outs, out_groups, split};
+  }
+
+  void matmul_vector(const MatmulParams& p, uint32_t has) {
+    const VectorShape shape = vector_shape(p);
     const uint32_t aligned = rows_aligned(p, 4);
     shader(Shader::kMatmulVector,
-           {split * out_groups * subgroup, p.n_rows, outs, out_groups, split, p.in_dtype,
+           {shape.threads, p.n_rows, shape.outs, shape.out_groups, shape.split, p.in_dtype,
             p.out_dtype, storage(p.weight_format), p.flags, has, aligned, p.activation});
     push_addresses(6);
     const uint32_t sizes[] = {p.n_out, p.n_in, p.in_row_stride, p.out_row_stride};
     push(sizes, sizeof sizes);
-    plan_.groups = {blocks(p.n_out, out_groups * outs), 1, 1};
+    plan_.groups = {blocks(p.n_out, shape.out_groups * shape.outs), 1, 1};
   }
 
   void matmul_int8(const MatmulParams& p, uint32_t has) {
@@ -302,6 +310,100 @@ class Planner {
     require_float(p.out_dtype);
     shader(Shader::kGatedActivation, {threads(), p.activation, p.in_dtype, p.out_dtype});
     push_addresses(2);
+    push(&p, sizeof p);
+    plan_.groups = {blocks(p.d, threads()), p.n_rows, 1};
+  }
+
+  void route_experts(const RouteExpertsParams& p) {
+    const uint32_t subgroup = capabilities_.subgroup_size;
+    require(p.n_used != 0 && p.n_used <= p.n_experts,
+            "as many chosen experts as there are at most");
+    require(p.n_experts <= 64 * subgroup, "64 experts per lane at most");
+    shader(Shader::kRouteExperts, {subgroup});
+    push_addresses(3);
+    push(&p, sizeof p);
+    plan_.groups = {p.n_rows, 1, 1};
+  }
+
+  void group_experts(const GroupExpertsParams& p) {
+    require(p.n_used != 0 && p.n_experts <= kMostExperts, "512 experts at most");
+    require(p.n_tiles >= most_expert_tiles(p.n_slots, p.n_experts), "room for every tile");
+    shader(Shader::kGroupExperts, {threads(), present(2)});
+    push_addresses(3);
+    push_tiles(0, p.n_slots);
+    push(&p, sizeof p);
+  }
+
+  // The address of the tiles after the slots in operand `groups`.
+  void push_tiles(uint32_t groups, uint32_t n_slots) {
+    const uint64_t tiles = address(groups) + sizeof(uint32_t) * uint64_t{n_slots};
+    push(&tiles, sizeof tiles);
+  }
+
+  void expert_matmul(const ExpertMatmulParams& p) {
+    require_weight(p.weight_format);
+    require_float(p.in_dtype);
+    require_float(p.out_dtype);
+    require(p.n_used != 0 && p.n_in != 0 && p.n_out != 0 && p.n_slots != 0, "sizes above 0");
+    const uint64_t weight_rows = uint64_t{p.n_experts} * p.n_out;
+    require(weight_rows * blocks(p.n_in, 32) * 32 <= UINT32_MAX &&
+                uint64_t{p.n_slots} * std::max(p.n_in, p.n_out) <= UINT32_MAX,
+            "elements that 32 bits can count");
+    const bool blocks_of_codes = in_blocks(p.weight_format);
+    require(!blocks_of_codes || (present(4) && p.n_in % 32 == 0),
+            "scales beside a quantized weight of whole blocks");
+    MatmulParams one{};  // the product of one expert
+    one.n_rows = one.rows_per_batch = present(7) ? p.n_slots : 1;
+    one.n_out = one.out_row_stride = p.n_out;
+    one.n_in = one.in_row_stride = p.n_in;
+    one.in_dtype = p.in_dtype;
+    one.out_dtype = p.out_dtype;
+    one.weight_format = p.weight_format;
+    const uint32_t has = present(3) * 1u + (!blocks_of_codes && present(4)) * 4u;
+    const uint32_t in_slots = p.in_per_slot ? 1 : p.n_used;
+    if (!present(7)) return expert_vector(p, one, has, in_slots);
+    static_assert(kExpertTileRows == 64);
+    constexpr uint32_t kTile = kExpertTileRows;
+    shader(Shader::kMatmulTiled,
+           {kTile / 8 * (kTile / 8), kTile, kTile, p.in_dtype, p.out_dtype,
+            storage(p.weight_format), 0, has, rows_aligned(one, 4), kActivationNone, 1});
+    push_expert_operands();
+    push(&one, sizeof one);
+    const uint64_t slots = address(7);
+    push(&slots, sizeof slots);
+    push_tiles(7, p.n_slots);
+    push(&in_slots, sizeof in_slots);
+    plan_.groups = {blocks(p.n_out, kTile), p.n_tiles, 1};
+  }
+
+  // out, in, weight, bias, no residual, scale.
+  void push_expert_operands() {
+    push_addresses(4);
+    for (const uint64_t value : {uint64_t{0}, address(4)}) push(&value, sizeof value);
+  }
+
+  void expert_vector(const ExpertMatmulParams& p, const MatmulParams& one, uint32_t has,
+                     uint32_t in_slots) {
+    const VectorShape shape = vector_shape(one);
+    shader(Shader::kMatmulVector, {shape.threads, 1, shape.outs, shape.out_groups, shape.split,
+                                   p.in_dtype, p.out_dtype, storage(p.weight_format), 0, has,
+                                   rows_aligned(one, 4), kActivationNone, present(6) ? 2u : 1u});
+    push_expert_operands();
+    const uint32_t sizes[] = {p.n_out, p.n_in, p.n_in, p.n_out};
+    push(sizes, sizeof sizes);
+    for (const uint32_t operand : {5, 6}) {
+      const uint64_t value = address(operand);
+      push(&value, sizeof value);
+    }
+    const uint32_t slots[] = {p.n_used, in_slots};
+    push(slots, sizeof slots);
+    plan_.groups = {blocks(p.n_out, shape.out_groups * shape.outs), p.n_slots, 1};
+  }
+
+  void combine_experts(const CombineExpertsParams& p) {
+    require(p.n_used != 0, "sizes above 0");
+    shader(Shader::kCombineExperts, {threads()});
+    push_addresses(3);
     push(&p, sizeof p);
     plan_.groups = {blocks(p.d, threads()), p.n_rows, 1};
   }

@@ -28,6 +28,9 @@ namespace vesper {
   X(kWriteKv, write_kv)                       \
   X(kRope, rope)                              \
   X(kGatedActivation, gated_activation)       \
+  X(kRouteExperts, route_experts)             \
+  X(kGroupExperts, group_experts)             \
+  X(kCombineExperts, combine_experts)         \
   X(kPagedAttention, paged_attention)         \
   X(kAttentionWeights, attention_weights)     \
   X(kAttention, attention)                    \

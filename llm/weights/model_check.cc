@@ -1,9 +1,11 @@
 #include "llm/weights/model_check.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "error/error.h"
 #include "llm/weights/model_families.h"
+#include "shaders/kernel_params.h"
 
 namespace vesper {
 namespace {
@@ -46,6 +48,7 @@ class ModelChecker {
     check_range("number of key-value heads", stack.n_kv_heads, stack.n_heads);
     check_range("head width", stack.head_dim, kMostHeadDim);
     check_range("context length", stack.n_positions, kMostPositions);
+    if (stack.experts.any()) check_expert_sizes(stack);
     if (stack.n_heads % stack.n_kv_heads != 0) {
       fail("expected key-value heads that divide " + std::to_string(stack.n_heads) +
            " heads, found " + std::to_string(stack.n_kv_heads));
@@ -54,6 +57,19 @@ class ModelChecker {
     if (model_.type != ModelType::kLanguageModel && stack.q_width() != stack.d_model) {
       fail("expected n_" + std::string(stack.name) + "_heads that divide the width " +
            std::to_string(stack.d_model) + ", found " + std::to_string(stack.n_heads));
+    }
+  }
+
+  void check_expert_sizes(const StackConfig& stack) const {
+    const ExpertsConfig& experts = stack.experts;
+    check_range("number of experts", experts.n, kMostExperts);
+    check_range("number of experts of a token", experts.n_used,
+                std::min(experts.n, kMostUsedExperts));
+    check_range("width of an expert", experts.d_ffn, kMostWidth);
+    // Experts are stored in panels of 16 outputs.
+    for (const uint32_t width : {experts.d_ffn, stack.d_model}) {
+      if (width % 16 == 0) continue;
+      fail("expected experts whose widths are multiples of 16, found " + std::to_string(width));
     }
   }
 
@@ -127,6 +143,20 @@ class ModelChecker {
     check_linear(stem + ".out", d, q);
   }
 
+  void check_experts(const std::string& layer, const StackConfig& stack) const {
+    const ExpertsConfig& experts = stack.experts;
+    check_linear(layer + ".ffn.router", experts.n, stack.d_model);
+    for (uint32_t e = 0; e < experts.n; ++e) {
+      const std::string expert = layer + ".experts." + std::to_string(e);
+      check_linear(expert + ".gate", experts.d_ffn, stack.d_model);
+      check_linear(expert + ".up", experts.d_ffn, stack.d_model);
+      check_linear(expert + ".down", stack.d_model, experts.d_ffn);
+    }
+    if (has(layer + ".ffn_post_norm.weight")) {
+      fail("expected no norm after the experts of " + layer + ", found ffn_post_norm");
+    }
+  }
+
   void check_layers(const StackConfig& stack) const {
     const bool norms_before = stack.norm_placement == NormPlacement::kBefore;
     const uint64_t d = stack.d_model;
@@ -145,9 +175,13 @@ class ModelChecker {
         check_attention(layer + ".cross", stack);
       }
       check_norm(layer + ".ffn_norm", d);
-      if (stack.gated_ffn) check_linear(layer + ".ffn.gate", stack.d_ffn, d);
-      check_linear(layer + ".ffn.up", stack.d_ffn, d);
-      check_linear(layer + ".ffn.down", d, stack.d_ffn);
+      if (stack.experts.any() && has(layer + ".ffn.router.weight")) {
+        check_experts(layer, stack);
+      } else {
+        if (stack.gated_ffn) check_linear(layer + ".ffn.gate", stack.d_ffn, d);
+        check_linear(layer + ".ffn.up", stack.d_ffn, d);
+        check_linear(layer + ".ffn.down", d, stack.d_ffn);
+      }
       check_if_there(layer + ".attn_post_norm.weight", {d});
       check_if_there(layer + ".ffn_post_norm.weight", {d});
     }

@@ -97,6 +97,7 @@ constexpr ModelFamily kFamilies[] = {
                     .gguf = "llama",
                     .hugging_face = {"llama"},
                     .activation = Activation::kSilu,
+                    .has_experts = true,
                     .gguf_interleaved_rope = true}),
     // Jiang et al., "Mistral 7B" (2023). llama in GGUF.
     language_model({.name = "mistral",
@@ -115,6 +116,19 @@ constexpr ModelFamily kFamilies[] = {
                     .hugging_face = {"qwen3"},
                     .norm_epsilon = 1e-6f,
                     .activation = Activation::kSilu}),
+    // The mixtures of experts of the same report.
+    language_model({.name = "qwen3-moe",
+                    .gguf = "qwen3moe",
+                    .hugging_face = {"qwen3_moe"},
+                    .norm_epsilon = 1e-6f,
+                    .activation = Activation::kSilu,
+                    .has_experts = true}),
+    // Jiang et al., "Mixtral of Experts" (2024). llama in GGUF.
+    language_model({.name = "mixtral",
+                    .hugging_face = {"mixtral"},
+                    .activation = Activation::kSilu,
+                    .has_experts = true,
+                    .window_period = 1}),
     // Gemma Team, "Gemma" (2024).
     language_model({.name = "gemma",
                     .gguf = "gemma",
@@ -179,6 +193,7 @@ StackConfig start_stack(const ModelFamily& family, std::string_view name) {
   stack.norm_epsilon = family.norm_epsilon;
   stack.activation = family.activation;
   stack.gated_ffn = family.ffn == FfnKind::kGated;
+  stack.experts.normalizes = family.normalizes_experts;
   return stack;
 }
 

@@ -44,7 +44,9 @@ struct ModelFamily {
   Activation activation = Activation::kGelu;
   FfnKind ffn = FfnKind::kPlain;
   PositionKind positions = PositionKind::kVectors;
-  bool scales_embedding = false;  // by sqrt(d_model)
+  bool scales_embedding = false;   // by sqrt(d_model)
+  bool has_experts = false;        // in layers with a router; files state their number
+  bool normalizes_experts = true;  // as ExpertsConfig, if the file does not state it
 
   // Rotary base if the file has none, and that of layers with a sliding window (0: the same).
   float rope_theta = 10000;

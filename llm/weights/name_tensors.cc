@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "shaders/kernel_params.h"
+
 namespace vesper {
 namespace {
 
@@ -18,6 +20,34 @@ std::vector<uint64_t> rows_of_parts(const TensorView& tensor, size_t n_parts,
   const uint64_t kv = uint64_t{stack.n_kv_heads} * stack.head_dim;
   return q <= rows && kv <= rows && q + 2 * kv == rows ? std::vector<uint64_t>{q, kv, kv}
                                                        : std::vector<uint64_t>{};
+}
+
+// The tensors of a stack, [n, ...], named by `pattern` with their number for '*'; empty if a row of
+// it is not an integer number of bytes, or it has more than kMostExperts.
+std::vector<TensorView> cut_stack(const TensorView& stack, const std::string& pattern) {
+  std::vector<TensorView> parts;
+  if (stack.shape.size() < 2 || stack.shape[0] > kMostExperts || !stack.scale.empty()) return parts;
+  const uint64_t n = stack.shape[0];
+  if (n == 0 || stack.shape.back() % row_unit(stack) != 0 || stack.bytes % n != 0) return parts;
+  const size_t star = pattern.find('*');
+  for (uint64_t i = 0; i < n; ++i) {
+    TensorView part = stack;
+    part.name = std::string(pattern).replace(star, 1, std::to_string(i));
+    part.shape.erase(part.shape.begin());
+    part.bytes = stack.bytes / n;
+    part.data = static_cast<const uint8_t*>(stack.data) + i * part.bytes;
+    if (stack.groups.scales != nullptr) {
+      const uint64_t group_bytes =
+          part.n_elements() / stack.groups.group * dtype_descriptor(stack.groups.dtype).block_bytes;
+      const auto at = [&](const void* values) -> const void* {
+        return values == nullptr ? nullptr : static_cast<const uint8_t*>(values) + i * group_bytes;
+      };
+      part.groups.scales = at(stack.groups.scales);
+      part.groups.biases = at(stack.groups.biases);
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
 }
 
 }  // namespace
@@ -57,7 +87,11 @@ void name_tensors(const TensorNaming& naming, const ModelFamily& family, ModelCo
         tensor.shape[0] == 2 * uint64_t{stack.d_ffn}) {
       names.insert(names.begin(), names[0].substr(0, names[0].size() - 9) + "gate.weight");
     }
-    if (names.size() > 1) {
+    if (names.size() == 1 && names[0].find('*') != std::string::npos) {
+      std::vector<TensorView> parts = cut_stack(tensor, names[0]);
+      for (TensorView& part : parts) named.push_back(std::move(part));
+      if (!parts.empty()) continue;
+    } else if (names.size() > 1) {
       const std::vector<uint64_t> rows = rows_of_parts(tensor, names.size(), stack);
       std::vector<TensorView> parts;
       if (!rows.empty()) parts = cut_tensor(tensor, names, rows);

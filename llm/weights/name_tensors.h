@@ -7,7 +7,8 @@
 namespace vesper {
 
 // Names the tensors of `contents`, a model of `family` with one stack. Splits fused tensors:
-// queries, keys and values by heads, others in halves. Tensors that the naming lacks, or of other
+// queries, keys and values by heads, others in halves, stacks of
+// experts into one tensor each. Tensors that the naming lacks, or of other
 // sizes, keep their names. Sets gated_ffn if the tensors show it.
 void name_tensors(const TensorNaming& naming, const ModelFamily& family, ModelContents& contents);
 

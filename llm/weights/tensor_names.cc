@@ -13,6 +13,31 @@ const TensorNaming::Row* find_row(const std::vector<TensorNaming::Row>& rows,
   return nullptr;
 }
 
+// A stem whose first number between separators, of at most 4 digits, is '#'.
+struct NumberedStem {
+  std::string pattern, number;
+
+  NumberedStem(std::string_view stem, char separator) : pattern(stem) {
+    for (size_t at = stem.find(separator); at != std::string_view::npos;
+         at = stem.find(separator, at + 1)) {
+      const size_t end = std::min(stem.find(separator, at + 1), stem.size());
+      const std::string_view part = stem.substr(at + 1, end - at - 1);
+      if (part.empty() || part.size() > 4 ||
+          part.find_first_not_of("0123456789") != std::string_view::npos) {
+        continue;
+      }
+      number = part;
+      pattern.replace(at + 1, part.size(), "#");
+      return;
+    }
+  }
+  std::string with_number(std::string_view canonical) const {
+    std::string name(canonical);
+    if (const size_t at = name.find('#'); at != std::string::npos) name.replace(at, 1, number);
+    return name;
+  }
+};
+
 const std::vector<TensorNaming::Row> kWeightAndBias = {{"weight", "weight"}, {"bias", "bias"}};
 
 // RoBERTa's tensors are BERT's with another prefix.
@@ -57,6 +82,14 @@ TensorNaming language_model_naming(std::vector<TensorNaming::Row> norms) {
        {"mlp.up_proj", "ffn.up"},
        {"mlp.gate_up_proj", "ffn.gate|ffn.up"},
        {"mlp.down_proj", "ffn.down"},
+       {"mlp.gate", "ffn.router"},
+       {"mlp.experts.#.gate_proj", "experts.#.gate"},
+       {"mlp.experts.#.up_proj", "experts.#.up"},
+       {"mlp.experts.#.down_proj", "experts.#.down"},
+       {"block_sparse_moe.gate", "ffn.router"},
+       {"block_sparse_moe.experts.#.w1", "experts.#.gate"},
+       {"block_sparse_moe.experts.#.w3", "experts.#.up"},
+       {"block_sparse_moe.experts.#.w2", "experts.#.down"},
        {"input_layernorm", "attn_norm"}},
       kWeightAndBias,
   };
@@ -89,14 +122,15 @@ std::vector<std::string> canonical_names(const TensorNaming& naming, std::string
         stem[n_digits] != naming.separator) {
       return {};
     }
-    const auto* row = find_row(naming.layer_stems, stem.substr(n_digits + 1));
+    const NumberedStem inner(stem.substr(n_digits + 1), naming.separator);
+    const auto* row = find_row(naming.layer_stems, inner.pattern);
     if (row == nullptr) return {};
     std::vector<std::string> names;
     std::string_view parts = row->second;
     while (true) {
       const size_t end = std::min(parts.find('|'), parts.size());
       names.push_back(std::string(canonical_prefix) + std::string(stem.substr(0, n_digits)) + "." +
-                      std::string(parts.substr(0, end)) + "." + std::string(leaf->second));
+                      inner.with_number(parts.substr(0, end)) + "." + std::string(leaf->second));
       if (end == parts.size()) return names;
       parts.remove_prefix(end + 1);
     }
@@ -338,6 +372,13 @@ const TensorNaming kGgufLanguageModelNaming = {
      {"ffn_gate", "ffn.gate"},
      {"ffn_up", "ffn.up"},
      {"ffn_down", "ffn.down"},
+     {"ffn_gate_inp", "ffn.router"},
+     {"ffn_gate_exps", "experts.*.gate"},
+     {"ffn_up_exps", "experts.*.up"},
+     {"ffn_down_exps", "experts.*.down"},
+     {"ffn_gate.#", "experts.#.gate"},  // files until April 2024
+     {"ffn_up.#", "experts.#.up"},
+     {"ffn_down.#", "experts.#.down"},
      {"post_ffw_norm", "ffn_post_norm"}},
     kWeightAndBias,
 };

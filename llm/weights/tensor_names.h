@@ -18,7 +18,8 @@ struct TensorNaming {
   std::vector<Row> stems;            // names outside layers, without the last component
   std::vector<Row> layer_prefixes;   // prefixes of a layer's number
   // Names inside layers, without the last component. Several canonical names joined by '|' are a
-  // fused tensor: equal parts of its rows, in order.
+  // fused tensor: equal parts of its rows, in order. '#' is a number, the same in both names; '*'
+  // in a canonical name is every number: the tensor is a stack of such matrices or vectors.
   std::vector<Row> layer_stems;
   std::vector<Row> leaves;  // the last component
 };

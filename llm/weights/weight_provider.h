@@ -22,6 +22,8 @@
 //
 //   decoder.layers.N.attn.{q,k}_norm.weight [head_dim], ....ffn.gate.weight,
 //   decoder.layers.N.{attn,ffn}_post_norm.weight
+//   with experts, in the place of ffn.{gate,up,down}: decoder.layers.N.ffn.router.{weight,bias}
+//   [n_experts, d], decoder.layers.N.experts.E.{gate,up,down}.{weight,bias}
 //
 // Matrices are [out, in], row-major. Names that a file lacks are absent (Whisper's keys have no
 // bias). Tensors outside the set keep the file's name.

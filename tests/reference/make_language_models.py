@@ -54,6 +54,12 @@ FAMILIES = {
         **COMMON, original_max_position_embeddings=8, **rope(
             rope_type="longrope", original_max_position_embeddings=8,
             short_factor=[1.0, 1.1, 1.2, 1.3], long_factor=[1.0, 2.0, 3.5, 6.0])),
+    # A dense layer between two with experts.
+    "qwen3-moe": lambda t: t.Qwen3MoeConfig(
+        **COMMON, head_dim=16, moe_intermediate_size=16, num_experts=6, num_experts_per_tok=3,
+        norm_topk_prob=True, mlp_only_layers=[1], **rope(rope_theta=1000000.0)),
+    "mixtral": lambda t: t.MixtralConfig(
+        **COMMON, num_local_experts=4, num_experts_per_tok=2, sliding_window=9, **rope()),
     "smollm3": lambda t: t.SmolLM3Config(**{**COMMON, "num_hidden_layers": 4},
                                          no_rope_layer_interval=4, **rope()),
 }

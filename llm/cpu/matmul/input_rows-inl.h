@@ -44,7 +44,8 @@ HWY_INLINE float quantize_row(const float* row, uint32_t padded, Int* to, const 
 }
 
 // A row of f32 as int8 in blocks of 32 (Int8BlockRow).
-HWY_NOINLINE void quantize_blocks(const float* row, const PackedLayout& layout, std::byte* to) {
+inline HWY_NOINLINE void quantize_blocks(const float* row, const PackedLayout& layout,
+                                         std::byte* to) {
   const F32 d;
   const hn::Rebind<int32_t, F32> d32;
   const hn::Rebind<int8_t, F32> d8;
@@ -74,7 +75,8 @@ HWY_NOINLINE void quantize_blocks(const float* row, const PackedLayout& layout, 
 }
 
 // A row of f32 [padded_n_in] as 16-bit integers (I16Row).
-HWY_NOINLINE void quantize_to_i16(const float* row, const PackedLayout& layout, std::byte* to) {
+inline HWY_NOINLINE void quantize_to_i16(const float* row, const PackedLayout& layout,
+                                         std::byte* to) {
   const F32 d;
   const hn::Rebind<int16_t, F32> d16;
   const I16Row at(layout);
@@ -109,9 +111,9 @@ HWY_NOINLINE void split_to_tiles(const float* row, uint32_t padded, BF16* tiles)
 
 // Converts row `r` of a block; returns its scale, if the layout has one. The row starts at element
 // `start` of `in`. Converted rows are at `rows`, row_bytes apart; `passing` has padded_n_in floats.
-HWY_NOINLINE float convert_row(RowLayout to, const PackedLayout& layout, uint32_t in_dtype,
-                               const void* in, size_t start, uint32_t r, size_t row_bytes,
-                               std::byte* rows, float* passing) {
+inline HWY_NOINLINE float convert_row(RowLayout to, const PackedLayout& layout, uint32_t in_dtype,
+                                      const void* in, size_t start, uint32_t r, size_t row_bytes,
+                                      std::byte* rows, float* passing) {
   const uint32_t n_in = layout.n_in, padded = layout.padded_n_in;
   std::byte* const to_row = rows + r * row_bytes;
   // For tiles: the row's tile, and its 64 bytes in it.

@@ -16,16 +16,35 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
+// kActivationClampedSwiGlu.
+HWY_INLINE VF32 clamped_swiglu(VF32 gate, VF32 up, VF32 limit) {
+  const F32 d;
+  gate = hn::Min(gate, limit);
+  up = hn::Max(hn::Min(up, limit), hn::Neg(limit));
+  const VF32 swish = hn::Mul(gate, sigmoid(hn::Mul(hn::Set(d, 1.702f), gate)));
+  return hn::MulAdd(swish, up, swish);
+}
+
 template <class In, class Out>
-HWY_NOINLINE void gate_numbers(uint32_t activation, const In* gate, const In* up, uint32_t n,
-                               Out* out) {
+HWY_NOINLINE void gate_numbers(const GatedActivationParams& params, const In* gate, const In* up,
+                               uint32_t n, Out* out) {
+  const F32 d;
+  const VF32 limit = hn::Set(d, params.limit);
+  const auto gated = [&](VF32 g, VF32 u) HWY_ATTR {
+    return params.activation == kActivationClampedSwiGlu
+               ? clamped_swiglu(g, u, limit)
+               : hn::Mul(activate(params.activation, g), u);
+  };
   uint32_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    store_f32(hn::Mul(activate(activation, load_f32(gate + i)), load_f32(up + i)), out + i);
+  if (params.alternates == 0) {
+    for (; i + kLanes <= n; i += kLanes) {
+      store_f32(gated(load_f32(gate + i), load_f32(up + i)), out + i);
+    }
   }
+  const uint32_t step = params.alternates != 0 ? 2 : 1;
   for (; i < n; ++i) {
-    const VF32 gated = activate(activation, hn::Set(F32(), to_f32(gate[i])));
-    put_f32(hn::GetLane(gated) * to_f32(up[i]), out + i);
+    const VF32 g = hn::Set(d, to_f32(gate[step * i])), u = hn::Set(d, to_f32(up[step * i]));
+    put_f32(hn::GetLane(gated(g, u)), out + i);
   }
 }
 
@@ -36,10 +55,10 @@ void run_gated_activation(const PreparedCommand& command, uint32_t task, ThreadS
   const uint32_t first = task % command.tasks_per_row_block * command.columns_per_task;
   const uint32_t n = std::min(command.columns_per_task, params.d - first);
   for (uint32_t r = first_row; r < end_row; ++r) {
-    const size_t from = size_t{r} * params.d * 2 + first;
+    const size_t from = size_t{r} * params.d * 2 + (params.alternates != 0 ? 2 * first : first);
     with_type(params.in_dtype, static_cast<const void*>(command.operands[1]), [&](const auto* in) {
       with_type(params.out_dtype, command.operands[0], [&](auto* out) {
-        gate_numbers(params.activation, in + from, in + from + params.d, n,
+        gate_numbers(params, in + from, in + from + (params.alternates != 0 ? 1 : params.d), n,
                      out + size_t{r} * params.d + first);
       });
     });
@@ -58,7 +77,9 @@ HWY_EXPORT(run_gated_activation);
 void prepare_gated_activation(PreparedCommand& prepared, const CommandToPrepare& command) {
   const auto& params = command.command().params_as<GatedActivationParams>();
   command.require(params.n_rows > 0 && params.d > 0, "a size is zero");
-  command.require(params.activation <= kActivationSigmoid, "unknown activation");
+  command.require(
+      params.activation <= kActivationSigmoid || params.activation == kActivationClampedSwiGlu,
+      "unknown activation");
   command.require(params.in_dtype <= kDTypeBF16 && params.out_dtype <= kDTypeBF16,
                   "in and out must be f32, f16 or bf16");
   const uint64_t n = uint64_t{params.n_rows} * params.d;

@@ -6,6 +6,7 @@
 // After foreach_target.h, as Highway requires.
 #include "hwy/highway.h"
 #include "llm/cpu/rows/activation-inl.h"
+#include "llm/cpu/rows/combine_experts-inl.h"
 #include "llm/cpu/rows/gated_activation-inl.h"
 #include "llm/cpu/rows/lstm-inl.h"
 #include "llm/cpu/rows/magnitude-inl.h"

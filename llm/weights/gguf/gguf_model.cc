@@ -61,6 +61,12 @@ ModelConfig read_facts(const GgufMetadata& metadata, const ModelFamily& family) 
   stack.n_kv_heads = metadata.count("attention.head_count_kv");
   stack.head_dim = metadata.count("attention.key_length");
   stack.n_positions = metadata.count("context_length");
+  if (family.has_experts) {
+    stack.experts.n = metadata.count("expert_count");
+    stack.experts.n_used = metadata.count("expert_used_count");
+    stack.experts.d_ffn = metadata.count("expert_feed_forward_length");
+    if (stack.experts.d_ffn == 0) stack.experts.d_ffn = stack.d_ffn;
+  }
   const float epsilon =
       metadata.number(stack.norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon"
                                                    : "attention.layer_norm_epsilon");

@@ -202,6 +202,12 @@ ModelConfig read_config_json(const ConfigJson& config, const ModelFamily& family
 
 void read_language_model(const ConfigJson& config, const ModelFamily& family, ModelConfig& model) {
   StackConfig& stack = model.decoder();
+  if (family.has_experts) {
+    stack.experts.n = config.count({"num_local_experts", "num_experts"});
+    stack.experts.n_used = config.count({"num_experts_per_tok"});
+    stack.experts.d_ffn = config.count({"moe_intermediate_size", "intermediate_size"});
+    stack.experts.normalizes = config.truth("norm_topk_prob", family.normalizes_experts);
+  }
   LayerFacts layers;
   layers.window_rope_theta = read_rope(config, family, stack, model);
   layers.has_window = config.layers("layer_types", "sliding_attention", "full_attention");

@@ -46,7 +46,7 @@ class LanguageKernelsCheck {
         const std::vector<float> in = random(size_t{n_rows} * d * 2, 6.0f);
         const Operand out = poisoned(size_t{n_rows} * d);
         DispatchTable table;
-        emit::gated_activation(table, "gate", {n_rows, d, activation, kDTypeF32, kDTypeF32}, out,
+        emit::gated_activation(table, "gate", {n_rows, d, activation, kDTypeF32, kDTypeF32, 0, 0}, out,
                                store(in));
         device_.run(device_.record(table));
         const std::vector<float> found = fetch<float>(out);
