@@ -122,8 +122,11 @@ std::vector<std::string> canonical_names(const TensorNaming& naming, std::string
         stem[n_digits] != naming.separator) {
       return {};
     }
-    const NumberedStem inner(stem.substr(n_digits + 1), naming.separator);
-    const auto* row = find_row(naming.layer_stems, inner.pattern);
+    const std::string_view inner_stem = stem.substr(n_digits + 1);
+    const NumberedStem inner(inner_stem, naming.separator);
+    // Some names have a number of their own, such as Whisper's "mlp.0".
+    const auto* row = find_row(naming.layer_stems, inner_stem);
+    if (row == nullptr) row = find_row(naming.layer_stems, inner.pattern);
     if (row == nullptr) return {};
     std::vector<std::string> names;
     std::string_view parts = row->second;
