@@ -65,7 +65,6 @@ HWY_AFTER_NAMESPACE();
 #include <cmath>
 #include <numbers>
 #include <numeric>
-#include <thread>
 
 #include "error/tasks.h"
 
@@ -77,9 +76,9 @@ namespace {
 constexpr size_t kMaxTableValues = size_t{1} << 18;
 constexpr double kPassband = 0.965, kStopband = 1.015;  // of the smaller Nyquist frequency
 constexpr double kAttenuationDb = 100.0;
-// Takes several times as long as to start a thread.
-constexpr uint64_t kProductsPerThread = uint64_t{1} << 21;
-constexpr size_t kMostThreads = 8;
+// Of a task of its own: several times the work of starting a thread.
+constexpr uint64_t kProductsPerTask = uint64_t{1} << 21;
+constexpr size_t kMostTasks = 8;
 
 // Band edges in cycles per input sample.
 struct Band {
@@ -179,11 +178,9 @@ void PolyphaseResampler::produce(uint64_t n_wanted, std::vector<float>& out) {
        static_cast<size_t>((n_wanted - first - 1) / up_ + 1));
     };
     const uint64_t n_new = n_wanted - n_out_, n_phases = std::min(up_, n_new);
-    const size_t n_threads =
-        std::clamp<size_t>(n_new * n_taps_ / kProductsPerThread, 1, kMostThreads);
-    const uint64_t per_task = (n_phases + n_threads - 1) / n_threads;
-    run_tasks(static_cast<size_t>((n_phases + per_task - 1) / per_task),
-              std::min<size_t>(n_threads, std::max(1u, std::thread::hardware_concurrency())),
+    const size_t n_tasks = std::clamp<size_t>(n_new * n_taps_ / kProductsPerTask, 1, kMostTasks);
+    const uint64_t per_task = (n_phases + n_tasks - 1) / n_tasks;
+    run_tasks(static_cast<size_t>((n_phases + per_task - 1) / per_task), /*n_threads=*/0,
               [&](size_t task) {
                 const uint64_t end = std::min((task + 1) * per_task, n_phases);
                 for (uint64_t phase = task * per_task; phase < end; ++phase) {
