@@ -38,6 +38,17 @@ struct Epilogue {
 };
 using FinishSums = void (*)(const Epilogue&, const GemmSums&, uint32_t from, uint32_t to);
 
+// Context of the epilogue for a kernel that calls it.
+struct FinishContext {
+  const Epilogue* epilogue;
+  FinishSums finish;
+};
+inline void finish_in_context(const void* context, const GemmSums& sums, uint32_t from,
+                              uint32_t to) {
+  const auto& finish = *static_cast<const FinishContext*>(context);
+  finish.finish(*finish.epilogue, sums, from, to);
+}
+
 }  // namespace vesper
 #endif
 

@@ -53,16 +53,6 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
-// The sums and their destination, for a kernel that calls the epilogue.
-struct FinishExpert {
-  const Epilogue* epilogue;
-  FinishSums finish;
-};
-void finish_expert(const void* context, const GemmSums& sums, uint32_t from, uint32_t to) {
-  const auto& finish = *static_cast<const FinishExpert*>(context);
-  finish.finish(*finish.epilogue, sums, from, to);
-}
-
 void run_expert_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) {
   const auto& params = command.params_as<ExpertMatmulParams>();
   const auto& plan = *static_cast<const ExpertMatmulPlan*>(command.plan.get());
@@ -103,7 +93,7 @@ void run_expert_matmul(const PreparedCommand& command, uint32_t task, ThreadScra
   MatmulParams finished{};
   finished.out_dtype = params.out_dtype;
   const FinishSums finish = choose_finish(finished, plan.kernel);
-  const FinishExpert context{&epilogue, finish};
+  const FinishContext context{&epilogue, finish};
 
   const std::byte* const weight =
       command.operand<const std::byte>(2) + size_t{at.expert} * layout.bytes();
@@ -125,7 +115,7 @@ void run_expert_matmul(const PreparedCommand& command, uint32_t task, ThreadScra
     gemm.panels = weight + first_panel * layout.panel_bytes;
     gemm.n_panels = end_panel - first_panel;
     gemm.sums.first_panel = first_panel;
-    gemm.finish = finish_expert;
+    gemm.finish = finish_in_context;
     return plan.kernel.multiply(gemm);
   }
   for (uint32_t panel = first_panel; panel < end_panel; panel += gemm.n_panels) {

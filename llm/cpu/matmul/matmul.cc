@@ -88,16 +88,6 @@ HWY_INLINE void prefetch_results(const MatmulParams& params, const Epilogue& epi
   }
 }
 
-// Context of the epilogue for a kernel that calls it.
-struct FinishContext {
-  const Epilogue* epilogue;
-  FinishSums finish;
-};
-void finish_in_context(const void* context, const GemmSums& sums, uint32_t from, uint32_t to) {
-  const auto& finish = *static_cast<const FinishContext*>(context);
-  finish.finish(*finish.epilogue, sums, from, to);
-}
-
 void run_matmul(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) {
   const auto& params = command.params_as<MatmulParams>();
   const auto& plan = *static_cast<const MatmulPlan*>(command.plan.get());
