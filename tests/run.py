@@ -10,6 +10,7 @@ import fnmatch
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -47,6 +48,8 @@ def skips_of(case):
 
 
 def main():
+    # A shell starts background jobs with SIGINT ignored, and programs inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as folder:
         results = pathlib.Path(folder, "results.xml")
         limits = [f"--test-output-size-{result}=1000000" for result in ("passed", "failed")]

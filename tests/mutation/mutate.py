@@ -209,6 +209,8 @@ def main():
         print(f"{len(faults)} faults, {sum(p is not None for p in problems)} do not apply")
         return int(any(problems))
 
+    # A shell starts background jobs with SIGINT ignored, and the tests' programs inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     copy = options.folder.resolve()
     copy.mkdir(exist_ok=True)
     lock = os.open(copy, os.O_RDONLY)
