@@ -55,6 +55,7 @@ class Worker(threading.Thread):
     def __init__(self, work: Callable[[], None], cancel: Callable[[], None]) -> None:
         super().__init__(name="vesper", daemon=True)
         self._work = work
+        self._ended = threading.Event()
         self.cancel = cancel
 
     def start(self) -> None:
@@ -68,6 +69,14 @@ class Worker(threading.Thread):
             self._work()
         finally:
             self._running.discard(self)
+            self._ended.set()
+
+    def wait(self) -> None:
+        """Waits for the end of the work, also after a wait that Ctrl-C ended.
+
+        join() of Python 3.11 takes a thread for ended once Ctrl-C has ended a join.
+        """
+        self._ended.wait()
 
     @classmethod
     def end_all(cls) -> None:
@@ -75,6 +84,7 @@ class Worker(threading.Thread):
         for worker in tuple(cls._running):
             worker.cancel()
         for worker in tuple(cls._running):
+            worker.wait()
             worker.join()
 
 
@@ -141,10 +151,10 @@ def interruptible(work: Callable[[], Result], cancel: Callable[[], None] = _igno
     worker = Worker(run, cancel)
     worker.start()
     try:
-        worker.join()
+        worker.wait()
     except BaseException:
         cancel()
-        worker.join()
+        worker.wait()
         raise
     if errors:
         raise errors[0]
