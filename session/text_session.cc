@@ -67,7 +67,7 @@ class Answering {
       thinking_.emplace(model.begins_thinking(context_));
     }
     if (!options().reuse_prompt) generator_.forget(slot_);
-    generator_.start(slot_, context_, most(), sampling_);
+    start();
     answer_.sampling = sampling;
     answer_.statistics.n_prompt = context_.size();
     answer_.statistics.n_reused = generator_.n_reused(slot_);
@@ -86,6 +86,10 @@ class Answering {
     if (!std::exchange(has_stepped_, true)) {
       answer_.statistics.prompt_s = seconds_from(start_);
       first_token_ = SteadyClock::now();
+    }
+    if (is_cut_) {
+      finish(true);
+      return false;
     }
     const auto sampled = generator_.sampled(slot_);
     const auto logprobs = generator_.logprobs(slot_);
@@ -150,8 +154,12 @@ class Answering {
     const auto from = context_.begin() + static_cast<std::ptrdiff_t>(n_kept);
     context_.erase(from, from + static_cast<std::ptrdiff_t>((context_.size() - n_kept + 1) / 2));
     sampling_.seed = mix_bits(sampling_.seed + 1);
-    generator_.start(slot_, context_, most(), sampling_);
+    start();
     n_taken_ = 0;
+  }
+
+  void start() {
+    is_cut_ = !generator_.start(slot_, context_, most(), sampling_, job_.events.is_cancelled);
   }
 
   void give_tokens() {
@@ -202,6 +210,7 @@ class Answering {
   bool loops_ = false;
   size_t n_taken_ = 0;  // tokens since the last start
   bool has_stepped_ = false;
+  bool is_cut_ = false;  // cancelled within the prompt
   SteadyClock::time_point start_ = SteadyClock::now(), first_token_;
 };
 

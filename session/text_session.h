@@ -47,7 +47,8 @@ struct TextEvents {
   // All tokens so far, and how many of them are known to belong to the text. Also called at the
   // end.
   std::function<void(std::span<const TokenLogprob> tokens, size_t n_in_text)> on_tokens = {};
-  // Called after every few steps. true ends the answer with kCancelled.
+  // Called after each pass over up to 512 tokens of the prompt, then after every few steps. true
+  // ends the answer with kCancelled.
   std::function<bool()> is_cancelled = {};
 };
 

@@ -259,9 +259,11 @@ void DecodingLoop::give_pages(uint32_t slot, uint32_t n_prompt) {
   write_slot(cache.page_table(), pages_host_, slot, n_pages);
 }
 
-void DecodingLoop::prefill(uint32_t slot, std::span<const int32_t> prompt, uint32_t first,
-                           uint32_t end,
-                           const std::function<void(uint32_t, uint32_t)>& after_pass) {
+uint32_t DecodingLoop::prefill(uint32_t slot, std::span<const int32_t> prompt, uint32_t first,
+                               uint32_t end,
+                               const std::function<bool(uint32_t, uint32_t)>& after_pass) {
+  stop(slot);
+  states_host_[first_sequence(slot)].n_sampled = 0;
   give_pages(slot, static_cast<uint32_t>(prompt.size()));
   const auto sequence = static_cast<int32_t>(first_sequence(slot));
   while (first < end) {
@@ -274,9 +276,10 @@ void DecodingLoop::prefill(uint32_t slot, std::span<const int32_t> prompt, uint3
     std::fill(rows_host_.begin() + n, rows_host_.begin() + pass->n_rows, kIdleRow);
     device_.write(pass_rows_.part(0, pass->n_rows * sizeof(Row)), rows_host_.data());
     device_.run(pass->program);
-    if (after_pass) after_pass(first, n);
     first += n;
+    if (after_pass && !after_pass(first - n, n)) break;
   }
+  return first;
 }
 
 void DecodingLoop::start(uint32_t slot, std::span<const int32_t> prompt,
@@ -455,8 +458,6 @@ void DecodingLoop::evaluate(
     model_.emit_logits(table, n_rows, logit_index_, pass_logits_);
     logits_program_ = device_.record(table);
   }
-  stop(slot);
-  states_host_[first_sequence(slot)].n_sampled = 0;
   std::vector<uint32_t> index(n_rows);
   prefill(slot, tokens, 0, static_cast<uint32_t>(tokens.size()), [&](uint32_t first, uint32_t n) {
     for (uint32_t r = 0; r < n; r += n_rows) {
@@ -467,6 +468,7 @@ void DecodingLoop::evaluate(
       read_part(pass_logits_, pass_logits_host_, 0, uint64_t{n_taken} * n_vocab_);
       take_rows(first + r, n_taken, pass_logits_host_.data());
     }
+    return true;
   });
 }
 

@@ -96,11 +96,12 @@ class DecodingLoop {
   // Error(kInternal) if the model has too few sequences.
   void begin(const StepShape& shape);
 
-  // Allocates pages for `prompt` in a slot, and computes keys and values of tokens [first, end) as
-  // rows of the slot's first sequence. Those before `first` must be present. Calls after_pass(first
-  // row, n rows) after each pass.
-  void prefill(uint32_t slot, std::span<const int32_t> prompt, uint32_t first, uint32_t end,
-               const std::function<void(uint32_t, uint32_t)>& after_pass = nullptr);
+  // Ends the text of a slot, allocates pages for `prompt` there, and computes keys and values of
+  // tokens [first, end) as rows of the slot's first sequence. Those before `first` must be present.
+  // Calls after_pass(first row, n rows) after each pass, and ends early if it returns false.
+  // Returns the first token that was not computed.
+  uint32_t prefill(uint32_t slot, std::span<const int32_t> prompt, uint32_t first, uint32_t end,
+                   const std::function<bool(uint32_t, uint32_t)>& after_pass = nullptr);
   // Starts the first sequences of a slot from their states, after prefill of the prompt without its
   // last token, which the first step runs. The others are unused: a beam search starts from the
   // first. The last state.first_sampled + state.n_sampled tokens of the prompt become the

@@ -121,8 +121,8 @@ uint32_t Generator::n_reusable(uint32_t slot, std::span<const int32_t> prompt) c
   return at.first_kept > 0 && n + 1 < at.first_kept + model_.longest_window() ? 0 : n;
 }
 
-void Generator::start(uint32_t slot, std::span<const int32_t> prompt, uint32_t max_new,
-                      const Sampling& sampling) {
+bool Generator::start(uint32_t slot, std::span<const int32_t> prompt, uint32_t max_new,
+                      const Sampling& sampling, const std::function<bool()>& is_cancelled) {
   check_prompt(prompt, 1);
   if ((sampling.has_filters() && !options_.has_filters) ||
       (sampling.has_penalties() && !options_.has_penalties)) {
@@ -132,10 +132,22 @@ void Generator::start(uint32_t slot, std::span<const int32_t> prompt, uint32_t m
   Slot& at = slots_[slot];
   at.best.clear();
   at.best_logprobs.clear();
-  const auto n_prompt = static_cast<uint32_t>(prompt.size());
   at.n_reused = n_reusable(slot, prompt);
   if (at.n_reused == 0) at.first_kept = 0;
-  loop_.prefill(slot, prompt, at.n_reused, n_prompt - 1);
+  at.held.resize(at.n_reused);
+  std::function<bool(uint32_t, uint32_t)> after_pass;
+  if (is_cancelled) {
+    after_pass = [&](uint32_t, uint32_t) {
+      float any = 0;  // a read waits for the pass
+      device_.read(loop_.logits().part(0, sizeof any), &any);
+      return !is_cancelled();
+    };
+  }
+  const uint32_t n_computed = loop_.prefill(slot, prompt, at.n_reused,
+                                            static_cast<uint32_t>(prompt.size()) - 1, after_pass);
+  const bool is_whole = n_computed + 1 == prompt.size();
+  prompt = prompt.first(n_computed + 1);
+  const auto n_prompt = static_cast<uint32_t>(prompt.size());
   // Beams write to copies of the last page of the prompt.
   const uint32_t page_rows = model_.cache().shape().page_rows;
   hold(slot, prompt.first(has_beams() ? (n_prompt - 1) / page_rows * page_rows : n_prompt - 1));
@@ -143,10 +155,11 @@ void Generator::start(uint32_t slot, std::span<const int32_t> prompt, uint32_t m
   SequenceState state = sampling.state();
   state.first_sampled = n_prompt;
   state.max_sampled = std::min(max_new, n_ctx() - n_prompt);
-  state.finished = max_new == 0;
+  state.finished = max_new == 0 || !is_whole;
   state.is_beam = has_beams();
   state.max_finished = options_.beam_size;
   loop_.start(slot, prompt, {&state, 1});
+  return is_whole;
 }
 
 void Generator::hold(uint32_t slot, std::span<const int32_t> tokens) {

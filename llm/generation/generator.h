@@ -51,9 +51,11 @@ class Generator {
   // Starts a text in a slot: after `prompt`, up to `max_new` tokens, limited by the context. The
   // cached prefix of the prompt is not computed again. Throws Error(kInput) if the prompt is empty,
   // has an id beyond the vocabulary, or is too long; with beams the
-  // temperature must be 0.
-  void start(uint32_t slot, std::span<const int32_t> prompt, uint32_t max_new,
-             const Sampling& sampling);
+  // temperature must be 0. `is_cancelled` is called after each pass over the prompt, when the
+  // device has computed it. If it returns true before the last pass, no text starts, the computed
+  // part stays cached, and start() returns false.
+  bool start(uint32_t slot, std::span<const int32_t> prompt, uint32_t max_new,
+             const Sampling& sampling, const std::function<bool()>& is_cancelled = nullptr);
   // Runs up to n_steps steps of all slots; returns whether any text is unfinished.
   bool advance(uint32_t n_steps);
 

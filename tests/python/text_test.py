@@ -149,7 +149,8 @@ class Text(unittest.TestCase):
 
     def test_ctrl_c_ends_an_answer_and_the_model_remains_usable(self):
         endless = "max_tokens=4000, temperature=0, allow_loops=True"
-        for work in (f'model.generate("Once", {endless})', f'list(model.stream("Once", {endless}))'):
+        long_prompt = 'for i in range(10000): model.generate(f"{i}" + " one two" * 1900, max_tokens=1)'
+        for work in (f'model.generate("Once", {endless})', f'list(model.stream("Once", {endless}))', long_prompt):
             with self.subTest(work):
                 process = subprocess.Popen([sys.executable, "-c", INTERRUPTED.format(work=work)],
                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -151,6 +151,61 @@ TEST_F(TinyText, CanBeCancelledAndUsedAgain) {
   EXPECT_EQ(session.answer(request).text, whole.text);
 }
 
+// A prompt of 1500 tokens is computed in passes of 512, 512 and 475 tokens.
+TEST_F(TinyText, CanBeCancelledWithinAPromptAndContinuesThereLater) {
+  std::string config = read_file(folder_.path() / "config.json");
+  const std::string limit_of_model = "\"max_position_embeddings\": 128";
+  ASSERT_NE(config.find(limit_of_model), std::string::npos);
+  config.replace(config.find(limit_of_model), limit_of_model.size(),
+                 "\"max_position_embeddings\": 2048");
+  write_file(folder_.path() / "config.json", config);
+  options_.n_slots = 2;
+  TextSession& session = open();
+  Ids prompt(1500);
+  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int32_t>(5 + i * i % 58);
+  TextRequest request{prompt, limit(20)};
+  request.options.reuse_prompt = false;
+  const TextAnswer whole = session.answer(request);
+  ASSERT_EQ(whole.tokens.size(), 20u);
+
+  request.options.reuse_prompt = true;
+  const TextRequest other{{7, 8, 9}, limit(20)};
+  const Ids of_other = ids_of(session.answer(other));
+  for (const int n_passes : {1, 2}) {
+    SCOPED_TRACE(n_passes);
+    // Nothing of this prompt is cached.
+    TextRequest fresh{prompt, limit(20)};
+    fresh.prompt[0] = 60 + n_passes;
+    int n_calls = 0;
+    std::optional<TextAnswer> cut, beside;
+    std::vector<TextJob> jobs;
+    jobs.push_back({.request = fresh,
+                    .events = {.is_cancelled = [&] { return ++n_calls == n_passes; }},
+                    .on_done = [&](TextAnswer answer) { cut = std::move(answer); }});
+    jobs.push_back(
+        {.request = other, .on_done = [&](TextAnswer answer) { beside = std::move(answer); }});
+    size_t n_given = 0;
+    session.answer_many([&](bool) -> std::optional<TextJob> {
+      if (n_given == jobs.size()) return std::nullopt;
+      return jobs[n_given++];
+    });
+    ASSERT_TRUE(cut && beside);
+    EXPECT_EQ(n_calls, n_passes);
+    EXPECT_EQ(cut->end, AnswerEnd::kCancelled);
+    EXPECT_TRUE(cut->tokens.empty());
+    EXPECT_EQ(ids_of(*beside), of_other);
+    const TextAnswer again = session.answer(fresh);
+    EXPECT_EQ(again.statistics.n_reused, 512u * static_cast<uint32_t>(n_passes));
+    fresh.options.reuse_prompt = false;
+    EXPECT_EQ(ids_of(again), ids_of(session.answer(fresh)));
+  }
+  // An exception within a prompt leaves a session that can be used.
+  TextEvents events;
+  events.is_cancelled = []() -> bool { throw std::logic_error("enough"); };
+  EXPECT_THROW(session.answer(request, events), std::logic_error);
+  EXPECT_EQ(ids_of(session.answer(request)), ids_of(whole));
+}
+
 TEST_F(TinyText, AnswersEachOfManyJobsAsAlone) {
   options_.n_slots = 3;
   TextSession& session = open();
