@@ -36,5 +36,11 @@ TEST(LongestLoop, MayBeAnywhere) {
   EXPECT_EQ(longest_loop(Tokens{1, 2, 3}, 2).period, 0u);
 }
 
+TEST(LongestLoop, MayHaveExactlyTheRounds) {
+  const Tokens tokens = {7, 1, 2, 1, 2, 1, 2, 9};
+  EXPECT_EQ(longest_loop(tokens, 3).length, 6u);
+  EXPECT_EQ(longest_loop(tokens, 4).period, 0u);
+}
+
 }  // namespace
 }  // namespace vesper::token_loops_test
