@@ -199,6 +199,12 @@ SpeechCall::SpeechCall(const vesper_transcribe_options* caller) {
     events.on_progress = [on_progress = given.on_progress, user = given.on_progress_user](
                              double done_s, double total_s) { on_progress(done_s, total_s, user); };
   }
+  if (given.on_language) {
+    events.on_language = [on_language = given.on_language, user = given.on_language_user](
+                             const std::string& language, double probability) {
+      on_language(language.c_str(), probability, user);
+    };
+  }
 }
 
 AudioInput SpeechCall::input(const char* path) const {

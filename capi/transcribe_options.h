@@ -23,7 +23,7 @@ struct SpeechCall {
 
   SpeechOptions speech;
   SpeechSettings vad;   // also if speech.vad is absent
-  SpeechEvents events;  // is_cancelled and on_progress
+  SpeechEvents events;  // is_cancelled, on_progress and on_language
   ReaderOptions reader;
 };
 

@@ -28,6 +28,9 @@ void check_cancelled(const SpeechEvents& events) {
 
 OnSegment segment_event(const SpeechEvents& events) {
   return [&events](const Segment& segment) {
+    if (segment.id == 0 && events.on_language) {
+      events.on_language(segment.language, segment.language_probability);
+    }
     if (events.on_segment) events.on_segment(segment);
   };
 }
@@ -116,7 +119,7 @@ struct BatchJob {
   explicit BatchJob(SpeechJob given) : job(std::move(given)) {}
 
   void segment(const Segment& segment) {
-    if (goes_on() && job.events.on_segment) job.events.on_segment(segment);
+    if (goes_on()) on_segment(segment);
   }
   void progress(double done_s, double total_s) {
     if (goes_on() && job.events.on_progress) job.events.on_progress(done_s, total_s);
@@ -134,6 +137,7 @@ struct BatchJob {
   }
 
   const SpeechJob job;
+  const OnSegment on_segment = segment_event(job.events);
   std::exception_ptr error;  // why it failed
 
  private:
@@ -409,7 +413,7 @@ LiveTranscript SpeechSession::transcribe_live(const AudioInput& input, const Spe
   state_->check(options, SpeechTask::kLiveCaptions);
   check_bounds("stream step", bounds::kStreamStep, live.step_s);
   LiveTranscriber transcriber(state_->model, options.decoding,
-                              {events.on_final, events.on_partial, events.on_segment},
+                              {events.on_final, events.on_partial, segment_event(events)},
                               state_->speech_finder(options));
   LiveSource source(open_audio(input), is_recorded(input));
   const LivePasses passes{.push =
@@ -467,9 +471,10 @@ std::vector<TimeRange> SpeechSession::find_speech(const AudioInput& input,
 struct SpeechStream::State {
   struct Captions {
     Captions(SpeechSession::State& session, const State& stream, double step_s)
-        : transcriber(session.model, stream.options.decoding,
-                      {stream.events.on_final, stream.events.on_partial, stream.events.on_segment},
-                      session.speech_finder(stream.options)),
+        : transcriber(
+              session.model, stream.options.decoding,
+              {stream.events.on_final, stream.events.on_partial, segment_event(stream.events)},
+              session.speech_finder(stream.options)),
           resampler(static_cast<int>(stream.format.sample_rate_hz)),
           step(static_cast<size_t>(step_s * kSampleRateHz)) {}
 

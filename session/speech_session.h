@@ -34,6 +34,9 @@ class WeightProvider;
 // Called on the thread that called the session. Each may be absent. An exception from a callback
 // ends the transcription and is passed to the caller.
 struct SpeechEvents {
+  // The language of the recording and its probability, 1 if it was given: once, before the first
+  // segment; not without segments. With Channels::kSplit those of the first segment's channel.
+  std::function<void(const std::string& language, double probability)> on_language = {};
   // A segment, as soon as it is final, in order.
   OnSegment on_segment = {};
   // Seconds of the recording that are done, and its duration.

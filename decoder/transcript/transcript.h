@@ -30,8 +30,10 @@ struct Segment {
   double compression_ratio = 0;  // of the window's text: bytes / deflated bytes
   double temperature = 0;        // of the window's attempt
   std::string language;          // ISO 639-1 code, as in Whisper
-  std::vector<Word> words;       // empty without word times
-  int channel = 0;               // of the recording, from 1; 0: all channels together
+  // Transcript::language_probability of its recording or channel.
+  double language_probability = 0;
+  std::vector<Word> words;  // empty without word times
+  int channel = 0;          // of the recording, from 1; 0: all channels together
   // "left" or "right" if two channels are transcribed separately; "0", "1" or "?" from the louder
   // channel; otherwise empty.
   std::string speaker;

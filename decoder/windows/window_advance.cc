@@ -137,6 +137,7 @@ void WindowDecoder::emit_segment(Transcript& transcript, Segment segment,
   }
   for (Segment& piece : pieces) {
     piece.id = static_cast<int>(transcript.segments.size());
+    piece.language_probability = transcript.language_probability;
     if (on_segment) on_segment(piece);
     transcript.segments.push_back(std::move(piece));
   }

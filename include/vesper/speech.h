@@ -130,6 +130,11 @@ typedef struct vesper_transcribe_options {
   const vesper_cancellation* cancellation;
   void (*on_progress)(double done_s, double total_s, void* user); /* total_s 0: unknown */
   void* on_progress_user;
+  /* The language of the recording (ISO 639-1 code) and its probability, 1 if it was given: once,
+   * before the first segment; not called without segments. With VESPER_CHANNELS_SPLIT those of the
+   * first segment's channel. Not called by the functions that detect languages or find speech. */
+  void (*on_language)(const char* language, double probability, void* user);
+  void* on_language_user;
 } vesper_transcribe_options;
 VESPER_API void vesper_transcribe_options_init(vesper_transcribe_options* options, size_t size);
 

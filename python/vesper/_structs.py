@@ -64,6 +64,7 @@ class WhisperOptions(Structure):
 
 
 OnProgress = CFUNCTYPE(None, c_double, c_double, c_void_p)
+OnLanguage = CFUNCTYPE(None, c_char_p, c_double, c_void_p)
 
 
 class TranscribeOptions(Structure):
@@ -128,6 +129,8 @@ class TranscribeOptions(Structure):
         ("cancellation", c_void_p),
         ("on_progress", OnProgress),
         ("on_progress_user", c_void_p),
+        ("on_language", OnLanguage),
+        ("on_language_user", c_void_p),
     ]
 
 

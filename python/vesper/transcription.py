@@ -45,6 +45,7 @@ class Run(Exchange):
         self.segments: list[Segment] = []
         self.n_consumed = 0
         self.total_s = source.duration_s or 0.0
+        self.language: tuple[str, float] | None = None  # and its probability; known before the segments
         self.transcript: Transcript | None = None
         self.is_started = False
         self._n_candidates = n_candidates
@@ -90,8 +91,10 @@ class Run(Exchange):
 
     def _work(self) -> None:
         progress = c.OnProgress(self._progress)
+        on_language = c.OnLanguage(self._language)
         on_segment = c.OnSegment(self._segment)
         self.options.on_progress = progress
+        self.options.on_language = on_language
         self.options.cancellation = self._cancellation.pointer
         result = ctypes.c_void_p()
         try:
@@ -119,6 +122,15 @@ class Run(Exchange):
     def _may_go_on(self) -> bool:
         return (self._collects or len(self.segments) - self.n_consumed < _MOST_WAITING
                 or self.model.handle.n_waiting > 0 or self._cancellation.is_requested())
+
+    def _language(self, language: bytes, probability: float, _: Any) -> None:
+        try:
+            with self._changed:
+                self.language = language.decode(), probability
+                self._changed.notify_all()
+        except BaseException as error:
+            self._error = self._error or error
+            self._cancellation.request()
 
     def _progress(self, done_s: float, total_s: float, _: Any) -> None:
         try:
@@ -212,7 +224,7 @@ class Transcription:
 class TranscriptionInfo:
     """What is known about a recording besides its segments, with faster-whisper's names.
 
-    The language is detected by a pass of its own if it is asked for before the segments are iterated.
+    A property that is asked for before the segments starts the transcription, and waits until it is known.
     """
 
     def __init__(self, owner: Transcription, run: Run, arguments: dict[str, Any],
@@ -232,14 +244,12 @@ class TranscriptionInfo:
         """Code of the language."""
         if self._given:
             return self._given
-        if self._run.segments:
-            return self._run.segments[0].language
-        return self._detected()[0]
+        return self._found()[0]
 
     @property
     def language_probability(self) -> float:
         """Probability of the language; 1 if it was given."""
-        return 1.0 if self._given else self._detected()[1]
+        return 1.0 if self._given else self._found()[1]
 
     @property
     def all_language_probs(self) -> list[tuple[str, float]] | None:
@@ -255,8 +265,6 @@ class TranscriptionInfo:
     def duration(self) -> float:
         """Seconds of the recording."""
         run = self._run
-        if run.source.duration_s is None and not run.is_started and not self._given:
-            self._detected()  # which would have to wait for the end later
         run.wait_for(lambda: run.total_s > 0)
         return run.transcript.duration if run.transcript else run.total_s
 
@@ -270,12 +278,15 @@ class TranscriptionInfo:
             self._duration_after_vad = sum(end - start for start, end in ranges)
         return self._duration_after_vad
 
-    def _detected(self) -> tuple[str, float]:
-        if self._probabilities is None and self._run.is_started:
-            transcript = self._run.collect()
-            if transcript.language:
-                return transcript.language, transcript.language_probability
-        probabilities = self.all_language_probs
+    def _found(self) -> tuple[str, float]:
+        run = self._run
+        run.wait_for(lambda: run.language is not None)
+        if run.language:
+            return run.language
+        transcript = run.collect()
+        if transcript.language:
+            return transcript.language, transcript.language_probability
+        probabilities = self.all_language_probs  # of a recording without speech
         return probabilities[0] if probabilities else ("", 0.0)
 
 

@@ -33,11 +33,21 @@ void tiny_whisper_options(vesper_whisper_options* options) {
 /* ---- What callbacks got */
 
 struct Heard {
-  int n_segments, n_progress, n_final, n_partial, n_transcripts, n_failures;
+  int n_segments, n_progress, n_languages, n_final, n_partial, n_transcripts, n_failures;
   int stop_after; /* segments or transcripts; 0: never */
   double last_done_s, total_s;
   size_t n_tokens;
+  char language[8];
+  double probability;
 };
+
+/* Comes once, before the first segment. */
+static void on_language(const char* language, double probability, void* user) {
+  struct Heard* heard = user;
+  heard->n_languages += heard->n_segments == 0 ? 1 : 100;
+  strncpy(heard->language, language, sizeof heard->language - 1);
+  heard->probability = probability;
+}
 
 static int on_segment(const vesper_segment* segment, void* user) {
   struct Heard* heard = user;
@@ -277,10 +287,13 @@ const char* check_every_function(const char* model, const char* stereo) {
   tiny_transcribe_options(&options);
   options.on_progress = on_progress;
   options.on_progress_user = &heard;
+  options.on_language = on_language;
+  options.on_language_user = &heard;
   CHECK(vesper_whisper_transcribe_file(whisper, stereo, &options, on_segment, &heard,
                                        &transcript) == VESPER_OK);
   CHECK(heard.n_segments == (int)vesper_transcript_n_segments(transcript));
   CHECK(heard.n_progress > 0 && heard.last_done_s == 2 && heard.total_s == 2);
+  CHECK(heard.n_languages == 1 && heard.probability == 1 && strcmp(heard.language, "en") == 0);
   CHECK_ALL(check_transcript(transcript));
   vesper_transcript_free(transcript);
 

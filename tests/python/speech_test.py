@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 import wave
 
 import numpy
@@ -123,6 +124,21 @@ class Speech(unittest.TestCase):
         words = [word for segment in segments for word in segment.words]
         self.assertTrue(all(word.start <= word.end and 0 <= word.probability <= 1 for word in words))
         self.assertIn("Dashwood", "".join(word.word for word in words))
+
+    def test_information_that_is_asked_for_first_is_that_of_the_transcript(self):
+        with vesper.WhisperModel("base", local_files_only=True) as model:
+            detected = model.detect_language(RECORDING)
+            with unittest.mock.patch("vesper.transcription.detect_languages") as detect_again:
+                segments, info = model.transcribe(RECORDING)
+                found = info.language, info.language_probability
+                self.assertAlmostEqual(info.duration, len(self.samples) / 16000, places=2)
+                self.assertIn("Dashwood", text_of(segments))
+                detect_again.assert_not_called()
+            self.assertEqual(found, (detected[0], detected[1]))
+            self.assertEqual(found[0], "en")
+            # Without speech there is the most probable language.
+            _, info = model.transcribe(numpy.zeros(16000, numpy.float32))
+            self.assertEqual((info.language, info.language_probability), info.all_language_probs[0])
 
     def test_segments_come_before_the_end(self):
         segments, _ = self.model.transcribe(numpy.tile(self.samples, 40))

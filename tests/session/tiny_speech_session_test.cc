@@ -147,8 +147,48 @@ TEST_F(TinySpeechSession, ContinuesWhenOneRecordingIsCancelledOrFails) {
   };
   session.transcribe_many(next, options_);
   // Recording 1 is asked for, and read, while 0 is decoded.
-  EXPECT_EQ(log,
-            "0 asked\n1 asked\n0 done\n1 stopped\n2 asked\n2 failed\n3 asked\n3 done\n");
+  EXPECT_EQ(log, "0 asked\n1 asked\n0 done\n1 stopped\n2 asked\n2 failed\n3 asked\n3 done\n");
+}
+
+TEST_F(TinySpeechSession, TellsTheDetectedLanguageOnceBeforeTheFirstSegment) {
+  SpeechSession session = this->session();
+  const std::string path = stereo();
+  options_.decoding.language = "auto";
+  std::vector<std::string> told;
+  SpeechEvents events;
+  events.on_language = [&](const std::string& language, double probability) {
+    told.push_back(language + " " + std::to_string(probability));
+  };
+  events.on_segment = [&](const Segment& segment) {
+    told.push_back("segment " + std::to_string(segment.id));
+  };
+  const auto expect_told = [&](const Transcript& transcript) {
+    ASSERT_FALSE(transcript.segments.empty());
+    std::vector<std::string> expected = {transcript.language + " " +
+                                         std::to_string(transcript.language_probability)};
+    for (size_t i = 0; i < transcript.segments.size(); ++i) {
+      expected.push_back("segment " + std::to_string(i));
+    }
+    EXPECT_EQ(told, expected);
+    EXPECT_LT(transcript.language_probability, 1);
+    told.clear();
+  };
+  expect_told(session.transcribe({.path = path}, options_, events));
+  bool is_given = false;
+  session.transcribe_many(
+      [&]() -> std::optional<SpeechJob> {
+        if (std::exchange(is_given, true)) return std::nullopt;
+        return SpeechJob{.input = {.path = path}, .events = events, .on_done = expect_told};
+      },
+      options_);
+  EXPECT_TRUE(told.empty());
+  const std::vector<float> samples = noise(0.3f, 32000, 1);
+  for (const std::optional<double> step_s : {std::optional<double>(), std::optional(0.5)}) {
+    SpeechStream stream =
+        session.open_stream({.sample_rate_hz = 16000, .channels = 1}, options_, events, step_s);
+    stream.push(samples);
+    expect_told(stream.finish());
+  }
 }
 
 TEST_F(TinySpeechSession, RefusesStreamsWithoutAFormat) {
