@@ -8,6 +8,7 @@
 #include "audio/mel_rows.h"
 #include "audio/power_spectrum.h"
 #include "error/error.h"
+#include "error/tasks.h"
 
 namespace vesper {
 namespace {
@@ -18,6 +19,8 @@ constexpr size_t kBatch = kFramesPerBatch;  // frames computed at once: the inne
 constexpr float kFloor = 1e-10f;
 constexpr float kLogFloor = -10.0f;
 constexpr float kDynamicRange = 8.0f;  // decades kept below the maximum
+// Frames of one task: 0.3 ms of work, several times the start of a thread.
+constexpr size_t kFramesPerTask = 16 * kBatch;
 
 }  // namespace
 
@@ -32,7 +35,6 @@ struct MelSpectrogram::State {
       : n_mels(static_cast<size_t>(std::max(mels, 0))),
         filters(sparse_filters(
             mels, given.empty() ? std::span<const float>(slaney_mel_filters(mels)) : given)),
-        batch(kBatch * n_mels),
         rows(n_mels) {}
 
   // Calls f(row, n) for the rows of n frames, as many consecutive ones at once as possible.
@@ -68,17 +70,36 @@ struct MelSpectrogram::State {
   void take(const float* samples, size_t n) {
     pending.insert(pending.end(), samples, samples + n);
     if (!is_reflected && pending.size() > kReflected) reflect_beginning();
-    if (!is_reflected) return;
-    size_t at = 0;
-    for (; pending.size() - at >= kBatchSamples; at += kBatch * kHop) {
-      compute_rows(pending.data() + at, kBatch);
-    }
-    pending.erase(pending.begin(), pending.begin() + static_cast<std::ptrdiff_t>(at));
+    if (!is_reflected || pending.size() < kBatchSamples) return;
+    const size_t n_frames = ((pending.size() - kBatchSamples) / (kBatch * kHop) + 1) * kBatch;
+    compute_rows(n_frames);
+    pending.erase(pending.begin(), pending.begin() + static_cast<std::ptrdiff_t>(n_frames * kHop));
   }
 
-  // Rows of the first n of the kBatch frames at `samples`, [kBatchSamples].
-  void compute_rows(const float* samples, size_t n) {
+  // Appends the rows of the first n frames of `pending`, which has the samples of whole batches.
+  void compute_rows(size_t n) {
+    const size_t n_tasks = (n + kFramesPerTask - 1) / kFramesPerTask;
+    block.resize(n * n_mels);
+    maxima.assign(n_tasks, maximum);
+    run_tasks(n_tasks, /*n_threads=*/0, [&](size_t task) {
+      const size_t end = std::min(n, (task + 1) * kFramesPerTask);
+      for (size_t frame = task * kFramesPerTask; frame < end; frame += kBatch) {
+        maxima[task] = std::max(maxima[task],
+                                compute_batch(&pending[frame * kHop], std::min(kBatch, end - frame),
+                                              &block[frame * n_mels]));
+      }
+    });
+    maximum = *std::ranges::max_element(maxima);
+    rows.append(block.data(), n);
+    n_rows += n;
+  }
+
+  // Writes the rows of the first n of the kBatch frames at `samples`, [kBatchSamples], to `out`,
+  // [n, n_mels]. Returns their maximum.
+  float compute_batch(const float* samples, size_t n, float* out) const {
+    float power[kSpectrumBins * kBatch];  // [201, kBatch]
     spectrum.compute(samples, power);
+    float highest = kLogFloor;
     for (size_t m = 0; m < n_mels; ++m) {
       const auto& band = filters.bands[m];
       float energy[kBatch] = {};
@@ -89,19 +110,18 @@ struct MelSpectrogram::State {
       }
       for (size_t b = 0; b < n; ++b) {
         const float value = std::log10(std::max(energy[b], kFloor));
-        batch[b * n_mels + m] = value;
-        maximum = std::max(maximum, value);
+        out[b * n_mels + m] = value;
+        highest = std::max(highest, value);
       }
     }
-    rows.append(batch.data(), n);
-    n_rows += n;
+    return highest;
   }
 
   size_t n_mels;
   SparseFilters filters;
   PowerSpectrum spectrum;
-  float power[kSpectrumBins * kBatch];  // [201, kBatch]
-  std::vector<float> batch;             // [kBatch, n_mels]
+  std::vector<float> block;   // rows that are computed together, [n, n_mels]
+  std::vector<float> maxima;  // of its tasks
 
   std::vector<float> pending;  // samples from the start of the next frame on
   bool is_reflected = false;
@@ -129,7 +149,7 @@ void MelSpectrogram::push(const float* samples, size_t n) {
   }
   s.n_samples += n;
   // In blocks, so that a large push is not copied as a whole.
-  constexpr size_t kBlock = size_t{1} << 16;
+  constexpr size_t kBlock = size_t{1} << 18;
   for (size_t done = 0; done < n; done += kBlock) {
     s.take(samples + done, std::min(kBlock, n - done));
   }
@@ -148,11 +168,9 @@ void MelSpectrogram::finish() {
     s.pending.resize(std::max(s.pending.size(), kReflected + 1));
     s.reflect_beginning();
   }
-  while (s.n_rows < n_rows) {
-    s.pending.resize(std::max(s.pending.size(), kBatchSamples));
-    s.compute_rows(s.pending.data(), std::min(kBatch, n_rows - s.n_rows));
-    s.pending.erase(s.pending.begin(), s.pending.begin() + kBatch * kHop);
-  }
+  const size_t n_left = n_rows - s.n_rows, n_batches = (n_left + kBatch - 1) / kBatch;
+  s.pending.resize(std::max(s.pending.size(), n_batches * kBatch * kHop + kBatchSamples));
+  s.compute_rows(n_left);
   s.pending = {};
 }
 
