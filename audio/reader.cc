@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "audio/byte_stream.h"
 #include "audio/sample_source.h"
@@ -198,13 +199,16 @@ struct AudioReader::State {
 
   void check_samples(const float* frames, size_t n) const {
     constexpr float kMaxSample = 1e6f;
-    for (size_t i = 0; i < n * n_channels(); ++i) {
-      if (std::fabs(frames[i]) <= kMaxSample) continue;  // also for NaN
-      throw error(name + " has a sample that is not a number or beyond +-1e6, at " +
-                  std::to_string(static_cast<double>(n_frames_read + i / n_channels()) /
-                                 static_cast<double>(source->sample_rate_hz)) +
-                  " s");
-    }
+    const auto is_bad = [](float sample) { return !(std::fabs(sample) <= kMaxSample); };  // or NaN
+    const size_t n_samples = n * n_channels();
+    bool is_any_bad = false;  // without a branch, so that it becomes vector instructions
+    for (size_t i = 0; i < n_samples; ++i) is_any_bad |= is_bad(frames[i]);
+    if (!is_any_bad) return;
+    const auto bad = static_cast<size_t>(std::find_if(frames, frames + n_samples, is_bad) - frames);
+    throw error(name + " has a sample that is not a number or beyond +-1e6, at " +
+                std::to_string(static_cast<double>(n_frames_read + bad / n_channels()) /
+                               static_cast<double>(source->sample_rate_hz)) +
+                " s");
   }
 
   void downmix(float* mono, size_t n) const {
@@ -212,12 +216,23 @@ struct AudioReader::State {
     if (options.channel) {
       const float* sample = &interleaved[static_cast<size_t>(*options.channel)];
       for (size_t i = 0; i < n; ++i) mono[i] = sample[i * stride];
-      return;
+    } else if (stride == 1) {
+      std::copy_n(interleaved.data(), n, mono);
+    } else if (stride == 2) {
+      average(std::integral_constant<size_t, 2>(), mono, n);
+    } else {
+      average(stride, mono, n);
     }
-    const float scale = 1.0f / static_cast<float>(stride);
+  }
+
+  // A constant number of channels becomes vector instructions.
+  template <class Channels>
+  void average(Channels n_channels, float* mono, size_t n) const {
+    const float* sample = interleaved.data();
+    const float scale = 1.0f / static_cast<float>(n_channels);
     for (size_t i = 0; i < n; ++i) {
       float sum = 0.0f;
-      for (size_t c = 0; c < stride; ++c) sum += interleaved[i * stride + c];
+      for (size_t c = 0; c < n_channels; ++c) sum += sample[i * n_channels + c];
       mono[i] = sum * scale;
     }
   }
