@@ -62,7 +62,7 @@ struct BlockWorker::State {
   std::condition_variable changed;
   std::deque<std::vector<float>> waiting;
   std::vector<std::vector<float>> spare;  // blocks that are done, whose memory is used again
-  bool has_ended = false;  // no more blocks are pushed
+  bool has_ended = false;                 // no more blocks are pushed
   std::exception_ptr error;
   std::thread thread;
 };

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <future>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -19,8 +20,8 @@ struct SampleReader::State {
     uint64_t n_frames_so_far = 0;  // read from the recording, with this block
   };
 
-  State(AudioReader from, size_t block_frames)
-      : reader(std::move(from)), resampler(reader.sample_rate_hz()), frames(block_frames) {}
+  State(AudioReader from, size_t most_frames)
+      : reader(std::move(from)), resampler(reader.sample_rate_hz()), block_frames(most_frames) {}
 
   ~State() {
     {
@@ -31,14 +32,31 @@ struct SampleReader::State {
     if (thread.joinable()) thread.join();
   }
 
-  // Reads until there are samples, or to the end.
+  // The next frames at the rate of the recording; fewer than block_frames only at the end.
+  std::vector<float> read_frames() {
+    std::vector<float> frames(block_frames);
+    frames.resize(reader.read(frames.data(), frames.size()));
+    return frames;
+  }
+
+  void start_next_frames() {
+    if (block_frames < kBlockFrames) return;  // takes less time than the start of a thread
+    try {
+      next_frames = std::async(std::launch::async, [this] { return read_frames(); });
+    } catch (const std::system_error&) {
+      // There can be no thread. The next call reads.
+    }
+  }
+
+  // Reads until there are samples, or to the end. The following frames are read meanwhile.
   void read(Block& block) {
     block.samples.clear();
     while (block.samples.empty() && !has_ended) {
-      const size_t got = reader.read(frames.data(), frames.size());
-      n_frames_read += got;
-      resampler.push(frames.data(), got, block.samples);
-      has_ended = got < frames.size();
+      const std::vector<float> frames = next_frames.valid() ? next_frames.get() : read_frames();
+      n_frames_read += frames.size();
+      has_ended = frames.size() < block_frames;
+      if (!has_ended) start_next_frames();
+      resampler.push(frames.data(), frames.size(), block.samples);
       if (has_ended) resampler.finish(block.samples);
     }
     block.n_frames_so_far = n_frames_read;
@@ -80,10 +98,11 @@ struct SampleReader::State {
 
   AudioReader reader;
   Resampler resampler;
-  std::vector<float> frames;  // [block_frames] at the rate of the recording
+  const size_t block_frames;
   uint64_t n_frames_read = 0;
   bool has_ended = false;
-  Block current;  // of the last next()
+  Block current;                                // of the last next()
+  std::future<std::vector<float>> next_frames;  // invalid: nothing is being read
 
   std::mutex mutex;  // of everything below, while the thread runs
   std::condition_variable changed;

@@ -18,8 +18,8 @@ namespace vesper {
 // The 16 kHz mono samples of a recording, block by block.
 class SampleReader {
  public:
-  // 1.5 s at 44.1 kHz, enough work for several threads of the resampler.
-  static constexpr size_t kBlockFrames = 65536;
+  // 6 s at 44.1 kHz: the work of several threads lasts much longer than their start.
+  static constexpr size_t kBlockFrames = size_t{1} << 18;
   // Of read_ahead(): an hour, 230 MB.
   static constexpr size_t kMostSamplesAhead = size_t{3600} * kSampleRateHz;
 
