@@ -7,9 +7,9 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint kHidden = 16;
 const uint kGates = 4 * kHidden;
-// Weights of a thread's first gate that stay in registers. The others of 128 units, 128 KB, then
+// Weights of a thread's first gate that stay in registers. The others of 128 units, 64 KB, then
 // fit in the L1 cache of a GPU; all of them do not, and each step would read them from L2.
-const uint kKept = kHidden < 64 ? kHidden : 64;
+const uint kKept = kHidden < 96 ? kHidden : 96;
 
 layout(push_constant) uniform Push {
   Address out_, state, in_, weight;
@@ -39,11 +39,14 @@ void main() {
   [[unroll]] for (uint k = 0; k < kKept; ++k) {
     kept[k] = thread < kGates ? F32Buffer(weight).v[first_weight(thread) + k * kLstmPanel] : 0.0;
   }
+  // The first gate's input of the next step is loaded a step early.
+  uint first_in = sequence * p.n_steps * kGates + thread;
+  float next_in = thread < kGates ? F32Buffer(in_).v[first_in] : 0.0;
   barrier();
   for (uint t = 0; t < p.n_steps; ++t) {
     uint row = sequence * p.n_steps + t;
     for (uint j = thread; j < kGates; j += n_threads) {
-      float sum = F32Buffer(in_).v[row * kGates + j];
+      float sum = j == thread ? next_in : F32Buffer(in_).v[row * kGates + j];
       uint w = first_weight(j), k = 0;
       if (j == thread) {
         [[unroll]] for (uint i = 0; i < kKept; ++i) sum = fma(h[i / 4][i % 4], kept[i], sum);
@@ -56,6 +59,9 @@ void main() {
         }
       }
       gates[j] = sum;
+    }
+    if (thread < kGates && t + 1 < p.n_steps) {
+      next_in = F32Buffer(in_).v[first_in + (t + 1) * kGates];
     }
     barrier();
     for (uint u = thread; u < kHidden; u += n_threads) {
