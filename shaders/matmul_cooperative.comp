@@ -2,7 +2,8 @@
 //
 // A workgroup computes a tile of kTileRows x kTileOuts, a subgroup kSubgroupRows x kSubgroupOuts of
 // it, in cooperative matrices of kSide x kSide. Blocks of kDepth columns go through shared memory;
-// the next block is loaded to registers while the matrix units work. Rows in shared memory have 16
+// the next block is loaded to registers while the matrix units work. With two buffers it is also
+// converted and stored meanwhile, which pays for quantized weights. Rows in shared memory have 16
 // bytes of padding, so that the rows of a matrix are in different banks. Starts and strides of `in`
 // must be multiples of 8 elements.
 // Grid: (blocks of outputs, blocks of rows).
@@ -32,6 +33,7 @@ layout(constant_id = 11) const uint kAlignedOut = 0;  // out, bias and residual 
                                                       // outputs
 layout(constant_id = 12) const uint kWeightFormat = 0;
 layout(constant_id = 13) const uint kActivation = 0;
+layout(constant_id = 14) const uint kBuffers = 1;  // of shared memory, 1 or 2
 #include "quantized.glsl"
 
 layout(push_constant) uniform Push {
@@ -55,11 +57,13 @@ const uint kDown = kSubgroupRows / kSide;
 const uint kAcross = kSubgroupOuts / kSide;
 const uint kSubgroupsAcross = kTileOuts / kSubgroupOuts;
 const uint kSubgroups = kTileRows / kSubgroupRows * kSubgroupsAcross;
-const uint kStagePitch = kSide + 4;
+const uint kStagePitch = kSide / 4 + 1;  // of vectors
 
-shared uvec4 in_tile[kTileRows * kPitch];
-shared uvec4 weight_tile[kTileOuts * kPitch];
-shared float stage[kSubgroups * kSide * kStagePitch];
+const uint kWeightTile = kTileRows * kPitch;
+const uint kBuffer = (kTileRows + kTileOuts) * kPitch;
+
+// For each buffer a tile of `in`, then a tile of weights. At the end, sums.
+shared uvec4 tiles[kBuffers * kBuffer];
 
 uvec4 pack_halves(vec4 low, vec4 high) {
   return uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw), packHalf2x16(high.xy),
@@ -116,15 +120,13 @@ vec4 finish(vec4 value, uint o, uint start, uint batch_row) {
   return value;
 }
 
-// Outputs o to o + 7 of row r; their sums are in `stage` at `from`.
+// Outputs o to o + 7 of row r; their sums are in `tiles` at `from`.
 void finish_outputs(uint r, uint o, uint from) {
   uint batch_row = r % p.rows_per_batch;
   uint start = r / p.rows_per_batch * p.out_batch_stride + batch_row * p.out_row_stride;
   if (kAlignedOut != 0) {
-    vec4 low = vec4(stage[from], stage[from + 1], stage[from + 2], stage[from + 3]);
-    vec4 high = vec4(stage[from + 4], stage[from + 5], stage[from + 6], stage[from + 7]);
-    low = finish(low, o, start, batch_row);
-    high = finish(high, o + 4, start, batch_row);
+    vec4 low = finish(uintBitsToFloat(tiles[from]), o, start, batch_row);
+    vec4 high = finish(uintBitsToFloat(tiles[from + 1]), o + 4, start, batch_row);
     if (kOutDtype == kDTypeF16) {
       UVec4Buffer(out_).v[(start + o) / 8] = pack_halves(low, high);
     } else {
@@ -134,7 +136,7 @@ void finish_outputs(uint r, uint o, uint from) {
     return;
   }
   for (uint e = 0; e < 8 && o + e < p.n_out; ++e) {
-    float value = stage[from + e];
+    float value = uintBitsToFloat(tiles[from + e / 4][e % 4]);
     if ((kPresent & kHasScale) != 0) value *= F32Buffer(scale).v[o + e];
     if ((kPresent & kHasBias) != 0) value += F32Buffer(bias).v[o + e];
     value = activate(kActivation, value);
@@ -190,17 +192,22 @@ void main() {
           chunk * 8 < columns ? load_weight_bits(weight_out[i], chunk * 8, columns) : uvec4(0);
     }
   }
+  uint first = 0;  // vector of the buffer
   for (uint k0 = 0; k0 < columns; k0 += kDepth) {
-    [[unroll]] for (uint i = 0; i < kInLoads; ++i) in_tile[(load_row + i * kStep) * kPitch + chunk] = in_next[i];
+    [[unroll]] for (uint i = 0; i < kInLoads; ++i) {
+      tiles[first + (load_row + i * kStep) * kPitch + chunk] = in_next[i];
+    }
     if (kInBlocks) {
       [[unroll]] for (uint i = 0; i < kBlockLoads; ++i) {
         [[unroll]] for (uint c = 0; c < 4; ++c) {
-          weight_tile[(block_row + i * kBlockStep) * kPitch + block * 4 + c] = block_halves(block_next[i], c);
+          tiles[first + kWeightTile + (block_row + i * kBlockStep) * kPitch + block * 4 + c] =
+              block_halves(block_next[i], c);
         }
       }
     } else {
       [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
-        weight_tile[(load_row + i * kStep) * kPitch + chunk] = weight_halves(weight_next[i]);
+        tiles[first + kWeightTile + (load_row + i * kStep) * kPitch + chunk] =
+            weight_halves(weight_next[i]);
       }
     }
     barrier();
@@ -227,19 +234,26 @@ void main() {
       coopmat<float16_t, gl_ScopeSubgroup, kSide, kInner, gl_MatrixUseA> a[kDown];
       coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> b;
       [[unroll]] for (uint i = 0; i < kDown; ++i) {
-        coopMatLoad(a[i], in_tile, (tile_row + i * kSide) * kPitch + k * (kInner / 8), kPitch,
-                    gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(a[i], tiles, first + (tile_row + i * kSide) * kPitch + k * (kInner / 8),
+                    kPitch, gl_CooperativeMatrixLayoutRowMajor);
       }
       [[unroll]] for (uint j = 0; j < kAcross; ++j) {
-        coopMatLoad(b, weight_tile, (tile_out + j * kSide) * kPitch + k * (kInner / 8), kPitch,
-                    gl_CooperativeMatrixLayoutColumnMajor);
+        coopMatLoad(b, tiles,
+                    first + kWeightTile + (tile_out + j * kSide) * kPitch + k * (kInner / 8),
+                    kPitch, gl_CooperativeMatrixLayoutColumnMajor);
         [[unroll]] for (uint i = 0; i < kDown; ++i) {
           sums[i * kAcross + j] = coopMatMulAdd(a[i], b, sums[i * kAcross + j]);
         }
       }
     }
-    barrier();
+    // With two buffers, the next barrier separates these loads from the stores after it.
+    if (kBuffers == 1) {
+      barrier();
+    } else {
+      first = kBuffer - first;
+    }
   }
+  if (kBuffers == 2) barrier();
 
   // Each matrix goes through the subgroup's part of shared memory, and eight outputs of a row at a
   // time are written. The loop is not unrolled: otherwise the compiler keeps `sums` in memory,
@@ -248,7 +262,7 @@ void main() {
   [[dont_unroll]] for (uint m = 0; m < kDown * kAcross; ++m) {
     [[unroll]] for (uint n = 0; n < kDown * kAcross; ++n) {
       if (n == m) {
-        coopMatStore(sums[n], stage, stage_start, kStagePitch, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatStore(sums[n], tiles, stage_start, kStagePitch, gl_CooperativeMatrixLayoutRowMajor);
       }
     }
     subgroupMemoryBarrierShared();
@@ -257,7 +271,9 @@ void main() {
       uint row = c / (kSide / 8), column = c % (kSide / 8) * 8;
       uint r = first_row + tile_row + m / kAcross * kSide + row;
       uint o = first_out + tile_out + m % kAcross * kSide + column;
-      if (r < p.n_rows && o < p.n_out) finish_outputs(r, o, stage_start + row * kStagePitch + column);
+      if (r < p.n_rows && o < p.n_out) {
+        finish_outputs(r, o, stage_start + row * kStagePitch + column / 4);
+      }
     }
     subgroupMemoryBarrierShared();
     subgroupBarrier();

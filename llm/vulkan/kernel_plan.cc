@@ -184,7 +184,7 @@ class Planner {
     shader(Shader::kMatmulCooperative,
            {threads, tile.rows, tile.outs, tile.depth, tile.subgroup_rows, tile.subgroup_outs,
             capabilities_.matrix_m, capabilities_.matrix_k, p.in_dtype | p.out_dtype << 4, p.flags,
-            has, aligned_out, storage(p.weight_format), p.activation});
+            has, aligned_out, storage(p.weight_format), p.activation, tile.buffers});
     push_addresses(6);
     push(&p, sizeof p);
     plan_.groups = {blocks(p.n_out, tile.outs), blocks(p.n_rows, tile.rows), 1};
@@ -196,6 +196,7 @@ class Planner {
     if (p.n_rows <= 32) return tuning_.tile_of_32_rows;
     const uint64_t groups = uint64_t{blocks(p.n_rows, 128)} * blocks(p.n_out, 128);
     if (groups < 100) return tuning_.tile_of_few;
+    if (in_blocks(p.weight_format)) return tuning_.tile_of_blocks;
     // Large subgroup tiles are faster but fewer, and leave processors idle in the last round. Two
     // workgroups fit on a processor. An H200 reaches 235 TFLOP/s instead of 197 if the last round
     // is 90% full, but 183 instead of 205 if it is a third full.

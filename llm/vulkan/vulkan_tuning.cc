@@ -33,12 +33,13 @@ constexpr VulkanTuning kGpu = {
     .int8_rows_of_short = {2, 8, 2},
     .int8_rows_of_long = {4, 4, 2},
     .large_tile_groups = 128,
-    .tile_of_16_rows = {16, 32, 256, 16, 16},
-    .tile_of_32_rows = {32, 32, 256, 16, 16},
-    .tile_of_few = {64, 64, 64, 32, 32},
-    .tile = {128, 128, 64, 64, 32},
-    .tile_of_full_rounds = {128, 128, 64, 64, 64},
-    .tile_of_small_memory = {64, 64, 32, 32, 32},
+    .tile_of_16_rows = {16, 32, 256, 16, 16, 1},
+    .tile_of_32_rows = {32, 32, 256, 16, 16, 1},
+    .tile_of_few = {64, 64, 64, 32, 32, 1},
+    .tile_of_blocks = {128, 128, 32, 64, 32, 2},
+    .tile = {128, 128, 64, 64, 32, 1},
+    .tile_of_full_rounds = {128, 128, 64, 64, 64, 1},
+    .tile_of_small_memory = {64, 64, 32, 32, 32, 1},
     .shares_scores = true,
     .keys_at_once = 4,
     .attention_splits = 0,
@@ -68,12 +69,13 @@ constexpr VulkanTuning kSoftware = {
     .int8_rows_of_short = {8, 2, 1},
     .int8_rows_of_long = {8, 2, 1},
     .large_tile_groups = UINT32_MAX,
-    .tile_of_16_rows = {64, 64, 32, 32, 32},
-    .tile_of_32_rows = {64, 64, 32, 32, 32},
-    .tile_of_few = {64, 64, 32, 32, 32},
-    .tile = {64, 64, 32, 32, 32},
-    .tile_of_full_rounds = {64, 64, 32, 32, 32},
-    .tile_of_small_memory = {64, 64, 32, 32, 32},
+    .tile_of_16_rows = {64, 64, 32, 32, 32, 1},
+    .tile_of_32_rows = {64, 64, 32, 32, 32, 1},
+    .tile_of_few = {64, 64, 32, 32, 32, 1},
+    .tile_of_blocks = {64, 64, 32, 32, 32, 1},
+    .tile = {64, 64, 32, 32, 32, 1},
+    .tile_of_full_rounds = {64, 64, 32, 32, 32, 1},
+    .tile_of_small_memory = {64, 64, 32, 32, 32, 1},
     .shares_scores = false,
     .keys_at_once = 1,
     .attention_splits = 0,
@@ -91,9 +93,10 @@ struct Setting {
 
 std::vector<Setting> settings_of(VulkanTuning& t) {
   Setting tile{"matmul_tile", {}};
-  for (MatmulTile* m : {&t.tile_of_16_rows, &t.tile_of_32_rows, &t.tile_of_few, &t.tile,
-                        &t.tile_of_full_rounds, &t.tile_of_small_memory}) {
-    tile.fields.push_back({&m->rows, &m->outs, &m->depth, &m->subgroup_rows, &m->subgroup_outs});
+  for (MatmulTile* m : {&t.tile_of_16_rows, &t.tile_of_32_rows, &t.tile_of_few, &t.tile_of_blocks,
+                        &t.tile, &t.tile_of_full_rounds, &t.tile_of_small_memory}) {
+    tile.fields.push_back(
+        {&m->rows, &m->outs, &m->depth, &m->subgroup_rows, &m->subgroup_outs, &m->buffers});
   }
   Setting shape{"int8_shape", {}};
   for (Int8Shape* m :
@@ -145,7 +148,7 @@ VulkanTuning vulkan_tuning(bool is_hardware_gpu, std::string_view changes) {
       throw Error(ErrorKind::kUsage,
                   "VESPER_TUNING: expected attention_splits=N, attention_tile=NxNxN, "
                   "int8_rows=NxN, int8_shape=NxNxN, "
-                  "matmul_tile=NxNxNxNxN, vector_rows=N or vector_shape=NxN, found '" +
+                  "matmul_tile=NxNxNxNxNxN, vector_rows=N or vector_shape=NxN, found '" +
                       std::string(entry) + "'");
     }
     for (const std::vector<uint32_t*>& fields : setting->fields) {

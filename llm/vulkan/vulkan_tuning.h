@@ -10,6 +10,7 @@ namespace vesper {
 // Tiles of matmul_cooperative: of a workgroup, the columns in shared memory, and of a subgroup.
 struct MatmulTile {
   uint32_t rows, outs, depth, subgroup_rows, subgroup_outs;
+  uint32_t buffers;  // of shared memory: with 2, the next tile is written while one is read
 };
 
 // Tiles of attention_cooperative: subgroups per workgroup, row matrices per subgroup, keys per
@@ -56,6 +57,7 @@ struct VulkanTuning {
   MatmulTile tile_of_16_rows;       // at most
   MatmulTile tile_of_32_rows;       // at most
   MatmulTile tile_of_few;           // if 128 x 128 makes fewer than 100 workgroups
+  MatmulTile tile_of_blocks;        // otherwise, with quantized weights
   MatmulTile tile;                  // otherwise
   MatmulTile tile_of_full_rounds;   // otherwise, if few processors are idle in the last round
   MatmulTile tile_of_small_memory;  // if a workgroup has less than 47 KiB of shared memory
@@ -76,7 +78,7 @@ struct VulkanTuning {
 
 // The row for a GPU or a software device, changed by the environment variable VESPER_TUNING, for
 // experiments: NAME=NUMBERxNUMBERx...,NAME=... with these names.
-//   matmul_tile=ROWSxOUTSxDEPTHxSUBGROUP_ROWSxSUBGROUP_OUTS
+//   matmul_tile=ROWSxOUTSxDEPTHxSUBGROUP_ROWSxSUBGROUP_OUTSxBUFFERS
 //   attention_tile=SUBGROUPSxDOWNxKEYS
 //   attention_splits=N
 //   int8_rows=ROWSxNORM_ROWS

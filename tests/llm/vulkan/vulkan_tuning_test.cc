@@ -17,7 +17,7 @@ TEST(VulkanTuning, IsFoundByKindOfDevice) {
 
 TEST(VulkanTuning, CanBeChangedByFieldName) {
   const VulkanTuning tuning = vulkan_tuning(
-      true, "matmul_tile=1x2x3x4x5,attention_splits=7,vector_shape=6x2,attention_tile=2x1x32");
+      true, "matmul_tile=1x2x3x4x5x1,attention_splits=7,vector_shape=6x2,attention_tile=2x1x32");
   EXPECT_EQ(tuning.tile.rows, 1u);
   EXPECT_EQ(tuning.tile_of_small_memory.subgroup_outs, 5u);
   EXPECT_EQ(tuning.attention_splits, 7u);
@@ -29,7 +29,7 @@ TEST(VulkanTuning, CanBeChangedByFieldName) {
 
 TEST(VulkanTuning, ReportsInvalidEntries) {
   for (const std::string wrong :
-       {"matmul_tiles=1x2x3x4x5", "matmul_tile=1x2", "vector_rows=", "vector_rows", "vector_rows=0",
+       {"matmul_tiles=1x2x3x4x5x1", "matmul_tile=1x2", "vector_rows=", "vector_rows", "vector_rows=0",
         "vector_rows=4x", "=4", "attention_splits=99999999999"}) {
     try {
       vulkan_tuning(true, "vector_rows=8," + wrong);
