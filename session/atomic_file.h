@@ -49,6 +49,8 @@ class AtomicFile {
   // Throw Error(kOutput).
   void write(std::string_view text);
   void commit();  // once; syncs the file before renaming it
+  // Where the bytes are until then; empty for devices and pipes.
+  const std::filesystem::path& unfinished_path() const { return temporary_; }
 
  private:
   std::filesystem::path path_;       // links resolved

@@ -1,6 +1,7 @@
 #include "cli/inspect/options.h"
 
 #include "error/error.h"
+#include "llm/conversion/mixture.h"
 
 namespace vesper {
 
@@ -43,8 +44,14 @@ OptionTable inspect_options(InspectArguments& arguments) {
       .add("--profile", mode(InspectMode::kProfile),
            "run it on a recording, a text or noise, with a clock at each barrier")
       .add_details("The times are compared with the peak of the device.");
+  OptionValue output = parsed_option([&](const std::string&, const std::string& path) {
+    arguments.mode = InspectMode::kConvert;
+    arguments.output = path;
+  });
+  output.completion = Completion::kFile;
+  options.add("--convert OUT", output, "write it as one GGUF file, in the format of --type");
   options.exclude({"--metadata", "--tensors", "--tokenizer", "--checksum", "--verify", "--diff",
-                   "--devices", "--models", "--table", "--profile"});
+                   "--devices", "--models", "--table", "--profile", "--convert"});
   options.section("Details");
   options
       .add("--stats", flag_option(arguments.statistics),
@@ -56,6 +63,10 @@ OptionTable inspect_options(InspectArguments& arguments) {
   trace.completion = csv.completion = Completion::kFile;
   options.add("--trace FILE", trace, "write events for Perfetto").needs("--profile");
   options.add("--csv FILE", csv, "write one line a stage").needs("--profile");
+  std::vector<std::string> types;
+  for (const std::string_view name : mixture_names()) types.emplace_back(name);
+  options.add("--type TYPE", choice_option(arguments.type, types), "format of most matrices")
+      .needs("--convert");
   options.add("--filter GLOB", repeated_option(arguments.filters),
               "only tensors and keys that match");
   options.add("--json", flag_option(arguments.json), "print JSON");
@@ -73,6 +84,9 @@ std::optional<std::string> parse_inspect_options(int argc, const char* const* ar
   if (arguments.mode == InspectMode::kProfile && arguments.models.size() == 2) {
     arguments.recording = arguments.models.back();
     arguments.models.pop_back();
+  }
+  if (arguments.mode == InspectMode::kConvert && arguments.type.empty()) {
+    throw Error(ErrorKind::kUsage, "--convert: expected --type, the format to convert to");
   }
   const bool takes_none =
       arguments.mode == InspectMode::kDevices || arguments.mode == InspectMode::kModels;

@@ -22,6 +22,7 @@ enum class InspectMode {
   kModels,
   kTable,
   kProfile,
+  kConvert,
 };
 
 struct InspectArguments {
@@ -31,6 +32,8 @@ struct InspectArguments {
   std::string recording;  // input of kProfile; empty: noise
   std::vector<std::string> filters;  // globs for names of tensors and keys; empty: all
   std::string text;                  // input of kTokenizer
+  std::string output;                // of kConvert
+  std::string type;                  // of kConvert: a mixture's name
   std::string device = "auto";       // to run on, or to plan for
   std::string compute = "auto";
   std::string trace, csv;    // output files of kProfile, optional

@@ -61,6 +61,8 @@ class Run {
                      table_json);
       case InspectMode::kProfile:
         return profile();
+      case InspectMode::kConvert:
+        return convert();
     }
     return 0;
   }
@@ -91,6 +93,18 @@ class Run {
     write(arguments_.trace, profile_trace(profile));
     write(arguments_.csv, profile_csv(profile));
     return print(profile, profile_text, profile_json);
+  }
+
+  int convert() {
+    ConversionOptions options{path_of(0), arguments_.output, arguments_.type, arguments_.threads};
+    Progress progress(true);
+    progress.start("converting");
+    options.on_progress = [&](uint64_t done, uint64_t total) {
+      progress.show_bytes(done, total, 0);
+    };
+    const ConversionReport report = convert_model(options);
+    progress.clear();
+    return print(report, conversion_text, conversion_json);
   }
 
   InspectArguments arguments_;

@@ -222,6 +222,27 @@ std::string tensors_text(const TensorList& list) {
   return table.text();
 }
 
+std::string conversion_text(const ConversionReport& report) {
+  const auto tensors = [](uint64_t n) { return grouped(n) + (n == 1 ? " tensor" : " tensors"); };
+  TextTable table(0b110);
+  for (const auto& row : report.formats) {
+    table.add({row.name, tensors(row.n_tensors), bytes_text(row.bytes)});
+  }
+  std::string text = escaped(report.output) + ": " + bytes_text(report.bytes) + ", from " +
+                     bytes_text(report.source_bytes) + "\n" + table.text("  ");
+  for (const auto& row : report.fallbacks) {
+    text += tensors(row.n_tensors) + " in " + row.used + " instead of " + row.wanted +
+            ", because the length of a row is no multiple of its block\n";
+  }
+  for (const std::string& name : report.left_out) {
+    text += "left out: " + escaped(name) + ", which GGUF has no name for\n";
+  }
+  if (report.was_quantized) {
+    text += "the model was quantized before: converting its original loses less\n";
+  }
+  return text;
+}
+
 std::string difference_text(const ModelDifference& difference) {
   const auto shown = [](const nlohmann::json& value) {
     return value.is_null() ? std::string("-") : value_text(value, 40);

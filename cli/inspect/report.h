@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "session/conversion.h"
 #include "session/inspection/command_table.h"
 #include "session/inspection/inspection.h"
 #include "session/inspection/profile.h"
@@ -17,6 +18,7 @@ std::string tensors_text(const TensorList& list);
 std::string tokens_text(const TextTokens& text);
 std::string checksums_text(const std::vector<FileChecksum>& checksums);
 std::string verification_text(const ModelVerification& verification);
+std::string conversion_text(const ConversionReport& report);
 std::string difference_text(const ModelDifference& difference);
 std::string devices_text(const std::vector<DeviceDescription>& devices);
 std::string models_text(const std::vector<StoredModel>& models);

@@ -126,6 +126,24 @@ ReportJson verification_json(const ModelVerification& verification) {
           {"problems", verification.problems}};
 }
 
+ReportJson conversion_json(const ConversionReport& report) {
+  ReportJson formats = ReportJson::array(), fallbacks = ReportJson::array();
+  for (const auto& row : report.formats) {
+    formats.push_back({{"format", row.name}, {"n_tensors", row.n_tensors}, {"bytes", row.bytes}});
+  }
+  for (const auto& row : report.fallbacks) {
+    fallbacks.push_back({{"wanted", row.wanted}, {"used", row.used}, {"n_tensors", row.n_tensors}});
+  }
+  return {{"output", report.output},
+          {"bytes", report.bytes},
+          {"source_bytes", report.source_bytes},
+          {"n_parameters", report.n_parameters},
+          {"formats", formats},
+          {"fallbacks", fallbacks},
+          {"left_out", report.left_out},
+          {"was_quantized", report.was_quantized}};
+}
+
 ReportJson difference_json(const ModelDifference& difference) {
   ReportJson json;
   for (const auto& [name, values] :

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "session/conversion.h"
 #include "session/inspection/command_table.h"
 #include "session/inspection/inspection.h"
 #include "session/inspection/profile.h"
@@ -32,6 +33,7 @@ ReportJson stored_models_json(const std::vector<StoredModel>& models);
 // Name, kind, repository, and files with their digests.
 ReportJson known_models_json();
 ReportJson table_json(const std::vector<TablePass>& passes);
+ReportJson conversion_json(const ConversionReport& report);
 ReportJson profile_json(const Profile& profile);
 
 // One line per stage, after a line with the names of the columns.

@@ -1,0 +1,57 @@
+// Conversion of models to GGUF: what a converted file contains.
+//
+// In: an open model and a mixture of weight formats. Out: a plan, which has the head of the file
+// and says where each tensor's values come from. Called by session/conversion, which writes the
+// file. Sizes come only from checked readers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "llm/conversion/mixture.h"
+#include "llm/dtype/tensor_view.h"
+#include "llm/weights/weight_provider.h"
+
+namespace vesper {
+
+// The rows of each head are permuted from one rotary pairing to the other.
+struct RotaryOrder {
+  uint32_t head_dim = 0;     // rows of a head; 0: rows keep their order
+  uint32_t n_pairs = 0;      // of a head; rows behind them keep their place
+  bool interleaves = false;  // from one element of each half to neighbours; otherwise back
+  uint64_t source_of(uint64_t row) const;
+};
+
+// A tensor of the converted file.
+struct PlannedTensor {
+  std::string name;
+  std::vector<uint64_t> shape;  // outermost first
+  DType dtype = DType::kF32;
+  DType wanted = DType::kF32;  // differs from dtype if the rows do not fit its blocks
+  // The parts hold the tensor's rows one after another; a row is the innermost dimension, and of a
+  // vector each element is a row.
+  std::vector<TensorView> parts;
+  RotaryOrder order = {};
+  float offset = 0;  // added to every value
+
+  uint64_t n_columns() const { return shape.size() < 2 ? 1 : shape.back(); }
+  uint64_t n_rows() const;
+  uint64_t bytes() const;
+  // Whether the file's bytes are those of the parts.
+  bool is_copy() const;
+  // Rows [first, first + n) as f32 [n, n_columns].
+  void read_rows(uint64_t first, uint64_t n, float* out) const;
+};
+
+struct ConversionPlan {
+  std::string head;                    // bytes before the first tensor
+  std::vector<PlannedTensor> tensors;  // in file order, each padded with zeros to kGgufAlignment
+  std::vector<std::string> left_out;   // names of tensors that GGUF has no name for
+  uint64_t bytes() const;              // of the file
+};
+
+// Throws Error(kModel) if the model cannot be stated in GGUF, saying why.
+ConversionPlan plan_conversion(const WeightProvider& weights, const Mixture& mixture);
+
+}  // namespace vesper

@@ -1,0 +1,137 @@
+#include "session/conversion.h"
+
+#include <algorithm>
+
+#include "error/error.h"
+#include "llm/conversion/conversion.h"
+#include "llm/dtype/quantize.h"
+#include "llm/files/gguf_writer.h"
+#include "session/atomic_file.h"
+
+namespace vesper {
+namespace {
+
+constexpr uint64_t kValuesAtOnce = 8u << 20;  // 32 MiB as f32
+
+// Writes a plan and counts what it writes.
+class ConversionWriter {
+ public:
+  ConversionWriter(const WeightProvider& weights, const ConversionPlan& plan,
+                   const ConversionOptions& options, AtomicFile& file)
+      : weights_(weights), plan_(plan), options_(options), file_(file), total_(plan.bytes()) {}
+
+  void write() {
+    write_bytes(plan_.head);
+    for (const PlannedTensor& tensor : plan_.tensors) {
+      write_tensor(tensor);
+      write_bytes(std::string(GgufWriter::padding(tensor.bytes()), '\0'));
+      for (const TensorView& part : tensor.parts) weights_.release(part);
+    }
+  }
+
+ private:
+  void write_bytes(std::string_view bytes) {
+    file_.write(bytes);
+    done_ += bytes.size();
+    if (options_.on_progress) options_.on_progress(done_, total_);
+  }
+
+  void write_tensor(const PlannedTensor& tensor) {
+    const uint64_t n_rows = tensor.n_rows(), n_columns = tensor.n_columns();
+    const uint64_t row_bytes = tensor.bytes() / n_rows;
+    const uint64_t rows_at_once = std::max<uint64_t>(kValuesAtOnce / n_columns, 1);
+    const std::string where = weights_.path().string() + ": tensor " + tensor.parts[0].file_name;
+    for (uint64_t first = 0; first < n_rows; first += rows_at_once) {
+      const uint64_t n = std::min(rows_at_once, n_rows - first);
+      if (tensor.is_copy()) {
+        const auto* from = static_cast<const char*>(tensor.parts[0].data);
+        write_bytes({from + first * row_bytes, n * row_bytes});
+        continue;
+      }
+      blocks_.resize(n * row_bytes);
+      quantize_rows(
+          where, tensor.dtype, first, n, n_columns,
+          [&](uint64_t row, uint64_t count, float* out) { tensor.read_rows(row, count, out); },
+          options_.threads, blocks_.data());
+      write_bytes({reinterpret_cast<const char*>(blocks_.data()), blocks_.size()});
+    }
+  }
+
+  const WeightProvider& weights_;
+  const ConversionPlan& plan_;
+  const ConversionOptions& options_;
+  AtomicFile& file_;
+  uint64_t done_ = 0, total_;
+  std::vector<uint8_t> blocks_;
+};
+
+// The entry of a list that `is_it` accepts, added if there is none.
+template <typename Entry, typename IsIt>
+Entry& entry_of(std::vector<Entry>& list, const IsIt& is_it, Entry added) {
+  const auto found = std::find_if(list.begin(), list.end(), is_it);
+  return found == list.end() ? list.emplace_back(std::move(added)) : *found;
+}
+
+ConversionReport report_of(const ConversionPlan& plan) {
+  ConversionReport report;
+  for (const PlannedTensor& tensor : plan.tensors) {
+    const std::string name = dtype_descriptor(tensor.dtype).name;
+    const std::string wanted = dtype_descriptor(tensor.wanted).name;
+    auto& format =
+        entry_of(report.formats, [&](const auto& row) { return row.name == name; }, {name});
+    ++format.n_tensors;
+    format.bytes += tensor.bytes();
+    report.n_parameters += tensor.n_rows() * tensor.n_columns();
+    for (const TensorView& part : tensor.parts) {
+      report.source_bytes += part.bytes;
+      report.was_quantized |= !tensor.is_copy() && dtype_descriptor(part.dtype).to_f32 == nullptr;
+    }
+    if (tensor.dtype == tensor.wanted) continue;
+    ++entry_of(report.fallbacks,
+               [&](const auto& row) { return row.wanted == wanted && row.used == name; },
+               {wanted, name})
+          .n_tensors;
+  }
+  report.left_out = plan.left_out;
+  return report;
+}
+
+// Reads the written file as any program would.
+void check_written(const std::filesystem::path& path, const ConversionPlan& plan) {
+  const auto written = open_weights(path);
+  const auto& tensors = written->gguf()->tensors;
+  const auto is_planned = [](const GgufTensor& tensor, const PlannedTensor& planned) {
+    return tensor.name == planned.name && tensor.shape == planned.shape &&
+           tensor.bytes == planned.bytes();
+  };
+  if (!std::equal(tensors.begin(), tensors.end(), plan.tensors.begin(), plan.tensors.end(),
+                  is_planned)) {
+    throw Error(ErrorKind::kInternal,
+                path.string() + ": the file does not have its plan's tensors");
+  }
+}
+
+}  // namespace
+
+ConversionReport convert_model(const ConversionOptions& options) {
+  const Mixture& mixture = find_mixture(options.type);
+  const auto weights = open_weights(options.model);
+  const ConversionPlan plan = plan_conversion(*weights, mixture);
+  ConversionReport report = report_of(plan);
+  report.output = options.output.string();
+  report.bytes = plan.bytes();
+  for (const auto& source : weights->files()) {
+    std::error_code error;
+    if (std::filesystem::equivalent(source->name(), options.output, error)) {
+      throw Error(ErrorKind::kUsage, "output",
+                  "expected another file than the model's, found " + report.output);
+    }
+  }
+  AtomicFile file(options.output);
+  ConversionWriter(*weights, plan, options, file).write();
+  if (!file.unfinished_path().empty()) check_written(file.unfinished_path(), plan);
+  file.commit();
+  return report;
+}
+
+}  // namespace vesper
