@@ -57,12 +57,14 @@ OptionTable inspect_options(InspectArguments& arguments) {
       .add("--stats", flag_option(arguments.statistics),
            "minimum, maximum, mean and NaN of each tensor")
       .needs("--tensors");
-  options.add("--per-command", flag_option(arguments.per_command), "a clock after each command")
+  options
+      .add_advanced("--per-command", flag_option(arguments.per_command),
+                    "a clock after each command")
       .needs("--profile");
   OptionValue trace = text_option(arguments.trace), csv = text_option(arguments.csv);
   trace.completion = csv.completion = Completion::kFile;
-  options.add("--trace FILE", trace, "write events for Perfetto").needs("--profile");
-  options.add("--csv FILE", csv, "write one line a stage").needs("--profile");
+  options.add_advanced("--trace FILE", trace, "write events for Perfetto").needs("--profile");
+  options.add_advanced("--csv FILE", csv, "write one line a stage").needs("--profile");
   std::vector<std::string> types;
   for (const std::string_view name : mixture_names()) types.emplace_back(name);
   options.add("--type TYPE", choice_option(arguments.type, types), "format of most matrices")
