@@ -76,10 +76,10 @@ float select(bool by_count, bool by_typicality, float wanted) {
       }
     }
     barrier();
-    if (shift == 24 && !by_count) {
+    if (shift == 24) {
       float all = 0.0;
       for (uint bin = 0; bin < 256; ++bin) all += amount(bin, by_count);
-      target = wanted * all;
+      target = by_count ? min(wanted, all) : wanted * all;
     }
     uint last = 0;
     for (uint bin = 255; bin > 0; --bin) {

@@ -104,8 +104,10 @@ class SamplingCheck {
     }
   }
 
+  static constexpr uint32_t kVocabulary = 70;
+
  private:
-  static constexpr uint32_t kVocabulary = 70, kStride = 5, kChunk = 32;
+  static constexpr uint32_t kStride = 5, kChunk = 32;
   static constexpr int32_t kEnd = 50;
 
   void run(const SequenceState& sampling, const std::vector<float>& bias, uint32_t round) {
@@ -268,6 +270,10 @@ inline void check_every_sampler(SamplingCheck& check) {
   }
   SCOPED_TRACE("bias");
   check.draws_as_defined(SamplingCheck::plain(), {-INFINITY, 3, 0, 0, 2});
+  SCOPED_TRACE("fewer tokens than top-k");
+  std::vector<float> three(SamplingCheck::kVocabulary, -INFINITY);
+  for (const size_t token : {2, 9, 30}) three[token] = 0;
+  check.draws_as_defined(with([](SequenceState& s) { s.top_k = 7; }), three);
 }
 
 }  // namespace vesper::test
