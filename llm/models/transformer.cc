@@ -325,7 +325,10 @@ void TransformerStack::emit_norm_after(DispatchTable& table, std::string label,
 void TransformerStack::emit_experts(DispatchTable& table, const std::string& label,
                                     const LayerWeights& layer, const PassRows& rows,
                                     const Operand& x) const {
-  const auto& [n_rows, dtype, sequences] = rows;
+  // No structured binding: clang 14 cannot capture one.
+  const uint32_t n_rows = rows.n;
+  const DType dtype = rows.dtype;
+  const Operand& sequences = rows.sequences;
   const ExpertsConfig& experts = config_.experts;
   const uint32_t n_slots = n_rows * experts.n_used;
   const auto words = [](const Operand& buffer, uint64_t n) {
