@@ -1,20 +1,10 @@
-// Calls of the C API's speech functions: each byte of the input chooses a function, an argument or
-// a setting. Handles are open, closed, NULL or of another kind.
-#include <vesper.h>
-
-#include <array>
-#include <cmath>
-#include <cstring>
-#include <limits>
-
-#include "tests/fuzz/fuzz.h"
+// Calls of the C API's speech functions.
+#include "tests/fuzz/capi_calls.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 #include "tests/temporary_folder.h"
 
 namespace vesper::fuzz {
 namespace {
-
-constexpr size_t kMostCalls = 12;
 
 // A model whose windows are 0.4 s, written once.
 const std::string& model_path() {
@@ -53,76 +43,27 @@ vesper_whisper* model() {
   return whisper;
 }
 
-// Choices from an input; 0 after its end.
-class Choices {
+class Calls final : public CApiCalls {
  public:
-  explicit Choices(Bytes bytes) : bytes_(bytes) {}
-  bool is_over() const { return at_ >= bytes_.size(); }
-  uint8_t byte() { return is_over() ? 0 : bytes_[at_++]; }
-  template <class T, size_t kSize>
-  T one_of(const std::array<T, kSize>& values) {
-    return values[byte() % kSize];
-  }
-
-  double number() {
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    return one_of(std::array{0.0, 1.0, -1.0, 0.5, 2.0, 1e-9, 1e9, -1e300, kInfinity, -kInfinity,
-                             std::nan(""), 0.2, 100.0});
-  }
-  uint32_t count() {
-    return one_of(std::array{0u, 1u, 2u, 3u, 5u, 16u, 100u, 16000u, 44100u, 0x7fffffffu, ~0u});
-  }
-  int truth() { return one_of(std::array{0, 1, -1, 2}); }
-  const char* text() {
-    return one_of(std::array{static_cast<const char*>(nullptr), "", "en", "auto", "xx", "words",
-                             "\xff\xfe", ".*", "(", "all", "json", "srt", "txt", "s16le", "tiny",
-                             "/no/such/file", "ask-vad"});
-  }
-
- private:
-  Bytes bytes_;
-  size_t at_ = 0;
-};
-
-class Calls {
- public:
-  explicit Calls(Bytes input) : choose_(input) {
+  explicit Calls(Bytes input) : CApiCalls(input, model()) {
     for (size_t i = 0; i < samples_.size(); ++i) {
       samples_[i] = static_cast<float>(static_cast<double>(i * 7919 % 1000) / 2000 - 0.25);
     }
-    handles_ = {nullptr, model()};
-  }
-  ~Calls() {
-    for (void* handle : handles_) close(handle);
-  }
-
-  void run() {
-    for (size_t i = 0; i < kMostCalls && !choose_.is_over(); ++i) call();
   }
 
  private:
-  void close(void* handle) const {
+  void close_others(void* handle) const override {
     vesper_stream_close(static_cast<vesper_stream*>(handle));
     vesper_transcript_free(static_cast<vesper_transcript*>(handle));
-    vesper_cancellation_free(static_cast<vesper_cancellation*>(handle));
-    if (handle != model()) vesper_whisper_close(static_cast<vesper_whisper*>(handle));
+  }
+  void close_model(void* handle) const override {
+    vesper_whisper_close(static_cast<vesper_whisper*>(handle));
   }
 
-  template <class T>
-  T* handle() {
-    return static_cast<T*>(handles_[choose_.byte() % handles_.size()]);
-  }
-  template <class T>
-  void keep(T* handle) {
-    if (handle && handles_.size() < 64) handles_.push_back(handle);
-  }
-
-  void check(vesper_status status, const void* out = nullptr) const {
-    require(std::strcmp(vesper_status_name(status), "unknown") != 0, "an unknown status");
-    require(status != VESPER_ERROR_INTERNAL, vesper_last_error());
-    if (status == VESPER_OK) return;
-    require(vesper_last_error()[0] != '\0', "an error without a message");
-    require(!out, "a result after an error");
+  const char* text() {
+    return choose_.one_of(std::array{static_cast<const char*>(nullptr), "", "en", "auto", "xx",
+                                     "words", "\xff\xfe", ".*", "(", "all", "json", "srt", "txt",
+                                     "s16le", "tiny", "/no/such/file", "ask-vad"});
   }
 
   vesper_pcm pcm() {
@@ -158,6 +99,7 @@ class Calls {
     o.temperatures = temperatures_.data();
     o.n_temperatures = 1;
     o.beam_size = 1;
+    o.on_language = on_language;
     for (int n = choose_.byte() % 6; n > 0; --n) set_field(o);
     return &o;
   }
@@ -222,7 +164,7 @@ class Calls {
         o.*choose_.one_of(kTruths) = choose_.truth();
         break;
       case 4:
-        o.*choose_.one_of(kTexts) = choose_.text();
+        o.*choose_.one_of(kTexts) = text();
         break;
       case 5:
         o.cancellation = handle<vesper_cancellation>();
@@ -231,8 +173,7 @@ class Calls {
         set_list(o);
         break;
       default:
-        o.size = choose_.one_of(std::array{sizeof o, size_t{0}, size_t{8}, size_t{64}, sizeof o - 8,
-                                           std::numeric_limits<size_t>::max()});
+        o.size = size_of(sizeof o);
     }
   }
 
@@ -254,7 +195,7 @@ class Calls {
         o.n_suppress_tokens = n;
         break;
       case 3:
-        for (const char*& rule : rules_) rule = choose_.text();
+        for (const char*& rule : rules_) rule = text();
         o.disabled_rules = rules_.data();
         o.n_disabled_rules = n;
         break;
@@ -271,12 +212,15 @@ class Calls {
     require(segment->start_s <= segment->end_s && segment->text, "a damaged segment");
     return static_cast<Calls*>(user)->choose_.byte() % 4 == 3;
   }
+  static void on_language(const char* language, double probability, void*) {
+    require(*language != '\0' && probability >= 0 && probability <= 1.001, "a damaged language");
+  }
   static void on_words(const vesper_caption_word* words, size_t n_words, double, void*) {
     for (size_t i = 0; i < n_words; ++i) require(words[i].text, "a word without text");
   }
 
-  void call() {
-    switch (choose_.byte() % 13) {
+  void call() override {
+    switch (choose_.byte() % 11) {
       case 0: {
         const vesper_pcm sound = pcm();
         vesper_transcript* transcript = nullptr;
@@ -289,8 +233,8 @@ class Calls {
       }
       case 1: {
         vesper_transcript* transcript = nullptr;
-        check(vesper_whisper_transcribe_file(handle<vesper_whisper>(), choose_.text(), options(),
-                                             nullptr, nullptr, &transcript));
+        check(vesper_whisper_transcribe_file(handle<vesper_whisper>(), text(), options(), nullptr,
+                                             nullptr, &transcript));
         keep(transcript);
         break;
       }
@@ -340,23 +284,14 @@ class Calls {
       case 7:
         read(handle<vesper_transcript>());
         break;
-      case 8: {
-        vesper_cancellation* cancellation = nullptr;
-        check(vesper_cancellation_new(choose_.byte() % 8 ? &cancellation : nullptr));
-        keep(cancellation);
+      case 8:
+        call_cancellation();
         break;
-      }
       case 9:
-        vesper_cancellation_request(handle<vesper_cancellation>());
-        break;
-      case 10:
-        vesper_cancellation_reset(handle<vesper_cancellation>());
-        break;
-      case 11:
         close(handle<void>());
         break;
       default:
-        check(vesper_whisper_load_vad(handle<vesper_whisper>(), choose_.text()));
+        check(vesper_whisper_load_vad(handle<vesper_whisper>(), text()));
     }
   }
 
@@ -370,14 +305,12 @@ class Calls {
     layout.max_line_width = choose_.count();
     layout.max_words_per_line = choose_.count();
     layout.highlight_words = choose_.truth();
-    char* text = nullptr;
-    check(vesper_transcript_format(transcript, choose_.text(), &layout, &text), text);
-    vesper_string_free(text);
+    char* lines = nullptr;
+    check(vesper_transcript_format(transcript, text(), &layout, &lines), lines);
+    vesper_string_free(lines);
   }
 
-  Choices choose_;
   std::array<float, 8192> samples_;  // half a second
-  std::vector<void*> handles_;       // open ones, closed ones, and NULL
   vesper_transcribe_options options_;
   std::array<double, 4> temperatures_{}, clips_{};
   std::array<int32_t, 4> tokens_{};
