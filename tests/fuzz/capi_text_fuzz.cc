@@ -145,6 +145,7 @@ class Calls final : public CApiCalls {
 
   static int on_text(const char* text, void* user) {
     require(text != nullptr, "an event without text");
+    if (!user) return 0;  // the size of the options ends before it
     return static_cast<Calls*>(user)->choose_.byte() % 8 == 7;
   }
   static int on_answer(size_t, vesper_answer* answer, vesper_status status, const char* message,
