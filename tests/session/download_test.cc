@@ -358,8 +358,8 @@ TEST_F(DownloadIntoStore, AnswersWithAnInstalledModelIfTheDefaultCannotBeFetched
 }
 
 TEST_F(DownloadIntoStore, ReportsAKnownModelWithoutDigests) {
-  EXPECT_EQ(error_of_model("plain", "gte-small"), "");
-  EXPECT_THAT(unverified_, ElementsAre("gte-small of thenlper/gte-small"));
+  EXPECT_EQ(error_of_model("plain", "gte-base"), "");
+  EXPECT_THAT(unverified_, ElementsAre("gte-base of thenlper/gte-base"));
 }
 
 TEST_F(Download, IsNotTriedOffline) {
