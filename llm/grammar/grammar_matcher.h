@@ -19,7 +19,7 @@
 
 namespace vesper {
 
-class GrammarMaskCache;
+class GrammarMaskFiller;
 
 // A grammar with a vocabulary, and the parts of masks that do not depend on a matcher's stack.
 // Shared by the matchers of several sequences and threads: the parts are computed when a matcher
@@ -32,12 +32,12 @@ class GrammarMasks {
   const TokenVocabulary& vocabulary() const { return *vocabulary_; }
   size_t n_words() const { return vocabulary_->n_words(); }  // of a mask
   const GrammarAutomaton& automaton() const { return *grammar_.automaton(); }
-  GrammarMaskCache& cache() const { return *cache_; }
+  GrammarMaskFiller& filler() const { return *filler_; }
 
  private:
   CompiledGrammar grammar_;
   std::shared_ptr<const TokenVocabulary> vocabulary_;
-  std::unique_ptr<GrammarMaskCache> cache_;
+  std::unique_ptr<GrammarMaskFiller> filler_;
 };
 
 // The state of one sequence. Copies are independent and cost a few kilobytes: a beam copies its
