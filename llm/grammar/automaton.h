@@ -41,7 +41,8 @@ class GrammarAutomaton {
     // kStates. The start has no edges to it from states that follow a byte, unless it does not
     // accept; it does not accept if the rule is nullable: callers skip the rule instead.
     uint32_t start = 0;
-    uint32_t min = 0, max = 0, body = 0;  // kCounter: body, min to max times
+    // kCounter: body, min to max times. kAnyOrder: min to max of the items.
+    uint32_t min = 0, max = 0, body = 0;
     // kAnyOrder: items[first_item .. first_item + n_items), the first n_required of which must
     // occur, `extra` (or kNone) any number of times, `separator` between two.
     uint32_t first_item = 0, n_items = 0, n_required = 0, separator = 0, extra = 0;

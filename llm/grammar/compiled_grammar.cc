@@ -88,7 +88,7 @@ class AutomatonMaker {
     grow(nullable, [&](uint32_t i) {
       const auto& rule = rules_[i];
       if (rule.kind == RuleKind::kCounter) return rule.min == 0 || nullable[rule.body];
-      if (rule.kind == RuleKind::kAnyOrder) return rule.n_required == 0;
+      if (rule.kind == RuleKind::kAnyOrder) return rule.n_required == 0 && rule.min == 0;
       for (uint32_t state : reached_without_bytes(rule.graph, nullable))
         if (rule.graph.states[state].accepts) return true;
       return false;
@@ -172,6 +172,8 @@ class AutomatonMaker {
       if (rule.kind == RuleKind::kCounter) return rule.min == 0 || productive[rule.body];
       if (rule.kind == RuleKind::kAnyOrder)
         return productive[rule.separator] &&
+               std::count_if(rule.items.begin(), rule.items.end(),
+                             [&](uint32_t item) { return productive[item]; }) >= rule.min &&
                std::all_of(rule.items.begin(), rule.items.begin() + rule.n_required,
                            [&](uint32_t item) { return productive[item]; });
       auto graph = rule.graph;

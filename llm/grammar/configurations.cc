@@ -268,14 +268,17 @@ void ConfigurationStepper::end_item(const Edge& edge) {
   }
   const uint32_t set =
       edge.item == StackArena::kExtra ? edge.value : arena_->with_item(edge.value, edge.item);
-  bool complete = true, more = rule.extra != GrammarAutomaton::kNone;
+  bool complete = true;
+  uint32_t n_chosen = 0;
   for (uint32_t item = 0; item < rule.n_items; ++item) {
-    if (arena_->has_item(set, item)) continue;
-    more = true;
-    if (item < rule.n_required) complete = false;
+    if (arena_->has_item(set, item)) {
+      ++n_chosen;
+    } else if (item < rule.n_required) {
+      complete = false;
+    }
   }
-  if (complete) visit(kEndRule, edge.parent);
-  if (!more) return;
+  if (complete && n_chosen >= rule.min) visit(kEndRule, edge.parent);
+  if (n_chosen >= std::min(rule.n_items, rule.max) && rule.extra == GrammarAutomaton::kNone) return;
   call(rule.separator, {edge.target, set, StackArena::kSeparator, edge.parent});
   if (automaton_.rules[rule.separator].nullable) choose_item(index, set, edge.parent);
 }
@@ -306,7 +309,9 @@ void ConfigurationStepper::call(uint32_t rule, const Edge& edge) {
 void ConfigurationStepper::choose_item(uint32_t rule, uint32_t set, uint32_t parent) {
   const auto& one = automaton_.rules[rule];
   const uint32_t target = StackArena::kOrderFrame | rule;
-  for (uint32_t i = 0; i < one.n_items; ++i)
+  uint32_t n_chosen = 0;
+  for (uint32_t i = 0; i < one.n_items; ++i) n_chosen += arena_->has_item(set, i);
+  for (uint32_t i = 0; i < one.n_items && n_chosen < one.max; ++i)
     if (!arena_->has_item(set, i))
       call(automaton_.items[one.first_item + i], {target, set, i, parent});
   if (one.extra != GrammarAutomaton::kNone)

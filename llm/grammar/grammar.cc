@@ -87,15 +87,27 @@ uint32_t Grammar::repeat(uint32_t child, uint32_t min, uint32_t max) {
 }
 
 uint32_t Grammar::any_order(std::span<const uint32_t> children, uint32_t n_required,
-                            uint32_t separator, uint32_t extra) {
-  require(n_required <= children.size(), "at most all children to be required");
+                            uint32_t separator, uint32_t extra, uint32_t min, uint32_t max) {
+  require(n_required <= children.size() && n_required <= max,
+          "at most all children to be required");
+  require(min <= max && max > 0, "a count of children up to a higher one");
   check_nodes({&separator, 1});
   if (extra != kNone) check_nodes({&extra, 1});
   return add_with_children({.kind = GrammarNodeKind::kAnyOrder,
+                            .min = min,
+                            .max = max,
                             .required = n_required,
                             .separator = separator,
                             .extra = extra},
                            children);
+}
+
+uint32_t Grammar::automaton(ByteAutomaton automaton) {
+  for (const auto& state : automaton.states)
+    for (const auto& edge : state.edges)
+      require(edge.to < automaton.states.size(), "edges to states of the automaton");
+  automata_.push_back(std::move(automaton));
+  return add({.kind = GrammarNodeKind::kAutomaton, .first = uint32_t(automata_.size() - 1)});
 }
 
 uint32_t Grammar::add_rule(std::string name, std::string place) {

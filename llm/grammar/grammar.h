@@ -24,23 +24,37 @@ struct CodePointRange {
 };
 
 enum class GrammarNodeKind : uint8_t {
-  kEmpty,     // the empty text
-  kLiteral,   // bytes, usually UTF-8
-  kClass,     // one code point
-  kRule,      // what a rule matches
-  kSequence,  // all children, in this order
-  kChoice,    // one of the children
-  kRepeat,    // a child, `min` to `max` times
-  kAnyOrder,  // children in any order, each at most once
+  kEmpty,      // the empty text
+  kLiteral,    // bytes, usually UTF-8
+  kClass,      // one code point
+  kRule,       // what a rule matches
+  kSequence,   // all children, in this order
+  kChoice,     // one of the children
+  kRepeat,     // a child, `min` to `max` times
+  kAnyOrder,   // children in any order, each at most once
+  kAutomaton,  // the texts of an automaton over bytes
+};
+
+// An automaton over bytes, from a reader that has one already. State 0 is the start.
+struct ByteAutomaton {
+  struct Edge {
+    uint8_t first, last;  // bytes, both included
+    uint32_t to;
+  };
+  struct State {
+    std::vector<Edge> edges;
+    bool accepts = false;
+  };
+  std::vector<State> states;  // none: no text at all
 };
 
 struct GrammarNode {
   GrammarNodeKind kind = GrammarNodeKind::kEmpty;
   // A part of Grammar::bytes (kLiteral), ranges (kClass) or children (kSequence, kChoice and
-  // kAnyOrder).
+  // kAnyOrder), or the index of an automaton.
   uint32_t first = 0, count = 0;
   uint32_t rule = 0;          // kRule
-  uint32_t min = 0, max = 0;  // kRepeat; max may be kUnbounded
+  uint32_t min = 0, max = 0;  // kRepeat and kAnyOrder; max may be kUnbounded
   uint32_t child = 0;         // kRepeat
   uint32_t required = 0;      // kAnyOrder: so many of the first children must occur
   uint32_t separator = 0;     // kAnyOrder: between two children
@@ -77,9 +91,12 @@ class Grammar {
   // The children in any order and each at most once, with `separator` between two of them. The
   // first `n_required` must occur. `extra`, unless kNone, is one more child that may occur any
   // number of times. Matches the empty text if nothing is required. Neither a child nor `extra`
-  // may match the empty text. The state at run time is one bit per child.
+  // may match the empty text. `min` to `max` of the children occur, those of `extra` not counted;
+  // max > 0. The state at run time is one bit per child.
   uint32_t any_order(std::span<const uint32_t> children, uint32_t n_required, uint32_t separator,
-                     uint32_t extra = kNone);
+                     uint32_t extra = kNone, uint32_t min = 0, uint32_t max = kUnbounded);
+  // Throws Error(kInternal) if an edge leads to no state.
+  uint32_t automaton(ByteAutomaton automaton);
 
   uint32_t character_class(std::initializer_list<CodePointRange> ranges, bool negated = false) {
     return character_class(std::span(ranges.begin(), ranges.size()), negated);
@@ -104,6 +121,7 @@ class Grammar {
   std::string_view bytes(const GrammarNode& node) const;
   std::span<const CodePointRange> ranges(const GrammarNode& node) const;
   std::span<const uint32_t> children(const GrammarNode& node) const;
+  const ByteAutomaton& automaton(const GrammarNode& node) const { return automata_[node.first]; }
 
   static constexpr uint32_t kMaxNodes = 1u << 20;
 
@@ -118,6 +136,7 @@ class Grammar {
   std::string bytes_;
   std::vector<CodePointRange> ranges_;
   std::vector<uint32_t> children_;
+  std::vector<ByteAutomaton> automata_;
   uint32_t root_ = 0;
 };
 

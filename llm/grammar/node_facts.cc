@@ -148,6 +148,11 @@ class FactFinder {
       case GrammarNodeKind::kAnyOrder:
         facts = {1, NodeFacts::kInfinite, NodeFacts::kInfinite, true, true};
         break;
+      case GrammarNodeKind::kAutomaton: {
+        const auto n_states = uint32_t(grammar_.automaton(node).states.size());
+        facts = {n_states, n_states, NodeFacts::kInfinite, true, true};
+        break;
+      }
     }
     return facts;
   }

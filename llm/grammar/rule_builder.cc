@@ -71,6 +71,8 @@ class RuleBuilder {
     DraftRule draft;
     draft.kind = RuleKind::kAnyOrder;
     draft.n_required = order.required;
+    draft.min = order.min;
+    draft.max = order.max;
     for (uint32_t child : grammar_.children(order))
       draft.items.push_back(rule_of_node(child, false));
     draft.separator = rule_of_node(order.separator, false);
@@ -147,6 +149,9 @@ class RuleBuilder {
       case GrammarNodeKind::kAnyOrder:
         nfa_.states[from].calls.push_back({any_order_of(node), to});
         break;
+      case GrammarNodeKind::kAutomaton:
+        build_automaton(grammar_.automaton(one), from, to);
+        break;
     }
   }
 
@@ -180,6 +185,17 @@ class RuleBuilder {
         last = next;
       }
     }
+  }
+
+  void build_automaton(const ByteAutomaton& automaton, uint32_t from, uint32_t to) {
+    const auto first = uint32_t(nfa_.states.size());
+    for (const auto& state : automaton.states) {
+      auto& added = nfa_.states[add_state()];
+      for (const auto& edge : state.edges)
+        added.edges.push_back({edge.first, edge.last, first + edge.to});
+      if (state.accepts) added.empty.push_back(to);
+    }
+    if (!automaton.states.empty()) nfa_.states[from].empty.push_back(first);
   }
 
   void build_repeat(uint32_t node, uint32_t from, uint32_t to, bool in_loop) {
