@@ -1,4 +1,5 @@
 // JSON Schemas, and regular expressions as grammars of their own.
+#include "error/error.h"
 #include "llm/grammar/compiled_grammar.h"
 #include "llm/grammar/json_schema/json_schema.h"
 #include "llm/grammar/regex/regex.h"
@@ -24,7 +25,7 @@ std::vector<std::string> seeds() {
 }
 
 void use(Bytes input) {
-  const std::string text = text_of(input);
+  const std::string_view text = text_of(input);
   try {
     const CompiledGrammar grammar(grammar_of_json_schema(text));
   } catch (const Error&) {
