@@ -53,6 +53,12 @@ std::shared_ptr<vesper_embedder> open_embedder(const char* model,
   embedder.dimensions = given.dimensions;
   embedder.max_tokens = given.max_tokens;
   embedder.batch_tokens = given.batch_tokens;
+  if (given.reranker < 0 || given.reranker > 1) {
+    throw Error(ErrorKind::kUsage, "reranker",
+                "expected 0 or 1, found " + std::to_string(given.reranker));
+  }
+  options.is_reranker = given.reranker == 1;
+  if (given.instruction) options.instruction = given.instruction;
   // Before a download.
   check_options(options);
   require_device_name(options.device);
@@ -172,6 +178,22 @@ vesper_status vesper_embed_tokens(vesper_embedder* embedder, const int32_t* toke
         throw vesper::Error(error.kind(), "text " + std::to_string(i) + ": " + error.what());
       }
     });
+  });
+}
+
+vesper_status vesper_rerank(vesper_embedder* embedder, const char* const* queries,
+                            const char* const* documents, size_t n_pairs,
+                            const vesper_cancellation* cancellation, float* scores,
+                            uint32_t* n_tokens) {
+  return capi::guarded(__func__, embedder, [&] {
+    const capi::Use use("embedder", embedder);
+    if (n_pairs > 0) capi::required("queries", queries);
+    if (n_pairs > 0) capi::required("documents", documents);
+    if (n_pairs > 0) capi::required("scores", scores);
+    for (size_t i = 0; i < n_pairs; ++i) capi::required("queries", queries[i]);
+    for (size_t i = 0; i < n_pairs; ++i) capi::required("documents", documents[i]);
+    capi::embed(use->session, n_pairs, cancellation, scores, n_tokens,
+                [&](size_t i) { return use->session.tokenize_pair(queries[i], documents[i]); });
   });
 }
 

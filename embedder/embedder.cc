@@ -1,6 +1,8 @@
 #include "embedder/embedder.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -49,13 +51,23 @@ Embedder::Embedder(const WeightProvider& weights, std::unique_ptr<Device> device
   const TextEncoderLimits model = text_encoder_limits(weights);
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(path, error);
-  settings_ = read_embedding_settings(ModelFiles(is_folder ? path : path.parent_path()));
-  if (const Gguf* gguf = weights.gguf()) {
-    const auto pooling = read_gguf_pooling(path.string(), *gguf);
-    settings_.pooling = pooling.value_or(settings_.pooling);
+  const ModelFiles files(is_folder ? path : path.parent_path());
+  settings_ = read_embedding_settings(files, options.score != nullptr);
+  std::vector<DenseLayer> layers;
+  if (options.score != nullptr) {
+    layers = options.score->layers;
+    settings_.pooling = options.score->pooling;
+    settings_.normalize = false;
+    is_probability_ = options.score->is_probability;
+  } else {
+    if (const Gguf* gguf = weights.gguf()) {
+      const auto pooling = read_gguf_pooling(path.string(), *gguf);
+      settings_.pooling = pooling.value_or(settings_.pooling);
+    }
+    if (options.pooling) settings_.pooling = *options.pooling;
+    if (options.normalize) settings_.normalize = *options.normalize;
+    layers = read_dense_layers(weights, files, settings_.dense);
   }
-  if (options.pooling) settings_.pooling = *options.pooling;
-  if (options.normalize) settings_.normalize = *options.normalize;
   if (settings_.max_tokens == 0) settings_.max_tokens = kUsualMaxTokens;
   settings_.max_tokens = std::min(settings_.max_tokens, model.n_positions);
   if (options.max_tokens > model.n_positions) {
@@ -64,20 +76,29 @@ Embedder::Embedder(const WeightProvider& weights, std::unique_ptr<Device> device
                     ", what this model can take, found " + std::to_string(options.max_tokens));
   }
   if (options.max_tokens != 0) settings_.max_tokens = options.max_tokens;
-  if (options.dimensions > model.d_model) {
+  const uint32_t width = layers.empty() ? model.d_model : layers.back().n_out;
+  if (options.dimensions > width) {
     throw Error(ErrorKind::kUsage, "dimensions",
-                "expected at most " + std::to_string(model.d_model) +
+                "expected at most " + std::to_string(width) +
                     ", what this model's vectors have, found " +
                     std::to_string(options.dimensions));
   }
-  dimensions_ = options.dimensions != 0 ? options.dimensions : model.d_model;
+  dimensions_ = options.dimensions != 0 ? options.dimensions : width;
   const uint32_t wanted_tokens = options.batch_tokens != 0
                                      ? options.batch_tokens
                                      : device_->info().policy.embedding_batch_tokens;
   const uint32_t batch_tokens = std::max(wanted_tokens, settings_.max_tokens);
   const uint32_t batch_texts = (batch_tokens + kTokensPerText - 1) / kTokensPerText;
-  encoder_ = std::make_unique<TextEncoder>(*device_, weights, compute_, batch_tokens, batch_texts);
+  encoder_ = std::make_unique<TextEncoder>(*device_, weights, compute_, batch_tokens, batch_texts,
+                                           options.score != nullptr);
   vectors_ = device_->allocate(uint64_t{batch_texts} * dimensions_ * sizeof(float), "vectors");
+  if (layers.empty()) return;
+  layers_ = DenseLayers(*device_, layers, batch_texts);
+  pooled_ = device_->allocate(uint64_t{batch_texts} * model.d_model * sizeof(float), "pooled rows");
+  each_ = device_->allocate((uint64_t{batch_texts} + 1) * sizeof(uint32_t), "rows of vectors");
+  std::vector<uint32_t> each(size_t{batch_texts} + 1);
+  std::iota(each.begin(), each.end(), 0);
+  device_->write(each_, each.data());
 }
 
 ProgramId Embedder::program(uint32_t n_rows) {
@@ -85,22 +106,37 @@ ProgramId Embedder::program(uint32_t n_rows) {
   if (found != programs_.end()) return found->second;
   DispatchTable table;
   encoder_->emit(table, n_rows);
-  const PoolParams pool{encoder_->max_sequences(), encoder_->d_model(), dimensions_,
-                        kernel_kind(settings_.pooling), settings_.normalize ? 1u : 0u};
-  emit::pool(table, "pool", pool, vectors_, encoder_->output(), encoder_->starts());
+  PoolParams pool{encoder_->max_sequences(), encoder_->d_model(), dimensions_,
+                  kernel_kind(settings_.pooling), settings_.normalize ? 1u : 0u};
+  if (layers_.empty()) {
+    emit::pool(table, "pool", pool, vectors_, encoder_->output(), encoder_->starts());
+  } else {
+    PoolParams whole = pool;
+    whole.n_out = whole.d;
+    whole.normalize = 0;
+    emit::pool(table, "pool", whole, pooled_, encoder_->output(), encoder_->starts());
+    layers_.emit(table, pooled_);
+    pool.d = layers_.n_out();
+    pool.kind = kPoolFirst;
+    emit::pool(table, "vectors", pool, vectors_, layers_.output(), each_);
+  }
   return programs_.emplace(n_rows, device_->record(table)).first->second;
 }
 
-void Embedder::run_batch(std::span<const std::span<const int32_t>> texts, uint32_t n_tokens,
-                         float* out) {
+void Embedder::run_batch(std::span<const std::span<const int32_t>> texts,
+                         std::span<const uint32_t> second_begins, uint32_t n_tokens, float* out) {
   const uint32_t n_rows = rows_for(n_tokens, encoder_->max_rows());
   const ProgramId id = program(n_rows);
-  encoder_->write(texts, n_rows);
+  encoder_->write(texts, n_rows, second_begins);
   device_->run(id);
-  device_->read(vectors_.part(0, texts.size() * dimensions_ * sizeof(float)), out);
+  const size_t n = texts.size() * dimensions_;
+  device_->read(vectors_.part(0, n * sizeof(float)), out);
+  if (!is_probability_) return;
+  for (size_t i = 0; i < n; ++i) out[i] = 1 / (1 + std::exp(-out[i]));
 }
 
-void Embedder::embed(std::span<const std::span<const int32_t>> texts, float* out) {
+void Embedder::embed(std::span<const std::span<const int32_t>> texts, float* out,
+                     std::span<const uint32_t> second_begins) {
   for (size_t t = 0; t < texts.size(); ++t) {
     const auto fail = [&](const std::string& what) {
       throw Error(ErrorKind::kInput, "text " + std::to_string(t + 1) + ": " + what);
@@ -122,8 +158,10 @@ void Embedder::embed(std::span<const std::span<const int32_t>> texts, float* out
            n_tokens + texts[end].size() <= batch_tokens()) {
       n_tokens += texts[end++].size();
     }
-    run_batch(texts.subspan(begin, end - begin), static_cast<uint32_t>(n_tokens),
-              out + begin * dimensions_);
+    const size_t n = end - begin;
+    run_batch(texts.subspan(begin, n),
+              second_begins.empty() ? second_begins : second_begins.subspan(begin, n),
+              static_cast<uint32_t>(n_tokens), out + begin * dimensions_);
   }
 }
 

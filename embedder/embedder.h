@@ -1,7 +1,8 @@
-// Texts to vectors, for `embed`.
+// Texts to vectors, and pairs of texts to scores, for `embed`.
 //
-// In: token ids of texts. Out: one vector per text. Texts are packed in order into batches up to a
-// number of tokens, without padding. The vector of a text is independent of the rest of the batch.
+// In: token ids of texts. Out: one vector per text, or one score per pair. Texts are packed in
+// order into batches up to a number of tokens, without padding. The vector of a text is independent
+// of the rest of the batch.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "embedder/dense_layers.h"
 #include "embedder/embedding_settings.h"
+#include "embedder/score_head.h"
 #include "encoder/text_encoder.h"
 #include "llm/table/device.h"
 #include "llm/weights/weight_provider.h"
@@ -26,6 +29,8 @@ struct EmbedderOptions {
   uint32_t dimensions = 0;         // of the vectors, the first ones; 0: all
   uint32_t max_tokens = 0;         // per text; 0: from the model's files
   uint32_t batch_tokens = 0;       // per batch; 0: chosen for the device
+  // Not null: the texts are the pairs of a reranker. The vector of a pair is its score.
+  const ScoreHead* score = nullptr;
 };
 
 class Embedder {
@@ -39,8 +44,10 @@ class Embedder {
 
   // Writes the vectors of texts to `out`, [texts.size(), dimensions()]. A text has 1 to
   // max_tokens() ids below n_vocab(); throws Error(kInput) naming the first text that has not. The
-  // first batch of a size allocates, later ones do not.
-  void embed(std::span<const std::span<const int32_t>> texts, float* out);
+  // first batch of a size allocates, later ones do not. `second_begins`, [texts.size()]: where the
+  // second texts of pairs begin.
+  void embed(std::span<const std::span<const int32_t>> texts, float* out,
+             std::span<const uint32_t> second_begins = {});
 
   const EmbeddingSettings& settings() const { return settings_; }  // with the options applied
   uint32_t dimensions() const { return dimensions_; }
@@ -52,15 +59,21 @@ class Embedder {
   Compute compute() const { return compute_; }
 
  private:
-  void run_batch(std::span<const std::span<const int32_t>> texts, uint32_t n_tokens, float* out);
+  void run_batch(std::span<const std::span<const int32_t>> texts,
+                 std::span<const uint32_t> second_begins, uint32_t n_tokens, float* out);
   ProgramId program(uint32_t n_rows);
 
   std::unique_ptr<Device> device_;
   Compute compute_;
   EmbeddingSettings settings_;
   std::unique_ptr<TextEncoder> encoder_;
+  bool is_probability_ = false;  // vectors are scores before a sigmoid
   uint32_t dimensions_;
-  Operand vectors_;                         // f32 [max_sequences, dimensions]
+  Operand vectors_;     // f32 [max_sequences, dimensions]
+  DenseLayers layers_;  // after the pooling; may be empty
+  // With layers: the pooled rows, f32 [max_sequences, d_model], and the first rows of vectors, one
+  // for each, u32 [max_sequences + 1].
+  Operand pooled_, each_;
   std::map<uint32_t, ProgramId> programs_;  // by number of rows
 };
 

@@ -75,8 +75,10 @@ void read_modules(const ModelFiles& files, EmbeddingSettings& settings) {
     } else if (kind == "Pooling") {
       const std::string path = text_of(find_member(module, "path"));
       settings.pooling = read_pooling(*files.open(path + "/config.json"));
+    } else if (kind == "Dense") {
+      settings.dense.push_back(text_of(find_member(module, "path")));
     } else {
-      fail(file->name(), "expected modules Transformer, Pooling and Normalize, found " +
+      fail(file->name(), "expected modules Transformer, Pooling, Dense and Normalize, found " +
                              (type.empty() ? std::string("one without a type") : type));
     }
   }
@@ -105,9 +107,9 @@ Pooling parse_pooling(std::string_view name) {
               "expected mean, cls or last, found \"" + std::string(name) + "\"");
 }
 
-EmbeddingSettings read_embedding_settings(const ModelFiles& files) {
+EmbeddingSettings read_embedding_settings(const ModelFiles& files, bool is_reranker) {
   EmbeddingSettings settings;
-  if (files.has("modules.json")) read_modules(files, settings);
+  if (!is_reranker && files.has("modules.json")) read_modules(files, settings);
   if (files.has("config_sentence_transformers.json")) read_prompts(files, settings);
   if (files.has("sentence_bert_config.json")) {
     const auto file = files.open("sentence_bert_config.json");

@@ -24,22 +24,32 @@ const ModelConfig& config_of(const WeightProvider& provider) {
 }
 
 // The vector added to the token embedding at each position: the position embedding, if any, plus
-// that of token type 0, the type of every token. [first_position + n_positions, d]; absent if there
-// is neither.
+// that of token type 0, then the same for the other `n_types`. [n_types, first_position +
+// n_positions, d]; absent if there is neither.
 Operand vectors_of_positions(const WeightUploader& upload, const WeightProvider& provider,
-                             uint32_t d) {
+                             uint32_t d, uint32_t n_types) {
   const TensorView* positions = provider.find("encoder.position.weight");
   const TensorView* types = provider.find("encoder.token_type.weight");
   if (positions == nullptr && types == nullptr) return {};
   const uint64_t n =
       positions ? positions->n_elements() : uint64_t{provider.config().encoder().n_positions} * d;
-  return upload.store(n, "encoder.position.weight", [&] {
-    std::vector<float> vectors = positions ? upload.read(*positions) : std::vector<float>(n);
-    if (types == nullptr) return vectors;
-    const std::vector<float> type = upload.read(*types);
-    for (size_t i = 0; i < vectors.size(); ++i) vectors[i] += type[i % d];
+  return upload.store(n * n_types, "encoder.position.weight", [&] {
+    const std::vector<float> one = positions ? upload.read(*positions) : std::vector<float>(n);
+    const std::vector<float> type =
+        types ? upload.read(*types) : std::vector<float>(uint64_t{n_types} * d);
+    std::vector<float> vectors;
+    vectors.reserve(n * n_types);
+    for (uint32_t t = 0; t < n_types; ++t) {
+      for (size_t i = 0; i < n; ++i) vectors.push_back(one[i] + type[t * d + i % d]);
+    }
     return vectors;
   });
+}
+
+// Whether tokens of type 1 differ from those of type 0.
+bool has_second_type(const WeightProvider& provider) {
+  const TensorView* types = provider.find("encoder.token_type.weight");
+  return types != nullptr && types->shape[0] > 1;
 }
 
 }  // namespace
@@ -50,7 +60,7 @@ TextEncoderLimits text_encoder_limits(const WeightProvider& provider) {
 }
 
 TextEncoder::TextEncoder(Device& device, const WeightProvider& provider, Compute compute,
-                         uint32_t max_rows, uint32_t max_sequences)
+                         uint32_t max_rows, uint32_t max_sequences, bool reads_pairs)
     : device_(device),
       limits_(text_encoder_limits(provider)),
       max_rows_(max_rows),
@@ -66,7 +76,16 @@ TextEncoder::TextEncoder(Device& device, const WeightProvider& provider, Compute
   const WeightUploader upload(device, provider, compute);
   const uint32_t d = d_model();
   const std::string stack(stack_.config().name);
-  position_ = vectors_of_positions(upload, provider, d);
+  const bool has_types = reads_pairs && has_second_type(provider);
+  if (has_types && stack_.config().positions != PositionKind::kVectors) {
+    throw Error(ErrorKind::kModel, provider.path().string() +
+                                       ": expected pairs of one token type with rotary positions, "
+                                       "found two types");
+  }
+  position_ = vectors_of_positions(upload, provider, d, has_types ? 2 : 1);
+  if (has_types) {
+    second_type_ = static_cast<int32_t>(stack_.config().first_position + n_positions());
+  }
   if (provider.find(stack + ".embed_norm.weight")) {
     embed_norm_ = upload.norm(stack + ".embed_norm", d);
   }
@@ -75,14 +94,17 @@ TextEncoder::TextEncoder(Device& device, const WeightProvider& provider, Compute
   x_ = device.allocate(dtype_bytes(DType::kF32, uint64_t{max_rows} * d), "encoder residual stream");
 }
 
-void TextEncoder::write(std::span<const std::span<const int32_t>> sequences, uint32_t n_rows) {
+void TextEncoder::write(std::span<const std::span<const int32_t>> sequences, uint32_t n_rows,
+                        std::span<const uint32_t> second_begins) {
   uint32_t n = 0;
   for (size_t s = 0; s <= max_sequences_; ++s) {
     host_starts_[s] = n;
     if (s >= sequences.size()) continue;
-    int32_t position = static_cast<int32_t>(stack_.config().first_position);
-    for (const int32_t token : sequences[s]) {
-      host_rows_[n++] = {token, static_cast<int32_t>(s), position++, 0};
+    const size_t second = second_begins.empty() ? SIZE_MAX : second_begins[s];
+    auto position = static_cast<int32_t>(stack_.config().first_position);
+    for (size_t t = 0; t < sequences[s].size(); ++t, ++position) {
+      host_rows_[n++] = {sequences[s][t], static_cast<int32_t>(s),
+                         position + (t < second ? 0 : second_type_), 0};
     }
   }
   for (uint32_t r = n; r < n_rows; ++r) host_rows_[r] = {0, -1, 0, 0};

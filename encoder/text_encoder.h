@@ -26,13 +26,15 @@ TextEncoderLimits text_encoder_limits(const WeightProvider& provider);
 class TextEncoder {
  public:
   // Uploads the weights and allocates buffers for `max_rows` tokens in at most `max_sequences`
-  // sequences. Throws Error(kModel, kDevice).
+  // sequences. `reads_pairs`: sequences may have tokens of type 1. Throws Error(kModel, kDevice).
   TextEncoder(Device& device, const WeightProvider& provider, Compute compute, uint32_t max_rows,
-              uint32_t max_sequences);
+              uint32_t max_sequences, bool reads_pairs = false);
 
-  // Copies token ids to the device for the next pass of `n_rows` rows, at least one per token. The
-  // caller has checked ids, lengths (n_vocab, n_positions) and sizes.
-  void write(std::span<const std::span<const int32_t>> sequences, uint32_t n_rows);
+  // Copies token ids to the device for the next pass of `n_rows` rows, at least one per token. With
+  // `second_begins`, [sequences.size()], the tokens of a sequence are of type 1 from this one on,
+  // if the model has types. The caller has checked ids, lengths (n_vocab, n_positions) and sizes.
+  void write(std::span<const std::span<const int32_t>> sequences, uint32_t n_rows,
+             std::span<const uint32_t> second_begins = {});
 
   // Emits the pass over the first `n_rows` rows.
   void emit(DispatchTable& table, uint32_t n_rows) const;
@@ -57,9 +59,11 @@ class TextEncoder {
   Weight embedding_;  // [n_vocab, d_model]
   TransformerStack stack_;
   // f32 [first_position + n_positions, d_model]; absent with rotary positions and no token types.
+  // With pairs and types the same for type 1 behind it.
   Operand position_;
-  NormWeights embed_norm_;  // may be absent
-  Operand rows_;            // struct Row [max_rows]
+  int32_t second_type_ = 0;  // from a position to the same one of type 1; 0: no types
+  NormWeights embed_norm_;   // may be absent
+  Operand rows_;             // struct Row [max_rows]
   Operand starts_;
   Operand x_;                          // residual stream
   std::vector<Row> host_rows_;         // [max_rows]

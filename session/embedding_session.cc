@@ -16,6 +16,26 @@ std::unique_ptr<Device> checked_device(const EmbeddingSessionOptions& options) {
   return open_device(options.device, DeviceOptions{.n_threads = options.threads});
 }
 
+// The tokenizer of a model, or why there is none.
+std::optional<SentenceTokenizer> find_tokenizer(const WeightProvider& weights,
+                                                std::exception_ptr& problem) {
+  try {
+    return SentenceTokenizer(weights);
+  } catch (const Error&) {
+    problem = std::current_exception();
+    return std::nullopt;
+  }
+}
+
+EmbedderOptions with_head(EmbedderOptions options, const std::optional<ScoreHead>& head) {
+  options.score = head ? &*head : nullptr;
+  return options;
+}
+
+// Qwen3-Reranker's usual task, of its model card.
+constexpr const char* kUsualInstruction =
+    "Given a web search query, retrieve relevant passages that answer the query";
+
 }  // namespace
 
 void check_options(const EmbeddingSessionOptions& options) {
@@ -31,23 +51,41 @@ EmbeddingSession::EmbeddingSession(const std::filesystem::path& model,
 
 EmbeddingSession::EmbeddingSession(const WeightProvider& weights,
                                    const EmbeddingSessionOptions& options)
-    : embedder_(weights, checked_device(options), parse_compute(options.compute),
-                options.embedder) {
+    : tokenizer_(find_tokenizer(weights, tokenizer_error_)),
+      head_(options.is_reranker ? std::optional(read_score_head(weights, tokenizer().tokens()))
+                                : std::nullopt),
+      instruction_(options.instruction.empty() ? kUsualInstruction : options.instruction),
+      embedder_(weights, checked_device(options), parse_compute(options.compute),
+                with_head(options.embedder, head_)) {
+  if (head_) head_->layers.clear();
+  if (tokenizer_error_) return;
   try {
-    tokenizer_.emplace(weights);
-    if (tokenizer_->n_vocab() > embedder_.n_vocab()) {
-      throw Error(ErrorKind::kModel, weights.path().string() + ": the tokenizer has " +
-                                         std::to_string(tokenizer_->n_vocab()) +
-                                         " tokens, the weights only " +
-                                         std::to_string(embedder_.n_vocab()));
-    }
-    if (max_tokens() < tokenizer_->least_tokens()) {
-      throw Error(ErrorKind::kUsage, "max tokens",
-                  "expected at least " + std::to_string(tokenizer_->least_tokens()) +
-                      " for this model, found " + std::to_string(max_tokens()));
-    }
+    check_tokenizer(weights);
   } catch (const Error&) {
+    if (options.is_reranker) throw;
     tokenizer_error_ = std::current_exception();
+  }
+}
+
+void EmbeddingSession::check_tokenizer(const WeightProvider& weights) const {
+  if (tokenizer_->n_vocab() > embedder_.n_vocab()) {
+    throw Error(ErrorKind::kModel, weights.path().string() + ": the tokenizer has " +
+                                       std::to_string(tokenizer_->n_vocab()) +
+                                       " tokens, the weights only " +
+                                       std::to_string(embedder_.n_vocab()));
+  }
+  if (head_ && !head_->judges && tokenizer_->tokens().pair() == nullptr) {
+    throw Error(ErrorKind::kModel, weights.path().string() +
+                                       ": expected a tokenizer with a template for pairs of texts, "
+                                       "found none");
+  }
+  const uint32_t least = !head_          ? tokenizer_->least_tokens()
+                         : head_->judges ? tokenizer_->least_judgement_tokens()
+                                         : tokenizer_->least_pair_tokens();
+  if (max_tokens() < least) {
+    throw Error(ErrorKind::kUsage, "max tokens",
+                "expected at least " + std::to_string(least) + " for this model, found " +
+                    std::to_string(max_tokens()));
   }
 }
 
@@ -87,6 +125,13 @@ std::string EmbeddingSession::prompt(const std::string& name_or_text) const {
   return name_or_text;
 }
 
+TokenizedText EmbeddingSession::tokenize(std::string_view text) const {
+  if (head_) {
+    throw Error(ErrorKind::kUsage, "reranker", "expected an embedder for texts, found a reranker");
+  }
+  return tokenizer().encode(text, max_tokens());
+}
+
 TokenizedText EmbeddingSession::tokenize(std::vector<int32_t> ids) const {
   for (const int32_t id : ids) {
     if (id >= 0 && static_cast<uint32_t>(id) < embedder_.n_vocab()) continue;
@@ -99,6 +144,15 @@ TokenizedText EmbeddingSession::tokenize(std::vector<int32_t> ids) const {
   tokens.n_tokens = static_cast<uint32_t>(tokens.ids.size());
   tokens.ids.resize(std::min(tokens.n_tokens, max_tokens()));
   return tokens;
+}
+
+TokenizedText EmbeddingSession::tokenize_pair(std::string_view query,
+                                              std::string_view document) const {
+  if (!head_) {
+    throw Error(ErrorKind::kUsage, "reranker", "expected a reranker for pairs, found an embedder");
+  }
+  return head_->judges ? tokenizer().encode_judgement(instruction_, query, document, max_tokens())
+                       : tokenizer().encode_pair(query, document, max_tokens());
 }
 
 const SentenceTokenizer& EmbeddingSession::tokenizer() const {
@@ -118,6 +172,19 @@ std::vector<Embedding> EmbeddingSession::embed(std::span<const std::string> text
         .on_done = [&](Embedding found) { embeddings.push_back(std::move(found)); }};
   });
   return embeddings;
+}
+
+std::vector<float> EmbeddingSession::rerank(std::string_view query,
+                                            std::span<const std::string> documents) {
+  std::vector<float> scores;
+  size_t n_given = 0;
+  embed_many([&](bool) -> std::optional<EmbeddingJob> {
+    if (n_given == documents.size()) return std::nullopt;
+    return EmbeddingJob{
+        .tokens = tokenize_pair(query, documents[n_given++]),
+        .on_done = [&](const Embedding& found) { scores.push_back(found.vector.front()); }};
+  });
+  return scores;
 }
 
 void EmbeddingSession::embed_many(const NextJob& next) {
@@ -144,10 +211,14 @@ void EmbeddingSession::embed_many(const NextJob& next) {
 
 void EmbeddingSession::run(std::vector<EmbeddingJob>& batch) {
   std::vector<std::span<const int32_t>> texts;
-  for (const EmbeddingJob& job : batch) texts.emplace_back(job.tokens.ids);
+  std::vector<uint32_t> second_begins;
+  for (const EmbeddingJob& job : batch) {
+    texts.emplace_back(job.tokens.ids);
+    if (head_) second_begins.push_back(job.tokens.second_begin);
+  }
   const uint32_t d = dimensions();
   std::vector<float> vectors(texts.size() * d);
-  embedder_.embed(texts, vectors.data());
+  embedder_.embed(texts, vectors.data(), second_begins);
   for (size_t i = 0; i < batch.size(); ++i) {
     if (!batch[i].on_done) continue;
     const auto begin = vectors.begin() + static_cast<std::ptrdiff_t>(i * d);

@@ -1,7 +1,11 @@
-// EmbeddingSession: texts to vectors. The programs and servers use this layer.
+// EmbeddingSession: texts to vectors, or pairs of texts to scores. The programs and servers use
+// this layer.
 //
 // Input: a text encoder or a language model with a pooling, then texts or token ids. Output: one
 // vector per text; it does not depend on the other texts. Called by cli/embed. Calls embedder/.
+//
+// A reranker (EmbeddingSessionOptions::is_reranker) reads a query and a document together. Its
+// vector has one number: how well the document answers the query.
 //
 //   EmbeddingSession session("models/all-minilm-l6-v2");
 //   const std::vector<std::string> texts = {"a sentence", "another"};
@@ -34,6 +38,9 @@ struct EmbeddingSessionOptions {
   uint32_t threads = 0;          // of the CPU device; 0: one for each core
   // Pooling, normalization, dimensions, max_tokens and batch_tokens.
   EmbedderOptions embedder = {};
+  // The model is a reranker: a cross-encoder with a classifier of one label, or Qwen3-Reranker.
+  bool is_reranker = false;
+  std::string instruction = {};  // the task, for Qwen3-Reranker; empty: searching the web
 };
 
 // Throws Error(kUsage) naming the first setting that is out of bounds. The embedder checks what
@@ -81,19 +88,24 @@ class EmbeddingSession {
   std::string prompt(const std::string& name_or_text) const;
 
   // The ids of a text, truncated to max_tokens(). Throws Error(kModel) if the model has no
-  // tokenizer, and Error(kUsage) if max_tokens is too small for a single token.
-  TokenizedText tokenize(std::string_view text) const {
-    return tokenizer().encode(text, max_tokens());
-  }
+  // tokenizer, and Error(kUsage) if max_tokens is too small for a single token, or the session is a
+  // reranker.
+  TokenizedText tokenize(std::string_view text) const;
   // For ids that the caller has, including special tokens. Throws Error(kInput) for an empty list
   // and for an id outside the vocabulary.
   TokenizedText tokenize(std::vector<int32_t> ids) const;
+  // The ids of a query and a document for a reranker, together at most max_tokens(). Throws
+  // Error(kUsage) if the session is no reranker.
+  TokenizedText tokenize_pair(std::string_view query, std::string_view document) const;
   // Throws the same errors as tokenize().
   const SentenceTokenizer& tokenizer() const;
 
   // Puts `prefix` before each text. Default: prompt(TextPurpose::kAny).
   std::vector<Embedding> embed(std::span<const std::string> texts,
                                const std::optional<std::string>& prefix = {});
+  // The score of each document for the query: higher is better. Probabilities, or logits if the
+  // model's files say so. Throws the errors of tokenize_pair().
+  std::vector<float> rerank(std::string_view query, std::span<const std::string> documents);
 
   // Embeds jobs in batches of EmbedderOptions::batch_tokens, in order. `next` returns a job or
   // none. If `is_idle`, no job is pending: `next` may wait for one, and none ends this call.
@@ -104,9 +116,14 @@ class EmbeddingSession {
  private:
   void run(std::vector<EmbeddingJob>& batch);
 
-  Embedder embedder_;
-  std::optional<SentenceTokenizer> tokenizer_;
+  // Checks the tokenizer against the model.
+  void check_tokenizer(const WeightProvider& weights) const;
+
   std::exception_ptr tokenizer_error_;  // why there is no tokenizer
+  std::optional<SentenceTokenizer> tokenizer_;
+  std::optional<ScoreHead> head_;  // of a reranker, without its layers
+  std::string instruction_;
+  Embedder embedder_;
 };
 
 }  // namespace vesper

@@ -29,9 +29,20 @@ void check(const EmbedArguments& arguments) {
       arguments.format != EmbedFormat::kJson) {
     fail("--format: ranked lines can be text (default), json or jsonl only");
   }
-  if (arguments.mode == EmbedMode::kSearch && arguments.input_ids) {
-    fail("--search takes texts, not --input-ids");
+  if (arguments.mode != EmbedMode::kSimilarity && arguments.input_ids) {
+    fail("--search and --rerank take texts, not --input-ids");
   }
+}
+
+// A mode with a query.
+OptionValue query_option(EmbedArguments& arguments, EmbedMode mode) {
+  return parsed_option([&arguments, mode](const std::string& option, const std::string& text) {
+    if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+      throw_usage(option, "a text", text);
+    }
+    arguments.mode = mode;
+    arguments.query = text;
+  });
 }
 
 }  // namespace
@@ -63,8 +74,7 @@ OptionTable embed_options(EmbedArguments& arguments) {
   options.add("--input-ids", flag_option(arguments.input_ids),
               "texts are token ids, as in \"101 7592 102\"");
   options.add("--prefix TEXT", text_option(arguments.prefix),
-              "put before each text, for models that expect one: \"passage: \", or the name of one "
-              "of the model's prompts");
+              "put before each text: \"passage: \", or the name of one of the model's prompts");
   options.add("--max-tokens N", integer_option(arguments.session.embedder.max_tokens, 1, kAnyCount),
               "tokens of a text; longer texts are cut, which is reported");
   options.section("Vectors");
@@ -84,24 +94,37 @@ OptionTable embed_options(EmbedArguments& arguments) {
       integer_option(arguments.session.embedder.batch_tokens, bounds::kBatchTokens),
       "tokens that are computed at once (default: what suits the device)");
   options.section("Search");
-  options.add("--search QUERY",
-              parsed_option([&](const std::string& option, const std::string& text) {
-                if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
-                  throw_usage(option, "a text", text);
-                }
-                arguments.mode = EmbedMode::kSearch;
-                arguments.query = text;
-              }),
+  options.add("--search QUERY", query_option(arguments, EmbedMode::kSearch),
               "print the texts most like QUERY, the best first");
   options
       .add("--query-prefix TEXT", text_option(arguments.query_prefix),
            "put before QUERY: \"query: \"")
       .needs("--search");
+  options
+      .add("--rerank QUERY", query_option(arguments, EmbedMode::kRerank),
+           "print the texts that answer QUERY best, by a reranker")
+      .needs("--model")
+      .add_details(
+          "Slower and more accurate than --search. The model reads QUERY and a text together: a "
+          "cross-encoder such as "
+          "bge-reranker or ms-marco-MiniLM, or a Qwen3-Reranker.");
+  options
+      .add_advanced("--instruct TEXT",
+                    parsed_option([&](const std::string& option, const std::string& text) {
+                      if (text.empty()) throw_usage(option, "a text", text);
+                      arguments.session.instruction = text;
+                    }).with_default("to search the web"),
+                    "the task of a Qwen3-Reranker, with --rerank")
+      .needs("--rerank");
   options.add("--similarity", flag_option([&] { arguments.mode = EmbedMode::kSimilarity; }),
               "print the pairs of texts that are most alike");
-  options.exclude({"--search", "--similarity"});
+  options.exclude({"--search", "--rerank", "--similarity"});
+  for (const char* name :
+       {"--prefix", "--pooling", "--normalize", "--no-normalize", "--dimensions"}) {
+    options.exclude({"--rerank", name});
+  }
   options.add("--top N", integer_option(arguments.top, 1, kAnyCount),
-              "at most N lines of --search or --similarity");
+              "at most N lines of a ranking");
   options.section("Output");
   options
       .add("-f, --format FORMAT",
@@ -131,8 +154,10 @@ std::optional<std::string> parse_embed_options(int argc, const char* const* argv
   if (auto answer = options.parse(argc, argv)) return answer;
   check(arguments);
   if (options.is_given("--top") && arguments.mode == EmbedMode::kVectors) {
-    throw Error(ErrorKind::kUsage, "--top: expected together with --search or --similarity");
+    throw Error(ErrorKind::kUsage,
+                "--top: expected together with --search, --rerank or --similarity");
   }
+  arguments.session.is_reranker = arguments.mode == EmbedMode::kRerank;
   return std::nullopt;
 }
 

@@ -13,7 +13,7 @@ namespace vesper {
 enum class EmbedFormat { kJson, kJsonl, kNpy, kF32, kBase64 };
 
 // What the program does with the vectors.
-enum class EmbedMode { kVectors, kSearch, kSimilarity };
+enum class EmbedMode { kVectors, kSearch, kRerank, kSimilarity };
 
 struct EmbedArguments {
   std::string model = "all-minilm-l6-v2";
@@ -28,8 +28,8 @@ struct EmbedArguments {
   std::optional<std::string> query_prefix;  // the same for the query of --search
 
   EmbedMode mode = EmbedMode::kVectors;
-  std::string query;                  // kSearch
-  uint32_t top = 10;                  // lines of kSearch and kSimilarity
+  std::string query;                  // kSearch, kRerank
+  uint32_t top = 10;                  // lines of every mode but kVectors
   std::optional<EmbedFormat> format;  // default: json for vectors, text for rankings
   std::string output;                 // file; empty: standard output
 };

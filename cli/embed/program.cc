@@ -1,5 +1,5 @@
-// embed: computes vectors of texts, searches, and compares texts. Parses the command line, runs an
-// EmbeddingSession on each text, and prints vectors or ranked lines.
+// embed: computes vectors of texts, searches, reranks, and compares texts. Parses the command line,
+// runs an EmbeddingSession on each text, and prints vectors or ranked lines.
 
 #include "cli/terminal/program.h"
 
@@ -131,6 +131,9 @@ class Run {
   }
 
   TokenizedText tokens_of(const std::string& text) const {
+    if (arguments_.mode == EmbedMode::kRerank) {
+      return session_->tokenize_pair(arguments_.query, text);
+    }
     if (!arguments_.input_ids) return session_->tokenize(prefix_ + text);
     try {
       return session_->tokenize(parse_token_ids(text));
@@ -158,6 +161,9 @@ class Run {
       case EmbedMode::kSearch:
         ranking_.offer({cosine(query_, embedding.vector), index, 0});
         return;
+      case EmbedMode::kRerank:
+        ranking_.offer({embedding.vector.front(), index, 0});
+        return;
       case EmbedMode::kSimilarity:
         vectors_.emplace_back(index, embedding.vector);
         return;
@@ -180,7 +186,8 @@ class Run {
           }
         }
         [[fallthrough]];
-      case EmbedMode::kSearch: {
+      case EmbedMode::kSearch:
+      case EmbedMode::kRerank: {
         const bool pairs = arguments_.mode == EmbedMode::kSimilarity;
         const std::vector<RankedLine> lines = ranking_.best();
         write(arguments_.format ? ranking_json(lines, pairs, texts_, *arguments_.format)

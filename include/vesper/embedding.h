@@ -1,4 +1,4 @@
-/* Texts to vectors. */
+/* Texts to vectors, and pairs of texts to scores. */
 #ifndef VESPER_EMBEDDING_H_
 #define VESPER_EMBEDDING_H_
 
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* A text encoder, or a language model with a pooling, on a device. */
+/* A text encoder, a language model with a pooling, or a reranker, on a device. */
 typedef struct vesper_embedder vesper_embedder;
 
 typedef struct vesper_embedder_options {
@@ -19,6 +19,10 @@ typedef struct vesper_embedder_options {
   uint32_t dimensions;   /* the first ones; 0 (default): all */
   uint32_t max_tokens;   /* of a text, the rest is cut; 0 (default): as the model's files say */
   uint32_t batch_tokens; /* computed at once; 0 (default): what suits the device */
+  /* 1: the model is a reranker, for vesper_rerank: a cross-encoder with a classifier of one label, or
+   * a Qwen3-Reranker; pooling, normalize and dimensions have no effect; 0 (default): an embedder */
+  int reranker;
+  const char* instruction; /* the task, for a Qwen3-Reranker; NULL (default): to search the web */
 } vesper_embedder_options;
 VESPER_API void vesper_embedder_options_init(vesper_embedder_options* options, size_t size);
 
@@ -49,6 +53,15 @@ VESPER_API vesper_status vesper_embed_tokens(vesper_embedder* embedder, const in
                                              const size_t* offsets, size_t n_texts,
                                              const vesper_cancellation* cancellation,
                                              float* vectors);
+
+/* Writes to `scores`, [n_pairs], how well documents[i] answers queries[i]: more is better, a
+ * probability unless the model's files say that it is a logit. `n_tokens`, [n_pairs], gets the tokens
+ * of each pair before it was cut; may be NULL. `cancellation` may be NULL. A score does not depend on
+ * the other pairs. VESPER_ERROR_USAGE if the embedder was not opened as a reranker. */
+VESPER_API vesper_status vesper_rerank(vesper_embedder* embedder, const char* const* queries,
+                                       const char* const* documents, size_t n_pairs,
+                                       const vesper_cancellation* cancellation, float* scores,
+                                       uint32_t* n_tokens);
 
 /* The cosine of the angle between two vectors, [n]: -1 to 1; 0 if one has no length; NAN if a number
  * is. */

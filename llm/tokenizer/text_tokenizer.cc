@@ -56,6 +56,11 @@ TextTokenizer::TextTokenizer(TokenizerParts parts) : parts_(std::move(parts)) {
   }
   for (const int32_t id : parts_.before) check(id, "a token before a text");
   for (const int32_t id : parts_.after) check(id, "a token after a text");
+  if (parts_.pair) {
+    for (const auto* ids : {&parts_.pair->before, &parts_.pair->between, &parts_.pair->after}) {
+      for (const int32_t id : *ids) check(id, "a token of a pair");
+    }
+  }
   for (int32_t* id : {&parts_.bos, &parts_.eos, &parts_.pad, &parts_.unknown}) {
     if (*id != -1) check(*id, "a special token");
   }

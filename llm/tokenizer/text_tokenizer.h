@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,12 @@ PieceEncoder piece_encoder(Arguments&&... arguments) {
              std::string_view piece, std::vector<int32_t>& ids) { model->encode(piece, ids); };
 }
 
+// The special tokens of two texts that a model reads as a pair.
+struct PairTemplate {
+  std::vector<int32_t> before, between, after;
+  bool has_types = false;  // tokens from the second text on are of type 1
+};
+
 // The parts of a tokenizer, filled by file readers. Token ids are below n_vocab.
 struct TokenizerParts {
   std::string kind;                           // for people: "byte-level BPE, smollm"
@@ -43,6 +50,7 @@ struct TokenizerParts {
   std::vector<PieceSplitter> splitters;       // in this order
   PieceEncoder encode_piece;
   std::vector<int32_t> before, after;  // special tokens around a text
+  std::optional<PairTemplate> pair;    // of the tokenizers of encoders
   int32_t bos = -1, eos = -1, pad = -1, unknown = -1;
   std::vector<int32_t> stop_ids;  // additional tokens that end an answer, besides eos and known
                                   // added tokens
@@ -81,6 +89,9 @@ class TextTokenizer {
   // The special tokens that encode() adds before and after a text with `add_special`.
   std::span<const int32_t> before() const { return parts_.before; }
   std::span<const int32_t> after() const { return parts_.after; }
+
+  // How two texts become a pair; null if the files do not say.
+  const PairTemplate* pair() const { return parts_.pair ? &*parts_.pair : nullptr; }
 
   uint32_t n_vocab() const { return vocabulary_.size(); }
   const std::string& kind() const { return parts_.kind; }

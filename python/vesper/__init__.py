@@ -4,13 +4,13 @@
 >>> print(vesper.WhisperModel("tiny.en").transcribe("talk.wav").text[:25])
 And Mr. John Dashwood had
 
-WhisperModel and BatchedInferencePipeline take faster-whisper's arguments, Embedder those of
-sentence-transformers. Errors are exceptions by kind, all of them vesper.Error.
+WhisperModel and BatchedInferencePipeline take faster-whisper's arguments, Embedder and CrossEncoder
+those of sentence-transformers. Errors are exceptions by kind, all of them vesper.Error.
 """
 from vesper import _log as _log
 from vesper._library import library as _library
 from vesper._library import text as _text
-from vesper.embedding import Embedder, similarity
+from vesper.embedding import CrossEncoder, Embedder, similarity
 from vesper.errors import (DeviceError, Error, InputError, InternalError, ModelError, OutputError, Stopped,
                            UsageError)
 from vesper.inspection import devices, diff, find_model, inspect, installed_models, known_models
@@ -24,8 +24,8 @@ from vesper.transcription import Transcription, TranscriptionInfo
 __version__: str = _text(_library.version())
 
 __all__ = [
-    "Answer", "BatchedInferencePipeline", "Caption", "CaptionWord", "Chat", "DeviceError", "Embedder",
-    "Error", "InputError", "InternalError", "LanguageModel", "ModelError", "OutputError", "Segment",
+    "Answer", "BatchedInferencePipeline", "Caption", "CaptionWord", "Chat", "CrossEncoder", "DeviceError",
+    "Embedder", "Error", "InputError", "InternalError", "LanguageModel", "ModelError", "OutputError", "Segment",
     "Stopped", "Stream", "TextStream", "Tokenizer", "Transcript", "Transcription", "TranscriptionInfo",
     "UsageError", "WhisperModel", "Word", "devices", "diff", "find_model", "inspect", "installed_models",
     "known_models", "similarity",

@@ -133,6 +133,8 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "embedder_prompt": (Status, [c_void_p, c_char_p, _out]),
     "embed": (Status, [c_void_p, POINTER(c_char_p), c_size_t, c_char_p, c_void_p, c_void_p, c_void_p]),
     "embed_tokens": (Status, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
+    "rerank": (Status, [c_void_p, POINTER(c_char_p), POINTER(c_char_p), c_size_t, c_void_p, c_void_p,
+                        c_void_p]),
     "similarity": (c_double, [c_void_p, c_void_p, c_size_t]),
     # inspect.h
     "model_find": (Status, [c_char_p, c_int, POINTER(c.LoadOptions), c_void_p, _out]),

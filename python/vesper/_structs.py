@@ -324,6 +324,8 @@ class EmbedderOptions(Structure):
         ("dimensions", c_uint32),
         ("max_tokens", c_uint32),
         ("batch_tokens", c_uint32),
+        ("reranker", c_int),
+        ("instruction", c_char_p),
     ]
 
 

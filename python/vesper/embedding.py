@@ -1,4 +1,4 @@
-"""Texts to vectors with sentence-transformers' names."""
+"""Texts to vectors, and pairs of texts to scores, with sentence-transformers' names."""
 from __future__ import annotations
 
 import ctypes
@@ -133,6 +133,78 @@ class Embedder(Closable):
     def get_sentence_embedding_dimension(self) -> int:
         """The length of a vector."""
         return int(self._handle.read("embedder_dimensions"))
+
+    def close(self) -> None:
+        """Frees the model. Later calls do nothing."""
+        self._handle.close()
+
+
+class CrossEncoder(Closable):
+    """A reranker on a device: a cross-encoder with one label (ms-marco-MiniLM, bge-reranker), or a
+    Qwen3-Reranker.
+
+    max_length: tokens of a pair, the rest is cut; the model's files say how many unless given.
+    instruction: the task, for a Qwen3-Reranker. The other arguments: see WhisperModel.
+    """
+
+    def __init__(self, model_name_or_path: str | os.PathLike[str], device: str = "auto",
+                 device_index: int = 0, compute_type: str = "default", cpu_threads: int = 0, *,
+                 local_files_only: bool = False, max_length: int | None = None,
+                 instruction: str | None = None) -> None:
+        self.name = os.fspath(model_name_or_path)
+        self._options = default_options(c.EmbedderOptions, "embedder_options_init")
+        load_options(self._options.load, device, device_index, compute_type, cpu_threads, local_files_only)
+        self._options.reranker = 1
+        self._options.max_tokens = unsigned("max_length", max_length or 0)
+        if instruction is not None:
+            self._options.instruction = encoded("instruction", instruction)
+        self._handle = Handle("CrossEncoder", interruptible(self._open), "embedder_close")
+
+    def _open(self) -> ctypes.c_void_p:
+        pointer = ctypes.c_void_p()
+        library.embedder_open(path_bytes("model", self.name), ctypes.byref(self._options),
+                              ctypes.byref(pointer))
+        return pointer
+
+    def predict(self, sentences: Sequence[tuple[str, str]]) -> numpy.typing.NDArray[numpy.float32]:
+        """How well the second text of each pair answers the first: [n_pairs], more is better.
+
+        Probabilities, unless the model's files say that they are logits.
+        """
+        pairs = list(sentences)
+        if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
+            raise UsageError("sentences: expected pairs of texts", "sentences")
+        queries = (ctypes.c_char_p * len(pairs))(*(encoded("sentences", query) for query, _ in pairs))
+        documents = (ctypes.c_char_p * len(pairs))(*(encoded("sentences", text) for _, text in pairs))
+        scores = numpy.empty(len(pairs), numpy.float32)
+        cancellation = Cancellation()
+
+        def work() -> None:
+            with self._handle.use() as pointer:
+                library.rerank(pointer, queries, documents, len(pairs), cancellation.pointer,
+                               scores.ctypes.data, None)
+
+        interruptible(work, cancellation.request)
+        return scores
+
+    def rank(self, query: str, documents: Sequence[str], top_k: int | None = None,
+             return_documents: bool = False) -> list[dict[str, Any]]:
+        """The documents by descending score: dictionaries with corpus_id (from 0), score and, on
+        request, text."""
+        scores = self.predict([(query, document) for document in documents])
+        order = numpy.argsort(-scores, kind="stable")[:top_k]
+        return [{"corpus_id": int(i), "score": float(scores[i]),
+                 **({"text": documents[i]} if return_documents else {})} for i in order]
+
+    @property
+    def description(self) -> str:
+        """Device and precision."""
+        return text(self._handle.read("embedder_description"))
+
+    @property
+    def max_length(self) -> int:
+        """Tokens of a pair; the rest is cut."""
+        return int(self._handle.read("embedder_max_tokens"))
 
     def close(self) -> None:
         """Frees the model. Later calls do nothing."""

@@ -4,6 +4,7 @@
 #include <vesper.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -90,6 +91,52 @@ TEST_F(CEmbeddings, HasTheOptionsOfTheProgram) {
   EXPECT_EQ(embed(), plain);
   options_.normalize = 1;
   EXPECT_EQ(embed(), plain);
+}
+
+// The scores of tests/reference/make_rerankers.py, and errors of arguments.
+TEST(CReranker, ScoresPairs) {
+  const std::filesystem::path folder = RERANKER;
+  const auto reference = nlohmann::json::parse(std::ifstream(folder / "reference.json"));
+  const std::string query = reference["query"];
+  const auto texts = reference["documents"].get<std::vector<std::string>>();
+  const std::vector<const char*> queries(texts.size(), query.c_str());
+  std::vector<const char*> documents;
+  for (const std::string& text : texts) documents.push_back(text.c_str());
+  const size_t n = texts.size();
+  vesper_embedder_options options;
+  vesper_embedder_options_init(&options, sizeof options);
+  options.load.device = "cpu";
+  options.load.compute = "f32";
+  options.reranker = 1;
+  vesper_embedder* reranker = nullptr;
+  ASSERT_EQ(vesper_embedder_open(folder.c_str(), &options, &reranker), VESPER_OK)
+      << vesper_last_error();
+  std::vector<float> scores(n);
+  std::vector<uint32_t> n_tokens(n);
+  const auto rerank = [&](auto... arguments) {
+    return vesper_rerank(arguments..., scores.data(), nullptr);
+  };
+  ASSERT_EQ(vesper_rerank(reranker, queries.data(), documents.data(), n, nullptr, scores.data(),
+                          n_tokens.data()),
+            VESPER_OK)
+      << vesper_last_error();
+  for (size_t i = 0; i < n; ++i) {
+    EXPECT_NEAR(scores[i], reference["scores"][i].get<float>(), 2e-5);
+    EXPECT_EQ(n_tokens[i], reference["ids"][i].size());
+  }
+  const char* missing[] = {nullptr};
+  EXPECT_EQ(rerank(reranker, nullptr, nullptr, 0, nullptr), VESPER_OK);
+  for (const vesper_status status :
+       {rerank(nullptr, queries.data(), documents.data(), 1, nullptr),
+        rerank(reranker, nullptr, documents.data(), 1, nullptr),
+        rerank(reranker, queries.data(), nullptr, 1, nullptr),
+        rerank(reranker, missing, documents.data(), 1, nullptr),
+        rerank(reranker, queries.data(), missing, 1, nullptr),
+        vesper_rerank(reranker, queries.data(), documents.data(), 1, nullptr, nullptr, nullptr),
+        vesper_embed(reranker, documents.data(), 1, nullptr, nullptr, scores.data(), nullptr)}) {
+    EXPECT_EQ(status, VESPER_ERROR_USAGE);
+  }
+  vesper_embedder_close(reranker);
 }
 
 }  // namespace

@@ -407,6 +407,7 @@ static const char* embedders(const char* name) {
   REFUSED("dimensions", options.dimensions = UINT32_MAX);
   REFUSED("max_tokens", options.max_tokens = UINT32_MAX);
   REFUSED("batch_tokens", options.batch_tokens = UINT32_MAX);
+  REFUSED("reranker", options.reranker = 2);
 #undef REFUSED
   EXPECT(VESPER_ERROR_USAGE, vesper_embedder_open(NULL, NULL, &embedder));
   EXPECT(VESPER_ERROR_USAGE, vesper_embedder_open(name, NULL, NULL));
@@ -443,6 +444,7 @@ static const char* embedders(const char* name) {
   EXPECT(VESPER_ERROR_USAGE, vesper_embed_tokens(embedder, tokens, NULL, 1, NULL, vectors));
   EXPECT(VESPER_ERROR_USAGE, vesper_embed_tokens(embedder, tokens, offsets, 1, NULL, NULL));
   EXPECT(VESPER_ERROR_USAGE, vesper_embed_tokens(NULL, tokens, offsets, 1, NULL, vectors));
+  EXPECT_SETTING("reranker", vesper_rerank(embedder, texts, texts, 2, NULL, vectors, NULL));
   EXPECT(VESPER_OK, vesper_embedder_prompt(embedder, "query", &prompt));
   CHECK(strcmp(prompt, "") == 0);
   vesper_string_free(prompt);

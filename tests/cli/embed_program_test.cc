@@ -267,6 +267,55 @@ TEST_F(EmbedProgram, PutsAPrefixBeforeTheQuery) {
   EXPECT_NE(embed({"--search", "cat sat"}).out, wanted);
 }
 
+// The scores of tests/reference/make_rerankers.py, the best first.
+TEST_F(EmbedProgram, RanksTextsByAReranker) {
+  for (const std::string kind : {"bert", "xlm-roberta", "modernbert", "qwen3"}) {
+    const std::filesystem::path model = std::filesystem::path(RERANKERS) / kind;
+    const json reference = json::parse(read_file(model / "reference.json"));
+    const auto rerank = [&](std::vector<std::string> arguments) {
+      arguments.insert(arguments.begin(), {"-m", model, "--device", "cpu", "--compute", "f32",
+                                           "--rerank", reference["query"]});
+      return run(std::move(arguments));
+    };
+    std::vector<std::pair<double, size_t>> wanted;
+    options_.standard_input = "";
+    for (size_t i = 0; i < reference["documents"].size(); ++i) {
+      options_.standard_input += reference["documents"][i].get<std::string>() + "\n";
+      wanted.emplace_back(-reference["scores"][i].get<double>(), i);
+    }
+    std::sort(wanted.begin(), wanted.end());
+    const ChildResult result = rerank({"-f", "json"});
+    EXPECT_EQ(result.err, "");
+    const json found = json::parse(result.out);
+    ASSERT_EQ(found.size(), wanted.size());
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      EXPECT_EQ(found[i]["index"], wanted[i].second) << kind;
+      EXPECT_NEAR(found[i]["score"].get<double>(), -wanted[i].first, 2e-5) << kind;
+      EXPECT_EQ(found[i]["text"], reference["documents"][wanted[i].second]);
+    }
+    const ChildResult best = rerank({"--top", "1"});
+    EXPECT_THAT(best.out, testing::EndsWith("\t" + std::to_string(wanted[0].second + 1) + "\t" +
+                                            found[0]["text"].get<std::string>() + "\n"));
+    if (kind == "qwen3") {
+      EXPECT_NE(rerank({"--instruct", "find cats"}).out, rerank({}).out);
+    }
+  }
+}
+
+TEST_F(EmbedProgram, NamesWhatDoesNotFitAReranker) {
+  options_.standard_input = "a\n";
+  expect_failure(run({"--rerank", "q", "a"}), 2, "--rerank: expected together with --model");
+  expect_failure(embed({"--rerank", "q", "a"}), 4, "expected a reranker");
+  expect_failure(embed({"--rerank", " ", "a"}), 2, "--rerank: expected a text");
+  expect_failure(embed({"--instruct", "i", "a"}), 2, "--instruct: expected together with --rerank");
+  for (const char* option : {"--search", "--prefix", "--pooling", "--dimensions"}) {
+    const char* value = std::string(option) == "--pooling" ? "cls" : "1";
+    const ChildResult result = embed({"--rerank", "q", option, value, "a"});
+    EXPECT_EQ(result.status, 2) << option;
+    EXPECT_THAT(result.err, HasSubstr("--rerank")) << option;
+  }
+}
+
 TEST_F(EmbedProgram, RanksPairsBySimilarity) {
   const ChildResult result =
       embed({"--similarity", "money", "the cat sat", "a plan", "the cat sat"});

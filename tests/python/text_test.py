@@ -3,6 +3,7 @@
     text_test.py GENERATE EMBED      the programs
 """
 import concurrent.futures
+import json
 import os
 import pathlib
 import signal
@@ -16,6 +17,7 @@ import numpy
 import vesper
 
 PROMPT = "The history of rivers begins"
+RERANKERS = pathlib.Path(__file__).resolve().parents[1] / "embedder/rerankers"
 GREEDY = {"temperature": 0, "max_tokens": 24}
 INTERRUPTED = """
 import sys, vesper
@@ -203,6 +205,32 @@ class Vectors(unittest.TestCase):
     def test_similarity_is_the_cosine(self):
         found = vesper.similarity([[3, 4], [0, 0]], [[4, 3], [-3, -4]])
         numpy.testing.assert_allclose(found, [[0.96, -1], [0, 0]], atol=1e-6)
+
+
+class Scores(unittest.TestCase):
+    """Rerankers, with the tiny ones of tests/reference/make_rerankers.py and their scores."""
+
+    def test_scores_are_those_of_transformers(self):
+        for kind in ("bert", "xlm-roberta", "modernbert", "qwen3"):
+            folder = RERANKERS / kind
+            reference = json.loads((folder / "reference.json").read_text())
+            with self.subTest(kind), vesper.CrossEncoder(folder, compute_type="float32", device="cpu") as model:
+                pairs = [(reference["query"], document) for document in reference["documents"]]
+                numpy.testing.assert_allclose(model.predict(pairs), reference["scores"], atol=2e-5)
+                ranked = model.rank(reference["query"], reference["documents"], top_k=2, return_documents=True)
+                best = sorted(range(len(pairs)), key=lambda i: -reference["scores"][i])[:2]
+                self.assertEqual([line["corpus_id"] for line in ranked], best)
+                self.assertEqual([line["text"] for line in ranked], [reference["documents"][i] for i in best])
+                self.assertEqual(model.predict([]).shape, (0,))
+
+    def test_bad_arguments_are_refused_by_name(self):
+        with vesper.CrossEncoder(RERANKERS / "bert", max_length=24) as model:
+            self.assertEqual(model.max_length, 24)
+            for sentences in (["ab"], [("a", "b", "c")]):
+                with self.subTest(sentences), self.assertRaisesRegex(ValueError, "sentences"):
+                    model.predict(sentences)
+        with self.assertRaisesRegex(vesper.ModelError, "expected a reranker"):
+            vesper.CrossEncoder("all-minilm-l6-v2", local_files_only=True)
 
 
 if __name__ == "__main__":

@@ -227,6 +227,11 @@ class Reader {
         end >= 0) {
       parts_.after.push_back(end);
     }
+    if (parts_.before.empty() || parts_.after.empty()) return;
+    // BERT's pair, or RoBERTa's.
+    std::vector<int32_t> between = parts_.after;
+    if (!is_bert_) between.push_back(end);
+    parts_.pair = {parts_.before, std::move(between), parts_.after, is_bert_};
   }
 
   const std::string& name_;

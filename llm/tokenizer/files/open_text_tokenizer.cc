@@ -51,6 +51,7 @@ TokenizerParts read_vocabulary_text(const MappedFile& file, const json& config) 
     if (id < 0) fail_in_file(name, std::string("expected a token ") + spelling + ", found none");
     place->push_back(id);
   }
+  parts.pair = {parts.before, parts.after, parts.after, true};
   parts.encode_piece = piece_encoder<WordPiece>(words, WordPiece::Settings{});
   const json decoder = {{"type", "WordPiece"}};
   read_json_decoder(name, &decoder, parts);

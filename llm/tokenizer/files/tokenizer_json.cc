@@ -36,44 +36,84 @@ void read_added_tokens(const std::string& name, const json& list, TokenizerParts
   }
 }
 
-void read_template(const std::string& name, const json& processor, TokenizerParts& parts) {
-  const json* single = find_member(processor, "single");
+// The ids of a special token of a template.
+std::vector<int32_t> template_ids(const std::string& name, const json& processor,
+                                  const json& piece) {
   const json* special = find_member(processor, "special_tokens");
-  if (single == nullptr || !single->is_array())
-    fail_in_file(name, "expected a template with single");
-  bool past_text = false;
-  for (const json& piece : *single) {
-    if (find_member(piece, "Sequence") != nullptr) {
-      past_text = true;
+  const json* token = find_member(piece, "SpecialToken");
+  const std::string spelling = token == nullptr ? "" : text_member(name, *token, "id", "");
+  const json* entry = special == nullptr ? nullptr : find_member(*special, spelling.c_str());
+  const json* ids = entry == nullptr ? nullptr : find_member(*entry, "ids");
+  if (ids == nullptr || !ids->is_array()) {
+    fail_in_file(name,
+                 "expected ids for the special token of a template, found " + shown_json(&piece));
+  }
+  std::vector<int32_t> found;
+  for (const json& id : *ids) found.push_back(json_token_id(name, id));
+  return found;
+}
+
+// Calls `place(n)` for the list of a special token after n texts of the template `pieces`, and
+// `on_text(type)` for each text.
+template <class Place, class OnText>
+void read_pieces(const std::string& name, const json& processor, const json& pieces,
+                 const Place& place, const OnText& on_text) {
+  size_t n_texts = 0;
+  for (const json& piece : pieces) {
+    if (const json* text = find_member(piece, "Sequence")) {
+      const json* type = find_member(*text, "type_id");
+      on_text(type != nullptr && *type == 1);
+      ++n_texts;
       continue;
     }
-    const json* token = find_member(piece, "SpecialToken");
-    const std::string spelling = token == nullptr ? "" : text_member(name, *token, "id", "");
-    const json* entry = special == nullptr ? nullptr : find_member(*special, spelling.c_str());
-    const json* ids = entry == nullptr ? nullptr : find_member(*entry, "ids");
-    if (ids == nullptr || !ids->is_array()) {
-      fail_in_file(name,
-                   "expected ids for the special token of a template, found " + shown_json(&piece));
-    }
-    for (const json& id : *ids) {
-      (past_text ? parts.after : parts.before).push_back(json_token_id(name, id));
-    }
+    const std::vector<int32_t> ids = template_ids(name, processor, piece);
+    std::vector<int32_t>& to = place(n_texts);
+    to.insert(to.end(), ids.begin(), ids.end());
   }
+}
+
+void read_template(const std::string& name, const json& processor, TokenizerParts& parts) {
+  const json* single = find_member(processor, "single");
+  if (single == nullptr || !single->is_array())
+    fail_in_file(name, "expected a template with single");
+  read_pieces(
+      name, processor,
+      *single, [&](size_t n_texts) -> auto& { return n_texts > 0 ? parts.after : parts.before; },
+      [](bool) {});
+  const json* pair = find_member(processor, "pair");
+  if (pair == nullptr || !pair->is_array()) return;
+  PairTemplate read;
+  size_t n_texts = 0;
+  read_pieces(
+      name, processor, *pair,
+      [&](size_t n) -> auto& { return n == 0   ? read.before
+                                      : n == 1 ? read.between
+                                               : read.after; },
+      [&](bool is_second_type) {
+        ++n_texts;
+        read.has_types = is_second_type;
+      });
+  if (n_texts == 2) parts.pair = std::move(read);
 }
 
 void read_post_processor(const std::string& name, const json& processor, TokenizerParts& parts) {
   const std::string type = text_member(name, processor, "type", "none");
   if (type == "TemplateProcessing") return read_template(name, processor, parts);
-  if (type == "BertProcessing" || type == "RobertaProcessing") {
-    const auto add = [&](const char* key, std::vector<int32_t>& to) {
+  const bool is_bert = type == "BertProcessing";
+  if (is_bert || type == "RobertaProcessing") {
+    const auto id_of = [&](const char* key) {
       const json* token = find_member(processor, key);
       if (token == nullptr || !token->is_array() || token->size() != 2) {
         fail_in_file(name, std::string("expected ") + key + " with a token and its id");
       }
-      to.push_back(json_token_id(name, (*token)[1]));
+      return json_token_id(name, (*token)[1]);
     };
-    add("cls", parts.before);
-    return add("sep", parts.after);
+    const int32_t begin = id_of("cls"), end = id_of("sep");
+    parts.before.push_back(begin);
+    parts.after.push_back(end);
+    // RoBERTa has two separators and one type.
+    parts.pair = {{begin}, is_bert ? std::vector{end} : std::vector{end, end}, {end}, is_bert};
+    return;
   }
   if (type == "ByteLevel") return;  // only affects offsets
   fail_in_file(name, "expected a post-processor that is known, found \"" + type + "\"");
