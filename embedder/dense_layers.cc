@@ -50,8 +50,9 @@ DenseLayer read_module(const ModelFiles& files, const std::string& folder, uint3
       layer.bias = read(file->name(), tensor, {layer.n_out});
     }
   }
-  if (layer.weight.empty())
+  if (layer.weight.empty()) {
     fail_in_file(file->name(), "expected a tensor linear.weight, found none");
+  }
   return layer;
 }
 

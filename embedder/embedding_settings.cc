@@ -62,6 +62,15 @@ Pooling read_pooling(const MappedFile& file) {
   return pooling;
 }
 
+// The folder of a module, in the model's folder.
+std::string module_folder(const std::string& name, const json& module) {
+  const std::string path = text_of(find_member(module, "path"));
+  if (!path.empty() && path.find_first_of("/\\") == std::string::npos && path != "..") return path;
+  fail(name, "expected a folder as the path of a module " +
+                 text_of(find_member(module, "type")).substr(0, 60) + ", found \"" +
+                 path.substr(0, 60) + "\"");
+}
+
 void read_modules(const ModelFiles& files, EmbeddingSettings& settings) {
   const auto file = files.open("modules.json");
   const json modules = parse_json(*file);
@@ -73,10 +82,10 @@ void read_modules(const ModelFiles& files, EmbeddingSettings& settings) {
     if (kind == "Normalize") {
       settings.normalize = true;
     } else if (kind == "Pooling") {
-      const std::string path = text_of(find_member(module, "path"));
-      settings.pooling = read_pooling(*files.open(path + "/config.json"));
+      settings.pooling =
+          read_pooling(*files.open(module_folder(file->name(), module) + "/config.json"));
     } else if (kind == "Dense") {
-      settings.dense.push_back(text_of(find_member(module, "path")));
+      settings.dense.push_back(module_folder(file->name(), module));
     } else {
       fail(file->name(), "expected modules Transformer, Pooling, Dense and Normalize, found " +
                              (type.empty() ? std::string("one without a type") : type));

@@ -6,6 +6,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -21,6 +23,7 @@
 namespace vesper::embedder_test {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -289,12 +292,156 @@ std::string failure_of_loading(const TinyBert& bert,
   return "loaded";
 }
 
+// A Dense module of sentence-transformers with the numbers `weight`, [n_out, n_in], and a bias of
+// 0.1, 0.2, ...
+void write_dense(const fs::path& folder, const std::string& activation, uint32_t n_out,
+                 uint32_t n_in, const std::vector<float>& weight, uint32_t claimed_in) {
+  fs::create_directory(folder);
+  write_file(folder / "config.json", R"({"in_features": )" + std::to_string(claimed_in) +
+                                         R"(, "out_features": )" + std::to_string(n_out) +
+                                         R"(, "bias": true, "activation_function": ")" +
+                                         activation + "\"}");
+  const size_t n = weight.size() * sizeof(float);
+  const std::string header = R"({"linear.weight":{"dtype":"F32","shape":[)" +
+                             std::to_string(n_out) + "," + std::to_string(n_in) +
+                             R"(],"data_offsets":[0,)" + std::to_string(n) +
+                             R"(]},"linear.bias":{"dtype":"F32","shape":[)" +
+                             std::to_string(n_out) + R"(],"data_offsets":[)" + std::to_string(n) +
+                             "," + std::to_string(n + n_out * sizeof(float)) + "]}}";
+  std::string file(8, '\0');
+  const uint64_t length = header.size();
+  std::memcpy(file.data(), &length, sizeof length);
+  file += header;
+  file.append(reinterpret_cast<const char*>(weight.data()), n);
+  for (uint32_t i = 0; i < n_out; ++i) {
+    const float bias = 0.1f * static_cast<float>(i + 1);
+    file.append(reinterpret_cast<const char*>(&bias), sizeof bias);
+  }
+  write_file(folder / "model.safetensors", file);
+}
+
+constexpr const char* kDenseModules = R"([
+    {"type": "sentence_transformers.models.Transformer", "path": ""},
+    {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+    {"type": "sentence_transformers.models.Dense", "path": "2_Dense"},
+    {"type": "sentence_transformers.models.Dense", "path": "3_Dense"},
+    {"type": "sentence_transformers.models.Normalize", "path": "4_Normalize"}])";
+
+TEST(Embedder, AppliesDenseModulesBetweenPoolingAndNormalizing) {
+  constexpr uint32_t kWide = 80, kNarrow = 12, d = TinyBert::kWidth;
+  const TinyBert bert;
+  const TemporaryFolder folder;
+  bert.write(folder.path());
+  std::vector<float> first(size_t{kWide} * d), second(size_t{kNarrow} * kWide);
+  for (size_t i = 0; i < first.size(); ++i) first[i] = static_cast<float>(i % 23) / 46 - 0.2f;
+  for (size_t i = 0; i < second.size(); ++i) second[i] = static_cast<float>(i % 19) / 19 - 0.4f;
+  write_dense(folder / "2_Dense", "torch.nn.modules.linear.Identity", kWide, d, first, d);
+  write_dense(folder / "3_Dense", "torch.nn.modules.activation.Tanh", kNarrow, kWide, second,
+              kWide);
+  write_file(folder / "modules.json", kDenseModules);
+  const std::vector<Ids> texts = random_texts({5, 17, 40});
+  for (const char* device : {"cpu", "checked cpu"}) {
+    Embedder embedder(folder.path(), open_test_device(device), Compute::kF32);
+    ASSERT_EQ(embedder.dimensions(), kNarrow);
+    std::vector<std::span<const int32_t>> spans(texts.begin(), texts.end());
+    std::vector<float> found(texts.size() * kNarrow);
+    embedder.embed(spans, found.data());
+    for (size_t t = 0; t < texts.size(); ++t) {
+      const std::vector<double> in = pooled(bert, texts[t], Pooling::kMean, false);
+      std::vector<double> hidden(kWide), out(kNarrow);
+      double squares = 0;
+      for (uint32_t o = 0; o < kWide; ++o) {
+        hidden[o] = 0.1f * static_cast<float>(o + 1);
+        for (uint32_t i = 0; i < d; ++i) hidden[o] += double{first[o * d + i]} * in[i];
+      }
+      for (uint32_t o = 0; o < kNarrow; ++o) {
+        double sum = 0.1f * static_cast<float>(o + 1);
+        for (uint32_t i = 0; i < kWide; ++i) sum += double{second[o * kWide + i]} * hidden[i];
+        out[o] = std::tanh(sum);
+        squares += out[o] * out[o];
+      }
+      for (uint32_t o = 0; o < kNarrow; ++o) {
+        EXPECT_NEAR(found[t * kNarrow + o], out[o] / std::sqrt(squares), 1e-4) << device << t << o;
+      }
+    }
+  }
+}
+
+TEST(Embedder, ReportsDamagedDenseModules) {
+  constexpr uint32_t d = TinyBert::kWidth;
+  const TinyBert bert;
+  const auto problem = [&](const std::function<void(const fs::path&)>& damage) {
+    const TemporaryFolder folder;
+    bert.write(folder.path());
+    for (const char* name : {"2_Dense", "3_Dense"}) {
+      write_dense(folder / name, "torch.nn.modules.linear.Identity", d, d,
+                  std::vector<float>(size_t{d} * d), d);
+    }
+    write_file(folder / "modules.json", kDenseModules);
+    damage(folder.path());
+    try {
+      Embedder embedder(folder.path(), cpu(), Compute::kF32);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kModel);
+      return std::string(error.what());
+    }
+    return std::string("loaded");
+  };
+  EXPECT_EQ(problem([](const fs::path&) {}), "loaded");
+  const std::vector<float> small(2 * d);
+  EXPECT_THAT(problem([&](const fs::path& folder) {
+                write_dense(folder / "3_Dense", "Identity", 2, d, small, d - 1);
+              }),
+              HasSubstr("expected in_features 64"));
+  EXPECT_THAT(problem([&](const fs::path& folder) {
+                write_dense(folder / "3_Dense", "Identity", 2, d / 2, small, d);
+              }),
+              HasSubstr("linear.weight"));
+  EXPECT_THAT(problem([&](const fs::path& folder) {
+                write_dense(folder / "3_Dense", "torch.nn.ReLU", 2, d, small, d);
+              }),
+              HasSubstr("activation_function Identity or Tanh, found ReLU"));
+  EXPECT_THAT(problem([&](const fs::path& folder) { fs::remove_all(folder / "3_Dense"); }),
+              HasSubstr("3_Dense/config.json"));
+  // Every byte of the header, and every length.
+  const TemporaryFolder folder;
+  bert.write(folder.path());
+  write_dense(folder / "2_Dense", "Identity", 2, d, small, d);
+  write_file(folder / "modules.json", R"([{"type": "models.Dense", "path": "2_Dense"}])");
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    const fs::path file = folder / "2_Dense" / name;
+    const std::string whole = read_file(file);
+    for (size_t at = 0; at < std::min<size_t>(whole.size(), 220); ++at) {
+      for (const bool cut : {true, false}) {
+        std::string damaged = cut ? whole.substr(0, at) : whole;
+        if (!cut) damaged[at] = static_cast<char>(damaged[at] ^ 0x15);
+        write_file(file, damaged);
+        try {
+          const auto weights = open_weights(folder.path());
+          const auto layers = read_dense_layers(*weights, ModelFiles(folder.path()), {"2_Dense"});
+          ASSERT_EQ(layers.size(), 1u);
+          EXPECT_EQ(layers[0].weight.size(), size_t{layers[0].n_out} * layers[0].n_in);
+        } catch (const Error& error) {
+          EXPECT_EQ(error.kind(), ErrorKind::kModel) << name << at;
+        }
+      }
+    }
+    write_file(file, whole);
+  }
+}
+
 TEST(Embedder, ReportsUnknownFeaturesOfAModel) {
   const TinyBert bert;
   EXPECT_EQ(failure_of_loading(bert, {}), "loaded");
   EXPECT_THAT(failure_of_loading(
-                  bert, {{"modules.json", R"([{"type": "sentence_transformers.models.Dense"}])"}}),
-              HasSubstr("models.Dense"));
+                  bert, {{"modules.json", R"([{"type": "sentence_transformers.models.CNN"}])"}}),
+              HasSubstr("models.CNN"));
+  for (const char* path : {"", "..", "../other", "/other"}) {
+    EXPECT_THAT(
+        failure_of_loading(bert, {{"modules.json", R"([{"type": "models.Dense", "path": ")" +
+                                                       std::string(path) + "\"}]"}}),
+        HasSubstr("expected a folder as the path of a module models.Dense"));
+  }
   EXPECT_THAT(
       failure_of_loading(bert, {{"1_Pooling/config.json", R"({"pooling_mode_max_tokens": true})"}}),
       HasSubstr("pooling_mode_max_tokens"));
