@@ -397,6 +397,8 @@ void SchemaGrammar::add_object_with(const ObjectShape& shape, std::vector<Object
     add_object_with(rest, std::move(some), choices);
     return;
   }
+  // Two of them might have the same name, and a reader takes the last value of a name.
+  if (some.size() > 1) return;
   const ObjectNames names = names_of(shape, some);
   std::vector<uint32_t> required, optional;
   for (const std::string& name : names.listed) {
@@ -435,17 +437,19 @@ void SchemaGrammar::add_object_with(const ObjectShape& shape, std::vector<Object
     if (is_kept) extra.push_back(json_.property(name_node(names, of), value_of(of.value)));
   }
   const uint32_t max = shape.max == kNoLimit ? Grammar::kUnbounded : shape.max;
-  // The count of properties is that of the listed ones: others may repeat a name.
-  if (n_listed > 0 && max != Grammar::kUnbounded) extra.clear();
+  // Other properties may repeat a name, so they are neither counted nor beside one of `some`.
+  if (!some.empty() || (n_listed > 0 && max != Grammar::kUnbounded)) extra.clear();
   if (required.size() > max || (extra.empty() && n_listed < shape.min)) return;
   const uint32_t extra_node = extra.empty() ? Grammar::kNone : grammar_.choice(extra);
+  if (n_listed < shape.min && shape.min > 1) {
+    SchemaDocument::fail(shape.count_place,
+                         "expected at most 1, or as many as there are described properties");
+  }
   if (n_listed == 0 || max == 0) {
     choices.push_back(json_.list("{", extra.empty() ? grammar_.empty() : extra_node, shape.min,
                                  extra.empty() ? 0 : max, "}"));
     return;
   }
-  if (n_listed < shape.min)
-    SchemaDocument::fail(shape.count_place, "expected at most as many as are listed");
   std::vector<uint32_t> children = required;
   children.insert(children.end(), optional.begin(), optional.end());
   choices.push_back(

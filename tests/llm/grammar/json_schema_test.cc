@@ -220,7 +220,7 @@ TEST(JsonSchema, Combinations) {
        {R"({"a":1})"},
        {R"({"a":null})", "{}"}},
       {R"({"type":"object","not":{"additionalProperties":{"type":"null"}}})",
-       {R"({"a":null,"b":1})"},
+       {R"({"b":1})"},
        {R"({"a":null})", "{}"}},
       {R"({"type":"integer","if":{"minimum":10},"then":{"multipleOf":5},"else":{"maximum":3}})",
        {"10", "15", "3", "-1"},
@@ -277,6 +277,9 @@ TEST(JsonSchema, ErrorsNameThePlace) {
        "decimal point"},
       {R"({"type":"array","uniqueItems":true})",
        "JSON schema: at #/uniqueItems: uniqueItems is supported for items that all match one enum"},
+      {R"({"type":"object","minProperties":2})",
+       "JSON schema: at #/minProperties: expected at most 1, or as many as there are described "
+       "properties"},
       {R"({"type":"string","not":{"format":"date"}})",
        "JSON schema: at #/not/format: a format cannot be negated"},
       {R"({"properties":{"a":false},"required":["a"],"type":"object"})",
