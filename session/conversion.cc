@@ -4,8 +4,10 @@
 
 #include "error/error.h"
 #include "llm/conversion/conversion.h"
+#include "llm/conversion/gguf_keys.h"
 #include "llm/dtype/quantize.h"
 #include "llm/files/gguf_writer.h"
+#include "llm/tokenizer/text_tokenizer.h"
 #include "session/atomic_file.h"
 
 namespace vesper {
@@ -96,8 +98,14 @@ ConversionReport report_of(const ConversionPlan& plan) {
   return report;
 }
 
+// Of several scripts, with numbers, spaces and signs: all kinds of pieces of the pre-tokenizers.
+constexpr std::string_view kProbe =
+    "Hello, world! It's 2024-06-30:\n\tx = 3.14159 * (y+1);  // caf\u00e9 \u4f60\u597d "
+    "\u041f\u0440\u0438\u0432\u0435\u0442 \U0001F600 don't  WON'T";
+
 // Reads the written file as any program would.
-void check_written(const std::filesystem::path& path, const ConversionPlan& plan) {
+void check_written(const std::filesystem::path& path, const WeightProvider& source,
+                   const ConversionPlan& plan) {
   const auto written = open_weights(path);
   const auto& tensors = written->gguf()->tensors;
   const auto is_planned = [](const GgufTensor& tensor, const PlannedTensor& planned) {
@@ -108,6 +116,19 @@ void check_written(const std::filesystem::path& path, const ConversionPlan& plan
                   is_planned)) {
     throw Error(ErrorKind::kInternal,
                 path.string() + ": the file does not have its plan's tensors");
+  }
+  if (!plan.stated) return;
+  const std::string where = source.path().string() + ": ";
+  const std::string difference = configuration_difference(*plan.stated, written->config());
+  if (!difference.empty()) {
+    throw Error(ErrorKind::kModel, where + "expected a model that GGUF can state: " + difference);
+  }
+  if (plan.has_tokenizer && open_text_tokenizer(source)->encode(kProbe, true, true) !=
+                                open_text_tokenizer(*written)->encode(kProbe, true, true)) {
+    throw Error(ErrorKind::kModel,
+                where +
+                    "expected a tokenizer that GGUF can state: the converted one gives a "
+                    "sample text other tokens");
   }
 }
 
@@ -120,6 +141,9 @@ ConversionReport convert_model(const ConversionOptions& options) {
   ConversionReport report = report_of(plan);
   report.output = options.output.string();
   report.bytes = plan.bytes();
+  if (plan.stated && plan.stated->decoder().n_positions < weights->config().decoder().n_positions) {
+    report.shortened_context = plan.stated->decoder().n_positions;
+  }
   for (const auto& source : weights->files()) {
     std::error_code error;
     if (std::filesystem::equivalent(source->name(), options.output, error)) {
@@ -129,7 +153,7 @@ ConversionReport convert_model(const ConversionOptions& options) {
   }
   AtomicFile file(options.output);
   ConversionWriter(*weights, plan, options, file).write();
-  if (!file.unfinished_path().empty()) check_written(file.unfinished_path(), plan);
+  if (!file.unfinished_path().empty()) check_written(file.unfinished_path(), *weights, plan);
   file.commit();
   return report;
 }

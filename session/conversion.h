@@ -38,6 +38,9 @@ struct ConversionReport {
   std::vector<Format> formats;        // in the order of the file
   std::vector<Fallback> fallbacks;    // likewise
   std::vector<std::string> left_out;  // names of tensors that are not part of the model
+  // The context length, if it ends where a sliding window would begin to slide, because GGUF's
+  // family has none; else 0.
+  uint32_t shortened_context = 0;
   bool was_quantized = false;         // some values of the source were quantized before
 };
 

@@ -237,6 +237,10 @@ std::string conversion_text(const ConversionReport& report) {
   for (const std::string& name : report.left_out) {
     text += "left out: " + escaped(name) + ", which GGUF has no name for\n";
   }
+  if (report.shortened_context != 0) {
+    text += "the context ends after " + grouped(report.shortened_context) +
+            " tokens, because this family has no sliding windows in GGUF\n";
+  }
   if (report.was_quantized) {
     text += "the model was quantized before: converting its original loses less\n";
   }

@@ -3,8 +3,12 @@
 #include <algorithm>
 
 #include "error/error.h"
+#include "llm/chat/chat_template.h"
+#include "llm/conversion/gguf_keys.h"
 #include "llm/files/gguf_file.h"
 #include "llm/files/gguf_writer.h"
+#include "llm/weights/model_families.h"
+#include "llm/weights/tensor_names.h"
 
 namespace vesper {
 namespace {
@@ -44,6 +48,143 @@ void plan_gguf(const WeightProvider& weights, ConversionPlan& plan, GgufWriter& 
     part.bytes = from.bytes;
   }
 }
+
+// A model of another format: names, metadata and the order of rows are those of llama.cpp's
+// converter.
+class ModelPlanner {
+ public:
+  ModelPlanner(const WeightProvider& weights, ConversionPlan& plan, GgufWriter& writer)
+      : weights_(weights),
+        family_(family_of(weights)),
+        model_(plan.stated.emplace(stated_model(weights.config(), family_))),
+        stack_(model_.decoder()),
+        plan_(plan),
+        writer_(writer) {}
+
+  void run() {
+    writer_.add("general.architecture", family_.gguf);
+    writer_.add("general.name", weights_.path().filename().string());
+    write_model_keys(model_, family_, writer_);
+    const ModelFiles files = model_folder(weights_.path());
+    plan_.has_tokenizer = write_tokenizer_keys(files, model_.n_vocab, writer_);
+    if (const auto source = chat_template_source(weights_)) {
+      writer_.add("tokenizer.chat_template", std::string_view(*source));
+    }
+    for (const TensorView& tensor : weights_.tensors()) add(tensor);
+    for (const UnreadableTensor& tensor : weights_.unreadable()) {
+      plan_.left_out.push_back(tensor.name);
+    }
+    add_rope();
+  }
+
+ private:
+  // The row that describes the family's GGUF files.
+  static const ModelFamily& family_of(const WeightProvider& weights) {
+    const bool is_alibi = weights.config().decoder().positions == PositionKind::kAlibi;
+    const ModelFamily* family = find_hugging_face_family(weights.family(), is_alibi ? "alibi" : "");
+    const ModelFamily* in_gguf = family == nullptr ? nullptr : find_gguf_family(family->gguf);
+    if (in_gguf == nullptr) {
+      throw Error(ErrorKind::kModel, weights.path().string() +
+                                         ": expected a family that GGUF has a name for, found " +
+                                         std::string(weights.family()));
+    }
+    return *in_gguf;
+  }
+
+  // Where GGUF's family has no sliding windows, the context ends where a window would begin to
+  // slide.
+  static ModelConfig stated_model(ModelConfig model, const ModelFamily& family) {
+    StackConfig& stack = model.decoder();
+    if (family.window_period != 0) return model;
+    for (LayerConfig& layer : stack.layers) {
+      if (layer.sliding_window == 0) continue;
+      stack.n_positions = std::min(stack.n_positions, layer.sliding_window);
+      layer.sliding_window = 0;
+    }
+    return model;
+  }
+
+  void add(const TensorView& tensor) {
+    const auto named = file_tensor_name(*family_.gguf_names, tensor.name);
+    if (!named) {
+      plan_.left_out.push_back(tensor.file_name);
+      return;
+    }
+    const std::string& first = named->parts.front();
+    const bool is_stack = first.find('*') != std::string::npos;
+    // A tensor of several parts is planned with the first of them.
+    if (tensor.name != (is_stack ? with_number(first, 0) : first)) return;
+    PlannedTensor& planned = plan_.tensors.emplace_back();
+    planned.name = named->name;
+    planned.shape = tensor.shape;
+    if (is_stack) {
+      for (uint32_t i = 0; i < stack_.experts.n; ++i) {
+        planned.parts.push_back(weights_.require(with_number(first, i)));
+      }
+      planned.shape.insert(planned.shape.begin(), stack_.experts.n);
+    } else {
+      planned.shape[0] = 0;
+      for (const std::string& part : named->parts) {
+        planned.parts.push_back(weights_.require(part));
+        planned.shape[0] += planned.parts.back().shape[0];
+      }
+    }
+    set_order(first, planned);
+    if (stack_.norm_weight_offset != 0 && first.ends_with("norm.weight")) {
+      planned.offset = stack_.norm_weight_offset;
+    }
+  }
+
+  static std::string with_number(std::string pattern, uint32_t number) {
+    return pattern.replace(pattern.find('*'), 1, std::to_string(number));
+  }
+
+  void set_order(const std::string& canonical, PlannedTensor& planned) const {
+    if (stack_.ropes.empty() || stack_.interleaved_rope == family_.gguf_interleaved_rope) return;
+    for (const std::string_view part : {".attn.q.", ".attn.k.", ".attn.q_norm.", ".attn.k_norm."}) {
+      if (canonical.find(part) == std::string::npos) continue;
+      planned.order = {stack_.head_dim, stack_.ropes[0].n_pairs, family_.gguf_interleaved_rope};
+    }
+  }
+
+  void add_values(const char* name, std::vector<float> values) {
+    const std::vector<float>& kept = plan_.computed.emplace_back(std::move(values));
+    PlannedTensor& planned = plan_.tensors.emplace_back();
+    planned.name = name;
+    planned.shape = {kept.size()};
+    TensorView& part = planned.parts.emplace_back();
+    part.name = part.file_name = name;
+    part.shape = planned.shape;
+    part.data = kept.data();
+    part.bytes = kept.size() * sizeof(float);
+  }
+
+  // Scalings that GGUF states as divisors of the frequencies.
+  void add_rope() {
+    if (stack_.ropes.empty()) return;
+    const RopeSettings& rope = stack_.ropes[0];
+    if (rope.scaling == RopeScaling::kLlama3) {
+      RopeSettings plain;
+      plain.theta = rope.theta;
+      plain.n_pairs = rope.n_pairs;
+      std::vector<float> factors = rope_frequencies(plain, stack_.n_positions);
+      const std::vector<float> scaled = rope_frequencies(rope, stack_.n_positions);
+      for (size_t i = 0; i < factors.size(); ++i) factors[i] /= scaled[i];
+      add_values("rope_freqs.weight", std::move(factors));
+    }
+    if (!rope.long_freq_factors.empty()) {
+      add_values("rope_factors_long.weight", rope.long_freq_factors);
+      add_values("rope_factors_short.weight", rope.freq_factors);
+    }
+  }
+
+  const WeightProvider& weights_;
+  const ModelFamily& family_;
+  const ModelConfig& model_;
+  const StackConfig& stack_;
+  ConversionPlan& plan_;
+  GgufWriter& writer_;
+};
 
 MixtureModel facts_of(const ConversionPlan& plan) {
   MixtureModel facts;
@@ -111,13 +252,17 @@ uint64_t ConversionPlan::bytes() const {
 }
 
 ConversionPlan plan_conversion(const WeightProvider& weights, const Mixture& mixture) {
-  if (weights.gguf() == nullptr) {
-    throw Error(ErrorKind::kModel, weights.path().string() + ": expected a model in GGUF, found " +
-                                       std::string(weights.format()));
-  }
   ConversionPlan plan;
   GgufWriter writer;
-  plan_gguf(weights, plan, writer);
+  if (weights.gguf() != nullptr) {
+    plan_gguf(weights, plan, writer);
+  } else if (weights.type() == ModelType::kLanguageModel) {
+    ModelPlanner(weights, plan, writer).run();
+  } else {
+    throw Error(ErrorKind::kModel,
+                weights.path().string() + ": expected a language model or a model in GGUF, found " +
+                    std::string(weights.family().empty() ? weights.format() : weights.family()));
+  }
   writer.add("general.file_type", mixture.file_type);
   writer.add("general.quantization_version", uint32_t{2});
   const MixtureModel facts = facts_of(plan);

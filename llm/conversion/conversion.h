@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,7 +50,12 @@ struct ConversionPlan {
   std::string head;                    // bytes before the first tensor
   std::vector<PlannedTensor> tensors;  // in file order, each padded with zeros to kGgufAlignment
   std::vector<std::string> left_out;   // names of tensors that GGUF has no name for
-  uint64_t bytes() const;              // of the file
+  // What the file states of a model that was not in GGUF; differs from the model's in the context
+  // length, if GGUF's family lacks its sliding windows.
+  std::optional<ModelConfig> stated;
+  bool has_tokenizer = false;               // made from the files beside the weights
+  std::deque<std::vector<float>> computed;  // values of tensors that the model's files lack
+  uint64_t bytes() const;                   // of the file
 };
 
 // Throws Error(kModel) if the model cannot be stated in GGUF, saying why.

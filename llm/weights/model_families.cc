@@ -14,7 +14,7 @@ namespace {
 constexpr ModelFamily language_model(
     ModelFamily row, const TensorNaming& hugging_face_names = kHuggingFaceLanguageModelNaming) {
   row.type = ModelType::kLanguageModel;
-  if (!row.gguf.empty()) row.gguf_names = &kGgufLanguageModelNaming;
+  if (!row.gguf.empty() && row.gguf_names == nullptr) row.gguf_names = &kGgufLanguageModelNaming;
   row.hugging_face_names = &hugging_face_names;
   row.read_config_json = read_language_model;
   row.norm = NormKind::kRms;
@@ -101,6 +101,7 @@ constexpr ModelFamily kFamilies[] = {
                     .gguf_interleaved_rope = true}),
     // Jiang et al., "Mistral 7B" (2023). llama in GGUF.
     language_model({.name = "mistral",
+                    .gguf = "llama",
                     .hugging_face = {"mistral"},
                     .activation = Activation::kSilu,
                     .window_period = 1}),
@@ -125,6 +126,7 @@ constexpr ModelFamily kFamilies[] = {
                     .has_experts = true}),
     // Jiang et al., "Mixtral of Experts" (2024). llama in GGUF.
     language_model({.name = "mixtral",
+                    .gguf = "llama",
                     .hugging_face = {"mixtral"},
                     .activation = Activation::kSilu,
                     .has_experts = true,
@@ -164,6 +166,7 @@ constexpr ModelFamily kFamilies[] = {
     language_model({.name = "phi3",
                     .gguf = "phi3",
                     .hugging_face = {"phi3"},
+                    .gguf_names = &kGgufPhi3Naming,
                     .activation = Activation::kSilu,
                     .window_period = 1}),
     // Bakouch et al., "SmolLM3: smol, multilingual, long-context reasoner" (2025).

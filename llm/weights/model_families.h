@@ -27,7 +27,8 @@ struct ModelFamily {
   ModelType type = ModelType::kNone;
 
   // Names in the file formats; empty or null if the format does not have the family.
-  std::string_view gguf = {};                         // general.architecture
+  // general.architecture. Of several families with one name, the first describes the files.
+  std::string_view gguf = {};
   std::array<std::string_view, 3> hugging_face = {};  // config.json's model_type
   std::string_view hugging_face_positions = {};  // config.json's position_embedding_type; empty:
                                                  // any

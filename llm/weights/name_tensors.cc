@@ -82,11 +82,6 @@ void name_tensors(const TensorNaming& naming, const ModelFamily& family, ModelCo
   named.reserve(contents.tensors.size());
   for (TensorView& tensor : contents.tensors) {
     std::vector<std::string> names = canonical_names(naming, tensor.name);
-    // Phi-3 in GGUF: the tensor ffn_up begins with the gate.
-    if (names.size() == 1 && names[0].ends_with(".ffn.up.weight") && tensor.shape.size() == 2 &&
-        tensor.shape[0] == 2 * uint64_t{stack.d_ffn}) {
-      names.insert(names.begin(), names[0].substr(0, names[0].size() - 9) + "gate.weight");
-    }
     if (names.size() == 1 && names[0].find('*') != std::string::npos) {
       std::vector<TensorView> parts = cut_stack(tensor, names[0]);
       for (TensorView& part : parts) named.push_back(std::move(part));

@@ -97,6 +97,41 @@ TensorNaming language_model_naming(std::vector<TensorNaming::Row> norms) {
   return naming;
 }
 
+// `projections`: names of the matrices of attention and feed-forward.
+TensorNaming gguf_language_model_naming(std::vector<TensorNaming::Row> projections) {
+  TensorNaming naming = {
+      '.',
+      "",
+      {},
+      {{"token_embd", "decoder.embed"},
+       {"output_norm", "decoder.norm"},
+       {"output", "decoder.output"},
+       {"rope_freqs", "decoder.rope_freqs"},
+       {"rope_factors_short", "decoder.rope_freqs_short"},
+       {"rope_factors_long", "decoder.rope_freqs_long"}},
+      {{"blk.", "decoder.layers."}},
+      std::move(projections),
+      kWeightAndBias,
+  };
+  naming.layer_stems.insert(naming.layer_stems.end(),
+                            {{"attn_norm", "attn_norm"},
+                             {"attn_output", "attn.out"},
+                             {"attn_q_norm", "attn.q_norm"},
+                             {"attn_k_norm", "attn.k_norm"},
+                             {"post_attention_norm", "attn_post_norm"},
+                             {"ffn_norm", "ffn_norm"},
+                             {"ffn_down", "ffn.down"},
+                             {"ffn_gate_inp", "ffn.router"},
+                             {"ffn_gate_exps", "experts.*.gate"},
+                             {"ffn_up_exps", "experts.*.up"},
+                             {"ffn_down_exps", "experts.*.down"},
+                             {"ffn_gate.#", "experts.#.gate"},  // files until April 2024
+                             {"ffn_up.#", "experts.#.up"},
+                             {"ffn_down.#", "experts.#.down"},
+                             {"post_ffw_norm", "ffn_post_norm"}});
+  return naming;
+}
+
 }  // namespace
 
 std::vector<std::string> canonical_names(const TensorNaming& naming, std::string_view file_name) {
@@ -139,6 +174,57 @@ std::vector<std::string> canonical_names(const TensorNaming& naming, std::string
     }
   }
   return {};
+}
+
+std::optional<FileTensorName> file_tensor_name(const TensorNaming& naming,
+                                               std::string_view canonical_name) {
+  const auto find_canonical = [](const std::vector<TensorNaming::Row>& rows,
+                                 std::string_view name) -> const TensorNaming::Row* {
+    const auto found =
+        std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.second == name; });
+    return found == rows.end() ? nullptr : &*found;
+  };
+  if (const auto* row = find_canonical(naming.whole, canonical_name)) {
+    return FileTensorName{std::string(row->first), {std::string(canonical_name)}};
+  }
+  const size_t last = canonical_name.rfind('.');
+  if (last == std::string_view::npos) return std::nullopt;
+  const auto* leaf = find_canonical(naming.leaves, canonical_name.substr(last + 1));
+  if (leaf == nullptr) return std::nullopt;
+  const std::string file_leaf = naming.separator + std::string(leaf->first);
+  const std::string canonical_leaf = "." + std::string(leaf->second);
+  std::string_view stem = canonical_name.substr(0, last);
+  if (const auto* row = find_canonical(naming.stems, stem)) {
+    return FileTensorName{std::string(row->first) + file_leaf, {std::string(canonical_name)}};
+  }
+  for (const auto& [prefix, canonical_prefix] : naming.layer_prefixes) {
+    if (!stem.starts_with(canonical_prefix)) continue;
+    stem.remove_prefix(canonical_prefix.size());
+    const size_t dot = stem.find('.');
+    if (dot == std::string_view::npos) return std::nullopt;
+    const std::string number(stem.substr(0, dot));
+    const NumberedStem inner(stem.substr(dot + 1), '.');
+    for (const auto& [file_stem, canonical_stems] : naming.layer_stems) {
+      FileTensorName tensor;
+      bool holds = false;
+      std::string_view rest = canonical_stems;
+      while (!rest.empty()) {
+        const std::string part(rest.substr(0, rest.find('|')));
+        rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+        std::string pattern = part;
+        std::replace(pattern.begin(), pattern.end(), '*', '#');
+        holds |= pattern == inner.pattern;
+        tensor.parts.push_back(std::string(canonical_prefix) + number + "." +
+                               inner.with_number(part) + canonical_leaf);
+      }
+      if (!holds) continue;
+      tensor.name = std::string(prefix) + number + naming.separator + inner.with_number(file_stem) +
+                    file_leaf;
+      return tensor;
+    }
+    return std::nullopt;
+  }
+  return std::nullopt;
 }
 
 const TensorNaming kCTranslate2WhisperNaming = {
@@ -351,39 +437,19 @@ const TensorNaming kHuggingFacePostNormNaming =
                            {"pre_feedforward_layernorm", "ffn_norm"},
                            {"post_feedforward_layernorm", "ffn_post_norm"}});
 
-const TensorNaming kGgufLanguageModelNaming = {
-    '.',
-    "",
-    {},
-    {{"token_embd", "decoder.embed"},
-     {"output_norm", "decoder.norm"},
-     {"output", "decoder.output"},
-     {"rope_freqs", "decoder.rope_freqs"},
-     {"rope_factors_short", "decoder.rope_freqs_short"},
-     {"rope_factors_long", "decoder.rope_freqs_long"}},
-    {{"blk.", "decoder.layers."}},
-    {{"attn_norm", "attn_norm"},
-     {"attn_q", "attn.q"},
-     {"attn_k", "attn.k"},
-     {"attn_v", "attn.v"},
-     {"attn_qkv", "attn.q|attn.k|attn.v"},
-     {"attn_output", "attn.out"},
-     {"attn_q_norm", "attn.q_norm"},
-     {"attn_k_norm", "attn.k_norm"},
-     {"post_attention_norm", "attn_post_norm"},
-     {"ffn_norm", "ffn_norm"},
-     {"ffn_gate", "ffn.gate"},
-     {"ffn_up", "ffn.up"},
-     {"ffn_down", "ffn.down"},
-     {"ffn_gate_inp", "ffn.router"},
-     {"ffn_gate_exps", "experts.*.gate"},
-     {"ffn_up_exps", "experts.*.up"},
-     {"ffn_down_exps", "experts.*.down"},
-     {"ffn_gate.#", "experts.#.gate"},  // files until April 2024
-     {"ffn_up.#", "experts.#.up"},
-     {"ffn_down.#", "experts.#.down"},
-     {"post_ffw_norm", "ffn_post_norm"}},
-    kWeightAndBias,
-};
+const TensorNaming kGgufLanguageModelNaming =
+    gguf_language_model_naming({{"attn_q", "attn.q"},
+                                {"attn_k", "attn.k"},
+                                {"attn_v", "attn.v"},
+                                {"attn_qkv", "attn.q|attn.k|attn.v"},
+                                {"ffn_gate", "ffn.gate"},
+                                {"ffn_up", "ffn.up"}});
+
+const TensorNaming kGgufPhi3Naming =
+    gguf_language_model_naming({{"attn_qkv", "attn.q|attn.k|attn.v"},
+                                {"attn_q", "attn.q"},
+                                {"attn_k", "attn.k"},
+                                {"attn_v", "attn.v"},
+                                {"ffn_up", "ffn.gate|ffn.up"}});
 
 }  // namespace vesper

@@ -2,6 +2,7 @@
 // weight_provider.h. llm/weights/model_families.cc says which family uses which table.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,6 +28,17 @@ struct TensorNaming {
 // The canonical names of a file's tensor: one, several if it is fused, none if the table lacks it.
 std::vector<std::string> canonical_names(const TensorNaming& naming, std::string_view file_name);
 
+// A tensor of a file that holds a canonical one.
+struct FileTensorName {
+  std::string name;
+  // The canonical names that it holds, in the order of its rows; several if it is fused. '*' is
+  // every number.
+  std::vector<std::string> parts;
+};
+// The inverse of canonical_names(): by the first row of a table that has the name.
+std::optional<FileTensorName> file_tensor_name(const TensorNaming& naming,
+                                               std::string_view canonical_name);
+
 extern const TensorNaming kCTranslate2WhisperNaming;
 extern const TensorNaming kGgmlWhisperNaming;
 extern const TensorNaming kHuggingFaceWhisperNaming;
@@ -41,6 +53,7 @@ extern const TensorNaming kGgufTextEncoderNaming;
 extern const TensorNaming kGgufModernBertNaming;
 
 extern const TensorNaming kGgufLanguageModelNaming;
+extern const TensorNaming kGgufPhi3Naming;
 extern const TensorNaming kHuggingFaceLanguageModelNaming;
 // For families with norms after their blocks: the same file name means another norm.
 extern const TensorNaming kHuggingFacePostNormNaming;

@@ -141,6 +141,7 @@ ReportJson conversion_json(const ConversionReport& report) {
           {"formats", formats},
           {"fallbacks", fallbacks},
           {"left_out", report.left_out},
+          {"shortened_context", report.shortened_context},
           {"was_quantized", report.was_quantized}};
 }
 

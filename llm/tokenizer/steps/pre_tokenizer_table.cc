@@ -88,4 +88,16 @@ const PreTokenizerRow* find_pre_tokenizer(std::string_view name) {
   return nullptr;
 }
 
+std::string_view pre_tokenizer_name(const std::vector<std::string>& patterns, bool ignore_merges) {
+  std::string_view name;
+  for (const PreTokenizerRow& row : rows()) {
+    if (!std::equal(row.patterns.begin(), row.patterns.end(), patterns.begin(), patterns.end())) {
+      continue;
+    }
+    if (row.ignore_merges == ignore_merges) return row.names.front();
+    if (name.empty()) name = row.names.front();
+  }
+  return name;
+}
+
 }  // namespace vesper

@@ -58,6 +58,9 @@ struct PreTokenizerRow {
 };
 // Null if the name has no row.
 const PreTokenizerRow* find_pre_tokenizer(std::string_view name);
+// The first name of a row with these patterns, if possible also with this ignore_merges; empty if
+// there is none.
+std::string_view pre_tokenizer_name(const std::vector<std::string>& patterns, bool ignore_merges);
 
 // GPT-2's pattern, also Whisper's: English contractions, runs of letters, digits and other
 // characters, each with the space before it, and white space.

@@ -1,0 +1,185 @@
+// Converted models compute what their originals do, and converted tokenizers give the same tokens.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "error/error.h"
+#include "llm/conversion/gguf_keys.h"
+#include "llm/devices/open_device.h"
+#include "llm/files/json_file.h"
+#include "llm/generation/generator.h"
+#include "llm/tokenizer/files/open_text_tokenizer.h"
+#include "llm/weights/tensor_names.h"
+#include "llm/weights/weight_provider.h"
+#include "session/conversion.h"
+#include "tests/child_process.h"
+#include "tests/session/tiny_text_model.h"
+
+namespace vesper::converted_models_test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::vector<float> logits_of(const fs::path& model, uint32_t n_tokens) {
+  const auto weights = open_weights(model);
+  const auto device = open_device("cpu", {});
+  GeneratorOptions options;
+  options.n_ctx = n_tokens;
+  options.kv_dtype = DType::kF32;
+  Generator generator(*device, *weights, Compute::kF32, options);
+  std::vector<int32_t> text(n_tokens);
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<int32_t>(i * 7 % 64);
+  std::vector<float> all;
+  generator.evaluate(text, [&](uint32_t, uint32_t n, const float* logits) {
+    all.insert(all.end(), logits, logits + size_t{n} * generator.n_vocab());
+  });
+  return all;
+}
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return INFINITY;
+  double worst = 0;
+  for (size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(double{a[i]} - b[i]));
+  return worst;
+}
+
+struct Family {
+  const char* name;
+  uint32_t n_tokens = 40;
+};
+
+class ConvertedModels : public testing::TestWithParam<Family> {};
+
+TEST_P(ConvertedModels, GiveTheSameLogits) {
+  const TemporaryFolder folder;
+  const fs::path source = fs::path(LANGUAGE_MODELS) / GetParam().name;
+  const fs::path output = folder / "out.gguf";
+  const ConversionReport report = convert_model({source, output, "f32"});
+  EXPECT_THAT(report.left_out, IsEmpty());
+  const uint32_t n = GetParam().n_tokens;
+  EXPECT_LT(distance(logits_of(output, n), logits_of(source, n)), 1e-4);
+  if (n < 40) {
+    EXPECT_EQ(report.shortened_context, 9u) << "the sliding window";
+  } else {
+    EXPECT_EQ(report.shortened_context, 0u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, ConvertedModels,
+                         testing::Values(Family{"llama"}, Family{"llama3"}, Family{"llama-yarn"},
+                                         Family{"qwen2"}, Family{"qwen3"}, Family{"qwen3-moe"},
+                                         Family{"gemma"}, Family{"phi3"}, Family{"phi3-long"},
+                                         Family{"smollm3"}, Family{"mistral", 9},
+                                         Family{"mixtral", 9}),
+                         [](const testing::TestParamInfo<Family>& family) {
+                           std::string name = family.param.name;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST(ConvertedModel, IsRejectedIfGgufHasNoKeyForAFact) {
+  const TemporaryFolder folder;
+  const fs::path output = folder / "out.gguf";
+  try {
+    convert_model({fs::path(LANGUAGE_MODELS) / "gemma2", output, "f32"});
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kModel);
+    EXPECT_THAT(error.what(), HasSubstr("the attention scale is 0.204124, and 0.25"));
+  }
+  EXPECT_THAT(names_in(folder.path()), IsEmpty());
+}
+
+TEST(ConvertedModel, HasItsTokenizerAndChatTemplate) {
+  const TemporaryFolder folder;
+  write_tiny_text_weights(folder / "model");
+  write_letter_tokenizer(folder / "model");
+  convert_model({folder / "model", folder / "out.gguf", "f16"});
+  const auto source = open_text_tokenizer(folder / "model");
+  const auto converted = open_text_tokenizer(folder / "out.gguf");
+  for (const char* text : {"Hello, World", "<user>a b<end>", "<think>so</think>!"}) {
+    EXPECT_EQ(converted->encode(text, true, true), source->encode(text, true, true)) << text;
+    EXPECT_EQ(converted->decode(source->encode(text, true, true), true), text);
+  }
+  EXPECT_EQ(converted->eos(), source->eos());
+  EXPECT_TRUE(converted->is_special(1));
+  EXPECT_FALSE(converted->is_special(2)) << "the tag of thinking";
+  const auto weights = open_weights(folder / "out.gguf");
+  EXPECT_THAT(std::string(*weights->gguf()->find_string("tokenizer.chat_template")),
+              HasSubstr("{% for message in messages %}"));
+}
+
+// The tokenizer as GGUF metadata, without a model.
+std::unique_ptr<TextTokenizer> through_gguf(const fs::path& folder, uint32_t n_vocab) {
+  GgufWriter writer;
+  write_tokenizer_keys(ModelFiles(folder), n_vocab, writer);
+  const std::string head = writer.head();
+  const auto file = std::make_shared<const MappedFile>(
+      "made.gguf", std::vector<uint8_t>(head.begin(), head.end()));
+  return open_text_tokenizer("made.gguf", read_gguf_files(ModelFiles(folder), file));
+}
+
+TEST(ConvertedTokenizers, GiveTheSameTokens) {
+  const fs::path folder = TOKENIZER_FOLDER;
+  const nlohmann::json lines = parse_json(MappedFile(folder / "corpus.json"));
+  for (const char* name : {"gpt2", "llama3", "qwen2", "smollm", "tekken", "llama2", "gemma",
+                           "spm_llama", "spm_gemma", "bert"}) {
+    SCOPED_TRACE(name);
+    const auto source = open_text_tokenizer(ModelFiles(folder / name));
+    const auto converted = through_gguf(folder / name, source->n_vocab() + 3);
+    size_t n_wrong = 0, n = 0;
+    for (const auto& line : lines) {
+      const auto text = line.get<std::string>();
+      // GGUF does not state that Qwen2 normalizes a text to NFC, and has U+2581 before each word of
+      // WordPiece.
+      const std::vector<int32_t> plain = source->encode(text, true, false);
+      if (std::string_view(name) == "qwen2" && source->decode(plain, true) != text) continue;
+      if (std::string_view(name) == "bert" && text.find("\u2581") != text.npos) continue;
+      ++n;
+      n_wrong += source->encode(text, true, true) != converted->encode(text, true, true);
+    }
+    EXPECT_EQ(n_wrong, 0u) << "of " << n;
+    EXPECT_GT(n, 200u);
+    EXPECT_EQ(converted->bos() >= 0 ? converted->bos() : -1,
+              source->before().empty() ? source->bos() : source->before()[0]);
+  }
+}
+
+TEST(ConvertedTokenizers, AreRejectedIfGgufCannotStateThem) {
+  const fs::path folder = TOKENIZER_FOLDER;
+  for (const char* name : {"clip", "xlmr", "words", "odd"}) {
+    EXPECT_THROW(through_gguf(folder / name, 100'000), Error) << name;
+  }
+}
+
+TEST(FileTensorName, IsTheInverseOfCanonicalNames) {
+  for (const TensorNaming* naming :
+       {&kGgufLanguageModelNaming, &kGgufPhi3Naming, &kGgufTextEncoderNaming,
+        &kGgufModernBertNaming, &kGgmlWhisperNaming, &kHuggingFaceLanguageModelNaming}) {
+    size_t n = 0;
+    for (const auto& [stem, canonical] : naming->layer_stems) {
+      for (const auto& [prefix, canonical_prefix] : naming->layer_prefixes) {
+        std::string name = std::string(prefix) + "12" + naming->separator + std::string(stem) +
+                           naming->separator + std::string(naming->leaves[0].first);
+        if (const size_t at = name.find('#'); at != std::string::npos) name.replace(at, 1, "7");
+        for (std::string part : canonical_names(*naming, name)) {
+          if (const size_t at = part.find('*'); at != std::string::npos) part.replace(at, 1, "7");
+          const auto found = file_tensor_name(*naming, part);
+          ASSERT_TRUE(found) << part;
+          const auto back = canonical_names(*naming, found->name);
+          EXPECT_EQ(back, found->parts) << part;
+          ++n;
+        }
+      }
+    }
+    EXPECT_GT(n, 10u);
+    EXPECT_FALSE(file_tensor_name(*naming, "decoder.layers.1.unheard.weight"));
+  }
+}
+
+}  // namespace
+}  // namespace vesper::converted_models_test
