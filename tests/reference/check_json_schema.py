@@ -1,7 +1,8 @@
 """Checks grammars of JSON Schemas by hand. Needs: build/schema_texts, PyPI jsonschema.
 
   check_json_schema.py suite FOLDER     the cases of JSON-Schema-Test-Suite's tests/draft2020-12
-  check_json_schema.py random COUNT     texts of random schemas, validated by jsonschema
+  check_json_schema.py random COUNT     texts of random schemas, validated by jsonschema;
+                                        --seed: the number before that of the first schema
 
 "suite" gives each document to the grammar token by token. A valid document that is refused is
 narrower than the standard; an invalid one that is accepted is a defect, and ends with status 1.
@@ -184,11 +185,10 @@ class Schemas:
         return schema
 
 
-def check_random(n_texts):
+def check_random(n_texts, seed):
     grammars = Grammars()
     counts, errors, wrong = collections.Counter(), collections.Counter(), []
     slowest = (0.0, 0)
-    seed = 0
     while counts["valid"] + len(wrong) < n_texts:
         seed += 1
         schema = Schemas(seed).document()
@@ -228,10 +228,11 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["suite", "random"])
     parser.add_argument("argument")
+    parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     if arguments.what == "suite":
         return check_suite(pathlib.Path(arguments.argument))
-    return check_random(int(arguments.argument))
+    return check_random(int(arguments.argument), arguments.seed)
 
 
 if __name__ == "__main__":

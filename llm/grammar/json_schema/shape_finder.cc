@@ -10,8 +10,9 @@ namespace vesper {
 namespace {
 
 constexpr size_t kMostShapes = 2'000;         // of a conjunction
-constexpr size_t kMostBranches = 200'000;     // of a document
+constexpr size_t kMostBranches = 200'000;     // of a document, guesses not counted
 constexpr size_t kMostGuessedBranches = 500;  // to answer whether schemas are disjoint
+constexpr size_t kMostGuesses = 500'000;      // of a document
 constexpr int kGuessDepth = 3;
 constexpr size_t kMostOpenChoices = 500;
 
@@ -188,7 +189,10 @@ bool ShapeFinder::is_surely_empty(const Conjunction& conjunction, int depth) {
 bool ShapeFinder::is_surely_empty(JsonType type, const Conjunction& conjunction, int depth) {
   if (depth == 0) return false;
   const size_t n_branches = n_branches_;
-  if (guesses_ == 0) n_branches_ = 0;
+  if (guesses_ == 0) {
+    n_branches_ = 0;
+    if (++n_guesses_ > kMostGuesses) return false;
+  }
   ++guesses_;
   bool is_empty = false;
   try {
@@ -201,7 +205,7 @@ bool ShapeFinder::is_surely_empty(JsonType type, const Conjunction& conjunction,
     throw;
   }
   --guesses_;
-  if (guesses_ == 0) n_branches_ += n_branches;
+  if (guesses_ == 0) n_branches_ = n_branches;
   return is_empty;
 }
 

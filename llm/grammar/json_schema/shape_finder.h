@@ -49,6 +49,7 @@ class ShapeFinder : private SchemaQuestions {
   std::map<std::pair<uint32_t, JsonType>, Formula> formulas_;
   std::vector<std::pair<uint32_t, JsonType>> open_;  // formulas that are being made
   int guesses_ = 0;        // calls of is_surely_empty() that are being answered
+  size_t n_guesses_ = 0;   // that were made
   size_t n_branches_ = 0;  // of the current guess, or of all of the document
 };
 

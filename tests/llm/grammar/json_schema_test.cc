@@ -228,6 +228,19 @@ TEST(JsonSchema, Combinations) {
   });
 }
 
+TEST(JsonSchema, ManyAlternativesThatExcludeEachOther) {
+  std::string schema = R"({"oneOf":[)";
+  for (int i = 0; i < 200; ++i) {
+    schema +=
+        (i ? "," : "") +
+        (R"({"type":"object","required":["k"],"properties":{"k":{"const":)" + std::to_string(i)) +
+        R"(},"v":{"type":"string"}}})";
+  }
+  GrammarTexts texts(grammar_of_json_schema(schema + "]}"));
+  EXPECT_TRUE(texts.accepts(R"({"k":199,"v":"x"})"));
+  EXPECT_FALSE(texts.accepts(R"({"k":200,"v":"x"})"));
+}
+
 TEST(JsonSchema, References) {
   check({
       {R"({"$defs":{"t":{"type":"object","properties":{"v":{"type":"integer"},
