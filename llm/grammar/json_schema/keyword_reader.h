@@ -184,6 +184,7 @@ class KeywordReader {
   Formula read_reference(const nlohmann::json& value) {
     return schema_formula(document_.resolve(value, here_));
   }
+  Formula read_dynamic_reference(const nlohmann::json& value);
 
   SchemaDocument& document_;
   SchemaTexts& texts_;

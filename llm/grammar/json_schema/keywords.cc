@@ -18,7 +18,7 @@ const std::map<std::string_view, KeywordReader::Handler>& KeywordReader::handler
       {"$defs", &R::read_annotation},
       {"$dynamicAnchor", &R::read_annotation},
       {"$id", &R::read_annotation},
-      {"$dynamicRef", &R::read_reference},
+      {"$dynamicRef", &R::read_dynamic_reference},
       {"$ref", &R::read_reference},
       {"$schema", &R::read_annotation},
       {"additionalItems", &R::read_additional_items},
@@ -106,6 +106,13 @@ Formula KeywordReader::read_schemas(const json& value, Kind kind) {
   std::vector<Formula> parts;
   for (const uint32_t schema : children(value)) parts.push_back(schema_formula(schema));
   return with_parts(kind, std::move(parts));
+}
+
+Formula KeywordReader::read_dynamic_reference(const json& value) {
+  // Within one resource it is as "$ref".
+  if (!document_.has_one_resource())
+    SchemaDocument::fail(here_, "expected no $dynamicRef in a document with several $id");
+  return read_reference(value);
 }
 
 Formula KeywordReader::read_one_of(const json& value) {

@@ -1,5 +1,6 @@
 #include "llm/grammar/json_schema/schema_document.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -46,6 +47,19 @@ std::string percent_decoded(const std::string& text, const std::string& place) {
   return decoded;
 }
 
+// A reference without its fragment, relative to `base`. Segments ".." are not resolved.
+std::string resolved_uri(std::string reference, const std::string& base) {
+  const size_t scheme = reference.find_first_of(":/?");
+  if (scheme != std::string::npos && reference[scheme] == ':') return reference;
+  const size_t colon = base.find("://");
+  const size_t authority = colon == std::string::npos ? 0 : colon + 3;
+  const size_t path = std::min(base.find('/', authority), base.size());
+  if (reference.starts_with('/')) return base.substr(0, path) + reference;
+  if (reference.starts_with("./")) reference.erase(0, 2);
+  if (authority > 0 && path == base.size()) return base + "/" + reference;
+  return base.substr(0, base.rfind('/') + 1) + reference;
+}
+
 // So that a message is one line.
 std::string percent_encoded(const std::string& text) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
@@ -63,33 +77,55 @@ std::string percent_encoded(const std::string& text) {
 }  // namespace
 
 SchemaDocument::SchemaDocument(std::string_view text) : document_(parse_schema(text)) {
-  find_anchors(document_, "#");
+  resources_.push_back({{&document_, "#"}, ""});
+  find_resources(document_, "#", 0);
 }
 
 void SchemaDocument::fail(const std::string& place, const std::string& message) {
   throw Error(ErrorKind::kUsage, "JSON schema", "at " + place + ": " + message);
 }
 
-void SchemaDocument::find_anchors(const json& value, const std::string& place) {
+void SchemaDocument::find_resources(const json& value, const std::string& place, size_t resource) {
   if (value.is_array()) {
     for (size_t i = 0; i < value.size(); ++i)
-      find_anchors(value[i], place + "/" + std::to_string(i));
+      find_resources(value[i], place + "/" + std::to_string(i), resource);
   }
   if (!value.is_object()) return;
-  for (const auto& [key, member] : value.items()) {
-    if (key == "const" || key == "enum" || key == "default" || key == "examples") continue;
-    if ((key == "$anchor" || key == "$dynamicAnchor") && member.is_string())
-      anchors_.try_emplace(member.get<std::string>(), Schema{&value, place});
-    if ((key == "$id" || key == "id") && member.is_string()) {
-      const auto& id = member.get_ref<const std::string&>();
-      if (id.starts_with('#')) {
-        anchors_.try_emplace(id.substr(1), Schema{&value, place});
-      } else if (key == "$id" && &value != &document_) {
-        fail(place_of(place, key), "expected one resource, found another one inside of it");
+  const Schema here{&value, place};
+  if (const auto id = value.find("$id"); id != value.end() && id->is_string()) {
+    const auto& text = id->get_ref<const std::string&>();
+    if (text.starts_with('#')) {
+      anchors_.try_emplace({resource, text.substr(1)}, here);
+    } else {
+      const std::string uri =
+          resolved_uri(text.substr(0, text.find('#')), resources_[resource].uri);
+      if (&value == &document_) {
+        resources_[0].uri = uri;
+      } else {
+        resource = resources_.size();
+        resources_.push_back({here, uri});
       }
     }
-    find_anchors(member, place_of(place, key));
   }
+  for (const char* key : {"$anchor", "$dynamicAnchor"}) {
+    if (const auto anchor = value.find(key); anchor != value.end() && anchor->is_string())
+      anchors_.try_emplace({resource, anchor->get<std::string>()}, here);
+  }
+  for (const auto& [key, member] : value.items()) {
+    if (key != "const" && key != "enum" && key != "default" && key != "examples")
+      find_resources(member, place_of(place, key), resource);
+  }
+}
+
+// The innermost one.
+size_t SchemaDocument::resource_around(const std::string& place) const {
+  size_t found = 0;
+  for (size_t i = 1; i < resources_.size(); ++i) {
+    const std::string& root = resources_[i].root.place;
+    if (place.starts_with(root + "/") && root.size() > resources_[found].root.place.size())
+      found = i;
+  }
+  return found;
 }
 
 uint32_t SchemaDocument::number_of(const json& schema, const std::string& place) {
@@ -110,26 +146,31 @@ uint32_t SchemaDocument::add(json schema, const std::string& place) {
 
 uint32_t SchemaDocument::resolve(const json& reference, const std::string& place) {
   if (!reference.is_string()) fail(place, "expected a text, found " + shown(reference));
-  std::string text = reference.get<std::string>();
-  if (document_.is_object() && document_.contains("$id") && document_["$id"].is_string()) {
-    const std::string id = document_["$id"].get<std::string>();
-    if (text == id) return root();
-    if (text.starts_with(id + "#")) text.erase(0, id.size());
+  const auto& text = reference.get_ref<const std::string&>();
+  const size_t hash = std::min(text.find('#'), text.size());
+  size_t resource = resource_around(place);
+  if (hash > 0) {
+    const std::string uri = resolved_uri(text.substr(0, hash), resources_[resource].uri);
+    const auto found = std::find_if(resources_.begin(), resources_.end(),
+                                    [&](const Resource& one) { return one.uri == uri; });
+    if (found == resources_.end())
+      fail(place, "expected a reference into this document, #/..., found " + shown(reference));
+    resource = static_cast<size_t>(found - resources_.begin());
   }
-  if (!text.starts_with('#'))
-    fail(place, "expected a reference into this document, #/..., found " + shown(reference));
-  text = percent_decoded(text.substr(1), place);
-  if (text.empty()) return root();
-  if (text[0] != '/') {
-    const auto anchor = anchors_.find(text);
+  const Schema& root = resources_[resource].root;
+  const std::string fragment =
+      hash < text.size() ? percent_decoded(text.substr(hash + 1), place) : std::string();
+  if (fragment.empty()) return number_of(*root.value, root.place);
+  if (fragment[0] != '/') {
+    const auto anchor = anchors_.find({resource, fragment});
     if (anchor == anchors_.end())
       fail(place, "expected an anchor of this document, found " + shown(reference));
     return number_of(*anchor->second.value, anchor->second.place);
   }
   try {
-    const json::json_pointer pointer(text);
-    if (document_.contains(pointer))
-      return number_of(document_.at(pointer), "#" + percent_encoded(text));
+    const json::json_pointer pointer(fragment);
+    if (root.value->contains(pointer))
+      return number_of(root.value->at(pointer), root.place + percent_encoded(fragment));
   } catch (const json::exception&) {
     // Not a pointer: the message below.
   }

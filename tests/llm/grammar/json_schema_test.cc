@@ -258,6 +258,15 @@ TEST(JsonSchema, References) {
       {R"({"$id":"http://x.org/s","$ref":"http://x.org/s#/$defs/a","$defs":{"a":{"type":"null"}}})",
        {"null"},
        {"1"}},
+      {R"({"$id":"http://x.org/a/root","$ref":"list","$defs":{"l":{"$id":"list","type":"array",
+           "items":{"$ref":"#/$defs/i"},"$defs":{"i":{"anyOf":[{"$ref":"/b/n#m"},{"$ref":"list"}]}}},
+           "n":{"$id":"http://x.org/b/n","$defs":{"x":{"$anchor":"m","type":"null"}}}}})",
+       {"[null,[[]]]"},
+       {"[1]", "null"}},
+      {R"({"$id":"Node","type":"object","properties":{"next":{"$ref":"Node"}},
+           "additionalProperties":false})",
+       {R"({"next":{"next":{}}})"},
+       {R"({"next":1})"}},
   });
 }
 
