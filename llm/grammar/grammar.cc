@@ -115,10 +115,11 @@ uint32_t Grammar::add_rule(std::string name, std::string place) {
   return uint32_t(rules_.size() - 1);
 }
 
-void Grammar::define(uint32_t rule, uint32_t node) {
+void Grammar::define(uint32_t rule, uint32_t node, std::string place) {
   require(rule < rules_.size(), "a rule of the grammar");
   check_nodes({&node, 1});
   rules_[rule].node = node;
+  if (!place.empty()) rules_[rule].place = std::move(place);
 }
 
 void Grammar::set_root(uint32_t rule) {

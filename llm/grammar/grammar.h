@@ -110,7 +110,8 @@ class Grammar {
 
   // A rule may be referred to before it is defined. Returns its index.
   uint32_t add_rule(std::string name, std::string place = "");
-  void define(uint32_t rule, uint32_t node);
+  // `place`, unless empty, replaces that of add_rule().
+  void define(uint32_t rule, uint32_t node, std::string place = "");
   // The rule that whole texts match. The first rule, unless set.
   void set_root(uint32_t rule);
 

@@ -89,8 +89,8 @@ class FactFinder {
       }
       stack.pop_back();
       if (phase_[i] == kDone) continue;
+      facts_[i] = facts_of(node);  // open until then: a rule may refer to itself
       phase_[i] = kDone;
-      facts_[i] = facts_of(node);
     }
   }
 
@@ -116,6 +116,7 @@ class FactFinder {
           facts = facts_[target];
         else
           facts.expanded = facts.longest = NodeFacts::kInfinite;  // recursive
+        facts.expanded = add(facts.expanded, 1);                  // bounds the chains of rules
         facts.n_states = 1;
         break;
       }

@@ -12,7 +12,7 @@ namespace vesper {
 struct NodeFacts {
   static constexpr uint32_t kInfinite = UINT32_MAX;
   uint32_t n_states = 0;   // about, a call of a rule counted as one
-  uint32_t expanded = 0;   // about, with the states of called rules; kInfinite if recursive
+  uint32_t expanded = 0;   // about, with called rules and 1 per call; kInfinite if recursive
   uint32_t longest = 0;    // bytes of the longest text; kInfinite without a bound
   bool wide = false;       // has a class of more than 64 characters, called rules included
   bool wide_loop = false;  // has such a class in a repetition

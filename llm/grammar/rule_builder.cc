@@ -161,7 +161,7 @@ class RuleBuilder {
   // rule, because its masks are computed once per state.
   static bool is_inlined(const NodeFacts& facts, bool in_loop) {
     if (facts.expanded == NodeFacts::kInfinite) return false;
-    return (facts.expanded <= 8 && !facts.wide_loop) ||
+    return (facts.expanded <= 9 && !facts.wide_loop) ||
            (in_loop && facts.longest <= 16 && facts.expanded <= 256);
   }
 
