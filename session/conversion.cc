@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "audio/mel_filters.h"
 #include "error/error.h"
 #include "llm/conversion/conversion.h"
 #include "llm/conversion/gguf_keys.h"
+#include "llm/conversion/whisper_plan.h"
 #include "llm/dtype/quantize.h"
-#include "llm/files/gguf_writer.h"
 #include "llm/tokenizer/text_tokenizer.h"
 #include "session/atomic_file.h"
 
@@ -25,8 +26,9 @@ class ConversionWriter {
   void write() {
     write_bytes(plan_.head);
     for (const PlannedTensor& tensor : plan_.tensors) {
+      write_bytes(tensor.before);
       write_tensor(tensor);
-      write_bytes(std::string(GgufWriter::padding(tensor.bytes()), '\0'));
+      write_bytes(std::string(plan_.padding(tensor), '\0'));
       for (const TensorView& part : tensor.parts) weights_.release(part);
     }
   }
@@ -103,17 +105,27 @@ constexpr std::string_view kProbe =
     "Hello, world! It's 2024-06-30:\n\tx = 3.14159 * (y+1);  // caf\u00e9 \u4f60\u597d "
     "\u041f\u0440\u0438\u0432\u0435\u0442 \U0001F600 don't  WON'T";
 
+bool has_planned_tensors(const WeightProvider& written, const ConversionPlan& plan) {
+  const auto all = [&](const auto& tensors, const auto& is_planned) {
+    return std::equal(tensors.begin(), tensors.end(), plan.tensors.begin(), plan.tensors.end(),
+                      is_planned);
+  };
+  if (written.gguf() == nullptr) {
+    return all(written.tensors(), [](const TensorView& tensor, const PlannedTensor& planned) {
+      return tensor.file_name == planned.name && tensor.bytes == planned.bytes();
+    });
+  }
+  return all(written.gguf()->tensors, [](const GgufTensor& tensor, const PlannedTensor& planned) {
+    return tensor.name == planned.name && tensor.shape == planned.shape &&
+           tensor.bytes == planned.bytes();
+  });
+}
+
 // Reads the written file as any program would.
 void check_written(const std::filesystem::path& path, const WeightProvider& source,
                    const ConversionPlan& plan) {
   const auto written = open_weights(path);
-  const auto& tensors = written->gguf()->tensors;
-  const auto is_planned = [](const GgufTensor& tensor, const PlannedTensor& planned) {
-    return tensor.name == planned.name && tensor.shape == planned.shape &&
-           tensor.bytes == planned.bytes();
-  };
-  if (!std::equal(tensors.begin(), tensors.end(), plan.tensors.begin(), plan.tensors.end(),
-                  is_planned)) {
+  if (!has_planned_tensors(*written, plan)) {
     throw Error(ErrorKind::kInternal,
                 path.string() + ": the file does not have its plan's tensors");
   }
@@ -121,7 +133,8 @@ void check_written(const std::filesystem::path& path, const WeightProvider& sour
   const std::string where = source.path().string() + ": ";
   const std::string difference = configuration_difference(*plan.stated, written->config());
   if (!difference.empty()) {
-    throw Error(ErrorKind::kModel, where + "expected a model that GGUF can state: " + difference);
+    throw Error(ErrorKind::kModel,
+                where + "expected a model that the format can state: " + difference);
   }
   if (plan.has_tokenizer && open_text_tokenizer(source)->encode(kProbe, true, true) !=
                                 open_text_tokenizer(*written)->encode(kProbe, true, true)) {
@@ -137,7 +150,11 @@ void check_written(const std::filesystem::path& path, const WeightProvider& sour
 ConversionReport convert_model(const ConversionOptions& options) {
   const Mixture& mixture = find_mixture(options.type);
   const auto weights = open_weights(options.model);
-  const ConversionPlan plan = plan_conversion(*weights, mixture);
+  const ConversionPlan plan =
+      weights->type() == ModelType::kWhisper
+          ? plan_whisper(*weights, mixture,
+                         slaney_mel_filters(static_cast<int>(weights->config().n_mels)))
+          : plan_gguf(*weights, mixture);
   ConversionReport report = report_of(plan);
   report.output = options.output.string();
   report.bytes = plan.bytes();

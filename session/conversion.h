@@ -1,4 +1,4 @@
-// Writes a model in GGUF with another weight format.
+// Writes a model with another weight format: in GGUF, or Whisper in whisper.cpp's ggml format.
 //
 // In: the files of a model. Out: one file, which appears under its name only when it is complete
 // and has been read back. Called by `inspect`. llm/conversion plans the file.
@@ -41,11 +41,11 @@ struct ConversionReport {
   // The context length, if it ends where a sliding window would begin to slide, because GGUF's
   // family has none; else 0.
   uint32_t shortened_context = 0;
-  bool was_quantized = false;         // some values of the source were quantized before
+  bool was_quantized = false;  // some values of the source were quantized before
 };
 
 // Throws Error(kUsage) for an unknown type, Error(kModel) for a model that cannot be read or
-// stated in GGUF, Error(kOutput) if the file cannot be written.
+// stated in the format, Error(kOutput) if the file cannot be written.
 ConversionReport convert_model(const ConversionOptions& options);
 
 }  // namespace vesper

@@ -49,7 +49,7 @@ OptionTable inspect_options(InspectArguments& arguments) {
     arguments.output = path;
   });
   output.completion = Completion::kFile;
-  options.add("--convert OUT", output, "write it as one GGUF file, in the format of --type");
+  options.add("--convert OUT", output, "write it as one GGUF file (Whisper: ggml) of --type");
   options.exclude({"--metadata", "--tensors", "--tokenizer", "--checksum", "--verify", "--diff",
                    "--devices", "--models", "--table", "--profile", "--convert"});
   options.section("Details");

@@ -234,8 +234,13 @@ std::string conversion_text(const ConversionReport& report) {
     text += tensors(row.n_tensors) + " in " + row.used + " instead of " + row.wanted +
             ", because the length of a row is no multiple of its block\n";
   }
-  for (const std::string& name : report.left_out) {
-    text += "left out: " + escaped(name) + ", which GGUF has no name for\n";
+  if (!report.left_out.empty()) {
+    constexpr size_t kMostNames = 3;
+    text += "left out " + tensors(report.left_out.size()) + " that the format has no name for:";
+    for (size_t i = 0; i < std::min(report.left_out.size(), kMostNames); ++i) {
+      text += (i == 0 ? " " : ", ") + escaped(report.left_out[i], kMaxValue);
+    }
+    text += report.left_out.size() > kMostNames ? ", ...\n" : "\n";
   }
   if (report.shortened_context != 0) {
     text += "the context ends after " + grouped(report.shortened_context) +

@@ -21,7 +21,7 @@ bool is_of_old_file(std::string_view key) {
 }
 
 // A GGUF model keeps its names, shapes and metadata.
-void plan_gguf(const WeightProvider& weights, ConversionPlan& plan, GgufWriter& writer) {
+void copy_gguf(const WeightProvider& weights, ConversionPlan& plan, GgufWriter& writer) {
   const Gguf& gguf = *weights.gguf();
   for (const GgufEntry& entry : gguf.metadata) {
     if (!is_of_old_file(entry.key)) writer.add(entry);
@@ -227,17 +227,17 @@ bool PlannedTensor::is_copy() const {
 
 void PlannedTensor::read_rows(uint64_t first, uint64_t n, float* out) const {
   const uint64_t columns = n_columns();
-  uint64_t before = 0;  // rows of earlier parts
+  uint64_t begin = 0;  // of the part
   size_t index = 0;
   uint64_t rows_of_part = parts[0].n_elements() / columns;
   for (uint64_t i = 0; i < n; ++i) {
     const uint64_t row = order.source_of(first + i);
-    if (row < before) index = 0, before = 0, rows_of_part = parts[0].n_elements() / columns;
-    while (row >= before + rows_of_part) {
-      before += rows_of_part;
+    if (row < begin) index = 0, begin = 0, rows_of_part = parts[0].n_elements() / columns;
+    while (row >= begin + rows_of_part) {
+      begin += rows_of_part;
       rows_of_part = parts.at(++index).n_elements() / columns;
     }
-    read_f32(parts[index], (row - before) * columns, columns, out + i * columns);
+    read_f32(parts[index], (row - begin) * columns, columns, out + i * columns);
   }
   if (offset == 0) return;
   for (uint64_t i = 0; i < n * columns; ++i) out[i] += offset;
@@ -246,16 +246,21 @@ void PlannedTensor::read_rows(uint64_t first, uint64_t n, float* out) const {
 uint64_t ConversionPlan::bytes() const {
   uint64_t n = head.size();
   for (const PlannedTensor& tensor : tensors) {
-    n += tensor.bytes() + GgufWriter::padding(tensor.bytes());
+    n += tensor.before.size() + tensor.bytes() + padding(tensor);
   }
   return n;
 }
 
-ConversionPlan plan_conversion(const WeightProvider& weights, const Mixture& mixture) {
+uint64_t ConversionPlan::padding(const PlannedTensor& tensor) const {
+  return (alignment - tensor.bytes() % alignment) % alignment;
+}
+
+ConversionPlan plan_gguf(const WeightProvider& weights, const Mixture& mixture) {
   ConversionPlan plan;
+  plan.alignment = kGgufAlignment;
   GgufWriter writer;
   if (weights.gguf() != nullptr) {
-    plan_gguf(weights, plan, writer);
+    copy_gguf(weights, plan, writer);
   } else if (weights.type() == ModelType::kLanguageModel) {
     ModelPlanner(weights, plan, writer).run();
   } else {

@@ -165,7 +165,10 @@ void write_model_keys(const ModelConfig& model, const ModelFamily& family, GgufW
 std::string configuration_difference(const ModelConfig& source, const ModelConfig& converted) {
   Comparison comparison;
   comparison.check("vocabulary", source.n_vocab, converted.n_vocab);
-  comparison.check_stack(source.decoder(), converted.decoder());
+  comparison.check("number of mel filters", source.n_mels, converted.n_mels);
+  for (size_t i = 0; i < source.stacks.size(); ++i) {
+    comparison.check_stack(source.stacks[i], converted.stacks.at(i));
+  }
   return comparison.difference;
 }
 

@@ -15,6 +15,7 @@
 #include "llm/weights/weight_provider.h"
 #include "session/conversion.h"
 #include "tests/child_process.h"
+#include "tests/llm/weights/tiny_whisper_files.h"
 #include "tests/session/tiny_text_model.h"
 
 namespace vesper::converted_models_test {
@@ -154,6 +155,50 @@ TEST(ConvertedTokenizers, AreRejectedIfGgufCannotStateThem) {
   for (const char* name : {"clip", "xlmr", "words", "odd"}) {
     EXPECT_THROW(through_gguf(folder / name, 100'000), Error) << name;
   }
+}
+
+fs::path write_whisper(const TemporaryFolder& folder, const test::FileSet& files) {
+  fs::create_directories(folder / "whisper");
+  test::write_files(files, folder / "whisper");
+  return folder / "whisper";
+}
+
+TEST(ConvertedWhisper, HasTheSameWeightsFromEveryFormat) {
+  const test::TinyWhisper tiny;
+  for (const test::FileSet& files :
+       {tiny.ctranslate2(DType::kF32), tiny.safetensors(DType::kF32), tiny.ggml(DType::kF32)}) {
+    const TemporaryFolder folder;
+    convert_model({write_whisper(folder, files), folder / "out.bin", "f32"});
+    const auto weights = open_weights(folder / "out.bin");
+    EXPECT_EQ(weights->format(), "ggml");
+    EXPECT_EQ(weights->config().mel_filters.size(), tiny.mel_filters().size());
+    EXPECT_EQ(weights->vocabulary()[220], " ");
+    for (const test::TinyTensor& tensor : tiny.tensors()) {
+      const TensorView* found = weights->find(tensor.name);
+      ASSERT_NE(found, nullptr) << tensor.name;
+      EXPECT_EQ(found->shape, tensor.shape) << tensor.name;
+      EXPECT_EQ(read_f32(*found), tensor.values) << tensor.name;
+    }
+  }
+}
+
+TEST(ConvertedWhisper, HasOneFormatForAllMatrices) {
+  const TemporaryFolder folder;
+  const test::TinyWhisper tiny;
+  const fs::path model = write_whisper(folder, tiny.ctranslate2(DType::kF16));
+  convert_model({model, folder / "out.bin", "q5_0"});
+  const auto weights = open_weights(folder / "out.bin");
+  EXPECT_EQ(weights->find("decoder.embed.weight")->dtype, DType::kQ5_0);
+  EXPECT_EQ(weights->find("encoder.layers.1.ffn.down.weight")->dtype, DType::kQ5_0);
+  EXPECT_EQ(weights->find("encoder.conv1.weight")->dtype, DType::kF16);
+  EXPECT_EQ(weights->find("encoder.position.weight")->dtype, DType::kF32);
+  try {
+    convert_model({model, folder / "no.bin", "q4_k"});
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("rows of a multiple of 256 for type q4_k, found 64"));
+  }
+  EXPECT_FALSE(fs::exists(folder / "no.bin"));
 }
 
 TEST(FileTensorName, IsTheInverseOfCanonicalNames) {
