@@ -113,6 +113,9 @@ TEST(JsonSchema, Numbers) {
        {"0.5", "0.001"},
        {"0", "1", "0.0", "1.0"}},
       {R"({"type":"integer","minimum":1,"exclusiveMinimum":true})", {"2"}, {"1"}},
+      {R"({"type":"integer","minimum":1,"exclusiveMinimum":1,"maximum":9,"exclusiveMaximum":9})",
+       {"2", "8"},
+       {"1", "9"}},
       {R"({"type":"integer","multipleOf":7})", {"0", "-14", "700"}, {"8"}},
       {R"({"type":"number","multipleOf":0.01})", {"1.25", "3"}, {"1.255"}},
       {R"({"type":"integer","not":{"minimum":5}})", {"4", "-9"}, {"5", "50"}},
@@ -239,6 +242,31 @@ TEST(JsonSchema, ManyAlternativesThatExcludeEachOther) {
   GrammarTexts texts(grammar_of_json_schema(schema + "]}"));
   EXPECT_TRUE(texts.accepts(R"({"k":199,"v":"x"})"));
   EXPECT_FALSE(texts.accepts(R"({"k":200,"v":"x"})"));
+}
+
+TEST(JsonSchema, NegatedCounts) {
+  check({
+      {R"({"type":"string","not":{"minLength":2}})", {R"("a")", R"("")"}, {R"("ab")"}},
+      {R"({"type":"string","not":{"maxLength":2}})", {R"("abc")"}, {R"("ab")"}},
+      {R"({"type":"array","not":{"minItems":2}})", {"[1]"}, {"[1,2]"}},
+      {R"({"type":"array","not":{"contains":{"const":1},"minContains":2}})",
+       {"[1,0]", "[]"},
+       {"[1,1]"}},
+      {R"({"type":"array","not":{"contains":{"const":1},"minContains":0,"maxContains":1}})",
+       {"[1,0,1]"},
+       {"[1,0]"}},
+      {R"({"type":"array","not":{"prefixItems":[{"type":"integer"}]}})", {"[null]"}, {"[]", "[1]"}},
+      {R"({"type":"object","not":{"maxProperties":0}})", {R"({"a":1})"}, {"{}"}},
+      {R"({"anyOf":[{"not":{"minLength":0}},{"type":"null"}]})", {"null"}, {R"("")", "1"}},
+  });
+}
+
+// Two properties that are demanded might be one, if a text repeats its name.
+TEST(JsonSchema, PropertiesWithoutNamesAreDemandedOnce) {
+  EXPECT_THAT(
+      error_of(R"({"type":"object","allOf":[{"not":{"additionalProperties":{"type":"null"}}},
+                           {"not":{"additionalProperties":{"type":"string"}}}]})"),
+      testing::HasSubstr("expected a grammar that admits some text"));
 }
 
 TEST(JsonSchema, References) {
