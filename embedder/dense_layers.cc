@@ -131,8 +131,8 @@ void DenseLayers::emit(DispatchTable& table, const Operand& in) const {
     }
     if (layer.norm.weight.present()) {
       emit::norm(table, layer.name + " norm",
-                 {max_rows_, n_out, layer.norm_epsilon, kNormLayer, kDTypeF32}, layer.out,
-                 layer.out, layer.norm.weight, layer.norm.bias, {}, {});
+                 {max_rows_, n_out, layer.norm_epsilon, kNormLayer, kDTypeF32, kDTypeF32, n_out},
+                 layer.out, layer.out, layer.norm.weight, layer.norm.bias, {}, {});
     }
     from = &layer.out;
   }

@@ -46,6 +46,12 @@ Operand vectors_of_positions(const WeightUploader& upload, const WeightProvider&
   });
 }
 
+// The stack of a language model without the scale of its logits.
+StackConfig without_logits(StackConfig stack) {
+  stack.logit_scale = 1;
+  return stack;
+}
+
 // Whether tokens of type 1 differ from those of type 0.
 bool has_second_type(const WeightProvider& provider) {
   const TensorView* types = provider.find("encoder.token_type.weight");
@@ -69,8 +75,8 @@ TextEncoder::TextEncoder(Device& device, const WeightProvider& provider, Compute
                      .matrix({{&provider.require(std::string(provider.config().encoder().name) +
                                                  ".embed.weight")}},
                              WeightUse::kLookup)),
-      stack_(device, provider, provider.config().encoder(), compute, WeightUse::kManyRows,
-             max_rows),
+      stack_(device, provider, without_logits(provider.config().encoder()), compute,
+             WeightUse::kManyRows, max_rows),
       host_rows_(max_rows),
       host_starts_(size_t{max_sequences} + 1) {
   const WeightUploader upload(device, provider, compute);
@@ -121,7 +127,7 @@ void TextEncoder::emit(DispatchTable& table, uint32_t n_rows) const {
     stack_.emit_norm(table, stack + ".embed_norm", embed_norm_, n_rows, x_, DType::kF32, x_);
   }
   stack_.emit_bidirectional(table, n_rows, max_sequences_, x_, starts_, rows_);
-  if (stack_.config().norm_placement == NormPlacement::kBefore) {
+  if (stack_.config().norm_placement != NormPlacement::kAfter) {
     stack_.emit_final_norm(table, n_rows, x_, DType::kF32, x_, {});
   }
 }

@@ -109,9 +109,10 @@ struct EmbedParams {
   float scale;
 };
 
-// norm: layer norm or RMS norm of each row, plus a residual. With an index, row r reads
-// in[index[r]]. Without an index, out may alias an f32 in. out may alias the residual.
-// operands: 0 out [n_rows, d] (w)  1 in f32 [*, d]  2 weight f32 [d]  3 bias f32 [d] (?)
+// norm: layer norm or RMS norm of each row, plus a residual. Rows of out and in are row_stride
+// apart. With an index, row r reads in[index[r]]. Without an index, out may alias an in of its
+// format. out may alias the residual.
+// operands: 0 out [n_rows, d] (w)  1 in [*, d]  2 weight f32 [d]  3 bias f32 [d] (?)
 //           4 index u32 [n_rows] (?)  5 residual f32 [n_rows, d] (?)
 VESPER_CONST(kNormLayer, 0u);
 VESPER_CONST(kNormRms, 1u);
@@ -120,6 +121,8 @@ struct NormParams {
   float epsilon;
   uint kind;       // kNorm*
   uint out_dtype;  // kDTypeF32, F16, BF16 or I8
+  uint in_dtype;   // kDTypeF32, F16 or BF16
+  uint row_stride;
 };
 
 // matmul: out[r, o] = residual + activation(bias[o] + sum_i in[r, i] * weight[o, i])

@@ -13,6 +13,7 @@ layout(constant_id = 2) const uint kKind = 0;
 layout(constant_id = 3) const uint kOutDtype = 0;
 layout(constant_id = 4) const uint kPresent = 0;  // 1: bias, 2: index, 4: residual
 layout(constant_id = 5) const uint kAligned = 0;  // every row is aligned to 4 elements
+layout(constant_id = 6) const uint kInDtype = 0;
 
 layout(push_constant) uniform Push {
   Address out_, in_, weight, bias, index, residual;
@@ -20,24 +21,28 @@ layout(push_constant) uniform Push {
 };
 
 // Columns column to column + 3 of the row at `start`; zero after its end.
-vec4 load4(Address address, uint start, uint column) {
-  if (kAligned != 0) return Vec4Buffer(address).v[(start + column) / 4];
+vec4 load4(Address address, uint start, uint column, uint dtype) {
+  if (kAligned != 0) {
+    if (dtype == kDTypeF32) return Vec4Buffer(address).v[(start + column) / 4];
+    uvec2 halves = UVec2Buffer(address).v[(start + column) / 4];
+    return vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y));
+  }
   vec4 x = vec4(0.0);
   for (uint j = 0; j < 4; ++j) {
-    if (column + j < p.d) x[j] = F32Buffer(address).v[start + column + j];
+    if (column + j < p.d) x[j] = load_float(address, start + column + j, dtype);
   }
   return x;
 }
 
 void main() {
   uint r = gl_WorkGroupID.x;
-  uint source = ((kPresent & 2u) != 0 ? U32Buffer(index).v[r] : r) * p.d;
+  uint source = ((kPresent & 2u) != 0 ? U32Buffer(index).v[r] : r) * p.row_stride;
   uint first = gl_LocalInvocationID.x * 4, stride = gl_WorkGroupSize.x * 4;
   vec4 x[kPerThread];
   float sum = 0.0;
   [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
     uint column = first + i * stride;
-    x[i] = column < p.d ? load4(in_, source, column) : vec4(0.0);
+    x[i] = column < p.d ? load4(in_, source, column, kInDtype) : vec4(0.0);
     sum += x[i].x + x[i].y + x[i].z + x[i].w;
   }
   float mean = kKind == kNormLayer ? workgroup_sum(sum) / float(p.d) : 0.0;
@@ -53,10 +58,10 @@ void main() {
   [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
     uint column = first + i * stride;
     if (column >= p.d) continue;
-    vec4 value = x[i] * scale * load4(weight, 0, column);
-    if ((kPresent & 1u) != 0) value += load4(bias, 0, column);
-    if ((kPresent & 4u) != 0) value += load4(residual, r * p.d, column);
-    uint at = r * p.d + column;
+    vec4 value = x[i] * scale * load4(weight, 0, column, kDTypeF32);
+    if ((kPresent & 1u) != 0) value += load4(bias, 0, column, kDTypeF32);
+    if ((kPresent & 4u) != 0) value += load4(residual, r * p.d, column, kDTypeF32);
+    uint at = r * p.row_stride + column;
     if (kOutDtype == kDTypeI8) {
       store_int8(out_, p.n_rows * p.d, at, value);
     } else if (kAligned != 0) {

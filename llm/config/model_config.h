@@ -25,8 +25,9 @@ enum class PositionKind : uint32_t {
 };
 enum class NormKind : uint32_t { kLayer, kRms };
 // kBefore: before each block and once after the last layer. kAfter: after each block, on the sum
-// with the residual.
-enum class NormPlacement : uint32_t { kBefore, kAfter };
+// with the residual. kOutput: on the output of each block, before the residual is added, and once
+// after the last layer.
+enum class NormPlacement : uint32_t { kBefore, kAfter, kOutput };
 enum class Activation : uint32_t { kGelu, kGeluTanh, kSilu, kRelu };  // kGelu: exact, with erf
 
 // A mixture of experts in the place of a feed-forward block: a router, a matrix [n, d_model],
@@ -78,6 +79,7 @@ struct StackConfig {
   Activation activation = Activation::kGelu;
   bool gated_ffn = false;     // down(activation(gate x) * up x); otherwise down(activation(up x))
   float embedding_scale = 1;  // of token embeddings
+  float logit_scale = 1;      // of logits, before their soft cap
   float logit_soft_cap = 0;   // 0: none
 
   uint32_t q_width() const { return n_heads * head_dim; }

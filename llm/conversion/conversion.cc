@@ -140,10 +140,11 @@ class ModelPlanner {
   }
 
   void set_order(const std::string& canonical, PlannedTensor& planned) const {
-    if (stack_.ropes.empty() || stack_.interleaved_rope == family_.gguf_interleaved_rope) return;
+    const bool interleaved = family_.interleaved_rope || family_.gguf_interleaved_rope;
+    if (stack_.ropes.empty() || stack_.interleaved_rope == interleaved) return;
     for (const std::string_view part : {".attn.q.", ".attn.k.", ".attn.q_norm.", ".attn.k_norm."}) {
       if (canonical.find(part) == std::string::npos) continue;
-      planned.order = {stack_.head_dim, stack_.ropes[0].n_pairs, family_.gguf_interleaved_rope};
+      planned.order = {stack_.head_dim, stack_.ropes[0].n_pairs, interleaved};
     }
   }
 

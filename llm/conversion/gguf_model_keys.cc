@@ -85,6 +85,7 @@ class Comparison {
     check("attention scale", scale_of(a), scale_of(b));
     check("soft cap of attention", a.attention_soft_cap, b.attention_soft_cap);
     check("soft cap of logits", a.logit_soft_cap, b.logit_soft_cap);
+    check("scale of logits", a.logit_scale, b.logit_scale);
     check("embedding scale", a.embedding_scale, b.embedding_scale);
     check("kind of positions", number(a.positions), number(b.positions));
     check("kind of norm", number(a.norm), number(b.norm));
@@ -154,6 +155,12 @@ void write_model_keys(const ModelConfig& model, const ModelFamily& family, GgufW
   }
   keys.number("attn_logit_softcapping", stack.attention_soft_cap);
   keys.number("final_logit_softcapping", stack.logit_soft_cap);
+  if (family.has_multipliers) {
+    keys.number("embedding_scale", stack.embedding_scale);
+    keys.number("residual_scale", 1);  // part of the embedding's and of the epsilon
+    keys.number("attention.scale", stack.attention_scale);
+    keys.number("logit_scale", 1 / stack.logit_scale);
+  }
   if (stack.experts.any()) {
     keys.count("expert_count", stack.experts.n);
     keys.count("expert_used_count", stack.experts.n_used);

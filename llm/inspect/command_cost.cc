@@ -84,7 +84,8 @@ CommandCost command_cost(const Command& command, double weight_bytes, double n_p
     }
     case Kernel::kNorm: {
       const auto& p = command.params_as<NormParams>();
-      return {0, static_cast<double>(p.n_rows) * p.d * (4 + element_bytes(p.out_dtype))};
+      return {0, static_cast<double>(p.n_rows) * p.d *
+                     (element_bytes(p.in_dtype) + element_bytes(p.out_dtype))};
     }
     case Kernel::kMatmul:
       return cost(command.params_as<MatmulParams>(), weight_bytes, command.operands[4].present());

@@ -68,21 +68,24 @@ Operand WeightUploader::vector(const std::string& name, uint64_t n) const {
   return store(n, name, [&] { return read(tensor); });
 }
 
-NormWeights WeightUploader::norm(const std::string& name, uint32_t d) const {
+NormWeights WeightUploader::norm(const std::string& name, uint32_t d, float scale) const {
   NormWeights weights;
   const TensorView& norm_weight = provider_.require(name + ".weight");
   require_elements(provider_, norm_weight, d);
   weights.weight = store(d, name, [&] {
     std::vector<float> values = read(norm_weight);
-    for (float& value : values) value += norm_weight_offset_;
+    for (float& value : values) value = (value + norm_weight_offset_) * scale;
     return values;
   });
   if (provider_.find(name + ".bias")) weights.bias = vector(name + ".bias", d);
   return weights;
 }
 
-Operand WeightUploader::optional_weight(const std::string& name, uint32_t d) const {
-  return provider_.find(name + ".weight") ? norm(name, d).weight : Operand{};
+Operand WeightUploader::head_norm(const std::string& name, uint32_t head_dim,
+                                  uint32_t width) const {
+  const TensorView* weight = provider_.find(name + ".weight");
+  if (weight == nullptr) return {};
+  return norm(name, weight->n_elements() == width ? width : head_dim).weight;
 }
 
 LinearWeights WeightUploader::linear(const std::string& prefix,
@@ -178,8 +181,8 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
       layer.attn_norm = upload.norm(prefix + "attn_norm", d);
     }
     layer.attn_qkv = upload.linear(prefix + "attn.", {"q", "k", "v"}, {q, kv, kv}, d, use);
-    layer.attn_q_norm = upload.optional_weight(prefix + "attn.q_norm", config.head_dim);
-    layer.attn_k_norm = upload.optional_weight(prefix + "attn.k_norm", config.head_dim);
+    layer.attn_q_norm = upload.head_norm(prefix + "attn.q_norm", config.head_dim, q);
+    layer.attn_k_norm = upload.head_norm(prefix + "attn.k_norm", config.head_dim, kv);
     has_head_norms_ |= layer.attn_q_norm.present() || layer.attn_k_norm.present();
     layer.attn_out = upload.linear(prefix + "attn.", {"out"}, {d}, q, use);
     if (config.cross_attention) {
@@ -189,7 +192,9 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
           upload.linear(prefix + "cross.", {"k", "v"}, {kv, kv}, d, WeightUse::kManyRows);
       layer.cross_out = upload.linear(prefix + "cross.", {"out"}, {d}, q, use);
     }
-    layer.ffn_norm = upload.norm(prefix + "ffn_norm", d);
+    if (config.norm_placement != NormPlacement::kOutput) {
+      layer.ffn_norm = upload.norm(prefix + "ffn_norm", d);
+    }
     if (config.experts.any() && provider.find(prefix + "ffn.router.weight")) {
       upload_experts(upload, WeightUploader(device, provider, Compute::kF32), config, prefix, use,
                      layer);
@@ -217,8 +222,9 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
                                         "rotary angles",
                                         [&] { return rope_angles(rope, config.n_positions); }));
   }
-  if (config.norm_placement == NormPlacement::kBefore)
-    final_norm_ = upload.norm(stack + ".norm", d);
+  if (config.norm_placement != NormPlacement::kAfter) {
+    final_norm_ = upload.norm(stack + ".norm", d, config.logit_scale);
+  }
   const uint64_t number_bytes =
       std::max(dtype_bytes(activation_, 1), dtype_bytes(prompt_activation_, 1));
   const auto scratch = [&](uint64_t width, const char* label) {
@@ -284,8 +290,9 @@ void emit_linear(DispatchTable& table, std::string label, const LinearWeights& l
 void TransformerStack::emit_norm(DispatchTable& table, std::string label,
                                  const NormWeights& weights, uint32_t n_rows, const Operand& out,
                                  DType out_dtype, const Operand& x, const Operand& index) const {
-  const NormParams params{n_rows, config_.d_model, config_.norm_epsilon, kernel_norm(config_.norm),
-                          code(out_dtype)};
+  const NormParams params{
+      n_rows,          config_.d_model, config_.norm_epsilon, kernel_norm(config_.norm),
+      code(out_dtype), kDTypeF32,       config_.d_model};
   emit::norm(table, std::move(label), params, out, x, weights.weight, weights.bias, index);
 }
 
@@ -422,8 +429,8 @@ void TransformerStack::emit_block_end(DispatchTable& table, const std::string& l
   }
   emit_linear(table, label, linear, n_rows, block_out_, DType::kF32, in.rows, in.dtype,
               {.rows = rows.sequences});
-  const NormParams norm{n_rows, config_.d_model, config_.norm_epsilon, kernel_norm(config_.norm),
-                        code(DType::kF32)};
+  const NormParams norm{n_rows,    config_.d_model, config_.norm_epsilon, kernel_norm(config_.norm),
+                        kDTypeF32, kDTypeF32,       config_.d_model};
   emit::norm(table, label + ".norm", norm, x, block_out_, post_norm.weight, post_norm.bias, {}, x);
 }
 
@@ -432,10 +439,30 @@ float TransformerStack::attention_scale() const {
                                      : 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
 }
 
+void TransformerStack::emit_whole_norms(DispatchTable& table, const std::string& label,
+                                        const LayerWeights& layer, uint32_t n_rows,
+                                        DType dtype) const {
+  const uint32_t q = config_.q_width(), kv = config_.kv_width(), stride = q + 2 * kv;
+  const auto norm = [&](const char* name, const Operand& weight, uint32_t first, uint32_t width) {
+    if (!weight.present() || weight.bytes == config_.head_dim * sizeof(float)) return;
+    const NormParams params{n_rows,      width, config_.norm_epsilon, kNormRms, code(dtype),
+                            code(dtype), stride};
+    const Operand heads = qkv_.part(dtype_bytes(dtype, first),
+                                    dtype_bytes(dtype, uint64_t{n_rows - 1} * stride + width));
+    emit::norm(table, label + name, params, heads, heads, weight, {}, {});
+  };
+  norm("attn.q_norm", layer.attn_q_norm, 0, q);
+  norm("attn.k_norm", layer.attn_k_norm, q, kv);
+}
+
 void TransformerStack::emit_rope(DispatchTable& table, const std::string& label, uint32_t layer,
                                  uint32_t n_rows, DType dtype, const Operand& rows,
                                  const KvCache* cache) const {
   const LayerWeights& weights = layers_[layer];
+  emit_whole_norms(table, label, weights, n_rows, dtype);
+  const auto of_heads = [&](const Operand& norm) {
+    return norm.bytes == config_.head_dim * sizeof(float) ? norm : Operand{};
+  };
   const std::optional<uint32_t> rope = config_.layers[layer].rope;
   RopeParams params{};
   params.n_rows = n_rows;
@@ -453,8 +480,8 @@ void TransformerStack::emit_rope(DispatchTable& table, const std::string& label,
     params.pages_per_sequence = cache->pages_per_sequence();
   }
   emit::rope(table, label + "attn.rope", params, qkv_, rows, rope ? rope_angles_[*rope] : Operand{},
-             weights.attn_q_norm, weights.attn_k_norm, cache ? cache->keys(layer) : Operand{},
-             cache ? cache->values(layer) : Operand{},
+             of_heads(weights.attn_q_norm), of_heads(weights.attn_k_norm),
+             cache ? cache->keys(layer) : Operand{}, cache ? cache->values(layer) : Operand{},
              cache ? cache->page_table(layer) : Operand{});
 }
 

@@ -30,7 +30,8 @@ struct LinearWeights {
 struct LayerWeights {
   NormWeights attn_norm;
   LinearWeights attn_qkv;            // [q_width + 2 * kv_width, d_model]: queries, keys, values
-  Operand attn_q_norm, attn_k_norm;  // weights of per-head norms, f32 [head_dim] (?)
+  Operand attn_q_norm, attn_k_norm;  // weights of RMS norms of each head, f32 [head_dim], or of all
+                                     // together, f32 [q_width] and [kv_width] (?)
   LinearWeights attn_out;
   NormWeights attn_post_norm;  // of the block's output, before the residual is added (?)
   NormWeights cross_norm;
@@ -62,9 +63,9 @@ class WeightUploader {
   Weight matrix(const MatrixSource& source, WeightUse use) const;
   // The output matrix of a decoder, or its embedding if the file has none.
   Weight output(const Weight& embedding) const;
-  NormWeights norm(const std::string& name, uint32_t d) const;
-  // The weight of an optional norm; may be absent.
-  Operand optional_weight(const std::string& name, uint32_t d) const;
+  NormWeights norm(const std::string& name, uint32_t d, float scale = 1) const;
+  // The weight of an optional norm of heads or of all `width`; may be absent.
+  Operand head_norm(const std::string& name, uint32_t head_dim, uint32_t width) const;
   // The matrices `prefix + part + ".weight"` stacked, and their biases, zero for a part without
   // one; no bias if none has one. Each part is [n_out / parts, n_in].
   LinearWeights linear(const std::string& prefix, const std::vector<std::string>& parts,
@@ -174,6 +175,9 @@ class TransformerStack {
   void emit_block_end(DispatchTable& table, const std::string& label, const LinearWeights& linear,
                       const NormWeights& post_norm, const PassRows& rows, const BlockInput& in,
                       const Operand& x) const;
+  // Norms all queries of a row in qkv_ together, and all keys.
+  void emit_whole_norms(DispatchTable& table, const std::string& label, const LayerWeights& layer,
+                        uint32_t n_rows, DType dtype) const;
   // Norms and rotates the heads in qkv_; with a cache, writes keys and values to it.
   void emit_rope(DispatchTable& table, const std::string& label, uint32_t layer, uint32_t n_rows,
                  DType dtype, const Operand& rows, const KvCache* cache) const;
@@ -188,7 +192,7 @@ class TransformerStack {
   std::vector<LayerWeights> layers_;
   NormWeights final_norm_;            // with norms before blocks
   std::vector<Operand> rope_angles_;  // f32 [n_positions, n_pairs, 2], for each of config.ropes
-  bool has_head_norms_ = false;
+  bool has_head_norms_ = false;       // of either kind
   // Scratch of one pass, for max_rows rows.
   Operand normed_;     // [max_rows, d_model]
   Operand qkv_;        // [max_rows, q_width + 2 * kv_width]

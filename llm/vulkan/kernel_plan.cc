@@ -108,16 +108,19 @@ class Planner {
 
   void norm(const NormParams& p) {
     if (p.out_dtype != kDTypeI8) require_float(p.out_dtype);
+    require_float(p.in_dtype);
     // Four values per thread if rows begin at multiples of 16 bytes.
-    const bool aligned =
-        p.d % 4 == 0 && (address(0) | address(1) | address(2) | address(3) | address(5)) % 16 == 0;
-    require(p.out_dtype != kDTypeI8 || (aligned && p.d % 32 == 0), "int8 rows of whole blocks");
+    const bool aligned = p.d % 4 == 0 && p.row_stride % 4 == 0 &&
+                         (address(0) | address(1) | address(2) | address(3) | address(5)) % 16 == 0;
+    require(p.out_dtype != kDTypeI8 || (aligned && p.d % 32 == 0 && p.row_stride == p.d),
+            "int8 rows of whole blocks");
     const uint32_t vectors = blocks(p.d, 4), subgroup = capabilities_.subgroup_size;
     const uint32_t n_threads =
         std::min(blocks(vectors, subgroup) * subgroup,
                  std::min(2 * threads(), capabilities_.max_workgroup_threads));
-    shader(Shader::kNorm, {n_threads, blocks(vectors, n_threads), p.kind, p.out_dtype,
-                           present(3) * 1u + present(4) * 2u + present(5) * 4u, aligned});
+    shader(Shader::kNorm,
+           {n_threads, blocks(vectors, n_threads), p.kind, p.out_dtype,
+            present(3) * 1u + present(4) * 2u + present(5) * 4u, aligned, p.in_dtype});
     push_addresses(6);
     push(&p, sizeof p);
     plan_.groups = {p.n_rows, 1, 1};

@@ -152,29 +152,43 @@ class ModelChecker {
       check_linear(expert + ".up", experts.d_ffn, stack.d_model);
       check_linear(expert + ".down", stack.d_model, experts.d_ffn);
     }
+    if (stack.norm_placement == NormPlacement::kOutput) fail("expected no experts, found " + layer);
     if (has(layer + ".ffn_post_norm.weight")) {
       fail("expected no norm after the experts of " + layer + ", found ffn_post_norm");
     }
   }
 
+  // A norm of each head, or of all together.
+  void check_head_norm(const std::string& name, uint64_t head_dim, uint64_t width) const {
+    const auto norm = tensors_.find(name);
+    if (norm == tensors_.end()) return;
+    check(name, {norm->second->n_elements() == width ? width : head_dim});
+  }
+
   void check_layers(const StackConfig& stack) const {
     const bool norms_before = stack.norm_placement == NormPlacement::kBefore;
+    const bool norms_output = stack.norm_placement == NormPlacement::kOutput;
     const uint64_t d = stack.d_model;
     const std::string name(stack.name);
     for (uint32_t n = 0; n < stack.n_layers; ++n) {
       const std::string layer = name + ".layers." + std::to_string(n);
       check_attention(layer + ".attn", stack);
-      check_if_there(layer + ".attn.q_norm.weight", {stack.head_dim});
-      check_if_there(layer + ".attn.k_norm.weight", {stack.head_dim});
-      // The first block of ModernBERT has no norm of its own; it follows the embedding norm.
-      if (n > 0 || !norms_before || !has(name + ".embed_norm.weight")) {
-        check_norm(layer + ".attn_norm", d);
+      check_head_norm(layer + ".attn.q_norm.weight", stack.head_dim, stack.q_width());
+      check_head_norm(layer + ".attn.k_norm.weight", stack.head_dim, stack.kv_width());
+      if (norms_output) {
+        check_norm(layer + ".attn_post_norm", d);
+        check_norm(layer + ".ffn_post_norm", d);
+      } else {
+        // The first block of ModernBERT has no norm of its own; it follows the embedding norm.
+        if (n > 0 || !norms_before || !has(name + ".embed_norm.weight")) {
+          check_norm(layer + ".attn_norm", d);
+        }
+        check_norm(layer + ".ffn_norm", d);
       }
       if (stack.cross_attention) {
         check_norm(layer + ".cross_norm", d);
         check_attention(layer + ".cross", stack);
       }
-      check_norm(layer + ".ffn_norm", d);
       if (stack.experts.any() && has(layer + ".ffn.router.weight")) {
         check_experts(layer, stack);
       } else {
@@ -185,7 +199,7 @@ class ModelChecker {
       check_if_there(layer + ".attn_post_norm.weight", {d});
       check_if_there(layer + ".ffn_post_norm.weight", {d});
     }
-    if (norms_before) check_norm(name + ".norm", d);
+    if (norms_before || norms_output) check_norm(name + ".norm", d);
   }
 
   void check_ids(const char* list, const std::vector<int32_t>& ids) const {

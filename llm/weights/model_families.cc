@@ -131,6 +131,47 @@ constexpr ModelFamily kFamilies[] = {
                     .activation = Activation::kSilu,
                     .has_experts = true,
                     .window_period = 1}),
+    // Muennighoff et al., "OLMoE" (2024).
+    language_model({.name = "olmoe",
+                    .gguf = "olmoe",
+                    .hugging_face = {"olmoe"},
+                    .activation = Activation::kSilu,
+                    .has_experts = true,
+                    .normalizes_experts = false}),
+    // OLMo Team, "2 OLMo 2 Furious" (2025), and OLMo 3, which has windows.
+    language_model({.name = "olmo2",
+                    .gguf = "olmo2",
+                    .hugging_face = {"olmo2", "olmo3"},
+                    .norm_placement = NormPlacement::kOutput,
+                    .norm_epsilon = 1e-6f,
+                    .activation = Activation::kSilu,
+                    .rope_theta = 500000,
+                    .unscaled_window_rope = true,
+                    .window_period = 4},
+                   kHuggingFacePostNormNaming),
+    // Granite Team, "Granite 3.0 Language Models" (2024).
+    language_model({.name = "granite",
+                    .gguf = "granite",
+                    .hugging_face = {"granite"},
+                    .norm_epsilon = 1e-6f,
+                    .activation = Activation::kSilu,
+                    .has_multipliers = true,
+                    .gguf_interleaved_rope = true}),
+    // GLM Team, "ChatGLM" (2024): GLM-4-9B.
+    language_model({.name = "glm",
+                    .gguf = "chatglm",
+                    .hugging_face = {"glm"},
+                    .gguf_names = &kGgufPhi3Naming,
+                    .activation = Activation::kSilu,
+                    .interleaved_rope = true}),
+    // GLM-4-0414 (2025).
+    language_model({.name = "glm4",
+                    .gguf = "glm4",
+                    .hugging_face = {"glm4"},
+                    .gguf_names = &kGgufPhi3Naming,
+                    .activation = Activation::kSilu,
+                    .interleaved_rope = true},
+                   kHuggingFaceGlm4Naming),
     // Gemma Team, "Gemma" (2024).
     language_model({.name = "gemma",
                     .gguf = "gemma",
@@ -162,7 +203,7 @@ constexpr ModelFamily kFamilies[] = {
                     .gguf_width_scaled_layers = 62,
                     .hugging_face_norm_weight_offset = 1},
                    kHuggingFacePostNormNaming),
-    // Abdin et al., "Phi-3 Technical Report" (2024).
+    // Abdin et al., "Phi-3 Technical Report" (2024); also Phi-4.
     language_model({.name = "phi3",
                     .gguf = "phi3",
                     .hugging_face = {"phi3"},
@@ -191,6 +232,7 @@ StackConfig start_stack(const ModelFamily& family, std::string_view name) {
   stack.attention = is_decoder ? AttentionKind::kCausal : AttentionKind::kBidirectional;
   stack.cross_attention = is_decoder && family.type == ModelType::kWhisper;
   stack.positions = family.positions;
+  stack.interleaved_rope = family.interleaved_rope;
   stack.norm = family.norm;
   stack.norm_placement = family.norm_placement;
   stack.norm_epsilon = family.norm_epsilon;
@@ -249,6 +291,13 @@ void complete_sizes(const ModelFamily& family, StackConfig& stack) {
   }
 }
 
+void set_multipliers(const Multipliers& multipliers, StackConfig& stack) {
+  stack.embedding_scale *= multipliers.embedding / multipliers.residual;
+  stack.norm_epsilon /= multipliers.residual * multipliers.residual;
+  if (multipliers.attention > 0) stack.attention_scale = multipliers.attention;
+  stack.logit_scale = multipliers.logits;
+}
+
 void set_layers(const ModelFamily& family, const LayerFacts& facts, StackConfig& stack,
                 ModelConfig& model) {
   stack.layers.clear();
@@ -262,8 +311,11 @@ void set_layers(const ModelFamily& family, const LayerFacts& facts, StackConfig&
   };
   const bool lists_windows = is_list("window of layers", facts.has_window.size());
   const bool lists_ropes = is_list("rope of layers", facts.has_rope.size());
-  const float window_theta =
+  float window_theta =
       facts.window_rope_theta > 0 ? facts.window_rope_theta : family.window_rope_theta;
+  if (window_theta == 0 && family.unscaled_window_rope && facts.sliding_window > 0) {
+    window_theta = stack.ropes[0].theta;
+  }
   if (!stack.ropes.empty() && window_theta > 0) {
     RopeSettings rope;
     rope.theta = window_theta;

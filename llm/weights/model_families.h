@@ -45,13 +45,16 @@ struct ModelFamily {
   Activation activation = Activation::kGelu;
   FfnKind ffn = FfnKind::kPlain;
   PositionKind positions = PositionKind::kVectors;
+  bool interleaved_rope = false;   // as StackConfig, in every file format
   bool scales_embedding = false;   // by sqrt(d_model)
+  bool has_multipliers = false;    // files state them
   bool has_experts = false;        // in layers with a router; files state their number
   bool normalizes_experts = true;  // as ExpertsConfig, if the file does not state it
 
   // Rotary base if the file has none, and that of layers with a sliding window (0: the same).
   float rope_theta = 10000;
   float window_rope_theta = 0;
+  bool unscaled_window_rope = false;  // layers with a window have the base of the others, unscaled
   uint32_t rope_free_period = 0;  // every rope_free_period-th layer has no rotation; 0: all have
 
   // Every window_period-th layer has full attention; the others have a sliding window. 0: all have
@@ -81,6 +84,18 @@ ModelConfig start_config(const ModelFamily& family);
 // Sets what follows from the sizes that a file states: n_kv_heads and head_dim where it has none,
 // and embedding_scale.
 void complete_sizes(const ModelFamily& family, StackConfig& stack);
+
+// Factors of some families, such as Granite.
+struct Multipliers {
+  float embedding = 1;
+  float residual = 1;   // of the output of each block, before the residual is added
+  float attention = 0;  // on q . k; 0: 1 / sqrt(head_dim)
+  float logits = 1;
+};
+
+// Sets the scales of the stack, and norm_epsilon: a residual stream that is divided by the factor
+// of the blocks' outputs needs no such factor, and its norms are the same with another epsilon.
+void set_multipliers(const Multipliers& multipliers, StackConfig& stack);
 
 // Properties of single layers in a file.
 struct LayerFacts {

@@ -437,6 +437,11 @@ const TensorNaming kHuggingFacePostNormNaming =
                            {"pre_feedforward_layernorm", "ffn_norm"},
                            {"post_feedforward_layernorm", "ffn_post_norm"}});
 
+const TensorNaming kHuggingFaceGlm4Naming =
+    language_model_naming({{"post_self_attn_layernorm", "attn_post_norm"},
+                           {"post_attention_layernorm", "ffn_norm"},
+                           {"post_mlp_layernorm", "ffn_post_norm"}});
+
 const TensorNaming kGgufLanguageModelNaming =
     gguf_language_model_naming({{"attn_q", "attn.q"},
                                 {"attn_k", "attn.k"},

@@ -53,9 +53,10 @@ extern const TensorNaming kGgufTextEncoderNaming;
 extern const TensorNaming kGgufModernBertNaming;
 
 extern const TensorNaming kGgufLanguageModelNaming;
-extern const TensorNaming kGgufPhi3Naming;
+extern const TensorNaming kGgufPhi3Naming;  // and of GLM
 extern const TensorNaming kHuggingFaceLanguageModelNaming;
 // For families with norms after their blocks: the same file name means another norm.
 extern const TensorNaming kHuggingFacePostNormNaming;
+extern const TensorNaming kHuggingFaceGlm4Naming;
 
 }  // namespace vesper

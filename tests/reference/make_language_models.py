@@ -54,6 +54,27 @@ FAMILIES = {
         **COMMON, original_max_position_embeddings=8, **rope(
             rope_type="longrope", original_max_position_embeddings=8,
             short_factor=[1.0, 1.1, 1.2, 1.3], long_factor=[1.0, 2.0, 3.5, 6.0])),
+    # Phi-4-mini: some of the pairs of a head rotate.
+    "phi4": lambda t: t.Phi3Config(
+        **COMMON, tie_word_embeddings=True, **rope(
+            rope_type="longrope", original_max_position_embeddings=8, partial_rotary_factor=0.75,
+            short_factor=[1.0, 1.1, 1.2], long_factor=[1.0, 2.0, 3.5])),
+    # Norms whose epsilon matters.
+    "granite": lambda t: t.GraniteConfig(
+        **COMMON, embedding_multiplier=6.0, residual_multiplier=0.22, attention_multiplier=0.25,
+        logits_scaling=3.0, rms_norm_eps=0.01, **rope()),
+    "glm": lambda t: t.GlmConfig(**COMMON, head_dim=8, attention_bias=True,
+                                 **rope(partial_rotary_factor=0.5)),
+    "glm4": lambda t: t.Glm4Config(**COMMON, head_dim=16, **rope(partial_rotary_factor=0.5)),
+    # Norms of all heads together.
+    "olmo2": lambda t: t.Olmo2Config(**COMMON, **rope(rope_theta=500000.0)),
+    # Every fourth layer has no window, and scaled positions.
+    "olmo3": lambda t: t.Olmo3Config(
+        **{**COMMON, "num_hidden_layers": 4}, sliding_window=9, rope_parameters={
+            "full_attention": {**ROPE, "rope_type": "yarn", "factor": 4.0,
+                               "original_max_position_embeddings": 32},
+            "sliding_attention": ROPE}),
+    "olmoe": lambda t: t.OlmoeConfig(**COMMON, num_experts=6, num_experts_per_tok=3, **rope()),
     # A dense layer between two with experts.
     "qwen3-moe": lambda t: t.Qwen3MoeConfig(
         **COMMON, head_dim=16, moe_intermediate_size=16, num_experts=6, num_experts_per_tok=3,

@@ -75,7 +75,7 @@ HWY_INLINE void norm_row(const NormParams& params, const float* in, const float*
   }
 }
 
-void run_norm(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
+void run_norm(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) {
   const auto& params = command.params_as<NormParams>();
   const uint32_t first = task * command.rows_per_task;
   const uint32_t end = std::min(first + command.rows_per_task, params.n_rows);
@@ -83,11 +83,15 @@ void run_norm(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
   const float* residual = command.operand<const float>(5);
   for (uint32_t r = first; r < end; ++r) {
     const size_t from = index == nullptr ? r : index[r];
+    const size_t begin = from * params.row_stride;
+    auto* converted = reinterpret_cast<float*>(scratch.data);
+    const bool is_f32 = params.in_dtype == kDTypeF32;
+    if (!is_f32) read_numbers(params.in_dtype, command.operands[1], begin, params.d, converted);
+    const float* in = is_f32 ? command.operand<const float>(1) + begin : converted;
     with_type(params.out_dtype, command.operands[0], [&](auto* out) {
-      norm_row(params, command.operand<const float>(1) + from * params.d,
-               command.operand<const float>(2), command.operand<const float>(3),
+      norm_row(params, in, command.operand<const float>(2), command.operand<const float>(3),
                residual == nullptr ? nullptr : residual + size_t{r} * params.d,
-               out + size_t{r} * params.d);
+               out + size_t{r} * params.row_stride);
     });
   }
 }
@@ -107,14 +111,19 @@ void prepare_norm(PreparedCommand& prepared, const CommandToPrepare& command) {
   command.require(params.out_dtype <= kDTypeBF16, "out must be f32, f16 or bf16");
   command.require(params.kind == kNormLayer || params.kind == kNormRms, "unknown kind of norm");
   const bool indexed = command.command().operands[4].present();
+  command.require(params.in_dtype <= kDTypeBF16, "in must be f32, f16 or bf16");
+  command.require(params.row_stride >= params.d, "rows overlap");
   const uint64_t n = uint64_t{params.n_rows} * params.d;
-  command.require_bytes(0, n * (params.out_dtype == kDTypeF32 ? 4 : 2));
-  command.require_bytes(1, (indexed ? uint64_t{params.d} : n) * 4);
+  const uint64_t strided = uint64_t{params.n_rows - 1} * params.row_stride + params.d;
+  command.require_bytes(0, strided * (params.out_dtype == kDTypeF32 ? 4 : 2));
+  command.require_bytes(
+      1, (indexed ? uint64_t{params.d} : strided) * (params.in_dtype == kDTypeF32 ? 4 : 2));
   command.require_bytes(2, uint64_t{params.d} * 4);
   command.require_bytes(3, uint64_t{params.d} * 4, true);
   command.require_bytes(4, uint64_t{params.n_rows} * 4, true);
   command.require_bytes(5, n * 4, true);
   prepared.run = HWY_DYNAMIC_DISPATCH(run_norm);
+  if (params.in_dtype != kDTypeF32) prepared.scratch_bytes = params.d * sizeof(float);
   // Rows of a few microseconds together: a task costs about 0.1 us.
   prepared.rows_per_task = std::max(1u, 16384 / params.d);
   prepared.n_tasks = (params.n_rows + prepared.rows_per_task - 1) / prepared.rows_per_task;

@@ -32,7 +32,7 @@ void read_rope(const GgufMetadata& metadata, const ModelFamily& family, StackCon
     rope.magnitude *= magnitude;
   }
   stack.ropes = {rope};
-  stack.interleaved_rope = family.gguf_interleaved_rope;
+  stack.interleaved_rope |= family.gguf_interleaved_rope;
 }
 
 void read_layers(const GgufMetadata& metadata, const ModelFamily& family, StackConfig& stack,
@@ -74,6 +74,17 @@ ModelConfig read_facts(const GgufMetadata& metadata, const ModelFamily& family) 
   stack.attention_soft_cap = metadata.number("attn_logit_softcapping");
   stack.logit_soft_cap = metadata.number("final_logit_softcapping");
   complete_sizes(family, stack);
+  if (family.has_multipliers) {
+    const auto factor = [&](const char* key) {
+      const float value = metadata.number(key);
+      return value > 0 ? value : 1;
+    };
+    set_multipliers({.embedding = factor("embedding_scale"),
+                     .residual = factor("residual_scale"),
+                     .attention = metadata.number("attention.scale"),
+                     .logits = 1 / factor("logit_scale")},
+                    stack);
+  }
   if (stack.positions == PositionKind::kRope) read_rope(metadata, family, stack, model);
   read_layers(metadata, family, stack, model);
   if (stack.n_layers != 0 && stack.n_layers == family.gguf_width_scaled_layers &&

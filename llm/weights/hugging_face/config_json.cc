@@ -201,6 +201,7 @@ ModelConfig read_config_json(const ConfigJson& config, const ModelFamily& family
 }
 
 void read_language_model(const ConfigJson& config, const ModelFamily& family, ModelConfig& model) {
+  require(config, {{"clip_qkv", nullptr}}, model);
   StackConfig& stack = model.decoder();
   if (family.has_experts) {
     stack.experts.n = config.count({"num_local_experts", "num_experts"});
@@ -221,6 +222,12 @@ void read_language_model(const ConfigJson& config, const ModelFamily& family, Mo
   if (const float scalar = config.number({"query_pre_attn_scalar"}); scalar > 0) {
     stack.attention_scale = 1 / std::sqrt(scalar);
   }
+  if (!family.has_multipliers) return;
+  set_multipliers({.embedding = config.number({"embedding_multiplier"}, 1),
+                   .residual = config.number({"residual_multiplier"}, 1),
+                   .attention = config.number({"attention_multiplier"}),
+                   .logits = 1 / config.number({"logits_scaling"}, 1)},
+                  stack);
 }
 
 void read_bert(const ConfigJson& config, const ModelFamily&, ModelConfig& model) {

@@ -43,8 +43,8 @@ class SmallDecoder {
     emit::embed(table_, "embed", {kSequences, d, embedding.format, 1.0f}, x, rows_, embedding.data,
                 numbers(n_ctx * d), embedding.scale);
     const auto norm = [&](const char* label) {
-      emit::norm(table_, label, {kSequences, d, 1e-5f, kNormLayer, kDTypeF32}, normed, x, ones, {},
-                 {});
+      emit::norm(table_, label, {kSequences, d, 1e-5f, kNormLayer, kDTypeF32, kDTypeF32, d}, normed,
+                 x, ones, {}, {});
     };
     norm("attn_norm");
     product("qkv", weight(3 * d, d), kSequences, qkv, normed, {});

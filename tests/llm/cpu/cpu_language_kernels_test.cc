@@ -12,6 +12,11 @@ TEST(CpuGatedActivation, EqualsPlainFormulas) {
   test::LanguageKernelsCheck(*cpu()).gated_activation();
 }
 TEST(CpuNorm, AddsAResidualToItsResult) { test::LanguageKernelsCheck(*cpu()).norm_with_residual(); }
+TEST(CpuNorm, ReplacesPartsOfWiderRows) {
+  for (const DType dtype : {DType::kF32, DType::kF16}) {
+    test::LanguageKernelsCheck(*cpu()).norm_of_strided_rows(dtype);
+  }
+}
 TEST(CpuActivation, AppliesSoftCaps) { test::LanguageKernelsCheck(*cpu()).soft_cap(); }
 TEST(CpuPagedAttention, UsesWindowsAndSoftCaps) {
   const auto device = cpu();

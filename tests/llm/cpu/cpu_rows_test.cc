@@ -24,7 +24,7 @@ TEST(CpuNorm, EqualsAPlainFormulaForEachWidthKindAndFormat) {
           std::vector<uint32_t> index(n_rows);
           for (uint32_t r = 0; r < n_rows; ++r) index[r] = (r * 7 + 3) % n_in_rows;
           const Operand out = nan_buffer(*device, n_rows * d, out_dtype);
-          const NormParams params{n_rows, d, kEpsilon, kind, code(out_dtype)};
+          const NormParams params{n_rows, d, kEpsilon, kind, code(out_dtype), kDTypeF32, d};
           DispatchTable table;
           emit::norm(table, "norm", params, out, store(*device, in), store(*device, norm_weight),
                      with_bias ? store(*device, bias) : Operand{}, store(*device, index));
@@ -57,7 +57,7 @@ TEST(CpuNorm, MayReplaceItsInput) {
   const std::vector<float> in = random_numbers(n_rows * d, 5);
   const Operand norm_weight = store(*device, random_numbers(d, 6)), x = store(*device, in);
   const Operand out = nan_buffer(*device, n_rows * d, DType::kF32);
-  const NormParams params{n_rows, d, 1e-12f, kNormLayer, kDTypeF32};
+  const NormParams params{n_rows, d, 1e-12f, kNormLayer, kDTypeF32, kDTypeF32, d};
   DispatchTable table;
   emit::norm(table, "norm", params, out, x, norm_weight, {}, {});
   emit::norm(table, "in place", params, x, x, norm_weight, {}, {});

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "llm/config/rope.h"
+#include "llm/dtype/number_conversion.h"
 #include "llm/table/device.h"
 #include "tests/llm/kernels/plain_activation.h"
 
@@ -46,8 +47,8 @@ class LanguageKernelsCheck {
         const std::vector<float> in = random(size_t{n_rows} * d * 2, 6.0f);
         const Operand out = poisoned(size_t{n_rows} * d);
         DispatchTable table;
-        emit::gated_activation(table, "gate", {n_rows, d, activation, kDTypeF32, kDTypeF32, 0, 0}, out,
-                               store(in));
+        emit::gated_activation(table, "gate", {n_rows, d, activation, kDTypeF32, kDTypeF32, 0, 0},
+                               out, store(in));
         device_.run(device_.record(table));
         const std::vector<float> found = fetch<float>(out);
         for (uint32_t r = 0; r < n_rows; ++r) {
@@ -66,7 +67,7 @@ class LanguageKernelsCheck {
     const uint32_t n_rows = 7, d = 100;
     const std::vector<float> in = random(n_rows * d), weight = random(d), rest = random(n_rows * d);
     const Operand out = poisoned(n_rows * d), x = store(rest);
-    const NormParams params{n_rows, d, 1e-6f, kNormRms, kDTypeF32};
+    const NormParams params{n_rows, d, 1e-6f, kNormRms, kDTypeF32, kDTypeF32, d};
     DispatchTable table;
     emit::norm(table, "elsewhere", params, out, store(in), store(weight), {}, {}, store(rest));
     emit::norm(table, "in place", params, x, store(in), store(weight), {}, {}, x);
@@ -80,6 +81,47 @@ class LanguageKernelsCheck {
         const double wanted =
             rest[r * d + i] + in[r * d + i] / std::sqrt(squares / d + 1e-6) * weight[i];
         ASSERT_NEAR(found[r * d + i], wanted, 1e-5);
+      }
+    }
+  }
+
+  // Parts of wider rows, in place.
+  void norm_of_strided_rows(DType dtype) {
+    const bool is_f32 = dtype == DType::kF32;
+    const auto numbers_of = [&](const Operand& rows) {
+      if (is_f32) return fetch<float>(rows);
+      std::vector<float> numbers;
+      for (const uint16_t half : fetch<uint16_t>(rows)) numbers.push_back(f16_to_f32(half));
+      return numbers;
+    };
+    for (const uint32_t d : {96u, 99u}) {
+      const uint32_t n_rows = 7, stride = d + 32, first = 8;
+      const std::vector<float> given = random(n_rows * stride), factors = random(d);
+      std::vector<uint16_t> halves;
+      for (const float x : given) halves.push_back(f32_to_f16(x));
+      const Operand rows = is_f32 ? store(given) : store(halves), weight = store(factors);
+      const std::vector<float> in = numbers_of(rows);
+      const auto kind = static_cast<uint32_t>(dtype);
+      const NormParams params{n_rows, d, 1e-6f, kNormRms, kind, kind, stride};
+      const Operand part =
+          rows.part(dtype_bytes(dtype, first), dtype_bytes(dtype, (n_rows - 1) * stride + d));
+      DispatchTable table;
+      emit::norm(table, "in place", params, part, part, weight, {}, {});
+      device_.run(device_.record(table));
+      const std::vector<float> found = numbers_of(rows);
+      for (uint32_t r = 0; r < n_rows; ++r) {
+        double squares = 0;
+        const float* row = &in[r * stride + first];
+        for (uint32_t i = 0; i < d; ++i) squares += double{row[i]} * row[i];
+        for (uint32_t i = 0; i < d; ++i) {
+          const double wanted = row[i] / std::sqrt(squares / d + 1e-6) * factors[i];
+          ASSERT_NEAR(found[r * stride + first + i], wanted,
+                      is_f32 ? 1e-5 : 1e-3 * (1 + std::abs(wanted)));
+        }
+        for (uint32_t i = 0; i < stride; ++i) {
+          if (i >= first && i < first + d) continue;
+          ASSERT_EQ(found[r * stride + i], in[r * stride + i]) << i;
+        }
       }
     }
   }

@@ -35,7 +35,8 @@ struct Chain {
   }
   void add_norm(const Operand& out, const Operand& from) {
     emit::norm(table, "norm " + std::to_string(table.commands().size()),
-               {1, kWidth, 1e-5f, kNormLayer, kDTypeF32}, out, from, ones, ones, {});
+               {1, kWidth, 1e-5f, kNormLayer, kDTypeF32, kDTypeF32, kWidth}, out, from, ones, ones,
+               {});
   }
   // The error of recording, running and reading a row; empty if none.
   std::string run(const Operand& result, uint32_t times = 2) {
@@ -110,7 +111,7 @@ TEST(StageCheckDevice, ReportsAnOperandThatIsNotDeclared) {
     Chain chain;
     chain.table.add(Kernel::kNorm, "layer.7.norm",
                     {chain.rows[0], chain.in, chain.ones, chain.ones, {}}, reads, writes,
-                    NormParams{1, kWidth, 1e-5f, kNormLayer, kDTypeF32});
+                    NormParams{1, kWidth, 1e-5f, kNormLayer, kDTypeF32, kDTypeF32, kWidth});
     return chain.run(chain.rows[0]);
   };
   EXPECT_EQ(error(0b1110, 0b1), "");
@@ -133,7 +134,7 @@ TEST(StageCheckDevice, ReportsARangeThatIsTooSmall) {
     const uint32_t second_row = 1;
     device.write(index, &second_row);
     DispatchTable table;
-    emit::norm(table, "gather", {1, kWidth, 1e-5f, kNormLayer, kDTypeF32}, out,
+    emit::norm(table, "gather", {1, kWidth, 1e-5f, kNormLayer, kDTypeF32, kDTypeF32, kWidth}, out,
                in.part(0, declared * kRowBytes), ones, ones, index);
     std::string error;
     try {

@@ -213,7 +213,8 @@ TEST_F(Int8Rows, NormsWriteThem) {
   std::fill_n(in.begin(), kBlock, 0.0f);
   const auto emit = [&](DType dtype, const Operand& out) {
     DispatchTable table;
-    emit::norm(table, "norm", {n_rows, d, kEpsilon, kNormRms, static_cast<uint32_t>(dtype)}, out,
+    emit::norm(table, "norm",
+               {n_rows, d, kEpsilon, kNormRms, static_cast<uint32_t>(dtype), kDTypeF32, d}, out,
                store(in, DType::kF32), store(weight, DType::kF32), {}, {});
     run(table);
   };

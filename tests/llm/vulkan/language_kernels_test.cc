@@ -18,6 +18,11 @@ TEST_F(LanguageKernels, GatedActivationEqualsPlainFormulas) {
 TEST_F(LanguageKernels, NormAddsAResidualToItsResult) {
   test::LanguageKernelsCheck(device()).norm_with_residual();
 }
+TEST_F(LanguageKernels, NormReplacesPartsOfWiderRows) {
+  for (const DType dtype : {DType::kF32, DType::kF16}) {
+    test::LanguageKernelsCheck(device()).norm_of_strided_rows(dtype);
+  }
+}
 TEST_F(LanguageKernels, ActivationAppliesSoftCaps) {
   test::LanguageKernelsCheck(device()).soft_cap();
 }

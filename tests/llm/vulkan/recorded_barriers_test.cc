@@ -103,8 +103,8 @@ class RecordedBarriers : public testing::Test {
     const Operand a = row(), b = row(), c = row(), d = row(), weight = row(), stop = row();
     DispatchTable table;
     const auto add_norm = [&](const Operand& out, const Operand& in) {
-      emit::norm(table, "norm", {1, kWidth, 1e-5f, kNormLayer, kDTypeF32}, out, in, weight, weight,
-                 {});
+      emit::norm(table, "norm", {1, kWidth, 1e-5f, kNormLayer, kDTypeF32, kDTypeF32, kWidth}, out,
+                 in, weight, weight, {});
     };
     add_norm(b, a);
     add_norm(c, b);

@@ -46,7 +46,8 @@ TEST_F(RowKernels, NormCentresAndScalesEachRow) {
           const uint32_t n = indexed ? 3 : kInRows;
           const Operand out = poisoned(size_t{n} * d, out_dtype);
           DispatchTable table;
-          emit::norm(table, "norm", {n, d, 1e-5f, kind, static_cast<uint32_t>(out_dtype)}, out,
+          emit::norm(table, "norm",
+                     {n, d, 1e-5f, kind, static_cast<uint32_t>(out_dtype), kDTypeF32, d}, out,
                      store(in, DType::kF32), store(norm_weight, DType::kF32),
                      indexed ? Operand{} : store(bias, DType::kF32),
                      indexed ? store_structs(index) : Operand{});
@@ -80,7 +81,7 @@ TEST_F(RowKernels, NormMayReplaceItsInput) {
     std::vector<float> in = random(kRows * d), norm_weight = random(d);
     const Operand weights = store(norm_weight, DType::kF32), x = store(in, DType::kF32);
     const Operand out = poisoned(kRows * d, DType::kF32);
-    const NormParams params{kRows, d, 1e-12f, kNormLayer, kDTypeF32};
+    const NormParams params{kRows, d, 1e-12f, kNormLayer, kDTypeF32, kDTypeF32, d};
     DispatchTable table;
     emit::norm(table, "norm", params, out, x, weights, {}, {});
     emit::norm(table, "in place", params, x, x, weights, {}, {});

@@ -97,8 +97,10 @@ class ValidationLayers : public testing::Test {
   void run_norm(VkCommandBuffer commands, uint64_t out) {
     DispatchTable table;
     const Operand row = memory_->allocate(kRowBytes, "row");
-    emit::norm(table, "norm", {1, kRowBytes / sizeof(float), 1e-5f, kNormLayer, kDTypeF32}, row,
-               row, row, row, {});
+    emit::norm(table, "norm",
+               {1, kRowBytes / sizeof(float), 1e-5f, kNormLayer, kDTypeF32, kDTypeF32,
+                kRowBytes / sizeof(float)},
+               row, row, row, row, {});
     KernelPlan plan = plan_kernel(table.commands()[0], "norm", *memory_, context_->capabilities());
     std::memcpy(plan.push.data(), &out, sizeof out);  // the address of the first operand
     pipelines_->prepare({plan.pipeline});

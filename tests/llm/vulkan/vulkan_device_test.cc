@@ -164,8 +164,8 @@ Chain make_chain(Device& device, std::mt19937& engine, uint32_t n_rows, uint32_t
       return device.upload({{&tensor}, false}, WeightUse::kAnyRows, Compute::kF32);
     };
     const Weight up = upload(4 * d, d), down = upload(d, 4 * d);
-    emit::norm(chain.table, "norm", {n_rows, d, 1e-5f, kNormLayer, kDTypeF32}, normed, chain.x,
-               weight, {}, {});
+    emit::norm(chain.table, "norm", {n_rows, d, 1e-5f, kNormLayer, kDTypeF32, kDTypeF32, d}, normed,
+               chain.x, weight, {}, {});
     MatmulParams p{};
     p.n_rows = p.rows_per_batch = n_rows;
     p.n_out = p.out_row_stride = 4 * d;
@@ -291,7 +291,7 @@ TEST_F(VulkanDeviceTest, TimesEachStageSeparately) {
   DispatchTable table;
   for (uint32_t i = 0; i < kRounds; ++i) {
     NormParams params{};
-    params.d = kWidth;
+    params.d = params.row_stride = kWidth;
     params.kind = kNormRms;
     params.epsilon = 1e-5f;
     params.out_dtype = kDTypeF32;

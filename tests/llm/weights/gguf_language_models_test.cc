@@ -23,6 +23,7 @@ struct Model {
   const char* architecture;
   bool is_permuted;              // rows of queries and keys: halves of pairs interleaved
   bool norm_weights_are_offset;  // transformers stores weights minus one
+  float residual = 1;            // multiplier of Granite
 };
 
 fs::path folder_of(const Model& model) {
@@ -32,14 +33,33 @@ fs::path folder_of(const Model& model) {
 // Part of a tensor's name inside a layer.
 std::string name_in_layer(const std::string& stem) {
   static const std::map<std::string, std::string> names = {
-      {"input_layernorm", "attn_norm"},        {"self_attn.q_proj", "attn_q"},
-      {"self_attn.k_proj", "attn_k"},          {"self_attn.v_proj", "attn_v"},
-      {"self_attn.qkv_proj", "attn_qkv"},      {"self_attn.o_proj", "attn_output"},
-      {"self_attn.q_norm", "attn_q_norm"},     {"self_attn.k_norm", "attn_k_norm"},
-      {"mlp.gate_proj", "ffn_gate"},           {"mlp.up_proj", "ffn_up"},
-      {"mlp.gate_up_proj", "ffn_up"},          {"mlp.down_proj", "ffn_down"},
-      {"post_attention_layernorm", "ffn_norm"}};
-  return names.at(stem);
+      {"input_layernorm", "attn_norm"},
+      {"self_attn.q_proj", "attn_q"},
+      {"self_attn.k_proj", "attn_k"},
+      {"self_attn.v_proj", "attn_v"},
+      {"self_attn.qkv_proj", "attn_qkv"},
+      {"self_attn.o_proj", "attn_output"},
+      {"self_attn.q_norm", "attn_q_norm"},
+      {"self_attn.k_norm", "attn_k_norm"},
+      {"mlp.gate_proj", "ffn_gate"},
+      {"mlp.up_proj", "ffn_up"},
+      {"mlp.gate_up_proj", "ffn_up"},
+      {"mlp.down_proj", "ffn_down"},
+      {"post_attention_layernorm", "ffn_norm"},
+      {"post_self_attn_layernorm", "post_attention_norm"},
+      {"post_mlp_layernorm", "post_ffw_norm"},
+      {"post_feedforward_layernorm", "post_ffw_norm"},
+      {"mlp.gate", "ffn_gate_inp"},
+      {"block_sparse_moe.gate", "ffn_gate_inp"},
+      {"gate_proj", "ffn_gate_exps"},
+      {"up_proj", "ffn_up_exps"},
+      {"down_proj", "ffn_down_exps"},
+      {"w1", "ffn_gate_exps"},
+      {"w3", "ffn_up_exps"},
+      {"w2", "ffn_down_exps"}};
+  // "mlp.experts.3.up_proj"
+  const size_t experts = stem.find(".experts.");
+  return names.at(experts == std::string::npos ? stem : stem.substr(stem.rfind('.') + 1));
 }
 
 std::string gguf_name(std::string name) {
@@ -97,13 +117,30 @@ std::vector<uint8_t> gguf_of(const Model& model) {
   for (const auto& [key, count] : counts) {
     if (count != 0) gguf.scalar<uint32_t>(prefix + key, kU32, count);
   }
-  gguf.scalar<float>(prefix + "attention.layer_norm_rms_epsilon", kF32, facts.norm_epsilon);
+  gguf.scalar<float>(prefix + "attention.layer_norm_rms_epsilon", kF32,
+                     facts.norm_epsilon * model.residual * model.residual);
   gguf.scalar<float>(prefix + "rope.freq_base", kF32, rope.theta);
   if (!rope.long_freq_factors.empty()) {
     gguf.scalar<float>(prefix + "rope.scaling.attn_factor", kF32, rope.magnitude);
     add(gguf, "rope_factors_long.weight", {rope.long_freq_factors.size()}, rope.long_freq_factors);
     add(gguf, "rope_factors_short.weight", {rope.freq_factors.size()}, rope.freq_factors);
   }
+  if (rope.scaling == RopeScaling::kYarn) {
+    gguf.string(prefix + "rope.scaling.type", "yarn");
+    gguf.scalar<float>(prefix + "rope.scaling.factor", kF32, rope.factor);
+  }
+  if (facts.experts.any()) {
+    gguf.scalar<uint32_t>(prefix + "expert_count", kU32, facts.experts.n);
+    gguf.scalar<uint32_t>(prefix + "expert_used_count", kU32, facts.experts.n_used);
+    gguf.scalar<uint32_t>(prefix + "expert_feed_forward_length", kU32, facts.experts.d_ffn);
+  }
+  if (model.residual != 1) {
+    gguf.scalar<float>(prefix + "residual_scale", kF32, model.residual);
+    gguf.scalar<float>(prefix + "embedding_scale", kF32, facts.embedding_scale * model.residual);
+    gguf.scalar<float>(prefix + "attention.scale", kF32, facts.attention_scale);
+    gguf.scalar<float>(prefix + "logit_scale", kF32, 1 / facts.logit_scale);
+  }
+  std::map<std::string, std::pair<std::vector<uint64_t>, std::vector<float>>> stacks;
   Safetensors tensors;
   read_safetensors(std::make_shared<MappedFile>(folder_of(model) / "model.safetensors"), tensors);
   for (const TensorView& tensor : tensors.tensors) {
@@ -115,8 +152,20 @@ std::vector<uint8_t> gguf_of(const Model& model) {
     if (model.norm_weights_are_offset && tensor.name.find("norm") != std::string::npos) {
       for (float& norm_weight : values) norm_weight += 1;
     }
-    add(gguf, gguf_name(tensor.name), tensor.shape, values);
+    std::string name = gguf_name(tensor.name);
+    if (std::string(model.architecture) == "olmo2" &&
+        tensor.name.find("post_attention_layernorm") != std::string::npos) {
+      name.replace(name.find("ffn_norm"), 8, "post_attention_norm");
+    }
+    if (name.find("_exps") == std::string::npos) {
+      add(gguf, name, tensor.shape, values);
+      continue;
+    }
+    auto& [shape, numbers] = stacks[name];
+    shape = {shape.empty() ? 1 : shape[0] + 1, tensor.shape[0], tensor.shape[1]};
+    numbers.insert(numbers.end(), values.begin(), values.end());
   }
+  for (const auto& [name, stack] : stacks) add(gguf, name, stack.first, stack.second);
   return gguf.bytes();
 }
 
@@ -140,7 +189,11 @@ TEST(GgufLanguageModels, GiveTheSameLogitsAsSafetensors) {
        {Model{"llama", "llama", true, false}, Model{"qwen2", "qwen2", false, false},
         Model{"qwen3", "qwen3", false, false}, Model{"gemma", "gemma", false, true},
         Model{"phi3", "phi3", false, false}, Model{"phi3-long", "phi3", false, false},
-        Model{"smollm3", "smollm3", true, false}}) {
+        Model{"phi4", "phi3", false, false}, Model{"smollm3", "smollm3", true, false},
+        Model{"granite", "granite", true, false, 0.22f}, Model{"glm", "chatglm", false, false},
+        Model{"glm4", "glm4", false, false}, Model{"olmo2", "olmo2", false, false},
+        Model{"olmo3", "olmo2", false, false}, Model{"olmoe", "olmoe", false, false},
+        Model{"qwen3-moe", "qwen3moe", false, false}}) {
     SCOPED_TRACE(model.folder);
     const std::vector<float> wanted = logits_of(*open_weights(folder_of(model)));
     const auto gguf =

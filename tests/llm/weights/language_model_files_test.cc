@@ -80,6 +80,17 @@ TEST(LanguageModelFiles, ReportInvalidConfigurationValues) {
        {{"rope_type", "longrope"}, {"short_factor", {1, 2}}, {"long_factor", {1, 2}}},
        "rotary freq_factors for 4, found 2"},
       {"smollm3", "no_rope_layers", {1, 1}, "rope of layers for 4, found 2"},
+      {"granite", "residual_multiplier", 0, "residual_multiplier"},
+      {"granite", "logits_scaling", "eight", "logits_scaling"},
+      {"olmoe", "clip_qkv", 8, "expected clip_qkv null, found 8"},
+      {"olmo2", "head_dim", 4, "q_proj.weight of shape [16, 32]"},
+      {"qwen3-moe", "num_local_experts", 7, "[6, 32]"},
+      {"qwen3-moe", "num_local_experts", 5, "[6, 32]"},
+      {"qwen3-moe", "num_local_experts", 4000000000, "number of experts between 1 and 512"},
+      {"qwen3-moe", "num_experts_per_tok", 0, "num_experts_per_tok"},
+      {"qwen3-moe", "num_experts_per_tok", 7, "number of experts of a token between 1 and 6"},
+      {"qwen3-moe", "moe_intermediate_size", 32, "[16, 32]"},
+      {"qwen3-moe", "moe_intermediate_size", 8, "multiples of 16"},
   };
   for (const WrongFact& fact : facts) {
     ChangedModel model(fact.model);
