@@ -147,8 +147,10 @@ std::string summary_text(const ModelSummary& summary) {
   facts.add({"format", escaped(model.format)});
   facts.add({"family", model.family.empty() ? "not stated" : escaped(model.family, kMaxValue)});
   if (!model.tensors.empty()) {
-    facts.add({"parameters", parameters_text(model.n_parameters()) + " in " +
-                                 grouped(model.tensors.size()) + " tensors"});
+    const uint64_t n = model.n_parameters(), n_active = model.n_active_parameters();
+    facts.add(
+        {"parameters", parameters_text(n) + " in " + grouped(model.tensors.size()) + " tensors" +
+                           (n_active == n ? "" : ", a token uses " + parameters_text(n_active))});
   }
   for (const Fact& fact : model.facts) facts.add({fact.label, fact_text(fact)});
   facts.add({"chat template", model.chat_template.empty()

@@ -85,6 +85,7 @@ class Comparison {
     check("attention scale", scale_of(a), scale_of(b));
     check("soft cap of attention", a.attention_soft_cap, b.attention_soft_cap);
     check("soft cap of logits", a.logit_soft_cap, b.logit_soft_cap);
+    check("direction of attention", number(a.attention), number(b.attention));
     check("scale of logits", a.logit_scale, b.logit_scale);
     check("embedding scale", a.embedding_scale, b.embedding_scale);
     check("kind of positions", number(a.positions), number(b.positions));

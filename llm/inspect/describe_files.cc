@@ -22,7 +22,7 @@ struct ConfigFact {
   const char* key;
   const char* label;
 };
-constexpr std::array<ConfigFact, 17> kConfigFacts = {{
+constexpr std::array<ConfigFact, 18> kConfigFacts = {{
     {"num_hidden_layers", "n_layers", "layers"},
     {"n_layer", "n_layers", "layers"},
     {"hidden_size", "d_model", "width"},
@@ -34,6 +34,7 @@ constexpr std::array<ConfigFact, 17> kConfigFacts = {{
     {"intermediate_size", "d_ffn", "feed-forward width"},
     {"num_experts", "n_experts", "experts"},
     {"num_local_experts", "n_experts", "experts"},
+    {"num_experts_per_tok", "n_experts_used", "experts used"},
     {"max_position_embeddings", "n_ctx", "context"},
     {"n_positions", "n_ctx", "context"},
     {"sliding_window", "sliding_window", "sliding window"},

@@ -34,6 +34,19 @@ uint64_t ModelDescription::n_parameters() const {
   return n;
 }
 
+uint64_t ModelDescription::n_active_parameters() const {
+  const uint64_t n_experts = count("n_experts"), n_used = count("n_experts_used");
+  if (n_experts == 0 || n_used > n_experts) return n_parameters();
+  uint64_t n_of_experts = 0;
+  for (const DescribedTensor& tensor : tensors) {
+    const std::string_view name = tensor.view.name;
+    const bool is_of_experts =
+        name.find("experts.") != name.npos || name.find("_exps.") != name.npos;
+    if (is_of_experts && !tensor.view.shape.empty()) n_of_experts += tensor.view.n_elements();
+  }
+  return n_parameters() - n_of_experts / n_experts * (n_experts - n_used);
+}
+
 uint64_t ModelDescription::tensor_bytes() const {
   uint64_t bytes = 0;
   for (const TensorClass& row : tensor_classes(*this)) bytes += row.bytes;

@@ -64,6 +64,8 @@ struct ModelDescription {
 
   uint64_t bytes_on_disk() const;
   uint64_t n_parameters() const;
+  // Those that a token uses: of a mixture of experts, only the used experts.
+  uint64_t n_active_parameters() const;
   uint64_t tensor_bytes() const;
   double bits_per_weight() const;  // 0 without tensors
   // The fact `key` as a count, 0 if absent.

@@ -39,6 +39,11 @@ KvCache::Shape cache_shape(const Device& device, const StackConfig& stack,
 DecoderModel::Options completed(const Device& device, const WeightProvider& provider,
                                 DecoderModel::Options options) {
   const StackConfig& stack = provider.config().decoder();
+  if (stack.attention != AttentionKind::kCausal) {
+    throw Error(ErrorKind::kModel, provider.path().string() +
+                                       ": expected a model that generates text, found one that "
+                                       "embeds texts, with attention to both sides");
+  }
   if (options.n_ctx == 0) options.n_ctx = stack.n_positions;
   const uint64_t bytes = KvCache::bytes(cache_shape(device, stack, options));
   const uint64_t available = device.info().memory_bytes;

@@ -203,6 +203,16 @@ constexpr ModelFamily kFamilies[] = {
                     .gguf_width_scaled_layers = 62,
                     .hugging_face_norm_weight_offset = 1},
                    kHuggingFacePostNormNaming),
+    // Vera et al., "EmbeddingGemma" (2025). gemma3_text in config.json.
+    language_model({.name = "embedding-gemma",
+                    .gguf = "gemma-embedding",
+                    .norm_epsilon = 1e-6f,
+                    .activation = Activation::kGeluTanh,
+                    .is_bidirectional = true,
+                    .scales_embedding = true,
+                    .window_rope_theta = 10000,
+                    .window_period = 6},
+                   kHuggingFacePostNormNaming),
     // Abdin et al., "Phi-3 Technical Report" (2024); also Phi-4.
     language_model({.name = "phi3",
                     .gguf = "phi3",
@@ -229,7 +239,8 @@ StackConfig start_stack(const ModelFamily& family, std::string_view name) {
   const bool is_decoder = name == "decoder";
   StackConfig stack;
   stack.name = name;
-  stack.attention = is_decoder ? AttentionKind::kCausal : AttentionKind::kBidirectional;
+  stack.attention = is_decoder && !family.is_bidirectional ? AttentionKind::kCausal
+                                                           : AttentionKind::kBidirectional;
   stack.cross_attention = is_decoder && family.type == ModelType::kWhisper;
   stack.positions = family.positions;
   stack.interleaved_rope = family.interleaved_rope;

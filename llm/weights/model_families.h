@@ -45,6 +45,7 @@ struct ModelFamily {
   Activation activation = Activation::kGelu;
   FfnKind ffn = FfnKind::kPlain;
   PositionKind positions = PositionKind::kVectors;
+  bool is_bidirectional = false;   // a language model that embeds texts
   bool interleaved_rope = false;   // as StackConfig, in every file format
   bool scales_embedding = false;   // by sqrt(d_model)
   bool has_multipliers = false;    // files state them

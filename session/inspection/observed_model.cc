@@ -69,7 +69,11 @@ std::string read_prompt(const std::string& name) {
 RunnableKind kind_of(const WeightProvider& provider) {
   if (provider.type() == ModelType::kWhisper) return RunnableKind::kWhisper;
   if (provider.type() == ModelType::kTextEncoder) return RunnableKind::kTextEncoder;
-  if (provider.type() == ModelType::kLanguageModel) return RunnableKind::kLanguageModel;
+  if (provider.type() == ModelType::kLanguageModel) {
+    const StackConfig& stack = provider.stated_config()->decoder();
+    const bool embeds = stack.attention == AttentionKind::kBidirectional;
+    return embeds ? RunnableKind::kTextEncoder : RunnableKind::kLanguageModel;
+  }
   const bool is_silero = provider.find("stft_conv.weight") != nullptr &&
                          provider.find("lstm_cell.weight_ih") != nullptr;
   return is_silero ? RunnableKind::kVoiceActivity : RunnableKind::kNone;

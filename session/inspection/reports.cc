@@ -27,6 +27,9 @@ ReportJson summary_json(const ModelSummary& summary) {
   json["format"] = model.format;
   json["family"] = model.family;
   json["n_parameters"] = model.n_parameters();
+  if (model.n_active_parameters() != model.n_parameters()) {
+    json["n_active_parameters"] = model.n_active_parameters();
+  }
   json["n_tensors"] = model.tensors.size();
   for (const Fact& fact : model.facts) json[fact.key] = json_of(fact.value);
   json["has_chat_template"] = !model.chat_template.empty();

@@ -90,7 +90,7 @@ TEST_P(TextEncoders, EqualTransformersOnVulkan) { check_family(GetParam(), "vulk
 
 INSTANTIATE_TEST_SUITE_P(Families, TextEncoders,
                          testing::Values("bert", "roberta", "new", "jina-bert", "nomic-bert",
-                                         "modernbert", "qwen3", "mistral"),
+                                         "modernbert", "qwen3", "mistral", "embedding-gemma"),
                          [](const auto& family) {
                            std::string name = family.param;
                            std::erase(name, '-');
@@ -183,6 +183,60 @@ INSTANTIATE_TEST_SUITE_P(Families, TextEncodersInGguf,
                            std::erase(name, '-');
                            return name;
                          });
+
+// EmbeddingGemma has the names of language models, and norm weights that include one.
+TEST(LanguageModelsInGguf, EmbedTextsWithAttentionToBothSides) {
+  const auto provider = open_weights(folder_of("embedding-gemma"));
+  const StackConfig& facts = provider->config(ModelType::kLanguageModel).decoder();
+  const std::string name = "gemma-embedding";
+  GgufBytes gguf;
+  gguf.string("general.architecture", name);
+  const std::pair<const char*, uint32_t> counts[] = {
+      {"block_count", facts.n_layers},
+      {"context_length", facts.n_positions},
+      {"embedding_length", facts.d_model},
+      {"feed_forward_length", facts.d_ffn},
+      {"attention.head_count", facts.n_heads},
+      {"attention.head_count_kv", facts.n_kv_heads},
+      {"attention.key_length", facts.head_dim},
+      {"attention.sliding_window", 2 * (facts.layers[0].sliding_window - 1)}};
+  for (const auto& [key, count] : counts) gguf.scalar<uint32_t>(name + "." + key, 4, count);
+  gguf.scalar<float>(name + ".attention.layer_norm_rms_epsilon", 6, facts.norm_epsilon);
+  gguf.scalar<float>(name + ".rope.freq_base", 6, facts.ropes[0].theta);
+  const std::pair<const char*, const char*> parts[] = {{"decoder.layers.", "blk."},
+                                                       {"decoder.norm", "output_norm"},
+                                                       {"decoder.embed", "token_embd"},
+                                                       {"attn.out", "attn_output"},
+                                                       {"attn.", "attn_"},
+                                                       {"attn_post_norm", "post_attention_norm"},
+                                                       {"ffn_post_norm", "post_ffw_norm"},
+                                                       {"ffn.", "ffn_"}};
+  for (const TensorView& tensor : provider->tensors()) {
+    std::string tensor_name = tensor.name;
+    for (const auto& [from, to] : parts) {
+      if (const size_t at = tensor_name.find(from); at != std::string::npos) {
+        tensor_name.replace(at, std::strlen(from), to);
+      }
+    }
+    std::vector<float> values = read_f32(tensor);
+    if (tensor.name.find("norm") != std::string::npos) {
+      for (float& value : values) value += 1;
+    }
+    std::vector<uint8_t> bytes(values.size() * sizeof(float));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    gguf.tensor(tensor_name, {tensor.shape.rbegin(), tensor.shape.rend()}, 0, bytes);
+  }
+  const fs::path file = fs::path(testing::TempDir()) / "vesper-gemma-embedding.gguf";
+  const std::vector<uint8_t> bytes = gguf.bytes();
+  std::ofstream(file, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  const ReferenceRows reference = read_reference_rows(folder_of("embedding-gemma"));
+  const std::span<const int32_t> ids(reference.ids);
+  const std::span<const int32_t> texts[] = {ids.first(kFirstText), ids.last(kSecondText)};
+  EXPECT_LT(greatest_difference(rows_of(file, "cpu", texts), reference.values), 1e-4);
+  fs::remove(file);
+}
 
 }  // namespace
 }  // namespace vesper::text_encoder_test

@@ -184,6 +184,18 @@ TEST(Inspect, ReportsWhetherAModelRuns) {
   fs::remove_all(folder);
 }
 
+// Two layers of the tiny model have 6 experts of 3 matrices, [16, 32], of which a token uses 3.
+TEST(Inspect, CountsTheParametersThatATokenUses) {
+  const std::string model = std::string(LANGUAGE_MODELS) + "/qwen3-moe";
+  const auto json = nlohmann::json::parse(run("--json " + model).out);
+  EXPECT_EQ(json["n_experts"], 6);
+  EXPECT_EQ(json["n_experts_used"], 3);
+  EXPECT_EQ(json["n_parameters"].get<uint64_t>() - json["n_active_parameters"].get<uint64_t>(),
+            2 * 3 * 3 * 16 * 32);
+  EXPECT_THAT(run(model).out, HasSubstr(" tensors, a token uses "));
+  EXPECT_THAT(run(std::string(LANGUAGE_MODELS) + "/qwen3").out, Not(HasSubstr("a token uses")));
+}
+
 TEST(Inspect, ShowsTheTokensOfAText) {
   const test::TinyWhisper whisper;
   const fs::path folder = fs::path(testing::TempDir()) / "vesper_inspect_program_tokens";

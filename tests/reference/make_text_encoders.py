@@ -29,6 +29,12 @@ FAMILIES = {
     "qwen3": lambda t: t.Qwen3Config(**COMMON, num_key_value_heads=1, head_dim=32,
                                      rope_parameters=dict(rope_type="default",
                                                           rope_theta=1000000.0)),
+    "embedding-gemma": lambda t: t.Gemma3TextConfig(
+        **{**COMMON, "num_hidden_layers": 6, "hidden_size": 32}, num_key_value_heads=1, head_dim=16,
+        query_pre_attn_scalar=16, sliding_window=10, use_bidirectional_attention=True,
+        rope_parameters={
+            "full_attention": {"rope_type": "default", "rope_theta": 1000000.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}),
     "mistral": lambda t: t.MistralConfig(**COMMON, num_key_value_heads=2, head_dim=32,
                                          sliding_window=9,
                                          rope_parameters=dict(rope_type="default",

@@ -216,6 +216,11 @@ void read_language_model(const ConfigJson& config, const ModelFamily& family, Mo
   if (config.truth("use_sliding_window", true)) {
     layers.sliding_window = config.count({"sliding_window"});
   }
+  // EmbeddingGemma: the window has both sides.
+  if (config.truth("use_bidirectional_attention", false)) {
+    stack.attention = AttentionKind::kBidirectional;
+    if (layers.sliding_window != 0) layers.sliding_window = layers.sliding_window / 2 + 1;
+  }
   set_layers(family, layers, stack, model);
   stack.attention_soft_cap = config.number({"attn_logit_softcapping"});
   stack.logit_soft_cap = config.number({"final_logit_softcapping"});

@@ -8,6 +8,8 @@
 #include <random>
 
 #include "error/error.h"
+#include "llm/devices/open_device.h"
+#include "llm/generation/generator.h"
 #include "llm/weights/model_families.h"
 #include "llm/weights/weight_provider.h"
 
@@ -100,6 +102,20 @@ TEST(LanguageModelFiles, ReportInvalidConfigurationValues) {
     }
     model.config[fact.key] = fact.value;
     EXPECT_THAT(model.error(), HasSubstr(fact.message)) << fact.key;
+  }
+}
+
+TEST(LanguageModelFiles, OfEmbeddingModelsGenerateNoText) {
+  ChangedModel model("gemma3");
+  model.config["use_bidirectional_attention"] = true;
+  const auto weights = model.open();
+  const auto device = open_device("cpu", {});
+  try {
+    Generator generator(*device, *weights, Compute::kF32, {});
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kModel);
+    EXPECT_THAT(error.what(), HasSubstr("expected a model that generates text"));
   }
 }
 
