@@ -14,7 +14,7 @@
 namespace vesper::capi {
 namespace {
 
-ModelKind model_kind(vesper_model_kind kind) {
+ModelKind model_kind(int kind) {
   switch (kind) {
     case VESPER_MODEL_SPEECH:
       return ModelKind::kSpeech;
@@ -25,8 +25,7 @@ ModelKind model_kind(vesper_model_kind kind) {
     case VESPER_MODEL_LANGUAGE:
       return ModelKind::kLanguage;
   }
-  throw ArgumentError(
-      "kind", "expected a vesper_model_kind, found " + std::to_string(static_cast<int>(kind)));
+  throw ArgumentError("kind", "expected a vesper_model_kind, found " + std::to_string(kind));
 }
 
 DigestAlgorithm digest_algorithm(const char* name) {
@@ -51,7 +50,8 @@ vesper_status vesper_model_find(const char* model, vesper_model_kind kind,
         options ? capi::read_load_options(*options) : capi::default_load_options();
     const vesper::ModelStore store = capi::model_store(given, capi::is_cancelled(cancellation));
     *path = capi::copied_string(
-        store.find(capi::required("model", model), capi::model_kind(kind)).string());
+        store.find(capi::required("model", model), capi::model_kind(capi::number_of(kind)))
+            .string());
   });
 }
 
