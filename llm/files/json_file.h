@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "llm/files/mapped_file.h"
@@ -29,6 +30,8 @@ std::string text_member(const std::string& name, const nlohmann::json& object, c
                         const std::string& otherwise);
 bool truth_member(const std::string& name, const nlohmann::json& object, const char* key,
                   bool otherwise);
+// The bytes of a text in base64. Throws Error(kModel) if it is none.
+std::string bytes_of_base64(const std::string& name, std::string_view text);
 // A value for a message: short, and always ASCII. "none" for null.
 std::string shown_json(const nlohmann::json* value);
 

@@ -188,6 +188,7 @@ void add_tensors(const WeightProvider& provider, ModelDescription& description) 
 std::string format_name(const WeightProvider& provider) {
   if (provider.format() == "ggml") return "ggml (whisper.cpp)";
   if (provider.format() == "safetensors") return "safetensors";
+  if (provider.format() == "openai") return "OpenAI's checkpoint (PyTorch)";
   uint32_t version = 0;
   std::memcpy(&version, provider.files().front()->bytes().data(), sizeof version);
   return "CTranslate2 binary version " + std::to_string(version);

@@ -4,12 +4,14 @@
 #include <cstdio>
 
 #include "error/error.h"
+#include "llm/files/zip_directory.h"
 #include "llm/tokenizer/files/open_text_tokenizer.h"
 #include "llm/weights/gguf/gguf_reader.h"
 #include "llm/weights/hugging_face/hugging_face_reader.h"
 #include "llm/weights/weight_provider.h"
 #include "llm/weights/whisper/ctranslate2_reader.h"
 #include "llm/weights/whisper/ggml_reader.h"
+#include "llm/weights/whisper/openai_reader.h"
 
 namespace vesper {
 namespace {
@@ -35,9 +37,11 @@ ModelContents read_contents(const ModelFiles& files, std::shared_ptr<const Mappe
     read_safetensors(std::move(file), safetensors);
     return read_hugging_face(files, std::move(safetensors));
   }
+  if (is_zip(*file)) return read_openai(files, std::move(file));
   throw Error(ErrorKind::kModel,
               file->name() +
-                  ": expected a model in GGUF, ggml, CTranslate2 or safetensors format, found " +
+                  ": expected a model in GGUF, ggml, CTranslate2, safetensors or OpenAI's format, "
+                  "found " +
                   first_bytes(*file));
 }
 
@@ -46,17 +50,20 @@ ModelContents read_folder(const ModelFiles& files) {
   if (!files.names_ending_with(".safetensors").empty()) {
     return read_hugging_face(files, read_safetensors(files));
   }
-  // GGUF and ggml files have no fixed names. The first file of a split one leads to the others.
+  // GGUF, ggml and OpenAI's files have no fixed names. The first file of a split one leads to the
+  // others.
   auto names = files.names_ending_with(".gguf");
   if (!names.empty() && names.front().find("-00001-of-") != std::string::npos) names.resize(1);
-  const auto ggml_names = files.names_ending_with(".bin");
-  names.insert(names.end(), ggml_names.begin(), ggml_names.end());
+  for (const char* ending : {".bin", ".pt"}) {
+    const auto others = files.names_ending_with(ending);
+    names.insert(names.end(), others.begin(), others.end());
+  }
   if (names.size() != 1) {
     throw Error(ErrorKind::kModel,
                 files.folder().string() +
-                    ": expected model.bin, *.safetensors, one *.gguf or one *.bin in this "
-                    "folder, found " +
-                    std::to_string(names.size()) + " of the last two");
+                    ": expected model.bin, *.safetensors, one *.gguf, *.bin or *.pt in "
+                    "this folder, found " +
+                    std::to_string(names.size()) + " of the last three");
   }
   return read_contents(files, files.open(names.front()));
 }

@@ -78,7 +78,7 @@ class WeightProvider {
   WeightProvider(const WeightProvider&) = delete;
   WeightProvider& operator=(const WeightProvider&) = delete;
 
-  // "ggml", "ctranslate2", "safetensors", "gguf".
+  // "ggml", "ctranslate2", "safetensors", "gguf", "openai".
   std::string_view format() const { return contents_.format; }
   // "whisper", or the files' name; empty if they state none.
   std::string_view family() const { return contents_.family; }

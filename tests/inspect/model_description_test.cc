@@ -104,6 +104,7 @@ TEST_F(Folder, OfAWhisperModelIsDescribedInEveryFormat) {
   const test::TinyWhisper whisper(options);
   const std::vector<std::pair<std::string, test::FileSet>> formats = {
       {"ggml (whisper.cpp)", whisper.ggml(DType::kQ5_0)},
+      {"OpenAI's checkpoint (PyTorch)", whisper.openai(DType::kF16)},
       {"CTranslate2 binary version 6", whisper.ctranslate2(DType::kF16)},
       {"safetensors", whisper.safetensors(DType::kF32, 2)}};
   for (const auto& [name, files] : formats) {

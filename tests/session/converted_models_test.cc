@@ -167,8 +167,8 @@ fs::path write_whisper(const TemporaryFolder& folder, const test::FileSet& files
 
 TEST(ConvertedWhisper, HasTheSameWeightsFromEveryFormat) {
   const test::TinyWhisper tiny;
-  for (const test::FileSet& files :
-       {tiny.ctranslate2(DType::kF32), tiny.safetensors(DType::kF32), tiny.ggml(DType::kF32)}) {
+  for (const test::FileSet& files : {tiny.ctranslate2(DType::kF32), tiny.safetensors(DType::kF32),
+                                     tiny.ggml(DType::kF32), tiny.openai(DType::kF32)}) {
     const TemporaryFolder folder;
     convert_model({write_whisper(folder, files), folder / "out.bin", "f32"});
     const auto weights = open_weights(folder / "out.bin");

@@ -11,26 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string bytes_of_base64(const std::string& name, const std::string& text) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  uint32_t bits = 0, n_bits = 0;
-  for (const char c : text) {
-    if (c == '=') break;
-    const size_t digit = kDigits.find(c);
-    if (digit == std::string_view::npos)
-      fail_in_file(name, "expected precompiled_charsmap in base64");
-    bits = bits << 6 | static_cast<uint32_t>(digit);
-    n_bits += 6;
-    if (n_bits >= 8) {
-      n_bits -= 8;
-      bytes += static_cast<char>(bits >> n_bits & 255);
-    }
-  }
-  return bytes;
-}
-
 // The steps of a sequence, in the member `key`.
 const json& list_of(const std::string& name, const json& step, const char* key) {
   const json* list = find_member(step, key);

@@ -57,6 +57,25 @@ std::vector<std::string> read_ctranslate2_vocabulary(const ModelFiles& files) {
   return vocabulary;
 }
 
+std::vector<std::string> read_tiktoken_vocabulary(const ModelFiles& files, uint32_t n_vocab) {
+  constexpr uint32_t kEnglishVocabulary = 51864;
+  const char* name = n_vocab == kEnglishVocabulary ? "gpt2.tiktoken" : "multilingual.tiktoken";
+  std::vector<std::string> vocabulary;
+  if (!files.has(name)) return vocabulary;
+  const auto file = files.open(name);
+  for (const std::string_view line : file->lines()) {
+    const size_t space = line.find(' ');
+    if (space == std::string_view::npos || vocabulary.size() == n_vocab ||
+        line.substr(space + 1) != std::to_string(vocabulary.size())) {
+      fail_in_file(file->name(), "expected token " + std::to_string(vocabulary.size()) +
+                                     " in base64 and its id in line " +
+                                     std::to_string(vocabulary.size() + 1));
+    }
+    vocabulary.push_back(bytes_of_base64(file->name(), line.substr(0, space)));
+  }
+  return vocabulary;
+}
+
 std::vector<std::string> read_hugging_face_vocabulary(const ModelFiles& files, uint32_t n_vocab) {
   std::vector<std::string> vocabulary;
   if (files.has("vocab.json")) {

@@ -60,6 +60,8 @@ class TinyWhisper {
   // "model.safetensors" (or shards with an index), "config.json", "generation_config.json",
   // "vocab.json". f32, f16, bf16.
   FileSet safetensors(DType dtype, uint32_t n_shards = 1) const;
+  // "tiny.pt", "multilingual.tiktoken" or "gpt2.tiktoken". f32, f16, bf16.
+  FileSet openai(DType dtype) const;
 
  private:
   void add(const std::string& name, std::vector<uint64_t> shape, float scale, float offset);

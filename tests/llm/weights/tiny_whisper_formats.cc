@@ -370,4 +370,135 @@ FileSet TinyWhisper::safetensors(DType dtype, uint32_t n_shards) const {
   return files;
 }
 
+namespace {
+
+// The pickle of a checkpoint, in the codes that torch.save writes (protocol 2).
+class Pickle {
+ public:
+  Pickle& code(std::string_view codes) {
+    append(bytes_, codes);
+    return *this;
+  }
+  Pickle& text(std::string_view text) {
+    code("X");
+    append(bytes_, static_cast<uint32_t>(text.size()));
+    return code(text);
+  }
+  Pickle& number(uint32_t value) {
+    code("J");
+    append(bytes_, value);
+    return *this;
+  }
+  std::vector<uint8_t> bytes_;
+};
+
+std::string base64_of(std::string_view bytes) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t bits = 0;
+    for (size_t j = 0; j < 3; ++j) {
+      bits = bits << 8 | (i + j < bytes.size() ? static_cast<uint8_t>(bytes[i + j]) : 0u);
+    }
+    for (size_t j = 0; j < 4; ++j) {
+      text += i + j <= bytes.size() ? kDigits[bits >> (18 - 6 * j) & 63] : '=';
+    }
+  }
+  return text;
+}
+
+// A zip file of stored entries, as torch.save writes them.
+class Zip {
+ public:
+  void add(const std::string& name, const std::vector<uint8_t>& bytes) {
+    const auto offset = static_cast<uint32_t>(bytes_.size());
+    append(bytes_, uint32_t{0x04034b50});
+    append_facts(bytes_, name, bytes.size());
+    append(bytes_, std::string_view(name));
+    append(bytes_, bytes);
+    append(directory_, uint32_t{0x02014b50});
+    append(directory_, uint16_t{0});
+    append_facts(directory_, name, bytes.size());
+    append(directory_, std::vector<uint8_t>(10));
+    append(directory_, offset);
+    append(directory_, std::string_view(name));
+    ++n_;
+  }
+  std::vector<uint8_t> bytes() const {
+    std::vector<uint8_t> all = bytes_;
+    append(all, directory_);
+    append(all, uint32_t{0x06054b50});
+    append(all, uint32_t{0});
+    append(all, n_);
+    append(all, n_);
+    append(all, static_cast<uint32_t>(directory_.size()));
+    append(all, static_cast<uint32_t>(bytes_.size()));
+    append(all, uint16_t{0});
+    return all;
+  }
+
+ private:
+  // Version, flags, method, time, date, checksum (not read), sizes, lengths.
+  static void append_facts(std::vector<uint8_t>& to, const std::string& name, size_t size) {
+    append(to, std::vector<uint8_t>(14));
+    append(to, static_cast<uint32_t>(size));
+    append(to, static_cast<uint32_t>(size));
+    append(to, static_cast<uint16_t>(name.size()));
+    append(to, uint16_t{0});
+  }
+
+  uint16_t n_ = 0;
+  std::vector<uint8_t> bytes_, directory_;
+};
+
+}  // namespace
+
+FileSet TinyWhisper::openai(DType dtype) const {
+  const auto& o = options_;
+  const std::string storage = dtype == DType::kF32   ? "FloatStorage"
+                              : dtype == DType::kF16 ? "HalfStorage"
+                                                     : "BFloat16Storage";
+  Zip zip;
+  Pickle pickle;
+  pickle.code("\x80\x02}q").code(std::string_view("\0", 1)).code("(").text("dims").code("}(");
+  for (const auto& [name, value] :
+       std::vector<std::pair<const char*, uint32_t>>{{"n_mels", o.n_mels},
+                                                     {"n_vocab", o.n_vocab},
+                                                     {"n_audio_ctx", o.n_audio_ctx},
+                                                     {"n_audio_state", o.d_model},
+                                                     {"n_audio_head", o.n_heads},
+                                                     {"n_audio_layer", o.n_encoder_layers},
+                                                     {"n_text_ctx", o.n_text_ctx},
+                                                     {"n_text_state", o.d_model},
+                                                     {"n_text_head", o.n_heads},
+                                                     {"n_text_layer", o.n_decoder_layers}}) {
+    pickle.text(name).number(value);
+  }
+  pickle.code("u").text("model_state_dict").code("ccollections\nOrderedDict\n)R(");
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const TinyTensor& tensor = tensors_[i];
+    pickle.text(ggml_name(tensor.name)).code("ctorch._utils\n_rebuild_tensor_v2\n((");
+    pickle.text("storage").code("ctorch\n" + storage + "\n").text(std::to_string(i)).text("cpu");
+    pickle.number(static_cast<uint32_t>(tensor.values.size())).code("tQK").code({"\0", 1});
+    pickle.code("(");
+    for (const uint64_t size : tensor.shape) pickle.number(static_cast<uint32_t>(size));
+    pickle.code("t(");
+    uint64_t stride = tensor.values.size();
+    for (const uint64_t size : tensor.shape) {
+      pickle.number(static_cast<uint32_t>(stride /= size));
+    }
+    pickle.code("t\x89").code("ccollections\nOrderedDict\n)RtR");
+    zip.add("tiny/data/" + std::to_string(i), packed(dtype, tensor.values, row_size(tensor)));
+  }
+  pickle.code("u}").text("_metadata").code("}sbu.");
+  zip.add("tiny/data.pkl", pickle.bytes_);
+  std::string tokens;
+  for (uint32_t id = 0; id < n_text_tokens_; ++id) {
+    tokens += base64_of(vocabulary_[id]) + " " + std::to_string(id) + "\n";
+  }
+  return {file_of("tiny.pt", zip.bytes()),
+          file_of(o.n_vocab == 51864 ? "gpt2.tiktoken" : "multilingual.tiktoken", tokens)};
+}
+
 }  // namespace vesper::test

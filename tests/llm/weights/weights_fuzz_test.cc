@@ -159,6 +159,14 @@ TEST(DamagedCTranslate2, ChangedBytesAreAnErrorOrValid) {
   flip_bytes(test::smallest_whisper().ctranslate2(DType::kI8), damage_rounds(100'000), 3);
 }
 
+TEST(DamagedOpenAi, TruncatedFileIsAnError) {
+  cut_everywhere(test::smallest_whisper().openai(DType::kF16), "tiny.pt");
+}
+
+TEST(DamagedOpenAi, ChangedBytesAreAnErrorOrValid) {
+  flip_bytes(test::smallest_whisper().openai(DType::kF16), damage_rounds(100'000), 6);
+}
+
 TEST(DamagedSafetensors, TruncatedFileIsAnError) {
   cut_everywhere(test::smallest_whisper().safetensors(DType::kF16), "model.safetensors");
 }

@@ -86,6 +86,7 @@ struct Case {
 FileSet files_of(const TinyWhisper& model, const Case& c) {
   if (c.format == std::string("ggml")) return model.ggml(c.dtype);
   if (c.format == std::string("ctranslate2")) return model.ctranslate2(c.dtype);
+  if (c.format == std::string("openai")) return model.openai(c.dtype);
   return model.safetensors(c.dtype);
 }
 
@@ -130,6 +131,8 @@ TEST_P(EveryFormat, GivesTheSameConfiguration) {
   if (weights->format() == "ggml") {
     EXPECT_EQ(facts.mel_filters, model.mel_filters());
     EXPECT_TRUE(facts.suppress_tokens.empty());
+  } else if (weights->format() == "openai") {
+    EXPECT_TRUE(facts.alignment_heads.empty());
   } else {
     EXPECT_TRUE(facts.mel_filters.empty());
     EXPECT_EQ(facts.alignment_heads, model.alignment_heads());
@@ -152,11 +155,13 @@ TEST_P(EveryFormat, HasNoBiasForKeysAndNoSecondOutputMatrix) {
 // little for the scale's own rounding to f16.
 INSTANTIATE_TEST_SUITE_P(
     , EveryFormat,
-    testing::Values(Case{"ggml", DType::kF32, 0}, Case{"ggml", DType::kF16, 0},
-                    Case{"ggml", DType::kQ4_0, 1.01 / 8}, Case{"ggml", DType::kQ4_1, 1.05 / 15},
-                    Case{"ggml", DType::kQ5_0, 1.01 / 16}, Case{"ggml", DType::kQ5_1, 1.05 / 31},
-                    Case{"ggml", DType::kQ8_0, 0.6 / 127}, Case{"ctranslate2", DType::kF32, 0},
-                    Case{"ctranslate2", DType::kF16, 0}, Case{"ctranslate2", DType::kBF16, 0},
+    testing::Values(Case{"openai", DType::kF32, 0}, Case{"openai", DType::kF16, 0},
+                    Case{"openai", DType::kBF16, 0}, Case{"ggml", DType::kF32, 0},
+                    Case{"ggml", DType::kF16, 0}, Case{"ggml", DType::kQ4_0, 1.01 / 8},
+                    Case{"ggml", DType::kQ4_1, 1.05 / 15}, Case{"ggml", DType::kQ5_0, 1.01 / 16},
+                    Case{"ggml", DType::kQ5_1, 1.05 / 31}, Case{"ggml", DType::kQ8_0, 0.6 / 127},
+                    Case{"ctranslate2", DType::kF32, 0}, Case{"ctranslate2", DType::kF16, 0},
+                    Case{"ctranslate2", DType::kBF16, 0},
                     Case{"ctranslate2", DType::kI8, 0.51 / 127},
                     Case{"safetensors", DType::kF32, 0}, Case{"safetensors", DType::kF16, 0},
                     Case{"safetensors", DType::kBF16, 0}),
