@@ -157,6 +157,15 @@ constexpr ModelFamily kFamilies[] = {
                     .activation = Activation::kSilu,
                     .has_multipliers = true,
                     .gguf_interleaved_rope = true}),
+    // The mixtures of experts of the same report.
+    language_model({.name = "granite-moe",
+                    .gguf = "granitemoe",
+                    .hugging_face = {"granitemoe"},
+                    .norm_epsilon = 1e-6f,
+                    .activation = Activation::kSilu,
+                    .has_multipliers = true,
+                    .has_experts = true,
+                    .gguf_interleaved_rope = true}),
     // GLM Team, "ChatGLM" (2024): GLM-4-9B.
     language_model({.name = "glm",
                     .gguf = "chatglm",

@@ -22,18 +22,23 @@ std::vector<uint64_t> rows_of_parts(const TensorView& tensor, size_t n_parts,
                                                        : std::vector<uint64_t>{};
 }
 
-// The tensors of a stack, [n, ...], named by `pattern` with their number for '*'; empty if a row of
-// it is not an integer number of bytes, or it has more than kMostExperts.
-std::vector<TensorView> cut_stack(const TensorView& stack, const std::string& pattern) {
+// The tensors of a stack, [n, ...], each in parts of equal rows named by `patterns` with their
+// number for '*'; empty if a row of it is not an integer number of bytes, it has more than
+// kMostExperts, or it has no such parts.
+std::vector<TensorView> cut_stack(const TensorView& stack,
+                                  const std::vector<std::string>& patterns) {
   std::vector<TensorView> parts;
   if (stack.shape.size() < 2 || stack.shape[0] > kMostExperts || !stack.scale.empty()) return parts;
-  const uint64_t n = stack.shape[0];
-  if (n == 0 || stack.shape.back() % row_unit(stack) != 0 || stack.bytes % n != 0) return parts;
-  const size_t star = pattern.find('*');
+  const uint64_t n_patterns = patterns.size(), n = stack.shape[0] * n_patterns;
+  std::vector<uint64_t> shape(stack.shape.begin() + 1, stack.shape.end());
+  if (n == 0 || shape[0] % n_patterns != 0) return parts;
+  shape[0] /= n_patterns;
+  if (shape.back() % row_unit(stack) != 0 || stack.bytes % n != 0) return parts;
   for (uint64_t i = 0; i < n; ++i) {
     TensorView part = stack;
-    part.name = std::string(pattern).replace(star, 1, std::to_string(i));
-    part.shape.erase(part.shape.begin());
+    part.name = patterns[i % n_patterns];
+    part.name.replace(part.name.find('*'), 1, std::to_string(i / n_patterns));
+    part.shape = shape;
     part.bytes = stack.bytes / n;
     part.data = static_cast<const uint8_t*>(stack.data) + i * part.bytes;
     if (stack.groups.scales != nullptr) {
@@ -82,8 +87,8 @@ void name_tensors(const TensorNaming& naming, const ModelFamily& family, ModelCo
   named.reserve(contents.tensors.size());
   for (TensorView& tensor : contents.tensors) {
     std::vector<std::string> names = canonical_names(naming, tensor.name);
-    if (names.size() == 1 && names[0].find('*') != std::string::npos) {
-      std::vector<TensorView> parts = cut_stack(tensor, names[0]);
+    if (!names.empty() && names[0].find('*') != std::string::npos) {
+      std::vector<TensorView> parts = cut_stack(tensor, names);
       for (TensorView& part : parts) named.push_back(std::move(part));
       if (!parts.empty()) continue;
     } else if (names.size() > 1) {

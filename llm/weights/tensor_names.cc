@@ -90,6 +90,9 @@ TensorNaming language_model_naming(std::vector<TensorNaming::Row> norms) {
        {"block_sparse_moe.experts.#.w1", "experts.#.gate"},
        {"block_sparse_moe.experts.#.w3", "experts.#.up"},
        {"block_sparse_moe.experts.#.w2", "experts.#.down"},
+       {"block_sparse_moe.router.layer", "ffn.router"},
+       {"block_sparse_moe.input_linear", "experts.*.gate|experts.*.up"},
+       {"block_sparse_moe.output_linear", "experts.*.down"},
        {"input_layernorm", "attn_norm"}},
       kWeightAndBias,
   };

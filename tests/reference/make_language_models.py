@@ -63,6 +63,10 @@ FAMILIES = {
     "granite": lambda t: t.GraniteConfig(
         **COMMON, embedding_multiplier=6.0, residual_multiplier=0.22, attention_multiplier=0.25,
         logits_scaling=3.0, rms_norm_eps=0.01, **rope()),
+    "granite-moe": lambda t: t.GraniteMoeConfig(
+        **{**COMMON, "intermediate_size": 16}, num_local_experts=6, num_experts_per_tok=3,
+        embedding_multiplier=6.0, residual_multiplier=0.22, attention_multiplier=0.25,
+        logits_scaling=3.0, **rope()),
     "glm": lambda t: t.GlmConfig(**COMMON, head_dim=8, attention_bias=True,
                                  **rope(partial_rotary_factor=0.5)),
     "glm4": lambda t: t.Glm4Config(**COMMON, head_dim=16, **rope(partial_rotary_factor=0.5)),

@@ -75,9 +75,9 @@ INSTANTIATE_TEST_SUITE_P(Families, ConvertedModels,
                                          Family{"qwen2"}, Family{"qwen3"}, Family{"qwen3-moe"},
                                          Family{"gemma"}, Family{"phi3"}, Family{"phi3-long"},
                                          Family{"smollm3"}, Family{"mistral", 9},
-                                         Family{"mixtral", 9}, Family{"granite"}, Family{"glm"},
-                                         Family{"glm4"}, Family{"olmo2"}, Family{"olmo3"},
-                                         Family{"olmoe"}),
+                                         Family{"mixtral", 9}, Family{"granite"},
+                                         Family{"granite-moe"}, Family{"glm"}, Family{"glm4"},
+                                         Family{"olmo2"}, Family{"olmo3"}, Family{"olmoe"}),
                          [](const testing::TestParamInfo<Family>& family) {
                            std::string name = family.param.name;
                            std::erase(name, '-');

@@ -119,8 +119,9 @@ INSTANTIATE_TEST_SUITE_P(Families, LanguageModels, testing::ValuesIn(families())
                          });
 
 // A sequence must not depend on the others, nor on the previous contents of its slot.
-TEST(Generator, AnswersTheSameAloneAndInABatch) {
-  const auto provider = open_weights(folder_of("qwen3"));
+void check_batch(const std::string& family) {
+  SCOPED_TRACE(family);
+  const auto provider = open_weights(folder_of(family));
   const std::vector<std::vector<int32_t>> prompts = {
       {60, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 2, 3, 4, 9}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}};
   Sampling sampling;
@@ -152,6 +153,11 @@ TEST(Generator, AnswersTheSameAloneAndInABatch) {
   for (uint32_t slot = 0; slot < 3; ++slot) {
     EXPECT_THAT(generator.sampled(slot), ElementsAreArray(alone[slot])) << slot;
   }
+}
+
+TEST(Generator, AnswersTheSameAloneAndInABatch) {
+  // With experts, the rows of a batch are grouped by expert.
+  for (const char* family : {"qwen3", "qwen3-moe", "olmo2"}) check_batch(family);
 }
 
 // Applies the rules of select_beams to whole sequences, each computed from the start.
@@ -232,7 +238,7 @@ void check_beams(const std::string& family, const std::string& device_name) {
 }
 
 TEST(GeneratorBeams, EqualAPlainSearch) {
-  for (const char* family : {"llama", "gemma3", "qwen3"}) check_beams(family, "cpu");
+  for (const char* family : {"llama", "gemma3", "qwen3", "qwen3-moe"}) check_beams(family, "cpu");
 }
 
 // The texts of two slots, with beams and with sampling, and their log-probabilities.
@@ -296,7 +302,8 @@ TEST_P(GeneratorInAnyOrder, AccessesOnlyDeclaredMemory) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, GeneratorInAnyOrder, testing::Values("llama", "gemma3"));
+INSTANTIATE_TEST_SUITE_P(Families, GeneratorInAnyOrder,
+                         testing::Values("llama", "gemma3", "olmoe"));
 
 // The log-probability of each answer token, from one pass over prompt and answer.
 std::vector<float> plain_logprobs(Generator& model, std::vector<int32_t> prompt,
