@@ -22,6 +22,7 @@ struct GrammarMatcher::State {
       : arena(other.arena),
         now(other.now),
         has_ended(other.has_ended),
+        drops_space(other.drops_space),
         past(other.past),
         past_configurations(other.past_configurations) {}
   // Scratch memory stays where it is, so that a copy into an existing matcher does not allocate.
@@ -29,6 +30,7 @@ struct GrammarMatcher::State {
     arena = other.arena;
     now = other.now;
     has_ended = other.has_ended;
+    drops_space = other.drops_space;
     past = other.past;
     past_configurations = other.past_configurations;
     return *this;
@@ -36,11 +38,12 @@ struct GrammarMatcher::State {
 
   struct Past {
     uint32_t first;  // in past_configurations
-    bool may_end, has_ended;
+    bool may_end, has_ended, drops_space;
   };
   StackArena arena;
   ConfigurationSet now;
-  bool has_ended = false;  // after a stop token
+  bool has_ended = false;    // after a stop token
+  bool drops_space = false;  // the space that the next token begins with is no text
   // The states before the last accepted tokens, at most 2 * kMaxRollback.
   std::vector<Past> past;
   std::vector<Configuration> past_configurations;
@@ -60,7 +63,7 @@ struct GrammarMatcher::State {
       past_configurations.erase(past_configurations.begin(), past_configurations.begin() + dropped);
       for (auto& one : past) one.first -= dropped;
     }
-    past.push_back({uint32_t(past_configurations.size()), now.may_end, has_ended});
+    past.push_back({uint32_t(past_configurations.size()), now.may_end, has_ended, drops_space});
     past_configurations.insert(past_configurations.end(), now.configurations.begin(),
                                now.configurations.end());
   }
@@ -70,6 +73,7 @@ struct GrammarMatcher::State {
     now.configurations.assign(past_configurations.begin() + last.first, past_configurations.end());
     now.may_end = last.may_end;
     has_ended = last.has_ended;
+    drops_space = last.drops_space;
     past_configurations.resize(last.first);
     past.pop_back();
   }
@@ -106,6 +110,7 @@ GrammarMatcher::~GrammarMatcher() = default;
 void GrammarMatcher::reset() {
   auto& state = *state_;
   state.has_ended = false;
+  state.drops_space = masks_->vocabulary().drops_first_space();
   state.past.clear();
   state.past_configurations.clear();
   const auto& automaton = masks_->automaton();
@@ -121,7 +126,7 @@ bool GrammarMatcher::fill_mask(std::span<uint32_t> bits) {
   std::fill(bits.begin(), bits.end(), 0);
   if (state.has_ended) return false;
   state.limit_memory();
-  masks_->filler().fill(state.arena, state.now, bits);
+  masks_->filler().fill(state.arena, state.now, state.drops_space, bits);
   if (state.now.may_end)
     for (int32_t id : masks_->vocabulary().stop_ids()) bits[uint32_t(id) / 32] |= 1u << (id % 32);
   return std::any_of(bits.begin(), bits.end(), [](uint32_t word) { return word != 0; });
@@ -136,8 +141,10 @@ bool GrammarMatcher::accept(int32_t token) {
     state_->has_ended = true;
     return true;
   }
-  const auto bytes = vocabulary.bytes_of(token);
-  return !bytes.empty() && accept_bytes(bytes);
+  auto bytes = vocabulary.bytes_of(token);
+  if (bytes.empty()) return false;
+  if (state_->drops_space && bytes.starts_with(' ')) bytes.remove_prefix(1);
+  return accept_bytes(bytes);
 }
 
 bool GrammarMatcher::accept_bytes(std::string_view bytes) {
@@ -154,6 +161,7 @@ bool GrammarMatcher::accept_bytes(std::string_view bytes) {
     from = &to;
   }
   state.remember();
+  state.drops_space = false;
   if (from != &state.now) {
     state.now.configurations.assign(from->configurations.begin(), from->configurations.end());
     state.now.may_end = from->may_end;

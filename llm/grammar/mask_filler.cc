@@ -22,7 +22,7 @@ GrammarMaskFiller::GrammarMaskFiller(const GrammarAutomaton& automaton,
       cache_(automaton, vocabulary),
       stepper_(automaton) {}
 
-void GrammarMaskFiller::fill(StackArena& arena, const ConfigurationSet& set,
+void GrammarMaskFiller::fill(StackArena& arena, const ConfigurationSet& set, bool drops_space,
                              std::span<uint32_t> bits) {
   {
     const std::lock_guard lock(mutex_);
@@ -36,8 +36,23 @@ void GrammarMaskFiller::fill(StackArena& arena, const ConfigurationSet& set,
       if (gives_up_) break;
       if (!add_counted(one)) add_plain(one);
     }
+    if (drops_space) replace_tokens_with_space(set);
   }
-  if (gives_up_) fill_without_cache(arena, set, bits);
+  if (gives_up_) fill_without_cache(arena, set, drops_space, bits);
+}
+
+// The tokens that begin with a space, as if they did not.
+void GrammarMaskFiller::replace_tokens_with_space(const ConfigurationSet& set) {
+  const auto& trie = vocabulary_.trie();
+  const uint32_t space = vocabulary_.node_of_byte(' ');
+  if (space == 0) return;
+  const uint32_t end = trie.end[space];
+  for (uint32_t t = trie.first_token[space]; t < trie.first_token[end]; ++t)
+    bits_[uint32_t(trie.tokens[t]) / 32] &= ~(1u << (trie.tokens[t] % 32));
+  add_tokens(space);
+  if (end == space + 1) return;
+  for (const auto& one : set.configurations)
+    if (!gives_up_) walk(space + 1, end, cache_.local_start(one.state), one.node);
 }
 
 void GrammarMaskFiller::add_tokens(uint32_t node) {
@@ -196,7 +211,7 @@ void GrammarMaskFiller::walk(uint32_t first, uint32_t end, uint32_t local, uint3
 }
 
 void GrammarMaskFiller::fill_without_cache(const StackArena& arena, const ConfigurationSet& set,
-                                           std::span<uint32_t> bits) {
+                                           bool drops_space, std::span<uint32_t> bits) {
   const auto& trie = vocabulary_.trie();
   ConfigurationStepper stepper(automaton_);
   StackArena work = arena;
@@ -211,7 +226,10 @@ void GrammarMaskFiller::fill_without_cache(const StackArena& arena, const Config
       work.compact(nodes);
     }
     auto& next = sets[depth];
-    stepper.step(work, sets[depth - 1], trie.byte[i], next);
+    if (drops_space && depth == 1 && trie.byte[i] == ' ')
+      next = set;
+    else
+      stepper.step(work, sets[depth - 1], trie.byte[i], next);
     if (next.configurations.empty() && !next.may_end) {
       i = trie.end[i];
       continue;

@@ -18,12 +18,14 @@ class GrammarMaskFiller {
  public:
   GrammarMaskFiller(const GrammarAutomaton& automaton, const TokenVocabulary& vocabulary);
 
-  // Sets the bits of the tokens whose bytes may follow; leaves the others. `bits`: [n_words]. Adds
-  // nodes to `arena`, which has those of `set`.
-  void fill(StackArena& arena, const ConfigurationSet& set, std::span<uint32_t> bits);
+  // Sets the bits of the tokens whose bytes may follow; the others must be 0. `bits`: [n_words].
+  // Adds nodes to `arena`, which has those of `set`. `drops_space`: without the space that a token
+  // begins with.
+  void fill(StackArena& arena, const ConfigurationSet& set, bool drops_space,
+            std::span<uint32_t> bits);
   // The same by moving all configurations through the vocabulary, without the cache: slower by a
   // factor of a hundred and more, for grammars that are too ambiguous for it.
-  void fill_without_cache(const StackArena& arena, const ConfigurationSet& set,
+  void fill_without_cache(const StackArena& arena, const ConfigurationSet& set, bool drops_space,
                           std::span<uint32_t> bits);
 
  private:
@@ -37,6 +39,7 @@ class GrammarMaskFiller {
   };
 
   void add_tokens(uint32_t node);
+  void replace_tokens_with_space(const ConfigurationSet& set);
   void add_tokens(const StateMasks& masks);
   void add_counted_tokens(const StateMasks& masks, uint64_t most);
   bool add_counted(const Configuration& one);

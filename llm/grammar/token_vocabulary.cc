@@ -19,11 +19,12 @@ std::vector<std::string_view> token_texts(const TextTokenizer& tokenizer) {
 }  // namespace
 
 TokenVocabulary::TokenVocabulary(const TextTokenizer& tokenizer)
-    : TokenVocabulary(token_texts(tokenizer), tokenizer.stop_ids()) {}
+    : TokenVocabulary(token_texts(tokenizer), tokenizer.stop_ids(), tokenizer.drops_first_space()) {
+}
 
 TokenVocabulary::TokenVocabulary(std::span<const std::string_view> bytes,
-                                 std::span<const int32_t> stop_ids)
-    : stop_ids_(stop_ids.begin(), stop_ids.end()) {
+                                 std::span<const int32_t> stop_ids, bool drops_first_space)
+    : stop_ids_(stop_ids.begin(), stop_ids.end()), drops_first_space_(drops_first_space) {
   std::sort(stop_ids_.begin(), stop_ids_.end());
   for (int32_t id : stop_ids_)
     if (id < 0 || size_t(id) >= bytes.size())
@@ -45,6 +46,12 @@ TokenVocabulary::TokenVocabulary(std::span<const std::string_view> bytes,
 
 bool TokenVocabulary::is_stop(int32_t id) const {
   return std::binary_search(stop_ids_.begin(), stop_ids_.end(), id);
+}
+
+uint32_t TokenVocabulary::node_of_byte(uint8_t byte) const {
+  for (uint32_t node = 1; node < trie_.n_nodes(); node = trie_.end[node])
+    if (trie_.byte[node] == byte) return node;
+  return 0;
 }
 
 void TokenVocabulary::build_trie() {

@@ -20,9 +20,10 @@ namespace {
 constexpr int32_t kStop = 3;
 
 std::shared_ptr<const TokenVocabulary> vocabulary_of(const std::vector<std::string>& texts,
-                                                     std::vector<int32_t> stop_ids) {
+                                                     std::vector<int32_t> stop_ids,
+                                                     bool drops_first_space = false) {
   const std::vector<std::string_view> views(texts.begin(), texts.end());
-  return std::make_shared<const TokenVocabulary>(views, stop_ids);
+  return std::make_shared<const TokenVocabulary>(views, stop_ids, drops_first_space);
 }
 
 // The bytes of the alphabet and pieces of random texts, which begin and end inside of characters.
@@ -37,7 +38,14 @@ std::shared_ptr<const TokenVocabulary> random_vocabulary(std::mt19937& random) {
     texts.push_back(text.substr(random() % 4, 1 + random() % 5));
   }
   texts.emplace_back("\xff");
-  return vocabulary_of(texts, {kStop});
+  return vocabulary_of(texts, {kStop}, random() % 3 == 0);
+}
+
+// What a token adds to a text.
+std::string_view text_of(const TokenVocabulary& vocabulary, int32_t id, bool is_first) {
+  std::string_view bytes = vocabulary.bytes_of(id);
+  if (is_first && vocabulary.drops_first_space() && bytes.starts_with(' ')) bytes.remove_prefix(1);
+  return bytes;
 }
 
 bool has(const std::vector<uint32_t>& mask, int32_t id) {
@@ -45,13 +53,15 @@ bool has(const std::vector<uint32_t>& mask, int32_t id) {
 }
 
 // The tokens that may follow, found one by one.
-std::vector<bool> allowed_tokens(EarleyRecognizer& reference, const TokenVocabulary& vocabulary) {
+std::vector<bool> allowed_tokens(EarleyRecognizer& reference, const TokenVocabulary& vocabulary,
+                                 bool is_first) {
   std::vector<bool> allowed(vocabulary.n_tokens());
   for (size_t i = 0; i < allowed.size(); ++i) {
     const auto id = static_cast<int32_t>(i);
-    const std::string_view bytes = vocabulary.bytes_of(id);
-    allowed[i] =
-        vocabulary.is_stop(id) ? reference.may_end() : !bytes.empty() && reference.advance(bytes);
+    const std::string_view bytes = text_of(vocabulary, id, is_first);
+    allowed[i] = vocabulary.is_stop(id)
+                     ? reference.may_end()
+                     : !vocabulary.bytes_of(id).empty() && reference.advance(bytes);
     if (allowed[i]) reference.undo(bytes.size());
   }
   return allowed;
@@ -94,7 +104,7 @@ TEST(GrammarMatcher, AllowsTheTokensThatEarleysAlgorithmAllows) {
     std::string written;
     for (int step = 0; step < 12; ++step, ++n_steps) {
       SCOPED_TRACE(written);
-      const std::vector<bool> allowed = allowed_tokens(reference, *vocabulary);
+      const std::vector<bool> allowed = allowed_tokens(reference, *vocabulary, step == 0);
       ASSERT_EQ(matcher.fill_mask(mask), std::ranges::find(allowed, true) != allowed.end());
       ASSERT_EQ(matcher.may_end(), reference.may_end());
       std::vector<int32_t> choices;
@@ -112,9 +122,9 @@ TEST(GrammarMatcher, AllowsTheTokensThatEarleysAlgorithmAllows) {
       }
       const int32_t chosen = choices[random() % choices.size()];
       ASSERT_TRUE(matcher.accept(chosen));
-      reference.advance(vocabulary->bytes_of(chosen));
-      written += vocabulary->bytes_of(chosen);
-      if (step % 4 == 3) {  // back and again
+      reference.advance(text_of(*vocabulary, chosen, step == 0));
+      written += text_of(*vocabulary, chosen, step == 0);
+      if (step % 4 == 0) {  // back and again
         matcher.rollback(1);
         ASSERT_TRUE(matcher.accept(chosen));
       }

@@ -10,7 +10,7 @@ namespace {
 
 using Kind = GrammarPart::Kind;
 
-constexpr uint32_t kCodePoints[] = {'a', 'b',  'c',  '"',  '\\',   '-',
+constexpr uint32_t kCodePoints[] = {'a', ' ',  'b',  'c',  '"',    '\\',   '-',
                                     ']', '\n', 0xe8, 0xe9, 0x65e5, 0x1f44d};
 
 uint32_t below(std::mt19937& random, uint32_t n) { return static_cast<uint32_t>(random() % n); }
