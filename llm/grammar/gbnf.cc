@@ -1,6 +1,7 @@
 #include "llm/grammar/gbnf.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -65,9 +66,22 @@ class GbnfParser {
     bool is_defined;
   };
 
-  static std::string quoted(std::string_view name) {
+  // Control characters as in a grammar: a message is one line.
+  static std::string quoted(std::string_view text) {
     constexpr size_t kMost = 40;
-    return '"' + std::string(name.substr(0, kMost)) + (name.size() > kMost ? "...\"" : "\"");
+    std::string shown = "\"";
+    for (size_t at = 0; at < text.size() && shown.size() < kMost;) {
+      const size_t first = at;
+      const char32_t c = next_character(text, at);
+      if (is_printable(c)) {
+        shown += text.substr(first, at - first);
+      } else {
+        char code[12];
+        std::snprintf(code, sizeof(code), "\\U%08x", static_cast<unsigned>(c));
+        shown += code;
+      }
+    }
+    return shown + '"';
   }
 
   std::string place(size_t at) const {
@@ -90,12 +104,11 @@ class GbnfParser {
       found = "the end of the line";
     } else {
       size_t end = at_;
-      const char32_t c = next_character(text_, end);
+      next_character(text_, end);
       if (is_name_character(text_[at_])) {
         while (end < text_.size() && is_name_character(text_[end])) ++end;
       }
-      found = is_printable(c) ? quoted(text_.substr(at_, end - at_))
-                              : "the character " + std::to_string(static_cast<uint32_t>(c));
+      found = quoted(text_.substr(at_, end - at_));
     }
     fail(at_, "expected " + expected + ", found " + found);
   }

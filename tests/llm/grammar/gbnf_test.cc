@@ -175,6 +175,12 @@ TEST(Gbnf, NamesThePlaceOfAnError) {
                "line 1, column 11: expected a character of Unicode, found \"\\U00110000\"");
   expect_error("root ::= [z-a]",
                "line 1, column 11: expected a range of ascending characters, found \"z-a\"");
+  expect_error("root ::= [z-\n]",
+               "line 1, column 11: expected a range of ascending characters, found "
+               "\"z-\\U0000000a\"");
+  expect_error("root ::= \x01",
+               "line 1, column 10: expected a string, a class, a name, a group, a repetition, "
+               "\"|\" or the end of the line, found \"\\U00000001\"");
   expect_error("root ::= []",
                "line 1, column 10: expected a class with characters, found an empty one");
   expect_error("root ::= \"a\"{}",
