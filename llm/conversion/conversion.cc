@@ -7,6 +7,7 @@
 #include "llm/conversion/gguf_keys.h"
 #include "llm/files/gguf_file.h"
 #include "llm/files/gguf_writer.h"
+#include "llm/generation/sampling_defaults.h"
 #include "llm/weights/model_families.h"
 #include "llm/weights/tensor_names.h"
 
@@ -70,6 +71,7 @@ class ModelPlanner {
     if (const auto source = chat_template_source(weights_)) {
       writer_.add("tokenizer.chat_template", std::string_view(*source));
     }
+    write_sampling_keys(sampling_defaults(weights_), writer_);
     for (const TensorView& tensor : weights_.tensors()) add(tensor);
     for (const UnreadableTensor& tensor : weights_.unreadable()) {
       plan_.left_out.push_back(tensor.name);

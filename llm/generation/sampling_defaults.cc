@@ -103,6 +103,23 @@ SamplingDefaults sampling_defaults(const std::string& name, const Gguf& gguf) {
   return defaults;
 }
 
+void write_sampling_keys(const SamplingDefaults& defaults, GgufWriter& writer) {
+  if (defaults.source.empty()) return;
+  const Sampling& sampling = defaults.sampling;
+  writer.add("general.sampling.temp", sampling.temperature);
+  if (sampling.temperature > 0) {
+    writer.add("general.sampling.top_k", static_cast<int32_t>(sampling.top_k));
+    writer.add("general.sampling.top_p", sampling.top_p);
+    writer.add("general.sampling.min_p", sampling.min_p);
+  }
+  if (sampling.repetition_penalty != 1) {
+    writer.add("general.sampling.penalty_repeat", sampling.repetition_penalty);
+    writer.add(
+        "general.sampling.penalty_last_n",
+        sampling.penalty_window == kWholeText ? -1 : static_cast<int32_t>(sampling.penalty_window));
+  }
+}
+
 SamplingDefaults sampling_defaults(const std::string& source, std::string_view generation_config) {
   const auto bytes = std::as_bytes(std::span(generation_config));
   return defaults_of_json(

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "llm/files/gguf_file.h"
+#include "llm/files/gguf_writer.h"
 #include "llm/generation/decoding_loop.h"
 #include "llm/weights/weight_provider.h"
 
@@ -27,6 +28,9 @@ SamplingDefaults sampling_defaults(const WeightProvider& weights);
 // Of the keys general.sampling.*, which llama.cpp's converter writes. `name` is the file in
 // messages.
 SamplingDefaults sampling_defaults(const std::string& name, const Gguf& gguf);
+
+// Writes these keys. typical_p has none.
+void write_sampling_keys(const SamplingDefaults& defaults, GgufWriter& writer);
 
 // Of the text of a generation_config.json. `source` is the file in messages. As in transformers,
 // whose defaults the file omits: greedy unless do_sample is true, then a temperature of 1 and the

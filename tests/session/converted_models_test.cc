@@ -10,6 +10,7 @@
 #include "llm/devices/open_device.h"
 #include "llm/files/json_file.h"
 #include "llm/generation/generator.h"
+#include "llm/generation/sampling_defaults.h"
 #include "llm/tokenizer/files/open_text_tokenizer.h"
 #include "llm/weights/tensor_names.h"
 #include "llm/weights/weight_provider.h"
@@ -97,10 +98,13 @@ TEST(ConvertedModel, IsRejectedIfGgufHasNoKeyForAFact) {
   EXPECT_THAT(names_in(folder.path()), IsEmpty());
 }
 
-TEST(ConvertedModel, HasItsTokenizerAndChatTemplate) {
+TEST(ConvertedModel, HasItsTokenizerChatTemplateAndSampling) {
   const TemporaryFolder folder;
   write_tiny_text_weights(folder / "model");
   write_letter_tokenizer(folder / "model");
+  write_file(folder / "model/generation_config.json",
+             R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95,
+                 "repetition_penalty": 1.1, "eos_token_id": [0]})");
   convert_model({folder / "model", folder / "out.gguf", "f16"});
   const auto source = open_text_tokenizer(folder / "model");
   const auto converted = open_text_tokenizer(folder / "out.gguf");
@@ -112,6 +116,11 @@ TEST(ConvertedModel, HasItsTokenizerAndChatTemplate) {
   EXPECT_TRUE(converted->is_special(1));
   EXPECT_FALSE(converted->is_special(2)) << "the tag of thinking";
   const auto weights = open_weights(folder / "out.gguf");
+  const Sampling sampling = sampling_defaults(*weights).sampling;
+  EXPECT_FLOAT_EQ(sampling.temperature, 0.6f);
+  EXPECT_EQ(sampling.top_k, 20u);
+  EXPECT_FLOAT_EQ(sampling.top_p, 0.95f);
+  EXPECT_FLOAT_EQ(sampling.repetition_penalty, 1.1f);
   EXPECT_THAT(std::string(*weights->gguf()->find_string("tokenizer.chat_template")),
               HasSubstr("{% for message in messages %}"));
 }
