@@ -165,6 +165,28 @@ HWY_INLINE void fit_with_minimum(const Columns<kGroup, kGroups>& x,
   }
 }
 
+// The scale with the least weighted squared error for the code values that `value_of` gives the
+// scaled values of groups g, g + 1, ...; it replaces `best` if its gain, sum(w x value)^2 / sum(w
+// value^2), is larger than the largest one.
+template <uint32_t kGroup, uint32_t kGroups, class ValueOf>
+HWY_INLINE void try_scale(const Columns<kGroup, kGroups>& x, const Columns<kGroup, kGroups>& w,
+                          uint32_t g, Vector inverse, const ValueOf& value_of, Vector& best,
+                          Vector& largest_gain) {
+  const Lanes d;
+  Vector vv = hn::Zero(d), xv = hn::Zero(d);
+  for (uint32_t i = 0; i < kGroup; ++i) {
+    const Vector value = hn::Load(d, x.at + i * kGroups + g);
+    const Vector code_value = value_of(hn::Mul(inverse, value));
+    const Vector weighted = hn::Mul(hn::Load(d, w.at + i * kGroups + g), code_value);
+    vv = hn::Add(vv, hn::Mul(weighted, code_value));
+    xv = hn::Add(xv, hn::Mul(weighted, value));
+  }
+  const Vector fit = hn::Div(xv, vv), gain = hn::Mul(fit, xv);
+  const auto is_better = hn::And(hn::Gt(vv, hn::Zero(d)), hn::Gt(gain, largest_gain));
+  largest_gain = hn::IfThenElse(is_better, gain, largest_gain);
+  best = hn::IfThenElse(is_better, fit, best);
+}
+
 // value = scale * code with codes -kHalf to kHalf - 1: for each group the scale, of either sign,
 // with the least weighted squared error, which is sum(w x^2) - sum(w x code)^2 / sum(w code^2).
 template <int kHalf, uint32_t kGroup, uint32_t kGroups>
@@ -183,18 +205,9 @@ HWY_INLINE void fit_scale(const Columns<kGroup, kGroups>& x, const Columns<kGrou
     const Vector safe = hn::IfThenElse(varies, most, one);
     Vector best = hn::Div(safe, low), largest_gain = hn::Set(d, -1);
     const auto attempt = [&](Vector inverse) HWY_ATTR {
-      Vector cc = zero, xc = zero;
-      for (uint32_t i = 0; i < kGroup; ++i) {
-        const Vector value = hn::Load(d, x.at + i * kGroups + g);
-        const Vector code = code_of(hn::Mul(inverse, value), low, high);
-        const Vector weighted = hn::Mul(hn::Load(d, w.at + i * kGroups + g), code);
-        cc = hn::Add(cc, hn::Mul(weighted, code));
-        xc = hn::Add(xc, hn::Mul(weighted, value));
-      }
-      const Vector fit = hn::Div(xc, cc), gain = hn::Mul(fit, xc);
-      const auto is_better = hn::And(hn::Gt(cc, zero), hn::Gt(gain, largest_gain));
-      largest_gain = hn::IfThenElse(is_better, gain, largest_gain);
-      best = hn::IfThenElse(is_better, fit, best);
+      try_scale(
+          x, w, g, inverse, [&](Vector scaled) HWY_ATTR { return code_of(scaled, low, high); },
+          best, largest_gain);
     };
     for (int i = -tries; i <= tries; ++i) {
       attempt(hn::Div(hn::Set(d, -(kHalf + step * static_cast<float>(i))), safe));
@@ -503,31 +516,23 @@ HWY_INLINE Vector uneven_value(Vector scaled) {
 HWY_INLINE void quantize_iq4_nl(const float* values, uint8_t* out) {
   const Lanes d;
   const Vector zero = hn::Zero(d), one = hn::Set(d, 1);
-  Columns<32, 8> x;
+  Columns<32, 8> x, squares;
   transpose(values, x);
   alignas(64) float scales[8];
   for (uint32_t g = 0; g < 8; g += kWidth) {
     Vector most = zero;
     for (uint32_t i = 0; i < 32; ++i) {
       const Vector value = hn::Load(d, x.at + i * 8 + g);
+      hn::Store(hn::Mul(value, value), d, squares.at + i * 8 + g);
       most = hn::IfThenElse(hn::Gt(hn::Abs(value), hn::Abs(most)), value, most);
     }
     const auto varies = hn::Gt(hn::Abs(most), hn::Set(d, 1e-15f));
     const Vector safe = hn::IfThenElse(varies, most, one);
     Vector best = zero, largest_gain = hn::Set(d, -1);
     const auto attempt = [&](Vector inverse) HWY_ATTR {
-      Vector vv = zero, xv = zero;
-      for (uint32_t i = 0; i < 32; ++i) {
-        const Vector value = hn::Load(d, x.at + i * 8 + g);
-        const Vector code_value = uneven_value(hn::Mul(value, inverse));
-        const Vector weighted = hn::Mul(hn::Mul(value, value), code_value);
-        vv = hn::Add(vv, hn::Mul(weighted, code_value));
-        xv = hn::Add(xv, hn::Mul(weighted, value));
-      }
-      const Vector fit = hn::Div(xv, vv), gain = hn::Mul(fit, xv);
-      const auto is_better = hn::And(hn::Gt(vv, zero), hn::Gt(gain, largest_gain));
-      largest_gain = hn::IfThenElse(is_better, gain, largest_gain);
-      best = hn::IfThenElse(is_better, fit, best);
+      try_scale(
+          x, squares, g, inverse, [](Vector scaled) HWY_ATTR { return uneven_value(scaled); }, best,
+          largest_gain);
     };
     for (int i = -7; i <= 7; ++i) {
       attempt(hn::Div(hn::Set(d, static_cast<float>(i + kUnevenValues[0])), safe));
