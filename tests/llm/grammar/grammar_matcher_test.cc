@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "error/error.h"
 #include "llm/grammar/gbnf.h"
+#include "llm/tokenizer/files/open_text_tokenizer.h"
 #include "tests/damage_rounds.h"
 #include "tests/llm/grammar/random_grammar.h"
 
@@ -265,6 +267,26 @@ TEST(GrammarMatcher, NamesAGrammarThatIsTooAmbiguous) {
     return;
   }
   FAIL() << "expected an error";
+}
+
+TEST(TokenVocabulary, LetsATokenizersTokensSpellTheTextThatTheyDecodeTo) {
+  constexpr std::string_view kText = "The word of the year is one.";
+  for (const char* name : {"gemma", "llama2", "mistral", "qwen2", "spm_gemma", "spm_llama"}) {
+    SCOPED_TRACE(name);
+    const auto tokenizer = open_text_tokenizer(std::filesystem::path(TOKENIZER_FOLDER) / name);
+    GrammarMatcher matcher(std::make_shared<const GrammarMasks>(
+        CompiledGrammar(parse_gbnf("root ::= \"" + std::string(kText) + "\"")),
+        std::make_shared<const TokenVocabulary>(*tokenizer)));
+    const std::vector<int32_t> tokens = tokenizer->encode(kText, false, false);
+    std::vector<uint32_t> mask(matcher.masks().n_words());
+    for (const int32_t token : tokens) {
+      matcher.fill_mask(mask);
+      EXPECT_TRUE(has(mask, token)) << token;
+      EXPECT_TRUE(matcher.accept(token)) << token;
+    }
+    EXPECT_TRUE(matcher.may_end());
+    EXPECT_EQ(tokenizer->decode(tokens), kText);
+  }
 }
 
 TEST(TokenVocabulary, RefusesStopTokensOutOfRange) {
