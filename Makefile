@@ -85,7 +85,7 @@ bench:
 compare:
 	cmake --preset release -DVESPER_BENCH=ON -DVESPER_TESTS=$(TESTS)
 	cmake --build --preset release --parallel $(JOBS) \
-	  --target transcribe generate embed embedding_bench
+	  --target transcribe generate embed inspect embedding_bench
 	scripts/fetch-models.sh
 	JOBS=$(JOBS) bench/peers.sh
 	bench/recordings.py

@@ -19,7 +19,6 @@ import statistics
 import recordings
 from comparison import (MODELS, PEERS, ROOT, conditions, describe, header, note, peer_version, row,
                         rotated, run_process, save, spread, times_of, vesper_version)
-from ctranslate2_to_ggml import convert
 from word_errors import distance, normalize, word_errors
 
 # Greatest word errors of a program's text with the one it is compared with as reference.
@@ -42,7 +41,7 @@ def ggml_file(model):
     """The model in whisper.cpp's format, converted on first use."""
     path = PEERS / f"{model}.bin"
     if not path.exists():
-        convert(MODELS / model, path)
+        run_process([ROOT / "build/inspect", "--convert", path, "--type", "f16", MODELS / model])
     return path
 
 

@@ -9,7 +9,6 @@ OPTION is one of whisper.transcribe, such as language=fr beam_size=5. Without on
 Needs: pip install openai-whisper==20250625, and ffmpeg
 """
 import ast
-import importlib.util
 import pathlib
 import sys
 
@@ -17,19 +16,11 @@ import numpy
 import torch
 import whisper
 
-BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
-
-
-def converter():
-    spec = importlib.util.spec_from_file_location("converter", BENCH / "ctranslate2_to_ggml.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+import ctranslate2_whisper
 
 
 def load(folder):
-    of = converter()
-    variables = of.read_model_bin(pathlib.Path(folder) / "model.bin")
+    variables = ctranslate2_whisper.read_model_bin(pathlib.Path(folder) / "model.bin")
 
     def n_layers(side):
         return len({name.split("/")[1] for name in variables if name.startswith(f"{side}/layer_")
@@ -46,8 +37,9 @@ def load(folder):
         n_vocab=n_vocab, n_text_ctx=variables["decoder/position_encodings/encodings"].shape[0],
         n_text_state=width, n_text_head=n_heads("decoder"), n_text_layer=n_layers("decoder")))
     state = model.state_dict()
-    for name, _, type_number, data in of.ggml_tensors(variables):
-        values = numpy.frombuffer(data, "<f2" if type_number == of.F16 else "<f4").astype("f4")
+    for name, _, type_number, data in ctranslate2_whisper.ggml_tensors(variables):
+        is_f16 = type_number == ctranslate2_whisper.F16
+        values = numpy.frombuffer(data, "<f2" if is_f16 else "<f4").astype("f4")
         state[name] = torch.from_numpy(values).reshape(state[name].shape)
     model.load_state_dict(state)
     return model

@@ -1,28 +1,7 @@
-#!/usr/bin/env python3
-"""Converts a CTranslate2 Whisper folder to whisper.cpp's f16 .bin, for equal weights.
+"""Reads the weights of a CTranslate2 Whisper folder, named as in OpenAI's checkpoints."""
 
-    bench/ctranslate2_to_ggml.py MODEL_FOLDER OUTPUT.bin
-
-The folder has model.bin (f16 or f32), and vocabulary.txt or vocabulary.json. f16 matrices are copied
-bit by bit; f32 tensors of whisper.cpp (biases, norms, positions) are widened without loss.
-
-Layout of a .bin, little-endian:
-
-    i32 0x67676d6c, then 11 i32: vocabulary, audio context, width, heads and layers of the encoder,
-        text context, width, heads and layers of the decoder, mel bands, 1 for f16
-    i32 bands, i32 201, f32 [bands, 201]     the mel filters
-    i32 tokens, then i32 length and bytes of each: all below <|endoftext|>
-    tensors to the end of the file: i32 rank, i32 name length, i32 type (0 f32, 1 f16),
-        i32 dimensions (innermost first), name, data
-"""
-
-import json
-import math
-import pathlib
 import struct
-import sys
 
-SPECTRUM_BINS = 201
 F32, F16 = 0, 1
 # Type numbers of CTranslate2, with struct's letter.
 CT2_FLOATS = {0: "f", 4: "e"}
@@ -89,47 +68,6 @@ def read_model_bin(path):
     return variables
 
 
-def byte_of_character():
-    """Byte-level BPE's characters of bytes: printable Latin-1 unchanged, the others from U+0100."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    table = {chr(byte): byte for byte in printable}
-    others = [byte for byte in range(256) if byte not in printable]
-    table.update({chr(0x100 + i): byte for i, byte in enumerate(others)})
-    return table
-
-
-def read_tokens(folder):
-    """The bytes of every token below <|endoftext|>, by id."""
-    if (folder / "vocabulary.json").is_file():
-        spellings = json.loads((folder / "vocabulary.json").read_text("utf-8"))
-    else:
-        spellings = (folder / "vocabulary.txt").read_text("utf-8").split("\n")
-    table = byte_of_character()
-    end = spellings.index("<|endoftext|>")
-    return [bytes(table[character] for character in spelling) for spelling in spellings[:end]]
-
-
-def slaney_filters(n_mels):
-    """[n_mels, 201] triangles of equal area, evenly spaced from 0 to 8 kHz on Slaney's mel scale."""
-    hz_per_mel, break_hz, step = 200 / 3, 1000.0, math.log(6.4) / 27
-    break_mel = break_hz / hz_per_mel
-
-    def mel_of(hz):
-        return hz / hz_per_mel if hz < break_hz else break_mel + math.log(hz / break_hz) / step
-
-    def hz_of(mel):
-        return mel * hz_per_mel if mel < break_mel else break_hz * math.exp((mel - break_mel) * step)
-
-    corners = [hz_of(mel_of(8000.0) * i / (n_mels + 1)) for i in range(n_mels + 2)]
-    filters = []
-    for low, middle, high in zip(corners, corners[1:], corners[2:]):
-        for bin_number in range(SPECTRUM_BINS):
-            hz = 40.0 * bin_number
-            rising, falling = (hz - low) / (middle - low), (high - hz) / (high - middle)
-            filters.append(max(0.0, min(rising, falling)) * 2 / (high - low))
-    return filters
-
-
 def ggml_tensors(variables):
     """Yields (name as in OpenAI's checkpoints, shape, type, data)."""
 
@@ -184,48 +122,3 @@ def ggml_tensors(variables):
     yield from norm("encoder.ln_post", "encoder/layer_norm")
     yield from norm("decoder.ln", "decoder/layer_norm")
     yield matrix("decoder.token_embedding.weight", variables["decoder/embeddings/weight"])
-
-
-def convert(folder, output):
-    folder, output = pathlib.Path(folder), pathlib.Path(output)
-    variables = read_model_bin(folder / "model.bin")
-    for name, variable in variables.items():
-        if name.endswith("weight") and variable.type_number not in CT2_FLOATS:
-            raise SystemExit(f"{folder}: expected f16 or f32 weights, found type "
-                             f"{variable.type_number} in {name}")
-
-    def n_layers(side):
-        return len({name.split("/")[1] for name in variables if name.startswith(f"{side}/layer_")
-                    and not name.startswith(f"{side}/layer_norm")})
-
-    def n_heads(side):
-        return struct.unpack("<h", variables[f"{side}/num_heads"].data)[0]
-
-    n_vocabulary, text_width = variables["decoder/embeddings/weight"].shape
-    audio_context, audio_width = variables["encoder/position_encodings/encodings"].shape
-    text_context = variables["decoder/position_encodings/encodings"].shape[0]
-    n_mels = variables["encoder/conv1/weight"].shape[1]
-    tokens = read_tokens(folder)
-
-    unfinished = output.with_name(output.name + ".unfinished")
-    with open(unfinished, "wb") as file:
-        file.write(struct.pack(
-            "<12i", 0x67676D6C, n_vocabulary, audio_context, audio_width, n_heads("encoder"),
-            n_layers("encoder"), text_context, text_width, n_heads("decoder"), n_layers("decoder"),
-            n_mels, 1))
-        filters = slaney_filters(n_mels)
-        file.write(struct.pack(f"<2i{len(filters)}f", n_mels, SPECTRUM_BINS, *filters))
-        file.write(struct.pack("<i", len(tokens)))
-        for token in tokens:
-            file.write(struct.pack("<i", len(token)) + token)
-        for name, shape, type_number, data in ggml_tensors(variables):
-            file.write(struct.pack(f"<3i{len(shape)}i", len(shape), len(name), type_number,
-                                   *reversed(shape)))
-            file.write(name.encode() + data)
-    unfinished.rename(output)
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        raise SystemExit("usage: ctranslate2_to_ggml.py MODEL_FOLDER OUTPUT.bin")
-    convert(sys.argv[1], sys.argv[2])
