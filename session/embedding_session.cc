@@ -51,13 +51,15 @@ EmbeddingSession::EmbeddingSession(const std::filesystem::path& model,
 
 EmbeddingSession::EmbeddingSession(const WeightProvider& weights,
                                    const EmbeddingSessionOptions& options)
-    : tokenizer_(find_tokenizer(weights, tokenizer_error_)),
+    : tokenizer_(options.is_reranker ? find_tokenizer(weights, tokenizer_error_) : std::nullopt),
       head_(options.is_reranker ? std::optional(read_score_head(weights, tokenizer().tokens()))
                                 : std::nullopt),
       instruction_(options.instruction.empty() ? kUsualInstruction : options.instruction),
       embedder_(weights, checked_device(options), parse_compute(options.compute),
                 with_head(options.embedder, head_)) {
   if (head_) head_->layers.clear();
+  // After the embedder, whose loading takes the most memory.
+  if (!options.is_reranker) tokenizer_ = find_tokenizer(weights, tokenizer_error_);
   if (tokenizer_error_) return;
   try {
     check_tokenizer(weights);
