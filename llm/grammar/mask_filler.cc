@@ -24,6 +24,7 @@ GrammarMaskFiller::GrammarMaskFiller(const GrammarAutomaton& automaton,
 
 void GrammarMaskFiller::fill(StackArena& arena, const ConfigurationSet& set, bool drops_space,
                              std::span<uint32_t> bits) {
+  bool gives_up = false;
   {
     const std::lock_guard lock(mutex_);
     cache_.limit_memory();
@@ -37,8 +38,9 @@ void GrammarMaskFiller::fill(StackArena& arena, const ConfigurationSet& set, boo
       if (!add_counted(one)) add_plain(one);
     }
     if (drops_space) replace_tokens_with_space(set);
+    gives_up = gives_up_;
   }
-  if (gives_up_) fill_without_cache(arena, set, drops_space, bits);
+  if (gives_up) fill_without_cache(arena, set, drops_space, bits);
 }
 
 // The tokens that begin with a space, as if they did not.
