@@ -185,6 +185,21 @@ TEST(Mel, DoesNotDependOnBlockSizes) {
   EXPECT_EQ(rows_of(pieces, 0, whole.content_frames()), rows_of(whole, 0, whole.content_frames()));
 }
 
+// A block of 10 s is computed in tasks of 2.6 s and less.
+TEST(Mel, HasItsMaximumAnywhereInABlock) {
+  for (const size_t loud_s : {0, 4, 9}) {
+    std::vector<float> samples = noise(0.01f, 10 * 16000, 1);
+    for (size_t i = 0; i < 8000; ++i) samples[loud_s * 16000 + i] *= 50;
+    MelSpectrogram whole(80), pieces(80);
+    whole.push(samples.data(), samples.size());
+    for (size_t i = 0; i < samples.size(); i += 1600) pieces.push(&samples[i], 1600);
+    whole.finish();
+    pieces.finish();
+    EXPECT_EQ(whole.maximum(), pieces.maximum()) << loud_s;
+    EXPECT_GT(whole.maximum(), -2) << loud_s;
+  }
+}
+
 TEST(MelFrames, ClampsByTheMaximumOfRecordingOrWindow) {
   std::vector<float> samples = tone(1000, 0.9, 32000, 16000);
   const std::vector<float> quiet = noise(1e-4f, 32000, 3);
