@@ -33,6 +33,8 @@ void check_options(const TextSessionOptions& options) {
   check_bounds("slots", bounds::kSlots, options.n_slots);
   check_bounds("beam size", bounds::kBeamSize, options.beam_size);
   check_bounds("length penalty", bounds::kTextLengthPenalty, options.length_penalty);
+  check_setting(options.speculate == Speculate::kOff || options.beam_size == 1, "speculate",
+                "off with a beam size above 1, found " + std::to_string(options.beam_size));
   for (const auto& [id, bias] : options.logit_bias) {
     check_setting(!std::isnan(bias), "logit bias", "numbers, found nan");
   }

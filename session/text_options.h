@@ -13,6 +13,12 @@
 
 namespace vesper {
 
+// Where drafted tokens come from.
+enum class Speculate {
+  kOff,
+  kNgram,  // from the prompt and the answer, where the last tokens stood before
+};
+
 // Options for loading the model.
 struct TextSessionOptions {
   std::string device = "auto";   // "auto" (a GPU if there is one), "cpu", "vulkan" or "vulkan:N"
@@ -31,6 +37,9 @@ struct TextSessionOptions {
   // Added to the logits of tokens: (id, bias).
   std::vector<std::pair<int32_t, float>> logit_bias = {};
   bool ignore_end = false;  // never sample the tokens that end an answer
+  // Draft tokens and run several in one pass (llm/generation/speculation.h). The answers are the
+  // same. Excludes beam search.
+  Speculate speculate = Speculate::kOff;
   // Features of Sampling that answers may use. Disabled ones save a little time per step.
   bool allows_filters = true;    // top_k, top_p, min_p, typical_p
   bool allows_penalties = true;  // repetition, frequency, presence, no_repeat_ngram_size

@@ -40,6 +40,7 @@ GeneratorOptions generator_options(const TextSessionOptions& options, const Text
   generator.has_penalties = options.allows_penalties;
   generator.beam_size = options.beam_size;
   generator.length_penalty = options.length_penalty;
+  generator.drafts_ngrams = options.speculate == Speculate::kNgram;
   return generator;
 }
 
@@ -125,6 +126,8 @@ class Answering {
   // Finishes an ended answer.
   void done(TextStatistics& totals) {
     totals.n_answer += answer_.tokens.size();
+    totals.n_drafted += answer_.statistics.n_drafted;
+    totals.n_accepted += answer_.statistics.n_accepted;
     if (job_.on_done) job_.on_done(std::move(answer_));
   }
 
@@ -154,8 +157,16 @@ class Answering {
     const auto from = context_.begin() + static_cast<std::ptrdiff_t>(n_kept);
     context_.erase(from, from + static_cast<std::ptrdiff_t>((context_.size() - n_kept + 1) / 2));
     sampling_.seed = mix_bits(sampling_.seed + 1);
+    add_speculation();
     start();
     n_taken_ = 0;
+  }
+
+  // Of the text since the last start.
+  void add_speculation() {
+    const SpeculationStatistics found = generator_.speculation(slot_);
+    answer_.statistics.n_drafted += found.n_drafted;
+    answer_.statistics.n_accepted += found.n_accepted;
   }
 
   void start() {
@@ -187,6 +198,7 @@ class Answering {
     answer_.n_in_text = writer_.n_in_text();
     answer_.statistics.n_answer = answer_.tokens.size();
     answer_.statistics.answer_s = seconds_from(first_token_);
+    add_speculation();
     answer_.end = writer_.is_stopped() ? AnswerEnd::kStop
                   : loops_             ? AnswerEnd::kLoop
                   : is_cancelled       ? AnswerEnd::kCancelled
@@ -339,9 +351,11 @@ TextStatistics TextSession::State::answer_many(const NextJob& next) {
     };
     const auto start = SteadyClock::now();
     // Only the logits of the last step are available.
-    generator.advance(any(&Answering::reads_logits) ? 1
+    const bool reads_logits = any(&Answering::reads_logits);
+    generator.advance(reads_logits                  ? 1
                       : any(&Answering::is_watched) ? chain
-                                                    : kUnwatchedChainSteps);
+                                                    : kUnwatchedChainSteps,
+                      !reads_logits);
     const double chain_s = seconds_from(start);
     totals.answer_s += chain_s;
     if (chain_s < kChainSeconds / 2) chain = std::min(2 * chain, kMostChainSteps);

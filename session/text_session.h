@@ -67,8 +67,10 @@ struct TextStatistics {
   uint64_t n_prompt = 0;  // tokens of the prompt
   uint64_t n_reused = 0;  // cached tokens of these
   uint64_t n_answer = 0;  // tokens of the answer
-  double prompt_s = 0;    // to the first token of the answer; answer_many: without that step
-  double answer_s = 0;    // from there to the last; answer_many: in steps of all slots
+  // With TextSessionOptions::speculate: drafted tokens, and how many of them the model sampled too.
+  uint64_t n_drafted = 0, n_accepted = 0;
+  double prompt_s = 0;  // to the first token of the answer; answer_many: without that step
+  double answer_s = 0;  // from there to the last; answer_many: in steps of all slots
 };
 
 struct TextAnswer {

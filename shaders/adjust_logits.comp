@@ -4,14 +4,16 @@
 #include "buffers.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint kPresent = 0;  // 1: tokens, 2: bias
+layout(constant_id = 1) const uint kPresent = 0;  // 1: tokens, 2: bias, 4: drafts
 
 layout(push_constant) uniform Push {
-  Address logits, states, tokens, bias;
+  Address logits, states, tokens, bias, drafts;
   SamplingParams p;
 };
 
-uint token_at(uint i) { return uint(I32Buffer(tokens).v[gl_WorkGroupID.x * p.max_tokens + i]); }
+uint sequence;
+
+uint token_at(uint i) { return uint(I32Buffer(tokens).v[sequence * p.max_tokens + i]); }
 
 // Occurrences of token i in [first, end); 0 if it also occurs before i.
 uint occurrences(uint i, uint first, uint end) {
@@ -36,6 +38,7 @@ void main() {
   uint s = gl_WorkGroupID.x;
   SequenceState state = StateBuffer(states).v[s];
   if (state.finished != 0) return;
+  sequence = (kPresent & 4u) != 0 ? uint(RowBuffer(drafts).v[s].sequence) : s;
   uint start = s * p.row_stride;
   if ((kPresent & 2u) != 0) {
     for (uint id = gl_LocalInvocationID.x; id < p.n_vocab; id += gl_WorkGroupSize.x) {

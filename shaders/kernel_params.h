@@ -349,6 +349,10 @@ struct CopyPagesParams {
 //   select_beams      (optional) the next beams of each group
 //   sample_token      the next token of every sequence that is not a beam
 //   copy_pages        (optional) follows select_beams
+// A pass over drafted tokens gives several rows of logits per sequence: of its next token, and of
+// the tokens after each drafted one. The chain then runs once per row. `states` has a copy of the
+// sequence's state per row, with n_sampled of that row, and the operand `drafts`, struct Row
+// [n_sequences], has the row's token and sequence; n_sequences counts rows.
 // With the operand `suppressed`, Whisper's token rules (openai-whisper, decoding.py) mask the
 // logits of sampling_filters and sample_partials:
 //   - tokens in the bit mask `suppressed` and `no_timestamps` are masked;
@@ -402,7 +406,7 @@ struct TokenCandidate {
 // CTranslate2's. A token that would complete a repeated n-gram gets -inf.
 // operands: 0 logits f32, row_stride apart (rw)  1 states [n_sequences]
 //           2 tokens i32 [n_sequences, max_tokens] (?): absent: no penalties
-//           3 bias f32 [n_vocab] (?)
+//           3 bias f32 [n_vocab] (?)  4 drafts (?): row r has the tokens of its sequence
 
 // sampling_filters: writes the interval of logits that the filters of each sequence keep to its
 // state.
@@ -419,9 +423,13 @@ struct TokenCandidate {
 // finishes with a token of the bit mask stop_ids or its max_sampled-th token; its row is then {0,
 // -1, 0, 0}. Finished sequences and beams are skipped. `stop` becomes 1 when every sequence has
 // finished.
+// With `drafts`, states, rows, tokens and logprobs are those of sequences. The rows of logits of a
+// sequence are consecutive and successive positions. Each row after the first is sampled from only
+// if the token sampled before it is the row's token in `drafts`, and the sequence has not finished.
+// `stop` is not written.
 // operands: 0 states (rw)  1 rows [n_sequences] (w)  2 tokens i32 [n_sequences, max_tokens] (w)
 //           3 logprobs f32 [n_sequences, max_tokens] (w) (?)  4 stop u32 (w)  5 partials
-//           6 stop_ids u32 [(n_vocab + 31) / 32]
+//           6 stop_ids u32 [(n_vocab + 31) / 32]  7 drafts (?)
 
 // select_beams: one step of openai-whisper's BeamSearchDecoder (decoding.py) for groups of
 // beam_size consecutive sequences, group_sequences apart. The n_candidates likeliest continuations

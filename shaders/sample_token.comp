@@ -7,18 +7,53 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const bool kLogprobs = false;  // has the operand `logprobs`
+layout(constant_id = 2) const bool kDrafts = false;    // has the operand `drafts`
 
 layout(push_constant) uniform Push {
-  Address states, rows, tokens, logprobs, stop, partials, stop_ids;
+  Address states, rows, tokens, logprobs, stop, partials, stop_ids, drafts;
   SamplingParams p;
 };
 
 shared uint unfinished;
 
+// Samples the next token of sequence s from a row of partials. All lanes have the same state.
+uint sample_row(uint row, uint s, inout SequenceState state) {
+  MergedTokens merged = merged_tokens(partials, row * p.n_chunks, p.n_chunks,
+                                      n_text_chunks(p.timestamp_begin, p.chunk));
+  bool takes_timestamp = merged.timestamp.key != kMinusInfinity &&
+                         (merged.only_timestamps || merged.timestamp.key > merged.text.key);
+  uint token = takes_timestamp ? merged.timestamp.token : merged.text.token;
+  float logit = takes_timestamp ? merged.timestamp.logit : merged.text.logit;
+  float logprob = logit - merged.log_sum;
+  if (logit == kMinusInfinity) {
+    token = min(p.end_of_text, p.n_vocab - 1);
+    logprob = 0.0;
+  }
+  uint index = state.first_sampled + state.n_sampled;
+  if (index < p.max_tokens && subgroupElect()) {
+    I32Buffer(tokens).v[s * p.max_tokens + index] = int(token);
+    if (kLogprobs) F32Buffer(logprobs).v[s * p.max_tokens + index] = logprob;
+  }
+  state.sum_logprob += logprob;
+  advance_state(state, token, p.timestamp_begin);
+  state.copy_rows = 0;
+  state.position += 1;
+  if (is_in_mask(stop_ids, token) || state.n_sampled >= state.max_sampled) state.finished = 1;
+  return token;
+}
+
+// The sequence of a row of partials; -1: unused.
+int sequence_of(uint row) { return kDrafts ? RowBuffer(drafts).v[row].sequence : int(row); }
+
 void main() {
   if (gl_LocalInvocationID.x == 0) unfinished = 0;
   barrier();
-  for (uint s = gl_SubgroupID; s < p.n_sequences; s += gl_NumSubgroups) {
+  for (uint first = kDrafts ? 0 : gl_SubgroupID; first < p.n_sequences;
+       first += kDrafts ? 1 : gl_NumSubgroups) {
+    int sequence = sequence_of(first);
+    uint s = uint(sequence);
+    if (sequence < 0 || s % gl_NumSubgroups != gl_SubgroupID) continue;
+    if (first > 0 && sequence_of(first - 1) == sequence) continue;
     SequenceState state = StateBuffer(states).v[s];
     if (state.is_beam != 0) {
       // The first beam of an unfinished group is unfinished.
@@ -26,36 +61,22 @@ void main() {
       continue;
     }
     if (state.finished != 0) continue;
-    MergedTokens merged = merged_tokens(partials, s * p.n_chunks, p.n_chunks,
-                                        n_text_chunks(p.timestamp_begin, p.chunk));
+    uint token = sample_row(first, s, state);
+    for (uint row = first + 1; kDrafts && row < p.n_sequences; ++row) {
+      if (state.finished != 0 || sequence_of(row) != sequence ||
+          RowBuffer(drafts).v[row].token != int(token)) {
+        break;
+      }
+      token = sample_row(row, s, state);
+    }
     if (!subgroupElect()) continue;
-    bool takes_timestamp = merged.timestamp.key != kMinusInfinity &&
-                           (merged.only_timestamps || merged.timestamp.key > merged.text.key);
-    uint token = takes_timestamp ? merged.timestamp.token : merged.text.token;
-    float logit = takes_timestamp ? merged.timestamp.logit : merged.text.logit;
-    float logprob = logit - merged.log_sum;
-    if (logit == kMinusInfinity) {
-      token = min(p.end_of_text, p.n_vocab - 1);
-      logprob = 0.0;
-    }
-    uint index = state.first_sampled + state.n_sampled;
-    if (index < p.max_tokens) {
-      I32Buffer(tokens).v[s * p.max_tokens + index] = int(token);
-      if (kLogprobs) F32Buffer(logprobs).v[s * p.max_tokens + index] = logprob;
-    }
-    state.sum_logprob += logprob;
-    advance_state(state, token, p.timestamp_begin);
-    state.copy_rows = 0;
-    Row next = Row(int(token), int(s), state.position, 0);
-    state.position += 1;
-    if (is_in_mask(stop_ids, token) || state.n_sampled >= state.max_sampled) {
-      state.finished = 1;
-      next = Row(0, -1, 0, 0);
-    }
+    Row next = Row(int(token), sequence, state.position - 1, 0);
+    if (state.finished != 0) next = Row(0, -1, 0, 0);
     StateBuffer(states).v[s] = state;
     RowBuffer(rows).v[s] = next;
     if (state.finished == 0) atomicOr(unfinished, 1u);
   }
+  if (kDrafts) return;
   barrier();
   if (gl_LocalInvocationID.x == 0 && unfinished == 0) U32Buffer(stop).v[0] = 1;
 }

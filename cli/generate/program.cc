@@ -323,6 +323,10 @@ class Run {
     line("eval time", times.answer_s, times.n_answer - std::min(times.n_answer, n_with_prompt),
          "runs  ");
     line("total time", times.prompt_s + times.answer_s, times.n_prompt + times.n_answer, "tokens");
+    if (arguments_.session.speculate != Speculate::kOff) {
+      note(std::to_string(times.n_drafted) + " tokens were drafted, " +
+           std::to_string(times.n_accepted) + " of them accepted");
+    }
     if (times.n_reused > 0) note(std::to_string(times.n_reused) + " tokens were in the cache");
   }
 

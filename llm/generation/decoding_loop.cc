@@ -58,14 +58,21 @@ DecodingLoop::DecodingLoop(Device& device, const DecoderModel& model, const Opti
   params_.n_chunks = n_token_chunks(n_vocab_, params_.timestamp_begin, kIdsPerChunk);
   params_.max_tokens = n_ctx_;
 
-  const uint64_t n = model.options().n_sequences, n_partials = n * params_.n_chunks;
+  const uint64_t n = model.options().n_sequences;
+  const uint64_t n_logits = std::max<uint64_t>(n, options.most_drafted_rows);
+  const uint64_t n_partials = n_logits * params_.n_chunks;
   const uint64_t n_finished = options.most_beams > 0 ? n * options.finished_per_beam : 0;
   const auto words = [&](uint64_t count, const char* label) {
     return device.allocate(count * sizeof(uint32_t), label);
   };
   pass_rows_ = device.allocate(most_pass_rows(n_ctx_) * sizeof(Row), "rows of a pass");
   step_rows_ = device.allocate(n * sizeof(Row), "rows of a step");
-  logits_ = words(n * n_vocab_, "logits");
+  if (options.most_drafted_rows > 0) {
+    draft_rows_ = device.allocate(options.most_drafted_rows * sizeof(Row), "drafted rows");
+    draft_states_ = device.allocate(options.most_drafted_rows * sizeof(SequenceState),
+                                    "states of drafted rows");
+  }
+  logits_ = words(n_logits * n_vocab_, "logits");
   states_ = device.allocate(n * sizeof(SequenceState), "sequence states");
   tokens_and_logprobs_ = words(2 * n * n_ctx_, "tokens and log-probabilities");
   tokens_ = tokens_and_logprobs_.part(0, n * n_ctx_ * sizeof(int32_t));
@@ -81,7 +88,8 @@ DecodingLoop::DecodingLoop(Device& device, const DecoderModel& model, const Opti
   stop_ids_ = words((uint64_t{n_vocab_} + 31) / 32, "stop ids");
   if (rules) suppressed_ = device.allocate(stop_ids_.bytes, "suppressed tokens");
 
-  rows_host_.resize(std::max<size_t>(most_pass_rows(n_ctx_), n));
+  rows_host_.resize(std::max<size_t>(most_pass_rows(n_ctx_), n_logits));
+  draft_states_host_.resize(options.most_drafted_rows);
   states_host_.resize(n);
   tokens_host_.resize(n * n_ctx_);
   logprobs_host_.resize(n * n_ctx_);
@@ -121,6 +129,7 @@ const DecodingLoop::StepPrograms& DecodingLoop::programs_of(const StepShape& sha
     emit_copy_pages(copies, n);
     programs->second.copies = device_.record(copies);
   }
+  if (options_.most_drafted_rows > 0) programs->second.drafted = record_drafted_passes(shape);
   return programs->second;
 }
 
@@ -144,20 +153,24 @@ BeamParams DecodingLoop::beam_params(const StepShape& shape) const {
   return beams;
 }
 
-void DecodingLoop::emit_choice(DispatchTable& table, const StepShape& shape) const {
+void DecodingLoop::emit_choice(DispatchTable& table, const StepShape& shape,
+                               uint32_t n_drafted) const {
   const bool has_beams = shape.beam_size > 0;
+  const Operand drafts = n_drafted > 0 ? draft_rows_ : Operand{};
+  const Operand& states = n_drafted > 0 ? draft_states_ : states_;
   SamplingParams params = params_;
-  params.n_sequences = shape.n_sequences();
+  params.n_sequences = n_drafted > 0 ? n_drafted : shape.n_sequences();
   params.n_candidates = has_beams ? beam_params(shape).n_candidates : 0;
   params.has_filters = shape.has_filters;
   if (has_bias_ || shape.has_penalties) {
-    emit::adjust_logits(table, "adjust_logits", params, logits_, states_,
-                        shape.has_penalties ? tokens_ : Operand{}, has_bias_ ? bias_ : Operand{});
+    emit::adjust_logits(table, "adjust_logits", params, logits_, states,
+                        shape.has_penalties ? tokens_ : Operand{}, has_bias_ ? bias_ : Operand{},
+                        drafts);
   }
   if (shape.has_filters) {
-    emit::sampling_filters(table, "sampling_filters", params, states_, logits_, suppressed_);
+    emit::sampling_filters(table, "sampling_filters", params, states, logits_, suppressed_);
   }
-  emit::sample_partials(table, "sample_partials", params, partials_, logits_, states_, suppressed_,
+  emit::sample_partials(table, "sample_partials", params, partials_, logits_, states, suppressed_,
                         has_beams ? candidates_ : Operand{});
   if (has_beams) {
     emit::select_beams(table, "select_beams", beam_params(shape), states_, step_rows_,
@@ -165,7 +178,7 @@ void DecodingLoop::emit_choice(DispatchTable& table, const StepShape& shape) con
                        partials_, candidates_, model_.cache().page_table(), stop_ids_);
   }
   emit::sample_token(table, "sample_token", params, states_, step_rows_, tokens_, logprobs_, stop_,
-                     partials_, stop_ids_);
+                     partials_, stop_ids_, drafts);
   if (has_beams) emit_copy_pages(table, params.n_sequences);
 }
 
@@ -354,12 +367,16 @@ bool DecodingLoop::any_is_running() const {
 }
 
 std::span<const uint32_t> DecodingLoop::advance(uint32_t n_steps) {
-  ended_.clear();
-  if (!any_is_running()) return ended_;
+  if (!any_is_running()) return {};
   for (uint32_t slot = 0; shape_.n_slots > 1 && slot < shape_.n_slots; ++slot) {
     if (is_running_[slot] && state(slot).is_beam) reuse_pages(slot, n_steps);
   }
   device_.run(programs_->step, n_steps, stop_);
+  return take_states();
+}
+
+std::span<const uint32_t> DecodingLoop::take_states() {
+  ended_.clear();
   read_part(states_, states_host_, 0, shape_.n_sequences());
   for (uint32_t slot = 0; slot < shape_.n_slots; ++slot) {
     const auto first = states_host_.begin() + first_sequence(slot);

@@ -55,6 +55,12 @@ struct StepShape {
   auto operator<=>(const StepShape&) const = default;
 };
 
+// Drafted tokens of a slot: a guess of the ones that follow its text.
+struct Draft {
+  uint32_t slot = 0;
+  std::span<const int32_t> tokens = {};  // the last token of the text, then the drafted ones
+};
+
 // A text found by a slot's sequences.
 struct FoundText {
   std::span<const int32_t> tokens;   // without the stop token if it ended in a beam search
@@ -70,6 +76,9 @@ class DecodingLoop {
     uint32_t finished_per_beam = 1;    // finished hypotheses per beam
     uint32_t n_stop_candidates = 1;    // stop tokens among a beam's continuations
     bool keeps_beam_logprobs = false;  // FoundText::logprobs of beam searches
+    // Rows of a pass over drafted tokens: one per running slot, and one per drafted token. 0: no
+    // drafts. The model has room for this many logits.
+    uint32_t most_drafted_rows = 0;
   };
   // Whisper's token ids with special rules (SamplingParams).
   struct TokenRules {
@@ -109,6 +118,14 @@ class DecodingLoop {
   void start(uint32_t slot, std::span<const int32_t> prompt, std::span<const SequenceState> states);
   // Runs up to n_steps steps of all slots; returns the slots that ended, in order.
   std::span<const uint32_t> advance(uint32_t n_steps);
+  // The same for one pass over the drafts of all running slots, in the order of slots. Drafted
+  // tokens are taken while the model samples the same ones, then the token that it samples after
+  // them: at least one token per slot, the same that steps without drafts would sample. A slot has
+  // one sequence and may sample as many tokens as its draft has. Throws Error(kInternal) for more
+  // tokens than most_drafted_rows.
+  std::span<const uint32_t> advance_with_drafts(std::span<const Draft> drafts);
+  // The rows of the pass that runs this many tokens; 0: too many.
+  uint32_t drafted_pass_rows(uint32_t n_tokens) const;
   // Ends a slot early.
   void stop(uint32_t slot);
 
@@ -141,18 +158,24 @@ class DecodingLoop {
   uint32_t most_pages() const { return most_pages_; }
 
  private:
-  struct StepPrograms {
-    ProgramId step, copies;  // copies: of the prompt's last page, for sequences after the first
-  };
   struct PassProgram {
     uint32_t n_rows;
     ProgramId program;
+  };
+  struct StepPrograms {
+    ProgramId step, copies;  // copies: of the prompt's last page, for sequences after the first
+    std::vector<PassProgram> drafted;  // by ascending n_rows
   };
 
   void record_passes();
   const StepPrograms& programs_of(const StepShape& shape);
   BeamParams beam_params(const StepShape& shape) const;
-  void emit_choice(DispatchTable& table, const StepShape& shape) const;
+  // The sampler chain after the logits of a step, or of `n_drafted` rows.
+  void emit_choice(DispatchTable& table, const StepShape& shape, uint32_t n_drafted = 0) const;
+  std::vector<PassProgram> record_drafted_passes(const StepShape& shape);
+  const PassProgram* drafted_pass(uint32_t n_tokens) const;
+  // Reads the states and lists the slots that have ended.
+  std::span<const uint32_t> take_states();
   void emit_copy_pages(DispatchTable& table, uint32_t n_sequences) const;
   void give_pages(uint32_t slot, uint32_t n_prompt);
   // Before steps in which a slot's beams reach a new page: gives them pages that all of them have
@@ -182,7 +205,9 @@ class DecodingLoop {
 
   Operand pass_rows_;            // struct Row [most_pass_rows]
   Operand step_rows_;            // struct Row [n_sequences]
-  Operand logits_;               // f32 [n_sequences, n_vocab]
+  Operand draft_rows_;           // struct Row [most_drafted_rows]
+  Operand draft_states_;         // struct SequenceState [most_drafted_rows]
+  Operand logits_;               // f32 [n_sequences or most_drafted_rows, n_vocab]
   Operand states_;               // struct SequenceState [n_sequences]
   Operand tokens_and_logprobs_;  // contains the next two
   Operand tokens_;               // i32 [n_sequences, n_ctx]
@@ -199,7 +224,7 @@ class DecodingLoop {
 
   // Reused between calls.
   std::vector<Row> rows_host_;
-  std::vector<SequenceState> states_host_;
+  std::vector<SequenceState> states_host_, draft_states_host_;
   std::vector<int32_t> tokens_host_, finished_host_, pages_host_;
   std::vector<float> logprobs_host_, pass_logits_host_;
   std::vector<uint8_t> is_running_;  // [n_slots]

@@ -20,11 +20,14 @@ DecoderModel::Options model_options(const WeightProvider& provider,
   DecoderModel::Options model;
   model.n_ctx = options.n_ctx != 0 ? options.n_ctx : config.decoder().n_positions;
   model.n_sequences = options.n_slots * options.beam_size;
-  model.max_rows = std::max(DecodingLoop::most_pass_rows(model.n_ctx), model.n_sequences);
+  const uint32_t n_drafted = options.drafts_ngrams ? Speculation::kMostRows : 0;
+  model.max_rows =
+      std::max({DecodingLoop::most_pass_rows(model.n_ctx), model.n_sequences, n_drafted});
   const uint64_t row_bytes = sizeof(float) * std::max(1u, config.n_vocab);
   const auto logit_rows =
       static_cast<uint32_t>(std::clamp<uint64_t>(kMostLogitBytes / row_bytes, 1, kMostLogitRows));
-  model.max_logit_rows = std::max(std::min(logit_rows, model.max_rows), model.n_sequences);
+  model.max_logit_rows =
+      std::max({std::min(logit_rows, model.max_rows), model.n_sequences, n_drafted});
   model.kv_dtype = options.kv_dtype;
   model.recycles_pages = options.recycles_pages && options.beam_size == 1;
   model.n_extra_pages = options.beam_size > 1 ? model.n_sequences : 0;
@@ -35,7 +38,8 @@ DecoderModel::Options model_options(const WeightProvider& provider,
 DecodingLoop::Options loop_options(const GeneratorOptions& options) {
   return {.most_beams = options.beam_size > 1 ? options.beam_size : 0,
           .n_stop_candidates = options.beam_size,
-          .keeps_beam_logprobs = true};
+          .keeps_beam_logprobs = true,
+          .most_drafted_rows = options.drafts_ngrams ? Speculation::kMostRows : 0};
 }
 
 // FNV-1a.
@@ -69,6 +73,7 @@ Generator::Generator(Device& device, const WeightProvider& provider, Compute com
       slots_(options.n_slots),
       fingerprint_(model_fingerprint(provider)) {
   for (Slot& slot : slots_) slot.held.reserve(n_ctx());
+  if (options.drafts_ngrams) speculation_.emplace(device, loop_, options.n_slots, n_ctx());
 }
 
 void Generator::prepare() {
@@ -159,6 +164,7 @@ bool Generator::start(uint32_t slot, std::span<const int32_t> prompt, uint32_t m
   state.is_beam = has_beams();
   state.max_finished = options_.beam_size;
   loop_.start(slot, prompt, {&state, 1});
+  if (speculation_) speculation_->start(slot);
   return is_whole;
 }
 
@@ -166,16 +172,21 @@ void Generator::hold(uint32_t slot, std::span<const int32_t> tokens) {
   Slot& at = slots_[slot];
   at.held.assign(tokens.begin(), tokens.end());
   const uint32_t n_kept = model_.cache().n_kept_positions();
-  const auto n = static_cast<uint32_t>(tokens.size());
+  // Drafted tokens were written after the last one.
+  const auto n = static_cast<uint32_t>(tokens.size()) + (speculation_ ? Speculation::kMostRows : 0);
   if (n_kept > 0 && n > n_kept) at.first_kept = std::max(at.first_kept, n - n_kept);
 }
 
-bool Generator::advance(uint32_t n_steps) {
+bool Generator::advance(uint32_t n_steps, bool may_draft) {
   if (!loop_.any_is_running()) return false;
-  const std::span<const uint32_t> ended = loop_.advance(n_steps);
   if (has_beams()) {
-    for (const uint32_t slot : ended) find_best(slot);
+    for (const uint32_t slot : loop_.advance(n_steps)) find_best(slot);
     return loop_.any_is_running();
+  }
+  if (speculation_) {
+    speculation_->advance(n_steps, may_draft);
+  } else {
+    loop_.advance(n_steps);
   }
   for (uint32_t slot = 0; slot < n_slots(); ++slot) {
     if (loop_.state(slot).n_sampled == 0) continue;

@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "llm/generation/decoding_loop.h"
+#include "llm/generation/speculation.h"
 #include "llm/models/decoder_model.h"
 #include "llm/weights/weight_provider.h"
 
@@ -27,6 +29,8 @@ struct GeneratorOptions {
   // Above 1: beam search (select_beams in shaders/kernel_params.h) that ends with this many
   // finished texts. At most kMostBeams. Layers with a sliding window then keep all positions.
   uint32_t beam_size = 1;
+  // Drafts tokens (llm/generation/speculation.h). Texts are the same as without. Not with beams.
+  bool drafts_ngrams = false;
   // With beams, the best text has the greatest sum of log-probabilities / length^length_penalty,
   // including the stop token (as in transformers).
   float length_penalty = 1;
@@ -56,8 +60,9 @@ class Generator {
   // part stays cached, and start() returns false.
   bool start(uint32_t slot, std::span<const int32_t> prompt, uint32_t max_new,
              const Sampling& sampling, const std::function<bool()>& is_cancelled = nullptr);
-  // Runs up to n_steps steps of all slots; returns whether any text is unfinished.
-  bool advance(uint32_t n_steps);
+  // Runs up to n_steps passes of all slots; returns whether any text is unfinished. Without
+  // `may_draft`, each pass samples one token per slot.
+  bool advance(uint32_t n_steps, bool may_draft = true);
 
   // After the last advance.
   bool is_running(uint32_t slot) const { return loop_.is_running(slot); }
@@ -74,7 +79,13 @@ class Generator {
   // Tokens of a prompt that start() would find in the slot's cache.
   uint32_t n_reusable(uint32_t slot, std::span<const int32_t> prompt) const;
 
-  // The logits of a slot's last token, f32 [n_vocab], with bias and penalties, before filters.
+  // Of a slot's text.
+  SpeculationStatistics speculation(uint32_t slot) const {
+    return speculation_ ? speculation_->statistics(slot) : SpeculationStatistics{};
+  }
+
+  // The logits of a slot's last token, f32 [n_vocab], with bias and penalties, before filters. The
+  // last advance() had no drafts.
   void read_logits(uint32_t slot, float* out);
 
   // Runs `tokens` as one text from position 0 on in slot 0, and passes on the logits after each
@@ -112,6 +123,7 @@ class Generator {
   GeneratorOptions options_;
   DecoderModel model_;
   DecodingLoop loop_;
+  std::optional<Speculation> speculation_;
   std::vector<Slot> slots_;
   bool is_prepared_ = false;
   uint64_t fingerprint_;  // of the model: its shape and a norm weight

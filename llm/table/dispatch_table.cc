@@ -196,9 +196,9 @@ void copy_pages(DispatchTable& table, std::string label, const CopyPagesParams& 
 }
 
 void adjust_logits(DispatchTable& table, std::string label, const SamplingParams& params,
-                   Operand logits, Operand states, Operand tokens, Operand bias) {
-  table.add(Kernel::kAdjustLogits, std::move(label), {logits, states, tokens, bias},
-            bits({0, 1, 2, 3}), bits({0}), params);
+                   Operand logits, Operand states, Operand tokens, Operand bias, Operand drafts) {
+  table.add(Kernel::kAdjustLogits, std::move(label), {logits, states, tokens, bias, drafts},
+            bits({0, 1, 2, 3, 4}), bits({0}), params);
 }
 
 void sampling_filters(DispatchTable& table, std::string label, const SamplingParams& params,
@@ -225,9 +225,9 @@ void select_beams(DispatchTable& table, std::string label, const BeamParams& par
 
 void sample_token(DispatchTable& table, std::string label, const SamplingParams& params,
                   Operand states, Operand rows, Operand tokens, Operand logprobs, Operand stop,
-                  Operand partials, Operand stop_ids) {
+                  Operand partials, Operand stop_ids, Operand drafts) {
   table.add(Kernel::kSampleToken, std::move(label),
-            {states, rows, tokens, logprobs, stop, partials, stop_ids}, bits({0, 5, 6}),
+            {states, rows, tokens, logprobs, stop, partials, stop_ids, drafts}, bits({0, 5, 6, 7}),
             bits({0, 1, 2, 3, 4}), params);
 }
 

@@ -160,7 +160,7 @@ void range_probabilities(DispatchTable&, std::string label, const RangeProbabili
 void copy_pages(DispatchTable&, std::string label, const CopyPagesParams&, Operand k_pages,
                 Operand v_pages, Operand states);
 void adjust_logits(DispatchTable&, std::string label, const SamplingParams&, Operand logits,
-                   Operand states, Operand tokens, Operand bias);
+                   Operand states, Operand tokens, Operand bias, Operand drafts = {});
 void sampling_filters(DispatchTable&, std::string label, const SamplingParams&, Operand states,
                       Operand logits, Operand suppressed);
 void sample_partials(DispatchTable&, std::string label, const SamplingParams&, Operand partials,
@@ -170,7 +170,7 @@ void select_beams(DispatchTable&, std::string label, const BeamParams&, Operand 
                   Operand candidates, Operand page_table, Operand stop_ids);
 void sample_token(DispatchTable&, std::string label, const SamplingParams&, Operand states,
                   Operand rows, Operand tokens, Operand logprobs, Operand stop, Operand partials,
-                  Operand stop_ids);
+                  Operand stop_ids, Operand drafts = {});
 void activation(DispatchTable&, std::string label, const ActivationParams&, Operand out,
                 Operand in);
 void magnitude(DispatchTable&, std::string label, const MagnitudeParams&, Operand out, Operand in);

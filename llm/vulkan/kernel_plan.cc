@@ -586,8 +586,8 @@ class Planner {
   }
 
   void adjust_logits(const SamplingParams& p) {
-    shader(Shader::kAdjustLogits, {threads(), present(2) * 1u + present(3) * 2u});
-    push_addresses(4);
+    shader(Shader::kAdjustLogits, {threads(), present(2) * 1u + present(3) * 2u + present(4) * 4u});
+    push_addresses(5);
     push(&p, sizeof p);
     plan_.groups = {p.n_sequences, 1, 1};
   }
@@ -619,8 +619,8 @@ class Planner {
   }
 
   void sample_token(const SamplingParams& p) {
-    shader(Shader::kSampleToken, {threads(), present(3)});
-    push_addresses(7);
+    shader(Shader::kSampleToken, {threads(), present(3), present(7)});
+    push_addresses(8);
     push(&p, sizeof p);
   }
 

@@ -51,8 +51,10 @@ void run_adjust_logits(const PreparedCommand& command, uint32_t task, ThreadScra
   }
   const int32_t* const tokens = command.operand<const int32_t>(2);
   if (tokens == nullptr) return;
+  const Row* const drafts = command.operand<const Row>(4);
+  const auto sequence = drafts ? static_cast<size_t>(drafts[task].sequence) : size_t{task};
   const std::span<const int32_t> history(
-      tokens + size_t{task} * params.max_tokens,
+      tokens + sequence * params.max_tokens,
       std::min(state.first_sampled + state.n_sampled, params.max_tokens));
   apply_penalties(state, history, params.n_vocab, reinterpret_cast<int32_t*>(scratch.data), logits);
   forbid_repeated_ngrams(state.no_repeat_ngram_size, history, params.n_vocab, logits);
@@ -66,8 +68,11 @@ void prepare_adjust_logits(PreparedCommand& prepared, const CommandToPrepare& co
   command.require_bytes(
       0, (uint64_t{params.n_sequences - 1} * params.row_stride + params.n_vocab) * 4);
   command.require_bytes(1, uint64_t{params.n_sequences} * sizeof(SequenceState));
-  command.require_bytes(2, uint64_t{params.n_sequences} * params.max_tokens * 4, true);
+  const bool has_drafts = command.command().operands[4].present();
+  command.require_bytes(2, (has_drafts ? 1 : uint64_t{params.n_sequences}) * params.max_tokens * 4,
+                        true);
   command.require_bytes(3, uint64_t{params.n_vocab} * 4, true);
+  command.require_bytes(4, uint64_t{params.n_sequences} * sizeof(Row), true);
   prepared.n_tasks = params.n_sequences;
   prepared.scratch_bytes = params.max_tokens * sizeof(int32_t);
   prepared.run = run_adjust_logits;

@@ -37,5 +37,28 @@ TEST(GeneratorAllocation, StepsOfLoadedModelsAllocateNothing) {
   EXPECT_EQ(generator.sampled(0).size(), 40u);
 }
 
+TEST(GeneratorAllocation, DraftsAllocateNothing) {
+  if (!kAllocationsAreCounted) GTEST_SKIP() << "a sanitizer replaces malloc";
+  const auto provider =
+      open_weights(std::filesystem::path(VESPER_TEST_DATA) / "language_models/gemma3");
+  const auto device = open_device("cpu", DeviceOptions{.n_threads = 2});
+  GeneratorOptions options;
+  options.n_ctx = 64;
+  options.drafts_ngrams = true;
+  Generator generator(*device, *provider, Compute::kF32, options);
+  Sampling sampling;
+  sampling.repetition_penalty = 1.01f;
+  const std::vector<int32_t> prompt = {1, 2, 1, 2, 1, 2, 1, 2};
+  generator.start(0, prompt, 2, sampling);
+  generator.advance(2);
+  const uint64_t before = n_allocations();
+  generator.start(0, std::span(prompt).first(7), 50, sampling);
+  while (generator.advance(3)) {
+  }
+  EXPECT_EQ(n_allocations() - before, 0u);
+  EXPECT_EQ(generator.sampled(0).size(), 50u);
+  EXPECT_GT(generator.speculation(0).n_drafted, 0u);
+}
+
 }  // namespace
 }  // namespace vesper::generator_allocation_test

@@ -1,0 +1,80 @@
+// Passes of a decoding loop over drafted tokens.
+#include <algorithm>
+#include <string>
+
+#include "error/error.h"
+#include "llm/generation/decoding_loop.h"
+
+namespace vesper {
+namespace {
+
+// Rows of the recorded passes.
+constexpr uint32_t kDraftedRows[] = {2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64};
+
+}  // namespace
+
+std::vector<DecodingLoop::PassProgram> DecodingLoop::record_drafted_passes(const StepShape& shape) {
+  std::vector<PassProgram> passes;
+  std::vector<DispatchTable> tables;
+  for (const uint32_t size : kDraftedRows) {
+    const uint32_t n_rows = std::min(size, options_.most_drafted_rows);
+    if (!passes.empty() && passes.back().n_rows == n_rows) break;
+    DispatchTable& table = tables.emplace_back();
+    model_.emit_rows(table, n_rows, model_.context(draft_rows_));
+    model_.emit_logits(table, n_rows, {}, logits_, draft_rows_);
+    emit_choice(table, shape, n_rows);
+    passes.push_back({n_rows, 0});
+  }
+  const std::vector<ProgramId> programs = device_.record_all(tables);
+  for (size_t i = 0; i < passes.size(); ++i) passes[i].program = programs[i];
+  return passes;
+}
+
+const DecodingLoop::PassProgram* DecodingLoop::drafted_pass(uint32_t n_tokens) const {
+  const auto pass = std::ranges::find_if(
+      programs_->drafted, [&](const PassProgram& each) { return each.n_rows >= n_tokens; });
+  return pass == programs_->drafted.end() ? nullptr : &*pass;
+}
+
+uint32_t DecodingLoop::drafted_pass_rows(uint32_t n_tokens) const {
+  const PassProgram* const pass = drafted_pass(n_tokens);
+  return pass == nullptr ? 0 : pass->n_rows;
+}
+
+std::span<const uint32_t> DecodingLoop::advance_with_drafts(std::span<const Draft> drafts) {
+  uint32_t n_tokens = 0;
+  for (const Draft& draft : drafts) n_tokens += static_cast<uint32_t>(draft.tokens.size());
+  const PassProgram* const pass = drafted_pass(n_tokens);
+  if (shape_.n_candidates != 1 || pass == nullptr) {
+    throw Error(ErrorKind::kInternal, "decoding loop: expected drafts of up to " +
+                                          std::to_string(options_.most_drafted_rows) +
+                                          " tokens for slots of one sequence, found " +
+                                          std::to_string(n_tokens) + " tokens for slots of " +
+                                          std::to_string(shape_.n_candidates));
+  }
+  uint32_t row = 0;
+  for (const Draft& draft : drafts) {
+    const SequenceState& state = states_host_[draft.slot];
+    for (uint32_t i = 0; i < draft.tokens.size(); ++i, ++row) {
+      rows_host_[row] = {draft.tokens[i], static_cast<int32_t>(draft.slot),
+                         state.position - 1 + static_cast<int32_t>(i), 0};
+      draft_states_host_[row] = state;
+      draft_states_host_[row].n_sampled += i;
+    }
+    const bool has_history = state.penalty_window > 0 || state.no_repeat_ngram_size > 0;
+    if (!has_history || draft.tokens.size() == 1) continue;
+    const uint64_t end = uint64_t{draft.slot} * n_ctx_ + state.first_sampled + state.n_sampled;
+    const std::span<const int32_t> drafted = draft.tokens.subspan(1);
+    device_.write(tokens_.part(end * sizeof(int32_t), drafted.size_bytes()), drafted.data());
+  }
+  for (; row < pass->n_rows; ++row) {
+    rows_host_[row] = {0, -1, 0, 0};
+    draft_states_host_[row].finished = 1;
+  }
+  device_.write(draft_rows_.part(0, row * sizeof(Row)), rows_host_.data());
+  device_.write(draft_states_.part(0, row * sizeof(SequenceState)), draft_states_host_.data());
+  device_.run(pass->program);
+  return take_states();
+}
+
+}  // namespace vesper
