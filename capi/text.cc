@@ -39,6 +39,7 @@ vesper_language_model_options default_language_model_options() {
   options.kv_type = "f16";
   options.beam_size = session.beam_size;
   options.length_penalty = double{session.length_penalty};
+  options.speculate = "off";
   return options;
 }
 
@@ -47,6 +48,14 @@ DType read_kv_type(const char* name) {
   if (wanted == "f16") return DType::kF16;
   if (wanted == "f32") return DType::kF32;
   throw Error(ErrorKind::kUsage, "kv type", "expected f16 or f32, found " + std::string(wanted));
+}
+
+Speculate read_speculate(const char* name) {
+  const std::string_view wanted = name ? name : "off";
+  if (wanted == "off") return Speculate::kOff;
+  if (wanted == "ngram") return Speculate::kNgram;
+  throw Error(ErrorKind::kUsage, "speculate",
+              "expected off or ngram, found " + std::string(wanted));
 }
 
 TextSessionOptions session_options(const vesper_language_model_options& given,
@@ -63,6 +72,7 @@ TextSessionOptions session_options(const vesper_language_model_options& given,
     options.logit_bias.emplace_back(token, bias);
   }
   options.ignore_end = given.ignore_end != 0;
+  options.speculate = read_speculate(given.speculate);
   return options;
 }
 
@@ -401,6 +411,13 @@ vesper_generate_statistics vesper_answer_statistics(const vesper_answer* answer)
     const vesper::TextStatistics& found = capi::find_object("answer", answer)->answer.statistics;
     return vesper_generate_statistics{found.n_prompt, found.n_reused, found.n_answer,
                                       found.prompt_s, found.answer_s};
+  });
+}
+
+vesper_speculation_statistics vesper_answer_speculation(const vesper_answer* answer) {
+  return capi::guarded_value(__func__, answer, vesper_speculation_statistics{}, [&] {
+    const vesper::TextStatistics& found = capi::find_object("answer", answer)->answer.statistics;
+    return vesper_speculation_statistics{found.n_drafted, found.n_accepted};
   });
 }
 

@@ -30,6 +30,9 @@ typedef struct vesper_language_model_options {
   size_t n_logit_bias;
   int ignore_end;            /* never sample the tokens that end an answer */
   const char* chat_template; /* replaces the model's; Jinja */
+  /* "off" (default) or "ngram": draft tokens from earlier text and check several in one pass. The
+   * answers are the same; those that repeat their prompt come sooner. Not with beams. */
+  const char* speculate;
 } vesper_language_model_options;
 VESPER_API void vesper_language_model_options_init(vesper_language_model_options* options,
                                                    size_t size);
@@ -126,6 +129,10 @@ typedef struct vesper_generate_statistics {
   double prompt_s, answer_s;
 } vesper_generate_statistics;
 VESPER_API vesper_generate_statistics vesper_answer_statistics(const vesper_answer* answer);
+typedef struct vesper_speculation_statistics {
+  uint64_t n_drafted, n_accepted; /* tokens; accepted: the model sampled them too */
+} vesper_speculation_statistics;
+VESPER_API vesper_speculation_statistics vesper_answer_speculation(const vesper_answer* answer);
 
 VESPER_API vesper_status vesper_generate(vesper_language_model* model, const vesper_prompt* prompt,
                                          const vesper_generate_options* options,

@@ -99,6 +99,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "answer_logprobs": (POINTER(c_float), [c_void_p]),
     "answer_logprobs_json": (Status, [c_void_p, _out]),
     "answer_statistics": (c.GenerateStatistics, [c_void_p]),
+    "answer_speculation": (c.SpeculationStatistics, [c_void_p]),
     "generate": (Status, [c_void_p, POINTER(c.Prompt), POINTER(c.GenerateOptions), _out]),
     "generate_many": (Status, [c_void_p, POINTER(c.Prompt), c_size_t, POINTER(c.GenerateOptions),
                                c_size_t, c.OnAnswer, c_void_p]),

@@ -238,6 +238,7 @@ class LanguageModelOptions(Structure):
         ("n_logit_bias", c_size_t),
         ("ignore_end", c_int),
         ("chat_template", c_char_p),
+        ("speculate", c_char_p),
     ]
 
 
@@ -296,6 +297,10 @@ class GenerateStatistics(Structure):
         ("prompt_s", c_double),
         ("answer_s", c_double),
     ]
+
+
+class SpeculationStatistics(Structure):
+    _fields_ = [("n_drafted", c_uint64), ("n_accepted", c_uint64)]
 
 
 OnAnswer = CFUNCTYPE(c_int, c_size_t, c_void_p, c_int, c_char_p, c_void_p)
@@ -360,6 +365,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "vesper_prompt": Prompt,
     "vesper_generate_options": GenerateOptions,
     "vesper_generate_statistics": GenerateStatistics,
+    "vesper_speculation_statistics": SpeculationStatistics,
     "vesper_perplexity_result": PerplexityResult,
     "vesper_embedder_options": EmbedderOptions,
     "vesper_inspect_options": InspectOptions,

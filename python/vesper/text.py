@@ -35,7 +35,7 @@ class Answer:
     `end`: "model" (the model ended it), "stop" (a stop text), "limit" (max_tokens), "context" (it is
     full), "cancelled" or "loop" (it repeated itself). `tokens` has the one that ended it, too;
     `logprobs` are theirs. `alternatives`: with top_logprobs, as in OpenAI's "logprobs" of chat
-    completions. Times in seconds.
+    completions. Times in seconds. `n_drafted`, `n_accepted`: tokens, with `speculate`.
     """
 
     text: str
@@ -50,6 +50,8 @@ class Answer:
     n_answer: int
     prompt_s: float
     answer_s: float
+    n_drafted: int
+    n_accepted: int
 
 
 def _take_answer(pointer: ctypes.c_void_p, has_alternatives: bool) -> Answer:
@@ -61,11 +63,13 @@ def _take_answer(pointer: ctypes.c_void_p, has_alternatives: bool) -> Answer:
             alternatives = json.loads(take_string(result))
         n_tokens = library.answer_n_tokens(pointer)
         numbers = library.answer_statistics(pointer)
+        drafts = library.answer_speculation(pointer)
         return Answer(text(library.answer_text(pointer)), text(library.answer_thinking(pointer)),
                       _ENDS[library.answer_end(pointer)], library.answer_seed(pointer),
                       list(library.answer_tokens(pointer)[:n_tokens]),
                       list(library.answer_logprobs(pointer)[:n_tokens]), alternatives, numbers.n_prompt,
-                      numbers.n_reused, numbers.n_answer, numbers.prompt_s, numbers.answer_s)
+                      numbers.n_reused, numbers.n_answer, numbers.prompt_s, numbers.answer_s,
+                      drafts.n_drafted, drafts.n_accepted)
     finally:
         library.answer_free(pointer)
 
@@ -117,8 +121,9 @@ class LanguageModel(Closable):
     """A language model on a device.
 
     context: tokens of a prompt and its answer; 0: 4096, or the model's limit if that is less.
-    batch_size: answers at once in generate_many(). chat_template replaces the model's. The other
-    arguments: see WhisperModel.
+    batch_size: answers at once in generate_many(). chat_template replaces the model's. speculate:
+    "ngram" drafts tokens from earlier text; the answers are the same. The other arguments: see
+    WhisperModel.
 
     The methods that answer take these options: max_tokens, temperature (0: the most probable token),
     top_k, top_p, min_p, typical_p, repetition_penalty, frequency_penalty, presence_penalty,
@@ -138,7 +143,7 @@ class LanguageModel(Closable):
                  compute_type: str = "default", cpu_threads: int = 0, *, context: int = 0,
                  batch_size: int = 1, kv_type: str = "f16", beam_size: int = 1,
                  length_penalty: float = 1, logit_bias: Mapping[int, float] | None = None,
-                 ignore_end: bool = False, chat_template: str | None = None,
+                 ignore_end: bool = False, chat_template: str | None = None, speculate: str = "off",
                  local_files_only: bool = False) -> None:
         self.name = os.fspath(model)
         options = default_options(c.LanguageModelOptions, "language_model_options_init")
@@ -152,6 +157,7 @@ class LanguageModel(Closable):
                 for token, value in (logit_bias or {}).items()]
         options.logit_bias, options.n_logit_bias = (c.LogitBias * len(bias))(*bias), len(bias)
         options.ignore_end = bool(ignore_end)
+        options.speculate = encoded("speculate", speculate)
         if chat_template is not None:
             options.chat_template = encoded("chat_template", chat_template)
         pointer = ctypes.c_void_p()

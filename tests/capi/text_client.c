@@ -58,6 +58,8 @@ static const char* wrong_model(const char* name) {
     model = (vesper_language_model*)&options;                                  \
   } while (0)
   REFUSED("kv_type", options.kv_type = "f64");
+  REFUSED("speculate", options.speculate = "dream");
+  REFUSED("speculate", (options.speculate = "ngram", options.beam_size = 2));
   REFUSED("context", options.context = 1);
   REFUSED("context", options.context = UINT32_MAX);
   REFUSED("batch_size", options.batch_size = 0);
