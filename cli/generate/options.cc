@@ -228,11 +228,12 @@ OptionTable generate_options(GenerateArguments& arguments) {
       .add("--speculate HOW",
            choice_option(arguments.session.speculate,
                          {{"off", Speculate::kOff}, {"ngram", Speculate::kNgram}}),
-           "draft tokens and check several at once: the same answer, sooner")
+           "draft tokens and check several at once: the same answer, sooner; not with beams")
       .add_details(
           "ngram: what followed the last words where they stood before, in the prompt or the "
           "answer. For answers that repeat their prompt: corrections, extracts, summaries. Drafts "
           "are left out while they do not pay.");
+  options.exclude({"--speculate", "--beam-size"});
   options.add_advanced(
       "--kv-type TYPE",
       choice_option(arguments.session.kv_type, {{"f16", DType::kF16}, {"f32", DType::kF32}}),

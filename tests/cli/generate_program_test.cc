@@ -247,6 +247,18 @@ TEST_F(GenerateProgram, SearchesWithBeams) {
   EXPECT_EQ(list, "[" + found.substr(0, found.size() - 1) + "]");
 }
 
+TEST_F(GenerateProgram, DraftsTokens) {
+  const std::vector<std::string> arguments = {"-n", "60", "--allow-loops"};
+  const std::string plain = ids(arguments);
+  std::vector<std::string> drafting = arguments;
+  drafting.insert(drafting.end(), {"--speculate", "ngram"});
+  EXPECT_EQ(ids(drafting), plain);
+  drafting.push_back("--stats");
+  drafting.insert(drafting.end(), {"--prompt-ids", "1,2,3", "--print-ids"});
+  EXPECT_THAT(tiny(drafting).err, HasSubstr("tokens were drafted"));
+  expect_failure(run({"--speculate", "ngram", "--beam-size", "2", "a"}), 2, "--speculate");
+}
+
 TEST_F(GenerateProgram, ShiftsAFullContext) {
   const std::vector<std::string> arguments = {"--ctx", "16", "-n", "40"};
   const std::string cut = ids(arguments);

@@ -241,6 +241,28 @@ TEST_F(TinyText, AnswersEachOfManyJobsAsAlone) {
   EXPECT_EQ(totals.n_answer, n_answer);
 }
 
+// Texts that go round are drafted; sampled ones hardly ever.
+TEST_F(TinyText, AnswersTheSameWithDrafts) {
+  std::vector<TextRequest> requests;
+  for (int i = 0; i < 4; ++i) {
+    requests.push_back({Ids{7, 8, 9, 7, 8, 9, 7 + i}, limit(40)});
+    requests.back().options.end_loops = false;
+    if (i == 3) requests.back().options.sampling = {.temperature = 1, .seed = 5};
+  }
+  std::vector<Ids> plain;
+  for (const TextRequest& request : requests) plain.push_back(ids_of(open().answer(request)));
+  options_.speculate = Speculate::kNgram;
+  TextSession& session = open();
+  uint64_t n_drafted = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const TextAnswer answer = session.answer(requests[i]);
+    EXPECT_EQ(ids_of(answer), plain[i]) << i;
+    EXPECT_LE(answer.statistics.n_accepted, answer.statistics.n_drafted);
+    n_drafted += answer.statistics.n_drafted;
+  }
+  EXPECT_GT(n_drafted, 0u);
+}
+
 TEST_F(TinyText, ReusesKeysAndValuesByDefault) {
   TextSession& session = open();
   const Ids prompt = session.model().text_ids("abcdefgh");
