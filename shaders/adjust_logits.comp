@@ -41,8 +41,10 @@ void main() {
   sequence = (kPresent & 4u) != 0 ? uint(RowBuffer(drafts).v[s].sequence) : s;
   uint start = s * p.row_stride;
   if ((kPresent & 2u) != 0) {
-    for (uint id = gl_LocalInvocationID.x; id < p.n_vocab; id += gl_WorkGroupSize.x) {
-      F32Buffer(logits).v[start + id] += F32Buffer(bias).v[id];
+    uint n = min(state.n_bias, kMostBias);
+    for (uint i = gl_LocalInvocationID.x; i < n; i += gl_WorkGroupSize.x) {
+      TokenBias entry = BiasBuffer(bias).v[sequence * kMostBias + i];
+      if (entry.token < p.n_vocab) F32Buffer(logits).v[start + entry.token] += entry.bias;
     }
     memoryBarrierBuffer();
     barrier();

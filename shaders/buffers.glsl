@@ -29,6 +29,7 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer CandidateBuf
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer ExpertTileBuffer {
   ExpertTile v[];
 };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer BiasBuffer { TokenBias v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer U32Buffer { uint v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer UVec2Buffer { uvec2 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer UVec4Buffer { uvec4 v[]; };

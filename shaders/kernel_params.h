@@ -46,6 +46,7 @@ struct SequenceState {
   uint seed;           // of the sampling noise
   float temperature;   // 0: greedy; above 0: sample from softmax(logits / temperature)
   // adjust_logits. The history is tokens[0, first_sampled + n_sampled).
+  uint n_bias;                // entries of the sequence's list of biases, at most kMostBias
   float repetition_penalty;   // divides logits above 0, multiplies the others; 1: off
   float frequency_penalty;    // subtracted once per occurrence in the window
   float presence_penalty;     // subtracted once
@@ -57,6 +58,7 @@ struct SequenceState {
   float top_p;      // keep the most probable tokens up to this probability; 1: all
   float min_p;      // keep tokens with this share of the highest probability; 0: all
   float lowest, highest;  // interval of allowed logits, written by sampling_filters
+  uint has_mask;          // 1: only the tokens of the sequence's bit mask `allowed` are sampled
   // Whisper's timestamp rules
   uint timestamps;          // 1: apply the timestamp rules; 0: no timestamps
   uint last_was_timestamp;  // of the sampled tokens
@@ -360,6 +362,9 @@ struct CopyPagesParams {
 //   - with timestamps: they come in pairs, never decrease, and the first token is one, at most
 //     max_initial_timestamp; otherwise all timestamps are masked;
 //   - no end_of_text after a timestamp below speech_end (not in openai-whisper).
+// With the operand `allowed`, sequences with has_mask have a logit of -inf for tokens outside of
+// their bit mask. Tokens in it have at least kLeastAllowedLogit: one of them is sampled whatever
+// bias and penalties say. The log-probability is then that among the allowed tokens.
 // Filters and temperature do not change the stored log-probability.
 struct SamplingParams {
   uint n_sequences, n_vocab;
@@ -401,20 +406,35 @@ struct TokenCandidate {
   uint token;
 };
 
+// The bias of a token's logit. The tokens of a list are different.
+VESPER_CONST(kMostBias, 1024u);  // entries of a list
+struct TokenBias {
+  uint token;
+  float bias;
+};
+#ifdef __cplusplus
+inline constexpr float kLeastAllowedLogit = -1e20f;
+#else
+const float kLeastAllowedLogit = -1e20;
+#endif
+
 // adjust_logits: adds the bias, then applies the penalties of each sequence. Repetition, frequency
 // and presence penalty are llama.cpp's. With a window over all sampled tokens, the first equals
 // CTranslate2's. A token that would complete a repeated n-gram gets -inf.
 // operands: 0 logits f32, row_stride apart (rw)  1 states [n_sequences]
 //           2 tokens i32 [n_sequences, max_tokens] (?): absent: no penalties
-//           3 bias f32 [n_vocab] (?)  4 drafts (?): row r has the tokens of its sequence
+//           3 bias struct TokenBias [n_sequences, kMostBias] (?)
+//           4 drafts (?): row r has the tokens and the bias of its sequence
 
 // sampling_filters: writes the interval of logits that the filters of each sequence keep to its
 // state.
 // operands: 0 states [n_sequences] (rw)  1 logits  2 suppressed u32 [(n_vocab + 31) / 32] (?)
+//           3 allowed u32 [n_sequences, (n_vocab + 31) / 32] (?)
 
 // sample_partials
 // operands: 0 partials [n_sequences, n_chunks] (w)  1 logits  2 states  3 suppressed (?)
 //           4 candidates [n_sequences, n_chunks, n_candidates] (w) (?): for beams only
+//           5 allowed u32 [n_sequences, (n_vocab + 31) / 32] (?)
 
 // sample_token: samples the token with the highest key (ties: lowest id). It samples a timestamp if
 // all timestamps together are likelier than the best text token and the filters keep one. Writes

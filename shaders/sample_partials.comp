@@ -9,9 +9,10 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const bool kRules = false;       // has the operand `suppressed`
 layout(constant_id = 2) const bool kCandidates = false;  // has the operand `candidates`
 layout(constant_id = 3) const bool kFilters = false;  // the states have intervals of allowed logits
+layout(constant_id = 4) const bool kMasks = false;    // has the operand `allowed`
 
 layout(push_constant) uniform Push {
-  Address partials, logits, states, suppressed, candidates;
+  Address partials, logits, states, suppressed, candidates, allowed;
   SamplingParams p;
 };
 #include "token_rules.glsl"
@@ -22,10 +23,7 @@ SequenceState state;
 uint start;           // of the sequence's logits
 uint first_id, end;   // of the chunk
 
-// The logit of a token, -inf if a rule masks it.
-float logit_of(uint id) {
-  return kRules && !is_allowed(id, state) ? kMinusInfinity : F32Buffer(logits).v[start + id];
-}
+float logit_of(uint id) { return masked_logit(id, gl_WorkGroupID.y, start, state); }
 
 // The first id of this thread. Ids count from a multiple of the chunk size, so the order of
 // addition does not depend on timestamp_begin.
@@ -74,7 +72,7 @@ void sample_chunk(out float key, out float logit, out uint token) {
     }
   }
   best_of_workgroup(key, token);
-  logit = token < end ? F32Buffer(logits).v[start + token] : kMinusInfinity;
+  logit = token < end ? logit_of(token) : kMinusInfinity;
 }
 
 // Writes the list of the chunk's candidates; the first one is given.

@@ -9,9 +9,10 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const bool kRules = false;  // has the operand `suppressed`
+layout(constant_id = 2) const bool kMasks = false;  // has the operand `allowed`
 
 layout(push_constant) uniform Push {
-  Address states, logits, suppressed;
+  Address states, logits, suppressed, allowed;
   SamplingParams p;
 };
 #include "token_rules.glsl"
@@ -33,10 +34,7 @@ float value_of(uint key) {
   return uintBitsToFloat((key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key);
 }
 
-// The logit of a token, -inf if a rule masks it.
-float logit_of(uint id) {
-  return kRules && !is_allowed(id, state) ? kMinusInfinity : F32Buffer(logits).v[start + id];
-}
+float logit_of(uint id) { return masked_logit(id, gl_WorkGroupID.x, start, state); }
 
 bool is_left(float logit) {
   return logit >= lowest && logit <= highest && logit > kMinusInfinity;

@@ -1,6 +1,7 @@
 // Whisper's token rules (openai-whisper, decoding.py: SuppressTokens, SuppressBlank,
-// ApplyTimestampRules), and no end of text before speech_end. Needs the push constants `suppressed`
-// and `p`.
+// ApplyTimestampRules), no end of text before speech_end, and the bit mask of a sequence. Needs the
+// push constants `logits`, `suppressed`, `allowed` and `p`, and kRules and kMasks: whether the
+// operands `suppressed` and `allowed` are present.
 bool is_allowed(uint id, SequenceState state) {
   if ((U32Buffer(suppressed).v[id / 32] >> (id % 32) & 1u) != 0) return false;
   if (id == p.no_timestamps) return false;
@@ -16,4 +17,15 @@ bool is_allowed(uint id, SequenceState state) {
   if (last && !pair_open) return false;
   if (state.last_timestamp == 0) return true;
   return id >= (pair_open ? state.last_timestamp : state.last_timestamp + 1);
+}
+
+// The logit of token `id` of `sequence`, whose logits begin at `start`; -inf if it is masked.
+float masked_logit(uint id, uint sequence, uint start, SequenceState state) {
+  if (kRules && !is_allowed(id, state)) return kMinusInfinity;
+  if (kMasks && state.has_mask != 0) {
+    uint word = sequence * ((p.n_vocab + 31) / 32) + id / 32;
+    if ((U32Buffer(allowed).v[word] >> (id % 32) & 1u) == 0) return kMinusInfinity;
+    return max(F32Buffer(logits).v[start + id], kLeastAllowedLogit);
+  }
+  return F32Buffer(logits).v[start + id];
 }

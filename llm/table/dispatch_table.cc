@@ -202,17 +202,17 @@ void adjust_logits(DispatchTable& table, std::string label, const SamplingParams
 }
 
 void sampling_filters(DispatchTable& table, std::string label, const SamplingParams& params,
-                      Operand states, Operand logits, Operand suppressed) {
-  table.add(Kernel::kSamplingFilters, std::move(label), {states, logits, suppressed},
-            bits({0, 1, 2}), bits({0}), params);
+                      Operand states, Operand logits, Operand suppressed, Operand allowed) {
+  table.add(Kernel::kSamplingFilters, std::move(label), {states, logits, suppressed, allowed},
+            bits({0, 1, 2, 3}), bits({0}), params);
 }
 
 void sample_partials(DispatchTable& table, std::string label, const SamplingParams& params,
                      Operand partials, Operand logits, Operand states, Operand suppressed,
-                     Operand candidates) {
+                     Operand candidates, Operand allowed) {
   table.add(Kernel::kSamplePartials, std::move(label),
-            {partials, logits, states, suppressed, candidates}, bits({1, 2, 3}), bits({0, 4}),
-            params);
+            {partials, logits, states, suppressed, candidates, allowed}, bits({1, 2, 3, 5}),
+            bits({0, 4}), params);
 }
 
 void select_beams(DispatchTable& table, std::string label, const BeamParams& params, Operand states,

@@ -162,9 +162,10 @@ void copy_pages(DispatchTable&, std::string label, const CopyPagesParams&, Opera
 void adjust_logits(DispatchTable&, std::string label, const SamplingParams&, Operand logits,
                    Operand states, Operand tokens, Operand bias, Operand drafts = {});
 void sampling_filters(DispatchTable&, std::string label, const SamplingParams&, Operand states,
-                      Operand logits, Operand suppressed);
+                      Operand logits, Operand suppressed, Operand allowed = {});
 void sample_partials(DispatchTable&, std::string label, const SamplingParams&, Operand partials,
-                     Operand logits, Operand states, Operand suppressed, Operand candidates);
+                     Operand logits, Operand states, Operand suppressed, Operand candidates,
+                     Operand allowed = {});
 void select_beams(DispatchTable&, std::string label, const BeamParams&, Operand states,
                   Operand rows, Operand tokens, Operand finished, Operand partials,
                   Operand candidates, Operand page_table, Operand stop_ids);

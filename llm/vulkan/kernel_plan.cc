@@ -593,8 +593,8 @@ class Planner {
   }
 
   void sampling_filters(const SamplingParams& p) {
-    shader(Shader::kSamplingFilters, {at_most(tuning_.filter_threads), present(2)});
-    push_addresses(3);
+    shader(Shader::kSamplingFilters, {at_most(tuning_.filter_threads), present(2), present(3)});
+    push_addresses(4);
     push(&p, sizeof p);
     plan_.groups = {p.n_sequences, 1, 1};
   }
@@ -602,8 +602,8 @@ class Planner {
   void sample_partials(const SamplingParams& p) {
     require(p.n_candidates <= kMostCandidates, "32 candidates at most");
     shader(Shader::kSamplePartials,
-           {threads(), present(3), present(4) && p.n_candidates > 0, p.has_filters});
-    push_addresses(5);
+           {threads(), present(3), present(4) && p.n_candidates > 0, p.has_filters, present(5)});
+    push_addresses(6);
     push(&p, sizeof p);
     plan_.groups = {p.n_chunks, p.n_sequences, 1};
   }

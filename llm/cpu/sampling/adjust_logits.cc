@@ -46,13 +46,16 @@ void run_adjust_logits(const PreparedCommand& command, uint32_t task, ThreadScra
   const SequenceState& state = command.operand<const SequenceState>(1)[task];
   if (state.finished) return;
   float* const logits = command.operand<float>(0) + size_t{task} * params.row_stride;
-  if (const float* bias = command.operand<const float>(3)) {
-    for (uint32_t id = 0; id < params.n_vocab; ++id) logits[id] += bias[id];
+  const Row* const drafts = command.operand<const Row>(4);
+  const auto sequence = drafts ? static_cast<size_t>(drafts[task].sequence) : size_t{task};
+  if (const auto* lists = command.operand<const TokenBias>(3)) {
+    for (const TokenBias& entry :
+         std::span(lists + sequence * kMostBias, std::min(state.n_bias, kMostBias))) {
+      if (entry.token < params.n_vocab) logits[entry.token] += entry.bias;
+    }
   }
   const int32_t* const tokens = command.operand<const int32_t>(2);
   if (tokens == nullptr) return;
-  const Row* const drafts = command.operand<const Row>(4);
-  const auto sequence = drafts ? static_cast<size_t>(drafts[task].sequence) : size_t{task};
   const std::span<const int32_t> history(
       tokens + sequence * params.max_tokens,
       std::min(state.first_sampled + state.n_sampled, params.max_tokens));
@@ -71,7 +74,7 @@ void prepare_adjust_logits(PreparedCommand& prepared, const CommandToPrepare& co
   const bool has_drafts = command.command().operands[4].present();
   command.require_bytes(2, (has_drafts ? 1 : uint64_t{params.n_sequences}) * params.max_tokens * 4,
                         true);
-  command.require_bytes(3, uint64_t{params.n_vocab} * 4, true);
+  command.require_bytes(3, (has_drafts ? 1 : uint64_t{params.n_sequences}) * kMostBias * sizeof(TokenBias), true);
   command.require_bytes(4, uint64_t{params.n_sequences} * sizeof(Row), true);
   prepared.n_tasks = params.n_sequences;
   prepared.scratch_bytes = params.max_tokens * sizeof(int32_t);

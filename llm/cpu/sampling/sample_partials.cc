@@ -141,6 +141,8 @@ void run_sample_partials(const PreparedCommand& command, uint32_t task, ThreadSc
   const float* logits = command.operand<const float>(1) + size_t{sequence} * params.row_stride;
   const auto* suppressed = command.operand<const uint32_t>(3);
   const AllowedIds allowed = allowed_ids(params, state, suppressed != nullptr);
+  const uint32_t* const mask =
+      mask_of(command.operand<const uint32_t>(5), params, state, sequence);
   auto* const values = reinterpret_cast<float*>(scratch.data);
   const uint32_t n_text = n_text_chunks(params.timestamp_begin, params.chunk);
   const uint32_t first_chunk = task % command.tasks_per_row_block * command.columns_per_task;
@@ -162,6 +164,7 @@ void run_sample_partials(const PreparedCommand& command, uint32_t task, ThreadSc
     partial = kNothing;
     if (ids.first >= ids.end) continue;
     copy_allowed(logits, ids, suppressed, allowed, values);
+    if (mask != nullptr) apply_mask(mask, ids, values);
     partial = reduce(state, params.has_filters != 0, ids, values, candidates);
   }
 }
@@ -182,7 +185,9 @@ void prepare_sample_partials(PreparedCommand& prepared, const CommandToPrepare& 
   command.require_bytes(
       1, (uint64_t{params.n_sequences - 1} * params.row_stride + params.n_vocab) * 4);
   command.require_bytes(2, uint64_t{params.n_sequences} * sizeof(SequenceState));
-  command.require_bytes(3, (uint64_t{params.n_vocab} + 31) / 32 * 4, true);
+  const uint64_t mask_bytes = (uint64_t{params.n_vocab} + 31) / 32 * 4;
+  command.require_bytes(3, mask_bytes, true);
+  command.require_bytes(5, params.n_sequences * mask_bytes, true);
   command.require(params.n_candidates <= kMostCandidates, "too many candidates");
   command.require_bytes(
       4,

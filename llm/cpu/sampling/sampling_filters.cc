@@ -123,16 +123,20 @@ class KeptLogits {
   float greatest_;
 };
 
-// The logits for the filters; with token rules a copy in which masked tokens have -inf.
+// The logits for the filters; with token rules or a mask a copy in which masked tokens have -inf.
 std::span<const float> allowed_logits(const PreparedCommand& command, uint32_t s, float* copy) {
   const auto& params = command.params_as<SamplingParams>();
   const float* const logits = command.operand<const float>(1) + size_t{s} * params.row_stride;
   const auto* const suppressed = command.operand<const uint32_t>(2);
-  if (suppressed == nullptr) return {logits, params.n_vocab};
+  const SequenceState& state = command.operand<const SequenceState>(0)[s];
+  const uint32_t* const mask = mask_of(command.operand<const uint32_t>(3), params, state, s);
+  if (suppressed == nullptr && mask == nullptr) return {logits, params.n_vocab};
   std::fill_n(copy, params.n_vocab, -kInfinity);
-  const AllowedIds allowed = allowed_ids(params, command.operand<const SequenceState>(0)[s], true);
+  const AllowedIds allowed = allowed_ids(params, state, suppressed != nullptr);
   for (const IdRange ids : {allowed.text, allowed.timestamp}) {
-    if (ids.first < ids.end) copy_allowed(logits, ids, suppressed, allowed, copy + ids.first);
+    if (ids.first >= ids.end) continue;
+    copy_allowed(logits, ids, suppressed, allowed, copy + ids.first);
+    if (mask != nullptr) apply_mask(mask, ids, copy + ids.first);
   }
   return {copy, params.n_vocab};
 }
@@ -168,7 +172,9 @@ void prepare_sampling_filters(PreparedCommand& prepared, const CommandToPrepare&
   command.require_bytes(0, uint64_t{params.n_sequences} * sizeof(SequenceState));
   command.require_bytes(
       1, (uint64_t{params.n_sequences - 1} * params.row_stride + params.n_vocab) * 4);
-  command.require_bytes(2, (uint64_t{params.n_vocab} + 31) / 32 * 4, true);
+  const uint64_t mask_bytes = (uint64_t{params.n_vocab} + 31) / 32 * 4;
+  command.require_bytes(2, mask_bytes, true);
+  command.require_bytes(3, params.n_sequences * mask_bytes, true);
   prepared.run = run_sampling_filters;
   prepared.n_tasks = params.n_sequences;
   prepared.scratch_bytes =

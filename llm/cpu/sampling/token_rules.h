@@ -1,5 +1,6 @@
 // Whisper's token rules: the ids that a sequence may sample next (openai-whisper, decoding.py:
-// SuppressTokens, SuppressBlank, ApplyTimestampRules), and no end of text before speech_end.
+// SuppressTokens, SuppressBlank, ApplyTimestampRules), and no end of text before speech_end. The
+// bit mask of a sequence.
 #pragma once
 
 #include <algorithm>
@@ -76,6 +77,27 @@ inline void copy_allowed(const float* logits, IdRange ids, const uint32_t* suppr
   for (const uint32_t id : allowed.left_out) {
     if (id >= ids.first && id < ids.end) values[id - ids.first] = -INFINITY;
   }
+}
+
+// Sets values[i], of id ids.first + i, to -inf if the id is not in the bit mask `allowed`, and to at
+// least kLeastAllowedLogit otherwise. The range is not empty.
+inline void apply_mask(const uint32_t* allowed, IdRange ids, float* values) {
+  for (uint32_t word = ids.first / 32; word <= (ids.end - 1) / 32; ++word) {
+    const IdRange in_word = ids.within({word * 32, word * 32 + 32});
+    float* const of_word = values + (in_word.first - ids.first);
+    const uint32_t n = in_word.end - in_word.first, bits = allowed[word] >> in_word.first % 32;
+    if (bits == 0) std::fill_n(of_word, n, -INFINITY);
+    for (uint32_t i = 0; bits != 0 && i < n; ++i) {
+      of_word[i] = (bits >> i & 1u) != 0 ? std::max(of_word[i], kLeastAllowedLogit) : -INFINITY;
+    }
+  }
+}
+
+// The bit mask of sequence `s` in the operand `allowed`; null if it has none.
+inline const uint32_t* mask_of(const uint32_t* allowed, const SamplingParams& params,
+                               const SequenceState& state, uint32_t s) {
+  return allowed != nullptr && state.has_mask ? allowed + size_t{s} * ((params.n_vocab + 31) / 32)
+                                              : nullptr;
 }
 
 }  // namespace vesper

@@ -21,5 +21,10 @@ TEST(CpuSampling, StoresTokensLogProbabilitiesAndStops) {
   test::SamplingCheck(*device, 500, 1).advances();
 }
 
+TEST(CpuSampling, MasksAreOfSequences) {
+  const auto device = cpu();
+  test::SamplingCheck(*device, 30, 1).masks_of_sequences();
+}
+
 }  // namespace
 }  // namespace vesper::testing::cpu_sampling_test

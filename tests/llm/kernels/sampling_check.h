@@ -6,10 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <numeric>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "llm/table/device.h"
@@ -38,7 +41,10 @@ class SamplingCheck {
 
   // Samples n_sequences * n_rounds tokens, each after two earlier tokens (token 5 twice), and
   // compares them with the definition.
-  void draws_as_defined(const SequenceState& sampling, const std::vector<float>& bias = {}) {
+  // `allowed`: the tokens of the mask; empty: no mask.
+  void draws_as_defined(const SequenceState& sampling, const std::vector<float>& bias = {},
+                        const std::vector<uint32_t>& allowed = {}) {
+    allowed_ = allowed;
     const std::vector<double> wanted = probabilities(sampling, bias);
     std::vector<uint64_t> found(kVocabulary, 0);
     for (uint32_t round = 0; round < n_rounds_; ++round) {
@@ -77,8 +83,37 @@ class SamplingCheck {
     for (const int32_t token : draw(state, {}, 0)) ASSERT_EQ(token, best);
   }
 
+  // The mask of every third sequence has only a token with a logit of -inf, that of every other
+  // third two tokens, and those of the rest, which are empty, do not count.
+  void masks_of_sequences() {
+    SequenceState state = plain();
+    state.temperature = 0;
+    std::vector<uint32_t> masks;
+    for (uint32_t s = 0; s < n_; ++s) {
+      const uint32_t words[3][3] = {{1u << 9, 0, 0}, {1u << 7, 0, 1u << 5}, {0, 0, 0}};
+      masks.insert(masks.end(), words[s % 3], words[s % 3] + 3);
+    }
+    run(state, {}, 0);  // allocates
+    device_.write(masks_, masks.data());
+    std::vector<SequenceState> states(n_);
+    for (uint32_t s = 0; s < n_; ++s) {
+      states[s] = state;
+      states[s].has_mask = s % 3 < 2;
+    }
+    device_.write(states_, states.data());
+    device_.run(program_);
+    std::vector<int32_t> tokens(n_ * kStride);
+    device_.read(tokens_, tokens.data());
+    const auto best = std::max_element(logits_.begin(), logits_.end()) - logits_.begin();
+    for (uint32_t s = 0; s < n_; ++s) {
+      const int64_t wanted = s % 3 == 0 ? 9 : s % 3 == 2 ? best : logits_[7] > logits_[69] ? 7 : 69;
+      ASSERT_EQ(tokens[s * kStride], wanted) << s;
+    }
+  }
+
   // The log-probability.
   void advances() {
+    allowed_.clear();
     SequenceState state = plain();
     state.max_sampled = 2;
     run(state, {}, 1);
@@ -118,7 +153,8 @@ class SamplingCheck {
       rows_ = device_.allocate(n_ * sizeof(Row), "rows");
       tokens_ = device_.allocate(4ull * n_ * kStride, "tokens");
       logprobs_ = device_.allocate(4ull * n_ * kStride, "logprobs");
-      bias_ = device_.allocate(4ull * kVocabulary, "bias");
+      bias_ = device_.allocate(uint64_t{n_} * kMostBias * sizeof(TokenBias), "bias");
+      masks_ = device_.allocate(12ull * n_, "masks");
       stop_ = device_.allocate(4, "stop");
       stop_ids_ = device_.allocate(12, "stop ids");
       const Operand partials = device_.allocate(n_ * n_chunks * sizeof(TokenPartial), "partials");
@@ -131,8 +167,9 @@ class SamplingCheck {
       params.has_filters = 1;
       DispatchTable table;
       emit::adjust_logits(table, "adjust", params, logits_buffer_, states_, tokens_, bias_);
-      emit::sampling_filters(table, "filters", params, states_, logits_buffer_, {});
-      emit::sample_partials(table, "partials", params, partials, logits_buffer_, states_, {}, {});
+      emit::sampling_filters(table, "filters", params, states_, logits_buffer_, {}, masks_);
+      emit::sample_partials(table, "partials", params, partials, logits_buffer_, states_, {}, {},
+                            masks_);
       emit::sample_token(table, "sample", params, states_, rows_, tokens_, logprobs_, stop_,
                          partials, stop_ids_);
       program_ = device_.record(table);
@@ -148,12 +185,25 @@ class SamplingCheck {
       states[s].position = 2;
       states[s].seed = round * n_ + s;
     }
-    std::vector<float> all_bias(kVocabulary, 0.0f);
-    std::copy(bias.begin(), bias.end(), all_bias.begin());
+    // In descending order of tokens, and an entry beyond the list.
+    std::vector<TokenBias> list;
+    for (size_t i = bias.size(); i-- > 0;) list.push_back({static_cast<uint32_t>(i), bias[i]});
+    list.push_back({2, 100});
+    std::vector<uint32_t> masks;
+    for (uint32_t s = 0; s < n_; ++s) {
+      states[s].n_bias = static_cast<uint32_t>(bias.size());
+      states[s].has_mask = !allowed_.empty();
+      std::array<uint32_t, 3> words{};
+      for (const uint32_t id : allowed_) words[id / 32] |= 1u << id % 32;
+      masks.insert(masks.end(), words.begin(), words.end());
+      device_.write(
+          bias_.part(uint64_t{s} * kMostBias * sizeof(TokenBias), list.size() * sizeof(TokenBias)),
+          list.data());
+    }
+    device_.write(masks_, masks.data());
     device_.write(logits_buffer_, logits.data());
     device_.write(states_, states.data());
     device_.write(tokens_, tokens.data());
-    device_.write(bias_, all_bias.data());
     device_.run(program_);
   }
 
@@ -202,6 +252,10 @@ class SamplingCheck {
     double& repeated = logits[kRepeated];
     repeated = repeated > 0 ? repeated / s.repetition_penalty : repeated * s.repetition_penalty;
     repeated -= 2 * s.frequency_penalty + s.presence_penalty;
+    for (uint32_t id = 0; !allowed_.empty() && id < logits.size(); ++id) {
+      const bool is_allowed = std::ranges::find(allowed_, id) != allowed_.end();
+      logits[id] = is_allowed ? std::max(logits[id], double{kLeastAllowedLogit}) : -INFINITY;
+    }
     if (s.top_k > 0) {
       std::vector<double> sorted = logits;
       std::sort(sorted.rbegin(), sorted.rend());
@@ -232,7 +286,8 @@ class SamplingCheck {
   Device& device_;
   uint32_t n_, n_rounds_;
   std::vector<float> logits_;
-  Operand logits_buffer_, states_, rows_, tokens_, logprobs_, bias_, stop_, stop_ids_;
+  std::vector<uint32_t> allowed_;
+  Operand logits_buffer_, states_, rows_, tokens_, logprobs_, bias_, masks_, stop_, stop_ids_;
   ProgramId program_ = 0;
 };
 
@@ -274,6 +329,15 @@ inline void check_every_sampler(SamplingCheck& check) {
   std::vector<float> three(SamplingCheck::kVocabulary, -INFINITY);
   for (const size_t token : {2, 9, 30}) three[token] = 0;
   check.draws_as_defined(with([](SequenceState& s) { s.top_k = 7; }), three);
+  // Token 9 has a logit of -inf, and token 5 occurred before.
+  std::vector<uint32_t> odd = {9};
+  for (uint32_t id = 5; id < 70; id += 2) odd.push_back(id);
+  const std::vector<uint32_t> masks[] = {odd, {31, 32, 64, 69}, {9}, {0}};
+  for (const std::vector<uint32_t>& allowed : masks) {
+    SCOPED_TRACE("a mask of " + std::to_string(allowed.size()));
+    check.draws_as_defined(SamplingCheck::plain(), {}, allowed);
+    check.draws_as_defined(samplers[std::size(samplers) - 1].second, {-INFINITY, 1}, allowed);
+  }
 }
 
 }  // namespace vesper::test

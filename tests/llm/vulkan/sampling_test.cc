@@ -17,5 +17,7 @@ TEST_F(Sampling, StoresTokensLogProbabilitiesAndStops) {
   test::SamplingCheck(device(), 500, 1).advances();
 }
 
+TEST_F(Sampling, MasksAreOfSequences) { test::SamplingCheck(device(), 30, 1).masks_of_sequences(); }
+
 }  // namespace
 }  // namespace vesper::sampling_test
