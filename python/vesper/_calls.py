@@ -56,6 +56,8 @@ class Worker(threading.Thread):
         super().__init__(name="vesper", daemon=True)
         self._work = work
         self._ended = threading.Event()
+        self._lock = threading.Lock()  # of the two below
+        self._has_begun = self._is_abandoned = False
         self.cancel = cancel
 
     def start(self) -> None:
@@ -65,6 +67,10 @@ class Worker(threading.Thread):
 
     def run(self) -> None:
         """What the thread does."""
+        with self._lock:
+            if self._is_abandoned:
+                return
+            self._has_begun = True
         try:
             self._work()
         finally:
@@ -77,6 +83,19 @@ class Worker(threading.Thread):
         join() of Python 3.11 takes a thread for ended once Ctrl-C has ended a join.
         """
         self._ended.wait()
+
+    def end(self) -> None:
+        """Cancels the work and waits for its end, or keeps it from beginning.
+
+        Ctrl-C may end start() before the thread runs.
+        """
+        with self._lock:
+            self._is_abandoned = not self._has_begun
+        if self._is_abandoned:
+            self._running.discard(self)
+            return
+        self.cancel()
+        self.wait()
 
     @classmethod
     def end_all(cls) -> None:
@@ -149,12 +168,11 @@ def interruptible(work: Callable[[], Result], cancel: Callable[[], None] = _igno
             errors.append(error)
 
     worker = Worker(run, cancel)
-    worker.start()
     try:
+        worker.start()
         worker.wait()
     except BaseException:
-        cancel()
-        worker.wait()
+        worker.end()
         raise
     if errors:
         raise errors[0]
