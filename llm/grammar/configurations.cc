@@ -27,6 +27,11 @@ uint64_t hash_of_edges(std::span<const StackArena::Edge> edges) {
 
 }  // namespace
 
+void StackArena::reserve(uint32_t n_nodes) {
+  nodes_.reserve(n_nodes);
+  edges_.reserve(n_nodes);
+}
+
 StackArena::StackArena(uint32_t most_items)
     : words_(std::max<size_t>((most_items + 63) / 64, 1)),
       sets_(words_),

@@ -43,6 +43,8 @@ class StackArena {
   explicit StackArena(uint32_t most_items);
 
   uint32_t n_nodes() const { return uint32_t(nodes_.size()); }
+  // Room for nodes, so that new ones do not allocate.
+  void reserve(uint32_t n_nodes);
   std::span<const Edge> edges(uint32_t node) const {
     return std::span(edges_).subspan(nodes_[node].first_edge, nodes_[node].n_edges);
   }

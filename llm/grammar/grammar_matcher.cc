@@ -16,6 +16,10 @@ GrammarMasks::GrammarMasks(CompiledGrammar grammar,
 
 GrammarMasks::~GrammarMasks() = default;
 
+// The configurations of most grammars at most places.
+constexpr size_t kUsualConfigurations = 8;
+constexpr uint32_t kNodesBeforeCompaction = 1024;
+
 struct GrammarMatcher::State {
   explicit State(const GrammarAutomaton& automaton) : arena(automaton.most_items) {}
   State(const State& other)
@@ -24,7 +28,11 @@ struct GrammarMatcher::State {
         has_ended(other.has_ended),
         drops_space(other.drops_space),
         past(other.past),
-        past_configurations(other.past_configurations) {}
+        past_configurations(other.past_configurations) {
+    past.reserve(2 * kMaxRollback);
+    past_configurations.reserve(2 * kMaxRollback * kUsualConfigurations);
+    arena.reserve(kNodesBeforeCompaction);
+  }
   // Scratch memory stays where it is, so that a copy into an existing matcher does not allocate.
   State& operator=(const State& other) {
     arena = other.arena;
@@ -79,7 +87,7 @@ struct GrammarMatcher::State {
   }
 
   void limit_memory() {
-    if (arena.n_nodes() < 1024 + 2 * n_nodes_after_compaction) return;
+    if (arena.n_nodes() < kNodesBeforeCompaction + 2 * n_nodes_after_compaction) return;
     std::vector<uint32_t*> nodes;
     for (auto& one : now.configurations) nodes.push_back(&one.node);
     for (auto& one : past_configurations) nodes.push_back(&one.node);
@@ -93,7 +101,9 @@ GrammarMatcher::GrammarMatcher(std::shared_ptr<const GrammarMasks> masks)
   reset();
 }
 GrammarMatcher::GrammarMatcher(const GrammarMatcher& other)
-    : masks_(other.masks_), state_(std::make_unique<State>(*other.state_)) {}
+    : masks_(other.masks_), state_(std::make_unique<State>(*other.state_)) {
+  state_->stepper_for(masks_->automaton());
+}
 GrammarMatcher::GrammarMatcher(GrammarMatcher&&) noexcept = default;
 GrammarMatcher& GrammarMatcher::operator=(const GrammarMatcher& other) {
   if (masks_ == other.masks_ && state_) {

@@ -83,8 +83,9 @@ void GrammarMaskFiller::add_counted_tokens(const StateMasks& masks, uint64_t mos
 // A configuration in the body of a counted repetition. Returns false if it is not in one, or in one
 // that has to be walked with its stack.
 bool GrammarMaskFiller::add_counted(const Configuration& one) {
-  const std::vector<StackArena::Edge> edges(arena_->edges(one.node).begin(),
-                                            arena_->edges(one.node).end());
+  // A copy: new nodes move those of the arena.
+  std::vector<StackArena::Edge>& edges = edge_scratch_;
+  edges.assign(arena_->edges(one.node).begin(), arena_->edges(one.node).end());
   const auto body_of = [&](const StackArena::Edge& edge) {
     return StackArena::is_counter_frame(edge.target)
                ? automaton_.rules[edge.target & StackArena::kRuleMask].body

@@ -67,6 +67,7 @@ class GrammarMaskFiller {
   size_t n_visits_ = 0;  // of trie nodes by walk()
   bool gives_up_ = false;
   ConfigurationSet scratch_;
+  std::vector<StackArena::Edge> edge_scratch_;
 };
 
 }  // namespace vesper

@@ -119,7 +119,7 @@ class RegexParser {
       }
     }
     RegexNode group = read_choice(depth + 1);
-    if (!take(")")) fail(offset, "found ( without )");
+    if (!take(")")) fail(offset, "expected a ) for this (, found the end");
     return group;
   }
 

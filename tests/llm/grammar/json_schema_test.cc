@@ -311,7 +311,7 @@ TEST(JsonSchema, ErrorsNameThePlace) {
       {R"({"items":{"minLength":-1}})",
        "JSON schema: at #/items/minLength: expected a whole number from 0, found -1"},
       {R"({"pattern":"a("})",
-       R"(JSON schema: at #/pattern: wrong pattern "a(": at byte 1: found ( without ))"},
+       R"(JSON schema: at #/pattern: wrong pattern "a(": at byte 1: expected a ) for this (, found the end)"},
       {R"({"$ref":"#/$defs/x"})",
        R"(JSON schema: at #/$ref: expected a schema of this document, found no "#/$defs/x")"},
       {R"({"$ref":"http://x.org/y"})",

@@ -69,7 +69,7 @@ TEST(Regex, LargeCountsAreCounted) {
 
 TEST(Regex, ErrorsNameTheOffset) {
   const std::vector<std::pair<const char*, const char*>> cases = {
-      {"a(b", "at byte 1: found ( without )"},
+      {"a(b", "at byte 1: expected a ) for this (, found the end"},
       {"a)b", "at byte 1: found ) without ("},
       {"[a", "at byte 0: found [ without ]"},
       {"*a", "at byte 0: found * with nothing to repeat"},
