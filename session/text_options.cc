@@ -25,6 +25,12 @@ void check_sampling(const SamplingOptions& sampling) {
   check_given("no repeat ngram size", bounds::kNoRepeatNgramSize, sampling.no_repeat_ngram_size);
 }
 
+void check_bias(const std::vector<std::pair<int32_t, float>>& list) {
+  for (const auto& [id, bias] : list) {
+    check_setting(!std::isnan(bias), "logit bias", "numbers, found nan");
+  }
+}
+
 }  // namespace
 
 void check_options(const TextSessionOptions& options) {
@@ -35,15 +41,14 @@ void check_options(const TextSessionOptions& options) {
   check_bounds("length penalty", bounds::kTextLengthPenalty, options.length_penalty);
   check_setting(options.speculate == Speculate::kOff || options.beam_size == 1, "speculate",
                 "off with a beam size above 1, found " + std::to_string(options.beam_size));
-  for (const auto& [id, bias] : options.logit_bias) {
-    check_setting(!std::isnan(bias), "logit bias", "numbers, found nan");
-  }
+  check_bias(options.logit_bias);
 }
 
 void check_options(const TextOptions& options, const TextSessionOptions& session) {
   check_sampling(options.sampling);
   if (options.max_tokens) check_bounds("max tokens", bounds::kAnswerTokens, *options.max_tokens);
   check_bounds("logprobs", bounds::kTopLogprobs, options.top_logprobs);
+  check_bias(options.logit_bias);
   for (const std::string& stop : options.stops) {
     check_setting(!stop.empty(), "stop", "a text, found an empty one");
   }
@@ -53,6 +58,7 @@ void check_options(const TextOptions& options, const TextSessionOptions& session
                 "0, or above " + without);
   check_setting(options.top_logprobs == 0, "logprobs", "0, or more " + without);
   check_setting(!options.context_shift, "context shift", without);
+  check_setting(!options.grammar, "grammar", without);
 }
 
 Sampling resolve_sampling(const SamplingOptions& options, const Sampling& defaults,

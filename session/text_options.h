@@ -10,6 +10,7 @@
 
 #include "llm/generation/generator.h"
 #include "session/bounds.h"
+#include "session/text/text_grammars.h"
 
 namespace vesper {
 
@@ -34,9 +35,9 @@ struct TextSessionOptions {
   uint32_t beam_size = 1;
   // With beams, texts are ranked by log-probability / length^length_penalty.
   float length_penalty = 1;
-  // Added to the logits of tokens: (id, bias).
+  // For all answers; see TextOptions.
   std::vector<std::pair<int32_t, float>> logit_bias = {};
-  bool ignore_end = false;  // never sample the tokens that end an answer
+  bool ignore_end = false;
   // Draft tokens and run several in one pass (llm/generation/speculation.h). The answers are the
   // same. Excludes beam search.
   Speculate speculate = Speculate::kOff;
@@ -69,6 +70,13 @@ struct TextOptions {
   // Limit of the answer in tokens; absent: until it ends, or the context is full.
   std::optional<uint32_t> max_tokens = {};
   SamplingOptions sampling = {};
+  // Added to the logits of tokens: (id, bias), besides the session's. At most kMostBias tokens in
+  // all (shaders/kernel_params.h).
+  std::vector<std::pair<int32_t, float>> logit_bias = {};
+  bool ignore_end = false;  // never sample the tokens that end an answer
+  // The answer is a text of this grammar; it ends where only its end is allowed. Not with beam
+  // search. Limits, stops and loops may end it earlier.
+  std::optional<GrammarOptions> grammar = {};
   // The answer ends before the first of these texts.
   std::vector<std::string> stops = {};
   // Number of most probable tokens listed for each token. Above 0, each step waits for the logits.
@@ -85,8 +93,8 @@ struct TextOptions {
 };
 
 // Throw Error(kUsage) naming the first setting that is out of bounds, or excluded by another one.
-// Beam search excludes a temperature, top logprobs and a context shift. The session checks what
-// depends on the model.
+// Beam search excludes a temperature, top logprobs, a context shift and a grammar. The session
+// checks what depends on the model.
 void check_options(const TextSessionOptions& options);
 void check_options(const TextOptions& options, const TextSessionOptions& session);
 

@@ -55,7 +55,7 @@ class Answering {
  public:
   // Computes the prompt without its last token. Throws the errors of Generator::start.
   Answering(Generator& generator, const TextModel& model, uint32_t slot, TextJob job,
-            const Sampling& sampling, bool ignores_end)
+            const Sampling& sampling, std::optional<GrammarConstraint> grammar)
       : generator_(generator),
         model_(model),
         slot_(slot),
@@ -63,12 +63,12 @@ class Answering {
         sampling_(sampling),
         context_(std::move(job_.request.prompt)),
         writer_(model.tokenizer(), options().stops),
-        ends_loops_(options().end_loops && !ignores_end) {
+        ends_loops_(options().end_loops && !options().ignore_end) {
     if (options().thinking == Thinking::kSeparate) {
       thinking_.emplace(model.begins_thinking(context_));
     }
     if (!options().reuse_prompt) generator_.forget(slot_);
-    start();
+    start(grammar ? &*grammar : nullptr);
     answer_.sampling = sampling;
     answer_.statistics.n_prompt = context_.size();
     answer_.statistics.n_reused = generator_.n_reused(slot_);
@@ -140,6 +140,8 @@ class Answering {
   }
   bool is_full() const { return context_.size() + n_taken_ >= generator_.n_ctx(); }
   bool has_ended() const {
+    const GrammarConstraint* grammar = generator_.grammar(slot_);
+    if (grammar != nullptr && grammar->is_complete()) return true;
     return model_.tokenizer() && !answer_.tokens.empty() &&
            model_.tokenizer()->is_end(answer_.tokens.back().id);
   }
@@ -158,7 +160,9 @@ class Answering {
     context_.erase(from, from + static_cast<std::ptrdiff_t>((context_.size() - n_kept + 1) / 2));
     sampling_.seed = mix_bits(sampling_.seed + 1);
     add_speculation();
-    start();
+    std::optional<GrammarConstraint> grammar;  // a copy: the start replaces the generator's
+    if (const GrammarConstraint* found = generator_.grammar(slot_)) grammar.emplace(*found);
+    start(grammar ? &*grammar : nullptr);
     n_taken_ = 0;
   }
 
@@ -169,8 +173,11 @@ class Answering {
     answer_.statistics.n_accepted += found.n_accepted;
   }
 
-  void start() {
-    is_cut_ = !generator_.start(slot_, context_, most(), sampling_, job_.events.is_cancelled);
+  void start(const GrammarConstraint* grammar) {
+    is_cut_ = !generator_.start(
+        slot_, context_, most(), sampling_,
+        {.bias = options().logit_bias, .ignore_end = options().ignore_end, .grammar = grammar},
+        job_.events.is_cancelled);
   }
 
   void give_tokens() {
@@ -254,14 +261,10 @@ struct TextSession::State {
         compute(device->resolve(parse_compute(wanted.compute), WeightUse::kAnyRows)),
         generator(*device, model->weights(), compute, generator_options(wanted, *model)),
         last_use(generator.n_slots()) {
-    std::vector<std::pair<int32_t, float>> bias = wanted.logit_bias;
     if (const TextTokenizer* tokenizer = model->tokenizer()) {
-      if (!wanted.ignore_end) generator.set_stop_ids(tokenizer->stop_ids());
-      for (const int32_t id : tokenizer->stop_ids()) {
-        if (wanted.ignore_end) bias.emplace_back(id, -std::numeric_limits<float>::infinity());
-      }
+      generator.set_stop_ids(tokenizer->stop_ids());
     }
-    generator.set_bias(bias);
+    generator.check({.bias = wanted.logit_bias, .ignore_end = wanted.ignore_end});
     generator.prepare();
   }
 
@@ -282,6 +285,7 @@ struct TextSession::State {
   Generator generator;
   std::vector<uint64_t> last_use;  // of each slot, counted in jobs; 0: never used
   uint64_t n_uses = 0;
+  TextGrammars grammars;
 };
 
 // A free slot: the one whose cache has at least half of the prompt, else the one that has been
@@ -310,13 +314,21 @@ std::unique_ptr<Answering> TextSession::State::start(uint32_t slot, TextJob job,
                                                      TextStatistics& totals) {
   const auto on_failure = job.on_failure;
   try {
-    check_options(job.request.options, options);
+    TextOptions& wanted = job.request.options;
+    check_options(wanted, options);
+    wanted.logit_bias.insert(wanted.logit_bias.begin(), options.logit_bias.begin(),
+                             options.logit_bias.end());
+    wanted.ignore_end |= options.ignore_end;
     const Sampling sampling = resolve_sampling(job.request.options.sampling,
                                                model->sampling_defaults().sampling, options);
     if (!job.request.options.stops.empty()) model->require_tokenizer();
     const auto start = SteadyClock::now();
+    std::optional<GrammarConstraint> grammar;
+    if (wanted.grammar) {
+      grammar = grammars.constraint(*model, *wanted.grammar, job.request.prompt);
+    }
     auto answering = std::make_unique<Answering>(generator, *model, slot, std::move(job), sampling,
-                                                 options.ignore_end);
+                                                 std::move(grammar));
     totals.prompt_s += seconds_from(start);
     totals.n_prompt += answering->statistics().n_prompt;
     totals.n_reused += answering->statistics().n_reused;

@@ -57,7 +57,8 @@ void check(const GenerateArguments& arguments) {
             {"--max-tokens", arguments.text.max_tokens.has_value()},
             {"--logprobs", arguments.logprobs.has_value()},
             {"--print-ids", arguments.print_ids},
-            {"--stop", !arguments.text.stops.empty()}},
+            {"--stop", !arguments.text.stops.empty()},
+            {"--json-schema, --json, --grammar, --regex", arguments.text.grammar.has_value()}},
            "with something to answer, not with --perplexity");
   }
   check_options(arguments.text, arguments.session);
@@ -121,6 +122,30 @@ void add_sampling_options(OptionTable& options, GenerateArguments& arguments) {
   bias.is_repeatable = true;
   options.add_advanced("--logit-bias ID+X", bias,
                        "add X to the logit of a token; ID-X: subtract it");
+}
+
+void add_grammar_options(OptionTable& options, GenerateArguments& arguments) {
+  const auto set = [&arguments](GrammarNotation notation, const std::string& text = {}) {
+    arguments.text.grammar = GrammarOptions{.notation = notation, .text = text};
+  };
+  options
+      .add("--json-schema FILE", file_option(arguments.schema_file),
+           "the answer is JSON that fits this schema")
+      .sets("JSON schema");
+  options.add("--json", flag_option([set] { set(GrammarNotation::kJson); }),
+              "the answer is a JSON object or array");
+  options.add_advanced("--grammar FILE", file_option(arguments.grammar_file),
+                       "the answer is a text of this grammar (GBNF)");
+  options.add_advanced("--regex PATTERN",
+                       parsed_option([set](const std::string&, const std::string& pattern) {
+                         set(GrammarNotation::kRegex, pattern);
+                       }),
+                       "the answer matches this regular expression as a whole");
+  options
+      .add_advanced("--grammar-after TEXT", text_option(arguments.grammar_after),
+                    "the grammar begins after this text of the answer")
+      .add_details("Without it: after the model's thinking, if it thinks, else at once.");
+  options.exclude({"--json-schema", "--json", "--grammar", "--regex", "--beam-size"});
 }
 
 }  // namespace
@@ -195,6 +220,7 @@ OptionTable generate_options(GenerateArguments& arguments) {
       .add_details(
           "show: dimmed on a terminal, on standard error, and as \"thinking\" with --input. hide: "
           "nowhere. text: on standard output with its tags, as a part of the answer.");
+  add_grammar_options(options, arguments);
   options.add_advanced("--ignore-eos", flag_option(arguments.session.ignore_end),
                        "ignore tokens that end an answer");
   options.add_advanced("--allow-loops", flag_option([&] { arguments.text.end_loops = false; }),
@@ -208,8 +234,8 @@ OptionTable generate_options(GenerateArguments& arguments) {
   options.add("--stats", flag_option(arguments.stats),
               "times and tokens per second on standard error");
   options
-      .add("--logprobs N", integer_option(arguments.logprobs, bounds::kTopLogprobs),
-           "a line of JSON a token, with N alternatives")
+      .add_advanced("--logprobs N", integer_option(arguments.logprobs, bounds::kTopLogprobs),
+                    "a line of JSON a token, with N alternatives")
       .add_details("With --input, each line of the output has them as \"logprobs\".");
   options.add_advanced("--print-ids", flag_option(arguments.print_ids),
                        "print token ids instead of text");
@@ -228,9 +254,10 @@ OptionTable generate_options(GenerateArguments& arguments) {
       .add("--speculate HOW",
            choice_option(arguments.session.speculate,
                          {{"off", Speculate::kOff}, {"ngram", Speculate::kNgram}}),
-           "draft tokens and check several at once: the same answer, sooner; not with beams")
+           "draft tokens to be faster")
       .add_details(
-          "ngram: what followed the last words where they stood before, in the prompt or the "
+          "Several drafted tokens are checked at once. Not with beams. ngram: what followed the "
+          "last words where they stood before, in the prompt or the "
           "answer. For answers that repeat their prompt: corrections, extracts, summaries. Drafts "
           "are left out while they do not pay.");
   options.exclude({"--speculate", "--beam-size"});
@@ -248,6 +275,18 @@ std::optional<std::string> parse_generate_options(int argc, const char* const* a
   if (auto answer = options.parse(argc, argv)) return answer;
   if (!arguments.input.empty()) arguments.mode = GenerateMode::kBatch;
   if (!arguments.perplexity_file.empty()) arguments.mode = GenerateMode::kPerplexity;
+  if (!arguments.schema_file.empty()) {
+    arguments.text.grammar = GrammarOptions{.notation = GrammarNotation::kJsonSchema};
+  }
+  if (!arguments.grammar_file.empty()) arguments.text.grammar = GrammarOptions{};
+  if (arguments.grammar_after) {
+    if (!arguments.text.grammar) {
+      throw Error(ErrorKind::kUsage,
+                  "--grammar-after: expected together with --json-schema, --json, --grammar or "
+                  "--regex");
+    }
+    arguments.text.grammar->after = arguments.grammar_after;
+  }
   arguments.text.top_logprobs = arguments.logprobs.value_or(0);
   if (arguments.thinking == ShownThinking::kText) arguments.text.thinking = Thinking::kInText;
   check(arguments);

@@ -30,6 +30,8 @@ struct GenerateArguments {
   bool no_chat = false;               // continue the text
   bool no_think = false;              // answer without thinking
   ShownThinking thinking = ShownThinking::kShow;
+  std::string schema_file, grammar_file;  // the text of TextOptions::grammar, unless both are empty
+  std::optional<std::string> grammar_after;
   std::string chat_template;        // a file; empty: the model's template
   std::vector<int32_t> prompt_ids;  // instead of text
   std::string input;                // kBatch: one prompt per line

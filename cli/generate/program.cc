@@ -82,6 +82,7 @@ class Run {
     }
     // Input and output files are checked before a model is downloaded and loaded.
     const bool is_chat = chats();
+    read_grammar();
     if (arguments_.mode == GenerateMode::kAnswer && !is_chat) read_prompt();
     open();
     if (is_chat) {
@@ -114,6 +115,21 @@ class Run {
            arguments_.logits_file.empty() && arguments_.prompt_cache.empty() &&
            !arguments_.print_ids && !arguments_.logprobs && isatty(STDIN_FILENO) &&
            isatty(STDOUT_FILENO);
+  }
+
+  // An error in it is found before the model is loaded.
+  void read_grammar() {
+    if (!arguments_.text.grammar) return;
+    GrammarOptions& grammar = *arguments_.text.grammar;
+    const std::string& file =
+        arguments_.schema_file.empty() ? arguments_.grammar_file : arguments_.schema_file;
+    if (!file.empty()) grammar.text = read_text_file(file);
+    try {
+      compile_grammar(grammar);
+    } catch (const Error& error) {
+      if (file.empty()) throw;
+      throw Error(error.kind(), file + ": " + error.what());
+    }
   }
 
   void read_prompt() {
@@ -243,6 +259,11 @@ class Run {
     if (is_interrupted_) note("interrupted: the answer was cut");
     if (answer.end == AnswerEnd::kLoop) {
       note("the answer only repeated itself: it was ended (--allow-loops)");
+    }
+    const bool is_cut = answer.end == AnswerEnd::kLimit || answer.end == AnswerEnd::kContext ||
+                        answer.end == AnswerEnd::kLoop || answer.end == AnswerEnd::kStop;
+    if (arguments_.text.grammar && is_cut) {
+      note("the answer ended before its grammar did (" + std::string(end_name(answer.end)) + ")");
     }
     if (answer.text.empty() && !answer.thinking.empty()) {
       note("the model was still thinking when the answer ended (--max-tokens, --no-think)");

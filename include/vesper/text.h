@@ -67,6 +67,15 @@ typedef struct vesper_prompt {
 /* An integer setting that is left to the model. */
 #define VESPER_MODEL_DEFAULT UINT32_MAX
 
+/* How the grammar of an answer is written. */
+typedef enum vesper_grammar_notation {
+  VESPER_GRAMMAR_NONE = 0,        /* any answer */
+  VESPER_GRAMMAR_GBNF = 1,        /* llama.cpp's notation */
+  VESPER_GRAMMAR_JSON_SCHEMA = 2, /* a JSON document */
+  VESPER_GRAMMAR_JSON = 3,        /* a JSON object or array; without a text */
+  VESPER_GRAMMAR_REGEX = 4        /* an expression that the whole answer matches */
+} vesper_grammar_notation;
+
 /* Names and defaults are those of `generate`. */
 typedef struct vesper_generate_options {
   size_t size;
@@ -95,6 +104,16 @@ typedef struct vesper_generate_options {
   int (*on_text)(const char* text, void* user);
   int (*on_thinking)(const char* text, void* user);
   void* user; /* of these callbacks */
+  /* The answer is a text of this grammar, up to a limit or stop. Not with beams. VESPER_ERROR_USAGE
+   * names the place of an error in it. */
+  int grammar_notation; /* vesper_grammar_notation */
+  const char* grammar;
+  /* The grammar begins after this text of the answer; "": at once. NULL (default): after the model's
+   * thinking, if it thinks, else at once. */
+  const char* grammar_after;
+  const vesper_logit_bias* logit_bias; /* [n_logit_bias], besides those of the model's options */
+  size_t n_logit_bias;
+  int ignore_end; /* never sample the tokens that end an answer */
 } vesper_generate_options;
 VESPER_API void vesper_generate_options_init(vesper_generate_options* options, size_t size);
 /* The same with the numbers of this model in the settings of sampling, except the seed. */

@@ -96,6 +96,7 @@ DecodingLoop::DecodingLoop(Device& device, const DecoderModel& model, const Opti
   finished_host_.resize(finished_.bytes / sizeof(int32_t));
   pages_host_.resize(n * model.cache().pages_per_sequence());
   is_running_.resize(n);
+  grammars_.resize(n);
   ended_.reserve(n);
   record_passes();
 }
@@ -122,14 +123,17 @@ const DecodingLoop::StepPrograms& DecodingLoop::programs_of(const StepShape& sha
   DispatchTable step;
   model_.emit_rows(step, n, model_.context(step_rows_));
   model_.emit_logits(step, n, {}, logits_, step_rows_);
-  emit_choice(step, shape);
+  DispatchTable choice;
+  emit_choice(shape.has_masks ? choice : step, shape);
   programs->second.step = device_.record(step);
+  if (shape.has_masks) programs->second.choice = device_.record(choice);
   if (shape.n_candidates > 1) {
     DispatchTable copies;
     emit_copy_pages(copies, n);
     programs->second.copies = device_.record(copies);
   }
-  if (options_.most_drafted_rows > 0) programs->second.drafted = record_drafted_passes(shape);
+  if (options_.most_drafted_rows > 0 && !shape.has_masks)
+    programs->second.drafted = record_drafted_passes(shape);
   return programs->second;
 }
 
@@ -162,16 +166,18 @@ void DecodingLoop::emit_choice(DispatchTable& table, const StepShape& shape,
   params.n_sequences = n_drafted > 0 ? n_drafted : shape.n_sequences();
   params.n_candidates = has_beams ? beam_params(shape).n_candidates : 0;
   params.has_filters = shape.has_filters;
-  if (has_bias_ || shape.has_penalties) {
+  if (shape.has_bias || shape.has_penalties) {
     emit::adjust_logits(table, "adjust_logits", params, logits_, states,
-                        shape.has_penalties ? tokens_ : Operand{}, has_bias_ ? bias_ : Operand{},
-                        drafts);
+                        shape.has_penalties ? tokens_ : Operand{},
+                        shape.has_bias ? bias_ : Operand{}, drafts);
   }
+  const Operand allowed = shape.has_masks ? allowed_ : Operand{};
   if (shape.has_filters) {
-    emit::sampling_filters(table, "sampling_filters", params, states, logits_, suppressed_);
+    emit::sampling_filters(table, "sampling_filters", params, states, logits_, suppressed_,
+                           allowed);
   }
   emit::sample_partials(table, "sample_partials", params, partials_, logits_, states, suppressed_,
-                        has_beams ? candidates_ : Operand{});
+                        has_beams ? candidates_ : Operand{}, allowed);
   if (has_beams) {
     emit::select_beams(table, "select_beams", beam_params(shape), states_, step_rows_,
                        options_.keeps_beam_logprobs ? tokens_and_logprobs_ : tokens_, finished_,
@@ -213,12 +219,6 @@ void DecodingLoop::set_suppressed(std::span<const int32_t> ids) {
                 "expected ids below " + std::to_string(n_vocab_) + ", found " + std::to_string(id));
   }
   write_mask(suppressed_, ids);
-}
-
-void DecodingLoop::set_bias(std::span<const float> bias) {
-  if (!bias_.present()) bias_ = device_.allocate(n_vocab_ * sizeof(float), "bias");
-  device_.write(bias_, bias.data());
-  has_bias_ = true;
 }
 
 template <class T>
@@ -278,25 +278,36 @@ uint32_t DecodingLoop::prefill(uint32_t slot, std::span<const int32_t> prompt, u
   stop(slot);
   states_host_[first_sequence(slot)].n_sampled = 0;
   give_pages(slot, static_cast<uint32_t>(prompt.size()));
-  const auto sequence = static_cast<int32_t>(first_sequence(slot));
-  while (first < end) {
-    const uint32_t n = std::min(end - first, passes_.back().n_rows);
+  if (first >= end) return first;
+  return run_passes(first_sequence(slot), prompt.subspan(first, end - first), first, after_pass);
+}
+
+uint32_t DecodingLoop::run_passes(uint32_t sequence, std::span<const int32_t> tokens,
+                                  uint32_t position,
+                                  const std::function<bool(uint32_t, uint32_t)>& after_pass) {
+  while (!tokens.empty()) {
+    const uint32_t n =
+        static_cast<uint32_t>(std::min<size_t>(tokens.size(), passes_.back().n_rows));
     const auto pass = std::find_if(passes_.begin(), passes_.end(),
                                    [&](const PassProgram& each) { return each.n_rows >= n; });
     for (uint32_t r = 0; r < n; ++r) {
-      rows_host_[r] = {prompt[first + r], sequence, static_cast<int32_t>(first + r), 0};
+      rows_host_[r] = {tokens[r], static_cast<int32_t>(sequence),
+                       static_cast<int32_t>(position + r), 0};
     }
     std::fill(rows_host_.begin() + n, rows_host_.begin() + pass->n_rows, kIdleRow);
     device_.write(pass_rows_.part(0, pass->n_rows * sizeof(Row)), rows_host_.data());
     device_.run(pass->program);
-    first += n;
-    if (after_pass && !after_pass(first - n, n)) break;
+    const bool goes_on = !after_pass || after_pass(position, n);
+    position += n;
+    tokens = tokens.subspan(n);
+    if (!goes_on) break;
   }
-  return first;
+  return position;
 }
 
 void DecodingLoop::start(uint32_t slot, std::span<const int32_t> prompt,
-                         std::span<const SequenceState> states) {
+                         std::span<const SequenceState> states,
+                         const TextConstraints& constraints) {
   const KvCache& cache = model_.cache();
   const uint32_t n_pages = cache.pages_per_sequence(), page_rows = cache.shape().page_rows;
   const uint32_t first = first_sequence(slot), n = shape_.n_candidates;
@@ -308,6 +319,8 @@ void DecodingLoop::start(uint32_t slot, std::span<const int32_t> prompt,
     SequenceState& state = states_host_[s] = states[std::min<size_t>(i, states.size() - 1)];
     state.spare_page = spare_page;
     state.position = static_cast<int32_t>(prompt.size());
+    state.n_bias = static_cast<uint32_t>(constraints.bias.size());
+    state.has_mask = constraints.grammar != nullptr;
     if (i >= states.size()) {
       state.finished = 1;
       state.sum_logprob = -INFINITY;
@@ -336,6 +349,8 @@ void DecodingLoop::start(uint32_t slot, std::span<const int32_t> prompt,
   const uint32_t go = 0;
   device_.write(stop_, &go);
   if (states.size() > 1) device_.run(programs_->copies);
+  constrain(slot, constraints);
+  programs_ = &programs_of(running_shape());
 }
 
 void DecodingLoop::reuse_pages(uint32_t slot, uint32_t n_steps) {
@@ -371,6 +386,12 @@ std::span<const uint32_t> DecodingLoop::advance(uint32_t n_steps) {
   for (uint32_t slot = 0; shape_.n_slots > 1 && slot < shape_.n_slots; ++slot) {
     if (is_running_[slot] && state(slot).is_beam) reuse_pages(slot, n_steps);
   }
+  programs_ = &programs_of(running_shape());
+  if (any_has_grammar()) {
+    ended_.clear();
+    for (uint32_t i = 0; i < n_steps && ended_.empty(); ++i) masked_step();
+    return ended_;
+  }
   device_.run(programs_->step, n_steps, stop_);
   return take_states();
 }
@@ -378,6 +399,11 @@ std::span<const uint32_t> DecodingLoop::advance(uint32_t n_steps) {
 std::span<const uint32_t> DecodingLoop::take_states() {
   ended_.clear();
   read_part(states_, states_host_, 0, shape_.n_sequences());
+  note_ended();
+  return ended_;
+}
+
+void DecodingLoop::note_ended() {
   for (uint32_t slot = 0; slot < shape_.n_slots; ++slot) {
     const auto first = states_host_.begin() + first_sequence(slot);
     if (!is_running_[slot] || std::any_of(first, first + shape_.n_candidates,
@@ -387,7 +413,6 @@ std::span<const uint32_t> DecodingLoop::take_states() {
     is_running_[slot] = 0;
     ended_.push_back(slot);
   }
-  return ended_;
 }
 
 void DecodingLoop::stop(uint32_t slot) {

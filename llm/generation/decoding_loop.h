@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "llm/generation/grammar_constraint.h"
 #include "llm/models/decoder_model.h"
 #include "llm/table/device.h"
 
@@ -44,6 +45,13 @@ struct Sampling {
   SequenceState state() const;
 };
 
+// What a text may consist of. Both apply to every sequence of a slot.
+struct TextConstraints {
+  // Added to logits: different tokens of the vocabulary, at most kMostBias.
+  std::span<const TokenBias> bias = {};
+  const GrammarConstraint* grammar = nullptr;  // null: none. Each sequence gets a copy
+};
+
 // The work of every step of a batch, whatever its slots contain.
 struct StepShape {
   uint32_t n_slots = 1;
@@ -51,6 +59,8 @@ struct StepShape {
   uint32_t beam_size = 0;      // of slots with beam search; 0: none
   bool has_filters = false;    // top-k, typical, top-p, min-p
   bool has_penalties = false;  // including no repeated n-grams
+  // Of the texts that are running; set by the loop.
+  bool has_bias = false, has_masks = false;
   uint32_t n_sequences() const { return n_slots * n_candidates; }
   auto operator<=>(const StepShape&) const = default;
 };
@@ -98,8 +108,6 @@ class DecodingLoop {
   // The tokens that are never sampled; with TokenRules only. Throws Error(kUsage) for an id beyond
   // the vocabulary.
   void set_suppressed(std::span<const int32_t> ids);
-  // Added to the logits, f32 [n_vocab]; before the first begin().
-  void set_bias(std::span<const float> bias);
 
   // Begins a batch of idle slots. The first batch of a shape records its step. Throws
   // Error(kInternal) if the model has too few sequences.
@@ -114,9 +122,13 @@ class DecodingLoop {
   // Starts the first sequences of a slot from their states, after prefill of the prompt without its
   // last token, which the first step runs. The others are unused: a beam search starts from the
   // first. The last state.first_sampled + state.n_sampled tokens of the prompt become the
-  // sequence's tokens.
-  void start(uint32_t slot, std::span<const int32_t> prompt, std::span<const SequenceState> states);
-  // Runs up to n_steps steps of all slots; returns the slots that ended, in order.
+  // sequence's tokens. The first text with a bias or a grammar records its step. A sequence with a
+  // grammar ends where only its end is allowed; beams cannot have one.
+  void start(uint32_t slot, std::span<const int32_t> prompt, std::span<const SequenceState> states,
+             const TextConstraints& constraints = {});
+  // Runs up to n_steps steps of all slots; returns the slots that ended, in order. The host sees
+  // the tokens of each step while a text has a grammar. Throws Error(kUsage) if the vocabulary
+  // cannot spell what a grammar demands.
   std::span<const uint32_t> advance(uint32_t n_steps);
   // The same for one pass over the drafts of all running slots, in the order of slots. Drafted
   // tokens are taken while the model samples the same ones, then the token that it samples after
@@ -132,7 +144,11 @@ class DecodingLoop {
   // After the last advance().
   bool is_running(uint32_t slot) const { return is_running_[slot]; }
   bool any_is_running() const;
+  // Whether a running text has a grammar. Such texts have no drafts.
+  bool any_has_grammar() const { return running_shape().has_masks; }
   const SequenceState& state(uint32_t slot) const { return states_host_[first_sequence(slot)]; }
+  // The grammar of a slot's first sequence after its tokens; null: none.
+  const GrammarConstraint* grammar(uint32_t slot) const;
   // The sampled tokens of a slot's first sequence, including a stop token, and the log-probability
   // of each. read_sampled() reads both from the device.
   void read_sampled(uint32_t slot);
@@ -163,11 +179,15 @@ class DecodingLoop {
     ProgramId program;
   };
   struct StepPrograms {
-    ProgramId step, copies;  // copies: of the prompt's last page, for sequences after the first
-    std::vector<PassProgram> drafted;  // by ascending n_rows
+    ProgramId step;                    // with masks without the choice of the tokens
+    ProgramId choice;                  // with masks
+    ProgramId copies;                  // of the prompt's last page, for sequences after the first
+    std::vector<PassProgram> drafted;  // by ascending n_rows; none with masks
   };
 
   void record_passes();
+  // The shape, with what the running texts need.
+  StepShape running_shape() const;
   const StepPrograms& programs_of(const StepShape& shape);
   BeamParams beam_params(const StepShape& shape) const;
   // The sampler chain after the logits of a step, or of `n_drafted` rows.
@@ -178,6 +198,19 @@ class DecodingLoop {
   std::span<const uint32_t> take_states();
   void emit_copy_pages(DispatchTable& table, uint32_t n_sequences) const;
   void give_pages(uint32_t slot, uint32_t n_prompt);
+  // Runs `tokens` from a position of a sequence on as passes, and calls after_pass(first token, n)
+  // until it returns false. Returns the position after the last pass.
+  uint32_t run_passes(uint32_t sequence, std::span<const int32_t> tokens, uint32_t position,
+                      const std::function<bool(uint32_t, uint32_t)>& after_pass);
+  // Notes the slots whose sequences have all finished.
+  void note_ended();
+  // Steps of texts with grammars: masked_steps.cc.
+  void constrain(uint32_t slot, const TextConstraints& constraints);
+  void masked_step();
+  void write_masks();
+  // Ends a sequence whose text can only end, or writes the tokens that its grammar demands.
+  // `pending`: the token of its next row.
+  void take_forced(uint32_t sequence, int32_t pending);
   // Before steps in which a slot's beams reach a new page: gives them pages that all of them have
   // left, if there are any.
   void reuse_pages(uint32_t slot, uint32_t n_steps);
@@ -193,7 +226,6 @@ class DecodingLoop {
   Options options_;
   SamplingParams params_{};  // without the values of a step's shape
   uint32_t n_ctx_, n_vocab_;
-  bool has_bias_ = false;
 
   std::vector<PassProgram> passes_;  // by ascending n_rows
   std::map<StepShape, StepPrograms> steps_;
@@ -218,7 +250,8 @@ class DecodingLoop {
   Operand stop_;         // u32
   Operand stop_ids_;     // u32 bit mask [(n_vocab + 31) / 32]
   Operand suppressed_;   // likewise, with TokenRules
-  Operand bias_;         // may be absent
+  Operand bias_;         // struct TokenBias [n_sequences, kMostBias], from the first bias on
+  Operand allowed_;      // u32 [n_sequences, (n_vocab + 31) / 32], from the first grammar on
   Operand logit_index_;  // u32 [max_logit_rows], of evaluate()
   Operand pass_logits_;  // f32 [max_logit_rows, n_vocab], of evaluate()
 
@@ -227,7 +260,11 @@ class DecodingLoop {
   std::vector<SequenceState> states_host_, draft_states_host_;
   std::vector<int32_t> tokens_host_, finished_host_, pages_host_;
   std::vector<float> logprobs_host_, pass_logits_host_;
-  std::vector<uint8_t> is_running_;  // [n_slots]
+  std::vector<uint8_t> is_running_;                         // [n_slots]
+  std::vector<std::optional<GrammarConstraint>> grammars_;  // [n_sequences]
+  std::vector<uint32_t> allowed_host_;                      // as allowed_
+  std::vector<uint8_t> is_masked_;                          // [n_sequences], in this step
+  std::vector<int32_t> sampled_host_;  // [n_sequences], the tokens of this step
   std::vector<uint32_t> ended_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <string>
 
 #include "error/error.h"
@@ -86,10 +87,16 @@ void Generator::prepare() {
   is_prepared_ = true;
 }
 
-void Generator::set_bias(std::span<const std::pair<int32_t, float>> bias) {
-  if (bias.empty()) return;
-  std::vector<float> values(n_vocab(), 0.0f);
-  for (const auto& [id, value] : bias) {
+void Generator::set_stop_ids(std::span<const int32_t> ids) {
+  loop_.set_stop_ids(ids);
+  stop_ids_.assign(ids.begin(), ids.end());
+  std::erase_if(stop_ids_,
+                [&](int32_t id) { return id < 0 || static_cast<uint32_t>(id) >= n_vocab(); });
+}
+
+std::vector<TokenBias> Generator::bias_list(const AnswerConstraints& constraints) const {
+  std::map<uint32_t, float> values;
+  for (const auto& [id, value] : constraints.bias) {
     if (id < 0 || static_cast<uint32_t>(id) >= n_vocab()) {
       throw Error(ErrorKind::kUsage, "logit bias",
                   "expected token ids below " + std::to_string(n_vocab()) + ", found " +
@@ -97,7 +104,17 @@ void Generator::set_bias(std::span<const std::pair<int32_t, float>> bias) {
     }
     values[static_cast<uint32_t>(id)] += value;
   }
-  loop_.set_bias(values);
+  for (const int32_t id : stop_ids_) {
+    if (constraints.ignore_end) values[static_cast<uint32_t>(id)] = -INFINITY;
+  }
+  if (values.size() > kMostBias) {
+    throw Error(ErrorKind::kUsage, "logit bias",
+                "expected at most " + std::to_string(kMostBias) + " tokens, found " +
+                    std::to_string(values.size()));
+  }
+  std::vector<TokenBias> list;
+  for (const auto& [id, value] : values) list.push_back({id, value});
+  return list;
 }
 
 void Generator::check_prompt(std::span<const int32_t> prompt, uint32_t n_new) const {
@@ -127,8 +144,10 @@ uint32_t Generator::n_reusable(uint32_t slot, std::span<const int32_t> prompt) c
 }
 
 bool Generator::start(uint32_t slot, std::span<const int32_t> prompt, uint32_t max_new,
-                      const Sampling& sampling, const std::function<bool()>& is_cancelled) {
+                      const Sampling& sampling, const AnswerConstraints& constraints,
+                      const std::function<bool()>& is_cancelled) {
   check_prompt(prompt, 1);
+  const std::vector<TokenBias> bias = bias_list(constraints);
   if ((sampling.has_filters() && !options_.has_filters) ||
       (sampling.has_penalties() && !options_.has_penalties)) {
     throw Error(ErrorKind::kInternal, "generator: made without filters or penalties");
@@ -163,7 +182,7 @@ bool Generator::start(uint32_t slot, std::span<const int32_t> prompt, uint32_t m
   state.finished = max_new == 0 || !is_whole;
   state.is_beam = has_beams();
   state.max_finished = options_.beam_size;
-  loop_.start(slot, prompt, {&state, 1});
+  loop_.start(slot, prompt, {&state, 1}, {.bias = bias, .grammar = constraints.grammar});
   if (speculation_) speculation_->start(slot);
   return is_whole;
 }
@@ -184,7 +203,7 @@ bool Generator::advance(uint32_t n_steps, bool may_draft) {
     return loop_.any_is_running();
   }
   if (speculation_) {
-    speculation_->advance(n_steps, may_draft);
+    speculation_->advance(n_steps, may_draft && !loop_.any_has_grammar());
   } else {
     loop_.advance(n_steps);
   }

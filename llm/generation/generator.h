@@ -36,6 +36,14 @@ struct GeneratorOptions {
   float length_penalty = 1;
 };
 
+// What an answer may consist of.
+struct AnswerConstraints {
+  // Added to the logits of tokens: (id, bias). Those of one token are summed.
+  std::span<const std::pair<int32_t, float>> bias = {};
+  bool ignore_end = false;                     // the tokens of set_stop_ids are not sampled
+  const GrammarConstraint* grammar = nullptr;  // copied; null: none
+};
+
 class Generator {
  public:
   // Uploads the model and records the passes. Throws Error(kModel, kDevice, kUsage).
@@ -44,24 +52,26 @@ class Generator {
 
   // The tokens that end a text. Ids beyond the vocabulary are ignored. Without any, only the limit
   // ends it.
-  void set_stop_ids(std::span<const int32_t> ids) { loop_.set_stop_ids(ids); }
-  // Added to the logits of tokens; before the first text. Throws Error(kUsage) for an id beyond the
-  // vocabulary.
-  void set_bias(std::span<const std::pair<int32_t, float>> bias);
+  void set_stop_ids(std::span<const int32_t> ids);
 
-  // Records the step, otherwise done by the first start(); after set_bias.
+  // Records the step, otherwise done by the first start().
   void prepare();
 
+  // Throws Error(kUsage) like start().
+  void check(const AnswerConstraints& constraints) const { bias_list(constraints); }
   // Starts a text in a slot: after `prompt`, up to `max_new` tokens, limited by the context. The
   // cached prefix of the prompt is not computed again. Throws Error(kInput) if the prompt is empty,
   // has an id beyond the vocabulary, or is too long; with beams the
-  // temperature must be 0. `is_cancelled` is called after each pass over the prompt, when the
+  // temperature must be 0, and there is no grammar. Throws Error(kUsage) for a bias of an id beyond
+  // the vocabulary, or of more than kMostBias tokens (shaders/kernel_params.h), including the stop
+  // tokens with ignore_end. `is_cancelled` is called after each pass over the prompt, when the
   // device has computed it. If it returns true before the last pass, no text starts, the computed
   // part stays cached, and start() returns false.
   bool start(uint32_t slot, std::span<const int32_t> prompt, uint32_t max_new,
-             const Sampling& sampling, const std::function<bool()>& is_cancelled = nullptr);
+             const Sampling& sampling, const AnswerConstraints& constraints = {},
+             const std::function<bool()>& is_cancelled = nullptr);
   // Runs up to n_steps passes of all slots; returns whether any text is unfinished. Without
-  // `may_draft`, each pass samples one token per slot.
+  // `may_draft`, each pass samples one token per slot; likewise while a text has a grammar.
   bool advance(uint32_t n_steps, bool may_draft = true);
 
   // After the last advance.
@@ -74,6 +84,8 @@ class Generator {
   void forget(uint32_t slot) { slots_[slot].held.clear(); }
   // Ends a text early.
   void stop(uint32_t slot) { loop_.stop(slot); }
+  // The grammar of a slot's text after its tokens; null: none.
+  const GrammarConstraint* grammar(uint32_t slot) const { return loop_.grammar(slot); }
   // Cached tokens of the slot's last prompt.
   uint32_t n_reused(uint32_t slot) const { return slots_[slot].n_reused; }
   // Tokens of a prompt that start() would find in the slot's cache.
@@ -114,6 +126,7 @@ class Generator {
 
   void check_prompt(std::span<const int32_t> prompt, uint32_t n_new) const;
   bool has_beams() const { return options_.beam_size > 1; }
+  std::vector<TokenBias> bias_list(const AnswerConstraints& constraints) const;
   // Finds the best text of finished beams.
   void find_best(uint32_t slot);
   // Records that the cache of a slot has these tokens.
@@ -125,6 +138,7 @@ class Generator {
   DecodingLoop loop_;
   std::optional<Speculation> speculation_;
   std::vector<Slot> slots_;
+  std::vector<int32_t> stop_ids_;
   bool is_prepared_ = false;
   uint64_t fingerprint_;  // of the model: its shape and a norm weight
 };

@@ -286,6 +286,12 @@ class GenerateOptions(Structure):
         ("on_text", OnText),
         ("on_thinking", OnText),
         ("user", c_void_p),
+        ("grammar_notation", c_int),
+        ("grammar", c_char_p),
+        ("grammar_after", c_char_p),
+        ("logit_bias", POINTER(LogitBias)),
+        ("n_logit_bias", c_size_t),
+        ("ignore_end", c_int),
     ]
 
 

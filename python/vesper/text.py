@@ -74,6 +74,30 @@ def _take_answer(pointer: ctypes.c_void_p, has_alternatives: bool) -> Answer:
         library.answer_free(pointer)
 
 
+# Arguments that are grammars: the constants of vesper_grammar_notation.
+_NOTATIONS = {"grammar": 1, "json_schema": 2, "json_object": 3, "regex": 4}
+
+
+def _set_grammar(options: c.GenerateOptions, grammars: Mapping[str, Any], after: str | None) -> None:
+    given = {name: value for name, value in grammars.items() if value is not None}
+    if len(given) > 1:
+        raise UsageError(f"grammar: expected one of {', '.join(given)}, found {len(given)}", "grammar")
+    for name, value in given.items():
+        options.grammar_notation = _NOTATIONS[name]
+        if name == "json_schema" and not isinstance(value, str):
+            value = json.dumps(value)
+        if name != "json_object":
+            options.grammar = encoded(name, value)
+    if after is not None:
+        options.grammar_after = encoded("grammar_after", after)
+
+
+def _bias_list(logit_bias: Mapping[int, float] | None) -> tuple[Any, int]:
+    bias = [c.LogitBias(integer("logit_bias", token), real("logit_bias", value))
+            for token, value in (logit_bias or {}).items()]
+    return (c.LogitBias * len(bias))(*bias), len(bias)
+
+
 def _generate_options(
         *, max_tokens: int | None = None, temperature: float | None = None, top_k: int | None = None,
         top_p: float | None = None, min_p: float | None = None, typical_p: float | None = None,
@@ -82,13 +106,18 @@ def _generate_options(
         no_repeat_ngram_size: int | None = None, seed: int | None = None,
         stop: str | Iterable[str] = (), top_logprobs: int = 0, thinking: bool = True,
         separate_thinking: bool = True, allow_loops: bool = False, context_shift: bool = False,
-        reuse: bool = True) -> c.GenerateOptions:
+        reuse: bool = True, grammar: str | None = None,
+        json_schema: str | Mapping[str, Any] | bool | None = None, json_object: bool = False,
+        regex: str | None = None, grammar_after: str | None = None,
+        logit_bias: Mapping[int, float] | None = None, ignore_end: bool = False,
+) -> c.GenerateOptions:
     """The options of an answer; None: what the model's files recommend."""
     options = default_options(c.GenerateOptions, "generate_options_init")
     for name, value in locals().copy().items():
-        if value is None or name in ("options", "stop", "thinking", "reuse", "seed"):
+        if value is None or name in ("options", "stop", "thinking", "reuse", "seed", "logit_bias",
+                                     *_NOTATIONS, "grammar_after"):
             continue
-        if name in ("separate_thinking", "allow_loops", "context_shift"):
+        if name in ("separate_thinking", "allow_loops", "context_shift", "ignore_end"):
             setattr(options, name, bool(value))
         elif isinstance(getattr(options, name), float):
             setattr(options, name, real(name, value))
@@ -99,6 +128,9 @@ def _generate_options(
     stops = [stop] if isinstance(stop, str) else list(stop)
     options.stops, options.n_stops = array_of("stop", ctypes.c_char_p, stops), len(stops)
     options.no_thinking, options.no_reuse = not thinking, not reuse
+    _set_grammar(options, {"grammar": grammar, "json_schema": json_schema,
+                           "json_object": json_object or None, "regex": regex}, grammar_after)
+    options.logit_bias, options.n_logit_bias = _bias_list(logit_bias)
     return options
 
 
@@ -128,8 +160,10 @@ class LanguageModel(Closable):
     The methods that answer take these options: max_tokens, temperature (0: the most probable token),
     top_k, top_p, min_p, typical_p, repetition_penalty, frequency_penalty, presence_penalty,
     penalty_window, no_repeat_ngram_size, seed, stop (a text, or several), top_logprobs, thinking
-    (False: ask for an answer without), separate_thinking, allow_loops, context_shift, and reuse (of a
-    cached prefix). What is not given is what the model's files recommend.
+    (False: ask for an answer without), separate_thinking, allow_loops, context_shift, reuse (of a
+    cached prefix), logit_bias and ignore_end. One of grammar (GBNF), json_schema (a mapping, or its
+    text), json_object (True) and regex: the answer is such a text, from the text grammar_after on.
+    What is not given is what the model's files recommend.
 
     >>> model = vesper.LanguageModel("smollm2-135m")
     >>> model.generate("The capital of France is", max_tokens=2, temperature=0).text
@@ -153,9 +187,7 @@ class LanguageModel(Closable):
         options.kv_type = encoded("kv_type", kv_type)
         options.beam_size = unsigned("beam_size", beam_size)
         options.length_penalty = real("length_penalty", length_penalty)
-        bias = [c.LogitBias(integer("logit_bias", token), real("logit_bias", value))
-                for token, value in (logit_bias or {}).items()]
-        options.logit_bias, options.n_logit_bias = (c.LogitBias * len(bias))(*bias), len(bias)
+        options.logit_bias, options.n_logit_bias = _bias_list(logit_bias)
         options.ignore_end = bool(ignore_end)
         options.speculate = encoded("speculate", speculate)
         if chat_template is not None:

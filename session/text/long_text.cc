@@ -46,6 +46,7 @@ std::vector<int32_t> map_reduced_prompt(
     const std::function<bool()>& is_cancelled) {
   const uint32_t context = session.context();
   TextOptions of_part = options;
+  of_part.grammar.reset();  // of the last answer
   const uint32_t n_answer = std::min(options.max_tokens.value_or(context / 4), context / 2);
   of_part.max_tokens = n_answer;
   of_part.top_logprobs = 0;

@@ -72,10 +72,18 @@ std::vector<int32_t> TextModel::instruction_ids(const std::string& instruction,
 }
 
 bool TextModel::begins_thinking(std::span<const int32_t> prompt) const {
+  return ends_with(prompt, "<think>");
+}
+
+bool TextModel::ends_thinking(std::span<const int32_t> prompt) const {
+  return ends_with(prompt, "</think>");
+}
+
+bool TextModel::ends_with(std::span<const int32_t> prompt, std::string_view tag) const {
   if (!tokenizer_) return false;
   std::string ending = tokenizer_->decode(prompt.last(std::min<size_t>(prompt.size(), 8)), true);
   ending.resize(ending.find_last_not_of(" \n") + 1);
-  return ending.ends_with("<think>");
+  return ending.ends_with(tag);
 }
 
 uint32_t TextModel::ctx_for(uint64_t n_prompt, std::optional<uint32_t> max_tokens) const {

@@ -54,6 +54,8 @@ class TextModel {
 
   // Whether the prompt ends with the start of thinking, which some templates add.
   bool begins_thinking(std::span<const int32_t> prompt) const;
+  // Whether it ends with the end of thinking: the answer is to begin without it.
+  bool ends_thinking(std::span<const int32_t> prompt) const;
 
   // The sampling settings of the model: of its files (llm/generation/sampling_defaults.h), or of a
   // known model with the same file name (session/known_models.h).
@@ -68,6 +70,8 @@ class TextModel {
   const WeightProvider& weights() const { return *weights_; }
 
  private:
+  bool ends_with(std::span<const int32_t> prompt, std::string_view tag) const;
+
   std::shared_ptr<const WeightProvider> weights_;
   std::unique_ptr<TextTokenizer> tokenizer_;
   std::exception_ptr tokenizer_error_;  // why there is no tokenizer

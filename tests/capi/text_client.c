@@ -98,6 +98,7 @@ static const char* wrong_generate(vesper_language_model* model) {
   const char* missing = NULL;
   const vesper_message half = {"user", NULL};
   const int32_t outside[2] = {3, 1000};
+  const vesper_logit_bias beyond = {1000, 1};
   vesper_answer* answers[2] = {NULL, NULL};
 #define REFUSED(field, set)                                                    \
   do {                                                                         \
@@ -122,6 +123,14 @@ static const char* wrong_generate(vesper_language_model* model) {
   REFUSED("seed", options.seed = INT64_MAX);
   REFUSED("top_logprobs", options.top_logprobs = UINT32_MAX);
   REFUSED("stops", (options.stops = &empty, options.n_stops = 1));
+  REFUSED("grammar_notation", options.grammar_notation = 5);
+  REFUSED("grammar_notation", options.grammar_notation = -1);
+  REFUSED("grammar_notation", options.grammar = "root ::= [a-z]");
+  REFUSED("grammar", (options.grammar_notation = VESPER_GRAMMAR_GBNF, options.grammar = "a ::="));
+  REFUSED("regex", (options.grammar_notation = VESPER_GRAMMAR_REGEX, options.grammar = "(a"));
+  REFUSED("JSON_schema", (options.grammar_notation = VESPER_GRAMMAR_JSON_SCHEMA,
+                          options.grammar = "{\"type\": 7}"));
+  REFUSED("logit_bias", (options.logit_bias = &beyond, options.n_logit_bias = 1));
 #undef REFUSED
   vesper_generate_options_init(&options, sizeof options);
   options.n_stops = 1;

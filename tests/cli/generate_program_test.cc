@@ -259,6 +259,22 @@ TEST_F(GenerateProgram, DraftsTokens) {
   expect_failure(run({"--speculate", "ngram", "--beam-size", "2", "a"}), 2, "--speculate");
 }
 
+// Before the model is looked for.
+TEST_F(GenerateProgram, NamesThePlaceOfAnErrorInAGrammar) {
+  write_file(folder_ / "bad.gbnf", "root ::= word\nword ::= [a-z\n");
+  expect_failure(run({"-m", "absent", "--grammar", "bad.gbnf", "a"}), 2,
+                 "bad.gbnf: grammar: line 3, column 1");
+  write_file(folder_ / "bad.json", "{\"properties\": {\"a\": {\"type\": \"gift\"}}}");
+  expect_failure(run({"-m", "absent", "--json-schema", "bad.json", "a"}), 2,
+                 "bad.json: JSON schema: at #/properties/a/type");
+  expect_failure(run({"-m", "absent", "--regex", "(a", "a"}), 2, "--regex");
+  expect_failure(run({"-m", "absent", "--grammar", "absent.gbnf", "a"}), 3, "absent.gbnf");
+  expect_failure(run({"--json", "--regex", "a", "a"}), 2, "--json and --regex");
+  expect_failure(run({"--json", "--beam-size", "2", "a"}), 2, "--json and --beam-size");
+  expect_failure(run({"--grammar-after", "x", "a"}), 2, "--grammar-after");
+  expect_failure(run({"--json", "--perplexity", "-"}), 2, "--json");
+}
+
 TEST_F(GenerateProgram, ShiftsAFullContext) {
   const std::vector<std::string> arguments = {"--ctx", "16", "-n", "40"};
   const std::string cut = ids(arguments);

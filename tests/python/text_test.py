@@ -54,6 +54,28 @@ class Text(unittest.TestCase):
         tokens = self.model.tokenizer.encode(PROMPT)
         self.assertEqual(self.model.generate(PROMPT, **GREEDY).text, self.model.generate(tokens, **GREEDY).text)
 
+    def test_an_answer_fits_its_grammar(self):
+        schema = {"type": "object", "required": ["name", "age"], "additionalProperties": False,
+                  "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer"}}}
+        for seed in range(5):
+            answer = self.model.generate(PROMPT, json_schema=schema, temperature=1, seed=seed, max_tokens=60)
+            self.assertEqual(answer.end, "model")
+            self.assertEqual(sorted(json.loads(answer.text)), ["age", "name"])
+        self.assertIn(self.model.generate(PROMPT, regex="(yes|no)").text, ("yes", "no"))
+        self.assertEqual(self.model.generate(PROMPT, grammar='root ::= "a river" "!"?').text[:7], "a river")
+        self.assertIn(self.model.generate(PROMPT, json_object=True, max_tokens=4).text[0], "{[")
+        with self.assertRaisesRegex(vesper.UsageError, "line 1"):
+            self.model.generate(PROMPT, grammar="root ::= absent")
+        with self.assertRaisesRegex(vesper.UsageError, "regex"):
+            self.model.generate(PROMPT, regex="a", json_object=True)
+
+    def test_an_answer_has_biases_of_its_own(self):
+        token = self.model.tokenizer.encode(" the")[0]
+        self.assertEqual(self.model.generate(PROMPT, temperature=0, max_tokens=3, logit_bias={token: 1000}).tokens,
+                         [token] * 3)
+        free = self.model.generate(PROMPT, **GREEDY)
+        self.assertNotEqual(free.tokens[:3], [token] * 3)
+
     def test_an_answer_says_why_it_ended_and_what_it_cost(self):
         answer = self.model.generate(PROMPT, top_logprobs=2, **GREEDY)
         self.assertEqual((answer.end, answer.n_answer, len(answer.tokens)), ("limit", 24, 24))

@@ -4,6 +4,7 @@
 
 #include "llm/devices/open_device.h"
 #include "llm/generation/generator.h"
+#include "llm/grammar/gbnf.h"
 #include "llm/weights/weight_provider.h"
 #include "tests/llm/counted_allocations.h"
 
@@ -58,6 +59,41 @@ TEST(GeneratorAllocation, DraftsAllocateNothing) {
   EXPECT_EQ(n_allocations() - before, 0u);
   EXPECT_EQ(generator.sampled(0).size(), 50u);
   EXPECT_GT(generator.speculation(0).n_drafted, 0u);
+}
+
+// The first text caches the masks, and the first steps of a text size the matcher's buffers.
+TEST(GeneratorAllocation, StepsWithAGrammarAllocateNothing) {
+  if (!kAllocationsAreCounted) GTEST_SKIP() << "a sanitizer replaces malloc";
+  const auto provider =
+      open_weights(std::filesystem::path(VESPER_TEST_DATA) / "language_models/gemma3");
+  const auto device = open_device("cpu", DeviceOptions{.n_threads = 2});
+  GeneratorOptions options;
+  options.n_ctx = 64;
+  Generator generator(*device, *provider, Compute::kF32, options);
+  // Token i spells the letter number i % 26.
+  const std::string letters = "abcdefghijklmnopqrstuvwxyz";
+  std::vector<std::string_view> spellings;
+  for (size_t i = 0; i < generator.n_vocab(); ++i) {
+    spellings.push_back(std::string_view(letters).substr(i % 26, 1));
+  }
+  const auto vocabulary =
+      std::make_shared<const TokenVocabulary>(spellings, std::vector<int32_t>{});
+  const GrammarConstraint grammar(GrammarMatcher(std::make_shared<const GrammarMasks>(
+      CompiledGrammar(parse_gbnf("root ::= (short | [q-z])+\nshort ::= [a-f] [g-p]{1,3}")),
+      vocabulary)));
+  const std::vector<int32_t> prompt = {1, 2, 3, 4, 5, 6, 7};
+  generator.start(0, prompt, 40, {}, {.grammar = &grammar});
+  while (generator.advance(3)) {
+  }
+  generator.start(0, prompt, 40, {}, {.grammar = &grammar});
+  generator.advance(8);
+  const uint64_t before = n_allocations();
+  while (generator.advance(3)) {
+  }
+  EXPECT_EQ(n_allocations() - before, 0u);
+  ASSERT_EQ(generator.sampled(0).size(), 40u);
+  const int32_t first = generator.sampled(0)[0] % 26;
+  EXPECT_TRUE(first < 6 || first >= 16) << first;
 }
 
 }  // namespace

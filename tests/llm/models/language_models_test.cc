@@ -255,15 +255,15 @@ Answers answers(const std::string& family, Device& device, uint32_t beam_size,
   options.beam_size = beam_size;
   options.kv_dtype = kv_dtype;
   Generator generator(device, *provider, Compute::kF32, options);
-  generator.set_bias(std::vector<std::pair<int32_t, float>>{{3, 0.5f}});
+  const std::vector<std::pair<int32_t, float>> bias = {{3, 0.5f}};
   generator.set_stop_ids(std::vector<int32_t>{7, 8});
   std::vector<int32_t> prompt(40);
   for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int32_t>(i * i % 60 + 1);
   Answers found;
   // The second round shares pages with the first, and ends one text early.
   for (int round = 0; round < 2; ++round) {
-    generator.start(0, std::span(prompt).first(9), 20, sampling);
-    generator.start(1, prompt, 12, sampling);
+    generator.start(0, std::span(prompt).first(9), 20, sampling, {.bias = bias});
+    generator.start(1, prompt, 12, sampling, {.bias = bias});
     generator.advance(5);
     if (round == 1) generator.stop(0);
     while (generator.advance(5)) {
