@@ -74,7 +74,8 @@ void prepare_adjust_logits(PreparedCommand& prepared, const CommandToPrepare& co
   const bool has_drafts = command.command().operands[4].present();
   command.require_bytes(2, (has_drafts ? 1 : uint64_t{params.n_sequences}) * params.max_tokens * 4,
                         true);
-  command.require_bytes(3, (has_drafts ? 1 : uint64_t{params.n_sequences}) * kMostBias * sizeof(TokenBias), true);
+  command.require_bytes(
+      3, (has_drafts ? 1 : uint64_t{params.n_sequences}) * kMostBias * sizeof(TokenBias), true);
   command.require_bytes(4, uint64_t{params.n_sequences} * sizeof(Row), true);
   prepared.n_tasks = params.n_sequences;
   prepared.scratch_bytes = params.max_tokens * sizeof(int32_t);

@@ -141,8 +141,7 @@ void run_sample_partials(const PreparedCommand& command, uint32_t task, ThreadSc
   const float* logits = command.operand<const float>(1) + size_t{sequence} * params.row_stride;
   const auto* suppressed = command.operand<const uint32_t>(3);
   const AllowedIds allowed = allowed_ids(params, state, suppressed != nullptr);
-  const uint32_t* const mask =
-      mask_of(command.operand<const uint32_t>(5), params, state, sequence);
+  const uint32_t* const mask = mask_of(command.operand<const uint32_t>(5), params, state, sequence);
   auto* const values = reinterpret_cast<float*>(scratch.data);
   const uint32_t n_text = n_text_chunks(params.timestamp_begin, params.chunk);
   const uint32_t first_chunk = task % command.tasks_per_row_block * command.columns_per_task;

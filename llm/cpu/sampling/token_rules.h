@@ -79,8 +79,8 @@ inline void copy_allowed(const float* logits, IdRange ids, const uint32_t* suppr
   }
 }
 
-// Sets values[i], of id ids.first + i, to -inf if the id is not in the bit mask `allowed`, and to at
-// least kLeastAllowedLogit otherwise. The range is not empty.
+// Sets values[i], of id ids.first + i, to -inf if the id is not in the bit mask `allowed`, and to
+// at least kLeastAllowedLogit otherwise. The range is not empty.
 inline void apply_mask(const uint32_t* allowed, IdRange ids, float* values) {
   for (uint32_t word = ids.first / 32; word <= (ids.end - 1) / 32; ++word) {
     const IdRange in_word = ids.within({word * 32, word * 32 + 32});
