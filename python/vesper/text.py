@@ -224,21 +224,34 @@ class LanguageModel(Closable):
         """
         return TextStream(self.handle, _generate_options(**options), self._call(_prompt(prompt)))
 
-    def generate_many(self, prompts: Iterable[Prompt], **options: Any) -> list[Answer | Exception]:
+    def generate_many(self, prompts: Iterable[Prompt], *,
+                      each: Iterable[Mapping[str, Any]] | None = None,
+                      **options: Any) -> list[Answer | Exception]:
         """The answers to prompts, batch_size at once; the error of those that failed.
 
-        An answer does not depend on the others.
+        each: options of each prompt, besides those of all; without it, equal prompts get different
+        seeds. An answer does not depend on the others.
         """
         given = [_prompt(prompt) for prompt in prompts]
         array = (c.Prompt * len(given))(*given)
-        own = _generate_options(**options)
+        # They own the texts that the array refers to.
+        owners = ([_generate_options(**options)] if each is None else
+                  [_generate_options(**{**options, **own}) for own in each])
+        if each is not None and len(owners) != len(given):
+            raise UsageError(f"each: expected {len(given)} options, one for each prompt, found "
+                             f"{len(owners)}", "each")
         cancellation = Cancellation()
-        own.cancellation = cancellation.pointer
+        for own in owners:
+            own.cancellation = cancellation.pointer
+        list_of_options = (c.GenerateOptions * len(owners))(*owners)
         answers: list[Any] = [None] * len(given)
+
+        def of(index: int) -> c.GenerateOptions:
+            return owners[0 if each is None else index]
 
         def on_answer(index: int, pointer: int | None, status: int, message: bytes, _: Any) -> int:
             try:
-                answers[index] = (_take_answer(ctypes.c_void_p(pointer), bool(own.top_logprobs)) if pointer
+                answers[index] = (_take_answer(ctypes.c_void_p(pointer), bool(of(index).top_logprobs)) if pointer
                                   else library.error(status, text(message)))
             except BaseException as error:
                 answers[index] = error
@@ -246,7 +259,7 @@ class LanguageModel(Closable):
 
         def call() -> None:
             with self.handle.use() as model:
-                library.generate_many(model, array, len(given), ctypes.byref(own), 1,
+                library.generate_many(model, array, len(given), list_of_options, len(owners),
                                       c.OnAnswer(on_answer), None)
 
         interruptible(call, cancellation.request)

@@ -69,6 +69,14 @@ class Text(unittest.TestCase):
         with self.assertRaisesRegex(vesper.UsageError, "regex"):
             self.model.generate(PROMPT, regex="a", json_object=True)
 
+    def test_each_of_many_answers_has_its_own_options(self):
+        each = [{"regex": "a{3}"}, {"max_tokens": 2}, {"json_schema": {"const": [7]}}]
+        answers = self.model.generate_many([PROMPT] * 3, each=each, temperature=0, max_tokens=8)
+        self.assertEqual((answers[0].text, answers[1].n_answer, json.loads(answers[2].text)), ("aaa", 2, [7]))
+        with self.assertRaisesRegex(vesper.UsageError, "3 options"):
+            self.model.generate_many([PROMPT] * 3, each=each[:1])
+        self.assertEqual(self.model.generate_many([], each=[]), [])
+
     def test_an_answer_has_biases_of_its_own(self):
         token = self.model.tokenizer.encode(" the")[0]
         self.assertEqual(self.model.generate(PROMPT, temperature=0, max_tokens=3, logit_bias={token: 1000}).tokens,
