@@ -157,6 +157,17 @@ TEST_F(TinyText, AnswersWithTextsOfAGrammar) {
   EXPECT_EQ(session.answer({prompt, limit(20)}).text, free_text);
 }
 
+TEST_F(TinyText, EndsATextThatCanOnlyEndWithoutAnotherToken) {
+  options_.logit_bias = {{2, -INFINITY}, {3, -INFINITY}};
+  TextSession& session = open();
+  TextOptions options = limit(20);
+  options.grammar = {{.notation = GrammarNotation::kRegex, .text = "(a|b)c"}};
+  const TextAnswer answer = session.answer({session.model().text_ids("abc"), options});
+  EXPECT_THAT(answer.text, testing::MatchesRegex("[ab]c"));
+  EXPECT_EQ(answer.tokens.size(), 2u);
+  EXPECT_EQ(answer.end, AnswerEnd::kEnd);
+}
+
 TEST_F(TinyText, BeginsAGrammarAfterAText) {
   options_.logit_bias = {{2, -INFINITY}, {3, -INFINITY}};
   TextSession& session = open();

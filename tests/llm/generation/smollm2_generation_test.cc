@@ -7,9 +7,15 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "llm/devices/open_device.h"
 #include "llm/generation/generator.h"
+#include "llm/grammar/gbnf.h"
+#include "llm/tokenizer/text_tokenizer.h"
 #include "llm/weights/weight_provider.h"
 #include "tests/fetched_model.h"
 
@@ -139,6 +145,53 @@ TEST_F(SmolLm2, IsAsNearToF32InInt8OnVulkanAsOnTheCpu) {
   }
 }
 #endif
+
+// Words with a space before them that are one token, and begin with another token: (word, begin).
+std::vector<std::pair<std::string, std::string>> words_in_words(const TextTokenizer& tokenizer,
+                                                                const TokenVocabulary& vocabulary) {
+  std::vector<std::pair<std::string, std::string>> found;
+  const auto one_token = [&](const std::string& text) {
+    return tokenizer.encode("x" + text, false, false).size() ==
+           tokenizer.encode("x", false, false).size() + 1;
+  };
+  for (uint32_t id = 0; id < vocabulary.n_tokens() && found.size() < 20; ++id) {
+    const std::string word(vocabulary.bytes_of(static_cast<int32_t>(id)));
+    if (word.size() < 4 || word[0] != ' ' ||
+        word.find_first_not_of("abcdefghijklmnopqrstuvwxyz", 1) != std::string::npos) {
+      continue;
+    }
+    const std::string begin = word.substr(0, word.size() - 2);
+    if (one_token(word) && one_token(begin)) found.emplace_back(word, begin);
+  }
+  return found;
+}
+
+TEST(SmolLM2Grammar, ForcesNoTokenThatMayBelongToALongerOne) {
+  const auto weights = open_weights(fetched_model("smollm2-135m"));
+  const auto tokenizer = open_text_tokenizer(*weights);
+  const auto vocabulary = std::make_shared<const TokenVocabulary>(*tokenizer);
+  const auto constraint = [&](const std::string& grammar) {
+    return GrammarConstraint(GrammarMatcher(std::make_shared<const GrammarMasks>(
+                                 CompiledGrammar(parse_gbnf(grammar)), vocabulary)),
+                             tokenizer.get());
+  };
+  const auto words = words_in_words(*tokenizer, *vocabulary);
+  ASSERT_EQ(words.size(), 20u);
+  for (const auto& [word, begin] : words) {
+    SCOPED_TRACE(word);
+    // The forced text ends within the word.
+    const std::vector<int32_t> ids = tokenizer->encode("He said it and" + word, false, false);
+    GrammarConstraint ending = constraint("root ::= \"He said it and" + begin + "\" [a-z]+");
+    const std::vector<int32_t> forced = ending.take_forced(100);
+    ASSERT_LT(forced.size(), ids.size());
+    EXPECT_TRUE(std::equal(forced.begin(), forced.end(), ids.begin()));
+    // A sampled token that the tokenizer would not make of the word: nothing is forced within it.
+    GrammarConstraint within = constraint("root ::= (\"" + begin + "\" | \"!\") \"" +
+                                          word.substr(begin.size()) + " or so\"");
+    ASSERT_TRUE(within.accept(tokenizer->encode("x" + begin, false, false).back()));
+    EXPECT_TRUE(within.take_forced(100).empty());
+  }
+}
 
 }  // namespace
 }  // namespace vesper::smollm2_generation_test
