@@ -23,12 +23,15 @@ vesper_load_options read_load_options(const vesper_load_options& given);
 // must outlive it.
 ModelStore model_store(const vesper_load_options& options, std::function<bool()> is_cancelled = {});
 
-// Sets device, compute and threads of a session's options.
+// Sets device, compute and threads of a session's options, and weights if it has them.
 template <class SessionOptions>
 void set_engine(const vesper_load_options& given, SessionOptions& options) {
   options.device = given.device ? given.device : "auto";
   options.compute = given.compute ? given.compute : "auto";
   options.threads = given.threads;
+  if constexpr (requires { options.weights; }) {
+    options.weights.type = given.weights ? given.weights : "";
+  }
 }
 
 }  // namespace vesper::capi

@@ -72,9 +72,10 @@ DenseLayer read_dense_layer(const WeightProvider& weights, const std::string& st
     n_out = static_cast<uint32_t>(weight.shape[0]);
   }
   const std::string where = weights.path().string();
-  DenseLayer layer{weight.file_name, n_out, n_in, read(where, weight, {n_out, n_in})};
+  DenseLayer layer{weight.file_name, n_out, n_in,
+                   read(where, weights.load(weight).view, {n_out, n_in})};
   if (const TensorView* bias = weights.find(stem + ".bias")) {
-    layer.bias = read(where, *bias, {n_out});
+    layer.bias = read(where, weights.load(*bias).view, {n_out});
   }
   return layer;
 }

@@ -66,7 +66,7 @@ std::vector<DenseLayer> read_classifier(const WeightProvider& weights,
     const std::string norm(classifier.norm);
     const auto vector = [&](const TensorView& tensor) {
       check_tensor(weights.path().string(), tensor, {stack.d_model});
-      return read_f32(tensor);
+      return weights.read(tensor);
     };
     dense.norm_weight = vector(weights.require(norm + ".weight"));
     if (const TensorView* bias = weights.find(norm + ".bias")) dense.norm_bias = vector(*bias);
@@ -85,8 +85,9 @@ DenseLayer difference_of_rows(const WeightProvider& weights, const TensorView& m
   const uint32_t d = weights.config().decoder().d_model;
   DenseLayer layer{matrix.file_name, 1, d, std::vector<float>(d)};
   std::vector<float> other(d);
-  read_f32({{&matrix}}, yes, layer.weight.data());
-  read_f32({{&matrix}}, no, other.data());
+  const LoadedTensor loaded = weights.load(matrix);
+  read_f32({{&loaded.view}}, yes, layer.weight.data());
+  read_f32({{&loaded.view}}, no, other.data());
   std::transform(layer.weight.begin(), layer.weight.end(), other.begin(), layer.weight.begin(),
                  std::minus<>());
   return layer;

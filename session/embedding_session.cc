@@ -39,6 +39,7 @@ constexpr const char* kUsualInstruction =
 }  // namespace
 
 void check_options(const EmbeddingSessionOptions& options) {
+  check_weight_options(options.weights);
   if (options.threads != 0) check_bounds("threads", bounds::kThreads, options.threads);
   if (options.embedder.batch_tokens != 0) {
     check_bounds("batch tokens", bounds::kBatchTokens, options.embedder.batch_tokens);
@@ -47,7 +48,8 @@ void check_options(const EmbeddingSessionOptions& options) {
 
 EmbeddingSession::EmbeddingSession(const std::filesystem::path& model,
                                    const EmbeddingSessionOptions& options)
-    : EmbeddingSession(*open_weights(model), options) {}
+    : EmbeddingSession(*change_weights(open_weights(model), options.weights, options.threads),
+                       options) {}
 
 EmbeddingSession::EmbeddingSession(const WeightProvider& weights,
                                    const EmbeddingSessionOptions& options)

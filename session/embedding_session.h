@@ -28,6 +28,7 @@
 
 #include "embedder/embedder.h"
 #include "embedder/sentence_tokenizer.h"
+#include "llm/conversion/changed_weights.h"
 
 namespace vesper {
 
@@ -36,6 +37,7 @@ struct EmbeddingSessionOptions {
   std::string compute = "auto";  // precision: "auto" (the device's best), "f32", "f16", "bf16",
                                  // "int8"
   uint32_t threads = 0;          // of the CPU device; 0: one for each core
+  WeightOptions weights = {};    // changes of the weights while they are loaded
   // Pooling, normalization, dimensions, max_tokens and batch_tokens.
   EmbedderOptions embedder = {};
   // The model is a reranker: a cross-encoder with a classifier of one label, or Qwen3-Reranker.
@@ -68,8 +70,6 @@ class EmbeddingSession {
  public:
   // `model`: a file or folder in any format that llm/weights reads. Also throws Error(kModel).
   explicit EmbeddingSession(const std::filesystem::path& model,
-                            const EmbeddingSessionOptions& options = {});
-  explicit EmbeddingSession(const WeightProvider& weights,
                             const EmbeddingSessionOptions& options = {});
 
   // The device and the precision: "cpu (AMD EPYC 9K84), bf16".
@@ -114,6 +114,8 @@ class EmbeddingSession {
   void embed_many(const NextJob& next);
 
  private:
+  // `weights` have the changes.
+  EmbeddingSession(const WeightProvider& weights, const EmbeddingSessionOptions& options);
   void run(std::vector<EmbeddingJob>& batch);
 
   // Checks the tokenizer against the model.

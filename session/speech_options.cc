@@ -87,6 +87,7 @@ void check_detection(const SpeechOptions& options) {
 }  // namespace
 
 void check_options(const SpeechSessionOptions& options) {
+  check_weight_options(options.weights);
   if (options.threads != 0) check_bounds("threads", bounds::kThreads, options.threads);
   check_bounds("batch size", bounds::kBatchSize, options.batch_size);
   check_bounds("max candidates", bounds::kBestOf, options.max_candidates);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "decoder/decoding_settings.h"
+#include "llm/conversion/changed_weights.h"
 #include "session/bounds.h"
 #include "session/channels.h"
 #include "vad/speech_segments.h"
@@ -20,6 +21,7 @@ struct SpeechSessionOptions {
   std::string compute =
       "auto";            // precision: "auto" (the device's best), "f32", "f16", "bf16", "int8"
   uint32_t threads = 0;  // of the CPU device; 0: one for each core
+  WeightOptions weights = {};  // changes of the weights while they are loaded
   // Memory is reserved for this many beams or samples of a window: the limit of
   // DecodingSettings::beam_size and best_of. Both are 5 by default, as in openai-whisper.
   uint32_t max_candidates = 5;

@@ -206,7 +206,7 @@ class JobQueue {
 struct SpeechSession::State {
   State(std::shared_ptr<const WeightProvider> weights, const SpeechSessionOptions& wanted)
       : options(checked(wanted)),
-        model(std::move(weights),
+        model(change_weights(std::move(weights), wanted.weights, wanted.threads),
               open_device(wanted.device, DeviceOptions{.n_threads = wanted.threads}),
               parse_compute(wanted.compute), wanted.batch_size, wanted.max_candidates) {
     vad = open_vad(options.vad_model);

@@ -34,6 +34,7 @@ void check_bias(const std::vector<std::pair<int32_t, float>>& list) {
 }  // namespace
 
 void check_options(const TextSessionOptions& options) {
+  check_weight_options(options.weights);
   if (options.threads != 0) check_bounds("threads", bounds::kThreads, options.threads);
   if (options.context != 0) check_bounds("context", bounds::kContext, options.context);
   check_bounds("slots", bounds::kSlots, options.n_slots);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "llm/conversion/changed_weights.h"
 #include "llm/generation/generator.h"
 #include "session/bounds.h"
 #include "session/text/text_grammars.h"
@@ -26,6 +27,7 @@ struct TextSessionOptions {
   std::string compute = "auto";  // precision: "auto" (the device's best), "f32", "f16", "bf16",
                                  // "int8"
   uint32_t threads = 0;          // of the CPU device; 0: one per core
+  WeightOptions weights = {};    // changes of the weights while they are loaded
   uint32_t context = 0;  // tokens of a prompt and its answer; 0: 4096, or the model's limit if that
                          // is less
   uint32_t n_slots = 1;  // answers generated at once

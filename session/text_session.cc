@@ -257,9 +257,10 @@ struct TextSession::State {
   State(std::shared_ptr<const TextModel> opened, const TextSessionOptions& wanted)
       : options(checked(wanted)),
         model(std::move(opened)),
+        weights(change_weights(model->weights(), wanted.weights, wanted.threads)),
         device(open_device(wanted.device, DeviceOptions{.n_threads = wanted.threads})),
         compute(device->resolve(parse_compute(wanted.compute), WeightUse::kAnyRows)),
-        generator(*device, model->weights(), compute, generator_options(wanted, *model)),
+        generator(*device, *weights, compute, generator_options(wanted, *model)),
         last_use(generator.n_slots()) {
     if (const TextTokenizer* tokenizer = model->tokenizer()) {
       generator.set_stop_ids(tokenizer->stop_ids());
@@ -280,6 +281,7 @@ struct TextSession::State {
 
   TextSessionOptions options;
   std::shared_ptr<const TextModel> model;
+  std::shared_ptr<const WeightProvider> weights;  // with the changes
   std::unique_ptr<Device> device;
   Compute compute;
   Generator generator;
@@ -395,7 +397,7 @@ const TextSessionOptions& TextSession::options() const { return state_->options;
 
 std::string TextSession::description() const {
   const DeviceInfo& device = state_->device->info();
-  const bool is_quantized = has_quantized_matrices(state_->model->weights());
+  const bool is_quantized = has_quantized_matrices(*state_->weights);
   return engine_text(device, device.policy.products(state_->compute, is_quantized).activations);
 }
 

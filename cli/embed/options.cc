@@ -144,6 +144,7 @@ OptionTable embed_options(EmbedArguments& arguments) {
   options.section("Engine");
   options.add_engine_options(arguments.session.device, arguments.session.compute,
                              arguments.session.threads, arguments.offline);
+  options.add_weights_option(arguments.session.weights.type);
   options.add_positional("TEXT", arguments.texts);
   return options;
 }

@@ -39,7 +39,7 @@ class Chat {
  public:
   Chat(TextSession& session, const GenerateArguments& arguments)
       : conversation_(session, arguments.text, !arguments.no_think),
-        model_(session.model().weights().path().filename().string()),
+        model_(session.model().weights()->path().filename().string()),
         hides_thinking_(arguments.no_think || arguments.thinking == ShownThinking::kHide),
         editor_("generate") {
     conversation_.system = arguments.system.value_or("");

@@ -250,6 +250,7 @@ OptionTable generate_options(GenerateArguments& arguments) {
   options.section("Engine");
   options.add_engine_options(arguments.session.device, arguments.session.compute,
                              arguments.session.threads, arguments.offline);
+  options.add_weights_option(arguments.session.weights.type);
   options
       .add("--speculate HOW",
            choice_option(arguments.session.speculate,

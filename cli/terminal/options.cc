@@ -6,6 +6,7 @@
 #include "cli/terminal/program.h"
 #include "cli/terminal/version.h"
 #include "error/error.h"
+#include "llm/conversion/mixture.h"
 #include "session/bounds.h"
 
 namespace vesper {
@@ -153,6 +154,16 @@ void OptionTable::add_engine_options(std::string& device, std::string& compute, 
   add("-t, --threads N", integer_option(threads, bounds::kThreads).with_default("one per core"),
       "threads of the CPU");
   add("--offline", flag_option(offline), "never download a model");
+}
+
+void OptionTable::add_weights_option(std::string& type) {
+  std::vector<std::string> types;
+  for (const std::string_view name : mixture_names()) types.emplace_back(name);
+  add_advanced("--weights TYPE", choice_option(type, types).with_default("as in the files"),
+               "quantize the weights while they are loaded")
+      .add_details(
+          "For less memory and more speed, at the cost of accuracy. The result is that of a file "
+          "that inspect --convert writes with this --type.");
 }
 
 void OptionTable::add_positional(std::string name, std::vector<std::string>& values,

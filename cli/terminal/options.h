@@ -81,6 +81,8 @@ class OptionTable {
   // The shared options --device, --compute, -t/--threads and --offline.
   void add_engine_options(std::string& device, std::string& compute, uint32_t& threads,
                           bool& offline);
+  // --weights: the weight format that a model is quantized to while it is loaded.
+  void add_weights_option(std::string& type);
 
   // Starts a section. --help-all prints `text` below the title.
   void section(std::string title, std::string text = "");

@@ -127,7 +127,11 @@ typedef struct vesper_load_options {
   int offline;                    /* non-zero: never download */
   vesper_on_download on_download; /* may be NULL */
   void* on_download_user;
-  uint64_t reserved[8]; /* 0; for later settings, because the struct is a part of others */
+  /* "q8_0", "q4_k", ...: quantizes the weights while they are loaded; the result is that of a file
+   * that `inspect --convert` writes with this type. NULL (default): the weights of the files. Only
+   * for models of speech, language and embeddings; without effect elsewhere. */
+  const char* weights;
+  uint64_t reserved[7]; /* 0; for later settings, because the struct is a part of others */
 } vesper_load_options;
 VESPER_API void vesper_load_options_init(vesper_load_options* options, size_t size);
 

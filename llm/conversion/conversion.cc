@@ -4,6 +4,7 @@
 
 #include "error/error.h"
 #include "llm/chat/chat_template.h"
+#include "llm/conversion/changed_weights.h"
 #include "llm/conversion/gguf_keys.h"
 #include "llm/files/gguf_file.h"
 #include "llm/files/gguf_writer.h"
@@ -82,9 +83,7 @@ class ModelPlanner {
  private:
   // The row that describes the family's GGUF files.
   static const ModelFamily& family_of(const WeightProvider& weights) {
-    const bool is_alibi = weights.config().decoder().positions == PositionKind::kAlibi;
-    const ModelFamily* family = find_hugging_face_family(weights.family(), is_alibi ? "alibi" : "");
-    const ModelFamily* in_gguf = family == nullptr ? nullptr : find_gguf_family(family->gguf);
+    const ModelFamily* in_gguf = gguf_family(weights);
     if (in_gguf == nullptr) {
       throw Error(ErrorKind::kModel, weights.path().string() +
                                          ": expected a family that GGUF has a name for, found " +
@@ -189,22 +188,6 @@ class ModelPlanner {
   GgufWriter& writer_;
 };
 
-MixtureModel facts_of(const ConversionPlan& plan) {
-  MixtureModel facts;
-  for (const PlannedTensor& tensor : plan.tensors) {
-    facts.has_output |= tensor.name == "output.weight";
-    facts.n_layers += tensor.name.ends_with(".ffn_norm.weight") ||
-                      tensor.name.ends_with(".layer_output_norm.weight");
-  }
-  return facts;
-}
-
-// Integers are kept: they are no weights.
-bool is_integer(const PlannedTensor& tensor) {
-  const TensorView& part = tensor.parts[0];
-  return part.dtype == DType::kI32 || part.dtype == DType::kI16;
-}
-
 }  // namespace
 
 uint64_t RotaryOrder::source_of(uint64_t row) const {
@@ -273,10 +256,12 @@ ConversionPlan plan_gguf(const WeightProvider& weights, const Mixture& mixture) 
   }
   writer.add("general.file_type", mixture.file_type);
   writer.add("general.quantization_version", uint32_t{2});
-  const MixtureModel facts = facts_of(plan);
+  MixtureModel facts;
+  for (const PlannedTensor& tensor : plan.tensors) facts.add(tensor.name);
   for (PlannedTensor& tensor : plan.tensors) {
-    tensor.wanted = is_integer(tensor) ? tensor.parts[0].dtype
-                                       : wanted_format(mixture, facts, tensor.name, tensor.shape);
+    const DType source = tensor.parts[0].dtype;
+    tensor.wanted =
+        is_integer(source) ? source : wanted_format(mixture, facts, tensor.name, tensor.shape);
     tensor.dtype = fitting_format(tensor.wanted, tensor.shape.empty() ? 1 : tensor.shape.back());
     const DTypeDescriptor& format = dtype_descriptor(tensor.dtype);
     writer.add_tensor(tensor.name, tensor.shape, static_cast<uint32_t>(format.ggml_type),

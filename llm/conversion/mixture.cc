@@ -67,7 +67,7 @@ std::vector<std::string_view> mixture_names() {
   return names;
 }
 
-const Mixture& find_mixture(std::string_view name) {
+const Mixture& find_mixture(std::string_view name, const char* setting) {
   const auto found = std::find_if(
       std::begin(kMixtures), std::end(kMixtures),
       [&](const Mixture& mixture) { return dtype_descriptor(mixture.most).name == name; });
@@ -76,8 +76,14 @@ const Mixture& find_mixture(std::string_view name) {
   for (const std::string_view known : mixture_names()) {
     names += (names.empty() ? "" : ", ") + std::string(known);
   }
-  throw Error(ErrorKind::kUsage, "type",
+  throw Error(ErrorKind::kUsage, setting,
               "expected one of " + names + ", found \"" + std::string(name) + "\"");
+}
+
+void MixtureModel::add(std::string_view tensor_name) {
+  has_output |= tensor_name == "output.weight";
+  n_layers += tensor_name.ends_with(".ffn_norm.weight") ||
+              tensor_name.ends_with(".layer_output_norm.weight");
 }
 
 DType wanted_format(const Mixture& mixture, const MixtureModel& model, const std::string& name,
@@ -97,6 +103,14 @@ DType fitting_format(DType wanted, uint64_t row_elements) {
   const auto found = std::find_if(kSmallerBlocks.begin(), kSmallerBlocks.end(),
                                   [&](const auto& row) { return row.first == wanted; });
   return found != kSmallerBlocks.end() && fits(found->second) ? found->second : DType::kF16;
+}
+
+DType wanted_whisper_format(const Mixture& mixture, std::string_view name,
+                            const std::vector<uint64_t>& shape) {
+  const bool is_convolution = shape.size() == 3;
+  if (is_convolution) return mixture.most == DType::kF32 ? DType::kF32 : DType::kF16;
+  const bool is_matrix = shape.size() == 2 && name.find("position") == std::string_view::npos;
+  return is_matrix ? mixture.most : DType::kF32;
 }
 
 }  // namespace vesper

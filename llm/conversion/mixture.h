@@ -23,15 +23,16 @@ struct Mixture {
   bool in_all_layers;  // sensitive matrices have their format in every layer, or in about half
 };
 
-// The mixture with this name, "q4_k". Throws Error(kUsage) about the setting "type", listing the
-// names.
-const Mixture& find_mixture(std::string_view name);
+// The mixture with this name, "q4_k". Throws Error(kUsage) about `setting`, listing the names.
+const Mixture& find_mixture(std::string_view name, const char* setting = "type");
 std::vector<std::string_view> mixture_names();
 
 // Facts of a model that decide formats.
 struct MixtureModel {
   uint32_t n_layers = 0;
   bool has_output = false;  // an output matrix of its own
+  // Takes one more GGUF name of the model's tensors into account.
+  void add(std::string_view tensor_name);
 };
 
 // The format of a tensor with a GGUF name and a shape, outermost first, if its rows fit.
@@ -40,5 +41,9 @@ DType wanted_format(const Mixture& mixture, const MixtureModel& model, const std
 // The same, or for rows that are no multiple of its block a format with more bits and a smaller
 // block.
 DType fitting_format(DType wanted, uint64_t row_elements);
+
+// The format of a tensor of Whisper with a canonical name, if its rows fit.
+DType wanted_whisper_format(const Mixture& mixture, std::string_view name,
+                            const std::vector<uint64_t>& shape);
 
 }  // namespace vesper

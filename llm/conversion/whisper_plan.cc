@@ -34,7 +34,7 @@ constexpr std::array<std::pair<DType, uint32_t>, 12> kFileTypes = {{{DType::kF32
 class WhisperPlanner {
  public:
   WhisperPlanner(const WeightProvider& weights, const Mixture& mixture)
-      : weights_(weights), model_(weights.config()), dtype_(mixture.most) {}
+      : weights_(weights), model_(weights.config()), mixture_(mixture), dtype_(mixture.most) {}
 
   ConversionPlan plan(const std::vector<float>& mel_filters) {
     if (weights_.find("decoder.output.weight") != nullptr) {
@@ -104,15 +104,7 @@ class WhisperPlanner {
     planned.name = named->name;
     planned.shape = tensor.shape;
     planned.parts = {tensor};
-    const bool is_convolution = tensor.shape.size() == 3;
-    const bool is_matrix =
-        tensor.shape.size() == 2 && tensor.name.find("position") == std::string::npos;
-    if (is_convolution) {
-      planned.dtype = dtype_ == DType::kF32 ? DType::kF32 : DType::kF16;
-    } else if (is_matrix) {
-      planned.dtype = dtype_;
-    }
-    planned.wanted = planned.dtype;
+    planned.wanted = planned.dtype = wanted_whisper_format(mixture_, tensor.name, tensor.shape);
     const DTypeDescriptor& format = dtype_descriptor(planned.dtype);
     if (planned.shape.back() % format.block != 0) {
       fail("rows of a multiple of " + std::to_string(format.block) + " for type " + format.name +
@@ -134,6 +126,7 @@ class WhisperPlanner {
 
   const WeightProvider& weights_;
   const ModelConfig& model_;
+  const Mixture& mixture_;
   DType dtype_;
   ConversionPlan plan_;
 };

@@ -60,6 +60,8 @@ uint64_t model_fingerprint(const WeightProvider& provider) {
   }
   const TensorView& norm = provider.require("decoder.norm.weight");
   mix_bytes(norm.data, norm.bytes, hash);
+  const std::string& changes = provider.contents().changes;
+  mix_bytes(changes.data(), changes.size(), hash);
   return hash;
 }
 

@@ -39,7 +39,11 @@ void require_elements(const WeightProvider& provider, const TensorView& tensor, 
 }  // namespace
 
 Weight WeightUploader::matrix(const MatrixSource& source, WeightUse use) const {
-  const Weight weight = device_.upload(source, use, compute_);
+  std::vector<LoadedTensor> loaded;
+  for (const TensorView* part : source.parts) loaded.push_back(provider_.load(*part));
+  MatrixSource in_memory{{}, source.convolution};
+  for (const LoadedTensor& part : loaded) in_memory.parts.push_back(&part.view);
+  const Weight weight = device_.upload(in_memory, use, compute_);
   for (const TensorView* part : source.parts) provider_.release(*part);
   return weight;
 }
@@ -50,7 +54,7 @@ Weight WeightUploader::output(const Weight& embedding) const {
 }
 
 std::vector<float> WeightUploader::read(const TensorView& tensor) const {
-  std::vector<float> values = read_f32(tensor);
+  std::vector<float> values = provider_.read(tensor);
   provider_.release(tensor);
   return values;
 }

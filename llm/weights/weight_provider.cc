@@ -44,6 +44,19 @@ const ModelConfig& WeightProvider::config(ModelType type) const {
   return config;
 }
 
+LoadedTensor WeightProvider::load(const TensorView& tensor) const {
+  LoadedTensor loaded{tensor};
+  if (tensor.data == nullptr && tensor.bytes > 0) {
+    loaded.computed = contents_.compute(tensor);
+    loaded.view.data = loaded.computed.data();
+  }
+  return loaded;
+}
+
+std::vector<float> WeightProvider::read(const TensorView& tensor) const {
+  return read_f32(load(tensor).view);
+}
+
 void WeightProvider::release(const TensorView& tensor) const {
   for (const auto& file : contents_.files) file->release(tensor.data, tensor.bytes);
 }

@@ -34,6 +34,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,6 +70,15 @@ struct ModelContents {
   std::optional<ModelConfig> config;  // if the family is known
   std::vector<std::string> vocabulary;
   std::shared_ptr<const Gguf> gguf;  // of a GGUF file
+  // Computes the bytes of a tensor whose data is null (llm/conversion/changed_weights.h).
+  std::function<std::vector<uint8_t>(const TensorView& tensor)> compute;
+  std::string changes;  // what is computed: "weights in q8_0"; empty: nothing
+};
+
+// A tensor whose bytes are in memory. Valid as long as it and its provider.
+struct LoadedTensor {
+  TensorView view;
+  std::vector<uint8_t> computed = {};  // the bytes, if they are not in a file
 };
 
 class WeightProvider {
@@ -110,6 +120,14 @@ class WeightProvider {
   // The container with its metadata (llm/files/gguf_file.h), or null for other formats.
   const Gguf* gguf() const { return contents_.gguf.get(); }
   const std::filesystem::path& path() const { return path_; }
+
+  const ModelContents& contents() const { return contents_; }
+
+  // The tensor with its bytes, which are computed if they are not in a file: its view in tensors()
+  // has no data then. Any thread may call it.
+  LoadedTensor load(const TensorView& tensor) const;
+  // Its elements as f32.
+  std::vector<float> read(const TensorView& tensor) const;
 
   // Lets the system reclaim the memory of a tensor that was copied elsewhere. It stays readable
   // (from the file again).

@@ -115,7 +115,7 @@ _COMPUTE = {
 
 
 def load_options(load: c.LoadOptions, device: str, device_index: int, compute_type: str,
-                 cpu_threads: int, local_files_only: bool) -> None:
+                 cpu_threads: int, local_files_only: bool, weights: str | None = None) -> None:
     """Fills in how a model is found and loaded. "cuda" is the GPU that Vulkan has."""
     device = {"cuda": "vulkan", "gpu": "vulkan"}.get(device, device)
     if device_index:
@@ -127,3 +127,5 @@ def load_options(load: c.LoadOptions, device: str, device_index: int, compute_ty
     load.compute = encoded("compute_type", _COMPUTE[compute_type])
     load.threads = unsigned("cpu_threads", cpu_threads)
     load.offline = bool(local_files_only)
+    if weights is not None:
+        load.weights = encoded("weights", weights)

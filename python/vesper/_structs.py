@@ -47,7 +47,8 @@ class LoadOptions(Structure):
         ("offline", c_int),
         ("on_download", OnDownload),
         ("on_download_user", c_void_p),
-        ("reserved", c_uint64 * 8),
+        ("weights", c_char_p),
+        ("reserved", c_uint64 * 7),
     ]
 
 

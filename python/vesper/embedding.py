@@ -34,11 +34,13 @@ class Embedder(Closable):
 
     def __init__(self, model_name_or_path: str | os.PathLike[str], device: str = "auto",
                  device_index: int = 0, compute_type: str = "default", cpu_threads: int = 0, *,
-                 local_files_only: bool = False, pooling: str | None = None,
-                 truncate_dim: int | None = None, max_seq_length: int | None = None) -> None:
+                 local_files_only: bool = False, weights: str | None = None,
+                 pooling: str | None = None, truncate_dim: int | None = None,
+                 max_seq_length: int | None = None) -> None:
         self.name = os.fspath(model_name_or_path)
         self._options = default_options(c.EmbedderOptions, "embedder_options_init")
-        load_options(self._options.load, device, device_index, compute_type, cpu_threads, local_files_only)
+        load_options(self._options.load, device, device_index, compute_type, cpu_threads, local_files_only,
+                     weights)
         if pooling is not None:
             self._options.pooling = encoded("pooling", pooling)
         self._options.dimensions = unsigned("truncate_dim", truncate_dim or 0)
@@ -149,11 +151,12 @@ class CrossEncoder(Closable):
 
     def __init__(self, model_name_or_path: str | os.PathLike[str], device: str = "auto",
                  device_index: int = 0, compute_type: str = "default", cpu_threads: int = 0, *,
-                 local_files_only: bool = False, max_length: int | None = None,
-                 instruction: str | None = None) -> None:
+                 local_files_only: bool = False, weights: str | None = None,
+                 max_length: int | None = None, instruction: str | None = None) -> None:
         self.name = os.fspath(model_name_or_path)
         self._options = default_options(c.EmbedderOptions, "embedder_options_init")
-        load_options(self._options.load, device, device_index, compute_type, cpu_threads, local_files_only)
+        load_options(self._options.load, device, device_index, compute_type, cpu_threads, local_files_only,
+                     weights)
         self._options.reranker = 1
         self._options.max_tokens = unsigned("max_length", max_length or 0)
         if instruction is not None:

@@ -30,7 +30,8 @@ class WhisperModel(Closable):
 
     device: "auto" (a GPU if there is one), "cpu", "vulkan", "vulkan:N", or "cuda", which means
     "vulkan". compute_type: "auto" or "default" (the fastest that keeps accuracy), "float32",
-    "float16", "bfloat16" or "int8". cpu_threads 0: one per core. vad_model: a Silero VAD model; None:
+    "float16", "bfloat16" or "int8". cpu_threads 0: one per core. weights: "q8_0", "q4_k", ...
+    quantizes the weights while they are loaded; None: as in the files. vad_model: a Silero VAD model; None:
     "silero-vad" if it is installed. num_workers: only 1; calls from several threads wait for each
     other.
 
@@ -44,13 +45,14 @@ class WhisperModel(Closable):
     def __init__(self, model_size_or_path: str | os.PathLike[str], device: str = "auto",
                  device_index: int = 0, compute_type: str = "default", cpu_threads: int = 0,
                  num_workers: int = 1, *, local_files_only: bool = False,
-                 vad_model: str | os.PathLike[str] | None = None) -> None:
+                 weights: str | None = None, vad_model: str | os.PathLike[str] | None = None) -> None:
         if num_workers != 1:
             raise UsageError(f"num_workers: expected 1, found {num_workers}: calls from several threads "
                              "wait for each other; open a model for each", "num_workers")
         self.name = os.fspath(model_size_or_path)
         self._options = default_options(c.WhisperOptions, "whisper_options_init")
-        load_options(self._options.load, device, device_index, compute_type, cpu_threads, local_files_only)
+        load_options(self._options.load, device, device_index, compute_type, cpu_threads, local_files_only,
+                     weights)
         if vad_model is not None:
             self._options.vad_model = path_bytes("vad_model", vad_model)
         self.handle = Handle("WhisperModel", interruptible(self._open), "whisper_close")

@@ -178,10 +178,11 @@ class LanguageModel(Closable):
                  batch_size: int = 1, kv_type: str = "f16", beam_size: int = 1,
                  length_penalty: float = 1, logit_bias: Mapping[int, float] | None = None,
                  ignore_end: bool = False, chat_template: str | None = None, speculate: str = "off",
-                 local_files_only: bool = False) -> None:
+                 weights: str | None = None, local_files_only: bool = False) -> None:
         self.name = os.fspath(model)
         options = default_options(c.LanguageModelOptions, "language_model_options_init")
-        load_options(options.load, device, device_index, compute_type, cpu_threads, local_files_only)
+        load_options(options.load, device, device_index, compute_type, cpu_threads, local_files_only,
+                     weights)
         options.context = unsigned("context", context)
         options.batch_size = unsigned("batch_size", batch_size)
         options.kv_type = encoded("kv_type", kv_type)

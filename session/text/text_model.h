@@ -67,7 +67,8 @@ class TextModel {
   // 2048: rounded up to a multiple of 1024, at most max_ctx().
   uint32_t ctx_for(uint64_t n_prompt, std::optional<uint32_t> max_tokens) const;
 
-  const WeightProvider& weights() const { return *weights_; }
+  // As in the files.
+  const std::shared_ptr<const WeightProvider>& weights() const { return weights_; }
 
  private:
   bool ends_with(std::span<const int32_t> prompt, std::string_view tag) const;

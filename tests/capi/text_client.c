@@ -73,6 +73,7 @@ static const char* wrong_model(const char* name) {
   REFUSED("threads", options.load.threads = 100000);
   REFUSED("device", options.load.device = "abacus");
   REFUSED("compute", options.load.compute = "f3");
+  REFUSED("weights", options.load.weights = "q9_z");
 #undef REFUSED
   vesper_language_model_options_init(&options, sizeof options);
   options.n_logit_bias = 1;

@@ -43,6 +43,21 @@ class TinyEmbeddings : public testing::Test {
   std::unique_ptr<EmbeddingSession> session_;
 };
 
+TEST_F(TinyEmbeddings, QuantizesTheWeights) {
+  const std::vector<std::string> texts = {"the cat"};
+  const std::vector<float> exact = open().embed(texts)[0].vector;
+  options_.weights.type = "f32";
+  EXPECT_EQ(open().embed(texts)[0].vector, exact);
+  options_.weights.type = "q4_0";
+  const std::vector<float> quantized = open().embed(texts)[0].vector;
+  EXPECT_NE(quantized, exact);
+  double cosine = 0;
+  for (size_t i = 0; i < exact.size(); ++i) cosine += double{exact[i]} * quantized[i];
+  EXPECT_GT(cosine, 0.95);
+  options_.weights.type = "q9_z";
+  EXPECT_EQ(setting_of([&] { open(); }), "weights");
+}
+
 TEST_F(TinyEmbeddings, GivesANormalizedVectorPerText) {
   const std::vector<std::string> texts = {"the cat", "a plan", "the cat"};
   const std::vector<Embedding> embeddings = open().embed(texts);
