@@ -23,7 +23,7 @@ vesper_load_options read_load_options(const vesper_load_options& given);
 // must outlive it.
 ModelStore model_store(const vesper_load_options& options, std::function<bool()> is_cancelled = {});
 
-// Sets device, compute and threads of a session's options, and weights if it has them.
+// Sets device, compute and threads of a session's options, and weights and adapters if it has them.
 template <class SessionOptions>
 void set_engine(const vesper_load_options& given, SessionOptions& options) {
   options.device = given.device ? given.device : "auto";
@@ -31,6 +31,11 @@ void set_engine(const vesper_load_options& given, SessionOptions& options) {
   options.threads = given.threads;
   if constexpr (requires { options.weights; }) {
     options.weights.type = given.weights ? given.weights : "";
+    if (given.n_adapters > 0) required("adapters", given.adapters);
+    for (size_t i = 0; i < given.n_adapters; ++i) {
+      const auto& [path, scale] = given.adapters[i];
+      options.weights.adapters.push_back({required("path", path), static_cast<float>(scale)});
+    }
   }
 }
 

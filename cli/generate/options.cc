@@ -20,6 +20,16 @@ std::pair<int32_t, float> parse_bias(const std::string& option, const std::strin
   return {static_cast<int32_t>(id), static_cast<float>(text[sign] == '-' ? -bias : bias)};
 }
 
+// "FILE" or "FILE=SCALE".
+AdapterFile parse_adapter(const std::string& option, const std::string& text) {
+  const size_t sign = text.rfind('=');
+  std::error_code error;
+  if (sign == std::string::npos || std::filesystem::exists(text, error)) return {text};
+  const double scale = parse_number(option, text.substr(sign + 1), -1e6, 1e6,
+                                    "a file, or a file and a scale such as adapter.gguf=0.5");
+  return {text.substr(0, sign), static_cast<float>(scale)};
+}
+
 void check(const GenerateArguments& arguments) {
   const auto fail = [](const std::string& message) { throw Error(ErrorKind::kUsage, message); };
   if (arguments.texts.size() > 1) {
@@ -251,6 +261,16 @@ OptionTable generate_options(GenerateArguments& arguments) {
   options.add_engine_options(arguments.session.device, arguments.session.compute,
                              arguments.session.threads, arguments.offline);
   options.add_weights_option(arguments.session.weights.type);
+  OptionValue adapter = parsed_option([&](const std::string& option, const std::string& text) {
+    arguments.session.weights.adapters.push_back(parse_adapter(option, text));
+  });
+  adapter.is_repeatable = true;
+  adapter.completion = Completion::kFile;
+  options.add_advanced("--lora FILE[=SCALE]", adapter, "add a LoRA adapter to the weights")
+      .add_details(
+          "A folder of PEFT or a GGUF file of llama.cpp, made for this model. SCALE, by default 1, "
+          "multiplies the change.")
+      .sets("adapters");
   options
       .add("--speculate HOW",
            choice_option(arguments.session.speculate,

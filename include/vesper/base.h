@@ -112,6 +112,12 @@ VESPER_API void vesper_cancellation_free(vesper_cancellation* cancellation);
 typedef int (*vesper_on_download)(const char* model, uint64_t done_bytes, uint64_t total_bytes,
                                   void* user);
 
+/* A LoRA adapter: a folder of Hugging Face's PEFT, or a GGUF file of llama.cpp. */
+typedef struct vesper_adapter {
+  const char* path;
+  double scale; /* of the change, besides the adapter's own: 1 */
+} vesper_adapter;
+
 /* How a model of any kind is found and loaded. A model is named by a path (file or folder: GGUF,
  * ggml, safetensors, CTranslate2), by a name such as "tiny.en", or by hf://OWNER/NAME/FILE. Names
  * are looked up in $VESPER_MODELS if set, then in vesper/models in $XDG_CACHE_HOME or ~/.cache, and
@@ -131,7 +137,10 @@ typedef struct vesper_load_options {
    * that `inspect --convert` writes with this type. NULL (default): the weights of the files. Only
    * for models of speech, language and embeddings; without effect elsewhere. */
   const char* weights;
-  uint64_t reserved[7]; /* 0; for later settings, because the struct is a part of others */
+  /* [n_adapters]: added to the weights of such a model while they are loaded. */
+  const vesper_adapter* adapters;
+  size_t n_adapters;
+  uint64_t reserved[5]; /* 0; for later settings, because the struct is a part of others */
 } vesper_load_options;
 VESPER_API void vesper_load_options_init(vesper_load_options* options, size_t size);
 

@@ -1,15 +1,22 @@
 #include "llm/conversion/changed_weights.h"
 
+#include <cmath>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "error/error.h"
+#include "llm/conversion/adapters.h"
+#include "llm/conversion/gguf_tensors.h"
+#include "llm/conversion/mixture.h"
 #include "llm/dtype/quantize.h"
 #include "llm/weights/tensor_names.h"
 
 namespace vesper {
 namespace {
+
+constexpr const char* kSetting = "weights";
 
 // The names that a model's tensors have in converted files.
 class ConvertedNames {
@@ -58,57 +65,103 @@ std::vector<std::optional<DType>> converted_formats(const WeightProvider& weight
   return formats;
 }
 
+// What is known of a changed tensor.
+struct ChangedTensor {
+  TensorView source;
+  std::vector<LowRankChange> changes;
+};
+
+DType format_of_change(DType source) {
+  return dtype_descriptor(source).to_f32 != nullptr ? source : DType::kQ8_0;
+}
+
+// Computes changed tensors. Copies share it.
+class Computation {
+ public:
+  // Decides how `contents`, those of `weights`, change.
+  Computation(const WeightProvider& weights, const WeightOptions& options, uint32_t n_threads,
+              ModelContents& contents)
+      : path_(weights.path().string()), n_threads_(n_threads), files_(contents.files) {
+    std::vector<std::optional<DType>> formats(contents.tensors.size());
+    if (!options.type.empty()) {
+      formats = converted_formats(weights, find_mixture(options.type, kSetting));
+      contents.changes = "weights in " + options.type;
+    }
+    std::unordered_map<std::string, std::vector<LowRankChange>> changes;
+    for (const AdapterFile& file : options.adapters) {
+      Adapter adapter = read_adapter(file.path, weights);
+      files_.insert(files_.end(), adapter.files.begin(), adapter.files.end());
+      for (auto& [name, change] : adapter.changes) {
+        change.scale *= file.scale;
+        changes[name].push_back(std::move(change));
+      }
+      contents.changes +=
+          ", adapter " + file.path.string() + " times " + std::to_string(file.scale);
+    }
+    for (size_t i = 0; i < formats.size(); ++i) {
+      TensorView& tensor = contents.tensors[i];
+      const auto found = changes.find(tensor.name);
+      if (found == changes.end() && !formats[i]) continue;
+      const DType format =
+          formats[i].value_or(fitting_format(format_of_change(tensor.dtype), tensor.shape.back()));
+      ChangedTensor& changed = tensors_[tensor.name];
+      changed.source = tensor;
+      if (found != changes.end()) changed.changes = std::move(found->second);
+      tensor.dtype = format;
+      tensor.data = nullptr;
+      tensor.bytes = dtype_bytes(tensor.dtype, tensor.n_elements());
+      tensor.scale.clear();
+      tensor.groups = {};
+    }
+  }
+
+  std::vector<uint8_t> operator()(const TensorView& tensor) const {
+    const auto& [source, changes] = tensors_.at(tensor.name);
+    const uint64_t n_columns = tensor.shape.back();
+    const uint64_t n_rows = tensor.n_elements() / n_columns;
+    std::vector<LowRankChange::Factors> factors;
+    for (const LowRankChange& change : changes) factors.push_back(change.read());
+    std::vector<uint8_t> bytes(tensor.bytes);
+    quantize_rows(
+        path_ + ": tensor " + tensor.file_name, tensor.dtype, 0, n_rows, n_columns,
+        [&, &source = source, &changes = changes](uint64_t first, uint64_t n, float* rows) {
+          read_f32(source, first * n_columns, n * n_columns, rows);
+          for (size_t i = 0; i < changes.size(); ++i) changes[i].add(factors[i], first, n, rows);
+        },
+        n_threads_, bytes.data());
+    for (const auto& file : files_) file->release(source.data, source.bytes);
+    return bytes;
+  }
+
+ private:
+  std::string path_;
+  uint32_t n_threads_;
+  std::vector<std::shared_ptr<const MappedFile>> files_;
+  std::unordered_map<std::string, ChangedTensor> tensors_;  // by canonical name
+};
+
 }  // namespace
 
 void check_weight_options(const WeightOptions& options) {
-  if (!options.type.empty()) find_mixture(options.type, "weights");
+  if (!options.type.empty()) find_mixture(options.type, kSetting);
+  for (const AdapterFile& adapter : options.adapters) {
+    if (std::isfinite(adapter.scale)) continue;
+    throw Error(ErrorKind::kUsage, "adapters",
+                "expected a finite scale, found " + std::to_string(adapter.scale));
+  }
 }
 
 std::shared_ptr<const WeightProvider> change_weights(std::shared_ptr<const WeightProvider> weights,
                                                      const WeightOptions& options,
                                                      uint32_t n_threads) {
   check_weight_options(options);
-  if (options.type.empty()) return weights;
-  const auto formats = converted_formats(*weights, find_mixture(options.type, "weights"));
+  if (options.type.empty() && options.adapters.empty()) return weights;
+  weights->config();  // throws for a model that the engine cannot run
   ModelContents contents = weights->contents();
-  std::unordered_map<std::string, TensorView> sources;  // by canonical name
-  for (size_t i = 0; i < formats.size(); ++i) {
-    if (!formats[i]) continue;
-    TensorView& tensor = contents.tensors[i];
-    sources.emplace(tensor.name, tensor);
-    tensor.dtype = *formats[i];
-    tensor.data = nullptr;
-    tensor.bytes = dtype_bytes(tensor.dtype, tensor.n_elements());
-    tensor.scale.clear();
-    tensor.groups = {};
-  }
-  contents.changes = "weights in " + options.type;
-  contents.compute = [sources = std::move(sources), files = contents.files, n_threads,
-                      path = weights->path().string()](const TensorView& tensor) {
-    const TensorView& source = sources.at(tensor.name);
-    const uint64_t n_columns = tensor.shape.back();
-    const uint64_t n_rows = tensor.n_elements() / n_columns;
-    std::vector<uint8_t> blocks(tensor.bytes);
-    quantize_rows(
-        path + ": tensor " + tensor.file_name, tensor.dtype, 0, n_rows, n_columns,
-        [&](uint64_t first, uint64_t n, float* out) {
-          read_f32(source, first * n_columns, n * n_columns, out);
-        },
-        n_threads, blocks.data());
-    for (const auto& file : files) file->release(source.data, source.bytes);
-    return blocks;
-  };
+  const auto computation =
+      std::make_shared<const Computation>(*weights, options, n_threads, contents);
+  contents.compute = [computation](const TensorView& tensor) { return (*computation)(tensor); };
   return std::make_shared<const WeightProvider>(weights->path(), std::move(contents));
 }
-
-const ModelFamily* gguf_family(const WeightProvider& weights) {
-  const ModelConfig* model = weights.stated_config();
-  const bool is_alibi = model != nullptr && !model->stacks.empty() &&
-                        model->stacks.back().positions == PositionKind::kAlibi;
-  const ModelFamily* family = find_hugging_face_family(weights.family(), is_alibi ? "alibi" : "");
-  return family == nullptr ? nullptr : find_gguf_family(family->gguf);
-}
-
-bool is_integer(DType dtype) { return dtype == DType::kI32 || dtype == DType::kI16; }
 
 }  // namespace vesper

@@ -4,7 +4,6 @@
 
 #include "error/error.h"
 #include "llm/chat/chat_template.h"
-#include "llm/conversion/changed_weights.h"
 #include "llm/conversion/gguf_keys.h"
 #include "llm/files/gguf_file.h"
 #include "llm/files/gguf_writer.h"
@@ -130,7 +129,8 @@ class ModelPlanner {
         planned.shape[0] += planned.parts.back().shape[0];
       }
     }
-    set_order(first, planned);
+    planned.order = rotary_order(stack_, first, stack_.interleaved_rope,
+                                 family_.interleaved_rope || family_.gguf_interleaved_rope);
     if (stack_.norm_weight_offset != 0 && first.ends_with("norm.weight")) {
       planned.offset = stack_.norm_weight_offset;
     }
@@ -138,15 +138,6 @@ class ModelPlanner {
 
   static std::string with_number(std::string pattern, uint32_t number) {
     return pattern.replace(pattern.find('*'), 1, std::to_string(number));
-  }
-
-  void set_order(const std::string& canonical, PlannedTensor& planned) const {
-    const bool interleaved = family_.interleaved_rope || family_.gguf_interleaved_rope;
-    if (stack_.ropes.empty() || stack_.interleaved_rope == interleaved) return;
-    for (const std::string_view part : {".attn.q.", ".attn.k.", ".attn.q_norm.", ".attn.k_norm."}) {
-      if (canonical.find(part) == std::string::npos) continue;
-      planned.order = {stack_.head_dim, stack_.ropes[0].n_pairs, interleaved};
-    }
   }
 
   void add_values(const char* name, std::vector<float> values) {
@@ -189,14 +180,6 @@ class ModelPlanner {
 };
 
 }  // namespace
-
-uint64_t RotaryOrder::source_of(uint64_t row) const {
-  if (head_dim == 0) return row;
-  const uint64_t within = row % head_dim, head = row - within;
-  if (within >= 2 * uint64_t{n_pairs}) return row;
-  if (interleaves) return head + within % 2 * n_pairs + within / 2;
-  return head + within % n_pairs * 2 + within / n_pairs;
-}
 
 uint64_t PlannedTensor::n_rows() const {
   uint64_t n = 1;

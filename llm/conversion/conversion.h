@@ -12,19 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "llm/conversion/gguf_tensors.h"
 #include "llm/conversion/mixture.h"
 #include "llm/dtype/tensor_view.h"
 #include "llm/weights/weight_provider.h"
 
 namespace vesper {
-
-// The rows of each head are permuted from one rotary pairing to the other.
-struct RotaryOrder {
-  uint32_t head_dim = 0;     // rows of a head; 0: rows keep their order
-  uint32_t n_pairs = 0;      // of a head; rows behind them keep their place
-  bool interleaves = false;  // from one element of each half to neighbours; otherwise back
-  uint64_t source_of(uint64_t row) const;
-};
 
 // A tensor of the converted file.
 struct PlannedTensor {

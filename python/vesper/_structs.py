@@ -38,6 +38,13 @@ OnLog = CFUNCTYPE(None, c_int, c_char_p, c_void_p)
 OnDownload = CFUNCTYPE(c_int, c_char_p, c_uint64, c_uint64, c_void_p)
 
 
+class Adapter(Structure):
+    _fields_ = [
+        ("path", c_char_p),
+        ("scale", c_double),
+    ]
+
+
 class LoadOptions(Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -48,7 +55,9 @@ class LoadOptions(Structure):
         ("on_download", OnDownload),
         ("on_download_user", c_void_p),
         ("weights", c_char_p),
-        ("reserved", c_uint64 * 7),
+        ("adapters", POINTER(Adapter)),
+        ("n_adapters", c_size_t),
+        ("reserved", c_uint64 * 5),
     ]
 
 
@@ -356,6 +365,7 @@ class InspectOptions(Structure):
 
 
 STRUCTS: dict[str, type[ctypes.Structure]] = {
+    "vesper_adapter": Adapter,
     "vesper_load_options": LoadOptions,
     "vesper_whisper_options": WhisperOptions,
     "vesper_transcribe_options": TranscribeOptions,

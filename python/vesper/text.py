@@ -98,6 +98,14 @@ def _bias_list(logit_bias: Mapping[int, float] | None) -> tuple[Any, int]:
     return (c.LogitBias * len(bias))(*bias), len(bias)
 
 
+def _add_adapters(load: c.LoadOptions, adapters: Any) -> None:
+    if adapters is None:
+        return
+    scales = adapters if isinstance(adapters, Mapping) else {adapters: 1.0}
+    array = [c.Adapter(path_bytes("adapters", path), real("adapters", scale)) for path, scale in scales.items()]
+    load.adapters, load.n_adapters = (c.Adapter * len(array))(*array), len(array)
+
+
 def _generate_options(
         *, max_tokens: int | None = None, temperature: float | None = None, top_k: int | None = None,
         top_p: float | None = None, min_p: float | None = None, typical_p: float | None = None,
@@ -154,7 +162,8 @@ class LanguageModel(Closable):
 
     context: tokens of a prompt and its answer; 0: 4096, or the model's limit if that is less.
     batch_size: answers at once in generate_many(). chat_template replaces the model's. speculate:
-    "ngram" drafts tokens from earlier text; the answers are the same. The other arguments: see
+    "ngram" drafts tokens from earlier text; the answers are the same. adapters: a LoRA adapter (a folder
+    of PEFT or a GGUF file), or several with their scales, {path: 1.0}. The other arguments: see
     WhisperModel.
 
     The methods that answer take these options: max_tokens, temperature (0: the most probable token),
@@ -178,11 +187,14 @@ class LanguageModel(Closable):
                  batch_size: int = 1, kv_type: str = "f16", beam_size: int = 1,
                  length_penalty: float = 1, logit_bias: Mapping[int, float] | None = None,
                  ignore_end: bool = False, chat_template: str | None = None, speculate: str = "off",
-                 weights: str | None = None, local_files_only: bool = False) -> None:
+                 weights: str | None = None,
+                 adapters: str | os.PathLike[str] | Mapping[str | os.PathLike[str], float] | None = None,
+                 local_files_only: bool = False) -> None:
         self.name = os.fspath(model)
         options = default_options(c.LanguageModelOptions, "language_model_options_init")
         load_options(options.load, device, device_index, compute_type, cpu_threads, local_files_only,
                      weights)
+        _add_adapters(options.load, adapters)
         options.context = unsigned("context", context)
         options.batch_size = unsigned("batch_size", batch_size)
         options.kv_type = encoded("kv_type", kv_type)

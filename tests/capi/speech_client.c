@@ -461,9 +461,9 @@ const char* check_bad_arguments(const char* model, vesper_whisper* whisper, cons
   CHECK(strcmp(vesper_error_of(transcript), "") == 0);
 
   /* A model: settings, closed twice */
-  settings.load.reserved[6] = 1;
+  settings.load.reserved[4] = 1;
   CHECK_ARGUMENT(vesper_whisper_open, "load", (model, &settings, &opened));
-  settings.load.reserved[6] = 0;
+  settings.load.reserved[4] = 0;
   settings.load.size = 0;
   CHECK_ARGUMENT(vesper_whisper_open, "load", (model, &settings, &opened));
 #define CHECK_SETTING(field, value)                                                  \

@@ -74,6 +74,8 @@ static const char* wrong_model(const char* name) {
   REFUSED("device", options.load.device = "abacus");
   REFUSED("compute", options.load.compute = "f3");
   REFUSED("weights", options.load.weights = "q9_z");
+  const vesper_adapter endless = {"adapter", INFINITY};
+  REFUSED("adapters", (options.load.adapters = &endless, options.load.n_adapters = 1));
 #undef REFUSED
   vesper_language_model_options_init(&options, sizeof options);
   options.n_logit_bias = 1;

@@ -72,6 +72,14 @@ class Arguments(unittest.TestCase):
         self.assertEqual(options_of(clip_timestamps=[1, 2.5]).clip_timestamps[:2], [1, 2.5])
         self.assertEqual(options_of(clip_timestamps="0").n_clip_timestamps, 0)
 
+    def test_adapters_are_a_path_or_scales_by_path(self):
+        for adapters in ({"an-adapter": math.inf}, {"an-adapter": 1, "another": -math.inf}):
+            with self.assertRaisesRegex(ValueError, "adapters: expected a finite scale") as caught:
+                vesper.LanguageModel("smollm2-135m", local_files_only=True, adapters=adapters)
+            self.assertEqual(caught.exception.setting, "adapters")
+        with self.assertRaisesRegex(TypeError, "adapters"):
+            vesper.LanguageModel("smollm2-135m", local_files_only=True, adapters={"an-adapter": "much"})
+
     def test_opening_refuses_what_it_cannot_honour_by_name(self):
         for name, value in {"device": "tpu", "compute_type": "int16", "num_workers": 4,
                             "cpu_threads": -1, "weights": "q9_z"}.items():
