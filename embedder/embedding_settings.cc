@@ -136,6 +136,8 @@ EmbeddingSettings read_embedding_settings(const ModelFiles& files, bool is_reran
   return settings;
 }
 
+uint32_t gguf_pooling_type(Pooling pooling) { return static_cast<uint32_t>(pooling) + 1; }
+
 std::optional<Pooling> read_gguf_pooling(const std::string& name, const Gguf& gguf) {
   const std::string architecture(gguf.find_string("general.architecture").value_or(""));
   const GgufValue* kind = gguf.find(architecture + ".pooling_type");

@@ -32,6 +32,8 @@ struct EmbeddingSettings {
 // present. Throws Error(kModel), also for an unknown module, naming it.
 EmbeddingSettings read_embedding_settings(const ModelFiles& files, bool is_reranker = false);
 
+// llama.cpp's number of a pooling, in the metadata of GGUF files.
+uint32_t gguf_pooling_type(Pooling pooling);
 // The pooling of GGUF metadata, if present. Throws Error(kModel) for an unknown kind.
 std::optional<Pooling> read_gguf_pooling(const std::string& name, const Gguf& gguf);
 

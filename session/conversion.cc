@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "audio/mel_filters.h"
+#include "embedder/embedding_settings.h"
 #include "error/error.h"
 #include "llm/conversion/conversion.h"
 #include "llm/conversion/gguf_keys.h"
@@ -145,16 +146,34 @@ void check_written(const std::filesystem::path& path, const WeightProvider& sour
   }
 }
 
+// Of a text encoder: llama.cpp's number of its pooling. GGUF states neither layers behind the
+// pooling nor vectors that keep their lengths.
+uint32_t pooling_type(const WeightProvider& weights) {
+  if (weights.gguf() != nullptr || weights.type() != ModelType::kTextEncoder) return 0;
+  const EmbeddingSettings settings = read_embedding_settings(model_folder(weights.path()));
+  if (!settings.dense.empty()) {
+    throw Error(ErrorKind::kModel, weights.path().string() +
+                                       ": expected a text encoder that ends with its pooling, "
+                                       "found a dense layer in " +
+                                       settings.dense[0]);
+  }
+  return gguf_pooling_type(settings.pooling);
+}
+
+ConversionPlan plan_of(const WeightProvider& weights, const Mixture& mixture) {
+  if (weights.type() != ModelType::kWhisper) {
+    return plan_gguf(weights, mixture, pooling_type(weights));
+  }
+  const auto n_mels = static_cast<int>(weights.config().n_mels);
+  return plan_whisper(weights, mixture, slaney_mel_filters(n_mels));
+}
+
 }  // namespace
 
 ConversionReport convert_model(const ConversionOptions& options) {
   const Mixture& mixture = find_mixture(options.type);
   const auto weights = open_weights(options.model);
-  const ConversionPlan plan =
-      weights->type() == ModelType::kWhisper
-          ? plan_whisper(*weights, mixture,
-                         slaney_mel_filters(static_cast<int>(weights->config().n_mels)))
-          : plan_gguf(*weights, mixture);
+  const ConversionPlan plan = plan_of(*weights, mixture);
   ConversionReport report = report_of(plan);
   report.output = options.output.string();
   report.bytes = plan.bytes();

@@ -62,10 +62,13 @@ class ModelPlanner {
         plan_(plan),
         writer_(writer) {}
 
-  void run() {
+  void run(uint32_t pooling_type) {
     writer_.add("general.architecture", family_.gguf);
     writer_.add("general.name", weights_.path().filename().string());
     write_model_keys(model_, family_, writer_);
+    if (weights_.type() == ModelType::kTextEncoder) {
+      write_encoder_keys(family_, token_types(), pooling_type, writer_);
+    }
     const ModelFiles files = model_folder(weights_.path());
     plan_.has_tokenizer = write_tokenizer_keys(files, model_.n_vocab, writer_);
     if (const auto source = chat_template_source(weights_)) {
@@ -89,6 +92,12 @@ class ModelPlanner {
                                          std::string(weights.family()));
     }
     return *in_gguf;
+  }
+
+  // Kinds of tokens that have a vector.
+  uint32_t token_types() const {
+    const TensorView* types = weights_.find("encoder.token_type.weight");
+    return types == nullptr ? 0 : static_cast<uint32_t>(types->shape[0]);
   }
 
   // Where GGUF's family has no sliding windows, the context ends where a window would begin to
@@ -224,17 +233,20 @@ uint64_t ConversionPlan::padding(const PlannedTensor& tensor) const {
   return (alignment - tensor.bytes() % alignment) % alignment;
 }
 
-ConversionPlan plan_gguf(const WeightProvider& weights, const Mixture& mixture) {
+ConversionPlan plan_gguf(const WeightProvider& weights, const Mixture& mixture,
+                         uint32_t pooling_type) {
   ConversionPlan plan;
   plan.alignment = kGgufAlignment;
   GgufWriter writer;
   if (weights.gguf() != nullptr) {
     copy_gguf(weights, plan, writer);
-  } else if (weights.type() == ModelType::kLanguageModel) {
-    ModelPlanner(weights, plan, writer).run();
+  } else if (weights.type() == ModelType::kLanguageModel ||
+             weights.type() == ModelType::kTextEncoder) {
+    ModelPlanner(weights, plan, writer).run(pooling_type);
   } else {
     throw Error(ErrorKind::kModel,
-                weights.path().string() + ": expected a language model or a model in GGUF, found " +
+                weights.path().string() +
+                    ": expected a language model, a text encoder or a model in GGUF, found " +
                     std::string(weights.family().empty() ? weights.format() : weights.family()));
   }
   writer.add("general.file_type", mixture.file_type);

@@ -55,8 +55,9 @@ struct ConversionPlan {
   uint64_t padding(const PlannedTensor& tensor) const;  // zeros behind its values
 };
 
-// For models other than Whisper. Throws Error(kModel) if the model cannot be stated in GGUF, saying
-// why.
-ConversionPlan plan_gguf(const WeightProvider& weights, const Mixture& mixture);
+// For models other than Whisper. `pooling_type`: of a text encoder that is not in GGUF, llama.cpp's
+// number; 0: none. Throws Error(kModel) if the model cannot be stated in GGUF, saying why.
+ConversionPlan plan_gguf(const WeightProvider& weights, const Mixture& mixture,
+                         uint32_t pooling_type = 0);
 
 }  // namespace vesper

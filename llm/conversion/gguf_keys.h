@@ -14,6 +14,10 @@ namespace vesper {
 // files. Facts that GGUF has no key for are not written: configuration_difference() finds them.
 void write_model_keys(const ModelConfig& model, const ModelFamily& family, GgufWriter& writer);
 
+// What readers of text encoders need besides. `pooling_type`: llama.cpp's number; 0: none.
+void write_encoder_keys(const ModelFamily& family, uint32_t n_token_types, uint32_t pooling_type,
+                        GgufWriter& writer);
+
 // The first fact in which two configurations of a model differ: "the attention scale is 0.1, and
 // 0.125 in the converted file". Empty if they compute the same.
 std::string configuration_difference(const ModelConfig& source, const ModelConfig& converted);

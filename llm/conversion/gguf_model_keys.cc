@@ -170,6 +170,12 @@ void write_model_keys(const ModelConfig& model, const ModelFamily& family, GgufW
   if (!stack.ropes.empty()) write_rope(stack, keys);
 }
 
+void write_encoder_keys(const ModelFamily& family, uint32_t n_token_types, uint32_t pooling_type,
+                        GgufWriter& writer) {
+  Keys(std::string(family.gguf) + ".", writer).count("pooling_type", pooling_type);
+  Keys("tokenizer.ggml.", writer).count("token_type_count", n_token_types);
+}
+
 std::string configuration_difference(const ModelConfig& source, const ModelConfig& converted) {
   Comparison comparison;
   comparison.check("vocabulary", source.n_vocab, converted.n_vocab);

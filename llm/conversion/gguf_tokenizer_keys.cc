@@ -146,7 +146,6 @@ class TokenizerKeys {
           token.starts_with(prefix) ? token.substr(prefix.size()) : std::string(kSpaceMark) + token;
     }
     write_tokens("bert", "jina-v2-en");
-    writer_.add("tokenizer.ggml.token_type_count", uint32_t{2});
   }
 
   void write_sentence_piece() {

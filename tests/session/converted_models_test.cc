@@ -15,7 +15,9 @@
 #include "llm/weights/tensor_names.h"
 #include "llm/weights/weight_provider.h"
 #include "session/conversion.h"
+#include "session/embedding_session.h"
 #include "tests/child_process.h"
+#include "tests/embedder/tiny_bert.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 #include "tests/session/tiny_text_model.h"
 
@@ -84,6 +86,76 @@ INSTANTIATE_TEST_SUITE_P(Families, ConvertedModels,
                            std::erase(name, '-');
                            return name;
                          });
+
+// The vectors of two texts in token ids.
+std::vector<float> vectors_of(const fs::path& model) {
+  EmbeddingSession session(model, {.device = "cpu", .compute = "f32"});
+  std::vector<float> vectors;
+  size_t n_started = 0;
+  const std::vector<std::vector<int32_t>> texts = {{1, 7, 20, 33, 5, 60, 2}, {3, 4}};
+  session.embed_many([&](bool) -> std::optional<EmbeddingJob> {
+    if (n_started == texts.size()) return std::nullopt;
+    return EmbeddingJob{session.tokenize(texts[n_started++]), [&](Embedding found) {
+                          vectors.insert(vectors.end(), found.vector.begin(), found.vector.end());
+                        }};
+  });
+  return vectors;
+}
+
+TEST(ConvertedTextEncoder, GivesTheSameVectors) {
+  for (const char* family : {"bert", "nomic-bert", "modernbert"}) {
+    SCOPED_TRACE(family);
+    const TemporaryFolder folder;
+    const fs::path source = fs::path(TEXT_ENCODERS) / family;
+    convert_model({source, folder / "out.gguf", "f32", 2});
+    EXPECT_LT(distance(vectors_of(folder / "out.gguf"), vectors_of(source)), 1e-5);
+    convert_model({source, folder / "q8_0.gguf", "q8_0", 2});
+    const double loss = distance(vectors_of(folder / "q8_0.gguf"), vectors_of(source));
+    EXPECT_GT(loss, 0);
+    EXPECT_LT(loss, 0.05);
+  }
+}
+
+TEST(ConvertedTextEncoder, HasItsTokenizerPoolingAndTokenTypes) {
+  const TemporaryFolder folder;
+  for (const auto& [mode, type] :
+       std::vector<std::pair<std::string, uint64_t>>{{"mean_tokens", 1}, {"cls_token", 2}}) {
+    TinyBert().write(folder / mode, mode);
+    const ConversionReport report =
+        convert_model({folder / mode, folder / (mode + ".gguf"), "f32", 2});
+    EXPECT_THAT(report.left_out, IsEmpty());
+    const auto weights = open_weights(folder / (mode + ".gguf"));
+    EXPECT_EQ(weights->gguf()->find_unsigned("bert.pooling_type"), type);
+    EXPECT_EQ(weights->gguf()->find_unsigned("tokenizer.ggml.token_type_count"), TinyBert::kTypes);
+    const auto embed = [&](const fs::path& model) {
+      EmbeddingSession session(model, {.device = "cpu", .compute = "f32"});
+      return session.embed(std::vector<std::string>{"the cat, a plan!"})[0].vector;
+    };
+    EXPECT_LT(distance(embed(folder / (mode + ".gguf")), embed(folder / mode)), 1e-5);
+  }
+}
+
+TEST(ConvertedTextEncoder, IsRejectedIfGgufCannotStateIt) {
+  const TemporaryFolder folder;
+  const auto error_of = [&](const fs::path& model) -> std::string {
+    try {
+      convert_model({model, folder / "out.gguf", "f32", 2});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kModel);
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(error_of(fs::path(TEXT_ENCODERS) / "new"),
+              HasSubstr("expected a family that GGUF has a name for, found new"));
+  TinyBert().write(folder / "dense");
+  write_file(folder / "dense/modules.json",
+             R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
+                 {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+                 {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}])");
+  EXPECT_THAT(error_of(folder / "dense"), HasSubstr("found a dense layer in 2_Dense"));
+  EXPECT_FALSE(fs::exists(folder / "out.gguf"));
+}
 
 TEST(ConvertedModel, IsRejectedIfGgufHasNoKeyForAFact) {
   const TemporaryFolder folder;
