@@ -421,10 +421,10 @@ const TensorNaming kGgufModernBertNaming = {
      {"output_norm", "encoder.norm"}},
     {{"blk.", "encoder.layers."}},
     {{"attn_norm", "attn_norm"},
+     {"attn_qkv", "attn.q|attn.k|attn.v"},  // first: llama.cpp reads no others
      {"attn_q", "attn.q"},
      {"attn_k", "attn.k"},
      {"attn_v", "attn.v"},
-     {"attn_qkv", "attn.q|attn.k|attn.v"},
      {"attn_output", "attn.out"},
      {"ffn_norm", "ffn_norm"},
      {"ffn_up", "ffn.gate|ffn.up"},

@@ -75,6 +75,22 @@ TEST(ChangedWeightsOfGguf, AreThoseOfAConvertedFile) {
   expect_same_weights(*changed(folder / "f16.gguf", "q5_1"), *open_weights(folder / "q5_1.gguf"));
 }
 
+TEST(ChangedWeightsOfTextEncoders, AreThoseOfAConvertedFile) {
+  for (const char* family : {"bert", "nomic-bert", "modernbert"}) {
+    SCOPED_TRACE(family);
+    const TemporaryFolder folder;
+    const fs::path model = fs::path(TEXT_ENCODERS) / family;
+    convert_model({model, folder / "out.gguf", "q4_0", 2});
+    const auto loaded = changed(model, "q4_0"), file = changed(folder / "out.gguf", "");
+    size_t n = 0;
+    for (const TensorView& tensor : file->tensors()) {
+      ++n;
+      EXPECT_EQ(loaded->read(loaded->require(tensor.name)), file->read(tensor)) << tensor.name;
+    }
+    EXPECT_GT(n, 10u);
+  }
+}
+
 TEST(ChangedWeightsOfWhisper, AreThoseOfAConvertedFile) {
   const test::TinyWhisper tiny;
   for (const test::FileSet& files : {tiny.ctranslate2(DType::kI8), tiny.safetensors(DType::kF32)}) {
