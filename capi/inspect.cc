@@ -1,10 +1,11 @@
-// The inspection of models and devices: include/vesper/inspect.h.
+// The inspection and conversion of models: include/vesper/inspect.h.
 #include <vesper/inspect.h>
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "capi/cancellation.h"
 #include "capi/errors.h"
 #include "capi/library.h"
 #include "capi/options.h"
@@ -15,6 +16,13 @@ namespace {
 
 vesper_inspect_options default_inspect_options() {
   vesper_inspect_options options{};
+  options.size = sizeof options;
+  options.load = default_load_options();
+  return options;
+}
+
+vesper_convert_options default_convert_options() {
+  vesper_convert_options options{};
   options.size = sizeof options;
   options.load = default_load_options();
   return options;
@@ -174,6 +182,34 @@ vesper_status vesper_inspect_profile(const char* model, const vesper_inspect_opt
     if (json) *json = json_copy.release();
     if (trace) *trace = trace_copy.release();
     if (csv) *csv = csv_copy.release();
+  });
+}
+
+void vesper_convert_options_init(vesper_convert_options* options, size_t size) {
+  capi::init_options(__func__, options, size, capi::default_convert_options);
+}
+
+vesper_status vesper_convert(const char* model, const char* output, const char* type,
+                             const vesper_convert_options* options, char** json) {
+  if (json) *json = nullptr;
+  return capi::guarded(__func__, nullptr, [&] {
+    const auto given = capi::read_options("options", options, capi::default_convert_options());
+    const vesper_load_options load = capi::read_load_options(given.load);
+    vesper::ConversionOptions conversion;
+    conversion.output = capi::required("output", output);
+    conversion.type = capi::required("type", type);
+    conversion.threads = load.threads;
+    check_options(conversion);  // before a download
+    const auto is_cancelled = capi::is_cancelled(given.cancellation);
+    conversion.model = capi::model_store(load, is_cancelled).find(capi::required("model", model));
+    conversion.on_progress = [&](uint64_t done, uint64_t total) {
+      if (is_cancelled && is_cancelled()) vesper::throw_stopped();
+      if (given.on_progress && given.on_progress(done, total, given.user) != 0) {
+        vesper::throw_stopped();
+      }
+    };
+    const vesper::ConversionReport report = convert_model(conversion);
+    if (json) *json = capi::copied_string(vesper::report_text(conversion_json(report)));
   });
 }
 

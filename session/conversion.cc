@@ -11,6 +11,7 @@
 #include "llm/dtype/quantize.h"
 #include "llm/tokenizer/text_tokenizer.h"
 #include "session/atomic_file.h"
+#include "session/bounds.h"
 
 namespace vesper {
 namespace {
@@ -170,7 +171,13 @@ ConversionPlan plan_of(const WeightProvider& weights, const Mixture& mixture) {
 
 }  // namespace
 
+void check_options(const ConversionOptions& options) {
+  find_mixture(options.type);
+  if (options.threads != 0) check_bounds("threads", bounds::kThreads, options.threads);
+}
+
 ConversionReport convert_model(const ConversionOptions& options) {
+  check_options(options);
   const Mixture& mixture = find_mixture(options.type);
   const auto weights = open_weights(options.model);
   const ConversionPlan plan = plan_of(*weights, mixture);

@@ -13,10 +13,10 @@
 namespace vesper {
 
 struct ConversionOptions {
-  std::filesystem::path model;   // a file or a folder
-  std::filesystem::path output;  // a file, replaced if it exists
+  std::filesystem::path model = {};   // a file or a folder
+  std::filesystem::path output = {};  // a file, replaced if it exists
   // Format of most matrices, one of mixture_names() (llm/conversion/mixture.h).
-  std::string type;
+  std::string type = {};
   uint32_t threads = 0;  // 0: one per core
   // Bytes written and bytes of the file; may be empty.
   std::function<void(uint64_t done, uint64_t total)> on_progress = {};
@@ -44,7 +44,10 @@ struct ConversionReport {
   bool was_quantized = false;  // some values of the source were quantized before
 };
 
-// Throws Error(kUsage) for an unknown type, Error(kModel) for a model that cannot be read or
+// Throws Error(kUsage) for an unknown type, and threads out of bounds.
+void check_options(const ConversionOptions& options);
+
+// Throws the errors of check_options(), Error(kModel) for a model that cannot be read or
 // stated in the format, Error(kOutput) if the file cannot be written.
 ConversionReport convert_model(const ConversionOptions& options);
 

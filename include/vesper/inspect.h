@@ -104,6 +104,27 @@ VESPER_API vesper_status vesper_inspect_profile(const char* model,
 /* The devices of this machine, usable or not, and their capabilities. */
 VESPER_API vesper_status vesper_inspect_devices(char** json);
 
+/* ---- Conversion ------------------------------------------------------------------------------ */
+
+typedef struct vesper_convert_options {
+  size_t size;
+  /* How the model is found; `threads` quantize. Device, compute, weights and adapters have no effect. */
+  vesper_load_options load;
+  /* Bytes written, of those of the file. A non-zero result stops with VESPER_ERROR_STOPPED. */
+  int (*on_progress)(uint64_t done_bytes, uint64_t total_bytes, void* user); /* may be NULL */
+  void* user;
+  const vesper_cancellation* cancellation; /* may be NULL */
+} vesper_convert_options;
+VESPER_API void vesper_convert_options_init(vesper_convert_options* options, size_t size);
+
+/* Writes a model as one GGUF file, or Whisper as a ggml file, with most matrices in the format
+ * `type`: "q8_0", "q4_k", "f16", ... `output` is replaced if it exists, and only by a complete file
+ * that has been read back. `options` may be NULL. *json says what was written; may be NULL.
+ * VESPER_ERROR_USAGE for an unknown type, VESPER_ERROR_MODEL for a model that cannot be read or that
+ * the format cannot state, VESPER_ERROR_OUTPUT if the file cannot be written. */
+VESPER_API vesper_status vesper_convert(const char* model, const char* output, const char* type,
+                                        const vesper_convert_options* options, char** json);
+
 #ifdef __cplusplus
 }
 #endif

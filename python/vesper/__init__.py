@@ -13,7 +13,7 @@ from vesper._library import text as _text
 from vesper.embedding import CrossEncoder, Embedder, similarity
 from vesper.errors import (DeviceError, Error, InputError, InternalError, ModelError, OutputError, Stopped,
                            UsageError)
-from vesper.inspection import devices, diff, find_model, inspect, installed_models, known_models
+from vesper.inspection import convert, devices, diff, find_model, inspect, installed_models, known_models
 from vesper.speech import BatchedInferencePipeline, WhisperModel
 from vesper.stream import Caption, CaptionWord, Stream
 from vesper.text import Answer, Chat, LanguageModel, TextStream
@@ -27,6 +27,6 @@ __all__ = [
     "Answer", "BatchedInferencePipeline", "Caption", "CaptionWord", "Chat", "CrossEncoder", "DeviceError",
     "Embedder", "Error", "InputError", "InternalError", "LanguageModel", "ModelError", "OutputError", "Segment",
     "Stopped", "Stream", "TextStream", "Tokenizer", "Transcript", "Transcription", "TranscriptionInfo",
-    "UsageError", "WhisperModel", "Word", "devices", "diff", "find_model", "inspect", "installed_models",
+    "UsageError", "WhisperModel", "Word", "convert", "devices", "diff", "find_model", "inspect", "installed_models",
     "known_models", "similarity",
 ]

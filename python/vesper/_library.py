@@ -154,6 +154,8 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "inspect_table": (Status, _inspect_call),
     "inspect_profile": (Status, [*_inspect_call, _out, _out]),
     "inspect_devices": (Status, [_out]),
+    "convert_options_init": (None, _options_init),
+    "convert": (Status, [c_char_p, c_char_p, c_char_p, POINTER(c.ConvertOptions), _out]),
 }
 
 

@@ -364,9 +364,23 @@ class InspectOptions(Structure):
     ]
 
 
+OnConversion = CFUNCTYPE(c_int, c_uint64, c_uint64, c_void_p)
+
+
+class ConvertOptions(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("load", LoadOptions),
+        ("on_progress", OnConversion),
+        ("user", c_void_p),
+        ("cancellation", c_void_p),
+    ]
+
+
 STRUCTS: dict[str, type[ctypes.Structure]] = {
     "vesper_adapter": Adapter,
     "vesper_load_options": LoadOptions,
+    "vesper_convert_options": ConvertOptions,
     "vesper_whisper_options": WhisperOptions,
     "vesper_transcribe_options": TranscribeOptions,
     "vesper_word": Word,

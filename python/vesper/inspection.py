@@ -52,6 +52,28 @@ def diff(model: str | os.PathLike[str], other: str | os.PathLike[str]) -> Any:
                                                      ctypes.byref(options), None, result))
 
 
+def convert(model: str | os.PathLike[str], output: str | os.PathLike[str], type: str, *,
+            cpu_threads: int = 0, local_files_only: bool = False) -> dict[str, Any]:
+    """Writes a model as one GGUF file, or Whisper as a ggml file, and returns what was written.
+
+    type: the format of most matrices, "q8_0", "q4_k", "f16", ... The output has its name only when it is
+    complete and has been read back.
+    """
+    options = default_options(c.ConvertOptions, "convert_options_init")
+    load_options(options.load, "auto", 0, "default", cpu_threads, local_files_only)
+    cancellation = Cancellation()
+    options.cancellation = cancellation.pointer
+    result = ctypes.c_void_p()
+
+    def work() -> None:
+        library.convert(path_bytes("model", model), path_bytes("output", output), encoded("type", type),
+                        ctypes.byref(options), ctypes.byref(result))
+
+    interruptible(work, cancellation.request)
+    report: dict[str, Any] = json.loads(take_string(result))
+    return report
+
+
 def devices() -> list[dict[str, Any]]:
     """The devices of this machine, usable or not, as `inspect --json --devices` lists them."""
     found: list[dict[str, Any]] = _json(library.inspect_devices)["devices"]

@@ -46,6 +46,48 @@ static int stop_download(const char* model, uint64_t done, uint64_t total, void*
     CHECK(text == NULL);       \
   } while (0)
 
+static int stop_conversion(uint64_t done, uint64_t total, void* user) {
+  *(uint64_t*)user = done;
+  return done <= total;
+}
+
+/* NULL, or what is wrong. */
+static const char* check_conversion_refusals(const char* model) {
+  char before = 0;
+  char* const text_before = &before;
+  char* text = NULL;
+  uint64_t done = 0;
+  vesper_cancellation* cancellation = NULL;
+  vesper_convert_options options;
+  vesper_convert_options_init(&options, sizeof options);
+  options.load.offline = 1;
+  REFUSED(VESPER_ERROR_USAGE, vesper_convert(NULL, "out.gguf", "f16", &options, &text));
+  REFUSED(VESPER_ERROR_USAGE, vesper_convert(model, NULL, "f16", &options, &text));
+  REFUSED(VESPER_ERROR_USAGE, vesper_convert(model, "out.gguf", NULL, &options, &text));
+  REFUSED(VESPER_ERROR_USAGE, vesper_convert("/no/such", "out.gguf", "q9_z", &options, &text));
+  CHECK(strcmp(vesper_last_error_setting(), "type") == 0);
+  REFUSED(VESPER_ERROR_MODEL, vesper_convert("/no/such", "out.gguf", "f16", &options, &text));
+  REFUSED(VESPER_ERROR_OUTPUT, vesper_convert(model, "/no/such/out.gguf", "f16", &options, &text));
+  options.load.threads = 100000;
+  REFUSED(VESPER_ERROR_USAGE, vesper_convert(model, "out.gguf", "f16", &options, &text));
+  CHECK(strcmp(vesper_last_error_setting(), "threads") == 0);
+  options.load.threads = 2;
+  options.on_progress = stop_conversion;
+  options.user = &done;
+  REFUSED(VESPER_ERROR_STOPPED, vesper_convert(model, "out.gguf", "f16", &options, &text));
+  CHECK(done > 0);
+  options.on_progress = NULL;
+  CHECK(vesper_cancellation_new(&cancellation) == VESPER_OK);
+  options.cancellation = cancellation;
+  vesper_cancellation_request(cancellation);
+  REFUSED(VESPER_ERROR_STOPPED, vesper_convert(model, "out.gguf", "f16", &options, &text));
+  vesper_cancellation_free(cancellation);
+  options.size = 3;
+  REFUSED(VESPER_ERROR_USAGE, vesper_convert(model, "out.gguf", "f16", &options, &text));
+  vesper_convert_options_init(NULL, sizeof options);
+  return NULL;
+}
+
 /* NULL, or what is wrong. */
 static const char* check_refusals(const char* model) {
   char before = 0;
@@ -198,6 +240,7 @@ int main(int argc, char** argv) {
   options.load.offline = 1;
   if (strcmp(what, "refusals") == 0) {
     const char* wrong = check_refusals(model);
+    if (!wrong) wrong = check_conversion_refusals(model);
     if (wrong) fprintf(stderr, "%s\n%s\n", wrong, vesper_last_error());
     return wrong != NULL;
   }
@@ -239,6 +282,8 @@ int main(int argc, char** argv) {
     if (argc > 3) options.input = argv[3];
     options.per_command = argc > 3;
     status = vesper_inspect_profile(model, &options, &texts[0], &texts[1], &texts[2]);
+  } else if (strcmp(what, "convert") == 0) {
+    status = vesper_convert(model, argv[3], argv[4], NULL, texts);
   } else if (strcmp(what, "devices") == 0) {
     status = vesper_inspect_devices(texts);
   }

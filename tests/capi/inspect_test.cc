@@ -148,9 +148,19 @@ TEST_F(InspectionInC, ProfilesAModelInThreeFormats) {
   EXPECT_THAT(own, HasSubstr("\"work\":\"2 texts of "));
 }
 
+TEST_F(InspectionInC, ConvertsAModelAsTheProgramDoes) {
+  for (const std::string& model : {encoder_, llama_}) {
+    const std::string output = folder_.file("out.gguf");
+    expect_same({"convert", model, output, "q8_0"}, {"--convert", output, "--type", "q8_0", model});
+    EXPECT_EQ(Json::parse(client({"model", output}).out)["format"], "GGUF version 3");
+  }
+}
+
 TEST_F(InspectionInC, RefusesBadArguments) {
+  around_.folder = folder_.path();
   const ChildResult result = client({"refusals", encoder_});
   EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out.gguf"));
 }
 
 TEST_F(InspectionInC, FindsInstalledModels) {
