@@ -362,6 +362,30 @@ TEST_F(GenerateProgram, SavesAndRestoresAPrompt) {
   expect_failure(again(), 3, "kept");
 }
 
+TEST_F(GenerateProgram, ChangesTheWeights) {
+  const std::string adapter = std::string(ADAPTERS) + "/qwen3";
+  const std::string plain = ids({"-n", "20"}), adapted = ids({"-n", "20", "--lora", adapter});
+  EXPECT_NE(adapted, plain);
+  EXPECT_EQ(ids({"-n", "20", "--lora", adapter + "=1"}), adapted);
+  EXPECT_EQ(ids({"-n", "20", "--lora", adapter + "=0"}), plain);
+  EXPECT_NE(ids({"-n", "20", "--lora", adapter + "=0.25"}), adapted);
+  const auto logprobs = [&](const std::string& type) {
+    return tiny({"--prompt-ids", "1,2,3", "-n", "2", "--logprobs", "2", "--weights", type}).out;
+  };
+  EXPECT_NE(logprobs("q4_0"), logprobs("f32"));
+  // A prompt of other weights is not reused.
+  EXPECT_EQ(ids({"-n", "2", "--prompt-cache", "kept"}), ids({"-n", "2", "--prompt-cache", "kept"}));
+  expect_failure(tiny({"--prompt-ids", "1,2,3", "--print-ids", "-n", "2", "--prompt-cache", "kept",
+                       "--lora", adapter}),
+                 3, "kept: it was saved with another model");
+  expect_failure(tiny({"--prompt-ids", "1", "--lora", adapter + "=much"}), 2,
+                 "--lora: expected a file, or a file and a scale");
+  expect_failure(tiny({"--prompt-ids", "1", "--print-ids", "--lora", folder_.file("none")}), 4,
+                 "none");
+  expect_failure(tiny({"--prompt-ids", "1", "--weights", "q9_z"}), 2,
+                 "--weights: expected one of f32, f16");
+}
+
 TEST_F(GenerateProgram, AnswersManyPromptsInOrder) {
   std::string prompts;
   for (int i = 1; i <= 9; ++i) {
