@@ -9,6 +9,7 @@
 #include "llm/files/gguf_writer.h"
 #include "llm/generation/sampling_defaults.h"
 #include "llm/weights/model_families.h"
+#include "llm/weights/name_tensors.h"
 #include "llm/weights/tensor_names.h"
 
 namespace vesper {
@@ -140,6 +141,13 @@ class ModelPlanner {
     }
     planned.order = rotary_order(stack_, first, stack_.interleaved_rope,
                                  family_.interleaved_rope || family_.gguf_interleaved_rope);
+    // GGUF has no position embeddings of padding.
+    if (tensor.name == "encoder.position.weight" && stack_.first_position != 0) {
+      planned.parts = {cut_tensor(tensor, {tensor.name, tensor.name},
+                                  {stack_.first_position, stack_.n_positions})
+                           .at(1)};
+      planned.shape[0] = stack_.n_positions;
+    }
     if (stack_.norm_weight_offset != 0 && first.ends_with("norm.weight")) {
       planned.offset = stack_.norm_weight_offset;
     }

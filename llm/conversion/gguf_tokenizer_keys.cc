@@ -40,6 +40,8 @@ class TokenizerKeys {
       write_byte_level(root, model);
     } else if (kind == "WordPiece") {
       write_word_piece(model);
+    } else if (text_member(name_, model, "type", "") == "Unigram") {
+      write_unigram(root, model);
     } else if (files_.has("tokenizer.model")) {
       write_sentence_piece();
     } else if (truth_member(name_, model, "byte_fallback", false) && kind == "BPE") {
@@ -47,7 +49,7 @@ class TokenizerKeys {
     } else {
       fail_in_file(name_,
                    "expected a tokenizer that GGUF can state (byte-level BPE, SentencePiece "
-                   "BPE or WordPiece), found " +
+                   "BPE, unigram or WordPiece), found " +
                        kind);
     }
     write_special_ids(kind == "WordPiece");
@@ -164,6 +166,37 @@ class TokenizerKeys {
     write_tokens("llama", "default");
     writer_.add("tokenizer.ggml.scores", scores);
     writer_.add("tokenizer.ggml.add_space_prefix", model.add_dummy_prefix);
+  }
+
+  // The pieces with their scores, and SentencePiece's table of replacements.
+  void write_unigram(const json& root, const json& model) {
+    std::vector<float> scores(tokens_.size());
+    const json& pieces = *find_member(model, "vocab");  // checked by the tokenizer's reader
+    for (size_t id = 0; id < std::min(pieces.size(), scores.size()); ++id) {
+      scores[id] = pieces[id][1].get<float>();
+    }
+    const json* unknown = find_member(model, "unk_id");
+    if (unknown != nullptr && *unknown < types_.size()) {
+      types_[unknown->get<size_t>()] = kUnknown;
+      write_id("unknown", unknown->get<int32_t>());
+    }
+    if (truth_member(name_, model, "byte_fallback", false)) {
+      fail_in_file(name_, "expected a unigram tokenizer without byte_fallback, found one with it");
+    }
+    mark_added(root);
+    write_tokens("t5", "default");
+    writer_.add("tokenizer.ggml.scores", scores);
+    writer_.add("tokenizer.ggml.add_space_prefix", true);
+    writer_.add("tokenizer.ggml.remove_extra_whitespaces", true);
+    const json* normalizer = find_member(root, "normalizer");
+    if (normalizer == nullptr) return;
+    const json* steps = find_member(*normalizer, "normalizers");
+    for (const json& step : steps == nullptr ? json::array({*normalizer}) : *steps) {
+      if (text_member(name_, step, "type", "") != "Precompiled") continue;
+      writer_.add_bytes(
+          "tokenizer.ggml.precompiled_charsmap",
+          bytes_of_base64(name_, text_member(name_, step, "precompiled_charsmap", "")));
+    }
   }
 
   // A tokenizer.json made from a SentencePiece model: its merges are in the order of the tokens

@@ -54,6 +54,7 @@ constexpr ModelFamily kFamilies[] = {
                   .read_config_json = read_bert}),
     // Liu et al., "RoBERTa" (2019), and XLM-R.
     bert_encoder({.name = "roberta",
+                  .gguf = "bert",
                   .hugging_face = {"roberta", "xlm-roberta", "camembert"},
                   .hugging_face_names = &kHuggingFaceRobertaNaming,
                   .read_config_json = read_roberta}),
