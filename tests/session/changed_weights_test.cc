@@ -144,7 +144,8 @@ TEST(ChangedWeights, AreTheModelItselfWithoutATypeOrInItsOwn) {
   EXPECT_EQ(change_weights(weights, {}, 1), weights);
   const TemporaryFolder folder;
   convert_model({fs::path(LANGUAGE_MODELS) / "llama", folder / "out.gguf", "q5_0", 2});
-  for (const TensorView& tensor : changed(folder / "out.gguf", "q5_0")->tensors()) {
+  const auto same = changed(folder / "out.gguf", "q5_0");
+  for (const TensorView& tensor : same->tensors()) {
     EXPECT_NE(tensor.data, nullptr) << tensor.name;
   }
 }
