@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "capi/cancellation.h"
+#include "capi/grammar.h"
 #include "capi/options.h"
 #include "capi/text.h"
 #include "error/error.h"
@@ -54,34 +55,6 @@ SamplingOptions read_sampling(const vesper_generate_options& given) {
   return sampling;
 }
 
-std::optional<GrammarOptions> read_grammar(const vesper_generate_options& given) {
-  if (given.grammar_notation == VESPER_GRAMMAR_NONE) {
-    if (given.grammar == nullptr && given.grammar_after == nullptr) return std::nullopt;
-    throw Error(ErrorKind::kUsage, "grammar notation", "expected the notation of the grammar");
-  }
-  GrammarOptions grammar;
-  switch (given.grammar_notation) {
-    case VESPER_GRAMMAR_GBNF:
-      grammar.notation = GrammarNotation::kGbnf;
-      break;
-    case VESPER_GRAMMAR_JSON_SCHEMA:
-      grammar.notation = GrammarNotation::kJsonSchema;
-      break;
-    case VESPER_GRAMMAR_JSON:
-      grammar.notation = GrammarNotation::kJson;
-      break;
-    case VESPER_GRAMMAR_REGEX:
-      grammar.notation = GrammarNotation::kRegex;
-      break;
-    default:
-      throw Error(ErrorKind::kUsage, "grammar notation",
-                  "expected 0 to 4, found " + std::to_string(given.grammar_notation));
-  }
-  if (grammar.notation != GrammarNotation::kJson) grammar.text = required("grammar", given.grammar);
-  if (given.grammar_after) grammar.after = given.grammar_after;
-  return grammar;
-}
-
 }  // namespace
 
 GenerateCall::GenerateCall(const vesper_generate_options* options) {
@@ -98,7 +71,13 @@ GenerateCall::GenerateCall(const vesper_generate_options* options) {
   text.end_loops = given.allow_loops == 0;
   text.context_shift = given.context_shift != 0;
   text.reuse_prompt = given.no_reuse == 0;
-  text.grammar = read_grammar(given);
+  text.grammar = read_grammar(given.grammar_notation, given.grammar);
+  if (given.grammar_after) {
+    if (!text.grammar) {
+      throw Error(ErrorKind::kUsage, "grammar notation", "expected the notation of the grammar");
+    }
+    text.grammar->after = given.grammar_after;
+  }
   if (given.n_logit_bias > 0) required("logit_bias", given.logit_bias);
   for (const auto& [token, bias] : std::span(given.logit_bias, given.n_logit_bias)) {
     text.logit_bias.emplace_back(token, bias);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "capi/cancellation.h"
+#include "capi/grammar.h"
 #include "capi/options.h"
 #include "error/bounds.h"
 #include "error/error.h"
@@ -193,6 +194,7 @@ SpeechCall::SpeechCall(const vesper_transcribe_options* caller) {
   speech.decoding.policy = window_policy(given);
   speech.channels = channels(given);
   if (given.vad != 0) speech.vad = vad;
+  speech.decoding.grammar = read_grammar(given.grammar_notation, given.grammar);
   reader = reader_options(given);
   events.is_cancelled = is_cancelled(given.cancellation);
   if (given.on_progress) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "decoder/windows/window_policy.h"
+#include "llm/grammar/grammar_options.h"
 
 namespace vesper {
 
@@ -88,6 +89,12 @@ struct DecodingSettings {
   std::vector<int32_t> suppress_tokens;  // additional token ids
   std::string suppress_regex;            // tokens whose whole text matches (whisper.cpp)
   bool suppress_numerals = false;        // tokens with digits, currency or percent signs (ours)
+
+  // ---- Grammar
+  // The text of each window is one of this grammar, after a space or not; only max_new_tokens ends
+  // it earlier. Windows are then searched greedily, not by beams, and the model's suppressed tokens
+  // may be sampled. GrammarOptions::after is absent.
+  std::optional<GrammarOptions> grammar;
 
   // ---- Times
   double max_initial_timestamp_s = 1.0;  // limit of the first timestamp of a window

@@ -148,7 +148,7 @@ std::vector<SequenceState> WhisperDecoder::first_states(const DecodeTask& task,
   state.max_sampled = task.max_tokens;
   state.timestamps = task.timestamps;
   state.max_initial_timestamp = timestamp_begin + task.max_initial_timestamp;
-  if (task.speech_end > 0) state.speech_end = timestamp_begin + task.speech_end;
+  if (task.speech_end > 0 && !task.grammar) state.speech_end = timestamp_begin + task.speech_end;
   state.penalty_window = n_text_ctx();
   for (const int32_t token : std::span(task.prompt).last(task.n_given)) {
     const bool is_timestamp = token >= tokens_.timestamp_begin;
@@ -191,7 +191,17 @@ void WhisperDecoder::start(uint32_t slot, const DecodeTask& task, const Search& 
   check(task, search);
   run_prompt(slot, task);
   device_.run(no_speech_choices_[slot]);
-  loop_.start(slot, task.prompt, first_states(task, search));
+  std::optional<GrammarConstraint> grammar;
+  if (task.grammar) {
+    grammar.emplace(*task.grammar);
+    for (const int32_t token : std::span(task.prompt).last(task.n_given)) {
+      if (!grammar->accept(token)) {
+        throw Error(ErrorKind::kUsage, "prefix", "expected the beginning of a text of the grammar");
+      }
+    }
+  }
+  loop_.start(slot, task.prompt, first_states(task, search),
+              {.grammar = grammar ? &*grammar : nullptr});
   searches_[slot] = search;
 }
 

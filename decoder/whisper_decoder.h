@@ -32,6 +32,9 @@ struct DecodeTask {
   uint32_t speech_end = 0;
   uint32_t window = 0;  // slot of the encoded window
   uint32_t seed = 0;    // of the sampling noise
+  // The answer is a text of it, the forced tokens included; null: none. Not with beams. Excludes
+  // speech_end.
+  const GrammarConstraint* grammar = nullptr;
 };
 
 // The search for the tokens of a task.
@@ -78,7 +81,7 @@ class WhisperDecoder {
   // batch of a shape records its programs. Throws Error(kInternal) if it is too large.
   void begin(const StepShape& shape);
   // Starts a task in a free slot. Throws like decode(), and if the batch's shape does not allow the
-  // search.
+  // search; Error(kUsage) if the forced tokens do not begin a text of the grammar.
   void start(uint32_t slot, const DecodeTask& task, const Search& search);
   // Runs up to n_steps steps of all tasks; returns the slots whose tasks ended, in order.
   std::span<const uint32_t> advance(uint32_t n_steps) { return loop_.advance(n_steps); }

@@ -9,6 +9,18 @@
 #include "llm/weights/weight_provider.h"
 
 namespace vesper {
+namespace {
+
+// The tokens of text, and the end of text, whose id follows theirs.
+TokenVocabulary text_vocabulary(const TextTokenizer& tokenizer, int32_t end_of_text) {
+  std::vector<std::string_view> bytes(static_cast<size_t>(end_of_text) + 1);
+  for (int32_t id = 0; id < end_of_text; ++id) {
+    bytes[static_cast<size_t>(id)] = tokenizer.bytes_of(id);
+  }
+  return TokenVocabulary(bytes, {&end_of_text, 1});
+}
+
+}  // namespace
 
 WhisperModel::WhisperModel(const std::filesystem::path& path, std::unique_ptr<Device> device,
                            Compute compute, uint32_t n_windows, uint32_t n_candidates,
@@ -29,7 +41,9 @@ WhisperModel::WhisperModel(std::shared_ptr<const WeightProvider> weights,
       decoder_(std::make_unique<WhisperDecoder>(
           *device_, *provider_,
           compute == Compute::kAuto && compute_ == Compute::kBF16 ? compute : compute_, tokens_,
-          tokenizer_->find(" "), n_windows, n_encoded, n_windows * n_candidates)) {
+          tokenizer_->find(" "), n_windows, n_encoded, n_windows * n_candidates)),
+      grammars_([this] { return text_vocabulary(*tokenizer_, tokens_.eot); },
+                LeadingSpace::kOptional) {
   for (uint32_t n = 1; n <= n_encoded; ++n) {
     DispatchTable table;
     encoder_->emit(table, n);
@@ -57,6 +71,10 @@ void WhisperModel::encode(std::span<const float* const> windows, uint32_t first_
   decoder_->model().set_first_encoded(first_slot);
   for (uint32_t i = 0; i < windows.size(); ++i) encoder_->write_window(i, windows[i]);
   device_->run(encode_[windows.size() - 1]);
+}
+
+GrammarConstraint WhisperModel::grammar(const GrammarOptions& options) {
+  return GrammarConstraint(GrammarMatcher(grammars_.masks(options)));
 }
 
 WhisperAligner& WhisperModel::aligner() {

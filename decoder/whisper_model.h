@@ -13,6 +13,8 @@
 #include "decoder/whisper_decoder.h"
 #include "decoder/words/whisper_aligner.h"
 #include "encoder/whisper_encoder.h"
+#include "llm/generation/grammar_constraint.h"
+#include "llm/grammar/grammar_options.h"
 #include "llm/table/device.h"
 #include "llm/tokenizer/whisper_tokens.h"
 #include "llm/weights/weight_provider.h"
@@ -48,6 +50,9 @@ class WhisperModel {
   uint32_t n_mels() const { return encoder_->n_mels(); }
   // [n_mels, 201], empty if the file has none.
   const std::vector<float>& mel_filters() const { return provider_->config().mel_filters; }
+  // The constraint of a text of this grammar, after a space or not, without timestamps. Masks are
+  // shared with later texts. Throws Error(kUsage) like compile_grammar().
+  GrammarConstraint grammar(const GrammarOptions& options);
   // Suppressed tokens: the file's list, otherwise the reference's.
   const std::vector<int32_t>& suppressed() const { return suppressed_; }
 
@@ -60,6 +65,7 @@ class WhisperModel {
   std::unique_ptr<WhisperEncoder> encoder_;
   std::unique_ptr<WhisperDecoder> decoder_;
   std::unique_ptr<WhisperAligner> aligner_;
+  GrammarCache grammars_;
   std::vector<int32_t> suppressed_;
   std::vector<ProgramId> encode_;  // [n_encoded]: for 1, 2, ... windows
 };

@@ -102,6 +102,10 @@ void check_options(const SpeechOptions& options, SpeechTask task) {
   check_bounds("language detection threshold", bounds::kProbability,
                decoding.language_detection_threshold);
   check_search(decoding);
+  if (decoding.grammar) {
+    check_setting(!decoding.grammar->after, "grammar after", "an answer of a language model");
+    compile_grammar(*decoding.grammar);
+  }
   check_times(decoding);
   if (options.vad) check_vad(*options.vad);
   if (task == SpeechTask::kLiveCaptions) check_live(options);

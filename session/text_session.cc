@@ -287,7 +287,7 @@ struct TextSession::State {
   Generator generator;
   std::vector<uint64_t> last_use;  // of each slot, counted in jobs; 0: never used
   uint64_t n_uses = 0;
-  TextGrammars grammars;
+  TextGrammars grammars{model};
 };
 
 // A free slot: the one whose cache has at least half of the prompt, else the one that has been
@@ -327,7 +327,7 @@ std::unique_ptr<Answering> TextSession::State::start(uint32_t slot, TextJob job,
     const auto start = SteadyClock::now();
     std::optional<GrammarConstraint> grammar;
     if (wanted.grammar) {
-      grammar = grammars.constraint(*model, *wanted.grammar, job.request.prompt);
+      grammar = grammars.constraint(*wanted.grammar, job.request.prompt);
     }
     auto answering = std::make_unique<Answering>(generator, *model, slot, std::move(job), sampling,
                                                  std::move(grammar));

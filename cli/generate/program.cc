@@ -120,16 +120,9 @@ class Run {
   // An error in it is found before the model is loaded.
   void read_grammar() {
     if (!arguments_.text.grammar) return;
-    GrammarOptions& grammar = *arguments_.text.grammar;
     const std::string& file =
         arguments_.schema_file.empty() ? arguments_.grammar_file : arguments_.schema_file;
-    if (!file.empty()) grammar.text = read_text_file(file);
-    try {
-      compile_grammar(grammar);
-    } catch (const Error& error) {
-      if (file.empty()) throw;
-      throw Error(error.kind(), file + ": " + error.what());
-    }
+    vesper::read_grammar(file, *arguments_.text.grammar);
   }
 
   void read_prompt() {

@@ -17,6 +17,16 @@ constexpr size_t kMaxLineBytes = size_t{64} << 20;
 
 }  // namespace
 
+void read_grammar(const std::string& file, GrammarOptions& grammar) {
+  if (!file.empty()) grammar.text = read_text_file(file);
+  try {
+    compile_grammar(grammar);
+  } catch (const Error& error) {
+    if (file.empty()) throw;
+    throw Error(error.kind(), file + ": " + error.what());
+  }
+}
+
 std::string read_standard_input() {
   std::string text;
   std::array<char, 1 << 16> part{};

@@ -6,10 +6,16 @@
 #include <memory>
 #include <string>
 
+#include "llm/grammar/grammar_options.h"
+
 namespace vesper {
 
 // Standard input to its end; empty if it is closed. Throws Error(kInput) on failure.
 std::string read_standard_input();
+
+// Reads the text of a grammar, unless `file` is empty, and checks the grammar. Throws Error(kInput)
+// if the file cannot be read, and Error(kUsage) with the file's name and the place in it.
+void read_grammar(const std::string& file, GrammarOptions& grammar);
 
 // The lines of a file or of standard input.
 class TextLines {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/terminal/progress.h"
+#include "cli/terminal/text_input.h"
 #include "error/error.h"
 
 namespace vesper {
@@ -289,6 +290,14 @@ void add_search_options(OptionTable& options, TranscribeArguments& arguments) {
                        "suppress tokens whose whole text matches");
   options.add_advanced("--suppress-numerals", flag_option(decoding.suppress_numerals),
                        "suppress tokens with digits, %, $ or £");
+  options.add_advanced("--grammar FILE", file_option(arguments.given.grammar_file),
+                       "the text of each window is one of this grammar (GBNF)");
+  options.add_advanced(
+      "--regex PATTERN", parsed_option([&](const std::string&, const std::string& pattern) {
+        decoding.grammar = GrammarOptions{.notation = GrammarNotation::kRegex, .text = pattern};
+      }),
+      "the text of each window matches this regular expression as a whole");
+  options.exclude({"--grammar", "--regex", "--beam-size"});
   options.section("Parts and times of a recording");
   options.add_advanced("--clip-timestamps LIST",
                        parsed_option([&](const std::string& option, const std::string& text) {
@@ -524,6 +533,9 @@ std::optional<std::string> parse_transcribe_options(int argc, const char* const*
   OptionTable options = transcribe_options(arguments);
   if (auto answer = options.parse(argc, argv)) return answer;
   settle_decoding(options, arguments);
+  if (const std::string& file = arguments.given.grammar_file; !file.empty()) {
+    read_grammar(file, arguments.speech.decoding.grammar.emplace());
+  }
   settle_sound(arguments);
   if (arguments.given.vad) arguments.speech.vad = arguments.given.speech;
   check_inputs(arguments.inputs);

@@ -34,6 +34,7 @@ struct TranscribeArguments {
   // What the command line contains; parse_transcribe_options() derives the settings above from it.
   struct Given {
     std::string output_folder, color = "never";
+    std::string grammar_file;
     bool stream = false, vad = false;
     bool split_channels = false, diarize = false;
     double stream_step_s = 1;

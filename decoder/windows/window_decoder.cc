@@ -40,7 +40,7 @@ Search search_of(const DecodingSettings& settings, double temperature) {
     search.sampling.top_p = static_cast<float>(settings.top_p);
     search.sampling.min_p = static_cast<float>(settings.min_p);
     search.n_candidates = settings.best_of;
-  } else if (settings.beam_size > 1) {
+  } else if (settings.beam_size > 1 && !settings.grammar) {
     search.n_candidates = settings.beam_size;
     search.max_finished = most_finished(settings);
   }
@@ -61,8 +61,16 @@ WindowDecoder::WindowDecoder(WhisperModel& model, const DecodingSettings& settin
     throw Error(ErrorKind::kUsage, "multilingual", "the model knows English only");
   }
   if (settings.language != "auto") known_language(settings.language);
+  std::span<const int32_t> of_model = model.suppressed();
+  if (settings.grammar) {
+    grammar_.emplace(model.grammar(*settings.grammar));
+    if (!settings.without_timestamps) {
+      grammar_->set_timestamp_begin(model.tokens().timestamp_begin);
+    }
+    of_model = {};
+  }
   model.decoder().set_suppressed(
-      suppressed_tokens(settings, model.tokenizer(), model.tokens().eot, model.suppressed()));
+      suppressed_tokens(settings, model.tokenizer(), model.tokens().eot, of_model));
 }
 
 RecordingState WindowDecoder::begin(uint64_t n_content_frames) const {
@@ -166,6 +174,7 @@ DecodeTask WindowDecoder::task(const WindowCursor& cursor) const {
   const uint32_t n_text_ctx = model_.decoder().n_text_ctx(), most = n_text_ctx / 2;
   DecodeTask task;
   task.timestamps = !settings_.without_timestamps;
+  if (grammar_) task.grammar = &*grammar_;
   task.max_initial_timestamp =
       static_cast<uint32_t>(std::lround(settings_.max_initial_timestamp_s / kTimestampSeconds));
   task.prompt = cursor.history.before_next();

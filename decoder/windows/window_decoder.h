@@ -39,7 +39,8 @@ uint32_t attempt_seed(uint32_t window_seed, size_t attempt);
 class WindowDecoder {
  public:
   // Sets the model's suppressed tokens. Both must outlive this object. Throws Error(kUsage) for
-  // settings that the model does not support, such as an unknown language.
+  // settings that the model does not support, such as an unknown language, and for an invalid
+  // grammar.
   WindowDecoder(WhisperModel& model, const DecodingSettings& settings);
 
   WhisperModel& model() const { return model_; }
@@ -76,7 +77,7 @@ class WindowDecoder {
 
   // ---- One window
 
-  // Prompt and limits of the next window.
+  // Prompt and limits of the next window. Valid while this object is.
   DecodeTask task(const WindowCursor& cursor) const;
   // Whether a VAD model finds speech in the next window; absent: none has listened.
   std::optional<bool> has_speech(const RecordingState& state, const WindowCursor& cursor) const;
@@ -125,6 +126,7 @@ class WindowDecoder {
 
   WhisperModel& model_;
   const DecodingSettings& settings_;
+  std::optional<GrammarConstraint> grammar_;  // of a window's text
 };
 
 }  // namespace vesper

@@ -105,6 +105,17 @@ VESPER_API void vesper_cancellation_reset(vesper_cancellation* cancellation);
 VESPER_API int vesper_cancellation_is_requested(const vesper_cancellation* cancellation);
 VESPER_API void vesper_cancellation_free(vesper_cancellation* cancellation);
 
+/* ---- Grammars -------------------------------------------------------------------------------- */
+
+/* How a grammar of an answer or a transcription is written. */
+typedef enum vesper_grammar_notation {
+  VESPER_GRAMMAR_NONE = 0,        /* any text   */
+  VESPER_GRAMMAR_GBNF = 1,        /* llama.cpp's notation */
+  VESPER_GRAMMAR_JSON_SCHEMA = 2, /* a JSON document */
+  VESPER_GRAMMAR_JSON = 3,        /* a JSON object or array; without a text */
+  VESPER_GRAMMAR_REGEX = 4        /* an expression that the whole text matches */
+} vesper_grammar_notation;
+
 /* ---- Loading models -------------------------------------------------------------------------- */
 
 /* Progress of a download: bytes so far, of `total_bytes` (0: unknown). A non-zero result stops it

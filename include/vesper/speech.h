@@ -135,6 +135,12 @@ typedef struct vesper_transcribe_options {
    * first segment's channel. Not called by the functions that detect languages or find speech. */
   void (*on_language)(const char* language, double probability, void* user);
   void* on_language_user;
+
+  /* The text of each window is one of this grammar, after a space or not. Windows are then searched
+   * greedily, and the model's suppressed tokens may be sampled. VESPER_ERROR_USAGE names the place
+   * of a mistake. */
+  int grammar_notation; /* vesper_grammar_notation */
+  const char* grammar;
 } vesper_transcribe_options;
 VESPER_API void vesper_transcribe_options_init(vesper_transcribe_options* options, size_t size);
 

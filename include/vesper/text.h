@@ -21,11 +21,11 @@ typedef struct vesper_logit_bias {
 typedef struct vesper_language_model_options {
   size_t size;
   vesper_load_options load;
-  uint32_t context;    /* tokens of a prompt and its answer; 0: 4096, or the model's limit if less */
-  uint32_t batch_size; /* answers at once; default 1; 1 to 1024 */
-  const char* kv_type; /* "f16" (default) or "f32" */
-  uint32_t beam_size;  /* above 1: beam search; default 1 */
-  double length_penalty; /* of beams; default 1 */
+  uint32_t context; /* tokens of a prompt and its answer; 0: 4096, or the model's limit if less */
+  uint32_t batch_size;                 /* answers at once; default 1; 1 to 1024 */
+  const char* kv_type;                 /* "f16" (default) or "f32" */
+  uint32_t beam_size;                  /* above 1: beam search; default 1 */
+  double length_penalty;               /* of beams; default 1 */
   const vesper_logit_bias* logit_bias; /* [n_logit_bias] */
   size_t n_logit_bias;
   int ignore_end;            /* never sample the tokens that end an answer */
@@ -67,15 +67,6 @@ typedef struct vesper_prompt {
 /* An integer setting that is left to the model. */
 #define VESPER_MODEL_DEFAULT UINT32_MAX
 
-/* How the grammar of an answer is written. */
-typedef enum vesper_grammar_notation {
-  VESPER_GRAMMAR_NONE = 0,        /* any answer */
-  VESPER_GRAMMAR_GBNF = 1,        /* llama.cpp's notation */
-  VESPER_GRAMMAR_JSON_SCHEMA = 2, /* a JSON document */
-  VESPER_GRAMMAR_JSON = 3,        /* a JSON object or array; without a text */
-  VESPER_GRAMMAR_REGEX = 4        /* an expression that the whole answer matches */
-} vesper_grammar_notation;
-
 /* Names and defaults are those of `generate`. */
 typedef struct vesper_generate_options {
   size_t size;
@@ -86,18 +77,18 @@ typedef struct vesper_generate_options {
   uint32_t top_k;     /* 0: all tokens */
   double top_p, min_p, typical_p;
   double repetition_penalty, frequency_penalty, presence_penalty;
-  uint32_t penalty_window; /* last tokens that the penalties see */
+  uint32_t penalty_window;       /* last tokens that the penalties see */
   uint32_t no_repeat_ngram_size; /* 0: off */
   int64_t seed;                  /* 0 to UINT32_MAX; negative (default): random */
-  const char* const* stops; /* [n_stops]; the answer ends before the first of these texts */
+  const char* const* stops;      /* [n_stops]; the answer ends before the first of these texts */
   size_t n_stops;
-  uint32_t top_logprobs;  /* alternatives listed for each token */
-  int no_thinking;        /* ask the chat template for an answer without thinking */
-  int separate_thinking;  /* default 1: what is between <think> and </think> is not in the text, but
-                             in vesper_answer_thinking; always so in chats */
-  int allow_loops;        /* do not end an answer that only repeats itself: VESPER_END_LOOP */
-  int context_shift;      /* when the context is full, drop its older half and go on */
-  int no_reuse;           /* do not reuse the cached prefix of an earlier prompt */
+  uint32_t top_logprobs; /* alternatives listed for each token */
+  int no_thinking;       /* ask the chat template for an answer without thinking */
+  int separate_thinking; /* default 1: what is between <think> and </think> is not in the text, but
+                            in vesper_answer_thinking; always so in chats */
+  int allow_loops;       /* do not end an answer that only repeats itself: VESPER_END_LOOP */
+  int context_shift;     /* when the context is full, drop its older half and go on */
+  int no_reuse;          /* do not reuse the cached prefix of an earlier prompt */
   const vesper_cancellation* cancellation; /* ends the answer: VESPER_END_CANCELLED */
   /* New text of the answer, complete characters, as it is generated; and of its thinking with
    * separate_thinking. Non-zero ends the answer: VESPER_END_CANCELLED. May be NULL. */
@@ -108,8 +99,8 @@ typedef struct vesper_generate_options {
    * names the place of an error in it. */
   int grammar_notation; /* vesper_grammar_notation */
   const char* grammar;
-  /* The grammar begins after this text of the answer; "": at once. NULL (default): after the model's
-   * thinking, if it thinks, else at once. */
+  /* The grammar begins after this text of the answer; "": at once. NULL (default): after the
+   * model's thinking, if it thinks, else at once. */
   const char* grammar_after;
   const vesper_logit_bias* logit_bias; /* [n_logit_bias], besides those of the model's options */
   size_t n_logit_bias;
@@ -138,9 +129,10 @@ VESPER_API vesper_end vesper_answer_end(const vesper_answer* answer);
 VESPER_API uint32_t vesper_answer_seed(const vesper_answer* answer); /* that was used */
 /* The sampled tokens, and one that ended the answer. */
 VESPER_API size_t vesper_answer_n_tokens(const vesper_answer* answer);
-VESPER_API const int32_t* vesper_answer_tokens(const vesper_answer* answer);  /* [n_tokens] */
-VESPER_API const float* vesper_answer_logprobs(const vesper_answer* answer);  /* [n_tokens] */
-/* The tokens of the text with their alternatives, in the format of OpenAI's "logprobs" of chat completions. */
+VESPER_API const int32_t* vesper_answer_tokens(const vesper_answer* answer); /* [n_tokens] */
+VESPER_API const float* vesper_answer_logprobs(const vesper_answer* answer); /* [n_tokens] */
+/* The tokens of the text with their alternatives, in the format of OpenAI's "logprobs" of chat
+ * completions. */
 VESPER_API vesper_status vesper_answer_logprobs_json(const vesper_answer* answer, char** json);
 
 typedef struct vesper_generate_statistics {
@@ -162,9 +154,9 @@ VESPER_API vesper_status vesper_generate(vesper_language_model* model, const ves
 typedef int (*vesper_on_answer)(size_t index, vesper_answer* answer, vesper_status status,
                                 const char* message, void* user);
 /* Answers prompts, batch_size at once. `options` is [n_options]: one per prompt, one for all, which
- * then gives equal prompts different seeds, or NULL and 0. Answers come as they end; a prompt that is
- * wrong does not stop the others. on_text and on_thinking are not called. An answer does not depend
- * on the others. */
+ * then gives equal prompts different seeds, or NULL and 0. Answers come as they end; a prompt that
+ * is wrong does not stop the others. on_text and on_thinking are not called. An answer does not
+ * depend on the others. */
 VESPER_API vesper_status vesper_generate_many(vesper_language_model* model,
                                               const vesper_prompt* prompts, size_t n_prompts,
                                               const vesper_generate_options* options,
@@ -178,7 +170,8 @@ VESPER_API vesper_status vesper_generate_many(vesper_language_model* model,
 typedef struct vesper_chat vesper_chat;
 /* `system` may be NULL. `options` apply to every answer. VESPER_ERROR_MODEL without a template. */
 VESPER_API vesper_status vesper_chat_open(vesper_language_model* model, const char* system,
-                                          const vesper_generate_options* options, vesper_chat** chat);
+                                          const vesper_generate_options* options,
+                                          vesper_chat** chat);
 VESPER_API void vesper_chat_close(vesper_chat* chat);
 VESPER_API vesper_status vesper_chat_say(vesper_chat* chat, const char* message,
                                          vesper_answer** answer);
@@ -192,8 +185,8 @@ VESPER_API vesper_status vesper_chat_set_messages(vesper_chat* chat, const vespe
 
 /* ---- Long texts, prompt caches, probabilities ------------------------------------------------ */
 
-/* Answers `instruction` about `text` of any length: about each part of it that fits the context, then
- * about the joined answers (map-reduce). */
+/* Answers `instruction` about `text` of any length: about each part of it that fits the context,
+ * then about the joined answers (map-reduce). */
 VESPER_API vesper_status vesper_generate_long(vesper_language_model* model, const char* system,
                                               const char* instruction, const char* text,
                                               const vesper_generate_options* options,
@@ -201,8 +194,8 @@ VESPER_API vesper_status vesper_generate_long(vesper_language_model* model, cons
 
 /* Writes the keys and values of the last prompt and its answer to a file, and reads them back in
  * another process with the same model, which then need not compute them again. The file is written
- * as a whole or not at all. VESPER_ERROR_INPUT for a file of another model or kv_type; one of another
- * context has no effect. */
+ * as a whole or not at all. VESPER_ERROR_INPUT for a file of another model or kv_type; one of
+ * another context has no effect. */
 VESPER_API vesper_status vesper_language_model_save_prompt(vesper_language_model* model,
                                                            const char* path);
 VESPER_API vesper_status vesper_language_model_restore_prompt(vesper_language_model* model,
@@ -229,7 +222,8 @@ VESPER_API vesper_status vesper_logits(vesper_language_model* model, const int32
 /* The tokenizer of any model: Whisper, language models, text encoders. Thread-safe. */
 typedef struct vesper_tokenizer vesper_tokenizer;
 /* Opens a model's tokenizer without its weights. */
-VESPER_API vesper_status vesper_tokenizer_open(const char* model, const vesper_load_options* options,
+VESPER_API vesper_status vesper_tokenizer_open(const char* model,
+                                               const vesper_load_options* options,
                                                vesper_tokenizer** tokenizer);
 VESPER_API void vesper_tokenizer_close(vesper_tokenizer* tokenizer);
 VESPER_API uint32_t vesper_tokenizer_n_vocab(const vesper_tokenizer* tokenizer);
@@ -238,11 +232,12 @@ VESPER_API int32_t vesper_tokenizer_bos(const vesper_tokenizer* tokenizer);
 VESPER_API int32_t vesper_tokenizer_eos(const vesper_tokenizer* tokenizer);
 VESPER_API int32_t vesper_tokenizer_find(const vesper_tokenizer* tokenizer, const char* token);
 /* `text`, [n_bytes], any bytes. parse_special: spellings of special tokens become these tokens;
- * add_special: with the model's special tokens around the text. *tokens is an array of *n_tokens, to
- * be freed by vesper_tokens_free; NULL if there are none. Invalid UTF-8 becomes U+FFFD. The tokenizer
- * of a Whisper model has no special tokens: its decoder chooses them. */
-VESPER_API vesper_status vesper_tokenizer_encode(const vesper_tokenizer* tokenizer, const char* text,
-                                                 size_t n_bytes, int parse_special, int add_special,
+ * add_special: with the model's special tokens around the text. *tokens is an array of *n_tokens,
+ * to be freed by vesper_tokens_free; NULL if there are none. Invalid UTF-8 becomes U+FFFD. The
+ * tokenizer of a Whisper model has no special tokens: its decoder chooses them. */
+VESPER_API vesper_status vesper_tokenizer_encode(const vesper_tokenizer* tokenizer,
+                                                 const char* text, size_t n_bytes,
+                                                 int parse_special, int add_special,
                                                  int32_t** tokens, size_t* n_tokens);
 VESPER_API void vesper_tokens_free(int32_t* tokens);
 /* VESPER_ERROR_INPUT for an id beyond the vocabulary. */

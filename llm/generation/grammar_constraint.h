@@ -41,8 +41,10 @@ class GrammarConstraint {
   bool fill_mask(std::span<uint32_t> allowed);
   // Moves past a sampled token. False if it is not allowed.
   bool accept(int32_t token);
-  // Only the end may follow.
-  bool is_complete() const { return part_ == Part::kGrammar && matcher_.is_complete(); }
+  // Only the end may follow. With timestamps, the model ends the text.
+  bool is_complete() const {
+    return part_ == Part::kGrammar && timestamp_begin_ == INT32_MAX && matcher_.is_complete();
+  }
 
   // Moves past text that the grammar demands, and returns its tokens: those that the tokenizer
   // makes of the whole text, whatever follows it, up to `most`. Empty if these are fewer than two.

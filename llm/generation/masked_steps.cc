@@ -92,9 +92,8 @@ void DecodingLoop::masked_step() {
       device_.read(tokens_.part(last * sizeof(int32_t), sizeof(int32_t)), &sampled_host_[s]);
     }
     if (!grammars_[s]->accept(sampled_host_[s])) {
-      throw Error(ErrorKind::kInternal, "decoding loop: sampled token " +
-                                            std::to_string(sampled_host_[s]) +
-                                            ", which the grammar does not allow");
+      throw Error(ErrorKind::kUsage, "grammar",
+                  "expected a text without suppressed tokens; no token may follow");
     }
   }
   for (uint32_t s = 0; s < n; ++s) {

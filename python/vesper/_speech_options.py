@@ -168,6 +168,15 @@ def _channels(options: c.TranscribeOptions, channels: Any) -> None:
         options.channel = _limit("channels", channels)
 
 
+def _grammar(options: c.TranscribeOptions, name: str, notation: str, text: Any) -> None:
+    if text is None:
+        return
+    if options.grammar_notation:
+        raise UsageError("grammar: expected grammar or regex, found both", "grammar")
+    options.grammar_notation = c.CONSTANTS[notation]
+    options.grammar = encoded(name, text)
+
+
 # Arguments that several fields take.
 _SEVERAL: dict[str, Callable[[c.TranscribeOptions, Any], None]] = {
     "temperature": _temperatures,
@@ -176,6 +185,8 @@ _SEVERAL: dict[str, Callable[[c.TranscribeOptions, Any], None]] = {
     "vad_parameters": _vad,
     "disabled_rules": _disabled_rules,
     "channels": _channels,
+    "grammar": lambda options, text: _grammar(options, "grammar", "GRAMMAR_GBNF", text),
+    "regex": lambda options, text: _grammar(options, "regex", "GRAMMAR_REGEX", text),
 }
 
 

@@ -19,6 +19,10 @@ CONSTANTS = {
     "CHANNELS_MIX": 0,
     "CHANNELS_SPLIT": 1,
     "CHANNELS_DIARIZE": 2,
+    "GRAMMAR_GBNF": 1,
+    "GRAMMAR_JSON_SCHEMA": 2,
+    "GRAMMAR_JSON": 3,
+    "GRAMMAR_REGEX": 4,
     "END_MODEL": 0,
     "END_STOP": 1,
     "END_LIMIT": 2,
@@ -141,6 +145,8 @@ class TranscribeOptions(Structure):
         ("on_progress_user", c_void_p),
         ("on_language", OnLanguage),
         ("on_language_user", c_void_p),
+        ("grammar_notation", c_int),
+        ("grammar", c_char_p),
     ]
 
 

@@ -138,7 +138,8 @@ class WhisperModel(Closable):
         carry_initial_prompt: bool = False, suppress_regex: str | None = None,
         suppress_numerals: bool = False, max_segment_length: int | None = None,
         split_on_word: bool = False, raw_encoding: str | None = None, raw_sample_rate: int = 16000,
-        raw_channels: int = 1, on_progress: Callable[[float, float], None] | None = None,
+        raw_channels: int = 1, grammar: str | None = None, regex: str | None = None,
+        on_progress: Callable[[float, float], None] | None = None,
     ) -> Transcription:
         """Transcribes a recording: a path, the bytes of a file, a binary file object, or samples.
 
@@ -150,6 +151,7 @@ class WhisperModel(Closable):
         cannot honour raises UsageError (a ValueError) or TypeError with its name. channels: "mix" (the
         mean), "split" (each by itself), "diarize" (the louder of two is the speaker), or the number of
         one, from 1. raw_encoding: "s16le" or "f32le" for files of interleaved samples without a header.
+        grammar (GBNF) or regex: the text of each window is one of it; windows are then searched greedily.
         on_progress(done_s, total_s) is called from another thread.
 
         The work begins when a segment or anything else of the result is asked for, and waits while

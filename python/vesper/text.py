@@ -74,8 +74,9 @@ def _take_answer(pointer: ctypes.c_void_p, has_alternatives: bool) -> Answer:
         library.answer_free(pointer)
 
 
-# Arguments that are grammars: the constants of vesper_grammar_notation.
-_NOTATIONS = {"grammar": 1, "json_schema": 2, "json_object": 3, "regex": 4}
+# Arguments that are grammars.
+_NOTATIONS = {"grammar": c.CONSTANTS["GRAMMAR_GBNF"], "json_schema": c.CONSTANTS["GRAMMAR_JSON_SCHEMA"],
+              "json_object": c.CONSTANTS["GRAMMAR_JSON"], "regex": c.CONSTANTS["GRAMMAR_REGEX"]}
 
 
 def _set_grammar(options: c.GenerateOptions, grammars: Mapping[str, Any], after: str | None) -> None:

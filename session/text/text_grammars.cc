@@ -1,15 +1,9 @@
 #include "session/text/text_grammars.h"
 
-#include <algorithm>
-
-#include "llm/grammar/gbnf.h"
-#include "llm/grammar/json_schema/json_schema.h"
-#include "llm/grammar/regex/regex.h"
+#include <utility>
 
 namespace vesper {
 namespace {
-
-constexpr size_t kMostKept = 16;
 
 GrammarStart start_of(const TextModel& model, const GrammarOptions& options,
                       std::span<const int32_t> prompt) {
@@ -23,41 +17,14 @@ GrammarStart start_of(const TextModel& model, const GrammarOptions& options,
 
 }  // namespace
 
-CompiledGrammar compile_grammar(const GrammarOptions& options) {
-  switch (options.notation) {
-    case GrammarNotation::kJsonSchema:
-      return CompiledGrammar(grammar_of_json_schema(options.text));
-    case GrammarNotation::kJson:
-      return CompiledGrammar(json_grammar());
-    case GrammarNotation::kRegex:
-      return CompiledGrammar(grammar_of_regex(options.text));
-    case GrammarNotation::kGbnf:
-      break;
-  }
-  return CompiledGrammar(parse_gbnf(options.text));
-}
+TextGrammars::TextGrammars(std::shared_ptr<const TextModel> model)
+    : model_(std::move(model)),
+      cache_([&text_model = *model_] { return TokenVocabulary(text_model.require_tokenizer()); }) {}
 
-GrammarConstraint TextGrammars::constraint(const TextModel& model, const GrammarOptions& options,
+GrammarConstraint TextGrammars::constraint(const GrammarOptions& options,
                                            std::span<const int32_t> prompt) {
-  if (!vocabulary_) {
-    vocabulary_ = std::make_shared<const TokenVocabulary>(model.require_tokenizer());
-  }
-  return GrammarConstraint(GrammarMatcher(find(options).masks), model.tokenizer(),
-                           start_of(model, options, prompt));
-}
-
-const TextGrammars::Kept& TextGrammars::find(const GrammarOptions& options) {
-  const auto found = std::ranges::find_if(kept_, [&](const Kept& kept) {
-    return kept.notation == options.notation && kept.text == options.text;
-  });
-  if (found != kept_.end()) {
-    kept_.splice(kept_.begin(), kept_, found);
-  } else {
-    kept_.push_front({options.notation, options.text,
-                      std::make_shared<const GrammarMasks>(compile_grammar(options), vocabulary_)});
-    if (kept_.size() > kMostKept) kept_.pop_back();
-  }
-  return kept_.front();
+  return GrammarConstraint(GrammarMatcher(cache_.masks(options)), model_->tokenizer(),
+                           start_of(*model_, options, prompt));
 }
 
 }  // namespace vesper

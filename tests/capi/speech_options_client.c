@@ -46,6 +46,7 @@ const char* check_option_ranges(vesper_whisper* whisper, const char* stereo) {
   CHECK_REFUSED(top_p, NAN);
   CHECK_REFUSED(min_p, -0.1);
   CHECK_REFUSED(suppress_regex, "(");
+  CHECK_REFUSED(grammar_notation, 5);
   CHECK_REFUSED(max_initial_timestamp_s, INFINITY);
   CHECK_REFUSED(max_new_tokens, 1000);
   CHECK_REFUSED(hallucination_silence_threshold_s, 2); /* without word_timestamps */

@@ -166,6 +166,8 @@ TEST_F(TranscribeProgram, PrintsShortAndFullHelp) {
                                            "--min-p",
                                            "--suppress-regex",
                                            "--suppress-numerals",
+                                           "--grammar",
+                                           "--regex",
                                            "--length-penalty",
                                            "--seed",
                                            "--compression-ratio-threshold",

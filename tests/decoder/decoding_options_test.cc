@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "decoder/windows/recording_transcriber.h"
+#include "error/error.h"
 #include "tests/decoder/greedy_settings.h"
 #include "tests/decoder/real_recordings.h"
 
@@ -87,6 +88,33 @@ TEST(DecodingOptions, HaveTheirEffect) {
   EXPECT_NE(logprob(hear([](auto& s) { s.hotwords = "amiable"; })), logprob(plain));
   EXPECT_THAT(text(hear([](auto& s) { s.suppress_regex = ".*himself.*"; })),
               Not(HasSubstr("himself")));
+  const auto regex = [](const std::string& pattern) {
+    return GrammarOptions{.notation = GrammarNotation::kRegex, .text = pattern};
+  };
+  EXPECT_EQ(text(hear([&](auto& s) { s.grammar = regex("(She|He) might[a-z ]*self"); })),
+            " He might even have been made amiable himself");
+  // The tokens of the model's list, such as quotation marks, may be sampled.
+  EXPECT_EQ(text(hear([&](auto& s) {
+              s.grammar = regex("\"He might\"|\"She may\"");
+              s.without_timestamps = true;
+            })),
+            " \"He might\"");
+  EXPECT_EQ(text(hear([&](auto& s) {
+              s.grammar = regex("(She|He) [a-z ]*self");
+              s.prefix = "She";
+            })).substr(0, 5),
+            " She ");
+  EXPECT_THROW(hear([&](auto& s) {
+                 s.grammar = regex("(She|He) [a-z ]*self");
+                 s.prefix = "They";
+               }),
+               Error);
+  EXPECT_EQ(text(hear([&](auto& s) {
+              s.grammar = regex("one|two");
+              s.without_timestamps = true;
+              s.suppress_regex = " ?[Tt].*";
+            })),
+            " one");
   const int32_t token = plain.segments[0].tokens[3];
   const auto said = hear([&](auto& s) { s.suppress_tokens = {token}; }).segments.at(0).tokens;
   EXPECT_EQ(std::count(said.begin(), said.end(), token), 0);
