@@ -18,7 +18,7 @@ constexpr uint32_t kChainSteps = 16;
 constexpr uint32_t kPageRows = 16;
 static_assert(kMostBeamSize == kMostBeams);
 
-DecoderModel::Options model_options(const WeightProvider& provider, uint32_t n_windows,
+DecoderModel::Options model_options(const WeightProvider& provider, uint32_t n_slots,
                                     uint32_t n_encoded, uint32_t n_sequences) {
   const uint32_t n_text_ctx = provider.config(ModelType::kWhisper).decoder().n_positions;
   DecoderModel::Options options{
@@ -26,7 +26,7 @@ DecoderModel::Options model_options(const WeightProvider& provider, uint32_t n_w
       .max_rows = std::max(DecodingLoop::most_pass_rows(n_text_ctx), n_sequences),
       .page_rows = kPageRows,
       .n_extra_pages = n_sequences,
-      .n_sources = n_windows,
+      .n_sources = n_slots + (n_encoded > 1 ? n_encoded : 0),
       .n_encoded = n_encoded};
   options.max_logit_rows = std::max(options.max_logit_rows, n_sequences);
   return options;
@@ -57,21 +57,21 @@ StepShape Search::shape(uint32_t n_slots) const {
 }
 
 WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, Compute compute,
-                               const WhisperTokens& tokens, int32_t blank, uint32_t n_windows,
+                               const WhisperTokens& tokens, int32_t blank, uint32_t n_slots,
                                uint32_t n_encoded, uint32_t n_sequences)
     : device_(device),
       tokens_(tokens),
-      model_(device, provider, compute, model_options(provider, n_windows, n_encoded, n_sequences)),
+      model_(device, provider, compute, model_options(provider, n_slots, n_encoded, n_sequences)),
       loop_(device, model_,
             {.most_beams = std::min(n_sequences, kMostBeams), .finished_per_beam = kMostPatience},
             rules_of(tokens, blank)),
-      searches_(n_windows),
+      searches_(n_slots),
       host_sources_(n_sequences) {
   const auto floats = [&](uint64_t count, const char* label) {
     return device.allocate(count * sizeof(float), label);
   };
   logit_index_ = floats(1, "row that gives logits");
-  no_speech_ = floats(n_windows, "no-speech probabilities");
+  no_speech_ = floats(n_slots, "no-speech probabilities");
   languages_ = floats(std::max(1u, tokens.n_languages), "language probabilities");
   loop_.set_stop_ids({&tokens.eot, 1});
 
@@ -80,7 +80,7 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
   range.row_stride = range.softmax_count = n_vocab();
   range.out_first = static_cast<uint32_t>(tokens.nospeech);
   range.out_count = 1;
-  for (uint32_t slot = 0; slot < n_windows; ++slot) {
+  for (uint32_t slot = 0; slot < n_slots; ++slot) {
     DispatchTable table;
     model_.emit_logits(table, 1, logit_index_, loop_.logits());
     emit::range_probabilities(table, "no_speech_probability", range,
@@ -133,10 +133,10 @@ void WhisperDecoder::check(const DecodeTask& task, const Search& search) const {
 }
 
 void WhisperDecoder::begin(const StepShape& shape) {
-  if (shape.n_slots > n_windows()) {
+  if (shape.n_slots > n_slots()) {
     throw Error(ErrorKind::kInternal, "decoder: " + std::to_string(shape.n_slots) +
                                           " tasks, but it has room for " +
-                                          std::to_string(n_windows()));
+                                          std::to_string(n_slots()));
   }
   loop_.begin(shape);
 }
@@ -237,10 +237,10 @@ std::vector<DecodeResult> WhisperDecoder::decode(std::span<const DecodeTask> tas
   return results;
 }
 
-std::vector<float> WhisperDecoder::language_probabilities(uint32_t slot) {
+std::vector<float> WhisperDecoder::language_probabilities(uint32_t slot, uint32_t window) {
   if (!tokens_.is_multilingual) return {};
   require_free(slot);
-  run_prompt(slot, {.prompt = {tokens_.sot}, .window = slot});
+  run_prompt(slot, {.prompt = {tokens_.sot}, .window = window});
   device_.run(language_choice_);
   std::vector<float> probabilities(tokens_.n_languages);
   device_.read(languages_, probabilities.data());
@@ -249,7 +249,7 @@ std::vector<float> WhisperDecoder::language_probabilities(uint32_t slot) {
 
 std::vector<float> WhisperDecoder::language_probabilities() {
   begin({});
-  return language_probabilities(0);
+  return language_probabilities(0, 0);
 }
 
 std::vector<float> WhisperDecoder::prompt_logits(std::span<const int32_t> prompt) {

@@ -30,7 +30,7 @@ struct DecodeTask {
   uint32_t max_initial_timestamp = 0;
   // In the same unit: no end of text after an earlier timestamp; 0: off.
   uint32_t speech_end = 0;
-  uint32_t window = 0;  // slot of the encoded window
+  uint32_t window = 0;  // index of the encoded window
   uint32_t seed = 0;    // of the sampling noise
   // The answer is a text of it, the forced tokens included; null: none. Not with beams. Excludes
   // speech_end.
@@ -62,11 +62,11 @@ struct DecodeResult {
 
 class WhisperDecoder {
  public:
-  // Uploads the decoder's weights for `n_windows` windows, of which up to `n_encoded` are encoded
-  // at once, and `n_sequences` sequences, and records the programs of all searches. `blank` is the
-  // token of a single space. Throws Error(kModel, kDevice).
+  // Uploads the decoder's weights for `n_slots` tasks with `n_sequences` sequences in all, and for
+  // n_windows() windows, of which up to `n_encoded` are encoded at once. Records the programs of
+  // all searches. `blank` is the token of a single space. Throws Error(kModel, kDevice).
   WhisperDecoder(Device& device, const WeightProvider& provider, Compute compute,
-                 const WhisperTokens& tokens, int32_t blank, uint32_t n_windows, uint32_t n_encoded,
+                 const WhisperTokens& tokens, int32_t blank, uint32_t n_slots, uint32_t n_encoded,
                  uint32_t n_sequences);
 
   // The ids that are never sampled. Throws Error(kUsage) for an id beyond the vocabulary.
@@ -88,16 +88,20 @@ class WhisperDecoder {
   // The result of the task that ended in the slot.
   DecodeResult result(uint32_t slot);
 
-  // The probability of each language by index, for the window in a free slot of the batch. Throws
-  // Error(kInternal) if the slot is not free.
-  std::vector<float> language_probabilities(uint32_t slot);
-  // The same for slot 0; ends the batch.
+  // The probability of each language by index in a window, computed in a free slot of the batch.
+  // Throws Error(kInternal) if the slot is not free.
+  std::vector<float> language_probabilities(uint32_t slot, uint32_t window);
+  // The same for window 0 in slot 0; ends the batch.
   std::vector<float> language_probabilities();
 
   const DecoderModel& model() const { return model_; }
   DecoderModel& model() { return model_; }
   uint32_t n_vocab() const { return model_.n_vocab(); }
   uint32_t n_text_ctx() const { return model_.n_ctx(); }
+  // Tasks at once.
+  uint32_t n_slots() const { return static_cast<uint32_t>(searches_.size()); }
+  // Windows that stay encoded: one per slot and, if several are encoded at once, that many more,
+  // which wait for a slot.
   uint32_t n_windows() const { return model_.options().n_sources; }
 
   // The largest number of KV pages of a task with several sequences since the batch began, each of
@@ -124,11 +128,11 @@ class WhisperDecoder {
   DecoderModel model_;
   DecodingLoop loop_;
   Operand logit_index_;  // u32: row of a task's start of transcript
-  Operand no_speech_;    // f32 [n_windows]
+  Operand no_speech_;    // f32 [n_slots]
   Operand languages_;    // f32 [n_languages]
   ProgramId language_choice_ = 0;
-  std::vector<ProgramId> no_speech_choices_;  // [n_windows], run after a prompt
-  std::vector<Search> searches_;              // [n_windows], of the tasks in the slots
+  std::vector<ProgramId> no_speech_choices_;  // [n_slots], run after a prompt
+  std::vector<Search> searches_;              // [n_slots], of their tasks
   std::vector<int32_t> host_sources_;         // [n_sequences]
 };
 

@@ -23,13 +23,13 @@ TokenVocabulary text_vocabulary(const TextTokenizer& tokenizer, int32_t end_of_t
 }  // namespace
 
 WhisperModel::WhisperModel(const std::filesystem::path& path, std::unique_ptr<Device> device,
-                           Compute compute, uint32_t n_windows, uint32_t n_candidates,
+                           Compute compute, uint32_t n_slots, uint32_t n_candidates,
                            uint32_t n_encoded)
-    : WhisperModel(open_weights(path), std::move(device), compute, n_windows, n_candidates,
+    : WhisperModel(open_weights(path), std::move(device), compute, n_slots, n_candidates,
                    n_encoded) {}
 
 WhisperModel::WhisperModel(std::shared_ptr<const WeightProvider> weights,
-                           std::unique_ptr<Device> device, Compute compute, uint32_t n_windows,
+                           std::unique_ptr<Device> device, Compute compute, uint32_t n_slots,
                            uint32_t n_candidates, uint32_t n_encoded)
     : device_(std::move(device)),
       compute_(device_->resolve(compute, WeightUse::kManyRows)),
@@ -41,7 +41,7 @@ WhisperModel::WhisperModel(std::shared_ptr<const WeightProvider> weights,
       decoder_(std::make_unique<WhisperDecoder>(
           *device_, *provider_,
           compute == Compute::kAuto && compute_ == Compute::kBF16 ? compute : compute_, tokens_,
-          tokenizer_->find(" "), n_windows, n_encoded, n_windows * n_candidates)),
+          tokenizer_->find(" "), n_slots, n_encoded, n_slots * n_candidates)),
       grammars_([this] { return text_vocabulary(*tokenizer_, tokens_.eot); },
                 LeadingSpace::kOptional) {
   for (uint32_t n = 1; n <= n_encoded; ++n) {
@@ -56,19 +56,14 @@ WhisperModel::WhisperModel(std::shared_ptr<const WeightProvider> weights,
   malloc_trim(0);  // releases the memory of packing: 9 MB with base
 }
 
-void WhisperModel::encode(std::span<const float* const> windows, uint32_t first_slot) {
-  if (windows.empty() || windows.size() > encode_.size()) {
+void WhisperModel::encode(std::span<const float* const> windows, std::span<const uint32_t> to) {
+  if (windows.empty() || windows.size() > encode_.size() || windows.size() != to.size()) {
     throw Error(ErrorKind::kInternal, "encoder: " + std::to_string(windows.size()) +
-                                          " windows, but the model was loaded for 1 to " +
+                                          " windows for " + std::to_string(to.size()) +
+                                          " places, but the model was loaded for 1 to " +
                                           std::to_string(encode_.size()));
   }
-  if (windows.size() + first_slot > decoder_->n_windows()) {
-    throw Error(ErrorKind::kInternal, "encoder: " + std::to_string(windows.size()) +
-                                          " windows from slot " + std::to_string(first_slot) +
-                                          " on, but there are " +
-                                          std::to_string(decoder_->n_windows()) + " slots");
-  }
-  decoder_->model().set_first_encoded(first_slot);
+  decoder_->model().set_encoded(to);
   for (uint32_t i = 0; i < windows.size(); ++i) encoder_->write_window(i, windows[i]);
   device_->run(encode_[windows.size() - 1]);
 }

@@ -23,22 +23,27 @@ namespace vesper {
 
 class WhisperModel {
  public:
-  // Loads the model onto `device` for `n_windows` windows with `n_candidates` sequences each, of
-  // which up to `n_encoded` are encoded at once. Throws Error(kModel, kDevice, kUsage).
+  // Loads the model onto `device` for `n_slots` windows that are decoded together, with
+  // `n_candidates` sequences each. Up to `n_encoded` windows are encoded at once. Throws
+  // Error(kModel, kDevice, kUsage).
   WhisperModel(const std::filesystem::path& path, std::unique_ptr<Device> device, Compute compute,
-               uint32_t n_windows = 1, uint32_t n_candidates = 1, uint32_t n_encoded = 1);
+               uint32_t n_slots = 1, uint32_t n_candidates = 1, uint32_t n_encoded = 1);
   // The same from open files.
   WhisperModel(std::shared_ptr<const WeightProvider> weights, std::unique_ptr<Device> device,
-               Compute compute, uint32_t n_windows = 1, uint32_t n_candidates = 1,
+               Compute compute, uint32_t n_slots = 1, uint32_t n_candidates = 1,
                uint32_t n_encoded = 1);
 
-  // Encodes up to n_encoded windows, each [n_frames, n_mels] of scaled log-mel, to slots
-  // `first_slot`, first_slot + 1, ... of the decoder.
-  void encode(std::span<const float* const> windows, uint32_t first_slot = 0);
+  // Encodes up to n_encoded() windows, each [n_frames, n_mels] of scaled log-mel, as the decoder's
+  // windows of these indices. Throws Error(kInternal) for too many windows, or an index that is not
+  // below n_windows() of the decoder.
+  void encode(std::span<const float* const> windows, std::span<const uint32_t> to);
+  // The same as window `to`.
+  void encode(const float* window, uint32_t to = 0) { encode({&window, 1}, {&to, 1}); }
 
   WhisperDecoder& decoder() { return *decoder_; }
   // Created on first use. Throws Error(kDevice) if it does not fit.
   WhisperAligner& aligner();
+  uint32_t n_encoded() const { return static_cast<uint32_t>(encode_.size()); }
   const WhisperEncoder& encoder() const { return *encoder_; }
   const TextTokenizer& tokenizer() const { return *tokenizer_; }
   const WhisperTokens& tokens() const { return tokens_; }

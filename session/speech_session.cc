@@ -205,11 +205,22 @@ class JobQueue {
 
 struct SpeechSession::State {
   State(std::shared_ptr<const WeightProvider> weights, const SpeechSessionOptions& wanted)
-      : options(checked(wanted)),
-        model(change_weights(std::move(weights), wanted.weights, wanted.threads),
-              open_device(wanted.device, DeviceOptions{.n_threads = wanted.threads}),
-              parse_compute(wanted.compute), wanted.batch_size, wanted.max_candidates) {
+      : State(std::move(weights), checked(wanted),
+              open_device(wanted.device, DeviceOptions{.n_threads = wanted.threads})) {}
+
+  State(std::shared_ptr<const WeightProvider> weights, const SpeechSessionOptions& wanted,
+        std::unique_ptr<Device> device)
+      : options(wanted),
+        n_encoded(encoded_windows(*device, wanted.batch_size)),
+        model(change_weights(std::move(weights), wanted.weights, wanted.threads), std::move(device),
+              parse_compute(wanted.compute), wanted.batch_size, wanted.max_candidates, n_encoded) {
     vad = open_vad(options.vad_model);
+  }
+
+  // Windows that are encoded at once: at most a quarter of the batch, so that those that wait take
+  // little more memory.
+  static uint32_t encoded_windows(const Device& device, uint32_t batch_size) {
+    return std::clamp(batch_size / 4, 1u, device.info().policy.encoded_windows);
   }
 
   // Null if `path` is empty.
@@ -333,6 +344,7 @@ struct SpeechSession::State {
   }
 
   SpeechSessionOptions options;
+  uint32_t n_encoded;  // windows at once
   WhisperModel model;
   std::unique_ptr<SileroVad> vad;
 };

@@ -17,11 +17,18 @@ class Batch {
  public:
   Batch(WhisperModel& model, const DecodingSettings& settings, const NextRecording& next)
       : windows_(model, settings),
+        model_(model),
         decoder_(model.decoder()),
         settings_(settings),
         next_(next),
         search_(search_of(settings, settings.temperatures.front())),
-        slots_(decoder_.n_windows()) {}
+        audio_(model.n_encoded(), windows_.audio_window()),
+        slots_(decoder_.n_slots()) {
+    // Window 0 is for attempts alone: other windows may then be encoded and wait.
+    for (uint32_t i = model.n_encoded() > 1 ? 1 : 0; i < decoder_.n_windows(); ++i) {
+      free_windows_.push_back(i);
+    }
+  }
 
   void run() {
     do {
@@ -35,9 +42,10 @@ class Batch {
   // A segment of a recording with its own cursor.
   struct Track {
     WindowCursor cursor;
-    uint64_t speech_end;                 // frame
-    bool is_taken = false;               // in a slot, or failed
-    std::vector<Segment> segments = {};  // not emitted yet
+    uint64_t speech_end;                   // frame
+    bool is_taken = false;                 // in a slot, or failed
+    std::optional<uint32_t> encoded = {};  // index of the next window, which waits for a slot
+    std::vector<Segment> segments = {};    // not emitted yet
   };
 
   struct Open {
@@ -155,10 +163,12 @@ class Batch {
         return true;
       }
       while (!track.is_taken && !track.cursor.is_at_end()) {
-        if (!encode(open, track, slot)) continue;
-        if (!is_guess) windows_.detect_language(open.recording.state, track.cursor, slot);
+        if (!encode(open, track)) continue;
+        const uint32_t window = std::exchange(track.encoded, {}).value();
+        set_language(open, track);
+        if (!is_guess) windows_.detect_language(open.recording.state, track.cursor, slot, window);
         DecodeTask task = windows_.task(track.cursor);
-        task.window = slot;
+        task.window = window;
         task.speech_end = speech_end_in_window(track);
         task.seed = attempt_seed(window_seed(settings_.seed, track.cursor.seek), 0);
         track.is_taken = true;
@@ -207,15 +217,50 @@ class Batch {
         slot.taken.track->is_taken = false;
         slot.taken.track->cursor.language.clear();
         slot.taken = {};
+        free_windows_.push_back(slot.task.window);
         slot.is_guess = false;
       }
     }
   }
 
-  bool encode(Open& open, Track& track, uint32_t slot) {
+  static void set_language(const Open& open, Track& track) {
     if (track.cursor.language.empty())
       track.cursor.language = open.recording.state.transcript.language;
-    return open.recording.encode_next(track.cursor, slot);
+  }
+
+  // Encodes the next window of a track unless it is encoded, and at once those of other waiting
+  // tracks, in order, that can be kept. Returns false for uniform silence, which the cursor passes.
+  bool encode(Open& open, Track& track) {
+    if (track.encoded) return true;
+    if (!open.recording.read_next(track.cursor, audio_[0])) return false;
+    std::vector<Track*> together{&track};
+    size_t n_most = audio_.size();
+    for (const auto& each : open_) {
+      n_most -= static_cast<size_t>(std::ranges::count_if(
+          each->tracks, [](const Track& other) { return other.encoded.has_value(); }));
+    }
+    n_most = std::min(n_most, free_windows_.size());
+    for (const auto& each : open_) {
+      for (Track& other : each->tracks) {
+        if (together.size() >= n_most) break;
+        if (&other == &track || other.is_taken || other.encoded || other.cursor.is_at_end()) {
+          continue;
+        }
+        if (each->recording.read_next(other.cursor, audio_[together.size()])) {
+          together.push_back(&other);
+        }
+      }
+    }
+    std::vector<const float*> windows;
+    std::vector<uint32_t> to;
+    for (Track* const next : together) {
+      windows.push_back(audio_[windows.size()].log_mel.data());
+      to.push_back(free_windows_.back());
+      free_windows_.pop_back();
+      next->encoded = to.back();
+    }
+    model_.encode(windows, to);
+    return true;
   }
 
   // The earliest timestamp that may end the next window; 0: any. A model often omits the last
@@ -244,25 +289,27 @@ class Batch {
     const Taken taken = std::exchange(slot.taken, {});
     WindowAttempts attempts(settings_);
     if (attempts.take(std::move(result))) {
-      finish(taken, std::move(attempts).result(), index);
+      finish(taken, std::move(attempts).result(), slot.task.window);
     } else {
       failed_.push_back(taken);
     }
+    free_windows_.push_back(slot.task.window);
   }
 
   // Decodes a track's next window with all attempts.
   void decode_alone(const Taken& taken) {
-    if (encode(*taken.of, *taken.track, 0)) {
+    set_language(*taken.of, *taken.track);
+    if (taken.of->recording.encode_next(taken.track->cursor)) {
       finish(taken, taken.of->recording.decode(taken.track->cursor), 0);
     } else {
       taken.track->is_taken = false;
     }
   }
 
-  void finish(const Taken& taken, const WindowResult& result, uint32_t slot) {
+  void finish(const Taken& taken, const WindowResult& result, uint32_t window) {
     Track& track = *taken.track;
     for (Segment& segment :
-         windows_.advance(taken.of->recording.state, track.cursor, result, slot)) {
+         windows_.advance(taken.of->recording.state, track.cursor, result, window)) {
       track.segments.push_back(std::move(segment));
     }
     track.is_taken = false;
@@ -304,12 +351,15 @@ class Batch {
   }
 
   const WindowDecoder windows_;
+  WhisperModel& model_;
   WhisperDecoder& decoder_;
   const DecodingSettings& settings_;
   const NextRecording& next_;
   const Search search_;                     // of first attempts
   bool has_ended_ = false;                  // next_ has no more recordings
   std::deque<std::unique_ptr<Open>> open_;  // in order
+  std::vector<AudioWindow> audio_;          // of windows that are encoded at once
+  std::vector<uint32_t> free_windows_;      // indices
   std::vector<Slot> slots_;
   std::vector<Taken> failed_;  // decoded while nothing else runs
   uint32_t n_running_ = 0;

@@ -43,8 +43,7 @@ std::vector<LanguageProbability> detect_languages(WhisperModel& model, const Mel
   frames.end_frame = clip.end;
   for (uint32_t i = 0; i < settings.language_detection_segments; ++i) {
     mel.window(frames, window.data());
-    const float* const windows[] = {window.data()};
-    model.encode(windows);
+    model.encode(window.data());
     if (vote.add(model.decoder().language_probabilities())) break;
     frames.first_frame += model.n_frames();
     if (frames.first_frame >= clip.end) break;
@@ -65,20 +64,26 @@ RecordingWindows::RecordingWindows(const WindowDecoder& decoder, const MelSpectr
   state.language_is_found = true;
 }
 
-bool RecordingWindows::encode_next(WindowCursor& cursor, uint32_t slot) {
+bool RecordingWindows::read_next(WindowCursor& cursor, AudioWindow& next) {
   cursor.limit = cursor.end;
   if (decoder_.follows_languages()) follow_language(cursor);
   MelFrames frames;
   frames.first_frame = cursor.seek;
   frames.n_frames = decoder_.model().n_frames();
   frames.end_frame = cursor.limit;
-  mel_.window(frames, window.log_mel.data());
-  window.n_frames = cursor.n_frames(decoder_.model().n_frames());
-  if (decoder_.is_uniform_silence(window)) {
+  mel_.window(frames, next.log_mel.data());
+  next.n_frames = cursor.n_frames(decoder_.model().n_frames());
+  if (decoder_.is_uniform_silence(next)) {
     decoder_.skip(cursor);
     return false;
   }
-  decoder_.encode(window, mel_.maximum(), slot);
+  decoder_.amplify(next, mel_.maximum());
+  return true;
+}
+
+bool RecordingWindows::encode_next(WindowCursor& cursor) {
+  if (!read_next(cursor, window)) return false;
+  decoder_.model().encode(window.log_mel.data());
   return true;
 }
 
@@ -116,7 +121,7 @@ Transcript transcribe_recording(WhisperModel& model, const MelSpectrogram& mel,
     cursor.end = clip.end;
     while (!cursor.is_at_end()) {
       if (on_progress) on_progress(static_cast<double>(cursor.seek) * kFrameSeconds, total_s);
-      if (!recording.encode_next(cursor, 0)) continue;
+      if (!recording.encode_next(cursor)) continue;
       const WindowResult result = recording.decode(cursor);
       for (Segment& segment : decoder.advance(recording.state, cursor, result, 0)) {
         decoder.emit_segment(recording.state.transcript, std::move(segment), on_segment);

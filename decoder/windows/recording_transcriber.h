@@ -42,10 +42,12 @@ class RecordingWindows {
   RecordingState state;
   AudioWindow window;  // the last encoded one
 
-  // Encodes the cursor's next window to `slot`. Returns false for uniform silence; the cursor is
-  // then after it.
-  bool encode_next(WindowCursor& cursor, uint32_t slot);
-  // Decodes the cursor's next window, encoded to slot 0.
+  // Reads the cursor's next window as the encoder takes it. Returns false for uniform silence; the
+  // cursor is then after it.
+  bool read_next(WindowCursor& cursor, AudioWindow& next);
+  // The same, and encodes it as window 0.
+  bool encode_next(WindowCursor& cursor);
+  // Decodes the cursor's next window, which is window 0.
   WindowResult decode(WindowCursor& cursor);
 
  private:

@@ -108,16 +108,13 @@ bool WindowDecoder::is_uniform_silence(const AudioWindow& window) const {
   return settings_.policy.skip_uniform_silence && is_uniform(audio_of(window, model_.n_mels()));
 }
 
-void WindowDecoder::encode(AudioWindow& window, float maximum, uint32_t slot) const {
+void WindowDecoder::amplify(AudioWindow& window, float maximum) const {
   const WindowPolicy& policy = settings_.policy;
-  if (policy.amplify_faint_recordings && maximum < policy.faint_level) {
-    constexpr double kScale = 4;  // of log10 energy in a window, MelSpectrogram::window
-    const auto gain = static_cast<float>((policy.usual_level - maximum) / kScale);
-    const size_t n = audio_of(window, model_.n_mels()).size();
-    for (float& value : std::span(window.log_mel).first(n)) value += gain;
-  }
-  const float* const windows[] = {window.log_mel.data()};
-  model_.encode(windows, slot);
+  if (!policy.amplify_faint_recordings || maximum >= policy.faint_level) return;
+  constexpr double kScale = 4;  // of log10 energy in a window, MelSpectrogram::window
+  const auto gain = static_cast<float>((policy.usual_level - maximum) / kScale);
+  const size_t n = audio_of(window, model_.n_mels()).size();
+  for (float& value : std::span(window.log_mel).first(n)) value += gain;
 }
 
 bool WindowDecoder::follows_languages() const {
@@ -125,12 +122,12 @@ bool WindowDecoder::follows_languages() const {
 }
 
 double WindowDecoder::detect_language(RecordingState& state, WindowCursor& cursor,
-                                      std::optional<uint32_t> slot) const {
+                                      std::optional<uint32_t> slot, uint32_t window) const {
   Transcript& transcript = state.transcript;
   if (!state.language_is_found && !follows_languages()) {
     WhisperDecoder& decoder = model_.decoder();
     const std::vector<float> probabilities =
-        slot ? decoder.language_probabilities(*slot) : decoder.language_probabilities();
+        slot ? decoder.language_probabilities(*slot, window) : decoder.language_probabilities();
     const auto best = std::ranges::max_element(probabilities);
     transcript.language =
         whisper_languages()[static_cast<size_t>(best - probabilities.begin())].code;
@@ -147,7 +144,8 @@ std::vector<float> WindowDecoder::language_probabilities(const MelSpectrogram& m
   window.n_frames = static_cast<uint32_t>(
       std::min<size_t>(frames.end_frame - frames.first_frame, model_.n_frames()));
   if (is_uniform(audio_of(window, model_.n_mels()))) return {};
-  encode(window, std::max(mel.maximum(), frames.least_maximum), 0);
+  amplify(window, std::max(mel.maximum(), frames.least_maximum));
+  model_.encode(window.log_mel.data());
   return model_.decoder().language_probabilities();
 }
 

@@ -56,18 +56,18 @@ class WindowDecoder {
   AudioWindow audio_window() const;
   // Whether the window is silent and need not be decoded.
   bool is_uniform_silence(const AudioWindow& window) const;
-  // Encodes a window of a recording whose maximum log10 mel energy is `maximum`; amplifies it first
-  // if that is faint.
-  void encode(AudioWindow& window, float maximum, uint32_t slot) const;
+  // Amplifies a window of a recording whose maximum log10 mel energy is `maximum`, if that is
+  // faint.
+  void amplify(AudioWindow& window, float maximum) const;
 
   // Whether windows follow changes of the language.
   bool follows_languages() const;
-  // Detects the language of the window in a free slot of a running batch, or without a slot of the
-  // window in slot 0, and sets the recording's if it is unknown. Returns its probability.
+  // Detects the language of an encoded window in a free slot of a running batch, or without a slot
+  // of window 0, and sets the recording's if it is unknown. Returns its probability.
   double detect_language(RecordingState& state, WindowCursor& cursor,
-                         std::optional<uint32_t> slot = std::nullopt) const;
+                         std::optional<uint32_t> slot = std::nullopt, uint32_t window = 0) const;
   // The probability of each language in frames of a log-mel, at most a window; empty for silence.
-  // Encodes to slot 0.
+  // Encodes it as window 0.
   std::vector<float> language_probabilities(const MelSpectrogram& mel, const MelFrames& frames,
                                             AudioWindow& window) const;
   // Finds the language of the next window, and limits the window to it. `seek` is the window's
@@ -81,7 +81,7 @@ class WindowDecoder {
   DecodeTask task(const WindowCursor& cursor) const;
   // Whether a VAD model finds speech in the next window; absent: none has listened.
   std::optional<bool> has_speech(const RecordingState& state, const WindowCursor& cursor) const;
-  // Decodes the window encoded to slot 0, at as many temperatures as needed.
+  // Decodes window 0, at as many temperatures as needed.
   WindowResult decode(const RecordingState& state, const WindowCursor& cursor) const;
   // One attempt at a task, and its judgement. `has_speech`: by a VAD model.
   WindowResult attempt(const DecodeTask& task, double temperature,
@@ -91,10 +91,10 @@ class WindowDecoder {
 
   // ---- After a window
 
-  // The segments of a decoded window, which is in `slot` if words are timed. Moves the cursor to
-  // the next window and adds dropped text to the transcript.
+  // The segments of a decoded window, which has the index `encoded` if words are timed. Moves the
+  // cursor to the next window and adds dropped text to the transcript.
   std::vector<Segment> advance(RecordingState& state, WindowCursor& cursor,
-                               const WindowResult& result, uint32_t slot) const;
+                               const WindowResult& result, uint32_t encoded) const;
   // Moves the cursor past a window of uniform silence.
   void skip(WindowCursor& cursor) const;
   // Adds a segment to the transcript, cut by settings.max_segment_length.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "error/error.h"
 #include "llm/dtype/quantized_row.h"
@@ -109,6 +110,8 @@ DecoderModel::DecoderModel(Device& device, const WeightProvider& provider,
                                           .page_rows = n_source_positions_,
                                           .dtype = options.kv_dtype});
     const uint64_t n_rows = uint64_t{options.n_encoded} * n_source_positions_;
+    encoded_.resize(std::min(options.n_encoded, options.n_sources));
+    std::iota(encoded_.begin(), encoded_.end(), 0u);
     for (Operand& scratch : cross_scratch_) {
       scratch = device.allocate(dtype_bytes(DType::kF32, n_rows * 2 * stack.kv_width()),
                                 "cross keys and values");
@@ -168,19 +171,19 @@ void DecoderModel::emit_cross_kv(DispatchTable& table, uint32_t n, const Operand
   stack_.emit_cross_kv(table, n, n_source_positions_, output, dtype, *cross_, cross_scratch_);
 }
 
-void DecoderModel::set_first_encoded(uint32_t source) {
-  if (source == first_encoded_) return;
-  const uint32_t n_sources = options_.n_sources;
-  if (source >= n_sources) {
-    throw Error(ErrorKind::kInternal, "decoder: source " + std::to_string(source) +
-                                          ", but there is room for " + std::to_string(n_sources));
+void DecoderModel::set_encoded(std::span<const uint32_t> sources) {
+  if (sources.size() > encoded_.size() ||
+      std::ranges::any_of(sources, [&](uint32_t each) { return each >= options_.n_sources; })) {
+    throw Error(ErrorKind::kInternal,
+                "decoder: expected at most " + std::to_string(encoded_.size()) + " sources below " +
+                    std::to_string(options_.n_sources) + ", found " +
+                    std::to_string(sources.size()) + " up to " +
+                    std::to_string(sources.empty() ? 0 : std::ranges::max(sources)));
   }
-  first_encoded_ = source;
+  if (std::ranges::equal(sources, std::span(encoded_).first(sources.size()))) return;
+  std::ranges::copy(sources, encoded_.begin());
   // The keys and values of a source are one page; only their writer uses this table.
-  std::vector<int32_t> pages(std::min(options_.n_encoded, n_sources));
-  for (uint32_t i = 0; i < pages.size(); ++i) {
-    pages[i] = static_cast<int32_t>(std::min(source + i, n_sources - 1));
-  }
+  const std::vector<int32_t> pages(sources.begin(), sources.end());
   device_.write(cross_->page_table().part(0, pages.size() * sizeof(int32_t)), pages.data());
 }
 

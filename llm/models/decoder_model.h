@@ -9,6 +9,8 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "llm/models/kv_cache.h"
 #include "llm/models/transformer.h"
@@ -49,10 +51,11 @@ class DecoderModel {
                    const Operand& rows = {}, uint32_t first_row = 0) const;
 
   // Appends the computation of cross-attention keys and values from the output of the other stack,
-  // for `n` sources from the first encoded one on.
+  // for the first `n` sources of set_encoded().
   void emit_cross_kv(DispatchTable& table, uint32_t n, const Operand& output, DType dtype) const;
-  // Sets the first of the next encoded sources.
-  void set_first_encoded(uint32_t source);
+  // Sets the sources that are encoded next, at most n_encoded; at first 0, 1, ... Throws
+  // Error(kInternal) if one is not below n_sources, or there are too many.
+  void set_encoded(std::span<const uint32_t> sources);
 
   const KvCache& cache() const { return cache_; }
   const StackConfig& config() const { return stack_.config(); }
@@ -82,9 +85,9 @@ class DecoderModel {
   std::optional<KvCache> cross_;          // a sequence of one page per source
   std::array<Operand, 2> cross_scratch_;  // f32 [n_encoded * n_source_positions, 2 * kv_width]
   Operand sources_;
-  uint32_t first_encoded_ = 0;
-  Operand x_;       // f32 [max_rows, d_model]
-  Operand normed_;  // [max_logit_rows, d_model]
+  std::vector<uint32_t> encoded_;  // [n_encoded]
+  Operand x_;                      // f32 [max_rows, d_model]
+  Operand normed_;                 // [max_logit_rows, d_model]
 };
 
 // Whether the file has quantized matrices, which products then read as such.

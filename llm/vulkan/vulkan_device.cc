@@ -126,7 +126,10 @@ class VulkanChoices : public Device {
     capabilities_ = c;
     info_ = {"vulkan", c.name, c.is_hardware_gpu, c.memory_bytes, abilities_of(c)};
     info_.policy.is_emulated_gpu = !c.is_hardware_gpu;
-    if (c.is_hardware_gpu) info_.policy.embedding_batch_tokens = 16384;
+    if (c.is_hardware_gpu) {
+      info_.policy.embedding_batch_tokens = 16384;
+      info_.policy.encoded_windows = 8;
+    }
     const std::string of_many(compute_name(of_many_rows(Compute::kAuto)));
     info_.policy.products(Compute::kAuto, false).activations = of_many;
     info_.policy.products(Compute::kAuto, true).activations =

@@ -37,8 +37,7 @@ class Sampling : public testing::Test {
     std::normal_distribution<float> noise(0.0f, 0.5f);
     std::vector<float> window(size_t{model_->n_frames()} * model_->n_mels());
     for (float& value : window) value = noise(random);
-    const float* const windows[] = {window.data()};
-    model_->encode(windows);
+    model_->encode(window.data());
     const std::vector<int32_t> never{model_->tokens().eot};
     model_->decoder().set_suppressed(never);
   }
@@ -264,10 +263,9 @@ TEST_F(Sampling, BeamsReusePages) {
   const Search search{.n_candidates = kCandidates, .max_finished = kCandidates};
   WhisperModel batch(folder_, open_device("cpu", {.n_threads = 2}), Compute::kF32, 2, kCandidates);
   std::vector<float> silence(size_t{model_->n_frames()} * model_->n_mels());
-  const float* const windows[] = {silence.data()};
   const std::vector<int32_t> never{model_->tokens().eot};
-  model_->encode(windows);
-  for (const uint32_t slot : {0u, 1u}) batch.encode(windows, slot);
+  model_->encode(silence.data());
+  for (const uint32_t slot : {0u, 1u}) batch.encode(silence.data(), slot);
   batch.decoder().set_suppressed(never);
   std::vector<DecodeTask> tasks = {task(5), task(47)};
   for (DecodeTask& one : tasks) one.max_tokens = 110;

@@ -40,14 +40,13 @@ TEST(WhisperAllocation, StepsAllocateNothing) {
     const std::vector<int32_t> never{model.tokens().eot};
     model.decoder().set_suppressed(never);
     const std::vector<float> window(size_t{model.n_frames()} * model.n_mels(), 0.1f);
-    const float* const windows[] = {window.data()};
-    model.encode(windows);
+    model.encode(window.data());
     allocations_of_decoding(model, 10);
     const uint64_t short_run = allocations_of_decoding(model, 20);
     const uint64_t long_run = allocations_of_decoding(model, 120);
     EXPECT_EQ(long_run, short_run);
     const uint64_t before = n_allocations();
-    model.encode(windows);
+    model.encode(window.data());
     EXPECT_EQ(n_allocations(), before) << "the encoder allocates";
   }
   EXPECT_GT(n_allocations(), 0u) << "malloc is not counted";

@@ -195,8 +195,7 @@ TEST_P(WhisperGolden, LogitsInF32AreWithin001OfTheReference) {
   const MelSpectrogram mel = log_mel(*model, "0870");
   std::vector<float> window(size_t{model->n_frames()} * model->n_mels());
   mel.window({.n_frames = model->n_frames(), .beyond = MelFrames::Beyond::kSilence}, window.data());
-  const float* const windows[] = {window.data()};
-  model->encode(windows);
+  model->encode(window.data());
   const std::vector<float> logits = model->decoder().prompt_logits(golden.start);
   const float* last = logits.data() + (golden.start.size() - 1) * model->decoder().n_vocab();
   for (const Logit& logit : golden.top) EXPECT_NEAR(last[logit.id], logit.value, 1e-2) << logit.id;

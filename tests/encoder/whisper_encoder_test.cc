@@ -38,8 +38,7 @@ Encoded encode(const std::string& name, const char* device, Compute compute) {
   cut.n_frames = model.n_frames();
   cut.beyond = MelFrames::Beyond::kSilence;
   mel.window(cut, window.data());
-  const float* const windows[] = {window.data()};
-  model.encode(windows);
+  model.encode(window.data());
   const WhisperEncoder& encoder = model.encoder();
   const size_t n = size_t{encoder.n_audio_ctx()} * encoder.d_model();
   std::vector<std::byte> bytes(dtype_bytes(encoder.output_dtype(), n));

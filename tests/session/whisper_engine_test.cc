@@ -70,8 +70,12 @@ void encode_noise(WhisperModel& model, size_t n_windows = 1) {
   std::vector<float> numbers(n_windows * n);
   for (float& value : numbers) value = noise(random);
   std::vector<const float*> windows;
-  for (size_t i = 0; i < n_windows; ++i) windows.push_back(numbers.data() + i * n);
-  model.encode(windows);
+  std::vector<uint32_t> to;
+  for (uint32_t i = 0; i < n_windows; ++i) {
+    windows.push_back(numbers.data() + i * n);
+    to.push_back(i);
+  }
+  model.encode(windows, to);
 }
 
 Heard hear(const fs::path& path, const std::string& device, const DeviceOptions& options,

@@ -93,7 +93,8 @@ bool LiveTranscriber::encode(uint32_t n_frames) {
       segment.end += cursor_.seek;
     }
   }
-  decoder_.encode(window_, maximum_, 0);
+  decoder_.amplify(window_, maximum_);
+  decoder_.model().encode(window_.log_mel.data());
   return true;
 }
 

@@ -57,9 +57,10 @@ class BatchTranscriber : public testing::Test {
     settings_.temperatures = {1};
     settings_.best_of = 1;
   }
-  WhisperModel load(uint32_t n_places, Compute compute = Compute::kF32) const {
-    return {folder_, open_device("cpu", {.n_threads = 2}), compute, n_places,
-            most_candidates(settings_)};
+  WhisperModel load(uint32_t n_places, Compute compute = Compute::kF32,
+                    uint32_t n_encoded = 1) const {
+    return {folder_,  open_device("cpu", {.n_threads = 2}), compute,
+            n_places, most_candidates(settings_),           n_encoded};
   }
   // Settings for a model with windows of 8 s: suppresses all tokens except some timestamps and the
   // end, so that little text loops.
@@ -212,6 +213,37 @@ TEST_F(BatchTranscriber, AWindowDoesNotEndBeforeItsSpeech) {
     n_early_nevertheless += end_of_first_window(seed, kSpeechEnd) < kEarliest_s;
   }
   EXPECT_GE(n_early, n_early_nevertheless + 3) << n_early_nevertheless;
+}
+
+TEST_F(BatchTranscriber, WindowsThatAreEncodedTogetherHaveTheSameText) {
+  WhisperModel one = load(3);
+  for (const bool fails : {false, true}) {
+    if (fails) {  // all attempts of every window, which are decoded alone
+      settings_.temperatures = {0, 0.5};
+      settings_.best_of = 1;
+      settings_.logprob_threshold = 0;
+    }
+    const Transcript expected = transcribe(one, speech_segments_);
+    for (const uint32_t n_encoded : {2u, 4u}) {
+      SCOPED_TRACE(n_encoded);
+      auto owned =
+          std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
+      ObservedDevice& device = *owned;
+      WhisperModel model(folder_, std::move(owned), Compute::kF32, 3, most_candidates(settings_),
+                         n_encoded);
+      device.set_clock(Clock::kPerStage);
+      const Transcript found = transcribe(model, speech_segments_);
+      expect_equal(found.segments, expected.segments);
+      // Programs of the encoder: for 1, 2, ... windows.
+      std::vector<uint64_t> n_runs;
+      for (ProgramId id = 0; id < device.programs().size(); ++id) {
+        if (device.programs()[id].labels().front() == "encoder.conv1")
+          n_runs.push_back(device.replay_times(id).n_runs);
+      }
+      ASSERT_EQ(n_runs.size(), n_encoded);
+      EXPECT_GT(n_runs.back(), 0u);
+    }
+  }
 }
 
 TEST_F(BatchTranscriber, AWindowThatEndsTooLateIsDecodedAgain) {

@@ -44,7 +44,8 @@ class WhisperAlignerTest : public testing::Test {
     std::vector<float> numbers(2 * size_t{model->n_frames()} * model->n_mels());
     for (float& value : numbers) value = noise(random);
     const float* const windows[] = {numbers.data(), numbers.data() + numbers.size() / 2};
-    model->encode(windows);
+    const uint32_t to[] = {0, 1};
+    model->encode(windows, to);
     return model;
   }
   std::unique_ptr<WhisperModel> model() const {

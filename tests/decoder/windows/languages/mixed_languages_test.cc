@@ -184,8 +184,7 @@ class DetectedLanguages : public testing::Test {
     cut.first_frame = i * kWindowFrames;
     cut.n_frames = kWindowFrames;
     mel_.window(cut, window.data());
-    const float* const windows[] = {window.data()};
-    model_.encode(windows);
+    model_.encode(window.data());
     return model_.decoder().language_probabilities();
   }
 

@@ -272,7 +272,7 @@ TEST_F(LiveTranscription, ContinuesFromACopyOfACursor) {
   RecordingWindows recording(decoder, mel);
   WindowCursor cursor = decoder.cursor(recording.state, 0, mel.content_frames());
   const auto step = [&] {
-    EXPECT_TRUE(recording.encode_next(cursor, 0));
+    EXPECT_TRUE(recording.encode_next(cursor));
     return decoder.advance(recording.state, cursor, recording.decode(cursor), 0);
   };
   step();
