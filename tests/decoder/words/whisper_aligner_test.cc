@@ -38,14 +38,13 @@ class WhisperAlignerTest : public testing::Test {
   // A model with two encoded windows of noise.
   std::unique_ptr<WhisperModel> model(std::unique_ptr<Device> device,
                                       Compute compute = Compute::kF32) const {
-    auto model = std::make_unique<WhisperModel>(folder_, std::move(device), compute, 2, 1, 2);
+    auto model = std::make_unique<WhisperModel>(folder_, std::move(device), compute, 2);
     std::mt19937 random(7);
     std::normal_distribution<float> noise(0.0f, 0.5f);
     std::vector<float> numbers(2 * size_t{model->n_frames()} * model->n_mels());
     for (float& value : numbers) value = noise(random);
-    const float* const windows[] = {numbers.data(), numbers.data() + numbers.size() / 2};
-    const uint32_t to[] = {0, 1};
-    model->encode(windows, to);
+    model->encode(numbers.data(), 0);
+    model->encode(numbers.data() + numbers.size() / 2, 1);
     return model;
   }
   std::unique_ptr<WhisperModel> model() const {
