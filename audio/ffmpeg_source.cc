@@ -22,6 +22,15 @@ namespace {
 
 constexpr size_t kMaxComplaintBytes = 4096;
 
+// Demuxers of ffmpeg that read one file. The others include playlists (hls, concat, dash, imf) and
+// lists of images or subtitles, which name further files: a recording from a stranger could have
+// ffmpeg read files of this machine. The protocol "file" must be allowed: only with it can ffmpeg
+// before 6.0 seek in a descriptor, which MP4 with its index at the end needs.
+constexpr const char* kFormats =
+    "aac,ac3,aiff,amr,amrnb,amrwb,ape,asf,asf_o,au,avi,caf,dsf,dts,dtshd,eac3,flac,flv,iff,ivf,"
+    "live_flv,loas,matroska,mlp,mov,mp3,mpc,mpc8,mpeg,mpegts,mpegtsraw,mxf,nut,ogg,oma,rm,shn,sox,"
+    "tak,truehd,tta,voc,vqf,w64,wav,webm,wtv,wv,xwma";
+
 struct Pipe {
   UniqueFd read_end, write_end;
 };
@@ -106,7 +115,7 @@ class FfmpegSource : public SampleSource {
     // clang-format off
     const char* arguments[] = {
         "ffmpeg", "-nostdin", "-hide_banner", "-v", "error",
-        "-protocol_whitelist", "file,pipe", "-i", input.c_str(),
+        "-protocol_whitelist", "file,pipe", "-format_whitelist", kFormats, "-i", input.c_str(),
         "-vn", "-sn", "-dn", "-c:a", "pcm_f32le", "-f", "wav", "pipe:1", nullptr};
     // clang-format on
     const int failure = ::posix_spawnp(&pid_, "ffmpeg", &actions, &attributes,

@@ -163,6 +163,7 @@ struct AudioReader::State {
                   (source->channels == 1 ? " channel" : " channels") + ", expected channel " +
                   std::to_string(*options.channel + 1));
     }
+    if (source->frames) check_length(*source->frames);
     constexpr size_t kFirstFrames = 64;
     first.resize(kFirstFrames * n_channels());
     first.resize(decode(first.data(), kFirstFrames) * n_channels());
@@ -176,6 +177,7 @@ struct AudioReader::State {
     const size_t got = source->read(frames, n);
     check_samples(frames, got);
     n_frames_read += got;
+    check_length(n_frames_read);
     if (got < n) check_end();
     return got;
   }
@@ -187,6 +189,14 @@ struct AudioReader::State {
     n_first_taken += n_first;
     if (n_first == n) return n;
     return n_first + decode(frames + n_first * n_channels(), n - n_first);
+  }
+
+  void check_length(uint64_t n_frames) const {
+    if (!options.max_s) return;
+    if (static_cast<double>(n_frames) <=
+        *options.max_s * static_cast<double>(source->sample_rate_hz))
+      return;
+    throw error(name + " is too long: expected at most " + std::to_string(*options.max_s) + " s");
   }
 
   void check_end() const {

@@ -285,5 +285,42 @@ TEST(Ffmpeg, DecodesM4a) {
   EXPECT_EQ(read_samples(AudioReader::from_stream(pipe.fd(), "pipe")), samples);
 }
 
+// A recording from a stranger must not make ffmpeg read other files.
+TEST(Ffmpeg, ReadsNoFileThatAPlaylistNames) {
+  const TemporaryFolder folder;
+  write_with_sndfile(folder.file("a.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 16000,
+                     noise(0.3f, 16000, 6));
+  const std::string secret = folder.file("secret.aac");
+  const std::string make = "ffmpeg -nostdin -v quiet -i " + folder.file("a.wav") + " " + secret;
+  ASSERT_EQ(std::system(make.c_str()), 0) << "scripts/setup.sh installs ffmpeg";
+  const std::string playlists[] = {
+      "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n" + secret + "\n#EXT-X-ENDLIST\n",
+      "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nfile:" + secret + "\n#EXT-X-ENDLIST\n",
+      "ffconcat version 1.0\nfile '" + secret + "'\n", "ffconcat version 1.0\nfile secret.aac\n",
+      "<?xml version=\"1.0\"?><MPD><Period><AdaptationSet mimeType=\"audio/mp4\">"
+      "<Representation id=\"1\" bandwidth=\"1\"><BaseURL>file:" +
+          secret +
+          "</BaseURL>"
+          "</Representation></AdaptationSet></Period></MPD>"};
+  for (const std::string& playlist : playlists) {
+    const std::string path = folder.file("list.m3u8");
+    write_bytes(path, playlist);
+    EXPECT_THAT(complaint_about(path), HasSubstr("ffmpeg")) << playlist;
+    const UniqueFd file(::open(path.c_str(), O_RDONLY));
+    EXPECT_THROW(AudioReader::from_stream(file.get(), "upload"), Error) << playlist;
+  }
+}
+
+TEST(AudioReader, RefusesARecordingThatIsTooLong) {
+  const TemporaryFolder folder;
+  write_bytes(folder.file("a.wav"), wav_bytes(ramp(16000), 1, 16000));
+  EXPECT_NO_THROW(AudioReader(folder.file("a.wav"), {.max_s = 1.0}));
+  EXPECT_THROW(AudioReader(folder.file("a.wav"), {.max_s = 0.9}), Error);
+  // A stream states no length: the error comes while it is read.
+  const PipeOf pipe(wav_bytes(ramp(16000), 1, 16000, 0xFFFFFFFF), 1000);
+  AudioReader reader = AudioReader::from_stream(pipe.fd(), "pipe", {.max_s = 0.9});
+  EXPECT_THROW(read_samples(std::move(reader)), Error);
+}
+
 }  // namespace
 }  // namespace vesper::stream_test
