@@ -28,7 +28,8 @@ struct ReaderOptions {
   bool use_ffmpeg = true;  // use ffmpeg, if on $PATH, for formats that libsndfile cannot read
   // Only this channel, from 0, instead of the mean of all. Error(kInput) if the recording lacks it.
   std::optional<int> channel = std::nullopt;
-  // Error(kInput) if the recording is longer, seconds: of recordings that strangers send.
+  // The longest recording, in seconds; Error(kInput) beyond it. A small file of unknown origin may
+  // decode to days of silence.
   std::optional<double> max_s = std::nullopt;
   // Format of a recording without a header.
   std::optional<RawPcm> raw = std::nullopt;

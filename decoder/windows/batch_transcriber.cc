@@ -17,7 +17,6 @@ class Batch {
  public:
   Batch(WhisperModel& model, const DecodingSettings& settings, const NextRecording& next)
       : windows_(model, settings),
-        model_(model),
         decoder_(model.decoder()),
         settings_(settings),
         next_(next),
@@ -259,7 +258,7 @@ class Batch {
       free_windows_.pop_back();
       next->encoded = to.back();
     }
-    model_.encode(windows, to);
+    windows_.model().encode(windows, to);
     return true;
   }
 
@@ -351,7 +350,6 @@ class Batch {
   }
 
   const WindowDecoder windows_;
-  WhisperModel& model_;
   WhisperDecoder& decoder_;
   const DecodingSettings& settings_;
   const NextRecording& next_;
