@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "llm/models/transformer.h"
+#include "llm/models/linear.h"
 #include "llm/table/device.h"
 #include "llm/weights/weight_provider.h"
 

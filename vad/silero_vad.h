@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "llm/models/transformer.h"
+#include "llm/models/linear.h"
 #include "llm/table/device.h"
 #include "llm/weights/weight_provider.h"
 

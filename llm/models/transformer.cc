@@ -2,11 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
-
-#include "error/error.h"
-#include "llm/weights/weight_provider.h"
 
 namespace vesper {
 namespace {
@@ -28,113 +24,6 @@ uint32_t kernel_activation(Activation activation) {
 }
 
 uint32_t code(DType dtype) { return static_cast<uint32_t>(dtype); }
-
-void require_elements(const WeightProvider& provider, const TensorView& tensor, uint64_t n) {
-  if (tensor.n_elements() == n) return;
-  throw Error(ErrorKind::kModel, provider.path().string() + ": tensor " + tensor.file_name +
-                                     ": expected " + std::to_string(n) + " elements, found " +
-                                     std::to_string(tensor.n_elements()));
-}
-
-}  // namespace
-
-Weight WeightUploader::matrix(const MatrixSource& source, WeightUse use) const {
-  std::vector<LoadedTensor> loaded;
-  for (const TensorView* part : source.parts) loaded.push_back(provider_.load(*part));
-  MatrixSource in_memory{{}, source.convolution};
-  for (const LoadedTensor& part : loaded) in_memory.parts.push_back(&part.view);
-  const Weight weight = device_.upload(in_memory, use, compute_);
-  for (const TensorView* part : source.parts) provider_.release(*part);
-  return weight;
-}
-
-Weight WeightUploader::output(const Weight& embedding) const {
-  const TensorView* untied = provider_.find("decoder.output.weight");
-  return untied ? matrix({{untied}}, WeightUse::kAnyRows) : embedding;
-}
-
-std::vector<float> WeightUploader::read(const TensorView& tensor) const {
-  std::vector<float> values = provider_.read(tensor);
-  provider_.release(tensor);
-  return values;
-}
-
-Operand WeightUploader::store(uint64_t n, const std::string& name,
-                              const std::function<std::vector<float>()>& values) const {
-  const Operand buffer = device_.allocate(n * sizeof(float), name);
-  if (device_.keeps_writes()) device_.write(buffer, values().data());
-  return buffer;
-}
-
-Operand WeightUploader::vector(const std::string& name, uint64_t n) const {
-  const TensorView& tensor = provider_.require(name);
-  require_elements(provider_, tensor, n);
-  return store(n, name, [&] { return read(tensor); });
-}
-
-NormWeights WeightUploader::norm(const std::string& name, uint32_t d, float scale) const {
-  NormWeights weights;
-  const TensorView& norm_weight = provider_.require(name + ".weight");
-  require_elements(provider_, norm_weight, d);
-  weights.weight = store(d, name, [&] {
-    std::vector<float> values = read(norm_weight);
-    for (float& value : values) value = (value + norm_weight_offset_) * scale;
-    return values;
-  });
-  if (provider_.find(name + ".bias")) weights.bias = vector(name + ".bias", d);
-  return weights;
-}
-
-Operand WeightUploader::head_norm(const std::string& name, uint32_t head_dim,
-                                  uint32_t width) const {
-  const TensorView* weight = provider_.find(name + ".weight");
-  if (weight == nullptr) return {};
-  return norm(name, weight->n_elements() == width ? width : head_dim).weight;
-}
-
-LinearWeights WeightUploader::linear(const std::string& prefix,
-                                     const std::vector<std::string>& parts,
-                                     const std::vector<uint32_t>& n_out, uint32_t n_in,
-                                     WeightUse use) const {
-  LinearWeights linear;
-  MatrixSource source;
-  std::vector<const TensorView*> biases;  // null for a part without one
-  bool has_bias = false;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const TensorView& tensor = provider_.require(prefix + parts[i] + ".weight");
-    require_elements(provider_, tensor, uint64_t{n_out[i]} * n_in);
-    source.parts.push_back(&tensor);
-    biases.push_back(provider_.find(prefix + parts[i] + ".bias"));
-    if (biases.back() == nullptr) continue;
-    require_elements(provider_, *biases.back(), n_out[i]);
-    has_bias = true;
-  }
-  linear.weight = matrix(source, use);
-  if (!has_bias) return linear;
-  const uint64_t n = std::accumulate(n_out.begin(), n_out.end(), uint64_t{0});
-  linear.bias = store(n, prefix + parts[0] + ".bias", [&] {
-    std::vector<float> bias;
-    bias.reserve(n);
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const std::vector<float> values = biases[i] ? read(*biases[i]) : std::vector<float>(n_out[i]);
-      bias.insert(bias.end(), values.begin(), values.end());
-    }
-    return bias;
-  });
-  return linear;
-}
-
-LinearWeights WeightUploader::convolution(const std::string& name, uint32_t n_out,
-                                          uint32_t channels, uint32_t width) const {
-  const TensorView& tensor = provider_.require(name + ".weight");
-  require_elements(provider_, tensor, uint64_t{n_out} * channels * width);
-  LinearWeights linear;
-  linear.weight = matrix({{&tensor}, true}, WeightUse::kManyRows);
-  linear.bias = vector(name + ".bias", n_out);
-  return linear;
-}
-
-namespace {
 
 // The router is multiplied in f32: a rounded logit could choose another expert.
 void upload_experts(const WeightUploader& upload, const WeightUploader& exact,
@@ -258,37 +147,6 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
     block_out_ = device.allocate(dtype_bytes(DType::kF32, uint64_t{max_rows} * d),
                                  stack + " rows of a block");
   }
-}
-
-uint64_t row_bytes(DType dtype, uint64_t n_elements) {
-  return dtype == DType::kI8 ? n_elements + n_elements / 4 : dtype_bytes(dtype, n_elements);
-}
-
-DType input_dtype(const Weight& weight, uint32_t n_rows, DType dtype) {
-  return n_rows <= weight.int8_rows ? DType::kI8 : dtype;
-}
-
-void emit_linear(DispatchTable& table, std::string label, const LinearWeights& linear,
-                 uint32_t n_rows, const Operand& out, DType out_dtype, const Operand& in,
-                 DType in_dtype, const LinearOptions& options) {
-  const Weight& weight = linear.weight;
-  MatmulParams params{};
-  params.n_rows = params.rows_per_batch = n_rows;
-  params.n_out = params.out_row_stride = options.gated ? weight.n_out / 2 : weight.n_out;
-  params.n_in = params.in_row_stride = weight.n_in;
-  params.in_dtype = code(in_dtype);
-  params.out_dtype = code(out_dtype);
-  params.weight_format = weight.format;
-  params.flags = options.gated ? kMatmulGated : 0;
-  params.activation = options.activation;
-  params.norm_epsilon = options.norm_epsilon;
-  const Operand& rows = options.rows;
-  emit::matmul(table, std::move(label), params,
-               out.part(0, row_bytes(out_dtype, uint64_t{n_rows} * params.n_out)),
-               in.part(0, row_bytes(in_dtype, uint64_t{n_rows} * weight.n_in)), weight.data,
-               linear.bias, options.residual, weight.scale,
-               rows.present() ? rows.part(0, n_rows * sizeof(Row)) : Operand{},
-               options.norm_weight);
 }
 
 void TransformerStack::emit_norm(DispatchTable& table, std::string label,

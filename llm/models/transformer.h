@@ -5,27 +5,18 @@
 // after the last layer.
 #pragma once
 
-#include <functional>
+#include <array>
 #include <string>
 #include <vector>
 
 #include "llm/config/model_config.h"
 #include "llm/models/kv_cache.h"
+#include "llm/models/linear.h"
+#include "llm/models/weight_uploader.h"
 #include "llm/table/device.h"
 #include "llm/weights/weight_provider.h"
 
 namespace vesper {
-
-// A norm on a device. `bias` may be absent.
-struct NormWeights {
-  Operand weight, bias;  // f32 [d]
-};
-
-// A matrix with its bias, f32 [n_out], which may be absent.
-struct LinearWeights {
-  Weight weight;
-  Operand bias;
-};
 
 struct LayerWeights {
   NormWeights attn_norm;
@@ -45,45 +36,6 @@ struct LayerWeights {
   // ffn_down [n_experts * d_model, d_ffn].
   LinearWeights router;  // [n_experts, d_model] (?)
   bool has_experts() const { return router.weight.data.present(); }
-};
-
-// Uploads tensors of a model by canonical names (llm/weights/weight_provider.h).
-class WeightUploader {
- public:
-  WeightUploader(Device& device, const WeightProvider& provider, Compute compute,
-                 float norm_weight_offset = 0)
-      : device_(device),
-        provider_(provider),
-        compute_(compute),
-        norm_weight_offset_(norm_weight_offset) {}
-
-  // The tensor as f32. Throws Error(kModel) if it is absent or does not have `n` elements.
-  Operand vector(const std::string& name, uint64_t n) const;
-  // The matrix; releases its file memory. Throws the errors of Device::upload.
-  Weight matrix(const MatrixSource& source, WeightUse use) const;
-  // The output matrix of a decoder, or its embedding if the file has none.
-  Weight output(const Weight& embedding) const;
-  NormWeights norm(const std::string& name, uint32_t d, float scale = 1) const;
-  // The weight of an optional norm of heads or of all `width`; may be absent.
-  Operand head_norm(const std::string& name, uint32_t head_dim, uint32_t width) const;
-  // The matrices `prefix + part + ".weight"` stacked, and their biases, zero for a part without
-  // one; no bias if none has one. Each part is [n_out / parts, n_in].
-  LinearWeights linear(const std::string& prefix, const std::vector<std::string>& parts,
-                       const std::vector<uint32_t>& n_out, uint32_t n_in, WeightUse use) const;
-  // A convolution kernel [n_out, channels, width] as a product over overlapping rows.
-  LinearWeights convolution(const std::string& name, uint32_t n_out, uint32_t channels,
-                            uint32_t width) const;
-  // The tensor as f32; releases its file memory.
-  std::vector<float> read(const TensorView& tensor) const;
-  // A buffer of `n` f32. `values` computes them; not called if the device only plans.
-  Operand store(uint64_t n, const std::string& name,
-                const std::function<std::vector<float>()>& values) const;
-
- private:
-  Device& device_;
-  const WeightProvider& provider_;
-  Compute compute_;
-  float norm_weight_offset_;
 };
 
 class TransformerStack {
@@ -207,22 +159,5 @@ class TransformerStack {
   Operand expert_groups_;   // of group_experts
   Operand expert_out_;      // f32 [max_rows * n_used, d_model]
 };
-
-// The bytes of rows between commands; of int8 rows their scales included (shaders/int8_rows.glsl).
-uint64_t row_bytes(DType dtype, uint64_t n_elements);
-// The format of the input of a product with `weight`: `dtype`, or int8 if it reads that.
-DType input_dtype(const Weight& weight, uint32_t n_rows, DType dtype);
-// What a product of contiguous rows does beside the product (see MatmulParams).
-struct LinearOptions {
-  Operand residual = {};  // f32 [n_rows, n_out] (?)
-  uint32_t activation = kActivationNone;
-  Operand rows = {};         // struct Row [n_rows] (?): unused rows are skipped
-  Operand norm_weight = {};  // f32 [n_in] (?)
-  float norm_epsilon = 0;
-  bool gated = false;  // the weight is [2 * n_out, n_in]
-};
-void emit_linear(DispatchTable& table, std::string label, const LinearWeights& linear,
-                 uint32_t n_rows, const Operand& out, DType out_dtype, const Operand& in,
-                 DType in_dtype, const LinearOptions& options = {});
 
 }  // namespace vesper
