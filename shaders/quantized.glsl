@@ -1,5 +1,5 @@
 // Quantized weights: rows of small integer codes, and scales for groups of columns (packed by
-// llm/vulkan/block_layout.h). Included after kWeightFormat, the specialization constant that
+// llm/vulkan/kernels/block_layout.h). Included after kWeightFormat, the specialization constant that
 // describes the layout.
 //
 // A row of codes has n_in / 32 * bits words, padded to 16 bytes: planes of 4, 2 and 1 bits, or one

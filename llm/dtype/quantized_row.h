@@ -1,7 +1,7 @@
 // Rows of quantized matrices: codes, one per byte, and scales with the file's precision.
 //
 // Each format has its own function to unpack blocks (llm/dtype/dtype.cc). The devices pack the rows
-// for their kernels (llm/cpu/matmul/packed_blocks.h, llm/vulkan/block_layout.h).
+// for their kernels (llm/cpu/matmul/packed_blocks.h, llm/vulkan/kernels/block_layout.h).
 #pragma once
 
 #include <cstdint>

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "llm/table/device.h"
-#include "llm/vulkan/kernel_plan.h"
-#include "llm/vulkan/pipelines.h"
-#include "llm/vulkan/vulkan_context.h"
-#include "llm/vulkan/vulkan_memory.h"
+#include "llm/vulkan/context/vulkan_context.h"
+#include "llm/vulkan/context/vulkan_memory.h"
+#include "llm/vulkan/kernels/kernel_plan.h"
+#include "llm/vulkan/kernels/pipelines.h"
 
 namespace vesper {
 

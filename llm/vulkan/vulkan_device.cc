@@ -11,13 +11,13 @@
 #include <utility>
 
 #include "error/error.h"
-#include "llm/vulkan/gpu_nodes.h"
-#include "llm/vulkan/kernel_plan.h"
-#include "llm/vulkan/pipelines.h"
+#include "llm/vulkan/context/gpu_nodes.h"
+#include "llm/vulkan/context/vulkan_context.h"
+#include "llm/vulkan/context/vulkan_memory.h"
+#include "llm/vulkan/kernels/kernel_plan.h"
+#include "llm/vulkan/kernels/pipelines.h"
+#include "llm/vulkan/kernels/weight_layout.h"
 #include "llm/vulkan/replay_clock.h"
-#include "llm/vulkan/vulkan_context.h"
-#include "llm/vulkan/vulkan_memory.h"
-#include "llm/vulkan/weight_layout.h"
 
 namespace vesper {
 namespace {

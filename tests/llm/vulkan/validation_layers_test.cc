@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "llm/vulkan/kernel_plan.h"
-#include "llm/vulkan/pipelines.h"
-#include "llm/vulkan/vulkan_context.h"
-#include "llm/vulkan/vulkan_features.h"
-#include "llm/vulkan/vulkan_memory.h"
+#include "llm/vulkan/context/vulkan_context.h"
+#include "llm/vulkan/context/vulkan_features.h"
+#include "llm/vulkan/context/vulkan_memory.h"
+#include "llm/vulkan/kernels/kernel_plan.h"
+#include "llm/vulkan/kernels/pipelines.h"
 #include "tests/llm/test_devices.h"
 #include "tests/llm/vulkan/device_fixture.h"
 

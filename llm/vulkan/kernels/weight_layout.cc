@@ -1,4 +1,4 @@
-#include "llm/vulkan/weight_layout.h"
+#include "llm/vulkan/kernels/weight_layout.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "error/error.h"
 #include "llm/dtype/number_conversion.h"
-#include "llm/vulkan/block_layout.h"
+#include "llm/vulkan/kernels/block_layout.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -3,7 +3,7 @@
 
 #include <vulkan/vulkan.h>
 
-#include "llm/vulkan/cooperative_matrix_khr.h"
+#include "llm/vulkan/context/cooperative_matrix_khr.h"
 
 namespace vesper {
 

@@ -1,10 +1,10 @@
-#include "llm/vulkan/vulkan_instance.h"
+#include "llm/vulkan/context/vulkan_instance.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "error/error.h"
-#include "llm/vulkan/vulkan_features.h"
+#include "llm/vulkan/context/vulkan_features.h"
 
 namespace vesper {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "llm/table/dispatch_table.h"
-#include "llm/vulkan/vulkan_context.h"
+#include "llm/vulkan/context/vulkan_context.h"
 
 namespace vesper {
 

@@ -1,4 +1,4 @@
-#include "llm/vulkan/vulkan_tuning.h"
+#include "llm/vulkan/context/vulkan_tuning.h"
 
 #include <algorithm>
 #include <charconv>

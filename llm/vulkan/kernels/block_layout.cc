@@ -1,4 +1,4 @@
-#include "llm/vulkan/block_layout.h"
+#include "llm/vulkan/kernels/block_layout.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "llm/vulkan/pipelines.h"
+#include "llm/vulkan/kernels/pipelines.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "llm/vulkan/gpu_nodes.h"
+#include "llm/vulkan/context/gpu_nodes.h"
 
 #include <string>
 #include <string_view>

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "llm/vulkan/vulkan_context.h"
+#include "llm/vulkan/context/vulkan_context.h"
 
 namespace vesper {
 

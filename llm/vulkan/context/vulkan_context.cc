@@ -1,10 +1,9 @@
-#include "llm/vulkan/vulkan_context.h"
+#include "llm/vulkan/context/vulkan_context.h"
 
 #include <chrono>
 #include <utility>
 
-#include "llm/devices/open_device.h"
-#include "llm/vulkan/vulkan_features.h"
+#include "llm/vulkan/context/vulkan_features.h"
 
 namespace vesper {
 

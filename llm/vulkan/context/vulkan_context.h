@@ -8,8 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "llm/devices/open_device.h"
-#include "llm/vulkan/vulkan_instance.h"
+#include "llm/vulkan/context/vulkan_instance.h"
 
 namespace vesper {
 

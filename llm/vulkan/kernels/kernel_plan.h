@@ -8,8 +8,8 @@
 #include <string>
 
 #include "llm/table/dispatch_table.h"
-#include "llm/vulkan/pipelines.h"
-#include "llm/vulkan/vulkan_memory.h"
+#include "llm/vulkan/context/vulkan_memory.h"
+#include "llm/vulkan/kernels/pipelines.h"
 
 namespace vesper {
 

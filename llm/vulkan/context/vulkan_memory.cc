@@ -1,4 +1,4 @@
-#include "llm/vulkan/vulkan_memory.h"
+#include "llm/vulkan/context/vulkan_memory.h"
 
 #include <algorithm>
 #include <cstring>

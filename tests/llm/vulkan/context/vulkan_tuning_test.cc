@@ -1,4 +1,4 @@
-#include "llm/vulkan/vulkan_tuning.h"
+#include "llm/vulkan/context/vulkan_tuning.h"
 
 #include <gmock/gmock.h>
 
@@ -29,8 +29,8 @@ TEST(VulkanTuning, CanBeChangedByFieldName) {
 
 TEST(VulkanTuning, ReportsInvalidEntries) {
   for (const std::string wrong :
-       {"matmul_tiles=1x2x3x4x5x1", "matmul_tile=1x2", "vector_rows=", "vector_rows", "vector_rows=0",
-        "vector_rows=4x", "=4", "attention_splits=99999999999"}) {
+       {"matmul_tiles=1x2x3x4x5x1", "matmul_tile=1x2", "vector_rows=", "vector_rows",
+        "vector_rows=0", "vector_rows=4x", "=4", "attention_splits=99999999999"}) {
     try {
       vulkan_tuning(true, "vector_rows=8," + wrong);
       ADD_FAILURE() << wrong << " was accepted";

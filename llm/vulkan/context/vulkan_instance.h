@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "llm/vulkan/vulkan_device.h"
-#include "llm/vulkan/vulkan_tuning.h"
+#include "llm/vulkan/context/vulkan_listing.h"
+#include "llm/vulkan/context/vulkan_tuning.h"
 
 namespace vesper {
 

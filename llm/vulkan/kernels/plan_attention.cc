@@ -1,0 +1,157 @@
+// Plans of attention.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <optional>
+
+#include "llm/vulkan/kernels/kernel_planner.h"
+
+namespace vesper {
+
+void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
+  require_float(p.q_dtype);
+  require_float(p.kv_dtype);
+  if (p.out_dtype == kDTypeI8) {
+    require(p.head_dim % 32 == 0, "int8 rows of whole blocks");
+  } else {
+    require_float(p.out_dtype);
+  }
+  require(p.head_dim % 8 == 0 && p.head_dim <= 256, "a head_dim of a multiple of 8 up to 256");
+  require(p.n_kv_heads != 0 && p.n_heads % p.n_kv_heads == 0,
+          "heads in equal groups on the heads of keys");
+  require((address(2) | address(3)) % 16 == 0, "pages at multiples of 16 bytes");
+  if (paged_attention_cooperative(p)) return;
+  const uint32_t lanes = p.head_dim / 8;
+  // The lanes that share a score must be a power of two within a subgroup.
+  const bool shared_scores =
+      tuning_.shares_scores && std::has_single_bit(lanes) && lanes <= capabilities_.subgroup_size;
+  const uint32_t longest = p.kv_length != 0 ? p.kv_length : p.pages_per_sequence * p.page_rows;
+  const uint32_t n_splits = splits(p, longest);
+  uint32_t n_threads = threads();
+  if (p.kv_length > 1024 && p.n_rows <= 8) n_threads = at_most(tuning_.long_attention_threads);
+  const uint32_t chunk = std::min(1536u, blocks(longest, 32) * 32);
+  while (n_threads > 64 && 4 * (chunk + n_threads * 8 + 128) > capabilities_.shared_bytes) {
+    n_threads /= 2;
+  }
+  shader(Shader::kPagedAttention,
+         {n_threads, n_threads, p.head_dim, p.q_dtype, p.kv_dtype, p.out_dtype,
+          shared_scores ? lanes : 1, chunk, p.pages_per_sequence == 1, tuning_.keys_at_once,
+          n_splits, p.page_rows});
+  push_addresses(6);
+  push(&p, sizeof p);
+  plan_.groups = {p.n_heads, p.n_rows, n_splits};
+  if (n_splits == 1) return;
+  const uint64_t scratch_addresses[2] = {};
+  push(scratch_addresses, sizeof scratch_addresses);
+  plan_.n_counters = p.n_rows * p.n_heads;
+  plan_.scratch_bytes = sizeof(float) * uint64_t{plan_.n_counters} * n_splits * (p.head_dim + 2);
+}
+
+// More than one if rows and heads are too few for the device and there may be many positions. An
+// H200, 32 heads of 64 at position 4096: 63 us with one, 16 with 8, 21 with 16.
+uint32_t KernelPlanner::splits(const PagedAttentionParams& p, uint32_t longest) const {
+  if (p.kv_length != 0) return 1;
+  if (tuning_.attention_splits != 0) return std::min(tuning_.attention_splits, 32u);
+  const uint32_t processors =
+      capabilities_.n_processors != 0 ? capabilities_.n_processors : tuning_.n_processors;
+  return std::clamp(2 * processors / (p.n_rows * p.n_heads), 1u,
+                    std::clamp(longest / 256, 1u, 32u));
+}
+
+bool KernelPlanner::paged_attention_cooperative(const PagedAttentionParams& p) {
+  if ((p.flags & kAttentionOneSequence) == 0 || p.n_rows <= kMaxVectorRows || p.kv_length != 0 ||
+      p.q_dtype != kDTypeF16 || p.kv_dtype != kDTypeF16 || p.out_dtype == kDTypeI8 ||
+      (p.q_row_stride | p.out_row_stride) % 8 != 0 || (address(0) | address(1)) % 16 != 0) {
+    return false;
+  }
+  const std::optional<AttentionTile> tile = attention_tile(p.head_dim);
+  if (!tile) return false;
+  const uint32_t side = capabilities_.matrix_m, subgroup = capabilities_.subgroup_size;
+  shader(Shader::kPagedAttentionCooperative,
+         {tile->subgroups * subgroup, p.head_dim, tile->subgroups, tile->down, side,
+          capabilities_.matrix_k, p.out_dtype, subgroup / side, tile->keys, p.page_rows,
+          p.soft_cap != 0});
+  push_addresses(6);
+  push(&p, sizeof p);
+  plan_.groups = {blocks(p.n_rows, tile->subgroups * tile->down * side), p.n_heads, 1};
+  return true;
+}
+
+void KernelPlanner::attention_weights(const AttentionWeightsParams& p) {
+  require_float(p.q_dtype);
+  require_float(p.kv_dtype);
+  require(p.head_dim % 8 == 0 && p.head_dim <= 256, "a head_dim of a multiple of 8 up to 256");
+  require(p.n_kv_heads != 0 && p.n_heads % p.n_kv_heads == 0,
+          "heads in equal groups on the heads of keys");
+  require(address(2) % 16 == 0, "pages at multiples of 16 bytes");
+  shader(Shader::kAttentionWeights, {threads(), p.head_dim, p.q_dtype, p.kv_dtype});
+  push_addresses(7);
+  push(&p, sizeof p);
+  plan_.groups = {p.n_selected, p.n_rows, 1};
+}
+
+void KernelPlanner::attention(const AttentionParams& p) {
+  require_float(p.in_dtype);
+  require_float(p.out_dtype);
+  require(p.head_dim % 8 == 0, "a head_dim of a multiple of 8");
+  require(p.n_kv_heads != 0 && p.n_heads % p.n_kv_heads == 0,
+          "heads in equal groups on the heads of keys");
+  if (attention_cooperative(p)) return;
+  require(4 * (64 * (p.head_dim + 1) + 32 * 33 + 64) <= capabilities_.shared_bytes,
+          "a head_dim whose tiles fit in shared memory");
+  shader(Shader::kAttention, {64, p.head_dim, p.in_dtype, p.out_dtype, present(4),
+                              p.causal != 0 || p.window != 0, p.alibi});
+  push_addresses(5);
+  push(&p, sizeof p);
+  plan_.groups = attention_groups(p, 32);
+}
+
+std::array<uint32_t, 3> KernelPlanner::attention_groups(const AttentionParams& p,
+                                                        uint32_t rows) const {
+  if (present(4)) return {p.rows_per_sequence / rows + p.n_sequences, p.n_heads, 1};
+  return {blocks(p.rows_per_sequence, rows), p.n_heads, p.n_sequences};
+}
+
+bool KernelPlanner::attention_cooperative(const AttentionParams& p) {
+  if (p.in_dtype != kDTypeF16 || p.alibi != 0 ||
+      (p.q_row_stride | p.k_row_stride | p.v_row_stride | p.out_row_stride) % 8 != 0 ||
+      (address(0) | address(1) | address(2) | address(3)) % 16 != 0) {
+    return false;
+  }
+  const std::optional<AttentionTile> tile = attention_tile(p.head_dim);
+  if (!tile) return false;
+  const uint32_t side = capabilities_.matrix_m, subgroup = capabilities_.subgroup_size;
+  shader(Shader::kAttentionCooperative,
+         {tile->subgroups * subgroup, p.head_dim, tile->subgroups, tile->down, side,
+          capabilities_.matrix_k, p.out_dtype, subgroup / side, tile->keys, present(4),
+          p.causal != 0 || p.window != 0});
+  push_addresses(5);
+  push(&p, sizeof p);
+  plan_.groups = attention_groups(p, tile->subgroups * tile->down * side);
+  return true;
+}
+
+std::optional<AttentionTile> KernelPlanner::attention_tile(uint32_t head_dim) const {
+  const uint32_t side = capabilities_.matrix_m, inner = capabilities_.matrix_k;
+  if (!capabilities_.has_cooperative_matrix() || head_dim % std::max(side, inner) != 0 ||
+      head_dim % 8 != 0 || capabilities_.subgroup_size % side != 0) {
+    return std::nullopt;
+  }
+  constexpr AttentionTile kOfLittleMemory = {4, 1, 32};
+  for (const AttentionTile& tile : {tuning_.attention_tile, kOfLittleMemory}) {
+    const auto [subgroups, down, keys] = tile;
+    const uint32_t rows = subgroups * down * side,
+                   n_threads = subgroups * capabilities_.subgroup_size;
+    const uint32_t bytes = 16 * 2 * keys * (head_dim / 8 + 1) + 4 * subgroups * side * (keys + 8) +
+                           16 * subgroups * side * (keys / 8 + 1);
+    if (bytes > capabilities_.shared_bytes || rows > 2 * keys ||
+        n_threads > capabilities_.max_workgroup_threads || keys * (head_dim / 8) % n_threads != 0) {
+      continue;
+    }
+    return tile;
+  }
+  return std::nullopt;
+}
+
+}  // namespace vesper

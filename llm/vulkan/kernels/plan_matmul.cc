@@ -1,0 +1,235 @@
+// Plans of products with weights.
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "llm/vulkan/kernels/kernel_planner.h"
+
+namespace vesper {
+
+void KernelPlanner::matmul(const MatmulParams& p) {
+  require_weight(p.weight_format);
+  require(p.rows_per_batch != 0 && p.n_in != 0 && p.n_out != 0, "sizes above 0");
+  require(p.activation <= kActivationSigmoid, "a known activation");
+  const bool blocks_of_codes = in_blocks(p.weight_format);
+  require(!blocks_of_codes || (present(5) && p.n_in % 32 == 0),
+          "scales beside a quantized weight of whole blocks");
+  const uint32_t has_scale = !blocks_of_codes && present(5);
+  const uint32_t has = present(3) * 1u + present(4) * 2u + has_scale * 4u;
+  if ((p.weight_format & kWeightInt8Products) && p.n_rows <= tuning_.int8_rows &&
+      p.n_rows <= p.rows_per_batch && p.in_row_stride == p.n_in && p.out_row_stride == p.n_out &&
+      rows_aligned(p, 4)) {
+    return matmul_int8(p, has);
+  }
+  require_float(p.in_dtype);
+  require_float(p.out_dtype);
+  require(!present(7) && (p.flags & kMatmulGated) == 0,
+          "few contiguous rows and a quantized weight for a norm or gates");
+  const bool cooperative = (p.weight_format & kWeightHalfProducts) &&
+                           capabilities_.has_cooperative_matrix() && rows_aligned(p, 8);
+  const uint32_t vector_rows = !cooperative     ? kMaxVectorRows
+                               : p.n_in >= 4096 ? tuning_.vector_rows_of_long
+                                                : tuning_.vector_rows;
+  if (p.n_rows <= std::min(vector_rows, kMaxVectorRows) && p.rows_per_batch >= p.n_rows) {
+    return matmul_vector(p, has);
+  }
+  if (cooperative) return matmul_cooperative(p, has);
+  uint32_t tile = 64;
+  if (capabilities_.max_workgroup_threads >= 256 &&
+      uint64_t{blocks(p.n_rows, 128)} * blocks(p.n_out, 128) >= tuning_.large_tile_groups) {
+    tile = 128;
+  }
+  shader(Shader::kMatmulTiled,
+         {tile / 8 * (tile / 8), tile, tile, p.in_dtype, p.out_dtype, storage(p.weight_format),
+          p.flags, has, rows_aligned(p, 4), p.activation});
+  push_addresses(6);
+  push(&p, sizeof p);
+  plan_.groups = {blocks(p.n_out, tile), blocks(p.n_rows, tile), 1};
+}
+
+bool KernelPlanner::rows_aligned(const MatmulParams& p, uint32_t n) const {
+  const uint64_t element = p.in_dtype == kDTypeF16 ? 2 : 4;
+  const bool batches = p.n_rows > p.rows_per_batch;
+  return p.n_in % n == 0 && p.in_row_stride % n == 0 && (!batches || p.in_batch_stride % n == 0) &&
+         address(1) % std::min<uint64_t>(16, n * element) == 0;
+}
+
+void KernelPlanner::matmul_cooperative(const MatmulParams& p, uint32_t has) {
+  const MatmulTile tile = choose_tile(p);
+  const uint32_t threads = tile.rows / tile.subgroup_rows * (tile.outs / tile.subgroup_outs) *
+                           capabilities_.subgroup_size;
+  const bool batches = p.n_rows > p.rows_per_batch;
+  const bool aligned_out = p.n_out % 8 == 0 && p.out_row_stride % 8 == 0 &&
+                           (!batches || p.out_batch_stride % 8 == 0) &&
+                           (address(0) | address(3) | address(4) | address(5)) % 16 == 0;
+  shader(Shader::kMatmulCooperative,
+         {threads, tile.rows, tile.outs, tile.depth, tile.subgroup_rows, tile.subgroup_outs,
+          capabilities_.matrix_m, capabilities_.matrix_k, p.in_dtype | p.out_dtype << 4, p.flags,
+          has, aligned_out, storage(p.weight_format), p.activation, tile.buffers});
+  push_addresses(6);
+  push(&p, sizeof p);
+  plan_.groups = {blocks(p.n_out, tile.outs), blocks(p.n_rows, tile.rows), 1};
+}
+
+MatmulTile KernelPlanner::choose_tile(const MatmulParams& p) const {
+  if (capabilities_.shared_bytes < 47 * 1024) return tuning_.tile_of_small_memory;
+  if (p.n_rows <= 16) return tuning_.tile_of_16_rows;
+  if (p.n_rows <= 32) return tuning_.tile_of_32_rows;
+  const uint64_t groups = uint64_t{blocks(p.n_rows, 128)} * blocks(p.n_out, 128);
+  if (groups < 100) return tuning_.tile_of_few;
+  if (in_blocks(p.weight_format)) return tuning_.tile_of_blocks;
+  // Large subgroup tiles are faster but fewer, and leave processors idle in the last round. Two
+  // workgroups fit on a processor. An H200 reaches 235 TFLOP/s instead of 197 if the last round
+  // is 90% full, but 183 instead of 205 if it is a third full.
+  const uint64_t round = 2 * capabilities_.n_processors;
+  if (round != 0 && groups * 20 >= (groups + round - 1) / round * round * 17) {
+    return tuning_.tile_of_full_rounds;
+  }
+  return tuning_.tile;
+}
+
+KernelPlanner::VectorShape KernelPlanner::vector_shape(const MatmulParams& p) const {
+  const uint32_t subgroup = capabilities_.subgroup_size;
+  const uint32_t columns = blocks(p.n_in, 32) * 32;
+  // An output is split over subgroups until each has two loads left. Few outputs per subgroup
+  // give enough subgroups to keep the memory busy. With one row by quantized weights a lane loads
+  // 32 columns at once.
+  const bool one_row_of_blocks = in_blocks(p.weight_format) && p.n_rows == 1;
+  const bool many_outs = p.n_out >= 16384;
+  uint32_t outs = many_outs ? tuning_.vector_outs_of_many : tuning_.vector_outs;
+  uint32_t split = std::max(tuning_.vector_split, 1u);
+  if (one_row_of_blocks && names_minimums(p.weight_format)) outs = tuning_.vector_outs_minimums;
+  if (tuning_.vector_split == 0) {
+    if (one_row_of_blocks) {
+      if (!many_outs && columns >= 2048) split = 2;
+    } else {
+      while (split < tuning_.vector_subgroups && columns >= split * 2 * subgroup * 8 * 2) {
+        split *= 2;
+      }
+    }
+  }
+  const uint32_t out_groups = std::max(tuning_.vector_subgroups / split, 1u);
+  if (p.n_rows > 4) outs = std::min(outs, 2u);
+  return {split * out_groups * subgroup, outs, out_groups, split};
+}
+
+void KernelPlanner::matmul_vector(const MatmulParams& p, uint32_t has) {
+  const VectorShape shape = vector_shape(p);
+  const uint32_t aligned = rows_aligned(p, 4);
+  shader(Shader::kMatmulVector,
+         {shape.threads, p.n_rows, shape.outs, shape.out_groups, shape.split, p.in_dtype,
+          p.out_dtype, storage(p.weight_format), p.flags, has, aligned, p.activation});
+  push_addresses(6);
+  const uint32_t sizes[] = {p.n_out, p.n_in, p.in_row_stride, p.out_row_stride};
+  push(sizes, sizeof sizes);
+  plan_.groups = {blocks(p.n_out, shape.out_groups * shape.outs), 1, 1};
+}
+
+void KernelPlanner::matmul_int8(const MatmulParams& p, uint32_t has) {
+  require(!present(7) || (p.in_dtype == kDTypeF32 && address(7) % 16 == 0), "a norm of f32 rows");
+  require(p.in_dtype == kDTypeI8 || p.in_dtype <= kDTypeF16, "f32, f16 or int8 rows");
+  const bool writes_int8 = p.out_dtype == kDTypeI8, gated = (p.flags & kMatmulGated) != 0;
+  if (!writes_int8) require_float(p.out_dtype);
+  const uint32_t subgroup = capabilities_.subgroup_size;
+  const Int8Shape& shape =
+      p.n_rows > 1  ? p.n_in >= 4096 ? tuning_.int8_rows_of_long : tuning_.int8_rows_of_short
+      : writes_int8 ? tuning_.int8_row_to_int8
+                    : tuning_.int8_row;
+  // A workgroup writes whole blocks of 32 outputs, in turns if it has fewer.
+  const uint32_t most = writes_int8 ? (gated ? 64 : 32) / shape.outs : shape.subgroups;
+  const uint32_t subgroups =
+      std::min({shape.subgroups, most, capabilities_.max_workgroup_threads / subgroup});
+  const bool splits = p.n_in >= 64 * subgroup && p.n_out < 16384 && !writes_int8;
+  const uint32_t split = splits ? std::min(shape.split, subgroups) : 1;
+  const uint32_t outs = shape.outs, out_groups = subgroups / split;
+  const uint32_t width = out_groups * (gated ? outs / 2 : outs);
+  const uint32_t turns = writes_int8 ? blocks(32, width) : 1;
+  require(!writes_int8 || (p.n_out % 32 == 0 && 32 % width == 0), "whole blocks of outputs");
+  // A column of a row takes a byte, and a block 12 more.
+  const uint32_t fitting = capabilities_.shared_bytes * 3 / 4 / (p.n_rows * 11 / 8 + 1);
+  const uint32_t chunk = p.in_dtype == kDTypeI8 ? p.n_in : std::min(p.n_in, fitting / 1024 * 1024);
+  shader(Shader::kMatmulInt8,
+         {split * out_groups * subgroup, p.n_rows, outs, out_groups, split,
+          p.in_dtype | p.out_dtype << 4, storage(p.weight_format), p.flags, has | present(7) * 8u,
+          p.activation, p.n_out, p.n_in, chunk, std::bit_cast<uint32_t>(p.norm_epsilon), turns});
+  for (const uint32_t operand : {0, 1, 2, 3, 4, 5, 7}) {
+    const uint64_t value = address(operand);
+    push(&value, sizeof value);
+  }
+  plan_.groups = {blocks(p.n_out, turns * width), 1, 1};
+}
+
+void KernelPlanner::group_experts(const GroupExpertsParams& p) {
+  require(p.n_used != 0 && p.n_experts <= kMostExperts, "512 experts at most");
+  require(p.n_tiles >= most_expert_tiles(p.n_slots, p.n_experts), "room for every tile");
+  shader(Shader::kGroupExperts, {threads(), present(2)});
+  push_addresses(3);
+  push_tiles(0, p.n_slots);
+  push(&p, sizeof p);
+}
+
+void KernelPlanner::push_tiles(uint32_t groups, uint32_t n_slots) {
+  const uint64_t tiles = address(groups) + sizeof(uint32_t) * uint64_t{n_slots};
+  push(&tiles, sizeof tiles);
+}
+
+void KernelPlanner::expert_matmul(const ExpertMatmulParams& p) {
+  require_weight(p.weight_format);
+  require_float(p.in_dtype);
+  require_float(p.out_dtype);
+  require(p.n_used != 0 && p.n_in != 0 && p.n_out != 0 && p.n_slots != 0, "sizes above 0");
+  const uint64_t weight_rows = uint64_t{p.n_experts} * p.n_out;
+  require(weight_rows * blocks(p.n_in, 32) * 32 <= UINT32_MAX &&
+              uint64_t{p.n_slots} * std::max(p.n_in, p.n_out) <= UINT32_MAX,
+          "elements that 32 bits can count");
+  const bool blocks_of_codes = in_blocks(p.weight_format);
+  require(!blocks_of_codes || (present(4) && p.n_in % 32 == 0),
+          "scales beside a quantized weight of whole blocks");
+  MatmulParams one{};  // the product of one expert
+  one.n_rows = one.rows_per_batch = present(7) ? p.n_slots : 1;
+  one.n_out = one.out_row_stride = p.n_out;
+  one.n_in = one.in_row_stride = p.n_in;
+  one.in_dtype = p.in_dtype;
+  one.out_dtype = p.out_dtype;
+  one.weight_format = p.weight_format;
+  const uint32_t has = present(3) * 1u + (!blocks_of_codes && present(4)) * 4u;
+  const uint32_t in_slots = p.in_per_slot ? 1 : p.n_used;
+  if (!present(7)) return expert_vector(p, one, has, in_slots);
+  static_assert(kExpertTileRows == 64);
+  constexpr uint32_t kTile = kExpertTileRows;
+  shader(Shader::kMatmulTiled,
+         {kTile / 8 * (kTile / 8), kTile, kTile, p.in_dtype, p.out_dtype, storage(p.weight_format),
+          0, has, rows_aligned(one, 4), kActivationNone, 1});
+  push_expert_operands();
+  push(&one, sizeof one);
+  const uint64_t slots = address(7);
+  push(&slots, sizeof slots);
+  push_tiles(7, p.n_slots);
+  push(&in_slots, sizeof in_slots);
+  plan_.groups = {blocks(p.n_out, kTile), p.n_tiles, 1};
+}
+
+void KernelPlanner::push_expert_operands() {
+  push_addresses(4);
+  for (const uint64_t value : {uint64_t{0}, address(4)}) push(&value, sizeof value);
+}
+
+void KernelPlanner::expert_vector(const ExpertMatmulParams& p, const MatmulParams& one,
+                                  uint32_t has, uint32_t in_slots) {
+  const VectorShape shape = vector_shape(one);
+  shader(Shader::kMatmulVector, {shape.threads, 1, shape.outs, shape.out_groups, shape.split,
+                                 p.in_dtype, p.out_dtype, storage(p.weight_format), 0, has,
+                                 rows_aligned(one, 4), kActivationNone, present(6) ? 2u : 1u});
+  push_expert_operands();
+  const uint32_t sizes[] = {p.n_out, p.n_in, p.n_in, p.n_out};
+  push(sizes, sizeof sizes);
+  for (const uint32_t operand : {5, 6}) {
+    const uint64_t value = address(operand);
+    push(&value, sizeof value);
+  }
+  const uint32_t slots[] = {p.n_used, in_slots};
+  push(slots, sizeof slots);
+  plan_.groups = {blocks(p.n_out, shape.out_groups * shape.outs), p.n_slots, 1};
+}
+
+}  // namespace vesper

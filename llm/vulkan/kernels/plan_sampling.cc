@@ -1,0 +1,54 @@
+// Plans of the kernels that choose tokens.
+#include <cstdint>
+
+#include "llm/vulkan/kernels/kernel_planner.h"
+
+namespace vesper {
+
+void KernelPlanner::range_probabilities(const RangeProbabilitiesParams& p) {
+  shader(Shader::kRangeProbabilities, {threads(), present(2)});
+  push_addresses(3);
+  push(&p, sizeof p);
+  plan_.groups = {p.n_rows, 1, 1};
+}
+
+void KernelPlanner::adjust_logits(const SamplingParams& p) {
+  shader(Shader::kAdjustLogits, {threads(), present(2) * 1u + present(3) * 2u + present(4) * 4u});
+  push_addresses(5);
+  push(&p, sizeof p);
+  plan_.groups = {p.n_sequences, 1, 1};
+}
+
+void KernelPlanner::sampling_filters(const SamplingParams& p) {
+  shader(Shader::kSamplingFilters, {at_most(tuning_.filter_threads), present(2), present(3)});
+  push_addresses(4);
+  push(&p, sizeof p);
+  plan_.groups = {p.n_sequences, 1, 1};
+}
+
+void KernelPlanner::sample_partials(const SamplingParams& p) {
+  require(p.n_candidates <= kMostCandidates, "32 candidates at most");
+  shader(Shader::kSamplePartials,
+         {threads(), present(3), present(4) && p.n_candidates > 0, p.has_filters, present(5)});
+  push_addresses(6);
+  push(&p, sizeof p);
+  plan_.groups = {p.n_chunks, p.n_sequences, 1};
+}
+
+void KernelPlanner::select_beams(const BeamParams& p) {
+  require(p.beam_size >= 1 && p.beam_size <= kMostBeams, "1 to 16 beams");
+  require(p.n_candidates >= 1 && p.n_candidates <= kMostCandidates, "1 to 32 candidates");
+  require(p.beam_size <= p.group_sequences, "a group of as many sequences as beams");
+  shader(Shader::kSelectBeams, {threads()});
+  push_addresses(8);
+  push(&p, sizeof p);
+  plan_.groups = {p.n_groups, 1, 1};
+}
+
+void KernelPlanner::sample_token(const SamplingParams& p) {
+  shader(Shader::kSampleToken, {threads(), present(3), present(7)});
+  push_addresses(8);
+  push(&p, sizeof p);
+}
+
+}  // namespace vesper
