@@ -29,6 +29,13 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
   return out;
 }
 
+std::string trimmed(std::string_view text) {
+  constexpr const char* kSpace = " \t\n\r\f\v";
+  const size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return std::string(text.substr(first, text.find_last_not_of(kSpace) - first + 1));
+}
+
 std::string plain_text(std::string_view raw) {
   std::string text = valid_utf8(raw);
   // Unicode line separators that break lines in some readers: U+0085, U+2028, U+2029.

@@ -10,6 +10,8 @@
 namespace vesper {
 
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to);
+// Without outer blanks and line breaks.
+std::string trimmed(std::string_view text);
 // Valid UTF-8; control characters and line separators become spaces.
 std::string plain_text(std::string_view raw);
 // The same without outer spaces.

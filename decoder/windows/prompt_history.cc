@@ -2,14 +2,9 @@
 
 #include <algorithm>
 
-namespace vesper {
+#include "decoder/transcript/text_lines.h"
 
-std::string trimmed(const std::string& text) {
-  constexpr const char* kSpace = " \t\n\r\f\v";
-  const size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
+namespace vesper {
 
 std::vector<int32_t> tokens_of_phrase(const TextTokenizer& tokenizer, const std::string& text) {
   const std::string phrase = trimmed(text);

@@ -41,7 +41,5 @@ class PromptHistory {
 // The tokens of a text within a prompt: outer blanks become one leading blank. Empty for a blank
 // text.
 std::vector<int32_t> tokens_of_phrase(const TextTokenizer& tokenizer, const std::string& text);
-// Without outer blanks.
-std::string trimmed(const std::string& text);
 
 }  // namespace vesper

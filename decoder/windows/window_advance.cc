@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "decoder/transcript/segment_cutting.h"
+#include "decoder/transcript/text_lines.h"
 #include "decoder/windows/window_decoder.h"
 #include "decoder/words/word_times.h"
 

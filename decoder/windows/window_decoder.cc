@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "decoder/suppressed_tokens.h"
+#include "decoder/transcript/text_lines.h"
 #include "decoder/windows/attempts/repetition.h"
 #include "error/error.h"
 

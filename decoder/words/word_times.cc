@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "decoder/transcript/segment_cutting.h"
-#include "decoder/windows/prompt_history.h"
+#include "decoder/transcript/text_lines.h"
 #include "llm/tokenizer/unicode/utf8_stream.h"
 
 namespace vesper {
