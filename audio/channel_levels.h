@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "audio/reader.h"
+#include "audio/sources/reader.h"
 
 namespace vesper {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "audio/polyphase_resampler.h"
-#include "audio/reader.h"
+#include "audio/sources/reader.h"
 #include "error/error.h"
 
 namespace vesper {

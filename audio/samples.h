@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "audio/mel.h"
-#include "audio/reader.h"
+#include "audio/mel/mel.h"
 #include "audio/resample.h"
+#include "audio/sources/reader.h"
 
 namespace vesper {
 

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "audio/input.h"
+#include "audio/sources/input.h"
 #include "session/speech_session.h"
 
 namespace vesper::capi {

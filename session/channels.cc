@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "audio/channel_levels.h"
-#include "audio/input.h"
+#include "audio/sources/input.h"
 #include "error/error.h"
 
 namespace vesper {

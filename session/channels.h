@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "audio/input.h"
 #include "audio/samples.h"
+#include "audio/sources/input.h"
 #include "decoder/transcript/transcript.h"
 
 namespace vesper {

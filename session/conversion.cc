@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "audio/mel_filters.h"
+#include "audio/mel/mel_filters.h"
 #include "embedder/embedding_settings.h"
 #include "error/error.h"
 #include "llm/conversion/conversion.h"

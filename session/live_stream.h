@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "audio/reader.h"
+#include "audio/sources/reader.h"
 
 namespace vesper {
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "audio/input.h"
+#include "audio/sources/input.h"
 #include "decoder/transcript/transcript.h"
 #include "decoder/windows/languages/language_detection.h"
 #include "decoder/windows/live/live_captions.h"

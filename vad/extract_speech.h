@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "audio/mel.h"
+#include "audio/mel/mel.h"
 #include "audio/samples.h"
 #include "vad/silero_vad.h"
 #include "vad/speech_segments.h"

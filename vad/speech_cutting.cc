@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <limits>
 
-#include "audio/mel.h"
+#include "audio/mel/mel.h"
 #include "vad/silero_vad.h"
 
 namespace vesper {

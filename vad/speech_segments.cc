@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "audio/mel.h"
+#include "audio/mel/mel.h"
 #include "error/error.h"
 #include "vad/silero_vad.h"
 

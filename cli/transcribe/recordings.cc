@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#include "audio/reader.h"
+#include "audio/sources/reader.h"
 #include "cli/terminal/text_input.h"
 #include "error/error.h"
 #include "llm/files/folder_names.h"

@@ -28,10 +28,10 @@ struct InputSelection {
 };
 
 // The recordings: named ones, then listed ones; those of a folder sorted by path. In folders,
-// recordings are found by extension (audio/reader.h); hidden files and folders (".name") and linked
-// folders are skipped. Calls on_failure for a folder that is unreadable or has no recording, and
-// continues. Throws Error(kInput) if the list is unreadable, Error(kUsage) if it has an invalid
-// path.
+// recordings are found by extension (audio/sources/reader.h); hidden files and folders (".name")
+// and linked folders are skipped. Calls on_failure for a folder that is unreadable or has no
+// recording, and continues. Throws Error(kInput) if the list is unreadable, Error(kUsage) if it has
+// an invalid path.
 std::vector<InputFile> find_inputs(
     const InputSelection& selection,
     const std::function<void(const std::string& path, const std::string& message)>& on_failure);

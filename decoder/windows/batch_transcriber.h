@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "audio/mel.h"
+#include "audio/mel/mel.h"
 #include "decoder/windows/recording_transcriber.h"
 #include "decoder/windows/window_decoder.h"
 #include "vad/speech_segments.h"

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "audio/mel.h"
+#include "audio/mel/mel.h"
 
 namespace vesper {
 

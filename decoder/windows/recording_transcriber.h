@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "audio/mel.h"
+#include "audio/mel/mel.h"
 #include "decoder/windows/languages/language_detection.h"
 #include "decoder/windows/languages/mixed_languages.h"
 #include "decoder/windows/window_decoder.h"

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "audio/mel.h"
+#include "audio/mel/mel.h"
 #include "decoder/decoding_settings.h"
 #include "decoder/transcript/transcript.h"
 #include "decoder/whisper_model.h"

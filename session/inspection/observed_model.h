@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "audio/mel.h"
+#include "audio/mel/mel.h"
 #include "decoder/whisper_model.h"
 #include "embedder/embedder.h"
 #include "llm/generation/generator.h"

@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "audio/channel_levels.h"
-#include "audio/input.h"
-#include "audio/reader.h"
+#include "audio/sources/input.h"
+#include "audio/sources/reader.h"
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 

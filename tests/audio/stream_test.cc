@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <thread>
 
-#include "audio/byte_stream.h"
-#include "audio/reader.h"
-#include "audio/sample_source.h"
 #include "audio/samples.h"
+#include "audio/sources/byte_stream.h"
+#include "audio/sources/reader.h"
+#include "audio/sources/sample_source.h"
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 

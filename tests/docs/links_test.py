@@ -24,7 +24,7 @@ def missing_in(page):
     for path in re.findall(r"`((?:%s)/[\w./-]*)`" % "|".join(FOLDERS), text):
         if "NAME" in path:
             continue
-        # `audio/reader` stands for reader.h and reader.cc.
+        # `audio/sources/reader` stands for reader.h and reader.cc.
         whole = ROOT / path
         if not whole.exists() and not list(whole.parent.glob(whole.name + ".*")):
             yield path

@@ -1,7 +1,7 @@
 // The WAV stream that ffmpeg and other programs write to a pipe, in pieces of any size.
 #include <algorithm>
 
-#include "audio/sample_source.h"
+#include "audio/sources/sample_source.h"
 #include "tests/audio/made_recordings.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "audio/mel.h"
+#include "audio/mel/mel.h"
 #include "decoder/windows/window_segments.h"
 #include "decoder/words/word_times.h"
 

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "audio/mel.h"
+#include "audio/mel/mel.h"
 
 namespace vesper {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "audio/mel.h"
+#include "audio/mel/mel.h"
 #include "decoder/windows/attempts/speech_evidence.h"
 #include "decoder/windows/languages/mixed_languages.h"
 #include "decoder/windows/loudness.h"

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "audio/mel.h"
+#include "audio/mel/mel.h"
 #include "decoder/decoding_settings.h"
 #include "decoder/transcript/transcript.h"
 #include "decoder/whisper_model.h"

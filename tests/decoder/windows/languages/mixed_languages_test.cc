@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <random>
 
-#include "audio/mel.h"
+#include "audio/mel/mel.h"
 #include "decoder/windows/recording_transcriber.h"
 #include "error/error.h"
 #include "llm/devices/open_device.h"

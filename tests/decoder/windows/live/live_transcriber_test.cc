@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <random>
 
-#include "audio/mel.h"
+#include "audio/mel/mel.h"
 #include "decoder/windows/recording_transcriber.h"
 #include "llm/devices/open_device.h"
 #include "tests/decoder/greedy_settings.h"

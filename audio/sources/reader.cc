@@ -1,4 +1,4 @@
-#include "audio/reader.h"
+#include "audio/sources/reader.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,8 +10,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "audio/byte_stream.h"
-#include "audio/sample_source.h"
+#include "audio/sources/byte_stream.h"
+#include "audio/sources/sample_source.h"
 #include "error/error.h"
 
 namespace vesper {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "audio/unlinked_file.h"
+#include "audio/sources/unlinked_file.h"
 
 namespace vesper {
 

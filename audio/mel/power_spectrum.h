@@ -1,5 +1,5 @@
 // Power spectra of overlapping frames. In: 16 kHz mono samples. Out: the squared magnitudes of
-// 400-point DFTs under a periodic Hann window. Called by audio/mel.cc.
+// 400-point DFTs under a periodic Hann window. Called by audio/mel/mel.cc.
 //
 // 400 = 16 * 25, and these have no common divisor. So the DFT is a two-dimensional one of 16 x 25
 // points without twiddle factors between them (the prime-factor algorithm of Good and Thomas),
@@ -9,8 +9,8 @@
 
 #include <cstddef>
 
-#include "audio/mel.h"
-#include "audio/mel_filters.h"
+#include "audio/mel/mel.h"
+#include "audio/mel/mel_filters.h"
 
 namespace vesper {
 

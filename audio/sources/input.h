@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "audio/reader.h"
-#include "audio/unlinked_file.h"
+#include "audio/sources/reader.h"
+#include "audio/sources/unlinked_file.h"
 
 namespace vesper {
 

@@ -1,4 +1,4 @@
-#include "audio/input.h"
+#include "audio/sources/input.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "audio/byte_stream.h"
+#include "audio/sources/byte_stream.h"
 #include "error/error.h"
 
 namespace vesper {

@@ -1,4 +1,4 @@
-#include "audio/mel_rows.h"
+#include "audio/mel/mel_rows.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "audio/sample_source.h"
-#include "audio/unlinked_file.h"
+#include "audio/sources/sample_source.h"
+#include "audio/sources/unlinked_file.h"
 #include "error/error.h"
 
 extern char** environ;

@@ -1,4 +1,4 @@
-#include "audio/unlinked_file.h"
+#include "audio/sources/unlinked_file.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "audio/unlinked_file.h"
+#include "audio/sources/unlinked_file.h"
 
 namespace vesper {
 

@@ -1,4 +1,4 @@
-#include "audio/mel_filters.h"
+#include "audio/mel/mel_filters.h"
 
 #include <algorithm>
 #include <cmath>

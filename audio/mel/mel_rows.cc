@@ -1,4 +1,4 @@
-#include "audio/mel_rows.h"
+#include "audio/mel/mel_rows.h"
 
 #include <unistd.h>
 

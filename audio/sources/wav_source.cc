@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "audio/sample_source.h"
+#include "audio/sources/sample_source.h"
 
 namespace vesper {
 namespace {

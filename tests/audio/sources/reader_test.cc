@@ -1,4 +1,4 @@
-#include "audio/reader.h"
+#include "audio/sources/reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

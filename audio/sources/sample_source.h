@@ -9,8 +9,8 @@
 #include <span>
 #include <string>
 
-#include "audio/byte_stream.h"
-#include "audio/reader.h"
+#include "audio/sources/byte_stream.h"
+#include "audio/sources/reader.h"
 
 namespace vesper {
 

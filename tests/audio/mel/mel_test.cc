@@ -1,4 +1,4 @@
-#include "audio/mel.h"
+#include "audio/mel/mel.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <random>
 
-#include "audio/reader.h"
 #include "audio/samples.h"
+#include "audio/sources/reader.h"
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
 

@@ -1,4 +1,4 @@
-#include "audio/power_spectrum.h"
+#include "audio/mel/power_spectrum.h"
 
 #include <algorithm>
 #include <array>

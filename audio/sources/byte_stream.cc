@@ -1,4 +1,4 @@
-#include "audio/byte_stream.h"
+#include "audio/sources/byte_stream.h"
 
 #include <unistd.h>
 

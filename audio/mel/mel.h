@@ -7,7 +7,7 @@
 // recording; (x + 4) / 4.
 //
 // The clamp needs the maximum of the whole recording. So rows are kept unclamped, those of long
-// recordings in a temporary file (audio/mel_rows.h), and a window is clamped when it is read.
+// recordings in a temporary file (audio/mel/mel_rows.h), and a window is clamped when it is read.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "audio/mel_filters.h"
+#include "audio/mel/mel_filters.h"
 
 namespace vesper {
 

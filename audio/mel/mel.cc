@@ -1,12 +1,12 @@
-#include "audio/mel.h"
+#include "audio/mel/mel.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <string>
 
-#include "audio/mel_rows.h"
-#include "audio/power_spectrum.h"
+#include "audio/mel/mel_rows.h"
+#include "audio/mel/power_spectrum.h"
 #include "error/error.h"
 #include "error/tasks.h"
 

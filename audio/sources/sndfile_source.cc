@@ -9,8 +9,8 @@
 #include <cstring>
 #include <utility>
 
-#include "audio/sample_source.h"
-#include "audio/unlinked_file.h"
+#include "audio/sources/sample_source.h"
+#include "audio/sources/unlinked_file.h"
 #include "error/error.h"
 
 namespace vesper {
