@@ -16,7 +16,7 @@
 
 #include "error/error.h"
 #include "llm/grammar/gbnf.h"
-#include "llm/grammar/grammar_matcher.h"
+#include "llm/grammar/matching/grammar_matcher.h"
 #include "llm/tokenizer/files/open_text_tokenizer.h"
 
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "llm/grammar/grammar_matcher.h"
 #include "llm/grammar/json_schema/json_schema.h"
+#include "llm/grammar/matching/grammar_matcher.h"
 #include "llm/tokenizer/files/open_text_tokenizer.h"
 
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "llm/grammar/grammar_matcher.h"
+#include "llm/grammar/matching/grammar_matcher.h"
 #include "llm/tokenizer/text_tokenizer.h"
 
 namespace vesper {

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "llm/grammar/grammar.h"
+#include "llm/grammar/rules/grammar.h"
 
 namespace vesper {
 

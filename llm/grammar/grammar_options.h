@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "llm/grammar/compiled_grammar.h"
-#include "llm/grammar/grammar_matcher.h"
+#include "llm/grammar/automaton/compiled_grammar.h"
+#include "llm/grammar/matching/grammar_matcher.h"
 
 namespace vesper {
 

@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "llm/grammar/gbnf.h"
-#include "llm/grammar/grammar_matcher.h"
+#include "llm/grammar/matching/grammar_matcher.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace vesper::fuzz {

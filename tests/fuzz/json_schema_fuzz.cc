@@ -1,6 +1,6 @@
 // JSON Schemas, and regular expressions as grammars of their own.
 #include "error/error.h"
-#include "llm/grammar/compiled_grammar.h"
+#include "llm/grammar/automaton/compiled_grammar.h"
 #include "llm/grammar/json_schema/json_schema.h"
 #include "llm/grammar/regex/regex.h"
 #include "tests/fuzz/fuzz.h"

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "llm/grammar/grammar.h"
+#include "llm/grammar/rules/grammar.h"
 
 namespace vesper {
 

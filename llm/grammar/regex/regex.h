@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "llm/grammar/grammar.h"
 #include "llm/grammar/regex/text_bytes.h"
 #include "llm/grammar/regex/text_dfa.h"
+#include "llm/grammar/rules/grammar.h"
 
 namespace vesper {
 

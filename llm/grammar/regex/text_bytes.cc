@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "llm/grammar/utf8_ranges.h"
+#include "llm/grammar/rules/utf8_ranges.h"
 
 namespace vesper {
 namespace {

@@ -1,8 +1,8 @@
 // Automata over code points as automata over the bytes of UTF-8, for a grammar.
 #pragma once
 
-#include "llm/grammar/grammar.h"
 #include "llm/grammar/regex/text_dfa.h"
+#include "llm/grammar/rules/grammar.h"
 
 namespace vesper {
 

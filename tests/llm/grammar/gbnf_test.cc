@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "error/error.h"
-#include "llm/grammar/compiled_grammar.h"
+#include "llm/grammar/automaton/compiled_grammar.h"
 #include "tests/damage_rounds.h"
 #include "tests/llm/grammar/grammar_texts.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "llm/grammar/grammar_matcher.h"
+#include "llm/grammar/matching/grammar_matcher.h"
 
 namespace vesper {
 

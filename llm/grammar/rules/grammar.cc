@@ -1,4 +1,4 @@
-#include "llm/grammar/grammar.h"
+#include "llm/grammar/rules/grammar.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "llm/grammar/automaton.h"
+#include "llm/grammar/automaton/automaton.h"
 
 namespace vesper {
 

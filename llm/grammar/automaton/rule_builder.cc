@@ -1,7 +1,7 @@
-#include "llm/grammar/rule_builder.h"
+#include "llm/grammar/automaton/rule_builder.h"
 
 #include "error/error.h"
-#include "llm/grammar/utf8_ranges.h"
+#include "llm/grammar/rules/utf8_ranges.h"
 
 namespace vesper {
 

@@ -1,4 +1,4 @@
-#include "llm/grammar/mask_cache.h"
+#include "llm/grammar/matching/mask_cache.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,10 +1,10 @@
-#include "llm/grammar/grammar_matcher.h"
+#include "llm/grammar/matching/grammar_matcher.h"
 
 #include <algorithm>
 
 #include "error/error.h"
-#include "llm/grammar/configurations.h"
-#include "llm/grammar/mask_filler.h"
+#include "llm/grammar/matching/configurations.h"
+#include "llm/grammar/matching/mask_filler.h"
 
 namespace vesper {
 

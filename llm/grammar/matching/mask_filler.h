@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "llm/grammar/configurations.h"
-#include "llm/grammar/mask_cache.h"
-#include "llm/grammar/token_vocabulary.h"
+#include "llm/grammar/matching/configurations.h"
+#include "llm/grammar/matching/mask_cache.h"
+#include "llm/grammar/matching/token_vocabulary.h"
 
 namespace vesper {
 

@@ -1,4 +1,4 @@
-#include "llm/grammar/utf8_ranges.h"
+#include "llm/grammar/rules/utf8_ranges.h"
 
 #include <algorithm>
 

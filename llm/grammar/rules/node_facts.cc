@@ -1,4 +1,4 @@
-#include "llm/grammar/node_facts.h"
+#include "llm/grammar/rules/node_facts.h"
 
 #include <algorithm>
 

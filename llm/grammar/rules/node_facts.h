@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "llm/grammar/grammar.h"
+#include "llm/grammar/rules/grammar.h"
 
 namespace vesper {
 

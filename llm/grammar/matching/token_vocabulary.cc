@@ -1,4 +1,4 @@
-#include "llm/grammar/token_vocabulary.h"
+#include "llm/grammar/matching/token_vocabulary.h"
 
 #include <algorithm>
 

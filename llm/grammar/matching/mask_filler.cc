@@ -1,4 +1,4 @@
-#include "llm/grammar/mask_filler.h"
+#include "llm/grammar/matching/mask_filler.h"
 
 #include <algorithm>
 

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "llm/grammar/compiled_grammar.h"
-#include "llm/grammar/token_vocabulary.h"
+#include "llm/grammar/automaton/compiled_grammar.h"
+#include "llm/grammar/matching/token_vocabulary.h"
 
 namespace vesper {
 

@@ -1,4 +1,4 @@
-#include "llm/grammar/configurations.h"
+#include "llm/grammar/matching/configurations.h"
 
 #include <algorithm>
 

@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "llm/grammar/automaton.h"
-#include "llm/grammar/configurations.h"
-#include "llm/grammar/token_vocabulary.h"
+#include "llm/grammar/automaton/automaton.h"
+#include "llm/grammar/matching/configurations.h"
+#include "llm/grammar/matching/token_vocabulary.h"
 
 namespace vesper {
 

@@ -1,11 +1,11 @@
-#include "llm/grammar/compiled_grammar.h"
+#include "llm/grammar/automaton/compiled_grammar.h"
 
 #include <algorithm>
 #include <map>
 
 #include "error/error.h"
-#include "llm/grammar/automaton.h"
-#include "llm/grammar/rule_builder.h"
+#include "llm/grammar/automaton/automaton.h"
+#include "llm/grammar/automaton/rule_builder.h"
 
 namespace vesper {
 

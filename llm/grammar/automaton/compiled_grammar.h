@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "llm/grammar/grammar.h"
+#include "llm/grammar/rules/grammar.h"
 
 namespace vesper {
 

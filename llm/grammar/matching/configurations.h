@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "llm/grammar/automaton.h"
+#include "llm/grammar/automaton/automaton.h"
 
 namespace vesper {
 

@@ -1,5 +1,5 @@
 // Compiler, masks and matcher against Earley's algorithm, over random grammars and vocabularies.
-#include "llm/grammar/grammar_matcher.h"
+#include "llm/grammar/matching/grammar_matcher.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "llm/grammar/rule_graph.h"
+#include "llm/grammar/automaton/rule_graph.h"
 
 #include <algorithm>
 #include <map>

@@ -5,9 +5,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "llm/grammar/grammar.h"
-#include "llm/grammar/node_facts.h"
-#include "llm/grammar/rule_graph.h"
+#include "llm/grammar/automaton/rule_graph.h"
+#include "llm/grammar/rules/grammar.h"
+#include "llm/grammar/rules/node_facts.h"
 
 namespace vesper {
 
