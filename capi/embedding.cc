@@ -14,8 +14,8 @@
 #include "capi/options.h"
 #include "error/error.h"
 #include "llm/devices/open_device.h"
-#include "session/embedding_session.h"
-#include "session/ranking.h"
+#include "session/embedding/embedding_session.h"
+#include "session/embedding/ranking.h"
 
 struct vesper_embedder final : vesper::capi::Object {
   static constexpr std::string_view kKind = "an embedder";

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "capi/errors.h"
-#include "session/model_store.h"
+#include "session/models/model_store.h"
 
 namespace vesper::capi {
 

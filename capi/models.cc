@@ -7,9 +7,9 @@
 #include "capi/cancellation.h"
 #include "capi/errors.h"
 #include "capi/library.h"
-#include "session/digest.h"
 #include "session/inspection/reports.h"
-#include "session/model_store.h"
+#include "session/models/digest.h"
+#include "session/models/model_store.h"
 
 namespace vesper::capi {
 namespace {

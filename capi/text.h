@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "capi/objects.h"
-#include "session/text_session.h"
+#include "session/text/text_session.h"
 
 struct vesper_language_model final : vesper::capi::Object {
   static constexpr std::string_view kKind = "a language model";

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "audio/sources/input.h"
-#include "session/speech_session.h"
+#include "session/speech/speech_session.h"
 
 namespace vesper::capi {
 

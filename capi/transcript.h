@@ -10,7 +10,7 @@
 
 #include "capi/objects.h"
 #include "decoder/transcript/transcript.h"
-#include "session/channels.h"
+#include "session/speech/channels.h"
 
 namespace vesper::capi {
 

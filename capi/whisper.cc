@@ -17,7 +17,7 @@
 #include "error/error.h"
 #include "llm/devices/open_device.h"
 #include "llm/tokenizer/whisper_tokens.h"
-#include "session/model_store.h"
+#include "session/models/model_store.h"
 
 namespace capi = vesper::capi;
 

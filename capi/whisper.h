@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "capi/objects.h"
-#include "session/speech_session.h"
+#include "session/speech/speech_session.h"
 
 struct vesper_whisper final : vesper::capi::Object {
   static constexpr std::string_view kKind = "a Whisper model";

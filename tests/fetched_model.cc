@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "error/error.h"
-#include "session/model_store.h"
+#include "session/models/model_store.h"
 
 namespace vesper {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/terminal/options.h"
-#include "session/embedding_session.h"
+#include "session/embedding/embedding_session.h"
 
 namespace vesper {
 

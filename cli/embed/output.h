@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/embed/options.h"
-#include "session/ranking.h"
+#include "session/embedding/ranking.h"
 
 namespace vesper {
 

@@ -22,8 +22,8 @@
 #include "cli/terminal/progress.h"
 #include "error/error.h"
 #include "session/atomic_file.h"
-#include "session/embedding_session.h"
-#include "session/ranking.h"
+#include "session/embedding/embedding_session.h"
+#include "session/embedding/ranking.h"
 
 namespace vesper {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "cli/generate/options.h"
-#include "session/text_session.h"
+#include "session/text/text_session.h"
 
 namespace vesper {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/generate/options.h"
-#include "session/text_session.h"
+#include "session/text/text_session.h"
 
 namespace vesper {
 

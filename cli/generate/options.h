@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cli/terminal/options.h"
-#include "session/known_models.h"
-#include "session/text_options.h"
+#include "session/models/known_models.h"
+#include "session/text/text_options.h"
 
 namespace vesper {
 

@@ -30,8 +30,8 @@
 #include "llm/files/text_file.h"
 #include "session/atomic_file.h"
 #include "session/text/long_text.h"
+#include "session/text/text_session.h"
 #include "session/text/token_logprobs.h"
-#include "session/text_session.h"
 
 namespace vesper {
 namespace {

@@ -8,7 +8,7 @@
 #include "session/inspection/command_table.h"
 #include "session/inspection/inspection.h"
 #include "session/inspection/profile.h"
-#include "session/model_store.h"
+#include "session/models/model_store.h"
 
 namespace vesper {
 

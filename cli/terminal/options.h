@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "cli/terminal/option_values.h"
-#include "session/known_models.h"
+#include "session/models/known_models.h"
 
 namespace vesper {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "session/model_store.h"
+#include "session/models/model_store.h"
 
 namespace vesper {
 

@@ -9,7 +9,7 @@
 #include "cli/terminal/options.h"
 #include "cli/transcribe/recordings.h"
 #include "decoder/transcript/writers.h"
-#include "session/speech_options.h"
+#include "session/speech/speech_options.h"
 
 namespace vesper {
 

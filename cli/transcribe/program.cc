@@ -27,7 +27,7 @@
 #include "cli/transcribe/recordings.h"
 #include "error/error.h"
 #include "session/atomic_file.h"
-#include "session/speech_session.h"
+#include "session/speech/speech_session.h"
 
 namespace vesper {
 namespace {

@@ -12,8 +12,8 @@
 #include "llm/files/folder_names.h"
 #include "llm/weights/model_families.h"
 #include "session/bounds.h"
-#include "session/digest.h"
 #include "session/model_tokenizer.h"
+#include "session/models/digest.h"
 
 namespace vesper {
 namespace {

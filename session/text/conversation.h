@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "session/text_session.h"
+#include "session/text/text_session.h"
 
 namespace vesper {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "error/error.h"
-#include "session/known_models.h"
+#include "session/models/known_models.h"
 
 namespace vesper {
 

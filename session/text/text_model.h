@@ -58,7 +58,7 @@ class TextModel {
   bool ends_thinking(std::span<const int32_t> prompt) const;
 
   // The sampling settings of the model: of its files (llm/generation/sampling_defaults.h), or of a
-  // known model with the same file name (session/known_models.h).
+  // known model with the same file name (session/models/known_models.h).
   const SamplingDefaults& sampling_defaults() const { return sampling_defaults_; }
 
   // The model's longest context in tokens.

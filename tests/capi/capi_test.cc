@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "audio/samples.h"
-#include "session/model_store.h"
+#include "session/models/model_store.h"
 #include "tests/audio/made_recordings.h"
 #include "tests/capi/c_client.h"
 #include "tests/child_process.h"

@@ -5,12 +5,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "session/digest.h"
-#include "session/known_models.h"
+#include "session/models/digest.h"
+#include "session/models/known_models.h"
 #include "tests/child_process.h"
 #include "tests/embedder/tiny_bert.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
-#include "tests/session/model_server.h"
+#include "tests/session/models/model_server.h"
 
 namespace vesper::capi_inspect_test {
 namespace {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "session/speech_options.h"
+#include "session/speech/speech_options.h"
 #include "tests/audio/made_recordings.h"
 #include "tests/capi/speech_client.h"
 #include "tests/child_process.h"

@@ -17,7 +17,7 @@
 #include "tests/child_process.h"
 #include "tests/embedder/tiny_bert.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
-#include "tests/session/tiny_text_model.h"
+#include "tests/session/text/tiny_text_model.h"
 
 namespace vesper::capi_text_test {
 namespace {

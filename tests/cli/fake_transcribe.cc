@@ -18,7 +18,7 @@
 #include <thread>
 
 #include "error/error.h"
-#include "session/speech_session.h"
+#include "session/speech/speech_session.h"
 
 namespace vesper {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "session/speech_session.h"
+#include "session/speech/speech_session.h"
 
 namespace vesper {
 

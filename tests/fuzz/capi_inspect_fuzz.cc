@@ -3,7 +3,7 @@
 
 #include "tests/embedder/tiny_bert.h"
 #include "tests/fuzz/capi_calls.h"
-#include "tests/session/tiny_text_model.h"
+#include "tests/session/text/tiny_text_model.h"
 #include "tests/temporary_folder.h"
 
 namespace vesper::fuzz {

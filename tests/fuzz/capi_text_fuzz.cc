@@ -1,6 +1,6 @@
 // Calls of the C API's functions for language models, chats and tokenizers.
 #include "tests/fuzz/capi_calls.h"
-#include "tests/session/tiny_text_model.h"
+#include "tests/session/text/tiny_text_model.h"
 #include "tests/temporary_folder.h"
 
 namespace vesper::fuzz {

@@ -1,7 +1,7 @@
 // The headers of a server's responses to a download.
 #include <algorithm>
 
-#include "session/response_headers.h"
+#include "session/models/response_headers.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace vesper::fuzz {

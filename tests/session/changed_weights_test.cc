@@ -8,10 +8,10 @@
 
 #include "error/error.h"
 #include "session/conversion.h"
-#include "session/text_session.h"
+#include "session/text/text_session.h"
 #include "tests/child_process.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
-#include "tests/session/tiny_text_model.h"
+#include "tests/session/text/tiny_text_model.h"
 
 namespace vesper::changed_weights_test {
 namespace {

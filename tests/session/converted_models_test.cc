@@ -15,11 +15,11 @@
 #include "llm/weights/tensor_names.h"
 #include "llm/weights/weight_provider.h"
 #include "session/conversion.h"
-#include "session/embedding_session.h"
+#include "session/embedding/embedding_session.h"
 #include "tests/child_process.h"
 #include "tests/embedder/tiny_bert.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
-#include "tests/session/tiny_text_model.h"
+#include "tests/session/text/tiny_text_model.h"
 
 namespace vesper::converted_models_test {
 namespace {

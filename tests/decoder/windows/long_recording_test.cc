@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "session/speech_session.h"
+#include "session/speech/speech_session.h"
 #include "tests/decoder/greedy_settings.h"
 #include "tests/decoder/real_recordings.h"
 #include "tests/fetched_model.h"
