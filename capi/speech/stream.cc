@@ -10,9 +10,9 @@
 
 #include "capi/objects.h"
 #include "capi/options.h"
-#include "capi/transcribe_options.h"
-#include "capi/transcript.h"
-#include "capi/whisper.h"
+#include "capi/speech/transcribe_options.h"
+#include "capi/speech/transcript.h"
+#include "capi/speech/whisper.h"
 #include "llm/tokenizer/unicode/utf8_stream.h"
 
 namespace capi = vesper::capi;

@@ -12,7 +12,7 @@
 
 #include "capi/library.h"
 #include "capi/objects.h"
-#include "capi/text.h"
+#include "capi/text/text.h"
 #include "error/error.h"
 #include "session/model_tokenizer.h"
 

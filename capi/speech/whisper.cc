@@ -1,4 +1,4 @@
-#include "capi/whisper.h"
+#include "capi/speech/whisper.h"
 
 #include <array>
 #include <charconv>
@@ -12,8 +12,8 @@
 
 #include "capi/library.h"
 #include "capi/options.h"
-#include "capi/transcribe_options.h"
-#include "capi/transcript.h"
+#include "capi/speech/transcribe_options.h"
+#include "capi/speech/transcript.h"
 #include "error/error.h"
 #include "llm/devices/open_device.h"
 #include "llm/tokenizer/whisper_tokens.h"

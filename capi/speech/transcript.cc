@@ -1,10 +1,10 @@
-#include "capi/transcript.h"
+#include "capi/speech/transcript.h"
 
 #include <optional>
 #include <utility>
 
 #include "capi/options.h"
-#include "capi/transcribe_options.h"
+#include "capi/speech/transcribe_options.h"
 #include "decoder/transcript/writers.h"
 #include "error/bounds.h"
 #include "error/error.h"

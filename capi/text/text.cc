@@ -1,4 +1,4 @@
-#include "capi/text.h"
+#include "capi/text/text.h"
 
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "capi/transcribe_options.h"
+#include "capi/speech/transcribe_options.h"
 
 #include <algorithm>
 #include <cmath>

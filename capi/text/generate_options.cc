@@ -6,7 +6,7 @@
 #include "capi/cancellation.h"
 #include "capi/grammar.h"
 #include "capi/options.h"
-#include "capi/text.h"
+#include "capi/text/text.h"
 #include "error/error.h"
 
 namespace vesper::capi {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "capi/text.h"
+#include "capi/text/text.h"
 #include "session/text/conversation.h"
 
 struct vesper_chat final : vesper::capi::Object {
