@@ -1,5 +1,5 @@
 // whisper.cpp's ggml file of a Whisper model.
-#include "tests/fuzz/whisper_files.h"
+#include "tests/fuzz/models/whisper_files.h"
 
 namespace vesper::fuzz {
 

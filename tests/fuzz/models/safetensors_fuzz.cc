@@ -1,6 +1,6 @@
 // safetensors of a Whisper model, in one file and in two with an index, and the JSON files beside
 // them.
-#include "tests/fuzz/whisper_files.h"
+#include "tests/fuzz/models/whisper_files.h"
 
 namespace vesper::fuzz {
 namespace {

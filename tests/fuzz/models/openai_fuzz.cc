@@ -1,5 +1,5 @@
 // OpenAI's checkpoint of a Whisper model: a zip file with a pickle.
-#include "tests/fuzz/whisper_files.h"
+#include "tests/fuzz/models/whisper_files.h"
 
 namespace vesper::fuzz {
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/layer_labels.h"
+#include "bench/micro/layer_labels.h"
 #include "encoder/whisper_encoder.h"
 #include "error/error.h"
 #include "llm/models/decoder_model.h"

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/layer_labels.h"
+#include "bench/micro/layer_labels.h"
 #include "error/error.h"
 #include "llm/devices/open_device.h"
 #include "llm/generation/generator.h"

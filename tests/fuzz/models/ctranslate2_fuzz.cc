@@ -1,5 +1,5 @@
 // CTranslate2's model.bin of a Whisper model, its config.json and its vocabulary.
-#include "tests/fuzz/whisper_files.h"
+#include "tests/fuzz/models/whisper_files.h"
 
 namespace vesper::fuzz {
 namespace {

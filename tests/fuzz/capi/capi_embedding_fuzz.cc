@@ -1,6 +1,6 @@
 // Calls of the C API's functions for vectors of texts.
 #include "tests/embedder/tiny_bert.h"
-#include "tests/fuzz/capi_calls.h"
+#include "tests/fuzz/capi/capi_calls.h"
 #include "tests/temporary_folder.h"
 
 namespace vesper::fuzz {

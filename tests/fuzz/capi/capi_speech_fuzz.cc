@@ -1,5 +1,5 @@
 // Calls of the C API's speech functions.
-#include "tests/fuzz/capi_calls.h"
+#include "tests/fuzz/capi/capi_calls.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 #include "tests/temporary_folder.h"
 

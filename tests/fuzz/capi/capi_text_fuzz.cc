@@ -1,5 +1,5 @@
 // Calls of the C API's functions for language models, chats and tokenizers.
-#include "tests/fuzz/capi_calls.h"
+#include "tests/fuzz/capi/capi_calls.h"
 #include "tests/session/text/tiny_text_model.h"
 #include "tests/temporary_folder.h"
 

@@ -2,7 +2,7 @@
 #include <cstdlib>
 
 #include "tests/embedder/tiny_bert.h"
-#include "tests/fuzz/capi_calls.h"
+#include "tests/fuzz/capi/capi_calls.h"
 #include "tests/session/text/tiny_text_model.h"
 #include "tests/temporary_folder.h"
 
