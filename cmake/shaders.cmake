@@ -1,5 +1,6 @@
-# vesper_add_shaders(TARGET name.comp...): compiles shaders/name.comp to SPIR-V, and writes it to the
-# build folder as a header name.spv.h with an array name_spv. all_shaders.h includes all of them.
+# vesper_add_shaders(TARGET name.comp...): compiles name.comp, in a folder of shaders/, to SPIR-V, and
+# writes it to the build folder as a header name.spv.h with an array name_spv. all_shaders.h includes
+# all of them.
 # Uses glslangValidator: -DVESPER_GLSLANG=path, else the one that scripts/setup.sh installs on
 # Debian 12, else the one on the PATH. Sets VESPER_GLSLANG_VERSION to its major version.
 find_program(VESPER_GLSLANG glslangValidator
@@ -24,17 +25,21 @@ function(vesper_add_shaders target)
     file(GENERATE OUTPUT ${folder}/all_shaders.h
          CONTENT "$<JOIN:$<TARGET_PROPERTY:${target},SHADER_INCLUDES>,\n>\n")
   endif()
-  file(GLOB included CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/shaders/*.glsl)
-  foreach(source ${ARGN})
-    string(REPLACE ".comp" "" name ${source})
+  file(GLOB_RECURSE included CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/shaders/*.glsl)
+  foreach(file_name ${ARGN})
+    file(GLOB_RECURSE source ${CMAKE_SOURCE_DIR}/shaders/${file_name})
+    if(NOT source)
+      message(FATAL_ERROR "shaders/: expected ${file_name} in a folder, found none")
+    endif()
+    string(REPLACE ".comp" "" name ${file_name})
     set(header ${folder}/${name}.spv.h)
     add_custom_command(
       OUTPUT ${header}
       COMMAND ${VESPER_GLSLANG} --quiet --target-env vulkan1.3 -I${CMAKE_SOURCE_DIR}/shaders -V
-              --vn ${name}_spv -o ${header} ${CMAKE_SOURCE_DIR}/shaders/${source}
-      DEPENDS ${CMAKE_SOURCE_DIR}/shaders/${source} ${included}
+              --vn ${name}_spv -o ${header} ${source}
+      DEPENDS ${source} ${included}
               ${CMAKE_SOURCE_DIR}/shaders/kernel_params.h
-      COMMENT "SPIR-V of ${source}"
+      COMMENT "SPIR-V of ${file_name}"
       VERBATIM)
     target_sources(${target} PRIVATE ${header})
     set_property(TARGET ${target} APPEND PROPERTY SHADER_INCLUDES "#include \"${name}.spv.h\"")

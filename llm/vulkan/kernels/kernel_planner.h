@@ -92,7 +92,7 @@ class KernelPlanner {
   // Of attention.
   // Workgroups per row and head of paged_attention.
   uint32_t splits(const PagedAttentionParams& p, uint32_t longest) const;
-  // Workgroups of `rows` rows. shaders/attention_rows.glsl maps them to packed sequences.
+  // Workgroups of `rows` rows. shaders/attention/attention_rows.glsl maps them to packed sequences.
   std::array<uint32_t, 3> attention_groups(const AttentionParams& p, uint32_t rows) const;
   // The tile of attention_tile.glsl, if it supports this head size.
   std::optional<AttentionTile> attention_tile(uint32_t head_dim) const;

@@ -6,7 +6,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "buffers.glsl"
-#include "matmul_epilogue.glsl"
+#include "matmul/matmul_epilogue.glsl"
 #include "weights.glsl"
 
 layout(local_size_x_id = 0) in;

@@ -15,7 +15,7 @@ layout(push_constant) uniform Push {
   Address partials, logits, states, suppressed, candidates, allowed;
   SamplingParams p;
 };
-#include "token_rules.glsl"
+#include "sampling/token_rules.glsl"
 
 shared uint best_ids[128];  // used with reduce_slots
 

@@ -10,7 +10,7 @@
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "buffers.glsl"
-#include "attention_rows.glsl"
+#include "attention/attention_rows.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint kHeadDim = 64;
@@ -30,7 +30,7 @@ layout(push_constant) uniform Push {
   AttentionParams p;
 };
 
-#include "attention_tile.glsl"
+#include "attention/attention_tile.glsl"
 
 uint n_rows;          // of the sequence
 uint sequence_start;  // in all rows

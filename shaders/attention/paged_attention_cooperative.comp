@@ -32,7 +32,7 @@ layout(push_constant) uniform Push {
   PagedAttentionParams p;
 };
 
-#include "attention_tile.glsl"
+#include "attention/attention_tile.glsl"
 
 uint first_position, table_start;
 

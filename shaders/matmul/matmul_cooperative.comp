@@ -15,7 +15,7 @@
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #include "buffers.glsl"
-#include "matmul_epilogue.glsl"
+#include "matmul/matmul_epilogue.glsl"
 #include "weights.glsl"
 
 layout(local_size_x_id = 0) in;

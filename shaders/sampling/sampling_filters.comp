@@ -15,7 +15,7 @@ layout(push_constant) uniform Push {
   Address states, logits, suppressed, allowed;
   SamplingParams p;
 };
-#include "token_rules.glsl"
+#include "sampling/token_rules.glsl"
 
 shared uint bins[3 * 256];
 

@@ -3,7 +3,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"
-#include "merged_tokens.glsl"
+#include "sampling/merged_tokens.glsl"
 
 layout(local_size_x_id = 0) in;
 

@@ -6,7 +6,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "buffers.glsl"
-#include "attention_rows.glsl"
+#include "attention/attention_rows.glsl"
 
 layout(local_size_x = 64) in;
 layout(constant_id = 1) const uint kHeadDim = 64;

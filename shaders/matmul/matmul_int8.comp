@@ -16,7 +16,7 @@
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #include "buffers.glsl"
 #include "int8_rows.glsl"
-#include "matmul_epilogue.glsl"
+#include "matmul/matmul_epilogue.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint kRows = 1;
