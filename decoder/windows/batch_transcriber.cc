@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <utility>
 
 namespace vesper {
@@ -68,6 +69,12 @@ class Batch {
     Open* of = nullptr;
     Track* track = nullptr;
   };
+  // A window that has text, before its words are timed.
+  struct Ended {
+    Taken taken;
+    CutWindow cut;
+    uint32_t window;  // index
+  };
   struct Slot {
     Taken taken;  // null: the result of this slot is not needed
     bool is_running = false;
@@ -95,6 +102,7 @@ class Batch {
         if (!slots_[slot].is_guess) take(slot);
       }
       resolve_guesses();
+      finish_windows();
       // All slots: after the window that decides the language, many others can start.
       if (!ended.empty()) fill_slots();
     }
@@ -288,29 +296,50 @@ class Batch {
     const Taken taken = std::exchange(slot.taken, {});
     WindowAttempts attempts(settings_);
     if (attempts.take(std::move(result))) {
-      finish(taken, std::move(attempts).result(), slot.task.window);
+      ended_.push_back({taken,
+                        windows_.cut(taken.of->recording.state, taken.track->cursor,
+                                     std::move(attempts).result(), slot.task.window),
+                        slot.task.window});
     } else {
       failed_.push_back(taken);
+      free_windows_.push_back(slot.task.window);
     }
-    free_windows_.push_back(slot.task.window);
+  }
+
+  // Aligns the words of all windows that have ended together.
+  void finish_windows() {
+    std::vector<AlignmentTask> tasks;
+    for (Ended& ended : ended_) {
+      if (ended.cut.words) tasks.push_back(*ended.cut.words);
+    }
+    std::vector<TokenAlignment> found;
+    if (!tasks.empty()) found = windows_.model().aligner().align(tasks);
+    auto next = found.begin();
+    for (Ended& ended : std::exchange(ended_, {})) {
+      const TokenAlignment* const words = ended.cut.words ? &*next++ : nullptr;
+      const Taken& taken = ended.taken;
+      finish(taken, windows_.advance(taken.of->recording.state, taken.track->cursor,
+                                     std::move(ended.cut), words));
+      free_windows_.push_back(ended.window);
+    }
   }
 
   // Decodes a track's next window with all attempts.
   void decode_alone(const Taken& taken) {
     set_language(*taken.of, *taken.track);
-    if (taken.of->recording.encode_next(taken.track->cursor)) {
-      finish(taken, taken.of->recording.decode(taken.track->cursor), 0);
+    WindowCursor& cursor = taken.track->cursor;
+    if (taken.of->recording.encode_next(cursor)) {
+      const WindowResult result = taken.of->recording.decode(cursor);
+      finish(taken, windows_.advance(taken.of->recording.state, cursor, result, 0));
     } else {
       taken.track->is_taken = false;
     }
   }
 
-  void finish(const Taken& taken, const WindowResult& result, uint32_t window) {
+  // After a window: its segments wait until they can be emitted.
+  void finish(const Taken& taken, std::vector<Segment> segments) {
     Track& track = *taken.track;
-    for (Segment& segment :
-         windows_.advance(taken.of->recording.state, track.cursor, result, window)) {
-      track.segments.push_back(std::move(segment));
-    }
+    std::ranges::move(segments, std::back_inserter(track.segments));
     track.is_taken = false;
     if (taken.of->is_done()) taken.of->source.mel.reset();
     emit();
@@ -359,6 +388,7 @@ class Batch {
   std::vector<AudioWindow> audio_;          // of windows that are encoded at once
   std::vector<uint32_t> free_windows_;      // indices
   std::vector<Slot> slots_;
+  std::vector<Ended> ended_;   // since the last steps
   std::vector<Taken> failed_;  // decoded while nothing else runs
   uint32_t n_running_ = 0;
 };

@@ -23,32 +23,54 @@ void WindowDecoder::skip(WindowCursor& cursor) const {
   cursor.seek += cursor.n_frames(model_.n_frames());
 }
 
-std::vector<Segment> WindowDecoder::advance(RecordingState& state, WindowCursor& cursor,
-                                            const WindowResult& result, uint32_t slot) const {
+CutWindow WindowDecoder::cut(RecordingState& state, WindowCursor& cursor,
+                             const WindowResult& result, uint32_t encoded) const {
   const uint32_t n_frames = cursor.n_frames(model_.n_frames());
   const double start_s = static_cast<double>(cursor.seek) * kFrameSeconds;
   cursor.is_first = false;
+  CutWindow cut;
+  cut.temperature = result.temperature;
   if (result.is_silent) {
     // Text that only our rules reject is reported.
     if (!is_silent_by_reference(result.evidence, settings_)) {
       state.transcript.dropped.push_back({start_s, start_s + n_frames * kFrameSeconds, kNoSpeech,
                                           trimmed(text_of(result.decoded.tokens))});
     }
+    cut.is_silent = true;
+    return cut;
+  }
+  state.language_is_found = true;
+  const WindowSegments parts =
+      cut_window(result.decoded.tokens, model_.tokens().timestamp_begin, cursor.seek, n_frames);
+  for (const WindowSegment& part : parts.segments) {
+    cut.segments.push_back(segment_of(part, result, cursor));
+  }
+  cut.next_seek = cursor.seek + parts.advance_frames;
+  cut.to_the_end = parts.to_the_end;
+  if (settings_.word_timestamps && !cut.segments.empty()) {
+    std::vector<int32_t> ids;
+    for (const Segment& segment : cut.segments) {
+      ids.insert(ids.end(), segment.tokens.begin(), segment.tokens.end());
+    }
+    AlignmentTask task = alignment_task(cut.segments.front().language, ids, n_frames);
+    task.window = encoded;
+    if (!task.text.empty() && task.n_positions > 0) cut.words = std::move(task);
+  }
+  return cut;
+}
+
+std::vector<Segment> WindowDecoder::advance(const RecordingState& state, WindowCursor& cursor,
+                                            CutWindow cut, const TokenAlignment* found) const {
+  if (cut.is_silent) {
     skip(cursor);
     return {};
   }
-  state.language_is_found = true;
-  const WindowSegments cut =
-      cut_window(result.decoded.tokens, model_.tokens().timestamp_begin, cursor.seek, n_frames);
-  std::vector<Segment> segments;
-  for (const WindowSegment& part : cut.segments) {
-    segments.push_back(segment_of(part, result, cursor));
-  }
-  uint64_t next_seek = cursor.seek + cut.advance_frames;
+  std::vector<Segment>& segments = cut.segments;
+  uint64_t next_seek = cut.next_seek;
   if (settings_.word_timestamps && !segments.empty()) {
-    const WindowPlace window{cursor.seek, n_frames, model_.n_frames(), state.n_content_frames,
-                             cursor.last_speech_s};
-    const AfterWindow after = time_words(segments, window, slot, next_seek, cut.to_the_end);
+    const WindowPlace window{cursor.seek, cursor.n_frames(model_.n_frames()), model_.n_frames(),
+                             state.n_content_frames, cursor.last_speech_s};
+    const AfterWindow after = time_words(cut, window, found);
     next_seek = std::max(after.seek, cursor.seek + 1);
     if (after.again) {
       cursor.seek = next_seek;
@@ -61,11 +83,19 @@ std::vector<Segment> WindowDecoder::advance(RecordingState& state, WindowCursor&
     return segment.start_s == segment.end_s || trimmed(segment.text).empty();
   });
   for (const Segment& segment : segments) cursor.history.add(segment.tokens);
-  if (!settings_.condition_on_previous_text || result.temperature > kTrustworthyTemperature) {
+  if (!settings_.condition_on_previous_text || cut.temperature > kTrustworthyTemperature) {
     cursor.history.forget();
   }
   cursor.seek = next_seek;
-  return segments;
+  return std::move(segments);
+}
+
+std::vector<Segment> WindowDecoder::advance(RecordingState& state, WindowCursor& cursor,
+                                            const WindowResult& result, uint32_t encoded) const {
+  CutWindow window = cut(state, cursor, result, encoded);
+  std::vector<TokenAlignment> found;
+  if (window.words) found = model_.aligner().align({&*window.words, 1});
+  return advance(state, cursor, std::move(window), found.empty() ? nullptr : &found.front());
 }
 
 Segment WindowDecoder::segment_of(const WindowSegment& part, const WindowResult& result,
@@ -96,33 +126,26 @@ std::vector<std::string_view> WindowDecoder::token_bytes(std::span<const int32_t
   return bytes;
 }
 
-AfterWindow WindowDecoder::time_words(std::vector<Segment>& segments, const WindowPlace& window,
-                                      uint32_t slot, uint64_t seek, bool to_the_end) const {
-  const std::string& language = segments.front().language;
-  std::vector<int32_t> ids;
-  for (const Segment& segment : segments) {
-    ids.insert(ids.end(), segment.tokens.begin(), segment.tokens.end());
-  }
-  AlignmentTask task = alignment_task(language, ids, window.n_frames);
-  task.window = slot;
+AfterWindow WindowDecoder::time_words(CutWindow& cut, const WindowPlace& window,
+                                      const TokenAlignment* found) const {
+  std::vector<Segment>& segments = cut.segments;
   const double offset_s = static_cast<double>(window.seek) * kFrameSeconds;
-  if (!task.text.empty() && task.n_positions > 0) {
-    const TokenAlignment found = std::move(model_.aligner().align({&task, 1}).front());
-    add_words(
-        segments,
-        vesper::time_words(split_words(token_bytes(task.text), is_written_without_spaces(language)),
-                           found.positions, found.probabilities),
-        model_.tokens().eot, offset_s, window.last_speech_s, settings_.punctuation);
+  if (cut.words) {
+    const bool by_character = is_written_without_spaces(segments.front().language);
+    add_words(segments,
+              vesper::time_words(split_words(token_bytes(cut.words->text), by_character),
+                                 found->positions, found->probabilities),
+              model_.tokens().eot, offset_s, window.last_speech_s, settings_.punctuation);
   }
   if (settings_.hallucination_silence_threshold_s) {
-    return skip_hallucinations(segments, window, seek, to_the_end,
+    return skip_hallucinations(segments, window, cut.next_seek, cut.to_the_end,
                                *settings_.hallucination_silence_threshold_s, settings_.policy);
   }
   const double end_s = end_of_speech_s(segments);
-  if (!to_the_end && end_s > offset_s) {
-    seek = static_cast<uint64_t>(std::llrint(end_s * kMelFramesPerSecond));
+  if (!cut.to_the_end && end_s > offset_s) {
+    return {static_cast<uint64_t>(std::llrint(end_s * kMelFramesPerSecond)), false};
   }
-  return {seek, false};
+  return {cut.next_seek, false};
 }
 
 void WindowDecoder::emit_segment(Transcript& transcript, Segment segment,

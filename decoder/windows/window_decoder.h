@@ -36,6 +36,16 @@ Search search_of(const DecodingSettings& settings, double temperature);
 uint32_t window_seed(uint32_t seed, uint64_t seek);
 uint32_t attempt_seed(uint32_t window_seed, size_t attempt);
 
+// A decoded window before its words are timed.
+struct CutWindow {
+  std::vector<Segment> segments;
+  bool is_silent = false;              // no segments
+  uint64_t next_seek = 0;              // start of the next window by timestamps, in frames
+  bool to_the_end = false;             // whether that is the end of this window
+  double temperature = 0;              // of the decoded text
+  std::optional<AlignmentTask> words;  // if words are timed and there are some
+};
+
 class WindowDecoder {
  public:
   // Sets the model's suppressed tokens. Both must outlive this object. Throws Error(kUsage) for
@@ -91,8 +101,15 @@ class WindowDecoder {
 
   // ---- After a window
 
-  // The segments of a decoded window, which has the index `encoded` if words are timed. Moves the
-  // cursor to the next window and adds dropped text to the transcript.
+  // Cuts a decoded window, which has the index `encoded`, into segments. Adds dropped text to the
+  // transcript.
+  CutWindow cut(RecordingState& state, WindowCursor& cursor, const WindowResult& result,
+                uint32_t encoded) const;
+  // The segments of a cut window. Moves the cursor to the next window. `found` is required if there
+  // are words to align.
+  std::vector<Segment> advance(const RecordingState& state, WindowCursor& cursor, CutWindow cut,
+                               const TokenAlignment* found) const;
+  // Both.
   std::vector<Segment> advance(RecordingState& state, WindowCursor& cursor,
                                const WindowResult& result, uint32_t encoded) const;
   // Moves the cursor past a window of uniform silence.
@@ -120,9 +137,9 @@ class WindowDecoder {
   std::vector<std::string_view> token_bytes(std::span<const int32_t> ids) const;
   Segment segment_of(const WindowSegment& part, const WindowResult& result,
                      const WindowCursor& cursor) const;
-  // Times the words of the window's segments. `seek` is the start of the next window by timestamps.
-  AfterWindow time_words(std::vector<Segment>& segments, const WindowPlace& window, uint32_t slot,
-                         uint64_t seek, bool to_the_end) const;
+  // Times the words of the segments in a cut window.
+  AfterWindow time_words(CutWindow& cut, const WindowPlace& window,
+                         const TokenAlignment* found) const;
 
   WhisperModel& model_;
   const DecodingSettings& settings_;

@@ -3,16 +3,21 @@
 #include <algorithm>
 #include <string>
 
-#include "decoder/words/word_times.h"
+#include "decoder/words/alignment_path.h"
 #include "error/error.h"
+#include "error/tasks.h"
 
 namespace vesper {
 namespace {
 
 // Tokens besides the text: at most three of the start sequence, no-timestamps, end of text.
 constexpr uint32_t kFrame = 8;
-// Passes have multiples of this number of rows.
-constexpr uint32_t kRowStep = 16;
+// Passes for one window have multiples of 16 rows, those for several windows of 64: each size is
+// recorded.
+uint32_t row_step(size_t n_tasks) { return n_tasks > 1 ? 64 : 16; }
+
+// The start sequence, no-timestamps, the text and end of text.
+size_t n_rows_of(const AlignmentTask& task) { return task.start.size() + task.text.size() + 2; }
 
 }  // namespace
 
@@ -25,11 +30,12 @@ WhisperAligner::WhisperAligner(Device& device, const DecoderModel& decoder,
       n_heads_(static_cast<uint32_t>(heads.size())),
       n_windows_(decoder.options().n_sources),
       n_positions_(decoder.n_source_positions()),
+      max_tasks_(std::max(decoder.options().n_encoded, 1u)),
       max_task_rows_(std::min(decoder.n_ctx(), decoder.n_ctx() / 2 + kFrame)),
-      max_rows_(std::min(max_task_rows_ * n_windows_, decoder.options().max_rows)),
+      max_rows_(std::min(max_task_rows_ * max_tasks_, decoder.options().max_rows)),
       self_(device, [&] {
         KvCache::Shape shape = decoder.cache().shape();
-        shape.n_sequences = n_windows_;
+        shape.n_sequences = max_tasks_;
         shape.n_positions = max_task_rows_;
         shape.n_extra_pages = 0;
         return shape;
@@ -38,14 +44,14 @@ WhisperAligner::WhisperAligner(Device& device, const DecoderModel& decoder,
     return device.allocate(n * size, label);
   };
   rows_ = allocate(max_rows_, sizeof(Row), "alignment rows");
-  cross_pages_ = allocate(n_windows_, sizeof(int32_t), "windows to align");
+  cross_pages_ = allocate(max_tasks_, sizeof(int32_t), "windows to align");
   ids_ = allocate(max_rows_, sizeof(uint32_t), "tokens to align");
   logits_ = allocate(decoder.options().max_logit_rows, sizeof(float) * uint64_t{decoder.n_vocab()},
                      "alignment logits");
   probabilities_ = allocate(max_rows_, sizeof(float), "token probabilities");
   cross_.out = allocate(uint64_t{n_heads_} * max_rows_ * n_positions_, sizeof(float),
                         "cross-attention weights");
-  cross_.lengths = allocate(n_windows_, sizeof(uint32_t), "positions to align");
+  cross_.lengths = allocate(max_tasks_, sizeof(uint32_t), "positions to align");
   for (uint32_t layer = 0; layer < decoder.config().n_layers; ++layer) {
     std::vector<uint32_t> of_layer;
     for (const auto& [l, head] : heads) {
@@ -56,8 +62,8 @@ WhisperAligner::WhisperAligner(Device& device, const DecoderModel& decoder,
     operand = allocate(of_layer.size(), sizeof(uint32_t), "alignment heads");
     device.write(operand, of_layer.data());
   }
-  host_cross_pages_.resize(n_windows_);
-  host_lengths_.resize(n_windows_);
+  host_cross_pages_.resize(max_tasks_);
+  host_lengths_.resize(max_tasks_);
 }
 
 ProgramId WhisperAligner::program_of(uint32_t n_rows) {
@@ -85,38 +91,35 @@ ProgramId WhisperAligner::program_of(uint32_t n_rows) {
   return entry->second = device_.record(table);
 }
 
-void WhisperAligner::check(std::span<const AlignmentTask> tasks) const {
-  if (tasks.size() > n_windows_) {
-    throw Error(ErrorKind::kInternal, "alignment: " + std::to_string(tasks.size()) +
-                                          " windows, but there is room for " +
-                                          std::to_string(n_windows_));
-  }
+void WhisperAligner::check(const AlignmentTask& task) const {
   const auto in_vocabulary = [&](int32_t id) {
     return id >= 0 && static_cast<uint32_t>(id) < decoder_.n_vocab();
   };
-  size_t n_rows = 0;
-  for (const AlignmentTask& task : tasks) n_rows += task.start.size() + task.text.size() + 2;
-  if (n_rows > max_rows_) {
-    throw Error(ErrorKind::kInternal, "alignment: " + std::to_string(n_rows) +
-                                          " tokens, but there is room for " +
-                                          std::to_string(max_rows_));
+  if (n_rows_of(task) <= std::min(max_task_rows_, max_rows_) && task.n_positions > 0 &&
+      task.n_positions <= n_positions_ && task.window < n_windows_ &&
+      std::all_of(task.start.begin(), task.start.end(), in_vocabulary) &&
+      std::all_of(task.text.begin(), task.text.end(),
+                  [&](int32_t id) { return id >= 0 && id < tokens_.eot; })) {
+    return;
   }
-  for (const AlignmentTask& task : tasks) {
-    if (task.start.size() + task.text.size() + 2 <= max_task_rows_ && task.n_positions > 0 &&
-        task.n_positions <= n_positions_ && task.window < n_windows_ &&
-        std::all_of(task.start.begin(), task.start.end(), in_vocabulary) &&
-        std::all_of(task.text.begin(), task.text.end(),
-                    [&](int32_t id) { return id >= 0 && id < tokens_.eot; })) {
-      continue;
-    }
-    throw Error(ErrorKind::kInternal,
-                "alignment: " + std::to_string(task.text.size()) + " tokens of text over " +
-                    std::to_string(task.n_positions) + " positions of window " +
-                    std::to_string(task.window) + " are more than " +
-                    std::to_string(max_task_rows_ - kFrame) + " text tokens over " +
-                    std::to_string(n_positions_) + " positions of " + std::to_string(n_windows_) +
-                    " windows");
+  throw Error(ErrorKind::kInternal, "alignment: " + std::to_string(task.text.size()) +
+                                        " tokens of text over " + std::to_string(task.n_positions) +
+                                        " positions of window " + std::to_string(task.window) +
+                                        " are more than " +
+                                        std::to_string(max_task_rows_ - kFrame) +
+                                        " text tokens over " + std::to_string(n_positions_) +
+                                        " positions of " + std::to_string(n_windows_) + " windows");
+}
+
+std::span<const AlignmentTask> WhisperAligner::of_one_pass(
+    std::span<const AlignmentTask> tasks) const {
+  size_t n = 0, n_rows = 0;
+  while (n < std::min<size_t>(tasks.size(), max_tasks_)) {
+    n_rows += n_rows_of(tasks[n]);
+    if (n_rows > max_rows_) break;
+    ++n;
   }
+  return tasks.first(n);
 }
 
 uint32_t WhisperAligner::write_rows(std::span<const AlignmentTask> tasks) {
@@ -141,7 +144,8 @@ uint32_t WhisperAligner::write_rows(std::span<const AlignmentTask> tasks) {
     host_lengths_[t] = task.n_positions;
   }
   const size_t n_used = host_rows_.size();
-  const size_t n_rows = std::min<size_t>((n_used + kRowStep - 1) / kRowStep * kRowStep, max_rows_);
+  const uint32_t step = row_step(tasks.size());
+  const size_t n_rows = std::min<size_t>((n_used + step - 1) / step * step, max_rows_);
   host_rows_.resize(n_rows, Row{0, -1, 0, 0});
   host_ids_.resize(n_rows, 0);
   device_.write(rows_.part(0, n_rows * sizeof(Row)), host_rows_.data());
@@ -152,8 +156,16 @@ uint32_t WhisperAligner::write_rows(std::span<const AlignmentTask> tasks) {
 }
 
 std::vector<TokenAlignment> WhisperAligner::align(std::span<const AlignmentTask> tasks) {
-  if (tasks.empty()) return {};
-  check(tasks);
+  for (const AlignmentTask& task : tasks) check(task);
+  std::vector<TokenAlignment> alignments;
+  while (alignments.size() < tasks.size()) {
+    align_pass(of_one_pass(tasks.subspan(alignments.size())), alignments);
+  }
+  return alignments;
+}
+
+void WhisperAligner::align_pass(std::span<const AlignmentTask> tasks,
+                                std::vector<TokenAlignment>& alignments) {
   const uint32_t n_rows = write_rows(tasks);
   const auto n_used = static_cast<size_t>(std::count_if(
       host_rows_.begin(), host_rows_.end(), [](const Row& row) { return row.sequence >= 0; }));
@@ -164,23 +176,28 @@ std::vector<TokenAlignment> WhisperAligner::align(std::span<const AlignmentTask>
   device_.read(cross_.out.part(0, host_weights_.size() * sizeof(float)), host_weights_.data());
   device_.read(probabilities_.part(0, n_used * sizeof(float)), host_probabilities_.data());
 
-  std::vector<TokenAlignment> alignments;
-  size_t first_row = 0;
+  std::vector<size_t> first_rows;
+  size_t n_before = 0;
   for (const AlignmentTask& task : tasks) {
+    first_rows.push_back(n_before);
+    n_before += n_rows_of(task);
+  }
+  const size_t first = alignments.size();
+  alignments.resize(first + tasks.size());
+  run_tasks(tasks.size(), 0, [&](size_t i) {
+    const AlignmentTask& task = tasks[i];
     const auto n_start = static_cast<uint32_t>(task.start.size());
     const auto n_text = static_cast<uint32_t>(task.text.size());
-    const HeadWeights weights{host_weights_.data() + first_row * n_positions_,
+    const HeadWeights weights{host_weights_.data() + first_rows[i] * n_positions_,
                               size_t{n_rows} * n_positions_,
                               n_positions_,
                               n_heads_,
-                              n_start + n_text + 2,
+                              static_cast<uint32_t>(n_rows_of(task)),
                               task.n_positions};
     const auto said =
-        host_probabilities_.begin() + static_cast<std::ptrdiff_t>(first_row + n_start);
-    alignments.push_back({align_rows(weights, n_start, n_text + 1), {said, said + n_text}});
-    first_row += weights.n_rows;
-  }
-  return alignments;
+        host_probabilities_.begin() + static_cast<std::ptrdiff_t>(first_rows[i] + n_start);
+    alignments[first + i] = {align_rows(weights, n_start, n_text + 1), {said, said + n_text}};
+  });
 }
 
 }  // namespace vesper

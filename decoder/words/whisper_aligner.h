@@ -2,7 +2,7 @@
 //
 // In: the text tokens of encoded windows. The pass over [start sequence, no-timestamps, text, end
 // of text] stores the cross-attention probabilities of the alignment heads, and the token
-// probabilities. Out: positions (from decoder/words/word_times.h). Used by
+// probabilities. Out: positions (from decoder/words/alignment_path.h). Used by
 // decoder/windows/window_decoder. As in openai-whisper's timing.py, find_alignment.
 #pragma once
 
@@ -38,14 +38,17 @@ class WhisperAligner {
   WhisperAligner(Device& device, const DecoderModel& decoder, const WhisperTokens& tokens,
                  std::span<const std::array<uint32_t, 2>> heads);
 
-  // The first pass of a size is recorded. Throws Error(kInternal) for too many tasks, tokens or
-  // positions.
+  // A pass aligns as many windows as are encoded at once. The first pass of a size is recorded.
+  // Throws Error(kInternal) for a task with too many tokens or positions.
   std::vector<TokenAlignment> align(std::span<const AlignmentTask> tasks);
 
  private:
+  // The tasks at the beginning of `tasks` that fit in one pass: at least one.
+  std::span<const AlignmentTask> of_one_pass(std::span<const AlignmentTask> tasks) const;
+  void align_pass(std::span<const AlignmentTask> tasks, std::vector<TokenAlignment>& alignments);
   // The program for `n_rows` rows.
   ProgramId program_of(uint32_t n_rows);
-  void check(std::span<const AlignmentTask> tasks) const;
+  void check(const AlignmentTask& task) const;
   // Writes the rows of all tasks; returns the rows of the pass.
   uint32_t write_rows(std::span<const AlignmentTask> tasks);
 
@@ -55,10 +58,11 @@ class WhisperAligner {
   uint32_t n_heads_;  // of all layers
   uint32_t n_windows_;
   uint32_t n_positions_;  // per window
+  uint32_t max_tasks_;    // of a pass
   uint32_t max_task_rows_, max_rows_;
   KvCache self_;
   Operand rows_;                          // struct Row [max_rows]
-  Operand cross_pages_;                   // i32 [n_windows]
+  Operand cross_pages_;                   // i32 [max_tasks]
   Operand ids_;                           // u32 [max_rows]: the next token of each row
   Operand logits_;                        // f32 [max_logit_rows, n_vocab]
   Operand probabilities_;                 // f32 [max_rows]

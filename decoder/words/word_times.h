@@ -1,8 +1,8 @@
-// Word times: cross-attention becomes times, and tokens become words. openai-whisper's timing.py,
-// as functions over arrays.
+// Word times: tokens become words, and their positions times. openai-whisper's timing.py, as
+// functions over arrays.
 //
-// In: cross-attention probabilities (decoder/words/whisper_aligner) and the window's segments. Out:
-// words with times in those segments. Called by decoder/windows/window_decoder.
+// In: positions of tokens (decoder/words/whisper_aligner) and the window's segments. Out: words
+// with times in those segments. Called by decoder/windows/window_decoder.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,6 @@
 namespace vesper {
 
 inline constexpr double kSecondsPerPosition = 0.02;  // of the encoder's output
-
-// Attention probabilities of some heads for the rows of a pass. Row r of head h starts at data[h *
-// head_stride + r * row_stride].
-struct HeadWeights {
-  float* data = nullptr;
-  size_t head_stride = 0, row_stride = 0;
-  uint32_t n_heads = 0, n_rows = 0, n_positions = 0;
-};
-
-// Gives each position of a head mean 0 and standard deviation 1 over the rows (0 if constant).
-void standardize_over_rows(const HeadWeights& weights);
-// out[i] = median of in[i - 3 .. i + 3], mirrored at both ends; a copy if n < 4.
-void median_filter_7(std::span<const float> in, float* out);
-// Dynamic time warping: the path with the greatest sum through matrix [n_rows, n_positions], from
-// the first row and position to the last, in steps of one row, one position or both. Returns the
-// position at which it enters each row. Sizes are above 0.
-std::vector<uint32_t> first_positions(std::span<const float> matrix, uint32_t n_rows,
-                                      uint32_t n_positions);
-// All three: changes the probabilities of all rows, returns the positions of rows [first_row,
-// first_row + n_rows).
-std::vector<uint32_t> align_rows(const HeadWeights& weights, uint32_t first_row, uint32_t n_rows);
 
 // A word as spelled by some tokens.
 struct TokenWord {

@@ -91,6 +91,13 @@ class BatchTranscriber : public testing::Test {
       EXPECT_EQ(found[i].start_s, wanted[i].start_s);
       EXPECT_EQ(found[i].avg_logprob, wanted[i].avg_logprob);
       EXPECT_EQ(found[i].temperature, wanted[i].temperature);
+      ASSERT_EQ(found[i].words.size(), wanted[i].words.size());
+      for (size_t w = 0; w < wanted[i].words.size(); ++w) {
+        EXPECT_EQ(found[i].words[w].text, wanted[i].words[w].text);
+        EXPECT_EQ(found[i].words[w].start_s, wanted[i].words[w].start_s);
+        EXPECT_EQ(found[i].words[w].end_s, wanted[i].words[w].end_s);
+        EXPECT_EQ(found[i].words[w].probability, wanted[i].words[w].probability);
+      }
     }
   }
   Transcript transcribe(WhisperModel& model, const std::vector<SpeechSegment>& segments) const {
@@ -244,6 +251,30 @@ TEST_F(BatchTranscriber, WindowsThatAreEncodedTogetherHaveTheSameText) {
       EXPECT_GT(n_runs.back(), 0u);
     }
   }
+}
+
+TEST_F(BatchTranscriber, WordsThatAreAlignedTogetherHaveTheSameTimes) {
+  settings_.word_timestamps = true;
+  WhisperModel one = load(3);
+  const Transcript expected = transcribe(one, speech_segments_);
+  ASSERT_TRUE(std::ranges::any_of(expected.segments,
+                                  [](const Segment& segment) { return segment.words.size() > 1; }));
+  auto owned = std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
+  ObservedDevice& device = *owned;
+  WhisperModel model(folder_, std::move(owned), Compute::kF32, 3, most_candidates(settings_), 4);
+  device.set_clock(Clock::kPerStage);
+  const Transcript found = transcribe(model, speech_segments_);
+  expect_equal(found.segments, expected.segments);
+  // Rows of several windows: more than the text of one.
+  uint64_t n_together = 0;
+  for (ProgramId id = 0; id < device.programs().size(); ++id) {
+    const auto& labels = device.programs()[id].labels();
+    if (labels.back() != "align.probabilities") continue;
+    const auto& first = device.programs()[id].commands().front();
+    const uint32_t n_rows = first.params_as<EmbedParams>().n_rows;
+    if (n_rows > 64) n_together += device.replay_times(id).n_runs;
+  }
+  EXPECT_GT(n_together, 0u);
 }
 
 TEST_F(BatchTranscriber, AWindowThatEndsTooLateIsDecodedAgain) {
