@@ -25,6 +25,35 @@ VESPER_CONST(kDTypeF16, 1u);
 VESPER_CONST(kDTypeBF16, 2u);
 VESPER_CONST(kDTypeI8, 3u);
 
+// Formats of keys and values in pages, besides F32 and F16: blocks of 32 elements of a row with an
+// f16 scale. An element is scale * code (8 bits) or scale * (code - 8) (4 bits).
+VESPER_CONST(kDTypeQ4_0, 4u);
+VESPER_CONST(kDTypeQ8_0, 8u);
+
+// A page of keys or values is [n_kv_heads, page_rows, head_dim]. A head's part of a quantized page
+// is the codes of its rows, [page_rows, kv_row_bytes], then their scales, f16 [page_rows, head_dim
+// / 32]. Byte j of a block of 4-bit codes has elements j (low bits) and j + 16.
+VESPER_FUNCTION bool kv_is_quantized(uint dtype) {
+  return dtype == kDTypeQ8_0 || dtype == kDTypeQ4_0;
+}
+// Bytes of a row's numbers or codes.
+VESPER_FUNCTION uint kv_row_bytes(uint dtype, uint head_dim) {
+  if (dtype == kDTypeQ4_0) return head_dim / 2u;
+  if (dtype == kDTypeQ8_0) return head_dim;
+  return dtype == kDTypeF16 ? head_dim * 2u : head_dim * 4u;
+}
+VESPER_FUNCTION uint kv_scale_bytes(uint dtype, uint head_dim) {
+  return kv_is_quantized(dtype) ? head_dim / 32u * 2u : 0u;
+}
+// Bytes of a head's part of a page.
+VESPER_FUNCTION uint kv_head_bytes(uint dtype, uint page_rows, uint head_dim) {
+  return page_rows * (kv_row_bytes(dtype, head_dim) + kv_scale_bytes(dtype, head_dim));
+}
+// The formats of keys and of values in one parameter.
+VESPER_FUNCTION uint kv_dtypes_of(uint keys, uint values) { return keys | values << 8; }
+VESPER_FUNCTION uint key_dtype(uint kv_dtypes) { return kv_dtypes & 255u; }
+VESPER_FUNCTION uint value_dtype(uint kv_dtypes) { return kv_dtypes >> 8; }
+
 // One token row of a decoder pass. `sequence` is -1 for an unused row of a bucket: kernels that
 // index by it skip the row, and others may write any result.
 struct Row {
@@ -152,10 +181,10 @@ struct MatmulParams {
   float norm_epsilon;        // of the norm, if there is one
 };
 
-// write_kv: copies keys and values to the pages of their sequences. A page is [n_kv_heads,
-// page_rows, head_dim]. Position p of sequence s is row p % page_rows of page page_table[s *
-// pages_per_sequence + p / page_rows]. If rows_per_sequence is not 0, there is no row table: row r
-// is position r % rows_per_sequence of sequence r / rows_per_sequence.
+// write_kv: copies keys and values to the pages of their sequences. Position p of sequence s is row
+// p % page_rows of page page_table[s * pages_per_sequence + p / page_rows]. If rows_per_sequence is
+// not 0, there is no row table: row r is position r % rows_per_sequence of sequence r /
+// rows_per_sequence.
 // operands: 0 k pages (w)  1 v pages (w)  2 k in, in_row_stride apart  3 v in, likewise
 //           4 rows (?)  5 page_table i32
 struct WriteKvParams {
@@ -164,7 +193,7 @@ struct WriteKvParams {
   uint page_rows, pages_per_sequence;
   uint rows_per_sequence;
   uint in_dtype;
-  uint kv_dtype;  // F16 or F32
+  uint kv_dtypes;  // kv_dtypes_of F32, F16, Q8_0 or Q4_0
 };
 
 // rope: rotary embedding (Su et al., "RoFormer", 2021), optionally after an RMS norm of each query
@@ -182,8 +211,8 @@ struct RopeParams {
   uint n_pairs;      // 0: no rotation
   uint interleaved;  // 1: pair i is elements 2 i and 2 i + 1; 0: elements i and i + n_pairs
   float norm_epsilon;
-  uint dtype;     // of qkv: F32, F16 or BF16
-  uint kv_dtype;  // F16 or F32
+  uint dtype;      // of qkv: F32, F16 or BF16
+  uint kv_dtypes;  // kv_dtypes_of F32, F16, Q8_0 or Q4_0
   uint page_rows, pages_per_sequence;
 };
 
@@ -268,7 +297,7 @@ struct PagedAttentionParams {
   uint page_rows, pages_per_sequence;
   uint kv_length;
   float scale;  // on q . k, usually 1 / sqrt(head_dim)
-  uint q_dtype, kv_dtype, out_dtype;
+  uint q_dtype, kv_dtypes, out_dtype;
   uint window;     // 0: all positions
   float soft_cap;  // not 0: a score s becomes soft_cap * tanh(s / soft_cap)
   uint flags;      // kAttention*
@@ -286,7 +315,7 @@ struct AttentionWeightsParams {
   uint page_rows, pages_per_sequence;
   uint kv_length;
   float scale;
-  uint q_dtype, kv_dtype;
+  uint q_dtype, k_dtype;
 };
 
 // attention: each row attends to the rows of its sequence, limited by `causal` and `window`.
@@ -341,7 +370,7 @@ struct RangeProbabilitiesParams {
 struct CopyPagesParams {
   uint n_sequences, n_kv_heads, head_dim;
   uint page_rows;
-  uint kv_dtype;  // F16 or F32
+  uint kv_dtypes;  // kv_dtypes_of F32, F16, Q8_0 or Q4_0
 };
 
 // The sampler chain, from logits to the next token of each sequence:

@@ -180,7 +180,7 @@ void paged_attention(benchmark::State& state) {
   params.pages_per_sequence = (length + page_rows - 1) / page_rows;
   params.kv_length = length;
   params.scale = 0.125f;
-  params.kv_dtype = kDTypeF16;
+  params.kv_dtypes = kv_dtypes_of(kDTypeF16, kDTypeF16);
   std::vector<int32_t> pages(params.pages_per_sequence);
   for (size_t i = 0; i < pages.size(); ++i) pages[i] = static_cast<int32_t>(i);
   const Operand table_buffer = device->allocate(pages.size() * 4, "page table");

@@ -2,7 +2,7 @@
 // step and a pass.
 //
 //   language_bench MODEL [--device vulkan] [--compute auto] [--pp 512,2048] [--tg 128]
-//                  [--depth 0,4096] [--slots 1] [--repeats 3] [--profile 0]
+//                  [--depth 0,4096] [--slots 1] [--repeats 3] [--profile 0] [--kv-type f16]
 //
 // ppN: a prompt of N tokens up to the first sampled token, without cache. tgN: N tokens after a
 // prompt of --depth tokens. Every test warms up for 0.3 s; the result is the mean of the following
@@ -110,6 +110,7 @@ class Bench {
         std::max(greatest("--pp") + 1, greatest("--depth") + greatest("--tg") + 1);
     generation.n_ctx = (longest + 255) / 256 * 256;
     generation.n_slots = numbers(options.at("--slots")).at(0);
+    generation.kv_types = parse_kv_types(options.at("--kv-type"));
     generation.has_filters = generation.has_penalties = false;
     generator_ = std::make_unique<Generator>(*device_, *provider_, compute, generation);
     generator_->prepare();
@@ -192,8 +193,9 @@ class Bench {
 
 int run(int argc, char** argv) {
   std::map<std::string, std::string> options = {
-      {"--device", "vulkan"}, {"--compute", "auto"}, {"--pp", "512"},    {"--tg", "128"},
-      {"--depth", "0"},       {"--slots", "1"},      {"--repeats", "3"}, {"--profile", "0"}};
+      {"--device", "vulkan"}, {"--compute", "auto"}, {"--pp", "512"},
+      {"--tg", "128"},        {"--depth", "0"},      {"--slots", "1"},
+      {"--repeats", "3"},     {"--profile", "0"},    {"--kv-type", "f16"}};
   if (argc < 2) throw Error(ErrorKind::kUsage, "expected a model");
   for (int i = 2; i < argc; i += 2) {
     if (!options.contains(argv[i]) || i + 1 == argc) {

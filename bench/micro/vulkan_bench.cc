@@ -162,7 +162,7 @@ Work work_of(const Command& command) {
     const auto& p = command.params_as<PagedAttentionParams>();
     if (p.kv_length) {
       work.bytes = 2.0 * p.n_rows * p.kv_length * p.n_kv_heads * p.head_dim *
-                   (p.kv_dtype == kDTypeF16 ? 2 : 4);
+                   (key_dtype(p.kv_dtypes) == kDTypeF16 ? 2 : 4);
     }
   }
   return work;

@@ -43,13 +43,6 @@ vesper_language_model_options default_language_model_options() {
   return options;
 }
 
-DType read_kv_type(const char* name) {
-  const std::string_view wanted = name ? name : "f16";
-  if (wanted == "f16") return DType::kF16;
-  if (wanted == "f32") return DType::kF32;
-  throw Error(ErrorKind::kUsage, "kv type", "expected f16 or f32, found " + std::string(wanted));
-}
-
 Speculate read_speculate(const char* name) {
   const std::string_view wanted = name ? name : "off";
   if (wanted == "off") return Speculate::kOff;
@@ -64,7 +57,7 @@ TextSessionOptions session_options(const vesper_language_model_options& given,
   set_engine(load, options);
   options.context = given.context;
   options.n_slots = given.batch_size;
-  options.kv_type = read_kv_type(given.kv_type);
+  options.kv_type = given.kv_type ? parse_kv_types(given.kv_type) : KvTypes();
   options.beam_size = given.beam_size;
   options.length_penalty = static_cast<float>(given.length_penalty);
   if (given.n_logit_bias > 0) required("logit_bias", given.logit_bias);

@@ -282,10 +282,7 @@ OptionTable generate_options(GenerateArguments& arguments) {
           "answer. For answers that repeat their prompt: corrections, extracts, summaries. Drafts "
           "are left out while they do not pay.");
   options.exclude({"--speculate", "--beam-size"});
-  options.add_advanced(
-      "--kv-type TYPE",
-      choice_option(arguments.session.kv_type, {{"f16", DType::kF16}, {"f32", DType::kF32}}),
-      "number format of the KV cache");
+  options.add_kv_type_option(arguments.session.kv_type);
   options.add_positional("PROMPT", arguments.texts);
   return options;
 }

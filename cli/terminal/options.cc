@@ -166,6 +166,16 @@ void OptionTable::add_weights_option(std::string& type) {
           "that inspect --convert writes with this --type.");
 }
 
+Option& OptionTable::add_kv_type_option(KvTypes& types) {
+  OptionValue value = parsed_option(
+      [&types](const std::string&, const std::string& text) { types = parse_kv_types(text); });
+  value.choices = {"f16", "f32", "int8", "k=int8,v=int4"};
+  value.default_text = kv_types_text(types);
+  return add_advanced("--kv-type TYPE", std::move(value), "number format of the KV cache")
+      .add_details(
+          "Keys and values may differ: k=TYPE,v=TYPE. int8 takes half of the memory of f16.");
+}
+
 void OptionTable::add_positional(std::string name, std::vector<std::string>& values,
                                  Completion completion) {
   positional_name_ = std::move(name);

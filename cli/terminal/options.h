@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "cli/terminal/option_values.h"
+#include "llm/dtype/kv_types.h"
 #include "session/models/known_models.h"
 
 namespace vesper {
@@ -83,6 +84,8 @@ class OptionTable {
                           bool& offline);
   // --weights: the weight format that a model is quantized to while it is loaded.
   void add_weights_option(std::string& type);
+  // --kv-type
+  Option& add_kv_type_option(KvTypes& types);
 
   // Starts a section. --help-all prints `text` below the title.
   void section(std::string title, std::string text = "");

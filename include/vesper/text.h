@@ -23,7 +23,8 @@ typedef struct vesper_language_model_options {
   vesper_load_options load;
   uint32_t context; /* tokens of a prompt and its answer; 0: 4096, or the model's limit if less */
   uint32_t batch_size;                 /* answers at once; default 1; 1 to 1024 */
-  const char* kv_type;                 /* "f16" (default) or "f32" */
+  const char* kv_type;                 /* "f16" (default), "f32", "int8", or of keys and
+                                          values: "k=int8,v=int4" */
   uint32_t beam_size;                  /* above 1: beam search; default 1 */
   double length_penalty;               /* of beams; default 1 */
   const vesper_logit_bias* logit_bias; /* [n_logit_bias] */

@@ -79,8 +79,9 @@ HWY_INLINE void with_type(uint32_t dtype, void* data, const Body& body) {
   if (dtype == kDTypeBF16) body(static_cast<BF16*>(data));
 }
 
+// `from` is a pointer, or a row of another format with load_f32 and to_f32.
 template <class From, class To>
-HWY_INLINE void convert(const From* from, size_t n, To* to) {
+HWY_INLINE void convert(From from, size_t n, To* to) {
   size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) store_f32(load_f32(from + i), to + i);
   for (; i < n; ++i) put_f32(to_f32(from[i]), to + i);

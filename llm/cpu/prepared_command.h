@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "llm/table/dispatch_table.h"
+#include "shaders/kernel_params.h"
 
 namespace vesper {
 
@@ -93,6 +94,16 @@ class CommandToPrepare {
   [[noreturn]] void fail(const std::string& what) const;
   void require(bool condition, const char* what) const {
     if (!condition) fail(what);
+  }
+  // Throws unless pages can have this format.
+  void require_kv_dtype(uint32_t dtype, uint32_t head_dim) const {
+    require(dtype == kDTypeF32 || dtype == kDTypeF16 || kv_is_quantized(dtype),
+            "pages must be f32, f16, q8_0 or q4_0");
+    require(!kv_is_quantized(dtype) || head_dim % 32 == 0, "quantized rows have whole blocks");
+  }
+  void require_kv_dtypes(uint32_t kv_dtypes, uint32_t head_dim) const {
+    require_kv_dtype(key_dtype(kv_dtypes), head_dim);
+    require_kv_dtype(value_dtype(kv_dtypes), head_dim);
   }
   // Throws unless operand `index` has at least `bytes` bytes; `optional`: it may be absent.
   void require_bytes(uint32_t index, uint64_t bytes, bool optional = false) const;

@@ -192,7 +192,7 @@ void DecodingLoop::emit_copy_pages(DispatchTable& table, uint32_t n_sequences) c
   const KvCache& cache = model_.cache();
   const KvCache::Shape& shape = cache.shape();
   const CopyPagesParams params{n_sequences, shape.n_kv_heads, shape.head_dim, shape.page_rows,
-                               static_cast<uint32_t>(shape.dtype)};
+                               shape.types.codes()};
   for (uint32_t layer = 0; layer < shape.n_layers; ++layer) {
     emit::copy_pages(table, "copy_pages." + std::to_string(layer), params, cache.keys(layer),
                      cache.values(layer), states_);

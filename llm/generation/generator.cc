@@ -29,7 +29,7 @@ DecoderModel::Options model_options(const WeightProvider& provider,
       static_cast<uint32_t>(std::clamp<uint64_t>(kMostLogitBytes / row_bytes, 1, kMostLogitRows));
   model.max_logit_rows =
       std::max({std::min(logit_rows, model.max_rows), model.n_sequences, n_drafted});
-  model.kv_dtype = options.kv_dtype;
+  model.kv_types = options.kv_types;
   model.recycles_pages = options.recycles_pages && options.beam_size == 1;
   model.n_extra_pages = options.beam_size > 1 ? model.n_sequences : 0;
   return model;
@@ -257,12 +257,12 @@ void Generator::evaluate(std::span<const int32_t> tokens,
 
 namespace {
 
-constexpr char kSavedMagic[8] = {'V', 'e', 's', 'p', 'e', 'r', 'K', '2'};
+constexpr char kSavedMagic[8] = {'V', 'e', 's', 'p', 'e', 'r', 'K', '3'};
 
 struct SavedHeader {
   char magic[8];
   uint64_t fingerprint;
-  uint32_t kv_dtype, n_tokens;
+  uint32_t kv_dtypes, n_tokens;
   uint32_t first_kept, n_kept_positions;  // of layers with a sliding window
 };
 
@@ -271,14 +271,14 @@ std::vector<Operand> saved_pages(const KvCache& cache, uint32_t slot, uint32_t b
                                  uint32_t n_tokens) {
   const KvCache::Shape& shape = cache.shape();
   const uint32_t n_pages = (n_tokens + shape.page_rows - 1) / shape.page_rows;
-  const uint64_t page_bytes =
-      dtype_bytes(shape.dtype, uint64_t{shape.n_kv_heads} * shape.page_rows * shape.head_dim);
   std::vector<Operand> pages;
   for (uint32_t layer = 0; layer < shape.n_layers; ++layer) {
-    for (const Operand* all : {&cache.keys(layer), &cache.values(layer)}) {
+    for (const bool are_values : {false, true}) {
+      const Operand& all = are_values ? cache.values(layer) : cache.keys(layer);
+      const uint64_t page_bytes = are_values ? cache.value_page_bytes() : cache.key_page_bytes();
       for (uint32_t i = cache.first_kept_page(layer, n_pages); i < n_pages; ++i) {
         pages.push_back(
-            all->part(cache.page_of(layer, slot, i, beam_size) * page_bytes, page_bytes));
+            all.part(cache.page_of(layer, slot, i, beam_size) * page_bytes, page_bytes));
       }
     }
   }
@@ -286,8 +286,9 @@ std::vector<Operand> saved_pages(const KvCache& cache, uint32_t slot, uint32_t b
 }
 
 uint64_t saved_bytes(const std::vector<Operand>& pages, uint32_t n_tokens) {
-  return sizeof(SavedHeader) + uint64_t{n_tokens} * sizeof(int32_t) +
-         (pages.empty() ? 0 : pages.size() * pages.front().bytes);
+  uint64_t bytes = sizeof(SavedHeader) + uint64_t{n_tokens} * sizeof(int32_t);
+  for (const Operand& page : pages) bytes += page.bytes;
+  return bytes;
 }
 
 }  // namespace
@@ -296,7 +297,7 @@ std::vector<std::byte> Generator::save(uint32_t slot) {
   const Slot& at = slots_[slot];
   const KvCache& cache = model_.cache();
   const auto n_tokens = static_cast<uint32_t>(at.held.size());
-  SavedHeader header{{},       fingerprint_,  static_cast<uint32_t>(cache.shape().dtype),
+  SavedHeader header{{},       fingerprint_,  cache.shape().types.codes(),
                      n_tokens, at.first_kept, cache.n_kept_positions()};
   std::memcpy(header.magic, kSavedMagic, sizeof kSavedMagic);
   const std::vector<Operand> pages = saved_pages(cache, slot, options_.beam_size, n_tokens);
@@ -318,8 +319,7 @@ void Generator::restore(uint32_t slot, std::span<const std::byte> bytes) {
   if (std::memcmp(header.magic, kSavedMagic, sizeof kSavedMagic) != 0) {
     throw Error(ErrorKind::kInput, "expected keys and values that were saved before");
   }
-  if (header.fingerprint != fingerprint_ ||
-      header.kv_dtype != static_cast<uint32_t>(cache.shape().dtype)) {
+  if (header.fingerprint != fingerprint_ || header.kv_dtypes != cache.shape().types.codes()) {
     throw Error(ErrorKind::kInput, "it was saved with another model or another KV type");
   }
   // A context of another length keeps other positions, so the state is useless unless all are kept

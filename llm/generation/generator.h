@@ -21,7 +21,7 @@ namespace vesper {
 struct GeneratorOptions {
   uint32_t n_ctx = 0;  // positions of each sequence; 0: the model's limit
   uint32_t n_slots = 1;
-  DType kv_dtype = DType::kF16;
+  KvTypes kv_types = {};
   // Layers with a sliding window keep only positions within it. false: all, for tests.
   bool recycles_pages = true;
   // What steps support; unused features cost nothing.

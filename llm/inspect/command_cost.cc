@@ -8,10 +8,22 @@ namespace vesper {
 namespace {
 
 double element_bytes(uint32_t dtype) {
-  return dtype_descriptor(static_cast<DType>(dtype)).block_bytes;
+  const DTypeDescriptor& format = dtype_descriptor(static_cast<DType>(dtype));
+  return static_cast<double>(format.block_bytes) / format.block;
+}
+
+// Of an element of the keys and one of the values.
+double kv_bytes(uint32_t kv_dtypes) {
+  return element_bytes(key_dtype(kv_dtypes)) + element_bytes(value_dtype(kv_dtypes));
 }
 
 std::string dtype_name(uint32_t dtype) { return dtype_descriptor(static_cast<DType>(dtype)).name; }
+
+std::string kv_text(uint32_t kv_dtypes) {
+  const std::string keys = dtype_name(key_dtype(kv_dtypes));
+  const std::string values = dtype_name(value_dtype(kv_dtypes));
+  return keys == values ? keys : keys + "/" + values;
+}
 
 std::string text(uint32_t number) { return std::to_string(number); }
 
@@ -51,20 +63,20 @@ CommandCost cost(const PagedAttentionParams& p, uint64_t page_table_bytes, doubl
                            (sizeof(int32_t) * std::max<double>(p.pages_per_sequence, 1));
   return {4 * rows * positions * width,
           rows * width * (element_bytes(p.q_dtype) + element_bytes(p.out_dtype)) +
-              std::min(rows, sequences) * 2 * positions * kv_width * element_bytes(p.kv_dtype)};
+              std::min(rows, sequences) * positions * kv_width * kv_bytes(p.kv_dtypes)};
 }
 
 CommandCost cost(const RopeParams& p) {
   const double queries = static_cast<double>(p.n_heads) * p.head_dim;
-  const double keys_and_values = 2.0 * p.n_kv_heads * p.head_dim;
+  const double kv_width = static_cast<double>(p.n_kv_heads) * p.head_dim;
   return {0, p.n_rows * (2 * queries * element_bytes(p.dtype) +
-                         keys_and_values * (element_bytes(p.dtype) + element_bytes(p.kv_dtype)))};
+                         kv_width * (2 * element_bytes(p.dtype) + kv_bytes(p.kv_dtypes)))};
 }
 
 CommandCost cost(const AttentionWeightsParams& p) {
   const double positions = static_cast<double>(p.n_rows) * p.kv_length;
   const double width = static_cast<double>(p.n_selected) * p.head_dim;
-  return {2 * positions * width, positions * (width * element_bytes(p.kv_dtype) +
+  return {2 * positions * width, positions * (width * element_bytes(p.k_dtype) +
                                               sizeof(float) * static_cast<double>(p.n_selected))};
 }
 
@@ -102,7 +114,7 @@ CommandCost command_cost(const Command& command, double weight_bytes, double n_p
     case Kernel::kWriteKv: {
       const auto& p = command.params_as<WriteKvParams>();
       const double width = static_cast<double>(p.n_kv_heads) * p.head_dim;
-      return {0, 2 * width * p.n_rows * (element_bytes(p.in_dtype) + element_bytes(p.kv_dtype))};
+      return {0, width * p.n_rows * (2 * element_bytes(p.in_dtype) + kv_bytes(p.kv_dtypes))};
     }
     case Kernel::kRope:
       return cost(command.params_as<RopeParams>());
@@ -126,7 +138,7 @@ CommandCost command_cost(const Command& command, double weight_bytes, double n_p
       // Upper limit: the copied rows are in device memory.
       const auto& p = command.params_as<CopyPagesParams>();
       const double page = static_cast<double>(p.n_kv_heads) * p.page_rows * p.head_dim;
-      return {0, 4 * page * p.n_sequences * element_bytes(p.kv_dtype)};
+      return {0, 2 * page * p.n_sequences * kv_bytes(p.kv_dtypes)};
     }
     case Kernel::kSamplePartials: {
       const auto& p = command.params_as<SamplingParams>();
@@ -210,7 +222,7 @@ std::string command_text(const Command& command) {
       const auto& p = command.params_as<RopeParams>();
       return text(p.n_rows) + " rows, " + text(p.n_heads) + "/" + text(p.n_kv_heads) +
              " heads of " + text(p.head_dim) + ", " + dtype_name(p.dtype) + " -> " +
-             dtype_name(p.kv_dtype);
+             kv_text(p.kv_dtypes);
     }
     case Kernel::kGatedActivation: {
       const auto& p = command.params_as<GatedActivationParams>();
@@ -220,7 +232,7 @@ std::string command_text(const Command& command) {
     case Kernel::kWriteKv: {
       const auto& p = command.params_as<WriteKvParams>();
       return text(p.n_rows) + " rows, " + text(p.n_kv_heads) + " heads of " + text(p.head_dim) +
-             ", " + dtype_name(p.in_dtype) + " -> " + dtype_name(p.kv_dtype);
+             ", " + dtype_name(p.in_dtype) + " -> " + kv_text(p.kv_dtypes);
     }
     case Kernel::kPagedAttention: {
       const auto& p = command.params_as<PagedAttentionParams>();

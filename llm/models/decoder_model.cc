@@ -21,7 +21,7 @@ KvCache::Shape cache_shape(const Device& device, const StackConfig& stack,
   shape.head_dim = stack.head_dim;
   shape.n_sequences = options.n_sequences;
   shape.n_positions = options.n_ctx;
-  shape.dtype = options.kv_dtype;
+  shape.types = options.kv_types;
   shape.n_extra_pages = options.n_extra_pages;
   if (!options.recycles_pages) return shape;
   // The rows of a pass are written before any of them is read.
@@ -46,6 +46,7 @@ DecoderModel::Options completed(const Device& device, const WeightProvider& prov
                                        "embeds texts, with attention to both sides");
   }
   if (options.n_ctx == 0) options.n_ctx = stack.n_positions;
+  check_kv_types(options.kv_types, stack.head_dim);
   const uint64_t bytes = KvCache::bytes(cache_shape(device, stack, options));
   const uint64_t available = device.info().memory_bytes;
   if (available != 0 && bytes > available) {
@@ -108,7 +109,7 @@ DecoderModel::DecoderModel(Device& device, const WeightProvider& provider,
                                           .n_sequences = options.n_sources,
                                           .n_positions = n_source_positions_,
                                           .page_rows = n_source_positions_,
-                                          .dtype = options.kv_dtype});
+                                          .types = options.kv_types});
     const uint64_t n_rows = uint64_t{options.n_encoded} * n_source_positions_;
     encoded_.resize(std::min(options.n_encoded, options.n_sources));
     std::iota(encoded_.begin(), encoded_.end(), 0u);

@@ -26,7 +26,7 @@ class DecoderModel {
     uint32_t n_sequences = 1;  // slots of the cache
     uint32_t max_rows = 1;     // per pass
     uint32_t max_logit_rows = 32;
-    DType kv_dtype = DType::kF16;  // or kF32
+    KvTypes kv_types = {};
     uint32_t page_rows = KvCache::kPageRows;
     bool recycles_pages = true;  // of layers with a sliding window
     uint32_t n_extra_pages = 0;  // see KvCache::Shape

@@ -17,28 +17,24 @@ uint32_t n_sliding_pages(const KvCache::Shape& shape) {
   return !shape.sliding_layers.empty() && is_less ? n : 0;
 }
 
-// Of a layer's keys in a page, and of its values.
-uint64_t page_bytes(const KvCache::Shape& shape) {
-  return uint64_t{shape.n_kv_heads} * shape.page_rows * dtype_bytes(shape.dtype, shape.head_dim);
+uint64_t page_bytes(const KvCache::Shape& shape, DType dtype) {
+  return uint64_t{shape.n_kv_heads} * shape.page_rows * dtype_bytes(dtype, shape.head_dim);
 }
 
-// Of a layer's keys, and of its values.
-uint64_t layer_bytes(const KvCache::Shape& shape, uint32_t layer) {
+uint64_t n_pages(const KvCache::Shape& shape, uint32_t layer) {
   const uint32_t n_sliding = n_sliding_pages(shape);
-  const uint64_t n_pages =
-      n_sliding > 0 && shape.sliding_layers[layer]
-          ? uint64_t{n_sliding} * shape.n_sequences
-          : uint64_t{pages_of(shape.n_positions, shape.page_rows)} * shape.n_sequences +
-                shape.n_extra_pages;
-  return n_pages * page_bytes(shape);
+  return n_sliding > 0 && shape.sliding_layers[layer]
+             ? uint64_t{n_sliding} * shape.n_sequences
+             : uint64_t{pages_of(shape.n_positions, shape.page_rows)} * shape.n_sequences +
+                   shape.n_extra_pages;
 }
 
 }  // namespace
 
 uint64_t KvCache::bytes(const Shape& shape) {
   uint64_t n = 0;
-  for (uint32_t layer = 0; layer < shape.n_layers; ++layer) n += 2 * layer_bytes(shape, layer);
-  return n;
+  for (uint32_t layer = 0; layer < shape.n_layers; ++layer) n += n_pages(shape, layer);
+  return n * (page_bytes(shape, shape.types.keys) + page_bytes(shape, shape.types.values));
 }
 
 KvCache::KvCache(Device& device, const Shape& shape) : shape_(shape) {
@@ -72,26 +68,37 @@ void KvCache::allocate_layers(Device& device) {
   values_.resize(shape_.n_layers);
   if (!shape_.keeps_layers_together) {
     for (uint32_t layer = 0; layer < shape_.n_layers; ++layer) {
-      const uint64_t bytes = layer_bytes(shape_, layer);
-      keys_[layer] = device.allocate(bytes, "keys of layer " + std::to_string(layer));
-      values_[layer] = device.allocate(bytes, "values of layer " + std::to_string(layer));
+      const uint64_t n = n_pages(shape_, layer);
+      const std::string of_layer = " of layer " + std::to_string(layer);
+      keys_[layer] = device.allocate(n * key_page_bytes(), "keys" + of_layer);
+      values_[layer] = device.allocate(n * value_page_bytes(), "values" + of_layer);
     }
     return;
   }
   for (const bool slide : {false, true}) {
     const std::vector<uint32_t> layers = layers_that(slide);
     if (layers.empty()) continue;
-    const auto step = static_cast<uint32_t>(2 * layers.size());
+    const bool is_shared = shape_.types.keys == shape_.types.values;
+    const auto step = static_cast<uint32_t>((is_shared ? 2 : 1) * layers.size());
     (slide ? sliding_step_ : page_step_) = step;
-    const Operand all = device.allocate(
-        step * layer_bytes(shape_, layers.front()),
-        slide ? "keys and values of layers with a sliding window" : "keys and values");
+    const uint64_t n_pieces = step * n_pages(shape_, layers.front());
+    const auto allocate = [&](const std::string& what, uint64_t piece_bytes) {
+      return device.allocate(n_pieces * piece_bytes,
+                             what + (slide ? " of layers with a sliding window" : ""));
+    };
+    const Operand keys = allocate(is_shared ? "keys and values" : "keys of all", key_page_bytes());
+    const Operand values =
+        is_shared ? keys.from(key_page_bytes()) : allocate("values of all", value_page_bytes());
     for (size_t i = 0; i < layers.size(); ++i) {
-      keys_[layers[i]] = all.from(2 * i * page_bytes(shape_));
-      values_[layers[i]] = all.from((2 * i + 1) * page_bytes(shape_));
+      const size_t piece = is_shared ? 2 * i : i;
+      keys_[layers[i]] = keys.from(piece * key_page_bytes());
+      values_[layers[i]] = values.from(piece * value_page_bytes());
     }
   }
 }
+
+uint64_t KvCache::key_page_bytes() const { return page_bytes(shape_, shape_.types.keys); }
+uint64_t KvCache::value_page_bytes() const { return page_bytes(shape_, shape_.types.values); }
 
 int32_t KvCache::fill_group_row(uint32_t group, uint32_t n, uint32_t i, uint32_t n_shared,
                                 int32_t* row) const {

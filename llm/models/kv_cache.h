@@ -8,12 +8,14 @@
 //
 // Keys and values of each layer are separate buffers, or all layers with the same page table share
 // one buffer, [page][layer][keys, values], so that a sequence's memory is contiguous. Page numbers
-// then count the pieces of the buffer, and kernels need no change.
+// then count the pieces of the buffer, and kernels need no change. All pieces of a buffer have one
+// size: keys and values of different formats are in two buffers, [page][layer].
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "llm/dtype/kv_types.h"
 #include "llm/table/device.h"
 
 namespace vesper {
@@ -29,7 +31,7 @@ class KvCache {
     uint32_t n_sequences = 0;
     uint32_t n_positions = 0;  // longest sequence
     uint32_t page_rows = kPageRows;
-    DType dtype = DType::kF16;
+    KvTypes types = {};
     // Additional pages that belong to no sequence, for callers that write page tables.
     uint32_t n_extra_pages = 0;
     // Layers whose sliding_layers[l] is not 0 keep only the last n_sliding_positions positions,
@@ -59,8 +61,8 @@ class KvCache {
 
   const Shape& shape() const { return shape_; }
   uint32_t pages_per_sequence() const { return pages_per_sequence_; }
-  // [n_pages, n_kv_heads, page_rows, head_dim] of the layer; with layers together, from its first
-  // page to the end of the buffer.
+  // [n_pages, n_kv_heads, page_rows, head_dim] of the layer, quantized as in
+  // shaders/kernel_params.h; with layers together, from its first page to the end of the buffer.
   const Operand& keys(uint32_t layer) const { return keys_[layer]; }
   const Operand& values(uint32_t layer) const { return values_[layer]; }
   // i32 [n_sequences, pages_per_sequence]
@@ -68,6 +70,9 @@ class KvCache {
   const Operand& page_table(uint32_t layer) const {
     return slides(layer) ? sliding_table_ : page_table_;
   }
+  // Bytes of a layer's keys, and of its values, in a page.
+  uint64_t key_page_bytes() const;
+  uint64_t value_page_bytes() const;
   // Positions kept by layers with a sliding window; 0: all layers keep all.
   uint32_t n_kept_positions() const { return n_sliding_pages_ * shape_.page_rows; }
   // The first of a sequence's first n_pages pages that the layer still has.

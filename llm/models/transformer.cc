@@ -337,7 +337,7 @@ void TransformerStack::emit_rope(DispatchTable& table, const std::string& label,
   params.norm_epsilon = config_.norm_epsilon;
   params.dtype = code(dtype);
   if (cache) {
-    params.kv_dtype = code(cache->shape().dtype);
+    params.kv_dtypes = cache->shape().types.codes();
     params.page_rows = cache->shape().page_rows;
     params.pages_per_sequence = cache->pages_per_sequence();
   }
@@ -397,7 +397,7 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
   write.page_rows = self.shape().page_rows;
   write.pages_per_sequence = self.pages_per_sequence();
   write.in_dtype = code(dtype);
-  write.kv_dtype = code(self.shape().dtype);
+  write.kv_dtypes = self.shape().types.codes();
 
   PagedAttentionParams attention{};
   attention.n_rows = n_rows;
@@ -411,7 +411,7 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
   attention.scale = attention_scale();
   attention.soft_cap = config_.attention_soft_cap;
   attention.q_dtype = attention.out_dtype = code(dtype);
-  attention.kv_dtype = code(self.shape().dtype);
+  attention.kv_dtypes = self.shape().types.codes();
   attention.flags = (context.is_prompt ? kAttentionOneSequence : 0) |
                     (context.is_prompt && context.rounds_attention ? kAttentionRounds : 0);
 
@@ -445,7 +445,7 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
       cross.pages_per_sequence = source.pages_per_sequence();
       cross.kv_length = source.shape().n_positions;
       cross.window = 0;
-      cross.kv_dtype = code(source.shape().dtype);
+      cross.kv_dtypes = source.shape().types.codes();
       attended_dtype = input_dtype(layer.cross_out.weight, n_rows, dtype);
       cross.out_dtype = code(attended_dtype);
       in = emit_norm_before(table, label + "cross_norm", layer.cross_norm, layer.cross_q.weight,
@@ -482,7 +482,7 @@ void TransformerStack::emit_cross_weights(DispatchTable& table, const std::strin
   params.kv_length = cross.kv_length;
   params.scale = cross.scale;
   params.q_dtype = cross.q_dtype;
-  params.kv_dtype = cross.kv_dtype;
+  params.k_dtype = key_dtype(cross.kv_dtypes);
   const uint64_t head_bytes = sizeof(float) * uint64_t{cross.n_rows} * cross.kv_length;
   emit::attention_weights(
       table, label + "cross.weights", params,
@@ -512,7 +512,7 @@ void TransformerStack::emit_cross_kv(DispatchTable& table, uint32_t n_sequences,
   write.pages_per_sequence = cross.pages_per_sequence();
   write.rows_per_sequence = rows_per_sequence;
   write.in_dtype = kDTypeF32;
-  write.kv_dtype = code(cross.shape().dtype);
+  write.kv_dtypes = cross.shape().types.codes();
   for (size_t i = 0; i < layers_.size(); ++i) {
     const uint32_t l = static_cast<uint32_t>(i);
     const std::string label = std::string(config_.name) + "." + std::to_string(i) + ".cross.";

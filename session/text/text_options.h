@@ -31,7 +31,7 @@ struct TextSessionOptions {
   uint32_t context = 0;  // tokens of a prompt and its answer; 0: 4096, or the model's limit if that
                          // is less
   uint32_t n_slots = 1;  // answers generated at once
-  DType kv_type = DType::kF16;  // of keys and values: kF16 or kF32
+  KvTypes kv_type = {};  // of keys and values; quantized ones need heads of a multiple of 32
   // Above 1: beam search, at most kMostBeams (shaders/kernel_params.h). The answer is emitted when
   // the search has ended. See check_options() for excluded options.
   uint32_t beam_size = 1;

@@ -35,7 +35,7 @@ GeneratorOptions generator_options(const TextSessionOptions& options, const Text
   generator.n_ctx =
       options.context != 0 ? options.context : std::min(kUsualContext, model.max_ctx());
   generator.n_slots = options.n_slots;
-  generator.kv_dtype = options.kv_type;
+  generator.kv_types = options.kv_type;
   generator.has_filters = options.allows_filters;
   generator.has_penalties = options.allows_penalties;
   generator.beam_size = options.beam_size;

@@ -38,12 +38,12 @@ uint sequence_start;  // in all rows
 uvec4 query_chunk(uint head, uint row, uint chunk) {
   return UVec4Buffer(q).v[((sequence_start + row) * p.q_row_stride + head * kHeadDim) / 8 + chunk];
 }
-uvec2 key_offset(uint kv_head, uint key) {
+uvec2 key_rows(uint kv_head, uint key) {
   uint row = sequence_start + key;
   return (row * uvec2(p.k_row_stride, p.v_row_stride) + kv_head * kHeadDim) / 8;
 }
-uvec4 load_keys(uint at) { return UVec4Buffer(k).v[at]; }
-uvec4 load_values(uint at) { return UVec4Buffer(v).v[at]; }
+uvec4 load_keys(uint row, uint chunk) { return UVec4Buffer(k).v[row + chunk]; }
+uvec4 load_values(uint row, uint chunk) { return UVec4Buffer(v).v[row + chunk]; }
 float exponent(float dot) { return dot * (p.scale * 1.4426950408889634); }  // exp(x) = exp2(x / ln 2)
 uvec2 visible_keys(uint row) { return visible_rows(row, n_rows, p.causal, p.window); }
 void store_result(uint head, uint row, uint column, vec4 value) {

@@ -14,10 +14,11 @@
 
 // Eight elements of a row's query.
 uvec4 query_chunk(uint head, uint row, uint chunk);
-// Offsets of the key and the value of a position, in units of eight elements.
-uvec2 key_offset(uint kv_head, uint key);
-uvec4 load_keys(uint at);
-uvec4 load_values(uint at);
+// The rows of the key and the value of a position, for load_keys and load_values.
+uvec2 key_rows(uint kv_head, uint key);
+// Eight elements of a row, in f16.
+uvec4 load_keys(uint row, uint chunk);
+uvec4 load_values(uint row, uint chunk);
 // A score times log2(e).
 float exponent(float dot);
 // The keys [x, y) that are visible to a row; called only if kMasked.
@@ -74,16 +75,16 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
     total[i] = 0.0;
   }
 
-  // A thread loads chunks of rows (thread + i * kThreads) / kChunks. Offsets are computed two tiles
-  // ahead, because they may need a load.
+  // A thread loads chunks of rows (thread + i * kThreads) / kChunks. The rows are found two tiles
+  // ahead, because that may need a load.
   uvec4 next_keys[kLoads], next_values[kLoads];
-  uvec2 next_offsets[kLoads];
+  uvec2 next_rows[kLoads];
   [[unroll]] for (uint i = 0; i < kLoads; ++i) {
     uint key = first_key + (thread + i * kThreads) / kChunks, chunk = (thread + i * kThreads) % kChunks;
-    uvec2 offset = key_offset(kv_head, min(key, end_key - 1)) + chunk;
-    next_keys[i] = load_keys(offset.x);
-    next_values[i] = load_values(offset.y);
-    next_offsets[i] = key_offset(kv_head, min(key + kKeys, end_key - 1)) + chunk;
+    uvec2 rows = key_rows(kv_head, min(key, end_key - 1));
+    next_keys[i] = load_keys(rows.x, chunk);
+    next_values[i] = load_values(rows.y, chunk);
+    next_rows[i] = key_rows(kv_head, min(key + kKeys, end_key - 1));
   }
   for (uint first = first_key; first < end_key; first += kKeys) {
     barrier();
@@ -95,11 +96,11 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
     barrier();
     if (first + kKeys < end_key) {
       [[unroll]] for (uint i = 0; i < kLoads; ++i) {
-        next_keys[i] = load_keys(next_offsets[i].x);
-        next_values[i] = load_values(next_offsets[i].y);
         uint at = thread + i * kThreads;
+        next_keys[i] = load_keys(next_rows[i].x, at % kChunks);
+        next_values[i] = load_values(next_rows[i].y, at % kChunks);
         uint key = first + 2 * kKeys + at / kChunks;
-        next_offsets[i] = key_offset(kv_head, min(key, end_key - 1)) + at % kChunks;
+        next_rows[i] = key_rows(kv_head, min(key, end_key - 1));
       }
     }
     coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> score[kDown * kKeySteps];

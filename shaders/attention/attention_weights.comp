@@ -3,13 +3,13 @@
 // Grid: (selected heads, rows).
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "buffers.glsl"
+#include "kv_pages.glsl"
 #include "reduce.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint kHeadDim = 64;
 layout(constant_id = 2) const uint kQDtype = 0;
-layout(constant_id = 3) const uint kKvDtype = 0;
+layout(constant_id = 3) const uint kKeyDtype = 0;
 
 layout(push_constant) uniform Push {
   Address out_, q, k_pages, rows, page_table, heads, lengths;
@@ -17,12 +17,6 @@ layout(push_constant) uniform Push {
 };
 
 shared float query[kHeadDim];
-
-// Four elements from i, a multiple of 4.
-vec4 load_key(uint i) {
-  if (kKvDtype == kDTypeF16) return unpack_half4(UVec2Buffer(k_pages).v[i / 4]);
-  return Vec4Buffer(k_pages).v[i / 4];
-}
 
 void main() {
   uint thread = gl_LocalInvocationID.x;
@@ -42,11 +36,13 @@ void main() {
   float greatest = kMinusInfinity;
   for (uint t = thread; t < length; t += gl_WorkGroupSize.x) {
     uint page = uint(I32Buffer(page_table).v[table_start + t / p.page_rows]);
-    uint key = ((page * p.n_kv_heads + kv_head) * p.page_rows + t % p.page_rows) * kHeadDim;
+    uint page_head = page * p.n_kv_heads + kv_head;
     float score = 0.0;
-    for (uint i = 0; i < kHeadDim; i += 4) {
-      score += dot(load_key(key + i),
-                   vec4(query[i], query[i + 1], query[i + 2], query[i + 3]));
+    for (uint i = 0; i < kHeadDim; i += 8) {
+      vec4 low, high;
+      load_kv8(k_pages, kKeyDtype, page_head, t % p.page_rows, p.page_rows, kHeadDim, i, low, high);
+      score += dot(low, vec4(query[i], query[i + 1], query[i + 2], query[i + 3]));
+      score += dot(high, vec4(query[i + 4], query[i + 5], query[i + 6], query[i + 7]));
     }
     F32Buffer(out_).v[start + t] = score;
     greatest = max(greatest, score);

@@ -10,13 +10,14 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "buffers.glsl"
 #include "int8_rows.glsl"
+#include "kv_pages.glsl"
 #include "reduce.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint kThreads = 64;
 layout(constant_id = 2) const uint kHeadDim = 64;
 layout(constant_id = 3) const uint kQDtype = 0;
-layout(constant_id = 4) const uint kKvDtype = 0;
+layout(constant_id = 4) const uint kKeyDtype = 0;
 layout(constant_id = 5) const uint kOutDtype = 0;
 layout(constant_id = 6) const uint kKeyLanes = 1;  // threads that share one score
 layout(constant_id = 7) const uint kChunk = 1536;
@@ -25,6 +26,7 @@ layout(constant_id = 8) const uint kOnePage = 0;  // a sequence has one page: th
 layout(constant_id = 9) const uint kAhead = 1;    // positions whose loads are in flight
 layout(constant_id = 10) const uint kSplits = 1;
 layout(constant_id = 11) const uint kPageRows = 32;
+layout(constant_id = 12) const uint kValueDtype = 0;
 
 // Also written by other workgroups of the dispatch.
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Partials { float v[]; };
@@ -48,26 +50,19 @@ shared float scores[kChunk];
 shared float group_sums[kGroups * kHeadDim];
 shared uint n_before;  // workgroups of this row and head that finished before
 
-// Offset of position t of the sequence in elements, for k and v.
-uint position_start(uint table_start, uint only_page, uint head, uint t) {
+// The head's part of a page with position t of the sequence, and its row there.
+uvec2 page_row(uint table_start, uint only_page, uint kv_head, uint t) {
   uint page = only_page, row = t;
   if (kOnePage == 0) {
     page = uint(I32Buffer(page_table).v[table_start + t / kPageRows]);
     row = t % kPageRows;
   }
-  return ((page * p.n_kv_heads + head) * kPageRows + row) * kHeadDim;
+  return uvec2(page * p.n_kv_heads + kv_head, row);
 }
 
-// Eight elements from i, a multiple of 8.
-void load8(Address address, uint i, out vec4 low, out vec4 high) {
-  if (kKvDtype == kDTypeF16) {
-    uvec4 bits = UVec4Buffer(address).v[i / 8];
-    low = unpack_half4(bits.xy);
-    high = unpack_half4(bits.zw);
-  } else {
-    low = Vec4Buffer(address).v[i / 4];
-    high = Vec4Buffer(address).v[i / 4 + 1];
-  }
+// Elements d to d + 7 of a row of keys or values. d is a multiple of 8.
+void load8(Address pages, uint dtype, uvec2 at, uint d, out vec4 low, out vec4 high) {
+  load_kv8(pages, dtype, at.x, at.y, kPageRows, kHeadDim, d, low, high);
 }
 
 vec4 subgroup_xor(vec4 x, uint step) {
@@ -134,10 +129,10 @@ void main() {
       vec4 keys[kAhead * (kKeyPart / 4)];
       [[unroll]] for (uint i = 0; i < kAhead; ++i) {
         uint t = first + min(base + i * kKeyGroups, count - 1);
-        uint start = position_start(table_start, only_page, kv_head, t) + key_lane * kKeyPart;
+        uvec2 key = page_row(table_start, only_page, kv_head, t);
         [[unroll]] for (uint j = 0; j < kKeyPart / 8; ++j) {
           uint at = i * (kKeyPart / 4) + j * 2;
-          load8(k_pages, start + j * 8, keys[at], keys[at + 1]);
+          load8(k_pages, kKeyDtype, key, key_lane * kKeyPart + j * 8, keys[at], keys[at + 1]);
         }
       }
       [[unroll]] for (uint i = 0; i < kAhead; ++i) {
@@ -172,8 +167,8 @@ void main() {
         vec4 low[kAhead], high[kAhead];
         [[unroll]] for (uint i = 0; i < kAhead; ++i) {
           uint t = first + min(base + i * kGroups, count - 1);
-          load8(v_pages, position_start(table_start, only_page, kv_head, t) + lane * 8, low[i],
-                high[i]);
+          load8(v_pages, kValueDtype, page_row(table_start, only_page, kv_head, t), lane * 8,
+                low[i], high[i]);
         }
         [[unroll]] for (uint i = 0; i < kAhead; ++i) {
           uint t = base + i * kGroups;

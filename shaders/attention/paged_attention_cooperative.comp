@@ -11,7 +11,7 @@
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
-#include "buffers.glsl"
+#include "kv_pages.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint kHeadDim = 64;
@@ -25,6 +25,8 @@ layout(constant_id = 8) const uint kKeys = 64;  // at least kRows / 2: queries g
                                                 // memory
 layout(constant_id = 9) const uint kPageRows = 32;
 layout(constant_id = 10) const uint kSoftCap = 0;
+layout(constant_id = 11) const uint kKeyDtype = kDTypeF16;
+layout(constant_id = 12) const uint kValueDtype = kDTypeF16;
 const uint kMasked = 1;
 
 layout(push_constant) uniform Push {
@@ -39,12 +41,21 @@ uint first_position, table_start;
 uvec4 query_chunk(uint head, uint row, uint chunk) {
   return UVec4Buffer(q).v[(row * p.q_row_stride + head * kHeadDim) / 8 + chunk];
 }
-uvec2 key_offset(uint kv_head, uint key) {
+// Rows are counted through all pages.
+uvec2 key_rows(uint kv_head, uint key) {
   uint page = uint(I32Buffer(page_table).v[table_start + key / kPageRows]);
-  return uvec2(((page * p.n_kv_heads + kv_head) * kPageRows + key % kPageRows) * (kHeadDim / 8));
+  return uvec2((page * p.n_kv_heads + kv_head) * kPageRows + key % kPageRows);
 }
-uvec4 load_keys(uint at) { return UVec4Buffer(k_pages).v[at]; }
-uvec4 load_values(uint at) { return UVec4Buffer(v_pages).v[at]; }
+uvec4 load_halves(Address pages, uint dtype, uint row, uint chunk) {
+  if (dtype == kDTypeF16) return UVec4Buffer(pages).v[row * (kHeadDim / 8) + chunk];
+  vec4 low, high;
+  load_kv8(pages, dtype, row / kPageRows, row % kPageRows, kPageRows, kHeadDim, chunk * 8, low,
+           high);
+  return uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw), packHalf2x16(high.xy),
+               packHalf2x16(high.zw));
+}
+uvec4 load_keys(uint row, uint chunk) { return load_halves(k_pages, kKeyDtype, row, chunk); }
+uvec4 load_values(uint row, uint chunk) { return load_halves(v_pages, kValueDtype, row, chunk); }
 float exponent(float dot) {
   float score = dot * p.scale;
   // tanh is exactly 1 beyond 10. Drivers may compute it from exponentials that overflow.

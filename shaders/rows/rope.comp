@@ -3,13 +3,15 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"
+#include "kv_pages.glsl"
 #include "reduce.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint kHeadDim = 64;
 layout(constant_id = 2) const uint kDtype = 0;
-layout(constant_id = 3) const uint kKvDtype = 0;
-layout(constant_id = 4) const uint kPresent = 0;  // 1: angles, 2: weight of q, 4: of k, 8: pages
+layout(constant_id = 3) const uint kKeyDtype = 0;
+layout(constant_id = 4) const uint kValueDtype = 0;
+layout(constant_id = 5) const uint kPresent = 0;  // 1: angles, 2: weight of q, 4: of k, 8: pages
 
 layout(push_constant) uniform Push {
   Address qkv, rows, angles, q_norm_weight, k_norm_weight, k_pages, v_pages, page_table;
@@ -17,6 +19,20 @@ layout(push_constant) uniform Push {
 };
 
 shared float head[kHeadDim];
+
+// Stores the head as row `index` of a head's part of a page.
+void store_row(Address pages, uint dtype, uint page_head, uint index) {
+  uint thread = gl_LocalInvocationID.x, stride = gl_WorkGroupSize.x;
+  if (kv_is_quantized(dtype)) {
+    for (uint i = thread * 4; i < kHeadDim; i += stride * 4) {
+      store_quantized_kv4(pages, dtype, page_head, index, p.page_rows, kHeadDim, i,
+                          vec4(head[i], head[i + 1], head[i + 2], head[i + 3]));
+    }
+    return;
+  }
+  uint to = (page_head * p.page_rows + index) * kHeadDim;
+  for (uint i = thread; i < kHeadDim; i += stride) store_float(pages, to + i, dtype, head[i]);
+}
 
 void main() {
   uint h = gl_WorkGroupID.x;
@@ -60,12 +76,10 @@ void main() {
   uint page = uint(I32Buffer(page_table).v[uint(row.sequence) * p.pages_per_sequence +
                                            position / p.page_rows]);
   uint kv_head = (h - p.n_heads) % p.n_kv_heads;
-  uint to = ((page * p.n_kv_heads + kv_head) * p.page_rows + position % p.page_rows) * kHeadDim;
-  for (uint i = thread; i < kHeadDim; i += stride) {
-    if (is_value) {
-      store_float(v_pages, to + i, kKvDtype, head[i]);
-    } else {
-      store_float(k_pages, to + i, kKvDtype, head[i]);
-    }
+  uint page_head = page * p.n_kv_heads + kv_head, index = position % p.page_rows;
+  if (is_value) {
+    store_row(v_pages, kValueDtype, page_head, index);
+  } else {
+    store_row(k_pages, kKeyDtype, page_head, index);
   }
 }

@@ -26,7 +26,7 @@ TEST(CommandCost, CountsRope) {
   p.n_kv_heads = 2;
   p.head_dim = 8;
   p.dtype = kDTypeF32;
-  p.kv_dtype = kDTypeF16;
+  p.kv_dtypes = kv_dtypes_of(kDTypeF16, kDTypeF16);
   const double queries = 6 * 8 * (4 + 4), keys_and_values = 2 * 2 * 8 * (4 + 2);
   DispatchTable table;
   emit::rope(table, "rope", p, kLarge, kLarge, kLarge, kLarge, kLarge, kLarge, kLarge, kLarge);
@@ -40,7 +40,7 @@ TEST(CommandCost, CountsSharedKeysOnce) {
   p.head_dim = 8;
   p.pages_per_sequence = 16;
   p.q_dtype = p.out_dtype = kDTypeF32;
-  p.kv_dtype = kDTypeF16;
+  p.kv_dtypes = kv_dtypes_of(kDTypeF16, kDTypeF16);
   const double keys = 2 * 100.0 * 2 * 8 * 2, row = 4 * 8 * (4 + 4);
   for (const uint32_t n_rows : {1u, 7u}) {
     p.n_rows = n_rows;

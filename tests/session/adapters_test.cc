@@ -37,7 +37,7 @@ double error_of(const fs::path& model, const fs::path& adapter, const std::strin
   const auto device = open_device("cpu", {});
   GeneratorOptions options;
   options.n_ctx = 64;
-  options.kv_dtype = DType::kF32;
+  options.kv_types = DType::kF32;
   Generator generator(*device, *weights, Compute::kF32, options);
   double worst = 0;
   generator.evaluate(reference.ids, [&](uint32_t first, uint32_t n, const float* logits) {

@@ -33,7 +33,7 @@ std::vector<float> logits_of(const fs::path& model, uint32_t n_tokens) {
   const auto device = open_device("cpu", {});
   GeneratorOptions options;
   options.n_ctx = n_tokens;
-  options.kv_dtype = DType::kF32;
+  options.kv_types = DType::kF32;
   Generator generator(*device, *weights, Compute::kF32, options);
   std::vector<int32_t> text(n_tokens);
   for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<int32_t>(i * 7 % 64);

@@ -30,13 +30,12 @@ void attend(const PreparedCommand& command, uint32_t head, uint32_t start, uint3
   const size_t head_at = size_t{head} * p.head_dim;
   const size_t kv_head_at = head / (p.n_heads / p.n_kv_heads) * size_t{p.head_dim};
   AttentionPass pass;
-  pass.kv.keys = command.operands[2];
-  pass.kv.values = command.operands[3];
-  pass.kv.dtype = pass.q_dtype = p.in_dtype;
-  pass.kv.first_key = size_t{start} * p.k_row_stride + kv_head_at;
-  pass.kv.first_value = size_t{start} * p.v_row_stride + kv_head_at;
-  pass.kv.key_stride = p.k_row_stride;
-  pass.kv.value_stride = p.v_row_stride;
+  const auto rows_of = [&](uint32_t operand, size_t stride) {
+    return HeadRows{command.operands[operand], p.in_dtype, start * stride + kv_head_at, stride};
+  };
+  pass.kv.keys = rows_of(2, p.k_row_stride);
+  pass.kv.values = rows_of(3, p.v_row_stride);
+  pass.q_dtype = p.in_dtype;
   pass.q = command.operands[1];
   pass.out = command.operands[0];
   pass.out_dtype = p.out_dtype;

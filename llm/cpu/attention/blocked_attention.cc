@@ -13,6 +13,7 @@
 #include "hwy/highway.h"
 #include "llm/cpu/attention/attention_block-inl.h"
 #include "llm/cpu/attention/transpose-inl.h"
+#include "llm/cpu/kv_rows-inl.h"
 #include "llm/cpu/numbers-inl.h"
 
 #ifndef VESPER_LLM_CPU_BLOCKED_ATTENTION_SCRATCH_
@@ -49,8 +50,8 @@ struct BlockedScratch {
 };
 
 // Offsets of positions [from, to).
-inline void find_rows(const KeysAndValues& kv, size_t first, size_t stride, uint32_t from,
-                      uint32_t to, size_t* at) {
+inline void find_rows(const KeysAndValues& kv, size_t first, size_t stride, size_t page_stride,
+                      uint32_t from, uint32_t to, size_t* at) {
   uint32_t page = 0, row = from;
   if (kv.pages != nullptr) {
     page = from / kv.page_rows;
@@ -60,7 +61,7 @@ inline void find_rows(const KeysAndValues& kv, size_t first, size_t stride, uint
     size_t start = first + row * stride;
     uint32_t n = to - from;
     if (kv.pages != nullptr) {
-      start += static_cast<size_t>(kv.pages[page]) * kv.page_stride;
+      start += static_cast<size_t>(kv.pages[page]) * page_stride;
       n = std::min(n, kv.page_rows - row);
     }
     for (uint32_t i = 0; i < n; ++i, start += stride) *at++ = start;
@@ -82,10 +83,10 @@ static_assert(kGroup <= kMaxGroup);
 
 // A row of n elements (even) as units: f32, or bf16 pairs.
 template <size_t kPerUnit, class From>
-HWY_INLINE void to_units(const From* from, size_t n, uint32_t* out) {
+HWY_INLINE void to_units(From from, size_t n, uint32_t* out) {
   if constexpr (kPerUnit == 1) {
     convert(from, n, reinterpret_cast<float*>(out));
-  } else if constexpr (std::is_same_v<From, BF16>) {
+  } else if constexpr (std::is_same_v<From, const BF16*>) {
     const hn::RebindToUnsigned<F32> du;
     const auto* pairs = reinterpret_cast<const uint32_t*>(from);
     size_t i = 0;
@@ -98,22 +99,51 @@ HWY_INLINE void to_units(const From* from, size_t n, uint32_t* out) {
 
 // The values of two positions as bf16 pairs, n units; `second` null: zeros.
 template <class From>
-HWY_INLINE void pair_rows(const From* first, const From* second, size_t n, uint32_t* out) {
+HWY_INLINE void pair_rows(From first, const From* second, size_t n, uint32_t* out) {
   const hn::RebindToUnsigned<F32> du;
   size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    const auto rounded = [&](const From* row) HWY_ATTR {
+    const auto rounded = [&](From row) HWY_ATTR {
       return hn::Add(hn::BitCast(du, load_f32(row + i)), hn::Set(du, 0x8000));
     };
     auto units = hn::ShiftRight<16>(rounded(first));
     if (second != nullptr) {
-      units = hn::Or(units, hn::And(rounded(second), hn::Set(du, 0xFFFF0000u)));
+      units = hn::Or(units, hn::And(rounded(*second), hn::Set(du, 0xFFFF0000u)));
     }
     hn::StoreU(units, du, out + i);
   }
   for (; i < n; ++i) {
     out[i] = f32_to_bf16(to_f32(first[i]));
-    if (second != nullptr) out[i] |= uint32_t{f32_to_bf16(to_f32(second[i]))} << 16;
+    if (second != nullptr) out[i] |= uint32_t{f32_to_bf16(to_f32((*second)[i]))} << 16;
+  }
+}
+
+// Calls body(row) with a function from an index to the row of position from + index, below `to`.
+template <class Body>
+HWY_INLINE void with_rows(const KeysAndValues& kv, const HeadRows& of, uint32_t from, uint32_t to,
+                          const Body& body) {
+  size_t at[kKeyBlock];
+  find_rows(kv, of.first, of.stride, of.page_stride, from, to, at);
+  if (!kv_is_quantized(of.dtype)) {
+    with_type(of.dtype, of.data, [&](const auto* data) HWY_ATTR {
+      body([&](uint32_t j) HWY_ATTR { return data + at[j]; });
+    });
+    return;
+  }
+  size_t scales[kKeyBlock];
+  find_rows(kv, of.first_scale, of.scale_stride, of.page_stride, from, to, scales);
+  const auto* const bytes = static_cast<const uint8_t*>(of.data);
+  const auto rows_of = [&](auto empty) HWY_ATTR {
+    using Row = decltype(empty);
+    body([&](uint32_t j) HWY_ATTR {
+      return Row{reinterpret_cast<decltype(Row::codes)>(bytes + at[j]),
+                 reinterpret_cast<const uint16_t*>(bytes + scales[j])};
+    });
+  };
+  if (of.dtype == kDTypeQ8_0) {
+    rows_of(Q8Row{});
+  } else {
+    rows_of(Q4Row{});
   }
 }
 
@@ -128,21 +158,19 @@ HWY_NOINLINE void load_block(const AttentionPass& pass, uint32_t from, uint32_t 
   const uint32_t n = to - from, dims = pass.head_dim;
   const size_t n_units = Product::key_units(dims);
   uint32_t *keys = scratch + at.keys, *values = scratch + at.values;
-  size_t rows[kKeyBlock];
-  find_rows(kv, kv.first_key, kv.key_stride, from, to, rows);
-  with_type(kv.dtype, kv.keys, [&](const auto* data) HWY_ATTR {
+  with_rows(kv, kv.keys, from, to, [&](const auto& row) HWY_ATTR {
     for (uint32_t j = 0; j < n; ++j, keys += n_units) {
-      to_units<kPerUnit>(data + rows[j], dims, keys);
+      to_units<kPerUnit>(row(j), dims, keys);
       std::fill(keys + dims / kPerUnit, keys + n_units, 0u);
     }
   });
-  find_rows(kv, kv.first_value, kv.value_stride, from, to, rows);
-  with_type(kv.dtype, kv.values, [&](const auto* data) HWY_ATTR {
+  with_rows(kv, kv.values, from, to, [&](const auto& row) HWY_ATTR {
     for (uint32_t j = 0; j < n; j += kPerUnit, values += dims) {
       if constexpr (kPerUnit == 1) {
-        to_units<1>(data + rows[j], dims, values);
+        to_units<1>(row(j), dims, values);
       } else {
-        pair_rows(data + rows[j], j + 1 < n ? data + rows[j + 1] : nullptr, dims, values);
+        const auto second = row(std::min(j + 1, n - 1));
+        pair_rows(row(j), j + 1 < n ? &second : nullptr, dims, values);
       }
     }
   });

@@ -22,16 +22,22 @@ inline constexpr uint32_t kKeyBlock = 128;
 // The most queries of a pass.
 inline constexpr uint32_t kMaxPassQueries = 512;
 
-// The keys and values of one head, in pages or contiguous. Offsets and strides are in elements.
+// The keys or the values of one head. Offsets and strides are in elements, for Q8_0 and Q4_0 in
+// bytes.
+struct HeadRows {
+  const void* data = nullptr;
+  uint32_t dtype = 0;                        // kDType*: F32, F16, BF16, Q8_0 or Q4_0
+  size_t first = 0;                          // of position 0 in page 0
+  size_t stride = 0;                         // between positions of a page
+  size_t page_stride = 0;                    // between pages
+  size_t first_scale = 0, scale_stride = 0;  // of Q8_0 and Q4_0
+};
+
+// The keys and values of one head, in pages or contiguous.
 struct KeysAndValues {
-  const void* keys = nullptr;
-  const void* values = nullptr;
-  uint32_t dtype = 0;                       // kDType*: F32, F16 or BF16
-  size_t first_key = 0, first_value = 0;    // of position 0 in page 0
-  size_t key_stride = 0, value_stride = 0;  // between positions of a page
-  const int32_t* pages = nullptr;           // of the sequence; null: one page for all positions
-  uint32_t page_rows = 0;                   // positions per page
-  size_t page_stride = 0;                   // between pages
+  HeadRows keys, values;
+  const int32_t* pages = nullptr;  // of the sequence; null: one page for all positions
+  uint32_t page_rows = 0;          // positions per page
 };
 
 struct AttentionQuery {

@@ -89,8 +89,9 @@ inline bool go_together(std::span<const Row> rows, uint32_t r, const int32_t* pa
 // mixed [kQueries, head_dim] = the weighted sum of the values.
 template <uint32_t kQueries, class KV>
 HWY_NOINLINE void mix_values(const PageShape& shape, const Queries& queries, uint32_t kv_head,
-                             const KV* keys, const KV* values, const float* weights,
-                             uint32_t max_length, const float* inverse_sums, float* mixed) {
+                             const KvRows<KV>& values, const RowPrefetch& next_keys,
+                             const float* weights, uint32_t max_length, const float* inverse_sums,
+                             float* mixed) {
   const F32 d;
   constexpr uint32_t kAtOnce = 4;
   const uint32_t head_dim = shape.head_dim;
@@ -103,9 +104,9 @@ HWY_NOINLINE void mix_values(const PageShape& shape, const Queries& queries, uin
       for (uint32_t v = 0; v < kAtOnce; ++v) sum[j][v] = hn::Zero(d);
     }
     for_positions(shape, queries, kv_head, queries.earliest, queries.longest, queries.to_next_chunk,
-                  [&](uint32_t position, size_t at, size_t ahead) HWY_ATTR {
-                    const KV* value = values + at + i;
-                    prefetch(keys + ahead + i, kAtOnce * kLanes);
+                  [&](uint32_t position, const PageRow& at, const PageRow& ahead) HWY_ATTR {
+                    const auto value = values.row(at.head, at.index) + i;
+                    if (i == 0) next_keys(ahead);
                     VF32 v[kAtOnce];
                     HWY_UNROLL(4)
                     for (uint32_t k = 0; k < kAtOnce; ++k) v[k] = load_f32(value + k * kLanes);
@@ -130,8 +131,8 @@ HWY_NOINLINE void mix_values(const PageShape& shape, const Queries& queries, uin
   for (; i < head_dim; ++i) {
     float sum[kQueries] = {};
     for_positions(shape, queries, kv_head, queries.earliest, queries.longest, 0,
-                  [&](uint32_t position, size_t at, size_t) {
-                    const float value = to_f32(values[at + i]);
+                  [&](uint32_t position, const PageRow& at, const PageRow&) {
+                    const float value = to_f32(values.row(at.head, at.index)[i]);
                     for (uint32_t j = 0; j < kQueries; ++j) {
                       sum[j] += weights[j * max_length + position] * value;
                     }
@@ -157,7 +158,7 @@ HWY_NOINLINE void put_results(const PreparedCommand& command, const Queries& que
   });
 }
 
-template <uint32_t kQueries, class KV>
+template <uint32_t kQueries>
 HWY_INLINE void attend(const PreparedCommand& command, const Queries& queries, uint32_t kv_head,
                        std::byte* scratch) {
   const auto& params = command.params_as<PagedAttentionParams>();
@@ -165,10 +166,14 @@ HWY_INLINE void attend(const PreparedCommand& command, const Queries& queries, u
   auto* const q = reinterpret_cast<float*>(scratch);
   auto* const scores = reinterpret_cast<float*>(scratch + plan.scores_offset);
   const PageShape shape{params.n_kv_heads, params.page_rows, params.head_dim};
-  const KV *keys = command.operand<const KV>(2), *values = command.operand<const KV>(3);
-  score_keys<kQueries>(shape, queries, kv_head, keys, values, q,
-                       reinterpret_cast<float*>(scratch + plan.partial_offset), plan.max_length,
-                       scores);
+  const uint32_t k_dtype = key_dtype(params.kv_dtypes), v_dtype = value_dtype(params.kv_dtypes);
+  const std::byte *keys = command.operands[2], *values = command.operands[3];
+  const RowPrefetch next_keys(shape, keys, k_dtype), next_values(shape, values, v_dtype);
+  with_kv_rows(k_dtype, keys, params.page_rows, params.head_dim, [&](const auto& rows) {
+    score_keys<kQueries>(shape, queries, kv_head, rows, next_values, q,
+                         reinterpret_cast<float*>(scratch + plan.partial_offset), plan.max_length,
+                         scores);
+  });
   float inverse_sums[kQueries];
   for (uint32_t j = 0; j < kQueries; ++j) {
     const ScoreSum found = exponentials(scores + j * plan.max_length, queries, j, params.soft_cap);
@@ -176,16 +181,17 @@ HWY_INLINE void attend(const PreparedCommand& command, const Queries& queries, u
     if (queries.parts[j] != nullptr) std::memcpy(queries.parts[j], &found, sizeof found);
   }
   // The queries are not needed any more: results reuse their memory.
-  mix_values<kQueries>(shape, queries, kv_head, keys, values, scores, plan.max_length, inverse_sums,
-                       q);
+  with_kv_rows(v_dtype, values, params.page_rows, params.head_dim, [&](const auto& rows) {
+    mix_values<kQueries>(shape, queries, kv_head, rows, next_keys, scores, plan.max_length,
+                         inverse_sums, q);
+  });
   put_results(command, queries, q);
 }
 
-template <class KV>
 void attend(const PreparedCommand& command, const Queries& queries, uint32_t kv_head,
             std::byte* scratch) {
   with_count(queries.n,
-             [&](auto n) { attend<decltype(n)::value, KV>(command, queries, kv_head, scratch); });
+             [&](auto n) { attend<decltype(n)::value>(command, queries, kv_head, scratch); });
 }
 
 // Merges the results of the chunks of a row and head: the mean of values.
@@ -250,11 +256,7 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
     while (end < params.n_rows && end - first < at_once && together(end)) ++end;
   }
   const auto flush = [&] {
-    if (params.kv_dtype == kDTypeF16) {
-      attend<F16>(command, queries, kv_head, scratch.data);
-    } else {
-      attend<float>(command, queries, kv_head, scratch.data);
-    }
+    attend(command, queries, kv_head, scratch.data);
     queries.clear();
   };
   queries.last_page = params.pages_per_sequence - 1;
@@ -311,21 +313,23 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
 
 // Writes the attention probabilities of the queries, whose out_start are rows of the output;
 // `scratch` begins with their indices.
-template <class KV>
 void weigh(const PreparedCommand& command, const Queries& queries, uint32_t kv_head,
            std::byte* scratch) {
   const auto& params = command.params_as<AttentionWeightsParams>();
   const auto& plan = *static_cast<const PagedAttentionPlan*>(command.plan.get());
   const PageShape shape{params.n_kv_heads, params.page_rows, params.head_dim};
-  const KV* keys = command.operand<const KV>(2);
   auto* const q = reinterpret_cast<const float*>(scratch);
   auto* const partial = reinterpret_cast<float*>(scratch + plan.partial_offset);
   auto* const scores = reinterpret_cast<float*>(scratch + plan.scores_offset);
-  const KV* const none = nullptr;  // instead of values
+  const RowPrefetch none(shape, nullptr, params.k_dtype);  // instead of values
   const uint32_t n = plan.max_length;
-  with_count(queries.n, [&](auto count) {
-    score_keys<decltype(count)::value>(shape, queries, kv_head, keys, none, q, partial, n, scores);
-  });
+  with_kv_rows(params.k_dtype, command.operands[2], params.page_rows, params.head_dim,
+               [&](const auto& keys) {
+                 with_count(queries.n, [&](auto count) {
+                   score_keys<decltype(count)::value>(shape, queries, kv_head, keys, none, q,
+                                                      partial, n, scores);
+                 });
+               });
   for (uint32_t j = 0; j < queries.n; ++j) {
     float* weights = scores + j * n;
     const float inverse = 1.0f / exponentials(weights, queries, j, 0.0f).sum;
@@ -347,11 +351,7 @@ void run_attention_weights(const PreparedCommand& command, uint32_t task, Thread
   Queries queries;
   int sequence = -1;
   const auto flush = [&] {
-    if (params.kv_dtype == kDTypeF16) {
-      weigh<F16>(command, queries, kv_head, scratch.data);
-    } else {
-      weigh<float>(command, queries, kv_head, scratch.data);
-    }
+    weigh(command, queries, kv_head, scratch.data);
     queries.clear();
   };
   for (uint32_t r = first; r < end; ++r) {
@@ -413,18 +413,18 @@ void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& 
   command.require(params.n_heads % params.n_kv_heads == 0, "n_heads is no multiple of n_kv_heads");
   command.require(params.q_dtype <= kDTypeBF16 && params.out_dtype <= kDTypeBF16,
                   "q and out must be f32, f16 or bf16");
-  command.require(params.kv_dtype == kDTypeF32 || params.kv_dtype == kDTypeF16,
-                  "pages must be f32 or f16");
+  command.require_kv_dtypes(params.kv_dtypes, params.head_dim);
   const uint64_t width = uint64_t{params.n_heads} * params.head_dim;
   const auto bytes = [&](uint64_t stride, uint32_t dtype) {
     return ((params.n_rows - 1) * stride + width) * (dtype == kDTypeF32 ? 4 : 2);
   };
   command.require_bytes(0, bytes(params.out_row_stride, params.out_dtype));
   command.require_bytes(1, bytes(params.q_row_stride, params.q_dtype));
-  const uint64_t page_bytes = uint64_t{params.n_kv_heads} * params.page_rows * params.head_dim *
-                              (params.kv_dtype == kDTypeF32 ? 4 : 2);
-  command.require_bytes(2, page_bytes);
-  command.require_bytes(3, page_bytes);
+  const auto page_bytes = [&](uint32_t kv) {
+    return uint64_t{params.n_kv_heads} * kv_head_bytes(kv, params.page_rows, params.head_dim);
+  };
+  command.require_bytes(2, page_bytes(key_dtype(params.kv_dtypes)));
+  command.require_bytes(3, page_bytes(value_dtype(params.kv_dtypes)));
   command.require_bytes(4, uint64_t{params.n_rows} * sizeof(Row));
   command.require_bytes(5, uint64_t{params.pages_per_sequence} * 4);
   const uint64_t positions = uint64_t{params.page_rows} * params.pages_per_sequence;
@@ -456,16 +456,15 @@ void prepare_attention_weights(PreparedCommand& prepared, const CommandToPrepare
                   "a size is zero");
   command.require(params.n_heads % params.n_kv_heads == 0, "n_heads is no multiple of n_kv_heads");
   command.require(params.q_dtype <= kDTypeBF16, "q must be f32, f16 or bf16");
-  command.require(params.kv_dtype == kDTypeF32 || params.kv_dtype == kDTypeF16,
-                  "pages must be f32 or f16");
+  command.require_kv_dtype(params.k_dtype, params.head_dim);
   command.require(params.kv_length <= uint64_t{params.page_rows} * params.pages_per_sequence,
                   "kv_length is beyond the page table");
   command.require_bytes(0, uint64_t{params.n_selected} * params.n_rows * params.kv_length * 4);
   command.require_bytes(1, ((params.n_rows - 1) * uint64_t{params.q_row_stride} +
                             uint64_t{params.n_heads} * params.head_dim) *
                                (params.q_dtype == kDTypeF32 ? 4 : 2));
-  command.require_bytes(2, uint64_t{params.n_kv_heads} * params.page_rows * params.head_dim *
-                               (params.kv_dtype == kDTypeF32 ? 4 : 2));
+  command.require_bytes(2, uint64_t{params.n_kv_heads} *
+                               kv_head_bytes(params.k_dtype, params.page_rows, params.head_dim));
   command.require_bytes(3, uint64_t{params.n_rows} * sizeof(Row));
   command.require_bytes(4, uint64_t{params.pages_per_sequence} * 4);
   command.require_bytes(5, uint64_t{params.n_selected} * 4);

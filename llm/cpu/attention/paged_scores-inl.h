@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "llm/cpu/attention/attention_rows.h"
+#include "llm/cpu/kv_rows-inl.h"
 #include "llm/cpu/numbers-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -44,6 +45,31 @@ struct PageShape {
   uint32_t n_kv_heads, page_rows, head_dim;
 };
 
+// A row of a page: see KvRows::row.
+struct PageRow {
+  size_t head;
+  uint32_t index;
+};
+
+// Prefetches rows for later: hardware prefetching stops after 4 KiB, which a page of one head may
+// exceed. Only to the second-level cache; the first has the queries.
+class RowPrefetch {
+ public:
+  // Null pages: prefetches nothing.
+  RowPrefetch(const PageShape& shape, const std::byte* pages, uint32_t dtype)
+      : pages_(pages),
+        row_bytes_(pages != nullptr ? kv_row_bytes(dtype, shape.head_dim) : 0),
+        head_bytes_(kv_head_bytes(dtype, shape.page_rows, shape.head_dim)) {}
+  HWY_INLINE void operator()(const PageRow& row) const {
+    const std::byte* const from = pages_ + row.head * head_bytes_ + row.index * row_bytes_;
+    for (size_t i = 0; i < row_bytes_; i += 64) __builtin_prefetch(from + i, 0, 2);
+  }
+
+ private:
+  const std::byte* pages_;
+  size_t row_bytes_, head_bytes_;
+};
+
 // Queries that are processed together, and their positions.
 struct Queries {
   uint32_t n = 0;                        // at most kQueriesAtOnce
@@ -70,44 +96,34 @@ struct Queries {
   uint32_t to_next_chunk = 0;         // pages to the next chunk of this task; 0: none
 };
 
-// Calls body(position, offset of its vector, offset `pages_ahead` pages later or in the last page)
-// for positions in [first, end).
+// Calls body(position, its row, the row `pages_ahead` pages later or in the last page) for
+// positions in [first, end).
 template <class Body>
 HWY_INLINE void for_positions(const PageShape& shape, const Queries& queries, uint32_t kv_head,
                               uint32_t first, uint32_t end, uint32_t pages_ahead,
                               const Body& body) {
   uint32_t page = first / shape.page_rows, row = first % shape.page_rows;
-  const auto start = [&](uint32_t index) {
-    return ((static_cast<size_t>(queries.pages[index]) * shape.n_kv_heads + kv_head) *
-                shape.page_rows +
-            row) *
-           shape.head_dim;
+  const auto head_of = [&](uint32_t index) {
+    return static_cast<size_t>(queries.pages[index]) * shape.n_kv_heads + kv_head;
   };
   for (uint32_t position = first; position < end;) {
     const uint32_t stop = std::min(end, position + shape.page_rows - row);
-    size_t at = start(page);
-    size_t ahead = start(std::min(page + pages_ahead, queries.last_page));
-    for (; position < stop; ++position, at += shape.head_dim, ahead += shape.head_dim) {
-      body(position, at, ahead);
+    const size_t head = head_of(page);
+    const size_t ahead = head_of(std::min(page + pages_ahead, queries.last_page));
+    for (; position < stop; ++position, ++row) {
+      body(position, PageRow{head, row}, PageRow{ahead, row});
     }
     ++page;
     row = 0;
   }
 }
 
-// Prefetches data for later: hardware prefetching stops after 4 KiB, which a page of one head may
-// exceed. Only to the second-level cache; the first has the queries.
-template <class T>
-HWY_INLINE void prefetch(const T* from, uint32_t n) {
-  for (uint32_t i = 0; i < n; i += 64 / sizeof(T)) __builtin_prefetch(from + i, 0, 2);
-}
-
 // kVectors: vectors of a head, if the queries stay in registers; 0: any number, loaded again for
 // every key.
 template <uint32_t kQueries, uint32_t kVectors, class KV>
 HWY_NOINLINE void score_heads(const PageShape& shape, const Queries& queries, uint32_t kv_head,
-                              const KV* keys, const KV* values, const float* q, float* partial,
-                              uint32_t max_length, float* scores) {
+                              const KvRows<KV>& keys, const RowPrefetch& values, const float* q,
+                              float* partial, uint32_t max_length, float* scores) {
   const F32 d;
   const uint32_t head_dim = kVectors > 0 ? kVectors * kLanes : shape.head_dim;
   const uint32_t whole = head_dim / kLanes * kLanes;
@@ -121,10 +137,10 @@ HWY_NOINLINE void score_heads(const PageShape& shape, const Queries& queries, ui
   }
   for (uint32_t first = queries.first_score(); first < queries.longest; first += kLanes) {
     const uint32_t end = std::min(first + kLanes, queries.longest);
-    const auto score = [&](uint32_t position, size_t at, size_t) HWY_ATTR
+    const auto score = [&](uint32_t position, const PageRow& at, const PageRow&) HWY_ATTR
         __attribute__((always_inline)) {
-      const KV* key = keys + at;
-      if (values != nullptr) prefetch(values + at, head_dim);
+      const auto key = keys.row(at.head, at.index);
+      values(at);
       VF32 sum[kQueries];
       HWY_UNROLL(8)
       for (uint32_t j = 0; j < kQueries; ++j) sum[j] = hn::Zero(d);
@@ -158,8 +174,8 @@ HWY_NOINLINE void score_heads(const PageShape& shape, const Queries& queries, ui
 
 template <uint32_t kQueries, class KV>
 HWY_INLINE void score_keys(const PageShape& shape, const Queries& queries, uint32_t kv_head,
-                           const KV* keys, const KV* values, const float* q, float* partial,
-                           uint32_t max_length, float* scores) {
+                           const KvRows<KV>& keys, const RowPrefetch& values, const float* q,
+                           float* partial, uint32_t max_length, float* scores) {
   // Whisper's heads of 64, on 32 registers of 16 lanes.
   constexpr uint32_t kVectors = 4;
   if constexpr (HWY_TARGET <= HWY_AVX3 && kQueries * kVectors <= 20) {

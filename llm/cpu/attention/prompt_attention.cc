@@ -22,6 +22,24 @@ const AttentionVariant& variant_of(const PagedAttentionParams& params) {
   return choose_attention_variant((params.flags & kAttentionRounds) != 0);
 }
 
+HeadRows rows_of_head(const PagedAttentionParams& params, const void* pages, uint32_t dtype,
+                      uint32_t kv_head) {
+  const uint32_t dims = params.head_dim, page_rows = params.page_rows;
+  if (!kv_is_quantized(dtype)) {
+    const size_t head = size_t{page_rows} * dims;
+    return {pages, dtype, kv_head * head, dims, params.n_kv_heads * head};
+  }
+  const size_t head_bytes = kv_head_bytes(dtype, page_rows, dims);
+  const size_t row_bytes = kv_row_bytes(dtype, dims);
+  return {.data = pages,
+          .dtype = dtype,
+          .first = kv_head * head_bytes,
+          .stride = row_bytes,
+          .page_stride = params.n_kv_heads * head_bytes,
+          .first_scale = kv_head * head_bytes + page_rows * row_bytes,
+          .scale_stride = kv_scale_bytes(dtype, dims)};
+}
+
 void run_prompt_attention(const PreparedCommand& command, uint32_t task, ThreadScratch& scratch) {
   const auto& params = command.params_as<PagedAttentionParams>();
   const auto& plan = *static_cast<const PromptAttentionPlan*>(command.plan.get());
@@ -32,13 +50,10 @@ void run_prompt_attention(const PreparedCommand& command, uint32_t task, ThreadS
   const uint32_t n_heads = params.n_heads / params.n_kv_heads;
 
   AttentionPass pass;
-  pass.kv.keys = command.operands[2];
-  pass.kv.values = command.operands[3];
-  pass.kv.dtype = params.kv_dtype;
-  pass.kv.key_stride = pass.kv.value_stride = dims;
+  pass.kv.keys = rows_of_head(params, command.operands[2], key_dtype(params.kv_dtypes), kv_head);
+  pass.kv.values =
+      rows_of_head(params, command.operands[3], value_dtype(params.kv_dtypes), kv_head);
   pass.kv.page_rows = params.page_rows;
-  pass.kv.page_stride = size_t{params.n_kv_heads} * params.page_rows * dims;
-  pass.kv.first_key = pass.kv.first_value = size_t{kv_head} * params.page_rows * dims;
   pass.q = command.operands[1];
   pass.out = command.operands[0];
   pass.q_dtype = params.q_dtype;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "llm/cpu/kv_rows-inl.h"
 #include "llm/cpu/numbers-inl.h"
 #include "llm/cpu/prepared_command.h"
 
@@ -58,12 +59,11 @@ void run_rope(const PreparedCommand& command, uint32_t task, ThreadScratch& scra
     const auto position = static_cast<size_t>(rows[r].position);
     const float* angles =
         all_angles == nullptr ? nullptr : all_angles + position * params.n_pairs * 2;
-    size_t page_row = 0;  // of the first head
+    size_t page = 0;
     if (page_table != nullptr) {
-      const auto page = static_cast<size_t>(
+      page = static_cast<size_t>(
           page_table[static_cast<size_t>(rows[r].sequence) * params.pages_per_sequence +
                      position / params.page_rows]);
-      page_row = page * params.n_kv_heads * params.page_rows + position % params.page_rows;
     }
     // Queries, keys, then values, which are only copied.
     const uint32_t n_rotated = params.n_heads + params.n_kv_heads;
@@ -85,9 +85,10 @@ void run_rope(const PreparedCommand& command, uint32_t task, ThreadScratch& scra
                   [&](auto* to) { convert(head, dim, to + at); });
       } else {
         const uint32_t kv_head = (h - params.n_heads) % params.n_kv_heads;
-        const size_t to = (page_row + size_t{kv_head} * params.page_rows) * dim;
-        with_type(params.kv_dtype, command.operands[is_value ? 6 : 5],
-                  [&](auto* pages) { convert(head, dim, pages + to); });
+        store_kv_row(is_value ? value_dtype(params.kv_dtypes) : key_dtype(params.kv_dtypes),
+                     command.operands[is_value ? 6 : 5], params.page_rows, dim,
+                     page * params.n_kv_heads + kv_head,
+                     static_cast<uint32_t>(position % params.page_rows), head);
       }
     }
   }
@@ -121,8 +122,7 @@ void prepare_rope(PreparedCommand& prepared, const CommandToPrepare& command) {
   command.require_bytes(4, uint64_t{params.head_dim} * 4, true);
   if (present(5) || present(6) || present(7)) {
     command.require(params.page_rows > 0 && params.pages_per_sequence > 0, "a size is zero");
-    command.require(params.kv_dtype == kDTypeF32 || params.kv_dtype == kDTypeF16,
-                    "pages must be f32 or f16");
+    command.require_kv_dtypes(params.kv_dtypes, params.head_dim);
     command.require_bytes(5, 1);
     command.require_bytes(6, 1);
     command.require_bytes(7, uint64_t{params.pages_per_sequence} * 4);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "llm/cpu/kv_rows-inl.h"
 #include "llm/cpu/numbers-inl.h"
 #include "llm/cpu/prepared_command.h"
 
@@ -32,16 +33,15 @@ void run_write_kv(const PreparedCommand& command, uint32_t task, ThreadScratch&)
     const int32_t page = page_table[static_cast<size_t>(sequence) * params.pages_per_sequence +
                                     position / params.page_rows];
     for (uint32_t h = 0; h < params.n_kv_heads; ++h) {
-      const size_t to = ((static_cast<size_t>(page) * params.n_kv_heads + h) * params.page_rows +
-                         position % params.page_rows) *
-                        params.head_dim;
       const size_t from = size_t{r} * params.in_row_stride + size_t{h} * params.head_dim;
-      for (uint32_t kv = 0; kv < 2; ++kv) {
-        with_type(params.in_dtype, static_cast<const void*>(command.operands[2 + kv]),
+      for (const bool is_value : {false, true}) {
+        with_type(params.in_dtype, static_cast<const void*>(command.operands[is_value ? 3 : 2]),
                   [&](const auto* in) {
-                    with_type(params.kv_dtype, command.operands[kv], [&](auto* pages) {
-                      convert(in + from, params.head_dim, pages + to);
-                    });
+                    store_kv_row(
+                        is_value ? value_dtype(params.kv_dtypes) : key_dtype(params.kv_dtypes),
+                        command.operands[is_value ? 1 : 0], params.page_rows, params.head_dim,
+                        static_cast<size_t>(page) * params.n_kv_heads + h,
+                        position % params.page_rows, in + from);
                   });
       }
     }
@@ -63,8 +63,7 @@ void prepare_write_kv(PreparedCommand& prepared, const CommandToPrepare& command
                       params.page_rows > 0 && params.pages_per_sequence > 0,
                   "a size is zero");
   command.require(params.in_dtype <= kDTypeBF16, "in must be f32, f16 or bf16");
-  command.require(params.kv_dtype == kDTypeF32 || params.kv_dtype == kDTypeF16,
-                  "pages must be f32 or f16");
+  command.require_kv_dtypes(params.kv_dtypes, params.head_dim);
   const uint64_t in_bytes = (uint64_t{params.n_rows - 1} * params.in_row_stride +
                              uint64_t{params.n_kv_heads} * params.head_dim) *
                             (params.in_dtype == kDTypeF32 ? 4 : 2);

@@ -46,6 +46,11 @@ class KernelPlanner {
   void require_float(uint32_t dtype) const {
     require(dtype == kDTypeF32 || dtype == kDTypeF16, "f32 or f16 between commands");
   }
+  void require_kv_dtype(uint32_t dtype, uint32_t page_rows, uint32_t head_dim) const;
+  void require_kv_dtypes(uint32_t kv_dtypes, uint32_t page_rows, uint32_t head_dim) const {
+    require_kv_dtype(key_dtype(kv_dtypes), page_rows, head_dim);
+    require_kv_dtype(value_dtype(kv_dtypes), page_rows, head_dim);
+  }
   void require_weight(uint32_t weight_format) const;
 
   uint32_t at_most(uint32_t n_threads) const {

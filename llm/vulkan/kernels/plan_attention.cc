@@ -9,9 +9,19 @@
 
 namespace vesper {
 
+void KernelPlanner::require_kv_dtype(uint32_t dtype, uint32_t page_rows, uint32_t head_dim) const {
+  require(dtype == kDTypeF32 || dtype == kDTypeF16 || kv_is_quantized(dtype),
+          "pages of f32, f16, q8_0 or q4_0");
+  if (!kv_is_quantized(dtype)) return;
+  // Eight lanes share the scale of a block that is stored.
+  require(head_dim % 32 == 0 && capabilities_.subgroup_size >= 8,
+          "quantized rows of whole blocks, and subgroups of 8 or more");
+  require(kv_head_bytes(dtype, page_rows, head_dim) % 8 == 0, "loads of 8 bytes in a page");
+}
+
 void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
   require_float(p.q_dtype);
-  require_float(p.kv_dtype);
+  require_kv_dtypes(p.kv_dtypes, p.page_rows, p.head_dim);
   if (p.out_dtype == kDTypeI8) {
     require(p.head_dim % 32 == 0, "int8 rows of whole blocks");
   } else {
@@ -35,9 +45,9 @@ void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
     n_threads /= 2;
   }
   shader(Shader::kPagedAttention,
-         {n_threads, n_threads, p.head_dim, p.q_dtype, p.kv_dtype, p.out_dtype,
+         {n_threads, n_threads, p.head_dim, p.q_dtype, key_dtype(p.kv_dtypes), p.out_dtype,
           shared_scores ? lanes : 1, chunk, p.pages_per_sequence == 1, tuning_.keys_at_once,
-          n_splits, p.page_rows});
+          n_splits, p.page_rows, value_dtype(p.kv_dtypes)});
   push_addresses(6);
   push(&p, sizeof p);
   plan_.groups = {p.n_heads, p.n_rows, n_splits};
@@ -61,7 +71,8 @@ uint32_t KernelPlanner::splits(const PagedAttentionParams& p, uint32_t longest) 
 
 bool KernelPlanner::paged_attention_cooperative(const PagedAttentionParams& p) {
   if ((p.flags & kAttentionOneSequence) == 0 || p.n_rows <= kMaxVectorRows || p.kv_length != 0 ||
-      p.q_dtype != kDTypeF16 || p.kv_dtype != kDTypeF16 || p.out_dtype == kDTypeI8 ||
+      p.q_dtype != kDTypeF16 || key_dtype(p.kv_dtypes) == kDTypeF32 ||
+      value_dtype(p.kv_dtypes) == kDTypeF32 || p.out_dtype == kDTypeI8 ||
       (p.q_row_stride | p.out_row_stride) % 8 != 0 || (address(0) | address(1)) % 16 != 0) {
     return false;
   }
@@ -71,7 +82,7 @@ bool KernelPlanner::paged_attention_cooperative(const PagedAttentionParams& p) {
   shader(Shader::kPagedAttentionCooperative,
          {tile->subgroups * subgroup, p.head_dim, tile->subgroups, tile->down, side,
           capabilities_.matrix_k, p.out_dtype, subgroup / side, tile->keys, p.page_rows,
-          p.soft_cap != 0});
+          p.soft_cap != 0, key_dtype(p.kv_dtypes), value_dtype(p.kv_dtypes)});
   push_addresses(6);
   push(&p, sizeof p);
   plan_.groups = {blocks(p.n_rows, tile->subgroups * tile->down * side), p.n_heads, 1};
@@ -80,12 +91,12 @@ bool KernelPlanner::paged_attention_cooperative(const PagedAttentionParams& p) {
 
 void KernelPlanner::attention_weights(const AttentionWeightsParams& p) {
   require_float(p.q_dtype);
-  require_float(p.kv_dtype);
+  require_kv_dtype(p.k_dtype, p.page_rows, p.head_dim);
   require(p.head_dim % 8 == 0 && p.head_dim <= 256, "a head_dim of a multiple of 8 up to 256");
   require(p.n_kv_heads != 0 && p.n_heads % p.n_kv_heads == 0,
           "heads in equal groups on the heads of keys");
   require(address(2) % 16 == 0, "pages at multiples of 16 bytes");
-  shader(Shader::kAttentionWeights, {threads(), p.head_dim, p.q_dtype, p.kv_dtype});
+  shader(Shader::kAttentionWeights, {threads(), p.head_dim, p.q_dtype, p.k_dtype});
   push_addresses(7);
   push(&p, sizeof p);
   plan_.groups = {p.n_selected, p.n_rows, 1};

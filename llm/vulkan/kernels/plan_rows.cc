@@ -38,23 +38,25 @@ void KernelPlanner::norm(const NormParams& p) {
 
 void KernelPlanner::write_kv(const WriteKvParams& p) {
   require_float(p.in_dtype);
-  require_float(p.kv_dtype);
-  shader(Shader::kWriteKv, {threads(), p.in_dtype, p.kv_dtype});
+  require_kv_dtypes(p.kv_dtypes, p.page_rows, p.head_dim);
+  const uint32_t keys = key_dtype(p.kv_dtypes), values = value_dtype(p.kv_dtypes);
+  const uint32_t columns = kv_is_quantized(keys) || kv_is_quantized(values) ? 4 : 1;
+  shader(Shader::kWriteKv, {threads(), p.in_dtype, keys, values, columns});
   push_addresses(6);
   push(&p, sizeof p);
-  plan_.groups = {blocks(p.n_kv_heads * p.head_dim, threads()), p.n_rows, 1};
+  plan_.groups = {blocks(p.n_kv_heads * p.head_dim / columns, threads()), p.n_rows, 1};
 }
 
 void KernelPlanner::rope(const RopeParams& p) {
   require_float(p.dtype);
-  require_float(p.kv_dtype);
+  if (present(7)) require_kv_dtypes(p.kv_dtypes, p.page_rows, p.head_dim);
   require(p.n_heads != 0 && p.n_kv_heads != 0 && p.head_dim != 0, "sizes above 0");
   require(2 * uint64_t{p.n_pairs} <= p.head_dim, "no more pairs than a head has");
   require(4 * uint64_t{p.head_dim} + 512 <= capabilities_.shared_bytes,
           "a head_dim that fits in shared memory");
-  shader(Shader::kRope,
-         {std::min(threads(), blocks(p.head_dim, 32) * 32), p.head_dim, p.dtype, p.kv_dtype,
-          present(2) * 1u + present(3) * 2u + present(4) * 4u + present(7) * 8u});
+  shader(Shader::kRope, {std::min(threads(), blocks(p.head_dim, 32) * 32), p.head_dim, p.dtype,
+                         key_dtype(p.kv_dtypes), value_dtype(p.kv_dtypes),
+                         present(2) * 1u + present(3) * 2u + present(4) * 4u + present(7) * 8u});
   push_addresses(8);
   push(&p, sizeof p);
   plan_.groups = {p.n_heads + p.n_kv_heads * (present(7) ? 2 : 1), p.n_rows, 1};
@@ -95,11 +97,14 @@ void KernelPlanner::pool(const PoolParams& p) {
 }
 
 void KernelPlanner::copy_pages(const CopyPagesParams& p) {
-  require_float(p.kv_dtype);
-  shader(Shader::kCopyPages, {threads(), p.kv_dtype});
+  require_kv_dtypes(p.kv_dtypes, p.page_rows, p.head_dim);
+  const uint32_t keys = key_dtype(p.kv_dtypes), values = value_dtype(p.kv_dtypes);
+  const uint32_t head_bytes = std::max(kv_head_bytes(keys, p.page_rows, p.head_dim),
+                                       kv_head_bytes(values, p.page_rows, p.head_dim));
+  shader(Shader::kCopyPages, {threads(), keys, values});
   push_addresses(3);
   push(&p, sizeof p);
-  plan_.groups = {blocks(p.n_kv_heads * p.page_rows * p.head_dim, threads()), p.n_sequences, 1};
+  plan_.groups = {blocks(p.n_kv_heads * (head_bytes / 2), threads()), p.n_sequences, 1};
 }
 
 void KernelPlanner::activation(const ActivationParams& p) {

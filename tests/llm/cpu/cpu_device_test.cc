@@ -55,7 +55,7 @@ class SmallDecoder {
     write.in_row_stride = 3 * d;
     write.page_rows = 32;
     write.pages_per_sequence = 2;
-    write.kv_dtype = kDTypeF16;
+    write.kv_dtypes = kv_dtypes_of(kDTypeF16, kDTypeF16);
     emit::write_kv(table_, "write_kv", write, keys, values, qkv.from(d * 4), qkv.from(2 * d * 4),
                    rows_, page_table);
     PagedAttentionParams attention{};
@@ -67,7 +67,7 @@ class SmallDecoder {
     attention.page_rows = 32;
     attention.pages_per_sequence = 2;
     attention.scale = 0.2f;
-    attention.kv_dtype = kDTypeF16;
+    attention.kv_dtypes = kv_dtypes_of(kDTypeF16, kDTypeF16);
     emit::paged_attention(table_, "attention", attention, attended, qkv, keys, values, rows_,
                           page_table);
     product("out", weight(d, d), kSequences, x, attended, x);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "llm/cpu/cpu_features.h"
+#include "llm/dtype/kv_types.h"
 #include "tests/llm/cpu/cpu_fixture.h"
 #include "tests/llm/kernels/plain_pool.h"
 
@@ -134,7 +135,7 @@ TEST(CpuWriteKv, WritesEachRowToThePageOfItsPosition) {
         params.pages_per_sequence = pages.pages_per_sequence;
         params.rows_per_sequence = rows_per_sequence;
         params.in_dtype = code(in_dtype);
-        params.kv_dtype = code(kv);
+        params.kv_dtypes = KvTypes(kv).codes();
         DispatchTable table;
         emit::write_kv(table, "write", params, k_pages, v_pages,
                        store(*device, encode(k, in_dtype)), store(*device, encode(v, in_dtype)),
@@ -227,7 +228,7 @@ std::vector<float> check_attention(Device& device, const AttentionCase& c) {
   params.flags = c.flags;
   params.scale = 1 / std::sqrt(static_cast<float>(c.head_dim));
   params.q_dtype = code(c.in);
-  params.kv_dtype = code(c.kv);
+  params.kv_dtypes = KvTypes(c.kv).codes();
   params.out_dtype = code(c.out);
   DispatchTable table;
   emit::paged_attention(table, "attention", params, out, store(device, encode(q, c.in)),
@@ -357,7 +358,7 @@ TEST(CpuPagedAttention, GivesEachBeamTheSameAsAlone) {
     params.pages_per_sequence = kPages;
     params.kv_length = kLength;
     params.scale = 0.125f;
-    params.kv_dtype = kDTypeF16;
+    params.kv_dtypes = kv_dtypes_of(kDTypeF16, kDTypeF16);
     const Operand out = nan_buffer(*device, size_t{n} * kWidth, DType::kF32);
     DispatchTable table;
     emit::paged_attention(
@@ -441,7 +442,7 @@ TEST(CpuAttentionWeights, AreTheSoftmaxOfTheSelectedHeads) {
     params.kv_length = c.kv_length;
     params.scale = 1 / std::sqrt(static_cast<float>(c.head_dim));
     params.q_dtype = code(c.in);
-    params.kv_dtype = code(c.kv);
+    params.k_dtype = code(c.kv);
     DispatchTable table;
     emit::attention_weights(table, "weights", params, out, store(*device, encode(q, c.in)),
                             store(*device, encode(k, c.kv)), store(*device, rows),

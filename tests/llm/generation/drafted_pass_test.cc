@@ -33,7 +33,7 @@ struct TestLoop {
                .n_sequences = n_slots,
                .max_rows = DecodingLoop::most_pass_rows(kContext),
                .max_logit_rows = kRows,
-               .kv_dtype = DType::kF32}),
+               .kv_types = DType::kF32}),
         loop(device, model, {.most_drafted_rows = kRows}) {
     loop.set_stop_ids(stop_ids);
     loop.begin({.n_slots = n_slots, .has_filters = true, .has_penalties = true});

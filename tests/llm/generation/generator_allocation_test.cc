@@ -7,6 +7,7 @@
 #include "llm/grammar/gbnf.h"
 #include "llm/weights/weight_provider.h"
 #include "tests/llm/counted_allocations.h"
+#include "tests/llm/models/wide_heads.h"
 
 namespace vesper::generator_allocation_test {
 namespace {
@@ -32,6 +33,26 @@ TEST(GeneratorAllocation, StepsOfLoadedModelsAllocateNothing) {
   generator.advance(2);
   const uint64_t before = n_allocations();
   generator.start(0, std::span(prompt).first(3), 40, sampling);
+  while (generator.advance(3)) {
+  }
+  EXPECT_EQ(n_allocations() - before, 0u);
+  EXPECT_EQ(generator.sampled(0).size(), 40u);
+}
+
+TEST(GeneratorAllocation, StepsWithAQuantizedCacheAllocateNothing) {
+  if (!kAllocationsAreCounted) GTEST_SKIP() << "a sanitizer replaces malloc";
+  const WideHeads folder;
+  const auto provider = open_weights(folder.path());
+  const auto device = open_device("cpu", DeviceOptions{.n_threads = 2});
+  GeneratorOptions options;
+  options.n_ctx = 64;
+  options.kv_types = {DType::kQ8_0, DType::kQ4_0};
+  Generator generator(*device, *provider, Compute::kF32, options);
+  const std::vector<int32_t> prompt = {1, 2, 3, 4, 5, 6, 7};
+  generator.start(0, prompt, 2, {});
+  generator.advance(2);
+  const uint64_t before = n_allocations();
+  generator.start(0, std::span(prompt).first(3), 40, {});
   while (generator.advance(3)) {
   }
   EXPECT_EQ(n_allocations() - before, 0u);

@@ -33,7 +33,7 @@ fs::path folder_of(const std::string& name) {
 GeneratorOptions exact_options() {
   GeneratorOptions options;
   options.n_ctx = 64;
-  options.kv_dtype = DType::kF32;
+  options.kv_types = DType::kF32;
   return options;
 }
 
@@ -253,7 +253,7 @@ Answers answers(const std::string& family, Device& device, uint32_t beam_size,
   GeneratorOptions options = exact_options();
   options.n_slots = 2;
   options.beam_size = beam_size;
-  options.kv_dtype = kv_dtype;
+  options.kv_types = kv_dtype;
   Generator generator(device, *provider, Compute::kF32, options);
   const std::vector<std::pair<int32_t, float>> bias = {{3, 0.5f}};
   generator.set_stop_ids(std::vector<int32_t>{7, 8});

@@ -133,7 +133,7 @@ TEST(SmolLm2, EqualsPlainLoopsInF32) {
   const auto device = open_device("cpu", {});
   GeneratorOptions options;
   options.n_ctx = 64;
-  options.kv_dtype = DType::kF32;
+  options.kv_types = DType::kF32;
   Generator generator(*device, *weights, Compute::kF32, options);
   PlainLlama plain(*weights);
   // The prompts of smollm2_generation_test.cc.

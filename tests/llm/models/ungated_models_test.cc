@@ -243,7 +243,7 @@ class UngatedModels : public testing::TestWithParam<Case> {
     const auto device = open_device(device_name, {});
     GeneratorOptions options;
     options.n_ctx = kPositions;
-    options.kv_dtype = DType::kF32;
+    options.kv_types = DType::kF32;
     Generator generator(*device, *provider, Compute::kF32, options);
     const auto error_of = [&](size_t row, const float* logits) {
       double worst = 0;

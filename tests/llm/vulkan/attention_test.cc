@@ -2,6 +2,7 @@
 #include <functional>
 #include <string>
 
+#include "llm/dtype/kv_types.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
 namespace vesper::attention_test {
@@ -212,7 +213,7 @@ TEST_P(PagedAttention, ReadsKeysAndValuesUpToThePosition) {
   write.pages_per_sequence = pages;
   write.rows_per_sequence = c.n_positions;
   write.in_dtype = static_cast<uint32_t>(c.in);
-  write.kv_dtype = static_cast<uint32_t>(c.kv);
+  write.kv_dtypes = KvTypes(c.kv).codes();
   DispatchTable table;
   emit::write_kv(table, "write", write, k_pages, v_pages, qkv_buffer.from(q_width * element),
                  qkv_buffer.from((q_width + kv_width) * element), {}, table_buffer);
@@ -234,7 +235,7 @@ TEST_P(PagedAttention, ReadsKeysAndValuesUpToThePosition) {
   p.kv_length = c.kv_length;
   p.scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
   p.q_dtype = static_cast<uint32_t>(c.in);
-  p.kv_dtype = static_cast<uint32_t>(c.kv);
+  p.kv_dtypes = KvTypes(c.kv).codes();
   p.out_dtype = kDTypeF32;
   emit::paged_attention(table, "attend", p, out, qkv_buffer, k_pages, v_pages, store_structs(rows),
                         table_buffer);
@@ -323,7 +324,8 @@ TEST_P(PromptAttention, IsCausal) {
   p.scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
   p.window = c.window;
   p.soft_cap = c.soft_cap;
-  p.q_dtype = p.kv_dtype = p.out_dtype = static_cast<uint32_t>(c.dtype);
+  p.q_dtype = p.out_dtype = static_cast<uint32_t>(c.dtype);
+  p.kv_dtypes = KvTypes(c.dtype).codes();
   p.flags = kAttentionOneSequence;
   const Operand out = poisoned(size_t{c.n_rows} * q_width, c.dtype);
   const Operand q_buffer = store(q, c.dtype), k_buffer = store(k, c.dtype),
@@ -398,7 +400,7 @@ TEST_P(AttentionWeights, AreTheSoftmaxOfTheSelectedHeads) {
   p.kv_length = c.kv_length;
   p.scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
   p.q_dtype = static_cast<uint32_t>(c.in);
-  p.kv_dtype = static_cast<uint32_t>(c.kv);
+  p.k_dtype = static_cast<uint32_t>(c.kv);
   DispatchTable table;
   emit::attention_weights(table, "weights", p, out, store(q, c.in), store(keys, c.kv),
                           store_structs(rows), store_structs(page_table), store_structs(c.heads),

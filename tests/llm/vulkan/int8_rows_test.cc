@@ -248,7 +248,7 @@ TEST_F(Int8Rows, AttentionWritesThem) {
       p.pages_per_sequence = n_pages;
       p.scale = 0.1f;
       p.q_dtype = kDTypeF32;
-      p.kv_dtype = kDTypeF16;
+      p.kv_dtypes = kv_dtypes_of(kDTypeF16, kDTypeF16);
       p.out_dtype = static_cast<uint32_t>(dtype);
       DispatchTable table;
       emit::paged_attention(table, "attention", p, out, store(q, DType::kF32), k_pages, v_pages,

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "llm/dtype/kv_types.h"
 #include "tests/llm/kernels/adjust_logits_check.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
@@ -267,7 +268,7 @@ TEST_F(TokenKernels, CopyPagesCopiesTheFirstRowsOfEachHead) {
     states[2].copy_rows = 32;
     const Operand k = store(keys, dtype), v = store(values, dtype);
     DispatchTable table;
-    emit::copy_pages(table, "copy", {3, kHeads, kDim, kRows, static_cast<uint32_t>(dtype)}, k, v,
+    emit::copy_pages(table, "copy", {3, kHeads, kDim, kRows, KvTypes(dtype).codes()}, k, v,
                      store_structs(states));
     run(table);
     const std::vector<float> found_k = load(k, dtype), found_v = load(v, dtype);

@@ -173,7 +173,7 @@ std::vector<float> logits_of(const WeightProvider& provider) {
   const auto device = open_device("cpu", {});
   GeneratorOptions options;
   options.n_ctx = 64;
-  options.kv_dtype = DType::kF32;
+  options.kv_types = DType::kF32;
   Generator generator(*device, provider, Compute::kF32, options);
   std::vector<int32_t> text(40);
   for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<int32_t>(i * 7 % 64);

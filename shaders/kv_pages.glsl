@@ -1,0 +1,86 @@
+// Rows of keys and values in pages (kernel_params.h): loads and stores in any format. `head` is the
+// index of a head's part of a page: page * n_kv_heads + kv_head.
+#ifndef VESPER_SHADERS_KV_PAGES_GLSL_
+#define VESPER_SHADERS_KV_PAGES_GLSL_
+
+#extension GL_KHR_shader_subgroup_shuffle : require
+#include "buffers.glsl"
+
+// Where a head's part of a page starts, in words.
+uint kv_head_word(uint dtype, uint head, uint page_rows, uint head_dim) {
+  return head * (kv_head_bytes(dtype, page_rows, head_dim) / 4);
+}
+
+// Index of a block's scale in f16.
+uint kv_scale_index(uint dtype, uint head, uint row, uint page_rows, uint head_dim, uint d) {
+  return kv_head_word(dtype, head, page_rows, head_dim) * 2 +
+         (page_rows * kv_row_bytes(dtype, head_dim) + row * kv_scale_bytes(dtype, head_dim)) / 2 +
+         d / 32;
+}
+
+// Elements d to d + 7 of a row. d is a multiple of 8.
+void load_kv8(Address pages, uint dtype, uint head, uint row, uint page_rows, uint head_dim, uint d,
+              out vec4 low, out vec4 high) {
+  if (!kv_is_quantized(dtype)) {
+    uint i = (head * page_rows + row) * head_dim + d;
+    if (dtype == kDTypeF16) {
+      uvec4 bits = UVec4Buffer(pages).v[i / 8];
+      low = unpack_half4(bits.xy);
+      high = unpack_half4(bits.zw);
+    } else {
+      low = Vec4Buffer(pages).v[i / 4];
+      high = Vec4Buffer(pages).v[i / 4 + 1];
+    }
+    return;
+  }
+  uint codes = kv_head_word(dtype, head, page_rows, head_dim) +
+               row * (kv_row_bytes(dtype, head_dim) / 4);
+  float scale =
+      float(F16Buffer(pages).v[kv_scale_index(dtype, head, row, page_rows, head_dim, d)]);
+  if (dtype == kDTypeQ8_0) {
+    uvec2 bits = UVec2Buffer(pages).v[(codes + d / 4) / 2];
+    low = unpack_bytes(bits.x) * scale;
+    high = unpack_bytes(bits.y) * scale;
+  } else {
+    uvec2 pairs = UVec2Buffer(pages).v[(codes + d / 32 * 4 + d % 16 / 4) / 2];
+    uvec2 bits = pairs >> (d % 32 / 16 * 4) & 0x0f0f0f0fu;
+    low = (unpack_bytes(bits.x) - 8.0) * scale;
+    high = (unpack_bytes(bits.y) - 8.0) * scale;
+  }
+}
+
+// Rounds x * inverse to even, within the limits.
+ivec4 kv_codes(vec4 x, float inverse, int least, int most) {
+  return clamp(ivec4(roundEven(x * inverse)), ivec4(least), ivec4(most));
+}
+
+// Quantizes and stores elements d to d + 3 of a row. Eight lanes, from a multiple of eight on, store
+// a block, in order. Codes are relative to the rounded scale.
+void store_quantized_kv4(Address pages, uint dtype, uint head, uint row, uint page_rows,
+                         uint head_dim, uint d, vec4 x) {
+  float low = min(min(x.x, x.y), min(x.z, x.w)), high = max(max(x.x, x.y), max(x.z, x.w));
+  for (uint step = 1; step < 8; step *= 2) {
+    low = min(low, subgroupShuffleXor(low, step));
+    high = max(high, subgroupShuffleXor(high, step));
+  }
+  // 8 bits: the largest magnitude has the code 127 or -127. 4 bits: its code is -8, stored as 0.
+  float exact = dtype == kDTypeQ8_0 ? max(-low, high) / 127.0 : (-low > high ? low : high) / -8.0;
+  float scale = unpackHalf2x16(packHalf2x16(vec2(exact, 0.0))).x;
+  float inverse = scale == 0.0 ? 0.0 : 1.0 / scale;
+  uint at = kv_head_word(dtype, head, page_rows, head_dim) +
+            row * (kv_row_bytes(dtype, head_dim) / 4);
+  if (dtype == kDTypeQ8_0) {
+    uvec4 bytes = uvec4(kv_codes(x, inverse, -127, 127)) & 255u;
+    U32Buffer(pages).v[at + d / 4] = bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
+  } else {
+    uvec4 bytes = uvec4(kv_codes(x, inverse, -8, 7) + 8);
+    uint codes = bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
+    uint other = subgroupShuffleXor(codes, 4);
+    if (d % 32 < 16) U32Buffer(pages).v[at + d / 32 * 4 + d % 16 / 4] = codes | other << 4;
+  }
+  if (d % 32 == 0) {
+    F16Buffer(pages).v[kv_scale_index(dtype, head, row, page_rows, head_dim, d)] = float16_t(scale);
+  }
+}
+
+#endif

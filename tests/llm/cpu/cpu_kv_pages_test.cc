@@ -1,0 +1,44 @@
+#include "tests/llm/cpu/cpu_fixture.h"
+#include "tests/llm/kernels/kv_pages_check.h"
+
+namespace vesper::testing::cpu_kv_pages_test {
+namespace {
+
+TEST(CpuKvPages, HaveTheNearestCodes) {
+  const auto device = cpu();
+  for (const KvTypes& types : test::all_kv_types()) {
+    for (const uint32_t head_dim : {32u, 64u, 96u}) {
+      test::KvPagesCheck(*device).writes_rows(types, head_dim);
+    }
+  }
+}
+
+TEST(CpuKvPages, AreCopiedWithTheirScales) {
+  const auto device = cpu();
+  for (const KvTypes& types : test::all_kv_types()) test::KvPagesCheck(*device).copies_pages(types);
+}
+
+TEST(CpuKvPages, AreReadByAttention) {
+  const std::unique_ptr<Device> devices[] = {cpu(1), cpu(2)};
+  for (const KvTypes& types : test::some_kv_types()) {
+    for (test::KvPagesCheck::AttentionCase c : test::kv_attention_cases()) {
+      for (const auto& device : devices) test::KvPagesCheck(*device).attends(types, c);
+      c.flags |= kAttentionRounds;
+      test::KvPagesCheck(*devices[0]).attends(types, c);
+    }
+  }
+}
+
+TEST(CpuKvPages, AreReadByAttentionWeights) {
+  const auto device = cpu();
+  for (const DType keys : {DType::kQ8_0, DType::kQ4_0}) test::KvPagesCheck(*device).weighs(keys);
+}
+
+// A row that has no whole blocks is refused.
+TEST(CpuKvPages, NeedWholeBlocks) {
+  const auto device = cpu();
+  EXPECT_THROW(test::KvPagesCheck(*device).writes_rows(DType::kQ8_0, 80), Error);
+}
+
+}  // namespace
+}  // namespace vesper::testing::cpu_kv_pages_test
