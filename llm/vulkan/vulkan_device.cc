@@ -15,6 +15,7 @@
 #include "llm/vulkan/context/vulkan_context.h"
 #include "llm/vulkan/context/vulkan_memory.h"
 #include "llm/vulkan/kernels/kernel_plan.h"
+#include "llm/vulkan/kernels/matrix_layout.h"
 #include "llm/vulkan/kernels/pipelines.h"
 #include "llm/vulkan/kernels/weight_layout.h"
 #include "llm/vulkan/replay_clock.h"
@@ -169,6 +170,7 @@ class VulkanDevice final : public VulkanChoices {
         context_(std::move(instance), index, options),
         memory_(context_, options.host_visible),
         pipelines_(context_) {
+    context_.set_matrix_rows_in_quads(has_rows_in_quads(context_, memory_, pipelines_));
     take(context_.capabilities());
   }
 

@@ -2,13 +2,17 @@
 // workgroup, independent of the layout of rows.
 //
 // A workgroup takes kRows rows of one head of one sequence, a subgroup kDown * kSide of them. Keys
-// and values go through shared memory, kKeys at a time. Scores go through the subgroup's part of
-// shared memory, where each row is exponentiated, and are loaded as a matrix of probabilities. The
-// exponents of a row are relative to a reference. It follows the row's maximum only when that has
-// grown by more than kSlack, so the sums are rarely rescaled.
+// and values go through shared memory, kKeys at a time. The exponents of a row are relative to a
+// reference. It follows the row's maximum only when that has grown by more than kSlack, so the sums
+// are rarely rescaled.
 //
-// Included after the constants kHeadDim, kSubgroups, kDown, kSide, kInner, kLanesPerRow, kKeys and
-// kMasked. The including file defines the functions below.
+// With kInRegisters, a lane has the same elements of a score matrix and of a probability matrix
+// (llm/vulkan/kernels/matrix_layout.h), so the lane exponentiates them in place. Otherwise scores go
+// through the subgroup's part of shared memory, where each row is exponentiated, and are loaded as a
+// matrix of probabilities.
+//
+// Included after the constants kHeadDim, kSubgroups, kDown, kSide, kInner, kLanesPerRow, kKeys,
+// kMasked, kInRegisters and kBuffers. The including file defines the functions below.
 #ifndef VESPER_SHADERS_ATTENTION_TILE_GLSL_
 #define VESPER_SHADERS_ATTENTION_TILE_GLSL_
 
@@ -38,9 +42,15 @@ const uint kDimSteps = kHeadDim / kSide;
 const uint kLaneKeys = kKeys / kLanesPerRow;
 const uint kLoads = kKeys * kChunks / kThreads;  // of keys, and of values, per thread
 
-shared uvec4 kv_tile[2 * kKeys * kPitch];
-shared float scores[kSubgroups * kSide * kScorePitch];
-shared uvec4 weights[kSubgroups * kSide * kWeightPitch];
+const uint kBuffer = 2 * kKeys * kPitch;
+const uint kStagePitch = kSide / 4 + 1;          // of results, in vectors
+const uint kStage = kSubgroups * kSide * kStagePitch;
+
+// Queries, then keys and values, then results. With two buffers, the next keys and values are written
+// while others are read.
+shared uvec4 kv_tile[kBuffers * kBuffer > kStage ? kBuffers * kBuffer : kStage];
+shared float scores[kInRegisters != 0 ? 1 : kSubgroups * kSide * kScorePitch];
+shared uvec4 weights[kInRegisters != 0 ? 1 : kSubgroups * kSide * kWeightPitch];
 
 // Rows [first_row, n) of the sequence, up to kRows of them, over keys [first_key, end_key).
 // first_key is a multiple of kKeys, and n > first_row.
@@ -64,15 +74,24 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
   [[unroll]] for (uint i = 0; i < kDown * kDimSteps; ++i) {
     sums[i] = coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator>(0.0);
   }
-  // A lane has every kLanesPerRow-th group of four keys of row lane / kLanesPerRow.
+  // In registers, a lane has kHalf elements of row lane / 4, and kHalf of the row kSide / 2 below.
+  // Through shared memory it has every kLanesPerRow-th group of four keys of row lane /
+  // kLanesPerRow.
+  const uint kHalf = kSide / kLanesPerRow / 2;
   uint row = lane / kLanesPerRow, part = lane % kLanesPerRow;
   uint score_start = gl_SubgroupID * kSide * kScorePitch;
   uint weight_start = gl_SubgroupID * kSide * kWeightPitch;
-  float reference[kDown], total[kDown];
-  [[unroll]] for (uint i = 0; i < kDown; ++i) {
+  float reference[2 * kDown], total[2 * kDown];
+  [[unroll]] for (uint i = 0; i < 2 * kDown; ++i) {
     // Below every score, but finite: a row may see none of the first keys.
     reference[i] = -1e30;
     total[i] = 0.0;
+  }
+  // The keys that all rows of the subgroup see.
+  uvec2 seen_by_all = uvec2(0, end_key);
+  if (kMasked != 0) {
+    uint at = first_row + gl_SubgroupID * kDown * kSide;
+    seen_by_all = uvec2(visible_keys(min(at + kDown * kSide, n) - 1).x, visible_keys(min(at, n - 1)).y);
   }
 
   // A thread loads chunks of rows (thread + i * kThreads) / kChunks. The rows are found two tiles
@@ -86,12 +105,13 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
     next_values[i] = load_values(rows.y, chunk);
     next_rows[i] = key_rows(kv_head, min(key + kKeys, end_key - 1));
   }
+  uint tile = 0;  // vector of the buffer
+  barrier();  // the queries have been read
   for (uint first = first_key; first < end_key; first += kKeys) {
-    barrier();
     [[unroll]] for (uint i = 0; i < kLoads; ++i) {
       uint at = thread + i * kThreads;
-      kv_tile[at / kChunks * kPitch + at % kChunks] = next_keys[i];
-      kv_tile[(kKeys + at / kChunks) * kPitch + at % kChunks] = next_values[i];
+      kv_tile[tile + at / kChunks * kPitch + at % kChunks] = next_keys[i];
+      kv_tile[tile + (kKeys + at / kChunks) * kPitch + at % kChunks] = next_values[i];
     }
     barrier();
     if (first + kKeys < end_key) {
@@ -111,7 +131,7 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
       }
       [[unroll]] for (uint d = 0; d < kHeadDim / kInner; ++d) {
         coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> key;
-        coopMatLoad(key, kv_tile, t * kSide * kPitch + d * (kInner / 8), kPitch,
+        coopMatLoad(key, kv_tile, tile + t * kSide * kPitch + d * (kInner / 8), kPitch,
                     gl_CooperativeMatrixLayoutColumnMajor);
         [[unroll]] for (uint i = 0; i < kDown; ++i) {
           score[i * kKeySteps + t] =
@@ -119,96 +139,179 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
         }
       }
     }
-    [[unroll]] for (uint i = 0; i < kDown; ++i) {
+    if (kInRegisters != 0) {
+      bool hides = first < seen_by_all.x || first + kKeys > seen_by_all.y;
+      coopmat<float16_t, gl_ScopeSubgroup, kSide, kInner, gl_MatrixUseA> weight[kDown * kKeySteps];
+      [[unroll]] for (uint i = 0; i < kDown; ++i) {
+        [[unroll]] for (uint h = 0; h < 2; ++h) {
+          float mine[kKeySteps * kHalf];
+          [[unroll]] for (uint t = 0; t < kKeySteps; ++t) {
+            [[unroll]] for (uint e = 0; e < kHalf; ++e) {
+              mine[t * kHalf + e] = exponent(score[i * kKeySteps + t][h * kHalf + e]);
+            }
+          }
+          if (hides) {
+            uvec2 visible = uvec2(0, end_key);
+            if (kMasked != 0) {
+              uint at = first_row + (gl_SubgroupID * kDown + i) * kSide + h * (kSide / 2) + lane / 4;
+              visible = visible_keys(min(at, n - 1));
+            }
+            [[unroll]] for (uint t = 0; t < kKeySteps; ++t) {
+              [[unroll]] for (uint e = 0; e < kHalf; ++e) {
+                uint key = first + t * kSide + e / 2 * 8 + lane % 4 * 2 + e % 2;
+                if (key < visible.x || key >= visible.y) mine[t * kHalf + e] = kMinusInfinity;
+              }
+            }
+          }
+          float greatest = mine[0];
+          [[unroll]] for (uint m = 1; m < kKeySteps * kHalf; ++m) greatest = max(greatest, mine[m]);
+          greatest = max(greatest, subgroupShuffleXor(greatest, 1));
+          greatest = max(greatest, subgroupShuffleXor(greatest, 2));
+          bool risen = greatest > reference[2 * i + h] + kSlack;
+          if (subgroupAny(risen)) {
+            // 0 at the first keys.
+            float correction = risen ? exp2(reference[2 * i + h] - greatest) : 1.0;
+            if (risen) reference[2 * i + h] = greatest;
+            total[2 * i + h] *= correction;
+            [[unroll]] for (uint d = 0; d < kDimSteps; ++d) {
+              [[unroll]] for (uint e = 0; e < kHalf; ++e) {
+                sums[i * kDimSteps + d][h * kHalf + e] *= correction;
+              }
+            }
+          }
+          [[unroll]] for (uint t = 0; t < kKeySteps; ++t) {
+            [[unroll]] for (uint e = 0; e < kHalf; ++e) {
+              float exponential = exp2(mine[t * kHalf + e] - reference[2 * i + h]);
+              total[2 * i + h] += exponential;
+              weight[i * kKeySteps + t][h * kHalf + e] = float16_t(exponential);
+            }
+          }
+        }
+      }
       [[unroll]] for (uint t = 0; t < kKeySteps; ++t) {
-        coopMatStore(score[i * kKeySteps + t], scores, score_start + t * kSide, kScorePitch,
-                     gl_CooperativeMatrixLayoutRowMajor);
-      }
-      subgroupMemoryBarrierShared();
-      subgroupBarrier();
-
-      float mine[kLaneKeys];
-      float greatest = kMinusInfinity;
-      uvec2 visible = uvec2(0, end_key);
-      if (kMasked != 0) {
-        uint at = first_row + (gl_SubgroupID * kDown + i) * kSide + row;
-        visible = visible_keys(min(at, n - 1));
-      }
-      [[unroll]] for (uint g = 0; g < kLaneKeys / 4; ++g) {
-        uint column = (g * kLanesPerRow + part) * 4;
-        [[unroll]] for (uint e = 0; e < 4; ++e) {
-          float score = exponent(scores[score_start + row * kScorePitch + column + e]);
-          uint key = first + column + e;
-          mine[g * 4 + e] = key >= visible.x && key < visible.y ? score : kMinusInfinity;
-          greatest = max(greatest, mine[g * 4 + e]);
+        [[unroll]] for (uint d = 0; d < kDimSteps; ++d) {
+          coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> value;
+          coopMatLoad(value, kv_tile, tile + (kKeys + t * kInner) * kPitch + d * (kSide / 8), kPitch,
+                      gl_CooperativeMatrixLayoutRowMajor);
+          [[unroll]] for (uint i = 0; i < kDown; ++i) {
+            sums[i * kDimSteps + d] =
+                coopMatMulAdd(weight[i * kKeySteps + t], value, sums[i * kDimSteps + d]);
+          }
         }
       }
-      for (uint step = kLanesPerRow / 2; step > 0; step /= 2) {
-        greatest = max(greatest, subgroupShuffleXor(greatest, step));
-      }
-      bool risen = greatest > reference[i] + kSlack;
-      float correction = 1.0;
-      if (risen) {
-        correction = exp2(reference[i] - greatest);  // 0 at the first keys
-        reference[i] = greatest;
-        total[i] *= correction;
-      }
-      [[unroll]] for (uint g = 0; g < kLaneKeys / 4; ++g) {
-        vec4 weight;
-        [[unroll]] for (uint e = 0; e < 4; ++e) weight[e] = exp2(mine[g * 4 + e] - reference[i]);
-        total[i] += weight.x + weight.y + weight.z + weight.w;
-        uint group = g * kLanesPerRow + part;
-        uvec2 halves = uvec2(packHalf2x16(weight.xy), packHalf2x16(weight.zw));
-        uint at = weight_start + row * kWeightPitch + group / 2;
-        if (group % 2 == 0) {
-          weights[at].xy = halves;
-        } else {
-          weights[at].zw = halves;
-        }
-      }
-      if (subgroupAny(risen)) {
-        subgroupBarrier();  // all scores have been read: the corrections reuse their memory
-        for (uint c = part; c < kSide; c += kLanesPerRow) {
-          scores[score_start + row * kScorePitch + c] = correction;
+    } else {
+      [[unroll]] for (uint i = 0; i < kDown; ++i) {
+        [[unroll]] for (uint t = 0; t < kKeySteps; ++t) {
+          coopMatStore(score[i * kKeySteps + t], scores, score_start + t * kSide, kScorePitch,
+                       gl_CooperativeMatrixLayoutRowMajor);
         }
         subgroupMemoryBarrierShared();
         subgroupBarrier();
-        coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> corrections;
-        coopMatLoad(corrections, scores, score_start, kScorePitch, gl_CooperativeMatrixLayoutRowMajor);
-        [[unroll]] for (uint d = 0; d < kDimSteps; ++d) sums[i * kDimSteps + d] = sums[i * kDimSteps + d] * corrections;
-      }
-      subgroupMemoryBarrierShared();
-      subgroupBarrier();
-      [[unroll]] for (uint t = 0; t < kKeys / kInner; ++t) {
-        coopmat<float16_t, gl_ScopeSubgroup, kSide, kInner, gl_MatrixUseA> weight;
-        coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> value;
-        coopMatLoad(weight, weights, weight_start + t * (kInner / 8), kWeightPitch,
-                    gl_CooperativeMatrixLayoutRowMajor);
-        [[unroll]] for (uint d = 0; d < kDimSteps; ++d) {
-          coopMatLoad(value, kv_tile, (kKeys + t * kInner) * kPitch + d * (kSide / 8), kPitch,
-                      gl_CooperativeMatrixLayoutRowMajor);
-          sums[i * kDimSteps + d] = coopMatMulAdd(weight, value, sums[i * kDimSteps + d]);
+
+        float mine[kLaneKeys];
+        float greatest = kMinusInfinity;
+        uvec2 visible = uvec2(0, end_key);
+        if (kMasked != 0) {
+          uint at = first_row + (gl_SubgroupID * kDown + i) * kSide + row;
+          visible = visible_keys(min(at, n - 1));
         }
+        [[unroll]] for (uint g = 0; g < kLaneKeys / 4; ++g) {
+          uint column = (g * kLanesPerRow + part) * 4;
+          [[unroll]] for (uint e = 0; e < 4; ++e) {
+            float score = exponent(scores[score_start + row * kScorePitch + column + e]);
+            uint key = first + column + e;
+            mine[g * 4 + e] = key >= visible.x && key < visible.y ? score : kMinusInfinity;
+            greatest = max(greatest, mine[g * 4 + e]);
+          }
+        }
+        for (uint step = kLanesPerRow / 2; step > 0; step /= 2) {
+          greatest = max(greatest, subgroupShuffleXor(greatest, step));
+        }
+        bool risen = greatest > reference[i] + kSlack;
+        float correction = 1.0;
+        if (risen) {
+          correction = exp2(reference[i] - greatest);  // 0 at the first keys
+          reference[i] = greatest;
+          total[i] *= correction;
+        }
+        [[unroll]] for (uint g = 0; g < kLaneKeys / 4; ++g) {
+          vec4 weight;
+          [[unroll]] for (uint e = 0; e < 4; ++e) weight[e] = exp2(mine[g * 4 + e] - reference[i]);
+          total[i] += weight.x + weight.y + weight.z + weight.w;
+          uint group = g * kLanesPerRow + part;
+          uvec2 halves = uvec2(packHalf2x16(weight.xy), packHalf2x16(weight.zw));
+          uint at = weight_start + row * kWeightPitch + group / 2;
+          if (group % 2 == 0) {
+            weights[at].xy = halves;
+          } else {
+            weights[at].zw = halves;
+          }
+        }
+        if (subgroupAny(risen)) {
+          subgroupBarrier();  // all scores have been read: the corrections reuse their memory
+          for (uint c = part; c < kSide; c += kLanesPerRow) {
+            scores[score_start + row * kScorePitch + c] = correction;
+          }
+          subgroupMemoryBarrierShared();
+          subgroupBarrier();
+          coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> corrections;
+          coopMatLoad(corrections, scores, score_start, kScorePitch, gl_CooperativeMatrixLayoutRowMajor);
+          [[unroll]] for (uint d = 0; d < kDimSteps; ++d) sums[i * kDimSteps + d] = sums[i * kDimSteps + d] * corrections;
+        }
+        subgroupMemoryBarrierShared();
+        subgroupBarrier();
+        [[unroll]] for (uint t = 0; t < kKeys / kInner; ++t) {
+          coopmat<float16_t, gl_ScopeSubgroup, kSide, kInner, gl_MatrixUseA> weight;
+          coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> value;
+          coopMatLoad(weight, weights, weight_start + t * (kInner / 8), kWeightPitch,
+                      gl_CooperativeMatrixLayoutRowMajor);
+          [[unroll]] for (uint d = 0; d < kDimSteps; ++d) {
+            coopMatLoad(value, kv_tile, tile + (kKeys + t * kInner) * kPitch + d * (kSide / 8), kPitch,
+                        gl_CooperativeMatrixLayoutRowMajor);
+            sums[i * kDimSteps + d] = coopMatMulAdd(weight, value, sums[i * kDimSteps + d]);
+          }
+        }
+        subgroupBarrier();  // the weights have been read
       }
-      subgroupBarrier();  // the weights have been read
+    }
+    // With two buffers, the next barrier separates these loads from the stores after it.
+    if (kBuffers == 1) {
+      barrier();
+    } else {
+      tile = kBuffer - tile;
     }
   }
 
+  barrier();  // the keys and values have been read
+  uint stage_start = gl_SubgroupID * kSide * kStagePitch;
   [[unroll]] for (uint i = 0; i < kDown; ++i) {
-    float sum = total[i];
-    for (uint step = kLanesPerRow / 2; step > 0; step /= 2) sum += subgroupShuffleXor(sum, step);
-    float scale = 1.0 / sum;
+    float scale = 1.0;
+    if (kInRegisters != 0) {
+      [[unroll]] for (uint h = 0; h < 2; ++h) {
+        float sum = total[2 * i + h];
+        sum += subgroupShuffleXor(sum, 1);
+        sum += subgroupShuffleXor(sum, 2);
+        [[unroll]] for (uint d = 0; d < kDimSteps; ++d) {
+          [[unroll]] for (uint e = 0; e < kHalf; ++e) {
+            sums[i * kDimSteps + d][h * kHalf + e] *= 1.0 / sum;
+          }
+        }
+      }
+    } else {
+      float sum = total[i];
+      for (uint step = kLanesPerRow / 2; step > 0; step /= 2) sum += subgroupShuffleXor(sum, step);
+      scale = 1.0 / sum;
+    }
     uint r = first_row + (gl_SubgroupID * kDown + i) * kSide + row;
     [[unroll]] for (uint d = 0; d < kDimSteps; ++d) {
       subgroupBarrier();
-      coopMatStore(sums[i * kDimSteps + d], scores, score_start, kScorePitch,
+      coopMatStore(sums[i * kDimSteps + d], kv_tile, stage_start, kStagePitch,
                    gl_CooperativeMatrixLayoutRowMajor);
       subgroupMemoryBarrierShared();
       subgroupBarrier();
       if (r < n) {
         for (uint c = part * 4; c < kSide; c += kLanesPerRow * 4) {
-          uint from = score_start + row * kScorePitch + c;
-          vec4 value = vec4(scores[from], scores[from + 1], scores[from + 2], scores[from + 3]) * scale;
+          vec4 value = uintBitsToFloat(kv_tile[stage_start + row * kStagePitch + c / 4]) * scale;
           store_result(head, r, d * kSide + c, value);
         }
       }

@@ -27,6 +27,8 @@ layout(constant_id = 9) const uint kPageRows = 32;
 layout(constant_id = 10) const uint kSoftCap = 0;
 layout(constant_id = 11) const uint kKeyDtype = kDTypeF16;
 layout(constant_id = 12) const uint kValueDtype = kDTypeF16;
+layout(constant_id = 13) const uint kInRegisters = 0;
+layout(constant_id = 14) const uint kBuffers = 1;  // of keys and values, 1 or 2
 const uint kMasked = 1;
 
 layout(push_constant) uniform Push {

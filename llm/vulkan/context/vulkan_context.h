@@ -24,6 +24,7 @@ class VulkanContext {
   VkDevice device() const { return device_; }
   VkPhysicalDevice physical() const { return physical_; }
   const VulkanCapabilities& capabilities() const { return capabilities_; }
+  void set_matrix_rows_in_quads(bool value) { capabilities_.matrix_rows_in_quads = value; }
   const VkPhysicalDeviceProperties& properties() const { return properties_; }
 
   // A primary command buffer that lives as long as the context.

@@ -44,7 +44,8 @@ constexpr VulkanTuning kGpu = {
     .keys_at_once = 4,
     .attention_splits = 0,
     .n_processors = 64,
-    .attention_tile = {4, 2, 64},
+    .attention_tile = {4, 2, 64, 2},
+    .attention_shared = 0,
     .polls = true,
     .runs_in_order = false,
 };
@@ -80,7 +81,8 @@ constexpr VulkanTuning kSoftware = {
     .keys_at_once = 1,
     .attention_splits = 0,
     .n_processors = 4,
-    .attention_tile = {4, 2, 64},
+    .attention_tile = {4, 2, 64, 2},
+    .attention_shared = 0,
     .polls = false,
     .runs_in_order = true,
 };
@@ -105,7 +107,8 @@ std::vector<Setting> settings_of(VulkanTuning& t) {
   }
   AttentionTile& a = t.attention_tile;
   return {tile,
-          {"attention_tile", {{&a.subgroups, &a.down, &a.keys}}},
+          {"attention_tile", {{&a.subgroups, &a.down, &a.keys, &a.buffers}}},
+          {"attention_shared", {{&t.attention_shared}}},
           {"attention_splits", {{&t.attention_splits}}},
           {"int8_rows", {{&t.int8_rows, &t.int8_norm_rows}}},
           shape,
@@ -146,7 +149,8 @@ VulkanTuning vulkan_tuning(bool is_hardware_gpu, std::string_view changes) {
     });
     if (setting == settings.end() || numbers.size() != setting->fields[0].size()) {
       throw Error(ErrorKind::kUsage,
-                  "VESPER_TUNING: expected attention_splits=N, attention_tile=NxNxN, "
+                  "VESPER_TUNING: expected attention_shared=N, attention_splits=N, "
+                  "attention_tile=NxNxNxN, "
                   "int8_rows=NxN, int8_shape=NxNxN, "
                   "matmul_tile=NxNxNxNxNxN, vector_rows=N or vector_shape=NxN, found '" +
                       std::string(entry) + "'");

@@ -17,6 +17,7 @@ struct MatmulTile {
 // step.
 struct AttentionTile {
   uint32_t subgroups, down, keys;
+  uint32_t buffers;  // of keys and values in shared memory, if they fit: 1 or 2
 };
 
 // Shape of matmul_int8: sums of a subgroup, subgroups per workgroup, and subgroups that share a sum
@@ -68,6 +69,7 @@ struct VulkanTuning {
   uint32_t attention_splits;  // workgroups per row and head of paged_attention; 0: by length
   uint32_t n_processors;      // assumed for that if the driver does not report it
   AttentionTile attention_tile;
+  uint32_t attention_shared;  // not 0: probabilities go through shared memory on every device
 
   // The host polls a fence for 2 ms before it waits. On an H200 polling returns 11 us after the
   // end, waiting 32 us. A software device needs the core for its work.
@@ -79,7 +81,8 @@ struct VulkanTuning {
 // The row for a GPU or a software device, changed by the environment variable VESPER_TUNING, for
 // experiments: NAME=NUMBERxNUMBERx...,NAME=... with these names.
 //   matmul_tile=ROWSxOUTSxDEPTHxSUBGROUP_ROWSxSUBGROUP_OUTSxBUFFERS
-//   attention_tile=SUBGROUPSxDOWNxKEYS
+//   attention_tile=SUBGROUPSxDOWNxKEYSxBUFFERS
+//   attention_shared=N
 //   attention_splits=N
 //   int8_rows=ROWSxNORM_ROWS
 //   int8_shape=OUTSxSUBGROUPSxSPLIT

@@ -99,6 +99,10 @@ class KernelPlanner {
   uint32_t splits(const PagedAttentionParams& p, uint32_t longest) const;
   // Workgroups of `rows` rows. shaders/attention/attention_rows.glsl maps them to packed sequences.
   std::array<uint32_t, 3> attention_groups(const AttentionParams& p, uint32_t rows) const;
+  // Whether attention_tile.glsl exponentiates scores in registers.
+  bool in_registers() const {
+    return capabilities_.matrix_rows_in_quads && tuning_.attention_shared == 0;
+  }
   // The tile of attention_tile.glsl, if it supports this head size.
   std::optional<AttentionTile> attention_tile(uint32_t head_dim) const;
   // These plan the kernel for matrix units if it can run the command.

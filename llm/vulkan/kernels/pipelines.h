@@ -47,9 +47,10 @@ namespace vesper {
   X(kPool, pool)                              \
   X(kCountReplay, count_replay)
 // Shaders that need a glslang with GL_KHR_cooperative_matrix (13 and later).
-#define VESPER_COOPERATIVE_SHADERS(X)             \
-  X(kMatmulCooperative, matmul_cooperative)       \
-  X(kAttentionCooperative, attention_cooperative) \
+#define VESPER_COOPERATIVE_SHADERS(X)                    \
+  X(kMatmulCooperative, matmul_cooperative)              \
+  X(kMatrixLayoutCooperative, matrix_layout_cooperative) \
+  X(kAttentionCooperative, attention_cooperative)        \
   X(kPagedAttentionCooperative, paged_attention_cooperative)
 
 enum class Shader : uint32_t {

@@ -82,7 +82,8 @@ bool KernelPlanner::paged_attention_cooperative(const PagedAttentionParams& p) {
   shader(Shader::kPagedAttentionCooperative,
          {tile->subgroups * subgroup, p.head_dim, tile->subgroups, tile->down, side,
           capabilities_.matrix_k, p.out_dtype, subgroup / side, tile->keys, p.page_rows,
-          p.soft_cap != 0, key_dtype(p.kv_dtypes), value_dtype(p.kv_dtypes)});
+          p.soft_cap != 0, key_dtype(p.kv_dtypes), value_dtype(p.kv_dtypes), in_registers(),
+          tile->buffers});
   push_addresses(6);
   push(&p, sizeof p);
   plan_.groups = {blocks(p.n_rows, tile->subgroups * tile->down * side), p.n_heads, 1};
@@ -136,7 +137,7 @@ bool KernelPlanner::attention_cooperative(const AttentionParams& p) {
   shader(Shader::kAttentionCooperative,
          {tile->subgroups * subgroup, p.head_dim, tile->subgroups, tile->down, side,
           capabilities_.matrix_k, p.out_dtype, subgroup / side, tile->keys, present(4),
-          p.causal != 0 || p.window != 0});
+          p.causal != 0 || p.window != 0, in_registers(), tile->buffers});
   push_addresses(5);
   push(&p, sizeof p);
   plan_.groups = attention_groups(p, tile->subgroups * tile->down * side);
@@ -149,13 +150,17 @@ std::optional<AttentionTile> KernelPlanner::attention_tile(uint32_t head_dim) co
       head_dim % 8 != 0 || capabilities_.subgroup_size % side != 0) {
     return std::nullopt;
   }
-  constexpr AttentionTile kOfLittleMemory = {4, 1, 32};
-  for (const AttentionTile& tile : {tuning_.attention_tile, kOfLittleMemory}) {
-    const auto [subgroups, down, keys] = tile;
+  const AttentionTile tuned = tuning_.attention_tile;
+  for (const AttentionTile& tile :
+       {tuned, AttentionTile{tuned.subgroups, tuned.down, tuned.keys, 1}, {4, 1, 32, 1}}) {
+    const auto [subgroups, down, keys, buffers] = tile;
     const uint32_t rows = subgroups * down * side,
                    n_threads = subgroups * capabilities_.subgroup_size;
-    const uint32_t bytes = 16 * 2 * keys * (head_dim / 8 + 1) + 4 * subgroups * side * (keys + 8) +
-                           16 * subgroups * side * (keys / 8 + 1);
+    const uint32_t results = 16 * subgroups * side * (side / 4 + 1);
+    uint32_t bytes = std::max(16 * buffers * 2 * keys * (head_dim / 8 + 1), results);
+    if (!in_registers()) {
+      bytes += 4 * subgroups * side * (keys + 8) + 16 * subgroups * side * (keys / 8 + 1);
+    }
     if (bytes > capabilities_.shared_bytes || rows > 2 * keys ||
         n_threads > capabilities_.max_workgroup_threads || keys * (head_dim / 8) % n_threads != 0) {
       continue;

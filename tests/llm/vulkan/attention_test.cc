@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <string>
 
@@ -95,6 +96,43 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
                                          AttentionCase{2, 65, 3, 1, 64, DType::kF16},
                                          AttentionCase{1, 70, 2, 2, 40, DType::kF32}),
                          [](const auto& shape) { return "Case" + std::to_string(shape.index); });
+
+// Through shared memory as on devices whose matrices are spread differently over lanes. Without
+// matrix units both are the same kernel.
+TEST_F(VulkanTest, AttentionInRegistersEqualsThatThroughSharedMemory) {
+  constexpr uint32_t kRows = 200, kHeads = 3, kHeadDim = 64, kWidth = kHeads * kHeadDim;
+  std::vector<float> values = random(size_t{kRows} * 3 * kWidth);
+  std::vector<uint16_t> halves(values.size());
+  for (size_t i = 0; i < values.size(); ++i) halves[i] = half_bits(values[i]);
+  AttentionParams p{};
+  p.n_sequences = 1;
+  p.rows_per_sequence = kRows;
+  p.n_heads = p.n_kv_heads = kHeads;
+  p.head_dim = kHeadDim;
+  p.q_row_stride = p.k_row_stride = p.v_row_stride = 3 * kWidth;
+  p.out_row_stride = kWidth;
+  p.scale = 0.125f;
+  p.in_dtype = kDTypeF16;
+  p.out_dtype = kDTypeF32;
+  const auto attend = [&](Device& device) {
+    const Operand qkv = device.allocate(halves.size() * sizeof(uint16_t), "qkv");
+    const Operand out = device.allocate(size_t{kRows} * kWidth * sizeof(float), "out");
+    device.write(qkv, halves.data());
+    DispatchTable table;
+    emit::attention(table, "attention", p, out, qkv, qkv.from(kWidth * sizeof(uint16_t)),
+                    qkv.from(2 * kWidth * sizeof(uint16_t)));
+    device.run(device.record(table));
+    std::vector<float> found(size_t{kRows} * kWidth);
+    device.read(out, found.data());
+    return found;
+  };
+  const std::vector<float> expected = attend(device());
+  const std::string before = std::getenv("VESPER_TUNING");
+  setenv("VESPER_TUNING", (before + ",attention_shared=1").c_str(), 1);
+  const std::vector<float> found = attend(*open({}));
+  setenv("VESPER_TUNING", before.c_str(), 1);
+  for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-3) << i;
+}
 
 struct PackedCase {
   std::vector<uint32_t> lengths;

@@ -16,14 +16,17 @@ TEST(VulkanTuning, IsFoundByKindOfDevice) {
 }
 
 TEST(VulkanTuning, CanBeChangedByFieldName) {
-  const VulkanTuning tuning = vulkan_tuning(
-      true, "matmul_tile=1x2x3x4x5x1,attention_splits=7,vector_shape=6x2,attention_tile=2x1x32");
+  const VulkanTuning tuning = vulkan_tuning(true,
+                                            "matmul_tile=1x2x3x4x5x1,attention_splits=7,vector_"
+                                            "shape=6x2,attention_tile=2x1x32x1,attention_shared=1");
   EXPECT_EQ(tuning.tile.rows, 1u);
   EXPECT_EQ(tuning.tile_of_small_memory.subgroup_outs, 5u);
   EXPECT_EQ(tuning.attention_splits, 7u);
   EXPECT_EQ(tuning.vector_outs_of_many, 6u);
   EXPECT_EQ(tuning.vector_split, 2u);
   EXPECT_EQ(tuning.attention_tile.keys, 32u);
+  EXPECT_EQ(tuning.attention_tile.buffers, 1u);
+  EXPECT_EQ(tuning.attention_shared, 1u);
   EXPECT_EQ(tuning.vector_rows, vulkan_tuning(true, "").vector_rows);
 }
 
