@@ -235,12 +235,14 @@ VESPER_CONST(kMostUsedExperts, 32u);
 // route_experts: chooses for each row the n_used experts with the highest logits, in descending
 // order (ties: lower id first). Their weights are the softmax over all logits, or, with
 // `normalizes`, the same divided by the sum of the chosen, which is the softmax over these. Ids are
-// valid for any logits.
-// operands: 0 ids u32 [n_rows, n_used] (w)  1 weights f32 [n_rows, n_used] (w)
-//           2 logits f32 [n_rows, n_experts]
+// valid for any logits. With has_shared each row has one more logit, that of the shared expert. The
+// last weight of the row is its sigmoid.
+// operands: 0 ids u32 [n_rows, n_used] (w)  1 weights f32 [n_rows, n_used + has_shared] (w)
+//           2 logits f32 [n_rows, n_experts + has_shared]
 struct RouteExpertsParams {
   uint n_rows, n_experts, n_used;
   uint normalizes;
+  uint has_shared;  // 0 or 1
 };
 
 // group_experts: orders the slots by expert, for expert_matmul of many rows. Slots of unused rows
@@ -279,8 +281,11 @@ struct ExpertMatmulParams {
   uint n_tiles;              // of groups
 };
 
-// combine_experts: x[r] += sum_c weights[r, c] * in[r * n_used + c], in the order of c
-// operands: 0 x f32 [n_rows, d] (rw)  1 in f32 [n_rows * n_used, d]  2 weights f32 [n_rows, n_used]
+// combine_experts: x[r] += sum_c weights[r, c] * in[r * n_used + c], in the order of c; then the
+// output of the shared expert, if present, with the last weight of the row
+// operands: 0 x f32 [n_rows, d] (rw)  1 in f32 [n_rows * n_used, d]
+//           2 weights f32 [n_rows, n_used], or [n_rows, n_used + 1] with operand 3
+//           3 output of the shared expert f32 [n_rows, d] (?)
 struct CombineExpertsParams {
   uint n_rows, n_used, d;
 };

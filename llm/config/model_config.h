@@ -31,11 +31,14 @@ enum class NormPlacement : uint32_t { kBefore, kAfter, kOutput };
 enum class Activation : uint32_t { kGelu, kGeluTanh, kSilu, kRelu };  // kGelu: exact, with erf
 
 // A mixture of experts in the place of a feed-forward block: a router, a matrix [n, d_model],
-// chooses n_used of the n experts for each row, and their outputs are added with its weights.
+// chooses n_used of the n experts for each row, and their outputs are added with its weights. A
+// shared expert is computed for every row; its output has the sigmoid of its own router's logit, a
+// matrix [1, d_model], as weight (Qwen2-MoE).
 struct ExpertsConfig {
   uint32_t n = 0;  // 0: no layer has experts
   uint32_t n_used = 0;
   uint32_t d_ffn = 0;      // of one expert
+  uint32_t d_shared = 0;   // of the shared expert; 0: there is none
   bool normalizes = true;  // divides the weights of the chosen by their sum
   bool any() const { return n != 0; }
 };

@@ -80,6 +80,7 @@ class Comparison {
     check("feed-forward width", a.d_ffn, b.d_ffn);
     check("number of experts", a.experts.n, b.experts.n);
     check("number of experts of a token", a.experts.n_used, b.experts.n_used);
+    check("width of the shared expert", a.experts.d_shared, b.experts.d_shared);
     check("normalization of experts' weights", a.experts.normalizes, b.experts.normalizes);
     check("context length", a.n_positions, b.n_positions);
     check("attention scale", scale_of(a), scale_of(b));
@@ -166,6 +167,7 @@ void write_model_keys(const ModelConfig& model, const ModelFamily& family, GgufW
     keys.count("expert_count", stack.experts.n);
     keys.count("expert_used_count", stack.experts.n_used);
     keys.count("expert_feed_forward_length", stack.experts.d_ffn);
+    keys.count("expert_shared_feed_forward_length", stack.experts.d_shared);
   }
   if (!stack.ropes.empty()) write_rope(stack, keys);
 }

@@ -35,7 +35,7 @@ constexpr std::array<std::pair<DType, DType>, 5> kSmallerBlocks = {{{DType::kQ2_
                                                                     {DType::kQ6_K, DType::kQ8_0}}};
 
 // Parts of the names of small tensors, and of those that rows are taken from or added to.
-constexpr std::array<std::string_view, 5> kExactNames = {"norm.", "ffn_gate_inp.", "position_embd.",
+constexpr std::array<std::string_view, 5> kExactNames = {"norm.", "ffn_gate_inp", "position_embd.",
                                                          "token_types.", "rope_f"};
 
 bool stays_exact(const std::string& name, const std::vector<uint64_t>& shape) {

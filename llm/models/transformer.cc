@@ -31,7 +31,14 @@ void upload_experts(const WeightUploader& upload, const WeightUploader& exact,
                     LayerWeights& layer) {
   const ExpertsConfig& experts = config.experts;
   const uint32_t d = config.d_model;
-  layer.router = exact.linear(prefix + "ffn.", {"router"}, {experts.n}, d, use);
+  if (experts.d_shared == 0) {
+    layer.router = exact.linear(prefix, {"ffn.router"}, {experts.n}, d, use);
+  } else {
+    layer.router = exact.linear(prefix, {"ffn.router", "shared.router"}, {experts.n, 1}, d, use);
+    layer.shared_up = upload.linear(prefix + "shared.", {"gate", "up"},
+                                    {experts.d_shared, experts.d_shared}, d, use);
+    layer.shared_down = upload.linear(prefix + "shared.", {"down"}, {d}, experts.d_shared, use);
+  }
   std::vector<std::string> up, down;
   for (uint32_t e = 0; e < experts.n; ++e) {
     const std::string expert = std::to_string(e) + ".";
@@ -126,10 +133,11 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
   if (config.norm_placement == NormPlacement::kBefore) normed_ = scratch(d, "normed rows");
   qkv_ = scratch(q + 2 * kv, "queries, keys, values");
   attended_ = scratch(q, "attended rows");
-  // Of a dense layer, and of the slots of one with experts.
+  // Of a dense layer, of the slots of one with experts, and of its shared expert.
   const ExpertsConfig& experts = config.experts;
   const uint64_t d_hidden =
-      std::max(uint64_t{config.d_ffn}, uint64_t{experts.n_used} * experts.d_ffn);
+      std::max({uint64_t{config.d_ffn}, uint64_t{experts.n_used} * experts.d_ffn,
+                uint64_t{experts.d_shared}});
   hidden_ = scratch(d_hidden, "hidden rows");
   if (config.gated_ffn) gate_up_ = scratch(2 * d_hidden, "gates and rows");
   if (experts.any()) {
@@ -137,13 +145,14 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
     const auto words = [&](uint64_t n, const char* label) {
       return device.allocate(sizeof(uint32_t) * n, stack + " " + label);
     };
-    router_logits_ = words(uint64_t{max_rows} * experts.n, "router logits");
+    const uint32_t n_shared = experts.d_shared != 0 ? 1 : 0;
+    router_logits_ = words(uint64_t{max_rows} * (experts.n + n_shared), "router logits");
     expert_ids_ = words(n_slots, "experts of rows");
-    expert_weights_ = words(n_slots, "weights of experts");
+    expert_weights_ = words(n_slots + n_shared * max_rows, "weights of experts");
     expert_groups_ = device.allocate(group_bytes(n_slots, experts.n), stack + " slots by expert");
     expert_out_ = words(uint64_t{n_slots} * d, "rows of experts");
   }
-  if (has_post_norms) {
+  if (has_post_norms || experts.d_shared != 0) {
     block_out_ = device.allocate(dtype_bytes(DType::kF32, uint64_t{max_rows} * d),
                                  stack + " rows of a block");
   }
@@ -199,7 +208,7 @@ void TransformerStack::emit_experts(DispatchTable& table, const std::string& lab
   const DType dtype = rows.dtype;
   const Operand& sequences = rows.sequences;
   const ExpertsConfig& experts = config_.experts;
-  const uint32_t n_slots = n_rows * experts.n_used;
+  const uint32_t n_slots = n_rows * experts.n_used, n_shared = experts.d_shared != 0 ? 1 : 0;
   const auto words = [](const Operand& buffer, uint64_t n) {
     return buffer.part(0, n * sizeof(uint32_t));
   };
@@ -210,10 +219,11 @@ void TransformerStack::emit_experts(DispatchTable& table, const std::string& lab
   emit_norm(table, label + "ffn_norm", layer.ffn_norm, n_rows, normed_, dtype, x);
   emit_linear(table, label + "ffn.router", layer.router, n_rows, router_logits_, DType::kF32,
               normed_, dtype, {.rows = sequences});
-  const Operand ids = words(expert_ids_, n_slots), weights = words(expert_weights_, n_slots);
+  const Operand ids = words(expert_ids_, n_slots),
+                weights = words(expert_weights_, n_slots + n_shared * n_rows);
   emit::route_experts(table, label + "ffn.route",
-                      {n_rows, experts.n, experts.n_used, experts.normalizes}, ids, weights,
-                      words(router_logits_, uint64_t{n_rows} * experts.n));
+                      {n_rows, experts.n, experts.n_used, experts.normalizes, n_shared}, ids,
+                      weights, words(router_logits_, uint64_t{n_rows} * (experts.n + n_shared)));
   ExpertMatmulParams product{};
   product.n_slots = n_slots;
   product.n_used = experts.n_used;
@@ -247,36 +257,48 @@ void TransformerStack::emit_experts(DispatchTable& table, const std::string& lab
                          numbers(gate_up_, dtype, 2 * uint64_t{n_slots} * experts.d_ffn));
   product.in_per_slot = 1;
   multiply("experts.down", layer.ffn_down, expert_out_, DType::kF32, hidden_);
+  Operand shared;
+  if (n_shared != 0) {
+    const BlockInput hidden = emit_hidden(table, label + "shared", layer.ffn_norm, layer.shared_up,
+                                          layer.shared_down.weight, rows, x);
+    shared = numbers(block_out_, DType::kF32, uint64_t{n_rows} * config_.d_model);
+    emit_linear(table, label + "shared.down", layer.shared_down, n_rows, shared, DType::kF32,
+                hidden.rows, hidden.dtype, {.rows = sequences});
+  }
   emit::combine_experts(table, label + "experts.sum", {n_rows, experts.n_used, config_.d_model},
                         x.part(0, dtype_bytes(DType::kF32, uint64_t{n_rows} * config_.d_model)),
                         numbers(expert_out_, DType::kF32, uint64_t{n_slots} * config_.d_model),
-                        weights);
+                        weights, shared);
+}
+
+TransformerStack::BlockInput TransformerStack::emit_hidden(
+    DispatchTable& table, const std::string& stem, const NormWeights& norm, const LinearWeights& up,
+    const Weight& down, const PassRows& rows, const Operand& x) const {
+  const auto& [n_rows, dtype, sequences] = rows;
+  const uint32_t activation = kernel_activation(config_.activation);
+  const bool is_int8 = n_rows <= up.weight.int8_rows;
+  const DType hidden_dtype = is_int8 ? input_dtype(down, n_rows, dtype) : dtype;
+  const BlockInput in = emit_norm_before(table, stem + "_norm", norm, up.weight, n_rows, dtype, x);
+  if (!config_.gated_ffn) {
+    emit_first(table, stem + ".up", up, rows, in, hidden_, hidden_dtype, activation);
+  } else if (is_int8) {
+    emit_first(table, stem + ".gate_up", up, rows, in, hidden_, hidden_dtype, activation, true);
+  } else {
+    emit_first(table, stem + ".gate_up", up, rows, in, gate_up_, dtype);
+    const GatedActivationParams gate{n_rows, down.n_in, activation, code(dtype), code(dtype), 0, 0};
+    emit::gated_activation(table, stem + ".activation", gate, hidden_, gate_up_);
+  }
+  return {hidden_, hidden_dtype};
 }
 
 void TransformerStack::emit_ffn(DispatchTable& table, const std::string& label,
                                 const LayerWeights& layer, const PassRows& rows,
                                 const Operand& x) const {
   if (layer.has_experts()) return emit_experts(table, label, layer, rows, x);
-  const auto& [n_rows, dtype, sequences] = rows;
-  const uint32_t activation = kernel_activation(config_.activation);
-  const LinearWeights& up = layer.ffn_up;
-  const DType hidden_dtype =
-      n_rows <= up.weight.int8_rows ? input_dtype(layer.ffn_down.weight, n_rows, dtype) : dtype;
-  const BlockInput in =
-      emit_norm_before(table, label + "ffn_norm", layer.ffn_norm, up.weight, n_rows, dtype, x);
-  if (!config_.gated_ffn) {
-    emit_first(table, label + "ffn.up", up, rows, in, hidden_, hidden_dtype, activation);
-  } else if (n_rows <= up.weight.int8_rows) {
-    emit_first(table, label + "ffn.gate_up", up, rows, in, hidden_, hidden_dtype, activation, true);
-  } else {
-    emit_first(table, label + "ffn.gate_up", up, rows, in, gate_up_, dtype);
-    const GatedActivationParams gate{n_rows, config_.d_ffn, activation, code(dtype), code(dtype), 0,
-                                     0};
-    emit::gated_activation(table, label + "ffn.activation", gate, hidden_, gate_up_);
-  }
-  emit_block_end(table, label + "ffn.down", layer.ffn_down, layer.ffn_post_norm, rows,
-                 {hidden_, hidden_dtype}, x);
-  emit_norm_after(table, label + "ffn_norm", layer.ffn_norm, n_rows, x);
+  const BlockInput hidden = emit_hidden(table, label + "ffn", layer.ffn_norm, layer.ffn_up,
+                                        layer.ffn_down.weight, rows, x);
+  emit_block_end(table, label + "ffn.down", layer.ffn_down, layer.ffn_post_norm, rows, hidden, x);
+  emit_norm_after(table, label + "ffn_norm", layer.ffn_norm, rows.n, x);
 }
 
 void TransformerStack::emit_block_end(DispatchTable& table, const std::string& label,

@@ -34,7 +34,8 @@ struct LayerWeights {
   NormWeights ffn_post_norm;  // like attn_post_norm
   // With experts, ffn_up is [n_experts * 2 * d_ffn, d_model], gate above up of each expert, and
   // ffn_down [n_experts * d_model, d_ffn].
-  LinearWeights router;  // [n_experts, d_model] (?)
+  LinearWeights router;                  // [n_experts, d_model], and a row of the shared expert (?)
+  LinearWeights shared_up, shared_down;  // like ffn_up and ffn_down of a dense layer (?)
   bool has_experts() const { return router.weight.data.present(); }
 };
 
@@ -120,7 +121,12 @@ class TransformerStack {
                        uint32_t n_rows, const Operand& x) const;
   void emit_ffn(DispatchTable& table, const std::string& label, const LayerWeights& layer,
                 const PassRows& rows, const Operand& x) const;
-  // The same with experts.
+  // The first half of a dense feed-forward block: its norm, and its products before the last. The
+  // result, [n_rows, d_ffn], is in hidden_. `stem` begins the labels.
+  BlockInput emit_hidden(DispatchTable& table, const std::string& stem, const NormWeights& norm,
+                         const LinearWeights& up, const Weight& down, const PassRows& rows,
+                         const Operand& x) const;
+  // The block of a layer with experts.
   void emit_experts(DispatchTable& table, const std::string& label, const LayerWeights& layer,
                     const PassRows& rows, const Operand& x) const;
   // Adds the last product of a block, of `in`, to x.

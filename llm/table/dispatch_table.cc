@@ -150,9 +150,9 @@ void expert_matmul(DispatchTable& table, std::string label, const ExpertMatmulPa
 }
 
 void combine_experts(DispatchTable& table, std::string label, const CombineExpertsParams& params,
-                     Operand x, Operand in, Operand weights) {
-  table.add(Kernel::kCombineExperts, std::move(label), {x, in, weights}, bits({0, 1, 2}), bits({0}),
-            params);
+                     Operand x, Operand in, Operand weights, Operand shared) {
+  table.add(Kernel::kCombineExperts, std::move(label), {x, in, weights, shared}, bits({0, 1, 2, 3}),
+            bits({0}), params);
 }
 
 void paged_attention(DispatchTable& table, std::string label, const PagedAttentionParams& params,

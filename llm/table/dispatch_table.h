@@ -145,7 +145,7 @@ void expert_matmul(DispatchTable&, std::string label, const ExpertMatmulParams&,
                    Operand in, Operand weight, Operand bias, Operand weight_scale, Operand ids,
                    Operand rows, Operand groups);
 void combine_experts(DispatchTable&, std::string label, const CombineExpertsParams&, Operand x,
-                     Operand in, Operand weights);
+                     Operand in, Operand weights, Operand shared);
 void paged_attention(DispatchTable&, std::string label, const PagedAttentionParams&, Operand out,
                      Operand q, Operand k_pages, Operand v_pages, Operand rows, Operand page_table);
 void attention_weights(DispatchTable&, std::string label, const AttentionWeightsParams&,

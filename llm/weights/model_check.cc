@@ -66,6 +66,9 @@ class ModelChecker {
     check_range("number of experts of a token", experts.n_used,
                 std::min(experts.n, kMostUsedExperts));
     check_range("width of an expert", experts.d_ffn, kMostWidth);
+    if (experts.d_shared != 0) {
+      check_range("width of the shared expert", experts.d_shared, kMostWidth);
+    }
     // Experts are stored in panels of 16 outputs.
     for (const uint32_t width : {experts.d_ffn, stack.d_model}) {
       if (width % 16 == 0) continue;
@@ -151,6 +154,12 @@ class ModelChecker {
       check_linear(expert + ".gate", experts.d_ffn, stack.d_model);
       check_linear(expert + ".up", experts.d_ffn, stack.d_model);
       check_linear(expert + ".down", stack.d_model, experts.d_ffn);
+    }
+    if (experts.d_shared != 0) {
+      check_linear(layer + ".shared.router", 1, stack.d_model);
+      check_linear(layer + ".shared.gate", experts.d_shared, stack.d_model);
+      check_linear(layer + ".shared.up", experts.d_shared, stack.d_model);
+      check_linear(layer + ".shared.down", stack.d_model, experts.d_shared);
     }
     if (stack.norm_placement == NormPlacement::kOutput) fail("expected no experts, found " + layer);
     if (has(layer + ".ffn_post_norm.weight")) {

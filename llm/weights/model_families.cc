@@ -118,7 +118,15 @@ constexpr ModelFamily kFamilies[] = {
                     .hugging_face = {"qwen3"},
                     .norm_epsilon = 1e-6f,
                     .activation = Activation::kSilu}),
-    // The mixtures of experts of the same report.
+    // Qwen Team, "Qwen1.5-MoE" (2024), and the mixture of experts of Qwen2's report.
+    language_model({.name = "qwen2-moe",
+                    .gguf = "qwen2moe",
+                    .hugging_face = {"qwen2_moe"},
+                    .norm_epsilon = 1e-6f,
+                    .activation = Activation::kSilu,
+                    .has_experts = true,
+                    .normalizes_experts = false}),
+    // The mixtures of experts of Qwen3's report.
     language_model({.name = "qwen3-moe",
                     .gguf = "qwen3moe",
                     .hugging_face = {"qwen3_moe"},

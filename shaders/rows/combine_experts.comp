@@ -4,9 +4,10 @@
 #include "buffers.glsl"
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint kHasShared = 0;
 
 layout(push_constant) uniform Push {
-  Address x, in_, weights;
+  Address x, in_, weights, shared_;
   CombineExpertsParams p;
 };
 
@@ -15,8 +16,14 @@ void main() {
   uint r = gl_WorkGroupID.y;
   if (i >= p.d) return;
   float sum = F32Buffer(x).v[r * p.d + i];
-  for (uint slot = r * p.n_used; slot < (r + 1) * p.n_used; ++slot) {
-    sum = fma(F32Buffer(weights).v[slot], F32Buffer(in_).v[slot * p.d + i], sum);
+  uint first_weight = r * (p.n_used + kHasShared);
+  for (uint c = 0; c < p.n_used; ++c) {
+    float weight = F32Buffer(weights).v[first_weight + c];
+    sum = fma(weight, F32Buffer(in_).v[(r * p.n_used + c) * p.d + i], sum);
+  }
+  if (kHasShared != 0) {
+    float weight = F32Buffer(weights).v[first_weight + p.n_used];
+    sum = fma(weight, F32Buffer(shared_).v[r * p.d + i], sum);
   }
   F32Buffer(x).v[r * p.d + i] = sum;
 }

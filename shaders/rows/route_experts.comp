@@ -14,7 +14,8 @@ layout(push_constant) uniform Push {
 
 void main() {
   uint row = gl_WorkGroupID.x;
-  uint first = row * p.n_experts;
+  uint first = row * (p.n_experts + p.has_shared);
+  uint first_weight = row * (p.n_used + p.has_shared);
   // Bit i of lane l: expert i * lanes + l is chosen. A lane has at most 64 experts.
   uint taken[2] = {0, 0};
   float highest = 0.0, sum = 0.0;
@@ -41,7 +42,7 @@ void main() {
     sum += weight;
     if (gl_SubgroupInvocationID == 0) {
       U32Buffer(ids).v[row * p.n_used + c] = id;
-      F32Buffer(weights).v[row * p.n_used + c] = weight;
+      F32Buffer(weights).v[first_weight + c] = weight;
     }
   }
   if (p.normalizes == 0) {
@@ -52,5 +53,9 @@ void main() {
     sum = subgroupAdd(own);
   }
   if (gl_SubgroupInvocationID != 0) return;
-  for (uint c = 0; c < p.n_used; ++c) F32Buffer(weights).v[row * p.n_used + c] /= sum;
+  for (uint c = 0; c < p.n_used; ++c) F32Buffer(weights).v[first_weight + c] /= sum;
+  if (p.has_shared != 0) {
+    float logit = F32Buffer(logits).v[first + p.n_experts];
+    F32Buffer(weights).v[first_weight + p.n_used] = 1.0 / (1.0 + exp(-logit));
+  }
 }

@@ -83,6 +83,11 @@ FAMILIES = {
     "qwen3-moe": lambda t: t.Qwen3MoeConfig(
         **COMMON, head_dim=16, moe_intermediate_size=16, num_experts=6, num_experts_per_tok=3,
         norm_topk_prob=True, mlp_only_layers=[1], **rope(rope_theta=1000000.0)),
+    # The shared expert has another width than the others.
+    "qwen2-moe": lambda t: t.Qwen2MoeConfig(
+        **COMMON, moe_intermediate_size=16, shared_expert_intermediate_size=40, num_experts=6,
+        num_experts_per_tok=3, norm_topk_prob=False, mlp_only_layers=[1],
+        **rope(rope_theta=1000000.0)),
     "mixtral": lambda t: t.MixtralConfig(
         **COMMON, num_local_experts=4, num_experts_per_tok=2, sliding_window=9, **rope()),
     "smollm3": lambda t: t.SmolLM3Config(**{**COMMON, "num_hidden_layers": 4},

@@ -73,19 +73,18 @@ TEST_P(ConvertedModels, GiveTheSameLogits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ConvertedModels,
-                         testing::Values(Family{"llama"}, Family{"llama3"}, Family{"llama-yarn"},
-                                         Family{"qwen2"}, Family{"qwen3"}, Family{"qwen3-moe"},
-                                         Family{"gemma"}, Family{"phi3"}, Family{"phi3-long"},
-                                         Family{"smollm3"}, Family{"mistral", 9},
-                                         Family{"mixtral", 9}, Family{"granite"},
-                                         Family{"granite-moe"}, Family{"glm"}, Family{"glm4"},
-                                         Family{"olmo2"}, Family{"olmo3"}, Family{"olmoe"}),
-                         [](const testing::TestParamInfo<Family>& family) {
-                           std::string name = family.param.name;
-                           std::erase(name, '-');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Families, ConvertedModels,
+    testing::Values(Family{"llama"}, Family{"llama3"}, Family{"llama-yarn"}, Family{"qwen2"},
+                    Family{"qwen3"}, Family{"qwen3-moe"}, Family{"qwen2-moe"}, Family{"gemma"},
+                    Family{"phi3"}, Family{"phi3-long"}, Family{"smollm3"}, Family{"mistral", 9},
+                    Family{"mixtral", 9}, Family{"granite"}, Family{"granite-moe"}, Family{"glm"},
+                    Family{"glm4"}, Family{"olmo2"}, Family{"olmo3"}, Family{"olmoe"}),
+    [](const testing::TestParamInfo<Family>& family) {
+      std::string name = family.param.name;
+      std::erase(name, '-');
+      return name;
+    });
 
 // The vectors of two texts in token ids.
 std::vector<float> vectors_of(const fs::path& model) {

@@ -25,17 +25,21 @@ void run_combine_experts(const PreparedCommand& command, uint32_t task, ThreadSc
   float* const x = command.operand<float>(0) + size_t{row} * params.d;
   const size_t slot = size_t{row} * params.n_used;
   const float* const in = command.operand<const float>(1) + slot * params.d;
-  const float* const weights = command.operand<const float>(2) + slot;
+  const float* shared = command.operand<const float>(3);
+  const float* const weights = command.operand<const float>(2) + slot + (shared ? row : 0);
+  if (shared) shared += size_t{row} * params.d;
   uint32_t i = first;
   for (; i + kLanes <= end; i += kLanes) {
     VF32 sum = hn::LoadU(d, x + i);
     for (uint32_t c = 0; c < params.n_used; ++c) {
       sum = hn::MulAdd(hn::Set(d, weights[c]), hn::LoadU(d, in + size_t{c} * params.d + i), sum);
     }
+    if (shared) sum = hn::MulAdd(hn::Set(d, weights[params.n_used]), hn::LoadU(d, shared + i), sum);
     hn::StoreU(sum, d, x + i);
   }
   for (; i < end; ++i) {
     for (uint32_t c = 0; c < params.n_used; ++c) x[i] += weights[c] * in[size_t{c} * params.d + i];
+    if (shared) x[i] += weights[params.n_used] * shared[i];
   }
 }
 
@@ -54,7 +58,9 @@ void prepare_combine_experts(PreparedCommand& prepared, const CommandToPrepare& 
   const uint64_t n_slots = uint64_t{params.n_rows} * params.n_used;
   command.require_bytes(0, uint64_t{params.n_rows} * params.d * 4);
   command.require_bytes(1, n_slots * params.d * 4);
-  command.require_bytes(2, n_slots * 4);
+  const bool has_shared = command.command().operands[3].present();
+  command.require_bytes(2, (n_slots + (has_shared ? params.n_rows : 0)) * 4);
+  command.require_bytes(3, uint64_t{params.n_rows} * params.d * 4, true);
   prepared.run = HWY_DYNAMIC_DISPATCH(run_combine_experts);
   constexpr uint32_t kColumnsPerTask = 1024;
   prepared.columns_per_task = std::min(params.d, kColumnsPerTask);

@@ -10,9 +10,11 @@ namespace {
 
 void run_route_experts(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
   const auto& params = command.params_as<RouteExpertsParams>();
-  const float* const logits = command.operand<const float>(2) + size_t{task} * params.n_experts;
+  const float* const logits =
+      command.operand<const float>(2) + size_t{task} * (params.n_experts + params.has_shared);
   uint32_t* const ids = command.operand<uint32_t>(0) + size_t{task} * params.n_used;
-  float* const weights = command.operand<float>(1) + size_t{task} * params.n_used;
+  float* const weights =
+      command.operand<float>(1) + size_t{task} * (params.n_used + params.has_shared);
   uint32_t taken[kMostExperts / 32] = {};
   float sum = 0;
   for (uint32_t c = 0; c < params.n_used; ++c) {
@@ -35,6 +37,9 @@ void run_route_experts(const PreparedCommand& command, uint32_t task, ThreadScra
     for (uint32_t e = 0; e < params.n_experts; ++e) sum += std::exp(logits[e] - logits[ids[0]]);
   }
   for (uint32_t c = 0; c < params.n_used; ++c) weights[c] /= sum;
+  if (params.has_shared != 0) {
+    weights[params.n_used] = 1 / (1 + std::exp(-logits[params.n_experts]));
+  }
 }
 
 void run_group_experts(const PreparedCommand& command, uint32_t, ThreadScratch&) {
@@ -70,10 +75,11 @@ void prepare_route_experts(PreparedCommand& prepared, const CommandToPrepare& co
   command.require(params.n_rows > 0 && params.n_used > 0, "a size is zero");
   command.require(params.n_used <= params.n_experts && params.n_experts <= kMostExperts,
                   "expected at most 512 experts, and no more chosen than there are");
-  for (const uint32_t chosen : {0, 1}) {
-    command.require_bytes(chosen, uint64_t{params.n_rows} * params.n_used * 4);
-  }
-  command.require_bytes(2, uint64_t{params.n_rows} * params.n_experts * 4);
+  command.require(params.has_shared <= 1, "expected one shared expert or none");
+  const uint64_t n_rows = params.n_rows;
+  command.require_bytes(0, n_rows * params.n_used * 4);
+  command.require_bytes(1, n_rows * (params.n_used + params.has_shared) * 4);
+  command.require_bytes(2, n_rows * (params.n_experts + params.has_shared) * 4);
   prepared.run = run_route_experts;
   prepared.n_tasks = params.n_rows;
 }

@@ -75,6 +75,7 @@ void KernelPlanner::route_experts(const RouteExpertsParams& p) {
   const uint32_t subgroup = capabilities_.subgroup_size;
   require(p.n_used != 0 && p.n_used <= p.n_experts, "as many chosen experts as there are at most");
   require(p.n_experts <= 64 * subgroup, "64 experts per lane at most");
+  require(p.has_shared <= 1, "one shared expert at most");
   shader(Shader::kRouteExperts, {subgroup});
   push_addresses(3);
   push(&p, sizeof p);
@@ -83,8 +84,8 @@ void KernelPlanner::route_experts(const RouteExpertsParams& p) {
 
 void KernelPlanner::combine_experts(const CombineExpertsParams& p) {
   require(p.n_used != 0, "sizes above 0");
-  shader(Shader::kCombineExperts, {threads()});
-  push_addresses(3);
+  shader(Shader::kCombineExperts, {threads(), present(3)});
+  push_addresses(4);
   push(&p, sizeof p);
   plan_.groups = {blocks(p.d, threads()), p.n_rows, 1};
 }

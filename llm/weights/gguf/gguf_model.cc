@@ -66,6 +66,7 @@ ModelConfig read_facts(const GgufMetadata& metadata, const ModelFamily& family) 
     stack.experts.n_used = metadata.count("expert_used_count");
     stack.experts.d_ffn = metadata.count("expert_feed_forward_length");
     if (stack.experts.d_ffn == 0) stack.experts.d_ffn = stack.d_ffn;
+    stack.experts.d_shared = metadata.count("expert_shared_feed_forward_length");
   }
   const float epsilon =
       metadata.number(stack.norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon"
@@ -103,7 +104,11 @@ void read_gguf_model(const GgufMetadata& metadata, const ModelFamily& family,
   StackConfig& stack = model.decoder();
   name_tensors(*family.gguf_names, family, contents);
   const std::string prefix(stack.name);
-  for (const TensorView& tensor : contents.tensors) {
+  for (TensorView& tensor : contents.tensors) {
+    // llama.cpp's converter writes a matrix of one row as a vector.
+    if (tensor.name.ends_with(".shared.router.weight") && tensor.shape.size() == 1) {
+      tensor.shape.insert(tensor.shape.begin(), 1);
+    }
     const bool is_f32 = tensor.dtype == DType::kF32;
     // Without a stated size, the vocabulary has the length of the embedding.
     if (model.n_vocab == 0 && tensor.name == prefix + ".embed.weight" && tensor.shape.size() == 2 &&

@@ -207,6 +207,7 @@ void read_language_model(const ConfigJson& config, const ModelFamily& family, Mo
     stack.experts.n = config.count({"num_local_experts", "num_experts"});
     stack.experts.n_used = config.count({"num_experts_per_tok"});
     stack.experts.d_ffn = config.count({"moe_intermediate_size", "intermediate_size"});
+    stack.experts.d_shared = config.count({"shared_expert_intermediate_size"});
     stack.experts.normalizes = config.truth("norm_topk_prob", family.normalizes_experts);
   }
   LayerFacts layers;

@@ -26,16 +26,16 @@ class ExpertsCheck {
   void routes_to_the_highest_logits() {
     for (const auto& [n_experts, n_used] :
          {std::pair{4u, 2u}, {8u, 1u}, {8u, 8u}, {60u, 4u}, {128u, 8u}, {512u, 32u}}) {
-      for (const uint32_t normalizes : {0u, 1u}) {
-        const uint32_t n_rows = 5;
-        std::vector<float> logits = random(size_t{n_rows} * n_experts, 4.0f);
-        logits[n_experts + 1] = logits[n_experts + 3] = 9;  // a tie
-        for (uint32_t e = 0; e < n_experts; ++e) logits[4 * n_experts + e] = NAN;
+      for (const auto& [normalizes, has_shared] : {std::pair{0u, 0u}, {1u, 0u}, {0u, 1u}}) {
+        const uint32_t n_rows = 5, width = n_experts + has_shared, n_weights = n_used + has_shared;
+        std::vector<float> logits = random(size_t{n_rows} * width, 4.0f);
+        logits[width + 1] = logits[width + 3] = 9;  // a tie
+        for (uint32_t e = 0; e < n_experts; ++e) logits[4 * width + e] = NAN;
         const Operand ids = store(std::vector<uint32_t>(n_rows * n_used, 7777));
-        const Operand weights = store(std::vector<float>(n_rows * n_used, NAN));
+        const Operand weights = store(std::vector<float>(n_rows * n_weights, NAN));
         DispatchTable table;
-        emit::route_experts(table, "route", {n_rows, n_experts, n_used, normalizes}, ids, weights,
-                            store(logits));
+        emit::route_experts(table, "route", {n_rows, n_experts, n_used, normalizes, has_shared},
+                            ids, weights, store(logits));
         device_.run(device_.record(table));
         const auto found = fetch<uint32_t>(ids);
         const auto found_weights = fetch<float>(weights);
@@ -45,7 +45,7 @@ class ExpertsCheck {
           EXPECT_EQ(std::set<uint32_t>(of_row, of_row + n_used).size(), n_used);
           EXPECT_LT(*std::max_element(of_row, of_row + n_used), n_experts);
           if (r == 4) continue;
-          const float* row = &logits[size_t{r} * n_experts];
+          const float* row = &logits[size_t{r} * width];
           std::vector<uint32_t> order(n_experts);
           std::iota(order.begin(), order.end(), 0);
           std::stable_sort(order.begin(), order.end(),
@@ -56,8 +56,12 @@ class ExpertsCheck {
           }
           for (uint32_t c = 0; c < n_used; ++c) {
             ASSERT_EQ(of_row[c], order[c]) << n_experts << " experts, row " << r;
-            EXPECT_NEAR(found_weights[r * n_used + c], std::exp(double{row[order[c]]}) / sum, 2e-6);
+            EXPECT_NEAR(found_weights[r * n_weights + c], std::exp(double{row[order[c]]}) / sum,
+                        2e-6);
           }
+          if (has_shared == 0) continue;
+          EXPECT_NEAR(found_weights[r * n_weights + n_used],
+                      1 / (1 + std::exp(-double{row[n_experts]})), 2e-6);
         }
       }
     }
@@ -153,21 +157,27 @@ class ExpertsCheck {
   }
 
   void combines() {
-    for (const uint32_t d : {1u, 37u, 2500u}) {
-      const uint32_t n_rows = 4, n_used = 3;
+    for (const auto& [d, has_shared] :
+         {std::pair{1u, false}, {37u, true}, {2500u, false}, {2500u, true}}) {
+      const uint32_t n_rows = 4, n_used = 3, n_weights = n_used + has_shared;
       const std::vector<float> before = random(size_t{n_rows} * d),
                                in = random(size_t{n_rows} * n_used * d),
-                               weights = random(size_t{n_rows} * n_used);
+                               shared = random(size_t{n_rows} * d),
+                               weights = random(size_t{n_rows} * n_weights);
       const Operand x = store(before);
       DispatchTable table;
-      emit::combine_experts(table, "combine", {n_rows, n_used, d}, x, store(in), store(weights));
+      emit::combine_experts(table, "combine", {n_rows, n_used, d}, x, store(in), store(weights),
+                            has_shared ? store(shared) : Operand{});
       device_.run(device_.record(table));
       const auto found = fetch<float>(x);
       for (uint32_t r = 0; r < n_rows; ++r) {
         for (uint32_t i = 0; i < d; ++i) {
           double sum = before[size_t{r} * d + i];
-          for (uint32_t s = r * n_used; s < (r + 1) * n_used; ++s) {
-            sum += double{weights[s]} * in[size_t{s} * d + i];
+          for (uint32_t c = 0; c < n_used; ++c) {
+            sum += double{weights[r * n_weights + c]} * in[size_t{r * n_used + c} * d + i];
+          }
+          if (has_shared) {
+            sum += double{weights[r * n_weights + n_used]} * shared[size_t{r} * d + i];
           }
           ASSERT_NEAR(found[size_t{r} * d + i], sum, 1e-6);
         }

@@ -96,6 +96,9 @@ TEST(LanguageModelFiles, ReportInvalidConfigurationValues) {
       {"qwen3-moe", "num_experts_per_tok", 7, "number of experts of a token between 1 and 6"},
       {"qwen3-moe", "moe_intermediate_size", 32, "[16, 32]"},
       {"qwen3-moe", "moe_intermediate_size", 8, "multiples of 16"},
+      {"qwen3-moe", "shared_expert_intermediate_size", 40, "shared.router.weight"},
+      {"qwen2-moe", "shared_expert_intermediate_size", 48, "[48, 32], found [40, 32]"},
+      {"qwen2-moe", "shared_expert_intermediate_size", 2000000, "width of the shared expert"},
   };
   for (const WrongFact& fact : facts) {
     ChangedModel model(fact.model);
