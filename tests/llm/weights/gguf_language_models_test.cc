@@ -1,12 +1,15 @@
 // The tiny models of language_models/ converted to GGUF with llama.cpp's order and names give the
-// same logits.
+// same logits. Invalid files of mixtures of experts are refused.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <numeric>
 
+#include "error/error.h"
 #include "llm/devices/open_device.h"
 #include "llm/generation/generator.h"
 #include "llm/weights/hugging_face/safetensors.h"
@@ -24,6 +27,14 @@ struct Model {
   bool is_permuted;              // rows of queries and keys: halves of pairs interleaved
   bool norm_weights_are_offset;  // transformers stores weights minus one
   float residual = 1;            // multiplier of Granite
+};
+
+// How a file of a mixture of experts differs from what llama.cpp's converter writes.
+struct Change {
+  std::map<std::string, uint32_t> counts = {};  // metadata, by the key without the architecture
+  std::string tensor = {};                      // has another shape; without one, it is left out
+  std::vector<uint64_t> shape = {};
+  bool splits_experts = false;  // one tensor per expert, as until April 2024
 };
 
 fs::path folder_of(const Model& model) {
@@ -50,6 +61,10 @@ std::string name_in_layer(const std::string& stem) {
       {"post_mlp_layernorm", "post_ffw_norm"},
       {"post_feedforward_layernorm", "post_ffw_norm"},
       {"mlp.gate", "ffn_gate_inp"},
+      {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
+      {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
+      {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
+      {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
       {"block_sparse_moe.gate", "ffn_gate_inp"},
       {"gate_proj", "ffn_gate_exps"},
       {"up_proj", "ffn_up_exps"},
@@ -93,7 +108,7 @@ void add(GgufBytes& gguf, const std::string& name, std::vector<uint64_t> shape,
   gguf.tensor(name, {shape.rbegin(), shape.rend()}, 0, bytes);
 }
 
-std::vector<uint8_t> gguf_of(const Model& model) {
+std::vector<uint8_t> gguf_of(const Model& model, const Change& change = {}) {
   constexpr uint32_t kU32 = 4, kF32 = 6;
   const auto provider = open_weights(folder_of(model));
   const StackConfig& facts = provider->config(ModelType::kLanguageModel).decoder();
@@ -103,7 +118,7 @@ std::vector<uint8_t> gguf_of(const Model& model) {
   const std::string prefix = std::string(model.architecture) + ".";
   GgufBytes gguf;
   gguf.string("general.architecture", model.architecture);
-  const std::pair<const char*, uint32_t> counts[] = {
+  std::map<std::string, uint32_t> counts = {
       {"block_count", facts.n_layers},
       {"context_length", facts.n_positions},
       {"embedding_length", facts.d_model},
@@ -114,6 +129,13 @@ std::vector<uint8_t> gguf_of(const Model& model) {
       {"rope.dimension_count", 2 * rope.n_pairs},
       {"rope.scaling.original_context_length", rope.original_positions},
       {"attention.sliding_window", window}};
+  if (facts.experts.any()) {
+    counts["expert_count"] = facts.experts.n;
+    counts["expert_used_count"] = facts.experts.n_used;
+    counts["expert_feed_forward_length"] = facts.experts.d_ffn;
+    counts["expert_shared_feed_forward_length"] = facts.experts.d_shared;
+  }
+  for (const auto& [key, count] : change.counts) counts[key] = count;
   for (const auto& [key, count] : counts) {
     if (count != 0) gguf.scalar<uint32_t>(prefix + key, kU32, count);
   }
@@ -129,17 +151,22 @@ std::vector<uint8_t> gguf_of(const Model& model) {
     gguf.string(prefix + "rope.scaling.type", "yarn");
     gguf.scalar<float>(prefix + "rope.scaling.factor", kF32, rope.factor);
   }
-  if (facts.experts.any()) {
-    gguf.scalar<uint32_t>(prefix + "expert_count", kU32, facts.experts.n);
-    gguf.scalar<uint32_t>(prefix + "expert_used_count", kU32, facts.experts.n_used);
-    gguf.scalar<uint32_t>(prefix + "expert_feed_forward_length", kU32, facts.experts.d_ffn);
-  }
   if (model.residual != 1) {
     gguf.scalar<float>(prefix + "residual_scale", kF32, model.residual);
     gguf.scalar<float>(prefix + "embedding_scale", kF32, facts.embedding_scale * model.residual);
     gguf.scalar<float>(prefix + "attention.scale", kF32, facts.attention_scale);
     gguf.scalar<float>(prefix + "logit_scale", kF32, 1 / facts.logit_scale);
   }
+  const auto add_changed = [&](const std::string& name, std::vector<uint64_t> shape,
+                               std::vector<float> values) {
+    if (name == change.tensor) {
+      shape = change.shape;
+      const uint64_t n =
+          std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies());
+      values.resize(n);
+    }
+    if (!shape.empty()) add(gguf, name, shape, values);
+  };
   std::map<std::string, std::pair<std::vector<uint64_t>, std::vector<float>>> stacks;
   Safetensors tensors;
   read_safetensors(std::make_shared<MappedFile>(folder_of(model) / "model.safetensors"), tensors);
@@ -158,14 +185,25 @@ std::vector<uint8_t> gguf_of(const Model& model) {
       name.replace(name.find("ffn_norm"), 8, "post_attention_norm");
     }
     if (name.find("_exps") == std::string::npos) {
-      add(gguf, name, tensor.shape, values);
+      // llama.cpp's converter removes dimensions of size 1.
+      std::vector<uint64_t> shape = tensor.shape;
+      std::erase(shape, 1u);
+      add_changed(name, shape, values);
+      continue;
+    }
+    if (change.splits_experts) {
+      // "mlp.experts.3.up_proj"
+      const size_t number = tensor.name.find(".experts.") + 8;
+      name.replace(name.find("_exps"), 5,
+                   tensor.name.substr(number, tensor.name.find('.', number + 1) - number));
+      add_changed(name, tensor.shape, values);
       continue;
     }
     auto& [shape, numbers] = stacks[name];
     shape = {shape.empty() ? 1 : shape[0] + 1, tensor.shape[0], tensor.shape[1]};
     numbers.insert(numbers.end(), values.begin(), values.end());
   }
-  for (const auto& [name, stack] : stacks) add(gguf, name, stack.first, stack.second);
+  for (const auto& [name, stack] : stacks) add_changed(name, stack.first, stack.second);
   return gguf.bytes();
 }
 
@@ -193,7 +231,8 @@ TEST(GgufLanguageModels, GiveTheSameLogitsAsSafetensors) {
         Model{"granite", "granite", true, false, 0.22f}, Model{"glm", "chatglm", false, false},
         Model{"glm4", "glm4", false, false}, Model{"olmo2", "olmo2", false, false},
         Model{"olmo3", "olmo2", false, false}, Model{"olmoe", "olmoe", false, false},
-        Model{"qwen3-moe", "qwen3moe", false, false}}) {
+        Model{"qwen3-moe", "qwen3moe", false, false},
+        Model{"qwen2-moe", "qwen2moe", false, false}}) {
     SCOPED_TRACE(model.folder);
     const std::vector<float> wanted = logits_of(*open_weights(folder_of(model)));
     const auto gguf =
@@ -205,6 +244,59 @@ TEST(GgufLanguageModels, GiveTheSameLogitsAsSafetensors) {
       worst = std::max(worst, std::abs(double{found[i]} - wanted[i]));
     }
     EXPECT_LT(worst, 1e-4);
+  }
+}
+
+std::unique_ptr<WeightProvider> open(const Model& model, const Change& change) {
+  return open_weights(std::make_shared<const MappedFile>("model.gguf", gguf_of(model, change)));
+}
+
+constexpr Model kMixture = {"qwen2-moe", "qwen2moe", false, false};
+
+TEST(GgufExperts, MayHaveATensorEach) {
+  EXPECT_EQ(logits_of(*open(kMixture, {.splits_experts = true})), logits_of(*open(kMixture, {})));
+}
+
+TEST(GgufExperts, RefuseInvalidFiles) {
+  struct Invalid {
+    Change change;
+    const char* message;
+  };
+  const std::string up = "blk.0.ffn_up_exps.weight";
+  const Invalid files[] = {
+      {{{{"expert_count", 7}}}, "[7, 32], found [6, 32]"},
+      {{{{"expert_count", 5}}}, "[5, 32], found [6, 32]"},
+      {{{{"expert_count", 0}}}, "expected a tensor decoder.layers.0.ffn.gate.weight"},
+      {{{{"expert_count", 4000000000}}}, "number of experts between 1 and 512"},
+      {{{{"expert_used_count", 0}}}, "number of experts of a token between 1 and 6, found 0"},
+      {{{{"expert_used_count", 7}}}, "number of experts of a token between 1 and 6, found 7"},
+      {{{{"expert_feed_forward_length", 32}}}, "shape [32, 32], found [16, 32]"},
+      {{{{"expert_feed_forward_length", 24}}}, "multiples of 16, found 24"},
+      {{{{"expert_shared_feed_forward_length", 24}}}, "shape [24, 32], found [40, 32]"},
+      {{{{"expert_shared_feed_forward_length", 4000000000}}}, "width of the shared expert"},
+      {{{}, up}, "expected a tensor decoder.layers.0.experts.0.up.weight"},
+      {{{}, up, {5, 16, 32}}, "expected a tensor decoder.layers.0.experts.5.up.weight"},
+      {{{}, up, {6, 32, 16}}, "shape [16, 32], found [32, 16]"},
+      {{{}, up, {6, 16}}, "shape [16, 32], found [16]"},
+      {{{}, up, {96, 32}}, "shape [16, 32], found [32]"},
+      {{{}, up, {600, 16, 32}}, "expected a tensor decoder.layers.0.experts.0.up.weight"},
+      {{{}, up, {0, 16, 32}}, "expected a tensor decoder.layers.0.experts.0.up.weight"},
+      {{{}, up, {6, 0, 32}}, "shape [16, 32], found [0, 32]"},
+      {{{}, "blk.0.ffn_gate_inp.weight", {7, 32}}, "shape [6, 32], found [7, 32]"},
+      {{{}, "blk.0.ffn_gate_inp_shexp.weight", {33}}, "shape [1, 32], found [1, 33]"},
+      {{{}, "blk.0.ffn_gate_inp_shexp.weight"}, "decoder.layers.0.shared.router.weight"},
+      {{{}, "blk.0.ffn_down_shexp.weight", {40, 32}}, "shape [32, 40], found [40, 32]"},
+      {{{}, "blk.2.ffn_down.4.weight", {}, true}, "decoder.layers.2.experts.4.down.weight"},
+      {{{}, "blk.2.ffn_down.4.weight", {16, 32}, true}, "shape [32, 16], found [16, 32]"},
+  };
+  for (const Invalid& file : files) {
+    std::string message = "no error";
+    try {
+      open(kMixture, file.change)->config(ModelType::kLanguageModel);
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    EXPECT_THAT(message, testing::HasSubstr(file.message));
   }
 }
 
