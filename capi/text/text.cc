@@ -73,13 +73,17 @@ std::shared_ptr<vesper_language_model> open_language_model(
     const char* name, const vesper_language_model_options* caller) {
   const auto given = read_options("options", caller, default_language_model_options());
   const vesper_load_options load = read_load_options(given.load);
-  const TextSessionOptions options = session_options(given, load);
+  TextSessionOptions options = session_options(given, load);
   // Before a download.
   check_options(options);
   require_device_name(options.device);
   const auto path = model_store(load).find(name, ModelKind::kLanguage);
   auto model =
       std::make_shared<const TextModel>(path, given.chat_template ? given.chat_template : "");
+  if (given.draft) {
+    options.draft = std::make_shared<const TextModel>(
+        model_store(load).find(given.draft, ModelKind::kLanguage));
+  }
   if (options.context > model->max_ctx()) {
     log(VESPER_LOG_WARNING, std::string(name) + ": the model is made for contexts of up to " +
                                 std::to_string(model->max_ctx()) +

@@ -281,7 +281,14 @@ OptionTable generate_options(GenerateArguments& arguments) {
           "last words where they stood before, in the prompt or the "
           "answer. For answers that repeat their prompt: corrections, extracts, summaries. Drafts "
           "are left out while they do not pay.");
-  options.exclude({"--speculate", "--beam-size"});
+  options
+      .add_advanced("--draft MODEL", text_option(arguments.draft),
+                    "a smaller model that drafts tokens")
+      .add_details(
+          "The answer is the same, sooner if the two models often agree: a small one of the same "
+          "family, with the same tokens. Several drafted tokens are checked at once. Drafts are "
+          "left out while they do not pay. Not with beams.");
+  options.exclude({"--speculate", "--draft", "--beam-size"});
   options.add_kv_type_option(arguments.session.kv_type);
   options.add_positional("PROMPT", arguments.texts);
   return options;

@@ -20,6 +20,7 @@ enum class ShownThinking { kShow, kHide, kText };
 
 struct GenerateArguments {
   std::string model = std::string(kDefaultModel);
+  std::string draft;  // a model; empty: none
   bool offline = false, verbose = false;
   TextSessionOptions session;
   TextOptions text;  // for every answer

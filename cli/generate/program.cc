@@ -143,6 +143,10 @@ class Run {
     if (!arguments_.chat_template.empty()) chat_template = read_text_file(arguments_.chat_template);
     start_ = SteadyClock::now();
     model_ = std::make_shared<const TextModel>(path, chat_template);
+    if (!arguments_.draft.empty()) {
+      arguments_.session.draft = std::make_shared<const TextModel>(
+          find_model_showing(kProgram, arguments_.draft, ModelKind::kLanguage, arguments_.offline));
+    }
     const bool takes_ids =
         !arguments_.prompt_ids.empty() || arguments_.mode == GenerateMode::kBatch;
     const bool gives_logits = !arguments_.logits_file.empty() && !arguments_.text.max_tokens;
@@ -337,7 +341,7 @@ class Run {
     line("eval time", times.answer_s, times.n_answer - std::min(times.n_answer, n_with_prompt),
          "runs  ");
     line("total time", times.prompt_s + times.answer_s, times.n_prompt + times.n_answer, "tokens");
-    if (arguments_.session.speculate != Speculate::kOff) {
+    if (arguments_.session.speculate != Speculate::kOff || arguments_.session.draft) {
       note(std::to_string(times.n_drafted) + " tokens were drafted, " +
            std::to_string(times.n_accepted) + " of them accepted");
     }

@@ -34,6 +34,9 @@ typedef struct vesper_language_model_options {
   /* "off" (default) or "ngram": draft tokens from earlier text and check several in one pass. The
    * answers are the same; those that repeat their prompt come sooner. Not with beams. */
   const char* speculate;
+  /* A smaller model with the same tokens that drafts them, or NULL (default). The answers are the
+   * same. Not with beams or `speculate`. */
+  const char* draft;
 } vesper_language_model_options;
 VESPER_API void vesper_language_model_options_init(vesper_language_model_options* options,
                                                    size_t size);

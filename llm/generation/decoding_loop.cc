@@ -69,6 +69,8 @@ DecodingLoop::DecodingLoop(Device& device, const DecoderModel& model, const Opti
   step_rows_ = device.allocate(n * sizeof(Row), "rows of a step");
   if (options.most_drafted_rows > 0) {
     draft_rows_ = device.allocate(options.most_drafted_rows * sizeof(Row), "drafted rows");
+    draft_logit_rows_ =
+        device.allocate(options.most_drafted_rows * sizeof(Row), "drafted rows with logits");
     draft_states_ = device.allocate(options.most_drafted_rows * sizeof(SequenceState),
                                     "states of drafted rows");
   }
@@ -89,6 +91,7 @@ DecodingLoop::DecodingLoop(Device& device, const DecoderModel& model, const Opti
   if (rules) suppressed_ = device.allocate(stop_ids_.bytes, "suppressed tokens");
 
   rows_host_.resize(std::max<size_t>(most_pass_rows(n_ctx_), n_logits));
+  draft_logit_rows_host_.resize(options.most_drafted_rows);
   draft_states_host_.resize(options.most_drafted_rows);
   states_host_.resize(n);
   tokens_host_.resize(n * n_ctx_);
@@ -160,7 +163,7 @@ BeamParams DecodingLoop::beam_params(const StepShape& shape) const {
 void DecodingLoop::emit_choice(DispatchTable& table, const StepShape& shape,
                                uint32_t n_drafted) const {
   const bool has_beams = shape.beam_size > 0;
-  const Operand drafts = n_drafted > 0 ? draft_rows_ : Operand{};
+  const Operand drafts = n_drafted > 0 ? draft_logit_rows_ : Operand{};
   const Operand& states = n_drafted > 0 ? draft_states_ : states_;
   SamplingParams params = params_;
   params.n_sequences = n_drafted > 0 ? n_drafted : shape.n_sequences();

@@ -68,7 +68,11 @@ struct StepShape {
 // Drafted tokens of a slot: a guess of the ones that follow its text.
 struct Draft {
   uint32_t slot = 0;
-  std::span<const int32_t> tokens = {};  // the last token of the text, then the drafted ones
+  // The last 1 + n_given tokens of the text, then the drafted ones.
+  std::span<const int32_t> tokens = {};
+  // Tokens before the last one that have no keys and values yet: start() came after a prefill()
+  // that ended before them.
+  uint32_t n_given = 0;
 };
 
 // A text found by a slot's sequences.
@@ -86,8 +90,8 @@ class DecodingLoop {
     uint32_t finished_per_beam = 1;    // finished hypotheses per beam
     uint32_t n_stop_candidates = 1;    // stop tokens among a beam's continuations
     bool keeps_beam_logprobs = false;  // FoundText::logprobs of beam searches
-    // Rows of a pass over drafted tokens: one per running slot, and one per drafted token. 0: no
-    // drafts. The model has room for this many logits.
+    // Rows of a pass over drafted tokens: one per running slot, and one per drafted or given token.
+    // 0: no drafts. The model has room for this many logits.
     uint32_t most_drafted_rows = 0;
   };
   // Whisper's token ids with special rules (SamplingParams).
@@ -238,6 +242,7 @@ class DecodingLoop {
   Operand pass_rows_;            // struct Row [most_pass_rows]
   Operand step_rows_;            // struct Row [n_sequences]
   Operand draft_rows_;           // struct Row [most_drafted_rows]
+  Operand draft_logit_rows_;     // likewise, without the rows of given tokens
   Operand draft_states_;         // struct SequenceState [most_drafted_rows]
   Operand logits_;               // f32 [n_sequences or most_drafted_rows, n_vocab]
   Operand states_;               // struct SequenceState [n_sequences]
@@ -256,7 +261,7 @@ class DecodingLoop {
   Operand pass_logits_;  // f32 [max_logit_rows, n_vocab], of evaluate()
 
   // Reused between calls.
-  std::vector<Row> rows_host_;
+  std::vector<Row> rows_host_, draft_logit_rows_host_;
   std::vector<SequenceState> states_host_, draft_states_host_;
   std::vector<int32_t> tokens_host_, finished_host_, pages_host_;
   std::vector<float> logprobs_host_, pass_logits_host_;

@@ -21,7 +21,7 @@ std::vector<DecodingLoop::PassProgram> DecodingLoop::record_drafted_passes(const
     if (!passes.empty() && passes.back().n_rows == n_rows) break;
     DispatchTable& table = tables.emplace_back();
     model_.emit_rows(table, n_rows, model_.context(draft_rows_));
-    model_.emit_logits(table, n_rows, {}, logits_, draft_rows_);
+    model_.emit_logits(table, n_rows, {}, logits_, draft_logit_rows_);
     emit_choice(table, shape, n_rows);
     passes.push_back({n_rows, 0});
   }
@@ -52,26 +52,32 @@ std::span<const uint32_t> DecodingLoop::advance_with_drafts(std::span<const Draf
                                           std::to_string(n_tokens) + " tokens for slots of " +
                                           std::to_string(shape_.n_candidates));
   }
+  constexpr Row kIdleRow{0, -1, 0, 0};
   uint32_t row = 0;
   for (const Draft& draft : drafts) {
     const SequenceState& state = states_host_[draft.slot];
+    const int32_t first = state.position - 1 - static_cast<int32_t>(draft.n_given);
     for (uint32_t i = 0; i < draft.tokens.size(); ++i, ++row) {
+      const bool is_given = i < draft.n_given;
       rows_host_[row] = {draft.tokens[i], static_cast<int32_t>(draft.slot),
-                         state.position - 1 + static_cast<int32_t>(i), 0};
+                         first + static_cast<int32_t>(i), 0};
+      draft_logit_rows_host_[row] = is_given ? kIdleRow : rows_host_[row];
       draft_states_host_[row] = state;
-      draft_states_host_[row].n_sampled += i;
+      draft_states_host_[row].finished |= is_given;
+      draft_states_host_[row].n_sampled += is_given ? 0 : i - draft.n_given;
     }
     const bool has_history = state.penalty_window > 0 || state.no_repeat_ngram_size > 0;
-    if (!has_history || draft.tokens.size() == 1) continue;
+    const std::span<const int32_t> drafted = draft.tokens.subspan(draft.n_given + 1);
+    if (!has_history || drafted.empty()) continue;
     const uint64_t end = uint64_t{draft.slot} * n_ctx_ + state.first_sampled + state.n_sampled;
-    const std::span<const int32_t> drafted = draft.tokens.subspan(1);
     device_.write(tokens_.part(end * sizeof(int32_t), drafted.size_bytes()), drafted.data());
   }
   for (; row < pass->n_rows; ++row) {
-    rows_host_[row] = {0, -1, 0, 0};
+    rows_host_[row] = draft_logit_rows_host_[row] = kIdleRow;
     draft_states_host_[row].finished = 1;
   }
   device_.write(draft_rows_.part(0, row * sizeof(Row)), rows_host_.data());
+  device_.write(draft_logit_rows_.part(0, row * sizeof(Row)), draft_logit_rows_host_.data());
   device_.write(draft_states_.part(0, row * sizeof(SequenceState)), draft_states_host_.data());
   device_.run(pass->program);
   return take_states();

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "error/error.h"
 #include "llm/weights/weight_provider.h"
@@ -15,13 +16,19 @@ namespace {
 // Limits of the logits of a pass that are computed at once.
 constexpr uint64_t kMostLogitBytes = uint64_t{64} << 20, kMostLogitRows = 128;
 
-DecoderModel::Options model_options(const WeightProvider& provider,
-                                    const GeneratorOptions& options) {
+// Rows of passes over drafts, or of texts that resume, each with up to one token that is behind.
+uint32_t most_drafted_rows(const GeneratorOptions& options, bool has_drafts) {
+  return has_drafts        ? kMostDraftedRows
+         : options.resumes ? 2 * std::min(options.n_slots, kMostDraftedRows)
+                           : 0;
+}
+
+DecoderModel::Options model_options(const WeightProvider& provider, const GeneratorOptions& options,
+                                    uint32_t n_drafted) {
   const ModelConfig& config = provider.config(ModelType::kLanguageModel);
   DecoderModel::Options model;
   model.n_ctx = options.n_ctx != 0 ? options.n_ctx : config.decoder().n_positions;
   model.n_sequences = options.n_slots * options.beam_size;
-  const uint32_t n_drafted = options.drafts_ngrams ? Speculation::kMostRows : 0;
   model.max_rows =
       std::max({DecodingLoop::most_pass_rows(model.n_ctx), model.n_sequences, n_drafted});
   const uint64_t row_bytes = sizeof(float) * std::max(1u, config.n_vocab);
@@ -36,11 +43,11 @@ DecoderModel::Options model_options(const WeightProvider& provider,
 }
 
 // Up to beam_size of a beam's continuations may be stop tokens.
-DecodingLoop::Options loop_options(const GeneratorOptions& options) {
+DecodingLoop::Options loop_options(const GeneratorOptions& options, uint32_t n_drafted) {
   return {.most_beams = options.beam_size > 1 ? options.beam_size : 0,
           .n_stop_candidates = options.beam_size,
           .keeps_beam_logprobs = true,
-          .most_drafted_rows = options.drafts_ngrams ? Speculation::kMostRows : 0};
+          .most_drafted_rows = n_drafted};
 }
 
 // FNV-1a.
@@ -68,15 +75,19 @@ uint64_t model_fingerprint(const WeightProvider& provider) {
 }  // namespace
 
 Generator::Generator(Device& device, const WeightProvider& provider, Compute compute,
-                     const GeneratorOptions& options)
+                     const GeneratorOptions& options, DraftSource* drafts)
     : device_(device),
       options_(options),
-      model_(device, provider, compute, model_options(provider, options)),
-      loop_(device, model_, loop_options(options)),
+      model_(device, provider, compute,
+             model_options(provider, options, most_drafted_rows(options, drafts != nullptr))),
+      loop_(device, model_, loop_options(options, most_drafted_rows(options, drafts != nullptr))),
       slots_(options.n_slots),
       fingerprint_(model_fingerprint(provider)) {
   for (Slot& slot : slots_) slot.held.reserve(n_ctx());
-  if (options.drafts_ngrams) speculation_.emplace(device, loop_, options.n_slots, n_ctx());
+  if (options.resumes) resumed_.reserve(options.n_slots);
+  if (drafts)
+    speculation_.emplace(device, loop_, *drafts, options.n_slots, n_ctx(),
+                         options.least_draft_gain);
 }
 
 void Generator::prepare() {
@@ -149,7 +160,7 @@ bool Generator::start(uint32_t slot, std::span<const int32_t> prompt, uint32_t m
                       const Sampling& sampling, const AnswerConstraints& constraints,
                       const std::function<bool()>& is_cancelled) {
   check_prompt(prompt, 1);
-  const std::vector<TokenBias> bias = bias_list(constraints);
+  std::vector<TokenBias> bias = bias_list(constraints);
   if ((sampling.has_filters() && !options_.has_filters) ||
       (sampling.has_penalties() && !options_.has_penalties)) {
     throw Error(ErrorKind::kInternal, "generator: made without filters or penalties");
@@ -159,8 +170,27 @@ bool Generator::start(uint32_t slot, std::span<const int32_t> prompt, uint32_t m
   at.best.clear();
   at.best_logprobs.clear();
   at.n_reused = n_reusable(slot, prompt);
-  if (at.n_reused == 0) at.first_kept = 0;
-  at.held.resize(at.n_reused);
+  at.settings = sampling.state();
+  at.bias = std::move(bias);
+  if (!begin_text(slot, prompt, 0, max_new, 0, constraints.grammar, is_cancelled)) return false;
+  if (speculation_ && is_running(slot)) speculation_->start(slot, sampling, at.bias, is_cancelled);
+  return true;
+}
+
+void Generator::resume(uint32_t slot, std::span<const int32_t> text, uint32_t max_new) {
+  const auto n_sampled = static_cast<uint32_t>(text.size()) - slots_[slot].settings.first_sampled;
+  // Usually the last token that was drafted, if it was right.
+  const uint32_t n_behind = n_reusable(slot, text) + 2 == text.size() ? 1 : 0;
+  begin_text(slot, text, n_sampled, max_new, n_behind, nullptr, nullptr);
+}
+
+bool Generator::begin_text(uint32_t slot, std::span<const int32_t> text, uint32_t n_sampled,
+                           uint32_t max_new, uint32_t n_behind, const GrammarConstraint* grammar,
+                           const std::function<bool()>& is_cancelled) {
+  Slot& at = slots_[slot];
+  const uint32_t n_reused = n_reusable(slot, text);
+  if (n_reused == 0) at.first_kept = 0;
+  at.held.resize(n_reused);
   std::function<bool(uint32_t, uint32_t)> after_pass;
   if (is_cancelled) {
     after_pass = [&](uint32_t, uint32_t) {
@@ -169,23 +199,24 @@ bool Generator::start(uint32_t slot, std::span<const int32_t> prompt, uint32_t m
       return !is_cancelled();
     };
   }
-  const uint32_t n_computed = loop_.prefill(slot, prompt, at.n_reused,
-                                            static_cast<uint32_t>(prompt.size()) - 1, after_pass);
-  const bool is_whole = n_computed + 1 == prompt.size();
-  prompt = prompt.first(n_computed + 1);
-  const auto n_prompt = static_cast<uint32_t>(prompt.size());
+  const uint32_t end = static_cast<uint32_t>(text.size()) - 1 - n_behind;
+  const uint32_t n_computed = loop_.prefill(slot, text, n_reused, end, after_pass);
+  const bool is_whole = n_computed == end;
+  if (!is_whole) text = text.first(n_computed + 1);
+  at.n_behind = n_behind;
+  const auto n_text = static_cast<uint32_t>(text.size());
   // Beams write to copies of the last page of the prompt.
   const uint32_t page_rows = model_.cache().shape().page_rows;
-  hold(slot, prompt.first(has_beams() ? (n_prompt - 1) / page_rows * page_rows : n_prompt - 1));
+  hold(slot, text.first(has_beams() ? (n_text - 1) / page_rows * page_rows : n_computed));
 
-  SequenceState state = sampling.state();
-  state.first_sampled = n_prompt;
-  state.max_sampled = std::min(max_new, n_ctx() - n_prompt);
+  SequenceState& state = at.settings;
+  state.first_sampled = n_text - n_sampled;
+  state.n_sampled = n_sampled;
+  state.max_sampled = n_sampled + std::min(max_new, n_ctx() - n_text);
   state.finished = max_new == 0 || !is_whole;
   state.is_beam = has_beams();
   state.max_finished = options_.beam_size;
-  loop_.start(slot, prompt, {&state, 1}, {.bias = bias, .grammar = constraints.grammar});
-  if (speculation_) speculation_->start(slot);
+  loop_.start(slot, text, {&state, 1}, {.bias = at.bias, .grammar = grammar});
   return is_whole;
 }
 
@@ -194,7 +225,7 @@ void Generator::hold(uint32_t slot, std::span<const int32_t> tokens) {
   at.held.assign(tokens.begin(), tokens.end());
   const uint32_t n_kept = model_.cache().n_kept_positions();
   // Drafted tokens were written after the last one.
-  const auto n = static_cast<uint32_t>(tokens.size()) + (speculation_ ? Speculation::kMostRows : 0);
+  const auto n = static_cast<uint32_t>(tokens.size()) + (speculation_ ? kMostDraftedRows : 0);
   if (n_kept > 0 && n > n_kept) at.first_kept = std::max(at.first_kept, n - n_kept);
 }
 
@@ -206,6 +237,8 @@ bool Generator::advance(uint32_t n_steps, bool may_draft) {
   }
   if (speculation_) {
     speculation_->advance(n_steps, may_draft && !loop_.any_has_grammar());
+  } else if (std::ranges::any_of(slots_, [](const Slot& at) { return at.n_behind > 0; })) {
+    catch_up();
   } else {
     loop_.advance(n_steps);
   }
@@ -217,6 +250,16 @@ bool Generator::advance(uint32_t n_steps, bool may_draft) {
     hold(slot, tokens.first(tokens.size() - 1));
   }
   return loop_.any_is_running();
+}
+
+void Generator::catch_up() {
+  resumed_.clear();
+  for (uint32_t slot = 0; slot < n_slots(); ++slot) {
+    const uint32_t n_behind = std::exchange(slots_[slot].n_behind, 0);
+    if (!is_running(slot)) continue;
+    resumed_.push_back({slot, loop_.tokens(slot).last(1 + n_behind), n_behind});
+  }
+  if (!resumed_.empty()) loop_.advance_with_drafts(resumed_);
 }
 
 void Generator::find_best(uint32_t slot) {

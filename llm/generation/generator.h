@@ -29,8 +29,10 @@ struct GeneratorOptions {
   // Above 1: beam search (select_beams in shaders/kernel_params.h) that ends with this many
   // finished texts. At most kMostBeams. Layers with a sliding window then keep all positions.
   uint32_t beam_size = 1;
-  // Drafts tokens (llm/generation/speculation.h). Texts are the same as without. Not with beams.
-  bool drafts_ngrams = false;
+  bool resumes = false;  // resume() is used
+  // A pass over drafts must promise this many times the tokens per second of a step. 0: any pass
+  // has drafts, for tests.
+  double least_draft_gain = 1.05;
   // With beams, the best text has the greatest sum of log-probabilities / length^length_penalty,
   // including the stop token (as in transformers).
   float length_penalty = 1;
@@ -46,9 +48,11 @@ struct AnswerConstraints {
 
 class Generator {
  public:
-  // Uploads the model and records the passes. Throws Error(kModel, kDevice, kUsage).
+  // Uploads the model and records the passes. `drafts` guesses tokens that are run in one pass
+  // (llm/generation/speculation.h); null: none. It must outlive the generator. Texts are the same
+  // as without. Not with beams. Throws Error(kModel, kDevice, kUsage).
   Generator(Device& device, const WeightProvider& provider, Compute compute,
-            const GeneratorOptions& options);
+            const GeneratorOptions& options, DraftSource* drafts = nullptr);
 
   // The tokens that end a text. Ids beyond the vocabulary are ignored. Without any, only the limit
   // ends it.
@@ -70,6 +74,12 @@ class Generator {
   bool start(uint32_t slot, std::span<const int32_t> prompt, uint32_t max_new,
              const Sampling& sampling, const AnswerConstraints& constraints = {},
              const std::function<bool()>& is_cancelled = nullptr);
+  // Continues a slot's text as `text`, up to `max_new` tokens more: its prompt at the last start(),
+  // then tokens of the vocabulary as if the slot had sampled them, with the settings of start()
+  // except a grammar. Only tokens that the slot has not cached are computed. The text is
+  // shorter than the context. Fewer than kMostDraftedRows texts run. The generator has
+  // GeneratorOptions::resumes, and no beams or drafts.
+  void resume(uint32_t slot, std::span<const int32_t> text, uint32_t max_new);
   // Runs up to n_steps passes of all slots; returns whether any text is unfinished. Without
   // `may_draft`, each pass samples one token per slot; likewise while a text has a grammar.
   bool advance(uint32_t n_steps, bool may_draft = true);
@@ -118,12 +128,23 @@ class Generator {
   struct Slot {
     std::vector<int32_t> held;  // cached tokens, from position 0
     uint32_t n_reused = 0;
+    uint32_t n_behind = 0;     // tokens before the last one that the next pass computes
+    SequenceState settings{};  // of start(), with first_sampled
+    std::vector<TokenBias> bias;
     std::vector<int32_t> best;  // best text of finished beams
     std::vector<float> best_logprobs;
     // Layers with a sliding window have the positions from here on.
     uint32_t first_kept = 0;
   };
 
+  // Starts or continues a text with the slot's settings, of which the last n_sampled tokens were
+  // sampled. Returns whether all of it is computed.
+  // The next pass computes the last n_behind tokens before the last one.
+  bool begin_text(uint32_t slot, std::span<const int32_t> text, uint32_t n_sampled,
+                  uint32_t max_new, uint32_t n_behind, const GrammarConstraint* grammar,
+                  const std::function<bool()>& is_cancelled);
+  // A pass that also computes the tokens of n_behind, if there are any.
+  void catch_up();
   void check_prompt(std::span<const int32_t> prompt, uint32_t n_new) const;
   bool has_beams() const { return options_.beam_size > 1; }
   std::vector<TokenBias> bias_list(const AnswerConstraints& constraints) const;
@@ -137,6 +158,7 @@ class Generator {
   DecoderModel model_;
   DecodingLoop loop_;
   std::optional<Speculation> speculation_;
+  std::vector<Draft> resumed_;  // of catch_up()
   std::vector<Slot> slots_;
   std::vector<int32_t> stop_ids_;
   bool is_prepared_ = false;

@@ -255,6 +255,7 @@ class LanguageModelOptions(Structure):
         ("ignore_end", c_int),
         ("chat_template", c_char_p),
         ("speculate", c_char_p),
+        ("draft", c_char_p),
     ]
 
 

@@ -35,7 +35,7 @@ class Answer:
     `end`: "model" (the model ended it), "stop" (a stop text), "limit" (max_tokens), "context" (it is
     full), "cancelled" or "loop" (it repeated itself). `tokens` has the one that ended it, too;
     `logprobs` are theirs. `alternatives`: with top_logprobs, as in OpenAI's "logprobs" of chat
-    completions. Times in seconds. `n_drafted`, `n_accepted`: tokens, with `speculate`.
+    completions. Times in seconds. `n_drafted`, `n_accepted`: tokens, with `speculate` or `draft`.
     """
 
     text: str
@@ -163,7 +163,8 @@ class LanguageModel(Closable):
 
     context: tokens of a prompt and its answer; 0: 4096, or the model's limit if that is less.
     batch_size: answers at once in generate_many(). chat_template replaces the model's. speculate:
-    "ngram" drafts tokens from earlier text; the answers are the same. adapters: a LoRA adapter (a folder
+    "ngram" drafts tokens from earlier text; draft: a smaller model with the same tokens drafts them. The
+    answers are the same. adapters: a LoRA adapter (a folder
     of PEFT or a GGUF file), or several with their scales, {path: 1.0}. The other arguments: see
     WhisperModel.
 
@@ -188,6 +189,7 @@ class LanguageModel(Closable):
                  batch_size: int = 1, kv_type: str = "f16", beam_size: int = 1,
                  length_penalty: float = 1, logit_bias: Mapping[int, float] | None = None,
                  ignore_end: bool = False, chat_template: str | None = None, speculate: str = "off",
+                 draft: str | os.PathLike[str] | None = None,
                  weights: str | None = None,
                  adapters: str | os.PathLike[str] | Mapping[str | os.PathLike[str], float] | None = None,
                  local_files_only: bool = False) -> None:
@@ -204,6 +206,8 @@ class LanguageModel(Closable):
         options.logit_bias, options.n_logit_bias = _bias_list(logit_bias)
         options.ignore_end = bool(ignore_end)
         options.speculate = encoded("speculate", speculate)
+        if draft is not None:
+            options.draft = path_bytes("draft", os.fspath(draft))
         if chat_template is not None:
             options.chat_template = encoded("chat_template", chat_template)
         pointer = ctypes.c_void_p()

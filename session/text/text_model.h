@@ -61,6 +61,8 @@ class TextModel {
   // known model with the same file name (session/models/known_models.h).
   const SamplingDefaults& sampling_defaults() const { return sampling_defaults_; }
 
+  // Tokens of its logits, at least those of the tokenizer.
+  uint32_t n_vocab() const { return weights_->config().n_vocab; }
   // The model's longest context in tokens.
   uint32_t max_ctx() const { return weights_->config().decoder().n_positions; }
   // The context for a prompt of `n_prompt` tokens and an answer of at most max_tokens, by default

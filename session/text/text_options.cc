@@ -42,6 +42,12 @@ void check_options(const TextSessionOptions& options) {
   check_bounds("length penalty", bounds::kTextLengthPenalty, options.length_penalty);
   check_setting(options.speculate == Speculate::kOff || options.beam_size == 1, "speculate",
                 "off with a beam size above 1, found " + std::to_string(options.beam_size));
+  if (options.draft) {
+    check_setting(options.beam_size == 1, "draft",
+                  "none with a beam size above 1, found " + std::to_string(options.beam_size));
+    check_setting(options.speculate == Speculate::kOff, "draft",
+                  "none with another source of drafts");
+  }
   check_bias(options.logit_bias);
 }
 

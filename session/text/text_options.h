@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -43,6 +44,9 @@ struct TextSessionOptions {
   // Draft tokens and run several in one pass (llm/generation/speculation.h). The answers are the
   // same. Excludes beam search.
   Speculate speculate = Speculate::kOff;
+  // A smaller model with the same tokens that drafts them; null: none. Excludes beam search and
+  // `speculate`. See open_drafts() (session/text/text_drafts.h).
+  std::shared_ptr<const TextModel> draft = nullptr;
   // Features of Sampling that answers may use. Disabled ones save a little time per step.
   bool allows_filters = true;    // top_k, top_p, min_p, typical_p
   bool allows_penalties = true;  // repetition, frequency, presence, no_repeat_ngram_size

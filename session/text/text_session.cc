@@ -11,6 +11,7 @@
 #include "llm/files/text_file.h"
 #include "session/text/answer_loop.h"
 #include "session/text/answer_writer.h"
+#include "session/text/text_drafts.h"
 #include "session/text/thinking_text.h"
 
 namespace vesper {
@@ -40,7 +41,6 @@ GeneratorOptions generator_options(const TextSessionOptions& options, const Text
   generator.has_penalties = options.allows_penalties;
   generator.beam_size = options.beam_size;
   generator.length_penalty = options.length_penalty;
-  generator.drafts_ngrams = options.speculate == Speculate::kNgram;
   return generator;
 }
 
@@ -260,7 +260,8 @@ struct TextSession::State {
         weights(change_weights(model->weights(), wanted.weights, wanted.threads)),
         device(open_device(wanted.device, DeviceOptions{.n_threads = wanted.threads})),
         compute(device->resolve(parse_compute(wanted.compute), WeightUse::kAnyRows)),
-        generator(*device, *weights, compute, generator_options(wanted, *model)),
+        drafts(open_drafts(*device, *model, compute, generator_options(wanted, *model), wanted)),
+        generator(*device, *weights, compute, generator_options(wanted, *model), drafts.get()),
         last_use(generator.n_slots()) {
     if (const TextTokenizer* tokenizer = model->tokenizer()) {
       generator.set_stop_ids(tokenizer->stop_ids());
@@ -284,6 +285,7 @@ struct TextSession::State {
   std::shared_ptr<const WeightProvider> weights;  // with the changes
   std::unique_ptr<Device> device;
   Compute compute;
+  std::unique_ptr<DraftSource> drafts;  // null: none
   Generator generator;
   std::vector<uint64_t> last_use;  // of each slot, counted in jobs; 0: never used
   uint64_t n_uses = 0;

@@ -60,6 +60,8 @@ static const char* wrong_model(const char* name) {
   REFUSED("kv_type", options.kv_type = "f64");
   REFUSED("speculate", options.speculate = "dream");
   REFUSED("speculate", (options.speculate = "ngram", options.beam_size = 2));
+  REFUSED("draft", (options.speculate = "ngram", options.draft = name));
+  REFUSED("draft", (options.beam_size = 2, options.draft = name));
   REFUSED("context", options.context = 1);
   REFUSED("context", options.context = UINT32_MAX);
   REFUSED("batch_size", options.batch_size = 0);

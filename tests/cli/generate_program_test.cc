@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tests/cli/generate_fixture.h"
+#include "tests/session/text/tiny_text_model.h"
 
 namespace vesper::generate_program_test {
 namespace {
@@ -257,6 +258,32 @@ TEST_F(GenerateProgram, DraftsTokens) {
   drafting.insert(drafting.end(), {"--prompt-ids", "1,2,3", "--print-ids"});
   EXPECT_THAT(tiny(drafting).err, HasSubstr("tokens were drafted"));
   expect_failure(run({"--speculate", "ngram", "--beam-size", "2", "a"}), 2, "--speculate");
+}
+
+TEST_F(GenerateProgram, DraftsTokensOfAModel) {
+  const std::string model = (folder_.path() / "model").string();
+  write_tiny_text_weights(model);
+  write_letter_tokenizer(model);
+  std::vector<std::string> arguments = {"-m", model, "--temperature", "1",  "--seed", "3",
+                                        "-n", "40",  "--allow-loops", "abc"};
+  const ChildResult plain = run(arguments);
+  ASSERT_EQ(plain.status, 0) << plain.err;
+  arguments.insert(arguments.end(), {"--draft", model, "--stats"});
+  const ChildResult drafted = run(arguments);
+  EXPECT_EQ(drafted.out, plain.out);
+  EXPECT_THAT(drafted.err, HasSubstr("tokens were drafted"));
+  expect_failure(run({"--draft", model, "--beam-size", "2", "a"}), 2, "--draft");
+  expect_failure(run({"--draft", model, "--speculate", "ngram", "a"}), 2, "--draft");
+  expect_failure(run({"-m", model, "--draft", "absent", "a"}), 4, "absent");
+  const std::string without = (folder_.path() / "without").string();
+  write_tiny_text_weights(without);
+  expect_failure(run({"-m", model, "--draft", without, "a"}), 4, "tokenizer");
+  write_letter_tokenizer(without);
+  std::string text = read_file(without + "/tokenizer.json");
+  text.replace(text.find("\"b\":6"), 5, "\"*\":6");
+  write_file(without + "/tokenizer.json", text);
+  expect_failure(run({"-m", model, "--draft", without, "a"}), 2,
+                 "--draft: expected a model with the same tokens");
 }
 
 // Before the model is looked for.

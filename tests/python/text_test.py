@@ -97,6 +97,15 @@ class Text(unittest.TestCase):
         self.assertEqual(answers[0], answers[1])
         self.assertNotEqual(answers[0], answers[2])
 
+    def test_a_draft_model_changes_no_answer(self):
+        with vesper.LanguageModel("smollm2-135m", draft="smollm2-135m", local_files_only=True) as model:
+            for options in (GREEDY, {"temperature": 1, "seed": 7, "max_tokens": 24}):
+                answer = model.generate(PROMPT, **options)
+                self.assertEqual(answer.tokens, self.model.generate(PROMPT, **options).tokens)
+        with self.assertRaisesRegex(vesper.UsageError, "draft"):
+            vesper.LanguageModel("smollm2-135m", draft="smollm2-135m", speculate="ngram",
+                                 local_files_only=True)
+
     def test_a_stream_has_the_text_of_the_answer(self):
         stream = self.model.stream(PROMPT, **GREEDY)
         pieces = list(stream)

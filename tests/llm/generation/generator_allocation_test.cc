@@ -4,6 +4,8 @@
 
 #include "llm/devices/open_device.h"
 #include "llm/generation/generator.h"
+#include "llm/generation/model_drafts.h"
+#include "llm/generation/ngram_drafts.h"
 #include "llm/grammar/gbnf.h"
 #include "llm/weights/weight_provider.h"
 #include "tests/llm/counted_allocations.h"
@@ -66,8 +68,8 @@ TEST(GeneratorAllocation, DraftsAllocateNothing) {
   const auto device = open_device("cpu", DeviceOptions{.n_threads = 2});
   GeneratorOptions options;
   options.n_ctx = 64;
-  options.drafts_ngrams = true;
-  Generator generator(*device, *provider, Compute::kF32, options);
+  NgramDrafts drafts;
+  Generator generator(*device, *provider, Compute::kF32, options, &drafts);
   Sampling sampling;
   sampling.repetition_penalty = 1.01f;
   const std::vector<int32_t> prompt = {1, 2, 1, 2, 1, 2, 1, 2};
@@ -80,6 +82,32 @@ TEST(GeneratorAllocation, DraftsAllocateNothing) {
   EXPECT_EQ(n_allocations() - before, 0u);
   EXPECT_EQ(generator.sampled(0).size(), 50u);
   EXPECT_GT(generator.speculation(0).n_drafted, 0u);
+}
+
+TEST(GeneratorAllocation, DraftsOfAModelAllocateNothing) {
+  if (!kAllocationsAreCounted) GTEST_SKIP() << "a sanitizer replaces malloc";
+  const auto provider =
+      open_weights(std::filesystem::path(VESPER_TEST_DATA) / "language_models/gemma3");
+  const auto device = open_device("cpu", DeviceOptions{.n_threads = 2});
+  GeneratorOptions options;
+  options.n_ctx = 64;
+  options.resumes = true;
+  options.least_draft_gain = 0;
+  ModelDrafts drafts(*device, *provider, Compute::kF32, options, provider->config().n_vocab);
+  Generator generator(*device, *provider, Compute::kF32, options, &drafts);
+  Sampling sampling;
+  sampling.temperature = 1;
+  sampling.repetition_penalty = 1.01f;
+  const std::vector<int32_t> prompt = {1, 2, 3, 4, 5, 6, 7};
+  generator.start(0, prompt, 2, sampling);
+  generator.advance(2);
+  const uint64_t before = n_allocations();
+  generator.start(0, std::span(prompt).first(3), 50, sampling);
+  while (generator.advance(3)) {
+  }
+  EXPECT_EQ(n_allocations() - before, 0u);
+  EXPECT_EQ(generator.sampled(0).size(), 50u);
+  EXPECT_GT(generator.speculation(0).n_accepted, 20u);
 }
 
 // The first text caches the masks, and the first steps of a text size the matcher's buffers.

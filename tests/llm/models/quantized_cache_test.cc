@@ -10,6 +10,7 @@
 #include "error/error.h"
 #include "llm/devices/open_device.h"
 #include "llm/generation/generator.h"
+#include "llm/generation/ngram_drafts.h"
 #include "llm/weights/weight_provider.h"
 #include "tests/llm/models/wide_heads.h"
 #include "tests/llm/test_devices.h"
@@ -38,8 +39,8 @@ class QuantizedCache : public testing::Test {
     options.kv_types = types;
     return options;
   }
-  Generator open(Device& device, const GeneratorOptions& options) {
-    return {device, *provider_, Compute::kF32, options};
+  Generator open(Device& device, const GeneratorOptions& options, DraftSource* drafts = nullptr) {
+    return {device, *provider_, Compute::kF32, options, drafts};
   }
   std::vector<float> logits_of(Generator& generator, const Ids& text) {
     std::vector<float> all;
@@ -86,8 +87,7 @@ TEST_F(QuantizedCache, IsNearF32OnEachDevice) {
       generator.advance(1);
       std::vector<float> last(generator.n_vocab());
       generator.read_logits(0, last.data());
-      EXPECT_LT(distance(last, {wanted.end() - generator.n_vocab(), wanted.end()}),
-                3 * found);
+      EXPECT_LT(distance(last, {wanted.end() - generator.n_vocab(), wanted.end()}), 3 * found);
     }
   }
 }
@@ -164,9 +164,8 @@ TEST_F(QuantizedCache, AnswersTheSameInABatchAndWithDrafts) {
     for (uint32_t slot = 0; slot < 3; ++slot) {
       EXPECT_THAT(batch.sampled(slot), ElementsAreArray(wanted[slot])) << slot;
     }
-    GeneratorOptions drafting = options(types);
-    drafting.drafts_ngrams = true;
-    Generator drafted = open(*device, drafting);
+    NgramDrafts drafts;
+    Generator drafted = open(*device, options(types), &drafts);
     EXPECT_EQ(answer(drafted, repeated, 30), wanted[2]);
     EXPECT_GT(drafted.speculation(0).n_drafted, 0u);
   }
