@@ -211,6 +211,55 @@ BENCHMARK(paged_attention)
     ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMicrosecond);
 
+// Attention of one step of SmolLM2-135M at position 4095, by formats of keys and values.
+void kv_format_attention(benchmark::State& state) {
+  const uint32_t n_heads = 9, n_kv_heads = 3, head_dim = 64, page_rows = 32, n_layers = 30;
+  const uint32_t length = 4096, n_pages = length / page_rows;
+  DeviceOptions options;
+  options.n_threads = device_threads();
+  const auto device = open_cpu_device(options);
+  PagedAttentionParams params{};
+  params.n_rows = 1;
+  params.n_heads = n_heads;
+  params.n_kv_heads = n_kv_heads;
+  params.head_dim = head_dim;
+  params.q_row_stride = params.out_row_stride = n_heads * head_dim;
+  params.page_rows = page_rows;
+  params.pages_per_sequence = n_pages;
+  params.scale = 0.125f;
+  const auto keys = static_cast<uint32_t>(state.range(0));
+  const auto values = static_cast<uint32_t>(state.range(1));
+  params.kv_dtypes = kv_dtypes_of(keys, values);
+  std::vector<int32_t> pages(n_pages);
+  for (uint32_t i = 0; i < n_pages; ++i) pages[i] = static_cast<int32_t>(i);
+  const Operand page_table = device->allocate(pages.size() * 4, "page table");
+  device->write(page_table, pages.data());
+  const Row row{0, 0, static_cast<int>(length) - 1, 0};
+  const Operand rows = device->allocate(sizeof row, "rows");
+  device->write(rows, &row);
+  const Operand q = device->allocate(n_heads * head_dim * sizeof(float), "q");
+  const Operand out = device->allocate(q.bytes, "out");
+  const auto bytes_of = [&](uint32_t dtype) {
+    return uint64_t{n_pages} * n_kv_heads * kv_head_bytes(dtype, page_rows, head_dim);
+  };
+  DispatchTable table;
+  for (uint32_t layer = 0; layer < n_layers; ++layer) {
+    emit::paged_attention(table, "attention", params, out, q, device->allocate(bytes_of(keys), "k"),
+                          device->allocate(bytes_of(values), "v"), rows, page_table);
+  }
+  const ProgramId program = device->record(table);
+  for (auto _ : state) device->run(program);
+  state.SetBytesProcessed(static_cast<int64_t>((bytes_of(keys) + bytes_of(values)) * n_layers) *
+                          state.iterations());
+}
+BENCHMARK(kv_format_attention)
+    ->ArgNames({"keys", "values"})
+    ->Args({kDTypeF16, kDTypeF16})
+    ->Args({kDTypeQ8_0, kDTypeQ8_0})
+    ->Args({kDTypeQ8_0, kDTypeQ4_0})
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMicrosecond);
+
 }  // namespace
 }  // namespace vesper
 

@@ -146,15 +146,15 @@ HWY_INLINE uint16_t quantize_4_bits(const float* block, uint8_t* codes) {
   const F32 d;
   const hn::Rebind<uint8_t, F32> d8;
   const hn::RebindToSigned<F32> di;
-  VF32 least = hn::Zero(d), most = hn::Zero(d);
+  VF32 negative = hn::Zero(d), positive = hn::Zero(d);  // largest magnitudes
   for (uint32_t i = 0; i < kKvBlock; i += kLanes) {
     const VF32 x = hn::LoadU(d, block + i);
-    least = hn::Min(least, x);
-    most = hn::Max(most, x);
+    negative = hn::Max(negative, hn::Neg(x));
+    positive = hn::Max(positive, x);
   }
-  const float low = hn::GetLane(hn::MinOfLanes(d, least));
-  const float high = hn::GetLane(hn::MaxOfLanes(d, most));
-  const uint16_t bits = f32_to_f16((-low > high ? low : high) / -8.0f);
+  const float low = hn::GetLane(hn::MaxOfLanes(d, negative));
+  const float high = hn::GetLane(hn::MaxOfLanes(d, positive));
+  const uint16_t bits = f32_to_f16((low > high ? low : -high) / 8.0f);
   const float scale = f16_to_f32(bits);
   const VF32 inverse = hn::Set(d, scale == 0 ? 0.0f : 1.0f / scale);
   uint8_t separate[kKvBlock];

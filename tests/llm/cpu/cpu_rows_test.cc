@@ -5,6 +5,7 @@
 #include "llm/cpu/cpu_features.h"
 #include "llm/dtype/kv_types.h"
 #include "tests/llm/cpu/cpu_fixture.h"
+#include "tests/llm/kernels/kv_pages_check.h"
 #include "tests/llm/kernels/plain_pool.h"
 
 namespace vesper::testing::cpu_rows_test {
@@ -319,6 +320,15 @@ TEST(CpuPagedAttention, EqualsAPlainLoopInBf16) {
         check(c);
       }
     }
+  }
+}
+
+TEST(CpuPagedAttention, ReadsQuantizedPagesInBf16) {
+  const auto device = cpu();
+  constexpr uint32_t kFlags = kAttentionOneSequence | kAttentionRounds;
+  for (const KvTypes& types : {KvTypes(DType::kQ8_0), KvTypes(DType::kQ8_0, DType::kQ4_0)}) {
+    test::KvPagesCheck(*device).attends(types, {4, 2, 64, 32, 0, 40, 70, 37, kFlags});
+    test::KvPagesCheck(*device).attends(types, {2, 1, 96, 16, 0, 17, 61, 0, kFlags});
   }
 }
 
