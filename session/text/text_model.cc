@@ -20,11 +20,11 @@ TextModel::TextModel(std::shared_ptr<const WeightProvider> weights, std::string_
   } catch (const Error&) {
     tokenizer_error_ = std::current_exception();
   }
-  if (!chat_template.empty()) {
-    chat_template_.emplace(chat_template);
-  } else if (const auto source = chat_template_source(*weights_)) {
-    chat_template_.emplace(*source);
+  chat_template_text_ = chat_template;
+  if (chat_template.empty()) {
+    chat_template_text_ = chat_template_source(*weights_).value_or("");
   }
+  if (!chat_template_text_.empty()) chat_template_.emplace(chat_template_text_);
   sampling_defaults_ = vesper::sampling_defaults(*weights_);
   if (!sampling_defaults_.source.empty()) return;
   const KnownModel* known = find_known_model_of_file(weights_->path());
@@ -38,13 +38,24 @@ const TextTokenizer& TextModel::require_tokenizer() const {
   return *tokenizer_;
 }
 
-std::vector<int32_t> TextModel::chat_ids(std::span<const ChatMessage> messages, bool thinks) const {
-  const TextTokenizer& tokenizer = require_tokenizer();
+const ChatTemplate& TextModel::require_chat_template() const {
+  require_tokenizer();
   if (!chat_template_) throw_no_chat_template(weights_->path().string());
-  const std::string text = chat_template_->render_prompt(messages, thinks, &tokenizer);
-  std::vector<int32_t> ids = tokenizer.encode(text, true, false);
+  return *chat_template_;
+}
+
+std::vector<int32_t> TextModel::chat_ids(std::span<const ChatMessage> messages, bool thinks) const {
+  return ids_of_chat(require_chat_template().render_prompt(messages, thinks, tokenizer_.get()));
+}
+
+std::vector<int32_t> TextModel::chat_ids(const nlohmann::ordered_json& variables) const {
+  return ids_of_chat(require_chat_template().render({}, true, tokenizer_.get(), variables));
+}
+
+std::vector<int32_t> TextModel::ids_of_chat(const std::string& text) const {
+  std::vector<int32_t> ids = tokenizer_->encode(text, true, false);
   // Most templates contain the tokens that begin every text.
-  const auto before = tokenizer.before();
+  const auto before = tokenizer_->before();
   if (ids.size() < before.size() || !std::equal(before.begin(), before.end(), ids.begin())) {
     ids.insert(ids.begin(), before.begin(), before.end());
   }

@@ -7,6 +7,7 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,6 +45,11 @@ class TextModel {
   // for an answer without thinking (its variable enable_thinking). Throws Error(kModel) without a
   // template, Error(kInput) if the template rejects the conversation.
   std::vector<int32_t> chat_ids(std::span<const ChatMessage> messages, bool thinks = true) const;
+  // The same for messages as data: `variables` is an object with "messages" in the form of OpenAI's
+  // API, and further variables of the template, such as "tools" and "enable_thinking".
+  std::vector<int32_t> chat_ids(const nlohmann::ordered_json& variables) const;
+  // Empty without a template.
+  const std::string& chat_template_text() const { return chat_template_text_; }
   // A text to continue.
   std::vector<int32_t> text_ids(std::string_view text) const;
   // An instruction and the text that it is about, either of which may be empty: a message of a
@@ -74,10 +80,13 @@ class TextModel {
 
  private:
   bool ends_with(std::span<const int32_t> prompt, std::string_view tag) const;
+  const ChatTemplate& require_chat_template() const;
+  std::vector<int32_t> ids_of_chat(const std::string& text) const;
 
   std::shared_ptr<const WeightProvider> weights_;
   std::unique_ptr<TextTokenizer> tokenizer_;
   std::exception_ptr tokenizer_error_;  // why there is no tokenizer
+  std::string chat_template_text_;
   std::optional<ChatTemplate> chat_template_;
   SamplingDefaults sampling_defaults_;
 };
