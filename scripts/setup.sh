@@ -18,6 +18,8 @@ packages=(
   libpcre2-dev libutf8proc-dev zlib1g-dev
   # the programs: options, JSON, editing of lines, downloads and their digests
   libcli11-dev libedit-dev nlohmann-json3-dev libcurl4-openssl-dev libssl-dev
+  # the server: HTTP and WebSocket (headers of Beast and Asio)
+  libboost-dev
   # tests and benchmarks: frameworks, a Vulkan driver without a GPU, validation, recordings
   libgtest-dev libgmock-dev libbenchmark-dev mesa-vulkan-drivers vulkan-validationlayers
   pocketsphinx-testdata asterisk-core-sounds-fr-wav ffmpeg

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 MADE = ROOT / "build/site-pages"
 # Pages that show files outside docs/.
 PAGE_OF = {"include/vesper.h": "c-headers.md", "THIRD-PARTY-NOTICES.md": "THIRD-PARTY-NOTICES.md"}
-PROGRAMS = ("embed", "generate", "inspect", "transcribe", "vesper")
+PROGRAMS = ("embed", "generate", "inspect", "serve", "transcribe", "vesper")
 
 
 def indented(text):

@@ -30,10 +30,11 @@ namespace vesper {
 struct Program {
   std::string_view name, summary;
 };
-inline constexpr std::array<Program, 5> kPrograms = {{
+inline constexpr std::array<Program, 6> kPrograms = {{
     {"embed", "turn texts into vectors"},
     {"generate", "answer a prompt with a language model"},
     {"inspect", "describe a model and the memory it needs"},
+    {"serve", "answer requests of OpenAI's API over HTTP"},
     {"transcribe", "turn speech into text and subtitles"},
     {"vesper", "turn speech into text and text into text"},
 }};

@@ -17,6 +17,7 @@
 #include "cli/terminal/terminal_text.h"
 #include "cli/transcribe/options.h"
 #include "error/error.h"
+#include "serve/options.h"
 #include "tests/child_process.h"
 
 namespace vesper::options_test {
@@ -31,6 +32,7 @@ struct Tables {
   EmbedArguments embed;
   GenerateArguments generate;
   InspectArguments inspect;
+  ServeArguments serve;
   TranscribeArguments transcribe;
   std::vector<std::pair<std::string, OptionTable>> all;
 
@@ -38,6 +40,7 @@ struct Tables {
     all.emplace_back("embed", embed_options(embed));
     all.emplace_back("generate", generate_options(generate));
     all.emplace_back("inspect", inspect_options(inspect));
+    all.emplace_back("serve", serve_options(serve));
     all.emplace_back("transcribe", transcribe_options(transcribe));
   }
 };
@@ -164,8 +167,7 @@ struct Made {
   std::optional<double> limit = 0.5;
   std::string kind = "b";
   std::vector<std::string> tags, rest;
-  OptionTable table{
-      {.name = "made", .usages = {"X"}, .description = "", .examples = {}}};
+  OptionTable table{{.name = "made", .usages = {"X"}, .description = "", .examples = {}}};
 
   Made() {
     table.section("All");

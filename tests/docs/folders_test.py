@@ -10,7 +10,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-FOLDERS = ("audio", "capi", "cli", "decoder", "embedder", "encoder", "error", "llm", "session", "vad")
+FOLDERS = ("audio", "capi", "cli", "decoder", "embedder", "encoder", "error", "llm", "serve", "session", "vad")
 ANYWHERE = {"error", "shaders"}  # every folder may include them
 
 

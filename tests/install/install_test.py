@@ -14,7 +14,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 CLIENT = SOURCE / "tests/install/client"
-COMMANDS = ("embed", "generate", "inspect", "transcribe")
+COMMANDS = ("embed", "generate", "inspect", "serve", "transcribe")
 PROGRAMS = COMMANDS + ("vesper",)
 BUILD = pathlib.Path()  # the argument
 
@@ -179,7 +179,7 @@ class Installed(unittest.TestCase):
     def test_vesper_names_its_commands(self):
         vesper = self.prefix / "bin/vesper"
         self.assertEqual(run(vesper), run(vesper, "--help"))
-        for arguments, message in ((["trancribe"], 'expected a command (embed, generate, inspect, transcribe), found "trancribe"'),
+        for arguments, message in ((["trancribe"], 'expected a command (embed, generate, inspect, serve, transcribe), found "trancribe"'),
                                    (["help", "me"], 'found "me"'),
                                    (["help", "embed", "inspect"], "expected one command, found 2"),
                                    (["--loud"], "--loud"), ([""], 'found ""')):

@@ -1,0 +1,110 @@
+#include "serve/api/request_fields.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace vesper {
+
+std::string excerpt(const Json& value) {
+  constexpr size_t kMost = 60;
+  std::string text = value.is_object()  ? "an object"
+                     : value.is_array() ? "a list of " + std::to_string(value.size())
+                                        : value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+  return text;
+}
+
+Json parse_json(std::string_view text) {
+  constexpr int kMostDepth = 64;
+  const auto check_depth = [](int depth, Json::parse_event_t, Json&) {
+    if (depth > kMostDepth) {
+      throw ApiError(400, "expected JSON of at most 64 levels, found more");
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text, check_depth);
+  } catch (const Json::exception& error) {
+    const std::string what = error.what();
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
+    const size_t at = what.find("] ");
+    throw ApiError(400, "expected JSON: " + (at == std::string::npos ? what : what.substr(at + 2)));
+  }
+}
+
+RequestFields::RequestFields(const Json& object, std::string path)
+    : object_(object), path_(std::move(path)) {
+  if (object.is_object()) return;
+  const std::string name = path_.empty() ? "the body" : path_.substr(0, path_.size() - 1);
+  throw_field(name, "an object", excerpt(object));
+}
+
+const Json* RequestFields::find(const std::string& name) {
+  used_.insert(name);
+  const auto found = object_.find(name);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+const Json& RequestFields::require(const std::string& name, const std::string& expected) {
+  const Json* value = find(name);
+  if (value == nullptr) throw_field(path_of(name), expected, "nothing");
+  return *value;
+}
+
+std::optional<bool> RequestFields::boolean(const std::string& name) {
+  const Json* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_boolean()) throw_field(path_of(name), "true or false", excerpt(*value));
+  return value->get<bool>();
+}
+
+std::optional<double> RequestFields::number(const std::string& name, double low, double high) {
+  const Json* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  const double number = value->is_number() ? value->get<double>() : std::nan("");
+  if (!(number >= low && number <= high)) {
+    throw_field(path_of(name), "a number from " + Json(low).dump() + " to " + Json(high).dump(),
+                excerpt(*value));
+  }
+  return number;
+}
+
+std::optional<int64_t> RequestFields::integer(const std::string& name, int64_t low, int64_t high) {
+  const Json* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  const bool fits = value->is_number_integer() &&
+                    (!value->is_number_unsigned() || value->get<uint64_t>() <= INT64_MAX) &&
+                    value->get<int64_t>() >= low && value->get<int64_t>() <= high;
+  if (!fits) {
+    throw_field(path_of(name),
+                "an integer from " + std::to_string(low) + " to " + std::to_string(high),
+                excerpt(*value));
+  }
+  return value->get<int64_t>();
+}
+
+std::optional<std::string> RequestFields::text(const std::string& name) {
+  const Json* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) throw_field(path_of(name), "a text", excerpt(*value));
+  return value->get<std::string>();
+}
+
+void RequestFields::allow_only(const std::string& name, const std::vector<Json>& values) {
+  const Json* value = find(name);
+  if (value == nullptr || std::ranges::find(values, *value) != values.end()) return;
+  std::string expected = "no such field";
+  for (const Json& allowed : values) expected += " or " + allowed.dump();
+  throw_field(path_of(name), expected, excerpt(*value));
+}
+
+void RequestFields::check_all_used() const {
+  for (const auto& [name, value] : object_.items()) {
+    if (used_.contains(name) || value.is_null()) continue;
+    throw ApiError(400, path_of(name.substr(0, 64)) + ": this server has no such field",
+                   path_of(name.substr(0, 64)), "unknown_field");
+  }
+}
+
+}  // namespace vesper

@@ -1,0 +1,57 @@
+// The fields of a JSON request. Each is read once, with its type and range; what is left over at
+// the end is an error that names it, because ignoring it would give an answer that was not asked
+// for.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "serve/api/api_error.h"
+
+namespace vesper {
+
+using Json = nlohmann::ordered_json;
+
+// A JSON text of a client. Throws ApiError(400) for what is not JSON, or is nested more than 64
+// levels deep.
+Json parse_json(std::string_view text);
+
+// A short text of a value, for messages.
+std::string excerpt(const Json& value);
+
+class RequestFields {
+ public:
+  // `object` must outlive this. `path` precedes the names in messages: "messages[0].". Throws
+  // ApiError if it is not an object.
+  explicit RequestFields(const Json& object, std::string path = "");
+
+  // The value of a field; null if it is absent or null.
+  const Json* find(const std::string& name);
+  // Throw ApiError naming the field, what was expected and what was found.
+  const Json& require(const std::string& name, const std::string& expected);
+  std::optional<bool> boolean(const std::string& name);
+  std::optional<double> number(const std::string& name, double low, double high);
+  std::optional<int64_t> integer(const std::string& name, int64_t low, int64_t high);
+  std::optional<std::string> text(const std::string& name);
+
+  // A field that only describes the request, such as "user".
+  void ignore(const std::string& name) { used_.insert(name); }
+  // A field that is honoured only with one of these values, or absent.
+  void allow_only(const std::string& name, const std::vector<Json>& values);
+  // Throws ApiError if there is a field that was not read.
+  void check_all_used() const;
+
+  std::string path_of(const std::string& name) const { return path_ + name; }
+
+ private:
+  const Json& object_;
+  std::string path_;
+  std::set<std::string> used_;
+};
+
+}  // namespace vesper

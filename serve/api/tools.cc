@@ -1,0 +1,212 @@
+#include "serve/api/tools.h"
+
+#include <algorithm>
+#include <set>
+
+namespace vesper {
+namespace {
+
+constexpr std::string_view kBegin = "<tool_call>", kEnd = "</tool_call>";
+constexpr std::string_view kMistral = "[TOOL_CALLS]", kPython = "<|python_tag|>";
+
+// A call as the model writes it: {"name": NAME, "arguments": {...}}. References of a function's
+// parameters are to their own definitions, "#/$defs/...", which are moved to `root`.
+Json call_schema(const Json& function, const std::string& arguments_name, Json& root) {
+  Json arguments = {{"type", "object"}};
+  if (const auto found = function.find("parameters");
+      found != function.end() && found->is_object()) {
+    arguments = *found;
+  }
+  for (const char* key : {"$defs", "definitions"}) {
+    if (!arguments.contains(key) || !arguments[key].is_object()) continue;
+    for (const auto& [name, definition] : arguments[key].items()) {
+      Json& place = root[key][name];
+      if (!place.is_null() && place != definition) {
+        throw ApiError(400,
+                       "tools: expected one definition of \"" + name.substr(0, 60) +
+                           "\" in all functions, found two",
+                       "tools");
+      }
+      place = definition;
+    }
+    arguments.erase(key);
+  }
+  return {{"type", "object"},
+          {"properties", {{"name", {{"const", function["name"]}}}, {arguments_name, arguments}}},
+          {"required", {"name", arguments_name}},
+          {"additionalProperties", false}};
+}
+
+std::optional<ToolCall> call_of(const Json& value, const Tools& tools) {
+  if (!value.is_object()) return std::nullopt;
+  const auto name = value.find("name");
+  if (name == value.end() || !name->is_string()) return std::nullopt;
+  const bool is_known = std::ranges::any_of(
+      tools.list, [&](const Json& tool) { return tool["function"]["name"] == *name; });
+  if (!is_known) return std::nullopt;
+  for (const char* key : {"arguments", "parameters"}) {
+    const auto arguments = value.find(key);
+    if (arguments == value.end()) continue;
+    return ToolCall{name->get<std::string>(),
+                    arguments->is_string() ? arguments->get<std::string>() : arguments->dump()};
+  }
+  return ToolCall{name->get<std::string>(), "{}"};
+}
+
+// The calls of a JSON text: an object, or a list of them. Empty if it is something else.
+std::vector<ToolCall> calls_of(std::string_view text, const Tools& tools) {
+  std::vector<ToolCall> calls;
+  const Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (value.is_array()) {
+    for (const Json& entry : value) {
+      if (auto call = call_of(entry, tools)) calls.push_back(std::move(*call));
+    }
+  } else if (auto call = call_of(value, tools)) {
+    calls.push_back(std::move(*call));
+  }
+  return calls;
+}
+
+std::string trimmed(const std::string& text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+}  // namespace
+
+Tools read_tools(RequestFields& fields, std::string_view chat_template) {
+  Tools tools;
+  fields.allow_only("parallel_tool_calls", {true, false});
+  const Json* list = fields.find("tools");
+  const Json* choice = fields.find("tool_choice");
+  if (list == nullptr || list->empty()) {
+    if (choice != nullptr && *choice != "none" && *choice != "auto") {
+      throw_field("tool_choice", "\"none\" or \"auto\" without tools", excerpt(*choice));
+    }
+    return tools;
+  }
+  constexpr size_t kMostTools = 128;  // as OpenAI's API
+  if (!list->is_array() || list->size() > kMostTools) {
+    throw_field("tools", "a list of at most 128 functions", excerpt(*list));
+  }
+  std::set<std::string> names;
+  Json chosen = Json::array();
+  std::string wanted;
+  if (choice != nullptr && choice->is_object()) {
+    RequestFields inner(*choice, "tool_choice.");
+    if (inner.require("type", "\"function\"") != "function") {
+      throw_field("tool_choice.type", "\"function\"", excerpt((*choice)["type"]));
+    }
+    RequestFields function(inner.require("function", "an object"), "tool_choice.function.");
+    const Json& name = function.require("name", "the name of a function");
+    if (!name.is_string()) throw_field("tool_choice.function.name", "a text", excerpt(name));
+    wanted = name.get<std::string>();
+    function.check_all_used();
+    inner.check_all_used();
+  } else if (choice != nullptr && *choice != "none" && *choice != "auto" && *choice != "required") {
+    throw_field("tool_choice", "\"none\", \"auto\", \"required\" or a function", excerpt(*choice));
+  }
+  size_t index = 0;
+  for (const Json& tool : *list) {
+    const std::string path = "tools[" + std::to_string(index++) + "].";
+    RequestFields outer(tool, path);
+    const Json& type = outer.require("type", "\"function\"");
+    if (type != "function") throw_field(path + "type", "\"function\"", excerpt(type));
+    const Json& function = outer.require("function", "an object");
+    outer.check_all_used();
+    RequestFields inner(function, path + "function.");
+    const Json& name = inner.require("name", "a text");
+    if (!name.is_string()) throw_field(path + "function.name", "a text", excerpt(name));
+    if (!names.insert(name.get<std::string>()).second) {
+      throw_field(path + "function.name", "different names", excerpt(name));
+    }
+    inner.text("description");
+    inner.boolean("strict");
+    if (const Json* parameters = inner.find("parameters"); parameters && !parameters->is_object()) {
+      throw_field(path + "function.parameters", "a JSON schema", excerpt(*parameters));
+    }
+    inner.check_all_used();
+    if (wanted.empty() || name == wanted) chosen.push_back(function);
+  }
+  if (chosen.empty()) {
+    throw_field("tool_choice.function.name", "the name of one of the tools", "\"" + wanted + "\"");
+  }
+  if (choice != nullptr && *choice == "none") return tools;
+  if (chat_template.find("tools") == std::string_view::npos) {
+    throw ApiError(400, "tools: the chat template of this model has none", "tools");
+  }
+  tools.list = *list;
+  tools.is_required = choice != nullptr && (*choice == "required" || !wanted.empty());
+  const bool has_tags = chat_template.find(kBegin) != std::string_view::npos;
+  // Llama's templates ask for "parameters".
+  const bool has_parameters = !has_tags &&
+                              chat_template.find("\"parameters\"") != std::string_view::npos &&
+                              chat_template.find("\"arguments\"") == std::string_view::npos;
+  Json schema = Json::object();
+  for (const Json& function : chosen) {
+    schema["anyOf"].push_back(
+        call_schema(function, has_parameters ? "parameters" : "arguments", schema));
+  }
+  if (tools.is_required || has_tags) {
+    tools.grammar = GrammarOptions{.notation = GrammarNotation::kJsonSchema, .text = schema.dump()};
+    // A model that may also answer in words is held to the schema where it begins a call.
+    if (!tools.is_required) tools.grammar->after = std::string(kBegin);
+  }
+  return tools;
+}
+
+std::vector<ToolCall> parse_tool_calls(std::string& text, const Tools& tools) {
+  std::vector<ToolCall> calls;
+  if (tools.list.is_null()) return calls;
+  const auto add = [&](std::string_view json) {
+    auto found = calls_of(json, tools);
+    std::ranges::move(found, std::back_inserter(calls));
+    return !found.empty();
+  };
+  std::string rest;
+  for (size_t at = 0;;) {
+    const size_t begin = text.find(kBegin, at);
+    if (begin == std::string::npos) {
+      rest += text.substr(at);
+      break;
+    }
+    const size_t end = text.find(kEnd, begin);
+    const size_t json = begin + kBegin.size();
+    // A grammar ends the answer with the JSON, before the tag.
+    const size_t n = end == std::string::npos ? std::string::npos : end - json;
+    rest += text.substr(at, begin - at);
+    if (!add(std::string_view(text).substr(json, n))) rest += text.substr(begin, n);
+    if (end == std::string::npos) break;
+    at = end + kEnd.size();
+  }
+  for (const std::string_view mark : {kMistral, kPython}) {
+    const size_t begin = rest.find(mark);
+    if (begin != std::string::npos && add(std::string_view(rest).substr(begin + mark.size()))) {
+      rest.resize(begin);
+    }
+  }
+  if (calls.empty() && add(trimmed(rest))) rest.clear();
+  if (!calls.empty()) text = trimmed(rest);
+  return calls;
+}
+
+Json calls_for_template(const Json& calls, const std::string& path) {
+  if (!calls.is_array()) throw_field(path, "a list of calls", excerpt(calls));
+  Json result = calls;
+  for (size_t i = 0; i < result.size(); ++i) {
+    Json& call = result[i];
+    const std::string name = path + "[" + std::to_string(i) + "].function";
+    if (!call.is_object() || !call.contains("function") || !call["function"].is_object() ||
+        !call["function"].contains("name")) {
+      throw_field(name, "an object with a name", "something else");
+    }
+    Json& arguments = call["function"]["arguments"];
+    if (!arguments.is_string()) continue;
+    Json parsed = Json::parse(arguments.get<std::string>(), nullptr, false);
+    if (parsed.is_object()) arguments = std::move(parsed);
+  }
+  return result;
+}
+
+}  // namespace vesper

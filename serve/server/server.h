@@ -1,0 +1,46 @@
+// The server: routes of requests to the API, and what precedes and follows each of them. In: the
+// models and the settings of the command line. Called by program.cc. Calls http, access and api.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "serve/api/api_request.h"
+#include "serve/http/http_server.h"
+#include "serve/models/model_registry.h"
+
+namespace vesper {
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  uint16_t port = 8080;
+  std::string keys_file = {};           // empty: everybody may
+  std::vector<std::string> hosts = {};  // see HostCheck
+  std::vector<std::string> origins = {};
+  HttpLimits http = {};
+  ApiLimits api = {};
+  std::chrono::milliseconds grace{30000};
+};
+
+class Server {
+ public:
+  // Listens, and reads the keys. Throws Error(kUsage, kInput).
+  Server(ModelRegistry& models, const ServerOptions& options);
+  ~Server();
+
+  uint16_t port() const;
+  const std::vector<std::string>& addresses() const;
+  // Answers requests until stop(), then until the running ones have ended.
+  void run();
+  void stop();
+  void reload_keys();  // an error is logged
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace vesper

@@ -1,0 +1,303 @@
+// The API over tiny models with random weights: routes, fields, errors, shapes of answers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "serve/server/server.h"
+#include "tests/audio/made_recordings.h"
+#include "tests/child_process.h"
+#include "tests/embedder/tiny_bert.h"
+#include "tests/llm/weights/tiny_whisper_files.h"
+#include "tests/serve/loopback_client.h"
+#include "tests/session/text/tiny_text_model.h"
+
+namespace vesper::api_test {
+namespace {
+
+using Json = nlohmann::json;
+using testing::HasSubstr;
+
+// The models, loaded once.
+class Models {
+ public:
+  Models() {
+    const std::filesystem::path chat = folder_.path() / "chat", bert = folder_.path() / "bert",
+                                speech = folder_.path() / "speech";
+    write_tiny_text_weights(chat);
+    write_letter_tokenizer(chat);
+    std::filesystem::create_directories(bert);
+    TinyBert().write(bert);
+    std::filesystem::create_directories(speech);
+    test::TinyWhisperOptions tiny;
+    tiny.n_audio_ctx = 50;  // a window is a second
+    tiny.n_text_ctx = 160;
+    test::write_files(test::TinyWhisper(tiny).ctranslate2(DType::kF32), speech);
+    RegistryOptions options;
+    options.text = {.device = "cpu", .compute = "f32", .threads = 1, .n_slots = 2};
+    options.speech = {.device = "cpu", .compute = "f32", .threads = 1};
+    options.embedding = {.device = "cpu", .compute = "f32", .threads = 1};
+    registry.emplace(options);
+    registry->add("chat", chat);
+    registry->add("bert", bert);
+    registry->add("speech", speech);
+  }
+
+  std::optional<ModelRegistry> registry;
+
+ private:
+  TemporaryFolder folder_;
+};
+
+class Api : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { models_.emplace(); }
+  static void TearDownTestSuite() { models_.reset(); }
+
+  void SetUp() override { start({}); }
+  void TearDown() override { stop(); }
+
+  void start(ServerOptions options) {
+    options.port = 0;
+    server_.emplace(*models_->registry, options);
+    thread_ = std::thread([this] { server_->run(); });
+  }
+  void stop() {
+    if (!thread_.joinable()) return;
+    server_->stop();
+    thread_.join();
+  }
+
+  HttpReply get(const std::string& path, const std::string& headers = "") {
+    return request(server_->port(), "GET", path, "", headers);
+  }
+  HttpReply post(const std::string& path, const Json& body, const std::string& headers = "") {
+    return request(server_->port(), "POST", path, body.dump(), headers);
+  }
+  Json answer(const std::string& path, const Json& body) {
+    const HttpReply reply = post(path, body);
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    return Json::parse(reply.body, nullptr, false);
+  }
+  // The fields of an error.
+  Json error(const HttpReply& reply, int status) {
+    EXPECT_EQ(reply.status, status) << reply.body;
+    return Json::parse(reply.body).at("error");
+  }
+  void expect_wrong_field(const std::string& path, const Json& body, const std::string& field) {
+    const Json found = error(post(path, body), 400);
+    EXPECT_EQ(found.at("param"), field) << found;
+    EXPECT_THAT(found.at("message").get<std::string>(), HasSubstr(field));
+    EXPECT_EQ(found.at("type"), "invalid_request_error");
+  }
+  static std::vector<Json> events_of(const std::string& body) {
+    std::vector<Json> events;
+    for (const std::string& line : lines_of(body)) {
+      if (line.starts_with("data: {")) events.push_back(Json::parse(line.substr(6)));
+    }
+    return events;
+  }
+  static Json chat(Json further = Json::object()) {
+    Json body = {{"model", "chat"},
+                 {"messages", {{{"role", "user"}, {"content", "abc"}}}},
+                 {"max_tokens", 6},
+                 {"temperature", 0}};
+    body.update(further);
+    return body;
+  }
+  HttpReply upload(const std::string& path,
+                   const std::vector<std::pair<std::string, std::string>>& fields) {
+    std::string body;
+    for (const auto& [name, value] : fields) {
+      body +=
+          "--cut\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n";
+    }
+    body += "--cut\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\n" +
+            wav_bytes(std::vector<int16_t>(16000, 1000), 1, 16000) + "\r\n--cut--\r\n";
+    return request(server_->port(), "POST", path, body,
+                   "Content-Type: multipart/form-data; boundary=cut\r\n");
+  }
+
+  static std::optional<Models> models_;
+  std::optional<Server> server_;
+  std::thread thread_;
+};
+std::optional<Models> Api::models_;
+
+TEST_F(Api, ListsModelsAndHealth) {
+  const Json list = Json::parse(get("/v1/models").body);
+  ASSERT_EQ(list.at("data").size(), 3u);
+  EXPECT_EQ(list["data"][0]["id"], "speech");
+  EXPECT_EQ(list["data"][1]["kind"], "language");
+  EXPECT_EQ(Json::parse(get("/v1/models/bert").body)["id"], "bert");
+  EXPECT_EQ(error(get("/v1/models/other"), 404)["code"], "model_not_found");
+  EXPECT_EQ(get("/health/live").status, 200);
+  EXPECT_EQ(error(get("/v2"), 404)["code"], "unknown_url");
+  const HttpReply wrong = get("/v1/embeddings");
+  EXPECT_EQ(error(wrong, 405)["code"], "wrong_method");
+  EXPECT_EQ(wrong.headers.at("allow"), "POST, OPTIONS");
+  EXPECT_THAT(get("/metrics").body,
+              HasSubstr("vesper_requests_total{route=\"/v1/models\",status=\"200\"} 1"));
+}
+
+TEST_F(Api, AnswersAChat) {
+  const Json reply = answer("/v1/chat/completions", chat({{"n", 2}}));
+  EXPECT_EQ(reply["object"], "chat.completion");
+  ASSERT_EQ(reply["choices"].size(), 2u);
+  EXPECT_EQ(reply["choices"][0]["message"]["role"], "assistant");
+  EXPECT_EQ(reply["choices"][0]["message"], reply["choices"][1]["message"]);  // greedy
+  EXPECT_EQ(reply["usage"]["prompt_tokens"], 5);                              // <user> a b c <user>
+  EXPECT_EQ(reply["usage"]["completion_tokens"], 12);
+}
+
+TEST_F(Api, StreamsTheSameAnswer) {
+  const Json whole = answer("/v1/chat/completions", chat());
+  const HttpReply reply =
+      post("/v1/chat/completions",
+           chat({{"stream", true}, {"stream_options", {{"include_usage", true}}}}));
+  EXPECT_EQ(reply.headers.at("content-type"), "text/event-stream; charset=utf-8");
+  EXPECT_TRUE(reply.body.ends_with("data: [DONE]\n\n"));
+  std::string text;
+  const std::vector<Json> events = events_of(reply.body);
+  ASSERT_GE(events.size(), 3u);
+  for (const Json& event : events) {
+    EXPECT_EQ(event["object"], "chat.completion.chunk");
+    if (event["choices"].empty()) continue;
+    text += event["choices"][0]["delta"].value("content", "");
+  }
+  EXPECT_EQ(text, whole["choices"][0]["message"]["content"]);
+  EXPECT_EQ(events.back()["usage"]["completion_tokens"], 6);
+}
+
+TEST_F(Api, AnswersCompletionsOfTextsAndTokens) {
+  const Json reply =
+      answer("/v1/completions",
+             {{"prompt", {"abc", "d"}}, {"max_tokens", 3}, {"temperature", 0}, {"logprobs", 2}});
+  ASSERT_EQ(reply["choices"].size(), 2u);
+  EXPECT_EQ(reply["choices"][1]["index"], 1);
+  EXPECT_EQ(reply["choices"][0]["logprobs"]["tokens"].size(), 3u);
+  const Json ids = answer("/tokenize", {{"content", "abc"}});
+  EXPECT_EQ(ids["tokens"], Json({5, 6, 7}));
+  EXPECT_EQ(answer("/detokenize", ids)["content"], "abc");
+  const Json by_ids =
+      answer("/v1/completions", {{"prompt", ids["tokens"]}, {"max_tokens", 3}, {"temperature", 0}});
+  EXPECT_EQ(by_ids["choices"][0]["text"], reply["choices"][0]["text"]);
+}
+
+TEST_F(Api, RefusesWhatItCannotHonour) {
+  expect_wrong_field("/v1/chat/completions", chat({{"functions", Json::array()}}), "functions");
+  expect_wrong_field("/v1/chat/completions", chat({{"temperature", 9}}), "temperature");
+  expect_wrong_field("/v1/chat/completions", chat({{"response_format", {{"type", "xml"}}}}),
+                     "response_format.type");
+  expect_wrong_field("/v1/chat/completions", chat({{"max_tokens", 0}}), "max_tokens");
+  expect_wrong_field("/v1/chat/completions", chat({{"messages", Json::array()}}), "messages");
+  expect_wrong_field("/v1/chat/completions", chat({{"messages", {{{"role", "user"}}}}}),
+                     "messages[0].content");
+  expect_wrong_field("/v1/chat/completions", chat({{"stream_options", Json::object()}}),
+                     "stream_options");
+  EXPECT_THAT(
+      error(post("/v1/embeddings", {{"input", {1, 99999}}}), 400)["message"].get<std::string>(),
+      HasSubstr("99999"));
+  expect_wrong_field("/v1/embeddings", {{"input", "a"}, {"dimensions", 65}}, "dimensions");
+  EXPECT_EQ(error(post("/v1/chat/completions", chat({{"model", "bert"}})), 404)["param"], "model");
+  const HttpReply garbage = request(server_->port(), "POST", "/v1/chat/completions", "{\"a\":");
+  EXPECT_THAT(error(garbage, 400)["message"].get<std::string>(), HasSubstr("JSON"));
+  const HttpReply deep =
+      request(server_->port(), "POST", "/v1/chat/completions", std::string(100000, '['));
+  EXPECT_THAT(error(deep, 400)["message"].get<std::string>(), HasSubstr("64 levels"));
+}
+
+TEST_F(Api, EmbedsTexts) {
+  const Json reply = answer("/v1/embeddings", {{"model", "bert"}, {"input", {"the", "of"}}});
+  ASSERT_EQ(reply["data"].size(), 2u);
+  EXPECT_EQ(reply["data"][1]["index"], 1);
+  EXPECT_EQ(reply["data"][0]["embedding"].size(), 64u);
+  EXPECT_EQ(answer("/v1/embeddings", {{"input", "of"}})["data"][0]["embedding"],
+            reply["data"][1]["embedding"]);
+  const Json text = answer("/v1/embeddings", {{"input", "of"}, {"encoding_format", "base64"}});
+  EXPECT_EQ(text["data"][0]["embedding"].get<std::string>().size(), (64 * 4 + 2) / 3 * 4);
+  EXPECT_EQ(
+      answer("/v1/embeddings", {{"input", "of"}, {"dimensions", 8}})["data"][0]["embedding"].size(),
+      8u);
+}
+
+TEST_F(Api, TranscribesAnUpload) {
+  const HttpReply plain = upload("/v1/audio/transcriptions",
+                                 {{"model", "speech"}, {"language", "en"}, {"temperature", "0"}});
+  ASSERT_EQ(plain.status, 200) << plain.body;
+  EXPECT_TRUE(Json::parse(plain.body).at("text").is_string());
+  EXPECT_EQ(Json::parse(plain.body).at("usage").at("seconds"), 1);
+  const Json verbose = Json::parse(
+      upload("/v1/audio/transcriptions", {{"response_format", "verbose_json"}, {"language", "en"}})
+          .body);
+  EXPECT_EQ(verbose.at("duration"), 1.0);
+  EXPECT_EQ(verbose.at("language"), "english");
+  EXPECT_TRUE(verbose.at("segments").is_array());
+  EXPECT_THAT(upload("/v1/audio/translations", {{"response_format", "vtt"}}).body,
+              testing::StartsWith("WEBVTT"));
+  const HttpReply stream =
+      upload("/v1/audio/transcriptions", {{"stream", "true"}, {"language", "en"}});
+  EXPECT_EQ(events_of(stream.body).back()["type"], "transcript.text.done");
+  EXPECT_EQ(error(upload("/v1/audio/transcriptions", {{"response_format", "docx"}}), 400)["param"],
+            "response_format");
+  EXPECT_EQ(error(upload("/v1/audio/transcriptions", {{"language", "xx"}}), 400)["type"],
+            "invalid_request_error");
+  EXPECT_EQ(error(upload("/v1/audio/transcriptions", {{"colour", "red"}}), 400)["param"], "colour");
+  EXPECT_EQ(error(post("/v1/audio/transcriptions", Json::object()), 400)["type"],
+            "invalid_request_error");
+}
+
+TEST_F(Api, RefusesOtherSitesAndUnknownHosts) {
+  EXPECT_EQ(error(get("/v1/models", "Origin: https://evil.example\r\n"), 403)["code"],
+            "origin_not_allowed");
+  LoopbackClient client(server_->port());
+  client.send("GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+  EXPECT_EQ(error(client.read_reply(), 403)["code"], "host_not_allowed");
+  const HttpReply same = get("/v1/models", "Origin: http://localhost\r\n");
+  EXPECT_EQ(same.status, 200);
+  EXPECT_FALSE(same.headers.contains("access-control-allow-origin"));
+
+  stop();
+  start({.origins = {"https://chat.example"}});
+  const HttpReply listed =
+      request(server_->port(), "OPTIONS", "/v1/chat/completions", "",
+              "Origin: https://chat.example\r\nAccess-Control-Request-Method: POST\r\n");
+  EXPECT_EQ(listed.status, 204);
+  EXPECT_EQ(listed.headers.at("access-control-allow-origin"), "https://chat.example");
+  EXPECT_EQ(listed.headers.at("access-control-allow-methods"), "POST");
+}
+
+TEST_F(Api, AsksForAKey) {
+  stop();
+  const TemporaryFolder folder;
+  // The digest of "sk-one".
+  write_file(folder.path() / "keys",
+             "ann 456f1612bd25c6c8455039437bf441f43aa3b7d1c0b0047c712d5036dfebef0d per-minute=2\n");
+  start({.keys_file = folder.path() / "keys"});
+  const HttpReply without = get("/v1/models");
+  EXPECT_EQ(error(without, 401)["code"], "invalid_api_key");
+  EXPECT_EQ(without.headers.at("www-authenticate"), "Bearer");
+  EXPECT_EQ(get("/v1/models", "Authorization: Bearer sk-two\r\n").status, 401);
+  EXPECT_EQ(get("/v1/models", "Authorization: bearer sk-one\r\n").status, 200);
+  EXPECT_EQ(get("/health/live").status, 200);
+  EXPECT_EQ(get("/v1/models", "Authorization: Bearer sk-one\r\n").status, 200);
+  const HttpReply third = get("/v1/models", "Authorization: Bearer sk-one\r\n");
+  EXPECT_EQ(error(third, 429)["code"], "rate_limit_exceeded");
+  EXPECT_GE(std::stoi(third.headers.at("retry-after")), 1);
+}
+
+TEST_F(Api, ALargeBodyIsRefused) {
+  stop();
+  ServerOptions options;
+  options.api.max_json_bytes = 100;
+  options.api.max_upload_bytes = 100;
+  start(options);
+  EXPECT_EQ(error(post("/v1/completions", {{"prompt", std::string(200, 'a')}}), 413)["type"],
+            "invalid_request_error");
+  EXPECT_EQ(upload("/v1/audio/transcriptions", {}).status, 413);
+}
+
+}  // namespace
+}  // namespace vesper::api_test
