@@ -1,10 +1,9 @@
 #include "error/bounds.h"
 
-#include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "error/error.h"
+#include "error/number_text.h"
 
 namespace vesper {
 
@@ -14,14 +13,10 @@ void check_setting(bool condition, const std::string& setting, const std::string
 
 void check_bounds(const std::string& setting, Bounds<double> bounds, double value) {
   if (value >= bounds.low && value <= bounds.high) return;
-  std::array<char, 128> text{};
-  if (std::isinf(bounds.high)) {
-    std::snprintf(text.data(), text.size(), "%.7g or more, found %.7g", bounds.low, value);
-  } else {
-    std::snprintf(text.data(), text.size(), "%.7g to %.7g, found %.7g", bounds.low, bounds.high,
-                  value);
-  }
-  check_setting(false, setting, text.data());
+  check_setting(false, setting,
+                std::isinf(bounds.high)
+                    ? formatted("%.7g or more, found %.7g", bounds.low, value)
+                    : formatted("%.7g to %.7g, found %.7g", bounds.low, bounds.high, value));
 }
 
 }  // namespace vesper

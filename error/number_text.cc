@@ -1,9 +1,21 @@
 #include "error/number_text.h"
 
 #include <array>
+#include <cstdarg>
 #include <cstdio>
 
 namespace vesper {
+
+std::string formatted(const char* format, ...) {
+  std::va_list arguments, again;
+  va_start(arguments, format);
+  va_copy(again, arguments);
+  std::string text(static_cast<size_t>(std::vsnprintf(nullptr, 0, format, arguments)), '\0');
+  std::vsnprintf(text.data(), text.size() + 1, format, again);
+  va_end(again);
+  va_end(arguments);
+  return text;
+}
 
 std::string bytes_text(uint64_t bytes) {
   if (bytes < 1000) return std::to_string(bytes) + " bytes";
@@ -14,9 +26,7 @@ std::string bytes_text(uint64_t bytes) {
     value /= 1000;
     ++unit;
   }
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f %s", value, kUnits[unit]);
-  return text.data();
+  return formatted("%.1f %s", value, kUnits[unit]);
 }
 
 std::string grouped(uint64_t number) {

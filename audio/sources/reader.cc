@@ -13,6 +13,7 @@
 #include "audio/sources/byte_stream.h"
 #include "audio/sources/sample_source.h"
 #include "error/error.h"
+#include "error/number_text.h"
 
 namespace vesper {
 namespace {
@@ -196,15 +197,15 @@ struct AudioReader::State {
     if (static_cast<double>(n_frames) <=
         *options.max_s * static_cast<double>(source->sample_rate_hz))
       return;
-    throw error(name + " is too long: expected at most " + std::to_string(*options.max_s) + " s");
+    throw error(name + " is too long: expected at most " + formatted("%.7g s", *options.max_s));
   }
 
   void check_end() const {
     if (!source->frames_are_promised || n_frames_read >= source->frames) return;
     const double rate = static_cast<double>(source->sample_rate_hz);
-    throw error(name + " is cut off: its header promises " +
-                std::to_string(static_cast<double>(*source->frames) / rate) + " s, " +
-                std::to_string(static_cast<double>(n_frames_read) / rate) + " s are there");
+    throw error(name + formatted(" is cut off: its header promises %.7g s, %.7g s are there",
+                                 static_cast<double>(*source->frames) / rate,
+                                 static_cast<double>(n_frames_read) / rate));
   }
 
   void check_samples(const float* frames, size_t n) const {
@@ -215,10 +216,9 @@ struct AudioReader::State {
     for (size_t i = 0; i < n_samples; ++i) is_any_bad |= is_bad(frames[i]);
     if (!is_any_bad) return;
     const auto bad = static_cast<size_t>(std::find_if(frames, frames + n_samples, is_bad) - frames);
-    throw error(name + " has a sample that is not a number or beyond +-1e6, at " +
-                std::to_string(static_cast<double>(n_frames_read + bad / n_channels()) /
-                               static_cast<double>(source->sample_rate_hz)) +
-                " s");
+    throw error(name + formatted(" has a sample that is not a number or beyond +-1e6, at %.7g s",
+                                 static_cast<double>(n_frames_read + bad / n_channels()) /
+                                     static_cast<double>(source->sample_rate_hz)));
   }
 
   void downmix(float* mono, size_t n) const {

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
 #include "audio/sources/sample_source.h"
 #include "audio/sources/unlinked_file.h"
 #include "error/error.h"
+#include "error/number_text.h"
 
 namespace vesper {
 namespace {
@@ -135,10 +135,11 @@ class SndfileSource : public SampleSource {
   }
 
   void check_end() const {
-    const auto at_s = std::to_string(static_cast<double>(n_read_) / double(sample_rate_hz));
     if (sf_error(file_) == SF_ERR_NO_ERROR) return;
-    throw Error(ErrorKind::kInput, name_ + " is damaged after " + at_s +
-                                       " s: libsndfile: " + reason(sf_strerror(file_)));
+    const double at_s = static_cast<double>(n_read_) / static_cast<double>(sample_rate_hz);
+    throw Error(ErrorKind::kInput, name_ +
+                                       formatted(" is damaged after %.7g s: libsndfile: ", at_s) +
+                                       reason(sf_strerror(file_)));
   }
 
   std::string name_;

@@ -5,11 +5,11 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "cli/terminal/program.h"
+#include "error/number_text.h"
 #include "llm/tokenizer/unicode/utf8_stream.h"
 
 namespace vesper {
@@ -88,10 +88,7 @@ std::string ranking_text(const std::vector<RankedLine>& lines, bool pairs,
                          const std::vector<std::string>& texts) {
   std::string out;
   for (const RankedLine& line : lines) {
-    std::array<char, 32> score{};
-    std::snprintf(score.data(), score.size(), "%.4f", line.score);
-    out += score.data();
-    out += "\t" + std::to_string(line.first + 1);
+    out += formatted("%.4f\t", line.score) + std::to_string(line.first + 1);
     if (pairs) out += "\t" + std::to_string(line.second + 1);
     out += "\t" + printable(texts[line.first]);
     if (pairs) out += "\t" + printable(texts[line.second]);

@@ -1,7 +1,6 @@
 #include "cli/generate/chat.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "cli/terminal/signals.h"
 #include "cli/terminal/terminal_text.h"
 #include "error/error.h"
+#include "error/number_text.h"
 #include "llm/files/text_file.h"
 #include "session/atomic_file.h"
 #include "session/text/conversation.h"
@@ -142,17 +142,16 @@ class Chat {
   void stats() const {
     if (!last_) return say("There is no answer yet.");
     const TextStatistics& times = last_->statistics;
-    std::array<char, 200> text{};
     const auto rate = [](uint64_t n, double s) { return s > 0 ? static_cast<double>(n) / s : 0.0; };
     const uint64_t n_read = times.n_prompt - times.n_reused;
     const uint64_t n_after = times.n_answer - std::min<uint64_t>(times.n_answer, 1);
-    std::snprintf(text.data(), text.size(),
-                  "prompt: %llu tokens, %llu of them new, %.2f s (%.1f tokens/s); answer: %llu "
-                  "tokens, %.2f s (%.1f tokens/s)",
-                  static_cast<unsigned long long>(times.n_prompt),
-                  static_cast<unsigned long long>(n_read), times.prompt_s,
-                  rate(n_read, times.prompt_s), static_cast<unsigned long long>(times.n_answer),
-                  times.answer_s, rate(n_after, times.answer_s));
+    const std::string text = formatted(
+        "prompt: %llu tokens, %llu of them new, %.2f s (%.1f tokens/s); answer: %llu "
+        "tokens, %.2f s (%.1f tokens/s)",
+        static_cast<unsigned long long>(times.n_prompt), static_cast<unsigned long long>(n_read),
+        times.prompt_s, rate(n_read, times.prompt_s),
+        static_cast<unsigned long long>(times.n_answer), times.answer_s,
+        rate(n_after, times.answer_s));
     say(text.data());
   }
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -27,6 +26,7 @@
 #include "cli/terminal/terminal_text.h"
 #include "cli/terminal/text_input.h"
 #include "error/error.h"
+#include "error/number_text.h"
 #include "llm/files/text_file.h"
 #include "session/atomic_file.h"
 #include "session/text/long_text.h"
@@ -294,12 +294,9 @@ class Run {
     } catch (const Error& error) {
       throw Error(error.kind(), arguments_.perplexity_file + ": " + error.what());
     }
-    std::array<char, 160> line{};
-    std::snprintf(line.data(), line.size(),
-                  "perplexity %.4f +/- %.5f (%llu tokens of %llu contexts of %u)\n", found.value,
-                  found.deviation, static_cast<unsigned long long>(found.n_tokens),
-                  static_cast<unsigned long long>(found.n_contexts), session_->context());
-    write(line.data());
+    write(formatted("perplexity %.4f +/- %.5f (%llu tokens of %llu contexts of %u)\n", found.value,
+                    found.deviation, static_cast<unsigned long long>(found.n_tokens),
+                    static_cast<unsigned long long>(found.n_contexts), session_->context()));
   }
 
   // The logits after each token of the prompt as a NumPy file, f32 [n, n_vocab].
@@ -326,17 +323,12 @@ class Run {
   void print_stats(const TextStatistics& times, uint64_t n_with_prompt) const {
     if (!arguments_.stats) return;
     const auto line = [&](const char* what, double s, uint64_t n, const char* unit) {
-      std::array<char, 160> text{};
       const double count = static_cast<double>(std::max<uint64_t>(n, 1));
-      std::snprintf(text.data(), text.size(),
-                    "%16s = %10.2f ms / %5llu %s (%8.2f ms per token, %8.2f tokens per second)",
-                    what, s * 1e3, static_cast<unsigned long long>(n), unit, s * 1e3 / count,
-                    s > 0 ? static_cast<double>(n) / s : 0.0);
-      note(text.data());
+      note(formatted("%16s = %10.2f ms / %5llu %s (%8.2f ms per token, %8.2f tokens per second)",
+                     what, s * 1e3, static_cast<unsigned long long>(n), unit, s * 1e3 / count,
+                     s > 0 ? static_cast<double>(n) / s : 0.0));
     };
-    std::array<char, 80> load{};
-    std::snprintf(load.data(), load.size(), "%16s = %10.2f ms", "load time", load_s_ * 1e3);
-    note(load.data());
+    note(formatted("%16s = %10.2f ms", "load time", load_s_ * 1e3));
     line("prompt eval time", times.prompt_s, times.n_prompt - times.n_reused, "tokens");
     line("eval time", times.answer_s, times.n_answer - std::min(times.n_answer, n_with_prompt),
          "runs  ");

@@ -1,8 +1,6 @@
 #include "cli/inspect/report.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 #include "cli/terminal/terminal_text.h"
 #include "error/number_text.h"
@@ -13,13 +11,7 @@ namespace {
 constexpr size_t kMaxValue = 100;  // characters of a value in a list, in text reports
 constexpr uint64_t kMaxElements = 8;
 
-std::string decimal_text(const char* format, double value) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
-}
-
-std::string number_text(double value) { return decimal_text("%.6g", value); }
+std::string number_text(double value) { return formatted("%.6g", value); }
 
 std::string value_text(const nlohmann::json& value, size_t max_characters = kMaxValue) {
   if (value.is_string()) return escaped(value.get_ref<const std::string&>(), max_characters);
@@ -42,8 +34,8 @@ std::string fact_text(const Fact& fact) {
 
 std::string parameters_text(uint64_t n) {
   const auto value = static_cast<double>(n);
-  if (n >= 1'000'000'000) return grouped(n) + decimal_text(" (%.2f billion)", value / 1e9);
-  if (n >= 1'000'000) return grouped(n) + decimal_text(" (%.1f million)", value / 1e6);
+  if (n >= 1'000'000'000) return grouped(n) + formatted(" (%.2f billion)", value / 1e9);
+  if (n >= 1'000'000) return grouped(n) + formatted(" (%.1f million)", value / 1e6);
   return grouped(n);
 }
 
@@ -113,7 +105,7 @@ std::vector<std::pair<std::string, Total>> totals_by(const Profile& profile, con
 
 // "94%", or `above` if it exceeds the peak (of a cache).
 std::string share_of_peak(double rate, double peak, const char* above) {
-  return rate > peak ? above : decimal_text("%.0f%%", 100 * rate / peak);
+  return rate > peak ? above : formatted("%.0f%%", 100 * rate / peak);
 }
 
 std::string totals_text(const Profile& profile, const char* title,
@@ -126,11 +118,11 @@ std::string totals_text(const Profile& profile, const char* title,
     // A stage may be shorter than a tick of the device's clock.
     const double per_s = total.us > 0 ? 1e6 / total.us : 0;
     const double flop_per_s = total.flop * per_s, bytes_per_s = total.bytes * per_s;
-    table.add({escaped(name), grouped(total.n_runs), decimal_text("%.2f", total.us / 1000),
-               decimal_text("%.1f%%", all_us > 0 ? 100 * total.us / all_us : 0),
-               decimal_text("%.1f", flop_per_s / 1e9),
+    table.add({escaped(name), grouped(total.n_runs), formatted("%.2f", total.us / 1000),
+               formatted("%.1f%%", all_us > 0 ? 100 * total.us / all_us : 0),
+               formatted("%.1f", flop_per_s / 1e9),
                share_of_peak(flop_per_s, profile.peak_flop_per_s, "100%"),
-               decimal_text("%.1f", bytes_per_s / 1e9),
+               formatted("%.1f", bytes_per_s / 1e9),
                share_of_peak(bytes_per_s, profile.peak_bytes_per_s, "cache")});
   }
   return table.text();
@@ -177,10 +169,10 @@ std::string summary_text(const ModelSummary& summary) {
   table.add({"weights", "format", "tensors", "parameters", "bytes", "bits per weight"});
   for (const TensorClass& row : classes) {
     table.add({row.name, escaped(row.format), grouped(row.n_tensors), grouped(row.n_parameters),
-               bytes_text(row.bytes), decimal_text("%.2f", row.bits_per_weight())});
+               bytes_text(row.bytes), formatted("%.2f", row.bits_per_weight())});
   }
   table.add({"all", "", grouped(model.tensors.size()), grouped(model.n_parameters()),
-             bytes_text(model.tensor_bytes()), decimal_text("%.2f", model.bits_per_weight())});
+             bytes_text(model.tensor_bytes()), formatted("%.2f", model.bits_per_weight())});
   return text + "\n" + table.text();
 }
 
@@ -367,14 +359,14 @@ std::string profile_text(const Profile& profile) {
   double us = 0;
   for (const ProfiledStage& stage : profile.stages) us += stage.us;
   facts.add({"device", escaped(profile.device) + ", " + profile.compute});
-  facts.add({"peak", decimal_text("%.0f GFLOP/s, ", profile.peak_flop_per_s / 1e9) +
-                         decimal_text("%.1f GB/s", profile.peak_bytes_per_s / 1e9) +
+  facts.add({"peak", formatted("%.0f GFLOP/s, ", profile.peak_flop_per_s / 1e9) +
+                         formatted("%.1f GB/s", profile.peak_bytes_per_s / 1e9) +
                          ", measured with products of this format"});
   facts.add({"work", profile.work});
-  facts.add({"took", decimal_text("%.1f ms", profile.elapsed_s * 1000) +
-                         decimal_text(", %.1f ms without the clock", profile.plain_s * 1000) +
-                         decimal_text(" (%+.1f%%)", 100 * profile.overhead())});
-  facts.add({"on the device", decimal_text("%.1f ms, by a clock ", us / 1000) +
+  facts.add({"took", formatted("%.1f ms", profile.elapsed_s * 1000) +
+                         formatted(", %.1f ms without the clock", profile.plain_s * 1000) +
+                         formatted(" (%+.1f%%)", 100 * profile.overhead())});
+  facts.add({"on the device", formatted("%.1f ms, by a clock ", us / 1000) +
                                   (profile.per_command ? "after each command, with a barrier there"
                                                        : "at the barriers")});
   std::string text = facts.text() + "\n";

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "error/error.h"
+#include "error/number_text.h"
 
 namespace vesper {
 namespace {
@@ -66,11 +66,7 @@ std::vector<std::string> split_at_commas(const std::string& list) {
   return parts;
 }
 
-std::string decimal_text(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.7g", value);
-  return text.data();
-}
+std::string decimal_text(double value) { return formatted("%.7g", value); }
 
 OptionValue OptionValue::with_default(std::string text) const {
   OptionValue value = *this;

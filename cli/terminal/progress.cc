@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -39,12 +38,6 @@ std::string shortened(const std::string& text, size_t columns) {
   return "..." + text.substr(at);
 }
 
-std::string formatted(const char* format, double value) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
-}
-
 }  // namespace
 
 int terminal_columns(int stream) {
@@ -65,14 +58,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 std::string short_duration(double seconds) {
   const long long total = seconds > 0 ? std::llround(std::min(seconds, 3.6e8)) : 0;
-  std::array<char, 64> text{};
-  if (total >= 3600) {
-    std::snprintf(text.data(), text.size(), "%lld:%02lld:%02lld", total / 3600, total / 60 % 60,
-                  total % 60);
-  } else {
-    std::snprintf(text.data(), text.size(), "%lld:%02lld", total / 60, total % 60);
-  }
-  return text.data();
+  return total >= 3600 ? formatted("%lld:%02lld:%02lld", total / 3600, total / 60 % 60, total % 60)
+                       : formatted("%lld:%02lld", total / 60, total % 60);
 }
 
 std::string short_number(double value) { return formatted("%.2f", value); }
@@ -89,9 +76,7 @@ std::string progress_text(std::string_view label, double fraction, std::string_v
     bar = std::string(static_cast<size_t>(filled), '=') +
           std::string(static_cast<size_t>(kBarWidth - filled), ' ');
     if (colour) bar = "\033[32m" + bar + "\033[0m";
-    std::array<char, 8> percent{};
-    std::snprintf(percent.data(), percent.size(), "%3d%%", static_cast<int>(fraction * 100));
-    bar = " [" + bar + "] " + percent.data();
+    bar = " [" + bar + "] " + formatted("%3d%%", static_cast<int>(fraction * 100));
     used = kBarWidth + 8;
   }
   const std::string name =

@@ -3,9 +3,9 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <optional>
+
+#include "error/number_text.h"
 
 namespace vesper {
 namespace {
@@ -55,9 +55,7 @@ std::string escaped(std::string_view text, size_t max_characters) {
       out += before.substr(0, before.size() - text.size());
     } else {
       const uint32_t shown = c.value_or(static_cast<unsigned char>(before[0]));
-      std::array<char, 16> code{};
-      std::snprintf(code.data(), code.size(), shown < 0x100 ? "\\x%02x" : "\\u%04x", shown);
-      out += code.data();
+      out += formatted(shown < 0x100 ? "\\x%02x" : "\\u%04x", shown);
     }
   }
   return out;

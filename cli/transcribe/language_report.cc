@@ -1,11 +1,10 @@
 #include "cli/transcribe/language_report.h"
 
-#include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cli/terminal/program.h"
 #include "error/error.h"
+#include "error/number_text.h"
 #include "llm/tokenizer/unicode/utf8_stream.h"
 #include "llm/tokenizer/whisper_tokens.h"
 
@@ -22,11 +21,9 @@ std::string as_lines(const std::string& file, std::span<const LanguageProbabilit
   std::string lines;
   for (const LanguageProbability& language : languages) {
     if (!lines.empty() && language.probability < kWorthALine) break;
-    std::array<char, 32> probability{};
-    std::snprintf(probability.data(), probability.size(), "%.4f", language.probability);
     if (!file.empty()) lines += printable(file) + "\t";
-    lines +=
-        language.language + "\t" + probability.data() + "\t" + name_of(language.language) + "\n";
+    lines += language.language + formatted("\t%.4f\t", language.probability) +
+             name_of(language.language) + "\n";
   }
   return lines;
 }

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "decoder/transcript/text_lines.h"
 #include "error/error.h"
+#include "error/number_text.h"
 #include "llm/tokenizer/unicode/utf8_stream.h"
 
 namespace vesper {
@@ -33,15 +33,9 @@ std::string clock_time(int64_t ms, char decimal_mark, bool always_hours) {
   const int minutes = static_cast<int>(ms / 60'000 % 60);
   const int seconds = static_cast<int>(ms / 1000 % 60);
   const int millis = static_cast<int>(ms % 1000);
-  std::array<char, 48> text{};
-  if (always_hours || hours > 0) {
-    std::snprintf(text.data(), text.size(), "%02lld:%02d:%02d%c%03d", static_cast<long long>(hours),
-                  minutes, seconds, decimal_mark, millis);
-  } else {
-    std::snprintf(text.data(), text.size(), "%02d:%02d%c%03d", minutes, seconds, decimal_mark,
-                  millis);
-  }
-  return text.data();
+  const std::string rest = formatted("%02d:%02d%c%03d", minutes, seconds, decimal_mark, millis);
+  if (!always_hours && hours == 0) return rest;
+  return formatted("%02lld:", static_cast<long long>(hours)) + rest;
 }
 
 // `-->` separates times in subtitles. A run of dashes before '>' shrinks to one, because replacing
@@ -260,11 +254,8 @@ class LrcWriter : public LineWriter {
   // mm:ss.xx; minutes exceed 59, because the format has no hours.
   static std::string time_of(double seconds) {
     const int64_t centis = in_units(seconds, 100);
-    std::array<char, 48> time{};
-    std::snprintf(time.data(), time.size(), "%02lld:%02d.%02d",
-                  static_cast<long long>(centis / 6000), static_cast<int>(centis / 100 % 60),
-                  static_cast<int>(centis % 100));
-    return time.data();
+    return formatted("%02lld:%02d.%02d", static_cast<long long>(centis / 6000),
+                     static_cast<int>(centis / 100 % 60), static_cast<int>(centis % 100));
   }
 };
 

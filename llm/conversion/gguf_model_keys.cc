@@ -1,8 +1,7 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 
+#include "error/number_text.h"
 #include "llm/conversion/gguf_keys.h"
 
 namespace vesper {
@@ -65,10 +64,8 @@ class Comparison {
   void check(const char* fact, double source, double converted) {
     const double tolerance = 1e-5 * std::max(std::fabs(source), std::fabs(converted));
     if (!difference.empty() || std::fabs(source - converted) <= tolerance) return;
-    std::array<char, 160> text{};
-    std::snprintf(text.data(), text.size(), "the %s is %.6g, and %.6g in the converted file", fact,
-                  source, converted);
-    difference = text.data();
+    difference =
+        formatted("the %s is %.6g, and %.6g in the converted file", fact, source, converted);
   }
 
   void check_stack(const StackConfig& a, const StackConfig& b) {

@@ -4,11 +4,11 @@
 #include <array>
 #include <bit>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
 #include <set>
 
 #include "error/error.h"
+#include "error/number_text.h"
 #include "llm/files/byte_reader.h"
 
 namespace vesper {
@@ -247,9 +247,7 @@ uint64_t split_fact(const Gguf& gguf, std::string_view key, uint64_t absent) {
 
 // PREFIX of "PREFIX-00002-of-00005.gguf".
 std::string split_prefix(const std::string& name, uint64_t n_files) {
-  std::array<char, 32> of{};
-  std::snprintf(of.data(), of.size(), "-of-%05u.gguf", static_cast<unsigned>(n_files));
-  const std::string_view end = of.data();
+  const std::string end = formatted("-of-%05u.gguf", static_cast<unsigned>(n_files));
   constexpr size_t kNumber = 6;  // "-00002"
   if (!name.ends_with(end) || name.size() < end.size() + kNumber) {
     throw Error(ErrorKind::kModel, name + ": is one of " + std::to_string(n_files) +
@@ -260,10 +258,8 @@ std::string split_prefix(const std::string& name, uint64_t n_files) {
 }
 
 std::string split_name(const std::string& prefix, uint64_t number, uint64_t n_files) {
-  std::array<char, 40> end{};
-  std::snprintf(end.data(), end.size(), "-%05u-of-%05u.gguf", static_cast<unsigned>(number + 1),
-                static_cast<unsigned>(n_files));
-  return prefix + end.data();
+  return prefix + formatted("-%05u-of-%05u.gguf", static_cast<unsigned>(number + 1),
+                            static_cast<unsigned>(n_files));
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 #include "llm/grammar/gbnf.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "error/error.h"
+#include "error/number_text.h"
 #include "llm/tokenizer/unicode/characters.h"
 #include "llm/tokenizer/unicode/utf8_stream.h"
 
@@ -76,9 +76,7 @@ class GbnfParser {
       if (is_printable(c)) {
         shown += text.substr(first, at - first);
       } else {
-        char code[12];
-        std::snprintf(code, sizeof(code), "\\U%08x", static_cast<unsigned>(c));
-        shown += code;
+        shown += formatted("\\U%08x", static_cast<unsigned>(c));
       }
     }
     return shown + '"';

@@ -1,9 +1,8 @@
 // Finds the reader of a file or folder by content.
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 #include "error/error.h"
+#include "error/number_text.h"
 #include "llm/files/zip_directory.h"
 #include "llm/tokenizer/files/open_text_tokenizer.h"
 #include "llm/weights/gguf/gguf_reader.h"
@@ -20,9 +19,7 @@ std::string first_bytes(const MappedFile& file) {
   if (file.bytes().empty()) return "an empty file";
   std::string text = "a file that begins";
   for (size_t i = 0; i < std::min<size_t>(file.bytes().size(), 8); ++i) {
-    std::array<char, 4> digits{};
-    std::snprintf(digits.data(), digits.size(), " %02x", file.bytes()[i]);
-    text += digits.data();
+    text += formatted(" %02x", file.bytes()[i]);
   }
   return text;
 }

@@ -1,8 +1,6 @@
 #include "session/inspection/observed_model.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <random>
 #include <span>
 #include <sstream>
@@ -226,9 +224,7 @@ std::string ObservedModel::work() const {
     return grouped(texts_.size()) + (texts_.size() == 1 ? " text of " : " texts of ") +
            grouped(n_tokens) + " tokens";
   }
-  std::array<char, 48> text{};
-  std::snprintf(text.data(), text.size(), "%.1f s of audio", audio_s_);
-  return text.data();
+  return formatted("%.1f s of audio", audio_s_);
 }
 
 void ObservedModel::record_all() {

@@ -1,18 +1,11 @@
 #include "session/inspection/reports.h"
 
-#include <array>
-#include <cstdio>
+#include "error/number_text.h"
 
 namespace vesper {
 namespace {
 
 ReportJson json_of(const nlohmann::json& value) { return ReportJson(value); }
-
-std::string decimal_text(const char* format, double value) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
-}
 
 }  // namespace
 
@@ -280,9 +273,9 @@ std::string profile_csv(const Profile& profile) {
   std::string text = "pass,label,kernel,runs,us_total,us_mean,flop,bytes\n";
   for (const ProfiledStage& stage : profile.stages) {
     text += stage.pass + "," + stage.label() + "," + stage.kernel + "," +
-            std::to_string(stage.n_runs) + decimal_text(",%.3f", stage.us) +
-            decimal_text(",%.3f", stage.us / static_cast<double>(stage.n_runs)) +
-            decimal_text(",%.0f", stage.flop) + decimal_text(",%.0f", stage.bytes) + "\n";
+            std::to_string(stage.n_runs) + formatted(",%.3f", stage.us) +
+            formatted(",%.3f", stage.us / static_cast<double>(stage.n_runs)) +
+            formatted(",%.0f", stage.flop) + formatted(",%.0f", stage.bytes) + "\n";
   }
   return text;
 }
