@@ -164,10 +164,4 @@ std::vector<int32_t> non_speech_tokens(const TextTokenizer& tokenizer) {
   return {chosen.begin(), chosen.end()};
 }
 
-std::vector<int32_t> blank_tokens(const TextTokenizer& tokenizer, const WhisperTokens& tokens) {
-  std::vector<int32_t> ids = tokenizer.encode(" ", false, false);
-  ids.push_back(tokens.eot);
-  return ids;
-}
-
 }  // namespace vesper

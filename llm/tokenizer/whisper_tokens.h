@@ -71,7 +71,4 @@ std::unique_ptr<const TextTokenizer> whisper_tokenizer(std::vector<std::string> 
 // suppresses them, and suppressed_special(), if a file has no list.
 std::vector<int32_t> non_speech_tokens(const TextTokenizer& tokenizer);
 
-// Tokens that may not be first in a window: a single space, and end of text.
-std::vector<int32_t> blank_tokens(const TextTokenizer& tokenizer, const WhisperTokens& tokens);
-
 }  // namespace vesper

@@ -16,8 +16,6 @@ GrammarMasks::GrammarMasks(CompiledGrammar grammar,
 
 GrammarMasks::~GrammarMasks() = default;
 
-// The configurations of most grammars at most places.
-constexpr size_t kUsualConfigurations = 8;
 constexpr uint32_t kNodesBeforeCompaction = 1024;
 
 struct GrammarMatcher::State {
@@ -26,11 +24,7 @@ struct GrammarMatcher::State {
       : arena(other.arena),
         now(other.now),
         has_ended(other.has_ended),
-        drops_space(other.drops_space),
-        past(other.past),
-        past_configurations(other.past_configurations) {
-    past.reserve(2 * kMaxRollback);
-    past_configurations.reserve(2 * kMaxRollback * kUsualConfigurations);
+        drops_space(other.drops_space) {
     arena.reserve(kNodesBeforeCompaction);
   }
   // Scratch memory stays where it is, so that a copy into an existing matcher does not allocate.
@@ -39,22 +33,13 @@ struct GrammarMatcher::State {
     now = other.now;
     has_ended = other.has_ended;
     drops_space = other.drops_space;
-    past = other.past;
-    past_configurations = other.past_configurations;
     return *this;
   }
 
-  struct Past {
-    uint32_t first;  // in past_configurations
-    bool may_end, has_ended, drops_space;
-  };
   StackArena arena;
   ConfigurationSet now;
   bool has_ended = false;    // after a stop token
   bool drops_space = false;  // the space that the next token begins with is no text
-  // The states before the last accepted tokens, at most 2 * kMaxRollback.
-  std::vector<Past> past;
-  std::vector<Configuration> past_configurations;
   uint32_t n_nodes_after_compaction = 0;
   std::unique_ptr<ConfigurationStepper> stepper;
   ConfigurationSet scratch[2];
@@ -64,33 +49,10 @@ struct GrammarMatcher::State {
     return *stepper;
   }
 
-  void remember() {
-    if (past.size() == 2 * kMaxRollback) {
-      const uint32_t dropped = past[kMaxRollback].first;
-      past.erase(past.begin(), past.begin() + kMaxRollback);
-      past_configurations.erase(past_configurations.begin(), past_configurations.begin() + dropped);
-      for (auto& one : past) one.first -= dropped;
-    }
-    past.push_back({uint32_t(past_configurations.size()), now.may_end, has_ended, drops_space});
-    past_configurations.insert(past_configurations.end(), now.configurations.begin(),
-                               now.configurations.end());
-  }
-
-  void recall() {
-    const auto last = past.back();
-    now.configurations.assign(past_configurations.begin() + last.first, past_configurations.end());
-    now.may_end = last.may_end;
-    has_ended = last.has_ended;
-    drops_space = last.drops_space;
-    past_configurations.resize(last.first);
-    past.pop_back();
-  }
-
   void limit_memory() {
     if (arena.n_nodes() < kNodesBeforeCompaction + 2 * n_nodes_after_compaction) return;
     std::vector<uint32_t*> nodes;
     for (auto& one : now.configurations) nodes.push_back(&one.node);
-    for (auto& one : past_configurations) nodes.push_back(&one.node);
     arena.compact(nodes);
     n_nodes_after_compaction = arena.n_nodes();
   }
@@ -121,8 +83,6 @@ void GrammarMatcher::reset() {
   auto& state = *state_;
   state.has_ended = false;
   state.drops_space = masks_->vocabulary().drops_first_space();
-  state.past.clear();
-  state.past_configurations.clear();
   const auto& automaton = masks_->automaton();
   state.stepper_for(automaton).start(state.arena, automaton.root, state.now);
 }
@@ -147,7 +107,6 @@ bool GrammarMatcher::accept(int32_t token) {
   if (token < 0 || uint32_t(token) >= vocabulary.n_tokens() || state_->has_ended) return false;
   if (vocabulary.is_stop(token)) {
     if (!state_->now.may_end) return false;
-    state_->remember();
     state_->has_ended = true;
     return true;
   }
@@ -170,22 +129,12 @@ bool GrammarMatcher::accept_bytes(std::string_view bytes) {
     if (to.configurations.empty() && !to.may_end) return false;
     from = &to;
   }
-  state.remember();
   state.drops_space = false;
   if (from != &state.now) {
     state.now.configurations.assign(from->configurations.begin(), from->configurations.end());
     state.now.may_end = from->may_end;
   }
   return true;
-}
-
-void GrammarMatcher::rollback(size_t n) {
-  if (n > kMaxRollback || n > state_->past.size())
-    throw Error(ErrorKind::kInternal,
-                "grammar: expected to undo at most " +
-                    std::to_string(std::min(kMaxRollback, state_->past.size())) +
-                    " tokens, found " + std::to_string(n));
-  for (size_t i = 0; i < n; ++i) state_->recall();
 }
 
 bool GrammarMatcher::may_end() const { return state_->has_ended || state_->now.may_end; }

@@ -61,13 +61,9 @@ class GrammarMatcher {
   // Moves past a token. Returns false, and changes nothing, if the token is not allowed, special or
   // out of range. Throws as fill_mask() does.
   bool accept(int32_t token);
-  // Moves past text, as one step of rollback(). Returns false, and changes nothing, unless the
-  // grammar admits a text that goes on with these bytes.
+  // Moves past text. Returns false, and changes nothing, unless the grammar admits a text that goes
+  // on with these bytes.
   bool accept_bytes(std::string_view bytes);
-  // Undoes the last `n` calls of accept() and accept_bytes() that returned true. Throws
-  // Error(kInternal) if there were fewer, or n > kMaxRollback.
-  void rollback(size_t n);
-  static constexpr size_t kMaxRollback = 64;
   // Back to the begin of a text.
   void reset();
 

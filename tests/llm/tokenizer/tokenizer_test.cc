@@ -328,11 +328,6 @@ TEST(NonSpeechTokens, AreSymbolsAndMusicNotes) {
   }
 }
 
-TEST(BlankTokens, AreASpaceAndTheEndOfText) {
-  const auto tokens = WhisperTokens::of_vocabulary_size(51865);
-  EXPECT_THAT(blank_tokens(tiny_tokenizer(), tokens), ElementsAre(220, 50257));
-}
-
 TEST(Vocabulary, OmitsExcludedTokens) {
   const Vocabulary vocabulary({"long", "a", "a"}, Vocabulary::Duplicates::kFirst,
                               [](int32_t id) { return id == 2; });

@@ -127,10 +127,6 @@ TEST(GrammarMatcher, AllowsTheTokensThatEarleysAlgorithmAllows) {
       ASSERT_TRUE(matcher.accept(chosen));
       reference.advance(text_of(*vocabulary, chosen, step == 0));
       written += text_of(*vocabulary, chosen, step == 0);
-      if (step % 4 == 0) {  // back and again
-        matcher.rollback(1);
-        ASSERT_TRUE(matcher.accept(chosen));
-      }
     }
   }
   EXPECT_GT(n_texts, static_cast<int>(damage_rounds(1500) / 10));
@@ -159,28 +155,12 @@ TEST(GrammarMatcher, EndsWithAStopTokenWhereTheTextMayEnd) {
   EXPECT_TRUE(matcher.is_complete());
   EXPECT_FALSE(matcher.fill_mask(mask));
   EXPECT_FALSE(matcher.accept(kStop));
-  matcher.rollback(2);
-  EXPECT_EQ(matcher.forced_bytes(), "ab");
 }
 
 TEST(GrammarMatcher, RefusesIdsThatAreNoText) {
   GrammarMatcher matcher(masks_of("root ::= .*"));
   for (const int32_t id : {-1, 0, 1 << 20}) EXPECT_FALSE(matcher.accept(id)) << id;
   EXPECT_TRUE(matcher.accept(1));
-}
-
-TEST(GrammarMatcher, GoesBackByTheNumberOfAcceptedTokens) {
-  GrammarMatcher matcher(masks_of(R"(root ::= "a"{0,500})"));
-  for (int i = 0; i < 500; ++i) ASSERT_TRUE(matcher.accept_bytes("a"));
-  EXPECT_FALSE(matcher.accept_bytes("a"));
-  matcher.rollback(GrammarMatcher::kMaxRollback);
-  for (size_t i = 0; i < GrammarMatcher::kMaxRollback; ++i) {
-    ASSERT_TRUE(matcher.accept_bytes("a"));
-  }
-  EXPECT_FALSE(matcher.accept_bytes("a"));
-  EXPECT_THROW(matcher.rollback(GrammarMatcher::kMaxRollback + 1), Error);
-  matcher.reset();
-  EXPECT_THROW(matcher.rollback(1), Error);
 }
 
 TEST(GrammarMatcher, CountsRepetitionsToTheByte) {
