@@ -102,12 +102,8 @@ void vesper_embedder_options_init(vesper_embedder_options* options, size_t size)
 
 vesper_status vesper_embedder_open(const char* model, const vesper_embedder_options* options,
                                    vesper_embedder** embedder) {
-  if (embedder) *embedder = nullptr;
-  return capi::guarded(__func__, nullptr, [&] {
-    capi::required("model", model);
-    capi::required("embedder", embedder);
-    *embedder = capi::add_object(capi::open_embedder(model, options));
-  });
+  return capi::open_object(__func__, model, "embedder", embedder,
+                           [&] { return capi::open_embedder(model, options); });
 }
 
 void vesper_embedder_close(vesper_embedder* embedder) {

@@ -9,11 +9,11 @@
 
 namespace vesper::capi {
 
-std::optional<GrammarOptions> read_grammar(int notation, const char* text) {
+std::optional<GrammarOptions> read_grammar(int notation, const char* text, const char* after) {
   GrammarOptions grammar;
   switch (notation) {
     case VESPER_GRAMMAR_NONE:
-      if (text == nullptr) return std::nullopt;
+      if (text == nullptr && after == nullptr) return std::nullopt;
       throw Error(ErrorKind::kUsage, "grammar notation", "expected the notation of the grammar");
     case VESPER_GRAMMAR_GBNF:
       grammar.notation = GrammarNotation::kGbnf;
@@ -32,6 +32,7 @@ std::optional<GrammarOptions> read_grammar(int notation, const char* text) {
                   "expected 0 to 4, found " + std::to_string(notation));
   }
   if (grammar.notation != GrammarNotation::kJson) grammar.text = required("grammar", text);
+  if (after != nullptr) grammar.after = after;
   return grammar;
 }
 

@@ -2,7 +2,7 @@
 // so that NULL, a closed object and one of another kind are errors with a message.
 //
 //   struct vesper_whisper final : vesper::capi::Object { ... };
-//   *whisper = add_object(std::make_shared<vesper_whisper>(...));    // ..._open
+//   return open_object(__func__, model, "whisper", whisper, [&] { ... });   // ..._open
 //   const Use<vesper_whisper> use("whisper", whisper);               // use->session
 //   close_object("vesper_whisper_close", "whisper", whisper);        // ..._close
 #pragma once
@@ -59,6 +59,19 @@ T* add_object(std::shared_ptr<T> object) {
   T* handle = object.get();
   add_to_registry(std::move(object));
   return handle;
+}
+
+// Opens a model for a function: `open` makes its object, whose handle becomes *handle. `argument`
+// is the name of `handle`.
+template <class T, class Open>
+vesper_status open_object(const char* function, const char* model, const char* argument, T** handle,
+                          const Open& open) {
+  if (handle) *handle = nullptr;
+  return guarded(function, nullptr, [&] {
+    required("model", model);
+    required(argument, handle);
+    *handle = add_object(open());
+  });
 }
 
 // The object of a handle, for functions that several threads may call at once. Throws

@@ -192,12 +192,8 @@ void vesper_whisper_options_init(vesper_whisper_options* options, size_t size) {
 
 vesper_status vesper_whisper_open(const char* model, const vesper_whisper_options* options,
                                   vesper_whisper** whisper) {
-  if (whisper) *whisper = nullptr;
-  return capi::guarded(__func__, nullptr, [&] {
-    capi::required("model", model);
-    capi::required("whisper", whisper);
-    *whisper = capi::add_object(capi::open_whisper(model, options));
-  });
+  return capi::open_object(__func__, model, "whisper", whisper,
+                           [&] { return capi::open_whisper(model, options); });
 }
 
 void vesper_whisper_close(vesper_whisper* whisper) {

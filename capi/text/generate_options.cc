@@ -71,13 +71,7 @@ GenerateCall::GenerateCall(const vesper_generate_options* options) {
   text.end_loops = given.allow_loops == 0;
   text.context_shift = given.context_shift != 0;
   text.reuse_prompt = given.no_reuse == 0;
-  text.grammar = read_grammar(given.grammar_notation, given.grammar);
-  if (given.grammar_after) {
-    if (!text.grammar) {
-      throw Error(ErrorKind::kUsage, "grammar notation", "expected the notation of the grammar");
-    }
-    text.grammar->after = given.grammar_after;
-  }
+  text.grammar = read_grammar(given.grammar_notation, given.grammar, given.grammar_after);
   if (given.n_logit_bias > 0) required("logit_bias", given.logit_bias);
   for (const auto& [token, bias] : std::span(given.logit_bias, given.n_logit_bias)) {
     text.logit_bias.emplace_back(token, bias);

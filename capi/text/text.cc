@@ -221,12 +221,8 @@ void vesper_language_model_options_init(vesper_language_model_options* options, 
 vesper_status vesper_language_model_open(const char* model,
                                          const vesper_language_model_options* options,
                                          vesper_language_model** language_model) {
-  if (language_model) *language_model = nullptr;
-  return capi::guarded(__func__, nullptr, [&] {
-    capi::required("model", model);
-    capi::required("language_model", language_model);
-    *language_model = capi::add_object(capi::open_language_model(model, options));
-  });
+  return capi::open_object(__func__, model, "language_model", language_model,
+                           [&] { return capi::open_language_model(model, options); });
 }
 
 void vesper_language_model_close(vesper_language_model* model) {

@@ -44,14 +44,11 @@ extern "C" {
 
 vesper_status vesper_tokenizer_open(const char* model, const vesper_load_options* options,
                                     vesper_tokenizer** tokenizer) {
-  if (tokenizer) *tokenizer = nullptr;
-  return capi::guarded(__func__, nullptr, [&] {
-    capi::required("model", model);
-    capi::required("tokenizer", tokenizer);
+  return capi::open_object(__func__, model, "tokenizer", tokenizer, [&] {
     const vesper_load_options load =
         options ? capi::read_load_options(*options) : capi::default_load_options();
-    const auto path = capi::model_store(load).find(model, vesper::ModelKind::kLanguage);
-    *tokenizer = capi::add_object(std::make_shared<vesper_tokenizer>(path));
+    return std::make_shared<vesper_tokenizer>(
+        capi::model_store(load).find(model, vesper::ModelKind::kLanguage));
   });
 }
 

@@ -210,17 +210,20 @@ struct SpeechSession::State {
 
   State(std::shared_ptr<const WeightProvider> weights, const SpeechSessionOptions& wanted,
         std::unique_ptr<Device> device)
-      : options(wanted),
-        n_encoded(encoded_windows(*device, wanted.batch_size)),
-        model(change_weights(std::move(weights), wanted.weights, wanted.threads), std::move(device),
-              parse_compute(wanted.compute), wanted.batch_size, wanted.max_candidates, n_encoded) {
+      : options(wanted), model(open_model(std::move(weights), wanted, std::move(device))) {
     vad = open_vad(options.vad_model);
   }
 
-  // Windows that are encoded at once: at most a quarter of the batch, so that those that wait take
-  // little more memory.
-  static uint32_t encoded_windows(const Device& device, uint32_t batch_size) {
-    return std::clamp(batch_size / 4, 1u, device.info().policy.encoded_windows);
+  static WhisperModel open_model(std::shared_ptr<const WeightProvider> weights,
+                                 const SpeechSessionOptions& wanted,
+                                 std::unique_ptr<Device> device) {
+    // Windows that are encoded at once: at most a quarter of the batch, so that those that wait
+    // take little more memory.
+    const uint32_t n_encoded =
+        std::clamp(wanted.batch_size / 4, 1u, device->info().policy.encoded_windows);
+    return WhisperModel(change_weights(std::move(weights), wanted.weights, wanted.threads),
+                        std::move(device), parse_compute(wanted.compute), wanted.batch_size,
+                        wanted.max_candidates, n_encoded);
   }
 
   // Null if `path` is empty.
@@ -344,7 +347,6 @@ struct SpeechSession::State {
   }
 
   SpeechSessionOptions options;
-  uint32_t n_encoded;  // windows at once
   WhisperModel model;
   std::unique_ptr<SileroVad> vad;
 };
