@@ -8,7 +8,7 @@
 namespace vesper {
 
 ObservedDevice::ObservedDevice(std::unique_ptr<Device> device, Mode mode)
-    : device_(std::move(device)), mode_(mode) {}
+    : ForwardingDevice(std::move(device)), mode_(mode) {}
 
 void ObservedDevice::note(const Operand& operand, std::string_view label, uint64_t bytes,
                           bool is_weight, uint64_t passing_bytes) {

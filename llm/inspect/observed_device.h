@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "llm/table/device.h"
+#include "llm/table/forwarding_device.h"
 
 namespace vesper {
 
-class ObservedDevice final : public Device {
+class ObservedDevice final : public ForwardingDevice {
  public:
   enum class Mode {
     kRun,   // forwards everything
@@ -36,17 +36,6 @@ class ObservedDevice final : public Device {
   // and the part of the file that is being stored. Other buffers take memory on first use.
   uint64_t peak_loading_bytes() const { return peak_loading_bytes_; }
 
-  const DeviceInfo& info() const override { return device_->info(); }
-  Compute resolve(Compute wanted, WeightUse use) const override {
-    return device_->resolve(wanted, use);
-  }
-  DType activation_dtype(Compute resolved, WeightUse use, uint32_t n_rows) const override {
-    return device_->activation_dtype(resolved, use, n_rows);
-  }
-  uint64_t stored_bytes(const MatrixSource& source, WeightUse use,
-                        Compute resolved) const override {
-    return device_->stored_bytes(source, use, resolved);
-  }
   Operand allocate(uint64_t bytes, std::string_view label) override;
   Weight upload(const MatrixSource& source, WeightUse use, Compute resolved) override;
   bool keeps_writes() const override { return mode_ == Mode::kRun; }
@@ -56,7 +45,6 @@ class ObservedDevice final : public Device {
   std::vector<ProgramId> record_all(std::span<const DispatchTable> tables) override;
   std::vector<CommandVariant> variants(ProgramId program) const override;
   void run(ProgramId program, uint32_t times, const Operand& stop) override;
-  void set_clock(Clock clock) override { device_->set_clock(clock); }
   ReplayTimes replay_times(ProgramId program) override;
 
  private:
@@ -64,7 +52,6 @@ class ObservedDevice final : public Device {
   void note(const Operand& operand, std::string_view label, uint64_t bytes, bool is_weight,
             uint64_t passing_bytes = 0);
 
-  std::unique_ptr<Device> device_;
   Mode mode_;
   std::vector<Buffer> buffers_;
   uint64_t stored_bytes_ = 0, peak_loading_bytes_ = 0;

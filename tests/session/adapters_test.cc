@@ -18,6 +18,7 @@
 #include "session/conversion.h"
 #include "tests/child_process.h"
 #include "tests/llm/kernels/reference_rows.h"
+#include "tests/llm/models/all_logits.h"
 #include "tests/llm/weights/gguf_bytes.h"
 
 namespace vesper::adapters_test {
@@ -34,19 +35,7 @@ double error_of(const fs::path& model, const fs::path& adapter, const std::strin
                 float scale = 1) {
   const ReferenceRows reference = read_reference_rows(folder_of(reference_name));
   const auto weights = change_weights(open_weights(model), {.adapters = {{adapter, scale}}}, 2);
-  const auto device = open_device("cpu", {});
-  GeneratorOptions options;
-  options.n_ctx = 64;
-  options.kv_types = DType::kF32;
-  Generator generator(*device, *weights, Compute::kF32, options);
-  double worst = 0;
-  generator.evaluate(reference.ids, [&](uint32_t first, uint32_t n, const float* logits) {
-    const float* expected = reference.values.data() + size_t{first} * generator.n_vocab();
-    for (size_t i = 0; i < size_t{n} * generator.n_vocab(); ++i) {
-      worst = std::max(worst, std::abs(double{logits[i]} - expected[i]));
-    }
-  });
-  return worst;
+  return largest_difference(all_logits(*weights, reference.ids), reference.values);
 }
 
 struct Case {

@@ -18,6 +18,7 @@
 #include "session/embedding/embedding_session.h"
 #include "tests/child_process.h"
 #include "tests/embedder/tiny_bert.h"
+#include "tests/llm/models/all_logits.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 #include "tests/session/text/tiny_text_model.h"
 
@@ -29,26 +30,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 std::vector<float> logits_of(const fs::path& model, uint32_t n_tokens) {
-  const auto weights = open_weights(model);
-  const auto device = open_device("cpu", {});
-  GeneratorOptions options;
-  options.n_ctx = n_tokens;
-  options.kv_types = DType::kF32;
-  Generator generator(*device, *weights, Compute::kF32, options);
-  std::vector<int32_t> text(n_tokens);
-  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<int32_t>(i * 7 % 64);
-  std::vector<float> all;
-  generator.evaluate(text, [&](uint32_t, uint32_t n, const float* logits) {
-    all.insert(all.end(), logits, logits + size_t{n} * generator.n_vocab());
-  });
-  return all;
-}
-
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  if (a.size() != b.size()) return INFINITY;
-  double worst = 0;
-  for (size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(double{a[i]} - b[i]));
-  return worst;
+  return all_logits(*open_weights(model), text_of_tokens(n_tokens));
 }
 
 struct Family {
@@ -65,7 +47,7 @@ TEST_P(ConvertedModels, GiveTheSameLogits) {
   const ConversionReport report = convert_model({source, output, "f32"});
   EXPECT_THAT(report.left_out, IsEmpty());
   const uint32_t n = GetParam().n_tokens;
-  EXPECT_LT(distance(logits_of(output, n), logits_of(source, n)), 1e-4);
+  EXPECT_LT(largest_difference(logits_of(output, n), logits_of(source, n)), 1e-4);
   if (n < 40) {
     EXPECT_EQ(report.shortened_context, 9u) << "the sliding window";
   } else {
@@ -107,9 +89,9 @@ TEST(ConvertedTextEncoder, GivesTheSameVectors) {
     const TemporaryFolder folder;
     const fs::path source = fs::path(TEXT_ENCODERS) / family;
     convert_model({source, folder / "out.gguf", "f32", 2});
-    EXPECT_LT(distance(vectors_of(folder / "out.gguf"), vectors_of(source)), 1e-5);
+    EXPECT_LT(largest_difference(vectors_of(folder / "out.gguf"), vectors_of(source)), 1e-5);
     convert_model({source, folder / "q8_0.gguf", "q8_0", 2});
-    const double loss = distance(vectors_of(folder / "q8_0.gguf"), vectors_of(source));
+    const double loss = largest_difference(vectors_of(folder / "q8_0.gguf"), vectors_of(source));
     EXPECT_GT(loss, 0);
     EXPECT_LT(loss, 0.05);
   }
@@ -130,7 +112,7 @@ TEST(ConvertedTextEncoder, HasItsTokenizerPoolingAndTokenTypes) {
       EmbeddingSession session(model, {.device = "cpu", .compute = "f32"});
       return session.embed(std::vector<std::string>{"the cat, a plan!"})[0].vector;
     };
-    EXPECT_LT(distance(embed(folder / (mode + ".gguf")), embed(folder / mode)), 1e-5);
+    EXPECT_LT(largest_difference(embed(folder / (mode + ".gguf")), embed(folder / mode)), 1e-5);
   }
 }
 

@@ -32,9 +32,7 @@ void use(Bytes input) {
   const auto weights = open_weights(sound().with(input));
   if (weights->type() != ModelType::kLanguageModel) return;
   const auto device = open_cpu_device({.n_threads = 1});
-  GeneratorOptions options;
-  options.n_ctx = 8;
-  Generator generator(*device, *weights, Compute::kF32, options);
+  Generator generator(*device, *weights, Compute::kF32, {.n_ctx = 8});
   generator.evaluate(std::vector<int32_t>{1, 2, 3}, [](uint32_t, uint32_t, const float*) {});
 }
 

@@ -14,14 +14,18 @@
 namespace vesper::generator_allocation_test {
 namespace {
 
-TEST(GeneratorAllocation, StepsOfLoadedModelsAllocateNothing) {
-  if (!kAllocationsAreCounted) GTEST_SKIP() << "a sanitizer replaces malloc";
-  const auto provider =
+class GeneratorAllocation : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!kAllocationsAreCounted) GTEST_SKIP() << "a sanitizer replaces malloc";
+  }
+  const std::unique_ptr<WeightProvider> weights =
       open_weights(std::filesystem::path(VESPER_TEST_DATA) / "language_models/gemma3");
-  const auto device = open_device("cpu", DeviceOptions{.n_threads = 2});
-  GeneratorOptions options;
-  options.n_ctx = 64;
-  Generator generator(*device, *provider, Compute::kF32, options);
+  const std::unique_ptr<Device> device = open_device("cpu", {.n_threads = 2});
+};
+
+TEST_F(GeneratorAllocation, StepsOfLoadedModelsAllocateNothing) {
+  Generator generator(*device, *weights, Compute::kF32, {.n_ctx = 64});
   Sampling sampling;
   sampling.temperature = 1;
   sampling.top_k = 20;
@@ -41,15 +45,11 @@ TEST(GeneratorAllocation, StepsOfLoadedModelsAllocateNothing) {
   EXPECT_EQ(generator.sampled(0).size(), 40u);
 }
 
-TEST(GeneratorAllocation, StepsWithAQuantizedCacheAllocateNothing) {
-  if (!kAllocationsAreCounted) GTEST_SKIP() << "a sanitizer replaces malloc";
+TEST_F(GeneratorAllocation, StepsWithAQuantizedCacheAllocateNothing) {
   const WideHeads folder;
-  const auto provider = open_weights(folder.path());
-  const auto device = open_device("cpu", DeviceOptions{.n_threads = 2});
-  GeneratorOptions options;
-  options.n_ctx = 64;
-  options.kv_types = {DType::kQ8_0, DType::kQ4_0};
-  Generator generator(*device, *provider, Compute::kF32, options);
+  const auto wide = open_weights(folder.path());
+  Generator generator(*device, *wide, Compute::kF32,
+                      {.n_ctx = 64, .kv_types = {DType::kQ8_0, DType::kQ4_0}});
   const std::vector<int32_t> prompt = {1, 2, 3, 4, 5, 6, 7};
   generator.start(0, prompt, 2, {});
   generator.advance(2);
@@ -61,15 +61,9 @@ TEST(GeneratorAllocation, StepsWithAQuantizedCacheAllocateNothing) {
   EXPECT_EQ(generator.sampled(0).size(), 40u);
 }
 
-TEST(GeneratorAllocation, DraftsAllocateNothing) {
-  if (!kAllocationsAreCounted) GTEST_SKIP() << "a sanitizer replaces malloc";
-  const auto provider =
-      open_weights(std::filesystem::path(VESPER_TEST_DATA) / "language_models/gemma3");
-  const auto device = open_device("cpu", DeviceOptions{.n_threads = 2});
-  GeneratorOptions options;
-  options.n_ctx = 64;
+TEST_F(GeneratorAllocation, DraftsAllocateNothing) {
   NgramDrafts drafts;
-  Generator generator(*device, *provider, Compute::kF32, options, &drafts);
+  Generator generator(*device, *weights, Compute::kF32, {.n_ctx = 64}, &drafts);
   Sampling sampling;
   sampling.repetition_penalty = 1.01f;
   const std::vector<int32_t> prompt = {1, 2, 1, 2, 1, 2, 1, 2};
@@ -84,17 +78,13 @@ TEST(GeneratorAllocation, DraftsAllocateNothing) {
   EXPECT_GT(generator.speculation(0).n_drafted, 0u);
 }
 
-TEST(GeneratorAllocation, DraftsOfAModelAllocateNothing) {
-  if (!kAllocationsAreCounted) GTEST_SKIP() << "a sanitizer replaces malloc";
-  const auto provider =
-      open_weights(std::filesystem::path(VESPER_TEST_DATA) / "language_models/gemma3");
-  const auto device = open_device("cpu", DeviceOptions{.n_threads = 2});
+TEST_F(GeneratorAllocation, DraftsOfAModelAllocateNothing) {
   GeneratorOptions options;
   options.n_ctx = 64;
   options.resumes = true;
   options.least_draft_gain = 0;
-  ModelDrafts drafts(*device, *provider, Compute::kF32, options, provider->config().n_vocab);
-  Generator generator(*device, *provider, Compute::kF32, options, &drafts);
+  ModelDrafts drafts(*device, *weights, Compute::kF32, options, weights->config().n_vocab);
+  Generator generator(*device, *weights, Compute::kF32, options, &drafts);
   Sampling sampling;
   sampling.temperature = 1;
   sampling.repetition_penalty = 1.01f;
@@ -111,14 +101,8 @@ TEST(GeneratorAllocation, DraftsOfAModelAllocateNothing) {
 }
 
 // The first text caches the masks, and the first steps of a text size the matcher's buffers.
-TEST(GeneratorAllocation, StepsWithAGrammarAllocateNothing) {
-  if (!kAllocationsAreCounted) GTEST_SKIP() << "a sanitizer replaces malloc";
-  const auto provider =
-      open_weights(std::filesystem::path(VESPER_TEST_DATA) / "language_models/gemma3");
-  const auto device = open_device("cpu", DeviceOptions{.n_threads = 2});
-  GeneratorOptions options;
-  options.n_ctx = 64;
-  Generator generator(*device, *provider, Compute::kF32, options);
+TEST_F(GeneratorAllocation, StepsWithAGrammarAllocateNothing) {
+  Generator generator(*device, *weights, Compute::kF32, {.n_ctx = 64});
   // Token i spells the letter number i % 26.
   const std::string letters = "abcdefghijklmnopqrstuvwxyz";
   std::vector<std::string_view> spellings;

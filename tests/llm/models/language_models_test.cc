@@ -30,12 +30,7 @@ fs::path folder_of(const std::string& name) {
   return fs::path(VESPER_TEST_DATA) / "language_models" / name;
 }
 
-GeneratorOptions exact_options() {
-  GeneratorOptions options;
-  options.n_ctx = 64;
-  options.kv_types = DType::kF32;
-  return options;
-}
+GeneratorOptions exact_options() { return {.n_ctx = 64, .kv_types = DType::kF32}; }
 
 // The greatest difference of a row of logits from the reference's.
 double error_of(const ReferenceRows& reference, uint32_t row, const float* logits,

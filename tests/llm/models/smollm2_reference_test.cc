@@ -131,10 +131,7 @@ TEST(SmolLm2, EqualsPlainLoopsInF32) {
   const std::unique_ptr<WeightProvider> weights = open_weights(fetched_model("smollm2-135m"));
   ASSERT_TRUE(weights->config(ModelType::kLanguageModel).decoder().interleaved_rope);
   const auto device = open_device("cpu", {});
-  GeneratorOptions options;
-  options.n_ctx = 64;
-  options.kv_types = DType::kF32;
-  Generator generator(*device, *weights, Compute::kF32, options);
+  Generator generator(*device, *weights, Compute::kF32, {.n_ctx = 64, .kv_types = DType::kF32});
   PlainLlama plain(*weights);
   // The prompts of smollm2_generation_test.cc.
   for (const std::vector<int32_t>& prompt :

@@ -241,10 +241,8 @@ class UngatedModels : public testing::TestWithParam<Case> {
     const std::vector<Row> expected = model.logits(kText);
     const auto provider = model.provider();
     const auto device = open_device(device_name, {});
-    GeneratorOptions options;
-    options.n_ctx = kPositions;
-    options.kv_types = DType::kF32;
-    Generator generator(*device, *provider, Compute::kF32, options);
+    Generator generator(*device, *provider, Compute::kF32,
+                        {.n_ctx = kPositions, .kv_types = DType::kF32});
     const auto error_of = [&](size_t row, const float* logits) {
       double worst = 0;
       for (size_t i = 0; i < kVocabulary; ++i) {

@@ -50,7 +50,7 @@ std::string name_of(const DispatchTable& table, size_t index) {
 }  // namespace
 
 StageCheckDevice::StageCheckDevice(std::unique_ptr<Device> device, StageCheckOptions options)
-    : device_(std::move(device)), options_(std::move(options)), random_(options_.seed) {}
+    : ForwardingDevice(std::move(device)), options_(std::move(options)), random_(options_.seed) {}
 
 void StageCheckDevice::add_buffer(const Operand& operand, std::string label) {
   if (!operand.present()) return;

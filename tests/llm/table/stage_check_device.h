@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "llm/table/device.h"
+#include "llm/table/forwarding_device.h"
 
 namespace vesper {
 
@@ -36,24 +36,13 @@ struct StageCheckOptions {
 };
 
 // Failed checks throw Error(kInternal) with the label of the command, the buffer and the byte.
-class StageCheckDevice final : public Device {
+class StageCheckDevice final : public ForwardingDevice {
  public:
   explicit StageCheckDevice(std::unique_ptr<Device> device, StageCheckOptions options = {});
 
   // Commands that ran.
   uint64_t n_checked() const { return n_checked_; }
 
-  const DeviceInfo& info() const override { return device_->info(); }
-  Compute resolve(Compute wanted, WeightUse use) const override {
-    return device_->resolve(wanted, use);
-  }
-  DType activation_dtype(Compute resolved, WeightUse use, uint32_t n_rows) const override {
-    return device_->activation_dtype(resolved, use, n_rows);
-  }
-  uint64_t stored_bytes(const MatrixSource& source, WeightUse use,
-                        Compute resolved) const override {
-    return device_->stored_bytes(source, use, resolved);
-  }
   Operand allocate(uint64_t bytes, std::string_view label) override;
   Weight upload(const MatrixSource& source, WeightUse use, Compute resolved) override;
   void write(const Operand& to, const void* from) override;
@@ -61,7 +50,6 @@ class StageCheckDevice final : public Device {
   ProgramId record(const DispatchTable& table) override;
   std::vector<CommandVariant> variants(ProgramId program) const override;
   void run(ProgramId program, uint32_t times, const Operand& stop) override;
-  void set_clock(Clock clock) override { device_->set_clock(clock); }
   ReplayTimes replay_times(ProgramId) override { return {}; }
 
  private:
@@ -109,7 +97,6 @@ class StageCheckDevice final : public Device {
   void run_command(const Program& program, size_t index);
   void check_memory();
 
-  std::unique_ptr<Device> device_;
   StageCheckOptions options_;
   std::mt19937_64 random_;
   std::vector<Buffer> buffers_;  // by BufferId - 1

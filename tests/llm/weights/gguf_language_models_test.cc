@@ -10,10 +10,9 @@
 #include <numeric>
 
 #include "error/error.h"
-#include "llm/devices/open_device.h"
-#include "llm/generation/generator.h"
 #include "llm/weights/hugging_face/safetensors.h"
 #include "llm/weights/weight_provider.h"
+#include "tests/llm/models/all_logits.h"
 #include "tests/llm/weights/gguf_bytes.h"
 
 namespace vesper::gguf_language_models_test {
@@ -207,19 +206,8 @@ std::vector<uint8_t> gguf_of(const Model& model, const Change& change = {}) {
   return gguf.bytes();
 }
 
-std::vector<float> logits_of(const WeightProvider& provider) {
-  const auto device = open_device("cpu", {});
-  GeneratorOptions options;
-  options.n_ctx = 64;
-  options.kv_types = DType::kF32;
-  Generator generator(*device, provider, Compute::kF32, options);
-  std::vector<int32_t> text(40);
-  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<int32_t>(i * 7 % 64);
-  std::vector<float> all;
-  generator.evaluate(text, [&](uint32_t, uint32_t n, const float* logits) {
-    all.insert(all.end(), logits, logits + size_t{n} * generator.n_vocab());
-  });
-  return all;
+std::vector<float> logits_of(const WeightProvider& weights) {
+  return all_logits(weights, text_of_tokens(40));
 }
 
 TEST(GgufLanguageModels, GiveTheSameLogitsAsSafetensors) {
@@ -234,16 +222,10 @@ TEST(GgufLanguageModels, GiveTheSameLogitsAsSafetensors) {
         Model{"qwen3-moe", "qwen3moe", false, false},
         Model{"qwen2-moe", "qwen2moe", false, false}}) {
     SCOPED_TRACE(model.folder);
-    const std::vector<float> wanted = logits_of(*open_weights(folder_of(model)));
     const auto gguf =
         open_weights(std::make_shared<const MappedFile>("model.gguf", gguf_of(model)));
-    const std::vector<float> found = logits_of(*gguf);
-    ASSERT_EQ(found.size(), wanted.size());
-    double worst = 0;
-    for (size_t i = 0; i < found.size(); ++i) {
-      worst = std::max(worst, std::abs(double{found[i]} - wanted[i]));
-    }
-    EXPECT_LT(worst, 1e-4);
+    EXPECT_LT(largest_difference(logits_of(*gguf), logits_of(*open_weights(folder_of(model)))),
+              1e-4);
   }
 }
 
