@@ -11,7 +11,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FOLDERS = ("audio", "bench", "capi", "cli", "cmake", "decoder", "docs", "embedder", "encoder", "error",
-           "include", "llm", "scripts", "session", "shaders", "tests", "vad")
+           "include", "llm", "scripts", "serve", "session", "shaders", "tests", "vad")
 
 
 def missing_in(page):
