@@ -87,12 +87,13 @@ struct KvRows {
 
 template <class Row, uint32_t kDtype>
 struct QuantizedRows {
-  QuantizedRows(const void* pages, uint32_t rows_per_page, uint32_t head_dim)
+  QuantizedRows(const void* pages, uint32_t rows_per_page, uint32_t dim)
       : bytes(static_cast<const uint8_t*>(pages)),
-        head_bytes(kv_head_bytes(kDtype, rows_per_page, head_dim)),
-        row_bytes(kv_row_bytes(kDtype, head_dim)),
+        head_dim(dim),
+        head_bytes(kv_head_bytes(kDtype, rows_per_page, dim)),
+        row_bytes(kv_row_bytes(kDtype, dim)),
         scale_offset(rows_per_page * row_bytes),
-        scale_bytes(kv_scale_bytes(kDtype, head_dim)) {}
+        scale_bytes(kv_scale_bytes(kDtype, dim)) {}
   Row row(size_t head, uint32_t index) const {
     const uint8_t* const at = bytes + head * head_bytes;
     return {reinterpret_cast<decltype(Row::codes)>(at + index * row_bytes),
@@ -100,7 +101,7 @@ struct QuantizedRows {
   }
 
   const uint8_t* bytes;
-  size_t head_bytes, row_bytes, scale_offset, scale_bytes;
+  size_t head_dim, head_bytes, row_bytes, scale_offset, scale_bytes;
 };
 template <>
 struct KvRows<Q8Row> : QuantizedRows<Q8Row, kDTypeQ8_0> {

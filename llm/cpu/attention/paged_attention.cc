@@ -143,6 +143,59 @@ HWY_NOINLINE void mix_values(const PageShape& shape, const Queries& queries, uin
   }
 }
 
+// The same for quantized values in groups of kLanes positions.
+template <uint32_t kQueries, uint32_t kVectors, class Rows>
+HWY_NOINLINE void mix_codes(const PageShape& shape, const Queries& queries, uint32_t kv_head,
+                            uint32_t first_dim, const Rows& values, const RowPrefetch& next_keys,
+                            const float* weights, uint32_t max_length, const float* inverse_sums,
+                            float* mixed) {
+  const F32 d;
+  VF32 sums[kQueries][kVectors];
+  HWY_UNROLL(8)
+  for (uint32_t j = 0; j < kQueries; ++j) {
+    HWY_UNROLL(4)
+    for (uint32_t k = 0; k < kVectors; ++k) sums[j][k] = hn::Zero(d);
+  }
+  for (uint32_t first = queries.first_score(); first < queries.longest; first += kLanes) {
+    const auto head_of = [&](uint32_t page) {
+      return static_cast<size_t>(queries.pages[page]) * shape.n_kv_heads + kv_head;
+    };
+    const uint32_t page = first / shape.page_rows, index = first % shape.page_rows;
+    const uint32_t n = std::min(kLanes, queries.longest - first);
+    const uint32_t begin = std::max(queries.earliest, first) - first;
+    if (begin >= n) continue;
+    if (first_dim == 0) {
+      next_keys({head_of(std::min(page + queries.to_next_chunk, queries.last_page)), index}, n);
+    }
+    add_codes<kQueries, kVectors>(values, head_of(page), index, begin, n, first_dim,
+                                  weights + first, max_length, sums);
+  }
+  HWY_UNROLL(8)
+  for (uint32_t j = 0; j < kQueries; ++j) {
+    const VF32 inverse = hn::Set(d, inverse_sums[j]);
+    HWY_UNROLL(4)
+    for (uint32_t k = 0; k < kVectors; ++k) {
+      hn::StoreU(hn::Mul(sums[j][k], inverse), d,
+                 mixed + j * shape.head_dim + first_dim + k * kLanes);
+    }
+  }
+}
+
+template <uint32_t kQueries, class Rows>
+void mix_groups_of_codes(const PageShape& shape, const Queries& queries, uint32_t kv_head,
+                         const Rows& values, const RowPrefetch& next_keys, const float* weights,
+                         uint32_t max_length, const float* inverse_sums, float* mixed) {
+  uint32_t i = 0;
+  for (; i + 4 * kLanes <= shape.head_dim; i += 4 * kLanes) {
+    mix_codes<kQueries, 4>(shape, queries, kv_head, i, values, next_keys, weights, max_length,
+                           inverse_sums, mixed);
+  }
+  for (; i < shape.head_dim; i += kLanes) {
+    mix_codes<kQueries, 1>(shape, queries, kv_head, i, values, next_keys, weights, max_length,
+                           inverse_sums, mixed);
+  }
+}
+
 // Writes the result of each query, [queries, head_dim].
 HWY_NOINLINE void put_results(const PreparedCommand& command, const Queries& queries,
                               const float* mixed) {
@@ -182,6 +235,13 @@ HWY_INLINE void attend(const PreparedCommand& command, const Queries& queries, u
   }
   // The queries are not needed any more: results reuse their memory.
   with_kv_rows(v_dtype, values, params.page_rows, params.head_dim, [&](const auto& rows) {
+    using Rows = std::decay_t<decltype(rows)>;
+    if constexpr (std::is_same_v<Rows, KvRows<Q8Row>> || std::is_same_v<Rows, KvRows<Q4Row>>) {
+      if (has_groups_of_codes(shape, queries)) {
+        return mix_groups_of_codes<kQueries>(shape, queries, kv_head, rows, next_keys, scores,
+                                             plan.max_length, inverse_sums, q);
+      }
+    }
     mix_values<kQueries>(shape, queries, kv_head, rows, next_keys, scores, plan.max_length,
                          inverse_sums, q);
   });
@@ -349,6 +409,7 @@ void run_attention_weights(const PreparedCommand& command, uint32_t task, Thread
   const uint32_t end = std::min(first + command.rows_per_task, params.n_rows);
 
   Queries queries;
+  queries.last_page = params.pages_per_sequence - 1;
   int sequence = -1;
   const auto flush = [&] {
     weigh(command, queries, kv_head, scratch.data);

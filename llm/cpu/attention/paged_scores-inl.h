@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "llm/cpu/attention/attention_rows.h"
+#include "llm/cpu/attention/quantized_groups-inl.h"
 #include "llm/cpu/kv_rows-inl.h"
 #include "llm/cpu/numbers-inl.h"
 
@@ -60,9 +61,10 @@ class RowPrefetch {
       : pages_(pages),
         row_bytes_(pages != nullptr ? kv_row_bytes(dtype, shape.head_dim) : 0),
         head_bytes_(kv_head_bytes(dtype, shape.page_rows, shape.head_dim)) {}
-  HWY_INLINE void operator()(const PageRow& row) const {
+  // n successive rows.
+  HWY_INLINE void operator()(const PageRow& row, uint32_t n = 1) const {
     const std::byte* const from = pages_ + row.head * head_bytes_ + row.index * row_bytes_;
-    for (size_t i = 0; i < row_bytes_; i += 64) __builtin_prefetch(from + i, 0, 2);
+    for (size_t i = 0; i < n * row_bytes_; i += 64) __builtin_prefetch(from + i, 0, 2);
   }
 
  private:
@@ -172,10 +174,44 @@ HWY_NOINLINE void score_heads(const PageShape& shape, const Queries& queries, ui
   }
 }
 
+// The same for int8 keys, whose groups of kLanes positions are each in one page.
+template <uint32_t kQueries>
+HWY_NOINLINE void score_heads_of_codes(const PageShape& shape, const Queries& queries,
+                                       uint32_t kv_head, const KvRows<Q8Row>& keys,
+                                       const RowPrefetch& values, const float* q,
+                                       uint32_t max_length, float* scores) {
+  QueryCodes codes[kQueries];
+  for (uint32_t j = 0; j < kQueries; ++j) {
+    encode_query(q + j * shape.head_dim, shape.head_dim, codes[j]);
+  }
+  for (uint32_t first = queries.first_score(); first < queries.longest; first += kLanes) {
+    const PageRow at{
+        static_cast<size_t>(queries.pages[first / shape.page_rows]) * shape.n_kv_heads + kv_head,
+        first % shape.page_rows};
+    const uint32_t n = std::min(kLanes, queries.longest - first);
+    values(at, n);
+    float* of_queries[kQueries];
+    for (uint32_t j = 0; j < kQueries; ++j) of_queries[j] = scores + j * max_length + first;
+    score_codes<kQueries>(codes, keys.row(at.head, at.index), n, shape.head_dim, of_queries);
+  }
+}
+
+// Whether rows of this head are processed in groups of kLanes, each in one page.
+inline bool has_groups_of_codes(const PageShape& shape, const Queries& queries) {
+  return shape.head_dim <= kMostCodeDims &&
+         (shape.page_rows % kLanes == 0 || queries.last_page == 0);
+}
+
 template <uint32_t kQueries, class KV>
 HWY_INLINE void score_keys(const PageShape& shape, const Queries& queries, uint32_t kv_head,
                            const KvRows<KV>& keys, const RowPrefetch& values, const float* q,
                            float* partial, uint32_t max_length, float* scores) {
+  if constexpr (kScoresCodes && std::is_same_v<KV, Q8Row>) {
+    if (has_groups_of_codes(shape, queries)) {
+      return score_heads_of_codes<kQueries>(shape, queries, kv_head, keys, values, q, max_length,
+                                            scores);
+    }
+  }
   // Whisper's heads of 64, on 32 registers of 16 lanes.
   constexpr uint32_t kVectors = 4;
   if constexpr (HWY_TARGET <= HWY_AVX3 && kQueries * kVectors <= 20) {

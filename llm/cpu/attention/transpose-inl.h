@@ -56,8 +56,8 @@ HWY_INLINE void transpose_16x16(__m512i* rows) {
 
 // out [n_columns, out_stride]: column c of the matrix as row c, `padded_rows` long, with zeros
 // after n_rows.
-HWY_NOINLINE void transpose(MatrixView in, size_t n_rows, size_t padded_rows, size_t n_columns,
-                            uint32_t* out, size_t out_stride) {
+inline HWY_NOINLINE void transpose(MatrixView in, size_t n_rows, size_t padded_rows,
+                                   size_t n_columns, uint32_t* out, size_t out_stride) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
   const auto first_of_16 = [](size_t n) {
     return static_cast<__mmask16>(n >= 16 ? 0xFFFF : (1u << n) - 1);

@@ -339,8 +339,8 @@ class KvPagesCheck {
         }
       }
     }
-    // Matrix units and bf16 products round their inputs.
-    EXPECT_LE(worst, (c.flags & kAttentionRounds) != 0 ? 2e-2 : c.q == DType::kF16 ? 3e-3 : 1e-5);
+    // Matrix units and bf16 products round their inputs, the CPU queries to int16.
+    EXPECT_LE(worst, (c.flags & kAttentionRounds) != 0 ? 2e-2 : c.q == DType::kF16 ? 3e-3 : 5e-5);
   }
 
   void weighs(DType keys_dtype) {
