@@ -75,6 +75,7 @@ OptionTable inspect_options(InspectArguments& arguments) {
   options.section("Engine");
   options.add_engine_options(arguments.device, arguments.compute, arguments.threads,
                              arguments.offline);
+  options.add_kv_type_option(arguments.kv_types);
   options.add_positional("MODEL", arguments.models, Completion::kFile);
   return options;
 }

@@ -36,6 +36,7 @@ struct InspectArguments {
   std::string type;                  // of kConvert: a mixture's name
   std::string device = "auto";       // to run on, or to plan for
   std::string compute = "auto";
+  KvTypes kv_types = {};     // of the planned KV cache
   std::string trace, csv;    // output files of kProfile, optional
   bool per_command = false;  // kProfile: clock after each command instead of at barriers
   bool statistics = false;   // of the elements of tensors

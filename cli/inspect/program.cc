@@ -25,8 +25,9 @@ class Run {
   int run() {
     switch (arguments_.mode) {
       case InspectMode::kSummary:
-        return print(summarize_model(path_of(0), arguments_.device, arguments_.compute),
-                     summary_text, summary_json);
+        return print(
+            summarize_model(path_of(0), arguments_.device, arguments_.compute, arguments_.kv_types),
+            summary_text, summary_json);
       case InspectMode::kMetadata: {
         const auto& globs = arguments_.filters;
         return print(

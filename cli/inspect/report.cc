@@ -153,7 +153,8 @@ std::string summary_text(const ModelSummary& summary) {
                  (model.files.size() > 1 ? " in " + std::to_string(model.files.size()) + " files"
                                          : std::string())});
   if (summary.kv_bytes_per_1000 != 0) {
-    facts.add({"KV cache", bytes_text(summary.kv_bytes_per_1000) + " for 1,000 tokens in f16"});
+    facts.add({"KV cache", bytes_text(summary.kv_bytes_per_1000) + " for 1,000 tokens in " +
+                               kv_types_text(summary.kv_types)});
   }
   for (const MemoryNeed& need : summary.memory) {
     facts.add({"memory, " + need.device, memory_text(need)});

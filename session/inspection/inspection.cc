@@ -61,17 +61,24 @@ std::string whether_it_runs(const ModelDescription& model) {
   return "yes";
 }
 
-uint64_t kv_bytes_per_1000(const ModelDescription& model) {
-  constexpr uint64_t kKeyAndValue = 2, kF16 = 2, kTokens = 1000;
+uint64_t kv_bytes_per_1000(const ModelDescription& model, const KvTypes& types) {
+  constexpr uint64_t kTokens = 1000;
   const uint64_t n_layers = std::max(model.count("n_layers"), model.count("n_decoder_layers"));
   const uint64_t n_heads =
       model.count("n_kv_heads") != 0 ? model.count("n_kv_heads") : model.count("n_heads");
   // A text encoder has no cache.
   if (runs_as(model) == RunnableKind::kTextEncoder) return 0;
   if (model.family.ends_with("bert")) return 0;
-  uint64_t bytes = kKeyAndValue * kF16 * kTokens;
+  uint64_t n_elements = kTokens;  // of the keys, and of the values
   for (const uint64_t factor : {n_layers, n_heads, model.count("head_dim")}) {
-    if (__builtin_mul_overflow(bytes, factor, &bytes)) return 0;
+    if (__builtin_mul_overflow(n_elements, factor, &n_elements)) return 0;
+  }
+  uint64_t bytes = 0;
+  for (const DType dtype : {types.keys, types.values}) {
+    const DTypeDescriptor& format = dtype_descriptor(dtype);
+    uint64_t part = 0;
+    if (__builtin_mul_overflow(n_elements, format.block_bytes, &part)) return 0;
+    bytes += part / format.block;
   }
   return bytes;
 }
@@ -84,7 +91,7 @@ MemoryNeed memory_on(const ListedDevice& device, const OpenModel& opened,
   need.available = device.memory_bytes;
   if (opened.weights) {
     try {
-      need = plan_memory(opened, device.plan(), compute);
+      need = plan_memory(opened, device.plan(), compute, summary.kv_types);
       need.device = device.device;
       return need;
     } catch (const Error& error) {
@@ -109,12 +116,12 @@ void check_threads(uint32_t threads) {
 }  // namespace
 
 ModelSummary summarize_model(const std::filesystem::path& path, const std::string& device,
-                             const std::string& compute) {
+                             const std::string& compute, const KvTypes& kv_types) {
   parse_compute(compute);
   // Vulkan drivers load more slowly than a model's header.
   std::future<std::vector<ListedDevice>> devices =
       std::async(kAnyLaunch, [&] { return list_devices(device); });
-  ModelSummary summary{describe_model(path), "", 0, {}};
+  ModelSummary summary{describe_model(path), "", kv_types, 0, {}};
   ModelDescription& model = summary.model;
   if (!model.provider && model.problems.empty() && model.unknown.empty()) {
     try {
@@ -126,7 +133,9 @@ ModelSummary summarize_model(const std::filesystem::path& path, const std::strin
     }
   }
   summary.runs = whether_it_runs(model);
-  summary.kv_bytes_per_1000 = kv_bytes_per_1000(model);
+  // Whisper's caches are f16.
+  if (runs_as(model) == RunnableKind::kWhisper) summary.kv_types = {};
+  summary.kv_bytes_per_1000 = kv_bytes_per_1000(model, summary.kv_types);
   if (model.tensors.empty()) return summary;
   OpenModel opened;
   if (runs_as(model) != RunnableKind::kNone && model.unknown.empty()) {

@@ -24,13 +24,14 @@ namespace vesper {
 struct ModelSummary {
   ModelDescription model;
   std::string runs;                // "yes", or "no: " and the reason
-  uint64_t kv_bytes_per_1000 = 0;  // of 1000 tokens in f16; 0: unknown
+  KvTypes kv_types = {};           // of the planned KV cache; Whisper's is f16
+  uint64_t kv_bytes_per_1000 = 0;  // of 1000 tokens; 0: unknown
   std::vector<MemoryNeed> memory;  // one per usable device
 };
 // `device`: the devices to plan for, "auto": all of this machine. Throws Error(kModel) as
 // describe_model() does, Error(kUsage, kDevice) for a device or precision that does not exist.
 ModelSummary summarize_model(const std::filesystem::path& path, const std::string& device = "auto",
-                             const std::string& compute = "auto");
+                             const std::string& compute = "auto", const KvTypes& kv_types = {});
 
 // Whether a name matches one of the globs ("*attn*"), or there are none.
 bool matches(const std::vector<std::string>& globs, const std::string& name);

@@ -41,8 +41,8 @@ void read_vocabulary(const WeightProvider& weights) {
 }  // namespace
 
 MemoryNeed plan_memory(const OpenModel& model, std::unique_ptr<Device> device,
-                       const std::string& compute) {
-  ObservedModel observed(model, std::move(device), compute, ObservedDevice::Mode::kPlan);
+                       const std::string& compute, const KvTypes& kv_types) {
+  ObservedModel observed(model, std::move(device), compute, ObservedDevice::Mode::kPlan, kv_types);
   MemoryNeed need;
   need.device = observed.device().info().kind;
   need.compute = observed.compute_text();

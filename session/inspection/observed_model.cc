@@ -90,7 +90,8 @@ OpenModel open_model(std::shared_ptr<const WeightProvider> weights) {
 }
 
 ObservedModel::ObservedModel(OpenModel model, std::unique_ptr<Device> device,
-                             const std::string& compute, ObservedDevice::Mode mode)
+                             const std::string& compute, ObservedDevice::Mode mode,
+                             const KvTypes& kv_types)
     : model_(std::move(model)), owned_(std::make_unique<ObservedDevice>(std::move(device), mode)) {
   const WeightProvider& weights = *model_.weights;
   const RunnableKind kind = kind_of(weights);
@@ -107,7 +108,7 @@ ObservedModel::ObservedModel(OpenModel model, std::unique_ptr<Device> device,
       embedder_ = std::make_unique<Embedder>(weights, std::move(owned_), wanted);
       break;
     case RunnableKind::kLanguageModel:
-      load_language_model(wanted);
+      load_language_model(wanted, kv_types);
       break;
     case RunnableKind::kVoiceActivity:
       vad_ = std::make_unique<SileroVad>(*owned_, weights);
@@ -122,12 +123,13 @@ ObservedModel::ObservedModel(OpenModel model, std::unique_ptr<Device> device,
 
 ObservedModel::~ObservedModel() = default;
 
-void ObservedModel::load_language_model(Compute wanted) {
+void ObservedModel::load_language_model(Compute wanted, const KvTypes& kv_types) {
   const WeightProvider& weights = *model_.weights;
   compute_ = device_->resolve(wanted, WeightUse::kAnyRows);
   is_quantized_ = has_quantized_matrices(weights);
   GeneratorOptions options;
   options.n_ctx = std::min(kContext, weights.config().decoder().n_positions);
+  options.kv_types = kv_types;
   options.has_filters = options.has_penalties = false;
   generator_ = std::make_unique<Generator>(*device_, weights, compute_, options);
   generator_->prepare();

@@ -36,7 +36,7 @@ class ObservedModel {
  public:
   // Throws Error(kModel, kDevice, kUsage).
   ObservedModel(OpenModel model, std::unique_ptr<Device> device, const std::string& compute,
-                ObservedDevice::Mode mode);
+                ObservedDevice::Mode mode, const KvTypes& kv_types = {});
   ~ObservedModel();
 
   ObservedDevice& device() { return *device_; }
@@ -70,7 +70,7 @@ class ObservedModel {
   std::unique_ptr<SileroVad> vad_;
   std::unique_ptr<Generator> generator_;
 
-  void load_language_model(Compute wanted);
+  void load_language_model(Compute wanted, const KvTypes& kv_types);
   void generate();
 
   Compute compute_ = Compute::kF32;  // of a language model

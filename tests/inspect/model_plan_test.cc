@@ -6,9 +6,11 @@
 #include "decoder/decoding_settings.h"
 #include "decoder/whisper_model.h"
 #include "llm/devices/open_device.h"
+#include "session/inspection/inspection.h"
 #include "session/inspection/memory_plan.h"
 #include "session/inspection/observed_model.h"
 #include "session/inspection/reports.h"
+#include "tests/llm/models/wide_heads.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 
 namespace vesper::model_plan_test {
@@ -45,6 +47,22 @@ TEST_F(InspectRun, PlansTheMemoryOfLoading) {
     // 51,865 tokens and 2 layers of width 64: mostly the embedding.
     EXPECT_GT(need.weights, 51865u * 64 * (compute == std::string("int8") ? 1 : 2));
   }
+}
+
+// Heads have 32 elements: 64 bytes in f16, 34 in int8, 18 in int4.
+TEST_F(InspectRun, PlansAQuantizedCache) {
+  const WideHeads folder(LANGUAGE_MODELS);
+  const OpenModel model = open_model(folder.path());
+  const auto cache = [&](const KvTypes& types) {
+    return plan_memory(model, open_device("cpu"), "f32", types).kv_cache;
+  };
+  const uint64_t f16 = cache({});
+  EXPECT_GT(f16, 0u);
+  EXPECT_EQ(cache(DType::kQ8_0) * 64, f16 * 34);
+  EXPECT_EQ(cache({DType::kQ8_0, DType::kQ4_0}) * 128, f16 * (34 + 18));
+  const ModelSummary summary =
+      summarize_model(folder.path(), "cpu", "f32", {DType::kQ8_0, DType::kQ4_0});
+  EXPECT_EQ(summary.kv_bytes_per_1000, 1000u * 3 * (34 + 18));  // 3 layers, one head
 }
 
 // Reading a large vocabulary again for each device took longer than everything else.

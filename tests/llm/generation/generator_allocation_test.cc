@@ -46,7 +46,7 @@ TEST_F(GeneratorAllocation, StepsOfLoadedModelsAllocateNothing) {
 }
 
 TEST_F(GeneratorAllocation, StepsWithAQuantizedCacheAllocateNothing) {
-  const WideHeads folder;
+  const WideHeads folder(std::filesystem::path(VESPER_TEST_DATA) / "language_models");
   const auto wide = open_weights(folder.path());
   Generator generator(*device, *wide, Compute::kF32,
                       {.n_ctx = 64, .kv_types = {DType::kQ8_0, DType::kQ4_0}});

@@ -61,7 +61,7 @@ class QuantizedCache : public testing::Test {
     return std::sqrt(squares / static_cast<double>(a.size()));
   }
 
-  WideHeads folder_;
+  WideHeads folder_{std::filesystem::path(VESPER_TEST_DATA) / "language_models"};
   std::unique_ptr<WeightProvider> provider_ = open_weights(folder_.path());
 };
 

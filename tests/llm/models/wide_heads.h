@@ -13,9 +13,9 @@ namespace vesper {
 
 class WideHeads {
  public:
-  WideHeads() {
-    const std::filesystem::path source =
-        std::filesystem::path(VESPER_TEST_DATA) / "language_models/gemma2";
+  // `models`: the folder of the tiny language models.
+  explicit WideHeads(const std::filesystem::path& models) {
+    const std::filesystem::path source = models / "gemma2";
     std::filesystem::copy(source, folder_.path(), std::filesystem::copy_options::recursive);
     std::string config = read_file(source / "config.json");
     replace(config, "\"head_dim\": 16", "\"head_dim\": 32");
