@@ -5,6 +5,7 @@
 
 #include "capi/options.h"
 #include "capi/speech/transcribe_options.h"
+#include "decoder/transcript/text_lines.h"
 #include "decoder/transcript/writers.h"
 #include "error/bounds.h"
 #include "error/error.h"
@@ -14,12 +15,6 @@ namespace capi = vesper::capi;
 
 namespace vesper::capi {
 namespace {
-
-std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(" \t\n");
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t\n") + 1 - begin);
-}
 
 vesper_format_options default_format_options() {
   vesper_format_options options{};
@@ -113,7 +108,7 @@ vesper_transcript::vesper_transcript(vesper::Transcript result)
     joined += segment.text;
     segments.emplace_back(segment);
   }
-  text = capi::trimmed(vesper::valid_utf8(joined));
+  text = vesper::trimmed(vesper::valid_utf8(joined));
 }
 
 extern "C" {

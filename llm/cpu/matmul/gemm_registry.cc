@@ -20,7 +20,7 @@ struct RegistryRow {
 constexpr uint32_t bits(auto... values) { return ((1u << static_cast<uint32_t>(values)) | ...); }
 
 using enum Storage;
-constexpr uint32_t kAnyInputs = ~0u, kFloats = bits(kF32, kF16, kBF16);
+constexpr uint32_t kAnyInputs = ~0u;
 constexpr auto kF32Rows = InputFormat::kF32, kBF16Rows = InputFormat::kBF16;
 constexpr auto kI8Rows = InputFormat::kI8, kFastest = InputFormat::kFastest;
 // Up to this number of rows, a call of a direct kernel keeps its sums in registers.
