@@ -145,8 +145,9 @@ Tools read_tools(RequestFields& fields, std::string_view chat_template) {
                               chat_template.find("\"arguments\"") == std::string_view::npos;
   Json schema = Json::object();
   for (const Json& function : chosen) {
-    schema["anyOf"].push_back(
-        call_schema(function, has_parameters ? "parameters" : "arguments", schema));
+    // Before the list is taken from `schema`, which gets the definitions.
+    Json call = call_schema(function, has_parameters ? "parameters" : "arguments", schema);
+    schema["anyOf"].push_back(std::move(call));
   }
   if (tools.is_required || has_tags) {
     tools.grammar = GrammarOptions{.notation = GrammarNotation::kJsonSchema, .text = schema.dump()};

@@ -216,22 +216,26 @@ std::string dump(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string without_space(const std::string& text) {
+  return text.substr(std::min(text.find_first_not_of(' '), text.size()));
+}
+
 std::string text_of(const Transcript& transcript) {
   std::string text;
   for (const Segment& segment : transcript.segments) text += segment.text;
-  return text.substr(std::min(text.find_first_not_of(' '), text.size()));
+  return without_space(text);
 }
 
 // Times of the API have hundredths of a second, as Whisper's have.
 double rounded(double seconds) { return std::round(seconds * 100) / 100; }
 
-Json words_json(const Segment& segment) {
+// `has_spaces`: words with the spaces before them, so that they can be joined in any language.
+Json words_json(const Segment& segment, bool has_spaces) {
   Json words = Json::array();
   for (const Word& word : segment.words) {
-    words.push_back(
-        {{"word", word.text.substr(std::min(word.text.find_first_not_of(' '), word.text.size()))},
-         {"start", rounded(word.start_s)},
-         {"end", rounded(word.end_s)}});
+    words.push_back({{"word", has_spaces ? word.text : without_space(word.text)},
+                     {"start", rounded(word.start_s)},
+                     {"end", rounded(word.end_s)}});
   }
   return words;
 }
@@ -262,7 +266,7 @@ Json verbose_json(const Transcript& transcript, const SpeechRequest& asked) {
   if (asked.wants_words) {
     Json& list = body["words"] = Json::array();
     for (const Segment& segment : transcript.segments) {
-      for (Json& word : words_json(segment)) list.push_back(std::move(word));
+      for (Json& word : words_json(segment, false)) list.push_back(std::move(word));
     }
   }
   return body;
@@ -295,11 +299,9 @@ void respond(const ApiRequest& request, const SpeechRequest& asked, const Transc
 
 void send_segment(const ApiRequest& request, const SpeechRequest& asked, const Segment& segment,
                   bool is_first) {
-  const std::string text =
-      is_first
-          ? segment.text.substr(std::min(segment.text.find_first_not_of(' '), segment.text.size()))
-          : segment.text;
-  request.exchange.send_event(dump({{"type", "transcript.text.delta"}, {"delta", text}}));
+  request.exchange.send_event(
+      dump({{"type", "transcript.text.delta"},
+            {"delta", is_first ? without_space(segment.text) : segment.text}}));
   if (!asked.wants_segments && !asked.wants_words) return;
   Json event = {{"type", "transcript.text.segment"},
                 {"id", std::to_string(segment.id)},
@@ -307,7 +309,7 @@ void send_segment(const ApiRequest& request, const SpeechRequest& asked, const S
                 {"end", rounded(segment.end_s)},
                 {"text", segment.text},
                 {"speaker", segment.speaker}};
-  if (asked.wants_words) event["words"] = words_json(segment);
+  if (asked.wants_words) event["words"] = words_json(segment, true);
   request.exchange.send_event(dump(event));
 }
 
@@ -340,6 +342,8 @@ void run(const ApiRequest& request, bool translates) {
     if (!has_begun) request.exchange.begin_events();
     request.exchange.send_event(dump({{"type", "transcript.text.done"},
                                       {"text", text_of(transcript)},
+                                      {"language", transcript.language},
+                                      {"duration", rounded(transcript.duration_s)},
                                       {"usage", usage_json(transcript)}}));
     request.exchange.end_events();
     return true;

@@ -20,6 +20,27 @@ namespace {
 using Json = nlohmann::json;
 using testing::HasSubstr;
 
+// A model that knows the characters of JSON, and whose template has tools as Qwen's.
+void write_tool_model(const std::filesystem::path& folder) {
+  write_tiny_text_weights(folder);
+  write_letter_tokenizer(folder);
+  Json tokenizer = Json::parse(read_file(folder / "tokenizer.json"));
+  Json& vocabulary = tokenizer["model"]["vocab"];
+  char letter = 'A';
+  for (const char character : std::string_view("{}\"[]_<>/0123456789")) {
+    vocabulary[std::string(1, character)] = vocabulary[std::string(1, letter)];
+    vocabulary.erase(std::string(1, letter++));
+  }
+  write_file(folder / "tokenizer.json", tokenizer.dump());
+  Json config = Json::parse(read_file(folder / "tokenizer_config.json"));
+  config["chat_template"] =
+      "{% if tools %}{% for tool in tools %}{{ tool.function.name }}{% endfor %}{% endif %}"
+      "{% for message in messages %}<user>{{ message.content }}{% if message.tool_calls %}"
+      "{% for call in message.tool_calls %}<tool_call>{{ call.function.name }}</tool_call>"
+      "{% endfor %}{% endif %}{% endfor %}<user>";
+  write_file(folder / "tokenizer_config.json", config.dump());
+}
+
 // The models, loaded once.
 class Models {
  public:
@@ -28,6 +49,7 @@ class Models {
                                 speech = folder_.path() / "speech";
     write_tiny_text_weights(chat);
     write_letter_tokenizer(chat);
+    write_tool_model(folder_.path() / "tools");
     std::filesystem::create_directories(bert);
     TinyBert().write(bert);
     std::filesystem::create_directories(speech);
@@ -41,6 +63,7 @@ class Models {
     options.embedding = {.device = "cpu", .compute = "f32", .threads = 1};
     registry.emplace(options);
     registry->add("chat", chat);
+    registry->add("tools", folder_.path() / "tools");
     registry->add("bert", bert);
     registry->add("speech", speech);
   }
@@ -128,7 +151,7 @@ std::optional<Models> Api::models_;
 
 TEST_F(Api, ListsModelsAndHealth) {
   const Json list = Json::parse(get("/v1/models").body);
-  ASSERT_EQ(list.at("data").size(), 3u);
+  ASSERT_EQ(list.at("data").size(), 4u);
   EXPECT_EQ(list["data"][0]["id"], "speech");
   EXPECT_EQ(list["data"][1]["kind"], "language");
   EXPECT_EQ(Json::parse(get("/v1/models/bert").body)["id"], "bert");
@@ -172,17 +195,21 @@ TEST_F(Api, StreamsTheSameAnswer) {
 }
 
 TEST_F(Api, AnswersCompletionsOfTextsAndTokens) {
-  const Json reply =
-      answer("/v1/completions",
-             {{"prompt", {"abc", "d"}}, {"max_tokens", 3}, {"temperature", 0}, {"logprobs", 2}});
+  const Json reply = answer("/v1/completions", {{"model", "chat"},
+                                                {"prompt", {"abc", "d"}},
+                                                {"max_tokens", 3},
+                                                {"temperature", 0},
+                                                {"logprobs", 2}});
   ASSERT_EQ(reply["choices"].size(), 2u);
   EXPECT_EQ(reply["choices"][1]["index"], 1);
   EXPECT_EQ(reply["choices"][0]["logprobs"]["tokens"].size(), 3u);
-  const Json ids = answer("/tokenize", {{"content", "abc"}});
+  Json ids = answer("/tokenize", {{"model", "chat"}, {"content", "abc"}});
   EXPECT_EQ(ids["tokens"], Json({5, 6, 7}));
+  ids["model"] = "chat";
   EXPECT_EQ(answer("/detokenize", ids)["content"], "abc");
   const Json by_ids =
-      answer("/v1/completions", {{"prompt", ids["tokens"]}, {"max_tokens", 3}, {"temperature", 0}});
+      answer("/v1/completions",
+             {{"model", "chat"}, {"prompt", ids["tokens"]}, {"max_tokens", 3}, {"temperature", 0}});
   EXPECT_EQ(by_ids["choices"][0]["text"], reply["choices"][0]["text"]);
 }
 
@@ -207,6 +234,65 @@ TEST_F(Api, RefusesWhatItCannotHonour) {
   const HttpReply deep =
       request(server_->port(), "POST", "/v1/chat/completions", std::string(100000, '['));
   EXPECT_THAT(error(deep, 400)["message"].get<std::string>(), HasSubstr("64 levels"));
+}
+
+TEST_F(Api, HoldsACallToItsSchema) {
+  const auto function = [](const char* name, Json properties) {
+    return Json{{"type", "function"},
+                {"function",
+                 {{"name", name},
+                  {"parameters",
+                   {{"type", "object"},
+                    {"properties", std::move(properties)},
+                    {"required", {"city"}},
+                    {"additionalProperties", false},
+                    {"$defs", {{"city", {{"enum", {"rome", "oslo"}}}}}}}}}}};
+  };
+  Json body = chat({{"model", "tools"},
+                    {"max_tokens", 100},
+                    {"logit_bias", {{"2", -100}}},
+                    {"tool_choice", "required"},
+                    {"tools",
+                     {function("weather", {{"city", {{"$ref", "#/$defs/city"}}}}),
+                      function("time", {{"city", {{"$ref", "#/$defs/city"}}}})}}});
+  const auto expect_call = [](const Json& call) {
+    EXPECT_EQ(call["type"], "function");
+    EXPECT_THAT(call["function"]["name"], testing::AnyOf(Json("weather"), Json("time")));
+    const Json arguments = Json::parse(call["function"]["arguments"].get<std::string>());
+    EXPECT_THAT(arguments["city"], testing::AnyOf(Json("rome"), Json("oslo")));
+  };
+  const Json choice = answer("/v1/chat/completions", body)["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "tool_calls") << choice;
+  ASSERT_TRUE(choice["message"].contains("tool_calls"));
+  expect_call(choice["message"]["tool_calls"][0]);
+
+  body["stream"] = true;
+  Json calls;
+  for (const Json& event : events_of(post("/v1/chat/completions", body).body)) {
+    if (event["choices"][0]["delta"].contains("tool_calls"))
+      calls = event["choices"][0]["delta"]["tool_calls"];
+  }
+  ASSERT_EQ(calls.size(), 1u);
+  EXPECT_EQ(calls[0]["index"], 0);
+  expect_call(calls[0]);
+
+  body["stream"] = false;
+  body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "time"}}}};
+  const Json named = answer("/v1/chat/completions", body)["choices"][0]["message"];
+  EXPECT_EQ(named["tool_calls"][0]["function"]["name"], "time");
+
+  // The call goes back to the model with its result.
+  body["tool_choice"] = "none";
+  body["max_tokens"] = 3;
+  body["messages"].push_back(named);
+  body["messages"].push_back(
+      {{"role", "tool"}, {"tool_call_id", named["tool_calls"][0]["id"]}, {"content", "noon"}});
+  EXPECT_EQ(answer("/v1/chat/completions", body)["choices"][0]["finish_reason"], "length");
+  body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "other"}}}};
+  expect_wrong_field("/v1/chat/completions", body, "tool_choice.function.name");
+  body["model"] = "chat";
+  body["tool_choice"] = "auto";
+  expect_wrong_field("/v1/chat/completions", body, "tools");
 }
 
 TEST_F(Api, EmbedsTexts) {
