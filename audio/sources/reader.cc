@@ -99,6 +99,12 @@ struct AudioReader::State {
 
   void open_stream(UniqueFd fd) {
     if (options.raw) return open_raw(stream_of(std::move(fd), name));
+    if (options.is_live_container) {
+      if (!ffmpeg_is_on_path()) fail_unread("ffmpeg, which decodes live audio, is not on the PATH");
+      file = std::move(fd);
+      source = open_with_ffmpeg("", file.get(), name);
+      return;
+    }
     stream = std::make_unique<ByteStream>(stream_of(std::move(fd), name));
     source = open_wav_stream(*stream);
     if (source) return;

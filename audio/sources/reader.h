@@ -33,6 +33,9 @@ struct ReaderOptions {
   std::optional<double> max_s = std::nullopt;
   // Format of a recording without a header.
   std::optional<RawPcm> raw = std::nullopt;
+  // Of a pipe: ffmpeg decodes it as it arrives, where otherwise all of it is copied first. For
+  // containers that can be read without seeking, such as WebM and Ogg.
+  bool is_live_container = false;
 };
 
 // A recording, read once from beginning to end.
