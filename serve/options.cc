@@ -101,6 +101,10 @@ void add_limit_options(OptionTable& options, ServeArguments& arguments) {
   options.add("--max-audio SECONDS",
               number_option(server.api.max_audio_s, 1, kMostSeconds, "seconds"),
               "length of a recording");
+  options
+      .add("--max-streams N", integer_option(server.n_live_streams, 1, 1000),
+           "live streams at once; further ones get an error")
+      .add_details("Each loads its speech model once more.");
   options.add_advanced("--max-json MB", megabytes_option(server.api.max_json_bytes),
                        "of a request in JSON");
   options.add_advanced("--max-connections N", integer_option(server.http.n_connections, 1, 10000),

@@ -54,6 +54,9 @@ class HttpExchange {
   void send_event(std::string_view data);
   void end_events();
 
+  // For what HTTP does not do itself (WebSocket).
+  Impl& impl() { return impl_; }
+
   bool has_begun_response() const;
   unsigned status() const;        // of the response; 0 before it
   uint64_t n_bytes_sent() const;  // of its body

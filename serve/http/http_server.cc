@@ -259,7 +259,9 @@ void HttpServer::run(std::chrono::milliseconds grace) {
   state_->listeners.clear();
   std::unique_lock lock(state_->mutex);
   // Idle connections end now: this ends their wait for a request, not a response.
-  for (SocketStream* stream : state_->streams) ::shutdown(stream->descriptor(), SHUT_RD);
+  for (SocketStream* stream : state_->streams) {
+    if (!stream->is_upgraded()) ::shutdown(stream->descriptor(), SHUT_RD);
+  }
   const auto deadline = Clock::now() + grace;
   while (!state_->streams.empty() && Clock::now() < deadline && state_->n_stops < 2) {
     state_->ended.wait_for(lock, std::chrono::milliseconds(100));

@@ -2,6 +2,7 @@
 // calls ignore SO_RCVTIMEO, so this stream waits with poll() before each call.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/system_executor.hpp>
@@ -36,6 +37,10 @@ class SocketStream {
   // Ends reads and writes of all threads.
   void shut_down();
   int descriptor() const { return socket_.get(); }
+  // A WebSocket reads and writes the descriptor from now on. It learns by itself that the server
+  // stops. Any thread may ask.
+  void set_upgraded() { is_upgraded_ = true; }
+  bool is_upgraded() const { return is_upgraded_; }
 
   template <class Buffers>
   size_t read_some(const Buffers& buffers, boost::system::error_code& error) {
@@ -80,6 +85,7 @@ class SocketStream {
   bool wait(short events);
 
   UniqueFd socket_;
+  std::atomic<bool> is_upgraded_ = false;
   std::chrono::milliseconds stall_{30000};
   std::optional<Clock::time_point> deadline_;
 };

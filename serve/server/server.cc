@@ -1,5 +1,6 @@
 #include "serve/server/server.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <exception>
@@ -18,6 +19,8 @@
 #include "serve/api/model_list.h"
 #include "serve/api/tokens.h"
 #include "serve/api/transcriptions.h"
+#include "serve/live/live_stream.h"
+#include "serve/page/page_files.h"
 #include "serve/server/log.h"
 #include "serve/server/metrics.h"
 
@@ -63,6 +66,19 @@ std::string_view bearer_key(std::string_view authorization) {
   return authorization.substr(kScheme.size());
 }
 
+// What follows `prefix` in the first item of a list, separated by commas, that begins with it.
+std::string_view item_after(std::string_view list, std::string_view prefix) {
+  while (!list.empty()) {
+    const size_t comma = std::min(list.find(','), list.size());
+    std::string_view item = list.substr(0, comma);
+    item.remove_prefix(std::min(item.find_first_not_of(" \t"), item.size()));
+    item = item.substr(0, item.find_last_not_of(" \t") + 1);
+    if (item.starts_with(prefix)) return item.substr(prefix.size());
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return {};
+}
+
 }  // namespace
 
 struct Server::State {
@@ -70,6 +86,7 @@ struct Server::State {
       : models(served),
         options(settings),
         host_check(settings.host, settings.hosts, settings.origins),
+        live_sessions(served, settings.n_live_streams),
         http(settings.host, settings.port, settings.http,
              {[this](HttpExchange& exchange) { handle(exchange); },
               [](HttpExchange& exchange, const HttpError& error) {
@@ -84,6 +101,7 @@ struct Server::State {
               std::string& route);
   // Answers what is not of the API. false: there is no such page.
   bool answer_own(HttpExchange& exchange);
+  static void answer_page(HttpExchange& exchange, const PageFile& file);
   void check_site(HttpExchange& exchange) const;
   Client client_of(const HttpExchange& exchange) const;
   void fail(HttpExchange& exchange, const ApiError& error) const;
@@ -94,6 +112,7 @@ struct Server::State {
   std::optional<ApiKeys> keys;
   ClientLimits client_limits;
   Metrics metrics;
+  LiveSessions live_sessions;
   HttpServer http;  // last: its threads use the others
 };
 
@@ -122,7 +141,12 @@ void Server::State::check_site(HttpExchange& exchange) const {
 
 Client Server::State::client_of(const HttpExchange& exchange) const {
   if (!keys) return {exchange.peer()};
-  const std::optional<Client> client = keys->find(bearer_key(exchange.header("Authorization")));
+  std::string_view key = bearer_key(exchange.header("Authorization"));
+  // A browser's WebSocket has no such header. OpenAI's service takes the key in this one, too.
+  if (key.empty()) {
+    key = item_after(exchange.header("Sec-WebSocket-Protocol"), "openai-insecure-api-key.");
+  }
+  const std::optional<Client> client = keys->find(key);
   if (!client) {
     throw ApiError(401, "Authorization: expected \"Bearer\" and a key of this server", "",
                    "invalid_api_key");
@@ -139,10 +163,26 @@ bool Server::State::answer_own(HttpExchange& exchange) {
     const bool is_ready = models.is_ready() && !http.is_stopping();
     exchange.respond(is_ready ? 200 : 503, "application/json",
                      is_ready ? "{\"status\":\"ok\"}" : "{\"status\":\"loading\"}");
+  } else if (const std::optional<PageFile> file = page_file(path)) {
+    answer_page(exchange, *file);
   } else {
     return false;
   }
   return true;
+}
+
+void Server::State::answer_page(HttpExchange& exchange, const PageFile& file) {
+  exchange.set_header("ETag", file.etag);
+  exchange.set_header("Cache-Control", "no-cache");  // asks by ETag, so a new server has a new page
+  exchange.set_header("Content-Security-Policy", kContentSecurityPolicy);
+  exchange.set_header("Permissions-Policy", kPermissionsPolicy);
+  exchange.set_header("Referrer-Policy", "no-referrer");
+  exchange.set_header("Cross-Origin-Opener-Policy", "same-origin");
+  if (has_etag(exchange.header("If-None-Match"), file.etag)) {
+    exchange.respond(304, "", "");
+  } else {
+    exchange.respond(200, file.content_type, file.bytes);
+  }
 }
 
 void Server::State::answer(HttpExchange& exchange, const std::string& id, std::string& client_name,
@@ -162,7 +202,8 @@ void Server::State::answer(HttpExchange& exchange, const std::string& id, std::s
   }
   const bool is_metrics = path == "/metrics";
   const bool is_model = path.starts_with("/v1/models/");
-  if (is_metrics || is_model) methods = "GET";
+  const bool is_live = path == "/v1/audio/stream";
+  if (is_metrics || is_model || is_live) methods = "GET";
   if (methods.empty())
     throw ApiError(404, "this server has no " + path.substr(0, 120), "", "unknown_url");
   route_name = is_model ? "/v1/models/{model}" : path;
@@ -192,7 +233,9 @@ void Server::State::answer(HttpExchange& exchange, const std::string& id, std::s
     return;
   }
   const ApiRequest request{exchange, models, options.api, id, client.name};
-  if (is_model) {
+  if (is_live) {
+    serve_live_stream(request, live_sessions, options.live, [this] { return http.is_stopping(); });
+  } else if (is_model) {
     describe_model(request, path.substr(std::string_view("/v1/models/").size()));
   } else {
     route->answer(request);

@@ -10,6 +10,7 @@
 
 #include "serve/api/api_request.h"
 #include "serve/http/http_server.h"
+#include "serve/http/web_socket.h"
 #include "serve/models/model_registry.h"
 
 namespace vesper {
@@ -22,6 +23,8 @@ struct ServerOptions {
   std::vector<std::string> origins = {};
   HttpLimits http = {};
   ApiLimits api = {};
+  WebSocketLimits live = {};
+  uint32_t n_live_streams = 4;  // at once; each has a speech session of its own
   std::chrono::milliseconds grace{30000};
 };
 

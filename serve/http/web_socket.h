@@ -1,0 +1,71 @@
+// WebSocket: a connection that HTTP has upgraded (RFC 6455). In: the request and its socket. Out:
+// messages to and from the client. Boost.Beast does the framing, pings and the closing handshake.
+// Used by serve/live.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace vesper {
+
+class HttpExchange;
+
+struct WebSocketLimits {
+  size_t max_message_bytes = size_t{1} << 20;  // a larger message ends the connection (1009)
+  // Bytes of messages that the client has not taken yet. Beyond it the connection ends, so that a
+  // slow reader costs no memory.
+  size_t max_unsent_bytes = size_t{1} << 20;
+  std::chrono::milliseconds idle{30000};  // without a message from the client
+};
+
+// Codes of RFC 6455, section 7.4.1.
+enum class WebSocketClose : uint16_t {
+  kNormal = 1000,
+  kGoingAway = 1001,
+  kPolicyViolation = 1008,
+  kInternalError = 1011,
+  kTryAgainLater = 1013,
+};
+
+class WebSocket {
+ public:
+  struct Events {
+    // A message of the client. While it runs, no further message is read, so a client that sends
+    // faster than its messages are handled waits. Must not throw.
+    std::function<void(std::string_view bytes, bool is_text)> on_message;
+    // No message will follow. Called once. `is_connected`: the client was idle, or is_ending
+    // returned true, and messages can still be sent; otherwise the client has left or closes.
+    std::function<void(bool is_connected)> on_end;
+    // Asked several times a second; true ends reading. May be absent.
+    std::function<bool()> is_ending;
+  };
+
+  // Whether the request asks for a WebSocket.
+  static bool is_upgrade(const HttpExchange& exchange);
+
+  // Answers the upgrade. `protocol`: the one of the client's Sec-WebSocket-Protocol that was
+  // chosen; may be empty. Throws HttpError(400) for a malformed upgrade, and ConnectionLost.
+  WebSocket(HttpExchange& exchange, std::string_view protocol, const WebSocketLimits& limits);
+  ~WebSocket();
+  WebSocket(const WebSocket&) = delete;
+  WebSocket& operator=(const WebSocket&) = delete;
+
+  // Handles the connection until it has ended. All events are called in this thread.
+  void run(Events events);
+
+  // Any thread may call these, also after the connection has ended: then they do nothing.
+  void send(std::string text);
+  // Ends the connection after the messages that were sent before.
+  void close(WebSocketClose code, std::string_view reason = {});
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace vesper
