@@ -7,6 +7,10 @@ import { textOf } from "./segments.js";
 // About 1500 tokens of English: with the question and the answer, within 2048 positions, the context
 // of small models.
 const MOST_CHARACTERS = 6000;
+// Small models often repeat themselves to the end of their context.
+const MOST_ANSWER_TOKENS = 400;
+// Low, since an answer should keep to the transcript.
+const TEMPERATURE = 0.3;
 
 // The instructions for the model: the text, or the passages of it that `search` finds.
 async function instructions(recording, question, search) {
@@ -63,6 +67,7 @@ export function startChat(recordings, search) {
         signal: abort.signal,
         json: {
           model: byId("chat-model").value, stream: true,
+          max_tokens: MOST_ANSWER_TOKENS, temperature: TEMPERATURE,
           messages: [{ role: "system", content: system }, ...asked],
         },
       });
