@@ -25,14 +25,14 @@ VESPER_CONST(kDTypeF16, 1u);
 VESPER_CONST(kDTypeBF16, 2u);
 VESPER_CONST(kDTypeI8, 3u);
 
-// Formats of keys and values in pages, besides F32 and F16: blocks of 32 elements of a row with an
-// f16 scale. An element is scale * code (8 bits) or scale * (code - 8) (4 bits).
+// Formats of keys and values in pages, besides F32 and F16: codes with an f16 scale. An element is
+// scale * code (8 bits, a scale per 32 elements) or scale * (code - 8) (4 bits, a scale per 16).
 VESPER_CONST(kDTypeQ4_0, 4u);
 VESPER_CONST(kDTypeQ8_0, 8u);
 
 // A page of keys or values is [n_kv_heads, page_rows, head_dim]. A head's part of a quantized page
-// is the codes of its rows, [page_rows, kv_row_bytes], then their scales, f16 [page_rows, head_dim
-// / 32]. Byte j of a block of 4-bit codes has elements j (low bits) and j + 16.
+// is the codes of its rows, [page_rows, kv_row_bytes], then their scales, f16 [page_rows,
+// kv_row_scales]. Byte j of 32 4-bit codes has elements j (low bits) and j + 16.
 VESPER_FUNCTION bool kv_is_quantized(uint dtype) {
   return dtype == kDTypeQ8_0 || dtype == kDTypeQ4_0;
 }
@@ -42,8 +42,13 @@ VESPER_FUNCTION uint kv_row_bytes(uint dtype, uint head_dim) {
   if (dtype == kDTypeQ8_0) return head_dim;
   return dtype == kDTypeF16 ? head_dim * 2u : head_dim * 4u;
 }
+// Elements that share a scale.
+VESPER_FUNCTION uint kv_block(uint dtype) { return dtype == kDTypeQ4_0 ? 16u : 32u; }
+VESPER_FUNCTION uint kv_row_scales(uint dtype, uint head_dim) {
+  return kv_is_quantized(dtype) ? head_dim / kv_block(dtype) : 0u;
+}
 VESPER_FUNCTION uint kv_scale_bytes(uint dtype, uint head_dim) {
-  return kv_is_quantized(dtype) ? head_dim / 32u * 2u : 0u;
+  return kv_row_scales(dtype, head_dim) * 2u;
 }
 // Bytes of a head's part of a page.
 VESPER_FUNCTION uint kv_head_bytes(uint dtype, uint page_rows, uint head_dim) {

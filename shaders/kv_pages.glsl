@@ -15,7 +15,7 @@ uint kv_head_word(uint dtype, uint head, uint page_rows, uint head_dim) {
 uint kv_scale_index(uint dtype, uint head, uint row, uint page_rows, uint head_dim, uint d) {
   return kv_head_word(dtype, head, page_rows, head_dim) * 2 +
          (page_rows * kv_row_bytes(dtype, head_dim) + row * kv_scale_bytes(dtype, head_dim)) / 2 +
-         d / 32;
+         d / kv_block(dtype);
 }
 
 // Elements d to d + 7 of a row. d is a multiple of 8.
@@ -55,11 +55,11 @@ ivec4 kv_codes(vec4 x, float inverse, int least, int most) {
 }
 
 // Quantizes and stores elements d to d + 3 of a row. Eight lanes, from a multiple of eight on, store
-// a block, in order. Codes are relative to the rounded scale.
+// 32 elements, in order. Codes are relative to the rounded scale.
 void store_quantized_kv4(Address pages, uint dtype, uint head, uint row, uint page_rows,
                          uint head_dim, uint d, vec4 x) {
   float low = min(min(x.x, x.y), min(x.z, x.w)), high = max(max(x.x, x.y), max(x.z, x.w));
-  for (uint step = 1; step < 8; step *= 2) {
+  for (uint step = 1; step < kv_block(dtype) / 4; step *= 2) {
     low = min(low, subgroupShuffleXor(low, step));
     high = max(high, subgroupShuffleXor(high, step));
   }
@@ -78,7 +78,7 @@ void store_quantized_kv4(Address pages, uint dtype, uint head, uint row, uint pa
     uint other = subgroupShuffleXor(codes, 4);
     if (d % 32 < 16) U32Buffer(pages).v[at + d / 32 * 4 + d % 16 / 4] = codes | other << 4;
   }
-  if (d % 32 == 0) {
+  if (d % kv_block(dtype) == 0) {
     F16Buffer(pages).v[kv_scale_index(dtype, head, row, page_rows, head_dim, d)] = float16_t(scale);
   }
 }

@@ -21,7 +21,8 @@ HWY_BEFORE_NAMESPACE();
 namespace vesper {
 namespace HWY_NAMESPACE {
 
-inline constexpr uint32_t kKvBlock = 32;  // elements that share a scale
+// Elements that share a scale.
+inline constexpr uint32_t kQ8Block = kv_block(kDTypeQ8_0), kQ4Block = kv_block(kDTypeQ4_0);
 
 HWY_INLINE VF32 kv_scale(const uint16_t* scale) {
   const hn::Rebind<hwy::float16_t, F32> d16;
@@ -37,7 +38,7 @@ struct Q8Row {
 
   Q8Row operator+(size_t n) const { return {codes, scales, first + n}; }
   float operator[](size_t i) const {
-    return f16_to_f32(scales[(first + i) / kKvBlock]) * static_cast<float>(codes[first + i]);
+    return f16_to_f32(scales[(first + i) / kQ8Block]) * static_cast<float>(codes[first + i]);
   }
 };
 struct Q4Row {
@@ -48,9 +49,9 @@ struct Q4Row {
   Q4Row operator+(size_t n) const { return {codes, scales, first + n}; }
   float operator[](size_t i) const {
     const size_t at = first + i;
-    const uint32_t pair = codes[at / kKvBlock * 16 + at % 16];
-    const auto code = static_cast<int32_t>(at % kKvBlock < 16 ? pair & 15 : pair >> 4);
-    return f16_to_f32(scales[at / kKvBlock]) * static_cast<float>(code - 8);
+    const uint32_t pair = codes[at / 32 * 16 + at % 16];
+    const auto code = static_cast<int32_t>(at % 32 < 16 ? pair & 15 : pair >> 4);
+    return f16_to_f32(scales[at / kQ4Block]) * static_cast<float>(code - 8);
   }
 };
 HWY_INLINE VF32 load_f32(const Q8Row& row) {
@@ -58,17 +59,18 @@ HWY_INLINE VF32 load_f32(const Q8Row& row) {
   const hn::Rebind<int8_t, F32> d8;
   const hn::RebindToSigned<F32> di;
   const auto codes = hn::PromoteTo(di, hn::LoadU(d8, row.codes + row.first));
-  return hn::Mul(hn::ConvertTo(d, codes), kv_scale(row.scales + row.first / kKvBlock));
+  return hn::Mul(hn::ConvertTo(d, codes), kv_scale(row.scales + row.first / kQ8Block));
 }
 HWY_INLINE VF32 load_f32(const Q4Row& row) {
   const F32 d;
   const hn::Rebind<uint8_t, F32> d8;
   const hn::RebindToSigned<F32> di;
-  const size_t block = row.first / kKvBlock;
-  const auto pairs = hn::PromoteTo(di, hn::LoadU(d8, row.codes + block * 16 + row.first % 16));
+  const size_t at = row.first / 32 * 16 + row.first % 16;
+  const auto pairs = hn::PromoteTo(di, hn::LoadU(d8, row.codes + at));
   const auto codes =
-      row.first % kKvBlock < 16 ? hn::And(pairs, hn::Set(di, 15)) : hn::ShiftRight<4>(pairs);
-  return hn::Mul(hn::ConvertTo(d, hn::Sub(codes, hn::Set(di, 8))), kv_scale(row.scales + block));
+      row.first % 32 < 16 ? hn::And(pairs, hn::Set(di, 15)) : hn::ShiftRight<4>(pairs);
+  return hn::Mul(hn::ConvertTo(d, hn::Sub(codes, hn::Set(di, 8))),
+                 kv_scale(row.scales + row.first / kQ4Block));
 }
 
 // The rows of a layer's keys or values. `head` is the index of a head's part of a page: page *
@@ -87,6 +89,8 @@ struct KvRows {
 
 template <class Row, uint32_t kDtype>
 struct QuantizedRows {
+  static constexpr uint32_t kBlock = kv_block(kDtype);
+
   QuantizedRows(const void* pages, uint32_t rows_per_page, uint32_t dim)
       : bytes(static_cast<const uint8_t*>(pages)),
         head_dim(dim),
@@ -122,33 +126,34 @@ HWY_INLINE void with_kv_rows(uint32_t dtype, const void* pages, uint32_t page_ro
   if (dtype == kDTypeQ4_0) body(KvRows<Q4Row>(pages, page_rows, head_dim));
 }
 
-// Quantizes a block of 32 elements and returns the f16 scale. Codes are relative to the rounded
-// scale. 8 bits: the largest magnitude has the code 127 or -127.
+// Quantizes a block and returns the f16 scale. Codes are relative to the rounded scale. 8 bits: the
+// largest magnitude has the code 127 or -127.
 HWY_INLINE uint16_t quantize_8_bits(const float* block, int8_t* codes) {
   const F32 d;
   const hn::Rebind<int8_t, F32> d8;
   const hn::RebindToSigned<F32> di;
   VF32 most = hn::Zero(d);
-  for (uint32_t i = 0; i < kKvBlock; i += kLanes) {
+  for (uint32_t i = 0; i < kQ8Block; i += kLanes) {
     most = hn::Max(most, hn::Abs(hn::LoadU(d, block + i)));
   }
   const uint16_t bits = f32_to_f16(hn::GetLane(hn::MaxOfLanes(d, most)) / 127.0f);
   const float scale = f16_to_f32(bits);
   const VF32 inverse = hn::Set(d, scale == 0 ? 0.0f : 1.0f / scale);
-  for (uint32_t i = 0; i < kKvBlock; i += kLanes) {
+  for (uint32_t i = 0; i < kQ8Block; i += kLanes) {
     const auto code = hn::NearestInt(hn::Mul(hn::LoadU(d, block + i), inverse));
     const auto bounded = hn::Min(hn::Max(code, hn::Set(di, -127)), hn::Set(di, 127));
     hn::StoreU(hn::DemoteTo(d8, bounded), d8, codes + i);
   }
   return bits;
 }
-// 4 bits: the element of the largest magnitude has the code 0, its scale has the other sign.
+// 4 bits, a byte each: the element of the largest magnitude has the code 0, its scale the other
+// sign.
 HWY_INLINE uint16_t quantize_4_bits(const float* block, uint8_t* codes) {
   const F32 d;
   const hn::Rebind<uint8_t, F32> d8;
   const hn::RebindToSigned<F32> di;
   VF32 negative = hn::Zero(d), positive = hn::Zero(d);  // largest magnitudes
-  for (uint32_t i = 0; i < kKvBlock; i += kLanes) {
+  for (uint32_t i = 0; i < kQ4Block; i += kLanes) {
     const VF32 x = hn::LoadU(d, block + i);
     negative = hn::Max(negative, hn::Neg(x));
     positive = hn::Max(positive, x);
@@ -158,14 +163,10 @@ HWY_INLINE uint16_t quantize_4_bits(const float* block, uint8_t* codes) {
   const uint16_t bits = f32_to_f16((low > high ? low : -high) / 8.0f);
   const float scale = f16_to_f32(bits);
   const VF32 inverse = hn::Set(d, scale == 0 ? 0.0f : 1.0f / scale);
-  uint8_t separate[kKvBlock];
-  for (uint32_t i = 0; i < kKvBlock; i += kLanes) {
+  for (uint32_t i = 0; i < kQ4Block; i += kLanes) {
     const auto code = hn::NearestInt(hn::Mul(hn::LoadU(d, block + i), inverse));
     const auto bounded = hn::Min(hn::Max(code, hn::Set(di, -8)), hn::Set(di, 7));
-    hn::StoreU(hn::DemoteTo(d8, hn::Add(bounded, hn::Set(di, 8))), d8, separate + i);
-  }
-  for (uint32_t i = 0; i < 16; ++i) {
-    codes[i] = static_cast<uint8_t>(separate[i] | separate[i + 16] << 4);
+    hn::StoreU(hn::DemoteTo(d8, hn::Add(bounded, hn::Set(di, 8))), d8, codes + i);
   }
   return bits;
 }
@@ -184,12 +185,20 @@ HWY_INLINE void store_kv_row(uint32_t dtype, std::byte* pages, uint32_t page_row
       pages + head * kv_head_bytes(dtype, page_rows, head_dim) + row * row_bytes;
   std::byte* const scales =
       codes + (page_rows - row) * row_bytes + size_t{row} * kv_scale_bytes(dtype, head_dim);
-  for (uint32_t i = 0; i < head_dim; i += kKvBlock) {
-    float block[kKvBlock];
-    convert(from + i, kKvBlock, block);
-    reinterpret_cast<uint16_t*>(scales)[i / kKvBlock] =
-        dtype == kDTypeQ8_0 ? quantize_8_bits(block, reinterpret_cast<int8_t*>(codes) + i)
-                            : quantize_4_bits(block, reinterpret_cast<uint8_t*>(codes) + i / 2);
+  auto* scale = reinterpret_cast<uint16_t*>(scales);
+  for (uint32_t i = 0; i < head_dim; i += 32) {
+    float numbers[32];
+    convert(from + i, 32, numbers);
+    if (dtype == kDTypeQ8_0) {
+      *scale++ = quantize_8_bits(numbers, reinterpret_cast<int8_t*>(codes) + i);
+      continue;
+    }
+    uint8_t low[kQ4Block], high[kQ4Block];
+    *scale++ = quantize_4_bits(numbers, low);
+    *scale++ = quantize_4_bits(numbers + kQ4Block, high);
+    for (uint32_t j = 0; j < kQ4Block; ++j) {
+      codes[i / 2 + j] = static_cast<std::byte>(low[j] | high[j] << 4);
+    }
   }
 }
 

@@ -1,8 +1,8 @@
 // Number formats of the keys and values in a KV cache.
 //
-// f32, f16, q8_0 (int8) and, for values only, q4_0 (int4). Rows of the quantized ones are blocks of
-// 32 elements with an f16 scale, quantized when they are written. Used by llm/models/kv_cache, and
-// by the options of sessions and programs.
+// f32, f16, q8_0 (int8) and, for values only, q4_0 (int4). Rows of the quantized ones are codes
+// with an f16 scale per 32 (int8) or 16 elements (int4), quantized when they are written. Used by
+// llm/models/kv_cache, and by the options of sessions and programs.
 #pragma once
 
 #include <cstdint>

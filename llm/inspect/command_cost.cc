@@ -12,9 +12,11 @@ double element_bytes(uint32_t dtype) {
   return static_cast<double>(format.block_bytes) / format.block;
 }
 
+double kv_element_bytes(uint32_t dtype) { return kv_head_bytes(dtype, 1, 32) / 32.0; }
+
 // Of an element of the keys and one of the values.
 double kv_bytes(uint32_t kv_dtypes) {
-  return element_bytes(key_dtype(kv_dtypes)) + element_bytes(value_dtype(kv_dtypes));
+  return kv_element_bytes(key_dtype(kv_dtypes)) + kv_element_bytes(value_dtype(kv_dtypes));
 }
 
 std::string dtype_name(uint32_t dtype) { return dtype_descriptor(static_cast<DType>(dtype)).name; }
@@ -76,7 +78,7 @@ CommandCost cost(const RopeParams& p) {
 CommandCost cost(const AttentionWeightsParams& p) {
   const double positions = static_cast<double>(p.n_rows) * p.kv_length;
   const double width = static_cast<double>(p.n_selected) * p.head_dim;
-  return {2 * positions * width, positions * (width * element_bytes(p.k_dtype) +
+  return {2 * positions * width, positions * (width * kv_element_bytes(p.k_dtype) +
                                               sizeof(float) * static_cast<double>(p.n_selected))};
 }
 

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "shaders/kernel_params.h"
+
 namespace vesper {
 
 namespace {
@@ -18,7 +20,8 @@ uint32_t n_sliding_pages(const KvCache::Shape& shape) {
 }
 
 uint64_t page_bytes(const KvCache::Shape& shape, DType dtype) {
-  return uint64_t{shape.n_kv_heads} * shape.page_rows * dtype_bytes(dtype, shape.head_dim);
+  return uint64_t{shape.n_kv_heads} *
+         kv_head_bytes(static_cast<uint32_t>(dtype), shape.page_rows, shape.head_dim);
 }
 
 uint64_t n_pages(const KvCache::Shape& shape, uint32_t layer) {

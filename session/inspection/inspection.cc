@@ -14,6 +14,7 @@
 #include "session/bounds.h"
 #include "session/model_tokenizer.h"
 #include "session/models/digest.h"
+#include "shaders/kernel_params.h"
 
 namespace vesper {
 namespace {
@@ -69,16 +70,15 @@ uint64_t kv_bytes_per_1000(const ModelDescription& model, const KvTypes& types) 
   // A text encoder has no cache.
   if (runs_as(model) == RunnableKind::kTextEncoder) return 0;
   if (model.family.ends_with("bert")) return 0;
-  uint64_t n_elements = kTokens;  // of the keys, and of the values
-  for (const uint64_t factor : {n_layers, n_heads, model.count("head_dim")}) {
-    if (__builtin_mul_overflow(n_elements, factor, &n_elements)) return 0;
-  }
-  uint64_t bytes = 0;
+  constexpr uint64_t kMostDims = 1 << 20;
+  const uint64_t head_dim = model.count("head_dim");
+  if (head_dim > kMostDims) return 0;
+  uint64_t bytes = 0;  // of a key and a value
   for (const DType dtype : {types.keys, types.values}) {
-    const DTypeDescriptor& format = dtype_descriptor(dtype);
-    uint64_t part = 0;
-    if (__builtin_mul_overflow(n_elements, format.block_bytes, &part)) return 0;
-    bytes += part / format.block;
+    bytes += kv_head_bytes(static_cast<uint32_t>(dtype), 1, static_cast<uint32_t>(head_dim));
+  }
+  for (const uint64_t factor : {n_layers, n_heads, kTokens}) {
+    if (__builtin_mul_overflow(bytes, factor, &bytes)) return 0;
   }
   return bytes;
 }

@@ -49,7 +49,7 @@ TEST_F(InspectRun, PlansTheMemoryOfLoading) {
   }
 }
 
-// Heads have 32 elements: 64 bytes in f16, 34 in int8, 18 in int4.
+// Heads have 32 elements: 64 bytes in f16, 34 in int8, 20 in int4.
 TEST_F(InspectRun, PlansAQuantizedCache) {
   const WideHeads folder(LANGUAGE_MODELS);
   const OpenModel model = open_model(folder.path());
@@ -59,10 +59,10 @@ TEST_F(InspectRun, PlansAQuantizedCache) {
   const uint64_t f16 = cache({});
   EXPECT_GT(f16, 0u);
   EXPECT_EQ(cache(DType::kQ8_0) * 64, f16 * 34);
-  EXPECT_EQ(cache({DType::kQ8_0, DType::kQ4_0}) * 128, f16 * (34 + 18));
+  EXPECT_EQ(cache({DType::kQ8_0, DType::kQ4_0}) * 128, f16 * (34 + 20));
   const ModelSummary summary =
       summarize_model(folder.path(), "cpu", "f32", {DType::kQ8_0, DType::kQ4_0});
-  EXPECT_EQ(summary.kv_bytes_per_1000, 1000u * 3 * (34 + 18));  // 3 layers, one head
+  EXPECT_EQ(summary.kv_bytes_per_1000, 1000u * 3 * (34 + 20));  // 3 layers, one head
 }
 
 // Reading a large vocabulary again for each device took longer than everything else.

@@ -62,14 +62,23 @@ inline HWY_NOINLINE void encode_query(const float* query, uint32_t head_dim, Que
 // out [n_blocks][kLanes] = the scales of n <= kLanes rows, a row per lane; the other lanes are 0.
 HWY_INLINE void load_scales(const uint16_t* scales, uint32_t n, uint32_t n_blocks, float* out) {
   const F32 d;
-  alignas(64) float by_row[kMostCodeDims / kKvBlock * kLanes];
+  alignas(64) float by_row[kMostCodeDims / kQ4Block * kLanes];
   if (n < kLanes) std::fill_n(by_row, n_blocks * kLanes, 0.0f);
   convert(reinterpret_cast<const F16*>(scales), n * n_blocks, by_row);
 #if HWY_TARGET != HWY_SCALAR
-  if (n_blocks == 2) {  // heads of 64; scalar stores would delay the loads of vectors
-    const VF32 low = hn::Load(d, by_row), high = hn::Load(d, by_row + kLanes);
-    hn::Store(hn::ConcatEven(d, high, low), d, out);
-    hn::Store(hn::ConcatOdd(d, high, low), d, out + kLanes);
+  // Heads of 64 and 128; scalar stores would delay the loads of vectors.
+  const auto separate = [&](const float* from, float* even, float* odd) HWY_ATTR {
+    const VF32 low = hn::Load(d, from), high = hn::Load(d, from + kLanes);
+    hn::Store(hn::ConcatEven(d, high, low), d, even);
+    hn::Store(hn::ConcatOdd(d, high, low), d, odd);
+  };
+  if (n_blocks == 2) return separate(by_row, out, out + kLanes);
+  if (n_blocks == 4) {
+    alignas(64) float even[2 * kLanes], odd[2 * kLanes];
+    separate(by_row, even, odd);
+    separate(by_row + 2 * kLanes, even + kLanes, odd + kLanes);
+    separate(even, out, out + 2 * kLanes);
+    separate(odd, out + kLanes, out + 3 * kLanes);
     return;
   }
 #endif
@@ -88,12 +97,12 @@ HWY_INLINE void score_codes(const QueryCodes* queries, const Q8Row& first, uint3
   const F32 d;
   const hn::RebindToSigned<F32> di;
   const hn::Repartition<int16_t, F32> d16;
-  const uint32_t n_blocks = head_dim / kKvBlock;
+  const uint32_t n_blocks = head_dim / kQ8Block;
   // Column i has elements 4 i to 4 i + 3 of each key.
   alignas(64) uint32_t columns[kMostCodeDims / 4 * kLanes];
   transpose({reinterpret_cast<const uint32_t*>(first.codes), head_dim / 4}, n, kLanes, head_dim / 4,
             columns, kLanes);
-  alignas(64) float scales[kMostCodeDims / kKvBlock * kLanes];
+  alignas(64) float scales[kMostCodeDims / kQ8Block * kLanes];
   load_scales(first.scales, n, n_blocks, scales);
   VF32 sum[kQueries];
   HWY_UNROLL(8)
@@ -136,10 +145,10 @@ HWY_INLINE VF32 load_codes(const Q8Row& row) {
 HWY_INLINE VF32 load_codes(const Q4Row& row) {
   const hn::Rebind<uint8_t, F32> d8;
   const hn::RebindToSigned<F32> di;
-  const size_t at = row.first / kKvBlock * 16 + row.first % 16;
+  const size_t at = row.first / 32 * 16 + row.first % 16;
   const auto pairs = hn::PromoteTo(di, hn::LoadU(d8, row.codes + at));
   const auto codes =
-      row.first % kKvBlock < 16 ? hn::And(pairs, hn::Set(di, 15)) : hn::ShiftRight<4>(pairs);
+      row.first % 32 < 16 ? hn::And(pairs, hn::Set(di, 15)) : hn::ShiftRight<4>(pairs);
   return hn::ConvertTo(F32(), hn::Sub(codes, hn::Set(di, 8)));
 }
 
@@ -150,17 +159,18 @@ HWY_INLINE void add_codes(const Rows& rows, size_t head, uint32_t index, uint32_
                           uint32_t i, const float* weights, size_t stride,
                           VF32 (&sums)[kQueries][kVectors]) {
   const F32 d;
-  constexpr uint32_t kBlocks = (kVectors * kLanes + kKvBlock - 1) / kKvBlock;
-  const uint32_t n_blocks = static_cast<uint32_t>(rows.head_dim) / kKvBlock;
-  alignas(64) float scales[kMostCodeDims / kKvBlock * kLanes];
+  constexpr uint32_t kBlock = Rows::kBlock;
+  constexpr uint32_t kBlocks = (kVectors * kLanes + kBlock - 1) / kBlock;
+  const uint32_t n_blocks = static_cast<uint32_t>(rows.head_dim) / kBlock;
+  alignas(64) float scales[kMostCodeDims / kQ4Block * kLanes];
   load_scales(rows.row(head, index).scales, n, n_blocks, scales);
   alignas(64) float scaled[kQueries][kBlocks][kLanes];
   HWY_UNROLL(8)
   for (uint32_t j = 0; j < kQueries; ++j) {
     const VF32 weight = hn::LoadU(d, weights + j * stride);
-    HWY_UNROLL(2)
+    HWY_UNROLL(4)
     for (uint32_t b = 0; b < kBlocks; ++b) {
-      const VF32 scale = hn::Load(d, scales + (i / kKvBlock + b) * kLanes);
+      const VF32 scale = hn::Load(d, scales + (i / kBlock + b) * kLanes);
       hn::Store(hn::Mul(weight, scale), d, scaled[j][b]);
     }
   }
@@ -173,7 +183,7 @@ HWY_INLINE void add_codes(const Rows& rows, size_t head, uint32_t index, uint32_
     for (uint32_t j = 0; j < kQueries; ++j) {
       HWY_UNROLL(4)
       for (uint32_t k = 0; k < kVectors; ++k) {
-        sums[j][k] = hn::MulAdd(hn::Set(d, scaled[j][k * kLanes / kKvBlock][p]), v[k], sums[j][k]);
+        sums[j][k] = hn::MulAdd(hn::Set(d, scaled[j][k * kLanes / kBlock][p]), v[k], sums[j][k]);
       }
     }
   }

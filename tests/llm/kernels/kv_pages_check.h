@@ -33,10 +33,7 @@ inline std::vector<KvTypes> all_kv_types() {
 
 // Each quantized format of keys and of values at least once.
 inline std::vector<KvTypes> some_kv_types() {
-  return {DType::kQ8_0,
-          {DType::kQ8_0, DType::kQ4_0},
-          {DType::kF16, DType::kQ8_0},
-          {DType::kQ4_0, DType::kF32}};
+  return {{DType::kQ8_0, DType::kQ4_0}, {DType::kF16, DType::kQ8_0}, {DType::kQ4_0, DType::kF32}};
 }
 
 // Rows [n_heads, page_rows, head_dim] and their bytes in pages. NaN rows are kept.
@@ -52,8 +49,9 @@ struct PlainKvPages {
     return head_dim * bits / 8;
   }
   size_t scale_bytes() const {
-    return dtype == DType::kQ8_0 || dtype == DType::kQ4_0 ? head_dim / 32 * 2 : 0;
+    return dtype == DType::kQ8_0 || dtype == DType::kQ4_0 ? head_dim / block() * 2 : 0;
   }
+  size_t block() const { return dtype == DType::kQ4_0 ? 16 : 32; }
   size_t head_bytes() const { return page_rows * (row_bytes() + scale_bytes()); }
 
   std::vector<uint8_t> encode(const std::vector<float>& rows) const {
@@ -66,8 +64,8 @@ struct PlainKvPages {
         const uint16_t half = f32_to_f16(x);
         if (dtype == DType::kF16) std::memcpy(codes + i * 2, &half, 2);
         if (scale_bytes() == 0) continue;
-        const uint16_t bits = scale_of(&rows[row * head_dim + i / 32 * 32]);
-        std::memcpy(scales + i / 32 * 2, &bits, 2);
+        const uint16_t bits = scale_of(&rows[row * head_dim + i / block() * block()]);
+        std::memcpy(scales + i / block() * 2, &bits, 2);
         const double scale = double{f16_to_f32(bits)};
         const double code = std::isnan(scale) || scale == 0 ? 0 : std::nearbyint(x / scale);
         if (dtype == DType::kQ8_0) {
@@ -97,7 +95,7 @@ struct PlainKvPages {
           x = f16_to_f32(half);
         }
         if (scale_bytes() == 0) continue;
-        std::memcpy(&half, scales + i / 32 * 2, 2);
+        std::memcpy(&half, scales + i / block() * 2, 2);
         const int pair = codes[i / 32 * 16 + i % 16];
         const int code = dtype == DType::kQ8_0 ? static_cast<int8_t>(codes[i])
                                                : (i % 32 < 16 ? pair & 15 : pair >> 4) - 8;
@@ -117,11 +115,11 @@ struct PlainKvPages {
     return codes + (page_rows - row % page_rows) * row_bytes() + row % page_rows * scale_bytes();
   }
   // 8 bits: the largest magnitude has the code 127 or -127; 4 bits: -8.
-  uint16_t scale_of(const float* block) const {
+  uint16_t scale_of(const float* numbers) const {
     float most = 0;
-    for (int i = 0; i < 32; ++i) {
-      if (std::isnan(block[i])) return 0x7e00;
-      if (std::abs(block[i]) > std::abs(most)) most = block[i];
+    for (size_t i = 0; i < block(); ++i) {
+      if (std::isnan(numbers[i])) return 0x7e00;
+      if (std::abs(numbers[i]) > std::abs(most)) most = numbers[i];
     }
     return f32_to_f16(dtype == DType::kQ8_0 ? std::abs(most) / 127 : most / -8);
   }

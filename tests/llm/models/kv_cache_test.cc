@@ -81,9 +81,9 @@ TEST(KvCache, SeparatesKeysAndValuesOfDifferentTypes) {
     mixed.head_dim = 64;
     mixed.types = {DType::kQ8_0, DType::kQ4_0};
     const KvCache cache(*device, mixed);
-    // A block of 32 takes 34 and 18 bytes.
+    // 32 elements take 34 and 20 bytes.
     EXPECT_EQ(cache.key_page_bytes(), 2u * KvCache::kPageRows * 2 * 34);
-    EXPECT_EQ(cache.value_page_bytes(), 2u * KvCache::kPageRows * 2 * 18);
+    EXPECT_EQ(cache.value_page_bytes(), 2u * KvCache::kPageRows * 2 * 20);
     uint64_t n_bytes = 0;
     std::set<BufferId> buffers;
     for (const bool sliding : {false, true}) {

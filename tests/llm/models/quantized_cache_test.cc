@@ -65,7 +65,7 @@ class QuantizedCache : public testing::Test {
   std::unique_ptr<WeightProvider> provider_ = open_weights(folder_.path());
 };
 
-// Distances are root mean squares. Both devices: 0.0243 with int8, 0.215 with values of int4.
+// Distances are root mean squares.
 TEST_F(QuantizedCache, IsNearF32OnEachDevice) {
   const Ids text = text_of(80);
   std::vector<std::vector<float>> of_cpu;
