@@ -334,6 +334,9 @@ struct AttentionWeightsParams {
 // rows. Rows after the last packed sequence have undefined results.
 // operands: 0 out (w)  1 q  2 k  3 v; heads are consecutive within a row
 //           4 starts u32 [n_sequences + 1], ascending, at most rows_per_sequence (?)
+//           5 bias f32 [n_heads, 2 * bias_reach + 1] (?): added to a scaled score, the element of
+//             the query's row minus the key's plus bias_reach. Sequences have at most bias_reach +
+//             1 rows.
 struct AttentionParams {
   uint n_sequences, rows_per_sequence;
   uint n_heads, n_kv_heads, head_dim;
@@ -342,8 +345,7 @@ struct AttentionParams {
   uint in_dtype, out_dtype;
   uint causal;  // 1: only rows up to the query's
   uint window;  // sliding window: only rows at most this far from the query; 0: all
-  // 1: ALiBi, subtracts alibi_slope(head) * distance from a score
-  uint alibi;
+  uint bias_reach;
 };
 
 // pool: one vector per packed sequence (see attention): mean, first or last row, its first n_out

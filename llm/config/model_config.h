@@ -71,6 +71,7 @@ struct StackConfig {
 
   PositionKind positions = PositionKind::kVectors;
   uint32_t first_position = 0;           // of the first token, in the position embedding
+  uint32_t n_bias_buckets = 0;           // of distances with a bias in attention; 0: none
   std::vector<RopeSettings> ropes = {};  // settings that layers refer to
   bool interleaved_rope = false;         // pairs are neighbours; otherwise one element of each half
 

@@ -251,7 +251,7 @@ std::string command_text(const Command& command) {
       const auto& p = command.params_as<AttentionParams>();
       return text(p.n_sequences) + " x " + text(p.rows_per_sequence) + " rows, " + text(p.n_heads) +
              "/" + text(p.n_kv_heads) + " heads of " + text(p.head_dim) +
-             (p.alibi != 0 ? ", ALiBi" : "");
+             (command.operands[5].present() ? ", position bias" : "");
     }
     case Kernel::kRangeProbabilities: {
       const auto& p = command.params_as<RangeProbabilitiesParams>();

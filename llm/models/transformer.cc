@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "llm/models/position_bias.h"
+
 namespace vesper {
 namespace {
 
@@ -121,6 +123,10 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
     rope_angles_.push_back(upload.store(uint64_t{config.n_positions} * rope.n_pairs * 2,
                                         "rotary angles",
                                         [&] { return rope_angles(rope, config.n_positions); }));
+  }
+  if (has_position_bias(config)) {
+    bias_reach_ = std::min(config.n_positions, max_rows) - 1;
+    position_bias_ = upload_position_bias(upload, provider, config, bias_reach_);
   }
   if (config.norm_placement != NormPlacement::kAfter) {
     final_norm_ = upload.norm(stack + ".norm", d, config.logit_scale);
@@ -383,7 +389,7 @@ void TransformerStack::emit_bidirectional(DispatchTable& table, uint32_t n_rows,
   attention.out_row_stride = q;
   attention.scale = attention_scale();
   attention.causal = config_.attention == AttentionKind::kCausal;
-  attention.alibi = config_.positions == PositionKind::kAlibi;
+  attention.bias_reach = bias_reach_;
   attention.in_dtype = attention.out_dtype = code(activation_);
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerWeights& layer = layers_[i];
@@ -397,7 +403,7 @@ void TransformerStack::emit_bidirectional(DispatchTable& table, uint32_t n_rows,
     attention.window = window > 0 ? window - 1 : 0;
     emit::attention(table, label + "attn", attention, attended_, qkv_,
                     qkv_.from(dtype_bytes(activation_, q)),
-                    qkv_.from(dtype_bytes(activation_, q + kv)), starts);
+                    qkv_.from(dtype_bytes(activation_, q + kv)), starts, position_bias_);
     emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm,
                    {n_rows, activation_}, {attended_, activation_}, x);
     emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);

@@ -149,6 +149,8 @@ class TransformerStack {
   DType activation_, prompt_activation_;  // for prompts of many rows
   std::vector<LayerWeights> layers_;
   NormWeights final_norm_;            // with norms before blocks
+  Operand position_bias_;             // f32 [n_heads, 2 * bias_reach_ + 1] (?)
+  uint32_t bias_reach_ = 0;           // the greatest distance of two rows of a pass
   std::vector<Operand> rope_angles_;  // f32 [n_positions, n_pairs, 2], for each of config.ropes
   bool has_head_norms_ = false;       // of either kind
   // Scratch of one pass, for max_rows rows.

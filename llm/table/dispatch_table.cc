@@ -172,9 +172,9 @@ void attention_weights(DispatchTable& table, std::string label,
 }
 
 void attention(DispatchTable& table, std::string label, const AttentionParams& params, Operand out,
-               Operand q, Operand k, Operand v, Operand starts) {
-  table.add(Kernel::kAttention, std::move(label), {out, q, k, v, starts}, bits({1, 2, 3, 4}),
-            bits({0}), params);
+               Operand q, Operand k, Operand v, Operand starts, Operand bias) {
+  table.add(Kernel::kAttention, std::move(label), {out, q, k, v, starts, bias},
+            bits({1, 2, 3, 4, 5}), bits({0}), params);
 }
 
 void pool(DispatchTable& table, std::string label, const PoolParams& params, Operand out,

@@ -152,7 +152,7 @@ void attention_weights(DispatchTable&, std::string label, const AttentionWeights
                        Operand out, Operand q, Operand k_pages, Operand rows, Operand page_table,
                        Operand heads, Operand lengths);
 void attention(DispatchTable&, std::string label, const AttentionParams&, Operand out, Operand q,
-               Operand k, Operand v, Operand starts = {});
+               Operand k, Operand v, Operand starts = {}, Operand bias = {});
 void pool(DispatchTable&, std::string label, const PoolParams&, Operand out, Operand in,
           Operand starts);
 void range_probabilities(DispatchTable&, std::string label, const RangeProbabilitiesParams&,

@@ -130,6 +130,9 @@ class ModelChecker {
       check(std::string(stack.name) + ".position.weight",
             {uint64_t{stack.first_position} + stack.n_positions, stack.d_model});
     }
+    if (with_tokens.n_bias_buckets != 0) {
+      check(tokens + ".position_bias.weight", {with_tokens.n_bias_buckets, with_tokens.n_heads});
+    }
     if (model_.type != ModelType::kTextEncoder) return;
     check_norm(tokens + ".embed_norm", d);
     if (const auto types = tensors_.find(tokens + ".token_type.weight"); types != tensors_.end()) {

@@ -58,6 +58,11 @@ constexpr ModelFamily kFamilies[] = {
                   .hugging_face = {"roberta", "xlm-roberta", "camembert"},
                   .hugging_face_names = &kHuggingFaceRobertaNaming,
                   .read_config_json = read_roberta}),
+    // Song et al., "MPNet" (2020).
+    bert_encoder({.name = "mpnet",
+                  .hugging_face = {"mpnet"},
+                  .hugging_face_names = &kHuggingFaceMpnetNaming,
+                  .read_config_json = read_mpnet}),
     // Guenther et al., "Jina Embeddings 2" (2023).
     bert_encoder({.name = "jina-bert",
                   .hugging_face = {"bert"},

@@ -322,6 +322,18 @@ const TensorNaming kHuggingFaceWhisperNaming = {
 const TensorNaming kHuggingFaceBertNaming = bert_naming("bert.");
 const TensorNaming kHuggingFaceRobertaNaming = bert_naming("roberta.");
 
+// BERT's, with other names in attention.
+const TensorNaming kHuggingFaceMpnetNaming = [] {
+  TensorNaming naming = bert_naming("mpnet.");
+  naming.stems.push_back({"encoder.relative_attention_bias", "encoder.position_bias"});
+  naming.layer_stems.insert(naming.layer_stems.end(), {{"attention.attn.q", "attn.q"},
+                                                       {"attention.attn.k", "attn.k"},
+                                                       {"attention.attn.v", "attn.v"},
+                                                       {"attention.attn.o", "attn.out"},
+                                                       {"attention.LayerNorm", "attn_norm"}});
+  return naming;
+}();
+
 // BERT's, except that the gate is above the up rows in one feed-forward matrix.
 const TensorNaming kHuggingFaceJinaBertNaming = [] {
   TensorNaming naming = bert_naming("bert.");

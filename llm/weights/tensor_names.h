@@ -45,6 +45,7 @@ extern const TensorNaming kHuggingFaceWhisperNaming;
 
 extern const TensorNaming kHuggingFaceBertNaming;
 extern const TensorNaming kHuggingFaceRobertaNaming;
+extern const TensorNaming kHuggingFaceMpnetNaming;
 extern const TensorNaming kHuggingFaceJinaBertNaming;
 extern const TensorNaming kHuggingFaceNewNaming;
 extern const TensorNaming kHuggingFaceNomicBertNaming;

@@ -263,6 +263,12 @@ const std::vector<KnownModel>& known_models() {
        "17e1f347d17fe144873b1201da91788898c639cd",
        kBesideUnknown},
       // Without digests.
+      {"all-mpnet-base-v2",
+       "sentence-transformers/all-mpnet-base-v2",
+       {kWeights, ""},
+       kText,
+       "e8c3b32edf5434bc2275fc9bab85f82640a19130",
+       kBesideUnknown},
       {"e5-small-v2",
        "intfloat/e5-small-v2",
        {kWeights, ""},

@@ -14,10 +14,10 @@ layout(constant_id = 2) const uint kInDtype = 0;
 layout(constant_id = 3) const uint kOutDtype = 0;
 layout(constant_id = 4) const uint kPacked = 0;
 layout(constant_id = 5) const uint kMasked = 0;  // rows see only some rows
-layout(constant_id = 6) const uint kAlibi = 0;   // ALiBi
+layout(constant_id = 6) const uint kHasBias = 0;
 
 layout(push_constant) uniform Push {
-  Address out_, q, k, v, starts;
+  Address out_, q, k, v, starts, bias;
   AttentionParams p;
 };
 
@@ -53,7 +53,6 @@ void main() {
     end_key = visible_rows(min(first_row + kTile, n) - 1, n, p.causal, p.window).y;
     visible = visible_rows(min(first_row + thread, n - 1), n, p.causal, p.window);
   }
-  float slope = kAlibi != 0 ? alibi_slope(head, p.n_heads) : 0.0;
   uint y = thread / 8 * 4;  // first row of this thread
   uint x = thread % 8;      // its columns: x, x + 8, ...
 
@@ -103,10 +102,11 @@ void main() {
         begin = max(visible.x, first) - first;
         end = min(max(visible.y, first) - first, count);
       }
-      if (kAlibi != 0) {
+      if (kHasBias != 0) {
+        // Of distance 0. Threads after the last row of the sequence read the element of that row.
+        uint of_row = head * (2 * p.bias_reach + 1) + p.bias_reach + min(first_row + thread, n - 1);
         for (uint t = begin; t < end; ++t) {
-          float distance = abs(float(first_row + thread) - float(first + t));
-          scores[thread * kScorePitch + t] -= slope * distance;
+          scores[thread * kScorePitch + t] += F32Buffer(bias).v[of_row - (first + t)];
         }
       }
       for (uint t = begin; t < end; ++t) new_greatest = max(new_greatest, scores[thread * kScorePitch + t]);

@@ -40,12 +40,4 @@ uvec2 visible_rows(uint row, uint n, uint causal, uint window) {
   return rows;
 }
 
-// ALiBi: subtracted from a score per row of distance. Equals alibi_slope of
-// llm/cpu/attention/attention_rows.h.
-float alibi_slope(uint head, uint n_heads) {
-  uint n = 1u << findMSB(n_heads);
-  return exp2(head < n ? -8.0 * float(head + 1) / float(n)
-                       : -4.0 * float(2 * (head - n) + 1) / float(n));
-}
-
 #endif

@@ -465,6 +465,13 @@ TEST(Embedder, ReportsUnknownFeaturesOfAModel) {
                   "rope_scaling": {"type": "dynamic", "factor": 2.0}, )" +
                                                             sizes + "}"}}),
               HasSubstr("expected type \"ntk\", found \"dynamic\""));
+  EXPECT_THAT(failure_of_loading(bert, {{"config.json", R"({"model_type": "mpnet",
+                  "relative_attention_num_buckets": 16, )" + sizes +
+                                                            "}"}}),
+              HasSubstr("expected relative_attention_num_buckets 32, found 16"));
+  EXPECT_THAT(
+      failure_of_loading(bert, {{"config.json", R"({"model_type": "mpnet", )" + sizes + "}"}}),
+      HasSubstr("expected a tensor encoder.position_bias.weight"));
   EXPECT_THAT(failure_of_loading(bert, {{"config.json", R"({"model_type": "gpt2"})"}}),
               HasSubstr("family gpt2"));
 }

@@ -89,8 +89,9 @@ TEST_P(TextEncoders, EqualTransformersOnVulkan) { check_family(GetParam(), "vulk
 #endif
 
 INSTANTIATE_TEST_SUITE_P(Families, TextEncoders,
-                         testing::Values("bert", "roberta", "new", "jina-bert", "nomic-bert",
-                                         "modernbert", "qwen3", "mistral", "embedding-gemma"),
+                         testing::Values("bert", "roberta", "mpnet", "new", "jina-bert",
+                                         "nomic-bert", "modernbert", "qwen3", "mistral",
+                                         "embedding-gemma"),
                          [](const auto& family) {
                            std::string name = family.param;
                            std::erase(name, '-');

@@ -22,6 +22,7 @@ COMMON = dict(vocab_size=64, hidden_size=64, intermediate_size=48, num_hidden_la
 FAMILIES = {
     "bert": lambda t: t.BertConfig(**COMMON, type_vocab_size=2),
     "roberta": lambda t: t.RobertaConfig(**COMMON, type_vocab_size=1, pad_token_id=1),
+    "mpnet": lambda t: t.MPNetConfig(**COMMON, pad_token_id=1),
     "nomic-bert": lambda t: t.NomicBertConfig(**COMMON, type_vocab_size=2),
     "modernbert": lambda t: t.ModernBertConfig(
         **{**COMMON, "num_hidden_layers": 4}, local_attention=8, pad_token_id=0, bos_token_id=1,

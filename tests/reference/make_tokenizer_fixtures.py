@@ -156,13 +156,12 @@ def unigram(lines, size, model_type="unigram", rule="nmt_nfkc", byte_fallback=Fa
     return tokenizer
 
 
-def word_piece(lines, size, lowercase):
+def word_piece(lines, size, lowercase, special=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")):
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.train_from_iterator(lines, trainers.WordPieceTrainer(
-        vocab_size=size, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], limit_alphabet=size // 2,
-        show_progress=False))
+        vocab_size=size, special_tokens=list(special), limit_alphabet=size // 2, show_progress=False))
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     tokenizer.decoder = decoders.WordPiece(cleanup=False)
     return tokenizer
@@ -219,6 +218,11 @@ def tokenizers_of(lines, size):
     yield "odd", odd
     yield "bert", word_piece(lines, size, True)
     yield "bert_cased", word_piece(lines, size, False)
+    # RoBERTa's special tokens, except that of unknown words.
+    mpnet = word_piece(lines, size, True, ("<s>", "<pad>", "</s>", "[UNK]"))
+    mpnet.add_special_tokens([AddedToken("<mask>", lstrip=True, special=True)])
+    mpnet.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    yield "mpnet", mpnet
     yield "xlmr", unigram(lines, size)
     yield "t5", unigram(lines, size, t5=True)
     yield "unigram_bytes", unigram(lines, size + 256, rule="identity", byte_fallback=True, t5=True)

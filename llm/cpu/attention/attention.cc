@@ -1,8 +1,6 @@
 // attention: a task is a block of query rows of one head of one sequence. For packed sequences it
 // is a block of all rows, and covers the sequences with rows in it.
 #include <algorithm>
-#include <bit>
-#include <cmath>
 
 #include "llm/cpu/attention/blocked_attention.h"
 #include "llm/cpu/prepared_command.h"
@@ -14,14 +12,6 @@ struct AttentionPlan {
   const AttentionVariant* variant;
   uint32_t n_blocks;  // of rows, per head; task = (sequence * n_heads + head) * n_blocks + block
 };
-
-// The ALiBi slope of a head (Press et al., "Train Short, Test Long", 2022): for the largest power
-// of two of heads a geometric sequence that ends with 2^-8, for the others the values between.
-float alibi_slope(const AttentionParams& p, uint32_t head) {
-  const auto n = static_cast<float>(std::bit_floor(p.n_heads));
-  const auto h = static_cast<float>(head);
-  return std::exp2(h < n ? -8.0f * (h + 1) / n : -4.0f * (2 * (h - n) + 1) / n);
-}
 
 // Rows [from, to) of the sequence of n_rows rows that begins at row `start`.
 void attend(const PreparedCommand& command, uint32_t head, uint32_t start, uint32_t n_rows,
@@ -41,7 +31,9 @@ void attend(const PreparedCommand& command, uint32_t head, uint32_t start, uint3
   pass.out_dtype = p.out_dtype;
   pass.head_dim = p.head_dim;
   pass.scale = p.scale;
-  pass.slope = p.alibi != 0 ? alibi_slope(p, head) : 0.0f;
+  if (const auto* bias = command.operand<const float>(5)) {
+    pass.bias = bias + head * (2 * size_t{p.bias_reach} + 1) + p.bias_reach;
+  }
   AttentionQuery queries[kMaxPassQueries];
   while (from < to) {
     uint32_t n = 0;
@@ -108,6 +100,7 @@ void prepare_attention(PreparedCommand& prepared, const CommandToPrepare& comman
   command.require_bytes(2, bytes(p.k_row_stride, p.n_kv_heads, p.in_dtype));
   command.require_bytes(3, bytes(p.v_row_stride, p.n_kv_heads, p.in_dtype));
   command.require_bytes(4, (uint64_t{p.n_sequences} + 1) * sizeof(uint32_t), true);
+  command.require_bytes(5, p.n_heads * (2 * uint64_t{p.bias_reach} + 1) * sizeof(float), true);
   // Keys and values are converted for each pass: tasks have many rows, but there are several per
   // thread, so that threads finish together. Complete groups of queries.
   constexpr uint32_t kLeastRows = 128, kTasksPerThread = 8, kGroupRows = 32;

@@ -217,21 +217,22 @@ HWY_NOINLINE void load_queries(const AttentionPass& pass, std::span<const Attent
   transpose({rows, n_units}, queries.size(), kGroup, n_units, columns, kGroup);
 }
 
-// ALiBi: scores [n_keys][kGroup] from position `key` on decrease by `slope` per position of
-// distance.
-HWY_NOINLINE void lower_by_distance(std::span<const AttentionQuery> queries, float slope,
-                                    uint32_t key, uint32_t n_keys, float* scores) {
+// Adds `factor` times the bias to scores [n_keys][kGroup] from position `key` on.
+HWY_NOINLINE void add_bias(std::span<const AttentionQuery> queries, const float* bias, float factor,
+                           uint32_t key, uint32_t n_keys, float* scores) {
   const F32 d;
-  alignas(64) float positions[kGroup] = {};
-  for (size_t i = 0; i < queries.size(); ++i) {
-    positions[i] = static_cast<float>(queries[i].position);
-  }
-  for (uint32_t h = 0; h < kGroup; h += kLanes) {
-    const VF32 own = hn::LoadU(d, positions + h);
+  alignas(64) float partial[kLanes] = {};  // for the last queries
+  for (uint32_t h = 0; h < kGroup && h < queries.size(); h += kLanes) {
+    const size_t n = std::min<size_t>(kLanes, queries.size() - h);
+    const float* const of_first = bias + (ptrdiff_t{queries[h].position} - ptrdiff_t{key});
     for (uint32_t j = 0; j < n_keys; ++j) {
-      float* at = scores + j * kGroup + h;
-      const VF32 distance = hn::Abs(hn::Sub(own, hn::Set(d, static_cast<float>(key + j))));
-      hn::StoreU(hn::NegMulAdd(hn::Set(d, slope), distance, hn::LoadU(d, at)), d, at);
+      const float* of_key = of_first - j;
+      if (n < kLanes) {
+        std::copy_n(of_key, n, partial);
+        of_key = partial;
+      }
+      float* const at = scores + j * kGroup + h;
+      hn::StoreU(hn::MulAdd(hn::Set(d, factor), hn::LoadU(d, of_key), hn::LoadU(d, at)), d, at);
     }
   }
 }
@@ -290,8 +291,8 @@ HWY_NOINLINE void meet_keys(const AttentionPass& pass, Group& group, uint32_t fr
     }
     factor = 1.0f;
   }
-  if (pass.slope != 0) {
-    lower_by_distance(queries, pass.slope * kLog2E / factor, first, n_keys, scores);
+  if (pass.bias != nullptr) {
+    add_bias(queries, pass.bias, kLog2E / factor, first, n_keys, scores);
   }
   const bool all_seen = std::ranges::all_of(
       queries, [&](const AttentionQuery& q) { return q.begin <= first && q.end >= last; });

@@ -43,7 +43,7 @@ struct KeysAndValues {
 struct AttentionQuery {
   size_t q, out;        // its first element in AttentionPass::q and ::out
   uint32_t begin, end;  // visible positions
-  uint32_t position;    // for AttentionPass::slope
+  uint32_t position;    // for AttentionPass::bias
 };
 
 struct AttentionPass {
@@ -54,7 +54,9 @@ struct AttentionPass {
   uint32_t head_dim = 0;                // a multiple of 8
   float scale = 1.0f;                   // of scores
   float soft_cap = 0.0f;  // not 0: a scaled score s becomes soft_cap * tanh(s / soft_cap)
-  float slope = 0.0f;     // ALiBi: subtracted from a scaled score per position of distance
+  // bias[query - key] is added to a scaled score; the queries have successive positions. Null:
+  // none.
+  const float* bias = nullptr;
   std::span<const AttentionQuery> queries;  // 1 to kMaxPassQueries
 };
 

@@ -113,8 +113,8 @@ void KernelPlanner::attention(const AttentionParams& p) {
   require(4 * (64 * (p.head_dim + 1) + 32 * 33 + 64) <= capabilities_.shared_bytes,
           "a head_dim whose tiles fit in shared memory");
   shader(Shader::kAttention, {64, p.head_dim, p.in_dtype, p.out_dtype, present(4),
-                              p.causal != 0 || p.window != 0, p.alibi});
-  push_addresses(5);
+                              p.causal != 0 || p.window != 0, present(5)});
+  push_addresses(6);
   push(&p, sizeof p);
   plan_.groups = attention_groups(p, 32);
 }
@@ -126,7 +126,7 @@ std::array<uint32_t, 3> KernelPlanner::attention_groups(const AttentionParams& p
 }
 
 bool KernelPlanner::attention_cooperative(const AttentionParams& p) {
-  if (p.in_dtype != kDTypeF16 || p.alibi != 0 ||
+  if (p.in_dtype != kDTypeF16 || present(5) ||
       (p.q_row_stride | p.k_row_stride | p.v_row_stride | p.out_row_stride) % 8 != 0 ||
       (address(0) | address(1) | address(2) | address(3)) % 16 != 0) {
     return false;

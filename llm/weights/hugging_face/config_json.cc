@@ -255,6 +255,14 @@ void read_roberta(const ConfigJson& config, const ModelFamily& family, ModelConf
   stack.n_positions -= std::min(stack.n_positions, stack.first_position);
 }
 
+// transformers computes the buckets of 32, whatever the configuration states.
+void read_mpnet(const ConfigJson& config, const ModelFamily& family, ModelConfig& model) {
+  read_roberta(config, family, model);
+  constexpr uint32_t kBuckets = 32;
+  require(config, {{"relative_attention_num_buckets", kBuckets}}, model);
+  model.encoder().n_bias_buckets = kBuckets;
+}
+
 void read_jina_bert(const ConfigJson& config, const ModelFamily&, ModelConfig& model) {
   require(config, {{"hidden_act", "gelu"}, {"is_decoder", false}}, model);
   const std::string block = config.text("feed_forward_type", "original");

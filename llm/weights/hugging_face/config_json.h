@@ -46,6 +46,7 @@ ModelConfig read_config_json(const ConfigJson& config, const ModelFamily& family
 // Functions for ModelFamily::read_config_json.
 void read_bert(const ConfigJson&, const ModelFamily&, ModelConfig&);
 void read_roberta(const ConfigJson&, const ModelFamily&, ModelConfig&);
+void read_mpnet(const ConfigJson&, const ModelFamily&, ModelConfig&);
 void read_jina_bert(const ConfigJson&, const ModelFamily&, ModelConfig&);
 void read_nomic_bert(const ConfigJson&, const ModelFamily&, ModelConfig&);
 void read_new(const ConfigJson&, const ModelFamily&, ModelConfig&);

@@ -1,8 +1,6 @@
 // Attention of encoders in every format. On CPUs without bf16 products, bf16 is computed in f32.
 #include <gtest/gtest.h>
 
-#include <bit>
-
 #include "error/error.h"
 #include "tests/llm/cpu/cpu_fixture.h"
 #include "tests/llm/cpu/encoder_operands.h"
@@ -14,6 +12,7 @@ struct Case {
   AttentionParams params{};
   Buffer q{kDTypeF32, 0}, k{kDTypeF32, 0}, v{kDTypeF32, 0}, out{kDTypeF32, 0};
   std::vector<uint32_t> starts;  // of packed sequences; empty for equal lengths
+  std::vector<float> bias;       // [n_heads, 2 * bias_reach + 1]; may be empty
   // First row and number of rows of each sequence.
   std::vector<std::pair<size_t, size_t>> sequences() const {
     std::vector<std::pair<size_t, size_t>> found;
@@ -64,7 +63,8 @@ void run(Case& c, uint32_t n_threads) {
   const Operand starts = c.starts.empty() ? Operand{} : testing::store(*device, c.starts);
   DispatchTable table;
   emit::attention(table, "test", c.params, out, testing::store(*device, c.q.bytes),
-                  testing::store(*device, c.k.bytes), testing::store(*device, c.v.bytes), starts);
+                  testing::store(*device, c.k.bytes), testing::store(*device, c.v.bytes), starts,
+                  c.bias.empty() ? Operand{} : testing::store(*device, c.bias));
   testing::run_once(*device, table);
   c.out.bytes = testing::fetch<uint8_t>(*device, out);
 }
@@ -81,9 +81,6 @@ void expect_right(const Case& c) {
   for (const auto& [first, n_rows] : c.sequences()) {
     ++s;
     for (size_t h = 0; h < p.n_heads; ++h) {
-      // Press et al.: a geometric sequence that begins with its ratio, 2^(-8 / n).
-      const double n = std::bit_floor(p.n_heads), place = static_cast<double>(h);
-      const double slope = std::exp2(h < n ? -8 / n * (place + 1) : -4 / n * (2 * (place - n) + 1));
       for (size_t r = 0; r < n_rows; ++r) {
         const auto sees = [&, n = n_rows](size_t j) {
           return j < n && !(p.causal != 0 && j > r) &&
@@ -104,8 +101,8 @@ void expect_right(const Case& c) {
           }
           score_noise = std::max(score_noise, 2e-7 * magnitude * p.scale);
           probability[j] = score * p.scale;
-          if (p.alibi != 0) {
-            probability[j] -= slope * static_cast<double>(std::max(j, r) - std::min(j, r));
+          if (!c.bias.empty()) {
+            probability[j] += c.bias[h * (2 * p.bias_reach + 1) + p.bias_reach + r - j];
           }
           largest = std::max(largest, probability[j]);
         }
@@ -212,7 +209,7 @@ TEST(EncoderAttention, UsesWindowsAndCausalMasks) {
   }
 }
 
-TEST(EncoderAttention, AppliesAlibiSlopes) {
+TEST(EncoderAttention, AddsABiasByDistance) {
   std::mt19937 random(29);
   for (uint32_t dtype : {kDTypeF32, kDTypeF16, kDTypeBF16}) {
     for (const uint32_t n_heads : {1u, 2u, 3u, 4u}) {
@@ -221,7 +218,8 @@ TEST(EncoderAttention, AppliesAlibiSlopes) {
         c.params.n_sequences = 2;
         c.starts = {0, 250, 290};
         c.params.window = window;
-        c.params.alibi = 1;
+        c.params.bias_reach = 249;
+        c.bias = testing::random_numbers(size_t{n_heads} * 499, random());
         run(c, 3);
         expect_right(c);
         if (HasFatalFailure()) return;

@@ -241,8 +241,8 @@ INSTANTIATE_TEST_SUITE_P(All, TokenizerCorpus,
                          testing::Values("gpt2", "roberta", "llama3", "qwen2", "smollm", "tekken",
                                          "deepseek3", "deepseek_coder", "bloom", "llama2",
                                          "mistral", "gemma", "clip", "continuing", "odd", "bert",
-                                         "bert_cased", "xlmr", "t5", "unigram_bytes", "words",
-                                         "spm_llama", "spm_gemma", "spm_t5"),
+                                         "bert_cased", "mpnet", "xlmr", "t5", "unigram_bytes",
+                                         "words", "spm_llama", "spm_gemma", "spm_t5"),
                          [](const auto& of) { return of.param; });
 
 }  // namespace

@@ -139,7 +139,7 @@ struct PackedCase {
   uint32_t n_heads, n_kv_heads, head_dim;
   DType dtype;
   uint32_t causal, window;
-  uint32_t alibi = 0;
+  bool has_bias = false;
 };
 
 class PackedAttention : public VulkanTest, public testing::WithParamInterface<PackedCase> {};
@@ -167,10 +167,13 @@ TEST_P(PackedAttention, SeesOnlyRowsOfTheSameSequence) {
   p.in_dtype = p.out_dtype = static_cast<uint32_t>(c.dtype);
   p.causal = c.causal;
   p.window = c.window;
-  p.alibi = c.alibi;
+  p.bias_reach = *std::max_element(c.lengths.begin(), c.lengths.end()) - 1;
+  const uint32_t n_bias = 2 * p.bias_reach + 1;
+  const std::vector<float> bias = random(size_t{c.n_heads} * n_bias);
   DispatchTable table;
   emit::attention(table, "attention", p, out, qkv_buffer, qkv_buffer.from(q_width * element),
-                  qkv_buffer.from((q_width + kv_width) * element), store_structs(starts));
+                  qkv_buffer.from((q_width + kv_width) * element), store_structs(starts),
+                  c.has_bias ? store_structs(bias) : Operand{});
   run(table);
   const std::vector<float> found = load(out, c.dtype);
   const double tolerance = c.dtype == DType::kF16 ? 2e-3 : 1e-5;
@@ -184,13 +187,12 @@ TEST_P(PackedAttention, SeesOnlyRowsOfTheSameSequence) {
       for (uint32_t h = 0; h < c.n_heads; ++h) {
         const uint32_t kv = h / (c.n_heads / c.n_kv_heads) * c.head_dim;
         const auto row = [&](uint32_t t) { return &qkv[(starts[s] + begin + t) * width]; };
-        // The slopes of 4 heads, 2^-2 to 2^-8; a fifth head's is between 1 and the first.
-        const double slope = c.alibi == 0 ? 0 : h < 4 ? std::exp2(-2.0 * (h + 1)) : std::exp2(-1.0);
+        const float* of_row = &bias[h * n_bias + p.bias_reach + r - begin];
         plain_attention(
             &qkv[at * width + h * c.head_dim], c.head_dim, end - begin, p.scale,
             [&](uint32_t t) { return row(t) + q_width + kv; },
             [&](uint32_t t) { return row(t) + q_width + kv_width + kv; }, wanted, size, 0,
-            [&](uint32_t t) { return -slope * std::abs(static_cast<double>(r) - (begin + t)); });
+            [&](uint32_t t) { return c.has_bias ? double{*(of_row - t)} : 0; });
         for (uint32_t d = 0; d < c.head_dim; ++d) {
           ASSERT_LE(std::abs(found[at * q_width + h * c.head_dim + d] - wanted[d]),
                     tolerance * size[d] + 1e-7)
@@ -210,8 +212,8 @@ INSTANTIATE_TEST_SUITE_P(
                     PackedCase{{40, 200, 31, 32}, 2, 2, 64, DType::kF16, 0, 70},
                     PackedCase{{40, 130, 31, 32}, 2, 1, 64, DType::kF32, 1, 0},
                     PackedCase{{40, 130, 31, 32}, 2, 1, 64, DType::kF16, 1, 0},
-                    PackedCase{{40, 130, 31, 32}, 5, 5, 32, DType::kF32, 0, 0, 1},
-                    PackedCase{{40, 130, 31, 32}, 4, 4, 64, DType::kF16, 0, 40, 1}),
+                    PackedCase{{40, 130, 31, 32}, 5, 5, 32, DType::kF32, 0, 0, true},
+                    PackedCase{{40, 130, 31, 32}, 4, 4, 64, DType::kF16, 0, 40, true}),
     [](const auto& shape) { return "Case" + std::to_string(shape.index); });
 
 struct PagedCase {
