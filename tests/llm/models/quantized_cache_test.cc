@@ -120,7 +120,9 @@ TEST_F(QuantizedCache, IsCleanUnderTheValidationLayers) {
 }
 #endif
 
-// Beams copy pages; the log-probabilities are those of the text computed at once.
+// Beams copy pages; the log-probabilities are those of the text computed at once. Attention of a
+// step and of a prompt differ by 1e-5, so a value between two codes may get either: an int4 code
+// then moves a log-probability by up to 0.01.
 TEST_F(QuantizedCache, SearchesWithBeams) {
   for (const std::string& name : plain_test_devices()) {
     const auto device = open_test_device(name);
@@ -141,7 +143,8 @@ TEST_F(QuantizedCache, SearchesWithBeams) {
         wanted.push_back(static_cast<float>(row[all[i]] - std::log(sum)));
       }
       EXPECT_EQ(found.size(), 40u);
-      EXPECT_THAT(beams.logprobs(0), Pointwise(FloatNear(2e-3f), wanted)) << name;
+      const float tolerance = types.values == DType::kQ4_0 ? 3e-2f : 2e-3f;
+      EXPECT_THAT(beams.logprobs(0), Pointwise(FloatNear(tolerance), wanted)) << name;
     }
   }
 }
