@@ -135,8 +135,7 @@ const DecodingLoop::StepPrograms& DecodingLoop::programs_of(const StepShape& sha
     emit_copy_pages(copies, n);
     programs->second.copies = device_.record(copies);
   }
-  if (options_.most_drafted_rows > 0 && !shape.has_masks)
-    programs->second.drafted = record_drafted_passes(shape);
+  if (options_.most_drafted_rows > 0) programs->second.drafted = record_drafted_passes(shape);
   return programs->second;
 }
 
@@ -174,7 +173,7 @@ void DecodingLoop::emit_choice(DispatchTable& table, const StepShape& shape,
                         shape.has_penalties ? tokens_ : Operand{},
                         shape.has_bias ? bias_ : Operand{}, drafts);
   }
-  const Operand allowed = shape.has_masks ? allowed_ : Operand{};
+  const Operand allowed = !shape.has_masks ? Operand{} : n_drafted > 0 ? draft_allowed_ : allowed_;
   if (shape.has_filters) {
     emit::sampling_filters(table, "sampling_filters", params, states, logits_, suppressed_,
                            allowed);

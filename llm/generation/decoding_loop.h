@@ -138,8 +138,11 @@ class DecodingLoop {
   // tokens are taken while the model samples the same ones, then the token that it samples after
   // them: at least one token per slot, the same that steps without drafts would sample. A slot has
   // one sequence and may sample as many tokens as its draft has. Throws Error(kInternal) for more
-  // tokens than most_drafted_rows.
+  // tokens than most_drafted_rows, or for drafts that a grammar does not allow.
   std::span<const uint32_t> advance_with_drafts(std::span<const Draft> drafts);
+  // The first tokens of these that may be drafted after the slot's text: those that its grammar
+  // allows, up to a place where it demands tokens, which advance() would not sample.
+  size_t n_allowed_drafts(uint32_t slot, std::span<const int32_t> drafted);
   // The rows of the pass that runs this many tokens; 0: too many.
   uint32_t drafted_pass_rows(uint32_t n_tokens) const;
   // Ends a slot early.
@@ -148,7 +151,7 @@ class DecodingLoop {
   // After the last advance().
   bool is_running(uint32_t slot) const { return is_running_[slot]; }
   bool any_is_running() const;
-  // Whether a running text has a grammar. Such texts have no drafts.
+  // Whether a running text has a grammar.
   bool any_has_grammar() const { return running_shape().has_masks; }
   const SequenceState& state(uint32_t slot) const { return states_host_[first_sequence(slot)]; }
   // The grammar of a slot's first sequence after its tokens; null: none.
@@ -181,12 +184,13 @@ class DecodingLoop {
   struct PassProgram {
     uint32_t n_rows;
     ProgramId program;
+    ProgramId choice = {};  // of a drafted pass with masks: of the tokens
   };
   struct StepPrograms {
     ProgramId step;                    // with masks without the choice of the tokens
     ProgramId choice;                  // with masks
     ProgramId copies;                  // of the prompt's last page, for sequences after the first
-    std::vector<PassProgram> drafted;  // by ascending n_rows; none with masks
+    std::vector<PassProgram> drafted;  // by ascending n_rows
   };
 
   void record_passes();
@@ -212,6 +216,13 @@ class DecodingLoop {
   void constrain(uint32_t slot, const TextConstraints& constraints);
   void masked_step();
   void write_masks();
+  [[noreturn]] static void throw_unspellable();
+  // The masks of drafted rows, one for each token that may be sampled.
+  void write_draft_masks(std::span<const Draft> drafts);
+  // Moves grammars past the tokens that a pass over drafts has sampled.
+  void accept_drafted(std::span<const Draft> drafts);
+  // Moves the grammar of a sequence past sampled tokens, and takes what it demands after them.
+  void accept_sampled(uint32_t sequence, std::span<const int32_t> tokens);
   // Ends a sequence whose text can only end, or writes the tokens that its grammar demands.
   // `pending`: the token of its next row.
   void take_forced(uint32_t sequence, int32_t pending);
@@ -250,25 +261,27 @@ class DecodingLoop {
   Operand tokens_;               // i32 [n_sequences, n_ctx]
   Operand logprobs_;             // f32 [n_sequences, n_ctx]
   Operand partials_;             // struct TokenPartial [n_sequences, n_chunks]
-  Operand candidates_;   // struct TokenCandidate [n_sequences, n_chunks, n_candidates], of beams
-  Operand finished_;     // i32 [n_sequences * finished_per_beam, finished_stride()], of beams
-  Operand stop_;         // u32
-  Operand stop_ids_;     // u32 bit mask [(n_vocab + 31) / 32]
-  Operand suppressed_;   // likewise, with TokenRules
-  Operand bias_;         // struct TokenBias [n_sequences, kMostBias], from the first bias on
-  Operand allowed_;      // u32 [n_sequences, (n_vocab + 31) / 32], from the first grammar on
-  Operand logit_index_;  // u32 [max_logit_rows], of evaluate()
-  Operand pass_logits_;  // f32 [max_logit_rows, n_vocab], of evaluate()
+  Operand candidates_;     // struct TokenCandidate [n_sequences, n_chunks, n_candidates], of beams
+  Operand finished_;       // i32 [n_sequences * finished_per_beam, finished_stride()], of beams
+  Operand stop_;           // u32
+  Operand stop_ids_;       // u32 bit mask [(n_vocab + 31) / 32]
+  Operand suppressed_;     // likewise, with TokenRules
+  Operand bias_;           // struct TokenBias [n_sequences, kMostBias], from the first bias on
+  Operand allowed_;        // u32 [n_sequences, (n_vocab + 31) / 32], from the first grammar on
+  Operand draft_allowed_;  // likewise [most_drafted_rows, ...]
+  Operand logit_index_;    // u32 [max_logit_rows], of evaluate()
+  Operand pass_logits_;    // f32 [max_logit_rows, n_vocab], of evaluate()
 
   // Reused between calls.
   std::vector<Row> rows_host_, draft_logit_rows_host_;
   std::vector<SequenceState> states_host_, draft_states_host_;
   std::vector<int32_t> tokens_host_, finished_host_, pages_host_;
   std::vector<float> logprobs_host_, pass_logits_host_;
-  std::vector<uint8_t> is_running_;                         // [n_slots]
-  std::vector<std::optional<GrammarConstraint>> grammars_;  // [n_sequences]
-  std::vector<uint32_t> allowed_host_;                      // as allowed_
-  std::vector<uint8_t> is_masked_;                          // [n_sequences], in this step
+  std::vector<uint8_t> is_running_;                          // [n_slots]
+  std::vector<std::optional<GrammarConstraint>> grammars_;   // [n_sequences]
+  std::optional<GrammarConstraint> draft_grammar_;           // after drafted tokens
+  std::vector<uint32_t> allowed_host_, draft_allowed_host_;  // as allowed_ and draft_allowed_
+  std::vector<uint8_t> is_masked_;                           // [n_sequences], in this step
   std::vector<int32_t> sampled_host_;  // [n_sequences], the tokens of this step
   std::vector<uint32_t> ended_;
 };

@@ -28,11 +28,11 @@ class DraftPlanner {
   // A text starts in a slot.
   void start(uint32_t slot);
 
-  // Measured seconds of a step of all slots, of a pass over n_tokens rows, and of adding a token to
-  // guesses.
-  void add_step(double seconds);
-  void add_pass(uint32_t n_tokens, double seconds);
-  void add_drafting(double seconds);
+  // Measured seconds while texts run in n_running slots: of a step, of a pass over n_tokens rows,
+  // and of adding a token to guesses.
+  void add_step(size_t n_running, double seconds);
+  void add_pass(size_t n_running, uint32_t n_tokens, double seconds);
+  void add_drafting(size_t n_running, double seconds);
 
   // Sets Guess::n_drafted of the guesses of all running slots. `n_added`: tokens that were added to
   // guesses for this pass, whose time is spent.
@@ -47,7 +47,7 @@ class DraftPlanner {
     double expected = 0;                             // of tokens that are not guessed yet
     double recovery = 0;  // how far `expected` returns in a step without a guess
   };
-  double seconds_of(uint32_t n_tokens) const;
+  double seconds_of(uint32_t n_tokens, double step_s) const;
   // The probability that token `index` of a guess is accepted if those before it are; 0: there is
   // no such token.
   double acceptance(const Guess& guess, uint32_t index) const;
@@ -57,10 +57,11 @@ class DraftPlanner {
   std::function<uint32_t(uint32_t)> pass_rows_;
   double least_gain_;
   std::vector<Slot> slots_;
+  uint32_t n_draftings_ = 0;  // that were measured
   // Seconds; 0: unknown.
-  double step_s_ = 0, drafting_s_ = 0;
-  uint32_t n_draftings_ = 0;                           // that were measured
-  std::array<double, kMostDraftedRows + 1> pass_s_{};  // by rows
+  using Times = std::array<double, kMostDraftedRows + 1>;
+  Times step_s_{}, drafting_s_{};  // by running slots
+  Times pass_s_{};                 // by rows
 };
 
 }  // namespace vesper

@@ -16,11 +16,11 @@ namespace {
 // Limits of the logits of a pass that are computed at once.
 constexpr uint64_t kMostLogitBytes = uint64_t{64} << 20, kMostLogitRows = 128;
 
-// Rows of passes over drafts, or of texts that resume, each with up to one token that is behind.
+// Rows of a pass over texts that resume.
+constexpr uint32_t kResumedRows = 2 * kMostDraftedRows;
+
 uint32_t most_drafted_rows(const GeneratorOptions& options, bool has_drafts) {
-  return has_drafts        ? kMostDraftedRows
-         : options.resumes ? 2 * std::min(options.n_slots, kMostDraftedRows)
-                           : 0;
+  return has_drafts ? kMostDraftedRows : options.resumes ? kResumedRows : 0;
 }
 
 DecoderModel::Options model_options(const WeightProvider& provider, const GeneratorOptions& options,
@@ -179,8 +179,11 @@ bool Generator::start(uint32_t slot, std::span<const int32_t> prompt, uint32_t m
 
 void Generator::resume(uint32_t slot, std::span<const int32_t> text, uint32_t max_new) {
   const auto n_sampled = static_cast<uint32_t>(text.size()) - slots_[slot].settings.first_sampled;
-  // Usually the last token that was drafted, if it was right.
-  const uint32_t n_behind = n_reusable(slot, text) + 2 == text.size() ? 1 : 0;
+  // Tokens that other passes have sampled since the slot has drafted. The pass of catch_up() has
+  // room for as many in every slot.
+  const auto n_missing = static_cast<uint32_t>(text.size()) - 1 - n_reusable(slot, text);
+  const uint32_t room = kResumedRows / std::min(n_slots(), kMostDraftedRows) - 1;
+  const uint32_t n_behind = n_missing <= room ? n_missing : 0;
   begin_text(slot, text, n_sampled, max_new, n_behind, nullptr, nullptr);
 }
 
@@ -236,7 +239,7 @@ bool Generator::advance(uint32_t n_steps, bool may_draft) {
     return loop_.any_is_running();
   }
   if (speculation_) {
-    speculation_->advance(n_steps, may_draft && !loop_.any_has_grammar());
+    speculation_->advance(n_steps, may_draft);
   } else if (std::ranges::any_of(slots_, [](const Slot& at) { return at.n_behind > 0; })) {
     catch_up();
   } else {

@@ -32,7 +32,7 @@ struct GeneratorOptions {
   bool resumes = false;  // resume() is used
   // A pass over drafts must promise this many times the tokens per second of a step. 0: any pass
   // has drafts, for tests.
-  double least_draft_gain = 1.05;
+  double least_draft_gain = 1.15;
   // With beams, the best text has the greatest sum of log-probabilities / length^length_penalty,
   // including the stop token (as in transformers).
   float length_penalty = 1;
@@ -81,7 +81,7 @@ class Generator {
   // GeneratorOptions::resumes, and no beams or drafts.
   void resume(uint32_t slot, std::span<const int32_t> text, uint32_t max_new);
   // Runs up to n_steps passes of all slots; returns whether any text is unfinished. Without
-  // `may_draft`, each pass samples one token per slot; likewise while a text has a grammar.
+  // `may_draft`, each pass samples one token per slot.
   bool advance(uint32_t n_steps, bool may_draft = true);
 
   // After the last advance.

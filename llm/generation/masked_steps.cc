@@ -47,12 +47,22 @@ void DecodingLoop::constrain(uint32_t slot, const TextConstraints& constraints) 
   if (!allowed_.present()) {
     allowed_ = device_.allocate(n_sequences * stop_ids_.bytes, "masks of sequences");
     allowed_host_.resize(allowed_.bytes / sizeof(uint32_t));
+    if (options_.most_drafted_rows > 0) {
+      draft_allowed_ =
+          device_.allocate(options_.most_drafted_rows * stop_ids_.bytes, "masks of drafted rows");
+      draft_allowed_host_.resize(draft_allowed_.bytes / sizeof(uint32_t));
+    }
     is_masked_.resize(n_sequences);
     sampled_host_.resize(n_sequences);
   }
   for (uint32_t s = first; s < end; ++s) {
     if (!states_host_[s].finished) take_forced(s, rows_host_[s].token);
   }
+}
+
+void DecodingLoop::throw_unspellable() {
+  throw Error(ErrorKind::kUsage, "grammar",
+              "expected a text that the tokens of the model can spell");
 }
 
 void DecodingLoop::write_masks() {
@@ -62,8 +72,7 @@ void DecodingLoop::write_masks() {
     is_masked_[s] = grammars_[s] && !states_host_[s].finished;
     if (!is_masked_[s]) continue;
     if (!grammars_[s]->fill_mask(std::span(allowed_host_).subspan(s * n_words, n_words))) {
-      throw Error(ErrorKind::kUsage, "grammar",
-                  "expected a text that the tokens of the model can spell");
+      throw_unspellable();
     }
     first = std::min(first, s);
     end = s + 1;
@@ -91,15 +100,20 @@ void DecodingLoop::masked_step() {
     if (state.finished) {
       device_.read(tokens_.part(last * sizeof(int32_t), sizeof(int32_t)), &sampled_host_[s]);
     }
-    if (!grammars_[s]->accept(sampled_host_[s])) {
-      throw Error(ErrorKind::kUsage, "grammar",
-                  "expected a text without suppressed tokens; no token may follow");
-    }
   }
   for (uint32_t s = 0; s < n; ++s) {
-    if (is_masked_[s] && !states_host_[s].finished) take_forced(s, sampled_host_[s]);
+    if (is_masked_[s]) accept_sampled(s, std::span(sampled_host_).subspan(s, 1));
   }
   note_ended();
+}
+
+void DecodingLoop::accept_sampled(uint32_t s, std::span<const int32_t> tokens) {
+  for (const int32_t token : tokens) {
+    if (grammars_[s]->accept(token)) continue;
+    throw Error(ErrorKind::kUsage, "grammar",
+                "expected a text without suppressed tokens; no token may follow");
+  }
+  if (!states_host_[s].finished) take_forced(s, tokens.back());
 }
 
 void DecodingLoop::take_forced(uint32_t s, int32_t pending) {
@@ -116,9 +130,10 @@ void DecodingLoop::take_forced(uint32_t s, int32_t pending) {
   if (!tokens.empty()) {
     const auto n = static_cast<uint32_t>(tokens.size());
     const uint64_t at = uint64_t{s} * n_ctx_ + n_before;
-    const std::vector<float> logprobs(n, 0.0f);
+    std::ranges::copy(tokens, tokens_host_.begin() + static_cast<std::ptrdiff_t>(at));
+    std::fill_n(logprobs_host_.begin() + static_cast<std::ptrdiff_t>(at), n, 0.0f);
     device_.write(tokens_.part(at * sizeof(int32_t), n * sizeof(int32_t)), tokens.data());
-    device_.write(logprobs_.part(at * sizeof(float), n * sizeof(float)), logprobs.data());
+    device_.write(logprobs_.part(at * sizeof(float), n * sizeof(float)), &logprobs_host_[at]);
     tokens.insert(tokens.begin(), pending);
     run_passes(s, std::span(tokens).first(n), static_cast<uint32_t>(row.position), nullptr);
     row = {tokens.back(), row.sequence, row.position + static_cast<int32_t>(n), 0};

@@ -34,7 +34,9 @@ Speculation::Speculation(const Device& device, DecodingLoop& loop, DraftSource& 
 
 void Speculation::start(uint32_t slot, const Sampling& sampling, std::span<const TokenBias> bias,
                         const std::function<bool()>& is_cancelled) {
-  source_.start(slot, loop_.tokens(slot), sampling, bias, is_cancelled);
+  // A grammar may have forced tokens after the prompt.
+  const auto prompt = loop_.tokens(slot).first(loop_.state(slot).first_sampled);
+  source_.start(slot, prompt, sampling, bias, is_cancelled);
   planner_.start(slot);
   statistics_[slot] = {};
 }
@@ -65,7 +67,9 @@ void Speculation::begin_guesses() {
 
 void Speculation::draft() {
   for (Guess& guess : guesses_) {
-    if (!guess.is_complete) source_.begin(guess);
+    if (guess.is_complete) continue;
+    source_.begin(guess);
+    limit(guess);
   }
   for (uint32_t n_added = 0;; ++n_added) {
     planner_.plan(guesses_, n_added);
@@ -76,8 +80,15 @@ void Speculation::draft() {
     if (short_guesses_.empty()) return;
     const auto start = SteadyClock::now();
     source_.extend(short_guesses_);
-    planner_.add_drafting(seconds_from(start));
+    for (Guess* const guess : short_guesses_) limit(*guess);
+    planner_.add_drafting(guesses_.size(), seconds_from(start));
   }
+}
+
+void Speculation::limit(Guess& guess) {
+  const size_t n = loop_.n_allowed_drafts(guess.slot, std::span(guess.tokens).subspan(1, guess.n));
+  guess.is_complete |= n < guess.n;
+  guess.n = static_cast<uint32_t>(n);
 }
 
 uint32_t Speculation::run(uint32_t n_steps) {
@@ -92,11 +103,11 @@ uint32_t Speculation::run(uint32_t n_steps) {
   const auto start = SteadyClock::now();
   if (has_drafts) {
     loop_.advance_with_drafts(drafts_);
-    planner_.add_pass(n_tokens, seconds_from(start));
+    planner_.add_pass(guesses_.size(), n_tokens, seconds_from(start));
     return 1;
   }
   loop_.advance(n_steps);
-  planner_.add_step(seconds_from(start) / n_steps);
+  planner_.add_step(guesses_.size(), seconds_from(start) / n_steps);
   return n_steps;
 }
 

@@ -45,6 +45,8 @@ class Speculation {
   void begin_guesses();
   // Extends guesses and decides how many of their tokens the next pass runs.
   void draft();
+  // Cuts a guess before a token that the grammar of its text does not allow.
+  void limit(Guess& guess);
   // Runs a pass over drafts, or up to n_steps steps. Returns the number of passes.
   uint32_t run(uint32_t n_steps);
   // Takes what a pass has sampled.

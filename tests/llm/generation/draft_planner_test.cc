@@ -30,16 +30,16 @@ struct Rounds {
     for (planner.plan(guesses, n_added); guesses[0].n_drafted > guesses[0].n;
          planner.plan(guesses, n_added)) {
       guesses[0].add(1, token_class);
-      planner.add_drafting(drafting_s);
+      planner.add_drafting(1, drafting_s);
       seconds += drafting_s;
       ++n_added;
     }
     const uint32_t n_drafted = guesses[0].n_drafted;
     const double pass_s = 1 + n_drafted * row_s;
     if (n_drafted > 0) {
-      planner.add_pass(1 + n_drafted, pass_s);
+      planner.add_pass(1, 1 + n_drafted, pass_s);
     } else {
-      planner.add_step(1);
+      planner.add_step(1, 1);
     }
     uint32_t n_equal = 0;
     while (n_equal < guesses[0].n && is_right(n_equal)) ++n_equal;
@@ -117,7 +117,7 @@ TEST(DraftPlanner, TriesALongTimeAgain) {
   Rounds rounds(0.1);
   for (int i = 0; i < 5; ++i) rounds.run(always);
   for (uint32_t n = 2; n <= kMostDraftedRows; ++n) {
-    for (int i = 0; i < 200; ++i) rounds.planner.add_pass(n, 10);
+    for (int i = 0; i < 200; ++i) rounds.planner.add_pass(1, n, 10);
   }
   EXPECT_EQ(rounds.run(always), 0u);
   uint32_t n_steps = 0;
@@ -140,7 +140,7 @@ TEST(DraftPlanner, GivesRowsToTheSlotThatIsOftenerRight) {
       2, kFirst, [](uint32_t n) { return n; }, 1.05);
   planner.start(0);
   planner.start(1);
-  planner.add_step(1);
+  planner.add_step(2, 1);
   std::vector<Guess> guesses(2);
   for (uint32_t slot = 0; slot < 2; ++slot) {
     guesses[slot].slot = slot;

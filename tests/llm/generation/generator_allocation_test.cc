@@ -101,8 +101,13 @@ TEST_F(GeneratorAllocation, DraftsOfAModelAllocateNothing) {
 }
 
 // The first text caches the masks, and the first steps of a text size the matcher's buffers.
-TEST_F(GeneratorAllocation, StepsWithAGrammarAllocateNothing) {
-  Generator generator(*device, *weights, Compute::kF32, {.n_ctx = 64});
+TEST_F(GeneratorAllocation, StepsAndDraftsWithAGrammarAllocateNothing) {
+  GeneratorOptions options;
+  options.n_ctx = 64;
+  options.resumes = true;
+  options.least_draft_gain = 0;
+  ModelDrafts drafts(*device, *weights, Compute::kF32, options, weights->config().n_vocab);
+  Generator generator(*device, *weights, Compute::kF32, options, &drafts);
   // Token i spells the letter number i % 26.
   const std::string letters = "abcdefghijklmnopqrstuvwxyz";
   std::vector<std::string_view> spellings;
@@ -125,6 +130,7 @@ TEST_F(GeneratorAllocation, StepsWithAGrammarAllocateNothing) {
   }
   EXPECT_EQ(n_allocations() - before, 0u);
   ASSERT_EQ(generator.sampled(0).size(), 40u);
+  EXPECT_GT(generator.speculation(0).n_drafted, 0u);
   const int32_t first = generator.sampled(0)[0] % 26;
   EXPECT_TRUE(first < 6 || first >= 16) << first;
 }

@@ -9,6 +9,7 @@
 
 #include "llm/generation/model_drafts.h"
 #include "llm/generation/ngram_drafts.h"
+#include "llm/grammar/gbnf.h"
 #include "llm/weights/weight_provider.h"
 #include "tests/llm/test_devices.h"
 
@@ -26,6 +27,7 @@ struct Text {
   Sampling sampling = {};
   uint32_t most = 40;
   std::vector<std::pair<int32_t, float>> bias = {};
+  const GrammarConstraint* grammar = nullptr;
 };
 
 std::vector<Text> texts() {
@@ -70,7 +72,8 @@ Answers answer(Generator& generator, const std::vector<Text>& texts) {
       }
       if (next == texts.size()) continue;
       const Text& text = texts[next];
-      generator.start(slot, text.prompt, text.most, text.sampling, {.bias = text.bias});
+      generator.start(slot, text.prompt, text.most, text.sampling,
+                      {.bias = text.bias, .grammar = text.grammar});
       text_of[slot] = next++;
       is_busy = true;
     }
@@ -184,6 +187,93 @@ TEST(ModelDrafts, StayInTheVocabulary) {
   drafts.begin(guess);
   EXPECT_TRUE(guess.is_complete);
   EXPECT_EQ(guess.n, 0u);
+}
+
+// Drafts of the right tokens, of which every fourth is another.
+class KnownDrafts : public DraftSource {
+ public:
+  KnownDrafts(const std::vector<Text>& texts, const Answers& answers)
+      : texts_(texts), answers_(answers) {}
+
+  void prepare(uint32_t n_slots, uint32_t) override { text_of_.resize(n_slots); }
+  std::array<double, kGuessClasses> first_acceptance() const override { return {1, 1, 1, 1, 1}; }
+  void start(uint32_t slot, std::span<const int32_t> prompt, const Sampling&,
+             std::span<const TokenBias>, const std::function<bool()>&) override {
+    const auto found = std::ranges::find_if(
+        texts_, [&](const Text& text) { return std::ranges::equal(text.prompt, prompt); });
+    text_of_[slot] = static_cast<size_t>(found - texts_.begin());
+  }
+  void begin(Guess& guess) override {
+    const size_t text = text_of_[guess.slot];
+    const Tokens& wanted = answers_.tokens[text];
+    size_t at = guess.text.size() - texts_[text].prompt.size();
+    for (; !guess.is_complete; ++at) {
+      const int32_t right = at < wanted.size() ? wanted[at] : 1;
+      guess.add(at % 4 == 3 ? (right + 1) % 64 : right, 0);
+    }
+  }
+  void extend(std::span<Guess* const>) override {}
+
+ private:
+  const std::vector<Text>& texts_;
+  const Answers& answers_;
+  std::vector<size_t> text_of_;  // [n_slots]
+};
+
+// A token is a character, 0 the end.
+TextTokenizer character_tokenizer() {
+  constexpr std::string_view kCharacters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ .,!?;:-{}\"";
+  TokenizerParts parts;
+  parts.spellings = {"<end>"};
+  for (const char c : kCharacters) parts.spellings.emplace_back(1, c);
+  parts.added = {{.spelling = "<end>", .id = 0, .special = true}};
+  parts.eos = 0;
+  parts.encode_piece = [kCharacters](std::string_view piece, std::vector<int32_t>& ids) {
+    for (const char c : piece) ids.push_back(static_cast<int32_t>(kCharacters.find(c)) + 1);
+  };
+  return TextTokenizer(std::move(parts));
+}
+
+// Texts that must follow are taken without the model, with drafts too.
+TEST(Drafts, ChangeNoTextsOfGrammars) {
+  const TextTokenizer tokenizer = character_tokenizer();
+  const auto vocabulary = std::make_shared<const TokenVocabulary>(tokenizer);
+  const auto constraint = [&](const std::string& grammar, GrammarStart start = {}) {
+    return GrammarConstraint(GrammarMatcher(std::make_shared<const GrammarMasks>(
+                                 CompiledGrammar(parse_gbnf(grammar)), vocabulary)),
+                             &tokenizer, std::move(start));
+  };
+  const GrammarConstraint grammars[] = {
+      constraint("root ::= (\"ab\" | \"cdefg\" | [e-z]){9,60}"),
+      constraint("root ::= \"{\" pair (\",\" pair){1,9} \"}\"\n"
+                 "pair ::= \"\\\"\" [a-d]{1,4} \"\\\":\" ([A-Z]{2} | \"yes\" | \"no\")"),
+      constraint("root ::= [A-Z]+ \".\"", {.after = "-"})};
+  std::vector<Text> texts;
+  for (int32_t i = 0; i < 12; ++i) {
+    Text& text =
+        texts.emplace_back(Text{{7, 8, 9, i}, {.temperature = i % 2 ? 1.0f : 0, .seed = 4}});
+    text.most = 30 + static_cast<uint32_t>(i);
+    text.grammar = i % 4 == 3 ? nullptr : &grammars[i % 4];
+    if (i == 2) text.bias = {{60, 20.0f}};
+  }
+  for (const std::string& name : plain_test_devices()) {
+    const auto device = open_test_device(name);
+    const auto weights = tiny_model("llama");
+    for (const uint32_t n_slots : {1u, 3u}) {
+      SCOPED_TRACE(name + ", " + std::to_string(n_slots) + " slots");
+      Generator plain(*device, *weights, Compute::kF32, options_for(n_slots));
+      plain.set_stop_ids(tokenizer.stop_ids());
+      const Answers wanted = answer(plain, texts);
+      KnownDrafts drafts(texts, wanted);
+      Generator generator(*device, *weights, Compute::kF32, options_for(n_slots), &drafts);
+      generator.set_stop_ids(tokenizer.stop_ids());
+      const Answers found = answer(generator, texts);
+      for (size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(found.tokens[i], wanted.tokens[i]) << i;
+      EXPECT_GT(found.statistics.n_accepted, 60u);
+      EXPECT_GT(found.statistics.n_drafted, found.statistics.n_accepted);
+    }
+  }
 }
 
 TEST(NgramDrafts, ChangeNoTokens) {
