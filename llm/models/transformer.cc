@@ -282,12 +282,12 @@ TransformerStack::BlockInput TransformerStack::emit_hidden(
     const Weight& down, const PassRows& rows, const Operand& x) const {
   const auto& [n_rows, dtype, sequences] = rows;
   const uint32_t activation = kernel_activation(config_.activation);
-  const bool is_int8 = n_rows <= up.weight.int8_rows;
-  const DType hidden_dtype = is_int8 ? input_dtype(down, n_rows, dtype) : dtype;
+  const DType hidden_dtype =
+      n_rows <= up.weight.int8_rows ? input_dtype(down, n_rows, dtype) : dtype;
   const BlockInput in = emit_norm_before(table, stem + "_norm", norm, up.weight, n_rows, dtype, x);
   if (!config_.gated_ffn) {
     emit_first(table, stem + ".up", up, rows, in, hidden_, hidden_dtype, activation);
-  } else if (is_int8) {
+  } else if (n_rows <= up.weight.gate_rows) {
     emit_first(table, stem + ".gate_up", up, rows, in, hidden_, hidden_dtype, activation, true);
   } else {
     emit_first(table, stem + ".gate_up", up, rows, in, gate_up_, dtype);

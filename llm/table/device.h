@@ -91,9 +91,10 @@ struct Weight {
   Operand scale;        // f32 [n_out], absent if the format has none
   uint32_t format = 0;  // the device's name of its storage format; the `weight_format` of commands
   uint32_t n_out = 0, n_in = 0;
-  // Products of this number of rows or fewer read int8 rows, and can write them and have gates
-  // (MatmulParams); 0: never.
+  // Products of this number of rows or fewer read int8 rows, and can write them (MatmulParams); 0:
+  // never.
   uint32_t int8_rows = 0;
+  uint32_t gate_rows = 0;  // likewise: can have gates
   uint32_t norm_rows = 0;  // likewise: can have a norm of their input
 };
 

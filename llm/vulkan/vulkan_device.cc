@@ -185,9 +185,13 @@ class VulkanDevice final : public VulkanChoices {
     Weight weight;
     weight.format = layout.weight_format();
     if (of_many != Compute::kF32) weight.format |= kWeightHalfProducts;
-    if (layout.blocks.bits != 0 && (resolved == Compute::kAuto || resolved == Compute::kI8)) {
-      const VulkanTuning& tuning = context_.capabilities().tuning;
-      weight.int8_rows = tuning.int8_rows;
+    const VulkanTuning& tuning = context_.capabilities().tuning;
+    if (layout.blocks.bits == 0) {
+      if (use != WeightUse::kManyRows) {
+        weight.gate_rows = weight.norm_rows = std::min(tuning.vector_rows, kMaxVectorRows);
+      }
+    } else if (resolved == Compute::kAuto || resolved == Compute::kI8) {
+      weight.int8_rows = weight.gate_rows = tuning.int8_rows;
       weight.norm_rows = std::min(tuning.int8_rows, tuning.int8_norm_rows);
       if (weight.int8_rows != 0) weight.format |= kWeightInt8Products;
     }

@@ -3,7 +3,9 @@
 //
 // A workgroup has kOutGroups * kSplit subgroups. Each subgroup sums kOuts outputs over its part of
 // the columns. The kSplit parts of an output are added in shared memory. With one row and quantized
-// weights, a lane takes 32 columns at a time. Grid: blocks of kOutGroups * kOuts outputs.
+// weights, a lane takes 32 columns at a time. With gates, half of the sums are those of gates. With a
+// norm, every subgroup also sums the squares of its part of a row, by which the sums are divided at the
+// end. Grid: blocks of kOutGroups * kPairs outputs.
 // Also expert_matmul, one slot per workgroup. Grid: (blocks of outputs, slots).
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -27,6 +29,7 @@ layout(constant_id = 9) const uint kPresent = 0;
 layout(constant_id = 10) const uint kAligned = 1;  // rows of `in` are aligned to 4 elements
 layout(constant_id = 11) const uint kActivation = 0;
 layout(constant_id = 12) const uint kExperts = 0;  // 1: expert_matmul, 2: with a row table
+layout(constant_id = 13) const float kEpsilon = 0.0;  // of the norm
 #include "quantized.glsl"
 
 layout(push_constant) uniform Push {
@@ -35,6 +38,7 @@ layout(push_constant) uniform Push {
   // of expert_matmul
   Address ids, rows;
   uint n_used, in_slots;  // slots of a row of the pass, and of a row of `in`
+  Address norm_weight;
 };
 
 // Of expert_matmul: the first row of the expert's weights, and of `in` and `out`.
@@ -50,7 +54,13 @@ const uint kLanes = gl_WorkGroupSize.x / (kOutGroups * kSplit);
 const uint kLanePitch = 9;  // of vec4
 shared vec4 staged[kByBlocks ? gl_WorkGroupSize.x * kLanePitch : 1];
 
-shared float parts[kOutGroups * kSplit * kOuts * kRows];
+const bool kGated = (kFlags & kMatmulGated) != 0;
+const bool kNorm = (kPresent & kHasNorm) != 0;
+const uint kPairs = kGated ? kOuts / 2 : kOuts;  // outputs of a subgroup
+const uint kSums = kOuts * kRows;
+const uint kParts = kNorm ? kSums + kRows : kSums;  // of a subgroup: sums, then squares
+
+shared float parts[kOutGroups * kSplit * kParts];
 
 vec4 load_in4(uint r, uint k) {
   uint i = (in_row + r) * in_row_stride + k;
@@ -62,7 +72,30 @@ vec4 load_in4(uint r, uint k) {
   return x;
 }
 
-float sums[kOuts * kRows];
+// Four weights of the norm.
+vec4 load_norm4(uint k) {
+  if (kAligned != 0) return k < n_in ? Vec4Buffer(norm_weight).v[k / 4] : vec4(0.0);
+  vec4 w = vec4(0.0);
+  for (uint j = 0; j < 4; ++j) {
+    if (k + j < n_in) w[j] = F32Buffer(norm_weight).v[k + j];
+  }
+  return w;
+}
+
+// The row of weights of sum `o` of a subgroup whose first output is `first`.
+uint weight_row(uint first, uint o) {
+  if (kGated && o >= kPairs) return n_out + min(first + o - kPairs, n_out - 1);
+  return first_weight_row + min(first + o, n_out - 1);
+}
+
+// Part i of an output group, added over the columns.
+float add_parts(uint group, uint i) {
+  float sum = 0.0;
+  for (uint s = 0; s < kSplit; ++s) sum += parts[(group * kSplit + s) * kParts + i];
+  return sum;
+}
+
+float sums[kSums], squares[kRows];
 
 void sum_blocks(uint first, uint part) {
   uint lane = gl_SubgroupInvocationID, own = gl_SubgroupID * kLanes * kLanePitch;
@@ -71,7 +104,7 @@ void sum_blocks(uint first, uint part) {
     uint k = min(start + lane * 32, n_in - 32);
     CodeBlock blocks[kOuts];
     [[unroll]] for (uint o = 0; o < kOuts; ++o) {
-      blocks[o] = load_block(weight, scale, first_weight_row + min(first + o, n_out - 1), n_in, k);
+      blocks[o] = load_block(weight, scale, weight_row(first, o), n_in, k);
     }
     [[unroll]] for (uint j = 0; j < 8; ++j) {
       uint i = lane + j * kLanes;
@@ -100,7 +133,7 @@ void sum_blocks(uint first, uint part) {
 void main() {
   uint out_group = gl_SubgroupID / kSplit;
   uint part = gl_SubgroupID % kSplit;
-  uint first = (gl_WorkGroupID.x * kOutGroups + out_group) * kOuts;
+  uint first = (gl_WorkGroupID.x * kOutGroups + out_group) * kPairs;
   uint columns = padded_columns(n_in);
   if (kExperts != 0) {
     uint slot = gl_WorkGroupID.y;
@@ -110,14 +143,15 @@ void main() {
     out_row = slot;
   }
 
-  [[unroll]] for (uint i = 0; i < kOuts * kRows; ++i) sums[i] = 0.0;
+  [[unroll]] for (uint i = 0; i < kSums; ++i) sums[i] = 0.0;
+  [[unroll]] for (uint r = 0; r < kRows; ++r) squares[r] = 0.0;
   if (kByBlocks) sum_blocks(first, part);
   for (uint k = (part * gl_SubgroupSize + gl_SubgroupInvocationID) * 8; !kByBlocks && k < columns;
        k += kSplit * gl_SubgroupSize * 8) {
     vec4 w0[kOuts], w1[kOuts];
     vec2 groups[kOuts];  // of quantized weights
     [[unroll]] for (uint o = 0; o < kOuts; ++o) {
-      uint row = first_weight_row + min(first + o, n_out - 1), i = row * columns + k;
+      uint row = weight_row(first, o), i = row * columns + k;
       if (kInBlocks) {
         uvec2 codes = load_codes(weight, row, n_in, k);
         groups[o] = load_group_scale(scale, row, n_in, k);
@@ -140,9 +174,19 @@ void main() {
         w1[o] = Vec4Buffer(weight).v[i / 4 + 1];
       }
     }
+    vec4 norm0, norm1;
+    if (kNorm) {
+      norm0 = load_norm4(k);
+      norm1 = load_norm4(k + 4);
+    }
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       vec4 x0 = load_in4(r, k);
       vec4 x1 = load_in4(r, k + 4);
+      if (kNorm) {
+        squares[r] += dot(x0, x0) + dot(x1, x1);
+        x0 *= norm0;
+        x1 *= norm1;
+      }
       vec4 both = x0 + x1;
       float x_sum = both.x + both.y + both.z + both.w;
       [[unroll]] for (uint o = 0; o < kOuts; ++o) {
@@ -155,22 +199,32 @@ void main() {
       }
     }
   }
-  [[unroll]] for (uint i = 0; i < kOuts * kRows; ++i) {
-    float sum = subgroupAdd(sums[i]);
-    if (gl_SubgroupInvocationID == 0) parts[gl_SubgroupID * kOuts * kRows + i] = sum;
+  [[unroll]] for (uint i = 0; i < kParts; ++i) {
+    float sum = subgroupAdd(i < kSums ? sums[i] : squares[i - kSums]);
+    if (gl_SubgroupInvocationID == 0) parts[gl_SubgroupID * kParts + i] = sum;
   }
   barrier();
-  for (uint i = gl_LocalInvocationID.x; i < kOutGroups * kOuts * kRows; i += gl_WorkGroupSize.x) {
-    uint group = i / (kOuts * kRows);
-    uint slot = i % (kOuts * kRows);
-    uint o = (gl_WorkGroupID.x * kOutGroups + group) * kOuts + slot / kRows;
+  for (uint i = gl_LocalInvocationID.x; i < kOutGroups * kPairs * kRows; i += gl_WorkGroupSize.x) {
+    uint group = i / (kPairs * kRows);
+    uint slot = i % (kPairs * kRows);
+    uint o = (gl_WorkGroupID.x * kOutGroups + group) * kPairs + slot / kRows;
     uint r = slot % kRows;
     if (o < n_out) {
-      float value = 0.0;
-      for (uint s = 0; s < kSplit; ++s) value += parts[(group * kSplit + s) * kOuts * kRows + slot];
+      float value = add_parts(group, slot);
+      float other = kGated ? add_parts(group, slot + kPairs * kRows) : 0.0;
+      if (kNorm) {
+        float factor = inversesqrt(add_parts(group, kSums + r) / float(n_in) + kEpsilon);
+        value *= factor;
+        other *= factor;
+      }
       if ((kPresent & kHasScale) != 0) value *= F32Buffer(scale).v[first_weight_row + o];
       if ((kPresent & kHasBias) != 0) value += F32Buffer(bias).v[first_weight_row + o];
       value = activate(kActivation, value);
+      if (kGated) {
+        if ((kPresent & kHasScale) != 0) other *= F32Buffer(scale).v[n_out + o];
+        if ((kPresent & kHasBias) != 0) other += F32Buffer(bias).v[n_out + o];
+        value *= other;
+      }
       uint at = (out_row + r) * out_row_stride + o;
       if ((kPresent & kHasResidual) != 0) {
         uint from = (kFlags & kMatmulResidualByRow) != 0 ? r * n_out + o : at;

@@ -23,8 +23,6 @@ void KernelPlanner::matmul(const MatmulParams& p) {
   }
   require_float(p.in_dtype);
   require_float(p.out_dtype);
-  require(!present(7) && (p.flags & kMatmulGated) == 0,
-          "few contiguous rows and a quantized weight for a norm or gates");
   const bool cooperative = (p.weight_format & kWeightHalfProducts) &&
                            capabilities_.has_cooperative_matrix() && rows_aligned(p, 8);
   const uint32_t vector_rows = !cooperative     ? kMaxVectorRows
@@ -33,6 +31,7 @@ void KernelPlanner::matmul(const MatmulParams& p) {
   if (p.n_rows <= std::min(vector_rows, kMaxVectorRows) && p.rows_per_batch >= p.n_rows) {
     return matmul_vector(p, has);
   }
+  require(!present(7) && (p.flags & kMatmulGated) == 0, "few rows for a norm or gates");
   if (cooperative) return matmul_cooperative(p, has);
   uint32_t tile = 64;
   if (capabilities_.max_workgroup_threads >= 256 &&
@@ -110,19 +109,29 @@ KernelPlanner::VectorShape KernelPlanner::vector_shape(const MatmulParams& p) co
   }
   const uint32_t out_groups = std::max(tuning_.vector_subgroups / split, 1u);
   if (p.n_rows > 4) outs = std::min(outs, 2u);
+  if (p.flags & kMatmulGated) outs = std::max(outs / 2 * 2, 2u);
   return {split * out_groups * subgroup, outs, out_groups, split};
 }
 
 void KernelPlanner::matmul_vector(const MatmulParams& p, uint32_t has) {
+  const bool gated = (p.flags & kMatmulGated) != 0;
+  require((!gated && !present(7)) || !in_blocks(p.weight_format),
+          "int8 rows for a norm or gates of a quantized weight");
+  require(!present(7) || (p.in_dtype == kDTypeF32 && address(7) % 16 == 0), "a norm of f32 rows");
   const VectorShape shape = vector_shape(p);
   const uint32_t aligned = rows_aligned(p, 4);
   shader(Shader::kMatmulVector,
          {shape.threads, p.n_rows, shape.outs, shape.out_groups, shape.split, p.in_dtype,
-          p.out_dtype, storage(p.weight_format), p.flags, has, aligned, p.activation});
+          p.out_dtype, storage(p.weight_format), p.flags, has | present(7) * 8u, aligned,
+          p.activation, 0, std::bit_cast<uint32_t>(p.norm_epsilon)});
   push_addresses(6);
   const uint32_t sizes[] = {p.n_out, p.n_in, p.in_row_stride, p.out_row_stride};
   push(sizes, sizeof sizes);
-  plan_.groups = {blocks(p.n_out, shape.out_groups * shape.outs), 1, 1};
+  const uint64_t no_experts[3] = {};
+  push(no_experts, sizeof no_experts);
+  const uint64_t norm_weight = address(7);
+  push(&norm_weight, sizeof norm_weight);
+  plan_.groups = {blocks(p.n_out, shape.out_groups * (gated ? shape.outs / 2 : shape.outs)), 1, 1};
 }
 
 void KernelPlanner::matmul_int8(const MatmulParams& p, uint32_t has) {

@@ -70,6 +70,71 @@ TEST_P(Matmul, EqualsAPlainLoop) {
   }
 }
 
+// out = silu(gate) * up, where gate and up are products with a root mean square norm of the input.
+TEST_F(VulkanTest, ProductsOfFewRowsHaveNormsAndGates) {
+  constexpr float kEpsilon = 1e-5f;
+  struct Shape {
+    uint32_t rows, n_out, n_in;
+    DType file;
+  };
+  for (const auto& [rows, n_out, n_in, file] :
+       {Shape{1, 7, 7, DType::kF32}, Shape{1, 300, 512, DType::kF16}, Shape{3, 65, 96, DType::kF16},
+        Shape{2, 33, 5120, DType::kF16}, Shape{4, 64, 1000, DType::kI8}}) {
+    for (const bool norm : {false, true}) {
+      for (const bool gated : {false, true}) {
+        SCOPED_TRACE(std::to_string(rows) + " rows, " + std::to_string(n_out) + " x " +
+                     std::to_string(n_in) + (norm ? ", norm" : "") + (gated ? ", gates" : ""));
+        const uint32_t n_sums = gated ? 2 * n_out : n_out;
+        std::vector<float> in = random(size_t{rows} * n_in, 3.0f), norm_weight = random(n_in);
+        std::vector<float> weight = random(size_t{n_sums} * n_in), bias = random(n_sums);
+        const Weight uploaded = upload(weight, n_sums, n_in, file, Compute::kF32);
+        ASSERT_GE(uploaded.norm_rows, rows);
+        ASSERT_GE(uploaded.gate_rows, rows);
+        MatmulParams p{};
+        p.n_rows = p.rows_per_batch = rows;
+        p.n_out = p.out_row_stride = n_out;
+        p.n_in = p.in_row_stride = n_in;
+        p.weight_format = uploaded.format;
+        p.flags = gated ? kMatmulGated : 0;
+        p.activation = gated ? kActivationSilu : kActivationNone;
+        p.norm_epsilon = kEpsilon;
+        const Operand out = poisoned(size_t{rows} * n_out, DType::kF32);
+        DispatchTable table;
+        emit::matmul(table, "product", p, out, store(in, DType::kF32), uploaded.data,
+                     store(bias, DType::kF32), {}, uploaded.scale, {},
+                     norm ? store(norm_weight, DType::kF32) : Operand{});
+        run(table);
+        const std::vector<float> found = load(out, DType::kF32);
+        for (uint32_t r = 0; r < rows; ++r) {
+          double squares = 0;
+          for (uint32_t k = 0; k < n_in; ++k) squares += std::pow(in[size_t{r} * n_in + k], 2.0);
+          const double factor = norm ? 1 / std::sqrt(squares / n_in + kEpsilon) : 1;
+          const auto product = [&](uint32_t o, double& size) {
+            double sum = 0;
+            for (uint32_t k = 0; k < n_in; ++k) {
+              const double x = double{in[size_t{r} * n_in + k]} * (norm ? norm_weight[k] : 1.0f) *
+                               weight[size_t{o} * n_in + k] * factor;
+              sum += x;
+              size += std::abs(x);
+            }
+            return sum + bias[o];
+          };
+          for (uint32_t o = 0; o < n_out; ++o) {
+            double size = 1, other_size = 1;
+            double wanted = product(o, size);
+            if (gated) {
+              const double other = product(n_out + o, other_size);
+              size *= std::abs(other) + other_size;
+              wanted = test::plain_activation(kActivationSilu, wanted) * other;
+            }
+            ASSERT_NEAR(found[size_t{r} * n_out + o], wanted, 1e-5 * size) << r << ", " << o;
+          }
+        }
+      }
+    }
+  }
+}
+
 constexpr DType f32 = DType::kF32, f16 = DType::kF16, i8 = DType::kI8;
 
 INSTANTIATE_TEST_SUITE_P(
