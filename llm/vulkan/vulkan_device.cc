@@ -188,7 +188,8 @@ class VulkanDevice final : public VulkanChoices {
     const VulkanTuning& tuning = context_.capabilities().tuning;
     if (layout.blocks.bits == 0) {
       if (use != WeightUse::kManyRows) {
-        weight.gate_rows = weight.norm_rows = std::min(tuning.vector_rows, kMaxVectorRows);
+        weight.gate_rows = std::min(tuning.vector_rows, kMaxVectorRows);
+        weight.norm_rows = std::min(weight.gate_rows, tuning.vector_norm_rows);
       }
     } else if (resolved == Compute::kAuto || resolved == Compute::kI8) {
       weight.int8_rows = weight.gate_rows = tuning.int8_rows;

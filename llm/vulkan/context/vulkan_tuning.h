@@ -42,6 +42,7 @@ struct VulkanTuning {
   // With this number of rows or fewer, matmul_vector is faster than matrix units.
   uint32_t vector_rows;
   uint32_t vector_rows_of_long;  // the same if n_in is 4,096 or more
+  uint32_t vector_norm_rows;     // with this number of rows or fewer, it applies the norm before it
 
   // matmul_int8, for quantized weights.
   uint32_t int8_rows;            // at most; 0: not used

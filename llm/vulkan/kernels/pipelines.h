@@ -47,11 +47,12 @@ namespace vesper {
   X(kPool, pool)                              \
   X(kCountReplay, count_replay)
 // Shaders that need a glslang with GL_KHR_cooperative_matrix (13 and later).
-#define VESPER_COOPERATIVE_SHADERS(X)                    \
-  X(kMatmulCooperative, matmul_cooperative)              \
-  X(kMatrixLayoutCooperative, matrix_layout_cooperative) \
-  X(kAttentionCooperative, attention_cooperative)        \
-  X(kPagedAttentionCooperative, paged_attention_cooperative)
+#define VESPER_COOPERATIVE_SHADERS(X)                        \
+  X(kMatmulCooperative, matmul_cooperative)                  \
+  X(kMatrixLayoutCooperative, matrix_layout_cooperative)     \
+  X(kAttentionCooperative, attention_cooperative)            \
+  X(kPagedAttentionCooperative, paged_attention_cooperative) \
+  X(kPagedAttentionQuantizedCooperative, paged_attention_quantized_cooperative)
 
 enum class Shader : uint32_t {
 #define VESPER_SHADER_ENUM(id, name) id,

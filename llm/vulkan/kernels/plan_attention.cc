@@ -79,7 +79,8 @@ bool KernelPlanner::paged_attention_cooperative(const PagedAttentionParams& p) {
   const std::optional<AttentionTile> tile = attention_tile(p.head_dim);
   if (!tile) return false;
   const uint32_t side = capabilities_.matrix_m, subgroup = capabilities_.subgroup_size;
-  shader(Shader::kPagedAttentionCooperative,
+  const bool is_f16 = key_dtype(p.kv_dtypes) == kDTypeF16 && value_dtype(p.kv_dtypes) == kDTypeF16;
+  shader(is_f16 ? Shader::kPagedAttentionCooperative : Shader::kPagedAttentionQuantizedCooperative,
          {tile->subgroups * subgroup, p.head_dim, tile->subgroups, tile->down, side,
           capabilities_.matrix_k, p.out_dtype, subgroup / side, tile->keys, p.page_rows,
           p.soft_cap != 0, key_dtype(p.kv_dtypes), value_dtype(p.kv_dtypes), in_registers(),
