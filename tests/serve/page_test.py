@@ -387,8 +387,9 @@ class Page(unittest.TestCase):
             self.browser.wait("document.querySelectorAll('.result').length > 0", "results appear")
             self.browser.type("#question", "Who is this about?")
             self.browser.press("Enter")
-            self.browser.wait("document.querySelector('#messages .assistant p')?.textContent.length > 5 && "
-                              "!document.getElementById('ask').hidden", "an answer", 120)
+            self.browser.wait("document.querySelector('#messages .assistant p')?.textContent.length > 5", "an answer")
+            self.browser.script("document.getElementById('stop').click()")
+            self.browser.wait("!document.getElementById('ask').hidden", "the answer stops")
             self.browser.script("document.querySelectorAll('.word')[30].click(); scrollTo(0, 0)")
             self.browser.wait("document.querySelector('.playing')", "a word is marked")
             self.browser.script("document.querySelector('audio').pause()")
