@@ -65,7 +65,8 @@ class Snippets(unittest.TestCase):
             (folder / "bin/arecord").write_text(ARECORD)
             (folder / "bin/arecord").chmod(0o755)
             environment = os.environ | {
-                "PATH": f"{folder}/bin:{BUILD}:{os.environ['PATH']}",
+                # `python3` is the interpreter of this test, which has the packages of the set-up.
+                "PATH": f"{folder}/bin:{BUILD}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
                 "LD_LIBRARY_PATH": str(BUILD / "capi"),
                 "PYTHONPATH": str(ROOT / "python"),
                 "VESPER_LIBRARY": str(BUILD / "capi/libvesper.so"),
