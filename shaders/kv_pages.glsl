@@ -15,7 +15,7 @@ uint kv_head_word(uint dtype, uint head, uint page_rows, uint head_dim) {
 uint kv_scale_index(uint dtype, uint head, uint row, uint page_rows, uint head_dim, uint d) {
   return kv_head_word(dtype, head, page_rows, head_dim) * 2 +
          (page_rows * kv_row_bytes(dtype, head_dim) + row * kv_scale_bytes(dtype, head_dim)) / 2 +
-         d / kv_block(dtype);
+         kv_row_scales(dtype, d);
 }
 
 // Elements d to d + 7 of a row. d is a multiple of 8.
