@@ -102,8 +102,8 @@ void add_limit_options(OptionTable& options, ServeArguments& arguments) {
               number_option(server.api.max_audio_s, 1, kMostSeconds, "seconds"),
               "length of a recording");
   options
-      .add("--max-streams N", integer_option(server.n_live_streams, 1, 1000),
-           "live streams at once; further ones get an error")
+      .add_advanced("--max-streams N", integer_option(server.n_live_streams, 1, 1000),
+                    "live streams at once; further ones get an error")
       .add_details("Each loads its speech model once more.");
   options.add_advanced("--max-json MB", megabytes_option(server.api.max_json_bytes),
                        "of a request in JSON");
