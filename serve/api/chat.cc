@@ -10,10 +10,6 @@
 namespace vesper {
 namespace {
 
-std::string dump(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 // The text of a message: a text, or a list of parts of which all are texts.
 std::string content_text(const Json& content, const std::string& path) {
   if (content.is_string()) return content.get<std::string>();
@@ -128,7 +124,7 @@ class ChatCompletion {
       Json body = header("chat.completion");
       body["choices"] = std::move(choices_);
       body["usage"] = usage_.json();
-      respond_json(request_.exchange, dump(body));
+      respond_json(request_.exchange, dump_json(body));
     }
   }
 
@@ -150,7 +146,7 @@ class ChatCompletion {
                                      {"logprobs", std::move(logprobs)},
                                      {"finish_reason", reason.empty() ? Json() : Json(reason)}}});
     if (asked_.has_usage_event) chunk["usage"] = nullptr;
-    request_.exchange.send_event(dump(chunk));
+    request_.exchange.send_event(dump_json(chunk));
   }
 
   void send_role(size_t choice) {
@@ -217,7 +213,7 @@ class ChatCompletion {
       Json chunk = header("chat.completion.chunk");
       chunk["choices"] = Json::array();
       chunk["usage"] = usage_.json();
-      request_.exchange.send_event(dump(chunk));
+      request_.exchange.send_event(dump_json(chunk));
     }
     request_.exchange.send_event("[DONE]");
     request_.exchange.end_events();

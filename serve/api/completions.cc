@@ -7,40 +7,14 @@
 namespace vesper {
 namespace {
 
-std::string dump(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-// A text, a list of texts, a list of token ids, or a list of such lists.
 std::vector<std::vector<int32_t>> read_prompts(RequestFields& fields, const TextModel& model,
                                                const ApiLimits& limits) {
-  const char* expected = "a text, token ids, or a list of one of these";
-  const Json& prompt = fields.require("prompt", expected);
-  const auto ids_of = [&](const Json& list) {
-    std::vector<int32_t> ids;
-    for (const Json& id : list) {
-      if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() > INT32_MAX) {
-        throw_field("prompt", expected, excerpt(id));
-      }
-      ids.push_back(id.get<int32_t>());
-    }
-    return ids;
-  };
-  if (prompt.is_string()) return {model.text_ids(prompt.get<std::string>())};
-  if (!prompt.is_array() || prompt.empty()) throw_field("prompt", expected, excerpt(prompt));
-  if (prompt.front().is_number()) return {ids_of(prompt)};
-  if (prompt.size() > limits.max_inputs) {
-    throw_field("prompt", "at most " + std::to_string(limits.max_inputs) + " prompts",
-                excerpt(prompt));
-  }
   std::vector<std::vector<int32_t>> prompts;
-  for (const Json& entry : prompt) {
-    if (entry.is_string()) {
-      prompts.push_back(model.text_ids(entry.get<std::string>()));
-    } else if (entry.is_array() && !entry.empty()) {
-      prompts.push_back(ids_of(entry));
+  for (TextOrIds& prompt : read_texts(fields, "prompt", limits.max_inputs, "prompts")) {
+    if (const auto* text = std::get_if<std::string>(&prompt)) {
+      prompts.push_back(model.text_ids(*text));
     } else {
-      throw_field("prompt", expected, excerpt(entry));
+      prompts.push_back(std::get<std::vector<int32_t>>(std::move(prompt)));
     }
   }
   return prompts;
@@ -91,13 +65,13 @@ class Completion {
     if (!asked_.is_streamed) {
       body["choices"] = std::move(choices_);
       body["usage"] = usage_.json();
-      respond_json(request_.exchange, dump(body));
+      respond_json(request_.exchange, dump_json(body));
       return;
     }
     if (asked_.has_usage_event) {
       body["choices"] = Json::array();
       body["usage"] = usage_.json();
-      request_.exchange.send_event(dump(body));
+      request_.exchange.send_event(dump_json(body));
     }
     request_.exchange.send_event("[DONE]");
     request_.exchange.end_events();
@@ -128,7 +102,7 @@ class Completion {
     if (!std::exchange(has_begun_, true)) request_.exchange.begin_events();
     Json chunk = header();
     chunk["choices"] = Json::array({choice_of(choice, text, tokens, reason)});
-    request_.exchange.send_event(dump(chunk));
+    request_.exchange.send_event(dump_json(chunk));
   }
 
   void finish(const AnswerDone& done) {

@@ -12,38 +12,6 @@
 namespace vesper {
 namespace {
 
-std::vector<EmbeddingInput> read_inputs(RequestFields& fields, const ApiLimits& limits) {
-  const char* expected = "a text, token ids, or a list of one of these";
-  const Json& input = fields.require("input", expected);
-  const auto ids_of = [&](const Json& list) {
-    std::vector<int32_t> ids;
-    for (const Json& id : list) {
-      if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() > INT32_MAX) {
-        throw_field("input", expected, excerpt(id));
-      }
-      ids.push_back(id.get<int32_t>());
-    }
-    return ids;
-  };
-  if (input.is_string()) return {input.get<std::string>()};
-  if (!input.is_array() || input.empty()) throw_field("input", expected, excerpt(input));
-  if (input.front().is_number()) return {ids_of(input)};
-  if (input.size() > limits.max_inputs) {
-    throw_field("input", "at most " + std::to_string(limits.max_inputs) + " texts", excerpt(input));
-  }
-  std::vector<EmbeddingInput> inputs;
-  for (const Json& entry : input) {
-    if (entry.is_string()) {
-      inputs.emplace_back(entry.get<std::string>());
-    } else if (entry.is_array() && !entry.empty()) {
-      inputs.emplace_back(ids_of(entry));
-    } else {
-      throw_field("input", expected, excerpt(entry));
-    }
-  }
-  return inputs;
-}
-
 // The first `n` numbers; of a vector of length 1 they are scaled to length 1 again (Matryoshka
 // models are used so).
 void shorten(std::vector<float>& vector, size_t n) {
@@ -83,7 +51,8 @@ void embeddings(const ApiRequest& request) {
   }
   const auto dimensions = fields.integer("dimensions", 1, 1 << 20);
   fields.ignore("user");
-  std::vector<EmbeddingInput> inputs = read_inputs(fields, request.limits);
+  std::vector<EmbeddingInput> inputs =
+      read_texts(fields, "input", request.limits.max_inputs, "texts");
   fields.check_all_used();
 
   auto events = std::make_shared<EventQueue<VectorEvent>>();

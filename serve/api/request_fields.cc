@@ -6,6 +6,10 @@
 
 namespace vesper {
 
+std::string dump_json(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string excerpt(const Json& value) {
   constexpr size_t kMost = 60;
   std::string text = value.is_object()  ? "an object"
@@ -105,6 +109,39 @@ void RequestFields::check_all_used() const {
     throw ApiError(400, path_of(name.substr(0, 64)) + ": this server has no such field",
                    path_of(name.substr(0, 64)), "unknown_field");
   }
+}
+
+std::vector<TextOrIds> read_texts(RequestFields& fields, const std::string& name, size_t most,
+                                  const std::string& noun) {
+  const char* expected = "a text, token ids, or a list of one of these";
+  const Json& value = fields.require(name, expected);
+  const auto ids_of = [&](const Json& list) {
+    std::vector<int32_t> ids;
+    for (const Json& id : list) {
+      if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() > INT32_MAX) {
+        throw_field(name, expected, excerpt(id));
+      }
+      ids.push_back(id.get<int32_t>());
+    }
+    return ids;
+  };
+  if (value.is_string()) return {value.get<std::string>()};
+  if (!value.is_array() || value.empty()) throw_field(name, expected, excerpt(value));
+  if (value.front().is_number()) return {ids_of(value)};
+  if (value.size() > most) {
+    throw_field(name, "at most " + std::to_string(most) + " " + noun, excerpt(value));
+  }
+  std::vector<TextOrIds> texts;
+  for (const Json& entry : value) {
+    if (entry.is_string()) {
+      texts.emplace_back(entry.get<std::string>());
+    } else if (entry.is_array() && !entry.empty()) {
+      texts.emplace_back(ids_of(entry));
+    } else {
+      throw_field(name, expected, excerpt(entry));
+    }
+  }
+  return texts;
 }
 
 }  // namespace vesper

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "serve/api/api_error.h"
@@ -20,6 +21,10 @@ using Json = nlohmann::ordered_json;
 // A JSON text of a client. Throws ApiError(400) for what is not JSON, or is nested more than 64
 // levels deep.
 Json parse_json(std::string_view text);
+
+// A response as text. Invalid UTF-8, such as half a character at the end of an answer, becomes
+// U+FFFD.
+std::string dump_json(const Json& value);
 
 // A short text of a value, for messages.
 std::string excerpt(const Json& value);
@@ -53,5 +58,13 @@ class RequestFields {
   std::string path_;
   std::set<std::string> used_;
 };
+
+// A text, or the token ids of one.
+using TextOrIds = std::variant<std::string, std::vector<int32_t>>;
+
+// The field `name`: a text, token ids, or a list of at most `most` of these, which messages call
+// `noun`. Throws ApiError naming the field. The ids are not compared with a vocabulary.
+std::vector<TextOrIds> read_texts(RequestFields& fields, const std::string& name, size_t most,
+                                  const std::string& noun);
 
 }  // namespace vesper

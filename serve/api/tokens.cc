@@ -35,8 +35,7 @@ void detokenize(const ApiRequest& request) {
     if (!is_id) throw_field("tokens", "token ids of the model", excerpt(id));
     content += tokenizer.bytes_of(id.get<int32_t>());
   }
-  respond_json(request.exchange,
-               Json({{"content", content}}).dump(-1, ' ', false, Json::error_handler_t::replace));
+  respond_json(request.exchange, dump_json({{"content", content}}));
 }
 
 }  // namespace vesper

@@ -208,12 +208,8 @@ SpeechRequest read_request(const ApiRequest& request, bool translates) {
                     asked.options.vad ? asked.options.vad->threshold : 0,
                     asked.options.vad ? asked.options.vad->speech_pad_ms : 0,
                     asked.options.vad ? asked.options.vad->min_silence_duration_ms : 0};
-  asked.options_key = key.dump(-1, ' ', false, Json::error_handler_t::replace);
+  asked.options_key = dump_json(key);
   return asked;
-}
-
-std::string dump(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string without_space(const std::string& text) {
@@ -280,12 +276,12 @@ Json usage_json(const Transcript& transcript) {
 void respond(const ApiRequest& request, const SpeechRequest& asked, const Transcript& transcript) {
   if (asked.format == "json") {
     const Json body = {{"text", text_of(transcript)}, {"usage", usage_json(transcript)}};
-    return respond_json(request.exchange, dump(body));
+    return respond_json(request.exchange, dump_json(body));
   }
   if (asked.format == "verbose_json") {
     Json body = verbose_json(transcript, asked);
     body["usage"] = usage_json(transcript);
-    return respond_json(request.exchange, dump(body));
+    return respond_json(request.exchange, dump_json(body));
   }
   std::string text;
   const auto writer =
@@ -300,8 +296,8 @@ void respond(const ApiRequest& request, const SpeechRequest& asked, const Transc
 void send_segment(const ApiRequest& request, const SpeechRequest& asked, const Segment& segment,
                   bool is_first) {
   request.exchange.send_event(
-      dump({{"type", "transcript.text.delta"},
-            {"delta", is_first ? without_space(segment.text) : segment.text}}));
+      dump_json({{"type", "transcript.text.delta"},
+                 {"delta", is_first ? without_space(segment.text) : segment.text}}));
   if (!asked.wants_segments && !asked.wants_words) return;
   Json event = {{"type", "transcript.text.segment"},
                 {"id", std::to_string(segment.id)},
@@ -310,7 +306,7 @@ void send_segment(const ApiRequest& request, const SpeechRequest& asked, const S
                 {"text", segment.text},
                 {"speaker", segment.speaker}};
   if (asked.wants_words) event["words"] = words_json(segment, true);
-  request.exchange.send_event(dump(event));
+  request.exchange.send_event(dump_json(event));
 }
 
 void run(const ApiRequest& request, bool translates) {
@@ -340,11 +336,11 @@ void run(const ApiRequest& request, bool translates) {
       return true;
     }
     if (!has_begun) request.exchange.begin_events();
-    request.exchange.send_event(dump({{"type", "transcript.text.done"},
-                                      {"text", text_of(transcript)},
-                                      {"language", transcript.language},
-                                      {"duration", rounded(transcript.duration_s)},
-                                      {"usage", usage_json(transcript)}}));
+    request.exchange.send_event(dump_json({{"type", "transcript.text.done"},
+                                           {"text", text_of(transcript)},
+                                           {"language", transcript.language},
+                                           {"duration", rounded(transcript.duration_s)},
+                                           {"usage", usage_json(transcript)}}));
     request.exchange.end_events();
     return true;
   });
