@@ -120,6 +120,16 @@ class Page(unittest.TestCase):
     def text(self, selector):
         return self.browser.script("return document.querySelector(arguments[0]).innerText", selector)
 
+    def downloaded(self, name):
+        """The text of a file that the page saves. Chromium reserves the name with an empty file, and
+        renames the complete file to it."""
+        path = self.downloads / name
+        for _ in range(600):
+            if path.exists() and path.stat().st_size > 0:
+                return path.read_text(encoding="utf-8")
+            time.sleep(0.05)
+        self.fail(f"{name} is not saved within 30 s")
+
     def screenshot(self, name):
         if SCREENSHOTS:
             self.browser.screenshot(SCREENSHOTS / f"{name}.png")
@@ -203,19 +213,15 @@ class Page(unittest.TestCase):
         for name in formats:
             self.browser.script("document.getElementById('export-format').value = arguments[0]", name)
             self.browser.click("#save")
-            saved = self.downloads / f"talk.{name}"
-            for _ in range(100):
-                if saved.exists():
-                    break
-                time.sleep(0.05)
+            saved = self.downloaded(f"talk.{name}")
             wanted = (expected / f"talk.{name}").read_text(encoding="utf-8")
             if name == "json":  # the page has fewer fields
-                saved, wanted = json.loads(saved.read_text()), json.loads(wanted)
+                saved, wanted = json.loads(saved), json.loads(wanted)
                 self.assertEqual(wanted["text"], saved["text"])
                 self.assertEqual([[word["start"] for word in segment["words"]] for segment in wanted["segments"]],
                                  [[word["start"] for word in segment["words"]] for segment in saved["segments"]])
             else:
-                self.assertEqual(wanted, saved.read_text(encoding="utf-8"), name)
+                self.assertEqual(wanted, saved, name)
 
     def test_text_appears_while_it_is_decoded_and_can_be_cancelled(self):
         self.browser.type("#files", str(self.long))
