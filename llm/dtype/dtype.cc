@@ -97,6 +97,10 @@ void read_e8m0s(const void* source, float* out, uint64_t n) {
 //           x = d * scale * (q - 32), 16 elements per scale
 //   iq4_xs  d, high u16, low [4], qs [128]
 //           x = d * (scale - 32) * kValues[q], 32 elements per 6-bit scale; nibbles as in iq4_nl
+//   tq1_0   qs [48], qh [4], d
+//           x = d * (q - 1); a byte has five base-3 digits, as a fraction of 256 rounded up
+//   tq2_0   qs [64], d
+//           x = d * (q - 1)
 
 void unpack_nibbles(const uint8_t* from, uint8_t* codes) {
   for (uint32_t j = 0; j < 16; ++j) codes[j] = from[j] & 15;
@@ -186,16 +190,49 @@ void unpack_mxfp4(const uint8_t* block, UnpackedBlocks to) {
   map_codes(kE2M1Codes, to.codes);
 }
 
+// A ternary format has no scales of parts; they are 1.
+constexpr uint32_t kTernaryGroup = 128, kTernaryParts = kPartsBlock / kTernaryGroup;
+
+// The codes of `n` bytes are strided: digit k of byte l is element k * n + l. Returns their end.
+uint8_t* unpack_base_3(const uint8_t* bytes, uint32_t n, uint32_t n_digits, uint8_t* codes) {
+  for (uint32_t l = 0; l < n; ++l) {
+    uint32_t fraction = bytes[l];
+    for (uint32_t k = 0; k < n_digits; ++k) {
+      codes[k * n + l] = static_cast<uint8_t>(fraction * 3 >> 8);
+      fraction = fraction * 3 & 255;
+    }
+  }
+  return codes + n_digits * n;
+}
+
+void unpack_tq1_0(const uint8_t* block, UnpackedBlocks to) {
+  uint8_t* codes = unpack_base_3(block, 32, 5, to.codes);
+  codes = unpack_base_3(block + 32, 16, 5, codes);
+  unpack_base_3(block + 48, 4, 4, codes);
+  std::fill_n(to.part_scales, kTernaryParts, int8_t{1});
+  *to.scales = load<uint16_t>(block + 52);
+}
+
+// The four runs of 32 elements of a half share bytes.
+void unpack_two_bits(const uint8_t* from, uint8_t* codes) {
+  for (uint32_t run = 0; run < 8; ++run) {
+    const uint8_t* low = from + 32 * (run / 4);
+    for (uint32_t l = 0; l < 32; ++l) codes[32 * run + l] = low[l] >> (2 * (run % 4)) & 3;
+  }
+}
+
+void unpack_tq2_0(const uint8_t* block, UnpackedBlocks to) {
+  unpack_two_bits(block, to.codes);
+  std::fill_n(to.part_scales, kTernaryParts, int8_t{1});
+  *to.scales = load<uint16_t>(block + 64);
+}
+
 void unpack_q2_k(const uint8_t* block, UnpackedBlocks to) {
   for (uint32_t k = 0; k < 16; ++k) {
     to.part_scales[k] = static_cast<int8_t>(block[k] & 15);
     to.part_minimums[k] = static_cast<int8_t>(block[k] >> 4);
   }
-  // The four runs of 32 elements of a half share bytes.
-  for (uint32_t run = 0; run < 8; ++run) {
-    const uint8_t* low = block + 16 + 32 * (run / 4);
-    for (uint32_t l = 0; l < 32; ++l) to.codes[32 * run + l] = low[l] >> (2 * (run % 4)) & 3;
-  }
+  unpack_two_bits(block + 16, to.codes);
   *to.scales = load<uint16_t>(block + 80);
   *to.minimums = negated_f16(load<uint16_t>(block + 82));
 }
@@ -366,6 +403,8 @@ constexpr DTypeDescriptor kDTypes[] = {
     {DType::kMXFP4Pairs, "mxfp4_pairs", 32, 16, -1, nullptr, e2m1(0),
      unpack_blocks<unpack_mxfp4_pairs, 32, 16, 0, 0>},
     plain(DType::kE8M0, "f8_e8m0", 1, -1, read_e8m0s),
+    k_quant<unpack_tq1_0, 54, kTernaryGroup>(DType::kTQ1_0, "tq1_0", 34, with_zero(2, 1)),
+    k_quant<unpack_tq2_0, 66, kTernaryGroup>(DType::kTQ2_0, "tq2_0", 35, with_zero(2, 1)),
 };
 static_assert([] {
   for (uint32_t i = 0; i < std::size(kDTypes); ++i) {

@@ -44,6 +44,9 @@ enum class DType : uint32_t {
   kMXFP4 = 24,
   kMXFP4Pairs = 25,
   kE8M0 = 26,  // powers of two: 2^(byte - 127)
+  // Ternary weights: -1, 0 or 1 times the f16 scale of 256 elements.
+  kTQ1_0 = 27,  // five elements in a byte
+  kTQ2_0 = 28,  // four
 };
 
 // Storage of scales and minimums.

@@ -57,8 +57,9 @@ HWY_INLINE void expand_sub_scales(const PackedLayout& layout, const std::byte* p
   const auto* sub_scales = reinterpret_cast<const int8_t*>(panel + layout.sub_scales_offset);
   const VF32 zero = hn::Set(d, -static_cast<float>(format.zero));
   const uint32_t kinds = format.has_minimum ? 2 : 1;
+  const uint32_t expanded = expanded_group(format);
   for (uint32_t i = 0; i < layout.n_in; i += kPartsBlock, block += kinds * kPanelOutputs) {
-    for (uint32_t g = 0; g < kPartsBlock; g += format.group, sub_scales += kinds * kPanelOutputs) {
+    for (uint32_t g = 0; g < kPartsBlock; g += expanded) {
       for (uint32_t o = 0; o < kPanelOutputs; o += kLanes) {
         const VF32 scale = hn::Mul(load_f32(block + o), load_bytes(sub_scales + o));
         hn::StoreU(scale, d, scales + o);
@@ -72,6 +73,8 @@ HWY_INLINE void expand_sub_scales(const PackedLayout& layout, const std::byte* p
       }
       scales += kPanelOutputs;
       minimums += kPanelOutputs;
+      // Groups are powers of two.
+      if (((g + expanded) & (format.group - 1)) == 0) sub_scales += kinds * kPanelOutputs;
     }
   }
 }

@@ -179,6 +179,31 @@ std::vector<double> plain_mxfp4(const Block& b) {
   return out;
 }
 
+// dequantize_row_tq1_0: digit n of byte q is the highest base-3 digit of q * 3^n modulo 256.
+std::vector<double> plain_tq1_0(const Block& b) {
+  std::vector<double> out;
+  const auto append = [&](size_t first, size_t n_bytes, int n_digits) {
+    int power = 1;
+    for (int digit = 0; digit < n_digits; ++digit, power *= 3) {
+      for (size_t at = first; at < first + n_bytes; ++at) {
+        out.push_back(half(b, 52) * ((b[at] * power % 256 * 3 >> 8) - 1));
+      }
+    }
+  };
+  append(0, 32, 5);
+  append(32, 16, 5);
+  append(48, 4, 4);
+  return out;
+}
+
+std::vector<double> plain_tq2_0(const Block& b) {
+  std::vector<double> out;
+  for (size_t i = 0; i < 256; ++i) {
+    out.push_back(half(b, 64) * ((b[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3) - 1));
+  }
+  return out;
+}
+
 struct Format {
   DType dtype;
   std::vector<size_t> halves;  // byte offsets of f16 numbers in a block
@@ -200,6 +225,8 @@ const std::vector<Format>& formats() {
       {DType::kIQ4_NL, {0}, plain_iq4_nl},
       {DType::kIQ4_XS, {0}, plain_iq4_xs},
       {DType::kMXFP4, {}, plain_mxfp4},
+      {DType::kTQ1_0, {52}, plain_tq1_0},
+      {DType::kTQ2_0, {64}, plain_tq2_0},
   };
   return all;
 }
@@ -276,6 +303,11 @@ TEST(BlockFormats, RowsInACommonFormatKeepTheirValues) {
   }
 }
 
+std::vector<float> scaled(float scale, std::vector<float> values) {
+  for (float& value : values) value *= scale;
+  return values;
+}
+
 TEST(BlockFormats, HaveTheValuesOfGguf) {
   // Made with PyPI's gguf 0.19.0: gguf.quants.dequantize of a block whose byte i is (i * 37 + 11) %
   // 256, except that mxfp4 has the scale 120 and iq4_xs the f16 0.125.
@@ -287,6 +319,13 @@ TEST(BlockFormats, HaveTheValuesOfGguf) {
                                -37.5f,   93.75f,   -131.25f, -82.5f,   130.0f,   44.0f,   -26.0f,
                                208.0f,   208.0f}},
       {DType::kMXFP4, 120, 0, {0.0f, 0.01171875f, 0.03125f, -0.03125f, -0.03125f}},
+      {DType::kTQ1_0, 201, 0,
+       scaled(-0.284912109375f,
+              {1,  -1, -1, -1, -1, 0, 0, 0, 0, 0,  -1, -1, 0,  0,  1,  -1, 0, 1, -1,
+               -1, 1,  1,  1,  1,  1, 1, 0, 0, -1, -1, 1,  -1, -1, -1, -1, 0, 0})},
+      {DType::kTQ2_0, 201, 0,
+       scaled(8792, {0,  1, 0, -1, 2,  1,  2, -1, -1, 0, 1,  1,  1,  2, 0, 0, 0, 0, 0,
+                     -1, 2, 1, 0,  -1, -1, 0, 1,  2,  2, -1, -1, -1, 1, 1, 1, 1, 1})},
   };
   for (const auto& [dtype, first, second, expected] : blocks) {
     Block block(dtype_descriptor(dtype).block_bytes);
@@ -319,7 +358,8 @@ TEST(BlockFormats, HaveTheTypeAndBlockSizeOfGgml) {
       {7, DType::kQ5_1, 32, 24},    {8, DType::kQ8_0, 32, 34},    {10, DType::kQ2_K, 256, 84},
       {11, DType::kQ3_K, 256, 110}, {12, DType::kQ4_K, 256, 144}, {13, DType::kQ5_K, 256, 176},
       {14, DType::kQ6_K, 256, 210}, {20, DType::kIQ4_NL, 32, 18}, {23, DType::kIQ4_XS, 256, 136},
-      {39, DType::kMXFP4, 32, 17},  {30, DType::kBF16, 1, 2}};
+      {39, DType::kMXFP4, 32, 17},  {30, DType::kBF16, 1, 2},     {34, DType::kTQ1_0, 256, 54},
+      {35, DType::kTQ2_0, 256, 66}};
   for (const auto& [number, dtype, block, bytes] : facts) {
     const DTypeDescriptor* row = find_ggml_dtype(number);
     ASSERT_NE(row, nullptr) << number;

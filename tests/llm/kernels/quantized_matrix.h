@@ -31,10 +31,11 @@ struct QuantizedFormat {
   uint32_t unit() const { return group == 0 ? dtype_descriptor(dtype).block : group; }
 };
 
-// Whether a code of the file takes more bits in memory than in the file: values without even steps.
+// Whether a code of the file takes more bits in memory than in the file: values without even steps,
+// and base-3 digits.
 inline bool has_wider_codes(DType dtype) {
   return dtype == DType::kIQ4_NL || dtype == DType::kIQ4_XS || dtype == DType::kMXFP4 ||
-         dtype == DType::kMXFP4Pairs;
+         dtype == DType::kMXFP4Pairs || dtype == DType::kTQ1_0;
 }
 
 // Every format of the table; those of MLX with some groups and kinds of scales.
