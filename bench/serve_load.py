@@ -3,9 +3,6 @@
 garbage. Prints the requests by kind and status, the times of /health, and the memory of the server.
 
     bench/serve_load.py URL --process ID --recording talk.wav [--seconds 60] [--clients 100]
-    bench/serve_load.py URL --streams 16 --model smollm2-135m      concurrent chats: tokens/s, first token
-
-The second form works with any server of OpenAI's API.
 """
 import argparse
 import collections
@@ -80,18 +77,23 @@ class Clients:
         return post(self.url, "/v1/audio/transcriptions", multipart({"model": self.models["speech"]}, self.recording),
                     {"Content-Type": "multipart/form-data; boundary=cut"}).status
 
-    def send(self, data):
+    def send(self, data, stays_s):
         with socket.create_connection((self.url.hostname, self.url.port), timeout=60) as connection:
             connection.sendall(data)
-            return connection
+            connection.settimeout(stays_s)
+            try:
+                while connection.recv(4096):
+                    pass
+                return "closed"
+            except TimeoutError:
+                return "left"
 
     def send_garbage(self):
-        self.send(random.randbytes(random.randrange(1, 4000)))
-        return "sent"
+        return self.send(random.randbytes(random.randrange(1, 4000)), 1)
 
     def send_half(self):
-        self.send(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n{")
-        return "sent"
+        return self.send(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n{",
+                         random.random() / 10)
 
     def send_too_much(self):
         return post(self.url, "/v1/chat/completions", "[" * 1_000_000, {"Content-Type": "application/json"}).status
@@ -154,49 +156,13 @@ def run_load(arguments):
           f"{resident_mb(arguments.process):.0f} MB after it")
 
 
-def run_streams(arguments):
-    url = urllib.parse.urlsplit(arguments.url)
-    firsts, counts = [], []
-
-    def chat(number):
-        start = time.monotonic()
-        response = post_json(url, "/v1/chat/completions", {
-            "model": arguments.model, "max_tokens": arguments.tokens, "temperature": 0, "stream": True,
-            "messages": [{"role": "user", "content": f"Write a long story about river number {number}."}]})
-        n = 0
-        for line in response:
-            if line.startswith(b"data: {") and json.loads(line[6:])["choices"][0]["delta"].get("content"):
-                if n == 0:
-                    firsts.append(time.monotonic() - start)
-                n += 1
-        counts.append(n)
-
-    threads = [threading.Thread(target=chat, args=(number,)) for number in range(arguments.streams)]
-    start = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    seconds = time.monotonic() - start
-    print(f"{arguments.streams} streams: {sum(counts)} pieces of text in {seconds:.2f} s, {sum(counts) / seconds:.1f} "
-          f"each second; first after {statistics.median(firsts):.2f} s (median), {max(firsts):.2f} s (last)")
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url")
-    parser.add_argument("--process", type=int, help="of the server")
-    parser.add_argument("--recording")
+    parser.add_argument("--process", type=int, required=True, help="of the server")
+    parser.add_argument("--recording", required=True)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--clients", type=int, default=100)
-    parser.add_argument("--streams", type=int)
-    parser.add_argument("--model", default="smollm2-135m")
-    parser.add_argument("--tokens", type=int, default=64)
     given = parser.parse_args()
     given.url = given.url.rstrip("/")
-    if given.streams:
-        run_streams(given)
-    elif given.process and given.recording:
-        run_load(given)
-    else:
-        parser.error("expected --streams, or --process and --recording")
+    run_load(given)

@@ -82,9 +82,9 @@ UniqueFd listen_on(const addrinfo& address, uint16_t port) {
   sockaddr_storage copy{};
   std::memcpy(&copy, address.ai_addr, address.ai_addrlen);
   set_port(reinterpret_cast<sockaddr*>(&copy), port);
-  constexpr int kWaiting = 256;
+  // A client whose connection finds the queue full tries again after a second.
   if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&copy), address.ai_addrlen) != 0 ||
-      ::listen(socket.get(), kWaiting) != 0) {
+      ::listen(socket.get(), SOMAXCONN) != 0) {
     return {};
   }
   return socket;
