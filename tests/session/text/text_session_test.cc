@@ -5,62 +5,19 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <stdexcept>
 
 #include "error/error.h"
 #include "session/text/conversation.h"
 #include "session/text/long_text.h"
-#include "tests/child_process.h"
-#include "tests/session/text/tiny_text_model.h"
+#include "tests/session/text/tiny_text_fixture.h"
 
-namespace vesper::text_session_test {
+namespace vesper::tiny_text_test {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
-using Ids = std::vector<int32_t>;
-
-class TinyText : public testing::Test {
- protected:
-  void SetUp() override {
-    write_tiny_text_weights(folder_.path());
-    options_.device = "cpu";
-    options_.compute = "f32";
-    options_.kv_type = DType::kF32;
-  }
-
-  TextSession& open(bool has_tokenizer = true) {
-    if (has_tokenizer) write_letter_tokenizer(folder_.path(), has_template_, begins_);
-    session_ = std::make_unique<TextSession>(folder_.path(), options_);
-    return *session_;
-  }
-  static TextOptions limit(uint32_t max_tokens) { return {.max_tokens = max_tokens}; }
-  static Ids ids_of(const TextAnswer& answer) {
-    Ids ids;
-    for (const TokenLogprob& token : answer.tokens) ids.push_back(token.id);
-    return ids;
-  }
-  // The setting that the error names.
-  template <class Body>
-  std::string setting_of(const Body& body) {
-    try {
-      body();
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("expected"));
-      return error.setting();
-    }
-    return "no error";
-  }
-
-  TemporaryFolder folder_;
-  TextSessionOptions options_;
-  bool has_template_ = true, begins_ = false;
-  std::unique_ptr<TextSession> session_;
-};
 
 TEST_F(TinyText, AnswersTokenIdsWithoutATokenizer) {
   TextSession& session = open(/*has_tokenizer=*/false);
@@ -118,87 +75,6 @@ TEST_F(TinyText, StreamsTheTextThatItReturns) {
   EXPECT_EQ(n_in_text, answer.n_in_text);
   EXPECT_EQ(answer.statistics.n_answer, answer.tokens.size());
   EXPECT_EQ(answer.statistics.n_prompt, 3u);
-}
-
-TEST_F(TinyText, AnswersWithTextsOfAGrammar) {
-  options_.n_slots = 3;
-  options_.logit_bias = {{2, -INFINITY}, {3, -INFINITY}};  // no thinking
-  TextSession& session = open();
-  const Ids prompt = session.model().text_ids("abc");
-  const std::string free_text = session.answer({prompt, limit(20)}).text;
-  TextOptions options = limit(40);
-  options.sampling.temperature = 1;
-  options.grammar = {{.text = "root ::= (\"ab\" | \"cd\"){2,5} \" \" [e-g]+ \"end\""}};
-  std::vector<TextAnswer> answers;
-  size_t n_given = 0;
-  session.answer_many([&](bool) -> std::optional<TextJob> {
-    if (n_given == 30) return std::nullopt;
-    TextJob job{.request = {prompt, options},
-                .on_done = [&](TextAnswer answer) { answers.push_back(std::move(answer)); }};
-    job.request.options.sampling.seed = static_cast<uint32_t>(n_given);
-    // A free text beside those of the grammar.
-    if (n_given++ == 1) job.request.options = limit(20);
-    return job;
-  });
-  ASSERT_EQ(answers.size(), 30u);
-  size_t n_whole = 0;
-  std::set<std::string> texts;
-  for (const TextAnswer& answer : answers) {
-    if (answer.text == free_text) continue;
-    texts.insert(answer.text);
-    EXPECT_THAT(answer.text, testing::MatchesRegex("(ab|cd)+ [e-g]*(e|en|end)?"));
-    if (answer.end == AnswerEnd::kLimit) continue;
-    EXPECT_EQ(answer.end, AnswerEnd::kEnd);
-    EXPECT_THAT(answer.text, testing::MatchesRegex("(abab|abcd|cdab|cdcd)(ab|cd)* [e-g]+end"));
-    ++n_whole;
-  }
-  EXPECT_GE(n_whole, 10u);
-  EXPECT_GE(texts.size(), 10u);
-  EXPECT_EQ(session.answer({prompt, limit(20)}).text, free_text);
-}
-
-TEST_F(TinyText, EndsATextThatCanOnlyEndWithoutAnotherToken) {
-  options_.logit_bias = {{2, -INFINITY}, {3, -INFINITY}};
-  TextSession& session = open();
-  TextOptions options = limit(20);
-  options.grammar = {{.notation = GrammarNotation::kRegex, .text = "(a|b)c"}};
-  const TextAnswer answer = session.answer({session.model().text_ids("abc"), options});
-  EXPECT_THAT(answer.text, testing::MatchesRegex("[ab]c"));
-  EXPECT_EQ(answer.tokens.size(), 2u);
-  EXPECT_EQ(answer.end, AnswerEnd::kEnd);
-}
-
-TEST_F(TinyText, BeginsAGrammarAfterAText) {
-  options_.logit_bias = {{2, -INFINITY}, {3, -INFINITY}};
-  TextSession& session = open();
-  const Ids prompt = session.model().text_ids("abc");
-  const std::string free_text = session.answer({prompt, limit(20)}).text;
-  TextOptions options = limit(20);
-  options.grammar = {{.notation = GrammarNotation::kRegex, .text = "xyz+"}};
-  options.grammar->after = free_text.substr(4, 2);
-  const TextAnswer answer = session.answer({prompt, options});
-  EXPECT_THAT(answer.text, StartsWith(free_text.substr(0, 6)));
-  EXPECT_THAT(answer.text.substr(6), testing::MatchesRegex(" ?xyz+"));
-}
-
-TEST_F(TinyText, NamesTheSettingOfAWrongGrammar) {
-  TextSession& session = open();
-  const Ids prompt = session.model().text_ids("abc");
-  const auto setting = [&](GrammarNotation notation, const std::string& text) {
-    TextOptions options = limit(5);
-    options.grammar = {{.notation = notation, .text = text, .after = ""}};
-    return setting_of([&] { session.answer({prompt, options}); });
-  };
-  EXPECT_EQ(setting(GrammarNotation::kGbnf, "root ::= missing"), "grammar");
-  EXPECT_EQ(setting(GrammarNotation::kJsonSchema, "{\"type\": \"gift\"}"), "JSON schema");
-  EXPECT_EQ(setting(GrammarNotation::kRegex, "a(b"), "regex");
-  // The vocabulary cannot spell it.
-  EXPECT_EQ(setting(GrammarNotation::kRegex, "€"), "grammar");
-  options_.beam_size = 2;
-  TextSession& beams = open();
-  TextOptions options = limit(5);
-  options.grammar = {{.notation = GrammarNotation::kRegex, .text = "a"}};
-  EXPECT_EQ(setting_of([&] { beams.answer({prompt, options}); }), "grammar");
 }
 
 TEST_F(TinyText, EndsBeforeAStopText) {
@@ -321,109 +197,6 @@ TEST_F(TinyText, AnswersEachOfManyJobsAsAlone) {
     n_answer += alone.tokens.size();
   }
   EXPECT_EQ(totals.n_answer, n_answer);
-}
-
-// Texts that go round are drafted; sampled ones hardly ever.
-TEST_F(TinyText, AnswersTheSameWithDrafts) {
-  std::vector<TextRequest> requests;
-  for (int i = 0; i < 4; ++i) {
-    requests.push_back({Ids{7, 8, 9, 7, 8, 9, 7 + i}, limit(40)});
-    requests.back().options.end_loops = false;
-    if (i == 3) requests.back().options.sampling = {.temperature = 1, .seed = 5};
-  }
-  std::vector<Ids> plain;
-  for (const TextRequest& request : requests) plain.push_back(ids_of(open().answer(request)));
-  options_.speculate = Speculate::kNgram;
-  TextSession& session = open();
-  uint64_t n_drafted = 0;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    const TextAnswer answer = session.answer(requests[i]);
-    EXPECT_EQ(ids_of(answer), plain[i]) << i;
-    EXPECT_LE(answer.statistics.n_accepted, answer.statistics.n_drafted);
-    n_drafted += answer.statistics.n_drafted;
-  }
-  EXPECT_GT(n_drafted, 0u);
-}
-
-// The model is its own draft: its tokens are right.
-TEST_F(TinyText, AnswersTheSameWithADraftModel) {
-  options_.n_slots = 2;
-  begins_ = true;
-  open();
-  std::vector<TextRequest> requests;
-  for (int i = 0; i < 6; ++i) requests.push_back({Ids{1, 8, 9, 7, 8, 9, 7 + i}, limit(40)});
-  for (TextRequest& request : requests) request.options.end_loops = false;
-  requests[1].options.sampling = {.temperature = 1, .repetition_penalty = 1.2f, .seed = 5};
-  requests[2].options.stops = {session_->answer(requests[2]).text.substr(5, 2)};
-  requests[3].options.context_shift = requests[3].options.ignore_end = true;
-  requests[3].options.max_tokens = 150;  // the context is 64
-  requests[4].prompt = {1, 8, 2};        // it thinks
-  requests[5].options.ignore_end = true;
-  std::vector<TextAnswer> plain;
-  for (const TextRequest& request : requests) plain.push_back(session_->answer(request));
-  EXPECT_EQ(plain[2].end, AnswerEnd::kStop);
-  EXPECT_EQ(plain[3].tokens.size(), 150u);
-  EXPECT_NE(plain[4].thinking, "");
-
-  options_.draft = session_->shared_model();
-  TextSession& session = open();
-  std::vector<TextAnswer> found(requests.size());
-  size_t n_given = 0;
-  const TextStatistics totals = session.answer_many([&](bool) -> std::optional<TextJob> {
-    if (n_given == requests.size()) return std::nullopt;
-    const size_t i = n_given++;
-    return TextJob{.request = requests[i],
-                   .on_done = [&, i](TextAnswer answer) { found[i] = std::move(answer); }};
-  });
-  for (size_t i = 0; i < requests.size(); ++i) {
-    EXPECT_EQ(ids_of(found[i]), ids_of(plain[i])) << i;
-    EXPECT_EQ(found[i].text, plain[i].text) << i;
-    EXPECT_EQ(found[i].thinking, plain[i].thinking) << i;
-    EXPECT_EQ(found[i].end, plain[i].end) << i;
-  }
-  EXPECT_GT(totals.n_accepted, 0u);
-  EXPECT_LE(totals.n_accepted, totals.n_drafted);
-  // Again, with what both models have cached, and with a saved prompt.
-  EXPECT_EQ(ids_of(session.answer(requests[0])), ids_of(plain[0]));
-  const std::vector<std::byte> kept = session.save_prompt();
-  TextSession& other = open();
-  other.restore_prompt(kept);
-  const TextAnswer answer = other.answer(requests[0]);
-  EXPECT_EQ(ids_of(answer), ids_of(plain[0]));
-  EXPECT_EQ(answer.statistics.n_reused, 6u);
-}
-
-TEST_F(TinyText, RefusesDraftModelsWithOtherTokens) {
-  open();
-  const TemporaryFolder other;
-  write_tiny_text_weights(other.path());
-  EXPECT_THROW(
-      {
-        options_.draft = std::make_shared<const TextModel>(other.path());
-        open();
-      },
-      Error)
-      << "it has no tokenizer";
-  write_letter_tokenizer(other.path());
-  std::string text = read_file(other.path() / "tokenizer.json");
-  const size_t at = text.find("\"b\":6");
-  ASSERT_NE(at, std::string::npos);
-  text.replace(at, 5, "\"*\":6");
-  write_file(other.path() / "tokenizer.json", text);
-  options_.draft = std::make_shared<const TextModel>(other.path());
-  try {
-    open();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.setting(), "draft");
-    EXPECT_THAT(error.what(), HasSubstr("found '*' for token 6, 'b'"));
-  }
-  options_.draft = session_->shared_model();
-  options_.speculate = Speculate::kNgram;
-  EXPECT_EQ(setting_of([&] { open(); }), "draft");
-  options_.speculate = Speculate::kOff;
-  options_.beam_size = 2;
-  EXPECT_EQ(setting_of([&] { open(); }), "draft");
 }
 
 TEST_F(TinyText, ReusesKeysAndValuesByDefault) {
@@ -724,4 +497,4 @@ TEST_F(TinyText, SplitsALongText) {
 }
 
 }  // namespace
-}  // namespace vesper::text_session_test
+}  // namespace vesper::tiny_text_test
