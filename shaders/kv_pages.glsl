@@ -49,6 +49,15 @@ void load_kv8(Address pages, uint dtype, uint head, uint row, uint page_rows, ui
   }
 }
 
+// The value of finite f16 bits, by integers: drivers may fold unpackHalf2x16(packHalf2x16(x))
+// to x (NVIDIA 580 does), and then codes are not relative to the stored scale.
+float half_value(uint bits) {
+  uint exponent = bits >> 10 & 31u, fraction = bits & 1023u;
+  float size = exponent == 0u ? float(fraction) * (1.0 / 16777216.0)
+                              : uintBitsToFloat((exponent + 112u) << 23 | fraction << 13);
+  return (bits & 0x8000u) != 0u ? -size : size;
+}
+
 // Rounds x * inverse to even, within the limits.
 ivec4 kv_codes(vec4 x, float inverse, int least, int most) {
   return clamp(ivec4(roundEven(x * inverse)), ivec4(least), ivec4(most));
@@ -65,7 +74,7 @@ void store_quantized_kv4(Address pages, uint dtype, uint head, uint row, uint pa
   }
   // 8 bits: the largest magnitude has the code 127 or -127. 4 bits: its code is -8, stored as 0.
   float exact = dtype == kDTypeQ8_0 ? max(-low, high) / 127.0 : (-low > high ? low : high) / -8.0;
-  float scale = unpackHalf2x16(packHalf2x16(vec2(exact, 0.0))).x;
+  float scale = half_value(packHalf2x16(vec2(exact, 0.0)));
   float inverse = scale == 0.0 ? 0.0 : 1.0 / scale;
   uint at = kv_head_word(dtype, head, page_rows, head_dim) +
             row * (kv_row_bytes(dtype, head_dim) / 4);
