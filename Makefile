@@ -49,7 +49,7 @@ check: setup
 	cmake --preset release -DVESPER_WERROR=$(WERROR) -DVESPER_TESTS=$(TESTS)
 	cmake --build --preset release --parallel $(JOBS)
 	scripts/fetch-models.sh
-	tests/serve/fetch_client.sh
+	tests/serve/fetch_clients.sh
 	bench/word_error_gate.py --fetch
 	tests/run.py --preset release --parallel $(JOBS)
 

@@ -1,14 +1,15 @@
-# vesper_embed_files(TARGET file...): compiles files into a target, as the table of
-# serve/page/page_data.h. Run as a script (cmake -P), it writes the source file OUTPUT for FILES.
+# vesper_embed_files(TARGET FUNCTION file...): compiles files into a target, as the table that this
+# function of serve/embedded_files.h returns. Run as a script (cmake -P), it writes the source file
+# OUTPUT for FILES.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   set(VESPER_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
 
-  function(vesper_embed_files target)
+  function(vesper_embed_files target table)
     set(source ${CMAKE_CURRENT_BINARY_DIR}/${target}_data.cc)
     list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE files)
     add_custom_command(
       OUTPUT ${source}
-      COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" -DOUTPUT=${source} -P ${VESPER_EMBED_SCRIPT}
+      COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" -DOUTPUT=${source} -DTABLE=${table} -P ${VESPER_EMBED_SCRIPT}
       DEPENDS ${files} ${VESPER_EMBED_SCRIPT}
       COMMENT "Files of ${target}"
       VERBATIM)
@@ -32,7 +33,7 @@ foreach(file IN LISTS FILES)
   string(APPEND rows "    {\"${name}\", \"\\\"${digest}\\\"\", kBytes${index}},\n")
   math(EXPR index "${index} + 1")
 endforeach()
-file(WRITE ${OUTPUT} "#include \"serve/page/page_data.h\"
+file(WRITE ${OUTPUT} "#include \"serve/embedded_files.h\"
 
 namespace vesper {
 namespace {
@@ -41,7 +42,7 @@ constexpr EmbeddedFile kFiles[] = {
 ${rows}};
 }  // namespace
 
-std::span<const EmbeddedFile> embedded_page() { return kFiles; }
+std::span<const EmbeddedFile> ${TABLE}() { return kFiles; }
 
 }  // namespace vesper
 ")

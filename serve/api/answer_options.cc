@@ -4,7 +4,6 @@
 #include <charconv>
 #include <limits>
 
-#include "session/bounds.h"
 #include "shaders/kernel_params.h"
 
 namespace vesper {
@@ -58,34 +57,32 @@ void take(std::optional<To>& to, const std::optional<From>& from) {
 
 }  // namespace
 
-void read_answer_options(RequestFields& fields, const ApiLimits& limits, AnswerRequest& request) {
-  constexpr int64_t kMostTokens = std::numeric_limits<int32_t>::max();
+void read_answer_options(RequestFields& fields, AnswerRequest& request) {
   TextOptions& options = request.options;
   SamplingOptions& sampling = options.sampling;
-  take(sampling.temperature, fields.number("temperature", 0, 2));
-  take(sampling.top_p, fields.number("top_p", 0, 1));
-  take(sampling.frequency_penalty, fields.number("frequency_penalty", -2, 2));
-  take(sampling.presence_penalty, fields.number("presence_penalty", -2, 2));
+  take(sampling.temperature, fields.number("temperature"));
+  take(sampling.top_p, fields.number("top_p"));
+  take(sampling.frequency_penalty, fields.number("frequency_penalty"));
+  take(sampling.presence_penalty, fields.number("presence_penalty"));
   // OpenAI's API has no further ones; these names are llama.cpp's.
-  take(sampling.top_k, fields.integer("top_k", 0, kMostTokens));
-  take(sampling.min_p, fields.number("min_p", 0, 1));
-  take(sampling.typical_p, fields.number("typical_p", 0, 1));
-  take(sampling.repetition_penalty, fields.number("repeat_penalty", bounds::kRepetitionPenalty.low,
-                                                  bounds::kRepetitionPenalty.high));
+  take(sampling.top_k, fields.integer("top_k"));
+  take(sampling.min_p, fields.number("min_p"));
+  take(sampling.typical_p, fields.number("typical_p"));
+  take(sampling.repetition_penalty, fields.number("repeat_penalty"));
   if (const auto seed = fields.integer("seed", std::numeric_limits<int64_t>::min(),
                                        std::numeric_limits<int64_t>::max())) {
     sampling.seed = static_cast<uint32_t>(*seed ^ (*seed >> 32));
   }
-  take(options.max_tokens, fields.integer("max_tokens", 1, kMostTokens));
+  take(options.max_tokens, fields.integer("max_tokens"));
   options.stops = read_stops(fields);
   options.logit_bias = read_bias(fields);
   if (const auto ignore = fields.boolean("ignore_eos")) options.ignore_end = *ignore;
-  request.n_choices = static_cast<uint32_t>(fields.integer("n", 1, limits.max_choices).value_or(1));
+  request.n_choices = static_cast<uint32_t>(fields.integer("n").value_or(1));
   request.is_streamed = fields.boolean("stream").value_or(false);
   if (const Json* stream_options = fields.find("stream_options")) {
-    RequestFields inner(*stream_options, "stream_options.");
+    RequestFields inner(*stream_options, "StreamOptions", "stream_options.");
     request.has_usage_event = inner.boolean("include_usage").value_or(false);
-    inner.allow_only("include_obfuscation", {false});
+    inner.allow_only("include_obfuscation");
     inner.check_all_used();
     if (!request.is_streamed) throw_field("stream_options", "nothing without stream", "an object");
   }
@@ -94,27 +91,26 @@ void read_answer_options(RequestFields& fields, const ApiLimits& limits, AnswerR
        {"user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"}) {
     fields.ignore(name);
   }
-  fields.allow_only("store", {false});
-  fields.allow_only("service_tier", {"auto", "default"});
+  fields.allow_only("store");
+  fields.allow_only("service_tier");
 }
 
 std::optional<GrammarOptions> read_response_format(RequestFields& fields) {
   const Json* value = fields.find("response_format");
   if (value == nullptr) return std::nullopt;
-  RequestFields format(*value, "response_format.");
-  const char* expected = "\"text\", \"json_object\" or \"json_schema\"";
-  const Json& type = format.require("type", expected);
+  RequestFields format(*value, "ResponseFormat", "response_format.");
+  const std::string type = format.require_choice("type");
+  const Json* named = format.find("json_schema");
   std::optional<GrammarOptions> grammar;
   if (type == "json_object") {
     grammar = GrammarOptions{.notation = GrammarNotation::kJson};
   } else if (type == "json_schema") {
-    RequestFields inner(format.require("json_schema", "an object"), "response_format.json_schema.");
+    if (named == nullptr) throw_field("response_format.json_schema", "an object", "nothing");
+    RequestFields inner(*named, "NamedSchema", "response_format.json_schema.");
     const Json& schema = inner.require("schema", "a JSON schema");
     grammar = GrammarOptions{.notation = GrammarNotation::kJsonSchema, .text = schema.dump()};
     for (const char* name : {"name", "description", "strict"}) inner.ignore(name);
     inner.check_all_used();
-  } else if (type != "text") {
-    throw_field("response_format.type", expected, excerpt(type));
   }
   format.check_all_used();
   return grammar;

@@ -21,7 +21,7 @@ struct AnswerRequest {
 };
 
 // Reads them into `request`. Throws ApiError.
-void read_answer_options(RequestFields& fields, const ApiLimits& limits, AnswerRequest& request);
+void read_answer_options(RequestFields& fields, AnswerRequest& request);
 
 // The grammar of "response_format"; absent: any text. Throws ApiError.
 std::optional<GrammarOptions> read_response_format(RequestFields& fields);

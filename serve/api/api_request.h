@@ -18,7 +18,6 @@ struct ApiLimits {
   uint64_t max_json_bytes = 16'000'000;
   uint64_t max_upload_bytes = 1'000'000'000;
   double max_audio_s = 4 * 3600;  // of a recording
-  uint32_t max_choices = 16;      // "n" of a request
   uint32_t max_inputs = 2048;     // texts of a request for vectors, as OpenAI's limit
 };
 

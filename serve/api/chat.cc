@@ -16,9 +16,8 @@ std::string content_text(const Json& content, const std::string& path) {
   if (!content.is_array()) throw_field(path, "a text or a list of text parts", excerpt(content));
   std::string text;
   for (size_t i = 0; i < content.size(); ++i) {
-    RequestFields part(content[i], path + "[" + std::to_string(i) + "].");
-    const Json& type = part.require("type", "\"text\"");
-    if (type != "text") throw_field(part.path_of("type"), "\"text\"", excerpt(type));
+    RequestFields part(content[i], "ContentPart", path + "[" + std::to_string(i) + "].");
+    part.require_choice("type");
     const Json& words = part.require("text", "a text");
     if (!words.is_string()) throw_field(part.path_of("text"), "a text", excerpt(words));
     part.check_all_used();
@@ -35,7 +34,7 @@ Json read_messages(RequestFields& fields) {
   }
   Json messages = Json::array();
   for (size_t i = 0; i < list.size(); ++i) {
-    RequestFields message(list[i], "messages[" + std::to_string(i) + "].");
+    RequestFields message(list[i], "Message", "messages[" + std::to_string(i) + "].");
     const Json& role = message.require("role", "a text");
     if (!role.is_string()) throw_field(message.path_of("role"), "a text", excerpt(role));
     Json result = {{"role", role == "developer" ? Json("system") : role}};
@@ -49,10 +48,9 @@ Json read_messages(RequestFields& fields) {
     for (const char* name : {"name", "tool_call_id", "reasoning_content"}) {
       if (const auto text = message.text(name)) result[name] = *text;
     }
-    message.allow_only("refusal", {});
-    message.allow_only("audio", {});
-    message.allow_only("annotations", {Json::array()});
-    message.allow_only("function_call", {});
+    for (const char* name : {"refusal", "audio", "annotations", "function_call"}) {
+      message.allow_only(name);
+    }
     message.check_all_used();
     messages.push_back(std::move(result));
   }
@@ -61,13 +59,7 @@ Json read_messages(RequestFields& fields) {
 
 // The variables of the template besides the messages.
 void read_template_variables(RequestFields& fields, Json& variables) {
-  if (const auto effort = fields.text("reasoning_effort")) {
-    static constexpr std::array<std::string_view, 6> kEfforts = {"none",   "minimal", "low",
-                                                                 "medium", "high",    "xhigh"};
-    if (std::ranges::find(kEfforts, *effort) == kEfforts.end()) {
-      throw_field("reasoning_effort", "none, minimal, low, medium, high or xhigh",
-                  "\"" + effort->substr(0, 40) + "\"");
-    }
+  if (const auto effort = fields.choice("reasoning_effort")) {
     variables["enable_thinking"] = *effort != "none" && *effort != "minimal";
     variables["reasoning_effort"] = *effort;
   }
@@ -234,17 +226,17 @@ class ChatCompletion {
 
 void chat_completions(const ApiRequest& request) {
   const Json body = parse_json(request.exchange.read_body(request.limits.max_json_bytes));
-  RequestFields fields(body);
+  RequestFields fields(body, "ChatRequest", "");
   const std::string model = fields.text("model").value_or("");
   TextHost& host = request.models.text(model);
   AnswerRequest asked;
   asked.options.thinking = Thinking::kSeparate;
-  read_answer_options(fields, request.limits, asked);
-  if (const auto limit = fields.integer("max_completion_tokens", 1, INT32_MAX)) {
+  read_answer_options(fields, asked);
+  if (const auto limit = fields.integer("max_completion_tokens")) {
     asked.options.max_tokens = static_cast<uint32_t>(*limit);
   }
   asked.has_logprobs = fields.boolean("logprobs").value_or(false);
-  const auto n_top = fields.integer("top_logprobs", 0, 20);
+  const auto n_top = fields.integer("top_logprobs");
   if (n_top && !asked.has_logprobs) throw_field("top_logprobs", "logprobs: true", "none");
   asked.options.top_logprobs = static_cast<uint32_t>(n_top.value_or(0));
   asked.options.grammar = read_response_format(fields);
@@ -259,7 +251,7 @@ void chat_completions(const ApiRequest& request) {
   variables["messages"] = read_messages(fields);
   if (!tools.list.is_null()) variables["tools"] = tools.list;
   read_template_variables(fields, variables);
-  fields.allow_only("modalities", {Json::array({"text"})});
+  fields.allow_only("modalities");
   fields.check_all_used();
   asked.prompts.push_back(host.model().chat_ids(variables));
   ChatCompletion(request, host.hosted().name, host, asked, tools).run();

@@ -134,18 +134,18 @@ class Completion {
 
 void completions(const ApiRequest& request) {
   const Json body = parse_json(request.exchange.read_body(request.limits.max_json_bytes));
-  RequestFields fields(body);
+  RequestFields fields(body, "CompletionRequest", "");
   TextHost& host = request.models.text(fields.text("model").value_or(""));
   AnswerRequest asked;
   asked.options.thinking = Thinking::kInText;
-  read_answer_options(fields, request.limits, asked);
+  read_answer_options(fields, asked);
   if (!asked.options.max_tokens) asked.options.max_tokens = 16;  // OpenAI's default
-  if (const auto n_top = fields.integer("logprobs", 0, 20)) {
+  if (const auto n_top = fields.integer("logprobs")) {
     asked.has_logprobs = true;
     asked.options.top_logprobs = static_cast<uint32_t>(*n_top);
   }
-  fields.allow_only("echo", {false});
-  fields.allow_only("suffix", {""});
+  fields.allow_only("echo");
+  fields.allow_only("suffix");
   fields.allow_only("best_of", {asked.n_choices});
   asked.options.grammar = read_response_format(fields);
   asked.prompts = read_prompts(fields, host.model(), request.limits);

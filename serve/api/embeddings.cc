@@ -43,13 +43,10 @@ std::string base64(const std::vector<float>& vector) {
 
 void embeddings(const ApiRequest& request) {
   const Json body = parse_json(request.exchange.read_body(request.limits.max_json_bytes));
-  RequestFields fields(body);
+  RequestFields fields(body, "EmbeddingRequest", "");
   EmbeddingHost& host = request.models.embedding(fields.text("model").value_or(""));
-  const std::string format = fields.text("encoding_format").value_or("float");
-  if (format != "float" && format != "base64") {
-    throw_field("encoding_format", "\"float\" or \"base64\"", "\"" + format.substr(0, 40) + "\"");
-  }
-  const auto dimensions = fields.integer("dimensions", 1, 1 << 20);
+  const std::string format = fields.choice("encoding_format").value_or("float");
+  const auto dimensions = fields.integer("dimensions");
   fields.ignore("user");
   std::vector<EmbeddingInput> inputs =
       read_texts(fields, "input", request.limits.max_inputs, "texts");

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "error/error.h"
+
 namespace vesper {
 
 std::string dump_json(const Json& value) {
@@ -37,6 +39,11 @@ Json parse_json(std::string_view text) {
   }
 }
 
+RequestFields::RequestFields(const Json& object, const char* schema, std::string path)
+    : RequestFields(object, std::move(path)) {
+  schema_.emplace(schema);
+}
+
 RequestFields::RequestFields(const Json& object, std::string path)
     : object_(object), path_(std::move(path)) {
   if (object.is_object()) return;
@@ -44,8 +51,13 @@ RequestFields::RequestFields(const Json& object, std::string path)
   throw_field(name, "an object", excerpt(object));
 }
 
-const Json* RequestFields::find(const std::string& name) {
+void RequestFields::ignore(const std::string& name) {
+  if (schema_) schema_->field(name);  // throws
   used_.insert(name);
+}
+
+const Json* RequestFields::find(const std::string& name) {
+  ignore(name);
   const auto found = object_.find(name);
   return found == object_.end() || found->is_null() ? nullptr : &*found;
 }
@@ -95,6 +107,50 @@ std::optional<std::string> RequestFields::text(const std::string& name) {
   return value->get<std::string>();
 }
 
+const Json& RequestFields::keyword(const std::string& name, const char* word) const {
+  return schema_->field(name).at(word);
+}
+
+std::vector<Json> RequestFields::values_of(const std::string& name) const {
+  std::vector<Json> values;
+  for (const Json& value : keyword(name, "enum")) {
+    if (!value.is_null()) values.push_back(value);
+  }
+  return values;
+}
+
+std::optional<double> RequestFields::number(const std::string& name) {
+  return number(name, keyword(name, "minimum").get<double>(),
+                keyword(name, "maximum").get<double>());
+}
+
+std::optional<int64_t> RequestFields::integer(const std::string& name) {
+  return integer(name, keyword(name, "minimum").get<int64_t>(),
+                 keyword(name, "maximum").get<int64_t>());
+}
+
+std::optional<std::string> RequestFields::choice(const std::string& name) {
+  const Json* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  const std::vector<Json> values = values_of(name);
+  if (std::ranges::find(values, *value) == values.end()) {
+    std::string expected;
+    for (const Json& allowed : values) {
+      const bool is_last = values.size() > 1 && &allowed == &values.back();
+      expected += (expected.empty() ? "" : is_last ? " or " : ", ") + allowed.dump();
+    }
+    throw_field(path_of(name), expected, excerpt(*value));
+  }
+  return value->get<std::string>();
+}
+
+std::string RequestFields::require_choice(const std::string& name) {
+  require(name, values_of(name).front().dump());
+  return *choice(name);
+}
+
+void RequestFields::allow_only(const std::string& name) { allow_only(name, values_of(name)); }
+
 void RequestFields::allow_only(const std::string& name, const std::vector<Json>& values) {
   const Json* value = find(name);
   if (value == nullptr || std::ranges::find(values, *value) != values.end()) return;
@@ -109,6 +165,12 @@ void RequestFields::check_all_used() const {
     throw ApiError(400, path_of(name.substr(0, 64)) + ": this server has no such field",
                    path_of(name.substr(0, 64)), "unknown_field");
   }
+  if (!schema_) return;
+  schema_->for_each_field([&](const std::string& name) {
+    if (used_.contains(name)) return;
+    throw Error(ErrorKind::kInternal,
+                "openapi.json: the field " + name + " of " + schema_->name() + " is not read");
+  });
 }
 
 std::vector<TextOrIds> read_texts(RequestFields& fields, const std::string& name, size_t most,

@@ -1,6 +1,7 @@
 // The fields of a JSON request. Each is read once, with its type and range; what is left over at
 // the end is an error that names it, because ignoring it would give an answer that was not asked
-// for.
+// for. Requests of the API have their fields and ranges in openapi.json; a field that is read but
+// not described there, or described but not read, is an internal error.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "serve/api/api_description.h"
 #include "serve/api/api_error.h"
 
 namespace vesper {
@@ -34,6 +36,8 @@ class RequestFields {
   // `object` must outlive this. `path` precedes the names in messages: "messages[0].". Throws
   // ApiError if it is not an object.
   explicit RequestFields(const Json& object, std::string path = "");
+  // With the schema of this name in openapi.json.
+  RequestFields(const Json& object, const char* schema, std::string path);
 
   // The value of a field; null if it is absent or null.
   const Json* find(const std::string& name);
@@ -43,19 +47,32 @@ class RequestFields {
   std::optional<double> number(const std::string& name, double low, double high);
   std::optional<int64_t> integer(const std::string& name, int64_t low, int64_t high);
   std::optional<std::string> text(const std::string& name);
+  // With the range of the schema.
+  std::optional<double> number(const std::string& name);
+  std::optional<int64_t> integer(const std::string& name);
+  // One of the texts that the schema lists.
+  std::optional<std::string> choice(const std::string& name);
+  std::string require_choice(const std::string& name);
 
   // A field that only describes the request, such as "user".
-  void ignore(const std::string& name) { used_.insert(name); }
+  void ignore(const std::string& name);
   // A field that is honoured only with one of these values, or absent.
   void allow_only(const std::string& name, const std::vector<Json>& values);
+  void allow_only(const std::string& name);  // with those of the schema
   // Throws ApiError if there is a field that was not read.
   void check_all_used() const;
 
   std::string path_of(const std::string& name) const { return path_ + name; }
 
  private:
+  // A keyword of the schema of a field.
+  const Json& keyword(const std::string& name, const char* word) const;
+  // The values of "enum" but null.
+  std::vector<Json> values_of(const std::string& name) const;
+
   const Json& object_;
   std::string path_;
+  std::optional<ObjectSchema> schema_;
   std::set<std::string> used_;
 };
 

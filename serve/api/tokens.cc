@@ -9,7 +9,7 @@ namespace vesper {
 
 void tokenize(const ApiRequest& request) {
   const Json body = parse_json(request.exchange.read_body(request.limits.max_json_bytes));
-  RequestFields fields(body);
+  RequestFields fields(body, "TokenizeRequest", "");
   const TextHost& host = request.models.text(fields.text("model").value_or(""));
   const auto content = fields.text("content");
   if (!content) throw_field("content", "a text", "nothing");
@@ -22,7 +22,7 @@ void tokenize(const ApiRequest& request) {
 
 void detokenize(const ApiRequest& request) {
   const Json body = parse_json(request.exchange.read_body(request.limits.max_json_bytes));
-  RequestFields fields(body);
+  RequestFields fields(body, "DetokenizeRequest", "");
   const TextHost& host = request.models.text(fields.text("model").value_or(""));
   const Json& list = fields.require("tokens", "a list of token ids");
   fields.check_all_used();

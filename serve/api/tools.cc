@@ -77,10 +77,10 @@ std::string trimmed(const std::string& text) {
 
 Tools read_tools(RequestFields& fields, std::string_view chat_template) {
   Tools tools;
-  fields.allow_only("parallel_tool_calls", {true, false});
+  fields.boolean("parallel_tool_calls");  // several calls are always possible
   const Json* list = fields.find("tools");
   const Json* choice = fields.find("tool_choice");
-  if (list == nullptr || list->empty()) {
+  if (list == nullptr || (list->is_array() && list->empty())) {
     if (choice != nullptr && *choice != "none" && *choice != "auto") {
       throw_field("tool_choice", "\"none\" or \"auto\" without tools", excerpt(*choice));
     }
@@ -94,11 +94,10 @@ Tools read_tools(RequestFields& fields, std::string_view chat_template) {
   Json chosen = Json::array();
   std::string wanted;
   if (choice != nullptr && choice->is_object()) {
-    RequestFields inner(*choice, "tool_choice.");
-    if (inner.require("type", "\"function\"") != "function") {
-      throw_field("tool_choice.type", "\"function\"", excerpt((*choice)["type"]));
-    }
-    RequestFields function(inner.require("function", "an object"), "tool_choice.function.");
+    RequestFields inner(*choice, "ToolChoice", "tool_choice.");
+    inner.require_choice("type");
+    RequestFields function(inner.require("function", "an object"), "FunctionName",
+                           "tool_choice.function.");
     const Json& name = function.require("name", "the name of a function");
     if (!name.is_string()) throw_field("tool_choice.function.name", "a text", excerpt(name));
     wanted = name.get<std::string>();
@@ -110,12 +109,11 @@ Tools read_tools(RequestFields& fields, std::string_view chat_template) {
   size_t index = 0;
   for (const Json& tool : *list) {
     const std::string path = "tools[" + std::to_string(index++) + "].";
-    RequestFields outer(tool, path);
-    const Json& type = outer.require("type", "\"function\"");
-    if (type != "function") throw_field(path + "type", "\"function\"", excerpt(type));
+    RequestFields outer(tool, "Tool", path);
+    outer.require_choice("type");
     const Json& function = outer.require("function", "an object");
     outer.check_all_used();
-    RequestFields inner(function, path + "function.");
+    RequestFields inner(function, "Function", path + "function.");
     const Json& name = inner.require("name", "a text");
     if (!name.is_string()) throw_field(path + "function.name", "a text", excerpt(name));
     if (!names.insert(name.get<std::string>()).second) {

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <map>
 #include <system_error>
 #include <utility>
 
@@ -21,11 +20,40 @@
 namespace vesper {
 namespace {
 
-// An upload: its file, and its other fields, which may repeat ("timestamp_granularities[]").
+// An upload: its file, and its other fields as the schema in openapi.json types them.
 struct Upload {
   std::shared_ptr<UniqueFd> file;
-  std::multimap<std::string, std::string> fields;
+  Json fields = Json::object();
 };
+
+constexpr const char* kSchema = "RecordingRequest";
+
+// A field of a form is a text. What is no number or no boolean stays one, and is refused later.
+Json form_value(const std::string& type, const std::string& text) {
+  if (type == "boolean") {
+    if (text == "true" || text == "1") return true;
+    if (text == "false" || text == "0") return false;
+  } else if (type == "number") {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && end == text.data() + text.size()) return value;
+  }
+  return text;
+}
+
+// Adds a field. Lists are fields that repeat, "NAME[]" or "NAME".
+void add_field(Json& fields, const std::string& name, const std::string& text) {
+  static const ObjectSchema schema(kSchema);
+  if (const std::string list = name + "[]"; schema.has(list)) return add_field(fields, list, text);
+  const std::string type = schema.has(name) ? schema.field(name).at("type") : "string";
+  if (type == "array") {
+    fields[name].push_back(text);
+  } else if (fields.contains(name)) {
+    throw_field(name, "one value", "several");
+  } else {
+    fields[name] = form_value(type, text);
+  }
+}
 
 Upload read_upload(const ApiRequest& request) {
   constexpr size_t kMostFieldBytes = 65536;
@@ -66,7 +94,7 @@ Upload read_upload(const ApiRequest& request) {
                               },
                           .on_part_end =
                               [&] {
-                                if (!is_file) upload.fields.emplace(name, value);
+                                if (!is_file) add_field(upload.fields, name, value);
                               }});
   request.exchange.read_body(request.limits.max_upload_bytes,
                              [&](std::string_view bytes) { parser.push(bytes); });
@@ -74,46 +102,6 @@ Upload read_upload(const ApiRequest& request) {
   if (!upload.file) throw_field("file", "a recording", "nothing");
   return upload;
 }
-
-// The fields of an upload. Each is read once.
-class UploadFields {
- public:
-  explicit UploadFields(std::multimap<std::string, std::string> fields)
-      : fields_(std::move(fields)) {}
-
-  std::optional<std::string> text(const std::string& name) {
-    const auto [begin, end] = fields_.equal_range(name);
-    if (begin == end) return std::nullopt;
-    if (std::next(begin) != end) throw_field(name, "one value", "several");
-    std::string value = begin->second;
-    fields_.erase(begin);
-    return value;
-  }
-  std::vector<std::string> list(const std::string& name) {
-    std::vector<std::string> values;
-    for (const std::string& spelling : {name, name + "[]"}) {
-      const auto [begin, end] = fields_.equal_range(spelling);
-      for (auto it = begin; it != end; ++it) values.push_back(it->second);
-      fields_.erase(begin, end);
-    }
-    return values;
-  }
-  bool flag(const std::string& name) {
-    const std::string value = text(name).value_or("false");
-    if (value != "true" && value != "false" && value != "1" && value != "0") {
-      throw_field(name, "true or false", "\"" + value.substr(0, 40) + "\"");
-    }
-    return value == "true" || value == "1";
-  }
-  void check_all_used() const {
-    if (fields_.empty()) return;
-    const std::string name = fields_.begin()->first.substr(0, 64);
-    throw ApiError(400, name + ": this server has no such field", name, "unknown_field");
-  }
-
- private:
-  std::multimap<std::string, std::string> fields_;
-};
 
 struct SpeechRequest {
   SpeechHost* host = nullptr;
@@ -138,29 +126,43 @@ const TranscriptFormat* text_format(std::string_view name) {
   return found == kTextFormats.end() ? nullptr : &found->second;
 }
 
-void read_chunking(UploadFields& fields, SpeechOptions& options) {
+void read_chunking(RequestFields& fields, SpeechOptions& options) {
   const auto value = fields.text("chunking_strategy");
   if (!value) return;
   if (*value == "auto") {
     options.vad.emplace();
     return;
   }
+  if (!value->starts_with('{')) {
+    throw_field("chunking_strategy", "auto or a JSON object", excerpt(*value));
+  }
   const Json strategy = parse_json(*value);
-  RequestFields inner(strategy, "chunking_strategy.");
-  const Json& type = inner.require("type", "\"server_vad\"");
-  if (type != "server_vad") throw_field("chunking_strategy.type", "\"server_vad\"", excerpt(type));
+  RequestFields inner(strategy, "VoiceActivity", "chunking_strategy.");
+  inner.require_choice("type");
   SpeechSettings& vad = options.vad.emplace();
-  if (const auto threshold = inner.number("threshold", 0.01, 0.99)) vad.threshold = *threshold;
-  if (const auto pad = inner.number("prefix_padding_ms", 0, 3600e3)) vad.speech_pad_ms = *pad;
-  if (const auto silence = inner.number("silence_duration_ms", 0, 3600e3)) {
+  if (const auto threshold = inner.number("threshold")) vad.threshold = *threshold;
+  if (const auto pad = inner.number("prefix_padding_ms")) vad.speech_pad_ms = *pad;
+  if (const auto silence = inner.number("silence_duration_ms")) {
     vad.min_silence_duration_ms = *silence;
   }
   inner.check_all_used();
 }
 
+void read_granularities(RequestFields& fields, SpeechRequest& asked) {
+  const Json* list = fields.find("timestamp_granularities[]");
+  if (list == nullptr) return;
+  for (const Json& granularity : *list) {
+    if (granularity != "word" && granularity != "segment") {
+      throw_field("timestamp_granularities", "word or segment", excerpt(granularity));
+    }
+    (granularity == "word" ? asked.wants_words : asked.wants_segments) = true;
+  }
+}
+
 SpeechRequest read_request(const ApiRequest& request, bool translates) {
   Upload upload = read_upload(request);
-  UploadFields fields(std::move(upload.fields));
+  RequestFields fields(upload.fields, kSchema, "");
+  fields.ignore("file");
   SpeechRequest asked;
   asked.file = std::move(upload.file);
   asked.host = &request.models.speech(fields.text("model").value_or(""));
@@ -171,31 +173,13 @@ SpeechRequest read_request(const ApiRequest& request, bool translates) {
   }
   if (const auto prompt = fields.text("prompt")) decoding.initial_prompt = *prompt;
   if (const auto hotwords = fields.text("hotwords")) decoding.hotwords = *hotwords;
-  if (const auto text = fields.text("temperature"); text && !text->empty()) {
-    double value = -1;
-    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-    if (error != std::errc() || end != text->data() + text->size() || !(value >= 0 && value <= 1)) {
-      throw_field("temperature", "a number from 0 to 1", "\"" + text->substr(0, 40) + "\"");
-    }
-    decoding.temperatures = rising_temperatures(value, kFallbackIncrement);
+  if (const auto temperature = fields.number("temperature")) {
+    decoding.temperatures = rising_temperatures(*temperature, kFallbackIncrement);
   }
-  asked.format = fields.text("response_format").value_or("json");
-  if (asked.format != "json" && asked.format != "verbose_json" && !text_format(asked.format)) {
-    throw_field("response_format", "json, text, srt, vtt, verbose_json, tsv, csv or lrc",
-                "\"" + asked.format.substr(0, 40) + "\"");
-  }
-  for (const std::string& granularity : fields.list("timestamp_granularities")) {
-    if (granularity != "word" && granularity != "segment") {
-      throw_field("timestamp_granularities", "word or segment",
-                  "\"" + granularity.substr(0, 40) + "\"");
-    }
-    (granularity == "word" ? asked.wants_words : asked.wants_segments) = true;
-  }
+  asked.format = fields.choice("response_format").value_or("json");
+  read_granularities(fields, asked);
   decoding.word_timestamps = asked.wants_words;
-  asked.is_streamed = fields.flag("stream");
-  if (const auto include = fields.list("include"); !include.empty()) {
-    throw_field("include", "nothing", "\"" + include.front().substr(0, 40) + "\"");
-  }
+  asked.is_streamed = fields.boolean("stream").value_or(false);
   read_chunking(fields, asked.options);
   fields.check_all_used();
   const Json key = {decoding.language,

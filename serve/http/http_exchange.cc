@@ -155,7 +155,8 @@ void HttpExchange::Impl::respond(unsigned code, std::string_view content_type,
   // What is left of a body is not read: it may be large.
   if (!parser || !parser->is_done()) closes = true;
   auto response = response_header(code, content_type);
-  response.content_length(body.size());
+  // A 204 has no content, and a 304 not that of its length (RFC 9110, sections 8.6 and 15.4.5).
+  if (code != 204 && code != 304) response.content_length(body.size());
   status = code;
   error_code error;
   http::response_serializer<http::empty_body> serializer(response);

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "serve/page/page_data.h"
+#include "serve/embedded_files.h"
 
 namespace vesper {
 namespace {

@@ -14,6 +14,7 @@
 #include "serve/access/api_keys.h"
 #include "serve/access/client_limits.h"
 #include "serve/access/host_check.h"
+#include "serve/api/api_description.h"
 #include "serve/api/chat.h"
 #include "serve/api/embeddings.h"
 #include "serve/api/model_list.h"
@@ -26,26 +27,6 @@
 
 namespace vesper {
 namespace {
-
-// Whose requests a route answers.
-enum class Access { kEverybody, kClients };
-
-struct Route {
-  std::string_view method, path;
-  Access access;
-  void (*answer)(const ApiRequest& request);
-};
-
-constexpr std::array kRoutes = {
-    Route{"POST", "/v1/chat/completions", Access::kClients, chat_completions},
-    Route{"POST", "/v1/completions", Access::kClients, completions},
-    Route{"POST", "/v1/embeddings", Access::kClients, embeddings},
-    Route{"POST", "/v1/audio/transcriptions", Access::kClients, transcriptions},
-    Route{"POST", "/v1/audio/translations", Access::kClients, translations},
-    Route{"GET", "/v1/models", Access::kClients, list_models},
-    Route{"POST", "/tokenize", Access::kClients, tokenize},
-    Route{"POST", "/detokenize", Access::kClients, detokenize},
-};
 
 // 96 random bits: requests of several servers do not collide in a log.
 std::string random_id() {
@@ -82,6 +63,18 @@ std::string_view item_after(std::string_view list, std::string_view prefix) {
 }  // namespace
 
 struct Server::State {
+  // Whose requests a route answers.
+  enum class Access { kEverybody, kClients };
+  struct Route {
+    std::string_view method, path;  // "/v1/models/{model}": any name there, as in openapi.json
+    Access access;
+    void (*answer)(State& server, const ApiRequest& request);
+  };
+  static const std::vector<Route>& routes();
+  // The route of a request. Sets `methods` to those of the path; empty: there is no such path.
+  static const Route* find_route(std::string_view method, std::string_view path,
+                                 std::string& methods);
+
   State(ModelRegistry& served, const ServerOptions& settings)
       : models(served),
         options(settings),
@@ -99,8 +92,7 @@ struct Server::State {
   void handle(HttpExchange& exchange);
   void answer(HttpExchange& exchange, const std::string& id, std::string& client,
               std::string& route);
-  // Answers what is not of the API. false: there is no such page.
-  bool answer_own(HttpExchange& exchange);
+  void answer_health(HttpExchange& exchange) const;
   static void answer_page(HttpExchange& exchange, const PageFile& file);
   void check_site(HttpExchange& exchange) const;
   Client client_of(const HttpExchange& exchange) const;
@@ -154,21 +146,73 @@ Client Server::State::client_of(const HttpExchange& exchange) const {
   return *client;
 }
 
-bool Server::State::answer_own(HttpExchange& exchange) {
-  const std::string& path = exchange.path();
-  if (exchange.method() != "GET" && exchange.method() != "HEAD") return false;
-  if (path == "/health/live") {
-    respond_json(exchange, "{\"status\":\"ok\"}");
-  } else if (path == "/health" || path == "/health/ready") {
-    const bool is_ready = models.is_ready() && !http.is_stopping();
-    exchange.respond(is_ready ? 200 : 503, "application/json",
-                     is_ready ? "{\"status\":\"ok\"}" : "{\"status\":\"loading\"}");
-  } else if (const std::optional<PageFile> file = page_file(path)) {
-    answer_page(exchange, *file);
-  } else {
-    return false;
+void Server::State::answer_health(HttpExchange& exchange) const {
+  const bool is_ready = models.is_ready() && !http.is_stopping();
+  exchange.respond(is_ready ? 200 : 503, "application/json",
+                   is_ready ? "{\"status\":\"ok\"}" : "{\"status\":\"loading\"}");
+}
+
+template <void (*kAnswer)(const ApiRequest& request)>
+void answer_api(auto&, const ApiRequest& request) {
+  kAnswer(request);
+}
+
+const std::vector<Server::State::Route>& Server::State::routes() {
+  constexpr Access kEverybody = Access::kEverybody, kClients = Access::kClients;
+  constexpr auto health = [](State& server, const ApiRequest& request) {
+    server.answer_health(request.exchange);
+  };
+  static const std::vector<Route> routes = {
+      {"POST", "/v1/chat/completions", kClients, answer_api<chat_completions>},
+      {"POST", "/v1/completions", kClients, answer_api<completions>},
+      {"POST", "/v1/embeddings", kClients, answer_api<embeddings>},
+      {"POST", "/v1/audio/transcriptions", kClients, answer_api<transcriptions>},
+      {"POST", "/v1/audio/translations", kClients, answer_api<translations>},
+      {"GET", "/v1/audio/stream", kClients,
+       [](State& server, const ApiRequest& request) {
+         serve_live_stream(request, server.live_sessions, server.options.live,
+                           [&server] { return server.http.is_stopping(); });
+       }},
+      {"GET", "/v1/models", kClients, answer_api<list_models>},
+      {"GET", "/v1/models/{model}", kClients,
+       [](State&, const ApiRequest& request) {
+         const std::string& path = request.exchange.path();
+         describe_model(request, path.substr(std::string_view("/v1/models/").size()));
+       }},
+      {"POST", "/tokenize", kClients, answer_api<tokenize>},
+      {"POST", "/detokenize", kClients, answer_api<detokenize>},
+      {"GET", "/metrics", kClients,
+       [](State& server, const ApiRequest& request) {
+         request.exchange.respond(200, "text/plain; version=0.0.4; charset=utf-8",
+                                  server.metrics.text(server.models, server.http.n_connections()));
+       }},
+      {"GET", "/health", kEverybody, health},
+      {"GET", "/health/ready", kEverybody, health},
+      {"GET", "/health/live", kEverybody,
+       [](State&, const ApiRequest& request) {
+         respond_json(request.exchange, "{\"status\":\"ok\"}");
+       }},
+      {"GET", "/openapi.json", kEverybody,
+       [](State&, const ApiRequest& request) {
+         respond_json(request.exchange, std::string(api_description()));
+       }},
+  };
+  return routes;
+}
+
+const Server::State::Route* Server::State::find_route(std::string_view method,
+                                                      std::string_view path, std::string& methods) {
+  const auto fits = [&](std::string_view pattern) {
+    const size_t name = pattern.find('{');
+    return name == pattern.npos ? pattern == path : path.starts_with(pattern.substr(0, name));
+  };
+  for (const Route& route : routes()) {
+    if (!fits(route.path)) continue;
+    const bool is_get = route.method == "GET";
+    methods = std::string(route.method) + (is_get ? ", HEAD, OPTIONS" : ", OPTIONS");
+    return method == route.method || (is_get && method == "HEAD") ? &route : nullptr;
   }
-  return true;
+  return nullptr;
 }
 
 void Server::State::answer_page(HttpExchange& exchange, const PageFile& file) {
@@ -188,58 +232,41 @@ void Server::State::answer_page(HttpExchange& exchange, const PageFile& file) {
 void Server::State::answer(HttpExchange& exchange, const std::string& id, std::string& client_name,
                            std::string& route_name) {
   check_site(exchange);
-  if (answer_own(exchange)) {
-    route_name = exchange.path();
-    return;
-  }
   const std::string& path = exchange.path();
-  const Route* route = nullptr;
-  std::string methods;
-  for (const Route& entry : kRoutes) {
-    if (entry.path != path) continue;
-    methods = entry.method;
-    if (entry.method == exchange.method()) route = &entry;
+  const bool is_read = exchange.method() == "GET" || exchange.method() == "HEAD";
+  if (const std::optional<PageFile> file = page_file(path); file && is_read) {
+    route_name = path;
+    return answer_page(exchange, *file);
   }
-  const bool is_metrics = path == "/metrics";
-  const bool is_model = path.starts_with("/v1/models/");
-  const bool is_live = path == "/v1/audio/stream";
-  if (is_metrics || is_model || is_live) methods = "GET";
-  if (methods.empty())
+  std::string methods;
+  const Route* route = find_route(exchange.method(), path, methods);
+  if (methods.empty()) {
     throw ApiError(404, "this server has no " + path.substr(0, 120), "", "unknown_url");
-  route_name = is_model ? "/v1/models/{model}" : path;
+  }
   if (exchange.method() == "OPTIONS") {
-    exchange.set_header("Allow", methods + ", OPTIONS");
+    exchange.set_header("Allow", methods);
     exchange.set_header("Access-Control-Allow-Methods", methods);
     exchange.set_header("Access-Control-Allow-Headers", "Authorization, Content-Type");
     exchange.set_header("Access-Control-Max-Age", "3600");
-    exchange.respond(204, "", "");
-    return;
+    return exchange.respond(204, "", "");
   }
-  if (exchange.method() != methods) {
-    exchange.set_header("Allow", methods + ", OPTIONS");
-    throw ApiError(405, path + ": expected the method " + methods, "", "wrong_method");
+  if (route == nullptr) {
+    exchange.set_header("Allow", methods);
+    throw ApiError(405, path.substr(0, 120) + ": expected the method " + methods, "",
+                   "wrong_method");
   }
+  route_name = route->path;
+  ApiRequest request{exchange, models, options.api, id, client_name};
+  if (route->access == Access::kEverybody) return route->answer(*this, request);
   const Client client = client_of(exchange);
-  client_name = client.name;
+  request.client = client_name = client.name;
   std::chrono::seconds retry_after{1};
   const auto running = client_limits.begin(client, std::chrono::steady_clock::now(), retry_after);
   if (!running) {
     exchange.set_header("Retry-After", std::to_string(retry_after.count()));
     throw ApiError(429, "the key has reached its limit of requests", "", "rate_limit_exceeded");
   }
-  if (is_metrics) {
-    exchange.respond(200, "text/plain; version=0.0.4; charset=utf-8",
-                     metrics.text(models, http.n_connections()));
-    return;
-  }
-  const ApiRequest request{exchange, models, options.api, id, client.name};
-  if (is_live) {
-    serve_live_stream(request, live_sessions, options.live, [this] { return http.is_stopping(); });
-  } else if (is_model) {
-    describe_model(request, path.substr(std::string_view("/v1/models/").size()));
-  } else {
-    route->answer(request);
-  }
+  route->answer(*this, request);
 }
 
 void Server::State::fail(HttpExchange& exchange, const ApiError& error) const {
@@ -302,6 +329,12 @@ uint16_t Server::port() const { return state_->http.port(); }
 const std::vector<std::string>& Server::addresses() const { return state_->http.addresses(); }
 void Server::run() { state_->http.run(state_->options.grace); }
 void Server::stop() { state_->http.stop(); }
+
+std::vector<std::pair<std::string_view, std::string_view>> Server::routes() {
+  std::vector<std::pair<std::string_view, std::string_view>> list;
+  for (const State::Route& route : State::routes()) list.emplace_back(route.method, route.path);
+  return list;
+}
 
 void Server::reload_keys() {
   if (!state_->keys) return;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "serve/api/api_request.h"
@@ -33,6 +35,9 @@ class Server {
   // Listens, and reads the keys. Throws Error(kUsage, kInput).
   Server(ModelRegistry& models, const ServerOptions& options);
   ~Server();
+
+  // The methods and paths that it answers, besides the page.
+  static std::vector<std::pair<std::string_view, std::string_view>> routes();
 
   uint16_t port() const;
   const std::vector<std::string>& addresses() const;

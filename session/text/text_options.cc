@@ -9,7 +9,11 @@ namespace {
 template <class T, class Value>
 void check_given(const std::string& setting, const Bounds<T>& bounds,
                  const std::optional<Value>& value) {
-  if (value) check_bounds(setting, bounds, static_cast<T>(*value));
+  // Both are rounded to the type of the value, so that each bound is valid: float(0.01) < 0.01.
+  const auto rounded = [](T bound) { return static_cast<T>(static_cast<Value>(bound)); };
+  if (value) {
+    check_bounds(setting, {rounded(bounds.low), rounded(bounds.high)}, static_cast<T>(*value));
+  }
 }
 
 void check_sampling(const SamplingOptions& sampling) {

@@ -6,6 +6,8 @@
 #include <optional>
 #include <thread>
 
+#include "error/error.h"
+#include "serve/api/request_fields.h"
 #include "serve/server/server.h"
 #include "tests/audio/made_recordings.h"
 #include "tests/child_process.h"
@@ -161,8 +163,33 @@ TEST_F(Api, ListsModelsAndHealth) {
   const HttpReply wrong = get("/v1/embeddings");
   EXPECT_EQ(error(wrong, 405)["code"], "wrong_method");
   EXPECT_EQ(wrong.headers.at("allow"), "POST, OPTIONS");
+  EXPECT_EQ(error(request(server_->port(), "POST", "/health/live"), 405)["code"], "wrong_method");
   EXPECT_THAT(get("/metrics").body,
               HasSubstr("vesper_requests_total{route=\"/v1/models\",status=\"200\"} 1"));
+}
+
+TEST_F(Api, DescribesItsRoutes) {
+  const Json paths = Json::parse(get("/openapi.json").body).at("paths");
+  std::vector<std::string> described, answered;
+  for (const auto& [path, methods] : paths.items()) {
+    for (const auto& [method, operation] : methods.items()) {
+      described.push_back((method == "get" ? "GET " : "POST ") + path);
+    }
+  }
+  for (const auto& [method, path] : Server::routes()) {
+    // OpenAPI cannot describe a WebSocket.
+    if (path != "/v1/audio/stream")
+      answered.push_back(std::string(method) + " " + std::string(path));
+  }
+  EXPECT_THAT(answered, testing::UnorderedElementsAreArray(described));
+}
+
+TEST(ApiDescription, HoldsTheParsersToTheirSchemas) {
+  const auto body = nlohmann::ordered_json::parse(R"({"content": "a"})");
+  RequestFields fields(body, "TokenizeRequest", "");
+  EXPECT_EQ(fields.text("content"), "a");
+  EXPECT_THROW(fields.text("other"), Error);     // read, but not described
+  EXPECT_THROW(fields.check_all_used(), Error);  // "model" is described, but not read
 }
 
 TEST_F(Api, AnswersAChat) {
@@ -211,6 +238,11 @@ TEST_F(Api, AnswersCompletionsOfTextsAndTokens) {
       answer("/v1/completions",
              {{"model", "chat"}, {"prompt", ids["tokens"]}, {"max_tokens", 3}, {"temperature", 0}});
   EXPECT_EQ(by_ids["choices"][0]["text"], reply["choices"][0]["text"]);
+}
+
+TEST_F(Api, TakesTheEndsOfARange) {
+  for (const double penalty : {0.01, 100.0})
+    answer("/v1/chat/completions", chat({{"repeat_penalty", penalty}}));
 }
 
 TEST_F(Api, RefusesWhatItCannotHonour) {
@@ -352,7 +384,8 @@ TEST_F(Api, RefusesOtherSitesAndUnknownHosts) {
               "Origin: https://chat.example\r\nAccess-Control-Request-Method: POST\r\n");
   EXPECT_EQ(listed.status, 204);
   EXPECT_EQ(listed.headers.at("access-control-allow-origin"), "https://chat.example");
-  EXPECT_EQ(listed.headers.at("access-control-allow-methods"), "POST");
+  EXPECT_EQ(listed.headers.at("access-control-allow-methods"), "POST, OPTIONS");
+  EXPECT_FALSE(listed.headers.contains("content-length"));
 }
 
 TEST_F(Api, AsksForAKey) {

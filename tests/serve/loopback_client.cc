@@ -69,6 +69,7 @@ HttpReply LoopbackClient::read_reply() {
     }
     return reply;
   }
+  if (!reply.headers.contains("content-length")) return reply;
   const size_t n_bytes = std::stoul(reply.headers["content-length"]);
   while (received_.size() < n_bytes && receive()) {
   }

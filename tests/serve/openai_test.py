@@ -3,7 +3,7 @@
 
     tests/serve/openai_test.py PROGRAM RECORDING
 
-Runs itself again with the Python of tests/serve/fetch_client.sh.
+Runs itself again with the Python of tests/serve/fetch_clients.sh.
 """
 import concurrent.futures
 import hashlib
@@ -233,7 +233,7 @@ if __name__ == "__main__":
         print(": Skipped\nVESPER_TEST_WITHOUT_MODELS")
         sys.exit(0)
     interpreters = sorted(CACHE.glob("openai-*/bin/python"))
-    assert interpreters, f"{CACHE}: expected openai-VERSION of tests/serve/fetch_client.sh, found none"
+    assert interpreters, f"{CACHE}: expected openai-VERSION of tests/serve/fetch_clients.sh, found none"
     if pathlib.Path(sys.prefix) != interpreters[-1].parent.parent:
         os.execv(interpreters[-1], [str(interpreters[-1]), *sys.argv])
     import openai

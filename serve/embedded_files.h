@@ -1,4 +1,4 @@
-// The files of the web page, compiled in (cmake/embed_files.cmake writes the table).
+// Files that are compiled in (cmake/embed_files.cmake writes their tables).
 #pragma once
 
 #include <span>
@@ -12,6 +12,7 @@ struct EmbeddedFile {
   std::span<const unsigned char> bytes;
 };
 
-std::span<const EmbeddedFile> embedded_page();
+std::span<const EmbeddedFile> embedded_page();  // the web page
+std::span<const EmbeddedFile> embedded_api();   // openapi.json
 
 }  // namespace vesper
