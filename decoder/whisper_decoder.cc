@@ -19,11 +19,13 @@ constexpr uint32_t kPageRows = 16;
 static_assert(kMostBeamSize == kMostBeams);
 
 DecoderModel::Options model_options(const WeightProvider& provider, uint32_t n_slots,
-                                    uint32_t n_encoded, uint32_t n_sequences) {
+                                    uint32_t n_encoded, uint32_t n_sequences,
+                                    const KvTypes& kv_types) {
   const uint32_t n_text_ctx = provider.config(ModelType::kWhisper).decoder().n_positions;
   DecoderModel::Options options{
       .n_sequences = n_sequences,
       .max_rows = std::max(DecodingLoop::most_pass_rows(n_text_ctx), n_sequences),
+      .kv_types = kv_types,
       .page_rows = kPageRows,
       .n_extra_pages = n_sequences,
       .n_sources = n_slots + (n_encoded > 1 ? n_encoded : 0),
@@ -58,10 +60,11 @@ StepShape Search::shape(uint32_t n_slots) const {
 
 WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, Compute compute,
                                const WhisperTokens& tokens, int32_t blank, uint32_t n_slots,
-                               uint32_t n_encoded, uint32_t n_sequences)
+                               uint32_t n_encoded, uint32_t n_sequences, const KvTypes& kv_types)
     : device_(device),
       tokens_(tokens),
-      model_(device, provider, compute, model_options(provider, n_slots, n_encoded, n_sequences)),
+      model_(device, provider, compute,
+             model_options(provider, n_slots, n_encoded, n_sequences, kv_types)),
       loop_(device, model_,
             {.most_beams = std::min(n_sequences, kMostBeams), .finished_per_beam = kMostPatience},
             rules_of(tokens, blank)),

@@ -63,11 +63,12 @@ struct DecodeResult {
 class WhisperDecoder {
  public:
   // Uploads the decoder's weights for `n_slots` tasks with `n_sequences` sequences in all, and for
-  // n_windows() windows, of which up to `n_encoded` are encoded at once. Records the programs of
-  // all searches. `blank` is the token of a single space. Throws Error(kModel, kDevice).
+  // n_windows() windows, of which up to `n_encoded` are encoded at once. Keys and values of text
+  // and windows are stored as `kv_types`. Records the programs of all searches. `blank` is the
+  // token of a single space. Throws Error(kModel, kDevice).
   WhisperDecoder(Device& device, const WeightProvider& provider, Compute compute,
                  const WhisperTokens& tokens, int32_t blank, uint32_t n_slots, uint32_t n_encoded,
-                 uint32_t n_sequences);
+                 uint32_t n_sequences, const KvTypes& kv_types);
 
   // The ids that are never sampled. Throws Error(kUsage) for an id beyond the vocabulary.
   void set_suppressed(std::span<const int32_t> ids) { loop_.set_suppressed(ids); }

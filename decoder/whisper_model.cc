@@ -24,13 +24,13 @@ TokenVocabulary text_vocabulary(const TextTokenizer& tokenizer, int32_t end_of_t
 
 WhisperModel::WhisperModel(const std::filesystem::path& path, std::unique_ptr<Device> device,
                            Compute compute, uint32_t n_slots, uint32_t n_candidates,
-                           uint32_t n_encoded)
-    : WhisperModel(open_weights(path), std::move(device), compute, n_slots, n_candidates,
-                   n_encoded) {}
+                           uint32_t n_encoded, const KvTypes& kv_types)
+    : WhisperModel(open_weights(path), std::move(device), compute, n_slots, n_candidates, n_encoded,
+                   kv_types) {}
 
 WhisperModel::WhisperModel(std::shared_ptr<const WeightProvider> weights,
                            std::unique_ptr<Device> device, Compute compute, uint32_t n_slots,
-                           uint32_t n_candidates, uint32_t n_encoded)
+                           uint32_t n_candidates, uint32_t n_encoded, const KvTypes& kv_types)
     : device_(std::move(device)),
       compute_(device_->resolve(compute, WeightUse::kManyRows)),
       provider_(std::move(weights)),
@@ -41,7 +41,7 @@ WhisperModel::WhisperModel(std::shared_ptr<const WeightProvider> weights,
       decoder_(std::make_unique<WhisperDecoder>(
           *device_, *provider_,
           compute == Compute::kAuto && compute_ == Compute::kBF16 ? compute : compute_, tokens_,
-          tokenizer_->find(" "), n_slots, n_encoded, n_slots * n_candidates)),
+          tokenizer_->find(" "), n_slots, n_encoded, n_slots * n_candidates, kv_types)),
       grammars_([this] { return text_vocabulary(*tokenizer_, tokens_.eot); },
                 LeadingSpace::kOptional) {
   for (uint32_t n = 1; n <= n_encoded; ++n) {

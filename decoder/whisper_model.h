@@ -24,14 +24,15 @@ namespace vesper {
 class WhisperModel {
  public:
   // Loads the model onto `device` for `n_slots` windows that are decoded together, with
-  // `n_candidates` sequences each. Up to `n_encoded` windows are encoded at once. Throws
-  // Error(kModel, kDevice, kUsage).
+  // `n_candidates` sequences each. Up to `n_encoded` windows are encoded at once. `kv_types`: of
+  // the decoder's keys and values. Throws Error(kModel, kDevice, kUsage).
   WhisperModel(const std::filesystem::path& path, std::unique_ptr<Device> device, Compute compute,
-               uint32_t n_slots = 1, uint32_t n_candidates = 1, uint32_t n_encoded = 1);
+               uint32_t n_slots = 1, uint32_t n_candidates = 1, uint32_t n_encoded = 1,
+               const KvTypes& kv_types = {});
   // The same from open files.
   WhisperModel(std::shared_ptr<const WeightProvider> weights, std::unique_ptr<Device> device,
                Compute compute, uint32_t n_slots = 1, uint32_t n_candidates = 1,
-               uint32_t n_encoded = 1);
+               uint32_t n_encoded = 1, const KvTypes& kv_types = {});
 
   // Encodes up to n_encoded() windows, each [n_frames, n_mels] of scaled log-mel, as the decoder's
   // windows of these indices. Throws Error(kInternal) for too many windows, or an index that is not

@@ -31,6 +31,7 @@ vesper_whisper_options default_whisper_options() {
   options.load = default_load_options();
   options.max_candidates = session.max_candidates;
   options.batch_size = session.batch_size;
+  options.kv_type = "f16";
   return options;
 }
 
@@ -42,6 +43,7 @@ std::shared_ptr<vesper_whisper> open_whisper(const char* model,
   set_engine(load, options);
   options.max_candidates = given.max_candidates;
   options.batch_size = given.batch_size;
+  options.kv_type = given.kv_type ? parse_kv_types(given.kv_type) : KvTypes();
   // Before a download.
   check_options(options);
   require_device_name(options.device);

@@ -524,6 +524,7 @@ OptionTable transcribe_options(TranscribeArguments& arguments) {
   options.add_engine_options(arguments.session.device, arguments.session.compute,
                              arguments.session.threads, arguments.offline);
   options.add_weights_option(arguments.session.weights.type);
+  options.add_kv_type_option(arguments.session.kv_type);
   options.add_positional("RECORDING", arguments.inputs.named, Completion::kFile);
   return options;
 }

@@ -24,6 +24,8 @@ typedef struct vesper_whisper_options {
   /* A Silero VAD model: name or path. Default NULL: "silero-vad" if it is installed. "": none. It
    * is needed for `vad`; without `vad` it decides about windows that may have no speech. */
   const char* vad_model;
+  const char* kv_type; /* of the decoder's keys and values: "f16" (default), "f32", "int8", or of
+                          keys and values: "k=int8,v=int4" */
 } vesper_whisper_options;
 VESPER_API void vesper_whisper_options_init(vesper_whisper_options* options, size_t size);
 

@@ -103,12 +103,13 @@ DecoderModel::DecoderModel(Device& device, const WeightProvider& provider,
   }
   if (stack.cross_attention) {
     n_source_positions_ = config.encoder().n_positions;
+    // With rows in fours, the heads of a quantized page start at multiples of 8 bytes.
     cross_.emplace(device, KvCache::Shape{.n_layers = stack.n_layers,
                                           .n_kv_heads = stack.n_kv_heads,
                                           .head_dim = stack.head_dim,
                                           .n_sequences = options.n_sources,
                                           .n_positions = n_source_positions_,
-                                          .page_rows = n_source_positions_,
+                                          .page_rows = (n_source_positions_ + 3) / 4 * 4,
                                           .types = options.kv_types});
     const uint64_t n_rows = uint64_t{options.n_encoded} * n_source_positions_;
     encoded_.resize(std::min(options.n_encoded, options.n_sources));

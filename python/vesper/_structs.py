@@ -74,6 +74,7 @@ class WhisperOptions(Structure):
         ("max_candidates", c_uint32),
         ("batch_size", c_uint32),
         ("vad_model", c_char_p),
+        ("kv_type", c_char_p),
     ]
 
 

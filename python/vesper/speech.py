@@ -14,7 +14,7 @@ from vesper import _structs as c
 from vesper._audio import Audio, Source
 from vesper._calls import Cancellation, Closable, Handle, interruptible
 from vesper._library import library, text
-from vesper._options import default_options, load_options, path_bytes, unsigned
+from vesper._options import default_options, encoded, load_options, path_bytes, unsigned
 from vesper._speech_options import most_candidates, transcribe_options
 from vesper.errors import Error, UsageError
 from vesper.transcript import Transcript
@@ -32,7 +32,8 @@ class WhisperModel(Closable):
     "vulkan". compute_type: "auto" or "default" (the fastest that keeps accuracy), "float32",
     "float16", "bfloat16" or "int8". cpu_threads 0: one per core. weights: "q8_0", "q4_k", ...
     quantizes the weights while they are loaded; None: as in the files. vad_model: a Silero VAD model; None:
-    "silero-vad" if it is installed. num_workers: only 1; calls from several threads wait for each
+    "silero-vad" if it is installed. kv_type: number format of the decoder's keys and values, "f16",
+    "f32", "int8" or "k=int8,v=int4". num_workers: only 1; calls from several threads wait for each
     other.
 
     One object works for several threads. After a fork, the child opens its own.
@@ -45,7 +46,8 @@ class WhisperModel(Closable):
     def __init__(self, model_size_or_path: str | os.PathLike[str], device: str = "auto",
                  device_index: int = 0, compute_type: str = "default", cpu_threads: int = 0,
                  num_workers: int = 1, *, local_files_only: bool = False,
-                 weights: str | None = None, vad_model: str | os.PathLike[str] | None = None) -> None:
+                 weights: str | None = None, vad_model: str | os.PathLike[str] | None = None,
+                 kv_type: str = "f16") -> None:
         if num_workers != 1:
             raise UsageError(f"num_workers: expected 1, found {num_workers}: calls from several threads "
                              "wait for each other; open a model for each", "num_workers")
@@ -55,6 +57,7 @@ class WhisperModel(Closable):
                      weights)
         if vad_model is not None:
             self._options.vad_model = path_bytes("vad_model", vad_model)
+        self._options.kv_type = encoded("kv_type", kv_type)
         self.handle = Handle("WhisperModel", interruptible(self._open), "whisper_close")
 
     def _open(self) -> ctypes.c_void_p:

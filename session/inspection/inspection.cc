@@ -133,8 +133,6 @@ ModelSummary summarize_model(const std::filesystem::path& path, const std::strin
     }
   }
   summary.runs = whether_it_runs(model);
-  // Whisper's caches are f16.
-  if (runs_as(model) == RunnableKind::kWhisper) summary.kv_types = {};
   summary.kv_bytes_per_1000 = kv_bytes_per_1000(model, summary.kv_types);
   if (model.tensors.empty()) return summary;
   OpenModel opened;

@@ -24,7 +24,7 @@ namespace vesper {
 struct ModelSummary {
   ModelDescription model;
   std::string runs;                // "yes", or "no: " and the reason
-  KvTypes kv_types = {};           // of the planned KV cache; Whisper's is f16
+  KvTypes kv_types = {};           // of the planned KV cache
   uint64_t kv_bytes_per_1000 = 0;  // of 1000 tokens; 0: unknown
   std::vector<MemoryNeed> memory;  // one per usable device
 };

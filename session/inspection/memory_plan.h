@@ -26,7 +26,7 @@ struct MemoryNeed {
   uint64_t total() const { return weights + kv_cache + scratch + program + loading; }
 };
 
-// `kv_types`: of a language model's cache. Does not open the model's files again. On the CPU it
+// `kv_types`: of a decoder's cache. Does not open the model's files again. On the CPU it
 // includes this process, because other programs need as much. Throws Error(kModel, kDevice,
 // kUsage).
 MemoryNeed plan_memory(const OpenModel& model, std::unique_ptr<Device> device,

@@ -102,7 +102,7 @@ ObservedModel::ObservedModel(OpenModel model, std::unique_ptr<Device> device,
       // A profile and a table need one sequence, a plan all that `transcribe` allocates.
       whisper_ = std::make_unique<WhisperModel>(
           model_.weights, std::move(owned_), wanted, 1,
-          mode == ObservedDevice::Mode::kPlan ? DecodingSettings().best_of : 1);
+          mode == ObservedDevice::Mode::kPlan ? DecodingSettings().best_of : 1, 1, kv_types);
       break;
     case RunnableKind::kTextEncoder:
       embedder_ = std::make_unique<Embedder>(weights, std::move(owned_), wanted);

@@ -9,6 +9,7 @@
 
 #include "decoder/decoding_settings.h"
 #include "llm/conversion/changed_weights.h"
+#include "llm/dtype/kv_types.h"
 #include "session/bounds.h"
 #include "session/speech/channels.h"
 #include "vad/speech_segments.h"
@@ -28,6 +29,7 @@ struct SpeechSessionOptions {
   // Speech segments that are decoded in one batch, from one recording or several. Only used with
   // SpeechOptions::vad. 1: no batches. faster-whisper's BatchedInferencePipeline uses 8.
   uint32_t batch_size = 1;
+  KvTypes kv_type = {};  // of keys and values; quantized ones need heads of a multiple of 32
   // A file or folder with a Silero VAD model; empty: none until load_vad(). The model is also used
   // without SpeechOptions::vad if speech is in doubt (WindowPolicy::ask_vad).
   std::filesystem::path vad_model = {};

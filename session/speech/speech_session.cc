@@ -223,7 +223,7 @@ struct SpeechSession::State {
         std::clamp(wanted.batch_size / 4, 1u, device->info().policy.encoded_windows);
     return WhisperModel(change_weights(std::move(weights), wanted.weights, wanted.threads),
                         std::move(device), parse_compute(wanted.compute), wanted.batch_size,
-                        wanted.max_candidates, n_encoded);
+                        wanted.max_candidates, n_encoded, wanted.kv_type);
   }
 
   // Null if `path` is empty.

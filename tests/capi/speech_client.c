@@ -479,6 +479,7 @@ const char* check_bad_arguments(const char* model, vesper_whisper* whisper, cons
   CHECK_SETTING(load.threads, 100000);
   CHECK_SETTING(max_candidates, 0);
   CHECK_SETTING(batch_size, 1000);
+  CHECK_SETTING(kv_type, "int4");
   tiny_whisper_options(&settings);
   settings.vad_model = "/no/such/model";
   CHECK_FAILS(VESPER_ERROR_MODEL, vesper_whisper_open(model, &settings, &opened));

@@ -52,14 +52,16 @@ TEST_F(InspectRun, PlansTheMemoryOfLoading) {
 // Heads have 32 elements: 64 bytes in f16, 34 in int8, 20 in int4.
 TEST_F(InspectRun, PlansAQuantizedCache) {
   const WideHeads folder(LANGUAGE_MODELS);
-  const OpenModel model = open_model(folder.path());
-  const auto cache = [&](const KvTypes& types) {
-    return plan_memory(model, open_device("cpu"), "f32", types).kv_cache;
-  };
-  const uint64_t f16 = cache({});
-  EXPECT_GT(f16, 0u);
-  EXPECT_EQ(cache(DType::kQ8_0) * 64, f16 * 34);
-  EXPECT_EQ(cache({DType::kQ8_0, DType::kQ4_0}) * 128, f16 * (34 + 20));
+  for (const fs::path& path : {fs::path(folder.path()), folder_}) {
+    const OpenModel model = open_model(path);
+    const auto cache = [&](const KvTypes& types) {
+      return plan_memory(model, open_device("cpu"), "f32", types).kv_cache;
+    };
+    const uint64_t f16 = cache({});
+    EXPECT_GT(f16, 0u);
+    EXPECT_EQ(cache(DType::kQ8_0) * 64, f16 * 34);
+    EXPECT_EQ(cache({DType::kQ8_0, DType::kQ4_0}) * 128, f16 * (34 + 20));
+  }
   const ModelSummary summary =
       summarize_model(folder.path(), "cpu", "f32", {DType::kQ8_0, DType::kQ4_0});
   EXPECT_EQ(summary.kv_bytes_per_1000, 1000u * 3 * (34 + 20));  // 3 layers, one head

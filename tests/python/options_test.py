@@ -82,7 +82,7 @@ class Arguments(unittest.TestCase):
 
     def test_opening_refuses_what_it_cannot_honour_by_name(self):
         for name, value in {"device": "tpu", "compute_type": "int16", "num_workers": 4,
-                            "cpu_threads": -1, "weights": "q9_z"}.items():
+                            "cpu_threads": -1, "weights": "q9_z", "kv_type": "int4"}.items():
             with self.subTest(name), self.assertRaisesRegex(ValueError, name):
                 vesper.WhisperModel("tiny.en", local_files_only=True, **{name: value})
 

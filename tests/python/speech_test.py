@@ -101,6 +101,13 @@ class Speech(unittest.TestCase):
                 self.assertEqual(self.model.transcribe(RECORDING, **options).to("jsonl"),
                                  self.program(*arguments, "-f", "jsonl", RECORDING))
 
+    def test_a_quantized_cache_has_the_bytes_of_the_program(self):
+        with vesper.WhisperModel("tiny.en", local_files_only=True, kv_type="k=int8,v=int4") as model:
+            found = model.transcribe(RECORDING, word_timestamps=True).to("jsonl")
+        self.assertEqual(found, self.program("--word-timestamps", "--kv-type", "k=int8,v=int4", "-f", "jsonl",
+                                             RECORDING))
+        self.assertNotEqual(found, self.program("--word-timestamps", "-f", "jsonl", RECORDING))
+
     def test_batches_have_the_bytes_of_the_program(self):
         segments = vesper.BatchedInferencePipeline(self.model).transcribe(RECORDING, batch_size=4)
         self.assertEqual(segments.to("jsonl"),

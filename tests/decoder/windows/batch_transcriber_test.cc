@@ -57,10 +57,11 @@ class BatchTranscriber : public testing::Test {
     settings_.temperatures = {1};
     settings_.best_of = 1;
   }
-  WhisperModel load(uint32_t n_places, Compute compute = Compute::kF32,
-                    uint32_t n_encoded = 1) const {
+  WhisperModel load(uint32_t n_places, Compute compute = Compute::kF32, uint32_t n_encoded = 1,
+                    const KvTypes& kv_types = {}) const {
     return {folder_,  open_device("cpu", {.n_threads = 2}), compute,
-            n_places, most_candidates(settings_),           n_encoded};
+            n_places, most_candidates(settings_),           n_encoded,
+            kv_types};
   }
   // Settings for a model with windows of 8 s: suppresses all tokens except some timestamps and the
   // end, so that little text loops.
@@ -104,8 +105,8 @@ class BatchTranscriber : public testing::Test {
     return transcribe_segments(model, mel_, segments, settings_, {}, {});
   }
   // Each speech segment alone has the same result as together with the others.
-  void expect_independent(Compute compute) const {
-    WhisperModel model = load(3, compute);
+  void expect_independent(Compute compute, const KvTypes& kv_types = {}) const {
+    WhisperModel model = load(3, compute, 1, kv_types);
     const Transcript together = transcribe(model, speech_segments_);
     for (const SpeechSegment& span : speech_segments_) {
       SCOPED_TRACE("segment from frame " + std::to_string(span.begin));
@@ -131,6 +132,7 @@ TEST_F(BatchTranscriber, ASegmentDoesNotDependOnItsBatch) {
 TEST_F(BatchTranscriber, ASegmentDoesNotDependOnItsBatchWithBeams) {
   settings_.beam_size = 3;
   expect_independent(Compute::kAuto);
+  expect_independent(Compute::kAuto, KvTypes(DType::kQ8_0, DType::kQ4_0));
 }
 
 TEST_F(BatchTranscriber, ASampledSegmentDoesNotDependOnItsBatch) {

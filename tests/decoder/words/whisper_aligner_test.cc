@@ -37,8 +37,10 @@ class WhisperAlignerTest : public testing::Test {
 
   // A model with two encoded windows of noise, which a pass can align together.
   std::unique_ptr<WhisperModel> model(std::unique_ptr<Device> device,
-                                      Compute compute = Compute::kF32) const {
-    auto model = std::make_unique<WhisperModel>(folder_, std::move(device), compute, 2, 1, 2);
+                                      Compute compute = Compute::kF32,
+                                      const KvTypes& kv_types = {}) const {
+    auto model =
+        std::make_unique<WhisperModel>(folder_, std::move(device), compute, 2, 1, 2, kv_types);
     std::mt19937 random(7);
     std::normal_distribution<float> noise(0.0f, 0.5f);
     std::vector<float> numbers(2 * size_t{model->n_frames()} * model->n_mels());
@@ -121,6 +123,29 @@ TEST_F(WhisperAlignerTest, TasksThatDoNotFitInAPassTakeSeveral) {
   ASSERT_EQ(found.size(), tasks.size());
   for (size_t i = 0; i < tasks.size(); ++i) {
     expect_equal(found[i], loaded->aligner().align({&tasks[i], 1}).front());
+  }
+}
+
+// Probabilities move with the error of int8 keys and values; positions hardly do.
+TEST_F(WhisperAlignerTest, ReadsQuantizedKeys) {
+  for (const std::string& device : plain_test_devices()) {
+    SCOPED_TRACE(device);
+    const auto exact = model(open_test_device(device));
+    const auto quantized = model(open_test_device(device), Compute::kF32, KvTypes(DType::kQ8_0));
+    const AlignmentTask one = task(*exact, 0, 30);
+    const TokenAlignment wanted = exact->aligner().align({&one, 1}).front();
+    const TokenAlignment found = quantized->aligner().align({&one, 1}).front();
+    EXPECT_NE(found.probabilities, wanted.probabilities);
+    ASSERT_EQ(found.positions.size(), wanted.positions.size());
+    for (size_t i = 0; i < wanted.probabilities.size(); ++i) {
+      EXPECT_NEAR(found.probabilities[i], wanted.probabilities[i], 0.05 * wanted.probabilities[i])
+          << i;
+    }
+    double moved = 0;
+    for (size_t i = 0; i < wanted.positions.size(); ++i) {
+      moved += std::abs(static_cast<double>(found.positions[i]) - wanted.positions[i]);
+    }
+    EXPECT_LT(moved / static_cast<double>(wanted.positions.size()), 1.0);
   }
 }
 

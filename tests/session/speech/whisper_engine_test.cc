@@ -79,8 +79,8 @@ void encode_noise(WhisperModel& model, size_t n_windows = 1) {
 }
 
 Heard hear(const fs::path& path, const std::string& device, const DeviceOptions& options,
-           Compute compute = Compute::kF32, uint32_t n_tokens = 40) {
-  WhisperModel model(path, open_device(device, options), compute);
+           Compute compute = Compute::kF32, uint32_t n_tokens = 40, const KvTypes& kv_types = {}) {
+  WhisperModel model(path, open_device(device, options), compute, 1, 1, 1, kv_types);
   encode_noise(model);
   const DecodeTask task = task_of(model, n_tokens);
   Heard heard;
@@ -136,6 +136,25 @@ TEST_F(WhisperEngine, QuantizedModelsTranscribeAlmostTheSame) {
   }
 }
 
+// Keys and values of the text and of the window.
+TEST_F(WhisperEngine, QuantizedCachesTranscribeAlmostTheSame) {
+  const std::pair<KvTypes, double> formats[] = {{KvTypes(DType::kQ8_0), 0.01},
+                                                {KvTypes(DType::kQ8_0, DType::kQ4_0), 0.1}};
+  for (const std::string& device : plain_test_devices()) {
+    const Heard expected = hear(folder_.path(), device, {.n_threads = 2});
+    double scale = 0;
+    for (float logit : expected.logits) scale = std::max(scale, double{std::abs(logit)});
+    for (const auto& [types, tolerance] : formats) {
+      SCOPED_TRACE(device + ", " + kv_types_text(types));
+      const Heard heard = hear(folder_.path(), device, {.n_threads = 2}, Compute::kF32, 40, types);
+      const double difference = largest_difference(heard.logits, expected.logits);
+      EXPECT_LT(difference, tolerance * scale);
+      EXPECT_GT(difference, tolerance * scale / 100);
+      EXPECT_EQ(heard.tokens.size(), 40u);
+    }
+  }
+}
+
 TEST_F(WhisperEngine, BitsDoNotDependOnThreads) {
   const Heard expected = hear(folder_.path(), "cpu", {.n_threads = 1});
   for (uint32_t n_threads : {2u, 3u}) {
@@ -163,9 +182,10 @@ struct Searched {
   bool operator==(const Searched&) const = default;
 };
 
-Searched search(const fs::path& path, std::unique_ptr<Device> device) {
+Searched search(const fs::path& path, std::unique_ptr<Device> device,
+                const KvTypes& kv_types = {}) {
   constexpr uint32_t kCandidates = 3, kTokens = 5;
-  WhisperModel model(path, std::move(device), Compute::kI8, 2, kCandidates, 2);
+  WhisperModel model(path, std::move(device), Compute::kI8, 2, kCandidates, 2, kv_types);
   encode_noise(model, 2);
   WhisperDecoder& decoder = model.decoder();
   decoder.set_suppressed(model.suppressed());
@@ -200,9 +220,11 @@ Searched search(const fs::path& path, std::unique_ptr<Device> device) {
 
 TEST_F(WhisperEngine, CommandsAccessOnlyDeclaredMemoryInAnyOrder) {
   for (const std::string& device : plain_test_devices()) {
-    EXPECT_EQ(search(folder_.path(), open_test_device("checked " + device)),
-              search(folder_.path(), open_test_device(device)))
-        << device;
+    for (const KvTypes& types : {KvTypes(), KvTypes(DType::kQ8_0, DType::kQ4_0)}) {
+      EXPECT_EQ(search(folder_.path(), open_test_device("checked " + device), types),
+                search(folder_.path(), open_test_device(device), types))
+          << device << ", " << kv_types_text(types);
+    }
   }
 }
 
