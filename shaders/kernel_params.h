@@ -230,7 +230,6 @@ struct GatedActivationParams {
   uint n_rows, d;
   uint activation;           // kActivation*, up to kActivationSigmoid, or ClampedSwiGlu
   uint in_dtype, out_dtype;  // F32, F16 or BF16
-  uint alternates;           // 1: gates and values alternate: in[r, 2 * i] and in[r, 2 * i + 1]
   float limit;               // of ClampedSwiGlu
 };
 
@@ -301,20 +300,28 @@ struct CombineExpertsParams {
 // paged_attention: each row attends to the positions of its sequence: [0, position] if kv_length is
 // 0, otherwise [0, kv_length); with a window, to the last `window` of them.
 // operands: 0 out [n_rows, n_heads * head_dim] (w)  1 q  2 k pages  3 v pages  4 rows  5 page_table
+//           6 sinks f32 [n_heads] (?): a logit of each head that adds to the denominator of its
+//             softmax, but has no value
 VESPER_CONST(kAttentionOneSequence, 1u);  // rows are successive positions of one sequence, unused
                                           // rows last
 VESPER_CONST(kAttentionRounds, 2u);       // products may round their inputs to bf16
-struct PagedAttentionParams {
-  uint n_rows, n_heads, n_kv_heads, head_dim;
+// What shaders do not have as constants.
+struct PagedAttentionValues {
+  uint n_rows, n_heads, n_kv_heads;
   uint q_row_stride, out_row_stride;
-  uint page_rows, pages_per_sequence;
+  uint pages_per_sequence;
   uint kv_length;
-  float scale;  // on q . k, usually 1 / sqrt(head_dim)
-  uint q_dtype, kv_dtypes, out_dtype;
+  float scale;     // on q . k, usually 1 / sqrt(head_dim)
   uint window;     // 0: all positions
   float soft_cap;  // not 0: a score s becomes soft_cap * tanh(s / soft_cap)
-  uint flags;      // kAttention*
 };
+#ifdef __cplusplus
+struct PagedAttentionParams : PagedAttentionValues {
+  uint head_dim, page_rows;
+  uint q_dtype, kv_dtypes, out_dtype;
+  uint flags;  // kAttention*
+};
+#endif
 
 // attention_weights: attention probabilities of selected heads. out[i, r, t] = softmax over t of
 // scale * q . k for head heads[i] and t in [0, lengths[sequence of row r]). Elements after the
@@ -340,6 +347,7 @@ struct AttentionWeightsParams {
 //           5 bias f32 [n_heads, 2 * bias_reach + 1] (?): added to a scaled score, the element of
 //             the query's row minus the key's plus bias_reach. Sequences have at most bias_reach +
 //             1 rows.
+//           6 sinks f32 [n_heads] (?): see paged_attention
 struct AttentionParams {
   uint n_sequences, rows_per_sequence;
   uint n_heads, n_kv_heads, head_dim;

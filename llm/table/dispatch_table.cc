@@ -157,9 +157,10 @@ void combine_experts(DispatchTable& table, std::string label, const CombineExper
 
 void paged_attention(DispatchTable& table, std::string label, const PagedAttentionParams& params,
                      Operand out, Operand q, Operand k_pages, Operand v_pages, Operand rows,
-                     Operand page_table) {
-  table.add(Kernel::kPagedAttention, std::move(label), {out, q, k_pages, v_pages, rows, page_table},
-            bits({1, 2, 3, 4, 5}), bits({0}), params);
+                     Operand page_table, Operand sinks) {
+  table.add(Kernel::kPagedAttention, std::move(label),
+            {out, q, k_pages, v_pages, rows, page_table, sinks}, bits({1, 2, 3, 4, 5, 6}),
+            bits({0}), params);
 }
 
 void attention_weights(DispatchTable& table, std::string label,
@@ -172,9 +173,9 @@ void attention_weights(DispatchTable& table, std::string label,
 }
 
 void attention(DispatchTable& table, std::string label, const AttentionParams& params, Operand out,
-               Operand q, Operand k, Operand v, Operand starts, Operand bias) {
-  table.add(Kernel::kAttention, std::move(label), {out, q, k, v, starts, bias},
-            bits({1, 2, 3, 4, 5}), bits({0}), params);
+               Operand q, Operand k, Operand v, Operand starts, Operand bias, Operand sinks) {
+  table.add(Kernel::kAttention, std::move(label), {out, q, k, v, starts, bias, sinks},
+            bits({1, 2, 3, 4, 5, 6}), bits({0}), params);
 }
 
 void pool(DispatchTable& table, std::string label, const PoolParams& params, Operand out,

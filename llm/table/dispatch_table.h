@@ -147,12 +147,13 @@ void expert_matmul(DispatchTable&, std::string label, const ExpertMatmulParams&,
 void combine_experts(DispatchTable&, std::string label, const CombineExpertsParams&, Operand x,
                      Operand in, Operand weights, Operand shared);
 void paged_attention(DispatchTable&, std::string label, const PagedAttentionParams&, Operand out,
-                     Operand q, Operand k_pages, Operand v_pages, Operand rows, Operand page_table);
+                     Operand q, Operand k_pages, Operand v_pages, Operand rows, Operand page_table,
+                     Operand sinks = {});
 void attention_weights(DispatchTable&, std::string label, const AttentionWeightsParams&,
                        Operand out, Operand q, Operand k_pages, Operand rows, Operand page_table,
                        Operand heads, Operand lengths);
 void attention(DispatchTable&, std::string label, const AttentionParams&, Operand out, Operand q,
-               Operand k, Operand v, Operand starts = {}, Operand bias = {});
+               Operand k, Operand v, Operand starts = {}, Operand bias = {}, Operand sinks = {});
 void pool(DispatchTable&, std::string label, const PoolParams&, Operand out, Operand in,
           Operand starts);
 void range_probabilities(DispatchTable&, std::string label, const RangeProbabilitiesParams&,

@@ -15,9 +15,10 @@ layout(constant_id = 3) const uint kOutDtype = 0;
 layout(constant_id = 4) const uint kPacked = 0;
 layout(constant_id = 5) const uint kMasked = 0;  // rows see only some rows
 layout(constant_id = 6) const uint kHasBias = 0;
+layout(constant_id = 7) const uint kHasSinks = 0;
 
 layout(push_constant) uniform Push {
-  Address out_, q, k, v, starts, bias;
+  Address out_, q, k, v, starts, bias, sinks;
   AttentionParams p;
 };
 
@@ -135,6 +136,7 @@ void main() {
       }
     }
   }
+  if (kHasSinks != 0) total += exp(min(F32Buffer(sinks).v[head] - greatest, kMostExponent));
   if (thread < kTile) row_total[thread] = total;
   barrier();
   [[unroll]] for (uint i = 0; i < 4; ++i) {

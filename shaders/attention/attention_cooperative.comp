@@ -26,9 +26,10 @@ layout(constant_id = 9) const uint kPacked = 0;
 layout(constant_id = 10) const uint kMasked = 0;  // rows see only some rows
 layout(constant_id = 11) const uint kInRegisters = 0;
 layout(constant_id = 12) const uint kBuffers = 1;  // of keys and values, 1 or 2
+layout(constant_id = 13) const uint kHasSinks = 0;
 
 layout(push_constant) uniform Push {
-  Address out_, q, k, v, starts;
+  Address out_, q, k, v, starts, bias, sinks;
   AttentionParams p;
 };
 

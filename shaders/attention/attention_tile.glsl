@@ -12,7 +12,8 @@
 // matrix of probabilities.
 //
 // Included after the constants kHeadDim, kSubgroups, kDown, kSide, kInner, kLanesPerRow, kKeys,
-// kMasked, kInRegisters and kBuffers. The including file defines the functions below.
+// kMasked, kInRegisters, kBuffers and kHasSinks, and the address `sinks`. The including file defines
+// the functions below.
 #ifndef VESPER_SHADERS_ATTENTION_TILE_GLSL_
 #define VESPER_SHADERS_ATTENTION_TILE_GLSL_
 
@@ -283,6 +284,8 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
   }
 
   barrier();  // the keys and values have been read
+  float sink = 0.0;  // in the units of exponents
+  if (kHasSinks != 0) sink = F32Buffer(sinks).v[head] * 1.4426950408889634;
   uint stage_start = gl_SubgroupID * kSide * kStagePitch;
   [[unroll]] for (uint i = 0; i < kDown; ++i) {
     float scale = 1.0;
@@ -291,6 +294,7 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
         float sum = total[2 * i + h];
         sum += subgroupShuffleXor(sum, 1);
         sum += subgroupShuffleXor(sum, 2);
+        if (kHasSinks != 0) sum += exp2(min(sink - reference[2 * i + h], kMostExponent));
         [[unroll]] for (uint d = 0; d < kDimSteps; ++d) {
           [[unroll]] for (uint e = 0; e < kHalf; ++e) {
             sums[i * kDimSteps + d][h * kHalf + e] *= 1.0 / sum;
@@ -300,6 +304,7 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
     } else {
       float sum = total[i];
       for (uint step = kLanesPerRow / 2; step > 0; step /= 2) sum += subgroupShuffleXor(sum, step);
+      if (kHasSinks != 0) sum += exp2(min(sink - reference[i], kMostExponent));
       scale = 1.0 / sum;
     }
     uint r = first_row + (gl_SubgroupID * kDown + i) * kSide + row;

@@ -27,14 +27,15 @@ layout(constant_id = 9) const uint kAhead = 1;    // positions whose loads are i
 layout(constant_id = 10) const uint kSplits = 1;
 layout(constant_id = 11) const uint kPageRows = 32;
 layout(constant_id = 12) const uint kValueDtype = 0;
+layout(constant_id = 13) const uint kHasSinks = 0;
 
 // Also written by other workgroups of the dispatch.
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Partials { float v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
 
 layout(push_constant) uniform Push {
-  Address out_, q, k_pages, v_pages, rows, page_table;
-  PagedAttentionParams p;
+  Address out_, q, k_pages, v_pages, rows, page_table, sinks;
+  PagedAttentionValues p;
   Partials partials;  // sum, greatest score, total
   Counters counters;  // [n_rows, n_heads], zero between dispatches
 };
@@ -68,6 +69,11 @@ void load8(Address pages, uint dtype, uvec2 at, uint d, out vec4 low, out vec4 h
 vec4 subgroup_xor(vec4 x, uint step) {
   return vec4(subgroupShuffleXor(x.x, step), subgroupShuffleXor(x.y, step),
               subgroupShuffleXor(x.z, step), subgroupShuffleXor(x.w, step));
+}
+
+// What the head's sink adds to a sum of exponentials relative to `greatest`.
+float sink_weight(uint head, float greatest) {
+  return kHasSinks != 0 ? exp(min(F32Buffer(sinks).v[head] - greatest, kMostExponent)) : 0.0;
 }
 
 // Stores element d of the head's result. Rows of int8 are collected in group_sums.
@@ -197,6 +203,7 @@ void main() {
     }
   }
   barrier();
+  if (n_parts == 1) total += sink_weight(head, greatest);
   uint at = r * p.n_heads + head;
   for (uint d = thread; d < kHeadDim; d += kThreads) {
     float sum = 0.0;
@@ -229,7 +236,7 @@ void main() {
   }
   for (uint d = thread; d < kHeadDim; d += kThreads) {
     float sum = 0.0;
-    total = 0.0;
+    total = sink_weight(head, of_all);
     for (uint i = 0; i < n_parts; ++i) {
       uint part = (at * kSplits + i) * kPartial;
       float weight = exp(partials.v[part + kHeadDim] - of_all);

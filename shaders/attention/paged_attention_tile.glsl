@@ -36,11 +36,12 @@ layout(constant_id = 12) const uint kValueDtype = kDTypeF16;
 #endif
 layout(constant_id = 13) const uint kInRegisters = 0;
 layout(constant_id = 14) const uint kBuffers = 1;  // of keys and values, 1 or 2
+layout(constant_id = 15) const uint kHasSinks = 0;
 const uint kMasked = 1;
 
 layout(push_constant) uniform Push {
-  Address out_, q, k_pages, v_pages, rows, page_table;
-  PagedAttentionParams p;
+  Address out_, q, k_pages, v_pages, rows, page_table, sinks;
+  PagedAttentionValues p;
 };
 
 #include "attention/attention_tile.glsl"

@@ -24,8 +24,7 @@ void main() {
   uint i = gl_GlobalInvocationID.x;
   uint r = gl_WorkGroupID.y;
   if (i >= p.d) return;
-  uint row = r * 2 * p.d;
-  uint gate = row + (p.alternates != 0 ? 2 * i : i), value = p.alternates != 0 ? gate + 1 : gate + p.d;
+  uint at = r * 2 * p.d + i;
   store_float(out_, r * p.d + i, kOutDtype,
-              gated(load_float(in_, gate, kInDtype), load_float(in_, value, kInDtype)));
+              gated(load_float(in_, at, kInDtype), load_float(in_, at + p.d, kInDtype)));
 }

@@ -34,6 +34,7 @@ void attend(const PreparedCommand& command, uint32_t head, uint32_t start, uint3
   if (const auto* bias = command.operand<const float>(5)) {
     pass.bias = bias + head * (2 * size_t{p.bias_reach} + 1) + p.bias_reach;
   }
+  pass.sinks = command.operand<const float>(6);
   AttentionQuery queries[kMaxPassQueries];
   while (from < to) {
     uint32_t n = 0;
@@ -42,6 +43,7 @@ void attend(const PreparedCommand& command, uint32_t head, uint32_t start, uint3
       query.q = size_t{start + from} * p.q_row_stride + head_at;
       query.out = size_t{start + from} * p.out_row_stride + head_at;
       query.position = from;
+      query.head = head;
       query.begin = p.window != 0 && from > p.window ? from - p.window : 0;
       query.end = p.window != 0 ? std::min(n_rows, from + p.window + 1) : n_rows;
       if (p.causal != 0) query.end = std::min(query.end, from + 1);
@@ -101,6 +103,7 @@ void prepare_attention(PreparedCommand& prepared, const CommandToPrepare& comman
   command.require_bytes(3, bytes(p.v_row_stride, p.n_kv_heads, p.in_dtype));
   command.require_bytes(4, (uint64_t{p.n_sequences} + 1) * sizeof(uint32_t), true);
   command.require_bytes(5, p.n_heads * (2 * uint64_t{p.bias_reach} + 1) * sizeof(float), true);
+  command.require_bytes(6, p.n_heads * sizeof(float), true);
   // Keys and values are converted for each pass: tasks have many rows, but there are several per
   // thread, so that threads finish together. Complete groups of queries.
   constexpr uint32_t kLeastRows = 128, kTasksPerThread = 8, kGroupRows = 32;

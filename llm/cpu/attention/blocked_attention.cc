@@ -184,6 +184,11 @@ HWY_NOINLINE void load_block(const AttentionPass& pass, uint32_t from, uint32_t 
 // rounding.
 HWY_INLINE bool scales_queries(const AttentionPass& pass) { return pass.q_dtype != kDTypeBF16; }
 
+// The factor of a product of a query and a key, to a power of 2.
+HWY_INLINE float product_factor(const AttentionPass& pass) {
+  return scales_queries(pass) ? 1.0f : pass.scale * kLog2E;
+}
+
 template <class From>
 HWY_INLINE void scale_numbers(const From* from, size_t n, float factor, float* to) {
   const F32 d;
@@ -281,7 +286,7 @@ HWY_NOINLINE void meet_keys(const AttentionPass& pass, Group& group, uint32_t fr
   float* const scores = reinterpret_cast<float*>(scratch + at.scores);
   Product::template multiply<kVectors>(scratch + at.keys + offset * n_units, n_units, 1, n_keys,
                                        group.columns, n_units, nullptr, scores);
-  float factor = scales_queries(pass) ? 1.0f : pass.scale * kLog2E;  // of scores, to powers of 2
+  float factor = product_factor(pass);  // of scores, to powers of 2
   if (pass.soft_cap > 0) {
     const VF32 cap = hn::Set(d, pass.soft_cap * kLog2E);
     const VF32 inverse = hn::Set(d, factor / (pass.soft_cap * kLog2E));
@@ -320,6 +325,15 @@ HWY_NOINLINE void meet_keys(const AttentionPass& pass, Group& group, uint32_t fr
     Product::template multiply<kVectors>(scratch + at.values + offset / kPerUnit * dims, 1, dims,
                                          dims, probabilities, n_padded / kPerUnit, factors,
                                          group.sums);
+  }
+}
+
+// Adds the sinks to a group's sums of probabilities.
+HWY_NOINLINE void add_sinks(const AttentionPass& pass, const Group& group) {
+  const float factor = pass.soft_cap > 0 ? 1.0f : product_factor(pass);
+  for (size_t i = 0; i < group.queries.size(); ++i) {
+    const float sink = pass.sinks[group.queries[i].head] * kLog2E;
+    group.running[kGroup + i] += std::exp2(sink - group.running[i] * factor);
   }
 }
 
@@ -390,6 +404,7 @@ void attend(const AttentionPass& pass, std::byte* memory) {
   }
   Product::end();
   for (const Group& group : std::span(groups, n_groups)) {
+    if (pass.sinks != nullptr) add_sinks(pass, group);
     store_results(pass, group, reinterpret_cast<float*>(scratch + at.rows));
   }
 }

@@ -44,6 +44,7 @@ struct AttentionQuery {
   size_t q, out;        // its first element in AttentionPass::q and ::out
   uint32_t begin, end;  // visible positions
   uint32_t position;    // for AttentionPass::bias
+  uint32_t head;        // for AttentionPass::sinks
 };
 
 struct AttentionPass {
@@ -57,6 +58,8 @@ struct AttentionPass {
   // bias[query - key] is added to a scaled score; the queries have successive positions. Null:
   // none.
   const float* bias = nullptr;
+  // A logit of each head that adds to the sum of probabilities. Null: none.
+  const float* sinks = nullptr;
   std::span<const AttentionQuery> queries;  // 1 to kMaxPassQueries
 };
 

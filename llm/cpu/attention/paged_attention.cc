@@ -221,6 +221,7 @@ HWY_INLINE void attend(const PreparedCommand& command, const Queries& queries, u
   const PageShape shape{params.n_kv_heads, params.page_rows, params.head_dim};
   const uint32_t k_dtype = key_dtype(params.kv_dtypes), v_dtype = value_dtype(params.kv_dtypes);
   const std::byte *keys = command.operands[2], *values = command.operands[3];
+  const auto* const sinks = command.operand<const float>(6);
   const RowPrefetch next_keys(shape, keys, k_dtype), next_values(shape, values, v_dtype);
   with_kv_rows(k_dtype, keys, params.page_rows, params.head_dim, [&](const auto& rows) {
     score_keys<kQueries>(shape, queries, kv_head, rows, next_values, q,
@@ -230,8 +231,13 @@ HWY_INLINE void attend(const PreparedCommand& command, const Queries& queries, u
   float inverse_sums[kQueries];
   for (uint32_t j = 0; j < kQueries; ++j) {
     const ScoreSum found = exponentials(scores + j * plan.max_length, queries, j, params.soft_cap);
-    inverse_sums[j] = 1.0f / found.sum;
-    if (queries.parts[j] != nullptr) std::memcpy(queries.parts[j], &found, sizeof found);
+    float sum = found.sum;
+    if (queries.parts[j] != nullptr) {
+      std::memcpy(queries.parts[j], &found, sizeof found);
+    } else if (sinks != nullptr) {
+      sum += std::exp(sinks[queries.head[j]] - found.largest);
+    }
+    inverse_sums[j] = 1.0f / sum;
   }
   // The queries are not needed any more: results reuse their memory.
   with_kv_rows(v_dtype, values, params.page_rows, params.head_dim, [&](const auto& rows) {
@@ -254,14 +260,15 @@ void attend(const PreparedCommand& command, const Queries& queries, uint32_t kv_
              [&](auto n) { attend<decltype(n)::value>(command, queries, kv_head, scratch); });
 }
 
-// Merges the results of the chunks of a row and head: the mean of values.
+// Merges the results of the chunks of a row and head: the mean of values. `sink` is that of the
+// head; null: none.
 HWY_NOINLINE void merge_chunks(const float* parts, uint32_t n_chunks, uint32_t head_dim,
-                               float* out) {
+                               const float* sink, float* out) {
   const size_t stride = size_t{2} + head_dim;
   float largest = parts[0];
   for (uint32_t c = 1; c < n_chunks; ++c) largest = std::max(largest, parts[c * stride]);
   std::fill_n(out, head_dim, 0.0f);
-  float total = 0;
+  float total = sink != nullptr ? std::exp(*sink - largest) : 0.0f;
   for (uint32_t c = 0; c < n_chunks; ++c) {
     const float* const part = parts + c * stride;
     const float weight = part[1] * std::exp(part[0] - largest);
@@ -344,7 +351,7 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
         read_numbers(params.q_dtype, command.operands[1],
                      size_t{r} * params.q_row_stride + size_t{h} * dims, dims, q);
         for (uint32_t i = 0; i < dims; ++i) q[i] *= params.scale;
-        queries.add(from, to, size_t{r} * params.out_row_stride + size_t{h} * dims,
+        queries.add(from, to, h, size_t{r} * params.out_row_stride + size_t{h} * dims,
                     is_part ? part_of(r, h, chunk) : nullptr);
       }
     }
@@ -356,6 +363,7 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
   if (ended.fetch_add(1, std::memory_order_acq_rel) + 1 < plan.n_shares) return;
   ended.store(0, std::memory_order_relaxed);
   auto* const mixed = reinterpret_cast<float*>(scratch.data);
+  const auto* const sinks = command.operand<const float>(6);
   for (uint32_t r = first; r < end; ++r) {
     if (rows[r].sequence < 0) continue;
     const VisiblePositions seen = visible_positions(params, rows[r]);
@@ -363,7 +371,7 @@ void run_paged_attention(const PreparedCommand& command, uint32_t task, ThreadSc
     const uint32_t n = (seen.end - 1) / plan.chunk + 1 - least;
     if (n == 1) continue;
     for (uint32_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
-      merge_chunks(part_of(r, h, least), n, dims, mixed);
+      merge_chunks(part_of(r, h, least), n, dims, sinks != nullptr ? sinks + h : nullptr, mixed);
       with_type(params.out_dtype, command.operands[0], [&](auto* out) {
         convert(mixed, dims, out + size_t{r} * params.out_row_stride + size_t{h} * dims);
       });
@@ -426,7 +434,7 @@ void run_attention_weights(const PreparedCommand& command, uint32_t task, Thread
                  size_t{r} * params.q_row_stride + size_t{head} * params.head_dim, params.head_dim,
                  q);
     for (uint32_t i = 0; i < params.head_dim; ++i) q[i] *= params.scale;
-    queries.add(0, std::min(lengths[sequence], params.kv_length),
+    queries.add(0, std::min(lengths[sequence], params.kv_length), head,
                 (size_t{selected} * params.n_rows + r) * params.kv_length);
   }
   flush();
@@ -488,6 +496,7 @@ void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& 
   command.require_bytes(3, page_bytes(value_dtype(params.kv_dtypes)));
   command.require_bytes(4, uint64_t{params.n_rows} * sizeof(Row));
   command.require_bytes(5, uint64_t{params.pages_per_sequence} * 4);
+  command.require_bytes(6, uint64_t{params.n_heads} * sizeof(float), true);
   const uint64_t positions = uint64_t{params.page_rows} * params.pages_per_sequence;
   command.require(params.kv_length <= positions, "kv_length is beyond the page table");
   const uint64_t length = params.kv_length != 0 ? params.kv_length : positions;

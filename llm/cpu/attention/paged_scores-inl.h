@@ -79,8 +79,9 @@ struct Queries {
   uint32_t length[kQueriesAtOnce] = {};  // end of its positions
   uint32_t earliest = 0, longest = 0;    // of all
 
-  void add(uint32_t first, uint32_t end, size_t out, float* part = nullptr) {
+  void add(uint32_t first, uint32_t end, uint32_t of_head, size_t out, float* part = nullptr) {
     begin[n] = first;
+    head[n] = of_head;
     parts[n] = part;
     length[n] = end;
     out_start[n] = out;
@@ -96,6 +97,7 @@ struct Queries {
   const int32_t* pages = nullptr;     // of the sequence
   uint32_t last_page = 0;             // index of the last page
   uint32_t to_next_chunk = 0;         // pages to the next chunk of this task; 0: none
+  uint32_t head[kQueriesAtOnce] = {};
 };
 
 // Calls body(position, its row, the row `pages_ahead` pages later or in the last page) for

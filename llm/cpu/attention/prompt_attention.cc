@@ -61,6 +61,7 @@ void run_prompt_attention(const PreparedCommand& command, uint32_t task, ThreadS
   pass.head_dim = dims;
   pass.scale = params.scale;
   pass.soft_cap = params.soft_cap;
+  pass.sinks = command.operand<const float>(6);
 
   // Queries of consecutive rows of one sequence, and the positions that some of them see.
   AttentionQuery queries[kMaxPassQueries];
@@ -93,8 +94,11 @@ void run_prompt_attention(const PreparedCommand& command, uint32_t task, ThreadS
       begin = n == 0 ? seen.begin : std::min(begin, seen.begin);
       seen_end = n == 0 ? seen.end : std::max(seen_end, seen.end);
       queries[n++] = {size_t{r} * params.q_row_stride + size_t{h} * dims,
-                      size_t{r} * params.out_row_stride + size_t{h} * dims, seen.begin, seen.end,
-                      static_cast<uint32_t>(rows[r].position)};
+                      size_t{r} * params.out_row_stride + size_t{h} * dims,
+                      seen.begin,
+                      seen.end,
+                      static_cast<uint32_t>(rows[r].position),
+                      h};
     }
   }
   flush();

@@ -36,14 +36,11 @@ HWY_NOINLINE void gate_numbers(const GatedActivationParams& params, const In* ga
                : hn::Mul(activate(params.activation, g), u);
   };
   uint32_t i = 0;
-  if (params.alternates == 0) {
-    for (; i + kLanes <= n; i += kLanes) {
-      store_f32(gated(load_f32(gate + i), load_f32(up + i)), out + i);
-    }
+  for (; i + kLanes <= n; i += kLanes) {
+    store_f32(gated(load_f32(gate + i), load_f32(up + i)), out + i);
   }
-  const uint32_t step = params.alternates != 0 ? 2 : 1;
   for (; i < n; ++i) {
-    const VF32 g = hn::Set(d, to_f32(gate[step * i])), u = hn::Set(d, to_f32(up[step * i]));
+    const VF32 g = hn::Set(d, to_f32(gate[i])), u = hn::Set(d, to_f32(up[i]));
     put_f32(hn::GetLane(gated(g, u)), out + i);
   }
 }
@@ -55,10 +52,10 @@ void run_gated_activation(const PreparedCommand& command, uint32_t task, ThreadS
   const uint32_t first = task % command.tasks_per_row_block * command.columns_per_task;
   const uint32_t n = std::min(command.columns_per_task, params.d - first);
   for (uint32_t r = first_row; r < end_row; ++r) {
-    const size_t from = size_t{r} * params.d * 2 + (params.alternates != 0 ? 2 * first : first);
+    const size_t from = size_t{r} * params.d * 2 + first;
     with_type(params.in_dtype, static_cast<const void*>(command.operands[1]), [&](const auto* in) {
       with_type(params.out_dtype, command.operands[0], [&](auto* out) {
-        gate_numbers(params, in + from, in + from + (params.alternates != 0 ? 1 : params.d), n,
+        gate_numbers(params, in + from, in + from + params.d, n,
                      out + size_t{r} * params.d + first);
       });
     });

@@ -47,9 +47,9 @@ void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
   shader(Shader::kPagedAttention,
          {n_threads, n_threads, p.head_dim, p.q_dtype, key_dtype(p.kv_dtypes), p.out_dtype,
           shared_scores ? lanes : 1, chunk, p.pages_per_sequence == 1, tuning_.keys_at_once,
-          n_splits, p.page_rows, value_dtype(p.kv_dtypes)});
-  push_addresses(6);
-  push(&p, sizeof p);
+          n_splits, p.page_rows, value_dtype(p.kv_dtypes), present(6)});
+  push_addresses(7);
+  push(&p, sizeof(PagedAttentionValues));
   plan_.groups = {p.n_heads, p.n_rows, n_splits};
   if (n_splits == 1) return;
   const uint64_t scratch_addresses[2] = {};
@@ -84,9 +84,9 @@ bool KernelPlanner::paged_attention_cooperative(const PagedAttentionParams& p) {
          {tile->subgroups * subgroup, p.head_dim, tile->subgroups, tile->down, side,
           capabilities_.matrix_k, p.out_dtype, subgroup / side, tile->keys, p.page_rows,
           p.soft_cap != 0, key_dtype(p.kv_dtypes), value_dtype(p.kv_dtypes), in_registers(),
-          tile->buffers});
-  push_addresses(6);
-  push(&p, sizeof p);
+          tile->buffers, present(6)});
+  push_addresses(7);
+  push(&p, sizeof(PagedAttentionValues));
   plan_.groups = {blocks(p.n_rows, tile->subgroups * tile->down * side), p.n_heads, 1};
   return true;
 }
@@ -114,8 +114,8 @@ void KernelPlanner::attention(const AttentionParams& p) {
   require(4 * (64 * (p.head_dim + 1) + 32 * 33 + 64) <= capabilities_.shared_bytes,
           "a head_dim whose tiles fit in shared memory");
   shader(Shader::kAttention, {64, p.head_dim, p.in_dtype, p.out_dtype, present(4),
-                              p.causal != 0 || p.window != 0, present(5)});
-  push_addresses(6);
+                              p.causal != 0 || p.window != 0, present(5), present(6)});
+  push_addresses(7);
   push(&p, sizeof p);
   plan_.groups = attention_groups(p, 32);
 }
@@ -138,8 +138,8 @@ bool KernelPlanner::attention_cooperative(const AttentionParams& p) {
   shader(Shader::kAttentionCooperative,
          {tile->subgroups * subgroup, p.head_dim, tile->subgroups, tile->down, side,
           capabilities_.matrix_k, p.out_dtype, subgroup / side, tile->keys, present(4),
-          p.causal != 0 || p.window != 0, in_registers(), tile->buffers});
-  push_addresses(5);
+          p.causal != 0 || p.window != 0, in_registers(), tile->buffers, present(6)});
+  push_addresses(7);
   push(&p, sizeof p);
   plan_.groups = attention_groups(p, tile->subgroups * tile->down * side);
   return true;

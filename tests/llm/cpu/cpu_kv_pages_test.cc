@@ -27,6 +27,17 @@ TEST(CpuKvPages, AreReadByAttention) {
   }
 }
 
+TEST(CpuAttention, HasSinks) {
+  const auto device = cpu(2);
+  for (const KvTypes& types : {KvTypes(DType::kF32), KvTypes(DType::kF16), KvTypes(DType::kQ8_0)}) {
+    for (test::KvPagesCheck::AttentionCase c : test::sink_cases()) {
+      test::KvPagesCheck(*device).attends(types, c);
+      c.flags |= kAttentionRounds;
+      test::KvPagesCheck(*device).attends(types, c);
+    }
+  }
+}
+
 TEST(CpuKvPages, AreReadByAttentionWeights) {
   const auto device = cpu();
   for (const DType keys : {DType::kQ8_0, DType::kQ4_0}) test::KvPagesCheck(*device).weighs(keys);

@@ -24,6 +24,8 @@ TEST(CpuPagedAttention, UsesWindowsAndSoftCaps) {
     for (const float soft_cap : {0.0f, 2.0f}) {
       test::LanguageKernelsCheck(*device).attention_with_window(12, window, soft_cap);
       test::LanguageKernelsCheck(*device).attention_with_window(100, window, soft_cap);
+      test::LanguageKernelsCheck(*device).attention_with_window(12, window, soft_cap, true);
+      test::LanguageKernelsCheck(*device).attention_with_window(100, window, soft_cap, true);
     }
   }
 }

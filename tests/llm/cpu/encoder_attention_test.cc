@@ -13,6 +13,7 @@ struct Case {
   Buffer q{kDTypeF32, 0}, k{kDTypeF32, 0}, v{kDTypeF32, 0}, out{kDTypeF32, 0};
   std::vector<uint32_t> starts;  // of packed sequences; empty for equal lengths
   std::vector<float> bias;       // [n_heads, 2 * bias_reach + 1]; may be empty
+  std::vector<float> sinks;      // [n_heads]; may be empty
   // First row and number of rows of each sequence.
   std::vector<std::pair<size_t, size_t>> sequences() const {
     std::vector<std::pair<size_t, size_t>> found;
@@ -64,7 +65,8 @@ void run(Case& c, uint32_t n_threads) {
   DispatchTable table;
   emit::attention(table, "test", c.params, out, testing::store(*device, c.q.bytes),
                   testing::store(*device, c.k.bytes), testing::store(*device, c.v.bytes), starts,
-                  c.bias.empty() ? Operand{} : testing::store(*device, c.bias));
+                  c.bias.empty() ? Operand{} : testing::store(*device, c.bias),
+                  c.sinks.empty() ? Operand{} : testing::store(*device, c.sinks));
   testing::run_once(*device, table);
   c.out.bytes = testing::fetch<uint8_t>(*device, out);
 }
@@ -109,6 +111,7 @@ void expect_right(const Case& c) {
         for (size_t j = 0; j < n_rows; ++j) {
           if (sees(j)) total += probability[j] = std::exp(probability[j] - largest);
         }
+        if (!c.sinks.empty()) total += std::exp(c.sinks[h] - largest);
         for (size_t i = 0; i < p.head_dim; ++i) {
           double sum = 0.0, magnitude = 0.0;
           for (size_t j = 0; j < n_rows; ++j) {
@@ -141,6 +144,17 @@ TEST(EncoderAttention, EqualsAPlainLoopForRandomShapes) {
     run(c, 1 + random() % 4);
     expect_right(c);
     if (HasFatalFailure()) return;
+  }
+}
+
+TEST(EncoderAttention, HasSinks) {
+  std::mt19937 random(26);
+  for (uint32_t dtype : {kDTypeF32, kDTypeF16, kDTypeBF16}) {
+    Case c = random_case(random, 2, 150, 2, 2, 64, dtype, kDTypeF32);
+    c.params.causal = 1;
+    c.sinks = {-3.0f, 0.0f, 2.0f, 9.0f};
+    run(c, 2);
+    expect_right(c);
   }
 }
 

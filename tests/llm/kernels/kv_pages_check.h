@@ -131,6 +131,7 @@ class KvPagesCheck {
     uint32_t n_heads, n_kv_heads, head_dim, page_rows, kv_length, n_rows;
     uint32_t longest = 61, window = 0, flags = 0;  // if kv_length is 0
     DType q = DType::kF32;
+    bool has_sinks = false;
   };
 
   explicit KvPagesCheck(Device& device) : device_(device) {}
@@ -281,6 +282,10 @@ class KvPagesCheck {
       halves[i] = f32_to_f16(q[i]);
       if (c.q == DType::kF16) q[i] = f16_to_f32(halves[i]);
     }
+    // The sinks of the first two heads have no weight, and all of it.
+    std::vector<float> sinks = random(c.n_heads, 3.0f);
+    sinks[0] = -500.0f;
+    sinks[1] = 500.0f;
     PagedAttentionParams p{};
     p.n_rows = c.n_rows;
     p.n_heads = c.n_heads;
@@ -299,7 +304,8 @@ class KvPagesCheck {
         store(std::vector<float>(q.size(), std::numeric_limits<float>::quiet_NaN()));
     DispatchTable table;
     emit::paged_attention(table, "attention", p, out, c.q == DType::kF16 ? store(halves) : store(q),
-                          store(k_bytes), store(v_bytes), store(rows), store(pages));
+                          store(k_bytes), store(v_bytes), store(rows), store(pages),
+                          c.has_sinks ? store(sinks) : Operand{});
     device_.run(device_.record(table));
     const std::vector<float> found = fetch<float>(out);
     const std::vector<float> k = k_plain.decode(k_bytes), v = v_plain.decode(v_bytes);
@@ -324,7 +330,9 @@ class KvPagesCheck {
           }
           largest = std::max(largest, weights[t]);
         }
+        if (c.has_sinks) largest = std::max(largest, double{sinks[h]});
         for (uint32_t t = begin; t < end; ++t) sum += weights[t] = std::exp(weights[t] - largest);
+        if (c.has_sinks) sum += std::exp(sinks[h] - largest);
         for (uint32_t i = 0; i < c.head_dim; ++i) {
           double wanted = 0, size = 1e-3;
           for (uint32_t t = begin; t < end; ++t) {
@@ -435,6 +443,20 @@ inline std::vector<KvPagesCheck::AttentionCase> kv_attention_cases() {
           {2, 1, 128, 32, 0, 33, 70, 0, kAttentionOneSequence},
           {2, 2, 256, 32, 0, 17, 70, 0, kAttentionOneSequence},
           {6, 2, 64, 32, 0, 60, 300}};
+}
+
+// Attention with sinks: in one page and several, in chunks of positions, prompts of either kind.
+inline std::vector<KvPagesCheck::AttentionCase> sink_cases() {
+  std::vector<KvPagesCheck::AttentionCase> cases = {
+      {4, 2, 64, 32, 0, 1},
+      {8, 1, 64, 8, 0, 5, 200, 50},
+      {2, 2, 64, 1500, 1500, 2},
+      {6, 2, 32, 32, 0, 2, 3001},
+      {4, 2, 64, 32, 0, 40, 401, 37, kAttentionOneSequence},
+      {4, 2, 96, 32, 0, 100, 333, 0, kAttentionOneSequence},
+      {6, 2, 64, 32, 0, 60, 300}};
+  for (KvPagesCheck::AttentionCase& c : cases) c.has_sinks = true;
+  return cases;
 }
 
 }  // namespace vesper::test

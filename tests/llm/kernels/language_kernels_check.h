@@ -47,8 +47,8 @@ class LanguageKernelsCheck {
         const std::vector<float> in = random(size_t{n_rows} * d * 2, 6.0f);
         const Operand out = poisoned(size_t{n_rows} * d);
         DispatchTable table;
-        emit::gated_activation(table, "gate", {n_rows, d, activation, kDTypeF32, kDTypeF32, 0, 0},
-                               out, store(in));
+        emit::gated_activation(table, "gate", {n_rows, d, activation, kDTypeF32, kDTypeF32, 0}, out,
+                               store(in));
         device_.run(device_.record(table));
         const std::vector<float> found = fetch<float>(out);
         for (uint32_t r = 0; r < n_rows; ++r) {
@@ -139,9 +139,10 @@ class LanguageKernelsCheck {
   }
 
   // Rows see the last `window` positions of their sequence, without NaN. Earlier positions are NaN.
-  void attention_with_window(uint32_t n_rows, uint32_t window, float soft_cap) {
+  void attention_with_window(uint32_t n_rows, uint32_t window, float soft_cap,
+                             bool has_sinks = false) {
     SCOPED_TRACE(std::to_string(n_rows) + " rows, window " + std::to_string(window) + ", cap " +
-                 std::to_string(soft_cap));
+                 std::to_string(soft_cap) + ", sinks " + std::to_string(has_sinks));
     const uint32_t n_heads = 4, n_kv_heads = 2, dim = 32, page_rows = 8;
     const uint32_t n_pages = ((50 + n_rows) / page_rows + 1) | 1;  // odd
     const uint32_t width = n_heads * dim, kv = n_kv_heads * dim;
@@ -166,6 +167,7 @@ class LanguageKernelsCheck {
         std::fill_n(&v[at(t, h)], dim, NAN);
       }
     }
+    const std::vector<float> sinks = random(n_heads, 3.0f);
     PagedAttentionParams p{};
     p.n_rows = n_rows;
     p.n_heads = n_heads;
@@ -180,7 +182,7 @@ class LanguageKernelsCheck {
     const Operand out = poisoned(size_t{n_rows} * width);
     DispatchTable table;
     emit::paged_attention(table, "attention", p, out, store(q), store(k), store(v), store(rows),
-                          store(pages));
+                          store(pages), has_sinks ? store(sinks) : Operand{});
     device_.run(device_.record(table));
     const std::vector<float> found = fetch<float>(out);
     for (uint32_t r = 0; r < n_rows; ++r) {
@@ -198,6 +200,7 @@ class LanguageKernelsCheck {
           largest = std::max(largest, weights[t]);
         }
         for (uint32_t t = begin; t < end; ++t) sum += weights[t] = std::exp(weights[t] - largest);
+        if (has_sinks) sum += std::exp(sinks[h] - largest);
         for (uint32_t i = 0; i < dim; ++i) {
           double wanted = 0;
           for (uint32_t t = begin; t < end; ++t) wanted += weights[t] / sum * v[at(t, h / 2) + i];

@@ -15,7 +15,8 @@ template <class Key, class Value>
 void plain_attention(
     const float* q, uint32_t head_dim, uint32_t n, double scale, Key key, Value value,
     std::vector<double>& out, std::vector<double>& size, double soft_cap = 0,
-    const std::function<double(uint32_t)>& bias = [](uint32_t) { return 0.0; }) {
+    const std::function<double(uint32_t)>& bias = [](uint32_t) { return 0.0; },
+    double sink = -INFINITY) {
   std::vector<double> scores(n);
   double greatest = -1e300, total = 0;
   for (uint32_t t = 0; t < n; ++t) {
@@ -27,6 +28,7 @@ void plain_attention(
     greatest = std::max(greatest, scores[t]);
   }
   for (double& score : scores) total += score = std::exp(score - greatest);
+  total += std::exp(sink - greatest);
   out.assign(head_dim, 0);
   size.assign(head_dim, 0);
   for (uint32_t t = 0; t < n; ++t) {
@@ -139,7 +141,7 @@ struct PackedCase {
   uint32_t n_heads, n_kv_heads, head_dim;
   DType dtype;
   uint32_t causal, window;
-  bool has_bias = false;
+  bool has_bias = false, has_sinks = false;
 };
 
 class PackedAttention : public VulkanTest, public testing::WithParamInterface<PackedCase> {};
@@ -170,10 +172,12 @@ TEST_P(PackedAttention, SeesOnlyRowsOfTheSameSequence) {
   p.bias_reach = *std::max_element(c.lengths.begin(), c.lengths.end()) - 1;
   const uint32_t n_bias = 2 * p.bias_reach + 1;
   const std::vector<float> bias = random(size_t{c.n_heads} * n_bias);
+  const std::vector<float> sinks = random(c.n_heads, 3.0f);
   DispatchTable table;
   emit::attention(table, "attention", p, out, qkv_buffer, qkv_buffer.from(q_width * element),
                   qkv_buffer.from((q_width + kv_width) * element), store_structs(starts),
-                  c.has_bias ? store_structs(bias) : Operand{});
+                  c.has_bias ? store_structs(bias) : Operand{},
+                  c.has_sinks ? store_structs(sinks) : Operand{});
   run(table);
   const std::vector<float> found = load(out, c.dtype);
   const double tolerance = c.dtype == DType::kF16 ? 2e-3 : 1e-5;
@@ -192,7 +196,8 @@ TEST_P(PackedAttention, SeesOnlyRowsOfTheSameSequence) {
             &qkv[at * width + h * c.head_dim], c.head_dim, end - begin, p.scale,
             [&](uint32_t t) { return row(t) + q_width + kv; },
             [&](uint32_t t) { return row(t) + q_width + kv_width + kv; }, wanted, size, 0,
-            [&](uint32_t t) { return c.has_bias ? double{*(of_row - t)} : 0; });
+            [&](uint32_t t) { return c.has_bias ? double{*(of_row - t)} : 0; },
+            c.has_sinks ? sinks[h] : -INFINITY);
         for (uint32_t d = 0; d < c.head_dim; ++d) {
           ASSERT_LE(std::abs(found[at * q_width + h * c.head_dim + d] - wanted[d]),
                     tolerance * size[d] + 1e-7)
@@ -213,7 +218,9 @@ INSTANTIATE_TEST_SUITE_P(
                     PackedCase{{40, 130, 31, 32}, 2, 1, 64, DType::kF32, 1, 0},
                     PackedCase{{40, 130, 31, 32}, 2, 1, 64, DType::kF16, 1, 0},
                     PackedCase{{40, 130, 31, 32}, 5, 5, 32, DType::kF32, 0, 0, true},
-                    PackedCase{{40, 130, 31, 32}, 4, 4, 64, DType::kF16, 0, 40, true}),
+                    PackedCase{{40, 130, 31, 32}, 4, 4, 64, DType::kF16, 0, 40, true},
+                    PackedCase{{40, 130, 31, 32}, 4, 2, 64, DType::kF32, 1, 40, true, true},
+                    PackedCase{{40, 130, 31, 32}, 4, 2, 64, DType::kF16, 1, 0, false, true}),
     [](const auto& shape) { return "Case" + std::to_string(shape.index); });
 
 struct PagedCase {

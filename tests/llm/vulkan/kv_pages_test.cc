@@ -31,6 +31,17 @@ TEST_F(KvPages, AreReadByAttention) {
   }
 }
 
+TEST_F(KvPages, AreReadByAttentionWithSinks) {
+  for (const KvTypes& types : {KvTypes(DType::kF32), KvTypes(DType::kF16), KvTypes(DType::kQ8_0)}) {
+    for (test::KvPagesCheck::AttentionCase c : test::sink_cases()) {
+      test::KvPagesCheck(device()).attends(types, c);
+      if (c.flags == 0) continue;
+      c.q = DType::kF16;
+      test::KvPagesCheck(device()).attends(types, c);
+    }
+  }
+}
+
 TEST_F(KvPages, AreReadByAttentionWeights) {
   for (const DType keys : {DType::kQ8_0, DType::kQ4_0}) test::KvPagesCheck(device()).weighs(keys);
 }
