@@ -29,7 +29,13 @@ class ConversionWriter {
     write_bytes(plan_.head);
     for (const PlannedTensor& tensor : plan_.tensors) {
       write_bytes(tensor.before);
-      write_tensor(tensor);
+      PlannedTensor in_memory = tensor;
+      std::vector<LoadedTensor> parts;
+      for (TensorView& part : in_memory.parts) {
+        parts.push_back(weights_.load(part));
+        part = parts.back().view;
+      }
+      write_tensor(in_memory);
       write_bytes(std::string(plan_.padding(tensor), '\0'));
       for (const TensorView& part : tensor.parts) weights_.release(part);
     }

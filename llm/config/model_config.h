@@ -28,7 +28,9 @@ enum class NormKind : uint32_t { kLayer, kRms };
 // with the residual. kOutput: on the output of each block, before the residual is added, and once
 // after the last layer.
 enum class NormPlacement : uint32_t { kBefore, kAfter, kOutput };
-enum class Activation : uint32_t { kGelu, kGeluTanh, kSilu, kRelu };  // kGelu: exact, with erf
+// kGelu: exact, with erf. kClampedSwiGlu: of gated blocks, see shaders/kernel_params.h.
+enum class Activation : uint32_t { kGelu, kGeluTanh, kSilu, kRelu, kClampedSwiGlu };
+inline constexpr float kSwiGluLimit = 7;  // of kClampedSwiGlu
 
 // A mixture of experts in the place of a feed-forward block: a router, a matrix [n, d_model],
 // chooses n_used of the n experts for each row, and their outputs are added with its weights. A

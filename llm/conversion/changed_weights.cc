@@ -79,9 +79,10 @@ DType format_of_change(DType source) {
 class Computation {
  public:
   // Decides how `contents`, those of `weights`, change.
-  Computation(const WeightProvider& weights, const WeightOptions& options, uint32_t n_threads,
-              ModelContents& contents)
-      : path_(weights.path().string()), n_threads_(n_threads), files_(contents.files) {
+  Computation(std::shared_ptr<const WeightProvider> source, const WeightOptions& options,
+              uint32_t n_threads, ModelContents& contents)
+      : weights_(std::move(source)), n_threads_(n_threads) {
+    const WeightProvider& weights = *weights_;
     std::vector<std::optional<DType>> formats(contents.tensors.size());
     if (!options.type.empty()) {
       formats = converted_formats(weights, find_mixture(options.type, kSetting));
@@ -90,7 +91,7 @@ class Computation {
     std::unordered_map<std::string, std::vector<LowRankChange>> changes;
     for (const AdapterFile& file : options.adapters) {
       Adapter adapter = read_adapter(file.path, weights);
-      files_.insert(files_.end(), adapter.files.begin(), adapter.files.end());
+      adapter_files_.insert(adapter_files_.end(), adapter.files.begin(), adapter.files.end());
       for (auto& [name, change] : adapter.changes) {
         change.scale *= file.scale;
         changes[name].push_back(std::move(change));
@@ -116,27 +117,31 @@ class Computation {
   }
 
   std::vector<uint8_t> operator()(const TensorView& tensor) const {
-    const auto& [source, changes] = tensors_.at(tensor.name);
+    const auto found = tensors_.find(tensor.name);
+    if (found == tensors_.end()) return weights_->contents().compute(tensor);
+    const std::vector<LowRankChange>& changes = found->second.changes;
+    const LoadedTensor source = weights_->load(found->second.source);
     const uint64_t n_columns = tensor.shape.back();
     const uint64_t n_rows = tensor.n_elements() / n_columns;
     std::vector<LowRankChange::Factors> factors;
     for (const LowRankChange& change : changes) factors.push_back(change.read());
     std::vector<uint8_t> bytes(tensor.bytes);
     quantize_rows(
-        path_ + ": tensor " + tensor.file_name, tensor.dtype, 0, n_rows, n_columns,
-        [&, &source = source, &changes = changes](uint64_t first, uint64_t n, float* rows) {
-          read_f32(source, first * n_columns, n * n_columns, rows);
+        weights_->path().string() + ": tensor " + tensor.file_name, tensor.dtype, 0, n_rows,
+        n_columns,
+        [&](uint64_t first, uint64_t n, float* rows) {
+          read_f32(source.view, first * n_columns, n * n_columns, rows);
           for (size_t i = 0; i < changes.size(); ++i) changes[i].add(factors[i], first, n, rows);
         },
         n_threads_, bytes.data());
-    for (const auto& file : files_) file->release(source.data, source.bytes);
+    weights_->release(found->second.source);
     return bytes;
   }
 
  private:
-  std::string path_;
+  std::shared_ptr<const WeightProvider> weights_;
   uint32_t n_threads_;
-  std::vector<std::shared_ptr<const MappedFile>> files_;
+  std::vector<std::shared_ptr<const MappedFile>> adapter_files_;
   std::unordered_map<std::string, ChangedTensor> tensors_;  // by canonical name
 };
 
@@ -159,7 +164,7 @@ std::shared_ptr<const WeightProvider> change_weights(std::shared_ptr<const Weigh
   weights->config();  // throws for a model that the engine cannot run
   ModelContents contents = weights->contents();
   const auto computation =
-      std::make_shared<const Computation>(*weights, options, n_threads, contents);
+      std::make_shared<const Computation>(weights, options, n_threads, contents);
   contents.compute = [computation](const TensorView& tensor) { return (*computation)(tensor); };
   return std::make_shared<const WeightProvider>(weights->path(), std::move(contents));
 }

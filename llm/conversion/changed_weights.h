@@ -35,8 +35,8 @@ struct WeightOptions {
 // that is not finite.
 void check_weight_options(const WeightOptions& options);
 
-// The model with the changes, or `weights` itself if there are none. The new provider keeps the
-// files open, and needs `weights` no longer. `n_threads` compute; 0: one per core. Throws the
+// The model with the changes, or `weights` itself if there are none. The new provider keeps
+// `weights`. `n_threads` compute; 0: one per core. Throws the
 // errors of check_weight_options() and read_adapter(); loading a tensor throws Error(kModel) for a
 // value that the format cannot hold.
 std::shared_ptr<const WeightProvider> change_weights(std::shared_ptr<const WeightProvider> weights,

@@ -82,8 +82,7 @@ const Mixture& find_mixture(std::string_view name, const char* setting) {
 
 void MixtureModel::add(std::string_view tensor_name) {
   has_output |= tensor_name == "output.weight";
-  n_layers += tensor_name.ends_with(".ffn_norm.weight") ||
-              tensor_name.ends_with(".layer_output_norm.weight");
+  n_layers += tensor_name.ends_with(".attn_output.weight");  // every layer has one
 }
 
 DType wanted_format(const Mixture& mixture, const MixtureModel& model, const std::string& name,

@@ -64,11 +64,6 @@ void read_integers(const void* source, float* out, uint64_t n) {
   for (uint64_t i = 0; i < n; ++i) out[i] = static_cast<float>(load<T>(from + i * sizeof(T)));
 }
 
-void read_e8m0s(const void* source, float* out, uint64_t n) {
-  const auto* from = static_cast<const uint8_t*>(source);
-  for (uint64_t i = 0; i < n; ++i) out[i] = 2 * bf16_to_f32(bf16_of_half_e8m0(from[i]));
-}
-
 // The quantized formats: one function each that unpacks one block, which may be unaligned.
 //
 // Fields in the order of the file, little-endian; d, min and dmin are f16, q is a code.
@@ -83,7 +78,6 @@ void read_e8m0s(const void* source, float* out, uint64_t n) {
 //   iq4_nl  d, nibbles                   x = d * kValues[q]
 //   mxfp4   e u8, nibbles                x = 2^(e - 127) * E2M1 of q
 //   affineN N-bit codes in one stream, lowest bits first; scales and biases are separate
-//   mxfp4_pairs  like affine4, with E2M1 codes; scales are separate
 //
 // Blocks of 256 elements, with small quantized scales for parts of a block:
 //   q2_k    scales [16], qs [64], d, dmin
@@ -303,11 +297,6 @@ void unpack_affine(const uint8_t* block, UnpackedBlocks to) {
   }
 }
 
-void unpack_mxfp4_pairs(const uint8_t* block, UnpackedBlocks to) {
-  unpack_affine<4>(block, to);
-  map_codes(kE2M1Codes, to.codes);
-}
-
 constexpr DTypeDescriptor plain(DType dtype, const char* name, uint32_t bytes, int32_t ggml_type,
                                 void (*to_f32)(const void*, float*, uint64_t)) {
   return {dtype, name, 1, bytes, ggml_type, to_f32, {}, nullptr};
@@ -364,9 +353,7 @@ constexpr DTypeDescriptor affine(DType dtype, const char* name) {
 }
 
 // A bf16 holds every E8M0 scale, and half of it, exactly.
-constexpr BlockFormat e2m1(uint32_t group) {
-  return {.bits = 5, .scale = ScaleKind::kBF16, .group = group, .zero = kE2M1Zero};
-}
+constexpr BlockFormat kE2M1Format = {.bits = 5, .scale = ScaleKind::kBF16, .zero = kE2M1Zero};
 constexpr BlockFormat with_zero(uint32_t bits, uint32_t zero) {
   return {.bits = bits, .zero = zero};
 }
@@ -399,10 +386,7 @@ constexpr DTypeDescriptor kDTypes[] = {
     // Codes are the unevenly spaced values of the file's 4-bit codes.
     quantized<unpack_iq4_nl, 18>(DType::kIQ4_NL, "iq4_nl", 20, with_zero(8, 128)),
     k_quant<unpack_iq4_xs, 136, 32>(DType::kIQ4_XS, "iq4_xs", 23, with_zero(8, 128)),
-    quantized<unpack_mxfp4, 17>(DType::kMXFP4, "mxfp4", 39, e2m1(32)),
-    {DType::kMXFP4Pairs, "mxfp4_pairs", 32, 16, -1, nullptr, e2m1(0),
-     unpack_blocks<unpack_mxfp4_pairs, 32, 16, 0, 0>},
-    plain(DType::kE8M0, "f8_e8m0", 1, -1, read_e8m0s),
+    quantized<unpack_mxfp4, 17>(DType::kMXFP4, "mxfp4", 39, kE2M1Format),
     k_quant<unpack_tq1_0, 54, kTernaryGroup>(DType::kTQ1_0, "tq1_0", 34, with_zero(2, 1)),
     k_quant<unpack_tq2_0, 66, kTernaryGroup>(DType::kTQ2_0, "tq2_0", 35, with_zero(2, 1)),
 };

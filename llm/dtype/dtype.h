@@ -39,14 +39,11 @@ enum class DType : uint32_t {
   kAffine8 = 21,
   kIQ4_NL = 22,  // 4-bit codes of 16 unevenly spaced values
   kIQ4_XS = 23,  // the same in blocks of 256
-  // OCP Microscaling Formats (2023): E2M1 elements, 32 of them with one E8M0 scale. kMXFP4 as in
-  // GGUF; kMXFP4Pairs with neighbours in a byte and the scales in a separate tensor.
+  // OCP Microscaling Formats (2023): E2M1 elements, 32 of them with one E8M0 scale.
   kMXFP4 = 24,
-  kMXFP4Pairs = 25,
-  kE8M0 = 26,  // powers of two: 2^(byte - 127)
   // Ternary weights: -1, 0 or 1 times the f16 scale of 256 elements.
-  kTQ1_0 = 27,  // five elements in a byte
-  kTQ2_0 = 28,  // four
+  kTQ1_0 = 25,  // five elements in a byte
+  kTQ2_0 = 26,  // four
 };
 
 // Storage of scales and minimums.
@@ -90,7 +87,7 @@ struct DTypeDescriptor {
   // quantized formats.
   void (*to_f32)(const void* source, float* out, uint64_t n);
   // Quantized formats: the contents of a block and the function that unpacks blocks. For kAffine*
-  // and kMXFP4Pairs the tensor has scales and group, and `unpack` writes only codes.
+  // the tensor has scales and group, and `unpack` writes only codes.
   BlockFormat blocks;
   void (*unpack)(const uint8_t* blocks, uint64_t n_blocks, UnpackedBlocks to);
 };

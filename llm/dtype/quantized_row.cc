@@ -24,10 +24,6 @@ void resize(const BlockFormat& format, uint64_t n, QuantizedRow& row) {
 void read_groups(const TensorView::Groups& groups, uint64_t first, QuantizedRow& out) {
   const uint64_t size = dtype_descriptor(groups.dtype).block_bytes;
   const auto* scales = static_cast<const uint8_t*>(groups.scales) + first * size;
-  if (groups.dtype == DType::kE8M0) {
-    std::transform(scales, scales + out.scales.size(), out.scales.begin(), bf16_of_half_e8m0);
-    return;
-  }
   const auto* biases = static_cast<const uint8_t*>(groups.biases) + first * size;
   for (uint64_t g = 0; g < out.scales.size(); ++g) {
     out.scales[g] = out.minimums[g] = 0;

@@ -24,8 +24,7 @@ struct TensorView {
   // other formats, and for plain integers in kI8.
   std::vector<float> scale;  // [shape[0]]
   // For kAffine*: a scale and a bias for every `group` elements of a row, [shape[0], shape[1] /
-  // group] of `dtype` (f32, f16 or bf16), unaligned. For kMXFP4Pairs: a scale of kE8M0 for
-  // every 32.
+  // group] of `dtype` (f32, f16 or bf16), unaligned.
   struct Groups {
     uint32_t group = 0;  // 32, 64 or 128
     DType dtype = DType::kF16;

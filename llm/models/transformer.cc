@@ -21,6 +21,8 @@ uint32_t kernel_activation(Activation activation) {
       return kActivationSilu;
     case Activation::kRelu:
       return kActivationRelu;
+    case Activation::kClampedSwiGlu:
+      return kActivationClampedSwiGlu;
   }
   return kActivationNone;
 }
@@ -86,6 +88,9 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
     layer.attn_q_norm = upload.head_norm(prefix + "attn.q_norm", config.head_dim, q);
     layer.attn_k_norm = upload.head_norm(prefix + "attn.k_norm", config.head_dim, kv);
     has_head_norms_ |= layer.attn_q_norm.present() || layer.attn_k_norm.present();
+    if (const std::string sinks = prefix + "attn.sinks.weight"; provider.find(sinks)) {
+      layer.attn_sinks = upload.vector(sinks, config.n_heads);
+    }
     layer.attn_out = upload.linear(prefix + "attn.", {"out"}, {d}, q, use);
     if (config.cross_attention) {
       layer.cross_norm = upload.norm(prefix + "cross_norm", d);
@@ -256,8 +261,8 @@ void TransformerStack::emit_experts(DispatchTable& table, const std::string& lab
   };
   multiply("experts.gate_up", layer.ffn_up, gate_up_, dtype, normed_);
   const GatedActivationParams gate{
-      n_slots, experts.d_ffn, kernel_activation(config_.activation), code(dtype), code(dtype), 0,
-      0};
+      n_slots,     experts.d_ffn, kernel_activation(config_.activation),
+      code(dtype), code(dtype),   kSwiGluLimit};
   emit::gated_activation(table, label + "experts.activation", gate,
                          numbers(hidden_, dtype, uint64_t{n_slots} * experts.d_ffn),
                          numbers(gate_up_, dtype, 2 * uint64_t{n_slots} * experts.d_ffn));
@@ -287,11 +292,12 @@ TransformerStack::BlockInput TransformerStack::emit_hidden(
   const BlockInput in = emit_norm_before(table, stem + "_norm", norm, up.weight, n_rows, dtype, x);
   if (!config_.gated_ffn) {
     emit_first(table, stem + ".up", up, rows, in, hidden_, hidden_dtype, activation);
-  } else if (n_rows <= up.weight.gate_rows) {
+  } else if (n_rows <= up.weight.gate_rows && activation <= kActivationSigmoid) {
     emit_first(table, stem + ".gate_up", up, rows, in, hidden_, hidden_dtype, activation, true);
   } else {
     emit_first(table, stem + ".gate_up", up, rows, in, gate_up_, dtype);
-    const GatedActivationParams gate{n_rows, down.n_in, activation, code(dtype), code(dtype), 0, 0};
+    const GatedActivationParams gate{n_rows,      down.n_in,   activation,
+                                     code(dtype), code(dtype), kSwiGluLimit};
     emit::gated_activation(table, stem + ".activation", gate, hidden_, gate_up_);
   }
   return {hidden_, hidden_dtype};
@@ -401,9 +407,9 @@ void TransformerStack::emit_bidirectional(DispatchTable& table, uint32_t n_rows,
     const uint32_t l = static_cast<uint32_t>(i), window = config_.layers[l].sliding_window;
     if (prepares_heads()) emit_rope(table, label, l, n_rows, activation_, rows, nullptr);
     attention.window = window > 0 ? window - 1 : 0;
-    emit::attention(table, label + "attn", attention, attended_, qkv_,
-                    qkv_.from(dtype_bytes(activation_, q)),
-                    qkv_.from(dtype_bytes(activation_, q + kv)), starts, position_bias_);
+    emit::attention(
+        table, label + "attn", attention, attended_, qkv_, qkv_.from(dtype_bytes(activation_, q)),
+        qkv_.from(dtype_bytes(activation_, q + kv)), starts, position_bias_, layer.attn_sinks);
     emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm,
                    {n_rows, activation_}, {attended_, activation_}, x);
     emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);
@@ -461,7 +467,7 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
     DType attended_dtype = input_dtype(layer.attn_out.weight, n_rows, dtype);
     attention.out_dtype = code(attended_dtype);
     emit::paged_attention(table, label + "attn", attention, attended_, qkv_, self.keys(l),
-                          self.values(l), context.rows, self.page_table(l));
+                          self.values(l), context.rows, self.page_table(l), layer.attn_sinks);
     emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm, rows,
                    {attended_, attended_dtype}, x);
     emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);

@@ -23,6 +23,7 @@ struct LayerWeights {
   LinearWeights attn_qkv;            // [q_width + 2 * kv_width, d_model]: queries, keys, values
   Operand attn_q_norm, attn_k_norm;  // weights of RMS norms of each head, f32 [head_dim], or of all
                                      // together, f32 [q_width] and [kv_width] (?)
+  Operand attn_sinks;                // f32 [n_heads], see paged_attention (?)
   LinearWeights attn_out;
   NormWeights attn_post_norm;  // of the block's output, before the residual is added (?)
   NormWeights cross_norm;

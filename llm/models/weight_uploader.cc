@@ -17,6 +17,8 @@ void require_elements(const WeightProvider& provider, const TensorView& tensor, 
 }  // namespace
 
 Weight WeightUploader::matrix(const MatrixSource& source, WeightUse use) const {
+  // A plan needs shapes only.
+  if (!device_.keeps_writes()) return device_.upload(source, use, compute_);
   std::vector<LoadedTensor> loaded;
   for (const TensorView* part : source.parts) loaded.push_back(provider_.load(*part));
   MatrixSource in_memory{{}, source.convolution};

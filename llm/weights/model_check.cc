@@ -185,6 +185,9 @@ class ModelChecker {
     for (uint32_t n = 0; n < stack.n_layers; ++n) {
       const std::string layer = name + ".layers." + std::to_string(n);
       check_attention(layer + ".attn", stack);
+      if (has(name + ".layers.0.attn.sinks.weight")) {
+        check(layer + ".attn.sinks.weight", {stack.n_heads});
+      }
       check_head_norm(layer + ".attn.q_norm.weight", stack.head_dim, stack.q_width());
       check_head_norm(layer + ".attn.k_norm.weight", stack.head_dim, stack.kv_width());
       if (norms_output) {

@@ -243,6 +243,18 @@ constexpr ModelFamily kFamilies[] = {
                     .gguf_names = &kGgufPhi3Naming,
                     .activation = Activation::kSilu,
                     .window_period = 1}),
+    // OpenAI, "gpt-oss-120b & gpt-oss-20b Model Card" (2025). GGUF does not state that the ends of
+    // YaRN's blend are not integers.
+    language_model({.name = "gpt-oss",
+                    .gguf = "gpt-oss",
+                    .hugging_face = {"gpt_oss"},
+                    .gguf_names = &kGgufGptOssNaming,
+                    .activation = Activation::kClampedSwiGlu,
+                    .has_experts = true,
+                    .rope_theta = 150000,
+                    .truncates_yarn = false,
+                    .window_period = 2,
+                    .hugging_face_alternates_gates = true}),
     // Bakouch et al., "SmolLM3: smol, multilingual, long-context reasoner" (2025).
     language_model({.name = "smollm3",
                     .gguf = "smollm3",

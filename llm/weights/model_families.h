@@ -56,6 +56,7 @@ struct ModelFamily {
   float rope_theta = 10000;
   float window_rope_theta = 0;
   bool unscaled_window_rope = false;  // layers with a window have the base of the others, unscaled
+  bool truncates_yarn = true;         // as RopeSettings::truncates, if the file does not state it
   uint32_t rope_free_period = 0;  // every rope_free_period-th layer has no rotation; 0: all have
 
   // Every window_period-th layer has full attention; the others have a sliding window. 0: all have
@@ -67,8 +68,9 @@ struct ModelFamily {
   bool gguf_interleaved_rope = false;     // llama.cpp's converter reorders queries and keys
   uint32_t gguf_width_scaled_layers = 0;  // the model with this number of layers scales attention
                                           // by sqrt(n_heads / d_model), which GGUF does not state
-  float hugging_face_norm_weight_offset = 0;  // included in GGUF norm weights by llama.cpp's
-                                              // converter
+  bool hugging_face_alternates_gates = false;  // experts as in alternating_experts.h
+  float hugging_face_norm_weight_offset = 0;   // included in GGUF norm weights by llama.cpp's
+                                               // converter
 };
 
 // By the file's name; null if unknown.

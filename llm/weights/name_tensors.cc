@@ -28,7 +28,10 @@ std::vector<uint64_t> rows_of_parts(const TensorView& tensor, size_t n_parts,
 std::vector<TensorView> cut_stack(const TensorView& stack,
                                   const std::vector<std::string>& patterns) {
   std::vector<TensorView> parts;
-  if (stack.shape.size() < 2 || stack.shape[0] > kMostExperts || !stack.scale.empty()) return parts;
+  if (stack.shape.size() < 2 || stack.shape[0] > kMostExperts || !stack.scale.empty() ||
+      stack.groups.group != 0) {
+    return parts;
+  }
   const uint64_t n_patterns = patterns.size(), n = stack.shape[0] * n_patterns;
   std::vector<uint64_t> shape(stack.shape.begin() + 1, stack.shape.end());
   if (n == 0 || shape[0] % n_patterns != 0) return parts;
@@ -41,15 +44,6 @@ std::vector<TensorView> cut_stack(const TensorView& stack,
     part.shape = shape;
     part.bytes = stack.bytes / n;
     part.data = static_cast<const uint8_t*>(stack.data) + i * part.bytes;
-    if (stack.groups.scales != nullptr) {
-      const uint64_t group_bytes =
-          part.n_elements() / stack.groups.group * dtype_descriptor(stack.groups.dtype).block_bytes;
-      const auto at = [&](const void* values) -> const void* {
-        return values == nullptr ? nullptr : static_cast<const uint8_t*>(values) + i * group_bytes;
-      };
-      part.groups.scales = at(stack.groups.scales);
-      part.groups.biases = at(stack.groups.biases);
-    }
     parts.push_back(std::move(part));
   }
   return parts;

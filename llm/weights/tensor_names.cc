@@ -78,11 +78,13 @@ TensorNaming language_model_naming(std::vector<TensorNaming::Row> norms) {
        {"self_attn.o_proj", "attn.out"},
        {"self_attn.q_norm", "attn.q_norm"},
        {"self_attn.k_norm", "attn.k_norm"},
+       {"self_attn", "attn"},  // of the leaf "sinks"
        {"mlp.gate_proj", "ffn.gate"},
        {"mlp.up_proj", "ffn.up"},
        {"mlp.gate_up_proj", "ffn.gate|ffn.up"},
        {"mlp.down_proj", "ffn.down"},
        {"mlp.gate", "ffn.router"},
+       {"mlp.router", "ffn.router"},
        {"mlp.experts.#.gate_proj", "experts.#.gate"},
        {"mlp.experts.#.up_proj", "experts.#.up"},
        {"mlp.experts.#.down_proj", "experts.#.down"},
@@ -98,7 +100,7 @@ TensorNaming language_model_naming(std::vector<TensorNaming::Row> norms) {
        {"block_sparse_moe.input_linear", "experts.*.gate|experts.*.up"},
        {"block_sparse_moe.output_linear", "experts.*.down"},
        {"input_layernorm", "attn_norm"}},
-      kWeightAndBias,
+      {{"weight", "weight"}, {"bias", "bias"}, {"sinks", "sinks.weight"}},
   };
   naming.layer_stems.insert(naming.layer_stems.end(), norms.begin(), norms.end());
   return naming;
@@ -125,6 +127,7 @@ TensorNaming gguf_language_model_naming(std::vector<TensorNaming::Row> projectio
                              {"attn_output", "attn.out"},
                              {"attn_q_norm", "attn.q_norm"},
                              {"attn_k_norm", "attn.k_norm"},
+                             {"attn_sinks", "attn.sinks"},
                              {"post_attention_norm", "attn_post_norm"},
                              {"ffn_norm", "ffn_norm"},
                              {"ffn_down", "ffn.down"},
@@ -472,6 +475,13 @@ const TensorNaming kGgufLanguageModelNaming =
                                 {"attn_qkv", "attn.q|attn.k|attn.v"},
                                 {"ffn_gate", "ffn.gate"},
                                 {"ffn_up", "ffn.up"}});
+
+// The norm before the feed-forward block has the name of one after attention.
+const TensorNaming kGgufGptOssNaming =
+    gguf_language_model_naming({{"attn_q", "attn.q"},
+                                {"attn_k", "attn.k"},
+                                {"attn_v", "attn.v"},
+                                {"post_attention_norm", "ffn_norm"}});
 
 const TensorNaming kGgufPhi3Naming =
     gguf_language_model_naming({{"attn_qkv", "attn.q|attn.k|attn.v"},

@@ -55,6 +55,7 @@ extern const TensorNaming kGgufModernBertNaming;
 
 extern const TensorNaming kGgufLanguageModelNaming;
 extern const TensorNaming kGgufPhi3Naming;  // and of GLM
+extern const TensorNaming kGgufGptOssNaming;
 extern const TensorNaming kHuggingFaceLanguageModelNaming;
 // For families with norms after their blocks: the same file name means another norm.
 extern const TensorNaming kHuggingFacePostNormNaming;

@@ -70,7 +70,8 @@ struct ModelContents {
   std::optional<ModelConfig> config;  // if the family is known
   std::vector<std::string> vocabulary;
   std::shared_ptr<const Gguf> gguf;  // of a GGUF file
-  // Computes the bytes of a tensor whose data is null (llm/conversion/changed_weights.h).
+  // Computes the bytes of a tensor whose data is null: of a reader whose files have it in another
+  // layout, or of llm/conversion/changed_weights.h.
   std::function<std::vector<uint8_t>(const TensorView& tensor)> compute;
   std::string changes;  // what is computed: "weights in q8_0"; empty: nothing
 };

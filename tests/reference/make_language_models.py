@@ -9,12 +9,13 @@ of the ids, [44, n_vocab].
 
 The fixtures in the repository were made with torch 2.15.0 and transformers 5.23.0, on a CPU.
 """
+import json
 import pathlib
 import sys
 
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 N_PROMPT, N_NEW = 12, 32
 COMMON = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
@@ -26,6 +27,18 @@ WINDOWS = ["sliding_attention", "full_attention", "sliding_attention"]
 
 def rope(**settings):
     return dict(rope_parameters={**ROPE, **settings})
+
+
+def gpt_oss(t, **sizes):
+    return t.GptOssConfig(
+        **{**COMMON, **sizes}, head_dim=16, sliding_window=9, num_local_experts=6,
+        num_experts_per_tok=3, **rope(
+            rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0, truncate=False,
+            original_max_position_embeddings=32))
+
+
+# Of parameters, by the last part of their names: sinks that matter, gates beyond the clamp.
+SPREADS = {"sinks": 1.5, "gate_up_proj": 1.2}
 
 
 FAMILIES = {
@@ -90,9 +103,43 @@ FAMILIES = {
         **rope(rope_theta=1000000.0)),
     "mixtral": lambda t: t.MixtralConfig(
         **COMMON, num_local_experts=4, num_experts_per_tok=2, sliding_window=9, **rope()),
+    "gpt-oss": lambda t: gpt_oss(t, intermediate_size=16),
+    # Experts and config.json as published.
+    "gpt-oss-mxfp4": lambda t: gpt_oss(t, hidden_size=64, intermediate_size=32),
     "smollm3": lambda t: t.SmolLM3Config(**{**COMMON, "num_hidden_layers": 4},
                                          no_rope_layer_interval=4, **rope()),
 }
+
+
+E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def draw_mxfp4(weight):
+    """Fills an expert matrix [n, columns, rows] with random MXFP4 values; returns its blocks and scales."""
+    n, columns, rows = weight.shape
+    codes = torch.randint(0, 16, (n, rows, columns // 32, 32))
+    scales = torch.randint(122, 126, (n, rows, columns // 32))
+    values = E2M1[codes] * torch.exp2(scales[..., None] - 127.0)
+    weight.copy_(values.reshape(n, rows, columns).transpose(1, 2))
+    pairs = codes[..., 0::2] | codes[..., 1::2] << 4
+    return pairs.to(torch.uint8), scales.to(torch.uint8)
+
+
+def publish(folder, quantized):
+    """Gives a saved model the tensors and the config.json of the published files."""
+    tensors = load_file(folder / "model.safetensors")
+    for key, (blocks, scales) in quantized.items():
+        del tensors[key]
+        tensors[key + "_blocks"], tensors[key + "_scales"] = blocks, scales
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    scaling = config.pop("rope_parameters")
+    config["rope_theta"] = scaling.pop("rope_theta")
+    config["rope_scaling"] = scaling
+    config["experts_per_token"] = config["num_experts_per_tok"]
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": [
+        "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
 def make(name, folder):
@@ -100,11 +147,15 @@ def make(name, folder):
     config = FAMILIES[name](transformers)
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager",
                                                           dtype=torch.float32).eval()
+    quantized = {}
     with torch.no_grad():
         for key, weight in model.named_parameters():
+            leaf = key.split(".")[-1]
             # Norm weights other than one, so that their position matters.
-            spread, mean = (0.3, 0.7) if "norm" in key else (0.25, 0.0)
+            spread, mean = (0.3, 0.7) if "norm" in key else (SPREADS.get(leaf, 0.25), 0.0)
             weight.copy_(torch.randn_like(weight) * spread + mean)
+            if name.endswith("mxfp4") and weight.dim() == 3:
+                quantized[key] = draw_mxfp4(weight)
         ids = torch.randint(0, config.vocab_size, (1, N_PROMPT))
         for _ in range(N_NEW):
             logits = model(ids, use_cache=False).logits
@@ -113,6 +164,8 @@ def make(name, folder):
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
+    if quantized:
+        publish(folder, quantized)
     save_file({"ids": ids[0].to(torch.int32), "logits": logits}, folder / "reference.safetensors")
     print(name, [round(x, 2) for x in logits[-1].topk(3).values.tolist()])
 

@@ -66,7 +66,7 @@ TEST_P(ChangedFamily, HasTheWeightsOfAConvertedFile) {
 
 INSTANTIATE_TEST_SUITE_P(Families, ChangedFamily,
                          testing::Values("llama", "qwen3", "gemma", "phi3", "mixtral", "glm4",
-                                         "olmo2"));
+                                         "gpt-oss", "gpt-oss-mxfp4", "olmo2"));
 
 TEST(ChangedWeightsOfGguf, AreThoseOfAConvertedFile) {
   const TemporaryFolder folder;

@@ -61,7 +61,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Family{"qwen3"}, Family{"qwen3-moe"}, Family{"qwen2-moe"}, Family{"gemma"},
                     Family{"phi3"}, Family{"phi3-long"}, Family{"smollm3"}, Family{"mistral", 9},
                     Family{"mixtral", 9}, Family{"granite"}, Family{"granite-moe"}, Family{"glm"},
-                    Family{"glm4"}, Family{"olmo2"}, Family{"olmo3"}, Family{"olmoe"}),
+                    Family{"glm4"}, Family{"olmo2"}, Family{"olmo3"}, Family{"olmoe"},
+                    Family{"gpt-oss"}, Family{"gpt-oss-mxfp4"}),
     [](const testing::TestParamInfo<Family>& family) {
       std::string name = family.param.name;
       std::erase(name, '-');
@@ -277,7 +278,7 @@ TEST(ConvertedWhisper, HasOneFormatForAllMatrices) {
 
 TEST(FileTensorName, IsTheInverseOfCanonicalNames) {
   for (const TensorNaming* naming :
-       {&kGgufLanguageModelNaming, &kGgufPhi3Naming, &kGgufTextEncoderNaming,
+       {&kGgufLanguageModelNaming, &kGgufPhi3Naming, &kGgufGptOssNaming, &kGgufTextEncoderNaming,
         &kGgufModernBertNaming, &kGgmlWhisperNaming, &kHuggingFaceLanguageModelNaming}) {
     size_t n = 0;
     for (const auto& [stem, canonical] : naming->layer_stems) {

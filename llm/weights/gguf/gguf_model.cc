@@ -24,6 +24,7 @@ void read_rope(const GgufMetadata& metadata, const ModelFamily& family, StackCon
     rope.scaling = RopeScaling::kLinear;
   } else if (type == "yarn") {
     rope.scaling = RopeScaling::kYarn;
+    rope.truncates = family.truncates_yarn;
     rope.magnitude = 0.1f * std::log(rope.factor) + 1;
   } else if (!type.empty() && type != "none" && type != "longrope") {
     model.unsupported = "expected a known rope scaling, found type " + type.substr(0, 60);

@@ -40,8 +40,8 @@ float rope_theta(const ConfigJson& config, const ConfigJson& parameters, const c
   return parameters.number({"rope_theta"}, config.number({older_key}, otherwise));
 }
 
-void read_scaling(const ConfigJson& config, const ConfigJson& scaling, const StackConfig& stack,
-                  RopeSettings& rope, ModelConfig& model) {
+void read_scaling(const ConfigJson& config, const ConfigJson& scaling, const ModelFamily& family,
+                  const StackConfig& stack, RopeSettings& rope, ModelConfig& model) {
   const std::string type = scaling.text("rope_type", scaling.text("type", "default").c_str());
   if (type == "default") return;
   rope.factor = scaling.number({"factor"}, 1);
@@ -60,7 +60,7 @@ void read_scaling(const ConfigJson& config, const ConfigJson& scaling, const Sta
     rope.scaling = RopeScaling::kYarn;
     rope.beta_fast = scaling.number({"beta_fast"}, 32);
     rope.beta_slow = scaling.number({"beta_slow"}, 1);
-    rope.truncates = scaling.truth("truncate", true);
+    rope.truncates = scaling.truth("truncate", family.truncates_yarn);
     const float usual = rope.factor > 1 ? 0.1f * std::log(rope.factor) + 1 : 1;
     rope.magnitude = scaling.number({"attention_factor"}, usual);
     if (scaling.find("mscale") != nullptr) {
@@ -98,12 +98,12 @@ float read_rope(const ConfigJson& config, const ModelFamily& family, StackConfig
     const ConfigJson full = by_kind ? all.member("full_attention") : all;
     rope.theta = full.number({"rope_theta"}, rope.theta);
     part = full.number({"partial_rotary_factor"}, part);
-    read_scaling(config, full, stack, rope, model);
+    read_scaling(config, full, family, stack, rope, model);
     if (by_kind) {
       window_theta = all.member("sliding_attention").number({"rope_theta"}, window_theta);
     }
   } else {
-    read_scaling(config, config.member("rope_scaling"), stack, rope, model);
+    read_scaling(config, config.member("rope_scaling"), family, stack, rope, model);
   }
   constexpr float kMostRotated = 1e6f;
   rope.n_pairs =
@@ -203,9 +203,12 @@ ModelConfig read_config_json(const ConfigJson& config, const ModelFamily& family
 void read_language_model(const ConfigJson& config, const ModelFamily& family, ModelConfig& model) {
   require(config, {{"clip_qkv", nullptr}}, model);
   StackConfig& stack = model.decoder();
+  if (stack.activation == Activation::kClampedSwiGlu) {
+    require(config, {{"swiglu_limit", kSwiGluLimit}, {"swiglu_alpha", 1.702}}, model);
+  }
   if (family.has_experts) {
     stack.experts.n = config.count({"num_local_experts", "num_experts"});
-    stack.experts.n_used = config.count({"num_experts_per_tok"});
+    stack.experts.n_used = config.count({"num_experts_per_tok", "experts_per_token"});
     stack.experts.d_ffn = config.count({"moe_intermediate_size", "intermediate_size"});
     stack.experts.d_shared = config.count({"shared_expert_intermediate_size"});
     stack.experts.normalizes = config.truth("norm_topk_prob", family.normalizes_experts);

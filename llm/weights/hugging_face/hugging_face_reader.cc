@@ -5,6 +5,7 @@
 #include "error/error.h"
 #include "llm/files/byte_reader.h"
 #include "llm/files/json_file.h"
+#include "llm/weights/hugging_face/alternating_experts.h"
 #include "llm/weights/hugging_face/config_json.h"
 #include "llm/weights/hugging_face/mlx_quantization.h"
 #include "llm/weights/model_check.h"
@@ -105,6 +106,7 @@ void read_text_model(const ConfigJson& config, const ModelFamily& family, ModelC
     constexpr std::string_view kInner = "language_model.";
     if (tensor.name.starts_with(kInner)) tensor.name.erase(0, kInner.size());
   }
+  if (family.hugging_face_alternates_gates) split_alternating_experts(contents);
   name_tensors(*family.hugging_face_names, family, contents);
   // Some files have a tied output matrix.
   if (config.truth("tie_word_embeddings", false)) {

@@ -342,13 +342,16 @@ TEST(BlockFormats, HaveTheValuesOfGguf) {
 }
 
 TEST(BlockFormats, ReadSubnormalPowersOfTwo) {
-  const std::vector<uint8_t> exponents = {0, 1, 2, 127, 128, 254};
-  TensorView tensor;
-  tensor.dtype = DType::kE8M0;
-  tensor.shape = {exponents.size()};
-  tensor.data = exponents.data();
-  EXPECT_THAT(read_f32(tensor),
-              ::testing::ElementsAre(0x1p-127f, 0x1p-126f, 0x1p-125f, 1.0f, 2.0f, 0x1p127f));
+  const std::pair<uint8_t, float> scales[] = {{0, 0x1p-127f}, {1, 0x1p-126f}, {2, 0x1p-125f},
+                                              {127, 1.0f},    {128, 2.0f},    {254, 0x1p127f}};
+  for (const auto& [exponent, scale] : scales) {
+    const std::vector<uint8_t> block = {exponent, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    TensorView tensor;
+    tensor.dtype = DType::kMXFP4;
+    tensor.shape = {32};
+    tensor.data = block.data();
+    EXPECT_EQ(read_f32(tensor)[0], scale);
+  }
 }
 
 TEST(BlockFormats, HaveTheTypeAndBlockSizeOfGgml) {

@@ -35,7 +35,7 @@ struct QuantizedFormat {
 // and base-3 digits.
 inline bool has_wider_codes(DType dtype) {
   return dtype == DType::kIQ4_NL || dtype == DType::kIQ4_XS || dtype == DType::kMXFP4 ||
-         dtype == DType::kMXFP4Pairs || dtype == DType::kTQ1_0;
+         dtype == DType::kTQ1_0;
 }
 
 // Every format of the table; those of MLX with some groups and kinds of scales.
@@ -52,7 +52,6 @@ inline std::vector<QuantizedFormat> quantized_formats() {
   formats.push_back({DType::kAffine5, 32, DType::kBF16});
   formats.push_back({DType::kAffine6, 64, DType::kF16});
   formats.push_back({DType::kAffine8, 128, DType::kF16});
-  formats.push_back({DType::kMXFP4Pairs, 32, DType::kE8M0});
   return formats;
 }
 
@@ -71,15 +70,6 @@ class QuantizedMatrix {
     if (format.dtype == DType::kMXFP4) {
       for (size_t at = 0; at < bytes.size(); at += 17) bytes[at] = small_e8m0(random);
       read_f32(view, numbers.data());
-    } else if (format.dtype == DType::kMXFP4Pairs) {
-      for (size_t i = 0; i < numbers.size() / 32; ++i) scales.push_back(small_e8m0(random));
-      view.groups = {32, DType::kE8M0, scales.data(), nullptr};
-      for (size_t i = 0; i < numbers.size(); ++i) {
-        constexpr float kE2M1[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
-        const int code = bytes[i / 2] >> (4 * (i % 2)) & 15;
-        const float magnitude = std::ldexp(kE2M1[code % 8], scales[i / 32] - 127);
-        numbers[i] = code > 7 ? -magnitude : magnitude;
-      }
     } else if (format.group == 0) {
       set_scales(random);
       read_f32(view, numbers.data());

@@ -154,7 +154,9 @@ void check_batch(const std::string& family, uint32_t n_slots) {
 TEST(Generator, AnswersTheSameAloneAndInABatch) {
   for (const char* family : {"qwen3", "qwen3-moe", "olmo2"}) check_batch(family, 3);
   // Rows of a step are grouped by expert where an expert has two on average: here from 4 on.
-  for (const char* family : {"qwen3-moe", "qwen2-moe", "mixtral"}) check_batch(family, 6);
+  for (const char* family : {"qwen3-moe", "qwen2-moe", "mixtral", "gpt-oss"}) {
+    check_batch(family, 6);
+  }
 }
 
 // Applies the rules of select_beams to whole sequences, each computed from the start.
@@ -235,7 +237,9 @@ void check_beams(const std::string& family, const std::string& device_name) {
 }
 
 TEST(GeneratorBeams, EqualAPlainSearch) {
-  for (const char* family : {"llama", "gemma3", "qwen3", "qwen3-moe"}) check_beams(family, "cpu");
+  for (const char* family : {"llama", "gemma3", "qwen3", "qwen3-moe", "gpt-oss"}) {
+    check_beams(family, "cpu");
+  }
 }
 
 // The texts of two slots, with beams and with sampling, and their log-probabilities.

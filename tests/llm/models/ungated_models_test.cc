@@ -145,6 +145,8 @@ class RandomModel {
         return x / (1 + std::exp(-x));
       case Activation::kRelu:
         return std::max(x, 0.0);
+      case Activation::kClampedSwiGlu:
+        break;  // of gated blocks only
     }
     return NAN;
   }

@@ -60,6 +60,7 @@ std::string name_in_layer(const std::string& stem) {
       {"post_mlp_layernorm", "post_ffw_norm"},
       {"post_feedforward_layernorm", "post_ffw_norm"},
       {"mlp.gate", "ffn_gate_inp"},
+      {"mlp.router", "ffn_gate_inp"},
       {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
       {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
       {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
@@ -78,6 +79,10 @@ std::string name_in_layer(const std::string& stem) {
 
 std::string gguf_name(std::string name) {
   if (name.starts_with("model.")) name.erase(0, 6);
+  // A vector without a last component.
+  if (name.ends_with("self_attn.sinks")) {
+    return "blk." + name.substr(7, name.find('.', 7) - 7) + ".attn_sinks.weight";
+  }
   const size_t dot = name.rfind('.');
   const std::string stem = name.substr(0, dot), leaf = name.substr(dot);
   if (stem == "embed_tokens") return "token_embd" + leaf;
@@ -105,6 +110,34 @@ void add(GgufBytes& gguf, const std::string& name, std::vector<uint64_t> shape,
   std::vector<uint8_t> bytes(values.size() * sizeof(float));
   std::memcpy(bytes.data(), values.data(), bytes.size());
   gguf.tensor(name, {shape.rbegin(), shape.rend()}, 0, bytes);
+}
+
+// Experts of gpt-oss: [n, columns, rows] or biases [n, rows]. The rows of gates and of values
+// alternate in "gate_up_proj".
+void add_alternating(GgufBytes& gguf, const TensorView& tensor) {
+  const bool is_bias = tensor.name.ends_with("_bias");
+  const size_t n = tensor.shape[0], rows = tensor.shape.back(),
+               columns = is_bias ? 1 : tensor.shape[1];
+  const bool alternates = tensor.name.find("gate_up") != std::string::npos;
+  const std::vector<float> values = read_f32(tensor);
+  const size_t layer = tensor.name.find("layers.") + 7;
+  const std::string block =
+      "blk." + tensor.name.substr(layer, tensor.name.find('.', layer) - layer);
+  const std::vector<std::string> parts =
+      alternates ? std::vector<std::string>{"gate", "up"} : std::vector<std::string>{"down"};
+  for (size_t part = 0; part < parts.size(); ++part) {
+    std::vector<float> found;
+    for (size_t e = 0; e < n; ++e) {
+      for (size_t row = part; row < rows; row += parts.size()) {
+        for (size_t c = 0; c < columns; ++c)
+          found.push_back(values[(e * columns + c) * rows + row]);
+      }
+    }
+    std::vector<uint64_t> shape = {n, rows / parts.size()};
+    if (!is_bias) shape.push_back(columns);
+    add(gguf, block + ".ffn_" + parts[part] + "_exps" + (is_bias ? ".bias" : ".weight"), shape,
+        found);
+  }
 }
 
 std::vector<uint8_t> gguf_of(const Model& model, const Change& change = {}) {
@@ -170,6 +203,11 @@ std::vector<uint8_t> gguf_of(const Model& model, const Change& change = {}) {
   Safetensors tensors;
   read_safetensors(std::make_shared<MappedFile>(folder_of(model) / "model.safetensors"), tensors);
   for (const TensorView& tensor : tensors.tensors) {
+    const bool is_gpt_oss = std::string(model.architecture) == "gpt-oss";
+    if (is_gpt_oss && tensor.name.find(".mlp.experts.") != std::string::npos) {
+      add_alternating(gguf, tensor);
+      continue;
+    }
     std::vector<float> values = read_f32(tensor);
     const bool is_query = tensor.name.find(".q_proj.") != std::string::npos;
     if (model.is_permuted && (is_query || tensor.name.find(".k_proj.") != std::string::npos)) {
@@ -179,7 +217,7 @@ std::vector<uint8_t> gguf_of(const Model& model, const Change& change = {}) {
       for (float& norm_weight : values) norm_weight += 1;
     }
     std::string name = gguf_name(tensor.name);
-    if (std::string(model.architecture) == "olmo2" &&
+    if ((is_gpt_oss || std::string(model.architecture) == "olmo2") &&
         tensor.name.find("post_attention_layernorm") != std::string::npos) {
       name.replace(name.find("ffn_norm"), 8, "post_attention_norm");
     }
@@ -219,7 +257,7 @@ TEST(GgufLanguageModels, GiveTheSameLogitsAsSafetensors) {
         Model{"granite", "granite", true, false, 0.22f}, Model{"glm", "chatglm", false, false},
         Model{"glm4", "glm4", false, false}, Model{"olmo2", "olmo2", false, false},
         Model{"olmo3", "olmo2", false, false}, Model{"olmoe", "olmoe", false, false},
-        Model{"qwen3-moe", "qwen3moe", false, false},
+        Model{"qwen3-moe", "qwen3moe", false, false}, Model{"gpt-oss", "gpt-oss", false, false},
         Model{"qwen2-moe", "qwen2moe", false, false}}) {
     SCOPED_TRACE(model.folder);
     const auto gguf =
@@ -280,6 +318,22 @@ TEST(GgufExperts, RefuseInvalidFiles) {
     }
     EXPECT_THAT(message, testing::HasSubstr(file.message));
   }
+}
+
+TEST(GgufGptOss, RefusesInvalidSinks) {
+  const Model model = {"gpt-oss", "gpt-oss", false, false};
+  const auto error_of = [&](const Change& change) -> std::string {
+    try {
+      open(model, change)->config(ModelType::kLanguageModel);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(error_of({{}, "blk.1.attn_sinks.weight"}),
+              testing::HasSubstr("expected a tensor decoder.layers.1.attn.sinks.weight"));
+  EXPECT_THAT(error_of({{}, "blk.0.attn_sinks.weight", {8}}),
+              testing::HasSubstr("shape [4], found [8]"));
 }
 
 }  // namespace
