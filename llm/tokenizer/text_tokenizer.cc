@@ -64,6 +64,16 @@ TextTokenizer::TextTokenizer(TokenizerParts parts) : parts_(std::move(parts)) {
   for (int32_t* id : {&parts_.bos, &parts_.eos, &parts_.pad, &parts_.unknown}) {
     if (*id != -1) check(*id, "a special token");
   }
+  const auto has_token = [&](std::string_view spelling) {
+    return std::any_of(parts_.added.begin(), parts_.added.end(),
+                       [&](const AddedToken& token) { return token.spelling == spelling; });
+  };
+  has_channels_ = has_token("<|channel|>") && has_token("<|message|>") && has_token("<|return|>");
+  if (has_channels_) {
+    std::erase_if(parts_.stop_ids, [&](int32_t id) {
+      return static_cast<size_t>(id) < n && parts_.spellings[static_cast<size_t>(id)] == "<|end|>";
+    });
+  }
   std::vector<int32_t>& stop_ids = parts_.stop_ids;
   if (parts_.eos >= 0) stop_ids.push_back(parts_.eos);
   for (const int32_t id : stop_ids) check(id, "a token that ends an answer");

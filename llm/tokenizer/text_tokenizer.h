@@ -86,6 +86,9 @@ class TextTokenizer {
   // The tokens that end an answer: end of text, of turn, of message. Ascending; may be empty.
   std::span<const int32_t> stop_ids() const { return parts_.stop_ids; }
   bool is_end(int32_t id) const;
+  // Whether the tokens are those of messages on channels (OpenAI's harmony format). An answer then
+  // has several messages, and <|end|> ends one of them, not the answer.
+  bool has_channels() const { return has_channels_; }
   // The special tokens that encode() adds before and after a text with `add_special`.
   std::span<const int32_t> before() const { return parts_.before; }
   std::span<const int32_t> after() const { return parts_.after; }
@@ -103,7 +106,8 @@ class TextTokenizer {
  private:
   void encode_text(std::string_view text, bool at_start, std::vector<int32_t>& ids) const;
 
-  TokenizerParts parts_;          // without spellings, which are in vocabulary_
+  TokenizerParts parts_;  // without spellings, which are in vocabulary_
+  bool has_channels_ = false;
   std::vector<bool> is_special_;  // by id
   Vocabulary vocabulary_;
   AddedTokens raw_added_, normalized_added_;

@@ -31,9 +31,10 @@ std::string StopTexts::push(std::string_view text) {
 
 std::string StopTexts::finish() { return std::exchange(held_, {}); }
 
-AnswerWriter::AnswerWriter(const TextTokenizer* tokenizer, std::vector<std::string> stops)
+AnswerWriter::AnswerWriter(const TextTokenizer* tokenizer, std::vector<std::string> stops,
+                           bool with_special)
     : tokenizer_(tokenizer), stops_(std::move(stops)) {
-  if (tokenizer) stream_.emplace(*tokenizer);
+  if (tokenizer) stream_.emplace(*tokenizer, with_special);
 }
 
 std::string AnswerWriter::push(int32_t id) {

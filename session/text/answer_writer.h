@@ -30,8 +30,10 @@ class StopTexts {
 // One answer.
 class AnswerWriter {
  public:
-  // `tokenizer` may be null, for no text. It must outlive this object.
-  AnswerWriter(const TextTokenizer* tokenizer, std::vector<std::string> stops);
+  // `tokenizer` may be null, for no text. It must outlive this object. `with_special`: special
+  // tokens are part of the text.
+  AnswerWriter(const TextTokenizer* tokenizer, std::vector<std::string> stops,
+               bool with_special = false);
 
   // Returns the text that this token completes; a token that ends an answer adds none.
   std::string push(int32_t id);

@@ -8,6 +8,10 @@ namespace {
 GrammarStart start_of(const TextModel& model, const GrammarOptions& options,
                       std::span<const int32_t> prompt) {
   if (options.after) return {.after = *options.after};
+  if (model.has_channels()) {
+    if (!model.begins_message(prompt)) return {};
+    return {.after = "<|channel|>final<|message|>"};
+  }
   if (model.begins_thinking(prompt)) return {.after = "</think>"};
   if (model.ends_thinking(prompt)) return {};
   // A model may begin to think by itself.

@@ -90,9 +90,15 @@ bool TextModel::ends_thinking(std::span<const int32_t> prompt) const {
   return ends_with(prompt, "</think>");
 }
 
+bool TextModel::has_channels() const { return tokenizer_ && tokenizer_->has_channels(); }
+
+bool TextModel::begins_message(std::span<const int32_t> prompt) const {
+  return ends_with(prompt, "<|start|>assistant");
+}
+
 bool TextModel::ends_with(std::span<const int32_t> prompt, std::string_view tag) const {
   if (!tokenizer_) return false;
-  std::string ending = tokenizer_->decode(prompt.last(std::min<size_t>(prompt.size(), 8)), true);
+  std::string ending = tokenizer_->decode(prompt.last(std::min<size_t>(prompt.size(), 16)), true);
   ending.resize(ending.find_last_not_of(" \n") + 1);
   return ending.ends_with(tag);
 }

@@ -62,6 +62,10 @@ class TextModel {
   bool begins_thinking(std::span<const int32_t> prompt) const;
   // Whether it ends with the end of thinking: the answer is to begin without it.
   bool ends_thinking(std::span<const int32_t> prompt) const;
+  // Whether the model writes messages on channels (session/text/channel_text.h).
+  bool has_channels() const;
+  // Whether the prompt ends with the start of such a message.
+  bool begins_message(std::span<const int32_t> prompt) const;
 
   // The sampling settings of the model: of its files (llm/generation/sampling_defaults.h), or of a
   // known model with the same file name (session/models/known_models.h).

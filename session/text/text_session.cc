@@ -5,12 +5,14 @@
 #include <cmath>
 #include <limits>
 #include <utility>
+#include <variant>
 
 #include "error/error.h"
 #include "llm/devices/open_device.h"
 #include "llm/files/text_file.h"
 #include "session/text/answer_loop.h"
 #include "session/text/answer_writer.h"
+#include "session/text/channel_text.h"
 #include "session/text/text_drafts.h"
 #include "session/text/thinking_text.h"
 
@@ -50,6 +52,12 @@ bool is_of_request(const Error& error) {
          error.kind() == ErrorKind::kModel;
 }
 
+// Text that is not split.
+struct WholeText {
+  std::vector<AnswerPart> push(const std::string& text) const { return {{text, false}}; }
+  std::vector<AnswerPart> finish() const { return {}; }
+};
+
 // A job in a slot of the generator.
 class Answering {
  public:
@@ -62,10 +70,14 @@ class Answering {
         job_(std::move(job)),
         sampling_(sampling),
         context_(std::move(job_.request.prompt)),
-        writer_(model.tokenizer(), options().stops),
+        writer_(model.tokenizer(), options().stops, model.has_channels()),
         ends_loops_(options().end_loops && !options().ignore_end) {
     if (options().thinking == Thinking::kSeparate) {
-      thinking_.emplace(model.begins_thinking(context_));
+      if (model.has_channels()) {
+        splitter_.emplace<ChannelText>(model.begins_message(context_));
+      } else {
+        splitter_.emplace<ThinkingText>(model.begins_thinking(context_));
+      }
     }
     if (!options().reuse_prompt) generator_.forget(slot_);
     start(grammar ? &*grammar : nullptr);
@@ -185,8 +197,11 @@ class Answering {
   }
 
   void give(const std::string& text) {
-    if (!thinking_) return give_part({text, false});
-    for (const AnswerPart& part : thinking_->push(text)) give_part(part);
+    std::visit(
+        [&](auto& splitter) {
+          for (const AnswerPart& part : splitter.push(text)) give_part(part);
+        },
+        splitter_);
   }
   void give_part(const AnswerPart& part) {
     if (part.text.empty()) return;
@@ -199,9 +214,11 @@ class Answering {
     const std::string rest = writer_.finish();
     give_tokens();
     give(rest);
-    if (thinking_) {
-      for (const AnswerPart& part : thinking_->finish()) give_part(part);
-    }
+    std::visit(
+        [&](auto& splitter) {
+          for (const AnswerPart& part : splitter.finish()) give_part(part);
+        },
+        splitter_);
     answer_.n_in_text = writer_.n_in_text();
     answer_.statistics.n_answer = answer_.tokens.size();
     answer_.statistics.answer_s = seconds_from(first_token_);
@@ -222,7 +239,7 @@ class Answering {
   Sampling sampling_;
   std::vector<int32_t> context_;  // the prompt; after a shift the rest of it and of the answer
   AnswerWriter writer_;
-  std::optional<ThinkingText> thinking_;  // with Thinking::kSeparate
+  std::variant<WholeText, ThinkingText, ChannelText> splitter_;  // whole: Thinking::kInText
   TextAnswer answer_;
   std::vector<int32_t> ids_;  // of answer_.tokens
   const bool ends_loops_;

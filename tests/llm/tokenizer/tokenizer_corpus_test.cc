@@ -3,6 +3,7 @@
 // families and vocabularies trained on the corpus. tests/reference/make_tokenizer_fixtures.py makes
 // the files, and larger ones for VESPER_TOKENIZER_CORPUS. SentencePiece files are compared with
 // sentencepiece 0.2.3.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -20,6 +21,8 @@
 
 namespace vesper::tokenizer_corpus_test {
 namespace {
+
+using testing::ElementsAre;
 
 std::filesystem::path folder() {
   const char* given = std::getenv("VESPER_TOKENIZER_CORPUS");
@@ -163,6 +166,25 @@ std::shared_ptr<const MappedFile> gguf_of(const std::filesystem::path& path, boo
   gguf.array("tokenizer.ggml.precompiled_charsmap", 0,
              std::vector<uint8_t>(model.charsmap.begin(), model.charsmap.end()));
   return gguf.file();
+}
+
+// <|end|> ends an answer of Phi, but only a message of gpt-oss.
+TEST(TextTokenizer, KnowsTheEndOfMessagesOnChannels) {
+  const auto tokenizer_of = [](const std::vector<std::string>& added) {
+    TokenizerParts parts;
+    parts.spellings = added;
+    for (size_t i = 0; i < added.size(); ++i) {
+      parts.added.push_back({.spelling = added[i], .id = static_cast<int32_t>(i), .special = true});
+    }
+    return TextTokenizer(std::move(parts));
+  };
+  const TextTokenizer phi = tokenizer_of({"<|user|>", "<|end|>", "<|endoftext|>"});
+  EXPECT_FALSE(phi.has_channels());
+  EXPECT_THAT(phi.stop_ids(), ElementsAre(1, 2));
+  const TextTokenizer harmony = tokenizer_of({"<|end|>", "<|return|>", "<|call|>", "<|channel|>",
+                                              "<|start|>", "<|message|>", "<|endoftext|>"});
+  EXPECT_TRUE(harmony.has_channels());
+  EXPECT_THAT(harmony.stop_ids(), ElementsAre(1, 2, 6));
 }
 
 TEST(GgufTokenizer, OfASentencePieceModelGivesTheSameIds) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "session/text/channel_text.h"
 #include "session/text/thinking_text.h"
 
 namespace vesper::answer_writer_test {
@@ -141,6 +142,59 @@ TEST(ThinkingText, MayStartInThePrompt) {
   EXPECT_EQ(marked_whole("\n <think>so</think>\n\nIt is.", false), "[so]It is.");
   EXPECT_EQ(marked_whole(" are long", false), " are long");
   EXPECT_EQ(marked_whole(" \n", false), " \n");
+}
+
+// Text and thinking, in parts of `n` bytes.
+std::pair<std::string, std::string> split_channels(std::string_view text, size_t n,
+                                                   bool starts_in_header = true) {
+  ChannelText channels(starts_in_header);
+  std::string shown, thinking;
+  const auto take = [&](const std::vector<AnswerPart>& parts) {
+    for (const AnswerPart& part : parts) (part.is_thinking ? thinking : shown) += part.text;
+  };
+  for (size_t at = 0; at < text.size(); at += n) take(channels.push(text.substr(at, n)));
+  take(channels.finish());
+  return {shown, thinking};
+}
+
+using Split = std::pair<std::string, std::string>;
+
+TEST(ChannelText, SeparatesAnalysisFromTheFinalText) {
+  const std::string text =
+      "<|channel|>analysis<|message|>Is 2 < 3?<|end|><|start|>assistant<|channel|>final<|message|>"
+      "Yes: 2 <| 3.<|return|>";
+  // <|return|> ends an answer and is no part of it.
+  for (const size_t n : {1, 2, 5, 1000}) {
+    EXPECT_EQ(split_channels(text.substr(0, text.rfind("<|return|>")), n),
+              (Split{"Yes: 2 <| 3.", "Is 2 < 3?"}));
+  }
+}
+
+TEST(ChannelText, ShowsTextBeforeACall) {
+  EXPECT_EQ(
+      split_channels("<|channel|>commentary<|message|>I look.<|end|><|start|>assistant"
+                     "<|channel|>commentary to=functions.find <|constrain|>json<|message|>"
+                     "{\"x\": 1}<|call|>",
+                     3),
+      (Split{"I look.<tool_call>{\"name\": \"find\", \"arguments\": {\"x\": 1}}</tool_call>", ""}));
+  EXPECT_EQ(split_channels(" to=functions.a\"b<|channel|>commentary json<|message|>[", 1000),
+            (Split{"<tool_call>{\"name\": \"a\\\"b\", \"arguments\": [}</tool_call>", ""}))
+      << "cut off";
+}
+
+TEST(ChannelText, TakesUnfinishedMessages) {
+  EXPECT_EQ(split_channels("<|channel|>analysis<|message|>Hm", 4), (Split{"", "Hm"}));
+  EXPECT_EQ(split_channels("<|channel|>final<|message|>Ye<|en", 4), (Split{"Ye<|en", ""}));
+  EXPECT_EQ(split_channels("<|channel|>analysis<|message|>a<|channel|>final<|message|>b", 4),
+            (Split{"b", "a"}));
+  EXPECT_EQ(split_channels("<|channel|>ana", 4), (Split{"", ""}));
+}
+
+TEST(ChannelText, ShowsTextWithoutMessages) {
+  EXPECT_EQ(split_channels("plain text", 3), (Split{"plain text", ""}));
+  EXPECT_EQ(split_channels("goes on<|end|><|start|>assistant<|channel|>analysis<|message|>x", 3,
+                           /*starts_in_header=*/false),
+            (Split{"goes on", "x"}));
 }
 
 }  // namespace

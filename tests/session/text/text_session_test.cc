@@ -285,6 +285,36 @@ TEST_F(TinyText, SeparatesThinking) {
   EXPECT_EQ(session.model().chat_ids(chat, /*thinks=*/false), (Ids{1, 5, 6, 1, 2, 3}));
 }
 
+// With tokens of messages on channels in the place of the special tokens.
+TEST_F(TinyText, SeparatesChannels) {
+  write_letter_tokenizer(folder_.path());
+  const auto file = folder_ / "tokenizer.json";
+  std::string tokenizer = read_file(file);
+  const std::pair<std::string, std::string> tokens[] = {{"<end>", "<|return|>"},
+                                                        {"<user>", "<|start|>"},
+                                                        {"<think>", "<|channel|>"},
+                                                        {"</think>", "<|message|>"}};
+  for (const auto& [from, to] : tokens) {
+    for (size_t at; (at = tokenizer.find(from)) != std::string::npos;) {
+      tokenizer.replace(at, from.size(), to);
+    }
+  }
+  write_file(file, tokenizer);
+  write_file(folder_ / "tokenizer_config.json", R"({"eos_token": "<|return|>"})");
+  Ids message = {1};  // <|start|>assistant
+  for (const char c : std::string("assistant")) message.push_back(5 + (c - 'a'));
+  TextOptions options = limit(3);
+  options_.logit_bias = {{5, 1000.0f}};
+  EXPECT_EQ(open(false).answer({message, options}).text, "aaa") << "no message";
+  EXPECT_TRUE(session_->model().has_channels());
+  EXPECT_TRUE(session_->model().begins_message(message));
+  EXPECT_FALSE(session_->model().begins_message(Ids{1, 5}));
+  options_.logit_bias = {{1, 1000.0f}};
+  EXPECT_EQ(open(false).answer({message, options}).text, "");
+  options.thinking = Thinking::kInText;
+  EXPECT_EQ(session_->answer({message, options}).text, "<|start|><|start|><|start|>");
+}
+
 TEST_F(TinyText, EndsALoop) {
   options_.logit_bias = {{5, 1000.0f}};  // only "a"
   TextOptions options = limit(400);
