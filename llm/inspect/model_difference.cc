@@ -43,8 +43,8 @@ Values metadata_of(const ModelDescription& description) {
   return values;
 }
 
-bool can_read(const DescribedTensor& tensor) {
-  return tensor.has_reader && tensor.view.data != nullptr;
+bool can_read(const DescribedTensor& tensor, const ModelDescription& model) {
+  return tensor.has_reader && has_values(tensor.view, model.provider.get());
 }
 
 }  // namespace
@@ -72,11 +72,11 @@ ModelDifference model_difference(const ModelDescription& a, const ModelDescripti
     const DescribedTensor& other = *found->second;
     by_name.erase(found);
     row.b = shape_and_format(other);
-    if (tensor.view.shape != other.view.shape || !can_read(tensor) || !can_read(other)) {
+    if (tensor.view.shape != other.view.shape || !can_read(tensor, a) || !can_read(other, b)) {
       if (row.a != row.b) difference.tensors.push_back(std::move(row));
       continue;
     }
-    pairs.push_back({&tensor.view, &other.view});
+    pairs.push_back({&tensor.view, &other.view, a.provider.get(), b.provider.get()});
     compared.push_back(std::move(row));
   }
   const std::vector<double> largest = largest_differences(pairs, n_threads);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <span>
 
 #include "error/tasks.h"
@@ -18,15 +17,24 @@ struct Chunk {
   uint64_t begin, n;
 };
 
-std::vector<Chunk> chunks_of(const std::vector<const TensorView*>& tensors) {
-  std::vector<Chunk> chunks;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const uint64_t n = tensors[i]->data == nullptr ? 0 : tensors[i]->n_elements();
-    for (uint64_t begin = 0; begin < n; begin += kChunk) {
-      chunks.push_back({i, begin, std::min(kChunk, n - begin)});
-    }
+// Chunks of tensor i, of n elements. A computed one is a chunk.
+void add_chunks(size_t i, uint64_t n, bool is_computed, std::vector<Chunk>& chunks) {
+  const uint64_t at_once = is_computed ? n : kChunk;
+  for (uint64_t begin = 0; begin < n; begin += at_once) {
+    chunks.push_back({i, begin, std::min(at_once, n - begin)});
   }
-  return chunks;
+}
+
+std::vector<float> values_of(const TensorView& tensor, const WeightProvider* provider,
+                             const Chunk& chunk) {
+  std::vector<float> values;
+  if (tensor.data == nullptr) {
+    values = provider->read(tensor);
+  } else {
+    values.resize(chunk.n);
+    read_f32(tensor, chunk.begin, chunk.n, values.data());
+  }
+  return values;
 }
 
 struct Sums {
@@ -56,15 +64,22 @@ Sums sums_of(std::span<const float> values) {
 
 }  // namespace
 
+bool has_values(const TensorView& tensor, const WeightProvider* provider) {
+  if (tensor.data != nullptr) return true;
+  return provider != nullptr && provider->contents().compute && provider->find(tensor.name);
+}
+
 std::vector<TensorStatistics> tensor_statistics(const std::vector<const TensorView*>& tensors,
-                                                uint32_t n_threads) {
-  const std::vector<Chunk> chunks = chunks_of(tensors);
+                                                uint32_t n_threads,
+                                                const WeightProvider* provider) {
+  std::vector<Chunk> chunks;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!has_values(*tensors[i], provider)) continue;
+    add_chunks(i, tensors[i]->n_elements(), tensors[i]->data == nullptr, chunks);
+  }
   std::vector<Sums> sums(chunks.size());
   run_tasks(chunks.size(), n_threads, [&](size_t i) {
-    const Chunk& chunk = chunks[i];
-    const auto values = std::make_unique_for_overwrite<float[]>(chunk.n);
-    read_f32(*tensors[chunk.tensor], chunk.begin, chunk.n, values.get());
-    sums[i] = sums_of({values.get(), chunk.n});
+    sums[i] = sums_of(values_of(*tensors[chunks[i].tensor], provider, chunks[i]));
   });
   std::vector<Sums> totals(tensors.size());
   std::vector<TensorStatistics> result(tensors.size());
@@ -97,16 +112,17 @@ std::vector<TensorStatistics> tensor_statistics(const std::vector<const TensorVi
 }
 
 std::vector<double> largest_differences(const std::vector<TensorPair>& pairs, uint32_t n_threads) {
-  std::vector<const TensorView*> first;
-  for (const TensorPair& pair : pairs) first.push_back(pair.a);
-  const std::vector<Chunk> chunks = chunks_of(first);
+  std::vector<Chunk> chunks;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const bool is_computed = pairs[i].a->data == nullptr || pairs[i].b->data == nullptr;
+    add_chunks(i, pairs[i].a->n_elements(), is_computed, chunks);
+  }
   std::vector<double> of_chunk(chunks.size(), 0.0);
   run_tasks(chunks.size(), n_threads, [&](size_t i) {
     const Chunk& chunk = chunks[i];
-    const auto a = std::make_unique_for_overwrite<float[]>(chunk.n);
-    const auto b = std::make_unique_for_overwrite<float[]>(chunk.n);
-    read_f32(*pairs[chunk.tensor].a, chunk.begin, chunk.n, a.get());
-    read_f32(*pairs[chunk.tensor].b, chunk.begin, chunk.n, b.get());
+    const TensorPair& pair = pairs[chunk.tensor];
+    const std::vector<float> a = values_of(*pair.a, pair.provider_of_a, chunk);
+    const std::vector<float> b = values_of(*pair.b, pair.provider_of_b, chunk);
     double largest = 0;
     for (uint64_t j = 0; j < chunk.n; ++j) {
       if (a[j] == b[j] || (std::isnan(a[j]) && std::isnan(b[j]))) continue;

@@ -16,13 +16,19 @@ struct TensorStatistics {
 };
 
 // One per tensor, in order. The result does not depend on the number of threads (0: one per core).
-// A tensor without data has n == 0.
+// Of tensors without data, `provider` computes those that it can; the others have n == 0.
 std::vector<TensorStatistics> tensor_statistics(const std::vector<const TensorView*>& tensors,
-                                                uint32_t n_threads = 0);
+                                                uint32_t n_threads = 0,
+                                                const WeightProvider* provider = nullptr);
 
+// Whether the elements are in a file or `provider`, which may be null, computes them.
+bool has_values(const TensorView& tensor, const WeightProvider* provider);
+
+// Two tensors with values, and as many of them.
 struct TensorPair {
   const TensorView* a;
-  const TensorView* b;  // has as many elements
+  const TensorView* b;
+  const WeightProvider *provider_of_a = nullptr, *provider_of_b = nullptr;  // of computed tensors
 };
 // The largest |a - b| of each pair; NaN if an element of only one of them is NaN.
 std::vector<double> largest_differences(const std::vector<TensorPair>& pairs,

@@ -158,7 +158,8 @@ TensorList list_tensors(const std::filesystem::path& path, const std::vector<std
   TensorList list{describe_model(path), {}};
   std::erase_if(list.model.tensors,
                 [&](const DescribedTensor& tensor) { return !matches(globs, tensor.view.name); });
-  if (with_statistics) list.statistics = tensor_statistics(views_of(list.model), threads);
+  if (with_statistics)
+    list.statistics = tensor_statistics(views_of(list.model), threads, list.model.provider.get());
   return list;
 }
 
@@ -219,7 +220,8 @@ ModelVerification verify_model(const std::filesystem::path& path, uint32_t threa
       }
     }
     const std::vector<const TensorView*> views = views_of(model);
-    const std::vector<TensorStatistics> statistics = tensor_statistics(views, threads);
+    const std::vector<TensorStatistics> statistics =
+        tensor_statistics(views, threads, model.provider.get());
     for (size_t i = 0; i < views.size(); ++i) {
       result.n_numbers += statistics[i].n;
       if (statistics[i].n_nan + statistics[i].n_infinite == 0) continue;

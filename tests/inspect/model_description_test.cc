@@ -8,6 +8,9 @@
 
 #include "error/error.h"
 #include "llm/inspect/model_difference.h"
+#include "llm/inspect/tensor_statistics.h"
+#include "llm/weights/hugging_face/safetensors.h"
+#include "tests/child_process.h"
 #include "tests/llm/weights/gguf_bytes.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
 
@@ -204,6 +207,32 @@ TEST_F(Folder, DiffersInNumbersTensorsAndConfiguration) {
   EXPECT_EQ(difference.tensors[1].name, "changed");
   EXPECT_EQ(difference.tensors[1].largest, 2.0);  // the bits 40 00 00 00 are 2.0f
   EXPECT_EQ(difference.tensors[2].name, "only b");
+}
+
+// The experts of gpt-oss have no data of their own: their reader computes them.
+TEST_F(Folder, ComparesComputedTensors) {
+  const fs::path same = fs::path(LANGUAGE_MODELS) / "gpt-oss-mxfp4", other = folder_ / "other";
+  fs::copy(same, other);
+  std::string bytes = read_file(other / "model.safetensors");
+  Safetensors tensors;
+  read_safetensors(std::make_shared<MappedFile>(other / "model.safetensors"), tensors);
+  for (const UnreadableTensor& words : tensors.unreadable) {
+    if (words.name != "model.layers.1.mlp.experts.down_proj_scales") continue;
+    const auto at = static_cast<const uint8_t*>(words.data) - tensors.files[0]->bytes().data();
+    ++bytes[static_cast<size_t>(at)];  // of the first block of the first expert
+  }
+  write_file(other / "model.safetensors", bytes);
+  const ModelDescription a = describe_model(same), b = describe_model(other);
+  const ModelDifference difference = model_difference(a, b);
+  ASSERT_EQ(difference.tensors.size(), 1u);
+  EXPECT_EQ(difference.tensors[0].name, "decoder.layers.1.experts.0.down.weight");
+  EXPECT_GT(difference.tensors[0].largest.value(), 0.0);
+  EXPECT_EQ(difference.n_equal_tensors + 1, a.tensors.size());
+  for (const DescribedTensor& tensor : a.tensors) {
+    const auto found = tensor_statistics({&tensor.view}, 1, a.provider.get())[0];
+    EXPECT_EQ(found.n, tensor.view.n_elements()) << tensor.view.name;
+    EXPECT_GT(found.max, 0) << tensor.view.name;
+  }
 }
 
 }  // namespace
