@@ -231,6 +231,11 @@ void SileroVad::push(const float* samples, size_t n) {
   }
 }
 
+std::vector<float> SileroVad::take() {
+  run_all(1);
+  return std::exchange(found_, {});
+}
+
 std::vector<float> SileroVad::finish() {
   const size_t n_left = (pending_.size() - kContext) % kChunkSamples;
   if (n_left != 0) pending_.resize(pending_.size() + kChunkSamples - n_left, 0.0f);

@@ -32,8 +32,12 @@ class SileroVad {
   // Takes the next samples, [n], 16 kHz mono, full scale +-1.
   void push(const float* samples, size_t n);
 
+  // The probability of each complete chunk that no call has returned, in order. The recording goes
+  // on.
+  std::vector<float> take();
+
   // Ends the recording and begins another one. Returns the probability of each chunk of
-  // kChunkSamples; the last chunk is padded with silence.
+  // kChunkSamples that take() has not; the last chunk is padded with silence.
   std::vector<float> finish();
 
  private:

@@ -15,7 +15,7 @@ constexpr uint64_t kChunk = SileroVad::kChunkSamples;
 // Too long a segment is cut at a silence longer than this.
 constexpr double kCutSilenceMs = 98;
 constexpr uint64_t kSamplesPerFrame = kMelHop;
-constexpr double kHysteresis = 0.15, kLeastNegThreshold = 0.01;
+constexpr double kLeastNegThreshold = 0.01;
 
 double samples_of_ms(double ms) { return kSampleRate * ms / 1000; }
 
@@ -30,7 +30,7 @@ class SpeechFinder {
   SpeechFinder(const SpeechSettings& settings, uint64_t n_samples)
       : threshold_(settings.threshold),
         neg_threshold_(settings.neg_threshold.value_or(
-            std::max(settings.threshold - kHysteresis, kLeastNegThreshold))),
+            std::max(settings.threshold - kVadHysteresis, kLeastNegThreshold))),
         min_speech_(samples_of_ms(settings.min_speech_duration_ms)),
         min_silence_(samples_of_ms(settings.min_silence_duration_ms)),
         max_speech_(kSampleRate * settings.max_speech_duration_s - static_cast<double>(kChunk) -

@@ -15,6 +15,9 @@
 
 namespace vesper {
 
+// Silence begins so much below the threshold of speech (silero-vad).
+inline constexpr double kVadHysteresis = 0.15;
+
 // Names of faster-whisper's VadOptions and silero-vad's get_speech_timestamps.
 struct SpeechSettings {
   double threshold = 0.5;  // probability above which speech begins

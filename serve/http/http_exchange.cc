@@ -1,5 +1,6 @@
 #include "serve/http/http_exchange.h"
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/buffers_cat.hpp>
@@ -17,27 +18,32 @@ using boost::system::error_code;
 
 namespace {
 
-// The path of a request target: percent-decoded, without query. Throws HttpError(400).
-std::string path_of(std::string_view target) {
-  target = target.substr(0, target.find_first_of("?#"));
+// The text that `encoded` stands for. Throws HttpError(400).
+std::string percent_decoded(std::string_view encoded) {
   const auto digit = [](char c) {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
     if (c >= 'A' && c <= 'F') return c - 'A' + 10;
     return -1;
   };
-  std::string path;
-  for (size_t i = 0; i < target.size(); ++i) {
-    if (target[i] != '%') {
-      path += target[i];
+  std::string text;
+  for (size_t i = 0; i < encoded.size(); ++i) {
+    if (encoded[i] != '%') {
+      text += encoded[i];
       continue;
     }
-    const int high = i + 2 < target.size() ? digit(target[i + 1]) : -1;
-    const int low = i + 2 < target.size() ? digit(target[i + 2]) : -1;
-    if (high < 0 || low < 0) throw HttpError(400, "expected %XX in the path");
-    path += static_cast<char>(high * 16 + low);
+    const int high = i + 2 < encoded.size() ? digit(encoded[i + 1]) : -1;
+    const int low = i + 2 < encoded.size() ? digit(encoded[i + 2]) : -1;
+    if (high < 0 || low < 0) throw HttpError(400, "expected %XX in the address");
+    text += static_cast<char>(high * 16 + low);
     i += 2;
   }
+  return text;
+}
+
+// The path of a request target: percent-decoded, without query. Throws HttpError(400).
+std::string path_of(std::string_view target) {
+  std::string path = percent_decoded(target.substr(0, target.find_first_of("?#")));
   if (path.empty() || path.front() != '/')
     throw HttpError(400, "expected a path that begins with /");
   return path;
@@ -204,6 +210,23 @@ void HttpExchange::Impl::end_events() {
 const std::string& HttpExchange::method() const { return impl_.method; }
 const std::string& HttpExchange::path() const { return impl_.path; }
 const std::string& HttpExchange::peer() const { return impl_.peer; }
+
+std::string HttpExchange::query(std::string_view name) const {
+  const auto target = impl_.parser->get().target();
+  std::string_view left(target.data(), target.size());
+  left = left.substr(0, left.find('#'));
+  left.remove_prefix(std::min(left.find('?'), left.size()));
+  while (!left.empty()) {
+    left.remove_prefix(1);  // ? or &
+    const std::string_view field = left.substr(0, left.find('&'));
+    const size_t equals = std::min(field.find('='), field.size());
+    if (percent_decoded(field.substr(0, equals)) == name) {
+      return percent_decoded(field.substr(std::min(equals + 1, field.size())));
+    }
+    left.remove_prefix(field.size());
+  }
+  return "";
+}
 
 std::string_view HttpExchange::header(std::string_view name) const {
   const auto& request = impl_.parser->get();

@@ -34,6 +34,8 @@ class HttpExchange {
   const std::string& method() const;  // "GET"
   const std::string& path() const;    // percent-decoded, without the query
   const std::string& peer() const;    // the client's address
+  // A field of the query, percent-decoded; empty if there is none. Throws HttpError(400).
+  std::string query(std::string_view name) const;
   // The value of a header, of the first if it is repeated; empty if there is none.
   std::string_view header(std::string_view name) const;
   // How often a header is given.

@@ -42,19 +42,33 @@ asio::ip::tcp::socket duplicate(asio::io_context& io, int descriptor) {
 // All but the atomic members belong to the thread of run().
 struct WebSocket::State {
   State(int descriptor, const WebSocketLimits& given)
-      : limits(given), stream(duplicate(io, descriptor)), timer(io) {}
+      : limits(given), stream(duplicate(io, descriptor)), timer(io), pause(io) {}
 
   void read() {
     stream.async_read(received, [this](const error_code& error, size_t) {
       if (error) return end_reading(/*is_connected=*/false);
-      last_message = Clock::now();
       const auto bytes = received.cdata();
       if (!has_ended_reading) {
         events.on_message({static_cast<const char*>(bytes.data()), bytes.size()},
                           stream.got_text());
       }
       received.consume(received.size());
-      read();  // also after the end, for the client's part of the closing handshake
+      last_message = Clock::now();  // on_message may have waited for longer than `idle`
+      read_when_due();              // also after the end, for the client's part of the handshake
+    });
+  }
+
+  // Reads the next message now, or after a pause if many came in the last second.
+  void read_when_due() {
+    constexpr std::chrono::seconds kSecond{1};
+    if (last_message - second_began > kSecond) {
+      second_began = last_message;
+      n_in_second = 0;
+    }
+    if (++n_in_second < limits.messages_per_s) return read();
+    pause.expires_at(second_began + kSecond);
+    pause.async_wait([this](const error_code& error) {
+      if (!error && !is_over) read();
     });
   }
 
@@ -112,10 +126,12 @@ struct WebSocket::State {
   const WebSocketLimits limits;
   asio::io_context io{1};
   websocket::stream<asio::ip::tcp::socket> stream;
-  asio::steady_timer timer;
+  asio::steady_timer timer;  // of watch()
+  asio::steady_timer pause;  // before a read
   beast::flat_buffer received;
   Events events;
-  Clock::time_point last_message = Clock::now();
+  Clock::time_point last_message = Clock::now(), second_began = last_message;
+  uint32_t n_in_second = 0;  // messages
   std::deque<std::string> unsent;
   std::optional<websocket::close_reason> closing;  // after the unsent messages
   bool is_writing = false;
@@ -124,39 +140,39 @@ struct WebSocket::State {
   std::atomic<size_t> n_unsent_bytes{0};
 };
 
-bool WebSocket::is_upgrade(const HttpExchange& exchange) {
-  const std::string_view upgrade = exchange.header("Upgrade");
-  return beast::iequals({upgrade.data(), upgrade.size()}, "websocket");
-}
-
 WebSocket::WebSocket(HttpExchange& exchange, std::string_view protocol,
                      const WebSocketLimits& limits) {
   HttpExchange::Impl& impl = exchange.impl();
+  const http::request<http::buffer_body>& request = impl.parser->get();
+  if (!beast::iequals(request[http::field::upgrade], "websocket")) {
+    exchange.set_header("Upgrade", "websocket");
+    throw HttpError(426, "expected a WebSocket upgrade");
+  }
   // A client sends nothing before it has the answer.
   if (!impl.parser->is_done() || impl.buffer.size() > 0) {
     throw HttpError(400, "expected no data before the answer to the upgrade");
   }
   // RFC 6455, section 4.2.1: the key is 16 bytes in base64. Beast's refusal would have no length.
   constexpr size_t kKeyCharacters = 24;
-  if (!websocket::is_upgrade(impl.parser->get()) ||
-      exchange.header("Sec-WebSocket-Version") != "13" ||
+  if (!websocket::is_upgrade(request) || exchange.header("Sec-WebSocket-Version") != "13" ||
       exchange.header("Sec-WebSocket-Key").size() != kKeyCharacters) {
     throw HttpError(400, "malformed WebSocket upgrade");
   }
   state_ = std::make_unique<State>(impl.stream.descriptor(), limits);
   auto& stream = state_->stream;
-  // Pings find clients that are gone. The handshake and the close have the same limit.
+  // The handshake and the close have the same limit.
   stream.set_option(websocket::stream_base::timeout{
-      .handshake_timeout = limits.idle, .idle_timeout = limits.idle, .keep_alive_pings = true});
+      .handshake_timeout = limits.gone, .idle_timeout = limits.gone, .keep_alive_pings = true});
   stream.set_option(websocket::stream_base::decorator([&](websocket::response_type& response) {
     response.set(http::field::server, "vesper");
-    if (protocol.empty()) return;
-    response.set(http::field::sec_websocket_protocol,
-                 beast::string_view(protocol.data(), protocol.size()));
+    const beast::string_view name(protocol.data(), protocol.size());
+    if (http::token_list(request[http::field::sec_websocket_protocol]).exists(name)) {
+      response.set(http::field::sec_websocket_protocol, name);
+    }
   }));
   stream.read_message_max(limits.max_message_bytes);
   error_code error;
-  stream.accept(impl.parser->get(), error);
+  stream.accept(request, error);
   impl.closes = true;
   impl.status = 101;
   impl.stream.set_upgraded();

@@ -21,6 +21,10 @@ struct WebSocketLimits {
   // slow reader costs no memory.
   size_t max_unsent_bytes = size_t{1} << 20;
   std::chrono::milliseconds idle{30000};  // without a message from the client
+  std::chrono::milliseconds gone{30000};  // without an answer to a ping
+  // Messages that are read in a second, on average: 20 times those of a client that sends 50 pieces
+  // of audio in each. A client that sends more waits.
+  uint32_t messages_per_s = 1000;
 };
 
 // Codes of RFC 6455, section 7.4.1.
@@ -45,11 +49,9 @@ class WebSocket {
     std::function<bool()> is_ending;
   };
 
-  // Whether the request asks for a WebSocket.
-  static bool is_upgrade(const HttpExchange& exchange);
-
-  // Answers the upgrade. `protocol`: the one of the client's Sec-WebSocket-Protocol that was
-  // chosen; may be empty. Throws HttpError(400) for a malformed upgrade, and ConnectionLost.
+  // Answers the upgrade. `protocol`: chosen if the client's Sec-WebSocket-Protocol lists it. Throws
+  // HttpError(426) for a request that is no upgrade to a WebSocket, HttpError(400) for a malformed
+  // one, and ConnectionLost.
   WebSocket(HttpExchange& exchange, std::string_view protocol, const WebSocketLimits& limits);
   ~WebSocket();
   WebSocket(const WebSocket&) = delete;

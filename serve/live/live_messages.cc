@@ -38,10 +38,10 @@ ReaderOptions audio_format(RequestFields& fields) {
 
 }  // namespace
 
-LiveStart parse_live_start(std::string_view text) {
+LiveTurnSettings parse_live_start(std::string_view text) {
   const Json object = parse_json(text);
   RequestFields fields(object);
-  LiveStart start;
+  LiveTurnSettings start;
   start.model = fields.text("model").value_or("");
   start.language = fields.text("language").value_or("auto");
   start.prompt = fields.text("prompt").value_or("");

@@ -6,23 +6,14 @@
 #include <string>
 #include <string_view>
 
-#include "audio/sources/reader.h"
 #include "decoder/transcript/transcript.h"
 #include "decoder/windows/live/live_captions.h"
+#include "serve/live/live_decoder.h"
 
 namespace vesper {
 
-// The first message of a client.
-struct LiveStart {
-  std::string model;  // empty: the only speech model
-  std::string language = "auto";
-  std::string prompt;
-  ReaderOptions audio;  // the format of the binary messages
-  double step_s = 1;    // between two captions
-};
-
-// Throws ApiError(400) that names what is wrong.
-LiveStart parse_live_start(std::string_view text);
+// The first message of a client. Throws ApiError(400) that names what is wrong.
+LiveTurnSettings parse_live_start(std::string_view text);
 // Whether a later message says that no audio follows; throws ApiError(400) for any other.
 void check_live_end(std::string_view text);
 

@@ -44,6 +44,7 @@ class LiveSessions {
     std::unique_ptr<SpeechSession> session_;
   };
 
+  ModelRegistry& models() { return models_; }
   size_t n_streams() const { return n_streams_; }
 
  private:

@@ -2,7 +2,7 @@
 //
 // In: GET /v1/audio/stream, then a JSON text that describes the audio, then binary messages with
 // it, then {"type": "end"}. Out: captions as JSON texts (live_messages.h). The thread of the
-// connection moves bytes to a pipe; a second thread runs SpeechSession::transcribe_live on it.
+// connection moves bytes to a LiveDecoder.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 namespace vesper {
 
 // Serves the stream until it ends. `is_stopping`: of the server; then the audio that has come is
-// decoded, and the stream ends. Throws ApiError(426) for a request that is no WebSocket upgrade.
+// decoded, and the stream ends. Throws what the constructor of WebSocket throws.
 void serve_live_stream(const ApiRequest& request, LiveSessions& sessions,
                        const WebSocketLimits& limits, const std::function<bool()>& is_stopping);
 

@@ -21,6 +21,7 @@
 #include "serve/api/tokens.h"
 #include "serve/api/transcriptions.h"
 #include "serve/live/live_stream.h"
+#include "serve/live/realtime_stream.h"
 #include "serve/page/page_files.h"
 #include "serve/server/log.h"
 #include "serve/server/metrics.h"
@@ -172,6 +173,11 @@ const std::vector<Server::State::Route>& Server::State::routes() {
        [](State& server, const ApiRequest& request) {
          serve_live_stream(request, server.live_sessions, server.options.live,
                            [&server] { return server.http.is_stopping(); });
+       }},
+      {"GET", "/v1/realtime", kClients,
+       [](State& server, const ApiRequest& request) {
+         serve_realtime_stream(request, server.live_sessions, server.options.realtime,
+                               [&server] { return server.http.is_stopping(); });
        }},
       {"GET", "/v1/models", kClients, answer_api<list_models>},
       {"GET", "/v1/models/{model}", kClients,

@@ -26,6 +26,8 @@ struct ServerOptions {
   HttpLimits http = {};
   ApiLimits api = {};
   WebSocketLimits live = {};
+  // A client that sends no audio while nobody speaks keeps its session for some minutes.
+  WebSocketLimits realtime = {.idle = std::chrono::minutes(10)};
   uint32_t n_live_streams = 4;  // at once; each has a speech session of its own
   std::chrono::milliseconds grace{30000};
 };

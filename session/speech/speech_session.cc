@@ -438,6 +438,7 @@ LiveTranscript SpeechSession::transcribe_live(const AudioInput& input, const Spe
                           .whole_windows = [&] { return transcriber.transcribe_whole_windows(); },
                           .beginning = [&] { transcriber.transcribe_beginning(); }};
   const std::exception_ptr error = follow(source, live, passes);
+  check_cancelled(events);
   return {transcriber.finish(), error};
 }
 

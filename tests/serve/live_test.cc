@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -19,6 +20,7 @@
 #include "serve/server/server.h"
 #include "tests/audio/made_recordings.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
+#include "tests/serve/base64.h"
 #include "tests/serve/loopback_client.h"
 #include "tests/temporary_folder.h"
 
@@ -54,14 +56,15 @@ class Models {
 // A client that fails with the error of the connection.
 class Client {
  public:
-  Client(uint16_t port, const std::string& header = "", const std::string& value = "")
+  Client(uint16_t port, const std::string& header = "", const std::string& value = "",
+         const std::string& path = "/v1/audio/stream")
       : stream_(io_) {
     beast::get_lowest_layer(stream_).connect({asio::ip::make_address("127.0.0.1"), port});
     if (!header.empty()) {
       stream_.set_option(websocket::stream_base::decorator(
           [header, value](websocket::request_type& request) { request.set(header, value); }));
     }
-    stream_.handshake(response, "127.0.0.1:" + std::to_string(port), "/v1/audio/stream", error);
+    stream_.handshake(response, "127.0.0.1:" + std::to_string(port), path, error);
   }
 
   void text(const Json& message) {
@@ -96,6 +99,18 @@ class Client {
  private:
   asio::io_context io_;
   websocket::stream<asio::ip::tcp::socket> stream_;
+};
+
+class RealtimeClient : public Client {
+ public:
+  explicit RealtimeClient(uint16_t port)
+      : Client(port, "", "", "/v1/realtime?intent=transcription") {}
+
+  // `bytes`: 16-bit samples at 24 kHz.
+  void append(const std::string& bytes) {
+    text({{"type", "input_audio_buffer.append"}, {"audio", base64(bytes)}});
+  }
+  void commit() { text({{"type", "input_audio_buffer.commit"}}); }
 };
 
 class Live : public testing::Test {
@@ -283,6 +298,94 @@ TEST_F(Live, StreamsHaveALimitAndEndWithTheirClients) {
     next.text({{"language", "en"}});
     type = next.read().value("type", "");
   }
+}
+
+TEST_F(Live, RealtimeTurnsAreTranscribedInOrder) {
+  RealtimeClient client(port());
+  EXPECT_EQ(client.read().at("type"), "session.created");
+  for (int turn = 0; turn < 3; ++turn) {
+    client.append(pcm16(1.5));
+    client.append(pcm16(1));
+    client.commit();
+  }
+  std::vector<std::string> committed, completed;
+  std::map<std::string, std::string> deltas;
+  while (completed.size() < 3) {
+    const Json event = client.read();
+    ASSERT_FALSE(event.is_null());
+    const std::string type = event.at("type");
+    if (type == "input_audio_buffer.committed") committed.push_back(event.at("item_id"));
+    if (type.ends_with("transcription.delta")) {
+      deltas[event.at("item_id")] += event.at("delta").get<std::string>();
+    }
+    if (!type.ends_with("transcription.completed")) continue;
+    completed.push_back(event.at("item_id"));
+    EXPECT_EQ(event.at("transcript"), deltas[completed.back()]);
+    EXPECT_NEAR(event.at("usage").at("seconds").get<double>(), 2.5 * 2 / 3, 0.02);
+  }
+  EXPECT_EQ(completed, committed);
+}
+
+TEST_F(Live, RealtimeAudioIsDecodedBeforeItIsCommitted) {
+  RealtimeClient client(port());
+  client.append(pcm16(9));
+  std::string type;
+  while (!type.ends_with("transcription.delta")) {
+    const Json event = client.read();
+    ASSERT_FALSE(event.is_null());
+    type = event.at("type");
+  }
+}
+
+TEST_F(Live, AServerThatStopsEndsTheTurnOfARealtimeClient) {
+  RealtimeClient client(port());
+  client.append(pcm16(3));
+  client.text({{"type", "none"}});
+  while (client.read().at("type") != "error") {
+  }  // the audio has arrived
+  server_->stop();
+  EXPECT_EQ(last_of(client.read_all()).at("type"),
+            "conversation.item.input_audio_transcription.completed");
+  EXPECT_EQ(client.close_code(), 1001);
+}
+
+TEST_F(Live, ARealtimeClientThatLeavesGivesItsStreamBack) {
+  start({.n_live_streams = 1});
+  RealtimeClient first(port());
+  first.append(pcm16(5));
+  first.leave();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  std::optional<Client> next;
+  for (std::string type; type != "ready";) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    next.emplace(port());
+    next->text({{"language", "en"}});
+    type = next->read().value("type", "");
+  }
+  // Without a stream, each turn fails by itself.
+  RealtimeClient second(port());
+  second.append(pcm16(1));
+  Json event = Json::object();
+  while (event.value("type", "") != "conversation.item.input_audio_transcription.failed") {
+    event = second.read();
+    ASSERT_FALSE(event.is_null());
+  }
+  EXPECT_EQ(event.at("error").at("code"), "too_many_streams");
+}
+
+TEST_F(Live, RealtimeRequestsThatAreNoTranscriptionAreRefused) {
+  const std::string upgrade =
+      "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
+  const auto status = [&](const std::string& query, const std::string& headers) {
+    return request(port(), "GET", "/v1/realtime" + query, "", headers).status;
+  };
+  EXPECT_EQ(status("?model=speech", upgrade), 400);
+  EXPECT_EQ(status("?intent=transcription&model=none", upgrade), 404);
+  EXPECT_EQ(status("?intent=transcription", ""), 426);
+  RealtimeClient binary(port());
+  binary.audio("audio");
+  binary.read_all();
+  EXPECT_EQ(binary.close_code(), 1008);
 }
 
 TEST_F(Live, MessagesHaveALimit) {

@@ -5,6 +5,8 @@
 
 Runs itself again with the Python of tests/serve/fetch_clients.sh.
 """
+import array
+import base64
 import concurrent.futures
 import hashlib
 import json
@@ -17,6 +19,7 @@ import sys
 import tempfile
 import time
 import unittest
+import wave
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "vesper"
 KEY = "sk-test"
@@ -76,6 +79,81 @@ class Client(unittest.TestCase):
     def transcribe(self, **fields):
         with open(RECORDING, "rb") as file:
             return self.client.audio.transcriptions.create(file=file, model="tiny.en", **fields)
+
+    def speech_at_24_khz(self):
+        """The recording as base64 texts of 0.1 s, and a second of silence."""
+        with wave.open(RECORDING) as file:
+            self.assertEqual((file.getframerate(), file.getnchannels(), file.getsampwidth()), (16000, 1, 2))
+            samples = array.array("h", file.readframes(file.getnframes()))
+        samples.append(0)
+        made = array.array("h")
+        for i in range((len(samples) - 1) * 3 // 2):
+            before, thirds = divmod(2 * i, 3)
+            made.append(round((samples[before] * (3 - thirds) + samples[before + 1] * thirds) / 3))
+        data = made.tobytes() + bytes(48000)
+        return [base64.b64encode(data[at:at + 4800]).decode() for at in range(0, len(data), 4800)]
+
+    def turn_of(self, connection):
+        """The types of the events up to the end of the first turn, without repetitions, and its text."""
+        types, text = [], ""
+        for event in connection:
+            self.assertNotEqual(event.type, "error", event)
+            if not types or types[-1] != event.type:
+                types.append(event.type)
+            if event.type == "conversation.item.input_audio_transcription.delta":
+                text += event.delta
+            if event.type == "conversation.item.input_audio_transcription.completed":
+                self.assertEqual(event.transcript, text)
+                return types, text
+
+    def test_realtime_transcription_with_turns_of_the_client(self):
+        session = {"type": "transcription", "audio": {"input": {
+            "format": {"type": "audio/pcm", "rate": 24000}, "turn_detection": None,
+            "transcription": {"model": "tiny.en", "language": "en", "prompt": ""}}}}
+        with self.client.realtime.connect(extra_query={"intent": "transcription"}) as connection:
+            self.assertEqual(connection.recv().type, "session.created")
+            connection.session.update(session=session)
+            self.assertEqual(connection.recv().session.audio.input.turn_detection, None)
+            for text in self.speech_at_24_khz():
+                connection.input_audio_buffer.append(audio=text)
+            connection.input_audio_buffer.commit()
+            types, text = self.turn_of(connection)
+            self.assertIn("dashwood", text.lower())
+            self.assertIn("input_audio_buffer.committed", types)
+            self.assertIn("conversation.item.added", types)
+            connection.input_audio_buffer.commit(event_id="empty")
+            self.assertEqual(connection.recv().error.event_id, "empty")
+            connection.input_audio_buffer.clear()
+            self.assertEqual(connection.recv().type, "input_audio_buffer.cleared")
+
+    def test_realtime_transcription_finds_the_turns(self):
+        with self.client.realtime.connect(extra_query={"intent": "transcription"}) as connection:
+            self.assertEqual(connection.recv().session.audio.input.turn_detection.type, "server_vad")
+            connection.session.update(session={"type": "transcription", "audio": {"input": {
+                "turn_detection": {"type": "server_vad", "silence_duration_ms": 700}}}})
+            self.assertEqual(connection.recv().type, "session.updated")
+            for text in self.speech_at_24_khz():
+                connection.input_audio_buffer.append(audio=text)
+            types, text = self.turn_of(connection)
+            self.assertEqual(types[0], "input_audio_buffer.speech_started")
+            stopped = types.index("input_audio_buffer.speech_stopped")
+            self.assertEqual(types[stopped + 1], "input_audio_buffer.committed")
+            self.assertIn("dashwood", text.lower())
+
+    def test_realtime_messages_of_older_clients(self):
+        client = self.client.with_options(websocket_base_url=self.server.url.replace("http", "ws") + "/v1")
+        with client.beta.realtime.connect(model="tiny.en", extra_query={"intent": "transcription"}) as connection:
+            self.assertEqual(connection.recv().type, "transcription_session.created")
+            connection.transcription_session.update(session={
+                "input_audio_format": "pcm16", "turn_detection": None,
+                "input_audio_transcription": {"model": "tiny.en", "language": "en"}})
+            self.assertEqual(connection.recv().session.input_audio_format, "pcm16")
+            for text in self.speech_at_24_khz():
+                connection.input_audio_buffer.append(audio=text)
+            connection.input_audio_buffer.commit()
+            types, text = self.turn_of(connection)
+            self.assertIn("conversation.item.created", types)
+            self.assertIn("dashwood", text.lower())
 
     def test_models(self):
         self.assertEqual([model.id for model in self.client.models.list()],

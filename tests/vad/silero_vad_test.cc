@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <random>
 #include <string>
@@ -198,6 +199,16 @@ TEST_P(SileroVadOn, EqualsPlainFormulas) {
     EXPECT_EQ(vad.finish(), found);
   }
   EXPECT_TRUE(vad.finish().empty());
+  // As they come.
+  std::vector<float> taken;
+  for (size_t at = 0; at < samples.size(); at += 1000) {
+    vad.push(samples.data() + at, std::min<size_t>(1000, samples.size() - at));
+    std::ranges::copy(vad.take(), std::back_inserter(taken));
+    EXPECT_EQ(taken.size(), std::min(at + 1000, samples.size()) / SileroVad::kChunkSamples);
+  }
+  std::ranges::copy(vad.finish(), std::back_inserter(taken));
+  ASSERT_EQ(taken.size(), found.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(taken[i], found[i], 1e-6) << i;
 }
 
 // From silero-vad 6.2.3, data/silero_vad.onnx in onnxruntime on the CPU, chunk by chunk.
