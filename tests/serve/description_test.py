@@ -41,7 +41,7 @@ class Description(unittest.TestCase):
 
 if __name__ == "__main__":
     if os.environ.get("VESPER_TEST_WITHOUT_MODELS"):
-        print(": Skipped\nVESPER_TEST_WITHOUT_MODELS")
+        print(": Skipped\nVESPER_TEST_WITHOUT_MODELS is set")
         sys.exit(0)
     openai_test.PROGRAM = sys.argv.pop(1)
     unittest.main(verbosity=2)
