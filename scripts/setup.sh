@@ -26,8 +26,9 @@ packages=(
   # tests and benchmarks: frameworks, a Vulkan driver without a GPU, validation, recordings
   libgtest-dev libgmock-dev libbenchmark-dev mesa-vulkan-drivers vulkan-validationlayers
   pocketsphinx-testdata asterisk-core-sounds-fr-wav ffmpeg
-  # tests of an installation: comparison of binary interfaces, shells that complete options
-  abigail-tools fish zsh
+  # tests of an installation: comparison of binary interfaces, shells that complete options, checks of
+  # the server's unit
+  abigail-tools fish zsh systemd
   # models by package, the Python package, its type hints, and the Python and HTTP in the documentation
   curl mypy python3 python3-numpy python3-pip python3-venv
 )
