@@ -88,7 +88,7 @@ ModelDescription describe_model(const std::filesystem::path& path) {
 
 std::string tensor_class(std::string_view name) {
   // The first match counts; norms come first because their names contain the names of their layers.
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 23> kClasses = {{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 25> kClasses = {{
       {"norm", "norm"},
       {"Norm", "norm"},
       {"ln_", "norm"},
@@ -111,6 +111,8 @@ std::string tensor_class(std::string_view name) {
       {"output.dense", "feed-forward"},
       {"fc1", "feed-forward"},
       {"fc2", "feed-forward"},
+      {".experts.", "feed-forward"},
+      {".shared.", "feed-forward"},
       {"output.weight", "output"},
   }};
   for (const auto& [part, class_name] : kClasses) {

@@ -196,6 +196,14 @@ TEST(Inspect, CountsTheParametersThatATokenUses) {
   EXPECT_THAT(run(std::string(LANGUAGE_MODELS) + "/qwen3").out, Not(HasSubstr("a token uses")));
 }
 
+TEST(Inspect, CountsExpertsAsFeedForward) {
+  for (const char* model : {"qwen2-moe", "gpt-oss-mxfp4"}) {
+    const std::string text = run(std::string(LANGUAGE_MODELS) + "/" + model).out;
+    EXPECT_THAT(text, HasSubstr("\nfeed-forward ")) << model;
+    EXPECT_THAT(text, Not(HasSubstr("\nother "))) << model;
+  }
+}
+
 TEST(Inspect, ShowsTheTokensOfAText) {
   const test::TinyWhisper whisper;
   const fs::path folder = fs::path(testing::TempDir()) / "vesper_inspect_program_tokens";
