@@ -48,6 +48,11 @@ Json read_messages(RequestFields& fields) {
     for (const char* name : {"name", "tool_call_id", "reasoning_content"}) {
       if (const auto text = message.text(name)) result[name] = *text;
     }
+    // gpt-oss's template has another name for it, and refuses it beside a content.
+    if (const auto thinking = result.find("reasoning_content");
+        thinking != result.end() && result["content"] == "") {
+      result["thinking"] = Json(*thinking);
+    }
     for (const char* name : {"refusal", "audio", "annotations", "function_call"}) {
       message.allow_only(name);
     }

@@ -37,7 +37,8 @@ void write_tool_model(const std::filesystem::path& folder) {
   Json config = Json::parse(read_file(folder / "tokenizer_config.json"));
   config["chat_template"] =
       "{% if tools %}{% for tool in tools %}{{ tool.function.name }}{% endfor %}{% endif %}"
-      "{% for message in messages %}<user>{{ message.content }}{% if message.tool_calls %}"
+      "{% for message in messages %}<user>{{ message.content }}"
+      "{{ message.thinking if message.thinking else '' }}{% if message.tool_calls %}"
       "{% for call in message.tool_calls %}<tool_call>{{ call.function.name }}</tool_call>"
       "{% endfor %}{% endif %}{% endfor %}<user>";
   write_file(folder / "tokenizer_config.json", config.dump());
@@ -319,7 +320,19 @@ TEST_F(Api, HoldsACallToItsSchema) {
   body["messages"].push_back(named);
   body["messages"].push_back(
       {{"role", "tool"}, {"tool_call_id", named["tool_calls"][0]["id"]}, {"content", "noon"}});
-  EXPECT_EQ(answer("/v1/chat/completions", body)["choices"][0]["finish_reason"], "length");
+  const Json reply = answer("/v1/chat/completions", body);
+  EXPECT_EQ(reply["choices"][0]["finish_reason"], "length");
+  // So does the thinking before a call without text, for templates that show it.
+  const auto tokens_with_thinking = [&](const char* content) {
+    Json with = body;
+    Json& call = with["messages"][with["messages"].size() - 2];
+    call["content"] = content;
+    call["reasoning_content"] = "abcd";
+    return answer("/v1/chat/completions", with)["usage"]["prompt_tokens"].get<int>() -
+           static_cast<int>(std::string_view(content).size());
+  };
+  EXPECT_EQ(tokens_with_thinking(""), reply["usage"]["prompt_tokens"].get<int>() + 4);
+  EXPECT_EQ(tokens_with_thinking("e"), reply["usage"]["prompt_tokens"].get<int>());
   body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "other"}}}};
   expect_wrong_field("/v1/chat/completions", body, "tool_choice.function.name");
   body["model"] = "chat";
