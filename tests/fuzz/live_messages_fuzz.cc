@@ -150,7 +150,7 @@ void use(Bytes input) {
   try {
     use_stream(messages);
   } catch (const ApiError& error) {
-    Json::parse(live_error(error));
+    require(Json::parse(live_error(error)).contains("error"), "an error without a description");
   }
 }
 

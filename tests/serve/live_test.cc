@@ -397,6 +397,17 @@ TEST_F(Live, MessagesHaveALimit) {
   EXPECT_EQ(client.close_code(), 1009);
 }
 
+TEST_F(Live, MessagesHaveARate) {
+  start({.realtime = {.messages_per_s = 5}});
+  RealtimeClient client(port());
+  EXPECT_EQ(client.read().at("type"), "session.created");
+  const auto begin = std::chrono::steady_clock::now();
+  constexpr int kMessages = 12;
+  for (int i = 0; i < kMessages; ++i) client.text({{"type", "none"}});
+  for (int i = 0; i < kMessages; ++i) EXPECT_EQ(client.read().at("type"), "error");
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1900));
+}
+
 TEST_F(Live, AClientThatDoesNotReadIsDisconnected) {
   start({.live = {.max_unsent_bytes = 10}});
   Client client(port());

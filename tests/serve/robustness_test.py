@@ -5,6 +5,8 @@
 """
 import json
 import os
+import random
+import re
 import signal
 import socket
 import tempfile
@@ -143,6 +145,34 @@ class Clients(unittest.TestCase):
             live = self.hear_live_when_free()
             live.send(bytes(640000))
             live.socket.shutdown(socket.SHUT_RDWR)
+
+    def test_who_sends_faster_than_is_decoded_waits(self):
+        """An hour of audio: the server keeps a minute and a MiB of it, and sockets hold some MB."""
+        live = self.hear_live_when_free()
+        memory = self.resident_mb()
+        n_sent = 0
+
+        def send():
+            nonlocal n_sent
+            piece = random.randbytes(32000)  # silence is not decoded
+            try:
+                for _ in range(3600):
+                    live.send(piece)
+                    n_sent += 1
+            except websockets.exceptions.ConnectionClosed:
+                pass  # below
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        thread.join(5)
+        self.assertTrue(thread.is_alive(), f"{n_sent} s were taken")
+        self.assertLess(self.resident_mb(), memory + 100)
+        live.socket.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+    def resident_mb(self):
+        with open(f"/proc/{self.server.process.pid}/status") as status:
+            return int(re.search(r"^VmRSS:\s+(\d+) kB$", status.read(), re.MULTILINE)[1]) / 1024
 
     def hear_live_when_free(self):
         for _ in range(100):
