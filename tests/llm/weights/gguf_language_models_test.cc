@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -112,31 +113,63 @@ void add(GgufBytes& gguf, const std::string& name, std::vector<uint64_t> shape,
   gguf.tensor(name, {shape.rbegin(), shape.rend()}, 0, bytes);
 }
 
-// Experts of gpt-oss: [n, columns, rows] or biases [n, rows]. The rows of gates and of values
-// alternate in "gate_up_proj".
-void add_alternating(GgufBytes& gguf, const TensorView& tensor) {
+// The part of a tensor of all experts of gpt-oss that holds gates, values or the last products:
+// rows first, first + step, ... of an expert.
+struct ExpertPart {
+  std::string name;
+  size_t first, step;
+};
+std::vector<ExpertPart> expert_parts(const std::string& tensor) {
+  const size_t layer = tensor.find("layers.") + 7;
+  const std::string stem = "blk." + tensor.substr(layer, tensor.find('.', layer) - layer) + ".ffn_";
+  const std::string leaf = tensor.ends_with("_bias") ? "_exps.bias" : "_exps.weight";
+  if (tensor.find("gate_up") == std::string::npos) return {{stem + "down" + leaf, 0, 1}};
+  return {{stem + "gate" + leaf, 0, 2}, {stem + "up" + leaf, 1, 2}};
+}
+
+// Experts [n, columns, rows], or biases [n, rows].
+void add_experts(GgufBytes& gguf, const TensorView& tensor) {
   const bool is_bias = tensor.name.ends_with("_bias");
   const size_t n = tensor.shape[0], rows = tensor.shape.back(),
                columns = is_bias ? 1 : tensor.shape[1];
-  const bool alternates = tensor.name.find("gate_up") != std::string::npos;
   const std::vector<float> values = read_f32(tensor);
-  const size_t layer = tensor.name.find("layers.") + 7;
-  const std::string block =
-      "blk." + tensor.name.substr(layer, tensor.name.find('.', layer) - layer);
-  const std::vector<std::string> parts =
-      alternates ? std::vector<std::string>{"gate", "up"} : std::vector<std::string>{"down"};
-  for (size_t part = 0; part < parts.size(); ++part) {
+  for (const ExpertPart& part : expert_parts(tensor.name)) {
     std::vector<float> found;
     for (size_t e = 0; e < n; ++e) {
-      for (size_t row = part; row < rows; row += parts.size()) {
+      for (size_t row = part.first; row < rows; row += part.step) {
         for (size_t c = 0; c < columns; ++c)
           found.push_back(values[(e * columns + c) * rows + row]);
       }
     }
-    std::vector<uint64_t> shape = {n, rows / parts.size()};
+    std::vector<uint64_t> shape = {n, rows / part.step};
     if (!is_bias) shape.push_back(columns);
-    add(gguf, block + ".ffn_" + parts[part] + "_exps" + (is_bias ? ".bias" : ".weight"), shape,
-        found);
+    add(gguf, part.name, shape, found);
+  }
+}
+
+// Experts of MXFP4. In safetensors, byte j of a block has elements 2 j (low bits) and 2 j + 1; in
+// GGUF, elements j and j + 16, after the scale.
+void add_mxfp4_experts(GgufBytes& gguf, const UnreadableTensor& blocks,
+                       const UnreadableTensor& scales) {
+  constexpr uint32_t kMxfp4 = 39;
+  const auto* pairs = static_cast<const uint8_t*>(blocks.data);
+  const auto* exponents = static_cast<const uint8_t*>(scales.data);
+  const uint64_t n = blocks.shape[0], rows = blocks.shape[1], n_blocks = blocks.shape[2];
+  for (const ExpertPart& part : expert_parts(blocks.name)) {
+    std::vector<uint8_t> bytes;
+    for (size_t e = 0; e < n; ++e) {
+      for (size_t row = part.first; row < rows; row += part.step) {
+        for (size_t b = 0; b < n_blocks; ++b) {
+          const size_t at = (e * rows + row) * n_blocks + b;
+          const auto code = [&](size_t i) { return pairs[at * 16 + i / 2] >> i % 2 * 4 & 15; };
+          bytes.push_back(exponents[at]);
+          for (size_t j = 0; j < 16; ++j) {
+            bytes.push_back(static_cast<uint8_t>(code(j) | code(j + 16) << 4));
+          }
+        }
+      }
+    }
+    gguf.tensor(part.name, {n_blocks * 32, rows / part.step, n}, kMxfp4, bytes);
   }
 }
 
@@ -205,7 +238,7 @@ std::vector<uint8_t> gguf_of(const Model& model, const Change& change = {}) {
   for (const TensorView& tensor : tensors.tensors) {
     const bool is_gpt_oss = std::string(model.architecture) == "gpt-oss";
     if (is_gpt_oss && tensor.name.find(".mlp.experts.") != std::string::npos) {
-      add_alternating(gguf, tensor);
+      add_experts(gguf, tensor);
       continue;
     }
     std::vector<float> values = read_f32(tensor);
@@ -241,6 +274,12 @@ std::vector<uint8_t> gguf_of(const Model& model, const Change& change = {}) {
     numbers.insert(numbers.end(), values.begin(), values.end());
   }
   for (const auto& [name, stack] : stacks) add_changed(name, stack.first, stack.second);
+  for (const UnreadableTensor& blocks : tensors.unreadable) {
+    if (!blocks.name.ends_with("_blocks")) continue;
+    const std::string scales = blocks.name.substr(0, blocks.name.size() - 6) + "scales";
+    add_mxfp4_experts(gguf, blocks,
+                      *std::ranges::find(tensors.unreadable, scales, &UnreadableTensor::name));
+  }
   return gguf.bytes();
 }
 
@@ -258,6 +297,7 @@ TEST(GgufLanguageModels, GiveTheSameLogitsAsSafetensors) {
         Model{"glm4", "glm4", false, false}, Model{"olmo2", "olmo2", false, false},
         Model{"olmo3", "olmo2", false, false}, Model{"olmoe", "olmoe", false, false},
         Model{"qwen3-moe", "qwen3moe", false, false}, Model{"gpt-oss", "gpt-oss", false, false},
+        Model{"gpt-oss-mxfp4", "gpt-oss", false, false},
         Model{"qwen2-moe", "qwen2moe", false, false}}) {
     SCOPED_TRACE(model.folder);
     const auto gguf =
