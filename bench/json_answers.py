@@ -3,9 +3,10 @@
 
     json_answers.py MODEL [N]     N answers at temperature 1 (1,000)
 
-Needs the packages vesper and jsonschema. Prints the number of whole answers and of wrong ones, and
-ends with 1 if any is wrong. An answer that the limit of 300 tokens ended counts as cut.
+Needs the packages vesper and jsonschema. Prints the number of whole answers and of wrong ones after
+each hundred, and ends with 1 if any is wrong. An answer that the limit of tokens ended counts as cut.
 """
+import argparse
 import json
 import random
 import sys
@@ -14,6 +15,7 @@ import time
 import jsonschema
 import vesper
 
+PART = 100  # schemas between two lines of the report
 WORDS = ("name", "age", "city", "id", "tags", "size", "note", "kind", "when", "who")
 
 
@@ -48,31 +50,51 @@ def schema(random_: random.Random, depth: int = 0) -> dict:
     return {"type": "boolean"}
 
 
+def fault(answer: str, wanted: dict) -> str:
+    """Why the answer is not a text of the schema; empty if it is one."""
+    try:
+        jsonschema.validate(json.loads(answer), wanted, format_checker=jsonschema.FormatChecker())
+    except jsonschema.ValidationError as error:
+        return error.message
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def main() -> int:
-    n = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
-    random_ = random.Random(1)
-    schemas = [schema(random_) for _ in range(n)]
-    n_whole = n_wrong = n_tokens = 0
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model")
+    parser.add_argument("n", type=int, nargs="?", default=1000, help="number of schemas and answers")
+    parser.add_argument("--batch", type=int, default=1, help="answers at once")
+    parser.add_argument("--max-tokens", type=int, default=300, help="limit of an answer")
+    parser.add_argument("--seed", type=int, default=1, help="of the schemas and the answers")
+    options = parser.parse_args()
+    random_ = random.Random(options.seed)
+    schemas = [schema(random_) for _ in range(options.n)]
+    n_whole = n_cut = n_wrong = n_tokens = 0
     start = time.monotonic()
-    with vesper.LanguageModel(sys.argv[1], context=1024) as model:
-        for seed, each in enumerate(schemas):
-            message = {"role": "user", "content": "Answer with JSON: " + json.dumps(each)[:600]}
-            answer = model.generate([message], json_schema=each, temperature=1, seed=seed, max_tokens=300)
-            n_tokens += answer.n_answer
-            if answer.end != "model":
-                continue
-            n_whole += 1
-            try:
-                jsonschema.validate(json.loads(answer.text), each,
-                                    format_checker=jsonschema.FormatChecker())
-            except ValueError as error:
-                print(error, answer.text, each)
-                n_wrong += 1
-            except jsonschema.ValidationError as error:
-                print(error.message, answer.text, each)
-                n_wrong += 1
-    print(f"{n} answers of {n_tokens} tokens in {time.monotonic() - start:.0f} s: "
-          f"{n_whole} whole, {n - n_whole} cut, {n_wrong} wrong")
+    with vesper.LanguageModel(options.model, context=1024, batch_size=options.batch) as model:
+        for first in range(0, options.n, PART):
+            part = schemas[first:first + PART]
+            prompts = [[{"role": "user", "content": "Answer with JSON: " + ", ".join(wanted["properties"])}]
+                       for wanted in part]
+            each = [{"json_schema": wanted, "seed": options.seed + first + i} for i, wanted in enumerate(part)]
+            answers = model.generate_many(prompts, each=each, temperature=1, max_tokens=options.max_tokens)
+            for wanted, answer in zip(part, answers):
+                if isinstance(answer, Exception):
+                    print(answer, wanted)
+                    n_wrong += 1
+                    continue
+                n_tokens += answer.n_answer
+                if answer.end != "model":
+                    n_cut += 1
+                    continue
+                n_whole += 1
+                if why := fault(answer.text, wanted):
+                    print(why, answer.text, wanted)
+                    n_wrong += 1
+            print(f"{first + len(part)} answers of {n_tokens} tokens in {time.monotonic() - start:.0f} s: "
+                  f"{n_whole} whole, {n_cut} cut, {n_wrong} wrong", flush=True)
     return n_wrong > 0
 
 
