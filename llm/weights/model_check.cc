@@ -182,10 +182,14 @@ class ModelChecker {
     const bool norms_output = stack.norm_placement == NormPlacement::kOutput;
     const uint64_t d = stack.d_model;
     const std::string name(stack.name);
+    bool has_sinks = false;  // all layers or none
+    for (uint32_t n = 0; n < stack.n_layers; ++n) {
+      has_sinks |= has(name + ".layers." + std::to_string(n) + ".attn.sinks.weight");
+    }
     for (uint32_t n = 0; n < stack.n_layers; ++n) {
       const std::string layer = name + ".layers." + std::to_string(n);
       check_attention(layer + ".attn", stack);
-      if (has(name + ".layers.0.attn.sinks.weight")) {
+      if (has_sinks) {
         check(layer + ".attn.sinks.weight", {stack.n_heads});
       }
       check_head_norm(layer + ".attn.q_norm.weight", stack.head_dim, stack.q_width());
