@@ -83,7 +83,7 @@ std::string ChatTemplate::render(std::span<const ChatMessage> messages, bool add
 std::string ChatTemplate::render_prompt(std::span<const ChatMessage> messages, bool thinks,
                                         const TextTokenizer* tokenizer) const {
   nlohmann::ordered_json extra;
-  if (!thinks) extra = {{"enable_thinking", false}};
+  if (!thinks) extra = {{"enable_thinking", false}, {"reasoning_effort", "low"}};
   return render(messages, true, tokenizer, extra);
 }
 

@@ -49,7 +49,7 @@ class ChatTemplate {
   std::string render(std::span<const ChatMessage> messages, bool add_generation_prompt,
                      const TextTokenizer* tokenizer = nullptr) const;
   // A conversation up to the start of the model's answer. `thinks` false asks for an answer without
-  // thinking (the variable enable_thinking).
+  // thinking (the variable enable_thinking), or with little (reasoning_effort, of gpt-oss).
   std::string render_prompt(std::span<const ChatMessage> messages, bool thinks,
                             const TextTokenizer* tokenizer) const;
 

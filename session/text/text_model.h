@@ -42,8 +42,9 @@ class TextModel {
   bool has_chat_template() const { return chat_template_.has_value(); }
 
   // A conversation up to the start of the model's next message. `thinks` false asks the template
-  // for an answer without thinking (its variable enable_thinking). Throws Error(kModel) without a
-  // template, Error(kInput) if the template rejects the conversation.
+  // for an answer without thinking, or with little (its variables enable_thinking and
+  // reasoning_effort). Throws Error(kModel) without a template, Error(kInput) if the template
+  // rejects the conversation.
   std::vector<int32_t> chat_ids(std::span<const ChatMessage> messages, bool thinks = true) const;
   // The same for messages as data: `variables` is an object with "messages" in the form of OpenAI's
   // API, and further variables of the template, such as "tools" and "enable_thinking".

@@ -68,6 +68,13 @@ TEST(ChatTemplate, RendersAsJinja2) {
   EXPECT_GE(n_refused, 20u);
 }
 
+TEST(ChatTemplate, MayAskForLittleThinking) {
+  const ChatTemplate asks("{{ messages[0].content }} {{ enable_thinking }} {{ reasoning_effort }}");
+  const std::vector<ChatMessage> messages = {{"user", "a"}};
+  EXPECT_EQ(asks.render_prompt(messages, /*thinks=*/true, nullptr), "a  ");
+  EXPECT_EQ(asks.render_prompt(messages, /*thinks=*/false, nullptr), "a False low");
+}
+
 TEST(ChatTemplate, StripsTheLineOfATagAndItsLineBreak) {
   EXPECT_EQ(rendered("a\n  {% if true %}\nb\n  {% endif %}\nc\n"), "a\nb\nc");
   EXPECT_EQ(rendered("a  {{- ' x ' -}}  b"), "a x b");
