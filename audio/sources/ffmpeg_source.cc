@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -65,8 +67,11 @@ std::string last_line(const std::string& text) {
 
 class FfmpegSource : public SampleSource {
  public:
-  FfmpegSource(const std::string& path, int fd, const std::string& name)
-      : name_(name), stream_([this](uint8_t* bytes, size_t n) { return pull(bytes, n); }) {
+  FfmpegSource(const std::string& path, int fd, const std::string& name,
+               std::optional<double> max_wait_s)
+      : name_(name),
+        max_wait_s_(max_wait_s),
+        stream_([this](uint8_t* bytes, size_t n) { return pull(bytes, n); }) {
     start(path, fd);
     try {
       wav_ = open_wav_stream(stream_);
@@ -135,7 +140,7 @@ class FfmpegSource : public SampleSource {
   size_t pull(uint8_t* bytes, size_t n) {
     while (out_.is_open()) {
       pollfd fds[2] = {{out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}};  // -1 is ignored
-      if (::poll(fds, 2, -1) < 0) {
+      if (wait(fds) < 0) {
         if (errno == EINTR) continue;
         throw Error(ErrorKind::kInput, "cannot wait for ffmpeg: " + std::string(strerror(errno)));
       }
@@ -152,6 +157,17 @@ class FfmpegSource : public SampleSource {
       finish();
     }
     return 0;
+  }
+
+  // poll(), until the limit of all waiting. Throws Error(kInput) beyond it.
+  int wait(pollfd (&fds)[2]) {
+    if (!max_wait_s_) return ::poll(fds, 2, -1);
+    const auto start = std::chrono::steady_clock::now();
+    const double left_ms = std::clamp((*max_wait_s_ - waited_s_) * 1000, 0.0, 1e9);
+    const int n_ready = ::poll(fds, 2, static_cast<int>(std::ceil(left_ms)));
+    waited_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (n_ready == 0) throw_too_slow(name_, *max_wait_s_);
+    return n_ready;
   }
 
   void listen_to_stderr() {
@@ -200,6 +216,8 @@ class FfmpegSource : public SampleSource {
   }
 
   std::string name_;
+  std::optional<double> max_wait_s_;
+  double waited_s_ = 0;
   pid_t pid_ = -1;
   UniqueFd out_, err_;     // ffmpeg's stdout and stderr
   std::string complaint_;  // the end of its stderr
@@ -228,8 +246,9 @@ bool ffmpeg_is_on_path() {
 }
 
 std::unique_ptr<SampleSource> open_with_ffmpeg(const std::string& path, int fd,
-                                               const std::string& name) {
-  return std::make_unique<FfmpegSource>(path, fd, name);
+                                               const std::string& name,
+                                               std::optional<double> max_wait_s) {
+  return std::make_unique<FfmpegSource>(path, fd, name, max_wait_s);
 }
 
 }  // namespace vesper

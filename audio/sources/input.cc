@@ -18,6 +18,7 @@ namespace {
 // The name in messages.
 std::string name_of(const AudioInput& input) {
   if (input.samples) return "PCM";
+  if (input.descriptor && !input.path.empty()) return input.path;
   if (input.descriptor) return "descriptor " + std::to_string(*input.descriptor);
   return input.path == "-" ? "standard input" : "'" + input.path + "'";
 }

@@ -24,9 +24,10 @@ struct PcmSamples {
 
 // One recording. If several of `path`, `descriptor` and `samples` are set, the last one counts.
 struct AudioInput {
-  std::string path = {};               // a file, a named pipe, or "-" for standard input
-  ReaderOptions reader = {};           // channel, raw samples, ffmpeg
-  std::optional<int> descriptor = {};  // read from its position; stays open, owned by the caller
+  std::string path = {};      // a file, a named pipe, or "-" for standard input
+  ReaderOptions reader = {};  // channel, raw samples, ffmpeg
+  // Read from its position; stays open, owned by the caller. `path` is then its name in messages.
+  std::optional<int> descriptor = {};
   std::optional<PcmSamples> samples = {};
 };
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -34,6 +35,12 @@ constexpr std::string_view kAudioExtensions[] = {
 
 }  // namespace
 
+void throw_too_slow(const std::string& name, double max_s) {
+  throw Error(ErrorKind::kInput,
+              "cannot read " + name + ": " +
+                  formatted("decoding takes longer than the limit of %.7g s", max_s));
+}
+
 struct AudioReader::State {
   std::string name;
   ReaderOptions options;
@@ -44,6 +51,7 @@ struct AudioReader::State {
   std::vector<float> first;              // [frames read while opening, channels]
   size_t n_first_taken = 0;              // frames of `first` already returned
   uint64_t n_frames_read = 0;
+  double decoding_s = 0;  // in decode()
 
   Error error(const std::string& what) const { return Error(ErrorKind::kInput, what); }
 
@@ -59,7 +67,7 @@ struct AudioReader::State {
       fail_unread(tried + "; ffmpeg, which reads more formats, is not on the PATH");
     }
     try {
-      source = open_with_ffmpeg(path, file.get(), name);
+      source = open_with_ffmpeg(path, file.get(), name, options.max_decoding_s);
     } catch (const Error& e) {
       throw Error(e.kind(), std::string(e.what()) + " (tried before: " + tried + ")");
     }
@@ -181,7 +189,12 @@ struct AudioReader::State {
 
   // Writes the next frames, [n, channels]. Fewer only at the end, which is then checked.
   size_t decode(float* frames, size_t n) {
+    const auto start = std::chrono::steady_clock::now();
     const size_t got = source->read(frames, n);
+    decoding_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (options.max_decoding_s && decoding_s > *options.max_decoding_s) {
+      throw_too_slow(name, *options.max_decoding_s);
+    }
     check_samples(frames, got);
     n_frames_read += got;
     check_length(n_frames_read);

@@ -31,6 +31,9 @@ struct ReaderOptions {
   // The longest recording, in seconds; Error(kInput) beyond it. A small file of unknown origin may
   // decode to days of silence.
   std::optional<double> max_s = std::nullopt;
+  // The longest time of decoding, in seconds; Error(kInput) beyond it. A damaged or hostile file
+  // may keep a decoder busy without giving samples.
+  std::optional<double> max_decoding_s = std::nullopt;
   // Format of a recording without a header.
   std::optional<RawPcm> raw = std::nullopt;
   // Of a pipe: ffmpeg decodes it as it arrives, where otherwise all of it is copied first. For

@@ -41,6 +41,9 @@ std::unique_ptr<SampleSource> open_with_sndfile(int fd, const std::string& path,
 std::unique_ptr<SampleSource> open_with_sndfile(std::span<const uint8_t> bytes,
                                                 const std::string& name, std::string& why);
 
+// The error of ReaderOptions::max_decoding_s.
+[[noreturn]] void throw_too_slow(const std::string& name, double max_s);
+
 // Whether $PATH has an executable file named ffmpeg.
 bool ffmpeg_is_on_path();
 
@@ -48,9 +51,11 @@ bool ffmpeg_is_on_path();
 // without network access on the file `path`, or, if `path` is empty, on the open seekable file `fd`
 // (from its beginning, through /dev/fd). Reads the audio stream that ffmpeg ranks best. This and
 // later reads throw Error(kInput) with the last line of ffmpeg's stderr if ffmpeg cannot be
-// started, finds no audio, fails, or is killed. The process ends with the source.
+// started, finds no audio, fails, is killed, or has been waited for longer than `max_wait_s` in
+// all. The process ends with the source.
 std::unique_ptr<SampleSource> open_with_ffmpeg(const std::string& path, int fd,
-                                               const std::string& name);
+                                               const std::string& name,
+                                               std::optional<double> max_wait_s = {});
 
 // A RIFF or RF64 WAV that cannot seek: a pipe, or ffmpeg's output. Decodes samples as they arrive.
 // Reads the header from `stream` up to the first sample. Returns null, with the stream rewound, for

@@ -227,6 +227,32 @@ TEST(Ffmpeg, IsAnErrorIfKilled) {
   EXPECT_THAT(complaint_about(fake.input()), HasSubstr("ended by signal 9"));
 }
 
+TEST(Ffmpeg, IsAnErrorIfItTakesTooLong) {
+  const auto complaint = [](const std::string& path) -> std::string {
+    try {
+      AudioReader reader(path, {.max_decoding_s = 0.2});
+      std::vector<float> samples(30000);
+      reader.read(samples.data(), 30000);
+      reader.read(samples.data(), 30000);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInput);
+      return error.what();
+    }
+    return "no error";
+  };
+  const auto start = std::chrono::steady_clock::now();
+  {
+    const FakeFfmpeg fake("exec /bin/sleep 60\n");
+    EXPECT_THAT(complaint(fake.input()), HasSubstr("longer than the limit of 0.2 s"));
+  }
+  {
+    const FakeFfmpeg fake("/bin/cat \"${0%/*}/decoded.wav\"; exec /bin/sleep 60\n");
+    write_bytes(fake.file("decoded.wav"), wav_bytes(ramp(30000), 1, 16000, 0xFFFFFFFF));
+    EXPECT_THAT(complaint(fake.input()), HasSubstr("longer than the limit of 0.2 s"));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+}
+
 TEST(Ffmpeg, IsAnErrorIfItsOutputIsNotAudio) {
   FakeFfmpeg fake("echo this is no WAV at all and much longer than a header\n");
   EXPECT_THAT(complaint_about(fake.input()), HasSubstr("ffmpeg gave no audio"));
