@@ -339,6 +339,28 @@ uint64_t saved_bytes(const std::vector<Operand>& pages, uint32_t n_tokens) {
 
 }  // namespace
 
+void Generator::share_prefix(uint32_t slot, std::span<const int32_t> prompt) {
+  const KvCache& cache = model_.cache();
+  if (has_beams() || cache.n_kept_positions() > 0 || device_.info().kind != "cpu") return;
+  uint32_t best = slot, n_best = n_reusable(slot, prompt) + cache.shape().page_rows - 1;
+  for (uint32_t other = 0; other < n_slots(); ++other) {
+    const uint32_t n = n_reusable(other, prompt);
+    if (n <= n_best) continue;
+    best = other;
+    n_best = n;
+  }
+  if (best == slot) return;
+  const std::vector<Operand> from = saved_pages(cache, best, options_.beam_size, n_best);
+  const std::vector<Operand> to = saved_pages(cache, slot, options_.beam_size, n_best);
+  std::vector<std::byte> page;
+  for (size_t i = 0; i < from.size(); ++i) {
+    page.resize(from[i].bytes);
+    device_.read(from[i], page.data());
+    device_.write(to[i], page.data());
+  }
+  slots_[slot].held.assign(prompt.begin(), prompt.begin() + n_best);
+}
+
 std::vector<std::byte> Generator::save(uint32_t slot) {
   const Slot& at = slots_[slot];
   const KvCache& cache = model_.cache();

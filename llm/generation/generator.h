@@ -101,6 +101,11 @@ class Generator {
   // Tokens of a prompt that start() would find in the slot's cache.
   uint32_t n_reusable(uint32_t slot, std::span<const int32_t> prompt) const;
 
+  // Before start(): copies the beginning of the prompt from the slot that has most of it in its
+  // cache, if that is a page more than the slot has itself. Nothing with beams, with layers with
+  // sliding windows, or on a GPU, where the copy would go through the memory of the host.
+  void share_prefix(uint32_t slot, std::span<const int32_t> prompt);
+
   // Of a slot's text.
   SpeculationStatistics speculation(uint32_t slot) const {
     return speculation_ ? speculation_->statistics(slot) : SpeculationStatistics{};

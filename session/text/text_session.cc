@@ -121,8 +121,8 @@ class Answering {
       ids_.push_back(id);
       loops_ = ends_loops_ && answer_loop(ids_, model_.tokenizer()).period > 0;
     }
-    give_tokens();
     give(text);
+    give_tokens();
     const bool is_cancelled = job_.events.is_cancelled && job_.events.is_cancelled();
     const bool shifts = wants_shift();
     const bool could_go_on = generator_.is_running(slot_) || shifts;
@@ -144,6 +144,8 @@ class Answering {
   }
 
   const TextStatistics& statistics() const { return answer_.statistics; }
+  // Sampled tokens that take() has not seen.
+  uint64_t n_untaken() const { return generator_.sampled(slot_).size() - n_taken_; }
 
  private:
   const TextOptions& options() const { return job_.request.options; }
@@ -211,14 +213,13 @@ class Answering {
   }
 
   void finish(bool is_cancelled) {
-    const std::string rest = writer_.finish();
-    give_tokens();
-    give(rest);
+    give(writer_.finish());
     std::visit(
         [&](auto& splitter) {
           for (const AnswerPart& part : splitter.finish()) give_part(part);
         },
         splitter_);
+    give_tokens();
     answer_.n_in_text = writer_.n_in_text();
     answer_.statistics.n_answer = answer_.tokens.size();
     answer_.statistics.answer_s = seconds_from(first_token_);
@@ -292,7 +293,7 @@ struct TextSession::State {
     return options;
   }
 
-  TextStatistics answer_many(const NextJob& next);
+  TextStatistics answer_many(const NextJob& next, const OnSteps& on_steps);
   using Slots = std::vector<std::unique_ptr<Answering>>;  // null: free
   uint32_t free_slot(const Slots& slots, const TextRequest& request) const;
   std::unique_ptr<Answering> start(uint32_t slot, TextJob job, TextStatistics& totals);
@@ -348,6 +349,9 @@ std::unique_ptr<Answering> TextSession::State::start(uint32_t slot, TextJob job,
     if (wanted.grammar) {
       grammar = grammars.constraint(*wanted.grammar, job.request.prompt);
     }
+    if (options.shares_prefixes && wanted.reuse_prompt) {
+      generator.share_prefix(slot, job.request.prompt);
+    }
     auto answering = std::make_unique<Answering>(generator, *model, slot, std::move(job), sampling,
                                                  std::move(grammar));
     totals.prompt_s += seconds_from(start);
@@ -362,7 +366,7 @@ std::unique_ptr<Answering> TextSession::State::start(uint32_t slot, TextJob job,
   }
 }
 
-TextStatistics TextSession::State::answer_many(const NextJob& next) {
+TextStatistics TextSession::State::answer_many(const NextJob& next, const OnSteps& on_steps) {
   Slots slots(generator.n_slots());
   TextStatistics totals;
   std::vector<float> logits;
@@ -391,6 +395,15 @@ TextStatistics TextSession::State::answer_many(const NextJob& next) {
                       !reads_logits);
     const double chain_s = seconds_from(start);
     totals.answer_s += chain_s;
+    if (on_steps) {
+      uint64_t n_steps = 0, n_tokens = 0;
+      for (const std::unique_ptr<Answering>& answering : slots) {
+        const uint64_t n = answering ? answering->n_untaken() : 0;
+        n_steps = std::max(n_steps, n);
+        n_tokens += n;
+      }
+      on_steps(n_steps, n_tokens);
+    }
     if (chain_s < kChainSeconds / 2) chain = std::min(2 * chain, kMostChainSteps);
     if (chain_s > kChainSeconds) chain = std::max(chain / 2, 1u);
     for (std::unique_ptr<Answering>& answering : slots) {
@@ -438,9 +451,9 @@ TextAnswer TextSession::answer(const TextRequest& request, const TextEvents& eve
   return std::move(*answer);
 }
 
-TextStatistics TextSession::answer_many(const NextJob& next) {
+TextStatistics TextSession::answer_many(const NextJob& next, const OnSteps& on_steps) {
   try {
-    return state_->answer_many(next);
+    return state_->answer_many(next, on_steps);
   } catch (...) {
     Generator& generator = state_->generator;
     for (uint32_t slot = 0; slot < generator.n_slots(); ++slot) generator.stop(slot);

@@ -44,8 +44,8 @@ struct TextEvents {
   std::function<void(std::string_view text)> on_text = {};
   // The same for thinking, with Thinking::kSeparate, the default.
   std::function<void(std::string_view text)> on_thinking = {};
-  // All tokens so far, and how many of them are known to belong to the text. Also called at the
-  // end.
+  // All tokens so far, and how many of them are known to belong to the text. Called after on_text
+  // and on_thinking with the text of these tokens, and at the end.
   std::function<void(std::span<const TokenLogprob> tokens, size_t n_in_text)> on_tokens = {};
   // Called after each pass over up to 512 tokens of the prompt, then after every few steps. true
   // ends the answer with kCancelled.
@@ -132,7 +132,10 @@ class TextSession {
   // the free slot that has its prompt's prefix in its cache, if one has. The statistics are of all
   // answers.
   using NextJob = std::function<std::optional<TextJob>(bool is_idle)>;
-  TextStatistics answer_many(const NextJob& next);
+  // `on_steps` is called after every few steps: their number, and the tokens that all answers
+  // sampled in them (with drafts, a step has several of an answer).
+  using OnSteps = std::function<void(uint64_t n_steps, uint64_t n_tokens)>;
+  TextStatistics answer_many(const NextJob& next, const OnSteps& on_steps = {});
 
   // The keys and values of the last prompt and its answer as bytes for restore_prompt of a
   // session with the same model, which then need not compute the same prefix again. Throws

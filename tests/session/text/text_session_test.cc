@@ -237,6 +237,45 @@ TEST_F(TinyText, FindsTheSlotWithACachedConversation) {
   EXPECT_EQ(session.answer({one, limit(2)}).statistics.n_reused, 0u);
 }
 
+TEST_F(TinyText, SharesTheBeginningOfAPromptBetweenAnswers) {
+  options_.n_slots = 3;
+  options_.shares_prefixes = true;
+  Ids prompt;
+  for (int32_t i = 0; i < 40; ++i) prompt.push_back(5 + i % 20);
+  const std::string alone = open().answer({prompt, limit(4)}).text;
+  TextSession& session = open();
+  std::vector<TextAnswer> answers;
+  std::vector<Ids> prompts = {prompt, prompt, prompt};
+  prompts[1].back() = 6;  // another question
+  prompts[2][2] = 20;     // less than a page is equal
+  session.answer_many([&](bool) -> std::optional<TextJob> {
+    if (prompts.empty()) return std::nullopt;
+    TextJob job{.request = {prompts.front(), limit(4)}};
+    prompts.erase(prompts.begin());
+    job.on_done = [&](TextAnswer answer) { answers.push_back(std::move(answer)); };
+    return job;
+  });
+  ASSERT_EQ(answers.size(), 3u);
+  EXPECT_EQ(answers[0].text, alone);
+  EXPECT_EQ(answers[0].statistics.n_reused, 0u);
+  EXPECT_EQ(answers[1].statistics.n_reused, 39u);
+  EXPECT_EQ(answers[2].statistics.n_reused, 0u);
+  // What was copied gives the same answer; the slot that had another prompt gets the whole one.
+  answers.clear();
+  prompts = {prompt, prompt, prompt};
+  session.answer_many([&](bool) -> std::optional<TextJob> {
+    if (prompts.empty()) return std::nullopt;
+    TextJob job{.request = {prompts.front(), limit(4)}};
+    prompts.erase(prompts.begin());
+    job.on_done = [&](TextAnswer answer) { answers.push_back(std::move(answer)); };
+    return job;
+  });
+  for (const TextAnswer& answer : answers) {
+    EXPECT_EQ(answer.text, alone);
+    EXPECT_EQ(answer.statistics.n_reused, 39u);
+  }
+}
+
 TEST_F(TinyText, ListsAlternativesOfEachToken) {
   TextSession& session = open();
   TextOptions options = limit(6);
