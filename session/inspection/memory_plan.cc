@@ -9,6 +9,7 @@
 
 #include "embedder/sentence_tokenizer.h"
 #include "error/error.h"
+#include "llm/devices/list_devices.h"
 #include "llm/weights/weight_provider.h"
 
 namespace vesper {
@@ -38,11 +39,41 @@ void read_vocabulary(const WeightProvider& weights) {
   }
 }
 
+// Adds the buffers besides the weights.
+void add_buffers(const ObservedModel& observed, MemoryNeed& need) {
+  const bool is_cpu = observed.device().info().kind == "cpu";
+  for (const ObservedDevice::Buffer& buffer : observed.device().buffers()) {
+    if (buffer.is_weight) continue;
+    // Buffers that only a perplexity run writes take no memory of the CPU before.
+    if (is_cpu && buffer.label == "logits of a pass") continue;
+    const bool is_cache = buffer.label.starts_with("keys and values") ||
+                          buffer.label.starts_with("keys of ") ||
+                          buffer.label.starts_with("values of ");
+    (is_cache ? need.kv_cache : need.scratch) += buffer.bytes;
+  }
+}
+
 }  // namespace
+
+uint64_t model_bytes(const OpenModel& model, const std::string& device, const std::string& compute,
+                     const ModelUse& use) {
+  // As open_device(): a hardware GPU before the CPU, which is listed first.
+  const std::vector<ListedDevice> devices = list_devices(device);
+  const auto gpu = std::ranges::find_if(devices, [](const ListedDevice& listed) {
+    return listed.is_hardware_gpu && listed.unusable.empty();
+  });
+  const ListedDevice& used = gpu != devices.end() ? *gpu : devices.front();
+  const ObservedModel observed(model, used.plan(), compute, ObservedDevice::Mode::kPlan, use);
+  MemoryNeed need;
+  need.weights = observed.device().weight_bytes();
+  add_buffers(observed, need);
+  return need.total();
+}
 
 MemoryNeed plan_memory(const OpenModel& model, std::unique_ptr<Device> device,
                        const std::string& compute, const KvTypes& kv_types) {
-  ObservedModel observed(model, std::move(device), compute, ObservedDevice::Mode::kPlan, kv_types);
+  ObservedModel observed(model, std::move(device), compute, ObservedDevice::Mode::kPlan,
+                         {.kv_types = kv_types});
   MemoryNeed need;
   need.device = observed.device().info().kind;
   need.compute = observed.compute_text();
@@ -64,15 +95,7 @@ MemoryNeed plan_memory(const OpenModel& model, std::unique_ptr<Device> device,
         observed.device().weight_bytes() + observed.device().other_bytes() + need.program;
     need.loading = std::max(loading, running) - running;
   }
-  for (const ObservedDevice::Buffer& buffer : observed.device().buffers()) {
-    if (buffer.is_weight) continue;
-    // Buffers that only a perplexity run writes take no memory of the CPU before.
-    if (need.device == "cpu" && buffer.label == "logits of a pass") continue;
-    const bool is_cache = buffer.label.starts_with("keys and values") ||
-                          buffer.label.starts_with("keys of ") ||
-                          buffer.label.starts_with("values of ");
-    (is_cache ? need.kv_cache : need.scratch) += buffer.bytes;
-  }
+  add_buffers(observed, need);
   return need;
 }
 

@@ -32,4 +32,10 @@ struct MemoryNeed {
 MemoryNeed plan_memory(const OpenModel& model, std::unique_ptr<Device> device,
                        const std::string& compute, const KvTypes& kv_types = {});
 
+// Bytes of a model alone: its weights, caches and scratch, without this process and without what
+// only loading needs. `device`: as for open_device(). On the CPU a cache takes memory when it is
+// first written, so that this is an upper limit. Throws as plan_memory() does.
+uint64_t model_bytes(const OpenModel& model, const std::string& device, const std::string& compute,
+                     const ModelUse& use = {});
+
 }  // namespace vesper

@@ -91,7 +91,7 @@ OpenModel open_model(std::shared_ptr<const WeightProvider> weights) {
 
 ObservedModel::ObservedModel(OpenModel model, std::unique_ptr<Device> device,
                              const std::string& compute, ObservedDevice::Mode mode,
-                             const KvTypes& kv_types)
+                             const ModelUse& use)
     : model_(std::move(model)), owned_(std::make_unique<ObservedDevice>(std::move(device), mode)) {
   const WeightProvider& weights = *model_.weights;
   const RunnableKind kind = kind_of(weights);
@@ -101,14 +101,14 @@ ObservedModel::ObservedModel(OpenModel model, std::unique_ptr<Device> device,
     case RunnableKind::kWhisper:
       // A profile and a table need one sequence, a plan all that `transcribe` allocates.
       whisper_ = std::make_unique<WhisperModel>(
-          model_.weights, std::move(owned_), wanted, 1,
-          mode == ObservedDevice::Mode::kPlan ? DecodingSettings().best_of : 1, 1, kv_types);
+          model_.weights, std::move(owned_), wanted, use.n_slots,
+          mode == ObservedDevice::Mode::kPlan ? DecodingSettings().best_of : 1, 1, use.kv_types);
       break;
     case RunnableKind::kTextEncoder:
       embedder_ = std::make_unique<Embedder>(weights, std::move(owned_), wanted);
       break;
     case RunnableKind::kLanguageModel:
-      load_language_model(wanted, kv_types);
+      load_language_model(wanted, use);
       break;
     case RunnableKind::kVoiceActivity:
       vad_ = std::make_unique<SileroVad>(*owned_, weights);
@@ -123,13 +123,15 @@ ObservedModel::ObservedModel(OpenModel model, std::unique_ptr<Device> device,
 
 ObservedModel::~ObservedModel() = default;
 
-void ObservedModel::load_language_model(Compute wanted, const KvTypes& kv_types) {
+void ObservedModel::load_language_model(Compute wanted, const ModelUse& use) {
   const WeightProvider& weights = *model_.weights;
   compute_ = device_->resolve(wanted, WeightUse::kAnyRows);
   is_quantized_ = has_quantized_matrices(weights);
   GeneratorOptions options;
-  options.n_ctx = std::min(kContext, weights.config().decoder().n_positions);
-  options.kv_types = kv_types;
+  options.n_ctx =
+      use.n_ctx != 0 ? use.n_ctx : std::min(kContext, weights.config().decoder().n_positions);
+  options.n_slots = use.n_slots;
+  options.kv_types = use.kv_types;
   options.has_filters = options.has_penalties = false;
   generator_ = std::make_unique<Generator>(*device_, weights, compute_, options);
   generator_->prepare();

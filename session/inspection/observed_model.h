@@ -32,11 +32,18 @@ struct OpenModel {
 OpenModel open_model(const std::filesystem::path& path);
 OpenModel open_model(std::shared_ptr<const WeightProvider> weights);
 
+// What a model is loaded for.
+struct ModelUse {
+  KvTypes kv_types = {};  // of a language model
+  uint32_t n_ctx = 0;     // of a language model; 0: 3072, or the model's if that is less
+  uint32_t n_slots = 1;   // answers, or windows of Whisper, at once
+};
+
 class ObservedModel {
  public:
   // Throws Error(kModel, kDevice, kUsage).
   ObservedModel(OpenModel model, std::unique_ptr<Device> device, const std::string& compute,
-                ObservedDevice::Mode mode, const KvTypes& kv_types = {});
+                ObservedDevice::Mode mode, const ModelUse& use = {});
   ~ObservedModel();
 
   ObservedDevice& device() { return *device_; }
@@ -70,7 +77,7 @@ class ObservedModel {
   std::unique_ptr<SileroVad> vad_;
   std::unique_ptr<Generator> generator_;
 
-  void load_language_model(Compute wanted, const KvTypes& kv_types);
+  void load_language_model(Compute wanted, const ModelUse& use);
   void generate();
 
   Compute compute_ = Compute::kF32;  // of a language model
