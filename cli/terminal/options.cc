@@ -271,6 +271,7 @@ std::optional<std::string> OptionTable::parse(int argc, const char* const* argv)
   std::optional<Error> error;
   try {
     app.parse(std::move(given));
+    read_settings();
     check_combinations();
   } catch (const CLI::ParseError& parse_error) {
     // The explanation may have a second line.

@@ -62,7 +62,7 @@ struct Option {
   std::string setting;  // the library's name of the setting; empty: the option without hyphens
   bool is_advanced = false;  // not in --help
   size_t section = 0;
-  bool is_given = false;  // on the command line that was parsed
+  bool is_given = false;  // on the command line that was parsed, or by add_settings()
 
   // The name in messages: the first long one.
   const std::string& name() const;
@@ -87,6 +87,10 @@ class OptionTable {
   void add_weights_option(std::string& type);
   // --kv-type
   Option& add_kv_type_option(KvTypes& types);
+
+  // --config FILE, and environment variables that begin with `prefix` ("VESPER_SERVE_"): other
+  // sources of the options. The command line has precedence, then the environment.
+  void add_settings(std::string prefix);
 
   // Starts a section. --help-all prints `text` below the title.
   void section(std::string title, std::string text = "");
@@ -124,6 +128,9 @@ class OptionTable {
 
   const Option& find(std::string_view name) const;
   void check_combinations() const;
+  // Stores what the command line does not have.
+  void read_settings();
+  std::string variable_of(const Option& option) const;  // "VESPER_SERVE_PORT"
   std::map<std::string, std::string> option_of_setting() const;
   std::string listing(bool with_advanced) const;
   std::string bash_completions() const;
@@ -137,6 +144,8 @@ class OptionTable {
   std::string positional_name_;
   std::vector<std::string>* positionals_ = nullptr;
   Completion positional_completion_ = Completion::kNone;
+  std::string settings_prefix_;  // empty: only the command line
+  std::unique_ptr<std::string> settings_file_ = std::make_unique<std::string>();
   std::unique_ptr<std::string> shell_ = std::make_unique<std::string>();  // of --completions
 };
 
