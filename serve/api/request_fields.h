@@ -10,11 +10,11 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "serve/api/api_description.h"
 #include "serve/api/api_error.h"
+#include "serve/models/text_or_ids.h"
 
 namespace vesper {
 
@@ -75,9 +75,6 @@ class RequestFields {
   std::optional<ObjectSchema> schema_;
   std::set<std::string> used_;
 };
-
-// A text, or the token ids of one.
-using TextOrIds = std::variant<std::string, std::vector<int32_t>>;
 
 // The field `name`: a text, token ids, or a list of at most `most` of these, which messages call
 // `noun`. Throws ApiError naming the field. The ids are not compared with a vocabulary.

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
+
+#include "decoder/transcript/text_lines.h"
 
 namespace vesper {
 namespace {
 
 constexpr std::string_view kBegin = "<tool_call>", kEnd = "</tool_call>";
 constexpr std::string_view kMistral = "[TOOL_CALLS]", kPython = "<|python_tag|>";
+constexpr std::string_view kArguments = "[ARGS]";
 
 // A call as the model writes it: {"name": NAME, "arguments": {...}}. References of a function's
 // parameters are to their own definitions, "#/$defs/...", which are moved to `root`.
@@ -37,40 +41,82 @@ Json call_schema(const Json& function, const std::string& arguments_name, Json& 
           {"additionalProperties", false}};
 }
 
+bool has_function(const Tools& tools, std::string_view name) {
+  return std::ranges::any_of(tools.list,
+                             [&](const Json& tool) { return tool["function"]["name"] == name; });
+}
+
+std::string arguments_text(const Json& arguments) {
+  return arguments.is_string() ? arguments.get<std::string>() : arguments.dump();
+}
+
+// An object with the name and the arguments of a function.
 std::optional<ToolCall> call_of(const Json& value, const Tools& tools) {
   if (!value.is_object()) return std::nullopt;
   const auto name = value.find("name");
   if (name == value.end() || !name->is_string()) return std::nullopt;
-  const bool is_known = std::ranges::any_of(
-      tools.list, [&](const Json& tool) { return tool["function"]["name"] == *name; });
-  if (!is_known) return std::nullopt;
+  if (!has_function(tools, name->get<std::string>())) return std::nullopt;
   for (const char* key : {"arguments", "parameters"}) {
     const auto arguments = value.find(key);
     if (arguments == value.end()) continue;
-    return ToolCall{name->get<std::string>(),
-                    arguments->is_string() ? arguments->get<std::string>() : arguments->dump()};
+    return ToolCall{name->get<std::string>(), arguments_text(*arguments)};
   }
   return ToolCall{name->get<std::string>(), "{}"};
 }
 
-// The calls of a JSON text: an object, or a list of them. Empty if it is something else.
-std::vector<ToolCall> calls_of(std::string_view text, const Tools& tools) {
-  std::vector<ToolCall> calls;
-  const Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (value.is_array()) {
-    for (const Json& entry : value) {
-      if (auto call = call_of(entry, tools)) calls.push_back(std::move(*call));
-    }
-  } else if (auto call = call_of(value, tools)) {
-    calls.push_back(std::move(*call));
-  }
-  return calls;
+// Removes `mark` from the beginning of `text`.
+bool skip(std::string_view& text, std::string_view mark) {
+  if (!text.starts_with(mark)) return false;
+  text.remove_prefix(mark.size());
+  return true;
 }
 
-std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+// Removes what stands before arguments: NAME, NAME[ARGS] or NAME[CALL_ID]ID[ARGS]. Empty: no
+// function of this name.
+std::string take_name(std::string_view& text, const Tools& tools) {
+  const std::string name(text.substr(0, text.find_first_of(" \t\r\n[{")));
+  if (!has_function(tools, name)) return {};
+  text.remove_prefix(name.size());
+  if (text.starts_with("[CALL_ID]"))
+    text.remove_prefix(std::min(text.find(kArguments), text.size()));
+  skip(text, kArguments);
+  return name;
+}
+
+// Removes a JSON value from the beginning of `text`. Discarded: there is none.
+Json take_json(std::string_view& text) {
+  std::istringstream stream{std::string(text)};
+  try {
+    Json value;
+    stream >> value;
+    text.remove_prefix(stream.eof() ? text.size() : static_cast<size_t>(stream.tellg()));
+    return value;
+  } catch (const Json::parse_error&) {
+    return Json(Json::value_t::discarded);
+  }
+}
+
+// The calls that a text consists of, one after another; empty if it has something else.
+std::vector<ToolCall> calls_of(std::string_view text, const Tools& tools) {
+  std::vector<ToolCall> calls;
+  for (;;) {
+    const size_t begin = text.find_first_not_of(" \t\r\n;");  // Llama separates calls by semicolons
+    if (begin == std::string_view::npos) return calls;
+    text.remove_prefix(begin);
+    if (skip(text, kMistral) || skip(text, kPython)) continue;
+    const std::string name = take_name(text, tools);
+    const Json value = take_json(text);
+    if (!name.empty()) {
+      if (!value.is_object()) return {};
+      calls.push_back({name, value.dump()});
+      continue;
+    }
+    for (const Json& entry : value.is_array() ? value : Json::array({value})) {
+      std::optional<ToolCall> call = call_of(entry, tools);
+      if (!call) return {};
+      calls.push_back(std::move(*call));
+    }
+  }
 }
 
 }  // namespace

@@ -31,7 +31,9 @@ Tools read_tools(RequestFields& fields, std::string_view chat_template);
 
 // The calls of an answer, which are removed from `text`. The forms: a JSON object with "name" and
 // "arguments" (or "parameters", Llama's word) between <tool_call> and </tool_call> (Hermes, Qwen),
-// after [TOOL_CALLS] (Mistral, a list), after <|python_tag|> or alone (Llama 3).
+// after [TOOL_CALLS] in a list (Mistral up to v7), after <|python_tag|> or alone, several separated
+// by semicolons (Llama 3); and NAME[ARGS]{...} after [TOOL_CALLS] (Mistral since v11). Marks that
+// are control tokens are not part of an answer's text, so the forms count without them, too.
 std::vector<ToolCall> parse_tool_calls(std::string& text, const Tools& tools);
 
 // A call of an earlier answer or a list of them for the template: arguments as objects, because

@@ -31,7 +31,7 @@ void EmbeddingHost::run_jobs(EmbeddingSession& session, JobQueue<VectorJob>& que
         index = 0;
         continue;
       }
-      EmbeddingInput& input = job->inputs[index];
+      TextOrIds& input = job->inputs[index];
       try {
         EmbeddingJob run;
         if (const auto* text = std::get_if<std::string>(&input)) {
@@ -53,7 +53,7 @@ void EmbeddingHost::run_jobs(EmbeddingSession& session, JobQueue<VectorJob>& que
   });
 }
 
-bool EmbeddingHost::push(const std::string& client, std::vector<EmbeddingInput> inputs,
+bool EmbeddingHost::push(const std::string& client, std::vector<TextOrIds> inputs,
                          const std::shared_ptr<EventQueue<VectorEvent>>& events) {
   return thread_->push(client, VectorJob{std::move(inputs), EventSender<VectorEvent>(events)});
 }

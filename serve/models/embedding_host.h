@@ -12,6 +12,7 @@
 #include "serve/models/event_queue.h"
 #include "serve/models/model_thread.h"
 #include "serve/models/text_host.h"
+#include "serve/models/text_or_ids.h"
 #include "session/embedding/embedding_session.h"
 
 namespace vesper {
@@ -22,11 +23,9 @@ struct VectorDone {
 };
 using VectorEvent = std::variant<VectorDone, JobFailed>;
 
-using EmbeddingInput = std::variant<std::string, std::vector<int32_t>>;
-
 // The texts of one request.
 struct VectorJob {
-  std::vector<EmbeddingInput> inputs = {};
+  std::vector<TextOrIds> inputs = {};
   EventSender<VectorEvent> sender;
 };
 
@@ -38,7 +37,7 @@ class EmbeddingHost {
   const HostedModel& hosted() const { return thread_->model(); }
   ModelThread<EmbeddingSession, VectorJob>& thread() { return *thread_; }
   // false: the queue is full.
-  bool push(const std::string& client, std::vector<EmbeddingInput> inputs,
+  bool push(const std::string& client, std::vector<TextOrIds> inputs,
             const std::shared_ptr<EventQueue<VectorEvent>>& events);
 
   std::atomic<uint64_t> n_tokens = 0;

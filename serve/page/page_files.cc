@@ -1,10 +1,10 @@
 #include "serve/page/page_files.h"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
 #include "serve/embedded_files.h"
+#include "serve/http/header_list.h"
 
 namespace vesper {
 namespace {
@@ -23,13 +23,6 @@ std::string_view content_type_of(std::string_view name) {
   return "application/octet-stream";
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t";
-  const size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
-
 }  // namespace
 
 std::optional<PageFile> page_file(std::string_view path) {
@@ -45,12 +38,9 @@ std::optional<PageFile> page_file(std::string_view path) {
 }
 
 bool has_etag(std::string_view if_none_match, std::string_view etag) {
-  while (!if_none_match.empty()) {
-    const size_t comma = std::min(if_none_match.find(','), if_none_match.size());
-    std::string_view tag = trimmed(if_none_match.substr(0, comma));
+  for (std::string_view tag : list_items(if_none_match)) {
     if (tag.starts_with("W/")) tag.remove_prefix(2);  // a weak comparison
     if (tag == "*" || tag == etag) return true;
-    if_none_match.remove_prefix(std::min(comma + 1, if_none_match.size()));
   }
   return false;
 }

@@ -20,6 +20,7 @@
 #include "serve/api/model_list.h"
 #include "serve/api/tokens.h"
 #include "serve/api/transcriptions.h"
+#include "serve/http/header_list.h"
 #include "serve/live/live_stream.h"
 #include "serve/live/realtime_stream.h"
 #include "serve/page/page_files.h"
@@ -48,15 +49,10 @@ std::string_view bearer_key(std::string_view authorization) {
   return authorization.substr(kScheme.size());
 }
 
-// What follows `prefix` in the first item of a list, separated by commas, that begins with it.
+// What follows `prefix` in the first item of a list that begins with it.
 std::string_view item_after(std::string_view list, std::string_view prefix) {
-  while (!list.empty()) {
-    const size_t comma = std::min(list.find(','), list.size());
-    std::string_view item = list.substr(0, comma);
-    item.remove_prefix(std::min(item.find_first_not_of(" \t"), item.size()));
-    item = item.substr(0, item.find_last_not_of(" \t") + 1);
+  for (const std::string_view item : list_items(list)) {
     if (item.starts_with(prefix)) return item.substr(prefix.size());
-    list.remove_prefix(std::min(comma + 1, list.size()));
   }
   return {};
 }
