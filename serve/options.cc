@@ -40,8 +40,8 @@ void add_model_options(OptionTable& options, ServeArguments& arguments) {
           "A known model is downloaded from Hugging Face if it is absent. Clients name a model as "
           "here; one that is given by its path, by its folder or by its file without the "
           "extension.");
-  options.add("--vad-model NAME|PATH", text_option(arguments.vad_model),
-              "finds the speech in recordings (default: silero-vad if it is installed)");
+  options.add_advanced("--vad-model NAME|PATH", text_option(arguments.vad_model),
+                       "finds the speech in recordings (default: silero-vad if it is installed)");
   options.add("--lazy", flag_option([&] { registry.host.is_preloaded = false; }),
               "load a model for its first request, not at the start");
   options.add("--unload-after SECONDS", number_option(arguments.idle_s, 1, kMostSeconds, "seconds"),
@@ -50,8 +50,9 @@ void add_model_options(OptionTable& options, ServeArguments& arguments) {
       .add("--memory GB", number_option(arguments.memory_gb, 0.001, 1e6, "GB"),
            "of all loaded models together; implies --lazy")
       .add_details(
-          "A model counts with the size of its files. One that needs room waits until others have "
-          "no request, and are unloaded.");
+          "A model counts with its weights, and with the cache of --slots answers of --ctx tokens. "
+          "One that needs room waits until others have no request, and are unloaded; after 3 s "
+          "these begin no further ones.");
 }
 
 void add_network_options(OptionTable& options, ServeArguments& arguments) {
@@ -101,6 +102,9 @@ void add_limit_options(OptionTable& options, ServeArguments& arguments) {
   options.add("--max-audio SECONDS",
               number_option(server.api.max_audio_s, 1, kMostSeconds, "seconds"),
               "length of a recording");
+  options.add_advanced("--max-decoding SECONDS",
+                       number_option(server.api.max_decoding_s, 0.001, kMostSeconds, "seconds"),
+                       "time in which the file of a recording must be decoded");
   options
       .add_advanced("--max-streams N", integer_option(server.n_live_streams, 1, 1000),
                     "live streams at once; further ones get an error")
@@ -135,6 +139,8 @@ OptionTable serve_options(ServeArguments& arguments) {
   add_model_options(options, arguments);
   add_network_options(options, arguments);
   add_limit_options(options, arguments);
+  options.section("Settings");
+  options.add_settings("VESPER_SERVE_");
   options.section("Engine");
   TextSessionOptions& engine = arguments.registry.text;  // copied to the others
   options.add_engine_options(engine.device, engine.compute, engine.threads, arguments.offline);
@@ -146,6 +152,7 @@ std::optional<std::string> parse_serve_options(int argc, const char* const* argv
   constexpr uint32_t kSlots = 8, kBatchSize = 8;
   RegistryOptions& registry = arguments.registry;
   registry.text.n_slots = kSlots;
+  registry.text.shares_prefixes = true;
   registry.speech.batch_size = kBatchSize;
   OptionTable options = serve_options(arguments);
   if (auto answer = options.parse(argc, argv)) return answer;

@@ -9,7 +9,7 @@ namespace {
 Json model_json(const ModelRegistry::Entry& entry) {
   return {{"id", entry.name},
           {"object", "model"},
-          {"created", 0},  // the files do not tell
+          {"created", entry.written},
           {"owned_by", "vesper"},
           {"kind", kind_name(entry.kind)},
           {"loaded", entry.is_loaded}};

@@ -297,7 +297,8 @@ void run(const ApiRequest& request, bool translates) {
   const SpeechRequest asked = read_request(request, translates);
   auto events = std::make_shared<EventQueue<SpeechEvent>>();
   RecordingJob job{.file = asked.file,
-                   .reader = {.max_s = request.limits.max_audio_s},
+                   .reader = {.max_s = request.limits.max_audio_s,
+                              .max_decoding_s = request.limits.max_decoding_s},
                    .options = asked.options,
                    .options_key = asked.options_key,
                    .sender = EventSender<SpeechEvent>(events)};

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -19,7 +20,10 @@ namespace vesper {
 template <class Job>
 class JobQueue {
  public:
-  explicit JobQueue(size_t most_waiting) : most_waiting_(most_waiting) {}
+  // `holds_back`: asked by pop() and pop_if(); true: they give no job, so that the running ones
+  // end.
+  explicit JobQueue(size_t most_waiting, std::function<bool()> holds_back = nullptr)
+      : most_waiting_(most_waiting), holds_back_(std::move(holds_back)) {}
 
   // false: the queue is full or closed.
   bool push(const std::string& client, Job job) {
@@ -38,6 +42,7 @@ class JobQueue {
   // The next job; none if there is none, or if `accepts` refuses it.
   template <class Accepts>
   std::optional<Job> pop_if(const Accepts& accepts) {
+    if (holds_back_ && holds_back_()) return std::nullopt;
     const std::lock_guard lock(mutex_);
     return take(accepts);
   }
@@ -92,6 +97,7 @@ class JobQueue {
   }
 
   size_t most_waiting_, n_waiting_ = 0;
+  std::function<bool()> holds_back_;
   bool is_closed_ = false;
   std::list<Client> clients_;  // the next one first
   mutable std::mutex mutex_;

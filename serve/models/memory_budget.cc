@@ -13,10 +13,16 @@ MemoryBudget::Share::Share(MemoryBudget& budget, const std::string& name, uint64
                 "expected at least " + bytes_text(n_bytes_) + " for " + name + ", found " +
                     bytes_text(budget_.n_bytes_));
   }
-  ++budget_.n_waiting_;
-  budget_.freed_.wait(lock, [&] { return budget_.n_bytes_ - budget_.n_used_ >= n_bytes_; });
-  --budget_.n_waiting_;
+  const uint64_t ticket = budget_.next_ticket_++;
+  budget_.waiting_.push_back({ticket, Clock::now()});
+  budget_.changed_.wait(lock, [&] {
+    return budget_.waiting_.front().ticket == ticket &&
+           budget_.n_bytes_ - budget_.n_used_ >= n_bytes_;
+  });
+  budget_.waiting_.pop_front();
   budget_.n_used_ += n_bytes_;
+  lock.unlock();
+  budget_.changed_.notify_all();  // the next one may fit, too
 }
 
 MemoryBudget::Share::~Share() {
@@ -24,12 +30,18 @@ MemoryBudget::Share::~Share() {
     const std::lock_guard lock(budget_.mutex_);
     budget_.n_used_ -= n_bytes_;
   }
-  budget_.freed_.notify_all();
+  budget_.changed_.notify_all();
 }
 
 bool MemoryBudget::Share::is_wanted() const {
   const std::lock_guard lock(budget_.mutex_);
-  return budget_.n_waiting_ > 0;
+  return !budget_.waiting_.empty();
+}
+
+bool MemoryBudget::Share::must_end() const {
+  const std::lock_guard lock(budget_.mutex_);
+  return !budget_.waiting_.empty() &&
+         Clock::now() - budget_.waiting_.front().since >= budget_.patience_;
 }
 
 }  // namespace vesper

@@ -1,26 +1,31 @@
 #include "serve/models/model_registry.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "embedder/embedding_settings.h"
 #include "error/error.h"
 #include "llm/weights/weight_provider.h"
+#include "session/inspection/memory_plan.h"
 
 namespace vesper {
 namespace {
 
-uint64_t bytes_of(const std::filesystem::path& path) {
+// When the newest file of a model was written, in seconds since 1970; 0: unknown.
+int64_t written(const std::filesystem::path& path) {
+  const auto time_of = [](const std::filesystem::path& file) -> int64_t {
+    struct stat info;
+    return ::stat(file.c_str(), &info) == 0 ? info.st_mtime : 0;
+  };
   std::error_code error;
-  if (!std::filesystem::is_directory(path, error)) {
-    const uint64_t size = std::filesystem::file_size(path, error);
-    return error ? 0 : size;
-  }
-  uint64_t total = 0;
+  if (!std::filesystem::is_directory(path, error)) return time_of(path);
+  int64_t newest = 0;
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-    const uint64_t size = entry.is_regular_file(error) ? entry.file_size(error) : 0;
-    if (!error) total += size;
+    if (entry.is_regular_file(error)) newest = std::max(newest, time_of(entry.path()));
   }
-  return total;
+  return newest;
 }
 
 // Whether the files of a language model say how to pool its rows to a vector.
@@ -32,19 +37,18 @@ bool has_pooling(const WeightProvider& files) {
   return std::filesystem::exists((is_folder ? path : path.parent_path()) / "modules.json", error);
 }
 
-ModelKind kind_of(const std::filesystem::path& path) {
-  const std::unique_ptr<WeightProvider> files = open_weights(path);
-  switch (files->type()) {
+ModelKind served_kind(const WeightProvider& files) {
+  switch (files.type()) {
     case ModelType::kWhisper:
       return ModelKind::kSpeech;
     case ModelType::kLanguageModel:
-      return has_pooling(*files) ? ModelKind::kTextEncoder : ModelKind::kLanguage;
+      return has_pooling(files) ? ModelKind::kTextEncoder : ModelKind::kLanguage;
     case ModelType::kTextEncoder:
       return ModelKind::kTextEncoder;
     case ModelType::kNone:
       break;
   }
-  throw Error(ErrorKind::kModel, path.string() +
+  throw Error(ErrorKind::kModel, files.path().string() +
                                      ": expected a speech model, a language model or a text "
                                      "encoder");
 }
@@ -60,8 +64,8 @@ void ModelRegistry::add(const std::string& name, const std::filesystem::path& pa
   if (text_.contains(name) || speech_.contains(name) || embedding_.contains(name)) {
     throw Error(ErrorKind::kUsage, "model", "expected different names, found " + name + " twice");
   }
-  const ModelKind kind = kind_of(path);
-  const HostedModel model{name, path, bytes_of(path)};
+  ModelKind kind = ModelKind::kSpeech;
+  const HostedModel model = inspect(name, path, kind);
   if (kind == ModelKind::kSpeech) {
     speech_[name] = std::make_unique<SpeechHost>(model, options_.speech, options_.host);
   } else if (kind == ModelKind::kLanguage) {
@@ -69,6 +73,22 @@ void ModelRegistry::add(const std::string& name, const std::filesystem::path& pa
   } else {
     embedding_[name] = std::make_unique<EmbeddingHost>(model, options_.embedding, options_.host);
   }
+}
+
+HostedModel ModelRegistry::inspect(const std::string& name, const std::filesystem::path& path,
+                                   ModelKind& kind) const {
+  const std::shared_ptr<const WeightProvider> files = open_weights(path);
+  kind = served_kind(*files);
+  ModelUse use;
+  if (kind == ModelKind::kSpeech) use.n_slots = options_.speech.batch_size;
+  if (kind == ModelKind::kLanguage) {
+    use = {.kv_types = options_.text.kv_type,
+           .n_ctx = context_of(options_.text, files->config().decoder().n_positions),
+           .n_slots = options_.text.n_slots};
+  }
+  const TextSessionOptions& engine = options_.text;  // as the others
+  return {name, path, model_bytes({files, nullptr}, engine.device, engine.compute, use),
+          written(path)};
 }
 
 void ModelRegistry::throw_unknown(const std::string& name, ModelKind kind) {
@@ -105,7 +125,9 @@ std::vector<ModelRegistry::Entry> ModelRegistry::list() {
   const auto add_all = [&](auto& hosts, ModelKind kind) {
     for (auto& [name, host] : hosts) {
       auto& thread = host->thread();
-      entries.push_back({name, kind, thread.is_loaded(), thread.n_waiting(), thread.n_done()});
+      const HostedModel& model = thread.model();
+      entries.push_back(
+          {name, kind, thread.is_loaded(), thread.n_waiting(), model.n_bytes, model.written});
     }
   };
   add_all(speech_, ModelKind::kSpeech);

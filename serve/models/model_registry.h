@@ -49,7 +49,8 @@ class ModelRegistry {
     ModelKind kind = ModelKind::kSpeech;
     bool is_loaded = false;
     size_t n_waiting = 0;
-    uint64_t n_done = 0;
+    uint64_t n_bytes = 0;  // as HostedModel
+    int64_t written = 0;
   };
   std::vector<Entry> list();
   // Whether every model that is loaded at the start is there.
@@ -66,6 +67,9 @@ class ModelRegistry {
 
  private:
   [[noreturn]] void throw_unknown(const std::string& name, ModelKind kind);
+  // Describes a model without loading it. Sets its kind. Throws Error(kModel).
+  HostedModel inspect(const std::string& name, const std::filesystem::path& path,
+                      ModelKind& kind) const;
   template <class Host>
   Host& find(std::map<std::string, std::unique_ptr<Host>>& hosts, const std::string& name,
              ModelKind kind);

@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "serve/models/busy_clock.h"
 #include "serve/models/job_queue.h"
 #include "serve/models/memory_budget.h"
 
@@ -34,7 +35,8 @@ struct HostOptions {
 struct HostedModel {
   std::string name;
   std::filesystem::path path;
-  uint64_t n_bytes = 0;  // of memory, estimated, for MemoryBudget
+  uint64_t n_bytes = 0;  // of memory when it is loaded: weights, caches and scratch
+  int64_t written = 0;   // when its newest file was written, in seconds since 1970
 };
 
 template <class Session, class Job>
@@ -52,7 +54,7 @@ class ModelThread {
         load_(std::move(load)),
         run_jobs_(std::move(run_jobs)),
         fail_job_(std::move(fail_job)),
-        queue_(options_.most_waiting),
+        queue_(options_.most_waiting, [this] { return must_end(); }),
         thread_([this] { run(); }) {}
 
   // Runs the jobs that wait, then ends.
@@ -66,7 +68,8 @@ class ModelThread {
   // Whether it is loaded, or need not be.
   bool is_ready() const { return is_loaded_ || !options_.is_preloaded || has_been_loaded_; }
   size_t n_waiting() const { return queue_.size(); }
-  uint64_t n_done() const { return n_done_; }
+  // Time in which it ran jobs.
+  double busy_s() const { return busy_.seconds(); }
   bool push(const std::string& client, Job job) { return queue_.push(client, std::move(job)); }
   // Refuses further jobs.
   void close() { queue_.close(); }
@@ -76,60 +79,67 @@ class ModelThread {
     if (options_.on_log) options_.on_log(model_.name + ": " + message);
   }
 
-  void load(std::optional<MemoryBudget::Share>& share) {
+  void load() {
+    if (options_.memory) share_.emplace(*options_.memory, model_.name, model_.n_bytes);
     const auto start = std::chrono::steady_clock::now();
-    if (options_.memory) share.emplace(*options_.memory, model_.name, model_.n_bytes);
     session_ = load_();
     is_loaded_ = has_been_loaded_ = true;
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     log("loaded in " + std::to_string(took.count()).substr(0, 5) + " s");
   }
 
-  void unload(std::optional<MemoryBudget::Share>& share) {
+  void unload() {
     session_.reset();
-    share.reset();
+    share_.reset();
     is_loaded_ = false;
   }
 
+  // Whether another model has waited for the memory of this one for long enough.
+  bool must_end() const { return share_ && share_->must_end(); }
+
   void run() {
     constexpr std::chrono::milliseconds kStep{200};
-    std::optional<MemoryBudget::Share> share;
     auto last_use = std::chrono::steady_clock::now();
     if (options_.is_preloaded) {
       try {
-        load(share);
+        load();
       } catch (const std::exception& error) {
-        share.reset();
+        share_.reset();
         log(error.what());
       }
     }
     for (;;) {
+      if (session_ && must_end()) {
+        unload();
+        log("unloaded for another model");
+      }
       std::optional<Job> job = queue_.wait_and_pop(kStep);
       if (!job) {
-        if (queue_.is_closed()) return;
+        if (queue_.is_closed()) return unload();  // another model may wait for its memory
         const bool is_idle = options_.idle_limit &&
                              std::chrono::steady_clock::now() - last_use > *options_.idle_limit;
-        if (session_ && (is_idle || (share && share->is_wanted()))) {
-          unload(share);
+        if (session_ && (is_idle || (share_ && share_->is_wanted()))) {
+          unload();
           log("unloaded");
         }
         continue;
       }
       try {
-        if (!session_) load(share);
+        if (!session_) load();
       } catch (const std::exception& error) {
-        share.reset();
+        share_.reset();
         log(error.what());
         fail_job_(*job, error);
         continue;
       }
+      busy_.start();
       try {
         run_jobs_(*session_, queue_, std::move(*job));
       } catch (const std::exception& error) {
-        unload(share);
+        unload();
         log(error.what());
       }
-      ++n_done_;
+      busy_.stop();
       last_use = std::chrono::steady_clock::now();
     }
   }
@@ -140,9 +150,10 @@ class ModelThread {
   RunJobs run_jobs_;
   FailJob fail_job_;
   JobQueue<Job> queue_;
-  std::unique_ptr<Session> session_;  // of the thread
+  std::optional<MemoryBudget::Share> share_;  // this and the next one: of the thread
+  std::unique_ptr<Session> session_;
   std::atomic<bool> is_loaded_ = false, has_been_loaded_ = false;
-  std::atomic<uint64_t> n_done_ = 0;
+  BusyClock busy_;
   std::thread thread_;  // last: it uses the others
 };
 

@@ -34,7 +34,7 @@ void SpeechHost::run_jobs(SpeechSession& session, JobQueue<RecordingJob>& queue,
       if (!job) return std::nullopt;
       if (job->sender.is_cancelled()) continue;
       SpeechJob run;
-      run.input = {.reader = job->reader, .descriptor = job->file->get()};
+      run.input = {.path = "the upload", .reader = job->reader, .descriptor = job->file->get()};
       run.events.on_segment = [sender = job->sender](const Segment& segment) {
         sender.push(SegmentDone{segment});
       };

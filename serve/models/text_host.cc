@@ -4,32 +4,39 @@
 #include <utility>
 
 namespace vesper {
-namespace {
 
-constexpr uint32_t kUsualContext = 4096;  // as TextSessionOptions::context
-
-void run_jobs(TextSession& session, JobQueue<TextJob>& queue, TextJob first) {
-  std::optional<TextJob> next = std::move(first);
-  session.answer_many([&](bool) { return next ? std::exchange(next, std::nullopt) : queue.pop(); });
+uint32_t context_of(const TextSessionOptions& session, uint32_t max_ctx) {
+  constexpr uint32_t kUsualContext = 4096;  // as TextSessionOptions::context
+  return session.context != 0 ? session.context : std::min(kUsualContext, max_ctx);
 }
-
-}  // namespace
 
 TextHost::TextHost(const HostedModel& model, const TextSessionOptions& session,
                    const HostOptions& options)
     : model_(std::make_shared<const TextModel>(model.path)) {
-  context_ = session.context != 0 ? session.context : std::min(kUsualContext, model_->max_ctx());
+  context_ = context_of(session, model_->max_ctx());
   thread_ = std::make_unique<ModelThread<TextSession, TextJob>>(
       model, options,
-      [files = model_, session] { return std::make_unique<TextSession>(files, session); }, run_jobs,
+      [files = model_, session] { return std::make_unique<TextSession>(files, session); },
+      [this](TextSession& loaded, JobQueue<TextJob>& queue, TextJob first) {
+        run_jobs(loaded, queue, std::move(first));
+      },
       [](TextJob& job, const std::exception& error) { job.on_failure(error); });
+}
+
+void TextHost::run_jobs(TextSession& session, JobQueue<TextJob>& queue, TextJob first) {
+  std::optional<TextJob> next = std::move(first);
+  session.answer_many([&](bool) { return next ? std::exchange(next, std::nullopt) : queue.pop(); },
+                      [this](uint64_t steps, uint64_t tokens) {
+                        n_steps += steps;
+                        n_answer_tokens += tokens;
+                      });
 }
 
 bool TextHost::push(const std::string& client, TextRequest request, size_t choice, bool with_tokens,
                     const std::shared_ptr<EventQueue<AnswerEvent>>& events) {
   const EventSender<AnswerEvent> sender(events);
   TextJob job{.request = std::move(request)};
-  // The text that has no event yet: on_tokens() adds the tokens to it.
+  // The text that has no event yet: on_tokens() adds its tokens and sends it.
   auto pending = std::make_shared<AnswerText>(AnswerText{.choice = choice});
   auto n_sent = std::make_shared<size_t>(0);
   if (with_tokens) {
@@ -55,11 +62,9 @@ bool TextHost::push(const std::string& client, TextRequest request, size_t choic
     };
   }
   job.events.is_cancelled = [sender] { return sender.is_cancelled(); };
-  job.on_done = [this, sender, choice, pending](TextAnswer answer) {
+  job.on_done = [this, sender, choice](TextAnswer answer) {
     n_prompt_tokens += answer.statistics.n_prompt;
     n_reused_tokens += answer.statistics.n_reused;
-    n_answer_tokens += answer.statistics.n_answer;
-    if (!pending->text.empty() || !pending->thinking.empty()) sender.push(std::move(*pending));
     sender.push(AnswerDone{choice, std::move(answer)});
   };
   job.on_failure = [sender](const std::exception&) {

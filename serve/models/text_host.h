@@ -29,6 +29,9 @@ struct JobFailed {
 };
 using AnswerEvent = std::variant<AnswerText, AnswerDone, JobFailed>;
 
+// Tokens of a prompt and its answer; `max_ctx`: of the model.
+uint32_t context_of(const TextSessionOptions& session, uint32_t max_ctx);
+
 class TextHost {
  public:
   // Opens the files of the model, without its weights. Throws Error(kModel).
@@ -45,9 +48,13 @@ class TextHost {
   bool push(const std::string& client, TextRequest request, size_t choice, bool with_tokens,
             const std::shared_ptr<EventQueue<AnswerEvent>>& events);
 
-  std::atomic<uint64_t> n_prompt_tokens = 0, n_reused_tokens = 0, n_answer_tokens = 0;
+  std::atomic<uint64_t> n_prompt_tokens = 0, n_reused_tokens = 0;
+  // Tokens that answers sampled, and the steps in which they did so, together.
+  std::atomic<uint64_t> n_answer_tokens = 0, n_steps = 0;
 
  private:
+  void run_jobs(TextSession& session, JobQueue<TextJob>& queue, TextJob first);
+
   std::shared_ptr<const TextModel> model_;
   uint32_t context_ = 0;
   std::unique_ptr<ModelThread<TextSession, TextJob>> thread_;

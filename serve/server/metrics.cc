@@ -94,6 +94,9 @@ std::string Metrics::text(ModelRegistry& models, size_t n_connections) const {
   for (const auto& entry : entries) {
     text.value("model=" + quoted(entry.name), entry.is_loaded ? 1 : 0);
   }
+  text.family("vesper_model_memory_bytes", "gauge",
+              "Memory of a model when it is loaded: weights, caches and scratch.");
+  for (const auto& entry : entries) text.value("model=" + quoted(entry.name), entry.n_bytes);
   text.family("vesper_queue_length", "gauge", "Jobs that wait for a model.");
   for (const auto& entry : entries) text.value("model=" + quoted(entry.name), entry.n_waiting);
   add_counts(text, models, "vesper_prompt_tokens_total", "Tokens of prompts.",
@@ -101,12 +104,17 @@ std::string Metrics::text(ModelRegistry& models, size_t n_connections) const {
   add_counts(text, models, "vesper_reused_tokens_total",
              "Tokens of prompts whose keys and values were in the cache.",
              [](TextHost& host) { return host.n_reused_tokens.load(); });
-  add_counts(text, models, "vesper_answer_tokens_total", "Tokens of answers.",
+  add_counts(text, models, "vesper_answer_tokens_total", "Tokens that answers sampled.",
              [](TextHost& host) { return host.n_answer_tokens.load(); });
+  add_counts(text, models, "vesper_steps_total",
+             "Steps of a language model; each samples a token of every running answer.",
+             [](TextHost& host) { return host.n_steps.load(); });
   add_counts(text, models, "vesper_embedded_tokens_total", "Tokens that were made vectors.",
              [](EmbeddingHost& host) { return host.n_tokens.load(); });
   add_counts(text, models, "vesper_audio_seconds_total", "Seconds of transcribed recordings.",
              [](SpeechHost& host) { return static_cast<double>(host.n_audio_ms.load()) / 1000; });
+  add_counts(text, models, "vesper_busy_seconds_total", "Time in which a model had requests.",
+             [](auto& host) { return host.thread().busy_s(); });
   text.family("process_resident_memory_bytes", "gauge", "Memory of the process.");
   text.value("", resident_bytes());
   return text.str();

@@ -157,6 +157,7 @@ TEST_F(Api, ListsModelsAndHealth) {
   ASSERT_EQ(list.at("data").size(), 4u);
   EXPECT_EQ(list["data"][0]["id"], "speech");
   EXPECT_EQ(list["data"][1]["kind"], "language");
+  EXPECT_NEAR(list["data"][1]["created"].get<double>(), static_cast<double>(time(nullptr)), 600);
   EXPECT_EQ(Json::parse(get("/v1/models/bert").body)["id"], "bert");
   EXPECT_EQ(error(get("/v1/models/other"), 404)["code"], "model_not_found");
   EXPECT_EQ(get("/health/live").status, 200);
@@ -220,6 +221,42 @@ TEST_F(Api, StreamsTheSameAnswer) {
   }
   EXPECT_EQ(text, whole["choices"][0]["message"]["content"]);
   EXPECT_EQ(events.back()["usage"]["completion_tokens"], 6);
+}
+
+TEST_F(Api, StreamsTheProbabilitiesOfATokenWithItsText) {
+  const std::vector<Json> events =
+      events_of(post("/v1/chat/completions", chat({{"stream", true}, {"logprobs", true}})).body);
+  size_t n_tokens = 0;
+  for (const Json& event : events) {
+    const Json& choice = event["choices"][0];
+    const std::string text = choice["delta"].value("content", "");
+    std::string of_tokens;
+    if (choice["logprobs"].is_object()) {
+      for (const Json& token : choice["logprobs"]["content"]) {
+        of_tokens += token["token"].get<std::string>();
+        ++n_tokens;
+      }
+    }
+    EXPECT_EQ(text, of_tokens) << event;
+  }
+  EXPECT_EQ(n_tokens, 6u);
+}
+
+TEST_F(Api, CountsTokensStepsAndTime) {
+  const auto metric = [&](const std::string& name) {
+    const std::string text = get("/metrics").body;
+    const size_t at = text.find("\n" + name + "{model=\"chat\"} ");
+    EXPECT_NE(at, std::string::npos) << text;
+    return at == std::string::npos ? 0 : std::stod(text.substr(text.find(' ', at + 1)));
+  };
+  const double tokens = metric("vesper_answer_tokens_total"), steps = metric("vesper_steps_total"),
+               busy = metric("vesper_busy_seconds_total");
+  answer("/v1/chat/completions", chat({{"n", 2}}));
+  EXPECT_EQ(metric("vesper_answer_tokens_total"), tokens + 12);
+  EXPECT_GE(metric("vesper_steps_total"), steps + 6);
+  EXPECT_LE(metric("vesper_steps_total"), steps + 12);
+  EXPECT_GT(metric("vesper_busy_seconds_total"), busy);
+  EXPECT_GT(metric("vesper_model_memory_bytes"), 10000);
 }
 
 TEST_F(Api, AnswersCompletionsOfTextsAndTokens) {

@@ -178,6 +178,28 @@ class Client(unittest.TestCase):
             answers = list(pool.map(lambda _: self.chat().choices[0].message.content, range(8)))
         self.assertEqual(answers, [alone] * 8)
 
+    def test_requests_at_once_compute_a_common_beginning_once(self):
+        system = " ".join(f"Rule {i}: answer politely." for i in range(40))
+        n_system = len(self.client.post("/../tokenize", body={"content": system}, cast_to=object)["tokens"])
+
+        def cached_tokens(i):
+            messages = [{"role": "system", "content": system}, {"role": "user", "content": f"Question {i}?"}]
+            answer = self.client.chat.completions.create(model="smollm2-135m", messages=messages, max_tokens=2)
+            return answer.usage.prompt_tokens_details.cached_tokens
+
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            found = sorted(pool.map(cached_tokens, range(16)))
+        self.assertGreater(n_system, 200)
+        self.assertLess(found[0], n_system)
+        self.assertGreaterEqual(found[1], n_system)
+
+    def test_the_probabilities_of_a_stream_come_with_their_text(self):
+        chunks = [chunk.choices[0] for chunk in self.chat(stream=True, logprobs=True)]
+        for choice in chunks:
+            tokens = choice.logprobs.content if choice.logprobs else []
+            self.assertEqual("".join(token.token for token in tokens), choice.delta.content or "")
+        self.assertEqual(sum(len(choice.logprobs.content) for choice in chunks if choice.logprobs), 12)
+
     def test_sampling_stops_and_log_probabilities(self):
         first, second = (self.chat(temperature=1.0, seed=7, top_p=0.9, presence_penalty=0.5) for _ in range(2))
         self.assertEqual(first.choices[0].message.content, second.choices[0].message.content)
@@ -271,7 +293,8 @@ class Client(unittest.TestCase):
 
 class Running(unittest.TestCase):
     def test_models_come_and_go_within_the_memory(self):
-        server = Server("-m", "smollm2-135m", "-m", "all-minilm-l6-v2", "--memory", "0.11", "--unload-after", "600")
+        server = Server("-m", "smollm2-135m", "-m", "all-minilm-l6-v2", "--memory", "0.15", "--ctx", "512",
+                        "--slots", "1", "--unload-after", "600")
         client = openai.OpenAI(base_url=server.url + "/v1", api_key="any", max_retries=0, timeout=120)
         for _ in range(2):
             client.completions.create(model="smollm2-135m", prompt="a", max_tokens=1)
