@@ -117,7 +117,8 @@ class Live : public testing::Test {
  protected:
   static void SetUpTestSuite() { models_.emplace(); }
   static void TearDownTestSuite() { models_.reset(); }
-  void SetUp() override { start({}); }
+  // A slow build does not make its clients idle.
+  void SetUp() override { start({.live = {.idle = std::chrono::minutes(10)}}); }
   void TearDown() override { stop(); }
 
   void start(ServerOptions options) {
