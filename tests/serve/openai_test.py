@@ -307,7 +307,7 @@ class Running(unittest.TestCase):
     def test_a_stop_lets_an_answer_end(self):
         server = Server("-m", "smollm2-135m")
         client = openai.OpenAI(base_url=server.url + "/v1", api_key="any", max_retries=0, timeout=120)
-        stream = iter(client.completions.create(model="smollm2-135m", prompt="Once", max_tokens=100, temperature=0,
+        stream = iter(client.completions.create(model="smollm2-135m", prompt="Once", max_tokens=32, temperature=0,
                                                 stream=True, extra_body={"ignore_eos": True}))
         n = 1 if next(stream).choices[0].text else 0
         server.process.send_signal(signal.SIGTERM)
