@@ -11,6 +11,11 @@
 #     service  runs the service of the package under systemd
 #     clone    `make demo` and `pip install ./python` in a clone of this commit
 set -euo pipefail
+# Mounts of its own, so that none outlives this script: who removes FOLDER after a crash removes nothing
+# of /dev or of the cache of this machine.
+if [ -z "${BARE_DEBIAN_MOUNTS:-}" ]; then
+  exec env BARE_DEBIAN_MOUNTS=own unshare --mount --propagation private "$0" "$@"
+fi
 suite=$1
 mkdir -p "$2"
 folder=$(realpath "$2")
