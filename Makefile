@@ -12,7 +12,7 @@
 #   make mutants  test the tests: each fault of tests/mutation/faults.toml must fail one (an hour)
 #   make bench    the benchmarks of the CPU kernels (build/vulkan_bench: those of a GPU)
 #   make compare  our programs beside others on the same weights, into the README; QUICK=1: in 10 min;
-#                 PARTS="speech generate embed": only these
+#                 PARTS="speech generate embed serve": only these
 #   make word-errors  errors on the whole speech corpus, beside other rules and faster-whisper
 #   make site     the documentation site, in build/site
 #   make deb      Debian packages of the programs and the library, in build/deb/
@@ -86,7 +86,7 @@ bench:
 compare:
 	cmake --preset release -DVESPER_BENCH=ON -DVESPER_TESTS=$(TESTS)
 	cmake --build --preset release --parallel $(JOBS) \
-	  --target transcribe generate embed inspect embedding_bench
+	  --target transcribe generate embed inspect serve embedding_bench
 	scripts/fetch-models.sh
 	JOBS=$(JOBS) bench/peers.sh
 	bench/recordings.py

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares with other programs and writes the tables of the README.
 
-    bench/compare.py [--quick] [speech] [generate] [embed]    # measures (default: all)
+    bench/compare.py [--quick] [speech] [generate] [embed] [serve]    # measures (default: all)
     bench/compare.py tables                                   # only writes the tables
 
 Needs bench/peers.sh, scripts/fetch-models.sh, bench/recordings.py, and a build with VESPER_BENCH=ON.
@@ -17,11 +17,12 @@ import sys
 
 import compare_embed
 import compare_generate
+import compare_serve
 import compare_speech
 import gpu_table
 from comparison import RESULTS, ROOT
 
-PARTS = ("speech", "generate", "embed")
+PARTS = ("speech", "generate", "embed", "serve")
 README = ROOT / "README.md"
 
 
@@ -29,7 +30,8 @@ def table_of(part):
     path = RESULTS / f"{part}.json"
     if not path.exists():
         return [f"{part} is not measured: `bench/compare.py {part}`."]
-    module = {"speech": compare_speech, "generate": compare_generate, "embed": compare_embed}[part]
+    module = {"speech": compare_speech, "generate": compare_generate, "embed": compare_embed,
+              "serve": compare_serve}[part]
     return list(module.table(json.loads(path.read_text(encoding="utf-8"))))
 
 

@@ -1,13 +1,14 @@
 #!/bin/bash
 # Installs the other programs of bench/compare_*.py in vesper/peers in the user's cache folder:
 #   venv/           Python with faster-whisper and ONNX Runtime
-#   whisper-cli     whisper.cpp, from the sources in the Python package pywhispercpp
-#   llama-bench, llama-completion
+#   whisper-cli, whisper-server
+#                   whisper.cpp, from the sources in the Python package pywhispercpp
+#   llama-bench, llama-completion, llama-server
 #                   llama.cpp, from the sources in the Python package llama-cpp-python
 # Each is its fastest build for this machine's CPU: compiled natively, with tinyBLAS
 # (GGML_LLAMAFILE), OpenMP and link-time optimization. The compiled libraries of the Python packages
 # use AVX2 at most. NAME.version beside a program has its version and settings. Programs of the
-# versions below are kept; others are replaced. Compiling takes about ten minutes on two cores.
+# versions below are kept; others are replaced. Compiling takes about fifteen minutes on two cores.
 #
 #   bench/peers.sh [venv] [whisper.cpp] [llama.cpp]      default: all
 set -euo pipefail
@@ -39,10 +40,13 @@ install_venv() {
 
 # Compiles targets $4... of the CMake project in folder $3 of PyPI package $1 in version $2.
 compile() {
-  local package=$1 version=$2 source=$3 described target
+  local package=$1 version=$2 source=$3 described target missing=
   shift 3
   described="$package $version, $settings"
-  case "$(cat "$folder/$1.version" 2>/dev/null)" in *"$described") return ;; esac
+  for target in "$@"; do
+    case "$(cat "$folder/$target.version" 2>/dev/null)" in *"$described") ;; *) missing=$target ;; esac
+  done
+  [ -n "$missing" ] || return 0
   echo "peers: compiling $* from $package $version"
   temporary=$(mktemp -d "$folder/.building-XXXXXX")
   python3 -m venv "$temporary/venv"
@@ -53,8 +57,8 @@ compile() {
   # A compiler cache would not help: the folder has a new name each time.
   cmake -S "$source" -B "$temporary/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
     -DBUILD_SHARED_LIBS=OFF -DGGML_NATIVE=ON -DGGML_LLAMAFILE=ON -DGGML_OPENMP=ON -DGGML_LTO=ON \
-    -DGGML_CCACHE=OFF -DWHISPER_BUILD_TESTS=OFF -DWHISPER_BUILD_SERVER=OFF -DLLAMA_BUILD_TESTS=OFF \
-    -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_OPENSSL=OFF >/dev/null
+    -DGGML_CCACHE=OFF -DWHISPER_BUILD_TESTS=OFF -DWHISPER_BUILD_SERVER=ON -DLLAMA_BUILD_TESTS=OFF \
+    -DLLAMA_BUILD_SERVER=ON -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_OPENSSL=OFF >/dev/null
   ninja -C "$temporary/build" -j "$jobs" "$@" >/dev/null
   for target in "$@"; do
     mv "$temporary/build/bin/$target" "$folder/$target"
@@ -81,9 +85,9 @@ peers=("$@")
 for peer in "${peers[@]}"; do
   case $peer in
     venv) install_venv ;;
-    whisper.cpp) compile pywhispercpp "$pywhispercpp" whisper.cpp whisper-cli ;;
+    whisper.cpp) compile pywhispercpp "$pywhispercpp" whisper.cpp whisper-cli whisper-server ;;
     llama.cpp)
-      compile llama-cpp-python "$llama_cpp_python" vendor/llama.cpp llama-bench llama-completion
+      compile llama-cpp-python "$llama_cpp_python" vendor/llama.cpp llama-bench llama-completion llama-server
       ;;
     *)
       echo "peers: expected venv, whisper.cpp or llama.cpp, found \"$peer\"" >&2
