@@ -21,9 +21,12 @@
 uvec4 query_chunk(uint head, uint row, uint chunk);
 // The rows of the key and the value of a position, for load_keys and load_values.
 uvec2 key_rows(uint kv_head, uint key);
-// Eight elements of a row, in f16.
+// Eight elements of a row, as they are stored.
 uvec4 load_keys(uint row, uint chunk);
 uvec4 load_values(uint row, uint chunk);
+// What was loaded, in f16.
+uvec4 widened_keys(uvec4 loaded, uint chunk);
+uvec4 widened_values(uvec4 loaded, uint chunk);
 // A score times log2(e).
 float exponent(float dot);
 // The keys [x, y) that are visible to a row; called only if kMasked.
@@ -96,7 +99,8 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
   }
 
   // A thread loads chunks of rows (thread + i * kThreads) / kChunks. The rows are found two tiles
-  // ahead, because that may need a load.
+  // ahead, because that may need a load. What is loaded is widened when it is stored: before, that
+  // would wait for the load.
   uvec4 next_keys[kLoads], next_values[kLoads];
   uvec2 next_rows[kLoads];
   [[unroll]] for (uint i = 0; i < kLoads; ++i) {
@@ -111,8 +115,9 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
   for (uint first = first_key; first < end_key; first += kKeys) {
     [[unroll]] for (uint i = 0; i < kLoads; ++i) {
       uint at = thread + i * kThreads;
-      kv_tile[tile + at / kChunks * kPitch + at % kChunks] = next_keys[i];
-      kv_tile[tile + (kKeys + at / kChunks) * kPitch + at % kChunks] = next_values[i];
+      uint chunk = at % kChunks, slot = tile + at / kChunks * kPitch + chunk;
+      kv_tile[slot] = widened_keys(next_keys[i], chunk);
+      kv_tile[slot + kKeys * kPitch] = widened_values(next_values[i], chunk);
     }
     barrier();
     if (first + kKeys < end_key) {

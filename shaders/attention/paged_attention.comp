@@ -1,33 +1,40 @@
-// paged_attention: one workgroup per row and head. It takes kChunk positions at a time: scores go
-// to shared memory and become probabilities (online softmax). Groups of kLanes threads sum the
-// values, eight dimensions per thread, each group over its own positions.
+// paged_attention: one workgroup per row and kHeads heads that share their keys and values, which are
+// loaded once for all of them. Where kHeads does not divide the number of heads that share, some
+// heads are computed by two workgroups, with the same result.
 //
-// Up to kSplits workgroups share the positions of a row and head, at least kSplitPositions each.
-// The last one to finish adds the results of all in `partials`, in their order.
-// Grid: (heads, rows, kSplits). kLanes = head_dim / 8.
+// A subgroup takes kAhead * kRowsAtOnce successive positions at a time: kLanes lanes have a row, eight
+// dimensions in turn. Each group of kLanes lanes has an online softmax of its own over its positions
+// ("Online normalizer calculation for softmax", Milakov and Gimelshein, 2018), so nothing waits for
+// other lanes before the end. Exponents are to base 2.
+//
+// Up to kSplits workgroups share the positions, at least kSplitPositions each. The last one to finish
+// adds the results of all in `partials`, in their order.
+// Grid: (workgroups for all heads, rows, kSplits).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#extension GL_KHR_shader_subgroup_basic : require
 #include "buffers.glsl"
 #include "int8_rows.glsl"
 #include "kv_pages.glsl"
-#include "reduce.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint kThreads = 64;
-layout(constant_id = 2) const uint kHeadDim = 64;
-layout(constant_id = 3) const uint kQDtype = 0;
-layout(constant_id = 4) const uint kKeyDtype = 0;
+layout(constant_id = 1) const uint kHeadDim = 64;
+layout(constant_id = 2) const uint kQDtype = 0;
+layout(constant_id = 3) const uint kKeyDtype = 0;
+layout(constant_id = 4) const uint kValueDtype = 0;
 layout(constant_id = 5) const uint kOutDtype = 0;
-layout(constant_id = 6) const uint kKeyLanes = 1;  // threads that share one score
-layout(constant_id = 7) const uint kChunk = 1536;
-layout(constant_id = 8) const uint kOnePage = 0;  // a sequence has one page: the page table is read
+layout(constant_id = 6) const uint kPageRows = 32;
+layout(constant_id = 7) const uint kOnePage = 0;  // a sequence has one page: the page table is read
                                                   // once
-layout(constant_id = 9) const uint kAhead = 1;    // positions whose loads are in flight
-layout(constant_id = 10) const uint kSplits = 1;
-layout(constant_id = 11) const uint kPageRows = 32;
-layout(constant_id = 12) const uint kValueDtype = 0;
+layout(constant_id = 8) const uint kSubgroup = 32;
+layout(constant_id = 9) const uint kLanes = 8;  // a power of two up to kSubgroup
+layout(constant_id = 10) const uint kAhead = 1;
+layout(constant_id = 11) const uint kSplits = 1;
+layout(constant_id = 12) const uint kHeads = 1;
 layout(constant_id = 13) const uint kHasSinks = 0;
+layout(constant_id = 14) const uint kSoftCap = 0;
 
 // Also written by other workgroups of the dispatch.
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Partials { float v[]; };
@@ -37,34 +44,25 @@ layout(push_constant) uniform Push {
   Address out_, q, k_pages, v_pages, rows, page_table, sinks;
   PagedAttentionValues p;
   Partials partials;  // sum, greatest score, total
-  Counters counters;  // [n_rows, n_heads], zero between dispatches
+  Counters counters;  // [n_rows, gl_NumWorkGroups.x], zero between dispatches
 };
 
+const float kLog2E = 1.4426950408889634;
+const float kLeast = -1e30;  // below every score, but finite
 const uint kSplitPositions = 128;
 const uint kPartial = kHeadDim + 2;
 
-const uint kLanes = kHeadDim / 8;
-const uint kGroups = kThreads / kLanes;  // of the sum over values
-const uint kKeyGroups = kThreads / kKeyLanes;
-const uint kKeyPart = kHeadDim / kKeyLanes;  // dimensions of a score per thread
-shared float scores[kChunk];
-shared float group_sums[kGroups * kHeadDim];
-shared uint n_before;  // workgroups of this row and head that finished before
-
-// The head's part of a page with position t of the sequence, and its row there.
-uvec2 page_row(uint table_start, uint only_page, uint kv_head, uint t) {
-  uint page = only_page, row = t;
-  if (kOnePage == 0) {
-    page = uint(I32Buffer(page_table).v[table_start + t / kPageRows]);
-    row = t % kPageRows;
-  }
-  return uvec2(page * p.n_kv_heads + kv_head, row);
-}
-
-// Elements d to d + 7 of a row of keys or values. d is a multiple of 8.
-void load8(Address pages, uint dtype, uvec2 at, uint d, out vec4 low, out vec4 high) {
-  load_kv8(pages, dtype, at.x, at.y, kPageRows, kHeadDim, d, low, high);
-}
+const uint kThreads = gl_WorkGroupSize.x;
+const uint kSubgroups = kThreads / kSubgroup;
+const uint kChunks = kHeadDim / 8;
+const uint kLaneChunks = (kChunks + kLanes - 1) / kLanes;
+const uint kRowsAtOnce = kSubgroup / kLanes;
+const uint kUnit = kAhead * kRowsAtOnce;  // positions, within a page
+shared float sums[kSubgroups * kHeads * kHeadDim];  // of subgroups, then results
+shared float greatest_of[kSubgroups * kHeads], total_of[kSubgroups * kHeads];
+const uint kParts = kHeads * kSplits;  // of store_sum_of_parts
+shared float part_greatest[kParts], part_weights[kParts], part_totals[kParts], sink_weights[kHeads];
+shared uint n_before;  // workgroups of this row and these heads that finished before
 
 vec4 subgroup_xor(vec4 x, uint step) {
   return vec4(subgroupShuffleXor(x.x, step), subgroupShuffleXor(x.y, step),
@@ -73,177 +71,229 @@ vec4 subgroup_xor(vec4 x, uint step) {
 
 // What the head's sink adds to a sum of exponentials relative to `greatest`.
 float sink_weight(uint head, float greatest) {
-  return kHasSinks != 0 ? exp(min(F32Buffer(sinks).v[head] - greatest, kMostExponent)) : 0.0;
+  return kHasSinks != 0 ? exp2(min(F32Buffer(sinks).v[head] * kLog2E - greatest, kMostExponent))
+                        : 0.0;
 }
 
-// Stores element d of the head's result. Rows of int8 are collected in group_sums.
-void store_result(uint r, uint head, uint d, float value) {
+// Stores element `at` of the results that a workgroup has together, from `first_head` on. Rows of int8
+// are collected in `sums`.
+void store_result(uint r, uint first_head, uint at, float value) {
   if (kOutDtype == kDTypeI8) {
-    group_sums[d] = value;
+    sums[at] = value;
   } else {
-    store_float(out_, r * p.out_row_stride + head * kHeadDim + d, kOutDtype, value);
+    store_float(out_, r * p.out_row_stride + first_head * kHeadDim + at, kOutDtype, value);
   }
 }
 
-// Stores the collected result.
-void store_int8_result(uint r, uint head) {
+// Stores the collected elements.
+void store_int8_results(uint r, uint first_head) {
   if (kOutDtype != kDTypeI8) return;
   barrier();
-  for (uint d = gl_LocalInvocationID.x * 4; d < kHeadDim; d += kThreads * 4) {
-    vec4 x = vec4(group_sums[d], group_sums[d + 1], group_sums[d + 2], group_sums[d + 3]);
-    store_int8(out_, p.n_rows * p.out_row_stride, r * p.out_row_stride + head * kHeadDim + d, x);
+  for (uint at = gl_LocalInvocationID.x * 4; at < kHeads * kHeadDim; at += kThreads * 4) {
+    vec4 x = vec4(sums[at], sums[at + 1], sums[at + 2], sums[at + 3]);
+    store_int8(out_, p.n_rows * p.out_row_stride,
+               r * p.out_row_stride + first_head * kHeadDim + at, x);
   }
+}
+
+// Adds the results of n_parts workgroups.
+void store_sum_of_parts(uint r, uint first_head, uint n_parts) {
+  uint first_part = (r * p.n_heads + first_head) * kSplits;
+  for (uint i = gl_LocalInvocationID.x; i < kParts; i += kThreads) {
+    uint end = (first_part + i + 1) * kPartial;
+    bool used = i % kSplits < n_parts;
+    part_greatest[i] = used ? partials.v[end - 2] : kMinusInfinity;
+    part_totals[i] = used ? partials.v[end - 1] : 0.0;
+  }
+  barrier();
+  for (uint i = gl_LocalInvocationID.x; i < kParts; i += kThreads) {
+    float greatest = kMinusInfinity;
+    for (uint j = 0; j < kSplits; ++j) {
+      greatest = max(greatest, part_greatest[i / kSplits * kSplits + j]);
+    }
+    part_weights[i] = exp2(part_greatest[i] - greatest);
+    if (i % kSplits == 0) sink_weights[i / kSplits] = sink_weight(first_head + i / kSplits, greatest);
+  }
+  barrier();
+  for (uint at = gl_LocalInvocationID.x; at < kHeads * kHeadDim; at += kThreads) {
+    uint head = at / kHeadDim, d = at % kHeadDim;
+    // All loads are in flight at once.
+    float parts[kSplits];
+    [[unroll]] for (uint i = 0; i < kSplits; ++i) {
+      parts[i] = partials.v[(first_part + head * kSplits + min(i, n_parts - 1)) * kPartial + d];
+    }
+    float sum = 0.0, total = sink_weights[head];
+    [[unroll]] for (uint i = 0; i < kSplits; ++i) {
+      sum += part_weights[head * kSplits + i] * parts[i];
+      total += part_weights[head * kSplits + i] * part_totals[head * kSplits + i];
+    }
+    store_result(r, first_head, at, sum / total);
+  }
+  store_int8_results(r, first_head);
 }
 
 void main() {
   uint thread = gl_LocalInvocationID.x;
-  uint head = gl_WorkGroupID.x;
+  uint sharing = p.n_heads / p.n_kv_heads, blocks = (sharing + kHeads - 1) / kHeads;
+  uint kv_head = gl_WorkGroupID.x / blocks;
+  uint first_head = kv_head * sharing + min(gl_WorkGroupID.x % blocks * kHeads, sharing - kHeads);
   uint r = gl_WorkGroupID.y;
   Row row = RowBuffer(rows).v[r];
   if (row.sequence < 0) return;
-  uint kv_head = head / (p.n_heads / p.n_kv_heads);
   uint table_start = uint(row.sequence) * p.pages_per_sequence;
   uint only_page = kOnePage != 0 ? uint(I32Buffer(page_table).v[table_start]) : 0;
   uint length = p.kv_length == 0 ? uint(row.position) + 1 : p.kv_length;
   uint begin = p.window != 0 && p.window < length ? length - p.window : 0;
+  uint first_unit = begin / kUnit, end_unit = (length + kUnit - 1) / kUnit;
   uint n_parts = 1;
   if (kSplits > 1) {
-    uint n = length - begin;
-    n_parts = clamp(n / kSplitPositions, 1, kSplits);
-    uint part = gl_WorkGroupID.z, in_part = (n + n_parts - 1) / n_parts;
-    if (part >= n_parts) return;
-    begin += part * in_part;
-    length = min(length, begin + in_part);
+    uint n = end_unit - first_unit;
+    n_parts = clamp((length - begin) / kSplitPositions, 1, kSplits);
+    uint in_part = (n + n_parts - 1) / n_parts;
+    // Fewer, if the last ones would be empty.
+    n_parts = (n + in_part - 1) / in_part;
+    if (gl_WorkGroupID.z >= n_parts) return;
+    first_unit += gl_WorkGroupID.z * in_part;
+    end_unit = min(end_unit, first_unit + in_part);
   }
 
-  vec4 query[kKeyPart / 4];
-  uint key_lane = thread % kKeyLanes;
-  for (uint i = 0; i < kKeyPart / 4; ++i) {
-    uint from = r * p.q_row_stride + head * kHeadDim + key_lane * kKeyPart + i * 4;
-    for (uint j = 0; j < 4; ++j) query[i][j] = load_float(q, from + j, kQDtype) * p.scale;
+  uint row_of_lane = gl_SubgroupInvocationID / kLanes, lane = gl_SubgroupInvocationID % kLanes;
+  // The dimensions of the lane. Lanes beyond the last dimension repeat it, with queries of 0.
+  uint dims[kLaneChunks];
+  vec4 query[kHeads * kLaneChunks * 2];
+  [[unroll]] for (uint c = 0; c < kLaneChunks; ++c) {
+    uint chunk = c * kLanes + lane;
+    dims[c] = min(chunk, kChunks - 1) * 8;
+    float scale = chunk < kChunks ? p.scale * (kSoftCap != 0 ? 1.0 : kLog2E) : 0.0;
+    [[unroll]] for (uint h = 0; h < kHeads; ++h) {
+      uint from = r * p.q_row_stride + (first_head + h) * kHeadDim + dims[c];
+      query[(h * kLaneChunks + c) * 2] = load_vec4(q, from, kQDtype) * scale;
+      query[(h * kLaneChunks + c) * 2 + 1] = load_vec4(q, from + 4, kQDtype) * scale;
+    }
   }
 
-  uint group = thread / kLanes;
-  uint lane = thread % kLanes;
-  vec4 low_sum = vec4(0.0), high_sum = vec4(0.0);
-  float greatest = kMinusInfinity, total = 0.0;
-  for (uint first = begin; first < length; first += kChunk) {
-    uint count = min(kChunk, length - first);
-    float chunk_greatest = kMinusInfinity;
-    for (uint base = thread / kKeyLanes; base - thread / kKeyLanes < count;
-         base += kKeyGroups * kAhead) {
-      vec4 keys[kAhead * (kKeyPart / 4)];
-      [[unroll]] for (uint i = 0; i < kAhead; ++i) {
-        uint t = first + min(base + i * kKeyGroups, count - 1);
-        uvec2 key = page_row(table_start, only_page, kv_head, t);
-        [[unroll]] for (uint j = 0; j < kKeyPart / 8; ++j) {
-          uint at = i * (kKeyPart / 4) + j * 2;
-          load8(k_pages, kKeyDtype, key, key_lane * kKeyPart + j * 8, keys[at], keys[at + 1]);
-        }
+  vec4 sum[kHeads * kLaneChunks * 2];
+  float greatest[kHeads], total[kHeads];
+  [[unroll]] for (uint h = 0; h < kHeads; ++h) {
+    [[unroll]] for (uint c = 0; c < kLaneChunks * 2; ++c) sum[h * kLaneChunks * 2 + c] = vec4(0.0);
+    greatest[h] = kLeast;
+    total[h] = 0.0;
+  }
+  for (uint unit = first_unit + gl_SubgroupID; unit < end_unit; unit += kSubgroups) {
+    uint first = unit * kUnit, page = only_page, page_start = 0;
+    if (kOnePage == 0) {
+      page = uint(I32Buffer(page_table).v[table_start + first / kPageRows]);
+      page_start = first / kPageRows * kPageRows;
+    }
+    uint head = page * p.n_kv_heads + kv_head;
+    vec4 keys[kAhead * kLaneChunks * 2], values[kAhead * kLaneChunks * 2];
+    [[unroll]] for (uint i = 0; i < kAhead; ++i) {
+      uint t = clamp(first + i * kRowsAtOnce + row_of_lane, begin, length - 1) - page_start;
+      [[unroll]] for (uint c = 0; c < kLaneChunks; ++c) {
+        uint at = (i * kLaneChunks + c) * 2;
+        load_kv8(k_pages, kKeyDtype, head, t, kPageRows, kHeadDim, dims[c], keys[at], keys[at + 1]);
       }
-      [[unroll]] for (uint i = 0; i < kAhead; ++i) {
+    }
+    [[unroll]] for (uint i = 0; i < kAhead; ++i) {
+      uint t = clamp(first + i * kRowsAtOnce + row_of_lane, begin, length - 1) - page_start;
+      [[unroll]] for (uint c = 0; c < kLaneChunks; ++c) {
+        uint at = (i * kLaneChunks + c) * 2;
+        load_kv8(v_pages, kValueDtype, head, t, kPageRows, kHeadDim, dims[c], values[at],
+                 values[at + 1]);
+      }
+    }
+    float scores[kAhead * kHeads];
+    [[unroll]] for (uint i = 0; i < kAhead; ++i) {
+      uint t = first + i * kRowsAtOnce + row_of_lane;
+      [[unroll]] for (uint h = 0; h < kHeads; ++h) {
         float score = 0.0;
-        [[unroll]] for (uint j = 0; j < kKeyPart / 4; ++j) {
-          score += dot(keys[i * (kKeyPart / 4) + j], query[j]);
+        [[unroll]] for (uint c = 0; c < kLaneChunks * 2; ++c) {
+          score += dot(keys[i * kLaneChunks * 2 + c], query[h * kLaneChunks * 2 + c]);
         }
-        for (uint step = kKeyLanes / 2; step > 0; step /= 2) score += subgroupShuffleXor(score, step);
+        [[unroll]] for (uint step = kLanes / 2; step > 0; step /= 2) {
+          score += subgroupShuffleXor(score, step);
+        }
         // tanh is exactly 1 beyond 10. Drivers may compute it from exponentials that overflow.
-        if (p.soft_cap != 0.0) score = p.soft_cap * tanh(clamp(score / p.soft_cap, -10.0, 10.0));
-        uint t = base + i * kKeyGroups;
-        if (t < count) {
-          scores[t] = score;
-          chunk_greatest = max(chunk_greatest, score);
+        if (kSoftCap != 0) {
+          score = p.soft_cap * kLog2E * tanh(clamp(score / p.soft_cap, -10.0, 10.0));
+        }
+        scores[i * kHeads + h] = t >= begin && t < length ? score : kMinusInfinity;
+      }
+    }
+    [[unroll]] for (uint h = 0; h < kHeads; ++h) {
+      float before = greatest[h];
+      [[unroll]] for (uint i = 0; i < kAhead; ++i) {
+        greatest[h] = max(greatest[h], scores[i * kHeads + h]);
+      }
+      float correction = exp2(before - greatest[h]);
+      total[h] *= correction;
+      [[unroll]] for (uint c = 0; c < kLaneChunks * 2; ++c) {
+        sum[h * kLaneChunks * 2 + c] *= correction;
+      }
+      [[unroll]] for (uint i = 0; i < kAhead; ++i) {
+        float weight = exp2(scores[i * kHeads + h] - greatest[h]);
+        total[h] += weight;
+        [[unroll]] for (uint c = 0; c < kLaneChunks * 2; ++c) {
+          sum[h * kLaneChunks * 2 + c] += weight * values[i * kLaneChunks * 2 + c];
         }
       }
     }
-    float new_greatest = max(greatest, workgroup_max(chunk_greatest));
-    float sum = 0.0;
-    for (uint t = thread; t < count; t += kThreads) {
-      float weight = exp(scores[t] - new_greatest);
-      scores[t] = weight;
-      sum += weight;
+  }
+
+  [[unroll]] for (uint h = 0; h < kHeads; ++h) {
+    float of_subgroup = subgroupMax(greatest[h]);
+    float correction = exp2(greatest[h] - of_subgroup);
+    total[h] *= correction;
+    [[unroll]] for (uint step = kLanes; step < kSubgroup; step *= 2) {
+      total[h] += subgroupShuffleXor(total[h], step);
     }
-    float correction = exp(greatest - new_greatest);  // 0 at the first chunk
-    total = total * correction + workgroup_sum(sum);
-    low_sum *= correction;
-    high_sum *= correction;
-    greatest = new_greatest;
-    if (group < kGroups) {
-      for (uint base = group; base < count; base += kGroups * kAhead) {
-        vec4 low[kAhead], high[kAhead];
-        [[unroll]] for (uint i = 0; i < kAhead; ++i) {
-          uint t = first + min(base + i * kGroups, count - 1);
-          load8(v_pages, kValueDtype, page_row(table_start, only_page, kv_head, t), lane * 8,
-                low[i], high[i]);
-        }
-        [[unroll]] for (uint i = 0; i < kAhead; ++i) {
-          uint t = base + i * kGroups;
-          float weight = t < count ? scores[t] : 0.0;
-          low_sum += weight * low[i];
-          high_sum += weight * high[i];
-        }
+    [[unroll]] for (uint c = 0; c < kLaneChunks * 2; ++c) {
+      vec4 x = sum[h * kLaneChunks * 2 + c] * correction;
+      [[unroll]] for (uint step = kLanes; step < kSubgroup; step *= 2) x += subgroup_xor(x, step);
+      uint d = (c / 2 * kLanes + lane) * 8 + c % 2 * 4;
+      if (row_of_lane == 0 && d < kHeadDim) {
+        uint at = (gl_SubgroupID * kHeads + h) * kHeadDim + d;
+        [[unroll]] for (uint j = 0; j < 4; ++j) sums[at + j] = x[j];
       }
     }
-    barrier();
-  }
-  // If threads share scores, kLanes divides the subgroup: shuffles add the groups of a subgroup.
-  uint n_sums = kGroups, sum_slot = group;
-  if (kKeyLanes > 1) {
-    for (uint step = gl_SubgroupSize / 2; step >= kLanes; step /= 2) {
-      low_sum += subgroup_xor(low_sum, step);
-      high_sum += subgroup_xor(high_sum, step);
-    }
-    n_sums = gl_NumSubgroups;
-    sum_slot = gl_SubgroupInvocationID < kLanes ? gl_SubgroupID : n_sums;
-  }
-  if (sum_slot < n_sums) {
-    [[unroll]] for (uint j = 0; j < 4; ++j) {
-      group_sums[sum_slot * kHeadDim + lane * 8 + j] = low_sum[j];
-      group_sums[sum_slot * kHeadDim + lane * 8 + 4 + j] = high_sum[j];
+    if (gl_SubgroupInvocationID == 0) {
+      greatest_of[gl_SubgroupID * kHeads + h] = of_subgroup;
+      total_of[gl_SubgroupID * kHeads + h] = total[h];
     }
   }
   barrier();
-  if (n_parts == 1) total += sink_weight(head, greatest);
-  uint at = r * p.n_heads + head;
-  for (uint d = thread; d < kHeadDim; d += kThreads) {
-    float sum = 0.0;
-    for (uint g = 0; g < n_sums; ++g) sum += group_sums[g * kHeadDim + d];
+  uint first_part = (r * p.n_heads + first_head) * kSplits + gl_WorkGroupID.z;
+  for (uint at = thread; at < kHeads * kHeadDim; at += kThreads) {
+    uint h = at / kHeadDim;
+    float of_all = kLeast, sum_of_all = 0.0, total_of_all = 0.0;
+    for (uint i = 0; i < kSubgroups; ++i) of_all = max(of_all, greatest_of[i * kHeads + h]);
+    for (uint i = 0; i < kSubgroups; ++i) {
+      float weight = exp2(greatest_of[i * kHeads + h] - of_all);
+      sum_of_all += weight * sums[i * kHeads * kHeadDim + at];
+      total_of_all += weight * total_of[i * kHeads + h];
+    }
     if (n_parts == 1) {
-      store_result(r, head, d, sum / total);
+      store_result(r, first_head, at, sum_of_all / (total_of_all + sink_weight(first_head + h, of_all)));
     } else {
-      partials.v[(at * kSplits + gl_WorkGroupID.z) * kPartial + d] = sum;
+      uint part = (first_part + h * kSplits) * kPartial;
+      partials.v[part + at % kHeadDim] = sum_of_all;
+      if (at % kHeadDim == 0) {
+        partials.v[part + kHeadDim] = of_all;
+        partials.v[part + kHeadDim + 1] = total_of_all;
+      }
     }
   }
   if (n_parts == 1) {
-    store_int8_result(r, head);
+    store_int8_results(r, first_head);
     return;
-  }
-  if (thread == 0) {
-    uint end = (at * kSplits + gl_WorkGroupID.z + 1) * kPartial;
-    partials.v[end - 2] = greatest;
-    partials.v[end - 1] = total;
   }
   memoryBarrierBuffer();
   barrier();
-  if (thread == 0) n_before = atomicAdd(counters.v[at], 1u);
+  uint counter = r * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  if (thread == 0) n_before = atomicAdd(counters.v[counter], 1u);
   barrier();
   if (n_before + 1 != n_parts) return;
   memoryBarrierBuffer();
-  if (thread == 0) counters.v[at] = 0;
-  float of_all = kMinusInfinity;
-  for (uint i = 0; i < n_parts; ++i) {
-    of_all = max(of_all, partials.v[(at * kSplits + i + 1) * kPartial - 2]);
-  }
-  for (uint d = thread; d < kHeadDim; d += kThreads) {
-    float sum = 0.0;
-    total = sink_weight(head, of_all);
-    for (uint i = 0; i < n_parts; ++i) {
-      uint part = (at * kSplits + i) * kPartial;
-      float weight = exp(partials.v[part + kHeadDim] - of_all);
-      sum += weight * partials.v[part + d];
-      total += weight * partials.v[part + kHeadDim + 1];
-    }
-    store_result(r, head, d, sum / total);
-  }
-  store_int8_result(r, head);
+  if (thread == 0) counters.v[counter] = 0;
+  store_sum_of_parts(r, first_head, n_parts);
 }

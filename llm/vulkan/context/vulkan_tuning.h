@@ -65,11 +65,12 @@ struct VulkanTuning {
   MatmulTile tile_of_small_memory;  // if a workgroup has less than 47 KiB of shared memory
 
   // Attention.
-  bool shares_scores;         // the lanes of paged_attention compute a score together
-  uint32_t keys_at_once;      // of paged_attention's lanes
-  uint32_t attention_splits;  // workgroups per row and head of paged_attention; 0: by length
+  uint32_t keys_at_once;      // of a lane of paged_attention
+  uint32_t attention_splits;  // workgroups per row and heads of paged_attention; 0: by length
+  uint32_t attention_heads;   // of a workgroup of paged_attention, at most
   uint32_t n_processors;      // assumed for that if the driver does not report it
   AttentionTile attention_tile;
+  AttentionTile attention_tile_of_wide_heads;  // with a head_dim above 64
   uint32_t attention_shared;  // not 0: probabilities go through shared memory on every device
 
   // The host polls a fence for 2 ms before it waits. On an H200 polling returns 11 us after the
@@ -85,6 +86,8 @@ struct VulkanTuning {
 //   attention_tile=SUBGROUPSxDOWNxKEYSxBUFFERS
 //   attention_shared=N
 //   attention_splits=N
+//   attention_heads=N
+//   attention_keys=N
 //   int8_rows=ROWSxNORM_ROWS
 //   int8_shape=OUTSxSUBGROUPSxSPLIT
 //   vector_rows=ROWS

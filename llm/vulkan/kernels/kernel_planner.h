@@ -95,8 +95,8 @@ class KernelPlanner {
                      uint32_t in_slots);
 
   // Of attention.
-  // Workgroups per row and head of paged_attention.
-  uint32_t splits(const PagedAttentionParams& p, uint32_t longest) const;
+  // Workgroups per row of paged_attention with `n_groups` workgroups for all heads.
+  uint32_t splits(const PagedAttentionParams& p, uint32_t n_groups, uint32_t longest) const;
   // Workgroups of `rows` rows. shaders/attention/attention_rows.glsl maps them to packed sequences.
   std::array<uint32_t, 3> attention_groups(const AttentionParams& p, uint32_t rows) const;
   // Whether attention_tile.glsl exponentiates scores in registers.

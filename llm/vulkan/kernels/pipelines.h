@@ -51,8 +51,7 @@ namespace vesper {
   X(kMatmulCooperative, matmul_cooperative)                  \
   X(kMatrixLayoutCooperative, matrix_layout_cooperative)     \
   X(kAttentionCooperative, attention_cooperative)            \
-  X(kPagedAttentionCooperative, paged_attention_cooperative) \
-  X(kPagedAttentionQuantizedCooperative, paged_attention_quantized_cooperative)
+  X(kPagedAttentionCooperative, paged_attention_cooperative)
 
 enum class Shader : uint32_t {
 #define VESPER_SHADER_ENUM(id, name) id,

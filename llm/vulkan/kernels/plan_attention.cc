@@ -30,43 +30,53 @@ void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
   require(p.head_dim % 8 == 0 && p.head_dim <= 256, "a head_dim of a multiple of 8 up to 256");
   require(p.n_kv_heads != 0 && p.n_heads % p.n_kv_heads == 0,
           "heads in equal groups on the heads of keys");
-  require((address(2) | address(3)) % 16 == 0, "pages at multiples of 16 bytes");
+  require((address(1) | address(2) | address(3)) % 16 == 0 && p.q_row_stride % 4 == 0,
+          "queries and pages at multiples of 16 bytes");
   if (paged_attention_cooperative(p)) return;
-  const uint32_t lanes = p.head_dim / 8;
-  // The lanes that share a score must be a power of two within a subgroup.
-  const bool shared_scores =
-      tuning_.shares_scores && std::has_single_bit(lanes) && lanes <= capabilities_.subgroup_size;
+  // Lanes of a row of keys, and rows at once: as many as fit a page evenly.
+  const uint32_t subgroup = capabilities_.subgroup_size;
+  const bool one_page = p.pages_per_sequence == 1;
+  const auto in_page = [&](uint32_t n) { return one_page || p.page_rows % n == 0; };
+  uint32_t lanes = std::min(std::bit_ceil(p.head_dim / 8), subgroup);
+  while (!in_page(subgroup / lanes)) lanes *= 2;
+  uint32_t ahead = tuning_.keys_at_once;
+  while (!in_page(ahead * (subgroup / lanes))) --ahead;
+  // Heads that share keys and values, in equal blocks. The last block may overlap the one before.
+  const uint32_t sharing = p.n_heads / p.n_kv_heads,
+                 n_blocks = blocks(sharing, tuning_.attention_heads),
+                 heads = blocks(sharing, n_blocks), n_groups = p.n_kv_heads * n_blocks;
   const uint32_t longest = p.kv_length != 0 ? p.kv_length : p.pages_per_sequence * p.page_rows;
-  const uint32_t n_splits = splits(p, longest);
+  const uint32_t n_splits = splits(p, n_groups, longest);
   uint32_t n_threads = threads();
   if (p.kv_length > 1024 && p.n_rows <= 8) n_threads = at_most(tuning_.long_attention_threads);
-  const uint32_t chunk = std::min(1536u, blocks(longest, 32) * 32);
-  while (n_threads > 64 && 4 * (chunk + n_threads * 8 + 128) > capabilities_.shared_bytes) {
+  while (n_threads > subgroup &&
+         4 * heads * (n_threads / subgroup * (p.head_dim + 2) + 3 * n_splits + 1) + 4 >
+             capabilities_.shared_bytes) {
     n_threads /= 2;
   }
   shader(Shader::kPagedAttention,
-         {n_threads, n_threads, p.head_dim, p.q_dtype, key_dtype(p.kv_dtypes), p.out_dtype,
-          shared_scores ? lanes : 1, chunk, p.pages_per_sequence == 1, tuning_.keys_at_once,
-          n_splits, p.page_rows, value_dtype(p.kv_dtypes), present(6)});
+         {n_threads, p.head_dim, p.q_dtype, key_dtype(p.kv_dtypes), value_dtype(p.kv_dtypes),
+          p.out_dtype, p.page_rows, one_page, subgroup, lanes, ahead, n_splits, heads, present(6),
+          p.soft_cap != 0});
   push_addresses(7);
   push(&p, sizeof(PagedAttentionValues));
-  plan_.groups = {p.n_heads, p.n_rows, n_splits};
+  plan_.groups = {n_groups, p.n_rows, n_splits};
   if (n_splits == 1) return;
   const uint64_t scratch_addresses[2] = {};
   push(scratch_addresses, sizeof scratch_addresses);
-  plan_.n_counters = p.n_rows * p.n_heads;
-  plan_.scratch_bytes = sizeof(float) * uint64_t{plan_.n_counters} * n_splits * (p.head_dim + 2);
+  plan_.n_counters = p.n_rows * n_groups;
+  plan_.scratch_bytes =
+      sizeof(float) * uint64_t{p.n_rows} * p.n_heads * n_splits * (p.head_dim + 2);
 }
 
-// More than one if rows and heads are too few for the device and there may be many positions. An
-// H200, 32 heads of 64 at position 4096: 63 us with one, 16 with 8, 21 with 16.
-uint32_t KernelPlanner::splits(const PagedAttentionParams& p, uint32_t longest) const {
+// More than one if rows and heads are too few for the device and there may be many positions.
+uint32_t KernelPlanner::splits(const PagedAttentionParams& p, uint32_t n_groups,
+                               uint32_t longest) const {
   if (p.kv_length != 0) return 1;
   if (tuning_.attention_splits != 0) return std::min(tuning_.attention_splits, 32u);
   const uint32_t processors =
       capabilities_.n_processors != 0 ? capabilities_.n_processors : tuning_.n_processors;
-  return std::clamp(2 * processors / (p.n_rows * p.n_heads), 1u,
-                    std::clamp(longest / 256, 1u, 32u));
+  return std::clamp(2 * processors / (p.n_rows * n_groups), 1u, std::clamp(longest / 128, 1u, 32u));
 }
 
 bool KernelPlanner::paged_attention_cooperative(const PagedAttentionParams& p) {
@@ -79,8 +89,7 @@ bool KernelPlanner::paged_attention_cooperative(const PagedAttentionParams& p) {
   const std::optional<AttentionTile> tile = attention_tile(p.head_dim);
   if (!tile) return false;
   const uint32_t side = capabilities_.matrix_m, subgroup = capabilities_.subgroup_size;
-  const bool is_f16 = key_dtype(p.kv_dtypes) == kDTypeF16 && value_dtype(p.kv_dtypes) == kDTypeF16;
-  shader(is_f16 ? Shader::kPagedAttentionCooperative : Shader::kPagedAttentionQuantizedCooperative,
+  shader(Shader::kPagedAttentionCooperative,
          {tile->subgroups * subgroup, p.head_dim, tile->subgroups, tile->down, side,
           capabilities_.matrix_k, p.out_dtype, subgroup / side, tile->keys, p.page_rows,
           p.soft_cap != 0, key_dtype(p.kv_dtypes), value_dtype(p.kv_dtypes), in_registers(),
@@ -151,7 +160,10 @@ std::optional<AttentionTile> KernelPlanner::attention_tile(uint32_t head_dim) co
       head_dim % 8 != 0 || capabilities_.subgroup_size % side != 0) {
     return std::nullopt;
   }
-  const AttentionTile tuned = tuning_.attention_tile;
+  // A lane has the sums of kDown * head_dim elements: more than 64 with kDown = 2 do not fit in the
+  // registers of NVIDIA's GPUs.
+  const AttentionTile tuned =
+      head_dim > 64 ? tuning_.attention_tile_of_wide_heads : tuning_.attention_tile;
   for (const AttentionTile& tile :
        {tuned, AttentionTile{tuned.subgroups, tuned.down, tuned.keys, 1}, {4, 1, 32, 1}}) {
     const auto [subgroups, down, keys, buffers] = tile;

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "llm/dtype/kv_types.h"
@@ -318,8 +319,62 @@ INSTANTIATE_TEST_SUITE_P(
                     PagedCase{2, 2, 64, 1500, 1500, DType::kF16, DType::kF32, 1500},
                     PagedCase{4, 2, 128, 16, 50, DType::kF16, DType::kF16, 0},
                     PagedCase{4, 1, 40, 32, 77, DType::kF32, DType::kF32, 0},
+                    PagedCase{7, 1, 128, 32, 1700, DType::kF32, DType::kF16, 0},
                     PagedCase{1, 1, 64, 32, 3333, DType::kF32, DType::kF16, 0}),
     [](const auto& shape) { return "Case" + std::to_string(shape.index); });
+
+// One row for each number of heads that share keys; 1 head and 1 part are compared with a plain
+// attention above.
+TEST_F(VulkanTest, PagedAttentionIsIndependentOfHeadsAndPartsOfAWorkgroup) {
+  constexpr uint32_t kKvHeads = 2, kDim = 64, kPageRows = 32, kPages = 26;
+  std::vector<float> k = random(size_t{kPages} * kPageRows * kKvHeads * kDim), v = random(k.size());
+  std::vector<int32_t> pages(kPages);
+  for (uint32_t i = 0; i < kPages; ++i) pages[i] = static_cast<int32_t>(kPages - 1 - i);
+  const std::vector<Row> rows = {{0, 0, 800, 0}, {0, -1, 0, 0}, {0, 0, 90, 0}};
+  device();  // sets VESPER_TUNING
+  const std::string before = std::getenv("VESPER_TUNING");
+  for (const uint32_t sharing : {1u, 2u, 3u, 4u, 5u, 7u, 8u}) {
+    const uint32_t n_heads = sharing * kKvHeads, width = n_heads * kDim;
+    const std::vector<float> q = random(rows.size() * width, 2.0f), sinks = random(n_heads, 3.0f);
+    const auto attend = [&](const std::string& tuning, bool has_sinks) {
+      setenv("VESPER_TUNING", (before + "," + tuning).c_str(), 1);
+      const std::unique_ptr<Device> device = open({});
+      setenv("VESPER_TUNING", before.c_str(), 1);
+      const auto store = [&](const auto& values) {
+        const Operand operand = device->allocate(values.size() * sizeof values[0], "operand");
+        device->write(operand, values.data());
+        return operand;
+      };
+      std::vector<float> found(rows.size() * width, -1);
+      const Operand out = store(found);
+      PagedAttentionParams p{};
+      p.n_rows = static_cast<uint32_t>(rows.size());
+      p.n_heads = n_heads;
+      p.n_kv_heads = kKvHeads;
+      p.head_dim = kDim;
+      p.q_row_stride = p.out_row_stride = width;
+      p.page_rows = kPageRows;
+      p.pages_per_sequence = kPages;
+      p.scale = 0.2f;
+      DispatchTable table;
+      emit::paged_attention(table, "attention", p, out, store(q), store(k), store(v), store(rows),
+                            store(pages), has_sinks ? store(sinks) : Operand{});
+      for (int i = 0; i < 2; ++i) device->run(device->record(table));  // counters start again
+      device->read(out, found.data());
+      return found;
+    };
+    for (const bool has_sinks : {false, true}) {
+      const std::vector<float> expected = attend("attention_heads=1,attention_splits=1", has_sinks);
+      for (const char* tuning :
+           {"attention_heads=4,attention_splits=1", "attention_heads=1,attention_splits=5",
+            "attention_heads=4,attention_splits=5"}) {
+        SCOPED_TRACE(std::to_string(sharing) + " heads share, " + tuning);
+        const std::vector<float> found = attend(tuning, has_sinks);
+        for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-5) << i;
+      }
+    }
+  }
+}
 
 struct PromptCase {
   uint32_t n_heads, n_kv_heads, head_dim, first_position, n_rows, n_absent, window;
