@@ -3,6 +3,7 @@
 # with valid inputs and with what its earlier runs have kept in build-asan/fuzz/corpus/. Prints a table
 # and ends with 1 if there was a finding, which is then in build-asan/fuzz/findings/.
 # FUZZ_SEED: of the random numbers; 0, the default, is another one each time.
+# FUZZ_PART=K/N: of all targets only each Nth, from the Kth on.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fuzz=$PWD/build-asan/fuzz
@@ -26,9 +27,11 @@ export -f run_target
 
 targets=("$@")
 if [ ${#targets[@]} -eq 0 ]; then
+  part=${FUZZ_PART:-1/1}
+  index=0
   for program in "$fuzz"/*_fuzz; do
     name=${program##*/}
-    targets+=("${name%_fuzz}")
+    [ $((++index % ${part#*/})) -ne $((${part%/*} % ${part#*/})) ] || targets+=("${name%_fuzz}")
   done
 fi
 printf '%s\0' "${targets[@]}" |
