@@ -57,6 +57,7 @@ void RealtimeSession::dispatch(const std::string& type, RequestFields& fields) {
     const Json& text = fields.require("audio", "text in base64");
     if (!text.is_string()) throw_field("audio", "text in base64", excerpt(text));
     fields.check_all_used();
+    if (!audio_) audio_.emplace(settings_.format);
     append(audio_->samples(text.get_ref<const std::string&>()));
   } else if (type == "input_audio_buffer.commit") {
     fields.check_all_used();
@@ -86,7 +87,7 @@ void RealtimeSession::update(RequestFields& fields, RealtimeShape shape) {
                    "turn_detection: expected the turn to be committed or cleared before a change",
                    "session.turn_detection");
   }
-  if (settings.format != settings_.format) audio_.emplace(settings.format);
+  if (settings.format != settings_.format) audio_.reset();
   if (settings.turn_detection) {
     turns_ = SpeechTurns(*settings.turn_detection);
     if (!item_.empty()) turns_.take(1);  // the open turn goes on

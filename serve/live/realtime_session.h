@@ -38,9 +38,9 @@ struct RealtimeTasks {
 // One thread calls all but the events of a transcription.
 class RealtimeSession {
  public:
-  // `id`: unique among sessions; a part of all ids. `model`: of the transcriptions; empty if the client
-  // names it later, or there is only one.
-  // Sends the first event. Throws what RealtimeTasks::check_model throws.
+  // `id`: unique among sessions; a part of all ids. `model`: of the transcriptions; empty if the
+  // client names it later, or there is only one. Sends the first event. Throws what
+  // RealtimeTasks::check_model throws.
   RealtimeSession(std::string id, std::string model, RealtimeShape shape, RealtimeTasks tasks);
 
   // A message of the client. An error of it is sent to the client, and the session goes on.
@@ -68,7 +68,7 @@ class RealtimeSession {
   RealtimeShape shape_;
   RealtimeTasks tasks_;
   RealtimeSettings settings_;
-  std::optional<InputAudio> audio_{std::in_place, InputFormat::kPcm16};
+  std::optional<InputAudio> audio_;  // absent: nothing was appended in the format of settings_
   std::atomic<uint64_t> n_events_ = 0;
 
   uint64_t n_turns_ = 0;

@@ -10,6 +10,7 @@
 #include "error/error.h"
 #include "serve/live/realtime_session.h"
 #include "serve/models/model_registry.h"
+#include "tests/llm/counted_allocations.h"
 #include "tests/serve/base64.h"
 #include "vad/silero_vad.h"
 
@@ -301,6 +302,34 @@ TEST(RealtimeSession, TurnDetectionChangesBetweenTurns) {
   EXPECT_EQ(client.last().at("type"), "session.updated");
   client.append(tone(0.1, 0));
   EXPECT_EQ(client.turns.size(), 2u);
+}
+
+TEST(RealtimeSession, SoundIsOfTheLastFormat) {
+  Client client;
+  const std::string second = tone(1, 0.5);
+  client.append(second.substr(0, second.size() - 1));  // half a sample is left
+  client.update({{"format", {{"type", "audio/pcmu"}}}});
+  client.append(std::string(8000, '\x80'));
+  client.update({{"format", {{"type", "audio/pcm"}}}});
+  client.append(second);
+  client.commit();
+  EXPECT_NEAR(static_cast<double>(client.turns.at(0).n_samples), 3 * 16000, 3 * kHeldBack);
+}
+
+TEST(RealtimeSession, AFormatWithoutSoundHasNoResampler) {
+  if (!kAllocationsAreCounted) GTEST_SKIP() << "a sanitizer replaces malloc";
+  Client client;
+  client.events.reserve(8);
+  const auto allocations_of_update = [&](const char* type) {
+    const Json input = {{"format", {{"type", type}}}};
+    const uint64_t before = n_allocations();
+    client.update(input);
+    return n_allocations() - before;
+  };
+  client.update({{"format", {{"type", "audio/pcmu"}}}});
+  const uint64_t changed = allocations_of_update("audio/pcma");
+  const uint64_t unchanged = allocations_of_update("audio/pcma");
+  EXPECT_EQ(changed, unchanged);
 }
 
 TEST(RealtimeSession, SendsTextsOfATurn) {
