@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
-
-#include "shaders/kernel_params.h"
 
 namespace vesper {
 namespace {
@@ -15,8 +12,7 @@ std::vector<std::string> read_stops(RequestFields& fields) {
   const char* expected = "a text or a list of texts";
   if (value->is_string()) return {value->get<std::string>()};
   if (!value->is_array()) throw_field("stop", expected, excerpt(*value));
-  constexpr size_t kMostStops = 64;
-  if (value->size() > kMostStops) throw_field("stop", "at most 64 texts", excerpt(*value));
+  fields.check_size("stop", *value, "texts");
   std::vector<std::string> stops;
   for (const Json& stop : *value) {
     if (!stop.is_string()) throw_field("stop", expected, excerpt(stop));
@@ -31,19 +27,17 @@ std::vector<std::pair<int32_t, float>> read_bias(RequestFields& fields) {
   const Json* value = fields.find("logit_bias");
   if (value == nullptr) return list;
   if (!value->is_object()) throw_field("logit_bias", "an object", excerpt(*value));
-  if (value->size() > kMostBias) {
-    throw_field("logit_bias", "at most " + std::to_string(kMostBias) + " tokens",
-                std::to_string(value->size()));
-  }
+  fields.check_size("logit_bias", *value, "tokens");
+  const Json& range = fields.keyword("logit_bias", "additionalProperties");
+  const Json &low = range.at("minimum"), &high = range.at("maximum");
   for (const auto& [name, bias] : value->items()) {
     int32_t id = -1;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
     if (error != std::errc() || end != name.data() + name.size() || id < 0) {
       throw_field("logit_bias", "token ids", "\"" + name.substr(0, 40) + "\"");
     }
-    constexpr double kMost = 100;  // OpenAI's range; at the ends a token is certain or impossible
-    if (!bias.is_number() || !(std::abs(bias.get<double>()) <= kMost)) {
-      throw_field("logit_bias", "numbers from -100 to 100", excerpt(bias));
+    if (!bias.is_number() || bias < low || bias > high) {
+      throw_field("logit_bias", "numbers from " + low.dump() + " to " + high.dump(), excerpt(bias));
     }
     list.emplace_back(id, bias.get<float>());
   }
@@ -69,8 +63,7 @@ void read_answer_options(RequestFields& fields, AnswerRequest& request) {
   take(sampling.min_p, fields.number("min_p"));
   take(sampling.typical_p, fields.number("typical_p"));
   take(sampling.repetition_penalty, fields.number("repeat_penalty"));
-  if (const auto seed = fields.integer("seed", std::numeric_limits<int64_t>::min(),
-                                       std::numeric_limits<int64_t>::max())) {
+  if (const auto seed = fields.integer("seed")) {
     sampling.seed = static_cast<uint32_t>(*seed ^ (*seed >> 32));
   }
   take(options.max_tokens, fields.integer("max_tokens"));

@@ -23,6 +23,14 @@ const Json& schema_named(const std::string& name) {
   return *found;
 }
 
+// The schema that `schema` refers to, or itself.
+const Json& resolved(const Json& schema) {
+  const auto reference = schema.find("$ref");
+  if (reference == schema.end()) return schema;
+  const std::string path = reference->get<std::string>();  // "#/components/schemas/NAME"
+  return schema_named(path.substr(path.rfind('/') + 1));
+}
+
 }  // namespace
 
 std::string_view api_description() {
@@ -38,10 +46,20 @@ const Json& ObjectSchema::field(const std::string& name) const {
   if (found == fields_->end()) {
     throw Error(ErrorKind::kInternal, "openapi.json: " + name_ + " has no field " + name);
   }
-  const auto reference = found->find("$ref");
-  if (reference == found->end()) return *found;
-  const std::string path = reference->get<std::string>();  // "#/components/schemas/NAME"
-  return schema_named(path.substr(path.rfind('/') + 1));
+  return resolved(*found);
+}
+
+const Json& ObjectSchema::keyword(const std::string& field_name, const char* word) const {
+  const Json& schema = field(field_name);
+  if (const auto found = schema.find(word); found != schema.end()) return *found;
+  if (const auto alternatives = schema.find("anyOf"); alternatives != schema.end()) {
+    for (const Json& alternative : *alternatives) {
+      const Json& target = resolved(alternative);
+      if (const auto found = target.find(word); found != target.end()) return *found;
+    }
+  }
+  throw Error(ErrorKind::kInternal,
+              "openapi.json: the field " + field_name + " of " + name_ + " has no " + word);
 }
 
 }  // namespace vesper

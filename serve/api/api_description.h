@@ -19,6 +19,9 @@ class ObjectSchema {
   bool has(const std::string& field) const { return fields_->contains(field); }
   // The schema of a field. Throws Error(kInternal) if the object has no such field.
   const nlohmann::ordered_json& field(const std::string& name) const;
+  // A keyword of the schema of a field, such as "maximum". Of a field with alternatives: that of
+  // the first one that has it. Throws Error(kInternal) if there is none.
+  const nlohmann::ordered_json& keyword(const std::string& field, const char* word) const;
   // Calls visit(name) for each field.
   template <class Visit>
   void for_each_field(const Visit& visit) const {

@@ -19,7 +19,6 @@ struct ApiLimits {
   uint64_t max_upload_bytes = 1'000'000'000;
   double max_audio_s = 4 * 3600;  // of a recording
   double max_decoding_s = 600;    // of its file to samples
-  uint32_t max_inputs = 2048;     // texts of a request for vectors, as OpenAI's limit
 };
 
 struct ApiRequest {

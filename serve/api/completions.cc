@@ -7,10 +7,9 @@
 namespace vesper {
 namespace {
 
-std::vector<std::vector<int32_t>> read_prompts(RequestFields& fields, const TextModel& model,
-                                               const ApiLimits& limits) {
+std::vector<std::vector<int32_t>> read_prompts(RequestFields& fields, const TextModel& model) {
   std::vector<std::vector<int32_t>> prompts;
-  for (TextOrIds& prompt : read_texts(fields, "prompt", limits.max_inputs, "prompts")) {
+  for (TextOrIds& prompt : read_texts(fields, "prompt", "prompts")) {
     if (const auto* text = std::get_if<std::string>(&prompt)) {
       prompts.push_back(model.text_ids(*text));
     } else {
@@ -148,7 +147,7 @@ void completions(const ApiRequest& request) {
   fields.allow_only("suffix");
   fields.allow_only("best_of", {asked.n_choices});
   asked.options.grammar = read_response_format(fields);
-  asked.prompts = read_prompts(fields, host.model(), request.limits);
+  asked.prompts = read_prompts(fields, host.model());
   fields.check_all_used();
   Completion(request, host, asked).run();
 }

@@ -48,7 +48,7 @@ void embeddings(const ApiRequest& request) {
   const std::string format = fields.choice("encoding_format").value_or("float");
   const auto dimensions = fields.integer("dimensions");
   fields.ignore("user");
-  std::vector<TextOrIds> inputs = read_texts(fields, "input", request.limits.max_inputs, "texts");
+  std::vector<TextOrIds> inputs = read_texts(fields, "input", "texts");
   fields.check_all_used();
 
   auto events = std::make_shared<EventQueue<VectorEvent>>();

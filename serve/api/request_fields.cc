@@ -39,6 +39,16 @@ Json parse_json(std::string_view text) {
   }
 }
 
+namespace {
+
+bool is_integer_in(const Json& value, int64_t low, int64_t high) {
+  return value.is_number_integer() &&
+         (!value.is_number_unsigned() || value.get<uint64_t>() <= INT64_MAX) &&
+         value.get<int64_t>() >= low && value.get<int64_t>() <= high;
+}
+
+}  // namespace
+
 RequestFields::RequestFields(const Json& object, const char* schema, std::string path)
     : RequestFields(object, std::move(path)) {
   schema_.emplace(schema);
@@ -89,10 +99,7 @@ std::optional<double> RequestFields::number(const std::string& name, double low,
 std::optional<int64_t> RequestFields::integer(const std::string& name, int64_t low, int64_t high) {
   const Json* value = find(name);
   if (value == nullptr) return std::nullopt;
-  const bool fits = value->is_number_integer() &&
-                    (!value->is_number_unsigned() || value->get<uint64_t>() <= INT64_MAX) &&
-                    value->get<int64_t>() >= low && value->get<int64_t>() <= high;
-  if (!fits) {
+  if (!is_integer_in(*value, low, high)) {
     throw_field(path_of(name),
                 "an integer from " + std::to_string(low) + " to " + std::to_string(high),
                 excerpt(*value));
@@ -107,8 +114,12 @@ std::optional<std::string> RequestFields::text(const std::string& name) {
   return value->get<std::string>();
 }
 
-const Json& RequestFields::keyword(const std::string& name, const char* word) const {
-  return schema_->field(name).at(word);
+void RequestFields::check_size(const std::string& name, const Json& value,
+                               const std::string& noun) const {
+  const auto most = keyword(name, value.is_object() ? "maxProperties" : "maxItems").get<size_t>();
+  if (value.size() <= most) return;
+  throw_field(path_of(name), "at most " + std::to_string(most) + " " + noun,
+              std::to_string(value.size()));
 }
 
 std::vector<Json> RequestFields::values_of(const std::string& name) const {
@@ -173,16 +184,17 @@ void RequestFields::check_all_used() const {
   });
 }
 
-std::vector<TextOrIds> read_texts(RequestFields& fields, const std::string& name, size_t most,
+std::vector<TextOrIds> read_texts(RequestFields& fields, const std::string& name,
                                   const std::string& noun) {
   const char* expected = "a text, token ids, or a list of one of these";
   const Json& value = fields.require(name, expected);
+  const Json& id_schema = fields.keyword(name, "items");  // of the first list, that of ids
+  const auto low = id_schema.at("minimum").get<int32_t>();
+  const auto high = id_schema.at("maximum").get<int32_t>();
   const auto ids_of = [&](const Json& list) {
     std::vector<int32_t> ids;
     for (const Json& id : list) {
-      if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() > INT32_MAX) {
-        throw_field(name, expected, excerpt(id));
-      }
+      if (!is_integer_in(id, low, high)) throw_field(name, expected, excerpt(id));
       ids.push_back(id.get<int32_t>());
     }
     return ids;
@@ -190,9 +202,7 @@ std::vector<TextOrIds> read_texts(RequestFields& fields, const std::string& name
   if (value.is_string()) return {value.get<std::string>()};
   if (!value.is_array() || value.empty()) throw_field(name, expected, excerpt(value));
   if (value.front().is_number()) return {ids_of(value)};
-  if (value.size() > most) {
-    throw_field(name, "at most " + std::to_string(most) + " " + noun, excerpt(value));
-  }
+  fields.check_size(name, value, noun);
   std::vector<TextOrIds> texts;
   for (const Json& entry : value) {
     if (entry.is_string()) {

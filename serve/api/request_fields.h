@@ -47,12 +47,19 @@ class RequestFields {
   std::optional<double> number(const std::string& name, double low, double high);
   std::optional<int64_t> integer(const std::string& name, int64_t low, int64_t high);
   std::optional<std::string> text(const std::string& name);
-  // With the range of the schema.
+  // With the range of the schema. Throw Error(kInternal) if it has none.
   std::optional<double> number(const std::string& name);
   std::optional<int64_t> integer(const std::string& name);
   // One of the texts that the schema lists.
   std::optional<std::string> choice(const std::string& name);
   std::string require_choice(const std::string& name);
+  // A keyword of the schema of a field: ObjectSchema::keyword().
+  const Json& keyword(const std::string& name, const char* word) const {
+    return schema_->keyword(name, word);
+  }
+  // Throws ApiError if the list or the object of a field has more entries, which messages call
+  // `noun`, than the schema allows.
+  void check_size(const std::string& name, const Json& value, const std::string& noun) const;
 
   // A field that only describes the request, such as "user".
   void ignore(const std::string& name);
@@ -65,8 +72,6 @@ class RequestFields {
   std::string path_of(const std::string& name) const { return path_ + name; }
 
  private:
-  // A keyword of the schema of a field.
-  const Json& keyword(const std::string& name, const char* word) const;
   // The values of "enum" but null.
   std::vector<Json> values_of(const std::string& name) const;
 
@@ -76,9 +81,9 @@ class RequestFields {
   std::set<std::string> used_;
 };
 
-// The field `name`: a text, token ids, or a list of at most `most` of these, which messages call
-// `noun`. Throws ApiError naming the field. The ids are not compared with a vocabulary.
-std::vector<TextOrIds> read_texts(RequestFields& fields, const std::string& name, size_t most,
+// The field `name`: a text, token ids, or a list of these, which messages call `noun`. Throws
+// ApiError naming the field. The ids are not compared with a vocabulary.
+std::vector<TextOrIds> read_texts(RequestFields& fields, const std::string& name,
                                   const std::string& noun);
 
 }  // namespace vesper

@@ -132,10 +132,8 @@ Tools read_tools(RequestFields& fields, std::string_view chat_template) {
     }
     return tools;
   }
-  constexpr size_t kMostTools = 128;  // as OpenAI's API
-  if (!list->is_array() || list->size() > kMostTools) {
-    throw_field("tools", "a list of at most 128 functions", excerpt(*list));
-  }
+  if (!list->is_array()) throw_field("tools", "a list of functions", excerpt(*list));
+  fields.check_size("tools", *list, "functions");
   std::set<std::string> names;
   Json chosen = Json::array();
   std::string wanted;

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -9,6 +11,7 @@
 #include "error/error.h"
 #include "serve/api/request_fields.h"
 #include "serve/server/server.h"
+#include "shaders/kernel_params.h"
 #include "tests/audio/made_recordings.h"
 #include "tests/child_process.h"
 #include "tests/embedder/tiny_bert.h"
@@ -194,6 +197,57 @@ TEST(ApiDescription, HoldsTheParsersToTheirSchemas) {
   EXPECT_THROW(fields.check_all_used(), Error);  // "model" is described, but not read
 }
 
+TEST(ApiDescription, AKeywordMayBeOfAnAlternative) {
+  const ObjectSchema schema("EmbeddingRequest");
+  EXPECT_EQ(schema.keyword("dimensions", "minimum"), 1);
+  EXPECT_EQ(schema.keyword("input", "maxItems"), 2048);
+  EXPECT_THROW(schema.keyword("input", "maximum"), Error);
+}
+
+TEST(ApiDescription, HasNoMoreBiasesThanTheEngine) {
+  EXPECT_EQ(ObjectSchema("ChatRequest").keyword("logit_bias", "maxProperties"), kMostBias);
+}
+
+TEST_F(Api, TakesAsManyEntriesAsDescribed) {
+  const auto most = [](const char* schema, const char* field, const char* word) {
+    return ObjectSchema(schema).keyword(field, word).get<size_t>();
+  };
+  const auto expect_limit = [&](const std::string& path, const std::string& field, size_t limit,
+                                const std::function<Json(size_t)>& body_of) {
+    const HttpReply whole = post(path, body_of(limit));
+    EXPECT_THAT(whole.body, testing::Not(HasSubstr("at most"))) << field;
+    expect_wrong_field(path, body_of(limit + 1), field);
+    EXPECT_THAT(post(path, body_of(limit + 1)).body,
+                HasSubstr("at most " + std::to_string(limit) + " "));
+  };
+  const std::string chats = "/v1/chat/completions";
+  expect_limit(chats, "stop", most("ChatRequest", "stop", "maxItems"), [](size_t n) {
+    return chat({{"stop", std::vector<std::string>(n, "x")}});
+  });
+  expect_limit(chats, "logit_bias", most("ChatRequest", "logit_bias", "maxProperties"),
+               [](size_t n) {
+                 Json biases = Json::object();
+                 for (size_t i = 0; i < n; ++i) biases[std::to_string(i)] = 1;
+                 return chat({{"logit_bias", biases}});
+               });
+  expect_limit(chats, "tools", most("ChatRequest", "tools", "maxItems"), [](size_t n) {
+    Json tools = Json::array();
+    for (size_t i = 0; i < n; ++i) {
+      tools.push_back({{"type", "function"}, {"function", {{"name", "f" + std::to_string(i)}}}});
+    }
+    return chat({{"tools", tools}, {"tool_choice", "none"}});
+  });
+  expect_limit("/v1/embeddings", "input", most("EmbeddingRequest", "input", "maxItems"),
+               [](size_t n) {
+                 return Json{{"input", std::vector<std::string>(n, "a")}};
+               });
+  expect_limit(
+      "/v1/completions", "prompt", most("CompletionRequest", "prompt", "maxItems"), [](size_t n) {
+        return Json{
+            {"model", "chat"}, {"prompt", std::vector<std::string>(n, "a")}, {"max_tokens", 1}};
+      });
+}
+
 TEST_F(Api, AnswersAChat) {
   const Json reply = answer("/v1/chat/completions", chat({{"n", 2}}));
   EXPECT_EQ(reply["object"], "chat.completion");
@@ -281,6 +335,10 @@ TEST_F(Api, AnswersCompletionsOfTextsAndTokens) {
 TEST_F(Api, TakesTheEndsOfARange) {
   for (const double penalty : {0.01, 100.0})
     answer("/v1/chat/completions", chat({{"repeat_penalty", penalty}}));
+  for (const int bias : {-100, 100})
+    answer("/v1/chat/completions", chat({{"logit_bias", {{"5", bias}}}}));
+  for (const int64_t seed : {INT64_MIN, INT64_MAX})
+    answer("/v1/chat/completions", chat({{"seed", seed}}));
 }
 
 TEST_F(Api, RefusesWhatItCannotHonour) {
@@ -298,6 +356,12 @@ TEST_F(Api, RefusesWhatItCannotHonour) {
       error(post("/v1/embeddings", {{"input", {1, 99999}}}), 400)["message"].get<std::string>(),
       HasSubstr("99999"));
   expect_wrong_field("/v1/embeddings", {{"input", "a"}, {"dimensions", 65}}, "dimensions");
+  expect_wrong_field("/v1/embeddings", {{"input", {1, -1}}}, "input");
+  expect_wrong_field("/v1/embeddings", {{"input", {1, uint64_t{1} << 31}}}, "input");
+  expect_wrong_field("/v1/embeddings", {{"input", {1, UINT64_MAX}}}, "input");
+  expect_wrong_field("/v1/chat/completions", chat({{"logit_bias", {{"5", 100.5}}}}), "logit_bias");
+  expect_wrong_field("/v1/chat/completions", chat({{"logit_bias", {{"5", "1"}}}}), "logit_bias");
+  expect_wrong_field("/v1/chat/completions", chat({{"seed", INT64_MAX * 2.0}}), "seed");
   EXPECT_EQ(error(post("/v1/chat/completions", chat({{"model", "bert"}})), 404)["param"], "model");
   const HttpReply garbage = request(server_->port(), "POST", "/v1/chat/completions", "{\"a\":");
   EXPECT_THAT(error(garbage, 400)["message"].get<std::string>(), HasSubstr("JSON"));
