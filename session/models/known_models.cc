@@ -72,6 +72,12 @@ constexpr std::string_view kGemma3 = R"({"do_sample": true, "top_k": 64, "top_p"
 constexpr ModelKind kText = ModelKind::kTextEncoder;
 constexpr ModelKind kChat = ModelKind::kLanguage;
 
+// A text encoder of which no file is checked, as of a repository that is not known.
+KnownModel without_digests(std::string_view name, std::string_view repository,
+                           std::string_view revision) {
+  return {name, repository, {kWeights, ""}, kText, revision, kBesideUnknown};
+}
+
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kOtherNames = {{
     {"turbo", "large-v3-turbo"},
     {"large", "large-v3"},
@@ -249,50 +255,19 @@ const std::vector<KnownModel>& known_models() {
        kGemma3},
       // Published in a Python package only.
       {kVadModel, "", {"silero_vad_16k.safetensors", ""}, ModelKind::kVad},
-      // The files beside these weights have no digests.
-      {"e5-base-v2",
-       "intfloat/e5-base-v2",
-       {kWeights, "d0d559c47d5f71b1d280b13b62a2657f3e3bc70c0786f9ab91a36545e6a8f693"},
-       kText,
-       "f52bf8ec8c7124536f0efb74aca902b2995e5bcd",
-       kBesideUnknown},
-      {"gte-small",
-       "thenlper/gte-small",
-       {kWeights, "9a1eb90bbac323ea08aa5629b624fe6ae75db121b904799c2266a1e2c2de22d2"},
-       kText,
-       "17e1f347d17fe144873b1201da91788898c639cd",
-       kBesideUnknown},
-      // Without digests.
-      {"all-mpnet-base-v2",
-       "sentence-transformers/all-mpnet-base-v2",
-       {kWeights, ""},
-       kText,
-       "e8c3b32edf5434bc2275fc9bab85f82640a19130",
-       kBesideUnknown},
-      {"e5-small-v2",
-       "intfloat/e5-small-v2",
-       {kWeights, ""},
-       kText,
-       "ffb93f3bd4047442299a41ebb6fa998a38507c52",
-       kBesideUnknown},
-      {"gte-base",
-       "thenlper/gte-base",
-       {kWeights, ""},
-       kText,
-       "c078288308d8dee004ab72c6191778064285ec0c",
-       kBesideUnknown},
-      {"nomic-embed-text-v1.5",
-       "nomic-ai/nomic-embed-text-v1.5",
-       {kWeights, ""},
-       kText,
-       "e9b6763023c676ca8431644204f50c2b100d9aab",
-       kBesideUnknown},
-      {"modernbert-embed-base",
-       "nomic-ai/modernbert-embed-base",
-       {kWeights, ""},
-       kText,
-       "d556a88e332558790b210f7bdbe87da2fa94a8d8",
-       kBesideUnknown},
+      without_digests("e5-base-v2", "intfloat/e5-base-v2",
+                      "f52bf8ec8c7124536f0efb74aca902b2995e5bcd"),
+      without_digests("gte-small", "thenlper/gte-small",
+                      "17e1f347d17fe144873b1201da91788898c639cd"),
+      without_digests("all-mpnet-base-v2", "sentence-transformers/all-mpnet-base-v2",
+                      "e8c3b32edf5434bc2275fc9bab85f82640a19130"),
+      without_digests("e5-small-v2", "intfloat/e5-small-v2",
+                      "ffb93f3bd4047442299a41ebb6fa998a38507c52"),
+      without_digests("gte-base", "thenlper/gte-base", "c078288308d8dee004ab72c6191778064285ec0c"),
+      without_digests("nomic-embed-text-v1.5", "nomic-ai/nomic-embed-text-v1.5",
+                      "e9b6763023c676ca8431644204f50c2b100d9aab"),
+      without_digests("modernbert-embed-base", "nomic-ai/modernbert-embed-base",
+                      "d556a88e332558790b210f7bdbe87da2fa94a8d8"),
   };
   return models;
 }
@@ -329,12 +304,6 @@ const KnownModel* find_known_model_of_file(const std::filesystem::path& path) {
   return found == models.end() ? nullptr : &*found;
 }
 
-bool KnownModel::has_digests() const {
-  return !weights.digest.empty() &&
-         std::all_of(beside.begin(), beside.end(),
-                     [](const ModelFile& file) { return !file.digest.empty(); });
-}
-
 std::optional<KnownModel> model_of_repository(std::string_view text, ModelKind kind,
                                               std::string& name) {
   constexpr std::string_view kScheme = "hf://";
@@ -355,13 +324,8 @@ std::optional<KnownModel> model_of_repository(std::string_view text, ModelKind k
   }
   name = std::string(repository.substr(0, owner_end)) + "--" +
          std::string(repository.substr(owner_end + 1));
-  KnownModel model{name, repository, {kWeights, ""}, kind};
-  if (has_file) {
-    model.weights.name = path.substr(repository_end + 1);
-  } else {
-    model.beside = kBesideUnknown;
-  }
-  return model;
+  if (!has_file) return without_digests(name, repository, kMain);
+  return KnownModel{name, repository, {path.substr(repository_end + 1), ""}, kind};
 }
 
 std::string download_url(const KnownModel& model, std::string_view file) {

@@ -42,9 +42,10 @@ inline constexpr std::array<DefaultModel, 8> kDefaultModels = {{{"qwen3-1.7b", 1
 
 struct ModelFile {
   std::string_view name;    // in the repository
-  std::string_view digest;  // hexadecimal, SHA-1 or SHA-256 by its length; empty: not known
+  std::string_view digest;  // hexadecimal, SHA-1 or SHA-256 by its length; empty: none
 };
 
+// All of its files have digests, or none has.
 struct KnownModel {
   std::string_view name;        // for users, "tiny.en"
   std::string_view repository;  // on Hugging Face, "owner/name"; empty: cannot be downloaded
@@ -56,11 +57,11 @@ struct KnownModel {
   // empty: none.
   std::string_view generation_config = {};
   bool is_folder() const { return !beside.empty(); }
-  bool has_digests() const;  // of every file
+  bool has_digests() const { return !weights.digest.empty(); }
 };
 
 // Models whose files have digests here, so that a mirror cannot change them, then text encoders
-// without digests, whose files nothing vouches for.
+// without digests, which are fetched as those of other repositories: with a warning.
 const std::vector<KnownModel>& known_models();
 
 // The model that "hf://OWNER/NAME/FILE" names; for a text encoder "hf://OWNER/NAME" too. It has no

@@ -359,7 +359,9 @@ TEST_F(DownloadIntoStore, AnswersWithAnInstalledModelIfTheDefaultCannotBeFetched
 
 TEST_F(DownloadIntoStore, ReportsAKnownModelWithoutDigests) {
   EXPECT_EQ(error_of_model("plain", "gte-base"), "");
-  EXPECT_THAT(unverified_, ElementsAre("gte-base of thenlper/gte-base"));
+  EXPECT_EQ(error_of_model("plain", "e5-base-v2"), "");
+  EXPECT_THAT(unverified_,
+              ElementsAre("gte-base of thenlper/gte-base", "e5-base-v2 of intfloat/e5-base-v2"));
 }
 
 TEST_F(Download, IsNotTriedOffline) {
