@@ -16,11 +16,13 @@ constexpr size_t kRecordingsPerSlot = 4;
 
 class Batch {
  public:
-  Batch(WhisperModel& model, const DecodingSettings& settings, const NextRecording& next)
+  Batch(WhisperModel& model, const DecodingSettings& settings, const NextRecording& next,
+        const OnRound& on_round)
       : windows_(model, settings),
         decoder_(model.decoder()),
         settings_(settings),
         next_(next),
+        on_round_(on_round),
         search_(search_of(settings, settings.temperatures.front())),
         audio_(model.n_encoded(), windows_.audio_window()),
         slots_(decoder_.n_slots()) {
@@ -95,6 +97,7 @@ class Batch {
     decoder_.begin(search_.shape(static_cast<uint32_t>(slots_.size())));
     fill_slots();
     while (n_running_ > 0) {
+      if (on_round_) on_round_(n_running_);
       const std::span<const uint32_t> ended = decoder_.advance(kStepsAtOnce);
       for (const uint32_t slot : ended) {
         slots_[slot].is_running = false;
@@ -382,6 +385,7 @@ class Batch {
   WhisperDecoder& decoder_;
   const DecodingSettings& settings_;
   const NextRecording& next_;
+  const OnRound& on_round_;
   const Search search_;                     // of first attempts
   bool has_ended_ = false;                  // next_ has no more recordings
   std::deque<std::unique_ptr<Open>> open_;  // in order
@@ -396,8 +400,8 @@ class Batch {
 }  // namespace
 
 void transcribe_batch(WhisperModel& model, const DecodingSettings& settings,
-                      const NextRecording& next) {
-  Batch(model, settings, next).run();
+                      const NextRecording& next, const OnRound& on_round) {
+  Batch(model, settings, next, on_round).run();
 }
 
 Transcript transcribe_segments(WhisperModel& model, const MelSpectrogram& mel,

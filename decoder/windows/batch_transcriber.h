@@ -6,6 +6,7 @@
 // by session/ for batches. The rules are in decoder/windows/window_decoder.h.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -28,11 +29,13 @@ struct BatchRecording {
   std::function<void(Transcript)> on_end;
 };
 using NextRecording = std::function<std::optional<BatchRecording>()>;
+// Called before every few steps with the number of windows that are decoded together in them.
+using OnRound = std::function<void(uint32_t n_windows)>;
 
 // Asks for the next recording when no window waits, until there is none. Throws Error(kUsage) for
 // settings that the model does not support, and the errors of the callbacks.
 void transcribe_batch(WhisperModel& model, const DecodingSettings& settings,
-                      const NextRecording& next);
+                      const NextRecording& next, const OnRound& on_round = {});
 
 // The same for one recording.
 Transcript transcribe_segments(WhisperModel& model, const MelSpectrogram& mel,

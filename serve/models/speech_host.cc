@@ -51,7 +51,10 @@ void SpeechHost::run_jobs(SpeechSession& session, JobQueue<RecordingJob>& queue,
     }
   };
   try {
-    session.transcribe_many(next_job, options);
+    session.transcribe_many(next_job, options, [this](uint32_t n_windows) {
+      ++n_rounds;
+      n_round_windows += n_windows;
+    });
   } catch (const std::exception&) {
     // Options that the model refuses: the recording that has them is not started.
     if (!next) throw;

@@ -43,6 +43,8 @@ class SpeechHost {
   bool push(const std::string& client, RecordingJob job);
 
   std::atomic<uint64_t> n_audio_ms = 0;  // of finished recordings
+  // Rounds of a few steps that decode windows together, and the windows of each.
+  std::atomic<uint64_t> n_rounds = 0, n_round_windows = 0;
 
  private:
   void run_jobs(SpeechSession& session, JobQueue<RecordingJob>& queue, RecordingJob first);

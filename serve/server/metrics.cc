@@ -113,6 +113,12 @@ std::string Metrics::text(ModelRegistry& models, size_t n_connections) const {
              [](EmbeddingHost& host) { return host.n_tokens.load(); });
   add_counts(text, models, "vesper_audio_seconds_total", "Seconds of transcribed recordings.",
              [](SpeechHost& host) { return static_cast<double>(host.n_audio_ms.load()) / 1000; });
+  add_counts(text, models, "vesper_speech_rounds_total",
+             "Rounds of a few steps of a speech model in which it decodes windows together.",
+             [](SpeechHost& host) { return host.n_rounds.load(); });
+  add_counts(text, models, "vesper_speech_round_windows_total",
+             "Windows of these rounds; a window is in several.",
+             [](SpeechHost& host) { return host.n_round_windows.load(); });
   add_counts(text, models, "vesper_busy_seconds_total", "Time in which a model had requests.",
              [](auto& host) { return host.thread().busy_s(); });
   text.family("process_resident_memory_bytes", "gauge", "Memory of the process.");

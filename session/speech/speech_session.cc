@@ -385,19 +385,20 @@ Transcript SpeechSession::transcribe(const AudioInput& input, const SpeechOption
 }
 
 void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>()>& next,
-                                    const SpeechOptions& options) {
+                                    const SpeechOptions& options, const OnRound& on_round) {
   state_->check(options);
   JobQueue jobs(next);
   const bool is_mixed = options.channels == Channels::kMix;
   if (options.vad && state_->options.batch_size > 1 && is_mixed) {
-    return transcribe_batch(state_->model, without_clips(options.decoding),
-                            [&]() -> std::optional<BatchRecording> {
-                              std::optional<OpenedJob> job = jobs.take();
-                              if (!job) return std::nullopt;
-                              auto recording = state_->batch_recording(std::move(*job), options);
-                              jobs.read_ahead();
-                              return recording;
-                            });
+    const auto next_recording = [&]() -> std::optional<BatchRecording> {
+      std::optional<OpenedJob> job = jobs.take();
+      if (!job) return std::nullopt;
+      auto recording = state_->batch_recording(std::move(*job), options);
+      jobs.read_ahead();
+      return recording;
+    };
+    return transcribe_batch(state_->model, without_clips(options.decoding), next_recording,
+                            on_round);
   }
   while (std::optional<OpenedJob> opened = jobs.take()) {
     const SpeechJob& job = opened->job;

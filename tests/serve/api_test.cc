@@ -18,6 +18,7 @@
 #include "tests/llm/weights/tiny_whisper_files.h"
 #include "tests/serve/loopback_client.h"
 #include "tests/session/text/tiny_text_model.h"
+#include "tests/vad/silero_file.h"
 
 namespace vesper::api_test {
 namespace {
@@ -65,7 +66,12 @@ class Models {
     test::write_files(test::TinyWhisper(tiny).ctranslate2(DType::kF32), speech);
     RegistryOptions options;
     options.text = {.device = "cpu", .compute = "f32", .threads = 1, .n_slots = 2};
-    options.speech = {.device = "cpu", .compute = "f32", .threads = 1};
+    write_silero_of_speech(folder_ / "silero.safetensors");
+    options.speech = {.device = "cpu",
+                      .compute = "f32",
+                      .threads = 1,
+                      .batch_size = 2,
+                      .vad_model = folder_ / "silero.safetensors"};
     options.embedding = {.device = "cpu", .compute = "f32", .threads = 1};
     registry.emplace(options);
     registry->add("chat", chat);
@@ -109,6 +115,12 @@ class Api : public testing::Test {
     const HttpReply reply = post(path, body);
     EXPECT_EQ(reply.status, 200) << reply.body;
     return Json::parse(reply.body, nullptr, false);
+  }
+  double metric(const std::string& name, const std::string& model = "chat") {
+    const std::string text = get("/metrics").body;
+    const size_t at = text.find("\n" + name + "{model=\"" + model + "\"} ");
+    EXPECT_NE(at, std::string::npos) << text;
+    return at == std::string::npos ? 0 : std::stod(text.substr(text.find(' ', at + 1)));
   }
   // The fields of an error.
   Json error(const HttpReply& reply, int status) {
@@ -297,12 +309,6 @@ TEST_F(Api, StreamsTheProbabilitiesOfATokenWithItsText) {
 }
 
 TEST_F(Api, CountsTokensStepsAndTime) {
-  const auto metric = [&](const std::string& name) {
-    const std::string text = get("/metrics").body;
-    const size_t at = text.find("\n" + name + "{model=\"chat\"} ");
-    EXPECT_NE(at, std::string::npos) << text;
-    return at == std::string::npos ? 0 : std::stod(text.substr(text.find(' ', at + 1)));
-  };
   const double tokens = metric("vesper_answer_tokens_total"), steps = metric("vesper_steps_total"),
                busy = metric("vesper_busy_seconds_total");
   answer("/v1/chat/completions", chat({{"n", 2}}));
@@ -311,6 +317,21 @@ TEST_F(Api, CountsTokensStepsAndTime) {
   EXPECT_LE(metric("vesper_steps_total"), steps + 12);
   EXPECT_GT(metric("vesper_busy_seconds_total"), busy);
   EXPECT_GT(metric("vesper_model_memory_bytes"), 10000);
+}
+
+TEST_F(Api, CountsWindowsThatAreDecodedTogether) {
+  const char* rounds = "vesper_speech_rounds_total";
+  const char* windows = "vesper_speech_round_windows_total";
+  const auto transcribe = [&](const std::vector<std::pair<std::string, std::string>>& fields) {
+    EXPECT_EQ(upload("/v1/audio/transcriptions", fields).status, 200);
+  };
+  const double n_rounds = metric(rounds, "speech"), n_windows = metric(windows, "speech");
+  transcribe({});
+  EXPECT_EQ(metric(rounds, "speech"), n_rounds);
+  transcribe({{"chunking_strategy", "auto"}});
+  EXPECT_GT(metric(rounds, "speech"), n_rounds);
+  // One recording of one segment.
+  EXPECT_EQ(metric(windows, "speech") - n_windows, metric(rounds, "speech") - n_rounds);
 }
 
 TEST_F(Api, AnswersCompletionsOfTextsAndTokens) {

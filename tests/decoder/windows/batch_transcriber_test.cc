@@ -376,6 +376,29 @@ TEST_F(BatchTranscriber, RecordingsInABatchEqualEachAlone) {
   }
 }
 
+TEST_F(BatchTranscriber, TellsHowManyWindowsAreDecodedTogether) {
+  for (const uint32_t n_slots : {1u, 3u}) {
+    WhisperModel model = load(n_slots);
+    std::vector<uint32_t> rounds;
+    bool is_given = false;
+    transcribe_batch(
+        model, settings_,
+        [&]() -> std::optional<BatchRecording> {
+          if (std::exchange(is_given, true)) return std::nullopt;
+          return BatchRecording{.mel = {std::shared_ptr<const void>(), &mel_},
+                                .segments = speech_segments_,
+                                .on_segment = {},
+                                .on_progress = {},
+                                .on_end = {}};
+        },
+        [&](uint32_t n_windows) { rounds.push_back(n_windows); });
+    ASSERT_FALSE(rounds.empty());
+    EXPECT_EQ(rounds.front(), n_slots);
+    EXPECT_EQ(std::ranges::max(rounds), n_slots);
+    EXPECT_GE(std::ranges::min(rounds), 1u);
+  }
+}
+
 TEST_F(BatchTranscriber, TheLanguageIsDetectedInTheRightSlot) {
   settings_.language = "auto";
   WhisperModel batch = load(3), sequential = load(1);
