@@ -26,6 +26,12 @@ struct Int8Shape {
   uint32_t outs, subgroups, split;
 };
 
+// Of a workgroup of paged_attention: heads that share keys, at most, and rows of keys that a lane
+// loads at once.
+struct StepAttention {
+  uint32_t heads, keys;
+};
+
 struct VulkanTuning {
   // Threads of a workgroup, unless the device allows fewer.
   uint32_t threads;                 // of kernels without a fixed shape
@@ -65,9 +71,9 @@ struct VulkanTuning {
   MatmulTile tile_of_small_memory;  // if a workgroup has less than 47 KiB of shared memory
 
   // Attention.
-  uint32_t keys_at_once;      // of a lane of paged_attention
   uint32_t attention_splits;  // workgroups per row and heads of paged_attention; 0: by length
-  uint32_t attention_heads;   // of a workgroup of paged_attention, at most
+  StepAttention step_attention;
+  StepAttention step_attention_of_codes;  // with quantized keys
   uint32_t n_processors;      // assumed for that if the driver does not report it
   AttentionTile attention_tile;
   AttentionTile attention_tile_of_wide_heads;  // with a head_dim above 64
@@ -86,11 +92,10 @@ struct VulkanTuning {
 //   attention_tile=SUBGROUPSxDOWNxKEYSxBUFFERS
 //   attention_shared=N
 //   attention_splits=N
-//   attention_heads=N
-//   attention_keys=N
+//   step_attention=HEADSxKEYS
 //   int8_rows=ROWSxNORM_ROWS
 //   int8_shape=OUTSxSUBGROUPSxSPLIT
-//   vector_rows=ROWS
+//   vector_rows=ROWSxNORM_ROWS
 //   vector_shape=OUTSxSPLIT
 // Throws Error(kUsage) for another name or another number of numbers.
 VulkanTuning vulkan_tuning(bool is_hardware_gpu);

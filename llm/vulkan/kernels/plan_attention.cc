@@ -39,11 +39,13 @@ void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
   const auto in_page = [&](uint32_t n) { return one_page || p.page_rows % n == 0; };
   uint32_t lanes = std::min(std::bit_ceil(p.head_dim / 8), subgroup);
   while (!in_page(subgroup / lanes)) lanes *= 2;
-  uint32_t ahead = tuning_.keys_at_once;
+  const StepAttention shape = kv_is_quantized(key_dtype(p.kv_dtypes))
+                                  ? tuning_.step_attention_of_codes
+                                  : tuning_.step_attention;
+  uint32_t ahead = shape.keys;
   while (!in_page(ahead * (subgroup / lanes))) --ahead;
   // Heads that share keys and values, in equal blocks. The last block may overlap the one before.
-  const uint32_t sharing = p.n_heads / p.n_kv_heads,
-                 n_blocks = blocks(sharing, tuning_.attention_heads),
+  const uint32_t sharing = p.n_heads / p.n_kv_heads, n_blocks = blocks(sharing, shape.heads),
                  heads = blocks(sharing, n_blocks), n_groups = p.n_kv_heads * n_blocks;
   const uint32_t longest = p.kv_length != 0 ? p.kv_length : p.pages_per_sequence * p.page_rows;
   const uint32_t n_splits = splits(p, n_groups, longest);

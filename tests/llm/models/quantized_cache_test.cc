@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -123,10 +124,13 @@ TEST_F(QuantizedCache, IsCleanUnderTheValidationLayers) {
 // Beams copy pages; the log-probabilities are those of the text computed token by token. Each start
 // reuses the rows of the one before, so that a step computes the last token's. Passes of many rows
 // would not do: their attention differs from a step's by 1e-5, which moves a value between two
-// codes to the other one, and with int4 values a log-probability by 0.01.
+// codes to the other one, and with int4 values a log-probability by 0.01. For the same reason,
+// products of any number of rows apply the norm before them.
 TEST_F(QuantizedCache, SearchesWithBeams) {
   for (const std::string& name : plain_test_devices()) {
+    setenv("VESPER_TUNING", "vector_rows=8x8", 1);
     const auto device = open_test_device(name);
+    unsetenv("VESPER_TUNING");
     for (const KvTypes& types : kBoth) {
       GeneratorOptions with_beams = options(types);
       with_beams.beam_size = 4;

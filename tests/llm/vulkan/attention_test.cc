@@ -364,10 +364,11 @@ TEST_F(VulkanTest, PagedAttentionIsIndependentOfHeadsAndPartsOfAWorkgroup) {
       return found;
     };
     for (const bool has_sinks : {false, true}) {
-      const std::vector<float> expected = attend("attention_heads=1,attention_splits=1", has_sinks);
+      const std::vector<float> expected =
+          attend("step_attention=1x1,attention_splits=1", has_sinks);
       for (const char* tuning :
-           {"attention_heads=4,attention_splits=1", "attention_heads=1,attention_splits=5",
-            "attention_heads=4,attention_splits=5"}) {
+           {"step_attention=4x2,attention_splits=1", "step_attention=1x1,attention_splits=5",
+            "step_attention=4x2,attention_splits=5"}) {
         SCOPED_TRACE(std::to_string(sharing) + " heads share, " + tuning);
         const std::vector<float> found = attend(tuning, has_sinks);
         for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-5) << i;

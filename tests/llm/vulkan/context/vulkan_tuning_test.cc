@@ -18,7 +18,8 @@ TEST(VulkanTuning, IsFoundByKindOfDevice) {
 TEST(VulkanTuning, CanBeChangedByFieldName) {
   const VulkanTuning tuning = vulkan_tuning(true,
                                             "matmul_tile=1x2x3x4x5x1,attention_splits=7,vector_"
-                                            "shape=6x2,attention_tile=2x1x32x1,attention_shared=1");
+                                            "shape=6x2,attention_tile=2x1x32x1,attention_shared=1,"
+                                            "step_attention=3x2");
   EXPECT_EQ(tuning.tile.rows, 1u);
   EXPECT_EQ(tuning.tile_of_small_memory.subgroup_outs, 5u);
   EXPECT_EQ(tuning.attention_splits, 7u);
@@ -26,16 +27,19 @@ TEST(VulkanTuning, CanBeChangedByFieldName) {
   EXPECT_EQ(tuning.vector_split, 2u);
   EXPECT_EQ(tuning.attention_tile.keys, 32u);
   EXPECT_EQ(tuning.attention_tile.buffers, 1u);
+  EXPECT_EQ(tuning.attention_tile_of_wide_heads.keys, 32u);
   EXPECT_EQ(tuning.attention_shared, 1u);
+  EXPECT_EQ(tuning.step_attention.heads, 3u);
+  EXPECT_EQ(tuning.step_attention_of_codes.keys, 2u);
   EXPECT_EQ(tuning.vector_rows, vulkan_tuning(true, "").vector_rows);
 }
 
 TEST(VulkanTuning, ReportsInvalidEntries) {
   for (const std::string wrong :
        {"matmul_tiles=1x2x3x4x5x1", "matmul_tile=1x2", "vector_rows=", "vector_rows",
-        "vector_rows=0", "vector_rows=4x", "=4", "attention_splits=99999999999"}) {
+        "vector_rows=0x1", "vector_rows=4x", "=4", "attention_splits=99999999999"}) {
     try {
-      vulkan_tuning(true, "vector_rows=8," + wrong);
+      vulkan_tuning(true, "vector_rows=8x2," + wrong);
       ADD_FAILURE() << wrong << " was accepted";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kUsage);
