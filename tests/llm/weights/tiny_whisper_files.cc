@@ -120,9 +120,13 @@ void TinyWhisper::build_vocabulary() {
   // Every word's prefix is a word too, and comes before it, so that merging reaches all.
   std::vector<std::string> words(1);
   while (vocabulary_.size() < n_text_tokens_) {
+    // The last length has ten times as many words as there is room for.
+    const size_t n_left = n_text_tokens_ - vocabulary_.size();
     std::vector<std::string> longer;
     for (const std::string& word : words) {
-      for (char letter = 'a'; letter <= 'z'; ++letter) longer.push_back(word + letter);
+      for (char letter = 'a'; letter <= 'z' && longer.size() < n_left; ++letter) {
+        longer.push_back(word + letter);
+      }
     }
     words = std::move(longer);
     if (words.front().size() > 1) {
