@@ -30,6 +30,9 @@ void redirect(int stream, const fs::path& path, int flags) {
 }  // namespace
 
 void write_file(const fs::path& path, const std::string& text) {
+  // A new file: ext4 waits for the disk when one that was truncated is closed.
+  std::error_code error;
+  if (fs::is_regular_file(fs::symlink_status(path, error))) fs::remove(path, error);
   std::ofstream file(path, std::ios::binary);
   if (!(file << text).flush()) throw std::runtime_error("cannot write " + path.string());
 }
