@@ -319,6 +319,7 @@ TEST_F(Api, CountsTokensStepsAndTime) {
   EXPECT_GT(metric("vesper_model_memory_bytes"), 10000);
 }
 
+// A temperature of 1: one attempt at the random text of a tiny model, instead of six.
 TEST_F(Api, CountsWindowsThatAreDecodedTogether) {
   const char* rounds = "vesper_speech_rounds_total";
   const char* windows = "vesper_speech_round_windows_total";
@@ -326,9 +327,9 @@ TEST_F(Api, CountsWindowsThatAreDecodedTogether) {
     EXPECT_EQ(upload("/v1/audio/transcriptions", fields).status, 200);
   };
   const double n_rounds = metric(rounds, "speech"), n_windows = metric(windows, "speech");
-  transcribe({});
+  transcribe({{"temperature", "1"}});
   EXPECT_EQ(metric(rounds, "speech"), n_rounds);
-  transcribe({{"chunking_strategy", "auto"}});
+  transcribe({{"chunking_strategy", "auto"}, {"temperature", "1"}});
   EXPECT_GT(metric(rounds, "speech"), n_rounds);
   // One recording of one segment.
   EXPECT_EQ(metric(windows, "speech") - n_windows, metric(rounds, "speech") - n_rounds);
@@ -483,15 +484,17 @@ TEST_F(Api, TranscribesAnUpload) {
   EXPECT_TRUE(Json::parse(plain.body).at("text").is_string());
   EXPECT_EQ(Json::parse(plain.body).at("usage").at("seconds"), 1);
   const Json verbose = Json::parse(
-      upload("/v1/audio/transcriptions", {{"response_format", "verbose_json"}, {"language", "en"}})
+      upload("/v1/audio/transcriptions",
+             {{"response_format", "verbose_json"}, {"language", "en"}, {"temperature", "1"}})
           .body);
   EXPECT_EQ(verbose.at("duration"), 1.0);
   EXPECT_EQ(verbose.at("language"), "english");
   EXPECT_TRUE(verbose.at("segments").is_array());
-  EXPECT_THAT(upload("/v1/audio/translations", {{"response_format", "vtt"}}).body,
-              testing::StartsWith("WEBVTT"));
-  const HttpReply stream =
-      upload("/v1/audio/transcriptions", {{"stream", "true"}, {"language", "en"}});
+  EXPECT_THAT(
+      upload("/v1/audio/translations", {{"response_format", "vtt"}, {"temperature", "1"}}).body,
+      testing::StartsWith("WEBVTT"));
+  const HttpReply stream = upload("/v1/audio/transcriptions",
+                                  {{"stream", "true"}, {"language", "en"}, {"temperature", "1"}});
   EXPECT_EQ(events_of(stream.body).back()["type"], "transcript.text.done");
   EXPECT_EQ(error(upload("/v1/audio/transcriptions", {{"response_format", "docx"}}), 400)["param"],
             "response_format");
