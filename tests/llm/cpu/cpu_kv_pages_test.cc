@@ -46,7 +46,20 @@ TEST(CpuKvPages, AreReadByAttentionWeights) {
 // A row that has no whole blocks is refused.
 TEST(CpuKvPages, NeedWholeBlocks) {
   const auto device = cpu();
-  EXPECT_THROW(test::KvPagesCheck(*device).writes_rows(DType::kQ8_0, 80), Error);
+  const Operand memory = device->allocate(1 << 12, "rows and pages");
+  WriteKvParams p{};
+  p.n_rows = p.n_kv_heads = p.pages_per_sequence = p.rows_per_sequence = 1;
+  p.head_dim = p.in_row_stride = 80;
+  p.page_rows = 8;
+  p.kv_dtypes = KvTypes(DType::kQ8_0).codes();
+  DispatchTable table;
+  emit::write_kv(table, "write", p, memory, memory, memory, memory, {}, memory);
+  try {
+    device->record(table);
+    ADD_FAILURE() << "rows of 80 elements were accepted";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("quantized rows have whole blocks"));
+  }
 }
 
 }  // namespace
