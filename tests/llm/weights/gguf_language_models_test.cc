@@ -108,9 +108,9 @@ std::vector<float> permuted(const std::vector<float>& rows, uint32_t n_heads, si
 
 void add(GgufBytes& gguf, const std::string& name, std::vector<uint64_t> shape,
          const std::vector<float>& values) {
-  std::vector<uint8_t> bytes(values.size() * sizeof(float));
-  std::memcpy(bytes.data(), values.data(), bytes.size());
-  gguf.tensor(name, {shape.rbegin(), shape.rend()}, 0, bytes);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(values.data());
+  gguf.tensor(name, {shape.rbegin(), shape.rend()}, 0,
+              {bytes, bytes + values.size() * sizeof(float)});
 }
 
 // The part of a tensor of all experts of gpt-oss that holds gates, values or the last products:
