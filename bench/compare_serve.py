@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares serve with llama-server and whisper-server on the same weights, servers in turn.
+"""Compares serve with llama-server, whisper-server and faster-whisper on the same weights, in turn.
 
     bench/compare_serve.py [--quick]    # after bench/peers.sh; prints a table
 
@@ -148,6 +148,10 @@ def speech_servers():
                                        BEAMS, "-bo", BEAMS, "--inference-path", "/v1/audio/transcriptions"])
     server.fields = {}
     yield server
+    server = Server("faster-whisper", [PEERS / "venv/bin/python", ROOT / "bench/faster_whisper_server.py", "--model",
+                                       MODELS / SPEECH_MODEL, "--threads", THREADS, "--beams", BEAMS])
+    server.fields = {}
+    yield server
 
 
 def files():
@@ -206,23 +210,25 @@ def measure(quick):
             note(f"{server.name}: {FILES} recordings in {wall_s:.1f} s")
     check_answers(answers)
     check_transcripts(transcripts)
-    versions = [vesper_version("serve"), peer_version("llama-server"), peer_version("whisper-server")]
+    versions = [vesper_version("serve"), peer_version("llama-server"), peer_version("whisper-server"),
+                " ".join(peer_version("venv").split()[:2])]
     return {**conditions(versions, load_before), "rates": rates, "firsts": firsts, "seconds": seconds}
 
 
 def table(results):
-    yield from header([f"{CHATS} clients at once", "serve", "llama-server", "whisper-server"])
+    yield from header([f"{CHATS} clients at once", "serve", "llama-server", "whisper-server",
+                       "faster-whisper, int8, FastAPI"])
     rates, firsts, seconds = results["rates"], results["firsts"], results["seconds"]
     median = statistics.median
     yield row([f"{CHAT_MODEL.stem}: tokens per second", spread(rates["serve"], 0),
-               times_of(spread(rates["llama-server"], 0), median(rates["serve"]) / median(rates["llama-server"])), ""])
+               times_of(spread(rates["llama-server"], 0), median(rates["serve"]) / median(rates["llama-server"])), "", ""])
     yield row(["the first token", spread(firsts["serve"], 2, " s"),
                times_of(spread(firsts["llama-server"], 2, " s"),
-                        median(firsts["llama-server"]) / median(firsts["serve"])), ""])
+                        median(firsts["llama-server"]) / median(firsts["serve"])), "", ""])
     for name, title in (("serve", ""), ("serve, chunking_strategy", ", `chunking_strategy=auto`")):
         yield row([f"{SPEECH_MODEL}: {FILES} recordings of {FILE_S} s{title}", spread(seconds[name], 1, " s"), "",
-                   times_of(spread(seconds["whisper-server"], 1, " s"),
-                            median(seconds["whisper-server"]) / median(seconds[name]))])
+                   *(times_of(spread(seconds[peer], 1, " s"), median(seconds[peer]) / median(seconds[name]))
+                     for peer in ("whisper-server", "faster-whisper"))])
     yield ""
     yield (f"Median (range) of {len(rates['serve'])} runs in turn, and how many times slower than `serve`; the same "
            f"weights, {THREADS} threads, {CHATS} answers at once of {TOKENS} tokens, {BEAMS} beams. "

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs the other programs of bench/compare_*.py in vesper/peers in the user's cache folder:
-#   venv/           Python with faster-whisper and ONNX Runtime
+#   venv/           Python with faster-whisper, FastAPI to serve it, and ONNX Runtime
 #   whisper-cli, whisper-server
 #                   whisper.cpp, from the sources in the Python package pywhispercpp
 #   llama-bench, llama-completion, llama-server
@@ -14,6 +14,7 @@
 set -euo pipefail
 
 python_packages="faster-whisper==1.2.1 onnxruntime==1.32.0 onnx==1.23.2"
+python_packages+=" fastapi==0.165.0 uvicorn==0.54.0 python-multipart==0.0.34"
 pywhispercpp=1.5.1
 llama_cpp_python=0.3.36
 settings="native, LLAMAFILE, OpenMP, LTO"
