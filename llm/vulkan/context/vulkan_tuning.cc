@@ -143,6 +143,17 @@ std::vector<uint32_t> numbers_of(std::string_view text) {
   }
 }
 
+// "a=N, b=NxN or c=N"
+std::string expected_entries(const std::vector<Setting>& settings) {
+  std::string text;
+  for (const Setting& setting : settings) {
+    if (!text.empty()) text += &setting == &settings.back() ? " or " : ", ";
+    text += setting.name;
+    for (size_t i = 0; i < setting.fields[0].size(); ++i) text += i == 0 ? "=N" : "xN";
+  }
+  return text;
+}
+
 }  // namespace
 
 VulkanTuning vulkan_tuning(bool is_hardware_gpu, std::string_view changes) {
@@ -158,12 +169,8 @@ VulkanTuning vulkan_tuning(bool is_hardware_gpu, std::string_view changes) {
       return row.name == entry.substr(0, equals);
     });
     if (setting == settings.end() || numbers.size() != setting->fields[0].size()) {
-      throw Error(ErrorKind::kUsage,
-                  "VESPER_TUNING: expected attention_shared=N, attention_splits=N, "
-                  "attention_tile=NxNxNxN, "
-                  "int8_rows=NxN, int8_shape=NxNxN, "
-                  "matmul_tile=NxNxNxNxNxN, vector_rows=N or vector_shape=NxN, found '" +
-                      std::string(entry) + "'");
+      throw Error(ErrorKind::kUsage, "VESPER_TUNING: expected " + expected_entries(settings) +
+                                         ", found '" + std::string(entry) + "'");
     }
     for (const std::vector<uint32_t*>& fields : setting->fields) {
       for (size_t i = 0; i < fields.size(); ++i) *fields[i] = numbers[i];

@@ -43,6 +43,8 @@ TEST(VulkanTuning, ReportsInvalidEntries) {
       ADD_FAILURE() << wrong << " was accepted";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+      EXPECT_THAT(error.what(), testing::HasSubstr("expected matmul_tile=NxNxNxNxNxN, "));
+      EXPECT_THAT(error.what(), testing::HasSubstr("step_attention=NxN, "));
       EXPECT_THAT(error.what(), testing::HasSubstr("found '" + wrong + "'"));
     }
   }
