@@ -42,8 +42,9 @@ AGREEMENT = 0.12  # word errors of one server's texts with the other's as refere
 
 
 class Server:
-    def __init__(self, name, command):
+    def __init__(self, name, command, fields=None):
         self.name, self.command = name, [str(part) for part in command]
+        self.fields = fields or {}  # of a transcription, beside those that all servers get
 
     def __enter__(self):
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -141,17 +142,11 @@ def chat_servers():
 def speech_servers():
     ours = [ROOT / "build/serve", "-m", MODELS / SPEECH_MODEL, "-t", THREADS, "--device", "cpu"]
     for name, fields in (("serve", {}), ("serve, chunking_strategy", {"chunking_strategy": "auto"})):
-        server = Server(name, ours)
-        server.fields = fields
-        yield server
-    server = Server("whisper-server", [PEERS / "whisper-server", "-m", ggml_file(SPEECH_MODEL), "-t", THREADS, "-bs",
-                                       BEAMS, "-bo", BEAMS, "--inference-path", "/v1/audio/transcriptions"])
-    server.fields = {}
-    yield server
-    server = Server("faster-whisper", [PEERS / "venv/bin/python", ROOT / "bench/faster_whisper_server.py", "--model",
-                                       MODELS / SPEECH_MODEL, "--threads", THREADS, "--beams", BEAMS])
-    server.fields = {}
-    yield server
+        yield Server(name, ours, fields)
+    yield Server("whisper-server", [PEERS / "whisper-server", "-m", ggml_file(SPEECH_MODEL), "-t", THREADS, "-bs",
+                                    BEAMS, "-bo", BEAMS, "--inference-path", "/v1/audio/transcriptions"])
+    yield Server("faster-whisper", [PEERS / "venv/bin/python", ROOT / "bench/faster_whisper_server.py", "--model",
+                                    MODELS / SPEECH_MODEL, "--threads", THREADS, "--beams", BEAMS])
 
 
 def files():

@@ -36,6 +36,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer UVec4Buffer
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Vec4Buffer { vec4 v[]; };
 
 #define kMinusInfinity uintBitsToFloat(0xff800000u)
+const float kLog2E = 1.4426950408889634;  // exp(x) = exp2(x * kLog2E)
 const float kMostExponent = 80.0;  // exponentials of greater numbers may overflow
 
 // Element i of a buffer of f32 or f16.

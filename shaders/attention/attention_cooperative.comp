@@ -49,7 +49,7 @@ uvec4 load_keys(uint row, uint chunk) { return UVec4Buffer(k).v[row + chunk]; }
 uvec4 load_values(uint row, uint chunk) { return UVec4Buffer(v).v[row + chunk]; }
 uvec4 widened_keys(uvec4 loaded, uint chunk) { return loaded; }
 uvec4 widened_values(uvec4 loaded, uint chunk) { return loaded; }
-float exponent(float dot) { return dot * (p.scale * 1.4426950408889634); }  // exp(x) = exp2(x / ln 2)
+float exponent(float dot) { return dot * (p.scale * kLog2E); }
 uvec2 visible_keys(uint row) { return visible_rows(row, n_rows, p.causal, p.window); }
 void store_result(uint head, uint row, uint column, vec4 value) {
   uint at = (sequence_start + row) * p.out_row_stride + head * kHeadDim + column;

@@ -99,8 +99,8 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
   }
 
   // A thread loads chunks of rows (thread + i * kThreads) / kChunks. The rows are found two tiles
-  // ahead, because that may need a load. What is loaded is widened when it is stored: before, that
-  // would wait for the load.
+  // ahead, because that may need a load. Rows are widened when they are stored to shared memory:
+  // widening them where they are loaded would wait for the load.
   uvec4 next_keys[kLoads], next_values[kLoads];
   uvec2 next_rows[kLoads];
   [[unroll]] for (uint i = 0; i < kLoads; ++i) {
@@ -290,7 +290,7 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
 
   barrier();  // the keys and values have been read
   float sink = 0.0;  // in the units of exponents
-  if (kHasSinks != 0) sink = F32Buffer(sinks).v[head] * 1.4426950408889634;
+  if (kHasSinks != 0) sink = F32Buffer(sinks).v[head] * kLog2E;
   uint stage_start = gl_SubgroupID * kSide * kStagePitch;
   [[unroll]] for (uint i = 0; i < kDown; ++i) {
     float scale = 1.0;

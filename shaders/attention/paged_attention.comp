@@ -2,10 +2,10 @@
 // loaded once for all of them. Where kHeads does not divide the number of heads that share, some
 // heads are computed by two workgroups, with the same result.
 //
-// A subgroup takes kAhead * kRowsAtOnce successive positions at a time: kLanes lanes have a row, eight
-// dimensions in turn. Each group of kLanes lanes has an online softmax of its own over its positions
-// ("Online normalizer calculation for softmax", Milakov and Gimelshein, 2018), so nothing waits for
-// other lanes before the end. Exponents are to base 2.
+// A subgroup takes kAhead * kRowsAtOnce successive positions at a time. kLanes lanes share a row: each
+// has every kLanes-th group of eight dimensions. Each such group of lanes has an online softmax of its
+// own over its positions ("Online normalizer calculation for softmax", Milakov and Gimelshein, 2018),
+// so it waits for other lanes only at the end. Exponents are to base 2.
 //
 // Up to kSplits workgroups share the positions, at least kSplitPositions each. The last one to finish
 // adds the results of all in `partials`, in their order.
@@ -30,7 +30,7 @@ layout(constant_id = 7) const uint kOnePage = 0;  // a sequence has one page: th
                                                   // once
 layout(constant_id = 8) const uint kSubgroup = 32;
 layout(constant_id = 9) const uint kLanes = 8;  // a power of two up to kSubgroup
-layout(constant_id = 10) const uint kAhead = 1;
+layout(constant_id = 10) const uint kAhead = 1;  // rows that a lane loads at once
 layout(constant_id = 11) const uint kSplits = 1;
 layout(constant_id = 12) const uint kHeads = 1;
 layout(constant_id = 13) const uint kHasSinks = 0;
@@ -47,7 +47,6 @@ layout(push_constant) uniform Push {
   Counters counters;  // [n_rows, gl_NumWorkGroups.x], zero between dispatches
 };
 
-const float kLog2E = 1.4426950408889634;
 const float kLeast = -1e30;  // below every score, but finite
 const uint kSplitPositions = 128;
 const uint kPartial = kHeadDim + 2;

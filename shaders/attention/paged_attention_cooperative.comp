@@ -110,7 +110,7 @@ float exponent(float dot) {
   float score = dot * p.scale;
   // tanh is exactly 1 beyond 10. Drivers may compute it from exponentials that overflow.
   if (kSoftCap != 0) score = p.soft_cap * tanh(clamp(score / p.soft_cap, -10.0, 10.0));
-  return score * 1.4426950408889634;  // exp(x) = exp2(x / ln 2)
+  return score * kLog2E;
 }
 uvec2 visible_keys(uint row) {
   uint end = first_position + row + 1;

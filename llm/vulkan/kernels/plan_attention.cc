@@ -162,8 +162,8 @@ std::optional<AttentionTile> KernelPlanner::attention_tile(uint32_t head_dim) co
       head_dim % 8 != 0 || capabilities_.subgroup_size % side != 0) {
     return std::nullopt;
   }
-  // A lane has the sums of kDown * head_dim elements: more than 64 with kDown = 2 do not fit in the
-  // registers of NVIDIA's GPUs.
+  // A lane has kDown * head_dim / 2 sums. With kDown = 2 and a head_dim above 64, they and the
+  // queries do not fit in the registers of NVIDIA's GPUs.
   const AttentionTile tuned =
       head_dim > 64 ? tuning_.attention_tile_of_wide_heads : tuning_.attention_tile;
   for (const AttentionTile& tile :
