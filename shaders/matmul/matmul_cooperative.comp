@@ -2,8 +2,7 @@
 //
 // A workgroup computes a tile of kTileRows x kTileOuts, a subgroup kSubgroupRows x kSubgroupOuts of
 // it, in cooperative matrices of kSide x kSide. Blocks of kDepth columns go through shared memory;
-// the next block is loaded to registers while the matrix units work. With two buffers it is also
-// converted and stored meanwhile, which pays for quantized weights. Rows in shared memory have 16
+// the next block is loaded to registers while the matrix units work. Rows in shared memory have 16
 // bytes of padding, so that the rows of a matrix are in different banks. Starts and strides of `in`
 // must be multiples of 8 elements.
 // Grid: (blocks of outputs, blocks of rows).
@@ -33,7 +32,6 @@ layout(constant_id = 11) const uint kAlignedOut = 0;  // out, bias and residual 
                                                       // outputs
 layout(constant_id = 12) const uint kWeightFormat = 0;
 layout(constant_id = 13) const uint kActivation = 0;
-layout(constant_id = 14) const uint kBuffers = 1;  // of shared memory, 1 or 2
 #include "quantized.glsl"
 
 layout(push_constant) uniform Push {
@@ -47,12 +45,12 @@ const uint kThreads = gl_WorkGroupSize.x;
 const uint kChunks = kDepth / 8;  // of 8 halves, 16 bytes, in a row of a block
 const uint kPitch = kChunks + 1;
 const uint kStep = kThreads / kChunks;  // rows that the workgroup loads at once
-const uint kInLoads = kTileRows / kStep;
-const uint kWeightLoads = kInBlocks ? 1 : kTileOuts / kStep;
+const uint kInLoads = (kTileRows + kStep - 1) / kStep;
+const uint kWeightLoads = kInBlocks ? 1 : (kTileOuts + kStep - 1) / kStep;
 // Quantized weights are loaded by blocks of 32 columns instead.
 const uint kBlocks = kDepth / 32;  // in a row of the tile
 const uint kBlockStep = kThreads / kBlocks;
-const uint kBlockLoads = kInBlocks ? kTileOuts / kBlockStep : 1;
+const uint kBlockLoads = kInBlocks ? (kTileOuts + kBlockStep - 1) / kBlockStep : 1;
 const uint kDown = kSubgroupRows / kSide;
 const uint kAcross = kSubgroupOuts / kSide;
 const uint kSubgroupsAcross = kTileOuts / kSubgroupOuts;
@@ -60,10 +58,12 @@ const uint kSubgroups = kTileRows / kSubgroupRows * kSubgroupsAcross;
 const uint kStagePitch = kSide / 4 + 1;  // of vectors
 
 const uint kWeightTile = kTileRows * kPitch;
-const uint kBuffer = (kTileRows + kTileOuts) * kPitch;
 
-// For each buffer a tile of `in`, then a tile of weights. At the end, sums.
-shared uvec4 tiles[kBuffers * kBuffer];
+// A tile of `in`, then a tile of weights. At the end, sums.
+shared uvec4 tiles[(kTileRows + kTileOuts) * kPitch];
+
+// Whether the tile has a row. Not every step of loads ends with the tile.
+bool in_tile(uint row, uint step, uint rows) { return rows % step == 0 || row < rows; }
 
 uvec4 pack_halves(vec4 low, vec4 high) {
   return uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw), packHalf2x16(high.xy),
@@ -192,68 +192,74 @@ void main() {
           chunk * 8 < columns ? load_weight_bits(weight_out[i], chunk * 8, columns) : uvec4(0);
     }
   }
-  uint first = 0;  // vector of the buffer
   for (uint k0 = 0; k0 < columns; k0 += kDepth) {
     [[unroll]] for (uint i = 0; i < kInLoads; ++i) {
-      tiles[first + (load_row + i * kStep) * kPitch + chunk] = in_next[i];
+      uint row = load_row + i * kStep;
+      if (in_tile(row, kStep, kTileRows)) tiles[row * kPitch + chunk] = in_next[i];
     }
     if (kInBlocks) {
       [[unroll]] for (uint i = 0; i < kBlockLoads; ++i) {
-        [[unroll]] for (uint c = 0; c < 4; ++c) {
-          tiles[first + kWeightTile + (block_row + i * kBlockStep) * kPitch + block * 4 + c] =
-              block_halves(block_next[i], c);
+        uint row = block_row + i * kBlockStep;
+        if (in_tile(row, kBlockStep, kTileOuts)) {
+          [[unroll]] for (uint c = 0; c < 4; ++c) {
+            tiles[kWeightTile + row * kPitch + block * 4 + c] = block_halves(block_next[i], c);
+          }
         }
       }
     } else {
       [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
-        tiles[first + kWeightTile + (load_row + i * kStep) * kPitch + chunk] =
-            weight_halves(weight_next[i]);
+        uint row = load_row + i * kStep;
+        if (in_tile(row, kStep, kTileOuts)) {
+          tiles[kWeightTile + row * kPitch + chunk] = weight_halves(weight_next[i]);
+        }
       }
     }
     barrier();
-    uint next = k0 + kDepth;
-    if (next < columns) {
-      bool in_column = next + chunk * 8 < p.n_in;
-      [[unroll]] for (uint i = 0; i < kInLoads; ++i) {
-        in_next[i] =
-            in_exists[i] && in_column ? load_halves(in_, in_start[i] + next, kInDtype) : uvec4(0);
-      }
-      if (kInBlocks) {
-        [[unroll]] for (uint i = 0; i < kBlockLoads; ++i) {
-          block_next[i] = load_tile_block(block_row + i * kBlockStep, next + block * 32);
-        }
-      } else {
-        bool weight_column = next + chunk * 8 < columns;
-        [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
-          weight_next[i] =
-              weight_column ? load_weight_bits(weight_out[i], next + chunk * 8, columns) : uvec4(0);
-        }
-      }
-    }
     [[unroll]] for (uint k = 0; k < kDepth / kInner; ++k) {
       coopmat<float16_t, gl_ScopeSubgroup, kSide, kInner, gl_MatrixUseA> a[kDown];
-      coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> b;
+      coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> b[kAcross];
       [[unroll]] for (uint i = 0; i < kDown; ++i) {
-        coopMatLoad(a[i], tiles, first + (tile_row + i * kSide) * kPitch + k * (kInner / 8),
-                    kPitch, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(a[i], tiles, (tile_row + i * kSide) * kPitch + k * (kInner / 8), kPitch,
+                    gl_CooperativeMatrixLayoutRowMajor);
       }
       [[unroll]] for (uint j = 0; j < kAcross; ++j) {
-        coopMatLoad(b, tiles,
-                    first + kWeightTile + (tile_out + j * kSide) * kPitch + k * (kInner / 8),
+        coopMatLoad(b[j], tiles, kWeightTile + (tile_out + j * kSide) * kPitch + k * (kInner / 8),
                     kPitch, gl_CooperativeMatrixLayoutColumnMajor);
+      }
+      // The next loads come after those of matrices, which would wait behind them. With quantized
+      // weights half of them come a step later. All are in one block: in two they make a product 1.6
+      // times as slow on an H100.
+      uint next = k0 + kDepth;
+      if (next < columns) {
+        bool in_column = next + chunk * 8 < p.n_in;
+        [[unroll]] for (uint i = 0; i < kInLoads; ++i) {
+          if (k == (kInBlocks ? i * 2 / kInLoads : 0)) {
+            in_next[i] =
+                in_exists[i] && in_column ? load_halves(in_, in_start[i] + next, kInDtype) : uvec4(0);
+          }
+        }
+        if (kInBlocks) {
+          if (k == 0) {
+            [[unroll]] for (uint i = 0; i < kBlockLoads; ++i) {
+              block_next[i] = load_tile_block(block_row + i * kBlockStep, next + block * 32);
+            }
+          }
+        } else if (k == 0) {
+          bool weight_column = next + chunk * 8 < columns;
+          [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
+            weight_next[i] =
+                weight_column ? load_weight_bits(weight_out[i], next + chunk * 8, columns) : uvec4(0);
+          }
+        }
+      }
+      [[unroll]] for (uint j = 0; j < kAcross; ++j) {
         [[unroll]] for (uint i = 0; i < kDown; ++i) {
-          sums[i * kAcross + j] = coopMatMulAdd(a[i], b, sums[i * kAcross + j]);
+          sums[i * kAcross + j] = coopMatMulAdd(a[i], b[j], sums[i * kAcross + j]);
         }
       }
     }
-    // With two buffers, the next barrier separates these loads from the stores after it.
-    if (kBuffers == 1) {
-      barrier();
-    } else {
-      first = kBuffer - first;
-    }
+    barrier();
   }
-  if (kBuffers == 2) barrier();
 
   // Each matrix goes through the subgroup's part of shared memory, and eight outputs of a row at a
   // time are written. The loop is not unrolled: otherwise the compiler keeps `sums` in memory,

@@ -15,6 +15,7 @@ namespace {
 // 11 instead of 21 for 5120 x 1280, but 26 instead of 16 for 1280 x 5120, which has few, long
 // workgroups.
 constexpr VulkanTuning kGpu = {
+    .n_processors = 64,
     .threads = 256,
     .filter_threads = 1024,
     .lstm_threads = 512,
@@ -34,17 +35,15 @@ constexpr VulkanTuning kGpu = {
     .int8_rows_of_short = {2, 8, 2},
     .int8_rows_of_long = {4, 4, 2},
     .large_tile_groups = 128,
-    .tile_of_16_rows = {16, 32, 256, 16, 16, 1},
-    .tile_of_32_rows = {32, 32, 256, 16, 16, 1},
-    .tile_of_few = {64, 64, 64, 32, 32, 1},
-    .tile_of_blocks = {128, 128, 32, 64, 32, 2},
-    .tile = {128, 128, 64, 64, 32, 1},
-    .tile_of_full_rounds = {128, 128, 64, 64, 64, 1},
-    .tile_of_small_memory = {64, 64, 32, 32, 32, 1},
+    .tile_of_16_rows = {16, 32, 256, 16, 16},
+    .tile_of_32_rows = {32, 32, 256, 16, 16},
+    .tile_of_few = {64, 64, 64, 32, 32},
+    .tile = {128, 128, 64, 64, 32},
+    .tile_of_full_rounds = {128, 128, 64, 64, 64},
+    .tile_of_small_memory = {64, 64, 32, 32, 32},
     .attention_splits = 0,
     .step_attention = {2, 4},
     .step_attention_of_codes = {4, 2},
-    .n_processors = 64,
     .attention_tile = {4, 2, 64, 2},
     .attention_tile_of_wide_heads = {4, 1, 64, 2},
     .attention_shared = 0,
@@ -54,6 +53,7 @@ constexpr VulkanTuning kGpu = {
 
 // Measured on lavapipe, which runs the subgroups of a workgroup one after another on a CPU.
 constexpr VulkanTuning kSoftware = {
+    .n_processors = 4,
     .threads = 64,
     .filter_threads = 64,
     .lstm_threads = 64,
@@ -73,17 +73,15 @@ constexpr VulkanTuning kSoftware = {
     .int8_rows_of_short = {8, 2, 1},
     .int8_rows_of_long = {8, 2, 1},
     .large_tile_groups = UINT32_MAX,
-    .tile_of_16_rows = {64, 64, 32, 32, 32, 1},
-    .tile_of_32_rows = {64, 64, 32, 32, 32, 1},
-    .tile_of_few = {64, 64, 32, 32, 32, 1},
-    .tile_of_blocks = {64, 64, 32, 32, 32, 1},
-    .tile = {64, 64, 32, 32, 32, 1},
-    .tile_of_full_rounds = {64, 64, 32, 32, 32, 1},
-    .tile_of_small_memory = {64, 64, 32, 32, 32, 1},
+    .tile_of_16_rows = {64, 64, 32, 32, 32},
+    .tile_of_32_rows = {64, 64, 32, 32, 32},
+    .tile_of_few = {64, 64, 32, 32, 32},
+    .tile = {64, 64, 32, 32, 32},
+    .tile_of_full_rounds = {64, 64, 32, 32, 32},
+    .tile_of_small_memory = {64, 64, 32, 32, 32},
     .attention_splits = 0,
     .step_attention = {1, 1},
     .step_attention_of_codes = {1, 1},
-    .n_processors = 4,
     .attention_tile = {4, 2, 64, 2},
     .attention_tile_of_wide_heads = {4, 1, 64, 2},
     .attention_shared = 0,
@@ -99,10 +97,9 @@ struct Setting {
 
 std::vector<Setting> settings_of(VulkanTuning& t) {
   Setting tile{"matmul_tile", {}};
-  for (MatmulTile* m : {&t.tile_of_16_rows, &t.tile_of_32_rows, &t.tile_of_few, &t.tile_of_blocks,
-                        &t.tile, &t.tile_of_full_rounds, &t.tile_of_small_memory}) {
-    tile.fields.push_back(
-        {&m->rows, &m->outs, &m->depth, &m->subgroup_rows, &m->subgroup_outs, &m->buffers});
+  for (MatmulTile* m : {&t.tile_of_16_rows, &t.tile_of_32_rows, &t.tile_of_few, &t.tile,
+                        &t.tile_of_full_rounds, &t.tile_of_small_memory}) {
+    tile.fields.push_back({&m->rows, &m->outs, &m->depth, &m->subgroup_rows, &m->subgroup_outs});
   }
   Setting shape{"int8_shape", {}};
   for (Int8Shape* m :

@@ -10,7 +10,6 @@ namespace vesper {
 // Tiles of matmul_cooperative: of a workgroup, the columns in shared memory, and of a subgroup.
 struct MatmulTile {
   uint32_t rows, outs, depth, subgroup_rows, subgroup_outs;
-  uint32_t buffers;  // of shared memory: with 2, the next tile is written while one is read
 };
 
 // Tiles of attention_cooperative: subgroups per workgroup, row matrices per subgroup, keys per
@@ -33,6 +32,8 @@ struct StepAttention {
 };
 
 struct VulkanTuning {
+  uint32_t n_processors;  // assumed if the driver does not report it
+
   // Threads of a workgroup, unless the device allows fewer.
   uint32_t threads;                 // of kernels without a fixed shape
   uint32_t filter_threads;          // of sampling_filters
@@ -65,16 +66,15 @@ struct VulkanTuning {
   MatmulTile tile_of_16_rows;       // at most
   MatmulTile tile_of_32_rows;       // at most
   MatmulTile tile_of_few;           // if 128 x 128 makes fewer than 100 workgroups
-  MatmulTile tile_of_blocks;        // otherwise, with quantized weights
-  MatmulTile tile;                  // otherwise
-  MatmulTile tile_of_full_rounds;   // otherwise, if few processors are idle in the last round
+  MatmulTile tile;                  // otherwise; a processor computes one at a time
+  MatmulTile tile_of_full_rounds;   // otherwise, if few processors are idle in the last round; a
+                                    // processor computes two at a time
   MatmulTile tile_of_small_memory;  // if a workgroup has less than 47 KiB of shared memory
 
   // Attention.
   uint32_t attention_splits;  // workgroups per row and heads of paged_attention; 0: by length
   StepAttention step_attention;
   StepAttention step_attention_of_codes;  // with quantized keys
-  uint32_t n_processors;      // assumed for that if the driver does not report it
   AttentionTile attention_tile;
   AttentionTile attention_tile_of_wide_heads;  // with a head_dim above 64
   uint32_t attention_shared;  // not 0: probabilities go through shared memory on every device
@@ -88,7 +88,7 @@ struct VulkanTuning {
 
 // The row for a GPU or a software device, changed by the environment variable VESPER_TUNING, for
 // experiments: NAME=NUMBERxNUMBERx...,NAME=... with these names.
-//   matmul_tile=ROWSxOUTSxDEPTHxSUBGROUP_ROWSxSUBGROUP_OUTSxBUFFERS
+//   matmul_tile=ROWSxOUTSxDEPTHxSUBGROUP_ROWSxSUBGROUP_OUTS
 //   attention_tile=SUBGROUPSxDOWNxKEYSxBUFFERS
 //   attention_shared=N
 //   attention_splits=N

@@ -55,16 +55,21 @@ bool KernelPlanner::rows_aligned(const MatmulParams& p, uint32_t n) const {
 
 void KernelPlanner::matmul_cooperative(const MatmulParams& p, uint32_t has) {
   const MatmulTile tile = choose_tile(p);
+  const uint32_t side = capabilities_.matrix_m;
   const uint32_t threads = tile.rows / tile.subgroup_rows * (tile.outs / tile.subgroup_outs) *
                            capabilities_.subgroup_size;
+  require(tile.rows % tile.subgroup_rows == 0 && tile.outs % tile.subgroup_outs == 0 &&
+              tile.subgroup_rows % side == 0 && tile.subgroup_outs % side == 0 &&
+              tile.depth % 32 == 0 && threads % (tile.depth / 8) == 0,
+          "a tile of whole subgroups, matrices and blocks of columns");
   const bool batches = p.n_rows > p.rows_per_batch;
   const bool aligned_out = p.n_out % 8 == 0 && p.out_row_stride % 8 == 0 &&
                            (!batches || p.out_batch_stride % 8 == 0) &&
                            (address(0) | address(3) | address(4) | address(5)) % 16 == 0;
   shader(Shader::kMatmulCooperative,
-         {threads, tile.rows, tile.outs, tile.depth, tile.subgroup_rows, tile.subgroup_outs,
-          capabilities_.matrix_m, capabilities_.matrix_k, p.in_dtype | p.out_dtype << 4, p.flags,
-          has, aligned_out, storage(p.weight_format), p.activation, tile.buffers});
+         {threads, tile.rows, tile.outs, tile.depth, tile.subgroup_rows, tile.subgroup_outs, side,
+          capabilities_.matrix_k, p.in_dtype | p.out_dtype << 4, p.flags, has, aligned_out,
+          storage(p.weight_format), p.activation});
   push_addresses(6);
   push(&p, sizeof p);
   plan_.groups = {blocks(p.n_out, tile.outs), blocks(p.n_rows, tile.rows), 1};
@@ -76,15 +81,13 @@ MatmulTile KernelPlanner::choose_tile(const MatmulParams& p) const {
   if (p.n_rows <= 32) return tuning_.tile_of_32_rows;
   const uint64_t groups = uint64_t{blocks(p.n_rows, 128)} * blocks(p.n_out, 128);
   if (groups < 100) return tuning_.tile_of_few;
-  if (in_blocks(p.weight_format)) return tuning_.tile_of_blocks;
-  // Large subgroup tiles are faster but fewer, and leave processors idle in the last round. Two
-  // workgroups fit on a processor. An H200 reaches 235 TFLOP/s instead of 197 if the last round
-  // is 90% full, but 183 instead of 205 if it is a third full.
-  const uint64_t round = 2 * capabilities_.n_processors;
-  if (round != 0 && groups * 20 >= (groups + round - 1) / round * round * 17) {
-    return tuning_.tile_of_full_rounds;
-  }
-  return tuning_.tile;
+  // Large subgroup tiles are faster but fewer. On an H100 a round of two of them on each processor
+  // takes 1.6 times as long as a round of one of the others.
+  const uint64_t processors =
+      capabilities_.n_processors == 0 ? tuning_.n_processors : capabilities_.n_processors;
+  const auto rounds = [&](uint64_t at_once) { return (groups + at_once - 1) / at_once; };
+  return rounds(2 * processors) * 8 <= rounds(processors) * 5 ? tuning_.tile_of_full_rounds
+                                                              : tuning_.tile;
 }
 
 KernelPlanner::VectorShape KernelPlanner::vector_shape(const MatmulParams& p) const {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "error/error.h"
+#include "llm/vulkan/context/vulkan_tuning.h"
 #include "tests/llm/test_devices.h"
 
 namespace vesper {
@@ -35,13 +36,41 @@ std::unique_ptr<Device> VulkanTest::open(VulkanOptions options) {
   return open_vulkan_device(test_device_index(), options);
 }
 
+std::unique_ptr<Device> VulkanTest::tuned_;
+
+void VulkanTest::tune(const std::string& changes) {
+  device();
+  const std::string all = std::getenv("VESPER_TUNING");
+  setenv("VESPER_TUNING", (all + "," + changes).c_str(), 1);
+  tuned_.reset();
+  tuned_ = open({});
+  setenv("VESPER_TUNING", all.c_str(), 1);
+}
+
 Device& VulkanTest::device() {
+  if (tuned_) return *tuned_;
   static const std::unique_ptr<Device> device = [] {
     // Software devices use int8 products, and every device fuses norms of all rows.
     setenv("VESPER_TUNING", "int8_rows=8x8", 0);
     return open({});
   }();
   return *device;
+}
+
+std::vector<std::string> VulkanTest::matmul_tiles() {
+  const VulkanTuning tuning = vulkan_tuning(true, "");
+  std::vector<std::string> texts;
+  for (const MatmulTile& t : {tuning.tile_of_16_rows, tuning.tile_of_32_rows, tuning.tile_of_few,
+                              tuning.tile, tuning.tile_of_full_rounds,
+                              tuning.tile_of_small_memory}) {
+    texts.push_back(std::to_string(t.rows) + "x" + std::to_string(t.outs) + "x" +
+                    std::to_string(t.depth) + "x" + std::to_string(t.subgroup_rows) + "x" +
+                    std::to_string(t.subgroup_outs));
+  }
+  for (const DeviceInfo::Capability& ability : VulkanTest::device().info().capabilities) {
+    if (ability.name == "matrix units" && !ability.what.ends_with("f16")) texts.resize(1);
+  }
+  return texts;
 }
 
 uint16_t half_bits(float value) { return std::bit_cast<uint16_t>(static_cast<_Float16>(value)); }

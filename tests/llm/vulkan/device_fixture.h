@@ -25,6 +25,12 @@ class VulkanTest : public testing::Test {
   static Device& device();
   // A new device. Messages fail the test too.
   static std::unique_ptr<Device> open(VulkanOptions options);
+  // Until the end of the test, device() is a new device with these changes of VESPER_TUNING.
+  void tune(const std::string& changes);
+  void TearDown() override { tuned_.reset(); }
+  // The tiles of products of many rows that GPUs use, as VESPER_TUNING has them; the first one if
+  // the tested device has no matrix units.
+  static std::vector<std::string> matmul_tiles();
 
   std::vector<float> random(size_t n, float scale = 1.0f) {
     std::normal_distribution<float> normal(0.0f, scale);
@@ -56,6 +62,9 @@ class VulkanTest : public testing::Test {
   static void run(const DispatchTable& table) { device().run(device().record(table)); }
 
   std::mt19937 engine_{20261121};
+
+ private:
+  static std::unique_ptr<Device> tuned_;
 };
 
 uint16_t half_bits(float value);

@@ -23,10 +23,24 @@ std::string case_name(const testing::TestParamInfo<MatmulCase>& info) {
          formats[static_cast<int>(c.in)] + "_" + formats[static_cast<int>(c.out)];
 }
 
-class Matmul : public VulkanTest, public testing::WithParamInterface<MatmulCase> {};
+class Matmul : public VulkanTest, public testing::WithParamInterface<MatmulCase> {
+ protected:
+  void check(const MatmulCase& c);
+};
 
-TEST_P(Matmul, EqualsAPlainLoop) {
-  const MatmulCase c = GetParam();
+TEST_P(Matmul, EqualsAPlainLoop) { check(GetParam()); }
+
+class MatmulTiles : public Matmul {};
+
+TEST_P(MatmulTiles, AllEqualAPlainLoop) {
+  for (const std::string& tile : matmul_tiles()) {
+    SCOPED_TRACE(tile);
+    tune("matmul_tile=" + tile);
+    check(GetParam());
+  }
+}
+
+void Matmul::check(const MatmulCase& c) {
   engine_.seed(c.rows * 7919 + c.n_out * 31 + c.n_in);
   std::vector<float> in = random(size_t{c.rows} * c.n_in);
   std::vector<float> weight = random(size_t{c.n_out} * c.n_in);
@@ -171,7 +185,16 @@ INSTANTIATE_TEST_SUITE_P(
         MatmulCase{300, 384, 384, f32, f16, f32, 0, true, true, Compute::kF16},
         MatmulCase{1500, 200, 72, f16, f16, f16, kActivationGelu, false, false, Compute::kF16},
         MatmulCase{260, 384, 1536, f16, f32, f32, 0, true, true, Compute::kF16},
-        MatmulCase{129, 257, 104, f16, f16, f32, 0, true, false, Compute::kF16}),
+        MatmulCase{129, 257, 104, f16, f16, f32, 0, true, false, Compute::kF16},
+        // Large products have another tile than small ones.
+        MatmulCase{1300, 1290, 136, f16, f16, f16, 0, true, false, Compute::kF16}),
+    case_name);
+
+INSTANTIATE_TEST_SUITE_P(
+    , MatmulTiles,
+    testing::Values(
+        MatmulCase{390, 330, 264, f16, f16, f32, kActivationGelu, true, true, Compute::kF16},
+        MatmulCase{390, 333, 200, i8, f32, f16, 0, true, false, Compute::kF16}),
     case_name);
 
 class MatmulLayout : public VulkanTest {};

@@ -69,6 +69,22 @@ TEST_F(Quantized, ProductsEqualThePlainLoopInEveryFormat) {
   }
 }
 
+// Large products have another tile than small ones.
+TEST_F(Quantized, LargeProductsEqualThePlainLoop) {
+  const QuantizedMatrix matrix({DType::kQ4_0}, 1290, 160, 7);
+  check(matrix.source(), matrix.numbers, 1300, 1290, 160, Compute::kF16, DType::kF16);
+}
+
+TEST_F(Quantized, ProductsEqualThePlainLoopWithEveryTile) {
+  for (const std::string& tile : matmul_tiles()) {
+    SCOPED_TRACE(tile);
+    tune("matmul_tile=" + tile);
+    const QuantizedMatrix q4({DType::kQ4_0}, 330, 416, 3), q5({DType::kQ5_K}, 330, 512, 5);
+    check(q4.source(), q4.numbers, 390, 330, 416, Compute::kF16, DType::kF16);
+    check(q5.source(), q5.numbers, 70, 330, 512, Compute::kF16, DType::kF16);
+  }
+}
+
 TEST_F(Quantized, StacksPartsOfSeveralFormats) {
   const uint32_t n_in = 512;
   const QuantizedMatrix q4({DType::kQ4_K}, 21, n_in, 1), q6({DType::kQ6_K}, 19, n_in, 3),

@@ -12,12 +12,12 @@ namespace {
 TEST(VulkanTuning, IsFoundByKindOfDevice) {
   EXPECT_TRUE(vulkan_tuning(true, "").polls);
   EXPECT_FALSE(vulkan_tuning(false, "").polls);
-  EXPECT_EQ(vulkan_tuning(true, "").tile.outs, 128u);
+  EXPECT_EQ(vulkan_tuning(true, "").tile_of_few.outs, 64u);
 }
 
 TEST(VulkanTuning, CanBeChangedByFieldName) {
   const VulkanTuning tuning = vulkan_tuning(true,
-                                            "matmul_tile=1x2x3x4x5x1,attention_splits=7,vector_"
+                                            "matmul_tile=1x2x3x4x5,attention_splits=7,vector_"
                                             "shape=6x2,attention_tile=2x1x32x1,attention_shared=1,"
                                             "step_attention=3x2");
   EXPECT_EQ(tuning.tile.rows, 1u);
@@ -36,14 +36,14 @@ TEST(VulkanTuning, CanBeChangedByFieldName) {
 
 TEST(VulkanTuning, ReportsInvalidEntries) {
   for (const std::string wrong :
-       {"matmul_tiles=1x2x3x4x5x1", "matmul_tile=1x2", "vector_rows=", "vector_rows",
+       {"matmul_tiles=1x2x3x4x5", "matmul_tile=1x2", "vector_rows=", "vector_rows",
         "vector_rows=0x1", "vector_rows=4x", "=4", "attention_splits=99999999999"}) {
     try {
       vulkan_tuning(true, "vector_rows=8x2," + wrong);
       ADD_FAILURE() << wrong << " was accepted";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-      EXPECT_THAT(error.what(), testing::HasSubstr("expected matmul_tile=NxNxNxNxNxN, "));
+      EXPECT_THAT(error.what(), testing::HasSubstr("expected matmul_tile=NxNxNxNxN, "));
       EXPECT_THAT(error.what(), testing::HasSubstr("step_attention=NxN, "));
       EXPECT_THAT(error.what(), testing::HasSubstr("found '" + wrong + "'"));
     }
