@@ -120,20 +120,21 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
       kv_tile[slot + kKeys * kPitch] = widened_values(next_values[i], chunk);
     }
     barrier();
-    if (first + kKeys < end_key) {
-      [[unroll]] for (uint i = 0; i < kLoads; ++i) {
-        uint at = thread + i * kThreads;
-        next_keys[i] = load_keys(next_rows[i].x, at % kChunks);
-        next_values[i] = load_values(next_rows[i].y, at % kChunks);
-        uint key = first + 2 * kKeys + at / kChunks;
-        next_rows[i] = key_rows(kv_head, min(key, end_key - 1));
-      }
-    }
     coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> score[kDown * kKeySteps];
     [[unroll]] for (uint t = 0; t < kKeySteps; ++t) {
       [[unroll]] for (uint i = 0; i < kDown; ++i) {
         score[i * kKeySteps + t] =
             coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator>(0.0);
+      }
+      // After the first keys from shared memory, which would wait behind these loads.
+      if (t == min(1, kKeySteps - 1) && first + kKeys < end_key) {
+        [[unroll]] for (uint i = 0; i < kLoads; ++i) {
+          uint at = thread + i * kThreads;
+          next_keys[i] = load_keys(next_rows[i].x, at % kChunks);
+          next_values[i] = load_values(next_rows[i].y, at % kChunks);
+          uint key = first + 2 * kKeys + at / kChunks;
+          next_rows[i] = key_rows(kv_head, min(key, end_key - 1));
+        }
       }
       [[unroll]] for (uint d = 0; d < kHeadDim / kInner; ++d) {
         coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> key;
