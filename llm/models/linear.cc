@@ -23,7 +23,7 @@ void emit_linear(DispatchTable& table, std::string label, const LinearWeights& l
   params.in_dtype = static_cast<uint32_t>(in_dtype);
   params.out_dtype = static_cast<uint32_t>(out_dtype);
   params.weight_format = weight.format;
-  params.flags = options.gated ? kMatmulGated : 0;
+  params.flags = (options.gated ? kMatmulGated : 0) | (options.layer_norm ? kMatmulLayerNorm : 0);
   params.activation = options.activation;
   params.norm_epsilon = options.norm_epsilon;
   const Operand& rows = options.rows;

@@ -18,7 +18,8 @@ struct LinearOptions {
   Operand residual = {};  // f32 [n_rows, n_out] (?)
   uint32_t activation = kActivationNone;
   Operand rows = {};         // struct Row [n_rows] (?): unused rows are skipped
-  Operand norm_weight = {};  // f32 [n_in] (?)
+  Operand norm_weight = {};  // f32 [n_in], or of a layer norm [2, n_in] (?)
+  bool layer_norm = false;
   float norm_epsilon = 0;
   bool gated = false;  // the weight is [2 * n_out, n_in]
 };

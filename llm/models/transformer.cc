@@ -184,8 +184,12 @@ TransformerStack::BlockInput TransformerStack::emit_norm_before(
   if (config_.norm_placement != NormPlacement::kBefore || !weights.weight.present()) {
     return {x, DType::kF32};
   }
-  if (n_rows <= product.norm_rows && config_.norm == NormKind::kRms && !weights.bias.present()) {
-    return {x, DType::kF32, weights.weight};
+  if (config_.norm == NormKind::kRms) {
+    if (n_rows <= product.norm_rows && !weights.bias.present()) {
+      return {x, DType::kF32, weights.weight};
+    }
+  } else if (n_rows <= product.layer_norm_rows && weights.bias.present()) {
+    return {x, DType::kF32, weights.both};
   }
   dtype = input_dtype(product, n_rows, dtype);
   emit_norm(table, std::move(label), weights, n_rows, normed_, dtype, x);
@@ -200,6 +204,7 @@ void TransformerStack::emit_first(DispatchTable& table, std::string label,
               {.activation = activation,
                .rows = rows.sequences,
                .norm_weight = in.norm_weight,
+               .layer_norm = in.norm_weight.present() && config_.norm == NormKind::kLayer,
                .norm_epsilon = config_.norm_epsilon,
                .gated = gated});
 }

@@ -103,12 +103,12 @@ class TransformerStack {
     DType dtype;
     Operand sequences = {};
   };
-  // Input of the first product of a block: x after the norm, or x and the weight of a norm that the
-  // product applies.
+  // Input of the first product of a block: x after the norm, or x and the weights of a norm that
+  // the product applies.
   struct BlockInput {
     Operand rows;
     DType dtype;
-    Operand norm_weight = {};
+    Operand norm_weight = {};  // and the bias of a layer norm
   };
   BlockInput emit_norm_before(DispatchTable& table, std::string label, const NormWeights& weights,
                               const Weight& product, uint32_t n_rows, DType dtype,

@@ -56,12 +56,23 @@ NormWeights WeightUploader::norm(const std::string& name, uint32_t d, float scal
   NormWeights weights;
   const TensorView& norm_weight = provider_.require(name + ".weight");
   require_elements(provider_, norm_weight, d);
-  weights.weight = store(d, name, [&] {
+  const TensorView* const bias = provider_.find(name + ".bias");
+  if (bias != nullptr) require_elements(provider_, *bias, d);
+  const Operand stored = store(bias != nullptr ? 2 * uint64_t{d} : d, name, [&] {
     std::vector<float> values = read(norm_weight);
     for (float& value : values) value = (value + norm_weight_offset_) * scale;
+    if (bias != nullptr) {
+      const std::vector<float> biases = read(*bias);
+      values.insert(values.end(), biases.begin(), biases.end());
+    }
     return values;
   });
-  if (provider_.find(name + ".bias")) weights.bias = vector(name + ".bias", d);
+  const uint64_t bytes = uint64_t{d} * sizeof(float);
+  weights.weight = stored.part(0, bytes);
+  if (bias != nullptr) {
+    weights.bias = stored.part(bytes, bytes);
+    weights.both = stored;
+  }
   return weights;
 }
 

@@ -15,6 +15,7 @@ namespace vesper {
 // A norm on a device. `bias` may be absent.
 struct NormWeights {
   Operand weight, bias;  // f32 [d]
+  Operand both = {};     // f32 [2, d]: weight and bias, if there is a bias
 };
 
 // A matrix with its bias, f32 [n_out], which may be absent.

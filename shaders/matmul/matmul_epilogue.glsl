@@ -7,6 +7,7 @@
 const uint kHasBias = 1u;
 const uint kHasResidual = 2u;
 const uint kHasScale = 4u;
-const uint kHasNorm = 8u;
+const uint kHasRmsNorm = 8u;
+const uint kHasLayerNorm = 16u;
 
 #endif

@@ -42,7 +42,7 @@ layout(push_constant) uniform Push {
 const uint kInDtype = kDtypes & 15u;
 const uint kOutDtype = kDtypes >> 4;
 const bool kGated = (kFlags & kMatmulGated) != 0;
-const bool kNorm = (kPresent & kHasNorm) != 0;
+const bool kNorm = (kPresent & kHasRmsNorm) != 0;
 const uint kPairs = kGated ? kOuts / 2 : kOuts;  // outputs of a subgroup
 const uint kWidth = kTurns * kOutGroups * kPairs;  // outputs of a workgroup
 const bool kInt8Rows = kInDtype == kDTypeI8;

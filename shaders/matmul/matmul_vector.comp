@@ -3,9 +3,10 @@
 //
 // A workgroup has kOutGroups * kSplit subgroups. Each subgroup sums kOuts outputs over its part of
 // the columns. The kSplit parts of an output are added in shared memory. With one row and quantized
-// weights, a lane takes 32 columns at a time. With gates, half of the sums are those of gates. With a
-// norm, every subgroup also sums the squares of its part of a row, by which the sums are divided at the
-// end. Grid: blocks of kOutGroups * kPairs outputs.
+// weights, a lane takes 32 columns at a time. With gates, half of the sums are those of gates. With an
+// RMS norm, every subgroup also sums the squares of its part of a row, by which the sums are divided at
+// the end. With a layer norm, the workgroup first computes the mean and the deviation of each row.
+// Grid: blocks of kOutGroups * kPairs outputs.
 // Also expert_matmul, one slot per workgroup. Grid: (blocks of outputs, slots).
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -55,12 +56,14 @@ const uint kLanePitch = 9;  // of vec4
 shared vec4 staged[kByBlocks ? gl_WorkGroupSize.x * kLanePitch : 1];
 
 const bool kGated = (kFlags & kMatmulGated) != 0;
-const bool kNorm = (kPresent & kHasNorm) != 0;
+const bool kRmsNorm = (kPresent & kHasRmsNorm) != 0;
+const bool kLayerNorm = (kPresent & kHasLayerNorm) != 0;
 const uint kPairs = kGated ? kOuts / 2 : kOuts;  // outputs of a subgroup
 const uint kSums = kOuts * kRows;
-const uint kParts = kNorm ? kSums + kRows : kSums;  // of a subgroup: sums, then squares
+const uint kParts = kRmsNorm ? kSums + kRows : kSums;  // of a subgroup: sums, then squares
 
 shared float parts[kOutGroups * kSplit * kParts];
+shared float moments[kLayerNorm ? 2 * kOutGroups * kSplit * kRows : 1];
 
 vec4 load_in4(uint r, uint k) {
   uint i = (in_row + r) * in_row_stride + k;
@@ -72,12 +75,12 @@ vec4 load_in4(uint r, uint k) {
   return x;
 }
 
-// Four weights of the norm.
-vec4 load_norm4(uint k) {
-  if (kAligned != 0) return k < n_in ? Vec4Buffer(norm_weight).v[k / 4] : vec4(0.0);
+// Weights of the norm of columns k to k + 3; with start = n_in its biases.
+vec4 load_norm4(uint start, uint k) {
+  if (kAligned != 0) return k < n_in ? Vec4Buffer(norm_weight).v[(start + k) / 4] : vec4(0.0);
   vec4 w = vec4(0.0);
   for (uint j = 0; j < 4; ++j) {
-    if (k + j < n_in) w[j] = F32Buffer(norm_weight).v[k + j];
+    if (k + j < n_in) w[j] = F32Buffer(norm_weight).v[start + k + j];
   }
   return w;
 }
@@ -96,6 +99,38 @@ float add_parts(uint group, uint i) {
 }
 
 float sums[kSums], squares[kRows];
+float means[kRows], factors[kRows];  // of a layer norm
+
+// The means over the columns, from each thread's sums of the rows. `start`: in `moments`.
+void average(inout float means[kRows], uint start) {
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    float sum = subgroupAdd(means[r]);
+    if (gl_SubgroupInvocationID == 0) moments[start + gl_SubgroupID * kRows + r] = sum;
+  }
+  barrier();
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    float sum = 0.0;
+    for (uint s = 0; s < kOutGroups * kSplit; ++s) sum += moments[start + s * kRows + r];
+    means[r] = sum / float(n_in);
+  }
+}
+
+void measure_rows() {
+  [[unroll]] for (uint r = 0; r < kRows; ++r) means[r] = factors[r] = 0.0;
+  for (uint k = gl_LocalInvocationID.x * 4; k < n_in; k += gl_WorkGroupSize.x * 4) {
+    [[unroll]] for (uint r = 0; r < kRows; ++r) means[r] += dot(load_in4(r, k), vec4(1.0));
+  }
+  average(means, 0);
+  for (uint k = gl_LocalInvocationID.x * 4; k < n_in; k += gl_WorkGroupSize.x * 4) {
+    bvec4 exists = lessThan(uvec4(k) + uvec4(0, 1, 2, 3), uvec4(n_in));
+    [[unroll]] for (uint r = 0; r < kRows; ++r) {
+      vec4 distance = mix(vec4(0.0), load_in4(r, k) - means[r], exists);
+      factors[r] += dot(distance, distance);
+    }
+  }
+  average(factors, kOutGroups * kSplit * kRows);
+  [[unroll]] for (uint r = 0; r < kRows; ++r) factors[r] = inversesqrt(factors[r] + kEpsilon);
+}
 
 void sum_blocks(uint first, uint part) {
   uint lane = gl_SubgroupInvocationID, own = gl_SubgroupID * kLanes * kLanePitch;
@@ -145,6 +180,7 @@ void main() {
 
   [[unroll]] for (uint i = 0; i < kSums; ++i) sums[i] = 0.0;
   [[unroll]] for (uint r = 0; r < kRows; ++r) squares[r] = 0.0;
+  if (kLayerNorm) measure_rows();
   if (kByBlocks) sum_blocks(first, part);
   for (uint k = (part * gl_SubgroupSize + gl_SubgroupInvocationID) * 8; !kByBlocks && k < columns;
        k += kSplit * gl_SubgroupSize * 8) {
@@ -174,18 +210,26 @@ void main() {
         w1[o] = Vec4Buffer(weight).v[i / 4 + 1];
       }
     }
-    vec4 norm0, norm1;
-    if (kNorm) {
-      norm0 = load_norm4(k);
-      norm1 = load_norm4(k + 4);
+    vec4 norm0, norm1, shift0, shift1;
+    if (kRmsNorm || kLayerNorm) {
+      norm0 = load_norm4(0, k);
+      norm1 = load_norm4(0, k + 4);
+    }
+    if (kLayerNorm) {
+      shift0 = load_norm4(n_in, k);
+      shift1 = load_norm4(n_in, k + 4);
     }
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       vec4 x0 = load_in4(r, k);
       vec4 x1 = load_in4(r, k + 4);
-      if (kNorm) {
+      if (kRmsNorm) {
         squares[r] += dot(x0, x0) + dot(x1, x1);
         x0 *= norm0;
         x1 *= norm1;
+      }
+      if (kLayerNorm) {
+        x0 = (x0 - means[r]) * factors[r] * norm0 + shift0;
+        x1 = (x1 - means[r]) * factors[r] * norm1 + shift1;
       }
       vec4 both = x0 + x1;
       float x_sum = both.x + both.y + both.z + both.w;
@@ -212,7 +256,7 @@ void main() {
     if (o < n_out) {
       float value = add_parts(group, slot);
       float other = kGated ? add_parts(group, slot + kPairs * kRows) : 0.0;
-      if (kNorm) {
+      if (kRmsNorm) {
         float factor = inversesqrt(add_parts(group, kSums + r) / float(n_in) + kEpsilon);
         value *= factor;
         other *= factor;

@@ -121,12 +121,14 @@ void KernelPlanner::matmul_vector(const MatmulParams& p, uint32_t has) {
   require((!gated && !present(7)) || !in_blocks(p.weight_format),
           "int8 rows for a norm or gates of a quantized weight");
   require(!present(7) || (p.in_dtype == kDTypeF32 && address(7) % 16 == 0), "a norm of f32 rows");
+  require(present(7) || (p.flags & kMatmulLayerNorm) == 0, "weights of a layer norm");
   const VectorShape shape = vector_shape(p);
   const uint32_t aligned = rows_aligned(p, 4);
   shader(Shader::kMatmulVector,
          {shape.threads, p.n_rows, shape.outs, shape.out_groups, shape.split, p.in_dtype,
-          p.out_dtype, storage(p.weight_format), p.flags, has | present(7) * 8u, aligned,
-          p.activation, 0, std::bit_cast<uint32_t>(p.norm_epsilon)});
+          p.out_dtype, storage(p.weight_format), p.flags,
+          has | present(7) * (p.flags & kMatmulLayerNorm ? 16u : 8u), aligned, p.activation, 0,
+          std::bit_cast<uint32_t>(p.norm_epsilon)});
   push_addresses(6);
   const uint32_t sizes[] = {p.n_out, p.n_in, p.in_row_stride, p.out_row_stride};
   push(sizes, sizeof sizes);
@@ -140,6 +142,7 @@ void KernelPlanner::matmul_vector(const MatmulParams& p, uint32_t has) {
 void KernelPlanner::matmul_int8(const MatmulParams& p, uint32_t has) {
   require(!present(7) || (p.in_dtype == kDTypeF32 && address(7) % 16 == 0), "a norm of f32 rows");
   require(p.in_dtype == kDTypeI8 || p.in_dtype <= kDTypeF16, "f32, f16 or int8 rows");
+  require((p.flags & kMatmulLayerNorm) == 0, "no layer norm of int8 rows");
   const bool writes_int8 = p.out_dtype == kDTypeI8, gated = (p.flags & kMatmulGated) != 0;
   if (!writes_int8) require_float(p.out_dtype);
   const uint32_t subgroup = capabilities_.subgroup_size;

@@ -84,8 +84,10 @@ void Matmul::check(const MatmulCase& c) {
   }
 }
 
-// out = silu(gate) * up, where gate and up are products with a root mean square norm of the input.
+// out = silu(gate) * up, where gate and up are products with an RMS norm or a layer norm of the
+// input.
 TEST_F(VulkanTest, ProductsOfFewRowsHaveNormsAndGates) {
+  enum class Norm { kNone, kRms, kLayer };
   constexpr float kEpsilon = 1e-5f;
   struct Shape {
     uint32_t rows, n_out, n_in;
@@ -94,40 +96,53 @@ TEST_F(VulkanTest, ProductsOfFewRowsHaveNormsAndGates) {
   for (const auto& [rows, n_out, n_in, file] :
        {Shape{1, 7, 7, DType::kF32}, Shape{1, 300, 512, DType::kF16}, Shape{3, 65, 96, DType::kF16},
         Shape{2, 33, 5120, DType::kF16}, Shape{4, 64, 1000, DType::kI8}}) {
-    for (const bool norm : {false, true}) {
+    for (const Norm norm : {Norm::kNone, Norm::kRms, Norm::kLayer}) {
       for (const bool gated : {false, true}) {
         SCOPED_TRACE(std::to_string(rows) + " rows, " + std::to_string(n_out) + " x " +
-                     std::to_string(n_in) + (norm ? ", norm" : "") + (gated ? ", gates" : ""));
+                     std::to_string(n_in) + ", norm " + std::to_string(static_cast<int>(norm)) +
+                     (gated ? ", gates" : ""));
         const uint32_t n_sums = gated ? 2 * n_out : n_out;
         std::vector<float> in = random(size_t{rows} * n_in, 3.0f), norm_weight = random(n_in);
+        for (float& x : in) x += 5;
+        std::vector<float> norm_bias(n_in);
+        if (norm == Norm::kLayer) norm_bias = random(n_in);
+        norm_weight.insert(norm_weight.end(), norm_bias.begin(), norm_bias.end());
         std::vector<float> weight = random(size_t{n_sums} * n_in), bias = random(n_sums);
         const Weight uploaded = upload(weight, n_sums, n_in, file, Compute::kF32);
         ASSERT_GE(uploaded.norm_rows, 1u);
+        ASSERT_GE(uploaded.layer_norm_rows, 1u);
         ASSERT_GE(uploaded.gate_rows, rows);
         MatmulParams p{};
         p.n_rows = p.rows_per_batch = rows;
         p.n_out = p.out_row_stride = n_out;
         p.n_in = p.in_row_stride = n_in;
         p.weight_format = uploaded.format;
-        p.flags = gated ? kMatmulGated : 0;
+        p.flags = (gated ? kMatmulGated : 0) | (norm == Norm::kLayer ? kMatmulLayerNorm : 0);
         p.activation = gated ? kActivationSilu : kActivationNone;
         p.norm_epsilon = kEpsilon;
         const Operand out = poisoned(size_t{rows} * n_out, DType::kF32);
         DispatchTable table;
         emit::matmul(table, "product", p, out, store(in, DType::kF32), uploaded.data,
                      store(bias, DType::kF32), {}, uploaded.scale, {},
-                     norm ? store(norm_weight, DType::kF32) : Operand{});
+                     norm != Norm::kNone ? store(norm_weight, DType::kF32) : Operand{});
         run(table);
         const std::vector<float> found = load(out, DType::kF32);
         for (uint32_t r = 0; r < rows; ++r) {
-          double squares = 0;
-          for (uint32_t k = 0; k < n_in; ++k) squares += std::pow(in[size_t{r} * n_in + k], 2.0);
-          const double factor = norm ? 1 / std::sqrt(squares / n_in + kEpsilon) : 1;
+          double mean = 0, squares = 0;
+          if (norm == Norm::kLayer) {
+            for (uint32_t k = 0; k < n_in; ++k) mean += double{in[size_t{r} * n_in + k]} / n_in;
+          }
+          for (uint32_t k = 0; k < n_in; ++k) {
+            squares += std::pow(in[size_t{r} * n_in + k] - mean, 2.0);
+          }
+          const double factor = norm == Norm::kNone ? 1 : 1 / std::sqrt(squares / n_in + kEpsilon);
           const auto product = [&](uint32_t o, double& size) {
             double sum = 0;
             for (uint32_t k = 0; k < n_in; ++k) {
-              const double x = double{in[size_t{r} * n_in + k]} * (norm ? norm_weight[k] : 1.0f) *
-                               weight[size_t{o} * n_in + k] * factor;
+              const double normed = (in[size_t{r} * n_in + k] - mean) * factor *
+                                        (norm == Norm::kNone ? 1.0f : norm_weight[k]) +
+                                    norm_bias[k];
+              const double x = normed * weight[size_t{o} * n_in + k];
               sum += x;
               size += std::abs(x);
             }
@@ -190,12 +205,12 @@ INSTANTIATE_TEST_SUITE_P(
         MatmulCase{1300, 1290, 136, f16, f16, f16, 0, true, false, Compute::kF16}),
     case_name);
 
-INSTANTIATE_TEST_SUITE_P(
-    , MatmulTiles,
-    testing::Values(
-        MatmulCase{390, 330, 264, f16, f16, f32, kActivationGelu, true, true, Compute::kF16},
-        MatmulCase{390, 333, 200, i8, f32, f16, 0, true, false, Compute::kF16}),
-    case_name);
+INSTANTIATE_TEST_SUITE_P(, MatmulTiles,
+                         testing::Values(MatmulCase{390, 330, 264, f16, f16, f32, kActivationGelu,
+                                                    true, true, Compute::kF16},
+                                         MatmulCase{390, 333, 200, i8, f32, f16, 0, true, false,
+                                                    Compute::kF16}),
+                         case_name);
 
 class MatmulLayout : public VulkanTest {};
 
