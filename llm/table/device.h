@@ -105,6 +105,7 @@ using ProgramId = uint32_t;
 struct CommandVariant {
   std::string variant;             // shader or instruction set; empty: only one
   std::array<uint32_t, 3> grid{};  // workgroups; on the CPU tasks
+  uint64_t spilled_bytes = 0;      // per lane: registers that are kept in memory; 0 if not known
 };
 
 // Where the device reads its clock during a replay.

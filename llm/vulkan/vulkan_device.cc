@@ -258,7 +258,8 @@ class VulkanDevice final : public VulkanChoices {
   std::vector<CommandVariant> variants(ProgramId id) const override {
     std::vector<CommandVariant> forms;
     for (const KernelPlan& kernel : programs_.at(id).kernels) {
-      forms.push_back({shader_name(kernel.pipeline.shader), kernel.groups});
+      forms.push_back({shader_name(kernel.pipeline.shader), kernel.groups,
+                       pipelines_.spilled_bytes(kernel.pipeline)});
     }
     return forms;
   }

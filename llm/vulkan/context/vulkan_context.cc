@@ -52,6 +52,12 @@ void VulkanContext::open_device(const VulkanOptions& options) {
     extensions.push_back(VK_EXT_CONDITIONAL_RENDERING_EXTENSION_NAME);
   }
   if (c.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+  pipeline_statistics_ = options.pipeline_statistics && c.pipeline_statistics;
+  if (pipeline_statistics_) {
+    wanted.executables.pipelineExecutableInfo = VK_TRUE;
+    wanted.chain(wanted.executables);
+    extensions.push_back(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
+  }
 
   VkQueueFamilyProperties family{};
   queue_family_ = static_cast<uint32_t>(compute_family(physical_, &family));

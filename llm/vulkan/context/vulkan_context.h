@@ -24,6 +24,8 @@ class VulkanContext {
   VkDevice device() const { return device_; }
   VkPhysicalDevice physical() const { return physical_; }
   const VulkanCapabilities& capabilities() const { return capabilities_; }
+  // Whether pipelines can be asked for statistics.
+  bool pipeline_statistics() const { return pipeline_statistics_; }
   void set_matrix_rows_in_quads(bool value) { capabilities_.matrix_rows_in_quads = value; }
   const VkPhysicalDeviceProperties& properties() const { return properties_; }
 
@@ -46,6 +48,7 @@ class VulkanContext {
   VkPhysicalDevice physical_ = VK_NULL_HANDLE;
   VkPhysicalDeviceProperties properties_{};
   VulkanCapabilities capabilities_;
+  bool pipeline_statistics_ = false;
   VkDevice device_ = VK_NULL_HANDLE;
   uint32_t queue_family_ = 0;
   VkQueue queue_ = VK_NULL_HANDLE;

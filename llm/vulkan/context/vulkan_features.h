@@ -27,6 +27,9 @@ struct DeviceFeatures {
   VkPhysicalDeviceConditionalRenderingFeaturesEXT conditional =
       vulkan_struct<VkPhysicalDeviceConditionalRenderingFeaturesEXT>(
           VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_CONDITIONAL_RENDERING_FEATURES_EXT);
+  VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables =
+      vulkan_struct<VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR>(
+          VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR);
   VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix =
       vulkan_struct<VkPhysicalDeviceCooperativeMatrixFeaturesKHR>(
           VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);

@@ -226,6 +226,7 @@ VulkanCapabilities read_capabilities(VkInstance instance, VkPhysicalDevice physi
   c.shared_bytes = limits.maxComputeSharedMemorySize;
   c.max_allocation_bytes = std::min<uint64_t>(v11.maxMemoryAllocationSize, v13.maxBufferSize);
   c.memory_budget = contains(present, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+  c.pipeline_statistics = contains(present, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
   c.lacks_matrix_shaders = offers_matrix && !kHasMatrixShaders;
 
   if (has_matrix && offered.matrix.cooperativeMatrix && offered.v12.shaderFloat16 &&

@@ -30,6 +30,7 @@ struct VulkanCapabilities {
   uint64_t max_allocation_bytes = 0;
   bool conditional_rendering = false;
   bool memory_budget = false;
+  bool pipeline_statistics = false;
   double timestamp_ns = 0;  // per tick; 0: the queue has no timestamps
   // Shape of cooperative matrices, f16 x f16 -> f32 at subgroup scope; 0: not used.
   uint32_t matrix_m = 0, matrix_n = 0, matrix_k = 0;

@@ -31,8 +31,9 @@ struct VulkanOptions {
   // If set, the validation layers are loaded and call this with every warning and error.
   // Error(kDevice) if the layers are not installed.
   std::function<void(const std::string&)> on_message;
-  bool synchronization = false;  // the layers also check barriers between commands and copies
-  bool gpu_assisted = false;     // the layers also add checks of addresses to every shader
+  bool synchronization = false;      // the layers also check barriers between commands and copies
+  bool gpu_assisted = false;         // the layers also add checks of addresses to every shader
+  bool pipeline_statistics = false;  // Device::variants knows spilled_bytes, if the driver does
 };
 
 }  // namespace vesper

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -172,6 +173,9 @@ VkPipeline Pipelines::make(const PipelineKey& key) const {
   subgroups.requiredSubgroupSize = context_.capabilities().subgroup_size;
   VkComputePipelineCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
+  if (context_.pipeline_statistics()) {
+    info.flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR;
+  }
   info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
   info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
   info.stage.module = module;
@@ -212,6 +216,31 @@ VkPipeline Pipelines::get(const PipelineKey& key) const {
   if (found == pipelines_.end() || !found->second)
     throw Error(ErrorKind::kInternal, "a pipeline not prepared");
   return found->second;
+}
+
+uint64_t Pipelines::spilled_bytes(const PipelineKey& key) const {
+  if (!context_.pipeline_statistics()) return 0;
+  const auto statistics = reinterpret_cast<PFN_vkGetPipelineExecutableStatisticsKHR>(
+      vkGetDeviceProcAddr(context_.device(), "vkGetPipelineExecutableStatisticsKHR"));
+  // A compute pipeline has one executable.
+  VkPipelineExecutableInfoKHR info{};
+  info.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR;
+  info.pipeline = get(key);
+  uint32_t n = 0;
+  check_vulkan(statistics(context_.device(), &info, &n, nullptr),
+               "vkGetPipelineExecutableStatisticsKHR");
+  VkPipelineExecutableStatisticKHR empty{};
+  empty.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR;
+  std::vector<VkPipelineExecutableStatisticKHR> found(n, empty);
+  check_vulkan(statistics(context_.device(), &info, &n, found.data()),
+               "vkGetPipelineExecutableStatisticsKHR");
+  for (const VkPipelineExecutableStatisticKHR& statistic : found) {
+    // NVIDIA's name. The driver writes 32 bits, in which the upper half of u64 is undefined.
+    if (std::string_view(statistic.name) == "Local Memory Size") {
+      return static_cast<uint32_t>(statistic.value.u64);
+    }
+  }
+  return 0;
 }
 
 }  // namespace vesper

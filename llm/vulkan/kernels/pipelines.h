@@ -84,6 +84,8 @@ class Pipelines {
   void prepare(const std::vector<PipelineKey>& keys);
   // A prepared pipeline.
   VkPipeline get(const PipelineKey& key) const;
+  // Bytes per lane of the registers that a prepared pipeline keeps in memory; 0 if not known.
+  uint64_t spilled_bytes(const PipelineKey& key) const;
   VkPipelineLayout layout() const { return layout_; }
 
  private:
