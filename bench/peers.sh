@@ -14,6 +14,7 @@
 set -euo pipefail
 
 python_packages="faster-whisper==1.2.1 onnxruntime==1.32.0 onnx==1.23.2"
+python_packages+=" av==17.0.0"  # av 18 does not read some Vorbis files of the speech corpus
 python_packages+=" fastapi==0.165.0 uvicorn==0.54.0 python-multipart==0.0.34"
 pywhispercpp=1.5.1
 llama_cpp_python=0.3.36
