@@ -1,6 +1,35 @@
 #include "error/error.h"
 
+#include <string_view>
+
 namespace vesper {
+namespace {
+
+std::string on_one_line(const std::string& message) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string line;
+  for (const char c : message) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      line += "\\n";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      line += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
+}  // namespace
+
+Error::Error(ErrorKind kind, const std::string& message)
+    : std::runtime_error(on_one_line(message)), kind_(kind) {}
+
+Error::Error(ErrorKind kind, const std::string& setting, const std::string& message)
+    : Error(kind, setting + ": " + message) {
+  setting_ = setting;
+}
 
 void throw_stopped() { throw Error(ErrorKind::kStopped, "stopped by the caller"); }
 

@@ -1,8 +1,9 @@
 // vesper::Error: the one exception type of the project.
 //
 // Thrown for anything that the caller could not have checked beforehand. Programs catch it once,
-// print `what()` on one line and exit with `exit_status`; the C API catches it too. A message says
-// what was expected, what was found, and where. A wrong setting is named in plain words, "beam
+// print `what()` and exit with `exit_status`; the C API catches it too. what() is one line: control
+// characters, which names from files may have, become escapes (\n, \x1b). A message says what was
+// expected, what was found, and where. A wrong setting is named in plain words, "beam
 // size"; a program prints the name of its option instead (cli/terminal/program).
 #pragma once
 
@@ -23,10 +24,9 @@ enum class ErrorKind {
 
 class Error : public std::runtime_error {
  public:
-  Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+  Error(ErrorKind kind, const std::string& message);
   // what() is "SETTING: MESSAGE".
-  Error(ErrorKind kind, const std::string& setting, const std::string& message)
-      : std::runtime_error(setting + ": " + message), kind_(kind), setting_(setting) {}
+  Error(ErrorKind kind, const std::string& setting, const std::string& message);
 
   ErrorKind kind() const { return kind_; }
   // The wrong setting, named as in the options structs with spaces: "beam size". Empty if the error

@@ -1,6 +1,5 @@
 #include "llm/chat/chat_template.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "error/error.h"
@@ -16,13 +15,10 @@ struct ChatTemplate::Program {
 
 namespace {
 
-// Adds "chat template: " to an error of the template. Messages quote the template and its values,
-// which may have line breaks; an error has one line.
+// Adds "chat template: " to an error of the template.
 [[noreturn]] void rethrow(const Error& error) {
-  std::string message = error.kind() == ErrorKind::kModel ? "chat template: " : "";
-  message += error.what();
-  std::replace(message.begin(), message.end(), '\n', ' ');
-  throw Error(error.kind(), message);
+  const std::string place = error.kind() == ErrorKind::kModel ? "chat template: " : "";
+  throw Error(error.kind(), place + error.what());
 }
 
 }  // namespace

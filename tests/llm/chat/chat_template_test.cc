@@ -110,8 +110,8 @@ TEST(ChatTemplate, NamesTheLineOfAnError) {
 }
 
 TEST(ChatTemplate, HasErrorsOfOneLine) {
-  EXPECT_THAT(error_of("{{ 1 | round(1, 'a\\nb') }}"), HasSubstr("a b"));
-  EXPECT_THAT(error_of("{{ raise_exception('a\\nb') }}"), HasSubstr("a b"));
+  EXPECT_THAT(error_of("{{ 1 | round(1, 'a\\nb') }}"), HasSubstr("a\\nb"));
+  EXPECT_THAT(error_of("{{ raise_exception('a\\nb') }}"), HasSubstr("a\\nb"));
 }
 
 TEST(ChatTemplate, LimitsWork) {
