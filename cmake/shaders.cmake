@@ -1,6 +1,6 @@
-# vesper_add_shaders(TARGET name.comp...): compiles name.comp, in a folder of shaders/, to SPIR-V, and
-# writes it to the build folder as a header name.spv.h with an array name_spv. all_shaders.h includes
-# all of them.
+# vesper_add_shaders(TARGET name.comp... [DEFINE macro]): compiles name.comp, in a folder of shaders/, to
+# SPIR-V, and writes it to the build folder as a header name.spv.h with an array name_spv. all_shaders.h
+# includes all of them. Targets with another macro have folders of their own.
 # Uses glslangValidator: -DVESPER_GLSLANG=path, else the one that scripts/setup.sh installs on
 # Debian 12, else the one on the PATH. Sets VESPER_GLSLANG_VERSION to its major version.
 find_program(VESPER_GLSLANG glslangValidator
@@ -18,7 +18,8 @@ endif()
 set(VESPER_GLSLANG_VERSION ${CMAKE_MATCH_1})
 
 function(vesper_add_shaders target)
-  set(folder ${CMAKE_BINARY_DIR}/shaders)
+  cmake_parse_arguments(ARG "" "DEFINE" "" ${ARGN})
+  set(folder ${CMAKE_BINARY_DIR}/shaders${ARG_DEFINE})
   file(MAKE_DIRECTORY ${folder})
   get_target_property(is_known ${target} SHADER_INCLUDES)
   if(NOT is_known)
@@ -26,7 +27,7 @@ function(vesper_add_shaders target)
          CONTENT "$<JOIN:$<TARGET_PROPERTY:${target},SHADER_INCLUDES>,\n>\n")
   endif()
   file(GLOB_RECURSE included CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/shaders/*.glsl)
-  foreach(file_name ${ARGN})
+  foreach(file_name ${ARG_UNPARSED_ARGUMENTS})
     file(GLOB_RECURSE source ${CMAKE_SOURCE_DIR}/shaders/${file_name})
     if(NOT source)
       message(FATAL_ERROR "shaders/: expected ${file_name} in a folder, found none")
@@ -35,12 +36,13 @@ function(vesper_add_shaders target)
     set(header ${folder}/${name}.spv.h)
     add_custom_command(
       OUTPUT ${header}
-      COMMAND ${VESPER_GLSLANG} --quiet --target-env vulkan1.3 -I${CMAKE_SOURCE_DIR}/shaders -V
+      COMMAND ${VESPER_GLSLANG} --quiet --target-env vulkan1.3 -I${CMAKE_SOURCE_DIR}/shaders
+              "$<$<BOOL:${ARG_DEFINE}>:-D${ARG_DEFINE}>" -V
               --vn ${name}_spv -o ${header} ${source}
       DEPENDS ${source} ${included}
               ${CMAKE_SOURCE_DIR}/shaders/kernel_params.h
       COMMENT "SPIR-V of ${file_name}"
-      VERBATIM)
+      VERBATIM COMMAND_EXPAND_LISTS)
     target_sources(${target} PRIVATE ${header})
     set_property(TARGET ${target} APPEND PROPERTY SHADER_INCLUDES "#include \"${name}.spv.h\"")
   endforeach()

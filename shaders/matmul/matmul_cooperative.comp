@@ -10,7 +10,6 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #include "buffers.glsl"
@@ -32,6 +31,7 @@ layout(constant_id = 11) const uint kAlignedOut = 0;  // out, bias and residual 
                                                       // outputs
 layout(constant_id = 12) const uint kWeightFormat = 0;
 layout(constant_id = 13) const uint kActivation = 0;
+#include "cooperative_matrices.glsl"
 #include "quantized.glsl"
 
 layout(push_constant) uniform Push {
@@ -169,9 +169,9 @@ void main() {
     weight_out[i] = min(first_out + load_row + i * kStep, p.n_out - 1);
   }
 
-  coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> sums[kDown * kAcross];
+  MATRIX_SUM sums[kDown * kAcross];
   [[unroll]] for (uint i = 0; i < kDown * kAcross; ++i) {
-    sums[i] = coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator>(0.0);
+    sums[i] = ZERO_SUM;
   }
   uint tile_row = gl_SubgroupID / kSubgroupsAcross * kSubgroupRows;
   uint tile_out = gl_SubgroupID % kSubgroupsAcross * kSubgroupOuts;
@@ -216,15 +216,13 @@ void main() {
     }
     barrier();
     [[unroll]] for (uint k = 0; k < kDepth / kInner; ++k) {
-      coopmat<float16_t, gl_ScopeSubgroup, kSide, kInner, gl_MatrixUseA> a[kDown];
-      coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> b[kAcross];
+      MATRIX_A a[kDown];
+      MATRIX_B b[kAcross];
       [[unroll]] for (uint i = 0; i < kDown; ++i) {
-        coopMatLoad(a[i], tiles, (tile_row + i * kSide) * kPitch + k * (kInner / 8), kPitch,
-                    gl_CooperativeMatrixLayoutRowMajor);
+        LOAD_A(a[i], tiles, (tile_row + i * kSide) * kPitch + k * (kInner / 8), kPitch);
       }
       [[unroll]] for (uint j = 0; j < kAcross; ++j) {
-        coopMatLoad(b[j], tiles, kWeightTile + (tile_out + j * kSide) * kPitch + k * (kInner / 8),
-                    kPitch, gl_CooperativeMatrixLayoutColumnMajor);
+        LOAD_B(b[j], tiles, kWeightTile + (tile_out + j * kSide) * kPitch + k * (kInner / 8), kPitch);
       }
       // The next loads come after those of matrices, which would wait behind them. With quantized
       // weights half of them come a step later. All are in one block: in two they make a product 1.6
@@ -254,7 +252,7 @@ void main() {
       }
       [[unroll]] for (uint j = 0; j < kAcross; ++j) {
         [[unroll]] for (uint i = 0; i < kDown; ++i) {
-          sums[i * kAcross + j] = coopMatMulAdd(a[i], b[j], sums[i * kAcross + j]);
+          sums[i * kAcross + j] = MULTIPLY_ADD(a[i], b[j], sums[i * kAcross + j]);
         }
       }
     }
@@ -268,7 +266,7 @@ void main() {
   [[dont_unroll]] for (uint m = 0; m < kDown * kAcross; ++m) {
     [[unroll]] for (uint n = 0; n < kDown * kAcross; ++n) {
       if (n == m) {
-        coopMatStore(sums[n], tiles, stage_start, kStagePitch, gl_CooperativeMatrixLayoutRowMajor);
+        STORE_SUM(sums[n], tiles, stage_start, kStagePitch);
       }
     }
     subgroupMemoryBarrierShared();

@@ -13,6 +13,8 @@ VulkanContext::VulkanContext(std::unique_ptr<VulkanInstance> instance, uint32_t 
       physical_(instance_->physical(index)),
       capabilities_(*instance_->devices().at(index).capabilities) {
   vkGetPhysicalDeviceProperties(physical_, &properties_);
+  matrix_model_ = options.matrix_model;
+  if (matrix_model_) capabilities_.matrix_m = capabilities_.matrix_n = capabilities_.matrix_k = 8;
   try {
     open_device(options);
   } catch (...) {
@@ -38,7 +40,7 @@ void VulkanContext::open_device(const VulkanOptions& options) {
   wanted.v13.subgroupSizeControl = c.fixed_subgroups;
   wanted.v13.computeFullSubgroups = c.fixed_subgroups;
   std::vector<const char*> extensions;
-  if (c.has_cooperative_matrix()) {
+  if (c.has_cooperative_matrix() && !matrix_model_) {
     wanted.matrix.cooperativeMatrix = VK_TRUE;
     wanted.v12.shaderFloat16 = VK_TRUE;
     wanted.v12.vulkanMemoryModel = VK_TRUE;

@@ -26,6 +26,7 @@ class VulkanContext {
   const VulkanCapabilities& capabilities() const { return capabilities_; }
   // Whether pipelines can be asked for statistics.
   bool pipeline_statistics() const { return pipeline_statistics_; }
+  auto matrix_model() const { return matrix_model_; }  // of VulkanOptions
   void set_matrix_rows_in_quads(bool value) { capabilities_.matrix_rows_in_quads = value; }
   const VkPhysicalDeviceProperties& properties() const { return properties_; }
 
@@ -49,6 +50,7 @@ class VulkanContext {
   VkPhysicalDeviceProperties properties_{};
   VulkanCapabilities capabilities_;
   bool pipeline_statistics_ = false;
+  decltype(VulkanOptions::matrix_model) matrix_model_ = nullptr;
   VkDevice device_ = VK_NULL_HANDLE;
   uint32_t queue_family_ = 0;
   VkQueue queue_ = VK_NULL_HANDLE;

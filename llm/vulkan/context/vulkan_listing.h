@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct VulkanListing {
 // All devices; empty if there is no driver.
 std::vector<VulkanListing> list_vulkan_devices();
 // Options for tests and measurements, in addition to DeviceOptions.
+enum class Shader : uint32_t;  // kernels/pipelines.h
+
 struct VulkanOptions {
   bool full_barriers = false;
   bool cooperative_matrices = true;   // false: as if the device had none
@@ -34,6 +37,9 @@ struct VulkanOptions {
   bool synchronization = false;      // the layers also check barriers between commands and copies
   bool gpu_assisted = false;         // the layers also add checks of addresses to every shader
   bool pipeline_statistics = false;  // Device::variants knows spilled_bytes, if the driver does
+  // If set, products are planned as if the device had cooperative matrices of 8 x 8, and shaders
+  // that this knows model them (shaders/cooperative_matrices.glsl). For tests of products.
+  std::span<const uint32_t> (*matrix_model)(Shader) = nullptr;
 };
 
 }  // namespace vesper

@@ -154,7 +154,9 @@ Pipelines::~Pipelines() {
 }
 
 VkPipeline Pipelines::make(const PipelineKey& key) const {
-  const std::span<const uint32_t> code = shader_code(key.shader);
+  std::span<const uint32_t> code;
+  if (context_.matrix_model()) code = context_.matrix_model()(key.shader);
+  if (code.empty()) code = shader_code(key.shader);
   if (code.empty()) throw Error(ErrorKind::kInternal, "a shader that this build left out");
   VkShaderModuleCreateInfo module_info{};
   module_info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;

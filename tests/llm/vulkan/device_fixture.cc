@@ -9,6 +9,7 @@
 #include "error/error.h"
 #include "llm/vulkan/context/vulkan_tuning.h"
 #include "tests/llm/test_devices.h"
+#include "tests/llm/vulkan/matrix_model.h"
 
 namespace vesper {
 
@@ -33,6 +34,7 @@ std::unique_ptr<Device> VulkanTest::open(VulkanOptions options) {
     options.on_message = validated_options().on_message;
     options.synchronization = true;
   }
+  if (std::getenv("VESPER_TEST_MATRIX_MODEL")) options.matrix_model = matrix_model;
   options.pipeline_statistics = true;
   return open_vulkan_device(test_device_index(), options);
 }
@@ -70,6 +72,10 @@ Device& VulkanTest::device() {
 }
 
 std::vector<std::string> VulkanTest::matmul_tiles() {
+  // More threads than blocks of weights, and numbers of rows that steps do not divide.
+  if (std::getenv("VESPER_TEST_MATRIX_MODEL")) {
+    return {"64x64x32x32x32", "64x64x32x16x8", "48x80x32x24x40", "32x64x64x16x8"};
+  }
   const VulkanTuning tuning = vulkan_tuning(true, "");
   std::vector<std::string> texts;
   for (const MatmulTile& t :
