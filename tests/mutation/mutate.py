@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FAULTS = Path(__file__).with_name("faults.toml")
 
 # Unity builds would compile up to 16 files for one fault.
-CMAKE_OPTIONS = ["-DVESPER_UNITY=OFF", "-DVESPER_VULKAN=OFF"]
+CMAKE_OPTIONS = ["-DVESPER_UNITY=OFF"]
 
 
 @dataclass
