@@ -1,14 +1,11 @@
 #include "error/error.h"
 
-#include <string_view>
-
 namespace vesper {
-namespace {
 
-std::string on_one_line(const std::string& message) {
+std::string escaped_controls(std::string_view text) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string line;
-  for (const char c : message) {
+  for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '\n') {
       line += "\\n";
@@ -21,10 +18,8 @@ std::string on_one_line(const std::string& message) {
   return line;
 }
 
-}  // namespace
-
 Error::Error(ErrorKind kind, const std::string& message)
-    : std::runtime_error(on_one_line(message)), kind_(kind) {}
+    : std::runtime_error(escaped_controls(message)), kind_(kind) {}
 
 Error::Error(ErrorKind kind, const std::string& setting, const std::string& message)
     : Error(kind, setting + ": " + message) {

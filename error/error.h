@@ -9,6 +9,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace vesper {
 
@@ -37,6 +38,9 @@ class Error : public std::runtime_error {
   ErrorKind kind_;
   std::string setting_;
 };
+
+// The text with control characters as escapes (\n, \x1b), as what() has it.
+std::string escaped_controls(std::string_view text);
 
 // Throws Error(kStopped) "stopped by the caller": a callback or a cancellation ended the work.
 [[noreturn]] void throw_stopped();

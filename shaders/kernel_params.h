@@ -179,7 +179,7 @@ VESPER_CONST(kMatmulResidualByRow, 1u);  // residual is [rows_per_batch, n_out] 
                                          // otherwise it has the layout of out and may alias it
 VESPER_CONST(kMatmulGated, 2u);          // out[r, o] = activation(sum of o) * sum of n_out + o: the
                                          // weight and the bias have 2 * n_out rows
-VESPER_CONST(kMatmulLayerNorm, 4u);
+VESPER_CONST(kMatmulLayerNorm, 4u);      // operand 7 has weight and bias of a layer norm
 struct MatmulParams {
   uint n_rows, n_out, n_in;
   uint in_row_stride, out_row_stride;

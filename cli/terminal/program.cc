@@ -128,9 +128,10 @@ void print_error(std::string_view program, std::string_view message) {
 }
 
 void print_error(std::string_view program, std::string_view file, std::string_view message) {
-  std::string prefix = std::string(file) + ": ";
+  const std::string prefix = std::string(file) + ": ";
   // Readers include the file in their messages.
-  if (message.substr(0, prefix.size()) == prefix) prefix.clear();
+  const std::string in_message = escaped_controls(prefix);
+  if (message.starts_with(in_message)) message.remove_prefix(in_message.size());
   print_error(program, prefix + std::string(message));
 }
 

@@ -126,7 +126,8 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
         score[i * kKeySteps + t] =
             coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator>(0.0);
       }
-      // After the first keys from shared memory, which would wait behind these loads.
+      // The next keys are loaded after the first matrices of the present ones, which would otherwise
+      // wait behind them in the queue of loads.
       if (t == min(1, kKeySteps - 1) && first + kKeys < end_key) {
         [[unroll]] for (uint i = 0; i < kLoads; ++i) {
           uint at = thread + i * kThreads;

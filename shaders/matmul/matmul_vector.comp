@@ -101,7 +101,8 @@ float add_parts(uint group, uint i) {
 float sums[kSums], squares[kRows];
 float means[kRows], factors[kRows];  // of a layer norm
 
-// The means over the columns, from each thread's sums of the rows. `start`: in `moments`.
+// Replaces each thread's sum of a row by the mean of the row over all columns. `start` is the first
+// element of `moments` that is used.
 void average(inout float means[kRows], uint start) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     float sum = subgroupAdd(means[r]);
@@ -115,6 +116,7 @@ void average(inout float means[kRows], uint start) {
   }
 }
 
+// Computes `means`, and the reciprocal standard deviations in `factors`.
 void measure_rows() {
   [[unroll]] for (uint r = 0; r < kRows; ++r) means[r] = factors[r] = 0.0;
   for (uint k = gl_LocalInvocationID.x * 4; k < n_in; k += gl_WorkGroupSize.x * 4) {

@@ -68,6 +68,15 @@ TEST(ProgramOptions, AreNamedInLibraryErrors) {
   }
 }
 
+TEST(ProgramErrors, NameTheirFileOnce) {
+  for (const std::string file : {"talk.wav", "with\nbreak.wav"}) {
+    testing::internal::CaptureStderr();
+    print_error("transcribe", file, Error(ErrorKind::kInput, file + ": expected sound").what());
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                testing::MatchesRegex("transcribe: (talk|with break)\\.wav: expected sound\n"));
+  }
+}
+
 TEST(LibraryMessages, NameNoOption) {
   const std::filesystem::path root = std::filesystem::path(README).parent_path();
   const std::regex option(R"re("[^"]*--[a-z])re");

@@ -23,9 +23,10 @@ struct VulkanListing {
 };
 // All devices; empty if there is no driver.
 std::vector<VulkanListing> list_vulkan_devices();
-// Options for tests and measurements, in addition to DeviceOptions.
+
 enum class Shader : uint32_t;  // kernels/pipelines.h
 
+// Options for tests and measurements, in addition to DeviceOptions.
 struct VulkanOptions {
   bool full_barriers = false;
   bool cooperative_matrices = true;   // false: as if the device had none
@@ -37,8 +38,9 @@ struct VulkanOptions {
   bool synchronization = false;      // the layers also check barriers between commands and copies
   bool gpu_assisted = false;         // the layers also add checks of addresses to every shader
   bool pipeline_statistics = false;  // Device::variants knows spilled_bytes, if the driver does
-  // If set, products are planned as if the device had cooperative matrices of 8 x 8, and shaders
-  // that this knows model them (shaders/cooperative_matrices.glsl). For tests of products.
+  // If set, products are planned as if the device had cooperative matrices of 8 x 8. Returns the
+  // SPIR-V of a shader that models them (shaders/cooperative_matrices.glsl), or nothing for other
+  // shaders.
   std::span<const uint32_t> (*matrix_model)(Shader) = nullptr;
 };
 

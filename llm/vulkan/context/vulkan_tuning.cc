@@ -11,6 +11,9 @@
 namespace vesper {
 namespace {
 
+// Fits in 10 KiB of shared memory.
+constexpr MatmulTile kSmallTile = {64, 64, 32, 32, 32};
+
 // Measured on an H200. Vector rows, 8 of them: 10 us instead of 13 on matrix units for 1280 x 1280,
 // 11 instead of 21 for 5120 x 1280, but 26 instead of 16 for 1280 x 5120, which has few, long
 // workgroups.
@@ -40,7 +43,7 @@ constexpr VulkanTuning kGpu = {
     .tile_of_few = {64, 64, 64, 32, 32},
     .tile = {128, 128, 64, 64, 32},
     .tile_of_full_rounds = {128, 128, 64, 64, 64},
-    .tile_of_small_memory = {64, 64, 32, 32, 32},
+    .tile_of_small_memory = kSmallTile,
     .attention_splits = 0,
     .step_attention = {2, 4},
     .step_attention_of_codes = {4, 2},
@@ -73,12 +76,12 @@ constexpr VulkanTuning kSoftware = {
     .int8_rows_of_short = {8, 2, 1},
     .int8_rows_of_long = {8, 2, 1},
     .large_tile_groups = UINT32_MAX,
-    .tile_of_16_rows = {64, 64, 32, 32, 32},
-    .tile_of_32_rows = {64, 64, 32, 32, 32},
-    .tile_of_few = {64, 64, 32, 32, 32},
-    .tile = {64, 64, 32, 32, 32},
-    .tile_of_full_rounds = {64, 64, 32, 32, 32},
-    .tile_of_small_memory = {64, 64, 32, 32, 32},
+    .tile_of_16_rows = kSmallTile,
+    .tile_of_32_rows = kSmallTile,
+    .tile_of_few = kSmallTile,
+    .tile = kSmallTile,
+    .tile_of_full_rounds = kSmallTile,
+    .tile_of_small_memory = kSmallTile,
     .attention_splits = 0,
     .step_attention = {1, 1},
     .step_attention_of_codes = {1, 1},

@@ -66,9 +66,9 @@ struct VulkanTuning {
   MatmulTile tile_of_16_rows;       // at most
   MatmulTile tile_of_32_rows;       // at most
   MatmulTile tile_of_few;           // if 128 x 128 makes fewer than 100 workgroups
-  MatmulTile tile;                  // otherwise; a processor computes one at a time
+  MatmulTile tile;                  // otherwise; a processor runs one workgroup at a time
   MatmulTile tile_of_full_rounds;   // otherwise, if few processors are idle in the last round; a
-                                    // processor computes two at a time
+                                    // processor runs two workgroups at a time
   MatmulTile tile_of_small_memory;  // if a workgroup has less than 47 KiB of shared memory
 
   // Attention.

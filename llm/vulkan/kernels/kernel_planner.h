@@ -59,6 +59,11 @@ class KernelPlanner {
   // Of a kernel without a fixed shape.
   uint32_t threads() const { return at_most(tuning_.threads); }
 
+  // Of the device, or assumed if the driver does not report it.
+  uint32_t n_processors() const {
+    return capabilities_.n_processors != 0 ? capabilities_.n_processors : tuning_.n_processors;
+  }
+
   bool present(uint32_t operand) const { return command_.operands[operand].present(); }
   uint64_t address(uint32_t operand) const {
     return present(operand) ? memory_.address(command_.operands[operand]) : 0;

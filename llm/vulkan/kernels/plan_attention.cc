@@ -76,9 +76,8 @@ uint32_t KernelPlanner::splits(const PagedAttentionParams& p, uint32_t n_groups,
                                uint32_t longest) const {
   if (p.kv_length != 0) return 1;
   if (tuning_.attention_splits != 0) return std::min(tuning_.attention_splits, 32u);
-  const uint32_t processors =
-      capabilities_.n_processors != 0 ? capabilities_.n_processors : tuning_.n_processors;
-  return std::clamp(2 * processors / (p.n_rows * n_groups), 1u, std::clamp(longest / 128, 1u, 32u));
+  return std::clamp(2 * n_processors() / (p.n_rows * n_groups), 1u,
+                    std::clamp(longest / 128, 1u, 32u));
 }
 
 bool KernelPlanner::paged_attention_cooperative(const PagedAttentionParams& p) {

@@ -81,10 +81,9 @@ MatmulTile KernelPlanner::choose_tile(const MatmulParams& p) const {
   if (p.n_rows <= 32) return tuning_.tile_of_32_rows;
   const uint64_t groups = uint64_t{blocks(p.n_rows, 128)} * blocks(p.n_out, 128);
   if (groups < 100) return tuning_.tile_of_few;
-  // Large subgroup tiles are faster but fewer. On an H100 a round of two of them on each processor
-  // takes 1.6 times as long as a round of one of the others.
-  const uint64_t processors =
-      capabilities_.n_processors == 0 ? tuning_.n_processors : capabilities_.n_processors;
+  // A product takes rounds, in which every processor runs one workgroup of `tile` or two of
+  // `tile_of_full_rounds`. On an H100 a round of the latter takes 1.6 times as long.
+  const uint64_t processors = n_processors();
   const auto rounds = [&](uint64_t at_once) { return (groups + at_once - 1) / at_once; };
   return rounds(2 * processors) * 8 <= rounds(processors) * 5 ? tuning_.tile_of_full_rounds
                                                               : tuning_.tile;
