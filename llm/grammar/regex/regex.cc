@@ -57,8 +57,10 @@ class Nfa {
   }
 
   [[noreturn]] static void throw_too_large() {
-    throw Error(ErrorKind::kUsage,
-                "expected a pattern with fewer states: repetitions of repetitions are too many");
+    throw Error(
+        ErrorKind::kUsage,
+        "expected a pattern with fewer states: repetitions of repetitions or of many ranges "
+        "of characters are too many");
   }
 
   // A search may begin at any character.
@@ -180,6 +182,7 @@ TextDfa Nfa::determinized() {
   };
   // The start has a number of its own, because ^ holds only there.
   order.push_back(closure({start_}, true, false));
+  size_t n_edges = 0;
   for (size_t n = 0; n < order.size(); ++n) {
     const StateSet set = order[n];
     TextDfa::State state;
@@ -222,6 +225,8 @@ TextDfa Nfa::determinized() {
       }
       state.edges.push_back({at, events[i].at - 1, known->second});
     }
+    n_edges += state.edges.size();
+    if (n_edges > kMaxDfaEdges) throw_too_large();
     dfa.states.push_back(std::move(state));
   }
   return trimmed(dfa);

@@ -16,10 +16,11 @@ constexpr uint32_t kNowhere = UINT32_MAX;
 using Edge = TextDfa::Edge;
 using State = TextDfa::State;
 
-void check_states(size_t n) {
-  if (n > kMaxDfaStates) {
+void check_size(size_t n_states, size_t n_edges) {
+  if (n_states > kMaxDfaStates || n_edges > kMaxDfaEdges) {
     throw Error(ErrorKind::kUsage,
-                "expected texts that an automaton of 20,000 states describes, found more");
+                "expected texts that an automaton of 20,000 states and 500,000 edges describes, "
+                "found more");
   }
 }
 
@@ -100,7 +101,7 @@ TextDfa texts_of(const CodePoints& set, LengthRange length) {
   if (length.min > length.max) return dfa;
   const bool is_bounded = length.max != kNoLimit;
   const size_t last = is_bounded ? length.max : length.min;
-  check_states(last);
+  check_size(last, last * set.size());
   for (size_t i = 0; i <= last; ++i) {
     State state;
     state.accepts = i >= length.min;
@@ -126,7 +127,7 @@ TextDfa literal_texts(const std::vector<std::string_view>& texts) {
         continue;
       }
       const auto next = static_cast<uint32_t>(trie.size());
-      check_states(trie.size());
+      check_size(trie.size(), trie.size());
       trie[at].emplace(c, next);
       trie.emplace_back();
       accepts.push_back(false);
@@ -150,6 +151,7 @@ TextDfa intersection_of(const TextDfa& a, const TextDfa& b) {
   if (a.is_empty() || b.is_empty()) return product;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers = {{{0, 0}, 0}};
   std::vector<std::pair<uint32_t, uint32_t>> order = {{0, 0}};
+  size_t n_edges = 0;
   for (size_t n = 0; n < order.size(); ++n) {
     const State& x = a.states[order[n].first];
     const State& y = b.states[order[n].second];
@@ -163,14 +165,13 @@ TextDfa intersection_of(const TextDfa& a, const TextDfa& b) {
       if (first <= last) {
         const std::pair target{e.to, f.to};
         const auto [found, is_new] = numbers.emplace(target, static_cast<uint32_t>(order.size()));
-        if (is_new) {
-          order.push_back(target);
-          check_states(order.size());
-        }
+        if (is_new) order.push_back(target);
         add_edge(state.edges, {first, last, found->second});
       }
       e.last < f.last ? ++i : ++j;
     }
+    n_edges += state.edges.size();
+    check_size(order.size(), n_edges);
     product.states.push_back(std::move(state));
   }
   return trimmed(product);

@@ -29,8 +29,8 @@ struct TextDfa {
   bool accepts(std::string_view text) const;
 };
 
-// Larger automata are errors: Error(kUsage).
-constexpr size_t kMaxDfaStates = 20'000;
+// Larger automata are errors: Error(kUsage). A class of letters has 650 edges.
+constexpr size_t kMaxDfaStates = 20'000, kMaxDfaEdges = 500'000;
 
 constexpr uint32_t kNoLimit = UINT32_MAX;
 
