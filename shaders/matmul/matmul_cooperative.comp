@@ -5,7 +5,10 @@
 // the next block is loaded to registers while the matrix units work. Rows in shared memory have 16
 // bytes of padding, so that the rows of a matrix are in different banks. Starts and strides of `in`
 // must be multiples of 8 elements.
-// Grid: (blocks of outputs, blocks of rows).
+//
+// kSplits workgroups may divide the columns of a tile. Each writes its sums to `partials`, and the
+// last to finish adds them, always in the same order.
+// Grid: (blocks of outputs, blocks of rows, kSplits).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -31,12 +34,18 @@ layout(constant_id = 11) const uint kAlignedOut = 0;  // out, bias and residual 
                                                       // outputs
 layout(constant_id = 12) const uint kWeightFormat = 0;
 layout(constant_id = 13) const uint kActivation = 0;
+layout(constant_id = 14) const uint kSplits = 1;
 #include "cooperative_matrices.glsl"
 #include "quantized.glsl"
+
+layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer Partials { vec4 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
 
 layout(push_constant) uniform Push {
   Address out_, in_, weight, bias, residual, scale;
   MatmulParams p;
+  Partials partials;  // [tiles, kSplits, kTileRows, kTileOuts]
+  Counters counters;  // [tiles], zero between dispatches
 };
 
 const uint kInDtype = kDtypes & 15u;
@@ -58,9 +67,11 @@ const uint kSubgroups = kTileRows / kSubgroupRows * kSubgroupsAcross;
 const uint kStagePitch = kSide / 4 + 1;  // of vectors
 
 const uint kWeightTile = kTileRows * kPitch;
+const uint kTileVectors = kTileRows * kTileOuts / 4;  // of the sums of a tile
 
 // A tile of `in`, then a tile of weights. At the end, sums.
 shared uvec4 tiles[(kTileRows + kTileOuts) * kPitch];
+shared uint n_before;  // workgroups of this tile that finished before
 
 // Whether the tile has this row: the last step of loads may go beyond the tile.
 bool in_tile(uint row, uint step, uint rows) { return rows % step == 0 || row < rows; }
@@ -88,10 +99,24 @@ uvec4 weight_halves(uvec4 bits) {
   return pack_halves(unpack_bytes(bits.x), unpack_bytes(bits.y));
 }
 
+// Two weights of f16 scales: the codes in the low two bytes. Exact but for the last rounding, as in
+// f32, with half of the instructions. A code in the low bits of 1,024 needs one exact subtraction.
+uint weight_pair(uint codes, f16vec2 scale, f16vec2 minimum) {
+  uint pair = codes & 0xffu | codes << 8 & 0xff0000u | 0x64006400u;
+  float16_t zero = float16_t(1024.0 + (kScaleKinds == 1 ? float(kZero) : 0.0));
+  f16vec2 values = unpackFloat2x16(pair) - zero;
+  return packFloat2x16(kScaleKinds == 1 ? values * scale : fma(values, scale, minimum));
+}
+
 // Columns 8 i to 8 i + 7 of a block of quantized weights.
 uvec4 block_halves(CodeBlock block, uint i) {
   uvec2 codes = block_codes(block, i);
   vec2 group = block.groups[i / 2];
+  if (kScaleKind == 0) {
+    f16vec2 scale = f16vec2(float16_t(group.x)), minimum = f16vec2(float16_t(group.y));
+    return uvec4(weight_pair(codes.x, scale, minimum), weight_pair(codes.x >> 16, scale, minimum),
+                 weight_pair(codes.y, scale, minimum), weight_pair(codes.y >> 16, scale, minimum));
+  }
   vec4 low = code_values(codes.x) * group.x, high = code_values(codes.y) * group.x;
   if (kScaleKinds == 2) {
     low += group.y;
@@ -120,13 +145,13 @@ vec4 finish(vec4 value, uint o, uint start, uint batch_row) {
   return value;
 }
 
-// Outputs o to o + 7 of row r; their sums are in `tiles` at `from`.
-void finish_outputs(uint r, uint o, uint from) {
+// Outputs o to o + 7 of row r.
+void finish_outputs(uint r, uint o, vec4 low, vec4 high) {
   uint batch_row = r % p.rows_per_batch;
   uint start = r / p.rows_per_batch * p.out_batch_stride + batch_row * p.out_row_stride;
   if (kAlignedOut != 0) {
-    vec4 low = finish(uintBitsToFloat(tiles[from]), o, start, batch_row);
-    vec4 high = finish(uintBitsToFloat(tiles[from + 1]), o + 4, start, batch_row);
+    low = finish(low, o, start, batch_row);
+    high = finish(high, o + 4, start, batch_row);
     if (kOutDtype == kDTypeF16) {
       UVec4Buffer(out_).v[(start + o) / 8] = pack_halves(low, high);
     } else {
@@ -136,7 +161,7 @@ void finish_outputs(uint r, uint o, uint from) {
     return;
   }
   for (uint e = 0; e < 8 && o + e < p.n_out; ++e) {
-    float value = uintBitsToFloat(tiles[from + e / 4][e % 4]);
+    float value = e < 4 ? low[e] : high[e - 4];
     if ((kPresent & kHasScale) != 0) value *= F32Buffer(scale).v[o + e];
     if ((kPresent & kHasBias) != 0) value += F32Buffer(bias).v[o + e];
     value = activate(kActivation, value);
@@ -153,6 +178,9 @@ void main() {
   uint first_row = gl_WorkGroupID.y * kTileRows;
   uint first_out = gl_WorkGroupID.x * kTileOuts;
   uint columns = padded_columns(p.n_in);
+  uint n_steps = (columns + kDepth - 1) / kDepth;
+  uint first_column = n_steps * gl_WorkGroupID.z / kSplits * kDepth;
+  uint end_column = min(n_steps * (gl_WorkGroupID.z + 1) / kSplits * kDepth, columns);
   uint chunk = thread % kChunks;
   uint load_row = thread / kChunks;
 
@@ -178,21 +206,22 @@ void main() {
 
   uvec4 in_next[kInLoads], weight_next[kWeightLoads];
   [[unroll]] for (uint i = 0; i < kInLoads; ++i) {
-    in_next[i] = in_exists[i] && chunk * 8 < p.n_in ? load_halves(in_, in_start[i], kInDtype) : uvec4(0);
+    bool exists = in_exists[i] && first_column + chunk * 8 < p.n_in;
+    in_next[i] = exists ? load_halves(in_, in_start[i] + first_column, kInDtype) : uvec4(0);
   }
   CodeBlock block_next[kBlockLoads];
   uint block_row = thread / kBlocks, block = thread % kBlocks;
   if (kInBlocks) {
     [[unroll]] for (uint i = 0; i < kBlockLoads; ++i) {
-      block_next[i] = load_tile_block(block_row + i * kBlockStep, block * 32);
+      block_next[i] = load_tile_block(block_row + i * kBlockStep, first_column + block * 32);
     }
   } else {
+    uint k = first_column + chunk * 8;
     [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
-      weight_next[i] =
-          chunk * 8 < columns ? load_weight_bits(weight_out[i], chunk * 8, columns) : uvec4(0);
+      weight_next[i] = k < columns ? load_weight_bits(weight_out[i], k, columns) : uvec4(0);
     }
   }
-  for (uint k0 = 0; k0 < columns; k0 += kDepth) {
+  for (uint k0 = first_column; k0 < end_column; k0 += kDepth) {
     [[unroll]] for (uint i = 0; i < kInLoads; ++i) {
       uint row = load_row + i * kStep;
       if (in_tile(row, kStep, kTileRows)) tiles[row * kPitch + chunk] = in_next[i];
@@ -228,7 +257,7 @@ void main() {
       // the queue of loads. With quantized weights, half of its rows are loaded a step later. All
       // loads stand in one conditional block: in two, a product takes 1.6 times as long on an H100.
       uint next = k0 + kDepth;
-      if (next < columns) {
+      if (next < end_column) {
         bool in_column = next + chunk * 8 < p.n_in;
         [[unroll]] for (uint i = 0; i < kInLoads; ++i) {
           if (k == (kInBlocks ? i * 2 / kInLoads : 0)) {
@@ -263,6 +292,8 @@ void main() {
   // time are written. The loop is not unrolled: otherwise the compiler keeps `sums` in memory,
   // which is six times slower on an H200.
   uint stage_start = gl_SubgroupID * kSide * kStagePitch;
+  uint tile = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  uint first_partial = tile * kSplits * kTileVectors;
   [[dont_unroll]] for (uint m = 0; m < kDown * kAcross; ++m) {
     [[unroll]] for (uint n = 0; n < kDown * kAcross; ++n) {
       if (n == m) {
@@ -273,13 +304,40 @@ void main() {
     subgroupBarrier();
     for (uint c = gl_SubgroupInvocationID; c < kSide * kSide / 8; c += gl_SubgroupSize) {
       uint row = c / (kSide / 8), column = c % (kSide / 8) * 8;
-      uint r = first_row + tile_row + m / kAcross * kSide + row;
-      uint o = first_out + tile_out + m % kAcross * kSide + column;
-      if (r < p.n_rows && o < p.n_out) {
-        finish_outputs(r, o, stage_start + row * kStagePitch + column / 4);
+      uint from = stage_start + row * kStagePitch + column / 4;
+      vec4 low = uintBitsToFloat(tiles[from]), high = uintBitsToFloat(tiles[from + 1]);
+      row += tile_row + m / kAcross * kSide;
+      column += tile_out + m % kAcross * kSide;
+      if (first_row + row < p.n_rows && first_out + column < p.n_out) {
+        if (kSplits == 1) {
+          finish_outputs(first_row + row, first_out + column, low, high);
+        } else {
+          uint at = first_partial + gl_WorkGroupID.z * kTileVectors + (row * kTileOuts + column) / 4;
+          partials.v[at] = low;
+          partials.v[at + 1] = high;
+        }
       }
     }
     subgroupMemoryBarrierShared();
     subgroupBarrier();
+  }
+  if (kSplits == 1) return;
+  memoryBarrierBuffer();
+  barrier();
+  if (thread == 0) n_before = atomicAdd(counters.v[tile], 1u);
+  barrier();
+  if (n_before + 1 != kSplits) return;
+  memoryBarrierBuffer();
+  if (thread == 0) counters.v[tile] = 0;
+  for (uint i = thread; i < kTileVectors / 2; i += kThreads) {
+    uint row = i / (kTileOuts / 8), column = i % (kTileOuts / 8) * 8;
+    if (first_row + row >= p.n_rows || first_out + column >= p.n_out) continue;
+    vec4 low = vec4(0.0), high = vec4(0.0);
+    [[unroll]] for (uint part = 0; part < kSplits; ++part) {
+      uint at = first_partial + part * kTileVectors + i * 2;
+      low += partials.v[at];
+      high += partials.v[at + 1];
+    }
+    finish_outputs(first_row + row, first_out + column, low, high);
   }
 }

@@ -40,9 +40,9 @@ void VulkanContext::open_device(const VulkanOptions& options) {
   wanted.v13.subgroupSizeControl = c.fixed_subgroups;
   wanted.v13.computeFullSubgroups = c.fixed_subgroups;
   std::vector<const char*> extensions;
+  wanted.v12.shaderFloat16 = c.has_cooperative_matrix();
   if (c.has_cooperative_matrix() && !matrix_model_) {
     wanted.matrix.cooperativeMatrix = VK_TRUE;
-    wanted.v12.shaderFloat16 = VK_TRUE;
     wanted.v12.vulkanMemoryModel = VK_TRUE;
     wanted.v12.vulkanMemoryModelDeviceScope = VK_TRUE;  // atomics of paged_attention
     wanted.chain(wanted.matrix);

@@ -2,15 +2,21 @@
 // new kind of device is a new row.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 namespace vesper {
 
-// Tiles of matmul_cooperative: of a workgroup, the columns in shared memory, and of a subgroup.
+// Tile of matmul_cooperative: of a workgroup, the columns in shared memory, and of a subgroup. A
+// processor runs up to `at_once` workgroups. A block of columns then takes latency_ns, and busy_ns
+// for each of them.
 struct MatmulTile {
   uint32_t rows, outs, depth, subgroup_rows, subgroup_outs;
+  uint32_t at_once, latency_ns, busy_ns;
 };
+inline constexpr size_t kMatmulTiles = 12;
 
 // Tiles of attention_cooperative: subgroups per workgroup, row matrices per subgroup, keys per
 // step.
@@ -62,14 +68,13 @@ struct VulkanTuning {
   // matmul_tiled has tiles of 128 x 128 if they make this number of workgroups, else of 64 x 64.
   uint32_t large_tile_groups;
 
-  // matmul_cooperative.
-  MatmulTile tile_of_16_rows;       // at most
-  MatmulTile tile_of_32_rows;       // at most
-  MatmulTile tile_of_few;           // if 128 x 128 makes fewer than 100 workgroups
-  MatmulTile tile;                  // otherwise; a processor runs one workgroup at a time
-  MatmulTile tile_of_full_rounds;   // otherwise, if few processors are idle in the last round; a
-                                    // processor runs two workgroups at a time
-  MatmulTile tile_of_small_memory;  // if a workgroup has less than 47 KiB of shared memory
+  // matmul_cooperative. A product has the tile and the number of workgroups per tile that take the
+  // least time by these numbers.
+  std::array<MatmulTile, kMatmulTiles> tiles;
+  // If several workgroups divide the columns of a tile: more time for each product, sums that all
+  // workgroups write per nanosecond, and sums that the last workgroup of a tile adds.
+  uint32_t split_ns, written_per_ns, added_per_ns;
+  uint32_t matmul_splits;  // workgroups per tile; 0: chosen
 
   // Attention.
   uint32_t attention_splits;  // workgroups per row and heads of paged_attention; 0: by length
@@ -89,6 +94,7 @@ struct VulkanTuning {
 // The row for a GPU or a software device, changed by the environment variable VESPER_TUNING, for
 // experiments: NAME=NUMBERxNUMBERx...,NAME=... with these names.
 //   matmul_tile=ROWSxOUTSxDEPTHxSUBGROUP_ROWSxSUBGROUP_OUTS
+//   matmul_splits=N
 //   attention_tile=SUBGROUPSxDOWNxKEYSxBUFFERS
 //   attention_shared=N
 //   attention_splits=N

@@ -87,7 +87,13 @@ class KernelPlanner {
   // Whether every row of `in` starts and ends at a multiple of `n` elements (or of 16 bytes, if
   // that is less).
   bool rows_aligned(const MatmulParams& p, uint32_t n) const;
-  MatmulTile choose_tile(const MatmulParams& p) const;
+  // A tile of matmul_cooperative, and how many workgroups divide its columns.
+  struct TileChoice {
+    MatmulTile tile;
+    uint32_t n_splits;
+  };
+  TileChoice choose_tile(const MatmulParams& p) const;
+  uint64_t estimated_ns(const MatmulParams& p, const TileChoice& choice) const;
   VectorShape vector_shape(const MatmulParams& p) const;
   void matmul_cooperative(const MatmulParams& p, uint32_t has);
   void matmul_vector(const MatmulParams& p, uint32_t has);

@@ -54,7 +54,7 @@ bool KernelPlanner::rows_aligned(const MatmulParams& p, uint32_t n) const {
 }
 
 void KernelPlanner::matmul_cooperative(const MatmulParams& p, uint32_t has) {
-  const MatmulTile tile = choose_tile(p);
+  const auto [tile, n_splits] = choose_tile(p);
   const uint32_t side = capabilities_.matrix_m;
   const uint32_t threads = tile.rows / tile.subgroup_rows * (tile.outs / tile.subgroup_outs) *
                            capabilities_.subgroup_size;
@@ -69,24 +69,57 @@ void KernelPlanner::matmul_cooperative(const MatmulParams& p, uint32_t has) {
   shader(Shader::kMatmulCooperative,
          {threads, tile.rows, tile.outs, tile.depth, tile.subgroup_rows, tile.subgroup_outs, side,
           capabilities_.matrix_k, p.in_dtype | p.out_dtype << 4, p.flags, has, aligned_out,
-          storage(p.weight_format), p.activation});
+          storage(p.weight_format), p.activation, n_splits});
   push_addresses(6);
   push(&p, sizeof p);
-  plan_.groups = {blocks(p.n_out, tile.outs), blocks(p.n_rows, tile.rows), 1};
+  plan_.groups = {blocks(p.n_out, tile.outs), blocks(p.n_rows, tile.rows), n_splits};
+  if (n_splits == 1) return;
+  const uint64_t scratch_addresses[2] = {};
+  push(scratch_addresses, sizeof scratch_addresses);
+  plan_.n_counters = plan_.groups[0] * plan_.groups[1];
+  plan_.scratch_bytes =
+      sizeof(float) * uint64_t{plan_.n_counters} * n_splits * tile.rows * tile.outs;
 }
 
-MatmulTile KernelPlanner::choose_tile(const MatmulParams& p) const {
-  if (capabilities_.shared_bytes < 47 * 1024) return tuning_.tile_of_small_memory;
-  if (p.n_rows <= 16) return tuning_.tile_of_16_rows;
-  if (p.n_rows <= 32) return tuning_.tile_of_32_rows;
-  const uint64_t groups = uint64_t{blocks(p.n_rows, 128)} * blocks(p.n_out, 128);
-  if (groups < 100) return tuning_.tile_of_few;
-  // A product takes rounds, in which every processor runs one workgroup of `tile` or two of
-  // `tile_of_full_rounds`. On an H100 a round of the latter takes 1.6 times as long.
-  const uint64_t processors = n_processors();
-  const auto rounds = [&](uint64_t at_once) { return (groups + at_once - 1) / at_once; };
-  return rounds(2 * processors) * 8 <= rounds(processors) * 5 ? tuning_.tile_of_full_rounds
-                                                              : tuning_.tile;
+KernelPlanner::TileChoice KernelPlanner::choose_tile(const MatmulParams& p) const {
+  constexpr uint32_t kMostSplits = 16;
+  TileChoice best{};
+  uint64_t best_ns = UINT64_MAX;
+  for (const MatmulTile& tile : tuning_.tiles) {
+    // A row of a block has 16 bytes of padding, and there is a counter.
+    const uint32_t shared = (tile.rows + tile.outs) * (tile.depth * 2 + 16) + 4;
+    if (shared > capabilities_.shared_bytes) continue;
+    // Splits pay only if there are fewer tiles than processors.
+    const uint64_t n_tiles = uint64_t{blocks(p.n_rows, tile.rows)} * blocks(p.n_out, tile.outs);
+    uint32_t first = 1, last = n_tiles < n_processors() ? kMostSplits : 1;
+    if (tuning_.matmul_splits != 0) first = last = tuning_.matmul_splits;
+    const uint32_t n_steps = blocks(p.n_in, tile.depth);
+    for (uint32_t n = std::min(first, n_steps); n <= std::min(last, n_steps); ++n) {
+      const uint64_t ns = estimated_ns(p, {tile, n});
+      if (ns >= best_ns) continue;
+      best = {tile, n};
+      best_ns = ns;
+    }
+  }
+  require(best_ns != UINT64_MAX, "a tile that fits in shared memory");
+  return best;
+}
+
+uint64_t KernelPlanner::estimated_ns(const MatmulParams& p, const TileChoice& choice) const {
+  const auto& [tile, n_splits] = choice;
+  const uint64_t groups =
+      uint64_t{blocks(p.n_rows, tile.rows)} * blocks(p.n_out, tile.outs) * n_splits;
+  // In full rounds every processor runs `at_once` workgroups, in the last one perhaps fewer.
+  const uint64_t processors = n_processors(), of_round = tile.at_once * processors;
+  const uint64_t full = groups / of_round, last = groups % of_round;
+  uint64_t step_ns = full * (tile.latency_ns + uint64_t{tile.at_once} * tile.busy_ns);
+  if (last != 0) step_ns += tile.latency_ns + (last + processors - 1) / processors * tile.busy_ns;
+  // Before the first block of columns there is nothing to do but to wait for it.
+  const uint64_t ns = (blocks(blocks(p.n_in, tile.depth), n_splits) + 1) * step_ns;
+  if (n_splits == 1) return ns;
+  const uint64_t sums = uint64_t{tile.rows} * tile.outs;
+  return ns + tuning_.split_ns + groups * sums / tuning_.written_per_ns +
+         n_splits * sums / tuning_.added_per_ns;
 }
 
 KernelPlanner::VectorShape KernelPlanner::vector_shape(const MatmulParams& p) const {

@@ -78,9 +78,7 @@ std::vector<std::string> VulkanTest::matmul_tiles() {
   }
   const VulkanTuning tuning = vulkan_tuning(true, "");
   std::vector<std::string> texts;
-  for (const MatmulTile& t :
-       {tuning.tile_of_16_rows, tuning.tile_of_32_rows, tuning.tile_of_few, tuning.tile,
-        tuning.tile_of_full_rounds, tuning.tile_of_small_memory}) {
+  for (const MatmulTile& t : tuning.tiles) {
     texts.push_back(std::to_string(t.rows) + "x" + std::to_string(t.outs) + "x" +
                     std::to_string(t.depth) + "x" + std::to_string(t.subgroup_rows) + "x" +
                     std::to_string(t.subgroup_outs));

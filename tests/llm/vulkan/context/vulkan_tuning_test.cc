@@ -12,7 +12,8 @@ namespace {
 TEST(VulkanTuning, IsFoundByKindOfDevice) {
   EXPECT_TRUE(vulkan_tuning(true, "").polls);
   EXPECT_FALSE(vulkan_tuning(false, "").polls);
-  EXPECT_EQ(vulkan_tuning(true, "").tile_of_few.outs, 64u);
+  EXPECT_EQ(vulkan_tuning(true, "").tiles.front().rows, 16u);
+  EXPECT_EQ(vulkan_tuning(false, "").tiles.front().rows, 64u);
 }
 
 TEST(VulkanTuning, CanBeChangedByFieldName) {
@@ -20,8 +21,8 @@ TEST(VulkanTuning, CanBeChangedByFieldName) {
                                             "matmul_tile=1x2x3x4x5,attention_splits=7,vector_"
                                             "shape=6x2,attention_tile=2x1x32x1,attention_shared=1,"
                                             "step_attention=3x2");
-  EXPECT_EQ(tuning.tile.rows, 1u);
-  EXPECT_EQ(tuning.tile_of_small_memory.subgroup_outs, 5u);
+  EXPECT_EQ(tuning.tiles.front().rows, 1u);
+  EXPECT_EQ(tuning.tiles.back().subgroup_outs, 5u);
   EXPECT_EQ(tuning.attention_splits, 7u);
   EXPECT_EQ(tuning.vector_outs_of_many, 6u);
   EXPECT_EQ(tuning.vector_split, 2u);
