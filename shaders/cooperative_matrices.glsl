@@ -18,43 +18,65 @@
   coopMatLoad(m, array, start, pitch, gl_CooperativeMatrixLayoutRowMajor)
 #define LOAD_B(m, array, start, pitch) \
   coopMatLoad(m, array, start, pitch, gl_CooperativeMatrixLayoutColumnMajor)
+// From memory with rows of B.
+#define LOAD_B_ROWS(m, array, start, pitch) \
+  coopMatLoad(m, array, start, pitch, gl_CooperativeMatrixLayoutRowMajor)
 #define STORE_SUM(m, array, start, pitch) \
   coopMatStore(m, array, start, pitch, gl_CooperativeMatrixLayoutRowMajor)
+// In arrays of f32, with starts and pitches in f32.
+#define LOAD_SUM_FLOATS(m, array, start, pitch) \
+  coopMatLoad(m, array, start, pitch, gl_CooperativeMatrixLayoutRowMajor)
+#define STORE_SUM_FLOATS(m, array, start, pitch) \
+  coopMatStore(m, array, start, pitch, gl_CooperativeMatrixLayoutRowMajor)
 #define MULTIPLY_ADD(a, b, sum) coopMatMulAdd(a, b, sum)
+#define MULTIPLY_ELEMENTS(a, b) ((a) * (b))
+// Before loops over matrices. A GPU keeps matrices in registers only if these are unrolled; the
+// model's compiler would take minutes.
+#define UNROLL_MATRICES [[unroll]]
 #else
-struct MatrixRow {
-  vec4 low, high;
+#define MATRIX_ROW float[8]
+#define MATRIX_A MATRIX_ROW
+#define MATRIX_SUM MATRIX_ROW
+struct MATRIX_B {
+  MATRIX_ROW columns[8];
 };
-struct MatrixColumns {
-  MatrixRow columns[8];
-};
-#define MATRIX_A MatrixRow
-#define MATRIX_B MatrixColumns
-#define MATRIX_SUM MatrixRow
-#define ZERO_SUM MatrixRow(vec4(0.0), vec4(0.0))
+#define ZERO_SUM MATRIX_ROW(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 #define OWN_ROW (gl_SubgroupInvocationID % 8)
 
-MatrixRow unpack_row(uvec4 halves) {
-  return MatrixRow(unpack_half4(halves.xy), unpack_half4(halves.zw));
+MATRIX_ROW unpack_row(uvec4 halves) {
+  vec4 low = unpack_half4(halves.xy), high = unpack_half4(halves.zw);
+  return MATRIX_ROW(low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w);
 }
-float multiply_rows(MatrixRow a, MatrixRow b) { return dot(a.low, b.low) + dot(a.high, b.high); }
-MatrixRow MULTIPLY_ADD(MatrixRow a, MatrixColumns b, MatrixRow sum) {
-  [[unroll]] for (uint c = 0; c < 4; ++c) {
-    sum.low[c] += multiply_rows(a, b.columns[c]);
-    sum.high[c] += multiply_rows(a, b.columns[c + 4]);
+MATRIX_ROW MULTIPLY_ADD(MATRIX_ROW a, MATRIX_B b, MATRIX_ROW sum) {
+  [[unroll]] for (uint c = 0; c < 8; ++c) {
+    [[unroll]] for (uint k = 0; k < 8; ++k) sum[c] += a[k] * b.columns[c][k];
   }
   return sum;
 }
+MATRIX_ROW MULTIPLY_ELEMENTS(MATRIX_ROW a, MATRIX_ROW b) {
+  for (uint c = 0; c < 8; ++c) a[c] *= b[c];
+  return a;
+}
 #define LOAD_A(m, array, start, pitch) m = unpack_row(array[(start) + OWN_ROW * (pitch)])
-#define LOAD_B(m, array, start, pitch)                                                  \
-  [[unroll]] for (uint c_ = 0; c_ < 8; ++c_) {                                          \
-    m.columns[c_] = unpack_row(array[(start) + c_ * (pitch)]);                           \
+#define LOAD_B(m, array, start, pitch) \
+  for (uint c_ = 0; c_ < 8; ++c_) m.columns[c_] = unpack_row(array[(start) + c_ * (pitch)]);
+#define LOAD_B_ROWS(m, array, start, pitch)                            \
+  for (uint k_ = 0; k_ < 8; ++k_) {                                    \
+    MATRIX_ROW row_ = unpack_row(array[(start) + k_ * (pitch)]);       \
+    for (uint c_ = 0; c_ < 8; ++c_) m.columns[c_][k_] = row_[c_];      \
   }
-#define STORE_SUM(m, array, start, pitch)                             \
-  if (gl_SubgroupInvocationID < 8) {                                  \
-    array[(start) + OWN_ROW * (pitch)] = floatBitsToUint(m.low);      \
-    array[(start) + OWN_ROW * (pitch) + 1] = floatBitsToUint(m.high); \
+#define STORE_SUM(m, array, start, pitch)                                                    \
+  if (gl_SubgroupInvocationID < 8) {                                                         \
+    array[(start) + OWN_ROW * (pitch)] = floatBitsToUint(vec4(m[0], m[1], m[2], m[3]));      \
+    array[(start) + OWN_ROW * (pitch) + 1] = floatBitsToUint(vec4(m[4], m[5], m[6], m[7]));  \
   }
+#define LOAD_SUM_FLOATS(m, array, start, pitch) \
+  for (uint c_ = 0; c_ < 8; ++c_) m[c_] = array[(start) + OWN_ROW * (pitch) + c_];
+#define STORE_SUM_FLOATS(m, array, start, pitch)                                         \
+  if (gl_SubgroupInvocationID < 8) {                                                     \
+    for (uint c_ = 0; c_ < 8; ++c_) array[(start) + OWN_ROW * (pitch) + c_] = m[c_];     \
+  }
+#define UNROLL_MATRICES [[dont_unroll]]
 #endif
 
 #endif

@@ -17,6 +17,8 @@
 #ifndef VESPER_SHADERS_ATTENTION_TILE_GLSL_
 #define VESPER_SHADERS_ATTENTION_TILE_GLSL_
 
+#include "cooperative_matrices.glsl"
+
 // Eight elements of a row's query.
 uvec4 query_chunk(uint head, uint row, uint chunk);
 // The rows of the key and the value of a position, for load_keys and load_values.
@@ -66,17 +68,16 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
         query_chunk(head, min(first_row + i / kChunks, n - 1), i % kChunks);
   }
   barrier();
-  coopmat<float16_t, gl_ScopeSubgroup, kSide, kInner, gl_MatrixUseA> query[kDown * (kHeadDim / kInner)];
-  [[unroll]] for (uint i = 0; i < kDown; ++i) {
-    [[unroll]] for (uint d = 0; d < kHeadDim / kInner; ++d) {
-      coopMatLoad(query[i * (kHeadDim / kInner) + d], kv_tile,
-                  (gl_SubgroupID * kDown + i) * kSide * kPitch + d * (kInner / 8), kPitch,
-                  gl_CooperativeMatrixLayoutRowMajor);
+  MATRIX_A query[kDown * (kHeadDim / kInner)];
+  UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
+    UNROLL_MATRICES for (uint d = 0; d < kHeadDim / kInner; ++d) {
+      LOAD_A(query[i * (kHeadDim / kInner) + d], kv_tile,
+             (gl_SubgroupID * kDown + i) * kSide * kPitch + d * (kInner / 8), kPitch);
     }
   }
-  coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> sums[kDown * kDimSteps];
-  [[unroll]] for (uint i = 0; i < kDown * kDimSteps; ++i) {
-    sums[i] = coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator>(0.0);
+  MATRIX_SUM sums[kDown * kDimSteps];
+  UNROLL_MATRICES for (uint i = 0; i < kDown * kDimSteps; ++i) {
+    sums[i] = ZERO_SUM;
   }
   // In registers, a lane has kHalf elements of row lane / 4, and kHalf of the row kSide / 2 below.
   // Through shared memory it has every kLanesPerRow-th group of four keys of row lane /
@@ -86,7 +87,7 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
   uint score_start = gl_SubgroupID * kSide * kScorePitch;
   uint weight_start = gl_SubgroupID * kSide * kWeightPitch;
   float reference[2 * kDown], total[2 * kDown];
-  [[unroll]] for (uint i = 0; i < 2 * kDown; ++i) {
+  UNROLL_MATRICES for (uint i = 0; i < 2 * kDown; ++i) {
     // Below every score, but finite: a row may see none of the first keys.
     reference[i] = -1e30;
     total[i] = 0.0;
@@ -103,7 +104,7 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
   // widening them where they are loaded would wait for the load.
   uvec4 next_keys[kLoads], next_values[kLoads];
   uvec2 next_rows[kLoads];
-  [[unroll]] for (uint i = 0; i < kLoads; ++i) {
+  UNROLL_MATRICES for (uint i = 0; i < kLoads; ++i) {
     uint key = first_key + (thread + i * kThreads) / kChunks, chunk = (thread + i * kThreads) % kChunks;
     uvec2 rows = key_rows(kv_head, min(key, end_key - 1));
     next_keys[i] = load_keys(rows.x, chunk);
@@ -113,23 +114,23 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
   uint tile = 0;  // vector of the buffer
   barrier();  // the queries have been read
   for (uint first = first_key; first < end_key; first += kKeys) {
-    [[unroll]] for (uint i = 0; i < kLoads; ++i) {
+    UNROLL_MATRICES for (uint i = 0; i < kLoads; ++i) {
       uint at = thread + i * kThreads;
       uint chunk = at % kChunks, slot = tile + at / kChunks * kPitch + chunk;
       kv_tile[slot] = widened_keys(next_keys[i], chunk);
       kv_tile[slot + kKeys * kPitch] = widened_values(next_values[i], chunk);
     }
     barrier();
-    coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> score[kDown * kKeySteps];
-    [[unroll]] for (uint t = 0; t < kKeySteps; ++t) {
-      [[unroll]] for (uint i = 0; i < kDown; ++i) {
+    MATRIX_SUM score[kDown * kKeySteps];
+    UNROLL_MATRICES for (uint t = 0; t < kKeySteps; ++t) {
+      UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
         score[i * kKeySteps + t] =
-            coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator>(0.0);
+            ZERO_SUM;
       }
       // The next keys are loaded after the first matrices of the present ones, which would otherwise
       // wait behind them in the queue of loads.
       if (t == min(1, kKeySteps - 1) && first + kKeys < end_key) {
-        [[unroll]] for (uint i = 0; i < kLoads; ++i) {
+        UNROLL_MATRICES for (uint i = 0; i < kLoads; ++i) {
           uint at = thread + i * kThreads;
           next_keys[i] = load_keys(next_rows[i].x, at % kChunks);
           next_values[i] = load_values(next_rows[i].y, at % kChunks);
@@ -137,24 +138,23 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
           next_rows[i] = key_rows(kv_head, min(key, end_key - 1));
         }
       }
-      [[unroll]] for (uint d = 0; d < kHeadDim / kInner; ++d) {
-        coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> key;
-        coopMatLoad(key, kv_tile, tile + t * kSide * kPitch + d * (kInner / 8), kPitch,
-                    gl_CooperativeMatrixLayoutColumnMajor);
-        [[unroll]] for (uint i = 0; i < kDown; ++i) {
+      UNROLL_MATRICES for (uint d = 0; d < kHeadDim / kInner; ++d) {
+        MATRIX_B key;
+        LOAD_B(key, kv_tile, tile + t * kSide * kPitch + d * (kInner / 8), kPitch);
+        UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
           score[i * kKeySteps + t] =
-              coopMatMulAdd(query[i * (kHeadDim / kInner) + d], key, score[i * kKeySteps + t]);
+              MULTIPLY_ADD(query[i * (kHeadDim / kInner) + d], key, score[i * kKeySteps + t]);
         }
       }
     }
     if (kInRegisters != 0) {
       bool hides = first < seen_by_all.x || first + kKeys > seen_by_all.y;
-      coopmat<float16_t, gl_ScopeSubgroup, kSide, kInner, gl_MatrixUseA> weight[kDown * kKeySteps];
-      [[unroll]] for (uint i = 0; i < kDown; ++i) {
-        [[unroll]] for (uint h = 0; h < 2; ++h) {
+      MATRIX_A weight[kDown * kKeySteps];
+      UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
+        UNROLL_MATRICES for (uint h = 0; h < 2; ++h) {
           float mine[kKeySteps * kHalf];
-          [[unroll]] for (uint t = 0; t < kKeySteps; ++t) {
-            [[unroll]] for (uint e = 0; e < kHalf; ++e) {
+          UNROLL_MATRICES for (uint t = 0; t < kKeySteps; ++t) {
+            UNROLL_MATRICES for (uint e = 0; e < kHalf; ++e) {
               mine[t * kHalf + e] = exponent(score[i * kKeySteps + t][h * kHalf + e]);
             }
           }
@@ -164,15 +164,17 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
               uint at = first_row + (gl_SubgroupID * kDown + i) * kSide + h * (kSide / 2) + lane / 4;
               visible = visible_keys(min(at, n - 1));
             }
-            [[unroll]] for (uint t = 0; t < kKeySteps; ++t) {
-              [[unroll]] for (uint e = 0; e < kHalf; ++e) {
+            UNROLL_MATRICES for (uint t = 0; t < kKeySteps; ++t) {
+              UNROLL_MATRICES for (uint e = 0; e < kHalf; ++e) {
                 uint key = first + t * kSide + e / 2 * 8 + lane % 4 * 2 + e % 2;
                 if (key < visible.x || key >= visible.y) mine[t * kHalf + e] = kMinusInfinity;
               }
             }
           }
           float greatest = mine[0];
-          [[unroll]] for (uint m = 1; m < kKeySteps * kHalf; ++m) greatest = max(greatest, mine[m]);
+          UNROLL_MATRICES for (uint m = 1; m < kKeySteps * kHalf; ++m) {
+            greatest = max(greatest, mine[m]);
+          }
           greatest = max(greatest, subgroupShuffleXor(greatest, 1));
           greatest = max(greatest, subgroupShuffleXor(greatest, 2));
           bool risen = greatest > reference[2 * i + h] + kSlack;
@@ -181,14 +183,14 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
             float correction = risen ? exp2(reference[2 * i + h] - greatest) : 1.0;
             if (risen) reference[2 * i + h] = greatest;
             total[2 * i + h] *= correction;
-            [[unroll]] for (uint d = 0; d < kDimSteps; ++d) {
-              [[unroll]] for (uint e = 0; e < kHalf; ++e) {
+            UNROLL_MATRICES for (uint d = 0; d < kDimSteps; ++d) {
+              UNROLL_MATRICES for (uint e = 0; e < kHalf; ++e) {
                 sums[i * kDimSteps + d][h * kHalf + e] *= correction;
               }
             }
           }
-          [[unroll]] for (uint t = 0; t < kKeySteps; ++t) {
-            [[unroll]] for (uint e = 0; e < kHalf; ++e) {
+          UNROLL_MATRICES for (uint t = 0; t < kKeySteps; ++t) {
+            UNROLL_MATRICES for (uint e = 0; e < kHalf; ++e) {
               float exponential = exp2(mine[t * kHalf + e] - reference[2 * i + h]);
               total[2 * i + h] += exponential;
               weight[i * kKeySteps + t][h * kHalf + e] = float16_t(exponential);
@@ -196,22 +198,20 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
           }
         }
       }
-      [[unroll]] for (uint t = 0; t < kKeySteps; ++t) {
-        [[unroll]] for (uint d = 0; d < kDimSteps; ++d) {
-          coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> value;
-          coopMatLoad(value, kv_tile, tile + (kKeys + t * kInner) * kPitch + d * (kSide / 8), kPitch,
-                      gl_CooperativeMatrixLayoutRowMajor);
-          [[unroll]] for (uint i = 0; i < kDown; ++i) {
+      UNROLL_MATRICES for (uint t = 0; t < kKeySteps; ++t) {
+        UNROLL_MATRICES for (uint d = 0; d < kDimSteps; ++d) {
+          MATRIX_B value;
+          LOAD_B_ROWS(value, kv_tile, tile + (kKeys + t * kInner) * kPitch + d * (kSide / 8), kPitch);
+          UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
             sums[i * kDimSteps + d] =
-                coopMatMulAdd(weight[i * kKeySteps + t], value, sums[i * kDimSteps + d]);
+                MULTIPLY_ADD(weight[i * kKeySteps + t], value, sums[i * kDimSteps + d]);
           }
         }
       }
     } else {
-      [[unroll]] for (uint i = 0; i < kDown; ++i) {
-        [[unroll]] for (uint t = 0; t < kKeySteps; ++t) {
-          coopMatStore(score[i * kKeySteps + t], scores, score_start + t * kSide, kScorePitch,
-                       gl_CooperativeMatrixLayoutRowMajor);
+      UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
+        UNROLL_MATRICES for (uint t = 0; t < kKeySteps; ++t) {
+          STORE_SUM_FLOATS(score[i * kKeySteps + t], scores, score_start + t * kSide, kScorePitch);
         }
         subgroupMemoryBarrierShared();
         subgroupBarrier();
@@ -223,9 +223,9 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
           uint at = first_row + (gl_SubgroupID * kDown + i) * kSide + row;
           visible = visible_keys(min(at, n - 1));
         }
-        [[unroll]] for (uint g = 0; g < kLaneKeys / 4; ++g) {
+        UNROLL_MATRICES for (uint g = 0; g < kLaneKeys / 4; ++g) {
           uint column = (g * kLanesPerRow + part) * 4;
-          [[unroll]] for (uint e = 0; e < 4; ++e) {
+          UNROLL_MATRICES for (uint e = 0; e < 4; ++e) {
             float score = exponent(scores[score_start + row * kScorePitch + column + e]);
             uint key = first + column + e;
             mine[g * 4 + e] = key >= visible.x && key < visible.y ? score : kMinusInfinity;
@@ -242,9 +242,9 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
           reference[i] = greatest;
           total[i] *= correction;
         }
-        [[unroll]] for (uint g = 0; g < kLaneKeys / 4; ++g) {
+        UNROLL_MATRICES for (uint g = 0; g < kLaneKeys / 4; ++g) {
           vec4 weight;
-          [[unroll]] for (uint e = 0; e < 4; ++e) weight[e] = exp2(mine[g * 4 + e] - reference[i]);
+          UNROLL_MATRICES for (uint e = 0; e < 4; ++e) weight[e] = exp2(mine[g * 4 + e] - reference[i]);
           total[i] += weight.x + weight.y + weight.z + weight.w;
           uint group = g * kLanesPerRow + part;
           uvec2 halves = uvec2(packHalf2x16(weight.xy), packHalf2x16(weight.zw));
@@ -262,21 +262,22 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
           }
           subgroupMemoryBarrierShared();
           subgroupBarrier();
-          coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> corrections;
-          coopMatLoad(corrections, scores, score_start, kScorePitch, gl_CooperativeMatrixLayoutRowMajor);
-          [[unroll]] for (uint d = 0; d < kDimSteps; ++d) sums[i * kDimSteps + d] = sums[i * kDimSteps + d] * corrections;
+          MATRIX_SUM corrections;
+          LOAD_SUM_FLOATS(corrections, scores, score_start, kScorePitch);
+          UNROLL_MATRICES for (uint d = 0; d < kDimSteps; ++d) {
+            sums[i * kDimSteps + d] = MULTIPLY_ELEMENTS(sums[i * kDimSteps + d], corrections);
+          }
         }
         subgroupMemoryBarrierShared();
         subgroupBarrier();
-        [[unroll]] for (uint t = 0; t < kKeys / kInner; ++t) {
-          coopmat<float16_t, gl_ScopeSubgroup, kSide, kInner, gl_MatrixUseA> weight;
-          coopmat<float16_t, gl_ScopeSubgroup, kInner, kSide, gl_MatrixUseB> value;
-          coopMatLoad(weight, weights, weight_start + t * (kInner / 8), kWeightPitch,
-                      gl_CooperativeMatrixLayoutRowMajor);
-          [[unroll]] for (uint d = 0; d < kDimSteps; ++d) {
-            coopMatLoad(value, kv_tile, tile + (kKeys + t * kInner) * kPitch + d * (kSide / 8), kPitch,
-                        gl_CooperativeMatrixLayoutRowMajor);
-            sums[i * kDimSteps + d] = coopMatMulAdd(weight, value, sums[i * kDimSteps + d]);
+        UNROLL_MATRICES for (uint t = 0; t < kKeys / kInner; ++t) {
+          MATRIX_A weight;
+          MATRIX_B value;
+          LOAD_A(weight, weights, weight_start + t * (kInner / 8), kWeightPitch);
+          UNROLL_MATRICES for (uint d = 0; d < kDimSteps; ++d) {
+            LOAD_B_ROWS(value, kv_tile, tile + (kKeys + t * kInner) * kPitch + d * (kSide / 8),
+                        kPitch);
+            sums[i * kDimSteps + d] = MULTIPLY_ADD(weight, value, sums[i * kDimSteps + d]);
           }
         }
         subgroupBarrier();  // the weights have been read
@@ -294,16 +295,16 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
   float sink = 0.0;  // in the units of exponents
   if (kHasSinks != 0) sink = F32Buffer(sinks).v[head] * kLog2E;
   uint stage_start = gl_SubgroupID * kSide * kStagePitch;
-  [[unroll]] for (uint i = 0; i < kDown; ++i) {
+  UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
     float scale = 1.0;
     if (kInRegisters != 0) {
-      [[unroll]] for (uint h = 0; h < 2; ++h) {
+      UNROLL_MATRICES for (uint h = 0; h < 2; ++h) {
         float sum = total[2 * i + h];
         sum += subgroupShuffleXor(sum, 1);
         sum += subgroupShuffleXor(sum, 2);
         if (kHasSinks != 0) sum += exp2(min(sink - reference[2 * i + h], kMostExponent));
-        [[unroll]] for (uint d = 0; d < kDimSteps; ++d) {
-          [[unroll]] for (uint e = 0; e < kHalf; ++e) {
+        UNROLL_MATRICES for (uint d = 0; d < kDimSteps; ++d) {
+          UNROLL_MATRICES for (uint e = 0; e < kHalf; ++e) {
             sums[i * kDimSteps + d][h * kHalf + e] *= 1.0 / sum;
           }
         }
@@ -315,10 +316,9 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
       scale = 1.0 / sum;
     }
     uint r = first_row + (gl_SubgroupID * kDown + i) * kSide + row;
-    [[unroll]] for (uint d = 0; d < kDimSteps; ++d) {
+    UNROLL_MATRICES for (uint d = 0; d < kDimSteps; ++d) {
       subgroupBarrier();
-      coopMatStore(sums[i * kDimSteps + d], kv_tile, stage_start, kStagePitch,
-                   gl_CooperativeMatrixLayoutRowMajor);
+      STORE_SUM(sums[i * kDimSteps + d], kv_tile, stage_start, kStagePitch);
       subgroupMemoryBarrierShared();
       subgroupBarrier();
       if (r < n) {

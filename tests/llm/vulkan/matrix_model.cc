@@ -8,8 +8,16 @@ namespace {
 }  // namespace
 
 std::span<const uint32_t> matrix_model(Shader shader) {
-  if (shader == Shader::kMatmulCooperative) return matmul_cooperative_spv;
-  return {};
+  switch (shader) {
+    case Shader::kMatmulCooperative:
+      return matmul_cooperative_spv;
+    case Shader::kAttentionCooperative:
+      return attention_cooperative_spv;
+    case Shader::kPagedAttentionCooperative:
+      return paged_attention_cooperative_spv;
+    default:
+      return {};
+  }
 }
 
 }  // namespace vesper

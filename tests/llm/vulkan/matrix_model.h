@@ -1,4 +1,4 @@
-// The product on matrix units, compiled with a model of these (shaders/cooperative_matrices.glsl).
+// The kernels of matrix units, compiled with a model of these (shaders/cooperative_matrices.glsl).
 #pragma once
 
 #include <cstdint>
