@@ -7,6 +7,7 @@
 #include "capi/cancellation.h"
 #include "capi/errors.h"
 #include "capi/library.h"
+#include "capi/options.h"
 #include "session/inspection/reports.h"
 #include "session/models/digest.h"
 #include "session/models/model_store.h"

@@ -70,8 +70,8 @@ std::string OptionTable::bash_completions() const {
           " -- \"${cur#\"$head\"}\")\n";
     }
     if (has_files(option.value.completion)) {
-      cases += std::string("      _vesper_files ") +
-               (option.value.completion == Completion::kFolder ? "-d" : "-f") + "\n";
+      cases += option.value.completion == Completion::kFolder ? "      _vesper_files -d\n"
+                                                              : "      _vesper_files -f\n";
     }
     cases += "      return ;;\n";
   }

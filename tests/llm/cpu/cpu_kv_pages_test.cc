@@ -1,3 +1,6 @@
+#include <gmock/gmock.h>
+
+#include "error/error.h"
 #include "tests/llm/cpu/cpu_fixture.h"
 #include "tests/llm/kernels/kv_pages_check.h"
 
