@@ -79,6 +79,8 @@ Child::Child(const std::vector<std::string>& arguments, const ChildOptions& opti
   pid_ = fork();
   if (pid_ != 0) return;
 
+  // Under nohup, and in the background of a shell, the tests ignore some of these.
+  for (const int signal_number : {SIGHUP, SIGINT, SIGQUIT}) signal(signal_number, SIG_DFL);
   if (!options.folder.empty() && chdir(options.folder.c_str()) != 0) _exit(126);
   for (const auto& [name, value] : options.environment) {
     value.empty() ? unsetenv(name.c_str()) : setenv(name.c_str(), value.c_str(), 1);
