@@ -175,9 +175,9 @@ TEST(HttpServer, AStopWithoutGraceEndsWhatRuns) {
       {},
       [&](HttpExchange& exchange) {
         exchange.begin_events();
-        has_begun = true;
         for (;;) {
           exchange.send_event("more");
+          has_begun = true;
           std::this_thread::sleep_for(milliseconds(5));
         }
       },
