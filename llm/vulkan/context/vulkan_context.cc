@@ -44,7 +44,7 @@ void VulkanContext::open_device(const VulkanOptions& options) {
   if (c.has_cooperative_matrix() && !matrix_model_) {
     wanted.matrix.cooperativeMatrix = VK_TRUE;
     wanted.v12.vulkanMemoryModel = VK_TRUE;
-    wanted.v12.vulkanMemoryModelDeviceScope = VK_TRUE;  // atomics of paged_attention
+    wanted.v12.vulkanMemoryModelDeviceScope = VK_TRUE;  // atomics of counters
     wanted.chain(wanted.matrix);
     extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
   }

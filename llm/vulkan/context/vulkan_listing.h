@@ -38,9 +38,9 @@ struct VulkanOptions {
   bool synchronization = false;      // the layers also check barriers between commands and copies
   bool gpu_assisted = false;         // the layers also add checks of addresses to every shader
   bool pipeline_statistics = false;  // Device::variants knows spilled_bytes, if the driver does
-  // If set, products are planned as if the device had cooperative matrices of 8 x 8. Returns the
-  // SPIR-V of a shader that models them (shaders/cooperative_matrices.glsl), or nothing for other
-  // shaders.
+  // If set, products and attention are planned as if the device had cooperative matrices of 8 x 8.
+  // Returns the SPIR-V of a shader that models them (shaders/cooperative_matrices.glsl), or nothing
+  // for other shaders.
   std::span<const uint32_t> (*matrix_model)(Shader) = nullptr;
 };
 
