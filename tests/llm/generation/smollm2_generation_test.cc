@@ -112,11 +112,11 @@ TEST_F(SmolLm2, AnswersTheSameOnVulkan) {
   EXPECT_EQ(answers[0].size(), 6u);
 }
 
-// Products of few rows in int8, as GPUs have them: the norm in the product or before it. The
-// distance from f32 is about the CPU's (0.053; 0.064 and 0.045 on lavapipe), which rounds alike.
+// Products of few rows in int8, as GPUs have them: the norm in the product or before it. Over three
+// tokens of each text, the distance from f32 is about the CPU's (0.028; 0.033 and 0.024 on
+// lavapipe), which rounds alike. For one text it varies by half with the order of additions.
 TEST_F(SmolLm2, IsAsNearToF32InInt8OnVulkanAsOnTheCpu) {
-  const Golden& text = golden()[4];
-  std::vector<std::vector<float>> exact;
+  std::vector<std::vector<float>> exact;  // of each step of each text
   double of_cpu = 0;
   for (const char* tuning : {"f32", "cpu", "int8_rows=8x8", "int8_rows=8x1"}) {
     SCOPED_TRACE(tuning);
@@ -125,23 +125,26 @@ TEST_F(SmolLm2, IsAsNearToF32InInt8OnVulkanAsOnTheCpu) {
     const auto model =
         generator(is_vulkan ? "vulkan" : "cpu", is_exact ? Compute::kF32 : Compute::kAuto);
     unsetenv("VESPER_TUNING");
-    std::vector<int32_t> tokens = text.prompt;
     double squares = 0, error = 0;
-    for (size_t step = 0; step < 3; ++step) {
-      model->start(0, tokens, 1, {});
-      model->advance(1);
-      std::vector<float> logits(model->n_vocab());
-      model->read_logits(0, logits.data());
-      tokens.push_back(text.answer[step]);
-      if (is_exact) exact.push_back(logits);
-      for (size_t i = 0; i < logits.size(); ++i) {
-        squares += double{exact[step][i]} * exact[step][i];
-        error += std::pow(double{logits[i]} - exact[step][i], 2);
+    size_t n_steps = 0;
+    for (const Golden& text : golden()) {
+      std::vector<int32_t> tokens = text.prompt;
+      for (size_t step = 0; step < 3; ++step, ++n_steps) {
+        model->start(0, tokens, 1, {});
+        model->advance(1);
+        std::vector<float> logits(model->n_vocab());
+        model->read_logits(0, logits.data());
+        tokens.push_back(text.answer[step]);
+        if (is_exact) exact.push_back(logits);
+        for (size_t i = 0; i < logits.size(); ++i) {
+          squares += double{exact[n_steps][i]} * exact[n_steps][i];
+          error += std::pow(double{logits[i]} - exact[n_steps][i], 2);
+        }
       }
     }
     const double distance = std::sqrt(error / squares);
     if (!is_vulkan) of_cpu = distance;
-    EXPECT_LE(distance, 1.5 * of_cpu);
+    EXPECT_LE(distance, 1.3 * of_cpu);
   }
 }
 #endif
