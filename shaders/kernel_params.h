@@ -173,8 +173,8 @@ struct NormParams {
 //           6 struct Row [n_rows] (?): results of unused rows may be skipped
 //           7 norm weight f32 [n_in] (?): an RMS norm of the rows of in, f32, before the product;
 //             with kMatmulLayerNorm weight and bias f32 [2, n_in]: a layer norm
-// Weight::int8_rows, gate_rows, norm_rows and layer_norm_rows say for how many contiguous rows there
-// are int8 rows, gates and norms.
+// Weight::int8_rows, gate_rows, norm_rows and layer_norm_rows say for how many contiguous rows
+// there are int8 rows, gates and norms.
 VESPER_CONST(kMatmulResidualByRow, 1u);  // residual is [rows_per_batch, n_out] for every batch;
                                          // otherwise it has the layout of out and may alias it
 VESPER_CONST(kMatmulGated, 2u);          // out[r, o] = activation(sum of o) * sum of n_out + o: the
@@ -304,24 +304,33 @@ struct CombineExpertsParams {
 // operands: 0 out [n_rows, n_heads * head_dim] (w)  1 q  2 k pages  3 v pages  4 rows  5 page_table
 //           6 sinks f32 [n_heads] (?): a logit of each head that adds to the denominator of its
 //             softmax, but has no value
+//           with kAttentionWritesKv, as in rope: 7 angles f32 [n_positions, n_pairs, 2] (?)
+//           8 weight of the norm of q heads f32 [head_dim] (?)  9 of k heads (?)
 VESPER_CONST(kAttentionOneSequence, 1u);  // rows are successive positions of one sequence, unused
                                           // rows last
 VESPER_CONST(kAttentionRounds, 2u);       // products may round their inputs to bf16
+VESPER_CONST(kAttentionWritesKv, 4u);     // no two rows have the same sequence, and a row of q
+                                          // continues with the keys and values of its position.
+                                          // Heads of q and k are normed and rotated; keys and
+                                          // values are written to the pages (rw), f32 or f16
 // What shaders do not have as constants.
 struct PagedAttentionValues {
   uint n_rows, n_heads, n_kv_heads;
   uint q_row_stride, out_row_stride;
   uint pages_per_sequence;
   uint kv_length;
-  float scale;     // on q . k, usually 1 / sqrt(head_dim)
-  uint window;     // 0: all positions
-  float soft_cap;  // not 0: a score s becomes soft_cap * tanh(s / soft_cap)
+  uint window;  // 0: all positions
 };
 #ifdef __cplusplus
 struct PagedAttentionParams : PagedAttentionValues {
+  float scale;     // on q . k, usually 1 / sqrt(head_dim)
+  float soft_cap;  // not 0: a score s becomes soft_cap * tanh(s / soft_cap)
   uint head_dim, page_rows;
   uint q_dtype, kv_dtypes, out_dtype;
   uint flags;  // kAttention*
+  // With kAttentionWritesKv, as in RopeParams.
+  uint n_pairs, interleaved;
+  float norm_epsilon;
 };
 #endif
 

@@ -302,7 +302,7 @@ int run(const std::map<std::string, std::string>& options) {
   device->write(state_buffer, states.data());
   device->write(row_buffer, rows.data());
   DispatchTable step;
-  decoder.emit_rows(step, n_sequences, decoder.context(row_buffer));
+  decoder.emit_rows(step, n_sequences, decoder.context(row_buffer, PassRowOrder::kOneEach));
   decoder.emit_logits(step, n_sequences, {}, logits);
   emit::sample_partials(step, "decoder.partials", token, partials, logits, state_buffer, suppressed,
                         {});

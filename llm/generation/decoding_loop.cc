@@ -106,7 +106,9 @@ DecodingLoop::DecodingLoop(Device& device, const DecoderModel& model, const Opti
 
 void DecodingLoop::record_passes() {
   // Only decoders without cross-attention have attention within a prompt.
-  const auto context = model_.context(pass_rows_, !model_.config().cross_attention);
+  const auto context =
+      model_.context(pass_rows_, model_.config().cross_attention ? PassRowOrder::kAny
+                                                                 : PassRowOrder::kOneSequence);
   const uint32_t most = most_pass_rows(n_ctx_);
   std::vector<DispatchTable> tables;
   for (const uint32_t size : kPassRows) {
@@ -124,7 +126,7 @@ const DecodingLoop::StepPrograms& DecodingLoop::programs_of(const StepShape& sha
   if (!is_new) return programs->second;
   const uint32_t n = shape.n_sequences();
   DispatchTable step;
-  model_.emit_rows(step, n, model_.context(step_rows_));
+  model_.emit_rows(step, n, model_.context(step_rows_, PassRowOrder::kOneEach));
   model_.emit_logits(step, n, {}, logits_, step_rows_);
   DispatchTable choice;
   emit_choice(shape.has_masks ? choice : step, shape);

@@ -132,11 +132,12 @@ uint32_t DecoderModel::longest_window() const {
   return longest;
 }
 
-TransformerStack::CausalContext DecoderModel::context(const Operand& rows, bool is_prompt) const {
+TransformerStack::CausalContext DecoderModel::context(const Operand& rows,
+                                                      PassRowOrder order) const {
   TransformerStack::CausalContext context;
   context.rows = rows;
   context.self = &cache_;
-  context.is_prompt = is_prompt;
+  context.order = order;
   context.rounds_attention = rounds_attention_;
   if (cross_) {
     context.cross = &*cross_;

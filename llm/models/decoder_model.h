@@ -38,9 +38,9 @@ class DecoderModel {
   DecoderModel(Device& device, const WeightProvider& provider, Compute compute,
                const Options& options);
 
-  // The context of rows, struct Row [n], of the model's own sequences. `is_prompt`: rows are
-  // successive positions of one sequence, unused rows last.
-  TransformerStack::CausalContext context(const Operand& rows, bool is_prompt = false) const;
+  // The context of rows, struct Row [n], of the model's own sequences.
+  TransformerStack::CausalContext context(const Operand& rows,
+                                          PassRowOrder order = PassRowOrder::kAny) const;
   // Appends a pass of `n_rows` rows through all layers; its result stays in the model.
   void emit_rows(DispatchTable& table, uint32_t n_rows,
                  const TransformerStack::CausalContext& context) const;

@@ -72,7 +72,8 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
                                    uint32_t max_rows)
     : config_(config),
       activation_(device.activation_dtype(compute, use, 1)),
-      prompt_activation_(device.activation_dtype(compute, use, max_rows)) {
+      prompt_activation_(device.activation_dtype(compute, use, max_rows)),
+      device_writes_kv_(device.info().policy.attention_writes_kv) {
   const WeightUploader upload(device, provider, compute, config.norm_weight_offset);
   const uint32_t d = config.d_model, q = config.q_width(), kv = config.kv_width();
   const std::string stack(config.name);
@@ -356,22 +357,41 @@ void TransformerStack::emit_whole_norms(DispatchTable& table, const std::string&
   norm("attn.k_norm", layer.attn_k_norm, q, kv);
 }
 
-void TransformerStack::emit_rope(DispatchTable& table, const std::string& label, uint32_t layer,
-                                 uint32_t n_rows, DType dtype, const Operand& rows,
-                                 const KvCache* cache) const {
-  const LayerWeights& weights = layers_[layer];
-  emit_whole_norms(table, label, weights, n_rows, dtype);
+uint32_t TransformerStack::n_pairs(uint32_t layer) const {
+  const std::optional<uint32_t> rope = config_.layers[layer].rope;
+  return rope ? config_.ropes[*rope].n_pairs : 0;
+}
+
+TransformerStack::HeadOperands TransformerStack::head_operands(uint32_t layer) const {
   const auto of_heads = [&](const Operand& norm) {
     return norm.bytes == config_.head_dim * sizeof(float) ? norm : Operand{};
   };
   const std::optional<uint32_t> rope = config_.layers[layer].rope;
+  return {rope ? rope_angles_[*rope] : Operand{}, of_heads(layers_[layer].attn_q_norm),
+          of_heads(layers_[layer].attn_k_norm)};
+}
+
+bool TransformerStack::attention_writes_kv(uint32_t layer, const CausalContext& context) const {
+  const KvTypes& types = context.self->shape().types;
+  const bool is_quantized =
+      kv_is_quantized(code(types.keys)) || kv_is_quantized(code(types.values));
+  // A lane has eight dimensions. They are rotated with each other, or with eight others.
+  const bool rotates_eights = n_pairs(layer) % (config_.interleaved_rope ? 4 : 8) == 0;
+  return device_writes_kv_ && context.order == PassRowOrder::kOneEach && !is_quantized &&
+         rotates_eights;
+}
+
+void TransformerStack::emit_rope(DispatchTable& table, const std::string& label, uint32_t layer,
+                                 uint32_t n_rows, DType dtype, const Operand& rows,
+                                 const KvCache* cache) const {
+  emit_whole_norms(table, label, layers_[layer], n_rows, dtype);
   RopeParams params{};
   params.n_rows = n_rows;
   params.n_heads = config_.n_heads;
   params.n_kv_heads = config_.n_kv_heads;
   params.head_dim = config_.head_dim;
   params.row_stride = config_.q_width() + 2 * config_.kv_width();
-  params.n_pairs = rope ? config_.ropes[*rope].n_pairs : 0;
+  params.n_pairs = n_pairs(layer);
   params.interleaved = config_.interleaved_rope;
   params.norm_epsilon = config_.norm_epsilon;
   params.dtype = code(dtype);
@@ -380,9 +400,10 @@ void TransformerStack::emit_rope(DispatchTable& table, const std::string& label,
     params.page_rows = cache->shape().page_rows;
     params.pages_per_sequence = cache->pages_per_sequence();
   }
-  emit::rope(table, label + "attn.rope", params, qkv_, rows, rope ? rope_angles_[*rope] : Operand{},
-             of_heads(weights.attn_q_norm), of_heads(weights.attn_k_norm),
-             cache ? cache->keys(layer) : Operand{}, cache ? cache->values(layer) : Operand{},
+  const HeadOperands heads = head_operands(layer);
+  emit::rope(table, label + "attn.rope", params, qkv_, rows, heads.angles, heads.q_norm_weight,
+             heads.k_norm_weight, cache ? cache->keys(layer) : Operand{},
+             cache ? cache->values(layer) : Operand{},
              cache ? cache->page_table(layer) : Operand{});
 }
 
@@ -426,7 +447,8 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
                                    const CausalContext& context) const {
   const uint32_t q = config_.q_width(), kv = config_.kv_width(), width = q + 2 * kv;
   const KvCache& self = *context.self;
-  const DType dtype = context.is_prompt ? prompt_activation_ : activation_;
+  const bool is_prompt = context.order == PassRowOrder::kOneSequence;
+  const DType dtype = is_prompt ? prompt_activation_ : activation_;
   const PassRows rows{n_rows, dtype, context.rows};
   WriteKvParams write{};
   write.n_rows = n_rows;
@@ -451,8 +473,8 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
   attention.soft_cap = config_.attention_soft_cap;
   attention.q_dtype = attention.out_dtype = code(dtype);
   attention.kv_dtypes = self.shape().types.codes();
-  attention.flags = (context.is_prompt ? kAttentionOneSequence : 0) |
-                    (context.is_prompt && context.rounds_attention ? kAttentionRounds : 0);
+  attention.flags = (is_prompt ? kAttentionOneSequence : 0) |
+                    (is_prompt && context.rounds_attention ? kAttentionRounds : 0);
 
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerWeights& layer = layers_[i];
@@ -461,7 +483,16 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
     BlockInput in = emit_norm_before(table, label + "attn_norm", layer.attn_norm,
                                      layer.attn_qkv.weight, n_rows, dtype, x);
     emit_first(table, label + "attn.qkv", layer.attn_qkv, rows, in, qkv_, dtype);
-    if (prepares_heads()) {
+    HeadOperands heads;
+    attention.flags &= ~kAttentionWritesKv;
+    if (attention_writes_kv(l, context)) {
+      emit_whole_norms(table, label, layer, n_rows, dtype);
+      heads = head_operands(l);
+      attention.flags |= kAttentionWritesKv;
+      attention.n_pairs = n_pairs(l);
+      attention.interleaved = config_.interleaved_rope;
+      attention.norm_epsilon = config_.norm_epsilon;
+    } else if (prepares_heads()) {
       emit_rope(table, label, l, n_rows, dtype, context.rows, &self);
     } else {
       emit::write_kv(table, label + "attn.write_kv", write, self.keys(l), self.values(l),
@@ -472,13 +503,15 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
     DType attended_dtype = input_dtype(layer.attn_out.weight, n_rows, dtype);
     attention.out_dtype = code(attended_dtype);
     emit::paged_attention(table, label + "attn", attention, attended_, qkv_, self.keys(l),
-                          self.values(l), context.rows, self.page_table(l), layer.attn_sinks);
+                          self.values(l), context.rows, self.page_table(l), layer.attn_sinks,
+                          heads.angles, heads.q_norm_weight, heads.k_norm_weight);
     emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm, rows,
                    {attended_, attended_dtype}, x);
     emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);
     if (config_.cross_attention) {
       const KvCache& source = *context.cross;
       PagedAttentionParams cross = attention;
+      cross.flags &= ~kAttentionWritesKv;
       cross.q_row_stride = q;
       cross.page_rows = source.shape().page_rows;
       cross.pages_per_sequence = source.pages_per_sequence();

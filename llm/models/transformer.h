@@ -40,6 +40,13 @@ struct LayerWeights {
   bool has_experts() const { return router.weight.data.present(); }
 };
 
+// What is known of the rows of a causal pass.
+enum class PassRowOrder {
+  kAny,
+  kOneSequence,  // successive positions of one sequence, unused rows last: a prompt
+  kOneEach,      // each sequence has at most one row: a step
+};
+
 class TransformerStack {
  public:
   // Uploads every layer. `use` is for the rows of a pass. The rotary table has config.n_positions
@@ -62,8 +69,7 @@ class TransformerStack {
     const KvCache* cross = nullptr;
     Operand cross_pages;                    // i32 [n_sequences of `self`]
     const CrossWeights* weights = nullptr;  // may be null
-    // Rows are successive positions of one sequence, unused rows last.
-    bool is_prompt = false;
+    PassRowOrder order = PassRowOrder::kAny;
     bool rounds_attention = false;  // of prompts, see DevicePolicy
   };
 
@@ -140,6 +146,14 @@ class TransformerStack {
   // Norms and rotates the heads in qkv_; with a cache, writes keys and values to it.
   void emit_rope(DispatchTable& table, const std::string& label, uint32_t layer, uint32_t n_rows,
                  DType dtype, const Operand& rows, const KvCache* cache) const;
+  uint32_t n_pairs(uint32_t layer) const;  // that are rotated in a head
+  // What the heads of a layer are multiplied with, in rope or paged_attention.
+  struct HeadOperands {
+    Operand angles, q_norm_weight, k_norm_weight;
+  };
+  HeadOperands head_operands(uint32_t layer) const;
+  // Whether attention norms and rotates the heads of a layer and writes keys and values.
+  bool attention_writes_kv(uint32_t layer, const CausalContext& context) const;
   bool prepares_heads() const { return !rope_angles_.empty() || has_head_norms_; }
   float attention_scale() const;
   // The attention probabilities of selected heads of the layer, for the queries in qkv_.
@@ -154,6 +168,7 @@ class TransformerStack {
   uint32_t bias_reach_ = 0;           // the greatest distance of two rows of a pass
   std::vector<Operand> rope_angles_;  // f32 [n_positions, n_pairs, 2], for each of config.ropes
   bool has_head_norms_ = false;       // of either kind
+  bool device_writes_kv_;             // DevicePolicy::attention_writes_kv
   // Scratch of one pass, for max_rows rows.
   Operand normed_;     // [max_rows, d_model]
   Operand qkv_;        // [max_rows, q_width + 2 * kv_width]

@@ -57,6 +57,10 @@ struct DevicePolicy {
   // takes 1.1 ms; a CPU gains nothing.
   uint32_t encoded_windows = 1;
 
+  // Whether attention can prepare the heads of new positions and write their keys and values
+  // (kAttentionWritesKv).
+  bool attention_writes_kv = false;
+
   // A GPU that the CPU emulates: a product that keeps a real one busy takes minutes.
   bool is_emulated_gpu = false;
 

@@ -50,8 +50,9 @@ void DispatchTable::append(Kernel kernel, std::string label,
                            std::initializer_list<Operand> operands, uint32_t reads, uint32_t writes,
                            Command& command) {
   if (operands.size() > kMaxOperands) {
-    throw Error(ErrorKind::kInternal, label + ": a command has at most 8 operands, this one has " +
-                                          std::to_string(operands.size()));
+    throw Error(ErrorKind::kInternal,
+                label + ": a command has at most " + std::to_string(kMaxOperands) +
+                    " operands, this one has " + std::to_string(operands.size()));
   }
   command.kernel = kernel;
   command.n_operands = static_cast<uint32_t>(operands.size());
@@ -157,10 +158,13 @@ void combine_experts(DispatchTable& table, std::string label, const CombineExper
 
 void paged_attention(DispatchTable& table, std::string label, const PagedAttentionParams& params,
                      Operand out, Operand q, Operand k_pages, Operand v_pages, Operand rows,
-                     Operand page_table, Operand sinks) {
-  table.add(Kernel::kPagedAttention, std::move(label),
-            {out, q, k_pages, v_pages, rows, page_table, sinks}, bits({1, 2, 3, 4, 5, 6}),
-            bits({0}), params);
+                     Operand page_table, Operand sinks, Operand angles, Operand q_norm_weight,
+                     Operand k_norm_weight) {
+  table.add(
+      Kernel::kPagedAttention, std::move(label),
+      {out, q, k_pages, v_pages, rows, page_table, sinks, angles, q_norm_weight, k_norm_weight},
+      bits({1, 2, 3, 4, 5, 6, 7, 8, 9}),
+      (params.flags & kAttentionWritesKv) != 0 ? bits({0, 2, 3}) : bits({0}), params);
 }
 
 void attention_weights(DispatchTable& table, std::string label,

@@ -71,8 +71,8 @@ struct Operand {
   Operand from(uint64_t from_bytes) const { return part(from_bytes, bytes - from_bytes); }
 };
 
-inline constexpr uint32_t kMaxOperands = 8;
-inline constexpr uint32_t kMaxParamBytes = 64;
+inline constexpr uint32_t kMaxOperands = 10;
+inline constexpr uint32_t kMaxParamBytes = 80;
 
 struct Command {
   Kernel kernel = Kernel::kEmbed;
@@ -148,7 +148,8 @@ void combine_experts(DispatchTable&, std::string label, const CombineExpertsPara
                      Operand in, Operand weights, Operand shared);
 void paged_attention(DispatchTable&, std::string label, const PagedAttentionParams&, Operand out,
                      Operand q, Operand k_pages, Operand v_pages, Operand rows, Operand page_table,
-                     Operand sinks = {});
+                     Operand sinks = {}, Operand angles = {}, Operand q_norm_weight = {},
+                     Operand k_norm_weight = {});
 void attention_weights(DispatchTable&, std::string label, const AttentionWeightsParams&,
                        Operand out, Operand q, Operand k_pages, Operand rows, Operand page_table,
                        Operand heads, Operand lengths);

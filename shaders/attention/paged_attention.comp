@@ -9,6 +9,10 @@
 //
 // Up to kSplits workgroups share the positions, at least kSplitPositions each. The last one to finish
 // adds the results of all in `partials`, in their order.
+//
+// With kAttentionWritesKv, every subgroup norms and rotates its queries. In the first workgroup, the
+// last subgroup has the new position, and the others those in the pages, so that none waits for a new
+// key. Keys and values of the new position are rounded in the pages only.
 // Grid: (workgroups for all heads, rows, kSplits).
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -34,14 +38,19 @@ layout(constant_id = 10) const uint kAhead = 1;  // rows that a lane loads at on
 layout(constant_id = 11) const uint kSplits = 1;
 layout(constant_id = 12) const uint kHeads = 1;
 layout(constant_id = 13) const uint kHasSinks = 0;
-layout(constant_id = 14) const uint kSoftCap = 0;
+layout(constant_id = 14) const float kSoftCap = 0.0;
+layout(constant_id = 15) const float kScale = 1.0;
+layout(constant_id = 16) const uint kNewRows = 0;  // 1: written, 2: angles, 4: norm of q, 8: of k,
+                                                   // 16: interleaved
+layout(constant_id = 17) const uint kPairs = 0;
+layout(constant_id = 18) const float kNormEpsilon = 0.0;
 
 // Also written by other workgroups of the dispatch.
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Partials { float v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
 
 layout(push_constant) uniform Push {
-  Address out_, q, k_pages, v_pages, rows, page_table, sinks;
+  Address out_, q, k_pages, v_pages, rows, page_table, sinks, angles, q_norm, k_norm;
   PagedAttentionValues p;
   Partials partials;  // sum, greatest score, total
   Counters counters;  // [n_rows, gl_NumWorkGroups.x], zero between dispatches
@@ -53,6 +62,8 @@ const uint kPartial = kHeadDim + 2;
 
 const uint kThreads = gl_WorkGroupSize.x;
 const uint kSubgroups = kThreads / kSubgroup;
+const bool kWritesKv = (kNewRows & 1u) != 0, kRotates = (kNewRows & 2u) != 0;
+const bool kInterleaved = (kNewRows & 16u) != 0;
 const uint kChunks = kHeadDim / 8;
 const uint kLaneChunks = (kChunks + kLanes - 1) / kLanes;
 const uint kRowsAtOnce = kSubgroup / kLanes;
@@ -131,6 +142,86 @@ void store_sum_of_parts(uint r, uint first_head, uint n_parts) {
   store_int8_results(r, first_head);
 }
 
+float capped(float score) {
+  // tanh is exactly 1 beyond 10. Drivers may compute it from exponentials that overflow.
+  return kSoftCap != 0.0 ? kSoftCap * kLog2E * tanh(clamp(score / kSoftCap, -10.0, 10.0)) : score;
+}
+
+// The dimensions of the lane: groups of eight. Lanes beyond the last dimension repeat it.
+uint lane_dims[kLaneChunks];
+bool lane_has[kLaneChunks];
+vec4 head[kLaneChunks * 2];  // the lane's dimensions of a head
+
+// Loads the head that begins at element `from` of q.
+void load_head(uint from) {
+  [[unroll]] for (uint c = 0; c < kLaneChunks * 2; ++c) {
+    head[c] = load_vec4(q, from + lane_dims[c / 2] + c % 2 * 4, kQDtype);
+  }
+}
+
+// Of eight dimensions from d on, those that they are rotated with.
+uint paired(uint d) {
+  if (!kRotates || kInterleaved || d >= 2 * kPairs) return d;
+  return d < kPairs ? d + kPairs : d - kPairs;
+}
+
+// Loads a head, norms it and rotates it, as kernel rope does.
+void prepare_head(uint from, bool has_norm, Address norm, uint position) {
+  load_head(from);
+  vec4 other[kLaneChunks * 2];
+  [[unroll]] for (uint c = 0; c < kLaneChunks * 2; ++c) {
+    other[c] = load_vec4(q, from + paired(lane_dims[c / 2]) + c % 2 * 4, kQDtype);
+  }
+  if (has_norm) {
+    float squares = 0.0;
+    [[unroll]] for (uint c = 0; c < kLaneChunks * 2; ++c) {
+      if (lane_has[c / 2]) squares += dot(head[c], head[c]);
+    }
+    [[unroll]] for (uint step = 1; step < kLanes; step *= 2) {
+      squares += subgroupShuffleXor(squares, step);
+    }
+    float factor = inversesqrt(squares / float(kHeadDim) + kNormEpsilon);
+    [[unroll]] for (uint c = 0; c < kLaneChunks * 2; ++c) {
+      head[c] *= factor * Vec4Buffer(norm).v[lane_dims[c / 2] / 4 + c % 2];
+      other[c] *= factor * Vec4Buffer(norm).v[paired(lane_dims[c / 2]) / 4 + c % 2];
+    }
+  }
+  if (!kRotates) return;
+  [[unroll]] for (uint c = 0; c < kLaneChunks * 2; ++c) {
+    uint d = lane_dims[c / 2] + c % 2 * 4;
+    if (d >= 2 * kPairs) continue;
+    vec4 x = head[c];
+    uint first = position * 2 * kPairs;  // of the angles
+    if (kInterleaved) {
+      vec4 a = Vec4Buffer(angles).v[(first + d) / 4];  // cosine, sine, cosine, sine
+      head[c] = vec4(x.x * a.x - x.y * a.y, x.x * a.y + x.y * a.x, x.z * a.z - x.w * a.w,
+                     x.z * a.w + x.w * a.z);
+    } else {
+      uint at = (first + 2 * (d < kPairs ? d : d - kPairs)) / 4;
+      vec4 a = Vec4Buffer(angles).v[at], b = Vec4Buffer(angles).v[at + 1];
+      vec4 cosines = vec4(a.x, a.z, b.x, b.z), sines = vec4(a.y, a.w, b.y, b.w);
+      head[c] = d < kPairs ? x * cosines - other[c] * sines : other[c] * sines + x * cosines;
+    }
+  }
+}
+
+// Stores the head as row `index` of a head's part of a page.
+void store_head(Address pages, uint dtype, uint page_head, uint index) {
+  uint row = (page_head * kPageRows + index) * kHeadDim;
+  [[unroll]] for (uint c = 0; c < kLaneChunks; ++c) {
+    if (!lane_has[c]) continue;
+    uint at = row + lane_dims[c];
+    vec4 low = head[2 * c], high = head[2 * c + 1];
+    if (dtype == kDTypeF16) {
+      UVec4Buffer(pages).v[at / 8] = uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw),
+                                           packHalf2x16(high.xy), packHalf2x16(high.zw));
+    } else {
+      Vec4Buffer(pages).v[at / 4] = low;
+      Vec4Buffer(pages).v[at / 4 + 1] = high;
+    }
+  }
+}
+
 void main() {
   uint thread = gl_LocalInvocationID.x;
   uint sharing = p.n_heads / p.n_kv_heads, blocks = (sharing + kHeads - 1) / kHeads;
@@ -143,10 +234,11 @@ void main() {
   uint only_page = kOnePage != 0 ? uint(I32Buffer(page_table).v[table_start]) : 0;
   uint length = p.kv_length == 0 ? uint(row.position) + 1 : p.kv_length;
   uint begin = p.window != 0 && p.window < length ? length - p.window : 0;
+  if (kWritesKv) --length;  // the new position is not in the pages yet
   uint first_unit = begin / kUnit, end_unit = (length + kUnit - 1) / kUnit;
   uint n_parts = 1;
   if (kSplits > 1) {
-    uint n = end_unit - first_unit;
+    uint n = max(end_unit - first_unit, 1);
     n_parts = clamp((length - begin) / kSplitPositions, 1, kSplits);
     uint in_part = (n + n_parts - 1) / n_parts;
     // Fewer, if the last ones would be empty.
@@ -157,17 +249,22 @@ void main() {
   }
 
   uint row_of_lane = gl_SubgroupInvocationID / kLanes, lane = gl_SubgroupInvocationID % kLanes;
-  // The dimensions of the lane. Lanes beyond the last dimension repeat it, with queries of 0.
-  uint dims[kLaneChunks];
-  vec4 query[kHeads * kLaneChunks * 2];
   [[unroll]] for (uint c = 0; c < kLaneChunks; ++c) {
     uint chunk = c * kLanes + lane;
-    dims[c] = min(chunk, kChunks - 1) * 8;
-    float scale = chunk < kChunks ? p.scale * (kSoftCap != 0 ? 1.0 : kLog2E) : 0.0;
-    [[unroll]] for (uint h = 0; h < kHeads; ++h) {
-      uint from = r * p.q_row_stride + (first_head + h) * kHeadDim + dims[c];
-      query[(h * kLaneChunks + c) * 2] = load_vec4(q, from, kQDtype) * scale;
-      query[(h * kLaneChunks + c) * 2 + 1] = load_vec4(q, from + 4, kQDtype) * scale;
+    lane_has[c] = chunk < kChunks;
+    lane_dims[c] = min(chunk, kChunks - 1) * 8;
+  }
+  vec4 query[kHeads * kLaneChunks * 2];
+  [[unroll]] for (uint h = 0; h < kHeads; ++h) {
+    uint from = r * p.q_row_stride + (first_head + h) * kHeadDim;
+    if (kWritesKv) {
+      prepare_head(from, (kNewRows & 4u) != 0, q_norm, uint(row.position));
+    } else {
+      load_head(from);
+    }
+    [[unroll]] for (uint c = 0; c < kLaneChunks * 2; ++c) {
+      float scale = lane_has[c / 2] ? kScale * (kSoftCap != 0.0 ? 1.0 : kLog2E) : 0.0;
+      query[h * kLaneChunks * 2 + c] = head[c] * scale;
     }
   }
 
@@ -178,26 +275,62 @@ void main() {
     greatest[h] = kLeast;
     total[h] = 0.0;
   }
-  for (uint unit = first_unit + gl_SubgroupID; unit < end_unit; unit += kSubgroups) {
+  // Subgroups that read pages.
+  uint n_readers = kWritesKv && gl_WorkGroupID.z == 0 ? kSubgroups - 1 : kSubgroups;
+  if (gl_SubgroupID == n_readers) {
+    uint position = uint(row.position), index = position, page = only_page;
+    if (kOnePage == 0) {
+      page = uint(I32Buffer(page_table).v[table_start + position / kPageRows]);
+      index = position % kPageRows;
+    }
+    uint from = r * p.q_row_stride + (p.n_heads + kv_head) * kHeadDim;
+    uint page_head = page * p.n_kv_heads + kv_head;
+    bool stores = gl_WorkGroupID.x % blocks == 0 && row_of_lane == 0;
+    prepare_head(from, (kNewRows & 8u) != 0, k_norm, position);
+    if (stores) store_head(k_pages, kKeyDtype, page_head, index);
+    [[unroll]] for (uint h = 0; h < kHeads; ++h) {
+      float score = 0.0;
+      [[unroll]] for (uint c = 0; c < kLaneChunks * 2; ++c) {
+        score += dot(head[c], query[h * kLaneChunks * 2 + c]);
+      }
+      [[unroll]] for (uint step = kLanes / 2; step > 0; step /= 2) {
+        score += subgroupShuffleXor(score, step);
+      }
+      if (row_of_lane == 0) greatest[h] = capped(score);
+    }
+    load_head(from + p.n_kv_heads * kHeadDim);
+    if (stores) store_head(v_pages, kValueDtype, page_head, index);
+    if (row_of_lane == 0) {
+      [[unroll]] for (uint h = 0; h < kHeads; ++h) {
+        total[h] = 1.0;
+        [[unroll]] for (uint c = 0; c < kLaneChunks * 2; ++c) {
+          sum[h * kLaneChunks * 2 + c] = head[c];
+        }
+      }
+    }
+  }
+  if (gl_SubgroupID == n_readers) end_unit = 0;
+  for (uint unit = first_unit + gl_SubgroupID; unit < end_unit; unit += n_readers) {
     uint first = unit * kUnit, page = only_page, page_start = 0;
     if (kOnePage == 0) {
       page = uint(I32Buffer(page_table).v[table_start + first / kPageRows]);
       page_start = first / kPageRows * kPageRows;
     }
-    uint head = page * p.n_kv_heads + kv_head;
+    uint page_head = page * p.n_kv_heads + kv_head;
     vec4 keys[kAhead * kLaneChunks * 2], values[kAhead * kLaneChunks * 2];
     [[unroll]] for (uint i = 0; i < kAhead; ++i) {
       uint t = clamp(first + i * kRowsAtOnce + row_of_lane, begin, length - 1) - page_start;
       [[unroll]] for (uint c = 0; c < kLaneChunks; ++c) {
         uint at = (i * kLaneChunks + c) * 2;
-        load_kv8(k_pages, kKeyDtype, head, t, kPageRows, kHeadDim, dims[c], keys[at], keys[at + 1]);
+        load_kv8(k_pages, kKeyDtype, page_head, t, kPageRows, kHeadDim, lane_dims[c], keys[at],
+                 keys[at + 1]);
       }
     }
     [[unroll]] for (uint i = 0; i < kAhead; ++i) {
       uint t = clamp(first + i * kRowsAtOnce + row_of_lane, begin, length - 1) - page_start;
       [[unroll]] for (uint c = 0; c < kLaneChunks; ++c) {
         uint at = (i * kLaneChunks + c) * 2;
-        load_kv8(v_pages, kValueDtype, head, t, kPageRows, kHeadDim, dims[c], values[at],
+        load_kv8(v_pages, kValueDtype, page_head, t, kPageRows, kHeadDim, lane_dims[c], values[at],
                  values[at + 1]);
       }
     }
@@ -212,11 +345,7 @@ void main() {
         [[unroll]] for (uint step = kLanes / 2; step > 0; step /= 2) {
           score += subgroupShuffleXor(score, step);
         }
-        // tanh is exactly 1 beyond 10. Drivers may compute it from exponentials that overflow.
-        if (kSoftCap != 0) {
-          score = p.soft_cap * kLog2E * tanh(clamp(score / p.soft_cap, -10.0, 10.0));
-        }
-        scores[i * kHeads + h] = t >= begin && t < length ? score : kMinusInfinity;
+        scores[i * kHeads + h] = t >= begin && t < length ? capped(score) : kMinusInfinity;
       }
     }
     [[unroll]] for (uint h = 0; h < kHeads; ++h) {

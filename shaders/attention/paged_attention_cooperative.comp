@@ -27,12 +27,13 @@ layout(constant_id = 7) const uint kLanesPerRow = 2;  // subgroup size / kSide
 layout(constant_id = 8) const uint kKeys = 64;  // at least kRows / 2: queries go through the same
                                                 // memory
 layout(constant_id = 9) const uint kPageRows = 32;
-layout(constant_id = 10) const uint kSoftCap = 0;
+layout(constant_id = 10) const float kSoftCap = 0.0;
 layout(constant_id = 11) const uint kKeyDtype = kDTypeF16;
 layout(constant_id = 12) const uint kValueDtype = kDTypeF16;
 layout(constant_id = 13) const uint kInRegisters = 0;
 layout(constant_id = 14) const uint kBuffers = 1;  // of keys and values, 1 or 2
 layout(constant_id = 15) const uint kHasSinks = 0;
+layout(constant_id = 16) const float kScale = 1.0;
 const uint kMasked = 1;
 
 // Of a row of codes, and the scales of a row (kernel_params.h).
@@ -106,9 +107,9 @@ uvec4 widened_keys(uvec4 loaded, uint chunk) { return widened(loaded, kKeyDtype,
 uvec4 widened_values(uvec4 loaded, uint chunk) { return widened(loaded, kValueDtype, chunk); }
 
 float exponent(float dot) {
-  float score = dot * p.scale;
+  float score = dot * kScale;
   // tanh is exactly 1 beyond 10. Drivers may compute it from exponentials that overflow.
-  if (kSoftCap != 0) score = p.soft_cap * tanh(clamp(score / p.soft_cap, -10.0, 10.0));
+  if (kSoftCap != 0.0) score = kSoftCap * tanh(clamp(score / kSoftCap, -10.0, 10.0));
   return score * kLog2E;
 }
 uvec2 visible_keys(uint row) {

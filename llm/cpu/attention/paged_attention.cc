@@ -483,6 +483,7 @@ void prepare_paged_attention(PreparedCommand& prepared, const CommandToPrepare& 
   command.require(params.q_dtype <= kDTypeBF16 && params.out_dtype <= kDTypeBF16,
                   "q and out must be f32, f16 or bf16");
   command.require_kv_dtypes(params.kv_dtypes, params.head_dim);
+  command.require((params.flags & kAttentionWritesKv) == 0, "keys and values must be in the pages");
   const uint64_t width = uint64_t{params.n_heads} * params.head_dim;
   const auto bytes = [&](uint64_t stride, uint32_t dtype) {
     return ((params.n_rows - 1) * stride + width) * (dtype == kDTypeF32 ? 4 : 2);

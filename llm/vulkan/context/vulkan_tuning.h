@@ -79,6 +79,8 @@ struct VulkanTuning {
   // Attention.
   uint32_t attention_splits;  // workgroups per row and heads of paged_attention; 0: by length
   StepAttention step_attention;
+  StepAttention step_attention_of_few;  // rows and heads: at most two per processor, in contexts of
+                                        // at most 4,096 positions
   StepAttention step_attention_of_codes;  // with quantized keys
   AttentionTile attention_tile;
   AttentionTile attention_tile_of_wide_heads;  // with a head_dim above 64

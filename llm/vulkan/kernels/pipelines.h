@@ -47,10 +47,10 @@ namespace vesper {
   X(kPool, pool)                              \
   X(kCountReplay, count_replay)
 // Shaders that need a glslang with GL_KHR_cooperative_matrix (13 and later).
-#define VESPER_COOPERATIVE_SHADERS(X)                        \
-  X(kMatmulCooperative, matmul_cooperative)                  \
-  X(kMatrixLayoutCooperative, matrix_layout_cooperative)     \
-  X(kAttentionCooperative, attention_cooperative)            \
+#define VESPER_COOPERATIVE_SHADERS(X)                    \
+  X(kMatmulCooperative, matmul_cooperative)              \
+  X(kMatrixLayoutCooperative, matrix_layout_cooperative) \
+  X(kAttentionCooperative, attention_cooperative)        \
   X(kPagedAttentionCooperative, paged_attention_cooperative)
 
 enum class Shader : uint32_t {
@@ -64,7 +64,7 @@ const char* shader_name(Shader shader);
 
 // A pipeline: constant_id i has constants[i] (constant 0 is the workgroup's threads).
 struct PipelineKey {
-  static constexpr uint32_t kMaxConstants = 16;
+  static constexpr uint32_t kMaxConstants = 20;
   Shader shader{};
   std::array<uint32_t, kMaxConstants> constants{};
   auto operator<=>(const PipelineKey&) const = default;

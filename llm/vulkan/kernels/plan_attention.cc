@@ -32,6 +32,13 @@ void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
           "heads in equal groups on the heads of keys");
   require((address(1) | address(2) | address(3)) % 16 == 0 && p.q_row_stride % 4 == 0,
           "queries and pages at multiples of 16 bytes");
+  const bool writes_kv = (p.flags & kAttentionWritesKv) != 0;
+  require(!writes_kv || (!kv_is_quantized(key_dtype(p.kv_dtypes)) &&
+                         !kv_is_quantized(value_dtype(p.kv_dtypes)) && p.kv_length == 0),
+          "pages of f32 or f16 for new keys and values");
+  require(!present(7) || (p.interleaved != 0 ? p.n_pairs % 4 == 0 : p.n_pairs % 8 == 0),
+          "eight dimensions that are rotated alike");
+  require((address(7) | address(8) | address(9)) % 16 == 0, "angles and norms at 16 bytes");
   if (paged_attention_cooperative(p)) return;
   // Lanes of a row of keys, and rows at once: as many as fit a page evenly.
   const uint32_t subgroup = capabilities_.subgroup_size;
@@ -39,15 +46,17 @@ void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
   const auto in_page = [&](uint32_t n) { return one_page || p.page_rows % n == 0; };
   uint32_t lanes = std::min(std::bit_ceil(p.head_dim / 8), subgroup);
   while (!in_page(subgroup / lanes)) lanes *= 2;
+  const uint32_t longest = p.kv_length != 0 ? p.kv_length : p.pages_per_sequence * p.page_rows;
+  const bool few = uint64_t{p.n_rows} * p.n_heads <= 2 * n_processors() && longest <= 4096;
   const StepAttention shape = kv_is_quantized(key_dtype(p.kv_dtypes))
                                   ? tuning_.step_attention_of_codes
-                                  : tuning_.step_attention;
+                              : few ? tuning_.step_attention_of_few
+                                    : tuning_.step_attention;
   uint32_t ahead = shape.keys;
   while (!in_page(ahead * (subgroup / lanes))) --ahead;
   // Heads that share keys and values, in equal blocks. The last block may overlap the one before.
   const uint32_t sharing = p.n_heads / p.n_kv_heads, n_blocks = blocks(sharing, shape.heads),
                  heads = blocks(sharing, n_blocks), n_groups = p.n_kv_heads * n_blocks;
-  const uint32_t longest = p.kv_length != 0 ? p.kv_length : p.pages_per_sequence * p.page_rows;
   const uint32_t n_splits = splits(p, n_groups, longest);
   uint32_t n_threads = threads();
   if (p.kv_length > 1024 && p.n_rows <= 8) n_threads = at_most(tuning_.long_attention_threads);
@@ -56,11 +65,15 @@ void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
              capabilities_.shared_bytes) {
     n_threads /= 2;
   }
+  require(!writes_kv || n_threads >= 2 * subgroup, "a subgroup for the new position");
   shader(Shader::kPagedAttention,
          {n_threads, p.head_dim, p.q_dtype, key_dtype(p.kv_dtypes), value_dtype(p.kv_dtypes),
           p.out_dtype, p.page_rows, one_page, subgroup, lanes, ahead, n_splits, heads, present(6),
-          p.soft_cap != 0});
-  push_addresses(7);
+          std::bit_cast<uint32_t>(p.soft_cap), std::bit_cast<uint32_t>(p.scale),
+          writes_kv * 1u + present(7) * 2u + present(8) * 4u + present(9) * 8u +
+              (p.interleaved != 0) * 16u,
+          p.n_pairs, std::bit_cast<uint32_t>(p.norm_epsilon)});
+  push_addresses(10);
   push(&p, sizeof(PagedAttentionValues));
   plan_.groups = {n_groups, p.n_rows, n_splits};
   if (n_splits == 1) return;
@@ -93,8 +106,8 @@ bool KernelPlanner::paged_attention_cooperative(const PagedAttentionParams& p) {
   shader(Shader::kPagedAttentionCooperative,
          {tile->subgroups * subgroup, p.head_dim, tile->subgroups, tile->down, side,
           capabilities_.matrix_k, p.out_dtype, subgroup / side, tile->keys, p.page_rows,
-          p.soft_cap != 0, key_dtype(p.kv_dtypes), value_dtype(p.kv_dtypes), in_registers(),
-          tile->buffers, present(6)});
+          std::bit_cast<uint32_t>(p.soft_cap), key_dtype(p.kv_dtypes), value_dtype(p.kv_dtypes),
+          in_registers(), tile->buffers, present(6), std::bit_cast<uint32_t>(p.scale)});
   push_addresses(7);
   push(&p, sizeof(PagedAttentionValues));
   plan_.groups = {blocks(p.n_rows, tile->subgroups * tile->down * side), p.n_heads, 1};

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "llm/dtype/kv_types.h"
+#include "llm/dtype/number_conversion.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
 namespace vesper::attention_test {
@@ -376,6 +377,140 @@ TEST_F(VulkanTest, PagedAttentionIsIndependentOfHeadsAndPartsOfAWorkgroup) {
     }
   }
 }
+
+struct NewKvCase {
+  uint32_t n_heads, n_kv_heads, head_dim, n_pairs;
+  bool is_interleaved, has_norms, has_sinks;
+  uint32_t window;
+  float soft_cap;
+  DType in, kv;
+};
+
+class NewKv : public VulkanTest, public testing::WithParamInterface<NewKvCase> {};
+
+// kAttentionWritesKv: the results and pages of `rope` and attention after it.
+TEST_P(NewKv, AttentionWritesThemLikeRope) {
+  const NewKvCase& c = GetParam();
+  constexpr uint32_t kPageRows = 32, kPages = 26, kSequences = 5;
+  const uint32_t q_width = c.n_heads * c.head_dim, kv_width = c.n_kv_heads * c.head_dim;
+  const uint32_t width = q_width + 2 * kv_width, n_rows = 6;
+  const std::vector<Row> rows = {{0, 2, 800, 0}, {0, 0, 0, 0},  {0, -1, 0, 0},
+                                 {0, 4, 31, 0},  {0, 1, 32, 0}, {0, 3, 300, 0}};
+  std::vector<int32_t> page_table(kSequences * kPages);
+  for (size_t i = 0; i < page_table.size(); ++i) page_table[i] = static_cast<int32_t>(i);
+  std::shuffle(page_table.begin(), page_table.end(), engine_);
+  const std::vector<float> qkv = random(size_t{n_rows} * width, 2.0f);
+  const std::vector<float> k = random(page_table.size() * kPageRows * kv_width),
+                           v = random(k.size());
+  const std::vector<float> q_norm = random(c.head_dim), k_norm = random(c.head_dim);
+  const std::vector<float> sinks = random(c.n_heads, 3.0f);
+  const std::vector<float> angles = random(size_t{kPageRows} * kPages * c.n_pairs * 2 + 8);
+  device();  // sets VESPER_TUNING
+  const std::string before = std::getenv("VESPER_TUNING");
+  struct Found {
+    std::vector<float> out, k, v;
+  };
+  const auto attend = [&](bool at_once, const std::string& tuning) {
+    setenv("VESPER_TUNING", (before + "," + tuning).c_str(), 1);
+    const std::unique_ptr<Device> device = open({});
+    setenv("VESPER_TUNING", before.c_str(), 1);
+    const auto store = [&](const auto& values) {
+      const Operand operand = device->allocate(values.size() * sizeof values[0], "operand");
+      device->write(operand, values.data());
+      return operand;
+    };
+    const auto numbers = [&](const std::vector<float>& values, DType dtype) {
+      if (dtype == DType::kF32) return store(values);
+      std::vector<uint16_t> halves;
+      for (const float x : values) halves.push_back(f32_to_f16(x));
+      return store(halves);
+    };
+    const auto fetch = [&](const Operand& from, size_t n, DType dtype) {
+      std::vector<float> values(n);
+      if (dtype == DType::kF32) {
+        device->read(from, values.data());
+        return values;
+      }
+      std::vector<uint16_t> halves(n);
+      device->read(from, halves.data());
+      for (size_t i = 0; i < n; ++i) values[i] = f16_to_f32(halves[i]);
+      return values;
+    };
+    const Operand k_pages = numbers(k, c.kv), v_pages = numbers(v, c.kv);
+    const Operand row_buffer = store(rows), pages = store(page_table);
+    const Operand out = store(std::vector<float>(size_t{n_rows} * q_width, -1.0f));
+    const Operand in = numbers(qkv, c.in);
+    const Operand angle_buffer = c.n_pairs != 0 ? store(angles) : Operand{};
+    const Operand q_weight = c.has_norms ? store(q_norm) : Operand{},
+                  k_weight = c.has_norms ? store(k_norm) : Operand{};
+    PagedAttentionParams p{};
+    p.n_rows = n_rows;
+    p.n_heads = c.n_heads;
+    p.n_kv_heads = c.n_kv_heads;
+    p.head_dim = c.head_dim;
+    p.q_row_stride = width;
+    p.out_row_stride = q_width;
+    p.page_rows = kPageRows;
+    p.pages_per_sequence = kPages;
+    p.scale = 0.2f;
+    p.window = c.window;
+    p.soft_cap = c.soft_cap;
+    p.q_dtype = static_cast<uint32_t>(c.in);
+    p.kv_dtypes = KvTypes(c.kv).codes();
+    DispatchTable table;
+    if (at_once) {
+      p.flags = kAttentionWritesKv;
+      p.n_pairs = c.n_pairs;
+      p.interleaved = c.is_interleaved;
+      p.norm_epsilon = 1e-5f;
+    } else {
+      emit::rope(table, "rope",
+                 {n_rows, c.n_heads, c.n_kv_heads, c.head_dim, width, c.n_pairs, c.is_interleaved,
+                  1e-5f, p.q_dtype, p.kv_dtypes, kPageRows, kPages},
+                 in, row_buffer, angle_buffer, q_weight, k_weight, k_pages, v_pages, pages);
+    }
+    emit::paged_attention(table, "attention", p, out, in, k_pages, v_pages, row_buffer, pages,
+                          c.has_sinks ? store(sinks) : Operand{},
+                          at_once ? angle_buffer : Operand{}, at_once ? q_weight : Operand{},
+                          at_once ? k_weight : Operand{});
+    const ProgramId program = device->record(table);
+    // Twice: what the first run writes does not change the second.
+    for (int i = 0; i < (at_once ? 2 : 1); ++i) device->run(program);
+    return Found{fetch(out, size_t{n_rows} * q_width, DType::kF32), fetch(k_pages, k.size(), c.kv),
+                 fetch(v_pages, v.size(), c.kv)};
+  };
+  const Found wanted = attend(false, "step_attention=1x1,attention_splits=1");
+  // After rope, attention reads rounded keys and values, and rounded queries of f16.
+  const double tolerance = c.kv == DType::kF16 ? 5e-3 : 2e-5;
+  for (const char* tuning :
+       {"step_attention=2x4,attention_splits=1", "step_attention=1x2,attention_splits=5"}) {
+    SCOPED_TRACE(tuning);
+    const Found found = attend(true, tuning);
+    for (size_t i = 0; i < found.out.size(); ++i) {
+      ASSERT_NEAR(found.out[i], wanted.out[i], tolerance) << i;
+    }
+    const double step = c.kv == DType::kF16 ? 2e-3 : c.in == DType::kF16 ? 2e-3 : 1e-6;
+    for (size_t i = 0; i < k.size(); ++i) {
+      ASSERT_NEAR(found.k[i], wanted.k[i], step * (1 + std::abs(wanted.k[i]))) << i;
+      ASSERT_NEAR(found.v[i], wanted.v[i], step * (1 + std::abs(wanted.v[i]))) << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, NewKv,
+    testing::Values(NewKvCase{8, 2, 64, 32, false, false, false, 0, 0, DType::kF32, DType::kF32},
+                    NewKvCase{8, 2, 64, 32, false, false, false, 0, 0, DType::kF32, DType::kF16},
+                    NewKvCase{4, 2, 128, 64, false, true, false, 0, 0, DType::kF32, DType::kF16},
+                    NewKvCase{4, 2, 128, 64, false, true, false, 0, 0, DType::kF16, DType::kF16},
+                    NewKvCase{6, 2, 64, 32, true, false, true, 0, 0, DType::kF32, DType::kF32},
+                    NewKvCase{3, 3, 80, 16, false, true, false, 0, 0, DType::kF32, DType::kF32},
+                    NewKvCase{5, 1, 96, 12, true, true, false, 0, 0, DType::kF32, DType::kF16},
+                    NewKvCase{4, 1, 256, 128, false, true, false, 20, 30.0f, DType::kF32,
+                              DType::kF32},
+                    NewKvCase{4, 2, 64, 32, false, false, true, 1, 0, DType::kF32, DType::kF32},
+                    NewKvCase{4, 4, 64, 0, false, false, false, 0, 0, DType::kF32, DType::kF16}),
+    [](const auto& shape) { return "Case" + std::to_string(shape.index); });
 
 struct PromptCase {
   uint32_t n_heads, n_kv_heads, head_dim, first_position, n_rows, n_absent, window;
